@@ -31,17 +31,17 @@ cp "$source/real/validate-gpu.sh" "$folder/gpu/"
 # mpirun of MPICH starts its proxy from its own folder; that of Open MPI has many parts and is not taken along
 launcher=$(readlink -f "$(command -v mpirun || echo /)")
 proxy=$(dirname "$launcher")/hydra_pmi_proxy
-programs="$build/sim/stepsim $build/real/stepreal $build/tests/test_cuda"
+set -- "$build/sim/stepsim" "$build/real/stepreal" "$build/tests/test_cuda"
 if [ -x "$proxy" ]; then
   cp -L "$launcher" "$folder/gpu/bin/mpirun"
   cp -L "$proxy" "$folder/gpu/bin/hydra_pmi_proxy"
-  programs="$programs $launcher $proxy"
+  set -- "$@" "$launcher" "$proxy"
 else
   echo "no mpirun is packed: $launcher is not MPICH's" >&2
 fi
 
-# shellcheck disable=SC2086 # a list of words
-ldd $programs | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
+ldd "$@" >"$folder/needed"
+awk '$2 == "=>" && $3 ~ /^\// { print $3 }' "$folder/needed" | sort -u |
   grep -vE '/(libc|libm|libdl|librt|libpthread|libresolv|libstdc\+\+|libgcc_s|libcuda|libcudart|libcublas|libcublasLt|libnccl|ld-linux[^/]*)\.so' |
   while read -r library; do
     cp -L "$library" "$folder/gpu/libs/"

@@ -2,12 +2,15 @@
 # Everything that needs a GPU, in one go: kernels against the CPU's, numerics of training, calibration, and steps predicted
 # beside measured. Needs the build folder, or what pack-gpu.sh made of it; several ranks need an mpirun. Goes on after
 # what fails; every command has a time limit. OUT_FOLDER gets report.txt (what is printed), what calibration wrote
-# (gpu.yaml and what that names) and details.tar.gz (every log and trace), made anew after each part.
-# Exits 77 where there is no GPU, 1 after a failure or where LIMIT left something out, 2 on what it cannot begin with.
+# (gpu.yaml and what that names) and details.tar.gz (every log and trace), made anew after each part. A signal (HUP,
+# INT, TERM) ends what runs and keeps what there is.
+# Exits 77 where there is no GPU, 1 after a failure, a signal or where LIMIT left something out, 2 on what it cannot
+# begin with.
 # usage: real/validate-gpu.sh BUILD_FOLDER OUT_FOLDER [BASE_GPU_FILE]
 # environment: PARTS, of which to run (default: all, as below); TP, of the calibration (default 1); LIMIT, seconds for all
 # of it: what is under way then is ended, what comes after is left out, both are said. An H100 takes some ten minutes; in
-# two goes, with half of that each: PARTS="machine kernels numbers ranks", PARTS="calibration steps again sanitizer"
+# two goes, with half of that each and a folder of its own for each, as either writes report.txt and details.tar.gz:
+# PARTS="machine kernels numbers ranks", PARTS="calibration steps again sanitizer"
 set -u
 export LC_ALL=C # by which awk reads and writes numbers
 if [ $# -lt 2 ] || [ $# -gt 3 ]; then
@@ -44,18 +47,35 @@ if [ -z "${VALIDATE_GPU_WORK:-}" ]; then # once more, with a copy of what it pri
   VALIDATE_GPU_WORK=$(mktemp -d) || exit 2
   export VALIDATE_GPU_WORK
   trap 'rm -rf "$VALIDATE_GPU_WORK"' EXIT
-  { sh "$0" "$@" 2>&1; echo $? >"$VALIDATE_GPU_WORK/status"; } | tee "$out/report.txt"
-  exit "$(cat "$VALIDATE_GPU_WORK/status")"
+  inner=''
+  ended=''
+  trap 'ended=yes; [ -z "$inner" ] || kill "$inner" 2>/dev/null' HUP INT TERM
+  mkfifo "$VALIDATE_GPU_WORK/printed" || exit 2
+  # goes on under a signal to the whole group: what is ended has its last words
+  (trap '' HUP INT TERM; exec tee "$out/report.txt") <"$VALIDATE_GPU_WORK/printed" &
+  copy=$!
+  sh "$0" "$@" >"$VALIDATE_GPU_WORK/printed" 2>&1 &
+  inner=$!
+  [ -z "$ended" ] || kill "$inner" 2>/dev/null
+  while :; do # a signal ends the wait, not the one waited for
+    ended=
+    wait "$inner"
+    status=$?
+    [ -n "$ended" ] || break
+  done
+  wait "$copy"
+  exit "$status"
 fi
 work=$VALIDATE_GPU_WORK # logs and traces, of which details.tar.gz is made
+exec 3>&1 # where a signal is told, whatever is being written then
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 status=0
-watcher= # what writes the clocks down
+short="timeout -k 5 30" # before what takes a second, unless a GPU or a disk hangs
 began=$(date +%s)
 
 # libraries: packed ones, CUDA's, those that come with Python packages (cuDNN, NCCL)
 python_libraries() {
-  python3 -c 'import glob, importlib.util as u
+  $short python3 -c 'import glob, importlib.util as u
 s = u.find_spec("nvidia")
 print(":".join(d for p in (s.submodule_search_locations if s else []) for d in sorted(glob.glob(p + "/*/lib"))))' 2>/dev/null
 }
@@ -80,14 +100,34 @@ left_s() { echo $((${LIMIT:-1000000} - $(date +%s) + began)); }
 has_time() { [ "$(left_s)" -ge 15 ]; }
 # keep: what there is so far, should nothing come after it
 keep() {
-  tar -C "$work" --exclude ./status -czf "$out/details.new" . 2>/dev/null
-  case $? in 0 | 1) mv "$out/details.new" "$out/details.tar.gz" ;; esac # 1: a file grew meanwhile
+  $short tar -C "$work" --exclude ./printed --exclude ./jobs -czf "$out/details.new" . 2>/dev/null
+  code=$?
+  case $code in
+  0 | 1) mv "$out/details.new" "$out/details.tar.gz" ;; # 1: a file grew meanwhile
+  *) status=1; echo "FAILED with status $code: tar; details.tar.gz lacks what came last" ;;
+  esac
+}
+# Ends what runs in the background: what writes the clocks down, and, on a signal, the command under way. Each is a
+# timeout, which passes TERM on, to all of its group, and kills what is left 5 s later.
+end_jobs() {
+  jobs -p >"$work/jobs"
+  while read -r job; do kill "$job" 2>/dev/null; done <"$work/jobs"
+  wait
 }
 finish() {
-  [ -z "$watcher" ] || kill "$watcher" 2>/dev/null
+  trap '' HUP INT TERM
+  end_jobs
   keep
-  exit "$1"
+  [ "$1" -eq 0 ] || exit "$1"
+  exit $status
 }
+# shellcheck disable=SC2317 # the trap calls it
+end_early() {
+  trap '' HUP INT TERM
+  heading "ended by a signal" >&3
+  finish 1 >&3
+}
+trap end_early HUP INT TERM
 # wanted PART: is it to be run, and is there time for it?
 wanted() {
   case " $parts " in *" $1 "*) ;; *) return 1 ;; esac
@@ -103,7 +143,8 @@ limited() {
   has_time || { echo "not run: $(left_s) s are left of LIMIT" >&2; return 125; }
   left=$(($(left_s) - 10)) # 5 to be killed in, 5 for what is kept
   [ "$limit" -lt "$left" ] || limit=$left
-  LD_LIBRARY_PATH=$libraries timeout -k 5 "$limit" "$@" </dev/null
+  LD_LIBRARY_PATH=$libraries timeout -k 5 "$limit" "$@" </dev/null 3>&- &
+  wait $! # which a signal ends, where the command itself would have to end first
 }
 # alone SECONDS COMMAND…: one rank waits for nobody, so that CUDA may load kernels when they are first needed
 alone() {
@@ -134,9 +175,9 @@ llama llama-8192 8192 28672 3 64 8 32000
 tiny="--model $work/tiny.json --seq-len 128 --global-batch 4 --steps 3"
 
 for program in "$stepsim" "$stepreal"; do
-  LD_LIBRARY_PATH=$libraries "$program" --help >"$work/start.txt" 2>&1 && continue
+  LD_LIBRARY_PATH=$libraries $short "$program" --help >"$work/start.txt" 2>&1 && continue
   echo "$0: $program does not start here: $(head -n 3 "$work/start.txt")"
-  echo "the C library here: $(ldd --version 2>/dev/null | head -n 1)"
+  echo "the C library here: $($short ldd --version 2>/dev/null | head -n 1)"
   finish 2
 done
 
@@ -151,21 +192,21 @@ if has_time; then
 fi
 
 if command -v nvidia-smi >/dev/null; then # clocks and power all along, twice a second
-  nvidia-smi --query-gpu=timestamp,clocks.sm,clocks.mem,power.draw,temperature.gpu,memory.used,clocks_event_reasons.active \
-    --format=csv -lms 500 >"$work/clocks.csv" 2>&1 </dev/null &
-  watcher=$!
+  what=timestamp,clocks.sm,clocks.mem,power.draw,temperature.gpu,memory.used,clocks_event_reasons.active
+  timeout -k 5 "$(left_s)" nvidia-smi --query-gpu=$what --format=csv -lms 500 >"$work/clocks.csv" 2>&1 \
+    </dev/null 3>&- &
 fi
 
 if wanted machine; then
   heading "the machine"
-  { date -u; uname -a; lscpu; free -g; df -h /dev/shm /tmp; } >"$work/machine.txt" 2>&1
-  { nvidia-smi; nvidia-smi topo -m; nvidia-smi -q; } >"$work/nvidia-smi.txt" 2>&1
-  LD_LIBRARY_PATH=$libraries ldd "$stepreal" >"$work/libraries.txt" 2>&1
+  { date -u; uname -a; $short lscpu; free -g; $short df -h /dev/shm /tmp; } >"$work/machine.txt" 2>&1
+  { $short nvidia-smi; $short nvidia-smi topo -m; $short nvidia-smi -q; } >"$work/nvidia-smi.txt" 2>&1
+  LD_LIBRARY_PATH=$libraries $short ldd "$stepreal" >"$work/libraries.txt" 2>&1
   # what is looked for when it is wanted
   for name in libcublasLt libcudnn libnccl libnvidia-ml; do
     # shellcheck disable=SC2046 # a list of folders
-    find -L $(echo "$libraries" | tr ':' ' ') -maxdepth 1 -name "$name.so.*" 2>/dev/null | head -n 1 | grep . ||
-      ldconfig -p 2>/dev/null | grep -m 1 "$name.so" || echo "$name: not found"
+    $short find -L $(echo "$libraries" | tr ':' ' ') -maxdepth 1 -name "$name.so.*" 2>/dev/null | head -n 1 | grep . ||
+      $short ldconfig -p 2>/dev/null | grep -m 1 "$name.so" || echo "$name: not found"
   done >>"$work/libraries.txt"
   grep -m 1 -i 'driver version' "$work/nvidia-smi.txt"
   grep -i 'not found' "$work/libraries.txt"
@@ -183,7 +224,7 @@ if wanted kernels; then
 fi
 
 if [ -z "$base" ]; then # by the GPU's name; none: peaks are the best that is measured
-  case $(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1) in
+  case $($short nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1) in
   *H200*) base=h200-sxm5-141gb ;;
   *"H100 80GB HBM3"*) base=h100-sxm5-80gb ;;
   *"A100-SXM4-80GB"*) base=a100-sxm4-80gb ;;

@@ -127,7 +127,7 @@ static gboolean sample_kernel(KernelTimes *times, Bench *bench, const Case *one,
     const double time_s = bench_time(bench, one, n, TRUE, error);
     if (time_s < 0)
       return FALSE;
-    kernel_times_add(times, item, MAX(time_s - bench->edge_s, 0) / n);
+    kernel_times_add(times, item, (time_s - bench->edge_s) / n);
   }
   return n > 0;
 }
@@ -184,14 +184,6 @@ static gboolean measure_edge(Bench *bench, GError **error) {
   double kernel_s;
   const gboolean ok = take_apart(bench, &pass, MOST_LAUNCHES, &kernel_s, &bench->edge_s, error);
   bench->type->release(bench->device, buffer);
-  return ok;
-}
-
-gboolean kernel_bench_edge(World *world, const DeviceType *device, double *edge_s, GError **error) {
-  Bench bench;
-  const gboolean ok = bench_open(&bench, world, device, error) && measure_edge(&bench, error);
-  *edge_s = bench.edge_s;
-  bench_close(&bench);
   return ok;
 }
 
@@ -304,6 +296,17 @@ static gboolean measure_launches(Bench *bench, DeviceFacts *facts, GError **erro
   return ok;
 }
 
+gboolean kernel_bench_edge(World *world, const DeviceType *device, double *edge_s, double *least_s, GError **error) {
+  Bench bench;
+  DeviceFacts facts = {0};
+  const gboolean ok = bench_open(&bench, world, device, error) && measure_edge(&bench, error) &&
+                      (device->is_host_memory || measure_launches(&bench, &facts, error));
+  *edge_s = bench.edge_s;
+  *least_s = facts.kernel_s;
+  bench_close(&bench);
+  return ok;
+}
+
 static gboolean measure_memory(KernelTimes *times, Bench *bench, GError **error) {
   const gint64 most = MIN(G_GINT64_CONSTANT(256) << 20, bench->type->memory_bytes(bench->device) / 8);
   char *from = bench->type->allocate(bench->device, most, error);
@@ -365,9 +368,11 @@ static gboolean measure_clock(Bench *bench, Number number, DeviceFacts *facts, G
   facts->clock_Hz = bench->type->clock_Hz(bench->device);
   if (bench->type->is_host_memory)
     return TRUE;
-  bench->type->record(bench->stream, bench->start);
-  bench->type->record(bench->stream, bench->end);
-  ok = ok && bench_elapsed_s(bench, error) >= 0;
+  if (ok) {
+    bench->type->record(bench->stream, bench->start);
+    bench->type->record(bench->stream, bench->end);
+    ok = bench_elapsed_s(bench, error) >= 0;
+  }
   for (int i = 0; i < 3; i++)
     bench->type->release(bench->device, buffers[i]);
   return ok;

@@ -12,8 +12,9 @@ typedef struct {
   double upload_Bps, download_Bps; /* between host and device; 0 where they are the same memory */
 } DeviceFacts;
 
-/* What an event before and one behind a kernel add to the time between them, s: 0 where the host computes. */
-gboolean kernel_bench_edge(World *world, const DeviceType *device, double *edge_s, GError **error);
+/* What an event before and one behind a kernel add to the time between them, and the least time of a kernel among
+ * others, s: both 0 where the host computes. */
+gboolean kernel_bench_edge(World *world, const DeviceType *device, double *edge_s, double *least_s, GError **error);
 /* Products of a grid of sizes, for shapes no model had: sizes of m, n and k from `least`, each four times the one
  * before, up to `most`, in all layouts. */
 gboolean kernel_bench_grid(KernelTimes *times, Number number, gint64 least, gint64 most, World *world,

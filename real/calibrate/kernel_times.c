@@ -12,7 +12,9 @@
  * LOAD_S by a run of three.
  *
  * Where the device's events are reached one after the other with the kernels, those around a kernel keep the next from
- * starting as early as it would in a step: what they add is measured first (kernel_bench.h) and taken off. */
+ * starting as early as it would in a step: what they add is measured first (kernel_bench.h) and taken off.
+ * What is then less than the least kernel takes is left out: it would be a time near nothing, and stand for all its
+ * neighbours. */
 #include "kernel_times.h"
 
 #include "error.h"
@@ -34,6 +36,7 @@ typedef struct {
 struct KernelTimes {
   GHashTable *entries; /* key → Entry */
   double edge_s;       /* what the events around a kernel add */
+  double least_s;      /* a kernel's least time */
   GArray *sorted;      /* of KernelTime: what kernel_times_all() has made last */
 };
 
@@ -160,11 +163,12 @@ static Workload *short_workload(const CutCase *cut, int n_steps, GError **error)
 
 static void take_item(const WorkItem *item, int step, gint64 time_ns, gpointer data) {
   KernelTimes *times = data;
-  kernel_times_add(times, item, MAX(time_ns * 1e-9 - times->edge_s, 0));
+  kernel_times_add(times, item, time_ns * 1e-9 - times->edge_s);
 }
 
-void kernel_times_set_edge(KernelTimes *times, double edge_s) {
+void kernel_times_set_edge(KernelTimes *times, double edge_s, double least_s) {
   times->edge_s = edge_s;
+  times->least_s = least_s;
 }
 
 /* From the end of the last step but one to the end of the last, s. */
@@ -230,8 +234,8 @@ static void sum_up(Entry *entry) {
     return; /* read back */
   g_array_sort(entry->samples, compare_doubles);
   const double median_s = quantile(entry->samples, 0.5);
-  entry->time.median_s = MAX(median_s, 1e-9);
-  entry->time.spread = (quantile(entry->samples, 0.75) - quantile(entry->samples, 0.25)) / entry->time.median_s;
+  entry->time.median_s = median_s;
+  entry->time.spread = median_s > 0 ? (quantile(entry->samples, 0.75) - quantile(entry->samples, 0.25)) / median_s : 0;
   entry->time.n = (int)entry->samples->len;
 }
 
@@ -263,12 +267,20 @@ const KernelTime *kernel_times_all(KernelTimes *times, int *n) {
   g_array_set_size(times->sorted, 0);
   g_hash_table_iter_init(&iter, times->entries);
   while (g_hash_table_iter_next(&iter, NULL, &value)) {
+    const KernelTime *time = &((Entry *)value)->time;
     sum_up(value);
-    g_array_append_val(times->sorted, ((Entry *)value)->time);
+    if (time->median_s > 0 && time->median_s >= times->least_s)
+      g_array_append_val(times->sorted, *time);
   }
   g_array_sort(times->sorted, compare_times);
   *n = (int)times->sorted->len;
   return (const KernelTime *)(const void *)times->sorted->data;
+}
+
+int kernel_times_n_short(KernelTimes *times) {
+  int n;
+  kernel_times_all(times, &n);
+  return (int)g_hash_table_size(times->entries) - n;
 }
 
 /* What one rank has written. */

@@ -33,12 +33,16 @@ char *cut_case_text(const CutCase *cut);
  * large, heads not divisible …); what was measured before is kept. */
 gboolean kernel_times_measure(KernelTimes *times, const CutCase *cut, World *world, const DeviceType *device,
                               int n_steps, GError **error);
-/* One sample. */
+/* One sample; below 0 where less lay between two events than they add. */
 void kernel_times_add(KernelTimes *times, const WorkItem *item, double time_s);
-/* What is taken off the times of kernels in steps: what the events around them add. */
-void kernel_times_set_edge(KernelTimes *times, double edge_s);
+/* What is taken off the times of kernels in steps, which is what the events around them add; and the least time of a
+ * kernel. Kernels whose median is less, or 0, are left out of what follows: the events' own error is larger. */
+void kernel_times_set_edge(KernelTimes *times, double edge_s, double least_s);
+/* How many are left out. */
+int kernel_times_n_short(KernelTimes *times);
 
-/* On rank 0: every median becomes the mean of all ranks', who have measured the same at the same time. Collective. */
+/* On rank 0: every median becomes the mean of all ranks', who have measured the same at the same time, but of those
+ * that left it out. Collective. */
 void kernel_times_share(KernelTimes *times, World *world);
 /* In a fixed order; borrowed. */
 const KernelTime *kernel_times_all(KernelTimes *times, int *n);

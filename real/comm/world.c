@@ -11,7 +11,6 @@
 #include "mpi_call.h"
 
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -30,13 +29,15 @@ static gboolean has_launcher(void) {
 
 #ifdef HAVE_MPI
 /* Where UCX cannot read another process's memory (its module cma is missing, or the container forbids it), it sends
- * large messages by TCP between ranks of one machine too, and MPI_Finalize of MPICH 4.0 over UCX 1.13 then waits for
- * ever: the last rank no longer answers the first. Ranks that are all on one machine do without TCP. Read by UCX when
- * MPI starts; MPICH's launcher says how many of its ranks are here. */
+ * large messages by TCP between ranks of one machine too, and MPI_Finalize of MPICH 4.0.2 over UCX 1.13.1 then waits
+ * for ever: the last rank no longer answers the first. Seen on 2026-11-22: two ranks (pp 2) of what pack-gpu.sh packs,
+ * which has no module cma, under UCX_TLS=all have equal numbers and do not end; without TCP they do. Ranks that are all
+ * on one machine do without it, unless the user has set UCX_TLS: where shared memory is of no use either, nothing else
+ * is left. Read by UCX when MPI starts; MPICH's launcher says how many of its ranks are here. */
 static void keep_to_shared_memory(void) {
   const char *all = g_getenv("PMI_SIZE"), *local = g_getenv("MPI_LOCALNRANKS");
   if (all != NULL && g_strcmp0(all, local) == 0)
-    setenv("UCX_TLS", "^tcp", FALSE);
+    g_setenv("UCX_TLS", "^tcp", FALSE);
 }
 
 static gboolean start_mpi(World *world, int *argc, char ***argv, GError **error) {

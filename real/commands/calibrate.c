@@ -303,17 +303,18 @@ static gboolean measure_links(Calibration *c, GError **error) {
 
 static gboolean measure(Calibration *c, GError **error) {
   c->n_steps = (int)c->cases->len + 3;
-  double edge_s = 0;
-  if (!kernel_bench_edge(c->world, c->device, &edge_s, error))
+  double edge_s, least_s;
+  if (!kernel_bench_edge(c->world, c->device, &edge_s, &least_s, error))
     return FALSE;
-  kernel_times_set_edge(c->times, edge_s);
+  kernel_times_set_edge(c->times, edge_s, least_s);
   for (guint i = 0; i < c->cases->len; i++)
     if (!measure_case(c, &g_array_index(c->cases, CutCase, i), error))
       return FALSE;
   int n;
   kernel_times_all(c->times, &n);
   if (n == 0)
-    return fail_impossible(error, "nothing could be measured:%s", c->skipped->str);
+    return fail_impossible(error, "nothing could be measured:%s",
+                           c->skipped->len > 0 ? c->skipped->str : " all kernels are shorter than events can tell");
   show("launches, copies, memory", c);
   c->n_steps_done++;
   return measure_grid(c, error) &&
@@ -376,6 +377,9 @@ static void print_summary(const Calibration *c, const KernelTime *kernels, int n
            c->links.collective_beside);
   if (c->links.times->len > 0 && c->links.tax <= 0)
     printf("  no transfer_tax was written: products did not take longer beside it (do others use this machine?)\n");
+  const int n_short = kernel_times_n_short(c->times);
+  if (n_short > 0)
+    printf("  left out: %d kernels that took less than the least kernel, which events cannot tell\n", n_short);
   if (c->skipped->len > 0)
     printf("%s\n", c->skipped->str + strlen("\n"));
   printf("  %.0f s; wrote %s, %s, %s\n", (g_get_monotonic_time() - c->began_us) * 1e-6, c->options.output, gpu_file,

@@ -30,7 +30,7 @@ typedef struct {
 
   /* IMPOSSIBLE "out of memory: …" naming what was asked for, what is held and the capacity. Zeroed. */
   void *(*allocate)(Device *device, gint64 bytes, GError **error);
-  void (*release)(Device *device, void *memory);
+  void (*release)(Device *device, void *memory); /* NULL: nothing */
 
   /* One lane of a rank. The compute stream gets a thread (cpu) or a stream (cuda) of its own. */
   DeviceStream *(*stream_new)(Device *device, Stream stream, GError **error);

@@ -20,6 +20,8 @@ static gboolean check_model(const Workload *workload, GError **error) {
        "heads that predict a token further, with dropout or a norm behind the word table"},
       {workload->plan->mtp_layers > 0 && model->positions == POSITIONS_LEARNED,
        "heads that predict a token further, with learned positions"},
+      {model->fixed_norms, "norms without weights"},
+      {model->bare_qk_norms, "norms of q and k without a shift where others have one"},
       {model->post_norms, "norms behind the branches of a layer"},
       {model->capped_logits, "logits that are capped"},
       {model->head_bias && model->tied, "a bias on logits of a matrix that is the embedding's"},

@@ -136,6 +136,8 @@ static void engine_clear(Engine *engine) {
   g_free(engine->lanes);
   g_free(engine->ranks);
   g_free(engine->ended);
+  for (gint32 rank = 0; engine->taxed != NULL && rank < engine->trace->n_ranks; rank++)
+    tax_clear(&engine->taxed[rank]);
   g_free(engine->taxed);
   contention_free(engine->contention);
   g_free(engine->members);
@@ -150,6 +152,7 @@ static void run_by_clock(const Simulation *simulation, Trace *trace, EngineStats
   if (engine.runs_ahead)
     engine_record_issues(&engine);
   stats->n_events = engine.n_events;
+  stats->n_ahead = engine.n_ahead;
   engine_clear(&engine);
 }
 

@@ -4,7 +4,8 @@
  * recorded member arrives. Unfolded: every rank of the layout, every group's members apart. On symmetric clusters both
  * give the same record to the nanosecond. Unfolded, each rank is followed as far ahead of the others as its inputs are
  * known: the record does not depend on it. Folded runs of shared Programs need the clock only where transfers slow each
- * other (follow.h): the same record again. Nothing allocates in the event loop. Same input, same record. */
+ * other (follow.h): the same record again. Nothing allocates in the event loop once its arrays have room for all that
+ * is under way. Same input, same record. */
 #pragma once
 #include "omitted.h"
 #include "trace.h"
@@ -25,6 +26,7 @@ typedef struct {
 
 typedef struct {
   guint64 n_events;
+  guint64 n_ahead; /* of these: ends of collectives that were known ahead of the flows (quiet.c) */
   int n_ranks;
 } EngineStats;
 

@@ -17,7 +17,6 @@
 /* Streams rounded up to a power of two: from lane to rank is a shift. */
 enum { LANES_PER_RANK = 16 };
 G_STATIC_ASSERT((int)N_STREAMS <= (int)LANES_PER_RANK);
-G_STATIC_ASSERT((int)TAX_MAX_SPANS >= 2 * (int)N_STREAMS);
 
 typedef enum { LANE_HELD, LANE_READY, LANE_BUSY, LANE_DUE } LaneState;
 
@@ -67,6 +66,7 @@ typedef struct {
   gboolean is_varied;  /* compute times differ by rank or op */
   gint64 horizon_ns;   /* ends up to here have come to pass */
   guint64 n_events;
+  guint64 n_ahead;    /* collectives run ahead of the flows */
   guint64 rest_after; /* with contention: the run may stop after so many events, when its flows are at rest; 0: never */
 } Engine;
 

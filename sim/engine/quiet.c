@@ -19,7 +19,7 @@
 
 #include "held.h"
 
-static gboolean is_eager(const Engine *engine) {
+static gboolean has_eager_sends(const Engine *engine) {
   const Program *program = engine->simulation->program;
   for (int rank = 0; rank < program->n_ranks; rank++)
     for (gint32 i = 0; i < engine->lists[rank].n_tasks; i++)
@@ -41,7 +41,7 @@ static gint64 *sum_kernels(const Engine *engine, const TaskList *list) {
 
 void engine_quiet_init(Engine *engine) {
   if (engine->contention == NULL || !engine->runs_ahead || !engine->trace->folded || engine->is_varied ||
-      engine->taxed != NULL || is_eager(engine))
+      engine->taxed != NULL || has_eager_sends(engine))
     return;
   const int n_ranks = engine->trace->n_ranks;
   engine->quiet = g_new(Quiet, n_ranks);
@@ -197,6 +197,7 @@ gboolean engine_run_ahead(Engine *engine, gint32 lane, const Task *task, gint64 
     if (least_end_ns < until_ns &&
         contention_run_ahead(engine->contention, begin_ns, lane, task->work, rank, until_ns, &ended)) {
       engine_end_flow(engine, &ended);
+      engine->n_ahead++;
       return TRUE;
     }
     if (is_new)

@@ -14,54 +14,55 @@ TaxSpan tax_span(gint64 from_ns, gint64 to_ns, double tax) {
   return (TaxSpan){from_ns, to_ns, (gint64)llround(MIN(tax, (double)G_MAXINT32) * (double)TAX_WHOLE)};
 }
 
-/* The union of spans while it is made. */
-typedef struct {
-  TaxSpan spans[2 * TAX_MAX_SPANS + 1];
-  int n_spans;
-} Union;
-
-static void append(Union *all, gint64 from_ns, gint64 to_ns, gint64 tax) {
+static void append(TaxedTime *time, gint64 from_ns, gint64 to_ns, gint64 tax) {
   if (from_ns >= to_ns)
     return;
-  TaxSpan *last = all->n_spans > 0 ? &all->spans[all->n_spans - 1] : NULL;
+  TaxSpan *last = time->n_spans > 0 ? &time->spans[time->n_spans - 1] : NULL;
   if (last != NULL && last->to_ns == from_ns && last->tax == tax)
     last->to_ns = to_ns;
   else
-    all->spans[all->n_spans++] = (TaxSpan){from_ns, to_ns, tax};
+    time->spans[time->n_spans++] = (TaxSpan){from_ns, to_ns, tax};
 }
 
-/* What the kernel that runs loses to a span that it has run beside. */
-static __int128 loss_to(const TaxedTime *time, const TaxSpan *span) {
-  const gint64 length_ns = span->to_ns - MAX(span->from_ns, time->start_ns);
-  return length_ns > 0 ? (__int128)length_ns * span->tax : 0;
-}
-
-static void keep(TaxedTime *time, const Union *all) {
-  const int n_gone = MAX(0, all->n_spans - TAX_MAX_SPANS);
-  for (int i = 0; i < n_gone; i++)
-    time->lost += loss_to(time, &all->spans[i]);
-  time->n_spans = all->n_spans - n_gone;
-  memcpy(time->spans, &all->spans[n_gone], sizeof(TaxSpan) * (gsize)time->n_spans);
+/* Takes away the spans that end at from_ns or later and puts them at the end of the room for them: there they can be
+ * read while their union with one more, two spans for each and one, is appended to the others. */
+static const TaxSpan *take_from(TaxedTime *time, gint64 from_ns, int *n_taken) {
+  int n_before = time->n_spans;
+  while (n_before > 0 && time->spans[n_before - 1].to_ns >= from_ns)
+    n_before--;
+  const int n = time->n_spans - n_before, n_needed = n_before + 2 * n + 1 + n;
+  if (n_needed > time->n_slots) {
+    time->n_slots = MAX(2 * time->n_slots, MAX(n_needed, 8));
+    time->spans = g_renew(TaxSpan, time->spans, time->n_slots);
+  }
+  TaxSpan *taken = &time->spans[time->n_slots - n];
+  memmove(taken, &time->spans[n_before], sizeof(TaxSpan) * (gsize)n);
+  time->n_spans = n_before;
+  *n_taken = n;
+  return taken;
 }
 
 void tax_add(TaxedTime *time, TaxSpan span) {
   if (span.tax <= 0 || span.to_ns <= span.from_ns)
     return;
-  Union all;
-  all.n_spans = 0;
+  int n_taken;
+  const TaxSpan *taken = take_from(time, span.from_ns, &n_taken);
   gint64 at_ns = span.from_ns; /* so far it is in the union */
-  for (int i = 0; i < time->n_spans; i++) {
-    const TaxSpan known = time->spans[i];
+  for (int i = 0; i < n_taken; i++) {
+    const TaxSpan known = taken[i];
     const gint64 from_ns = CLAMP(known.from_ns, at_ns, MAX(at_ns, span.to_ns)),
                  to_ns = CLAMP(known.to_ns, from_ns, MAX(from_ns, span.to_ns));
-    append(&all, known.from_ns, MIN(known.to_ns, span.from_ns), known.tax);
-    append(&all, at_ns, from_ns, span.tax);
-    append(&all, from_ns, to_ns, MAX(known.tax, span.tax));
-    append(&all, MAX(known.from_ns, span.to_ns), known.to_ns, known.tax);
+    append(time, known.from_ns, MIN(known.to_ns, span.from_ns), known.tax);
+    append(time, at_ns, from_ns, span.tax);
+    append(time, from_ns, to_ns, MAX(known.tax, span.tax));
+    append(time, MAX(known.from_ns, span.to_ns), known.to_ns, known.tax);
     at_ns = to_ns;
   }
-  append(&all, at_ns, span.to_ns, span.tax);
-  keep(time, &all);
+  append(time, at_ns, span.to_ns, span.tax);
+}
+
+void tax_clear(TaxedTime *time) {
+  g_free(time->spans);
 }
 
 static void drop_spans_before(TaxedTime *time, gint64 start_ns) {
@@ -69,14 +70,14 @@ static void drop_spans_before(TaxedTime *time, gint64 start_ns) {
   while (n_behind < time->n_spans && time->spans[n_behind].to_ns <= start_ns)
     n_behind++;
   time->n_spans -= n_behind;
-  memmove(time->spans, &time->spans[n_behind], sizeof(TaxSpan) * (gsize)time->n_spans);
+  if (n_behind > 0)
+    memmove(time->spans, &time->spans[n_behind], sizeof(TaxSpan) * (gsize)time->n_spans);
 }
 
 gint64 tax_begin_kernel(TaxedTime *time, gint64 start_ns, gint64 end_ns) {
   drop_spans_before(time, start_ns);
   time->start_ns = start_ns;
   time->run_ns = end_ns - start_ns;
-  time->lost = 0;
   return tax_end_of_kernel(time);
 }
 
@@ -87,7 +88,7 @@ static gint64 ns_after(gint64 at_ns, __int128 left, gint64 rate) {
 }
 
 gint64 tax_end_of_kernel(const TaxedTime *time) {
-  __int128 left = (__int128)time->run_ns * TAX_WHOLE + time->lost;
+  __int128 left = (__int128)time->run_ns * TAX_WHOLE;
   gint64 at_ns = time->start_ns;
   for (int i = 0; i < time->n_spans; i++) {
     const gint64 from_ns = MAX(time->spans[i].from_ns, at_ns), to_ns = MAX(time->spans[i].to_ns, from_ns),

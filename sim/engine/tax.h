@@ -11,21 +11,20 @@
 #pragma once
 #include <glib.h>
 
-/* Two for each stream of a rank: fewer reach beyond now, and so the earliest of more lies behind. */
-enum { TAX_MAX_SPANS = 32 };
-
 typedef struct {
   gint64 from_ns, to_ns; /* empty: from = to */
   gint64 tax;            /* in TAX_WHOLE */
 } TaxSpan;
 #define TAX_WHOLE G_GINT64_CONSTANT(1000000000)
 
+/* Zeroed: no transfer and no kernel yet. */
 typedef struct {
-  TaxSpan spans[TAX_MAX_SPANS]; /* in time order, disjoint */
-  int n_spans;
+  TaxSpan *spans; /* [n_slots] in time order, disjoint; those that end after start_ns; owned */
+  int n_spans, n_slots;
   gint64 start_ns, run_ns; /* of the kernel begun last, without taxes */
-  __int128 lost;           /* by it to spans no longer kept, in ns · TAX_WHOLE */
 } TaxedTime;
+void tax_clear(TaxedTime *time);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(TaxedTime, tax_clear)
 
 /* tax: as in Timing.taxes. */
 TaxSpan tax_span(gint64 from_ns, gint64 to_ns, double tax);

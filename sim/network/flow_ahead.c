@@ -45,20 +45,22 @@ static double rate_alone_Bps(const Flows *flows, const FlowRequest *request) {
   return rate_Bps;
 }
 
-/* Puts it beside the other one and takes it away again. NULL: the two are no pair. */
+/* Puts it beside the other one and takes it away again. NULL: the two are no pair; nothing has changed. */
 static const FlowsMet *meet(Flows *flows, const FlowRequest *request, FlowsMet met[FLOWS_N_MET]) {
   const gint32 id = flow_new(flows, request);
   flow_join_links(flows, &flows->flows[id]);
   const gint32 other = max_min_solve_pair(flows, id);
-  memmove(&met[1], &met[0], sizeof *met * (FLOWS_N_MET - 1));
-  if (other >= 0)
+  if (other >= 0) {
+    memmove(&met[1], &met[0], sizeof *met * (FLOWS_N_MET - 1));
     met[0] = (FlowsMet){TRUE, flows->flows[other].tag, flows->parts[id].new_rate_Bps, flows->parts[other].new_rate_Bps,
                         flows->parts[other].new_bound};
+  }
   flow_leave_links(flows, &flows->flows[id]);
   for (gint32 i = 0; i < flows->n_dirty_links; i++)
     flows->links[flows->dirty_links[i]].is_dirty = FALSE;
   flows->n_dirty_links = 0;
   flow_slots_release(flows, id);
+  flows->stats.n_starts--;
   return other >= 0 ? met : NULL;
 }
 
@@ -105,8 +107,9 @@ static void share(Flows *flows, gint32 beside, gint64 begin_ticks, gint64 end_ti
 gint64 flows_run_ahead(Flows *flows, gint64 at_ticks, const FlowRequest *request, gint32 first, gint32 end,
                        gint64 until_ticks, FlowsMet met[FLOWS_N_MET]) {
   g_assert(at_ticks >= flows->now_ticks && request->route.latency_ticks > 0 && flows->books == NULL);
+  g_assert(!flows_is_dirty(flows));
   const gint64 begin_ticks = add_ticks(at_ticks, request->route.latency_ticks);
-  const gint32 beside = flows_is_dirty(flows) ? SEVERAL : find_beside(flows, &request->route);
+  const gint32 beside = find_beside(flows, &request->route);
   if (beside == SEVERAL || ticks_of_s(request->bytes / request->cap_Bps) == 0)
     return -1;
   gint64 end_ticks = add_ticks(begin_ticks, ticks_of_s(request->bytes / rate_alone_Bps(flows, request)));
@@ -129,6 +132,7 @@ gint64 flows_run_ahead(Flows *flows, gint64 at_ticks, const FlowRequest *request
 }
 
 gint64 flows_end_alone(const Flows *flows, gint32 first, gint32 end, guint64 tag) {
+  g_assert(!flows_is_dirty(flows));
   for (gint32 link = first; link < end; link++)
     for (gint32 u = flows->links[link].first_use; u >= 0; u = flows->uses[u].next) {
       const gint32 id = flows->uses[u].flow;

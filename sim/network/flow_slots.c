@@ -9,8 +9,12 @@ Flows *flows_new(const Network *network) {
   g_autofree double *capacity_Bps = g_new(double, n_links);
   for (gint32 i = 0; i < n_links; i++)
     capacity_Bps[i] = network_link(network, i)->capacity_Bps;
-  Flows *flows = flows_new_on_links(capacity_Bps, n_links);
-  flows->books = g_new0(LinkBooks, n_links);
+  return flows_new_on_links(capacity_Bps, n_links);
+}
+
+Flows *flows_new_with_loads(const Network *network) {
+  Flows *flows = flows_new(network);
+  flows->books = g_new0(LinkBooks, flows->n_links);
   return flows;
 }
 

@@ -99,7 +99,8 @@ gint32 flow_slots_take_uses(Flows *flows, gint32 n);
 /* The flow's slot and uses are free. */
 void flow_slots_release(Flows *flows, gint32 id);
 
-/* What the present moment changed is not solved yet. */
+/* What the present moment changed is not solved yet. Never so but while time moves on: flows_advance() leaves all rates
+ * and ends as they are once everybody who ended at the moment has left. */
 static inline gboolean flows_is_dirty(const Flows *flows) {
   return flows->n_dirty_flows + flows->n_dirty_links > 0;
 }

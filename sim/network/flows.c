@@ -359,18 +359,8 @@ gint32 flows_n_active(const Flows *flows) {
   return flows->n_active;
 }
 
-double flows_rate_Bps(Flows *flows, guint64 tag) {
-  if (flows_is_dirty(flows))
-    solve_dirty(flows);
-  for (gint32 f = 0; f < flows->n_flow_slots; f++)
-    if (flows->flows[f].phase != FLOW_FREE && flows->flows[f].tag == tag)
-      return flows->flows[f].rate_Bps;
-  return -1;
-}
-
-void flows_rates(Flows *flows, double *rates_Bps, guint64 n) {
-  if (flows_is_dirty(flows))
-    solve_dirty(flows);
+void flows_rates(const Flows *flows, double *rates_Bps, guint64 n) {
+  g_assert(!flows_is_dirty(flows));
   for (gint32 f = 0; f < flows->n_flow_slots; f++)
     if (flows->flows[f].phase != FLOW_FREE && flows->flows[f].tag < n)
       rates_Bps[flows->flows[f].tag] = flows->flows[f].rate_Bps;

@@ -40,9 +40,10 @@ typedef struct {
   guint64 n_rates;            /* rates worked out in these */
 } FlowsStats;
 
-/* On the links of a network as it stands now; or on links of these capacities (≥ 0, copied) and no network, whose loads
- * are not counted. */
+/* On the links of a network as it stands now; the same with flows_link_load(); or on links of these capacities (≥ 0,
+ * copied) and no network. */
 Flows *flows_new(const Network *network);
+Flows *flows_new_with_loads(const Network *network);
 Flows *flows_new_on_links(const double *capacity_Bps, gint32 n_links);
 void flows_free(Flows *flows);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Flows, flows_free)
@@ -84,12 +85,9 @@ gint64 flows_end_alone(const Flows *flows, gint32 first, gint32 end, guint64 tag
 
 gint64 flows_now(const Flows *flows); /* the present, in ticks */
 gint32 flows_n_active(const Flows *flows);
-/* The rate of one (not times its weight), B/s, of a flow under way; 0 while in its latency; −1: none of that tag is.
- * Looks through all flows. */
-double flows_rate_Bps(Flows *flows, guint64 tag);
-
-/* rates_Bps[tag] = that, of all flows under way whose tags are below n; the others stay as they are. */
-void flows_rates(Flows *flows, double *rates_Bps, guint64 n);
+/* rates_Bps[tag] = the rate of one (not times its weight), 0 while in its latency, of all flows under way whose tags
+ * are below n; the others stay as they are. */
+void flows_rates(const Flows *flows, double *rates_Bps, guint64 n);
 
 /* What a link of a network has done up to the present. Utilisation over time: the difference of moved_bytes between two
  * presents over capacity × time. The link that bounds a step is the one with the most bound_flow_s. */
@@ -97,5 +95,6 @@ typedef struct {
   double moved_bytes;  /* of all flows, weights and counts included */
   double bound_flow_s; /* Σ over flows of the time during which this link set their rate, times weight */
 } LinkLoad;
+/* With flows_new_with_loads() only. */
 LinkLoad flows_link_load(const Flows *flows, gint32 link);
 FlowsStats flows_stats(const Flows *flows);

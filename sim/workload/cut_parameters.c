@@ -5,10 +5,6 @@ gint64 cut_vocab_parameters(const Cut *cut) {
   return cut->vocab_width * cut->model->hidden;
 }
 
-static gint64 norm_parameters(const Model *model) {
-  return model->hidden * (model->norm == NORM_LAYERNORM && !model->bare_norms ? 2 : 1);
-}
-
 /* One of each product's weights, biases included. */
 static gint64 linears_parameters(const Cut *cut, Piece piece, gboolean with_biases) {
   gint64 parameters = 0;
@@ -42,7 +38,7 @@ static gint64 router_parameters(const Model *model) {
 
 /* Of a layer, those behind its branches among them. */
 static gint64 norms_parameters(const Cut *cut) {
-  return (cut->n_norms + cut->n_post_norms) * norm_parameters(cut->model);
+  return (cut->n_norms + cut->n_post_norms) * model_norm_parameters(cut->model);
 }
 
 static gint64 layer_parameters(const Cut *cut, Piece piece) {
@@ -57,14 +53,14 @@ static gint64 layer_parameters(const Cut *cut, Piece piece) {
 /* Of the embedding, without the word table. */
 static gint64 embedding_vectors(const Model *model) {
   const gint64 positions = model->positions == POSITIONS_LEARNED ? model->max_positions : 0;
-  return positions * model->hidden + (model->embedding_norm ? norm_parameters(model) : 0) +
+  return positions * model->hidden + (model->embedding_norm ? model_norm_parameters(model) : 0) +
          model->other_embedding_parameters;
 }
 
 /* Of a head that predicts a token further: the layer, experts included, the product and three norms. */
 static gint64 mtp_parameters(const Cut *cut) {
   const Linear proj = linear_of(cut, LINEAR_MTP_PROJ);
-  return layer_parameters(cut, PIECE_LAYER) + proj.n * proj.k + 3 * norm_parameters(cut->model);
+  return layer_parameters(cut, PIECE_LAYER) + proj.n * proj.k + 3 * model_norm_parameters(cut->model);
 }
 
 gint64 cut_piece_parameters(const Cut *cut, Piece piece) {
@@ -75,8 +71,8 @@ gint64 cut_piece_parameters(const Cut *cut, Piece piece) {
   case PIECE_LAYER:
     return layer_parameters(cut, piece);
   default:
-    return norm_parameters(cut->model) + cut_vocab_parameters(cut) + (cut->model->head_bias ? cut->vocab_width : 0) +
-           cut->plan->mtp_layers * mtp_parameters(cut);
+    return model_norm_parameters(cut->model) + cut_vocab_parameters(cut) +
+           (cut->model->head_bias ? cut->vocab_width : 0) + cut->plan->mtp_layers * mtp_parameters(cut);
   }
 }
 
@@ -108,8 +104,8 @@ static gint64 whole_parameters(const Cut *cut, Piece piece) {
            (model_has_out_bias(model) + model_has_mlp_bias(model)) * model->hidden + whole_linears(cut, piece) +
            (piece == PIECE_LAYER ? router_parameters(model) : 0);
   default:
-    return norm_parameters(model) +
-           cut->plan->mtp_layers * (whole_parameters(cut, PIECE_LAYER) + 3 * norm_parameters(model));
+    return model_norm_parameters(model) +
+           cut->plan->mtp_layers * (whole_parameters(cut, PIECE_LAYER) + 3 * model_norm_parameters(model));
   }
 }
 

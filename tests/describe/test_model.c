@@ -22,6 +22,7 @@ static const struct {
     {"mpt-7b", 6649286656},
     {"falcon-7b", 6921720704},
     {"falcon-40b", 41303293952},
+    {"falcon-180b", 179522565120},
     {"mixtral-8x7b", 46702792704},
     {"deepseek-v2", 235741434880},
     {"deepseek-v3", 671026419200}, /* without the head that predicts a token further */
@@ -33,6 +34,8 @@ static const struct {
     {"gemma-3-1b", 999885952},
     {"phi-3-mini", 3821079552},
     {"phi-4", 14659507200},
+    {"olmo-7b", 6888095744},
+    {"stablelm-3b", 2795443200},
     {"olmo-2-7b", 7298617344},
     {"olmo-2-32b", 32234279936},
     {"olmoe-1b-7b", 6919161856},
@@ -342,6 +345,7 @@ START_TEST(falcon_architectures_differ_in_heads_and_norms) {
   g_autoptr(Model) new = model_read("falcon-40b", NULL);
   g_autoptr(Model) rw = read_text("{\"model_type\": \"falcon\", \"multi_query\": false, \"parallel_attn\": false, "
                                   "\"alibi\": true, \"bias\": true, \"num_ln_in_parallel_attn\": 1, " LLAMA_CORE "}");
+  ck_assert(rw->tied); /* a config that is silent: PretrainedConfig's default, which FalconConfig keeps */
   ck_assert_int_eq(old->n_kv_heads, 1);
   ck_assert_int_eq(old->n_norms_per_layer, 1);
   ck_assert_int_eq(new->n_kv_heads, 8);

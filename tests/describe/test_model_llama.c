@@ -15,6 +15,28 @@ START_TEST(gemma_has_wide_heads_and_one_table) {
 }
 END_TEST
 
+/* What the config names, whichever key it uses; else the family's, which is GELU behind Gemma's gate. */
+START_TEST(activations_are_the_configs_or_the_familys) {
+  static const struct {
+    const char *type, *keys;
+    Activation activation;
+  } cases[] = {{"llama", "", ACTIVATION_SILU},
+               {"llama", "\"hidden_act\": \"gelu_pytorch_tanh\", ", ACTIVATION_GELU},
+               {"llama", "\"hidden_act\": \"mish\", ", ACTIVATION_OTHER},
+               {"gemma", "\"hidden_activation\": null, ", ACTIVATION_GELU},
+               {"gemma2", "\"hidden_activation\": \"silu\", \"hidden_act\": \"gelu\", ", ACTIVATION_SILU},
+               {"nemotron", "", ACTIVATION_SQUARED_RELU},
+               {"opt", "\"max_position_embeddings\": 8, ", ACTIVATION_RELU},
+               {"opt", "\"max_position_embeddings\": 8, \"activation_function\": \"gelu\", ", ACTIVATION_GELU},
+               {"falcon", "\"activation\": \"swish\", ", ACTIVATION_SILU},
+               {"starcoder2", "", ACTIVATION_GELU}};
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autoptr(Model) m = read_type(cases[i].type, cases[i].keys);
+    ck_assert_int_eq(model_activation(m), cases[i].activation);
+  }
+}
+END_TEST
+
 /* Four norms of 64 a layer in place of two; of q and k of Gemma 3 two of 256 besides. */
 START_TEST(gemmas_two_and_three_have_norms_behind_their_branches) {
   g_autoptr(Model) one = read_type("gemma", "");
@@ -63,6 +85,28 @@ START_TEST(olmo_normalises_all_heads_together) {
 }
 END_TEST
 
+/* Neither scale nor shift: QKV and out 4·64², MLP 3·64·96; two tables of 100 words, no final norm either. */
+START_TEST(olmo_one_has_norms_without_weights) {
+  g_autoptr(Model) m = read_type("olmo", "");
+  ck_assert(m->gated && !m->tied && !model_has_out_bias(m));
+  ck_assert_int_eq(m->norm, NORM_LAYERNORM);
+  ck_assert_int_eq(model_parameters(m), 2 * (16384 + 18432) + 2 * 6400);
+}
+END_TEST
+
+/* Two LayerNorms of scale and shift, one of them where the branches stand side by side; of q and k, 4 heads of 16
+ * each, a scale alone; biases of q, k and v, 3·64. */
+START_TEST(stablelm_has_layernorms_and_a_gate) {
+  g_autoptr(Model) m = read_type("stablelm", "");
+  ck_assert(m->gated && !m->tied && !m->parallel_block && !m->qkv_bias);
+  ck_assert_int_eq(model_layer_parameters(m), 16384 + 18432 + 4 * 64);
+  g_autoptr(Model) two = read_type("stablelm", "\"use_parallel_residual\": true, \"qk_layernorm\": true, "
+                                               "\"use_qkv_bias\": true, ");
+  ck_assert(two->parallel_block && !model_has_out_bias(two));
+  ck_assert_int_eq(model_layer_parameters(two), 16384 + 18432 + 2 * 64 + 2 * 64 + 3 * 64);
+}
+END_TEST
+
 START_TEST(glm_has_biases_of_q_k_and_v_alone) {
   g_autoptr(Model) m = read_type("glm4", "\"attention_bias\": true, ");
   ck_assert(m->qkv_bias && !model_has_out_bias(m) && !model_has_mlp_bias(m) && m->post_norms);
@@ -84,10 +128,10 @@ START_TEST(glm_has_experts_as_deepseek_without_its_attention) {
   ck_assert_int_eq(m->experts.shared_ffn_hidden, 32);
   ck_assert_int_eq(m->experts.n_groups, 0);
   ck_assert_int_eq(model_dense_layers(m, 0, 2), 1);
-  /* QKV and out 4·64·512, two norms, a gate of 8·64 and 8 biases, 8 experts and a shared one of 3·64·(8·16 + 32) */
-  ck_assert_int_eq(model_layer_parameters(m), 131072 + 128 + 520 + 30720);
+  /* QKV and out 4·64·64, two norms, a gate of 8·64 and 8 biases, 8 experts and a shared one of 3·64·(8·16 + 32) */
+  ck_assert_int_eq(model_layer_parameters(m), 16384 + 128 + 520 + 30720);
   g_autoptr(Model) normed = read_type("glm4_moe", GLM_EXPERTS "\"use_qk_norm\": true, ");
-  ck_assert_int_eq(model_layer_parameters(normed) - model_layer_parameters(m), 2 * 128);
+  ck_assert_int_eq(model_layer_parameters(normed) - model_layer_parameters(m), 2 * 16);
 }
 END_TEST
 
@@ -131,9 +175,12 @@ END_TEST
 int main(void) {
   TCase *cases = tcase_create("model_llama");
   tcase_add_test(cases, gemma_has_wide_heads_and_one_table);
+  tcase_add_test(cases, activations_are_the_configs_or_the_familys);
   tcase_add_test(cases, gemmas_two_and_three_have_norms_behind_their_branches);
   tcase_add_test(cases, windows_come_in_turns_as_the_family_has_them);
   tcase_add_test(cases, olmo_normalises_all_heads_together);
+  tcase_add_test(cases, olmo_one_has_norms_without_weights);
+  tcase_add_test(cases, stablelm_has_layernorms_and_a_gate);
   tcase_add_test(cases, glm_has_biases_of_q_k_and_v_alone);
   tcase_add_test(cases, glm_has_experts_as_deepseek_without_its_attention);
   tcase_add_test(cases, seed_oss_has_biases_of_q_k_and_v_unless_it_says_more);

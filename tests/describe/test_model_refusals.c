@@ -17,11 +17,16 @@ static void assert_refused(const char *text, StepsimError code, const char *cons
 
 START_TEST(other_kinds_of_model_are_refused_by_key) {
   ASSERT_IMPOSSIBLE("{\n\"model_type\": \"llama\",\n\"num_local_experts\": 8, " LLAMA_CORE "}",
-                    ":3:", "num_local_experts", "mixture-of-experts", "mixtral, gpt_oss, qwen2_moe");
+                    ":3:", "num_local_experts", "mixture-of-experts",
+                    "is mixtral, gpt_oss, qwen2_moe, qwen3_moe, deepseek_v2, deepseek_v3, kimi_k2, olmoe and glm4_moe "
+                    "only");
   ASSERT_IMPOSSIBLE("{\"n_routed_experts\": 256, " LLAMA_CORE "}", "n_routed_experts");
   ASSERT_IMPOSSIBLE("{\"num_experts\": 128, " LLAMA_CORE "}", "num_experts");
   ASSERT_IMPOSSIBLE("{\"model_type\": \"llama\", \"kv_lora_rank\": 512, " LLAMA_CORE "}", "kv_lora_rank", "latent",
-                    "deepseek_v3");
+                    "is deepseek_v2, deepseek_v3 and kimi_k2 only");
+  ASSERT_IMPOSSIBLE("{\"model_type\": \"mixtral\", \"num_local_experts\": 8, \"num_experts_per_tok\": 2, "
+                    "\"kv_lora_rank\": 512, " LLAMA_CORE "}",
+                    "kv_lora_rank", "latent");
   ASSERT_IMPOSSIBLE("{\"model_type\": \"t5\",\n\"is_encoder_decoder\": true}", ":2:", "is_encoder_decoder");
   ASSERT_IMPOSSIBLE(
       "{\"model_type\": \"gemma3\", \"text_config\": {\"hidden_size\": 64},\n\"vision_config\": {\"a\": 1}}",

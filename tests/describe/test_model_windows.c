@@ -34,9 +34,27 @@ START_TEST(a_sliding_window_counts_only_when_used) {
   g_autoptr(Model) unsaid =
       read_text("{\"model_type\": \"qwen3\", \"sliding_window\": 4, \"use_sliding_window\": true, " LLAMA_CORE "}");
   ck_assert_int_eq(unsaid->window, 0);
+  /* and none has a window that the switch is not on for */
+  g_autoptr(Model) off =
+      read_text("{\"model_type\": \"qwen2\", \"sliding_window\": 4, \"max_window_layers\": 0, " LLAMA_CORE "}");
+  ck_assert_int_eq(off->window, 0);
   ck_assert_int_eq(model_window(mistral, 4096), 0);
   ck_assert_int_eq(model_window(mistral, 4097), 4096);
   ck_assert(qwen->qkv_bias && !qwen->linear_bias);
+}
+END_TEST
+
+/* Of 4 layers one: those without rotation, each fourth where the config does not say, never "from 28 on". */
+START_TEST(a_smollm3_has_its_window_where_nothing_is_rotated) {
+#define SMOLLM3 "{\"model_type\": \"smollm3\", \"sliding_window\": 16, \"max_window_layers\": 28, "
+  g_autoptr(Model) off = read_layers_of(SMOLLM3, NULL);
+  ck_assert_int_eq(off->window, 0);
+  g_autoptr(Model) fourth = read_layers_of(SMOLLM3 "\"use_sliding_window\": true, ", NULL);
+  ck_assert_int_eq(fourth->window, 16);
+  ck_assert_double_eq(fourth->windowed_share, 0.25);
+  g_autoptr(Model) second =
+      read_layers_of(SMOLLM3 "\"use_sliding_window\": true, \"no_rope_layer_interval\": 2, ", NULL);
+  ck_assert_double_eq(second->windowed_share, 0.5);
 }
 END_TEST
 
@@ -87,6 +105,7 @@ END_TEST
 int main(void) {
   TCase *cases = tcase_create("model_windows");
   tcase_add_test(cases, a_sliding_window_counts_only_when_used);
+  tcase_add_test(cases, a_smollm3_has_its_window_where_nothing_is_rotated);
   tcase_add_test(cases, gpt_oss_is_of_its_published_size_and_has_a_window_in_every_other_layer);
   tcase_add_test(cases, layer_types_say_which_layers_have_the_window);
   Suite *suite = suite_create("model_windows");

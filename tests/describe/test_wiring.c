@@ -171,8 +171,10 @@ static double slowest_by_solver(const Cluster *cluster, int members, int gap, gb
   }
   flows_advance(flows, 0);
   double least_Bps = INFINITY;
+  g_autofree double *rates_Bps = g_new0(double, n_flows);
+  flows_rates(flows, rates_Bps, n_flows);
   for (guint64 tag = 0; tag < n_flows; tag++)
-    least_Bps = MIN(least_Bps, flows_rate_Bps(flows, tag));
+    least_Bps = MIN(least_Bps, rates_Bps[tag]);
   return least_Bps;
 }
 

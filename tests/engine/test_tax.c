@@ -6,7 +6,7 @@
 
 /* The end of a kernel of [start_ns, end_ns) beside [100, 150). */
 static gint64 end_beside(double tax, gint64 start_ns, gint64 end_ns) {
-  TaxedTime time = {.n_spans = 0};
+  g_auto(TaxedTime) time = {.n_spans = 0};
   tax_add(&time, tax_span(100, 150, tax));
   return tax_begin_kernel(&time, start_ns, end_ns);
 }
@@ -24,7 +24,7 @@ START_TEST(a_kernel_loses_the_tax_of_the_part_it_runs_beside) {
 END_TEST
 
 START_TEST(transfers_that_overlap_count_once) {
-  TaxedTime time = {.n_spans = 0};
+  g_auto(TaxedTime) time = {.n_spans = 0};
   tax_add(&time, tax_span(10, 30, 1));
   tax_add(&time, tax_span(15, 25, 1));
   tax_add(&time, tax_span(20, 50, 1));
@@ -59,7 +59,7 @@ START_TEST(the_order_in_which_transfers_are_known_does_not_matter) {
   g_autoptr(GRand) rand = g_rand_new_with_seed(1);
   for (int round = 0; round < 2000; round++) {
     TaxSpan spans[N_DRAWN];
-    TaxedTime before = {.n_spans = 0}, after = {.n_spans = 0};
+    g_auto(TaxedTime) before = {.n_spans = 0}, after = {.n_spans = 0};
     const gint64 start_ns = g_rand_int_range(rand, 0, SPAN_END), run_ns = g_rand_int_range(rand, 0, SPAN_END);
     tax_begin_kernel(&after, start_ns, start_ns + run_ns);
     for (int i = 0; i < N_DRAWN; i++) {
@@ -77,13 +77,25 @@ START_TEST(the_order_in_which_transfers_are_known_does_not_matter) {
 }
 END_TEST
 
-/* 100 transfers of 5 every 10 beside one kernel of 1000: it loses half of each, though not all of them are kept. */
+/* 100 transfers of 5 every 10 beside one kernel of 1000: it loses half of each. */
 START_TEST(a_long_kernel_loses_to_all_transfers_beside_it) {
-  TaxedTime time = {.n_spans = 0};
+  g_auto(TaxedTime) time = {.n_spans = 0};
   tax_begin_kernel(&time, 0, 1000);
   for (int i = 0; i < 100; i++)
     tax_add(&time, tax_span(10 * i, 10 * i + 5, 0.5));
   ck_assert_int_eq(tax_end_of_kernel(&time), 1250);
+}
+END_TEST
+
+/* The same 100, and then one known late, from 10 to 1010: at 1010 the kernel has done 2.5 + 5 + 500 of its 1000, as the
+ * short ones cost it nothing more than the long one. */
+START_TEST(a_long_transfer_known_late_counts_once_beside_short_ones) {
+  g_auto(TaxedTime) time = {.n_spans = 0};
+  tax_begin_kernel(&time, 0, 1000);
+  for (int i = 0; i < 100; i++)
+    tax_add(&time, tax_span(10 * i, 10 * i + 5, 0.5));
+  tax_add(&time, tax_span(10, 1010, 0.5));
+  ck_assert_int_eq(tax_end_of_kernel(&time), 1503); /* 1010 + 492.5, up */
 }
 END_TEST
 
@@ -252,6 +264,7 @@ int main(void) {
   tcase_add_test(tcase, transfers_that_overlap_count_once);
   tcase_add_test(tcase, the_order_in_which_transfers_are_known_does_not_matter);
   tcase_add_test(tcase, a_long_kernel_loses_to_all_transfers_beside_it);
+  tcase_add_test(tcase, a_long_transfer_known_late_counts_once_beside_short_ones);
   tcase_add_test(tcase, a_free_transfer_does_not_hide_one_that_is_not);
   tcase_add_test(tcase, kernels_beside_a_collective_end_later);
   tcase_add_test(tcase, a_running_kernel_ends_later_when_a_transfer_begins);

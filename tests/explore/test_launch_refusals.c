@@ -108,6 +108,29 @@ START_TEST(what_a_framework_cannot_run_is_refused_with_the_reason) {
 }
 END_TEST
 
+/* Gemma's gated GELU has no option; its --swiglu would train another model. */
+START_TEST(megatron_is_told_of_the_activation_or_refuses) {
+  static const struct {
+    const char *model, *told, *not_told; /* told: of the reason where it is refused */
+  } cases[] = {{"llama-3-8b", "    --swiglu\n", "geglu"},
+               {"gpt3-175b", "--normalization LayerNorm\n", "lu\n"},
+               {"nemotron-8b", "    --squared-relu\n", "--swiglu"},
+               {"gpt-oss-20b", "--quick-geglu --glu-linear-offset 1.0 --activation-func-clamp-value 7.0", "--swiglu"},
+               {"gemma-7b", "gemma-7b has GELU with a gate in its MLPs", "--swiglu"}};
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autoptr(Model) model = model_read(cases[i].model, NULL);
+    g_autoptr(Plan) plan = plan_new();
+    plan->tp = 8, plan->sequence_parallel = TRUE, plan->global_batch = 1, plan->seq_len = 2048;
+    g_autoptr(Workload) workload = planned(model, clusters[1], plan);
+    g_autoptr(GError) error = NULL;
+    g_autoptr(Launch) launch = launch_new(LAUNCH_MEGATRON, workload, 8, &error);
+    const char *text = launch != NULL ? launch->text : error->message;
+    ck_assert_msg(strstr(text, cases[i].told) != NULL, "%s", text);
+    ck_assert_msg(strstr(text, cases[i].not_told) == NULL, "%s", text);
+  }
+}
+END_TEST
+
 /* No comment can stand in JSON: the notice stands beside it. */
 START_TEST(what_is_done_otherwise_is_noticed) {
   g_autoptr(Plan) plan = plan_new();
@@ -143,6 +166,7 @@ int main(void) {
   tcase_add_checked_fixture(tcase, set_up, tear_down);
   tcase_add_test(tcase, offloading_is_told_as_each_framework_has_it);
   tcase_add_test(tcase, what_a_framework_cannot_run_is_refused_with_the_reason);
+  tcase_add_test(tcase, megatron_is_told_of_the_activation_or_refuses);
   tcase_add_test(tcase, what_is_done_otherwise_is_noticed);
   Suite *suite = suite_create("launch_refusals");
   suite_add_tcase(suite, tcase);

@@ -3,6 +3,7 @@
 
 #include <check.h>
 #include <math.h>
+#include <string.h>
 
 /* Links 0 … 4 of the first flow, 1 … 5 of the second; a third flow on the last two. */
 enum { N_HOPS = 5, WIDE = 6, OF_THIRD, N_LINKS };
@@ -106,6 +107,7 @@ START_TEST(a_flow_run_ahead_ends_as_in_time) {
       n_refused += end_ticks < 0;
       at_ticks = first_ends[1];
     }
+    ck_assert_uint_eq(flows_stats(ahead).n_starts + (end_ticks < 0), flows_stats(in_time).n_starts);
     gint64 last_ends[2] = {-1, -1};
     if (end_ticks < 0)
       continue;
@@ -140,11 +142,37 @@ START_TEST(a_flow_is_not_run_ahead_into_others) {
 }
 END_TEST
 
+/* Two that share more links than a pair may have are left to time: no start is counted, and whom flows of this route
+ * met before stays known. */
+START_TEST(a_flow_that_is_refused_leaves_nothing_behind) {
+  enum { N_SHARED = 40 };
+  double capacity_Bps[N_SHARED];
+  gint32 links[N_SHARED];
+  for (int l = 0; l < N_SHARED; l++) {
+    capacity_Bps[l] = 1e9;
+    links[l] = l;
+  }
+  const FlowRequest under_way = {{links, N_SHARED, 0}, NULL, 1, 1e6, 1e9, 1},
+                    own = {{links, N_SHARED, 1}, NULL, 1, 100, 1e9, 0};
+  g_autoptr(Flows) flows = flows_new_on_links(capacity_Bps, N_SHARED);
+  flows_start(flows, 0, &under_way);
+  flows_advance(flows, 0);
+  FlowsMet met[FLOWS_N_MET] = {{TRUE, 7, 1, 2, 3}, {TRUE, 8, 4, 5, 6}}, before[FLOWS_N_MET];
+  memcpy(before, met, sizeof met);
+  ck_assert_int_lt(flows_run_ahead(flows, 0, &own, 0, N_SHARED, TICKS_NEVER, met), 0);
+  ck_assert_mem_eq(met, before, sizeof met);
+  ck_assert_uint_eq(flows_stats(flows).n_starts, 1);
+  ck_assert_int_eq(flows_n_active(flows), 1);
+  ck_assert_int_eq(flows_next(flows), ticks_of_ns(1000000)); /* as it was */
+}
+END_TEST
+
 int main(void) {
   TCase *cases = tcase_create("flow pairs");
   tcase_add_test(cases, a_pair_has_the_rates_of_a_part);
   tcase_add_test(cases, a_flow_run_ahead_ends_as_in_time);
   tcase_add_test(cases, a_flow_is_not_run_ahead_into_others);
+  tcase_add_test(cases, a_flow_that_is_refused_leaves_nothing_behind);
   Suite *suite = suite_create("flow pairs");
   suite_add_tcase(suite, cases);
   SRunner *runner = srunner_create(suite);

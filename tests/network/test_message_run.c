@@ -79,7 +79,7 @@ START_TEST(a_ring_across_leaves_slows_by_what_max_min_says) {
   g_autoptr(Network) tree = fat_tree_new(4, 32, 4, 50e9, 50e9, 250e-9);
   for (int is_dealt = 0; is_dealt < 2; is_dealt++) {
     g_autoptr(Routes) routes = routes_new(tree, ROUTE_BY_LATENCY, ROUTE_BY_RAIL);
-    g_autoptr(Flows) flows = flows_new(tree);
+    g_autoptr(Flows) flows = flows_new_with_loads(tree);
     gint32 ranks[N_HOSTS];
     for (gint32 r = 0; r < N_HOSTS; r++)
       ranks[r] = is_dealt ? r % 4 * 32 + r / 4 : r;

@@ -160,22 +160,49 @@ static World *open_world(void) {
   return world;
 }
 
-/* T₁ = KERNEL + EVENT and Tₙ = n·KERNEL + EVENT: the edge is EVENT_NS, whatever the host takes. */
+/* T₁ = KERNEL + EVENT and Tₙ = n·KERNEL + EVENT: the edge is EVENT_NS, the least kernel KERNEL_NS, whatever the host
+ * takes. */
 START_TEST(what_events_add_is_told_from_what_a_kernel_takes) {
   World *world = open_world();
-  double edge_s = -1;
-  ck_assert(kernel_bench_edge(world, &known_device, &edge_s, NULL));
+  double edge_s = -1, least_s = -1;
+  ck_assert(kernel_bench_edge(world, &known_device, &edge_s, &least_s, NULL));
   ck_assert_double_eq_tol(edge_s, EVENT_NS * 1e-9, 1e-12);
+  ck_assert_double_eq_tol(least_s, KERNEL_NS * 1e-9, 1e-12);
   world_close(world, 0);
 }
 END_TEST
 
 START_TEST(events_of_the_cpu_are_taken_as_they_are) {
   World *world = open_world();
-  double edge_s = -1;
-  ck_assert(kernel_bench_edge(world, &cpu_device, &edge_s, NULL));
+  double edge_s = -1, least_s = -1;
+  ck_assert(kernel_bench_edge(world, &cpu_device, &edge_s, &least_s, NULL));
   ck_assert_double_eq(edge_s, 0);
+  ck_assert_double_eq(least_s, 0);
   world_close(world, 0);
+}
+END_TEST
+
+/* Medians of −1, 3 and 5 µs where no kernel takes less than 4: only the last is one, in the table and in what is
+ * written of it. Where the least is 0, 3 µs are, too. */
+START_TEST(what_is_shorter_than_the_least_kernel_is_left_out) {
+  static const double medians_s[] = {-1e-6, 3e-6, 5e-6};
+  g_autoptr(KernelTimes) times = kernel_times_new();
+  for (int i = 0; i < 3; i++)
+    for (int sample = -1; sample <= 1; sample++)
+      kernel_times_add(times, &(WorkItem){.kind = ITEM_MEMORY, .name = "norm", .bytes = 1000 * (i + 1)},
+                       medians_s[i] + sample * 1e-7);
+  int n;
+  kernel_times_all(times, &n);
+  ck_assert_int_eq(n, 2);
+  kernel_times_set_edge(times, 2e-6, 4e-6);
+  const KernelTime *all = kernel_times_all(times, &n);
+  ck_assert_int_eq(n, 1);
+  ck_assert_double_eq(all[0].item.bytes, 3000);
+  ck_assert_double_eq_tol(all[0].median_s, 5e-6, 1e-12);
+  ck_assert_int_eq(kernel_times_n_short(times), 2);
+  g_autoptr(GString) text = g_string_new(NULL);
+  kernel_times_write(times, text);
+  ck_assert_str_eq(text->str, "kernel memory norm 3000 = 5e-06 0.02 3\n");
 }
 END_TEST
 
@@ -223,6 +250,7 @@ int main(void) {
   TCase *tcase = tcase_create("kernel bench");
   tcase_add_test(tcase, what_events_add_is_told_from_what_a_kernel_takes);
   tcase_add_test(tcase, events_of_the_cpu_are_taken_as_they_are);
+  tcase_add_test(tcase, what_is_shorter_than_the_least_kernel_is_left_out);
   tcase_add_test(tcase, a_product_takes_what_it_takes_among_others);
   tcase_add_test(tcase, products_are_of_random_numbers_and_of_another_weight_each);
   suite_add_tcase(suite, tcase);

@@ -45,6 +45,25 @@ result $? "what there is no time for is said" "$(cat log)"
 tar -tzf short/details.tar.gz | grep -q 'tiny.json'
 result $? "what there was by then is kept" "$(ls short)"
 
+# an nvidia-smi that hangs, and a command under way that has the whole ended, from within
+mkdir -p gpu/bin tmp
+# shellcheck disable=SC2016 # for it to expand
+printf '#!/bin/sh\ncase "$*" in -q | *-lms*) exec sleep 500 ;; esac\n' >gpu/bin/nvidia-smi
+# shellcheck disable=SC2016
+printf '#!/bin/sh\nkill -TERM "$(cat "%s/pid")"\nexec sleep 500\n' "$work" >gpu/bin/compute-sanitizer
+chmod +x gpu/bin/nvidia-smi gpu/bin/compute-sanitizer
+sed 's/^short=.*/short="timeout -k 5 5"/' gpu/small.sh >gpu/hasty.sh
+env -i PATH=/usr/bin:/bin TMPDIR="$work/tmp" PARTS="machine sanitizer" sh -c 'echo $$ >pid; exec sh gpu/hasty.sh gpu ended' \
+  >log 2>&1
+code=$?
+[ $code -eq 1 ] && grep -q '^== ended by a signal' log && ! grep -q '^memcheck' log && cmp -s log ended/report.txt
+result $? "a command that hangs is given up, and a signal ends what runs" "exit status $code; $(cat log)"
+tar -tzf ended/details.tar.gz | grep -q 'libraries.txt' && [ "$(echo ended/*)" = "ended/details.tar.gz ended/report.txt" ]
+result $? "what there was before the signal is kept" "$(ls ended)"
+left=$(grep -lsa "VALIDATE_GPU_WORK=$work/tmp" /proc/[0-9]*/environ)
+[ -z "$left$(ls tmp)" ]
+result $? "no process and no folder is left" "$left $(ls tmp)"
+
 : >gpu/libs/libjson-glib-1.0.so.0
 env -i PATH=/usr/bin:/bin sh gpu/small.sh gpu lacking >log 2>&1
 [ $? -eq 2 ] && grep -q 'does not start here: .*libjson-glib' log

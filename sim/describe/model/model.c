@@ -58,24 +58,21 @@ static const Dimension dimensions[N_DIMENSIONS] = {
      .keys = {"max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length"}},
 };
 
-#define FAMILIES_WITH_LATENT "deepseek_v2, deepseek_v3 and kimi_k2"
-#define FAMILIES_WITH_EXPERTS "mixtral, gpt_oss, qwen2_moe, qwen3_moe, olmoe, glm4_moe, " FAMILIES_WITH_LATENT
-
-/* Keys that name what is not modelled; those with `families`, but in these. */
+/* Keys that name what is not modelled; those with `part`, but in the families that have it. */
 static const struct {
   const char *key;
   enum { WHEN_TRUE, WHEN_ABOVE_ONE, WHEN_PRESENT } when;
   const char *kind;
-  const char *families;
+  FamilyPart part;
 } refusals[] = {
-    {"is_encoder_decoder", WHEN_TRUE, "encoder-decoder models", NULL},
-    {"add_cross_attention", WHEN_TRUE, "cross-attention", NULL},
-    {"vision_config", WHEN_PRESENT, "models with a vision part", NULL},
-    {"num_local_experts", WHEN_ABOVE_ONE, "mixture-of-experts layers", FAMILIES_WITH_EXPERTS},
-    {"n_routed_experts", WHEN_ABOVE_ONE, "mixture-of-experts layers", FAMILIES_WITH_EXPERTS},
-    {"num_experts", WHEN_ABOVE_ONE, "mixture-of-experts layers", FAMILIES_WITH_EXPERTS},
-    {"moe_num_experts", WHEN_ABOVE_ONE, "mixture-of-experts layers", FAMILIES_WITH_EXPERTS},
-    {"kv_lora_rank", WHEN_PRESENT, "multi-head latent attention", FAMILIES_WITH_LATENT},
+    {"is_encoder_decoder", WHEN_TRUE, "encoder-decoder models", 0},
+    {"add_cross_attention", WHEN_TRUE, "cross-attention", 0},
+    {"vision_config", WHEN_PRESENT, "models with a vision part", 0},
+    {"num_local_experts", WHEN_ABOVE_ONE, "mixture-of-experts layers", PART_EXPERTS},
+    {"n_routed_experts", WHEN_ABOVE_ONE, "mixture-of-experts layers", PART_EXPERTS},
+    {"num_experts", WHEN_ABOVE_ONE, "mixture-of-experts layers", PART_EXPERTS},
+    {"moe_num_experts", WHEN_ABOVE_ONE, "mixture-of-experts layers", PART_EXPERTS},
+    {"kv_lora_rank", WHEN_PRESENT, "multi-head latent attention", PART_LATENT},
 };
 
 static gint64 *dimension_of(Model *model, const Dimension *dimension) {
@@ -139,7 +136,7 @@ static gboolean read_dimension(const JsonFile *json, const Dimension *dimension,
 static gboolean check_kind(const JsonFile *json, JsonObject *object, const ModelFamily *family, GError **error) {
   for (size_t i = 0; i < G_N_ELEMENTS(refusals); i++) {
     const char *key = refusals[i].key;
-    if (refusals[i].families != NULL && (family == NULL || family->has_experts))
+    if (refusals[i].part != 0 && (family == NULL || (family->parts & refusals[i].part) != 0))
       continue;
     gboolean flag = refusals[i].when == WHEN_PRESENT && json_file_has(object, key);
     gint64 count = 0;
@@ -149,13 +146,14 @@ static gboolean check_kind(const JsonFile *json, JsonObject *object, const Model
       return FALSE;
     if (!flag && count <= 1)
       continue;
-    if (refusals[i].families == NULL)
+    if (refusals[i].part == 0)
       return fail_impossible(error, "%s:%u: %s: %s are not modelled, only decoder-only transformers%s", json->file,
                              json_file_line(json, object, key), key, refusals[i].kind,
                              json_file_has(object, "text_config") ? "; its text_config, in a file of its own, may be"
                                                                   : "");
+    g_autofree char *families = model_family_names(refusals[i].part);
     return fail_impossible(error, "%s:%u: %s: %s are modelled where model_type is %s only", json->file,
-                           json_file_line(json, object, key), key, refusals[i].kind, refusals[i].families);
+                           json_file_line(json, object, key), key, refusals[i].kind, families);
   }
   return TRUE;
 }
@@ -224,7 +222,7 @@ static gboolean read_family(const JsonFile *json, const ModelFamily *family, Mod
   model->n_norms_per_layer = 2;
   return read_dimensions(json, family, model, error) &&
          json_file_flag(json, json->root, "tie_word_embeddings", &model->tied, error) &&
-         read_dropout(json, family, model, error) &&
+         read_dropout(json, family, model, error) && model_read_activation(json, family, model, error) &&
          (family->read_details == NULL || family->read_details(json, model, error));
 }
 

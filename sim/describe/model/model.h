@@ -6,6 +6,18 @@ typedef enum { NORM_LAYERNORM, NORM_RMSNORM } Norm;
 /* What q and k pass before they are rotated: nothing; a norm of each head, with weights that heads share (Qwen3); a
  * norm of all heads together (MPT's qk_ln). */
 typedef enum { QK_NORMS_NONE, QK_NORMS_HEADS, QK_NORMS_WHOLE } QkNorms;
+/* Between an MLP's products: SiLU where it is gated and GELU where it is not; one of these, GELU in any of its
+ * approximations; GPT-OSS's, x·σ(1.702·x) with a bound, times the other branch plus 1; none that is known here. */
+typedef enum {
+  ACTIVATION_USUAL,
+  ACTIVATION_SILU,
+  ACTIVATION_GELU,
+  ACTIVATION_RELU,
+  ACTIVATION_SQUARED_RELU,
+  ACTIVATION_BOUNDED_GELU,
+  ACTIVATION_OTHER,
+  N_ACTIVATIONS
+} Activation;
 /* Where linear_bias does not hold: no bias; on attention's output product alone; on the MLP's products alone (GPT-J).
  */
 typedef enum { LONE_BIAS_NONE, LONE_BIAS_OUT, LONE_BIAS_MLP } LoneBias;
@@ -53,6 +65,7 @@ typedef struct {
   gint64 vocab;
   gint64 max_positions; /* 0 when the config does not say; rows of the learned position table */
   gboolean gated;       /* SwiGLU-like: three MLP matrices */
+  Activation activation;
   QkNorms qk_norms;
   gboolean tied;                  /* head shares the embedding's weights */
   gboolean qkv_bias, linear_bias; /* bias on the QKV product; on the layer's other linears */
@@ -64,7 +77,9 @@ typedef struct {
   gboolean post_norms;      /* two more: each branch's output passes one before it is added (Gemma 2) */
   DropoutRates dropout_rate;
   Norm norm;
-  gboolean bare_norms; /* LayerNorm without its shift (MPT's no_bias) */
+  gboolean bare_norms;    /* LayerNorm without its shift (MPT's no_bias) */
+  gboolean bare_qk_norms; /* that of q and k alone (StableLM) */
+  gboolean fixed_norms;   /* LayerNorm without weights, neither scale nor shift (OLMo 1) */
   Positions positions;
   gint64 window;                     /* tokens a token attends to at most, itself included (sliding window, arXiv
                                         2310.06825 §2); 0: all before it */
@@ -82,9 +97,9 @@ typedef struct {
 /* Read `file`; a bare name `x` without a slash also means models/x.json, searched in the working directory, then in
  * $STEPSIM_DATA, then in the source and install data directories. Spellings understood: Llama/Mistral/Qwen (hidden_size
  * …), its descendants (Gemma, Phi-3, OLMo, GLM, Granite …), GPT-2 (n_embd …), GPT-J, GPT-NeoX, Phi, StarCoder, MPT
- * (d_model …), BLOOM, Falcon, Command R, OPT; with experts Mixtral, Qwen2- and Qwen3-MoE, OLMoE, GLM-4.5, DeepSeek-V2
- * and -V3, Kimi-K2. Experts in other families and encoder-decoder configs are refused
- * (IMPOSSIBLE) by name of the key. Errors: INPUT with file:line, what was found, what was expected. */
+ * (d_model …), BLOOM, Falcon, Command R, StableLM, OPT; with experts Mixtral, Qwen2- and Qwen3-MoE, OLMoE, GLM-4.5,
+ * DeepSeek-V2 and -V3, Kimi-K2. Experts in other families and encoder-decoder configs are refused (IMPOSSIBLE) by name
+ * of the key. Errors: INPUT with file:line, what was found, what was expected. */
 Model *model_read(const char *file, GError **error);
 /* Whether the sizes of a model make sense together, each being at least 1: key-value heads divide the heads, parameters
  * leave room to count with. INPUT, `where` before it. */
@@ -115,6 +130,9 @@ static inline gboolean model_has_out_bias(const Model *model) {
 static inline gboolean model_has_mlp_bias(const Model *model) {
   return model->linear_bias || model->lone_bias == LONE_BIAS_MLP;
 }
+/* Never ACTIVATION_USUAL: which that is. */
+Activation model_activation(const Model *model);
+const char *model_activation_name(Activation activation);
 /* Columns of a head of V. */
 static inline gint64 model_v_head_dim(const Model *model) {
   return model->latent.kv_rank > 0 ? model->latent.v_head_dim : model->head_dim;
@@ -122,6 +140,7 @@ static inline gint64 model_v_head_dim(const Model *model) {
 
 /* Numbers of parameters, unsharded. */
 gint64 model_layer_parameters(const Model *model);     /* one block, norms and biases included; with its experts */
+gint64 model_norm_parameters(const Model *model);      /* of one norm of the hidden states */
 gint64 model_qk_norm_parameters(const Model *model);   /* of a block: of the norms of q and k */
 gint64 model_embedding_parameters(const Model *model); /* word table, and position table where learned */
 gint64 model_head_parameters(const Model *model);      /* final norm, and the head's matrix unless tied */

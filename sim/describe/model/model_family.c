@@ -129,6 +129,7 @@ static gboolean read_mpt_ffn(const JsonFile *json, Model *model, GError **error)
     return fail_impossible(error, "%s:%u: ffn_type: found \"%.80s\", only mptmlp and mptglu are modelled", json->file,
                            json_file_line(json, ffn, "ffn_type"), type);
   model->gated = strcmp(type, "mptglu") == 0;
+  model->activation = ACTIVATION_GELU; /* with a gate too */
   if (model->ffn_hidden == 0)
     model->ffn_hidden = (gint64)(ratio * (double)model->hidden);
   return TRUE;
@@ -207,6 +208,7 @@ static const ModelFamily families[] = {
      .norm = NORM_LAYERNORM,
      .positions = POSITIONS_LEARNED,
      .tied = TRUE,
+     .activation = ACTIVATION_RELU,
      .dropout = TRUE,
      .read_details = read_opt},
     {.types = {"qwen2"},
@@ -215,25 +217,54 @@ static const ModelFamily families[] = {
      .qkv_bias = TRUE,
      .read_details = model_read_qwen2},
     {.types = {"qwen3"}, LLAMA_BLOCK, .head_dim = 128, .read_details = model_read_qwen3},
-    {.types = {"mixtral"}, LLAMA_BLOCK, .has_experts = TRUE, .read_details = model_read_windowed_mixtral},
-    {.types = {"gpt_oss"}, LLAMA_BLOCK, .head_dim = 64, .has_experts = TRUE, .read_details = model_read_gpt_oss},
-    {.types = {"qwen2_moe"}, LLAMA_BLOCK, .qkv_bias = TRUE, .has_experts = TRUE, .read_details = model_read_qwen2_moe},
-    {.types = {"qwen3_moe"}, LLAMA_BLOCK, .head_dim = 128, .has_experts = TRUE, .read_details = model_read_qwen3_moe},
+    {.types = {"mixtral"}, LLAMA_BLOCK, .parts = PART_EXPERTS, .read_details = model_read_windowed_mixtral},
+    {.types = {"gpt_oss"}, LLAMA_BLOCK, .head_dim = 64, .parts = PART_EXPERTS, .read_details = model_read_gpt_oss},
+    {.types = {"qwen2_moe"},
+     LLAMA_BLOCK,
+     .qkv_bias = TRUE,
+     .parts = PART_EXPERTS,
+     .read_details = model_read_qwen2_moe},
+    {.types = {"qwen3_moe"}, LLAMA_BLOCK, .head_dim = 128, .parts = PART_EXPERTS, .read_details = model_read_qwen3_moe},
     {.types = {"deepseek_v2", "deepseek_v3", "kimi_k2"},
      .marks = {"kv_lora_rank"},
      LLAMA_BLOCK,
-     .has_experts = TRUE,
+     .parts = PART_EXPERTS | PART_LATENT,
      .read_details = model_read_deepseek},
-    {.types = {"gemma"}, LLAMA_BLOCK, .tied = TRUE, .head_dim = 256, .read_details = model_read_biases},
-    {.types = {"gemma2"}, LLAMA_BLOCK, .tied = TRUE, .head_dim = 256, .read_details = model_read_gemma2},
-    {.types = {"gemma3_text"}, LLAMA_BLOCK, .tied = TRUE, .head_dim = 256, .read_details = model_read_gemma3},
+    {.types = {"gemma"},
+     LLAMA_BLOCK,
+     .tied = TRUE,
+     .activation = ACTIVATION_GELU,
+     .head_dim = 256,
+     .read_details = model_read_biases},
+    {.types = {"gemma2"},
+     LLAMA_BLOCK,
+     .tied = TRUE,
+     .activation = ACTIVATION_GELU,
+     .head_dim = 256,
+     .read_details = model_read_gemma2},
+    {.types = {"gemma3_text"},
+     LLAMA_BLOCK,
+     .tied = TRUE,
+     .activation = ACTIVATION_GELU,
+     .head_dim = 256,
+     .read_details = model_read_gemma3},
+    {.types = {"olmo"},
+     .norm = NORM_LAYERNORM,
+     .positions = POSITIONS_ROTARY,
+     .gated = TRUE,
+     .read_details = model_read_olmo},
+    {.types = {"stablelm"},
+     .norm = NORM_LAYERNORM,
+     .positions = POSITIONS_ROTARY,
+     .gated = TRUE,
+     .read_details = model_read_stablelm},
     {.types = {"olmo2"}, LLAMA_BLOCK, .read_details = model_read_olmo2},
     {.types = {"olmo3"}, LLAMA_BLOCK, .read_details = model_read_olmo3},
-    {.types = {"olmoe"}, LLAMA_BLOCK, .has_experts = TRUE, .read_details = model_read_olmoe},
+    {.types = {"olmoe"}, LLAMA_BLOCK, .parts = PART_EXPERTS, .read_details = model_read_olmoe},
     {.types = {"glm"}, LLAMA_BLOCK, .head_dim = 128, .read_details = model_read_glm},
     {.types = {"glm4"}, LLAMA_BLOCK, .head_dim = 128, .read_details = model_read_glm4},
-    {.types = {"glm4_moe"}, LLAMA_BLOCK, .head_dim = 128, .has_experts = TRUE, .read_details = model_read_glm4_moe},
-    {.types = {"smollm3"}, LLAMA_BLOCK, .tied = TRUE, .read_details = model_read_llama},
+    {.types = {"glm4_moe"}, LLAMA_BLOCK, .parts = PART_EXPERTS, .read_details = model_read_glm4_moe},
+    {.types = {"smollm3"}, LLAMA_BLOCK, .tied = TRUE, .read_details = model_read_smollm3},
     {.types = {"seed_oss"}, LLAMA_BLOCK, .head_dim = 128, .dropout = TRUE, .read_details = model_read_seed_oss},
     {.types = {"cohere"},
      .norm = NORM_LAYERNORM,
@@ -252,7 +283,11 @@ static const ModelFamily families[] = {
      .positions = POSITIONS_ROTARY,
      .tied = TRUE,
      .read_details = model_read_starcoder2},
-    {.types = {"nemotron"}, .norm = NORM_LAYERNORM, .positions = POSITIONS_ROTARY, .read_details = model_read_biases},
+    {.types = {"nemotron"},
+     .norm = NORM_LAYERNORM,
+     .positions = POSITIONS_ROTARY,
+     .activation = ACTIVATION_SQUARED_RELU,
+     .read_details = model_read_biases},
     {.types = {"llama", "mistral", "phi3", "granite"},
      .marks = {"hidden_size"},
      LLAMA_BLOCK,
@@ -265,6 +300,18 @@ static const ModelFamily *find_by_marks(JsonObject *root) {
       if (json_object_has_member(root, families[i].marks[j]))
         return &families[i];
   return NULL;
+}
+
+char *model_family_names(FamilyPart part) {
+  const char *names[G_N_ELEMENTS(families) * G_N_ELEMENTS(families[0].types)];
+  gsize n = 0;
+  for (gsize i = 0; i < G_N_ELEMENTS(families); i++)
+    for (int j = 0; (families[i].parts & part) != 0 && families[i].types[j] != NULL; j++)
+      names[n++] = families[i].types[j];
+  g_autoptr(GString) text = g_string_new(names[0]);
+  for (gsize i = 1; i < n; i++)
+    g_string_append_printf(text, "%s%s", i + 1 < n ? ", " : " and ", names[i]);
+  return g_string_free(g_steal_pointer(&text), FALSE);
 }
 
 const ModelFamily *model_family_find(const JsonFile *json, GError **error) {

@@ -4,16 +4,20 @@
 #include "json_file.h"
 #include "model.h"
 
+/* What some families' configs describe besides. */
+typedef enum { PART_EXPERTS = 1 << 0, PART_LATENT = 1 << 1 } FamilyPart;
+
 typedef struct {
   const char *types[6]; /* values of model_type */
   const char *marks[4]; /* keys that betray the family where model_type is absent */
   Norm norm;
   Positions positions;
   gboolean gated, tied, qkv_bias, linear_bias;
-  gboolean dropout;     /* when the config names no rate */
-  gint64 ffn_multiple;  /* of hidden, when the config does not say; 0: it has to */
-  gint64 head_dim;      /* when the config does not say; 0: hidden / n_heads */
-  gboolean has_experts; /* read_details knows the family's keys of experts and of latent attention */
+  gboolean dropout;      /* when the config names no rate */
+  Activation activation; /* when the config names none */
+  gint64 ffn_multiple;   /* of hidden, when the config does not say; 0: it has to */
+  gint64 head_dim;       /* when the config does not say; 0: hidden / n_heads */
+  guint parts;           /* of FamilyPart: read_details knows the family's keys of these */
   /* Reads the family's own keys into a model whose dimensions are filled; NULL when it has none. */
   gboolean (*read_details)(const JsonFile *json, Model *model, GError **error);
 } ModelFamily;
@@ -21,18 +25,27 @@ typedef struct {
 /* By model_type, else by marks. NULL with INPUT set when neither is known. */
 const ModelFamily *model_family_find(const JsonFile *json, GError **error);
 
+/* hidden_activation, activation_function, hidden_act or activation, whichever is there first, else the family's
+ * (model_activation.c). INPUT for what is no text. */
+gboolean model_read_activation(const JsonFile *json, const ModelFamily *family, Model *model, GError **error);
+
+/* "mixtral, …, deepseek_v3 and kimi_k2": values of model_type whose families have `part`; owned by the caller. */
+char *model_family_names(FamilyPart part);
+
 /* Bias of attention's products and of the MLP's, where a family sets them apart. */
 void model_set_biases(Model *model, gboolean attention, gboolean mlp);
 
-/* What a family's configs mean where they are silent: tokens of a window (0: none), and that of every `period` layers
- * all but the last have it (0 or 1: all layers). */
+/* What a family's configs mean where they are silent. */
 typedef struct {
-  gint64 window, period;
+  gint64 window;         /* tokens; 0: none */
+  gint64 period;         /* of so many layers all but the last have it; 0 or 1: all layers */
+  gboolean is_last_only; /* of a period the last alone */
+  gint64 n_whole;        /* leading layers that have none (max_window_layers) */
+  gboolean is_off;       /* unless use_sliding_window is true */
 } WindowDefaults;
 
-/* sliding_window; which layers have it says layer_types, else sliding_window_pattern or the defaults' period; else it
- * is those of Qwen2 and Qwen3 from max_window_layers on (28 where the config does not say: transformers' Qwen2Config,
- * 2024-26), and all of others (model_windows.c). INPUT for a list that does not name every layer's. */
+/* sliding_window; which layers have it says layer_types, else sliding_window_pattern or the defaults' period, else
+ * max_window_layers, the first that does not (model_windows.c). INPUT for a list that does not name every layer's. */
 gboolean model_read_window(const JsonFile *json, Model *model, WindowDefaults defaults, GError **error);
 
 /* Which products have biases, as the configs of Llama, Mistral and Nemotron may say: attention_bias for those of
@@ -41,6 +54,7 @@ gboolean model_read_biases(const JsonFile *json, Model *model, GError **error);
 
 /* Readers of Llama's descendants (model_llama.c). INPUT for what is out of range. */
 gboolean model_read_llama(const JsonFile *json, Model *model, GError **error);
+gboolean model_read_smollm3(const JsonFile *json, Model *model, GError **error);
 gboolean model_read_gpt_oss(const JsonFile *json, Model *model, GError **error);
 gboolean model_read_qwen2(const JsonFile *json, Model *model, GError **error);
 gboolean model_read_qwen3(const JsonFile *json, Model *model, GError **error);
@@ -58,6 +72,8 @@ gboolean model_read_glm4_moe(const JsonFile *json, Model *model, GError **error)
 gboolean model_read_seed_oss(const JsonFile *json, Model *model, GError **error);
 gboolean model_read_cohere(const JsonFile *json, Model *model, GError **error);
 gboolean model_read_cohere2(const JsonFile *json, Model *model, GError **error);
+gboolean model_read_olmo(const JsonFile *json, Model *model, GError **error);
+gboolean model_read_stablelm(const JsonFile *json, Model *model, GError **error);
 gboolean model_read_starcoder2(const JsonFile *json, Model *model, GError **error);
 
 /* Readers of families with experts (model_experts.c). INPUT for what is missing or out of range, IMPOSSIBLE for layers

@@ -1,6 +1,6 @@
-/* Llama's kind of block, a norm and a gated MLP, and what its descendants change of it: biases, norms of q and k,
- * norms behind the branches, windows, experts. The defaults are those of Transformers' *Config classes (v4.46 to v4.57,
- * 2024-25). */
+/* Llama's kind of block, RMSNorm and a gated MLP, and what its descendants change of it: biases, norms of q and k,
+ * norms behind the branches, windows, experts, LayerNorm in place of RMSNorm (Cohere, OLMo 1, StableLM), an MLP without
+ * a gate (StarCoder2). The defaults are those of Transformers' *Config classes (v4.46 to v4.57, 2024-25). */
 #include "error.h"
 #include "model_family.h"
 
@@ -12,6 +12,8 @@ void model_set_biases(Model *model, gboolean attention, gboolean mlp) {
 
 /* Of all layers, where the config names one. */
 static const WindowDefaults plain_window = {0};
+/* Transformers' Qwen2Config (2024-26); Qwen3Config and those with experts are alike. */
+static const WindowDefaults qwen_window = {.n_whole = 28, .is_off = TRUE};
 
 gboolean model_read_biases(const JsonFile *json, Model *model, GError **error) {
   gboolean attention = FALSE, mlp = FALSE;
@@ -26,25 +28,34 @@ gboolean model_read_llama(const JsonFile *json, Model *model, GError **error) {
   return model_read_biases(json, model, error) && model_read_window(json, model, plain_window, error);
 }
 
-/* Every other layer has the window where the config does not say; the experts' biases are left out. */
+/* The window, if any, is of the layers without rotation: every no_rope_layer_interval-th. */
+gboolean model_read_smollm3(const JsonFile *json, Model *model, GError **error) {
+  WindowDefaults window = {.period = 4, .is_last_only = TRUE, .is_off = TRUE};
+  return json_file_integer(json, json->root, "no_rope_layer_interval", 1, G_MAXINT32, &window.period, error) &&
+         model_read_biases(json, model, error) && model_read_window(json, model, window, error);
+}
+
+/* Every other layer has the window where the config does not say; the experts' biases are left out. Its configs say
+ * "silu" of what is bounded and scaled (Transformers' GptOssExperts, 2025). */
 gboolean model_read_gpt_oss(const JsonFile *json, Model *model, GError **error) {
   gboolean attention_bias = TRUE;
   if (!json_file_flag(json, json->root, "attention_bias", &attention_bias, error) ||
       !model_read_mixtral(json, model, error) ||
       !model_read_window(json, model, (WindowDefaults){.window = 128, .period = 2}, error))
     return FALSE;
+  model->activation = ACTIVATION_BOUNDED_GELU;
   model_set_biases(model, attention_bias, FALSE);
   return TRUE;
 }
 
 gboolean model_read_qwen2(const JsonFile *json, Model *model, GError **error) {
-  return model_read_window(json, model, plain_window, error);
+  return model_read_window(json, model, qwen_window, error);
 }
 
 /* Every head's q and k are normalised: one scale vector each, shared by the heads. */
 gboolean model_read_qwen3(const JsonFile *json, Model *model, GError **error) {
   model->qk_norms = QK_NORMS_HEADS;
-  return model_read_llama(json, model, error);
+  return model_read_biases(json, model, error) && model_read_window(json, model, qwen_window, error);
 }
 
 gboolean model_read_windowed_mixtral(const JsonFile *json, Model *model, GError **error) {
@@ -52,7 +63,7 @@ gboolean model_read_windowed_mixtral(const JsonFile *json, Model *model, GError 
 }
 
 gboolean model_read_qwen2_moe(const JsonFile *json, Model *model, GError **error) {
-  return model_read_qwen_moe(json, model, error) && model_read_window(json, model, plain_window, error);
+  return model_read_qwen_moe(json, model, error) && model_read_window(json, model, qwen_window, error);
 }
 
 gboolean model_read_qwen3_moe(const JsonFile *json, Model *model, GError **error) {
@@ -78,6 +89,25 @@ gboolean model_read_gemma2(const JsonFile *json, Model *model, GError **error) {
 gboolean model_read_gemma3(const JsonFile *json, Model *model, GError **error) {
   model->qk_norms = QK_NORMS_HEADS;
   return read_gemma(json, model, (WindowDefaults){.window = 4096, .period = 6}, 0, error);
+}
+
+/* LayerNorms that have no weights; what q, k and v are clipped at is left out. */
+gboolean model_read_olmo(const JsonFile *json, Model *model, GError **error) {
+  model->fixed_norms = TRUE;
+  return model_read_biases(json, model, error);
+}
+
+/* Every head's q and k may pass norms of their own scales; side by side both branches read one norm. */
+gboolean model_read_stablelm(const JsonFile *json, Model *model, GError **error) {
+  gboolean qk_norm = FALSE;
+  if (!json_file_flag(json, json->root, "use_qkv_bias", &model->qkv_bias, error) ||
+      !json_file_flag(json, json->root, "qk_layernorm", &qk_norm, error) ||
+      !json_file_flag(json, json->root, "use_parallel_residual", &model->parallel_block, error))
+    return FALSE;
+  model->qk_norms = qk_norm ? QK_NORMS_WHOLE : QK_NORMS_NONE;
+  model->bare_qk_norms = qk_norm;
+  model->n_norms_per_layer = model->parallel_block ? 1 : 2;
+  return TRUE;
 }
 
 /* Its two norms stand behind the branches in place of before them: as many of the same size. */

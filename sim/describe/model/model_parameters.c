@@ -1,6 +1,6 @@
 /* One block, h = hidden, a = heads, k = kv heads, d = head_dim, f = ffn_hidden:
  *
- *     norm   h or 2h                          RMSNorm: scale; LayerNorm: scale and shift
+ *     norm   h or 2h                          RMSNorm: scale; LayerNorm: scale and shift; 0 where it has no weights
  *     QKV    h·(a + 2k)·d   [+ (a + 2k)·d]    in brackets: biases; norms of q and k: 2·d or (a + k)·d, as many vectors
  *     out    a·d·h          [+ h]
  *     norm
@@ -34,18 +34,20 @@ void model_cut_depth(Model *model, gint64 n_layers) {
 }
 
 /* Vectors of a norm: its scale, and its shift. */
-static gint64 norm_vectors(const Model *model) {
-  return model->norm == NORM_LAYERNORM && !model->bare_norms ? 2 : 1;
+static gint64 norm_vectors(const Model *model, gboolean is_bare) {
+  if (model->fixed_norms)
+    return 0;
+  return model->norm == NORM_LAYERNORM && !is_bare ? 2 : 1;
 }
 
-static gint64 norm_parameters(const Model *model) {
-  return norm_vectors(model) * model->hidden;
+gint64 model_norm_parameters(const Model *model) {
+  return norm_vectors(model, model->bare_norms) * model->hidden;
 }
 
 gint64 model_qk_norm_parameters(const Model *model) {
   const gint64 heads[] = {
       [QK_NORMS_NONE] = 0, [QK_NORMS_HEADS] = 2, [QK_NORMS_WHOLE] = model->n_heads + model->n_kv_heads};
-  return norm_vectors(model) * heads[model->qk_norms] * model->head_dim;
+  return norm_vectors(model, model->bare_norms || model->bare_qk_norms) * heads[model->qk_norms] * model->head_dim;
 }
 
 static gint64 latent_parameters(const Model *model) {
@@ -82,7 +84,7 @@ static gint64 experts_parameters(const Model *model, gint64 n) {
 /* All of a block but what follows its attention. */
 static gint64 block_parameters(const Model *model) {
   const gint64 n_norms = model->n_norms_per_layer + (model->post_norms ? 2 : 0);
-  return attention_parameters(model) + n_norms * norm_parameters(model) + model_qk_norm_parameters(model);
+  return attention_parameters(model) + n_norms * model_norm_parameters(model) + model_qk_norm_parameters(model);
 }
 
 /* A block with an MLP in the place of experts. */
@@ -98,12 +100,12 @@ gint64 model_layer_parameters(const Model *model) {
 
 gint64 model_embedding_parameters(const Model *model) {
   gint64 rows = model->vocab + (model->positions == POSITIONS_LEARNED ? model->max_positions : 0);
-  return rows * model->hidden + (model->embedding_norm ? norm_parameters(model) : 0) +
+  return rows * model->hidden + (model->embedding_norm ? model_norm_parameters(model) : 0) +
          model->other_embedding_parameters;
 }
 
 gint64 model_head_parameters(const Model *model) {
-  return norm_parameters(model) + (model->tied ? 0 : model->vocab * model->hidden) +
+  return model_norm_parameters(model) + (model->tied ? 0 : model->vocab * model->hidden) +
          (model->head_bias ? model->vocab : 0);
 }
 

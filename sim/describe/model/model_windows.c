@@ -53,10 +53,9 @@ static gboolean read_layer_types(const JsonFile *json, int *windowed, guint n, G
 
 gboolean model_read_window(const JsonFile *json, Model *model, WindowDefaults defaults, GError **error) {
   static const char switch_key[] = "use_sliding_window", window_key[] = "sliding_window";
-  gboolean used = TRUE;
-  const gboolean is_qwen = json_file_has(json->root, switch_key);
+  gboolean used = !defaults.is_off;
   gint64 window = json_object_has_member(json->root, window_key) ? 0 : defaults.window, period = defaults.period;
-  gint64 n_whole = is_qwen ? 28 : 0;
+  gint64 n_whole = defaults.n_whole;
   if (!json_file_flag(json, json->root, switch_key, &used, error) ||
       !json_file_integer(json, json->root, window_key, 1, G_MAXINT32, &window, error) ||
       !json_file_integer(json, json->root, "max_window_layers", 0, G_MAXINT32, &n_whole, error) ||
@@ -73,7 +72,7 @@ gboolean model_read_window(const JsonFile *json, Model *model, WindowDefaults de
   }
   if (period > 1) {
     for (guint i = 0; i < n; i++)
-      windowed[i] = (i + 1) % period != 0;
+      windowed[i] = ((i + 1) % period == 0) == defaults.is_last_only;
     take_turns(model, windowed);
     return TRUE;
   }

@@ -24,6 +24,26 @@ static gboolean check_schedule(const LaunchCase *c, GError **error) {
          fail_impossible(error, "megatron: Megatron-LM waits for its sends under 1f1b, found overlap-p2p on");
 }
 
+/* What names an MLP's activation there, "" for its default; NULL: nothing does (arguments.py, 2026-08). --quick-geglu
+ * is x·σ(1.702·x), which is how GPT-OSS approximates GELU (examples/gptoss). */
+static const char *activation_flags(const Model *model) {
+  static const char *const plain[N_ACTIVATIONS] = {
+      [ACTIVATION_GELU] = "", [ACTIVATION_SQUARED_RELU] = "--squared-relu"};
+  static const char *const gated[N_ACTIVATIONS] = {
+      [ACTIVATION_SILU] = "--swiglu",
+      [ACTIVATION_BOUNDED_GELU] = "--quick-geglu --glu-linear-offset 1.0 --activation-func-clamp-value 7.0"};
+  return (model->gated ? gated : plain)[model_activation(model)];
+}
+
+static gboolean check_activation(const LaunchCase *c, GError **error) {
+  return activation_flags(c->model) != NULL ||
+         fail_impossible(error,
+                         "megatron: model %s has %s%s in its MLPs, Megatron-LM's options have GELU and squared ReLU, "
+                         "and SiLU with a gate",
+                         c->model->name, model_activation_name(model_activation(c->model)),
+                         c->model->gated ? " with a gate" : "");
+}
+
 static gboolean check_model(const LaunchCase *c, GError **error) {
   if (c->model->parallel_block)
     return fail_impossible(error,
@@ -34,7 +54,7 @@ static gboolean check_model(const LaunchCase *c, GError **error) {
                            c->model->name);
   if (c->model->positions == POSITIONS_ALIBI)
     return fail_impossible(error, "megatron: model %s has ALiBi positions, Megatron-LM has none", c->model->name);
-  return TRUE;
+  return check_activation(c, error);
 }
 
 /* Orders that Megatron-LM lays ranks out in. */
@@ -190,7 +210,7 @@ static void add_model(const LaunchCase *c, GString *out) {
       MAX(model->max_positions, c->plan->seq_len));
   add(out, "--position-embedding-type %s", positions[model->positions]);
   add(out, "--normalization %s", model->norm == NORM_RMSNORM ? "RMSNorm" : "LayerNorm");
-  add_flag(out, model->gated, "--swiglu");
+  add_flag(out, activation_flags(model)[0] != '\0', activation_flags(model));
   add_flag(out, !model->tied, "--untie-embeddings-and-output-weights");
   add_flag(out, !model->linear_bias, "--disable-bias-linear");
   add_flag(out, model->qkv_bias && !model->linear_bias, "--add-qkv-bias");
@@ -203,6 +223,8 @@ static void add_model(const LaunchCase *c, GString *out) {
                   model->name);
   if (model->bare_norms)
     launch_notice(c, "model %s has LayerNorms without a shift, Megatron-LM's have one", model->name);
+  if (model->fixed_norms)
+    launch_notice(c, "model %s has LayerNorms without scale and shift, Megatron-LM's have both", model->name);
 }
 
 typedef struct {

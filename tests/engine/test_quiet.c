@@ -1,0 +1,202 @@
+/* Collectives between kernels that end ahead of the flows (quiet.c), worked out by hand: what is under way beside them
+ * has its effect on them and they theirs on it, and they wait for time where something else may begin. Unfolded, or
+ * where sends do not wait for their receivers, nothing is run ahead: the records are the same. Times in nanoseconds. */
+#include "loaded_program.h"
+
+static const Group tp_group = {.name = "tp", .axes = AXIS_BIT(AXIS_TP), .pp_first = -1, .pp_last = -1};
+
+enum { KERNEL_NS = 10, LATENCY_NS = 1 };
+
+/* A kernel (of KERNEL_NS) that waits for the collective before it (−1: none), and tp's behind it, which moves for
+ * `moves_ns` after LATENCY_NS. Returns the collective; the kernel stands before it. */
+static int add_layer(Loaded *loaded, int rank, int before, gint64 moves_ns) {
+  const int kernel = hand_compute(&loaded->hand, rank, hand_kernel(KERNEL_NS));
+  if (before >= 0)
+    hand_after(&loaded->hand, rank, kernel, before);
+  const int collective = hand_collective(&loaded->hand, rank, STREAM_TP, tp_group, hand_kernel(LATENCY_NS + moves_ns));
+  hand_after(&loaded->hand, rank, collective, kernel);
+  return collective;
+}
+
+/* Gradients' collective without latency. */
+static int add_dp(Loaded *loaded, int rank, gint64 moves_ns) {
+  return hand_collective(&loaded->hand, rank, STREAM_DP, dp_group, hand_kernel(moves_ns));
+}
+
+static Trace *run_counted(Loaded *loaded, const Simulation *with, guint64 expected_ahead) {
+  Simulation simulation = *with;
+  EngineStats stats;
+  loaded->hand.timing.loads = loaded->loads;
+  simulation.program = loaded->hand.program;
+  simulation.timing = &loaded->hand.timing;
+  simulation.contended = TRUE;
+  Trace *trace = engine_run(&simulation, &stats);
+  loaded->hand.timing.loads = NULL;
+  ck_assert_uint_eq(stats.n_ahead, expected_ahead);
+  return trace;
+}
+
+typedef struct {
+  int rank, op;
+  gint64 start_ns, end_ns;
+} Expected;
+
+/* On every rank that the pipeline rank stands for; folded, so many collectives are run ahead. */
+static void check_runs(Loaded *loaded, const Expected *expected, int n, guint64 n_ahead) {
+  const Layout layout = layout_of(2, 2, loaded->hand.program->n_ranks);
+  const Simulation all = {.layout = &layout, .eager_bytes = -1};
+  const Simulation *runs[] = {&folded, &all};
+  for (gsize i = 0; i < G_N_ELEMENTS(runs); i++) {
+    g_autoptr(Trace) trace = run_counted(loaded, runs[i], runs[i]->folded ? n_ahead : 0);
+    for (int rank = 0; rank < trace->n_ranks; rank++)
+      for (int k = 0; k < n; k++)
+        if (trace->pipeline_rank[rank] == expected[k].rank)
+          ASSERT_RECORD(trace, rank, expected[k].op, expected[k].start_ns, expected[k].end_ns);
+  }
+}
+
+/* tp's 10 take 20 at half the link, and dp's 1000 so much longer. Only the first layer is not run ahead: dp's is yet to
+ * begin when it is looked at.
+ *
+ *     compute  0 █ 10         31 █ 41         62 █ 72
+ *     tp          10 ░▒▒▒▒▒ 31   41 ░▒▒▒▒▒ 62    72 ░▒▒▒▒▒ 93
+ *     dp       0 ▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒ … 1030      */
+START_TEST(layers_beside_a_gradient_reduction_share_its_link) {
+  Loaded loaded = {.loads = {{0}}};
+  hand_init(&loaded.hand, 1);
+  const int first = add_layer(&loaded, 0, -1, 10), second = add_layer(&loaded, 0, first, 10),
+            third = add_layer(&loaded, 0, second, 10), reduction = add_dp(&loaded, 0, 1000);
+  const Expected expected[] = {{0, first, 10, 31}, {0, second, 41, 62}, {0, third, 72, 93}, {0, reduction, 0, 1030}};
+  hand_finish(&loaded.hand);
+  load(&loaded, 0, first, NIC, 1000, LATENCY_NS);
+  load(&loaded, 0, reduction, NIC, 1000, 0);
+  check_runs(&loaded, expected, G_N_ELEMENTS(expected), 2);
+  hand_clear(&loaded.hand);
+}
+END_TEST
+
+/* A send and dp's first share the NIC until the send has moved its 50, at 100: then 50 of dp's are left, which end at
+ * 150, not at 200 as long as both were there. At 100 a layer begins whose collectives are on other links, as dp's
+ * second: of the 60 that tp's second moves from 122 on, 28 are through at 150, 20 in the 40 in which both are there.
+ *
+ *     send, NIC        0 ▒▒▒▒▒▒▒▒▒▒ 100
+ *     dp, NIC          0 ▒▒▒▒▒▒▒▒▒▒ 100 █████ 150
+ *     dp, scale-up                            150 ▒▒▒▒ 190
+ *     tp, scale-up                  100 █ 111    121 █▒▒▒▒█ 202 */
+START_TEST(a_transfer_left_alone_by_a_send_ends_sooner) {
+  Loaded loaded = {.loads = {{0}}};
+  hand_init(&loaded.hand, 2);
+  const int send = hand_send(&loaded.hand, 0, 1, 0, 100, hand_kernel(50));
+  const int receive = hand_receive(&loaded.hand, 1, 0, 0, 100, hand_kernel(50));
+  const int on_nic = add_dp(&loaded, 0, 100), on_scale_up = add_dp(&loaded, 0, 20);
+  const int first = hand_collective(&loaded.hand, 0, STREAM_TP, tp_group, hand_kernel(LATENCY_NS + 10));
+  hand_after(&loaded.hand, 0, first, send);
+  const int second = add_layer(&loaded, 0, first, 60);
+  hand_finish(&loaded.hand);
+  load(&loaded, 0, send, NIC, 1000, 0);
+  load(&loaded, 0, on_nic, NIC, 1000, 0);
+  load(&loaded, 0, on_scale_up, SCALE_UP, 1000, 0);
+  load(&loaded, 0, first, SCALE_UP, 1000, LATENCY_NS);
+  load(&loaded, 0, second, SCALE_UP, 1000, LATENCY_NS);
+  const Expected expected[] = {{0, send, 0, 100},          {1, receive, 0, 100}, {0, on_nic, 0, 150},
+                               {0, on_scale_up, 150, 190}, {0, first, 100, 111}, {0, second, 121, 202}};
+  check_runs(&loaded, expected, G_N_ELEMENTS(expected), 1);
+  const Simulation eager = {.folded = TRUE, .eager_bytes = 100};
+  g_autoptr(Trace) trace = run_counted(&loaded, &eager, 0);
+  ASSERT_RECORD(trace, 0, second, 121, 202);
+  hand_clear(&loaded.hand);
+}
+END_TEST
+
+/* Rank 0 sends once its kernel of 55 has ended, which runs from 36 on. That it ends no sooner than at 10 + 55 is known
+ * long before, while rank 0 is at its collective: up to then rank 1, whose receive waits, has its NIC to itself, and
+ * its second collective is run ahead; when its first is looked at, the receive is yet to begin. Of the 20 of the third,
+ * 18 are through when the send begins to move at 91; the other 2 take 4. The fourth moves from 106 on: of the send's
+ * 30, 2 and 11 are through by then, and the other 17 take 34; it has 3 left at 140.
+ *
+ *     kernel, rank 0             36 █████████████ 91
+ *     receive                                     91 ▒█▒▒▒▒ 140
+ *     tp       10 ███ 31   41 ███ 62   72 ██████████▒ 95  105 ▒▒▒▒█ 143 */
+START_TEST(a_receive_is_quiet_until_its_sender_has_computed) {
+  Loaded loaded = {.loads = {{0}}};
+  hand_init(&loaded.hand, 2);
+  const int before = add_layer(&loaded, 0, -1, 25);
+  const int kernel = hand_compute(&loaded.hand, 0, hand_kernel(55));
+  hand_after(&loaded.hand, 0, kernel, before);
+  const int send = hand_send(&loaded.hand, 0, 1, 0, 100, hand_kernel(30));
+  hand_after(&loaded.hand, 0, send, kernel);
+  const int receive = hand_receive(&loaded.hand, 1, 0, 0, 100, hand_kernel(30));
+  const int first = add_layer(&loaded, 1, -1, 20), second = add_layer(&loaded, 1, first, 20),
+            third = add_layer(&loaded, 1, second, 20), fourth = add_layer(&loaded, 1, third, 20);
+  hand_finish(&loaded.hand);
+  load(&loaded, 0, before, NIC, 1000, LATENCY_NS);
+  load(&loaded, 0, send, NIC, 1000, 0);
+  load(&loaded, 1, first, NIC, 1000, LATENCY_NS);
+  const Expected expected[] = {{0, before, 10, 36}, {0, send, 91, 140}, {1, receive, 0, 140}, {1, first, 10, 31},
+                               {1, second, 41, 62}, {1, third, 72, 95}, {1, fourth, 105, 143}};
+  check_runs(&loaded, expected, G_N_ELEMENTS(expected), 1);
+  hand_clear(&loaded.hand);
+}
+END_TEST
+
+/* dp's waits for tp's second, which ends at 42: both up to it are run ahead; the third takes 20 for its 10, and dp's
+ * 110 for its 100. */
+START_TEST(a_reduction_that_waits_for_a_collective_meets_those_behind_it) {
+  Loaded loaded = {.loads = {{0}}};
+  hand_init(&loaded.hand, 1);
+  const int first = add_layer(&loaded, 0, -1, 10), second = add_layer(&loaded, 0, first, 10),
+            third = add_layer(&loaded, 0, second, 10), reduction = add_dp(&loaded, 0, 100);
+  hand_after(&loaded.hand, 0, reduction, second);
+  hand_finish(&loaded.hand);
+  load(&loaded, 0, first, NIC, 1000, LATENCY_NS);
+  load(&loaded, 0, reduction, NIC, 1000, 0);
+  const Expected expected[] = {{0, first, 10, 21}, {0, second, 31, 42}, {0, third, 52, 73}, {0, reduction, 42, 152}};
+  check_runs(&loaded, expected, G_N_ELEMENTS(expected), 2);
+  hand_clear(&loaded.hand);
+}
+END_TEST
+
+/* dp's waits for the last kernel. That one waits for tp's second of 30: it runs from 72 on. Or it does not, and runs
+ * from 41 to 51: tp's has moved 9 by then, and the other 21 take 42; of dp's 100, 21 are through at 93. tp's first ends
+ * long before the kernels up to the last one can have. */
+START_TEST(a_reduction_that_waits_for_a_kernel_meets_what_runs_beside_it) {
+  for (int waits = 0; waits < 2; waits++) {
+    Loaded loaded = {.loads = {{0}}};
+    hand_init(&loaded.hand, 1);
+    const int first = add_layer(&loaded, 0, -1, 10);
+    const int behind = hand_compute(&loaded.hand, 0, hand_kernel(KERNEL_NS));
+    hand_after(&loaded.hand, 0, behind, first);
+    const int second = add_layer(&loaded, 0, -1, 30);
+    const int last = hand_compute(&loaded.hand, 0, hand_kernel(KERNEL_NS));
+    if (waits)
+      hand_after(&loaded.hand, 0, last, second);
+    const int reduction = add_dp(&loaded, 0, 100);
+    hand_after(&loaded.hand, 0, reduction, last);
+    hand_finish(&loaded.hand);
+    load(&loaded, 0, first, NIC, 1000, LATENCY_NS);
+    load(&loaded, 0, second, NIC, 1000, LATENCY_NS);
+    load(&loaded, 0, reduction, NIC, 1000, 0);
+    const Expected expected[][3] = {{{0, first, 10, 21}, {0, second, 41, 93}, {0, reduction, 51, 172}},
+                                    {{0, first, 10, 21}, {0, second, 41, 72}, {0, reduction, 82, 182}}};
+    check_runs(&loaded, expected[waits], 3, waits ? 2 : 1);
+    hand_clear(&loaded.hand);
+  }
+}
+END_TEST
+
+int main(void) {
+  TCase *tcase = tcase_create("quiet");
+  tcase_add_test(tcase, layers_beside_a_gradient_reduction_share_its_link);
+  tcase_add_test(tcase, a_transfer_left_alone_by_a_send_ends_sooner);
+  tcase_add_test(tcase, a_receive_is_quiet_until_its_sender_has_computed);
+  tcase_add_test(tcase, a_reduction_that_waits_for_a_collective_meets_those_behind_it);
+  tcase_add_test(tcase, a_reduction_that_waits_for_a_kernel_meets_what_runs_beside_it);
+  Suite *suite = suite_create("quiet");
+  suite_add_tcase(suite, tcase);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  int failures = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failures != 0;
+}
