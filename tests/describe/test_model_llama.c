@@ -137,10 +137,10 @@ END_TEST
 
 START_TEST(seed_oss_has_biases_of_q_k_and_v_unless_it_says_more) {
   g_autoptr(Model) m = read_type("seed_oss", "");
-  ck_assert(m->qkv_bias && !model_has_out_bias(m) && !model_has_mlp_bias(m) && m->dropout);
+  ck_assert(m->qkv_bias && !model_has_out_bias(m) && !model_has_mlp_bias(m) && m->dropout_rate.hidden > 0);
   g_autoptr(Model) out = read_type("seed_oss", "\"attention_bias\": false, \"attention_out_bias\": true, "
                                                "\"residual_dropout\": 0, \"attention_dropout\": 0.0, ");
-  ck_assert(!out->qkv_bias && model_has_out_bias(out) && !model_has_mlp_bias(out) && !out->dropout);
+  ck_assert(!out->qkv_bias && model_has_out_bias(out) && !model_has_mlp_bias(out) && out->dropout_rate.hidden == 0);
 }
 END_TEST
 
@@ -157,11 +157,11 @@ END_TEST
 
 START_TEST(starcoders_have_layernorms_and_biases) {
   g_autoptr(Model) two = read_type("starcoder2", "\"num_key_value_heads\": 2, \"residual_dropout\": 0.2, ");
-  ck_assert(!two->gated && two->tied && two->qkv_bias && two->linear_bias && two->dropout);
+  ck_assert(!two->gated && two->tied && two->qkv_bias && two->linear_bias && two->dropout_rate.hidden > 0);
   ck_assert_double_eq(two->dropout_rate.hidden, 0.2);
   ck_assert_int_eq(two->positions, POSITIONS_ROTARY);
   g_autoptr(Model) bare = read_type("starcoder2", "\"use_bias\": false, ");
-  ck_assert(!bare->qkv_bias && !bare->linear_bias && !bare->dropout);
+  ck_assert(!bare->qkv_bias && !bare->linear_bias && bare->dropout_rate.hidden == 0);
   g_autoptr(Model) one = read_text("{\"model_type\": \"gpt_bigcode\", \"n_embd\": 64, \"n_layer\": 2, \"n_head\": 4, "
                                    "\"n_inner\": null, \"vocab_size\": 100, \"n_positions\": 32}");
   ck_assert_int_eq(one->n_kv_heads, 1);

@@ -1,6 +1,7 @@
 /* What frameworks cannot run is refused with the reason; what they do otherwise than predicted is noticed. */
 #include "launch_fixture.h"
 
+#include <glib/gstdio.h>
 #include <string.h>
 
 static void set_schedule(Plan *plan, const char *schedule) {
@@ -131,6 +132,64 @@ START_TEST(megatron_is_told_of_the_activation_or_refuses) {
 }
 END_TEST
 
+/* Models of 4 heads of 16 by a config's text. */
+static char *megatron_text_of(const char *config, int n_layers) { /* or why not */
+  g_autofree char *folder = g_dir_make_tmp("stepsim-launch-XXXXXX", NULL), *file = g_build_filename(folder, "m", NULL);
+  g_autofree char *text = g_strdup_printf("{\"hidden_size\": 64, \"num_attention_heads\": 4, \"vocab_size\": 128, "
+                                          "\"num_key_value_heads\": 2, \"intermediate_size\": 128, "
+                                          "\"num_hidden_layers\": %d, %s}",
+                                          n_layers, config);
+  ck_assert(g_file_set_contents(file, text, -1, NULL));
+  g_autoptr(GError) error = NULL;
+  g_autoptr(Model) model = model_read(file, &error);
+  ck_assert_msg(model != NULL, "%s", error != NULL ? error->message : "");
+  ck_assert(g_remove(file) == 0 && g_rmdir(folder) == 0);
+  g_autoptr(Plan) plan = plan_new();
+  plan->dp = 1, plan->global_batch = 1, plan->seq_len = 4096;
+  g_autoptr(Workload) workload = planned(model, clusters[1], plan);
+  g_autoptr(Launch) launch = launch_new(LAUNCH_MEGATRON, workload, 8, &error);
+  return g_strdup(launch != NULL ? launch->text : error->message);
+}
+
+/* Its number N gives every N-th layer all keys, or no rotation; other orders of layers are lists. */
+START_TEST(megatron_is_told_of_single_layers_and_of_rates) {
+#define FULL "\"full_attention\", "
+#define SLIDING "\"sliding_attention\", "
+  static const struct {
+    int n_layers;
+    const char *config, *told;
+  } cases[] = {
+      {6,
+       "\"model_type\": \"mistral\", \"sliding_window\": 1024, \"layer_types\": [" FULL FULL SLIDING FULL FULL
+       "\"sliding_attention\"]",
+       "--window-attn-skip-freq '[0,0,1,0,0,1]'"},
+      {6,
+       "\"model_type\": \"mistral\", \"sliding_window\": 1024, \"layer_types\": [" FULL SLIDING SLIDING FULL SLIDING
+       "\"sliding_attention\"]",
+       "--window-attn-skip-freq '[0,1,1,0,1,1]'"},
+      {5, "\"model_type\": \"smollm3\"", "--no-rope-freq '[0,0,0,1,0]'"},
+      {2, "\"model_type\": \"smollm3\", \"no_rope_layers\": [0, 1]", "--no-rope-freq '[1,0]'"},
+      {2, "\"model_type\": \"glm\", \"head_dim\": 16", "--rotary-percent 0.5"},
+      {2, "\"model_type\": \"llama\", \"partial_rotary_factor\": 0.25", "--rotary-percent 0.25"},
+      {2, "\"model_type\": \"llama\"", "--hidden-dropout 0 --attention-dropout 0\n"},
+      {2, "\"model_type\": \"granite\", \"attention_dropout\": 0.1", "--hidden-dropout 0 --attention-dropout 0.1\n"},
+      {2, "\"model_type\": \"granite\", \"residual_dropout\": 0.2, \"embedding_dropout\": 0",
+       "drops 0 of the embedding, Megatron-LM as much as of hidden states, 0.2"},
+      {2, "\"model_type\": \"granite\", \"logits_scaling\": 16",
+       "multiplies its embedding, scores, branches or logits"},
+      {2, "\"model_type\": \"olmo2\"", "norms behind its branches in place of before them"},
+      {4, "\"model_type\": \"olmo3\"", "norms behind its branches in place of before them"}};
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autofree char *text = megatron_text_of(cases[i].config, cases[i].n_layers);
+    ck_assert_msg(strstr(text, cases[i].told) != NULL, "%s", text);
+  }
+  g_autofree char *plain = megatron_text_of("\"model_type\": \"granite\", \"attention_multiplier\": 0.25", 2);
+  static const char *const unsaid[] = {"--rotary-percent", "--no-rope-freq", "--window-attn-skip-freq", "multiplies"};
+  for (gsize i = 0; i < G_N_ELEMENTS(unsaid); i++)
+    ck_assert_msg(strstr(plain, unsaid[i]) == NULL, "%s", plain);
+}
+END_TEST
+
 /* No comment can stand in JSON: the notice stands beside it. */
 START_TEST(what_is_done_otherwise_is_noticed) {
   g_autoptr(Plan) plan = plan_new();
@@ -167,6 +226,7 @@ int main(void) {
   tcase_add_test(tcase, offloading_is_told_as_each_framework_has_it);
   tcase_add_test(tcase, what_a_framework_cannot_run_is_refused_with_the_reason);
   tcase_add_test(tcase, megatron_is_told_of_the_activation_or_refuses);
+  tcase_add_test(tcase, megatron_is_told_of_single_layers_and_of_rates);
   tcase_add_test(tcase, what_is_done_otherwise_is_noticed);
   Suite *suite = suite_create("launch_refusals");
   suite_add_tcase(suite, tcase);

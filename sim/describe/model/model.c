@@ -212,6 +212,20 @@ static gboolean read_dimensions(const JsonFile *json, const ModelFamily *family,
   return TRUE;
 }
 
+/* partial_rotary_factor, at the top or beside what else RoPE has (2025 on), or GPT-NeoX's rotary_pct. */
+static gboolean read_rotary_share(const JsonFile *json, const ModelFamily *family, Model *model, GError **error) {
+  static const char key[] = "partial_rotary_factor";
+  double share = family->rotary_share > 0 ? family->rotary_share : 1;
+  JsonObject *rope = NULL;
+  if (!json_file_object(json, json->root, "rope_parameters", &rope, error) ||
+      !json_file_number(json, json->root, "rotary_pct", 0, 1, &share, error) ||
+      !json_file_number(json, json->root, key, 0, 1, &share, error) ||
+      (rope != NULL && !json_file_number(json, rope, key, 0, 1, &share, error)))
+    return FALSE;
+  model->rotary_share = share < 1 ? share : 0;
+  return TRUE;
+}
+
 static gboolean read_family(const JsonFile *json, const ModelFamily *family, Model *model, GError **error) {
   model->norm = family->norm;
   model->positions = family->positions;
@@ -222,7 +236,8 @@ static gboolean read_family(const JsonFile *json, const ModelFamily *family, Mod
   model->n_norms_per_layer = 2;
   return read_dimensions(json, family, model, error) &&
          json_file_flag(json, json->root, "tie_word_embeddings", &model->tied, error) &&
-         read_dropout(json, family, model, error) && model_read_activation(json, family, model, error) &&
+         read_dropout(json, family, model, error) && read_rotary_share(json, family, model, error) &&
+         model_read_activation(json, family, model, error) &&
          (family->read_details == NULL || family->read_details(json, model, error));
 }
 
@@ -288,6 +303,8 @@ Model *model_copy(const Model *model) {
   Model *copy = g_memdup2(model, sizeof *model);
   copy->name = g_strdup(model->name);
   copy->file = g_strdup(model->file);
+  copy->windowed_layers = g_strdup(model->windowed_layers);
+  copy->unrotated_layers = g_strdup(model->unrotated_layers);
   return copy;
 }
 
@@ -296,5 +313,7 @@ void model_free(Model *model) {
     return;
   g_free(model->name);
   g_free(model->file);
+  g_free(model->windowed_layers);
+  g_free(model->unrotated_layers);
   g_free(model);
 }

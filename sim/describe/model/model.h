@@ -74,6 +74,7 @@ typedef struct {
   gboolean head_bias;       /* bias on the logits (GPT-J, Phi) */
   gboolean parallel_block;  /* attention and MLP read the same input (GPT-NeoX, Falcon) */
   gint64 n_norms_per_layer; /* 2, or 1 where a parallel block shares one */
+  gboolean norms_behind;    /* a branch's norm stands behind it, none before it (OLMo 2) */
   gboolean post_norms;      /* two more: each branch's output passes one before it is added (Gemma 2) */
   DropoutRates dropout_rate;
   Norm norm;
@@ -81,12 +82,18 @@ typedef struct {
   gboolean bare_qk_norms; /* that of q and k alone (StableLM) */
   gboolean fixed_norms;   /* LayerNorm without weights, neither scale nor shift (OLMo 1) */
   Positions positions;
-  gint64 window;                     /* tokens a token attends to at most, itself included (sliding window, arXiv
-                                        2310.06825 §2); 0: all before it */
-  gboolean some_windowed;            /* in some of the layers alone (Qwen2's max_window_layers) */
-  double windowed_share;             /* of layers that have the window, where these and others come in turns (GPT-OSS:
-                                        1/2); 0: all do */
-  gboolean embedding_norm;           /* behind the word table (BLOOM) */
+  gint64 window;            /* tokens a token attends to at most, itself included (sliding window, arXiv
+                               2310.06825 §2); 0: all before it */
+  gboolean some_windowed;   /* in some of the layers alone (Qwen2's max_window_layers) */
+  char *windowed_layers;    /* owned; of each layer '1' with the window, '0' without; NULL: all are alike */
+  char *unrotated_layers;   /* owned; of each layer '1' where q and k are not rotated (SmolLM3); NULL: all are;
+                               time and memory leave it out */
+  double rotary_share;      /* of a head's columns that are rotated, where not all; 0: all; left out likewise */
+  gboolean has_multipliers; /* embedding, scores, branches or logits multiplied by numbers of its own (Granite); left
+                               out likewise */
+  double windowed_share;    /* of layers that have the window, where these and others come in turns (GPT-OSS:
+                               1/2); 0: all do */
+  gboolean embedding_norm;  /* behind the word table (BLOOM) */
   gint64 other_embedding_parameters; /* OPT's two unused positions */
   ModelExperts experts;              /* ffn_hidden above is that of layers without */
   ModelLatent latent;

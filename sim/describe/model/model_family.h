@@ -17,6 +17,7 @@ typedef struct {
   Activation activation; /* when the config names none */
   gint64 ffn_multiple;   /* of hidden, when the config does not say; 0: it has to */
   gint64 head_dim;       /* when the config does not say; 0: hidden / n_heads */
+  double rotary_share;   /* of a head's columns, when the config does not say; 0: all */
   guint parts;           /* of FamilyPart: read_details knows the family's keys of these */
   /* Reads the family's own keys into a model whose dimensions are filled; NULL when it has none. */
   gboolean (*read_details)(const JsonFile *json, Model *model, GError **error);
@@ -48,6 +49,9 @@ typedef struct {
  * max_window_layers, the first that does not (model_windows.c). INPUT for a list that does not name every layer's. */
 gboolean model_read_window(const JsonFile *json, Model *model, WindowDefaults defaults, GError **error);
 
+/* '1' or '0' of each of `n` layers; owned by the caller. */
+char *model_marked_layers(const int *marked, guint n);
+
 /* Which products have biases, as the configs of Llama, Mistral and Nemotron may say: attention_bias for those of
  * attention, mlp_bias for those of the MLP; none where they do not. */
 gboolean model_read_biases(const JsonFile *json, Model *model, GError **error);
@@ -55,6 +59,7 @@ gboolean model_read_biases(const JsonFile *json, Model *model, GError **error);
 /* Readers of Llama's descendants (model_llama.c). INPUT for what is out of range. */
 gboolean model_read_llama(const JsonFile *json, Model *model, GError **error);
 gboolean model_read_smollm3(const JsonFile *json, Model *model, GError **error);
+gboolean model_read_granite(const JsonFile *json, Model *model, GError **error);
 gboolean model_read_gpt_oss(const JsonFile *json, Model *model, GError **error);
 gboolean model_read_qwen2(const JsonFile *json, Model *model, GError **error);
 gboolean model_read_qwen3(const JsonFile *json, Model *model, GError **error);

@@ -1,6 +1,8 @@
 /* Llama's kind of block, RMSNorm and a gated MLP, and what its descendants change of it: biases, norms of q and k,
  * norms behind the branches, windows, experts, LayerNorm in place of RMSNorm (Cohere, OLMo 1, StableLM), an MLP without
  * a gate (StarCoder2). The defaults are those of Transformers' *Config classes (v4.46 to v4.57, 2024-25). */
+#include <math.h>
+
 #include "error.h"
 #include "model_family.h"
 
@@ -28,11 +30,45 @@ gboolean model_read_llama(const JsonFile *json, Model *model, GError **error) {
   return model_read_biases(json, model, error) && model_read_window(json, model, plain_window, error);
 }
 
+/* no_rope_layers: of each layer 1 where it rotates, 0 where not. */
+static gboolean read_rotated_layers(const JsonFile *json, int *unrotated, guint n, GError **error) {
+  static const char key[] = "no_rope_layers";
+  JsonNode *node = json_object_get_member(json->root, key);
+  JsonArray *layers = JSON_NODE_HOLDS_ARRAY(node) ? json_node_get_array(node) : NULL;
+  if (layers == NULL || json_array_get_length(layers) != n)
+    return fail_input(error, "%s:%u: %s: expected a list of %u layers", json->file,
+                      json_file_line(json, json->root, key), key, n);
+  for (guint i = 0; i < n; i++) {
+    JsonNode *item = json_array_get_element(layers, i);
+    const gint64 rotated = json_node_get_value_type(item) == G_TYPE_INT64 ? json_node_get_int(item) : -1;
+    if (rotated != 0 && rotated != 1)
+      return fail_input(error, "%s:%u: %s: item %u: expected 0 or 1", json->file, json_file_line(json, json->root, key),
+                        key, i + 1);
+    unrotated[i] = rotated == 0;
+  }
+  return TRUE;
+}
+
+/* Every `every`-th layer does not rotate q and k, where the config does not list them. */
+static gboolean read_unrotated(const JsonFile *json, Model *model, gint64 every, GError **error) {
+  const guint n = (guint)model->n_layers;
+  g_autofree int *unrotated = g_new(int, n);
+  for (guint i = 0; i < n; i++)
+    unrotated[i] = (i + 1) % every == 0;
+  if (json_file_has(json->root, "no_rope_layers") && !read_rotated_layers(json, unrotated, n, error))
+    return FALSE;
+  for (guint i = 0; i < n; i++)
+    if (unrotated[i] && model->unrotated_layers == NULL)
+      model->unrotated_layers = model_marked_layers(unrotated, n);
+  return TRUE;
+}
+
 /* The window, if any, is of the layers without rotation: every no_rope_layer_interval-th. */
 gboolean model_read_smollm3(const JsonFile *json, Model *model, GError **error) {
   WindowDefaults window = {.period = 4, .is_last_only = TRUE, .is_off = TRUE};
   return json_file_integer(json, json->root, "no_rope_layer_interval", 1, G_MAXINT32, &window.period, error) &&
-         model_read_biases(json, model, error) && model_read_window(json, model, window, error);
+         read_unrotated(json, model, window.period, error) && model_read_biases(json, model, error) &&
+         model_read_window(json, model, window, error);
 }
 
 /* Every other layer has the window where the config does not say; the experts' biases are left out. Its configs say
@@ -46,6 +82,23 @@ gboolean model_read_gpt_oss(const JsonFile *json, Model *model, GError **error) 
   model->activation = ACTIVATION_BOUNDED_GELU;
   model_set_biases(model, attention_bias, FALSE);
   return TRUE;
+}
+
+/* What Granite multiplies by, 1 where its config is silent, is what others have: of the scores 1/sqrt(head_dim), of the
+ * rest 1. */
+static gboolean read_multiplier(const JsonFile *json, const char *key, double usual, Model *model, GError **error) {
+  double factor = 1;
+  if (!json_file_number(json, json->root, key, 0, 1e6, &factor, error))
+    return FALSE;
+  model->has_multipliers = model->has_multipliers || fabs(factor - usual) > 1e-6;
+  return TRUE;
+}
+
+gboolean model_read_granite(const JsonFile *json, Model *model, GError **error) {
+  return read_multiplier(json, "embedding_multiplier", 1, model, error) &&
+         read_multiplier(json, "attention_multiplier", 1 / sqrt((double)model->head_dim), model, error) &&
+         read_multiplier(json, "residual_multiplier", 1, model, error) &&
+         read_multiplier(json, "logits_scaling", 1, model, error) && model_read_llama(json, model, error);
 }
 
 gboolean model_read_qwen2(const JsonFile *json, Model *model, GError **error) {
@@ -112,11 +165,13 @@ gboolean model_read_stablelm(const JsonFile *json, Model *model, GError **error)
 
 /* Its two norms stand behind the branches in place of before them: as many of the same size. */
 gboolean model_read_olmo2(const JsonFile *json, Model *model, GError **error) {
+  model->norms_behind = TRUE;
   model->qk_norms = QK_NORMS_WHOLE;
   return model_read_llama(json, model, error);
 }
 
 gboolean model_read_olmo3(const JsonFile *json, Model *model, GError **error) {
+  model->norms_behind = TRUE;
   model->qk_norms = QK_NORMS_WHOLE;
   return model_read_biases(json, model, error) &&
          model_read_window(json, model, (WindowDefaults){.window = 4096, .period = 4}, error);

@@ -18,6 +18,13 @@ static int read_layer_type(const JsonFile *json, JsonArray *types, guint i, GErr
   return -1;
 }
 
+char *model_marked_layers(const int *marked, guint n) {
+  GString *layers = g_string_sized_new(n);
+  for (guint i = 0; i < n; i++)
+    g_string_append_c(layers, marked[i] ? '1' : '0');
+  return g_string_free(layers, FALSE);
+}
+
 /* `windowed` of each layer. They are modelled alike, as the mean of both kinds, which stages have where the kinds
  * come in turns: the first `period` layers' again and again. */
 static void take_turns(Model *model, const int *windowed) {
@@ -32,6 +39,8 @@ static void take_turns(Model *model, const int *windowed) {
   model->windowed_share = n_windowed == n ? 0 : (double)n_windowed / n;
   if (n_windowed == 0)
     model->window = 0;
+  if (model->window > 0 && n_windowed < n)
+    model->windowed_layers = model_marked_layers(windowed, n);
   if (model->window == 0)
     model->windowed_share = 0;
 }

@@ -4,8 +4,6 @@
  * Stages need not have equal numbers of layers here. Megatron-LM cuts evenly, or evenly with embedding, loss or both
  * counted as a layer, or evenly but for the first and the last rank of a pipeline without chunks, or as a layout says
  * stage by stage, "Et|tt|tL": the first of these that is the plan's cut is written. */
-#include <math.h>
-
 #include "error.h"
 #include "launch_frameworks.h"
 
@@ -48,6 +46,11 @@ static gboolean check_model(const LaunchCase *c, GError **error) {
   if (c->model->parallel_block)
     return fail_impossible(error,
                            "megatron: model %s computes attention and MLP side by side, Megatron-LM's GPT does not",
+                           c->model->name);
+  if (c->model->norms_behind)
+    return fail_impossible(error,
+                           "megatron: model %s has norms behind its branches in place of before them, Megatron-LM's "
+                           "GPT has them before",
                            c->model->name);
   if (c->model->post_norms)
     return fail_impossible(error, "megatron: model %s has norms behind its branches, Megatron-LM's GPT has none",
@@ -188,6 +191,14 @@ static void add_graphs(const LaunchCase *c, GString *out) {
     add(out, "%s --te-rng-tracker", flags[c->plan->cuda_graphs]);
 }
 
+/* "[1,1,0]": of each layer what `marks` says of it. */
+static void add_layers(GString *out, const char *flag, const char *marks, gint64 n_layers) {
+  g_autoptr(GString) list = g_string_new("[");
+  for (gint64 i = 0; i < n_layers; i++)
+    g_string_append_printf(list, "%s%c", i > 0 ? "," : "", marks[i]);
+  add(out, "%s '%s]'", flag, list->str);
+}
+
 static void add_model(const LaunchCase *c, GString *out) {
   const Model *model = c->model;
   static const char *const positions[] = {
@@ -200,8 +211,12 @@ static void add_model(const LaunchCase *c, GString *out) {
     add(out, "--num-attention-heads %" INT64 " --kv-channels %" INT64, model->n_heads, model->head_dim);
   if (model_window(model, c->plan->seq_len) > 0) /* keys before the query's own, and behind it */
     add(out, "--window-size %" INT64 ",0", model->window - 1);
-  if (model_window(model, c->plan->seq_len) > 0 && model->windowed_share > 0) /* one of so many layers has all keys */
-    add(out, "--window-attn-skip-freq %ld", lround(1 / (1 - model->windowed_share)));
+  if (model_window(model, c->plan->seq_len) > 0 && model->windowed_layers != NULL)
+    add_layers(out, "--window-attn-skip-freq", model->windowed_layers, model->n_layers);
+  if (model->unrotated_layers != NULL)
+    add_layers(out, "--no-rope-freq", model->unrotated_layers, model->n_layers);
+  if (model->rotary_share > 0)
+    add(out, "--rotary-percent %g", model->rotary_share);
   add_flag(out, model->qk_norms == QK_NORMS_HEADS, "--qk-layernorm");
   if (model->n_kv_heads != model->n_heads)
     add(out, "--group-query-attention --num-query-groups %" INT64, model->n_kv_heads);
@@ -220,6 +235,11 @@ static void add_model(const LaunchCase *c, GString *out) {
                   model->dropout_rate.embedding, model->dropout_rate.hidden);
   if (model->qk_norms == QK_NORMS_WHOLE)
     launch_notice(c, "model %s normalises q and k over all heads, Megatron-LM's --qk-layernorm each head: left out",
+                  model->name);
+  if (model->has_multipliers)
+    launch_notice(c,
+                  "model %s multiplies its embedding, scores, branches or logits by numbers of its own, Megatron-LM's "
+                  "GPT does not",
                   model->name);
   if (model->bare_norms)
     launch_notice(c, "model %s has LayerNorms without a shift, Megatron-LM's have one", model->name);
