@@ -118,7 +118,7 @@ END_TEST
 
 #define GLM_EXPERTS                                                                                                    \
   "\"n_routed_experts\": 8, \"num_experts_per_tok\": 2, \"moe_intermediate_size\": 16, \"n_shared_experts\": 2, "      \
-  "\"first_k_dense_replace\": 1, \"n_group\": 1, \"topk_group\": 1, "
+  "\"first_k_dense_replace\": 1, \"n_group\": 1, \"topk_group\": 1, \"num_key_value_heads\": 4, "
 
 START_TEST(glm_has_experts_as_deepseek_without_its_attention) {
   g_autoptr(Model) m = read_type("glm4_moe", GLM_EXPERTS "\"num_nextn_predict_layers\": 1, ");
@@ -135,11 +135,39 @@ START_TEST(glm_has_experts_as_deepseek_without_its_attention) {
 }
 END_TEST
 
+/* 64 wide in 2 layers of 4 heads: key-value heads where the key is not there, and where it is null. */
+START_TEST(key_value_heads_that_are_not_named_are_the_family_s) {
+  static const struct {
+    const char *type;
+    gint64 silent;
+  } cases[] = {{"llama", 4},      {"gemma", 4}, {"gemma2", 4}, {"gemma3_text", 4},
+               {"starcoder2", 2}, {"glm", 2},   {"glm4", 2},   {"smollm3", 4}};
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autoptr(Model) silent = read_type(cases[i].type, "");
+    g_autoptr(Model) null = read_type(cases[i].type, "\"num_key_value_heads\": null, ");
+    g_autoptr(Model) named = read_type(cases[i].type, "\"num_key_value_heads\": 1, ");
+    ck_assert_int_eq(silent->n_kv_heads, cases[i].silent);
+    ck_assert_int_eq(null->n_kv_heads, 4);
+    ck_assert_int_eq(named->n_kv_heads, 1);
+  }
+}
+END_TEST
+
+/* Without the keys GLM-4.5's class has one shared expert and one dense layer. */
+START_TEST(experts_that_are_not_named_are_the_family_s) {
+  g_autoptr(Model) m = read_type("glm4_moe", "\"num_key_value_heads\": 4, \"n_routed_experts\": 8, "
+                                             "\"num_experts_per_tok\": 2, \"moe_intermediate_size\": 16, ");
+  ck_assert_int_eq(m->experts.shared_ffn_hidden, 16);
+  ck_assert_int_eq(m->experts.n_leading, 1);
+}
+END_TEST
+
 START_TEST(seed_oss_has_biases_of_q_k_and_v_unless_it_says_more) {
-  g_autoptr(Model) m = read_type("seed_oss", "");
+  g_autoptr(Model) m = read_type("seed_oss", "\"num_key_value_heads\": 4, ");
   ck_assert(m->qkv_bias && !model_has_out_bias(m) && !model_has_mlp_bias(m) && m->dropout_rate.hidden > 0);
-  g_autoptr(Model) out = read_type("seed_oss", "\"attention_bias\": false, \"attention_out_bias\": true, "
-                                               "\"residual_dropout\": 0, \"attention_dropout\": 0.0, ");
+  g_autoptr(Model) out =
+      read_type("seed_oss", "\"num_key_value_heads\": 4, \"attention_bias\": false, \"attention_out_bias\": true, "
+                            "\"residual_dropout\": 0, \"attention_dropout\": 0.0, ");
   ck_assert(!out->qkv_bias && model_has_out_bias(out) && !model_has_mlp_bias(out) && out->dropout_rate.hidden == 0);
 }
 END_TEST
@@ -183,6 +211,8 @@ int main(void) {
   tcase_add_test(cases, stablelm_has_layernorms_and_a_gate);
   tcase_add_test(cases, glm_has_biases_of_q_k_and_v_alone);
   tcase_add_test(cases, glm_has_experts_as_deepseek_without_its_attention);
+  tcase_add_test(cases, key_value_heads_that_are_not_named_are_the_family_s);
+  tcase_add_test(cases, experts_that_are_not_named_are_the_family_s);
   tcase_add_test(cases, seed_oss_has_biases_of_q_k_and_v_unless_it_says_more);
   tcase_add_test(cases, command_r_has_one_norm_for_both_branches);
   tcase_add_test(cases, starcoders_have_layernorms_and_biases);

@@ -52,6 +52,8 @@ START_TEST(experts_that_make_no_sense_are_refused) {
       "}",
       ":2: layer_types", "layers");
   ASSERT_INPUT("{" QWEN_MOE LLAMA_CORE "}", "num_experts_per_tok");
+  ASSERT_INPUT("{\"model_type\": \"seed_oss\", " LLAMA_CORE "}",
+               ":1: found 4 attention heads and no key num_key_value_heads", "8 in this family");
   ASSERT_INPUT("{" QWEN_MOE "\n\"num_experts_per_tok\": 17, " LLAMA_CORE "}", ":2:", "17", "at most the 16");
   ASSERT_IMPOSSIBLE("{" QWEN_MOE "\"num_experts_per_tok\": 2,\n\"mlp_only_layers\": [3], " LLAMA_CORE "}",
                     ":2:", "mlp_only_layers");

@@ -25,7 +25,7 @@ typedef struct {
   const char *keys[MOST_SPELLINGS + 1];
 } Dimension;
 
-enum { N_REQUIRED = 4, N_DIMENSIONS = 8 };
+enum { N_REQUIRED = 4, KV_HEADS = 5, N_DIMENSIONS = 8 };
 
 /* The first four are required of every config. */
 static const Dimension dimensions[N_DIMENSIONS] = {
@@ -189,6 +189,20 @@ static gboolean read_dropout(const JsonFile *json, const ModelFamily *family, Mo
          json_file_number(json, json->root, "emb_pdrop", 0, 1, &model->dropout_rate.embedding, error);
 }
 
+/* A key that is null says as many as heads; one that is not there leaves it to the family. */
+static gboolean set_kv_heads(const JsonFile *json, const ModelFamily *family, Model *model, GError **error) {
+  static const Dimension *const dimension = &dimensions[KV_HEADS];
+  gboolean is_silent = TRUE;
+  for (int i = 0; dimension->keys[i] != NULL; i++)
+    is_silent = is_silent && !json_object_has_member(json->root, dimension->keys[i]);
+  model->n_kv_heads = is_silent && family->n_kv_heads > 0 ? family->n_kv_heads : model->n_heads;
+  return model->n_heads % model->n_kv_heads == 0 ||
+         fail_input(error,
+                    "%s:1: found %" G_GINT64_FORMAT " attention heads and no key %s, which is %" G_GINT64_FORMAT
+                    " in this family where it is not named: expected it named",
+                    json->file, model->n_heads, dimension->keys[0], model->n_kv_heads);
+}
+
 static gboolean read_dimensions(const JsonFile *json, const ModelFamily *family, Model *model, GError **error) {
   for (int i = 0; i < N_DIMENSIONS; i++) {
     if (!read_dimension(json, &dimensions[i], model, error))
@@ -198,8 +212,8 @@ static gboolean read_dimensions(const JsonFile *json, const ModelFamily *family,
   }
   if (model->ffn_hidden == 0)
     model->ffn_hidden = family->ffn_multiple * model->hidden;
-  if (model->n_kv_heads == 0)
-    model->n_kv_heads = model->n_heads;
+  if (model->n_kv_heads == 0 && !set_kv_heads(json, family, model, error))
+    return FALSE;
   if (model->head_dim == 0)
     model->head_dim = family->head_dim;
   if (model->head_dim == 0 && model->hidden % model->n_heads != 0)

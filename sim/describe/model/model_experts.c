@@ -131,10 +131,10 @@ static gboolean check_groups(const JsonFile *json, gboolean is_greedy, ModelExpe
   return TRUE;
 }
 
-/* Routed and shared experts behind some dense layers, and heads that predict further, by DeepSeek's keys. */
-static gboolean read_routed(const JsonFile *json, Model *model, gboolean is_greedy, GError **error) {
+/* Routed and shared experts behind some dense layers, and heads that predict further, by DeepSeek's keys: `n_shared`
+ * shared ones and n_leading dense layers where the config is silent. */
+static gboolean read_routed(const JsonFile *json, Model *model, gint64 n_shared, gboolean is_greedy, GError **error) {
   ModelExperts *experts = &model->experts;
-  gint64 n_shared = 0;
   experts->every = 1;
   const Count counts[] = {{"n_routed_experts", MOST_EXPERTS, &experts->n, TRUE},
                           {"num_experts_per_tok", MOST_EXPERTS, &experts->per_token, TRUE},
@@ -154,14 +154,15 @@ static gboolean read_routed(const JsonFile *json, Model *model, gboolean is_gree
 gboolean model_read_deepseek(const JsonFile *json, Model *model, GError **error) {
   const char *method = NULL;
   if (!read_latent(json, model, error) || !json_file_text(json, json->root, "topk_method", &method, error) ||
-      !read_routed(json, model, g_strcmp0(method, "greedy") == 0, error))
+      !read_routed(json, model, 0, g_strcmp0(method, "greedy") == 0, error))
     return FALSE;
   model->experts.biased_scores = g_strcmp0(method, "noaux_tc") == 0;
   return finish_experts(json, model, error);
 }
 
 gboolean model_read_glm_experts(const JsonFile *json, Model *model, GError **error) {
-  if (!read_routed(json, model, FALSE, error))
+  model->experts.n_leading = 1;
+  if (!read_routed(json, model, 1, FALSE, error))
     return FALSE;
   model->experts.biased_scores = TRUE;
   return finish_experts(json, model, error);

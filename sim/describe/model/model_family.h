@@ -17,6 +17,7 @@ typedef struct {
   Activation activation; /* when the config names none */
   gint64 ffn_multiple;   /* of hidden, when the config does not say; 0: it has to */
   gint64 head_dim;       /* when the config does not say; 0: hidden / n_heads */
+  gint64 n_kv_heads;     /* when the config has no such key; 0: as many as heads */
   double rotary_share;   /* of a head's columns, when the config does not say; 0: all */
   guint parts;           /* of FamilyPart: read_details knows the family's keys of these */
   /* Reads the family's own keys into a model whose dimensions are filled; NULL when it has none. */
