@@ -52,6 +52,11 @@ START_TEST(experts_that_make_no_sense_are_refused) {
       "}",
       ":2: layer_types", "layers");
   ASSERT_INPUT("{" QWEN_MOE LLAMA_CORE "}", "num_experts_per_tok");
+  ASSERT_INPUT("{\"n_embd\": 64, \"n_layer\": 2, \"n_head\": 4, \"vocab_size\": 100,\n\"multi_query\": true}",
+               ":2: multi_query: found no model_type", "gpt_bigcode");
+  ASSERT_INPUT("{\n\"query_pre_attn_scalar\": 256, " LLAMA_CORE "}", ":2: query_pre_attn_scalar", "gemma2");
+  ASSERT_INPUT("{\n\"partial_rotary_factor\": 0.5, " LLAMA_CORE "}", ":2: partial_rotary_factor", "glm4");
+  ASSERT_INPUT("{\"use_sliding_window\": false,\n\"no_rope_layers\": [1, 1], " LLAMA_CORE "}", "smollm3");
   ASSERT_INPUT("{\"model_type\": \"seed_oss\", " LLAMA_CORE "}",
                ":1: found 4 attention heads and no key num_key_value_heads", "8 in this family");
   ASSERT_INPUT("{" QWEN_MOE "\n\"num_experts_per_tok\": 17, " LLAMA_CORE "}", ":2:", "17", "at most the 16");

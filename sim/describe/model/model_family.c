@@ -318,6 +318,35 @@ static const ModelFamily families[] = {
     {.types = {"llama", "mistral", "phi3"}, .marks = {"hidden_size"}, LLAMA_BLOCK, .read_details = model_read_llama},
 };
 
+/* Keys that tell that a config's other marks mislead: `type` is that of the family they betray, NULL any. */
+static const struct {
+  const char *key, *type, *expected; /* values of model_type whose configs have the key */
+} misleading[] = {
+    {"multi_query", "gpt2", "gpt_bigcode"},
+    {"final_logit_softcapping", NULL, "gemma2 or gemma3_text"},
+    {"query_pre_attn_scalar", NULL, "gemma2 or gemma3_text"},
+    {"sliding_window_pattern", NULL, "gemma3_text or cohere2"},
+    {"partial_rotary_factor", NULL, "glm, glm4, glm4_moe, phi, stablelm or nemotron"},
+    {"no_rope_layer_interval", NULL, "smollm3"},
+    {"no_rope_layers", NULL, "smollm3"},
+    {"use_qk_norm", NULL, "cohere or glm4_moe"},
+    {"residual_multiplier", NULL, "granite"},
+};
+
+/* NULL with INPUT set where `marked` may be another family. */
+static const ModelFamily *check_marked(const JsonFile *json, const ModelFamily *marked, GError **error) {
+  for (size_t i = 0; i < G_N_ELEMENTS(misleading); i++) {
+    const char *key = misleading[i].key;
+    if (!json_object_has_member(json->root, key) ||
+        (misleading[i].type != NULL && strcmp(misleading[i].type, marked->types[0]) != 0))
+      continue;
+    fail_input(error, "%s:%u: %s: found no model_type beside it, expected one, such as %s", json->file,
+               json_file_line(json, json->root, key), key, misleading[i].expected);
+    return NULL;
+  }
+  return marked;
+}
+
 static const ModelFamily *find_by_marks(JsonObject *root) {
   for (size_t i = 0; i < G_N_ELEMENTS(families); i++)
     for (int j = 0; families[i].marks[j] != NULL; j++)
@@ -344,7 +373,7 @@ const ModelFamily *model_family_find(const JsonFile *json, GError **error) {
     return NULL;
   const ModelFamily *marked = type == NULL ? find_by_marks(json->root) : NULL;
   if (marked != NULL)
-    return marked;
+    return check_marked(json, marked, error);
   g_autoptr(GPtrArray) names = g_ptr_array_new();
   for (size_t i = 0; i < G_N_ELEMENTS(families); i++)
     for (int j = 0; families[i].types[j] != NULL; j++) {
