@@ -119,10 +119,6 @@ START_TEST(a_key_that_the_tables_ask_for_is_missed_where_the_file_begins) {
   static const BrokenText without = {"pat: {step_share: 0.2857, per_rank: 2.8 us}\n", "",
                                      "the key \"pat\" is missing, as the tables have rows of pat"};
   assert_library_refused(&without, 2); /* behind a line of comment */
-  static const BrokenText no_search = {
-      "ring_search: {rate_share: 0.96, split_from: 25 GB/s, split_channels: 4, split_any_from: 50 GB/s}\n", "",
-      "the key \"ring_search\" is missing: expected how channels are laid over NICs"};
-  assert_library_refused(&no_search, 2);
 }
 END_TEST
 

@@ -59,9 +59,7 @@ static const YamlField top_fields[] = {
     {"nvls_tree_halvings", FIELD_NODE, FALSE, offsetof(Draft, nvls_tree_halvings)},
     {"step_bytes", FIELD_NODE, FALSE, offsetof(Draft, step_bytes)},
     {"ring_channels", FIELD_INT, FALSE, IN_LIBRARY(ring_channels), 1, 1024},
-    {"ring_search", FIELD_NODE, TRUE, offsetof(Draft, ring_search),
-     .what = "expected how channels are laid over NICs, such as {rate_share: 0.96, split_from: 25 GB/s, "
-             "split_channels: 4, split_any_from: 50 GB/s}"},
+    {"ring_search", FIELD_NODE, FALSE, offsetof(Draft, ring_search)},
     {"ring_plateau", FIELD_NUMBER, FALSE, IN_LIBRARY(ring_plateau), 1, 10},
     {"pat", FIELD_NODE, FALSE, offsetof(Draft, pat)},
     {"channel_bytes", FIELD_NODE, FALSE, offsetof(Draft, channel_bytes)},
@@ -261,7 +259,8 @@ static gboolean read_rest(Draft *draft, GError **error) {
           read_protocols(draft->step_bytes, &bytes, TRUE, library->step_bytes, error)) &&
          (!yaml_is_present(draft->ll_over_nodes) ||
           yaml_map_read(draft->ll_over_nodes, ll_fields, G_N_ELEMENTS(ll_fields), draft, error)) &&
-         yaml_map_read(draft->ring_search, ring_search_fields, G_N_ELEMENTS(ring_search_fields), draft, error) &&
+         (!yaml_is_present(draft->ring_search) ||
+          yaml_map_read(draft->ring_search, ring_search_fields, G_N_ELEMENTS(ring_search_fields), draft, error)) &&
          (!yaml_is_present(draft->channel_bytes) ||
           read_protocols(draft->channel_bytes, &bytes, TRUE, library->channel_bytes, error));
 }
