@@ -398,8 +398,9 @@ gboolean collective_algorithm_exists(const Cluster *cluster, Collective collecti
          collective_algorithm_lacks(cluster, shape, algorithm) == NULL;
 }
 
-/* One per NIC, at the highest of the search's rates below the NIC's. Those with rate enough are split into two: before
- * Hopper always, since then where they are few or have still more; never into more than the search may find. */
+/* One per NIC, at the highest of the search's rates that the NIC has. Those with rate enough are split into two:
+ * before Hopper (up to compute capability 8.0) and where no architecture is stated always, since then where they are
+ * few or have still more; never into more than the search may find. */
 int collective_ring_channels(const Cluster *cluster, const GroupShape *shape) {
   const RingSearch *search = &cluster->collectives.ring_search;
   if (shape->n_domains < 2)

@@ -1,4 +1,4 @@
-/* A collective library's file: the shipped one says all there is; broken ones are refused with file and line. */
+/* A collective library's file: what the shipped one says is read; broken ones are refused with file and line. */
 #include "collective_library.h"
 
 #include "broken_text.h"
@@ -7,7 +7,7 @@
 
 #define LIBRARY STEPSIM_SOURCE_DATA "/topologies/nccl/2.30.yaml"
 
-START_TEST(the_shipped_library_says_all_there_is) {
+START_TEST(the_tables_of_the_shipped_library_are_read) {
   CollectiveLibrary read = {0};
   const CollectiveLibrary *library = &read;
   gint64 eager_bytes;
@@ -29,15 +29,69 @@ START_TEST(the_shipped_library_says_all_there_is) {
   ck_assert_double_eq_tol(library->ring_search.split_Bps, 25e9, 1);
   ck_assert_int_eq(library->ring_search.split_channels, 4);
   ck_assert_double_eq_tol(library->ring_search.split_any_Bps, 50e9, 1);
+  ck_assert_int_eq(library->ring_channels, 32);
+  ck_assert_double_eq(library->ring_plateau, 1.4);
   collective_library_clear(&read);
 }
 END_TEST
 
+/* Seconds, bytes and bytes a second of the same file, beside its tables. */
+START_TEST(times_sizes_and_rates_have_their_units) {
+  CollectiveLibrary read = {0};
+  const CollectiveLibrary *library = &read;
+  gint64 eager_bytes;
+  ck_assert(collective_library_read(LIBRARY, &read, &eager_bytes, NULL));
+  ck_assert_int_eq(eager_bytes, 128 << 10);
+  ck_assert_double_eq_tol(library->base_s[ALGORITHM_RING][PROTOCOL_LL128], 14e-6, 1e-15);
+  ck_assert_double_eq(library->pat_step_share, 0.2857);
+  ck_assert_double_eq_tol(library->pat_per_rank_s, 2.8e-6, 1e-15);
+  const double bytes[] = {4096, 5120, 32768}, step_bytes[] = {32 << 10, 600 << 10, 512 << 10}, /* LL, LL128, Simple */
+      net_s[] = {1e-6, 1e-6, 3e-6}, lone_s[] = {5e-6, 8.5e-6, 14e-6};
+  for (int protocol = 0; protocol < N_PROTOCOLS; protocol++) {
+    ck_assert_double_eq(library->channel_bytes[protocol], bytes[protocol]);
+    ck_assert_double_eq(library->step_bytes[protocol], step_bytes[protocol]);
+    ck_assert_double_eq_tol(library->net_overhead_s[protocol], net_s[protocol], 1e-15);
+    ck_assert_double_eq_tol(library->lone_hop_s[protocol], lone_s[protocol], 1e-15);
+  }
+  ck_assert_double_eq(library->send_ll_bytes, 16 << 10);
+  ck_assert_double_eq(library->nvls_chunk_bytes, 128 << 10);
+  ck_assert_double_eq_tol(library->send_channel_Bps, 14e9, 1);
+  ck_assert_double_eq_tol(library->two_nodes_ll_Bps, 39e9, 1);
+  ck_assert_double_eq_tol(library->more_nodes_ll_Bps, 20.4e9, 1);
+  const ArchitectureLimits *hopper = &library->by_architecture[ARCHITECTURE_HOPPER];
+  ck_assert_int_eq(hopper->channels, 24);
+  ck_assert_int_eq(hopper->nvls_channels, 16);
+  ck_assert_double_eq_tol(hopper->channel_max[CHANNEL_NVLS_TREE].two_nodes_Bps, 57.7e9, 1);
+  ck_assert_double_eq_tol(hopper->channel_max[CHANNEL_NVLS_TREE].more_nodes_Bps, 45.5e9, 1);
+  ck_assert_double_eq(library->one_node_share[ALGORITHM_TREE][PROTOCOL_LL128], 0.716);
+  collective_library_clear(&read);
+}
+END_TEST
+
+/* In `line`; 0: that of the place that is broken. */
+static void assert_library_refused(const BrokenText *broken, int line) {
+  g_autofree char *folder = g_dir_make_tmp("stepsim-library-XXXXXX", NULL);
+  g_autofree char *file = g_build_filename(folder, "library.yaml", NULL);
+  g_autofree char *sound = NULL;
+  ck_assert(g_file_get_contents(LIBRARY, &sound, NULL, NULL));
+  int broken_line;
+  g_autofree char *text = broken_text(sound, broken, &broken_line);
+  ck_assert(g_file_set_contents(file, text, -1, NULL));
+  CollectiveLibrary library = {0};
+  gint64 eager_bytes;
+  g_autoptr(GError) error = NULL;
+  collective_library_read(file, &library, &eager_bytes, &error);
+  assert_refused(error, file, line > 0 ? line : broken_line, broken);
+  collective_library_clear(&library);
+  g_unlink(file);
+  g_rmdir(folder);
+}
+
 START_TEST(a_broken_library_is_refused_with_its_line) {
   static const BrokenText breaks[] = {
       {"  nvls: {simple: 0 us}\n  nvls_tree", "  nvlz: {simple: 0 us}\n  nvls_tree", "did you mean \"nvls\"?"},
-      {"  nvls: {simple: 1}\n", "", "found no row of nvls"},
-      {"    nvls: {simple: 18 us}\n", "", "found no row of nvls"},
+      {"  nvls: {simple: 1}\n", "", "found no row of nvls", -3}, /* where its table begins */
+      {"    nvls: {simple: 18 us}\n", "", "found no row of nvls", -3},
       {"  pat: {simple: 0.75}", "  pat: {ll: 0.75}", "the key \"simple\" is missing"},
       {"  ring: {ll: 0.5, ll128: 0.92,", "  ring: {ll: 0.5,", "the key \"ll128\" is missing"},
       {"  hopper:\n", "  hoppper:\n", "did you mean \"hopper\"?"},
@@ -55,32 +109,26 @@ START_TEST(a_broken_library_is_refused_with_its_line) {
       {"channel_bytes: {ll: 4096 B,", "channel_bytes: {ll: 0 B,", "ll: found \"0 B\""},
       {"bytes: 2 MiB", "bytes: 512 KiB", "expected ascending sizes"},
       {"pat: {step_share", "pad: {step_share", "did you mean \"pat\"?"},
-      {"pat: {step_share: 0.2857, per_rank: 2.8 us}\n", "", "the key \"pat\" is missing"},
   };
-  g_autofree char *folder = g_dir_make_tmp("stepsim-library-XXXXXX", NULL);
-  g_autofree char *file = g_build_filename(folder, "library.yaml", NULL);
-  g_autofree char *sound = NULL;
-  ck_assert(g_file_get_contents(LIBRARY, &sound, NULL, NULL));
-  for (guint i = 0; i < G_N_ELEMENTS(breaks); i++) {
-    g_autofree char *text = broken_text(sound, &breaks[i], NULL);
-    ck_assert(g_file_set_contents(file, text, -1, NULL));
-    CollectiveLibrary library = {0};
-    gint64 eager_bytes;
-    g_autoptr(GError) error = NULL;
-    collective_library_read(file, &library, &eager_bytes, &error);
-    assert_refused(error, file, 0, &breaks[i]);
-    collective_library_clear(&library);
-  }
-  g_unlink(file);
-  g_rmdir(folder);
+  for (guint i = 0; i < G_N_ELEMENTS(breaks); i++)
+    assert_library_refused(&breaks[i], 0);
+}
+END_TEST
+
+START_TEST(a_key_that_the_tables_ask_for_is_missed_where_the_file_begins) {
+  static const BrokenText without = {"pat: {step_share: 0.2857, per_rank: 2.8 us}\n", "",
+                                     "the key \"pat\" is missing, as the tables have rows of pat"};
+  assert_library_refused(&without, 2); /* behind a line of comment */
 }
 END_TEST
 
 int main(void) {
   Suite *suite = suite_create("collective library");
   TCase *tests = tcase_create("all");
-  tcase_add_test(tests, the_shipped_library_says_all_there_is);
+  tcase_add_test(tests, the_tables_of_the_shipped_library_are_read);
+  tcase_add_test(tests, times_sizes_and_rates_have_their_units);
   tcase_add_test(tests, a_broken_library_is_refused_with_its_line);
+  tcase_add_test(tests, a_key_that_the_tables_ask_for_is_missed_where_the_file_begins);
   suite_add_tcase(suite, tests);
   SRunner *runner = srunner_create(suite);
   srunner_set_tap(runner, "-");

@@ -334,6 +334,43 @@ START_TEST(a_layer_s_gradient_is_whole_when_it_is_summed) {
 }
 END_TEST
 
+/* Two micro-batches that are summed apart, in two steps. */
+START_TEST(what_is_summed_apart_is_whole_by_itself) {
+  static const char apart[] = "program ranks=1 stages=1 micro_batches=2 steps=2\n"
+                              "group 0 dp axes=dp charge=dp\n"
+                              "work 0 F layers=1\nwork 1 B layers=1\n"
+                              "transfer 0 all_reduce group=0 bytes=8 layers=1\n"
+                              "rank 0\n 0 compute 0F0 work=0\n 1 compute 0F1 work=0\n"
+                              " 2 compute 0B0 work=1\n 3 compute 0B1 work=1\n"
+                              " 4 dp 0REDUCE_GRAD0 transfer=0 after=2\n 5 dp 0REDUCE_GRAD1 transfer=0 after=3\n"
+                              " 6 compute 0F0 work=0 step=1\n 7 compute 0F1 work=0 step=1\n"
+                              " 8 compute 0B0 work=1 step=1\n 9 compute 0B1 work=1 step=1\n"
+                              " 10 dp 0REDUCE_GRAD transfer=0 step=1 after=9\n";
+  g_autoptr(Program) good = read_program(apart);
+  static const char waits_not[] =
+      "0REDUCE_GRAD0 of step 0 sums the gradient of layer 0 of stage 0 and does not wait for 0B0";
+  /* the latest addition is of the other micro-batch */
+  assert_sum_refused(apart, EDITS({"0REDUCE_GRAD0 transfer=0 after=2", "0REDUCE_GRAD0 transfer=0"}), waits_not);
+  /* so is the latest sum */
+  assert_sum_refused(apart,
+                     EDITS({" 2 compute 0B0 work=1\n 3 compute 0B1", " 2 compute 0B1"},
+                           {" 4 dp 0REDUCE_GRAD0 transfer=0 after=2\n 5 dp 0REDUCE_GRAD1 transfer=0 after=3\n",
+                            " 3 dp 0REDUCE_GRAD0 transfer=0\n 4 dp 0REDUCE_GRAD1 transfer=0 after=2\n"
+                            " 5 compute 0B0 work=1\n"}),
+                     waits_not);
+  /* the latest addition is of the next step */
+  assert_sum_refused(apart,
+                     EDITS({" 5 dp 0REDUCE_GRAD1 transfer=0 after=3\n 6 compute 0F0 work=0 step=1\n 7 compute 0F1", ""},
+                           {" work=0 step=1\n 8 compute 0B0 work=1 step=1\n 9 compute 0B1",
+                            " 5 compute 0F0 work=0 step=1\n 6 compute 0F1 work=0 step=1\n"
+                            " 7 compute 0B0 work=1 step=1\n 8 compute 0B1"},
+                           {" 10 dp 0REDUCE_GRAD transfer=0 step=1 after=9",
+                            " 9 dp 0REDUCE_GRAD1 transfer=0\n 10 dp 0REDUCE_GRAD transfer=0 step=1 after=8"}),
+                     "op 9: 0REDUCE_GRAD1 of step 0 sums the gradient of layer 0 of stage 0 and does not wait for 0B1 "
+                     "of step 0 (op 3)");
+}
+END_TEST
+
 /* A V of two stages on one rank, whose embedding and head are one matrix: it is whole behind the embedding's backward,
  * and moves with that. */
 START_TEST(a_shared_table_is_summed_behind_both_of_its_ends) {
@@ -444,6 +481,7 @@ int main(void) {
   tcase_add_test(tcase, the_host_keeps_later_ops_from_being_issued);
   tcase_add_test(tcase, indices_are_checked_before_they_are_used);
   tcase_add_test(tcase, a_layer_s_gradient_is_whole_when_it_is_summed);
+  tcase_add_test(tcase, what_is_summed_apart_is_whole_by_itself);
   tcase_add_test(tcase, a_shared_table_is_summed_behind_both_of_its_ends);
   tcase_add_test(tcase, a_table_is_summed_behind_the_heads_that_read_it);
   tcase_add_test(tcase, lowered_orders_pass_for_every_schedule);

@@ -1,9 +1,9 @@
 /* Each rank's list is walked once. What is added to and what is summed are places: embedding, head and each layer of a
  * stage, the stage as a whole, and two of the rank, the table that embedding and head both add to and what a first and
- * a last rank hold of one matrix. Of every place the latest op that added to it is known, and the latest that summed
- * it:
+ * a last rank hold of one matrix. Of every place and step the latest op that added to it is known, and the latest
+ * that summed it: of all micro-batches together and, where the rank sums some apart, of each:
  *
- *     a sum is right      where the latest that added has ended when it starts
+ *     a sum is right      where the latest that added of its micro-batch, or of all, has ended when it starts
  *     an addition is      where no sum of the same micro-batch, or of all, is in front of it in its step
  *
  * Additions are on the compute stream. So what is sure to have ended is one number for each op, the latest of these,
@@ -16,6 +16,7 @@
 
 #include "error.h"
 #include "untimed_run.h"
+#include <string.h>
 
 /* Experts and all else of a place are summed apart. */
 typedef enum { SUM_OF_OTHERS, SUM_OF_EXPERTS, N_SUMS } SumKind;
@@ -23,13 +24,14 @@ typedef enum { SUM_OF_OTHERS, SUM_OF_EXPERTS, N_SUMS } SumKind;
 typedef struct {
   gint32 added;          /* −1: not yet */
   gint32 summed[N_SUMS]; /* likewise */
-} Place;
+} Tally;
 
 enum { STAGE_WHOLE, STAGE_EMBEDDING, STAGE_HEAD, STAGE_FIRST_LAYER };
 enum { RANK_TABLE, RANK_TIED, N_RANK_PLACES };
 
-/* Of the layers of a rank; where a text tells of more they are not looked at. */
-enum { MOST_PLACES = 1 << 12 };
+/* Layers of a rank, and these times its steps and micro-batches; where a text tells of more, they are not looked at.
+ * */
+enum { MOST_LAYERS = 1 << 12, MOST_TALLIES = 1 << 24 };
 
 typedef struct {
   gboolean has_embedding, has_head;
@@ -40,12 +42,14 @@ typedef struct {
   const Program *program;
   int rank;
   const OpList *list;
-  gint32 *ended; /* [ops of the longest list] of the rank's first n_ended; owned */
+  gint32 *ended; /* [ops of the longest list] of the rank's first n_ended */
   gint32 n_ended;
   gint32 latest[N_STREAMS]; /* before these on each stream; −1 none */
-  gint32 *n_layers;         /* [stages] of those that are summed on the rank; owned */
-  gint32 *first;            /* [stages] its first place; owned */
-  GArray *places;           /* of Place; owned */
+  gint32 *n_layers;         /* [stages] of those that are summed on the rank; −1 where nothing of the stage is */
+  gint32 *first;            /* [stages] its first place, where something is */
+  gint32 n_places;
+  gint32 n_apart;  /* micro-batches with tallies of their own: all, or 0 where the rank sums none apart */
+  GArray *tallies; /* Tally[steps][all micro-batches, then each of n_apart][n_places] */
   gboolean table_is_shared;
 } Walk;
 
@@ -102,8 +106,10 @@ static gboolean has_ended(Walk *walk, gint32 i, gint32 added) {
   return walk->ended[i] >= added;
 }
 
-static Place *place_at(const Walk *walk, gint32 index) {
-  return &g_array_index(walk->places, Place, index);
+/* Of a step and one of n_apart micro-batches, or −1: of all. */
+static Tally *tally_of(const Walk *walk, gint32 step, gint32 micro_batch, gint32 index) {
+  const gsize row = (gsize)step * (gsize)(walk->n_apart + 1) + (gsize)(micro_batch + 1);
+  return &g_array_index(walk->tallies, Tally, row * (gsize)walk->n_places + (gsize)index);
 }
 
 /* In words, for messages. Owned by the caller. */
@@ -130,27 +136,25 @@ static gboolean fail_sum(const Walk *walk, gint32 sum, gint32 added, gint32 inde
                          walk->rank, sum, of_sum->str, name, of_added->str, added);
 }
 
-/* What one op adds and another sums belong together. */
-static gboolean is_of(const Op *sum, const Op *added) {
-  return sum->step == added->step && (sum->micro_batch < 0 || sum->micro_batch == added->micro_batch);
-}
-
 static gboolean add_to(const Walk *walk, gint32 i, gint32 index, GError **error) {
-  const Op *ops = walk->list->ops;
-  Place *place = place_at(walk, index);
-  for (int kind = 0; kind < N_SUMS; kind++)
-    if (place->summed[kind] >= 0 && is_of(&ops[place->summed[kind]], &ops[i]))
-      return fail_sum(walk, place->summed[kind], i, index, error);
-  place->added = i;
+  const Op *op = &walk->list->ops[i];
+  Tally *all = tally_of(walk, op->step, -1, index);
+  Tally *own = walk->n_apart > 0 ? tally_of(walk, op->step, op->micro_batch, index) : all;
+  for (int kind = 0; kind < N_SUMS; kind++) {
+    const gint32 sum = MAX(all->summed[kind], own->summed[kind]);
+    if (sum >= 0)
+      return fail_sum(walk, sum, i, index, error);
+  }
+  all->added = own->added = i;
   return TRUE;
 }
 
 static gboolean sum_up(Walk *walk, gint32 i, gint32 index, SumKind kind, GError **error) {
-  Place *place = place_at(walk, index);
-  if (place->added >= 0 && is_of(&walk->list->ops[i], &walk->list->ops[place->added]) &&
-      !has_ended(walk, i, place->added))
-    return fail_sum(walk, i, place->added, index, error);
-  place->summed[kind] = i;
+  const Op *op = &walk->list->ops[i];
+  Tally *tally = tally_of(walk, op->step, op->micro_batch, index);
+  if (tally->added >= 0 && !has_ended(walk, i, tally->added))
+    return fail_sum(walk, i, tally->added, index, error);
+  tally->summed[kind] = i;
   return TRUE;
 }
 
@@ -158,20 +162,28 @@ static gint32 end_of_layers(const Walk *walk, int stage, const Pieces *pieces) {
   return (gint32)MIN(pieces->end_layer, walk->n_layers[stage]);
 }
 
-static gboolean check_addition(const Walk *walk, gint32 i, GError **error) {
-  const Op *op = &walk->list->ops[i];
-  const Pieces pieces = pieces_of_work(walk, op);
-  const gint32 first = walk->first[op->stage], end = end_of_layers(walk, op->stage, &pieces);
-  const gboolean is_of_table = pieces.has_embedding || pieces.has_head;
+/* Of a stage that is not summed nothing is known. */
+static gboolean add_to_stage(const Walk *walk, gint32 i, const Pieces *pieces, GError **error) {
+  const int stage = walk->list->ops[i].stage;
+  if (walk->n_layers[stage] < 0)
+    return TRUE;
+  const gint32 first = walk->first[stage], end = end_of_layers(walk, stage, pieces);
   if (!add_to(walk, i, first + STAGE_WHOLE, error) ||
-      (pieces.has_embedding && !add_to(walk, i, first + STAGE_EMBEDDING, error)) ||
-      (pieces.has_head && !add_to(walk, i, first + STAGE_HEAD, error)) ||
-      (is_of_table && !(add_to(walk, i, RANK_TABLE, error) && add_to(walk, i, RANK_TIED, error))))
+      (pieces->has_embedding && !add_to(walk, i, first + STAGE_EMBEDDING, error)) ||
+      (pieces->has_head && !add_to(walk, i, first + STAGE_HEAD, error)))
     return FALSE;
-  for (gint32 layer = (gint32)MIN(pieces.first_layer, end); layer < end; layer++)
+  for (gint32 layer = (gint32)MIN(pieces->first_layer, end); layer < end; layer++)
     if (!add_to(walk, i, first + STAGE_FIRST_LAYER + layer, error))
       return FALSE;
   return TRUE;
+}
+
+static gboolean check_addition(const Walk *walk, gint32 i, GError **error) {
+  const Pieces pieces = pieces_of_work(walk, &walk->list->ops[i]);
+  if (!add_to_stage(walk, i, &pieces, error))
+    return FALSE;
+  return (!pieces.has_embedding && !pieces.has_head) ||
+         (add_to(walk, i, RANK_TABLE, error) && add_to(walk, i, RANK_TIED, error));
 }
 
 /* A table that two add to is in the sum of one of them. */
@@ -214,38 +226,47 @@ static gboolean check_op(Walk *walk, gint32 i, GError **error) {
 static gboolean find_sums(Walk *walk) {
   gboolean has_any = FALSE;
   walk->table_is_shared = FALSE;
+  walk->n_apart = 0;
   for (int stage = 0; stage < walk->program->n_stages; stage++)
-    walk->n_layers[stage] = 0;
+    walk->n_layers[stage] = -1;
   for (gint32 i = 0; i < walk->list->n_ops; i++) {
     const Op *op = &walk->list->ops[i];
     if (!sums(op))
       continue;
     has_any = TRUE;
+    if (op->micro_batch >= 0)
+      walk->n_apart = walk->program->n_micro_batches;
+    if (op->action == ACTION_TIED_GRAD)
+      continue;
+    walk->n_layers[op->stage] = MAX(walk->n_layers[op->stage], 0);
     if (op->action != ACTION_REDUCE_GRAD)
       continue;
     const Transfer *transfer = transfer_of(walk, op);
     const Pieces pieces = pieces_of_sum(walk, op);
-    walk->n_layers[op->stage] = (gint32)MAX(walk->n_layers[op->stage], MIN(pieces.end_layer, MOST_PLACES + 1));
+    walk->n_layers[op->stage] = (gint32)MAX(walk->n_layers[op->stage], MIN(pieces.end_layer, MOST_LAYERS + 1));
     walk->table_is_shared |= !transfer->of_experts && transfer->n_tables < transfer->n_embedding + transfer->n_head;
   }
   return has_any;
 }
 
 static void lay_out(Walk *walk) {
-  const Place none = {-1, {-1, -1}};
+  const gsize n_rows = (gsize)walk->program->n_steps * (gsize)(walk->n_apart + 1);
   gint64 n_layers = 0;
   for (int stage = 0; stage < walk->program->n_stages; stage++)
-    n_layers += walk->n_layers[stage];
-  gint32 n_places = N_RANK_PLACES;
+    n_layers += MAX(walk->n_layers[stage], 0);
+  const gboolean has_too_many = n_layers > MOST_LAYERS || (gsize)n_layers * n_rows > MOST_TALLIES;
+  walk->n_places = N_RANK_PLACES;
   for (int stage = 0; stage < walk->program->n_stages; stage++) {
-    if (n_layers > MOST_PLACES)
+    if (walk->n_layers[stage] < 0)
+      continue;
+    if (has_too_many)
       walk->n_layers[stage] = 0;
-    walk->first[stage] = n_places;
-    n_places += STAGE_FIRST_LAYER + walk->n_layers[stage];
+    walk->first[stage] = walk->n_places;
+    walk->n_places += STAGE_FIRST_LAYER + walk->n_layers[stage];
   }
-  g_array_set_size(walk->places, (guint)n_places);
-  for (gint32 i = 0; i < n_places; i++)
-    *place_at(walk, i) = none;
+  const gsize n_tallies = n_rows * (gsize)walk->n_places;
+  g_array_set_size(walk->tallies, (guint)n_tallies);
+  memset(walk->tallies->data, -1, n_tallies * sizeof(Tally)); /* nothing added, nothing summed */
 }
 
 static gboolean walk_rank(Walk *walk, int rank, GError **error) {
@@ -267,17 +288,12 @@ gboolean gradient_order_check(const Program *program, GError **error) {
   int longest = 0;
   for (int rank = 0; rank < program->n_ranks; rank++)
     longest = MAX(longest, program->ranks[rank].n_ops);
-  Walk walk = {.program = program,
-               .ended = g_new(gint32, longest),
-               .n_layers = g_new(gint32, program->n_stages),
-               .first = g_new(gint32, program->n_stages),
-               .places = g_array_new(FALSE, FALSE, sizeof(Place))};
-  gboolean ok = TRUE;
-  for (int rank = 0; ok && rank < program->n_ranks; rank++)
-    ok = walk_rank(&walk, rank, error);
-  g_free(walk.ended);
-  g_free(walk.n_layers);
-  g_free(walk.first);
-  g_array_unref(walk.places);
-  return ok;
+  g_autofree gint32 *ended = g_new(gint32, longest);
+  g_autofree gint32 *n_layers = g_new(gint32, program->n_stages), *first = g_new(gint32, program->n_stages);
+  g_autoptr(GArray) tallies = g_array_new(FALSE, FALSE, sizeof(Tally));
+  Walk walk = {.program = program, .ended = ended, .n_layers = n_layers, .first = first, .tallies = tallies};
+  for (int rank = 0; rank < program->n_ranks; rank++)
+    if (!walk_rank(&walk, rank, error))
+      return FALSE;
+  return TRUE;
 }

@@ -1,4 +1,4 @@
-/* The proof in six steps, each linear in the ops:
+/* The proof in six steps, each linear in the ops (gradient_order_check: in the layers of each, too):
  *
  *     check_tables, check_ops   every index is in range (all that follows relies on it), transfers fit their ops
  *     program_match             every send has its receive
