@@ -139,8 +139,10 @@ static void emit_reduce(Reducer *reducer, int old_index, const Op *backward, con
   Op ops[MOST_REDUCTIONS];
   const int n = reduce_ops(reducer, backward->stage, part, &ends, is_last, ops);
   for (int i = 0; i < n; i++) {
-    if (zero >= 2)
+    if (zero >= 2) {
       ops[i].micro_batch = backward->micro_batch;
+      op_add_after(&ops[i], after); /* the first that it waits for filled its bucket */
+    }
     const Held held = {ops[i], ends.head, i + 1 == n};
     if (zero < 2 && !workload->plan->overlap_grad)
       g_array_append_val(reducer->late, ops[i]);
