@@ -128,6 +128,11 @@ static void issue(Reducer *reducer, const Held *held, gint32 after) {
   }
 }
 
+/* Heads add nothing to the experts that are in a bucket with the table. */
+static gboolean is_of_experts(const Reducer *reducer, const Op *reduction) {
+  return g_array_index(reducer->program->transfers, Transfer, reduction->work).of_experts;
+}
+
 /* Of the part that new op `after` has ended. */
 static void emit_reduce(Reducer *reducer, int old_index, const Op *backward, const Part *part, gint32 after) {
   const Workload *workload = reducer->workload;
@@ -146,7 +151,7 @@ static void emit_reduce(Reducer *reducer, int old_index, const Op *backward, con
     const Held held = {ops[i], ends.head, i + 1 == n};
     if (zero < 2 && !workload->plan->overlap_grad)
       g_array_append_val(reducer->late, ops[i]);
-    else if (awaits_head)
+    else if (awaits_head && (zero < 2 || !is_of_experts(reducer, &ops[i])))
       g_array_append_val(reducer->of_table, held);
     else
       issue(reducer, &held, after);
