@@ -183,6 +183,18 @@ ep 2, gradients in fp32|2|tiny-qwen2-moe|--dp 2 --ep 2 --recipe megatron
 tp 2 × dp 2, ep 2|4|tiny-mixtral|--tp 2 --dp 2 --ep 2 --sequence-parallel on
 TABLE
 
+# Both ends on a rank: the embedding's backward is the last of one micro-batch, the head's of the other.
+cat >ends.csv <<'CSV'
+0F0,1F0,1B0,0B0,0F1,1F1,1I1,0B1,1W1
+CSV
+cat >turns.csv <<'CSV'
+0F0,1F0,0F1,1F1,1I0,1B1,0B0,1W0,0B1
+CSV
+cat >v.csv <<'CSV'
+0F0,3F0,3I0,0B0,3W0,0F1,3F1,3B1,0B1
+1F0,2F0,2B0,1B0,1F1,2F1,2B1,1B1
+CSV
+
 # A V of two ranks whose weight gradients come last, the head's behind the embedding's.
 cat >late.csv <<'CSV'
 0F0,0F1,0F2,0F3,3F0,3F1,3F2,3F3,3I0,3I1,3I2,3I3,0I0,0W0,0I1,0W1,0I2,0W2,0I3,0W3,3W0,3W1,3W2,3W3
@@ -237,6 +249,10 @@ dp 2, dualpipe|4|tiny-llama|--dp 2 --pp 2 --schedule dualpipe --global-batch 8
 dp 2, dualpipe, ZeRO-1|4|tiny-gpt2|--dp 2 --pp 2 --schedule dualpipe --global-batch 8 --zero 1
 dp 2, dualpipe, ZeRO-2, overlap off|4|tiny-llama|--dp 2 --pp 2 --schedule dualpipe --global-batch 8 --zero 2 --overlap-grad off
 dp 2, dualpipe, ZeRO-3|4|tiny-gpt2|--dp 2 --pp 2 --schedule dualpipe --global-batch 8 --zero 3
+embedding and head on one rank, either's backward last, ZeRO-2|2|tiny-gpt2|--dp 2 --zero 2 --schedule file:ends.csv --global-batch 4
+…, ZeRO-3|2|tiny-gpt2|--dp 2 --zero 3 --schedule file:ends.csv --global-batch 4
+…, micro-batches in turns, ZeRO-2, many buckets|2|tiny-gpt2|--dp 2 --zero 2 --bucket 1 --schedule file:turns.csv --global-batch 4
+…, a V, ZeRO-2|4|tiny-gpt2|--pp 2 --dp 2 --zero 2 --overlap-p2p on --schedule file:v.csv --global-batch 4
 W last of all, the head's last|2|tiny-gpt2|--pp 2 --schedule file:late.csv --global-batch 4
 W last of all, the head's last, dp 2|4|tiny-gpt2|--dp 2 --pp 2 --schedule file:late.csv --global-batch 8
 W last of all, the head's last, ZeRO-2|4|tiny-gpt2|--dp 2 --pp 2 --schedule file:late.csv --global-batch 8 --zero 2

@@ -150,6 +150,27 @@ START_TEST(heads_that_are_left_out_are_named) {
 }
 END_TEST
 
+/* Of exchanges with experts that ep 1 does not have: what was asked for, not what the framework does of itself. */
+START_TEST(only_what_was_asked_for_is_said_to_have_no_effect) {
+  Plan plan = sample_plan();
+  plan.ep = 1;
+  plan.expert_dispatch = DISPATCH_DEEPEP;
+  plan.overlap_experts = 1;
+  const StepReport report = sample_report(&plan);
+  g_autofree char *asked = render(&report, FALSE);
+  g_autofree char *both = line_of(asked, "no effect");
+  ck_assert_ptr_nonnull(strstr(both, "--expert-dispatch deepep, --overlap-experts on: with ep 1"));
+  plan.time.expert_dispatch = DISPATCH_DEEPEP;
+  g_autofree char *dispatched = render(&report, FALSE);
+  g_autofree char *one = line_of(dispatched, "no effect");
+  ck_assert_ptr_null(strstr(one, "--expert-dispatch"));
+  ck_assert_ptr_nonnull(strstr(one, "--overlap-experts on: with ep 1"));
+  plan.time.expert_overlap = EXPERT_OVERLAP_ROUNDS;
+  g_autofree char *neither = render(&report, FALSE);
+  ck_assert_ptr_null(strstr(neither, "no effect"));
+}
+END_TEST
+
 START_TEST(the_text_names_conventions_and_units) {
   Plan plan = sample_plan();
   StepReport report = sample_report(&plan);
@@ -299,6 +320,7 @@ int main(void) {
   tcase_add_test(tcase, a_schedule_has_the_documented_keys);
   tcase_add_test(tcase, a_memory_report_has_the_documented_keys);
   tcase_add_test(tcase, heads_that_are_left_out_are_named);
+  tcase_add_test(tcase, only_what_was_asked_for_is_said_to_have_no_effect);
   tcase_add_test(tcase, the_text_names_conventions_and_units);
   tcase_add_test(tcase, bars_are_in_proportion);
   tcase_add_test(tcase, colour_changes_nothing_but_colour);

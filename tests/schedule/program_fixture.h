@@ -39,6 +39,7 @@ typedef struct {
   const char *from, *to; /* `from` stands in the text exactly once */
 } Edit;
 enum { MAX_EDITS = 10 };
+#define EDITS(...) ((const Edit[MAX_EDITS]){__VA_ARGS__})
 
 /* `text` with the edits made one after the other (up to the first without `from`); owned by the caller. */
 static inline char *edit_text(const char *text, const Edit edits[MAX_EDITS]) {

@@ -179,6 +179,41 @@ START_TEST(what_a_step_holds_it_drops) {
 }
 END_TEST
 
+/* The embedding's backward is followed by that of a head that looks words up in its table: the table's gradient is held
+ * from the one to its reduction behind the other. */
+START_TEST(a_gradient_that_heads_still_add_to_is_held) {
+  g_autoptr(Model) model = read_model(CASES_FIXTURES "/models/tiny-deepseek.json");
+  g_autoptr(Cluster) cluster = read_cluster("selene");
+  g_autoptr(Plan) plan = plan_new();
+  plan->schedule = g_strdup("file:" CASES_FIXTURES "/heads-last.csv");
+  plan->mtp_layers = 1;
+  plan->dp = plan->global_batch = plan->zero = 2;
+  g_autoptr(GError) error = NULL;
+  g_autoptr(Prediction) prediction = predict(model, cluster, plan, &error);
+  ck_assert_msg(prediction != NULL, "%s", error != NULL ? error->message : "");
+  const Program *program = prediction->program;
+  const Op *ops = program->ranks[0].ops;
+  int n_tables = 0;
+  for (int i = 0; i < program->ranks[0].n_ops; i++) {
+    const Op *op = &ops[i];
+    if (op->action != ACTION_REDUCE_GRAD)
+      continue;
+    const Transfer *transfer = &g_array_index(program->transfers, Transfer, op->work);
+    if (transfer->n_embedding == 0 || transfer->of_experts)
+      continue;
+    const Op *embedding = &ops[op->after[0]], *head = &ops[op->after[1]];
+    ck_assert(embedding->action == ACTION_B && embedding->stage == 0);
+    ck_assert(head->action == ACTION_W && head->stage == 1);
+    const Effect *holds = &g_array_index(program->effects, Effect, embedding->effect);
+    const Effect *drops = &g_array_index(program->effects, Effect, op->effect);
+    ck_assert_double_gt(holds->hold[MEMORY_BUFFERS], 0);
+    ck_assert_double_eq(holds->hold[MEMORY_BUFFERS], drops->drop[MEMORY_BUFFERS]);
+    n_tables++;
+  }
+  ck_assert_int_eq(n_tables, 1);
+}
+END_TEST
+
 static int order_in_flight(const GArray *actions) {
   int now = 0, peak = 0;
   for (guint i = 0; i < actions->len; i++) {
@@ -423,6 +458,7 @@ int main(void) {
   tcase_add_loop_test(tcase, small_programs_are_lowered_as_written_down, 0, G_N_ELEMENTS(examples));
   tcase_add_test(tcase, lowered_and_expanded_programs_can_run);
   tcase_add_test(tcase, what_a_step_holds_it_drops);
+  tcase_add_test(tcase, a_gradient_that_heads_still_add_to_is_held);
   tcase_add_test(tcase, a_program_holds_as_many_micro_batches_as_its_order);
   tcase_add_test(tcase, expanding_keeps_work_and_memory);
   tcase_add_test(tcase, a_program_does_the_model_s_products);

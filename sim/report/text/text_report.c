@@ -88,9 +88,10 @@ static void append_disturbances(GString *out, const Plan *plan) {
   g_string_append_c(out, '\n');
 }
 
-/* What was asked for of exchanges that the plan does not have. */
+/* What was asked for of exchanges that the plan does not have; what the framework does anyhow was not. */
 static void append_unheeded(GString *out, const Plan *plan) {
-  const gboolean dispatches = plan->expert_dispatch == DISPATCH_DEEPEP, overlaps = plan->overlap_experts > 0;
+  const gboolean dispatches = plan->expert_dispatch == DISPATCH_DEEPEP && plan->time.expert_dispatch != DISPATCH_DEEPEP;
+  const gboolean overlaps = plan->overlap_experts > 0 && plan->time.expert_overlap != EXPERT_OVERLAP_ROUNDS;
   if (plan->ep > 1 || !(dispatches || overlaps))
     return;
   append_label(out, "no effect");

@@ -35,6 +35,10 @@ static gboolean is_reduce_of(const Op *op, gint32 backward) {
          op->after[0] == backward;
 }
 
+static gboolean is_read_by_heads(const Program *program, const Workload *workload, const Op *backward) {
+  return workload_heads_read_embedding(workload) && part_of_op(program, backward).n_embedding > 0;
+}
+
 /* Until all terms are known, op->effect is the chain of those that are. */
 static void add_term(EffectRecipes *recipes, const OpList *list, gint32 op, TermKind kind, ActionKind action,
                      gint32 of) {
@@ -42,7 +46,7 @@ static void add_term(EffectRecipes *recipes, const OpList *list, gint32 op, Term
 }
 
 /* ZeRO ≥ 2: the unreduced gradient of a backward lives until the last collective, or copy out, that reads it.
- * `n_behind`: so many ops behind it may be such ones. */
+ * `n_behind`: so many ops behind it may be such ones; of a table that heads look words up in, any. */
 static void add_gradient_buffers(EffectRecipes *recipes, const OpList *list, int index, int n_behind) {
   int last = -1;
   for (int i = index + 1; i < list->n_ops && i <= index + n_behind; i++)
@@ -140,7 +144,7 @@ static void add_terms(EffectRecipes *recipes, const Program *program, const OpLi
     if (keeps_shared && op->action == ACTION_F)
       add_term(recipes, list, i, TERM_KEPT, 0, op->work);
     if (holds_gradients && !order->has_reduce_grad && action_completes_gradient(op->action))
-      add_gradient_buffers(recipes, list, i, n_behind);
+      add_gradient_buffers(recipes, list, i, is_read_by_heads(program, workload, op) ? list->n_ops : n_behind);
   }
 }
 

@@ -17,24 +17,43 @@
  *     compute   |  u−2  |  u−1  |·······|   u   |
  *     dp                | reduce u−2    | reduce u−1    |
  *
- * Where further heads look words up in the table of an embedding on their rank, and their last backward comes behind
- * the embedding's (two pipes), the table's bucket is reduced behind theirs: till then they add to it.
+ * What embedding and head both add to is reduced when both have: a matrix that they share with the one whose backward
+ * comes last, of each micro-batch under ZeRO ≥ 2, else of all. Where further heads look words up in the table of an
+ * embedding on their rank, and their last backward comes behind the embedding's (two pipes), the table's bucket is
+ * reduced behind theirs.
  *
  * An order that says itself where to reduce (REDUCE_GRAD) is heeded: at each such place the whole stage's gradient is
  * reduced, once a step under every ZeRO stage, when the op in front of it has ended.                              */
 #include "lowering.h"
 #include "offload_state.h"
 
+/* Where the last backward of either is: old indices; −1 none. */
+typedef struct {
+  gint32 embedding, head;
+} Ends;
+
+/* Of a rank: the ops that complete gradients. */
+typedef struct {
+  gint32 *last; /* [stages] micro-batch of the last of each; −1 none; owned */
+  Ends *ends;   /* [micro-batches]; owned */
+  Ends of_all;
+} Backwards;
+
+/* A collective that is issued behind old op `until`. */
+typedef struct {
+  Op op;
+  gint32 until;
+  gboolean frees_bucket; /* the last of its bucket */
+} Held;
+
 typedef struct {
   Program *program;
   const Workload *workload;
-  Piece keeper; /* embedding or head: the one that a matrix they share is reduced with */
+  Backwards backwards; /* owned */
   OpEditor editor;
   GArray *cuts;        /* of Part: of the backward at hand; borrowed */
   GArray *late;        /* of Op: collectives held back until the last compute op; owned */
-  GArray *of_table;    /* of Op: collectives held back until the last head's backward; owned */
-  gint32 last_head;    /* old index of that backward, where it adds to the embedding's table; −1 none */
-  const gint32 *last;  /* [stage] micro-batch of the last backward; NULL: each reduction is told, and the only one */
+  GArray *of_table;    /* of Held: until the head's backward; owned */
   gint32 last_compute; /* new index */
   gint32 wait_for;     /* new index of a collective the next compute op waits for; −1 none */
   gint32 reducing[2]; /* ZeRO ≥ 2: new indices of the collectives that free the two latest buckets, older first; −1 none
@@ -47,18 +66,19 @@ static int zero_stage(const Workload *workload) {
   return lowering_is_sharded(workload) || workload_gradients_leave(workload, FALSE) ? workload->plan->zero : 0;
 }
 
-/* Whose backward comes last in the list: it completes the gradient of what embedding and head share. In one stage that
- * is the embedding's; where a V or two pipes bring both ends to one rank, the order decides. */
-static Piece last_end(const OpList *list, const Workload *workload) {
-  for (int i = list->n_ops - 1; i >= 0; i--) {
-    const Op *op = &list->ops[i];
-    if (op->kind != OP_COMPUTE || !action_completes_gradient(op->action))
-      continue;
-    const StageLayers *layers = &workload->stages[op->stage].layers;
-    if (layers->has_embedding || layers->has_head)
-      return layers->has_embedding ? PIECE_EMBEDDING : PIECE_HEAD;
-  }
-  return PIECE_EMBEDDING;
+/* Those that complete together what both add to: of the micro-batch, where it is reduced after every one, else of all.
+ */
+static Ends ends_at(const Reducer *reducer, int micro_batch) {
+  const gboolean is_apart = zero_stage(reducer->workload) >= 2 && lowering_shards(reducer->workload) > 1;
+  return is_apart ? reducer->backwards.ends[micro_batch] : reducer->backwards.of_all;
+}
+
+/* The one that a matrix they share is reduced with: whose backward comes last in the list. In one stage that is the
+ * embedding's; where a V or two pipes bring both ends to one rank, the order decides, of all where a micro-batch is on
+ * the rank with but one of them. */
+static Piece keeper_of(const Reducer *reducer, const Ends *ends) {
+  const Ends *last = ends->embedding >= 0 && ends->head >= 0 ? ends : &reducer->backwards.of_all;
+  return last->embedding >= last->head ? PIECE_EMBEDDING : PIECE_HEAD;
 }
 
 /* Of those that are `moved`, over `shards` ranks and copies of these; whole ones when `is_last`, of their stage's
@@ -84,54 +104,57 @@ static int reduce_moved(const Reducer *reducer, int stage, const Moved *moved, i
 }
 
 /* Collectives of the gradients of a stage's `part`; their `after` is left to the caller. Returns how many. */
-static int reduce_ops(const Reducer *reducer, int stage, const Part *part, gboolean is_last, Op ops[MOST_REDUCTIONS]) {
+static int reduce_ops(const Reducer *reducer, int stage, const Part *part, const Ends *ends, gboolean is_last,
+                      Op ops[MOST_REDUCTIONS]) {
   const Workload *workload = reducer->workload;
-  const Moved others = {*part, reducer->keeper, FALSE}, experts = {*part, reducer->keeper, TRUE};
+  const Piece keeper = keeper_of(reducer, ends);
+  const Moved others = {*part, keeper, FALSE}, experts = {*part, keeper, TRUE};
   int n = reduce_moved(reducer, stage, &others, lowering_shards(workload), is_last, ops);
   if (part_expert_parameters(workload, part) > 0)
     n += reduce_moved(reducer, stage, &experts, lowering_expert_shards(workload), is_last, ops + n);
   return n;
 }
 
-/* Old index of the last op that adds to the embedding's table for heads that look words up in it; −1: none does. */
-static gint32 last_head(const OpList *list, const Workload *workload) {
-  for (gint32 i = list->n_ops; i-- > 0 && workload_heads_read_embedding(workload);) {
-    const Op *op = &list->ops[i];
-    if (op->kind == OP_COMPUTE && action_completes_gradient(op->action) && workload->stages[op->stage].layers.has_head)
-      return i;
-  }
-  return -1;
-}
-
-/* Where collectives of a gradient wait that is not whole or not to be reduced yet; NULL: they are issued at once. */
-static GArray *held_back(const Reducer *reducer, const Part *part, int old_index) {
-  if (zero_stage(reducer->workload) >= 2)
-    return NULL;
+/* Behind new op `after`. */
+static void issue(Reducer *reducer, const Held *held, gint32 after) {
+  Op op = held->op;
+  op_add_after(&op, after);
+  const gint32 index = op_editor_add(&reducer->editor, &op);
   if (!reducer->workload->plan->overlap_grad)
-    return reducer->late;
-  return part->n_embedding > 0 && old_index < reducer->last_head ? reducer->of_table : NULL;
+    reducer->wait_for = index;
+  if (held->frees_bucket) {
+    reducer->reducing[0] = reducer->reducing[1];
+    reducer->reducing[1] = index;
+  }
 }
 
+/* Heads add nothing to the experts that are in a bucket with the table. */
+static gboolean is_of_experts(const Reducer *reducer, const Op *reduction) {
+  return g_array_index(reducer->program->transfers, Transfer, reduction->work).of_experts;
+}
+
+/* Of the part that new op `after` has ended. */
 static void emit_reduce(Reducer *reducer, int old_index, const Op *backward, const Part *part, gint32 after) {
-  const Plan *plan = reducer->workload->plan;
-  GArray *held = held_back(reducer, part, old_index);
+  const Workload *workload = reducer->workload;
+  const int zero = zero_stage(workload);
+  const Ends ends = ends_at(reducer, backward->micro_batch);
+  const gboolean awaits_head =
+      part->n_embedding > 0 && old_index < ends.head && workload_heads_read_embedding(workload);
+  const gboolean is_last = reducer->backwards.last[backward->stage] == backward->micro_batch;
   Op ops[MOST_REDUCTIONS];
-  int n = reduce_ops(reducer, backward->stage, part, reducer->last[backward->stage] == backward->micro_batch, ops);
-  if (held != NULL) {
-    g_array_append_vals(held, ops, (guint)n);
-    return;
-  }
+  const int n = reduce_ops(reducer, backward->stage, part, &ends, is_last, ops);
   for (int i = 0; i < n; i++) {
-    if (zero_stage(reducer->workload) >= 2)
+    if (zero >= 2) {
       ops[i].micro_batch = backward->micro_batch;
-    op_add_after(&ops[i], after);
-    gint32 index = op_editor_add(&reducer->editor, &ops[i]);
-    if (!plan->overlap_grad)
-      reducer->wait_for = index;
-    if (i + 1 == n) {
-      reducer->reducing[0] = reducer->reducing[1];
-      reducer->reducing[1] = index;
+      op_add_after(&ops[i], after); /* the first that it waits for filled its bucket */
     }
+    const Held held = {ops[i], ends.head, i + 1 == n};
+    if (zero < 2 && !workload->plan->overlap_grad)
+      g_array_append_val(reducer->late, ops[i]);
+    else if (awaits_head && (zero < 2 || !is_of_experts(reducer, &ops[i])))
+      g_array_append_val(reducer->of_table, held);
+    else
+      issue(reducer, &held, after);
   }
 }
 
@@ -169,26 +192,39 @@ static void reduce_backward(Reducer *reducer, int old_index) {
   }
 }
 
-/* What was held back until the op before. */
-static void emit_of_table(Reducer *reducer) {
+/* What was held back until the old op. */
+static void issue_held(Reducer *reducer, gint32 old_index) {
   for (guint i = 0; i < reducer->of_table->len; i++) {
-    Op op = g_array_index(reducer->of_table, Op, i);
-    op_add_after(&op, reducer->last_compute);
-    op_editor_add(&reducer->editor, &op);
+    const Held *held = &g_array_index(reducer->of_table, Held, i);
+    if (held->until == old_index)
+      issue(reducer, held, reducer->last_compute);
   }
 }
 
-/* Per stage, the old index from which on an op completing its gradient belongs to the stage's last such action. */
-static gint32 *last_backwards(const Program *program, const OpList *list) {
-  gint32 *last = g_new(gint32, program->n_stages);
+static Backwards find_backwards(const Program *program, const OpList *list, const Workload *workload) {
+  const Ends none = {-1, -1};
+  Backwards found = {g_new(gint32, program->n_stages), g_new(Ends, program->n_micro_batches), none};
   for (int stage = 0; stage < program->n_stages; stage++)
-    last[stage] = -1;
+    found.last[stage] = -1;
+  for (int i = 0; i < program->n_micro_batches; i++)
+    found.ends[i] = none;
   for (int i = 0; i < list->n_ops; i++) {
     const Op *op = &list->ops[i];
-    if (op->kind == OP_COMPUTE && action_completes_gradient(op->action))
-      last[op->stage] = op->micro_batch;
+    if (op->kind != OP_COMPUTE || !action_completes_gradient(op->action))
+      continue;
+    const StageLayers *layers = &workload->stages[op->stage].layers;
+    found.last[op->stage] = op->micro_batch;
+    if (layers->has_embedding)
+      found.of_all.embedding = found.ends[op->micro_batch].embedding = i;
+    if (layers->has_head)
+      found.of_all.head = found.ends[op->micro_batch].head = i;
   }
-  return last;
+  return found;
+}
+
+static void backwards_clear(Backwards *backwards) {
+  g_free(backwards->last);
+  g_free(backwards->ends);
 }
 
 /* Whether the gradient that the op completes is reduced behind it. */
@@ -198,18 +234,16 @@ static inline gboolean is_reduced(const Op *op, int zero, const gint32 *last) {
 }
 
 static void reduce_rank(Program *program, OpList *list, const Workload *workload, GArray *cuts) {
-  g_autofree gint32 *last = last_backwards(program, list);
   Reducer reducer = {.program = program,
                      .workload = workload,
-                     .keeper = last_end(list, workload),
+                     .backwards = find_backwards(program, list, workload),
                      .cuts = cuts,
                      .late = g_array_new(FALSE, FALSE, sizeof(Op)),
-                     .of_table = g_array_new(FALSE, FALSE, sizeof(Op)),
-                     .last_head = last_head(list, workload),
-                     .last = last,
+                     .of_table = g_array_new(FALSE, FALSE, sizeof(Held)),
                      .last_compute = -1,
                      .wait_for = -1,
                      .reducing = {-1, -1}};
+  const gint32 *last = reducer.backwards.last;
   const int zero = zero_stage(workload);
   const int n_ops = list->n_ops;
   int n_before = 0; /* ops in front of all reductions */
@@ -221,8 +255,7 @@ static void reduce_rank(Program *program, OpList *list, const Workload *workload
     const Op *op = op_editor_old(&reducer.editor, i);
     if (is_reduced(op, zero, last)) {
       reduce_backward(&reducer, i);
-      if (i == reducer.last_head)
-        emit_of_table(&reducer);
+      issue_held(&reducer, i);
       continue;
     }
     Op *copy = op_editor_copy_op(&reducer.editor, i);
@@ -242,11 +275,15 @@ static void reduce_rank(Program *program, OpList *list, const Workload *workload
   op_editor_finish(&reducer.editor);
   g_array_free(reducer.late, TRUE);
   g_array_free(reducer.of_table, TRUE);
+  backwards_clear(&reducer.backwards);
 }
 
 /* Where the order says. */
 static void reduce_rank_as_told(Program *program, OpList *list, const Workload *workload) {
-  Reducer reducer = {.program = program, .workload = workload, .keeper = last_end(list, workload), .last_compute = -1};
+  Reducer reducer = {.program = program,
+                     .workload = workload,
+                     .backwards = find_backwards(program, list, workload),
+                     .last_compute = -1};
   op_editor_init(&reducer.editor, list);
   for (int i = 0; i < list->n_ops; i++) {
     if (list->ops[i].action != ACTION_REDUCE_GRAD) {
@@ -257,13 +294,14 @@ static void reduce_rank_as_told(Program *program, OpList *list, const Workload *
     }
     Op ops[MOST_REDUCTIONS];
     Part part = part_of_stage(workload, list->ops[i].stage);
-    int n = reduce_ops(&reducer, list->ops[i].stage, &part, TRUE, ops);
+    int n = reduce_ops(&reducer, list->ops[i].stage, &part, &reducer.backwards.of_all, TRUE, ops);
     for (int k = 0; k < n; k++) {
       op_add_after(&ops[k], reducer.last_compute);
       op_editor_add(&reducer.editor, &ops[k]);
     }
   }
   op_editor_finish(&reducer.editor);
+  backwards_clear(&reducer.backwards);
 }
 
 void pass_reduce_grad(Program *program, const Lowering *lowering) {

@@ -1,15 +1,20 @@
 /* Each rank's list is walked once. What is added to and what is summed are places: embedding, head and each layer of a
- * stage, the stage as a whole, and two of the rank, the table that embedding and head both add to and what a first and
- * a last rank hold of one matrix. Of every place and step the latest op that added to it is known, and the latest
- * that summed it: of all micro-batches together and, where the rank sums some apart, of each:
+ * stage, the stage as a whole, and three of the rank, the table that embedding and head both add to, what a first and a
+ * last rank hold of one matrix, and what ranks of tp each hold whole. Of every place and step the latest op that added
+ * to it is known, and the latest that summed it: of all micro-batches together and, where the rank sums some apart, of
+ * each:
  *
  *     a sum is right      where the latest that added of its micro-batch, or of all, has ended when it starts
  *     an addition is      where no sum of the same micro-batch, or of all, is in front of it in its step
  *
- * Additions are on the compute stream. So what is sure to have ended is one number for each op, the latest of these,
+ * A copy of a gradient out to the host does not say what of it: it is of the addition or sum in front of it that has
+ * its step, stage, micro-batch and unit, and is right where the latest such one has ended when it starts.
  *
- *     ended(op) = max over d of (d, where it is on the compute stream, else ended(d)),
- *                 d in { op before it on its stream, its `after`, last host op }
+ * Additions are on the compute stream, sums on that of dp or tp. So what is sure to have ended is one number for each
+ * op and each of these streams, the latest on the stream of
+ *
+ *     ended(op) = max over d of (d, where it is on the stream, else ended(d)),
+ *                 d in { op before it on its own stream, its `after`, last host op }
  *
  * What an op waits for at first hand is seen without it: it is worked out where that does not answer. */
 #include "gradient_order.h"
@@ -27,7 +32,15 @@ typedef struct {
 } Tally;
 
 enum { STAGE_WHOLE, STAGE_EMBEDDING, STAGE_HEAD, STAGE_FIRST_LAYER };
-enum { RANK_TABLE, RANK_TIED, N_RANK_PLACES };
+enum { RANK_TABLE, RANK_TIED, RANK_WHOLE, N_RANK_PLACES };
+
+/* Streams of additions and sums. */
+static const Stream watched[] = {STREAM_COMPUTE, STREAM_DP, STREAM_TP};
+enum { N_WATCHED = G_N_ELEMENTS(watched) };
+
+typedef struct {
+  gint32 on[N_WATCHED]; /* −1 none */
+} Ended;
 
 /* Layers of a rank, and these times its steps and micro-batches; where a text tells of more, they are not looked at.
  * */
@@ -42,25 +55,35 @@ typedef struct {
   const Program *program;
   int rank;
   const OpList *list;
-  gint32 *ended; /* [ops of the longest list] of the rank's first n_ended */
+  Ended *ended; /* [ops of the longest list] of the rank's first n_ended */
   gint32 n_ended;
   gint32 latest[N_STREAMS]; /* before these on each stream; −1 none */
   gint32 *n_layers;         /* [stages] of those that are summed on the rank; −1 where nothing of the stage is */
   gint32 *first;            /* [stages] its first place, where something is */
   gint32 n_places;
-  gint32 n_apart;  /* micro-batches with tallies of their own: all, or 0 where the rank sums none apart */
-  GArray *tallies; /* Tally[steps][all micro-batches, then each of n_apart][n_places] */
-  gboolean table_is_shared;
+  gint32 n_apart;      /* micro-batches with tallies of their own: all, or 0 where the rank sums none apart */
+  GArray *tallies;     /* Tally[steps][all micro-batches, then each of n_apart][n_places] */
+  GHashTable *sources; /* Op → index + 1: of what copies out can be of, the latest; empty where the rank has none */
+  gboolean table_is_shared, has_copies;
 } Walk;
 
 static gboolean adds(const Op *op) {
   return op->kind == OP_COMPUTE && op->stream == STREAM_COMPUTE && (op->action == ACTION_B || op->action == ACTION_W);
 }
 
+/* What the stages of a rank have in common. */
+static gboolean is_of_rank(const Op *sum) {
+  return sum->action == ACTION_TIED_GRAD || sum->action == ACTION_WHOLE_GRAD;
+}
+
 static gboolean sums(const Op *op) {
-  return op->kind == OP_COLLECTIVE && op->stream == STREAM_DP &&
-         (op->action == ACTION_TIED_GRAD ||
-          ((op->action == ACTION_REDUCE_GRAD || op->action == ACTION_COPY_GRAD) && op->stage >= 0));
+  const gboolean is_of_stage = op->action == ACTION_REDUCE_GRAD || op->action == ACTION_COPY_GRAD;
+  return op->kind == OP_COLLECTIVE && (op->stream == STREAM_DP || op->stream == STREAM_TP) &&
+         (is_of_rank(op) || (is_of_stage && op->stage >= 0));
+}
+
+static gboolean copies_out(const Op *op) {
+  return op->action == ACTION_GRAD_OUT;
 }
 
 static const Transfer *transfer_of(const Walk *walk, const Op *op) {
@@ -82,28 +105,33 @@ static Pieces pieces_of_work(const Walk *walk, const Op *op) {
                                                       : 0)};
 }
 
-static gint32 ended_at(const Walk *walk, gint32 op) {
-  return op < 0 || walk->list->ops[op].stream == STREAM_COMPUTE ? op : walk->ended[op];
+static gint32 ended_at(const Walk *walk, gint32 op, int which) {
+  return op < 0 || walk->list->ops[op].stream == watched[which] ? op : walk->ended[op].on[which];
 }
 
 static void set_ended(Walk *walk, gint32 i) {
   const Op *op = &walk->list->ops[i];
-  gint32 ended = MAX(ended_at(walk, walk->latest[op->stream]), ended_at(walk, walk->latest[STREAM_HOST]));
-  for (int k = 0; k < OP_MAX_AFTER && op->after[k] >= 0; k++)
-    ended = MAX(ended, ended_at(walk, op->after[k]));
-  walk->ended[i] = ended;
+  for (int w = 0; w < N_WATCHED; w++) {
+    gint32 ended = MAX(ended_at(walk, walk->latest[op->stream], w), ended_at(walk, walk->latest[STREAM_HOST], w));
+    for (int k = 0; k < OP_MAX_AFTER && op->after[k] >= 0; k++)
+      ended = MAX(ended, ended_at(walk, op->after[k], w));
+    walk->ended[i].on[w] = ended;
+  }
   walk->latest[op->stream] = i;
 }
 
-/* Whether `added` is sure to have ended when op i starts. */
-static gboolean has_ended(Walk *walk, gint32 i, gint32 added) {
+/* Whether `source`, an addition or a sum, is sure to have ended when op i starts. */
+static gboolean has_ended(Walk *walk, gint32 i, gint32 source) {
   const Op *ops = walk->list->ops;
   for (int k = 0; k < OP_MAX_AFTER && ops[i].after[k] >= 0; k++)
-    if (ops[i].after[k] >= added && ops[ops[i].after[k]].stream == STREAM_COMPUTE)
+    if (ops[i].after[k] >= source && ops[ops[i].after[k]].stream == ops[source].stream)
       return TRUE;
   for (; walk->n_ended <= i; walk->n_ended++)
     set_ended(walk, walk->n_ended);
-  return walk->ended[i] >= added;
+  for (int w = 0; w < N_WATCHED; w++)
+    if (watched[w] == ops[source].stream)
+      return walk->ended[i].on[w] >= source;
+  g_assert_not_reached();
 }
 
 /* Of a step and one of n_apart micro-batches, or −1: of all. */
@@ -114,8 +142,11 @@ static Tally *tally_of(const Walk *walk, gint32 step, gint32 micro_batch, gint32
 
 /* In words, for messages. Owned by the caller. */
 static char *name_of(const Walk *walk, int stage, gint32 index) {
+  static const char *const of_rank[] = {[RANK_TABLE] = "the table that embedding and head add to",
+                                        [RANK_TIED] = "the tied embedding",
+                                        [RANK_WHOLE] = "what each rank of tp holds whole"};
   if (index < N_RANK_PLACES)
-    return g_strdup(index == RANK_TABLE ? "the table that embedding and head add to" : "the tied embedding");
+    return g_strdup(of_rank[index]);
   const gint32 part = index - walk->first[stage];
   if (part >= STAGE_FIRST_LAYER)
     return g_strdup_printf("layer %d of stage %d", part - STAGE_FIRST_LAYER, stage);
@@ -180,7 +211,7 @@ static gboolean add_to_stage(const Walk *walk, gint32 i, const Pieces *pieces, G
 
 static gboolean check_addition(const Walk *walk, gint32 i, GError **error) {
   const Pieces pieces = pieces_of_work(walk, &walk->list->ops[i]);
-  if (!add_to_stage(walk, i, &pieces, error))
+  if (!add_to_stage(walk, i, &pieces, error) || !add_to(walk, i, RANK_WHOLE, error))
     return FALSE;
   return (!pieces.has_embedding && !pieces.has_head) ||
          (add_to(walk, i, RANK_TABLE, error) && add_to(walk, i, RANK_TIED, error));
@@ -210,33 +241,67 @@ static gboolean check_reduction(Walk *walk, gint32 i, GError **error) {
   return TRUE;
 }
 
-static gboolean check_op(Walk *walk, gint32 i, GError **error) {
+static gboolean check_sum(Walk *walk, gint32 i, GError **error) {
   const Op *op = &walk->list->ops[i];
-  if (adds(op))
-    return check_addition(walk, i, error);
-  if (!sums(op))
-    return TRUE;
   if (op->action == ACTION_REDUCE_GRAD)
     return check_reduction(walk, i, error);
-  return sum_up(walk, i, op->action == ACTION_TIED_GRAD ? RANK_TIED : walk->first[op->stage] + STAGE_WHOLE,
-                SUM_OF_OTHERS, error);
+  const gint32 index = op->action == ACTION_TIED_GRAD    ? RANK_TIED
+                       : op->action == ACTION_WHOLE_GRAD ? RANK_WHOLE
+                                                         : walk->first[op->stage] + STAGE_WHOLE;
+  return sum_up(walk, i, index, SUM_OF_OTHERS, error);
 }
 
-/* Returns whether the rank sums anything. */
+static guint source_hash(gconstpointer source) {
+  const Op *op = source;
+  return (((guint)op->step * 31 + (guint)op->stage) * 1009 + (guint)op->micro_batch) * 8191 + (guint)op->unit;
+}
+
+static gboolean source_equal(gconstpointer a, gconstpointer b) {
+  const Op *x = a, *y = b;
+  return x->step == y->step && x->stage == y->stage && x->micro_batch == y->micro_batch && x->unit == y->unit;
+}
+
+static gboolean check_copy(Walk *walk, gint32 i, GError **error) {
+  const Op *ops = walk->list->ops;
+  const gint32 source = GPOINTER_TO_INT(g_hash_table_lookup(walk->sources, &ops[i])) - 1;
+  if (source < 0 || has_ended(walk, i, source))
+    return TRUE;
+  g_autoptr(GString) of_copy = g_string_new(NULL), of_source = g_string_new(NULL);
+  untimed_run_name_op(walk->program, &ops[i], of_copy);
+  untimed_run_name_op(walk->program, &ops[source], of_source);
+  return fail_impossible(error,
+                         "rank %d, op %d: %s copies a gradient out and does not wait for %s (op %d), which %s it",
+                         walk->rank, i, of_copy->str, of_source->str, source, adds(&ops[source]) ? "adds to" : "sums");
+}
+
+static gboolean check_op(Walk *walk, gint32 i, GError **error) {
+  Op *op = &walk->list->ops[i];
+  if (copies_out(op))
+    return check_copy(walk, i, error);
+  const gboolean is_addition = adds(op);
+  if (!is_addition && !sums(op))
+    return TRUE;
+  if (walk->has_copies)
+    g_hash_table_replace(walk->sources, op, GINT_TO_POINTER(i + 1));
+  return is_addition ? check_addition(walk, i, error) : check_sum(walk, i, error);
+}
+
+/* Returns whether the rank sums anything or copies it out. */
 static gboolean find_sums(Walk *walk) {
   gboolean has_any = FALSE;
-  walk->table_is_shared = FALSE;
+  walk->table_is_shared = walk->has_copies = FALSE;
   walk->n_apart = 0;
   for (int stage = 0; stage < walk->program->n_stages; stage++)
     walk->n_layers[stage] = -1;
   for (gint32 i = 0; i < walk->list->n_ops; i++) {
     const Op *op = &walk->list->ops[i];
+    walk->has_copies |= copies_out(op);
     if (!sums(op))
       continue;
     has_any = TRUE;
     if (op->micro_batch >= 0)
       walk->n_apart = walk->program->n_micro_batches;
-    if (op->action == ACTION_TIED_GRAD)
+    if (is_of_rank(op))
       continue;
     walk->n_layers[op->stage] = MAX(walk->n_layers[op->stage], 0);
     if (op->action != ACTION_REDUCE_GRAD)
@@ -246,7 +311,7 @@ static gboolean find_sums(Walk *walk) {
     walk->n_layers[op->stage] = (gint32)MAX(walk->n_layers[op->stage], MIN(pieces.end_layer, MOST_LAYERS + 1));
     walk->table_is_shared |= !transfer->of_experts && transfer->n_tables < transfer->n_embedding + transfer->n_head;
   }
-  return has_any;
+  return has_any || walk->has_copies;
 }
 
 static void lay_out(Walk *walk) {
@@ -275,6 +340,7 @@ static gboolean walk_rank(Walk *walk, int rank, GError **error) {
   if (!find_sums(walk))
     return TRUE;
   lay_out(walk);
+  g_hash_table_remove_all(walk->sources);
   walk->n_ended = 0;
   for (int stream = 0; stream < N_STREAMS; stream++)
     walk->latest[stream] = -1;
@@ -288,10 +354,12 @@ gboolean gradient_order_check(const Program *program, GError **error) {
   int longest = 0;
   for (int rank = 0; rank < program->n_ranks; rank++)
     longest = MAX(longest, program->ranks[rank].n_ops);
-  g_autofree gint32 *ended = g_new(gint32, longest);
+  g_autofree Ended *ended = g_new(Ended, longest);
   g_autofree gint32 *n_layers = g_new(gint32, program->n_stages), *first = g_new(gint32, program->n_stages);
   g_autoptr(GArray) tallies = g_array_new(FALSE, FALSE, sizeof(Tally));
-  Walk walk = {.program = program, .ended = ended, .n_layers = n_layers, .first = first, .tallies = tallies};
+  g_autoptr(GHashTable) sources = g_hash_table_new(source_hash, source_equal);
+  Walk walk = {
+      .program = program, .ended = ended, .n_layers = n_layers, .first = first, .tallies = tallies, .sources = sources};
   for (int rank = 0; rank < program->n_ranks; rank++)
     if (!walk_rank(&walk, rank, error))
       return FALSE;

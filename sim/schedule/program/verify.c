@@ -4,7 +4,7 @@
  *     program_match             every send has its receive
  *     check_transfers           of equal bytes; every member of a group over pipeline ranks has the same sequence
  *     compute_order_check       every action once, after its inputs (compute_order.c)
- *     gradient_order_check      gradients are summed when they are whole (gradient_order.c)
+ *     gradient_order_check      gradients are summed, and copied out, when whole (gradient_order.c)
  *     untimed_run               nothing waits in a circle (untimed_run.c) */
 #include "verify.h"
 #include "compute_order.h"
