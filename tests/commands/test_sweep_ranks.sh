@@ -41,8 +41,8 @@ ranks 2 $space --csv /dev/full
 [ "$got" -eq 2 ] && grep -q "/dev/full: No space left" err
 result $? "a full disk ends all ranks" "status $got $(cat err)"
 
-# a rank that works is killed while rows come in
-"$mpirun" -n 3 "$stepsim" sweep $space --prune off --jobs 1 --seq-len 64..1024+8 --output lost.db >out 2>err </dev/null &
+# a rank that works is killed while rows come in, which they do for a second or so
+"$mpirun" -n 3 "$stepsim" sweep $space --prune off --jobs 1 --seq-len 64..1024+4 --output lost.db >out 2>err </dev/null &
 launcher=$!
 for try in $(seq 300); do
   [ "$(stat -c %s lost.db-wal 2>/dev/null || echo 0)" -gt 100000 ] && break
@@ -58,9 +58,9 @@ wait "$launcher"
 result $? "the launch fails" "$(cat out err)"
 "$stepsim" sweep --resume --output lost.db --csv lost.csv >out 2>err
 got=$?
-"$stepsim" sweep $space --prune off --seq-len 64..1024+8 --csv alone.csv >/dev/null 2>&1
+"$stepsim" sweep $space --prune off --seq-len 64..1024+4 --csv alone.csv >/dev/null 2>&1
 [ "$got" -eq 0 ] && cmp -s alone.csv lost.csv
 result $? "the sweep goes on with what was kept and ends as if nothing had been lost" "status $got $(cat err)"
-grep -q '^  [1-9][0-9,]* in ' out && ! grep -q '^  5,808 in ' out
+grep -q '^  [1-9][0-9,]* in ' out && ! grep -q '^  11,568 in ' out
 result $? "nothing that was kept is tried again" "$(cat out | head -4)"
 finish
