@@ -22,7 +22,7 @@ static gboolean check_model(const Workload *workload, GError **error) {
        "heads that predict a token further, with learned positions"},
       {model->fixed_norms, "norms without weights"},
       {model->bare_qk_norms, "norms of q and k without a shift where others have one"},
-      {model->post_norms, "norms behind the branches of a layer"},
+      {model->post_norms || model->norms_behind, "norms behind the branches of a layer"},
       {model->capped_logits, "logits that are capped"},
       {model->head_bias && model->tied, "a bias on logits of a matrix that is the embedding's"},
       {model->other_embedding_parameters > 0, "two positions more than it says (OPT)"},
