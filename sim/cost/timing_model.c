@@ -125,8 +125,7 @@ static double item_s(Costing *costing, const WorkItem *item, double *latency_s) 
 static void time_list(Costing *costing, Piece piece, Phase phase, TimedList *list) {
   const WorkList *work = &costing->workload->work[piece][phase];
   const Plan *plan = costing->workload->plan;
-  const gboolean in_part = (plan_recompute_modules(plan) & ~MODULE_BIT(MODULE_CORE_ATTN)) != 0;
-  const WorkList *again = in_part ? &costing->workload->work[piece][PHASE_F] : NULL;
+  const WorkList *again = plan->recompute == RECOMPUTE_SELECTIVE ? &costing->workload->work[piece][PHASE_F] : NULL;
   const gboolean has_experts =
       piece == PIECE_LAYER && plan->time.has_expert_host && model_has_experts(costing->workload->model);
   LaunchTimes launches =

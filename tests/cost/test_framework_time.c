@@ -306,6 +306,10 @@ START_TEST(a_step_of_small_kernels_takes_the_hosts_time) {
   /* the MLP has 3 of a layer's 10 kernels */
   const double mlp_s = host_bound_step_s(RECOMPUTE_SELECTIVE, MODULE_BIT(MODULE_MLP), ATTENTION_FLASH, 1);
   ck_assert_double_eq_tol(mlp_s - plain_s, 0.018, 0.001);
+  /* attention as products has 4 of 13: scores, softmax, dropout, context */
+  const double unfused_s = host_bound_step_s(RECOMPUTE_NONE, 0, ATTENTION_UNFUSED, 1),
+               core_s = host_bound_step_s(RECOMPUTE_SELECTIVE, 0, ATTENTION_UNFUSED, 1);
+  ck_assert_double_eq_tol(core_s - unfused_s, 12 * 4.0 / 13 * 5e-3, 0.001);
 }
 END_TEST
 
