@@ -26,6 +26,12 @@ gboolean model_read_biases(const JsonFile *json, Model *model, GError **error) {
   return TRUE;
 }
 
+/* MistralConfig's (2023-26), where the key is not there; the models after the first name null. */
+gboolean model_read_mistral(const JsonFile *json, Model *model, GError **error) {
+  return model_read_biases(json, model, error) &&
+         model_read_window(json, model, (WindowDefaults){.window = 4096}, error);
+}
+
 gboolean model_read_llama(const JsonFile *json, Model *model, GError **error) {
   return model_read_biases(json, model, error) && model_read_window(json, model, plain_window, error);
 }
@@ -76,7 +82,7 @@ gboolean model_read_smollm3(const JsonFile *json, Model *model, GError **error) 
 gboolean model_read_gpt_oss(const JsonFile *json, Model *model, GError **error) {
   gboolean attention_bias = TRUE;
   if (!json_file_flag(json, json->root, "attention_bias", &attention_bias, error) ||
-      !model_read_mixtral(json, model, error) ||
+      !model_read_plain_experts(json, model, error) ||
       !model_read_window(json, model, (WindowDefaults){.window = 128, .period = 2}, error))
     return FALSE;
   model->activation = ACTIVATION_BOUNDED_GELU;
@@ -112,11 +118,12 @@ gboolean model_read_qwen3(const JsonFile *json, Model *model, GError **error) {
 }
 
 gboolean model_read_windowed_mixtral(const JsonFile *json, Model *model, GError **error) {
-  return model_read_mixtral(json, model, error) && model_read_window(json, model, plain_window, error);
+  return model_read_plain_experts(json, model, error) && model_read_window(json, model, plain_window, error);
 }
 
 gboolean model_read_qwen2_moe(const JsonFile *json, Model *model, GError **error) {
-  return model_read_qwen_moe(json, model, error) && model_read_window(json, model, qwen_window, error);
+  return json_file_flag(json, json->root, "qkv_bias", &model->qkv_bias, error) &&
+         model_read_qwen_moe(json, model, error) && model_read_window(json, model, qwen_window, error);
 }
 
 gboolean model_read_qwen3_moe(const JsonFile *json, Model *model, GError **error) {
@@ -179,7 +186,7 @@ gboolean model_read_olmo3(const JsonFile *json, Model *model, GError **error) {
 
 gboolean model_read_olmoe(const JsonFile *json, Model *model, GError **error) {
   model->qk_norms = QK_NORMS_WHOLE;
-  return model_read_olmoe_experts(json, model, error) && model_read_biases(json, model, error);
+  return model_read_plain_experts(json, model, error) && model_read_biases(json, model, error);
 }
 
 /* Of GLM's attention_bias the output product has none. */
