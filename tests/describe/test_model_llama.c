@@ -262,6 +262,27 @@ START_TEST(command_r_has_one_norm_for_both_branches) {
 }
 END_TEST
 
+/* Of scores 1/sqrt(16) is what others have, and 1 what Granite's class has where the config is silent. */
+START_TEST(numbers_of_its_own_that_a_model_multiplies_by_are_noticed) {
+  static const struct {
+    const char *type, *keys;
+    gboolean has_any;
+  } cases[] = {{"granite", "", TRUE},
+               {"granite", "\"attention_multiplier\": 0.25, ", FALSE},
+               {"granite", "\"attention_multiplier\": 0.25, \"embedding_multiplier\": 12.0, ", TRUE},
+               {"granite", "\"attention_multiplier\": 0.25, \"residual_multiplier\": 0.22, ", TRUE},
+               {"granite", "\"attention_multiplier\": 0.25, \"logits_scaling\": 16, ", TRUE},
+               {"gemma", "", TRUE},
+               {"cohere", "", TRUE},
+               {"cohere2", "\"logit_scale\": 1, ", FALSE},
+               {"llama", "", FALSE}};
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autoptr(Model) m = read_type(cases[i].type, cases[i].keys);
+    ck_assert_int_eq(m->has_multipliers, cases[i].has_any);
+  }
+}
+END_TEST
+
 START_TEST(starcoders_have_layernorms_and_biases) {
   g_autoptr(Model) two = read_type("starcoder2", "\"num_key_value_heads\": 2, \"residual_dropout\": 0.2, ");
   ck_assert(!two->gated && two->tied && two->qkv_bias && two->linear_bias && two->dropout_rate.hidden > 0);
@@ -297,6 +318,7 @@ int main(void) {
   tcase_add_test(cases, architectures_tell_the_family_where_model_type_does_not);
   tcase_add_test(cases, seed_oss_has_biases_of_q_k_and_v_unless_it_says_more);
   tcase_add_test(cases, command_r_has_one_norm_for_both_branches);
+  tcase_add_test(cases, numbers_of_its_own_that_a_model_multiplies_by_are_noticed);
   tcase_add_test(cases, starcoders_have_layernorms_and_biases);
   Suite *suite = suite_create("model_llama");
   suite_add_tcase(suite, cases);

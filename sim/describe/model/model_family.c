@@ -235,7 +235,7 @@ static const ModelFamily families[] = {
      LLAMA_BLOCK,
      .parts = PART_EXPERTS | PART_LATENT,
      .read_details = model_read_deepseek},
-    {.types = {"gemma"}, LLAMA_BLOCK, .tied = TRUE, .activation = ACTIVATION_GELU, .read_details = model_read_biases},
+    {.types = {"gemma"}, LLAMA_BLOCK, .tied = TRUE, .activation = ACTIVATION_GELU, .read_details = model_read_gemma},
     {.types = {"gemma2"}, LLAMA_BLOCK, .tied = TRUE, .activation = ACTIVATION_GELU, .read_details = model_read_gemma2},
     {.types = {"gemma3_text"},
      LLAMA_BLOCK,

@@ -68,6 +68,7 @@ gboolean model_read_qwen3(const JsonFile *json, Model *model, GError **error);
 gboolean model_read_windowed_mixtral(const JsonFile *json, Model *model, GError **error);
 gboolean model_read_qwen2_moe(const JsonFile *json, Model *model, GError **error);
 gboolean model_read_qwen3_moe(const JsonFile *json, Model *model, GError **error);
+gboolean model_read_gemma(const JsonFile *json, Model *model, GError **error);
 gboolean model_read_gemma2(const JsonFile *json, Model *model, GError **error);
 gboolean model_read_gemma3(const JsonFile *json, Model *model, GError **error);
 gboolean model_read_olmo2(const JsonFile *json, Model *model, GError **error);
