@@ -326,7 +326,9 @@ static char *library_text(const MachineDescription *machine) {
   GString *out = g_string_new(NULL);
   g_string_append_printf(out,
                          "# Written by stepreal calibrate. Serves where the cluster's measured curves do not reach.\n"
-                         "version: measured\nsource: >-\n  %s\neager: %" G_GINT64_FORMAT " B\n\nbase:\n",
+                         "version: measured\nsource: >-\n  %s\neager: %" G_GINT64_FORMAT " B\n"
+                         "ring_search: none  # one channel over each NIC, at its rate: the curves hold the rest\n\n"
+                         "base:\n",
                          machine->source, machine->links->eager_bytes);
   append_protocols(out, "  ", base);
   g_string_append(out, "hop:\n");

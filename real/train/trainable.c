@@ -24,6 +24,7 @@ static gboolean check_model(const Workload *workload, GError **error) {
       {model->bare_qk_norms, "norms of q and k without a shift where others have one"},
       {model->post_norms || model->norms_behind, "norms behind the branches of a layer"},
       {model->capped_logits, "logits that are capped"},
+      {model->has_multipliers, "embeddings, scores, branches or logits multiplied by numbers of the model's own"},
       {model->head_bias && model->tied, "a bias on logits of a matrix that is the embedding's"},
       {model->other_embedding_parameters > 0, "two positions more than it says (OPT)"},
       {model->qk_norms == QK_NORMS_WHOLE && workload->plan->tp > 1, "norms of all heads' q and k that tp cuts"},

@@ -218,7 +218,7 @@ static int ring_channels(const Cluster *cluster, int n, int stride) {
 START_TEST(rings_over_nodes_have_a_channel_per_nic_or_two) {
   Cluster cluster = switched_cluster();
   ck_assert_int_eq(ring_channels(&cluster, 8, 1), 0);
-  ck_assert_int_eq(ring_channels(&cluster, 2, 8), 1); /* a library that says nothing of it splits none */
+  ck_assert_int_eq(ring_channels(&cluster, 2, 8), 1); /* ring_search: none */
   cluster.collectives.ring_search = (RingSearch){0.96, 25e9, 4, 50e9};
   ck_assert_int_eq(ring_channels(&cluster, 16, 1), 8); /* NICs of 25 GB/s: channels of 24, not halved */
   ck_assert_int_eq(ring_channels(&cluster, 2, 8), 1);

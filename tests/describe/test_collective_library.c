@@ -105,6 +105,8 @@ START_TEST(a_broken_library_is_refused_with_its_line) {
       {"ring_search: {rate_share: 0.96, split_from: 25 GB/s,", "ring_search: {rate_share: 0.96,",
        "\"split_from\" is missing"},
       {"split_channels: 4", "split_channels: four", "split_channels"},
+      {"ring_search: {rate_share: 0.96, split_from: 25 GB/s, split_channels: 4, split_any_from: 50 GB/s}",
+       "ring_search: never", "found \"never\", expected a mapping or none"},
       {"ll_over_nodes: {two: 39.0 GB/s,", "ll_over_nodes: {two: 39.0,", "without a unit"},
       {"channel_bytes: {ll: 4096 B,", "channel_bytes: {ll: 0 B,", "ll: found \"0 B\""},
       {"bytes: 2 MiB", "bytes: 512 KiB", "expected ascending sizes"},
@@ -119,6 +121,32 @@ START_TEST(a_key_that_the_tables_ask_for_is_missed_where_the_file_begins) {
   static const BrokenText without = {"pat: {step_share: 0.2857, per_rank: 2.8 us}\n", "",
                                      "the key \"pat\" is missing, as the tables have rows of pat"};
   assert_library_refused(&without, 2); /* behind a line of comment */
+  static const BrokenText no_search = {
+      "ring_search: {rate_share: 0.96, split_from: 25 GB/s, split_channels: 4, split_any_from: 50 GB/s}\n", "",
+      "the key \"ring_search\" is missing: expected how channels are laid over NICs"};
+  assert_library_refused(&no_search, 2);
+}
+END_TEST
+
+START_TEST(a_search_of_none_lays_one_channel_over_each_nic) {
+  g_autofree char *folder = g_dir_make_tmp("stepsim-library-XXXXXX", NULL);
+  g_autofree char *file = g_build_filename(folder, "library.yaml", NULL);
+  g_autofree char *sound = NULL;
+  ck_assert(g_file_get_contents(LIBRARY, &sound, NULL, NULL));
+  static const BrokenText none = {
+      "ring_search: {rate_share: 0.96, split_from: 25 GB/s, split_channels: 4, split_any_from: 50 GB/s}",
+      "ring_search: none", NULL};
+  int line;
+  g_autofree char *text = broken_text(sound, &none, &line);
+  ck_assert(g_file_set_contents(file, text, -1, NULL));
+  CollectiveLibrary library = {0};
+  gint64 eager_bytes;
+  ck_assert(collective_library_read(file, &library, &eager_bytes, NULL));
+  ck_assert_double_eq(library.ring_search.rate_share, 0);
+  ck_assert_double_eq(library.ring_search.split_Bps, 0);
+  collective_library_clear(&library);
+  g_unlink(file);
+  g_rmdir(folder);
 }
 END_TEST
 
@@ -129,6 +157,7 @@ int main(void) {
   tcase_add_test(tests, times_sizes_and_rates_have_their_units);
   tcase_add_test(tests, a_broken_library_is_refused_with_its_line);
   tcase_add_test(tests, a_key_that_the_tables_ask_for_is_missed_where_the_file_begins);
+  tcase_add_test(tests, a_search_of_none_lays_one_channel_over_each_nic);
   suite_add_tcase(suite, tests);
   SRunner *runner = srunner_create(suite);
   srunner_set_tap(runner, "-");

@@ -280,7 +280,7 @@ START_TEST(head_dim_may_differ_from_hidden_over_heads) {
 END_TEST
 
 START_TEST(qwen3_has_norms_on_q_and_k) {
-  g_autoptr(Model) m = read_text("{\"model_type\": \"qwen3\", " LLAMA_CORE "}");
+  g_autoptr(Model) m = read_text("{\"model_type\": \"qwen3\", \"num_key_value_heads\": 4, " LLAMA_CORE "}");
   ck_assert_int_eq(m->head_dim, 128);
   /* QKV 64·12·128, out 4·128·64, MLP 3·64·96, norms 2·64, q and k norms 2·128 */
   ck_assert_int_eq(model_layer_parameters(m), 98304 + 32768 + 18432 + 128 + 256);

@@ -1,9 +1,10 @@
 /* Llama's descendants: what their configs mean where they are silent, and what they add to a block. */
 #include "model_text.h"
 
-/* hidden 64, 2 layers, 4 heads, MLP 96, 100 words. */
+/* hidden 64, 2 layers, 4 heads, as many of keys and values unless the keys say otherwise, MLP 96, 100 words. */
 static Model *read_type(const char *type, const char *keys) {
-  g_autofree char *text = g_strdup_printf("{\"model_type\": \"%s\", %s " LLAMA_CORE "}", type, keys);
+  const char *heads = strstr(keys, "num_key_value_heads") != NULL ? "" : "\"num_key_value_heads\": null, ";
+  g_autofree char *text = g_strdup_printf("{\"model_type\": \"%s\", %s%s " LLAMA_CORE "}", type, heads, keys);
   return read_text(text);
 }
 
@@ -58,6 +59,8 @@ START_TEST(windows_come_in_turns_as_the_family_has_them) {
     gint64 window;
     double windowed; /* layers of 26 */
   } cases[] = {{"\"model_type\": \"gemma3_text\", \"sliding_window\": 512, ", 512, 22},
+               {"\"model_type\": \"mistral\", ", 4096, 0}, /* all */
+               {"\"model_type\": \"mistral\", \"sliding_window\": null, ", 0, 0},
                {"\"model_type\": \"gemma3_text\", \"sliding_window_pattern\": 2, ", 4096, 13},
                {"\"model_type\": \"gemma2\", ", 4096, 13},
                {"\"model_type\": \"gemma2\", \"sliding_window\": null, ", 0, 0},
@@ -65,7 +68,8 @@ START_TEST(windows_come_in_turns_as_the_family_has_them) {
                {"\"model_type\": \"cohere2\", ", 4096, 20},
                {"\"model_type\": \"gpt_oss\", \"num_experts_per_tok\": 2, ", 128, 13}};
   for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
-    g_autofree char *text = g_strdup_printf("{%s" LAYERS "\"vocab_size\": 100}", cases[i].keys);
+    g_autofree char *text =
+        g_strdup_printf("{%s" LAYERS "\"num_key_value_heads\": 4, \"vocab_size\": 100}", cases[i].keys);
     g_autoptr(Model) m = read_text(text);
     ck_assert_int_eq(m->window, cases[i].window);
     ck_assert_double_eq_tol(m->windowed_share, cases[i].windowed / 26, 1e-12);
@@ -108,11 +112,13 @@ START_TEST(stablelm_has_layernorms_and_a_gate) {
 END_TEST
 
 START_TEST(glm_has_biases_of_q_k_and_v_alone) {
-  g_autoptr(Model) m = read_type("glm4", "\"attention_bias\": true, ");
+  g_autoptr(Model) m = read_type("glm4", "");
   ck_assert(m->qkv_bias && !model_has_out_bias(m) && !model_has_mlp_bias(m) && m->post_norms);
   ck_assert_int_eq(m->head_dim, 128);
-  g_autoptr(Model) older = read_type("glm", "\"attention_bias\": true, ");
+  g_autoptr(Model) older = read_type("glm", "");
   ck_assert(older->qkv_bias && !older->post_norms);
+  g_autoptr(Model) bare = read_type("glm", "\"attention_bias\": false, ");
+  ck_assert(!bare->qkv_bias);
 }
 END_TEST
 
@@ -135,20 +141,27 @@ START_TEST(glm_has_experts_as_deepseek_without_its_attention) {
 }
 END_TEST
 
-/* 64 wide in 2 layers of 4 heads: key-value heads where the key is not there, and where it is null. */
+/* 4096 wide in 2 layers of 32 heads: key-value heads where the key is not there, and where it is null. */
 START_TEST(key_value_heads_that_are_not_named_are_the_family_s) {
   static const struct {
     const char *type;
     gint64 silent;
-  } cases[] = {{"llama", 4},      {"gemma", 4}, {"gemma2", 4}, {"gemma3_text", 4},
-               {"starcoder2", 2}, {"glm", 2},   {"glm4", 2},   {"smollm3", 4}};
+  } cases[] = {{"llama", 32},     {"phi3", 32},       {"mistral", 8},    {"mixtral", 8},   {"qwen2", 32},
+               {"qwen2_moe", 16}, {"qwen3", 32},      {"qwen3_moe", 4},  {"gpt_oss", 8},   {"gemma", 16},
+               {"gemma2", 4},     {"gemma3_text", 4}, {"starcoder2", 2}, {"stablelm", 32}, {"glm", 2},
+               {"glm4", 2},       {"glm4_moe", 8},    {"smollm3", 4},    {"seed_oss", 8},  {"cohere", 32},
+               {"granite", 32},   {"deepseek_v3", 32}};
   for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
-    g_autoptr(Model) silent = read_type(cases[i].type, "");
-    g_autoptr(Model) null = read_type(cases[i].type, "\"num_key_value_heads\": null, ");
-    g_autoptr(Model) named = read_type(cases[i].type, "\"num_key_value_heads\": 1, ");
-    ck_assert_int_eq(silent->n_kv_heads, cases[i].silent);
-    ck_assert_int_eq(null->n_kv_heads, 4);
-    ck_assert_int_eq(named->n_kv_heads, 1);
+    static const char *const keys[] = {"", "\"num_key_value_heads\": null, ", "\"num_key_value_heads\": 1, "};
+    const gint64 expected[] = {cases[i].silent, 32, strcmp(cases[i].type, "deepseek_v3") == 0 ? 32 : 1};
+    for (gsize j = 0; j < G_N_ELEMENTS(keys); j++) {
+      g_autofree char *text =
+          g_strdup_printf("{\"model_type\": \"%s\", %s\"hidden_size\": 4096, \"num_hidden_layers\": 4, "
+                          "\"num_attention_heads\": 32}",
+                          cases[i].type, keys[j]);
+      g_autoptr(Model) m = read_text(text);
+      ck_assert_int_eq(m->n_kv_heads, expected[j]);
+    }
   }
 }
 END_TEST
@@ -159,6 +172,72 @@ START_TEST(experts_that_are_not_named_are_the_family_s) {
                                              "\"num_experts_per_tok\": 2, \"moe_intermediate_size\": 16, ");
   ck_assert_int_eq(m->experts.shared_ffn_hidden, 16);
   ck_assert_int_eq(m->experts.n_leading, 1);
+  g_autoptr(Model) renamed = read_type("qwen3_moe", "\"num_local_experts\": 16, ");
+  ck_assert_int_eq(renamed->experts.n, 16);
+  ck_assert_int_eq(renamed->experts.per_token, 8);
+  g_autoptr(Model) direct = read_type("deepseek_v3", "\"q_lora_rank\": null, \"first_k_dense_replace\": 0, ");
+  ck_assert_int_eq(direct->latent.q_rank, 0);
+  ck_assert_int_eq(direct->head_dim, 192);
+}
+END_TEST
+
+/* A class's own defaults are those of the model that it was made for: depth and width are enough to say which. */
+START_TEST(a_config_that_leaves_all_to_its_class_is_the_class_s_model) {
+  static const struct {
+    const char *type, *same_as;
+    int hidden, n_layers;
+  } cases[] = {{"llama", "llama-2-7b", 4096, 32},       {"mistral", "mistral-7b", 4096, 32},
+               {"mixtral", "mixtral-8x7b", 4096, 32},   {"gemma", "gemma-7b", 3072, 28},
+               {"gpt_oss", "gpt-oss-120b", 2880, 36},   {"glm4", "glm-4-9b", 4096, 40},
+               {"stablelm", "stablelm-3b", 2560, 32},   {"olmo", "olmo-7b", 4096, 32},
+               {"phi3", "phi-3-mini", 3072, 32},        {"seed_oss", "seed-oss-36b", 5120, 64},
+               {"cohere", "command-r", 8192, 40},       {"gpt_neox", "gpt-neox-20b", 6144, 44},
+               {"gptj", "gpt-j-6b", 4096, 28},          {"gpt2", "gpt2", 768, 12},
+               {"deepseek_v3", "deepseek-v3", 7168, 61}};
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autofree char *text = g_strdup_printf("{\"model_type\": \"%s\", \"hidden_size\": %d, \"num_hidden_layers\": %d}",
+                                            cases[i].type, cases[i].hidden, cases[i].n_layers);
+    g_autofree char *file = g_strdup_printf(STEPSIM_SOURCE_DATA "/models/%s.json", cases[i].same_as);
+    g_autoptr(Model) silent = read_text(text);
+    g_autoptr(Model) named = model_read(file, NULL);
+    ck_assert_msg(model_parameters(silent) == model_parameters(named),
+                  "%s: %" G_GINT64_FORMAT " parameters, %" G_GINT64_FORMAT " of %s", cases[i].type,
+                  model_parameters(silent), model_parameters(named), cases[i].same_as);
+    ck_assert_int_eq(model_active_parameters(silent), model_active_parameters(named));
+  }
+}
+END_TEST
+
+/* The text_config of Gemma-3-4B names no more than this. A layer: q and out 2·2560·2048, k and v 2·2560·1024, MLP
+ * 3·2560·10240, norms 4·2560 + 2·256; one table of 262208 words, a norm behind all. */
+START_TEST(the_text_part_of_a_gemma_is_read_from_the_few_keys_it_names) {
+  g_autoptr(Model) m = read_text("{\"hidden_size\": 2560, \"intermediate_size\": 10240, "
+                                 "\"model_type\": \"gemma3_text\", \"num_hidden_layers\": 34, "
+                                 "\"rope_scaling\": {\"factor\": 8.0, \"rope_type\": \"linear\"}, "
+                                 "\"sliding_window\": 1024}");
+  ck_assert_int_eq(model_parameters(m), 34 * 94382592LL + 262208LL * 2560 + 2560);
+}
+END_TEST
+
+START_TEST(architectures_tell_the_family_where_model_type_does_not) {
+  static const struct {
+    const char *architecture;
+    gint64 n_kv_heads, head_dim;
+  } cases[] = {{"LlamaForCausalLM", 32, 128},  {"LLaMAForCausalLM", 32, 128},
+               {"Glm4ForCausalLM", 2, 128},    {"GlmModel", 2, 128},
+               {"Gemma2ForCausalLM", 4, 256},  {"MistralForSequenceClassification", 8, 128},
+               {"Qwen3MoeForCausalLM", 4, 128}};
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autofree char *text = g_strdup_printf("{\"architectures\": [\"%s\"], \"hidden_size\": 4096, "
+                                            "\"num_hidden_layers\": 2, \"num_attention_heads\": 32}",
+                                            cases[i].architecture);
+    g_autoptr(Model) m = read_text(text);
+    ck_assert_int_eq(m->n_kv_heads, cases[i].n_kv_heads);
+    ck_assert_int_eq(m->head_dim, cases[i].head_dim);
+  }
+  g_autoptr(Model) behind = read_text("{\"architectures\": [\"Glm4ForCausalLM\"], \"partial_rotary_factor\": 0.5, "
+                                      "\"num_key_value_heads\": 4, " LLAMA_CORE "}");
+  ck_assert(behind->post_norms && behind->qkv_bias);
 }
 END_TEST
 
@@ -180,6 +259,27 @@ START_TEST(command_r_has_one_norm_for_both_branches) {
   ck_assert_int_eq(model_layer_parameters(m), 16384 + 18432 + 64);
   g_autoptr(Model) normed = read_type("cohere", "\"use_qk_norm\": true, ");
   ck_assert_int_eq(model_layer_parameters(normed) - model_layer_parameters(m), 2 * 64);
+}
+END_TEST
+
+/* Of scores 1/sqrt(16) is what others have, and 1 what Granite's class has where the config is silent. */
+START_TEST(numbers_of_its_own_that_a_model_multiplies_by_are_noticed) {
+  static const struct {
+    const char *type, *keys;
+    gboolean has_any;
+  } cases[] = {{"granite", "", TRUE},
+               {"granite", "\"attention_multiplier\": 0.25, ", FALSE},
+               {"granite", "\"attention_multiplier\": 0.25, \"embedding_multiplier\": 12.0, ", TRUE},
+               {"granite", "\"attention_multiplier\": 0.25, \"residual_multiplier\": 0.22, ", TRUE},
+               {"granite", "\"attention_multiplier\": 0.25, \"logits_scaling\": 16, ", TRUE},
+               {"gemma", "", TRUE},
+               {"cohere", "", TRUE},
+               {"cohere2", "\"logit_scale\": 1, ", FALSE},
+               {"llama", "", FALSE}};
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autoptr(Model) m = read_type(cases[i].type, cases[i].keys);
+    ck_assert_int_eq(m->has_multipliers, cases[i].has_any);
+  }
 }
 END_TEST
 
@@ -213,8 +313,12 @@ int main(void) {
   tcase_add_test(cases, glm_has_experts_as_deepseek_without_its_attention);
   tcase_add_test(cases, key_value_heads_that_are_not_named_are_the_family_s);
   tcase_add_test(cases, experts_that_are_not_named_are_the_family_s);
+  tcase_add_test(cases, a_config_that_leaves_all_to_its_class_is_the_class_s_model);
+  tcase_add_test(cases, the_text_part_of_a_gemma_is_read_from_the_few_keys_it_names);
+  tcase_add_test(cases, architectures_tell_the_family_where_model_type_does_not);
   tcase_add_test(cases, seed_oss_has_biases_of_q_k_and_v_unless_it_says_more);
   tcase_add_test(cases, command_r_has_one_norm_for_both_branches);
+  tcase_add_test(cases, numbers_of_its_own_that_a_model_multiplies_by_are_noticed);
   tcase_add_test(cases, starcoders_have_layernorms_and_biases);
   Suite *suite = suite_create("model_llama");
   suite_add_tcase(suite, cases);

@@ -42,16 +42,18 @@ END_TEST
   "\"model_type\": \"qwen3_moe\", \"num_experts\": 16, \"moe_intermediate_size\": 32, \"decoder_sparse_step\": 1, "
 
 #define DEEPSEEK                                                                                                       \
-  "\"model_type\": \"deepseek_v2\", \"num_experts_per_tok\": 2, \"n_routed_experts\": 16, "                            \
+  "\"model_type\": \"deepseek_v3\", \"num_experts_per_tok\": 2, \"n_routed_experts\": 16, "                            \
   "\"moe_intermediate_size\": 32, \"kv_lora_rank\": 16, \"qk_nope_head_dim\": 16, \"qk_rope_head_dim\": 8, "           \
-  "\"v_head_dim\": 16, "
+  "\"v_head_dim\": 16, \"first_k_dense_replace\": 0, "
 
 START_TEST(experts_that_make_no_sense_are_refused) {
   ASSERT_INPUT(
-      "{\"model_type\": \"gpt_oss\", \"num_experts_per_tok\": 2,\n\"layer_types\": [\"full_attention\"], " LLAMA_CORE
+      "{\"model_type\": \"gpt_oss\", \"num_key_value_heads\": 4,\n\"layer_types\": [\"full_attention\"], " LLAMA_CORE
       "}",
       ":2: layer_types", "layers");
-  ASSERT_INPUT("{" QWEN_MOE LLAMA_CORE "}", "num_experts_per_tok");
+  ASSERT_INPUT("{" QWEN_MOE "\n\"num_experts_per_tok\": null, " LLAMA_CORE "}", "num_experts_per_tok");
+  ASSERT_INPUT("{" QWEN_MOE "\n\"num_local_experts\": 8, " LLAMA_CORE "}", "num_experts: found 16",
+               "expected 8 as num_local_experts says");
   ASSERT_INPUT("{\"n_embd\": 64, \"n_layer\": 2, \"n_head\": 4, \"vocab_size\": 100,\n\"multi_query\": true}",
                ":2: multi_query: found no model_type", "gpt_bigcode");
   ASSERT_INPUT("{\n\"query_pre_attn_scalar\": 256, " LLAMA_CORE "}", ":2: query_pre_attn_scalar", "gemma2");
@@ -63,7 +65,7 @@ START_TEST(experts_that_make_no_sense_are_refused) {
   ASSERT_IMPOSSIBLE("{" QWEN_MOE "\"num_experts_per_tok\": 2,\n\"mlp_only_layers\": [3], " LLAMA_CORE "}",
                     ":2:", "mlp_only_layers");
   ASSERT_INPUT("{" QWEN_MOE "\"num_experts_per_tok\": 2, \"mlp_only_layers\": 3, " LLAMA_CORE "}", "expected a list");
-  ASSERT_INPUT("{\"model_type\": \"deepseek_v3\", \"num_experts_per_tok\": 2, " LLAMA_CORE "}", "kv_lora_rank");
+  ASSERT_INPUT("{\"model_type\": \"kimi_k2\", \"num_experts_per_tok\": 2, " LLAMA_CORE "}", "kv_lora_rank");
   ASSERT_INPUT("{\"model_type\": \"qwen3_moe\", \"num_experts\": 16, \"moe_intermediate_size\": 32, "
                "\"decoder_sparse_step\": 3, \"num_experts_per_tok\": 2, " LLAMA_CORE "}",
                "no layer that has them");
@@ -100,11 +102,30 @@ START_TEST(a_missing_key_lists_its_spellings_and_the_nearest_there) {
   ASSERT_INPUT("{\"model_type\": \"llama\",\n\"num_hiden_layers\": 2, \"hidden_size\": 64, "
                "\"num_attention_heads\": 4, \"vocab_size\": 100}",
                ":2:", "num_hiden_layers", "the number of layers", "num_hidden_layers or n_layer or n_layers");
-  ASSERT_INPUT("{\"model_type\": \"llama\", \"num_hidden_layers\": 2, \"hidden_size\": 64, "
-               "\"num_attention_heads\": 4, \"vocab_size\": 100}",
+  ASSERT_INPUT("{\"num_hidden_layers\": 2, \"hidden_size\": 64, \"num_attention_heads\": 4, \"vocab_size\": 100}",
                "found no key for the MLP's hidden size", "intermediate_size");
-  ASSERT_INPUT("{\"model_type\": \"gpt2\", \"n_embd\": 64, \"n_layer\": 2, \"n_head\": 4, \"vocab_size\": 100}",
-               "the number of positions", "n_positions");
+  ASSERT_INPUT("{\"n_embd\": 64, \"n_layer\": 2, \"n_head\": 4, \"vocab_size\": 100}", "the number of positions",
+               "n_positions");
+}
+END_TEST
+
+/* A class's default is no guess at what a slip was to say; depth and width have none. */
+START_TEST(a_misspelt_key_is_not_taken_for_one_left_out) {
+  ASSERT_INPUT("{\"model_type\": \"llama\", \"hidden_size\": 64, \"num_attention_heads\": 4, \"num_hidden_layers\": 2,"
+               "\n\"intermediate_sise\": 96}",
+               ":2:", "intermediate_sise", "the MLP's hidden size");
+  ASSERT_INPUT("{\"model_type\": \"mistral\", \"hidden_size\": 4096, \"num_hidden_layers\": 2,\n"
+               "\"num_key_value_head\": 32}",
+               ":2:", "num_key_value_head", "the number of key-value heads");
+  ASSERT_INPUT("{\"model_type\": \"mistral\", \"num_hidden_layers\": 2}", "the hidden size");
+  ASSERT_INPUT("{\"model_type\": \"mistral\", \"hidden_size\": 4096}", "the number of layers");
+}
+END_TEST
+
+START_TEST(an_unknown_architecture_is_not_read_as_llama) {
+  ASSERT_INPUT("{\n\"architectures\": [\"InternLMForCausalLM\"], " LLAMA_CORE "}",
+               ":2: architectures: found \"InternLMForCausalLM\"", "no model_type", "expected one of");
+  ASSERT_INPUT("{\n\"architectures\": [\"Glm4vForConditionalGeneration\"], " LLAMA_CORE "}", ":2: architectures");
 }
 END_TEST
 
@@ -248,6 +269,8 @@ static void add_refusals(TCase *cases) {
   tcase_add_test(cases, one_group_of_experts_limits_nothing);
   tcase_add_test(cases, an_unknown_family_suggests_the_nearest);
   tcase_add_test(cases, a_missing_key_lists_its_spellings_and_the_nearest_there);
+  tcase_add_test(cases, a_misspelt_key_is_not_taken_for_one_left_out);
+  tcase_add_test(cases, an_unknown_architecture_is_not_read_as_llama);
   tcase_add_test(cases, values_of_another_type_are_refused_with_their_line);
   tcase_add_test(cases, contradictions_are_refused);
   tcase_add_test(cases, sizes_that_would_overflow_are_refused);

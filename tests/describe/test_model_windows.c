@@ -12,31 +12,33 @@ static Model *read_layers_of(const char *head, const char *types) {
   return read_text(text->str);
 }
 
+#define HEADS "\"num_key_value_heads\": 4, "
+
 START_TEST(a_sliding_window_counts_only_when_used) {
-  g_autoptr(Model) mistral = read_text("{\"model_type\": \"mistral\", \"sliding_window\": 4096, " LLAMA_CORE "}");
-  g_autoptr(Model) later = read_text("{\"model_type\": \"mistral\", \"sliding_window\": null, " LLAMA_CORE "}");
-  g_autoptr(Model) qwen =
-      read_text("{\"model_type\": \"qwen2\", \"sliding_window\": 4096, \"use_sliding_window\": false, " LLAMA_CORE "}");
+  g_autoptr(Model) mistral = read_text("{\"model_type\": \"mistral\", \"sliding_window\": 4096, " HEADS LLAMA_CORE "}");
+  g_autoptr(Model) later = read_text("{\"model_type\": \"mistral\", \"sliding_window\": null, " HEADS LLAMA_CORE "}");
+  g_autoptr(Model) qwen = read_text(
+      "{\"model_type\": \"qwen2\", \"sliding_window\": 4096, \"use_sliding_window\": false, " HEADS LLAMA_CORE "}");
   ck_assert_int_eq(mistral->window, 4096);
   ck_assert_int_eq(later->window, 0);
   ck_assert_int_eq(qwen->window, 0);
   ck_assert(!mistral->some_windowed);
   g_autoptr(Model) none =
       read_text("{\"model_type\": \"qwen2\", \"sliding_window\": 4096, \"use_sliding_window\": true, "
-                "\"max_window_layers\": 99, " LLAMA_CORE "}");
+                "\"max_window_layers\": 99, " HEADS LLAMA_CORE "}");
   g_autoptr(Model) some =
       read_text("{\"model_type\": \"qwen2\", \"sliding_window\": 4096, \"use_sliding_window\": true, "
-                "\"max_window_layers\": 1, " LLAMA_CORE "}");
+                "\"max_window_layers\": 1, " HEADS LLAMA_CORE "}");
   ck_assert_int_eq(none->window, 0);
   ck_assert_int_eq(some->window, 4096);
   ck_assert(some->some_windowed && !none->some_windowed);
   /* 28 layers are whole where a Qwen's config does not say; layer_types says of any */
-  g_autoptr(Model) unsaid =
-      read_text("{\"model_type\": \"qwen3\", \"sliding_window\": 4, \"use_sliding_window\": true, " LLAMA_CORE "}");
+  g_autoptr(Model) unsaid = read_text(
+      "{\"model_type\": \"qwen3\", \"sliding_window\": 4, \"use_sliding_window\": true, " HEADS LLAMA_CORE "}");
   ck_assert_int_eq(unsaid->window, 0);
   /* and none has a window that the switch is not on for */
   g_autoptr(Model) off =
-      read_text("{\"model_type\": \"qwen2\", \"sliding_window\": 4, \"max_window_layers\": 0, " LLAMA_CORE "}");
+      read_text("{\"model_type\": \"qwen2\", \"sliding_window\": 4, \"max_window_layers\": 0, " HEADS LLAMA_CORE "}");
   ck_assert_int_eq(off->window, 0);
   ck_assert_int_eq(model_window(mistral, 4096), 0);
   ck_assert_int_eq(model_window(mistral, 4097), 4096);
@@ -76,7 +78,7 @@ START_TEST(gpt_oss_is_of_its_published_size_and_has_a_window_in_every_other_laye
 END_TEST
 
 #define GPT_OSS                                                                                                        \
-  "{\"model_type\": \"gpt_oss\", \"num_local_experts\": 8, \"num_experts_per_tok\": 2, \"sliding_window\": 16, "
+  "{\"model_type\": \"gpt_oss\", \"num_local_experts\": 8, \"num_experts_per_tok\": 2, \"sliding_window\": 16, " HEADS
 
 /* Layers that come in turns have the mean of both kinds; a window in the first half of them does not. */
 START_TEST(layer_types_say_which_layers_have_the_window) {

@@ -26,6 +26,15 @@ START_TEST(a_swap_is_one_edit) {
 }
 END_TEST
 
+START_TEST(a_slip_is_at_most_two_edits_and_not_the_name_itself) {
+  ck_assert(suggest_is_slip("intermediate_sise", "intermediate_size"));
+  ck_assert(suggest_is_slip("vocabsiez", "vocab_size"));
+  ck_assert(!suggest_is_slip("vocab_size", "VOCAB_SIZE"));
+  ck_assert(!suggest_is_slip("moe_intermediate_size", "intermediate_size"));
+  ck_assert(!suggest_is_slip("num_heads", "num_kv_heads"));
+}
+END_TEST
+
 START_TEST(a_common_start_is_nearer_than_common_letters) {
   static const char *const options[] = {"--tp", "--price", "--global-batch", "--seq-len", NULL};
   ck_assert_str_eq(suggest_nearest("--tp-size", options), "--tp"); /* "--price" is four edits away */
@@ -179,6 +188,7 @@ int main(void) {
   TCase *cases = tcase_create("suggest");
   tcase_add_test(cases, each_kind_of_slip_finds_the_name);
   tcase_add_test(cases, a_swap_is_one_edit);
+  tcase_add_test(cases, a_slip_is_at_most_two_edits_and_not_the_name_itself);
   tcase_add_test(cases, a_common_start_is_nearer_than_common_letters);
   tcase_add_test(cases, the_same_letters_are_the_same_name);
   tcase_add_test(cases, noise_suggests_nothing);

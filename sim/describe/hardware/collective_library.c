@@ -59,7 +59,9 @@ static const YamlField top_fields[] = {
     {"nvls_tree_halvings", FIELD_NODE, FALSE, offsetof(Draft, nvls_tree_halvings)},
     {"step_bytes", FIELD_NODE, FALSE, offsetof(Draft, step_bytes)},
     {"ring_channels", FIELD_INT, FALSE, IN_LIBRARY(ring_channels), 1, 1024},
-    {"ring_search", FIELD_NODE, FALSE, offsetof(Draft, ring_search)},
+    {"ring_search", FIELD_NODE, TRUE, offsetof(Draft, ring_search),
+     .what = "expected how channels are laid over NICs, such as {rate_share: 0.96, split_from: 25 GB/s, "
+             "split_channels: 4, split_any_from: 50 GB/s}, or none: one over each, never split"},
     {"ring_plateau", FIELD_NUMBER, FALSE, IN_LIBRARY(ring_plateau), 1, 10},
     {"pat", FIELD_NODE, FALSE, offsetof(Draft, pat)},
     {"channel_bytes", FIELD_NODE, FALSE, offsetof(Draft, channel_bytes)},
@@ -244,6 +246,17 @@ static gboolean read_halvings(YamlNode map, int *halvings, GError **error) {
   return !yaml_is_present(map) || yaml_map_read(map, fields, MAX_HALVINGS, halvings, error);
 }
 
+/* "none" or a mapping. */
+static gboolean read_ring_search(Draft *draft, GError **error) {
+  const YamlNode node = draft->ring_search;
+  if (yaml_is_map(node) || yaml_is_list(node))
+    return yaml_map_read(node, ring_search_fields, G_N_ELEMENTS(ring_search_fields), draft, error);
+  const char *text = yaml_text(node, error);
+  if (text == NULL)
+    return FALSE;
+  return strcmp(text, "none") == 0 || yaml_fail(node, error, "found \"%.80s\", expected a mapping or none", text);
+}
+
 static gboolean read_rest(Draft *draft, GError **error) {
   static const YamlField bytes = {.type = FIELD_QUANTITY, .required = TRUE, .min = 1, .max = 1e12, .unit = UNIT_BYTES};
   static const YamlField seconds = {.type = FIELD_QUANTITY, .required = TRUE, .max = 1, .unit = UNIT_SECONDS};
@@ -259,8 +272,7 @@ static gboolean read_rest(Draft *draft, GError **error) {
           read_protocols(draft->step_bytes, &bytes, TRUE, library->step_bytes, error)) &&
          (!yaml_is_present(draft->ll_over_nodes) ||
           yaml_map_read(draft->ll_over_nodes, ll_fields, G_N_ELEMENTS(ll_fields), draft, error)) &&
-         (!yaml_is_present(draft->ring_search) ||
-          yaml_map_read(draft->ring_search, ring_search_fields, G_N_ELEMENTS(ring_search_fields), draft, error)) &&
+         read_ring_search(draft, error) &&
          (!yaml_is_present(draft->channel_bytes) ||
           read_protocols(draft->channel_bytes, &bytes, TRUE, library->channel_bytes, error));
 }

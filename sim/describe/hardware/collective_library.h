@@ -58,9 +58,10 @@ typedef struct {
 } ArchitectureLimits;
 
 /* Channels that the search for rings lays over the NICs of a node, one over each. The library splits always up to
- * compute capability 8.0: here Volta, Ampere (of which 8.6 is not told apart) and GPUs of no stated architecture. */
+ * compute capability 8.0: here Volta, Ampere (of which 8.6 is not told apart) and GPUs of no stated architecture. All 0
+ * where the file says `ring_search: none`. */
 typedef struct {
-  double rate_share;    /* of a NIC's rate that its channel has, a ratio for common NICs; 0: not stated, all of it */
+  double rate_share;    /* of a NIC's rate that its channel has, a ratio for common NICs; 0: all of it */
   double split_Bps;     /* a channel of this and more is split into two; 0: never */
   int split_channels;   /* since Hopper only where there are at most so many */
   double split_any_Bps; /* or where they have this and more: over nodes only Blackwell's may */

@@ -27,7 +27,7 @@ typedef struct {
 
 enum { N_REQUIRED = 4, KV_HEADS = 5, N_DIMENSIONS = 8 };
 
-/* The first four are required of every config. */
+/* The first four are required of every config, heads and words but where its type has a default. */
 static const Dimension dimensions[N_DIMENSIONS] = {
     {.what = "the number of layers",
      .offset = offsetof(Model, n_layers),
@@ -77,6 +77,10 @@ static const struct {
 
 static gint64 *dimension_of(Model *model, const Dimension *dimension) {
   return (gint64 *)((char *)model + dimension->offset);
+}
+
+static gint64 default_of(const ModelDefaults *defaults, const Dimension *dimension) {
+  return *(const gint64 *)((const char *)&defaults->model + dimension->offset);
 }
 
 /* First spelling present, or NULL. */
@@ -189,33 +193,62 @@ static gboolean read_dropout(const JsonFile *json, const ModelFamily *family, Mo
          json_file_number(json, json->root, "emb_pdrop", 0, 1, &model->dropout_rate.embedding, error);
 }
 
-/* A key that is null says as many as heads; one that is not there leaves it to the family. */
-static gboolean set_kv_heads(const JsonFile *json, const ModelFamily *family, Model *model, GError **error) {
-  static const Dimension *const dimension = &dimensions[KV_HEADS];
-  gboolean is_silent = TRUE;
+/* A key of nearly one of its spellings, or NULL. In short names a letter or two may mean another thing. */
+static const char *find_slip(JsonObject *root, const Dimension *dimension) {
+  enum { LONG_NAME = 8 };
+  g_autoptr(GList) members = json_object_get_members(root);
+  for (GList *at = members; at != NULL; at = at->next)
+    for (int i = 0; dimension->keys[i] != NULL; i++)
+      if (strlen(dimension->keys[i]) >= LONG_NAME && suggest_is_slip(at->data, dimension->keys[i]))
+        return at->data;
+  return NULL;
+}
+
+/* The type's own value where no spelling is there: of a null the family's rule. */
+static gboolean take_default(const JsonFile *json, const Dimension *dimension, gint64 value, Model *model,
+                             GError **error) {
   for (int i = 0; dimension->keys[i] != NULL; i++)
-    is_silent = is_silent && !json_object_has_member(json->root, dimension->keys[i]);
-  model->n_kv_heads = is_silent && family->n_kv_heads > 0 ? family->n_kv_heads : model->n_heads;
-  return model->n_heads % model->n_kv_heads == 0 ||
+    if (json_object_has_member(json->root, dimension->keys[i]))
+      return TRUE;
+  if (find_slip(json->root, dimension) != NULL)
+    return fail_missing(json, dimension, error);
+  *dimension_of(model, dimension) = value;
+  return TRUE;
+}
+
+/* As many as heads, unless they are known by now. */
+static gboolean set_kv_heads(const JsonFile *json, Model *model, GError **error) {
+  static const Dimension *const dimension = &dimensions[KV_HEADS];
+  if (model->n_kv_heads == 0)
+    model->n_kv_heads = model->n_heads;
+  return model->n_heads % model->n_kv_heads == 0 || find_spelling(json->root, dimension) != NULL ||
          fail_input(error,
                     "%s:1: found %" G_GINT64_FORMAT " attention heads and no key %s, which is %" G_GINT64_FORMAT
                     " in this family where it is not named: expected it named",
                     json->file, model->n_heads, dimension->keys[0], model->n_kv_heads);
 }
 
-static gboolean read_dimensions(const JsonFile *json, const ModelFamily *family, Model *model, GError **error) {
+/* All of them as the config or, where it is silent, `defaults` have them; NULL: it has to name the required ones. */
+static gboolean read_named(const JsonFile *json, const ModelDefaults *defaults, Model *model, GError **error) {
   for (int i = 0; i < N_DIMENSIONS; i++) {
-    if (!read_dimension(json, &dimensions[i], model, error))
+    const gint64 value = defaults != NULL ? default_of(defaults, &dimensions[i]) : 0;
+    if (!read_dimension(json, &dimensions[i], model, error) ||
+        (value > 0 && !take_default(json, &dimensions[i], value, model, error)))
       return FALSE;
     if (i < N_REQUIRED && *dimension_of(model, &dimensions[i]) == 0)
       return fail_missing(json, &dimensions[i], error);
   }
+  return TRUE;
+}
+
+static gboolean read_dimensions(const JsonFile *json, const ModelFamily *family, const ModelDefaults *defaults,
+                                Model *model, GError **error) {
+  if (!read_named(json, defaults, model, error))
+    return FALSE;
   if (model->ffn_hidden == 0)
     model->ffn_hidden = family->ffn_multiple * model->hidden;
-  if (model->n_kv_heads == 0 && !set_kv_heads(json, family, model, error))
+  if (!set_kv_heads(json, model, error))
     return FALSE;
-  if (model->head_dim == 0)
-    model->head_dim = family->head_dim;
   if (model->head_dim == 0 && model->hidden % model->n_heads != 0)
     return fail_input(error,
                       "%s: found hidden size %" G_GINT64_FORMAT " and %" G_GINT64_FORMAT
@@ -240,7 +273,8 @@ static gboolean read_rotary_share(const JsonFile *json, const ModelFamily *famil
   return TRUE;
 }
 
-static gboolean read_family(const JsonFile *json, const ModelFamily *family, Model *model, GError **error) {
+static gboolean read_family(const JsonFile *json, const ModelFamily *family, const ModelDefaults *defaults,
+                            Model *model, GError **error) {
   model->norm = family->norm;
   model->positions = family->positions;
   model->gated = family->gated;
@@ -248,7 +282,11 @@ static gboolean read_family(const JsonFile *json, const ModelFamily *family, Mod
   model->qkv_bias = family->qkv_bias;
   model->linear_bias = family->linear_bias;
   model->n_norms_per_layer = 2;
-  return read_dimensions(json, family, model, error) &&
+  if (defaults != NULL) {
+    model->experts = defaults->model.experts;
+    model->latent = defaults->model.latent;
+  }
+  return read_dimensions(json, family, defaults, model, error) &&
          json_file_flag(json, json->root, "tie_word_embeddings", &model->tied, error) &&
          read_dropout(json, family, model, error) && read_rotary_share(json, family, model, error) &&
          model_read_activation(json, family, model, error) &&
@@ -285,12 +323,13 @@ static gboolean read_config(const JsonFile *json, Model *model, GError **error) 
   JsonObject *ffn = NULL;
   if (!check_kind(json, json->root, NULL, error))
     return FALSE;
-  const ModelFamily *family = model_family_find(json, error);
+  const ModelDefaults *defaults = NULL;
+  const ModelFamily *family = model_family_find(json, &defaults, error);
   if (family == NULL || !check_kind(json, json->root, family, error) ||
       !json_file_object(json, json->root, "ffn_config", &ffn, error) ||
       (ffn != NULL && !check_kind(json, ffn, family, error)))
     return FALSE;
-  return read_family(json, family, model, error) && check_complete(json, model, error);
+  return read_family(json, family, defaults, model, error) && check_complete(json, model, error);
 }
 
 static char *name_of(const char *path) {

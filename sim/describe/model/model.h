@@ -89,8 +89,8 @@ typedef struct {
   char *unrotated_layers;   /* owned; of each layer '1' where q and k are not rotated (SmolLM3); NULL: all are;
                                time and memory leave it out */
   double rotary_share;      /* of a head's columns that are rotated, where not all; 0: all; left out likewise */
-  gboolean has_multipliers; /* embedding, scores, branches or logits multiplied by numbers of its own (Granite); left
-                               out likewise */
+  gboolean has_multipliers; /* embedding, scores, branches or logits multiplied by numbers of its own (Granite, Gemma,
+                               Command R); left out likewise */
   double windowed_share;    /* of layers that have the window, where these and others come in turns (GPT-OSS:
                                1/2); 0: all do */
   gboolean embedding_norm;  /* behind the word table (BLOOM) */

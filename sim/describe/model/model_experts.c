@@ -1,6 +1,8 @@
 /* Configs with experts: their keys as Transformers' MixtralConfig, Qwen2MoeConfig, Qwen3MoeConfig, OlmoeConfig,
- * Glm4MoeConfig, DeepseekV2Config and DeepseekV3Config have them (v4.46 to v4.55, 2024-2025). A config that names
+ * Glm4MoeConfig, DeepseekV2Config and DeepseekV3Config have them (v4.46 to v5.0, 2024-2026). A config that names
  * fewer than two experts is dense. */
+#include <string.h>
+
 #include "error.h"
 #include "model_family.h"
 
@@ -13,10 +15,12 @@ typedef struct {
   gboolean is_required;
 } Count;
 
-/* Counts of 1 to their most (required) or of 0 to it. */
+/* Counts of 1 to their most (required) or of 0 to it, null being 0: where the key is not there what they hold. */
 static gboolean read_counts(const JsonFile *json, const Count *counts, size_t n, GError **error) {
   for (size_t i = 0; i < n; i++) {
     const Count *count = &counts[i];
+    if (json_object_has_member(json->root, count->key))
+      *count->value = 0;
     if (!json_file_integer(json, json->root, count->key, count->is_required ? 1 : 0, count->most, count->value, error))
       return FALSE;
     if (count->is_required && *count->value == 0)
@@ -45,20 +49,34 @@ static gboolean finish_experts(const JsonFile *json, Model *model, GError **erro
   return TRUE;
 }
 
-gboolean model_read_mixtral(const JsonFile *json, Model *model, GError **error) {
-  ModelExperts *experts = &model->experts;
-  experts->n = 8, experts->per_token = 2, experts->ffn_hidden = model->ffn_hidden;
-  const Count counts[] = {{"num_local_experts", MOST_EXPERTS, &experts->n, FALSE},
-                          {"num_experts_per_tok", MOST_EXPERTS, &experts->per_token, TRUE}};
-  return read_counts(json, counts, G_N_ELEMENTS(counts), error) && finish_experts(json, model, error);
+/* The number of experts: its key's name changed in places with releases, whatever the family. */
+static gboolean read_n_experts(const JsonFile *json, ModelExperts *experts, GError **error) {
+  static const char *const keys[] = {"num_local_experts", "num_experts", "n_routed_experts"};
+  const char *first = NULL;
+  for (gsize i = 0; i < G_N_ELEMENTS(keys); i++) {
+    gint64 n = experts->n;
+    const Count count = {keys[i], MOST_EXPERTS, &n, TRUE};
+    if (!json_object_has_member(json->root, keys[i]))
+      continue;
+    if (!read_counts(json, &count, 1, error))
+      return FALSE;
+    if (first != NULL && n != experts->n)
+      return fail_input(error, "%s:%u: %s: found %" G_GINT64_FORMAT ", expected %" G_GINT64_FORMAT " as %s says",
+                        json->file, json_file_line(json, json->root, keys[i]), keys[i], n, experts->n, first);
+    experts->n = n;
+    first = keys[i];
+  }
+  return experts->n > 0 || fail_input(error, "%s:1: found no key \"%s\", expected it in a config of this family",
+                                      json->file, keys[G_N_ELEMENTS(keys) - 1]);
 }
 
-gboolean model_read_olmoe_experts(const JsonFile *json, Model *model, GError **error) {
+/* Mixtral's, GPT-OSS's and OLMoE's: all layers have them, as wide as intermediate_size says. */
+gboolean model_read_plain_experts(const JsonFile *json, Model *model, GError **error) {
   ModelExperts *experts = &model->experts;
   experts->ffn_hidden = model->ffn_hidden;
-  const Count counts[] = {{"num_experts", MOST_EXPERTS, &experts->n, TRUE},
-                          {"num_experts_per_tok", MOST_EXPERTS, &experts->per_token, TRUE}};
-  return read_counts(json, counts, G_N_ELEMENTS(counts), error) && finish_experts(json, model, error);
+  const Count counts[] = {{"num_experts_per_tok", MOST_EXPERTS, &experts->per_token, TRUE}};
+  return read_n_experts(json, experts, error) && read_counts(json, counts, G_N_ELEMENTS(counts), error) &&
+         finish_experts(json, model, error);
 }
 
 /* mlp_only_layers lists layers that have none: in any place, which only an empty list says nothing about. */
@@ -79,12 +97,12 @@ static gboolean check_dense_list(const JsonFile *json, GError **error) {
 gboolean model_read_qwen_moe(const JsonFile *json, Model *model, GError **error) {
   ModelExperts *experts = &model->experts;
   experts->every = experts->phase = 1;
-  const Count counts[] = {{"num_experts", MOST_EXPERTS, &experts->n, TRUE},
-                          {"num_experts_per_tok", MOST_EXPERTS, &experts->per_token, TRUE},
+  const Count counts[] = {{"num_experts_per_tok", MOST_EXPERTS, &experts->per_token, TRUE},
                           {"moe_intermediate_size", MOST_WIDTH, &experts->ffn_hidden, TRUE},
                           {"shared_expert_intermediate_size", MOST_WIDTH, &experts->shared_ffn_hidden, FALSE},
                           {"decoder_sparse_step", MOST_LAYERS, &experts->every, TRUE}};
-  if (!read_counts(json, counts, G_N_ELEMENTS(counts), error) || !check_dense_list(json, error))
+  if (!read_n_experts(json, experts, error) || !read_counts(json, counts, G_N_ELEMENTS(counts), error) ||
+      !check_dense_list(json, error))
     return FALSE;
   experts->shared_gate = experts->shared_ffn_hidden > 0;
   return finish_experts(json, model, error);
@@ -92,7 +110,7 @@ gboolean model_read_qwen_moe(const JsonFile *json, Model *model, GError **error)
 
 static gboolean read_latent(const JsonFile *json, Model *model, GError **error) {
   ModelLatent *latent = &model->latent;
-  gint64 plain_dim = 0;
+  gint64 plain_dim = latent->v_head_dim; /* both are 128 where the config is silent */
   const Count counts[] = {{"kv_lora_rank", MOST_WIDTH, &latent->kv_rank, TRUE},
                           {"q_lora_rank", MOST_WIDTH, &latent->q_rank, FALSE},
                           {"qk_nope_head_dim", MOST_WIDTH, &plain_dim, TRUE},
@@ -131,13 +149,12 @@ static gboolean check_groups(const JsonFile *json, gboolean is_greedy, ModelExpe
   return TRUE;
 }
 
-/* Routed and shared experts behind some dense layers, and heads that predict further, by DeepSeek's keys: `n_shared`
- * shared ones and n_leading dense layers where the config is silent. */
-static gboolean read_routed(const JsonFile *json, Model *model, gint64 n_shared, gboolean is_greedy, GError **error) {
+/* Routed and shared experts behind some dense layers, and heads that predict further, by DeepSeek's keys. */
+static gboolean read_routed(const JsonFile *json, Model *model, gboolean is_greedy, GError **error) {
   ModelExperts *experts = &model->experts;
+  gint64 n_shared = experts->ffn_hidden > 0 ? experts->shared_ffn_hidden / experts->ffn_hidden : 0;
   experts->every = 1;
-  const Count counts[] = {{"n_routed_experts", MOST_EXPERTS, &experts->n, TRUE},
-                          {"num_experts_per_tok", MOST_EXPERTS, &experts->per_token, TRUE},
+  const Count counts[] = {{"num_experts_per_tok", MOST_EXPERTS, &experts->per_token, TRUE},
                           {"moe_intermediate_size", MOST_WIDTH, &experts->ffn_hidden, TRUE},
                           {"n_shared_experts", 1024, &n_shared, FALSE},
                           {"first_k_dense_replace", MOST_LAYERS, &experts->n_leading, FALSE},
@@ -145,27 +162,25 @@ static gboolean read_routed(const JsonFile *json, Model *model, gint64 n_shared,
                           {"n_group", MOST_EXPERTS, &experts->n_groups, FALSE},
                           {"topk_group", MOST_EXPERTS, &experts->groups_per_token, FALSE},
                           {"num_nextn_predict_layers", MOST_LAYERS, &model->n_next_layers, FALSE}};
-  if (!read_counts(json, counts, G_N_ELEMENTS(counts), error) || !check_groups(json, is_greedy, experts, error))
+  if (!read_n_experts(json, experts, error) || !read_counts(json, counts, G_N_ELEMENTS(counts), error) ||
+      !check_groups(json, is_greedy, experts, error))
     return FALSE;
   experts->shared_ffn_hidden = n_shared * experts->ffn_hidden;
   return TRUE;
 }
 
 gboolean model_read_deepseek(const JsonFile *json, Model *model, GError **error) {
-  const char *method = NULL;
+  const ModelExperts *experts = &model->experts;
+  const char *method = experts->biased_scores ? "noaux_tc" : experts->n > 0 ? "greedy" : "group_limited_greedy";
   if (!read_latent(json, model, error) || !json_file_text(json, json->root, "topk_method", &method, error) ||
-      !read_routed(json, model, 0, g_strcmp0(method, "greedy") == 0, error))
+      !read_routed(json, model, strcmp(method, "greedy") == 0, error))
     return FALSE;
-  model->experts.biased_scores = g_strcmp0(method, "noaux_tc") == 0;
+  model->experts.biased_scores = strcmp(method, "noaux_tc") == 0;
   return finish_experts(json, model, error);
 }
 
 gboolean model_read_glm_experts(const JsonFile *json, Model *model, GError **error) {
-  model->experts.n_leading = 1;
-  if (!read_routed(json, model, 1, FALSE, error))
-    return FALSE;
-  model->experts.biased_scores = TRUE;
-  return finish_experts(json, model, error);
+  return read_routed(json, model, FALSE, error) && finish_experts(json, model, error);
 }
 
 /* Of `n` things `left_out` are left out: the chance that `picks` of them hit none of these. */

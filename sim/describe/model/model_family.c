@@ -187,7 +187,11 @@ static const ModelFamily families[] = {
      .positions = POSITIONS_ROTARY,
      .ffn_multiple = 4,
      .read_details = read_gptj},
-    {.types = {"phi"}, .norm = NORM_LAYERNORM, .positions = POSITIONS_ROTARY, .read_details = read_phi},
+    {.types = {"phi"},
+     .norm = NORM_LAYERNORM,
+     .positions = POSITIONS_ROTARY,
+     .rotary_share = 0.5,
+     .read_details = read_phi},
     {.types = {"falcon", "RefinedWeb", "RefinedWebModel"},
      .marks = {"multi_query", "new_decoder_architecture", "parallel_attn"},
      .norm = NORM_LAYERNORM,
@@ -217,39 +221,26 @@ static const ModelFamily families[] = {
      LLAMA_BLOCK,
      .qkv_bias = TRUE,
      .read_details = model_read_qwen2},
-    {.types = {"qwen3"}, LLAMA_BLOCK, .head_dim = 128, .read_details = model_read_qwen3},
+    {.types = {"qwen3"}, LLAMA_BLOCK, .read_details = model_read_qwen3},
     {.types = {"mixtral"}, LLAMA_BLOCK, .parts = PART_EXPERTS, .read_details = model_read_windowed_mixtral},
-    {.types = {"gpt_oss"}, LLAMA_BLOCK, .head_dim = 64, .parts = PART_EXPERTS, .read_details = model_read_gpt_oss},
+    {.types = {"gpt_oss"}, LLAMA_BLOCK, .parts = PART_EXPERTS, .read_details = model_read_gpt_oss},
     {.types = {"qwen2_moe"},
      LLAMA_BLOCK,
      .qkv_bias = TRUE,
      .parts = PART_EXPERTS,
      .read_details = model_read_qwen2_moe},
-    {.types = {"qwen3_moe"}, LLAMA_BLOCK, .head_dim = 128, .parts = PART_EXPERTS, .read_details = model_read_qwen3_moe},
+    {.types = {"qwen3_moe"}, LLAMA_BLOCK, .parts = PART_EXPERTS, .read_details = model_read_qwen3_moe},
     {.types = {"deepseek_v2", "deepseek_v3", "kimi_k2"},
      .marks = {"kv_lora_rank"},
      LLAMA_BLOCK,
      .parts = PART_EXPERTS | PART_LATENT,
      .read_details = model_read_deepseek},
-    {.types = {"gemma"},
-     LLAMA_BLOCK,
-     .tied = TRUE,
-     .activation = ACTIVATION_GELU,
-     .head_dim = 256,
-     .read_details = model_read_biases},
-    {.types = {"gemma2"},
-     .n_kv_heads = 4,
-     LLAMA_BLOCK,
-     .tied = TRUE,
-     .activation = ACTIVATION_GELU,
-     .head_dim = 256,
-     .read_details = model_read_gemma2},
+    {.types = {"gemma"}, LLAMA_BLOCK, .tied = TRUE, .activation = ACTIVATION_GELU, .read_details = model_read_gemma},
+    {.types = {"gemma2"}, LLAMA_BLOCK, .tied = TRUE, .activation = ACTIVATION_GELU, .read_details = model_read_gemma2},
     {.types = {"gemma3_text"},
-     .n_kv_heads = 4,
      LLAMA_BLOCK,
      .tied = TRUE,
      .activation = ACTIVATION_GELU,
-     .head_dim = 256,
      .read_details = model_read_gemma3},
     {.types = {"olmo"},
      .norm = NORM_LAYERNORM,
@@ -265,31 +256,15 @@ static const ModelFamily families[] = {
     {.types = {"olmo2"}, LLAMA_BLOCK, .read_details = model_read_olmo2},
     {.types = {"olmo3"}, LLAMA_BLOCK, .read_details = model_read_olmo3},
     {.types = {"olmoe"}, LLAMA_BLOCK, .parts = PART_EXPERTS, .read_details = model_read_olmoe},
-    {.types = {"glm"},
-     .n_kv_heads = 2,
-     LLAMA_BLOCK,
-     .head_dim = 128,
-     .rotary_share = 0.5,
-     .read_details = model_read_glm},
-    {.types = {"glm4"},
-     .n_kv_heads = 2,
-     LLAMA_BLOCK,
-     .head_dim = 128,
-     .rotary_share = 0.5,
-     .read_details = model_read_glm4},
+    {.types = {"glm"}, LLAMA_BLOCK, .qkv_bias = TRUE, .rotary_share = 0.5, .read_details = model_read_glm},
+    {.types = {"glm4"}, LLAMA_BLOCK, .qkv_bias = TRUE, .rotary_share = 0.5, .read_details = model_read_glm4},
     {.types = {"glm4_moe"},
-     .n_kv_heads = 8,
      LLAMA_BLOCK,
      .rotary_share = 0.5,
      .parts = PART_EXPERTS,
      .read_details = model_read_glm4_moe},
-    {.types = {"smollm3"}, .n_kv_heads = 4, LLAMA_BLOCK, .tied = TRUE, .read_details = model_read_smollm3},
-    {.types = {"seed_oss"},
-     .n_kv_heads = 8,
-     LLAMA_BLOCK,
-     .head_dim = 128,
-     .dropout = TRUE,
-     .read_details = model_read_seed_oss},
+    {.types = {"smollm3"}, LLAMA_BLOCK, .tied = TRUE, .read_details = model_read_smollm3},
+    {.types = {"seed_oss"}, LLAMA_BLOCK, .dropout = TRUE, .read_details = model_read_seed_oss},
     {.types = {"cohere"},
      .norm = NORM_LAYERNORM,
      .positions = POSITIONS_ROTARY,
@@ -303,7 +278,6 @@ static const ModelFamily families[] = {
      .tied = TRUE,
      .read_details = model_read_cohere2},
     {.types = {"starcoder2"},
-     .n_kv_heads = 2,
      .norm = NORM_LAYERNORM,
      .positions = POSITIONS_ROTARY,
      .tied = TRUE,
@@ -315,7 +289,8 @@ static const ModelFamily families[] = {
      .rotary_share = 0.5,
      .read_details = model_read_biases},
     {.types = {"granite"}, LLAMA_BLOCK, .read_details = model_read_granite},
-    {.types = {"llama", "mistral", "phi3"}, .marks = {"hidden_size"}, LLAMA_BLOCK, .read_details = model_read_llama},
+    {.types = {"mistral"}, LLAMA_BLOCK, .read_details = model_read_mistral},
+    {.types = {"llama", "phi3"}, .marks = {"hidden_size"}, LLAMA_BLOCK, .read_details = model_read_llama},
 };
 
 /* Keys that tell that a config's other marks mislead: `type` is that of the family they betray, NULL any. */
@@ -367,27 +342,65 @@ char *model_family_names(FamilyPart part) {
   return g_string_free(g_steal_pointer(&text), FALSE);
 }
 
-const ModelFamily *model_family_find(const JsonFile *json, GError **error) {
+static const ModelFamily *find_by_type(const char *type) {
+  for (size_t i = 0; i < G_N_ELEMENTS(families); i++)
+    for (int j = 0; families[i].types[j] != NULL; j++)
+      if (g_strcmp0(type, families[i].types[j]) == 0)
+        return &families[i];
+  return NULL;
+}
+
+/* "expected one of" all types. */
+static char *expected_types(const char *type) {
+  const char *names[G_N_ELEMENTS(families) * G_N_ELEMENTS(families[0].types) + 1];
+  gsize n = 0;
+  for (size_t i = 0; i < G_N_ELEMENTS(families); i++)
+    for (int j = 0; families[i].types[j] != NULL; j++)
+      names[n++] = families[i].types[j];
+  names[n] = NULL;
+  return suggest_message(type, names);
+}
+
+/* The first of the list `architectures`, borrowed; NULL: there is none. */
+static const char *first_architecture(JsonObject *root) {
+  JsonNode *node = json_object_get_member(root, "architectures");
+  if (node == NULL || !JSON_NODE_HOLDS_ARRAY(node) || json_array_get_length(json_node_get_array(node)) == 0)
+    return NULL;
+  JsonNode *first = json_array_get_element(json_node_get_array(node), 0);
+  return json_node_get_value_type(first) == G_TYPE_STRING ? json_node_get_string(first) : NULL;
+}
+
+/* Of a config without model_type. */
+static const ModelFamily *find_without_type(const JsonFile *json, const ModelDefaults **defaults, GError **error) {
+  const char *architecture = first_architecture(json->root);
+  *defaults = architecture != NULL ? model_defaults_of_architecture(architecture) : NULL;
+  if (*defaults != NULL)
+    return find_by_type((*defaults)->type);
+  const ModelFamily *marked = architecture == NULL ? find_by_marks(json->root) : NULL;
+  if (marked != NULL)
+    return check_marked(json, marked, error);
+  g_autofree char *expected = expected_types(NULL);
+  if (architecture != NULL)
+    fail_input(error, "%s:%u: architectures: found \"%.80s\", which is not known, and no model_type beside it; %s",
+               json->file, json_file_line(json, json->root, "architectures"), architecture, expected);
+  else
+    fail_input(error, "%s:1: found neither model_type nor a key that tells the family (such as hidden_size); %s",
+               json->file, expected);
+  return NULL;
+}
+
+const ModelFamily *model_family_find(const JsonFile *json, const ModelDefaults **defaults, GError **error) {
   const char *type = NULL;
   if (!json_file_text(json, json->root, "model_type", &type, error))
     return NULL;
-  const ModelFamily *marked = type == NULL ? find_by_marks(json->root) : NULL;
-  if (marked != NULL)
-    return check_marked(json, marked, error);
-  g_autoptr(GPtrArray) names = g_ptr_array_new();
-  for (size_t i = 0; i < G_N_ELEMENTS(families); i++)
-    for (int j = 0; families[i].types[j] != NULL; j++) {
-      if (g_strcmp0(type, families[i].types[j]) == 0)
-        return &families[i];
-      g_ptr_array_add(names, (gpointer)families[i].types[j]);
-    }
-  g_ptr_array_add(names, NULL);
-  g_autofree char *expected = suggest_message(type, (const char *const *)names->pdata);
   if (type == NULL)
-    fail_input(error, "%s:1: found neither model_type nor a key that tells the family (such as hidden_size); %s",
-               json->file, expected);
-  else
-    fail_input(error, "%s:%u: model_type: found \"%.80s\", %s", json->file,
-               json_file_line(json, json->root, "model_type"), type, expected);
+    return find_without_type(json, defaults, error);
+  *defaults = model_defaults_of(type);
+  const ModelFamily *family = find_by_type(type);
+  if (family != NULL)
+    return family;
+  g_autofree char *expected = expected_types(type);
+  fail_input(error, "%s:%u: model_type: found \"%.80s\", %s", json->file,
+             json_file_line(json, json->root, "model_type"), type, expected);
   return NULL;
 }

@@ -3,6 +3,7 @@
 #pragma once
 #include "json_file.h"
 #include "model.h"
+#include "model_defaults.h"
 
 /* What some families' configs describe besides. */
 typedef enum { PART_EXPERTS = 1 << 0, PART_LATENT = 1 << 1 } FamilyPart;
@@ -16,16 +17,15 @@ typedef struct {
   gboolean dropout;      /* when the config names no rate */
   Activation activation; /* when the config names none */
   gint64 ffn_multiple;   /* of hidden, when the config does not say; 0: it has to */
-  gint64 head_dim;       /* when the config does not say; 0: hidden / n_heads */
-  gint64 n_kv_heads;     /* when the config has no such key; 0: as many as heads */
   double rotary_share;   /* of a head's columns, when the config does not say; 0: all */
   guint parts;           /* of FamilyPart: read_details knows the family's keys of these */
   /* Reads the family's own keys into a model whose dimensions are filled; NULL when it has none. */
   gboolean (*read_details)(const JsonFile *json, Model *model, GError **error);
 } ModelFamily;
 
-/* By model_type, else by marks. NULL with INPUT set when neither is known. */
-const ModelFamily *model_family_find(const JsonFile *json, GError **error);
+/* By model_type, else by architectures, else by marks. `defaults` are those of the type, NULL where only marks tell.
+ * NULL with INPUT set when none of them is known. */
+const ModelFamily *model_family_find(const JsonFile *json, const ModelDefaults **defaults, GError **error);
 
 /* hidden_activation, activation_function, hidden_act or activation, whichever is there first, else the family's
  * (model_activation.c). INPUT for what is no text. */
@@ -59,6 +59,7 @@ gboolean model_read_biases(const JsonFile *json, Model *model, GError **error);
 
 /* Readers of Llama's descendants (model_llama.c). INPUT for what is out of range. */
 gboolean model_read_llama(const JsonFile *json, Model *model, GError **error);
+gboolean model_read_mistral(const JsonFile *json, Model *model, GError **error);
 gboolean model_read_smollm3(const JsonFile *json, Model *model, GError **error);
 gboolean model_read_granite(const JsonFile *json, Model *model, GError **error);
 gboolean model_read_gpt_oss(const JsonFile *json, Model *model, GError **error);
@@ -67,6 +68,7 @@ gboolean model_read_qwen3(const JsonFile *json, Model *model, GError **error);
 gboolean model_read_windowed_mixtral(const JsonFile *json, Model *model, GError **error);
 gboolean model_read_qwen2_moe(const JsonFile *json, Model *model, GError **error);
 gboolean model_read_qwen3_moe(const JsonFile *json, Model *model, GError **error);
+gboolean model_read_gemma(const JsonFile *json, Model *model, GError **error);
 gboolean model_read_gemma2(const JsonFile *json, Model *model, GError **error);
 gboolean model_read_gemma3(const JsonFile *json, Model *model, GError **error);
 gboolean model_read_olmo2(const JsonFile *json, Model *model, GError **error);
@@ -82,10 +84,9 @@ gboolean model_read_olmo(const JsonFile *json, Model *model, GError **error);
 gboolean model_read_stablelm(const JsonFile *json, Model *model, GError **error);
 gboolean model_read_starcoder2(const JsonFile *json, Model *model, GError **error);
 
-/* Readers of families with experts (model_experts.c). INPUT for what is missing or out of range, IMPOSSIBLE for layers
- * with and without experts in an order that is not modelled. */
-gboolean model_read_mixtral(const JsonFile *json, Model *model, GError **error);
-gboolean model_read_olmoe_experts(const JsonFile *json, Model *model, GError **error);
+/* Readers of families with experts (model_experts.c), into a model that holds the type's defaults. INPUT for what is
+ * missing or out of range, IMPOSSIBLE for layers with and without experts in an order that is not modelled. */
+gboolean model_read_plain_experts(const JsonFile *json, Model *model, GError **error);
 gboolean model_read_qwen_moe(const JsonFile *json, Model *model, GError **error);
 gboolean model_read_glm_experts(const JsonFile *json, Model *model, GError **error);
 gboolean model_read_deepseek(const JsonFile *json, Model *model, GError **error);

@@ -26,6 +26,12 @@ gboolean model_read_biases(const JsonFile *json, Model *model, GError **error) {
   return TRUE;
 }
 
+/* MistralConfig's (2023-26), where the key is not there; the models after the first name null. */
+gboolean model_read_mistral(const JsonFile *json, Model *model, GError **error) {
+  return model_read_biases(json, model, error) &&
+         model_read_window(json, model, (WindowDefaults){.window = 4096}, error);
+}
+
 gboolean model_read_llama(const JsonFile *json, Model *model, GError **error) {
   return model_read_biases(json, model, error) && model_read_window(json, model, plain_window, error);
 }
@@ -76,7 +82,7 @@ gboolean model_read_smollm3(const JsonFile *json, Model *model, GError **error) 
 gboolean model_read_gpt_oss(const JsonFile *json, Model *model, GError **error) {
   gboolean attention_bias = TRUE;
   if (!json_file_flag(json, json->root, "attention_bias", &attention_bias, error) ||
-      !model_read_mixtral(json, model, error) ||
+      !model_read_plain_experts(json, model, error) ||
       !model_read_window(json, model, (WindowDefaults){.window = 128, .period = 2}, error))
     return FALSE;
   model->activation = ACTIVATION_BOUNDED_GELU;
@@ -84,14 +90,18 @@ gboolean model_read_gpt_oss(const JsonFile *json, Model *model, GError **error) 
   return TRUE;
 }
 
-/* What Granite multiplies by, 1 where its config is silent, is what others have: of the scores 1/sqrt(head_dim), of the
+/* What a model multiplies by, `factor` where its config is silent; others have of the scores 1/sqrt(head_dim), of the
  * rest 1. */
-static gboolean read_multiplier(const JsonFile *json, const char *key, double usual, Model *model, GError **error) {
-  double factor = 1;
+static gboolean read_factor(const JsonFile *json, const char *key, double factor, double usual, Model *model,
+                            GError **error) {
   if (!json_file_number(json, json->root, key, 0, 1e6, &factor, error))
     return FALSE;
   model->has_multipliers = model->has_multipliers || fabs(factor - usual) > 1e-6;
   return TRUE;
+}
+
+static gboolean read_multiplier(const JsonFile *json, const char *key, double usual, Model *model, GError **error) {
+  return read_factor(json, key, 1, usual, model, error);
 }
 
 gboolean model_read_granite(const JsonFile *json, Model *model, GError **error) {
@@ -112,23 +122,31 @@ gboolean model_read_qwen3(const JsonFile *json, Model *model, GError **error) {
 }
 
 gboolean model_read_windowed_mixtral(const JsonFile *json, Model *model, GError **error) {
-  return model_read_mixtral(json, model, error) && model_read_window(json, model, plain_window, error);
+  return model_read_plain_experts(json, model, error) && model_read_window(json, model, plain_window, error);
 }
 
 gboolean model_read_qwen2_moe(const JsonFile *json, Model *model, GError **error) {
-  return model_read_qwen_moe(json, model, error) && model_read_window(json, model, qwen_window, error);
+  return json_file_flag(json, json->root, "qkv_bias", &model->qkv_bias, error) &&
+         model_read_qwen_moe(json, model, error) && model_read_window(json, model, qwen_window, error);
 }
 
 gboolean model_read_qwen3_moe(const JsonFile *json, Model *model, GError **error) {
   return model_read_qwen_moe(json, model, error) && model_read_qwen3(json, model, error);
 }
 
+/* The embedding is multiplied by sqrt(hidden). */
+gboolean model_read_gemma(const JsonFile *json, Model *model, GError **error) {
+  model->has_multipliers = TRUE;
+  return model_read_biases(json, model, error);
+}
+
 /* A norm before each branch and one behind it; the logits capped. */
-static gboolean read_gemma(const JsonFile *json, Model *model, WindowDefaults window, double cap, GError **error) {
+static gboolean read_normed_gemma(const JsonFile *json, Model *model, WindowDefaults window, double cap,
+                                  GError **error) {
   static const char cap_key[] = "final_logit_softcapping";
   cap = json_object_has_member(json->root, cap_key) ? 0 : cap;
   model->post_norms = TRUE;
-  if (!model_read_biases(json, model, error) || !model_read_window(json, model, window, error) ||
+  if (!model_read_gemma(json, model, error) || !model_read_window(json, model, window, error) ||
       !json_file_number(json, json->root, cap_key, 0, 1e6, &cap, error))
     return FALSE;
   model->capped_logits = cap > 0;
@@ -136,12 +154,12 @@ static gboolean read_gemma(const JsonFile *json, Model *model, WindowDefaults wi
 }
 
 gboolean model_read_gemma2(const JsonFile *json, Model *model, GError **error) {
-  return read_gemma(json, model, (WindowDefaults){.window = 4096, .period = 2}, 30, error);
+  return read_normed_gemma(json, model, (WindowDefaults){.window = 4096, .period = 2}, 30, error);
 }
 
 gboolean model_read_gemma3(const JsonFile *json, Model *model, GError **error) {
   model->qk_norms = QK_NORMS_HEADS;
-  return read_gemma(json, model, (WindowDefaults){.window = 4096, .period = 6}, 0, error);
+  return read_normed_gemma(json, model, (WindowDefaults){.window = 4096, .period = 6}, 0, error);
 }
 
 /* LayerNorms that have no weights; what q, k and v are clipped at is left out. */
@@ -179,7 +197,7 @@ gboolean model_read_olmo3(const JsonFile *json, Model *model, GError **error) {
 
 gboolean model_read_olmoe(const JsonFile *json, Model *model, GError **error) {
   model->qk_norms = QK_NORMS_WHOLE;
-  return model_read_olmoe_experts(json, model, error) && model_read_biases(json, model, error);
+  return model_read_plain_experts(json, model, error) && model_read_biases(json, model, error);
 }
 
 /* Of GLM's attention_bias the output product has none. */
@@ -211,12 +229,14 @@ gboolean model_read_seed_oss(const JsonFile *json, Model *model, GError **error)
   return TRUE;
 }
 
-/* Both branches read one norm, which has no shift; every head's q and k may pass norms of their own weights. */
+/* Both branches read one norm, which has no shift; the logits are scaled; every head's q and k may pass norms of their
+ * own weights. */
 gboolean model_read_cohere(const JsonFile *json, Model *model, GError **error) {
   gboolean qk_norm = FALSE;
   model->parallel_block = model->bare_norms = TRUE;
   model->n_norms_per_layer = 1;
-  if (!model_read_biases(json, model, error) || !json_file_flag(json, json->root, "use_qk_norm", &qk_norm, error))
+  if (!read_factor(json, "logit_scale", 0.0625, 1, model, error) || !model_read_biases(json, model, error) ||
+      !json_file_flag(json, json->root, "use_qk_norm", &qk_norm, error))
     return FALSE;
   model->qk_norms = qk_norm ? QK_NORMS_WHOLE : QK_NORMS_NONE;
   return TRUE;

@@ -78,6 +78,14 @@ const char *suggest_nearest(const char *typed, const char *const *names) {
   return by_start != NULL ? by_start : nearest;
 }
 
+gboolean suggest_is_slip(const char *typed, const char *name) {
+  const size_t typed_length = strlen(typed), length = strlen(name);
+  if (MAX(typed_length, length) > MIN(typed_length, length) + FEW_EDITS)
+    return FALSE;
+  const size_t distance = edit_distance(typed, typed_length, name, length);
+  return distance > 0 && distance <= FEW_EDITS;
+}
+
 char *suggest_message(const char *typed, const char *const *names) {
   g_autofree char *list = g_strjoinv(", ", (char **)names);
   const char *nearest = suggest_nearest(typed, names);

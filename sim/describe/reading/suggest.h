@@ -8,6 +8,10 @@
  * result points into `names`. */
 const char *suggest_nearest(const char *typed, const char *const *names);
 
+/* Whether `typed` is another word than `name`, and at most two edits from it, case-blind: too few to mean another thing
+ * where names are long. */
+gboolean suggest_is_slip(const char *typed, const char *name);
+
 /* The index of `typed` in the NULL-terminated `names`: of the name itself, else of the first that has the same letters
  * and digits, case-blind, where both have one (AllToAll, all-to-all and alltoall are all_to_all); −1: none. */
 int suggest_same(const char *typed, const char *const *names);

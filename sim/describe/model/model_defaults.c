@@ -1,0 +1,104 @@
+/* Defaults of Transformers' *Config classes, src/transformers/models/<type>/configuration_<type>.py, v4.46 to v5.0
+ * (2024-26), where they are the same throughout; RefinedWeb's are Falcon's. Positions are told where they are learned.
+ *
+ * Kimi-K2's class is in no release: its configs name everything. DeepSeek-V2's names no number of experts of a token.
+ */
+#include "model_defaults.h"
+
+#include <string.h>
+
+#define LATENT .latent = {.kv_rank = 512, .q_rank = 1536, .rope_dim = 64, .v_head_dim = 128}
+
+/* Vocabulary, attention heads and MLP. */
+#define SIZES(words, heads, ffn) .vocab = (words), .n_heads = (heads), .ffn_hidden = (ffn)
+
+static const ModelDefaults defaults[] = {
+    {"mpt", "MPT", {SIZES(50368, 16, 0), .max_positions = 2048}},
+    {"gpt2", "GPT2", {SIZES(50257, 12, 0), .max_positions = 1024}},
+    {"gpt_bigcode", "GPTBigCode", {SIZES(50257, 12, 0), .max_positions = 1024}},
+    {"gpt_neox", "GPTNeoX", {SIZES(50432, 64, 24576)}},
+    {"gptj", "GPTJ", {SIZES(50400, 16, 0)}},
+    {"codegen", "CodeGen", {SIZES(50400, 16, 0)}},
+    {"phi", "Phi", {SIZES(51200, 32, 8192)}},
+    {"falcon", "Falcon", {SIZES(65024, 71, 0)}},
+    {"RefinedWeb", "RW", {SIZES(65024, 71, 0)}},
+    {"RefinedWebModel", NULL, {SIZES(65024, 71, 0)}},
+    {"bloom", "Bloom", {SIZES(250880, 8, 0)}},
+    {"opt", "OPT", {SIZES(50272, 12, 3072), .max_positions = 2048}},
+    {"qwen2", "Qwen2", {SIZES(151936, 32, 22016), .n_kv_heads = 32}},
+    {"qwen3", "Qwen3", {SIZES(151936, 32, 22016), .n_kv_heads = 32, .head_dim = 128}},
+    {"mixtral", "Mixtral", {SIZES(32000, 32, 14336), .n_kv_heads = 8, .experts = {.n = 8, .per_token = 2}}},
+    {"gpt_oss",
+     "GptOss",
+     {SIZES(201088, 64, 2880), .n_kv_heads = 8, .head_dim = 64, .experts = {.n = 128, .per_token = 4}}},
+    {"qwen2_moe",
+     "Qwen2Moe",
+     {SIZES(151936, 16, 5632), .n_kv_heads = 16,
+      .experts = {.n = 60, .per_token = 4, .ffn_hidden = 1408, .shared_ffn_hidden = 5632}}},
+    {"qwen3_moe",
+     "Qwen3Moe",
+     {SIZES(151936, 32, 6144), .n_kv_heads = 4, .experts = {.n = 128, .per_token = 8, .ffn_hidden = 768}}},
+    {"deepseek_v2",
+     "DeepseekV2",
+     {SIZES(32000, 32, 11008), LATENT, .experts = {.n = 64, .ffn_hidden = 1407, .shared_ffn_hidden = 2 * 1407}}},
+    {"deepseek_v3",
+     "DeepseekV3",
+     {SIZES(129280, 128, 18432), LATENT,
+      .experts = {.n = 256,
+                  .per_token = 8,
+                  .ffn_hidden = 2048,
+                  .shared_ffn_hidden = 2048,
+                  .n_groups = 8,
+                  .groups_per_token = 4,
+                  .biased_scores = TRUE,
+                  .n_leading = 3}}},
+    {"gemma", "Gemma", {SIZES(256000, 16, 24576), .n_kv_heads = 16, .head_dim = 256}},
+    {"gemma2", "Gemma2", {SIZES(256000, 8, 9216), .n_kv_heads = 4, .head_dim = 256}},
+    {"gemma3_text", "Gemma3", {SIZES(262208, 8, 9216), .n_kv_heads = 4, .head_dim = 256}},
+    {"olmo", "Olmo", {SIZES(50304, 32, 11008)}},
+    {"olmo2", "Olmo2", {SIZES(50304, 32, 11008)}},
+    {"olmo3", "Olmo3", {SIZES(50304, 32, 11008)}},
+    {"olmoe", "Olmoe", {SIZES(50304, 16, 2048), .experts = {.n = 64, .per_token = 8}}},
+    {"stablelm", "StableLm", {SIZES(50304, 32, 6912), .n_kv_heads = 32}},
+    {"glm", "Glm", {SIZES(151552, 32, 13696), .n_kv_heads = 2, .head_dim = 128}},
+    {"glm4", "Glm4", {SIZES(151552, 32, 13696), .n_kv_heads = 2, .head_dim = 128}},
+    {"glm4_moe",
+     "Glm4Moe",
+     {SIZES(151552, 96, 10944), .n_kv_heads = 8,
+      .experts = {.n = 128,
+                  .per_token = 8,
+                  .ffn_hidden = 1408,
+                  .shared_ffn_hidden = 1408,
+                  .n_leading = 1,
+                  .biased_scores = TRUE}}},
+    {"smollm3", "SmolLM3", {SIZES(128256, 16, 11008), .n_kv_heads = 4}},
+    {"seed_oss", "SeedOss", {SIZES(155136, 80, 27648), .n_kv_heads = 8, .head_dim = 128}},
+    {"cohere", "Cohere", {SIZES(256000, 64, 22528)}},
+    {"cohere2", "Cohere2", {SIZES(256000, 64, 22528)}},
+    {"starcoder2", "Starcoder2", {SIZES(49152, 24, 12288), .n_kv_heads = 2}},
+    {"nemotron", "Nemotron", {SIZES(256000, 48, 24576)}},
+    {"granite", "Granite", {SIZES(32000, 32, 11008)}},
+    {"llama", "Llama", {SIZES(32000, 32, 11008)}},
+    {"mistral", "Mistral", {SIZES(32000, 32, 14336), .n_kv_heads = 8}},
+    {"phi3", "Phi3", {SIZES(32064, 32, 8192)}},
+};
+
+const ModelDefaults *model_defaults_of(const char *type) {
+  for (gsize i = 0; i < G_N_ELEMENTS(defaults); i++)
+    if (g_strcmp0(type, defaults[i].type) == 0)
+      return &defaults[i];
+  return NULL;
+}
+
+const ModelDefaults *model_defaults_of_architecture(const char *name) {
+  static const char *const ends[] = {"For", "Model", "LMHead", "PreTrained"};
+  for (gsize i = 0; i < G_N_ELEMENTS(defaults); i++) {
+    const char *start = defaults[i].architecture;
+    if (start == NULL || g_ascii_strncasecmp(name, start, strlen(start)) != 0)
+      continue;
+    for (gsize j = 0; j < G_N_ELEMENTS(ends); j++)
+      if (g_str_has_prefix(name + strlen(start), ends[j]))
+        return &defaults[i];
+  }
+  return NULL;
+}
