@@ -41,6 +41,8 @@ typedef enum {
   KERNEL_SWAP_BLOCKS,
   KERNEL_GATE_FORWARD,
   KERNEL_GATE_BACKWARD,
+  KERNEL_CAP_FORWARD,
+  KERNEL_CAP_BACKWARD,
   KERNEL_LOSS_MAX,
   KERNEL_LOSS_EXP,
   KERNEL_LOSS_SOFTMAX,
@@ -304,6 +306,17 @@ typedef struct {
   void *dlogit;
 } GateKernel;
 
+/* forward: y = cap·tanh(x/cap); backward: dx = dy·(1 − (y/cap)²). rows × width, dense; dx may be dy. */
+typedef struct {
+  guint8 number;
+  gint64 rows, width;
+  float cap;
+  const void *x;
+  void *y; /* backward reads it */
+  const void *dy;
+  void *dx;
+} CapKernel;
+
 /* forward: x[t] += table[(first_row + t) % seq_len, and what its half adds]; backward: gradient of the table += rows of
  * dx. `first_row`: place of row 0 among the micro-batch's tokens (a shard under sequence parallelism). */
 typedef struct {
@@ -419,6 +432,7 @@ typedef struct {
     PermuteKernel permute; /* both directions */
     SwapBlocksKernel swap_blocks;
     GateKernel gate;
+    CapKernel cap; /* both directions */
     LossKernel loss;
     SumSquaresKernel sum_squares;
     AdamKernel adam;

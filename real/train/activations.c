@@ -2,7 +2,7 @@
  *
  *     input       | x₀, or the head's |
  *     for I       | x₁ … xₙ₋₁ | of layers 0 … n−1 | embedding's | head's |
- *     for W       | of layers 0 … n−1 | head's |
+ *     for W       | of layers 0 … n−1 | head's |              before which x₁ … xₙ₋₁ stand where the linears read them
  *     made by I   | made again for W, gradients 0 … n−1 | stream gradients | logits' | embedding's |
  *
  * and in each of the last three parts, for each head that predicts further, the same of its layer and of it. */
@@ -20,7 +20,7 @@ typedef struct {
   char *input, *stream_gradient, *embedding_gradient;
   SavedLayer saved, again; /* again: made by I of what was not saved, NULL the rest */
   LayerGradients gradients;
-  SavedEmbedding embedding;
+  SavedNorm embedding;
   SavedHead head;
   SavedMtp saved_mtp;
   MtpGradients mtp_gradients;
@@ -32,7 +32,7 @@ static void walk_saved_mtp(const Activations *activations, const StageLayers *la
   const Cut *cut = activations->cut;
   const int layer = layers->n_layers + 2 * k - 1;
   Carver *for_i = &carvers[PART_FOR_I], *for_w = &carvers[PART_FOR_W];
-  char *x = carve(for_i, carve_stream_elements(cut), carve_element_bytes(cut));
+  char *x = carve(carve_reads_stream(cut) ? for_w : for_i, carve_stream_elements(cut), carve_element_bytes(cut));
   SavedLayer saved = {0};
   if (activations->saves_all)
     saved = carve_layer(cut, carve_kind_of(cut, layers, layer), activations->dropped, for_i, for_w);
@@ -55,7 +55,8 @@ static void walk_saved(const Activations *activations, const StageLayers *layers
   const Cut *cut = activations->cut;
   Carver *input = &carvers[PART_INPUT], *for_i = &carvers[PART_FOR_I], *for_w = &carvers[PART_FOR_W];
   for (int i = 0; i < layers->n_layers; i++) {
-    char *x = carve(i == 0 ? input : for_i, carve_stream_elements(cut), carve_element_bytes(cut));
+    Carver *behind = carve_reads_stream(cut) ? for_w : for_i;
+    char *x = carve(i == 0 ? input : behind, carve_stream_elements(cut), carve_element_bytes(cut));
     if (i == tensors->layer)
       tensors->input = x;
   }
@@ -287,10 +288,15 @@ static Pool *pool_of_part(const Activations *activations, const Slot *slot, Slot
   return &activations->pools[slot->stage * N_SLOT_PARTS + part];
 }
 
-/* An input that comes early is not yet what a forward holds: it counts with what I reads beside it. */
+/* The first layer's W reads it, as it is. */
+static gboolean keeps_input(const Activations *activations, const Slot *slot) {
+  return carve_reads_stream(activations->cut) && activations->layers[slot->stage]->n_layers > 0;
+}
+
+/* An input that comes early is not yet what a forward holds: it counts with what I, or W, reads beside it. */
 static gint64 bytes_with(const Activations *activations, const Slot *slot, SlotPart part) {
   const gint64 bytes = pool_of_part(activations, slot, part)->piece_bytes;
-  if (part == PART_FOR_I)
+  if (part == (keeps_input(activations, slot) ? PART_FOR_W : PART_FOR_I))
     return bytes + pool_of_part(activations, slot, PART_INPUT)->piece_bytes;
   return part == PART_INPUT ? 0 : bytes;
 }
@@ -346,7 +352,8 @@ gboolean activations_open_backward(Activations *activations, Slot *slot, DeviceS
 }
 
 void activations_close_input(Activations *activations, Slot *slot, DeviceEvent *last) {
-  give_part(activations, slot, PART_INPUT, last);
+  if (!keeps_input(activations, slot))
+    give_part(activations, slot, PART_INPUT, last);
   give_part(activations, slot, PART_FOR_I, last);
   if (slot->gradient_in != NULL && !keeps_gradient_in(activations, slot))
     give_gradient_in(activations, slot, last);
@@ -380,6 +387,11 @@ SavedLayer activations_layer(const Activations *activations, const Slot *slot, i
     saved.scores = scratch->scores;
     saved.dropped = scratch->dropped;
   }
+  if (carve_reads_stream(activations->cut)) {
+    saved.x2 = again->x2 != NULL ? again->x2 : saved.x2;
+    saved.norm1 = tensors.input;
+    saved.norm2 = saved.x2;
+  }
   if (again->attention != NULL)
     saved.attention = again->attention;
   if (again->kv_latent != NULL) {
@@ -407,7 +419,7 @@ LayerGradients activations_gradients(const Activations *activations, const Slot 
   return gradients;
 }
 
-SavedEmbedding activations_embedding(const Activations *activations, const Slot *slot) {
+SavedNorm activations_embedding(const Activations *activations, const Slot *slot) {
   return slot_tensors(activations, slot, -1).embedding;
 }
 

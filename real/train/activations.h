@@ -3,7 +3,7 @@
  * it last; each comes from a pool of its own stage and goes back as soon as it has been read:
  *
  *                   taken by     given back by
- *     input         its receive  I or B           x₀
+ *     input         its receive  I or B           x₀; W or B where the linears read it as it is
  *     for I         F            I or B           inputs of norms, attention and activation; the softmax
  *     for W         F            W or B           inputs of linears
  *     made by I     I            W                where W runs apart: gradients of the linears' outputs
@@ -31,23 +31,26 @@ typedef struct {
   float *gate;           /* [T] the shared expert's weight */
 } SavedExperts;
 
-/* Of q or k, or of what latent attention makes them of, which are normalised where the product has put them. */
+/* Of q or k, of what latent attention makes them of, of a branch's output or of the word table's, which are normalised
+ * where the product has put them. */
 typedef struct {
-  char *kept;         /* T × width, T′ × rank: what the norm read */
+  char *kept;         /* T × width, T′ × rank, T′ × h: what the norm read */
   float *mean, *rstd; /* [T·heads], or [T] of all heads together, [T′] */
-} SavedQkNorm;
+} SavedNorm;
 
 typedef struct {
-  char *norm1, *norm2;                  /* T′ × h; one where both branches of a parallel block read it */
+  char *norm1, *norm2;                  /* T′ × h; one where both branches of a parallel block read it; x and x2
+                                           where no norms stand before them */
   float *mean1, *rstd1, *mean2, *rstd2; /* [T′] */
   char *qkv;                            /* T × (q + k + v), rotated */
-  SavedQkNorm q_norm, k_norm;
+  SavedNorm q_norm, k_norm;
   char *q_latent, *kv_latent; /* latent attention: T′ × r; T′ × (c + o), of which c are normalised */
   char *scores;               /* unfused: b·heads × s × s */
   char *dropped;              /* … as they were dropped */
   float *lse;                 /* flash: b·heads × s */
   char *attention;            /* T × a: as wide as q, but in latent attention */
   char *all_tokens;           /* Ulysses: attention's output as attention made it, T × a in all */
+  SavedNorm post_norms[2];    /* behind attention and behind the MLP, where they are */
   char *x2;                   /* T′ × h: after attention's residual; NULL in a parallel block */
   char *up;                   /* T × up_width; with experts the shared one's */
   char *activation;           /* T × ffn_width; … */
@@ -61,7 +64,8 @@ typedef struct {
   char *d_up, *d_qkv;   /* T × width; d_qkv NULL in latent attention */
   char *d_q, *d_kv_up, *d_q_down, *d_kv_down; /* of its products' outputs; T × width, T′ × r, T′ × (c + o) */
   char *d_x2;                                 /* T′ × h; NULL in a parallel block */
-  char *d_mlp_branch, *d_attention_branch; /* T′ × h: of what is dropped before it is added; NULL without dropout */
+  char *d_mlp_branch, *d_attention_branch;    /* T′ × h: of what is dropped, or normalised, before it is added; NULL
+                                                 where it is neither */
   /* of experts */
   char *d_rows, *d_expert_up; /* R × h: of their outputs; R × 2·f */
   char *d_scores;             /* T′ × experts */
@@ -95,12 +99,6 @@ typedef struct {
   float *d_gate;      /* [T] behind it */
 } ExpertScratch;
 
-/* Where a norm stands behind the word table. */
-typedef struct {
-  char *kept;         /* T′ × h: what it read */
-  float *mean, *rstd; /* [T′] */
-} SavedEmbedding;
-
 /* A head that predicts a token further has besides what its layer and its loss have (mtp_items.c). */
 typedef struct {
   char *words;              /* T′ × h: of the embedding */
@@ -128,6 +126,7 @@ typedef struct {
   float *probabilities;                  /* T × vocab_width */
   float *row_max, *row_sum, *row_target; /* [T] */
   char *logits, *d_logits;               /* T × vocab_width; logits are scratch */
+  char *capped;                          /* T × vocab_width: what the loss reads; NULL where logits are not capped */
 } SavedHead;
 
 /* What attention cut by cp needs beside (context_items.c); NULL under another way of communicating. T and s are what
@@ -215,7 +214,8 @@ void activations_close(Activations *activations, Slot *slot, DeviceEvent *last);
 /* Pointers into a slot, NULL for what lies in a part that is not there, or scratch. */
 SavedLayer activations_layer(const Activations *activations, const Slot *slot, int layer);
 LayerGradients activations_gradients(const Activations *activations, const Slot *slot, int layer);
-SavedEmbedding activations_embedding(const Activations *activations, const Slot *slot);
+/* Of the norm behind the word table. */
+SavedNorm activations_embedding(const Activations *activations, const Slot *slot);
 SavedHead activations_head(const Activations *activations, const Slot *slot, int mtp);
 /* Of a head that predicts further, from 1 on. */
 SavedMtp activations_mtp(const Activations *activations, const Slot *slot, int mtp);

@@ -1,6 +1,6 @@
 /* Tensors of a layer that has experts:
  *
- *     layer     | norms | of q, of k | q_down kv_down | router | its bias | shared expert's gate |
+ *     layer     | norms | behind branches | of q, of k | q_down kv_down | router | its bias | shared expert's gate |
  *               | q k v (q_up kv_up) | attn_out | shared expert, in the MLP's place |
  *     experts   | gate up down of the rank's first | of its second | …
  */
@@ -41,14 +41,19 @@ static gboolean follows(Role role) {
   return FALSE;
 }
 
-static gboolean is_norm(Role role) {
-  return role <= ROLE_NORM2_SHIFT || (role >= ROLE_Q_NORM && role <= ROLE_K_NORM_SHIFT) ||
-         role == ROLE_MTP_FINAL_NORM || role == ROLE_MTP_FINAL_NORM_SHIFT;
+/* Their weights; a norm's shift follows its weight. */
+static const Role norm_weights[] = {ROLE_NORM1,  ROLE_NORM2,          ROLE_POST_NORM1, ROLE_POST_NORM2,
+                                    ROLE_Q_NORM, ROLE_MTP_FINAL_NORM, ROLE_K_NORM};
+
+static gboolean is_norm_weight(Role role) {
+  for (gsize i = 0; i < G_N_ELEMENTS(norm_weights); i++)
+    if (norm_weights[i] == role)
+      return TRUE;
+  return FALSE;
 }
 
-static gboolean is_shift(Role role) {
-  return role == ROLE_NORM1_SHIFT || role == ROLE_NORM2_SHIFT || role == ROLE_Q_NORM_SHIFT ||
-         role == ROLE_K_NORM_SHIFT || role == ROLE_MTP_FINAL_NORM_SHIFT;
+static gboolean is_norm(Role role) {
+  return is_norm_weight(role) || (role > 0 && is_norm_weight(role - 1));
 }
 
 /* What of a tensor ranks cut among them. */
@@ -70,7 +75,7 @@ static void add_tensor(Layouter *layouter, Role role, const char *name, gint64 r
       .columns = cut == CUT_COLUMNS ? columns / layouter->n_cut : columns,
       .whole_rows = rows,
       .whole_columns = columns,
-      .mean = is_norm(role) && !is_shift(role) ? 1.0f : 0.0f,
+      .mean = is_norm_weight(role) ? 1.0f : 0.0f,
       .deviation = deviation,
       .seed = layouter->seed + (guint64)role * 0x9E3779B9u,
   };
@@ -118,9 +123,15 @@ static void add_qk_norms(Layouter *layouter) {
 static void lay_out_whole(Layouter *layouter) {
   const Model *model = layouter->parameters->workload->model;
   const gint64 h = model->hidden;
-  add_norm(layouter, ROLE_NORM1, "attn_norm");
-  if (model->n_norms_per_layer > 1)
+  const Cut *cut = &layouter->parameters->cut;
+  if (cut->n_norms > 0)
+    add_norm(layouter, ROLE_NORM1, "attn_norm");
+  if (cut->n_norms > 1)
     add_norm(layouter, ROLE_NORM2, "mlp_norm");
+  if (cut->n_post_norms > 0) {
+    add_norm(layouter, ROLE_POST_NORM1, "attn_post_norm");
+    add_norm(layouter, ROLE_POST_NORM2, "mlp_post_norm");
+  }
   add_qk_norms(layouter);
   if (model_has_out_bias(model))
     add_vector(layouter, ROLE_ATTN_OUT_BIAS, "attn_out.bias", h, FALSE);

@@ -69,14 +69,14 @@ static SavedExperts carve_experts(const Cut *cut, LayerKind kind, Carver *for_i,
   return saved;
 }
 
-static SavedQkNorm carve_qk_norm(const Cut *cut, gint64 width, Carver *for_i) {
+static SavedNorm carve_qk_norm(const Cut *cut, gint64 width, Carver *for_i) {
   const gboolean of_heads = cut->model->qk_norms == QK_NORMS_HEADS, has_mean = cut->model->norm == NORM_LAYERNORM;
   const double rows = (double)cut->tokens * (of_heads ? width / cut->model->head_dim : 1);
   if (cut->model->qk_norms == QK_NORMS_NONE)
-    return (SavedQkNorm){0};
-  return (SavedQkNorm){.kept = carve(for_i, (double)cut->tokens * width, carve_element_bytes(cut)),
-                       .mean = has_mean ? carve(for_i, rows, 4) : NULL,
-                       .rstd = carve(for_i, rows, 4)};
+    return (SavedNorm){0};
+  return (SavedNorm){.kept = carve(for_i, (double)cut->tokens * width, carve_element_bytes(cut)),
+                     .mean = has_mean ? carve(for_i, rows, 4) : NULL,
+                     .rstd = carve(for_i, rows, 4)};
 }
 
 /* What latent attention makes Q, K and V of; `o` stays beside what it is gathered with. */
@@ -99,19 +99,36 @@ static void *carve_unless(guint dropped, RecomputeModule module, Carver *carver,
   return (dropped & MODULE_BIT(module)) == 0 ? carve(carver, n, element_bytes) : NULL;
 }
 
+gboolean carve_reads_stream(const Cut *cut) {
+  return cut->n_norms == 0;
+}
+
+static void carve_norms_before(const Cut *cut, guint dropped, Carver *for_i, Carver *for_w, SavedLayer *saved) {
+  const int e = carve_element_bytes(cut);
+  const double stream = carve_stream_elements(cut), rows = cut->split_tokens;
+  saved->norm1 = carve_unless(dropped, MODULE_LAYERNORM, for_w, stream, e);
+  saved->mean1 = carve(for_i, rows, 4);
+  saved->rstd1 = carve(for_i, rows, 4);
+  if (cut->shared_norm)
+    return;
+  saved->norm2 = carve_unless(dropped, MODULE_LAYERNORM, for_w, stream, e);
+  saved->mean2 = carve(for_i, rows, 4);
+  saved->rstd2 = carve(for_i, rows, 4);
+}
+
 SavedLayer carve_layer(const Cut *cut, LayerKind kind, guint dropped, Carver *for_i, Carver *for_w) {
   const int e = carve_element_bytes(cut);
   const double t = cut->tokens, stream = carve_stream_elements(cut);
   const gboolean parallel = cut->model->parallel_block;
-  SavedLayer saved = {.norm1 = carve_unless(dropped, MODULE_LAYERNORM, for_w, stream, e)};
-  if (!cut->shared_norm)
-    saved.norm2 = carve_unless(dropped, MODULE_LAYERNORM, for_w, stream, e);
+  SavedLayer saved = {0};
+  if (cut->n_norms > 0)
+    carve_norms_before(cut, dropped, for_i, for_w, &saved);
   saved.attention = carve(for_w, t * cut->out_width, e);
   saved.activation = carve_unless(dropped, MODULE_MLP, for_w, t * kind.ffn_width, e);
-  saved.mean1 = carve(for_i, cut->split_tokens, 4);
-  saved.rstd1 = carve(for_i, cut->split_tokens, 4);
-  saved.mean2 = cut->shared_norm ? NULL : carve(for_i, cut->split_tokens, 4);
-  saved.rstd2 = cut->shared_norm ? NULL : carve(for_i, cut->split_tokens, 4);
+  for (int i = 0; i < cut->n_post_norms; i++)
+    saved.post_norms[i] = (SavedNorm){.kept = carve(for_i, stream, e),
+                                      .mean = carve(for_i, cut->split_tokens, 4),
+                                      .rstd = carve(for_i, cut->split_tokens, 4)};
   saved.qkv = carve(for_i, t * (cut->q_width + cut->kv_width + cut->v_width), e);
   saved.q_norm = carve_qk_norm(cut, cut->q_width, for_i);
   saved.k_norm = carve_qk_norm(cut, cut->kv_width, for_i);
@@ -121,7 +138,7 @@ SavedLayer carve_layer(const Cut *cut, LayerKind kind, guint dropped, Carver *fo
     saved.dropped = carve_is_flash(cut) ? NULL : carve_unless(dropped, MODULE_CORE_ATTN, for_i, cut->scores, e);
   saved.lse = carve_is_flash(cut) ? carve(for_i, (double)cut->sequences * cut->heads * cut->seq_len, 4) : NULL;
   saved.all_tokens = is_ulysses(cut) ? carve(for_i, t * cut->out_width, e) : NULL;
-  saved.x2 = parallel ? NULL : carve(for_i, stream, e);
+  saved.x2 = parallel ? NULL : carve(carve_reads_stream(cut) ? for_w : for_i, stream, e);
   saved.up = carve_unless(dropped, MODULE_MLP, for_i, t * kind.up_width, e);
   saved.experts = carve_experts(cut, kind, for_i, for_w);
   return saved;
@@ -153,8 +170,12 @@ static void carve_attention_gradients(const Cut *cut, Carver *carver, LayerGradi
   gradients->d_kv_down = carve(carver, split * (latent->kv_rank + latent->rope_dim), e);
 }
 
+gboolean carve_has_branch_gradients(const Cut *cut) {
+  return cut->model->dropout_rate.hidden > 0 || cut->n_post_norms > 0;
+}
+
 gboolean carve_w_reads_stream(const Cut *cut) {
-  return !cut->sequence_parallel && cut->model->dropout_rate.hidden == 0;
+  return !cut->sequence_parallel && !carve_has_branch_gradients(cut);
 }
 
 LayerGradients carve_gradients(const Cut *cut, LayerKind kind, gboolean for_w, Carver *carver) {
@@ -165,7 +186,7 @@ LayerGradients carve_gradients(const Cut *cut, LayerKind kind, gboolean for_w, C
   LayerGradients gradients = {0};
   if (!parallel && (!for_w || carve_w_reads_stream(cut)))
     gradients.d_x2 = carve(carver, stream, e);
-  if (cut->model->dropout_rate.hidden > 0 && !(for_w && cut->sequence_parallel)) {
+  if (carve_has_branch_gradients(cut) && !(for_w && cut->sequence_parallel)) {
     gradients.d_mlp_branch = carve(carver, stream, e);
     gradients.d_attention_branch = parallel ? NULL : carve(carver, stream, e);
   }
@@ -194,6 +215,7 @@ SavedHead carve_head(const Cut *cut, Carver *input, Carver *for_i, Carver *for_w
       .row_max = carve(for_i, t, 4),
       .row_sum = carve(for_i, t, 4),
       .row_target = carve(for_i, t, 4),
+      .capped = cut->model->capped_logits ? carve(for_i, t * cut->vocab_width, e) : NULL,
   };
 }
 
@@ -215,12 +237,12 @@ MtpGradients carve_mtp_gradients(const Cut *cut, Carver *carver) {
                         .d_embedding = carve(carver, t * h, e)};
 }
 
-SavedEmbedding carve_embedding(const Cut *cut, Carver *for_i) {
+SavedNorm carve_embedding(const Cut *cut, Carver *for_i) {
   if (!cut->model->embedding_norm)
-    return (SavedEmbedding){0};
-  return (SavedEmbedding){.kept = carve(for_i, carve_stream_elements(cut), carve_element_bytes(cut)),
-                          .mean = carve(for_i, cut->split_tokens, 4),
-                          .rstd = carve(for_i, cut->split_tokens, 4)};
+    return (SavedNorm){0};
+  return (SavedNorm){.kept = carve(for_i, carve_stream_elements(cut), carve_element_bytes(cut)),
+                     .mean = carve(for_i, cut->split_tokens, 4),
+                     .rstd = carve(for_i, cut->split_tokens, 4)};
 }
 
 BranchScratch carve_branch_scratch(const Cut *cut, Carver *carver) {

@@ -32,12 +32,16 @@ SavedLayer carve_layer(const Cut *cut, LayerKind kind, guint dropped, Carver *fo
 SavedLayer carve_again(const Cut *cut, LayerKind kind, guint dropped, Carver *made);
 /* With `for_w` those that W reads alone. */
 LayerGradients carve_gradients(const Cut *cut, LayerKind kind, gboolean for_w, Carver *carver);
-/* Whether W reads gradients of the stream as they are: neither gathered nor dropped. */
+/* Whether the linears read the stream as it is, which W needs then: no norms stand before the branches. */
+gboolean carve_reads_stream(const Cut *cut);
+/* Whether gradients of what branches add are others than the stream's: it is dropped, or normalised. */
+gboolean carve_has_branch_gradients(const Cut *cut);
+/* Whether W reads gradients of the stream as they are: neither gathered nor a branch's own. */
 gboolean carve_w_reads_stream(const Cut *cut);
 SavedHead carve_head(const Cut *cut, Carver *input, Carver *for_i, Carver *for_w);
 SavedMtp carve_mtp(const Cut *cut, Carver *for_i, Carver *for_w);
 MtpGradients carve_mtp_gradients(const Cut *cut, Carver *carver);
-SavedEmbedding carve_embedding(const Cut *cut, Carver *for_i);
+SavedNorm carve_embedding(const Cut *cut, Carver *for_i);
 /* What no micro-batch keeps. */
 BranchScratch carve_branch_scratch(const Cut *cut, Carver *carver);
 LatentScratch carve_latent_scratch(const Cut *cut, Carver *carver);

@@ -51,6 +51,10 @@ typedef enum {
   ROLE_MTP_PROJ,       /* of a head that predicts further: left half for the words, right for x */
   ROLE_MTP_FINAL_NORM, /* its own, behind those of the words (NORM1) and of x (NORM2) */
   ROLE_MTP_FINAL_NORM_SHIFT,
+  ROLE_POST_NORM1, /* behind attention */
+  ROLE_POST_NORM1_SHIFT,
+  ROLE_POST_NORM2, /* behind the MLP */
+  ROLE_POST_NORM2_SHIFT,
   ROLE_SCORE_BIAS, /* of experts' scores: balances a choice that is none here (expert_items.c), and stays 0 */
   N_ROLES
 } Role;

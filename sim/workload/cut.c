@@ -50,8 +50,11 @@ Cut cut_of(const Model *model, const Plan *plan) {
       .ffn_width = model->ffn_hidden / tp,
       .shared_width = model->experts.shared_ffn_hidden / tp,
       .vocab_width = vocab_width(model, plan),
-      .n_norms = model->n_norms_per_layer,
-      .n_post_norms = model->post_norms ? 2 : 0,
+      .n_norms = model->norms_behind ? 0 : model->n_norms_per_layer,
+      .n_post_norms = model->norms_behind ? model->n_norms_per_layer
+                      : model->post_norms ? 2
+                                          : 0,
+      .n_inputs = model->n_norms_per_layer,
       .shared_norm = model->parallel_block && model->n_norms_per_layer == 1,
       .element_bytes = precision->element_bytes,
       .linear_bytes = precision->linear_bytes,

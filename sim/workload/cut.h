@@ -25,6 +25,7 @@ typedef struct {
   gint64 vocab_width;   /* vocabulary cut by tp, here padded to a multiple of 128 unless a framework has it as is */
   gint64 n_norms;       /* in a layer, before its branches */
   gint64 n_post_norms;  /* behind them */
+  gint64 n_inputs;      /* that its branches read: what norms before them made, or the stream itself */
   gboolean shared_norm; /* attention and MLP of a parallel block read one norm's output */
   double element_bytes, linear_bytes; /* per element of activations; of the operands of a layer's linears */
   gboolean casts;                     /* the linears multiply in a narrower format than activations have */

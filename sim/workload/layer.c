@@ -2,7 +2,8 @@
  *
  *     x → norm → qkv → rope → attention → attn_out → +x → norm → mlp_up → activation → mlp_down → + → y
  *
- * With post_norms (Gemma 2) what attn_out and mlp_down make passes a norm before it is added to x.
+ * With post_norms (Gemma 2) what attn_out and mlp_down make passes a norm before it is added to x; with norms_behind
+ * (OLMo 2) there is no other, and qkv and mlp_up read x.
  *
  * Where q and k are normalised (Qwen3 by heads, MPT's qk_ln whole), each passes a norm of its own between qkv and rope.
  *
@@ -84,16 +85,22 @@ static void mlp_branch_backward(ItemList *list) {
   linear_column_backward(list, LINEAR_MLP_UP);
 }
 
+/* Before the branch that follows. */
+static void branch_forward_begin(ItemList *list) {
+  if (list->cut->n_norms > 0)
+    norm_forward(list, "norm");
+}
+
 /* A branch's output joins x. */
 static void branch_forward_end(ItemList *list) {
-  if (list->cut->model->post_norms)
+  if (list->cut->n_post_norms > 0)
     norm_forward(list, "post_norm");
   residual_forward(list);
 }
 
 static void branch_backward_begin(ItemList *list) {
   dropout_backward(list);
-  if (list->cut->model->post_norms)
+  if (list->cut->n_post_norms > 0)
     norm_backward(list, "post_norm.backward");
 }
 
@@ -123,10 +130,10 @@ void layer_forward(ItemList *list) {
     parallel_block_forward(list);
     return;
   }
-  norm_forward(list, "norm");
+  branch_forward_begin(list);
   attention_branch_forward(list);
   branch_forward_end(list);
-  norm_forward(list, "norm");
+  branch_forward_begin(list);
   if (has_experts(list))
     experts_forward(list);
   else

@@ -4,6 +4,7 @@
  *     inputs of norms                 e·T'·h    each distinct one                            used by I
  *     inputs of post_norms            e·T'·h    each, where there are                        used by I
  *     inputs of qkv and mlp_up        e·T'·h    each distinct one, saved in shards           used by W
+ *                                     (without norms before them x itself, which I then does not free)
  *     Q, K, V                         e·T·(q + k + v)                                        used by I
  *     inputs of norms of q and k      e·T·(q + k)       where there are                      used by I
  *     scores, unfused                 s² per head: softmax e, and under dropout mask 1 and output e;  used by I
@@ -121,10 +122,11 @@ static double qk_norm_elements(const Cut *cut) {
 static LayerTensors layer_tensors(const Cut *cut, gboolean has_experts) {
   const gboolean parallel = cut->model->parallel_block, flash = cut->plan->attention == ATTENTION_FLASH;
   const double e = cut->element_bytes, stream = (double)cut->split_tokens * cut->model->hidden, t = cut->tokens;
-  const int n_streams = parallel ? 1 : 2; /* points where a norm reads and a mask is drawn */
+  const int n_branches = parallel ? 1 : 2; /* points where a mask is drawn, and where a norm before them reads */
+  const gint64 n_streams = MIN(n_branches, cut->n_norms);
   LayerTensors tensors = {.layer_input = e * stream};
   const double ffn = has_experts ? 0 : cut->ffn_width, up = has_experts ? 0 : cut->up_width;
-  tensors.linear_inputs = cut->linear_bytes * (cut->n_norms * stream + t * ffn) + attention_output(cut);
+  tensors.linear_inputs = cut->linear_bytes * (cut->n_inputs * stream + t * ffn) + attention_output(cut);
   tensors.rest = e * ((n_streams + cut->n_post_norms) * stream + t * (cut->q_width + cut->kv_width + cut->v_width) +
                       t * up + qk_norm_elements(cut));
   if (has_experts) {
@@ -136,14 +138,14 @@ static LayerTensors layer_tensors(const Cut *cut, gboolean has_experts) {
     tensors.rest += latent_rest(cut);
   }
   if (cut->model->dropout_rate.hidden > 0)
-    tensors.rest += n_streams * stream;
+    tensors.rest += n_branches * stream;
   const FrameworkMemory *framework = &cut->plan->memory;
   const gboolean plain = framework->kernels == FRAMEWORK_KERNELS_PLAIN;
   tensors.rest += norm_rest(cut, (cut->n_norms + cut->n_post_norms) * stream + qk_norm_elements(cut));
   if (plain)
     tensors.rest += e * t * (cut->out_width + (cut->model->gated ? ffn : 0));
   if (framework->gathered == GATHERED_KEPT)
-    tensors.linear_inputs += cut->linear_bytes * cut->n_norms * (t * cut->model->hidden - stream);
+    tensors.linear_inputs += cut->linear_bytes * cut->n_inputs * (t * cut->model->hidden - stream);
   if (flash) {
     tensors.rest += attention_row_sums_bytes(cut);
     const gboolean of_heads = cut->cp > 1 && cut->plan->cp_comm == CP_ULYSSES;
@@ -274,8 +276,10 @@ static PieceMemory layer_memory(const Cut *cut, Piece piece) {
     drop_modules(&memory, cut, &tensors, has_experts);
   } else {
     const double products = keeps_every_other_product(cut->plan) ? kept_products(cut) : 0;
-    memory.saved_bytes = memory.released_by_I = tensors.layer_input + products;
-    memory.held_for_W += tensors.linear_inputs; /* made again by I */
+    const double stays = cut->n_norms == 0 && !cut->casts ? tensors.layer_input : 0; /* a linear's input as it is */
+    memory.saved_bytes = tensors.layer_input + products;
+    memory.released_by_I = memory.saved_bytes - stays;
+    memory.held_for_W += tensors.linear_inputs - stays; /* made again by I */
     memory.transient_bytes += MAX(all - memory.saved_bytes, 0);
   }
   return memory;

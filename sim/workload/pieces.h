@@ -145,7 +145,7 @@ void norm_backward(ItemList *list, const char *name);
 void dropout_backward(ItemList *list);
 /* Bias, dropout and addition in one kernel: reads the branch and the stream, writes the stream and the mask. */
 void residual_forward(ItemList *list);
-/* The norm's, and the gradients of the branch and of the way around it added. */
+/* The norm's before the branch, if any; the gradients of the branch and of the way around it added. */
 void branch_backward_end(ItemList *list);
 void rope(ItemList *list, const char *name);
 /* Nothing where q and k have no norms. */

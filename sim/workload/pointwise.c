@@ -64,7 +64,8 @@ void residual_forward(ItemList *list) {
 }
 
 void branch_backward_end(ItemList *list) {
-  norm_backward(list, "norm.backward");
+  if (list->cut->n_norms > 0)
+    norm_backward(list, "norm.backward");
   item_list_input_gradient(list, "residual.grad", 3 * stream_bytes(list->cut));
 }
 

@@ -230,6 +230,26 @@ static void gates(Comparison *comparison, Number number) {
   }
 }
 
+/* Within the cap and far beyond it. */
+static void caps(Comparison *comparison, Number number, gint64 width) {
+  const gint64 rows = 7, n = rows * width;
+  for (int is_back = 0; is_back < 2; is_back++) {
+    Case c =
+        case_new(is_back ? KERNEL_CAP_BACKWARD : KERNEL_CAP_FORWARD, "%s, %d columns", number_name(number), (int)width);
+    CapKernel *t = &c.kernel.cap;
+    *t = (CapKernel){.number = (guint8)number, .rows = rows, .width = width, .cap = 3};
+    if (is_back) {
+      case_in(&c, &t->y, number, n, -2.9, 2.9);
+      case_in(&c, &t->dy, number, n, -1, 1);
+      case_out(&c, &t->dx, number, n, 1, 2);
+    } else {
+      case_in(&c, &t->x, number, n, -9, 9);
+      case_out(&c, &t->y, number, n, 1, 2);
+    }
+    case_compare(&c, comparison);
+  }
+}
+
 /* Rows of an activation times a weight each. */
 static void weighted(Comparison *comparison, Number number, gboolean gated) {
   enum { R = 9, WIDTH = 300 };
@@ -447,6 +467,8 @@ void compare_all_kernels(Comparison *comparison) {
     experts(comparison, number, 24, 2, 8);
     experts(comparison, number, 45, 4, 6);
     gates(comparison, number);
+    caps(comparison, number, 64);
+    caps(comparison, number, 67);
     for (gint64 n_words = 90; n_words <= 200; n_words += 35) /* 90 125 160 195 */
       losses(comparison, number, n_words);
     for (gsize j = 0; j < G_N_ELEMENTS(numbers); j++) {

@@ -373,10 +373,56 @@ START_TEST(the_loss_over_shards_and_its_gradient) {
 }
 END_TEST
 
+/* ---- caps ---- */
+
+enum { CAP_ROWS = 3, CAP_WIDTH = 37, CAP_N = CAP_ROWS * CAP_WIDTH };
+static const double cap = 4;
+
+typedef struct {
+  const double *x, *dy;
+} CapCase;
+
+static double cap_sum(gpointer data) {
+  const CapCase *c = data;
+  double sum = 0;
+  for (int i = 0; i < CAP_N; i++)
+    sum += c->dy[i] * cap * tanh(c->x[i] / cap);
+  return sum;
+}
+
+/* Elements from 0 to three caps; in bf16 and fp16 the slope is that of what was rounded. */
+START_TEST(a_cap_and_its_gradient) {
+  const Number number = case_number(_i);
+  g_auto(Tensor) x = tensor_random(number, CAP_N, 1, 0, 3.5);
+  g_auto(Tensor) y = tensor_new(number, CAP_N);
+  g_auto(Tensor) dy = tensor_random(number, CAP_N, 2, 0, 1);
+  g_auto(Tensor) dx = tensor_random(number, CAP_N, 3, 0, 1);
+  tensor_set(&x, 0, 0);
+  tensor_set(&x, 1, 1e-3);
+  Kernel kernel = {.kind = KERNEL_CAP_FORWARD,
+                   .cap = {.number = (guint8)number,
+                           .rows = CAP_ROWS,
+                           .width = CAP_WIDTH,
+                           .cap = (float)cap,
+                           .x = x.data,
+                           .y = y.data,
+                           .dy = dy.data,
+                           .dx = dx.data}};
+  run_kernel(_i, &kernel);
+  for (int i = 0; i < CAP_N; i++)
+    assert_near("y", i, tensor_get(&y, i), cap * tanh(x.x[i] / cap), 1.1 * number_tolerance(number), 1e-3);
+  kernel.kind = KERNEL_CAP_BACKWARD;
+  run_kernel(_i, &kernel);
+  CapCase c = {x.x, dy.x};
+  assert_gradient("dx", &dx, NULL, x.x, cap_sum, &c, CAP_N, 3);
+}
+END_TEST
+
 int main(void) {
   TCase *tcase = tcase_create("cpu_gradients");
   int n = n_cases();
   tcase_add_loop_test(tcase, norm_gradients, 0, n);
+  tcase_add_loop_test(tcase, a_cap_and_its_gradient, 0, n);
   tcase_add_loop_test(tcase, norms_side_by_side_are_those_of_rows, 0, n);
   tcase_add_loop_test(tcase, activation_gradients, 0, n);
   tcase_add_loop_test(tcase, bias_gradients_are_added, 0, n);

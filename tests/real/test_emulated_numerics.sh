@@ -15,6 +15,8 @@ plans "$small --precision fp32 --comm nccl --attention unfused" <<'TABLE'
 dp 2, many buckets|2|tiny-gpt2-short|--dp 2 --bucket 1 --global-batch 4 --steps 2
 tp 2, sequence parallel|2|tiny-llama-short|--tp 2 --sequence-parallel on
 norms of heads, a window, fused attention|2|tiny-qwen3|--tp 2 --attention flash --seq-len 16
+norms around branches, capped logits, tp 2|2|tiny-gemma2|--tp 2
+norms behind branches, zb-h1|2|tiny-olmo2|--pp 2 --schedule zb-h1
 ALiBi, dropout, tp 2, sequence parallel|2|tiny-bloom|--tp 2 --sequence-parallel on
 side by side, tp 2, sequence parallel|2|tiny-neox|--tp 2 --sequence-parallel on --seq-len 8
 pp 2, dualpipe|2|tiny-gpt2-short|--pp 2 --schedule dualpipe --global-batch 4

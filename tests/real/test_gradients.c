@@ -99,6 +99,26 @@ static Model dropped(void) {
   return model;
 }
 
+/* Norms before the branches and behind them, and of each head's q and k; logits that are capped. */
+static Model sandwiched(void) {
+  Model model = llama;
+  model.name = (char *)"sandwiched";
+  model.post_norms = model.capped_logits = TRUE;
+  model.qk_norms = QK_NORMS_HEADS;
+  return model;
+}
+
+/* Norms behind the branches alone, with shifts; of what they make some is dropped. */
+static Model behind(void) {
+  Model model = llama;
+  model.name = (char *)"behind";
+  model.norms_behind = TRUE;
+  model.norm = NORM_LAYERNORM;
+  model.qk_norms = QK_NORMS_WHOLE;
+  model.dropout_rate.hidden = 0.2;
+  return model;
+}
+
 /* Attention and MLP side by side, a norm each; of what both add some is dropped. */
 static Model beside(void) {
   Model model = gpt2;
@@ -174,7 +194,7 @@ enum { N_DIRECTIONS = N_KINDS };
 static const char *const direction_names[N_KINDS] = {"along the gradient", "of its largest element", "of random signs"};
 
 /* Where the loss is asked for in each direction, in lengths H. */
-static const double H = 0.01;
+static const double H = 0.005;
 static const double points[] = {1, -1, 2, -2};
 enum { N_STEPS = 1 + N_DIRECTIONS * (int)G_N_ELEMENTS(points) }; /* step 0 comes before the first point */
 
@@ -202,6 +222,12 @@ static const Case cases[] = {
     {"normed", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_I_W, LAYERS * 11 + 3},
     {"dropped", ATTENTION_FLASH, RECOMPUTE_FULL, ORDER_B, LAYERS * 20 + 5},
     {"dropped", ATTENTION_UNFUSED, RECOMPUTE_SELECTIVE, ORDER_I_W, LAYERS * 20 + 5},
+    /* two norms more; shifts of all four */
+    {"sandwiched", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_I_W, LAYERS * 13 + 3},
+    {"sandwiched", ATTENTION_FLASH, RECOMPUTE_FULL, ORDER_TWO_STAGES, LAYERS * 13 + 3},
+    {"behind", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_I_W, LAYERS * 15 + 4},
+    {"behind", ATTENTION_UNFUSED, RECOMPUTE_FULL, ORDER_I_W, LAYERS * 15 + 4},
+    {"behind", ATTENTION_FLASH, RECOMPUTE_FULL, ORDER_TWO_STAGES, LAYERS * 15 + 4},
     /* without a table of positions; with one norm less in a layer, two biases there, and a matrix and a bias more */
     {"beside", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_B, LAYERS * 16 + 3},
     {"beside", ATTENTION_UNFUSED, RECOMPUTE_FULL, ORDER_I_W, LAYERS * 16 + 3},
@@ -226,8 +252,8 @@ static const Case cases[] = {
 };
 
 static Workload *make_workload(const Case *c) {
-  Model models[] = {llama,    gpt2,         mixed(),  bare(),   normed(), dropped(),
-                    beside(), beside_one(), routed(), shared(), latent(), latent_kv()};
+  Model models[] = {llama,    gpt2,     mixed(),      bare(),   normed(), dropped(), sandwiched(),
+                    behind(), beside(), beside_one(), routed(), shared(), latent(),  latent_kv()};
   Model *model = NULL;
   for (gsize i = 0; i < G_N_ELEMENTS(models); i++)
     if (strcmp(models[i].name, c->model) == 0)

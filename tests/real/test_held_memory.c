@@ -49,6 +49,7 @@ typedef struct {
   int q_rank; /* of latent attention; < 0: that without one; 0: none */
   int beside; /* of attention and MLP side by side, the norms; 0: one behind the other */
   guint modules;
+  enum { NORMS_BEFORE, NORMS_AROUND, NORMS_BEHIND } norms; /* of the branches */
 } HeldCase;
 
 /* Zeros are ones where a size is meant. */
@@ -91,6 +92,24 @@ static const HeldCase cases[] = {
     {.beside = 2, .pp = 4, .schedule = "zb-h1", .recompute = RECOMPUTE_FULL},
     {.beside = 1, .tp = 2, .sequence_parallel = TRUE, .dp = 2, .zero = 3},
     {.beside = 2, .tp = 2, .sequence_parallel = TRUE, .recompute = RECOMPUTE_FULL},
+    {.norms = NORMS_AROUND, .dp = 2},
+    {.norms = NORMS_AROUND, .tp = 2, .recompute = RECOMPUTE_SELECTIVE, .modules = MODULE_BIT(MODULE_LAYERNORM)},
+    {.norms = NORMS_AROUND, .pp = 4, .schedule = "zb-h1"},
+    {.norms = NORMS_AROUND,
+     .pp = 2,
+     .tp = 2,
+     .sequence_parallel = TRUE,
+     .schedule = "zb-h1",
+     .recompute = RECOMPUTE_FULL},
+    {.norms = NORMS_BEHIND, .dp = 2},
+    {.norms = NORMS_BEHIND, .tp = 2, .recompute = RECOMPUTE_FULL},
+    {.norms = NORMS_BEHIND, .pp = 4, .schedule = "zb-h1"},
+    {.norms = NORMS_BEHIND, .pp = 2, .schedule = "zb-h1", .recompute = RECOMPUTE_FULL},
+    {.norms = NORMS_BEHIND, .pp = 2, .schedule = "zb-h1", .mtp_layers = 1},
+    {.norms = NORMS_BEHIND, .pp = 2, .schedule = "zb-h1", .mtp_layers = 1, .recompute = RECOMPUTE_FULL},
+    {.norms = NORMS_BEHIND, .pp = 2, .tp = 2, .sequence_parallel = TRUE, .schedule = "zb-h1"},
+    {.norms = NORMS_BEHIND, .pp = 2, .tp = 2, .sequence_parallel = TRUE, .schedule = "zb-h1", .has_experts = TRUE},
+    {.norms = NORMS_BEHIND, .pp = 2, .chunks = 2, .schedule = "zb-v"},
     {.mtp_layers = 1, .dp = 2, .zero = 1},
     {.mtp_layers = 2, .dp = 4, .zero = 3},
     {.mtp_layers = 2, .pp = 2, .schedule = "zb-h1"},
@@ -148,7 +167,7 @@ static void count_small_tensors(Workload *workload) {
   const Cut cut = cut_of(workload->model, workload->plan);
   const double split = (double)cut.split_tokens, tokens = (double)cut.tokens;
   PieceMemory *layer = &workload->memory[PIECE_LAYER], *head = &workload->memory[PIECE_HEAD];
-  double more = 4 * 2 * (double)cut.n_norms * split;
+  double more = 4 * 2 * (double)(cut.n_norms + cut.n_post_norms) * split;
   if (cut.n_experts > 0) {
     const gboolean rows_move = workload->plan->ep > 1 || plan_expert_tp(workload->plan) > 1;
     more += 2 * 4 * (double)cut.routed_tokens - (cut.element_bytes + 5) * split * workload->model->experts.n;
@@ -242,6 +261,9 @@ static Workload *workload_of_case(const HeldCase *c) {
   Model model = llama;
   model.n_next_layers = c->mtp_layers;
   model.parallel_block = c->beside > 0;
+  model.post_norms = c->norms == NORMS_AROUND;
+  model.norms_behind = c->norms == NORMS_BEHIND;
+  model.capped_logits = c->norms == NORMS_AROUND; /* Gemma 2 */
   model.n_norms_per_layer = c->beside > 0 ? c->beside : 2;
   if (c->q_rank != 0) {
     model.n_kv_heads = model.n_heads;

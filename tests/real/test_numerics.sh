@@ -80,6 +80,21 @@ ALiBi, dropout, cp 3, ring|3|tiny-bloom|--cp 3 --seq-len 24
 ALiBi, dropout, cp 2, all-gather, micro-batches of 2|2|tiny-bloom|--cp 2 --cp-comm all_gather --micro-batch 2
 # slopes of two series
 ALiBi of 6 heads, tp 2|2|tiny-mpt|--tp 2
+# norms behind the branches, and before them or not
+norms around branches, alone|1|tiny-gemma3|--micro-batch 2
+norms around branches, tp 2|2|tiny-glm4|--tp 2
+norms around branches, tp 2, sequence parallel, full recompute|2|tiny-gemma3|--tp 2 --sequence-parallel on --recompute full
+norms around branches, zb-h1, ZeRO-2|4|tiny-gemma3|--dp 2 --pp 2 --schedule zb-h1 --zero 2
+norms around branches, ZeRO-3, norms made again|2|tiny-glm4|--dp 2 --zero 3 --recompute selective --recompute-modules layernorm
+norms around branches, cp 2|2|tiny-gemma3|--cp 2
+capped logits, tp 2, sequence parallel|2|tiny-gemma2|--tp 2 --sequence-parallel on
+capped logits, zb-h1, full recompute|2|tiny-gemma2|--pp 2 --schedule zb-h1 --recompute full
+norms behind branches, alone|1|tiny-olmo2|--micro-batch 2
+norms behind branches, full recompute|2|tiny-olmo2|--dp 2 --recompute full
+norms behind branches, pp 2, 1f1b|2|tiny-olmo2|--pp 2
+norms behind branches, zb-h1|2|tiny-olmo2|--pp 2 --schedule zb-h1
+norms behind branches, zb-v, full recompute, ZeRO-3|4|tiny-olmo2|--dp 2 --pp 2 --schedule zb-v --zero 3 --recompute full
+norms behind branches, dualpipe, MLPs made again|2|tiny-olmo2|--pp 2 --schedule dualpipe --recompute selective --recompute-modules mlp
 # attention and MLP side by side: a norm each, biases and dropout; one norm for both
 side by side, alone|1|tiny-neox|--micro-batch 2 --attention unfused
 side by side, tp 2|2|tiny-neox|--tp 2

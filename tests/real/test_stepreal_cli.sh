@@ -100,10 +100,6 @@ done <<'TABLE'
 1|--recompute-modules mlp with experts (model tiny-qwen2-moe-sparse) cannot be trained here|0|run --model tiny-qwen2-moe-sparse.json --recompute selective --recompute-modules mlp
 1|no kernels for experts that get more than others|2|run --model tiny-qwen2-moe-sparse.json --dp 2 --ep 2 --expert-load 1.5
 1|the model olmo-7b cannot be trained here: no kernels for norms without weights|0|run --model olmo-7b
-1|the model olmo-2-7b cannot be trained here: no kernels for norms behind the branches of a layer|0|run --model olmo-2-7b
-1|the model granite-3-8b cannot be trained here: no kernels for embeddings, scores, branches or logits multiplied by numbers of the model's own|0|run --model granite-3-8b
-1|the model gemma-7b cannot be trained here: no kernels for embeddings, scores, branches or logits multiplied by numbers of the model's own|0|run --model gemma-7b
-1|the model command-r cannot be trained here: no kernels for embeddings, scores, branches or logits multiplied by numbers of the model's own|0|run --model command-r
 1|the 6 tokens of half a rank's part of a sequence under cp 2, each to 2 experts, cannot be dealt out evenly to the 8|2|run --model tiny-mixtral.json --cp 2 --seq-len 24
 1|model tiny-qwen2-moe-sparse has experts in one of 2 layers, and cut into 2 stages|2|run --model tiny-qwen2-moe-sparse.json --pp 2
 1|--attention unfused: the latent attention of model tiny-deepseek cannot be run so here;expected flash|2|run --model tiny-deepseek.json --tp 2 --sequence-parallel on --attention unfused

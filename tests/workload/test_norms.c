@@ -128,6 +128,45 @@ START_TEST(norms_behind_the_branches_keep_what_they_read) {
 }
 END_TEST
 
+/* As many norms of as many bytes as before the branches, of which the linears read x itself: W needs it, and of what is
+ * kept in full recompute, x alone, I gives nothing back. */
+START_TEST(norms_in_the_place_behind_the_branches_leave_x_to_the_linears) {
+  Model model = llama;
+  model.norms_behind = TRUE;
+  const double stream = 2 * 1024.0 * 1024 / 4;
+  g_autoptr(Workload) before = workload_of(&llama, 4, TRUE, ATTENTION_FLASH, RECOMPUTE_NONE);
+  g_autoptr(Workload) behind = workload_of(&model, 4, TRUE, ATTENTION_FLASH, RECOMPUTE_NONE);
+  const WorkList *forward = &behind->work[PIECE_LAYER][PHASE_F], *back = &behind->work[PIECE_LAYER][PHASE_B];
+  ck_assert_int_eq(count(forward, "norm") + count(back, "norm.backward"), 0);
+  ck_assert_int_eq(count(forward, "post_norm"), 2);
+  ck_assert_int_eq(count(back, "post_norm.backward"), 2);
+  ck_assert_int_eq(count(back, "residual.grad"), 2);
+  ck_assert_int_eq(forward->n_items, before->work[PIECE_LAYER][PHASE_F].n_items);
+  ck_assert_int_eq(behind->stages[0].parameters, before->stages[0].parameters);
+  ck_assert_double_eq(behind->memory[PIECE_LAYER].saved_bytes, before->memory[PIECE_LAYER].saved_bytes);
+  ck_assert_double_eq(behind->memory[PIECE_LAYER].released_by_I, before->memory[PIECE_LAYER].released_by_I);
+  g_autoptr(Workload) full_before = workload_of(&llama, 4, TRUE, ATTENTION_FLASH, RECOMPUTE_FULL);
+  g_autoptr(Workload) full_behind = workload_of(&model, 4, TRUE, ATTENTION_FLASH, RECOMPUTE_FULL);
+  ck_assert_double_eq(full_behind->memory[PIECE_LAYER].saved_bytes, stream);
+  ck_assert_double_eq(full_behind->memory[PIECE_LAYER].released_by_I, 0);
+  ck_assert_double_eq(full_before->memory[PIECE_LAYER].held_for_W - full_behind->memory[PIECE_LAYER].held_for_W,
+                      stream);
+}
+END_TEST
+
+/* Nothing is kept of what they make. */
+START_TEST(norms_behind_the_branches_are_not_made_again) {
+  Model model = llama;
+  model.norms_behind = TRUE;
+  g_autoptr(Plan) plan = plan_of(1, FALSE, ATTENTION_FLASH, RECOMPUTE_SELECTIVE);
+  plan->recompute_modules = MODULE_BIT(MODULE_LAYERNORM);
+  g_autoptr(GError) error = NULL;
+  ck_assert(!plan_complete(plan, &model, NULL, &error));
+  ck_assert_ptr_nonnull(strstr(error->message, "recompute-modules layernorm: model"));
+  ck_assert_ptr_nonnull(strstr(error->message, "behind its branches"));
+}
+END_TEST
+
 /* One kernel each way over a rank's logits in 2 bytes, kept for backward. */
 START_TEST(capped_logits_pass_one_kernel_more) {
   Model model = llama;
@@ -154,6 +193,8 @@ int main(void) {
   tcase_add_test(tests, norms_of_all_heads_move_as_much);
   tcase_add_test(tests, a_norm_behind_the_word_table_reads_and_keeps_its_input);
   tcase_add_test(tests, norms_behind_the_branches_keep_what_they_read);
+  tcase_add_test(tests, norms_in_the_place_behind_the_branches_leave_x_to_the_linears);
+  tcase_add_test(tests, norms_behind_the_branches_are_not_made_again);
   tcase_add_test(tests, capped_logits_pass_one_kernel_more);
   Suite *suite = suite_create("norms");
   suite_add_tcase(suite, tests);

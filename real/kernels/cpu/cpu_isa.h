@@ -72,6 +72,8 @@ float *cpu_scratch_floats(CpuScratch *scratch, gint64 n);
 #define cpu_swap_blocks CPU_NAME(cpu_swap_blocks)
 #define cpu_gate_forward CPU_NAME(cpu_gate_forward)
 #define cpu_gate_backward CPU_NAME(cpu_gate_backward)
+#define cpu_cap_forward CPU_NAME(cpu_cap_forward)
+#define cpu_cap_backward CPU_NAME(cpu_cap_backward)
 #define cpu_loss_max CPU_NAME(cpu_loss_max)
 #define cpu_loss_exp CPU_NAME(cpu_loss_exp)
 #define cpu_loss_softmax CPU_NAME(cpu_loss_softmax)
@@ -115,6 +117,8 @@ void cpu_unpermute(const Kernel *kernel, CpuScratch *scratch);
 void cpu_swap_blocks(const Kernel *kernel, CpuScratch *scratch);
 void cpu_gate_forward(const Kernel *kernel, CpuScratch *scratch);
 void cpu_gate_backward(const Kernel *kernel, CpuScratch *scratch);
+void cpu_cap_forward(const Kernel *kernel, CpuScratch *scratch);
+void cpu_cap_backward(const Kernel *kernel, CpuScratch *scratch);
 void cpu_loss_max(const Kernel *kernel, CpuScratch *scratch);
 void cpu_loss_exp(const Kernel *kernel, CpuScratch *scratch);
 void cpu_loss_softmax(const Kernel *kernel, CpuScratch *scratch);

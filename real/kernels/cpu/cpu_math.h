@@ -42,6 +42,17 @@ static inline __attribute__((always_inline)) float fast_sigmoid(float x) {
   return 1.0f / (1.0f + fast_exp(-x));
 }
 
+/* To 3 units in the last place: a polynomial near 0 (S. Moshier, Cephes, tanhf), elsewhere 1 − 2/(e^2|x| + 1). */
+static inline __attribute__((always_inline)) float fast_tanh(float x) {
+  float square = x * x, size = fabsf(x), p = -5.70498872745e-3f;
+  p = p * square + 2.06390887954e-2f;
+  p = p * square - 5.37397155531e-2f;
+  p = p * square + 1.33314422036e-1f;
+  p = p * square - 3.33332819422e-1f;
+  float far = 1.0f - 2.0f / (fast_exp(2.0f * size) + 1.0f);
+  return size < 0.625f ? p * square * x + x : copysignf(far, x);
+}
+
 /* The largest of scale·x[j], NaN passed over; −∞ for none. Lanes are written out: compilers do not all vectorise a
  * maximum while NaN must be minded. */
 static inline float row_max(const float *x, float scale, gint64 n) {

@@ -106,6 +106,39 @@ void cpu_activation_backward(const Kernel *kernel, CpuScratch *scratch) {
   }
 }
 
+void cpu_cap_forward(const Kernel *kernel, CpuScratch *scratch) {
+  const CapKernel *task = &kernel->cap;
+  Number number = (Number)task->number;
+  gint64 width = task->width;
+  float *buffer = cpu_scratch_floats(scratch, 2 * width);
+  for (gint64 row = 0; row < task->rows; row++) {
+    const float *x = row_in(task->x, number, row * width, width, buffer);
+    float *y = row_out(task->y, number, row * width, buffer + width);
+#pragma omp simd
+    for (gint64 j = 0; j < width; j++)
+      y[j] = task->cap * fast_tanh(x[j] / task->cap);
+    row_close(task->y, number, row * width, width, y);
+  }
+}
+
+void cpu_cap_backward(const Kernel *kernel, CpuScratch *scratch) {
+  const CapKernel *task = &kernel->cap;
+  Number number = (Number)task->number;
+  gint64 width = task->width;
+  float *buffer = cpu_scratch_floats(scratch, 3 * width);
+  for (gint64 row = 0; row < task->rows; row++) {
+    const float *y = row_in(task->y, number, row * width, width, buffer);
+    const float *dy = row_in(task->dy, number, row * width, width, buffer + width);
+    float *dx = row_out(task->dx, number, row * width, buffer + 2 * width);
+#pragma omp simd
+    for (gint64 j = 0; j < width; j++) {
+      const float share = y[j] / task->cap;
+      dx[j] = dy[j] * (1.0f - share * share);
+    }
+    row_close(task->dx, number, row * width, width, dx);
+  }
+}
+
 void cpu_add(const Kernel *kernel, CpuScratch *scratch) {
   const AddKernel *add = &kernel->add;
   Number number = (Number)add->number;

@@ -110,6 +110,10 @@ static cudaError_t run_simple(const Kernel *kernel, cudaStream_t stream) {
     return cuda_positions_forward(&kernel->positions, stream);
   case KERNEL_POSITIONS_BACKWARD:
     return cuda_positions_backward(&kernel->positions, stream);
+  case KERNEL_CAP_FORWARD:
+    return cuda_cap_forward(&kernel->cap, stream);
+  case KERNEL_CAP_BACKWARD:
+    return cuda_cap_backward(&kernel->cap, stream);
   case KERNEL_LOSS_MAX:
     return cuda_loss_max(&kernel->loss, stream);
   case KERNEL_LOSS_EXP:

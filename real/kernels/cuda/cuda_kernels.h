@@ -53,6 +53,8 @@ cudaError_t cuda_unpermute(const PermuteKernel *kernel, cudaStream_t stream);
 cudaError_t cuda_swap_blocks(const SwapBlocksKernel *kernel, cudaStream_t stream);
 cudaError_t cuda_gate_forward(const GateKernel *kernel, cudaStream_t stream);
 cudaError_t cuda_gate_backward(const GateKernel *kernel, cudaStream_t stream);
+cudaError_t cuda_cap_forward(const CapKernel *kernel, cudaStream_t stream);
+cudaError_t cuda_cap_backward(const CapKernel *kernel, cudaStream_t stream);
 
 cudaError_t cuda_embedding_forward(const EmbeddingKernel *kernel, cudaStream_t stream);
 cudaError_t cuda_embedding_backward(const EmbeddingKernel *kernel, gint32 *scratch, cudaStream_t stream);

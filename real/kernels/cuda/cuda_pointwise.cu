@@ -102,6 +102,32 @@ __global__ void add(const Pack<T, N> *a, const Pack<T, N> *b, const Pack<T, N> *
   out[at] = sum;
 }
 
+template <typename T, int N>
+__global__ void cap_forward(const Pack<T, N> *__restrict__ x, Pack<T, N> *__restrict__ y, int64_t packs, float cap) {
+  const int64_t column = (int64_t)blockIdx.y * blockDim.x + threadIdx.x, at = blockIdx.x * packs + column;
+  if (column >= packs)
+    return;
+  Pack<T, N> p = x[at];
+  for (int j = 0; j < N; j++)
+    p.v[j] = from_float<T>(cap * tanhf(to_float(p.v[j]) / cap));
+  y[at] = p;
+}
+
+template <typename T, int N>
+__global__ void cap_backward(const Pack<T, N> *__restrict__ y, const Pack<T, N> *dy, Pack<T, N> *dx, int64_t packs,
+                             float cap) {
+  const int64_t column = (int64_t)blockIdx.y * blockDim.x + threadIdx.x, at = blockIdx.x * packs + column;
+  if (column >= packs)
+    return;
+  const Pack<T, N> p = y[at];
+  Pack<T, N> d = dy[at];
+  for (int j = 0; j < N; j++) {
+    const float share = to_float(p.v[j]) / cap;
+    d.v[j] = from_float<T>(to_float(d.v[j]) * (1.0f - share * share));
+  }
+  dx[at] = d;
+}
+
 template <typename T, typename R> __global__ void add_bias(R *to, const T *__restrict__ bias, int64_t n, int64_t ld) {
   const int64_t column = (int64_t)blockIdx.y * blockDim.x + threadIdx.x, at = blockIdx.x * ld + column;
   if (column < n)
@@ -188,6 +214,35 @@ cudaError_t cuda_add(const AddKernel *k, cudaStream_t stream) {
     const bool wide =
         k->width % N == 0 && is_aligned(k->a) && is_aligned(k->b) && is_aligned(k->bias) && is_aligned(k->out);
     return wide ? launch_add<T, N>(k, stream) : launch_add<T, 1>(k, stream);
+  });
+}
+
+template <typename T, int N> static cudaError_t launch_cap(const CapKernel *k, bool backward, cudaStream_t stream) {
+  using P = Pack<T, N>;
+  const dim3 grid = row_grid(k->rows, k->width, N);
+  if (backward)
+    cap_backward<T, N>
+        <<<grid, BLOCK_THREADS, 0, stream>>>((const P *)k->y, (const P *)k->dy, (P *)k->dx, k->width / N, k->cap);
+  else
+    cap_forward<T, N><<<grid, BLOCK_THREADS, 0, stream>>>((const P *)k->x, (P *)k->y, k->width / N, k->cap);
+  return cudaGetLastError();
+}
+
+cudaError_t cuda_cap_forward(const CapKernel *k, cudaStream_t stream) {
+  return with_number(k->number, [&](auto zero) {
+    using T = decltype(zero);
+    constexpr int N = 16 / sizeof(T);
+    const bool wide = k->width % N == 0 && is_aligned(k->x) && is_aligned(k->y);
+    return wide ? launch_cap<T, N>(k, false, stream) : launch_cap<T, 1>(k, false, stream);
+  });
+}
+
+cudaError_t cuda_cap_backward(const CapKernel *k, cudaStream_t stream) {
+  return with_number(k->number, [&](auto zero) {
+    using T = decltype(zero);
+    constexpr int N = 16 / sizeof(T);
+    const bool wide = k->width % N == 0 && is_aligned(k->y) && is_aligned(k->dy) && is_aligned(k->dx);
+    return wide ? launch_cap<T, N>(k, true, stream) : launch_cap<T, 1>(k, true, stream);
   });
 }
 

@@ -26,49 +26,25 @@ static char *column(const Cut *cut, char *qkv, gint64 first) {
   return qkv + first * (gint64)cut->element_bytes;
 }
 
-/* Of q, or of k: each head, or all columns as one. */
-typedef struct {
-  gint64 first_column, width;
-  Role weight, shift;
-} NormedColumns;
-
-static NormedColumns normed_columns(const Cut *cut, gboolean of_k) {
-  return of_k ? (NormedColumns){cut->q_width, cut->kv_width, ROLE_K_NORM, ROLE_K_NORM_SHIFT}
-              : (NormedColumns){0, cut->q_width, ROLE_Q_NORM, ROLE_Q_NORM_SHIFT};
-}
-
-/* In place: what the product made is kept beside. */
+/* Of q or of k, each head or all columns as one; in place: what the product made is kept beside. */
 static void run_qk_norm(const ItemCall *call) {
   const Cut *cut = memory(call)->cut;
-  const Parameters *parameters = call->trainer->parameters;
-  const Block *block = item_block(call, BLOCK_LAYER);
   const gboolean of_k = call->argument;
-  const NormedColumns columns = normed_columns(cut, of_k);
+  const gint64 first_column = of_k ? cut->q_width : 0, width = of_k ? cut->kv_width : cut->q_width;
   const SavedLayer saved = activations_layer(memory(call), call->slot, call->layer);
-  const SavedQkNorm *kept = of_k ? &saved.k_norm : &saved.q_norm;
-  const gint64 heads = cut->model->qk_norms == QK_NORMS_HEADS ? columns.width / cut->model->head_dim : 1;
+  const gint64 heads = cut->model->qk_norms == QK_NORMS_HEADS ? width / cut->model->head_dim : 1;
   Kernel kernel = {.kind = call->is_backward ? KERNEL_NORM_BACKWARD : KERNEL_NORM_FORWARD,
-                   .norm = {.number = (guint8)parameters->number,
-                            .is_rms = cut->model->norm == NORM_RMSNORM,
-                            .rows = cut->tokens * heads,
-                            .width = columns.width / heads,
-                            .epsilon = item_norm_epsilon,
-                            .weight = block_weight(parameters, block, columns.weight),
-                            .shift = block_weight(parameters, block, columns.shift),
-                            .per_line = heads,
-                            .ld = qkv_width(cut),
-                            .kept = kept->kept,
-                            .mean = kept->mean,
-                            .rstd = kept->rstd}};
-  if (call->is_backward) {
-    char *d_qkv = activations_gradients(memory(call), call->slot, call->layer).d_qkv;
-    kernel.norm.dy = kernel.norm.dx = column(cut, d_qkv, columns.first_column);
-    kernel.norm.gradient = (guint8)parameters->gradient_number;
-    kernel.norm.dweight = block_gradient(parameters, block, columns.weight);
-    kernel.norm.dshift = block_gradient(parameters, block, columns.shift);
-  } else {
-    kernel.norm.x = kernel.norm.y = column(cut, saved.qkv, columns.first_column);
-  }
+                   .norm = item_norm(call, item_block(call, BLOCK_LAYER), of_k ? ROLE_K_NORM : ROLE_Q_NORM,
+                                     of_k ? &saved.k_norm : &saved.q_norm)};
+  kernel.norm.rows = cut->tokens * heads;
+  kernel.norm.width = width / heads;
+  kernel.norm.per_line = heads;
+  kernel.norm.ld = qkv_width(cut);
+  if (call->is_backward)
+    kernel.norm.dy = kernel.norm.dx =
+        column(cut, activations_gradients(memory(call), call->slot, call->layer).d_qkv, first_column);
+  else
+    kernel.norm.x = kernel.norm.y = column(cut, saved.qkv, first_column);
   item_launch(call, &kernel);
 }
 

@@ -39,29 +39,13 @@ static void run_embedding(const ItemCall *call) {
 
 /* In place: what it reads is kept beside. */
 static void run_embedding_norm(const ItemCall *call) {
-  const Cut *cut = memory(call)->cut;
-  const Parameters *parameters = call->trainer->parameters;
-  const Block *block = item_block(call, BLOCK_POSITIONS);
-  const SavedEmbedding saved = activations_embedding(memory(call), call->slot);
+  const SavedNorm kept = activations_embedding(memory(call), call->slot);
   Kernel kernel = {.kind = call->is_backward ? KERNEL_NORM_BACKWARD : KERNEL_NORM_FORWARD,
-                   .norm = {.number = (guint8)parameters->number,
-                            .is_rms = cut->model->norm == NORM_RMSNORM,
-                            .rows = cut->split_tokens,
-                            .width = cut->model->hidden,
-                            .epsilon = item_norm_epsilon,
-                            .weight = block_weight(parameters, block, ROLE_NORM1),
-                            .shift = block_weight(parameters, block, ROLE_NORM1_SHIFT),
-                            .kept = saved.kept,
-                            .mean = saved.mean,
-                            .rstd = saved.rstd}};
-  if (call->is_backward) {
+                   .norm = item_norm(call, item_block(call, BLOCK_POSITIONS), ROLE_NORM1, &kept)};
+  if (call->is_backward)
     kernel.norm.dy = kernel.norm.dx = item_embedding_gradient(call);
-    kernel.norm.gradient = (guint8)parameters->gradient_number;
-    kernel.norm.dweight = block_gradient(parameters, block, ROLE_NORM1);
-    kernel.norm.dshift = block_gradient(parameters, block, ROLE_NORM1_SHIFT);
-  } else {
+  else
     kernel.norm.x = kernel.norm.y = item_embedding_output(call);
-  }
   item_launch(call, &kernel);
 }
 
@@ -91,30 +75,17 @@ static void run_positions(const ItemCall *call) {
 }
 
 static void run_final_norm(const ItemCall *call) {
-  const Cut *cut = memory(call)->cut;
-  const Parameters *parameters = call->trainer->parameters;
-  const gboolean is_backward = call->argument;
   const SavedHead head = activations_head(memory(call), call->slot, call->mtp);
   const Block *block = item_block(call, call->mtp > 0 ? BLOCK_MTP : BLOCK_FINAL_NORM);
-  const Role weight = call->mtp > 0 ? ROLE_MTP_FINAL_NORM : ROLE_NORM1;
-  Kernel kernel = {.kind = is_backward ? KERNEL_NORM_BACKWARD : KERNEL_NORM_FORWARD,
-                   .norm = {.number = (guint8)parameters->number,
-                            .gradient = (guint8)parameters->gradient_number,
-                            .is_rms = cut->model->norm == NORM_RMSNORM,
-                            .rows = cut->split_tokens,
-                            .width = cut->model->hidden,
-                            .epsilon = item_norm_epsilon,
-                            .x = head.x,
-                            .weight = block_weight(parameters, block, weight),
-                            .shift = block_weight(parameters, block, weight + 1),
-                            .y = head.norm,
-                            .mean = head.mean,
-                            .rstd = head.rstd}};
-  if (is_backward) {
+  Kernel kernel = {.kind = call->is_backward ? KERNEL_NORM_BACKWARD : KERNEL_NORM_FORWARD,
+                   .norm = item_norm(call, block, call->mtp > 0 ? ROLE_MTP_FINAL_NORM : ROLE_NORM1, NULL)};
+  kernel.norm.x = head.x;
+  kernel.norm.y = head.norm;
+  kernel.norm.mean = head.mean;
+  kernel.norm.rstd = head.rstd;
+  if (call->is_backward) {
     kernel.norm.dy = item_reduced(call);
     kernel.norm.dx = item_head_gradient(call);
-    kernel.norm.dweight = block_gradient(parameters, block, weight);
-    kernel.norm.dshift = block_gradient(parameters, block, weight + 1);
   }
   item_launch(call, &kernel);
 }
@@ -146,7 +117,7 @@ static void run_loss(const ItemCall *call) {
                             .first_word = call->trainer->parameters->at.at[AXIS_TP] * cut->vocab_width,
                             .n_words = cut->model->vocab,
                             .target = tokens_behind(call, call->mtp + 1),
-                            .logits = head.logits,
+                            .logits = head.capped != NULL ? head.capped : head.logits,
                             .row_max = head.row_max,
                             .row_sum = head.row_sum,
                             .row_target = head.row_target,
@@ -159,6 +130,22 @@ static void run_loss(const ItemCall *call) {
   item_launch(call, &kernel);
 }
 
+/* Of the bound that Gemma 2 has, whatever the config says. */
+static void run_logit_cap(const ItemCall *call) {
+  const Cut *cut = memory(call)->cut;
+  const SavedHead head = activations_head(memory(call), call->slot, call->mtp);
+  Kernel kernel = {.kind = call->is_backward ? KERNEL_CAP_BACKWARD : KERNEL_CAP_FORWARD,
+                   .cap = {.number = (guint8)call->trainer->parameters->number,
+                           .rows = cut->tokens,
+                           .width = cut->vocab_width,
+                           .cap = item_logit_cap,
+                           .x = head.logits,
+                           .y = head.capped,
+                           .dy = head.d_logits,
+                           .dx = head.d_logits}};
+  item_launch(call, &kernel);
+}
+
 const ItemKernel end_kernels[] = {
     {"embedding", run_embedding, FALSE},
     {"embedding.wgrad", run_embedding, TRUE},
@@ -166,8 +153,10 @@ const ItemKernel end_kernels[] = {
     {"embedding_norm.backward", run_embedding_norm, 0},
     {"positions", run_positions, FALSE},
     {"positions.wgrad", run_positions, TRUE},
-    {"final_norm", run_final_norm, FALSE},
-    {"final_norm.backward", run_final_norm, TRUE},
+    {"final_norm", run_final_norm, 0},
+    {"final_norm.backward", run_final_norm, 0},
+    {"logit_cap", run_logit_cap, 0},
+    {"logit_cap.backward", run_logit_cap, 0},
     {"loss.max", run_loss, KERNEL_LOSS_MAX},
     {"loss.exp", run_loss, KERNEL_LOSS_EXP},
     {"loss.softmax", run_loss, KERNEL_LOSS_SOFTMAX},

@@ -2,6 +2,7 @@
 
 const float item_norm_epsilon = 1e-5f;
 const double item_rope_base = 10000;
+const float item_logit_cap = 30; /* Gemma 2, arXiv 2408.00118 §2 */
 
 void item_launch(const ItemCall *call, const Kernel *kernel) {
   call->stream->device->type->launch(call->stream, kernel);
@@ -9,6 +10,29 @@ void item_launch(const ItemCall *call, const Kernel *kernel) {
 
 Block *item_block(const ItemCall *call, BlockKind kind) {
   return parameters_block(call->trainer->parameters, call->stage, kind, call->layer);
+}
+
+NormKernel item_norm(const ItemCall *call, const Block *block, Role weight, const SavedNorm *kept) {
+  const Cut *cut = call->trainer->activations.cut;
+  const Parameters *parameters = call->trainer->parameters;
+  NormKernel norm = {.number = (guint8)parameters->number,
+                     .gradient = (guint8)parameters->gradient_number,
+                     .is_rms = cut->model->norm == NORM_RMSNORM,
+                     .rows = cut->split_tokens,
+                     .width = cut->model->hidden,
+                     .epsilon = item_norm_epsilon,
+                     .weight = block_weight(parameters, block, weight),
+                     .shift = block_weight(parameters, block, weight + 1)};
+  if (call->is_backward) {
+    norm.dweight = block_gradient(parameters, block, weight);
+    norm.dshift = block_gradient(parameters, block, weight + 1);
+  }
+  if (kept != NULL) {
+    norm.kept = kept->kept;
+    norm.mean = kept->mean;
+    norm.rstd = kept->rstd;
+  }
+  return norm;
 }
 
 /* Leading dimensions of dense operands by layout: A is m×k, or stored k×m; B is stored n×k, or k×n. */

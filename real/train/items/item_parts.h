@@ -4,7 +4,11 @@
 
 extern const float item_norm_epsilon; /* of all norms, whatever the config says: it does not change the time */
 extern const double item_rope_base;   /* of rotary positions, likewise */
+extern const float item_logit_cap;    /* of capped logits, likewise */
 
+/* A norm over rows of this rank's stream, dense, with the block's weights and, backward, their gradients; the shift's
+ * role follows the weight's. `kept`: NULL where the caller says what is read. */
+NormKernel item_norm(const ItemCall *call, const Block *block, Role weight, const SavedNorm *kept);
 void item_launch(const ItemCall *call, const Kernel *kernel);
 /* Fused attention of this rank's queries to its keys, all of them. */
 FlashKernel item_flash(const ItemCall *call, gboolean is_backward);

@@ -157,7 +157,7 @@ static void run_norm(const ItemCall *call) {
   const Parameters *parameters = call->trainer->parameters;
   const Block *block = item_block(call, BLOCK_LAYER);
   const SavedLayer layer = saved(call);
-  const SavedQkNorm *kept = of_kv ? &layer.k_norm : &layer.q_norm;
+  const SavedNorm *kept = of_kv ? &layer.k_norm : &layer.q_norm;
   const Role role = of_kv ? ROLE_K_NORM : ROLE_Q_NORM;
   Kernel kernel = {.kind = call->is_backward ? KERNEL_NORM_BACKWARD : KERNEL_NORM_FORWARD,
                    .norm = {.number = (guint8)parameters->number,

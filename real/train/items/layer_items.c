@@ -3,6 +3,9 @@
  *     x → norm1 → qkv … attention → attn_out → partial ─Σtp→ reduced → + x → x2
  *     x2 → norm2 → mlp_up → up → activation → mlp_down → partial ─Σtp→ reduced → + x2 → next x
  *
+ * Behind a branch a norm may stand, where its sum over tp lies: reduced → post_norm in place → + x. Where no norms
+ * stand before the branches, norm1 is x and norm2 is x2.
+ *
  * A parallel block has one residual, for both branches; of its two norms, or the one that both branches read, x is the
  * input. The biases of both are added once: attn_out's with the branches' sum, by the first rank of tp.
  *
@@ -12,6 +15,7 @@
  * Under sequence parallelism what enters a column-parallel linear is gathered first (into `gathered`), and so is the
  * gradient of a row-parallel one's output (into d_out, d_down). Backward walks the same way from the end; dy is the
  * gradient of the layer's output. */
+#include "carve.h"
 #include "item_parts.h"
 
 /* As items name them. */
@@ -91,8 +95,7 @@ static char *output_gradient(const ItemCall *call, LinearName name) {
   case ATTN_OUT:
     if (is_parallel(call))
       return item_branch_gradient(call);
-    return memory(call)->cut->model->dropout_rate.hidden > 0 ? gradients(call).d_attention_branch
-                                                             : gradients(call).d_x2;
+    return carve_has_branch_gradients(memory(call)->cut) ? gradients(call).d_attention_branch : gradients(call).d_x2;
   case MLP_UP:
     return gradients(call).d_up;
   case MLP_DOWN:
@@ -262,22 +265,13 @@ static char *layer_input(const ItemCall *call) {
 
 /* Of a layer: 0 before attention, 1 before the MLP. */
 static NormKernel layer_norm(const ItemCall *call, int which) {
-  const Cut *cut = memory(call)->cut;
   const SavedLayer layer = saved(call);
-  const Block *block = item_block(call, BLOCK_LAYER);
-  const Parameters *parameters = call->trainer->parameters;
-  return (NormKernel){.number = (guint8)parameters->number,
-                      .gradient = (guint8)parameters->gradient_number,
-                      .is_rms = cut->model->norm == NORM_RMSNORM,
-                      .rows = cut->split_tokens,
-                      .width = cut->model->hidden,
-                      .epsilon = item_norm_epsilon,
-                      .x = which == 0 || is_parallel(call) ? layer_input(call) : layer.x2,
-                      .weight = block_weight(parameters, block, which == 0 ? ROLE_NORM1 : ROLE_NORM2),
-                      .shift = block_weight(parameters, block, which == 0 ? ROLE_NORM1_SHIFT : ROLE_NORM2_SHIFT),
-                      .y = which == 0 ? layer.norm1 : layer.norm2,
-                      .mean = which == 0 ? layer.mean1 : layer.mean2,
-                      .rstd = which == 0 ? layer.rstd1 : layer.rstd2};
+  NormKernel norm = item_norm(call, item_block(call, BLOCK_LAYER), which == 0 ? ROLE_NORM1 : ROLE_NORM2, NULL);
+  norm.x = which == 0 || is_parallel(call) ? layer_input(call) : layer.x2;
+  norm.y = which == 0 ? layer.norm1 : layer.norm2;
+  norm.mean = which == 0 ? layer.mean1 : layer.mean2;
+  norm.rstd = which == 0 ? layer.rstd1 : layer.rstd2;
+  return norm;
 }
 
 /* Made again alone (layernorm among the modules), the MLP's norm comes first, as in backward. */
@@ -299,13 +293,32 @@ static const char *norm_output_gradient(const ItemCall *call, int which) {
 /* Backward meets the MLP's norm first. */
 static void run_norm_backward(const ItemCall *call) {
   const int which = (int)memory(call)->cut->n_norms - 1 - call->occurrence;
-  const Parameters *parameters = call->trainer->parameters;
   Kernel kernel = {.kind = KERNEL_NORM_BACKWARD, .norm = layer_norm(call, which)};
   kernel.norm.dy = norm_output_gradient(call, which);
   kernel.norm.dx = memory(call)->d_norm;
-  const Block *block = item_block(call, BLOCK_LAYER);
-  kernel.norm.dweight = block_gradient(parameters, block, which == 0 ? ROLE_NORM1 : ROLE_NORM2);
-  kernel.norm.dshift = block_gradient(parameters, block, which == 0 ? ROLE_NORM1_SHIFT : ROLE_NORM2_SHIFT);
+  item_launch(call, &kernel);
+}
+
+/* In place: what the branch made is kept beside. */
+static void run_post_norm(const ItemCall *call) {
+  const Role weight = call->occurrence == 0 ? ROLE_POST_NORM1 : ROLE_POST_NORM2;
+  const SavedNorm kept = saved(call).post_norms[call->occurrence];
+  Kernel kernel = {.kind = KERNEL_NORM_FORWARD, .norm = item_norm(call, item_block(call, BLOCK_LAYER), weight, &kept)};
+  kernel.norm.y = (char *)item_reduced(call);
+  kernel.norm.x = kernel.norm.y;
+  item_launch(call, &kernel);
+}
+
+/* Backward meets the MLP's first, and reads the output's gradient as it is, or as it was dropped. */
+static void run_post_norm_backward(const ItemCall *call) {
+  const gboolean of_attention = call->occurrence == 1;
+  const Role weight = of_attention ? ROLE_POST_NORM1 : ROLE_POST_NORM2;
+  const SavedNorm kept = saved(call).post_norms[1 - call->occurrence];
+  const LayerGradients d = gradients(call);
+  const char *of_sum = of_attention ? d.d_x2 : item_output_gradient(call);
+  Kernel kernel = {.kind = KERNEL_NORM_BACKWARD, .norm = item_norm(call, item_block(call, BLOCK_LAYER), weight, &kept)};
+  kernel.norm.dx = of_attention ? d.d_attention_branch : d.d_mlp_branch;
+  kernel.norm.dy = memory(call)->cut->model->dropout_rate.hidden > 0 ? kernel.norm.dx : of_sum;
   item_launch(call, &kernel);
 }
 
@@ -362,9 +375,10 @@ static char *layer_input_gradient(const ItemCall *call) {
 
 static void run_residual_gradient(const ItemCall *call) {
   char *first = is_parallel(call) ? memory(call)->branch.gradient : gradients(call).d_x2;
-  const gboolean is_last = call->occurrence + 1 == memory(call)->cut->n_norms;
-  add(call, memory(call)->d_norm, call->occurrence == 0 ? item_output_gradient(call) : first, NULL,
-      is_last ? layer_input_gradient(call) : first);
+  const Cut *cut = memory(call)->cut;
+  const gboolean is_last = call->occurrence + 1 == cut->n_inputs;
+  add(call, cut->n_norms > 0 ? memory(call)->d_norm : item_reduced(call),
+      call->occurrence == 0 ? item_output_gradient(call) : first, NULL, is_last ? layer_input_gradient(call) : first);
 }
 
 static gboolean has_experts(const ItemCall *call) {
@@ -396,6 +410,8 @@ static void run_activation(const ItemCall *call) {
 const ItemKernel layer_kernels[] = {
     {"norm", run_norm, 0},
     {"norm.backward", run_norm_backward, 0},
+    {"post_norm", run_post_norm, 0},
+    {"post_norm.backward", run_post_norm_backward, 0},
     {"branch_sum", run_branch_sum, 0},
     {"residual", run_residual, 0},
     {"residual.grad", run_residual_gradient, 0},

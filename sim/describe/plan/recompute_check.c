@@ -37,6 +37,8 @@ static const char *why_not(RecomputeModule module, const Model *model) {
       return "has experts in every layer (their module is moe)";
     return model->parallel_block ? "has its MLP beside attention, which is not modelled" : NULL;
   case MODULE_LAYERNORM:
+    if (model->norms_behind)
+      return "has its norms behind its branches, where nothing is kept of what they make";
     return model->parallel_block ? "has its MLP beside attention, which is not modelled" : NULL;
   default:
     return NULL;
