@@ -156,6 +156,14 @@ static void run_by_clock(const Simulation *simulation, Trace *trace, EngineStats
   engine_clear(&engine);
 }
 
+/* In events: all that stands, which the clock would have made, and what it has cost to call it now and again. Where much
+ * is in the way of others it is called so often that it had better go on to the end. */
+static gboolean is_called_too_often(const Engine *engine, const Follow *follow, const Trace *trace, guint64 n_calls) {
+  enum { EVENTS_PER_CALL_AND_RANK = 24, SMALL_PART = 16 };
+  const guint64 n_spent = engine->n_events + n_calls * EVENTS_PER_CALL_AND_RANK * (guint64)trace->n_ranks;
+  return n_spent > follow_n_past(follow) + trace->first[trace->n_ranks] / SMALL_PART;
+}
+
 /* Where transfers get in each other's way the clock takes over, until they no longer do. To call it costs about as much
  * as MOST_PATIENCE / 16 of its events, and to make a record without it a RECORDS_PER_EVENT-th of one: it runs on for as
  * long as those made in vain have cost, and for longer and longer while it is called again soon, in less than SOON
@@ -166,7 +174,8 @@ static void run_following(const Simulation *simulation, Trace *trace, Follow *fo
   Engine engine = {0};
   gint64 rest_ns = -1; /* until when transfers have ended by the clock */
   stats->n_events = follow_n_events(follow);
-  for (gboolean has_ended = FALSE; !has_ended;) {
+  gboolean has_ended = FALSE;
+  for (guint64 n_calls = 0; !has_ended; n_calls++) {
     gint32 n_made;
     gint64 conflict_ns = follow_to_conflict(follow, engine.horizon_ns, rest_ns, &n_made);
     if (conflict_ns == G_MAXINT64)
@@ -175,7 +184,9 @@ static void run_following(const Simulation *simulation, Trace *trace, Follow *fo
       engine_init(&engine, simulation, trace, TRUE, conflict_ns);
     engine_resume(&engine, conflict_ns);
     patience = n_made < SOON * trace->n_ranks ? MIN(4 * patience, MOST_PATIENCE) : LEAST_PATIENCE;
-    engine.rest_after = engine.n_events + patience + (guint64)n_made / RECORDS_PER_EVENT;
+    engine.rest_after = is_called_too_often(&engine, follow, trace, n_calls)
+                            ? 0
+                            : engine.n_events + patience + (guint64)n_made / RECORDS_PER_EVENT;
     has_ended = run(&engine);
     if (has_ended)
       engine_assert_all_ended(&engine);

@@ -339,6 +339,10 @@ gint64 follow_to_conflict(Follow *follow, gint64 past_ns, gint64 rest_ns, gint32
   return conflict_ns;
 }
 
+guint64 follow_n_past(const Follow *follow) {
+  return (guint64)follow->n_past;
+}
+
 guint64 follow_n_events(const Follow *follow) {
   const Course *course = follow->course;
   guint64 n = (guint64)course->n_ops - (guint64)(course->first_member[course->n_meetings] - course->n_meetings);

@@ -18,6 +18,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Follow, follow_free)
  * G_MAXINT64: there is none, and all are. What ends up to past_ns stands for good, and transfers that end up to rest_ns
  * (−1: none do) share with none after it; neither ever grows less. *n_made: about how many records may not stand. */
 gint64 follow_to_conflict(Follow *follow, gint64 past_ns, gint64 rest_ns, gint32 *n_made);
+/* Records that stand for good, as of the last call of follow_to_conflict(). */
+guint64 follow_n_past(const Follow *follow);
 /* As many events as the clock has in all: it ends the members of a meeting by one, and so both ends of a transfer that
  * is no flow. */
 guint64 follow_n_events(const Follow *follow);
