@@ -251,11 +251,12 @@ typedef struct {
 } BiasGradientKernel;
 
 /* Rows of the word table held here: words [first_word, first_word + n_words); others give zeros.
- * forward: out[t] = table[token[t]]. backward: gradient of the table += rows of dout. */
+ * forward: out[t] = factor·table[token[t]]. backward: gradient of the table += factor·rows of dout. */
 typedef struct {
   guint8 number, gradient;
   gint64 tokens, width, first_word, n_words;
   const gint32 *token;
+  float factor;
   const void *table;
   void *out;
   const void *dout;

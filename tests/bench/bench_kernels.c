@@ -164,8 +164,15 @@ static void bench_ends(const Bench *bench) {
   double loss = 0;
   for (int i = 0; i < ROWS; i++)
     tokens[i] = (gint32)(kernel_random(1, (guint64)i) % ROWS);
-  EmbeddingKernel embedding = {
-      .tokens = ROWS, .width = WIDTH, .n_words = ROWS, .token = tokens, .table = a, .out = b, .dout = b, .dtable = c};
+  EmbeddingKernel embedding = {.tokens = ROWS,
+                               .width = WIDTH,
+                               .n_words = ROWS,
+                               .token = tokens,
+                               .factor = 1,
+                               .table = a,
+                               .out = b,
+                               .dout = b,
+                               .dtable = c};
   bench_memory(bench, "", (Kernel){.kind = KERNEL_EMBEDDING_FORWARD, .embedding = embedding}, 2 * one);
   bench_memory(bench, "", (Kernel){.kind = KERNEL_EMBEDDING_BACKWARD, .embedding = embedding}, 3 * one);
   PositionsKernel positions = {.rows = ROWS, .width = WIDTH, .seq_len = 1024, .table = a, .x = b, .dx = b, .dtable = c};

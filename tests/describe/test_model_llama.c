@@ -278,8 +278,18 @@ START_TEST(numbers_of_its_own_that_a_model_multiplies_by_are_noticed) {
                {"llama", "", FALSE}};
   for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
     g_autoptr(Model) m = read_type(cases[i].type, cases[i].keys);
-    ck_assert_int_eq(m->has_multipliers, cases[i].has_any);
+    ck_assert_int_eq(model_has_factors(m), cases[i].has_any);
   }
+  g_autoptr(Model) granite = read_type("granite", "\"residual_multiplier\": 0.22, \"logits_scaling\": 16, ");
+  ck_assert_double_eq(granite->factors.branches, 0.22);
+  ck_assert_double_eq(granite->factors.logits, 1.0 / 16); /* which it divides by */
+  ck_assert_double_eq(granite->factors.scores, 1);
+  /* 64 columns; a divisor of its own, whatever a head has */
+  g_autoptr(Model) gemma = read_type("gemma2", "\"head_dim\": 16, ");
+  ck_assert_double_eq(gemma->factors.embedding, 8);
+  ck_assert_double_eq(gemma->factors.scores, 1.0 / 16);
+  g_autoptr(Model) narrow = read_type("gemma2", "\"head_dim\": 16, \"query_pre_attn_scalar\": 16, ");
+  ck_assert_double_eq(narrow->factors.scores, 0); /* as others */
 }
 END_TEST
 

@@ -272,6 +272,7 @@ static void weighted(Comparison *comparison, Number number, gboolean gated) {
 }
 
 static void tables(Comparison *comparison, Number number, Number gradient) {
+  const float factor = gradient == number ? 1 : 2.5f;
   const gint64 tokens = 150, width = 65, n_words = 40;
   Case c = case_new(KERNEL_EMBEDDING_FORWARD, "%s", number_name(number));
   Case back = case_new(KERNEL_EMBEDDING_BACKWARD, "%s, gradient %s", number_name(number), number_name(gradient));
@@ -280,7 +281,8 @@ static void tables(Comparison *comparison, Number number, Number gradient) {
                                                                  .tokens = tokens,
                                                                  .width = width,
                                                                  .first_word = 20,
-                                                                 .n_words = n_words};
+                                                                 .n_words = n_words,
+                                                                 .factor = factor};
   case_in(&c, &c.kernel.embedding.token, CELL_INT32, tokens, 0, 80);
   case_in(&c, &c.kernel.embedding.table, number, n_words * width, -1, 1);
   case_out(&c, &c.kernel.embedding.out, number, tokens * width, 5, 6);

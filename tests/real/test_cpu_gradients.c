@@ -224,7 +224,7 @@ START_TEST(embedding_gradients_are_summed_before_they_are_rounded) {
     for (int t = 0; t < T; t++) {
       tokens[t] = t % 76 == 0 ? t / 76 % 20 : FIRST + 3;
       for (int j = 0; j < N && tokens[t] >= FIRST && tokens[t] < FIRST + WORDS; j++)
-        dtable.x[(tokens[t] - FIRST) * N + j] += dout.x[t * N + j];
+        dtable.x[(tokens[t] - FIRST) * N + j] += (gradient + 1) * dout.x[t * N + j];
     }
     Kernel kernel = {.kind = KERNEL_EMBEDDING_BACKWARD,
                      .embedding = {.number = (guint8)dout.number,
@@ -234,6 +234,7 @@ START_TEST(embedding_gradients_are_summed_before_they_are_rounded) {
                                    .first_word = FIRST,
                                    .n_words = WORDS,
                                    .token = tokens,
+                                   .factor = (float)(gradient + 1),
                                    .dout = dout.data,
                                    .dtable = dtable.data}};
     run_kernel(_i, &kernel);

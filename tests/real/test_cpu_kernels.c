@@ -353,21 +353,24 @@ START_TEST(embedding_gives_zeros_for_words_of_others) {
   const gint32 tokens[T] = {10, 13, 14, 9, 0, 11};
   g_auto(Tensor) table = tensor_random(number, WORDS * N, 1, 0, 1);
   g_auto(Tensor) out = tensor_random(number, T * N, 2, 0, 1);
-  Kernel kernel = {.kind = KERNEL_EMBEDDING_FORWARD,
-                   .embedding = {.number = (guint8)number,
-                                 .tokens = T,
-                                 .width = N,
-                                 .first_word = FIRST,
-                                 .n_words = WORDS,
-                                 .token = tokens,
-                                 .table = table.data,
-                                 .out = out.data}};
-  run_kernel(_i, &kernel);
-  for (int t = 0; t < T; t++)
-    for (int j = 0; j < N; j++) {
-      gboolean is_here = tokens[t] >= FIRST && tokens[t] < FIRST + WORDS;
-      ck_assert_double_eq(tensor_get(&out, t * N + j), is_here ? table.x[(tokens[t] - FIRST) * N + j] : 0);
-    }
+  for (int factor = 1; factor <= 2; factor++) { /* 2: exact in every number */
+    Kernel kernel = {.kind = KERNEL_EMBEDDING_FORWARD,
+                     .embedding = {.number = (guint8)number,
+                                   .tokens = T,
+                                   .width = N,
+                                   .first_word = FIRST,
+                                   .n_words = WORDS,
+                                   .token = tokens,
+                                   .factor = (float)factor,
+                                   .table = table.data,
+                                   .out = out.data}};
+    run_kernel(_i, &kernel);
+    for (int t = 0; t < T; t++)
+      for (int j = 0; j < N; j++) {
+        gboolean is_here = tokens[t] >= FIRST && tokens[t] < FIRST + WORDS;
+        ck_assert_double_eq(tensor_get(&out, t * N + j), is_here ? factor * table.x[(tokens[t] - FIRST) * N + j] : 0);
+      }
+  }
 }
 END_TEST
 

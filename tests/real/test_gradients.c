@@ -108,6 +108,15 @@ static Model sandwiched(void) {
   return model;
 }
 
+/* All that a model may multiply by; a tied table, whose gradient comes from both ends. */
+static Model multiplied(void) {
+  Model model = llama;
+  model.name = (char *)"multiplied";
+  model.tied = TRUE;
+  model.factors = (ModelFactors){.embedding = 3, .scores = 0.2, .branches = 0.6, .logits = 0.7};
+  return model;
+}
+
 /* Norms behind the branches alone, with shifts; of what they make some is dropped. */
 static Model behind(void) {
   Model model = llama;
@@ -225,6 +234,8 @@ static const Case cases[] = {
     /* two norms more; shifts of all four */
     {"sandwiched", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_I_W, LAYERS * 13 + 3},
     {"sandwiched", ATTENTION_FLASH, RECOMPUTE_FULL, ORDER_TWO_STAGES, LAYERS * 13 + 3},
+    {"multiplied", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_I_W, LAYERS * 9 + 2},
+    {"multiplied", ATTENTION_UNFUSED, RECOMPUTE_SELECTIVE, ORDER_TWO_STAGES, LAYERS * 9 + 2},
     {"behind", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_I_W, LAYERS * 15 + 4},
     {"behind", ATTENTION_UNFUSED, RECOMPUTE_FULL, ORDER_I_W, LAYERS * 15 + 4},
     {"behind", ATTENTION_FLASH, RECOMPUTE_FULL, ORDER_TWO_STAGES, LAYERS * 15 + 4},
@@ -252,7 +263,7 @@ static const Case cases[] = {
 };
 
 static Workload *make_workload(const Case *c) {
-  Model models[] = {llama,    gpt2,     mixed(),      bare(),   normed(), dropped(), sandwiched(),
+  Model models[] = {llama,    gpt2,     mixed(),      bare(),   normed(), dropped(), sandwiched(), multiplied(),
                     behind(), beside(), beside_one(), routed(), shared(), latent(),  latent_kv()};
   Model *model = NULL;
   for (gsize i = 0; i < G_N_ELEMENTS(models); i++)

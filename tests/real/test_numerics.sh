@@ -89,6 +89,9 @@ norms around branches, ZeRO-3, norms made again|2|tiny-glm4|--dp 2 --zero 3 --re
 norms around branches, cp 2|2|tiny-gemma3|--cp 2
 capped logits, tp 2, sequence parallel|2|tiny-gemma2|--tp 2 --sequence-parallel on
 capped logits, zb-h1, full recompute|2|tiny-gemma2|--pp 2 --schedule zb-h1 --recompute full
+# what else is multiplied
+multiplied by its own numbers, tp 2, sequence parallel|2|tiny-granite|--tp 2 --sequence-parallel on
+multiplied by its own numbers, zb-h1, unfused attention|2|tiny-granite|--pp 2 --schedule zb-h1 --attention unfused
 norms behind branches, alone|1|tiny-olmo2|--micro-batch 2
 norms behind branches, full recompute|2|tiny-olmo2|--dp 2 --recompute full
 norms behind branches, pp 2, 1f1b|2|tiny-olmo2|--pp 2

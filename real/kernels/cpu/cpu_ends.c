@@ -14,17 +14,36 @@
 #include <math.h>
 #include <stdlib.h>
 
+static void multiply_row(const float *row, float factor, gint64 width, float *to) {
+#pragma omp simd
+  for (gint64 j = 0; j < width; j++)
+    to[j] = factor * row[j];
+}
+
+/* `buffer`: two rows. */
+static void embed_multiplied(const EmbeddingKernel *task, gint64 word, gint64 t, float *buffer) {
+  const Number number = (Number)task->number;
+  const gint64 width = task->width;
+  float *out = row_out(task->out, number, t * width, buffer + width);
+  multiply_row(row_in(task->table, number, word * width, width, buffer), task->factor, width, out);
+  row_close(task->out, number, t * width, width, out);
+}
+
 void cpu_embedding_forward(const Kernel *kernel, CpuScratch *scratch) {
   const EmbeddingKernel *task = &kernel->embedding;
   Number number = (Number)task->number;
-  gsize row_bytes = (gsize)(task->width * kernel_element_bytes(number));
+  gint64 width = task->width;
+  gsize row_bytes = (gsize)(width * kernel_element_bytes(number));
+  float *buffer = cpu_scratch_floats(scratch, 2 * width);
   for (gint64 t = 0; t < task->tokens; t++) {
     gint64 word = task->token[t] - task->first_word;
-    void *out = element_of(task->out, number, t * task->width);
-    if (word >= 0 && word < task->n_words)
-      memcpy(out, element_at(task->table, number, word * task->width), row_bytes);
-    else
+    void *out = element_of(task->out, number, t * width);
+    if (word < 0 || word >= task->n_words)
       memset(out, 0, row_bytes);
+    else if (task->factor == 1)
+      memcpy(out, element_at(task->table, number, word * width), row_bytes);
+    else
+      embed_multiplied(task, word, t, buffer);
   }
 }
 
@@ -63,6 +82,8 @@ void cpu_embedding_backward(const Kernel *kernel, CpuScratch *scratch) {
     memset(sum, 0, (gsize)width * sizeof(float));
     for (; i < n && places[i] >> 32 == word; i++)
       add_row(sum, row_in(task->dout, (Number)task->number, (gint64)(guint32)places[i] * width, width, buffer), width);
+    if (task->factor != 1)
+      multiply_row(sum, task->factor, width, sum);
     row_add(task->dtable, (Number)task->gradient, (gint64)word * width, width, sum, buffer);
   }
 }

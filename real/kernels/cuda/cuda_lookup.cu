@@ -12,7 +12,8 @@ namespace {
 
 template <typename T, int N>
 __global__ void embedding_forward(const gint32 *__restrict__ token, const Pack<T, N> *__restrict__ table,
-                                  Pack<T, N> *__restrict__ out, int64_t packs, int64_t first_word, int64_t n_words) {
+                                  Pack<T, N> *__restrict__ out, float factor, int64_t packs, int64_t first_word,
+                                  int64_t n_words) {
   const int64_t column = (int64_t)blockIdx.y * blockDim.x + threadIdx.x, row = blockIdx.x;
   const int64_t word = token[row] - first_word;
   if (column >= packs)
@@ -23,6 +24,9 @@ __global__ void embedding_forward(const gint32 *__restrict__ token, const Pack<T
   else
     for (int j = 0; j < N; j++)
       p.v[j] = from_float<T>(0.0f);
+  if (factor != 1.0f)
+    for (int j = 0; j < N; j++)
+      p.v[j] = from_float<T>(factor * to_float(p.v[j]));
   out[row * packs + column] = p;
 }
 
@@ -50,7 +54,7 @@ __global__ void link_tokens(const gint32 *__restrict__ token, int n, gint32 *nex
 template <typename T, typename G>
 __global__ void embedding_backward(const gint32 *__restrict__ token, const gint32 *__restrict__ next,
                                    const gint32 *__restrict__ first, const T *__restrict__ dout, G *dtable,
-                                   int64_t width, int64_t first_word, int64_t n_words) {
+                                   float factor, int64_t width, int64_t first_word, int64_t n_words) {
   const int64_t column = (int64_t)blockIdx.y * blockDim.x + threadIdx.x, word = token[blockIdx.x] - first_word;
   if (column >= width || !first[blockIdx.x] || word < 0 || word >= n_words)
     return;
@@ -58,7 +62,7 @@ __global__ void embedding_backward(const gint32 *__restrict__ token, const gint3
   for (gint32 t = (gint32)blockIdx.x; t >= 0; t = next[t])
     sum += to_float(dout[t * width + column]);
   G *to = dtable + word * width + column;
-  *to = from_float<G>(to_float(*to) + sum);
+  *to = from_float<G>(to_float(*to) + factor * sum);
 }
 
 template <typename T>
@@ -90,7 +94,7 @@ __global__ void positions_backward(const T *__restrict__ dx, G *dtable, int64_t 
 template <typename T, int N> cudaError_t launch_embedding(const EmbeddingKernel *k, cudaStream_t stream) {
   using P = Pack<T, N>;
   embedding_forward<T, N><<<row_grid(k->tokens, k->width, N), BLOCK_THREADS, 0, stream>>>(
-      k->token, (const P *)k->table, (P *)k->out, k->width / N, k->first_word, k->n_words);
+      k->token, (const P *)k->table, (P *)k->out, k->factor, k->width / N, k->first_word, k->n_words);
   return cudaGetLastError();
 }
 
@@ -117,7 +121,7 @@ cudaError_t cuda_embedding_backward(const EmbeddingKernel *k, gint32 *scratch, c
     return with_number(k->gradient, [&](auto gradient_zero) {
       using G = decltype(gradient_zero);
       embedding_backward<T, G><<<row_grid(k->tokens, k->width, 1), BLOCK_THREADS, 0, stream>>>(
-          k->token, next, first, (const T *)k->dout, (G *)k->dtable, k->width, k->first_word, k->n_words);
+          k->token, next, first, (const T *)k->dout, (G *)k->dtable, k->factor, k->width, k->first_word, k->n_words);
       return cudaGetLastError();
     });
   });

@@ -15,7 +15,8 @@ static const Activations *memory(const ItemCall *call) {
 }
 
 static float scale_of(const Cut *cut) {
-  return 1 / sqrtf((float)cut->model->head_dim);
+  const double scores = cut->model->factors.scores;
+  return scores > 0 ? (float)scores : 1 / sqrtf((float)cut->model->head_dim);
 }
 
 static gint64 qkv_width(const Cut *cut) {

@@ -26,7 +26,8 @@ static void run_embedding(const ItemCall *call) {
                                  .width = cut->model->hidden,
                                  .first_word = block->tensors[0].first_row,
                                  .n_words = cut->vocab_width,
-                                 .token = tokens_behind(call, call->mtp)}};
+                                 .token = tokens_behind(call, call->mtp),
+                                 .factor = item_factor(cut->model->factors.embedding)}};
   if (is_backward) {
     kernel.embedding.dout = item_embedding_gathered(call);
     kernel.embedding.dtable = block_gradient(parameters, block, ROLE_TABLE);

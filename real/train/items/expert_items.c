@@ -248,11 +248,11 @@ static void *gradient_of(const ItemCall *call, BlockKind block, Role role) {
 static void run_router(const ItemCall *call) {
   const void *weight = call->argument == WEIGHT_GRADIENT ? NULL : weight_of(call, BLOCK_LAYER, ROLE_ROUTER);
   if (call->argument == FORWARD)
-    item_product(call, saved(call).norm2, weight, memory(call)->experts.scores, NULL);
+    item_product(call, 1, saved(call).norm2, weight, memory(call)->experts.scores, NULL);
   else if (call->argument == INPUT_GRADIENT)
-    item_product(call, gradients(call).d_scores, weight, memory(call)->experts.sums[1], NULL);
+    item_product(call, 1, gradients(call).d_scores, weight, memory(call)->experts.sums[1], NULL);
   else
-    item_weight_gradient(call, gradients(call).d_scores, saved(call).norm2,
+    item_weight_gradient(call, 1, gradients(call).d_scores, saved(call).norm2,
                          gradient_of(call, BLOCK_LAYER, ROLE_ROUTER));
 }
 
@@ -384,7 +384,7 @@ void item_expert_activation(const ItemCall *call) {
 
 static void run_shared_input_gradient(const ItemCall *call) {
   const gint64 t = cut_at(call)->tokens, h = cut_at(call)->model->hidden;
-  item_product(call, gradients(call).d_up, weight_of(call, BLOCK_LAYER, ROLE_GATE), memory(call)->partial, NULL);
+  item_product(call, 1, gradients(call).d_up, weight_of(call, BLOCK_LAYER, ROLE_GATE), memory(call)->partial, NULL);
   if (has_gate(call))
     gate_product(call,
                  (MatmulKernel){.layout = LAYOUT_NN,
@@ -403,7 +403,7 @@ static void run_shared_input_gradient(const ItemCall *call) {
 
 static void run_shared_weight_gradient(const ItemCall *call) {
   const gint64 t = cut_at(call)->tokens, h = cut_at(call)->model->hidden;
-  item_weight_gradient(call, gradients(call).d_up, whole_input(call), gradient_of(call, BLOCK_LAYER, ROLE_GATE));
+  item_weight_gradient(call, 1, gradients(call).d_up, whole_input(call), gradient_of(call, BLOCK_LAYER, ROLE_GATE));
   if (has_gate(call))
     gate_product(call,
                  (MatmulKernel){.layout = LAYOUT_NT,

@@ -51,8 +51,13 @@ static MatmulKernel dense_product(const WorkItem *item) {
                         .alpha = 1};
 }
 
-void item_product(const ItemCall *call, const void *a, const void *b, void *c, const void *bias) {
+float item_factor(double factor) {
+  return factor > 0 ? (float)factor : 1;
+}
+
+void item_product(const ItemCall *call, float factor, const void *a, const void *b, void *c, const void *bias) {
   Kernel kernel = {.kind = KERNEL_MATMUL, .matmul = dense_product(call->item)};
+  kernel.matmul.alpha = factor;
   kernel.matmul.a = a;
   kernel.matmul.b = b;
   kernel.matmul.c = c;
@@ -70,19 +75,26 @@ void item_product_in(const ItemCall *call, const void *a, gint64 lda, const void
   item_launch(call, &kernel);
 }
 
-void item_weight_gradient(const ItemCall *call, const void *a, const void *b, void *gradient) {
-  item_weight_gradient_in(call, a, b, 0, gradient);
+static void add_gradient(const ItemCall *call, MatmulKernel product, const void *a, const void *b, void *gradient) {
+  product.a = a;
+  product.b = b;
+  product.c = gradient;
+  product.accumulate = TRUE;
+  product.result = (guint8)call->trainer->parameters->gradient_number;
+  const Kernel kernel = {.kind = KERNEL_MATMUL, .matmul = product};
+  item_launch(call, &kernel);
+}
+
+void item_weight_gradient(const ItemCall *call, float factor, const void *a, const void *b, void *gradient) {
+  MatmulKernel product = dense_product(call->item);
+  product.alpha = factor;
+  add_gradient(call, product, a, b, gradient);
 }
 
 void item_weight_gradient_in(const ItemCall *call, const void *a, const void *b, gint64 ldb, void *gradient) {
-  Kernel kernel = {.kind = KERNEL_MATMUL, .matmul = dense_product(call->item)};
-  kernel.matmul.ldb = ldb > 0 ? ldb : kernel.matmul.ldb;
-  kernel.matmul.a = a;
-  kernel.matmul.b = b;
-  kernel.matmul.c = gradient;
-  kernel.matmul.accumulate = TRUE;
-  kernel.matmul.result = (guint8)call->trainer->parameters->gradient_number;
-  item_launch(call, &kernel);
+  MatmulKernel product = dense_product(call->item);
+  product.ldb = ldb > 0 ? ldb : product.ldb;
+  add_gradient(call, product, a, b, gradient);
 }
 
 void item_group(const ItemCall *call, const void *a, const void *b, void *c, gint64 stride) {

@@ -14,10 +14,13 @@ void item_launch(const ItemCall *call, const Kernel *kernel);
 FlashKernel item_flash(const ItemCall *call, gboolean is_backward);
 /* Over the ranks of cp: the micro-batch's loss. */
 void item_sum_loss(const ItemCall *call);
-/* C = A·B in the item's layout and sizes, dense operands; the gradient's adds to it. */
-void item_product(const ItemCall *call, const void *a, const void *b, void *c, const void *bias);
-void item_weight_gradient(const ItemCall *call, const void *a, const void *b, void *gradient);
-/* The same with rows of C, and of A forward and of B for the weights, so many elements apart; 0: dense. */
+/* One of a model's factors, 1 where it is as others'. */
+float item_factor(double factor);
+/* C = factor·A·B in the item's layout and sizes, dense operands; the gradient's adds to it. */
+void item_product(const ItemCall *call, float factor, const void *a, const void *b, void *c, const void *bias);
+void item_weight_gradient(const ItemCall *call, float factor, const void *a, const void *b, void *gradient);
+/* The same, the factor 1, with rows of C, and of A forward and of B for the weights, so many elements apart; 0: dense.
+ */
 void item_product_in(const ItemCall *call, const void *a, gint64 lda, const void *b, void *c, gint64 ldc);
 void item_weight_gradient_in(const ItemCall *call, const void *a, const void *b, gint64 ldb, void *gradient);
 /* The same for each expert of the rank, whose weights lie `stride` elements apart; all else is dense. */

@@ -137,22 +137,28 @@ static void *gradient_of(const ItemCall *call, BlockKind block, Role role) {
   return role == N_ROLES ? NULL : block_gradient(call->trainer->parameters, item_block(call, block), role);
 }
 
+static float factor_of(const ItemCall *call, LinearName name) {
+  const ModelFactors *factors = &memory(call)->cut->model->factors;
+  return item_factor(name == LOGITS ? factors->logits : linears[name].is_column ? 0 : factors->branches);
+}
+
 static void run_linear(const ItemCall *call) {
   const LinearName name = (LinearName)call->argument;
   const Role bias = linears[name].is_column ? linears[name].bias : N_ROLES;
-  item_product(call, whole_input(call, name), weight_of(call, linears[name].block, linears[name].weight),
-               linear_output(call, name), weight_of(call, linears[name].block, bias));
+  item_product(call, factor_of(call, name), whole_input(call, name),
+               weight_of(call, linears[name].block, linears[name].weight), linear_output(call, name),
+               weight_of(call, linears[name].block, bias));
 }
 
 static void run_input_gradient(const ItemCall *call) {
   const LinearName name = (LinearName)call->argument;
-  item_product(call, whole_output_gradient(call, name), weight_of(call, linears[name].block, linears[name].weight),
-               input_gradient(call, name), NULL);
+  item_product(call, factor_of(call, name), whole_output_gradient(call, name),
+               weight_of(call, linears[name].block, linears[name].weight), input_gradient(call, name), NULL);
 }
 
 static void run_weight_gradient(const ItemCall *call) {
   const LinearName name = (LinearName)call->argument;
-  item_weight_gradient(call, whole_output_gradient(call, name), whole_input(call, name),
+  item_weight_gradient(call, factor_of(call, name), whole_output_gradient(call, name), whole_input(call, name),
                        gradient_of(call, linears[name].block, linears[name].weight));
 }
 

@@ -53,6 +53,15 @@ typedef struct {
   double hidden;    /* of what a residual adds */
 } DropoutRates;
 
+/* What a model multiplies by where others do not (Granite, Gemma, Command R); 0: as others. Other kernels do it beside
+ * what they do, so that time and memory leave it out. */
+typedef struct {
+  double embedding; /* rows of the word table; others 1 */
+  double scores;    /* q·k; others 1/sqrt(head_dim) */
+  double branches;  /* what attention and the MLP add to the hidden states; others 1 */
+  double logits;    /* others 1 */
+} ModelFactors;
+
 typedef struct {
   char *name; /* owned; file name without .json */
   char *file; /* owned; NULL when built by hand */
@@ -82,18 +91,17 @@ typedef struct {
   gboolean bare_qk_norms; /* that of q and k alone (StableLM) */
   gboolean fixed_norms;   /* LayerNorm without weights, neither scale nor shift (OLMo 1) */
   Positions positions;
-  gint64 window;            /* tokens a token attends to at most, itself included (sliding window, arXiv
-                               2310.06825 §2); 0: all before it */
-  gboolean some_windowed;   /* in some of the layers alone (Qwen2's max_window_layers) */
-  char *windowed_layers;    /* owned; of each layer '1' with the window, '0' without; NULL: all are alike */
-  char *unrotated_layers;   /* owned; of each layer '1' where q and k are not rotated (SmolLM3); NULL: all are;
-                               time and memory leave it out */
-  double rotary_share;      /* of a head's columns that are rotated, where not all; 0: all; left out likewise */
-  gboolean has_multipliers; /* embedding, scores, branches or logits multiplied by numbers of its own (Granite, Gemma,
-                               Command R); left out likewise */
-  double windowed_share;    /* of layers that have the window, where these and others come in turns (GPT-OSS:
-                               1/2); 0: all do */
-  gboolean embedding_norm;  /* behind the word table (BLOOM) */
+  gint64 window;          /* tokens a token attends to at most, itself included (sliding window, arXiv
+                             2310.06825 §2); 0: all before it */
+  gboolean some_windowed; /* in some of the layers alone (Qwen2's max_window_layers) */
+  char *windowed_layers;  /* owned; of each layer '1' with the window, '0' without; NULL: all are alike */
+  char *unrotated_layers; /* owned; of each layer '1' where q and k are not rotated (SmolLM3); NULL: all are;
+                             time and memory leave it out */
+  double rotary_share;    /* of a head's columns that are rotated, where not all; 0: all; left out likewise */
+  ModelFactors factors;
+  double windowed_share;             /* of layers that have the window, where these and others come in turns (GPT-OSS:
+                                        1/2); 0: all do */
+  gboolean embedding_norm;           /* behind the word table (BLOOM) */
   gint64 other_embedding_parameters; /* OPT's two unused positions */
   ModelExperts experts;              /* ffn_hidden above is that of layers without */
   ModelLatent latent;
@@ -140,6 +148,11 @@ static inline gboolean model_has_mlp_bias(const Model *model) {
 /* Never ACTIVATION_USUAL: which that is. */
 Activation model_activation(const Model *model);
 const char *model_activation_name(Activation activation);
+/* Whether any is not as others have it. */
+static inline gboolean model_has_factors(const Model *model) {
+  const ModelFactors *factors = &model->factors;
+  return factors->embedding > 0 || factors->scores > 0 || factors->branches > 0 || factors->logits > 0;
+}
 /* Columns of a head of V. */
 static inline gint64 model_v_head_dim(const Model *model) {
   return model->latent.kv_rank > 0 ? model->latent.v_head_dim : model->head_dim;

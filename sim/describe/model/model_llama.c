@@ -90,25 +90,27 @@ gboolean model_read_gpt_oss(const JsonFile *json, Model *model, GError **error) 
   return TRUE;
 }
 
-/* What a model multiplies by, `factor` where its config is silent; others have of the scores 1/sqrt(head_dim), of the
- * rest 1. */
-static gboolean read_factor(const JsonFile *json, const char *key, double factor, double usual, Model *model,
-                            GError **error) {
-  if (!json_file_number(json, json->root, key, 0, 1e6, &factor, error))
+enum { LEAST_FACTOR_INVERSE = 1000000 };
+
+/* A number of ModelFactors' that is multiplied by, `*factor` where the config is silent; 0 where it is what others
+ * have. */
+static gboolean read_factor(const JsonFile *json, const char *key, double usual, double *factor, GError **error) {
+  if (!json_file_number(json, json->root, key, 1.0 / LEAST_FACTOR_INVERSE, LEAST_FACTOR_INVERSE, factor, error))
     return FALSE;
-  model->has_multipliers = model->has_multipliers || fabs(factor - usual) > 1e-6;
+  *factor = fabs(*factor - usual) > 1e-6 * usual ? *factor : 0;
   return TRUE;
 }
 
-static gboolean read_multiplier(const JsonFile *json, const char *key, double usual, Model *model, GError **error) {
-  return read_factor(json, key, 1, usual, model, error);
-}
-
 gboolean model_read_granite(const JsonFile *json, Model *model, GError **error) {
-  return read_multiplier(json, "embedding_multiplier", 1, model, error) &&
-         read_multiplier(json, "attention_multiplier", 1 / sqrt((double)model->head_dim), model, error) &&
-         read_multiplier(json, "residual_multiplier", 1, model, error) &&
-         read_multiplier(json, "logits_scaling", 1, model, error) && model_read_llama(json, model, error);
+  ModelFactors factors = {1, 1, 1, 1};
+  if (!read_factor(json, "embedding_multiplier", 1, &factors.embedding, error) ||
+      !read_factor(json, "attention_multiplier", 1 / sqrt((double)model->head_dim), &factors.scores, error) ||
+      !read_factor(json, "residual_multiplier", 1, &factors.branches, error) ||
+      !read_factor(json, "logits_scaling", 1, &factors.logits, error))
+    return FALSE;
+  factors.logits = factors.logits > 0 ? 1 / factors.logits : 0; /* logits are divided by it */
+  model->factors = factors;
+  return model_read_llama(json, model, error);
 }
 
 gboolean model_read_qwen2(const JsonFile *json, Model *model, GError **error) {
@@ -134,21 +136,23 @@ gboolean model_read_qwen3_moe(const JsonFile *json, Model *model, GError **error
   return model_read_qwen_moe(json, model, error) && model_read_qwen3(json, model, error);
 }
 
-/* The embedding is multiplied by sqrt(hidden). */
 gboolean model_read_gemma(const JsonFile *json, Model *model, GError **error) {
-  model->has_multipliers = TRUE;
+  model->factors.embedding = sqrt((double)model->hidden);
   return model_read_biases(json, model, error);
 }
 
-/* A norm before each branch and one behind it; the logits capped. */
+/* A norm before each branch and one behind it; scores divided by the root of a number of its own; the logits capped. */
 static gboolean read_normed_gemma(const JsonFile *json, Model *model, WindowDefaults window, double cap,
                                   GError **error) {
   static const char cap_key[] = "final_logit_softcapping";
   cap = json_object_has_member(json->root, cap_key) ? 0 : cap;
   model->post_norms = TRUE;
+  double divisor = 256;
   if (!model_read_gemma(json, model, error) || !model_read_window(json, model, window, error) ||
-      !json_file_number(json, json->root, cap_key, 0, 1e6, &cap, error))
+      !json_file_number(json, json->root, cap_key, 0, 1e6, &cap, error) ||
+      !read_factor(json, "query_pre_attn_scalar", (double)model->head_dim, &divisor, error))
     return FALSE;
+  model->factors.scores = divisor > 0 ? 1 / sqrt(divisor) : 0;
   model->capped_logits = cap > 0;
   return TRUE;
 }
@@ -235,7 +239,8 @@ gboolean model_read_cohere(const JsonFile *json, Model *model, GError **error) {
   gboolean qk_norm = FALSE;
   model->parallel_block = model->bare_norms = TRUE;
   model->n_norms_per_layer = 1;
-  if (!read_factor(json, "logit_scale", 0.0625, 1, model, error) || !model_read_biases(json, model, error) ||
+  model->factors.logits = 0.0625;
+  if (!read_factor(json, "logit_scale", 1, &model->factors.logits, error) || !model_read_biases(json, model, error) ||
       !json_file_flag(json, json->root, "use_qk_norm", &qk_norm, error))
     return FALSE;
   model->qk_norms = qk_norm ? QK_NORMS_WHOLE : QK_NORMS_NONE;

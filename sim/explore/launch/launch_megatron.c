@@ -236,7 +236,7 @@ static void add_model(const LaunchCase *c, GString *out) {
   if (model->qk_norms == QK_NORMS_WHOLE)
     launch_notice(c, "model %s normalises q and k over all heads, Megatron-LM's --qk-layernorm each head: left out",
                   model->name);
-  if (model->has_multipliers)
+  if (model_has_factors(model))
     launch_notice(c,
                   "model %s multiplies its embedding, scores, branches or logits by numbers of its own, Megatron-LM's "
                   "GPT does not",
