@@ -197,10 +197,20 @@ START_TEST(every_number_of_worn_links_is_that_of_simulate) {
 END_TEST
 
 /* Every configuration that a bound refuses is simulated; every bound is held against the simulated peak. */
+/* An order kept from the plan before is the plan's own. */
+static gboolean is_as_anew(const Workload *workload, const PlanOrder *choice, const Cluster *cluster,
+                           const MemoryBound *bound) {
+  g_autoptr(ShortOrder) none = short_order_new();
+  MemoryBound anew;
+  memory_bound_fits(workload, choice, cluster, none, &anew);
+  return anew.least_bytes == bound->least_bytes && anew.rank == bound->rank;
+}
+
 static void check_bounds(const char *text, int least_too_large) {
   g_auto(SweepSetup) setup = setup_of(text);
   g_autoptr(SpaceReader) reader = space_reader_new(setup.space);
-  int n_too_large = 0, n_wrong = 0;
+  g_autoptr(ShortOrder) kept = short_order_new();
+  int n_too_large = 0, n_wrong = 0, n_kept_wrong = 0;
   double tightest = 0;
   for (gint64 index = 0; index < space_count(setup.space); index++) {
     SpacePoint point;
@@ -212,13 +222,15 @@ static void check_bounds(const char *text, int least_too_large) {
     if (workload == NULL || prediction == NULL)
       continue;
     MemoryBound bound;
-    const gboolean may_fit = memory_bound_fits(workload, &choice, point.cluster, &bound);
+    const gboolean may_fit = memory_bound_fits(workload, &choice, point.cluster, kept, &bound);
+    n_kept_wrong += !is_as_anew(workload, &choice, point.cluster, &bound);
     const double peak_bytes = prediction->memory->peak_bytes;
     n_too_large += !may_fit;
     n_wrong += (!may_fit && prediction->fits) || bound.least_bytes > peak_bytes * (1 + 1e-9);
     tightest = MAX(tightest, may_fit ? bound.least_bytes / peak_bytes : 0);
   }
   ck_assert_int_eq(n_wrong, 0);
+  ck_assert_int_eq(n_kept_wrong, 0);
   ck_assert_int_ge(n_too_large, least_too_large);
   ck_assert_double_gt(tightest, 0.9); /* a bound of nothing would hold too */
 }

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "error.h"
-#include "memory_bound.h"
 #include "pipeline_layout.h"
 #include "plan_bound.h"
 #include "plan_order.h"
@@ -97,13 +96,13 @@ static gboolean is_misnamed(const PlanScreen *screen, const SpacePoint *point) {
          (screen->has_plain_p2p && plan->pp == 1 && plan->overlap_p2p > 0);
 }
 
-static Screened screen_workload(const PlanScreen *screen, const Workload *workload, PlanOrder *choice,
-                                const SpacePoint *point, double *number) {
+static Screened screen_workload(const PlanScreen *screen, const Workload *workload, const PlanOrder *choice,
+                                ShortOrder *kept, const SpacePoint *point, double *number) {
   const Cluster *cluster = point->cluster;
   MemoryBound memory;
   if (is_same(screen, workload))
     return SCREENED_SAME;
-  if (!memory_bound_fits(workload, choice, cluster, &memory)) {
+  if (!memory_bound_fits(workload, choice, cluster, kept, &memory)) {
     *number = memory.least_bytes - memory.room_bytes;
     return SCREENED_TOO_LARGE;
   }
@@ -119,7 +118,8 @@ static Screened screen_workload(const PlanScreen *screen, const Workload *worklo
   return SCREENED_CANDIDATE;
 }
 
-Screened plan_screen(const PlanScreen *screen, SpaceReader *reader, gint64 index, double *number, GError **error) {
+Screened plan_screen(const PlanScreen *screen, SpaceReader *reader, ShortOrder *kept, gint64 index, double *number,
+                     GError **error) {
   SpacePoint point;
   g_auto(PlanOrder) choice = {0};
   g_autoptr(Workload) workload = NULL;
@@ -130,5 +130,5 @@ Screened plan_screen(const PlanScreen *screen, SpaceReader *reader, gint64 index
   workload = make_workload(&point, &choice, error);
   if (workload == NULL || !check_can_run(screen, workload, error))
     return SCREENED_IMPOSSIBLE;
-  return screen_workload(screen, workload, &choice, &point, number);
+  return screen_workload(screen, workload, &choice, kept, &point, number);
 }

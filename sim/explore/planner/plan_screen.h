@@ -1,5 +1,6 @@
 /* What is known of a configuration before it is simulated. */
 #pragma once
+#include "memory_bound.h"
 #include "plan_reasons.h"
 #include "planner.h"
 
@@ -22,4 +23,5 @@ PlanScreen plan_screen_of(const PlannerRequest *request);
 /* *number is the least score of a candidate (plan_bound.h), the bytes that one too large has too many at least, the
  * tokens per second of a late one at most. IMPOSSIBLE, or a mistake in the configuration, sets the error with
  * SCREENED_IMPOSSIBLE. */
-Screened plan_screen(const PlanScreen *screen, SpaceReader *reader, gint64 index, double *number, GError **error);
+Screened plan_screen(const PlanScreen *screen, SpaceReader *reader, ShortOrder *kept, gint64 index, double *number,
+                     GError **error);

@@ -42,6 +42,7 @@ typedef struct {
   const PlannerRequest *request;
   PlanScreen screen;
   SpaceReader **readers;  /* [threads] */
+  ShortOrder **orders;    /* [threads] */
   PlanReasons **reasons;  /* [threads] */
   ScratchPool *scratches; /* for every thread one */
   guint8 *screened;       /* [configurations]: Screened */
@@ -109,8 +110,8 @@ static void take_screened(Search *search, int thread, gint64 index, GError *erro
 static void screen(gint64 index, int thread, gpointer data) {
   Search *search = data;
   GError *error = NULL;
-  search->screened[index] =
-      (guint8)plan_screen(&search->screen, search->readers[thread], index, &search->numbers[index], &error);
+  search->screened[index] = (guint8)plan_screen(&search->screen, search->readers[thread], search->orders[thread], index,
+                                                &search->numbers[index], &error);
   if (error != NULL)
     take_screened(search, thread, index, error);
 }
@@ -300,10 +301,12 @@ static gboolean fail_without_plan(const PlannerRequest *request, const PlannerRe
 static void search_init(Search *search, const PlannerRequest *request, Interrupt *interrupt, PlannerResult *result) {
   *search = (Search){.request = request, .screen = plan_screen_of(request), .interrupt = interrupt, .result = result};
   search->readers = g_new0(SpaceReader *, request->n_threads);
+  search->orders = g_new0(ShortOrder *, request->n_threads);
   search->reasons = g_new0(PlanReasons *, request->n_threads);
   search->scratches = scratch_pool_new(request->n_threads);
   for (int thread = 0; thread < request->n_threads; thread++) {
     search->readers[thread] = space_reader_new(request->space);
+    search->orders[thread] = short_order_new();
     search->reasons[thread] = plan_reasons_new();
   }
   search->screened = g_new0(guint8, result->n_configurations);
@@ -316,6 +319,7 @@ static void search_init(Search *search, const PlannerRequest *request, Interrupt
 static void search_clear(Search *search) {
   for (int thread = 0; thread < search->request->n_threads; thread++) {
     space_reader_free(search->readers[thread]);
+    short_order_free(search->orders[thread]);
     plan_reasons_free(search->reasons[thread]);
   }
   for (guint i = 0; search->trials != NULL && i < search->candidates->len; i++) { /* what was not settled */
@@ -324,6 +328,7 @@ static void search_clear(Search *search) {
   }
   scratch_pool_free(search->scratches);
   g_free(search->readers);
+  g_free(search->orders);
   g_free(search->reasons);
   g_free(search->screened);
   g_free(search->numbers);

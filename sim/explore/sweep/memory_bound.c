@@ -129,14 +129,41 @@ static gboolean fits(const MemoryBound *bound) {
   return bound->least_bytes <= bound->room_bytes * (1 + rounding);
 }
 
-/* With no more micro-batches than it takes to hold the most. */
-static Order *short_order(PlanOrder *choice, const Plan *plan) {
-  g_autoptr(Plan) fewer = plan_copy(plan);
-  fewer->n_micro_batches = predict_enough_micro_batches(choice, plan);
-  return plan_order_make(choice, fewer, NULL);
+struct ShortOrder {
+  const ScheduleInfo *schedule;
+  OrderShape shape;
+  Order *order; /* owned; NULL: none yet, or it cannot be */
+};
+
+ShortOrder *short_order_new(void) {
+  return g_new0(ShortOrder, 1);
 }
 
-gboolean memory_bound_fits(const Workload *workload, PlanOrder *choice, const Cluster *cluster, MemoryBound *bound) {
+void short_order_free(ShortOrder *kept) {
+  if (kept == NULL)
+    return;
+  order_free(kept->order);
+  g_free(kept);
+}
+
+static gboolean is_same_shape(OrderShape a, OrderShape b) {
+  return a.n_ranks == b.n_ranks && a.n_chunks == b.n_chunks && a.n_micro_batches == b.n_micro_batches &&
+         a.group == b.group && a.takes_turns == b.takes_turns;
+}
+
+/* With no more micro-batches than it takes to hold the most. Borrowed from `kept`; NULL: it cannot be. */
+static const Order *short_order(ShortOrder *kept, const PlanOrder *choice, const Plan *plan) {
+  const OrderShape shape = {plan->pp, plan->chunks, (int)predict_enough_micro_batches(choice, plan), plan->group,
+                            plan_takes_turns(plan)};
+  if (kept->order != NULL && kept->schedule == choice->info && is_same_shape(kept->shape, shape))
+    return kept->order;
+  order_free(kept->order);
+  *kept = (ShortOrder){choice->info, shape, order_new(choice->info, shape, NULL)};
+  return kept->order;
+}
+
+gboolean memory_bound_fits(const Workload *workload, const PlanOrder *choice, const Cluster *cluster, ShortOrder *kept,
+                           MemoryBound *bound) {
   const int n_ranks = workload->placement->n_ranks;
   *bound = (MemoryBound){.room_bytes = mixed_gpus_room_bytes(workload, cluster)};
   g_autofree double *states = states_held(workload), *most = g_new0(double, n_ranks);
@@ -145,7 +172,7 @@ gboolean memory_bound_fits(const Workload *workload, PlanOrder *choice, const Cl
   take_most(states, most, n_ranks, bound);
   if (!fits(bound) || choice->info == NULL)
     return fits(bound);
-  g_autoptr(Order) order = short_order(choice, workload->plan);
+  const Order *order = short_order(kept, choice, workload->plan);
   for (int rank = 0; order != NULL && rank < n_ranks; rank++)
     most[rank] = most_held(workload, order->actions[rank], stages);
   take_most(states, most, n_ranks, bound);

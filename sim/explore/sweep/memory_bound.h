@@ -12,6 +12,13 @@ typedef struct {
   int rank;                /* pipeline rank that holds it */
 } MemoryBound;
 
+/* The order that the last plan was looked at with: neighbours of a range often have the same one. For one thread. */
+typedef struct ShortOrder ShortOrder;
+ShortOrder *short_order_new(void);
+void short_order_free(ShortOrder *kept);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(ShortOrder, short_order_free)
+
 /* Of a workload made by plan_order_workload(); `choice` as that left it. FALSE when least_bytes are more than
  * room_bytes: simulate says of such a plan that it does not fit. */
-gboolean memory_bound_fits(const Workload *workload, PlanOrder *choice, const Cluster *cluster, MemoryBound *bound);
+gboolean memory_bound_fits(const Workload *workload, const PlanOrder *choice, const Cluster *cluster, ShortOrder *kept,
+                           MemoryBound *bound);

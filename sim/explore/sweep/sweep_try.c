@@ -20,7 +20,8 @@ struct SweepWorker {
   const SweepProblem *problem;
   SpaceReader *reader;
   PredictScratch *scratch; /* neighbours of a range are often of one structure */
-  Prediction *last;        /* recomputes nothing; owned. NULL: the last one does, or was not run */
+  ShortOrder *order;
+  Prediction *last; /* recomputes nothing; owned. NULL: the last one does, or was not run */
   gint64 last_index;
 };
 
@@ -29,6 +30,7 @@ SweepWorker *sweep_worker_new(const SweepProblem *problem) {
   worker->problem = problem;
   worker->reader = space_reader_new(problem->space);
   worker->scratch = predict_scratch_new_among(problem->n_workers);
+  worker->order = short_order_new();
   return worker;
 }
 
@@ -38,6 +40,7 @@ void sweep_worker_free(SweepWorker *worker) {
   prediction_free(worker->last);
   space_reader_free(worker->reader);
   predict_scratch_free(worker->scratch);
+  short_order_free(worker->order);
   g_free(worker);
 }
 
@@ -55,7 +58,8 @@ static char *text_of_bytes(double bytes) {
 }
 
 /* NULL: it is known, without a run, that the plan cannot be or does not fit; then the row says so. */
-static Workload *workload_to_run(const SweepProblem *problem, const SpacePoint *point, SweepRow *row) {
+static Workload *workload_to_run(const SweepWorker *worker, const SpacePoint *point, SweepRow *row) {
+  const SweepProblem *problem = worker->problem;
   g_auto(PlanOrder) choice = {0};
   g_autoptr(GError) error = NULL;
   g_autoptr(Plan) plan = plan_copy(point->plan);
@@ -65,7 +69,7 @@ static Workload *workload_to_run(const SweepProblem *problem, const SpacePoint *
     sweep_row_set_reason(row, SWEEP_IMPOSSIBLE, g_strdup(error->message));
     return NULL;
   }
-  if (memory_bound_fits(workload, &choice, point->cluster, &bound))
+  if (memory_bound_fits(workload, &choice, point->cluster, worker->order, &bound))
     return g_steal_pointer(&workload);
   g_autofree char *least = text_of_bytes(bound.least_bytes), *state = text_of_bytes(bound.state_bytes);
   g_autofree char *activations = text_of_bytes(bound.activation_bytes), *room = text_of_bytes(bound.room_bytes);
@@ -151,7 +155,7 @@ void sweep_worker_try(SweepWorker *worker, gint64 index, SweepRow *row) {
     return;
   }
   sweep_row_set_plan(row, problem->table, point.plan);
-  g_autoptr(Workload) workload = problem->prune ? workload_to_run(problem, &point, row) : NULL;
+  g_autoptr(Workload) workload = problem->prune ? workload_to_run(worker, &point, row) : NULL;
   if (problem->prune && workload == NULL)
     return;
   if (workload != NULL && is_twin(worker, index, workload->plan))

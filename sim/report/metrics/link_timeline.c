@@ -49,10 +49,10 @@ static void add_load(Edges *edges, const WayLoad *load, gboolean out, gboolean i
   }
 }
 
-gboolean link_is_of_tp(const Program *program, const Op *op) {
-  if (op->kind != OP_COLLECTIVE)
+gboolean link_is_of_tp(const Program *program, gint32 number) {
+  const Transfer *transfer = &g_array_index(program->transfers, Transfer, number);
+  if (transfer->group < 0) /* from rank to rank */
     return FALSE;
-  const Transfer *transfer = &g_array_index(program->transfers, Transfer, op->work);
   const Group *group = &g_array_index(program->groups, Group, transfer->group);
   return !group->spans_pp && group->axes == AXIS_BIT(AXIS_TP);
 }
@@ -60,7 +60,7 @@ gboolean link_is_of_tp(const Program *program, const Op *op) {
 /* Its bytes move from when all are there and the latency has passed, to its end. */
 static void add_transfer(Edges *edges, const Op *op, gint64 ready_ns, gint64 end_ns) {
   const Timing *timing = edges->trace->timing;
-  const gboolean is_tp = link_is_of_tp(edges->trace->program, op);
+  const gboolean is_tp = link_is_of_tp(edges->trace->program, op->work);
   const WayLoad *load = is_tp ? &timing->tp : &timing->loads[op->work];
   const gint64 alone_ns = timing->transfers[op->work].run_ns,
                latency_ns = MIN(timing->loads[op->work].latency_ns, alone_ns);

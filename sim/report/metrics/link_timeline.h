@@ -7,8 +7,8 @@
 #pragma once
 #include "metrics.h"
 
-/* A collective of tensor parallelism alone: its load is Timing.tp. */
-gboolean link_is_of_tp(const Program *program, const Op *op);
+/* Of the program's transfers, by number: a collective of tensor parallelism alone. Its load is Timing.tp. */
+gboolean link_is_of_tp(const Program *program, gint32 number);
 
 /* From time_ns on, until the next moment. */
 typedef struct {

@@ -44,28 +44,38 @@ static gint64 *tp_inside_works(const Trace *trace) {
   return inside_ns;
 }
 
+/* Collectives of tp among the moves, which are none of them any more: how long they run, alone. */
+static gint64 take_tp(const Trace *trace, Moves *moves) {
+  gint64 tp_ns = 0;
+  for (guint t = 0; t < trace->program->transfers->len; t++) {
+    if (!link_is_of_tp(trace->program, (gint32)t))
+      continue;
+    tp_ns += moves[t].in * trace->timing->transfers[t].run_ns;
+    moves[t] = (Moves){0};
+  }
+  return tp_ns;
+}
+
 /* What a rank does in the last step, and how long its collectives of tp run, alone. */
 static void count_moves(const Trace *trace, const Omitted *omitted, int rank, const gint64 *tp_inside_ns, Moves *moves,
                         gint64 *tp_ns) {
   const OpList *list = trace_list(trace, rank);
+  const int last_step = trace->program->n_steps - 1;
   memset(moves, 0, sizeof *moves * trace->program->transfers->len);
   *tp_ns = 0;
   for (int i = 0; i < list->n_ops; i++) {
     const Op *op = &list->ops[i];
-    if (op->step != trace->program->n_steps - 1 || op->kind == OP_HOST)
+    if (op->step != last_step || op->kind == OP_HOST)
       continue;
-    const gint64 times = omitted_op_times(omitted, rank, op->step, i);
+    const gint64 times = omitted_op_times(omitted, rank, last_step, i);
     if (op->kind == OP_COMPUTE) {
       *tp_ns += tp_inside_ns != NULL ? times * tp_inside_ns[op->work] : 0;
-      continue;
-    }
-    if (link_is_of_tp(trace->program, op)) {
-      *tp_ns += times * trace->timing->transfers[op->work].run_ns;
       continue;
     }
     moves[op->work].out += op->kind == OP_RECV ? 0 : times;
     moves[op->work].in += op->kind == OP_SEND ? 0 : times;
   }
+  *tp_ns += take_tp(trace, moves);
 }
 
 /* Collectives of tp take no more than they would alone: where they are slowed, or wait for a member, they are under way

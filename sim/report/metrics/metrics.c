@@ -54,7 +54,8 @@ typedef struct {
 /* The same where the host was `lead_ns` ahead of the op's start. */
 typedef struct {
   Split split;
-  gint64 lead_ns;
+  gint64 lead_ns, kernels_ns;
+  gint64 n_charged; /* of the rank being walked: so many ops, whose splits are yet to be charged */
 } Ahead;
 
 typedef struct {
@@ -211,10 +212,22 @@ static gboolean has_kernels(const Work *work) {
   return work->piece >= 0 || work->n_embedding + work->n_layers + work->n_head > 0;
 }
 
-/* Nearly always the host is far ahead, so what a work is charged then is kept. */
+static gint64 kernels_of(const Split *split) {
+  return split->charged_ns[CHARGE_COMPUTE] + split->charged_ns[CHARGE_RECOMPUTE];
+}
+
+static void charge_split(Walk *walk, const Split *split, gint64 times) {
+  for (int k = 0; k < N_CHARGES; k++)
+    walk->out->ns[charge_kinds[k]] += times * split->charged_ns[k];
+  for (int axis = 0; axis < N_ITEM_AXES; axis++)
+    walk->out->hidden_ns[axis] += times * split->hidden_ns[axis];
+}
+
+/* Nearly always the host is far ahead, so what a work is charged then is kept, and charged once for all its ops. */
 static Ahead split_ahead(const Timing *timing, const Work *work, OpTime time) {
   Ahead ahead = {.lead_ns = timing_host_lead(timing, work)};
   timing_charge(timing, work, 0, -ahead.lead_ns, time.run_ns, ahead.split.charged_ns, ahead.split.hidden_ns);
+  ahead.kernels_ns = kernels_of(&ahead.split);
   return ahead;
 }
 
@@ -225,48 +238,48 @@ static gboolean host_is_ahead(const Walk *walk, gint32 i) {
          walk->start_ns[i] - walk->issue_ns[i] >= walk->ahead[w].lead_ns;
 }
 
-/* What the compute stream did during op `i`. A run of kernels between collectives is split here, at no cost per kernel:
- * what it takes longer than with the host far ahead is the host's, the rest (speed factors, jitter) its kernels'. In
- * *scratch, where it is not kept. */
-static const Split *split_running(const Walk *walk, gint32 i, const Work *work, gboolean is_ahead, Split *scratch) {
-  const Timing *timing = walk->trace->timing;
-  gint32 w = walk->list->ops[i].work;
-  OpTime time = timing->works[w];
+static void charge_ahead(Walk *walk) {
+  for (guint w = 0; walk->ahead != NULL && w < walk->program->works->len; w++) {
+    charge_split(walk, &walk->ahead[w].split, walk->ahead[w].n_charged);
+    walk->ahead[w].n_charged = 0;
+  }
+}
+
+/* What the compute stream did during op `i`, not far behind the host. A run of kernels between collectives is split
+ * here, at no cost per kernel: what it takes longer than with the host far ahead is the host's, the rest (speed
+ * factors, jitter) its kernels'. */
+static void split_running(const Walk *walk, gint32 i, const Work *work, Split *split) {
+  const OpTime time = walk->trace->timing->works[walk->list->ops[i].work];
   gint64 start_ns = walk->start_ns[i], end_ns = walk->end_ns[i], issue_ns = walk->issue_ns[i];
-  if (is_ahead)
-    return &walk->ahead[w].split;
-  *scratch = (Split){0};
   if (work->piece < 0) {
-    timing_charge(timing, work, start_ns, issue_ns, end_ns, scratch->charged_ns, scratch->hidden_ns);
-    return scratch;
+    timing_charge(walk->trace->timing, work, start_ns, issue_ns, end_ns, split->charged_ns, split->hidden_ns);
+    return;
   }
   gint64 late_ns = time.tail_ns > 0 ? issue_ns + time.tail_ns - start_ns - time.run_ns : 0;
-  scratch->charged_ns[CHARGE_HOST] = CLAMP(late_ns, 0, end_ns - start_ns);
-  scratch->charged_ns[work->recompute ? CHARGE_RECOMPUTE : CHARGE_COMPUTE] =
-      end_ns - start_ns - scratch->charged_ns[CHARGE_HOST];
-  return scratch;
+  split->charged_ns[CHARGE_HOST] = CLAMP(late_ns, 0, end_ns - start_ns);
+  split->charged_ns[work->recompute ? CHARGE_RECOMPUTE : CHARGE_COMPUTE] =
+      end_ns - start_ns - split->charged_ns[CHARGE_HOST];
 }
 
 /* [from, to) of the op lies in the window. */
 static void charge_inside(Walk *walk, gint32 i, const Work *work, gint64 from_ns, gint64 to_ns) {
-  Split scratch;
-  const Split *split = &scratch;
-  gboolean is_ahead = host_is_ahead(walk, i);
-  gboolean is_whole = from_ns == walk->start_ns[i] && to_ns == walk->end_ns[i];
-  walk->is_known &= i >= walk->n_early || (is_whole && is_ahead);
-  if (is_whole) {
-    split = split_running(walk, i, work, is_ahead, &scratch);
-  } else {
-    scratch = (Split){0};
-    timing_charge_part(walk->trace->timing, work, walk->start_ns[i], walk->issue_ns[i], from_ns, to_ns,
-                       scratch.charged_ns, scratch.hidden_ns);
+  const gboolean is_ahead = host_is_ahead(walk, i);
+  const gboolean is_whole = from_ns == walk->start_ns[i] && to_ns == walk->end_ns[i];
+  if (is_whole && is_ahead) {
+    Ahead *ahead = &walk->ahead[walk->list->ops[i].work];
+    ahead->n_charged += walk->times;
+    overlap_add_op(walk->overlap, i, from_ns, to_ns, ahead->kernels_ns, TRUE);
+    return;
   }
-  for (int k = 0; k < N_CHARGES; k++)
-    walk->out->ns[charge_kinds[k]] += walk->times * split->charged_ns[k];
-  for (int axis = 0; axis < N_ITEM_AXES; axis++)
-    walk->out->hidden_ns[axis] += walk->times * split->hidden_ns[axis];
-  gint64 kernels_ns = split->charged_ns[CHARGE_COMPUTE] + split->charged_ns[CHARGE_RECOMPUTE];
-  overlap_add_op(walk->overlap, i, from_ns, to_ns, kernels_ns, is_ahead);
+  Split split = {0};
+  walk->is_known &= i >= walk->n_early;
+  if (is_whole)
+    split_running(walk, i, work, &split);
+  else
+    timing_charge_part(walk->trace->timing, work, walk->start_ns[i], walk->issue_ns[i], from_ns, to_ns,
+                       split.charged_ns, split.hidden_ns);
+  charge_split(walk, &split, walk->times);
+  overlap_add_op(walk->overlap, i, from_ns, to_ns, kernels_of(&split), is_ahead);
 }
 
 static void charge_running(Walk *walk, gint32 i, const Work *work) {
@@ -383,6 +396,7 @@ static void walk_rank(Walk *walk) {
   }
   begin_charging(walk, G_MAXINT64);
   charge_tail(walk, last_other);
+  charge_ahead(walk);
   overlap_sum(walk->overlap, walk->omitted, walk->out->hidden_ns);
 
   gint64 sum_ns = 0;

@@ -187,10 +187,20 @@ static void join_all(Expander *expander) {
     join(expander, axis, expander->last[axis]);
 }
 
+static gboolean waits_for_trailing(const Expander *expander, const Op *old) {
+  gint32 latest = -1;
+  for (int i = 0; i < OP_MAX_AFTER && old->after[i] >= 0; i++)
+    for (int axis = 0; axis < N_ITEM_AXES; axis++)
+      latest = MAX(latest, expander->trailing[axis][old->after[i]]);
+  return latest >= 0;
+}
+
 /* The old op with its dependencies as new indices, trailing collectives included. */
 static Op translate(const Expander *expander, int old_index) {
   const Op *old = &expander->editor.list->ops[old_index];
   Op op = op_editor_translate(&expander->editor, old_index);
+  if (!waits_for_trailing(expander, old))
+    return op;
   Pending waits = {.n = 0};
   for (int i = 0; i < OP_MAX_AFTER && op.after[i] >= 0; i++)
     pending_add(expander, &waits, op.after[i]);
