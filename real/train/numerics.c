@@ -205,16 +205,20 @@ static void lay(const Record *record, const float *values, GHashTable *wholes) {
     whole->is_covered = g_new0(guint8, (gsize)whole->n);
     g_hash_table_insert(wholes, g_steal_pointer(&key), whole);
   }
-  for (gint64 i = record->begin; i < record->end; i++) {
-    const gint64 row = record->first_row + i / record->columns, column = record->first_column + i % record->columns;
-    if (row >= record->whole_rows)
-      continue; /* padding */
-    const gint64 at = row * record->whole_columns + column;
-    const double difference = whole->is_covered[at] ? (double)values[i - record->begin] - whole->values[at] : 0;
-    whole->copies2 += isfinite(difference) ? difference * difference : INFINITY;
-    whole->values[at] = values[i - record->begin];
+  gint64 row = record->first_row + record->begin / record->columns, column = record->begin % record->columns;
+  double copies2 = 0;
+  for (gint64 i = 0; i < record->end - record->begin && row < record->whole_rows; i++) { /* below is padding */
+    const gint64 at = row * record->whole_columns + record->first_column + column;
+    const double difference = whole->is_covered[at] ? (double)values[i] - whole->values[at] : 0;
+    copies2 += isfinite(difference) ? difference * difference : INFINITY;
+    whole->values[at] = values[i];
     whole->is_covered[at] = TRUE;
+    if (++column == record->columns) {
+      column = 0;
+      row++;
+    }
   }
+  whole->copies2 += copies2;
 }
 
 /* All records of a block of them. */

@@ -58,7 +58,7 @@ Warp &own_warp(void) {
 }
 
 unsigned own_bit(void) {
-  return 1u << block->index % WARP;
+  return 1u << emulated_thread.lane;
 }
 
 /* Lanes whose exchange is complete are ready. */
@@ -92,18 +92,22 @@ void **next_place(unsigned warp_index) {
       block->is_reversed ? WARP - 1 - (unsigned)__builtin_clz(warp.ready) : (unsigned)__builtin_ctz(warp.ready);
   warp.ready &= ~(1u << lane);
   block->index = warp_index * WARP + lane;
+  emulated_thread.lane = lane;
   Fiber *fiber = block->fibers[block->index].get();
   emulated_thread.thread = fiber->thread;
   return fiber->at;
 }
 
-/* To another fiber of the warp, or the scheduler, until it is this one's turn again. */
-__attribute__((noinline)) void pause_fiber(void) {
-  Fiber *own = block->fibers[block->index].get();
-  void **next = next_place(block->index / WARP);
-  if (next != own->at && __builtin_setjmp(own->at) == 0)
-    go_on(next);
-}
+/* To another fiber of the warp, or the scheduler, until it is this one's turn again. A macro: processors foresee where
+ * a function returns to by where it was called last, which after a change of fibers is wrong for every function on the
+ * way. */
+#define PAUSE_FIBER()                                                                                                  \
+  do {                                                                                                                 \
+    Fiber *paused = block->fibers[block->index].get();                                                                 \
+    void **next = next_place(block->index / WARP);                                                                     \
+    if (next != paused->at && __builtin_setjmp(paused->at) == 0)                                                       \
+      go_on(next);                                                                                                     \
+  } while (false)
 
 /* Until none of its lanes can go on. */
 __attribute__((noinline)) void run_warp(unsigned index) {
@@ -122,7 +126,7 @@ void fiber_main(void) {
   for (;;) {
     (*block->work)();
     own_warp().done |= own_bit();
-    pause_fiber();
+    PAUSE_FIBER();
   }
 }
 
@@ -224,7 +228,7 @@ void catch_traps(void) {
 
 } // namespace
 
-thread_local EmulatedThread emulated_thread;
+__thread EmulatedThread emulated_thread;
 
 void emulated_shared(void *array, size_t bytes) {
   for (const void *known : block->arrays)
@@ -240,17 +244,13 @@ void *emulated_dynamic_shared(void) {
 
 void emulated_syncthreads(void) {
   own_warp().at_barrier |= own_bit();
-  pause_fiber();
-}
-
-unsigned emulated_lane(void) {
-  return block->index % WARP;
+  PAUSE_FIBER();
 }
 
 const uint64_t *emulated_exchange(unsigned mask, uint64_t value) {
   Fiber *own = block->fibers[block->index].get();
   Warp &warp = own_warp();
-  const unsigned lane = emulated_lane();
+  const unsigned lane = emulated_thread.lane;
   uint64_t *values = warp.values[own->parity];
   if (!(mask >> lane & 1))
     emulated_fail("a lane exchanges by a mask without itself");
@@ -258,7 +258,7 @@ const uint64_t *emulated_exchange(unsigned mask, uint64_t value) {
   own->parity ^= 1;
   warp.masks[lane] = mask;
   warp.in_exchange |= own_bit();
-  pause_fiber();
+  PAUSE_FIBER();
   return values;
 }
 

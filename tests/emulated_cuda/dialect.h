@@ -22,8 +22,9 @@ using std::isfinite;
 
 struct EmulatedThread {
   dim3 thread, block, block_size, grid_size;
+  unsigned lane = 0; /* of the warp */
 };
-extern thread_local EmulatedThread emulated_thread; /* of the fiber that runs */
+extern __thread EmulatedThread emulated_thread; /* of the fiber that runs; __thread: initialised before any code */
 
 #define threadIdx (emulated_thread.thread)
 #define blockIdx (emulated_thread.block)
@@ -37,9 +38,8 @@ void emulated_shared(void *array, size_t bytes);
 void emulated_syncthreads(void);
 /* What each lane of the warp that `mask` names brought, once all have: 32 values, valid until the lane's next call. */
 const uint64_t *emulated_exchange(unsigned mask, uint64_t value);
-unsigned emulated_lane(void);
 
-inline void __syncthreads(void) {
+__attribute__((always_inline)) inline void __syncthreads(void) {
   emulated_syncthreads();
 }
 
@@ -56,12 +56,12 @@ template <typename V> V emulated_unpack(uint64_t bits) {
   return value;
 }
 
-template <typename V> V __shfl_sync(unsigned mask, V value, int lane) {
-  return emulated_unpack<V>(emulated_exchange(mask, emulated_pack(value))[lane % 32]);
+template <typename V> __attribute__((always_inline)) inline V __shfl_sync(unsigned mask, V value, int lane) {
+  return emulated_unpack<V>(emulated_exchange(mask, emulated_pack(value))[(unsigned)lane % 32]);
 }
 
-template <typename V> V __shfl_xor_sync(unsigned mask, V value, int lanes) {
-  return emulated_unpack<V>(emulated_exchange(mask, emulated_pack(value))[emulated_lane() ^ (unsigned)lanes]);
+template <typename V> __attribute__((always_inline)) inline V __shfl_xor_sync(unsigned mask, V value, int lanes) {
+  return emulated_unpack<V>(emulated_exchange(mask, emulated_pack(value))[emulated_thread.lane ^ (unsigned)lanes]);
 }
 
 inline unsigned __ballot_sync(unsigned mask, int predicate) {

@@ -17,8 +17,7 @@ number() { # key: its $value in the $report; empty where it has none. Starts no 
 run_lists() {
   rm -f list-* report-* status-*
   while IFS='|' read -r _ ranks model options; do
-    [ "$ranks" -lt 4 ] && sequences=8 || sequences=4 # more ranks than cores are slow
-    echo "--model '$data/models/$model.json' --global-batch $sequences --steps 2 --check --json $options" >>"list-$ranks"
+    echo "--model '$data/models/$model.json' --global-batch 4 --steps 2 --check --json $options" >>"list-$ranks"
   done <table
   for list in list-*; do
     ranks=${list#list-}

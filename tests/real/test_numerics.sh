@@ -23,12 +23,12 @@ YAML
 
 plans "--precision fp32" <<'TABLE'
 alone|1|tiny-llama|
-alone|1|tiny-gpt2|--micro-batch 2
+alone|1|tiny-gpt2|--micro-batch 2 --global-batch 8
 dp 2|2|tiny-llama|--dp 2
 dp 2|2|tiny-gpt2|--dp 2
 dp 2, overlap off|2|tiny-llama|--dp 2 --overlap-grad off --overlap-param off
 dp 2, many buckets|2|tiny-gpt2|--dp 2 --bucket 1
-dp 2, micro-batches of 2|2|tiny-llama|--dp 2 --micro-batch 2
+dp 2, micro-batches of 2|2|tiny-llama|--dp 2 --micro-batch 2 --global-batch 8
 dp 2, no norm over ranks|2|tiny-llama|--dp 2 --grad-norm-barrier off
 tp 2|2|tiny-llama|--tp 2
 tp 2|2|tiny-gpt2|--tp 2
@@ -77,7 +77,7 @@ a window of one token, tp 2|2|tiny-qwen3-own|--tp 2
 ALiBi, dropout, tp 2, sequence parallel, unfused attention made again|2|tiny-bloom|--tp 2 --sequence-parallel on --attention unfused --recompute selective
 ALiBi, dropout, dp 2 × pp 2, zb-v, ZeRO-3|4|tiny-bloom|--dp 2 --pp 2 --schedule zb-v --zero 3
 ALiBi, dropout, cp 3, ring|3|tiny-bloom|--cp 3 --seq-len 24
-ALiBi, dropout, cp 2, all-gather, micro-batches of 2|2|tiny-bloom|--cp 2 --cp-comm all_gather --micro-batch 2
+ALiBi, dropout, cp 2, all-gather, micro-batches of 2|2|tiny-bloom|--cp 2 --cp-comm all_gather --micro-batch 2 --global-batch 8
 # slopes of two series
 ALiBi of 6 heads, tp 2|2|tiny-mpt|--tp 2
 # norms behind the branches, and before them or not
@@ -99,7 +99,7 @@ norms behind branches, zb-h1|2|tiny-olmo2|--pp 2 --schedule zb-h1
 norms behind branches, zb-v, full recompute, ZeRO-3|4|tiny-olmo2|--dp 2 --pp 2 --schedule zb-v --zero 3 --recompute full
 norms behind branches, dualpipe, MLPs made again|2|tiny-olmo2|--pp 2 --schedule dualpipe --recompute selective --recompute-modules mlp
 # attention and MLP side by side: a norm each, biases and dropout; one norm for both
-side by side, alone|1|tiny-neox|--micro-batch 2 --attention unfused
+side by side, alone|1|tiny-neox|--micro-batch 2 --attention unfused --global-batch 8
 side by side, tp 2|2|tiny-neox|--tp 2
 side by side, tp 2, sequence parallel, full recompute|2|tiny-neox|--tp 2 --sequence-parallel on --recompute full
 side by side, zb-h1|2|tiny-neox|--pp 2 --schedule zb-h1
@@ -110,9 +110,9 @@ side by side, one norm, tp 2, zb-v, sequence parallel|4|tiny-falcon|--tp 2 --pp 
 biases of some products, tp 2|2|tiny-gptj|--tp 2
 biases of some products, zb-h1, ZeRO-3|4|tiny-gptj|--dp 2 --pp 2 --schedule zb-h1 --zero 3
 # sequences cut by cp: each way of communicating, steps of the ring whose gradients go along, early and late pieces
-cp 2, ring|2|tiny-llama|--cp 2 --micro-batch 2
-cp 2, all-gather|2|tiny-gpt2|--cp 2 --cp-comm all_gather --micro-batch 2 --zero 1
-cp 2, Ulysses, ZeRO-3, full recompute|2|tiny-llama|--cp 2 --cp-comm ulysses --micro-batch 2 --zero 3 --recompute full
+cp 2, ring|2|tiny-llama|--cp 2 --micro-batch 2 --global-batch 8
+cp 2, all-gather|2|tiny-gpt2|--cp 2 --cp-comm all_gather --micro-batch 2 --zero 1 --global-batch 8
+cp 2, Ulysses, ZeRO-3, full recompute|2|tiny-llama|--cp 2 --cp-comm ulysses --micro-batch 2 --zero 3 --recompute full --global-batch 8
 cp 3, ring|3|tiny-llama|--cp 3 --seq-len 24
 cp 4, ring, full recompute|4|tiny-gpt2|--cp 4 --recompute full
 cp 4, Ulysses|4|tiny-llama|--cp 4 --cp-comm ulysses
@@ -129,7 +129,7 @@ TABLE
 
 # experts: whole and cut, on ranks of dp and of tp; their gradients and shards on other ranks than all else's
 plans "--precision fp32" <<'TABLE'
-experts and a shared one, alone|1|tiny-qwen2-moe|--micro-batch 2
+experts and a shared one, alone|1|tiny-qwen2-moe|--micro-batch 2 --global-batch 8
 every rank has all experts|2|tiny-mixtral|--dp 2 --zero 3
 ep 2, many buckets|2|tiny-qwen2-moe|--dp 2 --ep 2 --bucket 1
 ep 2, ZeRO-1|2|tiny-mixtral|--dp 2 --ep 2 --zero 1
@@ -161,7 +161,7 @@ pp 2, ep 2, dualpipe-v, ZeRO-1, full recompute|4|tiny-mixtral|--pp 2 --dp 2 --ep
 TABLE
 # latent attention: of a Q that is made of few columns, and of one that is not, with scores that a bias balances
 plans "--precision fp32" <<'TABLE'
-latent attention, alone|1|tiny-deepseek|--micro-batch 2
+latent attention, alone|1|tiny-deepseek|--micro-batch 2 --global-batch 8
 latent attention, ZeRO-3|2|tiny-deepseek-v3|--dp 2 --zero 3
 latent attention, ep 2, ZeRO-1|2|tiny-deepseek|--dp 2 --ep 2 --zero 1
 latent attention, tp 2|2|tiny-deepseek|--tp 2 --sequence-parallel on
@@ -170,7 +170,7 @@ latent attention, zb-h1, full recompute|2|tiny-deepseek|--pp 2 --schedule zb-h1 
 latent attention, norms made again|2|tiny-deepseek-v3|--dp 2 --recompute selective --recompute-modules layernorm
 latent attention, dualpipe|2|tiny-deepseek-v3|--pp 2 --schedule dualpipe
 latent attention, cp 2, ring|2|tiny-deepseek|--cp 2
-latent attention, cp 2, all-gather, ZeRO-2|2|tiny-deepseek|--cp 2 --cp-comm all_gather --zero 2 --micro-batch 2
+latent attention, cp 2, all-gather, ZeRO-2|2|tiny-deepseek|--cp 2 --cp-comm all_gather --zero 2 --micro-batch 2 --global-batch 8
 latent attention, cp 2, Ulysses|2|tiny-deepseek-v3|--cp 2 --cp-comm ulysses
 latent attention, cp 2 × tp 2, ring|4|tiny-deepseek|--cp 2 --tp 2 --sequence-parallel on
 latent attention, tp 2, zb-v|4|tiny-deepseek|--tp 2 --pp 2 --schedule zb-v --sequence-parallel on
@@ -231,7 +231,7 @@ CSV
 
 plans "--precision fp32" <<'TABLE'
 # every schedule: neighbours in the chain on one rank, both ends on one rank, W long after its I, two copies of a stage
-pp 2, interleaved in groups of 3|2|tiny-gpt2|--pp 2 --schedule interleaved --chunks 2 --micro-batch-group 3
+pp 2, interleaved in groups of 3|2|tiny-gpt2|--pp 2 --schedule interleaved --chunks 2 --micro-batch-group 3 --global-batch 8
 pp 2, looped-bfs|2|tiny-llama|--pp 2 --schedule looped-bfs --chunks 2
 pp 2, zb-h1|2|tiny-gpt2|--pp 2 --schedule zb-h1
 pp 2, zb-h2|2|tiny-llama|--pp 2 --schedule zb-h2
@@ -311,7 +311,7 @@ whole gradients summed in fp32, stage tensors in parts|8|tiny-gpt2|--framework m
 matrices gathered one by one, ZeRO-3|4|tiny-gpt2|--framework deepspeed --dp 4 --zero 3 --recompute full
 matrices gathered again for backward, ZeRO-3|2|tiny-llama|--framework few-live.yaml --dp 2 --zero 3 --recompute full
 gradients summed in fp32, ZeRO-3 in shards of 2|4|tiny-gpt2|--framework megatron-deepspeed --dp 4 --zero 3 --zero-ranks 2
-cp 2, ring|2|tiny-gpt2|--cp 2 --micro-batch 2
+cp 2, ring|2|tiny-gpt2|--cp 2 --micro-batch 2 --global-batch 8
 cp 4, all-gather, gradients in fp32|4|tiny-llama|--cp 4 --cp-comm all_gather --recipe megatron
 TABLE
 
