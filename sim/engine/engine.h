@@ -24,6 +24,9 @@ typedef struct {
                           NULL: nobody asks */
 } Simulation;
 
+/* Whether some of its sends complete without their receiver. */
+gboolean simulation_has_eager_sends(const Simulation *simulation);
+
 typedef struct {
   guint64 n_events;
   guint64 n_ahead; /* of these: ends of collectives that were known ahead of the flows (quiet.c) */

@@ -36,16 +36,6 @@ struct Follow {
   IntervalList out, in;  /* transfers of one rank */
 };
 
-static gboolean is_eager(const Simulation *simulation) {
-  const GArray *transfers = simulation->program->transfers;
-  for (guint i = 0; i < transfers->len; i++) {
-    const Transfer *transfer = &g_array_index(transfers, Transfer, i);
-    if (transfer->group < 0 && transfer->bytes <= (double)simulation->eager_bytes)
-      return TRUE;
-  }
-  return FALSE;
-}
-
 static gint64 longest(const OpTime *times, int n) {
   gint64 longest_ns = 0;
   for (int i = 0; i < n; i++)
@@ -67,7 +57,8 @@ static gboolean can_follow(const Simulation *simulation) {
   const Program *program = simulation->program;
   return simulation->folded && program->shared != NULL && program->shared->course != NULL &&
          simulation->timing->taxes == NULL && simulation->jitter == 0 && simulation->speed == NULL &&
-         is_short(simulation->timing, program->shared->course, program->n_ranks) && !is_eager(simulation);
+         is_short(simulation->timing, program->shared->course, program->n_ranks) &&
+         !simulation_has_eager_sends(simulation);
 }
 
 static guint *ways_of_transfers(const Simulation *simulation, const Trace *trace) {

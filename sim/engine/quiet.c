@@ -19,15 +19,6 @@
 
 #include "held.h"
 
-static gboolean has_eager_sends(const Engine *engine) {
-  const Program *program = engine->simulation->program;
-  for (int rank = 0; rank < program->n_ranks; rank++)
-    for (gint32 i = 0; i < engine->lists[rank].n_tasks; i++)
-      if (engine->lists[rank].tasks[i].flags & TASK_IS_EAGER)
-        return TRUE;
-  return FALSE;
-}
-
 static gint64 *sum_kernels(const Engine *engine, const TaskList *list) {
   gint64 *sums_ns = g_new(gint64, list->n_tasks + 1), sum_ns = 0;
   for (gint32 i = 0; i < list->n_tasks; i++) {
@@ -41,7 +32,7 @@ static gint64 *sum_kernels(const Engine *engine, const TaskList *list) {
 
 void engine_quiet_init(Engine *engine) {
   if (engine->contention == NULL || !engine->runs_ahead || !engine->trace->folded || engine->is_varied ||
-      engine->taxed != NULL || has_eager_sends(engine))
+      engine->taxed != NULL || simulation_has_eager_sends(engine->simulation))
     return;
   const int n_ranks = engine->trace->n_ranks;
   engine->quiet = g_new(Quiet, n_ranks);

@@ -3,12 +3,26 @@
 
 #include "error.h"
 #include "options.h"
+#include "order_read.h"
+#include "plan_order.h"
+
+/* Whether it is an order from a file that runs pairs as one. A file that cannot be read is told of where it is needed.
+ */
+static gboolean has_pairs(const char *schedule) {
+  const char *file = plan_order_file(schedule);
+  g_autoptr(Order) order = file != NULL ? order_read_csv(file, NULL) : NULL;
+  for (int rank = 0; order != NULL && rank < order->placement->n_ranks; rank++)
+    for (guint i = 0; i < order->actions[rank]->len; i++)
+      if (g_array_index(order->actions[rank], Action, i).overlaps_next)
+        return TRUE;
+  return FALSE;
+}
 
 /* What was asked for: as a framework has it is no matter where there are no such pairs. */
 static gboolean check_turns(const Plan *plan, GError **error) {
   const char *schedule = plan->schedule != NULL ? plan->schedule : plan->chunks > 1 ? "interleaved" : "1f1b";
   const gboolean is_dualpipe = g_str_has_prefix(schedule, "dualpipe");
-  if (plan->overlap_experts == 0 && is_dualpipe && plan->ep > 1)
+  if (plan->overlap_experts == 0 && plan->ep > 1 && (is_dualpipe || has_pairs(schedule)))
     return fail_impossible(error,
                            "--overlap-experts off: schedule %s runs a forward and a backward as one, which hide each "
                            "other's exchanges; expected it left out, or another schedule",

@@ -44,6 +44,7 @@ printf '0F0,0B0\n1F0,1B0\n' >good.csv
 printf '0F0,1F0,1B0,0B0,0F1,1F1,1I1,0B1,1W1\n' >ends.csv
 printf '0F0,3F0,3I0,0B0,3W0,0F1,3F1,3B1,0B1\n1F0,2F0,2B0,1B0,1F1,2F1,2B1,1B1\n' >v.csv
 printf '0F0,1F0,1I0,0B0,1W0\n' >heads.csv
+printf '0F0,(0F1;0B0)OVERLAP_F_B,0B1\n' >pairs.csv
 printf 'rank,node,gpu\n0,0,0\n0,0,1\n' >twice.map
 echo 'login1 slots=8' >hosts.map
 echo '0,8,16,24' >line.map

@@ -281,6 +281,22 @@ START_TEST(only_what_was_run_tells_runs_apart) {
 }
 END_TEST
 
+/* Left out it is 1f1b, and interleaved with chunks. */
+START_TEST(a_schedule_is_the_same_however_it_is_spelled) {
+  g_autoptr(MeasuredRows) rows =
+      rows_of("schedule,pp,chunks," CORE "1f1b,2,1,2,64,4,selene,1\n1F1B,2,1,2,64,4,selene,1\n,2,1,2,64,4,selene,1\n"
+              "interleaved,2,2,4,64,4,selene,1\n,2,2,4,64,4,selene,1\ngpipe,2,1,2,64,4,selene,1\n");
+  g_autofree char *named = measured_row_run(nth_row(rows, 0)), *loud = measured_row_run(nth_row(rows, 1)),
+                  *silent = measured_row_run(nth_row(rows, 2)), *chunks = measured_row_run(nth_row(rows, 3)),
+                  *silent_chunks = measured_row_run(nth_row(rows, 4)), *other = measured_row_run(nth_row(rows, 5));
+  ck_assert_str_eq(named, loud);
+  ck_assert_str_eq(named, silent);
+  ck_assert_str_eq(chunks, silent_chunks);
+  ck_assert_str_ne(named, chunks);
+  ck_assert_str_ne(named, other);
+}
+END_TEST
+
 /* The framework run so, if it is described: one technique or several, in any order; what is not described is left out.
  */
 START_TEST(notes_may_say_more_of_the_framework) {
@@ -429,6 +445,7 @@ int main(void) {
   tcase_add_test(cases, what_is_not_modelled_is_kept_with_its_reason);
   tcase_add_test(cases, experts_are_whole_where_no_other_way_fits);
   tcase_add_test(cases, only_what_was_run_tells_runs_apart);
+  tcase_add_test(cases, a_schedule_is_the_same_however_it_is_spelled);
   tcase_add_test(cases, a_row_may_say_that_its_norm_is_fused);
   tcase_add_test(cases, notes_may_say_more_of_the_framework);
   tcase_add_test(cases, names_of_choices_may_be_spelled_otherwise);

@@ -3,6 +3,8 @@
 #include "pieces.h"
 
 #include "expert_cases.h"
+#include "lowering.h"
+#include "plan_cases.h"
 
 /* latent_mixture() on one GPU, micro-batches of 2 × 512 tokens: hidden 1024, vocabulary 32768. */
 enum { TOKENS = 2 * 512, HIDDEN = 1024, VOCAB = 32768 };
@@ -205,6 +207,53 @@ START_TEST(heads_that_a_model_does_not_have_are_refused) {
 }
 END_TEST
 
+/* Of rank 0. `table`: bytes of its gradient that go with the heads'. */
+static void assert_head_sums(const Prediction *prediction, int n_expected, double table) {
+  const Program *program = prediction->program;
+  const Workload *workload = prediction->workload;
+  int n_sums = 0;
+  for (int i = 0; i < program->ranks[0].n_ops; i++) {
+    const Op *op = &program->ranks[0].ops[i];
+    if (op->action != ACTION_REDUCE_GRAD)
+      continue;
+    const Transfer *transfer = &g_array_index(program->transfers, Transfer, op->work);
+    if (transfer->n_head == 0 || transfer->of_experts)
+      continue;
+    const Part part = {0, transfer->n_layers, 1, 0, transfer->n_dense};
+    const double own = part_parameters(workload, &part) - part_expert_parameters(workload, &part);
+    ck_assert_int_eq(transfer->n_tables, table > 0 ? 2 : 1);
+    ck_assert_double_eq(transfer->bytes, own * plan_gradient_sum_bytes(workload->plan) + table);
+    n_sums++;
+  }
+  ck_assert_int_eq(n_sums, n_expected);
+}
+
+/* Two pipes: a rank has the embedding of some micro-batches and the heads of others, whose gradients of the table that
+ * they look tokens up in go with their own buckets where each micro-batch is reduced by itself; in one sum of all,
+ * under ZeRO-1, they are in the embedding's. Of 200 words the table has 256 rows, of 500 it has 512: those of the
+ * second are put into the program of the first. */
+START_TEST(heads_reduce_the_table_where_micro_batches_are_reduced_apart) {
+  static const gint64 vocab[] = {200, 500}, rows[] = {256, 512};
+  g_autoptr(Model) model = read_model(CASES_FIXTURES "/models/tiny-deepseek.json");
+  g_autoptr(Cluster) cluster = read_cluster("selene");
+  g_autoptr(PredictScratch) scratch = predict_scratch_new();
+  for (int i = 0; i < 6; i++) {
+    g_autoptr(Plan) plan = plan_new();
+    plan->schedule = g_strdup("dualpipe");
+    plan->pp = plan->dp = 2;
+    plan->mtp_layers = 1;
+    plan->global_batch = 16;
+    plan->zero = 1 + i / 2;
+    model->vocab = vocab[i % 2];
+    g_autoptr(Prediction) prediction = predict_with(scratch, model, cluster, plan, NULL);
+    ck_assert_ptr_nonnull(prediction);
+    const double table =
+        (double)rows[i % 2] * (double)model->hidden * plan_gradient_sum_bytes(prediction->workload->plan);
+    assert_head_sums(prediction, plan->zero >= 2 ? 4 : 1, plan->zero >= 2 ? table : 0);
+  }
+}
+END_TEST
+
 int main(void) {
   TCase *cases = tcase_create("mtp");
   tcase_add_test(cases, a_head_adds_a_layer_a_product_and_logits);
@@ -217,6 +266,7 @@ int main(void) {
   tcase_add_test(cases, a_head_keeps_what_a_layer_and_a_loss_do);
   tcase_add_test(cases, the_embedding_is_copied_where_it_is_not);
   tcase_add_test(cases, heads_that_a_model_does_not_have_are_refused);
+  tcase_add_test(cases, heads_reduce_the_table_where_micro_batches_are_reduced_apart);
   Suite *suite = suite_create("mtp");
   suite_add_tcase(suite, cases);
   SRunner *runner = srunner_create(suite);

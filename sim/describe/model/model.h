@@ -110,11 +110,11 @@ typedef struct {
 } Model;
 
 /* Read `file`; a bare name `x` without a slash also means models/x.json, searched in the working directory, then in
- * $STEPSIM_DATA, then in the source and install data directories. Spellings understood: Llama/Mistral/Qwen (hidden_size
- * …), its descendants (Gemma, Phi-3, OLMo, GLM, Granite …), GPT-2 (n_embd …), GPT-J, GPT-NeoX, Phi, StarCoder, MPT
- * (d_model …), BLOOM, Falcon, Command R, StableLM, OPT; with experts Mixtral, Qwen2- and Qwen3-MoE, OLMoE, GLM-4.5,
- * DeepSeek-V2 and -V3, Kimi-K2. Experts in other families and encoder-decoder configs are refused (IMPOSSIBLE) by name
- * of the key. Errors: INPUT with file:line, what was found, what was expected. */
+ * $STEPSIM_DATA, then in what came with the program (data_path.h). Spellings understood: Llama/Mistral/Qwen
+ * (hidden_size …), its descendants (Gemma, Phi-3, OLMo, GLM, Granite …), GPT-2 (n_embd …), GPT-J, GPT-NeoX, Phi,
+ * StarCoder, MPT (d_model …), BLOOM, Falcon, Command R, StableLM, OPT; with experts Mixtral, Qwen2- and Qwen3-MoE,
+ * OLMoE, GLM-4.5, DeepSeek-V2 and -V3, Kimi-K2. Experts in other families and encoder-decoder configs are refused
+ * (IMPOSSIBLE) by name of the key. Errors: INPUT with file:line, what was found, what was expected. */
 Model *model_read(const char *file, GError **error);
 /* Whether the sizes of a model make sense together, each being at least 1: key-value heads divide the heads, parameters
  * leave room to count with. INPUT, `where` before it. */

@@ -2,7 +2,9 @@
  * the user's own folders before what came with the program:
  *
  *     .   $STEPSIM_DATA   the source folder   the installed data
- */
+ *
+ * A program that was installed, or stands in a stage of an installation (DESTDIR), looks into the data installed with
+ * it before the folder that it was built from. */
 #include "data_path.h"
 
 #include <errno.h>
@@ -16,13 +18,36 @@
 enum { N_ROOTS = 4 };
 static const gsize largest_file_bytes = 64u << 20;
 
-/* A root may be NULL ($STEPSIM_DATA unset). */
-static void fill_roots(const char *roots[N_ROOTS]) {
-  roots[0] = ".";
-  roots[1] = g_getenv("STEPSIM_DATA");
-  roots[2] = STEPSIM_SOURCE_DATA;
-  roots[3] = STEPSIM_INSTALL_DATA;
+typedef struct {
+  const char *folders[N_ROOTS]; /* one may be NULL ($STEPSIM_DATA unset) */
+  char *installed;              /* the last or the last but one */
+} Roots;
+
+/* What was installed with the program at hand; NULL: it is not where programs are installed. Owned by the caller. */
+static char *find_installed_data(void) {
+  g_autofree char *program = g_file_read_link("/proc/self/exe", NULL);
+  g_autofree char *folder = program != NULL ? g_path_get_dirname(program) : NULL;
+  if (folder == NULL || !g_str_has_suffix(folder, STEPSIM_INSTALL_PROGRAMS))
+    return NULL;
+  g_autofree char *stage = g_strndup(folder, strlen(folder) - strlen(STEPSIM_INSTALL_PROGRAMS));
+  return g_strconcat(stage, STEPSIM_INSTALL_DATA, NULL);
 }
+
+static Roots roots_new(void) {
+  char *installed = find_installed_data();
+  Roots roots = {{".", g_getenv("STEPSIM_DATA"), installed, STEPSIM_SOURCE_DATA}, installed};
+  if (installed != NULL)
+    return roots;
+  roots.installed = g_strdup(STEPSIM_INSTALL_DATA);
+  roots.folders[2] = STEPSIM_SOURCE_DATA;
+  roots.folders[3] = roots.installed;
+  return roots;
+}
+
+static void roots_clear(Roots *roots) {
+  g_free(roots->installed);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Roots, roots_clear)
 
 /* Pipes and devices count: `<(command)` is one. Folders do not. */
 static gboolean is_readable_kind(const char *path) {
@@ -40,13 +65,12 @@ static char *bare_name(const char *subdir, const char *name, const char *suffix)
 }
 
 GStrv data_path_list(const char *subdir, const char *suffix) {
-  const char *roots[N_ROOTS];
-  fill_roots(roots);
+  g_auto(Roots) roots = roots_new();
   g_autoptr(GHashTable) names = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
   for (int i = 0; i < N_ROOTS; i++) {
-    if (roots[i] == NULL)
+    if (roots.folders[i] == NULL)
       continue;
-    g_autofree char *folder = g_build_filename(roots[i], subdir, NULL);
+    g_autofree char *folder = g_build_filename(roots.folders[i], subdir, NULL);
     g_autoptr(GDir) dir = g_dir_open(folder, 0, NULL);
     const char *entry;
     while (dir != NULL && (entry = g_dir_read_name(dir)) != NULL)
@@ -91,12 +115,11 @@ char *data_path_find(const char *subdir, const char *name, const char *suffix, G
     return g_strdup(name);
   g_autofree char *bare = bare_name(subdir, name, suffix);
   g_autofree char *file = g_strconcat(bare, suffix, NULL);
-  const char *roots[N_ROOTS];
-  fill_roots(roots);
+  g_auto(Roots) roots = roots_new();
   for (int i = 0; i < N_ROOTS && strchr(bare, '/') == NULL; i++) {
-    if (roots[i] == NULL)
+    if (roots.folders[i] == NULL)
       continue;
-    g_autofree char *path = g_build_filename(roots[i], subdir, file, NULL);
+    g_autofree char *path = g_build_filename(roots.folders[i], subdir, file, NULL);
     if (is_readable_kind(path))
       return g_steal_pointer(&path);
   }

@@ -4,8 +4,8 @@
 
 /* The path of the file that `name` means: any existing path as it is; else `x`, `x<suffix>` or `<subdir>/x<suffix>` in
  * <root>/<subdir>, where the roots are the working directory, $STEPSIM_DATA, the source folder and the installed data,
- * in that order. Owned by the caller. NULL with INPUT set when there is none: the message lists the names there are and
- * the nearest. */
+ * in that order, the last two the other way round where the program is an installed one. Owned by the caller. NULL with
+ * INPUT set when there is none: the message lists the names there are and the nearest. */
 char *data_path_find(const char *subdir, const char *name, const char *suffix, GError **error);
 
 /* The same of a name that stands in `file`: a path from its folder, else a name as above; gpus/x.yaml means what came

@@ -11,15 +11,25 @@
 
 static const double bytes_per_gb = 1e9;
 
+/* The schedule that the row is run with, however it spells it. Owned by the caller. */
+static char *schedule_of_run(const MeasuredRow *row) {
+  if (row->plan == NULL)
+    return g_strdup(plan_order_spelling(measured_row_cell(row, "schedule")));
+  g_autoptr(Plan) plan = plan_copy(row->plan);
+  plan_default_schedule(plan);
+  return g_steal_pointer(&plan->schedule);
+}
+
 char *measured_row_run(const MeasuredRow *row) {
-  static const char *const texts[] = {"cluster", "schedule", "model_name", "pipeline_layout", "recompute_modules"};
+  static const char *const texts[] = {"cluster", "model_name", "pipeline_layout", "recompute_modules"};
   GString *run = g_string_new(NULL);
   row_cells_append_run(row, run);
   for (gsize i = 0; i < G_N_ELEMENTS(texts); i++)
     g_string_append_printf(run, "%s\n", measured_row_cell(row, texts[i]));
   const char *notes = measured_row_cell(row, "notes");
   g_autofree char *framework = row_notes_framework(notes, measured_row_cell(row, "framework"));
-  g_string_append_printf(run, "%s\n%d\n", framework, (int)row_notes_norm_kernel(notes));
+  g_autofree char *schedule = schedule_of_run(row);
+  g_string_append_printf(run, "%s\n%s\n%d\n", schedule, framework, (int)row_notes_norm_kernel(notes));
   if (row->problem != NULL) /* maybe of what was measured, not of the run */
     g_string_append_printf(run, "%s\n", row->problem);
   return g_string_free(run, FALSE);

@@ -216,7 +216,8 @@ static void add_term(Effect *effect, guint64 code, const Program *program, const
     *drop += kept_bytes(workload, &part);
   } else {
     gboolean holds = kind == TERM_HOLD_GRADIENT || kind == TERM_HOLD_STAGE_GRADIENT;
-    *(holds ? hold : drop) += gradient_bytes(workload, &part);
+    const double table = of_stage || part.n_head == 0 ? 0 : lowering_heads_table(workload);
+    *(holds ? hold : drop) += gradient_bytes(workload, &part) + round(table * workload->plan->recipe.gradients);
   }
 }
 

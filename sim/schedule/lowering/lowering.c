@@ -1,6 +1,8 @@
 /* Parts, collectives and lanes: what several passes need. */
 #include "lowering.h"
 
+#include "cut.h"
+
 Part part_of_op(const Program *program, const Op *op) {
   const Work *work = &g_array_index(program->works, Work, op->work);
   return part_of_work(work, op->unit);
@@ -292,15 +294,24 @@ double optimizer_parameters(const Workload *workload, int rank) {
   return parameters;
 }
 
+double lowering_heads_table(const Workload *workload) {
+  if (!workload_heads_read_embedding(workload) || workload->placement->n_pipes == 1 || workload->plan->zero < 2 ||
+      lowering_shards(workload) == 1)
+    return 0;
+  const Cut cut = cut_of(workload->model, workload->plan);
+  return (double)cut_vocab_parameters(&cut);
+}
+
 double moved_parameters(const Workload *workload, const Moved *moved) {
   const double experts = part_expert_parameters(workload, &moved->part);
-  return moved->of_experts ? experts : part_parameters_once(workload, &moved->part, moved->keeper) - experts;
+  const double table = moved->with_heads_table ? lowering_heads_table(workload) : 0;
+  return moved->of_experts ? experts : part_parameters_once(workload, &moved->part, moved->keeper) - experts + table;
 }
 
 static guint8 moved_tables(const Workload *workload, const Moved *moved) {
   const Part *part = &moved->part;
   gboolean is_without = part_parameters_once(workload, part, moved->keeper) < part_parameters(workload, part);
-  return (guint8)(part->n_embedding + part->n_head - is_without);
+  return (guint8)(part->n_embedding + part->n_head + (moved->with_heads_table && !moved->of_experts) - is_without);
 }
 
 /* One for each matrix; what has none (norms) is one. 0: all in one. */

@@ -61,12 +61,15 @@ gboolean lowering_moves_tensors(const Workload *workload);
 gboolean lowering_exceeds_live(const Workload *workload);
 /* ZeRO-3: pieces gathered ahead of the one that is computed with. */
 int lowering_window(const Workload *workload);
+/* ZeRO ≥ 2 on two pipes: the word table that further heads look tokens up in is reduced with each of their backwards
+ * too, as the embedding's are of other micro-batches. Its parameters; 0: it is not. */
+double lowering_heads_table(const Workload *workload);
 /* Parameters that a collective moves: of `part` those of experts, or all others, a matrix that embedding and head share
- * on one pipeline rank only with `keeper`, one of the two. */
+ * on one pipeline rank only with `keeper`, one of the two; with the head's the table that it looks tokens up in. */
 typedef struct {
   Part part;
   Piece keeper;
-  gboolean of_experts;
+  gboolean of_experts, with_heads_table;
 } Moved;
 double moved_parameters(const Workload *workload, const Moved *moved);
 /* A collective of `bytes` on the dp stream over the axes given (a subset of dp), for a stage's `moved`: of experts,

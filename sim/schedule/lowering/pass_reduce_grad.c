@@ -20,7 +20,8 @@
  * What embedding and head both add to is reduced when both have: a matrix that they share with the one whose backward
  * comes last, of each micro-batch under ZeRO ≥ 2, else of all. Where further heads look words up in the table of an
  * embedding on their rank, and their last backward comes behind the embedding's (two pipes), the table's bucket is
- * reduced behind theirs.
+ * reduced behind theirs; under ZeRO ≥ 2, where each micro-batch is reduced by itself and two pipes bring a rank only
+ * one end of it, the table is in the heads' buckets too.
  *
  * An order that says itself where to reduce (REDUCE_GRAD) is heeded: at each such place the whole stage's gradient is
  * reduced, once a step under every ZeRO stage, when the op in front of it has ended.                              */
@@ -51,11 +52,12 @@ typedef struct {
   const Workload *workload;
   Backwards backwards; /* owned */
   OpEditor editor;
-  GArray *cuts;        /* of Part: of the backward at hand; borrowed */
-  GArray *late;        /* of Op: collectives held back until the last compute op; owned */
-  GArray *of_table;    /* of Held: until the head's backward; owned */
-  gint32 last_compute; /* new index */
-  gint32 wait_for;     /* new index of a collective the next compute op waits for; −1 none */
+  GArray *cuts;           /* of Part: of the backward at hand; borrowed */
+  GArray *late;           /* of Op: collectives held back until the last compute op; owned */
+  GArray *of_table;       /* of Held: until the head's backward; owned */
+  gboolean reduces_apart; /* ZeRO ≥ 2: each micro-batch by itself, not where the order says */
+  gint32 last_compute;    /* new index */
+  gint32 wait_for;        /* new index of a collective the next compute op waits for; −1 none */
   gint32 reducing[2]; /* ZeRO ≥ 2: new indices of the collectives that free the two latest buckets, older first; −1 none
                        */
 } Reducer;
@@ -108,7 +110,8 @@ static int reduce_ops(const Reducer *reducer, int stage, const Part *part, const
                       Op ops[MOST_REDUCTIONS]) {
   const Workload *workload = reducer->workload;
   const Piece keeper = keeper_of(reducer, ends);
-  const Moved others = {*part, keeper, FALSE}, experts = {*part, keeper, TRUE};
+  const gboolean with_table = reducer->reduces_apart && part->n_head > 0 && lowering_heads_table(workload) > 0;
+  const Moved others = {*part, keeper, FALSE, with_table}, experts = {*part, keeper, TRUE};
   int n = reduce_moved(reducer, stage, &others, lowering_shards(workload), is_last, ops);
   if (part_expert_parameters(workload, part) > 0)
     n += reduce_moved(reducer, stage, &experts, lowering_expert_shards(workload), is_last, ops + n);
@@ -240,6 +243,7 @@ static void reduce_rank(Program *program, OpList *list, const Workload *workload
                      .cuts = cuts,
                      .late = g_array_new(FALSE, FALSE, sizeof(Op)),
                      .of_table = g_array_new(FALSE, FALSE, sizeof(Held)),
+                     .reduces_apart = zero_stage(workload) >= 2,
                      .last_compute = -1,
                      .wait_for = -1,
                      .reducing = {-1, -1}};

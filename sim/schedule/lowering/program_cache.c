@@ -165,6 +165,8 @@ static double moved_bytes(const Workload *workload, const Transfer *transfer, do
   const Part part = {transfer->n_embedding, transfer->n_layers, transfer->n_head, 0, transfer->n_dense};
   gboolean is_without = transfer->n_tables < transfer->n_embedding + transfer->n_head;
   double parameters = part_parameters(workload, &part) - (is_without ? (double)workload->shared_parameters : 0);
+  if (transfer->n_tables > transfer->n_embedding + transfer->n_head)
+    parameters += lowering_heads_table(workload);
   const double experts = part_expert_parameters(workload, &part);
   return (transfer->of_experts ? experts : parameters - experts) * bytes_per_parameter;
 }

@@ -217,12 +217,13 @@ static gboolean check_addition(const Walk *walk, gint32 i, GError **error) {
          (add_to(walk, i, RANK_TABLE, error) && add_to(walk, i, RANK_TIED, error));
 }
 
-/* A table that two add to is in the sum of one of them. */
+/* A table that two add to is in the sum of one of them, or of each micro-batch in that of the one that is there. */
 static gboolean moves_table(const Walk *walk, const Transfer *transfer) {
   if (transfer->of_experts)
     return FALSE;
   return walk->table_is_shared ? transfer->n_tables > 0
-                               : walk->program->heads_add_to_table && transfer->n_embedding > 0;
+                               : walk->program->heads_add_to_table &&
+                                     (transfer->n_embedding > 0 || transfer->n_tables > transfer->n_head);
 }
 
 static gboolean check_reduction(Walk *walk, gint32 i, GError **error) {

@@ -97,7 +97,8 @@ typedef struct {
   guint8 collective;     /* Collective */
   double bytes;          /* send: per GPU; collective: the full buffer S */
   /* UNSHARD, REDUCE_GRAD: whose parameters; the layers count from the op's unit. A vocabulary matrix that embedding and
-   * head share moves with one of them only: n_tables says how many move. */
+   * head share moves with one of them only: n_tables says how many move, one more than ends
+   * where the gradients of heads move with those of the table that they look tokens up in. */
   guint8 n_embedding, n_head, n_tables;
   guint8 of_experts; /* the parameters of their experts alone; else all others */
   gint32 n_layers, n_dense;
