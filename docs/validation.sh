@@ -8,6 +8,7 @@
 #     collected                    ../measurements/published.csv predicted now, beside validation-collected.txt
 #     collectives                  collectives.sh, of ../measurements/collectives.csv
 #     nanotron                     ../measurements/nanotron.csv predicted now, by GPUs
+#     tests                        ../measurements/functional_tests.csv predicted now
 #     passes                       passes.sh, of ../measurements/passes.csv
 #     peers                        validation-peers.txt, beside that run
 #     cpu                          validation-cpu.txt, which make validation-cpu measures on this machine
@@ -115,6 +116,13 @@ nanotron() {
     { printf "| %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", $1, $2, n[$1], $5, $6, $7, $8, $11, $12 }'
 }
 
+tests() {
+  "$stepsim" validate "$here/../measurements/functional_tests.csv" --markdown "$work/tests.md" >/dev/null || exit 1
+  echo '| source | rows | MAPE % | median % | p90 % | bias % |'
+  echo '| --- | ---: | ---: | ---: | ---: | ---: |'
+  groups "$work/tests.md" | awk -F'|' '$1 != "all" { printf "| %s | %s | %s | %s | %s | %s |\n", $1, $2, $5, $6, $7, $8 }'
+}
+
 summary() {
   awk -F' : ' '/^  "(rows|timed|predicted)"/ || /^  "(mape|median_ape|p90_ape|baseline_mape)"/ {
       key = $1; gsub(/[ "]/, "", key); sub(/,$/, "", $2); value[key] = $2 }
@@ -173,7 +181,7 @@ thin() {
 }
 
 page() {
-  for name in summary errors peers collected nanotron passes collectives memory worst legend; do "$name" >"$work/$name" || exit 1; done
+  for name in summary errors peers collected nanotron tests passes collectives memory worst legend; do "$name" >"$work/$name" || exit 1; done
   cp "$here/validation-cpu.txt" "$work/cpu" || exit 1
   awk -v work="$work" '/^\{\{[a-z]+\}\}$/ {
       name = work "/" substr($0, 3, length($0) - 4)

@@ -65,6 +65,7 @@ cp "$docs/validation.sh" "$docs/collectives.sh" "$docs/passes.sh" "$docs/validat
 head -n 2 "$docs/plots-measured.csv" >"$work/measurements/published.csv"
 head -n 3 "$docs/../measurements/collectives.csv" >"$work/measurements/collectives.csv"
 head -n 2 "$docs/../measurements/passes.csv" >"$work/measurements/passes.csv"
+head -n 2 "$docs/../measurements/functional_tests.csv" >"$work/measurements/functional_tests.csv"
 awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "step_time_s") time = i; print }
   NR > 1 && !seen[$time != ""]++' "$docs/../measurements/nanotron.csv" >"$work/measurements/nanotron.csv"
 collected=$(awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "source") column = i } NR == 2 { print $column }' \

@@ -1,6 +1,7 @@
-/* measurements/published.csv: published steps that nothing was fitted to, and nanotron.csv. All of it is read, names
- * its source and fits this program's models, clusters and plans; one run of each model, cluster and source is
- * predicted. How far off that is stands in docs/validation.md: a test on it would be one on the measurements. */
+/* measurements/published.csv: published steps that nothing was fitted to, nanotron.csv and functional_tests.csv. All of
+ * it is read, names its source and fits this program's models, clusters and plans; one run of each model, cluster and
+ * source is predicted. How far off that is stands in docs/validation.md: a test on it would be one on the
+ * measurements. */
 #include "csv_text.h"
 #include "predict.h"
 
@@ -10,7 +11,8 @@
 #define MEASUREMENTS STEPSIM_SOURCE_DATA "/measurements/"
 
 static MeasuredRows *collected_rows(void) {
-  char *files[] = {(char *)MEASUREMENTS "published.csv", (char *)MEASUREMENTS "nanotron.csv"};
+  char *files[] = {(char *)MEASUREMENTS "published.csv", (char *)MEASUREMENTS "nanotron.csv",
+                   (char *)MEASUREMENTS "functional_tests.csv"};
   g_autoptr(GError) error = NULL;
   MeasuredRows *rows = measured_rows_read(files, G_N_ELEMENTS(files), &error);
   ck_assert_msg(rows != NULL, "%s", error != NULL ? error->message : "");
