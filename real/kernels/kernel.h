@@ -15,6 +15,8 @@ typedef enum {
   KERNEL_MATMUL,
   KERNEL_NORM_FORWARD,
   KERNEL_NORM_BACKWARD,
+  KERNEL_NORM_SUMS,
+  KERNEL_NORM_SUMS_BACKWARD,
   KERNEL_ROPE,
   KERNEL_LATENT_JOIN,
   KERNEL_LATENT_SPLIT,
@@ -85,8 +87,14 @@ typedef struct {
   const void *x, *weight, *shift; /* shift NULL: none */
   void *y;
   gint64 per_line, ld; /* per_line 0: rows are dense */
-  void *kept;          /* what forward copies x to, and backward reads in its place; NULL: x itself is kept */
-  float *mean, *rstd;  /* [rows] kept for backward; mean unused (may be NULL) for RMSNorm */
+  /* Of rows that are parts of rows of whole_width columns: what NORM_SUMS makes of a part, and the norms read once the
+   * parts' are added up. 0: rows are whole, and nothing is read.
+   *   forward   sums[0] = Σ x², sums[1] = Σ x       backward  sums[0] = Σ g·x̂, sums[1] = Σ g,  g = dy·w
+   * RMSNorm has the first alone. NORM_SUMS reads x; its backward dy, weight, x or kept, mean and rstd. */
+  gint64 whole_width;
+  float *sums[2];     /* [rows] each */
+  void *kept;         /* what forward copies x to, and backward reads in its place; NULL: x itself is kept */
+  float *mean, *rstd; /* [rows] kept for backward; mean unused (may be NULL) for RMSNorm */
   /* backward: dx = …, weight gradients += in `gradient` format */
   const void *dy;
   void *dx;

@@ -202,6 +202,8 @@ static gint64 carve_scratch(Activations *activations, char *memory) {
   activations->d_scores = carve_is_flash(cut) ? NULL : carve(&carver, cut->scores, e);
   activations->d_attention = carve(&carver, t * cut->out_width, e);
   activations->d_embedding = carve(&carver, wide, e);
+  const gboolean has_sums = cut->model->qk_norms == QK_NORMS_WHOLE && cut->tp > 1;
+  activations->qk_sums = has_sums ? carve(&carver, t * cut_n_qk_sums(cut), 4) : NULL;
   activations->branch = carve_branch_scratch(cut, &carver);
   activations->latent = carve_latent_scratch(cut, &carver);
   activations->mtp = carve_mtp_scratch(cut, &carver);

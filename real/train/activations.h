@@ -176,6 +176,7 @@ typedef struct {
   char *d_scores;           /* unfused */
   char *d_attention;        /* T × a */
   char *d_embedding;        /* T × h: gathered */
+  float *qk_sums;           /* [4·T] of whole norms that tp cuts: first of x² of q, of k, then of x; NULL without */
   BranchScratch branch;
   LatentScratch latent;
   MtpScratch mtp;

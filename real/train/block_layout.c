@@ -98,7 +98,8 @@ static void add_norm_of(Layouter *layouter, Role role, const char *name, gint64 
   const Model *model = layouter->parameters->workload->model;
   g_autofree char *weight = g_strdup_printf("%s.weight", name), *shift = g_strdup_printf("%s.bias", name);
   add_vector(layouter, role, weight, width, FALSE);
-  if (model->norm == NORM_LAYERNORM && !model->bare_norms)
+  const gboolean is_of_qk = role == ROLE_Q_NORM || role == ROLE_K_NORM;
+  if (model->norm == NORM_LAYERNORM && !model->bare_norms && !(is_of_qk && model->bare_qk_norms))
     add_vector(layouter, role + 1, shift, width, FALSE);
 }
 
@@ -108,15 +109,15 @@ static void add_norm(Layouter *layouter, Role role, const char *name) {
 
 static void add_qk_norms(Layouter *layouter) {
   const Model *model = layouter->parameters->workload->model;
-  const gboolean is_whole = model->qk_norms == QK_NORMS_WHOLE;
+  const gboolean is_shared = model->qk_norms == QK_NORMS_HEADS;
   if (model->latent.q_rank > 0)
     add_norm_of(layouter, ROLE_Q_NORM, "q_norm", model->latent.q_rank);
   if (model->latent.kv_rank > 0)
     add_norm_of(layouter, ROLE_K_NORM, "kv_norm", model->latent.kv_rank);
   if (model->qk_norms == QK_NORMS_NONE)
     return;
-  add_norm_of(layouter, ROLE_Q_NORM, "q_norm", (is_whole ? model->n_heads : 1) * model->head_dim);
-  add_norm_of(layouter, ROLE_K_NORM, "k_norm", (is_whole ? model->n_kv_heads : 1) * model->head_dim);
+  add_norm_of(layouter, ROLE_Q_NORM, "q_norm", (is_shared ? 1 : model->n_heads) * model->head_dim);
+  add_norm_of(layouter, ROLE_K_NORM, "k_norm", (is_shared ? 1 : model->n_kv_heads) * model->head_dim);
 }
 
 /* Vectors that every tp rank holds whole come first, and of these what the norms have. */

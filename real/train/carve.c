@@ -70,7 +70,7 @@ static SavedExperts carve_experts(const Cut *cut, LayerKind kind, Carver *for_i,
 }
 
 static SavedNorm carve_qk_norm(const Cut *cut, gint64 width, Carver *for_i) {
-  const gboolean of_heads = cut->model->qk_norms == QK_NORMS_HEADS, has_mean = cut->model->norm == NORM_LAYERNORM;
+  const gboolean of_heads = cut->model->qk_norms != QK_NORMS_WHOLE, has_mean = cut->model->norm == NORM_LAYERNORM;
   const double rows = (double)cut->tokens * (of_heads ? width / cut->model->head_dim : 1);
   if (cut->model->qk_norms == QK_NORMS_NONE)
     return (SavedNorm){0};

@@ -21,7 +21,6 @@ static gboolean check_model(const Workload *workload, GError **error) {
       {workload->plan->mtp_layers > 0 && model->positions == POSITIONS_LEARNED,
        "heads that predict a token further, with learned positions"},
       {model->fixed_norms, "norms without weights"},
-      {model->bare_qk_norms, "norms of q and k without a shift where others have one"},
       {(model->post_norms || model->norms_behind) && (model_has_out_bias(model) || model_has_mlp_bias(model)),
        "biases of what norms behind the branches of a layer read"},
       {model->factors.branches > 0 && (model_has_experts(model) || model->post_norms || model->norms_behind ||
@@ -30,7 +29,6 @@ static gboolean check_model(const Workload *workload, GError **error) {
       {model->factors.logits > 0 && model->head_bias, "logits multiplied by a number that have a bias"},
       {model->head_bias && model->tied, "a bias on logits of a matrix that is the embedding's"},
       {model->other_embedding_parameters > 0, "two positions more than it says (OPT)"},
-      {model->qk_norms == QK_NORMS_WHOLE && workload->plan->tp > 1, "norms of all heads' q and k that tp cuts"},
       {model->n_kv_heads < workload->plan->tp, "fewer key heads than tp ranks"},
       {model->head_dim % 2 != 0 || model->latent.rope_dim % 2 != 0, "an odd head size"},
       {model_has_experts(model) && (!model->gated || model_has_mlp_bias(model)),

@@ -33,6 +33,11 @@ typedef struct {
   double scores;                      /* elements of this rank's attention matrices: b·heads·s² */
 } Cut;
 
+/* Numbers of a token that ranks of tp sum for norms of all heads' q and k: of each one, of LayerNorm two. */
+static inline int cut_n_qk_sums(const Cut *cut) {
+  return cut->model->norm == NORM_RMSNORM ? 2 : 4;
+}
+
 Cut cut_of(const Model *model, const Plan *plan);
 /* Parameters on one tp rank: matrices cut, norms and biases of row-parallel linears whole. */
 gint64 cut_vocab_parameters(const Cut *cut); /* one vocabulary matrix */
@@ -40,5 +45,5 @@ gint64 cut_piece_parameters(const Cut *cut, Piece piece);
 gint64 cut_expert_parameters(const Cut *cut, Piece piece); /* of these, of the rank's experts */
 gint64 cut_layer_matrices(const Cut *cut);                 /* elements of a layer's linears; of experts one's */
 /* Those of which each rank of tp makes another gradient, and all sum theirs: under sequence parallelism all that tp
- * does not cut, else what heads share. */
+ * does not cut, else norms of q and k. */
 gint64 cut_tp_summed_parameters(const Cut *cut, Piece piece);

@@ -109,9 +109,9 @@ static gint64 whole_parameters(const Cut *cut, Piece piece) {
   }
 }
 
-/* Of norms that heads share: a rank of tp has some of the heads. */
+/* Of norms of q and k: a rank of tp has some of the heads, and makes the gradients of what weighs these. */
 static gint64 shared_by_heads(const Cut *cut, Piece piece) {
-  const gint64 of_layer = cut->model->qk_norms == QK_NORMS_HEADS ? model_qk_norm_parameters(cut->model) : 0;
+  const gint64 of_layer = model_qk_norm_parameters(cut->model);
   return piece == PIECE_EMBEDDING ? 0 : piece == PIECE_HEAD ? cut->plan->mtp_layers * of_layer : of_layer;
 }
 

@@ -5,7 +5,8 @@
  * With post_norms (Gemma 2) what attn_out and mlp_down make passes a norm before it is added to x; with norms_behind
  * (OLMo 2) there is no other, and qkv and mlp_up read x.
  *
- * Where q and k are normalised (Qwen3 by heads, MPT's qk_ln whole), each passes a norm of its own between qkv and rope.
+ * Where q and k are normalised (Qwen3 by heads, OLMo 2 and MPT's qk_ln whole), each passes a norm of its own between
+ * qkv and rope; whole ones add up over tp what is summed of a row (OLMo-core's replicated norm weights, 2025).
  *
  * A parallel block (GPT-NeoX, Falcon) sends x through both branches at once and adds them to it in one residual; the
  * branches' partial sums are added before the one tp reduction.

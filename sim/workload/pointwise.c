@@ -81,10 +81,22 @@ static double head_bytes(const Cut *cut, gint64 width) {
   return cut->element_bytes * cut->tokens * width;
 }
 
+/* A norm of all heads is one of other ranks' columns too: each sums its own, in fp32 and of LayerNorm twice (forward x
+ * and x², backward g and g·x̂), for all tokens' q and k, and tp adds them up. */
+static void sum_over_ranks(ItemList *list, const char *name, int n_read) {
+  const Cut *cut = list->cut;
+  if (cut->model->qk_norms != QK_NORMS_WHOLE || cut->tp == 1)
+    return;
+  const double sums_bytes = 4.0 * cut->tokens * cut_n_qk_sums(cut);
+  item_list_memory(list, name, n_read * head_bytes(cut, cut->q_width + cut->kv_width) + sums_bytes);
+  item_list_wait(list, item_list_collective(list, AXIS_TP, COLLECTIVE_ALL_REDUCE, name, sums_bytes));
+}
+
 void qk_norms_forward(ItemList *list) {
   const Cut *cut = list->cut;
   if (cut->model->qk_norms == QK_NORMS_NONE)
     return;
+  sum_over_ranks(list, "qk_norm.sums", 1);
   normalise(list, "q_norm", head_bytes(cut, cut->q_width));
   normalise(list, "k_norm", head_bytes(cut, cut->kv_width));
 }
@@ -93,6 +105,8 @@ void qk_norms_backward(ItemList *list) {
   const Cut *cut = list->cut;
   if (cut->model->qk_norms == QK_NORMS_NONE)
     return;
+  if (list->input_gradients)
+    sum_over_ranks(list, "qk_norm.sums.backward", 2);
   normalise_backward(list, "k_norm.backward", head_bytes(cut, cut->kv_width));
   normalise_backward(list, "q_norm.backward", head_bytes(cut, cut->q_width));
 }

@@ -107,6 +107,7 @@ START_TEST(stablelm_has_layernorms_and_a_gate) {
   g_autoptr(Model) two = read_type("stablelm", "\"use_parallel_residual\": true, \"qk_layernorm\": true, "
                                                "\"use_qkv_bias\": true, ");
   ck_assert(two->parallel_block && !model_has_out_bias(two));
+  ck_assert_int_eq(two->qk_norms, QK_NORMS_OWN);
   ck_assert_int_eq(model_layer_parameters(two), 16384 + 18432 + 2 * 64 + 2 * 64 + 3 * 64);
 }
 END_TEST
@@ -259,6 +260,7 @@ START_TEST(command_r_has_one_norm_for_both_branches) {
   ck_assert_int_eq(model_layer_parameters(m), 16384 + 18432 + 64);
   g_autoptr(Model) normed = read_type("cohere", "\"use_qk_norm\": true, ");
   ck_assert_int_eq(model_layer_parameters(normed) - model_layer_parameters(m), 2 * 64);
+  ck_assert_int_eq(normed->qk_norms, QK_NORMS_OWN);
 }
 END_TEST
 

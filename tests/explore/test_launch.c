@@ -198,6 +198,30 @@ START_TEST(megatron_is_told_of_experts_and_latent_attention) {
 }
 END_TEST
 
+/* Scales of each head's own, as Cohere has them, and of all together, as OLMo 2 has, are left out, and that is said. */
+START_TEST(megatron_is_not_told_of_other_norms_of_q_and_k) {
+  static const struct {
+    QkNorms norms;
+    const char *notice;
+  } cases[] = {{QK_NORMS_OWN, "has weights of its own for each head's norm of q and k"},
+               {QK_NORMS_WHOLE, "normalises q and k over all heads"}};
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autoptr(Model) model = read_model("llama-3-8b");
+    model->qk_norms = cases[i].norms;
+    g_autoptr(Plan) plan = plan_new();
+    plan->dp = 8, plan->zero = 1, plan->global_batch = 8;
+    g_autoptr(Workload) workload = planned(model, clusters[1], plan);
+    g_autoptr(Launch) launch = launch_of(LAUNCH_MEGATRON, workload);
+    const char *first = strstr(launch->text, "--qk-layernorm"); /* the notice's */
+    ck_assert_ptr_null(strstr(first + 1, "--qk-layernorm"));
+    gboolean is_said = FALSE;
+    for (guint n = 0; n < launch->notices->len; n++)
+      is_said = is_said || strstr(g_ptr_array_index(launch->notices, n), cases[i].notice) != NULL;
+    ck_assert(is_said);
+  }
+}
+END_TEST
+
 /* Qwen3 normalises q and k of every head, Mixtral does not. */
 START_TEST(megatron_is_told_of_norms_of_heads) {
   static const char *const names[] = {"mixtral-8x7b", "qwen3-235b"};
@@ -350,6 +374,7 @@ int main(void) {
   tcase_add_test(tcase, megatron_is_told_what_the_plan_says);
   tcase_add_test(tcase, megatron_is_told_of_experts_and_latent_attention);
   tcase_add_test(tcase, megatron_is_told_of_norms_of_heads);
+  tcase_add_test(tcase, megatron_is_not_told_of_other_norms_of_q_and_k);
   tcase_add_test(tcase, megatron_gets_a_layout_where_no_even_cut_is_the_plan_s);
   tcase_add_test(tcase, deepspeed_knows_every_key_and_batches_multiply);
   tcase_add_test(tcase, torchtitan_knows_every_key_and_degrees_multiply);

@@ -43,73 +43,6 @@ static void matmuls(Comparison *comparison, Number number) {
     }
 }
 
-static void norm(Comparison *comparison, Number number, Number gradient, gint64 rows, gint64 width, gboolean is_rms) {
-  Case c = case_new(KERNEL_NORM_FORWARD, "%s %s %d x %d", is_rms ? "rms" : "layer", number_name(number), (int)rows,
-                    (int)width);
-  NormKernel *t = &c.kernel.norm;
-  *t = (NormKernel){.number = (guint8)number, .is_rms = (guint8)is_rms, .rows = rows, .width = width, .epsilon = 1e-5f};
-  t->gradient = (guint8)gradient;
-  Case back = case_new(KERNEL_NORM_BACKWARD, "%s %s, gradient %s, %d x %d", is_rms ? "rms" : "layer",
-                       number_name(number), number_name(gradient), (int)rows, (int)width);
-  back.kernel.norm = *t;
-  case_in(&c, &t->x, number, rows * width, -2, 3);
-  case_in(&c, &t->weight, number, width, 0.5, 1.5);
-  case_out(&c, &t->y, number, rows * width, 0, 0);
-  case_out(&c, &t->rstd, NUMBER_FP32, rows, 0, 0);
-  if (!is_rms) {
-    case_in(&c, &t->shift, number, width, -1, 1);
-    case_out(&c, &t->mean, NUMBER_FP32, rows, 0, 0);
-  }
-  case_compare(&c, comparison);
-  t = &back.kernel.norm;
-  case_in(&back, &t->x, number, rows * width, -2, 3);
-  case_in(&back, &t->weight, number, width, 0.5, 1.5);
-  case_in(&back, &t->dy, number, rows * width, -1, 1);
-  case_in(&back, &t->rstd, NUMBER_FP32, rows, 0.5, 1);
-  case_out(&back, &t->dx, number, rows * width, 0, 0);
-  case_out(&back, &t->dweight, gradient, width, -1, 1);
-  if (!is_rms) {
-    case_in(&back, &t->mean, NUMBER_FP32, rows, 0.2, 0.7);
-    case_out(&back, &t->dshift, gradient, width, -1, 1);
-  }
-  case_compare(&back, comparison);
-}
-
-/* Of some heads of a row, in place; what the forward keeps is what the backward reads. */
-static void head_norm(Comparison *comparison, Number number, gint64 head_dim, gboolean is_rms) {
-  const gint64 lines = 9, heads = 3, ld = 4 * head_dim + head_dim % 2, rows = lines * heads;
-  const NormKernel task = {.number = (guint8)number,
-                           .is_rms = (guint8)is_rms,
-                           .rows = rows,
-                           .width = head_dim,
-                           .epsilon = 1e-5f,
-                           .per_line = heads,
-                           .ld = ld,
-                           .gradient = NUMBER_FP32};
-  Case c = case_new(KERNEL_NORM_FORWARD, "%s of heads %s, head_dim %d", is_rms ? "rms" : "layer", number_name(number),
-                    (int)head_dim);
-  Case back = case_new(KERNEL_NORM_BACKWARD, "%s of heads %s, head_dim %d", is_rms ? "rms" : "layer",
-                       number_name(number), (int)head_dim);
-  c.kernel.norm = back.kernel.norm = task;
-  NormKernel *t = &c.kernel.norm;
-  case_in(&c, &t->x, number, lines * ld, -2, 3);
-  case_in(&c, &t->weight, number, head_dim, 0.5, 1.5);
-  case_out(&c, &t->y, number, lines * ld, 4, 5);
-  case_out(&c, &t->kept, number, rows * head_dim, 0, 0);
-  case_out(&c, &t->mean, NUMBER_FP32, rows, 0, 0);
-  case_out(&c, &t->rstd, NUMBER_FP32, rows, 0, 0);
-  case_compare(&c, comparison);
-  t = &back.kernel.norm;
-  case_in(&back, &t->weight, number, head_dim, 0.5, 1.5);
-  case_in(&back, &t->dy, number, lines * ld, -1, 1);
-  case_in(&back, &t->kept, number, rows * head_dim, -2, 3);
-  case_in(&back, &t->mean, NUMBER_FP32, rows, 0.2, 0.7);
-  case_in(&back, &t->rstd, NUMBER_FP32, rows, 0.5, 1);
-  case_out(&back, &t->dx, number, lines * ld, 4, 5);
-  case_out(&back, &t->dweight, NUMBER_FP32, head_dim, -1, 1);
-  case_compare(&back, comparison);
-}
-
 /* Zeros, a copy, a sum; `width` a multiple of packs or not. */
 static void moves(Comparison *comparison, Number number, gint64 width) {
   for (int n_operands = 0; n_operands < 3; n_operands++) {
@@ -455,6 +388,7 @@ void compare_all_kernels(Comparison *comparison) {
     single(comparison, number);
     matmuls(comparison, number);
     compare_attention(comparison, number);
+    compare_norms(comparison, number);
     moves(comparison, number, 32);
     moves(comparison, number, 27);
     for (int flag = 0; flag < 2; flag++) {
@@ -462,9 +396,6 @@ void compare_all_kernels(Comparison *comparison) {
       pointwise(comparison, number, 7, 65, flag);
       drop_add(comparison, number, 64 + flag, flag);
       pointwise(comparison, number, 9, 2048, flag);
-      norm(comparison, number, NUMBER_FP32, 300, 129, flag);
-      norm(comparison, number, number, 64, 4096, flag);
-      head_norm(comparison, number, flag ? 128 : 21, flag);
     }
     experts(comparison, number, 24, 2, 8);
     experts(comparison, number, 45, 4, 6);

@@ -3,5 +3,6 @@
 #include "cuda_case.h"
 
 void compare_all_kernels(Comparison *comparison);
-/* Of these, attention in one format. */
+/* Of these, attention and norms in one format. */
 void compare_attention(Comparison *comparison, Number number);
+void compare_norms(Comparison *comparison, Number number);

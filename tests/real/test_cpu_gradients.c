@@ -79,6 +79,69 @@ START_TEST(norm_gradients) {
 }
 END_TEST
 
+/* A row cut between two ranks, each with its columns, weights and the sums of both. */
+static void run_parts(int test_case, KernelKind sums, KernelKind norm, Kernel parts[2], gint64 rows) {
+  for (int i = 0; i < 2; i++) {
+    parts[i].kind = (guint8)sums;
+    run_kernel(test_case, &parts[i]);
+  }
+  for (gint64 at = 0; at < rows; at++)
+    for (int s = 0; s < (parts[0].norm.is_rms ? 1 : 2); s++)
+      parts[0].norm.sums[s][at] = parts[1].norm.sums[s][at] += parts[0].norm.sums[s][at];
+  for (int i = 0; i < 2; i++) {
+    parts[i].kind = (guint8)norm;
+    run_kernel(test_case, &parts[i]);
+  }
+}
+
+/* Against the definition of the whole row: what both parts make of it, and its derivatives. */
+START_TEST(norms_of_parts_are_those_of_the_whole) {
+  enum { ROWS = 5, WIDTH = 34, HALF = WIDTH / 2, N = ROWS * WIDTH };
+  const Number number = case_number(_i);
+  for (int is_rms = 0; is_rms < 2; is_rms++) {
+    g_auto(Tensor) x = tensor_random(number, N, 1, 1, 2);
+    g_auto(Tensor) w = tensor_random(number, WIDTH, 2, 1, 0.5);
+    g_auto(Tensor) dy = tensor_random(number, N, 4, 0, 1);
+    g_auto(Tensor) dx = tensor_random(number, N, 5, 0, 1);
+    g_auto(Tensor) dw = tensor_random(NUMBER_FP32, WIDTH, 6, 0, 1);
+    g_auto(Tensor) y = tensor_new(number, N);
+    float sums[2][2][ROWS], mean[2][ROWS], rstd[2][ROWS];
+    const double no_shift[WIDTH] = {0};
+    Kernel parts[2];
+    for (int i = 0; i < 2; i++) {
+      const int e = kernel_element_bytes(number) * i * HALF;
+      parts[i] = (Kernel){.norm = {.number = (guint8)number,
+                                   .is_rms = (guint8)is_rms,
+                                   .rows = ROWS,
+                                   .width = HALF,
+                                   .per_line = 1,
+                                   .ld = WIDTH,
+                                   .whole_width = WIDTH,
+                                   .sums = {sums[i][0], sums[i][1]},
+                                   .epsilon = 0.01f,
+                                   .x = (char *)x.data + e,
+                                   .weight = (char *)w.data + e,
+                                   .y = (char *)y.data + e,
+                                   .mean = mean[i],
+                                   .rstd = rstd[i],
+                                   .dy = (char *)dy.data + e,
+                                   .dx = (char *)dx.data + e,
+                                   .gradient = NUMBER_FP32,
+                                   .dweight = (float *)dw.data + i * HALF}};
+    }
+    run_parts(_i, KERNEL_NORM_SUMS, KERNEL_NORM_FORWARD, parts, ROWS);
+    run_parts(_i, KERNEL_NORM_SUMS_BACKWARD, KERNEL_NORM_BACKWARD, parts, ROWS);
+    NormCase norm = {ROWS, WIDTH, is_rms, 0.01, x.x, w.x, no_shift, dy.x};
+    double made = 0;
+    for (int i = 0; i < N; i++)
+      made += dy.x[i] * tensor_get(&y, i);
+    assert_near("y", 0, made, norm_sum(&norm), number_tolerance(number) + 1e-6, sqrt(N));
+    assert_gradient("dx", &dx, NULL, x.x, norm_sum, &norm, 40, 3);
+    assert_gradient("dweight", &dw, dw.x, w.x, norm_sum, &norm, 20, sqrt(ROWS) * 3);
+  }
+}
+END_TEST
+
 /* Heads of a wider row, normalised and turned back in place: as the same rows one below the other, to the bit. What
  * lies beside them stays. */
 START_TEST(norms_side_by_side_are_those_of_rows) {
@@ -424,6 +487,7 @@ int main(void) {
   int n = n_cases();
   tcase_add_loop_test(tcase, norm_gradients, 0, n);
   tcase_add_loop_test(tcase, a_cap_and_its_gradient, 0, n);
+  tcase_add_loop_test(tcase, norms_of_parts_are_those_of_the_whole, 0, n);
   tcase_add_loop_test(tcase, norms_side_by_side_are_those_of_rows, 0, n);
   tcase_add_loop_test(tcase, activation_gradients, 0, n);
   tcase_add_loop_test(tcase, bias_gradients_are_added, 0, n);

@@ -99,6 +99,16 @@ static Model dropped(void) {
   return model;
 }
 
+/* Norms of each head's q and k with weights of its own, without shifts where others have them. */
+static Model own(void) {
+  Model model = llama;
+  model.name = (char *)"own";
+  model.norm = NORM_LAYERNORM;
+  model.qk_norms = QK_NORMS_OWN;
+  model.bare_qk_norms = TRUE;
+  return model;
+}
+
 /* Norms before the branches and behind them, and of each head's q and k; logits that are capped. */
 static Model sandwiched(void) {
   Model model = llama;
@@ -231,6 +241,7 @@ static const Case cases[] = {
     {"normed", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_I_W, LAYERS * 11 + 3},
     {"dropped", ATTENTION_FLASH, RECOMPUTE_FULL, ORDER_B, LAYERS * 20 + 5},
     {"dropped", ATTENTION_UNFUSED, RECOMPUTE_SELECTIVE, ORDER_I_W, LAYERS * 20 + 5},
+    {"own", ATTENTION_FLASH, RECOMPUTE_FULL, ORDER_I_W, LAYERS * 13 + 4},
     /* two norms more; shifts of all four */
     {"sandwiched", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_I_W, LAYERS * 13 + 3},
     {"sandwiched", ATTENTION_FLASH, RECOMPUTE_FULL, ORDER_TWO_STAGES, LAYERS * 13 + 3},
@@ -263,8 +274,8 @@ static const Case cases[] = {
 };
 
 static Workload *make_workload(const Case *c) {
-  Model models[] = {llama,    gpt2,     mixed(),      bare(),   normed(), dropped(), sandwiched(), multiplied(),
-                    behind(), beside(), beside_one(), routed(), shared(), latent(),  latent_kv()};
+  Model models[] = {llama,    gpt2,  mixed(),  bare(),       normed(), dropped(), sandwiched(), multiplied(),
+                    behind(), own(), beside(), beside_one(), routed(), shared(),  latent(),     latent_kv()};
   Model *model = NULL;
   for (gsize i = 0; i < G_N_ELEMENTS(models); i++)
     if (strcmp(models[i].name, c->model) == 0)

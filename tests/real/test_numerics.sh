@@ -73,6 +73,15 @@ norms of heads, a window, cp 2, Ulysses|2|tiny-qwen3|--cp 2 --cp-comm ulysses
 norms of heads, a window, ZeRO-3 × tp 2|4|tiny-qwen3|--dp 2 --tp 2 --zero 3
 # whose gradients of q and k are what rounding leaves
 a window of one token, tp 2|2|tiny-qwen3-own|--tp 2
+# norms of all heads together, whose sums go over tp, and of each with weights of its own
+norms of all heads, tp 2|2|tiny-olmo2|--tp 2
+norms of all heads, with shifts, tp 2|2|tiny-mpt-qk-ln|--tp 2
+norms of all heads, tp 4, sequence parallel, full recompute|4|tiny-olmo2|--tp 4 --sequence-parallel on --recompute full
+norms of all heads, tp 2, zb-v|4|tiny-olmo2|--tp 2 --pp 2 --schedule zb-v
+norms of all heads, tp 2 × dp 2, ZeRO-3|4|tiny-olmo2|--tp 2 --dp 2 --zero 3
+norms of all heads, tp 2 × cp 2, Ulysses|4|tiny-olmo2|--tp 2 --cp 2 --cp-comm ulysses
+norms of heads with weights of their own, tp 2|2|tiny-stablelm|--tp 2
+norms of heads with weights of their own, zb-h1, sequence parallel|4|tiny-stablelm|--tp 2 --pp 2 --schedule zb-h1 --sequence-parallel on
 # ALiBi, BLOOM's norm behind the word table, dropout of the same places under every plan
 ALiBi, dropout, tp 2, sequence parallel, unfused attention made again|2|tiny-bloom|--tp 2 --sequence-parallel on --attention unfused --recompute selective
 ALiBi, dropout, dp 2 × pp 2, zb-v, ZeRO-3|4|tiny-bloom|--dp 2 --pp 2 --schedule zb-v --zero 3

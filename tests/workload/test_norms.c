@@ -66,7 +66,18 @@ START_TEST(norms_of_heads_keep_what_they_read) {
 }
 END_TEST
 
-/* Of all heads together, as many weights as columns; tp ranks have those of their own. */
+static int all_reduces(const WorkList *list, const char *operand, double bytes) {
+  int n = 0;
+  for (int i = 0; i < list->n_items; i++)
+    n += list->items[i].kind == ITEM_COLLECTIVE && strcmp(list->items[i].operand, operand) == 0 &&
+         list->items[i].axis == AXIS_TP && list->items[i].collective == COLLECTIVE_ALL_REDUCE &&
+         list->items[i].bytes == bytes;
+  return n;
+}
+
+/* Of all heads together, as many weights as columns, whose gradients tp sums; and of each row of q and of k one number
+ * in 4 bytes, of what other ranks have of it, 1024 rows. Weights of each head's own are as many, and nothing is summed.
+ */
 START_TEST(norms_of_all_heads_move_as_much) {
   Model model = llama;
   model.qk_norms = QK_NORMS_WHOLE;
@@ -76,7 +87,18 @@ START_TEST(norms_of_all_heads_move_as_much) {
   ck_assert_int_eq(model_layer_parameters(&model) - model_layer_parameters(&llama), (16 + 8) * 64);
   ck_assert_double_eq(workload->memory[PIECE_LAYER].saved_bytes - bare->memory[PIECE_LAYER].saved_bytes,
                       2 * (q_elements + k_elements));
-  ck_assert_int_eq(workload->stages[0].tp_summed_parameters, 0);
+  ck_assert_int_eq(workload->stages[0].tp_summed_parameters, model.n_layers * (16 + 8) * 64);
+  const WorkList *forward = &workload->work[PIECE_LAYER][PHASE_F], *back = &workload->work[PIECE_LAYER][PHASE_B];
+  const double sums = 4 * 1024 * 2;
+  ck_assert_double_eq(find(forward, "qk_norm.sums")->bytes, 2 * (q_elements + k_elements) + sums);
+  ck_assert_double_eq(find(back, "qk_norm.sums.backward")->bytes, 2 * 2 * (q_elements + k_elements) + sums);
+  ck_assert_int_eq(all_reduces(forward, "qk_norm.sums", sums), 1);
+  ck_assert_int_eq(all_reduces(back, "qk_norm.sums.backward", sums), 1);
+  model.qk_norms = QK_NORMS_OWN;
+  g_autoptr(Workload) own = workload_of(&model, 4, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
+  ck_assert_int_eq(own->stages[0].tp_summed_parameters, workload->stages[0].tp_summed_parameters);
+  ck_assert_int_eq(own->work[PIECE_LAYER][PHASE_F].n_items, forward->n_items - 2);
+  ck_assert_int_eq(own->work[PIECE_LAYER][PHASE_B].n_items, back->n_items - 2);
 }
 END_TEST
 

@@ -46,6 +46,8 @@ float *cpu_scratch_floats(CpuScratch *scratch, gint64 n);
 #define cpu_matmul CPU_NAME(cpu_matmul)
 #define cpu_norm_forward CPU_NAME(cpu_norm_forward)
 #define cpu_norm_backward CPU_NAME(cpu_norm_backward)
+#define cpu_norm_sums CPU_NAME(cpu_norm_sums)
+#define cpu_norm_sums_backward CPU_NAME(cpu_norm_sums_backward)
 #define cpu_rope CPU_NAME(cpu_rope)
 #define cpu_latent_join CPU_NAME(cpu_latent_join)
 #define cpu_latent_split CPU_NAME(cpu_latent_split)
@@ -91,6 +93,8 @@ extern const CpuIsa cpu_isa;
 void cpu_matmul(const Kernel *kernel, CpuScratch *scratch);
 void cpu_norm_forward(const Kernel *kernel, CpuScratch *scratch);
 void cpu_norm_backward(const Kernel *kernel, CpuScratch *scratch);
+void cpu_norm_sums(const Kernel *kernel, CpuScratch *scratch);
+void cpu_norm_sums_backward(const Kernel *kernel, CpuScratch *scratch);
 void cpu_rope(const Kernel *kernel, CpuScratch *scratch);
 void cpu_latent_join(const Kernel *kernel, CpuScratch *scratch);
 void cpu_latent_split(const Kernel *kernel, CpuScratch *scratch);

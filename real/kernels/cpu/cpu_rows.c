@@ -30,6 +30,31 @@ static float squares_about(const float *x, float mean, gint64 n) {
   return sum;
 }
 
+void cpu_norm_sums(const Kernel *kernel, CpuScratch *scratch) {
+  const NormKernel *norm = &kernel->norm;
+  float *buffer = cpu_scratch_floats(scratch, norm->width);
+  for (gint64 row = 0; row < norm->rows; row++) {
+    const float *x = row_in(norm->x, (Number)norm->number, norm_row_at(norm, row), norm->width, buffer);
+    norm->sums[0][row] = squares_about(x, 0, norm->width);
+    if (!norm->is_rms)
+      norm->sums[1][row] = sum_of(x, norm->width);
+  }
+}
+
+/* Of a whole row, of which x has all or a part. */
+typedef struct {
+  float mean, rstd;
+} RowMoments;
+
+static RowMoments row_moments(const NormKernel *norm, gint64 row, const float *x) {
+  if (norm->whole_width > 0) {
+    const float n = (float)norm->whole_width, mean = norm->is_rms ? 0 : norm->sums[1][row] / n;
+    return (RowMoments){mean, 1.0f / sqrtf(fmaxf(norm->sums[0][row] / n - mean * mean, 0) + norm->epsilon)};
+  }
+  const float n = (float)norm->width, mean = norm->is_rms ? 0 : sum_of(x, norm->width) / n;
+  return (RowMoments){mean, 1.0f / sqrtf(squares_about(x, mean, norm->width) / n + norm->epsilon)};
+}
+
 void cpu_norm_forward(const Kernel *kernel, CpuScratch *scratch) {
   const NormKernel *norm = &kernel->norm;
   Number number = (Number)norm->number;
@@ -46,8 +71,8 @@ void cpu_norm_forward(const Kernel *kernel, CpuScratch *scratch) {
              (gsize)(width * kernel_element_bytes(number)));
     const float *x = row_in(norm->x, number, at, width, buffer + 2 * width);
     float *y = row_out(norm->y, number, at, buffer + 3 * width);
-    float mean = norm->is_rms ? 0 : sum_of(x, width) / (float)width;
-    float rstd = 1.0f / sqrtf(squares_about(x, mean, width) / (float)width + norm->epsilon);
+    const RowMoments moments = row_moments(norm, row, x);
+    const float mean = moments.mean, rstd = moments.rstd;
     if (shift == NULL) {
 #pragma omp simd
       for (gint64 j = 0; j < width; j++)
@@ -65,11 +90,10 @@ void cpu_norm_forward(const Kernel *kernel, CpuScratch *scratch) {
 }
 
 typedef struct {
-  float g, gx; /* ⟨g⟩, ⟨g·x̂⟩ */
-} NormMeans;
+  float g, gx; /* Σ g, Σ g·x̂ */
+} NormSums;
 
-static NormMeans norm_means(const float *dy, const float *weight, const float *x, float mean, float rstd,
-                            gint64 width) {
+static NormSums norm_sums(const float *dy, const float *weight, const float *x, float mean, float rstd, gint64 width) {
   float g = 0, gx = 0;
 #pragma omp simd reduction(+ : g, gx)
   for (gint64 j = 0; j < width; j++) {
@@ -77,7 +101,30 @@ static NormMeans norm_means(const float *dy, const float *weight, const float *x
     g += scaled;
     gx += scaled * (x[j] - mean);
   }
-  return (NormMeans){g / (float)width, gx * rstd / (float)width};
+  return (NormSums){g, gx * rstd};
+}
+
+/* What forward read. */
+static const float *norm_input(const NormKernel *norm, gint64 row, float *buffer) {
+  const Number number = (Number)norm->number;
+  return norm->kept != NULL ? row_in(norm->kept, number, row * norm->width, norm->width, buffer)
+                            : row_in(norm->x, number, norm_row_at(norm, row), norm->width, buffer);
+}
+
+void cpu_norm_sums_backward(const Kernel *kernel, CpuScratch *scratch) {
+  const NormKernel *norm = &kernel->norm;
+  const Number number = (Number)norm->number;
+  const gint64 width = norm->width;
+  float *buffer = cpu_scratch_floats(scratch, 3 * width);
+  const float *weight = row_in(norm->weight, number, 0, width, buffer);
+  for (gint64 row = 0; row < norm->rows; row++) {
+    const float *x = norm_input(norm, row, buffer + width);
+    const float *dy = row_in(norm->dy, number, norm_row_at(norm, row), width, buffer + 2 * width);
+    const NormSums sums = norm_sums(dy, weight, x, norm->is_rms ? 0 : norm->mean[row], norm->rstd[row], width);
+    norm->sums[0][row] = sums.gx;
+    if (!norm->is_rms)
+      norm->sums[1][row] = sums.g;
+  }
 }
 
 void cpu_norm_backward(const Kernel *kernel, CpuScratch *scratch) {
@@ -90,19 +137,21 @@ void cpu_norm_backward(const Kernel *kernel, CpuScratch *scratch) {
   const float *weight = row_in(norm->weight, number, 0, width, buffer + 2 * width);
   for (gint64 row = 0; row < norm->rows; row++) {
     const gint64 at = norm_row_at(norm, row);
-    const float *x = norm->kept != NULL ? row_in(norm->kept, number, row * width, width, buffer + 3 * width)
-                                        : row_in(norm->x, number, at, width, buffer + 3 * width);
+    const float *x = norm_input(norm, row, buffer + 3 * width);
     const float *dy = row_in(norm->dy, number, at, width, buffer + 4 * width);
     float *dx = row_out(norm->dx, number, at, buffer + 5 * width);
     float mean = norm->is_rms ? 0 : norm->mean[row], rstd = norm->rstd[row];
-    NormMeans means = norm_means(dy, weight, x, mean, rstd, width);
-    float less = norm->is_rms ? 0 : means.g;
+    const gboolean is_part = norm->whole_width > 0;
+    const float n = (float)(is_part ? norm->whole_width : width);
+    NormSums sums = is_part ? (NormSums){norm->is_rms ? 0 : norm->sums[1][row], norm->sums[0][row]}
+                            : norm_sums(dy, weight, x, mean, rstd, width);
+    const float less = norm->is_rms ? 0 : sums.g / n, along = sums.gx / n;
 #pragma omp simd
     for (gint64 j = 0; j < width; j++) {
       float normed = (x[j] - mean) * rstd, slope = dy[j];
       dweight[j] += slope * normed;
       dshift[j] += slope;
-      dx[j] = rstd * (slope * weight[j] - less - normed * means.gx);
+      dx[j] = rstd * (slope * weight[j] - less - normed * along);
     }
     row_close(norm->dx, number, at, width, dx);
   }

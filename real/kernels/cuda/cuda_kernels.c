@@ -80,6 +80,10 @@ static cudaError_t run_simple(const Kernel *kernel, cudaStream_t stream) {
   switch (kernel->kind) {
   case KERNEL_NORM_FORWARD:
     return cuda_norm_forward(&kernel->norm, stream);
+  case KERNEL_NORM_SUMS:
+    return cuda_norm_sums(&kernel->norm, stream);
+  case KERNEL_NORM_SUMS_BACKWARD:
+    return cuda_norm_sums_backward(&kernel->norm, stream);
   case KERNEL_ROPE:
     return cuda_rope(&kernel->rope, stream);
   case KERNEL_LATENT_JOIN:

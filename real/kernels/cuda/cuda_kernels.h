@@ -29,6 +29,8 @@ gint64 cuda_kernel_scratch_bytes(const Kernel *kernel);
 
 cudaError_t cuda_norm_forward(const NormKernel *kernel, cudaStream_t stream);
 cudaError_t cuda_norm_backward(const NormKernel *kernel, float *scratch, cudaStream_t stream);
+cudaError_t cuda_norm_sums(const NormKernel *kernel, cudaStream_t stream);
+cudaError_t cuda_norm_sums_backward(const NormKernel *kernel, cudaStream_t stream);
 cudaError_t cuda_bias_gradient(const BiasGradientKernel *kernel, float *scratch, cudaStream_t stream);
 gint64 cuda_column_sum_scratch_bytes(gint64 rows, gint64 width, int n_sums);
 

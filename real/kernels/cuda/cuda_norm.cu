@@ -90,9 +90,12 @@ template <typename T, int N> __global__ void norm_forward(NormKernel k) {
   const int64_t row = blockIdx.x, at = norm_row_at(&k, row), packs = k.width / N;
   const P *x = (const P *)((const T *)k.x + at), *weight = (const P *)k.weight, *shift = (const P *)k.shift;
   P *y = (P *)((T *)k.y + at), *kept = k.kept == nullptr ? nullptr : (P *)((T *)k.kept + row * k.width);
-  const float n = (float)k.width;
+  const bool is_part = k.whole_width > 0;
+  const float n = (float)(is_part ? k.whole_width : k.width);
   float centre = 0.0f, sum = 0.0f;
-  if (!k.is_rms) {
+  if (!k.is_rms && is_part) {
+    centre = k.sums[1][row] / n;
+  } else if (!k.is_rms) {
     for (int64_t i = threadIdx.x; i < packs; i += blockDim.x) {
       const P p = x[i];
       for (int j = 0; j < N; j++)
@@ -101,14 +104,16 @@ template <typename T, int N> __global__ void norm_forward(NormKernel k) {
     centre = block_reduce<SumOf>(sum, shared) / n;
     sum = 0.0f;
   }
-  for (int64_t i = threadIdx.x; i < packs; i += blockDim.x) {
+  for (int64_t i = threadIdx.x; i < packs && !is_part; i += blockDim.x) {
     const P p = x[i];
     for (int j = 0; j < N; j++) {
       const float d = to_float(p.v[j]) - centre;
       sum += d * d;
     }
   }
-  const float scale = 1.0f / sqrtf(block_reduce<SumOf>(sum, shared) / n + k.epsilon);
+  const float variance =
+      is_part ? fmaxf(k.sums[0][row] / n - centre * centre, 0.0f) : block_reduce<SumOf>(sum, shared) / n;
+  const float scale = 1.0f / sqrtf(variance + k.epsilon);
   for (int64_t i = threadIdx.x; i < packs; i += blockDim.x) {
     P p = x[i];
     const P w = weight[i];
@@ -135,9 +140,11 @@ template <typename T, int N> __global__ void norm_backward(NormKernel k) {
   const T *base = k.kept == nullptr ? (const T *)k.x + at : (const T *)k.kept + row * k.width;
   const P *x = (const P *)base, *weight = (const P *)k.weight, *dy = (const P *)((const T *)k.dy + at);
   P *dx = (P *)((T *)k.dx + at);
-  const float n = (float)k.width, scale = k.rstd[row], centre = k.is_rms ? 0.0f : k.mean[row];
+  const bool is_part = k.whole_width > 0;
+  const float n = (float)(is_part ? k.whole_width : k.width), scale = k.rstd[row];
+  const float centre = k.is_rms ? 0.0f : k.mean[row];
   float sum_g = 0.0f, sum_gx = 0.0f;
-  for (int64_t i = threadIdx.x; i < packs; i += blockDim.x) {
+  for (int64_t i = threadIdx.x; i < packs && !is_part; i += blockDim.x) {
     const P p = x[i], w = weight[i], d = dy[i];
     for (int j = 0; j < N; j++) {
       const float g = to_float(d.v[j]) * to_float(w.v[j]);
@@ -145,8 +152,8 @@ template <typename T, int N> __global__ void norm_backward(NormKernel k) {
       sum_gx += g * (to_float(p.v[j]) - centre) * scale;
     }
   }
-  const float mean_g = k.is_rms ? 0.0f : block_reduce<SumOf>(sum_g, shared) / n;
-  const float mean_gx = block_reduce<SumOf>(sum_gx, shared) / n;
+  const float mean_g = k.is_rms ? 0.0f : (is_part ? k.sums[1][row] : block_reduce<SumOf>(sum_g, shared)) / n;
+  const float mean_gx = (is_part ? k.sums[0][row] : block_reduce<SumOf>(sum_gx, shared)) / n;
   for (int64_t i = threadIdx.x; i < packs; i += blockDim.x) {
     const P p = x[i], w = weight[i];
     P d = dy[i];
@@ -156,6 +163,47 @@ template <typename T, int N> __global__ void norm_backward(NormKernel k) {
     }
     dx[i] = d;
   }
+}
+
+/* One block a row, of what is here of it. */
+template <typename T> __global__ void norm_sums(NormKernel k) {
+  __shared__ float shared[32];
+  const int64_t row = blockIdx.x;
+  const T *x = (const T *)k.x + norm_row_at(&k, row);
+  float squares = 0.0f, sum = 0.0f;
+  for (int64_t j = threadIdx.x; j < k.width; j += blockDim.x) {
+    const float value = to_float(x[j]);
+    squares += value * value;
+    sum += value;
+  }
+  squares = block_reduce<SumOf>(squares, shared);
+  sum = k.is_rms ? 0.0f : block_reduce<SumOf>(sum, shared);
+  if (threadIdx.x > 0)
+    return;
+  k.sums[0][row] = squares;
+  if (!k.is_rms)
+    k.sums[1][row] = sum;
+}
+
+template <typename T> __global__ void norm_sums_backward(NormKernel k) {
+  __shared__ float shared[32];
+  const int64_t row = blockIdx.x, at = norm_row_at(&k, row);
+  const T *x = k.kept == nullptr ? (const T *)k.x + at : (const T *)k.kept + row * k.width;
+  const T *dy = (const T *)k.dy + at, *weight = (const T *)k.weight;
+  const float scale = k.rstd[row], centre = k.is_rms ? 0.0f : k.mean[row];
+  float sum_g = 0.0f, sum_gx = 0.0f;
+  for (int64_t j = threadIdx.x; j < k.width; j += blockDim.x) {
+    const float g = to_float(dy[j]) * to_float(weight[j]);
+    sum_g += g;
+    sum_gx += g * (to_float(x[j]) - centre) * scale;
+  }
+  sum_gx = block_reduce<SumOf>(sum_gx, shared);
+  sum_g = k.is_rms ? 0.0f : block_reduce<SumOf>(sum_g, shared);
+  if (threadIdx.x > 0)
+    return;
+  k.sums[0][row] = sum_gx;
+  if (!k.is_rms)
+    k.sums[1][row] = sum_g;
 }
 
 /* A thread for each pack of a narrow row, whole warps. */
@@ -204,6 +252,22 @@ cudaError_t cuda_norm_backward(const NormKernel *k, float *scratch, cudaStream_t
       norm_backward<T, N><<<(unsigned)k->rows, row_threads(k->width / N), 0, stream>>>(*k);
     else
       norm_backward<T, 1><<<(unsigned)k->rows, row_threads(k->width), 0, stream>>>(*k);
+    return cudaGetLastError();
+  });
+}
+
+cudaError_t cuda_norm_sums(const NormKernel *k, cudaStream_t stream) {
+  return with_number(k->number, [&](auto zero) {
+    using T = decltype(zero);
+    norm_sums<T><<<(unsigned)k->rows, row_threads(k->width), 0, stream>>>(*k);
+    return cudaGetLastError();
+  });
+}
+
+cudaError_t cuda_norm_sums_backward(const NormKernel *k, cudaStream_t stream) {
+  return with_number(k->number, [&](auto zero) {
+    using T = decltype(zero);
+    norm_sums_backward<T><<<(unsigned)k->rows, row_threads(k->width), 0, stream>>>(*k);
     return cudaGetLastError();
   });
 }

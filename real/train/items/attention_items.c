@@ -27,26 +27,84 @@ static char *column(const Cut *cut, char *qkv, gint64 first) {
   return qkv + first * (gint64)cut->element_bytes;
 }
 
-/* Of q or of k, each head or all columns as one; in place: what the product made is kept beside. */
-static void run_qk_norm(const ItemCall *call) {
-  const Cut *cut = memory(call)->cut;
-  const gboolean of_k = call->argument;
-  const gint64 first_column = of_k ? cut->q_width : 0, width = of_k ? cut->kv_width : cut->q_width;
-  const SavedLayer saved = activations_layer(memory(call), call->slot, call->layer);
-  const gint64 heads = cut->model->qk_norms == QK_NORMS_HEADS ? width / cut->model->head_dim : 1;
-  Kernel kernel = {.kind = call->is_backward ? KERNEL_NORM_BACKWARD : KERNEL_NORM_FORWARD,
-                   .norm = item_norm(call, item_block(call, BLOCK_LAYER), of_k ? ROLE_K_NORM : ROLE_Q_NORM,
-                                     of_k ? &saved.k_norm : &saved.q_norm)};
-  kernel.norm.rows = cut->tokens * heads;
-  kernel.norm.width = width / heads;
-  kernel.norm.per_line = heads;
-  kernel.norm.ld = qkv_width(cut);
-  if (call->is_backward)
-    kernel.norm.dy = kernel.norm.dx =
-        column(cut, activations_gradients(memory(call), call->slot, call->layer).d_qkv, first_column);
+/* To so many elements further on. */
+static void norm_move_weights(NormKernel *norm, gint64 n) {
+  const gint64 bytes = n * kernel_element_bytes((Number)norm->number),
+               gradient_bytes = n * kernel_element_bytes((Number)norm->gradient);
+  norm->weight = (const char *)norm->weight + bytes;
+  norm->shift = norm->shift != NULL ? (const char *)norm->shift + bytes : NULL;
+  norm->dweight = norm->dweight != NULL ? (char *)norm->dweight + gradient_bytes : NULL;
+  norm->dshift = norm->dshift != NULL ? (char *)norm->dshift + gradient_bytes : NULL;
+}
+
+/* Of q or of k: the columns that are normalised as one, of this rank. */
+typedef struct {
+  gint64 first, width, n_rows; /* the first of them in a row; so many of a head or of all; of all tokens */
+  gint64 n_own;                /* such columns side by side that have weights of their own */
+} NormedColumns;
+
+static NormedColumns normed_columns(const Cut *cut, gboolean of_k) {
+  const gint64 width = of_k ? cut->kv_width : cut->q_width, d = cut->model->head_dim, heads = width / d;
+  NormedColumns columns = {.first = of_k ? cut->q_width : 0, .width = width, .n_rows = cut->tokens, .n_own = 1};
+  if (cut->model->qk_norms == QK_NORMS_WHOLE)
+    return columns;
+  columns.width = d;
+  if (cut->model->qk_norms == QK_NORMS_OWN)
+    columns.n_own = heads;
   else
-    kernel.norm.x = kernel.norm.y = column(cut, saved.qkv, first_column);
-  item_launch(call, &kernel);
+    columns.n_rows *= heads;
+  return columns;
+}
+
+/* The i-th of those with weights of their own; in place: what the product made is kept beside. A whole norm's weights
+ * are there for all ranks' columns, and so are those of each head. */
+static NormKernel qk_norm(const ItemCall *call, gboolean of_k, gint64 i) {
+  const Cut *cut = memory(call)->cut;
+  const NormedColumns columns = normed_columns(cut, of_k);
+  const SavedLayer saved = activations_layer(memory(call), call->slot, call->layer);
+  SavedNorm kept = of_k ? saved.k_norm : saved.q_norm;
+  kept.kept += i * columns.n_rows * columns.width * (gint64)cut->element_bytes;
+  kept.mean += kept.mean != NULL ? i * columns.n_rows : 0;
+  kept.rstd += i * columns.n_rows;
+  const Block *block = item_block(call, BLOCK_LAYER);
+  NormKernel norm = item_norm(call, block, of_k ? ROLE_K_NORM : ROLE_Q_NORM, &kept);
+  norm.rows = columns.n_rows;
+  norm.width = columns.width;
+  norm.per_line = columns.n_rows / cut->tokens;
+  norm.ld = qkv_width(cut);
+  if (cut->model->qk_norms != QK_NORMS_HEADS) {
+    const gint64 first = call->trainer->parameters->at.at[AXIS_TP] * columns.n_own + i;
+    norm_move_weights(&norm, first * columns.width);
+  }
+  if (cut->model->qk_norms == QK_NORMS_WHOLE && cut->tp > 1) {
+    norm.whole_width = cut->tp * columns.width;
+    norm.sums[0] = memory(call)->qk_sums + (of_k ? cut->tokens : 0);
+    norm.sums[1] = norm.sums[0] + 2 * cut->tokens;
+  }
+  const gint64 at = columns.first + i * columns.width;
+  if (call->is_backward)
+    norm.dy = norm.dx = column(cut, activations_gradients(memory(call), call->slot, call->layer).d_qkv, at);
+  else
+    norm.x = norm.y = column(cut, saved.qkv, at);
+  return norm;
+}
+
+static void run_qk_norm(const ItemCall *call) {
+  const gboolean of_k = call->argument;
+  for (gint64 i = 0; i < normed_columns(memory(call)->cut, of_k).n_own; i++) {
+    const Kernel kernel = {.kind = call->is_backward ? KERNEL_NORM_BACKWARD : KERNEL_NORM_FORWARD,
+                           .norm = qk_norm(call, of_k, i)};
+    item_launch(call, &kernel);
+  }
+}
+
+/* Of q, then of k. */
+static void run_qk_norm_sums(const ItemCall *call) {
+  for (int of_k = 0; of_k < 2; of_k++) {
+    const Kernel kernel = {.kind = call->is_backward ? KERNEL_NORM_SUMS_BACKWARD : KERNEL_NORM_SUMS,
+                           .norm = qk_norm(call, of_k, 0)};
+    item_launch(call, &kernel);
+  }
 }
 
 static void run_rope(const ItemCall *call) {
@@ -240,6 +298,8 @@ static void run_softmax(const ItemCall *call) {
 }
 
 const ItemKernel attention_kernels[] = {
+    {"qk_norm.sums", run_qk_norm_sums, 0},
+    {"qk_norm.sums.backward", run_qk_norm_sums, 0},
     {"q_norm", run_qk_norm, FALSE},
     {"k_norm", run_qk_norm, TRUE},
     {"q_norm.backward", run_qk_norm, FALSE},

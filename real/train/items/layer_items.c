@@ -235,7 +235,17 @@ static void reduce_loss_terms(const ItemCall *call) {
                                         memory(call)->cut->tokens);
 }
 
+/* Of q's and k's rows: one number of each, or two. */
+static void reduce_qk_sums(const ItemCall *call) {
+  const Cut *cut = memory(call)->cut;
+  float *sums = memory(call)->qk_sums;
+  call->trainer->comm->type->collective(call->group, call->stream, COLLECTIVE_ALL_REDUCE, REDUCE_SUM, NUMBER_FP32, sums,
+                                        sums, cut_n_qk_sums(cut) * cut->tokens);
+}
+
 const ItemKernel tp_collectives[] = {
+    {"qk_norm.sums", reduce_qk_sums, 0},
+    {"qk_norm.sums.backward", reduce_qk_sums, 0},
     {"qkv", gather_input, QKV},
     {"qkv.wgrad", gather_input, QKV},
     {"qkv.dgrad", reduce_partial, 0},

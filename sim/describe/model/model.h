@@ -3,9 +3,9 @@
 #include <glib.h>
 
 typedef enum { NORM_LAYERNORM, NORM_RMSNORM } Norm;
-/* What q and k pass before they are rotated: nothing; a norm of each head, with weights that heads share (Qwen3); a
- * norm of all heads together (MPT's qk_ln). */
-typedef enum { QK_NORMS_NONE, QK_NORMS_HEADS, QK_NORMS_WHOLE } QkNorms;
+/* What q and k pass before they are rotated: nothing; a norm of each head, with weights that heads share (Qwen3) or of
+ * its own (Cohere, StableLM); a norm of all heads together (OLMo 2, MPT's qk_ln). */
+typedef enum { QK_NORMS_NONE, QK_NORMS_HEADS, QK_NORMS_OWN, QK_NORMS_WHOLE } QkNorms;
 /* Between an MLP's products: SiLU where it is gated and GELU where it is not; one of these, GELU in any of its
  * approximations; GPT-OSS's, x·σ(1.702·x) with a bound, times the other branch plus 1; none that is known here. */
 typedef enum {

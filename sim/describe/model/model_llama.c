@@ -179,7 +179,7 @@ gboolean model_read_stablelm(const JsonFile *json, Model *model, GError **error)
       !json_file_flag(json, json->root, "qk_layernorm", &qk_norm, error) ||
       !json_file_flag(json, json->root, "use_parallel_residual", &model->parallel_block, error))
     return FALSE;
-  model->qk_norms = qk_norm ? QK_NORMS_WHOLE : QK_NORMS_NONE;
+  model->qk_norms = qk_norm ? QK_NORMS_OWN : QK_NORMS_NONE;
   model->bare_qk_norms = qk_norm;
   model->n_norms_per_layer = model->parallel_block ? 1 : 2;
   return TRUE;
@@ -243,7 +243,7 @@ gboolean model_read_cohere(const JsonFile *json, Model *model, GError **error) {
   if (!read_factor(json, "logit_scale", 1, &model->factors.logits, error) || !model_read_biases(json, model, error) ||
       !json_file_flag(json, json->root, "use_qk_norm", &qk_norm, error))
     return FALSE;
-  model->qk_norms = qk_norm ? QK_NORMS_WHOLE : QK_NORMS_NONE;
+  model->qk_norms = qk_norm ? QK_NORMS_OWN : QK_NORMS_NONE;
   return TRUE;
 }
 

@@ -133,7 +133,7 @@ static GArray *key_of(const PlanOrder *choice, const Workload *workload) {
       lowering_expert_copies(workload) > 1,
       plan->tp > 1,
       plan->sequence_parallel,
-      workload->model->qk_norms == QK_NORMS_HEADS, /* summed over tp, where layers are, or heads with some */
+      workload->model->qk_norms != QK_NORMS_NONE, /* summed over tp, where layers are, or heads with some */
       plan->mtp_layers > 0,
       workload->tied_parameters > 0,
       workload->shared_parameters > 0,
