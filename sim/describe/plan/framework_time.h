@@ -25,7 +25,9 @@
  *       overlap_p2p: chunks         # a stage computes on while it sends: always, where it has several chunks, or as
  *                                   # the schedule has it (default: schedule)
  *       tensor_parallel: alone      # the reduction of an input gradient runs beside the weight gradient (default:
- *                                   # beside), alone, or in pieces beside the product it belongs to (fused)
+ *                                   # beside), alone, beside it under sequence parallelism alone
+ *                                   # (beside_with_sequence_parallel), or in pieces beside the product it belongs to
+ *                                   # (fused)
  *       tensor_parallel_hidden: 0.85  # fused: share of a collective that runs beside its product
  *       tensor_parallel_format: linear  # under sequence parallelism a rank converts its tokens, or their gradients,
  *                                   # and they are gathered in the format of the products they are for; sums are in
@@ -79,7 +81,7 @@ typedef enum { LOSS_PLAIN, LOSS_FUSED } FrameworkLoss;
 typedef enum { SENDS_ON_STREAMS, SENDS_SYNCHRONOUS } FrameworkSends;
 typedef enum { STAGE_TENSORS_WHOLE, STAGE_TENSORS_SPLIT } FrameworkStageTensors;
 typedef enum { P2P_OF_SCHEDULE, P2P_ALWAYS, P2P_CHUNKS } FrameworkP2P;
-typedef enum { TP_BESIDE, TP_ALONE, TP_FUSED } FrameworkTensorParallel;
+typedef enum { TP_BESIDE, TP_ALONE, TP_BESIDE_WITH_SP, TP_FUSED } FrameworkTensorParallel;
 typedef enum { TP_FORMAT_ELEMENT, TP_FORMAT_LINEAR } FrameworkTensorParallelFormat;
 typedef enum { DP_BESIDE, DP_ALONE } FrameworkDataParallel;
 typedef enum { GRADIENTS_SHARDED, GRADIENTS_WHOLE } FrameworkGradients;
