@@ -212,13 +212,22 @@ static Op translate(const Expander *expander, int old_index) {
   return op;
 }
 
+/* The next op of the new list, as `op` but for its work. It is filled where it stands: a copy of what was just written
+ * piece by piece waits for the pieces. */
+static Op *emit(Expander *expander, const Op *op, gint32 work) {
+  Op *emitted = op_editor_new_op(&expander->editor);
+  *emitted = *op;
+  emitted->work = work;
+  return emitted;
+}
+
 /* `axis`: that of `waits_for`. */
-static gint32 emit_run(Expander *expander, Op op, int axis, gint32 waits_for) {
+static gint32 emit_run(Expander *expander, const Op *op, gint32 work, int axis, gint32 waits_for) {
   if (waits_for >= 0)
     join(expander, axis, waits_for);
-  pending_flush(&expander->compute, &op);
+  pending_flush(&expander->compute, emit(expander, op, work));
   memcpy(expander->awaited, expander->joined, sizeof expander->joined);
-  return expander->last_compute = op_editor_add(&expander->editor, &op);
+  return expander->last_compute = expander->editor.n_ops - 1;
 }
 
 /* Nothing behind it is issued before op `waits_for` has ended. */
@@ -229,16 +238,17 @@ static void emit_host_wait(Expander *expander, gint32 step, gint32 waits_for) {
   op_editor_add(&expander->editor, &op);
 }
 
-static gint32 emit_collective(Expander *expander, Op op, int axis, gint32 waits_for) {
+static gint32 emit_collective(Expander *expander, const Op *op, gint32 work, int axis, gint32 waits_for) {
   static const Stream streams[N_ITEM_AXES] = {[AXIS_TP] = STREAM_TP, [AXIS_CP] = STREAM_CP, [AXIS_EP] = STREAM_EP};
-  op.kind = OP_COLLECTIVE;
-  op.stream = (guint8)streams[axis];
+  Op *emitted = emit(expander, op, work);
+  emitted->kind = OP_COLLECTIVE;
+  emitted->stream = (guint8)streams[axis];
   if (waits_for >= 0) { /* a run of this op, which has waited for all that is pending */
     expander->axes[axis].n = 0;
-    op_add_after(&op, waits_for);
+    op_add_after(emitted, waits_for);
   }
-  pending_flush(&expander->axes[axis], &op);
-  return expander->last[axis] = op_editor_add(&expander->editor, &op);
+  pending_flush(&expander->axes[axis], emitted);
+  return expander->last[axis] = expander->editor.n_ops - 1;
 }
 
 /* The axis' stream begins a piece when the compute stream has ended the one before, and with it, but for what no run
@@ -255,7 +265,7 @@ static void begin_piece(Expander *expander, int axis) {
 }
 
 /* One instance of a piece; each stream begins it when the others have ended the piece before. */
-static void expand_piece(Expander *expander, Op op, Phase phase, Piece piece) {
+static void expand_piece(Expander *expander, const Op *op, Phase phase, Piece piece) {
   const SegmentList *list = &expander->lists[piece][phase];
   gint32 *indices = expander->indices;
   join_all(expander);
@@ -264,14 +274,14 @@ static void expand_piece(Expander *expander, Op op, Phase phase, Piece piece) {
   for (int i = 0; i < list->n_segments; i++) {
     Segment *segment = &list->segments[i];
     gint32 waits_for = segment->waits_for >= 0 ? indices[segment->waits_for] : -1;
-    op.work = entry_of(expander, phase, piece, segment);
+    const gint32 work = entry_of(expander, phase, piece, segment);
     if (segment->is_counted && waits_for >= 0)
-      emit_host_wait(expander, op.step, waits_for);
+      emit_host_wait(expander, op->step, waits_for);
     if (segment->is_collective) {
-      indices[i] = emit_collective(expander, op, segment->axis, waits_for);
+      indices[i] = emit_collective(expander, op, work, segment->axis, waits_for);
     } else {
       int axis = segment->waits_for >= 0 ? list->segments[segment->waits_for].axis : 0;
-      indices[i] = emit_run(expander, op, axis, waits_for);
+      indices[i] = emit_run(expander, op, work, axis, waits_for);
     }
   }
 }
@@ -317,20 +327,20 @@ static void expand_op(Expander *expander, int old_index) {
   }
   clear_after(&op);
   op.effect = 0;
-  for (int i = 0; i < N_PIECES; i++) {
+  for (int i = 0, unit = op.unit; i < N_PIECES; i++) {
     Piece piece = work.phase == PHASE_F ? i : N_PIECES - 1 - i;
     for (int n = 0; n < counts[piece]; n++) {
-      Op instance = op;
       const int ahead = piece == PIECE_LAYER ? work.n_dense : 0;
+      op.unit = unit;
       if (piece == PIECE_LAYER || piece == PIECE_DENSE_LAYER)
-        instance.unit += ahead + (work.phase == PHASE_F ? n : counts[piece] - 1 - n);
-      expand_piece(expander, instance, (Phase)work.phase, piece);
+        op.unit += ahead + (work.phase == PHASE_F ? n : counts[piece] - 1 - n);
+      expand_piece(expander, &op, (Phase)work.phase, piece);
     }
+    op.unit = unit;
   }
   if (expander->last_compute == compute_before) { /* no kernel in this phase: the op stays, for its place and memory */
-    op.work = no_kernels(expander, (Phase)work.phase);
     join_all(expander);
-    emit_run(expander, op, 0, -1);
+    emit_run(expander, &op, no_kernels(expander, (Phase)work.phase), 0, -1);
   }
   move_effect(expander, effect, first, expander->last_compute);
   op_editor_set_moved(&expander->editor, old_index, expander->last_compute);
