@@ -82,18 +82,24 @@ typedef struct {
   gboolean bare_qk_norms; /* that of q and k alone (StableLM) */
   gboolean fixed_norms;   /* LayerNorm without weights, neither scale nor shift (OLMo 1) */
   Positions positions;
-  gint64 window;            /* tokens a token attends to at most, itself included (sliding window, arXiv
-                               2310.06825 §2); 0: all before it */
-  gboolean some_windowed;   /* in some of the layers alone (Qwen2's max_window_layers) */
-  char *windowed_layers;    /* owned; of each layer '1' with the window, '0' without; NULL: all are alike */
-  char *unrotated_layers;   /* owned; of each layer '1' where q and k are not rotated (SmolLM3); NULL: all are;
-                               time and memory leave it out */
-  double rotary_share;      /* of a head's columns that are rotated, where not all; 0: all; left out likewise */
-  gboolean has_multipliers; /* embedding, scores, branches or logits multiplied by numbers of its own (Granite, Gemma,
-                               Command R); left out likewise */
-  double windowed_share;    /* of layers that have the window, where these and others come in turns (GPT-OSS:
-                               1/2); 0: all do */
-  gboolean embedding_norm;  /* behind the word table (BLOOM) */
+  gint64 window;          /* tokens a token attends to at most, itself included (sliding window, arXiv
+                             2310.06825 §2); 0: all before it */
+  gboolean some_windowed; /* in some of the layers alone (Qwen2's max_window_layers) */
+  char *windowed_layers;  /* owned; of each layer '1' with the window, '0' without; NULL: all are alike */
+  char *unrotated_layers; /* owned; of each layer '1' where q and k are not rotated (SmolLM3); NULL: all are;
+                             time and memory leave it out */
+  double rotary_share;    /* of a head's columns that are rotated, where not all; 0: all; left out likewise */
+  /* of no matter for time and memory, told to frameworks: */
+  double rotary_base;        /* θ of RoPE (arXiv 2104.09864); 0: 10000, which all have that do not say */
+  double llama3_rope_factor; /* by which Llama 3.1 stretches it; 0: not at all */
+  gboolean scales_rope;      /* it is stretched some other way (YaRN …) */
+  gboolean rotates_pairs;    /* of neighbouring columns, not of the halves of a head (GLM, GPT-J, Command R) */
+  gboolean has_sinks;        /* a learned term in the softmax's sum (GPT-OSS) */
+  gboolean has_multipliers;  /* embedding, scores, branches or logits multiplied by numbers of its own (Granite, Gemma,
+                                Command R); left out likewise */
+  double windowed_share;     /* of layers that have the window, where these and others come in turns (GPT-OSS:
+                                1/2); 0: all do */
+  gboolean embedding_norm;   /* behind the word table (BLOOM) */
   gint64 other_embedding_parameters; /* OPT's two unused positions */
   ModelExperts experts;              /* ffn_hidden above is that of layers without */
   ModelLatent latent;
