@@ -197,16 +197,6 @@ static void run_following(const Simulation *simulation, Trace *trace, Follow *fo
     engine_clear(&engine);
 }
 
-gboolean simulation_has_eager_sends(const Simulation *simulation) {
-  const GArray *transfers = simulation->program->transfers;
-  for (guint i = 0; i < transfers->len; i++) {
-    const Transfer *transfer = &g_array_index(transfers, Transfer, i);
-    if (transfer->group < 0 && transfer->bytes <= (double)simulation->eager_bytes)
-      return TRUE;
-  }
-  return FALSE;
-}
-
 Trace *engine_run(const Simulation *simulation, EngineStats *stats) {
   g_assert(simulation->speed == NULL || !simulation->folded);
   Trace *trace = trace_new(simulation->program, simulation->layout, simulation->folded);

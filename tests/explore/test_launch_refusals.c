@@ -171,6 +171,17 @@ START_TEST(megatron_is_told_of_single_layers_and_of_rates) {
       {2, "\"model_type\": \"smollm3\", \"no_rope_layers\": [0, 1]", "--no-rope-freq '[1,0]'"},
       {2, "\"model_type\": \"glm\", \"head_dim\": 16", "--rotary-percent 0.5"},
       {2, "\"model_type\": \"llama\", \"partial_rotary_factor\": 0.25", "--rotary-percent 0.25"},
+      {2, "\"model_type\": \"llama\", \"rope_theta\": 500000.0", "--rotary-base 500000\n"},
+      {2, "\"model_type\": \"qwen3\", \"head_dim\": 16, \"rope_parameters\": {\"rope_theta\": 1e6}",
+       "--rotary-base 1000000\n"},
+      {2, "\"model_type\": \"mixtral\"", "--rotary-base 1000000\n"},
+      {2, "\"model_type\": \"llama\", \"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 32.0}",
+       "--use-rope-scaling --rope-scaling-factor 32\n"},
+      {2, "\"model_type\": \"llama\", \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 4.0}",
+       "stretches its rotation for longer sequences"},
+      {2, "\"model_type\": \"glm\", \"head_dim\": 16", "--rotary-interleaved --no-rope-fusion\n"},
+      {4, "\"model_type\": \"gpt_oss\", \"head_dim\": 16", "--softmax-type learnable\n"},
+      {4, "\"model_type\": \"gpt_oss\", \"head_dim\": 16", "--rotary-base 150000\n"},
       {2, "\"model_type\": \"llama\"", "--hidden-dropout 0 --attention-dropout 0\n"},
       {2, "\"model_type\": \"granite\", \"attention_dropout\": 0.1", "--hidden-dropout 0 --attention-dropout 0.1\n"},
       {2, "\"model_type\": \"granite\", \"residual_dropout\": 0.2, \"embedding_dropout\": 0",
@@ -184,7 +195,9 @@ START_TEST(megatron_is_told_of_single_layers_and_of_rates) {
     ck_assert_msg(strstr(text, cases[i].told) != NULL, "%s", text);
   }
   g_autofree char *plain = megatron_text_of("\"model_type\": \"granite\", \"attention_multiplier\": 0.25", 2);
-  static const char *const unsaid[] = {"--rotary-percent", "--no-rope-freq", "--window-attn-skip-freq", "multiplies"};
+  static const char *const unsaid[] = {
+      "--rotary-percent", "--rotary-base",  "--rotary-interleaved",    "--use-rope-scaling", "stretches",
+      "--softmax-type",   "--no-rope-freq", "--window-attn-skip-freq", "multiplies"};
   for (gsize i = 0; i < G_N_ELEMENTS(unsaid); i++)
     ck_assert_msg(strstr(plain, unsaid[i]) == NULL, "%s", plain);
 }

@@ -144,6 +144,25 @@ START_TEST(what_ranks_of_tp_hold_whole_is_summed_behind_all_backwards) {
 }
 END_TEST
 
+/* The bucket is on its way over dp while tp would add to it; experts are in none of what tp holds whole. */
+START_TEST(what_ranks_of_tp_hold_whole_is_summed_behind_dp) {
+  static const char both[] = "program ranks=1 stages=1 micro_batches=1 steps=1\n"
+                             "group 0 dp axes=dp charge=dp\ngroup 1 tp axes=tp charge=tp\n"
+                             "work 0 F layers=1\nwork 1 B layers=1\n"
+                             "transfer 0 all_reduce group=0 bytes=8 layers=1\n"
+                             "transfer 1 all_reduce group=1 bytes=8\n"
+                             "rank 0\n 0 compute 0F0 work=0\n 1 compute 0B0 work=1\n"
+                             " 2 dp 0REDUCE_GRAD transfer=0 after=1\n 3 tp WHOLE_GRAD transfer=1 after=2\n";
+  g_autoptr(Program) good = read_program(both);
+  assert_sum_refused(both, EDITS({"transfer=1 after=2", "transfer=1 after=1"}),
+                     "rank 0, op 3: WHOLE_GRAD sums what each rank of tp holds whole and does not wait for "
+                     "0REDUCE_GRAD (op 2), which sums it over dp");
+  g_autofree char *of_experts = edit_text(
+      both, EDITS({"transfer=1 after=2", "transfer=1 after=1"}, {"bytes=8 layers=1", "bytes=8 layers=1 experts=1"}));
+  g_autoptr(Program) beside = read_program(of_experts);
+}
+END_TEST
+
 /* Two buckets, of which the second is reduced over shards and then over their copies; and a head that nobody else has,
  * which is copied as it is. */
 START_TEST(a_gradient_is_copied_out_behind_its_sum) {
@@ -165,6 +184,22 @@ START_TEST(a_gradient_is_copied_out_behind_its_sum) {
                      "op 6: 0GRAD_OUT copies a gradient out and does not wait for 0REDUCE_GRAD (op 5), which sums it");
   assert_sum_refused(out, EDITS({"transfer=1 after=9", "transfer=1 after=8"}),
                      "op 10: 0GRAD_OUT copies a gradient out and does not wait for 0REDUCE_GRAD (op 9), which sums it");
+  assert_sum_refused(out,
+                     EDITS({" 5 dp 0REDUCE_GRAD unit=1 transfer=0 after=4\n 6 copy_out 0GRAD_OUT unit=1 transfer=1 "
+                            "after=5\n",
+                            " 5 copy_out 0GRAD_OUT unit=1 transfer=1 after=4\n 6 dp 0REDUCE_GRAD unit=1 transfer=0 "
+                            "after=4\n"}),
+                     "rank 0, op 5: 0GRAD_OUT copies a gradient out in front of 0REDUCE_GRAD (op 6), which sums it");
+  /* of experts and all else each sum has its own copy */
+  assert_sum_refused(
+      out,
+      EDITS({" 8 dp 0REDUCE_GRAD transfer=0 after=7\n 9 dp 0REDUCE_GRAD transfer=0\n",
+             " 8 copy_out 0GRAD_OUT transfer=1 after=7\n 9 dp 0REDUCE_GRAD transfer=0 after=7\n"},
+            {" 10 copy_out 0GRAD_OUT transfer=1 after=9\n",
+             " 10 dp 0REDUCE_GRAD transfer=2 after=7\n 11 copy_out 0GRAD_OUT transfer=1 after=10\n"},
+            {"transfer 1 send_recv group=1 bytes=8\n", "transfer 1 send_recv group=1 bytes=8\n"
+                                                       "transfer 2 all_reduce group=0 bytes=8 layers=1 experts=1\n"}),
+      "op 8: 0GRAD_OUT copies a gradient out in front of 0REDUCE_GRAD (op 9), which sums it");
   /* the host has waited for the sum, and issues the copy then */
   g_autofree char *late = edit_text(out, EDITS({" 10 copy_out 0GRAD_OUT transfer=1 after=9",
                                                 " 10 host SYNC after=9\n 11 copy_out 0GRAD_OUT transfer=1"}));
@@ -179,6 +214,7 @@ int main(void) {
   tcase_add_test(tcase, a_shared_table_is_summed_behind_both_of_its_ends);
   tcase_add_test(tcase, a_table_is_summed_behind_the_heads_that_read_it);
   tcase_add_test(tcase, what_ranks_of_tp_hold_whole_is_summed_behind_all_backwards);
+  tcase_add_test(tcase, what_ranks_of_tp_hold_whole_is_summed_behind_dp);
   tcase_add_test(tcase, a_gradient_is_copied_out_behind_its_sum);
   Suite *suite = suite_create("gradient_order");
   suite_add_tcase(suite, tcase);

@@ -273,6 +273,40 @@ static gboolean read_rotary_share(const JsonFile *json, const ModelFamily *famil
   return TRUE;
 }
 
+/* rope_scaling, or rope_parameters since 2025, by layers' kind in some: what stretches RoPE for longer sequences. */
+static gboolean read_rope_scaling(const JsonFile *json, JsonObject *rope, Model *model, GError **error) {
+  const char *type = NULL;
+  double factor = 8; /* Llama 3.1's own */
+  if (!json_file_text(json, rope, "type", &type, error) || !json_file_text(json, rope, "rope_type", &type, error) ||
+      !json_file_number(json, rope, "factor", 0, 1e6, &factor, error))
+    return FALSE;
+  if (g_strcmp0(type, "llama3") == 0)
+    model->llama3_rope_factor = factor;
+  else if (type != NULL && strcmp(type, "default") != 0)
+    model->scales_rope = TRUE;
+  return TRUE;
+}
+
+static gboolean read_rope(const JsonFile *json, const ModelDefaults *defaults, Model *model, GError **error) {
+  static const char *const objects[] = {"rope_scaling", "rope_parameters"};
+  static const char base_key[] = "rope_theta";
+  double *base = &model->rotary_base;
+  if (defaults != NULL)
+    *base = defaults->model.rotary_base;
+  if (!json_file_number(json, json->root, "rotary_emb_base", 1, 1e12, base, error) ||
+      !json_file_number(json, json->root, base_key, 1, 1e12, base, error))
+    return FALSE;
+  for (gsize i = 0; i < G_N_ELEMENTS(objects); i++) {
+    JsonObject *rope = NULL;
+    if (!json_file_object(json, json->root, objects[i], &rope, error) ||
+        (rope != NULL && !json_file_object(json, rope, "full_attention", &rope, error)) ||
+        (rope != NULL && (!json_file_number(json, rope, base_key, 1, 1e12, base, error) ||
+                          !read_rope_scaling(json, rope, model, error))))
+      return FALSE;
+  }
+  return TRUE;
+}
+
 static gboolean read_family(const JsonFile *json, const ModelFamily *family, const ModelDefaults *defaults,
                             Model *model, GError **error) {
   model->norm = family->norm;
@@ -289,7 +323,7 @@ static gboolean read_family(const JsonFile *json, const ModelFamily *family, con
   return read_dimensions(json, family, defaults, model, error) &&
          json_file_flag(json, json->root, "tie_word_embeddings", &model->tied, error) &&
          read_dropout(json, family, model, error) && read_rotary_share(json, family, model, error) &&
-         model_read_activation(json, family, model, error) &&
+         read_rope(json, defaults, model, error) && model_read_activation(json, family, model, error) &&
          (family->read_details == NULL || family->read_details(json, model, error));
 }
 

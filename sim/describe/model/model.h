@@ -98,6 +98,12 @@ typedef struct {
   char *unrotated_layers; /* owned; of each layer '1' where q and k are not rotated (SmolLM3); NULL: all are;
                              time and memory leave it out */
   double rotary_share;    /* of a head's columns that are rotated, where not all; 0: all; left out likewise */
+  /* of no matter for time and memory, told to frameworks: */
+  double rotary_base;        /* θ of RoPE (arXiv 2104.09864); 0: 10000, which all have that do not say */
+  double llama3_rope_factor; /* by which Llama 3.1 stretches it; 0: not at all */
+  gboolean scales_rope;      /* it is stretched some other way (YaRN …) */
+  gboolean rotates_pairs;    /* of neighbouring columns, not of the halves of a head (GLM, GPT-J, Command R) */
+  gboolean has_sinks;        /* a learned term in the softmax's sum (GPT-OSS) */
   ModelFactors factors;
   double windowed_share;             /* of layers that have the window, where these and others come in turns (GPT-OSS:
                                         1/2); 0: all do */

@@ -29,7 +29,7 @@ static gboolean read_neox(const JsonFile *json, Model *model, GError **error) {
 /* Both branches read one norm; attention's products have no biases, the MLP's and the logits' have. CodeGen is alike.
  */
 static gboolean read_gptj(const JsonFile *json, Model *model, GError **error) {
-  model->parallel_block = model->head_bias = TRUE;
+  model->parallel_block = model->head_bias = model->rotates_pairs = TRUE;
   model->n_norms_per_layer = 1;
   model_set_biases(model, FALSE, TRUE);
   return TRUE;

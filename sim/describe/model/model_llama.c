@@ -86,6 +86,7 @@ gboolean model_read_gpt_oss(const JsonFile *json, Model *model, GError **error) 
       !model_read_window(json, model, (WindowDefaults){.window = 128, .period = 2}, error))
     return FALSE;
   model->activation = ACTIVATION_BOUNDED_GELU;
+  model->has_sinks = TRUE;
   model_set_biases(model, attention_bias, FALSE);
   return TRUE;
 }
@@ -206,6 +207,7 @@ gboolean model_read_olmoe(const JsonFile *json, Model *model, GError **error) {
 
 /* Of GLM's attention_bias the output product has none. */
 gboolean model_read_glm(const JsonFile *json, Model *model, GError **error) {
+  model->rotates_pairs = TRUE;
   return json_file_flag(json, json->root, "attention_bias", &model->qkv_bias, error);
 }
 
@@ -218,6 +220,7 @@ gboolean model_read_glm4_moe(const JsonFile *json, Model *model, GError **error)
   gboolean qk_norm = FALSE;
   if (!model_read_glm(json, model, error) || !json_file_flag(json, json->root, "use_qk_norm", &qk_norm, error))
     return FALSE;
+  model->rotates_pairs = FALSE; /* GLM-4.5 turns halves, as NeoX does */
   model->qk_norms = qk_norm ? QK_NORMS_HEADS : QK_NORMS_NONE;
   return model_read_glm_experts(json, model, error);
 }
@@ -237,7 +240,7 @@ gboolean model_read_seed_oss(const JsonFile *json, Model *model, GError **error)
  * own weights. */
 gboolean model_read_cohere(const JsonFile *json, Model *model, GError **error) {
   gboolean qk_norm = FALSE;
-  model->parallel_block = model->bare_norms = TRUE;
+  model->parallel_block = model->bare_norms = model->rotates_pairs = TRUE;
   model->n_norms_per_layer = 1;
   model->factors.logits = 0.0625;
   if (!read_factor(json, "logit_scale", 1, &model->factors.logits, error) || !model_read_biases(json, model, error) ||

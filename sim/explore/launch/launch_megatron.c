@@ -199,6 +199,26 @@ static void add_layers(GString *out, const char *flag, const char *marks, gint64
   add(out, "%s '%s]'", flag, list->str);
 }
 
+/* Its fused kernel turns pairs from Transformer Engine 2.3 on: without the fusion every version does. What YaRN's
+ * options are follows the version. */
+static void add_rotation(const LaunchCase *c, GString *out) {
+  const Model *model = c->model;
+  if (model->positions != POSITIONS_ROTARY)
+    return;
+  if (model->unrotated_layers != NULL)
+    add_layers(out, "--no-rope-freq", model->unrotated_layers, model->n_layers);
+  if (model->rotary_share > 0)
+    add(out, "--rotary-percent %g", model->rotary_share);
+  if (model->rotary_base > 0)
+    add(out, "--rotary-base %.0f", model->rotary_base);
+  add_flag(out, model->rotates_pairs, "--rotary-interleaved --no-rope-fusion");
+  if (model->llama3_rope_factor > 0)
+    add(out, "--use-rope-scaling --rope-scaling-factor %g", model->llama3_rope_factor);
+  if (model->scales_rope)
+    launch_notice(c, "model %s stretches its rotation for longer sequences, which is to be set as your version has it",
+                  model->name);
+}
+
 static void add_model(const LaunchCase *c, GString *out) {
   const Model *model = c->model;
   static const char *const positions[] = {
@@ -213,10 +233,8 @@ static void add_model(const LaunchCase *c, GString *out) {
     add(out, "--window-size %" INT64 ",0", model->window - 1);
   if (model_window(model, c->plan->seq_len) > 0 && model->windowed_layers != NULL)
     add_layers(out, "--window-attn-skip-freq", model->windowed_layers, model->n_layers);
-  if (model->unrotated_layers != NULL)
-    add_layers(out, "--no-rope-freq", model->unrotated_layers, model->n_layers);
-  if (model->rotary_share > 0)
-    add(out, "--rotary-percent %g", model->rotary_share);
+  add_rotation(c, out);
+  add_flag(out, model->has_sinks, "--softmax-type learnable");
   add_flag(out, model->qk_norms == QK_NORMS_HEADS, "--qk-layernorm");
   if (model->n_kv_heads != model->n_heads)
     add(out, "--group-query-attention --num-query-groups %" INT64, model->n_kv_heads);

@@ -7,8 +7,12 @@
  *     a sum is right      where the latest that added of its micro-batch, or of all, has ended when it starts
  *     an addition is      where no sum of the same micro-batch, or of all, is in front of it in its step
  *
+ * What ranks of tp hold whole is in the buckets that dp sums too: its sum over tp comes when those in front have ended.
+ *
  * A copy of a gradient out to the host does not say what of it: it is of the addition or sum in front of it that has
- * its step, stage, micro-batch and unit, and is right where the latest such one has ended when it starts.
+ * its step, stage, micro-batch and unit, and is right where the latest such one has ended when it starts. Of a place
+ * that is copied each sum has such a copy behind it, but of shards that are summed over their replicas then: else it
+ * was copied before it was summed.
  *
  * Additions are on the compute stream, sums on that of dp or tp. So what is sure to have ended is one number for each
  * op and each of these streams, the latest on the stream of
@@ -64,6 +68,8 @@ typedef struct {
   gint32 n_apart;      /* micro-batches with tallies of their own: all, or 0 where the rank sums none apart */
   GArray *tallies;     /* Tally[steps][all micro-batches, then each of n_apart][n_places] */
   GHashTable *sources; /* Op → index + 1: of what copies out can be of, the latest; empty where the rank has none */
+  GHashTable *copies;  /* Op → index + 1: of those, the latest */
+  gint32 *reduced;     /* [steps] latest sum over dp of what is no expert's; −1: none yet */
   gboolean table_is_shared, has_copies;
 } Walk;
 
@@ -242,10 +248,29 @@ static gboolean check_reduction(Walk *walk, gint32 i, GError **error) {
   return TRUE;
 }
 
+static gboolean check_whole(Walk *walk, gint32 i, GError **error) {
+  const Op *ops = walk->list->ops;
+  const gint32 reduced = walk->reduced[ops[i].step];
+  if (reduced < 0 || has_ended(walk, i, reduced))
+    return TRUE;
+  g_autoptr(GString) of_sum = g_string_new(NULL), of_reduction = g_string_new(NULL);
+  untimed_run_name_op(walk->program, &ops[i], of_sum);
+  untimed_run_name_op(walk->program, &ops[reduced], of_reduction);
+  return fail_impossible(error,
+                         "rank %d, op %d: %s sums what each rank of tp holds whole and does not wait for %s (op %d), "
+                         "which sums it over dp",
+                         walk->rank, i, of_sum->str, of_reduction->str, reduced);
+}
+
 static gboolean check_sum(Walk *walk, gint32 i, GError **error) {
   const Op *op = &walk->list->ops[i];
-  if (op->action == ACTION_REDUCE_GRAD)
+  if (op->action == ACTION_REDUCE_GRAD) {
+    if (!transfer_of(walk, op)->of_experts)
+      walk->reduced[op->step] = i;
     return check_reduction(walk, i, error);
+  }
+  if (op->action == ACTION_WHOLE_GRAD && !check_whole(walk, i, error))
+    return FALSE;
   const gint32 index = op->action == ACTION_TIED_GRAD    ? RANK_TIED
                        : op->action == ACTION_WHOLE_GRAD ? RANK_WHOLE
                                                          : walk->first[op->stage] + STAGE_WHOLE;
@@ -262,9 +287,48 @@ static gboolean source_equal(gconstpointer a, gconstpointer b) {
   return x->step == y->step && x->stage == y->stage && x->micro_batch == y->micro_batch && x->unit == y->unit;
 }
 
+/* Sum `sum`, the latest of its place, has no copy behind it. */
+static gboolean check_copied(const Walk *walk, gint32 sum, GError **error) {
+  const Op *ops = walk->list->ops;
+  const gint32 copy = GPOINTER_TO_INT(g_hash_table_lookup(walk->copies, &ops[sum])) - 1;
+  if (adds(&ops[sum]) || copy < 0 || copy > sum)
+    return TRUE;
+  g_autoptr(GString) of_copy = g_string_new(NULL), of_sum = g_string_new(NULL);
+  untimed_run_name_op(walk->program, &ops[copy], of_copy);
+  untimed_run_name_op(walk->program, &ops[sum], of_sum);
+  return fail_impossible(error, "rank %d, op %d: %s copies a gradient out in front of %s (op %d), which sums it",
+                         walk->rank, copy, of_copy->str, of_sum->str, sum);
+}
+
+static gboolean is_same_sum(const Walk *walk, const Op *a, const Op *b) {
+  return a->action == b->action && transfer_of(walk, a)->of_experts == transfer_of(walk, b)->of_experts;
+}
+
+/* Op i becomes what copies of its place are of. */
+static gboolean replace_source(Walk *walk, gint32 i, GError **error) {
+  Op *op = &walk->list->ops[i];
+  const gint32 before = GPOINTER_TO_INT(g_hash_table_lookup(walk->sources, op)) - 1;
+  if (before >= 0 && sums(&walk->list->ops[before]) && !(sums(op) && is_same_sum(walk, op, &walk->list->ops[before])) &&
+      !check_copied(walk, before, error))
+    return FALSE;
+  g_hash_table_replace(walk->sources, op, GINT_TO_POINTER(i + 1));
+  return TRUE;
+}
+
+/* In the list's order, whatever that of the table. */
+static gboolean check_all_copied(const Walk *walk, GError **error) {
+  for (gint32 i = 0; walk->has_copies && i < walk->list->n_ops; i++) {
+    const Op *op = &walk->list->ops[i];
+    if (sums(op) && GPOINTER_TO_INT(g_hash_table_lookup(walk->sources, op)) == i + 1 && !check_copied(walk, i, error))
+      return FALSE;
+  }
+  return TRUE;
+}
+
 static gboolean check_copy(Walk *walk, gint32 i, GError **error) {
   const Op *ops = walk->list->ops;
   const gint32 source = GPOINTER_TO_INT(g_hash_table_lookup(walk->sources, &ops[i])) - 1;
+  g_hash_table_replace(walk->copies, (gpointer)&ops[i], GINT_TO_POINTER(i + 1));
   if (source < 0 || has_ended(walk, i, source))
     return TRUE;
   g_autoptr(GString) of_copy = g_string_new(NULL), of_source = g_string_new(NULL);
@@ -282,8 +346,8 @@ static gboolean check_op(Walk *walk, gint32 i, GError **error) {
   const gboolean is_addition = adds(op);
   if (!is_addition && !sums(op))
     return TRUE;
-  if (walk->has_copies)
-    g_hash_table_replace(walk->sources, op, GINT_TO_POINTER(i + 1));
+  if (walk->has_copies && !replace_source(walk, i, error))
+    return FALSE;
   return is_addition ? check_addition(walk, i, error) : check_sum(walk, i, error);
 }
 
@@ -342,13 +406,16 @@ static gboolean walk_rank(Walk *walk, int rank, GError **error) {
     return TRUE;
   lay_out(walk);
   g_hash_table_remove_all(walk->sources);
+  g_hash_table_remove_all(walk->copies);
+  for (int step = 0; step < walk->program->n_steps; step++)
+    walk->reduced[step] = -1;
   walk->n_ended = 0;
   for (int stream = 0; stream < N_STREAMS; stream++)
     walk->latest[stream] = -1;
   for (gint32 i = 0; i < walk->list->n_ops; i++)
     if (!check_op(walk, i, error))
       return FALSE;
-  return TRUE;
+  return check_all_copied(walk, error);
 }
 
 gboolean gradient_order_check(const Program *program, GError **error) {
@@ -359,8 +426,16 @@ gboolean gradient_order_check(const Program *program, GError **error) {
   g_autofree gint32 *n_layers = g_new(gint32, program->n_stages), *first = g_new(gint32, program->n_stages);
   g_autoptr(GArray) tallies = g_array_new(FALSE, FALSE, sizeof(Tally));
   g_autoptr(GHashTable) sources = g_hash_table_new(source_hash, source_equal);
-  Walk walk = {
-      .program = program, .ended = ended, .n_layers = n_layers, .first = first, .tallies = tallies, .sources = sources};
+  g_autoptr(GHashTable) copies = g_hash_table_new(source_hash, source_equal);
+  g_autofree gint32 *reduced = g_new(gint32, program->n_steps);
+  Walk walk = {.program = program,
+               .ended = ended,
+               .n_layers = n_layers,
+               .first = first,
+               .tallies = tallies,
+               .sources = sources,
+               .copies = copies,
+               .reduced = reduced};
   for (int rank = 0; rank < program->n_ranks; rank++)
     if (!walk_rank(&walk, rank, error))
       return FALSE;
