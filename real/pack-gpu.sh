@@ -3,7 +3,7 @@
 # programs, the shared libraries they use (but the C library's, the compiler's and CUDA's), mpirun, GPU files, the script.
 # There: tar -xf FILE && sh gpu/validate-gpu.sh gpu OUT_FOLDER
 # A build on a machine without that GPU wants its compute capability: meson setup build -Dgpu_architectures=90
-# usage: real/pack-gpu.sh BUILD_FOLDER FILE.tar.xz
+# usage: real/pack-gpu.sh BUILD_FOLDER FILE.tar.xz   (FILE.tar: not compressed)
 set -eu
 export LC_ALL=C # by which awk reads and writes numbers
 [ $# -eq 2 ] || { echo "usage: $0 BUILD_FOLDER FILE.tar.xz" >&2; exit 2; }
@@ -52,5 +52,5 @@ oldest=$(find "$folder/gpu" -type f -size +8k -exec objdump -T {} + 2>/dev/null 
 echo "for a C library of version ${oldest#GLIBC_} or later"
 # a GPU of another one has the driver compile the PTX of the last, when a program first starts
 echo "code for compute capabilities $(grep -o 'code=sm_[0-9a-z]*' "$build/build.ninja" | sort -u | sed 's/.*_//' | paste -sd,)"
-XZ_OPT=${XZ_OPT:--1} tar -C "$folder" -cJf "$file" gpu
+XZ_OPT=${XZ_OPT:--1} tar -C "$folder" -caf "$file" gpu
 echo "$file: $(($(wc -c <"$file") / 1024)) KiB"
