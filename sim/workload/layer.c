@@ -75,7 +75,8 @@ static void attention_branch_backward(ItemList *list) {
 static void mlp_branch_forward(ItemList *list) {
   linear_column_forward(list, LINEAR_MLP_UP);
   mlp_activation_forward(list, list->cut->tokens, list->cut->ffn_width);
-  linear_row_forward(list, LINEAR_MLP_DOWN);
+  if (!list->stops_early)
+    linear_row_forward(list, LINEAR_MLP_DOWN);
 }
 
 static void mlp_branch_backward(ItemList *list) {
@@ -111,6 +112,8 @@ static void parallel_block_forward(ItemList *list) {
     norm_forward(list, "norm");
   attention_branch_forward(list);
   mlp_branch_forward(list);
+  if (list->stops_early)
+    return;
   item_list_memory(list, "branch_sum", 3 * cut->element_bytes * cut->tokens * cut->model->hidden);
   item_list_wait(list, region_reduce(list, "branch_sum"));
   residual_forward(list);
@@ -139,7 +142,8 @@ void layer_forward(ItemList *list) {
     experts_forward(list);
   else
     mlp_branch_forward(list);
-  branch_forward_end(list);
+  if (!list->stops_early)
+    branch_forward_end(list);
 }
 
 void layer_backward(ItemList *list) {

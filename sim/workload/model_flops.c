@@ -122,6 +122,15 @@ static double module_flops(const Workload *workload) {
   return 2 * products;
 }
 
+/* Of the product of each dense layer that full recompute leaves out. */
+static double left_out_flops(const Workload *workload) {
+  const Model *model = workload->model;
+  if (!recompute_stops_early(model, workload->plan))
+    return 0;
+  const gint64 n_dense = model_has_experts(model) ? model_dense_layers(model, 0, model->n_layers) : model->n_layers;
+  return 2.0 * n_dense * model->hidden * model->ffn_hidden;
+}
+
 static double recomputed_linears(const Workload *workload) {
   const Model *model = workload->model;
   if (workload->plan->flops != FLOPS_6N)
@@ -135,7 +144,8 @@ static double recompute_flops(const Workload *workload) {
   const double attention = layer_attention_flops(workload);
   double layer = 0, linears = 0;
   if (workload->plan->recompute == RECOMPUTE_FULL)
-    linears = recomputed_linears(workload) + 2 * workload->plan->mtp_layers * mtp_layer_products(workload->model),
+    linears = recomputed_linears(workload) + 2 * workload->plan->mtp_layers * mtp_layer_products(workload->model) -
+              left_out_flops(workload),
     layer = attention;
   else if ((plan_recompute_modules(workload->plan) & MODULE_BIT(MODULE_CORE_ATTN)) &&
            workload->plan->attention == ATTENTION_UNFUSED)

@@ -1,7 +1,8 @@
 /* Which phase lists what. B lists both halves in one walk over the piece from its end, so it has exactly the kernels of
  * I and of W, each weight gradient next to the input gradient it can run beside. Full recompute walks the layer forward
  * once more before its input gradient, selective recompute by products leaves out what was kept; W finds everything
- * kept by I. */
+ * kept by I. Under a framework whose full recompute ends with what is read (PyTorch's checkpoint that stops early: the
+ * operands of a layer's last product are, its result is not) that product is left out, and all behind it. */
 #include "pieces.h"
 
 static const struct {
@@ -14,15 +15,22 @@ static const struct {
     [PIECE_HEAD] = {head_forward, head_backward},
 };
 
+gboolean recompute_stops_early(const Model *model, const Plan *plan) {
+  const gboolean reads_output = model->post_norms || model->dropout_rate.hidden > 0;
+  return plan->recompute == RECOMPUTE_FULL && plan->time.recompute_end == RECOMPUTE_END_NEEDED && !reads_output;
+}
+
 static void list_backward(ItemList *list, Piece piece) {
   const Plan *plan = list->cut->plan;
   const gboolean every_other = keeps_every_other_product(plan);
   const gboolean is_layer = piece == PIECE_LAYER || piece == PIECE_DENSE_LAYER;
+  const gboolean is_dense = piece == PIECE_DENSE_LAYER || list->cut->n_experts == 0;
   if (list->input_gradients && is_layer && (plan->recompute == RECOMPUTE_FULL || every_other)) {
     list->recompute = TRUE;
     list->every_other = every_other;
+    list->stops_early = is_dense && recompute_stops_early(list->cut->model, plan);
     pieces[piece].forward(list);
-    list->recompute = list->every_other = FALSE;
+    list->recompute = list->every_other = list->stops_early = FALSE;
   }
   pieces[piece].backward(list);
 }

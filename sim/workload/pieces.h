@@ -22,6 +22,7 @@ typedef struct {
   gboolean recompute;                         /* what is added is forward work done again */
   int mtp;                                    /* WorkItem.mtp of what is added */
   gboolean every_other;                       /* … of which attention and every other product were kept */
+  gboolean stops_early;                       /* … which ends where nothing more is read */
   gint32 last_compute;                        /* index of the latest compute item, or NO_ITEM */
   gint32 awaited;                             /* latest collective the next compute item needs, or NO_ITEM */
 } ItemList;
@@ -178,6 +179,8 @@ void item_list_again(ItemList *list, void (*forward)(ItemList *list));
 /* Selective recompute keeps attention's output and every other product of a layer, in the order in which PyTorch runs
  * them: Q (not K), V, (not attn_out), the gate (not up), mlp_down; without a gate up (not mlp_down). */
 gboolean keeps_every_other_product(const Plan *plan);
+/* Whether what makes a dense layer again ends before the MLP's last product (recompute_end of framework_time.h). */
+gboolean recompute_stops_early(const Model *model, const Plan *plan);
 
 /* The finished list of a phase; empty (NULL items) where a piece has nothing to do in it. */
 WorkList piece_list(const Cut *cut, Piece piece, Phase phase);

@@ -345,6 +345,55 @@ START_TEST(what_tp_has_scattered_is_not_made_again) {
 }
 END_TEST
 
+static Workload *recomputed_fully(const Model *model, int tp, int end) {
+  g_autoptr(Plan) plan = plan_of(tp, tp > 1, ATTENTION_FLASH, RECOMPUTE_FULL);
+  plan->time.recompute_end = end;
+  return workload_new(model, plan, NULL);
+}
+
+static int sums_made_again(const Workload *workload) {
+  const WorkList *backward = &workload->work[PIECE_LAYER][PHASE_B];
+  int n = 0;
+  for (int i = 0; i < backward->n_items; i++)
+    n += backward->items[i].recompute && backward->items[i].kind == ITEM_COLLECTIVE &&
+         backward->items[i].collective == COLLECTIVE_REDUCE_SCATTER;
+  return n;
+}
+
+/* Of llama, 1024 columns out of 2816: 2·1024·2816 FLOPs per token less on tp ranks, and of two sums over them one. */
+START_TEST(full_recompute_may_end_with_what_is_read) {
+  for (int tp = 1; tp <= 4; tp += 3) {
+    g_autoptr(Workload) whole = recomputed_fully(&llama, tp, RECOMPUTE_END_WHOLE);
+    g_autoptr(Workload) needed = recomputed_fully(&llama, tp, RECOMPUTE_END_NEEDED);
+    const double less = tokens * 2.0 * 1024 * 2816 / tp;
+    const WorkList *all = &whole->work[PIECE_LAYER][PHASE_B], *read = &needed->work[PIECE_LAYER][PHASE_B];
+    ck_assert_double_eq(all->recompute_flops - read->recompute_flops, less);
+    ck_assert_double_eq(all->flops - read->flops, less);
+    ck_assert_int_eq(all->n_items - read->n_items, tp > 1 ? 3 : 2); /* the product, its sum, the residual */
+    ck_assert_int_eq(sums_made_again(whole), tp > 1 ? 2 : 0);
+    ck_assert_int_eq(sums_made_again(needed), tp > 1 ? 1 : 0);
+    /* the step's: 8 layers, 8 micro-batches, tp ranks */
+    const double hardware = workload_hardware_flops(whole) - workload_hardware_flops(needed);
+    ck_assert_double_eq_tol(hardware / (less * 8 * 8 * tp), 1, 1e-9);
+  }
+}
+END_TEST
+
+/* Dropout keeps a mask of the last product, a norm behind it the product itself. */
+START_TEST(what_reads_the_last_product_has_it_made_again) {
+  Model dropped = llama, normed = llama;
+  dropped.dropout_rate.hidden = 0.1;
+  normed.post_norms = TRUE;
+  const Model *models[] = {&dropped, &normed};
+  for (gsize i = 0; i < G_N_ELEMENTS(models); i++) {
+    g_autoptr(Workload) whole = recomputed_fully(models[i], 1, RECOMPUTE_END_WHOLE);
+    g_autoptr(Workload) needed = recomputed_fully(models[i], 1, RECOMPUTE_END_NEEDED);
+    ck_assert_double_eq(whole->work[PIECE_LAYER][PHASE_B].flops, needed->work[PIECE_LAYER][PHASE_B].flops);
+    ck_assert_double_eq(workload_hardware_flops(whole), workload_hardware_flops(needed));
+  }
+}
+END_TEST
+
 /* --- a whole step --- */
 
 static Prediction *predict_under(const Cluster *cluster, FrameworkMemory memory, int pp) {
@@ -417,6 +466,8 @@ int main(void) {
   tcase_add_test(cases, selective_by_products_keeps_every_other);
   tcase_add_test(cases, what_was_not_kept_is_made_again);
   tcase_add_test(cases, what_tp_has_scattered_is_not_made_again);
+  tcase_add_test(cases, full_recompute_may_end_with_what_is_read);
+  tcase_add_test(cases, what_reads_the_last_product_has_it_made_again);
   tcase_add_test(cases, spare_gradients_are_buffers_of_every_rank_once);
   tcase_add_test(cases, fragmentation_is_lost_on_every_rank);
   tcase_add_test(cases, the_embeddings_gradient_comes_after_the_layers_are_done);

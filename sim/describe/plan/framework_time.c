@@ -16,6 +16,7 @@ static const char *const loss_names[] = {"plain", "fused", NULL};
 static const char *const sends_names[] = {"streams", "synchronous", NULL};
 static const char *const stage_tensors_names[] = {"whole", "split", NULL};
 static const char *const p2p_names[] = {"schedule", "always", "chunks", NULL};
+static const char *const recompute_end_names[] = {"whole", "needed", NULL};
 static const char *const context_names[] = {"passed", "blocks", NULL};
 static const char *const exchanges_names[] = {"beside", "alone", NULL};
 static const char *const overlap_names[] = {"schedule", "rounds", NULL};
@@ -50,6 +51,7 @@ static const YamlField time_fields[] = {
     {"zero3_tensors", FIELD_NODE, FALSE, offsetof(Draft, zero3_tensors)},
     {"gradient_sum_bytes", FIELD_NUMBER, FALSE, IN_TIME(gradient_sum_bytes), 1, 8},
     {"norm_rate", FIELD_NUMBER, FALSE, IN_TIME(norm_rate), 0.05, 1},
+    {"recompute_end", FIELD_CHOICE, FALSE, IN_TIME(recompute_end), .names = recompute_end_names},
     {"context", FIELD_CHOICE, FALSE, IN_TIME(context), .names = context_names},
     {"context_exchanges", FIELD_CHOICE, FALSE, IN_TIME(context_exchanges), .names = exchanges_names},
     {"expert_overlap", FIELD_CHOICE, FALSE, IN_TIME(expert_overlap), .names = overlap_names},

@@ -47,6 +47,9 @@
  *         live_parameters: 1e9      # where a layer has more, nothing is gathered ahead of its use, and what a layer
  *                                   # was made again with is gathered anew for its backward
  *       gradient_sum_bytes: 4       # per parameter, as gradients of training in bf16 are summed (default: as held)
+ *       recompute_end: needed       # full recompute ends with the last tensor that backward reads: in a dense layer
+ *                                   # without dropout or post_norms before the MLP's last product, whose result is not
+ *                                   # read again; whole (default): with the layer
  *       context: blocks             # cp ring: keys and values of all heads are gathered whole, attended to block by
  *                                   # block and their gradients passed on, outputs and gradients summed in fp32; passed
  *                                   # (default): as Transformer Engine's ring
@@ -87,6 +90,7 @@ typedef enum { DP_BESIDE, DP_ALONE } FrameworkDataParallel;
 typedef enum { GRADIENTS_SHARDED, GRADIENTS_WHOLE } FrameworkGradients;
 typedef enum { WEIGHTS_GATHERED, WEIGHTS_BROADCAST } FrameworkWeights;
 
+typedef enum { RECOMPUTE_END_WHOLE, RECOMPUTE_END_NEEDED } FrameworkRecomputeEnd;
 typedef enum { CONTEXT_PASSED, CONTEXT_BLOCKS } FrameworkContext;
 typedef enum { CONTEXT_BESIDE, CONTEXT_ALONE } FrameworkContextExchanges;
 typedef enum { EXPERT_OVERLAP_OF_SCHEDULE, EXPERT_OVERLAP_ROUNDS } FrameworkExpertOverlap;
@@ -125,6 +129,7 @@ typedef struct {
   double zero3_list_entry_s, zero3_memory_passes, zero3_live_parameters;
   double gradient_sum_bytes; /* 0: as held */
   double norm_rate;          /* (0, 1]; 0: 1 */
+  int recompute_end;         /* FrameworkRecomputeEnd */
   int context;               /* FrameworkContext */
   int context_exchanges;     /* FrameworkContextExchanges */
   int expert_overlap;        /* FrameworkExpertOverlap */
