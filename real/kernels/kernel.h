@@ -175,7 +175,8 @@ typedef struct {
   guint8 number;
   gint64 sequences, seq_len, n_heads, n_kv_heads, head_dim, v_head_dim;
   float scale;
-  ScoreRule rule; /* no window with a cut block */
+  ScoreRule rule; /* a window of a cut block: of keys that follow each other up to the last query's; not without mask,
+                     and backward has to add */
   ScoreDropout drop;
   gint64 ld_qkv;        /* of q, k, v */
   gint64 ld_dq, ld_dkv; /* of dq; of dk, dv */

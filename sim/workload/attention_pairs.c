@@ -9,7 +9,11 @@ double attention_pairs(gint64 seq_len, gint64 window) {
 }
 
 double attention_layer_pairs(const Model *model, gint64 seq_len) {
-  const double windowed = attention_pairs(seq_len, model_window(model, seq_len)), all = attention_pairs(seq_len, 0);
+  return attention_queries_pairs(model, seq_len, seq_len);
+}
+
+double attention_queries_pairs(const Model *model, gint64 seq_len, gint64 queries) {
+  const double windowed = attention_pairs(queries, model_window(model, seq_len)), all = attention_pairs(queries, 0);
   return model->windowed_share > 0 ? model->windowed_share * windowed + (1 - model->windowed_share) * all : windowed;
 }
 

@@ -28,6 +28,9 @@
  *     backward  pack |      | order, clear, attention, order |       | unpack
  *               cp   | [KV] |                                | [dKV] |
  *
+ * With a window it alone or Ulysses (as in Transformer Engine, whose ring takes none): each query has the keys of its
+ * window among all of them.
+ *
  * Ulysses (arXiv 2309.14509): an all-to-all gives each rank 1/cp of the heads of all tokens, another brings the output
  * back; backward does the same with dO and with dQ, dK, dV. Tensors are packed by peer before and unpacked after it.
  *
@@ -131,11 +134,22 @@ static void ring(ItemList *list, gboolean backward) {
 
 /* --- all-gather --- */
 
-/* Both pieces of this rank's queries against the keys before them. */
+/* Of the queries of one of the 2·cp pieces. */
+static double pairs_of_piece(const Cut *cut, gint64 piece) {
+  const gint64 length = cut->seq_len / 2, whole = cut->seq_len * cut->cp;
+  return attention_queries_pairs(cut->model, whole, (piece + 1) * length) -
+         attention_queries_pairs(cut->model, whole, piece * length);
+}
+
+/* Both pieces of this rank's queries against the keys before them: with a window those of the first have fewer, and
+ * every rank is the fullest one. */
 static AttentionBlock block_of_all_keys(const Cut *cut) {
   AttentionBlock block = context_own_block(cut);
   block.keys *= cut->cp;
-  block.pairs = attention_pairs(block.keys, 0) / cut->cp;
+  block.windowed = model_window(cut->model, block.keys) > 0;
+  block.pairs = 0;
+  for (gint64 rank = 0; rank < cut->cp; rank++)
+    block.pairs = MAX(block.pairs, pairs_of_piece(cut, rank) + pairs_of_piece(cut, 2 * cut->cp - 1 - rank));
   return block;
 }
 

@@ -127,6 +127,8 @@ void linear_row_backward(ItemList *list, LinearKind kind);
 double attention_pairs(gint64 seq_len, gint64 window);
 /* The same of a layer of the model, a mean where layers with and without a window come in turns. */
 double attention_layer_pairs(const Model *model, gint64 seq_len);
+/* … of its first `queries`. */
+double attention_queries_pairs(const Model *model, gint64 seq_len, gint64 queries);
 double attention_row_sums_bytes(const Cut *cut); /* a log-sum-exp in fp32 for each row of each head */
 /* Flash attention over a sequence that is cut by cp > 1 (context.c). */
 void context_attention(ItemList *list, gboolean backward);

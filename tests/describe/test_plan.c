@@ -295,7 +295,7 @@ START_TEST(sequences_have_limits) {
   cut->cp = ulysses->cp = cut->dp = ulysses->dp = 2;
   ulysses->cp_comm = CP_ULYSSES;
   assert_refused(cut, &windowed, NULL, STEPSIM_ERROR_IMPOSSIBLE,
-                 (const char *const[]){"cp-comm ring", "window 4096", "ulysses", NULL});
+                 (const char *const[]){"cp-comm ring", "window 4096", "all_gather or ulysses", NULL});
   ck_assert(plan_complete(ulysses, &windowed, NULL, NULL));
 }
 END_TEST

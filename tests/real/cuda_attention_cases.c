@@ -2,7 +2,7 @@
  * its operands. */
 #include "cuda_cases.h"
 
-/* Heads 3, 4, 5 of 6: slopes of both series. In blocks there is no window. */
+/* Heads 3, 4, 5 of 6: slopes of both series. */
 static const struct {
   ScoreRule rule;
   ScoreDropout drop;
@@ -87,8 +87,8 @@ static void flash(Comparison *comparison, Number number, gint64 seq_len, gint64 
 }
 
 /* Of 40 queries 26, of 70 keys 50: without a mask, and with a diagonal 24 keys further right, added to what is there;
- * tiles of 32 end within both. And all of them, where only the leading dimensions differ; pieces of a sequence with
- * ALiBi. */
+ * tiles of 32 end within both; with a window. And all of them, where only the leading dimensions differ; pieces of a
+ * sequence with ALiBi. */
 static void blocks(Comparison *comparison, Number number) {
   const FlashBlock full = {TRUE, TRUE, FALSE, 26, 50, 70, 64, 40, 72},
                    causal = {TRUE, FALSE, TRUE, 26, 50, 70, 64, 40, 72},
@@ -96,6 +96,7 @@ static void blocks(Comparison *comparison, Number number) {
                    pieces = {TRUE, TRUE, FALSE, 26, 50, 70, 64, 40, 72, {10, 60, 90}, {33, 0, 7}};
   flash(comparison, number, 40, 2, 1, 20, &full, PLAIN);
   flash(comparison, number, 40, 2, 1, 20, &causal, PLAIN);
+  flash(comparison, number, 40, 2, 1, 20, &causal, RULED);
   flash(comparison, number, 40, 2, 1, 20, &own, PLAIN);
   flash(comparison, number, 40, 2, 1, 20, &pieces, OF_BLOCKS);
   Case merge = case_new(KERNEL_MERGE, "%s", number_name(number));

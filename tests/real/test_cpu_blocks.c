@@ -16,7 +16,7 @@ static const struct {
 typedef struct {
   int test_case, cp;
   Number number;
-  gint64 half, length, alibi_heads;
+  gint64 half, length, alibi_heads, window;
   Tensor qkv, d_o, o, lse, d_qkv; /* of all rows, in order of position */
 } Whole;
 
@@ -25,23 +25,24 @@ static char *at(const Tensor *tensor, gint64 i) {
 }
 
 static FlashKernel task_of(const Whole *whole, const Tensor *qkv, gint64 seq_len) {
-  return (FlashKernel){.number = (guint8)whole->number,
-                       .sequences = SEQUENCES,
-                       .seq_len = seq_len,
-                       .n_heads = HEADS,
-                       .n_kv_heads = KV_HEADS,
-                       .head_dim = D,
-                       .v_head_dim = D,
-                       .scale = 0.4f,
-                       .rule = {.alibi_heads = whole->alibi_heads, .first_head = whole->alibi_heads - HEADS},
-                       .drop = {{5, whole->alibi_heads > 0 ? 0.25f : 0}, 3, 7, 1, whole->length},
-                       .ld_qkv = LD,
-                       .ld_dq = LD,
-                       .ld_dkv = LD,
-                       .ld_o = LD_O,
-                       .q = at(qkv, 0),
-                       .k = at(qkv, K_AT),
-                       .v = at(qkv, V_AT)};
+  return (FlashKernel){
+      .number = (guint8)whole->number,
+      .sequences = SEQUENCES,
+      .seq_len = seq_len,
+      .n_heads = HEADS,
+      .n_kv_heads = KV_HEADS,
+      .head_dim = D,
+      .v_head_dim = D,
+      .scale = 0.4f,
+      .rule = {.alibi_heads = whole->alibi_heads, .first_head = whole->alibi_heads - HEADS, .window = whole->window},
+      .drop = {{5, whole->alibi_heads > 0 ? 0.25f : 0}, 3, 7, 1, whole->length},
+      .ld_qkv = LD,
+      .ld_dq = LD,
+      .ld_dkv = LD,
+      .ld_o = LD_O,
+      .q = at(qkv, 0),
+      .k = at(qkv, K_AT),
+      .v = at(qkv, V_AT)};
 }
 
 static void run(const Whole *whole, KernelKind kind, const FlashKernel *task) {
@@ -49,7 +50,7 @@ static void run(const Whole *whole, KernelKind kind, const FlashKernel *task) {
   run_kernel(whole->test_case, &kernel);
 }
 
-static Whole whole_new(int test_case, gsize cut) {
+static Whole whole_new(int test_case, gsize cut, gint64 window) {
   const int cp = cuts[cut].cp;
   const gint64 half = cuts[cut].half;
   const gint64 length = 2 * cp * half, rows = SEQUENCES * length;
@@ -60,6 +61,7 @@ static Whole whole_new(int test_case, gsize cut) {
                  half,
                  length,
                  cuts[cut].alibi_heads,
+                 window,
                  tensor_random(number, rows * LD, 1, 0, 2),
                  tensor_random(number, rows * LD_O, 2, 0, 1),
                  tensor_new(number, rows * LD_O),
@@ -168,7 +170,7 @@ static void try_merging(const Whole *whole, int rank) {
 
 START_TEST(outputs_for_blocks_merge_to_that_for_all_keys) {
   for (gsize i = 0; i < G_N_ELEMENTS(cuts); i++) {
-    g_auto(Whole) whole = whole_new(_i, i);
+    g_auto(Whole) whole = whole_new(_i, i, 0);
     for (int rank = 0; rank < whole.cp; rank++)
       try_merging(&whole, rank);
   }
@@ -196,7 +198,7 @@ static void add_gradients(const Whole *whole, int rank, int from, double *sums) 
 
 START_TEST(gradients_for_blocks_add_up_to_those_for_all_keys) {
   for (gsize i = 0; i < G_N_ELEMENTS(cuts); i++) {
-    g_auto(Whole) whole = whole_new(_i, i);
+    g_auto(Whole) whole = whole_new(_i, i, 0);
     g_autofree double *sums = g_new0(double, whole.d_qkv.n);
     for (int rank = 0; rank < whole.cp; rank++)
       for (int from = 0; from < whole.cp; from++)
@@ -233,9 +235,12 @@ static void try_piece(const Whole *whole, gint64 piece, Tensor *d_kv) {
                   tolerance_of(whole), 4);
 }
 
+static const gint64 windows[] = {0, 2, 40, 90, 300}; /* shorter and longer than pieces and tiles of keys */
+
+/* Of a window, too. */
 START_TEST(pieces_of_queries_see_the_keys_up_to_theirs) {
-  for (gsize i = 0; i < G_N_ELEMENTS(cuts); i++) {
-    g_auto(Whole) whole = whole_new(_i, i);
+  for (gsize i = 0; i < G_N_ELEMENTS(cuts) * G_N_ELEMENTS(windows); i++) {
+    g_auto(Whole) whole = whole_new(_i, i / G_N_ELEMENTS(windows), windows[i % G_N_ELEMENTS(windows)]);
     g_auto(Tensor) d_kv = tensor_new(whole.number, whole.d_qkv.n);
     for (gint64 k = 0; k < d_kv.n; k++)
       tensor_set(&d_kv, k, 1);

@@ -70,6 +70,9 @@ selective recompute|2|tiny-llama|--tp 2 --recompute selective --attention unfuse
 norms of heads, a window, tp 2, sequence parallel, full recompute|2|tiny-qwen3|--tp 2 --sequence-parallel on --recompute full
 norms of heads, a window, zb-h1, unfused attention|2|tiny-qwen3|--pp 2 --schedule zb-h1 --attention unfused
 norms of heads, a window, cp 2, Ulysses|2|tiny-qwen3|--cp 2 --cp-comm ulysses
+norms of heads, a window, cp 2, all-gather|2|tiny-qwen3|--cp 2 --cp-comm all_gather --micro-batch 2
+norms of heads, a window, cp 3, all-gather, full recompute|3|tiny-qwen3|--cp 3 --cp-comm all_gather --seq-len 30 --recompute full
+norms of heads, a window, cp 2 × tp 2, all-gather, sequence parallel|4|tiny-qwen3|--cp 2 --tp 2 --cp-comm all_gather --sequence-parallel on
 norms of heads, a window, ZeRO-3 × tp 2|4|tiny-qwen3|--dp 2 --tp 2 --zero 3
 # whose gradients of q and k are what rounding leaves
 a window of one token, tp 2|2|tiny-qwen3-own|--tp 2

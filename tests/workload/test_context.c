@@ -205,6 +205,26 @@ START_TEST(full_recompute_communicates_again) {
 }
 END_TEST
 
+/* cp 2, pieces of 128 queries, a window of 100 keys: the first piece's see 100·101/2 + 28·100 = 7850, all others'
+ * 128·100 = 12800 each. Rank 0 has the first and the last, rank 1, which is the fullest, two others: 25600, of 2
+ * sequences and 16 heads, 4·64 FLOPs a pair. A ring has no windows. */
+START_TEST(with_a_window_every_rank_is_the_fullest) {
+  Model model = llama;
+  model.window = 100;
+  g_autoptr(Plan) plan = plan_of(1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
+  plan->cp = plan->gpus = 2;
+  plan->cp_comm = CP_ALL_GATHER;
+  g_autoptr(Workload) workload = workload_new(&model, plan, NULL);
+  const WorkItem *attention = find(&workload->work[PIECE_LAYER][PHASE_F], "attention");
+  ck_assert(attention->windowed);
+  ck_assert_double_eq(attention->flops, 2.0 * 16 * 25600 * 4 * 64);
+  model.window = 200; /* longer than a piece: 128·129/2 = 8256; 72 see 129 … 200, 56 more 200: 23044; then 25600 */
+  g_autoptr(Workload) wider = workload_new(&model, plan, NULL);
+  ck_assert_double_eq(find(&wider->work[PIECE_LAYER][PHASE_F], "attention")->flops,
+                      2.0 * 16 * (23044 + 25600) * 4 * 64);
+}
+END_TEST
+
 /* Under sequence parallelism tp gathers the input once more beside the input gradient: both follow what the
  * reduce-scatter brings of the gradients of K and V, which is put beside that of Q. */
 START_TEST(the_input_gradient_waits_for_that_of_keys_and_values) {
@@ -239,6 +259,7 @@ int main(void) {
   tcase_add_test(tcase, buffers_of_the_exchange_are_held_while_backward_runs);
   tcase_add_test(tcase, copies_around_transfers_have_their_closed_form);
   tcase_add_test(tcase, full_recompute_communicates_again);
+  tcase_add_test(tcase, with_a_window_every_rank_is_the_fullest);
   tcase_add_test(tcase, the_input_gradient_waits_for_that_of_keys_and_values);
   Suite *suite = suite_create("context");
   suite_add_tcase(suite, tcase);

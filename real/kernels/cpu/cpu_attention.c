@@ -85,7 +85,7 @@ static void add_key_tile(Forward *forward, Panel q, gint64 first_query, gint64 n
     const gint64 query = first_query + row;
     if (forward->slope != 0)
       flash_bias_row(&forward->block, forward->slope, query, first_key, n_keys, panel_row(forward->scores, row));
-    soften_row(forward, row, first_seen(&flash->rule, query) - first_key,
+    soften_row(forward, row, flash_first_seen(&flash->rule, &forward->block, query) - first_key,
                MIN(n_keys, flash_block_seen(&forward->block, query) - first_key), n_keys);
     if (flash->drop.dropout.rate > 0) /* of what is summed, not of the sum it is divided by */
       flash_drop_row(flash, &forward->block, forward->sequence, forward->head, query, first_key, n_keys,
@@ -125,7 +125,8 @@ static void forward_head(Forward *forward) {
       forward->most[row] = -INFINITY;
       forward->sum[row] = 0;
     }
-    for (gint64 key = first_seen(&flash->rule, first) / TILE_KEYS * TILE_KEYS; key < n_seen; key += TILE_KEYS)
+    for (gint64 key = flash_first_seen(&flash->rule, &forward->block, first) / TILE_KEYS * TILE_KEYS; key < n_seen;
+         key += TILE_KEYS)
       add_key_tile(forward, q, first, n, key);
     finish_queries(forward, first, n);
   }
@@ -136,7 +137,7 @@ void cpu_flash_forward(const Kernel *kernel, CpuScratch *scratch) {
   const FlashBlock block = flash_block(flash);
   gint64 d = flash->head_dim, dv = flash->v_head_dim, group = flash->n_heads / flash->n_kv_heads;
   g_assert(flash->n_heads % flash->n_kv_heads == 0 && (block.is_full || block.keys >= block.queries) &&
-           (!flash->block.is_cut || flash->rule.window == 0));
+           (!block.is_full || flash->rule.window == 0));
   gint64 queries = MIN(block.queries, TILE_QUERIES), keys = whole_vectors(MIN(block.keys, TILE_KEYS)),
          panel = flash->number == NUMBER_FP32 ? 0 : block.keys;
   float *memory = cpu_scratch_floats(scratch, queries * (keys + d + dv) + dv + panel * (d + dv));

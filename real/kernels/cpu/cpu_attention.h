@@ -15,6 +15,11 @@ static inline gint64 flash_block_seen(const FlashBlock *block, gint64 query) {
   return block->is_full ? block->keys : query + 1 + block->keys - block->queries;
 }
 
+/* The first key of the block that its query sees. */
+static inline gint64 flash_first_seen(const ScoreRule *rule, const FlashBlock *block, gint64 query) {
+  return first_seen(rule, query + block->keys - block->queries);
+}
+
 /* s[j] −= slope·(distance of the j-th key from first_key on from the query). */
 static inline void flash_bias_row(const FlashBlock *block, float slope, gint64 query, gint64 first_key, gint64 n,
                                   float *s) {

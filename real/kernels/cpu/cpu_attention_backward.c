@@ -95,7 +95,7 @@ static void finish_row(const Backward *backward, gint64 first_key, gint64 n_keys
     flash_bias_row(block, backward->slope, query, first_key, n_keys, p);
   if (drops)
     flash_drop_row(flash, block, backward->sequence, backward->head, query, first_key, n_keys, ds);
-  slope_row(p, ds, lse, backward->delta[query], flash->scale, first_seen(&flash->rule, query) - first_key,
+  slope_row(p, ds, lse, backward->delta[query], flash->scale, flash_first_seen(&flash->rule, block, query) - first_key,
             MIN(n_keys, flash_block_seen(block, query) - first_key), n_keys);
   if (drops)
     flash_drop_row(flash, block, backward->sequence, backward->head, query, first_key, n_keys, p);
@@ -137,7 +137,8 @@ static void backward_head(Backward *backward) {
   for (gint64 row = 0; row < queries && flash->rule.window > 0; row++)
     memset(panel_row(backward->dq, row), 0, (gsize)d * sizeof(float));
   for (gint64 key = 0; key < block->keys; key += TILE_KEYS) {
-    const gint64 end = flash->rule.window > 0 ? MIN(queries, key + TILE_KEYS - 1 + flash->rule.window) : queries;
+    const gint64 past = key + TILE_KEYS - 1 + flash->rule.window - (block->keys - queries); /* its last key's window */
+    const gint64 end = flash->rule.window > 0 ? MIN(queries, past) : queries;
     for (gint64 query = first_query_of(block, key); query < end; query += TILE_QUERIES)
       add_tile(backward, key, query);
   }
@@ -174,7 +175,7 @@ void cpu_flash_backward(const Kernel *kernel, CpuScratch *scratch) {
   const FlashKernel *flash = &kernel->flash;
   const FlashBlock block = flash_block(flash);
   g_assert(flash->n_heads % flash->n_kv_heads == 0 && (block.is_full || block.keys >= block.queries) &&
-           (!flash->block.is_cut || flash->rule.window == 0));
+           (flash->rule.window == 0 || !flash->block.is_cut || (!block.is_full && block.adds)));
   gint64 d = MAX(flash->head_dim, flash->v_head_dim), queries = MIN(block.queries, TILE_QUERIES),
          keys = whole_vectors(MIN(block.keys, TILE_KEYS)),
          panel = flash->number == NUMBER_FP32 ? 0 : MAX(block.queries, block.keys) * d;

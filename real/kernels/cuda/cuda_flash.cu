@@ -75,9 +75,9 @@ template <bool RULED> __device__ __forceinline__ float drop_of(const FlashKernel
   return dropout_factor(&k.drop.dropout, row + (guint64)row_position(&k.block.key_at, key));
 }
 
-/* Is the key the query's to see? `shift`: of the diagonal; a window is of whole sequences alone. */
+/* Is the key the query's to see? `shift`: of the diagonal, and of the window's end. */
 template <bool RULED> __device__ __forceinline__ bool sees(const FlashKernel &k, int shift, int query, int key) {
-  return key <= query + shift && (!RULED || k.rule.window == 0 || key > query - k.rule.window);
+  return key <= query + shift && (!RULED || k.rule.window == 0 || key > query + shift - k.rule.window);
 }
 
 /* Rows [first, first + n) into shared memory, `pitch` floats apart; zeros past the last of `n_rows`. */
@@ -166,7 +166,7 @@ template <typename T, int PARTS, bool RULED> __global__ void flash_forward(Flash
   for (int r = 0; r < ROWS; r++)
     most[r] = -CUDART_INF_F;
   const int end = min(m, first + warps * ROWS + shift);
-  for (int start = RULED ? (int)first_seen(&k.rule, first) / TILE * TILE : 0; start < end; start += TILE) {
+  for (int start = RULED ? (int)first_seen(&k.rule, first + shift) / TILE * TILE : 0; start < end; start += TILE) {
     __syncthreads();
     load_rows(keys, key_rows<T>(k.k, k.block.ld_kv, dim, k, blockIdx.z, kv_head), start, TILE, m, dim, pitch);
     load_rows(values, key_rows<T>(k.v, k.block.ld_kv, dim_v, k, blockIdx.z, kv_head), start, TILE, m, dim_v, pitch);
@@ -236,7 +236,7 @@ template <typename T, int PARTS, bool RULED> __global__ void flash_dq(FlashKerne
     centre[r] = delta[statistics * n + row];
   }
   const int end = min(m, first + warps * ROWS + shift);
-  for (int start = RULED ? (int)first_seen(&k.rule, first) / TILE * TILE : 0; start < end; start += TILE) {
+  for (int start = RULED ? (int)first_seen(&k.rule, first + shift) / TILE * TILE : 0; start < end; start += TILE) {
     __syncthreads();
     load_rows(keys, key_rows<T>(k.k, k.block.ld_kv, dim, k, blockIdx.z, kv_head), start, TILE, m, dim, pitch);
     load_rows(values, key_rows<T>(k.v, k.block.ld_kv, dim_v, k, blockIdx.z, kv_head), start, TILE, m, dim_v, pitch);
@@ -272,7 +272,7 @@ template <typename T, int PARTS, bool RULED> __global__ void flash_dkv(FlashKern
   load_rows(values, key_rows<T>(k.v, k.block.ld_kv, dim_v, k, blockIdx.z, blockIdx.y), first, warps * ROWS, m, dim_v,
             pitch);
   float sum_k[ROWS][PARTS] = {}, sum_v[ROWS][PARTS] = {}, p[ROWS], ds[ROWS];
-  const int past = first + warps * ROWS - 1; /* its last key's window ends last */
+  const int past = first + warps * ROWS - 1 - shift; /* its last key's window ends last */
   const int end = !RULED || k.rule.window == 0 || past + k.rule.window > n ? n : past + (int)k.rule.window;
   for (int head = (int)blockIdx.y * heads; head < ((int)blockIdx.y + 1) * heads; head++) {
     const float slope = slope_of<RULED>(k, head);
@@ -377,7 +377,7 @@ bool is_ruled(const FlashKernel *k) {
 
 cudaError_t cuda_flash_forward(const FlashKernel *kernel, cudaStream_t stream) {
   const FlashKernel with = with_block(kernel), *k = &with;
-  if (widest_head(k) > MAX_DIM || (kernel->block.is_cut && k->rule.window > 0))
+  if (widest_head(k) > MAX_DIM || (k->block.is_full && k->rule.window > 0))
     return cudaErrorInvalidValue;
   return with_number(k->number, [&](auto zero) {
     using T = decltype(zero);
@@ -387,7 +387,7 @@ cudaError_t cuda_flash_forward(const FlashKernel *kernel, cudaStream_t stream) {
 
 cudaError_t cuda_flash_backward(const FlashKernel *kernel, float *scratch, cudaStream_t stream) {
   const FlashKernel with = with_block(kernel), *k = &with;
-  if (widest_head(k) > MAX_DIM || (kernel->block.is_cut && k->rule.window > 0))
+  if (widest_head(k) > MAX_DIM || (k->block.is_full && k->rule.window > 0))
     return cudaErrorInvalidValue;
   return with_number(k->number, [&](auto zero) {
     using T = decltype(zero);

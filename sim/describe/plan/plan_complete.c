@@ -237,10 +237,10 @@ static gboolean check_sequence(Plan *plan, const Model *model, const Cluster *cl
                            "seq-len %" INT64 " is beyond the attention window %" INT64
                            " of some layers of model %s: layers that attend differently are not modelled",
                            plan->seq_len, window, model->name);
-  if (window > 0 && plan->cp > 1 && plan->cp_comm != CP_ULYSSES)
+  if (window > 0 && plan->cp > 1 && plan->cp_comm == CP_RING)
     return fail_impossible(error,
                            "cp-comm %s: seq-len %" INT64 " is beyond the attention window %" INT64
-                           " of model %s, whose keys are not all other ranks'; expected cp-comm ulysses",
+                           " of model %s, whose keys are not all other ranks'; expected cp-comm all_gather or ulysses",
                            cp_comm_names()[plan->cp_comm], plan->seq_len, window, model->name);
   return TRUE;
 }
