@@ -152,11 +152,13 @@ static void time_list(Costing *costing, Piece piece, Phase phase, TimedList *lis
 static OpTime time_work(const Costing *costing, const Timing *timing, const Work *work) {
   if (work->phase != PHASE_OPTIMIZER)
     return timing_of_work(timing, work);
+  const Plan *plan = costing->workload->plan;
   WorkItem item = workload_optimizer_item(costing->workload, work->parameters);
   if (work->on_host) {
     const gint64 run_ns = ns_of(copy_cost_update_s(costing->cluster, costing->n_sharing, item.bytes));
     return (OpTime){.run_ns = run_ns, .tail_ns = run_ns};
   }
+  item.bytes += plan->time.gradient_passes * plan->recipe.gradients * work->parameters;
   return launched(kernel_cost_s(&costing->gpu, &item, NULL), costing->launch_ns);
 }
 

@@ -322,6 +322,25 @@ START_TEST(the_host_issues_each_operation_of_a_softmax_that_cannot_be_fused) {
 }
 END_TEST
 
+/* gpt2 has 124,439,808 parameters, their gradients 2 bytes each. */
+START_TEST(passes_over_the_gradients_take_the_time_of_their_bytes) {
+  g_autoptr(Model) model = model_read("gpt2", NULL);
+  g_autoptr(Cluster) cluster = cluster_read("vtrain-a100", NULL);
+  double step_s[2];
+  for (int i = 0; i < 2; i++) {
+    g_autoptr(Plan) plan = plan_new();
+    plan->gpus = plan->global_batch = 1;
+    plan->time.gradient_passes = 3 * i;
+    g_autoptr(GError) error = NULL;
+    g_autoptr(Prediction) prediction = predict(model, cluster, plan, &error);
+    ck_assert_msg(prediction != NULL, "%s", error != NULL ? error->message : "");
+    step_s[i] = prediction->step_time_s;
+  }
+  const double bytes = 3 * 2 * 124439808.0, rate_Bps = cluster->gpu.hbm_Bps * cluster->gpu.hbm_efficiency;
+  ck_assert_double_eq_tol((step_s[1] - step_s[0]) / (bytes / rate_Bps), 1, 0.02);
+}
+END_TEST
+
 static int n_host_waits(const Program *program) {
   int n = 0;
   for (int i = 0; i < program->ranks[0].n_ops; i++)
@@ -427,6 +446,7 @@ int main(void) {
   tcase_add_test(cases, a_fused_collective_shows_what_is_not_hidden);
   tcase_add_test(cases, rates_are_of_the_gpu_generation);
   tcase_add_test(cases, a_step_of_small_kernels_takes_the_hosts_time);
+  tcase_add_test(cases, passes_over_the_gradients_take_the_time_of_their_bytes);
   tcase_add_test(cases, the_host_issues_each_operation_of_a_softmax_that_cannot_be_fused);
   tcase_add_test(cases, ranks_of_tp_send_parts_of_an_activation);
   tcase_add_test(cases, synchronous_sends_have_the_host_wait_for_every_exchange);

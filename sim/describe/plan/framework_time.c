@@ -50,6 +50,7 @@ static const YamlField time_fields[] = {
     {"weights", FIELD_CHOICE, FALSE, IN_TIME(weights), .names = weights_names},
     {"zero3_tensors", FIELD_NODE, FALSE, offsetof(Draft, zero3_tensors)},
     {"gradient_sum_bytes", FIELD_NUMBER, FALSE, IN_TIME(gradient_sum_bytes), 1, 8},
+    {"gradient_passes", FIELD_NUMBER, FALSE, IN_TIME(gradient_passes), 0, 100},
     {"norm_rate", FIELD_NUMBER, FALSE, IN_TIME(norm_rate), 0.05, 1},
     {"recompute_end", FIELD_CHOICE, FALSE, IN_TIME(recompute_end), .names = recompute_end_names},
     {"context", FIELD_CHOICE, FALSE, IN_TIME(context), .names = context_names},

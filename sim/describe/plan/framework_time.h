@@ -47,6 +47,8 @@
  *         live_parameters: 1e9      # where a layer has more, nothing is gathered ahead of its use, and what a layer
  *                                   # was made again with is gathered anew for its backward
  *       gradient_sum_bytes: 4       # per parameter, as gradients of training in bf16 are summed (default: as held)
+ *       gradient_passes: 3          # times that gradients are read or written between the last backward and Adam, which
+ *                                   # reads them once more: norm, clipping (default: none)
  *       recompute_end: needed       # full recompute ends with the last tensor that backward reads: in a dense layer
  *                                   # without dropout or post_norms before the MLP's last product, whose result is not
  *                                   # read again; whole (default): with the layer
@@ -128,6 +130,7 @@ typedef struct {
   gboolean zero3_tensors;     /* else the following three are unknown */
   double zero3_list_entry_s, zero3_memory_passes, zero3_live_parameters;
   double gradient_sum_bytes; /* 0: as held */
+  double gradient_passes;    /* 0: none */
   double norm_rate;          /* (0, 1]; 0: 1 */
   int recompute_end;         /* FrameworkRecomputeEnd */
   int context;               /* FrameworkContext */
