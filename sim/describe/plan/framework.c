@@ -8,12 +8,16 @@ static const char folder[] = "topologies/frameworks";
 
 typedef struct {
   char *name, *source; /* owned */
+  int dropout;
   YamlNode memory, time;
 } File;
+
+static const char *const dropout_names[] = {"usual", "none", NULL};
 
 static const YamlField file_fields[] = {
     {"name", FIELD_TEXT, TRUE, offsetof(File, name)},
     {"source", FIELD_TEXT, TRUE, offsetof(File, source)},
+    {"dropout", FIELD_CHOICE, FALSE, offsetof(File, dropout), .names = dropout_names},
     {"memory", FIELD_NODE, FALSE, offsetof(File, memory)},
     {"time", FIELD_NODE, FALSE, offsetof(File, time)},
 };
@@ -21,6 +25,7 @@ static const YamlField file_fields[] = {
 static gboolean read_file(YamlNode root, Framework *framework, GError **error) {
   File file = {0};
   gboolean ok = yaml_map_read(root, file_fields, G_N_ELEMENTS(file_fields), &file, error);
+  framework->dropout = file.dropout;
   if (ok && yaml_is_present(file.memory))
     ok = framework_memory_parse(file.memory, &framework->memory, error);
   if (ok && yaml_is_present(file.time))

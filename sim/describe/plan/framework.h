@@ -6,6 +6,8 @@
  *       where the facts are from
  *     base: megatron-lm  # another one, which this is but for what it says, as in yaml_base.h (default: none); a
  *                          # source that it does not state is its base's
+ *     dropout: none      # what its runs drop that do not say: nothing; usual (default): as GPT-2, where the model is one
+ *                        # of its kind
  *     memory: …  # framework_memory.h
  *     time: …    # framework_time.h
  */
@@ -13,8 +15,11 @@
 #include "framework_memory.h"
 #include "framework_time.h"
 
+typedef enum { DROPOUT_USUAL, DROPOUT_NONE } FrameworkDropout;
+
 /* Zeroed: none. */
 typedef struct {
+  int dropout; /* FrameworkDropout */
   FrameworkMemory memory;
   FrameworkTime time;
 } Framework;

@@ -121,7 +121,7 @@ static gboolean read_row(MeasuredRows *rows, MeasuredRow *row, GError **error) {
   if (!find_framework(rows, row, &framework, error))
     return FALSE;
   if (is_read)
-    row->model = row_model_new(row, &cells, rows->named, &problem);
+    row->model = row_model_new(row, &cells, framework.described, rows->named, &problem);
   if (row->model == NULL)
     row->problem = g_strdup(problem->message);
   else if (*row->cluster == '\0')

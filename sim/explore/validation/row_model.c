@@ -1,7 +1,5 @@
 #include "row_model.h"
 
-#include <string.h>
-
 #include "error.h"
 
 enum { DEFAULT_VOCAB = 51200, DEFAULT_SEQ_LEN = 2048, FFN_MULTIPLE = 256 };
@@ -14,14 +12,14 @@ static gint64 default_ffn(const Model *model) {
   return (width + FFN_MULTIPLE - 1) / FFN_MULTIPLE * FFN_MULTIPLE;
 }
 
-static void set_family(const MeasuredRow *row, const RowCells *cells, Model *model) {
+static void set_family(const RowCells *cells, const Framework *framework, Model *model) {
   model->gated = or_else(cells->gated, cells->positions == POSITIONS_ROTARY);
   model->positions = or_else(cells->positions, model->gated ? POSITIONS_ROTARY : POSITIONS_LEARNED);
   model->tied = or_else(cells->tied, model->positions != POSITIONS_ROTARY);
   model->norm = model->gated ? NORM_RMSNORM : NORM_LAYERNORM;
   model->qkv_bias = model->linear_bias = !model->gated;
   const gboolean drops = !model->gated && model->positions != POSITIONS_ROTARY &&
-                         strcmp(measured_row_cell(row, "framework"), "pytorch-fsdp") != 0;
+                         (framework == NULL || framework->dropout == DROPOUT_USUAL);
   const double rate = drops ? 0.1 : 0; /* as GPT-2 */
   model->dropout_rate = (DropoutRates){.embedding = rate, .attention = rate, .hidden = rate};
   model->n_norms_per_layer = 2;
@@ -69,7 +67,8 @@ static gint64 vocabulary(const Model *shipped, const RowCells *cells) {
   return 100 * ABS(own - shipped->vocab) > MOST_PADDING * shipped->vocab ? shipped->vocab : own;
 }
 
-Model *row_model_new(MeasuredRow *row, const RowCells *cells, const NamedModels *named, GError **error) {
+Model *row_model_new(MeasuredRow *row, const RowCells *cells, const Framework *framework, const NamedModels *named,
+                     GError **error) {
   if (!check_known(cells, error))
     return NULL;
   const char *name = measured_row_cell(row, "model_name");
@@ -88,7 +87,7 @@ Model *row_model_new(MeasuredRow *row, const RowCells *cells, const NamedModels 
   if (cells->vocab != CELL_UNKNOWN && model->vocab != cells->vocab)
     row->unused_vocab = cells->vocab;
   model->max_positions = or_else(cells->seq_len, DEFAULT_SEQ_LEN);
-  set_family(row, cells, model);
+  set_family(cells, framework, model);
   model->ffn_hidden = or_else(cells->ffn_hidden, default_ffn(model));
   if (model->hidden % model->n_heads != 0) {
     fail_impossible(error, "hidden %" G_GINT64_FORMAT " is not a multiple of heads %" G_GINT64_FORMAT, model->hidden,
