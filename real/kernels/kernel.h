@@ -266,10 +266,8 @@ typedef struct {
   gint64 tokens, width, first_word, n_words;
   const gint32 *token;
   float factor;
-  const void *table;
-  void *out;
-  const void *dout;
-  void *dtable;
+  const void *table, *dout;
+  void *out, *dtable;
 } EmbeddingKernel;
 
 /* Which k = per_token of E experts each of T tokens goes to, and with what weight. Experts are dealt out by place:

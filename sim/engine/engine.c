@@ -157,7 +157,8 @@ static void run_by_clock(const Simulation *simulation, Trace *trace, EngineStats
 }
 
 /* In events: all that stands, which the clock would have made, and what it has cost to call it now and again. Where much
- * is in the way of others it is called so often that it had better go on to the end. */
+ * is in the way of others it is called so often that it had better go on to the end. Both numbers are the best of some
+ * tried on sweeps of GPT-3 175B (2026-11); neither changes a result. */
 static gboolean is_called_too_often(const Engine *engine, const Follow *follow, const Trace *trace, guint64 n_calls) {
   enum { EVENTS_PER_CALL_AND_RANK = 12, SMALL_PART = 16 };
   const guint64 n_spent = engine->n_events + n_calls * EVENTS_PER_CALL_AND_RANK * (guint64)trace->n_ranks;

@@ -16,7 +16,7 @@ static const struct {
 };
 
 gboolean recompute_stops_early(const Model *model, const Plan *plan) {
-  const gboolean reads_output = model->post_norms || model->dropout_rate.hidden > 0;
+  const gboolean reads_output = model->post_norms || model->norms_behind || model->dropout_rate.hidden > 0;
   return plan->recompute == RECOMPUTE_FULL && plan->time.recompute_end == RECOMPUTE_END_NEEDED && !reads_output;
 }
 

@@ -117,6 +117,9 @@ START_TEST(a_misspelt_key_is_not_taken_for_one_left_out) {
   ASSERT_INPUT("{\"model_type\": \"mistral\", \"hidden_size\": 4096, \"num_hidden_layers\": 2,\n"
                "\"num_key_value_head\": 32}",
                ":2:", "num_key_value_head", "the number of key-value heads");
+  ASSERT_INPUT("{\"num_key_value_head\": 2, " LLAMA_CORE "}", "num_key_value_head", "the number of key-value heads");
+  ASSERT_INPUT("{\"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 0}, " LLAMA_CORE "}", "factor: found 0");
+  ASSERT_INPUT("{\"rope_scaling\": {\"rope_type\": \"llama3\"}, " LLAMA_CORE "}", "llama3 without a factor");
   ASSERT_INPUT("{\"model_type\": \"mistral\", \"num_hidden_layers\": 2}", "the hidden size");
   ASSERT_INPUT("{\"model_type\": \"mistral\", \"hidden_size\": 4096}", "the number of layers");
 }

@@ -196,7 +196,6 @@ START_TEST(every_number_of_worn_links_is_that_of_simulate) {
 }
 END_TEST
 
-/* Every configuration that a bound refuses is simulated; every bound is held against the simulated peak. */
 /* An order kept from the plan before is the plan's own. */
 static gboolean is_as_anew(const Workload *workload, const PlanOrder *choice, const Cluster *cluster,
                            const MemoryBound *bound) {
@@ -206,6 +205,7 @@ static gboolean is_as_anew(const Workload *workload, const PlanOrder *choice, co
   return anew.least_bytes == bound->least_bytes && anew.rank == bound->rank;
 }
 
+/* Every configuration that a bound refuses is simulated; every bound is held against the simulated peak. */
 static void check_bounds(const char *text, int least_too_large) {
   g_auto(SweepSetup) setup = setup_of(text);
   g_autoptr(SpaceReader) reader = space_reader_new(setup.space);

@@ -13,6 +13,7 @@
  * w₀ is not the initial model, whose layers hardly do anything: its matrices are so large that attention chooses and
  * activations bend. Three directions per tensor: along g, the element of the largest gradient, and random signs. */
 #include "executor.h"
+#include "gradient_models.h"
 #include "plan_program.h"
 #include "schedules.h"
 
@@ -23,186 +24,7 @@
 
 static World *world; /* of one rank; opened once */
 
-/* ---- models and plans ---- */
-
-enum { LAYERS = 2, HIDDEN = 24, HEADS = 4, VOCAB = 50, SEQUENCE = 12, MICRO_BATCHES = 2 };
-
-static const Model llama = {.name = (char *)"llama",
-                            .n_layers = LAYERS,
-                            .hidden = HIDDEN,
-                            .n_heads = HEADS,
-                            .n_kv_heads = 2,
-                            .head_dim = 6,
-                            .ffn_hidden = 40,
-                            .vocab = VOCAB,
-                            .max_positions = SEQUENCE,
-                            .gated = TRUE,
-                            .n_norms_per_layer = 2,
-                            .norm = NORM_RMSNORM,
-                            .positions = POSITIONS_ROTARY};
-static const Model gpt2 = {.name = (char *)"gpt2",
-                           .n_layers = LAYERS,
-                           .hidden = HIDDEN,
-                           .n_heads = HEADS,
-                           .n_kv_heads = HEADS,
-                           .head_dim = 6,
-                           .ffn_hidden = 40,
-                           .vocab = VOCAB,
-                           .max_positions = SEQUENCE,
-                           .tied = TRUE,
-                           .qkv_bias = TRUE,
-                           .linear_bias = TRUE,
-                           .n_norms_per_layer = 2,
-                           .norm = NORM_LAYERNORM,
-                           .positions = POSITIONS_LEARNED};
-
-/* One key head for all, heads wider than hidden ÷ heads, biases of q, k and v beside RMSNorm, a tied gated model. */
-static Model mixed(void) {
-  Model model = llama;
-  model.name = (char *)"mixed";
-  model.n_kv_heads = 1;
-  model.head_dim = 10;
-  model.qkv_bias = TRUE;
-  model.tied = TRUE;
-  return model;
-}
-
-/* LayerNorm without shift, GELU without biases, rotary positions. */
-static Model bare(void) {
-  Model model = gpt2;
-  model.name = (char *)"bare";
-  model.qkv_bias = model.linear_bias = model.tied = FALSE;
-  model.bare_norms = TRUE;
-  model.positions = POSITIONS_ROTARY;
-  return model;
-}
-
-/* Norms of each head's q and k; of 12 tokens each sees itself and four before it. */
-static Model normed(void) {
-  Model model = llama;
-  model.name = (char *)"normed";
-  model.qk_norms = QK_NORMS_HEADS;
-  model.window = 5;
-  return model;
-}
-
-/* Norms of all heads together, with shifts, and behind the word table; ALiBi; dropout everywhere, more or less. */
-static Model dropped(void) {
-  Model model = gpt2;
-  model.name = (char *)"dropped";
-  model.qk_norms = QK_NORMS_WHOLE;
-  model.embedding_norm = TRUE;
-  model.positions = POSITIONS_ALIBI;
-  model.dropout_rate.embedding = 0.3;
-  model.dropout_rate.attention = 0.2;
-  model.dropout_rate.hidden = 0.1;
-  return model;
-}
-
-/* Norms of each head's q and k with weights of its own, without shifts where others have them. */
-static Model own(void) {
-  Model model = llama;
-  model.name = (char *)"own";
-  model.norm = NORM_LAYERNORM;
-  model.qk_norms = QK_NORMS_OWN;
-  model.bare_qk_norms = TRUE;
-  return model;
-}
-
-/* Norms before the branches and behind them, and of each head's q and k; logits that are capped. */
-static Model sandwiched(void) {
-  Model model = llama;
-  model.name = (char *)"sandwiched";
-  model.post_norms = model.capped_logits = TRUE;
-  model.qk_norms = QK_NORMS_HEADS;
-  return model;
-}
-
-/* All that a model may multiply by; a tied table, whose gradient comes from both ends. */
-static Model multiplied(void) {
-  Model model = llama;
-  model.name = (char *)"multiplied";
-  model.tied = TRUE;
-  model.factors = (ModelFactors){.embedding = 3, .scores = 0.2, .branches = 0.6, .logits = 0.7};
-  return model;
-}
-
-/* Norms behind the branches alone, with shifts; of what they make some is dropped. */
-static Model behind(void) {
-  Model model = llama;
-  model.name = (char *)"behind";
-  model.norms_behind = TRUE;
-  model.norm = NORM_LAYERNORM;
-  model.qk_norms = QK_NORMS_WHOLE;
-  model.dropout_rate.hidden = 0.2;
-  return model;
-}
-
-/* Attention and MLP side by side, a norm each; of what both add some is dropped. */
-static Model beside(void) {
-  Model model = gpt2;
-  model.name = (char *)"beside";
-  model.parallel_block = TRUE;
-  model.positions = POSITIONS_ROTARY;
-  model.dropout_rate.hidden = 0.2;
-  return model;
-}
-
-/* … that read one norm, two key heads for four; of a layer the MLP alone has biases, and the logits have one. */
-static Model beside_one(void) {
-  Model model = beside();
-  model.name = (char *)"beside-one";
-  model.n_norms_per_layer = 1;
-  model.n_kv_heads = 2;
-  model.qkv_bias = model.linear_bias = model.tied = FALSE;
-  model.dropout_rate.hidden = 0;
-  model.lone_bias = LONE_BIAS_MLP;
-  model.head_bias = TRUE;
-  return model;
-}
-
-/* Four experts, two to a token. */
-static Model routed(void) {
-  Model model = llama;
-  model.name = (char *)"routed";
-  model.experts = (ModelExperts){.n = 4, .per_token = 2, .ffn_hidden = 20, .every = 1};
-  return model;
-}
-
-/* Latent attention, of V with heads of another size, and experts behind a dense layer. */
-static Model latent(void) {
-  Model model = routed();
-  model.name = (char *)"latent";
-  model.n_kv_heads = HEADS;
-  model.head_dim = 10;
-  model.latent = (ModelLatent){.kv_rank = 14, .q_rank = 12, .rope_dim = 4, .v_head_dim = 8};
-  model.experts.n_leading = 1;
-  model.experts.shared_ffn_hidden = 14;
-  model.experts.biased_scores = TRUE;
-  return model;
-}
-
-/* … whose Q is one product. */
-static Model latent_kv(void) {
-  Model model = latent();
-  model.name = (char *)"latent-kv";
-  model.latent.q_rank = 0;
-  model.latent.v_head_dim = 12;
-  model.experts = (ModelExperts){0};
-  return model;
-}
-
-/* Three of four, beside a shared expert with a gate; a dense layer first; of what they add some is dropped. */
-static Model shared(void) {
-  Model model = routed();
-  model.name = (char *)"shared";
-  model.experts.per_token = 3;
-  model.experts.shared_ffn_hidden = 14;
-  model.experts.shared_gate = TRUE;
-  model.experts.n_leading = 1;
-  model.dropout_rate.hidden = 0.2;
-  return model;
-}
+/* ---- plans ---- */
 
 enum { ALONG_GRADIENT, LARGEST_ELEMENT, SIGNS, N_KINDS };
 #ifdef __SANITIZE_ADDRESS__ /* which memory is touched does not depend on where the weights go */
@@ -245,6 +67,7 @@ static const Case cases[] = {
     /* two norms more; shifts of all four */
     {"sandwiched", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_I_W, LAYERS * 13 + 3},
     {"sandwiched", ATTENTION_FLASH, RECOMPUTE_FULL, ORDER_TWO_STAGES, LAYERS * 13 + 3},
+    {"scores-dropped", ATTENTION_UNFUSED, RECOMPUTE_NONE, ORDER_I_W, LAYERS * 9 + 2},
     {"multiplied", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_I_W, LAYERS * 9 + 2},
     {"multiplied", ATTENTION_UNFUSED, RECOMPUTE_SELECTIVE, ORDER_TWO_STAGES, LAYERS * 9 + 2},
     {"behind", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_I_W, LAYERS * 15 + 4},
@@ -274,8 +97,9 @@ static const Case cases[] = {
 };
 
 static Workload *make_workload(const Case *c) {
-  Model models[] = {llama,    gpt2,  mixed(),  bare(),       normed(), dropped(), sandwiched(), multiplied(),
-                    behind(), own(), beside(), beside_one(), routed(), shared(),  latent(),     latent_kv()};
+  Model models[] = {llama,        gpt2,         mixed(),    bare(), normed(), dropped(),    scores_dropped(),
+                    sandwiched(), multiplied(), behind(),   own(),  beside(), beside_one(), routed(),
+                    shared(),     latent(),     latent_kv()};
   Model *model = NULL;
   for (gsize i = 0; i < G_N_ELEMENTS(models); i++)
     if (strcmp(models[i].name, c->model) == 0)

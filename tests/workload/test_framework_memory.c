@@ -381,10 +381,11 @@ END_TEST
 
 /* Dropout keeps a mask of the last product, a norm behind it the product itself. */
 START_TEST(what_reads_the_last_product_has_it_made_again) {
-  Model dropped = llama, normed = llama;
+  Model dropped = llama, normed = llama, behind = llama;
   dropped.dropout_rate.hidden = 0.1;
   normed.post_norms = TRUE;
-  const Model *models[] = {&dropped, &normed};
+  behind.norms_behind = TRUE;
+  const Model *models[] = {&dropped, &normed, &behind};
   for (gsize i = 0; i < G_N_ELEMENTS(models); i++) {
     g_autoptr(Workload) whole = recomputed_fully(models[i], 1, RECOMPUTE_END_WHOLE);
     g_autoptr(Workload) needed = recomputed_fully(models[i], 1, RECOMPUTE_END_NEEDED);

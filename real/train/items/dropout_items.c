@@ -87,7 +87,8 @@ static void run_dropout(const ItemCall *call) {
   drop_scores(call, saved.scores, saved.dropped);
 }
 
-/* Of a layer: the second residual's, the first one's unless it is the same, attention's. */
+/* Of a layer: where hidden states are dropped the second residual's and, unless it is the same, the first one's; then
+ * attention's. */
 static void run_dropout_backward(const ItemCall *call) {
   if (call->piece == PIECE_EMBEDDING) {
     char *gradient = item_embedding_gradient(call);
@@ -95,13 +96,14 @@ static void run_dropout_backward(const ItemCall *call) {
     return;
   }
   const LayerGradients gradients = activations_gradients(memory(call), call->slot, call->layer);
-  const gboolean parallel = memory(call)->cut->model->parallel_block;
-  if (call->occurrence == 0)
-    item_drop_add(call, DROP_MLP, NULL, item_output_gradient(call), NULL, gradients.d_mlp_branch);
-  else if (call->occurrence == 1 && !parallel)
-    item_drop_add(call, DROP_ATTENTION, NULL, gradients.d_x2, NULL, gradients.d_attention_branch);
-  else
+  const Model *model = memory(call)->cut->model;
+  const int n_hidden = model->dropout_rate.hidden == 0 ? 0 : model->parallel_block ? 1 : 2;
+  if (call->occurrence >= n_hidden)
     drop_scores(call, memory(call)->d_scores, memory(call)->d_scores);
+  else if (call->occurrence == 0)
+    item_drop_add(call, DROP_MLP, NULL, item_output_gradient(call), NULL, gradients.d_mlp_branch);
+  else
+    item_drop_add(call, DROP_ATTENTION, NULL, gradients.d_x2, NULL, gradients.d_attention_branch);
 }
 
 const ItemKernel dropout_kernels[] = {

@@ -219,6 +219,8 @@ static gboolean take_default(const JsonFile *json, const Dimension *dimension, g
 /* As many as heads, unless they are known by now. */
 static gboolean set_kv_heads(const JsonFile *json, Model *model, GError **error) {
   static const Dimension *const dimension = &dimensions[KV_HEADS];
+  if (model->n_kv_heads == 0 && find_slip(json->root, dimension) != NULL)
+    return fail_missing(json, dimension, error);
   if (model->n_kv_heads == 0)
     model->n_kv_heads = model->n_heads;
   return model->n_heads % model->n_kv_heads == 0 || find_spelling(json->root, dimension) != NULL ||
@@ -276,10 +278,13 @@ static gboolean read_rotary_share(const JsonFile *json, const ModelFamily *famil
 /* rope_scaling, or rope_parameters since 2025, by layers' kind in some: what stretches RoPE for longer sequences. */
 static gboolean read_rope_scaling(const JsonFile *json, JsonObject *rope, Model *model, GError **error) {
   const char *type = NULL;
-  double factor = 8; /* Llama 3.1's own */
+  double factor = 0;
   if (!json_file_text(json, rope, "type", &type, error) || !json_file_text(json, rope, "rope_type", &type, error) ||
-      !json_file_number(json, rope, "factor", 0, 1e6, &factor, error))
+      !json_file_number(json, rope, "factor", 0.01, 1e6, &factor, error))
     return FALSE;
+  if (g_strcmp0(type, "llama3") == 0 && factor == 0)
+    return fail_input(error, "%s:%u: rope_scaling: found rope_type llama3 without a factor, expected one", json->file,
+                      json_file_line(json, rope, "rope_type"));
   if (g_strcmp0(type, "llama3") == 0)
     model->llama3_rope_factor = factor;
   else if (type != NULL && strcmp(type, "default") != 0)

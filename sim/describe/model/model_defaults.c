@@ -1,5 +1,6 @@
-/* Defaults of Transformers' *Config classes, src/transformers/models/<type>/configuration_<type>.py, v4.46 to v5.0
- * (2024-26), where they are the same throughout; RefinedWeb's are Falcon's. Positions are told where they are learned.
+/* Defaults of Transformers' *Config classes, src/transformers/models/<type>/configuration_<type>.py, as some release of
+ * v4.46 to v5.0 (2024-26) has them; what is known to differ between releases (Cohere's and OLMo 3's bases of RoPE) is
+ * left out. RefinedWeb's are Falcon's. Positions are told where they are learned.
  *
  * Kimi-K2's class is in no release: its configs name everything. DeepSeek-V2's names no number of experts of a token.
  */
@@ -60,7 +61,7 @@ static const ModelDefaults defaults[] = {
     {"gemma3_text", "Gemma3", {SIZES(262208, 8, 9216), .rotary_base = 1e6, .n_kv_heads = 4, .head_dim = 256}},
     {"olmo", "Olmo", {SIZES(50304, 32, 11008)}},
     {"olmo2", "Olmo2", {SIZES(50304, 32, 11008)}},
-    {"olmo3", "Olmo3", {SIZES(50304, 32, 11008), .rotary_base = 500000}},
+    {"olmo3", "Olmo3", {SIZES(50304, 32, 11008)}},
     {"olmoe", "Olmoe", {SIZES(50304, 16, 2048), .experts = {.n = 64, .per_token = 8}}},
     {"stablelm", "StableLm", {SIZES(50304, 32, 6912), .n_kv_heads = 32}},
     {"glm", "Glm", {SIZES(151552, 32, 13696), .n_kv_heads = 2, .head_dim = 128}},
@@ -76,7 +77,7 @@ static const ModelDefaults defaults[] = {
                   .biased_scores = TRUE}}},
     {"smollm3", "SmolLM3", {SIZES(128256, 16, 11008), .rotary_base = 2e6, .n_kv_heads = 4}},
     {"seed_oss", "SeedOss", {SIZES(155136, 80, 27648), .n_kv_heads = 8, .head_dim = 128}},
-    {"cohere", "Cohere", {SIZES(256000, 64, 22528), .rotary_base = 500000}},
+    {"cohere", "Cohere", {SIZES(256000, 64, 22528)}},
     {"cohere2", "Cohere2", {SIZES(256000, 64, 22528)}},
     {"starcoder2", "Starcoder2", {SIZES(49152, 24, 12288), .n_kv_heads = 2}},
     {"nemotron", "Nemotron", {SIZES(256000, 48, 24576)}},

@@ -91,12 +91,12 @@ gboolean model_read_gpt_oss(const JsonFile *json, Model *model, GError **error) 
   return TRUE;
 }
 
-enum { LEAST_FACTOR_INVERSE = 1000000 };
+enum { MOST_FACTOR = 1000000 };
 
 /* A number of ModelFactors' that is multiplied by, `*factor` where the config is silent; 0 where it is what others
  * have. */
 static gboolean read_factor(const JsonFile *json, const char *key, double usual, double *factor, GError **error) {
-  if (!json_file_number(json, json->root, key, 1.0 / LEAST_FACTOR_INVERSE, LEAST_FACTOR_INVERSE, factor, error))
+  if (!json_file_number(json, json->root, key, 1.0 / MOST_FACTOR, MOST_FACTOR, factor, error))
     return FALSE;
   *factor = fabs(*factor - usual) > 1e-6 * usual ? *factor : 0;
   return TRUE;

@@ -48,10 +48,12 @@
  *                                   # was made again with is gathered anew for its backward
  *       gradient_sum_bytes: 4       # per parameter, as gradients of training in bf16 are summed (default: as held)
  *       gradient_passes: 3          # times that gradients are read or written between the last backward and Adam, which
- *                                   # reads them once more: norm, clipping (default: none)
+ *                                   # reads them once more: norm, clipping (default: none, where nothing is known of
+ *                                   # them); left out where the optimizer is offloaded, whose rate is that of all it
+ *                                   # does
  *       recompute_end: needed       # full recompute ends with the last tensor that backward reads: in a dense layer
- *                                   # without dropout or post_norms before the MLP's last product, whose result is not
- *                                   # read again; whole (default): with the layer
+ *                                   # without dropout or norms behind its branches before the MLP's last product, whose
+ *                                   # result is not read again; whole (default): with the layer
  *       context: blocks             # cp ring: keys and values of all heads are gathered whole, attended to block by
  *                                   # block and their gradients passed on, outputs and gradients summed in fp32; passed
  *                                   # (default): as Transformer Engine's ring

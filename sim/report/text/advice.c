@@ -150,7 +150,7 @@ static void advise_recompute(const Case *c, GString *out) {
   if (!report->fits)
     return; /* less of it would hold more */
   if (report->plan->recompute == RECOMPUTE_FULL)
-    g_string_append(out, " --recompute selective repeats attention only.");
+    g_string_append(out, " --recompute selective repeats less.");
   else
     g_string_append(out, " --recompute none saves it.");
   if (report->capacity_bytes > 0)
