@@ -190,7 +190,8 @@ START_TEST(megatron_is_told_of_experts_and_latent_attention) {
     ck_assert_pstr_eq(value_of(words, told[i].name), told[i].value);
   ck_assert_ptr_nonnull(strstr(launch->text, "selective --recompute-modules layernorm mla_up_proj moe_act\n"));
   check_megatron(workload, launch);
-  ck_assert_uint_eq(launch->notices->len, 2); /* no head that predicts a token further in the plan, no framework */
+  /* its YaRN, no head that predicts a token further in the plan, no framework */
+  ck_assert_uint_eq(launch->notices->len, 3);
   g_autoptr(GError) error = NULL;
   g_autoptr(Launch) deepspeed = launch_new(LAUNCH_DEEPSPEED, workload, 8, &error);
   ck_assert_ptr_null(deepspeed);

@@ -4,8 +4,9 @@
 [ $# -eq 5 ] || { echo "usage: $0 MPIRUN STEPREAL STEPSIM RUN_LIST DATA" >&2; exit 2; }
 . "$(dirname "$0")/../fixtures/tap.sh"
 . "$(dirname "$0")/numerics_table.sh"
-wrong_programs=$(absolute "$(dirname "$0")")/wrong_programs.txt # name | ranks | model | options | edit | words or NOT EQUAL
-[ -s "$wrong_programs" ] || exit 2
+here=$(absolute "$(dirname "$0")")
+wrong_programs=$here/wrong_programs.txt # name | ranks | model | options | edit | words or NOT EQUAL
+[ -s "$wrong_programs" ] && [ -s "$here/numerics_plans.txt" ] || exit 2
 mpirun=$(absolute "$1") stepreal=$(absolute "$2") stepsim=$(absolute "$3") run_list=$(absolute "$4")
 data=$(absolute "$5")
 work=$(mktemp -d) || exit 2
@@ -21,123 +22,7 @@ time:
   zero3_tensors: {list_entry: 1 us, memory_passes: 1, live_parameters: 1}
 YAML
 
-plans "--precision fp32" <<'TABLE'
-alone|1|tiny-llama|
-alone|1|tiny-gpt2|--micro-batch 2 --global-batch 8
-dp 2|2|tiny-llama|--dp 2
-dp 2|2|tiny-gpt2|--dp 2
-dp 2, overlap off|2|tiny-llama|--dp 2 --overlap-grad off --overlap-param off
-dp 2, many buckets|2|tiny-gpt2|--dp 2 --bucket 1
-dp 2, micro-batches of 2|2|tiny-llama|--dp 2 --micro-batch 2 --global-batch 8
-dp 2, no norm over ranks|2|tiny-llama|--dp 2 --grad-norm-barrier off
-tp 2|2|tiny-llama|--tp 2
-tp 2|2|tiny-gpt2|--tp 2
-tp 2, few tokens: noise has elements of the first update turn round|2|tiny-llama|--tp 2 --seq-len 20 --global-batch 1 --steps 2
-tp 4, more than the key heads allow to share|4|tiny-llama|--tp 4
-tp 2, sequence parallel|2|tiny-llama|--tp 2 --sequence-parallel on
-tp 2, sequence parallel|2|tiny-gpt2|--tp 2 --sequence-parallel on
-pp 2, gpipe|2|tiny-llama|--pp 2 --schedule gpipe
-pp 2, 1f1b|2|tiny-gpt2|--pp 2
-pp 2, interleaved|2|tiny-llama|--pp 2 --schedule interleaved --chunks 2
-pp 4, 1f1b|4|tiny-llama|--pp 4
-pp 4, gpipe, micro-batches not a multiple of pp|4|tiny-gpt2|--pp 4 --schedule gpipe --global-batch 6
-pp 3, stages of unequal layers|3|tiny-llama|--pp 3
-ZeRO-1|2|tiny-llama|--dp 2 --zero 1
-ZeRO-1, overlap off|2|tiny-gpt2|--dp 2 --zero 1 --overlap-grad off --overlap-param off
-ZeRO-1, many buckets|2|tiny-gpt2|--dp 2 --zero 1 --bucket 1
-ZeRO-2|2|tiny-gpt2|--dp 2 --zero 2
-ZeRO-2, shards of one rank|2|tiny-llama|--dp 2 --zero 2 --zero-ranks 1
-ZeRO-2, overlap off|2|tiny-llama|--dp 2 --zero 2 --overlap-grad off --overlap-param off
-ZeRO-2, many buckets|2|tiny-llama|--dp 2 --zero 2 --bucket 1
-ZeRO-3|2|tiny-llama|--dp 2 --zero 3
-ZeRO-3|2|tiny-gpt2|--dp 2 --zero 3
-ZeRO-3, overlap off|2|tiny-gpt2|--dp 2 --zero 3 --overlap-grad off --overlap-param off
-ZeRO-3, gathered far ahead|2|tiny-llama|--dp 2 --zero 3 --prefetch 3
-ZeRO-2 in shards of 2|4|tiny-llama|--dp 4 --zero 2 --zero-ranks 2
-ZeRO-3 in shards of 2|4|tiny-gpt2|--dp 4 --zero 3 --zero-ranks 2
-ZeRO-3 over 3 ranks|3|tiny-llama|--dp 3 --zero 3 --global-batch 6
-dp 2 × pp 2, ZeRO-1, interleaved|4|tiny-gpt2|--dp 2 --pp 2 --schedule interleaved --chunks 2 --zero 1
-dp 2 × tp 2, ZeRO-3|4|tiny-gpt2|--dp 2 --tp 2 --zero 3
-dp 2 × tp 2 × pp 2, pp inside dp|8|tiny-llama|--dp 2 --tp 2 --pp 2 --order tp-cp-ep-pp-dp
-dp 2 × tp 2 × pp 2, ZeRO-3, sequence parallel|8|tiny-gpt2|--dp 2 --tp 2 --pp 2 --zero 3 --sequence-parallel on
-unfused attention|2|tiny-llama|--tp 2 --attention unfused
-full recompute|2|tiny-llama|--dp 2 --recompute full
-tp 2 × pp 2, tied ends apart, full recompute|4|tiny-gpt2|--tp 2 --pp 2 --recompute full --sequence-parallel on
-full recompute of gathered weights|2|tiny-gpt2|--dp 2 --zero 3 --recompute full
-selective recompute|2|tiny-gpt2|--pp 2 --recompute selective --attention unfused
-selective recompute|2|tiny-llama|--tp 2 --recompute selective --attention unfused --sequence-parallel on
-# norms of heads, whose weights tp ranks share, and a window of 10 of 32 keys
-norms of heads, a window, tp 2, sequence parallel, full recompute|2|tiny-qwen3|--tp 2 --sequence-parallel on --recompute full
-norms of heads, a window, zb-h1, unfused attention|2|tiny-qwen3|--pp 2 --schedule zb-h1 --attention unfused
-norms of heads, a window, cp 2, Ulysses|2|tiny-qwen3|--cp 2 --cp-comm ulysses
-norms of heads, a window, cp 2, all-gather|2|tiny-qwen3|--cp 2 --cp-comm all_gather --micro-batch 2
-norms of heads, a window, cp 3, all-gather, full recompute|3|tiny-qwen3|--cp 3 --cp-comm all_gather --seq-len 30 --recompute full
-norms of heads, a window, cp 2 × tp 2, all-gather, sequence parallel|4|tiny-qwen3|--cp 2 --tp 2 --cp-comm all_gather --sequence-parallel on
-norms of heads, a window, ZeRO-3 × tp 2|4|tiny-qwen3|--dp 2 --tp 2 --zero 3
-# whose gradients of q and k are what rounding leaves
-a window of one token, tp 2|2|tiny-qwen3-own|--tp 2
-# norms of all heads together, whose sums go over tp, and of each with weights of its own
-norms of all heads, tp 2|2|tiny-olmo2|--tp 2
-norms of all heads, with shifts, tp 2|2|tiny-mpt-qk-ln|--tp 2
-norms of all heads, tp 4, sequence parallel, full recompute|4|tiny-olmo2|--tp 4 --sequence-parallel on --recompute full
-norms of all heads, tp 2, zb-v|4|tiny-olmo2|--tp 2 --pp 2 --schedule zb-v
-norms of all heads, tp 2 × dp 2, ZeRO-3|4|tiny-olmo2|--tp 2 --dp 2 --zero 3
-norms of all heads, tp 2 × cp 2, Ulysses|4|tiny-olmo2|--tp 2 --cp 2 --cp-comm ulysses
-norms of heads with weights of their own, tp 2|2|tiny-stablelm|--tp 2
-norms of heads with weights of their own, zb-h1, sequence parallel|4|tiny-stablelm|--tp 2 --pp 2 --schedule zb-h1 --sequence-parallel on
-# ALiBi, BLOOM's norm behind the word table, dropout of the same places under every plan
-ALiBi, dropout, tp 2, sequence parallel, unfused attention made again|2|tiny-bloom|--tp 2 --sequence-parallel on --attention unfused --recompute selective
-ALiBi, dropout, dp 2 × pp 2, zb-v, ZeRO-3|4|tiny-bloom|--dp 2 --pp 2 --schedule zb-v --zero 3
-ALiBi, dropout, cp 3, ring|3|tiny-bloom|--cp 3 --seq-len 24
-ALiBi, dropout, cp 2, all-gather, micro-batches of 2|2|tiny-bloom|--cp 2 --cp-comm all_gather --micro-batch 2 --global-batch 8
-# slopes of two series
-ALiBi of 6 heads, tp 2|2|tiny-mpt|--tp 2
-# norms behind the branches, and before them or not
-norms around branches, alone|1|tiny-gemma3|--micro-batch 2
-norms around branches, tp 2|2|tiny-glm4|--tp 2
-norms around branches, tp 2, sequence parallel, full recompute|2|tiny-gemma3|--tp 2 --sequence-parallel on --recompute full
-norms around branches, zb-h1, ZeRO-2|4|tiny-gemma3|--dp 2 --pp 2 --schedule zb-h1 --zero 2
-norms around branches, ZeRO-3, norms made again|2|tiny-glm4|--dp 2 --zero 3 --recompute selective --recompute-modules layernorm
-norms around branches, cp 2|2|tiny-gemma3|--cp 2
-capped logits, tp 2, sequence parallel|2|tiny-gemma2|--tp 2 --sequence-parallel on
-capped logits, zb-h1, full recompute|2|tiny-gemma2|--pp 2 --schedule zb-h1 --recompute full
-# what else is multiplied
-multiplied by its own numbers, tp 2, sequence parallel|2|tiny-granite|--tp 2 --sequence-parallel on
-multiplied by its own numbers, zb-h1, unfused attention|2|tiny-granite|--pp 2 --schedule zb-h1 --attention unfused
-norms behind branches, alone|1|tiny-olmo2|--micro-batch 2
-norms behind branches, full recompute|2|tiny-olmo2|--dp 2 --recompute full
-norms behind branches, pp 2, 1f1b|2|tiny-olmo2|--pp 2
-norms behind branches, zb-h1|2|tiny-olmo2|--pp 2 --schedule zb-h1
-norms behind branches, zb-v, full recompute, ZeRO-3|4|tiny-olmo2|--dp 2 --pp 2 --schedule zb-v --zero 3 --recompute full
-norms behind branches, dualpipe, MLPs made again|2|tiny-olmo2|--pp 2 --schedule dualpipe --recompute selective --recompute-modules mlp
-# attention and MLP side by side: a norm each, biases and dropout; one norm for both
-side by side, alone|1|tiny-neox|--micro-batch 2 --attention unfused --global-batch 8
-side by side, tp 2|2|tiny-neox|--tp 2
-side by side, tp 2, sequence parallel, full recompute|2|tiny-neox|--tp 2 --sequence-parallel on --recompute full
-side by side, zb-h1|2|tiny-neox|--pp 2 --schedule zb-h1
-side by side, one norm, tp 2, sequence parallel|2|tiny-falcon|--tp 2 --sequence-parallel on
-side by side, one norm, cp 2, ZeRO-3|2|tiny-falcon|--cp 2 --zero 3
-side by side, one norm, tp 2, zb-v, sequence parallel|4|tiny-falcon|--tp 2 --pp 2 --schedule zb-v --sequence-parallel on
-# biases of the MLP alone and of the logits
-biases of some products, tp 2|2|tiny-gptj|--tp 2
-biases of some products, zb-h1, ZeRO-3|4|tiny-gptj|--dp 2 --pp 2 --schedule zb-h1 --zero 3
-# sequences cut by cp: each way of communicating, steps of the ring whose gradients go along, early and late pieces
-cp 2, ring|2|tiny-llama|--cp 2 --micro-batch 2 --global-batch 8
-cp 2, all-gather|2|tiny-gpt2|--cp 2 --cp-comm all_gather --micro-batch 2 --zero 1 --global-batch 8
-cp 2, Ulysses, ZeRO-3, full recompute|2|tiny-llama|--cp 2 --cp-comm ulysses --micro-batch 2 --zero 3 --recompute full --global-batch 8
-cp 3, ring|3|tiny-llama|--cp 3 --seq-len 24
-cp 4, ring, full recompute|4|tiny-gpt2|--cp 4 --recompute full
-cp 4, Ulysses|4|tiny-llama|--cp 4 --cp-comm ulysses
-cp 2 × tp 2, sequence parallel|4|tiny-llama|--cp 2 --tp 2 --sequence-parallel on
-cp 2 × tp 2, all-gather, sequence parallel|4|tiny-gpt2|--cp 2 --tp 2 --cp-comm all_gather --sequence-parallel on --seq-len 16
-cp 2 × pp 2, 1f1b|4|tiny-llama|--cp 2 --pp 2
-cp 2 × pp 2, zb-v, ZeRO-2, all-gather|4|tiny-gpt2|--cp 2 --pp 2 --schedule zb-v --zero 2 --cp-comm all_gather
-cp 2 × pp 2, dualpipe, Ulysses|4|tiny-llama|--cp 2 --pp 2 --schedule dualpipe --cp-comm ulysses
-cp 2 × dp 2, ZeRO-1|4|tiny-llama|--cp 2 --dp 2 --zero 1
-cp 2 × dp 2, ZeRO-3, dp inside cp|4|tiny-gpt2|--cp 2 --dp 2 --zero 3 --order tp-dp-cp-ep-pp
-cp 2 × dp 2, ZeRO-3 in shards of 2|4|tiny-llama|--cp 2 --dp 2 --zero 3 --zero-ranks 2
-cp 2 × dp 2 × tp 2, ZeRO-3, sequence parallel|8|tiny-gpt2|--cp 2 --dp 2 --tp 2 --zero 3 --sequence-parallel on
-TABLE
+plans "--precision fp32" <"$here/numerics_plans.txt"
 
 # experts: whole and cut, on ranks of dp and of tp; their gradients and shards on other ranks than all else's
 plans "--precision fp32" <<'TABLE'

@@ -31,6 +31,7 @@ static void without_rates(Plan *plan) {
 static void without_kernels(Plan *plan) {
   plan->time.kernels = FRAMEWORK_KERNELS_FUSED;
   plan->time.norm_rate = 0;
+  plan->time.recompute_end = RECOMPUTE_END_WHOLE;
   plan->norm_kernel = FRAMEWORK_KERNELS_FUSED;
 }
 
@@ -44,6 +45,7 @@ static void without_data_parallel(Plan *plan) {
   plan->time.data_parallel = DP_BESIDE;
   plan->time.gradients = GRADIENTS_SHARDED;
   plan->time.gradient_sum_bytes = 0;
+  plan->time.gradient_passes = 0;
   plan->time.zero3_tensors = FALSE;
 }
 
@@ -87,10 +89,17 @@ static const struct {
      without_waits},
     {"rates", "what its libraries reach of a GPU generation: products and attention at the GPU file's rates",
      without_rates},
-    {"kernels", "norm, rotation and gate of single operations: they are fused", without_kernels},
+    {"kernels",
+     "norm, rotation and gate of single operations, and where full recomputation ends: they are fused, it ends with "
+     "the "
+     "layer",
+     without_kernels},
     {"tensor-parallel", "how it runs collectives of tp: the reduction of an input gradient beside the weight gradient",
      without_tensor_parallel},
-    {"data-parallel", "how it runs collectives of dp: beside computing, in shards and in the format they are held in",
+    {"data-parallel",
+     "how it runs collectives of dp, and what passes over gradients: beside computing, in shards, in the format they "
+     "are "
+     "held in, and only Adam does",
      without_data_parallel},
     {"context", "how its ring of context parallelism gathers, passes and sums: as Transformer Engine's",
      without_context},
