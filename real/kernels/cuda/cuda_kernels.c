@@ -75,6 +75,32 @@ static cudaError_t run_of_experts(const Kernel *kernel, cudaStream_t stream) {
   }
 }
 
+/* Before the first layer and behind the last; those of experts. */
+static cudaError_t run_of_ends(const Kernel *kernel, cudaStream_t stream) {
+  switch (kernel->kind) {
+  case KERNEL_EMBEDDING_FORWARD:
+    return cuda_embedding_forward(&kernel->embedding, stream);
+  case KERNEL_POSITIONS_FORWARD:
+    return cuda_positions_forward(&kernel->positions, stream);
+  case KERNEL_POSITIONS_BACKWARD:
+    return cuda_positions_backward(&kernel->positions, stream);
+  case KERNEL_CAP_FORWARD:
+    return cuda_cap_forward(&kernel->cap, stream);
+  case KERNEL_CAP_BACKWARD:
+    return cuda_cap_backward(&kernel->cap, stream);
+  case KERNEL_LOSS_MAX:
+    return cuda_loss_max(&kernel->loss, stream);
+  case KERNEL_LOSS_EXP:
+    return cuda_loss_exp(&kernel->loss, stream);
+  case KERNEL_LOSS_SOFTMAX:
+    return cuda_loss_softmax(&kernel->loss, stream);
+  case KERNEL_LOSS_BACKWARD:
+    return cuda_loss_backward(&kernel->loss, stream);
+  default:
+    return run_of_experts(kernel, stream);
+  }
+}
+
 /* Kernels that need nothing but the stream. */
 static cudaError_t run_simple(const Kernel *kernel, cudaStream_t stream) {
   switch (kernel->kind) {
@@ -108,24 +134,6 @@ static cudaError_t run_simple(const Kernel *kernel, cudaStream_t stream) {
     return cuda_merge(&kernel->merge, stream);
   case KERNEL_MOVE:
     return cuda_move(&kernel->move, stream);
-  case KERNEL_EMBEDDING_FORWARD:
-    return cuda_embedding_forward(&kernel->embedding, stream);
-  case KERNEL_POSITIONS_FORWARD:
-    return cuda_positions_forward(&kernel->positions, stream);
-  case KERNEL_POSITIONS_BACKWARD:
-    return cuda_positions_backward(&kernel->positions, stream);
-  case KERNEL_CAP_FORWARD:
-    return cuda_cap_forward(&kernel->cap, stream);
-  case KERNEL_CAP_BACKWARD:
-    return cuda_cap_backward(&kernel->cap, stream);
-  case KERNEL_LOSS_MAX:
-    return cuda_loss_max(&kernel->loss, stream);
-  case KERNEL_LOSS_EXP:
-    return cuda_loss_exp(&kernel->loss, stream);
-  case KERNEL_LOSS_SOFTMAX:
-    return cuda_loss_softmax(&kernel->loss, stream);
-  case KERNEL_LOSS_BACKWARD:
-    return cuda_loss_backward(&kernel->loss, stream);
   case KERNEL_ADAM:
     return cuda_adam(&kernel->adam, stream);
   case KERNEL_LOSS_SCALE:
@@ -137,7 +145,7 @@ static cudaError_t run_simple(const Kernel *kernel, cudaStream_t stream) {
   case KERNEL_INIT:
     return cuda_init(&kernel->init, stream);
   default:
-    return run_of_experts(kernel, stream);
+    return run_of_ends(kernel, stream);
   }
 }
 
