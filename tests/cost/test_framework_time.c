@@ -19,40 +19,44 @@ static gboolean parse(const char *text, FrameworkTime *time, GError **error) {
   return framework_time_parse(yaml_file_root(file), time, error);
 }
 
+/* Every key, with another value than its default. */
+static const char all_keys[] = "host:\n"
+                               "  layer: {forward: 2 ms, again: 1 ms, backward: 3 ms}\n"
+                               "  ends: {forward: 4 ms, backward: 5 ms}\n"
+                               "  collective: 6 us\n"
+                               "expert_host: {forward: 8 us, backward: 9 us, launch: 4 us}\n"
+                               "step: 9 ms\n"
+                               "arrival_spread: 7 us\n"
+                               "kernels: plain\n"
+                               "loss: fused\n"
+                               "sends: synchronous\n"
+                               "overlap_p2p: chunks\n"
+                               "stage_tensors: split\n"
+                               "tensor_parallel: fused\n"
+                               "tensor_parallel_hidden: 0.5\n"
+                               "tensor_parallel_format: linear\n"
+                               "data_parallel: alone\n"
+                               "gradients: whole\n"
+                               "weights: broadcast\n"
+                               "zero3_tensors: {list_entry: 8 us, memory_passes: 3, live_parameters: 1e6}\n"
+                               "gradient_sum_bytes: 4\n"
+                               "gradient_passes: 3\n"
+                               "recompute_end: needed\n"
+                               "norm_rate: 0.75\n"
+                               "context: blocks\n"
+                               "context_exchanges: alone\n"
+                               "expert_overlap: rounds\n"
+                               "expert_dispatch: deepep\n"
+                               "expert_counts: host\n"
+                               "expert_format: linear\n"
+                               "scales: blocks\n"
+                               "expert_sms: 20\n"
+                               "rates:\n"
+                               "  hopper: {products: 0.9, attention_forward: 0.3, attention_backward: 0.2}\n";
+
 START_TEST(keys_fill_the_struct) {
   FrameworkTime time;
-  ck_assert(parse("host:\n"
-                  "  layer: {forward: 2 ms, again: 1 ms, backward: 3 ms}\n"
-                  "  ends: {forward: 4 ms, backward: 5 ms}\n"
-                  "  collective: 6 us\n"
-                  "expert_host: {forward: 8 us, backward: 9 us, launch: 4 us}\n"
-                  "step: 9 ms\n"
-                  "arrival_spread: 7 us\n"
-                  "kernels: plain\n"
-                  "loss: fused\n"
-                  "sends: synchronous\n"
-                  "overlap_p2p: chunks\n"
-                  "stage_tensors: split\n"
-                  "tensor_parallel: fused\n"
-                  "tensor_parallel_hidden: 0.5\n"
-                  "tensor_parallel_format: linear\n"
-                  "data_parallel: alone\n"
-                  "gradients: whole\n"
-                  "weights: broadcast\n"
-                  "zero3_tensors: {list_entry: 8 us, memory_passes: 3, live_parameters: 1e6}\n"
-                  "gradient_sum_bytes: 4\n"
-                  "norm_rate: 0.75\n"
-                  "context: blocks\n"
-                  "context_exchanges: alone\n"
-                  "expert_overlap: rounds\n"
-                  "expert_dispatch: deepep\n"
-                  "expert_counts: host\n"
-                  "expert_format: linear\n"
-                  "scales: blocks\n"
-                  "expert_sms: 20\n"
-                  "rates:\n"
-                  "  hopper: {products: 0.9, attention_forward: 0.3, attention_backward: 0.2}\n",
-                  &time, NULL));
+  ck_assert(parse(all_keys, &time, NULL));
   ck_assert(time.has_host);
   ck_assert_double_eq_tol(time.layer_again_s, 1e-3, 1e-12);
   ck_assert_double_eq_tol(time.ends_backward_s, 5e-3, 1e-12);
@@ -74,7 +78,8 @@ START_TEST(keys_fill_the_struct) {
   ck_assert_int_eq(time.weights, WEIGHTS_BROADCAST);
   ck_assert(time.zero3_tensors && time.zero3_memory_passes == 3 && time.zero3_live_parameters == 1e6);
   ck_assert_double_eq_tol(time.zero3_list_entry_s, 8e-6, 1e-15);
-  ck_assert(time.gradient_sum_bytes == 4 && time.norm_rate == 0.75);
+  ck_assert(time.gradient_sum_bytes == 4 && time.gradient_passes == 3 && time.norm_rate == 0.75);
+  ck_assert_int_eq(time.recompute_end, RECOMPUTE_END_NEEDED);
   ck_assert(time.context == CONTEXT_BLOCKS && time.context_exchanges == CONTEXT_ALONE);
   ck_assert_int_eq(time.expert_overlap, EXPERT_OVERLAP_ROUNDS);
   ck_assert_int_eq(time.expert_dispatch, DISPATCH_DEEPEP);
@@ -341,6 +346,32 @@ START_TEST(passes_over_the_gradients_take_the_time_of_their_bytes) {
 }
 END_TEST
 
+static double step_of_tensor_parallel(FrameworkTensorParallel how, gboolean sequence_parallel) {
+  g_autoptr(Model) model = model_read("gpt3-175b", NULL);
+  g_autoptr(Cluster) cluster = cluster_read("vtrain-a100", NULL);
+  g_autoptr(Plan) plan = plan_new();
+  model->n_layers = 2;
+  plan->gpus = plan->tp = 8;
+  plan->global_batch = 1;
+  plan->sequence_parallel = sequence_parallel;
+  plan->time.tensor_parallel = how;
+  g_autoptr(GError) error = NULL;
+  g_autoptr(Prediction) prediction = predict(model, cluster, plan, &error);
+  ck_assert_msg(prediction != NULL, "%s", error != NULL ? error->message : "");
+  return prediction->step_time_s;
+}
+
+START_TEST(sums_may_run_beside_under_sequence_parallelism_alone) {
+  for (int sequence_parallel = 0; sequence_parallel < 2; sequence_parallel++) {
+    const double alone_s = step_of_tensor_parallel(TP_ALONE, sequence_parallel),
+                 beside_s = step_of_tensor_parallel(TP_BESIDE, sequence_parallel),
+                 step_s = step_of_tensor_parallel(TP_BESIDE_WITH_SP, sequence_parallel);
+    ck_assert_double_lt(beside_s, alone_s);
+    ck_assert_double_eq(step_s, sequence_parallel ? beside_s : alone_s);
+  }
+}
+END_TEST
+
 static int n_host_waits(const Program *program) {
   int n = 0;
   for (int i = 0; i < program->ranks[0].n_ops; i++)
@@ -447,6 +478,7 @@ int main(void) {
   tcase_add_test(cases, rates_are_of_the_gpu_generation);
   tcase_add_test(cases, a_step_of_small_kernels_takes_the_hosts_time);
   tcase_add_test(cases, passes_over_the_gradients_take_the_time_of_their_bytes);
+  tcase_add_test(cases, sums_may_run_beside_under_sequence_parallelism_alone);
   tcase_add_test(cases, the_host_issues_each_operation_of_a_softmax_that_cannot_be_fused);
   tcase_add_test(cases, ranks_of_tp_send_parts_of_an_activation);
   tcase_add_test(cases, synchronous_sends_have_the_host_wait_for_every_exchange);

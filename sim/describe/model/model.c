@@ -284,7 +284,7 @@ static gboolean read_rope_scaling(const JsonFile *json, JsonObject *rope, Model 
     return FALSE;
   if (g_strcmp0(type, "llama3") == 0 && factor == 0)
     return fail_input(error, "%s:%u: rope_scaling: found rope_type llama3 without a factor, expected one", json->file,
-                      json_file_line(json, rope, "rope_type"));
+                      json_file_line(json, rope, json_object_has_member(rope, "rope_type") ? "rope_type" : "type"));
   if (g_strcmp0(type, "llama3") == 0)
     model->llama3_rope_factor = factor;
   else if (type != NULL && strcmp(type, "default") != 0)
