@@ -20,6 +20,10 @@
  * megatron/model/transformer.py, and Hugging Face's BLOOM, 2022), which writes and reads S once more. Counted with the
  * softmax.
  *
+ * Round the products, and counted with the softmax too: O is brought from heads into rows of tokens (permute and
+ * contiguous); dQ and dK are multiplied by the scale that Q·Kᵀ was (baddbmm's alpha, PyTorch's derivatives.yaml); dQ,
+ * dK and dV, the gradients of parts of one tensor, are joined (Megatron-LM, transformer.py, 2020-24).
+ *
  * Where the sequence is cut by cp, flash attention is the story of context.c.
  *
  * Selective recompute of core_attn does the unfused forward again before its backward. Flash has nothing left to drop:
@@ -62,6 +66,17 @@ static gboolean adds_alibi(const Cut *cut) {
   return cut->model->positions == POSITIONS_ALIBI;
 }
 
+/* Reads and writes O. */
+static double copied_forward_bytes(const Cut *cut) {
+  return 2 * cut->element_bytes * cut->tokens * cut->out_width;
+}
+
+/* Scales dQ and dK, joins them and dV. */
+static double copied_backward_bytes(const Cut *cut) {
+  const double scaled = cut->q_width + cut->kv_width, joined = scaled + cut->v_width;
+  return 2 * cut->element_bytes * cut->tokens * (scaled + joined);
+}
+
 /* Of the forward, ALiBi's spreading among them. */
 static int softmax_launches(const Cut *cut) {
   return (fuses_softmax(cut) ? 1 : SOFTMAX_OPERATIONS) + (adds_alibi(cut) ? 1 : 0);
@@ -69,7 +84,7 @@ static int softmax_launches(const Cut *cut) {
 
 static double softmax_bytes(const Cut *cut) {
   const double e = cut->element_bytes, alibi_bytes = adds_alibi(cut) ? 2 * e : 0;
-  return ((fuses_softmax(cut) ? 2 * e : 2 * e + 8 * 4 + 1) + alibi_bytes) * cut->scores;
+  return ((fuses_softmax(cut) ? 2 * e : 2 * e + 8 * 4 + 1) + alibi_bytes) * cut->scores + copied_forward_bytes(cut);
 }
 
 static int softmax_backward_launches(const Cut *cut) {
@@ -78,7 +93,7 @@ static int softmax_backward_launches(const Cut *cut) {
 
 static double softmax_backward_bytes(const Cut *cut) {
   const double e = cut->element_bytes;
-  return (fuses_softmax(cut) ? 3 * e : 2 * e + 9 * 4) * cut->scores;
+  return (fuses_softmax(cut) ? 3 * e : 2 * e + 9 * 4) * cut->scores + copied_backward_bytes(cut);
 }
 
 static void unfused_forward(ItemList *list) {
