@@ -312,6 +312,10 @@ START_TEST(notes_may_say_more_of_the_framework) {
       {"torchtitan", "technique= + ", "torchtitan"},
       {"torchtitan", "its technique=torch.compile", "torchtitan"},
       {"megatron-lm", "technique=torch.compile", "megatron-lm"},
+      {"TorchTitan", "technique=torch.compile", "torchtitan-compile"},
+      {"Megatron-LM", "", "megatron-lm"},
+      {"Megatron LM", "", "megatron-lm"},
+      {"Mine", "", NULL},
       {"mine", "technique=torch.compile", NULL},
       {"", "technique=torch.compile", NULL},
   };

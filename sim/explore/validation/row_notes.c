@@ -18,15 +18,20 @@ gint64 row_notes_norm_kernel(const char *notes) {
   return kernels != NULL && strstr(kernels, "RMS kernel") != NULL ? FRAMEWORK_KERNELS_FUSED : -1;
 }
 
+/* In place. */
+static char *as_files_are_named(char *name) {
+  for (char *c = name; *c != '\0'; c++)
+    *c = *c == ' ' ? '-' : g_ascii_tolower(*c);
+  return name;
+}
+
 /* torch.compile is compile, async TP is async-tp: as names of files are written. In place. */
 static char *file_word(char *technique) {
   g_strstrip(technique);
   char *dot = strrchr(technique, '.');
   if (dot != NULL)
     memmove(technique, dot + 1, strlen(dot));
-  for (char *c = technique; *c != '\0'; c++)
-    *c = *c == ' ' ? '-' : g_ascii_tolower(*c);
-  return technique;
+  return as_files_are_named(technique);
 }
 
 /* Adds the first of the techniques that the framework is described with. */
@@ -44,8 +49,17 @@ static gboolean add_technique(char *techniques[], char **name) {
   return FALSE;
 }
 
+/* As it is written, where a file has that name; else as files are: Megatron-LM is megatron-lm. */
+static char *file_name(const char *name) {
+  char *as_file = as_files_are_named(g_strdup(name));
+  if (!framework_is_described(name) && framework_is_described(as_file))
+    return as_file;
+  g_free(as_file);
+  return g_strdup(name);
+}
+
 char *row_notes_framework(const char *notes, const char *name) {
-  char *found = g_strdup(name);
+  char *found = file_name(name);
   g_autofree char *listed = find_part(notes, "technique=");
   if (listed == NULL || *name == '\0')
     return found;
