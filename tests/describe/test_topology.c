@@ -352,6 +352,9 @@ static const struct {
     {HEAD "node:\n  gpus: 4\n" NVSWITCH NICS "  rails: [{nic: 0, gpus: [0, 1, 2, 3]}]\n", "NIC 1 serves no GPU", FALSE},
     {HEAD "node:\n  gpus: 4\n" NVSWITCH NICS PCIE "  rails: [{nic: 0, gpus: [0, 1, 2]}, {nic: 1, gpus: [3]}]\n",
      "NIC 0 serves GPU 2 of another socket", FALSE},
+    {HEAD "node:\n  gpus: 2\n  nics: 1\n  nic: {bandwidth: 50 GB/s, efficiency: 0.9, latency: 20 us}\n" NVSWITCH
+          "  pcie: {bandwidth: 64 GB/s, sockets: [{gpus: [0], nics: [0]}, {gpus: [1]}], inter_socket: 20 GB/s}\n",
+     NULL, FALSE}, /* the socket of GPU 1 has no NIC */
     {HEAD "node:\n  gpus: 4\n" NVSWITCH NICS PCIE "faults: [{at: node1/nic1, factor: dead}]\n",
      "node1/gpu2 has no live NIC", FALSE},
     {HEAD "node:\n  gpus: 2\n  nics: 0\n  scale_up:\n    kind: nvlink_mesh\n    bandwidth: 100 GB/s\n"

@@ -365,6 +365,15 @@ START_TEST(names_of_choices_may_be_spelled_otherwise) {
 }
 END_TEST
 
+START_TEST(a_column_says_how_contexts_exchange) {
+  g_autoptr(MeasuredRows) rows = rows_of("cp_comm," CORE "all-gather,4,1024,16,selene,1\n,4,1024,16,selene,1\n"
+                                         "gathered,4,1024,16,selene,1\n");
+  ck_assert_int_eq(nth_row(rows, 0)->plan->cp_comm, CP_ALL_GATHER);
+  ck_assert_int_eq(nth_row(rows, 1)->plan->cp_comm, CP_RING);
+  ck_assert_ptr_nonnull(strstr(nth_row(rows, 2)->problem, "all_gather"));
+}
+END_TEST
+
 START_TEST(columns_say_how_experts_are_run) {
   g_autoptr(MeasuredRows) rows =
       rows_of("recompute,recompute_modules,expert_dispatch,overlap_experts,cuda_graphs,expert_tp,mtp_layers," CORE
@@ -453,6 +462,7 @@ int main(void) {
   tcase_add_test(cases, a_row_may_say_that_its_norm_is_fused);
   tcase_add_test(cases, notes_may_say_more_of_the_framework);
   tcase_add_test(cases, names_of_choices_may_be_spelled_otherwise);
+  tcase_add_test(cases, a_column_says_how_contexts_exchange);
   tcase_add_test(cases, columns_say_how_experts_are_run);
   tcase_add_test(cases, written_cells_are_read_back);
   tcase_add_test(cases, a_number_reads_back_as_it_was);

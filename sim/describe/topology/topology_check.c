@@ -95,6 +95,19 @@ static void check_live_nics(Checker *c) {
 
 /* Rails. */
 
+static gboolean has_nic_on(const NodeTopology *node, int socket) {
+  for (int nic = 0; nic < node->n_nics; nic++)
+    if (node->nic_ports[nic].socket == socket)
+      return TRUE;
+  return FALSE;
+}
+
+/* A NIC of another socket, where the GPU's own has one. */
+static gboolean crosses_sockets_needlessly(const NodeTopology *node, const Rail *rail) {
+  const int socket = node->n_sockets > 0 ? node->gpu_ports[rail->gpu].socket : 0;
+  return node->n_sockets > 0 && socket != node->nic_ports[rail->nic].socket && has_nic_on(node, socket);
+}
+
 static void check_rails(Checker *c) {
   const NodeTopology *node = &c->cluster->node;
   g_autofree int *of_nic = g_new0(int, node->n_nics + 1), *of_gpu = g_new0(int, node->n_gpus + 1);
@@ -102,7 +115,7 @@ static void check_rails(Checker *c) {
     const Rail *rail = &node->rails[i];
     of_nic[rail->nic]++;
     of_gpu[rail->gpu]++;
-    if (node->n_sockets > 0 && node->gpu_ports[rail->gpu].socket != node->nic_ports[rail->nic].socket)
+    if (crosses_sockets_needlessly(node, rail))
       add(c, FALSE,
           g_strdup_printf("NIC %d serves GPU %d of another socket: all its traffic passes between the sockets",
                           rail->nic, rail->gpu),

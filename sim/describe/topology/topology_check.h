@@ -11,7 +11,7 @@ typedef struct {
 /* Of Finding, errors and warnings in the order of the checks below; owned by the caller.
  *
  *   reach       GPUs that no live path joins to the first one; GPUs left without a live NIC
- *   rails       NICs that serve no GPU, GPUs served by none, a NIC on another socket than its GPU
+ *   rails       NICs that serve no GPU, GPUs served by none, a NIC on another socket than its GPU, whose own has one
  *   uplinks     of PCIe switches: faster than all that feeds them, or below a sixteenth of it
  *   slots       a NIC faster than the PCIe path it hangs on
  *   spans       tiers and sizes that do not divide into the blocks below

@@ -65,6 +65,7 @@ static Plan *make_plan(const MeasuredRow *row, const RowCells *cells, const RowF
   plan->precision = or_else(cells->precision, plan->precision);
   plan->attention = or_else(cells->attention, plan->attention);
   plan->norm_kernel = (int)or_else(cells->norm_kernel, row_notes_norm_kernel(measured_row_cell(row, "notes")));
+  plan->cp_comm = (int)or_else(cells->cp_comm, plan->cp_comm);
   plan->expert_dispatch = (int)or_else(cells->expert_dispatch, plan->expert_dispatch);
   plan->overlap_experts = (int)or_else(cells->overlap_experts, plan->overlap_experts);
   plan->cuda_graphs = or_else(cells->cuda_graphs, plan->cuda_graphs);

@@ -10,7 +10,7 @@
  *     step_time_s    the run ended out of        global_batch, seq_len, schedule, recompute, precision, attention,
  *                    memory                      sequence_parallel, norm_kernel, overlap_grad, overlap_param,
  *                                                expert_dispatch, overlap_experts, cuda_graphs, expert_tp,
- *                                                mtp_layers, recompute_modules (parted by +),
+ *                                                mtp_layers, cp_comm, recompute_modules (parted by +),
  *                                                pipeline_layout (Megatron-LM's letters too): a Plan's
  *
  * A count may be written as 8 or 8.0, a switch as 0, 1, off, on, false or true. memory_gb is the framework's peak on

@@ -69,6 +69,7 @@ static const struct {
     WORD(precision, precision_names),
     WORD(attention, attention_names),
     WORD(norm_kernel, norm_kernel_names),
+    WORD(cp_comm, cp_comm_names),
     WORD(overlap_grad, switches),
     WORD(overlap_param, switches),
     WORD(expert_dispatch, expert_dispatch_names),

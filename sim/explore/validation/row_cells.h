@@ -10,7 +10,7 @@ typedef struct {
   gint64 gated, tied, positions, mtp_layers, expert_tp;
   gint64 gpus, tp, pp, chunks, cp, ep, dp, zero, zero_ranks, micro_batch, global_batch, seq_len;
   gint64 recompute, sequence_parallel, precision, attention, norm_kernel, overlap_grad, overlap_param, expert_dispatch,
-      overlap_experts, cuda_graphs;
+      overlap_experts, cuda_graphs, cp_comm;
   guint recompute_modules; /* 0: not said */
   double step_time_s, memory_gb;
 } RowCells;
