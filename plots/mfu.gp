@@ -39,5 +39,5 @@ plot for [i = 0:n - 1] data index i using 1:(100 * $2) with linespoints lw 1.8 d
        ps mark lc rgb colour_of(i) title columnheader(1), \
      for [i = 0:n - 1] data index i using 1:($3 == 0 ? 100 * $2 : NaN) skip 1 with points pt (is_text ? 24 : 2) \
        ps 2.2 * mark lw 2 lc rgb "#000000" notitle, \
-     keyentry with points pt (is_text ? 24 : 2) ps (lacking > 0 ? 2.2 * mark : 0) lw 2 \
-       lc rgb (lacking > 0 ? "#000000" : "white") title (lacking > 0 ? "does not fit in memory" : " ")
+     for [k = 1:(lacking > 0 ? 1 : 0)] NaN with points pt (is_text ? 24 : 2) ps 2.2 * mark lw 2 lc rgb "#000000" \
+       title "does not fit in memory"

@@ -201,7 +201,8 @@ static void print_limits(const MemoryTable *table, GString *out) {
 
 static StateReport state_report(const MemoryTable *table) {
   const MemoryRow *row = &table->rows[table->plan->zero];
-  StateReport report = {.weights_bytes = row->bytes[MEMORY_WEIGHTS],
+  StateReport report = {.parameters = table->parameters,
+                        .weights_bytes = row->bytes[MEMORY_WEIGHTS],
                         .gradients_bytes = row->bytes[MEMORY_GRADIENTS],
                         .optimizer_bytes = row->bytes[MEMORY_OPTIMIZER],
                         .activations_bytes = table->has_activations ? row->bytes[MEMORY_ACTIVATIONS] : NAN,
@@ -209,6 +210,7 @@ static StateReport state_report(const MemoryTable *table) {
                         .tiers_per = table->has_activations ? "node" : "gpu",
                         .host_bytes = row->tier_bytes[TIER_HOST],
                         .nvme_bytes = row->tier_bytes[TIER_NVME],
+                        .has_capacity = table->capacity_bytes > 0,
                         .fits = row_fits(table, row),
                         .min_gpus = NAN};
   const Recipe on_gpu = recipe_on_gpu(table->plan, table->plan->zero);

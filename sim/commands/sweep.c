@@ -94,9 +94,10 @@ static const char example[] =
     "  stepsim sweep --resume --output 70b.db --csv 70b.csv --objective cost\n"
     "  stepsim sweep --space space.yaml --sample 10000 --json\n"
     "  mpirun -n 64 stepsim sweep --space space.yaml --output big.db\n\n"
-    "A space file has the same keys (\"tp: 1..8*2\", \"zero: [0, 1, 3]\"); options go before it. --output is an "
-    "SQLite\n"
-    "file with a row per configuration (table configurations; table run says what was swept), written as the sweep\n"
+    "A space file has the same keys (\"tp: 1..8*2\", \"zero: [0, 1, 3]\", \"seq_len: 4096\" too); options go before "
+    "it.\n"
+    "--output is an SQLite file with a row per configuration (table configurations; table run says what was swept), "
+    "written as the sweep\n"
     "runs: however it ends, --resume goes on where it was, alone or with the same options.\n\n"
     "Exit status: 0 done, 1 nothing that runs and fits was found, 2 bad usage or input, 130 interrupted.";
 

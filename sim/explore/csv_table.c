@@ -28,6 +28,7 @@ void csv_table_free(CsvTable *table) {
   g_clear_pointer(&table->columns, g_ptr_array_unref);
   g_clear_pointer(&table->cells, g_ptr_array_unref);
   g_clear_pointer(&table->lines, g_array_unref);
+  g_clear_pointer(&table->n_found, g_array_unref);
   g_clear_pointer(&table->texts, g_string_chunk_free);
   g_free(table);
 }
@@ -38,6 +39,7 @@ CsvTable *csv_table_new(const char *file) {
   table->columns = g_ptr_array_new();
   table->cells = g_ptr_array_new();
   table->lines = g_array_new(FALSE, FALSE, sizeof(int));
+  table->n_found = g_array_new(FALSE, FALSE, sizeof(guint));
   table->texts = g_string_chunk_new(64 << 10);
   return table;
 }
@@ -55,6 +57,13 @@ int csv_table_find_column(const CsvTable *table, const char *name) {
 
 const char *csv_table_cell(const CsvTable *table, guint row, int column) {
   return g_ptr_array_index(table->cells, (gsize)row * table->columns->len + column);
+}
+
+gboolean csv_table_check_row(const CsvTable *table, guint row, GError **error) {
+  const guint n_found = g_array_index(table->n_found, guint, row);
+  return n_found == table->columns->len ||
+         fail_input(error, "%s:%d: found %u cell%s, expected %u as the header names columns", table->file,
+                    g_array_index(table->lines, int, row), n_found, n_found == 1 ? "" : "s", table->columns->len);
 }
 
 static void take_cell(void *text, size_t length, void *data) {
@@ -78,14 +87,11 @@ static void take_header(Reader *reader) {
 
 static void take_cells(Reader *reader) {
   CsvTable *table = reader->table;
-  if (reader->cells->len != table->columns->len) {
-    fail_input(&reader->problem, "%s:%d: found %u cell%s, expected %u as the header names columns", table->file,
-               reader->row_line, reader->cells->len, reader->cells->len == 1 ? "" : "s", table->columns->len);
-    return;
-  }
-  for (guint i = 0; i < reader->cells->len; i++)
-    g_ptr_array_add(table->cells, g_ptr_array_index(reader->cells, i));
+  const guint n_found = reader->cells->len;
+  for (guint i = 0; i < table->columns->len; i++)
+    g_ptr_array_add(table->cells, i < n_found ? g_ptr_array_index(reader->cells, i) : (char *)"");
   g_array_append_val(table->lines, reader->row_line);
+  g_array_append_val(table->n_found, n_found);
 }
 
 static void take_row(int terminator, void *data) {

@@ -115,6 +115,12 @@ gboolean space_set(Space *space, const char *name, const char *text, GError **er
 
 /* --- a file --- */
 
+/* YAML's own words for a switch are options' on and off. */
+static const char *text_of_leaf(YamlNode leaf, GError **error) {
+  const char *text = yaml_text(leaf, error);
+  return g_strcmp0(text, "true") == 0 ? "on" : g_strcmp0(text, "false") == 0 ? "off" : text;
+}
+
 /* The text of a leaf, or of a list's items joined by commas. */
 static char *text_of_node(YamlNode node, GError **error) {
   if (yaml_is_map(node)) {
@@ -122,17 +128,23 @@ static char *text_of_node(YamlNode node, GError **error) {
     return NULL;
   }
   if (!yaml_is_list(node))
-    return g_strdup(yaml_text(node, error));
+    return g_strdup(text_of_leaf(node, error));
   if (yaml_list_length(node, MOST_VALUES, error) < 0)
     return NULL;
   g_autoptr(GString) text = g_string_new(NULL);
   for (YamlNode item = yaml_list_item(node, 0); yaml_is_present(item); item = yaml_list_next(item)) {
-    const char *value = yaml_text(item, error);
+    const char *value = text_of_leaf(item, error);
     if (value == NULL)
       return NULL;
     g_string_append_printf(text, "%s%s", text->len > 0 ? "," : "", value);
   }
   return g_string_free(g_steal_pointer(&text), FALSE);
+}
+
+/* The key of an axis in a file: its name, or as columns of tables have it, global_batch. Owned by the caller. */
+static char *key_of_axis(YamlNode root, const char *name) {
+  g_autofree char *column = g_strdelimit(g_strdup(name), "-", '_');
+  return yaml_is_map(root) && yaml_is_present(yaml_map_value(root, column)) ? g_steal_pointer(&column) : g_strdup(name);
 }
 
 gboolean space_read(Space *space, const char *file, GError **error) {
@@ -141,8 +153,11 @@ gboolean space_read(Space *space, const char *file, GError **error) {
     return FALSE;
   g_autofree YamlField *fields = g_new0(YamlField, space->n_axes);
   g_autofree YamlNode *nodes = g_new0(YamlNode, space->n_axes);
-  for (int i = 0; i < space->n_axes; i++)
-    fields[i] = (YamlField){space->axes[i].name, FIELD_NODE, FALSE, (size_t)i * sizeof(YamlNode)};
+  g_autoptr(GPtrArray) keys = g_ptr_array_new_with_free_func(g_free);
+  for (int i = 0; i < space->n_axes; i++) {
+    g_ptr_array_add(keys, key_of_axis(yaml_file_root(yaml), space->axes[i].name));
+    fields[i] = (YamlField){g_ptr_array_index(keys, i), FIELD_NODE, FALSE, (size_t)i * sizeof(YamlNode)};
+  }
   if (!yaml_map_read(yaml_file_root(yaml), fields, space->n_axes, nodes, error))
     return FALSE;
   for (int i = 0; i < space->n_axes; i++) {

@@ -18,6 +18,15 @@ static gboolean add_value(SpaceAxis *axis, const char *value, GHashTable *known,
          fail_input(error, "--%s: %.80s stands twice in \"%.80s\"", axis->name, value, axis->text);
 }
 
+/* 1-8 and 1:8, as others write a range. */
+static gboolean is_foreign_range(const char *text) {
+  const size_t first = strspn(text, "0123456789");
+  if (first == 0 || strchr("-:", text[first]) == NULL || text[first] == '\0')
+    return FALSE;
+  const size_t last = strspn(text + first + 1, "0123456789");
+  return last > 0 && text[first + 1 + last] == '\0';
+}
+
 static gboolean add_number(SpaceAxis *axis, gint64 number, GHashTable *known, GError **error) {
   char text[32];
   g_snprintf(text, sizeof text, "%" G_GINT64_FORMAT, number);
@@ -74,6 +83,9 @@ gboolean space_axis_expand(SpaceAxis *axis, GError **error) {
       ok = add_range(axis, text, known, error);
     else if (axis->is_whole && units_parse_whole(text, G_MININT64, G_MAXINT64, &number, NULL))
       ok = add_number(axis, number, known, error);
+    else if (axis->is_whole && is_foreign_range(text))
+      ok = fail_input(error, "--%s: found \"%.80s\", expected whole numbers or %s", axis->name, text,
+                      number_range_form());
     else
       ok = add_value(axis, text, known, error);
     if (!ok)

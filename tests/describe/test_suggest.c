@@ -46,6 +46,23 @@ START_TEST(a_common_start_is_nearer_than_common_letters) {
 }
 END_TEST
 
+START_TEST(of_names_as_near_the_capitals_tell) {
+  static const char *const rates[] = {"Gb/s", "GB/s", NULL};
+  ck_assert_str_eq(suggest_nearest("GBps", rates), "GB/s"); /* an eighth of it is as near case-blind */
+  ck_assert_str_eq(suggest_nearest("Gbps", rates), "Gb/s");
+  ck_assert_str_eq(suggest_nearest("Gbit/s", rates), "Gb/s");
+}
+END_TEST
+
+START_TEST(the_only_name_around_what_was_typed_is_meant) {
+  static const char *const frameworks[] = {"megatron-lm", "megatron-core", "pytorch-fsdp", NULL};
+  ck_assert_str_eq(suggest_nearest("fsdp", frameworks), "pytorch-fsdp");
+  static const char *const options[] = {"--micro-batch", "--global-batch", "--offload-optimizer", NULL};
+  ck_assert_str_eq(suggest_nearest("--optimizer", options), "--offload-optimizer");
+  ck_assert_ptr_null(suggest_nearest("--batch", options)); /* around two */
+}
+END_TEST
+
 START_TEST(the_same_letters_are_the_same_name) {
   const char *const known[] = {"all_to_all", "all_gather", "zb-h1", "fp8", "<", NULL};
   ck_assert_int_eq(suggest_same("all_to_all", known), 0);
@@ -190,6 +207,8 @@ int main(void) {
   tcase_add_test(cases, a_swap_is_one_edit);
   tcase_add_test(cases, a_slip_is_at_most_two_edits_and_not_the_name_itself);
   tcase_add_test(cases, a_common_start_is_nearer_than_common_letters);
+  tcase_add_test(cases, of_names_as_near_the_capitals_tell);
+  tcase_add_test(cases, the_only_name_around_what_was_typed_is_meant);
   tcase_add_test(cases, the_same_letters_are_the_same_name);
   tcase_add_test(cases, noise_suggests_nothing);
   tcase_add_test(cases, the_message_lists_all_and_asks_only_when_near);

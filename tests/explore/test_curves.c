@@ -291,6 +291,7 @@ START_TEST(a_bad_table_is_named_with_line_and_column) {
       {"tp,mfu\n1,2\n", NULL, "none of the columns memory_total_bytes,"},
       {"tp,memory_gb,mfu\n1,2,\n2,,3\n", NULL, "no row of"},
       {"tp,memory_gb,mfu\n", NULL, "table.csv"},
+      {"tp,memory_gb,mfu\n1,2,3\n1,2\n", NULL, "table.csv:3: found 2 cells, expected 3 as the header names columns"},
   };
   for (guint i = 0; i < G_N_ELEMENTS(cases); i++) {
     g_autofree char *file = written(cases[i].text);

@@ -233,6 +233,51 @@ START_TEST(what_is_done_otherwise_is_noticed) {
 }
 END_TEST
 
+static char *mixtral_text(Plan plan) { /* on 16 GPUs; or why not */
+  g_autoptr(Model) model = read_model("mixtral-8x7b");
+  g_autoptr(Plan) made = plan_new();
+  made->gpus = 16, made->global_batch = 64, made->seq_len = 4096, made->sequence_parallel = TRUE;
+  made->tp = plan.tp, made->zero = plan.zero, made->recompute = plan.recompute, made->cuda_graphs = plan.cuda_graphs;
+  made->recompute_modules = plan.recompute_modules;
+  made->overlap_experts = plan.overlap_experts;
+  made->ep = plan.ep, made->expert_tp = plan.tp > 1 ? 1 : 0;
+  g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
+  g_autoptr(Workload) workload = planned(model, cluster, made);
+  g_autoptr(GError) error = NULL;
+  g_autoptr(Launch) launch = launch_new(LAUNCH_MEGATRON, workload, 8, &error);
+  return g_strdup(launch != NULL ? launch->text : error->message);
+}
+
+/* Where validate_args() and TransformerConfig of Megatron-LM (2026-08-22) would end the run. */
+START_TEST(megatron_gets_what_its_checks_insist_on) {
+  static const struct {
+    Plan plan;
+    const char *told, *not_told;
+  } cases[] = {
+      {{.tp = 2, .ep = 1}, "export CUDA_DEVICE_MAX_CONNECTIONS=1 ", "fsdp"},
+      {{.tp = 1, .ep = 8}, "MEGATRON_ARGS", "CUDA_DEVICE_MAX_CONNECTIONS"},
+      {{.tp = 2, .ep = 1, .zero = 3}, "\nunset CUDA_DEVICE_MAX_CONNECTIONS", "export"},
+      {{.tp = 1, .ep = 1, .zero = 2}, "--ckpt-format fsdp_dtensor\n", "export"},
+      {{.tp = 1, .ep = 8, .overlap_experts = TRUE}, "export CUDA_DEVICE_MAX_CONNECTIONS=32 ", "unset"},
+      {{.tp = 1, .ep = 8, .overlap_experts = TRUE, .recompute = RECOMPUTE_FULL}, "found recompute full", "ARGS"},
+      {{.tp = 1,
+        .ep = 8,
+        .overlap_experts = TRUE,
+        .recompute = RECOMPUTE_SELECTIVE,
+        .recompute_modules = MODULE_BIT(MODULE_MOE)},
+       "found recompute-modules with moe",
+       "ARGS"},
+      {{.tp = 1, .ep = 8, .recompute = RECOMPUTE_FULL}, "--recompute-granularity full", "export"},
+      {{.tp = 1, .ep = 1, .cuda_graphs = CUDA_GRAPHS_FULL}, " --no-check-for-nan-in-loss-and-grad ", "export"},
+      {{.tp = 16, .ep = 1, .cuda_graphs = CUDA_GRAPHS_FULL}, "--cuda-graph-impl full_iteration", "overlap-grad"}};
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autofree char *text = mixtral_text(cases[i].plan);
+    ck_assert_msg(strstr(text, cases[i].told) != NULL, "case %zu: %s", i, text);
+    ck_assert_msg(strstr(text, cases[i].not_told) == NULL, "case %zu: %s", i, text);
+  }
+}
+END_TEST
+
 int main(void) {
   TCase *tcase = tcase_create("launch_refusals");
   tcase_add_checked_fixture(tcase, set_up, tear_down);
@@ -241,6 +286,7 @@ int main(void) {
   tcase_add_test(tcase, megatron_is_told_of_the_activation_or_refuses);
   tcase_add_test(tcase, megatron_is_told_of_single_layers_and_of_rates);
   tcase_add_test(tcase, what_is_done_otherwise_is_noticed);
+  tcase_add_test(tcase, megatron_gets_what_its_checks_insist_on);
   Suite *suite = suite_create("launch_refusals");
   suite_add_tcase(suite, tcase);
   SRunner *runner = srunner_create(suite);

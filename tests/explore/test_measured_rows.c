@@ -138,8 +138,6 @@ static const struct {
     {"hidden,heads,cluster,step_time_s\n64,4,selene,1\n", 1, {"no column layers"}},
     {"layers,hidden,heads,cluster\n2,64,4,selene\n", 1, {"no column step_time_s"}},
     {"layers,hidden,heads,cluster,step_time_s,layers\n2,64,4,selene,1,2\n", 1, {"layers", "twice"}},
-    {CORE "2,64,4,selene,1\n\n2,64,4,selene\n", 4, {"4 cells", "expected 5"}},
-    {CORE "2,64,4,selene,1,7\n", 2, {"6 cells", "expected 5"}},
     {CORE "2,64,4,\"sel\"ene,1\n", 2, {"quote"}},
     {CORE "2,64,4,sel\"ene,1\n", 2, {"quote"}},
     {CORE "2,64,4,selene,1\n2,64,4,\"selene,1\n2,64,4,selene,1\n", 3, {"never closed"}},
@@ -182,6 +180,8 @@ static const struct {
     {"schedule," CORE "1f2b,2,64,4,selene,1\n", {"schedule", "did you mean \"1f1b\""}},
     {"recompute," CORE "ful,2,64,4,selene,1\n", {"recompute", "did you mean \"full\""}},
     {"attention," CORE "Flesh,2,64,4,selene,1\n", {"attention", "did you mean \"flash\""}},
+    {CORE "4,64,4,selene\n", {":3: found 4 cells", "expected 5 as the header"}},
+    {CORE "4,64,4,selene,1,7\n", {":3: found 6 cells", "expected 5"}},
     {"memory_gb," CORE "80 GB,2,64,4,selene,1\n", {"memory_gb", "\"80 GB\""}},
 };
 

@@ -157,6 +157,12 @@ START_TEST(a_file_has_the_same_keys_lists_and_ranges) {
   g_autofree char *text = read_file("model: gpt2\ncluster: selene\ntp: [1, 2..4]\npp: 1..4*2\nschedule: 1f1b,gpipe\n",
                                     (Given[]){{"pp", "7"}, {NULL}}); /* typed options go before the file's */
   ck_assert_str_eq(text, "model=gpt2\ncluster=selene\ntp=1,2,3,4\npp=7\nschedule=1f1b,gpipe\n");
+  g_autofree char *columns =
+      read_file("model: gpt2\ncluster: selene\nglobal_batch: 64\nsequence-parallel: [true, off]\n"
+                "overlap_grad: false\n",
+                (Given[]){{NULL}}); /* as columns of tables are named, and YAML's switches */
+  ck_assert_str_eq(columns, "model=gpt2\ncluster=selene\nglobal-batch=64\nsequence-parallel=on,off\n"
+                            "overlap-grad=off\n");
 }
 END_TEST
 
@@ -169,6 +175,7 @@ START_TEST(mistakes_in_a_file_name_their_line) {
   check_file_refused("tp: 1\npq: 2\n", ".yaml:2: unknown key \"pq\"");
   check_file_refused("tp: 1\nschedule: [1f1b, 1f2b]\n", ".yaml:2: unknown schedule \"1f2b\"");
   check_file_refused("tp: 1\ntp: 2\n", "found twice");
+  check_file_refused("seq-len: 1024\nseq_len: 2048\n", ".yaml:1: unknown key \"seq-len\"");
   check_file_refused("tp: {a: 1}\n", ".yaml:1: tp: found a mapping");
   check_file_refused("tp:\n", ".yaml:1: tp: found nothing");
 }
@@ -192,6 +199,8 @@ START_TEST(a_value_that_makes_no_sense_by_itself_is_refused) {
   check_refused("tp", "1..8*1", "expected FIRST..LAST");
   check_refused("tp", "1..8+0", "expected FIRST..LAST");
   check_refused("tp", "1..", "expected FIRST..LAST");
+  check_refused("tp", "1-8", "found \"1-8\", expected whole numbers or FIRST..LAST");
+  check_refused("tp", "2,4:8", "found \"4:8\", expected whole numbers or FIRST..LAST");
   check_refused("tp", "two", "--tp: found \"two\", expected a whole number");
   check_refused("tp", "1,0", "tp: found 0, expected 1");
   check_refused("tp", "1..100000", "more than 65536 values");

@@ -197,6 +197,18 @@ static gboolean check_tier_name(YamlNode item, const Cluster *cluster, int tier,
   return !is_taken || yaml_fail(item, error, "found name \"%s\", which is taken by others", name);
 }
 
+/* A first tier stands above leaves or nodes, the others above the tier before them. */
+static gboolean fail_span(YamlNode item, const Cluster *cluster, int tier, gint64 below, GError **error) {
+  const int n_nodes = cluster->leaves.n_nodes;
+  g_autofree char *of_leaf = g_strdup_printf("%d nodes under a leaf (leaves: {nodes: N} says how many are)", n_nodes);
+  return yaml_fail(item, error,
+                   "found span %" G_GINT64_FORMAT ", expected more than the %" G_GINT64_FORMAT " GPUs of the %s",
+                   cluster->tiers[tier].span_gpus, below,
+                   tier > 0      ? "tier before it"
+                   : n_nodes > 0 ? of_leaf
+                                 : "node");
+}
+
 static gboolean read_tier(Draft *draft, YamlNode item, int i, gint64 below, GError **error) {
   Cluster *cluster = &draft->cluster;
   FabricTier *tier = &cluster->tiers[i];
@@ -204,10 +216,7 @@ static gboolean read_tier(Draft *draft, YamlNode item, int i, gint64 below, GErr
   if (!yaml_map_read(item, tier_fields, G_N_ELEMENTS(tier_fields), tier, error) ||
       !check_tier_name(item, cluster, i, error))
     return FALSE;
-  if (tier->span_gpus <= below)
-    return yaml_fail(item, error, "found span %" G_GINT64_FORMAT ", expected more than the %" G_GINT64_FORMAT " below",
-                     tier->span_gpus, below);
-  return TRUE;
+  return tier->span_gpus > below || fail_span(item, cluster, i, below, error);
 }
 
 static gboolean read_fabric(Draft *draft, GError **error) {

@@ -16,7 +16,17 @@ static size_t least(size_t a, size_t b) {
   return a < b ? a : b;
 }
 
-static size_t edit_distance(const char *a, size_t length_a, const char *b, size_t length_b) {
+typedef char (*Fold)(char letter);
+
+static char as_it_is(char letter) {
+  return letter;
+}
+
+static char case_blind(char letter) {
+  return g_ascii_tolower(letter);
+}
+
+static size_t edit_distance(const char *a, size_t length_a, const char *b, size_t length_b, Fold fold) {
   g_autofree size_t *rows = g_new(size_t, 3 * (length_b + 1));
   size_t *before = rows, *above = rows + length_b + 1, *row = rows + 2 * (length_b + 1);
   for (size_t j = 0; j <= length_b; j++)
@@ -28,9 +38,9 @@ static size_t edit_distance(const char *a, size_t length_a, const char *b, size_
     row = recycled;
     row[0] = i;
     for (size_t j = 1; j <= length_b; j++) {
-      char x = g_ascii_tolower(a[i - 1]), y = g_ascii_tolower(b[j - 1]);
+      char x = fold(a[i - 1]), y = fold(b[j - 1]);
       row[j] = least(above[j - 1] + (x != y), least(above[j], row[j - 1]) + 1);
-      if (i > 1 && j > 1 && x == g_ascii_tolower(b[j - 2]) && y == g_ascii_tolower(a[i - 2]))
+      if (i > 1 && j > 1 && x == fold(b[j - 2]) && y == fold(a[i - 2]))
         row[j] = least(row[j], before[j - 2] + 1);
     }
   }
@@ -55,6 +65,26 @@ static const char *nearest_by_start(const char *typed, size_t typed_length, cons
   return n_longer == 1 ? longer : shorter;
 }
 
+/* The only name that has what was typed somewhere ("fsdp": pytorch-fsdp). */
+static const char *only_around(const char *typed, const char *const *names) {
+  const char *around = NULL;
+  for (size_t i = 0; names[i] != NULL; i++) {
+    if (strstr(names[i], typed) == NULL)
+      continue;
+    if (around != NULL)
+      return NULL;
+    around = names[i];
+  }
+  return around;
+}
+
+/* Of two names as near case-blind the one whose capitals are nearer: GB/s of GBps, which Gb/s would be an eighth of. */
+static gboolean is_nearer_in_case(const char *typed, const char *name, const char *than) {
+  const size_t length = strlen(typed);
+  return edit_distance(typed, length, name, strlen(name), as_it_is) <
+         edit_distance(typed, length, than, strlen(than), as_it_is);
+}
+
 const char *suggest_nearest(const char *typed, const char *const *names) {
   if (typed == NULL || names == NULL)
     return NULL;
@@ -65,24 +95,27 @@ const char *suggest_nearest(const char *typed, const char *const *names) {
   for (size_t i = 0; names[i] != NULL; i++) {
     size_t length = strlen(names[i]);
     size_t gap = length > typed_length ? length - typed_length : typed_length - length;
-    if (gap >= nearest_distance)
+    if (gap > nearest_distance)
       continue;
-    size_t distance = edit_distance(typed, typed_length, names[i], length);
-    if (distance < nearest_distance) {
+    size_t distance = edit_distance(typed, typed_length, names[i], length, case_blind);
+    if (distance < nearest_distance ||
+        (distance == nearest_distance && nearest != NULL && is_nearer_in_case(typed, names[i], nearest))) {
       nearest_distance = distance;
       nearest = names[i];
     }
   }
-  const char *by_start =
-      nearest == NULL || nearest_distance > FEW_EDITS ? nearest_by_start(typed, typed_length, names) : NULL;
-  return by_start != NULL ? by_start : nearest;
+  if (nearest != NULL && nearest_distance <= FEW_EDITS)
+    return nearest;
+  const char *by_start = nearest_by_start(typed, typed_length, names);
+  const char *around = by_start == NULL && typed_length >= n_dashes + 3 ? only_around(typed + n_dashes, names) : NULL;
+  return by_start != NULL ? by_start : around != NULL ? around : nearest;
 }
 
 gboolean suggest_is_slip(const char *typed, const char *name) {
   const size_t typed_length = strlen(typed), length = strlen(name);
   if (MAX(typed_length, length) > MIN(typed_length, length) + FEW_EDITS)
     return FALSE;
-  const size_t distance = edit_distance(typed, typed_length, name, length);
+  const size_t distance = edit_distance(typed, typed_length, name, length, case_blind);
   return distance > 0 && distance <= FEW_EDITS;
 }
 

@@ -3,9 +3,10 @@
 #include <glib.h>
 
 /* The entry of the NULL-terminated `names` nearest to `typed`, case-blind, or NULL: first one within two edits (insert,
- * delete, replace, swap of neighbours), then the only one that starts with `typed`, then the longest that `typed` goes
- * on from with a punctuation mark, then one within half the typed length in edits (so that noise suggests nothing). The
- * result points into `names`. */
+ * delete, replace, swap of neighbours; of several as near the one with the nearer capitals), then the only one that
+ * starts with `typed`, then the longest that `typed` goes on from with a punctuation mark, then the only one that has
+ * `typed` somewhere, then one within half the typed length in edits (so that noise suggests nothing). The result points
+ * into `names`. */
 const char *suggest_nearest(const char *typed, const char *const *names);
 
 /* Whether `typed` is another word than `name`, and at most two edits from it, case-blind: too few to mean another thing

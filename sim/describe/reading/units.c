@@ -84,6 +84,16 @@ static char *trimmed(const char *text) {
   return g_strstrip(g_strdup(text));
 }
 
+/* Of a kind the one that stands last among those shown: what large quantities have. */
+static gboolean fail_number(const char *text, UnitKind kind, GError **error) {
+  const char *unit = "";
+  for (size_t i = 0; i < G_N_ELEMENTS(units); i++)
+    if (units[i].kind == kind && units[i].shown)
+      unit = units[i].name;
+  return fail_input(error, "found \"%.80s\", expected a finite number ≥ 0 and its unit behind it, such as \"2 %s\"",
+                    text == NULL ? "" : text, unit);
+}
+
 static gboolean fail_unit(const char *text, const char *unit, UnitKind kind, GError **error) {
   const char *names[G_N_ELEMENTS(units) + 1];
   int n_names = 0;
@@ -104,7 +114,7 @@ gboolean units_parse(const char *text, UnitKind kind, double *value, GError **er
   double number;
   const char *rest;
   if (text == NULL || !read_number(text, &number, &rest))
-    return fail_input(error, "found \"%.80s\", expected a finite number ≥ 0 and its unit", text == NULL ? "" : text);
+    return fail_number(text, kind, error);
   g_autofree char *unit = trimmed(rest);
   for (size_t i = 0; i < G_N_ELEMENTS(units); i++) {
     if (units[i].kind != kind || strcmp(units[i].name, unit) != 0)

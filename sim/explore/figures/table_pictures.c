@@ -64,7 +64,13 @@ static const char *const plan_columns[] = {
 };
 
 static CsvTable *read_table(const char *file, GError **error) {
-  return database_table_is(file) ? database_table_read(file, "configurations", error) : csv_table_read(file, error);
+  if (database_table_is(file))
+    return database_table_read(file, "configurations", error);
+  g_autoptr(CsvTable) table = csv_table_read(file, error);
+  for (guint row = 0; table != NULL && row < csv_table_n_rows(table); row++)
+    if (!csv_table_check_row(table, row, error))
+      return NULL;
+  return g_steal_pointer(&table);
 }
 
 static int find_column(const CsvTable *table, const char *name, GError **error) {

@@ -106,8 +106,28 @@ static gboolean check_offload(const LaunchCase *c, GError **error) {
                          plan->zero);
 }
 
+static gboolean overlaps_experts(const Plan *plan) {
+  return plan_takes_turns(plan) && (plan->chunks > 1 || plan->pp == 1);
+}
+
+/* Of core/transformer/transformer_config.py (2026-08): what --overlap-moe-expert-parallel-comm does not go with. */
+static gboolean check_overlapped_experts(const LaunchCase *c, GError **error) {
+  const Plan *plan = c->plan;
+  if (!overlaps_experts(plan))
+    return TRUE;
+  if (plan->recompute == RECOMPUTE_FULL)
+    return fail_impossible(error, "megatron: with --overlap-experts on Megatron-LM recomputes no whole layers, found "
+                                  "recompute full");
+  if (plan->recompute == RECOMPUTE_SELECTIVE && (plan_recompute_modules(plan) & MODULE_BIT(MODULE_MOE)) != 0)
+    return fail_impossible(error, "megatron: with --overlap-experts on Megatron-LM recomputes no whole layers of "
+                                  "experts, found recompute-modules with moe");
+  return plan->precision != PRECISION_FP32 ||
+         fail_impossible(error, "megatron: Megatron-LM overlaps experts in bf16 and fp16, found precision fp32");
+}
+
 gboolean launch_megatron_check(const LaunchCase *c, GError **error) {
-  return check_offload(c, error) && check_schedule(c, error) && check_model(c, error) && check_order(c, error);
+  return check_offload(c, error) && check_schedule(c, error) && check_model(c, error) && check_order(c, error) &&
+         check_overlapped_experts(c, error);
 }
 
 /* --- what it is told --- */
@@ -171,8 +191,7 @@ static void add_experts(const LaunchCase *c, GString *out) {
   add(out, "--moe-grouped-gemm --moe-permute-fusion --moe-token-dispatcher-type %s",
       plan_dispatches_once(c->plan) ? "flex --moe-flex-dispatcher-backend deepep" : "alltoall");
   add(out, "--expert-model-parallel-size %d --expert-tensor-parallel-size %d", c->plan->ep, plan_expert_tp(c->plan));
-  add_flag(out, plan_takes_turns(c->plan) && (c->plan->chunks > 1 || c->plan->pp == 1),
-           "--overlap-moe-expert-parallel-comm");
+  add_flag(out, overlaps_experts(c->plan), "--overlap-moe-expert-parallel-comm");
   if (c->plan->mtp_layers > 0)
     add(out, "--mtp-num-layers %d", c->plan->mtp_layers);
   else if (c->model->n_next_layers > 0)
@@ -186,7 +205,7 @@ static void add_graphs(const LaunchCase *c, GString *out) {
       [CUDA_GRAPHS_ROUTER] = "--cuda-graph-impl transformer_engine --cuda-graph-modules moe_router moe_preprocess",
       [CUDA_GRAPHS_ATTENTION] =
           "--cuda-graph-impl transformer_engine --cuda-graph-modules attn moe_router moe_preprocess",
-      [CUDA_GRAPHS_FULL] = "--cuda-graph-impl full_iteration"};
+      [CUDA_GRAPHS_FULL] = "--cuda-graph-impl full_iteration --no-check-for-nan-in-loss-and-grad"};
   if (flags[c->plan->cuda_graphs] != NULL)
     add(out, "%s --te-rng-tracker", flags[c->plan->cuda_graphs]);
 }
@@ -372,12 +391,12 @@ static void add_sharding(const LaunchCase *c, GString *out) {
   }
   add_flag(out, plan->zero >= 1, "--use-distributed-optimizer");
   if (plan->zero >= 2)
-    add(out, "--use-megatron-fsdp --data-parallel-sharding-strategy %s", strategies[plan->zero]);
+    add(out, "--use-megatron-fsdp --data-parallel-sharding-strategy %s --ckpt-format fsdp_dtensor",
+        strategies[plan->zero]);
   if (plan->zero >= 2 && plan->pp > 1)
     launch_notice(c, "zero %d in a pipeline: Megatron-LM does not say that its FSDP is tried with one", plan->zero);
   if (launch_shards_in_part(plan))
     add(out, "--num-distributed-optimizer-instances %d", plan_data_ranks(plan) / plan->zero_ranks);
-  add_graphs(c, out);
   add_flag(out, plan->overlap_grad, "--overlap-grad-reduce");
   if (plan->zero >= 1 && plan->overlap_param && plan->overlap_grad)
     add(out, "--overlap-param-gather");
@@ -419,6 +438,18 @@ static void add_recompute(const LaunchCase *c, GString *out) {
   add(out, "--attention-backend %s", c->plan->attention == ATTENTION_FLASH ? "flash" : "unfused");
 }
 
+/* How many queues the GPU takes kernels from, which Megatron-LM insists on (validate_args() of arguments.py, 2026-08):
+ * one where collectives of tp or cp are to start before the products beside them, but from Blackwell on; more under its
+ * FSDP; its words for experts that overlap are "larger". NULL: as it is. */
+static const char *queues_text(const Plan *plan) {
+  if (plan->zero >= 2 && plan_data_ranks(plan) > 1)
+    return "unset CUDA_DEVICE_MAX_CONNECTIONS # its FSDP refuses 1\n";
+  if (overlaps_experts(plan))
+    return "export CUDA_DEVICE_MAX_CONNECTIONS=32 # for exchanges with experts beside computing\n";
+  return plan->tp > 1 || plan->cp > 1 ? "export CUDA_DEVICE_MAX_CONNECTIONS=1 # before Blackwell tp and cp need it\n"
+                                      : NULL;
+}
+
 char *launch_megatron_write(const LaunchCase *c) {
   g_autoptr(GString) arguments = g_string_new(NULL);
   add_model(c, arguments);
@@ -426,6 +457,7 @@ char *launch_megatron_write(const LaunchCase *c) {
     add_experts(c, arguments);
   add_parallelism(c, arguments);
   add_sharding(c, arguments);
+  add_graphs(c, arguments);
   add_precision(c, arguments);
   add_recompute(c, arguments);
   if (c->plan->pp > 1 && !c->plan->grad_norm_barrier)
@@ -438,6 +470,7 @@ char *launch_megatron_write(const LaunchCase *c) {
   g_autofree char *command = launch_command(c);
   g_string_append_printf(out, "# %s pretrain_gpt.py \"${MEGATRON_ARGS[@]}\"\n", command);
   launch_append_notices(c, out);
+  g_string_append(out, queues_text(c->plan) != NULL ? queues_text(c->plan) : "");
   g_string_append_printf(out, "MEGATRON_ARGS=(\n%s)\n", arguments->str);
   return g_string_free(out, FALSE);
 }

@@ -113,7 +113,8 @@ static gboolean find_framework(MeasuredRows *rows, const MeasuredRow *row, RowFr
 static gboolean read_row(MeasuredRows *rows, MeasuredRow *row, GError **error) {
   RowCells cells;
   g_autoptr(GError) problem = NULL;
-  const gboolean is_read = row_cells_read(row, &cells, &problem);
+  const gboolean is_whole = csv_table_check_row(row->table, row->index, &problem);
+  const gboolean is_read = row_cells_read(row, &cells, is_whole ? &problem : NULL) && is_whole;
   row->id = measured_row_cell(row, "id");
   row->cluster = measured_row_cell(row, "cluster");
   row->step_time_s = cells.step_time_s;

@@ -36,8 +36,9 @@ typedef struct {
 } MeasuredRows;
 
 /* INPUT as csv_table_read(), and with file:line: a required column that is missing. A row that says what is not
- * modelled (heads that do not divide), or what cannot be read (a number that is malformed or out of any sense, an
- * unknown word: column, found and expected are said), is no error: it has a `problem`, and the others are read.
+ * modelled (heads that do not divide), what cannot be read (a number that is malformed or out of any sense, an unknown
+ * word: column, found and expected are said), or more or fewer cells than the header, is no error: it has a `problem`,
+ * and the others are read.
  *
  * A row whose model_name is that of a shipped model with experts (named_models.h), of the row's hidden size and heads,
  * is of that model, cut to the row's layers; its own experts, if it says how many, must then be as many. Else experts,

@@ -170,11 +170,15 @@ char *json_report_memory(const StateReport *report) {
     json_add_number(builder, "nvme_bytes", report->nvme_bytes);
     json_add_text(builder, "host_and_nvme_per", report->tiers_per);
   }
-  json_add_flag(builder, "fits", report->fits);
+  if (report->has_capacity || !report->fits)
+    json_add_flag(builder, "fits", report->fits);
+  else
+    json_add_number(builder, "fits", NAN);
   if (fabs(report->min_gpus) < 9e15) /* a whole number, written as one */
     json_add_count(builder, "min_gpus", (gint64)report->min_gpus);
   else
     json_add_number(builder, "min_gpus", NAN);
+  json_add_count(builder, "parameters", (gint64)report->parameters);
   return finish(builder);
 }
 

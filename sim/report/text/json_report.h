@@ -13,12 +13,14 @@ char *json_report_schedule(const ScheduleReport *report);
 
 /* Who holds what on one GPU. */
 typedef struct {
+  double parameters;          /* of the whole model */
   double state_bytes_per_gpu; /* weights + gradients + optimizer */
   double weights_bytes, gradients_bytes, optimizer_bytes;
   double activations_bytes;
   gboolean tiers_are_used;       /* the plan offloads: then */
   const char *tiers_per;         /* "gpu" or "node": of which the following are */
   double host_bytes, nvme_bytes; /* of host memory and drives */
+  gboolean has_capacity;         /* else nobody knows whether it fits */
   gboolean fits;
   double min_gpus; /* fewest GPUs that hold the state; not finite: unknown */
 } StateReport;
