@@ -131,7 +131,7 @@ static const Tensor *find_not_finite(Executor *executor, double *value) {
     if (n == 0 || !staging_read(executor->device, executor->streams[STREAM_COMPUTE], values, block->gradient,
                                 n * kernel_element_bytes(number), NULL))
       continue;
-    cpu_widen(values, number, n, wide);
+    cpu_convert(values, number, n, wide, NUMBER_FP32);
     for (gint64 i = 0; i < n; i++)
       if (!isfinite(*value = (double)wide[i]))
         return tensor_at(block, first + i);
