@@ -70,6 +70,10 @@ latent attention, cp 2, ring|2|tiny-deepseek|--cp 2
 latent attention, cp 2, all-gather, ZeRO-2|2|tiny-deepseek|--cp 2 --cp-comm all_gather --zero 2 --micro-batch 2 --global-batch 8
 latent attention, cp 2, Ulysses|2|tiny-deepseek-v3|--cp 2 --cp-comm ulysses
 latent attention, cp 2 × tp 2, ring|4|tiny-deepseek|--cp 2 --tp 2 --sequence-parallel on
+latent attention, unfused, alone|1|tiny-deepseek|--attention unfused --micro-batch 2 --global-batch 8
+latent attention, unfused, tp 2|2|tiny-deepseek|--tp 2 --sequence-parallel on --attention unfused
+latent attention, unfused, selective recompute, ZeRO-3|2|tiny-deepseek-v3|--dp 2 --zero 3 --attention unfused --recompute selective
+latent attention, unfused, zb-h1|2|tiny-deepseek-v3|--pp 2 --schedule zb-h1 --attention unfused
 latent attention, tp 2, zb-v|4|tiny-deepseek|--tp 2 --pp 2 --schedule zb-v --sequence-parallel on
 TABLE
 # heads that predict further: their table the embedding's own, a copy of it, one of another pipe; two losses more
