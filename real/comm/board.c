@@ -1,8 +1,8 @@
 /* Writers never wait and readers never lock: a line's text is guarded by a sequence number that is odd while it is
  * being written (a seqlock; Boehm, "Can seqlocks get along with programming language memory models?", MSPC 2012).
  *
- *   header │ line 0: pid start state progress  sequence waiting text │ failure │ line 1: …
- *                                              └──── seqlock ──────┘   └─ written once, before state = FAILED */
+ *   header │ line 0: pid start state progress  sequence activity text │ failure │ line 1: …
+ *                                              └────── seqlock ──────┘   └─ written once, before state = FAILED */
 #include "board.h"
 
 #include "error.h"
@@ -23,13 +23,14 @@ typedef struct {
   _Atomic guint64 progress;
   _Atomic int rank, state, lifeline;
   _Atomic guint32 sequence;
-  _Atomic int is_waiting;
+  _Atomic int activity;
   _Atomic guint64 text[TEXT_WORDS];
   char failure[BOARD_FAILURE_BYTES];
 } Line;
 
 typedef struct {
-  _Alignas(CACHE_LINE) _Atomic int is_stalled, has_witness, is_told;
+  _Alignas(CACHE_LINE) _Atomic int stall; /* 0: none; else 2·(cause + 2), and 1 for one that is stopped */
+  _Atomic int has_witness, is_told;
 } Header;
 
 struct Board {
@@ -104,23 +105,23 @@ void board_enter(Board *board, int line, int rank, int lifeline) {
   atomic_store(&own->state, LINE_RUNS);
 }
 
-static gboolean says_already(Line *own, gboolean is_waiting, const guint64 *words) {
-  gboolean same = atomic_load_explicit(&own->is_waiting, memory_order_relaxed) == is_waiting;
+static gboolean says_already(Line *own, RankActivity activity, const guint64 *words) {
+  gboolean same = atomic_load_explicit(&own->activity, memory_order_relaxed) == (int)activity;
   for (int i = 0; i < TEXT_WORDS && same; i++)
     same = atomic_load_explicit(&own->text[i], memory_order_relaxed) == words[i];
   return same;
 }
 
-void board_say(Board *board, int line, gboolean is_waiting, const char *text) {
+void board_say(Board *board, int line, RankActivity activity, const char *text) {
   Line *own = &board->lines[line];
   guint64 words[TEXT_WORDS] = {0};
   memcpy(words, text, strnlen(text, sizeof words));
-  if (says_already(own, is_waiting, words))
+  if (says_already(own, activity, words))
     return;
   guint32 sequence = atomic_load_explicit(&own->sequence, memory_order_relaxed);
   atomic_store_explicit(&own->sequence, sequence + 1, memory_order_relaxed);
   atomic_thread_fence(memory_order_release);
-  atomic_store_explicit(&own->is_waiting, is_waiting, memory_order_relaxed);
+  atomic_store_explicit(&own->activity, (int)activity, memory_order_relaxed);
   for (int i = 0; i < TEXT_WORDS; i++)
     atomic_store_explicit(&own->text[i], words[i], memory_order_relaxed);
   atomic_store_explicit(&own->sequence, sequence + 2, memory_order_release);
@@ -140,12 +141,20 @@ void board_fail(Board *board, int line, const char *failure) {
   board_set_state(board, line, LINE_FAILED);
 }
 
-void board_set_stalled(Board *board) {
-  atomic_store(&board->header->is_stalled, TRUE);
+void board_set_stalled(Board *board, int cause, gboolean is_stopped) {
+  int none = 0;
+  atomic_compare_exchange_strong(&board->header->stall, &none, 2 * (cause + 2) + (is_stopped ? 1 : 0));
 }
 
 gboolean board_is_stalled(const Board *board) {
-  return atomic_load(&board->header->is_stalled);
+  return atomic_load(&board->header->stall) != 0;
+}
+
+int board_stall_cause(const Board *board, gboolean *is_stopped) {
+  const int stall = atomic_load(&board->header->stall);
+  g_assert(stall != 0);
+  *is_stopped = stall % 2 == 1;
+  return stall / 2 - 2;
 }
 
 void board_set_witness(Board *board) {
@@ -172,7 +181,7 @@ LineState board_state(const Board *board, int line) {
 static gboolean read_text(Line *line, BoardLine *copy) {
   guint64 words[TEXT_WORDS];
   guint32 before = atomic_load_explicit(&line->sequence, memory_order_acquire);
-  copy->is_waiting = atomic_load_explicit(&line->is_waiting, memory_order_relaxed);
+  copy->activity = (RankActivity)atomic_load_explicit(&line->activity, memory_order_relaxed);
   for (int i = 0; i < TEXT_WORDS; i++)
     words[i] = atomic_load_explicit(&line->text[i], memory_order_relaxed);
   atomic_thread_fence(memory_order_acquire);
@@ -199,17 +208,10 @@ BoardLine board_read(const Board *board, int line) {
   return copy;
 }
 
-guint64 board_total_progress(const Board *board, gboolean *all_wait) {
+guint64 board_total_progress(const Board *board) {
   guint64 total = 0;
-  int n_running = 0, n_waiting = 0;
-  for (int i = 0; i < board->n_lines; i++) {
-    Line *line = &board->lines[i];
-    gboolean runs = atomic_load(&line->state) == LINE_RUNS;
-    n_running += runs;
-    n_waiting += runs && atomic_load(&line->is_waiting);
-    total += atomic_load(&line->progress);
-  }
-  *all_wait = n_running > 0 && n_waiting == n_running;
+  for (int i = 0; i < board->n_lines; i++)
+    total += atomic_load(&board->lines[i].progress);
   return total;
 }
 

@@ -2,6 +2,8 @@
  * doing, and every monitor reads what the others do. It is an anonymous file of the first rank that the others open
  * through /proc, so nothing is left behind however the ranks end. */
 #pragma once
+#include "activity.h"
+
 #include <glib.h>
 
 enum { BOARD_TEXT_BYTES = 120, BOARD_FAILURE_BYTES = 512 };
@@ -25,7 +27,7 @@ typedef struct {
   gint64 start_time; /* of that process, clock ticks since boot: tells it from a later one with the same pid */
   int lifeline;      /* a file descriptor of it that its death closes; −1 none */
   guint64 progress;  /* counts what it newly said and what it moved */
-  gboolean is_waiting;
+  RankActivity activity;
   char text[BOARD_TEXT_BYTES + 1]; /* what it is doing; "" not said */
   char failure[BOARD_FAILURE_BYTES];
 } BoardLine;
@@ -40,14 +42,17 @@ int board_fd(const Board *board); /* in this process */
 /* This process takes `line`. */
 void board_enter(Board *board, int line, int rank, int lifeline);
 /* Counts as progress unless it says so already. */
-void board_say(Board *board, int line, gboolean is_waiting, const char *text);
+void board_say(Board *board, int line, RankActivity activity, const char *text);
 void board_progress(Board *board, int line);
 void board_set_state(Board *board, int line, LineState state);
 /* State FAILED with its cause. */
 void board_fail(Board *board, int line, const char *failure);
-/* Nothing moves any more: set by the first that notices, seen by all. */
-void board_set_stalled(Board *board);
+/* Nothing moves any more: said by the first that notices, seen by all. `cause`: the line that the others wait for,
+ * which is stopped or computes; −1: all wait. */
+void board_set_stalled(Board *board, int cause, gboolean is_stopped);
 gboolean board_is_stalled(const Board *board);
+/* What was said first; it is stalled. */
+int board_stall_cause(const Board *board, gboolean *is_stopped);
 
 /* A death is told by one process for all (witness.h), so that every rank names the same one, once. `has_witness`: there
  * is one that will; `told`: it has. */
@@ -58,8 +63,8 @@ gboolean board_is_told(const Board *board);
 
 LineState board_state(const Board *board, int line);
 BoardLine board_read(const Board *board, int line);
-/* Sum of all counters; `all_wait`: every line that runs waits (and one does). Cheap. */
-guint64 board_total_progress(const Board *board, gboolean *all_wait);
+/* Sum of all counters. Cheap. */
+guint64 board_total_progress(const Board *board);
 
 /* Clock ticks since boot at which process `pid` started; −1 when there is none, or it has ended and is only not yet
  * waited for. */

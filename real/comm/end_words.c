@@ -10,16 +10,17 @@
 static void append_own(const BoardLine *own, char *message) {
   if (own->text[0] == '\0')
     return;
-  g_strlcat(message, own->is_waiting ? "; this rank " : "; this rank was in ", END_WORDS_BYTES);
+  g_strlcat(message, own->activity == RANK_WAITS ? "; this rank " : "; this rank was in ", END_WORDS_BYTES);
   g_strlcat(message, own->text, END_WORDS_BYTES);
 }
 
 static void append_other(const BoardLine *other, char *message) {
   if (other->text[0] == '\0')
     return;
-  g_strlcat(message, other->is_waiting ? " (it " : " while it was in ", END_WORDS_BYTES);
+  const gboolean waits = other->activity == RANK_WAITS;
+  g_strlcat(message, waits ? " (it " : " while it was in ", END_WORDS_BYTES);
   g_strlcat(message, other->text, END_WORDS_BYTES);
-  g_strlcat(message, other->is_waiting ? ")" : "", END_WORDS_BYTES);
+  g_strlcat(message, waits ? ")" : "", END_WORDS_BYTES);
 }
 
 void end_words_of_death(const BoardLine *dead, const BoardLine *own, char *message) {
@@ -33,13 +34,18 @@ void end_words_of_failure(const BoardLine *failed, const BoardLine *own, char *m
   append_own(own, message);
 }
 
-void end_words_of_stall(double idle_s, const BoardLine *stopped, const BoardLine *own, char *message) {
-  g_autofree char *who = stopped == NULL
-                             ? g_strdup("every rank of this machine waits")
-                             : g_strdup_printf("rank %d (pid %" G_GINT64_FORMAT ") is stopped, the others wait",
-                                               stopped->rank, stopped->pid);
-  g_snprintf(message, END_WORDS_BYTES, "stuck: %s and nothing has moved for %.1f s", who, idle_s);
-  append_own(own, message);
+void end_words_of_stall(double idle_s, const BoardLine *cause, gboolean is_stopped, const BoardLine *own,
+                        char *message) {
+  g_strlcpy(message, "stuck: every rank of this machine waits", END_WORDS_BYTES);
+  if (cause != NULL) {
+    g_snprintf(message, END_WORDS_BYTES, "stuck: rank %d (pid %" G_GINT64_FORMAT ") %s", cause->rank, cause->pid,
+               is_stopped ? "is stopped" : "comes to no kernel's end");
+    append_other(cause, message);
+  }
+  const gsize n = strlen(message);
+  g_snprintf(message + n, END_WORDS_BYTES - n, ": nothing has moved for %.1f s", idle_s);
+  if (cause == NULL || cause->rank != own->rank)
+    append_own(own, message);
 }
 
 void end_words_of_signal(const char *name, const BoardLine *own, char *message) {

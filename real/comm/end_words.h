@@ -9,9 +9,10 @@ enum { END_WORDS_BYTES = 1024 };
 void end_words_of_death(const BoardLine *dead, const BoardLine *own, char *message);
 /* "stops: rank 1 failed: …; this rank was in 0F3" */
 void end_words_of_failure(const BoardLine *failed, const BoardLine *own, char *message);
-/* "stuck: every rank of this machine waits …", "stuck: rank 1 (pid 123) is stopped …" with `stopped`, which may be
- * NULL. */
-void end_words_of_stall(double idle_s, const BoardLine *stopped, const BoardLine *own, char *message);
+/* "stuck: every rank of this machine waits …"; with the rank that the others wait for, `cause`: "stuck: rank 1 (pid
+ * 123) is stopped while it was in 0F3 …" or "… comes to no kernel's end while it was in 0F3 …". */
+void end_words_of_stall(double idle_s, const BoardLine *cause, gboolean is_stopped, const BoardLine *own,
+                        char *message);
 /* "ended by SIGTERM while it was in 0F3" */
 void end_words_of_signal(const char *name, const BoardLine *own, char *message);
 

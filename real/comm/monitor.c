@@ -55,7 +55,7 @@ struct Monitor {
   gint64 start_us, start_timeout_us;
   pid_t launcher; /* 0: none */
   atomic_bool is_watching, is_stopping, is_ending;
-  _Atomic gint64 stall_timeout_us;
+  _Atomic gint64 stall_timeout_us, kernel_timeout_us;
 
   /* set before is_watching */
   Board *board;
@@ -224,42 +224,50 @@ static void look_for_dead(Monitor *monitor) {
   }
 }
 
-/* A process that is stopped never says that it waits. −1: none; `others_wait`: all that run and are not stopped. */
-static int find_stopped(Monitor *monitor, gboolean *others_wait) {
-  int stopped = -1;
-  *others_wait = TRUE;
+/* Who keeps the run from going on, where nobody is busy with something else. */
+typedef struct {
+  gboolean is_quiet;      /* every rank that runs waits, computes or is stopped */
+  int stopped, computing; /* a line each; −1: none */
+} Standstill;
+
+static Standstill find_standstill(Monitor *monitor) {
+  Standstill still = {TRUE, -1, -1};
   for (int i = 0; i < board_n_lines(monitor->board); i++) {
     BoardLine line = board_read(monitor->board, i);
-    if (i == monitor->line || line.state != LINE_RUNS)
+    if (line.state != LINE_RUNS) /* one that has finished waits for the others, too */
       continue;
-    if (board_process_is_stopped(line.pid))
-      stopped = i;
+    if (i != monitor->line && board_process_is_stopped(line.pid))
+      still.stopped = i;
+    else if (line.activity == RANK_COMPUTES)
+      still.computing = i;
     else
-      *others_wait = *others_wait && line.is_waiting;
+      still.is_quiet = still.is_quiet && line.activity == RANK_WAITS;
   }
-  *others_wait = *others_wait && own_line(monitor).is_waiting;
-  return stopped;
+  return still;
 }
 
+/* A process that is stopped never says that it waits. One that computes may have a long kernel: it has a limit of its
+ * own. */
 static void look_for_stall(Monitor *monitor) {
-  gint64 now_us = g_get_monotonic_time(), limit_us = atomic_load(&monitor->stall_timeout_us);
-  gboolean all_wait;
-  guint64 progress = board_total_progress(monitor->board, &all_wait);
-  gboolean others_wait;
-  if (progress == monitor->last_progress && !all_wait)
-    all_wait = find_stopped(monitor, &others_wait) >= 0 && others_wait;
-  if (progress != monitor->last_progress || !all_wait) {
+  const gint64 now_us = g_get_monotonic_time();
+  const guint64 progress = board_total_progress(monitor->board);
+  const gboolean has_moved = progress != monitor->last_progress;
+  const Standstill still = has_moved ? (Standstill){FALSE, -1, -1} : find_standstill(monitor);
+  if (!still.is_quiet) {
     monitor->last_progress = progress;
     monitor->last_move_us = now_us;
   }
+  const gint64 limit_us = atomic_load(still.computing >= 0 ? &monitor->kernel_timeout_us : &monitor->stall_timeout_us);
   if (limit_us > 0 && now_us - monitor->last_move_us >= limit_us)
-    board_set_stalled(monitor->board);
+    board_set_stalled(monitor->board, still.computing >= 0 ? still.computing : still.stopped, still.computing < 0);
   if (!board_is_stalled(monitor->board))
     return;
   char message[END_WORDS_BYTES];
-  int stopped = find_stopped(monitor, &others_wait);
-  BoardLine own = own_line(monitor), other = stopped >= 0 ? board_read(monitor->board, stopped) : own;
-  end_words_of_stall((double)(now_us - monitor->last_move_us) / 1e6, stopped >= 0 ? &other : NULL, &own, message);
+  gboolean is_stopped;
+  const int cause = board_stall_cause(monitor->board, &is_stopped);
+  BoardLine own = own_line(monitor), other = cause >= 0 ? board_read(monitor->board, cause) : own;
+  end_words_of_stall((double)(now_us - monitor->last_move_us) / 1e6, cause >= 0 ? &other : NULL, is_stopped, &own,
+                     message);
   end_with(monitor, 1, LINE_ENDS, message);
 }
 
@@ -379,8 +387,9 @@ void monitor_watch(Monitor *monitor, Board *board, int line, void (*leave)(gpoin
   wake(monitor);
 }
 
-void monitor_set_stall_timeout(Monitor *monitor, double stall_timeout_s) {
+void monitor_set_stall_timeouts(Monitor *monitor, double stall_timeout_s, double kernel_timeout_s) {
   atomic_store(&monitor->stall_timeout_us, (gint64)ceil(stall_timeout_s * 1e6));
+  atomic_store(&monitor->kernel_timeout_us, (gint64)ceil(kernel_timeout_s * 1e6));
 }
 
 void monitor_on_abort(Monitor *monitor, void (*abort)(gpointer data), gpointer data) {

@@ -3,7 +3,7 @@
 
 #include "error.h"
 
-enum { SPIN_US = 50, MIN_SLEEP_US = 20, MAX_SLEEP_US = 1000 };
+enum { SPIN_US = 50, MIN_SLEEP_US = 20, MAX_SLEEP_US = 1000, SAY_US = 50 * 1000 };
 
 gboolean mpi_fail(World *world, GError **error, int code, const char *call, const char *file, int line) {
   char text[MPI_MAX_ERROR_STRING] = "";
@@ -15,18 +15,30 @@ gboolean mpi_fail(World *world, GError **error, int code, const char *call, cons
   return fail_impossible(error, "%s on rank %d (%s:%d): %s", call, world->rank, name, line, g_strstrip(text));
 }
 
+/* What the board says of a rank that meets others outside of ops. */
+static void say_meeting(World *world, gboolean is_worth_it, RankActivity activity) {
+  if (is_worth_it && world->board != NULL)
+    world_say(world, activity, activity == RANK_WAITS ? "waits for the other ranks between ops" : "between ops");
+}
+
 gboolean mpi_wait(World *world, MPI_Request *request, GError **error) {
   gint64 start_us = g_get_monotonic_time();
   gulong sleep_us = MIN_SLEEP_US;
+  gboolean has_said = FALSE;
   for (;;) {
     int is_done;
     MPI_TRY(world, error, MPI_Test(request, &is_done, MPI_STATUS_IGNORE));
-    if (is_done)
+    if (is_done) {
+      say_meeting(world, has_said, RANK_BUSY);
       return TRUE;
-    if (g_get_monotonic_time() - start_us < SPIN_US) {
+    }
+    const gint64 waited_us = g_get_monotonic_time() - start_us;
+    if (waited_us < SPIN_US) {
       g_thread_yield();
       continue;
     }
+    say_meeting(world, !has_said && waited_us > SAY_US, RANK_WAITS);
+    has_said = has_said || waited_us > SAY_US;
     g_usleep(sleep_us);
     sleep_us = MIN(2 * sleep_us, MAX_SLEEP_US);
   }
@@ -64,8 +76,10 @@ gboolean mpi_part(World *world, const int *members, int n, MPI_Comm *part, GErro
       return TRUE;
     }
   }
+  say_meeting(world, TRUE, RANK_WAITS);
   if (!make_part(world, members, n, part, error))
     return FALSE;
+  say_meeting(world, TRUE, RANK_BUSY);
   Part made = {g_steal_pointer(&key), *part};
   g_array_append_val(world->parts, made);
   return TRUE;

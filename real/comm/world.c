@@ -209,21 +209,21 @@ int world_n_local(const World *world) {
   return world->n_local;
 }
 
-void world_say(World *world, gboolean is_waiting, const char *format, ...) {
+void world_say(World *world, RankActivity activity, const char *format, ...) {
   char text[BOARD_TEXT_BYTES + 1];
   va_list arguments;
   va_start(arguments, format);
   g_vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
-  board_say(world->board, world->line, is_waiting, text);
+  board_say(world->board, world->line, activity, text);
 }
 
 void world_progress(World *world) {
   board_progress(world->board, world->line);
 }
 
-void world_set_stall_timeout(World *world, double stall_timeout_s) {
-  monitor_set_stall_timeout(world->monitor, stall_timeout_s);
+void world_set_stall_timeouts(World *world, double stall_timeout_s, double kernel_timeout_s) {
+  monitor_set_stall_timeouts(world->monitor, stall_timeout_s, kernel_timeout_s);
 }
 
 void world_on_abort(World *world, void (*abort)(gpointer data), gpointer data) {

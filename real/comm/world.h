@@ -5,12 +5,14 @@
  * doing, and, when it failed, why. A monitor thread watches the board and the processes behind it: when a rank dies or
  * fails, every other one says so (own rank, what it was doing or waiting for, the rank that failed, the cause), and
  * exits with status 1 within seconds. It also ends ranks that wait for one that never starts, and runs in which nothing
- * moves. SIGTERM and SIGINT end a rank the same way, with status 143 and 130. Ranks on other machines are not on the
- * board: the launcher ends those (and MPI_Abort is tried).
+ * moves, as when a rank is stopped. SIGTERM and SIGINT end a rank the same way, with status 143 and 130. Ranks on other
+ * machines are not on the board: the launcher ends those (and MPI_Abort is tried).
  *
  * The functions that exchange data end the run as world_fail() does when MPI fails. They are called by one thread; the
  * threads of a device may use MPI beside it (mpi_call.h). */
 #pragma once
+#include "activity.h"
+
 #include <glib.h>
 
 typedef struct World World;
@@ -32,13 +34,16 @@ int world_size(const World *world);
 int world_local_rank(const World *world); /* among the ranks on this machine */
 int world_n_local(const World *world);
 
-/* What this rank is doing, for the board: the name of an op, "0F3"; or, with `is_waiting` (for another rank), a phrase,
- * "waits for 1RECV_F0 from rank 0". Cheap: called once per op, by one thread; text is cut at 120 bytes. When all ranks
- * of the machine wait and nothing moves for `stall_timeout_s` (0, as at first: for ever) the run is stuck and every
- * rank says what it waits for and exits. */
-void world_say(World *world, gboolean is_waiting, const char *format, ...) G_GNUC_PRINTF(3, 4);
-void world_set_stall_timeout(World *world, double stall_timeout_s);
-/* Something was transferred: a run in which this is called is not stuck. Any thread. */
+/* What this rank is doing, for the board: the name of an op, "0F3"; or, where it waits for another rank, a phrase,
+ * "waits for 1RECV_F0 from rank 0". Cheap: called once per op, by one thread; text is cut at 120 bytes.
+ *
+ * The run is stuck when no rank of the machine is busy (activity.h) and nothing moves: for `stall_timeout_s` where all
+ * wait, but for such as are stopped (SIGSTOP, a debugger); for `kernel_timeout_s` where one computes. 0, as at first:
+ * for ever. Every rank that can then says which one the others wait for, at which op, and where it is itself, and
+ * exits. Functions that meet other ranks say that they wait by themselves. */
+void world_say(World *world, RankActivity activity, const char *format, ...) G_GNUC_PRINTF(3, 4);
+void world_set_stall_timeouts(World *world, double stall_timeout_s, double kernel_timeout_s);
+/* Something was transferred, or computed: a run in which this is called is not stuck. Any thread. */
 void world_progress(World *world);
 /* This rank has failed: prints "stepreal: rank R: …", tells the others, and ends all of them. Does not return. */
 G_NORETURN void world_fail(World *world, const char *message);

@@ -155,6 +155,10 @@ static void append_check(GString *out, const CheckReport *check) {
   append_number(out, "loss_error", loss);
   append_number(out, "gradient_error", gradient);
   append_number(out, "update_error", update);
+  if (check->knows_rounding) {
+    append_number(out, "loss_rounding", check->loss_rounding);
+    append_number(out, "gradient_rounding", check->gradient_rounding);
+  }
   append_number(out, "missing", (double)check->n_missing);
   g_string_append_c(out, '}');
 }

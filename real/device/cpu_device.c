@@ -200,6 +200,10 @@ static void cpu_cancel(Device *device) {
   cpu_workers_fail(&((CpuDevice *)device)->workers, error);
 }
 
+static guint64 cpu_n_ended(Device *device) {
+  return atomic_load_explicit(&((CpuDevice *)device)->workers.n_ended, memory_order_relaxed);
+}
+
 static char *cpu_describe(Device *device) {
   const HostCores *cores = &((CpuDevice *)device)->cores;
   g_autofree char *name = host_processor_name();
@@ -240,6 +244,7 @@ const DeviceType cpu_device = {
     .sleep_until = cpu_sleep_until,
     .check = cpu_check,
     .cancel = cpu_cancel,
+    .n_ended = cpu_n_ended,
     .describe = cpu_describe,
     .clock_Hz = cpu_clock_Hz,
     .memory_bytes = cpu_memory_bytes,

@@ -92,12 +92,17 @@ typedef enum {
   HEAD_POLLED /* a host task that is not done yet */
 } Head;
 
-static Head run_copy(CpuCommand *command) {
+static void count_ended(CpuWorkers *workers) {
+  atomic_fetch_add_explicit(&workers->n_ended, 1, memory_order_relaxed);
+}
+
+static Head run_copy(CpuWorker *worker, CpuCommand *command) {
   gint64 bytes = MIN(command->copy.bytes, COPY_PIECE_BYTES);
   memmove(command->copy.to, command->copy.from, (gsize)bytes);
   command->copy.to += bytes;
   command->copy.from += bytes;
   command->copy.bytes -= bytes;
+  count_ended(worker->all);
   return command->copy.bytes == 0 ? HEAD_ENDED : HEAD_MOVED;
 }
 
@@ -105,6 +110,7 @@ static Head run_launch(CpuWorker *worker, const CpuCommand *command) {
   GError *error = NULL;
   if (!cpu_kernel_run(&command->kernel, worker->scratch, &error))
     cpu_workers_fail(worker->all, error);
+  count_ended(worker->all);
   look_around(worker, LOOK_KERNEL_NS);
   return HEAD_ENDED;
 }
@@ -126,7 +132,7 @@ static Head run_command(CpuWorker *worker, CpuCommand *command) {
   case COMMAND_LAUNCH:
     return run_launch(worker, command);
   case COMMAND_COPY:
-    return run_copy(command);
+    return run_copy(worker, command);
   case COMMAND_WAIT:
     return cpu_event_is_done(command->event) ? HEAD_ENDED : HEAD_WAITS;
   case COMMAND_HOST_TASK:

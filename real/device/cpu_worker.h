@@ -49,6 +49,7 @@ struct CpuWorkers {
   const HostCores *cores;
   gboolean share_core; /* both threads, or perhaps those of other ranks */
   atomic_int has_failed, is_closing;
+  _Atomic guint64 n_ended; /* launches, and pieces of copies */
   pthread_mutex_t error_mutex;
   GError *error; /* the first one; under error_mutex */
   int n_threads; /* started */

@@ -60,6 +60,9 @@ typedef struct {
    * then says IMPOSSIBLE "cancelled", unless something failed before. */
   void (*cancel)(Device *device);
 
+  /* Kernels, copies and parts of them that have ended: what grows is not stuck. NULL: only events tell. */
+  guint64 (*n_ended)(Device *device);
+
   /* For reports: "Intel Xeon …, 1 core" or "NVIDIA H200"; current clock, 0 = not known. Owned by the caller. */
   char *(*describe)(Device *device);
   double (*clock_Hz)(Device *device);

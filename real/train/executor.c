@@ -407,6 +407,7 @@ static gboolean issue(Executor *executor, int index, GError **error) {
   const Op *op = &executor->list->ops[index];
   executor->result->issue_ns[index] = executor_now_ns();
   executor->device->type->record(executor->streams[op->stream], executor->start[index]);
+  world_progress(executor->execution->world); /* where issuing waits for the device, the rank is not looked after */
   return run_op(executor, index, error);
 }
 

@@ -45,10 +45,15 @@ static char *wait_text(const Executor *executor, const Op *op) {
 
 static void say(Executor *executor) {
   World *world = executor->execution->world;
+  const DeviceType *device = executor->device->type;
+  const guint64 n_ended = device->n_ended != NULL ? device->n_ended(executor->device) : 0;
+  if (n_ended != executor->n_ended)
+    world_progress(world);
+  executor->n_ended = n_ended;
   const Op *compute = head_of(executor, STREAM_COMPUTE);
   if (compute != NULL && has_started(executor, compute)) {
     g_autofree char *name = op_text(executor->program, compute);
-    world_say(world, FALSE, "%s", name);
+    world_say(world, RANK_COMPUTES, "%s", name);
     return;
   }
   for (int stream = 0; stream < N_STREAMS; stream++) {
@@ -56,10 +61,10 @@ static void say(Executor *executor) {
     if (op == NULL || !has_started(executor, op))
       continue;
     g_autofree char *text = wait_text(executor, op);
-    world_say(world, TRUE, "waits for %s", text);
+    world_say(world, RANK_WAITS, "waits for %s", text);
     return;
   }
-  world_say(world, FALSE, "between ops");
+  world_say(world, RANK_COMPUTES, "between ops");
 }
 
 /* Why the device has failed, with the op at which each stream stands. */
@@ -100,6 +105,7 @@ gboolean executor_drain(Executor *executor, GError **error) {
     if (!ok)
       return FALSE;
   }
+  world_say(executor->execution->world, RANK_BUSY, "between ops"); /* what comes now may take as long as it likes */
   return TRUE;
 }
 
@@ -125,7 +131,7 @@ static const Tensor *find_not_finite(Executor *executor, double *value) {
     if (n == 0 || !staging_read(executor->device, executor->streams[STREAM_COMPUTE], values, block->gradient,
                                 n * kernel_element_bytes(number), NULL))
       continue;
-    cpu_widen(values, number, n, wide);
+    cpu_convert(values, number, n, wide, NUMBER_FP32);
     for (gint64 i = 0; i < n; i++)
       if (!isfinite(*value = (double)wide[i]))
         return tensor_at(block, first + i);

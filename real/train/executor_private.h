@@ -36,6 +36,7 @@ struct Executor {
   int *stage_reduce;           /* [stages] the reduction that each stage's own bucket was begun for; −1: none yet */
   char *output, *gradient_out; /* of the forward, of the backward being issued */
 
+  guint64 n_ended;       /* of the device, when the host last looked */
   int cursor[N_STREAMS]; /* first op of each stream that was not seen to end */
 };
 

@@ -4,21 +4,23 @@
 #include <math.h>
 
 /* Relative bounds, and the worst seen on CPU ranks (dp, tp, pp, ZeRO, recompute, micro-batches of 2; tests'
- * tiny-llama and tiny-gpt2, 10 seeds, 3 steps; tinystories-15m, 2 seeds, 6 steps; 2026-11-21, fp16 2026-11-22; later
- * steps of fp32 from 450 runs: these and a model of 3 heads, 150 seeds, 4 steps of 2 × 20 tokens):
+ * tiny-llama and tiny-gpt2, 10 seeds, 3 steps; tinystories-15m, 2 seeds, 6 steps; 2026-11-21, fp16 2026-11-22):
  *
  *                  fp32, bound   tiny   15M          bf16, bound   tiny   15M          fp16, bound   tiny   15M
  *     losses            1e-5     2e-9   2.0e-8            2e-4     2.9e-5 5.6e-5            3e-5     5.8e-6 7.7e-6
- *     gradients, first  1e-5     1.1e-6 -                 8e-2     5.2e-2 3.5e-2            1e-2     6.3e-3 7.0e-3
- *     and later         1e-3     2.2e-4 2.0e-5            8e-2     5.2e-2 3.5e-2            1e-2     6.3e-3 7.0e-3
+ *     gradients         1e-5     1.1e-6 5.3e-7            8e-2     5.2e-2 3.5e-2            1e-2     6.3e-3 7.0e-3
  *     updates           1e-5     9e-8   4.5e-8            1e-5     9e-8   4.5e-8            1e-5     1.2e-7 4.4e-8
  *
- * fp32: sums in another order, which tp changes most. Where a gradient is but noise, Adam's first steps are its sign:
- * few tokens leave elements that move the other way, by as much as all others, and later gradients differ by what that
- * does (one run in 75 by more than 5e-5, half of them by less than 1.5e-6). A step moves weights by about a percent, so
- * that one layer's of the step before change gradients by far more than this bound. bf16, fp16: every stored number is
- * rounded to 8 and 11 bits, and other cuts round other partial sums; the gradients of norms and of q and k, which
- * cancel, are worst (bf16's tiny: 90 seeds of a model with biases of q and k, under tp 2).
+ * fp32: sums in another order, which tp changes most. bf16, fp16: every stored number is rounded to 8 and 11 bits, and
+ * other cuts round other partial sums; the gradients of norms and of q and k, which cancel, are worst (bf16's tiny: 90
+ * seeds of a model with biases of q and k, under tp 2).
+ *
+ * How much rounding does to a gradient grows with the layers behind it, and with norms behind branches: of 8 and of 24
+ * layers of tests' tiny-olmo2 in bf16 (40 seeds, 4 steps) up to 20 % and more. So where bf16's or fp16's bounds are not
+ * kept the model runs on one rank in fp32, too, from the same weights. That the one rank in bf16 is off from it is
+ * rounding alone; the ranks, which round as much and elsewhere, may be off from the one rank by ROUNDING_FACTOR times
+ * as much: a tensor by what its own gradient was off by in any step so far, or the model's in the mean of its tensors,
+ * but never by more than half. Two independent errors as large make √2; worst of 40 seeds, 8 layers, tp 2: 2.1.
  *
  * noise: the share of the model's mean gradient that a tensor's is measured against where its own is less. What cancels
  * out leaves what was rounded: key biases, which move no softmax, and all of q and k under a window of one token. Over
@@ -28,14 +30,15 @@
  * A loss is a mean over tokens, whose errors are as good as independent: those above are of LOSS_TOKENS and more, and
  * fewer may be off by the root of how many times fewer they are (bf16, 16 tokens: 2.3e-4). */
 static const struct {
-  double loss, first, gradient, update; /* first: of gradients, from equal weights */
+  double loss, gradient, update;
   double noise;
 } bounds[N_NUMBERS] = {
-    [NUMBER_FP32] = {1e-5, 1e-5, 1e-3, 1e-5, 1e-1},
-    [NUMBER_BF16] = {2e-4, 8e-2, 8e-2, 1e-5, 1e-2},
-    [NUMBER_FP16] = {3e-5, 1e-2, 1e-2, 1e-5, 1e-2},
+    [NUMBER_FP32] = {1e-5, 1e-5, 1e-5, 1e-1},
+    [NUMBER_BF16] = {2e-4, 8e-2, 1e-5, 1e-2},
+    [NUMBER_FP16] = {3e-5, 1e-2, 1e-5, 1e-2},
 };
-enum { LOSS_TOKENS = 256 };
+enum { LOSS_TOKENS = 256, ROUNDING_FACTOR = 3 };
+static const double most_error = 0.5; /* of a gradient, whatever rounding does */
 
 void check_report_init(CheckReport *report, int n_steps, const Plan *plan) {
   const Number number = precision_info(plan->precision)->element;
@@ -43,14 +46,30 @@ void check_report_init(CheckReport *report, int n_steps, const Plan *plan) {
   report->n_steps = n_steps;
   report->steps = g_new0(CheckedStep, n_steps);
   report->loss_tolerance = bounds[number].loss * sqrt(MAX(LOSS_TOKENS / tokens, 1));
-  report->first_tolerance = bounds[number].first;
   report->gradient_tolerance = bounds[number].gradient;
   report->update_tolerance = bounds[number].update;
   report->noise = bounds[number].noise;
 }
 
+void check_report_note_gradient(CheckReport *report, int step, const char *name, double error, double rounding) {
+  CheckedStep *checked = &report->steps[step];
+  const double bound = report->gradient_tolerance;
+  const double share = error / MAX(bound, MIN(ROUNDING_FACTOR * rounding, most_error));
+  if (!(error <= checked->gradient_error)) {
+    checked->gradient_error = error;
+    g_strlcpy(checked->gradient_worst, name, sizeof checked->gradient_worst);
+  }
+  if (!(share <= checked->gradient_share))
+    checked->gradient_share = share;
+  report->gradient_rounding = MAX(report->gradient_rounding, rounding);
+}
+
 static double relative_error(double found, double expected) {
   return found == expected ? 0 : fabs(found - expected) / fabs(expected); /* a vocabulary of one word: no loss at all */
+}
+
+static double loss_bound(const CheckReport *report) {
+  return MAX(report->loss_tolerance, ROUNDING_FACTOR * report->loss_rounding);
 }
 
 void check_report_judge(CheckReport *report) {
@@ -58,9 +77,8 @@ void check_report_judge(CheckReport *report) {
   for (int i = 0; i < report->n_steps; i++) {
     const CheckedStep *step = &report->steps[i];
     const double loss_error = relative_error(step->loss, step->reference_loss);
-    report->is_passed = report->is_passed && !step->scales_differ && loss_error <= report->loss_tolerance &&
-                        step->gradient_error <= (i == 0 ? report->first_tolerance : report->gradient_tolerance) &&
-                        step->update_error <= report->update_tolerance;
+    report->is_passed = report->is_passed && !step->scales_differ && loss_error <= loss_bound(report) &&
+                        step->gradient_share <= 1 && step->update_error <= report->update_tolerance;
   }
 }
 
@@ -69,7 +87,7 @@ void check_timed_losses(CheckReport *report, const double *losses) {
     const double error = relative_error(losses[i], report->steps[i].loss);
     report->timed_loss_error = error <= report->timed_loss_error ? report->timed_loss_error : error;
   }
-  report->is_passed = report->is_passed && report->timed_loss_error <= report->loss_tolerance;
+  report->is_passed = report->is_passed && report->timed_loss_error <= loss_bound(report);
 }
 
 void check_report_clear(CheckReport *report) {
@@ -90,11 +108,18 @@ void check_report_print(const CheckReport *report, GString *out) {
   }
   if (report->n_missing > 0)
     g_string_append_printf(out, "  %" G_GINT64_FORMAT " numbers are on no rank\n", report->n_missing);
-  if (!(report->timed_loss_error <= report->loss_tolerance))
+  if (!(report->timed_loss_error <= loss_bound(report)))
     g_string_append_printf(out, "  losses of the timed run: error %.2e; something is not waited for\n",
                            report->timed_loss_error);
-  g_string_append_printf(out,
-                         "  %s: losses within %g, gradients within %g (first step %g), updates within %g (relative)\n",
+  g_string_append_printf(out, "  %s: losses within %g, gradients within %g, updates within %g (relative)\n",
                          report->is_passed ? "equal" : "NOT EQUAL", report->loss_tolerance, report->gradient_tolerance,
-                         report->first_tolerance, report->update_tolerance);
+                         report->update_tolerance);
+  if (!report->knows_rounding)
+    return;
+  g_string_append_printf(out,
+                         "  or %d times what rounding does: one rank's gradients are up to %.2g off from fp32's, its "
+                         "losses %.2g\n",
+                         ROUNDING_FACTOR, report->gradient_rounding, report->loss_rounding);
+  if (!report->is_passed && ROUNDING_FACTOR * report->gradient_rounding > most_error)
+    g_string_append(out, "  that is too much to tell right from wrong: --precision fp32 tells\n");
 }

@@ -19,15 +19,20 @@ static gboolean copy_now(Device *device, DeviceStream *stream, void *to, const v
   return type->check(device, error);
 }
 
-gboolean staging_upload(Device *device, DeviceStream *stream, const void *from, gint64 bytes, void **to,
-                        GError **error) {
+gboolean staging_write(Device *device, DeviceStream *stream, void *to, const void *from, gint64 bytes, GError **error) {
   void *staging = device->type->allocate_host(device, bytes, error);
-  if (staging == NULL || (*to = device->type->allocate(device, bytes, error)) == NULL)
+  if (staging == NULL)
     return FALSE;
   memcpy(staging, from, (gsize)bytes);
-  const gboolean is_there = copy_now(device, stream, *to, staging, bytes, error);
+  const gboolean is_there = copy_now(device, stream, to, staging, bytes, error);
   device->type->release_host(device, staging);
   return is_there;
+}
+
+gboolean staging_upload(Device *device, DeviceStream *stream, const void *from, gint64 bytes, void **to,
+                        GError **error) {
+  *to = device->type->allocate(device, bytes, error);
+  return *to != NULL && staging_write(device, stream, *to, from, bytes, error);
 }
 
 gboolean staging_read(Device *device, DeviceStream *stream, void *to, const void *from, gint64 bytes, GError **error) {

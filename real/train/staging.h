@@ -6,5 +6,6 @@
 /* New device memory with `bytes` of `from`. */
 gboolean staging_upload(Device *device, DeviceStream *stream, const void *from, gint64 bytes, void **to,
                         GError **error);
-/* Every stream must be idle. */
+/* Both: every stream must be idle. */
+gboolean staging_write(Device *device, DeviceStream *stream, void *to, const void *from, gint64 bytes, GError **error);
 gboolean staging_read(Device *device, DeviceStream *stream, void *to, const void *from, gint64 bytes, GError **error);

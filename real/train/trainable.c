@@ -201,10 +201,6 @@ gboolean trainable_check_run(const Workload *workload, GError **error) {
                            "--framework %s: ranks that own whole matrices and broadcast them cannot be run here; "
                            "expected --zero 0, or no framework",
                            plan->framework);
-  if (workload->model->latent.kv_rank > 0 && plan->attention == ATTENTION_UNFUSED)
-    return fail_impossible(
-        error, "--attention unfused: the latent attention of model %s cannot be run so here; expected flash",
-        workload->model->name);
   if (plan->cp > 1 && plan->cp_comm == CP_RING && plan->time.context == CONTEXT_BLOCKS)
     return fail_impossible(
         error,

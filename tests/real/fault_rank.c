@@ -1,7 +1,7 @@
 /* A rank that goes wrong as it is told, for test_faults.sh. It loops all_reduces and messages on its streams and says
  * what it does:
  *
- *   fault_rank [--rank R] [--fail-after N | --close-after N | --stall | --wrong-tag] …
+ *   fault_rank [--rank R] [--fail-after N | --close-after N | --stall | --compute | --wrong-tag] …
  *
  * `--rank`: the one that does it; the others only loop. */
 #include "comm.h"
@@ -12,8 +12,8 @@
 
 typedef struct {
   int fail_after, close_after, rank;
-  gboolean stalls, expects_other_tag;
-  double start_timeout_s, stall_timeout_s;
+  gboolean stalls, computes, expects_other_tag;
+  double start_timeout_s, stall_timeout_s, kernel_timeout_s;
 } Fault;
 
 typedef struct {
@@ -33,10 +33,12 @@ static gboolean parse(int argc, char **argv, Fault *fault, GError **error) {
       {"fail-after", 0, 0, G_OPTION_ARG_INT, &fault->fail_after, "this rank fails after N loops", "N"},
       {"close-after", 0, 0, G_OPTION_ARG_INT, &fault->close_after, "this rank closes with status 3 after N loops", "N"},
       {"stall", 0, 0, G_OPTION_ARG_NONE, &fault->stalls, "this rank waits for what nobody sends", NULL},
+      {"compute", 0, 0, G_OPTION_ARG_NONE, &fault->computes, "this rank computes for ever", NULL},
       {"wrong-tag", 0, 0, G_OPTION_ARG_NONE, &fault->expects_other_tag, "this rank expects another tag", NULL},
       {"rank", 0, 0, G_OPTION_ARG_INT, &fault->rank, "which rank does it", "R"},
       {"start-timeout", 0, 0, G_OPTION_ARG_DOUBLE, &fault->start_timeout_s, "", "S"},
       {"stall-timeout", 0, 0, G_OPTION_ARG_DOUBLE, &fault->stall_timeout_s, "", "S"},
+      {"kernel-timeout", 0, 0, G_OPTION_ARG_DOUBLE, &fault->kernel_timeout_s, "", "S"},
       {NULL},
   };
   g_autoptr(GOptionContext) context = g_option_context_new(NULL);
@@ -82,9 +84,11 @@ static void drain(Rank *rank) {
 
 static void loop(Rank *rank, const Fault *fault, int i) {
   gboolean is_faulty = world_rank(rank->world) == fault->rank;
-  world_say(rank->world, FALSE, "0F%d", i);
+  world_say(rank->world, RANK_COMPUTES, "0F%d", i);
   if (is_faulty && fault->fail_after > 0 && i == fault->fail_after)
     world_fail(rank->world, "0F3: cublasLtMatmul: made up");
+  while (is_faulty && fault->computes)
+    g_usleep(1000);
   mpi_comm.collective(rank->all, rank->stream, COLLECTIVE_ALL_REDUCE, REDUCE_SUM, NUMBER_FP32, rank->values,
                       rank->values, N_VALUES);
   mpi_comm.send(rank->to_next, rank->sends, i % 7, rank->message, N_MESSAGE);
@@ -92,7 +96,7 @@ static void loop(Rank *rank, const Fault *fault, int i) {
                    rank->message, N_MESSAGE);
   if (is_faulty && fault->stalls)
     mpi_comm.receive(rank->silent, rank->receives, 0, rank->message, 4);
-  world_say(rank->world, TRUE, "waits for 1RECV_F%d from rank %d", i, 1 - MIN(1, world_rank(rank->world)));
+  world_say(rank->world, RANK_WAITS, "waits for 1RECV_F%d from rank %d", i, 1 - MIN(1, world_rank(rank->world)));
   drain(rank);
 }
 
@@ -105,7 +109,7 @@ int main(int argc, char **argv) {
     g_printerr("%s\n", error->message);
     return 2;
   }
-  world_set_stall_timeout(rank.world, fault.stall_timeout_s);
+  world_set_stall_timeouts(rank.world, fault.stall_timeout_s, fault.kernel_timeout_s);
   if (!open_rank(&rank, &error))
     world_fail(rank.world, error->message);
   world_barrier(rank.world);

@@ -25,6 +25,7 @@ side by side, tp 2, sequence parallel|2|tiny-neox|--tp 2 --sequence-parallel on 
 pp 2, dualpipe|2|tiny-gpt2-short|--pp 2 --schedule dualpipe --global-batch 4
 ZeRO-3|2|tiny-gpt2-short|--dp 2 --zero 3 --steps 2
 latent attention, tp 2, sequence parallel|2|tiny-deepseek|--tp 2 --sequence-parallel on --attention flash
+latent attention, unfused, tp 2|2|tiny-deepseek|--tp 2 --sequence-parallel on
 a head further, tp 2|2|tiny-deepseek|--mtp-layers 1 --tp 2 --sequence-parallel on --attention flash
 experts, ep 2, ZeRO-2|2|tiny-qwen2-moe|--dp 2 --ep 2 --zero 2
 pp 2, ep 2, dualpipe, which takes turns|4|tiny-mixtral|--pp 2 --dp 2 --ep 2 --schedule dualpipe --global-batch 8

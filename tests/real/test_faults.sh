@@ -75,6 +75,11 @@ launch -n 3 "$rank" --rank 1 --stall --stall-timeout 1
 failed && says 'rank [012]: stuck: .* nothing has moved for 1\..*; this rank waits for 1RECV_F' 3
 check 'when nothing moves every rank says what it waits for' $?
 
+launch -n 3 "$rank" --rank 1 --compute --stall-timeout 0.5 --kernel-timeout 2
+failed && says "rank [012]: stuck: rank 1 \\(pid [0-9]*\\) comes to no kernel's end while it was in 0F[0-9]*: nothing has moved for 2\\..*" 3 &&
+  says 'rank [02]: stuck: .*; this rank waits for 1RECV_F' 2
+check 'a rank that computes for ever is named by all, after a limit of its own' $?
+
 launch -n 1 "$rank" --start-timeout 1 : -n 1 sleep 60
 failed && says 'rank 0: other ranks did not start within 1 s'
 check 'a rank that never starts is not waited for' $?

@@ -90,6 +90,8 @@ static const Case cases[] = {
     {"llama", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_I_W, (LAYERS + 2) * 9 + 2 * 4 + 3, 2},
     {"mixed", ATTENTION_FLASH, RECOMPUTE_FULL, ORDER_B, (LAYERS + 1) * 12 + 4 + 2, 1},
     {"latent-kv", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_TWO_STAGES, (LAYERS + 1) * (7 + 3) + 4 + 3, 1},
+    {"latent", ATTENTION_UNFUSED, RECOMPUTE_NONE, ORDER_I_W, (9 + 3) + (9 + 2 + 5 * 3) + 3},
+    {"latent-kv", ATTENTION_UNFUSED, RECOMPUTE_SELECTIVE, ORDER_B, LAYERS *(7 + 3) + 3},
     {"routed", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_B, (LAYERS + 1) * (7 + 12) + 4 + 3, 1},
     /* a dense layer; and the shared expert's 3 and its gate */
     {"shared", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_I_W, 9 + (7 + 12 + 4) + 3},

@@ -44,7 +44,7 @@ typedef struct {
   int tp, pp, chunks, dp, cp, ep, zero;
   CpComm cp_comm;
   Recompute recompute;
-  gboolean is_fp32, sequence_parallel, has_experts;
+  gboolean is_fp32, sequence_parallel, has_experts, is_unfused;
   int mtp_layers;
   int q_rank; /* of latent attention; < 0: that without one; 0: none */
   int beside; /* of attention and MLP side by side, the norms; 0: one behind the other */
@@ -126,6 +126,13 @@ static const HeldCase cases[] = {
     {.q_rank = 384, .tp = 2},
     {.q_rank = 384, .tp = 2, .sequence_parallel = TRUE, .has_experts = TRUE, .recompute = RECOMPUTE_FULL},
     {.q_rank = -1, .tp = 2, .sequence_parallel = TRUE, .has_experts = TRUE},
+    {.is_unfused = TRUE, .tp = 2},
+    {.is_unfused = TRUE, .pp = 2, .schedule = "zb-h1", .recompute = RECOMPUTE_FULL},
+    {.is_unfused = TRUE, .q_rank = 384, .dp = 2},
+    {.is_unfused = TRUE, .q_rank = 384, .tp = 2, .sequence_parallel = TRUE, .has_experts = TRUE},
+    {.is_unfused = TRUE, .q_rank = -1, .pp = 2, .schedule = "zb-h1"},
+    {.is_unfused = TRUE, .q_rank = -1, .tp = 2, .recompute = RECOMPUTE_SELECTIVE},
+    {.is_unfused = TRUE, .q_rank = 384, .pp = 2, .schedule = "zb-h1", .recompute = RECOMPUTE_FULL},
     {.dp = 2, .has_experts = TRUE},
     {.dp = 4, .ep = 2, .has_experts = TRUE},
     {.dp = 4, .ep = 4, .has_experts = TRUE, .zero = 1},
@@ -139,7 +146,8 @@ static const HeldCase cases[] = {
 };
 
 static Plan *plan_of_case(const HeldCase *c) {
-  Plan *plan = plan_of(MAX(c->tp, 1), c->sequence_parallel, ATTENTION_FLASH, c->recompute);
+  Plan *plan =
+      plan_of(MAX(c->tp, 1), c->sequence_parallel, c->is_unfused ? ATTENTION_UNFUSED : ATTENTION_FLASH, c->recompute);
   plan->pp = MAX(c->pp, 1);
   plan->chunks = MAX(c->chunks, 1);
   plan->dp = MAX(c->dp, 1);

@@ -70,6 +70,10 @@ latent attention, cp 2, ring|2|tiny-deepseek|--cp 2
 latent attention, cp 2, all-gather, ZeRO-2|2|tiny-deepseek|--cp 2 --cp-comm all_gather --zero 2 --micro-batch 2 --global-batch 8
 latent attention, cp 2, Ulysses|2|tiny-deepseek-v3|--cp 2 --cp-comm ulysses
 latent attention, cp 2 × tp 2, ring|4|tiny-deepseek|--cp 2 --tp 2 --sequence-parallel on
+latent attention, unfused, alone|1|tiny-deepseek|--attention unfused --micro-batch 2 --global-batch 8
+latent attention, unfused, tp 2|2|tiny-deepseek|--tp 2 --sequence-parallel on --attention unfused
+latent attention, unfused, selective recompute, ZeRO-3|2|tiny-deepseek-v3|--dp 2 --zero 3 --attention unfused --recompute selective
+latent attention, unfused, zb-h1|2|tiny-deepseek-v3|--pp 2 --schedule zb-h1 --attention unfused
 latent attention, tp 2, zb-v|4|tiny-deepseek|--tp 2 --pp 2 --schedule zb-v --sequence-parallel on
 TABLE
 # heads that predict further: their table the embedding's own, a copy of it, one of another pipe; two losses more
@@ -210,6 +214,15 @@ matrices gathered again for backward, ZeRO-3|2|tiny-llama|--framework few-live.y
 gradients summed in fp32, ZeRO-3 in shards of 2|4|tiny-gpt2|--framework megatron-deepspeed --dp 4 --zero 3 --zero-ranks 2
 cp 2, ring|2|tiny-gpt2|--cp 2 --micro-batch 2 --global-batch 8
 cp 4, all-gather, gradients in fp32|4|tiny-llama|--cp 4 --cp-comm all_gather --recipe megatron
+TABLE
+
+# Of many layers with norms behind their branches: rounding alone takes gradients beyond bf16's usual bounds.
+plans "--precision bf16 --steps 4" <<'TABLE'
+eight layers, tp 2, rounding measured|2|tiny-olmo2-deep|--tp 2 --seed 1
+eight layers, tp 2, rounding measured|2|tiny-olmo2-deep|--tp 2 --seed 2
+eight layers, tp 2, rounding measured|2|tiny-olmo2-deep|--tp 2 --seed 3
+eight layers, tp 2, rounding measured, sequence parallel, full recompute|2|tiny-olmo2-deep|--tp 2 --seed 4 --sequence-parallel on --recompute full
+eight layers, tp 4, rounding measured|4|tiny-olmo2-deep|--tp 4 --seed 5
 TABLE
 
 plans "--precision fp16" <<'TABLE'

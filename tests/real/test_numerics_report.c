@@ -1,5 +1,6 @@
 /* The bounds of a check and its verdict. */
 #include <check.h>
+#include <math.h>
 #include <string.h>
 
 #include "numerics.h"
@@ -69,11 +70,56 @@ START_TEST(no_loss_is_as_good_as_no_loss) {
 }
 END_TEST
 
+static gboolean is_equal(Precision precision, double error, double rounding) {
+  g_autoptr(Plan) plan = plan_of_tokens(precision, 8, 32);
+  CheckReport report = report_of(plan, 5, 5);
+  check_report_note_gradient(&report, 0, "layers.0.q.weight", error, rounding);
+  check_report_judge(&report);
+  const gboolean is_passed = report.is_passed;
+  check_report_clear(&report);
+  return is_passed;
+}
+
+/* bf16 allows 8e-2 and, where that is more, three times what rounding does, but no more than a half. */
+START_TEST(gradients_may_be_off_by_what_rounding_does) {
+  ck_assert(is_equal(PRECISION_BF16, 0.079, 0) && !is_equal(PRECISION_BF16, 0.081, 0));
+  ck_assert(is_equal(PRECISION_BF16, 0.079, 0.01) && !is_equal(PRECISION_BF16, 0.081, 0.01));
+  ck_assert(is_equal(PRECISION_BF16, 0.299, 0.1) && !is_equal(PRECISION_BF16, 0.301, 0.1));
+  ck_assert(is_equal(PRECISION_BF16, 0.499, 0.4) && !is_equal(PRECISION_BF16, 0.501, 0.4));
+  ck_assert(!is_equal(PRECISION_BF16, NAN, 0.4));
+  ck_assert(is_equal(PRECISION_FP32, 0.99e-5, 0) && !is_equal(PRECISION_FP32, 1.01e-5, 0));
+}
+END_TEST
+
+/* A loss may be off by three times what rounding does; the report says how much that is, and when it is too much. */
+START_TEST(a_report_says_what_rounding_does) {
+  g_autoptr(Plan) plan = plan_of_tokens(PRECISION_BF16, 8, 32);
+  CheckReport report = report_of(plan, 5.0025, 5); /* 5e-4 */
+  ck_assert(!report.is_passed);
+  report.knows_rounding = TRUE;
+  report.loss_rounding = 2e-4;
+  check_report_note_gradient(&report, 0, "layers.0.q.weight", 0.2, 0.1);
+  check_report_judge(&report);
+  ck_assert(report.is_passed);
+  g_autoptr(GString) right = g_string_new(NULL), wrong = g_string_new(NULL);
+  check_report_print(&report, right);
+  ck_assert_ptr_nonnull(strstr(right->str, "or 3 times what rounding does: one rank's gradients are up to 0.1 off"));
+  ck_assert_ptr_null(strstr(right->str, "too much to tell"));
+  check_report_note_gradient(&report, 0, "layers.0.k.weight", 0.7, 0.2);
+  check_report_judge(&report);
+  check_report_print(&report, wrong);
+  ck_assert_ptr_nonnull(strstr(wrong->str, "that is too much to tell right from wrong: --precision fp32 tells"));
+  check_report_clear(&report);
+}
+END_TEST
+
 int main(void) {
   TCase *tcase = tcase_create("numerics_report");
   tcase_add_test(tcase, losses_of_few_tokens_may_differ_more);
   tcase_add_test(tcase, a_timed_run_is_compared_with_the_checked_one);
   tcase_add_test(tcase, no_loss_is_as_good_as_no_loss);
+  tcase_add_test(tcase, gradients_may_be_off_by_what_rounding_does);
+  tcase_add_test(tcase, a_report_says_what_rounding_does);
   Suite *suite = suite_create("numerics_report");
   suite_add_tcase(suite, tcase);
   SRunner *runner = srunner_create(suite);

@@ -124,11 +124,28 @@ kill -TERM "$victim"
 wait_for_end && ended && says "rank [01]: ended by SIGTERM $in_an_op" && says "rank [01]: stops: rank [01] failed: ended by SIGTERM.*; $where"
 check 'SIGTERM to a rank ends both' $?
 
-launch_beside 2 --pp 2 --stall-timeout 2
-kill -STOP "$victim"
-wait_for_end && ended && says "rank [01]: stuck: rank [01] \\(pid $victim\\) is stopped.*; this rank waits for ([01](RECV|SEND)_[FB][0-9]+ of step [0-9]+ (from|to) rank [01]|[A-Z_]+ of step [0-9]+ with group [a-z_]+)"
-check 'a rank that is stopped is named by the one that waits for it' $?
-kill -KILL "$victim" 2>/dev/null # where the launcher has not
+waits='this rank waits for ([01](RECV|SEND)_[FB][0-9]+ of step [0-9]+ (from|to) rank [01]|[0-9A-Z_]+( \([a-z]+\))? of step [0-9]+ with group [a-z_]+)'
+for plan in '2 --pp 2' '4 --dp 2 --tp 2'; do
+  others=$((${plan%% *} - 1))
+  # shellcheck disable=SC2086 # the plan is a list of words
+  launch_beside $plan --stall-timeout 2
+  kill -STOP "$victim"
+  wait_for_end && ended && says "rank [0-9]: stuck: rank [0-9] \\(pid $victim\\) is stopped $in_an_op.*; $waits" $others
+  check "${plan#* }: a rank that is stopped is named by those that wait for it" $?
+  kill -KILL "$victim" 2>/dev/null # where the launcher has not
+done
+
+# Before its first op.
+"$mpirun" -n 2 "$name" run --model tinystories-15m --precision fp32 --dp 2 --stall-timeout 2 >"$out" 2>&1 </dev/null &
+launcher=$!
+for _ in $(seq 50); do
+  victim=$(ours | sed -n 2p)
+  [ -n "$victim" ] && break
+done
+kill -STOP "${victim:-$launcher}"
+wait_for_end && ended
+check 'a rank that is stopped as it starts ends the run' $?
+kill -KILL "$victim" 2>/dev/null
 
 # --- runs that fail by themselves -----------------------------------------------------------------------------------------
 
@@ -163,6 +180,20 @@ tiny="--model $models/tiny-llama.json --precision fp32 --global-batch 8"
   launch -n 2 "$stepreal" run $tiny --precision fp16 --pp 2 --lr 1e38
   ended && grep -qE '^stepreal: rank 1: SYNC of step 1: the loss is -?(nan|inf), which no loss scale changes' "$out"
   check 'a loss in fp16 that is not a number' $?
+
+  # kernels of a second, for which the other rank waits
+  launch -n 2 "$stepreal" run $tiny --pp 2 --seq-len 8192 --global-batch 1 --steps 1 --stall-timeout 0.3
+  [ "$status" -eq 0 ]
+  check 'a rank that only computes for long is waited for' $?
+
+  launch -n 2 "$stepreal" run $tiny --pp 2 --seq-len 8192 --global-batch 1 --steps 1 --kernel-timeout 0.3
+  ended && says "rank [01]: stuck: rank ([01]) \\(pid [0-9]+\\) comes to no kernel's end while it was in [01][FB]0: nothing has moved for .*" 2 &&
+    says 'rank [01]: .*; this rank waits for [01]RECV_[FB]0 from rank [01]'
+  check 'a rank that computes for longer than --kernel-timeout ends all, and is named' $?
+
+  launch -n 2 "$stepreal" run $tiny --kernel-timeout -1
+  ended && grep -q -e '--kernel-timeout: found -1, expected seconds, or 0 for ever' "$out"
+  check 'a timeout below 0' $?
 
   launch -n 2 "$stepreal" run $tiny --dp 2 --memory 1MiB
   ended && grep -qE '^stepreal: rank [01]: before the first op: out of memory: [0-9.]+ kB asked for, .* capacity 1.049 MB' "$out"

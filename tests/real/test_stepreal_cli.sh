@@ -101,7 +101,6 @@ done <<'TABLE'
 1|the model olmo-7b cannot be trained here: no kernels for norms without weights|0|run --model olmo-7b
 1|the 6 tokens of half a rank's part of a sequence under cp 2, each to 2 experts, cannot be dealt out evenly to the 8|2|run --model tiny-mixtral.json --cp 2 --seq-len 24
 1|model tiny-qwen2-moe-sparse has experts in one of 2 layers, and cut into 2 stages|2|run --model tiny-qwen2-moe-sparse.json --pp 2
-1|--attention unfused: the latent attention of model tiny-deepseek cannot be run so here;expected flash|2|run --model tiny-deepseek.json --tp 2 --sequence-parallel on --attention unfused
 1|--precision fp8 cannot be trained here: expected fp32, bf16 or fp16|0|run --model m.json --precision fp8
 1|--precision fp16 and --grad-norm-barrier off clash;use --grad-norm-barrier on|0|run --model m.json --precision fp16 --grad-norm-barrier off
 1|cp 2 needs --attention flash|2|run --model m.json --cp 2 --attention unfused

@@ -140,11 +140,11 @@ gboolean cpu_kernel_run(const Kernel *kernel, CpuScratch *scratch, GError **erro
   return TRUE;
 }
 
-void cpu_widen(const void *from, Number number, gint64 n, float *to) {
+void cpu_convert(const void *from, Number from_number, gint64 n, void *to, Number to_number) {
   g_autoptr(CpuScratch) scratch = cpu_scratch_new();
   const Kernel kernel = {
       .kind = KERNEL_CONVERT,
-      .convert = {.from_number = (guint8)number, .to_number = NUMBER_FP32, .n = n, .from = from, .to = to}};
+      .convert = {.from_number = (guint8)from_number, .to_number = (guint8)to_number, .n = n, .from = from, .to = to}};
   const gboolean is_known = cpu_kernel_run(&kernel, scratch, NULL);
   g_assert(is_known);
 }

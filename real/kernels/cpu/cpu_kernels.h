@@ -19,8 +19,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(CpuScratch, cpu_scratch_free)
  * no error. Adam given a *norm_squared that is not finite changes nothing. */
 gboolean cpu_kernel_run(const Kernel *kernel, CpuScratch *scratch, GError **error);
 
-/* to[i] = from[i] of FP32, BF16 or FP16; the two do not overlap. */
-void cpu_widen(const void *from, Number number, gint64 n, float *to);
+/* to[i] = from[i], each FP32, BF16 or FP16; the two do not overlap. */
+void cpu_convert(const void *from, Number from_number, gint64 n, void *to, Number to_number);
 
 /* Threads that a matrix product may use, of the whole process. A rank that owns one core wants 1. */
 void cpu_kernels_set_threads(int n);

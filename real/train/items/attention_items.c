@@ -202,10 +202,10 @@ typedef struct {
   gint64 of_query;    /* … among the query heads that share a key head; 0: it is that key head's own */
 } Operand;
 
-/* Columns of T × ld rows. */
-static Operand heads_at(const Cut *cut, char *base, gint64 ld, gboolean is_query) {
-  const gint64 d = cut->model->head_dim, shared = cut->q_width / cut->kv_width;
-  return (Operand){base, ld, cut->seq_len * ld, is_query ? shared * d : d, is_query ? d : 0};
+/* Columns of T × ld rows, `width` of them of each head. */
+static Operand heads_at(const Cut *cut, char *base, gint64 ld, gint64 width, gboolean is_query) {
+  const gint64 shared = cut->q_width / cut->kv_width;
+  return (Operand){base, ld, cut->seq_len * ld, is_query ? shared * width : width, is_query ? width : 0};
 }
 
 static Operand scores_at(const Cut *cut, char *base) {
@@ -249,36 +249,36 @@ static void products(const ItemCall *call, Operand a, Operand b, Operand c) {
 
 typedef enum { SCORES, CONTEXT, CONTEXT_DV, CONTEXT_DP, SCORES_DQ, SCORES_DK } Product;
 
+/* Fused attention's operands, for its products one by one. */
 static void run_product(const ItemCall *call) {
-  const Activations *activations = memory(call);
-  const Cut *cut = activations->cut;
-  const SavedLayer saved = activations_layer(activations, call->slot, call->layer);
-  char *d_qkv = activations_gradients(activations, call->slot, call->layer).d_qkv;
-  const gint64 ld = qkv_width(cut), k_at = cut->q_width, v_at = cut->q_width + cut->kv_width;
-  const Operand q = heads_at(cut, saved.qkv, ld, TRUE), k = heads_at(cut, column(cut, saved.qkv, k_at), ld, FALSE),
-                v = heads_at(cut, column(cut, saved.qkv, v_at), ld, FALSE);
-  const Operand out = heads_at(cut, saved.attention, cut->q_width, TRUE),
-                d_out = heads_at(cut, activations->d_attention, cut->q_width, TRUE);
+  const Cut *cut = memory(call)->cut;
+  const SavedLayer saved = activations_layer(memory(call), call->slot, call->layer);
+  const FlashKernel task = item_flash(call, call->is_backward);
+  const gint64 d = task.head_dim, of_v = task.v_head_dim;
+  const Operand q = heads_at(cut, (char *)task.q, task.ld_qkv, d, TRUE),
+                k = heads_at(cut, (char *)task.k, task.ld_qkv, d, FALSE),
+                v = heads_at(cut, (char *)task.v, task.ld_qkv, of_v, FALSE);
   const Operand p = scores_at(cut, saved.dropped != NULL ? saved.dropped : saved.scores),
-                s = scores_at(cut, saved.scores), dp = scores_at(cut, activations->d_scores);
+                s = scores_at(cut, saved.scores), dp = scores_at(cut, memory(call)->d_scores);
   switch ((Product)call->argument) {
   case SCORES:
     products(call, q, k, s);
     return;
   case CONTEXT:
-    products(call, p, v, out);
+    products(call, p, v, heads_at(cut, task.o, task.ld_o, of_v, TRUE));
     return;
   case CONTEXT_DV:
-    products(call, p, d_out, heads_at(cut, column(cut, d_qkv, v_at), ld, FALSE));
+    products(call, p, heads_at(cut, (char *)task.d_o, task.ld_o, of_v, TRUE),
+             heads_at(cut, task.dv, task.ld_dkv, of_v, FALSE));
     return;
   case CONTEXT_DP:
-    products(call, d_out, v, dp);
+    products(call, heads_at(cut, (char *)task.d_o, task.ld_o, of_v, TRUE), v, dp);
     return;
   case SCORES_DQ:
-    products(call, dp, k, heads_at(cut, d_qkv, ld, TRUE));
+    products(call, dp, k, heads_at(cut, task.dq, task.ld_dq, d, TRUE));
     return;
   case SCORES_DK:
-    products(call, dp, q, heads_at(cut, column(cut, d_qkv, k_at), ld, FALSE));
+    products(call, dp, q, heads_at(cut, task.dk, task.ld_dkv, d, FALSE));
     return;
   }
 }
