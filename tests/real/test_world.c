@@ -1,9 +1,9 @@
 /* What ranks exchange through the world itself, on any number of ranks; also alone, without a launcher. */
 #include "clock_offset.h"
-#include "comm.h"
-#include "queue_device.h"
+#include "world.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static int n_tests;
 
@@ -82,32 +82,6 @@ static void test_clock(World *world) {
          world_n_local(world) < world_size(world) || world_clock_offset(world) == 0);
 }
 
-/* Rank 0 of an imagined group of four: its own part is where it belongs, the rest untouched. */
-static void test_null_comm(World *world) {
-  GError *error = NULL;
-  Device *device = queue_open(&queue_host_device);
-  DeviceStream *stream = queue_stream_new(device, STREAM_DP, &error);
-  Comm *comm = null_comm.open(world, device, &error);
-  int members[4];
-  for (int i = 0; i < 4; i++)
-    members[i] = world_rank(world) + i - 1; /* member 1 */
-  CommGroup *group = null_comm.group_new(comm, members, 4, &error);
-  CommGroup *channel = null_comm.channel_new(comm, 0, 1, TRUE, &error);
-  float part[2] = {1, 2}, whole[8] = {0}, shard[2] = {0}, sum[2] = {0};
-  null_comm.collective(group, stream, COLLECTIVE_ALL_GATHER, REDUCE_SUM, NUMBER_FP32, part, whole, 8);
-  null_comm.collective(group, stream, COLLECTIVE_REDUCE_SCATTER, REDUCE_SUM, NUMBER_FP32, whole, shard, 8);
-  null_comm.collective(group, stream, COLLECTIVE_ALL_REDUCE, REDUCE_SUM, NUMBER_FP32, part, sum, 2);
-  null_comm.send(channel, stream, 0, part, 8);
-  null_comm.receive(channel, stream, 0, part, 8);
-  gboolean is_good = queue_drain(device) && whole[2] == 1 && whole[3] == 2 && whole[0] == 0 && whole[4] == 0;
-  report(world, "the null communication copies the own part",
-         is_good && shard[0] == 1 && shard[1] == 2 && sum[1] == 2 && part[0] == 1);
-  null_comm.group_free(group);
-  null_comm.group_free(channel);
-  null_comm.close(comm);
-  queue_close(device);
-}
-
 int main(int argc, char **argv) {
   g_autoptr(GError) error = NULL;
   World *world = world_open(&argc, &argv, 60, &error);
@@ -121,7 +95,6 @@ int main(int argc, char **argv) {
   test_reductions(world);
   test_messages(world);
   test_clock(world);
-  test_null_comm(world);
   if (world_rank(world) == 0)
     printf("1..%d\n", n_tests);
   return world_close(world, 0);

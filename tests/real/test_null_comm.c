@@ -1,0 +1,85 @@
+/* The communication that moves nothing, by which the kernels of any cut are timed on one rank. */
+#include "comm.h"
+#include "queue_device.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static World *world; /* of one rank; opened once */
+
+typedef struct {
+  Device *device;
+  DeviceStream *stream;
+  Comm *comm;
+  CommGroup *group; /* imagined, of four: this rank is member 1 */
+} Alone;
+
+static Alone alone_new(void) {
+  GError *error = NULL;
+  Alone alone = {.device = queue_open(&queue_host_device)};
+  alone.stream = queue_stream_new(alone.device, STREAM_DP, &error);
+  alone.comm = null_comm.open(world, alone.device, &error);
+  const int members[] = {-1, 0, 1, 2};
+  alone.group = null_comm.group_new(alone.comm, members, 4, &error);
+  ck_assert_msg(error == NULL && alone.group != NULL, "%s", error != NULL ? error->message : "no group");
+  return alone;
+}
+
+static void alone_free(Alone *alone) {
+  null_comm.group_free(alone->group);
+  null_comm.close(alone->comm);
+  queue_close(alone->device);
+}
+
+START_TEST(the_own_part_is_where_it_belongs_and_the_rest_untouched) {
+  Alone alone = alone_new();
+  const float part[2] = {1, 2};
+  float whole[8] = {0}, shard[2] = {0}, sum[2] = {0};
+  null_comm.collective(alone.group, alone.stream, COLLECTIVE_ALL_GATHER, REDUCE_SUM, NUMBER_FP32, part, whole, 8);
+  null_comm.collective(alone.group, alone.stream, COLLECTIVE_REDUCE_SCATTER, REDUCE_SUM, NUMBER_FP32, whole, shard, 8);
+  null_comm.collective(alone.group, alone.stream, COLLECTIVE_ALL_REDUCE, REDUCE_SUM, NUMBER_FP32, part, sum, 2);
+  ck_assert(queue_drain(alone.device));
+  const float gathered[8] = {0, 0, 1, 2, 0, 0, 0, 0}; /* elements 2 and 3 are member 1's */
+  ck_assert_mem_eq(whole, gathered, sizeof gathered);
+  ck_assert_mem_eq(shard, part, sizeof part);
+  ck_assert_mem_eq(sum, part, sizeof part);
+  alone_free(&alone);
+}
+END_TEST
+
+START_TEST(nobody_is_waited_for_and_nothing_received) {
+  Alone alone = alone_new();
+  GError *error = NULL;
+  CommGroup *channel = null_comm.channel_new(alone.comm, 0, 1, TRUE, &error);
+  ck_assert_ptr_nonnull(channel);
+  float sent[2] = {1, 2}, received[2] = {3, 4};
+  null_comm.send(channel, alone.stream, 0, sent, sizeof sent);
+  null_comm.receive(channel, alone.stream, 0, received, sizeof received);
+  ck_assert(queue_drain(alone.device));
+  ck_assert(sent[0] == 1 && sent[1] == 2 && received[0] == 3 && received[1] == 4);
+  null_comm.group_free(channel);
+  alone_free(&alone);
+}
+END_TEST
+
+int main(int argc, char **argv) {
+  g_autoptr(GError) error = NULL;
+  world = world_open(&argc, &argv, 10, &error);
+  if (world == NULL) {
+    printf("Bail out! %s\n", error->message);
+    return world_close(world, EXIT_FAILURE);
+  }
+  Suite *suite = suite_create("null communication");
+  TCase *tests = tcase_create("null communication");
+  tcase_add_test(tests, the_own_part_is_where_it_belongs_and_the_rest_untouched);
+  tcase_add_test(tests, nobody_is_waited_for_and_nothing_received);
+  suite_add_tcase(suite, tests);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_fork_status(runner, CK_NOFORK); /* the world's monitor is this process's */
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  const int n_failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return world_close(world, n_failed > 0);
+}
