@@ -64,15 +64,19 @@ static double piece_s(double layer_s, double ends_s, Piece piece, int n_mtp) {
 double framework_launch_s(const LaunchTimes *launches, const WorkItem *item) {
   if (item->kind == ITEM_COLLECTIVE)
     return launches->collective_s;
-  return (item->recompute ? launches->again_s : launches->kernel_s) * MAX(item->n_launches, 1);
+  const double first_s = item->recompute ? launches->again_s : launches->kernel_s;
+  const double further_s = launches->operation_s > 0 ? launches->operation_s : first_s;
+  return first_s + MAX(item->n_launches - 1, 0) * further_s;
 }
 
-/* Of layers with experts: more kernels take longer, as do those of a slower host. */
+/* Of layers with experts: more kernels take longer, as do those of a slower host. What a kernel takes is mostly its
+ * module's; of a row of single operations those behind the first have none. */
 static LaunchTimes expert_launches(const FrameworkTime *framework, Phase phase, double each_s) {
   const double slower = each_s / framework->expert_launch_s;
   const double forward_s = slower * framework->expert_forward_s, backward_s = slower * framework->expert_backward_s;
   return (LaunchTimes){.kernel_s = phase == PHASE_F ? forward_s : backward_s,
                        .again_s = forward_s,
+                       .operation_s = each_s,
                        .collective_s = framework->has_host ? framework->collective_s : each_s};
 }
 
@@ -82,7 +86,7 @@ LaunchTimes framework_launches(const Plan *plan, const WorkList *work, const Wor
   if (has_experts && framework->has_expert_host)
     return expert_launches(framework, phase, each_s);
   if (!framework->has_host)
-    return (LaunchTimes){each_s, each_s, each_s};
+    return (LaunchTimes){each_s, each_s, each_s, each_s};
   const int n_kernels = count_kernels(work, FALSE);
   const int n_again = again != NULL ? count_kernels(again, FALSE) : count_kernels(work, TRUE);
   const int n_mtp = plan->mtp_layers;

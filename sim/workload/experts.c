@@ -15,6 +15,7 @@
  * products have so many times the rows. The weights of the choice are multiplied in with the
  * activation. Both all-to-alls have nothing beside them: what follows needs them. Backward is the same from the end,
  * with an all-to-all for the gradient of each; W sends nothing, as the experts' inputs are kept where they were used.
+ * What is done besides in single operations is in expert_operations.c.
  * DeepEP's kernels send a token once to each rank that has some of its experts: there are fewer rows then up to where
  * they are sorted, which makes one for each expert of them.
  * Where a framework converts tokens before they leave, what is permuted, sent and sorted on the way to experts is in
@@ -139,6 +140,7 @@ static void shared_backward(ItemList *list) {
 }
 
 static void expert_activation(ItemList *list) {
+  expert_bound_forward(list);
   mlp_activation_forward(list, list->cut->expert_rows, list->cut->expert_width);
 }
 
@@ -152,9 +154,12 @@ void experts_forward(ItemList *list) {
   linear_column_forward(list, LINEAR_ROUTER);
   choose(list, "router.choice", router_bytes);
   dispatch(list, "permute.cast", "permute", TRUE);
+  expert_pad(list, "experts.pad");
   linear_column_forward(list, LINEAR_EXPERT_UP);
   expert_activation(list);
   linear_row_forward(list, LINEAR_EXPERT_DOWN);
+  expert_bias_forward(list);
+  expert_pad(list, "experts.unpad");
   combine(list, "unpermute");
   shared_forward(list);
 }
@@ -164,14 +169,19 @@ void experts_backward(ItemList *list) {
   if (item_list_repeats(list, MODULE_MOE))
     item_list_again(list, experts_forward);
   shared_backward(list);
-  if (list->input_gradients)
+  if (list->input_gradients) {
     dispatch(list, "unpermute.grad_cast", "unpermute.backward", FALSE);
+    expert_pad(list, "experts.pad");
+    expert_bias_backward(list);
+  }
   if (item_list_repeats(list, MODULE_MOE_ACT))
     item_list_again(list, expert_activation_again);
   linear_row_backward(list, LINEAR_EXPERT_DOWN);
   mlp_activation_backward(list, cut->expert_rows, cut->expert_width);
+  expert_bound_backward(list);
   linear_column_backward(list, LINEAR_EXPERT_UP);
   if (list->input_gradients) {
+    expert_pad(list, "experts.unpad");
     combine(list, "permute.backward");
     choose(list, "router.backward", router_backward_bytes);
   }

@@ -20,6 +20,8 @@ static void append_compute(ItemList *list, WorkItem item) {
   item.after = list->awaited;
   item.recompute = list->recompute != 0;
   item.mtp = (guint8)list->mtp;
+  item.host_waits = list->host_waits != FALSE;
+  list->host_waits = FALSE;
   list->awaited = NO_ITEM;
   list->last_compute = (gint32)list->items->len;
   g_array_append_val(list->items, item);
@@ -85,7 +87,11 @@ void item_list_memory(ItemList *list, const char *name, double bytes) {
 }
 
 void item_list_operations(ItemList *list, const char *name, int n_launches, double bytes) {
-  append_compute(list, (WorkItem){.name = name, .kind = ITEM_MEMORY, .n_launches = (guint8)n_launches, .bytes = bytes});
+  append_compute(list, (WorkItem){.name = name, .kind = ITEM_MEMORY, .n_launches = n_launches, .bytes = bytes});
+}
+
+void item_list_host_wait(ItemList *list) {
+  list->host_waits = TRUE;
 }
 
 void item_list_plain_norm(ItemList *list, const char *name, double bytes) {

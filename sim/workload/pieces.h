@@ -23,6 +23,7 @@ typedef struct {
   int mtp;                                    /* WorkItem.mtp of what is added */
   gboolean every_other;                       /* … of which attention and every other product were kept */
   gboolean stops_early;                       /* … which ends where nothing more is read */
+  gboolean host_waits;                        /* the next compute item is to have it */
   gint32 last_compute;                        /* index of the latest compute item, or NO_ITEM */
   gint32 awaited;                             /* latest collective the next compute item needs, or NO_ITEM */
 } ItemList;
@@ -50,6 +51,8 @@ void item_list_attention(ItemList *list, gboolean backward, const AttentionBlock
 void item_list_memory(ItemList *list, const char *name, double bytes);
 /* One that stands for so many, of `bytes` together. */
 void item_list_operations(ItemList *list, const char *name, int n_launches, double bytes);
+/* The host waits for all that it has issued before it issues the next compute item. */
+void item_list_host_wait(ItemList *list);
 /* An RMSNorm, forward or backward, of single operations. */
 void item_list_plain_norm(ItemList *list, const char *name, double bytes);
 /* A memory kernel on the path of the input gradient: left out of W. */
@@ -158,6 +161,14 @@ void qk_norms_backward(ItemList *list);
 /* What stands between the up and the down projection, for `rows` tokens of `width` columns. */
 void mlp_activation_forward(ItemList *list, gint64 rows, gint64 width);
 void mlp_activation_backward(ItemList *list, gint64 rows, gint64 width);
+/* What a framework does about experts in single operations (expert_operations.c); nothing where it does not. The
+ * backward ones stand before what makes the same tensor's gradient further back. */
+void expert_bound_forward(ItemList *list);
+void expert_bound_backward(ItemList *list);
+void expert_bias_forward(ItemList *list);
+void expert_bias_backward(ItemList *list);
+/* Rows of experts copied from, or to, tensors with rows added. */
+void expert_pad(ItemList *list, const char *name);
 /* In place of the MLP: router, experts, shared expert. */
 void experts_forward(ItemList *list);
 void experts_backward(ItemList *list);

@@ -17,19 +17,20 @@ typedef enum { LAYOUT_TN, LAYOUT_NN, LAYOUT_NT } MatmulLayout;
 
 typedef struct {
   const char *name;    /* static: "qkv", "attention", "mlp_up", "norm" … */
+  gint32 n_launches;   /* MEMORY: kernels that this one stands for; 0: 1 */
   guint8 kind;         /* ItemKind */
   guint8 number;       /* Number the matrix unit multiplies in (MATMUL, ATTENTION) */
   guint8 layout;       /* MatmulLayout */
   guint8 accumulate;   /* MATMUL: C += (weight gradient into the main gradient) */
   guint8 backward;     /* ATTENTION: the backward kernel */
   guint8 is_plain;     /* MEMORY: an RMSNorm of single operations, of which some reach less than the HBM's rate */
-  guint8 n_launches;   /* MEMORY: kernels that this one stands for; 0: 1 */
   guint8 windowed;     /* ATTENTION: keys before a window are left out; its FLOPs say how many pairs there are */
   guint8 recompute;    /* forward work done again in backward */
   guint8 mtp;          /* which of the heads that predict a token further, from 1 on, it is of; 0: of none */
   guint8 collective;   /* COLLECTIVE: Collective; a SEND_RECV is one step of a ring: S from each member to the next */
   guint8 axis;         /* COLLECTIVE: whose group and stream, AXIS_TP, AXIS_CP or AXIS_EP */
   guint8 counted;      /* COLLECTIVE: sends tokens to the experts that were chosen just before */
+  guint8 host_waits;   /* not COLLECTIVE: the host waits for all before it, before it issues this one */
   const char *operand; /* COLLECTIVE: static name of the kernel whose result it sums or whose operand it gathers */
   gint32 after; /* index in the same list of an item on the other stream (compute ↔ tp, cp, ep; a collective may
                    wait for one of another axis) that must have ended; −1 none */

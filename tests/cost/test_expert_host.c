@@ -5,6 +5,7 @@
 #include <check.h>
 
 #include "expert_cases.h"
+#include "host_waits.h"
 #include "predict.h"
 #include "verify.h"
 
@@ -78,13 +79,6 @@ START_TEST(graphs_replay_attention_where_nothing_is_exchanged) {
     ck_assert(!framework_replays(plan, &work, i));
 }
 END_TEST
-
-static int n_host_waits(const Program *program) {
-  int n = 0;
-  for (int i = 0; i < program->ranks[0].n_ops; i++)
-    n += program->ranks[0].ops[i].kind == OP_HOST;
-  return n;
-}
 
 /* 4 layers, all with experts, of 2 micro-batches on 8 ranks. Kernels that take the host 1 ms each and the GPU less: the
  * step is as long as it takes to issue them, some 2 · 4 · (forward + backward) ms, and longer where the host waits 2 ·

@@ -48,6 +48,8 @@ static const char all_keys[] = "host:\n"
                                "expert_overlap: rounds\n"
                                "expert_dispatch: deepep\n"
                                "expert_counts: host\n"
+                               "expert_operations: single\n"
+                               "expert_padding: copied\n"
                                "expert_format: linear\n"
                                "scales: blocks\n"
                                "expert_sms: 20\n"
@@ -84,6 +86,8 @@ START_TEST(keys_fill_the_struct) {
   ck_assert_int_eq(time.expert_overlap, EXPERT_OVERLAP_ROUNDS);
   ck_assert_int_eq(time.expert_dispatch, DISPATCH_DEEPEP);
   ck_assert_int_eq(time.expert_counts, EXPERT_COUNTS_ON_HOST);
+  ck_assert_int_eq(time.expert_operations, EXPERT_OPERATIONS_SINGLE);
+  ck_assert_int_eq(time.expert_padding, EXPERT_PADDING_COPIED);
   ck_assert_int_eq(time.expert_format, EXPERT_FORMAT_LINEAR);
   ck_assert_int_eq(time.scales, SCALES_BLOCKS);
   ck_assert_int_eq(time.expert_sms, 20);
@@ -103,6 +107,7 @@ START_TEST(bad_files_are_refused) {
       {"expert_host: {forward: 1 us, backward: 1 us}\n", "launch"},
       {"expert_host: {forward: 1 us, backward: 1 us, launch: 0 us}\n", "launch"},
       {"expert_counts: hots\n", "host"},
+      {"expert_operations: singel\n", "single"},
       {"rates:\n  hoper: {products: 0.9}\n", "hopper"},
       {"rates:\n  hopper: {products: 1.9}\n", "products"},
       {"tensor_parallel_hidden: 0.5\n", "fused"},

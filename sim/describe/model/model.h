@@ -32,6 +32,7 @@ typedef struct {
   gboolean shared_gate;     /* whose output is weighted by a gate of its own (Qwen2) */
   gint64 n_groups;          /* groups of equally many experts that the choice heeds; 0: none */
   gint64 groups_per_token;  /* of these, that the experts of a token may be in; 0: not limited */
+  gboolean has_biases;      /* of both of each one's products (GPT-OSS); left out of the numbers of parameters */
   gboolean biased_scores;   /* a bias for each expert balances the choice (arXiv 2412.19437 §2.1.2) */
   gint64 n_leading;         /* dense layers before the first with experts */
   gint64 every, phase;      /* behind those, layer l has experts where (l + phase) mod every = 0 */

@@ -86,6 +86,7 @@ gboolean model_read_gpt_oss(const JsonFile *json, Model *model, GError **error) 
       !model_read_window(json, model, (WindowDefaults){.window = 128, .period = 2}, error))
     return FALSE;
   model->activation = ACTIVATION_BOUNDED_GELU;
+  model->experts.has_biases = TRUE;
   model->has_sinks = TRUE;
   model_set_biases(model, attention_bias, FALSE);
   return TRUE;

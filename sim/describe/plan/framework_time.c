@@ -22,6 +22,8 @@ static const char *const exchanges_names[] = {"beside", "alone", NULL};
 static const char *const overlap_names[] = {"schedule", "rounds", NULL};
 static const char *const dispatch_names[] = {"all_to_all", "deepep", NULL};
 static const char *const counts_names[] = {"device", "host", NULL};
+static const char *const operations_names[] = {"fused", "single", NULL};
+static const char *const padding_names[] = {"none", "copied", NULL};
 static const char *const format_names[] = {"element", "linear", NULL};
 static const char *const scales_names[] = {"tensor", "blocks", NULL};
 static const char *const tp_names[] = {"beside", "alone", "beside_with_sequence_parallel", "fused", NULL};
@@ -58,6 +60,8 @@ static const YamlField time_fields[] = {
     {"expert_overlap", FIELD_CHOICE, FALSE, IN_TIME(expert_overlap), .names = overlap_names},
     {"expert_dispatch", FIELD_CHOICE, FALSE, IN_TIME(expert_dispatch), .names = dispatch_names},
     {"expert_counts", FIELD_CHOICE, FALSE, IN_TIME(expert_counts), .names = counts_names},
+    {"expert_operations", FIELD_CHOICE, FALSE, IN_TIME(expert_operations), .names = operations_names},
+    {"expert_padding", FIELD_CHOICE, FALSE, IN_TIME(expert_padding), .names = padding_names},
     {"expert_format", FIELD_CHOICE, FALSE, IN_TIME(expert_format), .names = format_names},
     {"scales", FIELD_CHOICE, FALSE, IN_TIME(scales), .names = scales_names},
     {"expert_sms", FIELD_INT, FALSE, IN_TIME(expert_sms), 1, 1024},

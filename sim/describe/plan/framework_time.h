@@ -65,6 +65,13 @@
  *                                   # each node and rank that has some of its experts
  *       expert_counts: host         # how many tokens go to each expert is read before they are sent: until they have
  *                                   # been chosen the host issues nothing more; device (default): it does
+ *       expert_operations: single   # the bound of an expert's gate and the biases of its last product are operations of
+ *                                   # PyTorch, the biases expert by expert, and the host waits at the bound for all
+ *                                   # that it has issued; fused (default, and under graphs of the whole step): parts of
+ *                                   # the kernels beside them
+ *       expert_padding: copied      # in formats of fewer than 16 bits rows that came by an all-to-all are copied to
+ *                                   # tensors that have as many of each expert as its products want, and back; none
+ *                                   # (default): they are so already
  *       expert_format: linear       # a token, or a gradient, is converted before it goes to its experts, and goes in
  *                                   # the format they multiply in; it comes back, as it does by default both ways, in
  *                                   # that of activations (element)
@@ -100,6 +107,8 @@ typedef enum { CONTEXT_BESIDE, CONTEXT_ALONE } FrameworkContextExchanges;
 typedef enum { EXPERT_OVERLAP_OF_SCHEDULE, EXPERT_OVERLAP_ROUNDS } FrameworkExpertOverlap;
 typedef enum { EXPERT_FORMAT_ELEMENT, EXPERT_FORMAT_LINEAR } FrameworkExpertFormat;
 typedef enum { EXPERT_COUNTS_ON_DEVICE, EXPERT_COUNTS_ON_HOST } FrameworkExpertCounts;
+typedef enum { EXPERT_OPERATIONS_FUSED, EXPERT_OPERATIONS_SINGLE } FrameworkExpertOperations;
+typedef enum { EXPERT_PADDING_NONE, EXPERT_PADDING_COPIED } FrameworkExpertPadding;
 typedef enum { SCALES_TENSOR, SCALES_BLOCKS } FrameworkScales;
 
 typedef struct {
@@ -140,6 +149,8 @@ typedef struct {
   int expert_overlap;        /* FrameworkExpertOverlap */
   int expert_dispatch;       /* ExpertDispatch of plan.h */
   int expert_counts;         /* FrameworkExpertCounts */
+  int expert_operations;     /* FrameworkExpertOperations */
+  int expert_padding;        /* FrameworkExpertPadding */
   int expert_format;         /* FrameworkExpertFormat */
   int scales;                /* FrameworkScales */
   int expert_sms;            /* 0: as the cluster has it */

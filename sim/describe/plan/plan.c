@@ -130,6 +130,10 @@ gboolean plan_counts_on_host(const Plan *plan) {
   return plan->ep > 1 && plan->time.expert_counts == EXPERT_COUNTS_ON_HOST && plan->cuda_graphs != CUDA_GRAPHS_FULL;
 }
 
+gboolean plan_has_expert_operations(const Plan *plan) {
+  return plan->time.expert_operations == EXPERT_OPERATIONS_SINGLE && plan->cuda_graphs != CUDA_GRAPHS_FULL;
+}
+
 gboolean plan_splits_stage_tensors(const Plan *plan) {
   return plan->time.stage_tensors == STAGE_TENSORS_SPLIT && plan->tp > 1 && !plan->sequence_parallel;
 }

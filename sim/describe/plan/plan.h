@@ -165,6 +165,8 @@ gboolean plan_takes_turns(const Plan *plan);
 
 /* Whether the host waits for the choice of experts before tokens are sent to them. */
 gboolean plan_counts_on_host(const Plan *plan);
+/* What is about experts besides their products runs in single operations of the framework. */
+gboolean plan_has_expert_operations(const Plan *plan);
 
 /* Each rank of tp sends its part of an activation to the next stage, and gathers the parts it receives
  * (framework_time.h). */

@@ -32,6 +32,8 @@ static void without_kernels(Plan *plan) {
   plan->time.kernels = FRAMEWORK_KERNELS_FUSED;
   plan->time.norm_rate = 0;
   plan->time.recompute_end = RECOMPUTE_END_WHOLE;
+  plan->time.expert_operations = EXPERT_OPERATIONS_FUSED;
+  plan->time.expert_padding = EXPERT_PADDING_NONE;
   plan->norm_kernel = FRAMEWORK_KERNELS_FUSED;
 }
 
@@ -90,7 +92,8 @@ static const struct {
     {"rates", "what its libraries reach of a GPU generation: products and attention at the GPU file's rates",
      without_rates},
     {"kernels",
-     "norm, rotation and gate of single operations, and where full recomputation ends: they are fused, it ends with "
+     "norm, rotation, gate and what is about experts of single operations, and where full recomputation ends: they are "
+     "fused, it ends with "
      "the "
      "layer",
      without_kernels},

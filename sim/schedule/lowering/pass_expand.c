@@ -10,14 +10,15 @@
  * tp is.
  *
  * A framework whose host reads how many tokens go to each expert has it wait for the run that chooses them, before it
- * issues the exchange (framework_time.h, expert_counts). */
+ * issues the exchange (framework_time.h, expert_counts); and where an item says so, for all before that (work_item.h,
+ * host_waits). */
 #include "lowering.h"
 
 #include <string.h>
 
 typedef struct {
   gboolean is_collective;
-  gboolean is_counted; /* a collective that the host issues when the run before has ended */
+  gboolean is_awaited; /* the host issues it when the run before has ended */
   int axis;            /* of a collective */
   int first_item, last_item;
   int waits_for; /* segment on the other stream; −1: where the piece begins */
@@ -64,7 +65,7 @@ static gboolean starts_segment(const WorkList *list, const gboolean *ends_run, i
     return TRUE;
   const WorkItem *item = &list->items[i], *previous = &list->items[i - 1];
   return item->kind == ITEM_COLLECTIVE || previous->kind == ITEM_COLLECTIVE || item->after >= 0 || ends_run[i - 1] ||
-         item->recompute != previous->recompute;
+         item->recompute != previous->recompute || item->host_waits;
 }
 
 static SegmentList segments_of(const WorkList *list, gboolean counts_on_host) {
@@ -77,7 +78,7 @@ static SegmentList segments_of(const WorkList *list, gboolean counts_on_host) {
   for (int i = 0; i < list->n_items; i++) {
     if (starts_segment(list, ends_run, i)) {
       Segment segment = {.is_collective = list->items[i].kind == ITEM_COLLECTIVE,
-                         .is_counted = list->items[i].counted && counts_on_host,
+                         .is_awaited = list->items[i].host_waits || (list->items[i].counted && counts_on_host),
                          .axis = list->items[i].axis,
                          .first_item = i,
                          .entry = -1,
@@ -275,8 +276,9 @@ static void expand_piece(Expander *expander, const Op *op, Phase phase, Piece pi
     Segment *segment = &list->segments[i];
     gint32 waits_for = segment->waits_for >= 0 ? indices[segment->waits_for] : -1;
     const gint32 work = entry_of(expander, phase, piece, segment);
-    if (segment->is_counted && waits_for >= 0)
-      emit_host_wait(expander, op->step, waits_for);
+    const gint32 host_for = segment->is_collective ? waits_for : expander->last_compute;
+    if (segment->is_awaited && host_for >= 0)
+      emit_host_wait(expander, op->step, host_for);
     if (segment->is_collective) {
       indices[i] = emit_collective(expander, op, work, segment->axis, waits_for);
     } else {

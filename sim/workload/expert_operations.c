@@ -1,0 +1,84 @@
+/* What Megatron Core does about experts in operations of PyTorch, each of which reads and writes whole tensors, R rows
+ * of w columns (a gate's output) or of h (the hidden size); e bytes per element:
+ *
+ *     bound       a bounded gate (GPT-OSS): each half of what the up product made is clamped, and both are joined
+ *                 again, before one kernel multiplies them (weighted_bias_quick_geglu_impl of
+ *                 core/fusions/fused_bias_geglu.py, since 2025-09): clamp 2·2w·e, join 2·2w·e. Back, of the half with
+ *                 one bound: compare (e + 1), choose (2e + 1); with two: compare twice 2·(e + 1), and (3), choose
+ *                 (2e + 1); join 2·2w·e
+ *     bias        of the down product: bias × weight of the choice is added expert by expert, and what comes of it
+ *                 joined (TEGroupedMLP._apply_bias of core/transformer/moe/experts.py, since 2025-09). Weights are in
+ *                 the format of the router, those that came by DeepEP or HybridEP in fp32 (its dispatchers convert
+ *                 them), r bytes where that is wider: bias × weight (write r), sum (e + 2r), join (2r), to the element
+ *                 format (r + e). Back: from it (e + r), to the product (r + e), for the bias' and for the weight's
+ *                 gradient multiply (2r) and add up (r) each, join (2e)
+ *     padding     products of few bits want a multiple of 16 or 32 rows from each expert. Rows that came by an
+ *                 all-to-all are copied to tensors that have them, and from these (TE's Fp8Padding; DeepEP's and
+ *                 HybridEP's kernels leave room), back as forward
+ *
+ * The bound makes a number on the GPU of one that is given (torch.tensor), for which the host waits until all before it
+ * has ended.
+ * Graphs of a whole step run TE's fused operations for the first two (use_transformer_engine_op_fuser of
+ * Megatron-Bridge's recipes, since 2026-06). */
+#include "pieces.h"
+
+static gboolean has_bound(const Cut *cut) {
+  return plan_has_expert_operations(cut->plan) && model_activation(cut->model) == ACTIVATION_BOUNDED_GELU;
+}
+
+static gboolean has_bias(const Cut *cut) {
+  return plan_has_expert_operations(cut->plan) && cut->model->experts.has_biases;
+}
+
+static int clamped_parts(const Cut *cut) {
+  return cut->model->gated ? 2 : 1;
+}
+
+void expert_bound_forward(ItemList *list) {
+  const Cut *cut = list->cut;
+  const int parts = clamped_parts(cut);
+  const double elements = (double)cut->expert_rows * cut->expert_width * parts;
+  if (!has_bound(cut))
+    return;
+  item_list_operations(list, "bound", parts + 1, 4 * cut->element_bytes * elements);
+  item_list_host_wait(list);
+}
+
+void expert_bound_backward(ItemList *list) {
+  const Cut *cut = list->cut;
+  const double e = cut->element_bytes, elements = (double)cut->expert_rows * cut->expert_width;
+  if (!has_bound(cut) || !list->input_gradients)
+    return;
+  const double one_bound = 3 * e + 2, two_bounds = 4 * e + 6, join = 2 * clamped_parts(cut) * e;
+  item_list_operations(list, "bound.backward", 7, elements * (one_bound + (cut->model->gated ? two_bounds : 0) + join));
+}
+
+/* Bytes of what a product with a weight of the choice is in. */
+static double weighted_bytes(const Cut *cut) {
+  return plan_dispatches_once(cut->plan) ? MAX(4, cut->element_bytes) : cut->element_bytes;
+}
+
+void expert_bias_forward(ItemList *list) {
+  const Cut *cut = list->cut;
+  const double e = cut->element_bytes, r = weighted_bytes(cut);
+  const double elements = (double)cut->expert_rows * cut->model->hidden;
+  if (has_bias(cut))
+    item_list_operations(list, "bias", 2 * (int)cut->n_experts + (r > e ? 2 : 1),
+                         elements * (e + 5 * r + (r > e ? r + e : 0)));
+}
+
+void expert_bias_backward(ItemList *list) {
+  const Cut *cut = list->cut;
+  const double e = cut->element_bytes, r = weighted_bytes(cut);
+  const double elements = (double)cut->expert_rows * cut->model->hidden;
+  if (has_bias(cut))
+    item_list_operations(list, "bias.backward", (r > e ? 5 : 4) * (int)cut->n_experts + (r > e ? 2 : 1),
+                         elements * (6 * r + 2 * e + (r > e ? 2 * (r + e) : 0)));
+}
+
+void expert_pad(ItemList *list, const char *name) {
+  const Cut *cut = list->cut;
+  const gboolean is_copied = cut->plan->time.expert_padding == EXPERT_PADDING_COPIED;
+  if (cut->casts && is_copied && !sends_narrow(cut) && !plan_dispatches_once(cut->plan))
+    item_list_memory(list, name, 2 * cut->element_bytes * cut->expert_rows * cut->model->hidden);
+}

@@ -1,0 +1,164 @@
+/* What frameworks do about experts in single operations: traffic and launches by closed forms, and where the host waits
+ * for them. */
+#include <check.h>
+
+#include "expert_cases.h"
+#include "framework_cost.h"
+#include "host_waits.h"
+#include "predict.h"
+
+/* The mixture with biases and a bounded gate: 16 experts of 512 columns, h 1024. */
+static Model bounded_mixture(void) {
+  Model model = mixture();
+  model.activation = ACTIVATION_BOUNDED_GELU;
+  model.experts.has_biases = TRUE;
+  return model;
+}
+
+/* Micro-batches of 2 × 512 tokens on each of 8 ranks: 4096 rows for 2 experts. */
+static Plan *plan_of_operations(void) {
+  Plan *plan = plan_of(1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
+  plan->dp = plan->ep = plan->gpus = 8;
+  plan->time.expert_operations = EXPERT_OPERATIONS_SINGLE;
+  return plan;
+}
+
+static const double rows = 4 * 2 * 512, width = 512, hidden = 1024;
+
+/* bf16. Bound: 4 elements of each half's 512 columns, both ways 2 bytes; back one bound 3e + 2, two 4e + 6, joined 4e.
+ * Bias in bf16: e + 5e, back 6e + 2e, two kernels an expert and one that joins, four back. */
+START_TEST(bounds_and_biases_are_operations_of_their_own) {
+  const Model model = bounded_mixture();
+  g_autoptr(Plan) plan = plan_of_operations();
+  g_autoptr(Workload) workload = workload_new(&model, plan, NULL);
+  const WorkList *f = &workload->work[PIECE_LAYER][PHASE_F], *b = &workload->work[PIECE_LAYER][PHASE_B];
+  ck_assert_double_eq(find(f, "bound")->bytes, rows * 2 * width * 8);
+  ck_assert_int_eq(find(f, "bound")->n_launches, 3);
+  ck_assert_double_eq(find(b, "bound.backward")->bytes, rows * width * (8 + 14 + 8));
+  ck_assert_double_eq(find(f, "bias")->bytes, rows * hidden * 12);
+  ck_assert_int_eq(find(f, "bias")->n_launches, 2 * 2 + 1);
+  ck_assert_double_eq(find(b, "bias.backward")->bytes, rows * hidden * 16);
+  ck_assert_int_eq(find(b, "bias.backward")->n_launches, 4 * 2 + 1);
+  ck_assert_int_eq(count(&workload->work[PIECE_LAYER][PHASE_W], "bias"), 0);
+  ck_assert_int_eq(count(&workload->work[PIECE_DENSE_LAYER][PHASE_F], "bound"), 0);
+}
+END_TEST
+
+/* Weights of the choice come in fp32: r is 4 bytes, and its results are converted both ways. */
+START_TEST(weights_that_came_by_deepep_are_wider) {
+  const Model model = bounded_mixture();
+  g_autoptr(Plan) plan = plan_of_operations();
+  plan->expert_dispatch = DISPATCH_DEEPEP;
+  g_autoptr(Workload) workload = workload_new(&model, plan, NULL);
+  const WorkList *f = &workload->work[PIECE_LAYER][PHASE_F], *b = &workload->work[PIECE_LAYER][PHASE_B];
+  ck_assert_double_eq(find(f, "bias")->bytes, rows * hidden * (2 + 5 * 4 + 6));
+  ck_assert_double_eq(find(b, "bias.backward")->bytes, rows * hidden * (6 * 4 + 2 * 2 + 2 * 6));
+  ck_assert_int_eq(find(b, "bias.backward")->n_launches, 5 * 2 + 2);
+}
+END_TEST
+
+/* Neither in other models, nor where they are fused, nor under graphs of the whole step. */
+START_TEST(fused_ones_are_none) {
+  const Model bounded = bounded_mixture(), plain = mixture();
+  for (int c = 0; c < 3; c++) {
+    g_autoptr(Plan) plan = plan_of_operations();
+    if (c == 1)
+      plan->time.expert_operations = EXPERT_OPERATIONS_FUSED;
+    if (c == 2)
+      plan->cuda_graphs = CUDA_GRAPHS_FULL;
+    g_autoptr(Workload) workload = workload_new(c == 0 ? &plain : &bounded, plan, NULL);
+    for (int phase = PHASE_F; phase <= PHASE_B; phase++) {
+      const WorkList *list = &workload->work[PIECE_LAYER][phase];
+      for (int i = 0; i < list->n_items; i++)
+        ck_assert(!g_str_has_prefix(list->items[i].name, "bound") && !g_str_has_prefix(list->items[i].name, "bias") &&
+                  !list->items[i].host_waits);
+    }
+  }
+}
+END_TEST
+
+/* mxfp8: 4096 rows of 1024 elements, read and written in 2 bytes, twice forward and twice back; not in bf16, nor of
+ * rows that came by DeepEP. */
+START_TEST(rows_are_padded_for_narrow_products) {
+  static const struct {
+    Precision precision;
+    int dispatch, n;
+  } cases[] = {{PRECISION_MXFP8, DISPATCH_ALL_TO_ALL, 1},
+               {PRECISION_BF16, DISPATCH_ALL_TO_ALL, 0},
+               {PRECISION_MXFP8, DISPATCH_DEEPEP, 0}};
+  const Model model = mixture();
+  for (gsize c = 0; c < G_N_ELEMENTS(cases); c++) {
+    g_autoptr(Plan) plan = plan_of_operations();
+    plan->precision = cases[c].precision;
+    plan->expert_dispatch = cases[c].dispatch;
+    plan->time.expert_padding = EXPERT_PADDING_COPIED;
+    g_autoptr(Workload) workload = workload_new(&model, plan, NULL);
+    const WorkList *lists = workload->work[PIECE_LAYER];
+    for (int phase = PHASE_F; phase <= PHASE_B; phase++) {
+      ck_assert_int_eq(count(&lists[phase], "experts.pad"), phase == PHASE_W ? 0 : cases[c].n);
+      ck_assert_int_eq(count(&lists[phase], "experts.unpad"), phase == PHASE_W ? 0 : cases[c].n);
+    }
+    if (cases[c].n > 0)
+      ck_assert_double_eq(find(&lists[PHASE_F], "experts.pad")->bytes, 2 * 2 * rows * hidden);
+  }
+}
+END_TEST
+
+/* The first of a row of operations takes the host what a kernel takes, each further one what a launch takes. */
+START_TEST(further_operations_take_a_launch_each) {
+  g_autoptr(Plan) plan = plan_new();
+  plan->time = (FrameworkTime){
+      .has_expert_host = TRUE, .expert_forward_s = 200e-6, .expert_backward_s = 100e-6, .expert_launch_s = 5e-6};
+  const WorkItem item = {.name = "bias", .kind = ITEM_MEMORY, .n_launches = 5, .after = -1};
+  WorkItem items[] = {item};
+  const WorkList work = {.items = items, .n_items = 1};
+  const LaunchTimes of_experts = framework_launches(plan, &work, NULL, PIECE_LAYER, PHASE_F, TRUE, 5e-6);
+  const LaunchTimes dense = framework_launches(plan, &work, NULL, PIECE_DENSE_LAYER, PHASE_F, FALSE, 5e-6);
+  ck_assert_double_eq_tol(framework_launch_s(&of_experts, &item), 220e-6, 1e-12);
+  ck_assert_double_eq_tol(framework_launch_s(&dense, &item), 25e-6, 1e-12);
+}
+END_TEST
+
+/* 7 layers with experts and 2 micro-batches: the host waits at 14 bounds, and at 28 where the activation is made again
+ * in backward. A host of 100 us a kernel has then lost what it was ahead, and the step takes longer than by the
+ * operations' own time. */
+START_TEST(the_host_waits_at_every_bound) {
+  g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
+  const Model model = bounded_mixture();
+  for (int again = FALSE; again <= TRUE; again++) {
+    g_autoptr(Plan) plan = plan_of_operations();
+    plan->seq_len = 4096, plan->micro_batch = 1, plan->global_batch = 16;
+    plan->recompute = again ? RECOMPUTE_SELECTIVE : RECOMPUTE_NONE;
+    plan->recompute_modules = again ? MODULE_BIT(MODULE_MOE_ACT) : 0;
+    plan->time.has_expert_host = TRUE;
+    plan->time.expert_forward_s = plan->time.expert_backward_s = 100e-6;
+    plan->time.expert_launch_s = cluster->gpu.host_launch_s;
+    g_autoptr(Plan) fused = plan_copy(plan);
+    fused->time.expert_operations = EXPERT_OPERATIONS_FUSED;
+    g_autoptr(GError) error = NULL;
+    g_autoptr(Prediction) single = predict(&model, cluster, plan, &error);
+    ck_assert_msg(single != NULL, "%s", error != NULL ? error->message : "");
+    g_autoptr(Prediction) none = predict(&model, cluster, fused, NULL);
+    ck_assert_int_eq(n_host_waits(single->program) - n_host_waits(none->program), again ? 28 : 14);
+    ck_assert_double_gt(single->step_time_s, none->step_time_s);
+  }
+}
+END_TEST
+
+int main(void) {
+  TCase *tcase = tcase_create("expert_operations");
+  tcase_add_test(tcase, bounds_and_biases_are_operations_of_their_own);
+  tcase_add_test(tcase, weights_that_came_by_deepep_are_wider);
+  tcase_add_test(tcase, fused_ones_are_none);
+  tcase_add_test(tcase, rows_are_padded_for_narrow_products);
+  tcase_add_test(tcase, further_operations_take_a_launch_each);
+  tcase_add_test(tcase, the_host_waits_at_every_bound);
+  Suite *suite = suite_create("expert_operations");
+  suite_add_tcase(suite, tcase);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  int failures = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failures != 0;
+}
