@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "number_range.h"
 #include "pipeline_layout.h"
 #include "plan_order.h"
 #include "rank_map.h"
@@ -154,17 +155,35 @@ static gboolean check_overlap(const PlanOptions *o, const Plan *plan, GError **e
                          plan->framework);
 }
 
+enum { MOST_SLOW_RANKS = 1 << 20 }; /* that a range may name */
+
+/* "5", "0..7" or "0..63+8". */
+static gboolean parse_ranks(const char *text, NumberRange *ranks) {
+  if (strstr(text, "..") != NULL)
+    return number_range_parse(text, 0, ranks) && ranks->last < MOST_SLOW_RANKS;
+  guint64 rank;
+  if (!g_ascii_string_to_unsigned(text, 10, 0, G_MAXINT, &rank, NULL))
+    return FALSE;
+  *ranks = (NumberRange){.first = (gint64)rank, .last = (gint64)rank, .step = 1};
+  return TRUE;
+}
+
 static gboolean parse_slow_ranks(const PlanOptions *o, Plan *plan, GError **error) {
   for (char **text = o->slow_ranks; text != NULL && *text != NULL; text++) {
     g_auto(GStrv) parts = g_strsplit(*text, "=", 2);
-    guint64 rank;
+    NumberRange ranks;
     char *end = NULL;
     double factor = parts[0] != NULL && parts[1] != NULL ? g_ascii_strtod(parts[1], &end) : 0;
-    if (end == NULL || end == parts[1] || *end != '\0' ||
-        !g_ascii_string_to_unsigned(parts[0], 10, 0, G_MAXINT, &rank, NULL))
-      return fail_input(error, "--slow-rank: found \"%.80s\", expected RANK=FACTOR, e.g. 5=1.4", *text);
-    SlowRank slow = {rank, factor};
-    g_array_append_val(plan->slow_ranks, slow);
+    if (end == NULL || end == parts[1] || *end != '\0' || !parse_ranks(parts[0], &ranks))
+      return fail_input(error,
+                        "--slow-rank: found \"%.80s\", expected RANK=FACTOR or FIRST..LAST=FACTOR, e.g. 5=1.4 or "
+                        "0..7=1.4",
+                        *text);
+    gint64 rank = ranks.first;
+    do {
+      SlowRank slow = {(int)rank, factor};
+      g_array_append_val(plan->slow_ranks, slow);
+    } while (number_range_next(&ranks, &rank));
   }
   return TRUE;
 }

@@ -168,7 +168,7 @@ static void add_simulated(Parser *parser, PlanOptions *o) {
        "standard deviation of compute times as a share, e.g. 0.02 (default 0)", "SHARE"},
       {"seed", 0, 0, G_OPTION_ARG_INT64, &o->seed, "of the jitter (default 1)", "N"},
       {"slow-rank", 0, 0, G_OPTION_ARG_STRING_ARRAY, &o->slow_ranks,
-       "global rank R computes F times as long; may be given again", "R=F"},
+       "global rank R, or ranks 0..7, compute F times as long; may be given again", "R=F"},
       G_OPTION_ENTRY_NULL};
   parser_add(parser, entries);
 }

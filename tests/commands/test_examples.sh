@@ -1,6 +1,6 @@
 #!/bin/sh
 # test_examples.sh STEPSIM: the examples at the end of every verb's --help run as they are written (TAP), and so do the
-# clusters of docs/clusters.md. Files they name are there beforehand; what they write is looked for afterwards. Left out:
+# commands of docs/slower.md and the clusters of docs/clusters.md. Files they name are there beforehand; what they write is looked for afterwards. Left out:
 # what takes seconds or more ranks than a test should (sweep, plan), which have tests of their own.
 [ $# -eq 1 ] || { echo "usage: $0 STEPSIM" >&2; exit 2; }
 . "$(dirname "$0")/../fixtures/tap.sh"
@@ -53,6 +53,17 @@ for verb in simulate schedule memory collective compare validate topology explai
     check_example "$command"
   done <"list-$verb"
 done
+
+page=$tests/../docs/slower.md
+sed -n '/^```csv$/,/^```$/{ /^```/!p; }' "$page" >ours.csv
+sed -n '/^```yaml$/,/^```$/{ /^```/!p; }' "$page" >slow-nic.yaml
+eval "$(grep '^run=' "$page")"
+grep '^stepsim ' "$page" >list-page
+[ "$(wc -l <list-page)" -ge 15 ]
+result $? "docs/slower.md has commands" "$(cat list-page)"
+while read -r command; do
+  check_example "$command"
+done <list-page
 
 # A block names its file in its first line, and how many GPUs it is tried with where that is not 64.
 mkdir clusters && cd clusters || exit 2
