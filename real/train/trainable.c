@@ -207,11 +207,5 @@ gboolean trainable_check_run(const Workload *workload, GError **error) {
         "--framework %s: a ring that gathers keys and values of all heads cannot be run here (stepsim "
         "simulate predicts it); expected --cp 1, another --cp-comm or no framework",
         plan->framework);
-  if (workload->model->windowed_share > 0 && model_window(workload->model, plan->seq_len) > 0)
-    return fail_impossible(
-        error,
-        "model %s has layers with an attention window and without: expected --seq-len %" G_GINT64_FORMAT
-        " at most here",
-        workload->model->name, workload->model->window);
   return TRUE;
 }

@@ -63,6 +63,15 @@ static Model normed(void) {
   return model;
 }
 
+/* … in the first layer alone. */
+static Model turned(void) {
+  Model model = normed();
+  model.name = (char *)"turned";
+  model.windowed_layers = (char *)"10";
+  model.windowed_share = 0.5;
+  return model;
+}
+
 /* Norms of all heads together, with shifts, and behind the word table; ALiBi; dropout everywhere, more or less. */
 static Model dropped(void) {
   Model model = gpt2;

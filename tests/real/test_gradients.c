@@ -61,6 +61,7 @@ static const Case cases[] = {
     {"gpt2", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_TWO_STAGES, LAYERS * 16 + 4},
     /* with two vectors, or four, of the norms of q and k, and two of the embedding's */
     {"normed", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_I_W, LAYERS * 11 + 3},
+    {"turned", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_TWO_STAGES, LAYERS * 11 + 3},
     {"dropped", ATTENTION_FLASH, RECOMPUTE_FULL, ORDER_B, LAYERS * 20 + 5},
     {"dropped", ATTENTION_UNFUSED, RECOMPUTE_SELECTIVE, ORDER_I_W, LAYERS * 20 + 5},
     {"own", ATTENTION_FLASH, RECOMPUTE_FULL, ORDER_I_W, LAYERS * 13 + 4},
@@ -86,12 +87,12 @@ static const Case cases[] = {
     {"latent", ATTENTION_FLASH, RECOMPUTE_FULL, ORDER_I_W, (9 + 3) + (9 + 2 + 5 * 3) + 3},
     {"latent-kv", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_I_W, LAYERS *(7 + 3) + 3},
     {"latent-kv", ATTENTION_FLASH, RECOMPUTE_FULL, ORDER_TWO_STAGES, LAYERS *(7 + 3) + 3},
+    {"latent", ATTENTION_UNFUSED, RECOMPUTE_NONE, ORDER_I_W, (9 + 3) + (9 + 2 + 5 * 3) + 3},
+    {"latent-kv", ATTENTION_UNFUSED, RECOMPUTE_SELECTIVE, ORDER_B, LAYERS *(7 + 3) + 3},
     /* and for each head that predicts further a product, its norms, and a layer of the last kind */
     {"llama", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_I_W, (LAYERS + 2) * 9 + 2 * 4 + 3, 2},
     {"mixed", ATTENTION_FLASH, RECOMPUTE_FULL, ORDER_B, (LAYERS + 1) * 12 + 4 + 2, 1},
     {"latent-kv", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_TWO_STAGES, (LAYERS + 1) * (7 + 3) + 4 + 3, 1},
-    {"latent", ATTENTION_UNFUSED, RECOMPUTE_NONE, ORDER_I_W, (9 + 3) + (9 + 2 + 5 * 3) + 3},
-    {"latent-kv", ATTENTION_UNFUSED, RECOMPUTE_SELECTIVE, ORDER_B, LAYERS *(7 + 3) + 3},
     {"routed", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_B, (LAYERS + 1) * (7 + 12) + 4 + 3, 1},
     /* a dense layer; and the shared expert's 3 and its gate */
     {"shared", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_I_W, 9 + (7 + 12 + 4) + 3},
@@ -99,9 +100,9 @@ static const Case cases[] = {
 };
 
 static Workload *make_workload(const Case *c) {
-  Model models[] = {llama,        gpt2,         mixed(),    bare(), normed(), dropped(),    scores_dropped(),
-                    sandwiched(), multiplied(), behind(),   own(),  beside(), beside_one(), routed(),
-                    shared(),     latent(),     latent_kv()};
+  Model models[] = {llama,        gpt2,         mixed(),     bare(),  normed(), dropped(),    scores_dropped(),
+                    sandwiched(), multiplied(), behind(),    own(),   beside(), beside_one(), routed(),
+                    shared(),     latent(),     latent_kv(), turned()};
   Model *model = NULL;
   for (gsize i = 0; i < G_N_ELEMENTS(models); i++)
     if (strcmp(models[i].name, c->model) == 0)

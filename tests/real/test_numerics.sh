@@ -253,6 +253,15 @@ gradients overflow at first, ep 2|2|tiny-mixtral|--dp 2 --ep 2
 gradients overflow at first, zb-v, ZeRO-2|4|tiny-gpt2|--dp 2 --pp 2 --schedule zb-v --zero 2 --grad-norm-barrier on
 TABLE
 
+# Two layers of three with a window are no model of eight layers with it, nor without.
+for edit in '' 's/"sliding_window_pattern": 3/"sliding_window_pattern": 1/' 's/"sliding_window": 10/"sliding_window": 32/'; do
+  sed "$edit" "$data/models/tiny-gemma3-turns.json" >turns.json
+  "$stepreal" run --model turns.json --precision fp32 --global-batch 1 --steps 1 --json 2>err |
+    sed 's/.*"losses": \[\([^]]*\)\].*/\1/' >>losses
+done
+[ "$(sort -u losses | grep -c '^[0-9.]*$')" -eq 3 ]
+result $? "layers with a window and without are told apart" "$(cat losses err)"
+
 # A skipped step halves the scale; with a window of 1 every other doubles it, else it stays. Some are skipped, some are not.
 follows_from_skips() { # report, window
   sed 's/.*"loss_scales": \[\([^]]*\)\], "skipped_steps": \[\([^]]*\)\].*/\1;\2/' "$1" | awk -F';' -v window="$2" '{

@@ -127,11 +127,20 @@ static void run_rope(const ItemCall *call) {
   item_launch(call, &kernel);
 }
 
+/* Of the call's layer: some may have one and some not. */
+static gint64 window_of(const ItemCall *call) {
+  const Model *model = memory(call)->cut->model;
+  const gint64 layer = call->trainer->workload->stages[call->stage].layers.first_layer + call->layer;
+  const gboolean is_whole =
+      model->windowed_layers != NULL && layer < model->n_layers && model->windowed_layers[layer] == '0';
+  return is_whole ? 0 : model_window(model, memory(call)->cut->plan->seq_len);
+}
+
 /* Of this rank's heads, over whole sequences. */
 static ScoreRule score_rule(const ItemCall *call) {
   const Cut *cut = memory(call)->cut;
   const Model *model = cut->model;
-  ScoreRule rule = {.window = model_window(model, cut->plan->seq_len)};
+  ScoreRule rule = {.window = window_of(call)};
   if (model->positions == POSITIONS_ALIBI) {
     rule.alibi_heads = model->n_heads;
     rule.first_head = call->trainer->parameters->at.at[AXIS_TP] * cut->heads;
