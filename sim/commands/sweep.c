@@ -337,8 +337,9 @@ static int run(SweepOptions *o, Ranks *ranks, const SweepTable *table, Interrupt
   SweepProgress progress = {.n_wanted = n, .n_before = n};
   if (ranks != NULL && !(complete ? sweep_share(ranks, NULL, NULL, error) : share(ranks, store, &setup, error)))
     return 2;
-  const int n_threads = sweep_threads(ranks, o->jobs != NOT_GIVEN ? o->jobs : 0);
-  if (!complete && !sweep_run(&setup, table, store, n_threads, ranks, interrupt, &progress, error))
+  const SweepWorkers workers = {
+      .n_threads = sweep_threads(ranks, o->jobs != NOT_GIVEN ? o->jobs : 0), .ranks = ranks, .interrupt = interrupt};
+  if (!complete && !sweep_run(&setup, table, store, &workers, &progress, error))
     return 2;
   interrupt_clear(interrupt); /* from here on a signal ends the process as ever */
   const SweepReport report = {.store = store,

@@ -30,7 +30,7 @@ StepReport step_of_prediction(const Prediction *prediction, int *in_flight) {
                        .n_ranks_simulated = prediction->engine.n_ranks,
                        .wall_s = prediction->wall_s};
   report.bounding.way = -1; /* for who asks: it takes a look at every kernel of a rank */
-  if (link_use_with(prediction->trace, prediction->metrics, prediction->omitted, report.link_use))
+  if (link_use_of(prediction->trace, prediction->metrics, prediction->omitted, report.link_use))
     report.cluster = cluster;
   step_report_set_metrics(&report, prediction->metrics);
   double reserved_bytes = cluster->gpu.reserved_bytes;

@@ -145,14 +145,14 @@ START_TEST(a_link_is_in_use_while_bytes_have_it) {
   loaded.hand.timing.loads = loaded.loads;
   g_autoptr(Metrics) metrics = metrics_new(trace);
   LinkUse uses[TIMING_MAX_WAYS];
-  ck_assert(link_use_of(trace, metrics, uses));
+  ck_assert(link_use_of(trace, metrics, NULL, uses));
   ck_assert_int_eq(metrics->step_ns, 200);
   ck_assert_double_eq_tol(uses[NIC].most, 160.0 / 200, 1e-12);
   ck_assert_int_eq(uses[NIC].busiest, 0);
   ck_assert_double_eq_tol(uses[NIC].mean, (160.0 + 60.0) / 2 / 200, 1e-12);
   ck_assert_int_eq(uses[NIC + 1].busiest, -1); /* an uplink, which none takes */
   loaded.hand.timing.loads = NULL;
-  ck_assert(!link_use_of(trace, metrics, uses));
+  ck_assert(!link_use_of(trace, metrics, NULL, uses));
   hand_clear(&loaded.hand);
 }
 END_TEST

@@ -109,8 +109,8 @@ static void assert_same_metrics(const Case *drawn, const Prediction *folded, con
 static void assert_same_links(const Case *drawn, const Prediction *folded, const Prediction *all) {
   LinkUse one[TIMING_MAX_WAYS], each[TIMING_MAX_WAYS];
   g_autofree char *text = case_text(drawn);
-  const gboolean is_known = link_use_of(folded->trace, folded->metrics, one);
-  ck_assert(link_use_of(all->trace, all->metrics, each) == is_known);
+  const gboolean is_known = link_use_of(folded->trace, folded->metrics, NULL, one);
+  ck_assert(link_use_of(all->trace, all->metrics, NULL, each) == is_known);
   for (int way = 0; way < TIMING_MAX_WAYS && is_known; way++)
     if (one[way].mean != each[way].mean || one[way].most != each[way].most || one[way].busiest != each[way].busiest)
       ck_abort_msg("%s\nway %d: %g, %g on rank %d; folded %g, %g on rank %d", text, way, each[way].mean, each[way].most,

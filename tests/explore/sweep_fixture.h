@@ -62,7 +62,8 @@ static inline char *csv_of(ResultStore *store, const SweepTable *table, const Sw
 static inline gboolean run_sweep(const SweepSetup *setup, const SweepTable *table, ResultStore *store,
                                  SweepProgress *progress, GError **error) {
   Interrupt none = {.fd = -1};
-  return sweep_run(setup, table, store, 2, NULL, &none, progress, error);
+  const SweepWorkers two = {.n_threads = 2, .interrupt = &none};
+  return sweep_run(setup, table, store, &two, progress, error);
 }
 
 static inline char *swept(const SweepSetup *setup, int n_threads, SweepProgress *progress) {
@@ -70,7 +71,8 @@ static inline char *swept(const SweepSetup *setup, int n_threads, SweepProgress 
   g_autoptr(ResultStore) store = begun_store(NULL, table, setup);
   g_autoptr(GError) error = NULL;
   Interrupt none = {.fd = -1};
-  ck_assert_msg(sweep_run(setup, table, store, n_threads, NULL, &none, progress, &error), "%s",
+  const SweepWorkers workers = {.n_threads = n_threads, .interrupt = &none};
+  ck_assert_msg(sweep_run(setup, table, store, &workers, progress, &error), "%s",
                 error == NULL ? "no message" : error->message);
   return csv_of(store, table, setup);
 }

@@ -62,8 +62,8 @@ START_TEST(a_ring_is_exposed_where_a_transfer_is_longer_than_attention) {
         freed = before;
         arrived = MAX(arrived, freed) + t;
       }
-      ck_assert_int_eq(list->charged[CHARGE_CP], exposed);
-      ck_assert_int_eq(list->hidden_ns[AXIS_CP] + list->charged[CHARGE_CP], (cp - 1) * t);
+      ck_assert_int_eq(list->split.charged_ns[CHARGE_CP], exposed);
+      ck_assert_int_eq(list->split.hidden_ns[AXIS_CP] + list->split.charged_ns[CHARGE_CP], (cp - 1) * t);
       n_hidden += exposed == 0;
       n_exposed += exposed > 0;
     }
@@ -84,8 +84,8 @@ START_TEST(gathers_and_exchanges_are_exposed) {
       gint64 sum_ns = 0;
       for (int i = 0; i < list->n_items; i++)
         sum_ns += list->items[i].is_collective ? list->items[i].duration_ns : 0;
-      ck_assert_int_eq(list->charged[CHARGE_CP], sum_ns);
-      ck_assert_int_eq(list->hidden_ns[AXIS_CP], 0);
+      ck_assert_int_eq(list->split.charged_ns[CHARGE_CP], sum_ns);
+      ck_assert_int_eq(list->split.hidden_ns[AXIS_CP], 0);
       ck_assert((sum_ns > 0) == (phase != PHASE_W));
     }
   }

@@ -39,7 +39,8 @@ launch() { # arguments of mpirun
 
 # --- ranks in the middle of a step ----------------------------------------------------------------------------------------
 
-# A run of many seconds, of which the test sees the beginning; a name of its own tells its processes from others'.
+# A run of many seconds, of which the test sees the beginning; a name of its own tells its processes from others'. Its
+# weights are few: they are filled by the thread that computes, which is not to look as if it were in a step.
 name=$work/stepreal-$$
 ln -s "$stepreal" "$name"
 
@@ -84,8 +85,8 @@ launch_beside() { # ranks, options
   ranks=$1
   shift
   : >"$out"
-  timeout -k 2 30 "$mpirun" -n "$ranks" "$name" run --model tinystories-15m --precision fp32 --seq-len 64 \
-    --global-batch 8 --steps 100 "$@" >"$out" 2>&1 </dev/null &
+  timeout -k 2 30 "$mpirun" -n "$ranks" "$name" run --model "$models/tiny-llama.json" --precision fp32 --seq-len 512 \
+    --global-batch 64 --steps 40 "$@" >"$out" 2>&1 </dev/null &
   launcher=$!
   for _ in $(seq 150); do
     all_compute "$ranks" && break

@@ -182,7 +182,7 @@ static double most_of_links(Plan *taken) {
   g_autoptr(Prediction) prediction = predict(model, cluster, plan, NULL);
   ck_assert_ptr_nonnull(prediction);
   LinkUse uses[TIMING_MAX_WAYS];
-  ck_assert(link_use_of(prediction->trace, prediction->metrics, uses));
+  ck_assert(link_use_of(prediction->trace, prediction->metrics, NULL, uses));
   return uses[SCALE_UP].most;
 }
 

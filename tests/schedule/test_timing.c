@@ -122,11 +122,11 @@ static TimedList example(gint64 launch_ns) {
 START_TEST(a_list_is_charged_as_its_compute_stream_spends_the_time) {
   TimedList list = example(10);
   assert_same_time(list.time, (OpTime){.run_ns = 260, .tail_ns = 270, .host_ns = 50});
-  ck_assert_int_eq(list.charged[CHARGE_COMPUTE], 120);
-  ck_assert_int_eq(list.charged[CHARGE_RECOMPUTE], 30);
-  ck_assert_int_eq(list.charged[CHARGE_TP], 110);
-  ck_assert_int_eq(list.charged[CHARGE_HOST], 0);
-  ck_assert_int_eq(list.hidden_ns[AXIS_TP], 30);
+  ck_assert_int_eq(list.split.charged_ns[CHARGE_COMPUTE], 120);
+  ck_assert_int_eq(list.split.charged_ns[CHARGE_RECOMPUTE], 30);
+  ck_assert_int_eq(list.split.charged_ns[CHARGE_TP], 110);
+  ck_assert_int_eq(list.split.charged_ns[CHARGE_HOST], 0);
+  ck_assert_int_eq(list.split.hidden_ns[AXIS_TP], 30);
   g_free(list.items);
 }
 END_TEST
@@ -135,7 +135,7 @@ START_TEST(an_empty_list_takes_no_time) {
   TimedList list = {0};
   timed_list_finish(&list);
   assert_same_time(list.time, (OpTime){0});
-  ck_assert_int_eq(list.hidden_ns[AXIS_TP], 0);
+  ck_assert_int_eq(list.split.hidden_ns[AXIS_TP], 0);
 }
 END_TEST
 
@@ -233,14 +233,14 @@ START_TEST(an_expanded_run_takes_its_kernels_only) {
   Work run = {.phase = PHASE_F, .piece = PIECE_LAYER, .first_item = 1, .last_item = 3, .stage = -1};
   /* k2 [40, 70), k3 issued at 80, [80, 100): c1 between them belongs to another op */
   assert_same_time(timing_of_work(timing, &run), (OpTime){.run_ns = 50, .tail_ns = 100, .host_ns = 80});
-  gint64 charged[N_CHARGES] = {0}, hidden[N_ITEM_AXES] = {0};
-  timing_charge(timing, &run, 1000, 1000, 1100, charged, hidden);
-  ck_assert_int_eq(charged[CHARGE_COMPUTE], 50);
-  ck_assert_int_eq(charged[CHARGE_HOST], 50);
+  ChargeSplit split = {0};
+  timing_charge(timing, &run, 1000, 1000, 1100, &split);
+  ck_assert_int_eq(split.charged_ns[CHARGE_COMPUTE], 50);
+  ck_assert_int_eq(split.charged_ns[CHARGE_HOST], 50);
   run.recompute = TRUE;
-  timing_charge(timing, &run, 1000, 0, 1050, charged, hidden);
-  ck_assert_int_eq(charged[CHARGE_RECOMPUTE], 50);
-  ck_assert_int_eq(hidden[AXIS_TP], 0);
+  timing_charge(timing, &run, 1000, 0, 1050, &split);
+  ck_assert_int_eq(split.charged_ns[CHARGE_RECOMPUTE], 50);
+  ck_assert_int_eq(split.hidden_ns[AXIS_TP], 0);
   timing_free(timing);
 }
 END_TEST
@@ -249,16 +249,16 @@ START_TEST(a_launch_bound_op_is_charged_to_the_host_where_the_host_ends_the_wait
   Timing *timing = g_new0(Timing, 1);
   timing->lists[PIECE_LAYER][PHASE_F] = example(100);
   Work work = {.phase = PHASE_F, .n_layers = 1, .piece = -1, .stage = -1};
-  gint64 charged[N_CHARGES] = {0}, hidden[N_ITEM_AXES] = {0};
+  ChargeSplit split = {0};
   /* From s = h = 0, issued at 100 … 500:   k0 [100,200)   c1 [200,280)   k2 [300,330)   k3 [400,420)   c4 [500,560)
    * compute idles 100 before k0, 100 before k2, 70 before k3 and, at the end, 80 until c4 is issued: the host's; the 60
    * that c4 runs: tp's. */
-  timing_charge(timing, &work, 0, 0, 560, charged, hidden);
-  ck_assert_int_eq(charged[CHARGE_HOST], 350);
-  ck_assert_int_eq(charged[CHARGE_COMPUTE], 120);
-  ck_assert_int_eq(charged[CHARGE_RECOMPUTE], 30);
-  ck_assert_int_eq(charged[CHARGE_TP], 60);
-  ck_assert_int_eq(hidden[AXIS_TP], 0); /* no kernel runs beside c1 or c4 */
+  timing_charge(timing, &work, 0, 0, 560, &split);
+  ck_assert_int_eq(split.charged_ns[CHARGE_HOST], 350);
+  ck_assert_int_eq(split.charged_ns[CHARGE_COMPUTE], 120);
+  ck_assert_int_eq(split.charged_ns[CHARGE_RECOMPUTE], 30);
+  ck_assert_int_eq(split.charged_ns[CHARGE_TP], 60);
+  ck_assert_int_eq(split.hidden_ns[AXIS_TP], 0); /* no kernel runs beside c1 or c4 */
   timing_free(timing);
 }
 END_TEST
@@ -267,17 +267,17 @@ START_TEST(a_stretched_record_adds_to_compute_and_a_short_one_never_turns_negati
   Timing *timing = g_new0(Timing, 1);
   timing->lists[PIECE_LAYER][PHASE_F] = example(0);
   Work work = {.phase = PHASE_F, .n_layers = 2, .piece = -1, .stage = -1};
-  gint64 charged[N_CHARGES] = {0}, hidden[N_ITEM_AXES] = {0};
-  timing_charge(timing, &work, 0, 0, 2 * 260 + 33, charged, hidden);
-  ck_assert_int_eq(charged[CHARGE_COMPUTE], 2 * 120 + 33);
-  ck_assert_int_eq(charged[CHARGE_TP], 2 * 110);
-  ck_assert_int_eq(hidden[AXIS_TP], 2 * 30);
-  memset(charged, 0, sizeof charged);
+  ChargeSplit split = {0};
+  timing_charge(timing, &work, 0, 0, 2 * 260 + 33, &split);
+  ck_assert_int_eq(split.charged_ns[CHARGE_COMPUTE], 2 * 120 + 33);
+  ck_assert_int_eq(split.charged_ns[CHARGE_TP], 2 * 110);
+  ck_assert_int_eq(split.hidden_ns[AXIS_TP], 2 * 30);
+  memset(split.charged_ns, 0, sizeof split.charged_ns);
   /* 520 − 270 = 250 shorter: 240 from compute, the last 10 from recompute's 60 */
-  timing_charge(timing, &work, 0, 0, 2 * 260 - 250, charged, hidden);
-  ck_assert_int_eq(charged[CHARGE_COMPUTE], 0);
-  ck_assert_int_eq(charged[CHARGE_RECOMPUTE], 50);
-  ck_assert_int_eq(charged[CHARGE_TP], 220);
+  timing_charge(timing, &work, 0, 0, 2 * 260 - 250, &split);
+  ck_assert_int_eq(split.charged_ns[CHARGE_COMPUTE], 0);
+  ck_assert_int_eq(split.charged_ns[CHARGE_RECOMPUTE], 50);
+  ck_assert_int_eq(split.charged_ns[CHARGE_TP], 220);
   timing_free(timing);
 }
 END_TEST
@@ -292,12 +292,13 @@ START_TEST(charges_sum_to_the_record_whatever_it_is) {
     end = MAX(s, end);
     if (draw(2))
       end = s + draw(1000);
-    gint64 charged[N_CHARGES] = {0}, hidden[N_ITEM_AXES] = {0}, sum = 0;
-    timing_charge(timing, &work, s, h, end, charged, hidden);
-    gboolean negative = hidden[AXIS_TP] < 0 || hidden[AXIS_CP] < 0;
+    ChargeSplit split = {0};
+    gint64 sum = 0;
+    timing_charge(timing, &work, s, h, end, &split);
+    gboolean negative = split.hidden_ns[AXIS_TP] < 0 || split.hidden_ns[AXIS_CP] < 0;
     for (int charge = 0; charge < N_CHARGES; charge++) {
-      sum += charged[charge];
-      negative = negative || charged[charge] < 0;
+      sum += split.charged_ns[charge];
+      negative = negative || split.charged_ns[charge] < 0;
     }
     if (sum != end - s || negative)
       ck_abort_msg("trial %d: charges sum to %d of %d%s", trial, (int)sum, (int)(end - s),
@@ -314,12 +315,11 @@ START_TEST(parts_of_a_replay_are_charged_what_the_whole_is) {
     gint64 s = draw(400), h = draw(400);
     gint64 end = MAX(s, MAX(s + time.run_ns, h + time.tail_ns));
     gint64 cut = s + draw((int)(end - s) + 1);
-    gint64 whole[N_CHARGES] = {0}, parts[N_CHARGES] = {0}, whole_hidden[N_ITEM_AXES] = {0},
-           parts_hidden[N_ITEM_AXES] = {0};
-    timing_charge(timing, &work, s, h, end, whole, whole_hidden);
-    timing_charge_part(timing, &work, s, h, s, cut, parts, parts_hidden);
-    timing_charge_part(timing, &work, s, h, cut, end, parts, parts_hidden);
-    if (memcmp(whole, parts, sizeof whole) != 0 || memcmp(whole_hidden, parts_hidden, sizeof whole_hidden) != 0)
+    ChargeSplit whole = {0}, parts = {0};
+    timing_charge(timing, &work, s, h, end, &whole);
+    timing_charge_part(timing, &work, s, h, s, cut, &parts);
+    timing_charge_part(timing, &work, s, h, cut, end, &parts);
+    if (memcmp(&whole, &parts, sizeof whole) != 0)
       ck_abort_msg("trial %d: cut at %d of [%d, %d)", trial, (int)cut, (int)s, (int)end);
   }
 }
@@ -361,11 +361,11 @@ END_TEST
 START_TEST(without_kernels_there_is_no_lead_and_all_of_a_record_is_compute) {
   g_autoptr(Timing) timing = random_timing();
   const Work none = {.phase = PHASE_I, .piece = -1, .first_item = -1, .last_item = -1, .stage = -1};
-  gint64 charged[N_CHARGES] = {0}, hidden[N_ITEM_AXES] = {0};
+  ChargeSplit split = {0};
   ck_assert_int_eq(timing_host_lead(timing, &none), 0);
-  timing_charge(timing, &none, 100, 100, 107, charged, hidden);
-  ck_assert_int_eq(charged[CHARGE_COMPUTE], 7);
-  ck_assert_int_eq(hidden[AXIS_TP], 0);
+  timing_charge(timing, &none, 100, 100, 107, &split);
+  ck_assert_int_eq(split.charged_ns[CHARGE_COMPUTE], 7);
+  ck_assert_int_eq(split.hidden_ns[AXIS_TP], 0);
 }
 END_TEST
 
@@ -376,9 +376,10 @@ START_TEST(stored_sums_are_the_replay_s_when_the_host_is_ahead) {
     for (int i = 0; i < list.n_items; i++)
       busy += list.items[i].is_collective ? 0 : list.items[i].duration_ns;
     for (int charge = 0; charge < N_CHARGES; charge++)
-      sum += list.charged[charge];
-    if (sum != list.time.run_ns || list.charged[CHARGE_COMPUTE] + list.charged[CHARGE_RECOMPUTE] != busy ||
-        list.charged[CHARGE_HOST] != 0)
+      sum += list.split.charged_ns[charge];
+    if (sum != list.time.run_ns ||
+        list.split.charged_ns[CHARGE_COMPUTE] + list.split.charged_ns[CHARGE_RECOMPUTE] != busy ||
+        list.split.charged_ns[CHARGE_HOST] != 0)
       ck_abort_msg("trial %d: charges sum to %d of %d", trial, (int)sum, (int)list.time.run_ns);
     g_free(list.items);
   }

@@ -16,23 +16,6 @@
  */
 #include "model.h"
 
-gint64 model_dense_layers(const Model *model, gint64 first, gint64 n) {
-  const ModelExperts *experts = &model->experts;
-  gint64 n_dense = 0;
-  for (gint64 layer = first; layer < first + n && experts->n > 0; layer++)
-    n_dense += layer < experts->n_leading || (layer + experts->phase) % experts->every != 0;
-  return n_dense;
-}
-
-void model_cut_depth(Model *model, gint64 n_layers) {
-  gint64 leading = model->experts.n_leading;
-  if (leading > 0 && n_layers < model->n_layers) {
-    leading = (leading * n_layers + model->n_layers / 2) / model->n_layers;
-    model->experts.n_leading = MAX(1, leading);
-  }
-  model->n_layers = n_layers;
-}
-
 /* Vectors of a norm: its scale, and its shift. */
 static gint64 norm_vectors(const Model *model, gboolean is_bare) {
   if (model->fixed_norms)

@@ -36,7 +36,7 @@ static gint64 exchanges_ns(const Timing *timing, const Work *work) {
   gint64 sum_ns = 0;
   work_pieces(work, counts);
   for (int piece = 0; piece < N_PIECES; piece++)
-    sum_ns += counts[piece] * timing->lists[piece][work->phase].charged[CHARGE_EP];
+    sum_ns += counts[piece] * timing->lists[piece][work->phase].split.charged_ns[CHARGE_EP];
   return sum_ns;
 }
 

@@ -199,23 +199,24 @@ static void show(ProgressLine *line, const SweepProgress *progress) {
   progress_line_show(line, &shown);
 }
 
-static void sweep_all(Sweeper *sweeper, int n_threads, Interrupt *interrupt) {
+static void sweep_all(Sweeper *sweeper, const SweepWorkers *workers) {
   ProgressLine line;
   progress_line_init(&line);
   while (!is_over(sweeper)) {
-    turn(sweeper, n_threads);
+    turn(sweeper, workers->n_threads);
     show(&line, sweeper->progress);
-    sweeper->progress->signal = interrupt_poll(interrupt);
+    sweeper->progress->signal = interrupt_poll(workers->interrupt);
     if (sweeper->progress->signal != 0 || is_failed(sweeper))
       stop(sweeper);
   }
   progress_line_end(&line);
 }
 
-gboolean sweep_run(const SweepSetup *setup, const SweepTable *table, ResultStore *store, int n_threads, Ranks *ranks,
-                   Interrupt *interrupt, SweepProgress *progress, GError **error) {
+gboolean sweep_run(const SweepSetup *setup, const SweepTable *table, ResultStore *store, const SweepWorkers *workers,
+                   SweepProgress *progress, GError **error) {
   const gint64 began_us = g_get_monotonic_time();
-  const int n_ranks = ranks != NULL ? ranks_count(ranks) : 1;
+  Ranks *ranks = workers->ranks;
+  const int n_threads = workers->n_threads, n_ranks = ranks != NULL ? ranks_count(ranks) : 1;
   g_autoptr(GArray) done = result_store_indices(store, error);
   if (done == NULL)
     return FALSE;
@@ -236,7 +237,7 @@ gboolean sweep_run(const SweepSetup *setup, const SweepTable *table, ResultStore
                      .n_others = n_ranks - 1,
                      .told = g_new0(gboolean, n_ranks),
                      .committed_us = began_us};
-  sweep_all(&sweeper, n_threads, interrupt);
+  sweep_all(&sweeper, workers);
   g_free(sweeper.told);
   progress->wall_s = 1e-6 * (double)(g_get_monotonic_time() - began_us);
   if (sweeper.failure != NULL)

@@ -15,16 +15,22 @@ typedef struct {
   int signal; /* that ended it early; 0: none */
 } SweepProgress;
 
+/* Who tries configurations. */
+typedef struct {
+  int n_threads;
+  Ranks *ranks;         /* this process is their first; NULL: it is alone */
+  Interrupt *interrupt; /* initialised: with a signal that it tells what runs is finished and kept */
+} SweepWorkers;
+
 gint64 sweep_progress_n_now(const SweepProgress *progress);
 /* "310 ran, 42 out of memory, …". Owned by the caller. */
 char *sweep_counts_text(const gint64 counts[N_SWEEP_STATUSES]);
 
 /* Try what is missing and add it to `store`, in no particular order; rows do not depend on the number of threads or
- * ranks. `ranks` is NULL for this process alone, else this is its first. With a signal that `interrupt` (initialised)
- * tells what runs is finished and kept. Says how far it is on standard error. FALSE when the store cannot be written or
- * a rank is lost: what was committed is kept. */
-gboolean sweep_run(const SweepSetup *setup, const SweepTable *table, ResultStore *store, int n_threads, Ranks *ranks,
-                   Interrupt *interrupt, SweepProgress *progress, GError **error);
+ * ranks. Says how far it is on standard error. FALSE when the store cannot be written or a rank is lost: what was
+ * committed is kept. */
+gboolean sweep_run(const SweepSetup *setup, const SweepTable *table, ResultStore *store, const SweepWorkers *workers,
+                   SweepProgress *progress, GError **error);
 
 /* What another rank than the first does: its setup from the first one, then configurations until there are no more.
  * `n_threads` 0: its share of the machine. Signals are the first rank's business: they must be held up here. FALSE when

@@ -76,9 +76,9 @@ static void add_coarse(Edges *edges, int rank, int i, const Op *op) {
   const gsize record = trace->first[rank] + (gsize)i;
   const Work *work = &g_array_index(trace->program->works, Work, op->work);
   const gint64 start_ns = trace->start_ns[record], end_ns = trace->end_ns[record];
-  gint64 charged_ns[N_CHARGES] = {0}, hidden_ns[N_ITEM_AXES] = {0};
-  timing_charge(trace->timing, work, start_ns, trace->issue_ns[record], end_ns, charged_ns, hidden_ns);
-  const gint64 kernels_end_ns = end_ns - charged_ns[CHARGE_TP];
+  ChargeSplit split = {0};
+  timing_charge(trace->timing, work, start_ns, trace->issue_ns[record], end_ns, &split);
+  const gint64 kernels_end_ns = end_ns - split.charged_ns[CHARGE_TP];
   add_span(edges, KERNELS, start_ns, kernels_end_ns, 1);
   add_load(edges, &trace->timing->tp, TRUE, TRUE, kernels_end_ns, end_ns, 1);
 }

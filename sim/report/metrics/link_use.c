@@ -126,7 +126,7 @@ static void take_busiest(const Trace *trace, int rank, const double use[TIMING_M
     }
 }
 
-gboolean link_use_with(const Trace *trace, const Metrics *metrics, const Omitted *omitted, LinkUse *uses) {
+gboolean link_use_of(const Trace *trace, const Metrics *metrics, const Omitted *omitted, LinkUse *uses) {
   for (int way = 0; way < TIMING_MAX_WAYS; way++)
     uses[way] = (LinkUse){.busiest = -1};
   if (trace->timing == NULL || trace->timing->loads == NULL || metrics->step_ns <= 0)
@@ -149,10 +149,6 @@ gboolean link_use_with(const Trace *trace, const Metrics *metrics, const Omitted
     for (int way = 0; way < TIMING_MAX_WAYS; way++)
       uses[way].mean += stages[stage].mean[way] / n_stages;
   return TRUE;
-}
-
-gboolean link_use_of(const Trace *trace, const Metrics *metrics, LinkUse *uses) {
-  return link_use_with(trace, metrics, NULL, uses);
 }
 
 char *link_use_name(const Cluster *cluster, int way) {

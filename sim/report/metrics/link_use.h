@@ -12,9 +12,8 @@ typedef struct {
   int busiest; /* the first such rank of the plan, folded or not; −1: the way is not used */
 } LinkUse;
 
-/* `uses` [TIMING_MAX_WAYS] is filled. FALSE: not known (a measured trace, or one whose timing has no loads). */
-gboolean link_use_of(const Trace *trace, const Metrics *metrics, LinkUse *uses);
-/* The same of the run with all that this one leaves out (NULL: nothing), as the metrics are. */
-gboolean link_use_with(const Trace *trace, const Metrics *metrics, const Omitted *omitted, LinkUse *uses);
+/* Of the run with all that this one leaves out (`omitted` NULL: nothing), as the metrics are. `uses` [TIMING_MAX_WAYS]
+ * is filled. FALSE: not known (a measured trace, or one whose timing has no loads). */
+gboolean link_use_of(const Trace *trace, const Metrics *metrics, const Omitted *omitted, LinkUse *uses);
 /* "scale-up links", "NICs", "uplinks of 3072 GPUs", "host memory". Owned by the caller. */
 char *link_use_name(const Cluster *cluster, int way);

@@ -45,15 +45,9 @@ static const BreakdownKind charge_kinds[N_CHARGES] = {
     [CHARGE_EP] = BREAKDOWN_EP,           [CHARGE_HOST] = BREAKDOWN_HOST,
 };
 
-/* What a compute op does inside. */
+/* What a compute op does inside where the host was `lead_ns` ahead of its start. */
 typedef struct {
-  gint64 charged_ns[N_CHARGES];  /* sums to its length */
-  gint64 hidden_ns[N_ITEM_AXES]; /* collectives of its items beside its kernels */
-} Split;
-
-/* The same where the host was `lead_ns` ahead of the op's start. */
-typedef struct {
-  Split split;
+  ChargeSplit split;
   gint64 lead_ns, kernels_ns;
   gint64 n_charged; /* of the rank being walked: so many ops, whose splits are yet to be charged */
 } Ahead;
@@ -212,11 +206,11 @@ static gboolean has_kernels(const Work *work) {
   return work->piece >= 0 || work->n_embedding + work->n_layers + work->n_head > 0;
 }
 
-static gint64 kernels_of(const Split *split) {
+static gint64 kernels_of(const ChargeSplit *split) {
   return split->charged_ns[CHARGE_COMPUTE] + split->charged_ns[CHARGE_RECOMPUTE];
 }
 
-static void charge_split(Walk *walk, const Split *split, gint64 times) {
+static void charge_split(Walk *walk, const ChargeSplit *split, gint64 times) {
   for (int k = 0; k < N_CHARGES; k++)
     walk->out->ns[charge_kinds[k]] += times * split->charged_ns[k];
   for (int axis = 0; axis < N_ITEM_AXES; axis++)
@@ -226,7 +220,7 @@ static void charge_split(Walk *walk, const Split *split, gint64 times) {
 /* Nearly always the host is far ahead, so what a work is charged then is kept, and charged once for all its ops. */
 static Ahead split_ahead(const Timing *timing, const Work *work, OpTime time) {
   Ahead ahead = {.lead_ns = timing_host_lead(timing, work)};
-  timing_charge(timing, work, 0, -ahead.lead_ns, time.run_ns, ahead.split.charged_ns, ahead.split.hidden_ns);
+  timing_charge(timing, work, 0, -ahead.lead_ns, time.run_ns, &ahead.split);
   ahead.kernels_ns = kernels_of(&ahead.split);
   return ahead;
 }
@@ -248,11 +242,11 @@ static void charge_ahead(Walk *walk) {
 /* What the compute stream did during op `i`, not far behind the host. A run of kernels between collectives is split
  * here, at no cost per kernel: what it takes longer than with the host far ahead is the host's, the rest (speed
  * factors, jitter) its kernels'. */
-static void split_running(const Walk *walk, gint32 i, const Work *work, Split *split) {
+static void split_running(const Walk *walk, gint32 i, const Work *work, ChargeSplit *split) {
   const OpTime time = walk->trace->timing->works[walk->list->ops[i].work];
   gint64 start_ns = walk->start_ns[i], end_ns = walk->end_ns[i], issue_ns = walk->issue_ns[i];
   if (work->piece < 0) {
-    timing_charge(walk->trace->timing, work, start_ns, issue_ns, end_ns, split->charged_ns, split->hidden_ns);
+    timing_charge(walk->trace->timing, work, start_ns, issue_ns, end_ns, split);
     return;
   }
   gint64 late_ns = time.tail_ns > 0 ? issue_ns + time.tail_ns - start_ns - time.run_ns : 0;
@@ -271,13 +265,12 @@ static void charge_inside(Walk *walk, gint32 i, const Work *work, gint64 from_ns
     overlap_add_op(walk->overlap, i, from_ns, to_ns, ahead->kernels_ns, TRUE);
     return;
   }
-  Split split = {0};
+  ChargeSplit split = {0};
   walk->is_known &= i >= walk->n_early;
   if (is_whole)
     split_running(walk, i, work, &split);
   else
-    timing_charge_part(walk->trace->timing, work, walk->start_ns[i], walk->issue_ns[i], from_ns, to_ns,
-                       split.charged_ns, split.hidden_ns);
+    timing_charge_part(walk->trace->timing, work, walk->start_ns[i], walk->issue_ns[i], from_ns, to_ns, &split);
   charge_split(walk, &split, walk->times);
   overlap_add_op(walk->overlap, i, from_ns, to_ns, kernels_of(&split), is_ahead);
 }

@@ -155,10 +155,10 @@ static gint64 kernels_until(Overlap *overlap, const Running *running, gint64 tim
     gint64 cut_ns = running->start_ns > op_start_ns ? kernels_ahead(overlap, work, running->start_ns - op_start_ns) : 0;
     return kernels_ahead(overlap, work, time_ns - op_start_ns) - cut_ns;
   }
-  gint64 charged[N_CHARGES] = {0}, hidden_ns[N_ITEM_AXES] = {0};
+  ChargeSplit split = {0};
   timing_charge_part(overlap->trace->timing, work, op_start_ns, overlap->trace->issue_ns[overlap->first + running->op],
-                     running->start_ns, time_ns, charged, hidden_ns);
-  return MIN(charged[CHARGE_COMPUTE] + charged[CHARGE_RECOMPUTE], running->kernels_ns);
+                     running->start_ns, time_ns, &split);
+  return MIN(split.charged_ns[CHARGE_COMPUTE] + split.charged_ns[CHARGE_RECOMPUTE], running->kernels_ns);
 }
 
 /* Times asked for only grow, so *next only moves on. */

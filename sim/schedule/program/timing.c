@@ -113,8 +113,7 @@ static gint64 lead_of(const Stretch *stretch, const Span *spans) {
 /* What the compute stream does in a part of a replay. */
 typedef struct {
   gint64 from_ns, to_ns; /* the part */
-  gint64 charged[N_CHARGES];
-  gint64 hidden_ns[N_ITEM_AXES];
+  ChargeSplit split;
 } ChargeSum;
 
 static gint64 overlap(const ChargeSum *sum, gint64 from_ns, gint64 to_ns) {
@@ -122,7 +121,7 @@ static gint64 overlap(const ChargeSum *sum, gint64 from_ns, gint64 to_ns) {
 }
 
 static void charge(ChargeSum *sum, Charge kind, gint64 from_ns, gint64 to_ns) {
-  sum->charged[kind] += overlap(sum, from_ns, to_ns);
+  sum->split.charged_ns[kind] += overlap(sum, from_ns, to_ns);
 }
 
 /* Of the same axis; −1 none. */
@@ -205,7 +204,7 @@ static void add_hidden_time(const Stretch *stretch, const Span *spans, ChargeSum
       else if (spans[k].start_ns >= spans[i].end_ns)
         break;
       else
-        sum->hidden_ns[axis] +=
+        sum->split.hidden_ns[axis] +=
             overlap(sum, MAX(spans[k].start_ns, spans[i].start_ns), MIN(spans[k].end_ns, spans[i].end_ns));
     }
   }
@@ -223,8 +222,7 @@ void timed_list_finish(TimedList *list) {
   ChargeSum sum = {.from_ns = 0, .to_ns = list->time.run_ns};
   charge_spans(&stretch, spans, 0, list->time.run_ns, &sum);
   add_hidden_time(&stretch, spans, &sum);
-  memcpy(list->charged, sum.charged, sizeof sum.charged);
-  memcpy(list->hidden_ns, sum.hidden_ns, sizeof sum.hidden_ns);
+  list->split = sum.split;
 }
 
 static gboolean is_run(const Work *work) {
@@ -359,17 +357,19 @@ static void visit_charges(const Replayed *replayed, gpointer data) {
   add_hidden_time(&replayed->stretch, replayed->spans, data);
 }
 
+static void add_split(ChargeSplit *to, const ChargeSplit *split, gint64 times) {
+  for (int charge = 0; charge < N_CHARGES; charge++)
+    to->charged_ns[charge] += times * split->charged_ns[charge];
+  for (int axis = 0; axis < N_ITEM_AXES; axis++)
+    to->hidden_ns[axis] += times * split->hidden_ns[axis];
+}
+
 /* The host far ahead: the lists' own sums, as often as they run. */
 static void charge_ahead(const Timing *timing, const Work *work, ChargeSum *sum) {
   int counts[N_PIECES];
   work_pieces(work, counts);
-  for (int piece = 0; piece < N_PIECES; piece++) {
-    const TimedList *list = &timing->lists[piece][work->phase];
-    for (int charge = 0; charge < N_CHARGES; charge++)
-      sum->charged[charge] += counts[piece] * list->charged[charge];
-    for (int axis = 0; axis < N_ITEM_AXES; axis++)
-      sum->hidden_ns[axis] += counts[piece] * list->hidden_ns[axis];
-  }
+  for (int piece = 0; piece < N_PIECES; piece++)
+    add_split(&sum->split, &timing->lists[piece][work->phase].split, counts[piece]);
 }
 
 /* A record may be longer or shorter than its replay (speed factors, jitter): the difference is the kernels'. What a
@@ -377,10 +377,10 @@ static void charge_ahead(const Timing *timing, const Work *work, ChargeSum *sum)
 static void charge_difference(ChargeSum *sum, gint64 length_ns) {
   gint64 difference_ns = length_ns;
   for (int charge = 0; charge < N_CHARGES; charge++)
-    difference_ns -= sum->charged[charge];
+    difference_ns -= sum->split.charged_ns[charge];
   for (int charge = 0; charge < N_CHARGES; charge++) {
-    gint64 part_ns = MAX(difference_ns, -sum->charged[charge]);
-    sum->charged[charge] += part_ns;
+    gint64 part_ns = MAX(difference_ns, -sum->split.charged_ns[charge]);
+    sum->split.charged_ns[charge] += part_ns;
     difference_ns -= part_ns;
   }
 }
@@ -389,35 +389,28 @@ static void charge_replay(const Timing *timing, const Work *work, gint64 start_n
   replay_work(timing, work, start_ns, issue_ns, visit_charges, sum);
   if (!is_run(work))
     return;
-  gint64 kernels_ns = sum->charged[CHARGE_COMPUTE] + sum->charged[CHARGE_RECOMPUTE];
-  sum->charged[CHARGE_COMPUTE] = work->recompute ? 0 : kernels_ns; /* a run is of one kind */
-  sum->charged[CHARGE_RECOMPUTE] = work->recompute ? kernels_ns : 0;
-}
-
-static void add_charges(const ChargeSum *sum, gint64 charged[N_CHARGES], gint64 hidden_ns[N_ITEM_AXES]) {
-  for (int kind = 0; kind < N_CHARGES; kind++)
-    charged[kind] += sum->charged[kind];
-  for (int axis = 0; axis < N_ITEM_AXES; axis++)
-    hidden_ns[axis] += sum->hidden_ns[axis];
+  gint64 kernels_ns = sum->split.charged_ns[CHARGE_COMPUTE] + sum->split.charged_ns[CHARGE_RECOMPUTE];
+  sum->split.charged_ns[CHARGE_COMPUTE] = work->recompute ? 0 : kernels_ns; /* a run is of one kind */
+  sum->split.charged_ns[CHARGE_RECOMPUTE] = work->recompute ? kernels_ns : 0;
 }
 
 void timing_charge(const Timing *timing, const Work *work, gint64 start_ns, gint64 issue_ns, gint64 end_ns,
-                   gint64 charged[N_CHARGES], gint64 hidden_ns[N_ITEM_AXES]) {
+                   ChargeSplit *split) {
   ChargeSum sum = {.from_ns = start_ns, .to_ns = G_MAXINT64};
   if (!is_run(work) && start_ns - issue_ns >= timing_host_lead(timing, work))
     charge_ahead(timing, work, &sum);
   else
     charge_replay(timing, work, start_ns, issue_ns, &sum);
   charge_difference(&sum, end_ns - start_ns);
-  add_charges(&sum, charged, hidden_ns);
+  add_split(split, &sum.split, 1);
 }
 
 void timing_charge_part(const Timing *timing, const Work *work, gint64 start_ns, gint64 issue_ns, gint64 from_ns,
-                        gint64 to_ns, gint64 charged[N_CHARGES], gint64 hidden_ns[N_ITEM_AXES]) {
+                        gint64 to_ns, ChargeSplit *split) {
   ChargeSum sum = {.from_ns = from_ns, .to_ns = to_ns};
   charge_replay(timing, work, start_ns, issue_ns, &sum);
   charge_difference(&sum, to_ns - from_ns);
-  add_charges(&sum, charged, hidden_ns);
+  add_split(split, &sum.split, 1);
 }
 
 void timing_free(Timing *timing) {

@@ -36,14 +36,18 @@ typedef struct {
   gint64 latency_ns; /* of a collective's duration: before bytes move */
 } TimedItem;
 
+/* A stretch of time by what the compute stream does in it. */
+typedef struct {
+  gint64 charged_ns[N_CHARGES];  /* sums to its length */
+  gint64 hidden_ns[N_ITEM_AXES]; /* collective time of each axis beside running kernels */
+} ChargeSplit;
+
 typedef struct {
   TimedItem *items; /* owned by the Timing */
   int n_items;
-  OpTime time; /* (computed) */
-  gint64
-      charged[N_CHARGES]; /* (computed) run_ns split by what the compute stream does, host far ahead: sums to run_ns */
-  gint64 hidden_ns[N_ITEM_AXES]; /* (computed) collective time of each axis beside running kernels */
-  gint64 lead_ns;                /* (computed) see timing_host_lead() */
+  OpTime time;       /* (computed) */
+  ChargeSplit split; /* (computed) of run_ns, with the host far ahead */
+  gint64 lead_ns;    /* (computed) see timing_host_lead() */
 } TimedList;
 
 /* What a transfer takes of the ways out of and into a rank while it has them to itself. A way is a kind of link on
@@ -110,11 +114,11 @@ typedef struct {
 /* Replay a work's items from s = `start_ns` and h = `issue_ns`; calls `visit` in list order. Returns the end. */
 gint64 timing_replay(const Timing *timing, const Work *work, gint64 start_ns, gint64 issue_ns,
                      void (*visit)(const ItemSpan *span, gpointer data), gpointer data);
-/* Split [start_ns, end) of such a replay by charge (end = the replay's end); adds to charged[N_CHARGES] and
- * hidden_ns[N_ITEM_AXES]. An idle compute stream is charged to the collective it waits for while that runs, and to the
- * host while that waits for its launch. Fast where the host is ahead. */
+/* Splits [start_ns, end) of such a replay (end = the replay's end) and adds it to `split`. An idle compute stream is
+ * charged to the collective it waits for while that runs, and to the host while that waits for its launch. Fast where
+ * the host is ahead. */
 void timing_charge(const Timing *timing, const Work *work, gint64 start_ns, gint64 issue_ns, gint64 end_ns,
-                   gint64 charged[N_CHARGES], gint64 hidden_ns[N_ITEM_AXES]);
+                   ChargeSplit *split);
 /* The same of [from_ns, to_ns), a part of the replay. */
 void timing_charge_part(const Timing *timing, const Work *work, gint64 start_ns, gint64 issue_ns, gint64 from_ns,
-                        gint64 to_ns, gint64 charged[N_CHARGES], gint64 hidden_ns[N_ITEM_AXES]);
+                        gint64 to_ns, ChargeSplit *split);
