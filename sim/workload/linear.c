@@ -212,18 +212,34 @@ gboolean sends_narrow(const Cut *cut) {
 }
 
 /* One scale for a whole tensor needs its largest element first: one more read. Scales of blocks do not. */
+static gboolean looks_ahead(const Cut *cut) {
+  return cut->plan->precision == PRECISION_FP8 && cut->plan->time.scales == SCALES_TENSOR;
+}
+
 double cast_read_bytes(const Cut *cut) {
-  const gboolean looks_ahead = cut->plan->precision == PRECISION_FP8 && cut->plan->time.scales == SCALES_TENSOR;
-  return (looks_ahead ? 2 : 1) * cut->element_bytes;
+  return (looks_ahead(cut) ? 2 : 1) * cut->element_bytes;
 }
 
 static double cast_bytes(const Cut *cut, const Linear *linear, gint64 width) {
   return (cast_read_bytes(cut) + 2 * linear->bytes) * linear->group * linear->tokens * width;
 }
 
+/* Of a group: Transformer Engine converts each expert's rows by themselves (multi_tensor_quantize_impl of
+ * pytorch/csrc/extensions/cast.cpp, 2025-26), in one kernel, or for a scale of a whole tensor in four: its largest
+ * element set to 0 and looked for, the scale, the conversion (Float8CurrentScalingQuantizer of quantizer.cpp). */
+static int cast_launches(const Cut *cut, const Linear *linear) {
+  if (linear->group == 1 || !plan_has_expert_operations(cut->plan))
+    return 1;
+  return (int)linear->group * (looks_ahead(cut) ? 4 : 1);
+}
+
+static void convert(ItemList *list, const Linear *linear, const char *name, gint64 width) {
+  item_list_operations(list, name, cast_launches(list->cut, linear), cast_bytes(list->cut, linear, width));
+}
+
 static void cast(ItemList *list, const Linear *linear) {
   if (linear->casts && !linear->input_comes_narrow)
-    item_list_memory(list, linear->names->cast, cast_bytes(list->cut, linear, linear->k));
+    convert(list, linear, linear->names->cast, linear->k);
 }
 
 /* Of this rank's tokens, in the orientation that is not W's. */
@@ -259,7 +275,7 @@ static void input_gradient(ItemList *list, const Linear *linear) {
   const Cut *cut = list->cut;
   const double t = linear->tokens, n = linear->n, k = linear->k, group = linear->group;
   if (linear->casts && !linear->gradient_comes_narrow)
-    item_list_memory(list, linear->names->grad_cast, cast_bytes(cut, linear, linear->n));
+    convert(list, linear, linear->names->grad_cast, linear->n);
   item_list_matmul(list, linear->names->dgrad, linear->number, LAYOUT_NN,
                    (MatmulShape){linear->group, linear->tokens, linear->k, linear->n},
                    group * (linear->bytes * (t * n + n * k) + cut->element_bytes * t * k));

@@ -104,6 +104,30 @@ START_TEST(rows_are_padded_for_narrow_products) {
 }
 END_TEST
 
+/* 2 experts of the rank: a kernel for each where blocks have scales, four where a tensor has one; what a layer converts
+ * for its attention is one. */
+START_TEST(each_expert_is_converted_by_itself) {
+  static const struct {
+    Precision precision;
+    CudaGraphs graphs;
+    int n_launches;
+  } cases[] = {{PRECISION_MXFP8, CUDA_GRAPHS_NONE, 2},
+               {PRECISION_FP8, CUDA_GRAPHS_NONE, 8},
+               {PRECISION_FP8, CUDA_GRAPHS_FULL, 1}};
+  const Model model = mixture();
+  for (gsize c = 0; c < G_N_ELEMENTS(cases); c++) {
+    g_autoptr(Plan) plan = plan_of_operations();
+    plan->precision = cases[c].precision;
+    plan->cuda_graphs = cases[c].graphs;
+    g_autoptr(Workload) workload = workload_new(&model, plan, NULL);
+    const WorkList *f = &workload->work[PIECE_LAYER][PHASE_F], *b = &workload->work[PIECE_LAYER][PHASE_B];
+    ck_assert_int_eq(find(f, "expert_up.cast")->n_launches, cases[c].n_launches);
+    ck_assert_int_eq(find(b, "expert_down.grad_cast")->n_launches, cases[c].n_launches);
+    ck_assert_int_eq(find(f, "qkv.cast")->n_launches, 1);
+  }
+}
+END_TEST
+
 /* The first of a row of operations takes the host what a kernel takes, each further one what a launch takes. */
 START_TEST(further_operations_take_a_launch_each) {
   g_autoptr(Plan) plan = plan_new();
@@ -151,6 +175,7 @@ int main(void) {
   tcase_add_test(tcase, weights_that_came_by_deepep_are_wider);
   tcase_add_test(tcase, fused_ones_are_none);
   tcase_add_test(tcase, rows_are_padded_for_narrow_products);
+  tcase_add_test(tcase, each_expert_is_converted_by_itself);
   tcase_add_test(tcase, further_operations_take_a_launch_each);
   tcase_add_test(tcase, the_host_waits_at_every_bound);
   Suite *suite = suite_create("expert_operations");

@@ -67,8 +67,9 @@
  *                                   # been chosen the host issues nothing more; device (default): it does
  *       expert_operations: single   # the bound of an expert's gate and the biases of its last product are operations of
  *                                   # PyTorch, the biases expert by expert, and the host waits at the bound for all
- *                                   # that it has issued; fused (default, and under graphs of the whole step): parts of
- *                                   # the kernels beside them
+ *                                   # that it has issued; rows are converted to narrow formats expert by expert; fused
+ *                                   # (default, and under graphs of the whole step): parts of the kernels beside them,
+ *                                   # and all experts in one
  *       expert_padding: copied      # in formats of fewer than 16 bits rows that came by an all-to-all are copied to
  *                                   # tensors that have as many of each expert as its products want, and back; none
  *                                   # (default): they are so already
