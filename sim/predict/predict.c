@@ -82,7 +82,7 @@ static Prediction *predict_given(const Model *model, const Cluster *cluster, con
   if (workload == NULL || !predict_check_belongs(owned, workload, error))
     return NULL;
   Program *ready = predict_expand(g_steal_pointer(&owned), workload, cluster, error);
-  return ready != NULL ? predict_derived(predict_trace(cluster, g_steal_pointer(&workload), ready, error)) : NULL;
+  return ready != NULL ? predict_derived(predict_trace(NULL, cluster, g_steal_pointer(&workload), ready, error)) : NULL;
 }
 
 Prediction *predict_program(const Model *model, const Cluster *cluster, const Plan *plan, Program *program,

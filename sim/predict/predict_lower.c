@@ -62,6 +62,7 @@ enum { LEAST_OPS_KEPT = 1 << 18, MOST_OPS_KEPT = 1 << 20, OPS_KEPT_IN_ALL = 1 <<
 
 struct PredictScratch {
   ProgramCache *programs;
+  KnownRuns *runs; /* as many records as there are ops: 7 to 27 MB more */
 };
 
 /* What a prediction gives back, some MiB, the next one takes: it stays with the process, up to so much of each arena
@@ -82,7 +83,7 @@ PredictScratch *predict_scratch_new_among(int n_scratches) {
   keep_freed_memory();
   const int n_ops = CLAMP(OPS_KEPT_IN_ALL / MAX(n_scratches, 1), LEAST_OPS_KEPT, MOST_OPS_KEPT);
   PredictScratch *scratch = g_new(PredictScratch, 1);
-  *scratch = (PredictScratch){.programs = program_cache_new((gsize)n_ops)};
+  *scratch = (PredictScratch){program_cache_new((gsize)n_ops), known_runs_new((gsize)n_ops)};
   return scratch;
 }
 
@@ -94,11 +95,16 @@ void predict_scratch_free(PredictScratch *scratch) {
   if (scratch == NULL)
     return;
   program_cache_free(scratch->programs);
+  known_runs_free(scratch->runs);
   g_free(scratch);
 }
 
 ProgramCacheStats predict_scratch_programs(const PredictScratch *scratch) {
   return program_cache_stats(scratch->programs);
+}
+
+KnownRuns *predict_scratch_runs(PredictScratch *scratch) {
+  return scratch != NULL ? scratch->runs : NULL;
 }
 
 Program *predict_lower_anew(const Workload *workload, PlanOrder *choice, const Cluster *cluster, const char *dump_after,

@@ -41,7 +41,7 @@ Prediction *predict_as_named(PredictScratch *scratch, const Model *model, const 
                              GError **error) {
   g_auto(PlanOrder) choice = {0};
   Workload *workload = predict_workload(model, cluster, plan, &choice, error);
-  return workload != NULL ? predict_derived(predict_records(scratch, workload, &choice, cluster, error)) : NULL;
+  return workload != NULL ? predict_derived(predict_records(scratch, NULL, workload, &choice, cluster, error)) : NULL;
 }
 
 /* The same in numbers. */
@@ -53,7 +53,8 @@ Prediction *predict_numbers_as_named(PredictScratch *scratch, const Model *model
     return NULL;
   Prediction *fewer = predict_fewer(scratch, workload, &choice, cluster, TRUE);
   if (fewer == NULL)
-    return predict_derived(predict_records(scratch, g_steal_pointer(&workload), &choice, cluster, error));
+    return predict_derived(
+        predict_records(scratch, predict_scratch_runs(scratch), g_steal_pointer(&workload), &choice, cluster, error));
   fewer->workload = g_steal_pointer(&workload);
   return predict_derived(fewer);
 }

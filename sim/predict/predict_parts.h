@@ -7,6 +7,7 @@
  *     predict_auto.c     the schedule that auto stands for
  *     predict.c          the façade; predict_step.c puts the steps together in its own way */
 #pragma once
+#include "known_runs.h"
 #include "plan_order.h"
 #include "predict.h"
 
@@ -21,6 +22,8 @@ Workload *predict_workload(const Model *model, const Cluster *cluster, const Pla
                            GError **error);
 /* An order of the table is lowered once per structure and scratch; auto's depends on times, a file's on the file, and
  * where anything is offloaded a program is made for each plan. */
+/* The runs that it knows; NULL without a scratch. */
+KnownRuns *predict_scratch_runs(PredictScratch *scratch);
 Program *predict_lower(PredictScratch *scratch, const Workload *workload, PlanOrder *choice, const Cluster *cluster,
                        GError **error);
 /* The same without a scratch; `dump` as lower(). */
@@ -41,11 +44,13 @@ Program *predict_expand_beside(Program *program, const Workload *workload, const
                                GError **error);
 /* Whether a run of lists with so many ops in all leaves room for other things. */
 gboolean predict_may_record(const Program *program, const Workload *workload, double n_ops);
-/* A Prediction up to its trace and engine. Takes over `workload` and `program`. IMPOSSIBLE: too many records. */
-Prediction *predict_trace(const Cluster *cluster, Workload *workload, Program *program, GError **error);
-/* Lowered and run: a Prediction up to its trace and engine. Takes over `workload`. */
-Prediction *predict_records(PredictScratch *scratch, Workload *workload, PlanOrder *choice, const Cluster *cluster,
-                            GError **error);
+/* A Prediction up to its trace and engine. Takes over `workload` and `program`; `runs` may be NULL. IMPOSSIBLE: too
+ * many records. */
+Prediction *predict_trace(KnownRuns *runs, const Cluster *cluster, Workload *workload, Program *program,
+                          GError **error);
+/* Lowered and run: a Prediction up to its trace and engine. Takes over `workload`; `runs` as above. */
+Prediction *predict_records(PredictScratch *scratch, KnownRuns *runs, Workload *workload, PlanOrder *choice,
+                            const Cluster *cluster, GError **error);
 /* The same by fewer micro-batches, without a workload, which stays with the caller and is as it was; with the metrics
  * of all where they are asked for. NULL: it takes all. */
 Prediction *predict_fewer(PredictScratch *scratch, Workload *workload, PlanOrder *choice, const Cluster *cluster,

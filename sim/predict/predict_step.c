@@ -39,7 +39,8 @@ static gboolean step_of_settled(PredictScratch *scratch, const Model *model, con
     fill_step(step, workload, prediction);
     return TRUE;
   }
-  prediction = predict_records(scratch, g_steal_pointer(&workload), &choice, cluster, error);
+  prediction =
+      predict_records(scratch, predict_scratch_runs(scratch), g_steal_pointer(&workload), &choice, cluster, error);
   if (prediction == NULL)
     return FALSE;
   fill_step(step, prediction->workload, prediction);

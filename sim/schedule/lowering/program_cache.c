@@ -16,6 +16,7 @@
 #include "course.h"
 #include "effect_recipes.h"
 #include "error.h"
+#include "number_key.h"
 #include "passes.h"
 #include "verify.h"
 
@@ -46,18 +47,14 @@ typedef struct {
 } Kept;
 
 struct ProgramCache {
-  GHashTable *kept;  /* key (GArray of gint64) → Kept: used since the tables were last turned; owned */
-  GHashTable *older; /* used between the two turns before; owned */
-  gsize n_ops;       /* of kept */
-  gsize most_ops;    /* of kept */
-  ProgramCacheStats stats;
+  GHashTable *kept;        /* key (GArray of gint64) → Kept: used since the tables were last turned; owned */
+  GHashTable *older;       /* used between the two turns before; owned */
+  gsize n_ops;             /* of kept */
+  gsize most_ops;          /* of kept */
+  ProgramCacheStats stats; /* n_lowered numbers the shared ops */
 };
 
 /* --- what decides the ops --- */
-
-static void add_number(GArray *key, gint64 number) {
-  g_array_append_val(key, number);
-}
 
 /* Where a stage's parameters are cut into gathers and buckets, and which of these move anything. */
 static void add_cuts(GArray *key, const Workload *workload, int stage, gboolean backward, GArray *cuts) {
@@ -69,9 +66,9 @@ static void add_cuts(GArray *key, const Workload *workload, int stage, gboolean 
     const Part *cut = &g_array_index(cuts, Part, c);
     gint64 moves = (part_parameters_once(workload, cut, PIECE_EMBEDDING) > 0 ? 1 : 0) |
                    (part_parameters_once(workload, cut, PIECE_HEAD) > 0 ? 2 : 0);
-    add_number(key,
-               (gint64)cut->first_layer << 32 | cut->n_layers << 4 | cut->n_head << 3 | cut->n_embedding << 2 | moves);
-    add_number(key, cut->n_dense);
+    number_key_add(key, (gint64)cut->first_layer << 32 | cut->n_layers << 4 | cut->n_head << 3 | cut->n_embedding << 2 |
+                            moves);
+    number_key_add(key, cut->n_dense);
   }
 }
 
@@ -86,13 +83,14 @@ static void add_stages(GArray *key, const Workload *workload) {
   const gboolean is_cut = lowering_reduces(workload);
   for (int stage = 0; stage < workload->n_stages; stage++) {
     const StageLayers *layers = &workload->stages[stage].layers;
-    add_number(key, layers->n_dense);
-    add_number(key, (gint64)layers->n_layers << 2 | (layers->has_embedding ? 2 : 0) | (layers->has_head ? 1 : 0));
+    number_key_add(key, layers->n_dense);
+    number_key_add(key, (gint64)layers->n_layers << 2 | (layers->has_embedding ? 2 : 0) | (layers->has_head ? 1 : 0));
     if (lowering_broadcasts_weights(workload))
-      add_number(key, (gint64)lowering_owners(workload, stage, TRUE) << 32 | lowering_owners(workload, stage, FALSE));
+      number_key_add(key,
+                     (gint64)lowering_owners(workload, stage, TRUE) << 32 | lowering_owners(workload, stage, FALSE));
     if (lowering_moves_tensors(workload))
-      add_number(key, (gint64)workload_stage_matrices(workload, stage, TRUE) << 32 |
-                          workload_stage_matrices(workload, stage, FALSE));
+      number_key_add(key, (gint64)workload_stage_matrices(workload, stage, TRUE) << 32 |
+                              workload_stage_matrices(workload, stage, FALSE));
     if (is_cut && (stage == 0 || !holds_alike(layers, &workload->stages[stage - 1].layers))) {
       add_cuts(key, workload, stage, FALSE, cuts);
       add_cuts(key, workload, stage, TRUE, cuts);
@@ -102,6 +100,7 @@ static void add_stages(GArray *key, const Workload *workload) {
 
 static GArray *key_of(const PlanOrder *choice, const Workload *workload) {
   const Plan *plan = workload->plan;
+  const gboolean gathers_early = lowering_gathers_early(workload);
   const gint64 numbers[] = {
       (gint64)GPOINTER_TO_SIZE(choice->info), /* a row of a static table */
       plan->pp,
@@ -110,16 +109,15 @@ static GArray *key_of(const PlanOrder *choice, const Workload *workload) {
       plan->group,
       plan->steps,
       plan->zero,
-      plan->prefetch,
       plan->overlap_p2p,
       plan->time.sends,
       plan->time.gradients,
       lowering_moves_tensors(workload),
-      lowering_window(workload),
+      gathers_early,
+      gathers_early && plan->zero == 3 ? lowering_window(workload) : 0,
       lowering_exceeds_live(workload) && plan->recompute == RECOMPUTE_FULL,
       plan->grad_norm_barrier,
-      plan->overlap_grad,
-      plan->overlap_param,
+      plan->overlap_grad && lowering_makes_buckets(workload),
       plan->cp > 1, /* groups of dp then span its ranks */
       plan_data_ranks(plan) > 1,
       lowering_shards(workload) > 1,
@@ -132,31 +130,16 @@ static GArray *key_of(const PlanOrder *choice, const Workload *workload) {
       lowering_expert_shards(workload) > 1,
       lowering_expert_copies(workload) > 1,
       plan->tp > 1,
-      plan->sequence_parallel,
+      plan->tp > 1 && plan->sequence_parallel,
       workload->model->qk_norms != QK_NORMS_NONE, /* summed over tp, where layers are, or heads with some */
       plan->mtp_layers > 0,
       workload->tied_parameters > 0,
       workload->shared_parameters > 0,
   };
-  GArray *key = g_array_sized_new(FALSE, FALSE, sizeof(gint64), 512); /* two numbers a cut: few have more */
+  GArray *key = number_key_new();
   g_array_append_vals(key, numbers, G_N_ELEMENTS(numbers));
   add_stages(key, workload);
   return key;
-}
-
-static guint key_hash(gconstpointer data) {
-  const GArray *key = data;
-  guint64 hash = key->len;
-  for (guint i = 0; i < key->len; i++) {
-    hash = (hash ^ (guint64)g_array_index(key, gint64, i)) * 0x9E3779B97F4A7C15u; /* 2⁶⁴ / golden ratio */
-    hash ^= hash >> 32;
-  }
-  return (guint)hash;
-}
-
-static gboolean key_equal(gconstpointer a, gconstpointer b) {
-  const GArray *x = a, *y = b;
-  return x->len == y->len && memcmp(x->data, y->data, x->len * sizeof(gint64)) == 0;
 }
 
 /* --- sizes --- */
@@ -405,7 +388,7 @@ static Kept *keep(Program *program, const Lowering *lowering, GError **error) {
 /* --- the cache --- */
 
 static GHashTable *new_table(void) {
-  return g_hash_table_new_full(key_hash, key_equal, (GDestroyNotify)g_array_unref, kept_free);
+  return g_hash_table_new_full(number_key_hash, number_key_equal, (GDestroyNotify)g_array_unref, kept_free);
 }
 
 ProgramCache *program_cache_new(gsize most_ops) {
@@ -468,7 +451,7 @@ Program *program_cache_lower(ProgramCache *cache, PlanOrder *choice, const Workl
   Kept *made = keep(g_steal_pointer(&program), &lowering, error);
   if (made == NULL)
     return NULL;
-  cache->stats.n_lowered++;
+  made->program->shared->number = ++cache->stats.n_lowered;
   if (kept != NULL) {
     cache->n_ops -= kept->n_ops;
     g_hash_table_remove(cache->kept, key);

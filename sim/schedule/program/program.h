@@ -145,6 +145,7 @@ typedef struct {
   Op **ops;       /* [n_ranks]; owned, as all here */
   gint32 **match; /* [n_ranks] as program_match() */
   Course *course; /* NULL: none (course.h) */
+  guint64 number; /* among all that one ProgramCache has lent, never given twice; 0: none has */
   /* Private to repeats.c, which looks at lists when somebody asks first. So the Programs are one thread's meanwhile. */
   RepeatedOps *repeats; /* NULL: of n_repeated micro-batches there are none */
   int n_repeated;       /* 0: nobody has asked */
