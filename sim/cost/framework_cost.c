@@ -69,6 +69,12 @@ double framework_launch_s(const LaunchTimes *launches, const WorkItem *item) {
   return first_s + MAX(item->n_launches - 1, 0) * further_s;
 }
 
+double framework_expert_collective_s(const FrameworkTime *framework, double each_s) {
+  if (framework->expert_collective_s > 0)
+    return framework->expert_collective_s * each_s / framework->expert_launch_s;
+  return framework->has_host ? framework->collective_s : each_s;
+}
+
 /* Of layers with experts: more kernels take longer, as do those of a slower host. What a kernel takes is mostly its
  * module's; of a row of single operations those behind the first have none. */
 static LaunchTimes expert_launches(const FrameworkTime *framework, Phase phase, double each_s) {
@@ -77,7 +83,7 @@ static LaunchTimes expert_launches(const FrameworkTime *framework, Phase phase, 
   return (LaunchTimes){.kernel_s = phase == PHASE_F ? forward_s : backward_s,
                        .again_s = forward_s,
                        .operation_s = each_s,
-                       .collective_s = framework->has_host ? framework->collective_s : each_s};
+                       .collective_s = framework_expert_collective_s(framework, each_s)};
 }
 
 LaunchTimes framework_launches(const Plan *plan, const WorkList *work, const WorkList *again, Piece piece, Phase phase,

@@ -23,6 +23,8 @@ typedef struct {
 } LaunchTimes;
 /* Host seconds to issue `item`. */
 double framework_launch_s(const LaunchTimes *launches, const WorkItem *item);
+/* … a collective of a layer with experts, under a framework with expert_host; `each_s`: a kernel, as the GPU's host. */
+double framework_expert_collective_s(const FrameworkTime *framework, double each_s);
 /* What the plan's framework spends on a piece, in equal parts for each of its kernels; `each_s` per kernel where that
  * is unknown, as the GPU's host takes. What it spends on a layer that is made again is for all kernels of `again`;
  * NULL: for those that `work` makes again. `has_experts`: the piece is a layer with experts. */

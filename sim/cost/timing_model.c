@@ -259,6 +259,9 @@ static gint64 transfer_launch_ns(const Costing *costing, const Transfer *transfe
     return 0;
   if (transfer->n_calls > 0)
     return transfer->n_calls * (costing->launch_ns + ns_of(framework->zero3_list_entry_s * shapes[transfer->group].n));
+  if (transfer->is_item && transfer->piece == PIECE_LAYER && model_has_experts(costing->workload->model) &&
+      framework->has_expert_host)
+    return ns_of(framework_expert_collective_s(framework, 1e-9 * (double)costing->launch_ns));
   return transfer->is_item && framework->has_host ? ns_of(framework->collective_s) : costing->launch_ns;
 }
 

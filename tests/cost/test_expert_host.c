@@ -80,6 +80,37 @@ START_TEST(graphs_replay_attention_where_nothing_is_exchanged) {
 }
 END_TEST
 
+/* A collective takes what the framework says of it, in proportion too; as it does where it is an op of its own. */
+START_TEST(collectives_of_experts_take_their_time) {
+  g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
+  const Model model = mixture();
+  for (int graphs = CUDA_GRAPHS_NONE; graphs <= CUDA_GRAPHS_FULL; graphs += CUDA_GRAPHS_FULL) {
+    g_autoptr(Plan) plan = plan_new();
+    plan->dp = plan->ep = 8, plan->seq_len = 512, plan->global_batch = 8, plan->cuda_graphs = graphs;
+    plan->time.has_expert_host = TRUE;
+    plan->time.expert_forward_s = plan->time.expert_backward_s = 100e-6;
+    plan->time.expert_launch_s = cluster->gpu.host_launch_s / 2; /* a host half as fast */
+    plan->time.expert_collective_s = 50e-6;
+    g_autoptr(Prediction) prediction = predict(&model, cluster, plan, NULL);
+    ck_assert_ptr_nonnull(prediction);
+    const TimedList *list = &prediction->timing->lists[PIECE_LAYER][PHASE_F];
+    const gint64 expected_ns = graphs == CUDA_GRAPHS_FULL ? 0 : 100000;
+    int n_items = 0, n_ops = 0;
+    for (int i = 0; i < list->n_items; i++)
+      if (list->items[i].is_collective) {
+        ck_assert_int_eq(list->items[i].launch_ns, expected_ns);
+        n_items++;
+      }
+    for (guint i = 0; i < prediction->program->transfers->len; i++)
+      if (g_array_index(prediction->program->transfers, Transfer, i).is_item) {
+        ck_assert_int_eq(prediction->timing->transfers[i].host_ns, expected_ns);
+        n_ops++;
+      }
+    ck_assert(n_items == 2 && n_ops > 0);
+  }
+}
+END_TEST
+
 /* 4 layers, all with experts, of 2 micro-batches on 8 ranks. Kernels that take the host 1 ms each and the GPU less: the
  * step is as long as it takes to issue them, some 2 · 4 · (forward + backward) ms, and longer where the host waits 2 ·
  * 4 times for the choice of experts. A graph of all takes both away. */
@@ -142,6 +173,7 @@ END_TEST
 
 int main(void) {
   TCase *tcase = tcase_create("expert_host");
+  tcase_add_test(tcase, collectives_of_experts_take_their_time);
   tcase_add_test(tcase, each_kernel_takes_its_time_on_a_slower_host);
   tcase_add_test(tcase, graphs_replay_what_they_cover);
   tcase_add_test(tcase, graphs_replay_attention_where_nothing_is_exchanged);

@@ -24,7 +24,7 @@ static const char all_keys[] = "host:\n"
                                "  layer: {forward: 2 ms, again: 1 ms, backward: 3 ms}\n"
                                "  ends: {forward: 4 ms, backward: 5 ms}\n"
                                "  collective: 6 us\n"
-                               "expert_host: {forward: 8 us, backward: 9 us, launch: 4 us}\n"
+                               "expert_host: {forward: 8 us, backward: 9 us, launch: 4 us, collective: 10 us}\n"
                                "step: 9 ms\n"
                                "arrival_spread: 7 us\n"
                                "kernels: plain\n"
@@ -67,6 +67,7 @@ START_TEST(keys_fill_the_struct) {
   ck_assert_double_eq_tol(time.expert_forward_s, 8e-6, 1e-15);
   ck_assert_double_eq_tol(time.expert_backward_s, 9e-6, 1e-15);
   ck_assert_double_eq_tol(time.expert_launch_s, 4e-6, 1e-15);
+  ck_assert_double_eq_tol(time.expert_collective_s, 10e-6, 1e-15);
   ck_assert_double_eq_tol(time.arrival_spread_s, 7e-6, 1e-15);
   ck_assert_double_eq_tol(time.step_s, 9e-3, 1e-12);
   ck_assert_int_eq(time.kernels, FRAMEWORK_KERNELS_PLAIN);

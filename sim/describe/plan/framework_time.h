@@ -9,7 +9,8 @@
  *         collective: 17 us         # one collective of tp
  *       expert_host: {forward: 230 us, backward: 120 us, launch: 5 us}  # each kernel of a layer with experts, in place
  *                                   # of host's layer, on a host that issues a kernel in `launch`; one whose GPU file
- *                                   # has another host_launch takes in proportion
+ *                                   # has another host_launch takes in proportion; collective: 65 us: each collective
+ *                                   # of such a layer likewise (default: as host's, or one kernel's host_launch)
  *       step: 10 ms                 # on the CPU, between the end of a step and the begin of the next: the loss, the
  *                                   # log, the next batch (default: none)
  *       arrival_spread: 45 us       # standard deviation of when the ranks of a group come to a collective
@@ -126,6 +127,7 @@ typedef struct {
   double collective_s;
   gboolean has_expert_host; /* else the following three are unknown */
   double expert_forward_s, expert_backward_s, expert_launch_s;
+  double expert_collective_s; /* 0: as host's, or what the GPU's host takes for a kernel */
   double step_s;
   double arrival_spread_s;
   int kernels;         /* FrameworkKernels */

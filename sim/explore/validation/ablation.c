@@ -15,6 +15,7 @@ static void without_host(Plan *plan) {
   time->collective_s = time->step_s = 0;
   time->has_expert_host = FALSE;
   time->expert_forward_s = time->expert_backward_s = time->expert_launch_s = 0;
+  time->expert_collective_s = 0;
   time->expert_counts = EXPERT_COUNTS_ON_DEVICE;
 }
 
