@@ -26,8 +26,9 @@
  *
  * Where the sequence is cut by cp, flash attention is the story of context.c.
  *
- * Selective recompute of core_attn does the unfused forward again before its backward. Flash has nothing left to drop:
- * the kernel recomputes its scores anyway. */
+ * Selective recompute of core_attn does the unfused forward again before its backward. Flash has nothing left to drop,
+ * as the kernel recomputes its scores anyway; its forward is run again all the same under frameworks that checkpoint
+ * it. */
 #include "pieces.h"
 
 static void flash(ItemList *list, gboolean backward) {
@@ -130,11 +131,12 @@ void attention_forward(ItemList *list) {
 void attention_backward(ItemList *list) {
   if (!list->input_gradients)
     return; /* no weights here */
-  if (list->cut->plan->attention == ATTENTION_FLASH) {
+  const Plan *plan = list->cut->plan;
+  const gboolean is_flash = plan->attention == ATTENTION_FLASH;
+  if (item_list_repeats(list, MODULE_CORE_ATTN) && (!is_flash || plan->memory.selective == SELECTIVE_CORE))
+    item_list_again(list, attention_forward);
+  if (is_flash)
     flash(list, TRUE);
-    return;
-  }
-  if (item_list_repeats(list, MODULE_CORE_ATTN))
-    item_list_again(list, unfused_forward);
-  unfused_backward(list);
+  else
+    unfused_backward(list);
 }

@@ -148,7 +148,7 @@ static double recompute_flops(const Workload *workload) {
               left_out_flops(workload),
     layer = attention;
   else if ((plan_recompute_modules(workload->plan) & MODULE_BIT(MODULE_CORE_ATTN)) &&
-           workload->plan->attention == ATTENTION_UNFUSED)
+           (workload->plan->attention == ATTENTION_UNFUSED || workload->plan->memory.selective == SELECTIVE_CORE))
     layer = attention;
   if (keeps_every_other_product(workload->plan))
     layer += other_products_flops(workload->model);

@@ -192,6 +192,8 @@ MLPs made again|2|tiny-gpt2|--tp 2 --recompute selective --recompute-modules mlp
 norms and MLPs made again, sequence parallel|2|tiny-llama|--tp 2 --sequence-parallel on --recompute selective --recompute-modules layernorm,mlp
 zb-h1, norms and MLPs made again|2|tiny-gpt2|--pp 2 --schedule zb-h1 --recompute selective --recompute-modules layernorm,mlp
 tp 2, zb-v, norms made again, sequence parallel|4|tiny-gpt2|--tp 2 --pp 2 --schedule zb-v --sequence-parallel on --recompute selective --recompute-modules layernorm
+tp 2, flash attention made again|2|tiny-llama|--framework megatron-core --norm-kernel fused --tp 2 --recompute selective --attention flash
+zb-h1, latent flash attention made again|2|tiny-deepseek|--framework megatron-core --norm-kernel fused --pp 2 --schedule zb-h1 --recompute selective --attention flash
 dualpipe, norms, MLPs and unfused attention made again|2|tiny-llama|--pp 2 --schedule dualpipe --recompute selective --recompute-modules core_attn,layernorm,mlp --attention unfused
 TABLE
 

@@ -219,6 +219,28 @@ START_TEST(flops_made_again_are_those_of_the_lists) {
 }
 END_TEST
 
+/* Under a framework that checkpoints attention's core whatever its kernel is: 7 other layers and a dense one, 8 times.
+ */
+START_TEST(a_framework_may_run_flash_attention_again) {
+  const Model model = latent_mixture();
+  g_autoptr(Plan) plan = plan_of(1, FALSE, ATTENTION_FLASH, RECOMPUTE_SELECTIVE);
+  ck_assert(plan_recomputes_nothing(plan));
+  plan->memory.selective = SELECTIVE_CORE;
+  ck_assert(!plan_recomputes_nothing(plan));
+  g_autoptr(Workload) workload = workload_new(&model, plan, NULL);
+  const WorkList *work = workload->work[PIECE_LAYER];
+  g_autofree char *again = again_of(&work[PHASE_B]), *of_weights = again_of(&work[PHASE_W]);
+  ck_assert_str_eq(again, "attention");
+  ck_assert_str_eq(of_weights, "");
+  const double counted = workload_hardware_flops(workload) - workload_model_flops(workload);
+  ck_assert_double_gt(counted, 0);
+  ck_assert_double_eq_tol(counted, 8 * 8 * work[PHASE_B].recompute_flops, 1e-9 * counted);
+  plan->memory.selective = SELECTIVE_SCORES;
+  g_autoptr(Workload) bare = workload_new(&model, plan, NULL);
+  ck_assert_double_eq(bare->memory[PIECE_LAYER].saved_bytes, workload->memory[PIECE_LAYER].saved_bytes);
+}
+END_TEST
+
 /* --- memory --- */
 
 /* Bytes that `modules` drop of a layer. */
@@ -295,6 +317,7 @@ int main(void) {
   tcase_add_test(cases, a_module_lists_its_forward_again);
   tcase_add_test(cases, sets_of_modules_add_repeats_and_nothing_else);
   tcase_add_test(cases, flops_made_again_are_those_of_the_lists);
+  tcase_add_test(cases, a_framework_may_run_flash_attention_again);
   tcase_add_test(cases, what_is_made_again_is_not_kept);
   tcase_add_test(cases, bytes_dropped_are_there_while_backward_runs);
   tcase_add_test(cases, a_framework_may_keep_inputs_in_other_formats);

@@ -16,7 +16,7 @@ static const char *const gradient_names[] = {"fused", "dense", NULL};
 static const char *const spare_names[] = {"none", "kept", NULL};
 static const char *const kernel_names[] = {"fused", "plain", NULL};
 static const char *const gathered_names[] = {"sharded", "kept", NULL};
-static const char *const selective_names[] = {"scores", "products", NULL};
+static const char *const selective_names[] = {"scores", "products", "core", NULL};
 
 #define IN_MEMORY(member) offsetof(Draft, memory.member)
 

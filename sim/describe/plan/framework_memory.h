@@ -22,7 +22,8 @@
  *       gathered: kept        # sequence parallelism: inputs of linears are kept as gathered; sharded (default)
  *       selective: products   # selective recompute keeps attention's output and every other product of matrices, as
  *                             # PyTorch's per-operation policy does, and makes the rest again (which takes its time);
- *                             # scores (default): all but attention's core
+ *                             # core: a core_attn made again is the forward of a flash kernel too, as Megatron Core
+ *                             # checkpoints whatever kernel it has; scores (default): of an unfused one alone
  *       recompute_modules: layernorm+moe_act  # what selective recompute makes again where a plan names no modules,
  *                             # of these what the model has (recompute_modules.h; default core_attn)
  *       activation_input_bytes: 1     # per element of the input of the experts' activation, shared one's too, as it is
@@ -43,7 +44,7 @@ typedef enum { VOCABULARY_GRADIENTS_FUSED, VOCABULARY_GRADIENTS_DENSE } Vocabula
 typedef enum { SPARE_GRADIENTS_NONE, SPARE_GRADIENTS_KEPT } SpareGradients;
 typedef enum { FRAMEWORK_KERNELS_FUSED, FRAMEWORK_KERNELS_PLAIN } FrameworkKernels;
 typedef enum { GATHERED_SHARDED, GATHERED_KEPT } GatheredInputs;
-typedef enum { SELECTIVE_SCORES, SELECTIVE_PRODUCTS } SelectiveRecompute;
+typedef enum { SELECTIVE_SCORES, SELECTIVE_PRODUCTS, SELECTIVE_CORE } SelectiveRecompute;
 
 /* Zeroed: a framework that adds nothing. Enums are kept as int, as yaml_map_read() stores them. */
 typedef struct {

@@ -18,7 +18,7 @@ char *plan_recompute_text(const Plan *plan) {
 gboolean plan_recomputes_nothing(const Plan *plan) {
   if (plan->recompute != RECOMPUTE_SELECTIVE)
     return plan->recompute == RECOMPUTE_NONE;
-  return plan->memory.selective != SELECTIVE_PRODUCTS && plan->attention == ATTENTION_FLASH &&
+  return plan->memory.selective == SELECTIVE_SCORES && plan->attention == ATTENTION_FLASH &&
          plan_recompute_modules(plan) == MODULE_BIT(MODULE_CORE_ATTN);
 }
 

@@ -1,7 +1,8 @@
 /* What selective recompute makes again in backward, by the names that Megatron-Core gives parts of a layer
  * (transformer_config.py, recompute_modules, core v0.13 to v0.15, 2025):
  *
- *     core_attn       unfused attention's scores (arXiv 2205.05198 §5); a flash kernel makes them again in any case
+ *     core_attn       unfused attention's scores (arXiv 2205.05198 §5); a flash kernel makes them again in any case,
+ *                     and is itself run again where the framework says "selective: core" (framework_memory.h)
  *     layernorm       both norms of the residual stream
  *     mla_up_proj     of latent attention: norms, up projections and rotation, from what the down projections made
  *     moe_act         the experts' activation
