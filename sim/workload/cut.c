@@ -66,3 +66,8 @@ Cut cut_of(const Model *model, const Plan *plan) {
   cut.scores = (double)cut.sequences * cut.heads * cut.seq_len * cut.seq_len;
   return cut;
 }
+
+gboolean cut_sums_gradients_apart(const Cut *cut) {
+  return cut->plan->time.gradient_sums == GRADIENT_SUMS_APART &&
+         (cut->gradient_bytes > cut->element_bytes || cut->plan->n_micro_batches > 1);
+}

@@ -47,11 +47,16 @@ void item_list_matmul(ItemList *list, const char *name, Number number, MatmulLay
   append_compute(list, matmul(name, number, layout, shape, bytes));
 }
 
-void item_list_weight_gradient(ItemList *list, const char *name, Number number, MatmulShape shape, double operand_bytes,
-                               double result_bytes) {
+void item_list_weight_gradient(ItemList *list, const char *name, Number number, MatmulShape shape,
+                               double operand_bytes) {
+  const Cut *cut = list->cut;
+  const double elements = (double)shape.batch * shape.m * shape.n;
+  const gboolean apart = cut_sums_gradients_apart(cut);
+  const double result_bytes = (apart ? cut->element_bytes : 2 * cut->gradient_bytes) * elements;
   WorkItem item = matmul(name, number, LAYOUT_NT, shape, operand_bytes + result_bytes);
-  item.accumulate = TRUE;
-  item.result_bytes = result_bytes;
+  item.accumulate = !apart;
+  item.result_bytes = apart ? 0 : result_bytes;
+  item.sum_bytes = apart ? (cut->element_bytes + 2 * cut->gradient_bytes) * elements : 0;
   append_compute(list, item);
 }
 

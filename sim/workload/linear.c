@@ -18,12 +18,14 @@
  *
  * Row-parallel: k cut, Y a partial sum, reduced after forward; its gradient is gathered before backward.
  *
- * Every operand and result moves once through HBM; an accumulated result is read and written. Narrow formats (fp8 …)
- * convert their operands by a kernel of its own that reads them and writes them in both orientations, since narrow
- * products need the summed dimension contiguous. The converted weights are made once a step and not counted. What came
- * to experts converted came in one orientation, and is turned for W by a kernel that reads and writes the narrow
- * format; so is what tp gathers under a framework that gathers in the narrow format: each rank converts its own tokens,
- * or their gradients, before. A bias is added in the product's epilogue; its gradient is a pass over dY. */
+ * Every operand and result moves once through HBM; an accumulated result is read and written, by the product itself or,
+ * under a framework that sums gradients apart, by a kernel behind it that reads what the product wrote: one item, as
+ * what is run is the same. Narrow formats (fp8 …) convert their operands by a kernel of its own that reads them and
+ * writes them in both orientations, since narrow products need the summed dimension contiguous. The converted weights
+ * are made once a step and not counted. What came to experts converted came in one orientation, and is turned for W by
+ * a kernel that reads and writes the narrow format; so is what tp gathers under a framework that gathers in the narrow
+ * format: each rank converts its own tokens, or their gradients, before. A bias is added in the product's epilogue; its
+ * gradient is a pass over dY. */
 #include "pieces.h"
 
 struct LinearNames {
@@ -289,7 +291,7 @@ static void weight_gradient(ItemList *list, const Linear *linear, gint64 bias_to
     item_list_memory(list, linear->names->turn, 2 * linear->bytes * group * t * (linear->input_comes_narrow ? k : n));
   item_list_weight_gradient(list, linear->names->wgrad, linear->number,
                             (MatmulShape){linear->group, linear->n, linear->k, linear->tokens},
-                            group * linear->bytes * (n * t + t * k), group * 2 * cut->gradient_bytes * n * k);
+                            group * linear->bytes * (n * t + t * k));
   if (linear->has_bias)
     item_list_memory(list, linear->names->bias_grad, cut->element_bytes * bias_tokens * n);
 }

@@ -43,9 +43,9 @@ typedef struct {
 void item_list_init(ItemList *list, const Cut *cut, Piece piece);
 void item_list_matmul(ItemList *list, const char *name, Number number, MatmulLayout layout, MatmulShape shape,
                       double bytes);
-/* C += A·B into the main gradient. */
-void item_list_weight_gradient(ItemList *list, const char *name, Number number, MatmulShape shape, double operand_bytes,
-                               double result_bytes);
+/* C += A·B into the main gradient, of shape.m × shape.n for each of shape.batch. */
+void item_list_weight_gradient(ItemList *list, const char *name, Number number, MatmulShape shape,
+                               double operand_bytes);
 /* One fused attention kernel, forward or backward. */
 void item_list_attention(ItemList *list, gboolean backward, const AttentionBlock *block);
 void item_list_memory(ItemList *list, const char *name, double bytes);

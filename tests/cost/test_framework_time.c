@@ -40,6 +40,7 @@ static const char all_keys[] = "host:\n"
                                "weights: broadcast\n"
                                "zero3_tensors: {list_entry: 8 us, memory_passes: 3, live_parameters: 1e6}\n"
                                "gradient_sum_bytes: 4\n"
+                               "gradient_sums: apart\n"
                                "gradient_passes: 3\n"
                                "recompute_end: needed\n"
                                "norm_rate: 0.75\n"
@@ -82,7 +83,7 @@ START_TEST(keys_fill_the_struct) {
   ck_assert(time.zero3_tensors && time.zero3_memory_passes == 3 && time.zero3_live_parameters == 1e6);
   ck_assert_double_eq_tol(time.zero3_list_entry_s, 8e-6, 1e-15);
   ck_assert(time.gradient_sum_bytes == 4 && time.gradient_passes == 3 && time.norm_rate == 0.75);
-  ck_assert_int_eq(time.recompute_end, RECOMPUTE_END_NEEDED);
+  ck_assert(time.recompute_end == RECOMPUTE_END_NEEDED && time.gradient_sums == GRADIENT_SUMS_APART);
   ck_assert(time.context == CONTEXT_BLOCKS && time.context_exchanges == CONTEXT_ALONE);
   ck_assert_int_eq(time.expert_overlap, EXPERT_OVERLAP_ROUNDS);
   ck_assert_int_eq(time.expert_dispatch, DISPATCH_DEEPEP);

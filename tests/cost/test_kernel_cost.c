@@ -158,6 +158,16 @@ START_TEST(a_group_that_accumulates_shows_part_of_its_results_traffic) {
 }
 END_TEST
 
+/* 1e6 bytes of a kernel of its own: their time at the HBM's rate and its latency, behind the product. */
+START_TEST(a_sum_apart_takes_a_kernel_more) {
+  const Gpu gpu = toy_gpu();
+  WorkItem item = {.kind = ITEM_MATMUL, .number = NUMBER_BF16, .batch = 1, .m = 32, .n = 32, .k = 100000, .bytes = 1e6};
+  const double product_s = kernel_cost_s(&gpu, &item, NULL);
+  item.sum_bytes = 1e6;
+  assert_close(kernel_cost_s(&gpu, &item, NULL), product_s + 1e6 / hbm_Bps + latency_s);
+}
+END_TEST
+
 /* In bf16 rows of 28 and 60 elements start at multiples of 8 bytes, of 26 and 62 at 4, of 27 and 63 at 2. Rows run
  * along n in C, and in A and B along what the layout says; the third dimension does not count. */
 START_TEST(rows_that_start_at_odd_places_slow_a_product_down) {
@@ -348,6 +358,7 @@ int main(void) {
   tcase_add_test(cases, a_short_k_is_not_split);
   tcase_add_test(cases, a_product_is_never_faster_than_its_traffic);
   tcase_add_test(cases, a_group_that_accumulates_shows_part_of_its_results_traffic);
+  tcase_add_test(cases, a_sum_apart_takes_a_kernel_more);
   tcase_add_test(cases, weight_gradients_of_few_bits_have_a_rate_of_their_own);
   tcase_add_test(cases, wide_keys_slow_attention_down);
   tcase_add_test(cases, narrow_heads_slow_attention_down);

@@ -29,6 +29,7 @@ static const char *const scales_names[] = {"tensor", "blocks", NULL};
 static const char *const tp_names[] = {"beside", "alone", "beside_with_sequence_parallel", "fused", NULL};
 static const char *const dp_names[] = {"beside", "alone", NULL};
 static const char *const gradients_names[] = {"sharded", "whole", NULL};
+static const char *const gradient_sums_names[] = {"fused", "apart", NULL};
 static const char *const weights_names[] = {"gathered", "broadcast", NULL};
 
 #define IN_TIME(member) offsetof(Draft, time.member)
@@ -52,6 +53,7 @@ static const YamlField time_fields[] = {
     {"weights", FIELD_CHOICE, FALSE, IN_TIME(weights), .names = weights_names},
     {"zero3_tensors", FIELD_NODE, FALSE, offsetof(Draft, zero3_tensors)},
     {"gradient_sum_bytes", FIELD_NUMBER, FALSE, IN_TIME(gradient_sum_bytes), 1, 8},
+    {"gradient_sums", FIELD_CHOICE, FALSE, IN_TIME(gradient_sums), .names = gradient_sums_names},
     {"gradient_passes", FIELD_NUMBER, FALSE, IN_TIME(gradient_passes), 0, 100},
     {"norm_rate", FIELD_NUMBER, FALSE, IN_TIME(norm_rate), 0.05, 1},
     {"recompute_end", FIELD_CHOICE, FALSE, IN_TIME(recompute_end), .names = recompute_end_names},

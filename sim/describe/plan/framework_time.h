@@ -48,6 +48,8 @@
  *         live_parameters: 1e9      # where a layer has more, nothing is gathered ahead of its use, and what a layer
  *                                   # was made again with is gathered anew for its backward
  *       gradient_sum_bytes: 4       # per parameter, as gradients of training in bf16 are summed (default: as held)
+ *       gradient_sums: apart        # a weight gradient is written, then added to those of earlier micro-batches by a
+ *                                   # kernel of its own; fused (default): the product itself adds
  *       gradient_passes: 3          # times that gradients are read or written between the last backward and Adam, which
  *                                   # reads them once more: norm, clipping (default: none, where nothing is known of
  *                                   # them); left out where the optimizer is offloaded, whose rate is that of all it
@@ -103,6 +105,7 @@ typedef enum { DP_BESIDE, DP_ALONE } FrameworkDataParallel;
 typedef enum { GRADIENTS_SHARDED, GRADIENTS_WHOLE } FrameworkGradients;
 typedef enum { WEIGHTS_GATHERED, WEIGHTS_BROADCAST } FrameworkWeights;
 
+typedef enum { GRADIENT_SUMS_FUSED, GRADIENT_SUMS_APART } FrameworkGradientSums;
 typedef enum { RECOMPUTE_END_WHOLE, RECOMPUTE_END_NEEDED } FrameworkRecomputeEnd;
 typedef enum { CONTEXT_PASSED, CONTEXT_BLOCKS } FrameworkContext;
 typedef enum { CONTEXT_BESIDE, CONTEXT_ALONE } FrameworkContextExchanges;
@@ -144,6 +147,7 @@ typedef struct {
   gboolean zero3_tensors;     /* else the following three are unknown */
   double zero3_list_entry_s, zero3_memory_passes, zero3_live_parameters;
   double gradient_sum_bytes; /* 0: as held */
+  int gradient_sums;         /* FrameworkGradientSums */
   double gradient_passes;    /* 0: none */
   double norm_rate;          /* (0, 1]; 0: 1 */
   int recompute_end;         /* FrameworkRecomputeEnd */

@@ -48,6 +48,7 @@ static void without_data_parallel(Plan *plan) {
   plan->time.data_parallel = DP_BESIDE;
   plan->time.gradients = GRADIENTS_SHARDED;
   plan->time.gradient_sum_bytes = 0;
+  plan->time.gradient_sums = GRADIENT_SUMS_FUSED;
   plan->time.gradient_passes = 0;
   plan->time.zero3_tensors = FALSE;
 }

@@ -1,0 +1,59 @@
+/* Where a framework adds weight gradients by a kernel of their own: what the product and that kernel move. */
+#include "small_workloads.h"
+
+static Workload *summing(FrameworkGradientSums how, double gradient_bytes, gint64 n_micro_batches) {
+  g_autoptr(Plan) plan = plan_of(1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
+  plan->time.gradient_sums = how;
+  plan->recipe.gradients = gradient_bytes;
+  plan->n_micro_batches = n_micro_batches;
+  plan->global_batch = plan->micro_batch * n_micro_batches;
+  return workload_new(&llama, plan, NULL);
+}
+
+/* 1024 tokens; n = (16 + 2·8)·64 = 2048; k = 1024; 2 bytes each. The product reads n·t and t·k and writes n·k; its
+ * kernel reads that and the sum, of 4 bytes, and writes the sum: 2 + 4 + 4 bytes for each of n·k. */
+START_TEST(the_product_writes_and_a_kernel_adds) {
+  g_autoptr(Workload) apart = summing(GRADIENT_SUMS_APART, 4, 8);
+  const double mega = 1024 * 1024;
+  const WorkList *work = &apart->work[PIECE_LAYER][PHASE_W];
+  const WorkItem *product = find(work, "qkv.wgrad");
+  ck_assert_int_eq(product->accumulate, FALSE);
+  ck_assert_int_eq(product->layout, LAYOUT_NT);
+  ck_assert_double_eq(product->bytes, 2 * (2 + 1 + 2) * mega);
+  ck_assert_double_eq(product->result_bytes, 0);
+  ck_assert_double_eq(product->sum_bytes, (2 + 4 + 4) * 2 * mega);
+  ck_assert_double_eq(find(&apart->work[PIECE_HEAD][PHASE_W], "logits.wgrad")->sum_bytes, 10.0 * 32768 * 1024);
+}
+END_TEST
+
+START_TEST(a_product_that_adds_itself_has_no_such_kernel) {
+  g_autoptr(Workload) fused = summing(GRADIENT_SUMS_FUSED, 4, 8);
+  const WorkItem *product = find(&fused->work[PIECE_LAYER][PHASE_W], "qkv.wgrad");
+  ck_assert_double_eq(product->sum_bytes, 0);
+  ck_assert_int_eq(product->accumulate, TRUE);
+  ck_assert_double_eq(product->result_bytes, 2 * 4 * 2048.0 * 1024);
+}
+END_TEST
+
+/* What one micro-batch left is the sum, but for its format. */
+START_TEST(a_lone_micro_batch_adds_only_to_a_wider_sum) {
+  g_autoptr(Workload) same = summing(GRADIENT_SUMS_APART, 2, 1), wider = summing(GRADIENT_SUMS_APART, 4, 1);
+  ck_assert_double_eq(find(&same->work[PIECE_LAYER][PHASE_W], "qkv.wgrad")->sum_bytes, 0);
+  ck_assert_double_gt(find(&wider->work[PIECE_LAYER][PHASE_W], "qkv.wgrad")->sum_bytes, 0);
+}
+END_TEST
+
+int main(void) {
+  TCase *cases = tcase_create("gradient_sums");
+  tcase_add_test(cases, the_product_writes_and_a_kernel_adds);
+  tcase_add_test(cases, a_product_that_adds_itself_has_no_such_kernel);
+  tcase_add_test(cases, a_lone_micro_batch_adds_only_to_a_wider_sum);
+  Suite *suite = suite_create("gradient_sums");
+  suite_add_tcase(suite, cases);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  const int n_failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return n_failed != 0;
+}
