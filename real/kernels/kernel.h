@@ -274,11 +274,12 @@ typedef struct {
  * choice i of token t is expert (t·k + i + shift) mod E, so that each gets T·k/E rows (a whole number). Rows are
  * numbered by expert, in the order of tokens within one.
  *   row       expert·T·k/E + (t·k + i)/E
- *   forward   place[t·k + i] = row; weights[row] = softmax of the token's k scores
+ *   forward   place[t·k + i] = row; weights[row] = factor·softmax of the token's k scores
  *   backward  dscores (T × E) from dweights[row], place and weights; 0 where an expert is not chosen */
 typedef struct {
   guint8 number; /* of scores and dscores */
   gint64 tokens, n_experts, per_token, shift;
+  float factor;       /* > 0 */
   const void *scores; /* T × E */
   gint32 *place;      /* [T·k] */
   float *weights;     /* [T·k] */

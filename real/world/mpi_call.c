@@ -18,7 +18,8 @@ gboolean mpi_fail(World *world, GError **error, int code, const char *call, cons
 /* What the board says of a rank that meets others outside of ops. */
 static void say_meeting(World *world, gboolean is_worth_it, RankActivity activity) {
   if (is_worth_it && world->board != NULL)
-    world_say(world, activity, activity == RANK_WAITS ? "waits for the other ranks between ops" : "between ops");
+    board_say(world->board, world->line, activity,
+              activity == RANK_WAITS ? "waits for the other ranks between ops" : "between ops");
 }
 
 gboolean mpi_wait(World *world, MPI_Request *request, GError **error) {

@@ -292,6 +292,21 @@ START_TEST(numbers_of_its_own_that_a_model_multiplies_by_are_noticed) {
   ck_assert_double_eq(gemma->factors.scores, 1.0 / 16);
   g_autoptr(Model) narrow = read_type("gemma2", "\"head_dim\": 16, \"query_pre_attn_scalar\": 16, ");
   ck_assert_double_eq(narrow->factors.scores, 0); /* as others */
+  g_autoptr(Model) by_layer = read_type("gpt2", "\"scale_attn_by_inverse_layer_idx\": true, ");
+  g_autoptr(Model) plain = read_type("gpt2", "\"scale_attn_weights\": false, ");
+  g_autoptr(Model) gpt2 = read_type("gpt2", "");
+  ck_assert(by_layer->factors.by_layer && model_has_factors(by_layer) && !model_has_factors(gpt2));
+  ck_assert_double_eq(plain->factors.scores, 1);
+  ck_assert(!plain->factors.by_layer);
+  g_autoptr(Model) mpt = read_type("mpt", "\"attn_config\": {\"softmax_scale\": 0.5}, ");
+  g_autoptr(Model) usual = read_type("mpt", "\"attn_config\": {\"softmax_scale\": null}, ");
+  ck_assert_double_eq(mpt->factors.scores, 0.5);
+  ck_assert_double_eq(usual->factors.scores, 0);
+  /* the third version's class has 2.5 */
+  g_autoptr(Model) v3 = read_type("deepseek_v3", "\"first_k_dense_replace\": 0, ");
+  g_autoptr(Model) one = read_type("deepseek_v3", "\"first_k_dense_replace\": 0, \"routed_scaling_factor\": 1, ");
+  ck_assert_double_eq(v3->factors.experts, 2.5);
+  ck_assert_double_eq(one->factors.experts, 0);
 }
 END_TEST
 

@@ -176,6 +176,7 @@ START_TEST(megatron_is_told_of_experts_and_latent_attention) {
               {"--moe-router-topk", "8"},
               {"--moe-router-num-groups", "8"},
               {"--moe-router-group-topk", "4"},
+              {"--moe-router-topk-scaling-factor", "2.5"},
               {"--moe-ffn-hidden-size", "2048"},
               {"--moe-shared-expert-intermediate-size", "2048"},
               {"--moe-layer-freq", "([0]*3+[1]*58)"},

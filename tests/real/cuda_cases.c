@@ -108,8 +108,12 @@ static void drop_add(Comparison *comparison, Number number, gint64 width, gboole
 static Case route_case(KernelKind kind, Number number, gint64 tokens, gint64 per_token, gint64 n_experts) {
   Case c = case_new(kind, "%s, %d tokens, %d of %d experts", number_name(number), (int)tokens, (int)per_token,
                     (int)n_experts);
-  c.kernel.route = (RouteKernel){
-      .number = (guint8)number, .tokens = tokens, .n_experts = n_experts, .per_token = per_token, .shift = 3};
+  c.kernel.route = (RouteKernel){.number = (guint8)number,
+                                 .tokens = tokens,
+                                 .n_experts = n_experts,
+                                 .per_token = per_token,
+                                 .shift = 3,
+                                 .factor = 1.5f};
   return c;
 }
 

@@ -109,7 +109,7 @@ static Model multiplied(void) {
   Model model = llama;
   model.name = (char *)"multiplied";
   model.tied = TRUE;
-  model.factors = (ModelFactors){.embedding = 3, .scores = 0.2, .branches = 0.6, .logits = 0.7};
+  model.factors = (ModelFactors){.embedding = 3, .scores = 0.2, .branches = 0.6, .logits = 0.7, .by_layer = TRUE};
   return model;
 }
 
@@ -165,6 +165,7 @@ static Model latent(void) {
   model.experts.n_leading = 1;
   model.experts.shared_ffn_hidden = 14;
   model.experts.biased_scores = TRUE;
+  model.factors.experts = 2.5;
   return model;
 }
 

@@ -12,12 +12,15 @@ enum {
   WIDTH = 19
 };
 
+static const float FACTOR = 2.5f;
+
 static RouteKernel route_of(Number number, const Tensor *scores, gint32 *place, Tensor *weights) {
   return (RouteKernel){.number = (guint8)number,
                        .tokens = TOKENS,
                        .n_experts = EXPERTS,
                        .per_token = PER_TOKEN,
                        .shift = SHIFT,
+                       .factor = FACTOR,
                        .scores = scores->data,
                        .place = place,
                        .weights = weights->data};
@@ -55,7 +58,7 @@ static double weight_of(const double *scores, int choice) {
   double sum = 0;
   for (int i = 0; i < PER_TOKEN; i++)
     sum += exp(scores[choice / PER_TOKEN * EXPERTS + (choice / PER_TOKEN * PER_TOKEN + i + SHIFT) % EXPERTS]);
-  return exp(scores[choice / PER_TOKEN * EXPERTS + (choice + SHIFT) % EXPERTS]) / sum;
+  return FACTOR * exp(scores[choice / PER_TOKEN * EXPERTS + (choice + SHIFT) % EXPERTS]) / sum;
 }
 
 static double route_sum(gpointer data) {

@@ -182,8 +182,8 @@ tiny="--model $models/tiny-llama.json --precision fp32 --global-batch 8"
   ended && grep -qE '^stepreal: rank 1: SYNC of step 1: the loss is -?(nan|inf), which no loss scale changes' "$out"
   check 'a loss in fp16 that is not a number' $?
 
-  # kernels of a second, for which the other rank waits
-  launch -n 2 "$stepreal" run $tiny --pp 2 --seq-len 8192 --global-batch 1 --steps 1 --stall-timeout 0.3
+  # kernels of a quarter of a second, for which the other rank waits
+  launch -n 2 "$stepreal" run $tiny --pp 2 --seq-len 4096 --global-batch 1 --steps 1 --stall-timeout 0.1
   [ "$status" -eq 0 ]
   check 'a rank that only computes for long is waited for' $?
 

@@ -5,7 +5,7 @@
  *      choices    0 1   2 3   0 1   2 3
  *      row        0 2   4 6   1 3   5 7          rows 0 1 are expert 0's, 2 3 expert 1's …
  *
- * A token's weights are the softmax of its k scores:  dscore_i = w_i·(dw_i − Σ_j w_j·dw_j). */
+ * A token's weights are f·softmax of its k scores:  dscore_i = w_i·(dw_i − Σ_j w_j·dw_j/f). */
 #include "cpu_math.h"
 #include "cpu_number.h"
 
@@ -23,7 +23,7 @@ static gint64 row_at(const RouteKernel *route, gint64 choice) {
 void cpu_route_forward(const Kernel *kernel, CpuScratch *scratch) {
   const RouteKernel *route = &kernel->route;
   const gint64 k = route->per_token, n = route->n_experts;
-  g_assert(k >= 1 && k <= n && route->shift >= 0 && route->tokens * k % n == 0);
+  g_assert(k >= 1 && k <= n && route->factor > 0 && route->shift >= 0 && route->tokens * k % n == 0);
   float *buffer = cpu_scratch_floats(scratch, n);
   for (gint64 t = 0; t < route->tokens; t++) {
     const float *scores = row_in(route->scores, (Number)route->number, t * n, n, buffer);
@@ -35,7 +35,7 @@ void cpu_route_forward(const Kernel *kernel, CpuScratch *scratch) {
     for (gint64 i = 0; i < k; i++) {
       const gint64 row = row_at(route, t * k + i);
       route->place[t * k + i] = (gint32)row;
-      route->weights[row] = expf(scores[expert_at(route, t * k + i)] - most) / sum;
+      route->weights[row] = route->factor * expf(scores[expert_at(route, t * k + i)] - most) / sum;
     }
   }
 }
@@ -51,7 +51,8 @@ void cpu_route_backward(const Kernel *kernel, CpuScratch *scratch) {
     for (gint64 i = 0; i < k; i++)
       sum += route->weights[place[i]] * route->dweights[place[i]];
     for (gint64 i = 0; i < k; i++)
-      dscores[expert_at(route, t * k + i)] = route->weights[place[i]] * (route->dweights[place[i]] - sum);
+      dscores[expert_at(route, t * k + i)] =
+          route->weights[place[i]] * (route->dweights[place[i]] - sum / route->factor);
     row_close(route->dscores, (Number)route->number, t * n, n, dscores);
   }
 }

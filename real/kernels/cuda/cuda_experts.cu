@@ -23,7 +23,7 @@ template <typename T> __global__ void route_forward(RouteKernel k) {
   for (int64_t i = 0; i < k.per_token; i++) {
     const int64_t expert = expert_at(k, first + i), row = expert * rows_each + (first + i) / k.n_experts;
     k.place[first + i] = (gint32)row;
-    k.weights[row] = expf(to_float(scores[expert]) - most) / sum;
+    k.weights[row] = k.factor * expf(to_float(scores[expert]) - most) / sum;
   }
 }
 
@@ -39,7 +39,7 @@ template <typename T> __global__ void route_backward(RouteKernel k) {
     for (int64_t i = 0; i < k.per_token; i++)
       sum += k.weights[k.place[first + i]] * k.dweights[k.place[first + i]];
     const int64_t row = k.place[first + own];
-    value = k.weights[row] * (k.dweights[row] - sum);
+    value = k.weights[row] * (k.dweights[row] - sum / k.factor);
   }
   ((T *)k.dscores)[t * k.n_experts + expert] = from_float<T>(value);
 }

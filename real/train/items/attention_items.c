@@ -14,9 +14,16 @@ static const Activations *memory(const ItemCall *call) {
   return &call->trainer->activations;
 }
 
-static float scale_of(const Cut *cut) {
-  const double scores = cut->model->factors.scores;
-  return scores > 0 ? (float)scores : 1 / sqrtf((float)cut->model->head_dim);
+/* Of the call's layer, from 0 on. */
+static gint64 layer_of(const ItemCall *call) {
+  return call->trainer->workload->stages[call->stage].layers.first_layer + call->layer;
+}
+
+static float scale_of(const ItemCall *call) {
+  const Model *model = memory(call)->cut->model;
+  const ModelFactors *factors = &model->factors;
+  const float scale = factors->scores > 0 ? (float)factors->scores : 1 / sqrtf((float)model->head_dim);
+  return factors->by_layer ? scale / (float)(layer_of(call) + 1) : scale;
 }
 
 static gint64 qkv_width(const Cut *cut) {
@@ -130,7 +137,7 @@ static void run_rope(const ItemCall *call) {
 /* Of the call's layer: some may have one and some not. */
 static gint64 window_of(const ItemCall *call) {
   const Model *model = memory(call)->cut->model;
-  const gint64 layer = call->trainer->workload->stages[call->stage].layers.first_layer + call->layer;
+  const gint64 layer = layer_of(call);
   const gboolean is_whole =
       model->windowed_layers != NULL && layer < model->n_layers && model->windowed_layers[layer] == '0';
   return is_whole ? 0 : model_window(model, memory(call)->cut->plan->seq_len);
@@ -175,7 +182,7 @@ FlashKernel item_flash(const ItemCall *call, gboolean is_backward) {
                       .n_kv_heads = cut->kv_width / cut->model->head_dim,
                       .head_dim = cut->model->head_dim,
                       .v_head_dim = model_v_head_dim(cut->model),
-                      .scale = scale_of(cut),
+                      .scale = scale_of(call),
                       .rule = score_rule(call),
                       .drop = item_score_dropout(call),
                       .ld_qkv = qkv_width(cut),
@@ -298,7 +305,7 @@ static void run_softmax(const ItemCall *call) {
                    .softmax = {.number = (guint8)call->trainer->parameters->number,
                                .matrices = cut->sequences * cut->heads,
                                .seq_len = cut->seq_len,
-                               .scale = scale_of(cut),
+                               .scale = scale_of(call),
                                .n_heads = cut->heads,
                                .rule = score_rule(call),
                                .scores = activations_layer(memory(call), call->slot, call->layer).scores,

@@ -167,6 +167,7 @@ static void run_choice(const ItemCall *call) {
                                    .n_experts = n,
                                    .per_token = cut->model->experts.per_token,
                                    .shift = (layers->first_layer + call->layer) % n,
+                                   .factor = item_factor(cut->model->factors.experts),
                                    .scores = memory(call)->experts.scores,
                                    .place = saved(call).experts.place,
                                    .weights = saved(call).experts.weights,

@@ -54,13 +54,15 @@ typedef struct {
   double hidden;    /* of what a residual adds */
 } DropoutRates;
 
-/* What a model multiplies by where others do not (Granite, Gemma, Command R); 0: as others. Other kernels do it beside
- * what they do, so that time and memory leave it out. */
+/* What a model multiplies by where others do not (Granite, Gemma, Command R, MPT, DeepSeek); 0: as others. Other
+ * kernels do it beside what they do, so that time and memory leave it out. */
 typedef struct {
-  double embedding; /* rows of the word table; others 1 */
-  double scores;    /* q·k; others 1/sqrt(head_dim) */
-  double branches;  /* what attention and the MLP add to the hidden states; others 1 */
-  double logits;    /* others 1 */
+  double embedding;  /* rows of the word table; others 1 */
+  double scores;     /* q·k; others 1/sqrt(head_dim) */
+  double branches;   /* what attention and the MLP add to the hidden states; others 1 */
+  double logits;     /* others 1 */
+  double experts;    /* what a token's experts add together, but not the shared one; others 1 (DeepSeek) */
+  gboolean by_layer; /* scores are divided by the number of their layer, too, from 1 on (GPT-2) */
 } ModelFactors;
 
 typedef struct {
@@ -158,7 +160,8 @@ const char *model_activation_name(Activation activation);
 /* Whether any is not as others have it. */
 static inline gboolean model_has_factors(const Model *model) {
   const ModelFactors *factors = &model->factors;
-  return factors->embedding > 0 || factors->scores > 0 || factors->branches > 0 || factors->logits > 0;
+  return factors->embedding > 0 || factors->scores > 0 || factors->branches > 0 || factors->logits > 0 ||
+         factors->by_layer;
 }
 /* Columns of a head of V. */
 static inline gint64 model_v_head_dim(const Model *model) {

@@ -169,10 +169,20 @@ static gboolean read_routed(const JsonFile *json, Model *model, gboolean is_gree
   return TRUE;
 }
 
+/* What routed experts' outputs are multiplied by; the third version's class says 2.5, others 1. */
+static gboolean read_routed_factor(const JsonFile *json, Model *model, GError **error) {
+  double factor = model->experts.biased_scores ? 2.5 : 1;
+  if (!json_file_number(json, json->root, "routed_scaling_factor", 1e-6, 1e6, &factor, error))
+    return FALSE;
+  model->factors.experts = factor == 1 ? 0 : factor;
+  return TRUE;
+}
+
 gboolean model_read_deepseek(const JsonFile *json, Model *model, GError **error) {
   const ModelExperts *experts = &model->experts;
   const char *method = experts->biased_scores ? "noaux_tc" : experts->n > 0 ? "greedy" : "group_limited_greedy";
-  if (!read_latent(json, model, error) || !json_file_text(json, json->root, "topk_method", &method, error) ||
+  if (!read_routed_factor(json, model, error) || !read_latent(json, model, error) ||
+      !json_file_text(json, json->root, "topk_method", &method, error) ||
       !read_routed(json, model, strcmp(method, "greedy") == 0, error))
     return FALSE;
   model->experts.biased_scores = strcmp(method, "noaux_tc") == 0;
@@ -180,7 +190,8 @@ gboolean model_read_deepseek(const JsonFile *json, Model *model, GError **error)
 }
 
 gboolean model_read_glm_experts(const JsonFile *json, Model *model, GError **error) {
-  return read_routed(json, model, FALSE, error) && finish_experts(json, model, error);
+  return read_routed_factor(json, model, error) && read_routed(json, model, FALSE, error) &&
+         finish_experts(json, model, error);
 }
 
 /* Of `n` things `left_out` are left out: the chance that `picks` of them hit none of these. */

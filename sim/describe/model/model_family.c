@@ -26,6 +26,16 @@ static gboolean read_neox(const JsonFile *json, Model *model, GError **error) {
   return TRUE;
 }
 
+/* Scores are divided by the root of a head's size unless it says not to, and, where it says so, by the layer. */
+static gboolean read_gpt2(const JsonFile *json, Model *model, GError **error) {
+  gboolean scales = TRUE;
+  if (!json_file_flag(json, json->root, "scale_attn_weights", &scales, error) ||
+      !json_file_flag(json, json->root, "scale_attn_by_inverse_layer_idx", &model->factors.by_layer, error))
+    return FALSE;
+  model->factors.scores = scales || model->head_dim == 1 ? 0 : 1;
+  return TRUE;
+}
+
 /* Both branches read one norm; attention's products have no biases, the MLP's and the logits' have. CodeGen is alike.
  */
 static gboolean read_gptj(const JsonFile *json, Model *model, GError **error) {
@@ -93,7 +103,8 @@ static gboolean read_opt(const JsonFile *json, Model *model, GError **error) {
   return TRUE;
 }
 
-/* attn_config: { "alibi": …, "rope": …, "attn_type": …, "kv_n_heads": …, "qk_ln": …, "attn_pdrop": … } */
+/* attn_config: { "alibi": …, "rope": …, "attn_type": …, "kv_n_heads": …, "qk_ln": …, "attn_pdrop": …,
+ * "softmax_scale": … } */
 static gboolean read_mpt_attention(const JsonFile *json, JsonObject *attention, Model *model, GError **error) {
   gboolean alibi = FALSE, rope = FALSE, learned = TRUE, qk_norm = FALSE;
   const char *type = "multihead_attention";
@@ -103,7 +114,9 @@ static gboolean read_mpt_attention(const JsonFile *json, JsonObject *attention, 
       !json_file_flag(json, attention, "qk_ln", &qk_norm, error) ||
       !json_file_flag(json, json->root, "learned_pos_emb", &learned, error) ||
       !json_file_text(json, attention, "attn_type", &type, error) ||
-      !json_file_number(json, attention, "attn_pdrop", 0, 1, &dropout, error))
+      !json_file_number(json, attention, "attn_pdrop", 0, 1, &dropout, error) ||
+      (json_file_has(attention, "softmax_scale") &&
+       !json_file_number(json, attention, "softmax_scale", 1e-6, 1e6, &model->factors.scores, error)))
     return FALSE;
   if (strcmp(type, "multiquery_attention") == 0)
     model->n_kv_heads = 1;
@@ -165,7 +178,8 @@ static const ModelFamily families[] = {
      .qkv_bias = TRUE,
      .linear_bias = TRUE,
      .dropout = TRUE,
-     .ffn_multiple = 4},
+     .ffn_multiple = 4,
+     .read_details = read_gpt2},
     {.types = {"gpt_bigcode"},
      .norm = NORM_LAYERNORM,
      .positions = POSITIONS_LEARNED,
