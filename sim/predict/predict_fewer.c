@@ -24,7 +24,8 @@ static gint64 group_of(const PlanOrder *choice, const Plan *plan) {
  * receives which are begun ahead. */
 static gint64 fewest_of(gint64 group, const Plan *plan) {
   enum { GROUPS = 4, MORE = 3, AHEAD = 2 };
-  return group > 1 ? GROUPS * group : (gint64)plan->pp + MORE + (plan->pp > 1 && plan->overlap_p2p ? AHEAD : 0);
+  const int groups = GROUPS + (plan->zero >= 2); /* gradients, reduced in every group, settle a group later */
+  return group > 1 ? groups * group : (gint64)plan->pp + MORE + (plan->pp > 1 && plan->overlap_p2p ? AHEAD : 0);
 }
 
 /* Where stages differ by more than they wait. */

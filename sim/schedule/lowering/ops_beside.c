@@ -89,39 +89,63 @@ static gboolean look_ahead(const Order *order, gint32 *together) {
   return is_more && order->batches != NULL;
 }
 
-static void order_init(Order *order, const OpList *list, const gint32 *batches) {
-  *order = (Order){list, batches, g_new(gint32, list->n_ops + 1), g_new(gint32, list->n_ops + 1)};
-  g_autofree gint32 *together = g_new(gint32, list->n_ops + 1);
+/* `ended` and `next` are filled: of each op, those of a batch too. */
+static void find_order(const OpList *list, gint32 *ended, gint32 *next) {
+  g_autofree gint32 *batches = op_list_batches(list), *together = g_new(gint32, list->n_ops + 1);
+  const Order order = {list, batches, ended, next};
   for (gint32 i = 0; i < list->n_ops; i++) {
-    order->ended[i] = -1;
-    order->next[i] = together[i] = list->n_ops;
+    ended[i] = -1;
+    next[i] = together[i] = list->n_ops;
   }
-  while (look_back(order))
+  while (look_back(&order))
     ;
-  while (look_ahead(order, together))
+  while (look_ahead(&order, together))
     ;
+  for (gint32 i = 0; i < list->n_ops; i++)
+    ended[i] = ended[together_with(&order, i)];
 }
 
-static void order_clear(Order *order) {
-  g_free(order->ended);
-  g_free(order->next);
+/* As SharedOps.orders, owned by the caller. */
+static gint32 *find_orders(const Program *program) {
+  gsize n_ops = 0;
+  for (int rank = 0; rank < program->n_ranks; rank++)
+    n_ops += (gsize)program->ranks[rank].n_ops;
+  gint32 *orders = g_new(gint32, 2 * n_ops + 1), *order = orders;
+  for (int rank = 0; rank < program->n_ranks; rank++) {
+    const OpList *list = &program->ranks[rank];
+    find_order(list, order, order + list->n_ops);
+    order += 2 * list->n_ops;
+  }
+  return orders;
+}
+
+/* The same of shared ops, which are looked at once; *owned: by the caller. */
+static const gint32 *known_orders(const Program *program, gint32 **owned) {
+  SharedOps *shared = program->shared;
+  if (shared == NULL)
+    return *owned = find_orders(program);
+  if (shared->orders == NULL)
+    shared->orders = find_orders(program);
+  return shared->orders;
 }
 
 static gboolean is_marked(const Op *op, const gboolean *marked) {
   return (op->kind == OP_SEND || op->kind == OP_RECV || op->kind == OP_COLLECTIVE) && marked[op->work];
 }
 
-/* Over [0, n_ops]: by how much the number of marked transfers that an op may be beside changes from the op before. */
-static void count_beside(const Program *program, const Order *order, const gboolean *marked, gint64 eager_bytes,
-                         gint32 *change) {
-  for (gint32 i = 0; i < order->list->n_ops; i++) {
-    const Op *op = &order->list->ops[i];
+/* Over [0, n_ops]: by how much the number of marked transfers that an op may be beside changes from the op before.
+ * `order`: what is known of the list, of SharedOps.orders. */
+static void count_beside(const Program *program, const OpList *list, const gint32 *order, const gboolean *marked,
+                         gint64 eager_bytes, gint32 *change) {
+  const gint32 *ended = order, *next = order + list->n_ops;
+  for (gint32 i = 0; i < list->n_ops; i++) {
+    const Op *op = &list->ops[i];
     if (!is_marked(op, marked))
       continue;
     const Transfer *transfer = &g_array_index(program->transfers, Transfer, op->work);
     const gboolean may_be_early = op->kind == OP_RECV && transfer->bytes <= (double)eager_bytes;
-    change[may_be_early ? 0 : order->ended[together_with(order, i)] + 1]++;
-    change[order->next[i]]--;
+    change[may_be_early ? 0 : ended[i] + 1]++;
+    change[next[i]]--;
   }
 }
 
@@ -132,13 +156,10 @@ static int count_pieces(const Program *program, const Op *op) {
 }
 
 /* Returns the pieces in the ops found. */
-static double find_in_list(const Program *program, const OpList *list, const gboolean *marked, gint64 eager_bytes,
-                           gboolean *is_beside) {
-  g_autofree gint32 *batches = op_list_batches(list), *change = g_new0(gint32, list->n_ops + 1);
-  Order order;
-  order_init(&order, list, batches);
-  count_beside(program, &order, marked, eager_bytes, change);
-  order_clear(&order);
+static double find_in_list(const Program *program, const OpList *list, const gint32 *order, const gboolean *marked,
+                           gint64 eager_bytes, gboolean *is_beside) {
+  g_autofree gint32 *change = g_new0(gint32, list->n_ops + 1);
+  count_beside(program, list, order, marked, eager_bytes, change);
   double n_pieces = 0;
   gint32 n = 0;
   for (gint32 i = 0; i < list->n_ops; i++) {
@@ -152,11 +173,14 @@ static double find_in_list(const Program *program, const OpList *list, const gbo
 
 OpsBeside *ops_beside_new(const Program *program, const gboolean *marked, gint64 eager_bytes) {
   OpsBeside *beside = g_new(OpsBeside, 1);
+  g_autofree gint32 *owned = NULL;
+  const gint32 *order = known_orders(program, &owned);
   *beside = (OpsBeside){.is_beside = g_new(gboolean *, program->n_ranks), .n_ranks = program->n_ranks};
   for (int rank = 0; rank < program->n_ranks; rank++) {
     const OpList *list = &program->ranks[rank];
     beside->is_beside[rank] = g_new(gboolean, list->n_ops + 1);
-    beside->n_pieces += find_in_list(program, list, marked, eager_bytes, beside->is_beside[rank]);
+    beside->n_pieces += find_in_list(program, list, order, marked, eager_bytes, beside->is_beside[rank]);
+    order += 2 * list->n_ops;
   }
   return beside;
 }

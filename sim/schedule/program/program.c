@@ -272,6 +272,7 @@ static void shared_ops_clear(gpointer data) {
   g_free(shared->match);
   course_free(shared->course);
   g_free(shared->repeats);
+  g_free(shared->orders);
 }
 
 static void free_ops(Program *program) {

@@ -149,6 +149,10 @@ typedef struct {
   /* Private to repeats.c, which looks at lists when somebody asks first. So the Programs are one thread's meanwhile. */
   RepeatedOps *repeats; /* NULL: of n_repeated micro-batches there are none */
   int n_repeated;       /* 0: nobody has asked */
+  /* Private to ops_beside.c, likewise. For each list in turn, [its ops] the last compute op known to have ended when an
+   * op starts, −1: none; then [its ops] the first one known not to start before it ended, the number of ops: none.
+   * NULL: nobody has asked. */
+  gint32 *orders;
 } SharedOps;
 
 /* Compute ops that are runs of kernels between tp collectives, which are ops then (pass `expand`). */
