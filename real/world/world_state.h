@@ -1,4 +1,4 @@
-/* What a World is made of, for the files of this folder. */
+/* What a World is made of, for the files of this folder and those of comm/ that call MPI (mpi_call.h). */
 #pragma once
 #include "monitor.h"
 #include "witness.h"
