@@ -187,8 +187,9 @@ static void add_experts(const LaunchCase *c, GString *out) {
         experts->groups_per_token);
   if (experts->biased_scores)
     add(out, "--moe-router-score-function sigmoid --moe-router-enable-expert-bias");
-  if (c->model->factors.experts > 0)
-    add(out, "--moe-router-topk-scaling-factor %g", c->model->factors.experts);
+  if (c->model->factors.experts > 0) /* of a softmax only where that is over all experts, as DeepSeek-V2's is */
+    add(out, "%s--moe-router-topk-scaling-factor %g", experts->biased_scores ? "" : "--moe-router-pre-softmax ",
+        c->model->factors.experts);
   add_expert_layers(c, out);
   add(out, "--moe-grouped-gemm --moe-permute-fusion --moe-token-dispatcher-type %s",
       plan_dispatches_once(c->plan) ? "flex --moe-flex-dispatcher-backend deepep" : "alltoall");
