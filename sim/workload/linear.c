@@ -319,6 +319,12 @@ void linear_column_forward(ItemList *list, LinearKind kind) {
   forward_product(list, &linear);
 }
 
+/* That tp sums: one, or of a gate and what it multiplies one each, counted as one sum of so many bytes. */
+static int n_input_gradients(const Cut *cut, LinearKind kind) {
+  const gboolean is_gated = cut->model->gated && (kind == LINEAR_MLP_UP || kind == LINEAR_SHARED_UP);
+  return is_gated && cut->plan->time.gate_gradients == GATE_GRADIENTS_APART && !cut->sequence_parallel ? 2 : 1;
+}
+
 void linear_column_backward(ItemList *list, LinearKind kind) {
   const Cut *cut = list->cut;
   const Linear linear = linear_of(cut, kind);
@@ -332,7 +338,7 @@ void linear_column_backward(ItemList *list, LinearKind kind) {
     if (linear.joins_branches)
       item_list_memory(list, "branch_sum", 3 * cut->element_bytes * cut->tokens * linear.k);
     if (!linear.region_of_another && !linear.is_local)
-      reduced = region_reduce_columns(list, linear.names->dgrad, linear.region_width);
+      reduced = region_reduce_columns(list, linear.names->dgrad, n_input_gradients(cut, kind) * linear.region_width);
   }
   if (cut->plan->time.tensor_parallel == TP_ALONE ||
       (cut->plan->time.tensor_parallel == TP_BESIDE_WITH_SP && !cut->plan->sequence_parallel))

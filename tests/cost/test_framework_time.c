@@ -35,6 +35,7 @@ static const char all_keys[] = "host:\n"
                                "tensor_parallel: fused\n"
                                "tensor_parallel_hidden: 0.5\n"
                                "tensor_parallel_format: linear\n"
+                               "gate_gradients: apart\n"
                                "data_parallel: alone\n"
                                "gradients: whole\n"
                                "weights: broadcast\n"
@@ -78,6 +79,7 @@ START_TEST(keys_fill_the_struct) {
   ck_assert_int_eq(time.stage_tensors, STAGE_TENSORS_SPLIT);
   ck_assert_int_eq(time.tensor_parallel, TP_FUSED);
   ck_assert_int_eq(time.tensor_parallel_format, TP_FORMAT_LINEAR);
+  ck_assert_int_eq(time.gate_gradients, GATE_GRADIENTS_APART);
   ck_assert(time.data_parallel == DP_ALONE && time.gradients == GRADIENTS_WHOLE);
   ck_assert_int_eq(time.weights, WEIGHTS_BROADCAST);
   ck_assert(time.zero3_tensors && time.zero3_memory_passes == 3 && time.zero3_live_parameters == 1e6);

@@ -1,4 +1,5 @@
-/* Where a framework adds weight gradients by a kernel of their own: what the product and that kernel move. */
+/* Gradients that a framework sums apart: weight gradients by a kernel of their own, and what the product and that
+ * kernel move; input gradients of a gate over tp. */
 #include "small_workloads.h"
 
 static Workload *summing(FrameworkGradientSums how, double gradient_bytes, gint64 n_micro_batches) {
@@ -43,11 +44,34 @@ START_TEST(a_lone_micro_batch_adds_only_to_a_wider_sum) {
 }
 END_TEST
 
+static double summed_bytes(const Model *model, int how, gboolean sequence_parallel) {
+  g_autoptr(Plan) plan = plan_of(4, sequence_parallel, ATTENTION_FLASH, RECOMPUTE_NONE);
+  plan->time.gate_gradients = how;
+  g_autoptr(Workload) workload = workload_new(model, plan, NULL);
+  const WorkList *work = &workload->work[PIECE_LAYER][PHASE_I];
+  for (int i = 0; i < work->n_items; i++)
+    if (work->items[i].kind == ITEM_COLLECTIVE && g_strcmp0(work->items[i].operand, "mlp_up.dgrad") == 0)
+      return work->items[i].bytes;
+  return 0;
+}
+
+/* 1024 tokens, h 1024, 2 bytes each: once for the product of both, twice where each has its own. Under sequence
+ * parallelism the gradient of what was gathered once is scattered once. */
+START_TEST(a_gate_may_be_summed_over_tp_by_itself) {
+  const double stream_bytes = 2.0 * 1024 * 1024;
+  ck_assert_double_eq(summed_bytes(&llama, GATE_GRADIENTS_TOGETHER, FALSE), stream_bytes);
+  ck_assert_double_eq(summed_bytes(&llama, GATE_GRADIENTS_APART, FALSE), 2 * stream_bytes);
+  ck_assert_double_eq(summed_bytes(&llama, GATE_GRADIENTS_APART, TRUE), stream_bytes);
+  ck_assert_double_eq(summed_bytes(&gpt, GATE_GRADIENTS_APART, FALSE), stream_bytes);
+}
+END_TEST
+
 int main(void) {
   TCase *cases = tcase_create("gradient_sums");
   tcase_add_test(cases, the_product_writes_and_a_kernel_adds);
   tcase_add_test(cases, a_product_that_adds_itself_has_no_such_kernel);
   tcase_add_test(cases, a_lone_micro_batch_adds_only_to_a_wider_sum);
+  tcase_add_test(cases, a_gate_may_be_summed_over_tp_by_itself);
   Suite *suite = suite_create("gradient_sums");
   suite_add_tcase(suite, cases);
   SRunner *runner = srunner_create(suite);

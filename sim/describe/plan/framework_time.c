@@ -30,6 +30,7 @@ static const char *const tp_names[] = {"beside", "alone", "beside_with_sequence_
 static const char *const dp_names[] = {"beside", "alone", NULL};
 static const char *const gradients_names[] = {"sharded", "whole", NULL};
 static const char *const gradient_sums_names[] = {"fused", "apart", NULL};
+static const char *const gate_names[] = {"together", "apart", NULL};
 static const char *const weights_names[] = {"gathered", "broadcast", NULL};
 
 #define IN_TIME(member) offsetof(Draft, time.member)
@@ -48,6 +49,7 @@ static const YamlField time_fields[] = {
     {"tensor_parallel", FIELD_CHOICE, FALSE, IN_TIME(tensor_parallel), .names = tp_names},
     {"tensor_parallel_hidden", FIELD_NUMBER, FALSE, IN_TIME(tensor_parallel_hidden), 0, 1},
     {"tensor_parallel_format", FIELD_CHOICE, FALSE, IN_TIME(tensor_parallel_format), .names = format_names},
+    {"gate_gradients", FIELD_CHOICE, FALSE, IN_TIME(gate_gradients), .names = gate_names},
     {"data_parallel", FIELD_CHOICE, FALSE, IN_TIME(data_parallel), .names = dp_names},
     {"gradients", FIELD_CHOICE, FALSE, IN_TIME(gradients), .names = gradients_names},
     {"weights", FIELD_CHOICE, FALSE, IN_TIME(weights), .names = weights_names},

@@ -33,6 +33,8 @@
  *       tensor_parallel_format: linear  # under sequence parallelism a rank converts its tokens, or their gradients,
  *                                   # and they are gathered in the format of the products they are for; sums are in
  *                                   # that of activations (element), as by default both are
+ *       gate_gradients: apart       # without sequence parallelism tp sums the input gradients of an MLP's gate and of
+ *                                   # what it multiplies one by one; together (default): they are one product's
  *       data_parallel: alone        # collectives of dp run beside nothing, whatever the plan asks for
  *                                   # (default: beside)
  *       gradients: whole            # ZeRO-1: each rank receives the whole sum, of which it keeps its part; sharded
@@ -101,6 +103,7 @@ typedef enum { STAGE_TENSORS_WHOLE, STAGE_TENSORS_SPLIT } FrameworkStageTensors;
 typedef enum { P2P_OF_SCHEDULE, P2P_ALWAYS, P2P_CHUNKS } FrameworkP2P;
 typedef enum { TP_BESIDE, TP_ALONE, TP_BESIDE_WITH_SP, TP_FUSED } FrameworkTensorParallel;
 typedef enum { TP_FORMAT_ELEMENT, TP_FORMAT_LINEAR } FrameworkTensorParallelFormat;
+typedef enum { GATE_GRADIENTS_TOGETHER, GATE_GRADIENTS_APART } FrameworkGateGradients;
 typedef enum { DP_BESIDE, DP_ALONE } FrameworkDataParallel;
 typedef enum { GRADIENTS_SHARDED, GRADIENTS_WHOLE } FrameworkGradients;
 typedef enum { WEIGHTS_GATHERED, WEIGHTS_BROADCAST } FrameworkWeights;
@@ -141,6 +144,7 @@ typedef struct {
   int tensor_parallel; /* FrameworkTensorParallel */
   double tensor_parallel_hidden;
   int tensor_parallel_format; /* FrameworkTensorParallelFormat */
+  int gate_gradients;         /* FrameworkGateGradients */
   int data_parallel;          /* FrameworkDataParallel */
   int gradients;              /* FrameworkGradients */
   int weights;                /* FrameworkWeights */

@@ -42,6 +42,7 @@ static void without_tensor_parallel(Plan *plan) {
   plan->time.tensor_parallel = TP_BESIDE;
   plan->time.tensor_parallel_hidden = 0;
   plan->time.tensor_parallel_format = TP_FORMAT_ELEMENT;
+  plan->time.gate_gradients = GATE_GRADIENTS_TOGETHER;
 }
 
 static void without_data_parallel(Plan *plan) {
