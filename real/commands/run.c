@@ -67,7 +67,8 @@ static void add_entries(RunOptions *o, Parser *parser) {
       {"comm", 0, 0, G_OPTION_ARG_STRING, &o->comm,
        "mpi, nccl or null (default mpi; nccl with --device cuda where it was built in)", "NAME"},
       {"check", 0, 0, G_OPTION_ARG_NONE, &o->check,
-       "compare losses, every gradient and every update with the same model on one rank, then time: gradients to 1e-5 in\n"
+       "compare losses, every gradient and every update with the same model on one rank, then time: gradients to 1e-5 "
+       "in\n"
        "fp32, 8e-2 in bf16 and 1e-2 in fp16, or to three times what rounding does there, which a run in fp32 tells",
        NULL},
       {"check-on", 0, 0, G_OPTION_ARG_STRING, &o->check_on,

@@ -91,11 +91,14 @@ static gboolean keeps_stream_gradient(const Cut *cut, const StageLayers *layers,
   return (layer < layers->n_layers || layers->has_head) && needs_output_gradient(cut, layers, layer - 1);
 }
 
-/* What comes into the stage. */
+/* What comes into the stage. Of an embedding alone it is gathered in I, behind the last kernel of I where there is one
+ * (dropout, a norm): then it is given back with W. */
 static gboolean keeps_gradient_in(const Activations *activations, const Slot *slot) {
   const Cut *cut = activations->cut;
   const StageLayers *layers = activations->layers[slot->stage];
-  return layers->n_layers > 0 ? needs_output_gradient(cut, layers, layers->n_layers - 1) : !cut->sequence_parallel;
+  if (layers->n_layers > 0)
+    return needs_output_gradient(cut, layers, layers->n_layers - 1);
+  return !cut->sequence_parallel || cut->model->dropout_rate.embedding > 0 || cut->model->embedding_norm;
 }
 
 static void walk_made_layer(const Activations *activations, const StageLayers *layers, int layer, Carver *made,

@@ -288,8 +288,7 @@ static gboolean compare_with_rounding(const Execution *execution, CheckReport *r
     CheckedStep *checked = &report->steps[step];
     checked->gradient_error = checked->gradient_share = 0;
     compare_gradients(&c, step);
-    report->loss_rounding =
-        MAX(report->loss_rounding, fabs(checked->reference_loss - losses[step]) / fabs(losses[step]));
+    check_report_note_exact_loss(report, step, losses[step]);
   }
   check_report_judge(report);
   return TRUE;

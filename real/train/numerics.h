@@ -44,6 +44,8 @@ typedef struct {
 void check_report_init(CheckReport *report, int n_steps, const Plan *plan);
 /* A tensor's error of a step; `rounding`: what the one rank's was off from fp32, 0 where that is not known. */
 void check_report_note_gradient(CheckReport *report, int step, const char *name, double error, double rounding);
+/* What the one rank's loss of a step was off from fp32's. */
+void check_report_note_exact_loss(CheckReport *report, int step, double exact);
 /* Whether all that has been compared is within its bounds. */
 void check_report_judge(CheckReport *report);
 /* Collective over the world; the report is filled on rank 0. The plan's steps are run. */

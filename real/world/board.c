@@ -118,6 +118,7 @@ void board_say(Board *board, int line, RankActivity activity, const char *text) 
   memcpy(words, text, strnlen(text, sizeof words));
   if (says_already(own, activity, words))
     return;
+  board_progress(board, line); /* before what it says: who has read that sees that something has moved */
   guint32 sequence = atomic_load_explicit(&own->sequence, memory_order_relaxed);
   atomic_store_explicit(&own->sequence, sequence + 1, memory_order_relaxed);
   atomic_thread_fence(memory_order_release);
@@ -125,7 +126,6 @@ void board_say(Board *board, int line, RankActivity activity, const char *text) 
   for (int i = 0; i < TEXT_WORDS; i++)
     atomic_store_explicit(&own->text[i], words[i], memory_order_relaxed);
   atomic_store_explicit(&own->sequence, sequence + 2, memory_order_release);
-  board_progress(board, line);
 }
 
 void board_progress(Board *board, int line) {

@@ -35,7 +35,8 @@
 
 enum {
   LOOK_MS = 100,
-  GRACE_MS = 300, /* for the cause of a signal */
+  AWAY_LOOKS = 10, /* longer than so many looks apart: it was stopped */
+  GRACE_MS = 300,  /* for the cause of a signal */
   GRACE_LOOK_MS = 5,
   WITNESS_MS = 1000,
   OTHERS_MS = 2000, /* for the others to have seen a failure */
@@ -72,7 +73,7 @@ struct Monitor {
   int signal;
   gint64 signal_us;
   guint64 last_progress;
-  gint64 last_move_us;
+  gint64 last_move_us, last_look_us;
 };
 
 /* Signal handlers have no argument: the only mutable globals of the module. */
@@ -249,7 +250,10 @@ static Standstill find_standstill(Monitor *monitor) {
 /* A process that is stopped never says that it waits. One that computes may have a long kernel: it has a limit of its
  * own. */
 static void look_for_stall(Monitor *monitor) {
-  const gint64 now_us = g_get_monotonic_time();
+  const gint64 now_us = g_get_monotonic_time(), away_us = now_us - monitor->last_look_us;
+  monitor->last_look_us = now_us;
+  if (away_us > AWAY_LOOKS * LOOK_MS * 1000) /* stopped itself, perhaps with all others: that time does not count */
+    monitor->last_move_us = MIN(monitor->last_move_us + away_us, now_us);
   const guint64 progress = board_total_progress(monitor->board);
   const gboolean has_moved = progress != monitor->last_progress;
   const Standstill still = has_moved ? (Standstill){FALSE, -1, -1} : find_standstill(monitor);
@@ -258,7 +262,8 @@ static void look_for_stall(Monitor *monitor) {
     monitor->last_move_us = now_us;
   }
   const gint64 limit_us = atomic_load(still.computing >= 0 ? &monitor->kernel_timeout_us : &monitor->stall_timeout_us);
-  if (limit_us > 0 && now_us - monitor->last_move_us >= limit_us)
+  if (limit_us > 0 && now_us - monitor->last_move_us >= limit_us &&
+      board_total_progress(monitor->board) == progress) /* nor while it looked */
     board_set_stalled(monitor->board, still.computing >= 0 ? still.computing : still.stopped, still.computing < 0);
   if (!board_is_stalled(monitor->board))
     return;
@@ -342,7 +347,7 @@ static gpointer run(gpointer data) {
   monitor_thread = (sig_atomic_t)syscall(SYS_gettid);
   g_autofree struct pollfd *fds = g_new0(struct pollfd, 1);
   int n_lines = 0;
-  monitor->last_move_us = g_get_monotonic_time();
+  monitor->last_move_us = monitor->last_look_us = g_get_monotonic_time();
   while (!atomic_load(&monitor->is_stopping)) {
     if (n_lines == 0 && is_watching(monitor)) {
       n_lines = board_n_lines(monitor->board);

@@ -19,7 +19,7 @@ double framework_collective_s(const FrameworkTime *framework, double time_s, int
 /* Host seconds to issue each kind of item of a piece's list; of what a graph replays none. */
 typedef struct {
   double kernel_s, again_s, collective_s; /* again: a recomputed kernel */
-  double operation_s; /* each after the first of those that one item stands for; 0: as the first */
+  double operation_s;                     /* each after the first of those that one item stands for; 0: as the first */
 } LaunchTimes;
 /* Host seconds to issue `item`. */
 double framework_launch_s(const LaunchTimes *launches, const WorkItem *item);

@@ -118,7 +118,9 @@ gboolean space_set(Space *space, const char *name, const char *text, GError **er
 /* YAML's own words for a switch are options' on and off. */
 static const char *text_of_leaf(YamlNode leaf, GError **error) {
   const char *text = yaml_text(leaf, error);
-  return g_strcmp0(text, "true") == 0 ? "on" : g_strcmp0(text, "false") == 0 ? "off" : text;
+  if (text == NULL)
+    return NULL;
+  return g_ascii_strcasecmp(text, "true") == 0 ? "on" : g_ascii_strcasecmp(text, "false") == 0 ? "off" : text;
 }
 
 /* The text of a leaf, or of a list's items joined by commas. */
@@ -141,10 +143,19 @@ static char *text_of_node(YamlNode node, GError **error) {
   return g_string_free(g_steal_pointer(&text), FALSE);
 }
 
-/* The key of an axis in a file: its name, or as columns of tables have it, global_batch. Owned by the caller. */
-static char *key_of_axis(YamlNode root, const char *name) {
+/* The key of an axis in a file: its name, or as columns of tables have it, global_batch. Owned by the caller; NULL: the
+ * file has both. */
+static char *key_of_axis(YamlNode root, const char *name, GError **error) {
   g_autofree char *column = g_strdelimit(g_strdup(name), "-", '_');
-  return yaml_is_map(root) && yaml_is_present(yaml_map_value(root, column)) ? g_steal_pointer(&column) : g_strdup(name);
+  if (!yaml_is_map(root) || strcmp(name, column) == 0)
+    return g_strdup(name);
+  const YamlNode as_column = yaml_map_value(root, column), as_option = yaml_map_value(root, name);
+  if (yaml_is_present(as_column) && yaml_is_present(as_option)) {
+    yaml_fail(as_column, error, "found %s beside %s in line %d, expected one of the two", column, name,
+              yaml_line(as_option));
+    return NULL;
+  }
+  return yaml_is_present(as_column) ? g_steal_pointer(&column) : g_strdup(name);
 }
 
 gboolean space_read(Space *space, const char *file, GError **error) {
@@ -155,8 +166,11 @@ gboolean space_read(Space *space, const char *file, GError **error) {
   g_autofree YamlNode *nodes = g_new0(YamlNode, space->n_axes);
   g_autoptr(GPtrArray) keys = g_ptr_array_new_with_free_func(g_free);
   for (int i = 0; i < space->n_axes; i++) {
-    g_ptr_array_add(keys, key_of_axis(yaml_file_root(yaml), space->axes[i].name));
-    fields[i] = (YamlField){g_ptr_array_index(keys, i), FIELD_NODE, FALSE, (size_t)i * sizeof(YamlNode)};
+    char *key = key_of_axis(yaml_file_root(yaml), space->axes[i].name, error);
+    if (key == NULL)
+      return FALSE;
+    g_ptr_array_add(keys, key);
+    fields[i] = (YamlField){key, FIELD_NODE, FALSE, (size_t)i * sizeof(YamlNode)};
   }
   if (!yaml_map_read(yaml_file_root(yaml), fields, space->n_axes, nodes, error))
     return FALSE;

@@ -175,10 +175,11 @@ static gboolean parse_slow_ranks(const PlanOptions *o, Plan *plan, GError **erro
     char *end = NULL;
     double factor = parts[0] != NULL && parts[1] != NULL ? g_ascii_strtod(parts[1], &end) : 0;
     if (end == NULL || end == parts[1] || *end != '\0' || !parse_ranks(parts[0], &ranks))
-      return fail_input(error,
-                        "--slow-rank: found \"%.80s\", expected RANK=FACTOR or FIRST..LAST=FACTOR, e.g. 5=1.4 or "
-                        "0..7=1.4",
-                        *text);
+      return fail_input(
+          error,
+          "--slow-rank: found \"%.80s\", expected RANK=FACTOR or FIRST..LAST=FACTOR, the first rank below "
+          "the last and that below %d, e.g. 5=1.4 or 0..7=1.4",
+          *text, MOST_SLOW_RANKS);
     gint64 rank = ranks.first;
     do {
       SlowRank slow = {(int)rank, factor};

@@ -21,7 +21,7 @@ typedef struct {
 
 struct KnownRuns {
   GHashTable *runs; /* number key → KnownRun; owned */
-  gsize n_records, most_records;
+  gsize n_bytes, most_bytes;
   KnownRunsStats stats;
 };
 
@@ -32,11 +32,11 @@ static void known_run_free(gpointer data) {
   g_free(run);
 }
 
-KnownRuns *known_runs_new(gsize most_records) {
+KnownRuns *known_runs_new(gsize most_bytes) {
   KnownRuns *runs = g_new(KnownRuns, 1);
   *runs = (KnownRuns){
       .runs = g_hash_table_new_full(number_key_hash, number_key_equal, (GDestroyNotify)g_array_unref, known_run_free),
-      .most_records = most_records};
+      .most_bytes = most_bytes};
   return runs;
 }
 
@@ -106,18 +106,22 @@ static Trace *recall(const KnownRun *run, const Simulation *simulation, EngineSt
   return trace;
 }
 
-/* Takes over the key. */
-static void keep(KnownRuns *runs, GArray *key, const Simulation *simulation, const Trace *trace,
+/* Of what is kept of a run of `n` records. */
+static gsize bytes_of(const GArray *key, gsize n) {
+  return n * (3 * sizeof(gint64) + sizeof(gint16)) + key->len * sizeof(gint64) + sizeof(KnownRun);
+}
+
+static void keep(KnownRuns *runs, const GArray *key, const Simulation *simulation, const Trace *trace,
                  const EngineStats *stats) {
-  const gsize n = trace->first[trace->n_ranks];
-  if (runs->n_records + n > runs->most_records) {
+  const gsize n = trace->first[trace->n_ranks], n_bytes = bytes_of(key, n);
+  if (runs->n_bytes + n_bytes > runs->most_bytes) {
     g_hash_table_remove_all(runs->runs);
-    runs->n_records = 0;
+    runs->n_bytes = 0;
   }
-  if (n > runs->most_records) {
-    g_array_unref(key);
+  if (n_bytes > runs->most_bytes)
     return;
-  }
+  GArray *kept = g_array_sized_new(FALSE, FALSE, sizeof(gint64), key->len); /* without the room for more */
+  g_array_append_vals(kept, key->data, key->len);
   KnownRun *run = g_new(KnownRun, 1);
   *run = (KnownRun){.stats = *stats, .times_ns = g_new(gint64, 3 * n)};
   memcpy(run->times_ns, trace->start_ns, n * sizeof(gint64));
@@ -125,8 +129,8 @@ static void keep(KnownRuns *runs, GArray *key, const Simulation *simulation, con
   memcpy(run->times_ns + 2 * n, trace->issue_ns, n * sizeof(gint64));
   if (simulation->early_ticks != NULL)
     run->early_ticks = g_memdup2(simulation->early_ticks, n * sizeof(gint16));
-  runs->n_records += n;
-  g_hash_table_insert(runs->runs, key, run);
+  runs->n_bytes += n_bytes;
+  g_hash_table_insert(runs->runs, kept, run);
 }
 
 static gboolean may_be_known(const Simulation *simulation) {
@@ -138,10 +142,9 @@ static gboolean may_be_known(const Simulation *simulation) {
 Trace *known_runs_run(KnownRuns *runs, const Simulation *simulation, EngineStats *stats) {
   if (runs == NULL || !may_be_known(simulation))
     return engine_run(simulation, stats);
-  GArray *key = key_of(simulation);
+  g_autoptr(GArray) key = key_of(simulation);
   const KnownRun *known = g_hash_table_lookup(runs->runs, key);
   if (known != NULL) {
-    g_array_unref(key);
     runs->stats.n_known++;
     return recall(known, simulation, stats);
   }

@@ -7,8 +7,8 @@
 #include "engine.h"
 
 typedef struct KnownRuns KnownRuns;
-/* Keeps up to so many records, of 26 bytes each; then it forgets all and begins anew. */
-KnownRuns *known_runs_new(gsize most_records);
+/* Keeps up to so many bytes of records (26 each) and keys; then it forgets all and begins anew. */
+KnownRuns *known_runs_new(gsize most_bytes);
 void known_runs_free(KnownRuns *runs);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(KnownRuns, known_runs_free)
 

@@ -20,9 +20,22 @@ gboolean predict_may_expand(const Workload *workload) {
   return 2.0 * (double)workload->model->n_layers * (double)plan->n_micro_batches * plan->steps <= MAX_LAYER_PASSES;
 }
 
+/* Within a piece: only one made of single items has the wait. */
+static gboolean makes_host_wait(const Workload *workload) {
+  for (int piece = 0; piece < N_PIECES; piece++)
+    for (int phase = 0; phase < N_PHASES; phase++) {
+      const WorkList *list = &workload->work[piece][phase];
+      for (int i = 0; i < list->n_items; i++)
+        if (list->items[i].host_waits)
+          return TRUE;
+    }
+  return FALSE;
+}
+
 gboolean predict_is_apart(const Workload *workload, const Cluster *cluster) {
   const Plan *plan = workload->plan;
-  return !plan->fold || transfer_tax_is_stated(cluster, plan) || plan->cp > 1 || plan->ep > 1;
+  return !plan->fold || transfer_tax_is_stated(cluster, plan) || plan->cp > 1 || plan->ep > 1 ||
+         (plan_has_expert_operations(plan) && makes_host_wait(workload));
 }
 
 Program *predict_expand_beside(Program *program, const Workload *workload, const Cluster *cluster, const gboolean *met,
@@ -58,11 +71,11 @@ Program *predict_expand(Program *program, const Workload *workload, const Cluste
 
 /* Of about 140 bytes each: 36 MB in the least scratch, of which 64 stay below 2.5 GB, 150 MB in the largest. GPT-3 175B
  * at pp 16, m 64 under 1f1b has 6,314. */
-enum { LEAST_OPS_KEPT = 1 << 18, MOST_OPS_KEPT = 1 << 20, OPS_KEPT_IN_ALL = 1 << 24 };
+enum { LEAST_OPS_KEPT = 1 << 18, MOST_OPS_KEPT = 1 << 20, OPS_KEPT_IN_ALL = 1 << 24, RUN_BYTES = 30 };
 
 struct PredictScratch {
   ProgramCache *programs;
-  KnownRuns *runs; /* as many records as there are ops: 7 to 27 MB more */
+  KnownRuns *runs; /* RUN_BYTES for each op: 8 to 32 MB more */
 };
 
 /* What a prediction gives back, some MiB, the next one takes: it stays with the process, up to so much of each arena
@@ -83,7 +96,7 @@ PredictScratch *predict_scratch_new_among(int n_scratches) {
   keep_freed_memory();
   const int n_ops = CLAMP(OPS_KEPT_IN_ALL / MAX(n_scratches, 1), LEAST_OPS_KEPT, MOST_OPS_KEPT);
   PredictScratch *scratch = g_new(PredictScratch, 1);
-  *scratch = (PredictScratch){program_cache_new((gsize)n_ops), known_runs_new((gsize)n_ops)};
+  *scratch = (PredictScratch){program_cache_new((gsize)n_ops), known_runs_new(RUN_BYTES * (gsize)n_ops)};
   return scratch;
 }
 

@@ -20,10 +20,10 @@ Plan *predict_settled(PredictScratch *scratch, const Model *model, const Cluster
                       GError **error);
 Workload *predict_workload(const Model *model, const Cluster *cluster, const Plan *plan, PlanOrder *choice,
                            GError **error);
-/* An order of the table is lowered once per structure and scratch; auto's depends on times, a file's on the file, and
- * where anything is offloaded a program is made for each plan. */
 /* The runs that it knows; NULL without a scratch. */
 KnownRuns *predict_scratch_runs(PredictScratch *scratch);
+/* An order of the table is lowered once per structure and scratch; auto's depends on times, a file's on the file, and
+ * where anything is offloaded a program is made for each plan. */
 Program *predict_lower(PredictScratch *scratch, const Workload *workload, PlanOrder *choice, const Cluster *cluster,
                        GError **error);
 /* The same without a scratch; `dump` as lower(). */

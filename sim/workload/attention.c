@@ -22,7 +22,8 @@
  *
  * Round the products, and counted with the softmax too: O is brought from heads into rows of tokens (permute and
  * contiguous); dQ and dK are multiplied by the scale that Q·Kᵀ was (baddbmm's alpha, PyTorch's derivatives.yaml); dQ,
- * dK and dV, the gradients of parts of one tensor, are joined (Megatron-LM, transformer.py, 2020-24).
+ * dK and dV, the gradients of parts of one tensor, are joined (Megatron-LM, transformer.py, 2020-24). Their bytes alone
+ * are counted, not their four launches.
  *
  * Where the sequence is cut by cp, flash attention is the story of context.c.
  *

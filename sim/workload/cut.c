@@ -67,7 +67,6 @@ Cut cut_of(const Model *model, const Plan *plan) {
   return cut;
 }
 
-gboolean cut_sums_gradients_apart(const Cut *cut) {
-  return cut->plan->time.gradient_sums == GRADIENT_SUMS_APART &&
-         (cut->gradient_bytes > cut->element_bytes || cut->plan->n_micro_batches > 1);
+double cut_summed_share(const Cut *cut) {
+  return cut->gradient_bytes > cut->element_bytes ? 1 : 1 - 1.0 / (double)cut->plan->n_micro_batches;
 }

@@ -33,9 +33,10 @@ typedef struct {
   double scores;                      /* elements of this rank's attention matrices: b·heads·s² */
 } Cut;
 
-/* A weight gradient is added to the sum of the step's by a kernel of its own: never the first of all where the sum is
- * held in the format it comes in, which is then the sum. */
-gboolean cut_sums_gradients_apart(const Cut *cut);
+/* Of the step's micro-batches, those whose weight gradients a kernel of its own adds to a sum, where gradients are summed
+ * apart: all, but for the first where the sum is held in the format it comes in, which is then the sum. Each one is
+ * charged this share of that kernel; its launch is not counted. */
+double cut_summed_share(const Cut *cut);
 
 /* Numbers of a token that ranks of tp sum for norms of all heads' q and k: of each one, of LayerNorm two. */
 static inline int cut_n_qk_sums(const Cut *cut) {

@@ -30,17 +30,12 @@ static gboolean has_bias(const Cut *cut) {
   return plan_has_expert_operations(cut->plan) && cut->model->experts.has_biases;
 }
 
-static int clamped_parts(const Cut *cut) {
-  return cut->model->gated ? 2 : 1;
-}
-
 void expert_bound_forward(ItemList *list) {
   const Cut *cut = list->cut;
-  const int parts = clamped_parts(cut);
-  const double elements = (double)cut->expert_rows * cut->expert_width * parts;
+  const double elements = 2.0 * cut->expert_rows * cut->expert_width;
   if (!has_bound(cut))
     return;
-  item_list_operations(list, "bound", parts + 1, 4 * cut->element_bytes * elements);
+  item_list_operations(list, "bound", 3, 4 * cut->element_bytes * elements);
   item_list_host_wait(list);
 }
 
@@ -49,8 +44,8 @@ void expert_bound_backward(ItemList *list) {
   const double e = cut->element_bytes, elements = (double)cut->expert_rows * cut->expert_width;
   if (!has_bound(cut) || !list->input_gradients)
     return;
-  const double one_bound = 3 * e + 2, two_bounds = 4 * e + 6, join = 2 * clamped_parts(cut) * e;
-  item_list_operations(list, "bound.backward", 7, elements * (one_bound + (cut->model->gated ? two_bounds : 0) + join));
+  const double one_bound = 3 * e + 2, two_bounds = 4 * e + 6, join = 4 * e;
+  item_list_operations(list, "bound.backward", 7, elements * (one_bound + two_bounds + join));
 }
 
 /* Bytes of what a product with a weight of the choice is in. */

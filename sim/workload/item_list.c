@@ -51,12 +51,12 @@ void item_list_weight_gradient(ItemList *list, const char *name, Number number, 
                                double operand_bytes) {
   const Cut *cut = list->cut;
   const double elements = (double)shape.batch * shape.m * shape.n;
-  const gboolean apart = cut_sums_gradients_apart(cut);
+  const gboolean apart = cut->plan->time.gradient_sums == GRADIENT_SUMS_APART;
   const double result_bytes = (apart ? cut->element_bytes : 2 * cut->gradient_bytes) * elements;
   WorkItem item = matmul(name, number, LAYOUT_NT, shape, operand_bytes + result_bytes);
   item.accumulate = !apart;
   item.result_bytes = apart ? 0 : result_bytes;
-  item.sum_bytes = apart ? (cut->element_bytes + 2 * cut->gradient_bytes) * elements : 0;
+  item.sum_bytes = apart ? cut_summed_share(cut) * (cut->element_bytes + 2 * cut->gradient_bytes) * elements : 0;
   append_compute(list, item);
 }
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # test_examples.sh STEPSIM: the examples at the end of every verb's --help run as they are written (TAP), and so do the
-# commands of docs/slower.md and the clusters of docs/clusters.md. Files they name are there beforehand; what they write is looked for afterwards. Left out:
-# what takes seconds or more ranks than a test should (sweep, plan), which have tests of their own.
+# commands of docs/slower.md and the clusters of docs/clusters.md. Files they name are there beforehand; what they write
+# is looked for afterwards. Left out: what takes seconds or more ranks than a test should (sweep, plan), which have tests of their own.
 [ $# -eq 1 ] || { echo "usage: $0 STEPSIM" >&2; exit 2; }
 . "$(dirname "$0")/../fixtures/tap.sh"
 stepsim=$(absolute "$1")

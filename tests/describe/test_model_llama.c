@@ -307,6 +307,8 @@ START_TEST(numbers_of_its_own_that_a_model_multiplies_by_are_noticed) {
   g_autoptr(Model) one = read_type("deepseek_v3", "\"first_k_dense_replace\": 0, \"routed_scaling_factor\": 1, ");
   ck_assert_double_eq(v3->factors.experts, 2.5);
   ck_assert_double_eq(one->factors.experts, 0);
+  g_autoptr(Model) glm = read_type("glm4_moe", "");
+  ck_assert(glm->experts.biased_scores && glm->factors.experts == 0);
 }
 END_TEST
 

@@ -175,7 +175,7 @@ START_TEST(mistakes_in_a_file_name_their_line) {
   check_file_refused("tp: 1\npq: 2\n", ".yaml:2: unknown key \"pq\"");
   check_file_refused("tp: 1\nschedule: [1f1b, 1f2b]\n", ".yaml:2: unknown schedule \"1f2b\"");
   check_file_refused("tp: 1\ntp: 2\n", "found twice");
-  check_file_refused("seq-len: 1024\nseq_len: 2048\n", ".yaml:1: unknown key \"seq-len\"");
+  check_file_refused("seq-len: 1024\nseq_len: 2048\n", ".yaml:2: seq_len: found seq_len beside seq-len in line 1");
   check_file_refused("tp: {a: 1}\n", ".yaml:1: tp: found a mapping");
   check_file_refused("tp:\n", ".yaml:1: tp: found nothing");
 }

@@ -57,6 +57,39 @@ START_TEST(a_timed_run_is_compared_with_the_checked_one) {
 }
 END_TEST
 
+/* Of a step that is skipped only the loss is compared: a run of such says nothing of gradients. */
+START_TEST(a_run_whose_steps_are_all_skipped_shows_nothing) {
+  g_autoptr(Plan) plan = plan_of_tokens(PRECISION_FP16, 8, 32);
+  CheckReport report = report_of(plan, 5, 5);
+  ck_assert(report.is_passed);
+  report.steps[0].is_skipped = TRUE;
+  check_report_judge(&report);
+  ck_assert(!report.is_passed);
+  g_autoptr(GString) text = g_string_new(NULL);
+  check_report_print(&report, text);
+  ck_assert_ptr_nonnull(strstr(text->str, "all steps were skipped"));
+  check_report_clear(&report);
+}
+END_TEST
+
+/* What rounding does to a loss widens its bound, but to a hundredth at most, and not by a step that is skipped. */
+START_TEST(rounding_widens_a_loss_only_so_far) {
+  g_autoptr(Plan) plan = plan_of_tokens(PRECISION_BF16, 8, 32);
+  CheckReport report = report_of(plan, 5.04, 5);
+  check_report_note_exact_loss(&report, 0, 4.98); /* 0.4 %, three times that 1.2 % */
+  check_report_judge(&report);
+  ck_assert(report.is_passed);
+  report.steps[0].loss = 5.055; /* 1.1 % */
+  check_report_judge(&report);
+  ck_assert(!report.is_passed);
+  report.loss_rounding = 0;
+  report.steps[0].is_skipped = TRUE;
+  check_report_note_exact_loss(&report, 0, 1);
+  ck_assert_double_eq(report.loss_rounding, 0);
+  check_report_clear(&report);
+}
+END_TEST
+
 /* A vocabulary of one word has nothing to be wrong about. */
 START_TEST(no_loss_is_as_good_as_no_loss) {
   g_autoptr(Plan) plan = plan_of_tokens(PRECISION_FP32, 8, 32);
@@ -115,6 +148,8 @@ END_TEST
 
 int main(void) {
   TCase *tcase = tcase_create("numerics_report");
+  tcase_add_test(tcase, a_run_whose_steps_are_all_skipped_shows_nothing);
+  tcase_add_test(tcase, rounding_widens_a_loss_only_so_far);
   tcase_add_test(tcase, losses_of_few_tokens_may_differ_more);
   tcase_add_test(tcase, a_timed_run_is_compared_with_the_checked_one);
   tcase_add_test(tcase, no_loss_is_as_good_as_no_loss);

@@ -137,14 +137,16 @@ for plan in '2 --pp 2' '4 --dp 2 --tp 2'; do
 done
 
 # Before its first op.
-"$mpirun" -n 2 "$name" run --model tinystories-15m --precision fp32 --dp 2 --stall-timeout 2 >"$out" 2>&1 </dev/null &
+timeout 60 "$mpirun" -n 2 "$name" run --model tinystories-15m --precision fp32 --dp 2 --stall-timeout 2 >"$out" 2>&1 \
+  </dev/null &
 launcher=$!
-for _ in $(seq 50); do
+for _ in $(seq 200); do
   victim=$(ours | sed -n 2p)
   [ -n "$victim" ] && break
+  sleep 0.05
 done
-kill -STOP "${victim:-$launcher}"
-wait_for_end && ended
+[ -n "$victim" ] && kill -STOP "$victim"
+wait_for_end && [ -n "$victim" ] && ended
 check 'a rank that is stopped as it starts ends the run' $?
 kill -KILL "$victim" 2>/dev/null
 

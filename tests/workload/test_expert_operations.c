@@ -163,6 +163,12 @@ START_TEST(the_host_waits_at_every_bound) {
     g_autoptr(Prediction) single = predict(&model, cluster, plan, &error);
     ck_assert_msg(single != NULL, "%s", error != NULL ? error->message : "");
     g_autoptr(Prediction) none = predict(&model, cluster, fused, NULL);
+    g_autoptr(Plan) whole = plan_copy(plan), unfolded = plan_copy(plan);
+    whole->ep = unfolded->ep = 1, unfolded->fold = FALSE;
+    g_autoptr(Prediction) folded = predict(&model, cluster, whole, NULL);
+    g_autoptr(Prediction) apart = predict(&model, cluster, unfolded, NULL);
+    ck_assert_int_gt(n_host_waits(folded->program), 0);
+    ck_assert_double_eq(folded->step_time_s, apart->step_time_s);
     ck_assert_int_eq(n_host_waits(single->program) - n_host_waits(none->program), again ? 28 : 14);
     ck_assert_double_gt(single->step_time_s, none->step_time_s);
   }

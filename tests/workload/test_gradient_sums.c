@@ -36,11 +36,17 @@ START_TEST(a_product_that_adds_itself_has_no_such_kernel) {
 }
 END_TEST
 
-/* What one micro-batch left is the sum, but for its format. */
+/* What the first micro-batch left is the sum, but for its format. */
 START_TEST(a_lone_micro_batch_adds_only_to_a_wider_sum) {
   g_autoptr(Workload) same = summing(GRADIENT_SUMS_APART, 2, 1), wider = summing(GRADIENT_SUMS_APART, 4, 1);
   ck_assert_double_eq(find(&same->work[PIECE_LAYER][PHASE_W], "qkv.wgrad")->sum_bytes, 0);
   ck_assert_double_gt(find(&wider->work[PIECE_LAYER][PHASE_W], "qkv.wgrad")->sum_bytes, 0);
+  ck_assert_int_eq(find(&same->work[PIECE_LAYER][PHASE_W], "qkv.wgrad")->accumulate, FALSE);
+  /* of two one is added, of eight seven: 2 + 2 + 2 bytes for each of n·k */
+  g_autoptr(Workload) two = summing(GRADIENT_SUMS_APART, 2, 2), eight = summing(GRADIENT_SUMS_APART, 2, 8);
+  const double all_bytes = (2 + 2 + 2) * 2048.0 * 1024;
+  ck_assert_double_eq(find(&two->work[PIECE_LAYER][PHASE_W], "qkv.wgrad")->sum_bytes, all_bytes / 2);
+  ck_assert_double_eq(find(&eight->work[PIECE_LAYER][PHASE_W], "qkv.wgrad")->sum_bytes, all_bytes * 7 / 8);
 }
 END_TEST
 

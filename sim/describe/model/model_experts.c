@@ -169,9 +169,9 @@ static gboolean read_routed(const JsonFile *json, Model *model, gboolean is_gree
   return TRUE;
 }
 
-/* What routed experts' outputs are multiplied by; the third version's class says 2.5, others 1. */
+/* What routed experts' outputs are multiplied by. */
 static gboolean read_routed_factor(const JsonFile *json, Model *model, GError **error) {
-  double factor = model->experts.biased_scores ? 2.5 : 1;
+  double factor = model->factors.experts > 0 ? model->factors.experts : 1;
   if (!json_file_number(json, json->root, "routed_scaling_factor", 1e-6, 1e6, &factor, error))
     return FALSE;
   model->factors.experts = factor == 1 ? 0 : factor;

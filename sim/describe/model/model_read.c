@@ -323,6 +323,7 @@ static gboolean read_family(const JsonFile *json, const ModelFamily *family, con
   if (defaults != NULL) {
     model->experts = defaults->model.experts;
     model->latent = defaults->model.latent;
+    model->factors.experts = defaults->model.factors.experts;
   }
   return read_dimensions(json, family, defaults, model, error) &&
          json_file_flag(json, json->root, "tie_word_embeddings", &model->tied, error) &&

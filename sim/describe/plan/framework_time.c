@@ -93,7 +93,7 @@ static const YamlField expert_host_fields[] = {
     {"forward", FIELD_QUANTITY, SECONDS(expert_forward_s)},
     {"backward", FIELD_QUANTITY, SECONDS(expert_backward_s)},
     {"launch", FIELD_QUANTITY, TRUE, IN_TIME(expert_launch_s), 1e-7, 1e-3, UNIT_SECONDS},
-    {"collective", FIELD_QUANTITY, FALSE, IN_TIME(expert_collective_s), 0, 1, UNIT_SECONDS},
+    {"collective", FIELD_QUANTITY, FALSE, IN_TIME(expert_collective_s), 1e-9, 1, UNIT_SECONDS},
 };
 
 static const YamlField zero3_fields[] = {

@@ -33,8 +33,9 @@
  *       tensor_parallel_format: linear  # under sequence parallelism a rank converts its tokens, or their gradients,
  *                                   # and they are gathered in the format of the products they are for; sums are in
  *                                   # that of activations (element), as by default both are
- *       gate_gradients: apart       # without sequence parallelism tp sums the input gradients of an MLP's gate and of
- *                                   # what it multiplies one by one; together (default): they are one product's
+ *       gate_gradients: apart       # without sequence parallelism tp sums two input gradients of a gated MLP, one of the
+ *                                   # gate and one of what it multiplies, counted as a sum of twice the bytes; together
+ *                                   # (default): they are one product's
  *       data_parallel: alone        # collectives of dp run beside nothing, whatever the plan asks for
  *                                   # (default: beside)
  *       gradients: whole            # ZeRO-1: each rank receives the whole sum, of which it keeps its part; sharded

@@ -51,6 +51,8 @@ static gboolean add_technique(char *techniques[], char **name) {
 
 /* As it is written, where a file has that name; else as files are: Megatron-LM is megatron-lm. */
 static char *file_name(const char *name) {
+  if (*name == '\0')
+    return g_strdup(name);
   char *as_file = as_files_are_named(g_strdup(name));
   if (!framework_is_described(name) && framework_is_described(as_file))
     return as_file;

@@ -10,6 +10,6 @@
 
 /* FRAMEWORK_KERNELS_FUSED, or −1 where they say nothing of it. */
 gint64 row_notes_norm_kernel(const char *notes);
-/* The described framework that is nearest to `name` run so; capitals and blanks of a name are as in a file's, Megatron-LM
- * is megatron-lm. Owned by the caller. */
+/* The described framework that is nearest to `name` run so; capitals and blanks of a name are as in a file's,
+ * Megatron-LM is megatron-lm. Owned by the caller. */
 char *row_notes_framework(const char *notes, const char *name);
