@@ -136,7 +136,10 @@ for plan in '2 --pp 2' '4 --dp 2 --tp 2'; do
   kill -KILL "$victim" 2>/dev/null # where the launcher has not
 done
 
-# Before its first op.
+# Before its first op. Where that is while MPI starts, and the launcher kills it, what MPI shares stays: no one could
+# have given it back.
+marker=$work/before
+: >"$marker"
 timeout 60 "$mpirun" -n 2 "$name" run --model tinystories-15m --precision fp32 --dp 2 --stall-timeout 2 >"$out" 2>&1 \
   </dev/null &
 launcher=$!
@@ -149,6 +152,10 @@ done
 wait_for_end && [ -n "$victim" ] && ended
 check 'a rank that is stopped as it starts ends the run' $?
 kill -KILL "$victim" 2>/dev/null
+for file in $(shared_left "$marker"); do
+  case $file in */mpich_shar_tmp*) rm -f "$file" ;; esac
+done
+rm "$marker"
 
 # --- runs that fail by themselves -----------------------------------------------------------------------------------------
 
