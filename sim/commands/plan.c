@@ -73,6 +73,7 @@ static gboolean parse_request(PlanVerb *o, GError **error) {
     return fail_input(error, "--jobs: found %d, expected 1 to 1024", o->jobs);
   o->request.scoring.objective = (Objective)objective;
   o->request.framework = framework;
+  o->request.zero_is_given = space_given(o->space, "zero") != NULL;
   o->request.n_kept = o->top;
   o->request.n_threads = o->jobs;
   o->request.space = o->space;

@@ -109,6 +109,13 @@ plan $cut --zero 1 --sequence-parallel on --emit megatron
 expect "chunks of Megatron-LM overlap their sends" 0 "--schedule interleaved --chunks 2;--overlap-p2p on"
 ! grep -q -e --no-overlap-p2p out
 result $? "and it is started so" "$(grep overlap out)"
+tight="--model llama-3-70b --cluster dgx-h100 --gpus 64 --global-batch 64 --seq-len 8192 --tp 4 --pp 2 --micro-batch 1"
+plan $tight --emit megatron
+expect "FSDP in a pipeline, which Megatron-LM has no test of, is not proposed" 0 "--zero 1 ;--use-distributed-optimizer"
+! grep -q -e --use-megatron-fsdp out
+result $? "nor written" "$(grep fsdp out)"
+plan $tight --zero 0..3 --emit megatron
+expect "but where it is asked for" 0 "--zero 2 ;--use-megatron-fsdp;is tried with one"
 plan $cut --zero 2 --sequence-parallel on --emit torchtitan
 expect "torchtitan has a schedule without bubbles" 0 "--schedule zb-v;ZBVZeroBubble;module_fqns_per_model_part"
 plan $cut --zero 1 --sequence-parallel off --emit deepspeed

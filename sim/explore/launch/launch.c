@@ -45,6 +45,11 @@ gboolean launch_check(LaunchFramework framework, const Workload *workload, GErro
   return frameworks[framework].check(&c, error);
 }
 
+gboolean launch_check_tried(LaunchFramework framework, const Workload *workload, GError **error) {
+  LaunchCase c = case_of(workload, 1, NULL);
+  return framework != LAUNCH_MEGATRON || launch_megatron_check_tried(&c, error);
+}
+
 Launch *launch_new(LaunchFramework framework, const Workload *workload, int gpus_per_node, GError **error) {
   if (!launch_check(framework, workload, error))
     return NULL;

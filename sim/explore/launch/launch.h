@@ -22,6 +22,8 @@ typedef struct {
 
 /* IMPOSSIBLE when the framework cannot run that plan or model at all: both are named. */
 gboolean launch_check(LaunchFramework framework, const Workload *workload, GError **error);
+/* IMPOSSIBLE for what it starts, but nothing of its own says to work: a search proposes no such plan unasked. */
+gboolean launch_check_tried(LaunchFramework framework, const Workload *workload, GError **error);
 /* `gpus_per_node`: for the command that starts it. IMPOSSIBLE as launch_check(). */
 Launch *launch_new(LaunchFramework framework, const Workload *workload, int gpus_per_node, GError **error);
 void launch_free(Launch *launch);

@@ -4,6 +4,7 @@
 #include "launch_parts.h"
 
 gboolean launch_megatron_check(const LaunchCase *c, GError **error);
+gboolean launch_megatron_check_tried(const LaunchCase *c, GError **error);
 char *launch_megatron_write(const LaunchCase *c);
 gboolean launch_deepspeed_check(const LaunchCase *c, GError **error);
 char *launch_deepspeed_write(const LaunchCase *c);

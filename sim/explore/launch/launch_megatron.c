@@ -130,6 +130,17 @@ gboolean launch_megatron_check(const LaunchCase *c, GError **error) {
          check_overlapped_experts(c, error);
 }
 
+/* Its FSDP starts in a pipeline; no test, example or page of Megatron-LM's has that (2026-08-22). */
+gboolean launch_megatron_check_tried(const LaunchCase *c, GError **error) {
+  const Plan *plan = c->plan;
+  if (plan->zero < 2 || plan->pp == 1 || plan_data_ranks(plan) == 1)
+    return TRUE;
+  return fail_impossible(error,
+                         "megatron: no test of Megatron-LM's runs its FSDP in a pipeline, found zero %d with pp "
+                         "%d; --zero 0..3 tries it nevertheless",
+                         plan->zero, plan->pp);
+}
+
 /* --- what it is told --- */
 
 static void add(GString *out, const char *format, ...) G_GNUC_PRINTF(2, 3);

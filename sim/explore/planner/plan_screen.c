@@ -53,8 +53,11 @@ static gboolean check_can_run(const PlanScreen *screen, const Workload *workload
   if (workload->plan->pp == 1 && workload->plan->chunks > 1 && needs_none)
     return fail_impossible(error, "chunks %d: a pipeline of one rank has no chunks to interleave",
                            workload->plan->chunks);
-  return request->framework == PLANNER_ANY_FRAMEWORK ||
-         launch_check((LaunchFramework)request->framework, workload, error);
+  if (request->framework == PLANNER_ANY_FRAMEWORK)
+    return TRUE;
+  const LaunchFramework framework = (LaunchFramework)request->framework;
+  return launch_check(framework, workload, error) &&
+         (request->zero_is_given || launch_check_tried(framework, workload, error));
 }
 
 static Workload *make_workload(const SpacePoint *point, PlanOrder *choice, GError **error) {

@@ -19,6 +19,7 @@ typedef struct {
   PlanScoring scoring;
   int n_kept;                /* plans kept, the best and its runners-up; ≥ 1 */
   int framework;             /* LaunchFramework that must be able to run it, or PLANNER_ANY_FRAMEWORK */
+  gboolean zero_is_given;    /* then plans that the framework's own tests do not have are tried, too */
   double least_tokens_per_s; /* 0: none. Plans that keep less, failures counted in where they are known, are late */
   int n_threads;             /* ≥ 1 */
 } PlannerRequest;
