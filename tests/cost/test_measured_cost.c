@@ -1,4 +1,4 @@
-/* Times read off tables as cost/measured_cost.h says, with numbers derived by hand. The toy model is smooth: a FLOP a
+/* Times read off tables as cost/kernels/measured_cost.h says, with numbers derived by hand. The toy model is smooth: a FLOP a
  * picosecond, a byte a nanosecond. */
 #include "measured_cost.h"
 

@@ -1,5 +1,5 @@
 /* Curves of collectives and sends in cluster files: what a sound file says arrives, sorted; a broken one is refused
- * with its line; times are read off as cost/measured_links_cost.h says, with numbers derived by hand. */
+ * with its line; times are read off as cost/collectives/measured_links_cost.h says, with numbers derived by hand. */
 #include "measured_links_cost.h"
 
 #include "broken_text.h"

@@ -1,5 +1,5 @@
 /* What 1f1b and interleaved send and receive between their rounds where a rank waits for its transfers, against what
- * Megatron-LM's runtime does (sim/schedule/lowering/exchange.c). */
+ * Megatron-LM's runtime does (sim/schedule/passes/exchange.c). */
 #include "error.h"
 
 #include <check.h>

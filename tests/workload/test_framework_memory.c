@@ -6,7 +6,7 @@
 #include <glib/gstdio.h>
 #include <string.h>
 
-#include "pieces.h"
+#include "pieces/pieces.h"
 #include "plan_cases.h"
 
 static FrameworkMemory parse(const char *text) {

@@ -1,6 +1,6 @@
 /* Heads that predict a token further: their work, parameters and memory, where they stand, what is refused. */
 #include "error.h"
-#include "pieces.h"
+#include "pieces/pieces.h"
 
 #include "expert_cases.h"
 #include "lowering.h"

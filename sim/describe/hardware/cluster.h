@@ -39,7 +39,7 @@ typedef struct {
   double oversubscription; /* of what leaves the level below; of level 0: a scale-up domain */
 } FabricLevel;
 
-/* What a file's faults leave of the bandwidths of a job's links, as shares (cost/link_health.h works them out). */
+/* What a file's faults leave of the bandwidths of a job's links, as shares (cost/links/link_health.h works them out). */
 typedef struct {
   double scale_up;
   double *domain; /* [domain_gpus²] of what a group carries out of a domain, at (members − 1)·domain_gpus + gap, GPUs
@@ -49,7 +49,7 @@ typedef struct {
 void link_health_free(LinkHealth *health);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(LinkHealth, link_health_free)
 
-/* Seconds of kernels lost per second of a transfer of their GPU beside them (cost/transfer_tax.h). */
+/* Seconds of kernels lost per second of a transfer of their GPU beside them (cost/collectives/transfer_tax.h). */
 typedef struct {
   double of_link[N_LINKS]; /* by the slowest link that the transfer crosses; 0: none */
   gboolean by_channels;    /* instead: SMs of its channels over those of the GPU */

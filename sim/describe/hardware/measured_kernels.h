@@ -21,7 +21,7 @@
  * curve of all that have none of their own. A name that no kernel has is read by nobody. Attention is the fused
  * kernel, batch = sequences × heads on the GPU, of seq_len queries to so many `keys` (default as many: a causal mask
  * over both). Context parallelism has the two others: fewer keys, a block of which all queries see all; and more, those
- * of the whole sequence of which the queries are a share, an early and a late piece (workload/context.c). Latent
+ * of the whole sequence of which the queries are a share, an early and a late piece (workload/pieces/context.c). Latent
  * attention's heads of V have fewer columns than those of Q and K: `v_head_dim` (default head_dim).
  *
  * Times are of the device: from the end of the kernel before to the end of this one, as back to back on one stream.
