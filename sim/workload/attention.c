@@ -5,8 +5,8 @@
  * pairs of query and key, a sliding window of w keys w(w+1)/2 + (s−w)·w: what is hidden whole is not computed
  * (arXiv 2307.08691; its library's window_size). Dropout draws its mask again from the seed.
  *
- * What a framework's own code copies round that kernel (attention_copies of framework_time.h) are passes over tensors as
- * wide as this rank's queries; their bytes alone are counted, with one launch.
+ * What a framework's own code copies round that kernel (attention_copies of framework_time.h) are passes over tensors
+ * as wide as this rank's queries; their bytes alone are counted, with one launch.
  *
  * Unfused: each product is a batched one over all s² pairs (masked ones too, those before a window among them), with
  * passes over the scores between:
