@@ -44,7 +44,7 @@ static const char all_keys[] = "host:\n"
                                "gradient_sums: apart\n"
                                "gradient_passes: 3\n"
                                "recompute_end: needed\n"
-                               "norm_rate: 0.75\n"
+                               "norm_rate: 0.75\nattention_copies: {forward: 17, backward: 21}\n"
                                "context: blocks\n"
                                "context_exchanges: alone\n"
                                "expert_overlap: rounds\n"
@@ -85,10 +85,9 @@ START_TEST(keys_fill_the_struct) {
   ck_assert_int_eq(time.expert_dispatch, DISPATCH_DEEPEP);
   ck_assert_int_eq(time.expert_counts, EXPERT_COUNTS_ON_HOST);
   ck_assert_int_eq(time.expert_operations, EXPERT_OPERATIONS_SINGLE);
-  ck_assert_int_eq(time.expert_padding, EXPERT_PADDING_COPIED);
-  ck_assert_int_eq(time.expert_format, EXPERT_FORMAT_LINEAR);
-  ck_assert_int_eq(time.scales, SCALES_BLOCKS);
-  ck_assert_int_eq(time.expert_sms, 20);
+  ck_assert(time.expert_padding == EXPERT_PADDING_COPIED && time.expert_format == EXPERT_FORMAT_LINEAR);
+  ck_assert(time.attention_copies_forward == 17 && time.attention_copies_backward == 21);
+  ck_assert(time.scales == SCALES_BLOCKS && time.expert_sms == 20);
   ck_assert_double_eq(time.rates[ARCHITECTURE_HOPPER].attention_backward, 0.2);
   ck_assert_double_eq(time.rates[ARCHITECTURE_AMPERE].products, 0);
 }
@@ -110,6 +109,7 @@ START_TEST(bad_files_are_refused) {
       {"rates:\n  hopper: {products: 1.9}\n", "products"},
       {"tensor_parallel_hidden: 0.5\n", "fused"},
       {"norm_rate: 0.5\n", "plain"},
+      {"attention_copies: {forward: 17}\n", "backward"},
       {"data_parallel: never\n", "alone"},
       {"context: ring\n", "passed"},
       {"context_exchanges: alone\n", "blocks"},

@@ -71,12 +71,27 @@ START_TEST(a_vocabulary_far_from_the_named_models_is_a_default) {
 }
 END_TEST
 
+/* Pythia's attention and MLP run side by side, Qwen3-32B has heads of 128 where 5,120 hidden and 64 heads would make 80,
+ * and norms of q and k; without the name, or with other sizes, neither is so. */
+START_TEST(what_no_column_says_is_as_in_the_named_model) {
+  g_autoptr(MeasuredRows) rows = rows_of("model_name," CORE "pythia-12b,36,5120,40,selene,1\n,36,5120,40,selene,1\n"
+                                         "Qwen3-32B,12,5120,64,selene,1\nQwen3-32B,12,4096,64,selene,1\n");
+  const Model *pythia = nth_row(rows, 0)->model, *nameless = nth_row(rows, 1)->model;
+  const Model *qwen = nth_row(rows, 2)->model, *other = nth_row(rows, 3)->model;
+  ck_assert(pythia->parallel_block && !nameless->parallel_block);
+  ck_assert(pythia->head_dim == 128 && nameless->head_dim == 128);
+  ck_assert(qwen->head_dim == 128 && qwen->n_layers == 12 && qwen->qk_norms == QK_NORMS_HEADS);
+  ck_assert(other->head_dim == 64 && other->qk_norms == QK_NORMS_NONE);
+}
+END_TEST
+
 int main(void) {
   TCase *cases = tcase_create("row_model");
   tcase_add_test(cases, a_row_makes_the_model_of_its_config);
   tcase_add_test(cases, dropout_is_trained_with_as_gpt2_is_but_not_by_llm_foundry);
   tcase_add_test(cases, experts_are_those_of_the_named_model_or_of_the_columns);
   tcase_add_test(cases, a_vocabulary_far_from_the_named_models_is_a_default);
+  tcase_add_test(cases, what_no_column_says_is_as_in_the_named_model);
   Suite *suite = suite_create("row_model");
   suite_add_tcase(suite, cases);
   SRunner *runner = srunner_create(suite);

@@ -8,7 +8,7 @@
 
 typedef struct {
   FrameworkTime time;
-  YamlNode host, layer, ends, expert_host, zero3_tensors, rates;
+  YamlNode host, layer, ends, expert_host, attention_copies, zero3_tensors, rates;
 } Draft;
 
 static const char *const kernel_names[] = {"fused", "plain", NULL};
@@ -42,6 +42,7 @@ static const YamlField time_fields[] = {
     {"step", FIELD_QUANTITY, FALSE, IN_TIME(step_s), 0, 1, UNIT_SECONDS},
     {"arrival_spread", FIELD_QUANTITY, FALSE, IN_TIME(arrival_spread_s), 0, 1, UNIT_SECONDS},
     {"kernels", FIELD_CHOICE, FALSE, IN_TIME(kernels), .names = kernel_names},
+    {"attention_copies", FIELD_NODE, FALSE, offsetof(Draft, attention_copies)},
     {"loss", FIELD_CHOICE, FALSE, IN_TIME(loss), .names = loss_names},
     {"sends", FIELD_CHOICE, FALSE, IN_TIME(sends), .names = sends_names},
     {"stage_tensors", FIELD_CHOICE, FALSE, IN_TIME(stage_tensors), .names = stage_tensors_names},
@@ -102,6 +103,11 @@ static const YamlField zero3_fields[] = {
     {"live_parameters", FIELD_NUMBER, TRUE, IN_TIME(zero3_live_parameters), 1, 1e15},
 };
 
+static const YamlField copies_fields[] = {
+    {"forward", FIELD_NUMBER, TRUE, IN_TIME(attention_copies_forward), 0, 100},
+    {"backward", FIELD_NUMBER, TRUE, IN_TIME(attention_copies_backward), 0, 100},
+};
+
 static const YamlField rate_fields[] = {
     {"products", FIELD_NUMBER, FALSE, offsetof(FrameworkRates, products), 0.05, 1},
     {"weight_gradients", FIELD_NUMBER, FALSE, offsetof(FrameworkRates, weight_gradients), 0.05, 1},
@@ -123,6 +129,12 @@ static gboolean parse_expert_host(Draft *draft, GError **error) {
     return TRUE;
   draft->time.has_expert_host = TRUE;
   return yaml_map_read(draft->expert_host, expert_host_fields, G_N_ELEMENTS(expert_host_fields), draft, error);
+}
+
+static gboolean parse_attention_copies(Draft *draft, GError **error) {
+  if (!yaml_is_present(draft->attention_copies))
+    return TRUE;
+  return yaml_map_read(draft->attention_copies, copies_fields, G_N_ELEMENTS(copies_fields), draft, error);
 }
 
 static gboolean parse_zero3(Draft *draft, GError **error) {
@@ -186,8 +198,8 @@ static gboolean check_companions(YamlNode map, FrameworkTime *time, GError **err
 gboolean framework_time_parse(YamlNode map, FrameworkTime *time, GError **error) {
   Draft draft = {0};
   if (!yaml_map_read(map, time_fields, G_N_ELEMENTS(time_fields), &draft, error) || !parse_host(&draft, error) ||
-      !parse_expert_host(&draft, error) || !parse_zero3(&draft, error) || !parse_rates(&draft, error) ||
-      !check_companions(map, &draft.time, error))
+      !parse_expert_host(&draft, error) || !parse_attention_copies(&draft, error) || !parse_zero3(&draft, error) ||
+      !parse_rates(&draft, error) || !check_companions(map, &draft.time, error))
     return FALSE;
   *time = draft.time;
   return TRUE;

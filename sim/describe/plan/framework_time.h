@@ -15,6 +15,9 @@
  *                                   # log, the next batch (default: none)
  *       arrival_spread: 45 us       # standard deviation of when the ranks of a group come to a collective
  *       kernels: plain              # RMSNorm, rotation and gate are single operations; fused (default)
+ *       attention_copies: {forward: 17, backward: 21}  # times that a tensor as wide as the queries is read or written
+ *                                   # round a fused attention kernel: what brings queries, keys and values, and their
+ *                                   # gradients, into its layout and back (default: none)
  *       norm_rate: 0.77             # plain: share of the HBM's rate that an RMSNorm's operations reach (default 1)
  *       loss: fused                 # cross-entropy reads logits in their own format twice, and writes their gradient
  *                                   # over them as it does; plain (default): operations in fp32, one at a time
@@ -155,17 +158,18 @@ typedef struct {
   int gradient_sums;         /* FrameworkGradientSums */
   double gradient_passes;    /* 0: none */
   double norm_rate;          /* (0, 1]; 0: 1 */
-  int recompute_end;         /* FrameworkRecomputeEnd */
-  int context;               /* FrameworkContext */
-  int context_exchanges;     /* FrameworkContextExchanges */
-  int expert_overlap;        /* FrameworkExpertOverlap */
-  int expert_dispatch;       /* ExpertDispatch of plan.h */
-  int expert_counts;         /* FrameworkExpertCounts */
-  int expert_operations;     /* FrameworkExpertOperations */
-  int expert_padding;        /* FrameworkExpertPadding */
-  int expert_format;         /* FrameworkExpertFormat */
-  int scales;                /* FrameworkScales */
-  int expert_sms;            /* 0: as the cluster has it */
+  double attention_copies_forward, attention_copies_backward;
+  int recompute_end;     /* FrameworkRecomputeEnd */
+  int context;           /* FrameworkContext */
+  int context_exchanges; /* FrameworkContextExchanges */
+  int expert_overlap;    /* FrameworkExpertOverlap */
+  int expert_dispatch;   /* ExpertDispatch of plan.h */
+  int expert_counts;     /* FrameworkExpertCounts */
+  int expert_operations; /* FrameworkExpertOperations */
+  int expert_padding;    /* FrameworkExpertPadding */
+  int expert_format;     /* FrameworkExpertFormat */
+  int scales;            /* FrameworkScales */
+  int expert_sms;        /* 0: as the cluster has it */
   FrameworkRates rates[N_ARCHITECTURES];
 } FrameworkTime;
 

@@ -32,6 +32,7 @@ static void without_rates(Plan *plan) {
 static void without_kernels(Plan *plan) {
   plan->time.kernels = FRAMEWORK_KERNELS_FUSED;
   plan->time.norm_rate = 0;
+  plan->time.attention_copies_forward = plan->time.attention_copies_backward = 0;
   plan->time.recompute_end = RECOMPUTE_END_WHOLE;
   plan->time.expert_operations = EXPERT_OPERATIONS_FUSED;
   plan->time.expert_padding = EXPERT_PADDING_NONE;
@@ -95,10 +96,8 @@ static const struct {
     {"rates", "what its libraries reach of a GPU generation: products and attention at the GPU file's rates",
      without_rates},
     {"kernels",
-     "norm, rotation, gate and what is about experts of single operations, and where full recomputation ends: they are "
-     "fused, it ends with "
-     "the "
-     "layer",
+     "norm, rotation, gate, copies round attention and what is about experts of single operations, and where full "
+     "recomputation ends: they are fused, it ends with the layer",
      without_kernels},
     {"tensor-parallel", "how it runs collectives of tp: the reduction of an input gradient beside the weight gradient",
      without_tensor_parallel},

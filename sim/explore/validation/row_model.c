@@ -67,6 +67,17 @@ static gint64 vocabulary(const Model *shipped, const RowCells *cells) {
   return 100 * ABS(own - shipped->vocab) > MOST_PADDING * shipped->vocab ? shipped->vocab : own;
 }
 
+/* What no column says, as the dense model that the row is named for has it. */
+static void take_unsaid(const Model *shipped, Model *model) {
+  model->head_dim = shipped->head_dim;
+  model->qk_norms = shipped->qk_norms;
+  model->bare_qk_norms = shipped->bare_qk_norms;
+  model->parallel_block = shipped->parallel_block;
+  model->n_norms_per_layer = shipped->n_norms_per_layer;
+  model->norms_behind = shipped->norms_behind;
+  model->post_norms = shipped->post_norms;
+}
+
 Model *row_model_new(MeasuredRow *row, const RowCells *cells, const Framework *framework, const NamedModels *named,
                      GError **error) {
   if (!check_known(cells, error))
@@ -89,6 +100,8 @@ Model *row_model_new(MeasuredRow *row, const RowCells *cells, const Framework *f
   model->max_positions = or_else(cells->seq_len, DEFAULT_SEQ_LEN);
   set_family(cells, framework, model);
   model->ffn_hidden = or_else(cells->ffn_hidden, default_ffn(model));
+  if (shipped != NULL && !model_has_experts(shipped))
+    take_unsaid(shipped, model);
   if (model->hidden % model->n_heads != 0) {
     fail_impossible(error, "hidden %" G_GINT64_FORMAT " is not a multiple of heads %" G_GINT64_FORMAT, model->hidden,
                     model->n_heads);

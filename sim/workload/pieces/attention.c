@@ -5,6 +5,9 @@
  * pairs of query and key, a sliding window of w keys w(w+1)/2 + (s−w)·w: what is hidden whole is not computed
  * (arXiv 2307.08691; its library's window_size). Dropout draws its mask again from the seed.
  *
+ * What a framework's own code copies round that kernel (attention_copies of framework_time.h) are passes over tensors
+ * as wide as this rank's queries; their bytes alone are counted, with one launch.
+ *
  * Unfused: each product is a batched one over all s² pairs (masked ones too, those before a window among them), with
  * passes over the scores between:
  *
@@ -32,8 +35,19 @@
  * it. */
 #include "pieces.h"
 
+static void copies_round_flash(ItemList *list, gboolean backward) {
+  const Cut *cut = list->cut;
+  const FrameworkTime *time = &cut->plan->time;
+  const double width_bytes = cut->element_bytes * cut->tokens * cut->q_width;
+  if (backward && time->attention_copies_backward > 0)
+    item_list_input_gradient(list, "attention_copies.backward", time->attention_copies_backward * width_bytes);
+  if (!backward && time->attention_copies_forward > 0)
+    item_list_memory(list, "attention_copies", time->attention_copies_forward * width_bytes);
+}
+
 static void flash(ItemList *list, gboolean backward) {
   const Cut *cut = list->cut;
+  copies_round_flash(list, backward);
   const AttentionBlock whole = {.heads = cut->heads,
                                 .kv_heads = cut->kv_width / cut->model->head_dim,
                                 .queries = cut->seq_len,
