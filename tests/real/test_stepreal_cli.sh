@@ -108,6 +108,8 @@ done <<'TABLE'
 1|--offload-optimizer, -weights and -activations: what a GPU does not hold cannot be trained with here|0|run --model m.json --offload-activations host
 1|--precision fp32 and --recipe megatron clash;use --recipe fp32|0|run --model m.json --precision fp32 --recipe megatron
 1|--precision bf16 and --recipe fp32 clash;use --recipe bf16+master|0|run --model m.json --recipe fp32
+1|stepreal: recipe w2+g6+p4+m4+v4, as framework nanotron has it, cannot be trained here: gradients of 4 bytes|0|run --model m.json --framework nanotron --norm-kernel fused
+1|stepreal: --recipe w2+g6+p4+m4+v4 cannot be trained here|0|run --model m.json --recipe w2+g6+p4+m4+v4
 1|--norm-kernel plain: RMSNorm is one kernel here, expected fused|0|run --model m.json --norm-kernel plain
 1|--norm-kernel plain, as framework megatron-deepspeed: RMSNorm is one kernel here, expected fused|0|run --model m.json --framework megatron-deepspeed
 1|--framework internevo: ranks that own whole matrices and broadcast them cannot be run here;expected --zero 0|2|run --model m.json --dp 2 --zero 1 --framework internevo --norm-kernel fused
