@@ -60,6 +60,9 @@ done <<'TABLE'
 2|--lr: found nan|0|run --model m.json --lr nan
 2|--start-timeout: found 0|0|run --model m.json --start-timeout 0
 2|--stall-timeout: found -1|0|run --model m.json --stall-timeout -1
+2|--repeats: found 601, expected 1 to 600|0|calibrate --model m.json --repeats 601
+2|--kernel-timeout: found -3, expected seconds, or 0 for ever|0|calibrate --model m.json --kernel-timeout -3
+2|--start-timeout: found 0, expected seconds, more than 0|0|calibrate --model m.json --start-timeout 0
 2|steps: found 0|2|run --model m.json --steps 0
 2|--check-on needs --check|0|run --model m.json --check-on cpu
 2|a loss scale belongs to --precision fp16, found bf16: leave --loss-scale out|2|run --model m.json --loss-scale 1024
