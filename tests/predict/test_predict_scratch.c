@@ -17,7 +17,7 @@ enum { BATCHES = 12, PLANS_PER_BATCH = 25, LIKENESSES = 3, MAX_GPUS = 4096 };
 
 static Cluster *clusters[N_CASE_CLUSTERS];
 static GStrv shipped_frameworks; /* of all that are shipped */
-static GArray *frameworks;    /* of Framework, the same */
+static GArray *frameworks;       /* of Framework, the same */
 
 static void read_frameworks(void) {
   shipped_frameworks = framework_names();
@@ -226,7 +226,7 @@ static void assert_same_failure(PredictScratch *scratch, const Case *drawn) {
 }
 
 START_TEST(predictions_do_not_depend_on_the_ones_before) {
-  g_autoptr(PredictScratch) scratch = predict_scratch_new();
+  g_autoptr(PredictScratch) scratch = predict_scratch_new(1);
   for (guint seed = 0; seed < PLANS_PER_BATCH; seed++) {
     guint number = (guint)_i * PLANS_PER_BATCH + seed;
     g_autoptr(GRand) rand = g_rand_new_with_seed(number);
@@ -254,7 +254,7 @@ END_TEST
 /* Hosts so slow that the clock leaves a transfer that has begun at one end alone: on the other rank's record it ends,
  * and the ways it takes then must count (interleaved exchanges beside gathers and reductions of ZeRO-3). */
 START_TEST(transfers_begun_at_one_end_meet_others) {
-  g_autoptr(PredictScratch) scratch = predict_scratch_new();
+  g_autoptr(PredictScratch) scratch = predict_scratch_new(1);
   g_autoptr(Plan) plan = plan_new();
   for (guint i = 0; i < frameworks->len; i++)
     if (strcmp(shipped_frameworks[i], "pytorch-fsdp") == 0)
