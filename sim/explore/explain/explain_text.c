@@ -75,7 +75,7 @@ static void say_recompute(const Explanation *e, GString *out) {
 
 static void say_bubble(const Explanation *e, GString *out) {
   const Plan *plan = e->step->plan;
-  g_string_append(out, "waits for other stages");
+  g_string_append(out, plan->pp == 1 ? "waits for the slowest rank" : "waits for other stages");
   if (plan->pp == 1)
     return;
   g_string_append_printf(out, " (pp %d, ", plan->pp);

@@ -15,6 +15,10 @@ typedef struct {
 
 static void say_bubble(const Ends *ends, GString *out) {
   const Plan *plan = ends->plan;
+  if (plan->pp == 1) {
+    g_string_append(out, ": with one stage this is ranks waiting for the slowest one.");
+    return;
+  }
   double per_work = (double)(plan->pp - 1) / plan->chunks;
   g_string_append_printf(
       out,
