@@ -14,6 +14,7 @@
  * memory as a weight and its gradient do. Operands are random: products of zeros take less power, and run faster. */
 #include "kernel_bench.h"
 
+#include "dense_product.h"
 #include "error.h"
 
 #include <string.h>
@@ -191,24 +192,12 @@ static gboolean measure_edge(Bench *bench, GError **error) {
 
 /* Operands in the buffers, which hold `buffer_bytes` each. */
 static Case product_case(const WorkItem *item, char *const buffers[3], gint64 buffer_bytes) {
-  const gboolean a_is_stored = item->layout == LAYOUT_NT, b_is_stored = item->layout == LAYOUT_TN;
   const Number result = item->accumulate ? NUMBER_FP32 : (Number)item->number;
-  Case one = {.kernel = {.kind = KERNEL_MATMUL,
-                         .matmul = {.layout = item->layout,
-                                    .number = item->number,
-                                    .result = (guint8)result,
-                                    .accumulate = item->accumulate,
-                                    .batch = 1,
-                                    .m = item->m,
-                                    .n = item->n,
-                                    .k = item->k,
-                                    .lda = a_is_stored ? item->m : item->k,
-                                    .ldb = b_is_stored ? item->k : item->n,
-                                    .ldc = item->n,
-                                    .a = buffers[0],
-                                    .b = buffers[1],
-                                    .c = buffers[2],
-                                    .alpha = 1}}};
+  MatmulKernel product = dense_product(item);
+  product.result = (guint8)result;
+  product.accumulate = item->accumulate;
+  product.a = buffers[0], product.b = buffers[1], product.c = buffers[2];
+  Case one = {.kernel = {.kind = KERNEL_MATMUL, .matmul = product}};
   one.b_bytes = (item->k * item->n * kernel_element_bytes((Number)item->number) + ALIGN_BYTES - 1) & -ALIGN_BYTES;
   one.c_bytes = (item->m * item->n * kernel_element_bytes(result) + ALIGN_BYTES - 1) & -ALIGN_BYTES;
   one.n_places = (int)CLAMP(buffer_bytes / MAX(one.b_bytes, one.c_bytes), 1, MOST_LAUNCHES);

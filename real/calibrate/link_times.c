@@ -64,12 +64,26 @@ static void close_links(Links *links) {
   type->close(links->device);
 }
 
-static gboolean wait_end(const Links *links, GError **error) {
+/* Says that it waits where that takes longer than transfers usually do; kernels beside them count when they end. */
+static gboolean wait_for(const Links *links, DeviceEvent *event, GError **error) {
   const DeviceType *type = links->bench->device;
-  while (!type->sleep_until(links->end, G_GINT64_CONSTANT(100000000)))
+  World *world = links->bench->world;
+  guint64 n_ended = type->n_ended != NULL ? type->n_ended(links->device) : 0;
+  while (!type->sleep_until(event, G_GINT64_CONSTANT(100000000))) {
     if (!type->check(links->device, error))
       return FALSE;
+    world_say(world, RANK_WAITS, "waits for the other ranks in a transfer that is measured");
+    const guint64 n_now = type->n_ended != NULL ? type->n_ended(links->device) : 0;
+    if (n_now != n_ended)
+      world_progress(world);
+    n_ended = n_now;
+  }
+  world_say(world, RANK_BUSY, "between transfers that are measured");
   return type->check(links->device, error);
+}
+
+static gboolean wait_end(const Links *links, GError **error) {
+  return wait_for(links, links->end, error);
 }
 
 /* --- times over all ranks --- */
@@ -297,9 +311,8 @@ static double time_products(const Links *links, CommGroup *group, gint64 n, Devi
   launch_products(links);
   type->record(links->compute, links->end);
   for (int i = 0; i < n_collectives; i++)
-    while (!type->sleep_until(ends[i], G_GINT64_CONSTANT(100000000)))
-      if (!type->check(links->device, error))
-        return -1;
+    if (!wait_for(links, ends[i], error))
+      return -1;
   if (!wait_end(links, error))
     return -1;
   return (type->event_ns(links->end) - type->event_ns(links->start)) * 1e-9;

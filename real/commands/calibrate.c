@@ -12,6 +12,7 @@
 #include "machine_file.h"
 #include "options.h"
 #include "plan.h"
+#include "rank_timeouts.h"
 #include "real_command.h"
 #include "units.h"
 
@@ -19,7 +20,7 @@ typedef struct {
   char *device, *comm, *output, *base, *tp, *cp, *cp_comm, *micro_batch, *seq_len, *precision, *attention;
   char **models;
   gint repeats;
-  gdouble start_timeout_s;
+  RankTimeouts timeouts;
   gboolean quick, fresh;
 } CalibrateOptions;
 
@@ -75,14 +76,13 @@ static void add_entries(CalibrateOptions *o, Parser *parser) {
        "FILE"},
       {"quick", 0, 0, G_OPTION_ARG_NONE, &o->quick, "seconds: the given models alone, no grid of other sizes", NULL},
       {"fresh", 0, 0, G_OPTION_ARG_NONE, &o->fresh, "begin anew where an earlier calibration was ended", NULL},
-      {"start-timeout", 0, 0, G_OPTION_ARG_DOUBLE, &o->start_timeout_s,
-       "seconds until a rank that has not started ends the others (default 10)", "S"},
       G_OPTION_ENTRY_NULL};
   parser_add(parser, entries);
+  rank_timeouts_add(&o->timeouts, parser);
 }
 
 static gboolean parse_options(CalibrateOptions *o, int argc, char **argv, GError **error) {
-  o->start_timeout_s = 10;
+  rank_timeouts_init(&o->timeouts);
   o->repeats = NOT_GIVEN;
   g_autoptr(Parser) parser = parser_new(
       NULL,
@@ -95,7 +95,7 @@ static gboolean parse_options(CalibrateOptions *o, int argc, char **argv, GError
       "  stepsim simulate --cluster this-machine --model tinystories-15m --gpus 2 --pp 2 --precision fp32\n\n"
       "Exit status: 0 done, 1 nothing could be measured, 2 bad usage or input.");
   add_entries(o, parser);
-  return parser_run(parser, &argc, &argv, FALSE, error);
+  return parser_run(parser, &argc, &argv, FALSE, error) && rank_timeouts_check(&o->timeouts, error);
 }
 
 static void clear(Calibration *c) {
@@ -164,8 +164,9 @@ static gboolean find_parts(Calibration *c, GError **error) {
     o->output = g_strdup("topologies/this-machine.yaml");
   if (o->repeats == NOT_GIVEN)
     o->repeats = o->quick ? 3 : 5;
-  if (o->repeats < 1 || o->repeats > 1000)
-    return fail_input(error, "--repeats: found %d, expected 1 to 1000", o->repeats);
+  if (o->repeats < 1 ||
+      o->repeats > 600) /* a run of as many steps, with 400 that warm up, is one that a plan may have */
+    return fail_input(error, "--repeats: found %d, expected 1 to 600", o->repeats);
   g_autofree char *base = o->base ? data_path_find("topologies/gpus", o->base, ".yaml", error) : NULL;
   return o->base == NULL || (base != NULL && gpu_read(base, &c->base, error));
 }
@@ -445,11 +446,12 @@ int command_calibrate(int argc, char **argv, GError **error) {
     clear(&c);
     return 2;
   }
-  c.world = world_open(&argc, &argv, c.options.start_timeout_s, error);
+  c.world = world_open(&argc, &argv, c.options.timeouts.start_s, error);
   if (c.world == NULL) {
     clear(&c);
     return 1;
   }
+  rank_timeouts_apply(&c.options.timeouts, c.world);
   const gboolean ok = find_parts(&c, error) && read_models(&c, error) && make_cases(&c, error);
   if (world_all(c.world, ok)) {
     calibrate_or_fail(&c);

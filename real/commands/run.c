@@ -13,6 +13,7 @@
 #include "plan_program.h"
 #include "program_fit.h"
 #include "program_text.h"
+#include "rank_timeouts.h"
 #include "real_command.h"
 #include "timeline.h"
 #include "trainable.h"
@@ -21,7 +22,8 @@
 typedef struct {
   PlanOptions plan;
   char *device, *comm, *check_on, *trace, *timeline, *program, *memory, *loss_scale;
-  double start_timeout_s, stall_timeout_s, kernel_timeout_s, lr, initial_loss_scale;
+  RankTimeouts timeouts;
+  double lr, initial_loss_scale;
   int loss_scale_window;
   gboolean check;
 } RunOptions;
@@ -54,9 +56,7 @@ static gboolean check_option(const char *name, double value, gboolean is_right, 
 
 static gboolean check_numbers(const RunOptions *o, GError **error) {
   return check_option("lr", o->lr, o->lr >= 0 && isfinite(o->lr), "a number that is not negative", error) &&
-         check_option("start-timeout", o->start_timeout_s, o->start_timeout_s > 0, "seconds, more than 0", error) &&
-         check_option("stall-timeout", o->stall_timeout_s, o->stall_timeout_s >= 0, "seconds, or 0 for ever", error) &&
-         check_option("kernel-timeout", o->kernel_timeout_s, o->kernel_timeout_s >= 0, "seconds, or 0 for ever", error);
+         rank_timeouts_check(&o->timeouts, error);
 }
 
 enum { NOT_GIVEN = G_MININT };
@@ -90,22 +90,15 @@ static void add_entries(RunOptions *o, Parser *parser) {
       {"loss-scale-window", 0, 0, G_OPTION_ARG_INT, &o->loss_scale_window,
        "fp16: steps without overflow after which it doubles (default 1000)", "STEPS"},
       {"seed", 0, 0, G_OPTION_ARG_INT64, &o->plan.seed, "of weights and tokens (default 1)", "N"},
-      {"start-timeout", 0, 0, G_OPTION_ARG_DOUBLE, &o->start_timeout_s,
-       "seconds until a rank that has not started ends the others (default 10)", "S"},
-      {"stall-timeout", 0, 0, G_OPTION_ARG_DOUBLE, &o->stall_timeout_s,
-       "seconds until a run is ended in which all ranks wait, or are stopped, and nothing moves (default 60)", "S"},
-      {"kernel-timeout", 0, 0, G_OPTION_ARG_DOUBLE, &o->kernel_timeout_s,
-       "the same while a rank computes and comes to no kernel's end (default 600)", "S"},
       G_OPTION_ENTRY_NULL};
   parser_add(parser, entries);
+  rank_timeouts_add(&o->timeouts, parser);
 }
 
 static gboolean parse_options(RunOptions *o, int argc, char **argv, GError **error) {
   plan_options_init(&o->plan);
   o->plan.steps = 4;
-  o->start_timeout_s = 10;
-  o->stall_timeout_s = 60;
-  o->kernel_timeout_s = 600;
+  rank_timeouts_init(&o->timeouts);
   o->lr = training_default().lr;
   o->initial_loss_scale = o->loss_scale_window = NOT_GIVEN;
   g_autoptr(Parser) parser = parser_new(
@@ -403,7 +396,7 @@ static int run_all(Run *run, World *world, GError **error) {
 }
 
 static int run_in(Run *run, World *world, GError **error) {
-  world_set_stall_timeouts(world, run->options.stall_timeout_s, run->options.kernel_timeout_s);
+  rank_timeouts_apply(&run->options.timeouts, world);
   if (world_all(world, prepare(run, world, error)) && world_all(world, agrees_with_first(run, world, error)))
     return run_all(run, world, error);
   return 0;
@@ -415,7 +408,7 @@ int command_run(int argc, char **argv, GError **error) {
     clear_run(&run);
     return 2;
   }
-  World *world = world_open(&argc, &argv, run.options.start_timeout_s, error);
+  World *world = world_open(&argc, &argv, run.options.timeouts.start_s, error);
   if (world == NULL) {
     clear_run(&run);
     return 1;

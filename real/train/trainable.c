@@ -50,6 +50,15 @@ static gboolean check_switches(const Plan *plan, GError **error) {
                          cuda_graphs_names()[plan->cuda_graphs]);
 }
 
+/* As who asked for it would name it: "--recipe megatron", "recipe megatron, as framework megatron-lm has it,". Owned by
+ * the caller. */
+static char *recipe_text(const Plan *plan) {
+  const char *name = plan->recipe.name;
+  if (plan->framework != NULL && strcmp(name, plan->memory.recipe) == 0)
+    return g_strdup_printf("recipe %s, as framework %s has it,", name, plan->framework);
+  return g_strdup_printf("--recipe %s", name);
+}
+
 static gboolean check_precision(const Plan *plan, GError **error) {
   const PrecisionInfo *precision = precision_info(plan->precision);
   if (plan->precision != PRECISION_FP32 && plan->precision != PRECISION_BF16 && plan->precision != PRECISION_FP16)
@@ -59,11 +68,12 @@ static gboolean check_precision(const Plan *plan, GError **error) {
     return fail_impossible(error,
                            "--precision fp16 and --grad-norm-barrier off clash: whether a step is skipped follows from "
                            "the norm of all ranks; use --grad-norm-barrier on");
+  g_autofree char *recipe = recipe_text(plan);
   return plan->recipe.weights == precision->element_bytes ||
          fail_impossible(error,
-                         "--precision %s and --recipe %s clash: weights of %g bytes where products read %g; "
+                         "--precision %s and %s clash: weights of %g bytes where products read %g; "
                          "use %s",
-                         precision->name, plan->recipe.name, plan->recipe.weights, precision->element_bytes,
+                         precision->name, recipe, plan->recipe.weights, precision->element_bytes,
                          plan->precision == PRECISION_FP32 ? "--recipe fp32" : "--recipe bf16+master or megatron");
 }
 
@@ -106,11 +116,12 @@ static gboolean check_recipe(const Plan *plan, GError **error) {
   const gboolean has_gradients =
       recipe->gradients == 4 || (recipe->gradients == 2 && plan->precision != PRECISION_FP32);
   const gboolean has_master = recipe->master == 4 || recipe->master == 0;
+  g_autofree char *text = recipe_text(plan);
   return (has_gradients && has_master && recipe->moments == 8) ||
          fail_impossible(error,
-                         "--recipe %s cannot be trained here: gradients of 4 bytes (or 2 beside bf16 or fp16), a "
+                         "%s cannot be trained here: gradients of 4 bytes (or 2 beside bf16 or fp16), a "
                          "master copy of 4 or none, moments of 4 + 4",
-                         recipe->name);
+                         text);
 }
 
 static gboolean check_plan(const Workload *workload, GError **error) {

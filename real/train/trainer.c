@@ -260,23 +260,24 @@ static gboolean init_activations(Trainer *trainer, const gboolean *is_local, int
   return activations_init(&trainer->activations, &trainer->parameters->cut, trainer->device, &use, error);
 }
 
-Trainer *trainer_new(const Workload *workload, const Program *program, int rank, Device *device, Comm *comm,
-                     DeviceStream **streams, const Training *training, GError **error) {
+Trainer *trainer_new(const Workload *workload, const Program *program, const TrainerPlace *place,
+                     const Training *training, GError **error) {
   if (!trainable_check(workload, error))
     return NULL;
-  const int pp = layout_coordinates(&workload->layout, rank).at[AXIS_PP];
+  const int pp = layout_coordinates(&workload->layout, place->rank).at[AXIS_PP];
   g_autoptr(Trainer) trainer = g_new0(Trainer, 1);
   trainer->workload = workload;
   trainer->program = program;
-  trainer->device = device;
-  trainer->comm = comm;
-  trainer->streams = streams;
+  trainer->device = place->device;
+  trainer->comm = place->comm;
+  trainer->streams = place->streams;
   trainer->training = *training;
   trainer->gather_buffers = g_ptr_array_new();
   g_autofree gboolean *is_local = local_stages(program, pp);
-  trainer->parameters = parameters_new(workload, is_local, rank, training->seed, streams[STREAM_COMPUTE], error);
+  DeviceStream *compute = place->streams[STREAM_COMPUTE];
+  trainer->parameters = parameters_new(workload, is_local, place->rank, training->seed, compute, error);
   if (trainer->parameters == NULL || !items_bind(trainer, error) || !init_activations(trainer, is_local, pp, error) ||
-      !upload_tokens(trainer, error) || !scaling_init(trainer, error) || !allocate_buffers(trainer, rank, error))
+      !upload_tokens(trainer, error) || !scaling_init(trainer, error) || !allocate_buffers(trainer, place->rank, error))
     return NULL;
   return g_steal_pointer(&trainer);
 }

@@ -94,9 +94,17 @@ struct Trainer {
   char *pack;  /* gradients that are summed over tp, packed */
 };
 
-/* `is_local` [n_stages]: stages of this rank. IMPOSSIBLE for what cannot be trained (trainable_check()). */
-Trainer *trainer_new(const Workload *workload, const Program *program, int rank, Device *device, Comm *comm,
-                     DeviceStream **streams, const Training *training, GError **error);
+/* Where a rank trains. All borrowed. */
+typedef struct {
+  int rank;
+  Device *device;
+  Comm *comm;
+  DeviceStream **streams; /* [N_STREAMS] */
+} TrainerPlace;
+
+/* `workload` and `program` are borrowed. IMPOSSIBLE for what cannot be trained (trainable_check()). */
+Trainer *trainer_new(const Workload *workload, const Program *program, const TrainerPlace *place,
+                     const Training *training, GError **error);
 void trainer_free(Trainer *trainer);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Trainer, trainer_free)
 

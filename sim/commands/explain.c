@@ -40,6 +40,7 @@ static gboolean parse_options(ExplainVerb *o, int *argc, char ***argv, GError **
   o->space = space_new();
   parser_add(parser, entries);
   space_add_options(o->space, parser);
+  space_add_slow_ranks(o->space, parser);
   if (!parser_run(parser, argc, argv, FALSE, error) || !space_finish(o->space, error) || !check_axes(o->space, error))
     return FALSE;
   if (o->weak && space_count(o->space) == 1)

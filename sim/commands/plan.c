@@ -202,8 +202,8 @@ static int run(const PlanVerb *o, GError **error) {
   interrupt_clear(&interrupt); /* from here on a signal ends the process as ever */
   if (result != NULL && result->signal != 0) {
     g_autofree char *n = progress_thousands(result->n_configurations);
-    g_printerr("stepsim plan: interrupted after simulating %" G_GINT64_FORMAT " plans of a space of %s\n",
-               result->n_simulated, n);
+    g_printerr("stepsim plan: interrupted after simulating %" G_GINT64_FORMAT " plan%s of a space of %s\n",
+               result->n_simulated, result->n_simulated == 1 ? "" : "s", n);
     return INTERRUPT_STATUS + result->signal;
   }
   return result != NULL && report_best(o, result, error) ? 0 : 2;

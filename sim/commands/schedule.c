@@ -324,10 +324,16 @@ static void add_closed_form(const ScheduleOptions *o, const GivenTimes *times, c
   report->closed_form_is_exact = bubble.is_exact;
 }
 
+static char *make_title(const ScheduleOptions *o, const Program *program) {
+  g_autoptr(GString) title = g_string_new(o->from != NULL ? o->from : schedule_name(o));
+  units_append_count(g_string_append(title, ": "), program->n_ranks, "pipeline rank", "pipeline ranks");
+  units_append_count(g_string_append(title, ", "), program->n_stages, "stage", "stages");
+  units_append_count(g_string_append(title, ", "), program->n_micro_batches, "micro-batch", "micro-batches");
+  return g_string_free(g_steal_pointer(&title), FALSE);
+}
+
 static gboolean print_outputs(const ScheduleOptions *o, const OrderRun *run, const GivenTimes *times, GError **error) {
-  g_autofree char *title = g_strdup_printf("%s: %d pipeline ranks, %d stages, %d micro-batches",
-                                           o->from != NULL ? o->from : schedule_name(o), run->program->n_ranks,
-                                           run->program->n_stages, run->program->n_micro_batches);
+  g_autofree char *title = make_title(o, run->program);
   TimeUnit unit = times->bare ? (TimeUnit){"units of --times", BARE_UNIT_NS} : time_unit_for(trace_end(run->trace));
   if (!write_pictures(o, run, unit, title, error) || !write_texts(o, run, error))
     return FALSE;

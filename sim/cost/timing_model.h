@@ -18,10 +18,3 @@ gboolean *timing_model_met_by_tp_in(const ProgramRepeats *repeats, double n_more
 /* timing_model() where it is known whether collectives of tp meet others. */
 Timing *timing_model_meeting(const Program *program, const Workload *workload, const Cluster *cluster,
                              gboolean tp_meets);
-/* For bare orders: F, I, W ns per stage (arrays of n_stages); B = I + W; transfers take no time, or `send_ns`. */
-Timing *timing_of_times(const Program *program, const gint64 *f_ns, const gint64 *i_ns, const gint64 *w_ns,
-                        gint64 send_ns);
-/* The same, with F and B that run as one (OVERLAP_F_B) taking pair_ns[stage] together. Each takes its share in
- * proportion to F : I + W of its own stage, so on stages alike the two sum to pair_ns exactly. */
-Timing *timing_of_pair_times(const Program *program, const gint64 *f_ns, const gint64 *i_ns, const gint64 *w_ns,
-                             const gint64 *pair_ns, gint64 send_ns);

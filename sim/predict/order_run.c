@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "auto_order.h"
+#include "bare_times.h"
 #include "error.h"
 #include "memory_profile.h"
 #include "passes.h"
-#include "timing_model.h"
 
 StageTimes order_run_pass_times(const StageTimes *times, int n_passes) {
   StageTimes pass = {.f_ns = round(times->f_ns / n_passes),
@@ -29,7 +29,8 @@ static Timing *make_timing(const Program *program, const StageTimes *times) {
     w[stage] = (gint64)pass.w_ns;
     pair[stage] = (gint64)pass.pair_ns;
   }
-  return timing_of_pair_times(program, f, i, w, pair, (gint64)pass.send_ns);
+  const BareTimes bare = {.f_ns = f, .i_ns = i, .w_ns = w, .pair_ns = pair, .send_ns = (gint64)pass.send_ns};
+  return timing_of_bare_times(program, &bare);
 }
 
 gboolean order_run_check_size(int n_ranks, int n_chunks, gint64 n_micro_batches, int n_steps, GError **error) {

@@ -92,16 +92,12 @@ static void keep_freed_memory(void) {
 #endif
 }
 
-PredictScratch *predict_scratch_new_among(int n_scratches) {
+PredictScratch *predict_scratch_new(int n_scratches) {
   keep_freed_memory();
   const int n_ops = CLAMP(OPS_KEPT_IN_ALL / MAX(n_scratches, 1), LEAST_OPS_KEPT, MOST_OPS_KEPT);
   PredictScratch *scratch = g_new(PredictScratch, 1);
   *scratch = (PredictScratch){program_cache_new((gsize)n_ops), known_runs_new(RUN_BYTES * (gsize)n_ops)};
   return scratch;
-}
-
-PredictScratch *predict_scratch_new(void) {
-  return predict_scratch_new_among(1);
 }
 
 void predict_scratch_free(PredictScratch *scratch) {

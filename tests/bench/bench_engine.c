@@ -1,10 +1,10 @@
 /* How fast the engine is on bare orders: folded, 1F1B over 16 stages with 512 micro-batches and their sends and
  * receives; unfolded, 1F1B on 16,384 ranks. Reported is the best of several runs, setup included, in actions (one F or
  * B of one micro-batch on one rank) and events a second. Optional argument: runs of each folded case. */
+#include "bare_times.h"
 #include "engine.h"
 #include "passes.h"
 #include "schedules.h"
-#include "timing_model.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,7 +46,7 @@ static Timing *uniform_timing(const Program *program, gint64 wire_ns) {
     i_ns[stage] = I_NS;
     w_ns[stage] = W_NS;
   }
-  return timing_of_times(program, f_ns, i_ns, w_ns, wire_ns);
+  return timing_of_bare_times(program, &(BareTimes){f_ns, i_ns, w_ns, .send_ns = wire_ns});
 }
 
 static void run_case(const Case *c, int n_runs) {

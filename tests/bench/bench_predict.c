@@ -129,7 +129,7 @@ static void bench_set(const Set *set, const Model *model, const Cluster *cluster
   double alone[ROUNDS], first[ROUNDS], again[ROUNDS], numbers[ROUNDS], numbers_again[ROUNDS];
   guint64 n_events = predict_all(predict_with, NULL, plans, 1, model, cluster);
   for (int i = 0; i < ROUNDS; i++) {
-    g_autoptr(PredictScratch) scratch = predict_scratch_new(), of_numbers = predict_scratch_new();
+    g_autoptr(PredictScratch) scratch = predict_scratch_new(1), of_numbers = predict_scratch_new(1);
     alone[i] = first[i] = again[i] = numbers[i] = numbers_again[i] = 0;
     for (guint k = 0; k < plans->len; k++) {
       const Plan *plan = g_ptr_array_index(plans, k);
@@ -151,7 +151,7 @@ static void bench_set(const Set *set, const Model *model, const Cluster *cluster
 
 /* Each plan of sets first … end − 1 `n` times by one scratch. */
 static void count_events(Way way, int n, gsize first, gsize end, const Model *model, const Cluster *cluster) {
-  g_autoptr(PredictScratch) scratch = predict_scratch_new();
+  g_autoptr(PredictScratch) scratch = predict_scratch_new(1);
   for (gsize s = first; s < end; s++) {
     g_autoptr(GPtrArray) plans = plans_of(&sets[s], model, cluster);
     guint64 n_events = predict_all(way, scratch, plans, (guint)n, model, cluster);
@@ -161,7 +161,7 @@ static void count_events(Way way, int n, gsize first, gsize end, const Model *mo
 
 /* One plan of `m` micro-batches, `n` times by one scratch. */
 static void repeat_one(Way way, int n, int pp, int chunks, int m, const Model *model, const Cluster *cluster) {
-  g_autoptr(PredictScratch) scratch = predict_scratch_new();
+  g_autoptr(PredictScratch) scratch = predict_scratch_new(1);
   g_autoptr(GPtrArray) plans = g_ptr_array_new_with_free_func((GDestroyNotify)plan_free);
   const Case c = {"", chunks > 1 ? "interleaved" : "1f1b", 8, pp, 8, chunks, 8 * m, 1};
   g_ptr_array_add(plans, plan_of(&c));
@@ -169,7 +169,7 @@ static void repeat_one(Way way, int n, int pp, int chunks, int m, const Model *m
 }
 
 static double seconds_per_prediction(const Model *model, const Cluster *cluster, const Plan *plan, Timing *counts) {
-  g_autoptr(PredictScratch) scratch = predict_scratch_new();
+  g_autoptr(PredictScratch) scratch = predict_scratch_new(1);
   clock_t begin = clock(), end = begin;
   int n = 0;
   while (end - begin < CLOCKS_PER_SEC / 2) {

@@ -57,6 +57,9 @@ printf '%s,source\n2,256,4,selene,1,a\n2,256,4,selene,2,b\n' "$columns" >runs.cs
 : >empty.csv
 printf '%s,cp\n2,256,4,selene,1,3\n' "$columns" >refused.csv
 printf '%s\n\n2,256,4,selene,soon\n' "$columns" >soon.csv
+printf '%s,source,framework\n2,256,4,selene,1,b,megatorn-core\n2,256,4,selene,1,a,megatorn-core\n2,256,4,selene,1,,mine\n' \
+  "$columns" >frameworks.csv
+printf '%s\n2,256,4,selene,1\n' "$columns" >one.csv
 printf '%s\n' "$columns" >headed.csv
 wired='{name: t, source: made up, gpu: h100-sxm5-80gb, collectives: "2.30", node: {gpus: 4, nics: 2,
   nic: {bandwidth: 400 Gb/s, efficiency: 1, latency: 1 us},

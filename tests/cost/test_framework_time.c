@@ -1,5 +1,4 @@
 /* How a framework spends time: its file's keys, what they make of kernels, collectives and pipelines. */
-#include "data_path.h"
 #include "error.h" /* ahead of Check, which has a macro fail() */
 
 #include <check.h>
@@ -127,7 +126,7 @@ START_TEST(bad_files_are_refused) {
 END_TEST
 
 START_TEST(every_shipped_framework_is_read) {
-  g_auto(GStrv) names = data_path_list("topologies/frameworks", ".yaml");
+  g_auto(GStrv) names = framework_names();
   ck_assert_uint_ge(g_strv_length(names), 6);
   for (char **name = names; *name != NULL; name++) {
     Framework framework;

@@ -26,8 +26,14 @@ static Gpu toy_gpu(void) {
   };
 }
 
+/* The shape and what of it is not bf16 or none. */
+static double product_of_s(const Gpu *gpu, WorkItem item) {
+  item.kind = ITEM_MATMUL;
+  return kernel_cost_model_s(gpu, &item);
+}
+
 static double product_s(const Gpu *gpu, gint64 batch, gint64 m, gint64 n, gint64 k) {
-  return kernel_cost_matmul_s(gpu, NUMBER_BF16, batch, m, n, k, 0);
+  return product_of_s(gpu, (WorkItem){.number = NUMBER_BF16, .batch = batch, .m = m, .n = n, .k = k});
 }
 
 static void assert_close(double found, double expected) {
@@ -107,7 +113,8 @@ END_TEST
 
 START_TEST(a_product_is_never_faster_than_its_traffic) {
   Gpu gpu = toy_gpu();
-  assert_close(kernel_cost_matmul_s(&gpu, NUMBER_BF16, 1, 16, 16, 16, 1e9), 1e9 / hbm_Bps + latency_s);
+  const WorkItem heavy = {.number = NUMBER_BF16, .batch = 1, .m = 16, .n = 16, .k = 16, .bytes = 1e9};
+  assert_close(product_of_s(&gpu, heavy), 1e9 / hbm_Bps + latency_s);
 }
 END_TEST
 
@@ -172,6 +179,7 @@ END_TEST
  * along n in C, and in A and B along what the layout says; the third dimension does not count. */
 START_TEST(rows_that_start_at_odd_places_slow_a_product_down) {
   Gpu gpu = toy_gpu();
+  const Gpu even = toy_gpu(); /* all rows are alike to it */
   const double shares[N_UNALIGNED] = {0.2, 0.4, 0.8};
   memcpy(gpu.unaligned, shares, sizeof shares);
   const struct {
@@ -186,7 +194,7 @@ START_TEST(rows_that_start_at_odd_places_slow_a_product_down) {
   for (guint i = 0; i < G_N_ELEMENTS(rows); i++) {
     WorkItem item = {.kind = ITEM_MATMUL, .number = NUMBER_BF16, .batch = 1, .layout = (guint8)rows[i].layout};
     item.m = rows[i].m, item.n = rows[i].n, item.k = rows[i].k;
-    const double aligned_s = product_s(&gpu, 1, item.m, item.n, item.k) - latency_s;
+    const double aligned_s = product_s(&even, 1, item.m, item.n, item.k) - latency_s;
     assert_close(kernel_cost_model_s(&gpu, &item) - latency_s, aligned_s / rows[i].share);
   }
 }
@@ -214,12 +222,12 @@ END_TEST
 
 START_TEST(each_format_has_its_own_rate) {
   Gpu gpu = toy_gpu();
+  const WorkItem of_8_bits = {.number = NUMBER_FP8, .batch = 1, .m = 32, .n = 32, .k = 1000};
   gpu.sustained[NUMBER_FP8] = 0.25;
   /* fp8: 16e12 · 0.25 over 4 SMs is what bf16 has too; at 0.5 it is twice that */
-  assert_close(kernel_cost_matmul_s(&gpu, NUMBER_FP8, 1, 32, 32, 1000, 0), product_s(&gpu, 1, 32, 32, 1000));
+  assert_close(product_of_s(&gpu, of_8_bits), product_s(&gpu, 1, 32, 32, 1000));
   gpu.sustained[NUMBER_FP8] = 0.5;
-  assert_close(kernel_cost_matmul_s(&gpu, NUMBER_FP8, 1, 32, 32, 1000, 0),
-               2.0 * 16 * 16 * 1000 / (2 * sm_flops) + latency_s);
+  assert_close(product_of_s(&gpu, of_8_bits), 2.0 * 16 * 16 * 1000 / (2 * sm_flops) + latency_s);
 }
 END_TEST
 

@@ -1,5 +1,5 @@
-/* Times read off tables as cost/kernels/measured_cost.h says, with numbers derived by hand. The toy model is smooth: a FLOP a
- * picosecond, a byte a nanosecond. */
+/* Times read off tables as cost/kernels/measured_cost.h says, with numbers derived by hand. The toy model is smooth: a
+ * FLOP a picosecond, a byte a nanosecond. */
 #include "measured_cost.h"
 
 #include <math.h>

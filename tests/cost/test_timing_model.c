@@ -6,6 +6,7 @@
 #include <check.h>
 #include <string.h>
 
+#include "bare_times.h"
 #include "collective_cost.h"
 #include "kernel_cost.h"
 #include "passes.h"
@@ -201,7 +202,7 @@ START_TEST(bare_orders_take_the_given_times) {
   Group dp = {.name = "dp", .axes = AXIS_BIT(AXIS_DP), .pp_first = -1, .pp_last = -1, .charge = AXIS_DP};
   program_transfer(program, &(Transfer){.group = program_group(program, &dp), .source = -1, .target = -1});
   const gint64 f_ns[] = {10, 11}, i_ns[] = {20, 21}, w_ns[] = {30, 31};
-  g_autoptr(Timing) timing = timing_of_times(program, f_ns, i_ns, w_ns, 7);
+  g_autoptr(Timing) timing = timing_of_bare_times(program, &(BareTimes){f_ns, i_ns, w_ns, .send_ns = 7});
   const gint64 expected_ns[] = {10, 20, 30, 50, 11, 21, 31, 52}; /* B = I + W */
   ck_assert_int_eq(timing->n_works, 8);
   for (int i = 0; i < 8; i++) {
@@ -230,7 +231,7 @@ START_TEST(a_pair_shares_out_its_time) {
     ck_assert_int_eq(program_work(program, &work), i);
   }
   const gint64 f_ns = 10, i_ns = 20, w_ns = 30, pair_ns = 47;
-  g_autoptr(Timing) timing = timing_of_pair_times(program, &f_ns, &i_ns, &w_ns, &pair_ns, 0);
+  g_autoptr(Timing) timing = timing_of_bare_times(program, &(BareTimes){&f_ns, &i_ns, &w_ns, &pair_ns});
   for (gsize i = 0; i < G_N_ELEMENTS(cases); i++)
     ck_assert_int_eq(timing->works[i].run_ns, cases[i].expected_ns);
 }

@@ -98,6 +98,37 @@ START_TEST(the_message_lists_all_and_asks_only_when_near) {
 }
 END_TEST
 
+START_TEST(a_few_names_around_what_was_typed_are_all_asked_for) {
+  static const char *const gpus[] = {"a100-pcie", "h100-pcie", "h100-sxm", "h200-sxm", "gb200", NULL};
+  g_autofree char *both = suggest_message("H100", gpus);
+  ck_assert_str_eq(both, "expected one of a100-pcie, h100-pcie, h100-sxm, h200-sxm, gb200; "
+                         "did you mean \"h100-pcie\" or \"h100-sxm\"?");
+  g_autofree char *slip = suggest_question("gb20", gpus); /* a slip goes before what has it: one edit */
+  ck_assert_str_eq(slip, "did you mean \"gb200\"?");
+  static const char *const many[] = {"lama-7b-a", "lama-7b-b", "lama-7b-c", "lama-7b-d",
+                                     "lama-7b-e", "lama-7b-f", NULL};
+  ck_assert_ptr_null(suggest_question("7b-", many)); /* all six of them */
+  ck_assert_ptr_null(suggest_question("a", gpus));
+  ck_assert_ptr_null(suggest_question(NULL, gpus));
+}
+END_TEST
+
+START_TEST(a_gpu_that_is_no_file_is_asked_for_by_those_that_have_its_name) {
+  g_autofree char *folder = g_dir_make_tmp("stepsim-test-gpu-XXXXXX", NULL);
+  g_autofree char *file = g_build_filename(folder, "mine.yaml", NULL);
+  static const char *const spelled[] = {"h100", "gpus/h100.yaml"};
+  for (gsize i = 0; i < G_N_ELEMENTS(spelled); i++) {
+    g_autofree char *text = g_strdup_printf("name: mine\nbase: dgx-h100\ngpu: %s\n", spelled[i]);
+    ck_assert(g_file_set_contents(file, text, -1, NULL));
+    g_autoptr(GError) error = NULL;
+    ck_assert_ptr_null(cluster_read(file, &error));
+    ck_assert_ptr_nonnull(strstr(error->message, "did you mean \"h100-sxm-96gb-hbm2e\" or \"h100-sxm5-80gb\"?"));
+  }
+  g_unlink(file);
+  g_rmdir(folder);
+}
+END_TEST
+
 START_TEST(messages_cannot_drive_the_terminal) {
   g_autoptr(GError) error = NULL;
   ck_assert(!fail_input(&error, "found \"%s\"", "\x1b[2J\xff"));
@@ -212,6 +243,8 @@ int main(void) {
   tcase_add_test(cases, the_same_letters_are_the_same_name);
   tcase_add_test(cases, noise_suggests_nothing);
   tcase_add_test(cases, the_message_lists_all_and_asks_only_when_near);
+  tcase_add_test(cases, a_few_names_around_what_was_typed_are_all_asked_for);
+  tcase_add_test(cases, a_gpu_that_is_no_file_is_asked_for_by_those_that_have_its_name);
   tcase_add_test(cases, messages_cannot_drive_the_terminal);
   tcase_add_test(cases, bare_names_are_found_under_the_users_data);
   tcase_add_test(cases, an_existing_path_is_itself);

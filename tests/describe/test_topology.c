@@ -391,6 +391,12 @@ static const struct {
     {HEAD "node:\n  gpus: 4\n  nics: 0\n"
           "  scale_up: {kind: nvswitch, bandwidth: 9 TB/s, efficiency: 0.8, latency: 10 us}\n",
      "scale-up over NVLink of 9.000 TB/s: such links have 20.00 GB/s to 3.600 TB/s", FALSE},
+    /* 18 links of 25 GB/s: 450 GB/s one way, 900 GB/s both */
+    {"name: t\nbase: dgx-h100\nnode: {scale_up: {bandwidth: 900 GB/s}}\n",
+     "scale-up of 900.0 GB/s per GPU: the 18 NVLinks of such a GPU (hopper) carry 450.0 GB/s per direction", FALSE},
+    {"name: t\nbase: selene\nnode: {scale_up: {bandwidth: 600 GB/s}}\n",
+     "scale-up of 600.0 GB/s per GPU: the 12 NVLinks of such a GPU (ampere) carry 300.0 GB/s per direction", FALSE},
+    {"name: t\nbase: dgx-h100\nnode: {scale_up: {bandwidth: 200 GB/s}}\n", NULL, FALSE}, /* of some, as an H800's */
 };
 
 START_TEST(each_mistake_is_found) {

@@ -2,7 +2,6 @@
  * every op, against the run of all ranks with every compute op expanded into its kernels and collectives.
  *
  * `test_folding N` draws N batches of plans instead of the suite's few. */
-#include "data_path.h"
 #include "error.h"
 
 #include <check.h>
@@ -131,7 +130,7 @@ static void assert_folding_is_exact(const Case *drawn) {
 
 /* One of the shipped frameworks: what it does to kernels and collectives, the host and the exchanges it does apart. */
 static void draw_framework(Plan *plan, guint seed) {
-  g_auto(GStrv) names = data_path_list("topologies/frameworks", ".yaml");
+  g_auto(GStrv) names = framework_names();
   const char *name = names[seed % g_strv_length(names)];
   Framework framework;
   g_autoptr(GError) error = NULL;

@@ -77,7 +77,7 @@ static gboolean is_same_layout(const SpacePoint *point, const Workload *balanced
 static Exhaustive try_all(const Space *space) {
   Exhaustive all = {.steps_ns = g_array_new(FALSE, FALSE, sizeof(gint64)), .least_same_ns = G_MAXINT64};
   g_autoptr(SpaceReader) reader = space_reader_new(space);
-  g_autoptr(PredictScratch) scratch = predict_scratch_new();
+  g_autoptr(PredictScratch) scratch = predict_scratch_new(1);
   for (gint64 i = 0; i < space_count(space); i++) {
     SpacePoint point;
     ck_assert(space_reader_read(reader, i, &point, NULL));

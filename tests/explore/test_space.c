@@ -178,6 +178,25 @@ START_TEST(mistakes_in_a_file_name_their_line) {
   check_file_refused("seq-len: 1024\nseq_len: 2048\n", ".yaml:2: seq_len: found seq_len beside seq-len in line 1");
   check_file_refused("tp: {a: 1}\n", ".yaml:1: tp: found a mapping");
   check_file_refused("tp:\n", ".yaml:1: tp: found nothing");
+  check_file_refused("tp: [1, true]\n", ".yaml:1: --tp: found \"true\""); /* no switch: as it was written */
+}
+END_TEST
+
+START_TEST(slow_ranks_are_those_of_every_configuration) {
+  g_autoptr(Space) space = space_with((Given[]){{"gpus", "8"}, {"tp", "1,2"}, {NULL}});
+  g_autoptr(Parser) parser = parser_new(NULL, NULL, NULL);
+  space_add_slow_ranks(space, parser);
+  char *words[] = {"explain", "--slow-rank", "5=1.4", "--slow-rank", "0..1=2", NULL}, **argv = words;
+  int argc = G_N_ELEMENTS(words) - 1;
+  ck_assert(parser_run(parser, &argc, &argv, FALSE, NULL) && space_finish(space, NULL));
+  g_autoptr(SpaceReader) reader = space_reader_new(space);
+  for (gint64 i = 0; i < 2; i++) {
+    SpacePoint point;
+    ck_assert(space_reader_read(reader, i, &point, NULL));
+    ck_assert_uint_eq(point.plan->slow_ranks->len, 3); /* 5, 0 and 1 */
+    const SlowRank *last = &g_array_index(point.plan->slow_ranks, SlowRank, 2);
+    ck_assert(last->rank == 1 && last->factor == 2);
+  }
 }
 END_TEST
 
@@ -271,6 +290,7 @@ int main(void) {
   tcase_add_test(cases, equal_spaces_have_equal_texts_and_come_back_from_them);
   tcase_add_test(cases, a_file_has_the_same_keys_lists_and_ranges);
   tcase_add_test(cases, mistakes_in_a_file_name_their_line);
+  tcase_add_test(cases, slow_ranks_are_those_of_every_configuration);
   tcase_add_test(cases, a_value_that_makes_no_sense_by_itself_is_refused);
   tcase_add_test(cases, a_layout_in_letters_is_one_value_with_its_commas);
   tcase_add_test(cases, letters_go_with_as_many_heads_as_they_name);

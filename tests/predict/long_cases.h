@@ -1,6 +1,5 @@
 /* Steps of many micro-batches, drawn at random: what may be predicted from fewer. */
 #pragma once
-#include "data_path.h"
 #include "plan_cases.h"
 
 typedef struct {
@@ -10,7 +9,7 @@ typedef struct {
 
 static inline void long_cases_read(LongCases *cases) {
   read_case_clusters(cases->clusters);
-  cases->framework_names = data_path_list("topologies/frameworks", ".yaml");
+  cases->framework_names = framework_names();
 }
 
 static inline void long_cases_free(LongCases *cases) {

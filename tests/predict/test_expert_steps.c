@@ -105,7 +105,7 @@ END_TEST
 START_TEST(kept_programs_serve_plans_with_experts) {
   Cluster *clusters[N_CASE_CLUSTERS];
   read_case_clusters(clusters);
-  g_autoptr(PredictScratch) scratch = predict_scratch_new();
+  g_autoptr(PredictScratch) scratch = predict_scratch_new(1);
   for (guint seed = 300; seed < 330; seed++) {
     g_auto(Case) drawn = random_mixture_case(seed, clusters);
     g_autofree char *text = mixture_text(&drawn);

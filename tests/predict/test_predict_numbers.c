@@ -87,7 +87,7 @@ static gboolean compare(PredictScratch *scratch, const Case *drawn, Counts *coun
 }
 
 START_TEST(numbers_by_fewer_micro_batches_are_those_of_all) {
-  g_autoptr(PredictScratch) scratch = predict_scratch_new();
+  g_autoptr(PredictScratch) scratch = predict_scratch_new(1);
   Counts counts = {0};
   for (int seed = 0; seed < n_plans; seed++) {
     g_auto(Case) drawn = long_case(&cases, (guint)seed);
@@ -139,7 +139,7 @@ START_TEST(runs_that_differ_in_nothing_are_made_once) {
                                      {128, 1024, TRUE, FALSE, TRUE},  {640, 2048, FALSE, TRUE, FALSE}};
   g_autoptr(Model) model = read_model("megatron-175b");
   g_auto(Case) drawn = {.model = *model, .cluster = cases.clusters[0], .plan = plan_new()};
-  g_autoptr(PredictScratch) scratch = predict_scratch_new();
+  g_autoptr(PredictScratch) scratch = predict_scratch_new(1);
   Plan *plan = drawn.plan;
   plan->tp = 8;
   plan->pp = 4;
@@ -167,7 +167,7 @@ END_TEST
 START_TEST(runs_beyond_what_is_kept_are_made_anew) {
   g_autoptr(Prediction) prediction = NULL;
   g_auto(Case) drawn = long_case(&cases, 3);
-  g_autoptr(PredictScratch) scratch = predict_scratch_new();
+  g_autoptr(PredictScratch) scratch = predict_scratch_new(1);
   prediction = predict_numbers(scratch, &drawn.model, drawn.cluster, drawn.plan, NULL);
   ck_assert_ptr_nonnull(prediction);
   const Trace *trace = prediction->trace;

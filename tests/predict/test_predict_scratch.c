@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data_path.h"
 #include "json_report.h"
 #include "plan_cases.h"
 #include "predict_parts.h"
@@ -17,13 +16,13 @@
 enum { BATCHES = 12, PLANS_PER_BATCH = 25, LIKENESSES = 3, MAX_GPUS = 4096 };
 
 static Cluster *clusters[N_CASE_CLUSTERS];
-static GStrv framework_names; /* of all that are shipped */
-static GArray *frameworks;    /* of Framework, the same */
+static GStrv shipped_frameworks; /* of all that are shipped */
+static GArray *frameworks;       /* of Framework, the same */
 
 static void read_frameworks(void) {
-  framework_names = data_path_list("topologies/frameworks", ".yaml");
+  shipped_frameworks = framework_names();
   frameworks = g_array_new(FALSE, FALSE, sizeof(Framework));
-  for (char **name = framework_names; *name != NULL; name++) {
+  for (char **name = shipped_frameworks; *name != NULL; name++) {
     g_autoptr(GError) error = NULL;
     Framework framework;
     ck_assert_msg(framework_read(*name, &framework, &error), "%s", error ? error->message : "");
@@ -38,7 +37,7 @@ static void set_up(void) {
 
 static void tear_down(void) {
   free_case_clusters(clusters);
-  g_strfreev(framework_names);
+  g_strfreev(shipped_frameworks);
   g_array_unref(frameworks);
 }
 
@@ -133,7 +132,7 @@ static void draw_schedule(GRand *rand, Case *drawn) {
 
 static void set_framework(GRand *rand, Plan *plan) {
   int i = g_rand_int_range(rand, 0, (gint32)frameworks->len);
-  run_under(plan, framework_names[i], &g_array_index(frameworks, Framework, i));
+  run_under(plan, shipped_frameworks[i], &g_array_index(frameworks, Framework, i));
   if (coin(rand))
     plan->overlap_p2p = -1; /* as the framework and the schedule have it */
 }
@@ -227,7 +226,7 @@ static void assert_same_failure(PredictScratch *scratch, const Case *drawn) {
 }
 
 START_TEST(predictions_do_not_depend_on_the_ones_before) {
-  g_autoptr(PredictScratch) scratch = predict_scratch_new();
+  g_autoptr(PredictScratch) scratch = predict_scratch_new(1);
   for (guint seed = 0; seed < PLANS_PER_BATCH; seed++) {
     guint number = (guint)_i * PLANS_PER_BATCH + seed;
     g_autoptr(GRand) rand = g_rand_new_with_seed(number);
@@ -255,11 +254,11 @@ END_TEST
 /* Hosts so slow that the clock leaves a transfer that has begun at one end alone: on the other rank's record it ends,
  * and the ways it takes then must count (interleaved exchanges beside gathers and reductions of ZeRO-3). */
 START_TEST(transfers_begun_at_one_end_meet_others) {
-  g_autoptr(PredictScratch) scratch = predict_scratch_new();
+  g_autoptr(PredictScratch) scratch = predict_scratch_new(1);
   g_autoptr(Plan) plan = plan_new();
   for (guint i = 0; i < frameworks->len; i++)
-    if (strcmp(framework_names[i], "pytorch-fsdp") == 0)
-      run_under(plan, framework_names[i], &g_array_index(frameworks, Framework, i));
+    if (strcmp(shipped_frameworks[i], "pytorch-fsdp") == 0)
+      run_under(plan, shipped_frameworks[i], &g_array_index(frameworks, Framework, i));
   plan->pp = plan->chunks = plan->zero_ranks = plan->prefetch = 2;
   plan->dp = 8;
   plan->schedule = g_strdup("interleaved");

@@ -56,7 +56,7 @@ static void compare(const Case *drawn, PredictScratch *scratch, Counts *counts) 
 }
 
 START_TEST(steps_of_fewer_micro_batches_are_those_of_all) {
-  g_autoptr(PredictScratch) scratch = predict_scratch_new();
+  g_autoptr(PredictScratch) scratch = predict_scratch_new(1);
   Counts counts = {0};
   for (int seed = 0; seed < n_plans; seed++) {
     g_auto(Case) drawn = long_case(&cases, (guint)seed);

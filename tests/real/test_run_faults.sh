@@ -51,7 +51,7 @@ state_of() { # a stat file of /proc: its fields from the state on are in $fields
 }
 
 ours() { # the processes of ranks, in order; the dead that nobody has waited for do not count
-  for pid in $(pgrep -f "^$name run" || true); do
+  for pid in $(pgrep -f "^$name (run|calibrate)" || true); do
     comm=
     { read -r comm <"/proc/$pid/comm"; } 2>/dev/null
     state_of "/proc/$pid/stat"
@@ -81,12 +81,11 @@ all_compute() { # ranks
 }
 
 # Launches, waits until all ranks compute; the pid of the second rank is in $victim.
-launch_beside() { # ranks, options
+launch_verb_beside() { # ranks, verb, options
   ranks=$1
   shift
   : >"$out"
-  timeout -k 2 30 "$mpirun" -n "$ranks" "$name" run --model "$models/tiny-llama.json" --precision fp32 --seq-len 512 \
-    --global-batch 64 --steps 40 "$@" >"$out" 2>&1 </dev/null &
+  timeout -k 2 30 "$mpirun" -n "$ranks" "$name" "$@" >"$out" 2>&1 </dev/null &
   launcher=$!
   for _ in $(seq 150); do
     all_compute "$ranks" && break
@@ -95,6 +94,13 @@ launch_beside() { # ranks, options
   done
   victim=$(ours | sed -n 2p)
   victim=${victim:-$launcher}
+}
+
+launch_beside() { # ranks, options of a run of many steps
+  ranks=$1
+  shift
+  launch_verb_beside "$ranks" run --model "$models/tiny-llama.json" --precision fp32 --seq-len 512 --global-batch 64 \
+    --steps 40 "$@"
 }
 
 # The status, and whether it came in time.
@@ -135,6 +141,14 @@ for plan in '2 --pp 2' '4 --dp 2 --tp 2'; do
   check "${plan#* }: a rank that is stopped is named by those that wait for it" $?
   kill -KILL "$victim" 2>/dev/null # where the launcher has not
 done
+
+launch_verb_beside 2 calibrate --model "$models/tiny-llama.json" --tp 1 --seq-len 64 --repeats 200 --quick \
+  --output "$work/machine.yaml" --stall-timeout 2
+kill -STOP "$victim"
+wait_for_end && ended && says "rank [01]: stuck: rank [01] \\(pid $victim\\) is stopped.*; this rank waits for the other ranks"
+check 'a calibration in which a rank is stopped ends' $?
+kill -KILL "$victim" 2>/dev/null
+rm -f "$work/machine.yaml.progress"
 
 # Before its first op. Where that is while MPI starts, and the launcher kills it, what MPI shares stays: no one could
 # have given it back.

@@ -60,6 +60,9 @@ done <<'TABLE'
 2|--lr: found nan|0|run --model m.json --lr nan
 2|--start-timeout: found 0|0|run --model m.json --start-timeout 0
 2|--stall-timeout: found -1|0|run --model m.json --stall-timeout -1
+2|--repeats: found 601, expected 1 to 600|0|calibrate --model m.json --repeats 601
+2|--kernel-timeout: found -3, expected seconds, or 0 for ever|0|calibrate --model m.json --kernel-timeout -3
+2|--start-timeout: found 0, expected seconds, more than 0|0|calibrate --model m.json --start-timeout 0
 2|steps: found 0|2|run --model m.json --steps 0
 2|--check-on needs --check|0|run --model m.json --check-on cpu
 2|a loss scale belongs to --precision fp16, found bf16: leave --loss-scale out|2|run --model m.json --loss-scale 1024
@@ -108,6 +111,8 @@ done <<'TABLE'
 1|--offload-optimizer, -weights and -activations: what a GPU does not hold cannot be trained with here|0|run --model m.json --offload-activations host
 1|--precision fp32 and --recipe megatron clash;use --recipe fp32|0|run --model m.json --precision fp32 --recipe megatron
 1|--precision bf16 and --recipe fp32 clash;use --recipe bf16+master|0|run --model m.json --recipe fp32
+1|stepreal: recipe w2+g6+p4+m4+v4, as framework nanotron has it, cannot be trained here: gradients of 4 bytes|0|run --model m.json --framework nanotron --norm-kernel fused
+1|stepreal: --recipe w2+g6+p4+m4+v4 cannot be trained here|0|run --model m.json --recipe w2+g6+p4+m4+v4
 1|--norm-kernel plain: RMSNorm is one kernel here, expected fused|0|run --model m.json --norm-kernel plain
 1|--norm-kernel plain, as framework megatron-deepspeed: RMSNorm is one kernel here, expected fused|0|run --model m.json --framework megatron-deepspeed
 1|--framework internevo: ranks that own whole matrices and broadcast them cannot be run here;expected --zero 0|2|run --model m.json --dp 2 --zero 1 --framework internevo --norm-kernel fused

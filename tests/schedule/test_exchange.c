@@ -4,11 +4,11 @@
 
 #include <check.h>
 
+#include "bare_times.h"
 #include "engine.h"
 #include "lowering.h"
 #include "metrics.h"
 #include "schedules.h"
-#include "timing_model.h"
 #include "verify.h"
 
 static Order *order_of(const char *schedule, int p, int v, int m, int group) {
@@ -136,7 +136,7 @@ static Run run_of(const Program *program, gint64 f_ns, gint64 b_ns, gint64 send_
     f[stage] = f_ns;
     i[stage] = b_ns;
   }
-  Timing *timing = timing_of_times(program, f, i, w, send_ns);
+  Timing *timing = timing_of_bare_times(program, &(BareTimes){f, i, w, .send_ns = send_ns});
   const Simulation simulation = {.program = program, .timing = timing, .folded = TRUE};
   EngineStats stats;
   Trace *trace = engine_run(&simulation, &stats);

@@ -1,5 +1,4 @@
 /* What a framework holds besides: its file, and what that makes of the bytes of a piece. */
-#include "data_path.h"
 #include "error.h" /* ahead of Check, which has a macro fail() */
 
 #include <check.h>
@@ -58,7 +57,7 @@ START_TEST(mistakes_are_refused_with_their_line) {
 END_TEST
 
 START_TEST(every_shipped_framework_is_read) {
-  g_auto(GStrv) names = data_path_list("topologies/frameworks", ".yaml");
+  g_auto(GStrv) names = framework_names();
   ck_assert_uint_ge(g_strv_length(names), 3);
   for (char **name = names; *name != NULL; name++) {
     Framework framework;

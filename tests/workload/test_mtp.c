@@ -236,7 +236,7 @@ START_TEST(heads_reduce_the_table_where_micro_batches_are_reduced_apart) {
   static const gint64 vocab[] = {200, 500}, rows[] = {256, 512};
   g_autoptr(Model) model = read_model(CASES_FIXTURES "/models/tiny-deepseek.json");
   g_autoptr(Cluster) cluster = read_cluster("selene");
-  g_autoptr(PredictScratch) scratch = predict_scratch_new();
+  g_autoptr(PredictScratch) scratch = predict_scratch_new(1);
   for (int i = 0; i < 6; i++) {
     g_autoptr(Plan) plan = plan_new();
     plan->schedule = g_strdup("dualpipe");

@@ -250,8 +250,8 @@ gboolean executor_setup(Executor *executor, GError **error) {
   executor->comm = comm_start(execution->comm, world, executor->device, error);
   if (executor->comm == NULL || !make_streams(executor, error) || !make_events(executor, error))
     return FALSE;
-  executor->trainer = trainer_new(execution->workload, executor->program, execution->rank, executor->device,
-                                  executor->comm, executor->streams, &execution->training, error);
+  const TrainerPlace place = {execution->rank, executor->device, executor->comm, executor->streams};
+  executor->trainer = trainer_new(execution->workload, executor->program, &place, &execution->training, error);
   if (executor->trainer == NULL || !make_step_end(executor, error))
     return FALSE;
   if (execution->visit_item != NULL) {

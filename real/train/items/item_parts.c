@@ -1,5 +1,7 @@
 #include "item_parts.h"
 
+#include "dense_product.h"
+
 const float item_norm_epsilon = 1e-5f;
 const double item_rope_base = 10000;
 const float item_logit_cap = 30; /* Gemma 2, arXiv 2408.00118 §2 */
@@ -33,22 +35,6 @@ NormKernel item_norm(const ItemCall *call, const Block *block, Role weight, cons
     norm.rstd = kept->rstd;
   }
   return norm;
-}
-
-/* Leading dimensions of dense operands by layout: A is m×k, or stored k×m; B is stored n×k, or k×n. */
-static MatmulKernel dense_product(const WorkItem *item) {
-  const gboolean a_is_stored = item->layout == LAYOUT_NT, b_is_stored = item->layout == LAYOUT_TN;
-  return (MatmulKernel){.layout = item->layout,
-                        .number = item->number,
-                        .result = item->number,
-                        .batch = 1,
-                        .m = item->m,
-                        .n = item->n,
-                        .k = item->k,
-                        .lda = a_is_stored ? item->m : item->k,
-                        .ldb = b_is_stored ? item->k : item->n,
-                        .ldc = item->n,
-                        .alpha = 1};
 }
 
 float item_factor(double factor) {

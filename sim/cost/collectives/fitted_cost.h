@@ -1,5 +1,5 @@
-/* Times of collectives from the latencies and bandwidths fitted on a machine (describe/fitted_links.h), with the model
- * to carry them to groups that were not measured.
+/* Times of collectives from the latencies and bandwidths fitted on a machine (describe/hardware/fitted_links.h), with
+ * the model to carry them to groups that were not measured.
  *
  *     time(S) = least over the rows of the nearest group g of   α' + S·factor(g)/busbw · wire(wanted, S) / wire(g, S)
  *     α'      = α + latency(wanted) − latency(g)     if α ≥ latency(g): what the model lacks is a fixed cost

@@ -1,5 +1,5 @@
-/* Time of collectives and sends from the cluster's measured curves (describe/measured_links.h), with the analytic model
- * to carry them to what was not measured.
+/* Time of collectives and sends from the cluster's measured curves (describe/hardware/measured_links.h), with the
+ * analytic model to carry them to what was not measured.
  *
  * A curve is read as a straight line in bytes between two points, the first point's time below it (latency), and the
  * slope of the last two points beyond them (bandwidth; of one point alone: its bytes over its time).

@@ -69,11 +69,6 @@ static double arithmetic_s(const Gpu *gpu, Number number, gint64 batch, gint64 m
   return best;
 }
 
-double kernel_cost_matmul_s(const Gpu *gpu, Number number, gint64 batch, gint64 m, gint64 n, gint64 k, double bytes) {
-  g_assert(bytes >= 0);
-  return MAX(arithmetic_s(gpu, number, batch, m, n, k), hbm_s(gpu, bytes)) + gpu->kernel_latency_s;
-}
-
 /* The power of two, of bytes, that rows of `n` elements start at multiples of. */
 static double row_alignment(gint64 n, double element_bytes) {
   return (double)(n & -n) * element_bytes;

@@ -16,8 +16,7 @@
 #pragma once
 #include "measured_cost.h"
 
-/* By the model alone; rows aligned. */
-double kernel_cost_matmul_s(const Gpu *gpu, Number number, gint64 batch, gint64 m, gint64 n, gint64 k, double bytes);
+/* Of a memory-bound kernel, by the model alone. */
 double kernel_cost_memory_s(const Gpu *gpu, double bytes);
 /* Any item but a COLLECTIVE, by the model alone. */
 double kernel_cost_model_s(const Gpu *gpu, const WorkItem *item);

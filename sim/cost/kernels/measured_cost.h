@@ -1,5 +1,5 @@
-/* Time of a kernel from the GPU's tables of measured times (describe/measured_kernels.h), with the analytic model to
- * fill their gaps. The model is a parameter: the tables correct it, whatever it is.
+/* Time of a kernel from the GPU's tables of measured times (describe/hardware/measured_kernels.h), with the analytic
+ * model to fill their gaps. The model is a parameter: the tables correct it, whatever it is.
  *
  * Matrix products.
  *   measured      A product equal in number, layout, accumulate, batch, m, n and k: its time t.

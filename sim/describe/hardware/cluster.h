@@ -39,7 +39,7 @@ typedef struct {
   double oversubscription; /* of what leaves the level below; of level 0: a scale-up domain */
 } FabricLevel;
 
-/* What a file's faults leave of the bandwidths of a job's links, as shares (cost/links/link_health.h works them out). */
+/* What a file's faults leave of the bandwidths of a job's links, as shares (worked out by cost/links/link_health.h). */
 typedef struct {
   double scale_up;
   double *domain; /* [domain_gpus²] of what a group carries out of a domain, at (members − 1)·domain_gpus + gap, GPUs

@@ -10,7 +10,7 @@
  * A row says: that operation on a group of `gpus` over `nodes` nodes (default 1) takes alpha + factor · S / busbw, S
  * the full buffer, factor as nccl-tests counts bus bandwidth. `algorithm` defaults to the operation's plain one (ring,
  * or direct sends), `protocol` to simple. Of the rows of one group the fastest counts at each size, as the library
- * chooses. How other groups follow stands in cost/fitted_cost.h. */
+ * chooses. How other groups follow stands in cost/collectives/fitted_cost.h. */
 #pragma once
 #include "collective_library.h"
 #include "measured_links.h"

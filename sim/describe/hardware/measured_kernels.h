@@ -28,7 +28,7 @@
  * They are taken to be of a GPU under sustained load, so the file's matmul.under_load, which turns the rate of products
  * run alone into that of a training step, does not touch them. Who measured a cool GPU says so with the mapping's own
  * `under_load` (default 1): the share of the measured rate of products that a training step keeps. How the tables are
- * used stands in cost/measured_cost.h. */
+ * used stands in cost/kernels/measured_cost.h. */
 #pragma once
 #include "curve_point.h"
 #include "precision.h"

@@ -14,7 +14,7 @@
  * all_gather and reduce_scatter the larger side). Times run from the last member's arrival to the end, while all groups
  * that the GPUs form of that size run at once, as in a training step. A send goes inside a `node`, inside a scale-up
  * `domain` of several nodes, or over the `fabric` between domains, from one switch of its first tier to the same. How
- * the curves are used stands in cost/measured_links_cost.h. */
+ * the curves are used stands in cost/collectives/measured_links_cost.h. */
 #pragma once
 #include "curve_point.h"
 #include "yaml_node.h"

@@ -60,8 +60,12 @@ GStrv framework_files(const char *name, GError **error) {
   return (GStrv)g_ptr_array_free(g_steal_pointer(&files), FALSE);
 }
 
+GStrv framework_names(void) {
+  return data_path_list(folder, ".yaml");
+}
+
 gboolean framework_is_described(const char *name) {
-  g_auto(GStrv) names = data_path_list(folder, ".yaml");
+  g_auto(GStrv) names = framework_names();
   return g_strv_contains((const char *const *)names, name);
 }
 

@@ -35,5 +35,7 @@ GStrv framework_files(const char *name, GError **error);
  * by the caller. */
 char *framework_built_on(const char *name);
 
-/* Whether topologies/frameworks/ has `name`. */
+/* Those that topologies/frameworks/ has. Owned by the caller. */
+GStrv framework_names(void);
+/* Whether `name` is one of them. */
 gboolean framework_is_described(const char *name);

@@ -119,12 +119,36 @@ gboolean suggest_is_slip(const char *typed, const char *name) {
   return distance > 0 && distance <= FEW_EDITS;
 }
 
+enum { MOST_AROUND = 5 }; /* names that a question asks for; more are no help */
+
+/* "a" or "b": the names that have `typed` somewhere, case-blind, where they are two or a few; else NULL. */
+static char *few_around(const char *typed, const char *const *names) {
+  if (typed == NULL || strlen(typed) < 3)
+    return NULL;
+  g_autofree char *part = g_ascii_strdown(typed, -1);
+  g_autoptr(GString) few = g_string_new(NULL);
+  int n = 0;
+  for (size_t i = 0; names[i] != NULL; i++) {
+    g_autofree char *name = g_ascii_strdown(names[i], -1);
+    if (strstr(name, part) != NULL)
+      g_string_append_printf(few, "%s\"%s\"", n++ > 0 ? " or " : "", names[i]);
+  }
+  return n >= 2 && n <= MOST_AROUND ? g_string_free(g_steal_pointer(&few), FALSE) : NULL;
+}
+
+char *suggest_question(const char *typed, const char *const *names) {
+  g_autofree char *few = few_around(typed, names);
+  const char *nearest = suggest_nearest(typed, names);
+  if (few != NULL && (nearest == NULL || !suggest_is_slip(typed, nearest)))
+    return g_strdup_printf("did you mean %s?", few);
+  return nearest != NULL ? g_strdup_printf("did you mean \"%s\"?", nearest) : NULL;
+}
+
 char *suggest_message(const char *typed, const char *const *names) {
   g_autofree char *list = g_strjoinv(", ", (char **)names);
-  const char *nearest = suggest_nearest(typed, names);
-  if (nearest == NULL)
-    return g_strdup_printf("expected one of %s", list);
-  return g_strdup_printf("expected one of %s; did you mean \"%s\"?", list, nearest);
+  g_autofree char *question = suggest_question(typed, names);
+  return g_strdup_printf("expected one of %s%s%s", list, question != NULL ? "; " : "",
+                         question != NULL ? question : "");
 }
 
 /* Past what is neither letter nor digit. */

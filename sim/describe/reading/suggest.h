@@ -17,5 +17,9 @@ gboolean suggest_is_slip(const char *typed, const char *name);
  * and digits, case-blind, where both have one (AllToAll, all-to-all and alltoall are all_to_all); −1: none. */
 int suggest_same(const char *typed, const char *const *names);
 
-/* "expected one of a, b, c; did you mean \"b\"?" (the question only when something is near). Owned by the caller. */
+/* "did you mean \"b\"?" of the nearest; where that is no slip of it, of all names that have what was typed somewhere,
+ * if they are two to five: "did you mean \"b\" or \"c\"?". NULL: nothing is near. Owned by the caller. */
+char *suggest_question(const char *typed, const char *const *names);
+
+/* "expected one of a, b, c; did you mean \"b\"?" (suggest_question()). Owned by the caller. */
 char *suggest_message(const char *typed, const char *const *names);

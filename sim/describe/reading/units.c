@@ -202,6 +202,10 @@ static const Unit *fitting_unit(double magnitude, UnitKind kind) {
   return fitting;
 }
 
+void units_append_count(GString *out, gint64 n, const char *one, const char *many) {
+  g_string_append_printf(out, "%" G_GINT64_FORMAT " %s", n, n == 1 ? one : many);
+}
+
 char *units_format_count(double count) {
   const double rounded = isfinite(count) ? round_to_four_digits(count) : count;
   size_t i = G_N_ELEMENTS(multiples) - 1;

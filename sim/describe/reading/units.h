@@ -24,6 +24,8 @@ gboolean units_parse_count(const char *text, double *value, GError **error);
  * could mean a thousand or 1,024 both are named. */
 gboolean units_parse_whole(const char *text, gint64 least, gint64 most, gint64 *value, GError **error);
 
+/* Appends "1 rank", "2 ranks": a number with what it counts, one of it or many. */
+void units_append_count(GString *out, gint64 n, const char *one, const char *many);
 /* For people, and read again by units_parse_count(): four significant digits, "15T", "375.3k". Owned by the caller. */
 char *units_format_count(double count);
 /* 100 × share, to two decimals; what is printed as zero has no sign. */

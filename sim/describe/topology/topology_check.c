@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "link_facts.h"
 #include "units.h"
 
 #define INT64 G_GINT64_FORMAT
@@ -271,6 +272,24 @@ static void check_magnitudes(Checker *c) {
   }
 }
 
+/* More than all NVLinks of such a GPU carry one way, as data sheets that print both directions together would have it.
+ */
+static void check_direction(Checker *c) {
+  const Cluster *cluster = c->cluster;
+  g_autoptr(LinkFacts) facts = cluster->scale_up == SCALE_UP_PCIE ? NULL : link_facts_read(NULL);
+  const char *architecture = architecture_names()[cluster->gpu.architecture];
+  const Generation *generation = facts != NULL ? link_facts_generation(facts, architecture, 0, NULL) : NULL;
+  const double all_Bps = generation != NULL ? generation->nvlinks * generation->nvlink_Bps : G_MAXDOUBLE;
+  if (cluster->scale_up_Bps <= 1.01 * all_Bps)
+    return;
+  g_autofree char *stated = units_format(cluster->scale_up_Bps, UNIT_BYTES_PER_SECOND),
+                  *all = units_format(all_Bps, UNIT_BYTES_PER_SECOND);
+  add(c, FALSE,
+      g_strdup_printf("scale-up of %s per GPU: the %d NVLinks of such a GPU (%s) carry %s per direction", stated,
+                      generation->nvlinks, architecture, all),
+      "node.scale_up.bandwidth is that of one direction; data sheets print both together");
+}
+
 GArray *topology_check(const Topology *topology) {
   Checker c = {topology, topology->cluster, g_array_new(FALSE, FALSE, sizeof(Finding))};
   g_array_set_clear_func(c.findings, clear_finding);
@@ -282,5 +301,6 @@ GArray *topology_check(const Topology *topology) {
   check_spans(&c);
   check_mesh(&c);
   check_magnitudes(&c);
+  check_direction(&c);
   return c.findings;
 }

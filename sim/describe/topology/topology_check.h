@@ -16,5 +16,6 @@ typedef struct {
  *   slots       a NIC faster than the PCIe path it hangs on
  *   spans       tiers and sizes that do not divide into the blocks below
  *   mesh        NVLinks of a GPU that do not add up to the stated bandwidth
- *   magnitudes  bandwidths beyond what such links have (bits taken for bytes), NVLink slower than the NICs */
+ *   magnitudes  bandwidths beyond what such links have (bits taken for bytes), NVLink slower than the NICs
+ *   direction   NVLinks of a GPU of a known generation (link_facts.h) that carry more than they do one way */
 GArray *topology_check(const Topology *topology);

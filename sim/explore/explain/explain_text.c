@@ -75,10 +75,11 @@ static void say_recompute(const Explanation *e, GString *out) {
 
 static void say_bubble(const Explanation *e, GString *out) {
   const Plan *plan = e->step->plan;
-  g_string_append(out, "waits for other stages");
+  g_string_append(out, plan->pp == 1 ? "waits for the slowest rank" : "waits for other stages");
   if (plan->pp == 1)
     return;
-  g_string_append_printf(out, " (pp %d, %" INT64 " micro-batches", plan->pp, plan->n_micro_batches);
+  g_string_append_printf(out, " (pp %d, ", plan->pp);
+  units_append_count(out, plan->n_micro_batches, "micro-batch", "micro-batches");
   if (plan->chunks > 1)
     g_string_append_printf(out, " × %d chunks", plan->chunks);
   g_string_append_printf(out, "; equal stages of 1f1b or interleaved would wait %.1f %% of their work)",

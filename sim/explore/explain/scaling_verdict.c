@@ -15,23 +15,28 @@ typedef struct {
 
 static void say_bubble(const Ends *ends, GString *out) {
   const Plan *plan = ends->plan;
+  if (plan->pp == 1) {
+    g_string_append(out, ": with one stage this is ranks waiting for the slowest one.");
+    return;
+  }
   double per_work = (double)(plan->pp - 1) / plan->chunks;
   g_string_append_printf(
       out,
-      ": a pipeline has %" INT64 " micro-batches where it had %" INT64 ", so with equal stages "
+      ": a pipeline has %" INT64 " micro-batch%s where it had %" INT64 ", so with equal stages "
       "waiting adds %.1f %% to the work where it added %.1f %%. More micro-batches (a larger "
       "--global-batch, a smaller --micro-batch) or more --chunks help, more GPUs per pipeline do not.",
-      ends->last->n_micro_batches, ends->first->n_micro_batches, 100 * per_work / (double)ends->last->n_micro_batches,
-      100 * per_work / (double)ends->first->n_micro_batches);
+      ends->last->n_micro_batches, ends->last->n_micro_batches == 1 ? "" : "es", ends->first->n_micro_batches,
+      100 * per_work / (double)ends->last->n_micro_batches, 100 * per_work / (double)ends->first->n_micro_batches);
 }
 
 static void say_dp(const Ends *ends, GString *out) {
-  g_string_append_printf(
-      out,
-      ": gradients are summed over dp %d instead of %d, over the network once a group is wider than "
-      "a domain of %d GPUs, beside %" INT64 " micro-batches of work instead of %" INT64 ". More work "
-      "per step (--global-batch), overlap or a faster network help.",
-      ends->last->dp, ends->first->dp, ends->domain_gpus, ends->last->n_micro_batches, ends->first->n_micro_batches);
+  g_string_append_printf(out,
+                         ": gradients are summed over dp %d instead of %d, over the network once a group is wider than "
+                         "a domain of %d GPUs, beside %" INT64 " micro-batch%s of work instead of %" INT64
+                         ". More work "
+                         "per step (--global-batch), overlap or a faster network help.",
+                         ends->last->dp, ends->first->dp, ends->domain_gpus, ends->last->n_micro_batches,
+                         ends->last->n_micro_batches == 1 ? "" : "es", ends->first->n_micro_batches);
 }
 
 static void say_tp(const Ends *ends, GString *out) {

@@ -9,7 +9,7 @@ ScratchPool *scratch_pool_new(int n_threads) {
   ScratchPool *pool = g_new(ScratchPool, 1);
   pool->idle = g_async_queue_new_full((GDestroyNotify)predict_scratch_free);
   for (int i = 0; i < n_threads; i++)
-    g_async_queue_push(pool->idle, predict_scratch_new_among(n_threads));
+    g_async_queue_push(pool->idle, predict_scratch_new(n_threads));
   return pool;
 }
 

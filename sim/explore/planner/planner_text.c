@@ -122,16 +122,16 @@ static void append_runners_up(GString *out, const PlannerReport *report) {
   }
 }
 
-static void append_count(GString *out, gint64 n, const char *what) {
+static void append_count(GString *out, gint64 n, const char *one_does, const char *many_do) {
   if (n > 0)
-    g_string_append_printf(out, "  %9" INT64 "  %s\n", n, what);
+    g_string_append_printf(out, "  %9" INT64 "  %s\n", n, n == 1 ? one_does : many_do);
 }
 
 static void append_losers(GString *out, const PlannerReport *report) {
   const PlannerResult *result = report->result;
   g_string_append(out, "\nWhy the others lost\n");
-  append_count(out, result->n_same, "do what another plan does");
-  append_count(out, result->n_impossible, "are impossible");
+  append_count(out, result->n_same, "does what another plan does", "do what another plan does");
+  append_count(out, result->n_impossible, "is impossible", "are impossible");
   for (guint i = 0; i < MIN(result->reasons->len, MOST_REASONS); i++) {
     const PlannerReason *reason = &g_array_index(result->reasons, PlannerReason, i);
     g_string_append_printf(out, "  %9s    %" INT64 ": %s\n", "", reason->n, reason->text);
@@ -139,12 +139,14 @@ static void append_losers(GString *out, const PlannerReport *report) {
   if (result->reasons->len > MOST_REASONS)
     g_string_append_printf(out, "  %9s    and %u other reason%s\n", "", result->reasons->len - MOST_REASONS,
                            result->reasons->len == MOST_REASONS + 1 ? "" : "s");
-  append_count(out, result->n_out_of_memory, "do not fit in memory");
-  append_count(out, result->n_late, "are too slow for the deadline");
+  append_count(out, result->n_out_of_memory, "does not fit in memory", "do not fit in memory");
+  append_count(out, result->n_late, "is too slow for the deadline", "are too slow for the deadline");
   append_count(
       out, result->n_beaten_by_bound,
+      "takes longer for kernels, tp and ep communication and the least bubble alone than the last plan above in all",
       "take longer for kernels, tp and ep communication and the least bubble alone than the last plan above in all");
-  append_count(out, result->n_slower, "were simulated and are slower, most of all by");
+  append_count(out, result->n_slower, "was simulated and is slower, most of all by",
+               "were simulated and are slower, most of all by");
   for (int kind = 0; kind < N_BREAKDOWN; kind++)
     if (result->n_slower_by[kind] > 0)
       g_string_append_printf(out, "  %9s    %" INT64 ": %s\n", "", result->n_slower_by[kind],
@@ -192,8 +194,8 @@ void planner_text(GString *out, const PlannerReport *report) {
   append_losers(out, report);
   append_sensitivity(out, report);
   append_launch(out, report);
-  g_string_append_printf(out, "\n%" INT64 " plans simulated of %" INT64 " in ", report->result->n_simulated,
-                         report->result->n_configurations);
+  units_append_count(g_string_append_c(out, '\n'), report->result->n_simulated, "plan", "plans");
+  g_string_append_printf(out, " simulated of %" INT64 " in ", report->result->n_configurations);
   append_time(out, report->result->wall_s);
   g_string_append_c(out, '\n');
 }

@@ -27,6 +27,9 @@ static void make_axes(Space *space) {
   for (const GOptionEntry *entry = parser_entries(parser); entry->long_name != NULL; entry++) {
     SpaceAxis axis = {.name = entry->long_name, .description = entry->description};
     axis.is_whole = entry->arg == G_OPTION_ARG_INT || entry->arg == G_OPTION_ARG_INT64;
+    axis.is_switch = g_strcmp0(entry->arg_description, "SWITCH") == 0;
+    if (strcmp(entry->long_name, "slow-rank") == 0)
+      space->slow_ranks_help = entry->description;
     if (is_axis(entry))
       g_array_append_val(axes, axis);
   }
@@ -54,6 +57,7 @@ void space_free(Space *space) {
     g_clear_pointer(&space->axes[i].values, g_ptr_array_unref);
   }
   g_free(space->axes);
+  g_strfreev(space->slow_ranks);
   g_array_unref(space->given);
   g_ptr_array_unref(space->models);
   g_ptr_array_unref(space->clusters);
@@ -65,6 +69,13 @@ void space_add_options(Space *space, Parser *parser) {
   for (int i = 0; i < space->n_axes; i++)
     entries[i] = (GOptionEntry){space->axes[i].name,        0,     0, G_OPTION_ARG_STRING, &space->axes[i].text,
                                 space->axes[i].description, "LIST"};
+  parser_add(parser, entries);
+}
+
+void space_add_slow_ranks(Space *space, Parser *parser) {
+  const GOptionEntry entries[] = {
+      {"slow-rank", 0, 0, G_OPTION_ARG_STRING_ARRAY, &space->slow_ranks, space->slow_ranks_help, "R=F"},
+      G_OPTION_ENTRY_NULL};
   parser_add(parser, entries);
 }
 
@@ -115,27 +126,27 @@ gboolean space_set(Space *space, const char *name, const char *text, GError **er
 
 /* --- a file --- */
 
-/* YAML's own words for a switch are options' on and off. */
-static const char *text_of_leaf(YamlNode leaf, GError **error) {
+/* YAML's own words for a switch are options' on and off; of what is none they stay what was written. */
+static const char *text_of_leaf(YamlNode leaf, gboolean is_switch, GError **error) {
   const char *text = yaml_text(leaf, error);
-  if (text == NULL)
-    return NULL;
+  if (text == NULL || !is_switch)
+    return text;
   return g_ascii_strcasecmp(text, "true") == 0 ? "on" : g_ascii_strcasecmp(text, "false") == 0 ? "off" : text;
 }
 
 /* The text of a leaf, or of a list's items joined by commas. */
-static char *text_of_node(YamlNode node, GError **error) {
+static char *text_of_node(YamlNode node, gboolean is_switch, GError **error) {
   if (yaml_is_map(node)) {
     yaml_fail(node, error, "found a mapping, expected a value or a list of some");
     return NULL;
   }
   if (!yaml_is_list(node))
-    return g_strdup(text_of_leaf(node, error));
+    return g_strdup(text_of_leaf(node, is_switch, error));
   if (yaml_list_length(node, MOST_VALUES, error) < 0)
     return NULL;
   g_autoptr(GString) text = g_string_new(NULL);
   for (YamlNode item = yaml_list_item(node, 0); yaml_is_present(item); item = yaml_list_next(item)) {
-    const char *value = text_of_leaf(item, error);
+    const char *value = text_of_leaf(item, is_switch, error);
     if (value == NULL)
       return NULL;
     g_string_append_printf(text, "%s%s", text->len > 0 ? "," : "", value);
@@ -177,7 +188,7 @@ gboolean space_read(Space *space, const char *file, GError **error) {
   for (int i = 0; i < space->n_axes; i++) {
     if (!yaml_is_present(nodes[i]) || space->axes[i].text != NULL)
       continue;
-    g_autofree char *text = text_of_node(nodes[i], error);
+    g_autofree char *text = text_of_node(nodes[i], space->axes[i].is_switch, error);
     if (text == NULL)
       return FALSE;
     g_autofree char *origin = g_strdup_printf("%s:%d", file, yaml_line(nodes[i]));

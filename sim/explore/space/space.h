@@ -30,6 +30,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Space, space_free)
 
 /* Options --tp LIST … of a command line, one per axis, to be filled by parser_run(). */
 void space_add_options(Space *space, Parser *parser);
+/* Option --slow-rank R=F beside them, which may be given again: of all configurations. */
+void space_add_slow_ranks(Space *space, Parser *parser);
 /* Say of one axis, there must be such, what --help says: for a verb whose defaults are others. Static text. */
 void space_describe(Space *space, const char *name, const char *description);
 /* Whether any axis was given. */

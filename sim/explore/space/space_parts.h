@@ -6,7 +6,7 @@ enum { MOST_VALUES = 65536 }; /* of one axis */
 
 typedef struct {
   const char *name, *description; /* borrowed from the options' table */
-  gboolean is_whole;              /* its values are whole numbers */
+  gboolean is_whole, is_switch;   /* its values are whole numbers; on and off */
   char *text;                     /* owned: as given; NULL: not given */
   char *origin;                   /* owned: "file:line", or NULL: the command line */
   GPtrArray *values;              /* of char *; once finished */
@@ -20,6 +20,8 @@ struct Space {
   GPtrArray *models;   /* of Model *, per value of the model's axis */
   GPtrArray *clusters; /* the same */
   MemoryMargin margin;
+  char **slow_ranks;           /* of every plan, as --slow-rank has them; owned; NULL: none */
+  const char *slow_ranks_help; /* borrowed from the options' table */
   gint64 count;
 };
 

@@ -53,6 +53,7 @@ static gboolean check_model(const SpaceReader *reader, const Model *model, GErro
 gboolean space_reader_read(SpaceReader *reader, gint64 index, SpacePoint *point, GError **error) {
   const Space *space = reader->space;
   reset(reader);
+  reader->options.slow_ranks = g_strdupv(space->slow_ranks);
   *point = (SpacePoint){0};
   for (int g = (int)space->given->len - 1; g >= 0; g--) {
     const SpaceAxis *axis = &space->axes[g_array_index(space->given, int, g)];

@@ -213,7 +213,7 @@ static void append_head(const SweepReport *report, GString *out, const gint64 *c
   }
   if (progress->n_before + n_now < progress->n_wanted) {
     g_autofree char *left = progress_thousands(progress->n_wanted - progress->n_before - n_now);
-    g_string_append_printf(out, "  %s are still to be tried\n", left);
+    g_string_append_printf(out, "  %s %s still to be tried\n", left, strcmp(left, "1") == 0 ? "is" : "are");
   }
 }
 

@@ -29,7 +29,7 @@ SweepWorker *sweep_worker_new(const SweepProblem *problem) {
   SweepWorker *worker = g_new0(SweepWorker, 1);
   worker->problem = problem;
   worker->reader = space_reader_new(problem->space);
-  worker->scratch = predict_scratch_new_among(problem->n_workers);
+  worker->scratch = predict_scratch_new(problem->n_workers);
   worker->order = short_order_new();
   return worker;
 }

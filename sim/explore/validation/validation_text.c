@@ -4,6 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "framework.h"
+#include "row_notes.h"
+#include "suggest.h"
+
 enum { N_WORST = 10, LEAST_NAME_WIDTH = 12, MOST_NAME_WIDTH = 40, MOST_REASONS = 20 };
 
 /* At most `most` characters of a cell, on one line and harmless to terminals. Owned by the caller. */
@@ -187,22 +191,59 @@ static int compare_names(gconstpointer a, gconstpointer b) {
   return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Names of frameworks that nothing describes, with the nearest that is. */
-static void append_unknown_frameworks(GString *out, const Validation *validation) {
-  g_autoptr(GPtrArray) names = g_ptr_array_new();
-  GHashTableIter iter;
-  gpointer name, framework;
-  g_hash_table_iter_init(&iter, validation->rows->frameworks);
-  while (g_hash_table_iter_next(&iter, &name, &framework))
-    if (framework == NULL && *(const char *)name != '\0')
-      g_ptr_array_add(names, name);
-  g_ptr_array_sort(names, compare_names);
-  for (guint i = 0; i < names->len; i++) {
-    g_autoptr(GError) unknown = NULL;
-    g_strfreev(framework_files(names->pdata[i], &unknown));
-    g_string_append_printf(out, "nothing is added for a framework without a description: %s\n",
-                           unknown != NULL ? unknown->message : (const char *)names->pdata[i]);
+/* The sources whose rows name a framework that nothing describes: name → set of sources. */
+static GHashTable *unknown_frameworks(const Validation *validation) {
+  GHashTable *unknown =
+      g_hash_table_new_full(g_str_hash, g_str_equal, g_free, (GDestroyNotify)(void (*)(void))g_hash_table_unref);
+  for (guint i = 0; i < validation->n_rows; i++) {
+    const MeasuredRow *row = validation_row(validation, i);
+    g_autofree char *name = row_notes_framework(measured_row_cell(row, "notes"), measured_row_cell(row, "framework"));
+    gpointer known_name, described;
+    if (*name == '\0' || !g_hash_table_lookup_extended(validation->rows->frameworks, name, &known_name, &described) ||
+        described != NULL)
+      continue;
+    GHashTable *sources = g_hash_table_lookup(unknown, name);
+    if (sources == NULL) {
+      sources = g_hash_table_new(g_str_hash, g_str_equal);
+      g_hash_table_insert(unknown, g_steal_pointer(&name), sources);
+    }
+    g_hash_table_add(sources, (gpointer)measured_row_cell(row, "source"));
   }
+  return unknown;
+}
+
+/* NULL-terminated; owned by the caller, the keys by the table. */
+static const char **sorted_keys(GHashTable *table) {
+  guint n;
+  const char **keys = (const char **)(void *)g_hash_table_get_keys_as_array(table, &n);
+  qsort(keys, n, sizeof *keys, compare_names);
+  return keys;
+}
+
+/* `foo (source a, b; did you mean "fooo"?)` */
+static void append_unknown_framework(GString *out, const char *name, GHashTable *sources, const char *const *known) {
+  g_autofree const char **of = sorted_keys(sources);
+  g_autofree char *plain = plain_text(name, MOST_NAME_WIDTH), *question = suggest_question(name, known);
+  g_string_append_printf(out, "%s (", plain);
+  for (gsize i = 0; of[i] != NULL; i++) {
+    g_autofree char *source = plain_text(of[i], MOST_NAME_WIDTH);
+    g_string_append_printf(out, "%s%s", i == 0 ? "" : ", ", *source != '\0' ? source : "no source");
+  }
+  g_string_append_printf(out, "%s%s)", question != NULL ? "; " : "", question != NULL ? question : "");
+}
+
+/* Names of frameworks that nothing describes, whose rows have them, and the nearest that is described. */
+static void append_unknown_frameworks(GString *out, const Validation *validation) {
+  g_autoptr(GHashTable) unknown = unknown_frameworks(validation);
+  g_autofree const char **names = sorted_keys(unknown);
+  g_auto(GStrv) known = framework_names();
+  for (gsize i = 0; names[i] != NULL; i++) {
+    g_string_append(out, i == 0 ? "nothing is added for frameworks that no file describes: " : ", ");
+    append_unknown_framework(out, names[i], g_hash_table_lookup(unknown, names[i]), (const char *const *)known);
+  }
+  g_autofree char *list = g_strjoinv(", ", known);
+  if (names[0] != NULL)
+    g_string_append_printf(out, "; described are %s\n", list);
 }
 
 /* What rows print of a vocabulary and is not taken, a line for each model and number. */
@@ -232,8 +273,9 @@ static void append_unused_vocabularies(GString *out, const Validation *validatio
 
 void validation_text(GString *out, const Validation *validation) {
   const ValidationGroup *all = &validation->all;
-  g_string_append_printf(out, "%u rows of %u runs: %u predicted, %u failed; %.0f rows/s (%.2f s on %d thread%s)\n",
-                         all->n_rows, validation->n_runs, all->n_predicted, all->n_failed,
+  g_string_append_printf(out, "%u row%s of %u run%s: %u predicted, %u failed; %.0f rows/s (%.2f s on %d thread%s)\n",
+                         all->n_rows, all->n_rows == 1 ? "" : "s", validation->n_runs,
+                         validation->n_runs == 1 ? "" : "s", all->n_predicted, all->n_failed,
                          all->n_rows / MAX(validation->wall_s, 1e-6), validation->wall_s, validation->n_threads,
                          validation->n_threads == 1 ? "" : "s");
   if (validation->rows->without != 0) {

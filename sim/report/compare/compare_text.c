@@ -38,12 +38,14 @@ static void append_step(GString *out, const Compare *compare, gboolean colour) {
                          compare->predicted.trace->file, trace->file);
   g_string_append_printf(out, "  predicted    %s\n  measured     %s\n", origin(compare->predicted.trace),
                          origin(trace));
-  g_string_append_printf(out, "  Program      %d ranks: tp %d, pp %d, dp %d", trace->n_ranks, trace->size[AXIS_TP],
-                         trace->size[AXIS_PP], trace->size[AXIS_DP]);
+  units_append_count(g_string_append(out, "  Program      "), trace->n_ranks, "rank", "ranks");
+  g_string_append_printf(out, ": tp %d, pp %d, dp %d", trace->size[AXIS_TP], trace->size[AXIS_PP],
+                         trace->size[AXIS_DP]);
   if (trace->size[AXIS_CP] > 1)
     g_string_append_printf(out, ", cp %d", trace->size[AXIS_CP]);
-  g_string_append_printf(out, "; %d stages, %d micro-batches, %d step%s\n", trace->n_stages, trace->n_micro_batches,
-                         trace->n_steps, trace->n_steps > 1 ? "s" : "");
+  units_append_count(g_string_append(out, "; "), trace->n_stages, "stage", "stages");
+  units_append_count(g_string_append(out, ", "), trace->n_micro_batches, "micro-batch", "micro-batches");
+  units_append_count(g_string_append(out, ", "), trace->n_steps, "step\n", "steps\n");
   g_string_append(out, "  step time   ");
   append_time(out, compare->predicted.step_s);
   g_string_append(out, " predicted,");

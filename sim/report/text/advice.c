@@ -8,6 +8,8 @@
  *     kernels   hfu · step / (compute + recompute) is the share of peak reached while kernels run. */
 #include "advice.h"
 
+#include "units.h"
+
 typedef struct {
   const StepReport *report;
   double share; /* of the step */
@@ -33,7 +35,8 @@ static void advise_bubble(const Case *c, GString *out) {
                          percent(c->share), plan->pp);
   if (plan->chunks > 1)
     g_string_append_printf(out, " × %d chunks", plan->chunks);
-  g_string_append_printf(out, ", %" G_GINT64_FORMAT " micro-batches)", plan->n_micro_batches);
+  units_append_count(g_string_append(out, ", "), plan->n_micro_batches, "micro-batch", "micro-batches");
+  g_string_append_c(out, ')');
   if (plan->pp > 1 && uneven >= worth_a_word)
     g_string_append_printf(out, ", %.1f %% as the fullest of them is longer than the others%s", percent(uneven),
                            plan->pipeline_layout == NULL ? " (--pipeline-layout balanced deals layers out by FLOPs)"

@@ -56,17 +56,13 @@ static void append_label(GString *out, const char *label) {
 }
 
 /* "1 rank", "2 ranks" */
-static void append_count(GString *out, gint64 n, const char *one, const char *many) {
-  g_string_append_printf(out, "%" G_GINT64_FORMAT " %s", n, n == 1 ? one : many);
-}
-
 static void append_batch(GString *out, const Plan *plan) {
   append_label(out, "batch");
-  append_count(out, plan->global_batch, "sequence", "sequences");
+  units_append_count(out, plan->global_batch, "sequence", "sequences");
   g_string_append_printf(out, " of %" G_GINT64_FORMAT " tokens: ", plan->seq_len);
-  append_count(out, plan->n_micro_batches, "micro-batch", "micro-batches");
+  units_append_count(out, plan->n_micro_batches, "micro-batch", "micro-batches");
   g_string_append_printf(out, " of %" G_GINT64_FORMAT " on %s", plan->micro_batch, plan->dp > 1 ? "each of " : "");
-  append_count(out, plan->dp, "pipeline\n", "pipelines\n");
+  units_append_count(out, plan->dp, "pipeline\n", "pipelines\n");
 }
 
 /* Ranks that were made to differ; nothing when there are none. */
@@ -114,7 +110,7 @@ static void append_title(GString *out, const StepReport *report, gboolean colour
   if (report->n_next_layers == 0)
     return;
   append_label(out, "left out");
-  append_count(out, report->n_next_layers, "head that predicts", "heads that predict");
+  units_append_count(out, report->n_next_layers, "head that predicts", "heads that predict");
   g_string_append(out, " a token further (num_nextn_predict_layers): neither its time nor its memory (--mtp-layers)\n");
 }
 
@@ -309,8 +305,8 @@ static void append_advice(GString *out, const StepReport *report, gboolean colou
 }
 
 static void append_method(GString *out, const StepReport *report) {
-  append_count(g_string_append_c(out, '\n'), report->n_ranks_simulated, "rank", "ranks");
-  append_count(g_string_append(out, ", "), (gint64)report->n_events, "event", "events");
+  units_append_count(g_string_append_c(out, '\n'), report->n_ranks_simulated, "rank", "ranks");
+  units_append_count(g_string_append(out, ", "), (gint64)report->n_events, "event", "events");
   if (report->wall_s > 0) {
     g_string_append(out, " in ");
     append_quantity(out, report->wall_s, UNIT_SECONDS);

@@ -352,14 +352,13 @@ static Group expert_group(AxisSet axes) {
                  .charge = AXIS_DP};
 }
 
-Op dp_collective(Program *program, const Workload *workload, ActionKind action, int stage, Collective collective,
-                 AxisSet axes, const Moved *moved, double bytes) {
-  const Group group = moved->of_experts ? expert_group(axes) : dp_group(workload, axes);
+Op dp_collective(Program *program, const Workload *workload, const DpCollective *done, const Moved *moved) {
+  const Group group = moved->of_experts ? expert_group(done->axes) : dp_group(workload, done->axes);
   Transfer transfer = {.group = program_group(program, &group),
                        .source = -1,
                        .target = -1,
-                       .collective = collective,
-                       .bytes = bytes,
+                       .collective = done->collective,
+                       .bytes = done->bytes,
                        .n_embedding = (guint8)moved->part.n_embedding,
                        .n_head = (guint8)moved->part.n_head,
                        .n_tables = moved_tables(workload, moved),
@@ -367,7 +366,7 @@ Op dp_collective(Program *program, const Workload *workload, ActionKind action, 
                        .n_layers = moved->part.n_layers,
                        .n_dense = moved->part.n_dense,
                        .n_calls = moved_calls(workload, moved)};
-  Op op = op_new(OP_COLLECTIVE, STREAM_DP, action, stage, -1);
+  Op op = op_new(OP_COLLECTIVE, STREAM_DP, done->action, done->stage, -1);
   op.unit = moved->part.first_layer;
   op.work = program_transfer(program, &transfer);
   return op;

@@ -72,11 +72,18 @@ typedef struct {
   gboolean of_experts, with_heads_table;
 } Moved;
 double moved_parameters(const Workload *workload, const Moved *moved);
-/* A collective of `bytes` on the dp stream over the axes given (a subset of dp), for a stage's `moved`: of experts,
- * over the ranks along these that have the same ones. */
+/* What is done with parameters or gradients of a stage over ranks of dp. */
+typedef struct {
+  ActionKind action;
+  int stage;
+  Collective collective;
+  AxisSet axes; /* a subset of dp */
+  double bytes; /* full buffer */
+} DpCollective;
 enum { MOST_REDUCTIONS = 4 }; /* of a gradient: over shards and their replicas, of experts and of all else */
-Op dp_collective(Program *program, const Workload *workload, ActionKind action, int stage, Collective collective,
-                 AxisSet axes, const Moved *moved, double bytes);
+/* The op of it on the dp stream, for the stage's `moved`: of experts, over the ranks along the axes that have the same
+ * ones. */
+Op dp_collective(Program *program, const Workload *workload, const DpCollective *done, const Moved *moved);
 
 /* What the optimizer pass moves and updates, by rank or stage. Bytes as Transfer.bytes. */
 double tied_gradient_bytes(const Workload *workload);

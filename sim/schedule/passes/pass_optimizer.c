@@ -157,9 +157,9 @@ static void add_optimizer(Program *program, OpEditor *editor, const Lowering *lo
 static void add_broadcasts(Program *program, OpEditor *editor, const Workload *workload, int stage, const Moved *moved,
                            double bytes) {
   const int owners = lowering_owners(workload, stage, moved->of_experts);
+  const DpCollective broadcast = {ACTION_UNSHARD, stage, COLLECTIVE_BROADCAST, AXIS_BIT_DP_SHARD, bytes / owners};
   for (int i = 0; i < owners; i++) {
-    Op op = dp_collective(program, workload, ACTION_UNSHARD, stage, COLLECTIVE_BROADCAST, AXIS_BIT_DP_SHARD, moved,
-                          bytes / owners);
+    Op op = dp_collective(program, workload, &broadcast, moved);
     add_after_last(&op, editor, STREAM_COMPUTE);
     op_editor_add(editor, &op);
   }
@@ -172,8 +172,8 @@ static void add_gather(Program *program, OpEditor *editor, const Workload *workl
     add_broadcasts(program, editor, workload, stage, &moved, bytes);
     return;
   }
-  Op op =
-      dp_collective(program, workload, ACTION_UNSHARD, stage, COLLECTIVE_ALL_GATHER, AXIS_BIT_DP_SHARD, &moved, bytes);
+  const DpCollective gather = {ACTION_UNSHARD, stage, COLLECTIVE_ALL_GATHER, AXIS_BIT_DP_SHARD, bytes};
+  Op op = dp_collective(program, workload, &gather, &moved);
   add_after_last(&op, editor, STREAM_COMPUTE);
   op_editor_add(editor, &op);
 }

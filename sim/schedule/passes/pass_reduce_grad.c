@@ -92,16 +92,17 @@ static int reduce_moved(const Reducer *reducer, int stage, const Moved *moved, i
   const gboolean is_whole = zero == 0 || (zero == 1 && plan->time.gradients == GRADIENTS_WHOLE);
   const int copies = zero == 0 && moved->of_experts ? lowering_expert_copies(workload) : shards * replicas;
   const double bytes = moved_parameters(workload, moved) * plan_gradient_sum_bytes(plan);
+  const DpCollective all = {ACTION_REDUCE_GRAD, stage, COLLECTIVE_ALL_REDUCE, AXIS_BIT(AXIS_DP), bytes};
+  const DpCollective scatter = {ACTION_REDUCE_GRAD, stage, COLLECTIVE_REDUCE_SCATTER, AXIS_BIT_DP_SHARD, bytes};
+  const DpCollective of_shards = {ACTION_REDUCE_GRAD, stage, COLLECTIVE_ALL_REDUCE, AXIS_BIT_DP_REPLICA,
+                                  bytes / shards};
   int n = 0;
   if (is_whole && copies > 1 && is_last)
-    ops[n++] = dp_collective(reducer->program, workload, ACTION_REDUCE_GRAD, stage, COLLECTIVE_ALL_REDUCE,
-                             AXIS_BIT(AXIS_DP), moved, bytes);
+    ops[n++] = dp_collective(reducer->program, workload, &all, moved);
   if (!is_whole && shards > 1)
-    ops[n++] = dp_collective(reducer->program, workload, ACTION_REDUCE_GRAD, stage, COLLECTIVE_REDUCE_SCATTER,
-                             AXIS_BIT_DP_SHARD, moved, bytes);
+    ops[n++] = dp_collective(reducer->program, workload, &scatter, moved);
   if (!is_whole && replicas > 1)
-    ops[n++] = dp_collective(reducer->program, workload, ACTION_REDUCE_GRAD, stage, COLLECTIVE_ALL_REDUCE,
-                             AXIS_BIT_DP_REPLICA, moved, bytes / shards);
+    ops[n++] = dp_collective(reducer->program, workload, &of_shards, moved);
   return n;
 }
 

@@ -38,9 +38,9 @@ static Moved gathered(const Op *user, const Part *part) {
 }
 
 static Op gather_op(Program *program, const Workload *workload, int stage, const Moved *moved) {
-  double bytes = moved_parameters(workload, moved) * workload->plan->recipe.weights;
-  return dp_collective(program, workload, ACTION_UNSHARD, stage, COLLECTIVE_ALL_GATHER, AXIS_BIT_DP_SHARD, moved,
-                       bytes);
+  const double bytes = moved_parameters(workload, moved) * workload->plan->recipe.weights;
+  const DpCollective gather = {ACTION_UNSHARD, stage, COLLECTIVE_ALL_GATHER, AXIS_BIT_DP_SHARD, bytes};
+  return dp_collective(program, workload, &gather, moved);
 }
 
 /* A single shard that is outside the GPU is gathered as well: pass offload puts its fetch there. */

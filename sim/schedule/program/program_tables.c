@@ -1,0 +1,192 @@
+/* The Program's tables hold distinct entries. Passes ask for an entry once per op, some 10⁵ times per lowering, so each
+ * table has a small open-addressing index of its entries. The arrays are open data: the index first takes in whatever
+ * was appended to them directly (a reader keeps the numbers of its file, even of equal entries). */
+#include "program_tables.h"
+
+#include <string.h>
+
+/* What makes entries of a table equal. */
+typedef struct {
+  guint (*hash)(gconstpointer entry);
+  gboolean (*equal)(gconstpointer a, gconstpointer b);
+} EntryType;
+
+typedef struct {
+  gint32 *slots; /* entry + 1; 0 = free */
+  guint n_slots; /* a power of two, or 0 */
+  guint n_known; /* entries of the array that the slots hold */
+  guint latest;  /* entry asked for last + 1; 0 = none yet */
+} TableIndex;
+
+enum { TABLE_WORKS, TABLE_TRANSFERS, TABLE_GROUPS, TABLE_EFFECTS, N_TABLES };
+
+struct ProgramIndex {
+  TableIndex tables[N_TABLES];
+};
+
+static guint hash_mix(guint hash, guint64 value) {
+  guint64 mixed = (hash ^ value) * 0x9E3779B97F4A7C15u; /* 2⁶⁴ / golden ratio: spreads neighbouring integers */
+  return (guint)(mixed >> 32);
+}
+
+static guint hash_double(guint hash, double value) {
+  guint64 bits;
+  value += 0.0; /* −0 equals 0, so it must hash as 0 */
+  memcpy(&bits, &value, sizeof bits);
+  return hash_mix(hash, bits);
+}
+
+static guint work_hash(gconstpointer entry) {
+  const Work *work = entry;
+  guint hash = hash_mix(work->phase, (guint)work->n_layers | (guint64)(guint)work->n_dense << 32);
+  hash = hash_mix(hash, work->n_embedding | work->n_head << 8 | work->recompute << 16 | (guint)work->overlapped << 24 |
+                            (guint64)work->on_host << 32);
+  hash = hash_mix(hash, ((guint64)(guint)work->piece << 32) | (guint)work->stage);
+  hash = hash_mix(hash, ((guint64)(guint)work->first_item << 32) | (guint)work->last_item);
+  return hash_double(hash_double(hash, work->parameters), work->flops);
+}
+
+static gboolean work_equal(gconstpointer a, gconstpointer b) {
+  const Work *x = a, *y = b;
+  return x->phase == y->phase && x->n_embedding == y->n_embedding && x->n_head == y->n_head &&
+         x->recompute == y->recompute && x->overlapped == y->overlapped && x->on_host == y->on_host &&
+         x->n_layers == y->n_layers && x->n_dense == y->n_dense && x->piece == y->piece &&
+         x->first_item == y->first_item && x->last_item == y->last_item && x->stage == y->stage &&
+         x->parameters == y->parameters && x->flops == y->flops;
+}
+
+static guint transfer_hash(gconstpointer entry) {
+  const Transfer *transfer = entry;
+  guint hash = hash_mix(transfer->collective, (guint)transfer->group);
+  hash = hash_mix(hash, ((guint64)(guint)transfer->source << 32) | (guint)transfer->target);
+  hash = hash_mix(hash, transfer->n_embedding | transfer->n_head << 8 | transfer->n_tables << 16 |
+                            (guint64)(guint)transfer->n_layers << 32);
+  hash =
+      hash_mix(hash, transfer->is_item | (guint64)(guint)transfer->piece << 8 | (guint64)(guint)transfer->item << 32);
+  return hash_double(hash, transfer->bytes);
+}
+
+static gboolean transfer_equal(gconstpointer a, gconstpointer b) {
+  const Transfer *x = a, *y = b;
+  return x->group == y->group && x->source == y->source && x->target == y->target && x->collective == y->collective &&
+         x->bytes == y->bytes && x->n_embedding == y->n_embedding && x->n_head == y->n_head &&
+         x->n_tables == y->n_tables && x->of_experts == y->of_experts && x->n_layers == y->n_layers &&
+         x->n_dense == y->n_dense && x->n_calls == y->n_calls && x->is_item == y->is_item && x->piece == y->piece &&
+         x->item == y->item;
+}
+
+static guint group_hash(gconstpointer entry) {
+  const Group *group = entry;
+  guint hash = hash_mix(g_str_hash(group->name), group->axes | (guint64)group->route << 32);
+  return hash_mix(hash, ((guint64)(guint)group->pp_first << 32) | (guint)group->pp_last);
+}
+
+static gboolean group_equal(gconstpointer a, gconstpointer b) {
+  const Group *x = a, *y = b;
+  return strcmp(x->name, y->name) == 0 && x->axes == y->axes && x->spans_pp == y->spans_pp &&
+         x->pp_first == y->pp_first && x->pp_last == y->pp_last && x->charge == y->charge && x->route == y->route;
+}
+
+static guint effect_hash(gconstpointer entry) {
+  const Effect *effect = entry;
+  guint hash = 0;
+  for (int category = 0; category < N_MEMORY; category++)
+    hash = hash_double(hash_double(hash, effect->hold[category]), effect->drop[category]);
+  return hash;
+}
+
+static gboolean effect_equal(gconstpointer a, gconstpointer b) {
+  const Effect *x = a, *y = b;
+  for (int category = 0; category < N_MEMORY; category++)
+    if (x->hold[category] != y->hold[category] || x->drop[category] != y->drop[category])
+      return FALSE;
+  return TRUE;
+}
+
+static const EntryType entry_types[N_TABLES] = {
+    [TABLE_WORKS] = {work_hash, work_equal},
+    [TABLE_TRANSFERS] = {transfer_hash, transfer_equal},
+    [TABLE_GROUPS] = {group_hash, group_equal},
+    [TABLE_EFFECTS] = {effect_hash, effect_equal},
+};
+
+static gconstpointer entry_at(const GArray *array, guint i) {
+  return array->data + (gsize)i * g_array_get_element_size((GArray *)array);
+}
+
+/* The slot that holds an entry equal to `entry`, or the free one where it belongs. */
+static gint32 *find_slot(const TableIndex *index, const GArray *array, const EntryType *type, gconstpointer entry) {
+  guint mask = index->n_slots - 1;
+  for (guint at = type->hash(entry) & mask;; at = (at + 1) & mask) {
+    gint32 *slot = &index->slots[at];
+    if (*slot == 0 || type->equal(entry_at(array, (guint)*slot - 1), entry))
+      return slot;
+  }
+}
+
+/* Take in entries appended since the last look; keep at least half of the slots free. */
+static void index_catch_up(TableIndex *index, const GArray *array, const EntryType *type) {
+  if (2 * (array->len + 1) > index->n_slots) {
+    g_free(index->slots);
+    index->n_slots = MAX(64, 2 * index->n_slots);
+    while (2 * (array->len + 1) > index->n_slots)
+      index->n_slots *= 2;
+    index->slots = g_new0(gint32, index->n_slots);
+    index->n_known = 0;
+  }
+  for (; index->n_known < array->len; index->n_known++) {
+    gint32 *slot = find_slot(index, array, type, entry_at(array, index->n_known));
+    if (*slot == 0) /* of equal entries the first stands for all */
+      *slot = (gint32)index->n_known + 1;
+  }
+}
+
+static gint32 table_entry(Program *program, int table, GArray *array, gconstpointer entry) {
+  TableIndex *index = &program->index->tables[table];
+  const EntryType *type = &entry_types[table];
+  if (index->latest > 0 && type->equal(entry_at(array, index->latest - 1), entry)) /* nearly always: often in a row */
+    return (gint32)index->latest - 1;
+  index_catch_up(index, array, type);
+  gint32 *slot = find_slot(index, array, type, entry);
+  if (*slot == 0) {
+    g_array_append_vals(array, entry, 1);
+    *slot = (gint32)array->len;
+    index->n_known++;
+  }
+  index->latest = (guint)*slot;
+  return *slot - 1;
+}
+
+gint32 program_work(Program *program, const Work *work) {
+  return table_entry(program, TABLE_WORKS, program->works, work);
+}
+
+gint32 program_transfer(Program *program, const Transfer *transfer) {
+  Transfer entry = *transfer;
+  if (entry.group < 0)
+    entry.collective = COLLECTIVE_SEND_RECV;
+  else
+    entry.source = entry.target = -1;
+  return table_entry(program, TABLE_TRANSFERS, program->transfers, &entry);
+}
+
+gint32 program_group(Program *program, const Group *group) {
+  Group entry = *group;
+  if (!entry.spans_pp)
+    entry.pp_first = entry.pp_last = -1;
+  return table_entry(program, TABLE_GROUPS, program->groups, &entry);
+}
+
+gint32 program_effect(Program *program, const Effect *effect) {
+  return table_entry(program, TABLE_EFFECTS, program->effects, effect);
+}
+
+ProgramIndex *program_index_new(void) {
+  return g_new0(ProgramIndex, 1);
+}
+
+void program_index_free(ProgramIndex *index) {
+  for (int table = 0; table < N_TABLES; table++)
+    g_free(index->tables[table].slots);
+  g_free(index);
+}
