@@ -137,7 +137,9 @@ static void add_conventions(Parser *parser, PlanOptions *o) {
        "NAME"},
       {"order", 0, 0, G_OPTION_ARG_STRING, &o->order, "rank order, innermost first (default tp-cp-ep-dp-pp)", "AXES"},
       {"flops", 0, 0, G_OPTION_ARG_STRING, &o->flops,
-       "FLOPs counted in MFU: causal, megatron (attention in full) or 6n (default causal)", "HOW"},
+       "FLOPs counted in MFU: causal (as Megatron-LM prints since core 0.12), megatron (attention in full, as it did "
+       "before) or 6n (default causal)",
+       "HOW"},
       G_OPTION_ENTRY_NULL};
   parser_add(parser, entries);
 }
