@@ -64,6 +64,40 @@ START_TEST(chunks_are_advised_where_they_make_the_bubble_shorter) {
 }
 END_TEST
 
+/* dualpipe has two chunks and no others; three of interleaved have no half. */
+START_TEST(fewer_chunks_are_advised_where_there_can_be_fewer) {
+  Plan plan = sample_plan();
+  StepReport report = sample_report(&plan);
+  report.breakdown_s[BREAKDOWN_PP] = 0.4;
+  const struct {
+    const char *schedule;
+    int chunks;
+    gboolean is_advised;
+  } cases[] = {{"interleaved", 4, TRUE}, {"looped-bfs", 2, TRUE}, {"interleaved", 3, FALSE}, {"dualpipe", 2, FALSE}};
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    plan.schedule = (char *)cases[i].schedule;
+    plan.chunks = cases[i].chunks;
+    g_autofree char *text = advice_text(&report);
+    ck_assert_ptr_nonnull(strstr(text, "pipeline transfers: 20.0 %"));
+    ck_assert_msg((strstr(text, "sends half as often") != NULL) == cases[i].is_advised, "%s", text);
+  }
+}
+END_TEST
+
+/* tp 2 on 16 GPUs is dp 4, to which 32 sequences are dealt out by 2, but not 36. */
+START_TEST(half_of_tp_is_advised_where_the_batch_divides) {
+  Plan plan = sample_plan();
+  StepReport report = sample_report(&plan);
+  report.breakdown_s[BREAKDOWN_TP] = 0.5;
+  g_autofree char *even = advice_text(&report);
+  ck_assert_ptr_nonnull(strstr(even, "--tp 2 would send less"));
+  plan.global_batch = 36;
+  g_autofree char *odd = advice_text(&report);
+  ck_assert_ptr_nonnull(strstr(odd, "tensor parallelism: 25.0 %"));
+  ck_assert_ptr_null(strstr(odd, "--tp 2"));
+}
+END_TEST
+
 /* v-half's ranks wait in every micro-batch, so twice as many wait twice as long. */
 START_TEST(more_micro_batches_are_not_advised_where_each_waits) {
   Plan plan = sample_plan();
@@ -274,6 +308,8 @@ int main(void) {
   tcase_add_test(tcase, more_micro_batches_do_not_help_against_uneven_stages);
   tcase_add_test(tcase, what_ranks_wait_longer_than_the_fullest_is_unevenness);
   tcase_add_test(tcase, chunks_are_advised_where_they_make_the_bubble_shorter);
+  tcase_add_test(tcase, fewer_chunks_are_advised_where_there_can_be_fewer);
+  tcase_add_test(tcase, half_of_tp_is_advised_where_the_batch_divides);
   tcase_add_test(tcase, more_micro_batches_are_not_advised_where_each_waits);
   tcase_add_test(tcase, graphs_of_the_whole_step_are_not_advised_twice);
   tcase_add_test(tcase, no_number_is_said_of_what_experts_save);

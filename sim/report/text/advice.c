@@ -35,6 +35,17 @@ static gboolean bubble_is_fixed(const Plan *plan) {
          (!g_strv_contains(grow, plan->schedule) && !g_str_has_prefix(plan->schedule, "file:"));
 }
 
+/* Whether layers are dealt out anew on other numbers of stages: a list of them is of so many. */
+static gboolean has_any_layout(const Plan *plan) {
+  return plan->pipeline_layout == NULL || pipeline_layout_is_balanced(plan->pipeline_layout);
+}
+
+/* Whether the schedule has other numbers of chunks too. */
+static gboolean has_any_chunks(const Plan *plan) {
+  static const char *const loops[] = {"interleaved", "looped-bfs", NULL};
+  return plan->schedule == NULL ? plan->chunks > 1 : g_strv_contains(loops, plan->schedule);
+}
+
 /* Whether twice the chunks halve the bubble: of zero-bubble orders it is smaller than interleaving leaves, fewer
  * micro-batches than ranks do not fill its rounds, and stages that are not alike (two layers may go to embedding and
  * head) wait for each other. */
@@ -42,8 +53,7 @@ static gboolean may_interleave(const Case *c) {
   static const char *const interleave[] = {"gpipe", "1f1b", "interleaved", "looped-bfs", NULL};
   const Plan *plan = c->report->plan;
   const gint64 n_stages = (gint64)plan->pp * 2 * plan->chunks, n_layers = c->report->n_layers;
-  return (plan->schedule == NULL || g_strv_contains(interleave, plan->schedule)) &&
-         (plan->pipeline_layout == NULL || pipeline_layout_is_balanced(plan->pipeline_layout)) &&
+  return (plan->schedule == NULL || g_strv_contains(interleave, plan->schedule)) && has_any_layout(plan) &&
          plan->n_micro_batches >= plan->pp && n_stages <= n_layers + 2 &&
          (n_layers % n_stages == 0 || (n_layers + 2) % n_stages == 0);
 }
@@ -75,6 +85,11 @@ static void advise_bubble(const Case *c, GString *out) {
   g_string_append_printf(out, " would leave about %.1f %%.", percent(halved));
 }
 
+/* Half of tp or cp on the same GPUs is twice dp, which the batch must then be dealt out to. */
+static gboolean may_halve(const Plan *plan, int size) {
+  return size % 2 == 0 && plan->global_batch % (plan->micro_batch * plan->dp * 2) == 0;
+}
+
 static void advise_tp(const Case *c, GString *out) {
   const Plan *plan = c->report->plan;
   g_string_append_printf(out, "tensor parallelism: %.1f %% of the step is exposed tp communication (tp %d).",
@@ -84,7 +99,7 @@ static void advise_tp(const Case *c, GString *out) {
   if (c->report->domain_gpus > 0 && plan->tp > c->report->domain_gpus)
     g_string_append_printf(out, " tp %d reaches beyond the %d GPUs of a scale-up domain: keep it inside.", plan->tp,
                            c->report->domain_gpus);
-  else if (plan->tp > 1)
+  else if (may_halve(plan, plan->tp))
     g_string_append_printf(out, " --tp %d would send less and run larger products, if it fits in memory.",
                            plan->tp / 2);
   if (plan->tp > 1 && !plan->sequence_parallel)
@@ -102,7 +117,8 @@ static void advise_cp(const Case *c, GString *out) {
                            c->report->domain_gpus);
   if (plan->cp_comm != CP_RING)
     g_string_append(out, " --cp-comm ring runs it beside attention.");
-  g_string_append_printf(out, " --cp %d would send less, if its activations fit in memory.", plan->cp / 2);
+  if (may_halve(plan, plan->cp))
+    g_string_append_printf(out, " --cp %d would send less, if its activations fit in memory.", plan->cp / 2);
 }
 
 static void advise_ep(const Case *c, GString *out) {
@@ -115,7 +131,7 @@ static void advise_ep(const Case *c, GString *out) {
                            " It reaches beyond the %d GPUs of a scale-up domain: a smaller --ep would stay inside, if "
                            "its experts fit in memory.",
                            domain_gpus);
-  if (plan->pp > 1 && (plan->schedule == NULL || !g_str_has_prefix(plan->schedule, "dualpipe")))
+  if (plan->pp % 2 == 0 && (plan->schedule == NULL || !g_str_has_prefix(plan->schedule, "dualpipe")))
     g_string_append(out, " --schedule dualpipe runs a forward and a backward beside each other's.");
 }
 
@@ -141,7 +157,7 @@ static void advise_pp(const Case *c, GString *out) {
   const Plan *plan = c->report->plan;
   g_string_append_printf(out, "pipeline transfers: %.1f %% of the step waits for activations on the wire.",
                          percent(c->share));
-  if (plan->chunks > 1)
+  if (plan->chunks % 2 == 0 && has_any_chunks(plan) && has_any_layout(plan))
     g_string_append_printf(out, " --chunks %d sends half as often.", plan->chunks / 2);
   g_string_append(out, " Neighbouring stages on one node send over its links instead of the network (--order).");
 }
@@ -220,7 +236,7 @@ static void advise_compute(const Case *c, GString *out) {
   if (efficiency * load >= low_efficiency) /* not low for what the fullest does */
     return;
   g_string_append(out, " That is low: products are small or memory-bound. A larger --micro-batch");
-  if (report->plan->tp > 1)
+  if (may_halve(report->plan, report->plan->tp))
     g_string_append_printf(out, " or --tp %d", report->plan->tp / 2);
   g_string_append(out, " makes them larger");
   g_string_append(out, report->plan->attention == ATTENTION_UNFUSED ? "; --attention flash fuses attention." : ".");
