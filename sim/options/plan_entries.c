@@ -116,7 +116,7 @@ static void add_communication(Parser *parser, PlanOptions *o) {
        "parameter gathers beside computing: on or off (default on, but off where the framework has it so)", "SWITCH"},
       {"overlap-p2p", 0, 0, G_OPTION_ARG_STRING, &o->overlap_p2p,
        "a stage computes on while it sends to the next: on or off (default off, as Megatron-LM runs 1f1b; on with "
-       "zb-*, v-*, dualpipe* and auto, and where the framework has it so)",
+       "zb-*, v-*, dualpipe*, auto and file:, and where the framework has it so)",
        "SWITCH"},
       {"bucket", 0, 0, G_OPTION_ARG_INT64, &o->bucket_parameters,
        "least parameters in a gradient bucket (default max(40000000, 1000000·dp·cp))", "N"},
