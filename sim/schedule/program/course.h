@@ -54,6 +54,11 @@ struct Course {
   gint32 *open;        /* [n_ops]: steps s … open[s] − 1 wait for none from s on; all others from s on do */
   gint32 *first;       /* [ranks + 1] first op of each list */
 
+  gint32 *place;           /* [n_ops] where the step of each op stands among steps */
+  gint32 *n_awaited;       /* [n_ops] how often the op is a successor: of so many ops, or more often of some */
+  gint32 *first_successor; /* [n_ops + 1] into successors */
+  gint32 *successors;      /* ops that start when it, and all others that they are successors of, have ended */
+
   int n_meetings;
   gint32 *first_member; /* [meetings + 1] into members */
   gint32 *members;      /* ops */
