@@ -110,6 +110,7 @@ static void end_meeting(const Follow *follow, gint32 meeting) {
 }
 
 static void start_step(const Follow *follow, const CourseStep *step, gint64 ready_ns, gint64 issue_ns) {
+  const Course *course = follow->course;
   const Timing *timing = follow->timing;
   gint64 *start_ns = follow->trace->start_ns, *end_ns = follow->trace->end_ns;
   gint32 op = step->op;
@@ -124,7 +125,7 @@ static void start_step(const Follow *follow, const CourseStep *step, gint64 read
       return;
     end_ns[op] = end_ns[step->meets] = MAX(start_ns[op], start_ns[step->meets]) + time->run_ns;
     /* the clock may have started the partner: then its own step finds it done */
-    gint32 *last = &follow->last_transfer[follow->course->ops[op]->peer];
+    gint32 *last = &follow->last_transfer[course->steps[course->place[step->meets]].rank];
     *last = MAX(*last, step->meets);
   } else if (step->kind == COURSE_COLLECTIVE) {
     end_ns[op] = start_ns[op] + time->run_ns;

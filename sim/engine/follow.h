@@ -20,6 +20,6 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Follow, follow_free)
 gint64 follow_to_conflict(Follow *follow, gint64 past_ns, gint64 rest_ns, gint32 *n_made);
 /* Records that stand for good, as of the last call of follow_to_conflict(). */
 guint64 follow_n_past(const Follow *follow);
-/* As many events as the clock of engine.c has in all: it ends the members of a meeting by one, and so both ends of a transfer that
- * is no flow. */
+/* As many events as the clock of engine.c has in all: it ends the members of a meeting by one, and so both ends of a
+ * transfer that is no flow. */
 guint64 follow_n_events(const Follow *follow);

@@ -43,8 +43,8 @@ static inline const CourseStep *step_of(const FollowClock *clock, gint32 op) {
   return &clock->course->steps[clock->course->place[op]];
 }
 
-static inline gint32 lane_of(const FollowClock *clock, const CourseStep *step) {
-  return step->rank * (gint32)N_STREAMS + clock->course->ops[step->op]->stream;
+static inline gint32 lane_of(const CourseStep *step) {
+  return step->rank * (gint32)N_STREAMS + step->stream;
 }
 
 /* --- ends --- */
@@ -75,7 +75,7 @@ static inline void end_at(FollowClock *clock, const CourseStep *step, gint64 end
     end_step(clock, step);
     return;
   }
-  const gint32 lane = lane_of(clock, step);
+  const gint32 lane = lane_of(step);
   clock->op_of[lane] = step->op;
   clock->state[lane] = LANE_RUNS;
   event_queue_add(&clock->queue, end_ns, lane);
@@ -91,7 +91,7 @@ static void end_transfer_at(FollowClock *clock, const CourseStep *step, gint64 e
   const Course *course = clock->course;
   record_end(clock, step->op, end_ns, early_ticks);
   if (step->kind == COURSE_TRANSFER)
-    record_end(clock, step->meets, end_ns, early_ticks);
+    record_end(clock, step->meets, end_ns, 0); /* its send says so */
   else if (step->kind == COURSE_MEETING)
     for (gint32 m = course->first_member[step->meets]; m < course->first_member[step->meets + 1]; m++)
       record_end(clock, course->members[m], end_ns, early_ticks);
@@ -104,9 +104,8 @@ static void end_transfer_at(FollowClock *clock, const CourseStep *step, gint64 e
 static void begin_flow(FollowClock *clock, gint32 lane, gint64 begin_ns) {
   const Course *course = clock->course;
   const CourseStep *step = step_of(clock, clock->op_of[lane]);
-  const gint32 transfer = course->ops[step->op]->work;
   if (step->kind == COURSE_TRANSFER) {
-    contention_send(clock->contention, begin_ns, lane, transfer, step->rank, step_of(clock, step->meets)->rank);
+    contention_send(clock->contention, begin_ns, lane, step->work, step->rank, step_of(clock, step->meets)->rank);
     return;
   }
   gint32 n = 0;
@@ -115,7 +114,7 @@ static void begin_flow(FollowClock *clock, gint32 lane, gint64 begin_ns) {
   else
     for (gint32 m = course->first_member[step->meets]; m < course->first_member[step->meets + 1]; m++)
       clock->members[n++] = step_of(clock, course->members[m])->rank;
-  contention_collective(clock->contention, begin_ns, lane, transfer, clock->members, n);
+  contention_collective(clock->contention, begin_ns, lane, step->work, clock->members, n);
 }
 
 /* Where ends run ahead, a flow that first waits for its latency is told of at once: it needs no event of the queue. */
@@ -126,12 +125,12 @@ static gboolean begins_at_once(const FollowClock *clock, gint32 transfer, gint64
 
 /* All are there from begin_ns on; `step` is the send's, or of one of a collective. */
 static void run_transfer(FollowClock *clock, const CourseStep *step, gint64 begin_ns) {
-  const gint32 transfer = clock->course->ops[step->op]->work;
+  const gint32 transfer = step->work;
   if (clock->follow->ways[transfer] == 0) {
     end_transfer_at(clock, step, begin_ns + clock->follow->timing->transfers[transfer].run_ns, 0);
     return;
   }
-  const gint32 lane = lane_of(clock, step);
+  const gint32 lane = lane_of(step);
   clock->op_of[lane] = step->op;
   if (begins_at_once(clock, transfer, begin_ns)) {
     begin_flow(clock, lane, begin_ns);
@@ -149,9 +148,8 @@ static void arrive(FollowClock *clock, const CourseStep *step, gint64 start_ns) 
     run_transfer(clock, step, start_ns);
   } else if (step->kind == COURSE_TRANSFER) {
     const gint64 partner_ns = clock->trace->start_ns[step->meets];
-    const gboolean is_send = clock->course->ops[step->op]->kind == OP_SEND;
     if (partner_ns >= 0)
-      run_transfer(clock, is_send ? step : step_of(clock, step->meets), MAX(start_ns, partner_ns));
+      run_transfer(clock, step->is_send ? step : step_of(clock, step->meets), MAX(start_ns, partner_ns));
   } else {
     const gint64 run_ns = follow->timing->transfers[step->work].run_ns;
     gint64 *meeting_ns = &follow->meeting_ns[step->meets];

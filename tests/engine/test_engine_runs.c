@@ -324,6 +324,17 @@ static WayLoad *random_loads(guint64 *state, const Timing *timing) {
   return loads;
 }
 
+static gsize count_ops(const Program *program) {
+  gsize n_ops = 0;
+  for (int rank = 0; rank < program->n_ranks; rank++)
+    n_ops += (gsize)program->ranks[rank].n_ops;
+  return n_ops;
+}
+
+static gint16 *new_ticks(const Program *program) {
+  return g_new0(gint16, count_ops(program) + 1);
+}
+
 /* Of shared ops the engine makes records without a clock as far as no transfer slows another: in batches some ops of
  * which are ready before others, and among waits of the host, they are the clock's. */
 START_TEST(shared_programs_run_as_by_the_clock) {
@@ -336,12 +347,16 @@ START_TEST(shared_programs_run_as_by_the_clock) {
     Simulation simulation = {
         .program = hand.program, .timing = &hand.timing, .folded = TRUE, .eager_bytes = -1, .contended = i % 4 > 0};
     EngineStats by_clock, shared;
+    g_autofree gint16 *early_ticks = new_ticks(hand.program), *shared_ticks = new_ticks(hand.program);
+    simulation.early_ticks = early_ticks;
     g_autoptr(Trace) expected = engine_run(&simulation, &by_clock);
     gint32 **match;
     ck_assert(program_match(hand.program, &match, NULL));
     program_share_matched(hand.program, match);
+    simulation.early_ticks = shared_ticks;
     g_autoptr(Trace) trace = engine_run(&simulation, &shared);
-    if (!same_records(trace, expected) || by_clock.n_events != shared.n_events)
+    if (!same_records(trace, expected) || by_clock.n_events != shared.n_events ||
+        memcmp(early_ticks, shared_ticks, count_ops(hand.program) * sizeof *early_ticks) != 0)
       ck_abort_msg("program %d", i);
     hand_clear(&hand);
   }

@@ -66,6 +66,8 @@ static void describe_rank(Builder *builder, int rank, gint32 *const *match) {
                          .meets = -1,
                          .kind = kind_of(builder->program, op),
                          .rank = (guint16)rank,
+                         .stream = op->stream,
+                         .is_send = op->kind == OP_SEND,
                          .waits = op->after[2] >= 0 ? COURSE_AFTER_MORE : COURSE_AFTER_FEW};
     if (step->kind == COURSE_TRANSFER)
       step->meets = course->first[op->peer] + match[rank][i];

@@ -30,8 +30,10 @@ typedef struct {
   gint32 work;      /* as Op.work */
   gint32 meets;     /* transfer: its partner; meeting: its number */
   guint16 rank;     /* whose list it is of */
-  guint8 kind;      /* CourseKind */
-  guint8 waits;     /* CourseAfter */
+  guint8 stream;    /* Stream */
+  guint8 kind : 3;  /* CourseKind */
+  guint8 waits : 2; /* CourseAfter */
+  guint8 is_send : 1;
 } CourseStep;
 
 /* A transfer or collective, in list order. */
