@@ -32,7 +32,7 @@ struct FollowClock {
   gint32 *n_awaited;      /* [ops] predecessors that have not ended; owned */
   guint8 *is_over;        /* [ops] it has ended, and let its successors go; owned */
   gint32 *ready;          /* [ops] last in, first out; owned */
-  gint32 n_ready;
+  gint32 n_ready, n_over;
   gint32 *members;   /* [ranks] scratch; owned */
   gint32 last_place; /* no step behind it has started */
   gint64 horizon_ns; /* ends up to here have come to pass */
@@ -52,6 +52,7 @@ static inline gint32 lane_of(const CourseStep *step) {
 static inline void let_go(FollowClock *clock, gint32 op) {
   const Course *course = clock->course;
   clock->is_over[op] = TRUE;
+  clock->n_over++;
   for (gint32 s = course->first_successor[op]; s < course->first_successor[op + 1]; s++)
     if (--clock->n_awaited[course->successors[s]] == 0)
       clock->ready[clock->n_ready++] = course->successors[s];
@@ -255,6 +256,7 @@ gboolean follow_clock_run(FollowClock *clock, gint64 now_ns, guint64 n_least) {
     if (n_least > 0 && clock->n_events >= rest_after && is_at_rest(clock))
       return FALSE;
   } while (take_due(clock));
+  g_assert(clock->n_over == clock->course->n_ops);
   return TRUE;
 }
 
