@@ -376,6 +376,7 @@ static gboolean compare_once(const Links *links, CommGroup *group, gint64 n, Dev
   return TRUE;
 }
 
+/* The upper of two in the middle. */
 static double median_of_field(const SideBySide *results, int n, gsize offset) {
   double values[MOST_SIDE_BY_SIDE];
   for (int i = 0; i < n; i++)

@@ -42,7 +42,8 @@ typedef struct {
   int n_steps_done, n_steps;
 } Calibration;
 
-enum { NOT_GIVEN = G_MININT };
+/* With the 400 that warm up, as many steps as a plan may have. */
+enum { NOT_GIVEN = G_MININT, MOST_REPEATS = 600 };
 
 static int default_repeats(const CalibrateOptions *o) {
   return o->quick ? 3 : 5;
@@ -169,9 +170,8 @@ static gboolean find_parts(Calibration *c, GError **error) {
     o->output = g_strdup("topologies/this-machine.yaml");
   if (o->repeats == NOT_GIVEN)
     o->repeats = default_repeats(o);
-  if (o->repeats < 1 ||
-      o->repeats > 600) /* a run of as many steps, with 400 that warm up, is one that a plan may have */
-    return fail_input(error, "--repeats: found %d, expected 1 to 600", o->repeats);
+  if (o->repeats < 1 || o->repeats > MOST_REPEATS)
+    return fail_input(error, "--repeats: found %d, expected 1 to %d", o->repeats, MOST_REPEATS);
   g_autofree char *base = o->base ? data_path_find("topologies/gpus", o->base, ".yaml", error) : NULL;
   return o->base == NULL || (base != NULL && gpu_read(base, &c->base, error));
 }

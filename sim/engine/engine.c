@@ -1,8 +1,7 @@
 /* A run by the clock: events of the queue and of flows in time order.
  *
- * The horizon is now: what ends later waits in the queue. But nothing that ranks share is contested: a record follows
- * from other records, whatever the order in which they are made. So the horizon is the end of time: every end is taken
- * at once, last in first out: a rank, with those it meets, is followed as far as it goes before the next is touched.
+ * What ends later than now waits in the queue. Where nothing that ranks share is contested a record follows from other
+ * records, whatever the order in which they are made: there every end is taken at once, last in first out: a rank, with those it meets, is followed as far as it goes before the next is touched.
  * Same records, five times as fast where the state of all ranks outgrows the cache. Folded runs of Programs with a
  * course need less (follow.h).
  *

@@ -1,4 +1,4 @@
-/* What follow.c and follow_flows.c share: the records being made, and what is ready when. Not for others. */
+/* What follow.c and follow_clock.c share: the records being made, and what is ready when. Not for others. */
 #pragma once
 #include "course.h"
 #include "follow.h"

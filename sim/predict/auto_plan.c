@@ -68,7 +68,7 @@ static double *caps_of(const Workload *workload, const Cluster *cluster) {
     caps[rank] -= state_memory_total(&tiers[TIER_GPU]);
     const Part whole = part_of_stage(workload, stage);
     if (plan_reduces_once(plan))
-      caps[rank] -= part_sharded_parameters(workload, &whole) * plan_gradient_sum_bytes(plan);
+      caps[rank] -= part_sharded_parameters(workload, &whole) * plan_whole_gradient_bytes(plan);
     transients[rank] = MAX(transients[rank], stage_memory(workload, stage).transient_bytes);
   }
   for (int rank = 0; rank < placement->n_ranks; rank++)

@@ -45,7 +45,8 @@
  *                                   # (default): its part alone
  *       pipeline_gradients: whole   # ZeRO-2 and 3 in a pipeline: each rank sums those of all micro-batches, whole and
  *                                   # as wide as they are summed over dp, which they are once, behind the last
- *                                   # backward of their stage; sharded (default): they are after every micro-batch
+ *                                   # backward of their stage (not with the optimizer offloaded, nor in pipelines of
+ *                                   # both directions); sharded (default): they are after every micro-batch
  *       expert_optimizer: apart     # ZeRO-1 and 2 under ep: experts have an optimizer of their own and, where
  *                                   # parameters are gathered behind the update, each of the two has all gathered:
  *                                   # twice in all; together (default): once
@@ -68,7 +69,8 @@
  *                                   # does
  *       buffer_passes: 2            # ZeRO-0 and 1: times that the gradients of all of a rank's parameters, in shards
  *                                   # or not, are read or written in a step before they are summed over dp: set to
- *                                   # 0, looked through for numbers that are none (default: none)
+ *                                   # 0, looked through for numbers that are none (default: none). This and the next
+ *                                   # are left out where the optimizer is offloaded, as gradient_passes
  *       gradient_scaling: apart     # ZeRO-0 and 1: a rank divides its gradients by the ranks of dp before they are
  *                                   # summed, which reads and writes them; summed (default): the sum does
  *       recompute_end: needed       # full recompute ends with the last tensor that backward reads: in a dense layer

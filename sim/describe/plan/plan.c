@@ -153,6 +153,10 @@ double plan_gradient_sum_bytes(const Plan *plan) {
   return is_bf16 && plan->time.gradient_sum_bytes > 0 ? plan->time.gradient_sum_bytes : plan->recipe.gradients;
 }
 
+double plan_whole_gradient_bytes(const Plan *plan) {
+  return MAX(plan->recipe.gradients, plan_gradient_sum_bytes(plan));
+}
+
 void plan_default_schedule(Plan *plan) {
   if (plan->schedule == NULL)
     plan->schedule = g_strdup(plan->chunks > 1 ? "interleaved" : "1f1b");

@@ -182,6 +182,8 @@ double plan_buffer_passes(const Plan *plan);
 
 /* Bytes per parameter that a sum of gradients over dp moves as its operand. */
 double plan_gradient_sum_bytes(const Plan *plan);
+/* Per parameter, as a rank that reduces once holds the sum of a stage's. */
+double plan_whole_gradient_bytes(const Plan *plan);
 
 /* Names, NULL-terminated in enum order, and parsers whose errors list them with the nearest. */
 const char *axis_name(Axis axis);

@@ -137,7 +137,7 @@ gboolean launch_megatron_check_tried(const LaunchCase *c, GError **error) {
     return TRUE;
   return fail_impossible(error,
                          "megatron: no test of Megatron-LM's runs its FSDP in a pipeline, found zero %d with pp "
-                         "%d; --zero 0..3 tries it nevertheless",
+                         "%d; where --zero is given it is tried nevertheless",
                          plan->zero, plan->pp);
 }
 

@@ -220,14 +220,14 @@ static const char **sorted_keys(GHashTable *table) {
   return keys;
 }
 
-/* `foo (source a, b; did you mean "fooo"?)` */
+/* `foo (sources a, b; did you mean "fooo"?)` */
 static void append_unknown_framework(GString *out, const char *name, GHashTable *sources, const char *const *known) {
   g_autofree const char **of = sorted_keys(sources);
   g_autofree char *plain = plain_text(name, MOST_NAME_WIDTH), *question = suggest_question(name, known);
-  g_string_append_printf(out, "%s (", plain);
+  g_string_append_printf(out, "%s (%s ", plain, of[0] != NULL && of[1] != NULL ? "sources" : "source");
   for (gsize i = 0; of[i] != NULL; i++) {
     g_autofree char *source = plain_text(of[i], MOST_NAME_WIDTH);
-    g_string_append_printf(out, "%s%s", i == 0 ? "" : ", ", *source != '\0' ? source : "no source");
+    g_string_append_printf(out, "%s%s", i == 0 ? "" : ", ", *source != '\0' ? source : "unnamed");
   }
   g_string_append_printf(out, "%s%s)", question != NULL ? "; " : "", question != NULL ? question : "");
 }

@@ -22,7 +22,7 @@ typedef struct {
   void (*advise)(const Case *c, GString *out);
 } Rule;
 
-static const double worth_a_word = 0.01; /* of the step: unevenness of stages */
+static const double worth_a_word = 0.01; /* of the step: unevenness of stages, what advice gains */
 
 static double percent(double share) {
   return 100 * share;
@@ -78,7 +78,7 @@ static void advise_bubble(const Case *c, GString *out) {
     g_string_append(out, " With one stage this is ranks waiting for the slowest one.");
     return;
   }
-  if (!bubble_is_fixed(plan))
+  if (!bubble_is_fixed(plan) || c->share - halved < worth_a_word)
     return;
   g_string_append_printf(out, " %" G_GINT64_FORMAT " micro-batches (smaller --micro-batch or larger --global-batch)",
                          2 * plan->n_micro_batches);
@@ -267,7 +267,9 @@ static void advise_state(const StepReport *report, GString *out) {
   double saved = 0; /* up to that: buckets of gradients and gathered layers are held for a while */
   if (!are_alike && plan->zero < 3 && ranks > 1)
     g_string_append_printf(out, " A --zero above %d splits more of it among ranks.", plan->zero);
-  for (int stage = plan->zero; are_alike && stage < 3 && ranks > 1; stage++) {
+  /* sums of a pipeline's gradients that stay whole until they are reduced once are more than a ZeRO-1's shards save */
+  const gboolean sums_whole = plan->pp > 1 && plan->time.pipeline_gradients == PIPELINE_GRADIENTS_WHOLE;
+  for (int stage = plan->zero; are_alike && stage < (sums_whole ? MIN(plan->zero + 1, 1) : 3) && ranks > 1; stage++) {
     saved += report->memory_bytes[shards[stage]] * (1 - 1.0 / ranks);
     g_string_append_printf(out, " --zero %d saves %s%.1f GB.", stage + 1, stage > 0 ? "up to " : "", saved / 1e9);
   }

@@ -55,7 +55,6 @@ static void append_label(GString *out, const char *label) {
   g_string_append_printf(out, "  %-14s", label);
 }
 
-/* "1 rank", "2 ranks" */
 static void append_batch(GString *out, const Plan *plan) {
   append_label(out, "batch");
   units_append_count(out, plan->global_batch, "sequence", "sequences");

@@ -189,11 +189,11 @@ static double kept_bytes(const Workload *workload, const Part *part) {
 /* Of what is reduced into shards or leaves: all else is added to where it stays. A whole stage's is held as it will
  * be summed. */
 static double gradient_bytes(const Workload *workload, const Part *part, gboolean of_stage) {
-  const double held = workload->plan->recipe.gradients, summed = plan_gradient_sum_bytes(workload->plan);
+  const double held = workload->plan->recipe.gradients, whole = plan_whole_gradient_bytes(workload->plan);
   const double experts = part_expert_parameters(workload, part), others = part_parameters(workload, part) - experts;
   const gboolean others_go = lowering_shards(workload) > 1 || workload_gradients_leave(workload, FALSE);
   const gboolean experts_go = lowering_expert_shards(workload) > 1 || workload_gradients_leave(workload, TRUE);
-  return round(((others_go ? others : 0) + (experts_go ? experts : 0)) * (of_stage ? MAX(held, summed) : held));
+  return round(((others_go ? others : 0) + (experts_go ? experts : 0)) * (of_stage ? whole : held));
 }
 
 static void add_term(Effect *effect, guint64 code, const Program *program, const Workload *workload) {
