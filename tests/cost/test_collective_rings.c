@@ -34,8 +34,7 @@ START_TEST(a_few_gpus_have_few_channels_for_the_switch) {
   library->by_architecture[ARCHITECTURE_HOPPER] = (ArchitectureLimits){.nvls_share = 0.75, .nvls_channel_Bps = 40e9};
   library->bandwidth_share[ALGORITHM_NVLS][PROTOCOL_SIMPLE] = 1;
   library->hop_s[LINK_NVLINK][ALGORITHM_NVLS][PROTOCOL_SIMPLE] = 25e-6;
-  /* 4 GPUs: 120 MB / (4·40·0.75 = 120 GB/s) = 1000 us, 5/4·120 MB / 150 GB/s is the same; 2: 60 GB/s; 8: 9/8 over 150
-   */
+  /* 120 MB: 4 GPUs 1000 us over 4·40·0.75 = 120 GB/s, as 5/4 of it over 150; 2: over 60 GB/s; 8: 9/8 over 150 */
   assert_close(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 4, 1, 120 * MB, ALGORITHM_NVLS).time_s, 1025e-6);
   assert_close(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 2, 1, 120 * MB, ALGORITHM_NVLS).time_s, 2025e-6);
   assert_close(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 8, 1, 120 * MB, ALGORITHM_NVLS).time_s, 925e-6);
@@ -69,12 +68,25 @@ START_TEST(rings_inside_a_node_are_as_measured) {
 }
 END_TEST
 
+/* As those times show. */
+START_TEST(h100_gather_by_rings_and_reduce_in_the_switch_over_eight) {
+  g_autoptr(Cluster) cluster = cluster_read("dgx-h100", NULL);
+  ck_assert_ptr_nonnull(cluster);
+  for (double mib = 4; mib <= 512; mib *= 2) {
+    ck_assert_int_eq(cost_of(cluster, COLLECTIVE_ALL_GATHER, 8, 1, mib * MiB, -1).algorithm, ALGORITHM_RING);
+    ck_assert_int_eq(cost_of(cluster, COLLECTIVE_ALL_REDUCE, 4, 1, mib * MiB, -1).algorithm, ALGORITHM_RING);
+    ck_assert_int_eq(cost_of(cluster, COLLECTIVE_ALL_REDUCE, 8, 1, mib * MiB, -1).algorithm, ALGORITHM_NVLS);
+  }
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("collective rings");
   TCase *tests = tcase_create("all");
   tcase_add_test(tests, a_ring_behind_a_switch_pays_for_its_last_step);
   tcase_add_test(tests, a_few_gpus_have_few_channels_for_the_switch);
   tcase_add_test(tests, rings_inside_a_node_are_as_measured);
+  tcase_add_test(tests, h100_gather_by_rings_and_reduce_in_the_switch_over_eight);
   suite_add_tcase(suite, tests);
   SRunner *runner = srunner_create(suite);
   srunner_set_tap(runner, "-");
