@@ -139,7 +139,7 @@ static double plateau(const Case *c) {
 /* What goes to all members or comes from all passes every one of them, which hands a channel's part on when it has a
  * step of it: the last gets its first when it has come by all others. Over nodes, where the network takes whole steps;
  * inside a node LL and LL128 pass each line on. */
-static double fill_s(const Case *c, double Bps) {
+static double passing_on_s(const Case *c, double Bps) {
   const int channels = collective_ring_channels(c->cluster, c->shape);
   if (!c->traits->passes_all_on || channels == 0)
     return 0;
@@ -147,12 +147,40 @@ static double fill_s(const Case *c, double Bps) {
   return hops * MIN(c->library->step_bytes[c->protocol], c->bytes / channels) / (Bps / channels);
 }
 
+static gboolean is_behind_switch(const Case *c) {
+  return c->shape->n_domains == 1 && c->cluster->scale_up == SCALE_UP_NVSWITCH;
+}
+
+/* What a GPU's block does with its own part, beside what it sends: a share of a step. */
+static double own_part_s(const Case *c, double Bps) {
+  return c->library->ring_last_step * c->bytes / c->shape->n / Bps;
+}
+
+/* Whether its calls take what the library does not reckon with: not LL's, and where all pass everything on not known.
+ */
+static gboolean is_ring_behind_switch(const Case *c) {
+  return is_behind_switch(c) && !c->traits->passes_all_on && c->protocol != PROTOCOL_LL;
+}
+
+/* The blocks of a channel go through a loop's steps one after another: the last step only receives and copies to where
+ * it belongs, and nothing is sent meanwhile. */
+static double last_step_s(const Case *c, double Bps) {
+  return is_ring_behind_switch(c) ? own_part_s(c, Bps) : 0;
+}
+
+static double ring_start_s(const Case *c) {
+  const ArchitectureLimits *limits = &c->library->by_architecture[c->cluster->gpu.architecture];
+  const int hops = c->traits->ring_laps * (c->shape->n - 1);
+  return is_ring_behind_switch(c) && c->bytes > 0 ? limits->ring_start_s + hops * limits->ring_hop_s : 0;
+}
+
 /* A ring carries factor·S over each link, by what "bus bandwidth" means. */
 static AlgorithmTime ring_time(const Case *c) {
   int laps = c->traits->ring_laps, n = c->shape->n;
   const double Bps = carried_Bps(c, ALGORITHM_RING, bus_Bps(c));
   return (AlgorithmTime){plateau(c) * latency_s(c, ALGORITHM_RING, laps * (n - 1), laps * (c->shape->n_domains - 1)),
-                         c->bytes * collective_bus_factor(c->collective, n) / Bps, fill_s(c, Bps)};
+                         c->bytes * collective_bus_factor(c->collective, n) / Bps,
+                         passing_on_s(c, Bps) + last_step_s(c, Bps), ring_start_s(c)};
 }
 
 /* By size; between two sizes a straight line in log size. */
@@ -207,10 +235,19 @@ static double nvls_tree_fill_s(const Case *c, double wire_s) {
   return 2 * nvls_round_bytes(c, chunk_bytes, c->library->nvls_tree_halvings + (is_half ? 1 : 0)) / c->bytes * wire_s;
 }
 
+/* All-gathers and reduce-scatters as the library reckons, which thus takes rings for large ones. An all-reduce has one
+ * channel of the search for each GPU. */
+static double nvls_wire_s(const Case *c) {
+  const ArchitectureLimits *limits = &c->library->by_architecture[c->cluster->gpu.architecture];
+  const double n = c->shape->n, Bps = nvls_Bps(c, ALGORITHM_NVLS);
+  if (c->collective != COLLECTIVE_ALL_REDUCE)
+    return c->bytes * n / (n - 1) / Bps;
+  const double channels_Bps = n * limits->nvls_channel_Bps * limits->nvls_share;
+  return MAX(c->bytes * (1 + 1 / n) / Bps, channels_Bps > 0 ? c->bytes / channels_Bps : 0);
+}
+
 static AlgorithmTime nvls_time(const Case *c) {
-  double n = c->shape->n;
-  double link_bytes = c->collective == COLLECTIVE_ALL_REDUCE ? c->bytes * (1 + 1 / n) : c->bytes * (n - 1) / n;
-  const double wire_s = link_bytes / nvls_Bps(c, ALGORITHM_NVLS);
+  const double wire_s = nvls_wire_s(c);
   return (AlgorithmTime){latency_s(c, ALGORITHM_NVLS, 1, 0), wire_s, nvls_fill_s(c, wire_s)};
 }
 
@@ -299,7 +336,10 @@ static AlgorithmTime direct_time(const Case *c) {
     double out_bytes = c->traits->messages(n, members_inside(c, &boundaries[i])) * message_bytes;
     wire_s = MAX(wire_s, out_bytes / sender_Bps(c, &boundaries[i]));
   }
-  return (AlgorithmTime){sends_latency_s(c), wire_s / share_of(c, ALGORITHM_RING)};
+  /* a GPU sends its own part to itself */
+  const gboolean has_own = c->collective == COLLECTIVE_ALL_TO_ALL && is_behind_switch(c);
+  return (AlgorithmTime){sends_latency_s(c), wire_s / share_of(c, ALGORITHM_RING),
+                         has_own ? own_part_s(c, carried_Bps(c, ALGORITHM_RING, bus_Bps(c))) : 0};
 }
 
 /* A round's partners lie inside some enclosure and outside the one below it; all members send in it at once. */

@@ -2,10 +2,12 @@
  * B: bus bandwidth times what the protocol carries, α: the library's hop on the kind of link crossed, between nodes no
  * less than the cluster file's step of a NIC; every one has the library's base latency besides.
  *
- *     ring           laps·(n−1)·α + factor·S/B, laps 2 for all-reduce, else 1; laps·(N−1) of the steps between domains
+ *     ring           laps·(n−1)·α + factor·S/B, laps 2 for all-reduce, else 1; laps·(N−1) of the steps between domains;
+ *                    behind one switch besides x·S/(n·B) + start + laps·(n−1)·hop
  *     tree           2·((m−1)·α_in + log2(N)·α_net) + 2·S/B
- *     nvls           α_in + (1 + 1/n)·S/B_nvls (all-reduce: a GPU's link carries its part in for the switch to reduce,
- *                    and all of the result), (n−1)/n·S/B_nvls (all-gather, reduce-scatter)
+ *     nvls           α_in + the longer of (1 + 1/n)·S/B_nvls (all-reduce: a GPU's link carries its part in for the
+ *                    switch to reduce, and all of the result) and S over the search's n channels; all-gather and
+ *                    reduce-scatter n/(n−1)·S/B_nvls, the library's own reckoning
  *     nvls_tree      α_in + 2·log2(N)·α_net + the longer of (1 + 1/m)·S/B_nvls and, over the NICs of a domain, S/B_net
  *                    for two domains, 2·S/B_net for more (a double binary tree: each domain is a leaf of one tree,
  *                    which sends S/2, and an inner node of the other, which sends 3·S/2)
@@ -23,6 +25,11 @@
  * fills the ring: hops·step/B of a channel, n−2 hops of Simple's steps, N−1 of those of LL and LL128, which the
  * library's tuner leaves out when it chooses; NVLS and NVLSTree two rounds of their chunks.
  *
+ * Behind one switch the tuner leaves out too what rings of LL128 and Simple were measured to take: in the last step of
+ * a loop nothing is sent, which costs the share x of a step, so that bus bandwidth grows with n as 1/(1 +
+ * x/(laps·(n−1))); a start and a hop's delay by GPU generation. An all-to-all there takes x·S/(n·B) more, for the part
+ * that a GPU keeps.
+ *
  * Over nodes a channel carries so much and no more (the library's tables): trees and LL128 are held to that times the
  * channels, NVLSTree to 2(n−1)/n·S over it.
  *
@@ -35,8 +42,8 @@
 #include "enclosures.h"
 
 typedef struct {
-  double latency_s, wire_s; /* time is the sum of all three; wire_s +∞: no such protocol */
-  double fill_s;            /* which the library does not reckon with when it chooses */
+  double latency_s, wire_s; /* time is the sum of all four; wire_s +∞: no such protocol */
+  double fill_s, start_s;   /* with bytes, and without; which the library does not reckon with when it chooses */
 } AlgorithmTime;
 
 /* n > 1, an algorithm that collective_algorithm_exists() for. */

@@ -36,7 +36,9 @@ static CollectiveCost modelled_cost(const Cluster *cluster, Collective collectiv
         collective_algorithm_exists(cluster, collective, shape, a))
       try_algorithm(cluster, collective, shape, bytes, a, &cost);
   g_assert(isfinite(cost.time_s)); /* the library's data gives every algorithm a protocol */
-  cost.time_s += collective_algorithm_time(cluster, collective, shape, bytes, cost.algorithm, cost.protocol).fill_s;
+  const AlgorithmTime time =
+      collective_algorithm_time(cluster, collective, shape, bytes, cost.algorithm, cost.protocol);
+  cost.time_s += time.fill_s + time.start_s;
   return cost;
 }
 

@@ -52,9 +52,9 @@ static double fit_s(const Cluster *cluster, const FittedCollective *fit, const G
   GroupShape group = measured_group_shape(cluster, fit->gpus, fit->nodes);
   AlgorithmTime there = modelled(cluster, fit, shape, &group, bytes);
   AlgorithmTime here = modelled(cluster, fit, shape, shape, bytes);
-  double alpha_s = fit->alpha_s >= there.latency_s ? fit->alpha_s - there.latency_s + here.latency_s
-                                                   : fit->alpha_s * here.latency_s / there.latency_s;
-  return alpha_s + (bytes > 0 ? wire_s * here.wire_s / there.wire_s : 0);
+  const double here_s = here.latency_s + here.start_s, there_s = there.latency_s + there.start_s;
+  const double alpha_s = fit->alpha_s >= there_s ? fit->alpha_s - there_s + here_s : fit->alpha_s * here_s / there_s;
+  return alpha_s + (bytes > 0 ? wire_s * (here.wire_s + here.fill_s) / (there.wire_s + there.fill_s) : 0);
 }
 
 static gboolean same_group(const FittedCollective *a, const FittedCollective *b) {

@@ -5,9 +5,10 @@
  *     α'      = α + latency(wanted) − latency(g)     if α ≥ latency(g): what the model lacks is a fixed cost
  *               α · latency(wanted) / latency(g)     else: its steps are too slow
  *
- * wire and latency are the model's two parts for the row's algorithm and protocol. Nearest as for measured curves
- * (measured_links_cost.h): fits inside a domain never serve groups over several, nor the reverse. For the group that
- * was fitted both corrections vanish. A row whose algorithm the wanted group cannot run is carried by the plain one's.
+ * latency is what the model has without bytes, wire what they add, for the row's algorithm and protocol. Nearest
+ * as for measured curves (measured_links_cost.h): fits inside a domain never serve groups over several, nor the
+ * reverse. For the group that was fitted both corrections vanish. A row whose algorithm the wanted group cannot run is
+ * carried by the plain one's.
  */
 #pragma once
 #include "collective_algorithms.h"

@@ -62,6 +62,7 @@ static const YamlField top_fields[] = {
     {"ring_search", FIELD_NODE, TRUE, offsetof(Draft, ring_search),
      .what = "expected how channels are laid over NICs, such as {rate_share: 0.96, split_from: 25 GB/s, "
              "split_channels: 4, split_any_from: 50 GB/s}, or none: one over each, never split"},
+    {"ring_last_step", FIELD_NUMBER, FALSE, IN_LIBRARY(ring_last_step), 0, 1},
     {"ring_plateau", FIELD_NUMBER, FALSE, IN_LIBRARY(ring_plateau), 1, 10},
     {"pat", FIELD_NODE, FALSE, offsetof(Draft, pat)},
     {"channel_bytes", FIELD_NODE, FALSE, offsetof(Draft, channel_bytes)},
@@ -95,6 +96,10 @@ static const YamlField architecture_fields[] = {
     {"nvls_share", FIELD_NUMBER, FALSE, offsetof(ArchitectureDraft, limits.nvls_share), 1e-3, 1},
     {"channels", FIELD_INT, FALSE, offsetof(ArchitectureDraft, limits.channels), 1, 1024},
     {"nvls_channels", FIELD_INT, FALSE, offsetof(ArchitectureDraft, limits.nvls_channels), 1, 1024},
+    {"nvls_channel", FIELD_QUANTITY, FALSE, offsetof(ArchitectureDraft, limits.nvls_channel_Bps), 1e6, 1e14,
+     UNIT_BYTES_PER_SECOND},
+    {"ring_start", FIELD_QUANTITY, FALSE, offsetof(ArchitectureDraft, limits.ring_start_s), 0, 1, UNIT_SECONDS},
+    {"ring_hop", FIELD_QUANTITY, FALSE, offsetof(ArchitectureDraft, limits.ring_hop_s), 0, 1, UNIT_SECONDS},
     {"channel_max", FIELD_NODE, FALSE, offsetof(ArchitectureDraft, channel_max)},
 };
 

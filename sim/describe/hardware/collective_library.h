@@ -54,6 +54,9 @@ typedef struct {
   double nvls_share; /* of the bus bandwidth that in-switch reduction reaches; 0: the generation has none */
   int channels;      /* most that one collective uses, each on an SM of its own; 0: not stated */
   int nvls_channels;
+  double nvls_channel_Bps; /* most that a channel of the search for in-switch reduction has, one for each GPU; 0: any */
+  /* Of LL128 and Simple rings behind one switch, beyond the tables' latency: of a call and of each hop. */
+  double ring_start_s, ring_hop_s;
   OverNodes channel_max[N_CHANNEL_LIMITS];
 } ArchitectureLimits;
 
@@ -85,8 +88,9 @@ typedef struct {
   /* A chunk is halved for each of these in turn, where the buffer is less than so many times what all channels have
      under way for all GPUs of a domain; the first 0 ends them. */
   int nvls_halvings[MAX_HALVINGS + 1], nvls_tree_halvings[MAX_HALVINGS + 1];
-  double send_channel_Bps;               /* a plain send has a channel for each of this; 0: not stated */
-  double ring_plateau;                   /* factor on the latency of Simple ring all-reduces over nodes; 0: 1 */
+  double send_channel_Bps; /* a plain send has a channel for each of this; 0: not stated */
+  double ring_last_step;   /* of a step, that rings behind one switch take longer: the last one's link idles */
+  double ring_plateau;     /* factor on the latency of Simple ring all-reduces over nodes; 0: 1 */
   double pat_step_share, pat_per_rank_s; /* share of a hop that a step costs; time per rank beside the steps */
   double channel_bytes[N_PROTOCOLS];     /* least that a channel is opened for; 0: not stated */
   BandwidthCorrection tree_corrections[MAX_CORRECTIONS]; /* factor on a tree's bandwidth, by size, ascending */
