@@ -349,7 +349,7 @@ static double time_alone(const Links *links, CommGroup *group, gint64 n, GError 
   return (type->event_ns(links->end) - type->event_ns(links->start)) * 1e-9 / N_ALONE;
 }
 
-enum { N_SIDE_BY_SIDE = 7 };
+enum { MOST_SIDE_BY_SIDE = 7 };
 
 typedef struct {
   double products, collective, tax;
@@ -376,12 +376,12 @@ static gboolean compare_once(const Links *links, CommGroup *group, gint64 n, Dev
   return TRUE;
 }
 
-static double median_of_field(const SideBySide *results, gsize offset) {
-  double values[N_SIDE_BY_SIDE];
-  for (int i = 0; i < N_SIDE_BY_SIDE; i++)
+static double median_of_field(const SideBySide *results, int n, gsize offset) {
+  double values[MOST_SIDE_BY_SIDE];
+  for (int i = 0; i < n; i++)
     memcpy(&values[i], (const char *)&results[i] + offset, sizeof *values);
-  qsort(values, N_SIDE_BY_SIDE, sizeof *values, compare_doubles);
-  return values[N_SIDE_BY_SIDE / 2];
+  qsort(values, (gsize)n, sizeof *values, compare_doubles);
+  return values[n / 2];
 }
 
 static gboolean measure_beside_group(const Links *links, CommGroup *group, GError **error) {
@@ -389,19 +389,20 @@ static gboolean measure_beside_group(const Links *links, CommGroup *group, GErro
   const int n_ranks = world_size(links->bench->world);
   const gint64 n = MIN(links->bench->most_bytes, 1 << 20) / 4 / n_ranks * n_ranks;
   DeviceEvent *ends[MAX_BESIDE];
-  SideBySide results[N_SIDE_BY_SIDE];
+  SideBySide results[MOST_SIDE_BY_SIDE];
+  const int n_compared = MIN(links->bench->n_repeats, MOST_SIDE_BY_SIDE);
   gboolean ok = TRUE;
   say(links, "products beside an all_reduce");
   for (int i = 0; i < MAX_BESIDE; i++)
     ends[i] = type->event_new(links->device, error);
-  for (int i = 0; i < N_SIDE_BY_SIDE && ok; i++)
+  for (int i = 0; i < n_compared && ok; i++)
     ok = compare_once(links, group, n, ends, &results[i], error);
   for (int i = 0; i < MAX_BESIDE; i++)
     type->event_free(ends[i]);
   if (ok) {
-    links->times->products_beside = median_of_field(results, offsetof(SideBySide, products));
-    links->times->collective_beside = median_of_field(results, offsetof(SideBySide, collective));
-    links->times->tax = median_of_field(results, offsetof(SideBySide, tax));
+    links->times->products_beside = median_of_field(results, n_compared, offsetof(SideBySide, products));
+    links->times->collective_beside = median_of_field(results, n_compared, offsetof(SideBySide, collective));
+    links->times->tax = median_of_field(results, n_compared, offsetof(SideBySide, tax));
   }
   return ok;
 }

@@ -24,7 +24,7 @@ typedef struct {
   const DeviceType *device;
   const CommType *comm;
   gint64 least_bytes, most_bytes; /* sizes: each four times the one before */
-  int n_repeats;
+  int n_repeats; /* of a transfer; products beside one are timed as often, 7 times at most */
   void (*progress)(const char *what, gpointer data); /* rank 0 only; may be NULL */
   gpointer progress_data;
 } LinkBench;

@@ -44,6 +44,10 @@ typedef struct {
 
 enum { NOT_GIVEN = G_MININT };
 
+static int default_repeats(const CalibrateOptions *o) {
+  return o->quick ? 3 : 5;
+}
+
 static const char *const cpu_models[] = {"tinystories-15m", "tinystories-42m", NULL};
 static const char *const cuda_models[] = {"llama-3-8b", "llama-2-13b",    "llama-2-70b",
                                           "gpt3-175b",  "llama-3.1-405b", NULL};
@@ -70,7 +74,8 @@ static void add_entries(CalibrateOptions *o, Parser *parser) {
       {"precision", 0, 0, G_OPTION_ARG_STRING, &o->precision, "fp32, bf16 or fp16 (default fp32; with cuda bf16)",
        "NAME"},
       {"attention", 0, 0, G_OPTION_ARG_STRING, &o->attention, "flash or unfused (default flash)", "KIND"},
-      {"repeats", 0, 0, G_OPTION_ARG_INT, &o->repeats, "steps that count per case (default 5; quick 3)", "N"},
+      {"repeats", 0, 0, G_OPTION_ARG_INT, &o->repeats,
+       "steps that count per case (default 5; quick 3); transfers in proportion", "N"},
       {"base", 0, 0, G_OPTION_ARG_FILENAME, &o->base,
        "GPU file whose peaks, memory and tiles to keep, e.g. h200-sxm5-141gb (default: the best that is measured)",
        "FILE"},
@@ -163,7 +168,7 @@ static gboolean find_parts(Calibration *c, GError **error) {
   if (o->output == NULL)
     o->output = g_strdup("topologies/this-machine.yaml");
   if (o->repeats == NOT_GIVEN)
-    o->repeats = o->quick ? 3 : 5;
+    o->repeats = default_repeats(o);
   if (o->repeats < 1 ||
       o->repeats > 600) /* a run of as many steps, with 400 that warm up, is one that a plan may have */
     return fail_input(error, "--repeats: found %d, expected 1 to 600", o->repeats);
@@ -288,13 +293,18 @@ static gboolean measure_grid(Calibration *c, GError **error) {
          write_progress(c, "grid", error);
 }
 
+/* Transfers vary more than kernels do: more of them are timed, in proportion to the steps asked for. */
+static int link_repeats(const CalibrateOptions *o) {
+  return MAX((o->quick ? 9 : 21) * o->repeats / default_repeats(o), 1);
+}
+
 static gboolean measure_links(Calibration *c, GError **error) {
   const LinkBench bench = {.world = c->world,
                            .device = c->device,
                            .comm = c->comm,
                            .least_bytes = 1 << 10,
                            .most_bytes = c->options.quick ? 16 << 20 : 64 << 20,
-                           .n_repeats = c->options.quick ? 9 : 21,
+                           .n_repeats = link_repeats(&c->options),
                            .progress = show,
                            .progress_data = c};
   show("links", c);

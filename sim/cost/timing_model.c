@@ -159,7 +159,7 @@ static OpTime time_work(const Costing *costing, const Timing *timing, const Work
     const gint64 run_ns = ns_of(copy_cost_update_s(costing->cluster, costing->n_sharing, item.bytes));
     return (OpTime){.run_ns = run_ns, .tail_ns = run_ns};
   }
-  item.bytes += plan->time.gradient_passes * plan->recipe.gradients * work->parameters;
+  item.bytes += plan->recipe.gradients * (plan->time.gradient_passes * work->parameters + work->passed);
   return launched(kernel_cost_s(&costing->gpu, &item, NULL), costing->launch_ns);
 }
 

@@ -1,10 +1,10 @@
 /* A run by the clock: events of the queue and of flows in time order.
  *
  * The horizon is now: what ends later waits in the queue. But nothing that ranks share is contested: a record follows
- * from other records, whatever the order in which they are made. So runs that are the clock's from beginning to end put
- * the horizon at the end of time. Then every end is taken at once, last in first out: a rank, with those it meets, is
- * followed as far as it goes before the next is touched. Same records, five times as fast where the state of all ranks
- * outgrows the cache.
+ * from other records, whatever the order in which they are made. So the horizon is the end of time: every end is taken
+ * at once, last in first out: a rank, with those it meets, is followed as far as it goes before the next is touched.
+ * Same records, five times as fast where the state of all ranks outgrows the cache. Folded runs of Programs with a
+ * course need less (follow.h).
  *
  * Where transfers of a rank may share its links (contention.h) their ends follow from one another. A transfer that all
  * its ranks are ready for is due: it begins now, or when the host will have issued it, and ends when its flow does.
@@ -15,7 +15,7 @@
  * only move later, so one that is taken too early is put back. */
 #include "engine_state.h"
 
-#include "follow.h"
+#include "follow_clock.h"
 #include "prefetch.h"
 
 /* Where ranks run ahead one is followed from the end of its transfer as far as it goes while what is known of it is
@@ -46,25 +46,16 @@ static gboolean advance_flows(Engine *engine) {
   return TRUE;
 }
 
-/* Flows have come to rest, and all that happens now has happened: other records follow without the clock. */
-static gboolean is_at_rest(Engine *engine) {
-  return engine->n_events >= engine->rest_after && contention_is_idle(engine->contention) &&
-         event_queue_next(&engine->queue) > engine->horizon_ns;
-}
-
-/* Returns whether all has ended: not when the run may rest, and does. */
-static gboolean run(Engine *engine) {
+static void run(Engine *engine) {
   enum { MOST_AT_ONCE = 16 };
   gint32 due[MOST_AT_ONCE];
   for (;;) {
     engine_take_ended(engine);
     if (engine->contention != NULL && advance_flows(engine))
       continue;
-    if (engine->rest_after > 0 && is_at_rest(engine))
-      return FALSE;
     int n_due = event_queue_take_due(&engine->queue, due, MOST_AT_ONCE);
     if (n_due == 0)
-      return TRUE;
+      return;
     engine->horizon_ns = MAX(engine->horizon_ns, engine->queue.now);
     if (n_due > 1)
       prefetch_ends(engine, due, n_due);
@@ -98,7 +89,8 @@ static double slowest(const Simulation *simulation, const Trace *trace) {
   return factor * (1 + 3 * simulation->jitter);
 }
 
-static void engine_init(Engine *engine, const Simulation *simulation, Trace *trace, gboolean in_order, gint64 now_ns) {
+static void engine_init(Engine *engine, const Simulation *simulation, Trace *trace) {
+  const gboolean in_order = simulation->timing->taxes != NULL;
   Contention *contention = simulation->contended ? contention_new(trace, slowest(simulation, trace)) : NULL;
   *engine = (Engine){.simulation = simulation,
                      .timing = simulation->timing,
@@ -107,7 +99,7 @@ static void engine_init(Engine *engine, const Simulation *simulation, Trace *tra
                      .runs_ahead = !in_order,
                      .is_varied = simulation->speed != NULL || simulation->jitter > 0};
   meetings_init(&engine->meetings, simulation->program);
-  engine->lists = task_lists_new(trace, simulation->eager_bytes, &engine->meetings, now_ns);
+  engine->lists = task_lists_new(trace, simulation->eager_bytes, &engine->meetings);
   meetings_finish(&engine->meetings, trace);
 
   g_assert(trace->n_ranks < G_MAXINT32 / LANES_PER_RANK);
@@ -146,7 +138,7 @@ static void engine_clear(Engine *engine) {
 
 static void run_by_clock(const Simulation *simulation, Trace *trace, EngineStats *stats) {
   Engine engine;
-  engine_init(&engine, simulation, trace, simulation->timing->taxes != NULL, 0);
+  engine_init(&engine, simulation, trace);
   run_all(&engine);
   engine_assert_all_ended(&engine);
   if (engine.runs_ahead)
@@ -156,12 +148,13 @@ static void run_by_clock(const Simulation *simulation, Trace *trace, EngineStats
   engine_clear(&engine);
 }
 
-/* In events: all that stands, which the clock would have made, and what it has cost to call it now and again. Where much
- * is in the way of others it is called so often that it had better go on to the end. Both numbers are the best of some
- * tried on sweeps of GPT-3 175B (2026-11); neither changes a result. */
-static gboolean is_called_too_often(const Engine *engine, const Follow *follow, const Trace *trace, guint64 n_calls) {
-  enum { EVENTS_PER_CALL_AND_RANK = 12, SMALL_PART = 16 };
-  const guint64 n_spent = engine->n_events + n_calls * EVENTS_PER_CALL_AND_RANK * (guint64)trace->n_ranks;
+/* All that stands, and what it has cost to call the clock now and again, in events of its own. Where much is in the way
+ * of others it is called so often that it had better go on to the end. The numbers here and below are the best of some
+ * tried on sweeps of GPT-3 175B (2026-11); none changes a result. */
+static gboolean is_called_too_often(const FollowClock *clock, const Follow *follow, const Trace *trace,
+                                    guint64 n_calls) {
+  enum { EVENTS_PER_CALL_AND_RANK = 4, SMALL_PART = 16 };
+  const guint64 n_spent = follow_clock_n_events(clock) + n_calls * EVENTS_PER_CALL_AND_RANK * (guint64)trace->n_ranks;
   return n_spent > follow_n_past(follow) + trace->first[trace->n_ranks] / SMALL_PART;
 }
 
@@ -172,30 +165,22 @@ static gboolean is_called_too_often(const Engine *engine, const Follow *follow, 
 static void run_following(const Simulation *simulation, Trace *trace, Follow *follow, EngineStats *stats) {
   enum { LEAST_PATIENCE = 32, MOST_PATIENCE = 1024, RECORDS_PER_EVENT = 16, SOON = 17 };
   guint64 patience = LEAST_PATIENCE; /* events */
-  Engine engine = {0};
-  gint64 rest_ns = -1; /* until when transfers have ended by the clock */
-  stats->n_events = follow_n_events(follow);
+  g_autoptr(FollowClock) clock = NULL;
   gboolean has_ended = FALSE;
+  stats->n_events = follow_n_events(follow);
   for (guint64 n_calls = 0; !has_ended; n_calls++) {
     gint32 n_made;
-    gint64 conflict_ns = follow_to_conflict(follow, engine.horizon_ns, rest_ns, &n_made);
+    const gint64 past_ns = clock != NULL ? follow_clock_past_ns(clock) : 0;
+    const gint64 rest_ns = clock != NULL ? follow_clock_rest_ns(clock) : -1;
+    const gint64 conflict_ns = follow_to_conflict(follow, past_ns, rest_ns, &n_made);
     if (conflict_ns == G_MAXINT64)
       break;
-    if (engine.trace == NULL)
-      engine_init(&engine, simulation, trace, TRUE, conflict_ns);
-    engine_resume(&engine, conflict_ns);
+    if (clock == NULL)
+      clock = follow_clock_new(follow, simulation);
     patience = n_made < SOON * trace->n_ranks ? MIN(4 * patience, MOST_PATIENCE) : LEAST_PATIENCE;
-    engine.rest_after = is_called_too_often(&engine, follow, trace, n_calls)
-                            ? 0
-                            : engine.n_events + patience + (guint64)n_made / RECORDS_PER_EVENT;
-    has_ended = run(&engine);
-    if (has_ended)
-      engine_assert_all_ended(&engine);
-    else
-      rest_ns = MAX(contention_now_ns(engine.contention), engine.horizon_ns);
+    const guint64 n_least = patience + (guint64)n_made / RECORDS_PER_EVENT;
+    has_ended = follow_clock_run(clock, conflict_ns, is_called_too_often(clock, follow, trace, n_calls) ? 0 : n_least);
   }
-  if (engine.trace != NULL)
-    engine_clear(&engine);
 }
 
 Trace *engine_run(const Simulation *simulation, EngineStats *stats) {

@@ -4,7 +4,6 @@
  *     held.c         what an op waits for
  *     quiet.c        how far collectives between kernels may be run ahead of the flows
  *     lanes.c        ops: held, ready, busy, ended
- *     resume.c       the state at a moment, from records made without it
  *     engine.c       the run: events and flows in time order */
 #pragma once
 #include "contention.h"
@@ -66,8 +65,7 @@ typedef struct {
   gboolean is_varied;  /* compute times differ by rank or op */
   gint64 horizon_ns;   /* ends up to here have come to pass */
   guint64 n_events;
-  guint64 n_ahead;    /* collectives run ahead of the flows */
-  guint64 rest_after; /* with contention: the run may stop after so many events, when its flows are at rest; 0: never */
+  guint64 n_ahead; /* collectives run ahead of the flows */
 } Engine;
 
 static inline gint32 rank_of(gint32 lane) {
@@ -107,10 +105,6 @@ static inline gint64 engine_issue_of(const Rank *state, gint32 op, const Task *t
 
 /* Of all ops, which have ended: a run that runs ahead leaves it to the end. */
 void engine_record_issues(const Engine *engine);
-
-/* Take over from records that follow from one another (follow.h): what ends before now_ns has come to pass; what is
- * under way then goes on, what starts later has no record any more. */
-void engine_resume(Engine *engine, gint64 now_ns);
 
 /* A transfer of this rank, of the program's number `transfer`, runs from `from_ns` to `to_ns`: the kernel beside it
  * ends later. Only with taxes. */

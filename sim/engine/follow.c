@@ -2,39 +2,13 @@
  * made here are those of the clock up to the moment at which a second transfer begins on a way, in one direction, that
  * a first has not left. To find it, the transfers of each rank are put in order of their begin, which is nearly that of
  * the list, and each is held against the latest end on its ways so far. */
-#include "follow.h"
+#include "follow_state.h"
 
 #include "contention.h"
-#include "course.h"
 #include "ticks.h"
 
 /* A transfer's time in ticks, worked out in doubles, is exact to half a tick well beyond this. */
 static const gint64 LONGEST_TRANSFER_NS = 100 * (gint64)1000000000;
-
-typedef struct {
-  gint64 begin_ns, end_ns;
-  guint ways;
-} Interval;
-
-typedef struct {
-  Interval *intervals; /* owned */
-  int n;
-} IntervalList;
-
-struct Follow {
-  const Course *course;
-  const Timing *timing;
-  Trace *trace;
-  guint *ways;           /* [transfers] bits of the ways a transfer takes; 0: none, it takes its own time; owned */
-  gint64 *offset_ns;     /* [ops] host time from its last barrier to the op's issue; owned */
-  gint64 *meeting_ns;    /* [meetings] latest arrival + run so far; owned */
-  gint32 *n_coming;      /* [meetings]; owned */
-  gint32 n_past;         /* steps from the first on that stand */
-  gint32 *first_left;    /* [ranks] the first transfer that may still end; owned */
-  gint32 *last_transfer; /* [ranks] no op behind it is a transfer with a record; −1: none is; owned */
-  gboolean has_ways;     /* some transfer takes one */
-  IntervalList out, in;  /* transfers of one rank */
-};
 
 static gint64 longest(const OpTime *times, int n) {
   gint64 longest_ns = 0;
@@ -128,32 +102,6 @@ void follow_free(Follow *follow) {
   g_free(follow);
 }
 
-static G_NO_INLINE gint64 after_more(const Follow *follow, const CourseStep *step, gint64 ready_ns) {
-  const Op *op = follow->course->ops[step->op];
-  gint32 first = step->after - op->after[0];
-  for (int i = 0; i < OP_MAX_AFTER && op->after[i] >= 0; i++)
-    ready_ns = MAX(ready_ns, follow->trace->end_ns[first + op->after[i]]);
-  return ready_ns;
-}
-
-/* The latest end of what an op waits for; of its host, by itself, elsewhere. */
-static inline gint64 ready_time(const Follow *follow, const CourseStep *step) {
-  const gint64 *end_ns = follow->trace->end_ns;
-  gint64 ready_ns = step->before >= 0 ? end_ns[step->before] : 0;
-  if (step->waits == COURSE_AFTER_MORE)
-    return after_more(follow, step, ready_ns);
-  if (step->waits == COURSE_AFTER_BATCH) {
-    for (gint32 a = step->after; a < step->after_too; a++)
-      ready_ns = MAX(ready_ns, end_ns[follow->course->awaited[a]]);
-    return ready_ns;
-  }
-  if (step->after >= 0)
-    ready_ns = MAX(ready_ns, end_ns[step->after]);
-  if (step->after_too >= 0)
-    ready_ns = MAX(ready_ns, end_ns[step->after_too]);
-  return ready_ns;
-}
-
 /* Both, or all, are there: a transfer ends for all its members at once. */
 static void end_meeting(const Follow *follow, gint32 meeting) {
   const Course *course = follow->course;
@@ -162,18 +110,12 @@ static void end_meeting(const Follow *follow, gint32 meeting) {
 }
 
 static void start_step(const Follow *follow, const CourseStep *step, gint64 ready_ns, gint64 issue_ns) {
+  const Course *course = follow->course;
   const Timing *timing = follow->timing;
   gint64 *start_ns = follow->trace->start_ns, *end_ns = follow->trace->end_ns;
   gint32 op = step->op;
-  if (step->kind == COURSE_COMPUTE) {
-    const OpTime *time = &timing->works[step->work];
-    start_ns[op] = MAX(ready_ns, issue_ns);
-    end_ns[op] = MAX(ready_ns + time->run_ns, issue_ns + time->tail_ns);
-    return;
-  }
-  if (step->kind == COURSE_HOST) {
-    start_ns[op] = MAX(ready_ns, issue_ns);
-    end_ns[op] = start_ns[op] + timing_host_run_ns(timing, step->work);
+  if (step->kind < COURSE_TRANSFER) {
+    follow_run_step(follow, step, ready_ns, issue_ns);
     return;
   }
   const OpTime *time = &timing->transfers[step->work];
@@ -183,7 +125,7 @@ static void start_step(const Follow *follow, const CourseStep *step, gint64 read
       return;
     end_ns[op] = end_ns[step->meets] = MAX(start_ns[op], start_ns[step->meets]) + time->run_ns;
     /* the clock may have started the partner: then its own step finds it done */
-    gint32 *last = &follow->last_transfer[follow->course->ops[op]->peer];
+    gint32 *last = &follow->last_transfer[course->steps[course->place[step->meets]].rank];
     *last = MAX(*last, step->meets);
   } else if (step->kind == COURSE_COLLECTIVE) {
     end_ns[op] = start_ns[op] + time->run_ns;
@@ -195,16 +137,6 @@ static void start_step(const Follow *follow, const CourseStep *step, gint64 read
   }
 }
 
-/* All but its host's launch of the op itself: when what it waits for has ended, and when it is issued. */
-static inline gint64 ready_and_issue(const Follow *follow, const CourseStep *step, gint64 *issue_ns) {
-  gint64 ready_ns = ready_time(follow, step);
-  *issue_ns = follow->offset_ns[step->op];
-  if (step->barrier < 0)
-    return ready_ns;
-  *issue_ns += follow->trace->end_ns[step->barrier];
-  return MAX(ready_ns, follow->trace->end_ns[step->barrier]);
-}
-
 /* What ends up to past_ns stands for good; meetings are held anew. */
 static void begin_turn(Follow *follow, gint64 past_ns) {
   const Course *course = follow->course;
@@ -212,10 +144,7 @@ static void begin_turn(Follow *follow, gint64 past_ns) {
   while (follow->n_past < course->n_ops && end_ns[course->steps[follow->n_past].op] >= 0 &&
          end_ns[course->steps[follow->n_past].op] <= past_ns)
     follow->n_past++;
-  for (int m = 0; m < course->n_meetings; m++) {
-    follow->meeting_ns[m] = 0;
-    follow->n_coming[m] = course->first_member[m + 1] - course->first_member[m];
-  }
+  follow_expect_members(follow);
 }
 
 /* Fill the records of these steps that have no end yet. */
@@ -225,7 +154,7 @@ static void make_records(Follow *follow, gint32 begin, gint32 end) {
     const CourseStep *step = &follow->course->steps[s];
     if (end_ns[step->op] >= 0)
       continue;
-    gint64 issue_ns, ready_ns = ready_and_issue(follow, step, &issue_ns);
+    gint64 issue_ns, ready_ns = follow_ready_and_issue(follow, step, &issue_ns);
     follow->trace->issue_ns[step->op] = issue_ns;
     start_step(follow, step, ready_ns, issue_ns);
     if (step->kind >= COURSE_TRANSFER)
@@ -242,7 +171,7 @@ static gint64 earliest_ready(const Follow *follow, gint32 from) {
     const CourseStep *step = &course->steps[s];
     gint64 issue_ns, ready_ns = follow->trace->end_ns[step->op];
     if (ready_ns < 0)
-      ready_ns = ready_and_issue(follow, step, &issue_ns);
+      ready_ns = follow_ready_and_issue(follow, step, &issue_ns);
     earliest_ns = MIN(earliest_ns, ready_ns);
   }
   return earliest_ns;
@@ -326,6 +255,7 @@ gint64 follow_to_conflict(Follow *follow, gint64 past_ns, gint64 rest_ns, gint32
     conflict_ns = follow->has_ways ? conflict_after(follow, rest_ns) : G_MAXINT64;
     rest_ns = MAX(rest_ns, until_ns);
   } while (conflict_ns > until_ns);
+  follow->n_made = made;
   *n_made = made - follow->n_past;
   return conflict_ns;
 }

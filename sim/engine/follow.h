@@ -1,7 +1,7 @@
 /* Records that follow from one another without a clock. Folded and without what makes ranks differ, an op's record is a
  * maximum and a sum of records before it in the Program's course (course.h), as long as transfers do not slow each
  * other. Where two transfers would share a way of a rank at the same time, this holds for what happens before: there
- * the clock takes over. */
+ * a clock of its own takes over (follow_clock.h). */
 #pragma once
 #include "engine.h"
 
@@ -20,6 +20,6 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Follow, follow_free)
 gint64 follow_to_conflict(Follow *follow, gint64 past_ns, gint64 rest_ns, gint32 *n_made);
 /* Records that stand for good, as of the last call of follow_to_conflict(). */
 guint64 follow_n_past(const Follow *follow);
-/* As many events as the clock has in all: it ends the members of a meeting by one, and so both ends of a transfer that
- * is no flow. */
+/* As many events as the clock of engine.c has in all: it ends the members of a meeting by one, and so both ends of a
+ * transfer that is no flow. */
 guint64 follow_n_events(const Follow *follow);

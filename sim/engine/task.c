@@ -171,23 +171,10 @@ static void add_task(Builder *builder, int rank, gint32 index, Walk *walk) {
   *(before < 0 ? &list->head[op->stream] : &list->tasks[before].next) = index;
   walk->last_on_stream[op->stream] = index;
   issue(list, walk, index, time_of(builder, op)->host_ns);
-  if (op->batch >= 0 && walk->batch[index] >= list->n_past) /* else all of it has started */
+  if (op->batch >= 0)
     join_batch(list, index, walk->batch[index]);
   if (op->kind == OP_SEND || op->kind == OP_RECV || op->kind == OP_COLLECTIVE)
     meet(builder, rank, index, task);
-}
-
-/* What an op that has ended leaves behind for those after it. */
-static void pass_by(Builder *builder, const Op *op, gint32 index, Walk *walk) {
-  if (op->kind == OP_COLLECTIVE)
-    meetings_number(builder->meetings, g_array_index(builder->program->transfers, Transfer, op->work).group,
-                    op->stream);
-  if (op->kind == OP_HOST) {
-    walk->barrier = index;
-    walk->host_ns = 0;
-  } else {
-    walk->host_ns = add_ns(walk->host_ns, time_of(builder, op)->host_ns);
-  }
 }
 
 static void build_list(Builder *builder, int rank) {
@@ -198,11 +185,7 @@ static void build_list(Builder *builder, int rank) {
   for (int stream = 0; stream < N_STREAMS; stream++)
     walk.last_on_stream[stream] = list->head[stream] = -1;
   meetings_begin_list(builder->meetings);
-  for (gint32 i = 0; i < list->n_past; i++)
-    pass_by(builder, &list->ops[i], i, &walk);
-  if (walk.barrier >= 0)
-    list->barrier = new_op_numbers(list->n_tasks);
-  for (gint32 i = list->n_past; i < list->n_tasks; i++)
+  for (gint32 i = 0; i < list->n_tasks; i++)
     add_task(builder, rank, i, &walk);
   g_free(walk.batch);
 }
@@ -220,16 +203,7 @@ static Unpaired *unpaired_new(const Program *program) {
   return unpaired;
 }
 
-/* Ops from the first of the list on that have ended before now_ns. */
-static gint32 count_past(const Trace *trace, int rank, gint64 now_ns) {
-  const gint64 *end_ns = trace->end_ns + trace->first[rank];
-  gint32 n = 0;
-  while (n < trace->program->ranks[rank].n_ops && end_ns[n] >= 0 && end_ns[n] < now_ns)
-    n++;
-  return n;
-}
-
-static void place_lists(Builder *builder, const Trace *trace, gint64 now_ns) {
+static void place_lists(Builder *builder) {
   const Program *program = builder->program;
   gsize n_tasks = 0;
   for (int rank = 0; rank < program->n_ranks; rank++)
@@ -241,12 +215,11 @@ static void place_lists(Builder *builder, const Trace *trace, gint64 now_ns) {
     list->ops = program->ranks[rank].ops;
     list->n_tasks = program->ranks[rank].n_ops;
     list->tasks = tasks;
-    list->n_past = now_ns > 0 ? count_past(trace, rank, now_ns) : 0;
     tasks += list->n_tasks;
   }
 }
 
-TaskList *task_lists_new(const Trace *trace, gint64 eager_bytes, Meetings *meetings, gint64 now_ns) {
+TaskList *task_lists_new(const Trace *trace, gint64 eager_bytes, Meetings *meetings) {
   const Program *program = trace->program;
   Builder builder = {.program = program,
                      .timing = trace->timing,
@@ -259,7 +232,7 @@ TaskList *task_lists_new(const Trace *trace, gint64 eager_bytes, Meetings *meeti
   assert_times(trace->timing->works, trace->timing->n_works, program->works->len);
   assert_times(trace->timing->transfers, trace->timing->n_transfers, program->transfers->len);
   assert_times(&trace->timing->host_sync, 1, 1);
-  place_lists(&builder, trace, now_ns);
+  place_lists(&builder);
   for (int rank = 0; rank < program->n_ranks; rank++)
     build_list(&builder, rank);
   if (program->shared == NULL && !all_paired(&builder))

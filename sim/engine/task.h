@@ -36,13 +36,11 @@ typedef struct {
   const Op *ops; /* borrowed */
   Task *tasks;   /* those of all lists are one block, owned by the first */
   int n_tasks;
-  gint32 n_past;          /* so many from the first on have ended already, and no task is made of them */
   gint32 head[N_STREAMS]; /* first op on each stream; −1 none */
   gint32 *barrier;        /* latest OP_HOST before each op, −1 none; owned; NULL when no op has one */
   gint32 *next_in_batch;  /* ring over the first op of a batch on each stream; owned; NULL without batches */
 } TaskList;
 
-/* [pipeline ranks of the trace]; numbers the collectives. The program's sends and receives must match. What the trace
- * has as ended before now_ns (0: nothing) is past; only a folded one may have a past. */
-TaskList *task_lists_new(const Trace *trace, gint64 eager_bytes, Meetings *meetings, gint64 now_ns);
+/* [pipeline ranks of the trace]; numbers the collectives. The program's sends and receives must match. */
+TaskList *task_lists_new(const Trace *trace, gint64 eager_bytes, Meetings *meetings);
 void task_lists_free(TaskList *lists, int n_lists);

@@ -116,7 +116,7 @@ static void add_communication(Parser *parser, PlanOptions *o) {
        "parameter gathers beside computing: on or off (default on, but off where the framework has it so)", "SWITCH"},
       {"overlap-p2p", 0, 0, G_OPTION_ARG_STRING, &o->overlap_p2p,
        "a stage computes on while it sends to the next: on or off (default off, as Megatron-LM runs 1f1b; on with "
-       "zb-*, v-*, dualpipe* and auto, and where the framework has it so)",
+       "zb-*, v-*, dualpipe*, auto and file:, and where the framework has it so)",
        "SWITCH"},
       {"bucket", 0, 0, G_OPTION_ARG_INT64, &o->bucket_parameters,
        "least parameters in a gradient bucket (default max(40000000, 1000000·dp·cp))", "N"},
@@ -137,7 +137,9 @@ static void add_conventions(Parser *parser, PlanOptions *o) {
        "NAME"},
       {"order", 0, 0, G_OPTION_ARG_STRING, &o->order, "rank order, innermost first (default tp-cp-ep-dp-pp)", "AXES"},
       {"flops", 0, 0, G_OPTION_ARG_STRING, &o->flops,
-       "FLOPs counted in MFU: causal, megatron (attention in full) or 6n (default causal)", "HOW"},
+       "FLOPs counted in MFU: causal (as Megatron-LM prints since core 0.12), megatron (attention in full, as it did "
+       "before) or 6n (default causal)",
+       "HOW"},
       G_OPTION_ENTRY_NULL};
   parser_add(parser, entries);
 }

@@ -4,7 +4,8 @@
  *     weights, gradients, optimizer of its stages     as the memory pass counts them
  *     the largest transient of its stages             one pass runs at a time
  *     four boundary tensors                           received and not used yet, both directions of both lanes
- *     ZeRO ≥ 2: two buckets, ZeRO-3: the gathered pieces of the prefetch window and the one in use            */
+ *     ZeRO ≥ 2: two buckets, or whole gradients where these are reduced once
+ *     ZeRO-3: the gathered pieces of the prefetch window and the one in use                                    */
 #include "auto_plan.h"
 
 #include "auto_order.h"
@@ -43,7 +44,7 @@ static double zero_buffers(const Workload *workload) {
   double layer = part_sharded_parameters(workload, &part), buffers = 0;
   if (!lowering_is_sharded(workload))
     return 0;
-  if (plan->zero >= 2)
+  if (plan->zero >= 2 && !plan_reduces_once(plan))
     buffers += 2 * MAX(layer, (double)plan->bucket_parameters) * plan->recipe.gradients;
   if (plan->zero == 3)
     buffers += (plan->prefetch + 1) * layer * plan->recipe.weights;
@@ -65,6 +66,9 @@ static double *caps_of(const Workload *workload, const Cluster *cluster) {
     StateBytes tiers[N_TIERS];
     workload_stage_tiers(workload, stage, tiers);
     caps[rank] -= state_memory_total(&tiers[TIER_GPU]);
+    const Part whole = part_of_stage(workload, stage);
+    if (plan_reduces_once(plan))
+      caps[rank] -= part_sharded_parameters(workload, &whole) * plan_gradient_sum_bytes(plan);
     transients[rank] = MAX(transients[rank], stage_memory(workload, stage).transient_bytes);
   }
   for (int rank = 0; rank < placement->n_ranks; rank++)

@@ -69,7 +69,7 @@ Program *predict_expand(Program *program, const Workload *workload, const Cluste
                      : g_steal_pointer(&whole);
 }
 
-/* Of about 140 bytes each: 36 MB in the least scratch, of which 64 stay below 2.5 GB, 150 MB in the largest. GPT-3 175B
+/* Of about 165 bytes each: 43 MB in the least scratch, of which 64 stay below 2.8 GB, 173 MB in the largest. GPT-3 175B
  * at pp 16, m 64 under 1f1b has 6,314. */
 enum { LEAST_OPS_KEPT = 1 << 18, MOST_OPS_KEPT = 1 << 20, OPS_KEPT_IN_ALL = 1 << 24, RUN_BYTES = 30 };
 

@@ -37,11 +37,15 @@ static const char all_keys[] = "host:\n"
                                "gate_gradients: apart\n"
                                "data_parallel: alone\n"
                                "gradients: whole\n"
+                               "pipeline_gradients: whole\n"
+                               "expert_optimizer: apart\n"
                                "weights: broadcast\n"
                                "zero3_tensors: {list_entry: 8 us, memory_passes: 3, live_parameters: 1e6}\n"
                                "gradient_sum_bytes: 4\n"
                                "gradient_sums: apart\n"
                                "gradient_passes: 3\n"
+                               "buffer_passes: 2\n"
+                               "gradient_scaling: apart\n"
                                "recompute_end: needed\n"
                                "norm_rate: 0.75\nattention_copies: {forward: 17, backward: 21}\n"
                                "context: blocks\n"
@@ -74,10 +78,13 @@ START_TEST(keys_fill_the_struct) {
   ck_assert(time.stage_tensors == STAGE_TENSORS_SPLIT && time.gate_gradients == GATE_GRADIENTS_APART);
   ck_assert(time.tensor_parallel == TP_FUSED && time.tensor_parallel_format == TP_FORMAT_LINEAR);
   ck_assert(time.data_parallel == DP_ALONE && time.gradients == GRADIENTS_WHOLE);
+  ck_assert_int_eq(time.pipeline_gradients, PIPELINE_GRADIENTS_WHOLE);
+  ck_assert_int_eq(time.expert_optimizer, EXPERT_OPTIMIZER_APART);
   ck_assert_int_eq(time.weights, WEIGHTS_BROADCAST);
   ck_assert(time.zero3_tensors && time.zero3_memory_passes == 3 && time.zero3_live_parameters == 1e6);
   ck_assert_double_eq_tol(time.zero3_list_entry_s, 8e-6, 1e-15);
   ck_assert(time.gradient_sum_bytes == 4 && time.gradient_passes == 3 && time.norm_rate == 0.75);
+  ck_assert(time.buffer_passes == 2 && time.gradient_scaling == GRADIENT_SCALING_APART);
   ck_assert(time.recompute_end == RECOMPUTE_END_NEEDED && time.gradient_sums == GRADIENT_SUMS_APART);
   ck_assert(time.context == CONTEXT_BLOCKS && time.context_exchanges == CONTEXT_ALONE);
   ck_assert_int_eq(time.expert_overlap, EXPERT_OVERLAP_ROUNDS);

@@ -7,7 +7,7 @@
   "id,framework,layers,hidden,heads,vocab,seq_len,positions,precision,cluster,gpus,tp,pp,cp,zero,sequence_parallel,"   \
   "micro_batch,global_batch,step_time_s\n"
 /* Two nodes: tp of 2 in a node, stages and replicas between them; or two parts of each sequence. */
-#define RUN ",8,2048,16,32000,2048,rotary,bf16,"
+#define RUN ",8,2048,16,8000,2048,rotary,bf16,"
 #define PLAN ",16,2,4,1,1,on,1,32,1\n"
 #define PLAN_CP ",16,2,4,2,1,on,1,32,1\n"
 

@@ -156,7 +156,7 @@ END_TEST
 /* torchtitan's selective recompute keeps every other product: less memory than none, less time than full. */
 START_TEST(selective_recompute_of_products_is_a_plan_of_its_own) {
   const Given given[] = {{"model", "llama-3-8b"},
-                         {"cluster", "dgx-h100"},
+                         {"cluster", "torchtitan-h100"},
                          {"framework", "torchtitan"},
                          {"gpus", "8"},
                          {"global-batch", "16"},

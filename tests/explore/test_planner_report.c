@@ -165,6 +165,34 @@ START_TEST(experts_are_left_whole_beside_tp_too) {
 }
 END_TEST
 
+/* A step is what the same options would be: without rounds of a forward and a backward nothing takes turns. */
+START_TEST(a_step_that_simulate_refuses_is_impossible) {
+  const Given given[] = {{"model", "olmoe-1b-7b"},
+                         {"cluster", "selene"},
+                         {"gpus", "16"},
+                         {"tp", "1"},
+                         {"pp", "1"},
+                         {"ep", "4"},
+                         {"overlap-experts", "on"},
+                         {"schedule", "1f1b"},
+                         {"zero", "1"},
+                         {"recompute", "none"},
+                         {"global-batch", "32"},
+                         {"micro-batch", "1"},
+                         {"seq-len", "1024"},
+                         {NULL}};
+  g_autoptr(Space) space = space_of(given);
+  PlannerRequest request = request_of(space);
+  g_autoptr(PlannerResult) result = search(&request);
+  g_autoptr(GArray) steps = sensitivity_new(result->kept->pdata[0], &request);
+  const SensitivityStep *pipeline = find_step(steps, "--pp", "2");
+  ck_assert(pipeline != NULL && pipeline->outcome == NULL);
+  ck_assert_ptr_nonnull(strstr(pipeline->problem, "--overlap-experts on: schedule 1f1b with pp 2"));
+  const SensitivityStep *sharded = find_step(steps, "--zero", "2");
+  ck_assert(sharded != NULL && sharded->outcome != NULL);
+}
+END_TEST
+
 /* --- for scripts --- */
 
 static JsonObject *member(JsonObject *object, const char *name) {
@@ -276,6 +304,21 @@ START_TEST(the_options_shown_give_the_step_shown) {
                                 {"micro-batch", "1"},
                                 {NULL}};
   assert_typed_again(left_to_auto);
+  /* interleaved has two chunks where none are said, which this layout of four stages would not fit */
+  const Given one_chunk[] = {{"model", "llama-3-8b"},
+                             {"cluster", "selene"},
+                             {"gpus", "8"},
+                             {"global-batch", "32"},
+                             {"seq-len", "1024"},
+                             {"schedule", "interleaved"},
+                             {"chunks", "1"},
+                             {"pipeline-layout", "auto,balanced"},
+                             {"pp", "4"},
+                             {"tp", "1"},
+                             {"zero", "1"},
+                             {"micro-batch", "1"},
+                             {NULL}};
+  assert_typed_again(one_chunk);
 }
 END_TEST
 
@@ -401,6 +444,7 @@ int main(void) {
   tcase_add_test(tcase, an_impossible_step_says_why);
   tcase_add_test(tcase, experts_step_and_tp_beside_them_is_possible);
   tcase_add_test(tcase, experts_are_left_whole_beside_tp_too);
+  tcase_add_test(tcase, a_step_that_simulate_refuses_is_impossible);
   tcase_add_test(tcase, the_json_object_has_what_the_text_has);
   tcase_add_test(tcase, the_options_shown_give_the_step_shown);
   tcase_add_test(tcase, open_lists_follow_from_model_and_cluster);

@@ -1,9 +1,11 @@
 /* run_list FILE: `stepreal run` once for each line of FILE, which is its options, in one world: ranks start and meet
- * once for all of them. Each run's report is followed by a line "= STATUS MESSAGE", the message an error's, or "-". */
+ * once for all of them. Each run's report is followed by a line "= STATUS MESSAGE": stepreal's exit status, an error's
+ * message or "-". */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "error.h"
 #include "real_command.h"
 
 /* Owned by the caller; NULL: it cannot be read. */
@@ -36,7 +38,8 @@ int main(int argc, char **argv) {
     const int status = run_line(world, *line, &problem);
     if (world_rank(world) > 0)
       continue;
-    printf("= %d %s\n", problem != NULL ? 2 : status, problem != NULL ? problem->message : "-");
+    const gboolean is_impossible = g_error_matches(problem, STEPSIM_ERROR, STEPSIM_ERROR_IMPOSSIBLE);
+    printf("= %d %s\n", problem == NULL ? status : is_impossible ? 1 : 2, problem != NULL ? problem->message : "-");
     fflush(stdout);
   }
   return world_close(world, 0);

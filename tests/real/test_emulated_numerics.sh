@@ -14,13 +14,13 @@ small="--seq-len 8 --global-batch 2 --steps 1 --device cuda --check-on cpu"
 plans "$small --precision fp32 --comm nccl --attention unfused" <<'TABLE'
 dp 2, many buckets|2|tiny-gpt2-short|--dp 2 --bucket 1 --global-batch 4 --steps 2
 tp 2, sequence parallel|2|tiny-llama-short|--tp 2 --sequence-parallel on
-norms of heads, a window, fused attention|2|tiny-qwen3|--tp 2 --attention flash --seq-len 16
+norms of heads, a window, fused attention|2|tiny-qwen3-short|--tp 2 --attention flash --seq-len 16
 norms around branches, capped logits, tp 2|2|tiny-gemma2|--tp 2
 multiplied by its own numbers, tp 2|2|tiny-granite|--tp 2
 norms of all heads, tp 2|2|tiny-mpt-qk-ln|--tp 2
 norms behind branches, zb-h1|2|tiny-olmo2|--pp 2 --schedule zb-h1
-layers with a window and without, zb-h1|2|tiny-gemma3-turns|--pp 2 --schedule zb-h1 --seq-len 16
-a window, cp 2, all-gather|2|tiny-qwen3|--cp 2 --cp-comm all_gather --attention flash --seq-len 32 --global-batch 1
+layers with a window and without, zb-h1|2|tiny-gemma3-turns-short|--pp 2 --schedule zb-h1 --seq-len 16
+a window, cp 2, all-gather|2|tiny-qwen3-short|--cp 2 --cp-comm all_gather --attention flash --seq-len 32 --global-batch 1
 ALiBi, dropout, tp 2, sequence parallel|2|tiny-bloom|--tp 2 --sequence-parallel on
 side by side, tp 2, sequence parallel|2|tiny-neox|--tp 2 --sequence-parallel on --seq-len 8
 pp 2, dualpipe|2|tiny-gpt2-short|--pp 2 --schedule dualpipe --global-batch 4

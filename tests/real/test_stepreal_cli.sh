@@ -1,13 +1,14 @@
 #!/bin/sh
-# test_stepreal_cli.sh MPIRUN STEPREAL STEPSIM DATA: what stepreal's command line does with mistakes, and what it writes
+# test_stepreal_cli.sh MPIRUN STEPREAL STEPSIM RUN_LIST DATA: what stepreal's command line does with mistakes, and what it writes
 # (TAP).
 #
 # The table: exit status | words that must appear, parted by ; | ranks | arguments. However many ranks there are, a
 # mistake is told by one of them, once, on standard error, and nothing goes to standard output. To start ranks takes ten
-# times as long as to find a mistake: of each kind one is made on several, the others on one that no launcher starts (0).
-[ $# -eq 4 ] || { echo "usage: $0 MPIRUN STEPREAL STEPSIM DATA" >&2; exit 2; }
+# times as long as to find a mistake: of each kind one is made on several, the others on one that no launcher starts (0),
+# or by two that are started once for all of them (w).
+[ $# -eq 5 ] || { echo "usage: $0 MPIRUN STEPREAL STEPSIM RUN_LIST DATA" >&2; exit 2; }
 . "$(dirname "$0")/../fixtures/tap.sh"
-mpirun=$1 stepreal=$2 stepsim=$3 data=$4
+mpirun=$1 stepreal=$2 stepsim=$3 run_list=$(absolute "$4") data=$5
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 2
@@ -38,14 +39,37 @@ LINE
   result $? "$want $arguments" "$problem $(cat err out)"
 }
 
+# What came of a line of two ranks that others follow: "= STATUS MESSAGE", and nothing but that.
+check_world_line() { # status|words|ranks|arguments, what came of it
+  IFS='|' read -r want words ranks arguments <<LINE
+$1
+LINE
+  case $2 in "= $want "*) has_words "$words" "$2" ;; *) false ;; esac
+  result $? "$want $arguments" "expected exit status $want and \"$words\": $2"
+}
+
+check_world() { # the lines of the file world
+  sed 's/^[^|]*|[^|]*|w|run //' world >world.list
+  timeout 120 "$mpirun" -n 2 "$run_list" world.list >world.out 2>err </dev/null
+  result $? "two ranks meet one mistake after the other" "$(cat err world.out)"
+  [ "$(wc -l <world.out)" -eq "$(wc -l <world)" ] && [ ! -s err ]
+  result $? "each is told once, by the first rank" "$(cat err world.out)"
+  while IFS= read -r line && IFS= read -r came <&3; do
+    check_world_line "$line" "$came"
+  done <world 3<world.out
+}
+
 cp "$data/models/tiny-llama.json" m.json
 cp "$data/models/tiny-qwen2-moe-sparse.json" "$data/models/tiny-mixtral.json" "$data/models/tiny-qwen3.json" \
   "$data/models/tiny-mpt-qk-ln.json" "$data/models/tiny-deepseek.json" "$data/models/tiny-deepseek-v3.json" .
 printf 'name: odd\nsource: >-\n  this test\ntime:\n  gradient_sum_bytes: 3\n' >odd.yaml
 "$stepsim" simulate --model m.json --cluster dgx-h100 --gpus 4 --pp 4 --global-batch 8 --dump four.txt >out
 while IFS= read -r line; do
-  case $line in '' | \#*) continue ;; esac
-  check_line "$line"
+  case $line in
+    '' | \#*) ;;
+    *'|w|run '*) echo "$line" >>world ;;
+    *) check_line "$line" ;;
+  esac
 done <<'TABLE'
 # verbs and help
 2|usage: [mpirun -n RANKS] stepreal VERB;calibrate|0|
@@ -63,7 +87,7 @@ done <<'TABLE'
 2|--repeats: found 601, expected 1 to 600|0|calibrate --model m.json --repeats 601
 2|--kernel-timeout: found -3, expected seconds, or 0 for ever|0|calibrate --model m.json --kernel-timeout -3
 2|--start-timeout: found 0, expected seconds, more than 0|0|calibrate --model m.json --start-timeout 0
-2|steps: found 0|2|run --model m.json --steps 0
+2|steps: found 0|w|run --model m.json --steps 0
 2|--check-on needs --check|0|run --model m.json --check-on cpu
 2|a loss scale belongs to --precision fp16, found bf16: leave --loss-scale out|2|run --model m.json --loss-scale 1024
 2|a loss scale belongs to --precision fp16, found fp32: leave --loss-scale-window out|0|run --model m.json --precision fp32 --loss-scale-window 5
@@ -76,11 +100,11 @@ done <<'TABLE'
 2|--initial-loss-scale: found 0.5, expected a number from 1|0|run --model m.json --precision fp16 --initial-loss-scale 0.5
 2|--loss-scale-window: found 0, expected steps, more than 0|0|run --model m.json --precision fp16 --loss-scale-window 0
 2|--check and --device null clash;the device null computes nothing;use cpu or cuda|2|run --model m.json --dp 2 --device null --check
-2|--check and --check-on null clash|2|run --model m.json --dp 2 --check --check-on null
-2|--check and --comm null clash;nothing is moved between the 2 ranks;use mpi or nccl|2|run --model m.json --dp 2 --comm null --check
+2|--check and --check-on null clash|w|run --model m.json --dp 2 --check --check-on null
+2|--check and --comm null clash;nothing is moved between the 2 ranks;use mpi or nccl|w|run --model m.json --dp 2 --comm null --check
 2|no device "gpu";did you mean "cpu"?|0|run --model m.json --device gpu
 2|no communication "mpii";did you mean "mpi"?|0|run --model m.json --comm mpii
-2|unknown schedule "1f2b";did you mean "1f1b"?|2|run --model m.json --pp 2 --schedule 1f2b
+2|unknown schedule "1f2b";did you mean "1f1b"?|w|run --model m.json --pp 2 --schedule 1f2b
 2|--cp-comm: found "rings", expected one of ring, all_gather, ulysses|0|calibrate --model m.json --cp 2 --cp-comm rings
 2|--cp-comm: ring stands twice in "ring,ring"|0|calibrate --model m.json --cp 2 --cp-comm ring,ring
 2|--cp: found "0"|0|calibrate --model m.json --cp 0
@@ -94,19 +118,19 @@ done <<'TABLE'
 2|--gpus 3 and 2 ranks clash;mpirun -n 3|2|run --model m.json --gpus 3
 1|on 2 ranks: ;dp 4 = 4 is not gpus 2|2|run --model m.json --dp 4
 1|tp 3 does not divide the attention heads 8|3|run --model m.json --tp 3
-1|global-batch 3 is not a multiple of micro-batch 2|2|run --model m.json --pp 2 --global-batch 3 --micro-batch 2
+1|global-batch 3 is not a multiple of micro-batch 2|w|run --model m.json --pp 2 --global-batch 3 --micro-batch 2
 # what cannot be trained
 1|cp-comm ring: seq-len 32 is beyond the attention window 10 of model tiny-qwen3;expected cp-comm all_gather or ulysses|2|run --model tiny-qwen3.json --cp 2
-1|--mtp-layers 1 with --zero 2 cannot be trained here where one rank has the model's first stage and its last;expected --zero 0 or 1|2|run --model tiny-deepseek.json --mtp-layers 1 --pp 1 --chunks 2 --dp 2 --zero 2
-1|33 tokens of a rank, each to 2 experts, cannot be dealt out evenly to the 8 of model mixtral-8x7b|2|run --model mixtral-8x7b --dp 2 --ep 2 --seq-len 33
+1|--mtp-layers 1 with --zero 2 cannot be trained here where one rank has the model's first stage and its last;expected --zero 0 or 1|w|run --model tiny-deepseek.json --mtp-layers 1 --pp 1 --chunks 2 --dp 2 --zero 2
+1|33 tokens of a rank, each to 2 experts, cannot be dealt out evenly to the 8 of model mixtral-8x7b|w|run --model mixtral-8x7b --dp 2 --ep 2 --seq-len 33
 1|--recompute-modules mlp with experts (model tiny-qwen2-moe-sparse) cannot be trained here|0|run --model tiny-qwen2-moe-sparse.json --recompute selective --recompute-modules mlp
-1|no kernels for experts that get more than others|2|run --model tiny-qwen2-moe-sparse.json --dp 2 --ep 2 --expert-load 1.5
+1|no kernels for experts that get more than others|w|run --model tiny-qwen2-moe-sparse.json --dp 2 --ep 2 --expert-load 1.5
 1|the model olmo-7b cannot be trained here: no kernels for norms without weights|0|run --model olmo-7b
-1|the 6 tokens of half a rank's part of a sequence under cp 2, each to 2 experts, cannot be dealt out evenly to the 8|2|run --model tiny-mixtral.json --cp 2 --seq-len 24
-1|model tiny-qwen2-moe-sparse has experts in one of 2 layers, and cut into 2 stages|2|run --model tiny-qwen2-moe-sparse.json --pp 2
+1|the 6 tokens of half a rank's part of a sequence under cp 2, each to 2 experts, cannot be dealt out evenly to the 8|w|run --model tiny-mixtral.json --cp 2 --seq-len 24
+1|model tiny-qwen2-moe-sparse has experts in one of 2 layers, and cut into 2 stages|w|run --model tiny-qwen2-moe-sparse.json --pp 2
 1|--precision fp8 cannot be trained here: expected fp32, bf16 or fp16|0|run --model m.json --precision fp8
 1|--precision fp16 and --grad-norm-barrier off clash;use --grad-norm-barrier on|0|run --model m.json --precision fp16 --grad-norm-barrier off
-1|cp 2 needs --attention flash|2|run --model m.json --cp 2 --attention unfused
+1|cp 2 needs --attention flash|w|run --model m.json --cp 2 --attention unfused
 1|--cuda-graphs full cannot be run here (stepsim simulate predicts it); expected none|0|run --model m.json --cuda-graphs full
 1|--offload-optimizer, -weights and -activations: what a GPU does not hold cannot be trained with here|0|run --model m.json --offload-activations host
 1|--precision fp32 and --recipe megatron clash;use --recipe fp32|0|run --model m.json --precision fp32 --recipe megatron
@@ -116,10 +140,11 @@ done <<'TABLE'
 1|--norm-kernel plain: RMSNorm is one kernel here, expected fused|0|run --model m.json --norm-kernel plain
 1|--norm-kernel plain, as framework megatron-deepspeed: RMSNorm is one kernel here, expected fused|0|run --model m.json --framework megatron-deepspeed
 1|--framework internevo: ranks that own whole matrices and broadcast them cannot be run here;expected --zero 0|2|run --model m.json --dp 2 --zero 1 --framework internevo --norm-kernel fused
-1|--recompute selective as framework megatron-core has it runs attention again;with --cp-comm ring;all_gather|2|run --model m.json --cp 2 --attention flash --norm-kernel fused --recompute selective --framework megatron-core
-1|--framework torchtitan-compile: a ring that gathers keys and values of all heads cannot be run here;expected --cp 1|2|run --model m.json --cp 2 --attention flash --norm-kernel fused --framework torchtitan-compile
-1|gradients as framework odd.yaml sums them over dp, in 3 bytes, cannot be summed here: expected 2 or 4;leave --framework out|2|run --model m.json --dp 2 --framework odd.yaml
+1|--recompute selective as framework megatron-core has it runs attention again;with --cp-comm ring;all_gather|w|run --model m.json --cp 2 --attention flash --norm-kernel fused --recompute selective --framework megatron-core
+1|--framework torchtitan-compile: a ring that gathers keys and values of all heads cannot be run here;expected --cp 1|w|run --model m.json --cp 2 --attention flash --norm-kernel fused --framework torchtitan-compile
+1|gradients as framework odd.yaml sums them over dp, in 3 bytes, cannot be summed here: expected 2 or 4;leave --framework out|w|run --model m.json --dp 2 --framework odd.yaml
 TABLE
+check_world
 
 # --- what it writes -------------------------------------------------------------------------------------------------------
 

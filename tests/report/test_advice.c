@@ -37,6 +37,92 @@ START_TEST(more_micro_batches_do_not_help_against_uneven_stages) {
 }
 END_TEST
 
+/* (p−1)(F+I+W)/v of interleaved is more than zb-h1's (p−1)(F+I−W) at v = 2 and F = I = W: two chunks would wait longer.
+ * One micro-batch on two ranks waits as long on two chunks as on one. */
+START_TEST(chunks_are_advised_where_they_make_the_bubble_shorter) {
+  Plan plan = sample_plan();
+  StepReport report = sample_report(&plan);
+  report.n_layers = 32;
+  g_autofree char *text = advice_text(&report);
+  ck_assert_ptr_nonnull(strstr(text, "or --schedule interleaved --chunks 2 would leave about 11.1 %"));
+  report.n_layers = 27; /* on 4 stages: 7, 7, 7 and 6 */
+  g_autofree char *unlike = advice_text(&report);
+  ck_assert_ptr_null(strstr(unlike, "interleaved"));
+  report.n_layers = 32;
+  plan.schedule = (char *)"zb-h1";
+  g_autofree char *zero_bubble = advice_text(&report);
+  ck_assert_ptr_null(strstr(zero_bubble, "interleaved"));
+  ck_assert_ptr_nonnull(strstr(zero_bubble, "16 micro-batches"));
+  plan.schedule = (char *)"1f1b";
+  plan.pipeline_layout = (char *)"embedding";
+  g_autofree char *laid_out = advice_text(&report);
+  ck_assert_ptr_null(strstr(laid_out, "interleaved"));
+  plan.pipeline_layout = NULL;
+  plan.n_micro_batches = 1;
+  g_autofree char *few = advice_text(&report);
+  ck_assert_ptr_null(strstr(few, "interleaved"));
+}
+END_TEST
+
+/* dualpipe has two chunks and no others; three of interleaved have no half. */
+START_TEST(fewer_chunks_are_advised_where_there_can_be_fewer) {
+  Plan plan = sample_plan();
+  StepReport report = sample_report(&plan);
+  report.breakdown_s[BREAKDOWN_PP] = 0.4;
+  const struct {
+    const char *schedule;
+    int chunks;
+    gboolean is_advised;
+  } cases[] = {{"interleaved", 4, TRUE}, {"looped-bfs", 2, TRUE}, {"interleaved", 3, FALSE}, {"dualpipe", 2, FALSE}};
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    plan.schedule = (char *)cases[i].schedule;
+    plan.chunks = cases[i].chunks;
+    g_autofree char *text = advice_text(&report);
+    ck_assert_ptr_nonnull(strstr(text, "pipeline transfers: 20.0 %"));
+    ck_assert_msg((strstr(text, "sends half as often") != NULL) == cases[i].is_advised, "%s", text);
+  }
+}
+END_TEST
+
+/* tp 2 on 16 GPUs is dp 4, to which 32 sequences are dealt out by 2, but not 36. */
+START_TEST(half_of_tp_is_advised_where_the_batch_divides) {
+  Plan plan = sample_plan();
+  StepReport report = sample_report(&plan);
+  report.breakdown_s[BREAKDOWN_TP] = 0.5;
+  g_autofree char *even = advice_text(&report);
+  ck_assert_ptr_nonnull(strstr(even, "--tp 2 would send less"));
+  plan.global_batch = 36;
+  g_autofree char *odd = advice_text(&report);
+  ck_assert_ptr_nonnull(strstr(odd, "tensor parallelism: 25.0 %"));
+  ck_assert_ptr_null(strstr(odd, "--tp 2"));
+}
+END_TEST
+
+/* v-half's ranks wait in every micro-batch, so twice as many wait twice as long. */
+START_TEST(more_micro_batches_are_not_advised_where_each_waits) {
+  Plan plan = sample_plan();
+  plan.schedule = (char *)"v-half";
+  plan.chunks = 2;
+  StepReport report = sample_report(&plan);
+  g_autofree char *text = advice_text(&report);
+  ck_assert_ptr_nonnull(strstr(text, "20.0 % of the step"));
+  ck_assert_ptr_null(strstr(text, "16 micro-batches"));
+}
+END_TEST
+
+START_TEST(graphs_of_the_whole_step_are_not_advised_twice) {
+  Plan plan = sample_plan();
+  StepReport report = sample_report(&plan);
+  report.breakdown_s[BREAKDOWN_HOST] = 0.5;
+  g_autofree char *text = advice_text(&report);
+  ck_assert_ptr_nonnull(strstr(text, "CUDA graphs"));
+  plan.cuda_graphs = CUDA_GRAPHS_FULL;
+  g_autofree char *replayed = advice_text(&report);
+  ck_assert_ptr_nonnull(strstr(replayed, "host: 25.0 %"));
+  ck_assert_ptr_null(strstr(replayed, "CUDA graphs"));
+}
+END_TEST
+
 /* Ranks that wait 3, 1 and 2 ns: on the mean one longer than the least. */
 START_TEST(what_ranks_wait_longer_than_the_fullest_is_unevenness) {
   RankBreakdown ranks[3] = {
@@ -148,8 +234,53 @@ START_TEST(memory_that_does_not_fit_comes_before_all) {
   g_autoptr(GPtrArray) advice = advice_new(&report);
   ck_assert(g_str_has_prefix(advice->pdata[0], "memory: does not fit, 8.0 GB too many on rank 1."));
   ck_assert_ptr_nonnull(strstr(advice->pdata[0], "--zero 1 saves 6.0 GB"));
-  ck_assert_ptr_nonnull(strstr(advice->pdata[0], "--zero 2 saves 8.0 GB"));
+  ck_assert_ptr_nonnull(strstr(advice->pdata[0], "--zero 2 saves up to 8.0 GB"));
   ck_assert_ptr_nonnull(strstr(advice->pdata[0], "--micro-batch 1 saves 4.5 GB")); /* half of 9 GB of activations */
+}
+END_TEST
+
+/* Experts dealt out over all of dp have no other ranks that hold the same: what ZeRO saves of them is not said. */
+START_TEST(no_number_is_said_of_what_experts_save) {
+  Plan plan = sample_plan();
+  plan.ep = 2;
+  StepReport report = sample_report(&plan);
+  report.capacity_bytes = 24e9;
+  report.fits = FALSE;
+  g_autofree char *text = advice_text(&report);
+  ck_assert_ptr_null(strstr(text, "--zero 1 saves"));
+  ck_assert_ptr_nonnull(strstr(text, "A --zero above 0 splits more"));
+}
+END_TEST
+
+/* gpipe holds all 8 micro-batches, and 16 of half the size as well. 1f1b holds 2 in either case. */
+START_TEST(smaller_micro_batches_save_nothing_where_all_are_held) {
+  Plan plan = sample_plan();
+  StepReport report = sample_report(&plan);
+  report.capacity_bytes = 24e9;
+  report.fits = FALSE;
+  const int all[2] = {8, 8}, few[2] = {2, 1};
+  report.in_flight = few;
+  g_autofree char *bounded = advice_text(&report);
+  ck_assert_ptr_nonnull(strstr(bounded, "--micro-batch 1 saves 4.5 GB"));
+  report.in_flight = all;
+  g_autofree char *text = advice_text(&report);
+  ck_assert_ptr_null(strstr(text, "--micro-batch 1"));
+}
+END_TEST
+
+/* 12 GB of optimizer, and under ZeRO-2 the 4 GB of reduced gradients with it. */
+START_TEST(reduced_gradients_leave_with_the_optimizer) {
+  Plan plan = sample_plan();
+  const Cluster cluster = {.host = {.link_efficiency = 0.8}};
+  StepReport report = sample_report(&plan);
+  report.cluster = &cluster;
+  report.capacity_bytes = 24e9;
+  report.fits = FALSE;
+  g_autofree char *whole = advice_text(&report);
+  ck_assert_ptr_nonnull(strstr(whole, "--offload-optimizer host saves 12.0 GB"));
+  plan.zero = 2;
+  g_autofree char *reduced = advice_text(&report);
+  ck_assert_ptr_nonnull(strstr(reduced, "--offload-optimizer host saves 16.0 GB"));
 }
 END_TEST
 
@@ -176,6 +307,14 @@ int main(void) {
   tcase_add_test(tcase, a_large_bubble_is_met_with_numbers);
   tcase_add_test(tcase, more_micro_batches_do_not_help_against_uneven_stages);
   tcase_add_test(tcase, what_ranks_wait_longer_than_the_fullest_is_unevenness);
+  tcase_add_test(tcase, chunks_are_advised_where_they_make_the_bubble_shorter);
+  tcase_add_test(tcase, fewer_chunks_are_advised_where_there_can_be_fewer);
+  tcase_add_test(tcase, half_of_tp_is_advised_where_the_batch_divides);
+  tcase_add_test(tcase, more_micro_batches_are_not_advised_where_each_waits);
+  tcase_add_test(tcase, graphs_of_the_whole_step_are_not_advised_twice);
+  tcase_add_test(tcase, no_number_is_said_of_what_experts_save);
+  tcase_add_test(tcase, smaller_micro_batches_save_nothing_where_all_are_held);
+  tcase_add_test(tcase, reduced_gradients_leave_with_the_optimizer);
   tcase_add_test(tcase, what_a_framework_cannot_do_is_not_advised);
   tcase_add_test(tcase, an_uneven_load_is_not_taken_for_small_products);
   tcase_add_test(tcase, the_largest_part_comes_first);

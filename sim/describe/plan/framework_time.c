@@ -31,6 +31,9 @@ static const char *const dp_names[] = {"beside", "alone", NULL};
 static const char *const gradients_names[] = {"sharded", "whole", NULL};
 static const char *const gradient_sums_names[] = {"fused", "apart", NULL};
 static const char *const gate_names[] = {"together", "apart", NULL};
+static const char *const gradient_scaling_names[] = {"summed", "apart", NULL};
+static const char *const pipeline_gradients_names[] = {"sharded", "whole", NULL};
+static const char *const expert_optimizer_names[] = {"together", "apart", NULL};
 static const char *const weights_names[] = {"gathered", "broadcast", NULL};
 
 #define IN_TIME(member) offsetof(Draft, time.member)
@@ -53,11 +56,15 @@ static const YamlField time_fields[] = {
     {"gate_gradients", FIELD_CHOICE, FALSE, IN_TIME(gate_gradients), .names = gate_names},
     {"data_parallel", FIELD_CHOICE, FALSE, IN_TIME(data_parallel), .names = dp_names},
     {"gradients", FIELD_CHOICE, FALSE, IN_TIME(gradients), .names = gradients_names},
+    {"pipeline_gradients", FIELD_CHOICE, FALSE, IN_TIME(pipeline_gradients), .names = pipeline_gradients_names},
+    {"expert_optimizer", FIELD_CHOICE, FALSE, IN_TIME(expert_optimizer), .names = expert_optimizer_names},
     {"weights", FIELD_CHOICE, FALSE, IN_TIME(weights), .names = weights_names},
     {"zero3_tensors", FIELD_NODE, FALSE, offsetof(Draft, zero3_tensors)},
     {"gradient_sum_bytes", FIELD_NUMBER, FALSE, IN_TIME(gradient_sum_bytes), 1, 8},
     {"gradient_sums", FIELD_CHOICE, FALSE, IN_TIME(gradient_sums), .names = gradient_sums_names},
     {"gradient_passes", FIELD_NUMBER, FALSE, IN_TIME(gradient_passes), 0, 100},
+    {"buffer_passes", FIELD_NUMBER, FALSE, IN_TIME(buffer_passes), 0, 100},
+    {"gradient_scaling", FIELD_CHOICE, FALSE, IN_TIME(gradient_scaling), .names = gradient_scaling_names},
     {"norm_rate", FIELD_NUMBER, FALSE, IN_TIME(norm_rate), 0.05, 1},
     {"recompute_end", FIELD_CHOICE, FALSE, IN_TIME(recompute_end), .names = recompute_end_names},
     {"context", FIELD_CHOICE, FALSE, IN_TIME(context), .names = context_names},

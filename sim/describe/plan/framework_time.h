@@ -43,6 +43,12 @@
  *                                   # (default: beside)
  *       gradients: whole            # ZeRO-1: each rank receives the whole sum, of which it keeps its part; sharded
  *                                   # (default): its part alone
+ *       pipeline_gradients: whole   # ZeRO-2 and 3 in a pipeline: each rank sums those of all micro-batches, whole and
+ *                                   # as wide as they are summed over dp, which they are once, behind the last
+ *                                   # backward of their stage; sharded (default): they are after every micro-batch
+ *       expert_optimizer: apart     # ZeRO-1 and 2 under ep: experts have an optimizer of their own and, where
+ *                                   # parameters are gathered behind the update, each of the two has all gathered:
+ *                                   # twice in all; together (default): once
  *       weights: broadcast          # ZeRO-1: a matrix is wholly one rank's, and each rank that has some broadcasts
  *                                   # them when it has updated them, beside nothing, whatever the plan asks for;
  *                                   # gathered (default): each has an equal part of all, and these come together
@@ -60,6 +66,11 @@
  *                                   # reads them once more: norm, clipping (default: none, where nothing is known of
  *                                   # them); left out where the optimizer is offloaded, whose rate is that of all it
  *                                   # does
+ *       buffer_passes: 2            # ZeRO-0 and 1: times that the gradients of all of a rank's parameters, in shards
+ *                                   # or not, are read or written in a step before they are summed over dp: set to
+ *                                   # 0, looked through for numbers that are none (default: none)
+ *       gradient_scaling: apart     # ZeRO-0 and 1: a rank divides its gradients by the ranks of dp before they are
+ *                                   # summed, which reads and writes them; summed (default): the sum does
  *       recompute_end: needed       # full recompute ends with the last tensor that backward reads: in a dense layer
  *                                   # without dropout or norms behind its branches before the MLP's last product, whose
  *                                   # result is not read again; whole (default): with the layer
@@ -110,6 +121,9 @@ typedef enum { TP_FORMAT_ELEMENT, TP_FORMAT_LINEAR } FrameworkTensorParallelForm
 typedef enum { GATE_GRADIENTS_TOGETHER, GATE_GRADIENTS_APART } FrameworkGateGradients;
 typedef enum { DP_BESIDE, DP_ALONE } FrameworkDataParallel;
 typedef enum { GRADIENTS_SHARDED, GRADIENTS_WHOLE } FrameworkGradients;
+typedef enum { GRADIENT_SCALING_SUMMED, GRADIENT_SCALING_APART } FrameworkGradientScaling;
+typedef enum { PIPELINE_GRADIENTS_SHARDED, PIPELINE_GRADIENTS_WHOLE } FrameworkPipelineGradients;
+typedef enum { EXPERT_OPTIMIZER_TOGETHER, EXPERT_OPTIMIZER_APART } FrameworkExpertOptimizer;
 typedef enum { WEIGHTS_GATHERED, WEIGHTS_BROADCAST } FrameworkWeights;
 
 typedef enum { GRADIENT_SUMS_FUSED, GRADIENT_SUMS_APART } FrameworkGradientSums;
@@ -151,12 +165,16 @@ typedef struct {
   int gate_gradients;         /* FrameworkGateGradients */
   int data_parallel;          /* FrameworkDataParallel */
   int gradients;              /* FrameworkGradients */
+  int pipeline_gradients;     /* FrameworkPipelineGradients */
+  int expert_optimizer;       /* FrameworkExpertOptimizer */
   int weights;                /* FrameworkWeights */
   gboolean zero3_tensors;     /* else the following three are unknown */
   double zero3_list_entry_s, zero3_memory_passes, zero3_live_parameters;
   double gradient_sum_bytes; /* 0: as held */
   int gradient_sums;         /* FrameworkGradientSums */
   double gradient_passes;    /* 0: none */
+  double buffer_passes;      /* 0: none */
+  int gradient_scaling;      /* FrameworkGradientScaling */
   double norm_rate;          /* (0, 1]; 0: 1 */
   double attention_copies_forward, attention_copies_backward;
   int recompute_end;     /* FrameworkRecomputeEnd */

@@ -138,6 +138,16 @@ gboolean plan_splits_stage_tensors(const Plan *plan) {
   return plan->time.stage_tensors == STAGE_TENSORS_SPLIT && plan->tp > 1 && !plan->sequence_parallel;
 }
 
+gboolean plan_reduces_once(const Plan *plan) {
+  return plan->time.pipeline_gradients == PIPELINE_GRADIENTS_WHOLE && plan->zero >= 2 && plan->pp > 1 &&
+         plan->n_pipes < 2 && plan->offload.optimizer == TIER_GPU;
+}
+
+double plan_buffer_passes(const Plan *plan) {
+  const gboolean is_scaled = plan->time.gradient_scaling == GRADIENT_SCALING_APART && plan_data_ranks(plan) > 1;
+  return plan->zero < 2 && plan->offload.optimizer == TIER_GPU ? plan->time.buffer_passes + (is_scaled ? 2 : 0) : 0;
+}
+
 double plan_gradient_sum_bytes(const Plan *plan) {
   const gboolean is_bf16 = plan->precision != PRECISION_FP32 && plan->precision != PRECISION_FP16;
   return is_bf16 && plan->time.gradient_sum_bytes > 0 ? plan->time.gradient_sum_bytes : plan->recipe.gradients;

@@ -172,6 +172,14 @@ gboolean plan_has_expert_operations(const Plan *plan);
  * (framework_time.h). */
 gboolean plan_splits_stage_tensors(const Plan *plan);
 
+/* ZeRO-2 and 3 in a pipeline of one direction whose ranks keep whole gradients until a stage's last backward
+ * (framework_time.h), where the GPU updates. */
+gboolean plan_reduces_once(const Plan *plan);
+
+/* Times that a step reads or writes the gradients of all of a rank's parameters, before they are summed over dp,
+ * where the GPU updates (framework_time.h). */
+double plan_buffer_passes(const Plan *plan);
+
 /* Bytes per parameter that a sum of gradients over dp moves as its operand. */
 double plan_gradient_sum_bytes(const Plan *plan);
 

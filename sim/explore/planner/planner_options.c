@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "planner_report.h"
+#include "schedules.h"
 
 #define INT64 G_GINT64_FORMAT
 
@@ -112,6 +113,13 @@ static void append_runtime(GString *out, const Plan *plan, const Plan *left_out)
     append_switch(out, "fold", plan->fold, left_out->fold);
 }
 
+/* `schedule` has one chunk where none are said, but some have two. */
+static void append_chunks(GString *out, const Plan *plan, const char *schedule) {
+  const ScheduleInfo *info = schedule_find(schedule, NULL);
+  if (plan->chunks > 1 || (info != NULL && schedule_default_chunks(info, plan->pp) > 1))
+    g_string_append_printf(out, " --chunks %d", plan->chunks);
+}
+
 /* What auto's order was held to beyond what the GPU has; 0: nothing. */
 static double memory_cap(const PlanOutcome *outcome) {
   if (outcome->plan->memory_cap > 0)
@@ -122,6 +130,7 @@ static double memory_cap(const PlanOutcome *outcome) {
 char *planner_options(const PlanOutcome *outcome) {
   const Plan *plan = outcome->completed;
   const char *stands_for = strstr(plan->schedule, ": ");
+  const char *schedule = stands_for != NULL ? stands_for + 2 : plan->schedule;
   GString *out = g_string_new(NULL);
   g_string_append_printf(out, "--gpus %d --tp %d --pp %d", plan->gpus, plan->tp, plan->pp);
   if (plan->cp > 1)
@@ -131,11 +140,10 @@ char *planner_options(const PlanOutcome *outcome) {
   if (plan->expert_tp > 0)
     g_string_append_printf(out, " --expert-tp %d", plan->expert_tp);
   g_string_append_printf(out, " --dp %d", plan->dp);
-  append_name(out, "schedule", stands_for != NULL ? stands_for + 2 : plan->schedule);
+  append_name(out, "schedule", schedule);
   if (strcmp(plan->schedule, "auto") == 0 && memory_cap(outcome) > 0)
     g_string_append_printf(out, " --memory-cap %.0fB", floor(memory_cap(outcome)));
-  if (plan->chunks > 1)
-    g_string_append_printf(out, " --chunks %d", plan->chunks);
+  append_chunks(out, plan, schedule);
   if (plan->pipeline_layout != NULL)
     append_name(out, "pipeline-layout", plan->pipeline_layout);
   g_string_append_printf(out, " --micro-batch %" INT64 " --global-batch %" INT64 " --seq-len %" INT64,

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "options.h"
 #include "parallel.h"
 #include "pipeline_layout.h"
 
@@ -289,9 +290,12 @@ typedef struct {
 static void simulate(gint64 index, int thread, gpointer data) {
   const Steps *work = data;
   SensitivityStep *step = &g_array_index(work->steps, SensitivityStep, index);
+  const PlanOutcome *best = work->best;
+  const Plan *plan = work->plans->pdata[index];
   g_autoptr(GError) error = NULL;
-  step->outcome = plan_outcome_new(work->scratches, work->best->model, work->best->cluster, work->plans->pdata[index],
-                                   &work->request->scoring, &error);
+  if (plan_options_check_model(plan, best->model, &error)) /* what is refused when it is typed is no step either */
+    step->outcome =
+        plan_outcome_new(work->scratches, best->model, best->cluster, plan, &work->request->scoring, &error);
   step->problem = error != NULL ? g_strdup(error->message) : NULL;
 }
 

@@ -49,9 +49,13 @@ static void without_tensor_parallel(Plan *plan) {
 static void without_data_parallel(Plan *plan) {
   plan->time.data_parallel = DP_BESIDE;
   plan->time.gradients = GRADIENTS_SHARDED;
+  plan->time.pipeline_gradients = PIPELINE_GRADIENTS_SHARDED;
+  plan->time.expert_optimizer = EXPERT_OPTIMIZER_TOGETHER;
   plan->time.gradient_sum_bytes = 0;
   plan->time.gradient_sums = GRADIENT_SUMS_FUSED;
   plan->time.gradient_passes = 0;
+  plan->time.buffer_passes = 0;
+  plan->time.gradient_scaling = GRADIENT_SCALING_SUMMED;
   plan->time.zero3_tensors = FALSE;
 }
 

@@ -1,13 +1,14 @@
 /* A table of rules, one per part of the step: when the part's share passes a threshold, its rule says why that is and
  * what would change it. Numbers come from the report itself:
  *
- *     bubble    of a given order and equal stages, the idle time is that of a fixed number of micro-batches (p − 1 for
+ *     bubble    of most orders and equal stages, the idle time is that of a fixed number of micro-batches (p − 1 for
  *               1F1B, over v with v chunks). What ranks wait longer than the fullest of them, u of the bubble b, comes
  *               with every micro-batch. With the rest r of the step, twice the micro-batches or twice the chunks leave
  *               (u + (b − u)/2) / (r + u + (b − u)/2)  of the step idle.
  *     kernels   hfu · step / (compute + recompute) is the share of peak reached while kernels run. */
 #include "advice.h"
 
+#include "pipeline_layout.h"
 #include "units.h"
 
 typedef struct {
@@ -25,6 +26,37 @@ static const double worth_a_word = 0.01; /* of the step: unevenness of stages */
 
 static double percent(double share) {
   return 100 * share;
+}
+
+/* Ranks of v-half and v-min wait in every micro-batch, where F, I and W differ; an order from a file is for its own
+ * number of them. */
+static gboolean bubble_is_fixed(const Plan *plan) {
+  static const char *const grow[] = {"v-half", "v-min", NULL};
+  return plan->schedule == NULL ||
+         (!g_strv_contains(grow, plan->schedule) && !g_str_has_prefix(plan->schedule, "file:"));
+}
+
+/* Whether layers are dealt out anew on other numbers of stages: a list of them is of so many. */
+static gboolean has_any_layout(const Plan *plan) {
+  return plan->pipeline_layout == NULL || pipeline_layout_is_balanced(plan->pipeline_layout);
+}
+
+/* Whether the schedule has other numbers of chunks too. */
+static gboolean has_any_chunks(const Plan *plan) {
+  static const char *const loops[] = {"interleaved", "looped-bfs", NULL};
+  return plan->schedule == NULL ? plan->chunks > 1 : g_strv_contains(loops, plan->schedule);
+}
+
+/* Whether twice the chunks halve the bubble: of zero-bubble orders it is smaller than interleaving leaves, fewer
+ * micro-batches than ranks do not fill its rounds, and stages that are not alike (two layers may go to embedding and
+ * head) wait for each other. */
+static gboolean may_interleave(const Case *c) {
+  static const char *const interleave[] = {"gpipe", "1f1b", "interleaved", "looped-bfs", NULL};
+  const Plan *plan = c->report->plan;
+  const gint64 n_stages = (gint64)plan->pp * 2 * plan->chunks, n_layers = c->report->n_layers;
+  return (plan->schedule == NULL || g_strv_contains(interleave, plan->schedule)) && has_any_layout(plan) &&
+         plan->n_micro_batches >= plan->pp && n_stages <= n_layers + 2 &&
+         (n_layers % n_stages == 0 || (n_layers + 2) % n_stages == 0);
 }
 
 static void advise_bubble(const Case *c, GString *out) {
@@ -46,12 +78,18 @@ static void advise_bubble(const Case *c, GString *out) {
     g_string_append(out, " With one stage this is ranks waiting for the slowest one.");
     return;
   }
+  if (!bubble_is_fixed(plan))
+    return;
   g_string_append_printf(out, " %" G_GINT64_FORMAT " micro-batches (smaller --micro-batch or larger --global-batch)",
                          2 * plan->n_micro_batches);
-  gint64 n_stages = (gint64)plan->pp * 2 * plan->chunks, n_layers = c->report->n_layers;
-  if (n_stages <= n_layers || n_stages == n_layers + 2)
+  if (may_interleave(c))
     g_string_append_printf(out, " or --schedule interleaved --chunks %d", 2 * plan->chunks);
   g_string_append_printf(out, " would leave about %.1f %%.", percent(halved));
+}
+
+/* Half of tp or cp on the same GPUs is twice dp, which the batch must then be dealt out to. */
+static gboolean may_halve(const Plan *plan, int size) {
+  return size % 2 == 0 && plan->global_batch % (plan->micro_batch * plan->dp * 2) == 0;
 }
 
 static void advise_tp(const Case *c, GString *out) {
@@ -63,7 +101,7 @@ static void advise_tp(const Case *c, GString *out) {
   if (c->report->domain_gpus > 0 && plan->tp > c->report->domain_gpus)
     g_string_append_printf(out, " tp %d reaches beyond the %d GPUs of a scale-up domain: keep it inside.", plan->tp,
                            c->report->domain_gpus);
-  else if (plan->tp > 1)
+  else if (may_halve(plan, plan->tp))
     g_string_append_printf(out, " --tp %d would send less and run larger products, if it fits in memory.",
                            plan->tp / 2);
   if (plan->tp > 1 && !plan->sequence_parallel)
@@ -81,7 +119,8 @@ static void advise_cp(const Case *c, GString *out) {
                            c->report->domain_gpus);
   if (plan->cp_comm != CP_RING)
     g_string_append(out, " --cp-comm ring runs it beside attention.");
-  g_string_append_printf(out, " --cp %d would send less, if its activations fit in memory.", plan->cp / 2);
+  if (may_halve(plan, plan->cp))
+    g_string_append_printf(out, " --cp %d would send less, if its activations fit in memory.", plan->cp / 2);
 }
 
 static void advise_ep(const Case *c, GString *out) {
@@ -94,7 +133,7 @@ static void advise_ep(const Case *c, GString *out) {
                            " It reaches beyond the %d GPUs of a scale-up domain: a smaller --ep would stay inside, if "
                            "its experts fit in memory.",
                            domain_gpus);
-  if (plan->pp > 1 && (plan->schedule == NULL || !g_str_has_prefix(plan->schedule, "dualpipe")))
+  if (plan->pp % 2 == 0 && (plan->schedule == NULL || !g_str_has_prefix(plan->schedule, "dualpipe")))
     g_string_append(out, " --schedule dualpipe runs a forward and a backward beside each other's.");
 }
 
@@ -120,12 +159,18 @@ static void advise_pp(const Case *c, GString *out) {
   const Plan *plan = c->report->plan;
   g_string_append_printf(out, "pipeline transfers: %.1f %% of the step waits for activations on the wire.",
                          percent(c->share));
-  if (plan->chunks > 1)
+  if (plan->chunks % 2 == 0 && has_any_chunks(plan) && has_any_layout(plan))
     g_string_append_printf(out, " --chunks %d sends half as often.", plan->chunks / 2);
   g_string_append(out, " Neighbouring stages on one node send over its links instead of the network (--order).");
 }
 
 static void advise_host(const Case *c, GString *out) {
+  if (c->report->plan->cuda_graphs == CUDA_GRAPHS_FULL) {
+    g_string_append_printf(
+        out, "host: %.1f %% of the step waits for the host. A larger --global-batch replays longer steps.",
+        percent(c->share));
+    return;
+  }
   g_string_append_printf(
       out,
       "host: %.1f %% of the step waits for kernel launches. A larger --micro-batch (now %" G_GINT64_FORMAT
@@ -193,7 +238,7 @@ static void advise_compute(const Case *c, GString *out) {
   if (efficiency * load >= low_efficiency) /* not low for what the fullest does */
     return;
   g_string_append(out, " That is low: products are small or memory-bound. A larger --micro-batch");
-  if (report->plan->tp > 1)
+  if (may_halve(report->plan, report->plan->tp))
     g_string_append_printf(out, " or --tp %d", report->plan->tp / 2);
   g_string_append(out, " makes them larger");
   g_string_append(out, report->plan->attention == ATTENTION_UNFUSED ? "; --attention flash fuses attention." : ".");
@@ -217,22 +262,39 @@ static void advise_state(const StepReport *report, GString *out) {
   const Plan *plan = report->plan;
   static const MemoryCategory shards[] = {MEMORY_OPTIMIZER, MEMORY_GRADIENTS, MEMORY_WEIGHTS}; /* by ZeRO stage − 1 */
   int ranks = plan->zero_ranks > 0 ? plan->zero_ranks : plan_data_ranks(plan);
-  double saved = 0;
-  for (int stage = plan->zero; stage < 3 && ranks > 1; stage++) {
+  /* experts that are dealt out, or whole beside tp, are on another number of ranks than the rest */
+  const gboolean are_alike = plan->ep == 1 && (plan->expert_tp == 0 || plan->expert_tp == plan->tp);
+  double saved = 0; /* up to that: buckets of gradients and gathered layers are held for a while */
+  if (!are_alike && plan->zero < 3 && ranks > 1)
+    g_string_append_printf(out, " A --zero above %d splits more of it among ranks.", plan->zero);
+  for (int stage = plan->zero; are_alike && stage < 3 && ranks > 1; stage++) {
     saved += report->memory_bytes[shards[stage]] * (1 - 1.0 / ranks);
-    g_string_append_printf(out, " --zero %d saves %.1f GB.", stage + 1, saved / 1e9);
+    g_string_append_printf(out, " --zero %d saves %s%.1f GB.", stage + 1, stage > 0 ? "up to " : "", saved / 1e9);
   }
   g_string_append(out, " A larger --tp or --pp holds less of the model on each GPU.");
   if (plan->ep > 1)
     g_string_append(out, " A larger --ep holds fewer experts.");
 }
 
-/* Where the cluster's file says how fast its hosts are, without which offloading is refused. */
+/* Where the cluster's file says how fast its hosts are, without which offloading is refused. From ZeRO-2 on reduced
+ * gradients are a rank's shard alone, and go with the optimizer. */
 static void advise_offloading(const StepReport *report, GString *out) {
+  const double *bytes = report->memory_bytes;
   if (report->plan->offload.optimizer == TIER_GPU && report->cluster != NULL &&
       report->cluster->host.link_efficiency > 0)
     g_string_append_printf(out, " --offload-optimizer host saves %.1f GB.",
-                           report->memory_bytes[MEMORY_OPTIMIZER] / 1e9);
+                           (bytes[MEMORY_OPTIMIZER] + (report->plan->zero >= 2 ? bytes[MEMORY_GRADIENTS] : 0)) / 1e9);
+}
+
+/* Smaller micro-batches are more of them: where all are held at once, as many more. */
+static gboolean smaller_hold_less(const StepReport *report) {
+  const Plan *plan = report->plan;
+  if (plan->micro_batch < 2 || plan->global_batch % (plan->micro_batch / 2 * plan->dp) != 0)
+    return FALSE;
+  gboolean holds_all = FALSE;
+  for (int rank = 0; rank < plan->pp && plan->pp > 1 && report->in_flight != NULL; rank++)
+    holds_all |= report->in_flight[rank] >= plan->n_micro_batches * plan->chunks;
+  return !holds_all;
 }
 
 static void advise_activations(const StepReport *report, GString *out) {
@@ -247,7 +309,7 @@ static void advise_activations(const StepReport *report, GString *out) {
         out, " --recompute-modules names more to make again, --recompute full keeps only the inputs of each layer.");
   if (plan->tp > 1 && !plan->sequence_parallel)
     g_string_append_printf(out, " --sequence-parallel on cuts what norms save by %d.", plan->tp);
-  if (plan->micro_batch > 1)
+  if (smaller_hold_less(report))
     g_string_append_printf(out, " --micro-batch %" G_GINT64_FORMAT " saves %.1f GB.", plan->micro_batch / 2,
                            report->memory_bytes[MEMORY_ACTIVATIONS] *
                                (1 - (double)(plan->micro_batch / 2) / (double)plan->micro_batch) / 1e9);

@@ -186,12 +186,14 @@ static double kept_bytes(const Workload *workload, const Part *part) {
          round(part_parameters_once(workload, part, PIECE_EMBEDDING) * bytes);
 }
 
-/* Of what is reduced into shards or leaves: all else is added to where it stays. */
-static double gradient_bytes(const Workload *workload, const Part *part) {
+/* Of what is reduced into shards or leaves: all else is added to where it stays. A whole stage's is held as it will
+ * be summed. */
+static double gradient_bytes(const Workload *workload, const Part *part, gboolean of_stage) {
+  const double held = workload->plan->recipe.gradients, summed = plan_gradient_sum_bytes(workload->plan);
   const double experts = part_expert_parameters(workload, part), others = part_parameters(workload, part) - experts;
   const gboolean others_go = lowering_shards(workload) > 1 || workload_gradients_leave(workload, FALSE);
   const gboolean experts_go = lowering_expert_shards(workload) > 1 || workload_gradients_leave(workload, TRUE);
-  return round(((others_go ? others : 0) + (experts_go ? experts : 0)) * workload->plan->recipe.gradients);
+  return round(((others_go ? others : 0) + (experts_go ? experts : 0)) * (of_stage ? MAX(held, summed) : held));
 }
 
 static void add_term(Effect *effect, guint64 code, const Program *program, const Workload *workload) {
@@ -217,7 +219,8 @@ static void add_term(Effect *effect, guint64 code, const Program *program, const
   } else {
     gboolean holds = kind == TERM_HOLD_GRADIENT || kind == TERM_HOLD_STAGE_GRADIENT;
     const double table = of_stage || part.n_head == 0 ? 0 : lowering_heads_table(workload);
-    *(holds ? hold : drop) += gradient_bytes(workload, &part) + round(table * workload->plan->recipe.gradients);
+    *(holds ? hold : drop) +=
+        gradient_bytes(workload, &part, of_stage) + round(table * workload->plan->recipe.gradients);
   }
 }
 

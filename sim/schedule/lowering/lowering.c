@@ -294,6 +294,19 @@ double optimizer_parameters(const Workload *workload, int rank) {
   return parameters;
 }
 
+int lowering_optimizers(const Workload *workload) {
+  const Plan *plan = workload->plan;
+  return plan->time.expert_optimizer == EXPERT_OPTIMIZER_APART && plan->ep > 1 ? 2 : 1;
+}
+
+double optimizer_passed(const Workload *workload, int rank) {
+  double parameters = 0;
+  for (int stage = 0; stage < workload->n_stages; stage++)
+    if (workload->placement->stage_rank[stage] == rank)
+      parameters += (double)workload->stages[stage].parameters;
+  return parameters * plan_buffer_passes(workload->plan);
+}
+
 double lowering_heads_table(const Workload *workload) {
   if (!workload_heads_read_embedding(workload) || workload->placement->n_pipes == 1 || workload->plan->zero < 2 ||
       lowering_shards(workload) == 1)

@@ -50,6 +50,8 @@ gboolean lowering_makes_buckets(const Workload *workload);
 gboolean lowering_takes_turns(const Workload *workload);
 /* ZeRO-1 under a framework whose ranks own whole matrices and broadcast what they updated. */
 gboolean lowering_broadcasts_weights(const Workload *workload);
+/* That each have all parameters gathered behind the update (ZeRO-1 and 2): of experts one of their own, or 1. */
+int lowering_optimizers(const Workload *workload);
 /* Ranks that own any of a stage's matrices, of experts or all others: at most as many as there are. */
 int lowering_owners(const Workload *workload, int stage, gboolean of_experts);
 /* Parameters are gathered when they are first needed (ZeRO-3; ZeRO-1 and 2 with overlap_param), not after the
@@ -90,6 +92,7 @@ double tied_gradient_bytes(const Workload *workload);
 double copied_gradient_bytes(const Workload *workload, int stage);
 double whole_gradient_bytes(const Workload *workload, int rank);
 double optimizer_parameters(const Workload *workload, int rank);
+double optimizer_passed(const Workload *workload, int rank); /* Work.passed */
 
 /* An activation or gradient on its way from one stage to another. */
 typedef struct {

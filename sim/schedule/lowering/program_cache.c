@@ -112,6 +112,8 @@ static GArray *key_of(const PlanOrder *choice, const Workload *workload) {
       plan->overlap_p2p,
       plan->time.sends,
       plan->time.gradients,
+      plan_reduces_once(plan),
+      lowering_optimizers(workload),
       lowering_moves_tensors(workload),
       gathers_early,
       gathers_early && plan->zero == 3 ? lowering_window(workload) : 0,
@@ -185,10 +187,12 @@ static double transfer_bytes(const Workload *workload, const Program *program, c
 static Work sized_work(const Work *work, const WorkSource *source, const Workload *workload) {
   Work sized = *work;
   const Part part = part_of_work(work, 0);
-  if (work->phase == PHASE_OPTIMIZER)
+  if (work->phase == PHASE_OPTIMIZER) {
     sized.parameters = optimizer_parameters(workload, source->rank);
-  else
+    sized.passed = optimizer_passed(workload, source->rank);
+  } else {
     sized.flops = part_flops(workload, work->phase, &part);
+  }
   return sized;
 }
 

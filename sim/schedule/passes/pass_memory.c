@@ -5,8 +5,8 @@
  *     B, I     while they run: what is recomputed, the largest piece's
  *     receive  holds a boundary tensor until the op that consumes it has ended
  *     gather   ZeRO-3: holds the gathered piece until the last op that uses it has ended
- *     B        ZeRO ≥ 2: holds the whole gradient of its pieces until their reduce-scatter has ended; where the order
- *              says when to reduce, a stage's first B holds the whole stage's
+ *     B        ZeRO ≥ 2: holds the whole gradient of its pieces until their reduce-scatter has ended; where a stage
+ *              is reduced once, as the order or the framework has it, its first B holds the whole stage's
  *     copy     a fetched shard is held until it has been gathered, a shard of gradients while it leaves; what a layer
  *              saves is dropped when it is out, and held again from when it begins to come back */
 #include "effect_recipes.h"
@@ -58,7 +58,7 @@ static void add_gradient_buffers(EffectRecipes *recipes, const OpList *list, int
   add_term(recipes, list, last, TERM_DROP_GRADIENT, 0, list->ops[index].work);
 }
 
-/* The same where the order says when to reduce: a stage's gradient is held from its first backward to its collectives'
+/* The same where a stage is reduced once: a stage's gradient is held from its first backward to its collectives'
  * end. */
 static void add_stage_gradients(EffectRecipes *recipes, const Program *program, const OpList *list) {
   g_autofree gint32 *first = g_new(gint32, program->n_stages), *last = g_new(gint32, program->n_stages);
@@ -131,7 +131,8 @@ static void add_terms(EffectRecipes *recipes, const Program *program, const OpLi
   add_arrivals(recipes, list, workload->plan);
   add_copies(recipes, list, workload->plan);
   gboolean holds_gradients = workload->plan->zero >= 2;
-  if (holds_gradients && order->has_reduce_grad)
+  const gboolean by_stages = order->has_reduce_grad || plan_reduces_once(workload->plan);
+  if (holds_gradients && by_stages)
     add_stage_gradients(recipes, program, list);
   /* what embedding and head share stays from the embedding's forward to the head's */
   const gboolean is_apart = lowering_shards(workload) > 1 || workload->plan->offload.weights != TIER_GPU;
@@ -143,7 +144,7 @@ static void add_terms(EffectRecipes *recipes, const Program *program, const OpLi
     add_term(recipes, list, i, TERM_ACTIVATIONS, op->action, op->work);
     if (keeps_shared && op->action == ACTION_F)
       add_term(recipes, list, i, TERM_KEPT, 0, op->work);
-    if (holds_gradients && !order->has_reduce_grad && action_completes_gradient(op->action))
+    if (holds_gradients && !by_stages && action_completes_gradient(op->action))
       add_gradient_buffers(recipes, list, i, is_read_by_heads(program, workload, op) ? list->n_ops : n_behind);
   }
 }

@@ -9,8 +9,9 @@
  *                      finalize_model_grads); without it those of the norms of q and k, as each has seen its heads
  *     norm             the global gradient norm: one number over all ranks that hold different gradients
  *     optimizer        one Adam step on what this rank owns
- *     all-gather       ZeRO-1/2 without overlap_param: the updated shards come together; under a framework whose ranks
- *                      own whole matrices each broadcasts its own, one after the other
+ *     all-gather       ZeRO-1/2 without overlap_param: the updated shards come together, twice under a framework
+ *                      whose experts have an optimizer of their own; under one whose ranks own whole matrices each
+ *                      broadcasts its own, one after the other
  *     sync             the host reads the loss before it issues the next step */
 #include "lowering.h"
 
@@ -144,7 +145,8 @@ static void add_optimizer(Program *program, OpEditor *editor, const Lowering *lo
                .piece = -1,
                .first_item = -1,
                .last_item = -1,
-               .parameters = optimizer_parameters(lowering->workload, rank)};
+               .parameters = optimizer_parameters(lowering->workload, rank),
+               .passed = optimizer_passed(lowering->workload, rank)};
   Op op = op_new(OP_COMPUTE, STREAM_COMPUTE, ACTION_OPTIMIZER, -1, -1);
   op.work = program_work(program, &work);
   add_after_last(&op, editor, STREAM_DP);
@@ -178,11 +180,8 @@ static void add_gather(Program *program, OpEditor *editor, const Workload *workl
   op_editor_add(editor, &op);
 }
 
-static void add_gathers(Program *program, OpEditor *editor, const Lowering *lowering, int rank) {
+static void add_gathers_of_all(Program *program, OpEditor *editor, const Lowering *lowering, int rank) {
   const Workload *workload = lowering->workload;
-  const Plan *plan = workload->plan;
-  if (plan->zero == 0 || plan->zero == 3 || lowering_gathers_early(workload) || !lowering_is_sharded(workload))
-    return;
   for (int stage = 0; stage < program->n_stages; stage++) {
     if (lowering->order->placement->stage_rank[stage] != rank)
       continue;
@@ -191,6 +190,15 @@ static void add_gathers(Program *program, OpEditor *editor, const Lowering *lowe
     if (lowering_expert_shards(workload) > 1 && workload->stages[stage].expert_parameters > 0)
       add_gather(program, editor, workload, stage, TRUE);
   }
+}
+
+static void add_gathers(Program *program, OpEditor *editor, const Lowering *lowering, int rank) {
+  const Workload *workload = lowering->workload;
+  const int zero = workload->plan->zero;
+  if (zero == 0 || zero == 3 || lowering_gathers_early(workload) || !lowering_is_sharded(workload))
+    return;
+  for (int i = 0; i < lowering_optimizers(workload); i++)
+    add_gathers_of_all(program, editor, lowering, rank);
 }
 
 static void add_sync(OpEditor *editor) {

@@ -24,7 +24,8 @@
  * one end of it, the table is in the heads' buckets too.
  *
  * An order that says itself where to reduce (REDUCE_GRAD) is heeded: at each such place the whole stage's gradient is
- * reduced, once a step under every ZeRO stage, when the op in front of it has ended.                              */
+ * reduced, once a step under every ZeRO stage, when the op in front of it has ended. So it is behind a stage's last
+ * backward under a framework that keeps the gradients of a pipeline whole till then. */
 #include "lowering.h"
 #include "offload_state.h"
 
@@ -283,27 +284,40 @@ static void reduce_rank(Program *program, OpList *list, const Workload *workload
   backwards_clear(&reducer.backwards);
 }
 
-/* Where the order says. */
-static void reduce_rank_as_told(Program *program, OpList *list, const Workload *workload) {
+/* The whole gradient of a stage, when the latest compute op has ended. */
+static void reduce_stage(Reducer *reducer, int stage) {
+  Op ops[MOST_REDUCTIONS];
+  const Part part = part_of_stage(reducer->workload, stage);
+  const int n = reduce_ops(reducer, stage, &part, &reducer->backwards.of_all, TRUE, ops);
+  for (int i = 0; i < n; i++) {
+    op_add_after(&ops[i], reducer->last_compute);
+    op_editor_add(&reducer->editor, &ops[i]);
+  }
+}
+
+/* Whether no other op adds to the gradient of its stage. */
+static gboolean ends_gradient(const OpList *list, int i, const gint32 *last) {
+  return is_reduced(&list->ops[i], 0, last) && op_ends_action(list, i);
+}
+
+/* Where the order says or, where it says nothing, behind each stage's last backward. */
+static void reduce_rank_by_stages(Program *program, OpList *list, const Workload *workload, gboolean is_told) {
   Reducer reducer = {.program = program,
                      .workload = workload,
                      .backwards = find_backwards(program, list, workload),
                      .last_compute = -1};
   op_editor_init(&reducer.editor, list);
   for (int i = 0; i < list->n_ops; i++) {
-    if (list->ops[i].action != ACTION_REDUCE_GRAD) {
-      gint32 index = op_editor_copy(&reducer.editor, i);
-      if (list->ops[i].kind == OP_COMPUTE)
-        reducer.last_compute = index;
+    if (list->ops[i].action == ACTION_REDUCE_GRAD) {
+      reduce_stage(&reducer, list->ops[i].stage);
       continue;
     }
-    Op ops[MOST_REDUCTIONS];
-    Part part = part_of_stage(workload, list->ops[i].stage);
-    int n = reduce_ops(&reducer, list->ops[i].stage, &part, &reducer.backwards.of_all, TRUE, ops);
-    for (int k = 0; k < n; k++) {
-      op_add_after(&ops[k], reducer.last_compute);
-      op_editor_add(&reducer.editor, &ops[k]);
-    }
+    const gboolean ends = !is_told && ends_gradient(list, i, reducer.backwards.last);
+    const gint32 index = op_editor_copy(&reducer.editor, i);
+    if (list->ops[i].kind == OP_COMPUTE)
+      reducer.last_compute = index;
+    if (ends)
+      reduce_stage(&reducer, list->ops[i].stage);
   }
   op_editor_finish(&reducer.editor);
   backwards_clear(&reducer.backwards);
@@ -314,9 +328,10 @@ void pass_reduce_grad(Program *program, const Lowering *lowering) {
   if (workload == NULL || !lowering_makes_buckets(workload))
     return;
   g_autoptr(GArray) cuts = g_array_new(FALSE, FALSE, sizeof(Part));
+  const gboolean is_told = lowering->order->has_reduce_grad;
   for (int rank = 0; rank < program->n_ranks; rank++)
-    if (lowering->order->has_reduce_grad)
-      reduce_rank_as_told(program, &program->ranks[rank], workload);
+    if (is_told || plan_reduces_once(workload->plan))
+      reduce_rank_by_stages(program, &program->ranks[rank], workload, is_told);
     else
       reduce_rank(program, &program->ranks[rank], workload, cuts);
 }

@@ -18,6 +18,7 @@ typedef struct {
   gint32 *n_awaited; /* [ops] predecessors that have not ended */
   gint32 *edge;      /* [ops] first of the edges to its successors, in the order of their lists; −1: none */
   Edge *edges;
+  gint32 n_edges;
   gint32 *n_coming; /* [meetings] members not posted yet */
   gint32 *ready;    /* [ops] in the order in which they came to be posted */
   gint32 n_ready, n_posted;
@@ -65,6 +66,8 @@ static void describe_rank(Builder *builder, int rank, gint32 *const *match) {
                          .meets = -1,
                          .kind = kind_of(builder->program, op),
                          .rank = (guint16)rank,
+                         .stream = op->stream,
+                         .is_send = op->kind == OP_SEND,
                          .waits = op->after[2] >= 0 ? COURSE_AFTER_MORE : COURSE_AFTER_FEW};
     if (step->kind == COURSE_TRANSFER)
       step->meets = course->first[op->peer] + match[rank][i];
@@ -261,20 +264,34 @@ static void join(Builder *builder) {
     builder->n_awaited[i] = n_edges - n_before;
   }
   builder->edges = edges;
+  builder->n_edges = n_edges;
+}
+
+static void list_successors(Builder *builder) {
+  Course *course = builder->course;
+  gint32 n = 0, *successors = course->successors = g_new(gint32, builder->n_edges);
+  course->n_awaited = g_memdup2(builder->n_awaited, sizeof(gint32) * (gsize)course->n_ops);
+  for (gint32 op = 0; op < course->n_ops; op++) {
+    course->first_successor[op] = n;
+    for (gint32 e = builder->edge[op]; e >= 0; e = builder->edges[e].next)
+      successors[n++] = builder->edges[e].to;
+  }
+  course->first_successor[course->n_ops] = n;
 }
 
 static void complete(Builder *builder, gint32 op) {
-  const Edge *edges = builder->edges;
+  const Course *course = builder->course;
   gint32 *n_awaited = builder->n_awaited, *ready = builder->ready, n_ready = builder->n_ready;
-  for (gint32 e = builder->edge[op]; e >= 0; e = edges[e].next)
-    if (--n_awaited[edges[e].to] == 0)
-      ready[n_ready++] = edges[e].to;
+  for (gint32 s = course->first_successor[op]; s < course->first_successor[op + 1]; s++)
+    if (--n_awaited[course->successors[s]] == 0)
+      ready[n_ready++] = course->successors[s];
   builder->n_ready = n_ready;
 }
 
 static void post(Builder *builder, gint32 op) {
   const CourseStep *step = &builder->of[op];
   const Course *course = builder->course;
+  builder->course->place[op] = builder->n_posted;
   builder->course->steps[builder->n_posted++] = *step;
   builder->is_posted[op] = TRUE;
   if (step->kind == COURSE_TRANSFER) {
@@ -318,6 +335,8 @@ static Course *course_empty(const Program *program) {
   course->ops = g_new(const Op *, course->n_ops);
   course->issues = g_new(CourseIssue, course->n_ops);
   course->transfers = g_new(CourseTransfer, course->n_ops);
+  course->place = g_new(gint32, course->n_ops);
+  course->first_successor = g_new(gint32, course->n_ops + 1);
   course->first_transfer = g_new0(gint32, program->n_ranks + 1);
   return course;
 }
@@ -341,6 +360,7 @@ Course *course_new(const Program *program, gint32 *const *match) {
   describe_batches(&builder);
   builder.n_coming = g_new(gint32, course->n_meetings + 1);
   join(&builder);
+  list_successors(&builder);
   const gboolean reaches_end = walk(&builder);
   g_free(builder.of);
   g_free(builder.n_awaited);
@@ -363,6 +383,10 @@ void course_free(Course *course) {
   g_free(course->ops);
   g_free(course->issues);
   g_free(course->first);
+  g_free(course->place);
+  g_free(course->n_awaited);
+  g_free(course->first_successor);
+  g_free(course->successors);
   g_free(course->first_member);
   g_free(course->members);
   g_free(course->awaited);

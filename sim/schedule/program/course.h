@@ -30,8 +30,10 @@ typedef struct {
   gint32 work;      /* as Op.work */
   gint32 meets;     /* transfer: its partner; meeting: its number */
   guint16 rank;     /* whose list it is of */
-  guint8 kind;      /* CourseKind */
-  guint8 waits;     /* CourseAfter */
+  guint8 stream;    /* Stream */
+  guint8 kind : 3;  /* CourseKind */
+  guint8 waits : 2; /* CourseAfter */
+  guint8 is_send : 1;
 } CourseStep;
 
 /* A transfer or collective, in list order. */
@@ -53,6 +55,11 @@ struct Course {
   const Op **ops;      /* [n_ops] */
   gint32 *open;        /* [n_ops]: steps s … open[s] − 1 wait for none from s on; all others from s on do */
   gint32 *first;       /* [ranks + 1] first op of each list */
+
+  gint32 *place;           /* [n_ops] where the step of each op stands among steps */
+  gint32 *n_awaited;       /* [n_ops] how often the op is a successor: of so many ops, or more often of some */
+  gint32 *first_successor; /* [n_ops + 1] into successors */
+  gint32 *successors;      /* ops that start when it, and all others that they are successors of, have ended */
 
   int n_meetings;
   gint32 *first_member; /* [meetings + 1] into members */

@@ -87,6 +87,7 @@ typedef struct {
       last_item;     /* expanded: the compute items of the run, inclusive, in the piece's list; −1 otherwise */
   gint32 stage;      /* −1 when every stage's is the same; optimizer and bare orders: the stage */
   double parameters; /* PHASE_OPTIMIZER: parameters updated */
+  double passed;     /* PHASE_OPTIMIZER: gradients read or written in the step before they were summed, each time */
   double flops;      /* per GPU */
 } Work;
 

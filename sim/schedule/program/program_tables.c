@@ -43,7 +43,7 @@ static guint work_hash(gconstpointer entry) {
                             (guint64)work->on_host << 32);
   hash = hash_mix(hash, ((guint64)(guint)work->piece << 32) | (guint)work->stage);
   hash = hash_mix(hash, ((guint64)(guint)work->first_item << 32) | (guint)work->last_item);
-  return hash_double(hash_double(hash, work->parameters), work->flops);
+  return hash_double(hash_double(hash_double(hash, work->parameters), work->passed), work->flops);
 }
 
 static gboolean work_equal(gconstpointer a, gconstpointer b) {
@@ -52,7 +52,7 @@ static gboolean work_equal(gconstpointer a, gconstpointer b) {
          x->recompute == y->recompute && x->overlapped == y->overlapped && x->on_host == y->on_host &&
          x->n_layers == y->n_layers && x->n_dense == y->n_dense && x->piece == y->piece &&
          x->first_item == y->first_item && x->last_item == y->last_item && x->stage == y->stage &&
-         x->parameters == y->parameters && x->flops == y->flops;
+         x->parameters == y->parameters && x->passed == y->passed && x->flops == y->flops;
 }
 
 static guint transfer_hash(gconstpointer entry) {

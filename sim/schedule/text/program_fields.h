@@ -48,7 +48,7 @@ typedef struct {
   gpointer target; /* untouched when the key is absent */
   gboolean is_required;
 } Field;
-enum { MAX_FIELDS = 12 };
+enum { MAX_FIELDS = 13 };
 
 /* Words [first, end) of the line as fields: unknown, duplicate and missing keys are errors. The words are cut. */
 gboolean line_read_fields(const Line *line, guint first, guint end, const Field *fields, int n_fields, GError **error);

@@ -88,6 +88,7 @@ static gboolean read_work_line(Reader *reader, GError **error) {
                           {"on_host", field_byte, &work.on_host},
                           {"stage", field_count, &work.stage},
                           {"parameters", field_number, &work.parameters},
+                          {"passed", field_number, &work.passed},
                           {"flops", field_number, &work.flops}};
   if (!line_check_number(&reader->line, line_word(&reader->line, 1), reader->program->works->len, error))
     return FALSE;

@@ -65,6 +65,7 @@ static void append_work(GString *out, guint i, const Work *work) {
   append_int_unless(out, "on_host", work->on_host, 0);
   append_int_unless(out, "stage", work->stage, -1);
   append_number_unless_0(out, "parameters", work->parameters);
+  append_number_unless_0(out, "passed", work->passed);
   append_number_unless_0(out, "flops", work->flops);
   g_string_append_c(out, '\n');
 }

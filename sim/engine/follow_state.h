@@ -1,0 +1,83 @@
+/* What follow.c and follow_flows.c share: the records being made, and what is ready when. Not for others. */
+#pragma once
+#include "course.h"
+#include "follow.h"
+
+typedef struct {
+  gint64 begin_ns, end_ns;
+  guint ways;
+} Interval;
+
+typedef struct {
+  Interval *intervals; /* owned */
+  int n;
+} IntervalList;
+
+struct Follow {
+  const Course *course;
+  const Timing *timing;
+  Trace *trace;
+  guint *ways;           /* [transfers] bits of the ways a transfer takes; 0: none, it takes its own time; owned */
+  gint64 *offset_ns;     /* [ops] host time from its last barrier to the op's issue; owned */
+  gint64 *meeting_ns;    /* [meetings] latest arrival + run so far; owned */
+  gint32 *n_coming;      /* [meetings]; owned */
+  gint32 n_past;         /* steps from the first on that stand */
+  gint32 n_made;         /* steps from the first on that have a record */
+  gint32 *first_left;    /* [ranks] the first transfer that may still end; owned */
+  gint32 *last_transfer; /* [ranks] no op behind it is a transfer with a record; −1: none is; owned */
+  gboolean has_ways;     /* some transfer takes one */
+  IntervalList out, in;  /* transfers of one rank */
+};
+
+/* The latest end of what an op waits for; of its host, by itself, elsewhere. */
+static inline gint64 follow_ready_time(const Follow *follow, const CourseStep *step) {
+  const gint64 *end_ns = follow->trace->end_ns;
+  gint64 ready_ns = step->before >= 0 ? end_ns[step->before] : 0;
+  if (step->waits == COURSE_AFTER_MORE) {
+    const Op *op = follow->course->ops[step->op];
+    const gint32 first = step->after - op->after[0];
+    for (int i = 0; i < OP_MAX_AFTER && op->after[i] >= 0; i++)
+      ready_ns = MAX(ready_ns, end_ns[first + op->after[i]]);
+    return ready_ns;
+  }
+  if (step->waits == COURSE_AFTER_BATCH) {
+    for (gint32 a = step->after; a < step->after_too; a++)
+      ready_ns = MAX(ready_ns, end_ns[follow->course->awaited[a]]);
+    return ready_ns;
+  }
+  if (step->after >= 0)
+    ready_ns = MAX(ready_ns, end_ns[step->after]);
+  if (step->after_too >= 0)
+    ready_ns = MAX(ready_ns, end_ns[step->after_too]);
+  return ready_ns;
+}
+
+/* All but its host's launch of the op itself: when what it waits for has ended, and when it is issued. */
+static inline gint64 follow_ready_and_issue(const Follow *follow, const CourseStep *step, gint64 *issue_ns) {
+  gint64 ready_ns = follow_ready_time(follow, step);
+  *issue_ns = follow->offset_ns[step->op];
+  if (step->barrier < 0)
+    return ready_ns;
+  *issue_ns += follow->trace->end_ns[step->barrier];
+  return MAX(ready_ns, follow->trace->end_ns[step->barrier]);
+}
+
+/* Of a kernel, or the host's own: its record. */
+static inline void follow_run_step(const Follow *follow, const CourseStep *step, gint64 ready_ns, gint64 issue_ns) {
+  gint64 *start_ns = &follow->trace->start_ns[step->op], *end_ns = &follow->trace->end_ns[step->op];
+  *start_ns = MAX(ready_ns, issue_ns);
+  if (step->kind == COURSE_HOST) {
+    *end_ns = *start_ns + timing_host_run_ns(follow->timing, step->work);
+    return;
+  }
+  const OpTime *time = &follow->timing->works[step->work];
+  *end_ns = MAX(ready_ns + time->run_ns, issue_ns + time->tail_ns);
+}
+
+static inline void follow_expect_members(const Follow *follow) {
+  const Course *course = follow->course;
+  for (int m = 0; m < course->n_meetings; m++) {
+    follow->meeting_ns[m] = 0;
+    follow->n_coming[m] = course->first_member[m + 1] - course->first_member[m];
+  }
+}
