@@ -76,6 +76,16 @@ START_TEST(the_ramp_lengthens_every_wave) {
 }
 END_TEST
 
+START_TEST(the_ramp_takes_the_same_time_in_a_faster_format) {
+  Gpu gpu = toy_gpu();
+  gpu.k_ramp = 100;
+  gpu.sustained[NUMBER_FP8] = gpu.sustained[NUMBER_BF16];
+  /* fp8 has twice the peak: a wave is 400 elements and a ramp of 200 at twice the rate; of bf16 400 and 100. */
+  WorkItem item = {.number = NUMBER_FP8, .batch = 1, .m = 32, .n = 64, .k = 400};
+  assert_close(product_of_s(&gpu, item), 2 * 2.0 * 16 * 16 * 600 / (2 * sm_flops) + latency_s);
+}
+END_TEST
+
 START_TEST(the_fastest_tile_is_taken) {
   Gpu gpu = toy_gpu();
   gpu.tiles[1] = (GpuTile){32, 32, 1.25};
@@ -294,6 +304,21 @@ START_TEST(narrow_heads_slow_attention_down) {
 }
 END_TEST
 
+START_TEST(attention_over_few_keys_reaches_less) {
+  Gpu gpu = toy_gpu();
+  gpu.attention_ramp = 300;
+  /* 4 heads of 64, 128 queries that meet 100 keys each: 4·128·100 pairs of 4·64 FLOP at 100/400 of 3.2e12 FLOP/s; the
+   * backward kernel does 10·64 for each at half of that rate. */
+  const double pairs = 4.0 * 128 * 100;
+  WorkItem item = {.kind = ITEM_ATTENTION, .number = NUMBER_BF16, .batch = 4, .m = 128, .k = 64};
+  item.flops = pairs * 4 * 64;
+  assert_close(kernel_cost_s(&gpu, &item, NULL), pairs * 4 * 64 / (3.2e12 / 4) + latency_s);
+  item.backward = TRUE;
+  item.flops = pairs * 10 * 64;
+  assert_close(kernel_cost_s(&gpu, &item, NULL), pairs * 10 * 64 / (1.6e12 / 4) + latency_s);
+}
+END_TEST
+
 START_TEST(attention_with_few_blocks_leaves_sms_idle) {
   Gpu gpu = toy_gpu();
   /* 3 blocks on 4 SMs: 3/4 of the rate; 129 rows are 2 blocks a head, so 3 heads are 6 blocks in 2 waves: 6/8. */
@@ -360,6 +385,7 @@ int main(void) {
   tcase_add_test(cases, a_tile_partly_outside_the_matrix_costs_a_whole_one);
   tcase_add_test(cases, batches_share_waves);
   tcase_add_test(cases, the_ramp_lengthens_every_wave);
+  tcase_add_test(cases, the_ramp_takes_the_same_time_in_a_faster_format);
   tcase_add_test(cases, the_fastest_tile_is_taken);
   tcase_add_test(cases, a_long_k_with_few_tiles_is_split);
   tcase_add_test(cases, a_full_gpu_is_not_split);
@@ -376,6 +402,7 @@ int main(void) {
   tcase_add_test(cases, each_format_has_its_own_rate);
   tcase_add_test(cases, a_memory_kernel_takes_bytes_over_hbm);
   tcase_add_test(cases, attention_runs_at_its_own_rates);
+  tcase_add_test(cases, attention_over_few_keys_reaches_less);
   tcase_add_test(cases, attention_with_few_blocks_leaves_sms_idle);
   tcase_add_test(cases, more_work_never_takes_less_time);
   tcase_add_test(cases, no_product_beats_the_sustained_peak);

@@ -116,6 +116,7 @@ static const BrokenText gpu_breaks[] = {
     {"fp32: 0.80, ", "", "sustained: the key \"fp32\" is missing, as peak has it"},
     {"reserved: 2 GiB", "reserved: 200 GiB", "memory reserved", -2},
     {"k_ramp: 140", "k_ramp: -1", "expected a number from 0"},
+    {"backward: 0.42", "backward: 0.42\n  ramp: -1", "expected a number from 0", 1},
     {"{m: 128, n: 256, efficiency: 1.00}", "{m: 128, efficiency: 1.00}", "the key \"n\" is missing"},
     {"{m: 128, n: 256, efficiency: 1.00}", "128", "found \"128\", expected a mapping"},
     {"forward: 0.50", "forward: 0.50\n  of_generation: 2", "expected a number from 0.05 to 1", 1},

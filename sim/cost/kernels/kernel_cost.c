@@ -41,10 +41,16 @@ static double hbm_s(const Gpu *gpu, double bytes) {
   return bytes / (gpu->hbm_Bps * gpu->hbm_efficiency);
 }
 
-/* The matrix unit's time with one tile shape and one split of k, the pass over the slices included. */
-static double tiled_s(const Gpu *gpu, const GpuTile *tile, double sm_flops, double tiles, int split, double k) {
-  double waves = ceil_div(tiles * split, gpu->n_sms);
-  double tile_flops = 2.0 * tile->m * tile->n * (ceil_div(k, split) + gpu->k_ramp);
+/* Filling the first stages and writing C take the same time in all formats: more elements of k in the faster ones. */
+static double ramp_elements(const Gpu *gpu, Number number) {
+  const double *peaks = gpu->peak_flops, of_16_bits = MAX(peaks[NUMBER_BF16], peaks[NUMBER_FP16]);
+  return number_bytes(number) < 2 && of_16_bits > 0 ? gpu->k_ramp * peaks[number] / of_16_bits : gpu->k_ramp;
+}
+
+/* The matrix unit's time with one tile shape and slices of k of so many elements, their ramp included. */
+static double tiled_s(const Gpu *gpu, const GpuTile *tile, double sm_flops, double slices, double k) {
+  double waves = ceil_div(slices, gpu->n_sms);
+  double tile_flops = 2.0 * tile->m * tile->n * k;
   return waves * tile_flops / (sm_flops * tile->efficiency);
 }
 
@@ -53,6 +59,7 @@ static double arithmetic_s(const Gpu *gpu, Number number, gint64 batch, gint64 m
   g_assert(batch > 0 && m > 0 && n > 0 && k > 0 && gpu->n_tiles > 0);
   double sm_flops = sustained_flops(gpu, number) / gpu->n_sms;
   double elements = (double)batch * (double)m * (double)n;
+  double ramp = ramp_elements(gpu, number);
   double best = INFINITY;
   for (int t = 0; t < gpu->n_tiles; t++) {
     const GpuTile *tile = &gpu->tiles[t];
@@ -63,7 +70,7 @@ static double arithmetic_s(const Gpu *gpu, Number number, gint64 batch, gint64 m
         break;
       /* each slice writes its C in fp32, and the pass reads it again */
       double reduce_s = split > 1 ? hbm_s(gpu, split * elements * sizeof(float) * 2) : 0;
-      best = MIN(best, tiled_s(gpu, tile, sm_flops, tiles, split, (double)k) + reduce_s);
+      best = MIN(best, tiled_s(gpu, tile, sm_flops, tiles * split, ceil_div((double)k, split) + ramp) + reduce_s);
     }
   }
   return best;
@@ -117,6 +124,13 @@ static double attention_padding(const Gpu *gpu, const WorkItem *item) {
   return ceil_div((double)item->k, multiple) * multiple / (double)item->k;
 }
 
+/* What goes before the first and after the last key of each block of queries, as FLOPs of so many keys more. */
+static double attention_ramp_flops(const Gpu *gpu, const WorkItem *item) {
+  const double d = (double)item->k, v = (double)work_item_v_dim(item);
+  const double pair_flops = item->backward ? 6 * d + 4 * v : 2 * (d + v); /* as item_list_attention() counts */
+  return gpu->attention_ramp * (double)item->batch * (double)item->m * pair_flops;
+}
+
 static double attention_s(const Gpu *gpu, const WorkItem *item) {
   g_assert(item->batch > 0 && item->m > 0 && item->k > 0);
   double share = item->backward ? gpu->attention_backward : gpu->attention_forward;
@@ -125,7 +139,8 @@ static double attention_s(const Gpu *gpu, const WorkItem *item) {
   if (item->k <= gpu->attention_narrow_head)
     share *= gpu->attention_narrow;
   double flops_per_s = peak_flops(gpu, item->number) * share * attention_fill(gpu, item);
-  return MAX(item->flops * attention_padding(gpu, item) / flops_per_s, hbm_s(gpu, item->bytes)) + gpu->kernel_latency_s;
+  double flops = (item->flops + attention_ramp_flops(gpu, item)) * attention_padding(gpu, item);
+  return MAX(flops / flops_per_s, hbm_s(gpu, item->bytes)) + gpu->kernel_latency_s;
 }
 
 double kernel_cost_model_s(const Gpu *gpu, const WorkItem *item) {

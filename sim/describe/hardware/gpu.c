@@ -73,6 +73,7 @@ static const YamlField tile_fields[] = {
 static const YamlField attention_fields[] = {
     {"forward", FIELD_NUMBER, TRUE, IN_GPU(attention_forward), 1e-3, 1},
     {"backward", FIELD_NUMBER, TRUE, IN_GPU(attention_backward), 1e-3, 1},
+    {"ramp", FIELD_NUMBER, FALSE, IN_GPU(attention_ramp), 0, 1e5},
     {"of_generation", FIELD_NUMBER, FALSE, IN_GPU(attention_of_generation), 0.05, 1},
     {"wide_keys", FIELD_NUMBER, FALSE, IN_GPU(attention_wide), 0.05, 1},
     {"narrow_heads", FIELD_NODE, FALSE, offsetof(Draft, narrow_heads)},

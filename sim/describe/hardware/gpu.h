@@ -45,7 +45,7 @@ typedef struct {
   double under_load; /* (0, 1]: share of that left in a training step, where kernels follow each other for seconds under
                         the power limit and beside collectives */
   double under_load_of[N_NUMBERS]; /* the same of one format, in its place; 0: under_load */
-  double k_ramp;                   /* prologue + epilogue, as elements of k */
+  double k_ramp;                   /* prologue + epilogue, as elements of k in 16 bits */
   double accumulate_exposed;       /* [0, 1]: share of the traffic of an accumulated result that a product does not hide
                                       behind its arithmetic */
   double grouped_exposed;          /* the same of a group of products, one for each expert */
@@ -60,8 +60,9 @@ typedef struct {
                                 * a framework's */
   double norm_rate; /* share of that rate that RMSNorms of single operations reach; 0: 1. No key: a framework's */
 
-  /* Fused attention: share of the element format's peak, over causal FLOPs. */
+  /* Fused attention: share of the element format's peak, over causal FLOPs, of so many keys that the ramp is none. */
   double attention_forward, attention_backward;
+  double attention_ramp;       /* keys that take as long as prologue and epilogue of a block of queries; 0: none */
   double attention_wide;       /* (0, 1]: share of these left where heads of Q and K are wider than V's */
   int attention_narrow_head;   /* heads of Q and K of so many elements or fewer do less for each exponential; 0: none */
   double attention_narrow;     /* (0, 1]: share of these left for such heads */
