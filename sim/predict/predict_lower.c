@@ -94,8 +94,7 @@ static void keep_freed_memory(void) {
 
 PredictScratch *predict_scratch_new(int n_scratches) {
   keep_freed_memory();
-  g_assert(n_scratches >= 1);
-  const int n_ops = CLAMP(OPS_KEPT_IN_ALL / n_scratches, LEAST_OPS_KEPT, MOST_OPS_KEPT);
+  const int n_ops = CLAMP(OPS_KEPT_IN_ALL / MAX(n_scratches, 1), LEAST_OPS_KEPT, MOST_OPS_KEPT);
   PredictScratch *scratch = g_new(PredictScratch, 1);
   *scratch = (PredictScratch){program_cache_new((gsize)n_ops), known_runs_new(RUN_BYTES * (gsize)n_ops)};
   return scratch;

@@ -190,8 +190,50 @@ START_TEST(an_optimizer_of_experts_gathers_all_once_more) {
 }
 END_TEST
 
+/* Sums of chunks that are done run beside the backwards of the others, or make them wait; the optimizer must have them. */
+START_TEST(whole_gradients_are_summed_beside_backward_or_before_it) {
+  g_autoptr(Model) model = model_read("llama-3-8b", NULL);
+  g_autoptr(Cluster) cluster = cluster_read("llama3-h100", NULL);
+  const Framework own = {.time = {.pipeline_gradients = PIPELINE_GRADIENTS_WHOLE}};
+  double steps_s[2];
+  for (int overlaps = 0; overlaps < 2; overlaps++) {
+    g_autoptr(Plan) plan = plan_new();
+    plan_set_framework(plan, "own", &own);
+    plan->gpus = 32;
+    plan->pp = 2;
+    plan->chunks = 4;
+    plan->zero = 2;
+    plan->global_batch = 64;
+    plan->seq_len = 512;
+    plan->overlap_grad = overlaps;
+    g_autoptr(Prediction) prediction = predict(model, cluster, plan, NULL);
+    ck_assert_ptr_nonnull(prediction);
+    steps_s[overlaps] = prediction->step_time_s;
+  }
+  ck_assert_double_lt(steps_s[1], 0.9 * steps_s[0]);
+}
+END_TEST
+
+START_TEST(whole_gradients_do_not_leave_with_the_optimizer) {
+  g_autoptr(Model) model = model_read("llama-3-8b", NULL);
+  g_autoptr(Cluster) cluster = cluster_read("llama3-h100", NULL);
+  const Framework own = {.time = {.pipeline_gradients = PIPELINE_GRADIENTS_WHOLE}};
+  g_autoptr(Plan) plan = plan_new();
+  plan_set_framework(plan, "own", &own);
+  plan->gpus = 32;
+  plan->pp = 2;
+  plan->zero = 3;
+  plan->offload.optimizer = TIER_HOST;
+  g_autoptr(GError) error = NULL;
+  ck_assert_ptr_null(predict(model, cluster, plan, &error));
+  ck_assert_ptr_nonnull(strstr(error->message, "whole gradients that framework own keeps"));
+}
+END_TEST
+
 int main(void) {
   TCase *cases = tcase_create("framework_steps");
+  tcase_add_test(cases, whole_gradients_are_summed_beside_backward_or_before_it);
+  tcase_add_test(cases, whole_gradients_do_not_leave_with_the_optimizer);
   tcase_add_test(cases, zero3_moves_each_matrix_in_a_collective_of_its_own);
   tcase_add_test(cases, lists_of_tensors_take_the_host);
   tcase_add_test(cases, time_between_steps_is_in_each_of_them);

@@ -45,8 +45,8 @@
  *                                   # (default): its part alone
  *       pipeline_gradients: whole   # ZeRO-2 and 3 in a pipeline: each rank sums those of all micro-batches, whole and
  *                                   # as wide as they are summed over dp, which they are once, behind the last
- *                                   # backward of their stage (not with the optimizer offloaded, nor in pipelines of
- *                                   # both directions); sharded (default): they are after every micro-batch
+ *                                   # backward of their stage; refused with the optimizer offloaded, left out in
+ *                                   # pipelines of both directions; sharded (default): they are after every micro-batch
  *       expert_optimizer: apart     # ZeRO-1 and 2 under ep: experts have an optimizer of their own and, where
  *                                   # parameters are gathered behind the update, each of the two has all gathered:
  *                                   # twice in all; together (default): once

@@ -140,7 +140,7 @@ gboolean plan_splits_stage_tensors(const Plan *plan) {
 
 gboolean plan_reduces_once(const Plan *plan) {
   return plan->time.pipeline_gradients == PIPELINE_GRADIENTS_WHOLE && plan->zero >= 2 && plan->pp > 1 &&
-         plan->n_pipes < 2 && plan->offload.optimizer == TIER_GPU;
+         plan->n_pipes < 2;
 }
 
 double plan_buffer_passes(const Plan *plan) {

@@ -173,7 +173,7 @@ gboolean plan_has_expert_operations(const Plan *plan);
 gboolean plan_splits_stage_tensors(const Plan *plan);
 
 /* ZeRO-2 and 3 in a pipeline of one direction whose ranks keep whole gradients until a stage's last backward
- * (framework_time.h), where the GPU updates. */
+ * (framework_time.h). */
 gboolean plan_reduces_once(const Plan *plan);
 
 /* Times that a step reads or writes the gradients of all of a rank's parameters, before they are summed over dp,

@@ -150,7 +150,7 @@ static void advise_dp(const Case *c, GString *out) {
     g_string_append(out, " --overlap-param on runs parameter gathers beside forward.");
   if (plan->zero == 3)
     g_string_append(out, " --zero 1 gathers parameters once a step, if the weights fit.");
-  else if (plan->zero == 2 && plan->n_micro_batches > 1)
+  else if (plan->zero == 2 && !plan_reduces_once(plan) && plan->n_micro_batches > 1)
     g_string_append(out, " --zero 1 reduces gradients once a step instead of once a micro-batch.");
   g_string_append(out, " A larger --global-batch spreads it over more work.");
 }
@@ -294,7 +294,8 @@ static gboolean smaller_hold_less(const StepReport *report) {
   if (plan->micro_batch < 2 || plan->global_batch % (plan->micro_batch / 2 * plan->dp) != 0)
     return FALSE;
   gboolean holds_all = FALSE;
-  for (int rank = 0; rank < plan->pp && plan->pp > 1 && report->in_flight != NULL; rank++)
+  const gboolean may_hold_all = plan->pp > 1 || plan->n_micro_batches > 1;
+  for (int rank = 0; rank < plan->pp && may_hold_all && report->in_flight != NULL; rank++)
     holds_all |= report->in_flight[rank] >= plan->n_micro_batches * plan->chunks;
   return !holds_all;
 }

@@ -291,7 +291,9 @@ static void reduce_stage(Reducer *reducer, int stage) {
   const int n = reduce_ops(reducer, stage, &part, &reducer->backwards.of_all, TRUE, ops);
   for (int i = 0; i < n; i++) {
     op_add_after(&ops[i], reducer->last_compute);
-    op_editor_add(&reducer->editor, &ops[i]);
+    const gint32 index = op_editor_add(&reducer->editor, &ops[i]);
+    if (!reducer->workload->plan->overlap_grad)
+      reducer->wait_for = index;
   }
 }
 
@@ -305,7 +307,8 @@ static void reduce_rank_by_stages(Program *program, OpList *list, const Workload
   Reducer reducer = {.program = program,
                      .workload = workload,
                      .backwards = find_backwards(program, list, workload),
-                     .last_compute = -1};
+                     .last_compute = -1,
+                     .wait_for = -1};
   op_editor_init(&reducer.editor, list);
   for (int i = 0; i < list->n_ops; i++) {
     if (list->ops[i].action == ACTION_REDUCE_GRAD) {
@@ -313,9 +316,13 @@ static void reduce_rank_by_stages(Program *program, OpList *list, const Workload
       continue;
     }
     const gboolean ends = !is_told && ends_gradient(list, i, reducer.backwards.last);
-    const gint32 index = op_editor_copy(&reducer.editor, i);
-    if (list->ops[i].kind == OP_COMPUTE)
-      reducer.last_compute = index;
+    Op *copy = op_editor_copy_op(&reducer.editor, i);
+    if (list->ops[i].kind == OP_COMPUTE) {
+      reducer.last_compute = reducer.editor.n_ops - 1;
+      if (reducer.wait_for >= 0)
+        op_add_after(copy, reducer.wait_for);
+      reducer.wait_for = -1;
+    }
     if (ends)
       reduce_stage(&reducer, list->ops[i].stage);
   }
