@@ -460,23 +460,6 @@ START_TEST(synchronous_sends_have_the_host_wait_for_every_exchange) {
 }
 END_TEST
 
-START_TEST(interleaved_overlaps_its_sends_where_the_framework_does) {
-  g_autoptr(Model) model = model_read("gpt2", NULL);
-  g_autoptr(Cluster) cluster = cluster_read("vtrain-a100", NULL);
-  for (int chunks = 1; chunks <= 2; chunks++) {
-    g_autoptr(Plan) plan = plan_new();
-    plan->gpus = 2;
-    plan->pp = 2;
-    plan->chunks = chunks;
-    plan->global_batch = 4;
-    plan->time.overlap_p2p = P2P_CHUNKS;
-    g_autoptr(Prediction) prediction = predict(model, cluster, plan, NULL);
-    ck_assert_ptr_nonnull(prediction);
-    ck_assert_int_eq(prediction->workload->plan->overlap_p2p, chunks == 2);
-  }
-}
-END_TEST
-
 int main(void) {
   TCase *cases = tcase_create("framework_time");
   tcase_add_test(cases, keys_fill_the_struct);
@@ -494,7 +477,6 @@ int main(void) {
   tcase_add_test(cases, whole_gradients_are_all_reduced_as_wide_as_they_are_summed);
   tcase_add_test(cases, owners_of_matrices_broadcast_them_after_the_update);
   tcase_add_test(cases, a_plain_norm_goes_by_its_own_rate);
-  tcase_add_test(cases, interleaved_overlaps_its_sends_where_the_framework_does);
   Suite *suite = suite_create("framework_time");
   suite_add_tcase(suite, cases);
   SRunner *runner = srunner_create(suite);

@@ -304,7 +304,11 @@ START_TEST(the_options_shown_give_the_step_shown) {
                                 {"micro-batch", "1"},
                                 {NULL}};
   assert_typed_again(left_to_auto);
-  /* interleaved has two chunks where none are said, which this layout of four stages would not fit */
+}
+END_TEST
+
+/* Interleaved has two chunks where none are said, which this layout of four stages would not fit. */
+START_TEST(one_chunk_of_interleaved_is_shown) {
   const Given one_chunk[] = {{"model", "llama-3-8b"},
                              {"cluster", "selene"},
                              {"gpus", "8"},
@@ -447,6 +451,7 @@ int main(void) {
   tcase_add_test(tcase, a_step_that_simulate_refuses_is_impossible);
   tcase_add_test(tcase, the_json_object_has_what_the_text_has);
   tcase_add_test(tcase, the_options_shown_give_the_step_shown);
+  tcase_add_test(tcase, one_chunk_of_interleaved_is_shown);
   tcase_add_test(tcase, open_lists_follow_from_model_and_cluster);
   tcase_add_test(tcase, spelling_changes_nothing);
   tcase_add_test(tcase, models_that_options_say_nothing_of_are_impossible);

@@ -190,7 +190,8 @@ START_TEST(an_optimizer_of_experts_gathers_all_once_more) {
 }
 END_TEST
 
-/* Sums of chunks that are done run beside the backwards of the others, or make them wait; the optimizer must have them. */
+/* Sums of chunks that are done run beside the backwards of the others, or make them wait; the optimizer must have them.
+ */
 START_TEST(whole_gradients_are_summed_beside_backward_or_before_it) {
   g_autoptr(Model) model = model_read("llama-3-8b", NULL);
   g_autoptr(Cluster) cluster = cluster_read("llama3-h100", NULL);
@@ -230,10 +231,28 @@ START_TEST(whole_gradients_do_not_leave_with_the_optimizer) {
 }
 END_TEST
 
+START_TEST(interleaved_overlaps_its_sends_where_the_framework_does) {
+  g_autoptr(Model) model = model_read("gpt2", NULL);
+  g_autoptr(Cluster) cluster = cluster_read("vtrain-a100", NULL);
+  for (int chunks = 1; chunks <= 2; chunks++) {
+    g_autoptr(Plan) plan = plan_new();
+    plan->gpus = 2;
+    plan->pp = 2;
+    plan->chunks = chunks;
+    plan->global_batch = 4;
+    plan->time.overlap_p2p = P2P_CHUNKS;
+    g_autoptr(Prediction) prediction = predict(model, cluster, plan, NULL);
+    ck_assert_ptr_nonnull(prediction);
+    ck_assert_int_eq(prediction->workload->plan->overlap_p2p, chunks == 2);
+  }
+}
+END_TEST
+
 int main(void) {
   TCase *cases = tcase_create("framework_steps");
   tcase_add_test(cases, whole_gradients_are_summed_beside_backward_or_before_it);
   tcase_add_test(cases, whole_gradients_do_not_leave_with_the_optimizer);
+  tcase_add_test(cases, interleaved_overlaps_its_sends_where_the_framework_does);
   tcase_add_test(cases, zero3_moves_each_matrix_in_a_collective_of_its_own);
   tcase_add_test(cases, lists_of_tensors_take_the_host);
   tcase_add_test(cases, time_between_steps_is_in_each_of_them);
