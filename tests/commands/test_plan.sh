@@ -109,6 +109,13 @@ plan $cut --zero 1 --sequence-parallel on --emit megatron
 expect "chunks of Megatron-LM overlap their sends" 0 "--schedule interleaved --chunks 2;--overlap-p2p on"
 ! grep -q -e --no-overlap-p2p out
 result $? "and it is started so" "$(grep overlap out)"
+plan --model mistral-7b --cluster dgx-h100 --gpus 16 --global-batch 64 --seq-len 8192 --tp 2 --pp 4 --micro-batch 1 --zero 1 \
+  --recompute full --sequence-parallel on --schedule interleaved --chunks 2 --micro-batch-group 8 --bucket 1000000 --emit megatron
+expect "its window, groups of micro-batches and buckets are written" 0 \
+  "--window-size 4095,0;--microbatch-group-size-per-virtual-pipeline-stage 8;--ddp-bucket-size 1000000"
+plan --model llama-3-8b --cluster dgx-h100 --gpus 16 --global-batch 64 --seq-len 8192 --tp 1 --pp 1 --micro-batch 1 --zero 3 \
+  --recompute full --sequence-parallel off --emit deepspeed
+expect "one layer is gathered ahead by DeepSpeed" 0 '"stage3_prefetch_bucket_size" : 218112000'
 tight="--model llama-3-70b --cluster dgx-h100 --gpus 64 --global-batch 64 --seq-len 8192 --tp 4 --pp 2 --micro-batch 1"
 plan $tight --emit megatron
 expect "FSDP in a pipeline, which Megatron-LM has no test of, is not proposed" 0 "--zero 1 ;--use-distributed-optimizer"
