@@ -19,6 +19,8 @@ Gpu framework_gpu(const FrameworkTime *framework, const Gpu *gpu) {
     reached.attention_forward = rates->attention_forward * of_generation;
   if (rates->attention_backward > 0)
     reached.attention_backward = rates->attention_backward * of_generation;
+  if (rates->attention_forward > 0 || rates->attention_backward > 0)
+    reached.attention_ramp = 0; /* that of the GPU file's kernels, not of those that the rates are of */
   return reached;
 }
 

@@ -106,8 +106,8 @@
  *         hopper: {products: 0.8, weight_gradients: 0.9, attention_forward: 0.35, attention_backward: 0.3}
  *
  * products: a share of the GPU file's rate; weight_gradients: a share of that again for theirs, where the
- * factors have fewer than 16 bits; attention: of the peak, in place of the GPU file's, times its of_generation where it
- * has one. */
+ * factors have fewer than 16 bits; attention: of the peak, in place of the GPU file's and without its ramp, times its
+ * of_generation where it has one. */
 #pragma once
 #include "framework_memory.h"
 #include "gpu.h"
