@@ -45,7 +45,7 @@ static gboolean check_switches(const Plan *plan, GError **error) {
   if (offload_is_any(&plan->offload))
     return fail_impossible(error, "--offload-optimizer, -weights and -activations: what a GPU does not hold cannot be "
                                   "trained with here (stepsim simulate predicts it)");
-  return plan->cuda_graphs == CUDA_GRAPHS_NONE ||
+  return plan->cuda_graphs <= CUDA_GRAPHS_NONE ||
          fail_impossible(error, "--cuda-graphs %s cannot be run here (stepsim simulate predicts it); expected none",
                          cuda_graphs_names()[plan->cuda_graphs]);
 }

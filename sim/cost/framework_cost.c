@@ -129,7 +129,7 @@ static void find_routed(const WorkList *work, int *first, int *last) {
 gboolean framework_replays(const Plan *plan, const WorkList *work, int i) {
   const WorkItem *item = &work->items[i];
   int first, last;
-  switch (plan->cuda_graphs) {
+  switch ((CudaGraphs)plan->cuda_graphs) {
   case CUDA_GRAPHS_ROUTER:
     return is_router(item);
   case CUDA_GRAPHS_ATTENTION:

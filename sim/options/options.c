@@ -103,7 +103,7 @@ static gboolean parse_framework(const PlanOptions *o, Plan *plan, GError **error
 
 static gboolean parse_choices(const PlanOptions *o, Plan *plan, GError **error) {
   guint recompute = plan->recompute, attention = plan->attention, flops = plan->flops, cp_comm = plan->cp_comm;
-  guint cuda_graphs = plan->cuda_graphs;
+  guint cuda_graphs = (guint)plan->cuda_graphs;
   guint norm_kernel = (guint)plan->norm_kernel, expert_dispatch = (guint)plan->expert_dispatch;
   if (!parse_named("--recompute", o->recompute, recompute_names(), &recompute, error) ||
       !parse_named("--attention", o->attention, attention_names(), &attention, error) ||
@@ -117,7 +117,7 @@ static gboolean parse_choices(const PlanOptions *o, Plan *plan, GError **error) 
   plan->attention = attention;
   plan->norm_kernel = (int)norm_kernel;
   plan->expert_dispatch = (int)expert_dispatch;
-  plan->cuda_graphs = cuda_graphs;
+  plan->cuda_graphs = (int)cuda_graphs;
   plan->cp_comm = cp_comm;
   plan->flops = flops;
   if (o->precision != NULL && !precision_parse(o->precision, &plan->precision, error))

@@ -98,7 +98,7 @@ static void add_methods(Parser *parser, PlanOptions *o) {
        "on|off"},
       {"cuda-graphs", 0, 0, G_OPTION_ARG_STRING, &o->cuda_graphs,
        "what is replayed in place of being issued kernel by kernel: none, of layers with experts router or attention "
-       "(and the router), or full, the whole step (default none)",
+       "(and the router), or full, the whole step (default none, or as the framework has it on the machine)",
        "WHAT"},
       G_OPTION_ENTRY_NULL};
   parser_add(parser, entries);

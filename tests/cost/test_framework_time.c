@@ -52,6 +52,7 @@ static const char all_keys[] = "host:\n"
                                "context_exchanges: alone\n"
                                "expert_overlap: rounds\n"
                                "expert_dispatch: deepep\n"
+                               "grace_expert_graphs: attention\n"
                                "expert_counts: host\n"
                                "expert_operations: single\n"
                                "expert_padding: copied\n"
@@ -89,6 +90,7 @@ START_TEST(keys_fill_the_struct) {
   ck_assert(time.context == CONTEXT_BLOCKS && time.context_exchanges == CONTEXT_ALONE);
   ck_assert_int_eq(time.expert_overlap, EXPERT_OVERLAP_ROUNDS);
   ck_assert_int_eq(time.expert_dispatch, DISPATCH_DEEPEP);
+  ck_assert_int_eq(time.grace_expert_graphs, CUDA_GRAPHS_ATTENTION);
   ck_assert_int_eq(time.expert_counts, EXPERT_COUNTS_ON_HOST);
   ck_assert_int_eq(time.expert_operations, EXPERT_OPERATIONS_SINGLE);
   ck_assert(time.expert_padding == EXPERT_PADDING_COPIED && time.expert_format == EXPERT_FORMAT_LINEAR);

@@ -386,7 +386,7 @@ START_TEST(columns_say_how_experts_are_run) {
   ck_assert_int_eq(said->overlap_experts, FALSE);
   ck_assert_int_eq(open->overlap_experts, -1);
   ck_assert_int_eq(said->cuda_graphs, CUDA_GRAPHS_ATTENTION);
-  ck_assert_int_eq(open->cuda_graphs, CUDA_GRAPHS_NONE);
+  ck_assert_int_eq(open->cuda_graphs, -1);
   ck_assert_int_eq(said->expert_tp, 1);
   ck_assert_int_eq(open->expert_tp, 0);
   ck_assert_int_eq(said->mtp_layers, 1);

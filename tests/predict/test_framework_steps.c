@@ -18,6 +18,40 @@ static double moved_bytes(const Program *program, ActionKind action, int *n_call
   return bytes;
 }
 
+/* Megatron-Bridge's recipes for models with experts: tokens by DeepEP, exchanges not overlapped; attention replayed
+ * where a Grace launches kernels. What is said stays, and models without experts have nothing of it. */
+START_TEST(recipes_fill_what_a_plan_of_experts_leaves_open) {
+  static const struct {
+    const char *model, *cluster;
+    int said, graphs;
+  } cases[] = {{"mixtral-8x7b", "gb200-nvl72", -1, CUDA_GRAPHS_ATTENTION},
+               {"mixtral-8x7b", "gb300-nvl72", CUDA_GRAPHS_NONE, CUDA_GRAPHS_NONE},
+               {"mixtral-8x7b", "dgx-b200", -1, CUDA_GRAPHS_NONE},
+               {"llama-3-8b", "gb200-nvl72", -1, CUDA_GRAPHS_NONE}};
+  Framework bridge;
+  ck_assert(framework_read("megatron-bridge", &bridge, NULL));
+  for (gsize c = 0; c < G_N_ELEMENTS(cases); c++) {
+    g_autoptr(Model) model = model_read(cases[c].model, NULL);
+    g_autoptr(Cluster) cluster = cluster_read(cases[c].cluster, NULL);
+    g_autoptr(Plan) plan = plan_new();
+    plan_set_framework(plan, "megatron-bridge", &bridge);
+    plan->gpus = 8;
+    plan->ep = model_has_experts(model) ? 8 : 1;
+    plan->cuda_graphs = cases[c].said;
+    ck_assert(plan_complete(plan, model, cluster, NULL));
+    ck_assert_int_eq(plan->cuda_graphs, cases[c].graphs);
+    ck_assert_int_eq(plan->expert_dispatch, DISPATCH_DEEPEP);
+    ck_assert(!plan_takes_turns(plan));
+  }
+  g_autoptr(Model) model = model_read("mixtral-8x7b", NULL);
+  g_autoptr(Cluster) cluster = cluster_read("gb200-nvl72", NULL);
+  g_autoptr(Plan) alone = plan_new();
+  ck_assert(plan_complete(alone, model, cluster, NULL));
+  ck_assert_int_eq(alone->cuda_graphs, CUDA_GRAPHS_NONE);
+  ck_assert_int_eq(alone->expert_dispatch, DISPATCH_ALL_TO_ALL);
+}
+END_TEST
+
 /* gpt2 has 12 layers of 4 matrices. Forward gathers the table (1), the layers (48) and the head's norm (1), which has
  * no matrix; backward the norm (1), the layers once, or twice where they are more than the framework keeps, and the
  * positions (1). Gradients go as they were gathered: norm, layers, table. A recomputed layer that is gathered twice is
@@ -255,6 +289,7 @@ int main(void) {
   tcase_add_test(cases, interleaved_overlaps_its_sends_where_the_framework_does);
   tcase_add_test(cases, zero3_moves_each_matrix_in_a_collective_of_its_own);
   tcase_add_test(cases, lists_of_tensors_take_the_host);
+  tcase_add_test(cases, recipes_fill_what_a_plan_of_experts_leaves_open);
   tcase_add_test(cases, time_between_steps_is_in_each_of_them);
   tcase_add_test(cases, gradients_of_a_pipeline_are_summed_whole);
   tcase_add_test(cases, an_optimizer_of_experts_gathers_all_once_more);

@@ -17,6 +17,8 @@ typedef struct {
 
 #define IN_GPU(member) offsetof(Draft, gpu.member)
 
+static const char *const host_names[] = {"other", "grace", NULL};
+G_STATIC_ASSERT(G_N_ELEMENTS(host_names) == N_GPU_HOSTS + 1);
 static const char *const architecture_name_list[] = {"other", "volta", "ampere", "hopper", "blackwell", NULL};
 G_STATIC_ASSERT(G_N_ELEMENTS(architecture_name_list) == N_ARCHITECTURES + 1);
 
@@ -88,6 +90,7 @@ static const YamlField narrow_fields[] = {
 static const YamlField latency_fields[] = {
     {"kernel", FIELD_QUANTITY, TRUE, IN_GPU(kernel_latency_s), 0, 1, UNIT_SECONDS},
     {"host_launch", FIELD_QUANTITY, TRUE, IN_GPU(host_launch_s), 0, 1, UNIT_SECONDS},
+    {"host", FIELD_CHOICE, FALSE, IN_GPU(host), .names = host_names},
 };
 
 /* A mapping from number format to one double each: `pattern` with the key and offset of every format in turn. */

@@ -21,6 +21,9 @@ typedef enum {
 } GpuArchitecture;
 const char *const *architecture_names(void); /* NULL-terminated, enum order */
 
+/* Whose cores launch its kernels. */
+typedef enum { HOST_OTHER, HOST_GRACE, N_GPU_HOSTS } GpuHost;
+
 /* An output tile a matrix-product kernel may use. */
 typedef struct {
   int m, n;          /* rows, columns of C computed by one SM (or one pair) at a time */
@@ -71,6 +74,7 @@ typedef struct {
                                      framework's file names for its generation; 0: all of it */
 
   double host_launch_s; /* host time to issue one kernel from an eager framework */
+  int host;             /* GpuHost */
 
   MeasuredKernels *measured; /* owned; NULL: the file has no tables */
 } Gpu;

@@ -85,6 +85,9 @@
  *                                   # not say otherwise (default: where the schedule pairs them)
  *       expert_dispatch: deepep     # a token is sent once for each expert it goes to (default: all_to_all), or once to
  *                                   # each node and rank that has some of its experts
+ *       grace_expert_graphs: attention # on GPUs whose host is a Grace, what of layers with experts is replayed as a
+ *                                   # graph where the plan does not say (none, the default, router or attention, as
+ *                                   # --cuda-graphs has them)
  *       expert_counts: host         # how many tokens go to each expert is read before they are sent: until they have
  *                                   # been chosen the host issues nothing more; device (default): it does
  *       expert_operations: single   # the bound of an expert's gate and the biases of its last product are operations of
@@ -179,17 +182,18 @@ typedef struct {
   int gradient_scaling;      /* FrameworkGradientScaling */
   double norm_rate;          /* (0, 1]; 0: 1 */
   double attention_copies_forward, attention_copies_backward;
-  int recompute_end;     /* FrameworkRecomputeEnd */
-  int context;           /* FrameworkContext */
-  int context_exchanges; /* FrameworkContextExchanges */
-  int expert_overlap;    /* FrameworkExpertOverlap */
-  int expert_dispatch;   /* ExpertDispatch of plan.h */
-  int expert_counts;     /* FrameworkExpertCounts */
-  int expert_operations; /* FrameworkExpertOperations */
-  int expert_padding;    /* FrameworkExpertPadding */
-  int expert_format;     /* FrameworkExpertFormat */
-  int scales;            /* FrameworkScales */
-  int expert_sms;        /* 0: as the cluster has it */
+  int recompute_end;       /* FrameworkRecomputeEnd */
+  int context;             /* FrameworkContext */
+  int context_exchanges;   /* FrameworkContextExchanges */
+  int expert_overlap;      /* FrameworkExpertOverlap */
+  int expert_dispatch;     /* ExpertDispatch of plan.h */
+  int grace_expert_graphs; /* CudaGraphs of plan.h */
+  int expert_counts;       /* FrameworkExpertCounts */
+  int expert_operations;   /* FrameworkExpertOperations */
+  int expert_padding;      /* FrameworkExpertPadding */
+  int expert_format;       /* FrameworkExpertFormat */
+  int scales;              /* FrameworkScales */
+  int expert_sms;          /* 0: as the cluster has it */
   FrameworkRates rates[N_ARCHITECTURES];
 } FrameworkTime;
 

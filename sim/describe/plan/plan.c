@@ -41,6 +41,7 @@ Plan *plan_new(void) {
       .norm_kernel = -1,
       .expert_dispatch = -1,
       .overlap_experts = -1,
+      .cuda_graphs = -1,
       .overlap_grad = TRUE,
       .overlap_param = TRUE,
       .order = {AXIS_TP, AXIS_CP, AXIS_EP, AXIS_DP, AXIS_PP},

@@ -48,7 +48,7 @@ typedef struct {
   int expert_dispatch; /* ExpertDispatch; −1: as the framework has it, or else all-to-all */
   int overlap_experts; /* a forward and a backward take turns at their exchanges with experts: 1 or 0; −1: as the
                           framework has it, or else 0; those that a schedule pairs do in any case */
-  CudaGraphs cuda_graphs;
+  int cuda_graphs;     /* CudaGraphs; −1: as the framework has it on this machine, or else none */
   CpComm cp_comm;
   int chunks;            /* model chunks (virtual stages) per pipeline rank; 0: the schedule's default */
   char *schedule;        /* owned: a schedule's name, auto, file:orders.csv; NULL: 1f1b, interleaved when chunks > 1 */

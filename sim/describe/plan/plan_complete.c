@@ -100,6 +100,13 @@ static gboolean complete_ranks(Plan *plan, const Model *model, const Cluster *cl
   return TRUE;
 }
 
+/* As recipes have it, which differ by who launches the kernels. */
+static CudaGraphs graphs_left_open(const Plan *plan, const Model *model, const Cluster *cluster) {
+  const gboolean has_grace = cluster != NULL && cluster->gpu.host == HOST_GRACE;
+  return has_grace && model != NULL && model_has_experts(model) ? (CudaGraphs)plan->time.grace_expert_graphs
+                                                                : CUDA_GRAPHS_NONE;
+}
+
 /* Four micro-batches per pipeline rank: enough that the bubble, (p − 1)/m, stays below a quarter. */
 static gboolean complete_sizes(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
   if (plan->micro_batch == 0)
@@ -121,6 +128,8 @@ static gboolean complete_sizes(Plan *plan, const Model *model, const Cluster *cl
   if (plan->expert_dispatch < 0)
     plan->expert_dispatch = plan->time.expert_dispatch;
   plan->overlap_experts = plan_overlaps_experts(plan);
+  if (plan->cuda_graphs < 0)
+    plan->cuda_graphs = graphs_left_open(plan, model, cluster);
   if (plan->grad_norm_barrier < 0)
     plan->grad_norm_barrier = TRUE;
   if (plan->steps == 0)

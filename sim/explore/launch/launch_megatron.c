@@ -220,7 +220,7 @@ static void add_graphs(const LaunchCase *c, GString *out) {
       [CUDA_GRAPHS_ATTENTION] =
           "--cuda-graph-impl transformer_engine --cuda-graph-modules attn moe_router moe_preprocess",
       [CUDA_GRAPHS_FULL] = "--cuda-graph-impl full_iteration --no-check-for-nan-in-loss-and-grad"};
-  if (flags[c->plan->cuda_graphs] != NULL)
+  if (c->plan->cuda_graphs > CUDA_GRAPHS_NONE)
     add(out, "%s --te-rng-tracker", flags[c->plan->cuda_graphs]);
 }
 

@@ -10,7 +10,7 @@ void launch_notice(const LaunchCase *c, const char *format, ...) {
 }
 
 void launch_notice_graphs(const LaunchCase *c, const char *name) {
-  if (c->plan->cuda_graphs != CUDA_GRAPHS_NONE)
+  if (c->plan->cuda_graphs > CUDA_GRAPHS_NONE)
     launch_notice(c,
                   "predicted with --cuda-graphs %s: %s's configuration asks for no graphs; your code must capture them",
                   cuda_graphs_names()[c->plan->cuda_graphs], name);

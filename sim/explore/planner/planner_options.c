@@ -63,7 +63,8 @@ static void append_methods(GString *out, const Plan *plan, const Model *model, c
   if (plan->attention != left_out->attention)
     g_string_append_printf(out, " --attention %s", attention_names()[plan->attention]);
   append_norm_kernel(out, plan, model);
-  if (plan->cuda_graphs != left_out->cuda_graphs)
+  if (plan->cuda_graphs > CUDA_GRAPHS_NONE ||
+      (plan->cuda_graphs == CUDA_GRAPHS_NONE && plan->time.grace_expert_graphs != CUDA_GRAPHS_NONE))
     g_string_append_printf(out, " --cuda-graphs %s", cuda_graphs_names()[plan->cuda_graphs]);
   if (plan->flops != left_out->flops)
     g_string_append_printf(out, " --flops %s", flops_convention_names()[plan->flops]);

@@ -68,7 +68,7 @@ static Plan *make_plan(const MeasuredRow *row, const RowCells *cells, const RowF
   plan->cp_comm = (int)or_else(cells->cp_comm, plan->cp_comm);
   plan->expert_dispatch = (int)or_else(cells->expert_dispatch, plan->expert_dispatch);
   plan->overlap_experts = (int)or_else(cells->overlap_experts, plan->overlap_experts);
-  plan->cuda_graphs = or_else(cells->cuda_graphs, plan->cuda_graphs);
+  plan->cuda_graphs = (int)or_else(cells->cuda_graphs, plan->cuda_graphs);
   plan->mtp_layers = (int)or_else(cells->mtp_layers, plan->mtp_layers);
   plan->overlap_grad = or_else(cells->overlap_grad, plan->overlap_grad);
   plan->overlap_param = or_else(cells->overlap_param, plan->overlap_param);
