@@ -64,12 +64,52 @@ static gboolean asks_for_help(int argc, char **argv) {
   return FALSE;
 }
 
+/* What frameworks call an option, and people: nothing that is near in letters. */
+static const struct {
+  const char *typed, *option;
+} elsewhere[] = {
+    {"--tensor-parallel", "--tp"},
+    {"--tensor-model-parallel", "--tp"}, /* Megatron-LM: …-size */
+    {"--pipeline-parallel", "--pp"},
+    {"--pipeline-model-parallel", "--pp"},
+    {"--data-parallel", "--dp"},
+    {"--context-parallel", "--cp"},
+    {"--expert-parallel", "--ep"},
+    {"--expert-model-parallel", "--ep"},
+    {"--expert-tensor-parallel", "--expert-tp"},
+    {"--virtual-pipeline", "--chunks"},
+    {"--num-layers-per-virtual-pipeline-stage", "--chunks"},
+    {"--num-virtual-stages-per-pipeline-rank", "--chunks"},
+    {"--gradient-accumulation", "--global-batch"},
+    {"--activation-checkpointing", "--recompute"},
+    {"--checkpoint-activations", "--recompute"},
+    {"--gradient-checkpointing", "--recompute"},
+    {"--use-distributed-optimizer", "--zero"},
+    {"--use-flash-attn", "--attention"},
+    {"--overlap-grad-reduce", "--overlap-grad"},
+    {"--overlap-param-gather", "--overlap-param"},
+    {"--world-size", "--gpus"},
+    {"--nodes", "--gpus"},
+    {"--num-gpus", "--gpus"},
+    {"--dtype", "--precision"},
+};
+
+/* The parser's option that `name` begins with another name of; NULL: none. */
+static const char *called_elsewhere(const Parser *parser, const char *name) {
+  for (gsize i = 0; i < G_N_ELEMENTS(elsewhere); i++)
+    for (guint k = 0; g_str_has_prefix(name, elsewhere[i].typed) && k < parser->names->len; k++)
+      if (g_strcmp0(parser->names->pdata[k], elsewhere[i].option) == 0)
+        return elsewhere[i].option;
+  return NULL;
+}
+
 static gboolean fail_unknown_option(Parser *parser, const char *name, GError **error) {
+  const char *option = called_elsewhere(parser, name);
   g_ptr_array_add(parser->names, NULL);
-  const char *nearest = suggest_nearest(name, (const char *const *)parser->names->pdata);
-  if (nearest != NULL)
-    return fail_input(error, "unknown option %.80s; did you mean %s? (--help lists all)", name, nearest);
-  return fail_input(error, "unknown option %.80s (--help lists all)", name);
+  g_autofree char *question = option != NULL ? g_strdup_printf("did you mean %s?", option)
+                                             : suggest_question(name, (const char *const *)parser->names->pdata);
+  return fail_input(error, "unknown option %.80s%s%s (--help lists all)", name, question != NULL ? "; " : "",
+                    question != NULL ? question : "");
 }
 
 /* The entry of "--name" or "--name=value"; NULL when there is none. */

@@ -54,12 +54,14 @@ START_TEST(of_names_as_near_the_capitals_tell) {
 }
 END_TEST
 
-START_TEST(the_only_name_around_what_was_typed_is_meant) {
+START_TEST(a_name_that_has_what_was_typed_as_a_word_is_meant) {
   static const char *const frameworks[] = {"megatron-lm", "megatron-core", "pytorch-fsdp", NULL};
   ck_assert_str_eq(suggest_nearest("fsdp", frameworks), "pytorch-fsdp");
   static const char *const options[] = {"--micro-batch", "--global-batch", "--offload-optimizer", NULL};
   ck_assert_str_eq(suggest_nearest("--optimizer", options), "--offload-optimizer");
-  ck_assert_ptr_null(suggest_nearest("--batch", options)); /* around two */
+  ck_assert_str_eq(suggest_nearest("--batch", options), "--micro-batch"); /* the shorter of two */
+  g_autofree char *both = suggest_question("--batch", options);
+  ck_assert_str_eq(both, "did you mean --micro-batch or --global-batch?");
 }
 END_TEST
 
@@ -98,16 +100,32 @@ START_TEST(the_message_lists_all_and_asks_only_when_near) {
 }
 END_TEST
 
-START_TEST(a_few_names_around_what_was_typed_are_all_asked_for) {
+START_TEST(who_types_the_start_or_a_word_of_a_name_means_it_and_no_slip) {
+  static const char *const gpus[] = {"gb200", "b200-sxm-180gb", NULL};
+  static const char *const models[] = {"gpt2", "gpt3-175b", "llama-3-8b", "qwen3-32b", NULL};
+  static const char *const clusters[] = {"h800", "dgx-h100", "gb200-nvl72", "dgx-b200", NULL};
+  ck_assert_str_eq(suggest_nearest("b200", gpus), "b200-sxm-180gb"); /* one edit from gb200 */
+  ck_assert_str_eq(suggest_nearest("gpt3", models), "gpt3-175b");    /* one edit from gpt2 */
+  ck_assert_str_eq(suggest_nearest("gpt-2", models), "gpt2");
+  ck_assert_str_eq(suggest_nearest("llama3", models), "llama-3-8b");
+  ck_assert_str_eq(suggest_nearest("Qwen3_32B", models), "qwen3-32b");
+  ck_assert_str_eq(suggest_nearest("h100", clusters), "dgx-h100"); /* one edit from h800 */
+  ck_assert_str_eq(suggest_nearest("b200", clusters), "dgx-b200"); /* gb200 has it within a word */
+  ck_assert_str_eq(suggest_nearest("h80", clusters), "h800");
+}
+END_TEST
+
+START_TEST(several_names_that_may_be_meant_are_asked_for_the_shortest_first) {
   static const char *const gpus[] = {"a100-pcie", "h100-pcie", "h100-sxm", "h200-sxm", "gb200", NULL};
   g_autofree char *both = suggest_message("H100", gpus);
   ck_assert_str_eq(both, "expected one of a100-pcie, h100-pcie, h100-sxm, h200-sxm, gb200; "
-                         "did you mean \"h100-pcie\" or \"h100-sxm\"?");
-  g_autofree char *slip = suggest_question("gb20", gpus); /* a slip goes before what has it: one edit */
-  ck_assert_str_eq(slip, "did you mean \"gb200\"?");
-  static const char *const many[] = {"lama-7b-a", "lama-7b-b", "lama-7b-c", "lama-7b-d",
-                                     "lama-7b-e", "lama-7b-f", NULL};
-  ck_assert_ptr_null(suggest_question("7b-", many)); /* all six of them */
+                         "did you mean \"h100-sxm\" or \"h100-pcie\"?");
+  g_autofree char *start = suggest_question("gb20", gpus);
+  ck_assert_str_eq(start, "did you mean \"gb200\"?");
+  static const char *const many[] = {"lama-70b", "lama-7b-b", "lama-7b", "lama-7b-c", "lama-7b-d", NULL};
+  g_autofree char *four = suggest_question("lama", many);
+  ck_assert_str_eq(four, "did you mean \"lama-7b\" or \"lama-70b\" or \"lama-7b-b\" or \"lama-7b-c\"?");
+  ck_assert_ptr_null(suggest_question("7b-", many)); /* two letters and digits */
   ck_assert_ptr_null(suggest_question("a", gpus));
   ck_assert_ptr_null(suggest_question(NULL, gpus));
 }
@@ -122,7 +140,7 @@ START_TEST(a_gpu_that_is_no_file_is_asked_for_by_those_that_have_its_name) {
     ck_assert(g_file_set_contents(file, text, -1, NULL));
     g_autoptr(GError) error = NULL;
     ck_assert_ptr_null(cluster_read(file, &error));
-    ck_assert_ptr_nonnull(strstr(error->message, "did you mean \"h100-sxm-96gb-hbm2e\" or \"h100-sxm5-80gb\"?"));
+    ck_assert_ptr_nonnull(strstr(error->message, "did you mean \"h100-sxm5-80gb\" or \"h100-sxm-96gb-hbm2e\"?"));
   }
   g_unlink(file);
   g_rmdir(folder);
@@ -239,11 +257,12 @@ int main(void) {
   tcase_add_test(cases, a_slip_is_at_most_two_edits_and_not_the_name_itself);
   tcase_add_test(cases, a_common_start_is_nearer_than_common_letters);
   tcase_add_test(cases, of_names_as_near_the_capitals_tell);
-  tcase_add_test(cases, the_only_name_around_what_was_typed_is_meant);
+  tcase_add_test(cases, a_name_that_has_what_was_typed_as_a_word_is_meant);
   tcase_add_test(cases, the_same_letters_are_the_same_name);
   tcase_add_test(cases, noise_suggests_nothing);
   tcase_add_test(cases, the_message_lists_all_and_asks_only_when_near);
-  tcase_add_test(cases, a_few_names_around_what_was_typed_are_all_asked_for);
+  tcase_add_test(cases, who_types_the_start_or_a_word_of_a_name_means_it_and_no_slip);
+  tcase_add_test(cases, several_names_that_may_be_meant_are_asked_for_the_shortest_first);
   tcase_add_test(cases, a_gpu_that_is_no_file_is_asked_for_by_those_that_have_its_name);
   tcase_add_test(cases, messages_cannot_drive_the_terminal);
   tcase_add_test(cases, bare_names_are_found_under_the_users_data);

@@ -86,20 +86,22 @@ GStrv data_path_list(const char *subdir, const char *suffix) {
   return list;
 }
 
-/* A path gets the nearest names at most; the list is for who asked by name. */
+/* A name that is near gets those it may be; a path these at most; the list is for who asked by name and is near none.
+ */
 static void fail_not_found(const char *subdir, const char *name, const char *bare, const char *suffix, GError **error) {
   g_auto(GStrv) known = data_path_list(subdir, suffix);
   const char *slash = strrchr(bare, '/');
-  g_autofree char *question = slash == NULL ? NULL : suggest_question(slash + 1, (const char *const *)known);
-  g_autofree char *expected = suggest_message(bare, (const char *const *)known);
+  g_autofree char *question = suggest_question(slash != NULL ? slash + 1 : bare, (const char *const *)known);
+  g_autofree char *expected = suggest_message("", (const char *const *)known);
   if (g_file_test(name, G_FILE_TEST_IS_DIR))
     fail_input(error, "%.200s: a folder, expected a file", name);
   else if (known[0] == NULL)
     fail_input(error, "%.200s: no such file, and no %s/*%s was found", name, subdir, suffix);
-  else if (question != NULL)
-    fail_input(error, "%.200s: no such file; %s", name, question);
   else if (slash != NULL)
-    fail_input(error, "%.200s: no such file", name);
+    fail_input(error, "%.200s: no such file%s%s", name, question != NULL ? "; " : "", question != NULL ? question : "");
+  else if (question != NULL)
+    fail_input(error, "%.200s: no such file, and none of that name in %s/, which has %u; %s", name, subdir,
+               g_strv_length(known), question);
   else
     fail_input(error, "%.200s: no such file, and none of that name in %s/; %s", name, subdir, expected);
 }

@@ -3,14 +3,15 @@
  *
  *     d(i, j) = min( d(i−1, j) + 1, d(i, j−1) + 1, d(i−1, j−1) + [a_i ≠ b_j], d(i−2, j−2) + 1 if swapped )
  *
- * Beyond a few edits a name with the same start is nearer than one with the same letters.
+ * A name that has what was typed as its start or as a word is nearer than one that differs from it by a slip: who types
+ * b200 means b200-sxm-180gb, not gb200.
  *
  * A word is never compared when the lengths alone already put it out of reach: megabytes of noise cost nothing. */
 #include "suggest.h"
 
 #include <string.h>
 
-enum { FEW_EDITS = 2 }; /* a slip of the fingers; beyond it a common start says more */
+enum { FEW_EDITS = 2 }; /* a slip of the fingers */
 
 static size_t least(size_t a, size_t b) {
   return a < b ? a : b;
@@ -47,37 +48,6 @@ static size_t edit_distance(const char *a, size_t length_a, const char *b, size_
   return row[length_b];
 }
 
-/* The only name that begins with what was typed ("sim": simulate), else the longest one that what was typed goes on
- * from ("--tp-size": --tp). */
-static const char *nearest_by_start(const char *typed, size_t typed_length, const char *const *names) {
-  const char *longer = NULL, *shorter = NULL;
-  int n_longer = 0;
-  for (size_t i = 0; names[i] != NULL; i++) {
-    size_t length = strlen(names[i]);
-    if (typed_length >= 3 && g_ascii_strncasecmp(names[i], typed, typed_length) == 0) {
-      longer = names[i];
-      n_longer++;
-    }
-    if (length >= 3 && length < typed_length && g_ascii_strncasecmp(names[i], typed, length) == 0 &&
-        g_ascii_ispunct(typed[length]) && (shorter == NULL || length > strlen(shorter)))
-      shorter = names[i];
-  }
-  return n_longer == 1 ? longer : shorter;
-}
-
-/* The only name that has what was typed somewhere ("fsdp": pytorch-fsdp). */
-static const char *only_around(const char *typed, const char *const *names) {
-  const char *around = NULL;
-  for (size_t i = 0; names[i] != NULL; i++) {
-    if (strstr(names[i], typed) == NULL)
-      continue;
-    if (around != NULL)
-      return NULL;
-    around = names[i];
-  }
-  return around;
-}
-
 /* Of two names as near case-blind the one whose capitals are nearer: GB/s of GBps, which Gb/s would be an eighth of. */
 static gboolean is_nearer_in_case(const char *typed, const char *name, const char *than) {
   const size_t length = strlen(typed);
@@ -85,30 +55,148 @@ static gboolean is_nearer_in_case(const char *typed, const char *name, const cha
          edit_distance(typed, length, than, strlen(than), as_it_is);
 }
 
-const char *suggest_nearest(const char *typed, const char *const *names) {
-  if (typed == NULL || names == NULL)
-    return NULL;
-  size_t typed_length = strlen(typed);
+/* The name fewest edits away, where they are fewer than `bound`; `n_edits` (optional) is how many. */
+static const char *by_edits(const char *typed, const char *const *names, size_t bound, size_t *n_edits) {
+  const size_t typed_length = strlen(typed);
   const char *nearest = NULL;
-  const size_t n_dashes = strspn(typed, "-"); /* which all options have */
-  size_t nearest_distance = (typed_length - n_dashes) / 2 + 1;
   for (size_t i = 0; names[i] != NULL; i++) {
-    size_t length = strlen(names[i]);
-    size_t gap = length > typed_length ? length - typed_length : typed_length - length;
-    if (gap > nearest_distance)
+    const size_t length = strlen(names[i]);
+    if (MAX(length, typed_length) - MIN(length, typed_length) > bound)
       continue;
-    size_t distance = edit_distance(typed, typed_length, names[i], length, case_blind);
-    if (distance < nearest_distance ||
-        (distance == nearest_distance && nearest != NULL && is_nearer_in_case(typed, names[i], nearest))) {
-      nearest_distance = distance;
+    const size_t distance = edit_distance(typed, typed_length, names[i], length, case_blind);
+    if (distance < bound || (distance == bound && nearest != NULL && is_nearer_in_case(typed, names[i], nearest))) {
+      bound = distance;
       nearest = names[i];
     }
   }
-  if (nearest != NULL && nearest_distance <= FEW_EDITS)
-    return nearest;
-  const char *by_start = nearest_by_start(typed, typed_length, names);
-  const char *around = by_start == NULL && typed_length >= n_dashes + 3 ? only_around(typed + n_dashes, names) : NULL;
-  return by_start != NULL ? by_start : around != NULL ? around : nearest;
+  if (n_edits != NULL)
+    *n_edits = bound;
+  return nearest;
+}
+
+/* The longest name that what was typed goes on from with a punctuation mark ("--tp-size": --tp). */
+static const char *longest_within(const char *typed, const char *const *names) {
+  const size_t typed_length = strlen(typed);
+  const char *longest = NULL;
+  for (size_t i = 0; names[i] != NULL; i++) {
+    const size_t length = strlen(names[i]);
+    if (length >= 3 && length < typed_length && g_ascii_strncasecmp(names[i], typed, length) == 0 &&
+        g_ascii_ispunct(typed[length]) && (longest == NULL || length > strlen(longest)))
+      longest = names[i];
+  }
+  return longest;
+}
+
+/* --- letters and digits alone: "llama3" begins "llama-3-8b", and "h100" is a word of "dgx-h100" --- */
+
+/* Past what is neither letter nor digit. */
+static const char *next_letter(const char *at) {
+  while (*at != '\0' && !g_ascii_isalnum(*at))
+    at++;
+  return at;
+}
+
+typedef enum { HAS_NOT, HAS_INSIDE, HAS_WORD, BEGINS, IS_SAME, N_WAYS } Way; /* the later the nearer */
+
+/* Whether `name` has the letters and digits of `typed` from `at` on, and whether it ends there. */
+static gboolean goes_on_with(const char *at, const char *typed, gboolean *is_end) {
+  at = next_letter(at);
+  for (typed = next_letter(typed); *typed != '\0'; typed = next_letter(typed + 1)) {
+    if (g_ascii_tolower(*at) != g_ascii_tolower(*typed))
+      return FALSE;
+    at = next_letter(at + 1);
+  }
+  *is_end = *at == '\0';
+  return TRUE;
+}
+
+static Way way_of(const char *name, const char *typed) {
+  const char *start = next_letter(name);
+  gboolean is_end = FALSE;
+  if (goes_on_with(start, typed, &is_end))
+    return is_end ? IS_SAME : BEGINS;
+  Way way = HAS_NOT;
+  for (const char *at = start; *at != '\0' && way < HAS_WORD; at++)
+    if (g_ascii_isalnum(*at) && goes_on_with(at, typed, &is_end))
+      way = g_ascii_isalnum(at[-1]) ? HAS_INSIDE : HAS_WORD;
+  return way;
+}
+
+enum { MOST_ASKED = 4, LEAST_LETTERS = 3 }; /* names that a question asks for; letters that tell anything */
+
+typedef struct {
+  const char *names[MOST_ASKED]; /* the shortest; of those as long the nearer in capitals, then in the list's order */
+  int n;                         /* of all, so more than MOST_ASKED perhaps */
+} Found;
+
+static gboolean goes_before(const char *typed, const char *name, const char *other) {
+  const size_t length = strlen(name), of_other = strlen(other);
+  return length < of_other || (length == of_other && is_nearer_in_case(typed, name, other));
+}
+
+static void put(Found *found, const char *typed, const char *name) {
+  int at = MIN(found->n, MOST_ASKED);
+  found->n++;
+  while (at > 0 && goes_before(typed, name, found->names[at - 1]))
+    at--;
+  for (int i = MOST_ASKED - 1; i > at; i--)
+    found->names[i] = found->names[i - 1];
+  if (at < MOST_ASKED)
+    found->names[at] = name;
+}
+
+static gboolean has_few_letters(const char *typed) {
+  int n = 0;
+  for (; *typed != '\0' && n < LEAST_LETTERS; typed++)
+    n += g_ascii_isalnum(*typed) ? 1 : 0;
+  return n < LEAST_LETTERS;
+}
+
+static size_t longest_of(const char *const *names) {
+  size_t longest = 0;
+  for (size_t i = 0; names[i] != NULL; i++)
+    longest = MAX(longest, strlen(names[i]));
+  return longest;
+}
+
+/* The names that have what was typed in the nearest way that any has it. */
+static Found around(const char *typed, const char *const *names, Way *way) {
+  Found found = {0};
+  *way = HAS_NOT;
+  if (has_few_letters(typed) || strlen(typed) > 2 * longest_of(names))
+    return found;
+  for (size_t i = 0; names[i] != NULL; i++) {
+    const Way of_name = way_of(names[i], typed);
+    if (of_name > *way) {
+      *way = of_name;
+      found.n = 0;
+    }
+    if (of_name == *way && of_name != HAS_NOT)
+      put(&found, typed, names[i]);
+  }
+  return found;
+}
+
+/* Up to MOST_ASKED names that may have been meant, the likeliest first. */
+static Found meant(const char *typed, const char *const *names) {
+  Way way;
+  const Found found = around(typed, names, &way);
+  const size_t n_letters = strlen(typed) - strspn(typed, "-"); /* dashes all options have */
+  size_t n_edits;
+  const char *nearest = by_edits(typed, names, n_letters / 2 + 1, &n_edits);
+  if (way >= HAS_WORD)
+    return found;
+  if (nearest != NULL && n_edits <= FEW_EDITS)
+    return (Found){{nearest}, 1};
+  if (found.n > 0)
+    return found;
+  const char *within = longest_within(typed, names);
+  nearest = within != NULL ? within : nearest;
+  return (Found){{nearest}, nearest != NULL};
+}
+
+const char *suggest_nearest(const char *typed, const char *const *names) {
+  return typed != NULL && names != NULL ? meant(typed, names).names[0] : NULL;
 }
 
 gboolean suggest_is_slip(const char *typed, const char *name) {
@@ -119,29 +207,19 @@ gboolean suggest_is_slip(const char *typed, const char *name) {
   return distance > 0 && distance <= FEW_EDITS;
 }
 
-enum { MOST_AROUND = 5 }; /* names that a question asks for; more are no help */
-
-/* "a" or "b": the names that have `typed` somewhere, case-blind, where they are two or a few; else NULL. */
-static char *few_around(const char *typed, const char *const *names) {
-  if (typed == NULL || strlen(typed) < 3)
-    return NULL;
-  g_autofree char *part = g_ascii_strdown(typed, -1);
-  g_autoptr(GString) few = g_string_new(NULL);
-  int n = 0;
-  for (size_t i = 0; names[i] != NULL; i++) {
-    g_autofree char *name = g_ascii_strdown(names[i], -1);
-    if (strstr(name, part) != NULL)
-      g_string_append_printf(few, "%s\"%s\"", n++ > 0 ? " or " : "", names[i]);
-  }
-  return n >= 2 && n <= MOST_AROUND ? g_string_free(g_steal_pointer(&few), FALSE) : NULL;
-}
-
 char *suggest_question(const char *typed, const char *const *names) {
-  g_autofree char *few = few_around(typed, names);
-  const char *nearest = suggest_nearest(typed, names);
-  if (few != NULL && (nearest == NULL || !suggest_is_slip(typed, nearest)))
-    return g_strdup_printf("did you mean %s?", few);
-  return nearest != NULL ? g_strdup_printf("did you mean \"%s\"?", nearest) : NULL;
+  if (typed == NULL)
+    return NULL;
+  const Found found = meant(typed, names);
+  if (found.n == 0)
+    return NULL;
+  g_autoptr(GString) question = g_string_new("did you mean ");
+  for (int i = 0; i < MIN(found.n, MOST_ASKED); i++) {
+    const char *quote = found.names[i][0] == '-' ? "" : "\"";
+    g_string_append_printf(question, "%s%s%s%s", i > 0 ? " or " : "", quote, found.names[i], quote);
+  }
+  g_string_append_c(question, '?');
+  return g_string_free(g_steal_pointer(&question), FALSE);
 }
 
 char *suggest_message(const char *typed, const char *const *names) {
@@ -149,13 +227,6 @@ char *suggest_message(const char *typed, const char *const *names) {
   g_autofree char *question = suggest_question(typed, names);
   return g_strdup_printf("expected one of %s%s%s", list, question != NULL ? "; " : "",
                          question != NULL ? question : "");
-}
-
-/* Past what is neither letter nor digit. */
-static const char *next_letter(const char *at) {
-  while (*at != '\0' && !g_ascii_isalnum(*at))
-    at++;
-  return at;
 }
 
 static gboolean has_same_letters(const char *a, const char *b) {
