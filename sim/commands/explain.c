@@ -7,10 +7,13 @@
 #include "options.h"
 #include "parallel.h"
 #include "step_of_prediction.h"
+#include "units.h"
 
 typedef struct {
   Space *space;
   gboolean json, weak;
+  char *measured;
+  double measured_s; /* 0: not given */
 } ExplainVerb;
 
 /* Sizes may be several, everything else is one plan. */
@@ -22,30 +25,48 @@ static gboolean check_axes(const Space *space, GError **error) {
   return TRUE;
 }
 
+static gboolean check_options(ExplainVerb *o, GError **error) {
+  const gboolean is_one = space_count(o->space) == 1;
+  if (o->weak && is_one)
+    return fail_input(error, "--weak needs several --gpus, such as 16,128");
+  if (o->measured == NULL)
+    return TRUE;
+  if (!units_parse(o->measured, UNIT_SECONDS, &o->measured_s, error)) {
+    g_prefix_error(error, "--measured: ");
+    return FALSE;
+  }
+  if (!(o->measured_s > 0))
+    return fail_input(error, "--measured: found \"%.80s\", expected a time above 0", o->measured);
+  return is_one || fail_input(error, "--measured is a step of one plan: found several --gpus");
+}
+
 static gboolean parse_options(ExplainVerb *o, int *argc, char ***argv, GError **error) {
   g_autoptr(Parser) parser = parser_new(
       NULL,
       "Explains a step: which axis crosses which link, where the time goes, what would be next if a cost were taken\n"
       "away, what each option one step away would do; with several --gpus, the one list there may be, what grows from\n"
-      "the first size to the last (dp grows, the rest of the plan stays).",
-      "Example:\n"
+      "the first size to the last (dp grows, the rest of the plan stays); with --measured what would make the step as\n"
+      "long as yours.",
+      "Examples:\n"
       "  stepsim explain --model llama-3-70b --cluster dgx-h100 --gpus 64,512 --tp 8 --pp 4 --global-batch 512 \\\n"
-      "      --seq-len 8192 --zero 1 --sequence-parallel on\n\n"
+      "      --seq-len 8192 --zero 1 --sequence-parallel on\n"
+      "  stepsim explain --model llama-3-70b --cluster dgx-h100 --gpus 64 --tp 8 --pp 4 --global-batch 128 \\\n"
+      "      --seq-len 8192 --zero 1 --sequence-parallel on --framework megatron-core --measured 21s\n\n"
       "Exit status: 0 done, 1 the plan is impossible or does not fit in memory, 2 bad usage or input.");
-  const GOptionEntry entries[] = {{"weak", 0, 0, G_OPTION_ARG_NONE, &o->weak,
-                                   "with several --gpus: the batch grows with them (default: it stays, strong scaling)",
-                                   NULL},
-                                  {"json", 0, 0, G_OPTION_ARG_NONE, &o->json, "print one JSON object", NULL},
-                                  G_OPTION_ENTRY_NULL};
+  const GOptionEntry entries[] = {
+      {"weak", 0, 0, G_OPTION_ARG_NONE, &o->weak,
+       "with several --gpus: the batch grows with them (default: it stays, strong scaling)", NULL},
+      {"measured", 0, 0, G_OPTION_ARG_STRING, &o->measured,
+       "the step that your run takes, e.g. 21s: which options or costs would explain it", "TIME"},
+      {"json", 0, 0, G_OPTION_ARG_NONE, &o->json, "print one JSON object", NULL},
+      G_OPTION_ENTRY_NULL};
   o->space = space_new();
   parser_add(parser, entries);
   space_add_options(o->space, parser);
   space_add_slow_ranks(o->space, parser);
   if (!parser_run(parser, argc, argv, FALSE, error) || !space_finish(o->space, error) || !check_axes(o->space, error))
     return FALSE;
-  if (o->weak && space_count(o->space) == 1)
-    return fail_input(error, "--weak needs several --gpus, such as 16,128");
-  return TRUE;
+  return check_options(o, error);
 }
 
 static GArray *sizes_of(const Space *space, SpaceReader *reader, GError **error) {
@@ -78,6 +99,9 @@ static int explain(const ExplainVerb *o, const SpacePoint *point, const Scaling 
   StepReport step = step_of_prediction(prediction, in_flight);
   g_autoptr(Explanation) explanation = explanation_new(prediction, &step, point->plan, scaling, parallel_threads());
   explanation->is_weak = o->weak;
+  g_autoptr(MeasuredGap) gap =
+      o->measured_s > 0 ? measured_gap_new(prediction, point->plan, o->measured_s, parallel_threads()) : NULL;
+  explanation->gap = gap;
   if (o->json) {
     g_autofree char *json = explain_json(explanation);
     fputs(json, stdout);
@@ -105,5 +129,6 @@ int command_explain(int argc, char **argv, GError **error) {
   ExplainVerb options = {0};
   int status = parse_options(&options, &argc, &argv, error) ? run(&options, error) : 2;
   space_free(options.space);
+  g_free(options.measured);
   return status;
 }

@@ -32,6 +32,7 @@ documented memory --model llama-3-8b --cluster dgx-h100 --dp 8 --zero 1 --offloa
 documented collective --cluster dgx-h100 --bytes 1MiB
 documented topology --cluster dgx-h100 --gpus 16 --route 0,9
 documented explain $plan
+documented explain $plan --measured 10s
 documented explain $plan --gpus 16,32
 documented plan --model llama-3-8b --cluster llama3-h100 --gpus 16 --global-batch 32 --tp 1,2 --pp 1 --zero 1 \
   --emit megatron --tokens 1T

@@ -1,4 +1,4 @@
-/* {step…, axes[], what_if[], chain[], scaling}. */
+/* {step…, measured, axes[], what_if[], chain[], scaling}. */
 #include "explanation.h"
 #include "json_values.h"
 #include "link_use.h"
@@ -83,6 +83,8 @@ char *explain_json(const Explanation *e) {
   json_add_number(builder, "mfu", e->step->mfu);
   json_add_flag(builder, "fits", e->step->fits);
   add_breakdown(builder, "breakdown_s", e->step->breakdown_s);
+  if (e->gap != NULL)
+    measured_gap_json(builder, e->gap);
   json_begin_list(builder, "axes");
   for (guint i = 0; i < e->axes->len; i++)
     add_axis(builder, e->prediction->cluster, &g_array_index(e->axes, AxisLinks, i));

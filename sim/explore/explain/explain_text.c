@@ -1,4 +1,5 @@
-/* Sections (a) axes and links, (b) where the time goes, in sentences, (c) what if, (d) sizes. */
+/* Where a step was measured, what makes up the difference; then sections (a) axes and links, (b) where the time goes,
+ * in sentences, (c) what if, (d) sizes. */
 #include <math.h>
 
 #include "explanation.h"
@@ -279,6 +280,8 @@ static void append_steps(GString *out, const Explanation *e) {
 
 void explain_text(GString *out, const Explanation *explanation) {
   append_title(out, explanation);
+  if (explanation->gap != NULL)
+    measured_gap_text(out, explanation->gap);
   append_axes(out, explanation);
   append_breakdown(out, explanation);
   append_what_ifs(out, explanation);

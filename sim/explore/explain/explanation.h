@@ -1,6 +1,7 @@
 /* Why a step takes as long as it does: which axis crosses which link, where the time goes, what would be next. */
 #pragma once
 #include "axis_links.h"
+#include "measured_gap.h"
 #include "planner_report.h"
 #include "scaling.h"
 #include "step_report.h"
@@ -13,6 +14,7 @@ typedef struct {
   const StepReport *step;       /* borrowed: the same prediction */
   const Scaling *scaling;       /* borrowed; NULL: one size */
   gboolean is_weak;             /* of the scaling */
+  const MeasuredGap *gap;       /* borrowed; NULL: no measured step is known */
   GArray *axes;                 /* of AxisLinks; owned */
   GArray *each, *chain;         /* of WhatIfStep; owned */
   gint64 no_bubble_ns;

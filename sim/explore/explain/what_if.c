@@ -7,21 +7,43 @@
 
 #include "mixed_gpus.h"
 
-static const char *const names[N_WHAT_IFS] = {
-    [WHAT_IF_FREE_TP] = "no tp communication",           [WHAT_IF_FREE_CP] = "no cp communication",
-    [WHAT_IF_FREE_EP] = "no ep communication",           [WHAT_IF_FREE_DP] = "no dp communication",
-    [WHAT_IF_FREE_PP] = "no sends between stages",       [WHAT_IF_FREE_LAUNCHES] = "no kernel launches",
-    [WHAT_IF_FUSED] = "memory-bound kernels fused away", [WHAT_IF_AT_PEAK] = "products and attention at peak",
-    [WHAT_IF_FREE_OPTIMIZER] = "no optimizer",           [WHAT_IF_FREE_OFFLOAD] = "no copies to and from the host",
+static const struct {
+  const char *away, *cost;
+} names[N_WHAT_IFS] = {
+    [WHAT_IF_FREE_TP] = {"no tp communication", "tp communication"},
+    [WHAT_IF_FREE_CP] = {"no cp communication", "cp communication"},
+    [WHAT_IF_FREE_EP] = {"no ep communication", "ep communication"},
+    [WHAT_IF_FREE_DP] = {"no dp communication", "dp communication"},
+    [WHAT_IF_FREE_PP] = {"no sends between stages", "sends between stages"},
+    [WHAT_IF_FREE_LAUNCHES] = {"no kernel launches", "kernel launches"},
+    [WHAT_IF_FUSED] = {"memory-bound kernels fused away", "memory-bound kernels"},
+    [WHAT_IF_AT_PEAK] = {"products and attention at peak", "products and attention"},
+    [WHAT_IF_FREE_OPTIMIZER] = {"no optimizer", "optimizer"},
+    [WHAT_IF_FREE_OFFLOAD] = {"no copies to and from the host", "copies to and from the host"},
 };
 
 const char *what_if_name(WhatIf what) {
   g_assert(what < N_WHAT_IFS);
-  return names[what];
+  return names[what].away;
 }
 
-static gboolean is_without(guint without, WhatIf what) {
-  return (without & (1u << what)) != 0;
+const char *what_if_cost_name(WhatIf what) {
+  g_assert(what < N_WHAT_IFS);
+  return names[what].cost;
+}
+
+/* Some costs take so many times as long; 0: they are away. */
+typedef struct {
+  guint of; /* bits 1 << WhatIf */
+  double times;
+} Change;
+
+static double times_of(const Change *change, WhatIf what) {
+  return (change->of & (1u << what)) != 0 ? change->times : 1;
+}
+
+static gint64 scaled(gint64 duration_ns, double times) {
+  return times == 1 ? duration_ns : (gint64)ceil((double)duration_ns * times);
 }
 
 /* --- durations --- */
@@ -34,77 +56,76 @@ static gint64 peak_ns(const Prediction *prediction, const WorkItem *item) {
 static const WhatIf of_axis[N_ITEM_AXES] = {
     [AXIS_TP] = WHAT_IF_FREE_TP, [AXIS_CP] = WHAT_IF_FREE_CP, [AXIS_EP] = WHAT_IF_FREE_EP};
 
-static gint64 item_ns(const Prediction *prediction, const WorkItem *item, gint64 duration_ns, guint without) {
+static gint64 item_ns(const Prediction *prediction, const WorkItem *item, gint64 duration_ns, const Change *change) {
   switch ((ItemKind)item->kind) {
   case ITEM_MATMUL:
   case ITEM_ATTENTION:
-    return is_without(without, WHAT_IF_AT_PEAK) ? MIN(duration_ns, peak_ns(prediction, item)) : duration_ns;
+    return MAX(scaled(duration_ns, times_of(change, WHAT_IF_AT_PEAK)), MIN(duration_ns, peak_ns(prediction, item)));
   case ITEM_MEMORY:
-    return is_without(without, WHAT_IF_FUSED) ? 0 : duration_ns;
+    return scaled(duration_ns, times_of(change, WHAT_IF_FUSED));
   case ITEM_COLLECTIVE:
-    return is_without(without, of_axis[item->axis]) ? 0 : duration_ns;
+    return scaled(duration_ns, times_of(change, of_axis[item->axis]));
   default:
     return duration_ns;
   }
 }
 
-static void change_list(const Prediction *prediction, const WorkList *work, TimedList *list, guint without) {
+static void change_list(const Prediction *prediction, const WorkList *work, TimedList *list, const Change *change) {
   for (int i = 0; i < list->n_items; i++) {
     TimedItem *item = &list->items[i];
-    item->duration_ns = item_ns(prediction, &work->items[i], item->duration_ns, without);
+    item->duration_ns = item_ns(prediction, &work->items[i], item->duration_ns, change);
     item->latency_ns = MIN(item->latency_ns, item->duration_ns);
-    if (is_without(without, WHAT_IF_FREE_LAUNCHES))
-      item->launch_ns = 0;
+    item->launch_ns = scaled(item->launch_ns, times_of(change, WHAT_IF_FREE_LAUNCHES));
   }
   timed_list_finish(list);
 }
 
-static OpTime changed(OpTime time, gboolean is_free, gboolean has_no_launch) {
-  gint64 run_ns = is_free ? 0 : time.run_ns, host_ns = has_no_launch ? 0 : time.host_ns;
+static OpTime changed(OpTime time, double run_times, double host_times) {
+  gint64 run_ns = scaled(time.run_ns, run_times), host_ns = scaled(time.host_ns, host_times);
   return (OpTime){.run_ns = run_ns, .tail_ns = host_ns + run_ns, .host_ns = host_ns};
 }
 
 /* Optimizer and transfers are one launch and one duration. */
-static void change_works(const Program *program, Timing *timing, guint without) {
+static void change_works(const Program *program, Timing *timing, const Change *change) {
   for (int i = 0; i < timing->n_works; i++) {
     const Work *work = &g_array_index(program->works, Work, i);
     if (work->phase != PHASE_OPTIMIZER)
       timing->works[i] = timing_of_work(timing, work);
     else
-      timing->works[i] = changed(timing->works[i], is_without(without, WHAT_IF_FREE_OPTIMIZER),
-                                 is_without(without, WHAT_IF_FREE_LAUNCHES));
+      timing->works[i] =
+          changed(timing->works[i], times_of(change, WHAT_IF_FREE_OPTIMIZER), times_of(change, WHAT_IF_FREE_LAUNCHES));
   }
 }
 
-static gboolean is_free_transfer(const Program *program, const Transfer *transfer, guint without) {
+static double transfer_times(const Program *program, const Transfer *transfer, const Change *change) {
   if (transfer->group < 0)
-    return is_without(without, WHAT_IF_FREE_PP);
+    return times_of(change, WHAT_IF_FREE_PP);
   const Group *group = &g_array_index(program->groups, Group, transfer->group);
   if (strcmp(group->name, "world") == 0)
-    return FALSE; /* the norm of all gradients */
+    return 1; /* the norm of all gradients */
   if (group->route != 0)
-    return is_without(without, WHAT_IF_FREE_OFFLOAD);
+    return times_of(change, WHAT_IF_FREE_OFFLOAD);
   switch ((Axis)group->charge) {
   case AXIS_TP:
-    return is_without(without, WHAT_IF_FREE_TP);
+    return times_of(change, WHAT_IF_FREE_TP);
   case AXIS_CP:
-    return is_without(without, WHAT_IF_FREE_CP);
+    return times_of(change, WHAT_IF_FREE_CP);
   case AXIS_EP:
-    return is_without(without, WHAT_IF_FREE_EP);
+    return times_of(change, WHAT_IF_FREE_EP);
   case AXIS_DP:
-    return is_without(without, WHAT_IF_FREE_DP);
+    return times_of(change, WHAT_IF_FREE_DP);
   case AXIS_PP:
-    return is_without(without, WHAT_IF_FREE_PP);
+    return times_of(change, WHAT_IF_FREE_PP);
   default:
-    return FALSE;
+    return 1;
   }
 }
 
-static void change_transfers(const Program *program, Timing *timing, guint without) {
+static void change_transfers(const Program *program, Timing *timing, const Change *change) {
   for (int i = 0; i < timing->n_transfers; i++) {
-    gboolean is_free = is_free_transfer(program, &g_array_index(program->transfers, Transfer, i), without);
-    timing->transfers[i] = changed(timing->transfers[i], is_free, is_without(without, WHAT_IF_FREE_LAUNCHES));
-    if (is_free && timing->loads != NULL)
+    const double times = transfer_times(program, &g_array_index(program->transfers, Transfer, i), change);
+    timing->transfers[i] = changed(timing->transfers[i], times, times_of(change, WHAT_IF_FREE_LAUNCHES));
+    if (times == 0 && timing->loads != NULL)
       timing->loads[i] = (WayLoad){0};
   }
 }
@@ -124,18 +145,18 @@ static Timing *copy_of(const Timing *timing) {
 }
 
 /* Owned by the caller. */
-static Timing *timing_without(const Prediction *prediction, guint without) {
+static Timing *changed_timing(const Prediction *prediction, const Change *change) {
   Timing *timing = copy_of(prediction->timing);
   for (int piece = 0; piece < N_PIECES; piece++)
     for (int phase = 0; phase < N_PHASES; phase++)
-      change_list(prediction, &prediction->workload->work[piece][phase], &timing->lists[piece][phase], without);
-  change_works(prediction->program, timing, without);
-  change_transfers(prediction->program, timing, without);
-  if (is_without(without, WHAT_IF_FREE_TP))
+      change_list(prediction, &prediction->workload->work[piece][phase], &timing->lists[piece][phase], change);
+  change_works(prediction->program, timing, change);
+  change_transfers(prediction->program, timing, change);
+  if (times_of(change, WHAT_IF_FREE_TP) == 0)
     timing->tp = (WayLoad){0};
-  timing->host_sync = changed(timing->host_sync, FALSE, is_without(without, WHAT_IF_FREE_LAUNCHES));
-  if (is_without(without, WHAT_IF_FREE_LAUNCHES))
-    timing->host_sync = (OpTime){0}, timing->step_ns = 0;
+  const double launches = times_of(change, WHAT_IF_FREE_LAUNCHES);
+  timing->host_sync = changed(timing->host_sync, launches, launches);
+  timing->step_ns = scaled(timing->step_ns, launches);
   return timing;
 }
 
@@ -155,10 +176,10 @@ static double *speeds(const Prediction *prediction) {
   return speed;
 }
 
-Metrics *what_if_run(const Prediction *prediction, guint without) {
+/* `speed` as Simulation has it; may be NULL. */
+static Metrics *run(const Prediction *prediction, const Change *change, const double *speed) {
   const Plan *plan = prediction->workload->plan;
-  g_autofree double *speed = speeds(prediction);
-  g_autoptr(Timing) timing = timing_without(prediction, without);
+  g_autoptr(Timing) timing = changed_timing(prediction, change);
   const Simulation simulation = {.program = prediction->program,
                                  .timing = timing,
                                  .layout = &prediction->workload->layout,
@@ -171,6 +192,27 @@ Metrics *what_if_run(const Prediction *prediction, guint without) {
   EngineStats stats;
   g_autoptr(Trace) trace = engine_run(&simulation, &stats);
   return metrics_new(trace);
+}
+
+Metrics *what_if_times(const Prediction *prediction, guint of, double times) {
+  g_autofree double *speed = speeds(prediction);
+  return run(prediction, &(Change){of, times}, speed);
+}
+
+Metrics *what_if_run(const Prediction *prediction, guint without) {
+  return what_if_times(prediction, without, 0);
+}
+
+Metrics *what_if_slow_rank(const Prediction *prediction, int rank, double times) {
+  g_assert(!prediction->workload->plan->fold);
+  g_autofree double *speed = speeds(prediction);
+  if (speed == NULL) {
+    speed = g_new(double, prediction->workload->layout.n_ranks);
+    for (int i = 0; i < prediction->workload->layout.n_ranks; i++)
+      speed[i] = 1;
+  }
+  speed[rank] *= times;
+  return run(prediction, &(Change){0, 1}, speed);
 }
 
 static WhatIfStep step_without(const Prediction *prediction, guint without) {
@@ -204,7 +246,7 @@ GArray *what_if_chain(const Prediction *prediction, double least_gain) {
   for (;;) {
     WhatIfStep best = now;
     for (int what = 0; what < N_WHAT_IFS; what++) {
-      if (is_without(now.without, (WhatIf)what))
+      if ((now.without & (1u << what)) != 0)
         continue;
       WhatIfStep step = step_without(prediction, now.without | 1u << what);
       if (step.step_ns < best.step_ns)

@@ -1,5 +1,5 @@
-/* A predicted step run again with some of its costs taken away: what each of them is worth, and what bounds the step
- * next. The Program stays as it is, its order too; only durations change. */
+/* A predicted step run again with some of its costs taken away, or longer: what each of them is worth, and what bounds
+ * the step next. The Program stays as it is, its order too; only durations change. */
 #pragma once
 #include "predict.h"
 
@@ -16,10 +16,16 @@ typedef enum {
   WHAT_IF_FREE_OFFLOAD,   /* nor copies to and from the host's memory and drives */
   N_WHAT_IFS
 } WhatIf;
-const char *what_if_name(WhatIf what); /* "no tp communication" … */
+const char *what_if_name(WhatIf what);      /* "no tp communication" … */
+const char *what_if_cost_name(WhatIf what); /* "tp communication" … */
 
 /* The step with what is in `without` (bits 1 << WhatIf) taken away; owned by the caller. Its metrics stand alone. */
 Metrics *what_if_run(const Prediction *prediction, guint without);
+/* The step with each cost in `of` (bits 1 << WhatIf) `times` as long; 0: away, products and attention never below the
+ * peak. Owned by the caller. */
+Metrics *what_if_times(const Prediction *prediction, guint of, double times);
+/* The step with the kernels of a global rank `times` as long, of a plan whose ranks run apart; owned by the caller. */
+Metrics *what_if_slow_rank(const Prediction *prediction, int rank, double times);
 
 /* One cost taken away, or several. */
 typedef struct {
