@@ -44,9 +44,11 @@ static gboolean parse_options(ExplainVerb *o, int *argc, char ***argv, GError **
   g_autoptr(Parser) parser = parser_new(
       NULL,
       "Explains a step: which axis crosses which link, where the time goes, what would be next if a cost were taken\n"
-      "away, what each option one step away would do; with several --gpus, the one list there may be, what grows from\n"
-      "the first size to the last (dp grows, the rest of the plan stays); with --measured what would make the step as\n"
-      "long as yours.",
+      "away or a part twice as fast, what each option one step away would do; with several --gpus, the one list there "
+      "may\n"
+      "be, what grows from the first size to the last (dp grows, the rest of the plan stays); with --measured what "
+      "would\n"
+      "make the step as long as yours.",
       "Examples:\n"
       "  stepsim explain --model llama-3-70b --cluster dgx-h100 --gpus 64,512 --tp 8 --pp 4 --global-batch 512 \\\n"
       "      --seq-len 8192 --zero 1 --sequence-parallel on\n"

@@ -76,6 +76,17 @@ static void add_scaling(JsonBuilder *builder, const Explanation *e) {
   json_builder_end_object(builder);
 }
 
+static void add_faster(JsonBuilder *builder, const GArray *faster) {
+  json_begin_list(builder, "faster");
+  for (guint i = 0; i < faster->len; i++) {
+    json_begin_object(builder, NULL);
+    json_add_text(builder, "what", g_array_index(faster, FasterStep, i).what);
+    json_add_number(builder, "step_time_s", g_array_index(faster, FasterStep, i).step_time_s);
+    json_builder_end_object(builder);
+  }
+  json_builder_end_array(builder);
+}
+
 char *explain_json(const Explanation *e) {
   JsonBuilder *builder = json_builder_new();
   json_builder_begin_object(builder);
@@ -93,6 +104,8 @@ char *explain_json(const Explanation *e) {
   add_what_ifs(builder, "chain", e->chain);
   json_add_number(builder, "no_bubble_s", 1e-9 * (double)e->no_bubble_ns);
   json_add_number(builder, "large_batch_s", e->large_batch_s > 0 ? e->large_batch_s : NAN);
+  if (e->faster != NULL)
+    add_faster(builder, e->faster);
   if (e->steps != NULL)
     planner_json_steps(builder, e->outcome, e->steps);
   add_scaling(builder, e);

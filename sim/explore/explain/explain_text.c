@@ -187,6 +187,14 @@ static void append_row(GString *out, const Explanation *e, const char *what, dou
   g_string_append_c(out, '\n');
 }
 
+static void append_faster(GString *out, const Explanation *e) {
+  for (guint i = 0; e->faster != NULL && i < e->faster->len; i++) {
+    const FasterStep *step = &g_array_index(e->faster, FasterStep, i);
+    if (fabs(step->step_time_s / e->step->step_time_s - 1) >= least_row)
+      append_row(out, e, step->what, step->step_time_s, NULL);
+  }
+}
+
 static void append_what_ifs(GString *out, const Explanation *e) {
   g_string_append(out, "\nWhat if (simulated again with one cost taken away): step, change, then the greatest wait\n");
   append_row(out, e, "as it is", e->step->step_time_s, e->step->breakdown_s);
@@ -203,6 +211,7 @@ static void append_what_ifs(GString *out, const Explanation *e) {
     g_autofree char *what = g_strdup_printf("%d × the batch, same tokens", EXPLAIN_BATCH_FACTOR);
     append_row(out, e, what, e->large_batch_s, NULL);
   }
+  append_faster(out, e);
 }
 
 static void append_chain(GString *out, const Explanation *e) {

@@ -16,6 +16,7 @@ static void take_steps(Explanation *explanation, const Plan *plan, int n_threads
   const Prediction *prediction = explanation->prediction;
   if (!prediction->workload->plan->fold)
     return;
+  explanation->faster = faster_hardware_new(prediction, plan);
   const PlannerRequest request = {
       .scoring = {OBJECTIVE_TOKENS_PER_S, -1}, .framework = PLANNER_ANY_FRAMEWORK, .n_threads = n_threads};
   explanation->outcome =
@@ -44,6 +45,7 @@ void explanation_free(Explanation *explanation) {
   if (explanation == NULL)
     return;
   g_clear_pointer(&explanation->steps, g_array_unref);
+  g_clear_pointer(&explanation->faster, g_array_unref);
   plan_outcome_free(explanation->outcome);
   g_array_unref(explanation->axes);
   g_array_unref(explanation->each);

@@ -1,6 +1,7 @@
 /* Why a step takes as long as it does: which axis crosses which link, where the time goes, what would be next. */
 #pragma once
 #include "axis_links.h"
+#include "faster_hardware.h"
 #include "measured_gap.h"
 #include "planner_report.h"
 #include "scaling.h"
@@ -18,6 +19,7 @@ typedef struct {
   GArray *axes;                 /* of AxisLinks; owned */
   GArray *each, *chain;         /* of WhatIfStep; owned */
   gint64 no_bubble_ns;
+  GArray *faster;       /* of FasterStep; owned; NULL where ranks run apart, or with scaling */
   PlanOutcome *outcome; /* owned: the same step, scored by throughput; NULL where ranks run apart, or with scaling */
   GArray *steps;        /* of SensitivityStep, from it; owned; NULL as that */
   double large_batch_s; /* per step of the same tokens, at EXPLAIN_BATCH_FACTOR times the global batch; 0: impossible */
