@@ -64,14 +64,14 @@ cut(text) = strlen(text) <= shown ? text : text[1:shown - 1]."…"
 height = 590 + list_px * list_lines
 load ARG0[1:strstrt(ARG0."\n", "pareto.gp\n") - 1]."look.gp"
 
-set xlabel xlabel offset 0, 0.7
+set xlabel xlabel offset 0, is_text ? 0 : 0.7
 set ylabel ylabel
 set xrange [left - 0.06 * span : right + 0.08 * span]
 set yrange [floor_of_y : high + 0.08 * (high - floor_of_y)]
 set format y "%.6g"
 set grid xtics ytics lc rgb "#dddddd" lt 1
 set key below
-if (is_text) { unset grid }
+if (is_text) { unset grid; set key below vertical maxrows 3 }
 if (!is_text) {
   set key at screen 0.5, screen (44.0 + list_px * list_lines) / height center top horizontal Left reverse samplen 1
   set lmargin at screen 110.0 / width

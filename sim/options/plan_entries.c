@@ -56,7 +56,7 @@ static void add_sizes(Parser *parser, PlanOptions *o) {
       {"seq-len", 0, 0, G_OPTION_ARG_INT64, &o->seq_len,
        "tokens per sequence (default: the model's positions, at most 4096)", "N"},
       {"memory-cap", 0, 0, G_OPTION_ARG_STRING, &o->memory_cap,
-       "schedule auto: what a GPU may hold in all, as 60GB (default: what it has)", "BYTES"},
+       "schedule auto: what a GPU may hold beside what is reserved, as 60GB (default: what it has)", "BYTES"},
       {"steps", 0, 0, G_OPTION_ARG_INT, &o->steps, g_intern_string(steps), "N"},
       G_OPTION_ENTRY_NULL};
   parser_add(parser, entries);

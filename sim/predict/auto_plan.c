@@ -55,7 +55,8 @@ static double zero_buffers(const Workload *workload) {
 static double *caps_of(const Workload *workload, const Cluster *cluster) {
   const Plan *plan = workload->plan;
   const Placement *placement = workload->placement;
-  const double most = plan->memory_cap > 0 ? plan->memory_cap : gpu_room_bytes(&cluster->gpu);
+  const double asked = plan->memory_cap > 0 ? plan->memory_cap : gpu_room_bytes(&cluster->gpu);
+  const double most = plan->order_cap > 0 ? plan->order_cap : asked;
   double *caps = g_new(double, placement->n_ranks);
   g_autofree double *transients = g_new0(double, placement->n_ranks);
   for (int rank = 0; rank < placement->n_ranks; rank++)
@@ -83,12 +84,13 @@ Order *auto_plan_order(const Workload *workload, const Cluster *cluster, GError 
                           .n_micro_batches = (int)workload->plan->n_micro_batches,
                           .stages = costs,
                           .cap = caps,
+                          .is_in_bytes = TRUE,
                           .by_makespan = workload->plan->grad_norm_barrier};
   take_times(workload, cluster, costs, &problem.send_ns);
   for (int stage = 0; stage < workload->n_stages; stage++)
     take_memory(workload, stage, &costs[stage]);
   Order *order = auto_order_new(&problem, NULL, error);
   if (order == NULL)
-    g_prefix_error(error, "schedule auto, bytes left for activations: ");
+    g_prefix_error(error, "schedule auto: ");
   return order;
 }

@@ -25,15 +25,15 @@ static Plan *plan_of_equal_ranks(const Plan *plan) {
 }
 
 /* auto's order, predicted. It is made for what is known of memory before it is lowered; what it then holds too much is
- * taken off what it may hold, in plan->memory_cap, and it is made again. NULL when none found holds at most `bytes`. */
+ * taken off what it is made for, plan->order_cap, and it is made again. NULL when none found holds at most `bytes`. */
 static Prediction *predict_made(PredictScratch *scratch, const Model *model, const Cluster *cluster, Plan *plan,
                                 double bytes, GError **error) {
   for (int i = 0; i < MOST_TRIES; i++) {
     g_autoptr(Prediction) prediction = predict_as_named(scratch, model, cluster, plan, error);
     if (prediction == NULL || holds(prediction, bytes))
       return g_steal_pointer(&prediction);
-    plan->memory_cap = most_bytes(plan, cluster) - (prediction->memory->peak_bytes - bytes);
-    if (plan->memory_cap < 1)
+    plan->order_cap = (i > 0 ? plan->order_cap : bytes) - (prediction->memory->peak_bytes - bytes);
+    if (plan->order_cap < 1)
       break;
   }
   g_autofree char *text = units_format(bytes, UNIT_BYTES);
@@ -81,7 +81,7 @@ Plan *predict_settled(PredictScratch *scratch, const Model *model, const Cluster
     g_propagate_error(error, g_steal_pointer(&reason));
     return NULL;
   }
-  opened->memory_cap = equal->memory_cap;
+  opened->order_cap = equal->order_cap;
   if (faster != NULL) {
     g_free(opened->schedule);
     opened->schedule = g_strdup(faster);

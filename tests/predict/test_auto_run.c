@@ -144,6 +144,7 @@ START_TEST(a_plan_holds_no_more_than_its_cap) {
     if (prediction == NULL)
       continue;
     n_kept++;
+    ck_assert_double_eq(prediction->workload->plan->memory_cap, cap); /* what was asked for is what is reported */
     if (prediction->memory->peak_bytes > cap) {
       g_autofree char *text = case_text(&drawn);
       ck_abort_msg("%s\nholds %.12g of %.12g bytes", text, prediction->memory->peak_bytes, cap);

@@ -119,7 +119,14 @@ gboolean plan_dispatches_once(const Plan *plan) {
   return dispatch == DISPATCH_DEEPEP && plan->ep > 1;
 }
 
+/* Of both directions of dualpipe a forward and a backward are one in any case. */
+static gboolean has_pairs_of_schedule(const Plan *plan) {
+  return plan->ep > 1 && plan->schedule != NULL && g_str_has_prefix(plan->schedule, "dualpipe");
+}
+
 gboolean plan_overlaps_experts(const Plan *plan) {
+  if (has_pairs_of_schedule(plan))
+    return TRUE;
   return plan->overlap_experts < 0 ? plan->time.expert_overlap == EXPERT_OVERLAP_ROUNDS : plan->overlap_experts > 0;
 }
 

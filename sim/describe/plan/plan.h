@@ -91,7 +91,8 @@ typedef struct {
   double jitter;      /* standard deviation of compute time, as a share; 0 = none */
   GArray *slow_ranks; /* of SlowRank; owned */
 
-  int n_pipes; /* (set by the schedule) 2: two copies of the model run against each other; else 1 */
+  double order_cap; /* (set while auto's order is made) bytes to make it for; 0: memory_cap */
+  int n_pipes;      /* (set by the schedule) 2: two copies of the model run against each other; else 1 */
   /* (computed by plan_complete) */
   gint64 n_micro_batches; /* per pipeline and step = global_batch / (micro_batch · dp) */
 } Plan;

@@ -16,6 +16,7 @@
 #include "error.h"
 #include "plots.h"
 #include "suggest.h"
+#include "units.h"
 
 /* Of plans, in the order labels name them. */
 static const char *const plan_columns[] = {
@@ -184,6 +185,18 @@ static GArray *label_columns(const Drawn *drawn) {
   return columns;
 }
 
+/* As it is typed: a number of bytes has its unit there, and not in its name. */
+static void append_option(GString *label, char *name, const char *cell) {
+  char *suffix = g_strrstr(name, "-bytes");
+  if (suffix == NULL) {
+    g_string_append_printf(label, "%s %s", name, cell);
+    return;
+  }
+  *suffix = '\0';
+  g_autofree char *bytes = units_format(g_ascii_strtod(cell, NULL), UNIT_BYTES);
+  g_string_append_printf(label, "%s \"%s\"", name, bytes);
+}
+
 static char *row_label(const CsvTable *table, guint row, const GArray *columns) {
   GString *label = g_string_new(NULL);
   for (guint i = 0; i < columns->len; i++) {
@@ -192,7 +205,8 @@ static char *row_label(const CsvTable *table, guint row, const GArray *columns) 
     if (*cell == '\0')
       continue;
     g_autofree char *name = g_strdelimit(g_strdup(g_ptr_array_index(table->columns, column)), "_", '-');
-    g_string_append_printf(label, "%s%s %s", label->len > 0 ? ", " : "", name, cell);
+    g_string_append(label, label->len > 0 ? ", " : "");
+    append_option(label, name, cell);
   }
   if (label->len == 0)
     g_string_append_printf(label, "line %d", g_array_index(table->lines, int, row));
@@ -215,7 +229,9 @@ static char *pareto_title(const Drawn *drawn, const char *file) {
   const char *gpus = common_cell(drawn, "gpus");
   g_autofree char *base = g_path_get_basename(file);
   GString *title = g_string_new(NULL);
-  g_string_append_printf(title, "Pareto front of %u configurations in %s", drawn->rows->len, base);
+  g_string_append(title, "Pareto front of ");
+  units_append_count(title, drawn->rows->len, "configuration", "configurations");
+  g_string_append_printf(title, " in %s", base);
   if (model != NULL)
     g_string_append_printf(title, ": %s", model);
   if (cluster != NULL)

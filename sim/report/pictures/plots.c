@@ -99,6 +99,7 @@ Picture *plot_pareto(const ParetoPoint *points, int n_points, const ParetoLook *
   picture_set(picture, "xlabel", look->xlabel);
   picture_set(picture, "ylabel", look->ylabel);
   picture_set_number(picture, "capacity", look->capacity);
+  g_string_append_printf(picture->notes, "\nThe front: %s, %s, plan\n", look->xlabel, look->ylabel);
   for (int place = 0; place < N_PARETO; place++) {
     int n = 0;
     picture_begin_block(picture, names[place]);

@@ -12,6 +12,8 @@
 #include "auto_trial.h"
 #include "error.h"
 #include "order_polish.h"
+#include "units.h"
+#include "units.h"
 
 /* Steps of the search: at least so many, and at least so many passes at full length; and those of the polish, which has
  * a most too. A step takes about 25 ns. */
@@ -131,16 +133,26 @@ static Order *order_of_flat(const FlatProblem *flat, const FlatOrder *from, cons
   return order;
 }
 
+static gboolean fail_memory(const OrderProblem *problem, int rank, double least, double cap, GError **error) {
+  if (!problem->is_in_bytes)
+    return fail_impossible(error, "no order fits: rank %d holds at least %.9g for one micro-batch, its memory is %.9g",
+                           rank, least, cap);
+  g_autofree char *held = units_format(least, UNIT_BYTES), *left = units_format(cap, UNIT_BYTES);
+  return fail_impossible(
+      error,
+      "no order fits: pipeline rank %d holds at least %s of activations for one micro-batch, and has "
+      "%s left for them",
+      rank, held, left);
+}
+
 /* The order of least memory, or why not even that fits. */
-static gboolean try_sequence(Length *length, GError **error) {
+static gboolean try_sequence(Length *length, const OrderProblem *problem, GError **error) {
   const FlatProblem *flat = &length->flat;
   flat_order_in_sequence(flat, &length->trial);
   for (int rank = 0; flat->cap && rank < flat->n_ranks; rank++) {
     double least = flat_order_peak(flat, &length->trial, rank);
     if (least > flat->cap[rank])
-      return fail_impossible(error,
-                             "no order fits: rank %d holds at least %.9g for one micro-batch, its memory is %.9g", rank,
-                             least, flat->cap[rank]);
+      return fail_memory(problem, rank, least, flat->cap[rank], error);
   }
   if (flat_order_time(flat, &length->timer, &length->trial))
     length_keep_best(length);
@@ -160,7 +172,7 @@ Order *auto_order_new(const OrderProblem *problem, OrderCost *cost, GError **err
   Search search = {.problem = problem, .patterns = patterns, .bound_ns = order_lower_bound(problem)};
   g_auto(Length) full = {0};
   length_init(&full, problem, &flat, problem->n_micro_batches);
-  if (!try_sequence(&full, error))
+  if (!try_sequence(&full, problem, error))
     return NULL;
   search_all(&search, &flat, &full);
   g_autoptr(Order) order = order_of_flat(&flat, &full.best, problem->placement);

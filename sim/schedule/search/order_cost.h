@@ -22,6 +22,7 @@ typedef struct {
   const StageCost *stages; /* [n_stages]; borrowed */
   gint64 send_ns;          /* between different ranks: delays the receiver, costs neither rank time */
   const double *cap;       /* [n_ranks] most memory held on a rank; borrowed; NULL: no limit */
+  gboolean is_in_bytes;    /* memory; else in units of the caller's */
   gboolean by_makespan; /* what counts: first start to last end over all ranks (an optimizer that waits for all), else
                            the longest of the ranks' own spans */
 } OrderProblem;
