@@ -135,13 +135,22 @@ gap(start, end) = end - start > 5 * pixel ? 0.5 * pixel : 0
 right(start, end) = end - start > pixel ? end - gap(start, end) : start + pixel
 fits(start, end, n) = n >= 0 && end - start > (6 * digits(n) + 1) * pixel
 dark(kind, chunk) = kind == 0 && share_of(chunk) < 0.35
+# Numbers stand in the picture where most boxes have room for theirs: in a few they would seem to say something of
+# these.
+count(kind, start, end, n) = kind < 4 && n >= 0 ? (n_numbers = n_numbers + 1, fits(start, end, n) ? \
+  (n_fitting = n_fitting + 1) : 0, 0) : 0
+n_numbers = 0
+n_fitting = 0
+stats data using (count($2, $3, $4, $6)) nooutput
+has_numbers = 2 * n_fitting > n_numbers
+is_numbered(kind, start, end, n) = has_numbers && kind < 4 && fits(start, end, n)
 set style fill solid noborder
 
 plot data using (($2 == 10) ? ($3 + $4) / 2 : NaN):(y_low($1, $2)):3:4:(y_low($1, $2)):(y_high($1, $2)):(colour[11]) \
        with boxxyerror lc rgb variable notitle, \
      data using (($2 != 10) ? ($3 + $4) / 2 : NaN):(y_low($1, $2)):($3 + gap($3, $4)):(right($3, $4)):\
        (y_low($1, $2)):(y_high($1, $2)):(shade($2, $5)) with boxxyerror lc rgb variable notitle, \
-     data using (($2 < 4 && dark($2, $5) && fits($3, $4, $6)) ? ($3 + $4) / 2 : NaN):(top($1) + compute_height / 2):6 \
+     data using ((is_numbered($2, $3, $4, $6) && dark($2, $5)) ? ($3 + $4) / 2 : NaN):(top($1) + compute_height / 2):6 \
        with labels font px(11) tc rgb "white" notitle, \
-     data using (($2 < 4 && !dark($2, $5) && fits($3, $4, $6)) ? ($3 + $4) / 2 : NaN):(top($1) + compute_height / 2):6 \
+     data using ((is_numbered($2, $3, $4, $6) && !dark($2, $5)) ? ($3 + $4) / 2 : NaN):(top($1) + compute_height / 2):6 \
        with labels font px(11) tc rgb "black" notitle

@@ -71,6 +71,12 @@ out_of_memory without rows_per_s threads groups" validate runs.csv --json
     check_picture "runs.csv" plot pareto runs.csv --x layers --y hidden --output
     check_picture "ring: at most" plot busbw --cluster dgx-h100 --gpus 16 --op reduce_scatter --output
     check_picture "forward;llama-3-8b on dgx-h100" plot timeline $plan --tp 4 --pp 2 --output
+    # 4 stages of 4 forwards and backwards; then of 48 × 2, of which 90 have room for a digit
+    for batch in "--pp 4 --global-batch 4:32" "--pp 4 --chunks 2 --global-batch 48:0"; do
+      "$stepsim" plot timeline $plan --gpus 8 --tp 2 ${batch%:*} --output numbers.svg >out 2>err &&
+        [ "$(grep -c 'font-size="11' numbers.svg)" -eq "${batch#*:}" ]
+      result $? "a timeline of ${batch%:*} has ${batch#*:} numbers in its boxes" "$(cat err; grep -c 'font-size="11' numbers.svg)"
+    done
     "$stepsim" simulate $plan --tp 4 --pp 2 --trace drawn.json >out 2>err
     check_picture "drawn.json: one simulated step of;forward;tensor-parallel" plot timeline drawn.json --output
     check_picture "published;MAPE" plot validation rows.csv --title "published, MAPE" --output

@@ -37,6 +37,55 @@ START_TEST(more_micro_batches_do_not_help_against_uneven_stages) {
 }
 END_TEST
 
+/* Hosts and gathers are waited for in every micro-batch, zb-v is not full yet, loops are waited for whole: less, but no
+ * number of it. */
+START_TEST(no_number_is_said_of_a_bubble_that_is_not_the_order_s) {
+  const struct {
+    const char *schedule;
+    double host_s;
+    int zero;
+  } cases[] = {{"1f1b", 0.1, 1}, {"1f1b", 0, 3}, {"zb-v", 0, 1}, {"looped-bfs", 0, 1}};
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    Plan plan = sample_plan();
+    plan.schedule = (char *)cases[i].schedule;
+    plan.zero = cases[i].zero;
+    StepReport report = sample_report(&plan);
+    report.breakdown_s[BREAKDOWN_HOST] = cases[i].host_s;
+    g_autofree char *text = advice_text(&report);
+    ck_assert_ptr_nonnull(strstr(text, "16 micro-batches"));
+    ck_assert_ptr_nonnull(strstr(text, " would leave less."));
+  }
+}
+END_TEST
+
+/* What is refused when it is typed: sequences that tp does not divide, every other product kept with experts. */
+START_TEST(what_would_be_refused_is_not_advised) {
+  Plan plan = sample_plan();
+  StepReport report = sample_report(&plan);
+  report.breakdown_s[BREAKDOWN_TP] = 0.6;
+  g_autofree char *even = advice_text(&report);
+  ck_assert_ptr_nonnull(strstr(even, "--sequence-parallel on"));
+  plan.seq_len = 2046;
+  g_autofree char *odd = advice_text(&report);
+  ck_assert_ptr_null(strstr(odd, "--sequence-parallel on"));
+  plan.recompute = RECOMPUTE_FULL;
+  report.breakdown_s[BREAKDOWN_RECOMPUTE] = 0.6;
+  g_autofree char *full = advice_text(&report);
+  ck_assert_ptr_nonnull(strstr(full, "--recompute selective"));
+  plan.memory.selective = SELECTIVE_PRODUCTS;
+  plan.ep = 2;
+  g_autofree char *products = advice_text(&report);
+  ck_assert_ptr_null(strstr(products, "--recompute selective"));
+  plan.recompute = RECOMPUTE_NONE;
+  report.fits = FALSE;
+  report.peak_bytes = 90e9;
+  report.memory_bytes[MEMORY_ACTIVATIONS] = 69e9; /* the most of it */
+  g_autofree char *too_large = advice_text(&report);
+  ck_assert_ptr_nonnull(strstr(too_large, "--recompute full"));
+  ck_assert_ptr_null(strstr(too_large, "--recompute-modules"));
+}
+END_TEST
+
 /* (p−1)(F+I+W)/v of interleaved is more than zb-h1's (p−1)(F+I−W) at v = 2 and F = I = W: two chunks would wait longer.
  * One micro-batch on two ranks waits as long on two chunks as on one. */
 START_TEST(chunks_are_advised_where_they_make_the_bubble_shorter) {
@@ -307,6 +356,8 @@ int main(void) {
   tcase_add_test(tcase, a_large_bubble_is_met_with_numbers);
   tcase_add_test(tcase, more_micro_batches_do_not_help_against_uneven_stages);
   tcase_add_test(tcase, what_ranks_wait_longer_than_the_fullest_is_unevenness);
+  tcase_add_test(tcase, no_number_is_said_of_a_bubble_that_is_not_the_order_s);
+  tcase_add_test(tcase, what_would_be_refused_is_not_advised);
   tcase_add_test(tcase, chunks_are_advised_where_they_make_the_bubble_shorter);
   tcase_add_test(tcase, fewer_chunks_are_advised_where_there_can_be_fewer);
   tcase_add_test(tcase, half_of_tp_is_advised_where_the_batch_divides);

@@ -59,6 +59,20 @@ static gboolean may_interleave(const Case *c) {
          (n_layers % n_stages == 0 || (n_layers + 2) % n_stages == 0);
 }
 
+static double share_of(const Case *c, BreakdownKind kind) {
+  return c->report->breakdown_s[kind] / c->report->step_time_s;
+}
+
+/* Whether the idle time is that of the order and its stages, so that how much of it is left can be said: what stages
+ * wait for while hosts issue kernels, or weights and gradients move for each micro-batch, is as long in every one and
+ * in every chunk; zb-v is full from 2p micro-batches on, and looped-bfs waits for whole loops. */
+static gboolean bubble_is_of_order(const Case *c) {
+  static const char *const others[] = {"zb-v", "looped-bfs", NULL};
+  const Plan *plan = c->report->plan;
+  return share_of(c, BREAKDOWN_HOST) < 0.03 && share_of(c, BREAKDOWN_DP) < 0.1 && plan->zero < 2 &&
+         (plan->schedule == NULL || !g_strv_contains(others, plan->schedule));
+}
+
 static void advise_bubble(const Case *c, GString *out) {
   const Plan *plan = c->report->plan;
   const double uneven = c->report->uneven_s / c->report->step_time_s;
@@ -84,12 +98,21 @@ static void advise_bubble(const Case *c, GString *out) {
                          2 * plan->n_micro_batches);
   if (may_interleave(c))
     g_string_append_printf(out, " or --schedule interleaved --chunks %d", 2 * plan->chunks);
-  g_string_append_printf(out, " would leave about %.1f %%.", percent(halved));
+  if (bubble_is_of_order(c))
+    g_string_append_printf(out, " would leave about %.1f %%.", percent(halved));
+  else
+    g_string_append(out, " would leave less.");
 }
 
 /* Half of tp or cp on the same GPUs is twice dp, which the batch must then be dealt out to. */
 static gboolean may_halve(const Plan *plan, int size) {
   return size % 2 == 0 && plan->global_batch % (plan->micro_batch * plan->dp * 2) == 0;
+}
+
+/* Whether sequence parallelism is off, and tp divides what a rank has of a sequence. */
+static gboolean may_cut_sequences(const Plan *plan) {
+  return plan->tp > 1 && !plan->sequence_parallel && plan->seq_len % plan->cp == 0 &&
+         plan->seq_len / plan->cp % plan->tp == 0;
 }
 
 static void advise_tp(const Case *c, GString *out) {
@@ -104,7 +127,7 @@ static void advise_tp(const Case *c, GString *out) {
   else if (may_halve(plan, plan->tp))
     g_string_append_printf(out, " --tp %d would send less and run larger products, if it fits in memory.",
                            plan->tp / 2);
-  if (plan->tp > 1 && !plan->sequence_parallel)
+  if (may_cut_sequences(plan))
     g_string_append(out, " --sequence-parallel on cuts norms and dropout by tp at the same traffic.");
 }
 
@@ -192,12 +215,17 @@ static void advise_offload(const Case *c, GString *out) {
     g_string_append(out, " A larger --global-batch does more between updates.");
 }
 
+/* Keeping every other product is not modelled with experts. */
+static gboolean may_be_selective(const Plan *plan) {
+  return plan->memory.selective != SELECTIVE_PRODUCTS || plan->ep == 1;
+}
+
 static void advise_recompute(const Case *c, GString *out) {
   const StepReport *report = c->report;
   g_string_append_printf(out, "recompute: %.1f %% of the step repeats forward work.", percent(c->share));
   if (!report->fits)
     return; /* less of it would hold more */
-  if (report->plan->recompute == RECOMPUTE_FULL)
+  if (report->plan->recompute == RECOMPUTE_FULL && may_be_selective(report->plan))
     g_string_append(out, " --recompute selective repeats less.");
   else
     g_string_append(out, " --recompute none saves it.");
@@ -302,15 +330,21 @@ static gboolean smaller_hold_less(const StepReport *report) {
 
 static void advise_activations(const StepReport *report, GString *out) {
   const Plan *plan = report->plan;
-  if (plan->recompute == RECOMPUTE_NONE)
+  const gboolean is_products = plan->memory.selective == SELECTIVE_PRODUCTS;
+  if (plan->recompute == RECOMPUTE_NONE && is_products)
+    g_string_append_printf(out, " --recompute full drops almost all that layers save%s.",
+                           may_be_selective(plan) ? ", selective every other product" : "");
+  else if (plan->recompute == RECOMPUTE_NONE)
     g_string_append(out, plan->attention == ATTENTION_FLASH
                              ? " --recompute full drops almost all that layers save, selective what "
                                "--recompute-modules names."
                              : " --recompute selective drops what attention saves, full almost everything.");
+  else if (plan->recompute == RECOMPUTE_SELECTIVE && is_products)
+    g_string_append(out, " --recompute full keeps only the inputs of each layer.");
   else if (plan->recompute == RECOMPUTE_SELECTIVE)
     g_string_append(
         out, " --recompute-modules names more to make again, --recompute full keeps only the inputs of each layer.");
-  if (plan->tp > 1 && !plan->sequence_parallel)
+  if (may_cut_sequences(plan))
     g_string_append_printf(out, " --sequence-parallel on cuts what norms save by %d.", plan->tp);
   if (smaller_hold_less(report))
     g_string_append_printf(out, " --micro-batch %" G_GINT64_FORMAT " saves %.1f GB.", plan->micro_batch / 2,
