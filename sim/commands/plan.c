@@ -92,8 +92,10 @@ static gboolean check_prices(const PlanVerb *o, GError **error) {
   }
   if (o->request.scoring.objective != OBJECTIVE_COST || o->price != NULL || n_priced == 0 || n_priced == n)
     return TRUE;
-  return fail_input(error, "--objective cost compares clusters by price: %s has none; add --price \"2.50 $/h\"",
-                    without->file);
+  return fail_input(error,
+                    "--objective cost compares clusters by price: %s has none; add --price \"2.50 $/h\" for all, "
+                    "or name a file that has its own: base: %s and price: 2.50 $/h",
+                    without->file, without->name);
 }
 
 static gboolean fill_space(PlanVerb *o, GError **error) {

@@ -174,7 +174,10 @@ static gboolean check_price(const SweepOptions *o, const SweepSetup *setup, GErr
   for (int i = 0; o->best_by == OBJECTIVE_COST && setup->price < 0 && i < space_n_clusters(setup->space); i++) {
     const Cluster *cluster = space_cluster(setup->space, i);
     if (!(cluster->dollars_per_gpu_hour > 0))
-      return fail_input(error, "--objective cost needs a price: %s has none; add --price \"2.50 $/h\"", cluster->file);
+      return fail_input(error,
+                        "--objective cost needs a price: %s has none; add --price \"2.50 $/h\" for all, or name a "
+                        "file that has its own: base: %s and price: 2.50 $/h",
+                        cluster->file, cluster->name);
   }
   return TRUE;
 }

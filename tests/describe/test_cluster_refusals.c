@@ -67,6 +67,8 @@ static const BrokenText cluster_breaks[] = {
     {"    bandwidth: 450 GB/s", "    bandwidth: 450 GB/s\n    bandwidth: 450 GB/s", "found twice in one mapping", 1},
     {"bandwidth: 400 Gb/s", "rate: 400 Gb/s", "unknown key \"rate\""},
     {"    bandwidth: 400 Gb/s\n", "", "nic: the key \"bandwidth\" is missing", -1},
+    {"    bandwidth: 400 Gb/s\n    efficiency: 0.9\n", "",
+     "the key \"bandwidth\" is missing; missing too: \"efficiency\"", -1},
     {"kind: nvswitch", "kind: nvswich", "expected one of nvswitch, nvlink_mesh, pcie; did you mean"},
     {"  gpus: 8", "  gpus: 0", "expected a whole number from 1 to 4096"},
     {"  gpus: 8", "  gpus: 8.5", "found \"8.5\""},

@@ -417,15 +417,31 @@ static gboolean match_keys(YamlNode map, const YamlField *fields, int n_fields, 
   return TRUE;
 }
 
+/* The first required key that is missing with what belongs there, and the others by name; TRUE: none is. */
+static gboolean check_required(YamlNode map, const YamlField *fields, int n_fields, const YamlNode *children,
+                               GError **error) {
+  const YamlField *first = NULL;
+  g_autoptr(GString) others = g_string_new(NULL);
+  for (int i = 0; i < n_fields; i++) {
+    if (!fields[i].required || yaml_is_present(children[i]))
+      continue;
+    if (first == NULL)
+      first = &fields[i];
+    else
+      g_string_append_printf(others, "%s\"%s\"", others->len > 0 ? ", " : "; missing too: ", fields[i].key);
+  }
+  if (first == NULL)
+    return TRUE;
+  return yaml_fail(map, error, "the key \"%s\" is missing%s%s%s", first->key, first->what != NULL ? ": " : "",
+                   first->what != NULL ? first->what : "", others->str);
+}
+
 gboolean yaml_map_read(YamlNode map, const YamlField *fields, int n_fields, void *target, GError **error) {
   g_assert(n_fields <= MAX_FIELDS);
   YamlNode children[MAX_FIELDS] = {{NULL, 0}};
-  if (!check_type(map, YAML_MAP, error) || !match_keys(map, fields, n_fields, children, error))
+  if (!check_type(map, YAML_MAP, error) || !match_keys(map, fields, n_fields, children, error) ||
+      !check_required(map, fields, n_fields, children, error))
     return FALSE;
-  for (int i = 0; i < n_fields; i++)
-    if (fields[i].required && !yaml_is_present(children[i]))
-      return yaml_fail(map, error, "the key \"%s\" is missing%s%s", fields[i].key, fields[i].what != NULL ? ": " : "",
-                       fields[i].what != NULL ? fields[i].what : "");
   for (int i = 0; i < n_fields; i++)
     if (yaml_is_present(children[i]) && !read_field(children[i], &fields[i], target, error))
       return FALSE;
