@@ -84,7 +84,7 @@ typedef struct {
   guint8 number, is_rms;
   gint64 rows, width;
   float epsilon;
-  const void *x, *weight, *shift; /* shift NULL: none */
+  const void *x, *weight, *shift; /* weight NULL: 1, but of NORM_SUMS; shift NULL: none */
   void *y;
   gint64 per_line, ld; /* per_line 0: rows are dense */
   /* Of rows that are parts of rows of whole_width columns: what NORM_SUMS makes of a part, and the norms read once the
@@ -99,7 +99,7 @@ typedef struct {
   const void *dy;
   void *dx;
   guint8 gradient;        /* Number of dweight, dshift */
-  void *dweight, *dshift; /* dshift NULL: none */
+  void *dweight, *dshift; /* dshift NULL: none; both: there are no weights */
 } NormKernel;
 
 /* A sequence's rows here are two pieces of a longer one: what is added to the positions of its first half, and of its

@@ -20,7 +20,6 @@ static gboolean check_model(const Workload *workload, GError **error) {
        "heads that predict a token further, with dropout or a norm behind the word table"},
       {workload->plan->mtp_layers > 0 && model->positions == POSITIONS_LEARNED,
        "heads that predict a token further, with learned positions"},
-      {model->fixed_norms, "norms without weights"},
       {(model->post_norms || model->norms_behind) && (model_has_out_bias(model) || model_has_mlp_bias(model)),
        "biases of what norms behind the branches of a layer read"},
       {model->factors.branches > 0 && (model_has_experts(model) || model->post_norms || model->norms_behind ||
@@ -205,19 +204,6 @@ gboolean trainable_check(const Workload *workload, GError **error) {
          check_further_heads(workload, error) && check_placement(workload, error);
 }
 
-/* Forward leaves what backward begins with in the place of its own operands (context_items.c, ulysses_items.c): it
- * cannot be run from them again, unless these are made again too. */
-static gboolean check_repeated_exchanges(const Plan *plan, GError **error) {
-  const gboolean repeats = (plan_recompute_modules(plan) & MODULE_BIT(MODULE_CORE_ATTN)) != 0 &&
-                           plan->attention == ATTENTION_FLASH && plan->memory.selective == SELECTIVE_CORE;
-  return !repeats || plan->cp == 1 || plan->cp_comm == CP_ALL_GATHER ||
-         fail_impossible(error,
-                         "--recompute selective as framework %s has it runs attention again, which cannot be done here "
-                         "with --cp-comm %s (stepsim simulate predicts it); expected --cp-comm all_gather, --recompute "
-                         "none or full, or no framework",
-                         plan->framework, cp_comm_names()[plan->cp_comm]);
-}
-
 gboolean trainable_check_run(const Workload *workload, GError **error) {
   const Plan *plan = workload->plan;
   if (lowering_broadcasts_weights(workload))
@@ -225,8 +211,6 @@ gboolean trainable_check_run(const Workload *workload, GError **error) {
                            "--framework %s: ranks that own whole matrices and broadcast them cannot be run here; "
                            "expected --zero 0, or no framework",
                            plan->framework);
-  if (!check_repeated_exchanges(plan, error))
-    return FALSE;
   if (plan->cp > 1 && plan->cp_comm == CP_RING && plan->time.context == CONTEXT_BLOCKS)
     return fail_impossible(
         error,

@@ -147,8 +147,7 @@ static double recompute_flops(const Workload *workload) {
     linears = recomputed_linears(workload) + 2 * workload->plan->mtp_layers * mtp_layer_products(workload->model) -
               left_out_flops(workload),
     layer = attention;
-  else if ((plan_recompute_modules(workload->plan) & MODULE_BIT(MODULE_CORE_ATTN)) &&
-           (workload->plan->attention == ATTENTION_UNFUSED || workload->plan->memory.selective == SELECTIVE_CORE))
+  else if (plan_repeats_attention(workload->plan))
     layer = attention;
   if (keeps_every_other_product(workload->plan))
     layer += other_products_flops(workload->model);

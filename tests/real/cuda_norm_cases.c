@@ -32,6 +32,26 @@ static void norm(Comparison *comparison, Number number, Number gradient, gint64 
   case_compare(&back, comparison);
 }
 
+/* LayerNorm of rows without weights. */
+static void fixed_norm(Comparison *comparison, Number number, gint64 rows, gint64 width) {
+  Case c = case_new(KERNEL_NORM_FORWARD, "layer %s without weights, %d columns", number_name(number), (int)width);
+  Case back = case_new(KERNEL_NORM_BACKWARD, "layer %s without weights, %d columns", number_name(number), (int)width);
+  NormKernel *t = &c.kernel.norm;
+  *t = back.kernel.norm = (NormKernel){.number = (guint8)number, .rows = rows, .width = width, .epsilon = 1e-5f};
+  case_in(&c, &t->x, number, rows * width, -2, 3);
+  case_out(&c, &t->y, number, rows * width, 0, 0);
+  case_out(&c, &t->mean, NUMBER_FP32, rows, 0, 0);
+  case_out(&c, &t->rstd, NUMBER_FP32, rows, 0, 0);
+  case_compare(&c, comparison);
+  t = &back.kernel.norm;
+  case_in(&back, &t->x, number, rows * width, -2, 3);
+  case_in(&back, &t->dy, number, rows * width, -1, 1);
+  case_in(&back, &t->mean, NUMBER_FP32, rows, 0.2, 0.7);
+  case_in(&back, &t->rstd, NUMBER_FP32, rows, 0.5, 1);
+  case_out(&back, &t->dx, number, rows * width, 0, 0);
+  case_compare(&back, comparison);
+}
+
 /* Of some heads of a row, in place; what the forward keeps is what the backward reads. */
 static void head_norm(Comparison *comparison, Number number, gint64 head_dim, gboolean is_rms) {
   const gint64 lines = 9, heads = 3, ld = 4 * head_dim + head_dim % 2, rows = lines * heads;
@@ -113,6 +133,7 @@ void compare_norms(Comparison *comparison, Number number) {
   for (int is_rms = 0; is_rms < 2; is_rms++) {
     norm(comparison, number, NUMBER_FP32, 300, 129, is_rms);
     norm(comparison, number, number, 64, 4096, is_rms);
+    fixed_norm(comparison, number, 9, is_rms ? 256 : 37);
     head_norm(comparison, number, is_rms ? 128 : 21, is_rms);
     part_norm(comparison, number, 96, is_rms);
     part_norm(comparison, number, 29, is_rms);

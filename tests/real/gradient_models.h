@@ -54,6 +54,15 @@ static Model bare(void) {
   return model;
 }
 
+/* LayerNorm without weights (OLMo 1). */
+static Model fixed(void) {
+  Model model = llama;
+  model.name = (char *)"fixed";
+  model.norm = NORM_LAYERNORM;
+  model.fixed_norms = TRUE;
+  return model;
+}
+
 /* Norms of each head's q and k; of 12 tokens each sees itself and four before it. */
 static Model normed(void) {
   Model model = llama;

@@ -100,9 +100,9 @@ static const Case cases[] = {
 };
 
 static Workload *make_workload(const Case *c) {
-  Model models[] = {llama,        gpt2,         mixed(),     bare(),  normed(), dropped(),    scores_dropped(),
-                    sandwiched(), multiplied(), behind(),    own(),   beside(), beside_one(), routed(),
-                    shared(),     latent(),     latent_kv(), turned()};
+  Model models[] = {llama,        gpt2,         mixed(),     bare(),   normed(), dropped(),    scores_dropped(),
+                    sandwiched(), multiplied(), behind(),    own(),    beside(), beside_one(), routed(),
+                    shared(),     latent(),     latent_kv(), turned(), fixed()};
   Model *model = NULL;
   for (gsize i = 0; i < G_N_ELEMENTS(models); i++)
     if (strcmp(models[i].name, c->model) == 0)

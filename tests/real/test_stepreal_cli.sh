@@ -125,7 +125,6 @@ done <<'TABLE'
 1|33 tokens of a rank, each to 2 experts, cannot be dealt out evenly to the 8 of model mixtral-8x7b|w|run --model mixtral-8x7b --dp 2 --ep 2 --seq-len 33
 1|--recompute-modules mlp with experts (model tiny-qwen2-moe-sparse) cannot be trained here|0|run --model tiny-qwen2-moe-sparse.json --recompute selective --recompute-modules mlp
 1|no kernels for experts that get more than others|w|run --model tiny-qwen2-moe-sparse.json --dp 2 --ep 2 --expert-load 1.5
-1|the model olmo-7b cannot be trained here: no kernels for norms without weights|0|run --model olmo-7b
 1|the 6 tokens of half a rank's part of a sequence under cp 2, each to 2 experts, cannot be dealt out evenly to the 8|w|run --model tiny-mixtral.json --cp 2 --seq-len 24
 1|model tiny-qwen2-moe-sparse has experts in one of 2 layers, and cut into 2 stages|w|run --model tiny-qwen2-moe-sparse.json --pp 2
 1|--precision fp8 cannot be trained here: expected fp32, bf16 or fp16|0|run --model m.json --precision fp8
@@ -140,7 +139,6 @@ done <<'TABLE'
 1|--norm-kernel plain: RMSNorm is one kernel here, expected fused|0|run --model m.json --norm-kernel plain
 1|--norm-kernel plain, as framework megatron-deepspeed: RMSNorm is one kernel here, expected fused|0|run --model m.json --framework megatron-deepspeed
 1|--framework internevo: ranks that own whole matrices and broadcast them cannot be run here;expected --zero 0|2|run --model m.json --dp 2 --zero 1 --framework internevo --norm-kernel fused
-1|--recompute selective as framework megatron-core has it runs attention again;with --cp-comm ring;all_gather|w|run --model m.json --cp 2 --attention flash --norm-kernel fused --recompute selective --framework megatron-core
 1|--framework torchtitan-compile: a ring that gathers keys and values of all heads cannot be run here;expected --cp 1|w|run --model m.json --cp 2 --attention flash --norm-kernel fused --framework torchtitan-compile
 1|gradients as framework odd.yaml sums them over dp, in 3 bytes, cannot be summed here: expected 2 or 4;leave --framework out|w|run --model m.json --dp 2 --framework odd.yaml
 TABLE

@@ -3,6 +3,7 @@
 
 #include <check.h>
 #include <math.h>
+#include <string.h>
 
 #include "small_workloads.h"
 
@@ -193,6 +194,30 @@ START_TEST(copies_around_transfers_have_their_closed_form) {
 }
 END_TEST
 
+/* Memory passes of one name in a list, whether they are done again. */
+static int passes_named(const WorkList *list, const char *name, gboolean again) {
+  int n = 0;
+  for (int i = 0; i < list->n_items; i++)
+    n += strcmp(list->items[i].name, name) == 0 && (list->items[i].recompute != FALSE) == again;
+  return n;
+}
+
+/* Attention that is run again reads a rank's own keys again, so the second forward is the one that replaces them. */
+START_TEST(of_two_forwards_the_second_keeps_the_first_block) {
+  for (int again = 0; again < 2; again++) {
+    g_autoptr(Plan) plan = plan_of(1, FALSE, ATTENTION_FLASH, RECOMPUTE_SELECTIVE);
+    plan->cp = plan->gpus = 4;
+    plan->cp_comm = CP_RING;
+    plan->memory.selective = again ? SELECTIVE_CORE : SELECTIVE_SCORES;
+    g_autoptr(Workload) workload = workload_new(&llama, plan, NULL);
+    const WorkList *f = &workload->work[PIECE_LAYER][PHASE_F], *b = &workload->work[PIECE_LAYER][PHASE_B];
+    ck_assert_int_eq(passes_named(f, "attention.kv_keep", FALSE), again ? 0 : 1);
+    ck_assert_int_eq(passes_named(b, "attention.kv_keep", TRUE), again ? 1 : 0);
+    ck_assert_int_eq(passes_named(b, "attention.merge", TRUE), again ? 3 : 0);
+  }
+}
+END_TEST
+
 START_TEST(full_recompute_communicates_again) {
   for (gsize c = 0; c < G_N_ELEMENTS(all_comms); c++) {
     g_autoptr(Workload) kept = cut_workload(1, 4, all_comms[c], RECOMPUTE_NONE),
@@ -258,6 +283,7 @@ int main(void) {
   tcase_add_test(tcase, activations_are_divided_by_cp_and_parameters_are_not);
   tcase_add_test(tcase, buffers_of_the_exchange_are_held_while_backward_runs);
   tcase_add_test(tcase, copies_around_transfers_have_their_closed_form);
+  tcase_add_test(tcase, of_two_forwards_the_second_keeps_the_first_block);
   tcase_add_test(tcase, full_recompute_communicates_again);
   tcase_add_test(tcase, with_a_window_every_rank_is_the_fullest);
   tcase_add_test(tcase, the_input_gradient_waits_for_that_of_keys_and_values);

@@ -55,12 +55,21 @@ static RowMoments row_moments(const NormKernel *norm, gint64 row, const float *x
   return (RowMoments){mean, 1.0f / sqrtf(squares_about(x, mean, norm->width) / n + norm->epsilon)};
 }
 
+/* Ones where it has none. `buffer`: [width] */
+static const float *norm_weight(const NormKernel *norm, float *buffer) {
+  if (norm->weight != NULL)
+    return row_in(norm->weight, (Number)norm->number, 0, norm->width, buffer);
+  for (gint64 j = 0; j < norm->width; j++)
+    buffer[j] = 1;
+  return buffer;
+}
+
 void cpu_norm_forward(const Kernel *kernel, CpuScratch *scratch) {
   const NormKernel *norm = &kernel->norm;
   Number number = (Number)norm->number;
   gint64 width = norm->width;
   float *buffer = cpu_scratch_floats(scratch, 4 * width);
-  const float *weight = row_in(norm->weight, number, 0, width, buffer);
+  const float *weight = norm_weight(norm, buffer);
   const float *shift = NULL;
   if (norm->shift != NULL)
     shift = row_in(norm->shift, number, 0, width, buffer + width);
@@ -134,7 +143,7 @@ void cpu_norm_backward(const Kernel *kernel, CpuScratch *scratch) {
   float *buffer = cpu_scratch_floats(scratch, 6 * width);
   float *dweight = buffer, *dshift = buffer + width;
   memset(buffer, 0, (gsize)width * 2 * sizeof(float));
-  const float *weight = row_in(norm->weight, number, 0, width, buffer + 2 * width);
+  const float *weight = norm_weight(norm, buffer + 2 * width);
   for (gint64 row = 0; row < norm->rows; row++) {
     const gint64 at = norm_row_at(norm, row);
     const float *x = norm_input(norm, row, buffer + 3 * width);
@@ -155,7 +164,8 @@ void cpu_norm_backward(const Kernel *kernel, CpuScratch *scratch) {
     }
     row_close(norm->dx, number, at, width, dx);
   }
-  row_add(norm->dweight, gradient, 0, width, dweight, buffer + 3 * width);
+  if (norm->dweight != NULL)
+    row_add(norm->dweight, gradient, 0, width, dweight, buffer + 3 * width);
   if (norm->dshift != NULL)
     row_add(norm->dshift, gradient, 0, width, dshift, buffer + 3 * width);
 }

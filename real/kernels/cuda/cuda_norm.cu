@@ -83,6 +83,16 @@ cudaError_t sum_rows(Term term, gint64 rows, gint64 width, int n_sums, float *sc
   return cudaGetLastError();
 }
 
+/* Ones where there are none. */
+template <typename T, int N> __device__ Pack<T, N> weights_at(const Pack<T, N> *weight, int64_t i) {
+  if (weight != nullptr)
+    return weight[i];
+  Pack<T, N> ones;
+  for (int j = 0; j < N; j++)
+    ones.v[j] = from_float<T>(1.0f);
+  return ones;
+}
+
 /* One block a row; the row is read again from cache for each pass. A row of y may be that of x. */
 template <typename T, int N> __global__ void norm_forward(NormKernel k) {
   using P = Pack<T, N>;
@@ -116,7 +126,7 @@ template <typename T, int N> __global__ void norm_forward(NormKernel k) {
   const float scale = 1.0f / sqrtf(variance + k.epsilon);
   for (int64_t i = threadIdx.x; i < packs; i += blockDim.x) {
     P p = x[i];
-    const P w = weight[i];
+    const P w = weights_at<T, N>(weight, i);
     if (kept != nullptr)
       kept[i] = p;
     for (int j = 0; j < N; j++) {
@@ -145,7 +155,7 @@ template <typename T, int N> __global__ void norm_backward(NormKernel k) {
   const float centre = k.is_rms ? 0.0f : k.mean[row];
   float sum_g = 0.0f, sum_gx = 0.0f;
   for (int64_t i = threadIdx.x; i < packs && !is_part; i += blockDim.x) {
-    const P p = x[i], w = weight[i], d = dy[i];
+    const P p = x[i], w = weights_at<T, N>(weight, i), d = dy[i];
     for (int j = 0; j < N; j++) {
       const float g = to_float(d.v[j]) * to_float(w.v[j]);
       sum_g += g;
@@ -155,7 +165,7 @@ template <typename T, int N> __global__ void norm_backward(NormKernel k) {
   const float mean_g = k.is_rms ? 0.0f : (is_part ? k.sums[1][row] : block_reduce<SumOf>(sum_g, shared)) / n;
   const float mean_gx = (is_part ? k.sums[0][row] : block_reduce<SumOf>(sum_gx, shared)) / n;
   for (int64_t i = threadIdx.x; i < packs; i += blockDim.x) {
-    const P p = x[i], w = weight[i];
+    const P p = x[i], w = weights_at<T, N>(weight, i);
     P d = dy[i];
     for (int j = 0; j < N; j++) {
       const float normal = (to_float(p.v[j]) - centre) * scale;
@@ -234,20 +244,27 @@ cudaError_t cuda_norm_forward(const NormKernel *k, cudaStream_t stream) {
   });
 }
 
+template <typename T> cudaError_t add_weight_gradients(const NormKernel *k, float *scratch, cudaStream_t stream) {
+  const int chunks = n_chunks(k->rows), n_sums = k->dshift == nullptr ? 1 : 2;
+  cudaError_t status = k->per_line > 0 ? sum_rows(NormTerm<T, true>{*k}, k->rows, k->width, n_sums, scratch, stream)
+                                       : sum_rows(NormTerm<T, false>{*k}, k->rows, k->width, n_sums, scratch, stream);
+  if (status == cudaSuccess)
+    status = add_to_gradient(k->gradient, scratch, chunks, k->width, k->dweight, stream);
+  if (status == cudaSuccess && n_sums == 2)
+    status = add_to_gradient(k->gradient, scratch + chunks * k->width, chunks, k->width, k->dshift, stream);
+  return status;
+}
+
 /* The weight gradients come first: dx may take the place of dy. */
 cudaError_t cuda_norm_backward(const NormKernel *k, float *scratch, cudaStream_t stream) {
-  const int chunks = n_chunks(k->rows), n_sums = k->dshift == nullptr ? 1 : 2;
   return with_number(k->number, [&](auto zero) {
     using T = decltype(zero);
     constexpr int N = 16 / sizeof(T);
-    cudaError_t status = k->per_line > 0 ? sum_rows(NormTerm<T, true>{*k}, k->rows, k->width, n_sums, scratch, stream)
-                                         : sum_rows(NormTerm<T, false>{*k}, k->rows, k->width, n_sums, scratch, stream);
-    if (status == cudaSuccess)
-      status = add_to_gradient(k->gradient, scratch, chunks, k->width, k->dweight, stream);
-    if (status == cudaSuccess && n_sums == 2)
-      status = add_to_gradient(k->gradient, scratch + chunks * k->width, chunks, k->width, k->dshift, stream);
-    if (status != cudaSuccess)
-      return status;
+    if (k->dweight != nullptr) {
+      const cudaError_t status = add_weight_gradients<T>(k, scratch, stream);
+      if (status != cudaSuccess)
+        return status;
+    }
     if (is_wide<N>(k) && is_aligned(k->x) && is_aligned(k->dy) && is_aligned(k->dx))
       norm_backward<T, N><<<(unsigned)k->rows, row_threads(k->width / N), 0, stream>>>(*k);
     else

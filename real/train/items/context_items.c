@@ -9,7 +9,8 @@
  *
  * Blocks go to the next rank. Forward begins with the own one; backward with that of the rank before, so that the own
  * one is the last and its gradient whole where it belongs. That first block is kept from forward, in place of the own K
- * and V, which nobody needs again: they come round.
+ * and V, which nobody needs again: they come round. Of two forwards, as where the first is run again, the second does
+ * so.
  *
  *     forward    step k has the block of rank c − k      in kv[k mod 2]
  *     backward   step k has the block of rank c − 1 − k  in kv[k mod 2], its gradient so far in d_kv[k mod 2]

@@ -4,7 +4,10 @@
  * output are of that form, with equally many elements.
  *
  *     to heads    rows (T × all heads) → a part for each member's heads → all-to-all → rows of all tokens (own heads)
- *     to tokens   the same backwards */
+ *     to tokens   the same backwards
+ *
+ * A forward that will be run again leaves saved q, k and v the own tokens' all heads: its operands, once more. What it
+ * reads itself, of some heads, lies where it sent from. */
 #include "context_rows.h"
 
 /* Between columns of this rank's tokens, some heads side by side, and columns of the parts for each member. */
@@ -47,6 +50,13 @@ static void order_out(const ItemCall *call, char *out, char *parts, gboolean is_
                   context_tokens(cut, parts, cut->out_width / cut->cp, 0, 0), is_back);
 }
 
+/* Of all tokens, some heads. */
+static char *exchanged_qkv(const ItemCall *call) {
+  const gboolean is_again =
+      !call->is_backward && !call->item->recompute && plan_repeats_attention(cut_of_call(call)->plan);
+  return is_again ? scratch(call)->sent : saved(call).qkv;
+}
+
 /* Forward exchanges q, k and v, then the output; backward the output's gradient, then theirs. */
 static gboolean is_to_heads(const ItemCall *call) {
   return call->occurrence % 2 == 0;
@@ -75,7 +85,7 @@ static void ulysses_unpack(const ItemCall *call) {
   if (is_to_heads(call) && call->is_backward)
     context_order(call, context->got, context->d_out, cut->out_width / cut->cp, FALSE);
   else if (is_to_heads(call))
-    context_order(call, context->got, saved(call).qkv, context_qkv_width(cut) / cut->cp, FALSE);
+    context_order(call, context->got, exchanged_qkv(call), context_qkv_width(cut) / cut->cp, FALSE);
   else if (call->is_backward)
     unpack_gradients(call);
   else
@@ -102,6 +112,7 @@ static void ulysses_attend(const ItemCall *call) {
   task.ld_qkv /= cut->cp;
   task.ld_dq = task.ld_dkv = task.ld_qkv;
   task.ld_o /= cut->cp;
+  task.q = exchanged_qkv(call);
   task.k = context_element(cut, task.q, k);
   task.v = context_element(cut, task.q, v);
   task.o = saved(call).all_tokens;

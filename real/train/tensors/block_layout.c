@@ -96,6 +96,8 @@ static void add_vector(Layouter *layouter, Role role, const char *name, gint64 n
 
 static void add_norm_of(Layouter *layouter, Role role, const char *name, gint64 width) {
   const Model *model = layouter->parameters->workload->model;
+  if (model->fixed_norms)
+    return;
   g_autofree char *weight = g_strdup_printf("%s.weight", name), *shift = g_strdup_printf("%s.bias", name);
   add_vector(layouter, role, weight, width, FALSE);
   const gboolean is_of_qk = role == ROLE_Q_NORM || role == ROLE_K_NORM;

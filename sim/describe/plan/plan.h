@@ -130,6 +130,9 @@ int plan_expert_tp(const Plan *plan);
 int plan_ep_inside(int size, int *left);
 /* What of a layer is made again in backward module by module: nothing but under selective recompute. */
 guint plan_recompute_modules(const Plan *plan);
+/* Attention between its products is run again in backward, selectively: unfused as it keeps no scores, flash where the
+ * framework checkpoints it all the same. */
+gboolean plan_repeats_attention(const Plan *plan);
 /* The same as --recompute-modules takes it, "core_attn+mlp"; "" where nothing is, and where the framework's selective
  * recompute knows no modules. Owned by the caller. */
 char *plan_recompute_text(const Plan *plan);

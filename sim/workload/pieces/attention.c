@@ -147,10 +147,9 @@ void attention_backward(ItemList *list) {
   if (!list->input_gradients)
     return; /* no weights here */
   const Plan *plan = list->cut->plan;
-  const gboolean is_flash = plan->attention == ATTENTION_FLASH;
-  if (item_list_repeats(list, MODULE_CORE_ATTN) && (!is_flash || plan->memory.selective == SELECTIVE_CORE))
+  if (plan_repeats_attention(plan))
     item_list_again(list, attention_forward);
-  if (is_flash)
+  if (plan->attention == ATTENTION_FLASH)
     flash(list, TRUE);
   else
     unfused_backward(list);

@@ -38,7 +38,8 @@
  * pytorch/attention/dot_product_attention/context_parallel.py, 2026-08):
  *
  *     pack      K and V, which lie beside Q, go into one buffer (ring: cat, copy_ backward; all-gather: contiguous)
- *     keep      ring, once: the block that backward begins with takes the place of the own one (it has no such copy,
+ *     keep      ring, once, by the last forward there is: the block that backward begins with takes the place of the
+ *               own one (it has no such copy,
  *               and makes the half of each block that is seen contiguous, as many bytes for three ranks)
  *     clear     zeros where gradients are summed: ring, the half that the first block leaves out (fill_); all-gather,
  *               dK and dV of the whole sequence (zeros)
@@ -76,6 +77,11 @@ static void merge_outputs(ItemList *list) {
   item_list_memory(list, "attention.merge", 3 * (tensor_bytes(cut, cut->out_width) + attention_row_sums_bytes(cut)));
 }
 
+/* A forward that is run again needs the own block once more. */
+static gboolean keeps_first_block(const ItemList *list) {
+  return list->recompute || !plan_repeats_attention(list->cut->plan);
+}
+
 static void ring_forward(ItemList *list) {
   const Cut *cut = list->cut;
   const AttentionBlock own = context_own_block(cut), other = context_other_block(cut);
@@ -88,7 +94,7 @@ static void ring_forward(ItemList *list) {
       coming = communicate(list, COLLECTIVE_SEND_RECV, "attention", kv_bytes(cut));
     item_list_wait(list, here);
     item_list_attention(list, FALSE, &other);
-    if (step == 1)
+    if (step == 1 && keeps_first_block(list))
       copy(list, "attention.kv_keep", kv_bytes(cut));
     merge_outputs(list);
   }
