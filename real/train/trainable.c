@@ -205,17 +205,9 @@ gboolean trainable_check(const Workload *workload, GError **error) {
 }
 
 gboolean trainable_check_run(const Workload *workload, GError **error) {
-  const Plan *plan = workload->plan;
-  if (lowering_broadcasts_weights(workload))
-    return fail_impossible(error,
-                           "--framework %s: ranks that own whole matrices and broadcast them cannot be run here; "
-                           "expected --zero 0, or no framework",
-                           plan->framework);
-  if (plan->cp > 1 && plan->cp_comm == CP_RING && plan->time.context == CONTEXT_BLOCKS)
-    return fail_impossible(
-        error,
-        "--framework %s: a ring that gathers keys and values of all heads cannot be run here (stepsim "
-        "simulate predicts it); expected --cp 1, another --cp-comm or no framework",
-        plan->framework);
-  return TRUE;
+  return !lowering_broadcasts_weights(workload) ||
+         fail_impossible(error,
+                         "--framework %s: ranks that own whole matrices and broadcast them cannot be run here; "
+                         "expected --zero 0, or no framework",
+                         workload->plan->framework);
 }

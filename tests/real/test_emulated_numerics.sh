@@ -31,6 +31,7 @@ a head further, tp 2|2|tiny-deepseek|--mtp-layers 1 --tp 2 --sequence-parallel o
 experts, ep 2, ZeRO-2|2|tiny-qwen2-moe|--dp 2 --ep 2 --zero 2
 pp 2, ep 2, dualpipe, which takes turns|4|tiny-mixtral|--pp 2 --dp 2 --ep 2 --schedule dualpipe --global-batch 8
 cp 2, ring|2|tiny-gpt2-short|--cp 2 --attention flash --global-batch 1
+cp 2, PyTorch's ring|2|tiny-gpt2-short|--cp 2 --framework torchtitan-compile --norm-kernel fused --attention flash --global-batch 1
 norms without weights, tp 2, sequence parallel|2|tiny-olmo|--tp 2 --sequence-parallel on
 cp 2, Ulysses, attention run again|2|tiny-gpt2-short|--cp 2 --cp-comm ulysses --attention flash --recompute selective --framework megatron-core --recipe fp32 --norm-kernel fused --global-batch 1
 TABLE
@@ -38,6 +39,7 @@ TABLE
 plans "$small --precision bf16 --comm nccl" <<'TABLE'
 fused attention, gradients in fp32|2|tiny-llama-short|--tp 2 --recipe megatron
 cp 2, Ulysses|2|tiny-gpt2-short|--cp 2 --cp-comm ulysses --global-batch 1
+cp 2, PyTorch's ring, grouped heads|2|tiny-llama-short|--cp 2 --framework torchtitan-compile --norm-kernel fused --attention flash --global-batch 1
 TABLE
 check_plans
 

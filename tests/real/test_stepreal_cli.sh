@@ -139,7 +139,6 @@ done <<'TABLE'
 1|--norm-kernel plain: RMSNorm is one kernel here, expected fused|0|run --model m.json --norm-kernel plain
 1|--norm-kernel plain, as framework megatron-deepspeed: RMSNorm is one kernel here, expected fused|0|run --model m.json --framework megatron-deepspeed
 1|--framework internevo: ranks that own whole matrices and broadcast them cannot be run here;expected --zero 0|2|run --model m.json --dp 2 --zero 1 --framework internevo --norm-kernel fused
-1|--framework torchtitan-compile: a ring that gathers keys and values of all heads cannot be run here;expected --cp 1|w|run --model m.json --cp 2 --attention flash --norm-kernel fused --framework torchtitan-compile
 1|gradients as framework odd.yaml sums them over dp, in 3 bytes, cannot be summed here: expected 2 or 4;leave --framework out|w|run --model m.json --dp 2 --framework odd.yaml
 TABLE
 check_world

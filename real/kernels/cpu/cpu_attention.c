@@ -162,14 +162,14 @@ void cpu_flash_forward(const Kernel *kernel, CpuScratch *scratch) {
 
 /* One row of one head, with how much each output weighs. */
 static void merge_row(const MergeKernel *merge, gint64 place, float own, float other, float *buffer) {
-  Number number = (Number)merge->number;
+  const Number sum = (Number)merge->sum;
   gint64 d = merge->head_dim;
-  const float *added = row_in(merge->other, number, place, d, buffer);
-  float *o = row_open(merge->o, number, place, d, buffer + d);
+  const float *added = row_in(merge->other, (Number)merge->number, place, d, buffer);
+  float *o = row_open(merge->o, sum, place, d, buffer + d);
 #pragma omp simd
   for (gint64 j = 0; j < d; j++)
     o[j] = own * o[j] + other * added[j];
-  row_close(merge->o, number, place, d, o);
+  row_close(merge->o, sum, place, d, o);
 }
 
 void cpu_merge(const Kernel *kernel, CpuScratch *scratch) {

@@ -5,7 +5,7 @@
 namespace {
 
 /* A warp a row of a head. */
-template <typename T> __global__ void merge(MergeKernel k) {
+template <typename T, typename S> __global__ void merge(MergeKernel k) {
   const int64_t at = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) / WARP_THREADS;
   if (at >= k.sequences * k.n_heads * k.queries)
     return;
@@ -16,10 +16,10 @@ template <typename T> __global__ void merge(MergeKernel k) {
   const float most = fmaxf(own, added), both = most + logf(expf(own - most) + expf(added - most));
   const float own_share = expf(own - both), added_share = expf(added - both);
   const int64_t first = ((sequence * k.seq_len + query) * k.n_heads + head) * k.head_dim;
-  T *o = (T *)k.o + first;
+  S *o = (S *)k.o + first;
   const T *other = (const T *)k.other + first;
   for (int64_t d = threadIdx.x % WARP_THREADS; d < k.head_dim; d += WARP_THREADS)
-    o[d] = from_float<T>(own_share * to_float(o[d]) + added_share * to_float(other[d]));
+    o[d] = from_float<S>(own_share * to_float(o[d]) + added_share * to_float(other[d]));
   if (threadIdx.x % WARP_THREADS == 0)
     *lse = both;
 }
@@ -62,7 +62,13 @@ cudaError_t cuda_merge(const MergeKernel *k, cudaStream_t stream) {
   return with_number(k->number, [&](auto zero) {
     using T = decltype(zero);
     const gint64 rows = k->sequences * k->n_heads * k->queries;
-    merge<T><<<(unsigned)ceil_div(rows * WARP_THREADS, BLOCK_THREADS), BLOCK_THREADS, 0, stream>>>(*k);
+    const unsigned blocks = (unsigned)ceil_div(rows * WARP_THREADS, BLOCK_THREADS);
+    if (k->sum != k->number && k->sum != NUMBER_FP32)
+      return cudaErrorInvalidValue;
+    if (k->sum == NUMBER_FP32)
+      merge<T, float><<<blocks, BLOCK_THREADS, 0, stream>>>(*k);
+    else
+      merge<T, T><<<blocks, BLOCK_THREADS, 0, stream>>>(*k);
     return cudaGetLastError();
   });
 }

@@ -18,7 +18,7 @@
  * All-gather. Blocks come by rank and are put in order of position; then the early queries see all keys up to theirs,
  * the late ones up to theirs. Their gradients go the same way back.
  *
- * Ulysses: ulysses_items.c. */
+ * Ulysses: ulysses_items.c. A ring as PyTorch has it: ring_of_blocks_items.c. */
 #include "context_rows.h"
 
 static guint8 number_of(const ItemCall *call) {
@@ -48,56 +48,20 @@ static Extent kv_extent(const Cut *cut, gint64 rows) {
 
 /* --- ring --- */
 
-/* What this rank's queries see of a block of keys: queries from one on, the first keys, and where these are. */
-typedef struct {
-  gint64 first_query, queries, keys;
-  gboolean is_own;
-  RowPositions key_at;
-} View;
-
-/* From row `first` on. */
-static RowPositions positions_of(const Cut *cut, gint64 cp_rank, gint64 first) {
-  const SequencePieces pieces = parameters_pieces_of(cut, cp_rank);
-  return (RowPositions){MAX(cut->seq_len / 2 - first, 0), pieces.early + first, pieces.late + first};
-}
-
-static View view_of(const ItemCall *call, gint64 step) {
-  const Cut *cut = cut_of_call(call);
-  const gint64 s = cut->seq_len, own = own_rank(call);
-  const gint64 of = (own - step - (call->is_backward ? 1 : 0) + 2 * cut->cp) % cut->cp;
-  const RowPositions key_at = positions_of(cut, of, 0);
-  if (of == own)
-    return (View){0, s, s, TRUE, key_at};
-  return of < own ? (View){0, s, s / 2, FALSE, key_at} : (View){s / 2, s / 2, s, FALSE, key_at};
-}
-
-/* Turns a task over all of a rank's own tokens to what it sees of the block `kv`; NULL: of the one that is saved. */
-static void look_at(const ItemCall *call, View view, const char *kv, FlashKernel *task) {
-  const Cut *cut = cut_of_call(call);
-  task->block.query_at = positions_of(cut, own_rank(call), view.first_query);
-  task->block.key_at = view.key_at;
-  task->block.is_cut = TRUE;
-  task->block.is_full = !view.is_own;
-  task->block.queries = view.queries;
-  task->block.keys = view.keys;
-  task->block.key_rows = cut->seq_len;
-  task->block.ld_kv = kv != NULL ? kv_width(cut) : task->ld_qkv;
-  task->k = kv != NULL ? kv : task->k;
-  task->v = kv != NULL ? context_element(cut, kv, cut->kv_width) : task->v;
-  task->q = context_element(cut, task->q, view.first_query * task->ld_qkv);
-  task->o = context_element(cut, task->o, view.first_query * task->ld_o);
-  task->lse += view.first_query;
+static ContextView view_of(const ItemCall *call, gint64 step) {
+  const gint64 cp = cut_of_call(call)->cp;
+  return context_view(call, (own_rank(call) - step - (call->is_backward ? 1 : 0) + 2 * cp) % cp);
 }
 
 static void ring_forward(const ItemCall *call) {
   const Cut *cut = cut_of_call(call);
   const gint64 step = call->occurrence;
   FlashKernel task = item_flash(call, FALSE);
-  task.block.query_at = task.block.key_at = positions_of(cut, own_rank(call), 0);
+  task.block.query_at = task.block.key_at = context_positions(cut, own_rank(call), 0);
   if (step > 0) {
     task.o = scratch(call)->part;
     task.lse = scratch(call)->part_lse;
-    look_at(call, view_of(call, step), scratch(call)->kv[step % 2], &task);
+    context_look_at(call, view_of(call, step), scratch(call)->kv[step % 2], &task);
   }
   context_launch(call, &task);
 }
@@ -116,11 +80,12 @@ static void ring_keep(const ItemCall *call) {
 
 static void ring_merge(const ItemCall *call) {
   const Cut *cut = cut_of_call(call);
-  const View view = view_of(call, call->occurrence + 1);
+  const ContextView view = view_of(call, call->occurrence + 1);
   const SavedLayer layer = saved(call);
   const gint64 first = view.first_query * cut->out_width;
   Kernel kernel = {.kind = KERNEL_MERGE,
                    .merge = {.number = number_of(call),
+                             .sum = number_of(call),
                              .sequences = cut->sequences,
                              .seq_len = cut->seq_len,
                              .queries = view.queries,
@@ -136,7 +101,7 @@ static void ring_merge(const ItemCall *call) {
 /* What the first block leaves out has to be 0 before others add to it. */
 static void ring_clear(const ItemCall *call) {
   const Cut *cut = cut_of_call(call);
-  const View view = view_of(call, 0);
+  const ContextView view = view_of(call, 0);
   const Rows none = {0};
   if (view.first_query > 0)
     context_move(call, (Extent){cut->sequences, view.first_query, cut->q_width}, none, none, context_own_dq(call, 0));
@@ -151,9 +116,9 @@ static void ring_backward(const ItemCall *call) {
   const Cut *cut = cut_of_call(call);
   const ContextScratch *context = scratch(call);
   const gint64 step = call->occurrence;
-  const View view = view_of(call, step);
+  const ContextView view = view_of(call, step);
   FlashKernel task = item_flash(call, TRUE);
-  look_at(call, view, step > 0 ? context->kv[step % 2] : NULL, &task);
+  context_look_at(call, view, step > 0 ? context->kv[step % 2] : NULL, &task);
   task.d_o = context_element(cut, task.d_o, view.first_query * task.ld_o);
   task.block.ld_dq = task.ld_dq;
   task.block.ld_dkv = task.ld_dkv;
@@ -171,7 +136,7 @@ static void ring_backward(const ItemCall *call) {
 
 static void ring_sum_dq(const ItemCall *call) {
   const Cut *cut = cut_of_call(call);
-  const View view = view_of(call, call->occurrence + 1);
+  const ContextView view = view_of(call, call->occurrence + 1);
   const Rows dq = context_own_dq(call, view.first_query);
   const Rows part = context_tokens(cut, scratch(call)->part, cut->q_width, view.first_query, 0);
   context_move(call, (Extent){cut->sequences, view.queries, cut->q_width}, dq, part, dq);
@@ -180,13 +145,13 @@ static void ring_sum_dq(const ItemCall *call) {
 static void ring_sum_dkv(const ItemCall *call) {
   const Cut *cut = cut_of_call(call);
   const gint64 step = call->occurrence + 1;
-  const View view = view_of(call, step);
+  const ContextView view = view_of(call, step);
   const Rows own = context_own_dkv(call), round = kv_block(cut, scratch(call)->d_kv[step % 2]);
   context_move(call, kv_extent(cut, view.keys), round, own, view.is_own ? own : round);
 }
 
 static void hand_on(const ItemCall *call, char *const blocks[2], gint64 which) {
-  context_exchange(call, COLLECTIVE_SEND_RECV, blocks[which % 2], blocks[(which + 1) % 2],
+  context_exchange(call, COLLECTIVE_SEND_RECV, stored_number(call), blocks[which % 2], blocks[(which + 1) % 2],
                    kv_elements(cut_of_call(call)));
 }
 
@@ -217,7 +182,8 @@ static void gather_pack(const ItemCall *call) {
 
 static void gather_kv(const ItemCall *call) {
   const Cut *cut = cut_of_call(call);
-  context_exchange(call, COLLECTIVE_ALL_GATHER, own_part(call), scratch(call)->kv[0], cut->cp * kv_elements(cut));
+  context_exchange(call, COLLECTIVE_ALL_GATHER, stored_number(call), own_part(call), scratch(call)->kv[0],
+                   cut->cp * kv_elements(cut));
 }
 
 static void gather_order(const ItemCall *call) {
@@ -240,7 +206,8 @@ static void scatter_order(const ItemCall *call) {
 
 static void scatter_dkv(const ItemCall *call) {
   const Cut *cut = cut_of_call(call);
-  context_exchange(call, COLLECTIVE_REDUCE_SCATTER, scratch(call)->kv[0], own_part(call), cut->cp * kv_elements(cut));
+  context_exchange(call, COLLECTIVE_REDUCE_SCATTER, stored_number(call), scratch(call)->kv[0], own_part(call),
+                   cut->cp * kv_elements(cut));
 }
 
 static void scatter_unpack(const ItemCall *call) {
@@ -254,7 +221,7 @@ static void attend_piece(const ItemCall *call, gboolean is_late) {
   const ContextScratch *context = scratch(call);
   const gint64 half = cut->seq_len / 2, piece = is_late ? 2 * cut->cp - 1 - own_rank(call) : own_rank(call);
   FlashKernel task = item_flash(call, call->is_backward);
-  look_at(call, (View){is_late ? half : 0, half, (piece + 1) * half, TRUE, {0}}, context->kv[1], &task);
+  context_look_at(call, (ContextView){is_late ? half : 0, half, (piece + 1) * half, TRUE, {0}}, context->kv[1], &task);
   task.block.key_rows = cut->cp * cut->seq_len;
   if (call->is_backward) {
     task.d_o = context_element(cut, task.d_o, is_late * half * task.ld_o);
@@ -290,11 +257,18 @@ static const ItemKernel gather_kernels[] = {
     {"attention.dkv_unpack", scatter_unpack, 0},
     {NULL, NULL, 0},
 };
-const ItemKernel *const context_kernels[N_CP_COMMS] = {
-    [CP_RING] = ring_kernels, [CP_ALL_GATHER] = gather_kernels, [CP_ULYSSES] = ulysses_kernels};
+const ItemKernel *context_kernels(const Plan *plan) {
+  static const ItemKernel *const kernels[N_CP_COMMS] = {
+      [CP_RING] = ring_kernels, [CP_ALL_GATHER] = gather_kernels, [CP_ULYSSES] = ulysses_kernels};
+  return plan_rings_blocks(plan) ? ring_of_blocks_kernels : kernels[plan->cp_comm];
+}
 
 /* The way of communicating says which collectives there are. */
 static void exchange_blocks(const ItemCall *call) {
+  if (plan_rings_blocks(cut_of_call(call)->plan)) {
+    ring_of_blocks_exchange(call);
+    return;
+  }
   switch ((Collective)call->item->collective) {
   case COLLECTIVE_SEND_RECV:
     ring_exchange(call);

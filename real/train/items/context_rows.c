@@ -9,9 +9,8 @@ void context_launch(const ItemCall *call, const FlashKernel *task) {
   item_launch(call, &kernel);
 }
 
-void context_exchange(const ItemCall *call, Collective collective, const char *in, char *out, gint64 n) {
-  call->trainer->comm->type->collective(call->group, call->stream, collective, REDUCE_SUM, (Number)number_of(call), in,
-                                        out, n);
+void context_exchange(const ItemCall *call, Collective collective, Number number, const char *in, char *out, gint64 n) {
+  call->trainer->comm->type->collective(call->group, call->stream, collective, REDUCE_SUM, number, in, out, n);
 }
 
 void context_move(const ItemCall *call, Extent extent, Rows a, Rows b, Rows out) {
@@ -63,4 +62,35 @@ void context_order(const ItemCall *call, char *by_rank, char *by_position, gint6
                               (is_late ? -half : half) * width};
       context_copy(call, extent, is_back ? positions : ranks, is_back ? ranks : positions);
     }
+}
+
+RowPositions context_positions(const Cut *cut, gint64 cp_rank, gint64 first) {
+  const SequencePieces pieces = parameters_pieces_of(cut, cp_rank);
+  return (RowPositions){MAX(cut->seq_len / 2 - first, 0), pieces.early + first, pieces.late + first};
+}
+
+ContextView context_view(const ItemCall *call, gint64 of) {
+  const Cut *cut = cut_of_call(call);
+  const gint64 s = cut->seq_len, own = own_rank(call);
+  const RowPositions key_at = context_positions(cut, of, 0);
+  if (of == own)
+    return (ContextView){0, s, s, TRUE, key_at};
+  return of < own ? (ContextView){0, s, s / 2, FALSE, key_at} : (ContextView){s / 2, s / 2, s, FALSE, key_at};
+}
+
+void context_look_at(const ItemCall *call, ContextView view, const char *kv, FlashKernel *task) {
+  const Cut *cut = cut_of_call(call);
+  task->block.query_at = context_positions(cut, own_rank(call), view.first_query);
+  task->block.key_at = view.key_at;
+  task->block.is_cut = TRUE;
+  task->block.is_full = !view.is_own;
+  task->block.queries = view.queries;
+  task->block.keys = view.keys;
+  task->block.key_rows = cut->seq_len;
+  task->block.ld_kv = kv != NULL ? cut->kv_width + cut->v_width : task->ld_qkv;
+  task->k = kv != NULL ? kv : task->k;
+  task->v = kv != NULL ? context_element(cut, kv, cut->kv_width) : task->v;
+  task->q = context_element(cut, task->q, view.first_query * task->ld_qkv);
+  task->o = context_element(cut, task->o, view.first_query * task->ld_o);
+  task->lse += view.first_query;
 }

@@ -1,5 +1,5 @@
 /* What the ways of cutting attention by cp share: rows that are moved, and where this rank's own are. Private to
- * context_items.c and ulysses_items.c. */
+ * context_items.c, context_block_items.c and ulysses_items.c. */
 #pragma once
 #include "item_parts.h"
 
@@ -22,6 +22,11 @@ static inline SavedLayer saved(const ItemCall *call) {
 
 static inline int own_rank(const ItemCall *call) {
   return call->trainer->parameters->at.at[AXIS_CP];
+}
+
+/* Of weights and activations. */
+static inline Number stored_number(const ItemCall *call) {
+  return call->trainer->parameters->number;
 }
 
 /* Blocks of rows, of which the first begins at `at`. */
@@ -54,9 +59,24 @@ Rows context_own_dkv(const ItemCall *call);
 /* Between a block for each rank, of its tokens, and whole sequences in order of position. */
 void context_order(const ItemCall *call, char *by_rank, char *by_position, gint64 width, gboolean is_back);
 void context_launch(const ItemCall *call, const FlashKernel *task);
-/* n elements in all. */
-void context_exchange(const ItemCall *call, Collective collective, const char *in, char *out, gint64 n);
+/* n elements of `number` in all. */
+void context_exchange(const ItemCall *call, Collective collective, Number number, const char *in, char *out, gint64 n);
+
+/* What this rank's queries see of a block of keys: queries from one on, the first keys, and where these are. */
+typedef struct {
+  gint64 first_query, queries, keys;
+  gboolean is_own;
+  RowPositions key_at;
+} ContextView;
+
+/* Of a cp rank's tokens of a sequence, from row `first` on. */
+RowPositions context_positions(const Cut *cut, gint64 cp_rank, gint64 first);
+/* Of the block of cp rank `of`, in a ring. */
+ContextView context_view(const ItemCall *call, gint64 of);
+/* Turns a task over all of a rank's own tokens to what it sees of the block `kv`; NULL: of the one that is saved. */
+void context_look_at(const ItemCall *call, ContextView view, const char *kv, FlashKernel *task);
 
 /* By names of items, ending with a NULL name; and their one collective. */
-extern const ItemKernel ulysses_kernels[];
+extern const ItemKernel ulysses_kernels[], ring_of_blocks_kernels[];
 void ulysses_exchange(const ItemCall *call);
+void ring_of_blocks_exchange(const ItemCall *call);

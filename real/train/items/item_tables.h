@@ -10,7 +10,8 @@ typedef struct {
 extern const ItemKernel layer_kernels[], attention_kernels[], expert_kernels[], dropout_kernels[],
     end_kernels[]; /* end with a NULL name */
 extern const ItemKernel mtp_kernels[];
-extern const ItemKernel latent_kernels[];                   /* before those of the same name in latent attention */
-extern const ItemKernel *const context_kernels[N_CP_COMMS]; /* before those of the same name where cp cuts sequences */
+extern const ItemKernel latent_kernels[]; /* before those of the same name in latent attention */
 extern const ItemKernel tp_collectives[], latent_collectives[], mtp_collectives[], expert_collectives[],
     context_collectives[]; /* by operand */
+/* Where cp cuts sequences, before those of the same name. */
+const ItemKernel *context_kernels(const Plan *plan);

@@ -18,7 +18,7 @@ static const ItemKernel *find_kernel(const Workload *workload, const WorkItem *i
   const Plan *plan = workload->plan;
   const ItemKernel *const tables[] = {layer_kernels,   attention_kernels, expert_kernels,
                                       dropout_kernels, end_kernels,       mtp_kernels};
-  const ItemKernel *kernel = plan->cp > 1 ? find_in(context_kernels[plan->cp_comm], item->name) : NULL;
+  const ItemKernel *kernel = plan->cp > 1 ? find_in(context_kernels(plan), item->name) : NULL;
   if (kernel == NULL && workload->model->latent.kv_rank > 0)
     kernel = find_in(latent_kernels, item->name);
   for (gsize i = 0; i < G_N_ELEMENTS(tables) && kernel == NULL; i++)

@@ -94,7 +94,7 @@ static void ulysses_unpack(const ItemCall *call) {
 
 void ulysses_exchange(const ItemCall *call) {
   const Cut *cut = cut_of_call(call);
-  context_exchange(call, COLLECTIVE_ALL_TO_ALL, scratch(call)->sent, scratch(call)->got,
+  context_exchange(call, COLLECTIVE_ALL_TO_ALL, stored_number(call), scratch(call)->sent, scratch(call)->got,
                    cut->tokens * (moves_qkv(call) ? context_qkv_width(cut) : cut->out_width));
 }
 

@@ -132,12 +132,16 @@ typedef struct {
 /* What attention cut by cp needs beside (context_items.c); NULL under another way of communicating. T and s are what
  * cp leaves a rank. */
 typedef struct {
-  char *kv[2];      /* ring: a block of K and V each, T × (k + v); all-gather: all of them, by rank and by position */
-  char *d_kv[2];    /* ring: their gradients; all-gather: the first, by position */
-  char *part;       /* ring: T × q or a, what a block makes of the output or of dQ */
-  float *part_lse;  /* ring: b·heads × s */
-  char *sent, *got; /* Ulysses: T × (q + k + v), a part for each member */
-  char *d_out;      /* Ulysses: of all tokens; T × a in all */
+  char *kv[2];     /* ring: a block of K and V each, T × (k + v); all-gather: all of them, by rank and by position */
+  char *d_kv[2];   /* ring: their gradients; all-gather: the first, by position */
+  char *part;      /* ring: T × q or a, what a block makes of the output or of dQ */
+  float *part_lse; /* ring: b·heads × s */
+  /* a ring as PyTorch has it: kv has the blocks of all and the own one, d_kv[0] what a block makes of dK and dV; blocks
+   * are T × (q + a) */
+  float *wide;       /* T × q or a: sum of the output, or of dQ */
+  float *wide_kv[2]; /* a block each: sum of dK and dV, and what is sent of them */
+  char *sent, *got;  /* Ulysses: T × (q + k + v), a part for each member */
+  char *d_out;       /* Ulysses: of all tokens; T × a in all */
 } ContextScratch;
 
 typedef enum { PART_INPUT, PART_FOR_I, PART_FOR_W, PART_MADE_BY_I, N_SLOT_PARTS } SlotPart;

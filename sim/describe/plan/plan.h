@@ -133,6 +133,8 @@ guint plan_recompute_modules(const Plan *plan);
 /* Attention between its products is run again in backward, selectively: unfused as it keeps no scores, flash where the
  * framework checkpoints it all the same. */
 gboolean plan_repeats_attention(const Plan *plan);
+/* Cut by cp in a ring that gathers the blocks of all ranks at once, as PyTorch's does. */
+gboolean plan_rings_blocks(const Plan *plan);
 /* The same as --recompute-modules takes it, "core_attn+mlp"; "" where nothing is, and where the framework's selective
  * recompute knows no modules. Owned by the caller. */
 char *plan_recompute_text(const Plan *plan);

@@ -125,12 +125,8 @@ static void ring_backward(ItemList *list) {
   }
 }
 
-static gboolean is_in_blocks(const Cut *cut) {
-  return cut->plan->time.context == CONTEXT_BLOCKS;
-}
-
 static void ring(ItemList *list, gboolean backward) {
-  if (is_in_blocks(list->cut))
+  if (plan_rings_blocks(list->cut->plan))
     (backward ? context_blocks_backward : context_blocks_forward)(list);
   else if (backward)
     ring_backward(list);
@@ -216,7 +212,7 @@ static double gradient_bytes(const Cut *cut) {
 
 /* two blocks of K and V, two of dK and dV, and what a block adds to dQ. */
 static double ring_buffer_bytes(const Cut *cut) {
-  if (is_in_blocks(cut))
+  if (plan_rings_blocks(cut->plan))
     return context_blocks_buffer_bytes(cut);
   return gradient_bytes(cut) + 4 * kv_bytes(cut) + tensor_bytes(cut, cut->q_width);
 }
