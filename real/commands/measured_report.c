@@ -142,7 +142,7 @@ static void append_loss_scales(GString *out, const MeasuredReport *report) {
   append_numbers(out, "skipped_steps", skipped, n_skipped);
 }
 
-static void append_check(GString *out, const CheckReport *check) {
+static void append_check(GString *out, const char *key, const CheckReport *check) {
   double loss = check->timed_loss_error, gradient = 0, update = 0;
   for (int i = 0; i < check->n_steps; i++) {
     const CheckedStep *step = &check->steps[i];
@@ -150,7 +150,7 @@ static void append_check(GString *out, const CheckReport *check) {
     gradient = MAX(gradient, step->gradient_error);
     update = MAX(update, step->update_error);
   }
-  append_key(out, "check");
+  append_key(out, key);
   g_string_append_printf(out, "{\"passed\": %s", check->is_passed ? "true" : "false");
   append_number(out, "loss_error", loss);
   append_number(out, "gradient_error", gradient);
@@ -160,6 +160,8 @@ static void append_check(GString *out, const CheckReport *check) {
     append_number(out, "gradient_rounding", check->gradient_rounding);
   }
   append_number(out, "missing", (double)check->n_missing);
+  if (check->in_fp32 != NULL)
+    append_check(out, "in_fp32", check->in_fp32);
   g_string_append_c(out, '}');
 }
 
@@ -189,7 +191,7 @@ char *measured_report_json(const MeasuredReport *report) {
     append_text(out, "attention_backend", report->attention);
   append_number(out, "clock_Hz", report->clock_Hz > 0 ? report->clock_Hz : 0.0 / 0.0);
   if (report->check != NULL)
-    append_check(out, report->check);
+    append_check(out, "check", report->check);
   g_string_append(out, "}\n");
   return g_string_free(out, FALSE);
 }

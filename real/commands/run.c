@@ -21,7 +21,7 @@
 
 typedef struct {
   PlanOptions plan;
-  char *device, *comm, *check_on, *trace, *timeline, *program, *memory, *loss_scale;
+  char *device, *comm, *check_on, *check_fp32, *trace, *timeline, *program, *memory, *loss_scale;
   RankTimeouts timeouts;
   double lr, initial_loss_scale;
   int loss_scale_window;
@@ -41,8 +41,8 @@ typedef struct {
 
 static void clear_run(Run *run) {
   RunOptions *o = &run->options;
-  char **strings[] = {&o->device,  &o->comm,   &o->trace,    &o->timeline,
-                      &o->program, &o->memory, &o->check_on, &o->loss_scale};
+  char **strings[] = {&o->device, &o->comm,     &o->trace,      &o->timeline,  &o->program,
+                      &o->memory, &o->check_on, &o->check_fp32, &o->loss_scale};
   for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
     g_clear_pointer(strings[i], g_free);
   plan_options_clear(&run->options.plan);
@@ -55,6 +55,8 @@ static gboolean check_option(const char *name, double value, gboolean is_right, 
 }
 
 static gboolean check_numbers(const RunOptions *o, GError **error) {
+  if (o->check_fp32 != NULL && strcmp(o->check_fp32, "on") != 0 && strcmp(o->check_fp32, "off") != 0)
+    return fail_input(error, "--check-fp32: found \"%.80s\", expected on or off", o->check_fp32);
   return check_option("lr", o->lr, o->lr >= 0 && isfinite(o->lr), "a number that is not negative", error) &&
          rank_timeouts_check(&o->timeouts, error);
 }
@@ -71,6 +73,10 @@ static void add_entries(RunOptions *o, Parser *parser) {
        "in\n"
        "fp32, 8e-2 in bf16 and 1e-2 in fp16, or to three times what rounding does there, which a run in fp32 tells",
        NULL},
+      {"check-fp32", 0, 0, G_OPTION_ARG_STRING, &o->check_fp32,
+       "whether --check runs a Program in bf16 or fp16 in fp32, too, where rounding hides nothing (default on; off\n"
+       "where there is no memory for it)",
+       "on|off"},
       {"check-on", 0, 0, G_OPTION_ARG_STRING, &o->check_on,
        "device of that one rank: cpu checks another device's kernels (default: --device)", "NAME"},
       {"program", 0, 0, G_OPTION_ARG_FILENAME, &o->program,
@@ -263,8 +269,8 @@ static gboolean make_execution(Run *run, World *world, GError **error) {
     return FALSE;
   if (o->check_on != NULL && (run->execution.check_device = device_find(o->check_on, error)) == NULL)
     return FALSE;
-  if (o->check_on != NULL && !o->check)
-    return fail_input(error, "--check-on needs --check");
+  if ((o->check_on != NULL || o->check_fp32 != NULL) && !o->check)
+    return fail_input(error, "--check-%s needs --check", o->check_on != NULL ? "on" : "fp32");
   run->execution.comm = find_comm(o, world, error);
   return run->execution.comm != NULL && (!o->check || can_check(run, world_size(world), error));
 }
@@ -299,7 +305,8 @@ static void find_traits(const Run *run, char (*traits)[TRAIT_BYTES]) {
                             (gint64)model->n_layers, (gint64)model->hidden, (gint64)model->vocab));
   add_trait(traits, 1, g_string_free(plan, FALSE));
   add_trait(traits, 2,
-            g_strdup_printf("%d %" G_GINT64_FORMAT " %.17g %.17g %d", run->options.check,
+            g_strdup_printf("%d %s %" G_GINT64_FORMAT " %.17g %.17g %d", run->options.check,
+                            run->options.check_fp32 != NULL ? run->options.check_fp32 : "on",
                             (gint64)run->options.plan.seed, run->options.lr, run->execution.training.loss_scale,
                             run->execution.training.loss_scale_window));
 }
@@ -378,7 +385,7 @@ static void run_or_fail(const Run *run, World *world, ExecutionResult *result) {
 
 static void check_or_fail(const Run *run, World *world, CheckReport *check) {
   g_autoptr(GError) error = NULL;
-  if (!check_numerics(&run->execution, check, &error))
+  if (!check_numerics(&run->execution, g_strcmp0(run->options.check_fp32, "off") != 0, check, &error))
     world_fail(world, error->message);
 }
 

@@ -146,6 +146,30 @@ START_TEST(a_report_says_what_rounding_does) {
 }
 END_TEST
 
+/* A gradient that is 1 % off passes in bf16; where it is as far off in fp32, the Program is wrong. */
+START_TEST(what_bf16_lets_pass_is_seen_in_fp32) {
+  g_autoptr(Plan) plan = plan_of_tokens(PRECISION_BF16, 8, 32), exact = plan_of_tokens(PRECISION_FP32, 8, 32);
+  const double errors[] = {1e-7, 1e-2};
+  for (int is_wrong = 0; is_wrong < 2; is_wrong++) {
+    CheckReport report = report_of(plan, 5, 5);
+    report.in_fp32 = g_new(CheckReport, 1);
+    *report.in_fp32 = report_of(exact, 5, 5);
+    check_report_note_gradient(&report, 0, "layers.0.q.weight", 1e-2, 0);
+    check_report_note_gradient(report.in_fp32, 0, "layers.0.q.weight", errors[is_wrong], 0);
+    check_report_judge(report.in_fp32);
+    check_report_judge(&report);
+    ck_assert_int_eq(report.is_passed, !is_wrong);
+    g_autoptr(GString) text = g_string_new(NULL);
+    check_report_print(&report, text);
+    const char *in_fp32 = strstr(text->str, "the same Program in fp32");
+    ck_assert_ptr_nonnull(in_fp32);
+    ck_assert_int_eq(strstr(in_fp32, "NOT EQUAL") != NULL, is_wrong);
+    check_report_clear(&report);
+    ck_assert_ptr_null(report.in_fp32);
+  }
+}
+END_TEST
+
 int main(void) {
   TCase *tcase = tcase_create("numerics_report");
   tcase_add_test(tcase, a_run_whose_steps_are_all_skipped_shows_nothing);
@@ -155,6 +179,7 @@ int main(void) {
   tcase_add_test(tcase, no_loss_is_as_good_as_no_loss);
   tcase_add_test(tcase, gradients_may_be_off_by_what_rounding_does);
   tcase_add_test(tcase, a_report_says_what_rounding_does);
+  tcase_add_test(tcase, what_bf16_lets_pass_is_seen_in_fp32);
   Suite *suite = suite_create("numerics_report");
   suite_add_tcase(suite, tcase);
   SRunner *runner = srunner_create(suite);

@@ -22,14 +22,17 @@ static gboolean follow(Trainer *trainer, int step, gpointer data, GError **error
          (step == trainer->program->n_steps || records_set_weights(trainer, follower->weights, step + 1, error));
 }
 
+static void make_fp32(Plan *plan) {
+  plan->precision = PRECISION_FP32;
+  const gboolean known = recipe_parse("fp32", &plan->recipe, NULL);
+  g_assert(known);
+}
+
 /* `exact`: in fp32, whatever the plan's precision is. */
 static Workload *alone_workload(const Workload *workload, gboolean exact) {
   g_autoptr(Plan) plan = plan_copy(workload->plan);
-  if (exact) {
-    plan->precision = PRECISION_FP32;
-    const gboolean known = recipe_parse("fp32", &plan->recipe, NULL);
-    g_assert(known);
-  }
+  if (exact)
+    make_fp32(plan);
   plan->gpus = plan->tp = plan->dp = plan->pp = plan->cp = plan->ep = plan->chunks = plan->n_pipes = 1;
   plan->group = plan->expert_tp = 0;
   plan->zero = 0;
@@ -314,7 +317,7 @@ static gboolean run_written(const Execution *execution, GHashTable **own, double
   return TRUE;
 }
 
-gboolean check_numerics(const Execution *execution, CheckReport *report, GError **error) {
+static gboolean check_run(const Execution *execution, CheckReport *report, GError **error) {
   const int n_steps = execution->program->n_steps;
   memset(report, 0, sizeof *report);
   g_autoptr(GHashTable) own = NULL;
@@ -336,4 +339,30 @@ gboolean check_numerics(const Execution *execution, CheckReport *report, GError 
   compare_all(execution, report, reference, own, names);
   return report->is_passed || execution->workload->plan->precision == PRECISION_FP32 ||
          compare_with_rounding(execution, report, reference, own, names, error);
+}
+
+/* The same Program on the same ranks in fp32. On rank 0 the report has what came of it. */
+static gboolean check_in_fp32(const Execution *execution, CheckReport *report, GError **error) {
+  const Workload *workload = execution->workload;
+  g_autoptr(Plan) plan = plan_copy(workload->plan);
+  make_fp32(plan);
+  g_autoptr(Workload) exact = workload_new(workload->model, plan, workload->placement);
+  Execution in_fp32 = *execution;
+  in_fp32.workload = exact;
+  CheckReport *found = g_new(CheckReport, 1);
+  if (!check_run(&in_fp32, found, error)) {
+    g_prefix_error(error, "the check in fp32, which --check-fp32 off leaves out: ");
+    check_report_clear(found);
+    g_free(found);
+    return FALSE;
+  }
+  report->in_fp32 = found;
+  check_report_judge(report);
+  return TRUE;
+}
+
+gboolean check_numerics(const Execution *execution, gboolean also_in_fp32, CheckReport *report, GError **error) {
+  return check_run(execution, report, error) &&
+         (!also_in_fp32 || execution->workload->plan->precision == PRECISION_FP32 ||
+          check_in_fp32(execution, report, error));
 }

@@ -11,6 +11,9 @@
  * The bounds stand in numerics_report.c. In bf16 and fp16 those of losses and gradients widen to three times what
  * rounding does, as a third run tells: the one rank in fp32. It is run where they are not kept without it.
  *
+ * What is wrong of one micro-batch of many may do less than rounding: one sum over tp left out of 16 micro-batches is
+ * not seen in bf16. So a Program in bf16 or fp16 is run in fp32, too, on the ranks and on one, under fp32's bounds.
+ *
  * Gradients of fp16 are compared without the loss's scale; a step that one skips the other has to skip.
  *
  * The weights of the first step are equal bit by bit, and so are the copies of one number on several ranks. */
@@ -27,7 +30,8 @@ typedef struct {
   gboolean scales_differ; /* among ranks or from the one rank's, or only one of both has skipped the step */
 } CheckedStep;
 
-typedef struct {
+typedef struct CheckReport CheckReport;
+struct CheckReport {
   int n_steps;
   CheckedStep *steps;                                          /* owned */
   double loss_tolerance, gradient_tolerance, update_tolerance; /* relative */
@@ -38,7 +42,8 @@ typedef struct {
   double timed_loss_error;     /* of the run after, check_timed_losses() */
   gint64 n_tensors, n_missing; /* tensors compared; elements no rank has shown */
   gboolean is_passed;
-} CheckReport;
+  CheckReport *in_fp32; /* of the same Program in fp32; NULL: it was not run again; owned */
+};
 
 /* The bounds of a plan's precision and number of tokens, and room for the steps. */
 void check_report_init(CheckReport *report, int n_steps, const Plan *plan);
@@ -48,8 +53,9 @@ void check_report_note_gradient(CheckReport *report, int step, const char *name,
 void check_report_note_exact_loss(CheckReport *report, int step, double exact);
 /* Whether all that has been compared is within its bounds. */
 void check_report_judge(CheckReport *report);
-/* Collective over the world; the report is filled on rank 0. The plan's steps are run. */
-gboolean check_numerics(const Execution *execution, CheckReport *report, GError **error);
+/* Collective over the world; the report is filled on rank 0. The plan's steps are run. `also_in_fp32`: of a plan in
+ * bf16 or fp16. */
+gboolean check_numerics(const Execution *execution, gboolean also_in_fp32, CheckReport *report, GError **error);
 /* The checked run waits before every optimizer step, where it is written down. The losses [n_steps] of one that does
  * not must be the same as its: what the Program forgot to wait for shows here, if at all. On rank 0. */
 void check_timed_losses(CheckReport *report, const double *losses);

@@ -87,14 +87,21 @@ static gboolean all_are_skipped(const CheckReport *report) {
   return report->n_steps > 0;
 }
 
-void check_report_judge(CheckReport *report) {
-  report->is_passed = report->n_missing == 0 && !all_are_skipped(report);
+/* In the plan's own precision. */
+static gboolean is_within_bounds(const CheckReport *report) {
+  gboolean is_within =
+      report->n_missing == 0 && !all_are_skipped(report) && report->timed_loss_error <= loss_bound(report);
   for (int i = 0; i < report->n_steps; i++) {
     const CheckedStep *step = &report->steps[i];
     const double loss_error = relative_error(step->loss, step->reference_loss);
-    report->is_passed = report->is_passed && !step->scales_differ && loss_error <= loss_bound(report) &&
-                        step->gradient_share <= 1 && step->update_error <= report->update_tolerance;
+    is_within = is_within && !step->scales_differ && loss_error <= loss_bound(report) && step->gradient_share <= 1 &&
+                step->update_error <= report->update_tolerance;
   }
+  return is_within;
+}
+
+void check_report_judge(CheckReport *report) {
+  report->is_passed = is_within_bounds(report) && (report->in_fp32 == NULL || report->in_fp32->is_passed);
 }
 
 void check_timed_losses(CheckReport *report, const double *losses) {
@@ -102,16 +109,18 @@ void check_timed_losses(CheckReport *report, const double *losses) {
     const double error = relative_error(losses[i], report->steps[i].loss);
     report->timed_loss_error = error <= report->timed_loss_error ? report->timed_loss_error : error;
   }
-  report->is_passed = report->is_passed && report->timed_loss_error <= loss_bound(report);
+  check_report_judge(report);
 }
 
 void check_report_clear(CheckReport *report) {
   g_clear_pointer(&report->steps, g_free);
+  if (report->in_fp32 != NULL)
+    check_report_clear(report->in_fp32);
+  g_clear_pointer(&report->in_fp32, g_free);
 }
 
-void check_report_print(const CheckReport *report, GString *out) {
-  g_string_append(out, "numerics against the same model on one rank\n"
-                       "  step        loss    one rank       error   worst gradient                    worst update\n");
+static void print_steps(const CheckReport *report, GString *out) {
+  g_string_append(out, "  step        loss    one rank       error   worst gradient                    worst update\n");
   for (int i = 0; i < report->n_steps; i++) {
     const CheckedStep *step = &report->steps[i];
     g_string_append_printf(out, "  %4d  %10.6f  %10.6f  %10.2e   %8.2e %-24s  %8.2e %s\n", i, step->loss,
@@ -121,13 +130,16 @@ void check_report_print(const CheckReport *report, GString *out) {
       g_string_append_printf(
           out, "        the loss's scale, %g here, is not the one rank's, or not all skip the step\n", step->scale);
   }
+}
+
+static void print_verdict(const CheckReport *report, gboolean is_passed, GString *out) {
   if (report->n_missing > 0)
     g_string_append_printf(out, "  %" G_GINT64_FORMAT " numbers are on no rank\n", report->n_missing);
   if (!(report->timed_loss_error <= loss_bound(report)))
     g_string_append_printf(out, "  losses of the timed run: error %.2e; something is not waited for\n",
                            report->timed_loss_error);
   g_string_append_printf(out, "  %s: losses within %g, gradients within %g, updates within %g (relative)\n",
-                         report->is_passed ? "equal" : "NOT EQUAL", report->loss_tolerance, report->gradient_tolerance,
+                         is_passed ? "equal" : "NOT EQUAL", report->loss_tolerance, report->gradient_tolerance,
                          report->update_tolerance);
   if (all_are_skipped(report))
     g_string_append(out, "  no gradient was compared, as all steps were skipped: more --steps or a lower "
@@ -138,6 +150,17 @@ void check_report_print(const CheckReport *report, GString *out) {
                          "  or %d times what rounding does: one rank's gradients are up to %.2g off from fp32's, its "
                          "losses %.2g\n",
                          ROUNDING_FACTOR, report->gradient_rounding, report->loss_rounding);
-  if (!report->is_passed && ROUNDING_FACTOR * report->gradient_rounding > most_error)
+  if (!is_passed && ROUNDING_FACTOR * report->gradient_rounding > most_error)
     g_string_append(out, "  that is too much to tell right from wrong: --precision fp32 tells\n");
+}
+
+void check_report_print(const CheckReport *report, GString *out) {
+  g_string_append(out, "numerics against the same model on one rank\n");
+  print_steps(report, out);
+  print_verdict(report, is_within_bounds(report), out);
+  if (report->in_fp32 == NULL)
+    return;
+  g_string_append(out, "the same Program in fp32\n");
+  print_steps(report->in_fp32, out);
+  print_verdict(report->in_fp32, report->in_fp32->is_passed, out);
 }
