@@ -9,8 +9,8 @@
  *
  * Blocks go to the next rank. Forward begins with the own one; backward with that of the rank before, so that the own
  * one is the last and its gradient whole where it belongs. That first block is kept from forward, in place of the own K
- * and V, which nobody needs again: they come round. Of two forwards, as where the first is run again, the second does
- * so.
+ * and V, which nobody needs again: they come round. Where a forward is run again it is the second that keeps it: both
+ * begin with the own one.
  *
  *     forward    step k has the block of rank c − k      in kv[k mod 2]
  *     backward   step k has the block of rank c − 1 − k  in kv[k mod 2], its gradient so far in d_kv[k mod 2]
@@ -20,10 +20,6 @@
  *
  * Ulysses: ulysses_items.c. A ring as PyTorch has it: ring_of_blocks_items.c. */
 #include "context_rows.h"
-
-static guint8 number_of(const ItemCall *call) {
-  return (guint8)call->trainer->parameters->number;
-}
 
 static gint64 kv_width(const Cut *cut) {
   return cut->kv_width + cut->v_width;
@@ -84,8 +80,8 @@ static void ring_merge(const ItemCall *call) {
   const SavedLayer layer = saved(call);
   const gint64 first = view.first_query * cut->out_width;
   Kernel kernel = {.kind = KERNEL_MERGE,
-                   .merge = {.number = number_of(call),
-                             .sum = number_of(call),
+                   .merge = {.number = (guint8)stored_number(call),
+                             .sum = (guint8)stored_number(call),
                              .sequences = cut->sequences,
                              .seq_len = cut->seq_len,
                              .queries = view.queries,

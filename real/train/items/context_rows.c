@@ -1,9 +1,5 @@
 #include "context_rows.h"
 
-static guint8 number_of(const ItemCall *call) {
-  return (guint8)call->trainer->parameters->number;
-}
-
 void context_launch(const ItemCall *call, const FlashKernel *task) {
   Kernel kernel = {.kind = call->is_backward ? KERNEL_FLASH_BACKWARD : KERNEL_FLASH_FORWARD, .flash = *task};
   item_launch(call, &kernel);
@@ -15,7 +11,7 @@ void context_exchange(const ItemCall *call, Collective collective, Number number
 
 void context_move(const ItemCall *call, Extent extent, Rows a, Rows b, Rows out) {
   Kernel kernel = {.kind = KERNEL_MOVE,
-                   .move = {.number = number_of(call),
+                   .move = {.number = (guint8)stored_number(call),
                             .batch = extent.batch,
                             .rows = extent.rows,
                             .width = extent.width,

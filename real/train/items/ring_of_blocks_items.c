@@ -34,6 +34,11 @@ static gboolean is_repeated(const Cut *cut) {
 
 /* --- heads of grouped queries --- */
 
+/* Heads of Q to one of K. */
+static gint64 n_shared(const Cut *cut) {
+  return cut->heads / (cut->kv_width / cut->model->head_dim);
+}
+
 /* Between the heads of K or V and one of the query heads that share each: a token is a batch, a head a row. */
 typedef struct {
   Extent extent;
@@ -43,16 +48,12 @@ typedef struct {
 static SharedHeads shared_heads(const ItemCall *call, gboolean of_v, gint64 which, Rows own, char *block) {
   const Cut *cut = cut_of_call(call);
   const gint64 dim = of_v ? model_v_head_dim(cut->model) : cut->model->head_dim;
-  const gint64 n_heads = cut->kv_width / cut->model->head_dim, shared = cut->heads / n_heads;
+  const gint64 shared = n_shared(cut);
   return (SharedHeads){
-      {cut->tokens, n_heads, dim},
+      {cut->tokens, cut->heads / shared, dim},
       {context_element(cut, own.at, of_v ? cut->kv_width : 0), dim, own.ld},
       {context_element(cut, block, (of_v ? cut->q_width : 0) + which * dim), shared * dim, block_width(cut)},
   };
-}
-
-static gint64 n_shared(const Cut *cut) {
-  return cut->heads / (cut->kv_width / cut->model->head_dim);
 }
 
 static void repeat_heads(const ItemCall *call, char *block) {
