@@ -299,6 +299,7 @@ START_TEST(small_plain_sends_go_by_ll) {
   library->bandwidth_share[ALGORITHM_RING][PROTOCOL_LL] = 0.5;
   library->net_overhead_s[PROTOCOL_LL] = 1e-6;
   library->send_ll_bytes = 16384;
+  library->sends_at_once = 8; /* of Simple alone */
   const CollectiveCost inside = cost_of(&cluster, COLLECTIVE_ALL_TO_ALL, 8, 1, 8 * 16384, -1);
   ck_assert_int_eq(inside.protocol, PROTOCOL_LL);
   assert_close(inside.time_s, 6e-6 + 7 * 0.5e-6 + 7 * 16384 / (100 * GB));

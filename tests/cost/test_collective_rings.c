@@ -23,7 +23,23 @@ START_TEST(a_ring_behind_a_switch_pays_for_its_last_step) {
   library->by_architecture[cluster.gpu.architecture].ring_hop_s = 0;
   assert_close(cost_of(&cluster, COLLECTIVE_BROADCAST, 8, 1, 160 * MB, -1).time_s, broadcast_s);
   assert_close(cost_of(&cluster, COLLECTIVE_ALL_GATHER, 16, 1, 160 * MB, ALGORITHM_RING).time_s, nodes_s);
-  assert_close(cost_of(&cluster, COLLECTIVE_ALL_TO_ALL, 8, 1, 160 * MB, -1).time_s + 50e-6, exchange_s);
+  /* 7 sends, each a hop */
+  assert_close(cost_of(&cluster, COLLECTIVE_ALL_TO_ALL, 8, 1, 160 * MB, -1).time_s + 50e-6 + 7 * 2e-6, exchange_s);
+}
+END_TEST
+
+/* 7 sends of 20 MB at 200 GB/s: 8 us, a hop of 3 us for each, 700 us; 4 at once are 2 hops, 8 at once 1. The own part
+ * is another 20 MB where it takes a whole step. LL's messages go one after another. */
+START_TEST(some_sends_inside_a_domain_are_under_way_together) {
+  Cluster cluster = toy_cluster();
+  CollectiveLibrary *library = &cluster.collectives;
+  static const int at_once[] = {0, 1, 4, 8}, hops[] = {7, 7, 2, 1};
+  for (gsize i = 0; i < G_N_ELEMENTS(hops); i++) {
+    library->sends_at_once = at_once[i];
+    assert_close(cost_of(&cluster, COLLECTIVE_ALL_TO_ALL, 8, 1, 160 * MB, -1).time_s, 708e-6 + hops[i] * 3e-6);
+  }
+  library->by_architecture[cluster.gpu.architecture].own_part = 1;
+  assert_close(cost_of(&cluster, COLLECTIVE_ALL_TO_ALL, 8, 1, 160 * MB, -1).time_s, 811e-6);
 }
 END_TEST
 
@@ -84,6 +100,7 @@ int main(void) {
   Suite *suite = suite_create("collective rings");
   TCase *tests = tcase_create("all");
   tcase_add_test(tests, a_ring_behind_a_switch_pays_for_its_last_step);
+  tcase_add_test(tests, some_sends_inside_a_domain_are_under_way_together);
   tcase_add_test(tests, a_few_gpus_have_few_channels_for_the_switch);
   tcase_add_test(tests, rings_inside_a_node_are_as_measured);
   tcase_add_test(tests, h100_gather_by_rings_and_reduce_in_the_switch_over_eight);

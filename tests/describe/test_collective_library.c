@@ -65,6 +65,8 @@ START_TEST(times_sizes_and_rates_have_their_units) {
   ck_assert_double_eq_tol(hopper->ring_start_s, 5e-6, 1e-15);
   ck_assert_double_eq_tol(library->by_architecture[ARCHITECTURE_BLACKWELL].ring_hop_s, 5.5e-6, 1e-15);
   ck_assert_double_eq(library->ring_last_step, 0.5);
+  ck_assert_int_eq(library->sends_at_once, 8);
+  ck_assert_double_eq(library->by_architecture[ARCHITECTURE_BLACKWELL].own_part, 1);
   ck_assert_double_eq_tol(hopper->channel_max[CHANNEL_NVLS_TREE].two_nodes_Bps, 57.7e9, 1);
   ck_assert_double_eq_tol(hopper->channel_max[CHANNEL_NVLS_TREE].more_nodes_Bps, 45.5e9, 1);
   ck_assert_double_eq(library->one_node_share[ALGORITHM_TREE][PROTOCOL_LL128], 0.716);

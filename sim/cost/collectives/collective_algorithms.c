@@ -151,9 +151,13 @@ static gboolean is_behind_switch(const Case *c) {
   return c->shape->n_domains == 1 && c->cluster->scale_up == SCALE_UP_NVSWITCH;
 }
 
-/* What a GPU's block does with its own part, beside what it sends: a share of a step. */
-static double own_part_s(const Case *c, double Bps) {
-  return c->library->ring_last_step * c->bytes / c->shape->n / Bps;
+/* What a GPU's block does with its own part, beside what it sends: so many steps. */
+static double own_part_s(const Case *c, double steps, double Bps) {
+  return steps * c->bytes / c->shape->n / Bps;
+}
+
+static const ArchitectureLimits *limits_of(const Case *c) {
+  return &c->library->by_architecture[c->cluster->gpu.architecture];
 }
 
 /* Whether its calls take what the library does not reckon with: not LL's, and where all pass everything on not known.
@@ -165,11 +169,11 @@ static gboolean is_ring_behind_switch(const Case *c) {
 /* The blocks of a channel go through a loop's steps one after another: the last step only receives and copies to where
  * it belongs, and nothing is sent meanwhile. */
 static double last_step_s(const Case *c, double Bps) {
-  return is_ring_behind_switch(c) ? own_part_s(c, Bps) : 0;
+  return is_ring_behind_switch(c) ? own_part_s(c, c->library->ring_last_step, Bps) : 0;
 }
 
 static double ring_start_s(const Case *c) {
-  const ArchitectureLimits *limits = &c->library->by_architecture[c->cluster->gpu.architecture];
+  const ArchitectureLimits *limits = limits_of(c);
   const int hops = c->traits->ring_laps * (c->shape->n - 1);
   return is_ring_behind_switch(c) && c->bytes > 0 ? limits->ring_start_s + hops * limits->ring_hop_s : 0;
 }
@@ -313,13 +317,19 @@ static double rounds_latency_s(const Case *c) {
   return latency_s(c, ALGORITHM_RING, c->traits->messages(c->shape->n, 1), net_messages(c));
 }
 
-/* Messages inside a domain are written one after another; those to others are posted to the network so, and are then
- * under way together. */
+/* A message inside a domain, as a ring's hop there. */
+static double send_hop_s(const Case *c) {
+  const double more_s = c->protocol == PROTOCOL_SIMPLE && is_behind_switch(c) ? limits_of(c)->ring_hop_s : 0;
+  return c->library->hop_s[scale_up_link(c->cluster)][ALGORITHM_RING][c->protocol] + more_s;
+}
+
+/* Messages inside a domain are written one after another, by Simple some at once; those to others are posted to the
+ * network one after another, and are then under way together. */
 static double sends_latency_s(const Case *c) {
   const double posted = net_messages(c), written = c->traits->messages(c->shape->n, 1) - posted;
+  const double at_once = c->protocol == PROTOCOL_SIMPLE ? MAX(c->library->sends_at_once, 1) : 1;
   const double on_way_s = posted > 0 ? outer_hop_s(c, ALGORITHM_RING) : 0;
-  return c->library->base_s[ALGORITHM_RING][c->protocol] +
-         written * c->library->hop_s[scale_up_link(c->cluster)][ALGORITHM_RING][c->protocol] + on_way_s +
+  return c->library->base_s[ALGORITHM_RING][c->protocol] + ceil(written / at_once) * send_hop_s(c) + on_way_s +
          MAX(posted - 1, 0) * c->library->net_overhead_s[c->protocol];
 }
 
@@ -338,8 +348,9 @@ static AlgorithmTime direct_time(const Case *c) {
   }
   /* a GPU sends its own part to itself */
   const gboolean has_own = c->collective == COLLECTIVE_ALL_TO_ALL && is_behind_switch(c);
+  const double own_steps = limits_of(c)->own_part > 0 ? limits_of(c)->own_part : c->library->ring_last_step;
   return (AlgorithmTime){sends_latency_s(c), wire_s / share_of(c, ALGORITHM_RING),
-                         has_own ? own_part_s(c, carried_Bps(c, ALGORITHM_RING, bus_Bps(c))) : 0};
+                         has_own ? own_part_s(c, own_steps, carried_Bps(c, ALGORITHM_RING, bus_Bps(c))) : 0};
 }
 
 /* A round's partners lie inside some enclosure and outside the one below it; all members send in it at once. */

@@ -53,6 +53,7 @@ static const YamlField top_fields[] = {
     {"net_overhead", FIELD_NODE, FALSE, offsetof(Draft, net_overhead)},
     {"lone_member_hop", FIELD_NODE, FALSE, offsetof(Draft, lone_hop)},
     {"send_channel", FIELD_QUANTITY, FALSE, IN_LIBRARY(send_channel_Bps), 1e6, 1e14, UNIT_BYTES_PER_SECOND},
+    {"sends_at_once", FIELD_INT, FALSE, IN_LIBRARY(sends_at_once), 1, 1024},
     {"send_ll", FIELD_QUANTITY, FALSE, IN_LIBRARY(send_ll_bytes), 0, 1e12, UNIT_BYTES},
     {"nvls_chunk", FIELD_QUANTITY, FALSE, IN_LIBRARY(nvls_chunk_bytes), 1, 1e12, UNIT_BYTES},
     {"nvls_halvings", FIELD_NODE, FALSE, offsetof(Draft, nvls_halvings)},
@@ -100,6 +101,7 @@ static const YamlField architecture_fields[] = {
      UNIT_BYTES_PER_SECOND},
     {"ring_start", FIELD_QUANTITY, FALSE, offsetof(ArchitectureDraft, limits.ring_start_s), 0, 1, UNIT_SECONDS},
     {"ring_hop", FIELD_QUANTITY, FALSE, offsetof(ArchitectureDraft, limits.ring_hop_s), 0, 1, UNIT_SECONDS},
+    {"own_part", FIELD_NUMBER, FALSE, offsetof(ArchitectureDraft, limits.own_part), 0, 1},
     {"channel_max", FIELD_NODE, FALSE, offsetof(ArchitectureDraft, channel_max)},
 };
 

@@ -55,8 +55,10 @@ typedef struct {
   int channels;      /* most that one collective uses, each on an SM of its own; 0: not stated */
   int nvls_channels;
   double nvls_channel_Bps; /* most that a channel of the search for in-switch reduction has, one for each GPU; 0: any */
-  /* Of LL128 and Simple rings behind one switch, beyond the tables' latency: of a call and of each hop. */
+  /* Of LL128 and Simple rings behind one switch, beyond the tables' latency: of a call and of each hop, and of a hop of
+     plain sends there. */
   double ring_start_s, ring_hop_s;
+  double own_part; /* of a step, that a GPU's own part of an all-to-all behind one switch takes; 0: ring_last_step */
   OverNodes channel_max[N_CHANNEL_LIMITS];
 } ArchitectureLimits;
 
@@ -82,6 +84,7 @@ typedef struct {
   double two_nodes_ll_Bps, more_nodes_ll_Bps; /* most that LL carries over nodes; 0: not stated */
   double net_overhead_s[N_PROTOCOLS];         /* a step inside a node of a ring over nodes takes no less; 0: any */
   double lone_hop_s[N_PROTOCOLS];             /* a ring's step between nodes with one member each; 0: as others */
+  int sends_at_once;                          /* plain sends by Simple under way together inside a domain; 0: 1 */
   double send_ll_bytes;                       /* a plain send of at most this goes by LL; 0: none */
   double step_bytes[N_PROTOCOLS];             /* what a channel hands on at once; 0: little by little */
   double nvls_chunk_bytes;                    /* most that a channel hands to one reducer at once; 0: not stated */
