@@ -229,6 +229,8 @@ START_TEST(rings_over_nodes_have_a_channel_per_nic_or_two) {
   /* each is there twice, on an SM of its own: 4 of a lone member's NIC, 16 of eight */
   ck_assert_int_eq(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 2, 8, 64 * MiB, ALGORITHM_RING).sms, 4);
   ck_assert_int_eq(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 16, 1, 64 * MiB, ALGORITHM_RING).sms, 16);
+  cluster.gpu.architecture = ARCHITECTURE_ADA; /* compute capability 8.9: past 8.0, as Hopper */
+  ck_assert_int_eq(ring_channels(&cluster, 16, 1), 8);
   cluster.gpu.architecture = ARCHITECTURE_AMPERE; /* any number of them, up to what the search may find */
   ck_assert_int_eq(ring_channels(&cluster, 16, 1), 16);
   cluster.collectives.ring_channels = 12;

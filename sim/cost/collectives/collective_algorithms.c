@@ -461,7 +461,7 @@ int collective_ring_channels(const Cluster *cluster, const GroupShape *shape) {
   const double Bps = cluster->nic_Bps * (search->rate_share > 0 ? search->rate_share : 1);
   const gboolean is_split =
       search->split_Bps > 0 && Bps >= search->split_Bps &&
-      (cluster->gpu.architecture < ARCHITECTURE_HOPPER || n <= search->split_channels || Bps >= search->split_any_Bps);
+      (cluster->gpu.architecture <= ARCHITECTURE_AMPERE || n <= search->split_channels || Bps >= search->split_any_Bps);
   return is_split ? MIN(2 * n, most) : n;
 }
 

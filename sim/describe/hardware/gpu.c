@@ -19,7 +19,7 @@ typedef struct {
 
 static const char *const host_names[] = {"other", "grace", NULL};
 G_STATIC_ASSERT(G_N_ELEMENTS(host_names) == N_GPU_HOSTS + 1);
-static const char *const architecture_name_list[] = {"other", "volta", "ampere", "hopper", "blackwell", NULL};
+static const char *const architecture_name_list[] = {"other", "volta", "ampere", "ada", "hopper", "blackwell", NULL};
 G_STATIC_ASSERT(G_N_ELEMENTS(architecture_name_list) == N_ARCHITECTURES + 1);
 
 const char *const *architecture_names(void) {
