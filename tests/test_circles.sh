@@ -12,7 +12,8 @@ trap 'rm -f "$arrows" "$arrows".names "$arrows".loops' EXIT
 
 # "caller callee": "libx.a:x.c.o: address kind name", where no address means that somebody else defines it. A name that
 # two objects define (one file, compiled for several instruction sets) is nobody's.
-find "$1/sim" "$1/real" -name '*.a' -exec nm -A {} + 2>/dev/null >"$arrows".names
+cd "$1" || exit 1 # whose path may have blanks, by which awk parts words
+find sim real -name '*.a' -exec nm -A {} + 2>/dev/null >"$arrows".names
 awk 'NF < 3 { next }
   { object = $1; sub(/:[0-9a-f]*$/, "", object); sub(/.*\/lib/, "lib", object); name = $NF; kind = $(NF - 1) }
   kind == "U" { callers[name] = callers[name] " " object }

@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "calibration_progress.h"
 #include "cut_cases.h"
 #include "data_path.h"
 #include "error.h"
@@ -36,8 +37,9 @@ typedef struct {
   DeviceFacts facts;
   LinkTimes links;
   char *progress_file;
-  GHashTable *done; /* keys of cases, "grid" */
+  CalibrationProgress *progress; /* parts: keys of cases, "grid" */
   GString *skipped;
+  char *cut_off; /* what is wrong with a progress file that was read; NULL: nothing */
   gint64 began_us;
   int n_steps_done, n_steps;
 } Calibration;
@@ -113,7 +115,8 @@ static void clear(Calibration *c) {
   g_clear_pointer(&o->models, g_strfreev);
   g_clear_pointer(&c->models, g_ptr_array_unref);
   g_clear_pointer(&c->cases, g_array_unref);
-  g_clear_pointer(&c->done, g_hash_table_unref);
+  calibration_progress_free(c->progress);
+  g_free(c->cut_off);
   kernel_times_free(c->times);
   g_free(c->facts.device_name);
   link_times_clear(&c->links);
@@ -179,21 +182,8 @@ static gboolean find_parts(Calibration *c, GError **error) {
 /* --- progress --- */
 
 static char *header(const Calibration *c) {
-  return g_strdup_printf("stepreal calibrate 3, device %s, comm %s, %d ranks, %d repeats", c->device->name,
+  return g_strdup_printf("stepreal calibrate 4, device %s, comm %s, %d ranks, %d repeats", c->device->name,
                          c->comm->name, world_size(c->world), c->options.repeats);
-}
-
-static void read_progress_lines(Calibration *c, char *text) {
-  g_autofree char *expected = header(c);
-  g_auto(GStrv) lines = g_strsplit(text, "\n", -1);
-  if (lines[0] == NULL || strcmp(lines[0], expected) != 0)
-    return; /* of another calibration */
-  for (char **line = lines + 1; *line != NULL; line++) {
-    if (g_str_has_prefix(*line, "done "))
-      g_hash_table_add(c->done, g_strdup(*line + strlen("done ")));
-    else
-      kernel_times_read_line(c->times, *line);
-  }
 }
 
 /* What was done before, the same on all ranks. */
@@ -209,25 +199,17 @@ static void read_progress(Calibration *c) {
   if (text == NULL)
     text = g_malloc0((gsize)size + 1);
   world_broadcast(c->world, text, (gsize)size, 0);
-  read_progress_lines(c, text);
+  c->cut_off = calibration_progress_read(c->progress, text, c->times);
 }
 
 static gboolean write_progress(Calibration *c, const char *done, GError **error) {
-  g_hash_table_add(c->done, g_strdup(done));
+  const char *text = calibration_progress_add(c->progress, done, c->times);
   if (world_rank(c->world) != 0)
     return TRUE;
-  g_autofree char *first = header(c);
-  g_autoptr(GString) text = g_string_new(first);
-  g_string_append_c(text, '\n');
-  g_autoptr(GList) cases = g_list_sort(g_hash_table_get_keys(c->done), (GCompareFunc)strcmp);
-  for (const GList *one = cases; one != NULL; one = one->next)
-    g_string_append_printf(text, "done %s\n", (const char *)one->data);
-  kernel_times_write(c->times, text);
   g_autofree char *folder = g_path_get_dirname(c->progress_file);
   g_mkdir_with_parents(folder, 0777);
   g_autoptr(GError) cause = NULL;
-  return g_file_set_contents(c->progress_file, text->str, (gssize)text->len, &cause) ||
-         fail_input(error, "%s", cause->message);
+  return g_file_set_contents(c->progress_file, text, -1, &cause) || fail_input(error, "%s", cause->message);
 }
 
 /* A bar on a terminal; elsewhere nothing: what is measured is printed at the end. */
@@ -268,7 +250,7 @@ static gboolean measure_case(Calibration *c, const CutCase *cut, GError **error)
     return FALSE;
   show(text, c);
   c->n_steps_done++;
-  if (g_hash_table_contains(c->done, key))
+  if (calibration_progress_has(c->progress, key))
     return TRUE;
   world_barrier(c->world);
   const gboolean ok = kernel_times_measure(c->times, cut, c->world, c->device, c->options.repeats, &cause);
@@ -286,7 +268,7 @@ static Number linear_number(const Calibration *c) {
 static gboolean measure_grid(Calibration *c, GError **error) {
   show("products of a grid of sizes", c);
   c->n_steps_done++;
-  if (c->options.quick || g_hash_table_contains(c->done, "grid"))
+  if (c->options.quick || calibration_progress_has(c->progress, "grid"))
     return TRUE;
   return kernel_bench_grid(c->times, linear_number(c), is_cuda(c) ? 512 : 128, is_cuda(c) ? 8192 : 2048, c->world,
                            c->device, error) &&
@@ -393,13 +375,16 @@ static void print_summary(const Calibration *c, const KernelTime *kernels, int n
     printf("  left out: %d kernels that took less than the least kernel, which events cannot tell\n", n_short);
   if (c->skipped->len > 0)
     printf("%s\n", c->skipped->str + strlen("\n"));
+  if (c->cut_off != NULL)
+    printf("  %s was cut off or damaged: %s; what stood before was kept, the rest was measured again\n",
+           c->progress_file, c->cut_off);
   printf("  %.0f s; wrote %s, %s, %s\n", (g_get_monotonic_time() - c->began_us) * 1e-6, c->options.output, gpu_file,
          library_file);
 }
 
 /* What was measured before a failure stays, and the user is told. */
 static char *with_progress(const Calibration *c, const char *message) {
-  if (g_hash_table_size(c->done) == 0)
+  if (calibration_progress_n_parts(c->progress) == 0)
     return g_strdup(message);
   return g_strdup_printf("%s; what was measured so far is kept in %s: the same command goes on from there, --fresh "
                          "begins anew",
@@ -440,7 +425,8 @@ static void calibrate_or_fail(Calibration *c) {
   g_autoptr(GError) error = NULL;
   c->began_us = g_get_monotonic_time();
   c->progress_file = g_strdup_printf("%s.progress", c->options.output);
-  c->done = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+  g_autofree char *first = header(c);
+  c->progress = calibration_progress_new(first);
   c->times = kernel_times_new();
   c->skipped = g_string_new(NULL);
   read_progress(c);

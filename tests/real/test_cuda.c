@@ -32,34 +32,68 @@ static void expect(gboolean is_true, const char *what, int *n_bad) {
   *n_bad += !is_true;
 }
 
+typedef struct {
+  gint64 before, after;      /* ns on the host's clock, around the whole */
+  gint64 held, middle, last; /* ns: until when a's task was held at least, then of the events */
+  gboolean times_out, is_early, ends, is_ordered;
+} TwoStreams;
+
 /* b waits for a's event, though it was filled first:  a: A ● C    b: (wait ●) B */
-static void check_order(Device *device, int *n_bad) {
+static TwoStreams run_two_streams(Device *device) {
   const DeviceType *type = device->type;
   g_autoptr(GString) order = g_string_new(NULL);
   Step steps[] = {{0, 3, order, 'A', TRUE}, {0, 2, order, 'B', FALSE}};
   DeviceStream *a = type->stream_new(device, STREAM_COMPUTE, NULL), *b = type->stream_new(device, STREAM_DP, NULL);
   DeviceEvent *middle = type->event_new(device, NULL), *end = type->event_new(device, NULL);
-  const gint64 before = g_get_monotonic_time() * 1000;
+  TwoStreams run = {.before = g_get_monotonic_time() * 1000};
   type->host_task(a, step, &steps[0]);
   type->record(a, middle);
   type->wait(b, middle);
   type->host_task(b, step, &steps[1]);
   type->record(b, end);
-  expect(!type->sleep_until(end, SECOND_NS / 50), "a wait for a held task times out", n_bad);
-  expect(!type->is_done(middle), "an event after a held task is not done", n_bad);
+  run.times_out = !type->sleep_until(end, SECOND_NS / 50);
+  run.is_early = type->is_done(middle);
+  run.held = g_get_monotonic_time() * 1000;
   g_atomic_int_set(&steps[0].held, FALSE);
-  expect(type->sleep_until(end, 10 * SECOND_NS), "the tasks end", n_bad);
-  const gint64 after = g_get_monotonic_time() * 1000 + 1000, slack = 50 * 1000;
-  expect(strcmp(order->str, "AB") == 0, "tasks run in the order of streams and events", n_bad);
-  const gint64 first = type->event_ns(middle), last = type->event_ns(end);
-  printf("     events at %+.1f and %+.1f us of the host's start, which took %.1f us\n", (double)(first - before) / 1e3,
-         (double)(last - before) / 1e3, (double)(after - before) / 1e3);
-  expect(before + SECOND_NS / 50 - slack < first && first <= last && last < after + slack,
-         "event times are on the host's clock", n_bad);
+  run.ends = type->sleep_until(end, 10 * SECOND_NS);
+  run.after = g_get_monotonic_time() * 1000 + 1000;
+  run.is_ordered = strcmp(order->str, "AB") == 0;
+  run.middle = type->event_ns(middle);
+  run.last = type->event_ns(end);
   type->event_free(middle);
   type->event_free(end);
   type->stream_free(a);
   type->stream_free(b);
+  return run;
+}
+
+static gboolean is_on_host_clock(const TwoStreams *run) {
+  const gint64 slack = 50 * 1000;
+  printf("     events at %+.1f and %+.1f us of the task's release, which the host saw ended at %+.1f us\n",
+         (double)(run->middle - run->held) / 1e3, (double)(run->last - run->held) / 1e3,
+         (double)(run->after - run->held) / 1e3);
+  return run->held - slack < run->middle && run->middle <= run->last && run->last < run->after + slack;
+}
+
+/* A device finds out when it is opened where its clock stands, between two looks at the host's: on a loaded machine,
+ * where the host may be away for a millisecond between all of these, no closer than that. So of some devices one tells
+ * the time to 50 us; of a clock that stands elsewhere none does. */
+static void check_order(Device *device, int *n_bad) {
+  enum { N_TRIES = 10 };
+  const DeviceType *type = device->type;
+  const TwoStreams run = run_two_streams(device);
+  expect(run.times_out, "a wait for a held task times out", n_bad);
+  expect(!run.is_early, "an event after a held task is not done", n_bad);
+  expect(run.ends, "the tasks end", n_bad);
+  expect(run.is_ordered, "tasks run in the order of streams and events", n_bad);
+  gboolean is_told = is_on_host_clock(&run);
+  for (int i = 1; i < N_TRIES && !is_told; i++) {
+    Device *other = type->open(0, 1, 0, NULL);
+    const TwoStreams again = run_two_streams(other);
+    is_told = is_on_host_clock(&again);
+    type->close(other);
+  }
+  expect(is_told, "event times are on the host's clock", n_bad);
 }
 
 /* Every stream of a rank waits for a task, the first for the last one's: none may hold up another. */

@@ -313,7 +313,7 @@ static char *call_in(const char *data, const char *data_file, const char *pictur
   GString *command = g_string_new_len(call + 2, strcspn(call + 2, "\n"));
   ck_assert_uint_eq(g_string_replace(command, "THIS FILE", data_file, 0), 1);
   ck_assert_uint_eq(g_string_replace(command, "FILE.svg", picture_file, 0), 1);
-  ck_assert_uint_eq(g_string_replace(command, " plots/", " " STEPSIM_SOURCE_DATA "/plots/", 0), 1);
+  ck_assert_uint_eq(g_string_replace(command, " plots/", " '" STEPSIM_SOURCE_DATA "'/plots/", 0), 1);
   g_string_append(command, " 2>/dev/null");
   return g_string_free(command, FALSE);
 }

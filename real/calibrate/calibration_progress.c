@@ -1,0 +1,99 @@
+/* The text:
+ *
+ *     stepreal calibrate 4, device cpu, …                    the header
+ *     kernel product fp32 0 0 1 64 64 64 = 1e-05 0.1 5       times that are new or others since the part before
+ *     kernel …
+ *     done tinystories-15m fp32, tp 1, …                     the part is whole
+ *     kernel …
+ *
+ * Of a kernel that two parts have run, the later time holds, as in the table. Kernels behind the last "done" are of a
+ * part that was lost in part: they do not count. */
+#include "calibration_progress.h"
+
+#include <string.h>
+
+static const char DONE[] = "done ";
+
+struct CalibrationProgress {
+  GString *text;     /* whole parts alone */
+  gsize n_header;    /* bytes of the first line */
+  GHashTable *parts; /* set of names */
+  GHashTable *lines; /* set of those of kernels in `text` */
+};
+
+CalibrationProgress *calibration_progress_new(const char *header) {
+  CalibrationProgress *progress = g_new0(CalibrationProgress, 1);
+  progress->text = g_string_new(header);
+  g_string_append_c(progress->text, '\n');
+  progress->n_header = progress->text->len;
+  progress->parts = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+  progress->lines = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+  return progress;
+}
+
+void calibration_progress_free(CalibrationProgress *progress) {
+  if (progress == NULL)
+    return;
+  g_string_free(progress->text, TRUE);
+  g_hash_table_unref(progress->parts);
+  g_hash_table_unref(progress->lines);
+  g_free(progress);
+}
+
+gboolean calibration_progress_has(const CalibrationProgress *progress, const char *part) {
+  return g_hash_table_contains(progress->parts, part);
+}
+
+int calibration_progress_n_parts(const CalibrationProgress *progress) {
+  return (int)g_hash_table_size(progress->parts);
+}
+
+/* Lines from..to, the last of which ends the part. */
+static void take_part(CalibrationProgress *progress, char *const *lines, int from, int to, KernelTimes *times) {
+  for (int i = from; i <= to; i++) {
+    g_string_append_printf(progress->text, "%s\n", lines[i]);
+    if (i == to)
+      g_hash_table_add(progress->parts, g_strdup(lines[i] + strlen(DONE)));
+    else if (kernel_times_read_line(times, lines[i]))
+      g_hash_table_add(progress->lines, g_strdup(lines[i]));
+  }
+}
+
+static char *problem_at(int line, const char *found, const char *expected) {
+  g_autofree char *start = g_strndup(found, 40), *valid = g_utf8_make_valid(start, -1);
+  return g_strdup_printf("line %d: found \"%s\", expected %s", line + 1, valid, expected);
+}
+
+char *calibration_progress_read(CalibrationProgress *progress, const char *text, KernelTimes *times) {
+  g_auto(GStrv) lines = g_strsplit(text, "\n", -1);
+  const int n = (int)g_strv_length(lines) - 1; /* whole lines: what follows the last line end is none */
+  if (n < 1)
+    return problem_at(0, text, "the line that says of which calibration this is");
+  if (strncmp(text, progress->text->str, progress->n_header) != 0)
+    return NULL;
+  g_autoptr(KernelTimes) checked = kernel_times_new();
+  int from = 1;
+  for (int i = 1; i < n; i++) {
+    if (g_str_has_prefix(lines[i], DONE)) {
+      take_part(progress, lines, from, i, times);
+      from = i + 1;
+    } else if (!kernel_times_read_line(checked, lines[i])) {
+      return problem_at(i, lines[i], "a kernel's times, or what is done");
+    }
+  }
+  if (*lines[n] != '\0')
+    return problem_at(n, lines[n], "a whole line");
+  return from == n ? NULL : g_strdup_printf("line %d: found the end of the text, expected the rest of a part", n);
+}
+
+const char *calibration_progress_add(CalibrationProgress *progress, const char *part, KernelTimes *times) {
+  g_autoptr(GString) all = g_string_new(NULL);
+  kernel_times_write(times, all);
+  g_auto(GStrv) lines = g_strsplit(all->str, "\n", -1);
+  for (char **line = lines; *line != NULL; line++)
+    if (**line != '\0' && g_hash_table_add(progress->lines, g_strdup(*line)))
+      g_string_append_printf(progress->text, "%s\n", *line);
+  g_hash_table_add(progress->parts, g_strdup(part));
+  g_string_append_printf(progress->text, "%s%s\n", DONE, part);
+  return progress->text->str;
+}

@@ -1,0 +1,127 @@
+/* What a calibration keeps of itself: taken back whole, cut off at every byte, damaged. */
+#include "calibration_progress.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HEADER "stepreal calibrate 4, device cpu, comm null, 1 ranks, 5 repeats"
+
+static WorkItem product(gint64 m) {
+  return (WorkItem){.kind = ITEM_MATMUL, .batch = 1, .m = m, .n = 64, .k = 64};
+}
+
+/* Two parts: one ran products of 16 and 32, the other of 32 again and of 64. The text, owned by the caller. */
+static char *two_parts(void) {
+  g_autoptr(CalibrationProgress) progress = calibration_progress_new(HEADER);
+  g_autoptr(KernelTimes) times = kernel_times_new();
+  const WorkItem small = product(16), middle = product(32), large = product(64);
+  kernel_times_add(times, &small, 1e-6);
+  kernel_times_add(times, &middle, 2e-6);
+  calibration_progress_add(progress, "first, 1 × 8 tokens", times);
+  kernel_times_add(times, &middle, 4e-6);
+  kernel_times_add(times, &middle, 4e-6);
+  kernel_times_add(times, &large, 8e-6);
+  return g_strdup(calibration_progress_add(progress, "second", times));
+}
+
+typedef struct {
+  int n_parts, n_kernels;
+  double middle_s; /* of the product that both parts ran; 0: not known */
+  gboolean has_first, has_second;
+} Taken;
+
+static Taken take(const char *text, char **problem) {
+  g_autoptr(CalibrationProgress) progress = calibration_progress_new(HEADER);
+  g_autoptr(KernelTimes) times = kernel_times_new();
+  *problem = calibration_progress_read(progress, text, times);
+  Taken taken = {.n_parts = calibration_progress_n_parts(progress),
+                 .has_first = calibration_progress_has(progress, "first, 1 × 8 tokens"),
+                 .has_second = calibration_progress_has(progress, "second")};
+  const KernelTime *kernels = kernel_times_all(times, &taken.n_kernels);
+  for (int i = 0; i < taken.n_kernels; i++)
+    if (kernels[i].item.m == 32)
+      taken.middle_s = kernels[i].median_s;
+  return taken;
+}
+
+START_TEST(a_whole_text_gives_its_parts_and_the_later_time_of_a_kernel) {
+  g_autofree char *text = two_parts();
+  char *problem;
+  const Taken taken = take(text, &problem);
+  ck_assert_ptr_null(problem);
+  ck_assert(taken.n_parts == 2 && taken.has_first && taken.has_second);
+  ck_assert_int_eq(taken.n_kernels, 3);
+  ck_assert_double_eq_tol(taken.middle_s, 4e-6, 1e-12); /* the median of 2, 4 and 4 µs */
+}
+END_TEST
+
+/* Of a text cut behind byte k, the parts whose line "done" is whole count, with the kernels above it and no others;
+ * what is cut is told, but where a text of fewer parts would end too. */
+START_TEST(cut_off_anywhere_whole_parts_alone_count) {
+  g_autofree char *text = two_parts();
+  const gsize n_bytes = strlen(text), first_end = (gsize)(strstr(text, "tokens\n") + strlen("tokens\n") - text);
+  for (gsize k = 0; k < n_bytes; k++) {
+    g_autofree char *cut = g_strndup(text, k), *problem = NULL;
+    const Taken taken = take(cut, &problem);
+    const gboolean has_first = k >= first_end, is_shorter = k == first_end || k == strlen(HEADER "\n");
+    ck_assert_msg((problem == NULL) == is_shorter, "%d bytes: %s", (int)k, problem);
+    ck_assert_msg(taken.has_first == has_first && !taken.has_second && taken.n_parts == has_first, "%d bytes", (int)k);
+    ck_assert_int_eq(taken.n_kernels, has_first ? 2 : 0);
+    ck_assert_double_eq_tol(taken.middle_s, has_first ? 2e-6 : 0, 1e-12);
+  }
+}
+END_TEST
+
+START_TEST(a_damaged_line_is_named_and_ends_what_counts) {
+  g_autofree char *text = two_parts(), *problem = NULL;
+  char *damaged = strstr(strstr(text, "done first"), "kernel"); /* line 5 */
+  *damaged = 'K';
+  const Taken taken = take(text, &problem);
+  ck_assert(taken.n_parts == 1 && taken.has_first && taken.n_kernels == 2);
+  ck_assert_ptr_nonnull(problem);
+  ck_assert_msg(g_str_has_prefix(problem, "line 5: found \"Kernel product"), "%s", problem);
+}
+END_TEST
+
+START_TEST(what_is_added_follows_what_was_taken_back) {
+  g_autofree char *text = two_parts();
+  g_autofree char *cut = g_strndup(text, strlen(text) - 3), *problem = NULL;
+  g_autoptr(CalibrationProgress) progress = calibration_progress_new(HEADER);
+  g_autoptr(KernelTimes) times = kernel_times_new();
+  const WorkItem middle = product(32), large = product(64);
+  problem = calibration_progress_read(progress, cut, times);
+  ck_assert_ptr_nonnull(problem);
+  for (int i = 0; i < 3; i++) /* as the second part had them: median 4 µs, quartiles 2 and 4 */
+    kernel_times_add(times, &middle, i == 0 ? 2e-6 : 4e-6);
+  kernel_times_add(times, &large, 8e-6);
+  ck_assert_str_eq(calibration_progress_add(progress, "second", times), text);
+}
+END_TEST
+
+START_TEST(another_calibrations_text_has_nothing) {
+  g_autofree char *text = two_parts();
+  char *problem;
+  text[strlen("stepreal calibrate ")] = '3';
+  const Taken taken = take(text, &problem);
+  ck_assert_ptr_null(problem);
+  ck_assert(taken.n_parts == 0 && taken.n_kernels == 0);
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("calibration_progress");
+  TCase *tests = tcase_create("calibration_progress");
+  tcase_add_test(tests, a_whole_text_gives_its_parts_and_the_later_time_of_a_kernel);
+  tcase_add_test(tests, cut_off_anywhere_whole_parts_alone_count);
+  tcase_add_test(tests, a_damaged_line_is_named_and_ends_what_counts);
+  tcase_add_test(tests, what_is_added_follows_what_was_taken_back);
+  tcase_add_test(tests, another_calibrations_text_has_nothing);
+  suite_add_tcase(suite, tests);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  const int n_failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
