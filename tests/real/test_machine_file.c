@@ -1,0 +1,184 @@
+/* What a calibration writes of known times, read back as stepsim reads it: two nodes of two ranks.
+ *
+ *     all_reduce   2 ranks, one node     1 KiB  20 µs      64 MiB  10 ms
+ *                  4 ranks, two nodes    1 KiB  40 µs      64 MiB  40 ms
+ *     send         one node              1 KiB   3 µs      64 MiB  12 ms */
+#include "error.h" /* ahead of Check, which has a macro fail() */
+#include "machine_file.h"
+
+#include "cluster.h"
+
+#include <check.h>
+#include <glib/gstdio.h>
+#include <stdlib.h>
+
+enum { KIB = 1 << 10, MIB = 1 << 20 };
+static const double precision = 1e-5; /* relative, of what is written: 6 digits */
+
+static char *folder, *file;
+
+static void set_up(void) {
+  folder = g_dir_make_tmp("stepsim-machine-XXXXXX", NULL);
+  ck_assert_ptr_nonnull(folder);
+  file = g_build_filename(folder, "known.yaml", NULL);
+}
+
+static void tear_down(void) {
+  g_autofree char *gpu = machine_gpu_file(file), *library = machine_library_file(file);
+  const char *const files[] = {file, gpu, library};
+  for (gsize i = 0; i < G_N_ELEMENTS(files); i++) {
+    g_autofree char *of_file = g_path_get_dirname(files[i]);
+    g_unlink(files[i]);
+    g_rmdir(of_file);
+  }
+  g_rmdir(folder);
+  g_clear_pointer(&file, g_free);
+  g_clear_pointer(&folder, g_free);
+}
+
+static WorkItem pass(double bytes) {
+  return (WorkItem){.kind = ITEM_MEMORY, .name = "memory", .bytes = bytes};
+}
+
+static WorkItem attention(gboolean backward) {
+  return (WorkItem){.kind = ITEM_ATTENTION,
+                    .number = NUMBER_FP32,
+                    .backward = backward != FALSE,
+                    .batch = 2,
+                    .m = 256,
+                    .n = 256,
+                    .k = 64,
+                    .v_dim = 64};
+}
+
+/* Written and read. */
+static Cluster *known_machine(const Gpu *base) {
+  const WorkItem product = {.kind = ITEM_MATMUL, .number = NUMBER_FP32, .batch = 1, .m = 1024, .n = 1024, .k = 1024};
+  const KernelTime kernels[] = {{product, 1e-3, 0, 5},
+                                {pass(64 * 1000), 1e-6, 0, 5},
+                                {pass(64e6), 4e-3, 0, 5},
+                                {attention(FALSE), 100e-6, 0, 5},
+                                {attention(TRUE), 200e-6, 0, 5}};
+  const LinkTime times[] = {
+      {COLLECTIVE_ALL_REDUCE, 2, 1, KIB, 20e-6, 0}, {COLLECTIVE_ALL_REDUCE, 2, 1, 64 * MIB, 10e-3, 0},
+      {COLLECTIVE_ALL_REDUCE, 4, 2, KIB, 40e-6, 0}, {COLLECTIVE_ALL_REDUCE, 4, 2, 64 * MIB, 40e-3, 0},
+      {COLLECTIVE_SEND_RECV, 2, 1, KIB, 3e-6, 0},   {COLLECTIVE_SEND_RECV, 2, 1, 64 * MIB, 12e-3, 0}};
+  LinkTimes links = {.times = g_array_new(FALSE, FALSE, sizeof(LinkTime)),
+                     .eager_bytes = 8 * KIB,
+                     .products_beside = 1.5,
+                     .collective_beside = 2,
+                     .tax = 0.625};
+  g_array_append_vals(links.times, times, G_N_ELEMENTS(times));
+  const DeviceFacts facts = {.memory_bytes = 8e9, .launch_s = 2e-6, .kernel_s = 5e-6};
+  const MachineDescription machine = {.file = file,
+                                      .source = "a test",
+                                      .facts = &facts,
+                                      .kernels = kernels,
+                                      .n_kernels = G_N_ELEMENTS(kernels),
+                                      .links = &links,
+                                      .base = base,
+                                      .n_ranks = 4,
+                                      .n_local = 2};
+  g_autoptr(GError) error = NULL;
+  ck_assert_msg(machine_files_write(&machine, &error), "%s", error != NULL ? error->message : "");
+  link_times_clear(&links);
+  Cluster *cluster = cluster_read(file, &error);
+  ck_assert_msg(cluster != NULL, "%s", error != NULL ? error->message : "");
+  return cluster;
+}
+
+static void assert_near(double found, double expected) {
+  ck_assert_double_eq_tol(found, expected, precision * expected);
+}
+
+/* A ring of n moves 2(n − 1)/n of the bytes over each link: 1 of 2 ranks, 1.5 of 4. The latency is the shortest send's.
+ */
+START_TEST(links_have_the_rates_of_the_largest_all_reduce_and_the_shortest_send) {
+  g_autoptr(Cluster) cluster = known_machine(NULL);
+  ck_assert_int_eq(cluster->gpus_per_node, 2);
+  ck_assert_int_eq(cluster->nics_per_node, 2);
+  assert_near(cluster->scale_up_Bps, 64.0 * MIB / 10e-3);
+  assert_near(cluster->nic_Bps, 1.5 * 64 * MIB / 40e-3);
+  assert_near(cluster->scale_up_latency_s, 3e-6);
+  assert_near(cluster->nic_latency_s, 3e-6);
+  ck_assert_int_eq(cluster->max_gpus, 4);
+  ck_assert_int_eq(cluster->eager_bytes, 8 * KIB);
+  for (int link = 0; link < N_LINKS; link++)
+    assert_near(cluster->transfer_tax.of_link[link], 0.625);
+}
+END_TEST
+
+/* Of the smallest all-reduce in a node, 20 µs, half is fixed and half its 2(2 − 1) steps'. */
+START_TEST(the_library_halves_the_smallest_all_reduce) {
+  g_autoptr(Cluster) cluster = known_machine(NULL);
+  const CollectiveLibrary *library = &cluster->collectives;
+  assert_near(library->base_s[ALGORITHM_RING][PROTOCOL_SIMPLE], 10e-6);
+  assert_near(library->hop_s[LINK_NET][ALGORITHM_TREE][PROTOCOL_LL], 5e-6);
+}
+END_TEST
+
+START_TEST(measured_curves_are_what_was_measured) {
+  g_autoptr(Cluster) cluster = known_machine(NULL);
+  const MeasuredLinks *measured = cluster->measured;
+  ck_assert_ptr_nonnull(measured);
+  ck_assert_int_eq(measured->n_collectives, 2);
+  const MeasuredCollective *over_nodes = &measured->collectives[1];
+  ck_assert(over_nodes->gpus == 4 && over_nodes->nodes == 2 && over_nodes->span.n_points == 2);
+  const CurvePoint *points = &measured->points[over_nodes->span.first_point];
+  assert_near(points[0].time_s, 40e-6);
+  assert_near(points[1].size_bytes, 64 * MIB);
+  assert_near(points[1].time_s, 40e-3);
+  ck_assert_int_eq(measured->sends[SEND_IN_NODE].n_points, 2);
+  assert_near(measured->send_points[measured->sends[SEND_IN_NODE].first_point].time_s, 3e-6);
+}
+END_TEST
+
+/* Product: 2·1024³ FLOPs in 1 ms. Memory: 64 MB in 4 ms; the pass of 64 kB is too small to tell. Attention: 2 heads ×
+ * 256·257/2 pairs × 4·64 FLOPs forward in 100 µs, 10·64 backward in 200 µs, as shares of that peak. */
+START_TEST(without_a_base_the_best_that_was_measured_is_the_peak) {
+  g_autoptr(Cluster) cluster = known_machine(NULL);
+  const Gpu *gpu = &cluster->gpu;
+  const double peak = 2.0 * 1024 * 1024 * 1024 / 1e-3, pairs = 2 * 256.0 * 257 / 2;
+  assert_near(gpu->peak_flops[NUMBER_FP32], peak);
+  assert_near(gpu->hbm_Bps, 64e6 / 4e-3);
+  assert_near(gpu->hbm_efficiency, 1);
+  ck_assert_double_eq_tol(gpu->attention_forward, pairs * 4 * 64 / 100e-6 / peak, 1e-4);
+  ck_assert_double_eq_tol(gpu->attention_backward, pairs * 10 * 64 / 200e-6 / peak, 1e-4);
+  assert_near(gpu->kernel_latency_s, 5e-6);
+  assert_near(gpu->host_launch_s, 2e-6);
+  assert_near(gpu->hbm_bytes, 8e9);
+}
+END_TEST
+
+/* A base of twice the peak and twice the bandwidth: memory reaches a half of it, attention half the share. */
+START_TEST(a_base_keeps_its_peaks) {
+  g_autoptr(Cluster) cluster = known_machine(NULL);
+  Gpu *base = &cluster->gpu;
+  const double peak = base->peak_flops[NUMBER_FP32], share = base->attention_forward;
+  base->peak_flops[NUMBER_FP32] *= 2;
+  base->hbm_Bps *= 2;
+  g_autoptr(Cluster) again = known_machine(base);
+  assert_near(again->gpu.peak_flops[NUMBER_FP32], 2 * peak);
+  assert_near(again->gpu.hbm_Bps, base->hbm_Bps);
+  assert_near(again->gpu.hbm_efficiency, 0.5);
+  ck_assert_double_eq_tol(again->gpu.attention_forward, share / 2, 1e-4);
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("machine_file");
+  TCase *tests = tcase_create("machine_file");
+  tcase_add_checked_fixture(tests, set_up, tear_down);
+  tcase_add_test(tests, links_have_the_rates_of_the_largest_all_reduce_and_the_shortest_send);
+  tcase_add_test(tests, the_library_halves_the_smallest_all_reduce);
+  tcase_add_test(tests, measured_curves_are_what_was_measured);
+  tcase_add_test(tests, without_a_base_the_best_that_was_measured_is_the_peak);
+  tcase_add_test(tests, a_base_keeps_its_peaks);
+  suite_add_tcase(suite, tests);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  const int n_failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
