@@ -126,6 +126,27 @@ START_TEST(a_table_alone_will_do) {
 }
 END_TEST
 
+/* What stands beside a time is it but for two digits behind the point and 2 %: of 10 GB/s 0.211, of 0.01 GB/s 0.0112.
+ */
+START_TEST(a_bandwidth_is_that_of_its_time_but_for_its_digits) {
+  static const struct {
+    const char *bytes, *algbw;
+    gboolean is_sound;
+  } rows[] = {{"1000000", "10.21", TRUE}, {"1000000", "10.22", FALSE}, {"1000000", "9.79", TRUE},
+              {"1000000", "9.78", FALSE}, {"1000", "0.02", TRUE},      {"1000", "0.03", FALSE}};
+  for (gsize i = 0; i < G_N_ELEMENTS(rows); i++) {
+    g_autofree char *text = g_strdup_printf("# nThread 1 nGpus 4 minBytes 8 maxBytes 8\n"
+                                            "# size count type time algbw busbw\n"
+                                            "%s 250 float 100.0 %s 10.00\n",
+                                            rows[i].bytes, rows[i].algbw);
+    g_autoptr(GError) error = NULL;
+    g_autoptr(NcclTestsLog) log = read_text(text, strlen(text), &error);
+    ck_assert_msg((log != NULL) == rows[i].is_sound, "%s bytes, %s GB/s", rows[i].bytes, rows[i].algbw);
+    ck_assert(log != NULL || strstr(error->message, "found an algbw of") != NULL);
+  }
+}
+END_TEST
+
 typedef struct {
   const char *from, *to; /* in the sample; `to` NULL: the log ends before `from` */
   int line;              /* of the error */
@@ -223,6 +244,7 @@ int main(void) {
   tcase_add_test(tests, json_says_the_same);
   tcase_add_test(tests, columns_are_found_by_name);
   tcase_add_test(tests, a_table_alone_will_do);
+  tcase_add_test(tests, a_bandwidth_is_that_of_its_time_but_for_its_digits);
   tcase_add_test(tests, broken_logs_are_refused_with_their_line);
   tcase_add_test(tests, broken_json_is_refused_with_its_line);
   tcase_add_test(tests, damaged_logs_never_crash);

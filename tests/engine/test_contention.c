@@ -105,7 +105,8 @@ START_TEST(a_send_slows_the_collective_beside_it) {
 }
 END_TEST
 
-/* The same with a kernel of 200 beside both: it loses half of the 160 in which something is under way. */
+/* The same with a kernel of 200 beside both: it loses half of the 160 in which something is under way. One
+ * beside the receive loses half of its 120. */
 START_TEST(a_kernel_is_taxed_while_a_slowed_transfer_lasts) {
   Loaded loaded = {.loads = {{0}}};
   hand_init(&loaded.hand, 2);
@@ -113,6 +114,7 @@ START_TEST(a_kernel_is_taxed_while_a_slowed_transfer_lasts) {
   int kernel = hand_compute(&loaded.hand, 0, hand_kernel(200));
   int send = hand_send(&loaded.hand, 0, 1, 0, 100, hand_kernel(60));
   hand_receive(&loaded.hand, 1, 0, 0, 100, hand_kernel(60));
+  int beside_receive = hand_compute(&loaded.hand, 1, hand_kernel(200));
   hand_finish(&loaded.hand);
   load(&loaded, 0, collective, NIC, 1000, 0);
   load(&loaded, 0, send, NIC, 1000, 0);
@@ -124,6 +126,7 @@ START_TEST(a_kernel_is_taxed_while_a_slowed_transfer_lasts) {
   ASSERT_RECORD(trace, 0, send, 0, 120);       /* halves: 60 take 120 */
   ASSERT_RECORD(trace, 0, collective, 0, 160); /* and its other 40 */
   ASSERT_RECORD(trace, 0, kernel, 0, 280);
+  ASSERT_RECORD(trace, 1, beside_receive, 0, 260);
   hand_clear(&loaded.hand);
 }
 END_TEST

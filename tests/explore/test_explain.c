@@ -200,6 +200,37 @@ START_TEST(strong_scaling_of_a_pipeline_loses_to_the_bubble) {
 }
 END_TEST
 
+/* (5 − 1)/2 of a micro-batch's work is added to 64 micro-batches, then to 8: 3.1 % and 25 %. Stages are 160 GPUs apart
+ * where they were 20. What grew by less than a tenth of all is left out. */
+START_TEST(the_verdict_says_what_the_plan_makes_of_it) {
+  g_autoptr(Plan) plan = plan_new();
+  plan->pp = 5;
+  plan->chunks = 2;
+  const ScalingSize sizes[] = {{.gpus = 100, .n_micro_batches = 64, .dp = 20, .mfu = 0.5},
+                               {.gpus = 800, .n_micro_batches = 8, .dp = 160, .mfu = 0.25}};
+  g_autoptr(GArray) all = g_array_new(FALSE, FALSE, sizeof(ScalingSize));
+  g_array_append_vals(all, sizes, 2);
+  Scaling scaling = {.sizes = all, .factor = 2};
+  for (int kind = 0; kind < N_BREAKDOWN; kind++)
+    scaling.order[kind] = kind;
+  scaling.grew[BREAKDOWN_BUBBLE] = 0.5;
+  scaling.grew[BREAKDOWN_PP] = 0.4;
+  scaling.grew[BREAKDOWN_DP] = 0.09;
+  g_autoptr(GPtrArray) verdict = explain_scaling_verdict(&scaling, plan, 8);
+  ck_assert_uint_eq(verdict->len, 3);
+  const char *of_size = verdict->pdata[0];
+  ck_assert_ptr_nonnull(strstr(of_size, "50.00 % on 100 GPUs to 25.00 % on 800: a token takes 2.000 times"));
+  for (guint i = 1; i < verdict->len; i++) {
+    const char *text = verdict->pdata[i];
+    const gboolean is_bubble = strstr(text, "50 % of it is bubble") != NULL;
+    const char *words = is_bubble ? "waiting adds 25.0 % to the work where it added 3.1 %"
+                                  : "whose neighbours are 160 GPUs apart instead of 20 (a domain has 8)";
+    ck_assert_msg(is_bubble || strstr(text, "40 % of it is pp") != NULL, "%s", text);
+    ck_assert_msg(strstr(text, words) != NULL, "%s", text);
+  }
+}
+END_TEST
+
 /* Each pipeline keeps its micro-batches; only dp's collectives grow. */
 START_TEST(weak_scaling_keeps_the_work_of_a_gpu) {
   g_autoptr(Plan) plan = plan_new();
@@ -450,6 +481,7 @@ int main(void) {
   tcase_add_test(tcase, axes_inside_a_domain_take_its_links_and_others_the_network);
   tcase_add_test(tcase, an_axis_wider_than_a_pod_takes_its_uplinks);
   tcase_add_test(tcase, strong_scaling_of_a_pipeline_loses_to_the_bubble);
+  tcase_add_test(tcase, the_verdict_says_what_the_plan_makes_of_it);
   tcase_add_test(tcase, weak_scaling_keeps_the_work_of_a_gpu);
   tcase_add_test(tcase, a_size_that_cannot_be_is_named);
   tcase_add_test(tcase, the_cost_that_made_a_step_longer_explains_it);

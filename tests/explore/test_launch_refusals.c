@@ -61,6 +61,7 @@ START_TEST(offloading_is_told_as_each_framework_has_it) {
       {LAUNCH_DEEPSPEED, 3, drives, "\"nvme_path\""},
       {LAUNCH_DEEPSPEED, 2, {.optimizer = TIER_NVME}, "optimizer state on NVMe with zero 3 alone, found zero 2"},
       {LAUNCH_DEEPSPEED, 2, saved, "recompute none, expected full"},
+      {LAUNCH_DEEPSPEED, 3, drives, "\"device\" : \"nvme\""},
       {LAUNCH_MEGATRON, 1, optimizer, "--optimizer-cpu-offload --optimizer-offload-fraction 1.0"},
       {LAUNCH_MEGATRON, 3, both, "--offload-optimizer host alone, found optimizer host, weights host"},
       {LAUNCH_TORCHTITAN, 3, both, "enable_cpu_offload = true"},
@@ -69,6 +70,24 @@ START_TEST(offloading_is_told_as_each_framework_has_it) {
   for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
     g_autofree char *text = offloading_text(cases[i].framework, cases[i].zero, cases[i].offload);
     ck_assert_ptr_nonnull(strstr(text, cases[i].words));
+  }
+}
+END_TEST
+
+/* Kept activations go to the host, cut over tp where there is one. */
+START_TEST(deepspeed_cuts_what_it_keeps_over_tp) {
+  for (int tp = 1; tp <= 2; tp++) {
+    g_autoptr(Plan) plan = plan_new();
+    plan->tp = tp, plan->dp = 2, plan->zero = 2;
+    plan->recompute = RECOMPUTE_FULL;
+    plan->offload = (Offload){.activations = TIER_HOST};
+    g_autoptr(Workload) workload = planned(&llama, clusters[0], plan);
+    g_autoptr(GError) error = NULL;
+    g_autoptr(Launch) launch = launch_new(LAUNCH_DEEPSPEED, workload, 8, &error);
+    ck_assert_msg(launch != NULL, "%s", error != NULL ? error->message : "");
+    g_autofree char *cut = g_strdup_printf("\"partition_activations\" : %s", tp > 1 ? "true" : "false");
+    ck_assert_msg(strstr(launch->text, cut) != NULL, "tp %d: %s", tp, launch->text);
+    ck_assert_ptr_nonnull(strstr(launch->text, "\"cpu_checkpointing\" : true"));
   }
 }
 END_TEST
@@ -282,6 +301,7 @@ int main(void) {
   TCase *tcase = tcase_create("launch_refusals");
   tcase_add_checked_fixture(tcase, set_up, tear_down);
   tcase_add_test(tcase, offloading_is_told_as_each_framework_has_it);
+  tcase_add_test(tcase, deepspeed_cuts_what_it_keeps_over_tp);
   tcase_add_test(tcase, what_a_framework_cannot_run_is_refused_with_the_reason);
   tcase_add_test(tcase, megatron_is_told_of_the_activation_or_refuses);
   tcase_add_test(tcase, megatron_is_told_of_single_layers_and_of_rates);

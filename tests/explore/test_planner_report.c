@@ -79,6 +79,37 @@ START_TEST(each_step_changes_one_option_and_what_must_follow) {
 }
 END_TEST
 
+/* megatron-core computes on while a stage of several chunks sends. One chunk alone would not; but then two options
+ * would change at once. */
+START_TEST(what_a_framework_decided_stays_through_a_step) {
+  const Given given[] = {{"model", "llama-3-8b"},
+                         {"cluster", "dgx-h100"},
+                         {"gpus", "16"},
+                         {"framework", "megatron-core"},
+                         {"tp", "2"},
+                         {"pp", "4"},
+                         {"chunks", "2"},
+                         {"micro-batch", "1"},
+                         {"global-batch", "32"},
+                         {"seq-len", "2048"},
+                         {"zero", "1"},
+                         {"recompute", "none"},
+                         {"sequence-parallel", "on"},
+                         {"schedule", "interleaved"},
+                         {NULL}};
+  g_autoptr(Space) space = space_of(given);
+  PlannerRequest request = request_of(space);
+  g_autoptr(PlannerResult) result = search(&request);
+  const PlanOutcome *best = result->kept->pdata[0];
+  ck_assert_int_eq(best->completed->overlap_p2p, TRUE);
+  g_autoptr(GArray) steps = sensitivity_new(best, &request);
+  const SensitivityStep *one_chunk = find_step(steps, "--chunks", "1"), *off = find_step(steps, "--overlap-p2p", "off");
+  ck_assert(one_chunk != NULL && one_chunk->outcome != NULL && off != NULL && off->outcome != NULL);
+  ck_assert_int_eq(one_chunk->outcome->completed->overlap_p2p, TRUE);
+  ck_assert_int_eq(off->outcome->completed->overlap_p2p, FALSE);
+}
+END_TEST
+
 /* tp 32 of 32 GPUs and 32 heads: 64 is too many for either. */
 START_TEST(an_impossible_step_says_why) {
   const Given given[] = {{"model", "llama-3-8b"}, {"cluster", "dgx-h100"}, {"gpus", "32"}, {"tp", "32"}, {"pp", "1"},
@@ -445,6 +476,7 @@ int main(void) {
   TCase *tcase = tcase_create("planner report");
   tcase_set_timeout(tcase, 120);
   tcase_add_test(tcase, each_step_changes_one_option_and_what_must_follow);
+  tcase_add_test(tcase, what_a_framework_decided_stays_through_a_step);
   tcase_add_test(tcase, an_impossible_step_says_why);
   tcase_add_test(tcase, experts_step_and_tp_beside_them_is_possible);
   tcase_add_test(tcase, experts_are_left_whole_beside_tp_too);

@@ -105,6 +105,37 @@ START_TEST(lists_of_tensors_take_the_host) {
 }
 END_TEST
 
+/* What a list moves passes through memory so often: each gather and each reduction of a layer's tensors takes that much
+ * longer, and no other transfer does. Without passes a kernel of no bytes is left, so the latencies are the same. */
+START_TEST(lists_of_tensors_pass_through_memory) {
+  g_autoptr(Model) model = model_read("gpt2", NULL);
+  g_autoptr(Cluster) cluster = cluster_read("vtrain-a100", NULL);
+  Prediction *predictions[2];
+  for (int passes = 0; passes < 2; passes++) {
+    const Framework lists = {
+        .time = {.zero3_tensors = TRUE, .zero3_live_parameters = 1, .zero3_memory_passes = 3 * passes}};
+    g_autoptr(Plan) plan = plan_new();
+    plan_set_framework(plan, "own", &lists);
+    plan->gpus = 4;
+    plan->zero = 3;
+    predictions[passes] = predict(model, cluster, plan, NULL);
+    ck_assert_ptr_nonnull(predictions[passes]);
+  }
+  const GArray *transfers = predictions[1]->program->transfers;
+  int n_lists = 0;
+  for (guint i = 0; i < transfers->len; i++) {
+    const Transfer *transfer = &g_array_index(transfers, Transfer, i);
+    const gint64 longer_ns = predictions[1]->timing->transfers[i].run_ns - predictions[0]->timing->transfers[i].run_ns;
+    const double passes_s = 3 * transfer->bytes / (cluster->gpu.hbm_Bps * cluster->gpu.hbm_efficiency);
+    n_lists += transfer->n_calls > 0;
+    ck_assert_double_eq_tol((double)longer_ns, transfer->n_calls > 0 ? passes_s * 1e9 : 0, 2);
+  }
+  ck_assert_int_ge(n_lists, 4); /* gathers and reductions: of layers and of ends */
+  for (int i = 0; i < 2; i++)
+    prediction_free(predictions[i]);
+}
+END_TEST
+
 /* The host's time between steps is in every step once, whatever is in it, and is the host's. */
 START_TEST(time_between_steps_is_in_each_of_them) {
   g_autoptr(Model) model = model_read("gpt2", NULL);
@@ -290,6 +321,7 @@ int main(void) {
   tcase_add_test(cases, zero3_moves_each_matrix_in_a_collective_of_its_own);
   tcase_add_test(cases, lists_of_tensors_take_the_host);
   tcase_add_test(cases, recipes_fill_what_a_plan_of_experts_leaves_open);
+  tcase_add_test(cases, lists_of_tensors_pass_through_memory);
   tcase_add_test(cases, time_between_steps_is_in_each_of_them);
   tcase_add_test(cases, gradients_of_a_pipeline_are_summed_whole);
   tcase_add_test(cases, an_optimizer_of_experts_gathers_all_once_more);
