@@ -198,11 +198,15 @@ static void count_missing(const Comparison *c, int step) {
 
 /* --- updates --- */
 
-/* Half a unit in the last place of what the optimizer writes. */
-static double rounding(const Plan *plan, double value) {
+/* Half a unit in the last place of what the optimizer writes: a share of the value, and no less than the least. */
+typedef struct {
+  double share, least;
+} Rounding;
+
+static Rounding rounding_of(const Plan *plan) {
   if (plan->recipe.master > 0 || plan->precision == PRECISION_FP32)
-    return ldexp(fabs(value), -24);
-  return plan->precision == PRECISION_FP16 ? MAX(ldexp(fabs(value), -11), ldexp(1, -25)) : ldexp(fabs(value), -8);
+    return (Rounding){ldexp(1, -24), 0};
+  return plan->precision == PRECISION_FP16 ? (Rounding){ldexp(1, -11), ldexp(1, -25)} : (Rounding){ldexp(1, -8), 0};
 }
 
 /* What Adam does to every tensor's gradients before it looks at any element. */
@@ -218,7 +222,7 @@ static double clipping(const Comparison *c, int step) {
 static double update_error(const Comparison *c, int made, const Whole *gradient, const Whole *before,
                            const Whole *after, double scale, double *m, double *v) {
   const Training *t = &c->execution->training;
-  const Plan *plan = c->execution->workload->plan;
+  const Rounding rounding = rounding_of(c->execution->workload->plan);
   const double correction1 = 1 - pow(t->beta1, made + 1), correction2 = 1 - pow(t->beta2, made + 1);
   double error2 = after->copies2, sum2 = 0;
   for (gint64 i = 0; i < gradient->n; i++) {
@@ -228,7 +232,7 @@ static double update_error(const Comparison *c, int made, const Whole *gradient,
     const double update =
         -t->lr * (m[i] / correction1 / (sqrt(v[i] / correction2) + t->epsilon) + t->decay * before->values[i]);
     const double found = (double)after->values[i] - before->values[i];
-    const double error = fabs(found - update) - rounding(plan, (double)after->values[i]);
+    const double error = fabs(found - update) - MAX(rounding.share * fabs((double)after->values[i]), rounding.least);
     error2 += isfinite(error) ? MAX(error, 0) * MAX(error, 0) : INFINITY;
     sum2 += update * update;
   }

@@ -130,6 +130,18 @@ const Whole *records_find(GHashTable *wholes, int kind, int step, const char *na
   return g_hash_table_lookup(wholes, key);
 }
 
+/* `n` numbers of a row over what is covered of it. Returns how far the copies are apart, squared. */
+static double lay_row(const float *values, gint64 n, float *to, guint8 *is_covered) {
+  double copies2 = 0;
+  for (gint64 i = 0; i < n; i++) {
+    const double difference = is_covered[i] ? (double)values[i] - to[i] : 0;
+    copies2 += isfinite(difference) ? difference * difference : INFINITY;
+  }
+  memcpy(to, values, (gsize)n * sizeof *to);
+  memset(is_covered, TRUE, (gsize)n);
+  return copies2;
+}
+
 /* Takes a record into its whole matrix, made when it is the first. */
 static void lay(const Record *record, const float *values, GHashTable *wholes) {
   g_autofree char *key = key_of(record->kind, record->step, record->name);
@@ -143,16 +155,12 @@ static void lay(const Record *record, const float *values, GHashTable *wholes) {
   }
   gint64 row = record->first_row + record->begin / record->columns, column = record->begin % record->columns;
   double copies2 = 0;
-  for (gint64 i = 0; i < record->end - record->begin && row < record->whole_rows; i++) { /* below is padding */
+  for (gint64 i = 0; i < record->end - record->begin && row < record->whole_rows; row++) { /* below is padding */
+    const gint64 n = MIN(record->columns - column, record->end - record->begin - i);
     const gint64 at = row * record->whole_columns + record->first_column + column;
-    const double difference = whole->is_covered[at] ? (double)values[i] - whole->values[at] : 0;
-    copies2 += isfinite(difference) ? difference * difference : INFINITY;
-    whole->values[at] = values[i];
-    whole->is_covered[at] = TRUE;
-    if (++column == record->columns) {
-      column = 0;
-      row++;
-    }
+    copies2 += lay_row(values + i, n, whole->values + at, whole->is_covered + at);
+    i += n;
+    column = 0;
   }
   whole->copies2 += copies2;
 }
