@@ -114,7 +114,8 @@ static void test_collective(Ranks *ranks, const char *name, Collective collectiv
                     collective == COLLECTIVE_ALL_TO_ALL;
   gboolean is_good = TRUE;
   for (gsize c = 0; c < G_N_ELEMENTS(counts); c++)
-    for (gsize k = 0; k < G_N_ELEMENTS(numbers); k++) {
+    /* long ones are cut by bytes: fp16 as bf16 */
+    for (gsize k = 0; k < (counts[c] > 5000 ? 2 : G_N_ELEMENTS(numbers)); k++) {
       Case one = {collective, reduce, numbers[k], is_cut ? 4 * counts[c] : counts[c], in_place};
       is_good = run_case(ranks, ranks->all, everyone, 4, &one) && is_good;
     }
