@@ -36,6 +36,13 @@ check_picture() { # words parted by ;, kind, arguments…
   rm -f picture.svg
 }
 
+# Of a kernel: … at its time, at the peak, and the share of it: each is the others' quotient, but for its last digit.
+# shellcheck disable=SC2086 # the plan is a list of words
+"$stepsim" simulate $plan --kernels >out 2>err
+awk '$NF == "%" && $(NF - 2) + 0 > 1 { n++; off = $(NF - 1) - 100 * $(NF - 2) / $(NF - 3); bad += off > 0.06 || off < -0.06 }
+  END { exit !(n >= 10 && !bad) }' out
+result $? "kernels reach the share of the peak that their times say" "$(cat out err)"
+
 # shellcheck disable=SC2086 # the plan is a list of words
 {
   check_keys "step_time_s tokens_per_s tokens_per_s_per_gpu tflops_per_gpu mfu hfu flops_convention bubble_fraction \

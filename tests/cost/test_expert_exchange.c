@@ -22,6 +22,18 @@ START_TEST(one_expert_a_token_is_a_plain_exchange) {
 }
 END_TEST
 
+/* A step between nodes takes at least what the cluster says, where that is more than the library's 14 us. */
+START_TEST(a_cluster_may_say_the_least_that_a_step_between_nodes_takes) {
+  Cluster cluster = toy_cluster();
+  const ModelExperts experts = {.n = 64, .per_token = 1};
+  cluster.nic_step_s = 50e-6;
+  assert_close(exchange_of(&cluster, &experts, 32, 160 * MB).latency_s, ring_base_s + ring_hop_s + 50e-6);
+  assert_close(exchange_of(&cluster, &experts, 8, 160 * MB).latency_s, ring_base_s + ring_hop_s);
+  cluster.nic_step_s = 10e-6;
+  assert_close(exchange_of(&cluster, &experts, 32, 160 * MB).latency_s, ring_base_s + ring_hop_s + ring_net_s);
+}
+END_TEST
+
 /* 16 experts, one on each of 16 ranks, in two nodes. A token for all of them is sent 16 times, but once alone to the
  * other node; one for two of them is sent twice, and has some on 2·(1 − C(8,2)/C(16,2)) of the nodes. */
 START_TEST(copies_for_one_node_cross_once) {
@@ -60,6 +72,7 @@ END_TEST
 int main(void) {
   TCase *tcase = tcase_create("expert exchange");
   tcase_add_test(tcase, one_expert_a_token_is_a_plain_exchange);
+  tcase_add_test(tcase, a_cluster_may_say_the_least_that_a_step_between_nodes_takes);
   tcase_add_test(tcase, copies_for_one_node_cross_once);
   tcase_add_test(tcase, it_takes_what_deepep_measured);
   Suite *suite = suite_create("expert_exchange");

@@ -1,5 +1,5 @@
-/* Layers with experts on the host: what issuing them takes, what graphs replay, and where the host waits for the choice
- * of experts. */
+/* Layers with experts on the host: what issuing them takes, what graphs replay, where the host waits for the choice of
+ * experts. And heads that predict further, each of which has a layer. */
 #include "framework_cost.h"
 
 #include <check.h>
@@ -171,6 +171,30 @@ START_TEST(a_lone_rank_hides_exchanges_beside_its_neighbour) {
 }
 END_TEST
 
+/* A layer 8 ms forward and 20 ms backward, an end 1 ms and 3 ms, in equal parts over 4 kernels. A head further is a
+ * layer and an end. */
+START_TEST(heads_that_predict_further_take_the_host_a_layer_and_an_end_each) {
+  const FrameworkTime times = {.has_host = TRUE,
+                               .layer_forward_s = 8e-3,
+                               .layer_backward_s = 20e-3,
+                               .ends_forward_s = 1e-3,
+                               .ends_backward_s = 3e-3};
+  WorkItem items[4] = {{.kind = ITEM_MEMORY}, {.kind = ITEM_MEMORY}, {.kind = ITEM_MEMORY}, {.kind = ITEM_MEMORY}};
+  const WorkList work = {.items = items, .n_items = 4};
+  for (int n_mtp = 0; n_mtp <= 2; n_mtp++) {
+    g_autoptr(Plan) plan = plan_new();
+    plan->time = times;
+    plan->mtp_layers = n_mtp;
+    const LaunchTimes forward = framework_launches(plan, &work, NULL, PIECE_HEAD, PHASE_F, FALSE, 1e-6);
+    const LaunchTimes backward = framework_launches(plan, &work, NULL, PIECE_HEAD, PHASE_B, FALSE, 1e-6);
+    const LaunchTimes weights = framework_launches(plan, &work, NULL, PIECE_HEAD, PHASE_W, FALSE, 1e-6);
+    ck_assert_double_eq_tol(4 * forward.kernel_s, 1e-3 + n_mtp * 9e-3, 1e-12);
+    ck_assert_double_eq_tol(4 * backward.kernel_s, 3e-3 + n_mtp * 23e-3, 1e-12);
+    ck_assert_double_eq_tol(weights.kernel_s, backward.kernel_s / 2, 1e-12);
+  }
+}
+END_TEST
+
 int main(void) {
   TCase *tcase = tcase_create("expert_host");
   tcase_add_test(tcase, collectives_of_experts_take_their_time);
@@ -179,6 +203,7 @@ int main(void) {
   tcase_add_test(tcase, graphs_replay_attention_where_nothing_is_exchanged);
   tcase_add_test(tcase, a_host_that_counts_waits_for_every_choice);
   tcase_add_test(tcase, a_lone_rank_hides_exchanges_beside_its_neighbour);
+  tcase_add_test(tcase, heads_that_predict_further_take_the_host_a_layer_and_an_end_each);
   Suite *suite = suite_create("expert_host");
   suite_add_tcase(suite, tcase);
   SRunner *runner = srunner_create(suite);

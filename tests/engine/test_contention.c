@@ -72,6 +72,14 @@ START_TEST(the_two_directions_of_a_link_do_not_meet) {
   g_autoptr(Trace) trace = run(&loaded, &folded);
   ASSERT_RECORD(trace, 0, out, 0, 50);
   ASSERT_RECORD(trace, 0, in, 0, 70);
+  /* in a step of 70 the fuller direction of either NIC is in use all the time, and no more */
+  loaded.hand.timing.loads = loaded.loads;
+  g_autoptr(Metrics) metrics = metrics_new(trace);
+  LinkUse uses[TIMING_MAX_WAYS];
+  ck_assert(link_use_of(trace, metrics, NULL, uses));
+  ck_assert_double_eq_tol(uses[NIC].most, 1, 1e-12);
+  ck_assert_double_eq_tol(uses[NIC].mean, 1, 1e-12);
+  loaded.hand.timing.loads = NULL;
   hand_clear(&loaded.hand);
 }
 END_TEST

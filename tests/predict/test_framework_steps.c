@@ -1,6 +1,7 @@
 /* What frameworks do in every step besides the kernels: ZeRO-3 in lists of tensors, the host's time between steps. */
 #include <check.h>
 
+#include "collective_cost.h"
 #include "plan_cases.h"
 #include "predict.h"
 
@@ -122,6 +123,8 @@ START_TEST(lists_of_tensors_pass_through_memory) {
     ck_assert_ptr_nonnull(predictions[passes]);
   }
   const GArray *transfers = predictions[1]->program->transfers;
+  const int gpus[] = {0, 1, 2, 3};
+  const GroupShape shape = layout_shape_of(cluster, gpus, 4);
   int n_lists = 0;
   for (guint i = 0; i < transfers->len; i++) {
     const Transfer *transfer = &g_array_index(transfers, Transfer, i);
@@ -129,6 +132,15 @@ START_TEST(lists_of_tensors_pass_through_memory) {
     const double passes_s = 3 * transfer->bytes / (cluster->gpu.hbm_Bps * cluster->gpu.hbm_efficiency);
     n_lists += transfer->n_calls > 0;
     ck_assert_double_eq_tol((double)longer_ns, transfer->n_calls > 0 ? passes_s * 1e9 : 0, 2);
+    if (transfer->n_calls == 0)
+      continue;
+    /* as many calls of a part each, one behind the other */
+    const CollectiveCost each =
+        collective_cost(cluster, transfer->collective, &shape, transfer->bytes / transfer->n_calls, -1);
+    const double calls_s = transfer->n_calls * each.time_s + cluster->gpu.kernel_latency_s;
+    ck_assert_double_eq_tol((double)predictions[0]->timing->transfers[i].run_ns, calls_s * 1e9, 2);
+    ck_assert_double_eq_tol((double)predictions[0]->timing->loads[i].latency_ns,
+                            MIN(transfer->n_calls * each.latency_s, calls_s) * 1e9, 2);
   }
   ck_assert_int_ge(n_lists, 4); /* gathers and reductions: of layers and of ends */
   for (int i = 0; i < 2; i++)

@@ -68,6 +68,22 @@ START_TEST(memory_is_held_at_the_start_and_dropped_at_the_end) {
 }
 END_TEST
 
+/* A measured clock steps back by 2: the second op of the stream begins when the first has ended, and time goes on. */
+START_TEST(time_never_goes_back) {
+  Hand hand = hand_new(1, 1);
+  add(&hand, 0, STREAM_COMPUTE, 5, 5, 0, 10);
+  add(&hand, 0, STREAM_COMPUTE, 3, 3, 8, 20);
+  History history = {0};
+  memory_profile_visit(hand_finish(&hand), 0, note, &history);
+  ck_assert_int_ge(history.n, 3);
+  for (int i = 1; i < history.n; i++)
+    ck_assert_int_ge(history.time_ns[i], history.time_ns[i - 1]);
+  ck_assert_int_eq(history.time_ns[history.n - 1], 20);
+  ck_assert_double_eq(history.bytes[history.n - 1], 0);
+  hand_clear(&hand);
+}
+END_TEST
+
 START_TEST(at_equal_times_drops_come_first) {
   /* The dp op drops 6 at 10, just when the next compute op holds 6: never 12 at once. A compute op of no length holds
    * and drops 6 at 30: it drops first, too. */
@@ -190,6 +206,7 @@ int main(void) {
   TCase *tcase = tcase_create("profile");
   tcase_add_test(tcase, a_rank_starts_with_what_is_resident);
   tcase_add_test(tcase, memory_is_held_at_the_start_and_dropped_at_the_end);
+  tcase_add_test(tcase, time_never_goes_back);
   tcase_add_test(tcase, at_equal_times_drops_come_first);
   tcase_add_test(tcase, the_peak_is_the_total_and_the_first_of_equals);
   tcase_add_test(tcase, the_worst_rank_is_the_first_with_the_highest_peak);

@@ -1,4 +1,5 @@
 /* Ranks beside each other: each recorded, they meet their own partners; spans of stages. */
+#include "arrivals.h"
 #include "metrics_fixture.h"
 
 /* dp 2 × pp 2, all four ranks recorded. Default order: rank = dp + 2·pp. */
@@ -9,6 +10,23 @@ static Layout two_by_two(void) {
     layout.stride[axis] = stride[axis];
   return layout;
 }
+
+/* By its own clock a receive ended at 40; by the sender's, which is ahead, the send began at 50. Whatever the clocks
+ * say, a transfer was ready between its start and its end. */
+START_TEST(a_partner_of_another_clock_is_there_by_the_end) {
+  Hand hand = hand_new(2, 1);
+  hand_add(&hand, 0, hand_send(&hand, 0, 1, 0, TRUE), 0, 50, 60);
+  hand_add(&hand, 1, hand_send(&hand, 0, 1, 0, FALSE), 0, 10, 40);
+  Arrivals *arrivals = arrivals_new(hand_finish(&hand));
+  gint64 ready_ns[2];
+  arrivals_of_rank(arrivals, 0, ready_ns);
+  arrivals_of_rank(arrivals, 1, ready_ns + 1);
+  ck_assert_int_eq(ready_ns[0], 50);
+  ck_assert_int_eq(ready_ns[1], 40);
+  arrivals_free(arrivals);
+  hand_clear(&hand);
+}
+END_TEST
 
 START_TEST(unfolded_ranks_meet_their_own_partners) {
   /* Pipelines 0 → 2 and 1 → 3; the second is slower. Then rank 2 and 3 reduce: 2 is there at 16, 3 at 25, end 30.
@@ -130,6 +148,7 @@ int main(void) {
   Suite *suite = suite_create("metrics_ranks");
   TCase *tcase = tcase_create("ranks");
   tcase_add_test(tcase, unfolded_ranks_meet_their_own_partners);
+  tcase_add_test(tcase, a_partner_of_another_clock_is_there_by_the_end);
   tcase_add_test(tcase, a_group_over_stages_waits_for_its_last_member_wherever_that_is);
   tcase_add_test(tcase, a_straggler_keeps_the_others_reduction_from_counting_as_hidden);
   tcase_add_test(tcase, the_span_runs_from_first_start_to_last_end_of_the_longest_stage);

@@ -166,6 +166,20 @@ START_TEST(buffers_of_the_exchange_are_held_while_backward_runs) {
 }
 END_TEST
 
+/* A framework that attends block by block has K and V for as many heads as Q, 2048 columns: in these tensors O is 1,
+ * what is gathered of all ranks and this one's 4·2 + 2, the sums in fp32 and what a block adds to them 3·(2 + 1), and
+ * dK and dV in fp32 as they go and come 2·2·2. */
+START_TEST(blocks_hold_what_they_gather_and_their_sums) {
+  Model narrow = llama;
+  narrow.ffn_hidden = 128;
+  g_autoptr(Plan) plan = plan_of(1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
+  plan->cp = plan->gpus = 4;
+  plan->time.context = CONTEXT_BLOCKS;
+  g_autoptr(Workload) workload = workload_new(&narrow, plan, NULL);
+  ck_assert_double_eq(workload->memory[PIECE_LAYER].transient_bytes, (1 + 10 + 9 + 8) * 512 * 1024);
+}
+END_TEST
+
 /* Bytes that memory-bound kernels of attention move. KV is K and V of a GPU's tokens, q as many bytes of Q, of O, and,
  * here, of KV: 2 sequences × 512/cp tokens × 16 heads × 64 columns × 2 bytes; L the log-sum-exps, 4 bytes a head and
  * token. Copies read and write.
@@ -282,6 +296,7 @@ int main(void) {
   tcase_add_test(tcase, ranks_share_the_work_exactly);
   tcase_add_test(tcase, activations_are_divided_by_cp_and_parameters_are_not);
   tcase_add_test(tcase, buffers_of_the_exchange_are_held_while_backward_runs);
+  tcase_add_test(tcase, blocks_hold_what_they_gather_and_their_sums);
   tcase_add_test(tcase, copies_around_transfers_have_their_closed_form);
   tcase_add_test(tcase, of_two_forwards_the_second_keeps_the_first_block);
   tcase_add_test(tcase, full_recompute_communicates_again);

@@ -203,18 +203,39 @@ START_TEST(sets_of_modules_add_repeats_and_nothing_else) {
 }
 END_TEST
 
-/* What one GPU's lists make again in a step is what HFU counts above MFU: 8 micro-batches, 1 dense layer and 7 others.
- */
+/* In a step of 8 micro-batches. */
+static double listed_again(const Workload *workload, int n_dense, int n_other) {
+  return 8 * (n_dense * workload->work[PIECE_DENSE_LAYER][PHASE_B].recompute_flops +
+              n_other * workload->work[PIECE_LAYER][PHASE_B].recompute_flops +
+              workload->work[PIECE_HEAD][PHASE_B].recompute_flops);
+}
+
+/* What one GPU's lists make again in a step is what HFU counts above MFU: of 1 dense layer and 7 others. */
 START_TEST(flops_made_again_are_those_of_the_lists) {
   const Model model = latent_mixture();
   for (guint modules = 1; modules <= ALL_MODULES; modules++) {
     if (!is_possible(modules))
       continue;
     g_autoptr(Workload) workload = repeating(&model, modules, PRECISION_BF16);
-    const double listed = 8 * (workload->work[PIECE_DENSE_LAYER][PHASE_B].recompute_flops +
-                               7 * workload->work[PIECE_LAYER][PHASE_B].recompute_flops);
+    const double listed = listed_again(workload, 1, 7);
     const double counted = workload_hardware_flops(workload) - workload_model_flops(workload);
     ck_assert_msg(fabs(listed - counted) <= 1e-9 * counted, "modules %x: %g, %g", modules, listed, counted);
+  }
+}
+END_TEST
+
+/* Two heads further have a layer with experts each, of which the same modules are made again. */
+START_TEST(modules_of_heads_further_are_made_again_too) {
+  Model model = latent_mixture();
+  model.n_next_layers = 2;
+  for (guint module = MODULE_BIT(0); module <= ALL_MODULES; module <<= 1) {
+    g_autoptr(Plan) plan = plan_of(1, FALSE, ATTENTION_FLASH, RECOMPUTE_SELECTIVE);
+    plan->recompute_modules = module;
+    plan->mtp_layers = 2;
+    g_autoptr(Workload) workload = workload_new(&model, plan, NULL);
+    const double listed = listed_again(workload, 1, 7);
+    const double counted = workload_hardware_flops(workload) - workload_model_flops(workload);
+    ck_assert_msg(fabs(listed - counted) <= 1e-9 * counted, "module %x: %g, %g", module, listed, counted);
   }
 }
 END_TEST
@@ -317,6 +338,7 @@ int main(void) {
   tcase_add_test(cases, a_module_lists_its_forward_again);
   tcase_add_test(cases, sets_of_modules_add_repeats_and_nothing_else);
   tcase_add_test(cases, flops_made_again_are_those_of_the_lists);
+  tcase_add_test(cases, modules_of_heads_further_are_made_again_too);
   tcase_add_test(cases, a_framework_may_run_flash_attention_again);
   tcase_add_test(cases, what_is_made_again_is_not_kept);
   tcase_add_test(cases, bytes_dropped_are_there_while_backward_runs);
