@@ -114,6 +114,20 @@ START_TEST(llama_3_trains_for_more_than_90_percent_of_the_time) {
 }
 END_TEST
 
+/* 12 GPUs are on two nodes of 8, each of which fails every 400 h. */
+START_TEST(a_node_that_is_used_in_part_fails_as_a_whole_one) {
+  g_autoptr(Cluster) cluster = cluster_of("llama3-h100");
+  g_autoptr(Model) model = model_read("gpt2", NULL);
+  g_autoptr(Plan) plan = plan_new();
+  plan->gpus = 12;
+  cluster->failures->gpu_mtbf_s = 0;
+  cluster->failures->node_mtbf_s = 400 * 3600;
+  Goodput goodput;
+  ck_assert(goodput_of(model, cluster, plan, 1, &goodput));
+  ck_assert_double_eq_tol(goodput.mtbf_s, 200 * 3600, 1e-6);
+}
+END_TEST
+
 START_TEST(a_cluster_that_does_not_say_how_often_it_fails_is_left_alone) {
   g_autoptr(Cluster) cluster = cluster_of("selene");
   g_autoptr(Model) model = model_read("gpt2", NULL);
@@ -202,6 +216,7 @@ int main(void) {
   tcase_add_test(tcase, no_other_interval_keeps_more);
   tcase_add_test(tcase, runs_acted_out_take_as_long_as_expected);
   tcase_add_test(tcase, llama_3_trains_for_more_than_90_percent_of_the_time);
+  tcase_add_test(tcase, a_node_that_is_used_in_part_fails_as_a_whole_one);
   tcase_add_test(tcase, a_cluster_that_does_not_say_how_often_it_fails_is_left_alone);
   tcase_add_test(tcase, expected_days_are_days_over_the_share_that_trains);
   tcase_add_test(tcase, a_run_that_never_ends_says_so);
