@@ -9,6 +9,7 @@
 #include "ticks.h"
 
 enum { OUT, IN, N_DIRECTIONS, LINKS_PER_RANK = TIMING_MAX_WAYS * N_DIRECTIONS };
+static const double WAY_CAPACITY = (double)TIMING_WHOLE_WAY * TIMING_WHOLE_WAY;
 
 /* What a transfer takes, ready for a flow. */
 typedef struct {
@@ -27,6 +28,14 @@ typedef struct {
 } Met;
 enum { N_MET = 8 }; /* of a rank, by the last digits of the collective's number */
 
+/* What two transfers of a rank, or one and nobody (−1), have of its ways. */
+typedef struct {
+  gint32 transfers[2]; /* −1, −1: nothing is known */
+  double rates_Bps[2];
+  gint32 bounds[2]; /* of rank 0; −1: the cap */
+} KnownRates;
+enum { N_KNOWN_RATES = 256 };
+
 struct Contention {
   Demand *demands;     /* [program transfers]; owned */
   const OpTime *times; /* [program transfers] */
@@ -37,6 +46,8 @@ struct Contention {
   gsize n_slots, n_links;
   TransferEnd *ended; /* [n_ended_slots]; owned */
   gint32 n_ended_slots;
+  Flows *bare;       /* the ways of one rank with nobody on them; NULL: not needed yet; owned */
+  KnownRates *rates; /* [N_KNOWN_RATES] with it; owned */
 };
 
 static Demand demand_of(const WayLoad *load, gint64 run_ns) {
@@ -148,7 +159,7 @@ Contention *contention_new(const Trace *trace, double slowest) {
   gint32 n_links = trace->n_ranks * LINKS_PER_RANK;
   g_autofree double *capacity = g_new(double, n_links);
   for (gint32 i = 0; i < n_links; i++)
-    capacity[i] = (double)TIMING_WHOLE_WAY * TIMING_WHOLE_WAY;
+    capacity[i] = WAY_CAPACITY;
   Contention *contention = g_new(Contention, 1);
   *contention = (Contention){.demands = g_new(Demand, trace->timing->n_transfers),
                              .times = trace->timing->transfers,
@@ -165,6 +176,8 @@ void contention_free(Contention *contention) {
   if (contention == NULL)
     return;
   flows_free(contention->flows);
+  flows_free(contention->bare);
+  g_free(contention->rates);
   g_free(contention->demands);
   g_free(contention->met);
   g_free(contention->links);
@@ -278,6 +291,159 @@ gint64 contention_quiet_until_ns(const Contention *contention, gint64 begin_ns, 
   const gint64 end_ticks =
       flows_end_alone(contention->flows, rank * LINKS_PER_RANK, (rank + 1) * LINKS_PER_RANK, tag_of(lane, transfer));
   return end_ticks >= 0 ? end_ticks / TICKS_PER_NS : begin_ns + contention->times[transfer].run_ns;
+}
+
+/* --- two transfers of a rank apart from all others --- */
+
+static void make_bare(Contention *contention) {
+  double capacity[LINKS_PER_RANK];
+  for (int i = 0; i < LINKS_PER_RANK; i++)
+    capacity[i] = WAY_CAPACITY;
+  contention->bare = flows_new_on_links(capacity, LINKS_PER_RANK);
+  contention->rates = g_new(KnownRates, N_KNOWN_RATES);
+  for (int i = 0; i < N_KNOWN_RATES; i++)
+    contention->rates[i] = (KnownRates){.transfers = {-1, -1}};
+}
+
+/* As flows give it to who is alone: what its narrowest way leaves. */
+static void rate_alone(const Demand *demand, double *rate_Bps, gint32 *bound) {
+  *rate_Bps = demand->cap;
+  *bound = -1;
+  for (int direction = OUT; direction < N_DIRECTIONS; direction++)
+    for (int i = 0; i < demand->n_ways; i++) {
+      const double share_Bps = WAY_CAPACITY / (double)demand->count[i];
+      const gint32 link = demand->link[i] + direction;
+      if (share_Bps < *rate_Bps || (share_Bps == *rate_Bps && *bound >= 0 && link < *bound)) {
+        *rate_Bps = share_Bps;
+        *bound = link;
+      }
+    }
+}
+
+static gint32 links_of(const Demand *demand, gint32 links[LINKS_PER_RANK], gint64 counts[LINKS_PER_RANK]) {
+  gint32 n = 0;
+  for (int direction = OUT; direction < N_DIRECTIONS; direction++)
+    for (int i = 0; i < demand->n_ways; i++) {
+      links[n] = demand->link[i] + direction;
+      counts[n++] = demand->count[i];
+    }
+  return n;
+}
+
+static void find_rates(Contention *contention, KnownRates *rates) {
+  FlowRequest requests[2];
+  gint32 links[2][LINKS_PER_RANK];
+  gint64 counts[2][LINKS_PER_RANK];
+  for (int i = 0; i < 2 && rates->transfers[i] >= 0; i++) {
+    const Demand *demand = &contention->demands[rates->transfers[i]];
+    const gint32 n = links_of(demand, links[i], counts[i]);
+    requests[i] = (FlowRequest){.route = {.links = links[i], .n_links = n},
+                                .counts = counts[i],
+                                .weight = 1,
+                                .bytes = demand->bytes,
+                                .cap_Bps = demand->cap};
+  }
+  if (rates->transfers[1] >= 0 && flows_rates_of_two(contention->bare, requests, rates->rates_Bps, rates->bounds))
+    return;
+  for (int i = 0; i < 2 && rates->transfers[i] >= 0; i++)
+    rate_alone(&contention->demands[rates->transfers[i]], &rates->rates_Bps[i], &rates->bounds[i]);
+}
+
+static const KnownRates *rates_of(Contention *contention, gint32 transfer, gint32 other) {
+  KnownRates *rates = &contention->rates[((guint)transfer + 37 * (guint)(other + 1)) % N_KNOWN_RATES];
+  if (rates->transfers[0] != transfer || rates->transfers[1] != other) {
+    *rates = (KnownRates){.transfers = {transfer, other}};
+    find_rates(contention, rates);
+  }
+  return rates;
+}
+
+ApartTransfer contention_begin_apart(const Contention *contention, gint64 begin_ns, gint32 transfer) {
+  const Demand *demand = &contention->demands[transfer];
+  return (ApartTransfer){transfer,
+                         {.at_ticks = add_ticks(ticks_of_ns(begin_ns), demand->latency_ticks),
+                          .bound = -1,
+                          .remaining_bytes = demand->bytes}};
+}
+
+gboolean contention_take_out(Contention *contention, gint32 lane, gint32 transfer, gint32 rank, ApartTransfer *apart) {
+  const gint32 first = rank * LINKS_PER_RANK, end = first + LINKS_PER_RANK;
+  apart->transfer = transfer;
+  if (transfer < 0)
+    return flows_are_free(contention->flows, first, end);
+  if (!flows_take_out(contention->flows, first, end, tag_of(lane, transfer), &apart->flow))
+    return FALSE;
+  if (apart->flow.bound >= 0)
+    apart->flow.bound -= first;
+  return TRUE;
+}
+
+void contention_put_back(Contention *contention, gint32 lane, gint32 rank, const ApartTransfer *apart) {
+  const Demand *demand = &contention->demands[apart->transfer];
+  FlowApart flow = apart->flow;
+  if (flow.bound >= 0)
+    flow.bound += rank * LINKS_PER_RANK;
+  begin(contention, 1);
+  for (int direction = OUT; direction < N_DIRECTIONS; direction++)
+    add_ways(contention, demand, rank, direction);
+  const FlowRequest request = request_of(contention, lane, demand);
+  flows_put_back(contention->flows, &request, &flow);
+}
+
+gint64 contention_next_apart_ticks(const ApartTransfer pair[2]) {
+  gint64 next_ticks = TICKS_NEVER;
+  for (int i = 0; i < 2; i++)
+    if (pair[i].transfer >= 0)
+      next_ticks = MIN(next_ticks, pair[i].flow.at_ticks);
+  return next_ticks;
+}
+
+/* As flows do it: who keeps its rate keeps its end. */
+static void set_apart_rate(FlowApart *flow, gint64 now_ticks, double rate_Bps, gint32 bound) {
+  if (rate_Bps == flow->rate_Bps && bound == flow->bound)
+    return;
+  flow->bound = bound;
+  if (flow->rate_Bps > 0) {
+    const double bytes = flow->rate_Bps * ((double)(now_ticks - flow->settled_ticks) / TICKS_PER_S);
+    flow->settled_ticks = now_ticks;
+    flow->remaining_bytes -= MIN(bytes, flow->remaining_bytes);
+    if (rate_Bps == flow->rate_Bps)
+      return;
+  }
+  flow->rate_Bps = rate_Bps;
+  flow->at_ticks = add_ticks(now_ticks, ticks_of_s(flow->remaining_bytes / rate_Bps));
+}
+
+static void share_apart(Contention *contention, ApartTransfer pair[2], gint64 now_ticks) {
+  ApartTransfer *moving[2];
+  int n = 0;
+  for (int i = 0; i < 2; i++)
+    if (pair[i].transfer >= 0 && pair[i].flow.moves)
+      moving[n++] = &pair[i];
+  if (n == 0)
+    return;
+  if (contention->bare == NULL)
+    make_bare(contention);
+  const KnownRates *rates = rates_of(contention, moving[0]->transfer, n > 1 ? moving[1]->transfer : -1);
+  for (int i = 0; i < n; i++)
+    set_apart_rate(&moving[i]->flow, now_ticks, rates->rates_Bps[i], rates->bounds[i]);
+}
+
+void contention_advance_apart(Contention *contention, ApartTransfer pair[2], gint64 now_ticks, TransferEnd ended[2]) {
+  for (int i = 0; i < 2; i++) {
+    FlowApart *flow = &pair[i].flow;
+    ended[i].end_ns = -1;
+    if (pair[i].transfer < 0 || flow->at_ticks != now_ticks)
+      continue;
+    if (flow->moves || flow->remaining_bytes == 0) {
+      ended[i] = end_of(0, now_ticks);
+      pair[i].transfer = -1;
+      continue;
+    }
+    flow->moves = TRUE;
+    flow->settled_ticks = now_ticks;
+  }
+  share_apart(contention, pair, now_ticks);
 }
 
 gint64 contention_now_ns(const Contention *contention) {

@@ -4,6 +4,7 @@
  * Folded, a rank's ways are those of every rank it stands for: they do the same at the same time, so their flows are
  * alike, and a rank's part of a link that several ranks have in common is the whole of its own. */
 #pragma once
+#include "flows.h"
 #include "omitted.h"
 #include "trace.h"
 
@@ -52,6 +53,26 @@ gboolean contention_run_ahead(Contention *contention, gint64 begin_ns, gint32 la
 /* Of a transfer that began at begin_ns: no change on ways comes of it before then, its end among them. */
 gint64 contention_quiet_until_ns(const Contention *contention, gint64 begin_ns, gint32 lane, gint32 transfer,
                                  gint32 rank);
+
+/* A collective of one rank followed apart from all other flows (alone.c): two of them at most, which have the rank's
+ * ways to themselves. */
+typedef struct {
+  gint32 transfer; /* −1: none is under way, and nothing else here means anything */
+  FlowApart flow;
+} ApartTransfer;
+
+/* Only of those that may begin ahead. */
+ApartTransfer contention_begin_apart(const Contention *contention, gint64 begin_ns, gint32 transfer);
+/* One that has begun with the others, to be followed apart; transfer −1: none. FALSE: it, or some other, is not alone
+ * on the rank's ways; nothing has changed. */
+gboolean contention_take_out(Contention *contention, gint32 lane, gint32 transfer, gint32 rank, ApartTransfer *apart);
+/* Back among the others: none of these may begin or end on the rank's ways before what has happened to it. */
+void contention_put_back(Contention *contention, gint32 lane, gint32 rank, const ApartTransfer *apart);
+/* When something happens to one of the two next; TICKS_NEVER: to none. */
+gint64 contention_next_apart_ticks(const ApartTransfer pair[2]);
+/* All of it that happens at that moment. Of those that end then the transfer is −1, and *ended has their end, but for
+ * the lane; of the others ended->end_ns is −1. */
+void contention_advance_apart(Contention *contention, ApartTransfer pair[2], gint64 now_ticks, TransferEnd ended[2]);
 
 /* Advance to contention_next_ns(). Returns the transfers that ended, in the order of (end, start): *n_ended of them,
  * until the next call. */

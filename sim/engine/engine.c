@@ -1,9 +1,9 @@
 /* A run by the clock: events of the queue and of flows in time order.
  *
  * What ends later than now waits in the queue. Where nothing that ranks share is contested a record follows from other
- * records, whatever the order in which they are made: there every end is taken at once, last in first out: a rank, with those it meets, is followed as far as it goes before the next is touched.
- * Same records, five times as fast where the state of all ranks outgrows the cache. Folded runs of Programs with a
- * course need less (follow.h).
+ * records, whatever the order in which they are made: there every end is taken at once, last in first out: a rank, with
+ * those it meets, is followed as far as it goes before the next is touched. Same records, five times as fast where the
+ * state of all ranks outgrows the cache. Folded runs of Programs with a course need less (follow.h).
  *
  * Where transfers of a rank may share its links (contention.h) their ends follow from one another. A transfer that all
  * its ranks are ready for is due: it begins now, or when the host will have issued it, and ends when its flow does.

@@ -3,6 +3,7 @@
  *     transfers.c    transfers that are flows: how they begin, what their end is to ops
  *     held.c         what an op waits for
  *     quiet.c        how far collectives between kernels may be run ahead of the flows
+ *     alone.c        a rank followed by itself, collectives of tp beside those of dp
  *     lanes.c        ops: held, ready, busy, ended
  *     engine.c       the run: events and flows in time order */
 #pragma once
@@ -116,6 +117,13 @@ void engine_quiet_clear(Engine *engine);
 /* The collective at the head of the lane, of its rank alone, begins then: it ends at once where nothing gets in its
  * way. FALSE: something may. */
 gboolean engine_run_ahead(Engine *engine, gint32 lane, const Task *task, gint64 begin_ns);
+/* Nothing begins, moves or ends on the rank's ways before then that comes of the head of this lane, which is not held:
+ * not one of the streams `own` (bits), which are followed. */
+gint64 engine_quiet_beside(const Engine *engine, gint32 lane, guint own);
+/* With quiet only: as engine_run_ahead(), of tp, and on with all that follows from it on the streams of kernels, tp and
+ * dp, as long as nothing else happens on the rank; whatever its heads wait for is to be looked at anew. FALSE:
+ * something else may happen, and nothing has changed. */
+gboolean engine_run_alone(Engine *engine, gint32 lane, const Task *task, gint64 begin_ns);
 
 /* With contention only. The op at the head of the lane is ready, its start recorded: it begins now or later, when its
  * partner (the last member of its collective) is there; of a collective the lanes of all members are chained.

@@ -9,3 +9,17 @@ gint32 engine_held_by_others(const Engine *engine, const Rank *state, gint32 op)
   gint32 barrier = state->list->barrier != NULL ? state->list->barrier[op] : -1;
   return barrier >= 0 && !has_record_of_end(engine, state, barrier) ? barrier : -1;
 }
+
+gint64 engine_latest_end(const Rank *state, const Lane *lane) {
+  const Task *task = &state->tasks[lane->head];
+  gint64 latest_ns = lane->last_end_ns;
+  if (task->after >= 0)
+    latest_ns = MAX(latest_ns, state->end_ns[task->after]);
+  if (!(task->flags & (TASK_AFTER_OTHERS | TASK_AFTER_HOST)))
+    return latest_ns;
+  const gint32 *after = state->list->ops[lane->head].after;
+  for (int i = 1; i < OP_MAX_AFTER && after[i] >= 0; i++)
+    latest_ns = MAX(latest_ns, state->end_ns[after[i]]);
+  gint32 barrier = state->list->barrier != NULL ? state->list->barrier[lane->head] : -1;
+  return barrier < 0 ? latest_ns : MAX(latest_ns, state->end_ns[barrier]);
+}

@@ -14,6 +14,9 @@ static inline gboolean has_ended(const Engine *engine, const Rank *state, const 
   return has_record_of_end(engine, state, op);
 }
 
+/* When the last of all that the head waits for on its rank ended. */
+gint64 engine_latest_end(const Rank *state, const Lane *lane);
+
 /* What few ops have: one of Op.after behind the first that must end before `op` starts, or its barrier; −1: none. */
 gint32 engine_held_by_others(const Engine *engine, const Rank *state, gint32 op);
 

@@ -127,6 +127,14 @@ gboolean engine_arrive(Engine *engine, gint32 lane, gint32 op, const Task *task,
   return TRUE;
 }
 
+/* Ahead of the flows where that is enough; else among them. */
+static void begin_contended(Engine *engine, gint32 lane, const Task *task, gint64 begin_ns) {
+  if (engine->quiet != NULL && engine_run_alone(engine, lane, task, begin_ns))
+    engine_examine_streams(engine, first_lane_of(lane), (1u << N_STREAMS) - 1);
+  else if (engine->quiet == NULL || !engine_run_ahead(engine, lane, task, begin_ns))
+    engine_begin_flow_at(engine, lane, begin_ns);
+}
+
 static G_NO_INLINE void start_collective(Engine *engine, gint32 lane, gint32 op, const Task *task, gint64 ready_ns,
                                          gint64 issue_ns) {
   const OpTime *time = &engine->timing->transfers[task->work];
@@ -135,8 +143,7 @@ static G_NO_INLINE void start_collective(Engine *engine, gint32 lane, gint32 op,
   if (!engine_arrive(engine, lane, op, task, &end_ns))
     return;
   if (is_contended(engine, task->work)) {
-    if (engine->quiet == NULL || !engine_run_ahead(engine, lane, task, end_ns - time->run_ns))
-      engine_begin_flow_at(engine, lane, end_ns - time->run_ns);
+    begin_contended(engine, lane, task, end_ns - time->run_ns);
     return;
   }
   for (gint32 member = lane; member >= 0; member = engine->lanes[member].chain)
@@ -168,24 +175,9 @@ static G_ALWAYS_INLINE inline void start(Engine *engine, gint32 lane, gint32 op,
   }
 }
 
-/* When the last of all that the head waits for on its rank ended. */
-static G_NO_INLINE gint64 latest_end(const Rank *state, const Lane *lane) {
-  const Task *task = &state->tasks[lane->head];
-  gint64 latest_ns = lane->last_end_ns;
-  if (task->after >= 0)
-    latest_ns = MAX(latest_ns, state->end_ns[task->after]);
-  if (!(task->flags & (TASK_AFTER_OTHERS | TASK_AFTER_HOST)))
-    return latest_ns;
-  const gint32 *after = state->list->ops[lane->head].after;
-  for (int i = 1; i < OP_MAX_AFTER && after[i] >= 0; i++)
-    latest_ns = MAX(latest_ns, state->end_ns[after[i]]);
-  gint32 barrier = state->list->barrier != NULL ? state->list->barrier[lane->head] : -1;
-  return barrier < 0 ? latest_ns : MAX(latest_ns, state->end_ns[barrier]);
-}
-
 /* In time order, what was held until now becomes ready now. */
 static inline gint64 ready_time(const Engine *engine, const Rank *state, const Lane *lane) {
-  return engine->runs_ahead ? latest_end(state, lane) : engine->horizon_ns;
+  return engine->runs_ahead ? engine_latest_end(state, lane) : engine->horizon_ns;
 }
 
 /* An op of a batch is ready: start all of them when the others are. */

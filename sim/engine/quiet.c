@@ -107,23 +107,23 @@ static void look_at_held(const Engine *engine, gint32 lane, Quiet *quiet) {
 }
 
 /* A head that is ready waits for the others of its batch, which other streams are at. */
-static gint64 quiet_beside_ready(const Engine *engine, gint32 lane, gint32 stream) {
+static gint64 quiet_beside_ready(const Engine *engine, gint32 lane, guint own) {
   const Rank *state = &engine->ranks[rank_of(lane)];
   const gint32 op = engine->lanes[lane].head, *next = state->list->next_in_batch;
   for (gint32 i = next[op]; i != op; i = next[i])
-    if (state->tasks[i].stream == STREAM_COMPUTE || state->tasks[i].stream == stream)
+    if (own >> state->tasks[i].stream & 1)
       return 0;
   return G_MAXINT64;
 }
 
-static gint64 quiet_beside(const Engine *engine, gint32 lane, gint32 stream) {
+gint64 engine_quiet_beside(const Engine *engine, gint32 lane, guint own) {
   switch ((LaneState)engine->lanes[lane].state) {
   case LANE_BUSY:
     return quiet_beside_busy(engine, lane);
   case LANE_DUE:
     return engine->queue.events[lane].at;
   default:
-    return quiet_beside_ready(engine, lane, stream);
+    return quiet_beside_ready(engine, lane, own);
   }
 }
 
@@ -138,7 +138,7 @@ static void look(const Engine *engine, gint32 rank, gint32 stream, Quiet *quiet)
     if (at->state == LANE_HELD)
       look_at_held(engine, lane, quiet);
     else
-      quiet->until_ns = MIN(quiet->until_ns, quiet_beside(engine, lane, stream));
+      quiet->until_ns = MIN(quiet->until_ns, engine_quiet_beside(engine, lane, 1u << STREAM_COMPUTE | 1u << stream));
   }
 }
 

@@ -83,6 +83,28 @@ gint64 flows_run_ahead(Flows *flows, gint64 at_ticks, const FlowRequest *request
  * there is none that is so. */
 gint64 flows_end_alone(const Flows *flows, gint32 first, gint32 end, guint64 tag);
 
+/* A flow that its caller follows, apart from all others. */
+typedef struct {
+  gint64 at_ticks; /* when it begins to move (`moves` FALSE), or ends */
+  gboolean moves;
+  gint32 bound; /* the link that sets its rate; −1: the cap */
+  double rate_Bps;
+  double remaining_bytes; /* at settled_ticks, which may lie ahead of the present */
+  gint64 settled_ticks;
+} FlowApart;
+
+/* No flow moves on links first … end − 1. */
+gboolean flows_are_free(const Flows *flows, gint32 first, gint32 end);
+/* The flow of this tag, the only one that moves on these links, if it does yet, and on no others: it is no longer known
+ * here. FALSE: it is not so, and nothing has changed. */
+gboolean flows_take_out(Flows *flows, gint32 first, gint32 end, guint64 tag, FlowApart *apart);
+/* One that moves alone on its links, or has yet to begin: no other may begin or end on them before settled_ticks. Not
+ * with loads. */
+void flows_put_back(Flows *flows, const FlowRequest *request, const FlowApart *apart);
+/* What two flows have beside each other, and what binds them, where nobody else is on their links. FALSE: they have no
+ * link in common, and each has what it has alone. */
+gboolean flows_rates_of_two(Flows *flows, const FlowRequest requests[2], double rates_Bps[2], gint32 bounds[2]);
+
 gint64 flows_now(const Flows *flows); /* the present, in ticks */
 gint32 flows_n_active(const Flows *flows);
 /* rates_Bps[tag] = the rate of one (not times its weight), 0 while in its latency, of all flows under way whose tags

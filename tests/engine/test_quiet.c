@@ -1,6 +1,7 @@
-/* Collectives between kernels that end ahead of the flows (quiet.c), worked out by hand: what is under way beside them
- * has its effect on them and they theirs on it, and they wait for time where something else may begin. Unfolded, or
- * where sends do not wait for their receivers, nothing is run ahead: the records are the same. Times in nanoseconds. */
+/* Collectives between kernels that end ahead of the flows (quiet.c, alone.c), worked out by hand: what is under way
+ * beside them has its effect on them and they theirs on it, and they wait for time where something else may begin.
+ * Unfolded, or where sends do not wait for their receivers, nothing is run ahead: the records are the same. Times in
+ * nanoseconds. */
 #include "loaded_program.h"
 
 static const Group tp_group = {.name = "tp", .axes = AXIS_BIT(AXIS_TP), .pp_first = -1, .pp_last = -1};
@@ -18,7 +19,7 @@ static int add_layer(Loaded *loaded, int rank, int before, gint64 moves_ns) {
   return collective;
 }
 
-/* Gradients' collective without latency. */
+/* Gradients' collective, of so long in all; without a latency unless its load has one. */
 static int add_dp(Loaded *loaded, int rank, gint64 moves_ns) {
   return hand_collective(&loaded->hand, rank, STREAM_DP, dp_group, hand_kernel(moves_ns));
 }
@@ -55,8 +56,8 @@ static void check_runs(Loaded *loaded, const Expected *expected, int n, guint64 
   }
 }
 
-/* tp's 10 take 20 at half the link, and dp's 1000 so much longer. Only the first layer is not run ahead: dp's is yet to
- * begin when it is looked at.
+/* tp's 10 take 20 at half the link, and dp's 1000 so much longer. dp's begins without a latency, and so with the flows;
+ * tp's, and its end, are followed apart.
  *
  *     compute  0 █ 10         31 █ 41         62 █ 72
  *     tp          10 ░▒▒▒▒▒ 31   41 ░▒▒▒▒▒ 62    72 ░▒▒▒▒▒ 93
@@ -70,7 +71,30 @@ START_TEST(layers_beside_a_gradient_reduction_share_its_link) {
   hand_finish(&loaded.hand);
   load(&loaded, 0, first, NIC, 1000, LATENCY_NS);
   load(&loaded, 0, reduction, NIC, 1000, 0);
-  check_runs(&loaded, expected, G_N_ELEMENTS(expected), 2);
+  check_runs(&loaded, expected, G_N_ELEMENTS(expected), 3);
+  hand_clear(&loaded.hand);
+}
+END_TEST
+
+/* dp's begin and end in the middle of tp's. Of tp's first 30 from 11 on, 9 are through at 20, when dp's first 20 begin
+ * to move; these take 40, and leave 1 of tp's. dp's second begins then, and moves from 65 on: 7 of its 10 are through
+ * at 72, the other 3 take 6, as tp's second does, of which 27 are left.
+ *
+ *     compute  0 █ 10                                       61 █ 71
+ *     tp          10 ░███▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒█ 61         71 ░▒▒▒█████████ 105
+ *     dp       0 ░░░░░░░ 20 ▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒ 60 ░░ 65 ████ 72 ▒▒▒ 78 */
+START_TEST(reductions_begin_and_end_beside_collectives) {
+  enum { FIRST_LATENCY_NS = 20, SECOND_LATENCY_NS = 5 };
+  Loaded loaded = {.loads = {{0}}};
+  hand_init(&loaded.hand, 1);
+  const int first = add_layer(&loaded, 0, -1, 30), second = add_layer(&loaded, 0, first, 30);
+  const int reduction = add_dp(&loaded, 0, FIRST_LATENCY_NS + 20), next = add_dp(&loaded, 0, SECOND_LATENCY_NS + 10);
+  hand_finish(&loaded.hand);
+  load(&loaded, 0, first, NIC, 1000, LATENCY_NS);
+  load(&loaded, 0, reduction, NIC, 1000, FIRST_LATENCY_NS);
+  load(&loaded, 0, next, NIC, 1000, SECOND_LATENCY_NS);
+  const Expected expected[] = {{0, first, 10, 61}, {0, reduction, 0, 60}, {0, next, 60, 78}, {0, second, 71, 105}};
+  check_runs(&loaded, expected, G_N_ELEMENTS(expected), 4);
   hand_clear(&loaded.hand);
 }
 END_TEST
@@ -100,7 +124,7 @@ START_TEST(a_transfer_left_alone_by_a_send_ends_sooner) {
   load(&loaded, 0, second, SCALE_UP, 1000, LATENCY_NS);
   const Expected expected[] = {{0, send, 0, 100},          {1, receive, 0, 100}, {0, on_nic, 0, 150},
                                {0, on_scale_up, 150, 190}, {0, first, 100, 111}, {0, second, 121, 202}};
-  check_runs(&loaded, expected, G_N_ELEMENTS(expected), 1);
+  check_runs(&loaded, expected, G_N_ELEMENTS(expected), 2);
   const Simulation eager = {.folded = TRUE, .eager_bytes = 100};
   g_autoptr(Trace) trace = run_counted(&loaded, &eager, 0);
   ASSERT_RECORD(trace, 0, second, 121, 202);
@@ -187,6 +211,7 @@ END_TEST
 int main(void) {
   TCase *tcase = tcase_create("quiet");
   tcase_add_test(tcase, layers_beside_a_gradient_reduction_share_its_link);
+  tcase_add_test(tcase, reductions_begin_and_end_beside_collectives);
   tcase_add_test(tcase, a_transfer_left_alone_by_a_send_ends_sooner);
   tcase_add_test(tcase, a_receive_is_quiet_until_its_sender_has_computed);
   tcase_add_test(tcase, a_reduction_that_waits_for_a_collective_meets_those_behind_it);

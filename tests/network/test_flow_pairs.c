@@ -1,4 +1,5 @@
-/* Two flows that meet nobody else: solved as a pair, and run ahead of time, against what flows do otherwise. */
+/* Two flows that meet nobody else: solved as a pair, run ahead of time, or followed apart, against what flows do
+ * otherwise. */
 #include "flows.h"
 
 #include <check.h>
@@ -167,12 +168,64 @@ START_TEST(a_flow_that_is_refused_leaves_nothing_behind) {
 }
 END_TEST
 
+/* A flow that leaves, in its latency or moving, and comes back ends as if it had stayed. What two have beside each
+ * other is what they are given in time. */
+START_TEST(a_flow_that_comes_back_goes_on_as_it_was) {
+  g_autoptr(GRand) rand = g_rand_new_with_seed(27);
+  for (int turn = 0; turn < 1000; turn++) {
+    PairCase drawn;
+    FlowApart apart;
+    draw_pair(rand, &drawn);
+    g_autoptr(Flows) flows = flows_new_on_links(drawn.capacity_Bps, N_LINKS);
+    const gboolean moves = turn % 2 == 0;
+    flows_start(flows, 0, &drawn.requests[1]);
+    if (moves)
+      flows_advance(flows, drawn.requests[1].route.latency_ticks);
+    const gint64 next_ticks = flows_next(flows);
+    ck_assert(flows_are_free(flows, 0, N_LINKS) == !moves);
+    ck_assert(!flows_take_out(flows, 0, N_LINKS, 0, &apart) && flows_take_out(flows, 0, N_LINKS, 1, &apart));
+    ck_assert(apart.moves == moves && apart.at_ticks == next_ticks && flows_n_active(flows) == 0);
+    ck_assert(flows_are_free(flows, 0, N_LINKS) && flows_next(flows) == TICKS_NEVER);
+    flows_put_back(flows, &drawn.requests[1], &apart);
+    ck_assert(flows_next(flows) == next_ticks && flows_are_free(flows, 0, N_LINKS) == !moves);
+    gint64 ends_ticks[2] = {-1, -1};
+    advance_to_end(flows, 1, ends_ticks);
+    ck_assert(ends_ticks[1] >= next_ticks && (!moves || ends_ticks[1] == next_ticks));
+  }
+}
+END_TEST
+
+START_TEST(two_apart_have_the_rates_that_they_are_given_in_time) {
+  g_autoptr(GRand) rand = g_rand_new_with_seed(29);
+  for (int turn = 0; turn < 1000; turn++) {
+    PairCase drawn;
+    FlowApart apart;
+    double rates_Bps[2], apart_Bps[2];
+    gint32 bounds[2];
+    draw_pair(rand, &drawn);
+    g_autoptr(Flows) flows = flows_new_on_links(drawn.capacity_Bps, N_LINKS);
+    ck_assert(flows_rates_of_two(flows, drawn.requests, apart_Bps, bounds) && flows_are_free(flows, 0, N_LINKS));
+    for (int f = 0; f < 2; f++) {
+      drawn.requests[f].route.latency_ticks = 0;
+      drawn.requests[f].bytes = 1e9;
+      flows_start(flows, 0, &drawn.requests[f]);
+    }
+    flows_advance(flows, 0);
+    flows_rates(flows, rates_Bps, 2);
+    ck_assert(rates_Bps[0] == apart_Bps[0] && rates_Bps[1] == apart_Bps[1]);
+    ck_assert(!flows_take_out(flows, 0, N_LINKS, 1, &apart)); /* the other is on its links */
+  }
+}
+END_TEST
+
 int main(void) {
   TCase *cases = tcase_create("flow pairs");
   tcase_add_test(cases, a_pair_has_the_rates_of_a_part);
   tcase_add_test(cases, a_flow_run_ahead_ends_as_in_time);
   tcase_add_test(cases, a_flow_is_not_run_ahead_into_others);
   tcase_add_test(cases, a_flow_that_is_refused_leaves_nothing_behind);
+  tcase_add_test(cases, a_flow_that_comes_back_goes_on_as_it_was);
+  tcase_add_test(cases, two_apart_have_the_rates_that_they_are_given_in_time);
   Suite *suite = suite_create("flow pairs");
   suite_add_tcase(suite, cases);
   SRunner *runner = srunner_create(suite);
