@@ -209,13 +209,15 @@ static gboolean is_at_limit(const Alone *alone, gint64 at_ticks) {
   return FALSE;
 }
 
-/* What the two flows do next, unless it comes too late. */
+/* What the two flows do up to the first end, unless it comes too late: FALSE. */
 static gboolean advance(Alone *alone) {
-  const gint64 at_ticks = contention_next_apart_ticks(alone->pair);
   TransferEnd ended[N_MOVE];
-  if (at_ticks >= ticks_of_ns(alone->until_ns) || is_at_limit(alone, at_ticks))
-    return FALSE;
-  contention_advance_apart(alone->engine->contention, alone->pair, at_ticks, ended);
+  do {
+    const gint64 at_ticks = contention_next_apart_ticks(alone->pair);
+    if (at_ticks >= ticks_of_ns(alone->until_ns) || is_at_limit(alone, at_ticks))
+      return FALSE;
+    contention_advance_apart(alone->engine->contention, alone->pair, at_ticks, ended);
+  } while (ended[OWN_TP].end_ns < 0 && ended[OWN_DP].end_ns < 0);
   for (int own = 0; own < N_MOVE; own++)
     if (ended[own].end_ns >= 0)
       end_collective(alone, own, &ended[own]);

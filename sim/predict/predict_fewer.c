@@ -145,6 +145,12 @@ static Prediction *try_without(PredictScratch *scratch, Workload *workload, Plan
   return prediction != NULL && with_metrics && prediction->metrics == NULL ? NULL : g_steal_pointer(&prediction);
 }
 
+/* Under ZeRO-3 ranks are held up by their own gathers, some more than others, and the slack that the faster ones gain
+ * in every group lasts for many rounds of the pipeline: who has not come back to a state at once does not in three. */
+static gboolean may_settle_later(const Plan *plan) {
+  return plan->zero < 3;
+}
+
 /* As few as may be, then more. */
 Prediction *predict_fewer(PredictScratch *scratch, Workload *workload, PlanOrder *choice, const Cluster *cluster,
                           gboolean with_metrics) {
@@ -158,7 +164,7 @@ Prediction *predict_fewer(PredictScratch *scratch, Workload *workload, PlanOrder
     if (4 * n_more * group < all) /* what may be spared is not worth the risk */
       return NULL;
     Prediction *prediction = try_without(scratch, workload, choice, cluster, group, n_more, with_metrics);
-    if (prediction != NULL)
+    if (prediction != NULL || !may_settle_later(plan))
       return prediction;
   }
   return NULL;
