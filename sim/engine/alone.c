@@ -13,8 +13,10 @@
  *     a stream held by an own op     that op does not end here: its lane's limit
  *     an own op that is not simple   a batch, a collective over stages, one without latency: not before it is ready
  *
- * Kernels are as far ahead of the flows as their inputs are known, as everywhere. In place: the lanes of the three
- * streams move on op by op, and the records are those that the clock would make. */
+ * The records are those that the clock would make, to the tick: rates depend on who is on the ways alone, not on what
+ * happened before (flows.h), bytes moved and ends on differences of time, and flows on ways that no other takes are a
+ * part of their own. Kernels are as far ahead of the flows as their inputs are known, as everywhere. The lanes of the
+ * three streams move on in place, op by op. */
 #include "engine_state.h"
 
 #include "held.h"

@@ -5,8 +5,9 @@
  * so that flows are given equal parts of the way that is full in the bytes of that way. */
 #include "contention.h"
 
-#include "flows.h"
 #include "ticks.h"
+
+#include <string.h>
 
 enum { OUT, IN, N_DIRECTIONS, LINKS_PER_RANK = TIMING_MAX_WAYS * N_DIRECTIONS };
 static const double WAY_CAPACITY = (double)TIMING_WHOLE_WAY * TIMING_WHOLE_WAY;
@@ -28,16 +29,16 @@ typedef struct {
 } Met;
 enum { N_MET = 8 }; /* of a rank, by the last digits of the collective's number */
 
-/* What two transfers of a rank, or one and nobody (−1), have of its ways. */
+/* What two transfers of a rank, or one and nobody, have of its ways. */
 typedef struct {
-  gint32 transfers[2]; /* −1, −1: nothing is known */
+  gboolean is_known;
   double rates_Bps[2];
   gint32 bounds[2]; /* of rank 0; −1: the cap */
 } KnownRates;
-enum { N_KNOWN_RATES = 256 };
 
 struct Contention {
-  Demand *demands;     /* [program transfers]; owned */
+  Demand *demands; /* [program transfers]; owned */
+  gint32 n_transfers;
   const OpTime *times; /* [program transfers] */
   Met *met;            /* [ranks][N_MET]; owned */
   Flows *flows;
@@ -46,8 +47,10 @@ struct Contention {
   gsize n_slots, n_links;
   TransferEnd *ended; /* [n_ended_slots]; owned */
   gint32 n_ended_slots;
-  Flows *bare;       /* the ways of one rank with nobody on them; NULL: not needed yet; owned */
-  KnownRates *rates; /* [N_KNOWN_RATES] with it; owned */
+  Flows *bare;     /* the ways of one rank with nobody on them; NULL: not needed yet; owned, as these with it */
+  gint32 *kind_of; /* [program transfers]: those of one kind take alike of the same ways */
+  gint32 n_kinds;
+  KnownRates *rates; /* [n_kinds][n_kinds + 1]: beside the other kind; the last: beside nobody */
 };
 
 static Demand demand_of(const WayLoad *load, gint64 run_ns) {
@@ -162,6 +165,7 @@ Contention *contention_new(const Trace *trace, double slowest) {
     capacity[i] = WAY_CAPACITY;
   Contention *contention = g_new(Contention, 1);
   *contention = (Contention){.demands = g_new(Demand, trace->timing->n_transfers),
+                             .n_transfers = trace->timing->n_transfers,
                              .times = trace->timing->transfers,
                              .met = g_new(Met, trace->n_ranks * N_MET),
                              .flows = flows_new_on_links(capacity, n_links)};
@@ -177,6 +181,7 @@ void contention_free(Contention *contention) {
     return;
   flows_free(contention->flows);
   flows_free(contention->bare);
+  g_free(contention->kind_of);
   g_free(contention->rates);
   g_free(contention->demands);
   g_free(contention->met);
@@ -295,14 +300,35 @@ gint64 contention_quiet_until_ns(const Contention *contention, gint64 begin_ns, 
 
 /* --- two transfers of a rank apart from all others --- */
 
+static gboolean take_alike(const Demand *a, const Demand *b) {
+  if (a->n_ways != b->n_ways || a->cap != b->cap)
+    return FALSE;
+  for (int i = 0; i < a->n_ways; i++)
+    if (a->link[i] != b->link[i] || a->count[i] != b->count[i])
+      return FALSE;
+  return TRUE;
+}
+
+static void find_kinds(Contention *contention, gint32 n_transfers) {
+  g_autofree gint32 *first_of = g_new(gint32, n_transfers);
+  contention->kind_of = g_new(gint32, n_transfers);
+  for (gint32 i = 0; i < n_transfers; i++) {
+    gint32 kind = 0;
+    while (kind < contention->n_kinds && !take_alike(&contention->demands[first_of[kind]], &contention->demands[i]))
+      kind++;
+    if (kind == contention->n_kinds)
+      first_of[contention->n_kinds++] = i;
+    contention->kind_of[i] = kind;
+  }
+}
+
 static void make_bare(Contention *contention) {
   double capacity[LINKS_PER_RANK];
   for (int i = 0; i < LINKS_PER_RANK; i++)
     capacity[i] = WAY_CAPACITY;
   contention->bare = flows_new_on_links(capacity, LINKS_PER_RANK);
-  contention->rates = g_new(KnownRates, N_KNOWN_RATES);
-  for (int i = 0; i < N_KNOWN_RATES; i++)
-    contention->rates[i] = (KnownRates){.transfers = {-1, -1}};
+  find_kinds(contention, contention->n_transfers);
+  contention->rates = g_new0(KnownRates, (gsize)contention->n_kinds * (gsize)(contention->n_kinds + 1));
 }
 
 /* As flows give it to who is alone: what its narrowest way leaves. */
@@ -330,31 +356,38 @@ static gint32 links_of(const Demand *demand, gint32 links[LINKS_PER_RANK], gint6
   return n;
 }
 
-static void find_rates(Contention *contention, KnownRates *rates) {
+/* `other` −1: nobody is beside it. */
+static void find_rates(const Contention *contention, gint32 transfer, gint32 other, KnownRates *rates) {
+  const gint32 transfers[] = {transfer, other};
   FlowRequest requests[2];
   gint32 links[2][LINKS_PER_RANK];
   gint64 counts[2][LINKS_PER_RANK];
-  for (int i = 0; i < 2 && rates->transfers[i] >= 0; i++) {
-    const Demand *demand = &contention->demands[rates->transfers[i]];
+  rates->is_known = TRUE;
+  for (int i = 0; i < 2 && transfers[i] >= 0; i++) {
+    const Demand *demand = &contention->demands[transfers[i]];
     const gint32 n = links_of(demand, links[i], counts[i]);
     requests[i] = (FlowRequest){.route = {.links = links[i], .n_links = n},
                                 .counts = counts[i],
                                 .weight = 1,
                                 .bytes = demand->bytes,
                                 .cap_Bps = demand->cap};
+    rate_alone(demand, &rates->rates_Bps[i], &rates->bounds[i]);
   }
-  if (rates->transfers[1] >= 0 && flows_rates_of_two(contention->bare, requests, rates->rates_Bps, rates->bounds))
+  double rates_Bps[2];
+  gint32 bounds[2];
+  if (other < 0 || !flows_rates_of_two(contention->bare, requests, rates_Bps, bounds))
     return;
-  for (int i = 0; i < 2 && rates->transfers[i] >= 0; i++)
-    rate_alone(&contention->demands[rates->transfers[i]], &rates->rates_Bps[i], &rates->bounds[i]);
+  memcpy(rates->rates_Bps, rates_Bps, sizeof rates_Bps);
+  memcpy(rates->bounds, bounds, sizeof bounds);
 }
 
 static const KnownRates *rates_of(Contention *contention, gint32 transfer, gint32 other) {
-  KnownRates *rates = &contention->rates[((guint)transfer + 37 * (guint)(other + 1)) % N_KNOWN_RATES];
-  if (rates->transfers[0] != transfer || rates->transfers[1] != other) {
-    *rates = (KnownRates){.transfers = {transfer, other}};
-    find_rates(contention, rates);
-  }
+  if (contention->bare == NULL)
+    make_bare(contention);
+  const gint32 beside = other >= 0 ? contention->kind_of[other] : contention->n_kinds;
+  KnownRates *rates = &contention->rates[contention->kind_of[transfer] * (contention->n_kinds + 1) + beside];
+  if (!rates->is_known)
+    find_rates(contention, transfer, other, rates);
   return rates;
 }
 
@@ -422,8 +455,6 @@ static void share_apart(Contention *contention, ApartTransfer pair[2], gint64 no
       moving[n++] = &pair[i];
   if (n == 0)
     return;
-  if (contention->bare == NULL)
-    make_bare(contention);
   const KnownRates *rates = rates_of(contention, moving[0]->transfer, n > 1 ? moving[1]->transfer : -1);
   for (int i = 0; i < n; i++)
     set_apart_rate(&moving[i]->flow, now_ticks, rates->rates_Bps[i], rates->bounds[i]);

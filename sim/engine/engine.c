@@ -8,7 +8,7 @@
  * Where transfers of a rank may share its links (contention.h) their ends follow from one another. A transfer that all
  * its ranks are ready for is due: it begins now, or when the host will have issued it, and ends when its flow does.
  * Flows' events and the queue's are taken as their times come; ranks run ahead between them, and past collectives
- * between kernels where nothing else happens on their ways meanwhile (quiet.c).
+ * where nothing else happens on their ways meanwhile (quiet.c, alone.c).
  *
  * With taxes on transfers ranks stay in time order too: a kernel's end moves when a transfer begins beside it. Ends
  * only move later, so one that is taken too early is put back. */

@@ -29,7 +29,7 @@ gboolean simulation_has_eager_sends(const Simulation *simulation);
 
 typedef struct {
   guint64 n_events;
-  guint64 n_ahead; /* of these: ends of collectives that were known ahead of the flows (quiet.c) */
+  guint64 n_ahead; /* of these: ends of collectives that were known ahead of the flows (quiet.c, alone.c) */
   int n_ranks;
 } EngineStats;
 
