@@ -3,7 +3,7 @@
  *
  *     rank 0            start ├──────────────┤ end          two seconds late
  *     rank 1    start ├───────────────────┤ end             half a second early
- *     time                    ├──────────────┤              of_transfer_s() + i · STEP_S; warm-up: 100 s more
+ *     time                    ├──────────────┤              of_transfer_s() + i · STEP_S; warm-up: half a second less
  *
  * Products of 1 s beside collectives take half as long again, these twice as long. */
 #include "error.h" /* ahead of Check, which has a macro fail() */
@@ -71,7 +71,7 @@ static double alone_s(const KnownWork *work) {
   known->last = work->op;
   known->last_bytes = work->bytes;
   const int repeat = known->n_alike - N_WARM;
-  const double time_s = of_transfer_s(work->op, work->bytes) + (repeat < 0 ? 100 : repeat * STEP_S);
+  const double time_s = of_transfer_s(work->op, work->bytes) + (repeat < 0 ? -0.5 : repeat * STEP_S);
   return world_rank(world) == 0 ? time_s : time_s + 2 - 0.5;
 }
 
