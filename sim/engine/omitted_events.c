@@ -35,7 +35,7 @@ gboolean engine_add_omitted(const Simulation *simulation, const Trace *trace, co
                             EngineStats *stats) {
   g_assert(simulation->folded);
   const gboolean is_contended = simulation->contended && contention_is_possible(trace);
-  if (is_contended && contention_is_too_long(trace, omitted))
+  if (is_contended && contention_is_too_long(trace, 1, omitted))
     return FALSE;
   stats->n_events += (guint64)omitted->n_groups * events_of_group(simulation, is_contended, omitted->repeats);
   return TRUE;
