@@ -262,90 +262,6 @@ START_TEST(a_size_that_cannot_be_is_named) {
 }
 END_TEST
 
-/* --- a measured step --- */
-
-static const GapCost *find_cost(const MeasuredGap *gap, const char *name) {
-  for (guint i = 0; i < gap->costs->len; i++)
-    if (strcmp(gap_cost_name(&g_array_index(gap->costs, GapCost, i)), name) == 0)
-      return &g_array_index(gap->costs, GapCost, i);
-  return NULL;
-}
-
-/* A run whose products, sends … take k times as long is explained by these, k times as long: what was put in comes out,
- * to what a thousandth of the step is of the cost. */
-START_TEST(the_cost_that_made_a_step_longer_explains_it) {
-  g_auto(Case) drawn = {.model = llama, .cluster = clusters[0], .plan = plan_new()};
-  drawn.plan->tp = drawn.plan->pp = drawn.plan->dp = 4;
-  drawn.plan->global_batch = 32;
-  drawn.plan->seq_len = 2048;
-  drawn.plan->overlap_grad = FALSE;
-  g_autoptr(Prediction) prediction = predict_case(&drawn);
-  static const struct {
-    WhatIf what;
-    double times;
-  } made[] = {{WHAT_IF_AT_PEAK, 1.5}, {WHAT_IF_FREE_TP, 3}, {WHAT_IF_FREE_DP, 5}, {WHAT_IF_FREE_TP, 0.5}};
-  for (gsize i = 0; i < G_N_ELEMENTS(made); i++) {
-    g_autoptr(Metrics) changed = what_if_times(prediction, 1u << made[i].what, made[i].times);
-    const double measured_s = 1e-9 * (double)changed->step_ns, gap_s = measured_s - prediction->step_time_s;
-    ck_assert_double_gt(fabs(gap_s), 0.005 * prediction->step_time_s);
-    g_autoptr(MeasuredGap) gap = measured_gap_new(prediction, drawn.plan, measured_s, 2);
-    const GapCost *cost = find_cost(gap, what_if_cost_name(made[i].what));
-    ck_assert_ptr_nonnull(cost);
-    ck_assert_double_eq_tol(cost->step_time_s, measured_s, 0.0006 * measured_s);
-    ck_assert_double_eq_tol(cost->times, made[i].times, 0.001 * measured_s / fabs(gap_s) * fabs(made[i].times - 1));
-    for (guint k = 1; k < gap->costs->len; k++) /* the least change first, what is not enough last */
-      ck_assert(!isnan(g_array_index(gap->costs, GapCost, k - 1).times) ||
-                isnan(g_array_index(gap->costs, GapCost, k).times));
-  }
-}
-END_TEST
-
-/* Ranks run apart: one that computes 1.4 times as long is found again, and is what `--slow-rank 0=1.4` predicts. */
-START_TEST(a_slow_rank_explains_the_step_it_made) {
-  g_auto(Case) drawn = {.model = llama, .cluster = clusters[0], .plan = plan_new()};
-  drawn.plan->tp = drawn.plan->dp = 2;
-  drawn.plan->global_batch = 8;
-  drawn.plan->seq_len = 2048;
-  g_autoptr(Prediction) prediction = predict_case(&drawn);
-  g_autoptr(Plan) slow = plan_copy(drawn.plan);
-  const SlowRank rank = {.rank = 0, .factor = 1.4};
-  g_array_append_val(slow->slow_ranks, rank);
-  slow->fold = FALSE;
-  g_autoptr(Prediction) measured = predict(&llama, clusters[0], slow, NULL);
-  ck_assert_double_gt(measured->step_time_s, 1.2 * prediction->step_time_s);
-  g_autoptr(MeasuredGap) gap = measured_gap_new(prediction, drawn.plan, measured->step_time_s, 1);
-  const GapCost *cost = find_cost(gap, "kernels of one GPU");
-  ck_assert_ptr_nonnull(cost);
-  ck_assert_double_eq_tol(cost->times, 1.4, 0.002);
-  g_autoptr(GString) text = g_string_new(NULL);
-  measured_gap_text(text, gap);
-  ck_assert_ptr_nonnull(strstr(text->str, "(--slow-rank 0=1.4)"));
-}
-END_TEST
-
-START_TEST(the_option_that_made_a_step_longer_is_all_of_the_difference) {
-  g_autoptr(Plan) plan = plan_new();
-  plan->dp = 8;
-  plan->zero = 3;
-  plan->seq_len = 2048;
-  plan->global_batch = 8;
-  g_autoptr(Plan) other = plan_copy(plan);
-  other->overlap_param = FALSE;
-  g_autoptr(Prediction) prediction = predict(&llama, clusters[1], plan, NULL);
-  g_autoptr(Prediction) measured = predict(&llama, clusters[1], other, NULL);
-  ck_assert_double_gt(measured->step_time_s, 1.005 * prediction->step_time_s);
-  g_autoptr(MeasuredGap) gap = measured_gap_new(prediction, plan, measured->step_time_s, 1);
-  const GapOption *first = &g_array_index(gap->options, GapOption, 0);
-  ck_assert_str_eq(first->option, "--overlap-param");
-  ck_assert_str_eq(first->value, "off");
-  ck_assert_double_eq(first->step_time_s, measured->step_time_s);
-  for (guint i = 0; i < gap->options->len; i++) /* none that makes it shorter */
-    ck_assert_double_gt(g_array_index(gap->options, GapOption, i).step_time_s, prediction->step_time_s);
-  g_autoptr(MeasuredGap) none = measured_gap_new(prediction, plan, prediction->step_time_s, 1);
-  ck_assert_uint_eq(none->costs->len + none->options->len, 0);
-}
-END_TEST
-
 /* --- faster parts --- */
 
 /* The step with a part twice as fast; 0: it is not said. */
@@ -484,9 +400,6 @@ int main(void) {
   tcase_add_test(tcase, the_verdict_says_what_the_plan_makes_of_it);
   tcase_add_test(tcase, weak_scaling_keeps_the_work_of_a_gpu);
   tcase_add_test(tcase, a_size_that_cannot_be_is_named);
-  tcase_add_test(tcase, the_cost_that_made_a_step_longer_explains_it);
-  tcase_add_test(tcase, a_slow_rank_explains_the_step_it_made);
-  tcase_add_test(tcase, the_option_that_made_a_step_longer_is_all_of_the_difference);
   tcase_add_test(tcase, a_part_twice_as_fast_saves_at_most_half_of_what_it_takes);
   tcase_add_test(tcase, text_and_json_say_the_same);
   tcase_add_test(tcase, frameworks_and_precisions_are_a_step_away);

@@ -15,6 +15,7 @@ enum { MOST_TRIES = 40 };
 
 enum {
   ALL_KERNELS = 1u << WHAT_IF_AT_PEAK | 1u << WHAT_IF_FUSED | 1u << WHAT_IF_FREE_OPTIMIZER,
+  FULLEST_EXPERTS = 1u << N_WHAT_IFS, /* rows of the ep rank that has most */
   ONE_RANK = 0,
 };
 
@@ -27,7 +28,33 @@ typedef struct {
   GArray *costs, *options;
 } Search;
 
+/* The plan as it was predicted, of which options may be set otherwise. */
+static Plan *predicted_plan(const Search *search) {
+  const Plan *complete = search->prediction->workload->plan;
+  Plan *plan = plan_copy(search->plan);
+  plan->gpus = complete->gpus;
+  plan->global_batch = complete->global_batch;
+  plan->chunks = complete->chunks;
+  plan->overlap_p2p = complete->overlap_p2p;
+  plan_default_schedule(plan);
+  return plan;
+}
+
+/* NULL: the plan cannot be. */
+static Prediction *predict_otherwise(const Search *search, const Plan *plan) {
+  return predict_numbers(NULL, search->prediction->workload->model, search->prediction->cluster, plan, NULL);
+}
+
+static double step_of_experts(const Search *search, double times) {
+  g_autoptr(Plan) plan = predicted_plan(search);
+  plan->expert_load = times;
+  g_autoptr(Prediction) other = predict_otherwise(search, plan);
+  return other != NULL ? other->step_time_s : search->predicted_s;
+}
+
 static double step_with(const Search *search, guint of, double times) {
+  if (of == FULLEST_EXPERTS)
+    return step_of_experts(search, times);
   g_autoptr(Metrics) metrics =
       of == ONE_RANK ? what_if_slow_rank(search->apart, 0, times) : what_if_times(search->prediction, of, times);
   return 1e-9 * (double)metrics->step_ns;
@@ -59,22 +86,26 @@ static GapCost search_between(const Search *search, guint of, Try low, Try high)
     }
     stayed = is_low ? MAX(stayed, 0) + 1 : MIN(stayed, 0) - 1;
   }
-  return (GapCost){of, at.times, at.miss_s + search->measured_s};
+  return (GapCost){.of = of, .times = at.times, .step_time_s = at.miss_s + search->measured_s};
+}
+
+/* One rank of ep has at most all rows. */
+static double most_times(const Search *search, guint of) {
+  return of == FULLEST_EXPERTS ? MIN(search->plan->ep, GAP_MOST_TIMES) : GAP_MOST_TIMES;
 }
 
 /* Away, or twice as long and twice that, until the step is past the measured one. */
 static GapCost search_cost(const Search *search, guint of) {
   const gboolean is_longer = search->measured_s > search->predicted_s;
+  const double last = is_longer ? most_times(search, of) : 0;
   Try before = {1, search->predicted_s - search->measured_s};
-  for (double times = is_longer ? 2 : 0; times <= GAP_MOST_TIMES; times *= 2) {
-    const Try after = try_times(search, of, times);
+  while (before.times != last) {
+    const Try after = try_times(search, of, is_longer ? MIN(2 * before.times, last) : last);
     if ((after.miss_s < 0) != (before.miss_s < 0))
       return search_between(search, of, before, after);
     before = after;
-    if (!is_longer)
-      break;
   }
-  return (GapCost){of, NAN, before.miss_s + search->measured_s};
+  return (GapCost){.of = of, .times = NAN, .tried = last, .step_time_s = before.miss_s + search->measured_s};
 }
 
 static void visit_cost(gint64 index, int thread, gpointer data) {
@@ -101,7 +132,17 @@ static int by_distance(gconstpointer a, gconstpointer b, gpointer data) {
 const char *gap_cost_name(const GapCost *cost) {
   if (cost->of == ONE_RANK)
     return "kernels of one GPU";
+  if (cost->of == FULLEST_EXPERTS)
+    return "rows of the fullest expert rank";
   return cost->of == ALL_KERNELS ? "kernels of all GPUs" : what_if_cost_name((WhatIf)g_bit_nth_lsf(cost->of, -1));
+}
+
+const char *gap_cost_option(const GapCost *cost) {
+  return cost->of == ONE_RANK ? "--slow-rank 0=" : cost->of == FULLEST_EXPERTS ? "--expert-load " : NULL;
+}
+
+gboolean gap_cost_has_peak(const GapCost *cost) {
+  return (cost->of & 1u << WHAT_IF_AT_PEAK) != 0;
 }
 
 static void add_cost(Search *search, guint of) {
@@ -114,6 +155,8 @@ static void search_costs(Search *search, int n_threads) {
   add_cost(search, ALL_KERNELS);
   if (search->apart != NULL)
     add_cost(search, ONE_RANK);
+  if (search->plan->ep > 1 && search->plan->expert_load == 1 && search->measured_s > search->predicted_s)
+    add_cost(search, FULLEST_EXPERTS);
   for (int what = 0; what < N_WHAT_IFS; what++)
     add_cost(search, 1u << what);
   parallel_for(search->costs->len, n_threads, visit_cost, search, NULL);
@@ -195,12 +238,6 @@ static const char *turn_precision(Plan *plan) {
   return is_narrow ? precision_info(plan->precision)->name : NULL;
 }
 
-static const char *turn_expert_load(Plan *plan) {
-  const gboolean is_even = plan->ep > 1 && plan->expert_load == 1;
-  plan->expert_load = 1.5;
-  return is_even ? "1.5" : NULL;
-}
-
 static const Turn turns[] = {
     {"--attention", turn_attention},
     {"--norm-kernel", turn_norm},
@@ -212,22 +249,15 @@ static const Turn turns[] = {
     {"--overlap-p2p", turn_overlap_p2p},
     {"--chunks", turn_chunks},
     {"--precision", turn_precision},
-    {"--expert-load", turn_expert_load},
 };
 
 static void try_option(Search *search, const Turn *turn) {
-  const Workload *workload = search->prediction->workload;
-  g_autoptr(Plan) plan = plan_copy(search->plan);
-  plan->gpus = workload->plan->gpus;
-  plan->global_batch = workload->plan->global_batch;
-  plan->chunks = workload->plan->chunks;
-  plan->overlap_p2p = workload->plan->overlap_p2p;
-  plan_default_schedule(plan);
+  g_autoptr(Plan) plan = predicted_plan(search);
   const char *value = turn->turn(plan);
-  if (value == NULL || !plan_options_check_model(plan, workload->model, NULL))
+  if (value == NULL || !plan_options_check_model(plan, search->prediction->workload->model, NULL))
     return;
-  g_autoptr(Prediction) other = predict_numbers(NULL, workload->model, search->prediction->cluster, plan, NULL);
-  if (other == NULL)
+  g_autoptr(Prediction) other = predict_otherwise(search, plan);
+  if (other == NULL || (search->prediction->fits && !other->fits)) /* a run that does not fit was not measured */
     return;
   const double change_s = other->step_time_s - search->predicted_s, gap_s = search->measured_s - search->predicted_s;
   const GapOption option = {turn->option, value, other->step_time_s};

@@ -6,7 +6,7 @@
 
 #include "predict.h"
 
-/* The plan with one option otherwise. */
+/* The plan with one option otherwise, where it still fits in memory. */
 typedef struct {
   const char *option, *value; /* static: "--overlap-grad", "off" */
   double step_time_s;
@@ -15,10 +15,12 @@ typedef struct {
 enum { GAP_MOST_TIMES = 32, GAP_MOST_RANKS = 512 };
 
 typedef struct {
-  guint of;           /* bits 1 << WhatIf; 0: the kernels of rank 0 alone */
-  double times;       /* so many times as long they make the step the measured one; NAN: nothing from 0 (a measured step
-                         that is shorter) to GAP_MOST_TIMES (one that is longer) does */
-  double step_time_s; /* with them; where `times` is NAN with that 0 or GAP_MOST_TIMES */
+  guint of;           /* bits 1 << WhatIf; 0: the kernels of rank 0 alone; 1 << N_WHAT_IFS: rows of the ep rank that has
+                         most, over their mean */
+  double times;       /* so many times as long they make the step the measured one; NAN: none up to `tried` does */
+  double tried;       /* where `times` is NAN: 0 (away; products and attention at the peak) for a measured step that is
+                         shorter, else the most: GAP_MOST_TIMES, of experts' rows no more than ep */
+  double step_time_s; /* with `times`, or else `tried` */
 } GapCost;
 
 typedef struct {
@@ -36,6 +38,10 @@ void measured_gap_free(MeasuredGap *gap);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(MeasuredGap, measured_gap_free)
 /* "kernels of all GPUs", "tp communication", … */
 const char *gap_cost_name(const GapCost *cost);
+/* "--slow-rank 0=": the option that predicts such a step, but for the number of times; NULL: there is none. */
+const char *gap_cost_option(const GapCost *cost);
+/* Has products and attention, which take no less than the peak allows where they are tried at 0. */
+gboolean gap_cost_has_peak(const GapCost *cost);
 
 void measured_gap_text(GString *out, const MeasuredGap *gap);
 /* The member `measured`. */

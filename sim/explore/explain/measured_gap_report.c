@@ -24,17 +24,24 @@ static void append_options(GString *out, const MeasuredGap *gap) {
   }
 }
 
+static gboolean has_rows(const GapCost *cost) {
+  return g_strcmp0(gap_cost_option(cost), "--expert-load ") == 0;
+}
+
 static void append_cost(GString *out, const MeasuredGap *gap, const GapCost *cost) {
   g_autofree char *time = units_format(cost->step_time_s, UNIT_SECONDS);
   g_string_append_printf(out, "    %-32s ", gap_cost_name(cost));
+  const char *option = gap_cost_option(cost);
   if (!isnan(cost->times)) {
-    g_string_append_printf(out, "%10.3g × as long", cost->times);
-    if (cost->of == 0)
-      g_string_append_printf(out, " (--slow-rank 0=%.3g)", cost->times);
-  } else if (gap->measured_s > gap->predicted_s) {
-    g_string_append_printf(out, "%10s %d × as long makes it only %s", "not enough:", GAP_MOST_TIMES, time);
+    g_string_append_printf(out, "%10.3g × as %s", cost->times, has_rows(cost) ? "many" : "long");
+    if (option != NULL)
+      g_string_append_printf(out, " (%s%.3g)", option, cost->times);
+  } else if (cost->tried > 0) {
+    g_string_append_printf(out, "%10s %.3g × as %s makes it only %s", "not enough:", cost->tried,
+                           has_rows(cost) ? "many" : "long", time);
   } else {
-    g_string_append_printf(out, "%10s taken away the step is still %s", "not enough:", time);
+    g_string_append_printf(out, "%10s %s the step is still %s",
+                           "not enough:", gap_cost_has_peak(cost) ? "at the peak" : "taken away", time);
   }
   g_string_append_c(out, '\n');
 }

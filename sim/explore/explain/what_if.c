@@ -60,7 +60,9 @@ static gint64 item_ns(const Prediction *prediction, const WorkItem *item, gint64
   switch ((ItemKind)item->kind) {
   case ITEM_MATMUL:
   case ITEM_ATTENTION:
-    return MAX(scaled(duration_ns, times_of(change, WHAT_IF_AT_PEAK)), MIN(duration_ns, peak_ns(prediction, item)));
+    if (times_of(change, WHAT_IF_AT_PEAK) == 0)
+      return MIN(duration_ns, peak_ns(prediction, item));
+    return scaled(duration_ns, times_of(change, WHAT_IF_AT_PEAK));
   case ITEM_MEMORY:
     return scaled(duration_ns, times_of(change, WHAT_IF_FUSED));
   case ITEM_COLLECTIVE:

@@ -1,0 +1,178 @@
+/* What would make a predicted step as long as a measured one: what was put into a run comes out again. */
+#include "error.h" /* ahead of Check, which has a macro fail() */
+#include "measured_gap.h"
+#include "what_if.h"
+
+#include <check.h>
+#include <math.h>
+#include <string.h>
+
+#include "case_clusters.h"
+
+static const GapCost *find_cost(const MeasuredGap *gap, const char *name) {
+  for (guint i = 0; i < gap->costs->len; i++)
+    if (strcmp(gap_cost_name(&g_array_index(gap->costs, GapCost, i)), name) == 0)
+      return &g_array_index(gap->costs, GapCost, i);
+  return NULL;
+}
+
+/* A run whose products, sends … take k times as long is explained by these, k times as long: what was put in comes out,
+ * to what a thousandth of the step is of the cost. */
+START_TEST(the_cost_that_made_a_step_longer_explains_it) {
+  g_auto(Case) drawn = {.model = llama, .cluster = clusters[0], .plan = plan_new()};
+  drawn.plan->tp = drawn.plan->pp = drawn.plan->dp = 4;
+  drawn.plan->global_batch = 32;
+  drawn.plan->seq_len = 2048;
+  drawn.plan->overlap_grad = FALSE;
+  g_autoptr(Prediction) prediction = predict_case(&drawn);
+  static const struct {
+    WhatIf what;
+    double times;
+  } made[] = {{WHAT_IF_AT_PEAK, 1.5}, {WHAT_IF_FREE_TP, 3}, {WHAT_IF_FREE_DP, 5}, {WHAT_IF_FREE_TP, 0.5}};
+  for (gsize i = 0; i < G_N_ELEMENTS(made); i++) {
+    g_autoptr(Metrics) changed = what_if_times(prediction, 1u << made[i].what, made[i].times);
+    const double measured_s = 1e-9 * (double)changed->step_ns, gap_s = measured_s - prediction->step_time_s;
+    ck_assert_double_gt(fabs(gap_s), 0.005 * prediction->step_time_s);
+    g_autoptr(MeasuredGap) gap = measured_gap_new(prediction, drawn.plan, measured_s, 2);
+    const GapCost *cost = find_cost(gap, what_if_cost_name(made[i].what));
+    ck_assert_ptr_nonnull(cost);
+    ck_assert_double_eq_tol(cost->step_time_s, measured_s, 0.0006 * measured_s);
+    ck_assert_double_eq_tol(cost->times, made[i].times, 0.001 * measured_s / fabs(gap_s) * fabs(made[i].times - 1));
+    for (guint k = 1; k < gap->costs->len; k++) /* the least change first, what is not enough last */
+      ck_assert(!isnan(g_array_index(gap->costs, GapCost, k - 1).times) ||
+                isnan(g_array_index(gap->costs, GapCost, k).times));
+  }
+}
+END_TEST
+
+/* Ranks run apart: one that computes 1.4 times as long is found again, and is what `--slow-rank 0=1.4` predicts. */
+START_TEST(a_slow_rank_explains_the_step_it_made) {
+  g_auto(Case) drawn = {.model = llama, .cluster = clusters[0], .plan = plan_new()};
+  drawn.plan->tp = drawn.plan->dp = 2;
+  drawn.plan->global_batch = 8;
+  drawn.plan->seq_len = 2048;
+  g_autoptr(Prediction) prediction = predict_case(&drawn);
+  g_autoptr(Plan) slow = plan_copy(drawn.plan);
+  const SlowRank rank = {.rank = 0, .factor = 1.4};
+  g_array_append_val(slow->slow_ranks, rank);
+  slow->fold = FALSE;
+  g_autoptr(Prediction) measured = predict(&llama, clusters[0], slow, NULL);
+  ck_assert_double_gt(measured->step_time_s, 1.2 * prediction->step_time_s);
+  g_autoptr(MeasuredGap) gap = measured_gap_new(prediction, drawn.plan, measured->step_time_s, 1);
+  const GapCost *cost = find_cost(gap, "kernels of one GPU");
+  ck_assert_ptr_nonnull(cost);
+  ck_assert_double_eq_tol(cost->times, 1.4, 0.002);
+  g_autoptr(GString) text = g_string_new(NULL);
+  measured_gap_text(text, gap);
+  ck_assert_ptr_nonnull(strstr(text->str, "(--slow-rank 0=1.4)"));
+}
+END_TEST
+
+START_TEST(the_option_that_made_a_step_longer_is_all_of_the_difference) {
+  g_autoptr(Plan) plan = plan_new();
+  plan->dp = 8;
+  plan->zero = 3;
+  plan->seq_len = 2048;
+  plan->global_batch = 8;
+  g_autoptr(Plan) other = plan_copy(plan);
+  other->overlap_param = FALSE;
+  g_autoptr(Prediction) prediction = predict(&llama, clusters[1], plan, NULL);
+  g_autoptr(Prediction) measured = predict(&llama, clusters[1], other, NULL);
+  ck_assert_double_gt(measured->step_time_s, 1.005 * prediction->step_time_s);
+  g_autoptr(MeasuredGap) gap = measured_gap_new(prediction, plan, measured->step_time_s, 1);
+  const GapOption *first = &g_array_index(gap->options, GapOption, 0);
+  ck_assert_str_eq(first->option, "--overlap-param");
+  ck_assert_str_eq(first->value, "off");
+  ck_assert_double_eq(first->step_time_s, measured->step_time_s);
+  for (guint i = 0; i < gap->options->len; i++) /* none that makes it shorter */
+    ck_assert_double_gt(g_array_index(gap->options, GapOption, i).step_time_s, prediction->step_time_s);
+  g_autoptr(MeasuredGap) none = measured_gap_new(prediction, plan, prediction->step_time_s, 1);
+  ck_assert_uint_eq(none->costs->len + none->options->len, 0);
+}
+END_TEST
+
+/* Products may be found faster than they are, to where the GPU's peak ends it: no further, and that is said. */
+START_TEST(a_shorter_step_is_explained_down_to_the_peak) {
+  g_auto(Case) drawn = {.model = llama, .cluster = clusters[0], .plan = plan_new()};
+  drawn.plan->global_batch = 8;
+  drawn.plan->micro_batch = 2;
+  drawn.plan->seq_len = 1024;
+  g_autoptr(Prediction) prediction = predict_case(&drawn);
+  g_autoptr(Metrics) faster = what_if_times(prediction, 1u << WHAT_IF_AT_PEAK, 0.9);
+  g_autoptr(MeasuredGap) gap = measured_gap_new(prediction, drawn.plan, 1e-9 * (double)faster->step_ns, 1);
+  const GapCost *cost = find_cost(gap, "products and attention");
+  ck_assert_double_eq_tol(cost->times, 0.9, 0.002);
+  g_autoptr(Metrics) at_peak = what_if_run(prediction, 1u << WHAT_IF_AT_PEAK);
+  g_autoptr(MeasuredGap) beyond = measured_gap_new(prediction, drawn.plan, 0.9e-9 * (double)at_peak->step_ns, 1);
+  cost = find_cost(beyond, "products and attention");
+  ck_assert(isnan(cost->times));
+  ck_assert_double_eq(cost->tried, 0);
+  ck_assert_double_eq_tol(cost->step_time_s, 1e-9 * (double)at_peak->step_ns, 1e-12);
+  g_autoptr(GString) text = g_string_new(NULL);
+  measured_gap_text(text, beyond);
+  ck_assert_ptr_nonnull(strstr(text->str, "not enough: at the peak the step is still"));
+}
+END_TEST
+
+/* Without recomputation the step is the measured one, and the GPU too small for it. */
+START_TEST(what_does_not_fit_was_not_measured) {
+  g_autoptr(Plan) plan = plan_new();
+  plan->seq_len = 8192;
+  plan->micro_batch = plan->global_batch = 32;
+  plan->recompute = RECOMPUTE_FULL;
+  g_autoptr(Plan) other = plan_copy(plan);
+  other->recompute = RECOMPUTE_NONE;
+  g_autoptr(Prediction) prediction = predict(&llama, clusters[1], plan, NULL);
+  g_autoptr(Prediction) measured = predict(&llama, clusters[1], other, NULL);
+  ck_assert(prediction->fits && !measured->fits);
+  g_autoptr(MeasuredGap) gap = measured_gap_new(prediction, plan, measured->step_time_s, 1);
+  for (guint i = 0; i < gap->options->len; i++)
+    ck_assert_str_ne(g_array_index(gap->options, GapOption, i).option, "--recompute");
+}
+END_TEST
+
+/* A rank of ep that has 1.7 times the mean of the rows is found; one has at most all of them. */
+START_TEST(the_fullest_experts_explain_the_step_they_made) {
+  g_auto(Case) drawn = {.model = llama, .cluster = clusters[0], .plan = plan_new()};
+  drawn.model.experts = (ModelExperts){.n = 8, .per_token = 2, .ffn_hidden = 4096, .every = 1};
+  drawn.plan->dp = drawn.plan->ep = 4;
+  drawn.plan->global_batch = 16;
+  drawn.plan->seq_len = 2048;
+  g_autoptr(Prediction) prediction = predict_case(&drawn);
+  g_autoptr(Plan) full = plan_copy(drawn.plan);
+  full->expert_load = 1.7;
+  g_autoptr(Prediction) measured = predict(&drawn.model, drawn.cluster, full, NULL);
+  ck_assert_double_gt(measured->step_time_s, 1.02 * prediction->step_time_s);
+  g_autoptr(MeasuredGap) gap = measured_gap_new(prediction, drawn.plan, measured->step_time_s, 2);
+  const GapCost *cost = find_cost(gap, "rows of the fullest expert rank");
+  ck_assert_ptr_nonnull(cost);
+  ck_assert_double_eq_tol(cost->times, 1.7, 0.03);
+  g_autoptr(GString) text = g_string_new(NULL);
+  measured_gap_text(text, gap);
+  ck_assert_ptr_nonnull(strstr(text->str, "× as many (--expert-load 1."));
+  g_autoptr(MeasuredGap) far = measured_gap_new(prediction, drawn.plan, 40 * measured->step_time_s, 1);
+  cost = find_cost(far, "rows of the fullest expert rank");
+  ck_assert(isnan(cost->times));
+  ck_assert_double_eq(cost->tried, 4);
+}
+END_TEST
+
+int main(void) {
+  TCase *tcase = tcase_create("measured_gap");
+  tcase_set_timeout(tcase, 120);
+  tcase_add_checked_fixture(tcase, set_up, tear_down);
+  tcase_add_test(tcase, the_cost_that_made_a_step_longer_explains_it);
+  tcase_add_test(tcase, a_slow_rank_explains_the_step_it_made);
+  tcase_add_test(tcase, the_option_that_made_a_step_longer_is_all_of_the_difference);
+  tcase_add_test(tcase, a_shorter_step_is_explained_down_to_the_peak);
+  tcase_add_test(tcase, what_does_not_fit_was_not_measured);
+  tcase_add_test(tcase, the_fullest_experts_explain_the_step_they_made);
+  Suite *suite = suite_create("measured_gap");
+  suite_add_tcase(suite, tcase);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  int failures = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failures != 0;
+}
