@@ -191,8 +191,7 @@ typedef struct {
 
 /* Outputs of the same `queries` of each sequence for two sets of keys become those for both (arXiv 2205.14135 §3.1):
  *   lse' = log(e^lse + e^other_lse),  o = o·e^(lse − lse') + other·e^(other_lse − lse'),  in place of o and lse.
- * o, in the format `sum`, which may be fp32, and other: rows of n_heads·head_dim; lse [sequences][n_heads][seq_len]; a
- * sequence's rows are seq_len apart. */
+ * o, other: rows of n_heads·head_dim; lse [sequences][n_heads][seq_len]; a sequence's rows are seq_len apart. */
 typedef struct {
   guint8 number, sum; /* of other; of o: the same or fp32 */
   gint64 sequences, seq_len, queries, n_heads, head_dim;

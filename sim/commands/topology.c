@@ -78,7 +78,8 @@ static gboolean parse_options(TopologyOptions *o, int *argc, char ***argv, GErro
       {"gpu", 0, 0, G_OPTION_ARG_STRING, &o->gpu,
        "GPU of the imported cluster, a name in topologies/gpus (default: the usual one of its generation)", "NAME"},
       {"generation", 0, 0, G_OPTION_ARG_STRING, &o->generation,
-       "of the imported GPUs: volta, ampere, hopper or blackwell (default: what the XML says)", "NAME"},
+       "of the imported GPUs: volta, ampere, ada, hopper, blackwell or blackwell-rtx (default: what the XML says)",
+       "NAME"},
       {"nic-bandwidth", 0, 0, G_OPTION_ARG_STRING, &o->nic_bandwidth,
        "of an imported NIC, such as \"400 Gb/s\" (default: what the XML says)", "RATE"},
       G_OPTION_ENTRY_NULL};

@@ -15,12 +15,15 @@ Gpu framework_gpu(const FrameworkTime *framework, const Gpu *gpu) {
   reached.weight_gradient_rate = rates->weight_gradients;
   reached.norm_rate = framework->norm_rate;
   const double of_generation = gpu->attention_of_generation > 0 ? gpu->attention_of_generation : 1;
-  if (rates->attention_forward > 0)
+  /* The ramps are those of the GPU file's kernels, not of those that a framework's rates are of. */
+  if (rates->attention_forward > 0) {
     reached.attention_forward = rates->attention_forward * of_generation;
-  if (rates->attention_backward > 0)
+    reached.attention_ramp_forward = 0;
+  }
+  if (rates->attention_backward > 0) {
     reached.attention_backward = rates->attention_backward * of_generation;
-  if (rates->attention_forward > 0 || rates->attention_backward > 0)
-    reached.attention_ramp = 0; /* that of the GPU file's kernels, not of those that the rates are of */
+    reached.attention_ramp_backward = 0;
+  }
   return reached;
 }
 

@@ -77,7 +77,7 @@ static const struct {
     {"--expert-parallel", "--ep"},
     {"--expert-model-parallel", "--ep"},
     {"--expert-tensor-parallel", "--expert-tp"},
-    {"--virtual-pipeline", "--chunks"},
+    {"--virtual-pipeline-model-parallel", "--chunks"},
     {"--num-layers-per-virtual-pipeline-stage", "--chunks"},
     {"--num-virtual-stages-per-pipeline-rank", "--chunks"},
     {"--gradient-accumulation", "--global-batch"},
@@ -94,10 +94,23 @@ static const struct {
     {"--dtype", "--precision"},
 };
 
-/* The parser's option that `name` begins with another name of; NULL: none. */
+/* "--tensor-parallel", or that "-size", with or without "=8". */
+static gboolean is_called(const char *name, const char *typed) {
+  static const char *const ends[] = {"", "-size", "-degree", "-steps", "-world-size"};
+  if (!g_str_has_prefix(name, typed))
+    return FALSE;
+  const char *rest = name + strlen(typed);
+  const gsize length = strcspn(rest, "=");
+  for (gsize i = 0; i < G_N_ELEMENTS(ends); i++)
+    if (length == strlen(ends[i]) && strncmp(rest, ends[i], length) == 0)
+      return TRUE;
+  return FALSE;
+}
+
+/* The parser's option that `name` is another name of; NULL: none. */
 static const char *called_elsewhere(const Parser *parser, const char *name) {
   for (gsize i = 0; i < G_N_ELEMENTS(elsewhere); i++)
-    for (guint k = 0; g_str_has_prefix(name, elsewhere[i].typed) && k < parser->names->len; k++)
+    for (guint k = 0; is_called(name, elsewhere[i].typed) && k < parser->names->len; k++)
       if (g_strcmp0(parser->names->pdata[k], elsewhere[i].option) == 0)
         return elsewhere[i].option;
   return NULL;

@@ -146,7 +146,8 @@ static Prediction *try_without(PredictScratch *scratch, Workload *workload, Plan
 }
 
 /* Under ZeRO-3 ranks are held up by their own gathers, some more than others, and the slack that the faster ones gain
- * in every group lasts for many rounds of the pipeline: who has not come back to a state at once does not in three. */
+ * in every group lasts for many rounds of the pipeline: of a sweep's plans of GPT-3 175B that had not come back to a
+ * state at once 4 of 51 did in three rounds, which was not worth the others' runs. */
 static gboolean may_settle_later(const Plan *plan) {
   return plan->zero < 3;
 }

@@ -172,7 +172,8 @@ START_TEST(rates_are_of_the_gpu_generation) {
              .under_load = 0.8,
              .attention_forward = 0.6,
              .attention_backward = 0.4,
-             .attention_ramp = 300};
+             .attention_ramp_forward = 300,
+             .attention_ramp_backward = 300};
   gpu.under_load_of[NUMBER_FP8] = 0.6;
   Gpu reached = framework_gpu(&time, &gpu);
   ck_assert_double_eq_tol(reached.under_load, 0.4, 1e-15);
@@ -181,14 +182,15 @@ START_TEST(rates_are_of_the_gpu_generation) {
   ck_assert_double_eq(reached.weight_gradient_rate, 0.7);
   ck_assert_double_eq(reached.attention_forward, 0.3);
   ck_assert_double_eq(reached.attention_backward, 0.4);
-  ck_assert_double_eq(reached.attention_ramp, 0); /* the rate is of other kernels than the GPU file's */
-  gpu.attention_of_generation = 0.5;              /* a part with less power: of the framework's rate, not of its own */
+  ck_assert_double_eq(reached.attention_ramp_forward, 0); /* the rate is of other kernels than the GPU file's */
+  ck_assert_double_eq(reached.attention_ramp_backward, 300);
+  gpu.attention_of_generation = 0.5; /* a part with less power: of the framework's rate, not of its own */
   reached = framework_gpu(&time, &gpu);
   ck_assert_double_eq_tol(reached.attention_forward, 0.15, 1e-15);
   ck_assert_double_eq(reached.attention_backward, 0.4);
   gpu.architecture = ARCHITECTURE_AMPERE;
   ck_assert_double_eq(framework_gpu(&time, &gpu).under_load, 0.8);
-  ck_assert_double_eq(framework_gpu(&time, &gpu).attention_ramp, 300);
+  ck_assert_double_eq(framework_gpu(&time, &gpu).attention_ramp_forward, 300);
 }
 END_TEST
 

@@ -306,7 +306,7 @@ END_TEST
 
 START_TEST(attention_over_few_keys_reaches_less) {
   Gpu gpu = toy_gpu();
-  gpu.attention_ramp = 300;
+  gpu.attention_ramp_forward = gpu.attention_ramp_backward = 300;
   /* 4 heads of 64, 128 queries that meet 100 keys each: 4·128·100 pairs of 4·64 FLOP at 100/400 of 3.2e12 FLOP/s; the
    * backward kernel does 10·64 for each at half of that rate. */
   const double pairs = 4.0 * 128 * 100;

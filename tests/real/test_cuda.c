@@ -76,24 +76,26 @@ static gboolean is_on_host_clock(const TwoStreams *run) {
 }
 
 /* A device finds out when it is opened where its clock stands, between two looks at the host's: on a loaded machine,
- * where the host may be away for a millisecond between all of these, no closer than that. So of some devices one tells
+ * where the host may be away for a millisecond between all of these, no closer than that. So of some devices a few tell
  * the time to 50 us; of a clock that stands elsewhere none does. */
 static void check_order(Device *device, int *n_bad) {
-  enum { N_TRIES = 10 };
+  enum { N_TRIES = 15, N_TOLD = 3 };
   const DeviceType *type = device->type;
   const TwoStreams run = run_two_streams(device);
   expect(run.times_out, "a wait for a held task times out", n_bad);
   expect(!run.is_early, "an event after a held task is not done", n_bad);
   expect(run.ends, "the tasks end", n_bad);
   expect(run.is_ordered, "tasks run in the order of streams and events", n_bad);
-  gboolean is_told = is_on_host_clock(&run);
-  for (int i = 1; i < N_TRIES && !is_told; i++) {
+  int n_told = is_on_host_clock(&run);
+  for (int i = 1; i < N_TRIES && n_told < N_TOLD; i++) {
     Device *other = type->open(0, 1, 0, NULL);
+    if (other == NULL)
+      break;
     const TwoStreams again = run_two_streams(other);
-    is_told = is_on_host_clock(&again);
+    n_told += is_on_host_clock(&again);
     type->close(other);
   }
-  expect(is_told, "event times are on the host's clock", n_bad);
+  expect(n_told == N_TOLD, "event times are on the host's clock", n_bad);
 }
 
 /* Every stream of a rank waits for a task, the first for the last one's: none may hold up another. */

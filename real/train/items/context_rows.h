@@ -1,5 +1,5 @@
 /* What the ways of cutting attention by cp share: rows that are moved, and where this rank's own are. Private to
- * context_items.c, context_block_items.c and ulysses_items.c. */
+ * context_items.c, ring_of_blocks_items.c and ulysses_items.c. */
 #pragma once
 #include "item_parts.h"
 

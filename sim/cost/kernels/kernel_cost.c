@@ -128,7 +128,8 @@ static double attention_padding(const Gpu *gpu, const WorkItem *item) {
 static double attention_ramp_flops(const Gpu *gpu, const WorkItem *item) {
   const double d = (double)item->k, v = (double)work_item_v_dim(item);
   const double pair_flops = item->backward ? 6 * d + 4 * v : 2 * (d + v); /* as item_list_attention() counts */
-  return gpu->attention_ramp * (double)item->batch * (double)item->m * pair_flops;
+  const double ramp = item->backward ? gpu->attention_ramp_backward : gpu->attention_ramp_forward;
+  return ramp * (double)item->batch * (double)item->m * pair_flops;
 }
 
 static double attention_s(const Gpu *gpu, const WorkItem *item) {

@@ -75,7 +75,7 @@ static const YamlField tile_fields[] = {
 static const YamlField attention_fields[] = {
     {"forward", FIELD_NUMBER, TRUE, IN_GPU(attention_forward), 1e-3, 1},
     {"backward", FIELD_NUMBER, TRUE, IN_GPU(attention_backward), 1e-3, 1},
-    {"ramp", FIELD_NUMBER, FALSE, IN_GPU(attention_ramp), 0, 1e5},
+    {"ramp", FIELD_NUMBER, FALSE, IN_GPU(attention_ramp_forward), 0, 1e5},
     {"of_generation", FIELD_NUMBER, FALSE, IN_GPU(attention_of_generation), 0.05, 1},
     {"wide_keys", FIELD_NUMBER, FALSE, IN_GPU(attention_wide), 0.05, 1},
     {"narrow_heads", FIELD_NODE, FALSE, offsetof(Draft, narrow_heads)},
@@ -178,6 +178,7 @@ static gboolean read_draft(YamlNode root, Draft *draft, GError **error) {
       !read_narrow_heads(draft, error) || !read_rates(draft, error) || !read_unaligned(draft, error) ||
       !read_tiles(draft, error) || !read_measured(draft, error))
     return FALSE;
+  draft->gpu.attention_ramp_backward = draft->gpu.attention_ramp_forward; /* `ramp` is both */
   if (draft->gpu.reserved_bytes >= draft->gpu.hbm_bytes)
     return yaml_fail(draft->hbm, error, "found as much memory reserved as there is, expected less");
   return TRUE;

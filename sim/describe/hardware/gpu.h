@@ -66,7 +66,8 @@ typedef struct {
 
   /* Fused attention: share of the element format's peak, over causal FLOPs, of so many keys that the ramp is none. */
   double attention_forward, attention_backward;
-  double attention_ramp;       /* keys that take as long as prologue and epilogue of a block of queries; 0: none */
+  double attention_ramp_forward, attention_ramp_backward; /* keys that take as long as prologue and epilogue of a block
+                                                             of queries; 0: none */
   double attention_wide;       /* (0, 1]: share of these left where heads of Q and K are wider than V's */
   int attention_narrow_head;   /* heads of Q and K of so many elements or fewer do less for each exponential; 0: none */
   double attention_narrow;     /* (0, 1]: share of these left for such heads */

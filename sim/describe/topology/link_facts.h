@@ -6,7 +6,7 @@ typedef struct {
   char *name, *gpu; /* owned */
   int sm;           /* from this compute capability × 10 on */
   double nvlink_Bps;
-  int nvlinks; /* of a GPU */
+  int nvlinks; /* of a GPU; 0: it has none */
   double pcie_Bps;
   double efficiency, latency_s; /* of NVLink */
 } Generation;

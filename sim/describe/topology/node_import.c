@@ -369,13 +369,23 @@ static gboolean choose_nic_rate(const NodeImport *import, const ImportChoices *c
                     import->node.n_nics);
 }
 
+static gboolean has_its_nvlinks(const NodeImport *import, const Generation *generation, GError **error) {
+  gboolean has_some = import->node.n_pairs > 0;
+  for (int gpu = 0; gpu < import->node.n_gpus; gpu++)
+    has_some |= import->switch_links[gpu] > 0;
+  return !has_some || generation->nvlinks > 0 ||
+         fail_input(error, "the dump has NVLinks, and GPUs of the generation %s have none: --generation names another",
+                    generation->name);
+}
+
 char *node_import_yaml(NodeImport *import, const ImportChoices *choices, GError **error) {
   g_autoptr(LinkFacts) facts = link_facts_read(error);
   const Generation *generation =
       facts != NULL ? link_facts_generation(facts, choices->generation, import->sm, error) : NULL;
   g_autofree char *library = generation != NULL ? newest_library(error) : NULL;
   double nic_Bps;
-  if (library == NULL || !choose_nic_rate(import, choices, &nic_Bps, error))
+  if (library == NULL || !has_its_nvlinks(import, generation, error) ||
+      !choose_nic_rate(import, choices, &nic_Bps, error))
     return NULL;
   fill_rates(import, generation->pcie_Bps);
   ScaleUp up = scale_up_of(import, generation, facts);

@@ -1,4 +1,4 @@
-/* {step…, measured, axes[], what_if[], chain[], scaling}. */
+/* {step…, measured, axes[], what_if[], faster[], chain[], sensitivity[], scaling}. */
 #include "explanation.h"
 #include "json_values.h"
 #include "link_use.h"

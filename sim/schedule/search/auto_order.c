@@ -13,7 +13,6 @@
 #include "error.h"
 #include "order_polish.h"
 #include "units.h"
-#include "units.h"
 
 /* Steps of the search: at least so many, and at least so many passes at full length; and those of the polish, which has
  * a most too. A step takes about 25 ns. */

@@ -39,8 +39,8 @@
  *
  *     pack      K and V, which lie beside Q, go into one buffer (ring: cat, copy_ backward; all-gather: contiguous)
  *     keep      ring, once, by the last forward there is: the block that backward begins with takes the place of the
- *               own one (it has no such copy,
- *               and makes the half of each block that is seen contiguous, as many bytes for three ranks)
+ *               own one (it has no such copy, and makes the half of each block that is seen contiguous, as many bytes
+ *               for three ranks)
  *     clear     zeros where gradients are summed: ring, the half that the first block leaves out (fill_); all-gather,
  *               dK and dV of the whole sequence (zeros)
  *     order     all-gather: whole blocks by rank to tokens by position and back (index_select)
