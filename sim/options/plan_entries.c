@@ -108,7 +108,9 @@ static void add_communication(Parser *parser, PlanOptions *o) {
   const GOptionEntry entries[] = {
       {"cp-comm", 0, 0, G_OPTION_ARG_STRING, &o->cp_comm,
        "how attention reaches the tokens of other cp ranks: ring (keys and values pass round beside it; Transformer "
-       "Engine's p2p), all_gather (of keys and values before it) or ulysses (a2a: heads for tokens) (default ring)",
+       "Engine's p2p), all_gather (of keys and values before it) or ulysses (a2a: heads for tokens; key and value "
+       "heads "
+       "that are fewer than ranks are repeated before it) (default ring)",
        "HOW"},
       {"overlap-grad", 0, 0, G_OPTION_ARG_STRING, &o->overlap_grad,
        "gradient collectives beside backward: on or off (default on, but off where the framework has it so)", "SWITCH"},

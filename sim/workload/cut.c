@@ -1,6 +1,7 @@
 /* What tensor and context parallelism leave one GPU: tokens are divided by cp; heads, MLP columns and vocabulary rows
  * are divided by tp, the residual stream is whole, except that sequence parallelism divides its tokens (arXiv
- * 2205.05198 §4.2.2). Where there are fewer K and V heads than ranks, each is held by several of them. */
+ * 2205.05198 §4.2.2). Where there are fewer K and V heads than ranks of tp, each is held by several of them; than
+ * ranks of cp, Ulysses deals out copies. */
 #include "pieces.h"
 
 #include <math.h>
@@ -28,6 +29,11 @@ static void cut_experts(Cut *cut) {
   cut->expert_tokens = (cut->expert_rows + cut->n_experts - 1) / cut->n_experts;
 }
 
+static gint64 kv_copies(const Model *model, const Plan *plan) {
+  const gint64 kv_heads = MAX(1, model->n_kv_heads / plan->tp);
+  return plan->cp_comm == CP_ULYSSES ? MAX(1, plan->cp / kv_heads) : 1;
+}
+
 Cut cut_of(const Model *model, const Plan *plan) {
   const PrecisionInfo *precision = precision_info(plan->precision);
   const gint64 tp = plan->tp, seq_len = plan->seq_len / plan->cp, tokens = plan->micro_batch * seq_len;
@@ -47,6 +53,7 @@ Cut cut_of(const Model *model, const Plan *plan) {
       .kv_width = MAX(1, model->n_kv_heads / tp) * model->head_dim,
       .v_width = MAX(1, model->n_kv_heads / tp) * model_v_head_dim(model),
       .out_width = model->n_heads / tp * model_v_head_dim(model),
+      .kv_copies = kv_copies(model, plan),
       .ffn_width = model->ffn_hidden / tp,
       .shared_width = model->experts.shared_ffn_hidden / tp,
       .vocab_width = vocab_width(model, plan),

@@ -14,6 +14,7 @@ typedef struct {
   gint64 heads;               /* query heads of this rank */
   gint64 q_width, kv_width;   /* columns of Q; of K */
   gint64 v_width, out_width;  /* columns of V; of attention's output */
+  gint64 kv_copies;           /* of each head of K and V that Ulysses deals out: cp over their number, at least 1 */
   gint64 ffn_width, up_width; /* columns of the activation's output; of its input: twice that when gated */
   gint64 shared_width;        /* as ffn_width, of the shared expert; 0: none */
   gint64 expert_width;        /* as ffn_width, of each expert */
@@ -33,14 +34,24 @@ typedef struct {
   double scores;                      /* elements of this rank's attention matrices: b·heads·s² */
 } Cut;
 
-/* Of the step's micro-batches, those whose weight gradients a kernel of its own adds to a sum, where gradients are summed
- * apart: all, but for the first where the sum is held in the format it comes in, which is then the sum. Each one is
- * charged this share of that kernel; its launch is not counted. */
+/* Of the step's micro-batches, those whose weight gradients a kernel of its own adds to a sum, where gradients are
+ * summed apart: all, but for the first where the sum is held in the format it comes in, which is then the sum. Each one
+ * is charged this share of that kernel; its launch is not counted. */
 double cut_summed_share(const Cut *cut);
 
 /* Numbers of a token that ranks of tp sum for norms of all heads' q and k: of each one, of LayerNorm two. */
 static inline int cut_n_qk_sums(const Cut *cut) {
   return cut->model->norm == NORM_RMSNORM ? 2 : 4;
+}
+
+/* Columns of K and V; of Q, K and V as Ulysses deals them out, with a head of K and V for each rank of cp at least, and
+ * as attention's backward finds them. */
+static inline gint64 cut_own_kv_width(const Cut *cut) {
+  return cut->kv_width + cut->v_width;
+}
+
+static inline gint64 cut_dealt_width(const Cut *cut) {
+  return cut->q_width + cut->kv_copies * cut_own_kv_width(cut);
 }
 
 Cut cut_of(const Model *model, const Plan *plan);

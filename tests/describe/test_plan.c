@@ -169,9 +169,7 @@ START_TEST(context_parallelism_cuts_what_it_can) {
   ASSERT_IMPOSSIBLE((plan->cp = 2, plan->attention = ATTENTION_UNFUSED), "cp 2", "--attention flash");
   ASSERT_IMPOSSIBLE((plan->cp = 64, plan->tp = 8, plan->sequence_parallel = TRUE, plan->seq_len = 128), "tp 8",
                     "128 / cp 64 = 2");
-  /* tp 2 leaves a rank 16 heads, but 4 key-value heads, which 8 ranks cannot share out */
-  ASSERT_IMPOSSIBLE((plan->cp = 8, plan->tp = 2, plan->cp_comm = CP_ULYSSES), "ulysses", "cp 8", "16 heads",
-                    "4 key-value heads");
+  ASSERT_IMPOSSIBLE((plan->cp = 64, plan->seq_len = 8192, plan->cp_comm = CP_ULYSSES), "ulysses", "cp 64", "32 heads");
   g_autoptr(Plan) plan = plan_new();
   plan->cp = 8, plan->tp = 2, plan->gpus = 64, plan->seq_len = 8192;
   assert_complete(plan);
@@ -179,6 +177,30 @@ START_TEST(context_parallelism_cuts_what_it_can) {
   ck_assert_int_eq(plan_data_ranks(plan), 32);
   ck_assert_int_eq(plan->zero_ranks, 32);
   ck_assert_int_eq(plan->n_micro_batches, 1); /* dp alone deals out sequences */
+}
+END_TEST
+
+/* Of 48 heads and 8 of keys and values: 16 ranks have each of these twice, 4 ranks two; of 12 each would have another
+ * share. Of 4 that tp 8 holds twice a rank has one. */
+START_TEST(ulysses_deals_out_key_value_heads_or_repeats_them) {
+  static const struct {
+    int cp, tp, kv_heads;
+    gboolean is_possible;
+  } cases[] = {{4, 1, 8, TRUE}, {16, 1, 8, TRUE}, {8, 2, 8, TRUE}, {12, 1, 8, FALSE}, {6, 8, 4, TRUE}};
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    Model many = model;
+    many.n_heads = 48;
+    many.n_kv_heads = cases[i].kv_heads;
+    g_autoptr(Plan) plan = plan_new();
+    plan->cp = cases[i].cp, plan->tp = cases[i].tp, plan->seq_len = 96 * 32, plan->cp_comm = CP_ULYSSES;
+    plan->gpus = plan->cp * plan->tp;
+    g_autoptr(GError) error = NULL;
+    const gboolean is_possible = plan_complete(plan, &many, NULL, &error);
+    ck_assert_msg(is_possible == cases[i].is_possible, "case %d: %s", (int)i, error != NULL ? error->message : "");
+    if (!is_possible)
+      ck_assert_msg(strstr(error->message, "48 heads") && strstr(error->message, "8 key-value heads"), "%s",
+                    error->message);
+  }
 }
 END_TEST
 
@@ -449,6 +471,7 @@ static void add_defaults(TCase *cases) {
 static void add_refusals(TCase *cases) {
   tcase_add_test(cases, ranks_have_to_multiply_to_the_gpus);
   tcase_add_test(cases, context_parallelism_cuts_what_it_can);
+  tcase_add_test(cases, ulysses_deals_out_key_value_heads_or_repeats_them);
   tcase_add_test(cases, shards_span_the_ranks_of_cp_first);
   tcase_add_test(cases, experts_have_to_divide_and_to_be_there);
   tcase_add_test(cases, ep_is_made_of_ranks_of_dp_and_takes_none_of_its_own);

@@ -39,6 +39,18 @@ static void spoil_sequence(Plan *plan) {
   plan->sequence_parallel = FALSE;
 }
 
+static void spoil_heads(Plan *plan) {
+  plan->tp = plan->pp = plan->dp = 1;
+  plan->sequence_parallel = FALSE;
+  plan->cp = 16;
+  plan->seq_len = 4096;
+  plan->cp_comm = CP_ULYSSES;
+}
+static void spoil_no_heads(Plan *plan) {
+  spoil_heads(plan);
+  plan->cp = 8;
+}
+
 static char *offloading_text(LaunchFramework framework, int zero, Offload offload) { /* or why not */
   g_autoptr(Plan) plan = plan_new();
   plan->dp = 2, plan->zero = zero, plan->offload = offload;
@@ -102,6 +114,8 @@ START_TEST(what_a_framework_cannot_run_is_refused_with_the_reason) {
       {LAUNCH_MEGATRON, spoil_schedule, "zb-h1"},
       {LAUNCH_MEGATRON, spoil_modules, NULL},
       {LAUNCH_MEGATRON, spoil_sends, "waits for its sends under 1f1b, found overlap-p2p on"},
+      {LAUNCH_MEGATRON, spoil_heads, "repeats no key-value heads for a2a, found cp 16 with 8 of them"},
+      {LAUNCH_MEGATRON, spoil_no_heads, NULL},
       {LAUNCH_DEEPSPEED, spoil_one_gpus_modules, "recompute-modules layernorm"},
       {LAUNCH_TORCHTITAN, spoil_modules, "recompute-modules layernorm"},
       {LAUNCH_DEEPSPEED, spoil_nothing, "sequence-parallel"},

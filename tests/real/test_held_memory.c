@@ -86,6 +86,8 @@ static const HeldCase cases[] = {
     {.cp = 4, .cp_comm = CP_ULYSSES, .recompute = RECOMPUTE_FULL},
     {.cp = 2, .cp_comm = CP_ULYSSES, .pp = 2, .schedule = "zb-h1"},
     {.cp = 2, .cp_comm = CP_ULYSSES, .tp = 2, .sequence_parallel = TRUE, .zero = 3},
+    {.cp = 16, .cp_comm = CP_ULYSSES}, /* 8 heads of K and V */
+    {.cp = 4, .cp_comm = CP_ULYSSES, .tp = 4, .recompute = RECOMPUTE_FULL},
     {.cp = 2, .pp = 2, .dp = 2, .zero = 2},
     {.beside = 2},
     {.beside = 1, .pp = 2, .schedule = "zb-h1"},
@@ -314,8 +316,8 @@ END_TEST
  * forward runs: 4 bytes for each row of each head. */
 START_TEST(buffers_of_cp_are_as_large_as_the_program_s) {
   for (int comm = 0; comm < N_CP_COMMS; comm++)
-    for (int cp = 2; cp <= 4; cp *= 2)
-      for (int tp = 1; tp <= 2; tp++) {
+    for (int cp = 2; cp <= 16; cp *= 2)
+      for (int tp = 1; tp <= 2 && cp * tp <= 16; tp++) {
         const HeldCase c = {.cp = cp, .tp = tp, .cp_comm = (CpComm)comm};
         Model narrow = llama;
         narrow.ffn_hidden = 128;

@@ -216,6 +216,7 @@ matrices gathered again for backward, ZeRO-3|2|tiny-llama|--framework few-live.y
 gradients summed in fp32, ZeRO-3 in shards of 2|4|tiny-gpt2|--framework megatron-deepspeed --dp 4 --zero 3 --zero-ranks 2
 cp 2, ring|2|tiny-gpt2|--cp 2 --micro-batch 2 --global-batch 8
 cp 4, all-gather, gradients in fp32|4|tiny-llama|--cp 4 --cp-comm all_gather --recipe megatron
+cp 4, Ulysses, each key head to two ranks|4|tiny-falcon|--cp 4 --cp-comm ulysses
 TABLE
 
 # Of many layers with norms behind their branches: rounding alone takes gradients beyond bf16's usual bounds.

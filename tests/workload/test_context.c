@@ -10,12 +10,16 @@
 static const CpComm all_comms[] = {CP_RING, CP_ALL_GATHER, CP_ULYSSES};
 
 /* llama on micro-batches of 2 × 512 tokens; 16 heads of 64, 8 of keys and values, bf16, cut by tp and cp. */
-static Workload *cut_workload(int tp, int cp, CpComm comm, Recompute recompute) {
+static Workload *cut_workload_of(const Model *model, int tp, int cp, CpComm comm, Recompute recompute) {
   g_autoptr(Plan) plan = plan_of(tp, FALSE, ATTENTION_FLASH, recompute);
   plan->cp = cp;
   plan->gpus = tp * cp;
   plan->cp_comm = comm;
-  return workload_new(&llama, plan, NULL);
+  return workload_new(model, plan, NULL);
+}
+
+static Workload *cut_workload(int tp, int cp, CpComm comm, Recompute recompute) {
+  return cut_workload_of(&llama, tp, cp, comm, recompute);
 }
 
 typedef struct {
@@ -65,6 +69,51 @@ START_TEST(traffic_has_its_closed_form) {
         ck_assert_int_eq(f.n_collectives, steps[all_comms[c]]);
         ck_assert_int_eq(f.n_attention, all_comms[c] == CP_RING ? cp : 1);
       }
+}
+END_TEST
+
+/* Ulysses with fewer K and V heads than cp ranks: each is repeated, so that every rank has one, before it is sent. Of
+ * llama's 8 heads, 16 of Q, of which tp takes its part: cp ranks send (cp−1)/cp of 2 sequences × 512/cp tokens × 64
+ * columns × 2 bytes for each head of Q, of O, and of K and V a head for each rank; backward their gradients. A copy
+ * reads K and V once and writes a head for each rank, backward reads these and writes their sums. */
+START_TEST(ulysses_repeats_key_heads_for_the_ranks) {
+  static const struct {
+    int tp, cp, kv_heads; /* of all ranks of tp */
+  } cases[] = {{1, 16, 8}, {2, 8, 8}, {1, 4, 1}, {4, 4, 2}, {1, 16, 4}};
+  for (gsize c = 0; c < G_N_ELEMENTS(cases); c++) {
+    Model model = llama;
+    model.n_kv_heads = cases[c].kv_heads;
+    const int tp = cases[c].tp, cp = cases[c].cp, kv_heads = MAX(1, cases[c].kv_heads / tp);
+    g_autoptr(Workload) workload = cut_workload_of(&model, tp, cp, CP_ULYSSES, RECOMPUTE_NONE);
+    const double head = 2.0 * (512 / cp) * 64 * 2, sent = (2.0 * 16 / tp + 2 * cp) * head * (cp - 1) / cp;
+    const WorkList *forward = &workload->work[PIECE_LAYER][PHASE_F], *backward = &workload->work[PIECE_LAYER][PHASE_B];
+    ck_assert_double_eq_tol(totals_of(forward, cp).sent_bytes, sent, 1e-6 * sent);
+    ck_assert_double_eq_tol(totals_of(backward, cp).sent_bytes, sent, 1e-6 * sent);
+    ck_assert_double_eq(find(forward, "attention.kv_repeat")->bytes, 2 * (kv_heads + cp) * head);
+    ck_assert_double_eq(find(backward, "attention.dkv_sum")->bytes, 2 * (kv_heads + cp) * head);
+  }
+}
+END_TEST
+
+/* Attention's FLOPs and all products are those of one rank, cut by cp; one key head is read by each rank. Saved are K
+ * and V of cp heads in place of kv_heads; so is what attention's backward has in buffers, twice, but for the own
+ * gradients. One layer of 2·512/16 tokens, e = 2: a head is 64·64·2 = 8 KiB; dO, dQ, dK and dV are 16 + 16 + 2·8 of
+ * them, dO of a head a rank 16, and twice 16 + 2·16. */
+START_TEST(repeated_key_heads_are_held_and_add_no_work) {
+  Model narrow = llama;
+  narrow.ffn_hidden = 128;
+  g_autoptr(Workload) ring = cut_workload_of(&narrow, 1, 16, CP_RING, RECOMPUTE_NONE),
+                      repeated = cut_workload_of(&narrow, 1, 16, CP_ULYSSES, RECOMPUTE_NONE);
+  const double head = 8 * 1024;
+  ck_assert_double_eq(repeated->memory[PIECE_LAYER].saved_bytes - ring->memory[PIECE_LAYER].saved_bytes,
+                      (16 + 2 * 16 - 2 * 8) * head); /* attention's output of some heads, and copies */
+  ck_assert_double_eq(repeated->memory[PIECE_LAYER].transient_bytes, (16 + 16 + 16 + 16 + 2 * (16 + 32)) * head);
+  for (int phase = PHASE_F; phase <= PHASE_B; phase++) {
+    const Totals a = totals_of(&ring->work[PIECE_LAYER][phase], 16),
+                 b = totals_of(&repeated->work[PIECE_LAYER][phase], 16);
+    ck_assert_double_eq(a.attention_flops, b.attention_flops);
+    ck_assert_double_eq(a.matmul_flops, b.matmul_flops);
+  }
 }
 END_TEST
 
@@ -157,10 +206,7 @@ START_TEST(buffers_of_the_exchange_are_held_while_backward_runs) {
   for (gsize c = 0; c < G_N_ELEMENTS(all_comms); c++) {
     Model narrow = llama;
     narrow.ffn_hidden = 128;
-    g_autoptr(Plan) plan = plan_of(1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
-    plan->cp = plan->gpus = 4;
-    plan->cp_comm = all_comms[c];
-    g_autoptr(Workload) workload = workload_new(&narrow, plan, NULL);
+    g_autoptr(Workload) workload = cut_workload_of(&narrow, 1, 4, all_comms[c], RECOMPUTE_NONE);
     ck_assert_double_eq(workload->memory[PIECE_LAYER].transient_bytes, tensors[all_comms[c]] * 512 * 1024);
   }
 }
@@ -291,6 +337,8 @@ END_TEST
 int main(void) {
   TCase *tcase = tcase_create("context");
   tcase_add_test(tcase, traffic_has_its_closed_form);
+  tcase_add_test(tcase, ulysses_repeats_key_heads_for_the_ranks);
+  tcase_add_test(tcase, repeated_key_heads_are_held_and_add_no_work);
   tcase_add_test(tcase, pytorch_gathers_all_heads_and_passes_gradients_in_fp32);
   tcase_add_test(tcase, exchanges_beside_nothing_are_waited_for_at_once);
   tcase_add_test(tcase, ranks_share_the_work_exactly);

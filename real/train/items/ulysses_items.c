@@ -1,7 +1,10 @@
 /* Attention where each rank has pieces of every sequence, by exchange of heads for tokens; what context.c lists.
  *
  * In between, a sequence is whole, in order of position, for 1/cp of the heads: saved q, k, v and attention's
- * output are of that form, with equally many elements.
+ * output are of that form, with equally many elements, but for copies of k and v: with fewer heads of these than ranks
+ * each is repeated before it is sent, and the copies' gradients are summed when they are back. Copies lie in the one of
+ * `sent` and `got` that the all-to-all does not need yet, or no more: T rows of k's copies, a head's side by side, then
+ * v's.
  *
  *     to heads    rows (T × all heads) → a part for each member's heads → all-to-all → rows of all tokens (own heads)
  *     to tokens   the same backwards
@@ -22,26 +25,80 @@ static void order_by_member(const ItemCall *call, Rows tokens, gint64 width, Row
 /* The same for q, k and v. */
 static void order_qkv(const ItemCall *call, Rows q, Rows k, Rows v, char *parts, gboolean is_back) {
   const Cut *cut = cut_of_call(call);
-  const gint64 widths[] = {cut->q_width, cut->kv_width, cut->v_width}, width = context_qkv_width(cut);
+  const gint64 widths[] = {cut->q_width, cut->kv_copies * cut->kv_width, cut->kv_copies * cut->v_width};
+  const gint64 width = cut_dealt_width(cut);
   const Rows tokens[] = {q, k, v};
   for (gint64 i = 0, column = 0; i < 3; column += widths[i++])
     order_by_member(call, tokens[i], widths[i], context_tokens(cut, parts, width / cut->cp, 0, column / cut->cp),
                     is_back);
 }
 
+/* K and V side by side, once or all copies of them. */
+typedef struct {
+  Rows k, v;
+} KeysValues;
+
+static KeysValues own_kv(const ItemCall *call) {
+  const Cut *cut = cut_of_call(call);
+  const gint64 ld = context_qkv_width(cut), k = cut->q_width, v = k + cut->kv_width;
+  char *qkv = saved(call).qkv;
+  return (KeysValues){context_tokens(cut, qkv, ld, 0, k), context_tokens(cut, qkv, ld, 0, v)};
+}
+
+static KeysValues own_gradients(const ItemCall *call) {
+  const Rows dk = context_own_dkv(call);
+  const Cut *cut = cut_of_call(call);
+  return (KeysValues){dk, {context_element(cut, dk.at, cut->kv_width), dk.ld, dk.step}};
+}
+
+static KeysValues copies_in(const ItemCall *call, char *buffer) {
+  const Cut *cut = cut_of_call(call);
+  const gint64 ld = cut->kv_copies * cut_own_kv_width(cut);
+  return (KeysValues){context_tokens(cut, buffer, ld, 0, 0),
+                      context_tokens(cut, buffer, ld, 0, cut->kv_copies * cut->kv_width)};
+}
+
+/* Between heads, `width` columns in all, and all copies of each. */
+static void repeat_heads(const ItemCall *call, gint64 width, Rows own, Rows copies, gboolean is_back) {
+  const Cut *cut = cut_of_call(call);
+  const gint64 n_heads = cut->cp / cut->kv_copies;
+  const Extent extent = {n_heads, cut->tokens, width / n_heads};
+  own.step = extent.width;
+  copies.step = cut->kv_copies * extent.width;
+  for (gint64 copy = 0; copy < cut->kv_copies; copy++) {
+    const Rows none = {0}, one = {context_element(cut, copies.at, copy * extent.width), copies.ld, copies.step};
+    if (is_back)
+      context_move(call, extent, one, copy > 0 ? own : none, own);
+    else
+      context_copy(call, extent, own, one);
+  }
+}
+
+static void repeat_kv(const ItemCall *call) {
+  const Cut *cut = cut_of_call(call);
+  const KeysValues own = own_kv(call), copies = copies_in(call, scratch(call)->got);
+  repeat_heads(call, cut->kv_width, own.k, copies.k, FALSE);
+  repeat_heads(call, cut->v_width, own.v, copies.v, FALSE);
+}
+
+static void sum_dkv(const ItemCall *call) {
+  const Cut *cut = cut_of_call(call);
+  const KeysValues own = own_gradients(call), copies = copies_in(call, scratch(call)->sent);
+  repeat_heads(call, cut->kv_width, own.k, copies.k, TRUE);
+  repeat_heads(call, cut->v_width, own.v, copies.v, TRUE);
+}
+
 static void pack_qkv(const ItemCall *call) {
   const Cut *cut = cut_of_call(call);
-  char *qkv = saved(call).qkv;
-  const gint64 ld = context_qkv_width(cut), k = cut->q_width, v = k + cut->kv_width;
-  order_qkv(call, context_tokens(cut, qkv, ld, 0, 0), context_tokens(cut, qkv, ld, 0, k),
-            context_tokens(cut, qkv, ld, 0, v), scratch(call)->sent, FALSE);
+  const Rows q = context_tokens(cut, saved(call).qkv, context_qkv_width(cut), 0, 0);
+  const KeysValues kv = cut->kv_copies > 1 ? copies_in(call, scratch(call)->got) : own_kv(call);
+  order_qkv(call, q, kv.k, kv.v, scratch(call)->sent, FALSE);
 }
 
 static void unpack_gradients(const ItemCall *call) {
-  const Cut *cut = cut_of_call(call);
-  const Rows dk = context_own_dkv(call);
-  const Rows dv = {context_element(cut, dk.at, cut->kv_width), dk.ld, dk.step};
-  order_qkv(call, context_own_dq(call, 0), dk, dv, scratch(call)->got, TRUE);
+  const gboolean repeats = cut_of_call(call)->kv_copies > 1;
+  const KeysValues kv = repeats ? copies_in(call, scratch(call)->sent) : own_gradients(call);
+  order_qkv(call, context_own_dq(call, 0), kv.k, kv.v, scratch(call)->got, TRUE);
 }
 
 static void order_out(const ItemCall *call, char *out, char *parts, gboolean is_back) {
@@ -74,7 +131,7 @@ static void ulysses_pack(const ItemCall *call) {
   else if (is_to_heads(call))
     pack_qkv(call);
   else if (call->is_backward)
-    context_order(call, context->sent, context->got, context_qkv_width(cut) / cut->cp, TRUE);
+    context_order(call, context->sent, context->got, cut_dealt_width(cut) / cut->cp, TRUE);
   else
     context_order(call, context->sent, saved(call).all_tokens, cut->out_width / cut->cp, TRUE);
 }
@@ -85,7 +142,7 @@ static void ulysses_unpack(const ItemCall *call) {
   if (is_to_heads(call) && call->is_backward)
     context_order(call, context->got, context->d_out, cut->out_width / cut->cp, FALSE);
   else if (is_to_heads(call))
-    context_order(call, context->got, exchanged_qkv(call), context_qkv_width(cut) / cut->cp, FALSE);
+    context_order(call, context->got, exchanged_qkv(call), cut_dealt_width(cut) / cut->cp, FALSE);
   else if (call->is_backward)
     unpack_gradients(call);
   else
@@ -95,21 +152,21 @@ static void ulysses_unpack(const ItemCall *call) {
 void ulysses_exchange(const ItemCall *call) {
   const Cut *cut = cut_of_call(call);
   context_exchange(call, COLLECTIVE_ALL_TO_ALL, stored_number(call), scratch(call)->sent, scratch(call)->got,
-                   cut->tokens * (moves_qkv(call) ? context_qkv_width(cut) : cut->out_width));
+                   cut->tokens * (moves_qkv(call) ? cut_dealt_width(cut) : cut->out_width));
 }
 
 /* All tokens of some heads: one kernel, as where nothing is cut. */
 static void ulysses_attend(const ItemCall *call) {
   const Cut *cut = cut_of_call(call);
   const ContextScratch *context = scratch(call);
-  const gint64 k = cut->q_width / cut->cp, v = k + cut->kv_width / cut->cp;
+  const gint64 k = cut->q_width / cut->cp, v = k + cut->kv_copies * cut->kv_width / cut->cp;
   FlashKernel task = item_flash(call, call->is_backward);
   task.rule.first_head += own_rank(call) * (cut->heads / cut->cp);
   task.drop.first_head += own_rank(call) * (cut->heads / cut->cp);
   task.seq_len *= cut->cp;
   task.n_heads /= cut->cp;
-  task.n_kv_heads /= cut->cp;
-  task.ld_qkv /= cut->cp;
+  task.n_kv_heads = task.n_kv_heads * cut->kv_copies / cut->cp;
+  task.ld_qkv = cut_dealt_width(cut) / cut->cp;
   task.ld_dq = task.ld_dkv = task.ld_qkv;
   task.ld_o /= cut->cp;
   task.q = exchanged_qkv(call);
@@ -126,9 +183,11 @@ static void ulysses_attend(const ItemCall *call) {
 }
 
 const ItemKernel ulysses_kernels[] = {
+    {"attention.kv_repeat", repeat_kv, 0},
     {"attention.pack", ulysses_pack, 0},
     {"attention.unpack", ulysses_unpack, 0},
     {"attention", ulysses_attend, 0},
     {"attention.backward", ulysses_attend, 0},
+    {"attention.dkv_sum", sum_dkv, 0},
     {NULL, NULL, 0},
 };

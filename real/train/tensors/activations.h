@@ -42,7 +42,7 @@ typedef struct {
   char *norm1, *norm2;                  /* T′ × h; one where both branches of a parallel block read it; x and x2
                                            where no norms stand before them */
   float *mean1, *rstd1, *mean2, *rstd2; /* [T′] */
-  char *qkv;                            /* T × (q + k + v), rotated */
+  char *qkv;                            /* T × (q + k + v), rotated; under Ulysses of K and V all copies */
   SavedNorm q_norm, k_norm;
   char *q_latent, *kv_latent; /* latent attention: T′ × r; T′ × (c + o), of which c are normalised */
   char *scores;               /* unfused: b·heads × s × s */
@@ -140,7 +140,7 @@ typedef struct {
    * are T × (q + a) */
   float *wide;       /* T × q or a: sum of the output, or of dQ */
   float *wide_kv[2]; /* a block each: sum of dK and dV, and what is sent of them */
-  char *sent, *got;  /* Ulysses: T × (q + k + v), a part for each member */
+  char *sent, *got;  /* Ulysses: T × (q + k + v), a part for each member; of K and V all copies */
   char *d_out;       /* Ulysses: of all tokens; T × a in all */
 } ContextScratch;
 

@@ -129,7 +129,7 @@ SavedLayer carve_layer(const Cut *cut, LayerKind kind, guint dropped, Carver *fo
     saved.post_norms[i] = (SavedNorm){.kept = carve(for_i, stream, e),
                                       .mean = carve(for_i, cut->split_tokens, 4),
                                       .rstd = carve(for_i, cut->split_tokens, 4)};
-  saved.qkv = carve(for_i, t * (cut->q_width + cut->kv_width + cut->v_width), e);
+  saved.qkv = carve(for_i, t * cut_dealt_width(cut), e);
   saved.q_norm = carve_qk_norm(cut, cut->q_width, for_i);
   saved.k_norm = carve_qk_norm(cut, cut->kv_width, for_i);
   carve_latents(cut, for_i, for_w, &saved);
@@ -326,8 +326,8 @@ ContextScratch carve_context_scratch(const Cut *cut, Carver *carver) {
   if (cut->cp == 1)
     return context;
   if (is_ulysses(cut)) {
-    context.sent = carve(carver, q + kv, e);
-    context.got = carve(carver, q + kv, e);
+    context.sent = carve(carver, (double)cut->tokens * cut_dealt_width(cut), e);
+    context.got = carve(carver, (double)cut->tokens * cut_dealt_width(cut), e);
     context.d_out = carve(carver, out, e);
     return context;
   }

@@ -202,6 +202,19 @@ static gboolean check_tensor_cut(Plan *plan, const Model *model, const Cluster *
   return TRUE;
 }
 
+/* Ulysses gives each rank of cp as many heads of Q, and of K and V some or, where there are fewer, a copy of one. */
+static gboolean check_heads_dealt(const Plan *plan, const Model *model, GError **error) {
+  const gint64 heads = model->n_heads / plan->tp, kv_heads = MAX(1, model->n_kv_heads / plan->tp);
+  if (heads % plan->cp == 0 && (kv_heads % plan->cp == 0 || plan->cp % kv_heads == 0))
+    return TRUE;
+  return fail_impossible(
+      error,
+      "cp-comm ulysses deals out heads: cp %d does not divide the %" INT64 " heads that tp %d leaves "
+      "a rank of model %s, or is neither a divisor nor a multiple of its %" INT64 " key-value heads; %s",
+      plan->cp, heads, plan->tp, model->name, kv_heads,
+      model_window(model, plan->seq_len) > 0 ? "expected a cp that does and is" : "use ring or all_gather");
+}
+
 /* Attention cut by cp: its kernel knows blocks of keys and what to merge them by, and a causal mask gives each rank the
  * same work when it has one early and one late of 2·cp pieces of the sequence. */
 static gboolean check_context(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
@@ -215,17 +228,7 @@ static gboolean check_context(Plan *plan, const Model *model, const Cluster *clu
                            "seq-len %" INT64 " is not a multiple of 2 × cp %d: each rank takes one early and one late "
                            "piece of a sequence, so that a causal mask leaves all the same work",
                            plan->seq_len, plan->cp);
-  if (model == NULL || plan->cp_comm != CP_ULYSSES)
-    return TRUE;
-  gint64 heads = model->n_heads / plan->tp, kv_heads = MAX(1, model->n_kv_heads / plan->tp);
-  if (heads % plan->cp != 0 || kv_heads % plan->cp != 0)
-    return fail_impossible(error,
-                           "cp-comm ulysses deals out heads: cp %d does not divide the %" INT64 " heads and %" INT64
-                           " key-value heads that tp %d leaves a rank of model %s; %s",
-                           plan->cp, heads, kv_heads, plan->tp, model->name,
-                           model_window(model, plan->seq_len) > 0 ? "expected a cp that does"
-                                                                  : "use ring or all_gather");
-  return TRUE;
+  return model == NULL || plan->cp_comm != CP_ULYSSES || check_heads_dealt(plan, model, error);
 }
 
 static gboolean check_sequence(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {

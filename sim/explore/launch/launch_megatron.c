@@ -4,6 +4,7 @@
  * Stages need not have equal numbers of layers here. Megatron-LM cuts evenly, or evenly with embedding, loss or both
  * counted as a layer, or evenly but for the first and the last rank of a pipeline without chunks, or as a layout says
  * stage by stage, "Et|tt|tL": the first of these that is the plan's cut is written. */
+#include "cut.h"
 #include "error.h"
 #include "launch_frameworks.h"
 
@@ -125,9 +126,18 @@ static gboolean check_overlapped_experts(const LaunchCase *c, GError **error) {
          fail_impossible(error, "megatron: Megatron-LM overlaps experts in bf16 and fp16, found precision fp32");
 }
 
+/* Transformer Engine (context_parallel.py, 2026-08) sends K and V as they are. */
+static gboolean check_context(const LaunchCase *c, GError **error) {
+  return cut_of(c->model, c->plan).kv_copies == 1 ||
+         fail_impossible(error,
+                         "megatron: Transformer Engine repeats no key-value heads for a2a, found cp %d with %" INT64
+                         " of them",
+                         c->plan->cp, MAX(1, c->model->n_kv_heads / c->plan->tp));
+}
+
 gboolean launch_megatron_check(const LaunchCase *c, GError **error) {
   return check_offload(c, error) && check_schedule(c, error) && check_model(c, error) && check_order(c, error) &&
-         check_overlapped_experts(c, error);
+         check_context(c, error) && check_overlapped_experts(c, error);
 }
 
 /* Its FSDP starts in a pipeline; no test, example or page of Megatron-LM's has that (2026-08-22). */

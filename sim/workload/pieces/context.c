@@ -33,6 +33,13 @@
  *
  * Ulysses (arXiv 2309.14509): an all-to-all gives each rank 1/cp of the heads of all tokens, another brings the output
  * back; backward does the same with dO and with dQ, dK, dV. Tensors are packed by peer before and unpacked after it.
+ * Where K and V have fewer heads than there are ranks, each head is repeated before it is sent, so that every rank gets
+ * the one that its heads of Q read; the gradients of all copies come back and are summed (DeepSpeed,
+ * runtime/sequence_parallel/ulysses_sp.py: kv_replication_factor; XTuner, v1/module/attention/mha.py: repeat_kv; both
+ * 2026-08).
+ *
+ *     compute   repeat, pack |           | unpack, attention, pack |     | unpack
+ *     cp                     | [Q, c·KV] |                         | [O] |
  *
  * Copies around the transfers, each element read and written once (where Transformer Engine makes them: its
  * pytorch/attention/dot_product_attention/context_parallel.py, 2026-08):
@@ -44,7 +51,9 @@
  *     clear     zeros where gradients are summed: ring, the half that the first block leaves out (fill_); all-gather,
  *               dK and dV of the whole sequence (zeros)
  *     order     all-gather: whole blocks by rank to tokens by position and back (index_select)
- *     unpack    all-gather: dK and dV beside dQ (contiguous) */
+ *     unpack    all-gather: dK and dV beside dQ (contiguous)
+ *     repeat    Ulysses, where there are c > 1 copies: K and V read once, written c times (repeat_interleave); the sum
+ *               of their gradients the other way */
 #include "context.h"
 
 /* One tensor of this rank's tokens, `width` columns. */
@@ -53,7 +62,7 @@ static double tensor_bytes(const Cut *cut, gint64 width) {
 }
 
 static double kv_bytes(const Cut *cut) {
-  return tensor_bytes(cut, cut->kv_width + cut->v_width);
+  return tensor_bytes(cut, cut_own_kv_width(cut));
 }
 
 static gint64 kv_heads(const Cut *cut) {
@@ -178,7 +187,7 @@ static void gather_and_attend(ItemList *list, gboolean backward) {
 static AttentionBlock block_of_some_heads(const Cut *cut) {
   const gint64 length = cut->seq_len * cut->cp;
   return (AttentionBlock){.heads = cut->heads / cut->cp,
-                          .kv_heads = kv_heads(cut) / cut->cp,
+                          .kv_heads = kv_heads(cut) * cut->kv_copies / cut->cp,
                           .queries = length,
                           .keys = length,
                           .pairs = attention_layer_pairs(cut->model, length),
@@ -192,14 +201,23 @@ static void exchange(ItemList *list, const char *operand, gint64 width) {
   copy(list, "attention.unpack", bytes);
 }
 
+/* Between K and V and the copies that are dealt out. */
+static void repeat(ItemList *list, const char *name) {
+  if (list->cut->kv_copies > 1)
+    item_list_memory(list, name, (1 + list->cut->kv_copies) * kv_bytes(list->cut));
+}
+
 static void exchange_and_attend(ItemList *list, gboolean backward) {
   const Cut *cut = list->cut;
   const AttentionBlock block = block_of_some_heads(cut);
   const char *operand = backward ? "attention.backward" : "attention";
-  const gint64 qkv_width = cut->q_width + cut->kv_width + cut->v_width;
-  exchange(list, operand, backward ? cut->out_width : qkv_width);
+  if (!backward)
+    repeat(list, "attention.kv_repeat");
+  exchange(list, operand, backward ? cut->out_width : cut_dealt_width(cut));
   item_list_attention(list, backward, &block);
-  exchange(list, operand, backward ? qkv_width : cut->out_width);
+  exchange(list, operand, backward ? cut_dealt_width(cut) : cut->out_width);
+  if (backward)
+    repeat(list, "attention.dkv_sum");
 }
 
 /* --- buffers ---
@@ -223,10 +241,10 @@ static double gather_buffer_bytes(const Cut *cut) {
   return gradient_bytes(cut) + 3 * cut->cp * kv_bytes(cut);
 }
 
-/* dO of some heads; dQ, dK and dV packed, and as they come. Those of some heads lie where the own ones will. */
+/* dO of some heads; dQ, dK and dV, of all copies, packed, and as they come. Those of some heads lie where they come;
+ * copies are summed from where they were packed. */
 static double ulysses_buffer_bytes(const Cut *cut) {
-  const double packed = tensor_bytes(cut, cut->q_width) + kv_bytes(cut);
-  return gradient_bytes(cut) + tensor_bytes(cut, cut->out_width) + 2 * packed;
+  return gradient_bytes(cut) + tensor_bytes(cut, cut->out_width) + 2 * tensor_bytes(cut, cut_dealt_width(cut));
 }
 
 static const struct {

@@ -5,7 +5,7 @@
  *     inputs of post_norms            e·T'·h    each, where there are                        used by I
  *     inputs of qkv and mlp_up        e·T'·h    each distinct one, saved in shards           used by W
  *                                     (without norms before them x itself, which I then does not free)
- *     Q, K, V                         e·T·(q + k + v)                                        used by I
+ *     Q, K, V                         e·T·(q + k + v)   of K and V all copies under Ulysses  used by I
  *     inputs of norms of q and k      e·T·(q + k)       where there are                      used by I
  *     scores, unfused                 s² per head: softmax e, and under dropout mask 1 and output e;  used by I
  *     scores, flash                   log-sum-exp, 4 bytes per row                           used by I
@@ -127,8 +127,8 @@ static LayerTensors layer_tensors(const Cut *cut, gboolean has_experts) {
   LayerTensors tensors = {.layer_input = e * stream};
   const double ffn = has_experts ? 0 : cut->ffn_width, up = has_experts ? 0 : cut->up_width;
   tensors.linear_inputs = cut->linear_bytes * (cut->n_inputs * stream + t * ffn) + attention_output(cut);
-  tensors.rest = e * ((n_streams + cut->n_post_norms) * stream + t * (cut->q_width + cut->kv_width + cut->v_width) +
-                      t * up + qk_norm_elements(cut));
+  tensors.rest =
+      e * ((n_streams + cut->n_post_norms) * stream + t * cut_dealt_width(cut) + t * up + qk_norm_elements(cut));
   if (has_experts) {
     tensors.linear_inputs += expert_linear_inputs(cut);
     tensors.rest += expert_rest(cut);
