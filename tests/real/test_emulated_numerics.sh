@@ -33,6 +33,7 @@ pp 2, ep 2, dualpipe, which takes turns|4|tiny-mixtral|--pp 2 --dp 2 --ep 2 --sc
 cp 2, ring|2|tiny-gpt2-short|--cp 2 --attention flash --global-batch 1
 cp 2, PyTorch's ring|2|tiny-gpt2-short|--cp 2 --framework torchtitan-compile --norm-kernel fused --attention flash --global-batch 1
 norms without weights, tp 2, sequence parallel|2|tiny-olmo|--tp 2 --sequence-parallel on
+cp 4, Ulysses, each key head to two ranks|4|tiny-falcon|--cp 4 --cp-comm ulysses --attention flash --global-batch 1
 cp 2, Ulysses, attention run again|2|tiny-gpt2-short|--cp 2 --cp-comm ulysses --attention flash --recompute selective --framework megatron-core --recipe fp32 --norm-kernel fused --global-batch 1
 TABLE
 
