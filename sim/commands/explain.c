@@ -40,6 +40,16 @@ static gboolean check_options(ExplainVerb *o, GError **error) {
   return is_one || fail_input(error, "--measured is a step of one plan: found several --gpus");
 }
 
+/* A thousand times as long, or as short, is another run or another unit. */
+static gboolean check_measured(const ExplainVerb *o, double predicted_s, GError **error) {
+  const double most = 1000;
+  if (o->measured == NULL || (o->measured_s < most * predicted_s && o->measured_s * most > predicted_s))
+    return TRUE;
+  g_autofree char *predicted = units_format(predicted_s, UNIT_SECONDS);
+  return fail_input(error, "--measured: found \"%.80s\", more than %g times off the predicted step of %s", o->measured,
+                    most, predicted);
+}
+
 static gboolean parse_options(ExplainVerb *o, int *argc, char ***argv, GError **error) {
   g_autoptr(Parser) parser = parser_new(
       NULL,
@@ -95,7 +105,7 @@ static Scaling *make_scaling(const ExplainVerb *o, const SpacePoint *point, cons
 
 static int explain(const ExplainVerb *o, const SpacePoint *point, const Scaling *scaling, GError **error) {
   g_autoptr(Prediction) prediction = predict(point->model, point->cluster, point->plan, error);
-  if (prediction == NULL)
+  if (prediction == NULL || !check_measured(o, prediction->step_time_s, error))
     return 2;
   g_autofree int *in_flight = g_new0(int, prediction->program->n_ranks);
   StepReport step = step_of_prediction(prediction, in_flight);

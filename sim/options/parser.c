@@ -90,6 +90,7 @@ static const struct {
     {"--overlap-param-gather", "--overlap-param"},
     {"--world-size", "--gpus"},
     {"--nodes", "--gpus"},
+    {"--nnodes", "--gpus"},
     {"--num-gpus", "--gpus"},
     {"--dtype", "--precision"},
 };
@@ -117,7 +118,8 @@ static const char *called_elsewhere(const Parser *parser, const char *name) {
 }
 
 static gboolean fail_unknown_option(Parser *parser, const char *name, GError **error) {
-  const char *option = called_elsewhere(parser, name);
+  g_autofree char *hyphened = g_strdelimit(g_strdup(name), "_", '-'); /* as files of settings have them */
+  const char *option = called_elsewhere(parser, hyphened);
   g_ptr_array_add(parser->names, NULL);
   g_autofree char *question = option != NULL ? g_strdup_printf("did you mean %s?", option)
                                              : suggest_question(name, (const char *const *)parser->names->pdata);

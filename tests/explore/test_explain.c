@@ -285,7 +285,7 @@ START_TEST(a_part_twice_as_fast_saves_at_most_half_of_what_it_takes) {
   drawn.plan->overlap_grad = FALSE;
   g_autoptr(Prediction) prediction = predict_case(&drawn);
   const double step_s = prediction->step_time_s, dp_s = prediction->metrics->mean_s[BREAKDOWN_DP];
-  const double nics_s = faster_s(prediction, drawn.plan, "NICs twice as fast");
+  const double nics_s = faster_s(prediction, drawn.plan, "NICs and their slots twice as fast");
   ck_assert_double_gt(dp_s, 0.1 * step_s);
   ck_assert_double_lt(nics_s, step_s - 0.1 * dp_s);
   ck_assert_double_ge(nics_s, step_s - 0.5 * dp_s);
@@ -294,7 +294,7 @@ START_TEST(a_part_twice_as_fast_saves_at_most_half_of_what_it_takes) {
   ck_assert_double_ge(products_s, step_s - 0.5 * prediction->metrics->mean_s[BREAKDOWN_COMPUTE]);
   g_auto(Case) lone = lone_gpu();
   g_autoptr(Prediction) alone = predict_case(&lone);
-  ck_assert_double_eq(faster_s(alone, lone.plan, "NICs twice as fast"), 0);
+  ck_assert_double_eq(faster_s(alone, lone.plan, "NICs and their slots twice as fast"), 0);
   ck_assert_double_eq(faster_s(alone, lone.plan, "scale-up links twice as fast"), 0);
   ck_assert_double_lt(faster_s(alone, lone.plan, "GPU memory twice as fast"), alone->step_time_s);
 }

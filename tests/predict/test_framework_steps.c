@@ -25,7 +25,13 @@ START_TEST(recipes_fill_what_a_plan_of_experts_leaves_open) {
   static const struct {
     const char *model, *cluster;
     int said, graphs;
+    Recompute recompute;
+    guint modules;
   } cases[] = {{"mixtral-8x7b", "gb200-nvl72", -1, CUDA_GRAPHS_ATTENTION},
+               {"mixtral-8x7b", "gb200-nvl72", -1, CUDA_GRAPHS_NONE, RECOMPUTE_FULL},
+               {"mixtral-8x7b", "gb200-nvl72", -1, CUDA_GRAPHS_NONE, RECOMPUTE_SELECTIVE, MODULE_BIT(MODULE_MOE)},
+               {"mixtral-8x7b", "gb200-nvl72", -1, CUDA_GRAPHS_ATTENTION, RECOMPUTE_SELECTIVE,
+                MODULE_BIT(MODULE_LAYERNORM)},
                {"mixtral-8x7b", "gb300-nvl72", CUDA_GRAPHS_NONE, CUDA_GRAPHS_NONE},
                {"mixtral-8x7b", "dgx-b200", -1, CUDA_GRAPHS_NONE},
                {"llama-3-8b", "gb200-nvl72", -1, CUDA_GRAPHS_NONE}};
@@ -39,6 +45,8 @@ START_TEST(recipes_fill_what_a_plan_of_experts_leaves_open) {
     plan->gpus = 8;
     plan->ep = model_has_experts(model) ? 8 : 1;
     plan->cuda_graphs = cases[c].said;
+    plan->recompute = cases[c].recompute;
+    plan->recompute_modules = cases[c].modules;
     ck_assert(plan_complete(plan, model, cluster, NULL));
     ck_assert_int_eq(plan->cuda_graphs, cases[c].graphs);
     ck_assert_int_eq(plan->expert_dispatch, DISPATCH_DEEPEP);

@@ -100,11 +100,15 @@ static gboolean complete_ranks(Plan *plan, const Model *model, const Cluster *cl
   return TRUE;
 }
 
-/* As recipes have it, which differ by who launches the kernels. */
+/* As recipes have it, which differ by who launches the kernels. What is run again in backward is in no graph but that
+ * of a whole step: transformer_config.py of Megatron Core 0.17 (2026) refuses it of whole layers and of experts. */
 static CudaGraphs graphs_left_open(const Plan *plan, const Model *model, const Cluster *cluster) {
   const gboolean has_grace = cluster != NULL && cluster->gpu.host == HOST_GRACE;
-  return has_grace && model != NULL && model_has_experts(model) ? (CudaGraphs)plan->time.grace_expert_graphs
-                                                                : CUDA_GRAPHS_NONE;
+  const gboolean may_replay =
+      plan->recompute != RECOMPUTE_FULL && (plan_recompute_modules(plan) & MODULE_BIT(MODULE_MOE)) == 0;
+  return has_grace && may_replay && model != NULL && model_has_experts(model)
+             ? (CudaGraphs)plan->time.grace_expert_graphs
+             : CUDA_GRAPHS_NONE;
 }
 
 /* Four micro-batches per pipeline rank: enough that the bubble, (p − 1)/m, stays below a quarter. */

@@ -1,8 +1,9 @@
 #include "faster_hardware.h"
 
-/* A part made faster; FALSE: nothing would follow from that. */
+/* A part made faster; FALSE: nothing would follow from that. `of_pcie`: its name where GPUs of a node meet over PCIe.
+ */
 typedef struct {
-  const char *what;
+  const char *what, *of_pcie;
   gboolean (*quicken)(Cluster *cluster);
 } Part;
 
@@ -32,10 +33,10 @@ static gboolean quicken_products(Cluster *cluster) {
 }
 
 static const Part parts[] = {
-    {"NICs twice as fast", quicken_nics},
-    {"scale-up links twice as fast", quicken_scale_up},
-    {"GPU memory twice as fast", quicken_memory},
-    {"matrix units twice as fast", quicken_products},
+    {"NICs and their slots twice as fast", NULL, quicken_nics},
+    {"scale-up links twice as fast", "a node's PCIe twice as fast", quicken_scale_up},
+    {"GPU memory twice as fast", NULL, quicken_memory},
+    {"matrix units twice as fast", NULL, quicken_products},
 };
 
 GArray *faster_hardware_new(const Prediction *prediction, const Plan *plan) {
@@ -51,7 +52,8 @@ GArray *faster_hardware_new(const Prediction *prediction, const Plan *plan) {
     g_autoptr(Prediction) faster = predict_numbers(NULL, workload->model, cluster, same, NULL);
     if (faster == NULL || faster->step_time_s == prediction->step_time_s)
       continue;
-    const FasterStep step = {parts[i].what, faster->step_time_s};
+    const gboolean is_pcie = cluster->scale_up == SCALE_UP_PCIE && parts[i].of_pcie != NULL;
+    const FasterStep step = {is_pcie ? parts[i].of_pcie : parts[i].what, faster->step_time_s};
     g_array_append_val(steps, step);
   }
   return steps;

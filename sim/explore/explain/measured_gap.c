@@ -16,7 +16,7 @@ enum { MOST_TRIES = 40 };
 enum {
   ALL_KERNELS = 1u << WHAT_IF_AT_PEAK | 1u << WHAT_IF_FUSED | 1u << WHAT_IF_FREE_OPTIMIZER,
   FULLEST_EXPERTS = 1u << N_WHAT_IFS, /* rows of the ep rank that has most */
-  ONE_RANK = 0,
+  ONE_RANK = 0,                       /* that computes longest */
 };
 
 /* --- costs --- */
@@ -25,6 +25,7 @@ typedef struct {
   const Prediction *prediction, *apart; /* apart: the same with its ranks apart; NULL: too many */
   const Plan *plan;
   double predicted_s, measured_s;
+  int busiest; /* rank of `apart` */
   GArray *costs, *options;
 } Search;
 
@@ -35,7 +36,6 @@ static Plan *predicted_plan(const Search *search) {
   plan->gpus = complete->gpus;
   plan->global_batch = complete->global_batch;
   plan->chunks = complete->chunks;
-  plan->overlap_p2p = complete->overlap_p2p;
   plan_default_schedule(plan);
   return plan;
 }
@@ -55,8 +55,8 @@ static double step_of_experts(const Search *search, double times) {
 static double step_with(const Search *search, guint of, double times) {
   if (of == FULLEST_EXPERTS)
     return step_of_experts(search, times);
-  g_autoptr(Metrics) metrics =
-      of == ONE_RANK ? what_if_slow_rank(search->apart, 0, times) : what_if_times(search->prediction, of, times);
+  g_autoptr(Metrics) metrics = of == ONE_RANK ? what_if_slow_rank(search->apart, search->busiest, times)
+                                              : what_if_times(search->prediction, of, times);
   return 1e-9 * (double)metrics->step_ns;
 }
 
@@ -112,6 +112,7 @@ static void visit_cost(gint64 index, int thread, gpointer data) {
   Search *search = data;
   GapCost *cost = &g_array_index(search->costs, GapCost, index);
   *cost = search_cost(search, cost->of);
+  cost->rank = search->busiest;
 }
 
 static double distance(const GapCost *cost) {
@@ -137,8 +138,14 @@ const char *gap_cost_name(const GapCost *cost) {
   return cost->of == ALL_KERNELS ? "kernels of all GPUs" : what_if_cost_name((WhatIf)g_bit_nth_lsf(cost->of, -1));
 }
 
-const char *gap_cost_option(const GapCost *cost) {
-  return cost->of == ONE_RANK ? "--slow-rank 0=" : cost->of == FULLEST_EXPERTS ? "--expert-load " : NULL;
+char *gap_cost_option(const GapCost *cost) {
+  if (cost->of == ONE_RANK)
+    return g_strdup_printf("--slow-rank %d=%.4g", cost->rank, cost->times);
+  return cost->of == FULLEST_EXPERTS ? g_strdup_printf("--expert-load %.4g", cost->times) : NULL;
+}
+
+gboolean gap_cost_is_of_rows(const GapCost *cost) {
+  return cost->of == FULLEST_EXPERTS;
 }
 
 gboolean gap_cost_has_peak(const GapCost *cost) {
@@ -173,7 +180,7 @@ static void search_costs(Search *search, int n_threads) {
 /* Sets an option to the other value, and gives that; NULL: there is none. */
 typedef struct {
   const char *option;
-  const char *(*turn)(Plan *plan);
+  const char *(*turn)(Plan *plan, const Plan *complete); /* `complete`: as it was predicted */
 } Turn;
 
 static const char *turn_switch(gboolean *is_on) {
@@ -181,79 +188,93 @@ static const char *turn_switch(gboolean *is_on) {
   return *is_on ? "on" : "off";
 }
 
-static const char *turn_attention(Plan *plan) {
+static const char *turn_attention(Plan *plan, const Plan *complete) {
   plan->attention = plan->attention == ATTENTION_FLASH ? ATTENTION_UNFUSED : ATTENTION_FLASH;
   return attention_names()[plan->attention];
 }
 
-static const char *turn_norm(Plan *plan) {
+static const char *turn_norm(Plan *plan, const Plan *complete) {
   plan->norm_kernel = plan_has_plain_norm(plan) ? FRAMEWORK_KERNELS_FUSED : FRAMEWORK_KERNELS_PLAIN;
   return norm_kernel_names()[plan->norm_kernel];
 }
 
-static const char *turn_recompute_on(Plan *plan) {
+static const char *turn_recompute_on(Plan *plan, const Plan *complete) {
   const gboolean has_none = plan->recompute == RECOMPUTE_NONE;
   plan->recompute = RECOMPUTE_FULL;
   plan->recompute_modules = 0;
   return has_none ? recompute_names()[plan->recompute] : NULL;
 }
 
-static const char *turn_recompute_off(Plan *plan) {
+static const char *turn_recompute_off(Plan *plan, const Plan *complete) {
   const gboolean has_some = plan->recompute != RECOMPUTE_NONE;
   plan->recompute = RECOMPUTE_NONE;
   plan->recompute_modules = 0;
   return has_some ? recompute_names()[plan->recompute] : NULL;
 }
 
-static const char *turn_sequence_parallel(Plan *plan) {
+static const char *turn_recompute_selective(Plan *plan, const Plan *complete) {
+  const gboolean is_other = plan->recompute != RECOMPUTE_SELECTIVE;
+  plan->recompute = RECOMPUTE_SELECTIVE;
+  plan->recompute_modules = 0;
+  return is_other ? recompute_names()[plan->recompute] : NULL;
+}
+
+static const char *turn_graphs(Plan *plan, const Plan *complete) {
+  plan->cuda_graphs = complete->cuda_graphs == CUDA_GRAPHS_NONE ? CUDA_GRAPHS_FULL : CUDA_GRAPHS_NONE;
+  return cuda_graphs_names()[plan->cuda_graphs];
+}
+
+static const char *turn_dispatch(Plan *plan, const Plan *complete) {
+  plan->expert_dispatch = complete->expert_dispatch == DISPATCH_DEEPEP ? DISPATCH_ALL_TO_ALL : DISPATCH_DEEPEP;
+  return complete->ep > 1 ? expert_dispatch_names()[plan->expert_dispatch] : NULL;
+}
+
+static const char *turn_sequence_parallel(Plan *plan, const Plan *complete) {
   return plan->tp > 1 ? turn_switch(&plan->sequence_parallel) : NULL;
 }
 
-static const char *turn_overlap_grad(Plan *plan) {
+static const char *turn_overlap_grad(Plan *plan, const Plan *complete) {
   return turn_switch(&plan->overlap_grad);
 }
 
-static const char *turn_overlap_param(Plan *plan) {
+static const char *turn_overlap_param(Plan *plan, const Plan *complete) {
   return plan->zero > 0 ? turn_switch(&plan->overlap_param) : NULL;
 }
 
-static const char *turn_overlap_p2p(Plan *plan) {
-  gboolean is_on = plan->overlap_p2p > 0;
+static const char *turn_overlap_p2p(Plan *plan, const Plan *complete) {
+  gboolean is_on = complete->overlap_p2p > 0;
   const char *value = turn_switch(&is_on);
   plan->overlap_p2p = is_on;
   return plan->pp > 1 ? value : NULL;
 }
 
 /* Without its chunks. */
-static const char *turn_chunks(Plan *plan) {
+static const char *turn_chunks(Plan *plan, const Plan *complete) {
   const gboolean has_chunks = plan->pp > 1 && plan->chunks > 1 && g_strcmp0(plan->schedule, "interleaved") == 0;
   plan->chunks = 1;
   g_clear_pointer(&plan->schedule, g_free);
   return has_chunks && plan->pipeline_layout == NULL ? "1" : NULL;
 }
 
-static const char *turn_precision(Plan *plan) {
+static const char *turn_precision(Plan *plan, const Plan *complete) {
   const gboolean is_narrow = plan->precision > PRECISION_FP32;
   plan->precision = PRECISION_BF16;
   return is_narrow ? precision_info(plan->precision)->name : NULL;
 }
 
 static const Turn turns[] = {
-    {"--attention", turn_attention},
-    {"--norm-kernel", turn_norm},
-    {"--recompute", turn_recompute_on},
-    {"--recompute", turn_recompute_off},
-    {"--sequence-parallel", turn_sequence_parallel},
-    {"--overlap-grad", turn_overlap_grad},
-    {"--overlap-param", turn_overlap_param},
-    {"--overlap-p2p", turn_overlap_p2p},
-    {"--chunks", turn_chunks},
+    {"--attention", turn_attention},       {"--norm-kernel", turn_norm},
+    {"--recompute", turn_recompute_on},    {"--recompute", turn_recompute_selective},
+    {"--recompute", turn_recompute_off},   {"--cuda-graphs", turn_graphs},
+    {"--expert-dispatch", turn_dispatch},  {"--sequence-parallel", turn_sequence_parallel},
+    {"--overlap-grad", turn_overlap_grad}, {"--overlap-param", turn_overlap_param},
+    {"--overlap-p2p", turn_overlap_p2p},   {"--chunks", turn_chunks},
     {"--precision", turn_precision},
 };
 
 static void try_option(Search *search, const Turn *turn) {
   g_autoptr(Plan) plan = predicted_plan(search);
-  const char *value = turn->turn(plan);
+  const char *value = turn->turn(plan, search->prediction->workload->plan);
   if (value == NULL || !plan_options_check_model(plan, search->prediction->workload->model, NULL))
     return;
   g_autoptr(Prediction) other = predict_otherwise(search, plan);
@@ -284,6 +305,17 @@ static Prediction *ranks_apart(const Prediction *prediction, const Plan *plan) {
   return predict(prediction->workload->model, prediction->cluster, apart, NULL);
 }
 
+/* A slow rank of another stage would be waited for less. */
+static int busiest_rank(const Prediction *apart) {
+  int busiest = 0;
+  for (int rank = 1; apart != NULL && rank < apart->metrics->n_ranks; rank++) {
+    const gint64 *ns = apart->metrics->ranks[rank].ns, *most = apart->metrics->ranks[busiest].ns;
+    if (ns[BREAKDOWN_COMPUTE] + ns[BREAKDOWN_RECOMPUTE] > most[BREAKDOWN_COMPUTE] + most[BREAKDOWN_RECOMPUTE])
+      busiest = rank;
+  }
+  return busiest;
+}
+
 MeasuredGap *measured_gap_new(const Prediction *prediction, const Plan *plan, double measured_s, int n_threads) {
   g_assert(measured_s > 0);
   g_autoptr(Prediction) apart = ranks_apart(prediction, plan);
@@ -295,6 +327,7 @@ MeasuredGap *measured_gap_new(const Prediction *prediction, const Plan *plan, do
   gap->costs = g_array_new(FALSE, TRUE, sizeof(GapCost));
   Search search = {.prediction = prediction,
                    .apart = apart,
+                   .busiest = busiest_rank(apart),
                    .plan = plan,
                    .predicted_s = gap->predicted_s,
                    .measured_s = measured_s,

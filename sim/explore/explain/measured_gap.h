@@ -15,8 +15,9 @@ typedef struct {
 enum { GAP_MOST_TIMES = 32, GAP_MOST_RANKS = 512 };
 
 typedef struct {
-  guint of;           /* bits 1 << WhatIf; 0: the kernels of rank 0 alone; 1 << N_WHAT_IFS: rows of the ep rank that has
+  guint of;           /* bits 1 << WhatIf; 0: the kernels of one rank alone; 1 << N_WHAT_IFS: rows of the ep rank that has
                          most, over their mean */
+  int rank;           /* that one: of those that compute longest the first */
   double times;       /* so many times as long they make the step the measured one; NAN: none up to `tried` does */
   double tried;       /* where `times` is NAN: 0 (away; products and attention at the peak) for a measured step that is
                          shorter, else the most: GAP_MOST_TIMES, of experts' rows no more than ep */
@@ -38,8 +39,10 @@ void measured_gap_free(MeasuredGap *gap);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(MeasuredGap, measured_gap_free)
 /* "kernels of all GPUs", "tp communication", … */
 const char *gap_cost_name(const GapCost *cost);
-/* "--slow-rank 0=": the option that predicts such a step, but for the number of times; NULL: there is none. */
-const char *gap_cost_option(const GapCost *cost);
+/* "--slow-rank 0=1.4": the option that predicts such a step; owned by the caller; NULL: there is none. */
+char *gap_cost_option(const GapCost *cost);
+/* Of experts' rows, which are more and take no longer each. */
+gboolean gap_cost_is_of_rows(const GapCost *cost);
 /* Has products and attention, which take no less than the peak allows where they are tried at 0. */
 gboolean gap_cost_has_peak(const GapCost *cost);
 

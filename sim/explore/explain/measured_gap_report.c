@@ -24,21 +24,17 @@ static void append_options(GString *out, const MeasuredGap *gap) {
   }
 }
 
-static gboolean has_rows(const GapCost *cost) {
-  return g_strcmp0(gap_cost_option(cost), "--expert-load ") == 0;
-}
-
 static void append_cost(GString *out, const MeasuredGap *gap, const GapCost *cost) {
   g_autofree char *time = units_format(cost->step_time_s, UNIT_SECONDS);
   g_string_append_printf(out, "    %-32s ", gap_cost_name(cost));
-  const char *option = gap_cost_option(cost);
+  g_autofree char *option = gap_cost_option(cost);
+  const char *as = gap_cost_is_of_rows(cost) ? "many" : "long";
   if (!isnan(cost->times)) {
-    g_string_append_printf(out, "%10.3g × as %s", cost->times, has_rows(cost) ? "many" : "long");
+    g_string_append_printf(out, "%10.4g × as %s", cost->times, as);
     if (option != NULL)
-      g_string_append_printf(out, " (%s%.3g)", option, cost->times);
+      g_string_append_printf(out, " (%s)", option);
   } else if (cost->tried > 0) {
-    g_string_append_printf(out, "%10s %.3g × as %s makes it only %s", "not enough:", cost->tried,
-                           has_rows(cost) ? "many" : "long", time);
+    g_string_append_printf(out, "%10s %.3g × as %s makes it only %s", "not enough:", cost->tried, as, time);
   } else {
     g_string_append_printf(out, "%10s %s the step is still %s",
                            "not enough:", gap_cost_has_peak(cost) ? "at the peak" : "taken away", time);

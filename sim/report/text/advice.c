@@ -65,12 +65,14 @@ static double share_of(const Case *c, BreakdownKind kind) {
 
 /* Whether the idle time is that of the order and its stages, so that how much of it is left can be said: what stages
  * wait for while hosts issue kernels, or weights and gradients move for each micro-batch, is as long in every one and
- * in every chunk; zb-v is full from 2p micro-batches on, and looped-bfs waits for whole loops. Within these shares the
- * number held to 4 points in 258 of 260 advices for random plans, followed as they are given. */
+ * in every chunk; so is what a slow rank holds up; zb-v is full from 2p micro-batches on, and looped-bfs waits for
+ * whole loops. Within these shares the number held to 4 points in 258 of 260 advices for random plans, followed as they
+ * are given. */
 static gboolean bubble_is_of_order(const Case *c) {
   static const char *const others[] = {"zb-v", "looped-bfs", NULL};
   const Plan *plan = c->report->plan;
-  return share_of(c, BREAKDOWN_HOST) < 0.03 && share_of(c, BREAKDOWN_DP) < 0.1 && plan->zero < 2 &&
+  const gboolean has_slow = plan->slow_ranks != NULL && plan->slow_ranks->len > 0;
+  return !has_slow && share_of(c, BREAKDOWN_HOST) < 0.03 && share_of(c, BREAKDOWN_DP) < 0.1 && plan->zero < 2 &&
          (plan->schedule == NULL || !g_strv_contains(others, plan->schedule));
 }
 
