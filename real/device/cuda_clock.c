@@ -21,13 +21,13 @@ static const gint64 GOOD_BOUND_NS = 10 * 1000; /* no more tries once within this
 
 /* Records `event` on the service stream and bounds its time. Spinning: a sleep would widen the bounds. */
 static gboolean bound_event(CudaDevice *device, cudaEvent_t event, gint64 *before, gint64 *after, GError **error) {
-  *before = host_ns();
+  *before = host_clock_ns();
   if (!CUDA_CALL(cudaEventRecord(event, device->service), error))
     return FALSE;
   cudaError_t status;
   while ((status = cudaEventQuery(event)) == cudaErrorNotReady)
     ;
-  *after = host_ns();
+  *after = host_clock_ns();
   return CUDA_CALL(status, error);
 }
 
@@ -103,7 +103,7 @@ static void thin_out(CudaDevice *device) {
 }
 
 void cuda_clock_refresh(CudaDevice *device) {
-  if (host_ns() - last_anchor(device)->ns < device->anchor_age_ns)
+  if (host_clock_ns() - last_anchor(device)->ns < device->anchor_age_ns)
     return;
   if (device->anchors->len >= MOST_ANCHORS)
     thin_out(device);

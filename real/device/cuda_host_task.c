@@ -103,14 +103,14 @@ static gpointer poll_tasks(gpointer data) {
   while (!tasks->is_closing) {
     if (tasks->n_waiting == 0) {
       g_cond_wait(&tasks->wake, &tasks->lock);
-      last_ns = host_ns();
+      last_ns = host_clock_ns();
       continue;
     }
     for (guint i = 0; i < tasks->queues->len; i++)
       if (step_queue(tasks, g_ptr_array_index(tasks->queues, i)))
-        last_ns = host_ns();
+        last_ns = host_clock_ns();
     g_mutex_unlock(&tasks->lock);
-    const gint64 waited_ns = host_ns() - last_ns;
+    const gint64 waited_ns = host_clock_ns() - last_ns;
     if (waited_ns < close_ns)
       g_thread_yield();
     else

@@ -80,7 +80,7 @@ Nvml *nvml_new(int ordinal);
 void nvml_free(Nvml *nvml);
 double nvml_clock_Hz(const Nvml *nvml);
 
-static inline gint64 host_ns(void) {
+static inline gint64 host_clock_ns(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return (gint64)now.tv_sec * 1000000000 + now.tv_nsec;

@@ -122,7 +122,7 @@ gboolean cuda_event_is_done(DeviceEvent *base) {
 
 gint64 cuda_event_ns(DeviceEvent *base) {
   CudaDevice *device = (CudaDevice *)base->device;
-  return cuda_device_enter(device) ? cuda_clock_event_ns(device, ((CudaEvent *)base)->handle) : host_ns();
+  return cuda_device_enter(device) ? cuda_clock_event_ns(device, ((CudaEvent *)base)->handle) : host_clock_ns();
 }
 
 /* What a wait looks at beside its event. */
@@ -136,10 +136,10 @@ static void ask_watch(CudaDevice *device) {
  * step costs the host little and is seen to end in time. */
 gboolean cuda_event_sleep_until(DeviceEvent *base, gint64 timeout_ns) {
   CudaDevice *device = (CudaDevice *)base->device;
-  const gint64 start = host_ns(), watch_ns = 10 * 1000 * 1000, close_ns = 50 * 1000, longest_us = 1000;
+  const gint64 start = host_clock_ns(), watch_ns = 10 * 1000 * 1000, close_ns = 50 * 1000, longest_us = 1000;
   gint64 watched = start;
   while (!cuda_event_is_done(base)) {
-    const gint64 now = host_ns();
+    const gint64 now = host_clock_ns();
     if (now - start > timeout_ns)
       return FALSE;
     if (now - watched > watch_ns) {

@@ -248,7 +248,7 @@ static gboolean may_follow(const Alone *alone, const Task *task) {
 }
 
 gboolean engine_run_alone(Engine *engine, gint32 lane, const Task *task, gint64 begin_ns) {
-  const gint32 rank = rank_of(lane), first_lane = first_lane_of(lane);
+  const gint32 rank = lane_rank(lane), first_lane = first_lane_of(lane);
   Alone alone = {.engine = engine,
                  .rank = rank,
                  .first_lane = first_lane,

@@ -69,7 +69,7 @@ typedef struct {
   guint64 n_ahead; /* collectives run ahead of the flows */
 } Engine;
 
-static inline gint32 rank_of(gint32 lane) {
+static inline gint32 lane_rank(gint32 lane) {
   return (guint32)lane / LANES_PER_RANK;
 }
 

@@ -8,7 +8,7 @@ static inline gboolean has_record_of_end(const Engine *engine, const Rank *state
 }
 
 /* Ops of a lane before its head have ended, those behind it have not; of the head only its record tells. */
-static inline gboolean has_ended(const Engine *engine, const Rank *state, const Lane *lane, gint32 op) {
+static inline gboolean op_has_ended(const Engine *engine, const Rank *state, const Lane *lane, gint32 op) {
   if (lane->head != op)
     return lane->head < 0 || op < lane->head;
   return has_record_of_end(engine, state, op);
@@ -22,7 +22,7 @@ gint32 engine_held_by_others(const Engine *engine, const Rank *state, gint32 op)
 
 /* An op that must end before `op` starts; −1: none. `lanes`: of the rank. */
 static inline gint32 held_by(const Engine *engine, const Rank *state, const Lane *lanes, gint32 op, const Task *task) {
-  if (task->after >= 0 && !has_ended(engine, state, &lanes[task->after_stream], task->after))
+  if (task->after >= 0 && !op_has_ended(engine, state, &lanes[task->after_stream], task->after))
     return task->after;
   if (!(task->flags & (TASK_AFTER_OTHERS | TASK_AFTER_HOST)))
     return -1;

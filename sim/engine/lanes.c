@@ -33,7 +33,7 @@ static G_NO_INLINE void vary(const Engine *engine, gint32 rank, gint32 op, gint6
 
 static inline void start_compute(Engine *engine, gint32 lane, gint32 op, const Task *task, gint64 ready_ns,
                                  gint64 issue_ns) {
-  gint32 rank = rank_of(lane);
+  gint32 rank = lane_rank(lane);
   const Rank *state = &engine->ranks[rank];
   const OpTime *time = &engine->timing->works[task->work];
   gint64 run_ns = time->run_ns, tail_ns = time->tail_ns;
@@ -49,7 +49,7 @@ static inline void start_compute(Engine *engine, gint32 lane, gint32 op, const T
 
 static G_NO_INLINE void start_host(Engine *engine, gint32 lane, gint32 op, const Task *task, gint64 ready_ns,
                                    gint64 issue_ns) {
-  const Rank *state = &engine->ranks[rank_of(lane)];
+  const Rank *state = &engine->ranks[lane_rank(lane)];
   state->start_ns[op] = MAX(ready_ns, issue_ns);
   state->end_ns[op] = add_ns(state->start_ns[op], timing_host_run_ns(engine->timing, task->work));
   end_at(engine, lane, state->end_ns[op]);
@@ -73,8 +73,8 @@ static inline gint64 partner_start(const Engine *engine, gint32 rank, gint32 mat
  * send arrived, and the receive ends when both it and the data are there. Either way the time is that of the send. */
 static inline void start_transfer(Engine *engine, gint32 lane, gint32 op, const Task *task, gint64 ready_ns,
                                   gint64 issue_ns) {
-  gint32 partner_rank = rank_of(lane) + task->peer_offset, match = task->match;
-  const Rank *own = &engine->ranks[rank_of(lane)], *partner = &engine->ranks[partner_rank];
+  gint32 partner_rank = lane_rank(lane) + task->peer_offset, match = task->match;
+  const Rank *own = &engine->ranks[lane_rank(lane)], *partner = &engine->ranks[partner_rank];
   const OpTime *times = engine->timing->transfers;
   gboolean is_send = task->kind == OP_SEND, is_eager = task->flags & TASK_IS_EAGER;
   gint64 partner_start_ns = partner_start(engine, partner_rank, match);
@@ -97,7 +97,7 @@ static inline void start_transfer(Engine *engine, gint32 lane, gint32 op, const 
   own->end_ns[op] = end_ns;
   if (engine->taxed != NULL) {
     const gint32 transfer = is_send ? task->work : partner_task->work;
-    engine_tax(engine, rank_of(lane), transfer, end_ns - run_ns, end_ns);
+    engine_tax(engine, lane_rank(lane), transfer, end_ns - run_ns, end_ns);
     engine_tax(engine, partner_rank, transfer, end_ns - run_ns, end_ns);
   }
   if (partner_start_ns >= 0) {
@@ -114,7 +114,7 @@ static inline void start_transfer(Engine *engine, gint32 lane, gint32 op, const 
 }
 
 gboolean engine_arrive(Engine *engine, gint32 lane, gint32 op, const Task *task, gint64 *end_ns) {
-  gint32 n_members, rank = rank_of(lane);
+  gint32 n_members, rank = lane_rank(lane);
   Meeting *meeting = meetings_at(&engine->meetings, rank, task->group, task->slot, &n_members);
   gint64 run_ns = engine->timing->transfers[task->work].run_ns;
   meeting->end_ns = MAX(meeting->end_ns, add_ns(engine->ranks[rank].start_ns[op], run_ns));
@@ -139,7 +139,7 @@ static G_NO_INLINE void start_collective(Engine *engine, gint32 lane, gint32 op,
                                          gint64 issue_ns) {
   const OpTime *time = &engine->timing->transfers[task->work];
   gint64 end_ns;
-  engine->ranks[rank_of(lane)].start_ns[op] = MAX(ready_ns, add_ns(issue_ns, time->host_ns));
+  engine->ranks[lane_rank(lane)].start_ns[op] = MAX(ready_ns, add_ns(issue_ns, time->host_ns));
   if (!engine_arrive(engine, lane, op, task, &end_ns))
     return;
   if (is_contended(engine, task->work)) {
@@ -147,14 +147,14 @@ static G_NO_INLINE void start_collective(Engine *engine, gint32 lane, gint32 op,
     return;
   }
   for (gint32 member = lane; member >= 0; member = engine->lanes[member].chain)
-    engine->ranks[rank_of(member)].end_ns[engine->lanes[member].head] = end_ns;
+    engine->ranks[lane_rank(member)].end_ns[engine->lanes[member].head] = end_ns;
   for (gint32 member = lane; member >= 0 && engine->taxed != NULL; member = engine->lanes[member].chain)
-    engine_tax(engine, rank_of(member), task->work, end_ns - time->run_ns, end_ns);
+    engine_tax(engine, lane_rank(member), task->work, end_ns - time->run_ns, end_ns);
   end_at(engine, lane, end_ns);
 }
 
 static G_ALWAYS_INLINE inline void start(Engine *engine, gint32 lane, gint32 op, const Task *task, gint64 ready_ns) {
-  const Rank *state = &engine->ranks[rank_of(lane)];
+  const Rank *state = &engine->ranks[lane_rank(lane)];
   const gint64 issue_ns = engine_issue_of(state, op, task);
   prefetch(state, task->next);
   if (!engine->runs_ahead)
@@ -183,7 +183,7 @@ static inline gint64 ready_time(const Engine *engine, const Rank *state, const L
 /* An op of a batch is ready: start all of them when the others are. */
 static G_NO_INLINE void start_batch(Engine *engine, gint32 id, gint32 op) {
   Lane *lanes = &engine->lanes[first_lane_of(id)];
-  const Rank *state = &engine->ranks[rank_of(id)];
+  const Rank *state = &engine->ranks[lane_rank(id)];
   const gint32 *next_in_batch = state->list->next_in_batch;
   gint64 batch_ns = ready_time(engine, state, &engine->lanes[id]);
   engine->lanes[id].state = LANE_READY;
@@ -205,7 +205,7 @@ static inline void examine(Engine *engine, gint32 id) {
   gint32 op = lane->head;
   if (op < 0 || lane->state != LANE_HELD)
     return;
-  const Rank *state = &engine->ranks[rank_of(id)];
+  const Rank *state = &engine->ranks[lane_rank(id)];
   const Task *task = &state->tasks[op];
   Lane *lanes = &engine->lanes[first_lane_of(id)];
   gint32 holder = held_by(engine, state, lanes, op, task);
@@ -231,7 +231,7 @@ static void end(Engine *engine, gint32 id) {
   engine->n_events++;
   while (id >= 0) {
     Lane *lane = &engine->lanes[id];
-    const Rank *state = &engine->ranks[rank_of(id)];
+    const Rank *state = &engine->ranks[lane_rank(id)];
     gint32 first_lane = first_lane_of(id), own = id - first_lane, chain = lane->chain;
     guint streams = 1u << own;
     if (lane->head >= lane->awaited) { /* else all of them wait for later ones */
@@ -251,14 +251,14 @@ static void end(Engine *engine, gint32 id) {
 /* The kernel of this lane ends later than was thought when it was queued. */
 static inline gboolean is_too_early(const Engine *engine, gint32 lane) {
   gint32 head = engine->lanes[lane].head;
-  return engine->taxed != NULL && head >= 0 && engine->ranks[rank_of(lane)].end_ns[head] > engine->horizon_ns;
+  return engine->taxed != NULL && head >= 0 && engine->ranks[lane_rank(lane)].end_ns[head] > engine->horizon_ns;
 }
 
 static inline void take(Engine *engine, gint32 lane) {
   if (engine->lanes[lane].state == LANE_DUE)
     engine_begin_flow(engine, lane, engine->queue.now);
   else if (is_too_early(engine, lane))
-    event_queue_add(&engine->queue, engine->ranks[rank_of(lane)].end_ns[engine->lanes[lane].head], lane);
+    event_queue_add(&engine->queue, engine->ranks[lane_rank(lane)].end_ns[engine->lanes[lane].head], lane);
   else
     end(engine, lane);
 }
@@ -277,7 +277,7 @@ void engine_take(Engine *engine, gint32 lane) {
 }
 
 static void describe_head(const Engine *engine, gint32 lane, GString *text) {
-  gint32 rank = rank_of(lane), op = engine->lanes[lane].head;
+  gint32 rank = lane_rank(lane), op = engine->lanes[lane].head;
   const Rank *state = &engine->ranks[rank];
   gint32 holder = held_by(engine, state, &engine->lanes[rank * LANES_PER_RANK], op, &state->tasks[op]);
   g_string_append_printf(text, "\n  rank %d, stream %s: op %d ", rank, stream_info(lane % LANES_PER_RANK)->name, op);

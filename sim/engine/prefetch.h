@@ -13,12 +13,12 @@ static inline void prefetch_lanes(const Engine *engine, gint32 lane) {
   const char *first_lane = (const char *)&engine->lanes[first_lane_of(lane)];
   for (gsize byte = 0; byte < LANES_PER_RANK * sizeof(Lane); byte += CACHE_LINE_BYTES)
     __builtin_prefetch(first_lane + byte);
-  __builtin_prefetch(&engine->ranks[rank_of(lane)]);
+  __builtin_prefetch(&engine->ranks[lane_rank(lane)]);
 }
 
 /* The op after the head, and what it waits for. */
 static inline void prefetch_next(const Engine *engine, gint32 lane) {
-  const Rank *state = &engine->ranks[rank_of(lane)];
+  const Rank *state = &engine->ranks[lane_rank(lane)];
   gint32 head = engine->lanes[lane].head, next = head >= 0 ? state->tasks[head].next : -1;
   if (next < 0)
     return;
@@ -38,7 +38,7 @@ static inline void prefetch_ends(const Engine *engine, const gint32 *lanes, int 
 
 /* The record of the head, which is about to end, and those of prefetch_next(). */
 static inline void prefetch_head(const Engine *engine, gint32 lane) {
-  __builtin_prefetch(&engine->ranks[rank_of(lane)].end_ns[engine->lanes[lane].head]);
+  __builtin_prefetch(&engine->ranks[lane_rank(lane)].end_ns[engine->lanes[lane].head]);
   prefetch_next(engine, lane);
 }
 

@@ -71,7 +71,7 @@ static gint64 earliest_ready(const Engine *engine, gint32 rank, gint32 op) {
 
 /* Of a send or receive that has started: nothing comes of it before then. */
 static gint64 quiet_beside_transfer(const Engine *engine, gint32 lane, const Task *task) {
-  const gint32 rank = rank_of(lane), partner_rank = rank + task->peer_offset;
+  const gint32 rank = lane_rank(lane), partner_rank = rank + task->peer_offset;
   const Task *partner = &engine->ranks[partner_rank].tasks[task->match];
   const gint32 partner_lane = partner_rank * LANES_PER_RANK + partner->stream;
   const gint32 send_lane = task->kind == OP_SEND ? lane : partner_lane;
@@ -83,7 +83,7 @@ static gint64 quiet_beside_transfer(const Engine *engine, gint32 lane, const Tas
 }
 
 static gint64 quiet_beside_busy(const Engine *engine, gint32 lane) {
-  const gint32 rank = rank_of(lane), op = engine->lanes[lane].head;
+  const gint32 rank = lane_rank(lane), op = engine->lanes[lane].head;
   const Rank *state = &engine->ranks[rank];
   const Task *task = &state->tasks[op];
   if (state->end_ns[op] >= 0)
@@ -97,7 +97,7 @@ static gint64 quiet_beside_busy(const Engine *engine, gint32 lane) {
 
 /* What the head of a lane that has not started waits for. */
 static void look_at_held(const Engine *engine, gint32 lane, Quiet *quiet) {
-  const gint32 rank = rank_of(lane), holder = engine_held_by(engine, rank, engine->lanes[lane].head);
+  const gint32 rank = lane_rank(lane), holder = engine_held_by(engine, rank, engine->lanes[lane].head);
   if (holder < 0)
     quiet->until_ns = 0; /* it starts any moment */
   else if (engine->ranks[rank].tasks[holder].stream == STREAM_COMPUTE)
@@ -108,7 +108,7 @@ static void look_at_held(const Engine *engine, gint32 lane, Quiet *quiet) {
 
 /* A head that is ready waits for the others of its batch, which other streams are at. */
 static gint64 quiet_beside_ready(const Engine *engine, gint32 lane, guint own) {
-  const Rank *state = &engine->ranks[rank_of(lane)];
+  const Rank *state = &engine->ranks[lane_rank(lane)];
   const gint32 op = engine->lanes[lane].head, *next = state->list->next_in_batch;
   for (gint32 i = next[op]; i != op; i = next[i])
     if (own >> state->tasks[i].stream & 1)
@@ -171,7 +171,7 @@ static gint64 quiet_beside_kernels(const Engine *engine, gint32 rank, gint32 op,
 }
 
 gboolean engine_run_ahead(Engine *engine, gint32 lane, const Task *task, gint64 begin_ns) {
-  const gint32 rank = rank_of(lane), op = engine->lanes[lane].head, stream = task->stream;
+  const gint32 rank = lane_rank(lane), op = engine->lanes[lane].head, stream = task->stream;
   const Lane *compute = &engine->lanes[rank * LANES_PER_RANK + STREAM_COMPUTE];
   const gint64 least_end_ns = add_ns(begin_ns, engine->timing->transfers[task->work].run_ns);
   Quiet *quiet = &engine->quiet[rank];

@@ -19,16 +19,16 @@ void engine_tax(Engine *engine, gint32 rank, gint32 transfer, gint64 from_ns, gi
 /* Kernels beside the transfer of this lane lose time to it: to its own as it begins, to the rest of it as it ends. */
 static G_NO_INLINE void tax_members(Engine *engine, gint32 lane, gint64 from_ns, gint64 to_ns) {
   const Lane *head = &engine->lanes[lane];
-  const Task *task = &engine->ranks[rank_of(lane)].tasks[head->head];
+  const Task *task = &engine->ranks[lane_rank(lane)].tasks[head->head];
   if (task->kind == OP_SEND)
-    engine_tax(engine, rank_of(lane) + task->peer_offset, task->work, from_ns, to_ns);
+    engine_tax(engine, lane_rank(lane) + task->peer_offset, task->work, from_ns, to_ns);
   for (gint32 member = lane; member >= 0; member = engine->lanes[member].chain)
-    engine_tax(engine, rank_of(member), task->work, from_ns, to_ns);
+    engine_tax(engine, lane_rank(member), task->work, from_ns, to_ns);
 }
 
 /* All ranks of the transfer of this lane are there: its flow begins. */
 void engine_begin_flow(Engine *engine, gint32 lane, gint64 now_ns) {
-  gint32 rank = rank_of(lane), op = engine->lanes[lane].head;
+  gint32 rank = lane_rank(lane), op = engine->lanes[lane].head;
   const Task *task = &engine->ranks[rank].tasks[op];
   engine->lanes[lane].state = LANE_BUSY;
   engine->begin_ns[lane] = now_ns;
@@ -41,7 +41,7 @@ void engine_begin_flow(Engine *engine, gint32 lane, gint64 now_ns) {
   }
   gint32 n_members = 0;
   for (gint32 member = lane; member >= 0; member = engine->lanes[member].chain)
-    engine->members[n_members++] = rank_of(member);
+    engine->members[n_members++] = lane_rank(member);
   contention_collective(engine->contention, now_ns, lane, task->work, engine->members, n_members);
 }
 
@@ -50,7 +50,7 @@ void engine_begin_flow_at(Engine *engine, gint32 lane, gint64 begin_ns) {
     engine_begin_flow(engine, lane, engine->horizon_ns);
     return;
   }
-  const gint32 transfer = engine->ranks[rank_of(lane)].tasks[engine->lanes[lane].head].work;
+  const gint32 transfer = engine->ranks[lane_rank(lane)].tasks[engine->lanes[lane].head].work;
   if (engine->runs_ahead && contention_may_begin_ahead(engine->contention, transfer)) {
     engine_begin_flow(engine, lane, begin_ns);
     return;
@@ -61,7 +61,7 @@ void engine_begin_flow_at(Engine *engine, gint32 lane, gint64 begin_ns) {
 
 /* The receive of a send that ended, if it is there. */
 static void end_receive(Engine *engine, gint32 lane, const Task *send, gint64 end_ns) {
-  gint32 partner_rank = rank_of(lane) + send->peer_offset;
+  gint32 partner_rank = lane_rank(lane) + send->peer_offset;
   const Rank *partner = &engine->ranks[partner_rank];
   gint64 begin_ns = 0;
   if (send->flags & TASK_IS_EAGER) { /* else it was there before the flow began */
@@ -76,17 +76,17 @@ static void end_receive(Engine *engine, gint32 lane, const Task *send, gint64 en
 
 static G_NO_INLINE void note_early(const Engine *engine, gint32 lane, gint16 early_ticks) {
   for (gint32 member = lane; member >= 0; member = engine->lanes[member].chain)
-    engine->simulation->early_ticks[engine->trace->first[rank_of(member)] + (gsize)engine->lanes[member].head] =
+    engine->simulation->early_ticks[engine->trace->first[lane_rank(member)] + (gsize)engine->lanes[member].head] =
         early_ticks;
 }
 
 void engine_end_flow(Engine *engine, const TransferEnd *ended) {
   const gint32 lane = ended->lane;
   const gint64 end_ns = ended->end_ns;
-  gint32 rank = rank_of(lane), op = engine->lanes[lane].head;
+  gint32 rank = lane_rank(lane), op = engine->lanes[lane].head;
   const Task *task = &engine->ranks[rank].tasks[op];
   for (gint32 member = lane; member >= 0; member = engine->lanes[member].chain)
-    engine->ranks[rank_of(member)].end_ns[engine->lanes[member].head] = end_ns;
+    engine->ranks[lane_rank(member)].end_ns[engine->lanes[member].head] = end_ns;
   if (engine->simulation->early_ticks != NULL)
     note_early(engine, lane, ended->early_ticks);
   if (engine->taxed != NULL)
@@ -99,8 +99,8 @@ void engine_end_flow(Engine *engine, const TransferEnd *ended) {
 
 /* As start_transfer, with an end that is not known yet. */
 void engine_start_contended(Engine *engine, gint32 lane, gint32 op, const Task *task, gint64 partner_start_ns) {
-  gint32 partner_rank = rank_of(lane) + task->peer_offset, match = task->match;
-  const Rank *own = &engine->ranks[rank_of(lane)], *partner = &engine->ranks[partner_rank];
+  gint32 partner_rank = lane_rank(lane) + task->peer_offset, match = task->match;
+  const Rank *own = &engine->ranks[lane_rank(lane)], *partner = &engine->ranks[partner_rank];
   gboolean is_send = task->kind == OP_SEND, is_eager = task->flags & TASK_IS_EAGER;
   gint64 start_ns = own->start_ns[op];
   if (is_eager && !is_send) {

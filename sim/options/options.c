@@ -272,7 +272,7 @@ static gboolean check_fold(const PlanOptions *o, GError **error) {
                     o->slow_ranks != NULL ? "--slow-rank" : "--jitter");
 }
 
-static gboolean parse_memory_cap(const PlanOptions *o, Plan *plan, GError **error) {
+static gboolean set_memory_cap(const PlanOptions *o, Plan *plan, GError **error) {
   if (o->memory_cap == NULL)
     return TRUE;
   if (!is_auto_schedule(o->schedule))
@@ -292,7 +292,7 @@ gboolean plan_options_make_plan(PlanOptions *options, GError **error) {
   return copy_open_numbers(options, options->plan, error) && parse_choices(options, options->plan, error) &&
          parse_switches(options, options->plan, error) && parse_offload(options, &options->plan->offload, error) &&
          check_overlap(options, options->plan, error) && parse_slow_ranks(options, options->plan, error) &&
-         parse_memory_cap(options, options->plan, error) && copy_layout(options, options->plan, error) &&
+         set_memory_cap(options, options->plan, error) && copy_layout(options, options->plan, error) &&
          check_fold(options, error);
 }
 

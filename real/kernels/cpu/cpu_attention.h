@@ -57,9 +57,9 @@ static inline float *panel_row(Panel panel, gint64 row) {
 static inline Panel panel_in(const void *base, Number number, gint64 first, gint64 ld, gint64 rows, gint64 width,
                              float *buffer) {
   if (number == NUMBER_FP32)
-    return (Panel){(float *)(gsize)element_at(base, number, first), ld}; /* read only by those who got it so */
+    return (Panel){(float *)(gsize)const_element_of(base, number, first), ld}; /* read only by those who got it so */
   for (gint64 row = 0; row < rows; row++)
-    numbers_widen(element_at(base, number, first + row * ld), number, width, buffer + row * width);
+    numbers_widen(const_element_of(base, number, first + row * ld), number, width, buffer + row * width);
   return (Panel){buffer, width};
 }
 

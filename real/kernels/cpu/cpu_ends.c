@@ -41,7 +41,7 @@ void cpu_embedding_forward(const Kernel *kernel, CpuScratch *scratch) {
     if (word < 0 || word >= task->n_words)
       memset(out, 0, row_bytes);
     else if (task->factor == 1)
-      memcpy(out, element_at(task->table, number, word * width), row_bytes);
+      memcpy(out, const_element_of(task->table, number, word * width), row_bytes);
     else
       embed_multiplied(task, word, t, buffer);
   }

@@ -65,7 +65,7 @@ void cpu_permute(const Kernel *kernel, CpuScratch *scratch) {
   for (gint64 t = 0; t < task->tokens; t++)
     for (gint64 i = 0; i < task->per_token; i++)
       memcpy(element_of(task->to, number, task->place[t * task->per_token + i] * task->width),
-             element_at(task->from, number, t * task->width), row_bytes);
+             const_element_of(task->from, number, t * task->width), row_bytes);
 }
 
 void cpu_unpermute(const Kernel *kernel, CpuScratch *scratch) {
@@ -94,7 +94,7 @@ void cpu_swap_blocks(const Kernel *kernel, CpuScratch *scratch) {
   for (gint64 o = 0; o < task->outer; o++)
     for (gint64 i = 0; i < task->inner; i++)
       memcpy(element_of(task->to, number, (i * task->outer + o) * task->block),
-             element_at(task->from, number, (o * task->inner + i) * task->block), block_bytes);
+             const_element_of(task->from, number, (o * task->inner + i) * task->block), block_bytes);
 }
 
 void cpu_gate_forward(const Kernel *kernel, CpuScratch *scratch) {

@@ -25,7 +25,7 @@ static const float *block_in(const void *base, Number number, gint64 ld, Block b
   }
   *block_ld = block.n_columns;
   for (gint64 i = 0; i < block.n_rows; i++)
-    numbers_widen(element_at(base, number, (block.row + i) * ld + block.column), number, block.n_columns,
+    numbers_widen(const_element_of(base, number, (block.row + i) * ld + block.column), number, block.n_columns,
                   buffer + i * block.n_columns);
   return buffer;
 }
@@ -35,13 +35,13 @@ static gboolean start_c(const MatmulKernel *matmul, const void *old, Block block
   Number number = (Number)matmul->number, result = (Number)matmul->result;
   if (matmul->bias != NULL) {
     for (gint64 i = 0; i < block.n_rows; i++)
-      numbers_widen(element_at(matmul->bias, number, block.column), number, block.n_columns, c + i * ldc);
+      numbers_widen(const_element_of(matmul->bias, number, block.column), number, block.n_columns, c + i * ldc);
     return TRUE;
   }
   if (matmul->accumulate && result != NUMBER_FP32)
     for (gint64 i = 0; i < block.n_rows; i++)
-      numbers_widen(element_at(old, result, (block.row + i) * matmul->ldc + block.column), result, block.n_columns,
-                    c + i * ldc);
+      numbers_widen(const_element_of(old, result, (block.row + i) * matmul->ldc + block.column), result,
+                    block.n_columns, c + i * ldc);
   return matmul->accumulate;
 }
 
@@ -99,8 +99,8 @@ void cpu_matmul(const Kernel *kernel, CpuScratch *scratch) {
     op.c_tile = op.b_tile + op.tile_k * tile_n;
   }
   for (gint64 i = 0; i < MAX(matmul->batch, 1); i++) {
-    op.a = element_at(matmul->a, number, i * matmul->stride_a);
-    op.b = element_at(matmul->b, number, i * matmul->stride_b);
+    op.a = const_element_of(matmul->a, number, i * matmul->stride_a);
+    op.b = const_element_of(matmul->b, number, i * matmul->stride_b);
     op.c = element_of(matmul->c, result, i * matmul->stride_c);
     for (gint64 row = 0; row < matmul->m; row += tile_m)
       for (gint64 column = 0; column < matmul->n; column += tile_n)

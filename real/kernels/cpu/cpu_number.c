@@ -88,7 +88,7 @@ void numbers_round(const float *from, gint64 n, Number number, void *to) {
 }
 
 const float *row_in(const void *base, Number number, gint64 first, gint64 n, float *buffer) {
-  const void *row = element_at(base, number, first);
+  const void *row = const_element_of(base, number, first);
   if (number == NUMBER_FP32)
     return row;
   numbers_widen(row, number, n, buffer);
@@ -102,7 +102,7 @@ float *row_out(void *base, Number number, gint64 first, float *buffer) {
 float *row_open(void *base, Number number, gint64 first, gint64 n, float *buffer) {
   float *row = row_out(base, number, first, buffer);
   if (number != NUMBER_FP32)
-    numbers_widen(element_at(base, number, first), number, n, row);
+    numbers_widen(const_element_of(base, number, first), number, n, row);
   return row;
 }
 

@@ -20,7 +20,7 @@ void row_close(void *base, Number number, gint64 first, gint64 n, const float *r
 /* base[first + i] += values[i]; `buffer` [n] must not be `values`. */
 void row_add(void *base, Number number, gint64 first, gint64 n, const float *values, float *buffer);
 
-static inline const void *element_at(const void *base, Number number, gint64 index) {
+static inline const void *const_element_of(const void *base, Number number, gint64 index) {
   return (const char *)base + index * kernel_element_bytes(number);
 }
 static inline void *element_of(void *base, Number number, gint64 index) {

@@ -170,7 +170,7 @@ static void move_row(const MoveKernel *move, gint64 a_at, gint64 b_at, gint64 ou
   if (move->a == NULL) {
     memset(to, 0, bytes);
   } else if (move->b == NULL) {
-    memmove(to, element_at(move->a, number, a_at), bytes);
+    memmove(to, const_element_of(move->a, number, a_at), bytes);
   } else {
     const float *a = row_in(move->a, number, a_at, width, buffer);
     const float *b = row_in(move->b, number, b_at, width, buffer + width);

@@ -76,7 +76,7 @@ void cpu_norm_forward(const Kernel *kernel, CpuScratch *scratch) {
   for (gint64 row = 0; row < norm->rows; row++) {
     const gint64 at = norm_row_at(norm, row);
     if (norm->kept != NULL)
-      memcpy(element_of(norm->kept, number, row * width), element_at(norm->x, number, at),
+      memcpy(element_of(norm->kept, number, row * width), const_element_of(norm->x, number, at),
              (gsize)(width * kernel_element_bytes(number)));
     const float *x = row_in(norm->x, number, at, width, buffer + 2 * width);
     float *y = row_out(norm->y, number, at, buffer + 3 * width);

@@ -10,17 +10,13 @@
 
 #include <math.h>
 
-static const Activations *memory(const ItemCall *call) {
-  return &call->trainer->activations;
-}
-
 /* Of the call's layer, from 0 on. */
 static gint64 layer_of(const ItemCall *call) {
   return call->trainer->workload->stages[call->stage].layers.first_layer + call->layer;
 }
 
 static float scale_of(const ItemCall *call) {
-  const Model *model = memory(call)->cut->model;
+  const Model *model = item_cut(call)->model;
   const ModelFactors *factors = &model->factors;
   const float scale = factors->scores > 0 ? (float)factors->scores : 1 / sqrtf((float)model->head_dim);
   return factors->by_layer ? scale / (float)(layer_of(call) + 1) : scale;
@@ -30,7 +26,7 @@ static gint64 qkv_width(const Cut *cut) {
   return cut->q_width + cut->kv_width + cut->v_width;
 }
 
-static char *column(const Cut *cut, char *qkv, gint64 first) {
+static char *qkv_column(const Cut *cut, char *qkv, gint64 first) {
   return qkv + first * (gint64)cut->element_bytes;
 }
 
@@ -66,9 +62,9 @@ static NormedColumns normed_columns(const Cut *cut, gboolean of_k) {
 /* The i-th of those with weights of their own; in place: what the product made is kept beside. A whole norm's weights
  * are there for all ranks' columns, and so are those of each head. */
 static NormKernel qk_norm(const ItemCall *call, gboolean of_k, gint64 i) {
-  const Cut *cut = memory(call)->cut;
+  const Cut *cut = item_cut(call);
   const NormedColumns columns = normed_columns(cut, of_k);
-  const SavedLayer saved = activations_layer(memory(call), call->slot, call->layer);
+  const SavedLayer saved = item_saved(call);
   SavedNorm kept = of_k ? saved.k_norm : saved.q_norm;
   kept.kept += i * columns.n_rows * columns.width * (gint64)cut->element_bytes;
   kept.mean += kept.mean != NULL ? i * columns.n_rows : 0;
@@ -85,20 +81,20 @@ static NormKernel qk_norm(const ItemCall *call, gboolean of_k, gint64 i) {
   }
   if (cut->model->qk_norms == QK_NORMS_WHOLE && cut->tp > 1) {
     norm.whole_width = cut->tp * columns.width;
-    norm.sums[0] = memory(call)->qk_sums + (of_k ? cut->tokens : 0);
+    norm.sums[0] = item_memory(call)->qk_sums + (of_k ? cut->tokens : 0);
     norm.sums[1] = norm.sums[0] + 2 * cut->tokens;
   }
   const gint64 at = columns.first + i * columns.width;
   if (call->is_backward)
-    norm.dy = norm.dx = column(cut, activations_gradients(memory(call), call->slot, call->layer).d_qkv, at);
+    norm.dy = norm.dx = qkv_column(cut, item_gradients(call).d_qkv, at);
   else
-    norm.x = norm.y = column(cut, saved.qkv, at);
+    norm.x = norm.y = qkv_column(cut, saved.qkv, at);
   return norm;
 }
 
 static void run_qk_norm(const ItemCall *call) {
   const gboolean of_k = call->argument;
-  for (gint64 i = 0; i < normed_columns(memory(call)->cut, of_k).n_own; i++) {
+  for (gint64 i = 0; i < normed_columns(item_cut(call), of_k).n_own; i++) {
     const Kernel kernel = {.kind = call->is_backward ? KERNEL_NORM_BACKWARD : KERNEL_NORM_FORWARD,
                            .norm = qk_norm(call, of_k, i)};
     item_launch(call, &kernel);
@@ -115,10 +111,9 @@ static void run_qk_norm_sums(const ItemCall *call) {
 }
 
 static void run_rope(const ItemCall *call) {
-  const Cut *cut = memory(call)->cut;
+  const Cut *cut = item_cut(call);
   const gboolean is_backward = call->argument;
-  char *qkv = is_backward ? activations_gradients(memory(call), call->slot, call->layer).d_qkv
-                          : activations_layer(memory(call), call->slot, call->layer).qkv;
+  char *qkv = is_backward ? item_gradients(call).d_qkv : item_saved(call).qkv;
   Kernel kernel = {.kind = KERNEL_ROPE,
                    .rope = {.number = (guint8)call->trainer->parameters->number,
                             .inverse = is_backward != 0,
@@ -136,16 +131,16 @@ static void run_rope(const ItemCall *call) {
 
 /* Of the call's layer: some may have one and some not. */
 static gint64 window_of(const ItemCall *call) {
-  const Model *model = memory(call)->cut->model;
+  const Model *model = item_cut(call)->model;
   const gint64 layer = layer_of(call);
   const gboolean is_whole =
       model->windowed_layers != NULL && layer < model->n_layers && model->windowed_layers[layer] == '0';
-  return is_whole ? 0 : model_window(model, memory(call)->cut->plan->seq_len);
+  return is_whole ? 0 : model_window(model, item_cut(call)->plan->seq_len);
 }
 
 /* Of this rank's heads, over whole sequences. */
 static ScoreRule score_rule(const ItemCall *call) {
-  const Cut *cut = memory(call)->cut;
+  const Cut *cut = item_cut(call);
   const Model *model = cut->model;
   ScoreRule rule = {.window = window_of(call)};
   if (model->positions == POSITIONS_ALIBI) {
@@ -157,23 +152,23 @@ static ScoreRule score_rule(const ItemCall *call) {
 
 /* Of latent attention K's and V's are not what W reads. */
 static void place_gradients(const ItemCall *call, FlashKernel *task) {
-  const Cut *cut = memory(call)->cut;
-  const LayerGradients gradients = activations_gradients(memory(call), call->slot, call->layer);
-  task->d_o = memory(call)->d_attention;
+  const Cut *cut = item_cut(call);
+  const LayerGradients gradients = item_gradients(call);
+  task->d_o = item_memory(call)->d_attention;
   task->dq = gradients.d_qkv;
-  task->dk = column(cut, gradients.d_qkv, cut->q_width);
+  task->dk = qkv_column(cut, gradients.d_qkv, cut->q_width);
   if (cut->model->latent.kv_rank > 0) {
     task->dq = gradients.d_q;
-    task->dk = memory(call)->latent.d_kv;
+    task->dk = item_memory(call)->latent.d_kv;
     task->ld_dq = cut->q_width;
     task->ld_dkv = cut->kv_width + cut->v_width;
   }
-  task->dv = column(cut, task->dk, cut->kv_width);
+  task->dv = qkv_column(cut, task->dk, cut->kv_width);
 }
 
 FlashKernel item_flash(const ItemCall *call, gboolean is_backward) {
-  const Cut *cut = memory(call)->cut;
-  const SavedLayer saved = activations_layer(memory(call), call->slot, call->layer);
+  const Cut *cut = item_cut(call);
+  const SavedLayer saved = item_saved(call);
   const gint64 k = cut->q_width, v = cut->q_width + cut->kv_width;
   FlashKernel task = {.number = (guint8)call->trainer->parameters->number,
                       .sequences = cut->sequences,
@@ -190,8 +185,8 @@ FlashKernel item_flash(const ItemCall *call, gboolean is_backward) {
                       .ld_dkv = qkv_width(cut),
                       .ld_o = cut->out_width,
                       .q = saved.qkv,
-                      .k = column(cut, saved.qkv, k),
-                      .v = column(cut, saved.qkv, v),
+                      .k = qkv_column(cut, saved.qkv, k),
+                      .v = qkv_column(cut, saved.qkv, v),
                       .o = saved.attention,
                       .lse = saved.lse};
   if (is_backward)
@@ -235,7 +230,7 @@ static char *operand_at(const Cut *cut, const Operand *operand, gint64 sequence,
 
 /* C = A·B for all heads; where C is a key head's own, summed over the query heads that share it. */
 static void products(const ItemCall *call, Operand a, Operand b, Operand c) {
-  const Cut *cut = memory(call)->cut;
+  const Cut *cut = item_cut(call);
   const WorkItem *item = call->item;
   const gint64 shared = cut->q_width / cut->kv_width, key_heads = cut->heads / shared;
   for (gint64 sequence = 0; sequence < cut->sequences; sequence++)
@@ -267,15 +262,15 @@ typedef enum { SCORES, CONTEXT, CONTEXT_DV, CONTEXT_DP, SCORES_DQ, SCORES_DK } P
 
 /* Fused attention's operands, for its products one by one. */
 static void run_product(const ItemCall *call) {
-  const Cut *cut = memory(call)->cut;
-  const SavedLayer saved = activations_layer(memory(call), call->slot, call->layer);
+  const Cut *cut = item_cut(call);
+  const SavedLayer saved = item_saved(call);
   const FlashKernel task = item_flash(call, call->is_backward);
   const gint64 d = task.head_dim, of_v = task.v_head_dim;
   const Operand q = heads_at(cut, (char *)task.q, task.ld_qkv, d, TRUE),
                 k = heads_at(cut, (char *)task.k, task.ld_qkv, d, FALSE),
                 v = heads_at(cut, (char *)task.v, task.ld_qkv, of_v, FALSE);
   const Operand p = scores_at(cut, saved.dropped != NULL ? saved.dropped : saved.scores),
-                s = scores_at(cut, saved.scores), dp = scores_at(cut, memory(call)->d_scores);
+                s = scores_at(cut, saved.scores), dp = scores_at(cut, item_memory(call)->d_scores);
   switch ((Product)call->argument) {
   case SCORES:
     products(call, q, k, s);
@@ -300,7 +295,7 @@ static void run_product(const ItemCall *call) {
 }
 
 static void run_softmax(const ItemCall *call) {
-  const Cut *cut = memory(call)->cut;
+  const Cut *cut = item_cut(call);
   Kernel kernel = {.kind = call->argument ? KERNEL_SOFTMAX_BACKWARD : KERNEL_SOFTMAX_FORWARD,
                    .softmax = {.number = (guint8)call->trainer->parameters->number,
                                .matrices = cut->sequences * cut->heads,
@@ -308,8 +303,8 @@ static void run_softmax(const ItemCall *call) {
                                .scale = scale_of(call),
                                .n_heads = cut->heads,
                                .rule = score_rule(call),
-                               .scores = activations_layer(memory(call), call->slot, call->layer).scores,
-                               .dscores = memory(call)->d_scores}};
+                               .scores = item_saved(call).scores,
+                               .dscores = item_memory(call)->d_scores}};
   item_launch(call, &kernel);
 }
 

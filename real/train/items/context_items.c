@@ -45,12 +45,12 @@ static Extent kv_extent(const Cut *cut, gint64 rows) {
 /* --- ring --- */
 
 static ContextView view_of(const ItemCall *call, gint64 step) {
-  const gint64 cp = cut_of_call(call)->cp;
+  const gint64 cp = item_cut(call)->cp;
   return context_view(call, (own_rank(call) - step - (call->is_backward ? 1 : 0) + 2 * cp) % cp);
 }
 
 static void ring_forward(const ItemCall *call) {
-  const Cut *cut = cut_of_call(call);
+  const Cut *cut = item_cut(call);
   const gint64 step = call->occurrence;
   FlashKernel task = item_flash(call, FALSE);
   task.block.query_at = task.block.key_at = context_positions(cut, own_rank(call), 0);
@@ -64,24 +64,26 @@ static void ring_forward(const ItemCall *call) {
 
 /* What is sent first: before forward's end the own block. */
 static void ring_pack(const ItemCall *call) {
-  const Cut *cut = cut_of_call(call);
-  context_copy(call, kv_extent(cut, cut->seq_len), k_and_v(cut, saved(call).qkv), kv_block(cut, scratch(call)->kv[0]));
+  const Cut *cut = item_cut(call);
+  context_copy(call, kv_extent(cut, cut->seq_len), k_and_v(cut, item_saved(call).qkv),
+               kv_block(cut, scratch(call)->kv[0]));
 }
 
 /* Behind the second attention: the own block has been read and sent. */
 static void ring_keep(const ItemCall *call) {
-  const Cut *cut = cut_of_call(call);
-  context_copy(call, kv_extent(cut, cut->seq_len), kv_block(cut, scratch(call)->kv[1]), k_and_v(cut, saved(call).qkv));
+  const Cut *cut = item_cut(call);
+  context_copy(call, kv_extent(cut, cut->seq_len), kv_block(cut, scratch(call)->kv[1]),
+               k_and_v(cut, item_saved(call).qkv));
 }
 
 static void ring_merge(const ItemCall *call) {
-  const Cut *cut = cut_of_call(call);
+  const Cut *cut = item_cut(call);
   const ContextView view = view_of(call, call->occurrence + 1);
-  const SavedLayer layer = saved(call);
+  const SavedLayer layer = item_saved(call);
   const gint64 first = view.first_query * cut->out_width;
   Kernel kernel = {.kind = KERNEL_MERGE,
-                   .merge = {.number = (guint8)stored_number(call),
-                             .sum = (guint8)stored_number(call),
+                   .merge = {.number = (guint8)item_number(call),
+                             .sum = (guint8)item_number(call),
                              .sequences = cut->sequences,
                              .seq_len = cut->seq_len,
                              .queries = view.queries,
@@ -96,7 +98,7 @@ static void ring_merge(const ItemCall *call) {
 
 /* What the first block leaves out has to be 0 before others add to it. */
 static void ring_clear(const ItemCall *call) {
-  const Cut *cut = cut_of_call(call);
+  const Cut *cut = item_cut(call);
   const ContextView view = view_of(call, 0);
   const Rows none = {0};
   if (view.first_query > 0)
@@ -109,7 +111,7 @@ static void ring_clear(const ItemCall *call) {
 /* The first block is not waited for: it is read where it is saved. Its dQ, dK, dV lie where they are added up; a later
  * one's dQ in `part`, its dK and dV, until they are added, where the own block's belong. */
 static void ring_backward(const ItemCall *call) {
-  const Cut *cut = cut_of_call(call);
+  const Cut *cut = item_cut(call);
   const ContextScratch *context = scratch(call);
   const gint64 step = call->occurrence;
   const ContextView view = view_of(call, step);
@@ -131,7 +133,7 @@ static void ring_backward(const ItemCall *call) {
 }
 
 static void ring_sum_dq(const ItemCall *call) {
-  const Cut *cut = cut_of_call(call);
+  const Cut *cut = item_cut(call);
   const ContextView view = view_of(call, call->occurrence + 1);
   const Rows dq = context_own_dq(call, view.first_query);
   const Rows part = context_tokens(cut, scratch(call)->part, cut->q_width, view.first_query, 0);
@@ -139,7 +141,7 @@ static void ring_sum_dq(const ItemCall *call) {
 }
 
 static void ring_sum_dkv(const ItemCall *call) {
-  const Cut *cut = cut_of_call(call);
+  const Cut *cut = item_cut(call);
   const gint64 step = call->occurrence + 1;
   const ContextView view = view_of(call, step);
   const Rows own = context_own_dkv(call), round = kv_block(cut, scratch(call)->d_kv[step % 2]);
@@ -147,14 +149,14 @@ static void ring_sum_dkv(const ItemCall *call) {
 }
 
 static void hand_on(const ItemCall *call, char *const blocks[2], gint64 which) {
-  context_exchange(call, COLLECTIVE_SEND_RECV, stored_number(call), blocks[which % 2], blocks[(which + 1) % 2],
-                   kv_elements(cut_of_call(call)));
+  context_exchange(call, COLLECTIVE_SEND_RECV, item_number(call), blocks[which % 2], blocks[(which + 1) % 2],
+                   kv_elements(item_cut(call)));
 }
 
 static void ring_exchange(const ItemCall *call) {
   const ContextScratch *context = scratch(call);
   const CommType *comm = call->trainer->comm->type;
-  const gint64 step = call->occurrence, n_steps = cut_of_call(call)->cp - 1;
+  const gint64 step = call->occurrence, n_steps = item_cut(call)->cp - 1;
   comm->batch_begin(call->trainer->comm);
   if (step < n_steps)
     hand_on(call, context->kv, step);
@@ -167,28 +169,28 @@ static void ring_exchange(const ItemCall *call) {
 
 /* Where this rank's block is among those of all. */
 static char *own_part(const ItemCall *call) {
-  const Cut *cut = cut_of_call(call);
+  const Cut *cut = item_cut(call);
   return context_element(cut, scratch(call)->kv[0], own_rank(call) * kv_elements(cut));
 }
 
 static void gather_pack(const ItemCall *call) {
-  const Cut *cut = cut_of_call(call);
-  context_copy(call, kv_extent(cut, cut->seq_len), k_and_v(cut, saved(call).qkv), kv_block(cut, own_part(call)));
+  const Cut *cut = item_cut(call);
+  context_copy(call, kv_extent(cut, cut->seq_len), k_and_v(cut, item_saved(call).qkv), kv_block(cut, own_part(call)));
 }
 
 static void gather_kv(const ItemCall *call) {
-  const Cut *cut = cut_of_call(call);
-  context_exchange(call, COLLECTIVE_ALL_GATHER, stored_number(call), own_part(call), scratch(call)->kv[0],
+  const Cut *cut = item_cut(call);
+  context_exchange(call, COLLECTIVE_ALL_GATHER, item_number(call), own_part(call), scratch(call)->kv[0],
                    cut->cp * kv_elements(cut));
 }
 
 static void gather_order(const ItemCall *call) {
   const ContextScratch *context = scratch(call);
-  context_order(call, context->kv[0], context->kv[1], kv_width(cut_of_call(call)), FALSE);
+  context_order(call, context->kv[0], context->kv[1], kv_width(item_cut(call)), FALSE);
 }
 
 static void gather_clear(const ItemCall *call) {
-  const Cut *cut = cut_of_call(call);
+  const Cut *cut = item_cut(call);
   Kernel zero = {
       .kind = KERNEL_FILL,
       .fill = {.bytes = cut->cp * kv_elements(cut) * (gint64)cut->element_bytes, .to = scratch(call)->d_kv[0]}};
@@ -197,23 +199,23 @@ static void gather_clear(const ItemCall *call) {
 
 static void scatter_order(const ItemCall *call) {
   const ContextScratch *context = scratch(call);
-  context_order(call, context->kv[0], context->d_kv[0], kv_width(cut_of_call(call)), TRUE);
+  context_order(call, context->kv[0], context->d_kv[0], kv_width(item_cut(call)), TRUE);
 }
 
 static void scatter_dkv(const ItemCall *call) {
-  const Cut *cut = cut_of_call(call);
-  context_exchange(call, COLLECTIVE_REDUCE_SCATTER, stored_number(call), scratch(call)->kv[0], own_part(call),
+  const Cut *cut = item_cut(call);
+  context_exchange(call, COLLECTIVE_REDUCE_SCATTER, item_number(call), scratch(call)->kv[0], own_part(call),
                    cut->cp * kv_elements(cut));
 }
 
 static void scatter_unpack(const ItemCall *call) {
-  const Cut *cut = cut_of_call(call);
+  const Cut *cut = item_cut(call);
   context_copy(call, kv_extent(cut, cut->seq_len), kv_block(cut, own_part(call)), context_own_dkv(call));
 }
 
 /* One of the two pieces' queries, to the keys up to theirs. */
 static void attend_piece(const ItemCall *call, gboolean is_late) {
-  const Cut *cut = cut_of_call(call);
+  const Cut *cut = item_cut(call);
   const ContextScratch *context = scratch(call);
   const gint64 half = cut->seq_len / 2, piece = is_late ? 2 * cut->cp - 1 - own_rank(call) : own_rank(call);
   FlashKernel task = item_flash(call, call->is_backward);
@@ -261,7 +263,7 @@ const ItemKernel *context_kernels(const Plan *plan) {
 
 /* The way of communicating says which collectives there are. */
 static void exchange_blocks(const ItemCall *call) {
-  if (plan_rings_blocks(cut_of_call(call)->plan)) {
+  if (plan_rings_blocks(item_cut(call)->plan)) {
     ring_of_blocks_exchange(call);
     return;
   }

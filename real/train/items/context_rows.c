@@ -11,7 +11,7 @@ void context_exchange(const ItemCall *call, Collective collective, Number number
 
 void context_move(const ItemCall *call, Extent extent, Rows a, Rows b, Rows out) {
   Kernel kernel = {.kind = KERNEL_MOVE,
-                   .move = {.number = (guint8)stored_number(call),
+                   .move = {.number = (guint8)item_number(call),
                             .batch = extent.batch,
                             .rows = extent.rows,
                             .width = extent.width,
@@ -37,16 +37,16 @@ Rows context_tokens(const Cut *cut, char *base, gint64 ld, gint64 row, gint64 co
 
 Rows context_own_dq(const ItemCall *call, gint64 row) {
   const FlashKernel task = item_flash(call, TRUE);
-  return context_tokens(cut_of_call(call), task.dq, task.ld_dq, row, 0);
+  return context_tokens(item_cut(call), task.dq, task.ld_dq, row, 0);
 }
 
 Rows context_own_dkv(const ItemCall *call) {
   const FlashKernel task = item_flash(call, TRUE);
-  return context_tokens(cut_of_call(call), task.dk, task.ld_dkv, 0, 0);
+  return context_tokens(item_cut(call), task.dk, task.ld_dkv, 0, 0);
 }
 
 void context_order(const ItemCall *call, char *by_rank, char *by_position, gint64 width, gboolean is_back) {
-  const Cut *cut = cut_of_call(call);
+  const Cut *cut = item_cut(call);
   const gint64 half = cut->seq_len / 2, length = cut->cp * cut->seq_len;
   const Extent extent = {cut->cp, half, width};
   for (gint64 sequence = 0; sequence < cut->sequences; sequence++)
@@ -66,7 +66,7 @@ RowPositions context_positions(const Cut *cut, gint64 cp_rank, gint64 first) {
 }
 
 ContextView context_view(const ItemCall *call, gint64 of) {
-  const Cut *cut = cut_of_call(call);
+  const Cut *cut = item_cut(call);
   const gint64 s = cut->seq_len, own = own_rank(call);
   const RowPositions key_at = context_positions(cut, of, 0);
   if (of == own)
@@ -75,7 +75,7 @@ ContextView context_view(const ItemCall *call, gint64 of) {
 }
 
 void context_look_at(const ItemCall *call, ContextView view, const char *kv, FlashKernel *task) {
-  const Cut *cut = cut_of_call(call);
+  const Cut *cut = item_cut(call);
   task->block.query_at = context_positions(cut, own_rank(call), view.first_query);
   task->block.key_at = view.key_at;
   task->block.is_cut = TRUE;

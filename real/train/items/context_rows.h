@@ -3,30 +3,12 @@
 #pragma once
 #include "item_parts.h"
 
-/* Where the item is, and what it works in. */
-static inline const Activations *memory(const ItemCall *call) {
-  return &call->trainer->activations;
-}
-
-static inline const Cut *cut_of_call(const ItemCall *call) {
-  return memory(call)->cut;
-}
-
 static inline const ContextScratch *scratch(const ItemCall *call) {
-  return &memory(call)->context;
-}
-
-static inline SavedLayer saved(const ItemCall *call) {
-  return activations_layer(memory(call), call->slot, call->layer);
+  return &item_memory(call)->context;
 }
 
 static inline int own_rank(const ItemCall *call) {
   return call->trainer->parameters->at.at[AXIS_CP];
-}
-
-/* Of weights and activations. */
-static inline Number stored_number(const ItemCall *call) {
-  return call->trainer->parameters->number;
 }
 
 /* Blocks of rows, of which the first begins at `at`. */

@@ -7,14 +7,10 @@
  * count them. */
 #include "item_parts.h"
 
-static const Activations *memory(const ItemCall *call) {
-  return &call->trainer->activations;
-}
-
 /* Of rate 0 in a model without dropout. The run's seed and the step make one number: the tokens of a step do not depend
  * on it. */
 static Dropout dropout_of(const ItemCall *call, Drop drop) {
-  const Model *model = memory(call)->cut->model;
+  const Model *model = item_cut(call)->model;
   const double rates[N_DROPS] = {[DROP_EMBEDDING] = model->dropout_rate.embedding,
                                  [DROP_PROBABILITIES] = model->dropout_rate.attention,
                                  [DROP_ATTENTION] = model->dropout_rate.hidden,
@@ -35,7 +31,7 @@ static gint64 first_sequence(const ItemCall *call) {
 }
 
 ScoreDropout item_score_dropout(const ItemCall *call) {
-  const Cut *cut = memory(call)->cut;
+  const Cut *cut = item_cut(call);
   return (ScoreDropout){.dropout = dropout_of(call, DROP_PROBABILITIES),
                         .first_sequence = first_sequence(call),
                         .n_heads = cut->model->n_heads,
@@ -44,7 +40,7 @@ ScoreDropout item_score_dropout(const ItemCall *call) {
 }
 
 void item_drop_add(const ItemCall *call, Drop drop, const void *a, const void *b, const void *bias, void *out) {
-  const Cut *cut = memory(call)->cut;
+  const Cut *cut = item_cut(call);
   const Parameters *parameters = call->trainer->parameters;
   Kernel kernel = {
       .kind = KERNEL_DROP_ADD,
@@ -65,7 +61,7 @@ void item_drop_add(const ItemCall *call, Drop drop, const void *a, const void *b
 }
 
 static void drop_scores(const ItemCall *call, const char *from, char *to) {
-  const Cut *cut = memory(call)->cut;
+  const Cut *cut = item_cut(call);
   Kernel kernel = {.kind = KERNEL_DROP_SCORES,
                    .drop_scores = {.number = (guint8)call->trainer->parameters->number,
                                    .matrices = cut->sequences * cut->heads,
@@ -83,7 +79,7 @@ static void run_dropout(const ItemCall *call) {
     item_drop_add(call, DROP_EMBEDDING, NULL, out, NULL, out);
     return;
   }
-  const SavedLayer saved = activations_layer(memory(call), call->slot, call->layer);
+  const SavedLayer saved = item_saved(call);
   drop_scores(call, saved.scores, saved.dropped);
 }
 
@@ -95,11 +91,11 @@ static void run_dropout_backward(const ItemCall *call) {
     item_drop_add(call, DROP_EMBEDDING, NULL, gradient, NULL, gradient);
     return;
   }
-  const LayerGradients gradients = activations_gradients(memory(call), call->slot, call->layer);
-  const Model *model = memory(call)->cut->model;
+  const LayerGradients gradients = item_gradients(call);
+  const Model *model = item_cut(call)->model;
   const int n_hidden = model->dropout_rate.hidden == 0 ? 0 : model->parallel_block ? 1 : 2;
   if (call->occurrence >= n_hidden)
-    drop_scores(call, memory(call)->d_scores, memory(call)->d_scores);
+    drop_scores(call, item_memory(call)->d_scores, item_memory(call)->d_scores);
   else if (call->occurrence == 0)
     item_drop_add(call, DROP_MLP, NULL, item_output_gradient(call), NULL, gradients.d_mlp_branch);
   else

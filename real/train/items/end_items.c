@@ -3,19 +3,15 @@
 #include "item_parts.h"
 #include "scaling.h"
 
-static const Activations *memory(const ItemCall *call) {
-  return &call->trainer->activations;
-}
-
 /* What follows each of the micro-batch's tokens, that many places behind. */
 static const gint32 *tokens_behind(const ItemCall *call, int n_behind) {
   const Trainer *trainer = call->trainer;
   const gint64 micro_batch = call->step * trainer->workload->plan->n_micro_batches + call->micro_batch;
-  return trainer->tokens + n_behind * trainer->n_tokens + micro_batch * memory(call)->cut->tokens;
+  return trainer->tokens + n_behind * trainer->n_tokens + micro_batch * item_cut(call)->tokens;
 }
 
 static void run_embedding(const ItemCall *call) {
-  const Cut *cut = memory(call)->cut;
+  const Cut *cut = item_cut(call);
   const Parameters *parameters = call->trainer->parameters;
   const gboolean is_backward = call->argument;
   const Block *block = item_block(call, BLOCK_TABLE);
@@ -33,14 +29,14 @@ static void run_embedding(const ItemCall *call) {
     kernel.embedding.dtable = block_gradient(parameters, block, ROLE_TABLE);
   } else {
     kernel.embedding.table = block_weight(parameters, block, ROLE_TABLE);
-    kernel.embedding.out = cut->tp > 1 ? memory(call)->partial : item_embedding_output(call);
+    kernel.embedding.out = cut->tp > 1 ? item_memory(call)->partial : item_embedding_output(call);
   }
   item_launch(call, &kernel);
 }
 
 /* In place: what it reads is kept beside. */
 static void run_embedding_norm(const ItemCall *call) {
-  const SavedNorm kept = activations_embedding(memory(call), call->slot);
+  const SavedNorm kept = activations_embedding(item_memory(call), call->slot);
   Kernel kernel = {.kind = call->is_backward ? KERNEL_NORM_BACKWARD : KERNEL_NORM_FORWARD,
                    .norm = item_norm(call, item_block(call, BLOCK_POSITIONS), ROLE_NORM1, &kept)};
   if (call->is_backward)
@@ -51,7 +47,7 @@ static void run_embedding_norm(const ItemCall *call) {
 }
 
 static void run_positions(const ItemCall *call) {
-  const Cut *cut = memory(call)->cut;
+  const Cut *cut = item_cut(call);
   const Parameters *parameters = call->trainer->parameters;
   const gboolean is_backward = call->argument;
   const Block *block = item_block(call, BLOCK_POSITIONS);
@@ -76,7 +72,7 @@ static void run_positions(const ItemCall *call) {
 }
 
 static void run_final_norm(const ItemCall *call) {
-  const SavedHead head = activations_head(memory(call), call->slot, call->mtp);
+  const SavedHead head = activations_head(item_memory(call), call->slot, call->mtp);
   const Block *block = item_block(call, call->mtp > 0 ? BLOCK_MTP : BLOCK_FINAL_NORM);
   Kernel kernel = {.kind = call->is_backward ? KERNEL_NORM_BACKWARD : KERNEL_NORM_FORWARD,
                    .norm = item_norm(call, block, call->mtp > 0 ? ROLE_MTP_FINAL_NORM : ROLE_NORM1, NULL)};
@@ -107,10 +103,10 @@ void item_sum_loss(const ItemCall *call) {
 }
 
 static void run_loss(const ItemCall *call) {
-  const Cut *cut = memory(call)->cut;
+  const Cut *cut = item_cut(call);
   const Plan *plan = call->trainer->workload->plan;
   const double scale = loss_weight(call) / ((double)plan->global_batch * (double)plan->seq_len);
-  const SavedHead head = activations_head(memory(call), call->slot, call->mtp);
+  const SavedHead head = activations_head(item_memory(call), call->slot, call->mtp);
   Kernel kernel = {.kind = (guint8)call->argument,
                    .loss = {.number = (guint8)call->trainer->parameters->number,
                             .tokens = cut->tokens,
@@ -133,8 +129,8 @@ static void run_loss(const ItemCall *call) {
 
 /* Of the bound that Gemma 2 has, whatever the config says. */
 static void run_logit_cap(const ItemCall *call) {
-  const Cut *cut = memory(call)->cut;
-  const SavedHead head = activations_head(memory(call), call->slot, call->mtp);
+  const Cut *cut = item_cut(call);
+  const SavedHead head = activations_head(item_memory(call), call->slot, call->mtp);
   Kernel kernel = {.kind = call->is_backward ? KERNEL_CAP_BACKWARD : KERNEL_CAP_FORWARD,
                    .cap = {.number = (guint8)call->trainer->parameters->number,
                            .rows = cut->tokens,

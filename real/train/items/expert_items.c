@@ -22,26 +22,6 @@ typedef enum { OUT, BACK } Way;
 /* OUT: permuted, exchanged, gathered, sorted; BACK: made, unsorted, scattered, exchanged. */
 typedef enum { BEGUN, FIRST, SECOND, THIRD } Step;
 
-static const Activations *memory(const ItemCall *call) {
-  return &call->trainer->activations;
-}
-
-static const Cut *cut_at(const ItemCall *call) {
-  return memory(call)->cut;
-}
-
-static SavedLayer saved(const ItemCall *call) {
-  return activations_layer(memory(call), call->slot, call->layer);
-}
-
-static LayerGradients gradients(const ItemCall *call) {
-  return activations_gradients(memory(call), call->slot, call->layer);
-}
-
-static guint8 number_of(const ItemCall *call) {
-  return (guint8)call->trainer->parameters->number;
-}
-
 /* --- the ways -------------------------------------------------------------------------------------------------------
  */
 
@@ -86,20 +66,20 @@ static int count_steps(const Cut *cut, Way way, Step step) {
 }
 
 static char *rows_at(const ItemCall *call, Way way, Step step) {
-  const Cut *cut = cut_at(call);
+  const Cut *cut = item_cut(call);
   if (way == OUT && step == last_step(cut, OUT))
-    return call->is_backward ? gradients(call).d_rows : saved(call).experts.rows;
-  return memory(call)->experts.rows[count_steps(cut, way, step) & 1];
+    return call->is_backward ? item_gradients(call).d_rows : item_saved(call).experts.rows;
+  return item_memory(call)->experts.rows[count_steps(cut, way, step) & 1];
 }
 
 /* Weights OUT, their gradients BACK. */
 static float *columns_at(const ItemCall *call, Way way, Step step) {
-  const Cut *cut = cut_at(call);
+  const Cut *cut = item_cut(call);
   if (way == OUT && step == BEGUN)
-    return saved(call).experts.weights;
+    return item_saved(call).experts.weights;
   if (way == OUT && step == last_step(cut, OUT))
-    return saved(call).experts.row_weights;
-  return memory(call)->experts.columns[count_steps(cut, way, step) & 1];
+    return item_saved(call).experts.row_weights;
+  return item_memory(call)->experts.columns[count_steps(cut, way, step) & 1];
 }
 
 static gboolean has_columns(const ItemCall *call, Way way) {
@@ -107,7 +87,7 @@ static gboolean has_columns(const ItemCall *call, Way way) {
 }
 
 static void swap_blocks(const ItemCall *call, guint8 number, gint64 width, const void *from, void *to, Way way) {
-  const Cut *cut = cut_at(call);
+  const Cut *cut = item_cut(call);
   const gint64 sources = n_sources(cut), own = cut->n_experts;
   const Kernel kernel = {.kind = KERNEL_SWAP_BLOCKS,
                          .swap_blocks = {.number = number,
@@ -121,22 +101,22 @@ static void swap_blocks(const ItemCall *call, guint8 number, gint64 width, const
 
 /* Rows come by rank and leave by expert, or the reverse. */
 static void run_sort(const ItemCall *call) {
-  const Cut *cut = cut_at(call);
+  const Cut *cut = item_cut(call);
   const Way way = (Way)call->argument;
   const Step step = way == OUT ? THIRD : FIRST, before = step_before(cut, way, step);
-  swap_blocks(call, number_of(call), cut->model->hidden, rows_at(call, way, before), rows_at(call, way, step), way);
+  swap_blocks(call, item_number(call), cut->model->hidden, rows_at(call, way, before), rows_at(call, way, step), way);
   if (has_columns(call, way))
     swap_blocks(call, NUMBER_FP32, 1, columns_at(call, way, before), columns_at(call, way, step), way);
 }
 
 /* An all-to-all over ep, or a gather or a scatter over tp; `rows` of the whole buffer. */
 static void travel(const ItemCall *call, Way way, Step step, gint64 rows) {
-  const Cut *cut = cut_at(call);
+  const Cut *cut = item_cut(call);
   const CommType *comm = call->trainer->comm->type;
   const Collective collective = (Collective)call->item->collective;
   const Step before = step_before(cut, way, step);
   comm->batch_begin(call->trainer->comm);
-  comm->collective(call->group, call->stream, collective, REDUCE_SUM, number_of(call), rows_at(call, way, before),
+  comm->collective(call->group, call->stream, collective, REDUCE_SUM, item_number(call), rows_at(call, way, before),
                    rows_at(call, way, step), rows * cut->model->hidden);
   if (has_columns(call, way))
     comm->collective(call->group, call->stream, collective, REDUCE_SUM, NUMBER_FP32, columns_at(call, way, before),
@@ -145,7 +125,7 @@ static void travel(const ItemCall *call, Way way, Step step, gint64 rows) {
 }
 
 static void run_travel(const ItemCall *call) {
-  const Cut *cut = cut_at(call);
+  const Cut *cut = item_cut(call);
   const Way way = (Way)call->argument;
   if (call->item->axis == AXIS_EP)
     travel(call, way, way == OUT ? FIRST : THIRD, cut->routed_tokens);
@@ -157,40 +137,40 @@ static void run_travel(const ItemCall *call) {
  */
 
 static void run_choice(const ItemCall *call) {
-  const Cut *cut = cut_at(call);
+  const Cut *cut = item_cut(call);
   const StageLayers *layers = &call->trainer->workload->stages[call->stage].layers;
   const gboolean backward = call->argument;
   const gint64 n = cut->model->experts.n;
   const Kernel kernel = {.kind = backward ? KERNEL_ROUTE_BACKWARD : KERNEL_ROUTE_FORWARD,
-                         .route = {.number = number_of(call),
+                         .route = {.number = item_number(call),
                                    .tokens = cut->split_tokens,
                                    .n_experts = n,
                                    .per_token = cut->model->experts.per_token,
                                    .shift = (layers->first_layer + call->layer) % n,
                                    .factor = item_factor(cut->model->factors.experts),
-                                   .scores = memory(call)->experts.scores,
-                                   .place = saved(call).experts.place,
-                                   .weights = saved(call).experts.weights,
+                                   .scores = item_memory(call)->experts.scores,
+                                   .place = item_saved(call).experts.place,
+                                   .weights = item_saved(call).experts.weights,
                                    .dweights = columns_at(call, BACK, last_step(cut, BACK)),
-                                   .dscores = gradients(call).d_scores}};
+                                   .dscores = item_gradients(call).d_scores}};
   item_launch(call, &kernel);
 }
 
 static void permute(const ItemCall *call, KernelKind kind, const char *from, char *to) {
-  const Cut *cut = cut_at(call);
+  const Cut *cut = item_cut(call);
   const Kernel kernel = {.kind = (guint8)kind,
-                         .permute = {.number = number_of(call),
+                         .permute = {.number = item_number(call),
                                      .tokens = cut->split_tokens,
                                      .per_token = cut->model->experts.per_token,
                                      .width = cut->model->hidden,
-                                     .place = saved(call).experts.place,
+                                     .place = item_saved(call).experts.place,
                                      .from = from,
                                      .to = to}};
   item_launch(call, &kernel);
 }
 
 static void run_permute(const ItemCall *call) {
-  permute(call, KERNEL_PERMUTE, call->is_backward ? item_branch_gradient(call) : saved(call).norm2,
+  permute(call, KERNEL_PERMUTE, call->is_backward ? item_branch_gradient(call) : item_saved(call).norm2,
           rows_at(call, OUT, BEGUN));
 }
 
@@ -200,16 +180,16 @@ static char *branch(const ItemCall *call) {
 }
 
 static void run_unpermute(const ItemCall *call) {
-  const Cut *cut = cut_at(call);
+  const Cut *cut = item_cut(call);
   const gboolean is_summed = call->is_backward || cut->shared_width > 0;
   permute(call, KERNEL_UNPERMUTE, rows_at(call, BACK, last_step(cut, BACK)),
-          is_summed ? memory(call)->experts.sums[0] : branch(call));
+          is_summed ? item_memory(call)->experts.sums[0] : branch(call));
 }
 
 static void add(const ItemCall *call, const char *a, const char *b, char *out) {
-  const Cut *cut = cut_at(call);
+  const Cut *cut = item_cut(call);
   const Kernel kernel = {.kind = KERNEL_ADD,
-                         .add = {.number = number_of(call),
+                         .add = {.number = item_number(call),
                                  .rows = cut->split_tokens,
                                  .width = cut->model->hidden,
                                  .a = a,
@@ -219,13 +199,13 @@ static void add(const ItemCall *call, const char *a, const char *b, char *out) {
 }
 
 static void run_sum(const ItemCall *call) {
-  add(call, memory(call)->experts.sums[0], branch(call), branch(call));
+  add(call, item_memory(call)->experts.sums[0], branch(call), branch(call));
 }
 
 /* Of the experts' and the router's input, and of the shared expert's. */
 static void run_gradient_sum(const ItemCall *call) {
-  char *const *sums = memory(call)->experts.sums;
-  if (cut_at(call)->shared_width == 0) {
+  char *const *sums = item_memory(call)->experts.sums;
+  if (item_cut(call)->shared_width == 0) {
     add(call, sums[0], sums[1], branch(call));
     return;
   }
@@ -249,11 +229,11 @@ static void *gradient_of(const ItemCall *call, BlockKind block, Role role) {
 static void run_router(const ItemCall *call) {
   const void *weight = call->argument == WEIGHT_GRADIENT ? NULL : weight_of(call, BLOCK_LAYER, ROLE_ROUTER);
   if (call->argument == FORWARD)
-    item_product(call, 1, saved(call).norm2, weight, memory(call)->experts.scores, NULL);
+    item_product(call, 1, item_saved(call).norm2, weight, item_memory(call)->experts.scores, NULL);
   else if (call->argument == INPUT_GRADIENT)
-    item_product(call, 1, gradients(call).d_scores, weight, memory(call)->experts.sums[1], NULL);
+    item_product(call, 1, item_gradients(call).d_scores, weight, item_memory(call)->experts.sums[1], NULL);
   else
-    item_weight_gradient(call, 1, gradients(call).d_scores, saved(call).norm2,
+    item_weight_gradient(call, 1, item_gradients(call).d_scores, item_saved(call).norm2,
                          gradient_of(call, BLOCK_LAYER, ROLE_ROUTER));
 }
 
@@ -263,30 +243,30 @@ static gint64 expert_elements(const Cut *cut) {
 }
 
 static void run_expert_up(const ItemCall *call) {
-  const SavedExperts experts = saved(call).experts;
-  const gint64 stride = expert_elements(cut_at(call));
+  const SavedExperts experts = item_saved(call).experts;
+  const gint64 stride = expert_elements(item_cut(call));
   if (call->argument == FORWARD)
     item_group(call, experts.rows, weight_of(call, BLOCK_EXPERTS, ROLE_EXPERT_GATE), experts.up, stride);
   else if (call->argument == INPUT_GRADIENT)
-    item_group(call, gradients(call).d_expert_up, weight_of(call, BLOCK_EXPERTS, ROLE_EXPERT_GATE),
+    item_group(call, item_gradients(call).d_expert_up, weight_of(call, BLOCK_EXPERTS, ROLE_EXPERT_GATE),
                rows_at(call, BACK, BEGUN), stride);
   else
-    item_group(call, gradients(call).d_expert_up, experts.rows, gradient_of(call, BLOCK_EXPERTS, ROLE_EXPERT_GATE),
+    item_group(call, item_gradients(call).d_expert_up, experts.rows, gradient_of(call, BLOCK_EXPERTS, ROLE_EXPERT_GATE),
                stride);
 }
 
 static void run_expert_down(const ItemCall *call) {
-  const SavedExperts experts = saved(call).experts;
-  const gint64 stride = expert_elements(cut_at(call));
+  const SavedExperts experts = item_saved(call).experts;
+  const gint64 stride = expert_elements(item_cut(call));
   if (call->argument == FORWARD)
     item_group(call, experts.activation, weight_of(call, BLOCK_EXPERTS, ROLE_EXPERT_DOWN), rows_at(call, BACK, BEGUN),
                stride);
   else if (call->argument == INPUT_GRADIENT)
-    item_group(call, gradients(call).d_rows, weight_of(call, BLOCK_EXPERTS, ROLE_EXPERT_DOWN),
-               memory(call)->experts.d_activation, stride);
+    item_group(call, item_gradients(call).d_rows, weight_of(call, BLOCK_EXPERTS, ROLE_EXPERT_DOWN),
+               item_memory(call)->experts.d_activation, stride);
   else
-    item_group(call, gradients(call).d_rows, experts.activation, gradient_of(call, BLOCK_EXPERTS, ROLE_EXPERT_DOWN),
-               stride);
+    item_group(call, item_gradients(call).d_rows, experts.activation,
+               gradient_of(call, BLOCK_EXPERTS, ROLE_EXPERT_DOWN), stride);
 }
 
 /* --- activations, the shared expert's gate --------------------------------------------------------------------------
@@ -294,13 +274,13 @@ static void run_expert_down(const ItemCall *call) {
 
 /* Of all tokens, as the shared expert's first product reads it. */
 static const char *whole_input(const ItemCall *call) {
-  return cut_at(call)->sequence_parallel ? memory(call)->gathered : saved(call).norm2;
+  return item_cut(call)->sequence_parallel ? item_memory(call)->gathered : item_saved(call).norm2;
 }
 
 /* A product with the gate's vector: (T × h)·g, and what its backward needs. */
 static void gate_product(const ItemCall *call, MatmulKernel matmul, gboolean is_gradient) {
   Kernel kernel = {.kind = KERNEL_MATMUL, .matmul = matmul};
-  kernel.matmul.number = number_of(call);
+  kernel.matmul.number = item_number(call);
   kernel.matmul.result =
       is_gradient ? (guint8)call->trainer->parameters->gradient_number : (guint8)call->trainer->parameters->number;
   kernel.matmul.batch = 1;
@@ -309,11 +289,11 @@ static void gate_product(const ItemCall *call, MatmulKernel matmul, gboolean is_
 }
 
 static gboolean has_gate(const ItemCall *call) {
-  return cut_at(call)->model->experts.shared_gate;
+  return item_cut(call)->model->experts.shared_gate;
 }
 
 static void run_gate(const ItemCall *call) {
-  const gint64 t = cut_at(call)->tokens, h = cut_at(call)->model->hidden;
+  const gint64 t = item_cut(call)->tokens, h = item_cut(call)->model->hidden;
   gate_product(call,
                (MatmulKernel){.layout = LAYOUT_TN,
                               .m = t,
@@ -324,59 +304,60 @@ static void run_gate(const ItemCall *call) {
                               .ldc = 1,
                               .a = whole_input(call),
                               .b = weight_of(call, BLOCK_LAYER, ROLE_SHARED_GATE),
-                              .c = memory(call)->experts.gate},
+                              .c = item_memory(call)->experts.gate},
                FALSE);
-  const Kernel kernel = {
-      .kind = KERNEL_GATE_FORWARD,
-      .gate = {
-          .number = number_of(call), .n = t, .logit = memory(call)->experts.gate, .gate = saved(call).experts.gate}};
+  const Kernel kernel = {.kind = KERNEL_GATE_FORWARD,
+                         .gate = {.number = item_number(call),
+                                  .n = t,
+                                  .logit = item_memory(call)->experts.gate,
+                                  .gate = item_saved(call).experts.gate}};
   item_launch(call, &kernel);
 }
 
 static void run_gate_backward(const ItemCall *call) {
   const Kernel kernel = {.kind = KERNEL_GATE_BACKWARD,
-                         .gate = {.number = number_of(call),
-                                  .n = cut_at(call)->tokens,
-                                  .gate = saved(call).experts.gate,
-                                  .dgate = memory(call)->experts.d_gate,
-                                  .dlogit = gradients(call).d_gate}};
+                         .gate = {.number = item_number(call),
+                                  .n = item_cut(call)->tokens,
+                                  .gate = item_saved(call).experts.gate,
+                                  .dgate = item_memory(call)->experts.d_gate,
+                                  .dlogit = item_gradients(call).d_gate}};
   item_launch(call, &kernel);
 }
 
 static ActivationKernel shared_activation(const ItemCall *call) {
-  const Cut *cut = cut_at(call);
+  const Cut *cut = item_cut(call);
   return (ActivationKernel){.rows = cut->tokens,
                             .width = cut->shared_width,
-                            .x = saved(call).up,
-                            .y = saved(call).activation,
-                            .dy = memory(call)->d_activation,
-                            .dx = gradients(call).d_up,
-                            .scale = saved(call).experts.gate,
-                            .dscale = memory(call)->experts.d_gate};
+                            .x = item_saved(call).up,
+                            .y = item_saved(call).activation,
+                            .dy = item_memory(call)->d_activation,
+                            .dx = item_gradients(call).d_up,
+                            .scale = item_saved(call).experts.gate,
+                            .dscale = item_memory(call)->experts.d_gate};
 }
 
 static ActivationKernel expert_activation(const ItemCall *call) {
-  const Cut *cut = cut_at(call);
+  const Cut *cut = item_cut(call);
   return (ActivationKernel){.rows = cut->expert_rows,
                             .width = cut->expert_width,
-                            .x = saved(call).experts.up,
-                            .y = saved(call).experts.activation,
-                            .dy = memory(call)->experts.d_activation,
-                            .dx = gradients(call).d_expert_up,
-                            .scale = saved(call).experts.row_weights,
+                            .x = item_saved(call).experts.up,
+                            .y = item_saved(call).experts.activation,
+                            .dy = item_memory(call)->experts.d_activation,
+                            .dx = item_gradients(call).d_expert_up,
+                            .scale = item_saved(call).experts.row_weights,
                             .dscale = columns_at(call, BACK, BEGUN)};
 }
 
 /* Forward runs the experts first, backward the shared one. */
 void item_expert_activation(const ItemCall *call) {
   const gboolean backward = call->argument;
-  const gboolean is_shared = cut_at(call)->shared_width > 0 && call->occurrence == (backward ? 0 : 1);
+  const gboolean is_shared = item_cut(call)->shared_width > 0 && call->occurrence == (backward ? 0 : 1);
   const gboolean gates = is_shared && has_gate(call);
   if (gates && !backward)
     run_gate(call);
   Kernel kernel = {.kind = backward ? KERNEL_ACTIVATION_BACKWARD : KERNEL_ACTIVATION_FORWARD,
                    .activation = is_shared ? shared_activation(call) : expert_activation(call)};
-  kernel.activation.number = number_of(call);
+  kernel.activation.number = item_number(call);
   kernel.activation.gated = TRUE;
   item_launch(call, &kernel);
   if (gates && backward)
@@ -384,8 +365,9 @@ void item_expert_activation(const ItemCall *call) {
 }
 
 static void run_shared_input_gradient(const ItemCall *call) {
-  const gint64 t = cut_at(call)->tokens, h = cut_at(call)->model->hidden;
-  item_product(call, 1, gradients(call).d_up, weight_of(call, BLOCK_LAYER, ROLE_GATE), memory(call)->partial, NULL);
+  const gint64 t = item_cut(call)->tokens, h = item_cut(call)->model->hidden;
+  item_product(call, 1, item_gradients(call).d_up, weight_of(call, BLOCK_LAYER, ROLE_GATE), item_memory(call)->partial,
+               NULL);
   if (has_gate(call))
     gate_product(call,
                  (MatmulKernel){.layout = LAYOUT_NN,
@@ -396,15 +378,16 @@ static void run_shared_input_gradient(const ItemCall *call) {
                                 .lda = 1,
                                 .ldb = h,
                                 .ldc = h,
-                                .a = gradients(call).d_gate,
+                                .a = item_gradients(call).d_gate,
                                 .b = weight_of(call, BLOCK_LAYER, ROLE_SHARED_GATE),
-                                .c = memory(call)->partial},
+                                .c = item_memory(call)->partial},
                  FALSE);
 }
 
 static void run_shared_weight_gradient(const ItemCall *call) {
-  const gint64 t = cut_at(call)->tokens, h = cut_at(call)->model->hidden;
-  item_weight_gradient(call, 1, gradients(call).d_up, whole_input(call), gradient_of(call, BLOCK_LAYER, ROLE_GATE));
+  const gint64 t = item_cut(call)->tokens, h = item_cut(call)->model->hidden;
+  item_weight_gradient(call, 1, item_gradients(call).d_up, whole_input(call),
+                       gradient_of(call, BLOCK_LAYER, ROLE_GATE));
   if (has_gate(call))
     gate_product(call,
                  (MatmulKernel){.layout = LAYOUT_NT,
@@ -415,7 +398,7 @@ static void run_shared_weight_gradient(const ItemCall *call) {
                                 .lda = 1,
                                 .ldb = h,
                                 .ldc = h,
-                                .a = gradients(call).d_gate,
+                                .a = item_gradients(call).d_gate,
                                 .b = whole_input(call),
                                 .c = gradient_of(call, BLOCK_LAYER, ROLE_SHARED_GATE)},
                  TRUE);

@@ -6,6 +6,29 @@ extern const float item_norm_epsilon; /* of all norms, whatever the config says:
 extern const double item_rope_base;   /* of rotary positions, likewise */
 extern const float item_logit_cap;    /* of capped logits, likewise */
 
+/* What the call works in: all of the trainer's activations, how they are cut, and of the call's layer what was saved
+ * and its gradients. */
+static inline const Activations *item_memory(const ItemCall *call) {
+  return &call->trainer->activations;
+}
+
+static inline const Cut *item_cut(const ItemCall *call) {
+  return item_memory(call)->cut;
+}
+
+static inline SavedLayer item_saved(const ItemCall *call) {
+  return activations_layer(item_memory(call), call->slot, call->layer);
+}
+
+static inline LayerGradients item_gradients(const ItemCall *call) {
+  return activations_gradients(item_memory(call), call->slot, call->layer);
+}
+
+/* Of weights and activations. */
+static inline Number item_number(const ItemCall *call) {
+  return call->trainer->parameters->number;
+}
+
 /* A norm over rows of this rank's stream, dense, with the block's weights and, backward, their gradients; the shift's
  * role follows the weight's. `kept`: NULL where the caller says what is read. */
 NormKernel item_norm(const ItemCall *call, const Block *block, Role weight, const SavedNorm *kept);

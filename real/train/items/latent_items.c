@@ -15,20 +15,8 @@ typedef enum { Q_DOWN, Q_UP, KV_DOWN, KV_UP } LatentLinear;
 static const Role weight_roles[] = {
     [Q_DOWN] = ROLE_Q_DOWN, [Q_UP] = ROLE_Q, [KV_DOWN] = ROLE_KV_DOWN, [KV_UP] = ROLE_KV_UP};
 
-static const Activations *memory(const ItemCall *call) {
-  return &call->trainer->activations;
-}
-
 static const ModelLatent *latent_of(const ItemCall *call) {
-  return &memory(call)->cut->model->latent;
-}
-
-static SavedLayer saved(const ItemCall *call) {
-  return activations_layer(memory(call), call->slot, call->layer);
-}
-
-static LayerGradients gradients(const ItemCall *call) {
-  return activations_gradients(memory(call), call->slot, call->layer);
+  return &item_cut(call)->model->latent;
 }
 
 static gboolean has_q_latent(const ItemCall *call) {
@@ -46,12 +34,12 @@ static gint64 kv_columns(const ItemCall *call) {
 /* Before it is gathered. */
 static char *linear_input(const ItemCall *call, LatentLinear name) {
   if (name == KV_UP)
-    return saved(call).kv_latent;
-  return name == Q_UP && has_q_latent(call) ? saved(call).q_latent : saved(call).norm1;
+    return item_saved(call).kv_latent;
+  return name == Q_UP && has_q_latent(call) ? item_saved(call).q_latent : item_saved(call).norm1;
 }
 
 static char *whole_input(const ItemCall *call, LatentLinear name) {
-  const Activations *activations = memory(call);
+  const Activations *activations = item_memory(call);
   if (!activations->cut->sequence_parallel || name == Q_DOWN || name == KV_DOWN)
     return linear_input(call, name);
   if (name == KV_UP)
@@ -65,35 +53,37 @@ static gint64 input_ld(const ItemCall *call, LatentLinear name) {
 }
 
 static char *output_gradient(const ItemCall *call, LatentLinear name) {
-  const LayerGradients g = gradients(call);
+  const LayerGradients g = item_gradients(call);
   char *const outputs[] = {[Q_DOWN] = g.d_q_down, [Q_UP] = g.d_q, [KV_DOWN] = g.d_kv_down, [KV_UP] = g.d_kv_up};
   return outputs[name];
 }
 
 /* Of what an up projection reads, before its sum over tp. */
 static char *partial_gradient(const ItemCall *call, LatentLinear name) {
-  const Activations *activations = memory(call);
+  const Activations *activations = item_memory(call);
   const gboolean is_cut = activations->cut->tp > 1;
   if (name == KV_UP)
-    return is_cut ? activations->latent.d_kv_partial : gradients(call).d_kv_down;
+    return is_cut ? activations->latent.d_kv_partial : item_gradients(call).d_kv_down;
   if (!has_q_latent(call))
     return activations->partial;
-  return is_cut ? activations->latent.d_q_partial : gradients(call).d_q_down;
+  return is_cut ? activations->latent.d_q_partial : item_gradients(call).d_q_down;
 }
 
 /* The down projections' lie where the other side's is added to the one that the layer's norm reads. */
 static char *input_gradient(const ItemCall *call, LatentLinear name) {
   if (name == KV_DOWN)
-    return memory(call)->latent.d_from_kv;
+    return item_memory(call)->latent.d_from_kv;
   return name == Q_DOWN ? (char *)item_reduced(call) : partial_gradient(call, name);
 }
 
 static void run_linear(const ItemCall *call) {
   const LatentLinear name = (LatentLinear)call->argument;
-  const SavedLayer layer = saved(call);
-  const Cut *cut = memory(call)->cut;
-  char *const outputs[] = {
-      [Q_DOWN] = layer.q_latent, [Q_UP] = layer.qkv, [KV_DOWN] = layer.kv_latent, [KV_UP] = memory(call)->latent.made};
+  const SavedLayer layer = item_saved(call);
+  const Cut *cut = item_cut(call);
+  char *const outputs[] = {[Q_DOWN] = layer.q_latent,
+                           [Q_UP] = layer.qkv,
+                           [KV_DOWN] = layer.kv_latent,
+                           [KV_UP] = item_memory(call)->latent.made};
   const gint64 ld = name == Q_UP ? cut->q_width + cut->kv_width + cut->v_width : 0;
   item_product_in(call, whole_input(call, name), input_ld(call, name),
                   block_weight(call->trainer->parameters, item_block(call, BLOCK_LAYER), weight_roles[name]),
@@ -117,7 +107,7 @@ static void run_weight_gradient(const ItemCall *call) {
  */
 
 static void run_collective(const ItemCall *call, LatentLinear name, const char *in, char *out) {
-  const Cut *cut = memory(call)->cut;
+  const Cut *cut = item_cut(call);
   const gint64 width = name == KV_UP        ? kv_columns(call)
                        : has_q_latent(call) ? latent_of(call)->q_rank
                                             : cut->model->hidden;
@@ -132,9 +122,9 @@ static void gather_input(const ItemCall *call) {
 
 static void reduce_input_gradient(const ItemCall *call) {
   const LatentLinear name = (LatentLinear)call->argument;
-  char *out = name == KV_UP        ? gradients(call).d_kv_down
-              : has_q_latent(call) ? gradients(call).d_q_down
-                                   : memory(call)->reduced;
+  char *out = name == KV_UP        ? item_gradients(call).d_kv_down
+              : has_q_latent(call) ? item_gradients(call).d_q_down
+                                   : item_memory(call)->reduced;
   run_collective(call, name, partial_gradient(call, name), out);
 }
 
@@ -156,13 +146,13 @@ static void run_norm(const ItemCall *call) {
   const gboolean of_kv = call->argument;
   const Parameters *parameters = call->trainer->parameters;
   const Block *block = item_block(call, BLOCK_LAYER);
-  const SavedLayer layer = saved(call);
+  const SavedLayer layer = item_saved(call);
   const SavedNorm *kept = of_kv ? &layer.k_norm : &layer.q_norm;
   const Role role = of_kv ? ROLE_K_NORM : ROLE_Q_NORM;
   Kernel kernel = {.kind = call->is_backward ? KERNEL_NORM_BACKWARD : KERNEL_NORM_FORWARD,
                    .norm = {.number = (guint8)parameters->number,
                             .is_rms = TRUE,
-                            .rows = memory(call)->cut->split_tokens,
+                            .rows = item_cut(call)->split_tokens,
                             .width = of_kv ? latent_of(call)->kv_rank : latent_of(call)->q_rank,
                             .epsilon = item_norm_epsilon,
                             .weight = block_weight(parameters, block, role),
@@ -182,10 +172,10 @@ static void run_norm(const ItemCall *call) {
 
 /* Of each head of Q, or of its gradient, the last columns. */
 static void run_rope(const ItemCall *call) {
-  const Cut *cut = memory(call)->cut;
+  const Cut *cut = item_cut(call);
   const gboolean is_backward = call->argument;
   const gint64 plain = cut->model->head_dim - latent_of(call)->rope_dim;
-  char *q = is_backward ? gradients(call).d_q : saved(call).qkv;
+  char *q = is_backward ? item_gradients(call).d_q : item_saved(call).qkv;
   Kernel kernel = {.kind = KERNEL_ROPE,
                    .rope = {.number = (guint8)call->trainer->parameters->number,
                             .inverse = is_backward != 0,
@@ -202,12 +192,12 @@ static void run_rope(const ItemCall *call) {
 }
 
 static void run_join(const ItemCall *call) {
-  const Activations *activations = memory(call);
+  const Activations *activations = item_memory(call);
   const Cut *cut = activations->cut;
   const gint64 e = (gint64)cut->element_bytes;
   const gboolean is_backward = call->argument;
   char *latent = is_backward ? partial_gradient(call, KV_UP) : whole_input(call, KV_UP);
-  char *kv = is_backward ? activations->latent.d_kv : saved(call).qkv + cut->q_width * e;
+  char *kv = is_backward ? activations->latent.d_kv : item_saved(call).qkv + cut->q_width * e;
   Kernel kernel = {.kind = is_backward ? KERNEL_LATENT_SPLIT : KERNEL_LATENT_JOIN,
                    .latent = {.number = (guint8)call->trainer->parameters->number,
                               .rows = cut->tokens,
@@ -220,7 +210,7 @@ static void run_join(const ItemCall *call) {
                               .ld_kv = cut->kv_width + cut->v_width + (is_backward ? 0 : cut->q_width),
                               .base = item_rope_base,
                               .pieces = parameters_pieces(call->trainer->parameters),
-                              .made = is_backward ? gradients(call).d_kv_up : activations->latent.made,
+                              .made = is_backward ? item_gradients(call).d_kv_up : activations->latent.made,
                               .shared = latent + latent_of(call)->kv_rank * e,
                               .k = kv,
                               .v = kv + cut->kv_width * e}};
@@ -228,14 +218,14 @@ static void run_join(const ItemCall *call) {
 }
 
 static void run_gradient_sum(const ItemCall *call) {
-  const Cut *cut = memory(call)->cut;
+  const Cut *cut = item_cut(call);
   char *sum = (char *)item_reduced(call);
   Kernel kernel = {.kind = KERNEL_ADD,
                    .add = {.number = (guint8)call->trainer->parameters->number,
                            .rows = cut->split_tokens,
                            .width = cut->model->hidden,
                            .a = sum,
-                           .b = memory(call)->latent.d_from_kv,
+                           .b = item_memory(call)->latent.d_from_kv,
                            .out = sum}};
   item_launch(call, &kernel);
 }

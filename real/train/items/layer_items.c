@@ -33,24 +33,12 @@ static const struct {
     [LOGITS] = {BLOCK_OUTPUT, ROLE_TABLE, ROLE_TABLE_BIAS, TRUE},
 };
 
-static const Activations *memory(const ItemCall *call) {
-  return &call->trainer->activations;
-}
-
-static SavedLayer saved(const ItemCall *call) {
-  return activations_layer(memory(call), call->slot, call->layer);
-}
-
-static LayerGradients gradients(const ItemCall *call) {
-  return activations_gradients(memory(call), call->slot, call->layer);
-}
-
 static gboolean is_split(const ItemCall *call) {
-  return memory(call)->cut->sequence_parallel;
+  return item_cut(call)->sequence_parallel;
 }
 
 static gboolean is_parallel(const ItemCall *call) {
-  return memory(call)->cut->model->parallel_block;
+  return item_cut(call)->model->parallel_block;
 }
 
 /* --- linears --------------------------------------------------------------------------------------------------------
@@ -60,30 +48,30 @@ static gboolean is_parallel(const ItemCall *call) {
 static char *linear_input(const ItemCall *call, LinearName name) {
   switch (name) {
   case QKV:
-    return saved(call).norm1;
+    return item_saved(call).norm1;
   case ATTN_OUT:
-    return saved(call).attention;
+    return item_saved(call).attention;
   case MLP_UP:
-    return memory(call)->cut->shared_norm ? saved(call).norm1 : saved(call).norm2;
+    return item_cut(call)->shared_norm ? item_saved(call).norm1 : item_saved(call).norm2;
   case MLP_DOWN:
-    return saved(call).activation;
+    return item_saved(call).activation;
   default:
-    return activations_head(memory(call), call->slot, call->mtp).norm;
+    return activations_head(item_memory(call), call->slot, call->mtp).norm;
   }
 }
 
 static char *linear_output(const ItemCall *call, LinearName name) {
   switch (name) {
   case QKV:
-    return saved(call).qkv;
+    return item_saved(call).qkv;
   case MLP_UP:
-    return saved(call).up;
+    return item_saved(call).up;
   case LOGITS: /* read by the loss, within the piece */
-    return activations_head(memory(call), call->slot, call->mtp).logits;
+    return activations_head(item_memory(call), call->slot, call->mtp).logits;
   case ATTN_OUT:
-    return is_parallel(call) ? memory(call)->branch.partial : memory(call)->partial;
+    return is_parallel(call) ? item_memory(call)->branch.partial : item_memory(call)->partial;
   default:
-    return memory(call)->partial;
+    return item_memory(call)->partial;
   }
 }
 
@@ -91,17 +79,18 @@ static char *linear_output(const ItemCall *call, LinearName name) {
 static char *output_gradient(const ItemCall *call, LinearName name) {
   switch (name) {
   case QKV:
-    return gradients(call).d_qkv;
+    return item_gradients(call).d_qkv;
   case ATTN_OUT:
     if (is_parallel(call))
       return item_branch_gradient(call);
-    return carve_has_branch_gradients(memory(call)->cut) ? gradients(call).d_attention_branch : gradients(call).d_x2;
+    return carve_has_branch_gradients(item_cut(call)) ? item_gradients(call).d_attention_branch
+                                                      : item_gradients(call).d_x2;
   case MLP_UP:
-    return gradients(call).d_up;
+    return item_gradients(call).d_up;
   case MLP_DOWN:
     return item_branch_gradient(call);
   default:
-    return activations_head(memory(call), call->slot, call->mtp).d_logits;
+    return activations_head(item_memory(call), call->slot, call->mtp).d_logits;
   }
 }
 
@@ -109,23 +98,23 @@ static char *output_gradient(const ItemCall *call, LinearName name) {
 static char *whole_output_gradient(const ItemCall *call, LinearName name) {
   if (!is_split(call) || linears[name].is_column)
     return output_gradient(call, name);
-  return name == ATTN_OUT && !is_parallel(call) ? gradients(call).d_out : gradients(call).d_down;
+  return name == ATTN_OUT && !is_parallel(call) ? item_gradients(call).d_out : item_gradients(call).d_down;
 }
 
 static char *whole_input(const ItemCall *call, LinearName name) {
-  return is_split(call) && linears[name].is_column ? memory(call)->gathered : linear_input(call, name);
+  return is_split(call) && linears[name].is_column ? item_memory(call)->gathered : linear_input(call, name);
 }
 
 static char *input_gradient(const ItemCall *call, LinearName name) {
   switch (name) {
   case ATTN_OUT:
-    return memory(call)->d_attention;
+    return item_memory(call)->d_attention;
   case MLP_DOWN:
-    return memory(call)->d_activation;
+    return item_memory(call)->d_activation;
   case MLP_UP:
-    return is_parallel(call) ? memory(call)->branch.partial : memory(call)->partial;
+    return is_parallel(call) ? item_memory(call)->branch.partial : item_memory(call)->partial;
   default:
-    return memory(call)->partial;
+    return item_memory(call)->partial;
   }
 }
 
@@ -138,7 +127,7 @@ static void *gradient_of(const ItemCall *call, BlockKind block, Role role) {
 }
 
 static float factor_of(const ItemCall *call, LinearName name) {
-  const ModelFactors *factors = &memory(call)->cut->model->factors;
+  const ModelFactors *factors = &item_cut(call)->model->factors;
   return item_factor(name == LOGITS ? factors->logits : linears[name].is_column ? 0 : factors->branches);
 }
 
@@ -164,7 +153,7 @@ static void run_weight_gradient(const ItemCall *call) {
 
 /* Of this rank's tokens, or of all where nothing is gathered. */
 static const char *stream_gradient(const ItemCall *call, LinearName name) {
-  const Cut *cut = memory(call)->cut;
+  const Cut *cut = item_cut(call);
   const gint64 first = is_split(call) ? call->trainer->parameters->at.at[AXIS_TP] * cut->split_tokens : 0;
   return whole_output_gradient(call, name) + first * cut->model->hidden * (gint64)cut->element_bytes;
 }
@@ -172,7 +161,7 @@ static const char *stream_gradient(const ItemCall *call, LinearName name) {
 /* A column-parallel bias sees all tokens, a row-parallel one those of this rank's stream. */
 static void run_bias_gradient(const ItemCall *call) {
   const LinearName name = (LinearName)call->argument;
-  const Cut *cut = memory(call)->cut;
+  const Cut *cut = item_cut(call);
   const gint64 width = name == QKV      ? cut->q_width + 2 * cut->kv_width
                        : name == MLP_UP ? cut->up_width
                        : name == LOGITS ? cut->vocab_width
@@ -193,13 +182,13 @@ static void run_bias_gradient(const ItemCall *call) {
 
 /* Over the whole tokens × hidden buffer. */
 static void run_collective(const ItemCall *call, const char *in, char *out) {
-  const Cut *cut = memory(call)->cut;
+  const Cut *cut = item_cut(call);
   call->trainer->comm->type->collective(call->group, call->stream, (Collective)call->item->collective, REDUCE_SUM,
                                         call->trainer->parameters->number, in, out, cut->tokens * cut->model->hidden);
 }
 
 static void gather_input(const ItemCall *call) {
-  run_collective(call, linear_input(call, (LinearName)call->argument), memory(call)->gathered);
+  run_collective(call, linear_input(call, (LinearName)call->argument), item_memory(call)->gathered);
 }
 
 static void gather_output_gradient(const ItemCall *call) {
@@ -208,18 +197,18 @@ static void gather_output_gradient(const ItemCall *call) {
 }
 
 static void reduce_partial(const ItemCall *call) {
-  run_collective(call, memory(call)->partial, memory(call)->reduced);
+  run_collective(call, item_memory(call)->partial, item_memory(call)->reduced);
 }
 
 static void reduce_mlp_input_gradient(const ItemCall *call) {
   if (is_parallel(call))
-    run_collective(call, memory(call)->branch.partial, memory(call)->branch.reduced);
+    run_collective(call, item_memory(call)->branch.partial, item_memory(call)->branch.reduced);
   else
     reduce_partial(call);
 }
 
 static void reduce_embedding(const ItemCall *call) {
-  run_collective(call, memory(call)->partial, item_embedding_output(call));
+  run_collective(call, item_memory(call)->partial, item_embedding_output(call));
 }
 
 static void gather_embedding_gradient(const ItemCall *call) {
@@ -227,18 +216,18 @@ static void gather_embedding_gradient(const ItemCall *call) {
 }
 
 static void reduce_loss_terms(const ItemCall *call) {
-  const SavedHead head = activations_head(memory(call), call->slot, call->mtp);
+  const SavedHead head = activations_head(item_memory(call), call->slot, call->mtp);
   const gboolean is_max = call->argument;
   float *terms = is_max ? head.row_max : call->occurrence == 0 ? head.row_sum : head.row_target;
   call->trainer->comm->type->collective(call->group, call->stream, COLLECTIVE_ALL_REDUCE,
                                         is_max ? REDUCE_MAX : REDUCE_SUM, NUMBER_FP32, terms, terms,
-                                        memory(call)->cut->tokens);
+                                        item_cut(call)->tokens);
 }
 
 /* Of q's and k's rows: one number of each, or two. */
 static void reduce_qk_sums(const ItemCall *call) {
-  const Cut *cut = memory(call)->cut;
-  float *sums = memory(call)->qk_sums;
+  const Cut *cut = item_cut(call);
+  float *sums = item_memory(call)->qk_sums;
   call->trainer->comm->type->collective(call->group, call->stream, COLLECTIVE_ALL_REDUCE, REDUCE_SUM, NUMBER_FP32, sums,
                                         sums, cut_n_qk_sums(cut) * cut->tokens);
 }
@@ -276,12 +265,12 @@ const ItemKernel tp_collectives[] = {
  */
 
 static char *layer_input(const ItemCall *call) {
-  return activations_input(memory(call), call->slot, call->layer);
+  return activations_input(item_memory(call), call->slot, call->layer);
 }
 
 /* Of a layer: 0 before attention, 1 before the MLP. */
 static NormKernel layer_norm(const ItemCall *call, int which) {
-  const SavedLayer layer = saved(call);
+  const SavedLayer layer = item_saved(call);
   NormKernel norm = item_norm(call, item_block(call, BLOCK_LAYER), which == 0 ? ROLE_NORM1 : ROLE_NORM2, NULL);
   norm.x = which == 0 || is_parallel(call) ? layer_input(call) : layer.x2;
   norm.y = which == 0 ? layer.norm1 : layer.norm2;
@@ -292,7 +281,7 @@ static NormKernel layer_norm(const ItemCall *call, int which) {
 
 /* Made again alone (layernorm among the modules), the MLP's norm comes first, as in backward. */
 static void run_norm(const ItemCall *call) {
-  const gboolean is_reversed = call->item->recompute && memory(call)->saves_all;
+  const gboolean is_reversed = call->item->recompute && item_memory(call)->saves_all;
   Kernel kernel = {.kind = KERNEL_NORM_FORWARD,
                    .norm = layer_norm(call, is_reversed ? 1 - call->occurrence : call->occurrence)};
   item_launch(call, &kernel);
@@ -300,7 +289,7 @@ static void run_norm(const ItemCall *call) {
 
 /* The sum over tp of a norm's output gradient. */
 static const char *norm_output_gradient(const ItemCall *call, int which) {
-  const Activations *activations = memory(call);
+  const Activations *activations = item_memory(call);
   if (!is_parallel(call) || which == 0)
     return item_reduced(call);
   return activations->cut->tp > 1 ? activations->branch.reduced : activations->branch.partial;
@@ -308,17 +297,17 @@ static const char *norm_output_gradient(const ItemCall *call, int which) {
 
 /* Backward meets the MLP's norm first. */
 static void run_norm_backward(const ItemCall *call) {
-  const int which = (int)memory(call)->cut->n_norms - 1 - call->occurrence;
+  const int which = (int)item_cut(call)->n_norms - 1 - call->occurrence;
   Kernel kernel = {.kind = KERNEL_NORM_BACKWARD, .norm = layer_norm(call, which)};
   kernel.norm.dy = norm_output_gradient(call, which);
-  kernel.norm.dx = memory(call)->d_norm;
+  kernel.norm.dx = item_memory(call)->d_norm;
   item_launch(call, &kernel);
 }
 
 /* In place: what the branch made is kept beside. */
 static void run_post_norm(const ItemCall *call) {
   const Role weight = call->occurrence == 0 ? ROLE_POST_NORM1 : ROLE_POST_NORM2;
-  const SavedNorm kept = saved(call).post_norms[call->occurrence];
+  const SavedNorm kept = item_saved(call).post_norms[call->occurrence];
   Kernel kernel = {.kind = KERNEL_NORM_FORWARD, .norm = item_norm(call, item_block(call, BLOCK_LAYER), weight, &kept)};
   kernel.norm.y = (char *)item_reduced(call);
   kernel.norm.x = kernel.norm.y;
@@ -329,17 +318,17 @@ static void run_post_norm(const ItemCall *call) {
 static void run_post_norm_backward(const ItemCall *call) {
   const gboolean of_attention = call->occurrence == 1;
   const Role weight = of_attention ? ROLE_POST_NORM1 : ROLE_POST_NORM2;
-  const SavedNorm kept = saved(call).post_norms[1 - call->occurrence];
-  const LayerGradients d = gradients(call);
+  const SavedNorm kept = item_saved(call).post_norms[1 - call->occurrence];
+  const LayerGradients d = item_gradients(call);
   const char *of_sum = of_attention ? d.d_x2 : item_output_gradient(call);
   Kernel kernel = {.kind = KERNEL_NORM_BACKWARD, .norm = item_norm(call, item_block(call, BLOCK_LAYER), weight, &kept)};
   kernel.norm.dx = of_attention ? d.d_attention_branch : d.d_mlp_branch;
-  kernel.norm.dy = memory(call)->cut->model->dropout_rate.hidden > 0 ? kernel.norm.dx : of_sum;
+  kernel.norm.dy = item_cut(call)->model->dropout_rate.hidden > 0 ? kernel.norm.dx : of_sum;
   item_launch(call, &kernel);
 }
 
 static void add_rows(const ItemCall *call, gint64 rows, const char *a, const char *b, const void *bias, char *out) {
-  const Cut *cut = memory(call)->cut;
+  const Cut *cut = item_cut(call);
   Kernel kernel = {.kind = KERNEL_ADD,
                    .add = {.number = (guint8)call->trainer->parameters->number,
                            .rows = rows,
@@ -352,32 +341,32 @@ static void add_rows(const ItemCall *call, gint64 rows, const char *a, const cha
 }
 
 static void add(const ItemCall *call, const char *a, const char *b, const void *bias, char *out) {
-  add_rows(call, memory(call)->cut->split_tokens, a, b, bias, out);
+  add_rows(call, item_cut(call)->split_tokens, a, b, bias, out);
 }
 
 /* Of both branches, before tp: outputs, or gradients of the norm that both have read. */
 static void run_branch_sum(const ItemCall *call) {
   const gboolean adds_bias = !call->is_backward && call->trainer->parameters->at.at[AXIS_TP] == 0;
-  add_rows(call, memory(call)->cut->tokens, memory(call)->partial, memory(call)->branch.partial,
-           adds_bias ? weight_of(call, BLOCK_LAYER, ROLE_ATTN_OUT_BIAS) : NULL, memory(call)->partial);
+  add_rows(call, item_cut(call)->tokens, item_memory(call)->partial, item_memory(call)->branch.partial,
+           adds_bias ? weight_of(call, BLOCK_LAYER, ROLE_ATTN_OUT_BIAS) : NULL, item_memory(call)->partial);
 }
 
 /* Where the layer's output goes: into the slot of what follows in this stage, or to what the op was given. */
 static char *layer_output(const ItemCall *call) {
   const StageLayers *layers = &call->trainer->workload->stages[call->stage].layers;
   if (call->item->recompute)
-    return memory(call)->scratch_y;
+    return item_memory(call)->scratch_y;
   if (call->layer + 1 < layers->n_layers || layers->has_head)
-    return activations_input(memory(call), call->slot, call->layer + 1);
+    return activations_input(item_memory(call), call->slot, call->layer + 1);
   return call->output;
 }
 
 static void run_residual(const ItemCall *call) {
   const gboolean of_attention = call->occurrence == 0 && !is_parallel(call);
   const void *bias = weight_of(call, BLOCK_LAYER, of_attention ? ROLE_ATTN_OUT_BIAS : ROLE_MLP_DOWN_BIAS);
-  const char *way_round = of_attention || is_parallel(call) ? layer_input(call) : saved(call).x2;
-  char *out = of_attention ? saved(call).x2 : layer_output(call);
-  if (memory(call)->cut->model->dropout_rate.hidden > 0)
+  const char *way_round = of_attention || is_parallel(call) ? layer_input(call) : item_saved(call).x2;
+  char *out = of_attention ? item_saved(call).x2 : layer_output(call);
+  if (item_cut(call)->model->dropout_rate.hidden > 0)
     item_drop_add(call, of_attention ? DROP_ATTENTION : DROP_MLP, way_round, item_reduced(call), bias, out);
   else
     add(call, way_round, item_reduced(call), bias, out);
@@ -386,24 +375,24 @@ static void run_residual(const ItemCall *call) {
 /* Of the layer's input: into the stage's stream, or to what the op was given. */
 static char *layer_input_gradient(const ItemCall *call) {
   const gboolean leaves_stage = call->layer == 0 && call->gradient_out != NULL;
-  return leaves_stage ? call->gradient_out : activations_stream_gradient(memory(call), call->slot, call->layer);
+  return leaves_stage ? call->gradient_out : activations_stream_gradient(item_memory(call), call->slot, call->layer);
 }
 
 static void run_residual_gradient(const ItemCall *call) {
-  char *first = is_parallel(call) ? memory(call)->branch.gradient : gradients(call).d_x2;
-  const Cut *cut = memory(call)->cut;
+  char *first = is_parallel(call) ? item_memory(call)->branch.gradient : item_gradients(call).d_x2;
+  const Cut *cut = item_cut(call);
   const gboolean is_last = call->occurrence + 1 == cut->n_inputs;
-  add(call, cut->n_norms > 0 ? memory(call)->d_norm : item_reduced(call),
+  add(call, cut->n_norms > 0 ? item_memory(call)->d_norm : item_reduced(call),
       call->occurrence == 0 ? item_output_gradient(call) : first, NULL, is_last ? layer_input_gradient(call) : first);
 }
 
 static gboolean has_experts(const ItemCall *call) {
   const StageLayers *layers = &call->trainer->workload->stages[call->stage].layers;
-  return memory(call)->cut->n_experts > 0 && call->layer >= layers->n_dense;
+  return item_cut(call)->n_experts > 0 && call->layer >= layers->n_dense;
 }
 
 static void run_activation(const ItemCall *call) {
-  const Cut *cut = memory(call)->cut;
+  const Cut *cut = item_cut(call);
   if (has_experts(call)) {
     item_expert_activation(call);
     return;
@@ -414,11 +403,11 @@ static void run_activation(const ItemCall *call) {
                                   .gated = cut->model->gated != 0,
                                   .rows = cut->tokens,
                                   .width = cut->ffn_width,
-                                  .x = saved(call).up,
-                                  .y = saved(call).activation}};
+                                  .x = item_saved(call).up,
+                                  .y = item_saved(call).activation}};
   if (is_backward) {
-    kernel.activation.dy = memory(call)->d_activation;
-    kernel.activation.dx = gradients(call).d_up;
+    kernel.activation.dy = item_memory(call)->d_activation;
+    kernel.activation.dx = item_gradients(call).d_up;
   }
   item_launch(call, &kernel);
 }

@@ -9,33 +9,25 @@
  * stage's stream (activations.h). Backward gives head k − 1 the gradient of its x beside that of its own loss. */
 #include "item_parts.h"
 
-static const Activations *memory(const ItemCall *call) {
-  return &call->trainer->activations;
+static SavedMtp mtp_saved(const ItemCall *call) {
+  return activations_mtp(item_memory(call), call->slot, call->mtp);
 }
 
-static const Cut *cut_at(const ItemCall *call) {
-  return memory(call)->cut;
-}
-
-static SavedMtp saved(const ItemCall *call) {
-  return activations_mtp(memory(call), call->slot, call->mtp);
-}
-
-static MtpGradients gradients(const ItemCall *call) {
-  return activations_mtp_gradients(memory(call), call->slot, call->mtp);
+static MtpGradients mtp_gradients(const ItemCall *call) {
+  return activations_mtp_gradients(item_memory(call), call->slot, call->mtp);
 }
 
 static gboolean is_cut(const ItemCall *call) {
-  return cut_at(call)->tp > 1;
+  return item_cut(call)->tp > 1;
 }
 
 /* What the product makes is the layer's input. */
 static char *layer_input(const ItemCall *call) {
-  return activations_input(memory(call), call->slot, call->layer);
+  return activations_input(item_memory(call), call->slot, call->layer);
 }
 
 static char *layer_input_gradient(const ItemCall *call) {
-  return activations_stream_gradient(memory(call), call->slot, call->layer);
+  return activations_stream_gradient(item_memory(call), call->slot, call->layer);
 }
 
 /* --- norms ----------------------------------------------------------------------------------------------------------
@@ -49,9 +41,9 @@ static void run_norm(const ItemCall *call) {
   const Parameters *parameters = call->trainer->parameters;
   const Block *block = item_block(call, BLOCK_MTP);
   const Role weight = half == OF_WORDS ? ROLE_NORM1 : ROLE_NORM2;
-  const Cut *cut = cut_at(call);
-  const SavedMtp mtp = saved(call);
-  const MtpScratch *scratch = &memory(call)->mtp;
+  const Cut *cut = item_cut(call);
+  const SavedMtp mtp = mtp_saved(call);
+  const MtpScratch *scratch = &item_memory(call)->mtp;
   Kernel kernel = {
       .kind = call->is_backward ? KERNEL_NORM_BACKWARD : KERNEL_NORM_FORWARD,
       .norm = {.number = (guint8)parameters->number,
@@ -59,7 +51,7 @@ static void run_norm(const ItemCall *call) {
                .rows = cut->split_tokens,
                .width = cut->model->hidden,
                .epsilon = item_norm_epsilon,
-               .x = half == OF_WORDS ? mtp.words : activations_input(memory(call), call->slot, call->layer - 1),
+               .x = half == OF_WORDS ? mtp.words : activations_input(item_memory(call), call->slot, call->layer - 1),
                .weight = block_weight(parameters, block, weight),
                .shift = block_weight(parameters, block, weight + 1),
                .y = mtp.norms[half],
@@ -80,11 +72,11 @@ static void run_norm(const ItemCall *call) {
  */
 
 static const char *whole_input(const ItemCall *call, Half half) {
-  return cut_at(call)->sequence_parallel ? memory(call)->mtp.gathered[half] : saved(call).norms[half];
+  return item_cut(call)->sequence_parallel ? item_memory(call)->mtp.gathered[half] : mtp_saved(call).norms[half];
 }
 
 static char *product_gradient(const ItemCall *call) {
-  return is_cut(call) ? gradients(call).d_columns : layer_input_gradient(call);
+  return is_cut(call) ? mtp_gradients(call).d_columns : layer_input_gradient(call);
 }
 
 static void launch_product(const ItemCall *call, MatmulKernel product) {
@@ -97,7 +89,7 @@ static void launch_product(const ItemCall *call, MatmulKernel product) {
 }
 
 static gint64 half_offset(const ItemCall *call, Half half, int element_bytes) {
-  return half * cut_at(call)->model->hidden * element_bytes;
+  return half * item_cut(call)->model->hidden * element_bytes;
 }
 
 static const void *half_weight(const ItemCall *call, Half half) {
@@ -108,7 +100,7 @@ static const void *half_weight(const ItemCall *call, Half half) {
 
 static void run_product(const ItemCall *call) {
   const WorkItem *item = call->item;
-  const gint64 h = cut_at(call)->model->hidden;
+  const gint64 h = item_cut(call)->model->hidden;
   for (Half half = OF_WORDS; half <= OF_X; half++)
     launch_product(call, (MatmulKernel){.result = item->number,
                                         .accumulate = half == OF_X,
@@ -120,29 +112,30 @@ static void run_product(const ItemCall *call) {
                                         .ldc = item->n,
                                         .a = whole_input(call, half),
                                         .b = half_weight(call, half),
-                                        .c = is_cut(call) ? memory(call)->mtp.columns : layer_input(call)});
+                                        .c = is_cut(call) ? item_memory(call)->mtp.columns : layer_input(call)});
 }
 
 static void run_input_gradient(const ItemCall *call) {
   const WorkItem *item = call->item;
-  const gint64 h = cut_at(call)->model->hidden;
+  const gint64 h = item_cut(call)->model->hidden;
   for (Half half = OF_WORDS; half <= OF_X; half++)
-    launch_product(call, (MatmulKernel){.result = item->number,
-                                        .m = item->m,
-                                        .n = h,
-                                        .k = item->k,
-                                        .lda = item->k,
-                                        .ldb = 2 * h,
-                                        .ldc = h,
-                                        .a = product_gradient(call),
-                                        .b = half_weight(call, half),
-                                        .c = half == OF_WORDS ? memory(call)->mtp.partial : memory(call)->partial});
+    launch_product(call,
+                   (MatmulKernel){.result = item->number,
+                                  .m = item->m,
+                                  .n = h,
+                                  .k = item->k,
+                                  .lda = item->k,
+                                  .ldb = 2 * h,
+                                  .ldc = h,
+                                  .a = product_gradient(call),
+                                  .b = half_weight(call, half),
+                                  .c = half == OF_WORDS ? item_memory(call)->mtp.partial : item_memory(call)->partial});
 }
 
 static void run_weight_gradient(const ItemCall *call) {
   const WorkItem *item = call->item;
   const Parameters *parameters = call->trainer->parameters;
-  const gint64 h = cut_at(call)->model->hidden;
+  const gint64 h = item_cut(call)->model->hidden;
   char *gradient = block_gradient(parameters, item_block(call, BLOCK_MTP), ROLE_MTP_PROJ);
   for (Half half = OF_WORDS; half <= OF_X; half++)
     launch_product(
@@ -166,7 +159,7 @@ static void run_weight_gradient(const ItemCall *call) {
 static void move(const ItemCall *call, MoveKernel moved) {
   Kernel kernel = {.kind = KERNEL_MOVE, .move = moved};
   kernel.move.number = (guint8)call->trainer->parameters->number;
-  kernel.move.width = cut_at(call)->model->hidden / cut_at(call)->tp;
+  kernel.move.width = item_cut(call)->model->hidden / item_cut(call)->tp;
   item_launch(call, &kernel);
 }
 
@@ -180,7 +173,7 @@ static gint64 tp_rank(const ItemCall *call) {
 
 /* A block of columns from each rank of tp: those of this rank's tokens, side by side. */
 static void run_join(const ItemCall *call) {
-  const Cut *cut = cut_at(call);
+  const Cut *cut = item_cut(call);
   const gint64 h = cut->model->hidden, width = h / cut->tp;
   const gint64 first = cut->sequence_parallel ? tp_rank(call) * cut->split_tokens : 0;
   move(call, (MoveKernel){.batch = cut->tp,
@@ -189,30 +182,30 @@ static void run_join(const ItemCall *call) {
                           .ld_out = h,
                           .stride_a = cut->tokens * width,
                           .stride_out = width,
-                          .a = element(cut, memory(call)->mtp.all_columns, first * width),
+                          .a = element(cut, item_memory(call)->mtp.all_columns, first * width),
                           .out = layer_input(call)});
 }
 
 static void run_split(const ItemCall *call) {
-  const Cut *cut = cut_at(call);
+  const Cut *cut = item_cut(call);
   const gint64 h = cut->model->hidden, width = h / cut->tp;
-  char *tokens = cut->sequence_parallel ? memory(call)->mtp.tokens : layer_input_gradient(call);
+  char *tokens = cut->sequence_parallel ? item_memory(call)->mtp.tokens : layer_input_gradient(call);
   move(call, (MoveKernel){.batch = 1,
                           .rows = cut->tokens,
                           .ld_a = h,
                           .ld_out = width,
                           .a = element(cut, tokens, tp_rank(call) * width),
-                          .out = gradients(call).d_columns});
+                          .out = mtp_gradients(call).d_columns});
 }
 
 static void run_gradient_sum(const ItemCall *call) {
   char *gradient = item_head_gradient(call);
   Kernel kernel = {.kind = KERNEL_ADD,
                    .add = {.number = (guint8)call->trainer->parameters->number,
-                           .rows = cut_at(call)->split_tokens,
-                           .width = cut_at(call)->model->hidden,
+                           .rows = item_cut(call)->split_tokens,
+                           .width = item_cut(call)->model->hidden,
                            .a = gradient,
-                           .b = memory(call)->mtp.d_x,
+                           .b = item_memory(call)->mtp.d_x,
                            .out = gradient}};
   item_launch(call, &kernel);
 }
@@ -222,7 +215,7 @@ static void run_gradient_sum(const ItemCall *call) {
 
 /* Over a whole buffer of tokens × hidden. */
 static void run_collective(const ItemCall *call, const char *in, char *out) {
-  const Cut *cut = cut_at(call);
+  const Cut *cut = item_cut(call);
   call->trainer->comm->type->collective(call->group, call->stream, (Collective)call->item->collective, REDUCE_SUM,
                                         call->trainer->parameters->number, in, out, cut->tokens * cut->model->hidden);
 }
@@ -231,24 +224,24 @@ static void gather_inputs(const ItemCall *call) {
   const CommType *comm = call->trainer->comm->type;
   comm->batch_begin(call->trainer->comm);
   for (Half half = OF_WORDS; half <= OF_X; half++)
-    run_collective(call, saved(call).norms[half], memory(call)->mtp.gathered[half]);
+    run_collective(call, mtp_saved(call).norms[half], item_memory(call)->mtp.gathered[half]);
   comm->batch_end(call->trainer->comm);
 }
 
 static void reduce_input_gradients(const ItemCall *call) {
   const CommType *comm = call->trainer->comm->type;
   comm->batch_begin(call->trainer->comm);
-  run_collective(call, memory(call)->mtp.partial, memory(call)->mtp.reduced);
-  run_collective(call, memory(call)->partial, memory(call)->reduced);
+  run_collective(call, item_memory(call)->mtp.partial, item_memory(call)->mtp.reduced);
+  run_collective(call, item_memory(call)->partial, item_memory(call)->reduced);
   comm->batch_end(call->trainer->comm);
 }
 
 static void gather_columns(const ItemCall *call) {
-  run_collective(call, memory(call)->mtp.columns, memory(call)->mtp.all_columns);
+  run_collective(call, item_memory(call)->mtp.columns, item_memory(call)->mtp.all_columns);
 }
 
 static void gather_tokens(const ItemCall *call) {
-  run_collective(call, layer_input_gradient(call), memory(call)->mtp.tokens);
+  run_collective(call, layer_input_gradient(call), item_memory(call)->mtp.tokens);
 }
 
 const ItemKernel mtp_collectives[] = {

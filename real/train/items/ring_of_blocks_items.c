@@ -18,12 +18,12 @@ static gint64 block_elements(const Cut *cut) {
 
 /* The block of a cp rank among those of all. */
 static char *block_of(const ItemCall *call, gint64 rank) {
-  const Cut *cut = cut_of_call(call);
+  const Cut *cut = item_cut(call);
   return context_element(cut, scratch(call)->kv[0], rank * block_elements(cut));
 }
 
 static gint64 rank_of_step(const ItemCall *call, gint64 step) {
-  const gint64 cp = cut_of_call(call)->cp;
+  const gint64 cp = item_cut(call)->cp;
   return (own_rank(call) - step + cp) % cp;
 }
 
@@ -46,7 +46,7 @@ typedef struct {
 } SharedHeads;
 
 static SharedHeads shared_heads(const ItemCall *call, gboolean of_v, gint64 which, Rows own, char *block) {
-  const Cut *cut = cut_of_call(call);
+  const Cut *cut = item_cut(call);
   const gint64 dim = of_v ? model_v_head_dim(cut->model) : cut->model->head_dim;
   const gint64 shared = n_shared(cut);
   return (SharedHeads){
@@ -57,8 +57,8 @@ static SharedHeads shared_heads(const ItemCall *call, gboolean of_v, gint64 whic
 }
 
 static void repeat_heads(const ItemCall *call, char *block) {
-  const Cut *cut = cut_of_call(call);
-  const Rows own = context_tokens(cut, saved(call).qkv, context_qkv_width(cut), 0, cut->q_width);
+  const Cut *cut = item_cut(call);
+  const Rows own = context_tokens(cut, item_saved(call).qkv, context_qkv_width(cut), 0, cut->q_width);
   for (int of_v = 0; of_v < 2; of_v++)
     for (gint64 which = 0; which < n_shared(cut); which++) {
       const SharedHeads heads = shared_heads(call, of_v, which, own, block);
@@ -68,7 +68,7 @@ static void repeat_heads(const ItemCall *call, char *block) {
 
 /* The gradients of those that share one are added up. */
 static void sum_heads(const ItemCall *call, char *block) {
-  const Cut *cut = cut_of_call(call);
+  const Cut *cut = item_cut(call);
   const Rows none = {0}, own = context_own_dkv(call);
   for (int of_v = 0; of_v < 2; of_v++)
     for (gint64 which = 0; which < n_shared(cut); which++) {
@@ -85,7 +85,7 @@ static void run_repeat(const ItemCall *call) {
 }
 
 static void run_pack(const ItemCall *call) {
-  const Cut *cut = cut_of_call(call);
+  const Cut *cut = item_cut(call);
   char *own = block_of(call, own_rank(call));
   if (call->is_backward || !is_repeated(cut)) {
     repeat_heads(call, own);
@@ -110,19 +110,19 @@ static void convert(const ItemCall *call, Number from_number, const void *from, 
 }
 
 static void widen(const ItemCall *call, const char *from, float *to, gint64 n) {
-  convert(call, stored_number(call), from, NUMBER_FP32, to, n, FALSE);
+  convert(call, item_number(call), from, NUMBER_FP32, to, n, FALSE);
 }
 
 static void narrow(const ItemCall *call, const float *from, char *to, gint64 n) {
-  convert(call, NUMBER_FP32, from, stored_number(call), to, n, FALSE);
+  convert(call, NUMBER_FP32, from, item_number(call), to, n, FALSE);
 }
 
 /* Rows from one on of every sequence. */
 static void add_rows(const ItemCall *call, const char *part, gint64 width, gint64 first, gint64 rows, float *sum) {
-  const Cut *cut = cut_of_call(call);
+  const Cut *cut = item_cut(call);
   for (gint64 sequence = 0; sequence < cut->sequences; sequence++) {
     const gint64 at = (sequence * cut->seq_len + first) * width;
-    convert(call, stored_number(call), context_element(cut, part, at), NUMBER_FP32, sum + at, rows * width, TRUE);
+    convert(call, item_number(call), context_element(cut, part, at), NUMBER_FP32, sum + at, rows * width, TRUE);
   }
 }
 
@@ -130,7 +130,7 @@ static void add_rows(const ItemCall *call, const char *part, gint64 width, gint6
 
 /* The task's keys and values: of a rank's block, of all heads. */
 static void look_at_block(const ItemCall *call, ContextView view, gint64 rank, FlashKernel *task) {
-  const Cut *cut = cut_of_call(call);
+  const Cut *cut = item_cut(call);
   const char *block = block_of(call, rank);
   context_look_at(call, view, block, task);
   task->v = context_element(cut, block, cut->q_width);
@@ -150,11 +150,11 @@ static void run_forward(const ItemCall *call) {
 }
 
 static void run_merge(const ItemCall *call) {
-  const Cut *cut = cut_of_call(call);
+  const Cut *cut = item_cut(call);
   const ContextView view = context_view(call, rank_of_step(call, call->occurrence + 1));
   const gint64 first = view.first_query * cut->out_width;
   Kernel kernel = {.kind = KERNEL_MERGE,
-                   .merge = {.number = (guint8)stored_number(call),
+                   .merge = {.number = (guint8)item_number(call),
                              .sum = NUMBER_FP32,
                              .sequences = cut->sequences,
                              .seq_len = cut->seq_len,
@@ -162,26 +162,26 @@ static void run_merge(const ItemCall *call) {
                              .n_heads = cut->heads,
                              .head_dim = model_v_head_dim(cut->model),
                              .o = scratch(call)->wide + first,
-                             .lse = saved(call).lse + view.first_query,
+                             .lse = item_saved(call).lse + view.first_query,
                              .other = context_element(cut, scratch(call)->part, first),
                              .other_lse = scratch(call)->part_lse + view.first_query}};
   item_launch(call, &kernel);
 }
 
 static void widen_out(const ItemCall *call) {
-  const Cut *cut = cut_of_call(call);
-  widen(call, saved(call).attention, scratch(call)->wide, cut->tokens * cut->out_width);
+  const Cut *cut = item_cut(call);
+  widen(call, item_saved(call).attention, scratch(call)->wide, cut->tokens * cut->out_width);
 }
 
 static void narrow_out(const ItemCall *call) {
-  const Cut *cut = cut_of_call(call);
-  narrow(call, scratch(call)->wide, saved(call).attention, cut->tokens * cut->out_width);
+  const Cut *cut = item_cut(call);
+  narrow(call, scratch(call)->wide, item_saved(call).attention, cut->tokens * cut->out_width);
 }
 
 /* --- backward --- */
 
 static void clear_sums(const ItemCall *call) {
-  const Cut *cut = cut_of_call(call);
+  const Cut *cut = item_cut(call);
   const gint64 n[] = {cut->tokens * cut->q_width, block_elements(cut)};
   float *const sums[] = {scratch(call)->wide, scratch(call)->wide_kv[0]};
   for (int i = 0; i < 2; i++) {
@@ -191,7 +191,7 @@ static void clear_sums(const ItemCall *call) {
 }
 
 static void run_backward(const ItemCall *call) {
-  const Cut *cut = cut_of_call(call);
+  const Cut *cut = item_cut(call);
   const gint64 rank = rank_of_step(call, call->occurrence);
   const ContextView view = context_view(call, rank);
   FlashKernel task = item_flash(call, TRUE);
@@ -207,22 +207,22 @@ static void run_backward(const ItemCall *call) {
 
 static void sum_dkv(const ItemCall *call) {
   const ContextView view = context_view(call, rank_of_step(call, call->occurrence));
-  add_rows(call, scratch(call)->d_kv[0], block_width(cut_of_call(call)), 0, view.keys, scratch(call)->wide_kv[0]);
+  add_rows(call, scratch(call)->d_kv[0], block_width(item_cut(call)), 0, view.keys, scratch(call)->wide_kv[0]);
 }
 
 static void pack_dkv(const ItemCall *call) {
   const ContextScratch *context = scratch(call);
-  convert(call, NUMBER_FP32, context->wide_kv[0], NUMBER_FP32, context->wide_kv[1], block_elements(cut_of_call(call)),
+  convert(call, NUMBER_FP32, context->wide_kv[0], NUMBER_FP32, context->wide_kv[1], block_elements(item_cut(call)),
           FALSE);
 }
 
 static void sum_dq(const ItemCall *call) {
   const ContextView view = context_view(call, rank_of_step(call, call->occurrence));
-  add_rows(call, scratch(call)->part, cut_of_call(call)->q_width, view.first_query, view.queries, scratch(call)->wide);
+  add_rows(call, scratch(call)->part, item_cut(call)->q_width, view.first_query, view.queries, scratch(call)->wide);
 }
 
 static void narrow_dq(const ItemCall *call) {
-  const Cut *cut = cut_of_call(call);
+  const Cut *cut = item_cut(call);
   char *part = scratch(call)->part;
   narrow(call, scratch(call)->wide, part, cut->tokens * cut->q_width);
   context_copy(call, (Extent){cut->sequences, cut->seq_len, cut->q_width},
@@ -230,7 +230,7 @@ static void narrow_dq(const ItemCall *call) {
 }
 
 static void narrow_dkv(const ItemCall *call) {
-  const Cut *cut = cut_of_call(call);
+  const Cut *cut = item_cut(call);
   char *block = scratch(call)->d_kv[0];
   narrow(call, scratch(call)->wide_kv[0], block, block_elements(cut));
   if (!is_repeated(cut))
@@ -238,13 +238,13 @@ static void narrow_dkv(const ItemCall *call) {
 }
 
 void ring_of_blocks_exchange(const ItemCall *call) {
-  const Cut *cut = cut_of_call(call);
+  const Cut *cut = item_cut(call);
   const ContextScratch *context = scratch(call);
   if ((Collective)call->item->collective == COLLECTIVE_SEND_RECV)
     context_exchange(call, COLLECTIVE_SEND_RECV, NUMBER_FP32, (const char *)context->wide_kv[1],
                      (char *)context->wide_kv[0], block_elements(cut));
   else
-    context_exchange(call, COLLECTIVE_ALL_GATHER, stored_number(call), block_of(call, own_rank(call)), context->kv[0],
+    context_exchange(call, COLLECTIVE_ALL_GATHER, item_number(call), block_of(call, own_rank(call)), context->kv[0],
                      cut->cp * block_elements(cut));
 }
 

@@ -15,7 +15,7 @@
 
 /* Between columns of this rank's tokens, some heads side by side, and columns of the parts for each member. */
 static void order_by_member(const ItemCall *call, Rows tokens, gint64 width, Rows parts, gboolean is_back) {
-  const Cut *cut = cut_of_call(call);
+  const Cut *cut = item_cut(call);
   const Extent extent = {cut->cp, cut->tokens, width / cut->cp};
   tokens.step = extent.width;
   parts.step = cut->tokens * parts.ld;
@@ -24,7 +24,7 @@ static void order_by_member(const ItemCall *call, Rows tokens, gint64 width, Row
 
 /* The same for q, k and v. */
 static void order_qkv(const ItemCall *call, Rows q, Rows k, Rows v, char *parts, gboolean is_back) {
-  const Cut *cut = cut_of_call(call);
+  const Cut *cut = item_cut(call);
   const gint64 widths[] = {cut->q_width, cut->kv_copies * cut->kv_width, cut->kv_copies * cut->v_width};
   const gint64 width = cut_dealt_width(cut);
   const Rows tokens[] = {q, k, v};
@@ -39,20 +39,20 @@ typedef struct {
 } KeysValues;
 
 static KeysValues own_kv(const ItemCall *call) {
-  const Cut *cut = cut_of_call(call);
+  const Cut *cut = item_cut(call);
   const gint64 ld = context_qkv_width(cut), k = cut->q_width, v = k + cut->kv_width;
-  char *qkv = saved(call).qkv;
+  char *qkv = item_saved(call).qkv;
   return (KeysValues){context_tokens(cut, qkv, ld, 0, k), context_tokens(cut, qkv, ld, 0, v)};
 }
 
 static KeysValues own_gradients(const ItemCall *call) {
   const Rows dk = context_own_dkv(call);
-  const Cut *cut = cut_of_call(call);
+  const Cut *cut = item_cut(call);
   return (KeysValues){dk, {context_element(cut, dk.at, cut->kv_width), dk.ld, dk.step}};
 }
 
 static KeysValues copies_in(const ItemCall *call, char *buffer) {
-  const Cut *cut = cut_of_call(call);
+  const Cut *cut = item_cut(call);
   const gint64 ld = cut->kv_copies * cut_own_kv_width(cut);
   return (KeysValues){context_tokens(cut, buffer, ld, 0, 0),
                       context_tokens(cut, buffer, ld, 0, cut->kv_copies * cut->kv_width)};
@@ -60,7 +60,7 @@ static KeysValues copies_in(const ItemCall *call, char *buffer) {
 
 /* Between heads, `width` columns in all, and all copies of each. */
 static void repeat_heads(const ItemCall *call, gint64 width, Rows own, Rows copies, gboolean is_back) {
-  const Cut *cut = cut_of_call(call);
+  const Cut *cut = item_cut(call);
   const gint64 n_heads = cut->cp / cut->kv_copies;
   const Extent extent = {n_heads, cut->tokens, width / n_heads};
   own.step = extent.width;
@@ -75,34 +75,34 @@ static void repeat_heads(const ItemCall *call, gint64 width, Rows own, Rows copi
 }
 
 static void repeat_kv(const ItemCall *call) {
-  const Cut *cut = cut_of_call(call);
+  const Cut *cut = item_cut(call);
   const KeysValues own = own_kv(call), copies = copies_in(call, scratch(call)->got);
   repeat_heads(call, cut->kv_width, own.k, copies.k, FALSE);
   repeat_heads(call, cut->v_width, own.v, copies.v, FALSE);
 }
 
 static void sum_dkv(const ItemCall *call) {
-  const Cut *cut = cut_of_call(call);
+  const Cut *cut = item_cut(call);
   const KeysValues own = own_gradients(call), copies = copies_in(call, scratch(call)->sent);
   repeat_heads(call, cut->kv_width, own.k, copies.k, TRUE);
   repeat_heads(call, cut->v_width, own.v, copies.v, TRUE);
 }
 
 static void pack_qkv(const ItemCall *call) {
-  const Cut *cut = cut_of_call(call);
-  const Rows q = context_tokens(cut, saved(call).qkv, context_qkv_width(cut), 0, 0);
+  const Cut *cut = item_cut(call);
+  const Rows q = context_tokens(cut, item_saved(call).qkv, context_qkv_width(cut), 0, 0);
   const KeysValues kv = cut->kv_copies > 1 ? copies_in(call, scratch(call)->got) : own_kv(call);
   order_qkv(call, q, kv.k, kv.v, scratch(call)->sent, FALSE);
 }
 
 static void unpack_gradients(const ItemCall *call) {
-  const gboolean repeats = cut_of_call(call)->kv_copies > 1;
+  const gboolean repeats = item_cut(call)->kv_copies > 1;
   const KeysValues kv = repeats ? copies_in(call, scratch(call)->sent) : own_gradients(call);
   order_qkv(call, context_own_dq(call, 0), kv.k, kv.v, scratch(call)->got, TRUE);
 }
 
 static void order_out(const ItemCall *call, char *out, char *parts, gboolean is_back) {
-  const Cut *cut = cut_of_call(call);
+  const Cut *cut = item_cut(call);
   order_by_member(call, context_tokens(cut, out, cut->out_width, 0, 0), cut->out_width,
                   context_tokens(cut, parts, cut->out_width / cut->cp, 0, 0), is_back);
 }
@@ -110,8 +110,8 @@ static void order_out(const ItemCall *call, char *out, char *parts, gboolean is_
 /* Of all tokens, some heads. */
 static char *exchanged_qkv(const ItemCall *call) {
   const gboolean is_again =
-      !call->is_backward && !call->item->recompute && plan_repeats_attention(cut_of_call(call)->plan);
-  return is_again ? scratch(call)->sent : saved(call).qkv;
+      !call->is_backward && !call->item->recompute && plan_repeats_attention(item_cut(call)->plan);
+  return is_again ? scratch(call)->sent : item_saved(call).qkv;
 }
 
 /* Forward exchanges q, k and v, then the output; backward the output's gradient, then theirs. */
@@ -124,20 +124,20 @@ static gboolean moves_qkv(const ItemCall *call) {
 }
 
 static void ulysses_pack(const ItemCall *call) {
-  const Cut *cut = cut_of_call(call);
+  const Cut *cut = item_cut(call);
   const ContextScratch *context = scratch(call);
   if (is_to_heads(call) && call->is_backward)
-    order_out(call, memory(call)->d_attention, context->sent, FALSE);
+    order_out(call, item_memory(call)->d_attention, context->sent, FALSE);
   else if (is_to_heads(call))
     pack_qkv(call);
   else if (call->is_backward)
     context_order(call, context->sent, context->got, cut_dealt_width(cut) / cut->cp, TRUE);
   else
-    context_order(call, context->sent, saved(call).all_tokens, cut->out_width / cut->cp, TRUE);
+    context_order(call, context->sent, item_saved(call).all_tokens, cut->out_width / cut->cp, TRUE);
 }
 
 static void ulysses_unpack(const ItemCall *call) {
-  const Cut *cut = cut_of_call(call);
+  const Cut *cut = item_cut(call);
   const ContextScratch *context = scratch(call);
   if (is_to_heads(call) && call->is_backward)
     context_order(call, context->got, context->d_out, cut->out_width / cut->cp, FALSE);
@@ -146,18 +146,18 @@ static void ulysses_unpack(const ItemCall *call) {
   else if (call->is_backward)
     unpack_gradients(call);
   else
-    order_out(call, saved(call).attention, context->got, TRUE);
+    order_out(call, item_saved(call).attention, context->got, TRUE);
 }
 
 void ulysses_exchange(const ItemCall *call) {
-  const Cut *cut = cut_of_call(call);
-  context_exchange(call, COLLECTIVE_ALL_TO_ALL, stored_number(call), scratch(call)->sent, scratch(call)->got,
+  const Cut *cut = item_cut(call);
+  context_exchange(call, COLLECTIVE_ALL_TO_ALL, item_number(call), scratch(call)->sent, scratch(call)->got,
                    cut->tokens * (moves_qkv(call) ? cut_dealt_width(cut) : cut->out_width));
 }
 
 /* All tokens of some heads: one kernel, as where nothing is cut. */
 static void ulysses_attend(const ItemCall *call) {
-  const Cut *cut = cut_of_call(call);
+  const Cut *cut = item_cut(call);
   const ContextScratch *context = scratch(call);
   const gint64 k = cut->q_width / cut->cp, v = k + cut->kv_copies * cut->kv_width / cut->cp;
   FlashKernel task = item_flash(call, call->is_backward);
@@ -172,7 +172,7 @@ static void ulysses_attend(const ItemCall *call) {
   task.q = exchanged_qkv(call);
   task.k = context_element(cut, task.q, k);
   task.v = context_element(cut, task.q, v);
-  task.o = saved(call).all_tokens;
+  task.o = item_saved(call).all_tokens;
   if (call->is_backward) {
     task.d_o = context->d_out;
     task.dq = context->got; /* until they are packed; the own ones come there */

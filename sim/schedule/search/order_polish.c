@@ -109,7 +109,7 @@ static gint32 last_w_to_spare(OrderTimeline *line, gint32 gap, gint32 end, int s
     const Action *action = action_at(line, at);
     if (action->kind != ACTION_W || action->stage != stage)
       continue;
-    if (*place_of(line, ACTION_I, stage, action->micro_batch) >= place)
+    if (*timeline_place(line, ACTION_I, stage, action->micro_batch) >= place)
       return NOWHERE;
     place = found = at;
   }

@@ -114,7 +114,7 @@ void order_timeline_shift(OrderTimeline *line, gint32 from, gint32 to) {
   end[to] = moved_end;
   for (gint32 at = MIN(from, to); at <= MAX(from, to); at++)
     if (actions[at].kind != ACTION_W)
-      *place_of(line, actions[at].kind, actions[at].stage, actions[at].micro_batch) = at;
+      *timeline_place(line, actions[at].kind, actions[at].stage, actions[at].micro_batch) = at;
 }
 
 static gint64 span_of(const OrderTimeline *line, int rank) {
@@ -195,7 +195,7 @@ gboolean order_timeline_take_up(OrderTimeline *line, FlatTimer *timer, FlatOrder
     if (action->kind == ACTION_W)
       line->end[at] = line->end[at - 1] + duration_at(line, at); /* its I came before it */
     else {
-      *place_of(line, action->kind, action->stage, action->micro_batch) = at;
+      *timeline_place(line, action->kind, action->stage, action->micro_batch) = at;
       line->end[at] = (action->kind == ACTION_F ? timer->f_end : timer->i_end)[place];
     }
   }

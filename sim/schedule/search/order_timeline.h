@@ -65,7 +65,7 @@ static inline gint64 start_at(const OrderTimeline *line, gint32 at) {
   return line->end[at] - duration_at(line, at);
 }
 /* Where the F or I of a stage and micro-batch stands. */
-static inline gint32 *place_of(const OrderTimeline *line, ActionKind kind, int stage, int micro_batch) {
+static inline gint32 *timeline_place(const OrderTimeline *line, ActionKind kind, int stage, int micro_batch) {
   return &(kind == ACTION_F ? line->f_at : line->i_at)[stage * line->flat->n_micro_batches + micro_batch];
 }
 
@@ -74,20 +74,20 @@ static inline gint32 source_of(const OrderTimeline *line, const Action *action) 
   if (action->kind == ACTION_W || (action->kind == ACTION_F && action->stage == 0))
     return NOWHERE;
   if (action->kind == ACTION_F)
-    return *place_of(line, ACTION_F, action->stage - 1, action->micro_batch);
+    return *timeline_place(line, ACTION_F, action->stage - 1, action->micro_batch);
   if (action->stage + 1 == line->flat->n_stages)
-    return *place_of(line, ACTION_F, action->stage, action->micro_batch);
-  return *place_of(line, ACTION_I, action->stage + 1, action->micro_batch);
+    return *timeline_place(line, ACTION_F, action->stage, action->micro_batch);
+  return *timeline_place(line, ACTION_I, action->stage + 1, action->micro_batch);
 }
 /* Where the action stands that takes this one's result; NOWHERE. */
 static inline gint32 consumer_of(const OrderTimeline *line, const Action *action) {
   if (action->kind == ACTION_W || (action->kind == ACTION_I && action->stage == 0))
     return NOWHERE;
   if (action->kind == ACTION_I)
-    return *place_of(line, ACTION_I, action->stage - 1, action->micro_batch);
+    return *timeline_place(line, ACTION_I, action->stage - 1, action->micro_batch);
   if (action->stage + 1 == line->flat->n_stages)
-    return *place_of(line, ACTION_I, action->stage, action->micro_batch);
-  return *place_of(line, ACTION_F, action->stage + 1, action->micro_batch);
+    return *timeline_place(line, ACTION_I, action->stage, action->micro_batch);
+  return *timeline_place(line, ACTION_F, action->stage + 1, action->micro_batch);
 }
 /* When its input is there. */
 static inline gint64 input_of(const OrderTimeline *line, const Action *action) {
