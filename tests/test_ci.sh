@@ -1,5 +1,5 @@
 #!/bin/sh
-# test_ci.sh FOLDER: what the scripts of continuous integration say of machines and of tests (TAP). FOLDER: .ci
+# test_ci.sh FOLDER: what the scripts of continuous integration say of machines, of build folders and of tests (TAP). FOLDER: .ci
 [ $# -eq 1 ] || { echo "usage: $0 FOLDER" >&2; exit 2; }
 . "$(dirname "$0")/fixtures/tap.sh"
 ci=$(absolute "$1")
@@ -41,28 +41,114 @@ printf '#!/bin/sh\necho "Status: install ok installed"\n' >bin/dpkg
 deps
 expect "what is installed and not found is named" 1 "not found, though installed: ninja-build libyaml-dev: look at PATH"
 
-# --- tests that ended early ---
+# --- what is counted of a run of tests ---
 
 mkdir -p build/meson-logs
-log_test() { # its number, name, exit status, output
-  printf '\n==== %s/9 ====\ntest:         %s\nresult:       exit status %s\n---- stdout ----\n%s\n' "$@" >>build/meson-logs/testlog.txt
+log_test() { # its number, name, result, output
+  printf '\n==== %s/12 ====\ntest:         %s\nresult:       %s\n---- stdout ----\n%s\n' "$@" >>build/meson-logs/testlog.txt
 }
 echo "Log of Meson test suite" >build/meson-logs/testlog.txt
-log_test 1 "stepsim / whole" 0 "ok 1 - x
+log_test 1 "stepsim / whole" "exit status 0" "ok 1 - x
 1..1"
-log_test 2 "stepsim:readers / cut" 0 "ok 1 - x
+log_test 2 "stepsim:readers / cut" "exit status 0" "ok 1 - x
 ok 2 - of 1..9 values"
-log_test 3 "stepsim / failed" 1 "ok 1 - x"
-log_test 4 "stepsim / skipped" 0 "1..0 # SKIP not here"
-log_test 5 "stepsim / no gpu" 77 "skipped"
-log_test 6 "stepsim / kernels" 0 "0 of 594 kernels differ, 0 other failures"
-log_test 7 "stepsim / silent" 0 ""
-log_test 8 "stepsim / planned first" 0 "1..1
-ok 1 - x"
-log_test 9 "stepsim / last" 0 "ok 1 - x"
-"$ci/cut_tests" build >out
-[ "$(cat out)" = "stepsim:readers / cut
-stepsim / silent
-stepsim / last" ]
-result $? "tests that end with status 0 before their last line are named" "$(cat out)"
+log_test 3 "stepsim / failed" "exit status 1" "ok 1 - x
+not ok 2 - y
+not ok 3 - z
+1..3"
+log_test 4 "stepsim / skipped" "exit status 0" "1..0 # SKIP not here"
+log_test 5 "stepsim / no gpu" "exit status 77" "skipped"
+log_test 6 "stepsim / kernels" "exit status 0" "0 of 594 kernels differ, 0 other failures"
+log_test 7 "stepsim / silent" "exit status 0" ""
+log_test 8 "stepsim / planned first" "exit status 0" "1..2
+ok 1 - x
+ok 2 - y # SKIP not here"
+log_test 9 "stepsim / planned alone" "exit status 0" "1..3"
+log_test 10 "stepsim / fell" "killed by signal 11 SIGSEGV" "ok 1 - x
+1..1"
+log_test 11 "stepsim / other tap" "exit status 0" "ok 1 - x
+ok 5 - x
+1..2"
+log_test 12 "stepsim / late" "killed by signal 15 SIGTERM" "ok 1 - x"
+cat >>build/meson-logs/testlog.txt <<'END'
+
+Summary of Failures:
+
+ 3/12 stepsim / failed      FAIL       0.02s   exit status 1
+11/12 stepsim / other tap   ERROR      0.02s   2 subtests passed
+12/12 stepsim / late        TIMEOUT    9.02s   killed by signal 15 SIGTERM
+
+Ok:                 3
+END
+"$ci/count_tests" build >out
+[ "$(cat out)" = "stepsim / failed: not ok 2 - y
+stepsim / failed: not ok 3 - z
+ 3/12 stepsim / failed      FAIL       0.02s   exit status 1
+11/12 stepsim / other tap   ERROR      0.02s   2 subtests passed
+12/12 stepsim / late        TIMEOUT    9.02s   killed by signal 15 SIGTERM
+ended before its last check, with status 0: stepsim:readers / cut
+skipped: stepsim / skipped
+skipped: stepsim / no gpu
+ended before its last check, with status 0: stepsim / silent
+skipped: stepsim / planned first
+ended before its last check, with status 0: stepsim / planned alone
+stepsim / fell: killed by signal 11 SIGSEGV
+10 8 3" ]
+result $? "what failed, ended early and was skipped is named and counted" "$(cat out)"
+
+# --- builds and runs of tests, of a project that is done in a second ---
+
+mkdir first
+ln -s "$ci" first/.ci
+cat >first/meson_options.txt <<'END'
+option('cuda', type: 'feature')
+option('mpi', type: 'feature')
+END
+cat >first/meson.build <<'END'
+project('small')
+foreach name : ['whole', 'leaks', 'planned', 'no-gpu', 'late']
+  test(name, find_program('sh'), args: [files('small.sh'), name], protocol: name == 'no-gpu' ? 'exitcode' : 'tap',
+       timeout: name == 'late' ? 1 : 20, suite: name == 'whole' ? 'readers' : 'others')
+endforeach
+END
+cat >first/small.sh <<'END'
+case $1 in
+whole) echo "ok 1 - x"; echo "ok 2 - y"; echo "1..2" ;;
+leaks) echo "ok 1 - x"; echo "1..1"; exit 23 ;;
+planned) echo "1..3" ;;
+no-gpu) exit 77 ;;
+late) echo "ok 1 - x"; exec sleep 9 ;;
+esac
+END
+check() { # tree
+  (cd "$1" && .ci/check build) >out 2>err
+  got=$?
+}
+check first
+expect "tests that leak, are late or have no check fail" 1 "small:others / leaks;ERROR;TIMEOUT"
+[ "$(tail -n 2 out)" = "1 skipped (named above), which are not counted:
+6 passed, 3 failed" ] && grep -q '^build: ended before its last check, with status 0: small:others / planned$' out &&
+  grep -q '^build: skipped: small:others / no-gpu$' out
+result $? "and the last line counts them, in both folders" "$(tail -n 12 out)"
+
+cp -R first second
+sed "s/'leaks', 'planned', 'no-gpu', 'late'/'no-gpu'/" first/meson.build >second/meson.build
+check second
+expect "a tree that was copied with its build folder is configured anew" 0 "it was configured for $(cd first && pwd -P)"
+[ "$(tail -n 1 out)" = "4 passed, 0 failed" ]
+result $? "and its own tests are run" "$(tail -n 12 out)"
+check second
+[ "$got" -eq 0 ] && ! grep -q Configuring out
+result $? "once" "exit status $got: $(cat out err)"
+
+echo "error('broken')" >>first/meson.build
+check first
+expect "after a build file that cannot be read nothing of the run before is listed" 1 "no test was run;0 passed, 2 failed"
+! grep -q 'small:others' out
+result $? "as failed" "$(cat out)"
+rm -rf first/build first/build-sanitize
+check first
+expect "a folder that cannot be configured is said and counted" 1 "broken;0 passed, 2 failed"
+[ "$(tail -n 1 out)" = "0 passed, 2 failed" ]
+result $? "in the last line" "$(cat out err)"
 finish
