@@ -161,6 +161,15 @@ verdict() {
   echo "FAILED with status $2: ${1##*/}"
   tail -n 5 "$1"
 }
+# check_verdict FILE STATUS: of a log of --check, its verdict and, where there is one, that of the same Program in fp32,
+# or why there is none. Returns STATUS, or 1 where it is 0 and a verdict is not "equal".
+check_verdict() {
+  awk '
+    /^ *(equal|NOT EQUAL):/ { sub(/^ */, ""); print n_verdicts++ ? "in fp32: " $0 : $0 }
+    /stepreal:/ && !n_errors++' "$1"
+  [ "$2" -eq 0 ] || return "$2"
+  grep -qE '^ *equal:' "$1" && ! grep -q 'NOT EQUAL' "$1"
+}
 # A Llama of a given width: name, hidden, ffn, layers, heads, key heads, words
 llama() {
   cat >"$work/$1.json" <<END
@@ -241,8 +250,9 @@ if wanted numbers; then
     alone 60 "$stepreal" run --device cuda $tiny --precision $precision --comm null --check --check-on cpu >"$log" 2>&1
     code=$?
     echo "$precision: exit $code$(sed -n 's/^ *attention  */, attention by /p' "$log" | head -n 1)"
+    check_verdict "$log" $code >"$work/said.txt" || code=$?
     verdict "$log" $code
-    sed -n '/^numerics/,/equal\|EQUAL/p' "$log"
+    sed -n '/^numerics/,$p' "$log"
   done
 fi
 
@@ -337,8 +347,9 @@ ranks_of() {
   limited 60 mpirun -n "$n" "$stepreal" run --device cuda --comm "$comm" $tiny --precision fp32 "$@" --check \
     --start-timeout 30 --stall-timeout 40 >"$log" 2>&1
   code=$?
+  check_verdict "$log" $code >"$work/said.txt" || code=$?
   [ "$code" -eq 0 ] || status=1
-  echo "$comm, $n ranks, $*: exit $code $(grep -E 'equal|EQUAL|stepreal:' "$log" | head -n 1)"
+  echo "$comm, $n ranks, $*: exit $code $(paste -s -d ';' "$work/said.txt")"
   return $code
 }
 

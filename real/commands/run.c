@@ -74,8 +74,8 @@ static void add_entries(RunOptions *o, Parser *parser) {
        "fp32, 8e-2 in bf16 and 1e-2 in fp16, or to three times what rounding does there, which a run in fp32 tells",
        NULL},
       {"check-fp32", 0, 0, G_OPTION_ARG_STRING, &o->check_fp32,
-       "whether --check runs a Program in bf16 or fp16 in fp32, too, where rounding hides nothing (default on; off\n"
-       "where there is no memory for it)",
+       "whether --check runs a Program in bf16 or fp16 in fp32, too, where rounding hides nothing (default on;\n"
+       "say off where memory is short: it takes that of an fp32 run, and nothing turns it off by itself)",
        "on|off"},
       {"check-on", 0, 0, G_OPTION_ARG_STRING, &o->check_on,
        "device of that one rank: cpu checks another device's kernels (default: --device)", "NAME"},
