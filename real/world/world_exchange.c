@@ -4,7 +4,7 @@
  *
  *   post ─ test ─ (others) ─ test ─ (others) ─ … ─ done          mpi_wait() spins, then sleeps between tests
  *
- * Data above 1 GiB goes in pieces, in order. */
+ * Data goes in pieces, in order, each of which counts as progress: what is long on its way is not stuck. */
 #include "mpi_call.h"
 #include "world_state.h"
 
@@ -12,7 +12,7 @@
 
 #ifdef HAVE_MPI
 
-enum { GATHER_TAG = 1 };
+enum { GATHER_TAG = 1, PIECE_BYTES = 8 << 20 };
 
 /* Ends the run on an error. */
 static void check(World *world, gboolean is_done, GError *error) {
@@ -21,7 +21,7 @@ static void check(World *world, gboolean is_done, GError *error) {
 }
 
 static int piece_of(gsize bytes, gsize offset) {
-  return (int)MIN(bytes - offset, WORLD_MESSAGE_BYTES);
+  return (int)MIN(bytes - offset, PIECE_BYTES);
 }
 
 static gboolean send_pieces(World *world, MPI_Comm comm, const void *data, gsize bytes, int to, int tag,
@@ -33,6 +33,7 @@ static gboolean send_pieces(World *world, MPI_Comm comm, const void *data, gsize
     MPI_TRY(world, error, MPI_Isend((const char *)data + offset, piece, MPI_BYTE, to, tag, comm, &request));
     if (!mpi_wait(world, &request, error))
       return FALSE;
+    world_progress(world);
     offset += (gsize)piece;
   } while (offset < bytes);
   return TRUE;
@@ -47,18 +48,20 @@ static gboolean receive_pieces(World *world, MPI_Comm comm, void *data, gsize by
     MPI_TRY(world, error, MPI_Irecv((char *)data + offset, piece, MPI_BYTE, from, tag, comm, &request));
     if (!mpi_wait(world, &request, error))
       return FALSE;
+    world_progress(world);
     offset += (gsize)piece;
   } while (offset < bytes);
   return TRUE;
 }
 
 static gboolean broadcast(World *world, void *data, gsize bytes, int root, GError **error) {
-  for (gsize offset = 0; offset < bytes; offset += WORLD_MESSAGE_BYTES) {
+  for (gsize offset = 0; offset < bytes; offset += PIECE_BYTES) {
     MPI_Request request;
     int piece = piece_of(bytes, offset);
     MPI_TRY(world, error, MPI_Ibcast((char *)data + offset, piece, MPI_BYTE, root, world->all, &request));
     if (!mpi_wait(world, &request, error))
       return FALSE;
+    world_progress(world);
   }
   return TRUE;
 }

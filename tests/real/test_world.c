@@ -1,6 +1,7 @@
 /* What ranks exchange through the world itself, on any number of ranks; also alone, without a launcher. */
 #include "clock_offset.h"
 #include "world.h"
+#include "world_state.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -49,6 +50,24 @@ static void test_gather(World *world) {
   report(world, "gather concatenates parts of any length", is_good);
 }
 
+/* Ranks that send what takes long, as records of a check, are not stuck: 33 MiB of each other rank come to the root in
+ * pieces of 8 MiB at most, each of which moves what the monitor looks at; a broadcast's to all. */
+static void test_long_transfers_progress(World *world) {
+  enum { N = 33 << 20, N_PIECES = 5 };
+  g_autofree char *data = g_malloc0(N);
+  gsize *sizes;
+  guint64 before = board_total_progress(world->board);
+  g_autofree char *all = world_gather(world, data, N, &sizes);
+  g_free(sizes);
+  const int n_others = world_size(world) - 1, n_received = world_rank(world) == 0 ? n_others : n_others > 0;
+  gboolean is_good = board_total_progress(world->board) - before >= (guint64)n_received * N_PIECES;
+  world_barrier(world);
+  before = board_total_progress(world->board);
+  world_broadcast(world, data, N, 0);
+  is_good = is_good && (n_others == 0 || board_total_progress(world->board) - before >= N_PIECES);
+  report(world, "what is long on its way counts as progress, piece by piece", is_good);
+}
+
 static void test_reductions(World *world) {
   int last = world_size(world) - 1;
   report(world, "max and all",
@@ -92,6 +111,7 @@ int main(int argc, char **argv) {
   test_places(world);
   test_broadcast(world);
   test_gather(world);
+  test_long_transfers_progress(world);
   test_reductions(world);
   test_messages(world);
   test_clock(world);
