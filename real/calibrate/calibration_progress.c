@@ -1,6 +1,6 @@
 /* The text:
  *
- *     stepreal calibrate 4, device cpu, …                    the header
+ *     stepreal calibrate 5, device cpu, …                    the header
  *     kernel product fp32 0 0 1 64 64 64 = 1e-05 0.1 5       times that are new or others since the part before
  *     kernel …
  *     done tinystories-15m fp32, tp 1, …                     the part is whole
@@ -60,17 +60,18 @@ static void take_part(CalibrationProgress *progress, char *const *lines, int fro
 }
 
 static char *problem_at(int line, const char *found, const char *expected) {
-  g_autofree char *start = g_strndup(found, 40), *valid = g_utf8_make_valid(start, -1);
+  g_autofree char *start = g_strndup(found, 200), *valid = g_utf8_make_valid(start, -1);
   return g_strdup_printf("line %d: found \"%s\", expected %s", line + 1, valid, expected);
 }
 
 char *calibration_progress_read(CalibrationProgress *progress, const char *text, KernelTimes *times) {
   g_auto(GStrv) lines = g_strsplit(text, "\n", -1);
   const int n = (int)g_strv_length(lines) - 1; /* whole lines: what follows the last line end is none */
-  if (n < 1)
-    return problem_at(0, text, "the line that says of which calibration this is");
-  if (strncmp(text, progress->text->str, progress->n_header) != 0)
-    return NULL;
+  if (n < 1 || strncmp(text, progress->text->str, progress->n_header) != 0) {
+    g_autofree char *own = g_strndup(progress->text->str, progress->n_header - 1);
+    g_autofree char *expected = g_strdup_printf("\"%s\"", own);
+    return problem_at(0, lines[0] != NULL ? lines[0] : "", expected);
+  }
   g_autoptr(KernelTimes) checked = kernel_times_new();
   int from = 1;
   for (int i = 1; i < n; i++) {
@@ -78,7 +79,7 @@ char *calibration_progress_read(CalibrationProgress *progress, const char *text,
       take_part(progress, lines, from, i, times);
       from = i + 1;
     } else if (!kernel_times_read_line(checked, lines[i])) {
-      return problem_at(i, lines[i], "a kernel's times, or what is done");
+      return problem_at(i, lines[i], "a kernel's times, which a machine can have, or what is done");
     }
   }
   if (*lines[n] != '\0')

@@ -9,9 +9,9 @@ CalibrationProgress *calibration_progress_new(const char *header);
 void calibration_progress_free(CalibrationProgress *progress);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(CalibrationProgress, calibration_progress_free)
 
-/* Takes a text back: whole parts, and their kernels into `times`. A text of another calibration has none. Where it is
- * cut off or damaged, what stands before counts; returned is then the line, what is found there and what was expected,
- * owned by the caller; else NULL. */
+/* Takes a text back: whole parts, and their kernels into `times`. Where it is cut off or damaged, what stands before
+ * counts, of another calibration's nothing; returned is then the line, what is found there and what was expected, owned
+ * by the caller; else NULL. */
 char *calibration_progress_read(CalibrationProgress *progress, const char *text, KernelTimes *times);
 gboolean calibration_progress_has(const CalibrationProgress *progress, const char *part);
 int calibration_progress_n_parts(const CalibrationProgress *progress);

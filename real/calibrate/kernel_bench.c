@@ -256,6 +256,10 @@ static gboolean sample_grid(KernelTimes *times, Bench *bench, Number number, gin
   return ok;
 }
 
+char *kernel_bench_grid_text(Number number, gint64 least, gint64 most) {
+  return g_strdup_printf("grid %s, %" G_GINT64_FORMAT " to %" G_GINT64_FORMAT, number_name(number), least, most);
+}
+
 gboolean kernel_bench_grid(KernelTimes *times, Number number, gint64 least, gint64 most, World *world,
                            const DeviceType *device, GError **error) {
   Bench bench;
@@ -285,11 +289,14 @@ static gboolean measure_launches(Bench *bench, DeviceFacts *facts, GError **erro
   return ok;
 }
 
-gboolean kernel_bench_edge(World *world, const DeviceType *device, double *edge_s, double *least_s, GError **error) {
+gboolean kernel_bench_edge(World *world, const DeviceType *device, char **device_name, double *edge_s, double *least_s,
+                           GError **error) {
   Bench bench;
   DeviceFacts facts = {0};
   const gboolean ok = bench_open(&bench, world, device, error) && measure_edge(&bench, error) &&
                       (device->is_host_memory || measure_launches(&bench, &facts, error));
+  if (ok && device_name != NULL)
+    *device_name = device->describe(bench.device);
   *edge_s = bench.edge_s;
   *least_s = facts.kernel_s;
   bench_close(&bench);

@@ -13,10 +13,14 @@ typedef struct {
 } DeviceFacts;
 
 /* What an event before and one behind a kernel add to the time between them, and the least time of a kernel among
- * others, s: both 0 where the host computes. */
-gboolean kernel_bench_edge(World *world, const DeviceType *device, double *edge_s, double *least_s, GError **error);
+ * others, s: both 0 where the host computes. `device_name`: what this rank's processor calls itself, owned by the
+ * caller; NULL: not wanted. */
+gboolean kernel_bench_edge(World *world, const DeviceType *device, char **device_name, double *edge_s, double *least_s,
+                           GError **error);
 /* Products of a grid of sizes, for shapes no model had: sizes of m, n and k from `least`, each four times the one
  * before, up to `most`, in all layouts. */
+/* What tells such a grid from others: "grid bf16, 512 to 8192". Owned by the caller. */
+char *kernel_bench_grid_text(Number number, gint64 least, gint64 most);
 gboolean kernel_bench_grid(KernelTimes *times, Number number, gint64 least, gint64 most, World *world,
                            const DeviceType *device, GError **error);
 /* Launches, copies; adds the curve of a plain pass over memory (item "memory"). `number`: of the products that load the

@@ -27,6 +27,9 @@
 
 enum { N_LAYERS = 2, N_PROBE_STEPS = 3, MAX_WARM_STEPS = 400 };
 static const double LOAD_S = 1.0;
+/* No kernel takes longer, and no processor does more products or moves more bytes per second: fifty times and more what
+ * one did in 2026. */
+static const double LONGEST_S = 3600, MOST_RATE = 1e18;
 
 typedef struct {
   KernelTime time;
@@ -324,13 +327,35 @@ void kernel_times_share(KernelTimes *times, World *world) {
   }
 }
 
+static char *line_of(const KernelTime *time) {
+  g_autofree char *key = item_key(&time->item);
+  return g_strdup_printf("kernel %s = %.9g %.4g %d", key, time->median_s, time->spread, time->n);
+}
+
 void kernel_times_write(KernelTimes *times, GString *out) {
   int n;
   const KernelTime *all = kernel_times_all(times, &n);
   for (int i = 0; i < n; i++) {
-    g_autofree char *key = item_key(&all[i].item);
-    g_string_append_printf(out, "kernel %s = %.9g %.4g %d\n", key, all[i].median_s, all[i].spread, all[i].n);
+    g_autofree char *line = line_of(&all[i]);
+    g_string_append_printf(out, "%s\n", line);
   }
+}
+
+static gboolean is_count(gint64 n) {
+  return n >= 1 && n <= G_MAXINT32;
+}
+
+/* What a machine can have measured. */
+static gboolean is_plausible(const KernelTime *time) {
+  const WorkItem *item = &time->item;
+  if (!(time->median_s > 0 && time->median_s <= LONGEST_S) || !(time->spread >= 0 && time->spread <= LONGEST_S) ||
+      time->n < 1)
+    return FALSE;
+  if (item->kind == ITEM_MEMORY)
+    return item->bytes >= 0 && item->bytes <= MOST_RATE * time->median_s;
+  return item->layout <= LAYOUT_NT && is_count(item->batch) && is_count(item->m) && is_count(item->n) &&
+         is_count(item->k) && item->v_dim >= 0 &&
+         (double)item->batch * item->m * item->n * item->k <= MOST_RATE * time->median_s;
 }
 
 gboolean kernel_times_read_line(KernelTimes *times, const char *line) {
@@ -340,7 +365,10 @@ gboolean kernel_times_read_line(KernelTimes *times, const char *line) {
       sscanf(equals, " = %lf %lf %d", &time.median_s, &time.spread, &time.n) != 3)
     return FALSE;
   g_autofree char *key = g_strndup(line + strlen("kernel "), (gsize)(equals - line) - strlen("kernel "));
-  if (!parse_key(key, &time.item))
+  if (!parse_key(key, &time.item) || !is_plausible(&time))
+    return FALSE;
+  g_autofree char *again = line_of(&time);
+  if (strcmp(again, line) != 0) /* something follows, or a number is out of what holds it */
     return FALSE;
   entry_of(times, &time.item)->time = time;
   return TRUE;

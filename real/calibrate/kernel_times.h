@@ -46,6 +46,7 @@ int kernel_times_n_short(KernelTimes *times);
 void kernel_times_share(KernelTimes *times, World *world);
 /* In a fixed order; borrowed. */
 const KernelTime *kernel_times_all(KernelTimes *times, int *n);
-/* Text that kernel_times_read_line() takes back line by line: one per kernel. */
+/* Text that kernel_times_read_line() takes back line by line: one per kernel. A line that could not have been written,
+ * or that no machine could have measured (a time of 0 or hours, no rows, more FLOPs than any), is refused: FALSE. */
 void kernel_times_write(KernelTimes *times, GString *out);
 gboolean kernel_times_read_line(KernelTimes *times, const char *line);

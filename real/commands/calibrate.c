@@ -13,6 +13,7 @@
 #include "machine_file.h"
 #include "options.h"
 #include "plan.h"
+#include "progress_file.h"
 #include "rank_timeouts.h"
 #include "real_command.h"
 #include "units.h"
@@ -37,9 +38,9 @@ typedef struct {
   DeviceFacts facts;
   LinkTimes links;
   char *progress_file;
-  CalibrationProgress *progress; /* parts: keys of cases, "grid" */
+  CalibrationProgress *progress; /* parts: keys of cases and of the grid */
+  gboolean is_kept;              /* the file has some of them */
   GString *skipped;
-  char *cut_off; /* what is wrong with a progress file that was read; NULL: nothing */
   gint64 began_us;
   int n_steps_done, n_steps;
 } Calibration;
@@ -116,7 +117,6 @@ static void clear(Calibration *c) {
   g_clear_pointer(&c->models, g_ptr_array_unref);
   g_clear_pointer(&c->cases, g_array_unref);
   calibration_progress_free(c->progress);
-  g_free(c->cut_off);
   kernel_times_free(c->times);
   g_free(c->facts.device_name);
   link_times_clear(&c->links);
@@ -181,17 +181,32 @@ static gboolean find_parts(Calibration *c, GError **error) {
 
 /* --- progress --- */
 
-static char *header(const Calibration *c) {
-  return g_strdup_printf("stepreal calibrate 4, device %s, comm %s, %d ranks, %d repeats", c->device->name,
-                         c->comm->name, world_size(c->world), c->options.repeats);
+/* As rank 0 says it: of this machine, whose processor is `device_name`. */
+static CalibrationProgress *new_progress(const Calibration *c, const char *device_name) {
+  char header[512];
+  g_snprintf(header, sizeof header,
+             "stepreal calibrate 5, device %s, %s, comm %s, %d ranks, %d on a machine, %d repeats", c->device->name,
+             device_name, c->comm->name, world_size(c->world), world_n_local(c->world), c->options.repeats);
+  world_broadcast(c->world, header, sizeof header, 0);
+  return calibration_progress_new(header);
+}
+
+/* Where a file that was kept counts in part only, or not at all, who runs this is told before it is written anew. */
+static void say_problem(const Calibration *c, const char *problem) {
+  if (world_rank(c->world) == 0)
+    fprintf(stderr, "stepreal: %s: %s; %s measured again\n", c->progress_file, problem,
+            c->is_kept ? "what stands before is kept, the rest is" : "nothing of it is kept, all is");
 }
 
 /* What was done before, the same on all ranks. */
 static void read_progress(Calibration *c) {
   g_autofree char *text = NULL;
+  g_autoptr(GError) error = NULL;
   gsize length = 0;
   if (world_rank(c->world) == 0 && !c->options.fresh)
-    g_file_get_contents(c->progress_file, &text, &length, NULL);
+    text = progress_file_read(c->progress_file, &length, &error);
+  if (error != NULL)
+    say_problem(c, error->message);
   gint64 size = (gint64)length;
   world_broadcast(c->world, &size, sizeof size, 0);
   if (size == 0)
@@ -199,17 +214,18 @@ static void read_progress(Calibration *c) {
   if (text == NULL)
     text = g_malloc0((gsize)size + 1);
   world_broadcast(c->world, text, (gsize)size, 0);
-  c->cut_off = calibration_progress_read(c->progress, text, c->times);
+  g_autofree char *problem = calibration_progress_read(c->progress, text, c->times);
+  c->is_kept = calibration_progress_n_parts(c->progress) > 0;
+  if (problem != NULL)
+    say_problem(c, problem);
 }
 
 static gboolean write_progress(Calibration *c, const char *done, GError **error) {
   const char *text = calibration_progress_add(c->progress, done, c->times);
-  if (world_rank(c->world) != 0)
-    return TRUE;
-  g_autofree char *folder = g_path_get_dirname(c->progress_file);
-  g_mkdir_with_parents(folder, 0777);
-  g_autoptr(GError) cause = NULL;
-  return g_file_set_contents(c->progress_file, text, -1, &cause) || fail_input(error, "%s", cause->message);
+  if (world_rank(c->world) == 0 && !progress_file_write(c->progress_file, text, error))
+    return FALSE;
+  c->is_kept = TRUE;
+  return TRUE;
 }
 
 /* A bar on a terminal; elsewhere nothing: what is measured is printed at the end. */
@@ -268,11 +284,12 @@ static Number linear_number(const Calibration *c) {
 static gboolean measure_grid(Calibration *c, GError **error) {
   show("products of a grid of sizes", c);
   c->n_steps_done++;
-  if (c->options.quick || calibration_progress_has(c->progress, "grid"))
+  const gint64 least = is_cuda(c) ? 512 : 128, most = is_cuda(c) ? 8192 : 2048;
+  g_autofree char *key = kernel_bench_grid_text(linear_number(c), least, most);
+  if (c->options.quick || calibration_progress_has(c->progress, key))
     return TRUE;
-  return kernel_bench_grid(c->times, linear_number(c), is_cuda(c) ? 512 : 128, is_cuda(c) ? 8192 : 2048, c->world,
-                           c->device, error) &&
-         write_progress(c, "grid", error);
+  return kernel_bench_grid(c->times, linear_number(c), least, most, c->world, c->device, error) &&
+         write_progress(c, key, error);
 }
 
 /* Transfers vary more than kernels do: more of them are timed, in proportion to the steps asked for. */
@@ -296,10 +313,6 @@ static gboolean measure_links(Calibration *c, GError **error) {
 
 static gboolean measure(Calibration *c, GError **error) {
   c->n_steps = (int)c->cases->len + 3;
-  double edge_s, least_s;
-  if (!kernel_bench_edge(c->world, c->device, &edge_s, &least_s, error))
-    return FALSE;
-  kernel_times_set_edge(c->times, edge_s, least_s);
   for (guint i = 0; i < c->cases->len; i++)
     if (!measure_case(c, &g_array_index(c->cases, CutCase, i), error))
       return FALSE;
@@ -375,16 +388,13 @@ static void print_summary(const Calibration *c, const KernelTime *kernels, int n
     printf("  left out: %d kernels that took less than the least kernel, which events cannot tell\n", n_short);
   if (c->skipped->len > 0)
     printf("%s\n", c->skipped->str + strlen("\n"));
-  if (c->cut_off != NULL)
-    printf("  %s was cut off or damaged: %s; what stood before was kept, the rest was measured again\n",
-           c->progress_file, c->cut_off);
   printf("  %.0f s; wrote %s, %s, %s\n", (g_get_monotonic_time() - c->began_us) * 1e-6, c->options.output, gpu_file,
          library_file);
 }
 
 /* What was measured before a failure stays, and the user is told. */
 static char *with_progress(const Calibration *c, const char *message) {
-  if (calibration_progress_n_parts(c->progress) == 0)
+  if (!c->is_kept)
     return g_strdup(message);
   return g_strdup_printf("%s; what was measured so far is kept in %s: the same command goes on from there, --fresh "
                          "begins anew",
@@ -416,7 +426,7 @@ static gboolean publish(Calibration *c, GError **error) {
     g_error_free(cause);
     return FALSE;
   }
-  unlink(c->progress_file);
+  progress_file_remove(c->progress_file);
   print_summary(c, kernels, n);
   return TRUE;
 }
@@ -425,10 +435,14 @@ static void calibrate_or_fail(Calibration *c) {
   g_autoptr(GError) error = NULL;
   c->began_us = g_get_monotonic_time();
   c->progress_file = g_strdup_printf("%s.progress", c->options.output);
-  g_autofree char *first = header(c);
-  c->progress = calibration_progress_new(first);
   c->times = kernel_times_new();
   c->skipped = g_string_new(NULL);
+  g_autofree char *device_name = NULL;
+  double edge_s, least_s;
+  if (!kernel_bench_edge(c->world, c->device, &device_name, &edge_s, &least_s, &error))
+    world_fail(c->world, error->message);
+  kernel_times_set_edge(c->times, edge_s, least_s);
+  c->progress = new_progress(c, device_name);
   read_progress(c);
   if (!measure(c, &error)) {
     g_autofree char *text = with_progress(c, error->message);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HEADER "stepreal calibrate 4, device cpu, comm null, 1 ranks, 5 repeats"
+#define HEADER "stepreal calibrate 5, device cpu, a processor, comm null, 1 ranks, 1 on a machine, 5 repeats"
 
 static WorkItem product(gint64 m) {
   return (WorkItem){.kind = ITEM_MATMUL, .batch = 1, .m = m, .n = 64, .k = 64};
@@ -99,13 +99,67 @@ START_TEST(what_is_added_follows_what_was_taken_back) {
 }
 END_TEST
 
-START_TEST(another_calibrations_text_has_nothing) {
-  g_autofree char *text = two_parts();
-  char *problem;
-  text[strlen("stepreal calibrate ")] = '3';
-  const Taken taken = take(text, &problem);
-  ck_assert_ptr_null(problem);
-  ck_assert(taken.n_parts == 0 && taken.n_kernels == 0);
+/* What a line of times is replaced by: none of it could have been written by a calibration. */
+START_TEST(numbers_that_no_machine_has_are_damage) {
+  static const char *const bad[] = {
+      "kernel product fp32 0 0 1 64 64 64 = inf 0.1 5",
+      "kernel product fp32 0 0 1 64 64 64 = nan 0.1 5",
+      "kernel product fp32 0 0 1 64 64 64 = 0 0.1 5",
+      "kernel product fp32 0 0 1 64 64 64 = -1e-05 0.1 5",
+      "kernel product fp32 0 0 1 64 64 64 = 1e+300 0.1 5",
+      "kernel product fp32 0 0 1 64 64 64 = 1e-300 0.1 5",
+      "kernel product fp32 0 0 1 64 64 64 = 1e-05 nan 5",
+      "kernel product fp32 0 0 1 64 64 64 = 1e-05 -1 5",
+      "kernel product fp32 0 0 1 64 64 64 = 1e-05 0.1 0",
+      "kernel product fp32 0 0 1 64 64 64 = 1e-05 0.1 99999999999",
+      "kernel product fp32 0 0 1 64 64 64 = 1e-05 0.1 5 5",
+      "kernel product fp32 0 0 1 64 64 64 64 = 1e-05 0.1 5",
+      "kernel product fp32 0 0 1 0 64 64 = 1e-05 0.1 5",
+      "kernel product fp32 0 0 1 -64 64 64 = 1e-05 0.1 5",
+      "kernel product fp32 0 0 1 64 64 9223372036854775807 = 1e-05 0.1 5",
+      "kernel product fp32 0 0 1 2000000000 2000000000 64 = 1e-05 0.1 5",
+      "kernel product fp32 7 0 1 64 64 64 = 1e-05 0.1 5",
+      "kernel product fp32 0 2 1 64 64 64 = 1e-05 0.1 5",
+      "kernel product fp99 0 0 1 64 64 64 = 1e-05 0.1 5",
+      "kernel attention fp32 0 4 64 64 0 64 = 1e-05 0.1 5",
+      "kernel attention fp32 0 4 64 64 32 -64 = 1e-05 0.1 5",
+      "kernel memory norm -64 = 1e-05 0.1 5",
+      "kernel memory norm 1e+300 = 1e-05 0.1 5",
+      "kernel memory norm nan = 1e-05 0.1 5",
+  };
+  static const char good[] = "kernel attention fp32 0 4 64 64 32 64 = 1e-05 0.1 5\nkernel memory norm 64 = 1e-05 0 5";
+  const char *lines[G_N_ELEMENTS(bad) + 1];
+  memcpy(lines, bad, sizeof bad);
+  lines[G_N_ELEMENTS(bad)] = good;
+  for (gsize i = 0; i < G_N_ELEMENTS(lines); i++) {
+    g_autofree char *text = g_strdup_printf("%s\ndone first, 1 × 8 tokens\n%s\ndone second\n", HEADER, lines[i]);
+    g_autofree char *problem = NULL;
+    const Taken taken = take(text, &problem);
+    const gboolean is_good = lines[i] == good;
+    g_autofree char *start = g_strdup_printf("line 3: found \"%s\", expected a kernel's times", lines[i]);
+    ck_assert_msg(taken.has_first && taken.has_second == is_good && taken.n_kernels == (is_good ? 2 : 0), "%s",
+                  lines[i]);
+    ck_assert_msg(is_good ? problem == NULL : problem != NULL && g_str_has_prefix(problem, start), "%s: %s", lines[i],
+                  problem);
+  }
+}
+END_TEST
+
+START_TEST(of_another_calibrations_text_nothing_counts_and_it_is_told) {
+  static const struct {
+    const char *from, *to;
+  } others[] = {{"calibrate 5", "calibrate 4"}, {"a processor", "another one"}, {"1 ranks", "2 ranks"}};
+  for (gsize i = 0; i < G_N_ELEMENTS(others); i++) {
+    g_autofree char *text = two_parts(), *problem = NULL;
+    g_auto(GStrv) halves = g_strsplit(text, others[i].from, 2);
+    g_autofree char *other = g_strconcat(halves[0], others[i].to, halves[1], NULL);
+    const Taken taken = take(other, &problem);
+    ck_assert(taken.n_parts == 0 && taken.n_kernels == 0);
+    ck_assert_ptr_nonnull(problem);
+    ck_assert_msg(g_str_has_prefix(problem, "line 1: found \"stepreal calibrate ") && strstr(problem, others[i].to) &&
+                      strstr(problem, "expected \"" HEADER "\""),
+                  "%s", problem);
+  }
 }
 END_TEST
 
@@ -116,7 +170,8 @@ int main(void) {
   tcase_add_test(tests, cut_off_anywhere_whole_parts_alone_count);
   tcase_add_test(tests, a_damaged_line_is_named_and_ends_what_counts);
   tcase_add_test(tests, what_is_added_follows_what_was_taken_back);
-  tcase_add_test(tests, another_calibrations_text_has_nothing);
+  tcase_add_test(tests, numbers_that_no_machine_has_are_damage);
+  tcase_add_test(tests, of_another_calibrations_text_nothing_counts_and_it_is_told);
   suite_add_tcase(suite, tests);
   SRunner *runner = srunner_create(suite);
   srunner_set_tap(runner, "-");

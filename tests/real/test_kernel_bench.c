@@ -165,7 +165,7 @@ static World *open_world(void) {
 START_TEST(what_events_add_is_told_from_what_a_kernel_takes) {
   World *world = open_world();
   double edge_s = -1, least_s = -1;
-  ck_assert(kernel_bench_edge(world, &known_device, &edge_s, &least_s, NULL));
+  ck_assert(kernel_bench_edge(world, &known_device, NULL, &edge_s, &least_s, NULL));
   ck_assert_double_eq_tol(edge_s, EVENT_NS * 1e-9, 1e-12);
   ck_assert_double_eq_tol(least_s, KERNEL_NS * 1e-9, 1e-12);
   world_close(world, 0);
@@ -175,7 +175,7 @@ END_TEST
 START_TEST(events_of_the_cpu_are_taken_as_they_are) {
   World *world = open_world();
   double edge_s = -1, least_s = -1;
-  ck_assert(kernel_bench_edge(world, &cpu_device, &edge_s, &least_s, NULL));
+  ck_assert(kernel_bench_edge(world, &cpu_device, NULL, &edge_s, &least_s, NULL));
   ck_assert_double_eq(edge_s, 0);
   ck_assert_double_eq(least_s, 0);
   world_close(world, 0);
@@ -245,6 +245,16 @@ START_TEST(products_are_of_random_numbers_and_of_another_weight_each) {
 }
 END_TEST
 
+START_TEST(a_grid_is_told_from_others_by_its_number_and_sizes) {
+  g_autofree char *bf16 = kernel_bench_grid_text(NUMBER_BF16, 512, 8192);
+  g_autofree char *fp32 = kernel_bench_grid_text(NUMBER_FP32, 512, 8192);
+  g_autofree char *small = kernel_bench_grid_text(NUMBER_BF16, 128, 2048);
+  ck_assert_str_eq(bf16, "grid bf16, 512 to 8192");
+  ck_assert_str_eq(fp32, "grid fp32, 512 to 8192");
+  ck_assert_str_eq(small, "grid bf16, 128 to 2048");
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("kernel bench");
   TCase *tcase = tcase_create("kernel bench");
@@ -253,6 +263,7 @@ int main(void) {
   tcase_add_test(tcase, what_is_shorter_than_the_least_kernel_is_left_out);
   tcase_add_test(tcase, a_product_takes_what_it_takes_among_others);
   tcase_add_test(tcase, products_are_of_random_numbers_and_of_another_weight_each);
+  tcase_add_test(tcase, a_grid_is_told_from_others_by_its_number_and_sizes);
   suite_add_tcase(suite, tcase);
   SRunner *runner = srunner_create(suite);
   srunner_set_tap(runner, "-");

@@ -222,13 +222,43 @@ result $? "a calibration that fails says what it keeps" "exit status $got; $(cat
 rmdir machine.yaml
 head -n 6 machine.yaml.progress >cut && mv cut machine.yaml.progress
 # shellcheck disable=SC2086
-"$stepreal" $calibrate >out 2>err </dev/null && grep -q 'machine.yaml.progress was cut off or damaged: line 6: .*measured again' out &&
+"$stepreal" $calibrate >out 2>err </dev/null && grep -q 'stepreal: machine.yaml.progress: line 6: .*measured again' err &&
   grep -q 'name: flash_forward\|attention:' gpus/machine.yaml
 result $? "what is cut off of it is measured again" "$(cat out err gpus/machine.yaml)"
 # shellcheck disable=SC2086
 "$stepsim" simulate --model m.json --seq-len 8 --global-batch 2 --precision fp32 --gpus 1 --cluster machine.yaml >out 2>>err
 result $? "it goes on; stepsim takes a machine of which small products alone are known" "$(cat err)"
 rm -rf machine* gpus nccl
+
+# What is kept of other ranks, of another machine or in another form is not taken, and not lost without a word; what a
+# calibration that was killed while it wrote has left is gone with the next.
+mkdir machine.yaml
+# shellcheck disable=SC2086
+"$stepreal" $calibrate >out 2>err </dev/null
+rmdir machine.yaml
+cp machine.yaml.progress kept
+for other in 's/ 1 ranks,/ 2 ranks,/' 's/, device cpu, [^,]*/, device cpu, Another Processor/' '1s/calibrate [0-9]*/calibrate 4/'; do
+  sed "$other" kept >machine.yaml.progress
+  echo cut >machine.yaml.progress.new
+  # shellcheck disable=SC2086
+  "$stepreal" $calibrate >out 2>err </dev/null && grep -q 'machine.yaml.progress: line 1: found "stepreal calibrate .*nothing of it is kept' err &&
+    [ ! -e machine.yaml.progress ] && [ ! -e machine.yaml.progress.new ]
+  result $? "a progress file that is not of this calibration ($other) is told" "$(cat out err; ls)"
+done
+cp kept machine.yaml.progress
+# shellcheck disable=SC2086
+"$stepreal" $calibrate >out 2>err </dev/null && [ ! -s err ]
+result $? "one that is goes on in silence" "$(cat err)"
+rm -rf machine* gpus nccl kept
+
+# Nothing is kept where nothing can be written.
+echo "a file" >folder
+# shellcheck disable=SC2086
+"$stepreal" $calibrate --output folder/machine.yaml >out 2>err </dev/null
+got=$?
+[ "$got" -eq 1 ] && grep -q 'cannot write folder/machine.yaml.progress' err && ! grep -q 'is kept' err
+result $? "a calibration that cannot write its progress does not say that it did" "exit status $got; $(cat err)"
+rm folder
 
 # What is kept of fused attention is not unfused attention's.
 mkdir machine.yaml
