@@ -4,6 +4,7 @@
 #include "command.h"
 #include "error.h"
 #include "explanation.h"
+#include "measured_step.h"
 #include "options.h"
 #include "parallel.h"
 #include "step_of_prediction.h"
@@ -12,8 +13,8 @@
 typedef struct {
   Space *space;
   gboolean json, weak;
-  char *measured;
-  double measured_s; /* 0: not given */
+  char *measured; /* NULL: not given */
+  MeasuredStep step;
 } ExplainVerb;
 
 /* Sizes may be several, everything else is one plan. */
@@ -31,23 +32,30 @@ static gboolean check_options(ExplainVerb *o, GError **error) {
     return fail_input(error, "--weak needs several --gpus, such as 16,128");
   if (o->measured == NULL)
     return TRUE;
-  if (!units_parse(o->measured, UNIT_SECONDS, &o->measured_s, error)) {
+  if (!measured_step_parse(o->measured, &o->step, error)) {
     g_prefix_error(error, "--measured: ");
     return FALSE;
   }
-  if (!(o->measured_s > 0))
-    return fail_input(error, "--measured: found \"%.80s\", expected a time above 0", o->measured);
   return is_one || fail_input(error, "--measured is a step of one plan: found several --gpus");
 }
 
 /* A thousand times as long, or as short, is another run or another unit. */
-static gboolean check_measured(const ExplainVerb *o, double predicted_s, GError **error) {
-  const double most = 1000;
-  if (o->measured == NULL || (o->measured_s < most * predicted_s && o->measured_s * most > predicted_s))
+static gboolean check_measured(const ExplainVerb *o, const StepReport *predicted, GError **error) {
+  const double most = 1000, predicted_s = predicted->step_time_s;
+  const double measured_s = o->measured != NULL ? measured_step_time_s(&o->step, predicted) : predicted_s;
+  if (measured_s < most * predicted_s && measured_s * most > predicted_s)
     return TRUE;
-  g_autofree char *predicted = units_format(predicted_s, UNIT_SECONDS);
+  g_autofree char *time = units_format(predicted_s, UNIT_SECONDS);
   return fail_input(error, "--measured: found \"%.80s\", more than %g times off the predicted step of %s", o->measured,
-                    most, predicted);
+                    most, time);
+}
+
+static MeasuredGap *gap_of(const ExplainVerb *o, const SpacePoint *point, const Prediction *prediction,
+                           const StepReport *step) {
+  MeasuredGap *gap =
+      measured_gap_new(prediction, point->plan, measured_step_time_s(&o->step, step), parallel_threads());
+  gap->origin = measured_step_origin(&o->step, step);
+  return gap;
 }
 
 static gboolean parse_options(ExplainVerb *o, int *argc, char ***argv, GError **error) {
@@ -69,7 +77,9 @@ static gboolean parse_options(ExplainVerb *o, int *argc, char ***argv, GError **
       {"weak", 0, 0, G_OPTION_ARG_NONE, &o->weak,
        "with several --gpus: the batch grows with them (default: it stays, strong scaling)", NULL},
       {"measured", 0, 0, G_OPTION_ARG_STRING, &o->measured,
-       "the step that your run takes, e.g. 21s: which options or costs would explain it", "TIME"},
+       "what your run reaches: its step as 21s, its MFU (by --flops) as 38%, \"375 TFLOP/s\" or \"961 tokens/s/GPU\": "
+       "which options or costs would explain it",
+       "STEP"},
       {"json", 0, 0, G_OPTION_ARG_NONE, &o->json, "print one JSON object", NULL},
       G_OPTION_ENTRY_NULL};
   o->space = space_new();
@@ -105,14 +115,15 @@ static Scaling *make_scaling(const ExplainVerb *o, const SpacePoint *point, cons
 
 static int explain(const ExplainVerb *o, const SpacePoint *point, const Scaling *scaling, GError **error) {
   g_autoptr(Prediction) prediction = predict(point->model, point->cluster, point->plan, error);
-  if (prediction == NULL || !check_measured(o, prediction->step_time_s, error))
+  if (prediction == NULL)
     return 2;
   g_autofree int *in_flight = g_new0(int, prediction->program->n_ranks);
   StepReport step = step_of_prediction(prediction, in_flight);
+  if (!check_measured(o, &step, error))
+    return 2;
   g_autoptr(Explanation) explanation = explanation_new(prediction, &step, point->plan, scaling, parallel_threads());
   explanation->is_weak = o->weak;
-  g_autoptr(MeasuredGap) gap =
-      o->measured_s > 0 ? measured_gap_new(prediction, point->plan, o->measured_s, parallel_threads()) : NULL;
+  g_autoptr(MeasuredGap) gap = o->measured != NULL ? gap_of(o, point, prediction, &step) : NULL;
   explanation->gap = gap;
   if (o->json) {
     g_autofree char *json = explain_json(explanation);

@@ -1,6 +1,7 @@
 /* What would make a predicted step as long as a measured one: what was put into a run comes out again. */
 #include "error.h" /* ahead of Check, which has a macro fail() */
 #include "measured_gap.h"
+#include "measured_step.h"
 #include "what_if.h"
 
 #include <check.h>
@@ -157,6 +158,36 @@ START_TEST(the_fullest_experts_explain_the_step_they_made) {
 }
 END_TEST
 
+/* Of 40 % MFU, 400 TFLOP/s and 1,000 tokens/s a GPU that take 10 s, four fifths take 10 / 0.8 = 12.5 s, whichever of
+ * them is known. */
+START_TEST(a_step_follows_from_what_logs_print_in_its_place) {
+  Plan *plan = plan_new();
+  const StepReport predicted = {.plan = plan,
+                                .step_time_s = 10,
+                                .mfu = 0.4,
+                                .peak_flops = 1e15,
+                                .tflops_per_gpu = 400,
+                                .tokens_per_s_per_gpu = 1000,
+                                .tokens_per_s = 64000};
+  static const struct {
+    const char *text, *origin;
+  } given[] = {{"12.5s", NULL},
+               {"32%", "32.00 % MFU of 1.000 PFLOP/s, model FLOPs by convention \"causal\""},
+               {"32 %", "32.00 % MFU of 1.000 PFLOP/s, model FLOPs by convention \"causal\""},
+               {"320 TFLOP/s", "320.0 TFLOP/s per GPU, model FLOPs by convention \"causal\""},
+               {"800 tokens/s/GPU", "800 tokens/s per GPU"},
+               {"51.2k tokens/s", "51200 tokens/s"}};
+  for (gsize i = 0; i < G_N_ELEMENTS(given); i++) {
+    MeasuredStep measured;
+    ck_assert(measured_step_parse(given[i].text, &measured, NULL));
+    ck_assert_double_eq_tol(measured_step_time_s(&measured, &predicted), 12.5, 1e-9);
+    g_autofree char *origin = measured_step_origin(&measured, &predicted);
+    ck_assert_pstr_eq(origin, given[i].origin);
+  }
+  plan_free(plan);
+}
+END_TEST
+
 int main(void) {
   TCase *tcase = tcase_create("measured_gap");
   tcase_set_timeout(tcase, 120);
@@ -167,6 +198,7 @@ int main(void) {
   tcase_add_test(tcase, a_shorter_step_is_explained_down_to_the_peak);
   tcase_add_test(tcase, what_does_not_fit_was_not_measured);
   tcase_add_test(tcase, the_fullest_experts_explain_the_step_they_made);
+  tcase_add_test(tcase, a_step_follows_from_what_logs_print_in_its_place);
   Suite *suite = suite_create("measured_gap");
   suite_add_tcase(suite, tcase);
   SRunner *runner = srunner_create(suite);

@@ -347,5 +347,6 @@ void measured_gap_free(MeasuredGap *gap) {
     return;
   g_array_unref(gap->options);
   g_array_unref(gap->costs);
+  g_free(gap->origin);
   g_free(gap);
 }

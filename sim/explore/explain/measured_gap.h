@@ -15,17 +15,18 @@ typedef struct {
 enum { GAP_MOST_TIMES = 32, GAP_MOST_RANKS = 512 };
 
 typedef struct {
-  guint of;           /* bits 1 << WhatIf; 0: the kernels of one rank alone; 1 << N_WHAT_IFS: rows of the ep rank that has
-                         most, over their mean */
-  int rank;           /* that one: of those that compute longest the first */
-  double times;       /* so many times as long they make the step the measured one; NAN: none up to `tried` does */
-  double tried;       /* where `times` is NAN: 0 (away; products and attention at the peak) for a measured step that is
-                         shorter, else the most: GAP_MOST_TIMES, of experts' rows no more than ep */
+  guint of;     /* bits 1 << WhatIf; 0: the kernels of one rank alone; 1 << N_WHAT_IFS: rows of the ep rank that has
+                   most, over their mean */
+  int rank;     /* that one: of those that compute longest the first */
+  double times; /* so many times as long they make the step the measured one; NAN: none up to `tried` does */
+  double tried; /* where `times` is NAN: 0 (away; products and attention at the peak) for a measured step that is
+                   shorter, else the most: GAP_MOST_TIMES, of experts' rows no more than ep */
   double step_time_s; /* with `times`, or else `tried` */
 } GapCost;
 
 typedef struct {
   double predicted_s, measured_s;
+  char *origin; /* what the measured time was worked out from, to print beside it; owned; NULL: it was given */
   gboolean has_framework;
   GArray *options; /* of GapOption that bring the step nearer to the measured one or past it, the nearest first */
   GArray *costs;   /* of GapCost, those that change the step: nearest to 1 first, NAN last */

@@ -46,7 +46,10 @@ void measured_gap_text(GString *out, const MeasuredGap *gap) {
   const double change = gap->measured_s / gap->predicted_s - 1;
   g_autofree char *measured = units_format(gap->measured_s, UNIT_SECONDS);
   g_autofree char *difference = units_format(fabs(gap->measured_s - gap->predicted_s), UNIT_SECONDS);
-  g_string_append_printf(out, "\nMeasured %s: ", measured);
+  g_string_append_printf(out, "\nMeasured %s", measured);
+  if (gap->origin != NULL)
+    g_string_append_printf(out, " (%s)", gap->origin);
+  g_string_append(out, ": ");
   if (gap->costs->len == 0) {
     g_string_append(out, "as predicted\n");
     return;
