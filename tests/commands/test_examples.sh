@@ -1,7 +1,8 @@
 #!/bin/sh
 # test_examples.sh STEPSIM: the examples at the end of every verb's --help run as they are written (TAP), and so do the
-# commands of docs/slower.md and the clusters of docs/clusters.md. Files they name are there beforehand; what they write
-# is looked for afterwards. Left out: what takes seconds or more ranks than a test should (sweep, plan), which have tests of their own.
+# commands of docs/slower.md and the clusters of docs/clusters.md; options that the pages name are there. Files that
+# examples name are there beforehand; what they write is looked for afterwards. Left out: what takes seconds or more
+# ranks than a test should (sweep, plan), which have tests of their own.
 [ $# -eq 1 ] || { echo "usage: $0 STEPSIM" >&2; exit 2; }
 . "$(dirname "$0")/../fixtures/tap.sh"
 stepsim=$(absolute "$1")
@@ -78,4 +79,18 @@ while read -r file gpus; do
     stepsim simulate --model gpt2 --cluster "$file" --gpus "$gpus" --global-batch 64 >out 2>>err
   result $? "docs/clusters.md: $file is a cluster without mistakes" "$(cat err out)"
 done <blocks
+
+# Options that the pages name are ours: of a verb's help, of stepreal, or of who is started with a plan.
+of_others="--benchmark --moe-router-force-load-balancing --no-gradient-accumulation-fusion"
+for verb in $(stepsim --help | sed -n 's/^  \([a-z]*\)  .*/\1/p'); do
+  stepsim "$verb" --help
+done | grep -oE -- '--[a-z][a-z0-9-]+' | sort -u >options
+unknown=
+for option in $(cat "$tests"/../README.md "$tests"/../docs/*.md | grep -oE -- '(^|[^a-zA-Z0-9-])--[a-z][a-z0-9-]+' |
+  grep -oE -- '--.*' | sort -u); do
+  grep -qx -e "$option" options || grep -qr "\"${option#--}\"" "$tests/../real/commands" ||
+    case " $of_others " in *" $option "*) ;; *) unknown="$unknown $option" ;; esac
+done
+[ "$(wc -l <options)" -ge 80 ] && [ -z "$unknown" ]
+result $? "options that README and docs name are there" "unknown:$unknown"
 finish

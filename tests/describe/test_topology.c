@@ -385,6 +385,12 @@ static const struct {
           "fabric: {leaves: {kind: classic, nodes: 2}, tiers: [{span: 16, oversubscription: 1}, {span: 40, "
           "oversubscription: 1}]}\n",
      "tier 1: span 40 is not a multiple of the 16 GPUs", TRUE},
+    /* domains of 72 GPUs under leaves of 32 nodes of 8: 256 / 72 = 3.6 of them; of 36 nodes: 4; a pod of 600: 8.3 */
+    {"name: t\nbase: dgx-h100\nnode: {scale_up: {domain: 72}}\n",
+     "a group of leaves has 256 GPUs, no whole number of scale-up domains of 72", FALSE},
+    {"name: t\nbase: dgx-h100\nnode: {scale_up: {domain: 72}}\nfabric: {leaves: {nodes: 36}}\n", NULL, FALSE},
+    {"name: t\nbase: gb200-nvl72\nfabric: {tiers: [{span: 600, oversubscription: 2}]}\n",
+     "tier 0: span 600 GPUs, no whole number of scale-up domains of 72", FALSE},
     {HEAD "node:\n  gpus: 4\n  nics: 1\n  nic: {bandwidth: 400 GB/s, efficiency: 0.9, latency: 20 us}\n"
           "  scale_up: {kind: nvswitch, bandwidth: 50 GB/s, efficiency: 0.8, latency: 10 us}\n",
      "NVLink carries 50.00 GB/s per GPU, less than its share of the NICs, 100.0 GB/s", FALSE},

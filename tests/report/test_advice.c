@@ -159,6 +159,41 @@ START_TEST(more_micro_batches_are_not_advised_where_each_waits) {
 }
 END_TEST
 
+/* Of 72 GPUs two groups of 32 leave 8: the third group lies in two domains. 64, the greatest multiple of 32 (and of a
+ * node's 8) up to 72, is the segment to take; groups of 24 or of 8 fill the domain, a job of 64 has one domain, and in
+ * another order groups are not of neighbours. */
+START_TEST(experts_whose_groups_cut_domains_are_told_of_segments) {
+  static const struct {
+    int ep, gpus, segment;
+    Axis third;
+    const char *said; /* NULL: nothing of domains */
+  } cases[] = {
+      {32, 1024, 72, AXIS_EP, "`segment: 64` in the cluster's scale_up"},
+      {32, 1024, 64, AXIS_EP, "The cluster's segment of 64 is not taken"},
+      {24, 1152, 72, AXIS_EP, NULL},
+      {8, 1024, 72, AXIS_EP, NULL},
+      {32, 64, 72, AXIS_EP, NULL},
+      {32, 1024, 72, AXIS_DP, NULL},
+  };
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    const Cluster cluster = {.gpus_per_node = 8, .domain_gpus = 72, .segment_gpus = cases[i].segment};
+    Plan plan = sample_plan();
+    plan.tp = plan.expert_tp = 1;
+    plan.ep = cases[i].ep;
+    plan.gpus = cases[i].gpus;
+    plan.order[2] = cases[i].third;
+    StepReport report = sample_report(&plan);
+    report.cluster = &cluster;
+    report.domain_gpus = cluster.domain_gpus;
+    report.breakdown_s[BREAKDOWN_EP] = 1;
+    g_autofree char *text = advice_text(&report);
+    ck_assert_ptr_nonnull(strstr(text, "experts: "));
+    ck_assert((strstr(text, "do not divide the 72 GPUs") != NULL) == (cases[i].said != NULL));
+    ck_assert(cases[i].said == NULL || strstr(text, cases[i].said) != NULL);
+  }
+}
+END_TEST
+
 START_TEST(graphs_of_the_whole_step_are_not_advised_twice) {
   Plan plan = sample_plan();
   StepReport report = sample_report(&plan);
@@ -362,6 +397,7 @@ int main(void) {
   tcase_add_test(tcase, fewer_chunks_are_advised_where_there_can_be_fewer);
   tcase_add_test(tcase, half_of_tp_is_advised_where_the_batch_divides);
   tcase_add_test(tcase, more_micro_batches_are_not_advised_where_each_waits);
+  tcase_add_test(tcase, experts_whose_groups_cut_domains_are_told_of_segments);
   tcase_add_test(tcase, graphs_of_the_whole_step_are_not_advised_twice);
   tcase_add_test(tcase, no_number_is_said_of_what_experts_save);
   tcase_add_test(tcase, smaller_micro_batches_save_nothing_where_all_are_held);

@@ -186,6 +186,16 @@ static void check_multiple(Checker *c, const char *what, gint64 span, gint64 bel
       "blocks would be cut in the middle: make it a multiple");
 }
 
+/* Blocks of several domains have whole ones: jobs take a segment of each domain only there (cluster_job_domain()). */
+static void check_domains(Checker *c, const char *what, gint64 span) {
+  const int domain_gpus = c->cluster->domain_gpus;
+  if (span <= domain_gpus || span % domain_gpus == 0)
+    return;
+  add(c, FALSE,
+      g_strdup_printf("%s %" INT64 " GPUs, no whole number of scale-up domains of %d", what, span, domain_gpus),
+      "jobs then take all GPUs of a domain, whatever its segment: give leaves and tiers whole domains");
+}
+
 static void check_spans(Checker *c) {
   const Cluster *cluster = c->cluster;
   gint64 below = cluster->gpus_per_node;
@@ -193,10 +203,12 @@ static void check_spans(Checker *c) {
   if (cluster->leaves.n_nodes > 0) {
     below *= cluster->leaves.n_nodes;
     of = "a group of leaves";
+    check_domains(c, "a group of leaves has", below);
   }
   for (int i = 0; i < cluster->n_tiers; i++) {
     g_autofree char *what = g_strdup_printf("tier %d: span", i);
     check_multiple(c, what, cluster->tiers[i].span_gpus, below, of);
+    check_domains(c, what, cluster->tiers[i].span_gpus);
     below = cluster->tiers[i].span_gpus;
     of = "a block of the tier below";
   }

@@ -149,6 +149,29 @@ static void advise_cp(const Case *c, GString *out) {
     g_string_append_printf(out, " --cp %d would send less, if its activations fit in memory.", plan->cp / 2);
 }
 
+/* Neighbouring ranks in groups of `reach`, where a scale-up domain has no whole number of them. */
+static void advise_whole_groups(const Case *c, int reach, GString *out) {
+  const Plan *plan = c->report->plan;
+  const Cluster *cluster = c->report->cluster;
+  const int domain_gpus = c->report->domain_gpus;
+  if (cluster == NULL || plan->rank_map != NULL || plan->gpus <= domain_gpus || domain_gpus % reach == 0)
+    return;
+  int segment = domain_gpus;
+  while (segment > 0 && (segment % reach != 0 || segment % cluster->gpus_per_node != 0))
+    segment--;
+  g_string_append_printf(out,
+                         " Groups of %d do not divide the %d GPUs of a scale-up domain: those that lie in two domains "
+                         "use the network, and all wait for them.",
+                         reach, domain_gpus);
+  if (cluster->segment_gpus < domain_gpus)
+    g_string_append_printf(out,
+                           " The cluster's segment of %d is not taken: it needs a job of whole segments, and whole "
+                           "domains under leaves and tiers (stepsim topology).",
+                           cluster->segment_gpus);
+  else if (segment > 0)
+    g_string_append_printf(out, " `segment: %d` in the cluster's scale_up takes that many of each.", segment);
+}
+
 static void advise_ep(const Case *c, GString *out) {
   const Plan *plan = c->report->plan;
   const int domain_gpus = c->report->domain_gpus, reach = plan_expert_tp(plan) * plan->ep;
@@ -159,6 +182,8 @@ static void advise_ep(const Case *c, GString *out) {
                            " It reaches beyond the %d GPUs of a scale-up domain: a smaller --ep would stay inside, if "
                            "its experts fit in memory.",
                            domain_gpus);
+  else if (plan->order[0] == AXIS_TP && plan->order[1] == AXIS_CP && plan->order[2] == AXIS_EP)
+    advise_whole_groups(c, reach, out);
   if (plan->pp % 2 == 0 && (plan->schedule == NULL || !g_str_has_prefix(plan->schedule, "dualpipe")))
     g_string_append(out, " --schedule dualpipe runs a forward and a backward beside each other's.");
 }
