@@ -386,6 +386,39 @@ START_TEST(frameworks_and_precisions_are_a_step_away) {
 }
 END_TEST
 
+/* Ranks apart and one of them slow: without it the step is the folded plan's, to the nanosecond. A plan that has none
+ * says nothing. */
+START_TEST(what_slow_ranks_and_jitter_cost_is_said) {
+  g_autoptr(Plan) plan = plan_new();
+  plan->tp = plan->dp = 2;
+  plan->seq_len = 2048;
+  plan->global_batch = 8;
+  g_autoptr(Prediction) even = predict(&llama, clusters[0], plan, NULL);
+  for (int is_slow = 0; is_slow < 2; is_slow++) {
+    g_autoptr(Plan) uneven = plan_copy(plan);
+    const SlowRank slow = {.rank = 1, .factor = 1.3};
+    if (is_slow)
+      g_array_append_val(uneven->slow_ranks, slow);
+    else
+      uneven->jitter = 0.05;
+    uneven->fold = FALSE;
+    g_autoptr(Prediction) prediction = predict(&llama, clusters[0], uneven, NULL);
+    g_autofree int *in_flight = g_new0(int, prediction->program->n_ranks);
+    const StepReport step = step_of_prediction(prediction, in_flight);
+    g_autoptr(Explanation) explanation = explanation_new(prediction, &step, uneven, NULL, 1);
+    ck_assert_double_eq(explanation->even_ranks_s, even->step_time_s);
+    ck_assert_double_gt(prediction->step_time_s, even->step_time_s);
+    g_autoptr(GString) text = g_string_new(NULL);
+    explain_text(text, explanation);
+    ck_assert_ptr_nonnull(strstr(text->str, "\n  all ranks equally fast "));
+  }
+  g_autofree int *in_flight = g_new0(int, even->program->n_ranks);
+  const StepReport step = step_of_prediction(even, in_flight);
+  g_autoptr(Explanation) explanation = explanation_new(even, &step, plan, NULL, 1);
+  ck_assert_double_eq(explanation->even_ranks_s, 0);
+}
+END_TEST
+
 int main(void) {
   TCase *tcase = tcase_create("explain");
   tcase_set_timeout(tcase, 120);
@@ -403,6 +436,7 @@ int main(void) {
   tcase_add_test(tcase, a_part_twice_as_fast_saves_at_most_half_of_what_it_takes);
   tcase_add_test(tcase, text_and_json_say_the_same);
   tcase_add_test(tcase, frameworks_and_precisions_are_a_step_away);
+  tcase_add_test(tcase, what_slow_ranks_and_jitter_cost_is_said);
   Suite *suite = suite_create("explain");
   suite_add_tcase(suite, tcase);
   SRunner *runner = srunner_create(suite);

@@ -104,6 +104,7 @@ char *explain_json(const Explanation *e) {
   add_what_ifs(builder, "chain", e->chain);
   json_add_number(builder, "no_bubble_s", 1e-9 * (double)e->no_bubble_ns);
   json_add_number(builder, "large_batch_s", e->large_batch_s > 0 ? e->large_batch_s : NAN);
+  json_add_number(builder, "even_ranks_s", e->even_ranks_s > 0 ? e->even_ranks_s : NAN);
   if (e->faster != NULL)
     add_faster(builder, e->faster);
   if (e->steps != NULL)

@@ -207,6 +207,8 @@ static void append_what_ifs(GString *out, const Explanation *e) {
   }
   if (e->step->plan->pp > 1)
     append_row(out, e, "the fullest stage never waits", 1e-9 * (double)e->no_bubble_ns, NULL);
+  if (e->even_ranks_s > 0)
+    append_row(out, e, "all ranks equally fast", e->even_ranks_s, NULL);
   if (e->large_batch_s > 0) {
     g_autofree char *what = g_strdup_printf("%d × the batch, same tokens", EXPLAIN_BATCH_FACTOR);
     append_row(out, e, what, e->large_batch_s, NULL);

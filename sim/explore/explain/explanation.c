@@ -11,6 +11,17 @@ static double large_batch_s(const Prediction *prediction, const Plan *plan) {
   return then != NULL ? then->step_time_s / EXPLAIN_BATCH_FACTOR : 0;
 }
 
+/* What slow ranks and jitter cost: the plan without them, whose ranks may be folded then. */
+static double even_ranks_s(const Prediction *prediction, const Plan *plan) {
+  if (plan->slow_ranks->len == 0 && plan->jitter == 0)
+    return 0;
+  g_autoptr(Plan) even = plan_copy(plan);
+  g_array_set_size(even->slow_ranks, 0);
+  even->jitter = 0;
+  g_autoptr(Prediction) then = predict_numbers(NULL, prediction->workload->model, prediction->cluster, even, NULL);
+  return then != NULL ? then->step_time_s : 0;
+}
+
 /* Ranks that run apart are too many to run them so often. */
 static void take_steps(Explanation *explanation, const Plan *plan, int n_threads) {
   const Prediction *prediction = explanation->prediction;
@@ -35,6 +46,7 @@ Explanation *explanation_new(const Prediction *prediction, const StepReport *ste
   explanation->chain = what_if_chain(prediction, least_gain);
   explanation->no_bubble_ns = what_if_no_bubble_ns(prediction->metrics);
   explanation->large_batch_s = large_batch_s(prediction, plan);
+  explanation->even_ranks_s = even_ranks_s(prediction, plan);
   explanation->scaling = scaling;
   if (scaling == NULL)
     take_steps(explanation, plan, n_threads);

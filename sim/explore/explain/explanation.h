@@ -23,6 +23,7 @@ typedef struct {
   PlanOutcome *outcome; /* owned: the same step, scored by throughput; NULL where ranks run apart, or with scaling */
   GArray *steps;        /* of SensitivityStep, from it; owned; NULL as that */
   double large_batch_s; /* per step of the same tokens, at EXPLAIN_BATCH_FACTOR times the global batch; 0: impossible */
+  double even_ranks_s;  /* the step without slow ranks and jitter; 0: there are none */
 } Explanation;
 
 /* `plan` as the prediction was asked for: not completed. `scaling` stays the caller's; NULL: one size. `n_threads` ≥ 1,

@@ -21,8 +21,8 @@ const char *what_if_cost_name(WhatIf what); /* "tp communication" … */
 
 /* The step with what is in `without` (bits 1 << WhatIf) taken away; owned by the caller. Its metrics stand alone. */
 Metrics *what_if_run(const Prediction *prediction, guint without);
-/* The step with each cost in `of` (bits 1 << WhatIf) `times` as long, whatever the peak; 0: away, products and attention
- * at the peak. Owned by the caller. */
+/* The step with each cost in `of` (bits 1 << WhatIf) `times` as long, whatever the peak; 0: away, products and
+ * attention at the peak. Owned by the caller. */
 Metrics *what_if_times(const Prediction *prediction, guint of, double times);
 /* The step with the kernels of a global rank `times` as long, of a plan whose ranks run apart; owned by the caller. */
 Metrics *what_if_slow_rank(const Prediction *prediction, int rank, double times);
