@@ -37,7 +37,7 @@ model="--model llama-3-70b --cluster dgx-h100"
     'The same with predicted times: stages that differ, sends, reductions and the optimizer. Dashed: the closed form of the mean passes.' \
     bubble $model --tp 8 --pp 8 --chunks 2 --schedules 1f1b,interleaved,zb-h1,zb-v
   section mfu 'MFU against GPUs' \
-    'Strong scaling keeps the batch, weak scaling keeps the sequences per GPU.' \
+    'Strong scaling keeps the batch, weak scaling keeps the sequences per GPU. `--vary model=llama-3-8b,llama-3-70b` draws strong scaling of several models, or of any other option, a line each.' \
     mfu --model llama-3.1-405b --cluster llama3-h100 --tp 8 --pp 16 --chunks 8 --zero 2 --sequence-parallel on \
     --seq-len 8192 --global-batch 2048 --gpu-list '1024..16384*2'
   section breakdown 'Where the time of a step goes' \

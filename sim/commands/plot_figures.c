@@ -119,35 +119,61 @@ static Picture *make_bubble(PlotOptions *o, char **files, GError **error) {
   return picture;
 }
 
-static gboolean check_gpu_list(const PlotOptions *o, const GArray *gpus, GError **error) {
-  const Plan *plan = o->plan.plan;
-  for (guint i = 0; i < gpus->len; i++)
-    if (g_array_index(gpus, gint64, i) > MOST_GPUS)
-      return fail_input(error, "--gpu-list: %" G_GINT64_FORMAT " GPUs are more than 2^24",
-                        g_array_index(gpus, gint64, i));
+static GArray *read_gpu_list(const PlotOptions *o, GError **error) {
+  if (o->gpu_list == NULL) {
+    fail_input(error, "--gpu-list is missing, e.g. --gpu-list 1024..16384*2");
+    return NULL;
+  }
+  g_autoptr(GArray) gpus = parse_count_list("--gpu-list", o->gpu_list, error);
+  for (guint i = 0; gpus != NULL && i < gpus->len; i++)
+    if (g_array_index(gpus, gint64, i) > MOST_GPUS) {
+      fail_input(error, "--gpu-list: %" G_GINT64_FORMAT " GPUs are more than 2^24", g_array_index(gpus, gint64, i));
+      return NULL;
+    }
+  return g_steal_pointer(&gpus);
+}
+
+static gboolean check_scales(const Plan *plan, GError **error) {
   if (plan->gpus != 0 || plan->dp != 0)
     return fail_input(error, "--gpu-list and %s clash: every number of GPUs has its own",
                       plan->gpus != 0 ? "--gpus" : "--dp");
   return plan->global_batch != 0 || fail_input(error, "--global-batch is missing: strong scaling keeps it fixed");
 }
 
-static Picture *make_mfu(PlotOptions *o, char **files, GError **error) {
-  if (o->gpu_list == NULL) {
-    fail_input(error, "--gpu-list is missing, e.g. --gpu-list 1024..16384*2");
+static Picture *mfu_picture(const GArray *points, const LeftOut *left_out, const char *title, GError **error) {
+  if (points == NULL || !check_points(points, left_out, error))
     return NULL;
-  }
-  g_autoptr(GArray) gpus =
-      plan_options_finish(&o->plan, error) ? parse_count_list("--gpu-list", o->gpu_list, error) : NULL;
-  if (gpus == NULL || !check_gpu_list(o, gpus, error))
+  print_left_out(left_out);
+  return plot_mfu((const MfuPoint *)(const void *)points->data, (int)points->len, title, error);
+}
+
+/* A line for each combination of --vary, of strong scaling alone. */
+static Picture *make_mfu_lines(PlotOptions *o, const GArray *gpus, GError **error) {
+  g_auto(Variants) variants = {0};
+  if (!variants_make(&variants, o, o->vary, error))
+    return NULL;
+  for (guint i = 0; i < variants.runs->len; i++)
+    if (!check_scales(many_runs_get(variants.runs, i)->plan, error))
+      return NULL;
+  g_autoptr(GPtrArray) left_out = g_ptr_array_new_with_free_func(g_free);
+  g_autoptr(GArray) points = curves_strong_scaling(variants.runs, gpus, n_threads(o), left_out, error);
+  g_autofree char *title = title_of_variants(o, "MFU, strong scaling", &variants);
+  return mfu_picture(points, left_out, title, error);
+}
+
+static Picture *make_mfu(PlotOptions *o, char **files, GError **error) {
+  g_autoptr(GArray) gpus = read_gpu_list(o, error);
+  if (gpus == NULL)
+    return NULL;
+  if (o->vary != NULL)
+    return make_mfu_lines(o, gpus, error);
+  if (!plan_options_finish(&o->plan, error) || !check_scales(o->plan.plan, error))
     return NULL;
   g_autoptr(GPtrArray) left_out = g_ptr_array_new_with_free_func(g_free);
   g_autoptr(GArray) points =
       curves_mfu(o->plan.model, o->plan.cluster, o->plan.plan, gpus, n_threads(o), left_out, error);
-  if (points == NULL || !check_points(points, left_out, error))
-    return NULL;
-  print_left_out(left_out);
   g_autofree char *title = title_of(o, "MFU", o->plan.model, o->plan.cluster);
-  return plot_mfu((const MfuPoint *)(void *)points->data, (int)points->len, title, error);
+  return mfu_picture(points, left_out, title, error);
 }
 
 static Prediction *predict_one(PlotOptions *o, GError **error) {
@@ -310,8 +336,10 @@ const Figure *figures(void) {
       {"bubble",
        "bubble against micro-batches per schedule, closed forms dashed; of a model with --model and --cluster",
        HEED_SCHEDULES, 0, make_bubble},
-      {"mfu", "MFU against GPUs: strong scaling (--global-batch fixed) and weak (batch grows with the GPUs)",
-       HEED_GPU_LIST, 0, make_mfu},
+      {"mfu",
+       "MFU against GPUs: strong scaling (--global-batch fixed) and weak (batch grows with the GPUs); strong alone, a "
+       "line per configuration of --vary",
+       HEED_GPU_LIST | HEED_VARY, 0, make_mfu},
       {"breakdown", "where the time of a step goes: a bar per pipeline rank, or per configuration of --vary", HEED_VARY,
        0, make_breakdown},
       {"memory", "memory of the fullest GPU: a bar per ZeRO stage, or per configuration of --vary", HEED_VARY, 0,

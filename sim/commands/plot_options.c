@@ -45,7 +45,7 @@ static void add_own_options(PlotOptions *o, Parser *parser) {
        "write the numbers, and how gnuplot draws them (- is standard output)", "FILE"},
       {"title", 0, 0, G_OPTION_ARG_STRING, &o->title, "above the picture (default: what is drawn, of what)", "TEXT"},
       {"vary", 0, 0, G_OPTION_ARG_STRING_ARRAY, &o->vary,
-       "breakdown, memory, heat, pareto: an option of the plan and its values, e.g. pp=1,2,4 or tp=1..8*2 or "
+       "mfu, breakdown, memory, heat, pareto: an option of the plan and its values, e.g. pp=1,2,4 or tp=1..8*2 or "
        "schedule=1f1b,zb-h1; may be given again: all combinations",
        "NAME=LIST"},
       {"jobs", 0, 0, G_OPTION_ARG_INT, &o->jobs, "threads that predict (default: one per processor)", "N"},

@@ -101,6 +101,38 @@ START_TEST(strong_and_weak_scaling_meet_at_the_most_gpus) {
 }
 END_TEST
 
+/* Each plan keeps its own batch, and its points are those of the curve it has alone. What cannot be has no point. */
+START_TEST(lines_of_strong_scaling_are_those_that_each_plan_has_alone) {
+  g_autoptr(GArray) gpus = counts_of(8, 64), lines = many_runs_new();
+  g_autoptr(GPtrArray) left_out = g_ptr_array_new_with_free_func(g_free);
+  static const struct {
+    const char *label;
+    int tp;
+    gint64 batch;
+  } drawn[] = {{"tp 1", 1, 128}, {"tp 2", 2, 64}, {"tp 5", 5, 64}};
+  for (gsize i = 0; i < G_N_ELEMENTS(drawn); i++) {
+    Plan *plan = plan_new();
+    plan->tp = drawn[i].tp;
+    plan->zero = 1;
+    plan->global_batch = drawn[i].batch;
+    many_runs_add(lines, drawn[i].label, model, cluster, plan);
+  }
+  g_autoptr(GArray) points = curves_strong_scaling(lines, gpus, 0, left_out, NULL);
+  ck_assert_uint_eq(points->len, 4);
+  ck_assert_uint_eq(left_out->len, 2);
+  for (guint line = 0; line < 2; line++) {
+    const Plan *plan = many_runs_get(lines, line)->plan;
+    g_autoptr(GArray) alone = curves_mfu(model, cluster, plan, gpus, 0, left_out, NULL);
+    for (guint k = 0; k < 2; k++) {
+      const MfuPoint *at = &g_array_index(points, MfuPoint, 2 * line + k);
+      ck_assert_str_eq(at->series, drawn[line].label);
+      ck_assert_int_eq(at->n_gpus, (int)g_array_index(gpus, gint64, k));
+      ck_assert_double_eq(at->mfu, g_array_index(alone, MfuPoint, k).mfu);
+    }
+  }
+}
+END_TEST
+
 static GArray *five_runs(void) {
   GArray *runs = many_runs_new();
   static const int tps[] = {1, 2, 4, 8, 5}; /* five do not divide 32 heads */
@@ -349,6 +381,7 @@ int main(void) {
   tcase_add_test(tests, a_bound_is_no_closed_form_and_what_cannot_be_is_left_out);
   tcase_add_test(tests, a_predicted_step_idles_longer_than_the_closed_form);
   tcase_add_test(tests, strong_and_weak_scaling_meet_at_the_most_gpus);
+  tcase_add_test(tests, lines_of_strong_scaling_are_those_that_each_plan_has_alone);
   tcase_add_test(tests, threads_change_no_number);
   tcase_add_test(tests, a_run_that_makes_no_sense_is_an_error_with_its_label);
   tcase_add_test(tests, bars_add_up_to_the_step_and_say_what_cannot_be);

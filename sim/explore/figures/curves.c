@@ -124,6 +124,22 @@ static void add_scaling(GArray *runs, const char *label, const Model *model, con
   many_runs_add(runs, label, model, cluster, varied);
 }
 
+/* The runs predicted, a point each under its label. */
+static GArray *mfu_points(GArray *runs, int n_threads, LeftOut *left_out, GError **error) {
+  if (!many_runs_predict(runs, n_threads, error))
+    return NULL;
+  GArray *points = g_array_new(FALSE, FALSE, sizeof(MfuPoint));
+  for (guint i = 0; i < runs->len; i++) {
+    const ManyRun *run = many_runs_get(runs, i);
+    MfuPoint point = {g_intern_string(run->label), run->plan->gpus, run->mfu, run->fits};
+    if (run->problem != NULL)
+      leave_out(left_out, run->label, "GPUs", run->plan->gpus, run->problem);
+    else
+      g_array_append_val(points, point);
+  }
+  return points;
+}
+
 GArray *curves_mfu(const Model *model, const Cluster *cluster, const Plan *plan, const GArray *gpus, int n_threads,
                    LeftOut *left_out, GError **error) {
   gint64 batch = plan->global_batch, most = 1;
@@ -139,18 +155,19 @@ GArray *curves_mfu(const Model *model, const Cluster *cluster, const Plan *plan,
     gint64 n = g_array_index(gpus, gint64, i);
     add_scaling(runs, weak, model, cluster, plan, (int)n, MAX(1, batch / most * n + batch % most * n / most));
   }
-  if (!many_runs_predict(runs, n_threads, error))
-    return NULL;
-  GArray *points = g_array_new(FALSE, FALSE, sizeof(MfuPoint));
-  for (guint i = 0; i < runs->len; i++) {
-    const ManyRun *run = many_runs_get(runs, i);
-    MfuPoint point = {g_intern_string(run->label), run->plan->gpus, run->mfu, run->fits};
-    if (run->problem != NULL)
-      leave_out(left_out, run->label, "GPUs", run->plan->gpus, run->problem);
-    else
-      g_array_append_val(points, point);
+  return mfu_points(runs, n_threads, left_out, error);
+}
+
+GArray *curves_strong_scaling(const GArray *lines, const GArray *gpus, int n_threads, LeftOut *left_out,
+                              GError **error) {
+  g_autoptr(GArray) runs = many_runs_new();
+  for (guint i = 0; i < lines->len; i++) {
+    const ManyRun *line = many_runs_get(lines, i);
+    for (guint k = 0; k < gpus->len; k++)
+      add_scaling(runs, line->label, line->model, line->cluster, line->plan, (int)g_array_index(gpus, gint64, k),
+                  line->plan->global_batch);
   }
-  return points;
+  return mfu_points(runs, n_threads, left_out, error);
 }
 
 static int compare_sizes(gconstpointer a, gconstpointer b) {

@@ -27,6 +27,11 @@ GArray *curves_bubble_predicted(const BubbleAxes *axes, const Model *model, cons
 GArray *curves_mfu(const Model *model, const Cluster *cluster, const Plan *plan, const GArray *gpus, int n_threads,
                    LeftOut *left_out, GError **error);
 
+/* The same of several plans: a series per run of `lines` (of ManyRun, not predicted), under its label, at its own batch
+ * and every number of `gpus`. */
+GArray *curves_strong_scaling(const GArray *lines, const GArray *gpus, int n_threads, LeftOut *left_out,
+                              GError **error);
+
 /* Bus bandwidth over `sizes` (of double: bytes; 0 is left out): the algorithm, or with −1 the library's choice and then
  * every algorithm it was made from or that could be asked for. GArray of BusbwPoint. */
 GArray *curves_busbw(const Cluster *cluster, Collective op, const GroupShape *shape, int algorithm,
