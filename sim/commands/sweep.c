@@ -18,20 +18,22 @@ enum { NOT_GIVEN = G_MININT, MOST_JOBS = 1024, DEFAULT_TOP = 10, MOST_TOP = 1000
 
 typedef struct {
   Space *space;
-  char *space_file, *output, *csv, *objective, *price, *prune, *margin_text;
+  char *space_file, *output, *csv, *objective, *best_of, *price, *prune, *margin_text;
   gint jobs, top;
   gint64 limit, sample, sample_seed;
   gboolean resume, json;
   gboolean no_report; /* standard output holds something else */
   /* parsed */
   Objective best_by;
-  double dollars_per_hour; /* < 0: the clusters' own */
+  const char *best_of_axis; /* borrowed from the space that is swept; NULL: not given */
+  double dollars_per_hour;  /* < 0: the clusters' own */
   gboolean prunes;
   MemoryMargin margin;
 } SweepOptions;
 
 static void clear_options(SweepOptions *o) {
-  char **strings[] = {&o->space_file, &o->output, &o->csv, &o->objective, &o->price, &o->prune, &o->margin_text};
+  char **strings[] = {&o->space_file, &o->output, &o->csv,   &o->objective,
+                      &o->best_of,    &o->price,  &o->prune, &o->margin_text};
   for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
     g_clear_pointer(strings[i], g_free);
   g_clear_pointer(&o->space, space_free);
@@ -91,7 +93,7 @@ static const char example[] =
     "  stepsim sweep --model llama-3-70b --cluster dgx-h100 --gpus 256 --global-batch 512 --seq-len 8192 \\\n"
     "      --sequence-parallel on --tp 1..8*2 --pp 1..16*2 --chunks 1,2,5 --micro-batch 1,2 --zero 0..3 \\\n"
     "      --recompute none,full --output 70b.db\n"
-    "  stepsim sweep --resume --output 70b.db --csv 70b.csv --objective cost\n"
+    "  stepsim sweep --resume --output 70b.db --csv 70b.csv --objective cost --best-of pp\n"
     "  stepsim sweep --space space.yaml --sample 10000 --json\n"
     "  mpirun -n 64 stepsim sweep --space space.yaml --output big.db\n\n"
     "A space file has the same keys (\"tp: 1..8*2\", \"zero: [0, 1, 3]\", \"seq_len: 4096\" too); options go before "
@@ -118,6 +120,8 @@ static gboolean parse_options(SweepOptions *o, int *argc, char ***argv, GError *
        "write all rows at the end (- is standard output, without a report)", "FILE"},
       {"json", 0, 0, G_OPTION_ARG_NONE, &o->json, "print one JSON object", NULL},
       {"objective", 0, 0, G_OPTION_ARG_STRING, &o->objective, "mfu, tokens_per_s or cost (default mfu)", "NAME"},
+      {"best-of", 0, 0, G_OPTION_ARG_STRING, &o->best_of,
+       "also the best for each value of this option, which has several: gpus, seq-len …", "OPTION"},
       {"top", 0, 0, G_OPTION_ARG_INT, &o->top, "best configurations listed (default 10)", "N"},
       {"price", 0, 0, G_OPTION_ARG_STRING, &o->price, "of a GPU (default: the cluster file's price)", "\"2.50 $/h\""},
       {"limit", 0, 0, G_OPTION_ARG_INT64, &o->limit, "refuse a larger space (default 1000000)", "N"},
@@ -167,6 +171,22 @@ static gboolean make_setup(SweepOptions *o, SweepSetup *setup, GError **error) {
                         .margin = o->margin,
                         .prune = o->prunes};
   return check_size(o, setup, error);
+}
+
+/* --best-of by the name that the space has for it. A sweep of one value has one best. */
+static gboolean find_best_of(SweepOptions *o, const Space *space, GError **error) {
+  if (o->best_of == NULL)
+    return TRUE;
+  g_autoptr(GPtrArray) several = g_ptr_array_new();
+  for (int axis = 0; axis < space_n_axes(space); axis++)
+    if (space_axis_n_values(space, axis) > 1)
+      g_ptr_array_add(several, (gpointer)space_axis_name(space, axis));
+  if (several->len == 0)
+    return fail_input(error, "--best-of %.80s: no option of this sweep has several values", o->best_of);
+  g_ptr_array_add(several, NULL);
+  const int i = parse_choice("--best-of", o->best_of, (const char *const *)several->pdata, error);
+  o->best_of_axis = i >= 0 ? g_ptr_array_index(several, (guint)i) : NULL;
+  return i >= 0;
 }
 
 /* Cost is not known of clusters without a price. */
@@ -245,7 +265,8 @@ static gboolean join_setup(ResultStore *store, const SweepSetup *setup, GError *
 static ResultStore *prepare(SweepOptions *o, const SweepTable *table, SweepSetup *setup, gboolean *complete,
                             GError **error) {
   const gboolean described = is_described(o) || !o->resume;
-  if (described && !(check_whole_space(o, error) && make_setup(o, setup, error) && check_price(o, setup, error)))
+  if (described && !(check_whole_space(o, error) && make_setup(o, setup, error) && check_price(o, setup, error) &&
+                     find_best_of(o, setup->space, error)))
     return NULL;
   if (!described && !g_file_test(o->output, G_FILE_TEST_EXISTS)) {
     fail_input(error, "there is no %s to resume", o->output);
@@ -261,7 +282,8 @@ static ResultStore *prepare(SweepOptions *o, const SweepTable *table, SweepSetup
   else if (described)
     ok = join_setup(store, setup, error);
   else if (has_run)
-    ok = take_setup(store, setup, error) && check_typed(o, setup, error) && check_price(o, setup, error);
+    ok = take_setup(store, setup, error) && check_typed(o, setup, error) && check_price(o, setup, error) &&
+         find_best_of(o, setup->space, error);
   else
     ok = fail_input(error, "%s holds no sweep to resume", o->output);
   return ok && is_complete(store, setup, complete, error) ? g_steal_pointer(&store) : NULL;
@@ -349,6 +371,7 @@ static int run(SweepOptions *o, Ranks *ranks, const SweepTable *table, Interrupt
                               .table = table,
                               .space = setup.space,
                               .objective = o->best_by,
+                              .best_of = o->best_of_axis,
                               .n_top = o->top != NOT_GIVEN ? o->top : DEFAULT_TOP,
                               .progress = &progress};
   return report_sweep(o, &report, error);

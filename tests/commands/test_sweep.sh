@@ -100,6 +100,12 @@ result $? "threads change nothing" "$(diff a.csv b.csv | head -4)"
 sweep $small --output a.db
 expect "a file with a sweep is not written over" 2 "a.db holds a sweep already: --resume"
 rm -f b.csv
+sweep --resume --output a.db --best-of recomputing
+expect "an option that is not varied has no best of each" 2 "--best-of: found \"recomputing\", expected one of"
+sweep --resume --output a.db --best-of TP
+expect "a complete sweep says the best of each value, by any spelling of the option" 0 "Best by MFU for each tp"
+sweep --model gpt2 --cluster selene --gpus 8 --best-of gpus
+expect "a sweep of one value has no best of each" 2 "no option of this sweep has several values"
 sweep --resume --output a.db --csv b.csv
 expect "a complete sweep is reported from its file alone" 0 "24 configurations;Best by MFU"
 cmp -s a.csv b.csv

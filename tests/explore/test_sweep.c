@@ -355,75 +355,6 @@ START_TEST(a_sampled_sweep_has_rows_of_the_whole_one) {
 }
 END_TEST
 
-/* --- reports --- */
-
-typedef struct {
-  double tokens_per_s, memory, cost;
-  SweepStatus status;
-} Made;
-
-/* A store of made-up rows. */
-static ResultStore *store_of(const SweepTable *table, const SweepSetup *setup, const Made *made, int n) {
-  ResultStore *store = begun_store(NULL, table, setup);
-  for (int i = 0; i < n; i++) {
-    SweepRow row;
-    sweep_row_init(&row, table, i);
-    if (made[i].status == SWEEP_RAN) {
-      sweep_row_set_real(&row, table, "tokens_per_s", made[i].tokens_per_s);
-      sweep_row_set_real(&row, table, "mfu", made[i].tokens_per_s / 100);
-      sweep_row_set_real(&row, table, "memory_peak_bytes", made[i].memory);
-      sweep_row_set_real(&row, table, "dollars_per_million_tokens", made[i].cost);
-    } else {
-      sweep_row_set_reason(&row, made[i].status, g_strdup_printf("for reason %d", i));
-    }
-    ck_assert(result_store_add(store, &row, NULL));
-    sweep_row_clear(&row, table);
-  }
-  return store;
-}
-
-static void check_indices(GArray *found, const gint64 *expected, guint n) {
-  ck_assert_int_eq(found->len, n);
-  for (guint i = 0; i < n; i++)
-    ck_assert_int_eq(g_array_index(found, gint64, i), expected[i]);
-  g_array_unref(found);
-}
-
-START_TEST(the_front_has_what_nothing_beats_in_all_of_rate_memory_and_cost) {
-  g_auto(SweepSetup) setup = setup_of(mixed_space);
-  g_autoptr(SweepTable) table = sweep_table_new();
-  const Made made[] = {
-      {40, 20, 3, SWEEP_RAN},        /* 0: slower than 2, but smaller */
-      {30, 25, 4, SWEEP_RAN},        /* 1: beaten by 0 in all */
-      {50, 30, 2, SWEEP_RAN},        /* 2: the fastest */
-      {50, 30, 2, SWEEP_RAN},        /* 3: equal to 2, which is first */
-      {10, 99, 1, SWEEP_RAN},        /* 4: slow and large, but the cheapest */
-      {60, 10, 0.5, SWEEP_TOO_LARGE} /* 5: did not run */
-  };
-  g_autoptr(ResultStore) store = store_of(table, &setup, made, G_N_ELEMENTS(made));
-  const SweepProgress progress = {.n_wanted = 6};
-  SweepReport report = report_of(store, table, &setup, &progress);
-  check_indices(sweep_report_pareto(&report, NULL), (gint64[]){2, 0, 4}, 3);
-  check_indices(sweep_report_best(&report, NULL), (gint64[]){2, 3, 0, 1, 4}, 5); /* ties by index */
-  report.objective = OBJECTIVE_COST;
-  report.n_top = 2;
-  check_indices(sweep_report_best(&report, NULL), (gint64[]){4, 2}, 2);
-}
-END_TEST
-
-START_TEST(without_prices_the_front_is_of_rate_and_memory) {
-  g_auto(SweepSetup) setup = setup_of(mixed_space);
-  g_autoptr(SweepTable) table = sweep_table_new();
-  const Made made[] = {{40, 20, G_MAXDOUBLE * 10, SWEEP_RAN}, /* infinite: none */
-                       {50, 30, G_MAXDOUBLE * 10, SWEEP_RAN},
-                       {39, 20, G_MAXDOUBLE * 10, SWEEP_RAN}};
-  g_autoptr(ResultStore) store = store_of(table, &setup, made, G_N_ELEMENTS(made));
-  const SweepProgress progress = {.n_wanted = 3};
-  const SweepReport report = report_of(store, table, &setup, &progress);
-  check_indices(sweep_report_pareto(&report, NULL), (gint64[]){1, 0}, 2);
-}
-END_TEST
-
 START_TEST(the_json_is_one_object_whose_counts_add_up) {
   g_auto(SweepSetup) setup = setup_of(mixed_space);
   g_autoptr(SweepTable) table = sweep_table_new();
@@ -469,8 +400,6 @@ int main(void) {
   tcase_add_test(cases, a_reason_has_a_kind_without_its_numbers);
   tcase_add_test(cases, rows_pass_between_processes_unchanged);
   tcase_add_test(cases, a_sampled_sweep_has_rows_of_the_whole_one);
-  tcase_add_test(cases, the_front_has_what_nothing_beats_in_all_of_rate_memory_and_cost);
-  tcase_add_test(cases, without_prices_the_front_is_of_rate_and_memory);
   tcase_add_test(cases, the_json_is_one_object_whose_counts_add_up);
   tcase_set_timeout(cases, 60);
   Suite *suite = suite_create("sweep");

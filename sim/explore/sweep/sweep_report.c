@@ -41,12 +41,12 @@ gboolean sweep_report_counts(const SweepReport *report, gint64 counts[N_SWEEP_ST
   return ok;
 }
 
-GArray *sweep_report_best(const SweepReport *report, GError **error) {
+/* At most `most`, the best first; −1: all. */
+static GArray *by_objective(const SweepReport *report, int most, GError **error) {
   const char *column = objectives[report->objective].column;
-  g_autofree char *sql =
-      g_strdup_printf("SELECT config FROM configurations WHERE status = 'ran' AND %s IS NOT NULL "
-                      "ORDER BY %s %s, config LIMIT %d",
-                      column, column, objectives[report->objective].is_least ? "ASC" : "DESC", report->n_top);
+  g_autofree char *sql = g_strdup_printf("SELECT config FROM configurations WHERE status = 'ran' AND %s IS NOT NULL "
+                                         "ORDER BY %s %s, config LIMIT %d",
+                                         column, column, objectives[report->objective].is_least ? "ASC" : "DESC", most);
   sqlite3_stmt *query = result_store_query(report->store, error, sql);
   if (query == NULL)
     return NULL;
@@ -59,6 +59,40 @@ GArray *sweep_report_best(const SweepReport *report, GError **error) {
   const gboolean ok = result_store_check_end(report->store, status, error);
   sqlite3_finalize(query);
   return ok ? g_steal_pointer(&best) : NULL;
+}
+
+GArray *sweep_report_best(const SweepReport *report, GError **error) {
+  return by_objective(report, report->n_top, error);
+}
+
+static int find_axis(const Space *space, const char *name) {
+  int axis = 0;
+  while (strcmp(space_axis_name(space, axis), name) != 0)
+    axis++;
+  return axis;
+}
+
+GArray *sweep_report_best_of(const SweepReport *report, GError **error) {
+  g_autoptr(GArray) best = g_array_new(FALSE, FALSE, sizeof(gint64));
+  if (report->best_of == NULL)
+    return g_steal_pointer(&best);
+  const int axis = find_axis(report->space, report->best_of);
+  g_autoptr(GArray) all = by_objective(report, -1, error);
+  if (all == NULL)
+    return NULL;
+  g_autoptr(GHashTable) firsts = g_hash_table_new(g_str_hash, g_str_equal); /* value → its first in `all` */
+  for (guint i = 0; i < all->len; i++) {
+    gint64 *index = &g_array_index(all, gint64, i);
+    char *value = (char *)space_axis_value(report->space, axis, *index);
+    if (!g_hash_table_contains(firsts, value))
+      g_hash_table_insert(firsts, value, index);
+  }
+  for (int i = 0; i < space_axis_n_values(report->space, axis); i++) {
+    const gint64 *index = g_hash_table_lookup(firsts, space_axis_nth(report->space, axis, i));
+    if (index != NULL)
+      g_array_append_val(best, *index);
+  }
+  return g_steal_pointer(&best);
 }
 
 typedef struct {
@@ -230,6 +264,7 @@ char *sweep_report_json(const SweepReport *report, GError **error) {
   g_string_append(out, ",\n  \"objective\": ");
   json_append_string(out, objective_names()[report->objective]);
   if (!append_rows(report, out, "best", sweep_report_best(report, error), error) ||
+      !append_rows(report, out, "best_of", sweep_report_best_of(report, error), error) ||
       !append_rows(report, out, "pareto", sweep_report_pareto(report, error), error) ||
       !append_reasons(report, out, error))
     return NULL;

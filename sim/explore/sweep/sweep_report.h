@@ -9,6 +9,7 @@ typedef struct {
   const Space *space; /* finished */
   Objective objective;
   int n_top;
+  const char *best_of; /* an axis that was given, of whose every value the best is wanted; NULL: of none */
   const SweepProgress *progress;
 } SweepReport;
 
@@ -17,6 +18,9 @@ gboolean sweep_report_counts(const SweepReport *report, gint64 counts[N_SWEEP_ST
 /* The best configurations that ran and fit, by the objective and then by index: at most n_top. GArray of gint64
  * indices, owned by the caller; NULL with the error set. */
 GArray *sweep_report_best(const SweepReport *report, GError **error);
+/* Of each value of the axis `best_of`, in its order, the best configuration that ran and fits; values that have none
+ * are left out. As above; empty without an axis. */
+GArray *sweep_report_best_of(const SweepReport *report, GError **error);
 /* Configurations that ran and fit and that no other beats in all of: tokens per second, peak memory, and dollars per
  * token where prices are known. Of equal ones the first. As above, fastest first. */
 GArray *sweep_report_pareto(const SweepReport *report, GError **error);

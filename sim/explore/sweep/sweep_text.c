@@ -2,6 +2,7 @@
  *
  *     what was swept, and how it went
  *     the best            a column for each axis that varies, then what decides
+ *     the best of each    value of one axis, where that is asked for: the same columns
  *     the Pareto front    the same columns
  *     what did not run    reasons, the most frequent first, with one example each */
 #include "sweep_report.h"
@@ -228,6 +229,10 @@ gboolean sweep_report_text(const SweepReport *report, GString *out, GError **err
   g_autoptr(GArray) best = sweep_report_best(report, error), front = NULL;
   if (best == NULL || !append_rows(report, out, headings[report->objective], best, best->len, error) ||
       !append_warning(report, out, best, error))
+    return FALSE;
+  g_autoptr(GArray) best_of = sweep_report_best_of(report, error);
+  g_autofree char *each = g_strdup_printf("%s for each %s", headings[report->objective], report->best_of);
+  if (best_of == NULL || !append_rows(report, out, each, best_of, best_of->len, error))
     return FALSE;
   front = sweep_report_pareto(report, error);
   return front != NULL &&
