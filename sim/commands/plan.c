@@ -182,7 +182,7 @@ static gboolean report_best(const PlanVerb *o, const PlannerResult *result, GErr
     return TRUE;
   g_autoptr(GArray) sensitivity = sensitivity_new(best, &o->request);
   TrainingCost cost = training_cost_of(o->n_tokens, best->tokens_per_s, best->completed->gpus,
-                                       best->dollars_per_gpu_hour, best->fails ? &best->goodput : NULL);
+                                       best->dollars_per_gpu_hour, best->has_goodput ? &best->goodput : NULL);
   const PlannerReport report = {.request = &o->request,
                                 .result = result,
                                 .sensitivity = sensitivity,

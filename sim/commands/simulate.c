@@ -153,15 +153,15 @@ static void print_training(const SimulateOptions *o, const Prediction *predictio
   const Plan *plan = prediction->workload->plan;
   const double price = o->run.price < 0 ? cluster->dollars_per_gpu_hour : o->run.price;
   Goodput goodput;
-  const gboolean fails = goodput_of(o->plan.model, cluster, plan, prediction->step_time_s, &goodput);
+  const gboolean has_goodput = goodput_of(o->plan.model, cluster, plan, prediction->step_time_s, &goodput);
   double tokens = o->run.tokens;
   if (tokens == 0)
     tokens = o->run.gpu_hours * prediction->tokens_per_s_per_gpu * 3600;
   const TrainingCost cost =
-      training_cost_of(tokens, prediction->tokens_per_s, plan->gpus, price, fails ? &goodput : NULL);
+      training_cost_of(tokens, prediction->tokens_per_s, plan->gpus, price, has_goodput ? &goodput : NULL);
   g_string_append_c(out, '\n');
   training_cost_text(&cost, "Training run  ", "Failures      ", out);
-  if (fails && o->run.gpu_hours > 0) {
+  if (has_goodput && o->run.gpu_hours > 0) {
     g_autofree char *hours = units_format_count(o->run.gpu_hours),
                     *trained = units_format_count(tokens * goodput.share);
     g_string_append_printf(out, "              %s GPU-hours then train on %s tokens\n", hours, trained);

@@ -14,7 +14,7 @@ TrainingCost training_cost_of(double tokens, double tokens_per_s, int gpus, doub
                        .dollars = hours * gpus * dollars_per_gpu_hour};
   if (goodput == NULL)
     return cost;
-  cost.fails = TRUE;
+  cost.has_goodput = TRUE;
   cost.goodput = *goodput;
   cost.expected_days = cost.days / goodput->share;
   cost.expected_gpu_hours = cost.gpu_hours / goodput->share;
@@ -55,7 +55,7 @@ void training_cost_text(const TrainingCost *cost, const char *label, const char 
   if (cost->dollars > 0)
     g_string_append_printf(out, " at %.2f $ per GPU-hour", cost->dollars_per_gpu_hour);
   g_string_append(out, " (no failures, no restarts)\n");
-  if (!cost->fails)
+  if (!cost->has_goodput)
     return;
   g_string_append(out, failures_label);
   append_failures(cost, out);

@@ -8,7 +8,7 @@ typedef struct {
   double days, gpu_hours;      /* without failures and restarts */
   double dollars_per_gpu_hour; /* 0: not known */
   double dollars;              /* 0: not known */
-  gboolean fails;              /* the rest is known */
+  gboolean has_goodput;        /* the rest is known */
   Goodput goodput;
   double expected_days, expected_gpu_hours, expected_dollars; /* with failures and restarts; infinite: it never ends */
 } TrainingCost;

@@ -2,8 +2,8 @@
 #pragma once
 #include "workload.h"
 
-/* Deal the layers of a pipe's stages, layers[length], out anew, so that the rank with the most FLOPs has few: a
- * greedy search, a layer at a time, as few as may be in all small cases that were counted out (tests), not proven to be
- * so in all. `workload` has its work and its placement, no stages yet. Never more stages without a layer than before,
- * but the first and the last. */
+/* Deal out the layers of a pipe's stages anew, layers[length], to make the FLOPs of the busiest rank small: a greedy
+ * search that moves one layer at a time. It finds the least there is in every small case that the tests enumerate; it
+ * is not proven to do so always. `workload` has its work and its placement, no stages yet. Never more stages without a
+ * layer than before, but the first and the last. */
 void workload_balance_layers(const Workload *workload, int length, int *layers);

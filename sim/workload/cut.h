@@ -14,7 +14,7 @@ typedef struct {
   gint64 heads;               /* query heads of this rank */
   gint64 q_width, kv_width;   /* columns of Q; of K */
   gint64 v_width, out_width;  /* columns of V; of attention's output */
-  gint64 kv_copies;           /* of each head of K and V that Ulysses deals out: cp over their number, at least 1 */
+  gint64 kv_copies;           /* of each head of K and V before Ulysses exchanges them: cp over their number, ≥ 1 */
   gint64 ffn_width, up_width; /* columns of the activation's output; of its input: twice that when gated */
   gint64 shared_width;        /* as ffn_width, of the shared expert; 0: none */
   gint64 expert_width;        /* as ffn_width, of each expert */
@@ -34,18 +34,20 @@ typedef struct {
   double scores;                      /* elements of this rank's attention matrices: b·heads·s² */
 } Cut;
 
-/* Of the step's micro-batches, those whose weight gradients a kernel of its own adds to a sum, where gradients are
- * summed apart: all, but for the first where the sum is held in the format it comes in, which is then the sum. Each one
- * is charged this share of that kernel; its launch is not counted. */
+/* Where a framework adds each weight gradient to the sum of earlier micro-batches by a kernel of its own
+ * (gradient_sums: apart): the share of the step's micro-batches that run that kernel. All do, unless the sum has the
+ * format of the gradients: then the first micro-batch's gradient is the sum, (m − 1)/m. Every micro-batch is charged
+ * this share of the kernel's bytes; its launch is not counted. */
 double cut_summed_share(const Cut *cut);
 
-/* Numbers of a token that ranks of tp sum for norms of all heads' q and k: of each one, of LayerNorm two. */
+/* Norms of q and k that span all heads, which tp cuts: how many numbers a token's tp ranks sum for both of them. An
+ * RMSNorm needs Σx², a LayerNorm Σx too. */
 static inline int cut_n_qk_sums(const Cut *cut) {
   return cut->model->norm == NORM_RMSNORM ? 2 : 4;
 }
 
-/* Columns of K and V; of Q, K and V as Ulysses deals them out, with a head of K and V for each rank of cp at least, and
- * as attention's backward finds them. */
+/* Columns of K and V on this rank; and of Q, K and V as Ulysses exchanges them, which first copies heads of K and V
+ * until every rank of cp has one (kv_copies). Attention's backward reads these. */
 static inline gint64 cut_own_kv_width(const Cut *cut) {
   return cut->kv_width + cut->v_width;
 }
@@ -60,6 +62,6 @@ gint64 cut_vocab_parameters(const Cut *cut); /* one vocabulary matrix */
 gint64 cut_piece_parameters(const Cut *cut, Piece piece);
 gint64 cut_expert_parameters(const Cut *cut, Piece piece); /* of these, of the rank's experts */
 gint64 cut_layer_matrices(const Cut *cut);                 /* elements of a layer's linears; of experts one's */
-/* Those of which each rank of tp makes another gradient, and all sum theirs: under sequence parallelism all that tp
- * does not cut, else norms of q and k. */
+/* Parameters that every tp rank holds whole, but whose gradient it computes from its own tokens or heads alone, so that
+ * the gradients are all-reduced over tp: under sequence parallelism all that tp does not cut, else norms of q and k. */
 gint64 cut_tp_summed_parameters(const Cut *cut, Piece piece);

@@ -4,9 +4,9 @@
 #pragma once
 #include "workload.h"
 
-/* Reduced gradients leave the GPU after every micro-batch, and are added up outside: from ZeRO-2 on, where none are
- * whole for want of ranks that share them. Else they are added up on the GPU, and leave once a step. Of experts', or of
- * all others. */
+/* Whether reduced gradients, those of experts or all others, are copied out after every micro-batch and summed in host
+ * memory: from ZeRO-2 on, unless each of several data parallel ranks holds all gradients whole (one shard). Else the
+ * GPU sums them and copies them out once a step. */
 gboolean workload_gradients_leave(const Workload *workload, gboolean of_experts);
 
 /* State of a stage on one rank, each part in whole bytes: what the GPU holds (workload_stage_state() where nothing is

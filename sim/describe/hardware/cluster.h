@@ -60,7 +60,7 @@ typedef struct NodeWiring NodeWiring;
 
 typedef struct {
   char *name, *source, *file; /* owned */
-  GPtrArray *bases;           /* owned, of owned paths: the files that it is but for what it says, the nearest first */
+  GPtrArray *bases;           /* owned, of owned paths: its `base:`, that one's, and so on */
   Gpu gpu;
   int gpus_per_node;
 
@@ -115,12 +115,14 @@ gboolean cluster_check_joined(const Cluster *cluster, GError **error);
 /* IMPOSSIBLE as that, and when links are degraded or dead and `health` does not say what is left of them: times would
  * be those of sound ones, and too short. */
 gboolean cluster_check_sound(const Cluster *cluster, GError **error);
-/* GPUs of a domain that a job of `n_gpus`, placed on consecutive nodes, has of each: segment_gpus where it needs
- * several domains and is whole segments, as schedulers are asked for (Slurm's --segment); else domain_gpus. So it is
- * where the file says what is where: faults, other kinds of GPU, a described wiring; where max_gpus has no domains for
- * so many segments; and where a group of leaves or a tier's span is more than a domain, and no whole ones. */
+/* How many GPUs of each scale-up domain a job of `n_gpus` takes, placed on consecutive nodes: segment_gpus when the job
+ * needs several domains and divides into segments, as batch systems place it on request (Slurm's --segment); else
+ * domain_gpus. It is domain_gpus, too, where the file says what is where (faults, other kinds of GPU, a described
+ * wiring), where max_gpus has too few domains, and where a group of leaves or a tier holds no whole number of domains
+ * (topology_check() warns of it). */
 int cluster_job_domain(const Cluster *cluster, gint64 n_gpus);
-/* Leave of a cluster what that job may have of it: its domains, groups of leaves and spans of tiers count its GPUs. */
+/* Shrink the cluster to what that job has of it: domains, groups of leaves and spans of tiers then count the job's GPUs
+ * alone. */
 void cluster_place_job(Cluster *cluster, gint64 n_gpus);
 /* How many of the ranges in `other_gpus`, from the first on, have nodes among the first `n_gpus` GPUs. */
 int cluster_other_gpus(const Cluster *cluster, gint64 n_gpus);

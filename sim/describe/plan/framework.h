@@ -4,10 +4,10 @@
  *     name: megatron-core
  *     source: >-
  *       where the facts are from
- *     base: megatron-lm  # another one, which this is but for what it says, as in yaml_base.h (default: none); a
- *                          # source that it does not state is its base's
- *     dropout: none      # what its runs drop that do not say: nothing; usual (default): as GPT-2, where the model is one
- *                        # of its kind
+ *     base: megatron-lm  # the framework that this one overrides key by key (yaml_base.h; default: none); without a
+ *                        # source of its own it has its base's
+ *     dropout: none      # of runs that do not say: none; usual (default): as GPT-2 was trained, where the model is of
+ *                        # its kind
  *     memory: …  # framework_memory.h
  *     time: …    # framework_time.h
  */

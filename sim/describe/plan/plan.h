@@ -97,9 +97,9 @@ typedef struct {
   gint64 n_micro_batches; /* per pipeline and step = global_batch / (micro_batch · dp) */
 } Plan;
 
-/* What a run may take, so that it is refused at once instead of taking the machine down: forward passes of a stage
- * (some 600 bytes each with its backward and its sends), and looks at a rank for each pass of a step while sends are
- * placed. */
+/* Limits beyond which a plan is refused at once, before it takes all memory or hours: forward passes in all stages
+ * (some 600 bytes each, with its backward and its sends), and visits of a rank while sends are placed, which are passes
+ * of a step × ranks. */
 enum { PLAN_MOST_PASSES = 4000000, PLAN_MOST_LOOKS = 500000000 };
 
 Plan *plan_new(void); /* defaults: one of everything, 1f1b, bf16, bf16+master, flash, overlaps on, seq. par. off */
@@ -124,9 +124,10 @@ void plan_default_schedule(Plan *plan);
 
 /* Ranks of tp that each expert is cut by. */
 int plan_expert_tp(const Plan *plan);
-/* Of `size` neighbouring ranks along an axis (tp where experts are not cut by it, then cp, then those of dp that share
- * ZeRO shards), how many lie in a group of ep, and how many of its ranks are then to be found further out: *left, which
- * holds ep at first. 0: the two do not divide. */
+/* An expert-parallel group is filled from the innermost axis outwards: tp (where experts are not cut by it), cp, then
+ * the dp ranks that share ZeRO shards. Of `size` neighbours along one of these axes, how many are in the group; `*left`
+ * is the part of ep still to be found (at first all of it) and is divided by the answer. 0: neither divides the other.
+ */
 int plan_ep_inside(int size, int *left);
 /* What of a layer is made again in backward module by module: nothing but under selective recompute. */
 guint plan_recompute_modules(const Plan *plan);
@@ -138,8 +139,8 @@ gboolean plan_rings_blocks(const Plan *plan);
 /* The same as --recompute-modules takes it, "core_attn+mlp"; "" where nothing is, and where the framework's selective
  * recompute knows no modules. Owned by the caller. */
 char *plan_recompute_text(const Plan *plan);
-/* Whether the complete plan is, in all but its names, one of recompute none: selective recompute of attention alone has
- * nothing to drop, and nothing to make again, of flash attention. */
+/* Whether the complete plan recomputes nothing although its option says selective: flash attention keeps no scores, so
+ * selective recompute of attention alone drops nothing. */
 gboolean plan_recomputes_nothing(const Plan *plan);
 /* IMPOSSIBLE for modules that the model does not have, that lie in one another, or that go without selective recompute.
  * Of those that the framework has, the ones that the model does not have are left out. `model` may be NULL. */
@@ -160,13 +161,15 @@ int plan_data_ranks(const Plan *plan);
 /* Whether an RMSNorm is an operation at a time. */
 gboolean plan_has_plain_norm(const Plan *plan);
 
-/* Tokens go to ranks and nodes that have some of their experts, not to experts. */
+/* A token is sent once to each rank (over NICs once to each node) that holds some of its experts, as DeepEP does, not
+ * once to each expert. */
 gboolean plan_dispatches_once(const Plan *plan);
 
 /* Whether a forward and a backward are to hide each other's exchanges with experts. */
 gboolean plan_overlaps_experts(const Plan *plan);
-/* They do where there are such exchanges: in rounds of the interleaved schedule, and on a single pipeline rank, whose
- * 1f1b has a micro-batch's forward before the backward of the one before it then. */
+/* Whether there are such exchanges as well (ep > 1). A forward and a backward are paired in rounds of the interleaved
+ * schedule, and in 1f1b on a single pipeline rank, which then runs a micro-batch's forward before the backward of the
+ * micro-batch before it. */
 gboolean plan_takes_turns(const Plan *plan);
 
 /* Whether the host waits for the choice of experts before tokens are sent to them. */

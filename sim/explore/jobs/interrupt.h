@@ -1,4 +1,5 @@
-/* A wish to end: Ctrl-C, or SIGTERM from a batch system. The first is told, the second ends the process as ever. */
+/* Ctrl-C, or SIGTERM from a batch system: the first such signal is reported, so that a search can end in order; a
+ * second one ends the process at once. */
 #pragma once
 #include <glib.h>
 #include <signal.h>
@@ -11,7 +12,8 @@ typedef struct {
   int signal;    /* that came; 0: none yet */
 } Interrupt;
 
-/* From now on, in this thread and those it starts, the signals wait to be asked for. */
+/* From now on, in this thread and those it starts, the signals do not end the process: interrupt_poll() reports them.
+ */
 void interrupt_init(Interrupt *interrupt);
 /* None yet: nothing to clear, and no signal has come. */
 void interrupt_none(Interrupt *interrupt);

@@ -57,9 +57,9 @@ static PlanOutcome *outcome_of(const Prediction *prediction, const Model *model,
   outcome->margin_bytes = mixed_gpus_smallest(workload, cluster)->margin_bytes;
   outcome->excess_bytes = excess_of(prediction, outcome);
   outcome->fits = prediction->fits;
-  outcome->fails = goodput_of(model, cluster, workload->plan, outcome->step_time_s, &outcome->goodput);
-  outcome->score =
-      plan_score(scoring, workload, cluster, prediction->metrics->step_ns, outcome->fails ? outcome->goodput.share : 1);
+  outcome->has_goodput = goodput_of(model, cluster, workload->plan, outcome->step_time_s, &outcome->goodput);
+  outcome->score = plan_score(scoring, workload, cluster, prediction->metrics->step_ns,
+                              outcome->has_goodput ? outcome->goodput.share : 1);
   outcome->dollars_per_gpu_hour = price_of(scoring, cluster);
   return outcome;
 }
@@ -81,7 +81,7 @@ void plan_outcome_free(PlanOutcome *outcome) {
 }
 
 double plan_outcome_kept_tokens_per_s(const PlanOutcome *outcome) {
-  return outcome->tokens_per_s * (outcome->fails ? outcome->goodput.share : 1);
+  return outcome->tokens_per_s * (outcome->has_goodput ? outcome->goodput.share : 1);
 }
 
 double plan_outcome_dollars_per_million_tokens(const PlanOutcome *outcome) {

@@ -25,7 +25,7 @@ typedef struct {
   double excess_bytes;                /* what the GPU, host memory or drives lack, the most of these; < 0: none does */
   gboolean fits;
   double dollars_per_gpu_hour; /* 0: not known */
-  gboolean fails;              /* goodput is known */
+  gboolean has_goodput;        /* goodput is known */
   Goodput goodput;
 } PlanOutcome;
 
@@ -34,7 +34,7 @@ PlanOutcome *plan_outcome_new(ScratchPool *scratches, const Model *model, const 
                               const PlanScoring *scoring, GError **error);
 void plan_outcome_free(PlanOutcome *outcome);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(PlanOutcome, plan_outcome_free)
-/* On average over the run: with what failures leave of the time, where the cluster says how often it fails. */
+/* Tokens per second on average over the run: times goodput's share, where the cluster says how often it fails. */
 double plan_outcome_kept_tokens_per_s(const PlanOutcome *outcome);
 /* Share of a GPU's memory, the margin counted in, that the worst rank takes. */
 double plan_outcome_used(const PlanOutcome *outcome);

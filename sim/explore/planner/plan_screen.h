@@ -12,7 +12,8 @@ typedef enum {
   SCREENED_LATE       /* at best */
 } Screened;
 
-/* What the space has, too: where doing without a thing and doing the thing for nothing are the same. */
+/* Values that the space has besides: with them, some configurations do the same as others and are screened out. So with
+ * has_no_zero, ZeRO on dp 1 is the same as none. */
 typedef struct {
   const PlannerRequest *request;
   gboolean has_no_sequence_parallel, has_no_zero, has_1f1b, has_interleaved, has_one_chunk, has_two_chunks,
@@ -20,8 +21,8 @@ typedef struct {
 } PlanScreen;
 PlanScreen plan_screen_of(const PlannerRequest *request);
 
-/* *number is the least score of a candidate (plan_bound.h), the bytes that one too large has too many at least, the
- * tokens per second of a late one at most. IMPOSSIBLE, or a mistake in the configuration, sets the error with
- * SCREENED_IMPOSSIBLE. */
+/* Sets *number by what is returned: of a candidate its least score (plan_bound.h), of one too large the bytes that are
+ * lacking at least, of a late one its tokens per second at most. With SCREENED_IMPOSSIBLE the error is set: IMPOSSIBLE,
+ * or INPUT for a mistake in the configuration. */
 Screened plan_screen(const PlanScreen *screen, SpaceReader *reader, ShortOrder *kept, gint64 index, double *number,
                      GError **error);

@@ -5,7 +5,7 @@
 
 enum { LONG_SEQUENCE = 32768 };
 
-/* Give every open one of these axes its values, from the model, the cluster and the GPUs given:
+/* Give each of these axes that has no values its values, from the model, the cluster and the GPUs given:
  *
  *     tp          what divides the GPUs, fits in a scale-up domain and cuts the model
  *     pp          what divides the GPUs, up to a stage per layer
@@ -19,11 +19,14 @@ enum { LONG_SEQUENCE = 32768 };
  *     expert-tp   that of tp; of a model with experts also 1
  *     cp          1; from LONG_SEQUENCE tokens on also 2, 4, 8 and 16
  *
- * The space is not finished yet, nor by this. INPUT when --model, --cluster, --gpus or --global-batch is missing. */
+ * Called before space_finish(), which the caller still has to call. INPUT when --model, --cluster, --gpus or
+ * --global-batch is missing. */
 gboolean plan_space_fill(Space *space, GError **error);
-/* Ahead of that: schedules and --overlap-p2p, where they are open, as the framework that the plan is for runs them. */
+/* To be called before it for a plan that `framework` is to run: gives schedule and overlap-p2p, where they have no
+ * values, those that this framework can run. */
 gboolean plan_space_fill_for(Space *space, LaunchFramework framework, GError **error);
 /* Say so in its options' help: before space_add_options(). */
 void plan_space_describe(Space *space);
-/* Chunks of a schedule of the table that takes no other number of them than this, more than one; else 0. */
+/* The number of chunks that a schedule insists on, where it takes only one number and that is more than 1 (zb-v: 2);
+ * else 0. */
 gint64 plan_space_only_chunks(const char *schedule);

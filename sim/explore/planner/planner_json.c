@@ -116,7 +116,7 @@ void planner_json_steps(JsonBuilder *builder, const PlanOutcome *best, const GAr
 
 static void add_failures(JsonBuilder *builder, const TrainingCost *cost) {
   const Goodput *goodput = &cost->goodput;
-  if (!cost->fails)
+  if (!cost->has_goodput)
     return;
   json_begin_object(builder, "failures");
   json_add_number(builder, "mtbf_s", goodput->mtbf_s);

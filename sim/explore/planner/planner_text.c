@@ -34,7 +34,7 @@ static void append_price(GString *out, const PlannerReport *report, const PlanOu
   const double dollars = plan_outcome_dollars_per_million_tokens(outcome);
   if (report->request->scoring.objective != OBJECTIVE_COST || !(dollars > 0) || !isfinite(dollars))
     return;
-  g_string_append_printf(out, ", $%.4g per million tokens%s", dollars, outcome->fails ? " with failures" : "");
+  g_string_append_printf(out, ", $%.4g per million tokens%s", dollars, outcome->has_goodput ? " with failures" : "");
 }
 
 static char *plan_line(const PlanOutcome *outcome) {

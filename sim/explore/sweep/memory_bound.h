@@ -12,7 +12,8 @@ typedef struct {
   int rank;                /* pipeline rank that holds it */
 } MemoryBound;
 
-/* The order that the last plan was looked at with: neighbours of a range often have the same one. For one thread. */
+/* The pipeline order that the last plan was bounded with, kept because the next configuration often has the same one.
+ * For one thread. */
 typedef struct ShortOrder ShortOrder;
 ShortOrder *short_order_new(void);
 void short_order_free(ShortOrder *kept);

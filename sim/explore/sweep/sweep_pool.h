@@ -1,5 +1,5 @@
-/* Threads that try configurations: ranges go in, rows come out. What is handed in and not come out yet is bounded by
- * who hands it in, so neither queue grows. */
+/* Threads that try configurations: ranges go in, rows come out. The caller bounds how many ranges are under way, so
+ * that neither queue grows. */
 #pragma once
 #include "sample.h"
 #include "sweep_try.h"

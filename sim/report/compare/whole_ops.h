@@ -6,8 +6,9 @@
 
 typedef struct {
   gint64 start_ns, end_ns;
-  /* Latest start of the records that meet, never outside its own: before it the op waits, after it data moves. The own
-   * start where it meets nobody, and of a send whose receive began after it ended (it was buffered). */
+  /* When the last partner of a send, receive or collective had started, brought into [start_ns, end_ns]: before it the
+   * op waits, after it data moves. start_ns for an op without partners, and for a buffered send, whose receive began
+   * after it had ended. */
   gint64 ready_ns;
   gint32 name; /* WholeOps.names: "0F3" for computing, else the slice's */
   gint32 kind; /* WholeOps.names: "F", "send", "tp", … the slice's category */

@@ -148,7 +148,7 @@ void attention_backward(ItemList *list) {
     return; /* no weights here */
   const Plan *plan = list->cut->plan;
   if (plan_repeats_attention(plan))
-    item_list_again(list, attention_forward);
+    item_list_recompute(list, attention_forward);
   if (plan->attention == ATTENTION_FLASH)
     flash(list, TRUE);
   else

@@ -132,8 +132,8 @@ static void shared_backward(ItemList *list) {
   const Cut *cut = list->cut;
   if (cut->shared_width == 0)
     return;
-  if (item_list_repeats(list, MODULE_SHARED_EXPERTS))
-    item_list_again(list, shared_mlp_forward);
+  if (item_list_recomputes(list, MODULE_SHARED_EXPERTS))
+    item_list_recompute(list, shared_mlp_forward);
   linear_row_backward(list, LINEAR_SHARED_DOWN);
   mlp_activation_backward(list, cut->tokens, cut->shared_width);
   linear_column_backward(list, LINEAR_SHARED_UP);
@@ -166,16 +166,16 @@ void experts_forward(ItemList *list) {
 
 void experts_backward(ItemList *list) {
   const Cut *cut = list->cut;
-  if (item_list_repeats(list, MODULE_MOE))
-    item_list_again(list, experts_forward);
+  if (item_list_recomputes(list, MODULE_MOE))
+    item_list_recompute(list, experts_forward);
   shared_backward(list);
   if (list->input_gradients) {
     dispatch(list, "unpermute.grad_cast", "unpermute.backward", FALSE);
     expert_pad(list, "experts.pad");
     expert_bias_backward(list);
   }
-  if (item_list_repeats(list, MODULE_MOE_ACT))
-    item_list_again(list, expert_activation_again);
+  if (item_list_recomputes(list, MODULE_MOE_ACT))
+    item_list_recompute(list, expert_activation_again);
   linear_row_backward(list, LINEAR_EXPERT_DOWN);
   mlp_activation_backward(list, cut->expert_rows, cut->expert_width);
   expert_bound_backward(list);

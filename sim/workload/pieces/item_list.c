@@ -108,11 +108,11 @@ void item_list_input_gradient(ItemList *list, const char *name, double bytes) {
     item_list_memory(list, name, bytes);
 }
 
-gboolean item_list_repeats(const ItemList *list, RecomputeModule module) {
+gboolean item_list_recomputes(const ItemList *list, RecomputeModule module) {
   return list->input_gradients && (plan_recompute_modules(list->cut->plan) & MODULE_BIT(module)) != 0;
 }
 
-void item_list_again(ItemList *list, void (*forward)(ItemList *list)) {
+void item_list_recompute(ItemList *list, void (*forward)(ItemList *list)) {
   list->recompute = TRUE;
   forward(list);
   list->recompute = FALSE;

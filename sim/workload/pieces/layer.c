@@ -41,26 +41,26 @@ static void attention_norm_again(ItemList *list) {
     linear_cast(list, LINEAR_KV_DOWN);
   if (latent->q_rank > 0)
     linear_cast(list, LINEAR_Q_DOWN);
-  else if (latent->kv_rank > 0 && !item_list_repeats(list, MODULE_MLA_UP_PROJ))
+  else if (latent->kv_rank > 0 && !item_list_recomputes(list, MODULE_MLA_UP_PROJ))
     linear_cast(list, LINEAR_Q_UP);
 }
 
 /* Experts read rows that were sent, and are kept; modules that are made again whole convert for themselves. */
 static void mlp_norm_again(ItemList *list) {
   norm_forward(list, "norm");
-  if (!has_experts(list) && !item_list_repeats(list, MODULE_MLP))
+  if (!has_experts(list) && !item_list_recomputes(list, MODULE_MLP))
     linear_cast(list, LINEAR_MLP_UP);
-  if (has_experts(list) && list->cut->shared_width > 0 && !item_list_repeats(list, MODULE_MOE) &&
-      !item_list_repeats(list, MODULE_SHARED_EXPERTS))
+  if (has_experts(list) && list->cut->shared_width > 0 && !item_list_recomputes(list, MODULE_MOE) &&
+      !item_list_recomputes(list, MODULE_SHARED_EXPERTS))
     linear_cast(list, LINEAR_SHARED_UP);
 }
 
 static void attention_branch_backward(ItemList *list) {
-  if (item_list_repeats(list, MODULE_LAYERNORM))
-    item_list_again(list, attention_norm_again);
+  if (item_list_recomputes(list, MODULE_LAYERNORM))
+    item_list_recompute(list, attention_norm_again);
   linear_row_backward(list, LINEAR_ATTN_OUT);
-  if (item_list_repeats(list, MODULE_MLA_UP_PROJ))
-    item_list_again(list, latent_up_forward);
+  if (item_list_recomputes(list, MODULE_MLA_UP_PROJ))
+    item_list_recompute(list, latent_up_forward);
   attention_backward(list);
   if (list->cut->model->latent.kv_rank > 0) {
     latent_backward(list);
@@ -80,8 +80,8 @@ static void mlp_branch_forward(ItemList *list) {
 }
 
 static void mlp_branch_backward(ItemList *list) {
-  if (item_list_repeats(list, MODULE_MLP))
-    item_list_again(list, mlp_branch_forward);
+  if (item_list_recomputes(list, MODULE_MLP))
+    item_list_recompute(list, mlp_branch_forward);
   linear_row_backward(list, LINEAR_MLP_DOWN);
   mlp_activation_backward(list, list->cut->tokens, list->cut->ffn_width);
   linear_column_backward(list, LINEAR_MLP_UP);
@@ -152,8 +152,8 @@ void layer_backward(ItemList *list) {
     return;
   }
   branch_backward_begin(list);
-  if (item_list_repeats(list, MODULE_LAYERNORM))
-    item_list_again(list, mlp_norm_again);
+  if (item_list_recomputes(list, MODULE_LAYERNORM))
+    item_list_recompute(list, mlp_norm_again);
   if (has_experts(list))
     experts_backward(list);
   else

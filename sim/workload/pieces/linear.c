@@ -214,12 +214,12 @@ gboolean sends_narrow(const Cut *cut) {
 }
 
 /* One scale for a whole tensor needs its largest element first: one more read. Scales of blocks do not. */
-static gboolean looks_ahead(const Cut *cut) {
+static gboolean needs_amax(const Cut *cut) {
   return cut->plan->precision == PRECISION_FP8 && cut->plan->time.scales == SCALES_TENSOR;
 }
 
 double cast_read_bytes(const Cut *cut) {
-  return (looks_ahead(cut) ? 2 : 1) * cut->element_bytes;
+  return (needs_amax(cut) ? 2 : 1) * cut->element_bytes;
 }
 
 static double cast_bytes(const Cut *cut, const Linear *linear, gint64 width) {
@@ -232,7 +232,7 @@ static double cast_bytes(const Cut *cut, const Linear *linear, gint64 width) {
 static int cast_launches(const Cut *cut, const Linear *linear) {
   if (linear->group == 1 || !plan_has_expert_operations(cut->plan))
     return 1;
-  return (int)linear->group * (looks_ahead(cut) ? 4 : 1);
+  return (int)linear->group * (needs_amax(cut) ? 4 : 1);
 }
 
 static void convert(ItemList *list, const Linear *linear, const char *name, gint64 width) {

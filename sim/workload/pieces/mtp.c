@@ -51,7 +51,7 @@ void mtp_forward(ItemList *list) {
 }
 
 static void layer_again(ItemList *list) {
-  item_list_again(list, layer_forward);
+  item_list_recompute(list, layer_forward);
 }
 
 void mtp_backward(ItemList *list) {

@@ -21,11 +21,11 @@ typedef struct {
   gboolean input_gradients, weight_gradients; /* the half of backward being listed: I, W, or both for B */
   gboolean recompute;                         /* what is added is forward work done again */
   int mtp;                                    /* WorkItem.mtp of what is added */
-  gboolean every_other;                       /* … of which attention and every other product were kept */
-  gboolean stops_early;                       /* … which ends where nothing more is read */
-  gboolean host_waits;                        /* the next compute item is to have it */
-  gint32 last_compute;                        /* index of the latest compute item, or NO_ITEM */
-  gint32 awaited;                             /* latest collective the next compute item needs, or NO_ITEM */
+  gboolean every_other; /* … but for attention and every other product, whose results were kept */
+  gboolean stops_early; /* … and it stops at the last result that backward reads */
+  gboolean host_waits;  /* WorkItem.host_waits of the next compute item */
+  gint32 last_compute;  /* index of the latest compute item, or NO_ITEM */
+  gint32 awaited;       /* latest collective the next compute item needs, or NO_ITEM */
 } ItemList;
 
 typedef struct {
@@ -183,11 +183,11 @@ void head_backward(ItemList *list);
 void mtp_forward(ItemList *list);
 void mtp_backward(ItemList *list);
 
-/* Whether a module of the layer is to be listed again here: selective recompute has it, and the half of backward that
- * makes the input's gradient is being listed. */
-gboolean item_list_repeats(const ItemList *list, RecomputeModule module);
-/* List a forward again. */
-void item_list_again(ItemList *list, void (*forward)(ItemList *list));
+/* Whether a module's forward is to be listed here to be recomputed: selective recompute has the module, and the half of
+ * backward that computes the input gradient is being listed. */
+gboolean item_list_recomputes(const ItemList *list, RecomputeModule module);
+/* List a forward as recomputed work. */
+void item_list_recompute(ItemList *list, void (*forward)(ItemList *list));
 
 /* Selective recompute keeps attention's output and every other product of a layer, in the order in which PyTorch runs
  * them: Q (not K), V, (not attn_out), the gate (not up), mlp_down; without a gate up (not mlp_down). */
