@@ -84,7 +84,7 @@ static void append_disturbances(GString *out, const Plan *plan) {
 }
 
 /* What was asked for of exchanges that the plan does not have; what the framework does anyhow was not. */
-static void append_unheeded(GString *out, const Plan *plan) {
+static void append_no_effect(GString *out, const Plan *plan) {
   const gboolean dispatches = plan->expert_dispatch == DISPATCH_DEEPEP && plan->time.expert_dispatch != DISPATCH_DEEPEP;
   const gboolean overlaps = plan->overlap_experts > 0 && plan->time.expert_overlap != EXPERT_OVERLAP_ROUNDS;
   if (plan->ep > 1 || !(dispatches || overlaps))
@@ -105,7 +105,7 @@ static void append_title(GString *out, const StepReport *report, gboolean colour
   g_string_append_printf(out, "%s\n", plan_line);
   append_batch(out, plan);
   append_disturbances(out, plan);
-  append_unheeded(out, plan);
+  append_no_effect(out, plan);
   if (report->n_next_layers == 0)
     return;
   append_label(out, "left out");

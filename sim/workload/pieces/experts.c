@@ -145,7 +145,7 @@ static void expert_activation(ItemList *list) {
 }
 
 /* As the product behind it reads it. */
-static void expert_activation_again(ItemList *list) {
+static void recompute_expert_activation(ItemList *list) {
   expert_activation(list);
   linear_cast(list, LINEAR_EXPERT_DOWN);
 }
@@ -175,7 +175,7 @@ void experts_backward(ItemList *list) {
     expert_bias_backward(list);
   }
   if (item_list_recomputes(list, MODULE_MOE_ACT))
-    item_list_recompute(list, expert_activation_again);
+    item_list_recompute(list, recompute_expert_activation);
   linear_row_backward(list, LINEAR_EXPERT_DOWN);
   mlp_activation_backward(list, cut->expert_rows, cut->expert_width);
   expert_bound_backward(list);

@@ -32,7 +32,7 @@ static gboolean has_experts(const ItemList *list) {
 }
 
 /* A norm, and what the products behind it read of it. */
-static void attention_norm_again(ItemList *list) {
+static void recompute_attention_norm(ItemList *list) {
   const ModelLatent *latent = &list->cut->model->latent;
   norm_forward(list, "norm");
   if (latent->kv_rank == 0)
@@ -46,7 +46,7 @@ static void attention_norm_again(ItemList *list) {
 }
 
 /* Experts read rows that were sent, and are kept; modules that are made again whole convert for themselves. */
-static void mlp_norm_again(ItemList *list) {
+static void recompute_mlp_norm(ItemList *list) {
   norm_forward(list, "norm");
   if (!has_experts(list) && !item_list_recomputes(list, MODULE_MLP))
     linear_cast(list, LINEAR_MLP_UP);
@@ -57,7 +57,7 @@ static void mlp_norm_again(ItemList *list) {
 
 static void attention_branch_backward(ItemList *list) {
   if (item_list_recomputes(list, MODULE_LAYERNORM))
-    item_list_recompute(list, attention_norm_again);
+    item_list_recompute(list, recompute_attention_norm);
   linear_row_backward(list, LINEAR_ATTN_OUT);
   if (item_list_recomputes(list, MODULE_MLA_UP_PROJ))
     item_list_recompute(list, latent_up_forward);
@@ -153,7 +153,7 @@ void layer_backward(ItemList *list) {
   }
   branch_backward_begin(list);
   if (item_list_recomputes(list, MODULE_LAYERNORM))
-    item_list_recompute(list, mlp_norm_again);
+    item_list_recompute(list, recompute_mlp_norm);
   if (has_experts(list))
     experts_backward(list);
   else
