@@ -5,6 +5,7 @@
 #include "command.h"
 #include "error.h"
 #include "json_report.h"
+#include "largest_fit.h"
 #include "layout.h"
 #include "options.h"
 #include "plan_order.h"
@@ -33,14 +34,17 @@ typedef struct {
   double capacity_bytes;    /* of a GPU; 0 = not known */
   double reserved_bytes;
   gboolean has_activations;
-  Plan *plan; /* completed; owned */
+  LargestFit largest; /* with activations */
+  Plan *plan;         /* completed; owned */
 } MemoryTable;
 
 static gboolean parse_options(MemoryOptions *o, int *argc, char ***argv, GError **error) {
   g_autoptr(Parser) parser = parser_new(
       NULL, "Shows who holds what on a GPU under each ZeRO stage: weights, gradients, optimizer, activations.",
       "With --params only the state is counted; with --model and --cluster the step is simulated and activations,\n"
-      "gathered parameters and buffers of the fullest rank are in it.\n\n"
+      "gathered parameters and buffers of the fullest rank are in it, and it says which micro-batch and which "
+      "sequences\n"
+      "are the largest that fit.\n\n"
       "Examples:\n  stepsim memory --params 7e9 --recipe w2+g2+p4+m4+v4 --dp 64 --zero 3 --capacity 80GB\n"
       "  stepsim memory --model llama-3-70b --cluster dgx-h100 --tp 8 --dp 8 --zero 1\n\nGB = 1e9 bytes.\n\n"
       "Exit status: 0 done, 1 the plan is impossible or does not fit in memory, 2 bad usage or input.");
@@ -176,6 +180,24 @@ static void print_table(const MemoryTable *table, const char *title, GString *ou
   }
 }
 
+static void print_largest(const MemoryTable *table, GString *out) {
+  const LargestFit *largest = &table->largest;
+  const Plan *plan = table->plan;
+  g_string_append_printf(out, "  largest micro-batch that fits with ZeRO-%d: ", plan->zero);
+  if (largest->micro_batch > 0)
+    g_string_append_printf(out, "%" G_GINT64_FORMAT " of %" G_GINT64_FORMAT " tokens\n", largest->micro_batch,
+                           plan->seq_len);
+  else
+    g_string_append_printf(out, "none, not one sequence of %" G_GINT64_FORMAT " tokens\n", plan->seq_len);
+  g_string_append_printf(out, "  longest sequences that fit in micro-batches of %" G_GINT64_FORMAT ": ",
+                         plan->micro_batch);
+  if (largest->seq_len > 0)
+    g_string_append_printf(out, "%" G_GINT64_FORMAT " tokens (tried in steps of %" G_GINT64_FORMAT ")\n",
+                           largest->seq_len, largest->seq_step);
+  else
+    g_string_append_printf(out, "none of %" G_GINT64_FORMAT " tokens or more\n", largest->seq_step);
+}
+
 /* Of a GPU, for what the model holds: 1 at least. The capacity must be known. */
 static double room_bytes(const MemoryTable *table) {
   return MAX(table->capacity_bytes - table->reserved_bytes, 1);
@@ -186,8 +208,11 @@ static void print_limits(const MemoryTable *table, GString *out) {
     g_string_append(out, "\n  activations are not counted: they need --model and --cluster\n");
   if (table->capacity_bytes <= 0)
     return;
+  g_string_append_c(out, '\n');
+  if (table->has_activations)
+    print_largest(table, out);
   const Recipe on_gpu = recipe_on_gpu(table->plan, table->plan->zero);
-  g_string_append_printf(out, "\n  GPUs of %.4g GB that hold the state at least: %.0f\n", table->capacity_bytes * 1e-9,
+  g_string_append_printf(out, "  GPUs of %.4g GB that hold the state at least: %.0f\n", table->capacity_bytes * 1e-9,
                          state_memory_min_gpus(&on_gpu, table->parameters, room_bytes(table)));
   if (on_gpu.weights + on_gpu.gradients + recipe_optimizer_bytes(&on_gpu) == 0) {
     g_string_append(out, "  largest model: no state is on the GPUs, host memory and drives say\n");
@@ -212,6 +237,8 @@ static StateReport state_report(const MemoryTable *table) {
                         .nvme_bytes = row->tier_bytes[TIER_NVME],
                         .has_capacity = table->capacity_bytes > 0,
                         .fits = row_fits(table, row),
+                        .max_micro_batch = table->has_activations ? table->largest.micro_batch : -1,
+                        .max_seq_len = table->has_activations ? table->largest.seq_len : -1,
                         .min_gpus = NAN};
   const Recipe on_gpu = recipe_on_gpu(table->plan, table->plan->zero);
   report.state_bytes_per_gpu = report.weights_bytes + report.gradients_bytes + report.optimizer_bytes;
@@ -296,6 +323,8 @@ static int run(MemoryOptions *o, MemoryTable *table, GError **error) {
     fill_state(table);
   else if (!fill_simulated(table, &o->plan, error))
     return 2;
+  if (table->has_activations)
+    table->largest = largest_fit(o->plan.model, o->plan.cluster, o->plan.plan, table->plan, table->capacity_bytes);
   return print(o, table);
 }
 

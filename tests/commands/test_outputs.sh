@@ -49,7 +49,7 @@ result $? "kernels reach the share of the peak that their times say" "$(cat out 
 bubble_overhead breakdown_s memory links bounding_link kernels engine" simulate $plan --json
   check_keys "makespan step_time span bubble_time bubble_fraction bubble_overhead makespan_bubble_time makespan_bubble_fraction makespan_bubble_overhead closed_form_bubble closed_form_is_exact in_flight peak_memory actions sends" \
     schedule --pp 4 --micro-batches 4 --json
-  check_keys "state_bytes_per_gpu weights_bytes gradients_bytes optimizer_bytes activations_bytes fits min_gpus parameters" \
+  check_keys "state_bytes_per_gpu weights_bytes gradients_bytes optimizer_bytes activations_bytes fits min_gpus max_micro_batch max_seq_len parameters" \
     memory --params 7e9 --json
   check_keys "op gpus bytes time_s algbw_Bps busbw_Bps algorithm protocol sent_bytes sms" \
     collective --cluster dgx-h100 --bytes 1MiB --json

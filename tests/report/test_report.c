@@ -105,23 +105,28 @@ START_TEST(a_schedule_has_the_documented_keys) {
 END_TEST
 
 START_TEST(a_memory_report_has_the_documented_keys) {
-  StateReport report = {.state_bytes_per_gpu = 112e9, .weights_bytes = 14e9, .min_gpus = 2, .parameters = 7e9};
+  StateReport report = {
+      .state_bytes_per_gpu = 112e9, .weights_bytes = 14e9, .min_gpus = 2, .max_micro_batch = 3, .parameters = 7e9};
   g_autofree char *text = json_report_memory(&report);
   g_autoptr(JsonNode) root = parse(text);
   JsonObject *object = json_node_get_object(root);
   check_keys(object,
              "state_bytes_per_gpu weights_bytes gradients_bytes optimizer_bytes activations_bytes fits min_gpus "
-             "parameters");
+             "max_micro_batch max_seq_len parameters");
+  ck_assert_int_eq(json_object_get_int_member(object, "max_micro_batch"), 3);
+  ck_assert_int_eq(json_object_get_int_member(object, "max_seq_len"), 0);
   ck_assert_int_eq(json_object_get_int_member(object, "min_gpus"), 2);
   ck_assert(!json_object_get_boolean_member(object, "fits"));
   ck_assert_int_eq(json_object_get_int_member(object, "parameters"), 7000000000);
 
   report.min_gpus = INFINITY;
+  report.max_micro_batch = -1;
   report.fits = TRUE; /* in nobody knows how much */
   g_autofree char *unknown = json_report_memory(&report);
   g_autoptr(JsonNode) other = parse(unknown);
   ck_assert(json_object_get_null_member(json_node_get_object(other), "min_gpus"));
   ck_assert(json_object_get_null_member(json_node_get_object(other), "fits"));
+  ck_assert(json_object_get_null_member(json_node_get_object(other), "max_micro_batch"));
 }
 END_TEST
 

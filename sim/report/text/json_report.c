@@ -158,6 +158,14 @@ char *json_report_schedule(const ScheduleReport *report) {
   return finish(builder);
 }
 
+/* null: unknown. */
+static void add_largest(JsonBuilder *builder, const char *key, gint64 size) {
+  if (size >= 0)
+    json_add_count(builder, key, size);
+  else
+    json_add_number(builder, key, NAN);
+}
+
 char *json_report_memory(const StateReport *report) {
   JsonBuilder *builder = begin();
   json_add_number(builder, "state_bytes_per_gpu", report->state_bytes_per_gpu);
@@ -178,6 +186,8 @@ char *json_report_memory(const StateReport *report) {
     json_add_count(builder, "min_gpus", (gint64)report->min_gpus);
   else
     json_add_number(builder, "min_gpus", NAN);
+  add_largest(builder, "max_micro_batch", report->max_micro_batch);
+  add_largest(builder, "max_seq_len", report->max_seq_len);
   json_add_count(builder, "parameters", (gint64)report->parameters);
   return finish(builder);
 }

@@ -22,7 +22,8 @@ typedef struct {
   double host_bytes, nvme_bytes; /* of host memory and drives */
   gboolean has_capacity;         /* else nobody knows whether it fits */
   gboolean fits;
-  double min_gpus; /* fewest GPUs that hold the state; not finite: unknown */
+  double min_gpus;                     /* fewest GPUs that hold the state; not finite: unknown */
+  gint64 max_micro_batch, max_seq_len; /* largest that fit, all else left as it is; 0: none; −1: unknown */
 } StateReport;
 char *json_report_memory(const StateReport *report);
 

@@ -1,0 +1,123 @@
+/* The largest micro-batch and the longest sequences that fit: beside all sizes tried one by one. */
+#include "error.h" /* ahead of Check, which has a macro fail() */
+#include "largest_fit.h"
+
+#include <check.h>
+
+#include "case_clusters.h"
+
+static Model *model; /* 8 billion parameters: a GPU's memory holds a few sequences of them */
+
+static void read_llama(void) {
+  set_up();
+  model = read_model("llama-3-8b");
+}
+
+static void free_llama(void) {
+  tear_down();
+  model_free(model);
+}
+
+static gboolean fits(const Cluster *cluster, const Plan *plan) {
+  g_autoptr(Prediction) prediction = predict(model, cluster, plan, NULL);
+  return prediction != NULL && prediction->fits;
+}
+
+/* The largest value of `size` from `step` on, in steps of it up to 64, at which the plan fits; 0: none. */
+static gint64 largest_tried(const Cluster *cluster, Plan *plan, gint64 *size, gint64 step) {
+  const gint64 asked = *size;
+  gint64 most = 0;
+  for (int i = 1; i <= 64; i++) {
+    *size = i * step;
+    if (fits(cluster, plan))
+      most = *size;
+  }
+  *size = asked;
+  return most;
+}
+
+static LargestFit largest_of(const Cluster *cluster, const Plan *plan, double capacity_bytes) {
+  g_autoptr(Plan) completed = plan_copy(plan);
+  ck_assert(plan_complete(completed, model, cluster, NULL));
+  return largest_fit(model, cluster, plan, completed, capacity_bytes);
+}
+
+/* Without a pipeline a micro-batch is held whole; in one, as many as there are stages; chunks and ZeRO-3 add buffers.
+ */
+START_TEST(nothing_larger_fits_and_nothing_smaller_is_said) {
+  static const struct {
+    int tp, cp, pp, zero;
+    gint64 global_batch;
+  } cases[] = {{2, 1, 1, 3, 0}, {1, 1, 4, 1, 0}, {2, 1, 2, 1, 64}, {1, 2, 1, 2, 96}};
+  const Cluster *cluster = clusters[1];
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autoptr(Plan) plan = plan_new();
+    plan->tp = cases[i].tp;
+    plan->cp = cases[i].cp;
+    plan->pp = cases[i].pp;
+    plan->gpus = 8;
+    plan->zero = cases[i].zero;
+    plan->global_batch = cases[i].global_batch;
+    plan->micro_batch = 1;
+    plan->seq_len = 2048;
+    const LargestFit largest = largest_of(cluster, plan, cluster->gpu.hbm_bytes);
+    ck_assert_int_eq(largest.seq_step, 1024);
+    ck_assert_int_gt(largest.micro_batch, 1);
+    ck_assert_int_eq(largest.micro_batch, largest_tried(cluster, plan, &plan->micro_batch, 1));
+    ck_assert_int_gt(largest.seq_len, 2048);
+    ck_assert_int_eq(largest.seq_len, largest_tried(cluster, plan, &plan->seq_len, 1024));
+  }
+}
+END_TEST
+
+/* The capacity counts, not the cluster's; and slow ranks hold no memory. */
+START_TEST(what_a_gpu_has_is_what_was_asked) {
+  g_autoptr(Plan) plan = plan_new();
+  plan->gpus = 8;
+  plan->zero = 1;
+  plan->micro_batch = 1;
+  plan->seq_len = 2048;
+  const Cluster *cluster = clusters[1];
+  const LargestFit whole = largest_of(cluster, plan, cluster->gpu.hbm_bytes);
+  const LargestFit more = largest_of(cluster, plan, 2 * cluster->gpu.hbm_bytes);
+  ck_assert_int_gt(more.micro_batch, whole.micro_batch);
+  ck_assert_int_gt(more.seq_len, whole.seq_len);
+  const LargestFit none = largest_of(cluster, plan, 10e9);
+  ck_assert_int_eq(none.micro_batch, 0);
+  ck_assert_int_eq(none.seq_len, 0);
+  const SlowRank slow = {.rank = 3, .factor = 2};
+  g_array_append_val(plan->slow_ranks, slow);
+  plan->fold = FALSE;
+  const LargestFit uneven = largest_of(cluster, plan, cluster->gpu.hbm_bytes);
+  ck_assert_int_eq(uneven.micro_batch, whole.micro_batch);
+  ck_assert_int_eq(uneven.seq_len, whole.seq_len);
+}
+END_TEST
+
+/* Three ranks of tp cut sequences of 3 · 1,024 tokens; 2 · cp · tp = 24 divides 1,024 · 3 as well. */
+START_TEST(lengths_are_those_that_cp_and_tp_cut) {
+  g_autoptr(Plan) plan = plan_new(), completed = plan_new();
+  completed->tp = 3;
+  completed->cp = 4;
+  completed->micro_batch = 1;
+  const LargestFit largest = largest_fit(model, clusters[1], plan, completed, clusters[1]->gpu.hbm_bytes);
+  ck_assert_int_eq(largest.seq_step, 3072);
+}
+END_TEST
+
+int main(void) {
+  TCase *tcase = tcase_create("largest_fit");
+  tcase_set_timeout(tcase, 60);
+  tcase_add_unchecked_fixture(tcase, read_llama, free_llama);
+  tcase_add_test(tcase, nothing_larger_fits_and_nothing_smaller_is_said);
+  tcase_add_test(tcase, what_a_gpu_has_is_what_was_asked);
+  tcase_add_test(tcase, lengths_are_those_that_cp_and_tp_cut);
+  Suite *suite = suite_create("largest_fit");
+  suite_add_tcase(suite, tcase);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  int failures = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failures != 0;
+}
