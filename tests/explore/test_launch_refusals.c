@@ -245,11 +245,12 @@ START_TEST(what_is_done_otherwise_is_noticed) {
   plan->recompute = RECOMPUTE_SELECTIVE;
   g_autoptr(Workload) workload = planned(&llama, clusters[0], plan);
   g_autoptr(Launch) deepspeed = launch_of(LAUNCH_DEEPSPEED, workload);
-  ck_assert_uint_eq(deepspeed->notices->len, 2); /* parameters gathered at the end; attention recomputed by the model */
+  /* parameters gathered at the end; attention recomputed by the model; no framework */
+  ck_assert_uint_eq(deepspeed->notices->len, 3);
   plan->cuda_graphs = CUDA_GRAPHS_FULL;
   g_autoptr(Workload) replayed = planned(&llama, clusters[0], plan);
   g_autoptr(Launch) graphs = launch_of(LAUNCH_DEEPSPEED, replayed);
-  ck_assert_uint_eq(graphs->notices->len, 3);
+  ck_assert_uint_eq(graphs->notices->len, 4);
   plan->zero = 2; /* as torchtitan has it */
   g_autoptr(Workload) sharded = planned(&llama, clusters[0], plan);
   g_autoptr(Launch) torchtitan = launch_of(LAUNCH_TORCHTITAN, sharded);
@@ -263,6 +264,36 @@ START_TEST(what_is_done_otherwise_is_noticed) {
   g_autoptr(Launch) megatron = launch_of(LAUNCH_MEGATRON, pipeline);
   ck_assert_uint_eq(megatron->notices->len, 1);
   ck_assert_ptr_nonnull(strstr(megatron->text, "# notice: predicted without --framework megatron-core"));
+}
+END_TEST
+
+/* What is predicted is what the framework's own files, or one built on them, say; of another one's it is told. */
+START_TEST(a_prediction_of_another_framework_is_noticed) {
+  static const struct {
+    LaunchFramework started;
+    const char *predicted, *advised; /* NULL: it is this one's */
+  } cases[] = {{LAUNCH_MEGATRON, "megatron-core", NULL},
+               {LAUNCH_MEGATRON, "nemo-tp-apart", NULL},
+               {LAUNCH_MEGATRON, "torchtitan", "--framework megatron-core has"},
+               {LAUNCH_DEEPSPEED, "deepspeed-transformers", NULL},
+               {LAUNCH_DEEPSPEED, "gpt-neox", NULL},
+               {LAUNCH_DEEPSPEED, "nemo", "--framework deepspeed-coalesced has"},
+               {LAUNCH_TORCHTITAN, "torchtitan-compile-async-tp", NULL},
+               {LAUNCH_TORCHTITAN, "megatron-core", "--framework torchtitan-compiled-loss has"}};
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autoptr(Plan) plan = plan_new();
+    Framework framework;
+    ck_assert(framework_read(cases[i].predicted, &framework, NULL));
+    plan_set_framework(plan, cases[i].predicted, &framework);
+    plan->dp = 4;
+    plan->global_batch = 16;
+    plan->zero = cases[i].started == LAUNCH_TORCHTITAN ? 2 : 1;
+    g_autoptr(Workload) workload = planned(&llama, clusters[0], plan);
+    g_autoptr(Launch) launch = launch_of(cases[i].started, workload);
+    const char *first = launch->notices->len > 0 ? g_ptr_array_index(launch->notices, 0) : "";
+    ck_assert_msg(g_str_has_prefix(first, "predicted with --framework") == (cases[i].advised != NULL), "%s", first);
+    ck_assert(cases[i].advised == NULL || strstr(first, cases[i].advised) != NULL);
+  }
 }
 END_TEST
 
@@ -320,6 +351,7 @@ int main(void) {
   tcase_add_test(tcase, megatron_is_told_of_the_activation_or_refuses);
   tcase_add_test(tcase, megatron_is_told_of_single_layers_and_of_rates);
   tcase_add_test(tcase, what_is_done_otherwise_is_noticed);
+  tcase_add_test(tcase, a_prediction_of_another_framework_is_noticed);
   tcase_add_test(tcase, megatron_gets_what_its_checks_insist_on);
   Suite *suite = suite_create("launch_refusals");
   suite_add_tcase(suite, tcase);

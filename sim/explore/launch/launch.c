@@ -1,4 +1,5 @@
-/* One row per framework: what it is called, whether it can, how it is written down. */
+/* One row per framework: what it is called, whether it can, how it is written down, and which of the files that say
+ * what a framework adds are its own. */
 #include "launch.h"
 
 #include <string.h>
@@ -12,10 +13,27 @@ static const struct {
   gboolean (*check)(const LaunchCase *c, GError **error);
   char *(*write)(const LaunchCase *c);
   const char *schedules, *overlaps_p2p;
+  const char *described[3]; /* names in topologies/frameworks/ begin with one of these; today's is called … */
+  const char *todays;
 } frameworks[N_LAUNCHES] = {
-    [LAUNCH_MEGATRON] = {launch_megatron_check, launch_megatron_write, "1f1b,interleaved", "off,on"},
-    [LAUNCH_DEEPSPEED] = {launch_deepspeed_check, launch_deepspeed_write, "1f1b"},
-    [LAUNCH_TORCHTITAN] = {launch_torchtitan_check, launch_torchtitan_write, "1f1b,interleaved,zb-v"},
+    [LAUNCH_MEGATRON] = {launch_megatron_check,
+                         launch_megatron_write,
+                         "1f1b,interleaved",
+                         "off,on",
+                         {"megatron", "nemo"},
+                         "megatron-core"},
+    [LAUNCH_DEEPSPEED] = {launch_deepspeed_check,
+                          launch_deepspeed_write,
+                          "1f1b",
+                          NULL,
+                          {"deepspeed", "megatron-deepspeed", "gpt-neox"},
+                          "deepspeed-coalesced"},
+    [LAUNCH_TORCHTITAN] = {launch_torchtitan_check,
+                           launch_torchtitan_write,
+                           "1f1b,interleaved,zb-v",
+                           NULL,
+                           {"torchtitan"},
+                           "torchtitan-compiled-loss"},
 };
 
 const char *launch_schedules(LaunchFramework framework) {
@@ -50,12 +68,33 @@ gboolean launch_check_tried(LaunchFramework framework, const Workload *workload,
   return framework != LAUNCH_MEGATRON || launch_megatron_check_tried(&c, error);
 }
 
+/* Whether a framework by that name, or one that it is built on, is described as this one. */
+static gboolean is_described_as(LaunchFramework framework, const char *name) {
+  g_auto(GStrv) files = framework_files(name, NULL);
+  for (char **file = files; file != NULL && *file != NULL; file++) {
+    g_autofree char *base = g_path_get_basename(*file);
+    for (gsize i = 0; i < G_N_ELEMENTS(frameworks->described) && frameworks[framework].described[i] != NULL; i++)
+      if (g_str_has_prefix(base, frameworks[framework].described[i]))
+        return TRUE;
+  }
+  return FALSE;
+}
+
+/* Of a prediction that was made as another framework; of one made as none each says what that leaves out. */
+static void notice_framework(LaunchFramework framework, const LaunchCase *c) {
+  const char *predicted = c->plan->framework;
+  if (predicted != NULL && !is_described_as(framework, predicted))
+    launch_notice(c, "predicted with --framework %s, which is not %s: --framework %s has what that adds", predicted,
+                  names[framework], frameworks[framework].todays);
+}
+
 Launch *launch_new(LaunchFramework framework, const Workload *workload, int gpus_per_node, GError **error) {
   if (!launch_check(framework, workload, error))
     return NULL;
   Launch *launch = g_new0(Launch, 1);
   launch->notices = g_ptr_array_new_with_free_func(g_free);
   LaunchCase c = case_of(workload, gpus_per_node, launch->notices);
+  notice_framework(framework, &c);
   launch->text = frameworks[framework].write(&c);
   return launch;
 }

@@ -214,6 +214,9 @@ char *launch_deepspeed_write(const LaunchCase *c) {
   json_builder_end_object(builder);
   notice_recompute(c);
   launch_notice_graphs(c, "DeepSpeed");
+  if (c->plan->framework == NULL)
+    launch_notice(c, "predicted without --framework deepspeed-coalesced: what DeepSpeed holds and how it spends time "
+                     "besides is not counted");
   g_autoptr(JsonNode) root = json_builder_get_root(builder);
   g_autofree char *text = json_to_string(root, TRUE);
   return g_strconcat(text, "\n", NULL);
