@@ -323,6 +323,22 @@ START_TEST(memory_that_does_not_fit_comes_before_all) {
 }
 END_TEST
 
+/* Where layers are recomputed already half of each sequence is left to drop: of 9 GB of activations 4.5. With dp 1
+ * there are no ranks to cut it. */
+START_TEST(half_of_each_sequence_is_advised_where_all_is_recomputed) {
+  Plan plan = sample_plan();
+  plan.recompute = RECOMPUTE_FULL;
+  StepReport report = sample_report(&plan);
+  report.capacity_bytes = 24e9;
+  report.fits = FALSE;
+  g_autofree char *text = advice_text(&report);
+  ck_assert_ptr_nonnull(strstr(text, " --cp 2 saves 4.5 GB, as a rank has half of each sequence."));
+  plan.dp = 1;
+  g_autofree char *lone = advice_text(&report);
+  ck_assert_ptr_null(strstr(lone, "--cp 2"));
+}
+END_TEST
+
 /* Experts dealt out over all of dp have no other ranks that hold the same: what ZeRO saves of them is not said. */
 START_TEST(no_number_is_said_of_what_experts_save) {
   Plan plan = sample_plan();
@@ -408,6 +424,7 @@ int main(void) {
   tcase_add_test(tcase, exposed_exchange_with_experts_is_named_with_its_reach);
   tcase_add_test(tcase, exposed_exchange_of_keys_is_named_with_its_reach);
   tcase_add_test(tcase, memory_that_does_not_fit_comes_before_all);
+  tcase_add_test(tcase, half_of_each_sequence_is_advised_where_all_is_recomputed);
   tcase_add_test(tcase, options_already_taken_are_not_advised);
   suite_add_tcase(suite, tcase);
   SRunner *runner = srunner_create(suite);

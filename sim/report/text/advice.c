@@ -356,6 +356,11 @@ static gboolean smaller_hold_less(const StepReport *report) {
   return !holds_all;
 }
 
+/* Twice the cp on the same GPUs is half the dp; every rank then has half of each sequence. */
+static gboolean may_double_cp(const Plan *plan) {
+  return plan->attention == ATTENTION_FLASH && plan->dp % 2 == 0 && plan->seq_len % (4 * (gint64)plan->cp) == 0;
+}
+
 static void advise_activations(const StepReport *report, GString *out) {
   const Plan *plan = report->plan;
   const gboolean is_products = plan->memory.selective == SELECTIVE_PRODUCTS;
@@ -372,6 +377,9 @@ static void advise_activations(const StepReport *report, GString *out) {
   else if (plan->recompute == RECOMPUTE_SELECTIVE)
     g_string_append(
         out, " --recompute-modules names more to make again, --recompute full keeps only the inputs of each layer.");
+  else if (may_double_cp(plan))
+    g_string_append_printf(out, " --cp %d saves %.1f GB, as a rank has half of each sequence.", 2 * plan->cp,
+                           report->memory_bytes[MEMORY_ACTIVATIONS] / 2 / 1e9);
   if (may_cut_sequences(plan))
     g_string_append_printf(out, " --sequence-parallel on cuts what norms save by %d.", plan->tp);
   if (smaller_hold_less(report))
