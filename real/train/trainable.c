@@ -79,12 +79,29 @@ static gboolean check_precision(const Plan *plan, GError **error) {
 static const guint trained_modules =
     MODULE_BIT(MODULE_CORE_ATTN) | MODULE_BIT(MODULE_LAYERNORM) | MODULE_BIT(MODULE_MLP);
 
-static gboolean check_recompute(const Plan *plan, GError **error) {
-  if (plan->recompute == RECOMPUTE_SELECTIVE && plan->memory.selective == SELECTIVE_PRODUCTS)
-    return fail_impossible(error,
-                           "--recompute selective as framework %s has it, product by product, cannot be trained here; "
-                           "leave --framework out, or use --recompute none or full",
-                           plan->framework);
+/* Of what a layer has beside its products, or in their place. */
+static const char *not_by_products(const Workload *workload) {
+  const Model *model = workload->model;
+  const Plan *plan = workload->plan;
+  return model_has_experts(model)                   ? "experts"
+         : model->latent.kv_rank > 0                ? "latent attention"
+         : model->parallel_block                    ? "an MLP beside attention"
+         : model->post_norms || model->norms_behind ? "norms behind the branches"
+         : plan->attention == ATTENTION_UNFUSED     ? "--attention unfused"
+         : plan->cp > 1 && plan->cp_comm != CP_RING ? "--cp-comm other than ring"
+                                                    : NULL;
+}
+
+static gboolean check_recompute(const Workload *workload, GError **error) {
+  const Plan *plan = workload->plan;
+  if (plan_keeps_every_other_product(plan)) {
+    const char *what = not_by_products(workload);
+    return what == NULL ||
+           fail_impossible(error,
+                           "--recompute selective as framework %s has it, product by product, cannot be trained here "
+                           "with %s; use --recompute none or full",
+                           plan->framework, what);
+  }
   g_autofree char *modules = recompute_modules_text(plan_recompute_modules(plan), "+");
   return (plan_recompute_modules(plan) & ~trained_modules) == 0 ||
          fail_impossible(error,
@@ -125,7 +142,7 @@ static gboolean check_recipe(const Plan *plan, GError **error) {
 
 static gboolean check_plan(const Workload *workload, GError **error) {
   const Plan *plan = workload->plan;
-  return check_switches(plan, error) && check_precision(plan, error) && check_recompute(plan, error) &&
+  return check_switches(plan, error) && check_precision(plan, error) && check_recompute(workload, error) &&
          check_gradient_sums(plan, error) && check_norm_kernel(workload, error) && check_recipe(plan, error);
 }
 

@@ -149,7 +149,7 @@ static double recompute_flops(const Workload *workload) {
     layer = attention;
   else if (plan_repeats_attention(workload->plan))
     layer = attention;
-  if (keeps_every_other_product(workload->plan))
+  if (plan_keeps_every_other_product(workload->plan))
     layer += other_products_flops(workload->model);
   else
     linears += module_flops(workload);

@@ -31,6 +31,8 @@ a head further, tp 2|2|tiny-deepseek|--mtp-layers 1 --tp 2 --sequence-parallel o
 experts, ep 2, ZeRO-2|2|tiny-qwen2-moe|--dp 2 --ep 2 --zero 2
 pp 2, ep 2, dualpipe, which takes turns|4|tiny-mixtral|--pp 2 --dp 2 --ep 2 --schedule dualpipe --global-batch 8
 cp 2, ring|2|tiny-gpt2-short|--cp 2 --attention flash --global-batch 1
+every other product made again, tp 2, sequence parallel|2|tiny-llama-short|--tp 2 --sequence-parallel on --framework torchtitan --norm-kernel fused --attention flash --recompute selective
+every other product made again, zb-h1|2|tiny-gpt2-short|--pp 2 --schedule zb-h1 --framework torchtitan --attention flash --recompute selective
 cp 2, PyTorch's ring|2|tiny-gpt2-short|--cp 2 --framework torchtitan-compile --norm-kernel fused --attention flash --global-batch 1
 norms without weights, tp 2, sequence parallel|2|tiny-olmo|--tp 2 --sequence-parallel on
 cp 4, Ulysses, each key head to two ranks|4|tiny-falcon|--cp 4 --cp-comm ulysses --attention flash --global-batch 1

@@ -2,9 +2,10 @@
  * what the Program says that it holds; and what attention cut by cp has in buffers is what PieceMemory counts. Ranks
  * are run one by one on a device that computes nothing and among others that are not there.
  *
- * Of activations stepreal holds more in two cases, which stand not here: where W runs apart from I under ZeRO-3 it
- * takes what I makes for W at once, where the Program has it layer by layer (up to a third more); a loss that the
- * framework fuses it computes as any, and keeps its softmax in fp32. Masks of dropout, which the Program counts, it
+ * Of activations stepreal holds less in one case, which stands not here: of products that are kept under sequence
+ * parallelism it keeps what was reduced and scattered alone. It holds more in two: where W runs apart from I under
+ * ZeRO-3 it takes what I makes for W at once, where the Program has it layer by layer (up to a third more); a loss that
+ * the framework fuses it computes as any, and keeps its softmax in fp32. Masks of dropout, which the Program counts, it
  * draws anew. */
 #include <check.h>
 
@@ -44,7 +45,7 @@ typedef struct {
   int tp, pp, chunks, dp, cp, ep, zero;
   CpComm cp_comm;
   Recompute recompute;
-  gboolean is_fp32, sequence_parallel, has_experts, is_unfused;
+  gboolean is_fp32, sequence_parallel, has_experts, is_unfused, by_products;
   int mtp_layers;
   int q_rank; /* of latent attention; < 0: that without one; 0: none */
   int beside; /* of attention and MLP side by side, the norms; 0: one behind the other */
@@ -128,6 +129,9 @@ static const HeldCase cases[] = {
     {.q_rank = 384, .tp = 2},
     {.q_rank = 384, .tp = 2, .sequence_parallel = TRUE, .has_experts = TRUE, .recompute = RECOMPUTE_FULL},
     {.q_rank = -1, .tp = 2, .sequence_parallel = TRUE, .has_experts = TRUE},
+    {.by_products = TRUE, .tp = 2, .recompute = RECOMPUTE_SELECTIVE},
+    {.by_products = TRUE, .pp = 4, .recompute = RECOMPUTE_SELECTIVE},
+    {.by_products = TRUE, .pp = 2, .schedule = "zb-h1", .recompute = RECOMPUTE_SELECTIVE},
     {.is_unfused = TRUE, .tp = 2},
     {.is_unfused = TRUE, .pp = 2, .schedule = "zb-h1", .recompute = RECOMPUTE_FULL},
     {.is_unfused = TRUE, .q_rank = 384, .dp = 2},
@@ -161,6 +165,7 @@ static Plan *plan_of_case(const HeldCase *c) {
   plan->mtp_layers = c->mtp_layers;
   plan->cp_comm = c->cp_comm;
   plan->recompute_modules = c->modules;
+  plan->memory.selective = c->by_products ? SELECTIVE_PRODUCTS : SELECTIVE_SCORES;
   plan->precision = c->is_fp32 ? PRECISION_FP32 : PRECISION_BF16;
   if (c->is_fp32)
     ck_assert(recipe_parse("fp32", &plan->recipe, NULL));
@@ -186,7 +191,7 @@ static void count_small_tensors(Workload *workload) {
   const ModelLatent *latent = &workload->model->latent;
   const double shared = cut.element_bytes * split * latent->rope_dim;
   more += 4 * split * ((latent->kv_rank > 0) + (latent->q_rank > 0));
-  if (workload->plan->recompute == RECOMPUTE_FULL) {
+  if (workload->plan->recompute == RECOMPUTE_FULL || plan_keeps_every_other_product(workload->plan)) {
     layer->held_for_W += shared;
   } else {
     layer->saved_bytes += more;

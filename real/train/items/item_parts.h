@@ -42,6 +42,16 @@ float item_factor(double factor);
 /* C = factor·A·B in the item's layout and sizes, dense operands; the gradient's adds to it. */
 void item_product(const ItemCall *call, float factor, const void *a, const void *b, void *c, const void *bias);
 void item_weight_gradient(const ItemCall *call, float factor, const void *a, const void *b, void *gradient);
+typedef struct {
+  float factor;
+  const void *a, *b, *bias; /* bias NULL: none */
+  char *c;
+} LinearOperands;
+
+/* item_product() of QKV, or else of up, of which selective recompute by products keeps some columns (kept_items.c). */
+void item_keeping_product(const ItemCall *call, gboolean of_qkv, const LinearOperands *operands);
+/* Where mlp_down's output is kept as the product makes it; NULL: it is not. */
+char *item_kept_down(const ItemCall *call);
 /* The same, the factor 1, with rows of C, and of A forward and of B for the weights, so many elements apart; 0: dense.
  */
 void item_product_in(const ItemCall *call, const void *a, gint64 lda, const void *b, void *c, gint64 ldc);

@@ -71,7 +71,7 @@ static char *linear_output(const ItemCall *call, LinearName name) {
   case ATTN_OUT:
     return is_parallel(call) ? item_memory(call)->branch.partial : item_memory(call)->partial;
   default:
-    return item_memory(call)->partial;
+    return item_kept_down(call) != NULL ? item_kept_down(call) : item_memory(call)->partial;
   }
 }
 
@@ -134,9 +134,15 @@ static float factor_of(const ItemCall *call, LinearName name) {
 static void run_linear(const ItemCall *call) {
   const LinearName name = (LinearName)call->argument;
   const Role bias = linears[name].is_column ? linears[name].bias : N_ROLES;
-  item_product(call, factor_of(call, name), whole_input(call, name),
-               weight_of(call, linears[name].block, linears[name].weight), linear_output(call, name),
-               weight_of(call, linears[name].block, bias));
+  const LinearOperands operands = {.factor = factor_of(call, name),
+                                   .a = whole_input(call, name),
+                                   .b = weight_of(call, linears[name].block, linears[name].weight),
+                                   .bias = weight_of(call, linears[name].block, bias),
+                                   .c = linear_output(call, name)};
+  if (name == QKV || name == MLP_UP)
+    item_keeping_product(call, name == QKV, &operands);
+  else
+    item_product(call, operands.factor, operands.a, operands.b, operands.c, operands.bias);
 }
 
 static void run_input_gradient(const ItemCall *call) {
@@ -200,6 +206,14 @@ static void reduce_partial(const ItemCall *call) {
   run_collective(call, item_memory(call)->partial, item_memory(call)->reduced);
 }
 
+/* Of a branch; what is kept of it is kept summed where it is scattered. */
+static void reduce_output(const ItemCall *call) {
+  const LinearName name = (LinearName)call->argument;
+  const KeptProducts kept = item_saved(call).products;
+  char *sum = name == ATTN_OUT ? kept.out : kept.down;
+  run_collective(call, linear_output(call, name), is_split(call) && sum != NULL ? sum : item_memory(call)->reduced);
+}
+
 static void reduce_mlp_input_gradient(const ItemCall *call) {
   if (is_parallel(call))
     run_collective(call, item_memory(call)->branch.partial, item_memory(call)->branch.reduced);
@@ -238,12 +252,12 @@ const ItemKernel tp_collectives[] = {
     {"qkv", gather_input, QKV},
     {"qkv.wgrad", gather_input, QKV},
     {"qkv.dgrad", reduce_partial, 0},
-    {"attn_out", reduce_partial, 0},
+    {"attn_out", reduce_output, ATTN_OUT},
     {"attn_out.dgrad", gather_output_gradient, ATTN_OUT},
     {"mlp_up", gather_input, MLP_UP},
     {"mlp_up.wgrad", gather_input, MLP_UP},
     {"mlp_up.dgrad", reduce_mlp_input_gradient, 0},
-    {"mlp_down", reduce_partial, 0},
+    {"mlp_down", reduce_output, MLP_DOWN},
     {"mlp_down.dgrad", gather_output_gradient, MLP_DOWN},
     {"branch_sum", reduce_partial, 0},
     {"shared_up", gather_input, MLP_UP},
@@ -281,7 +295,8 @@ static NormKernel layer_norm(const ItemCall *call, int which) {
 
 /* Made again alone (layernorm among the modules), the MLP's norm comes first, as in backward. */
 static void run_norm(const ItemCall *call) {
-  const gboolean is_reversed = call->item->recompute && item_memory(call)->saves_all;
+  const Activations *activations = item_memory(call);
+  const gboolean is_reversed = call->item->recompute && activations->saves_all && !activations->every_other;
   Kernel kernel = {.kind = KERNEL_NORM_FORWARD,
                    .norm = layer_norm(call, is_reversed ? 1 - call->occurrence : call->occurrence)};
   item_launch(call, &kernel);
@@ -361,15 +376,22 @@ static char *layer_output(const ItemCall *call) {
   return call->output;
 }
 
+static const char *branch_output(const ItemCall *call, gboolean of_attention) {
+  const KeptProducts kept = item_saved(call).products;
+  const char *output = of_attention ? kept.out : kept.down;
+  return output != NULL && (is_split(call) || item_cut(call)->tp == 1) ? output : item_reduced(call);
+}
+
 static void run_residual(const ItemCall *call) {
   const gboolean of_attention = call->occurrence == 0 && !is_parallel(call);
   const void *bias = weight_of(call, BLOCK_LAYER, of_attention ? ROLE_ATTN_OUT_BIAS : ROLE_MLP_DOWN_BIAS);
   const char *way_round = of_attention || is_parallel(call) ? layer_input(call) : item_saved(call).x2;
   char *out = of_attention ? item_saved(call).x2 : layer_output(call);
   if (item_cut(call)->model->dropout_rate.hidden > 0)
-    item_drop_add(call, of_attention ? DROP_ATTENTION : DROP_MLP, way_round, item_reduced(call), bias, out);
+    item_drop_add(call, of_attention ? DROP_ATTENTION : DROP_MLP, way_round, branch_output(call, of_attention), bias,
+                  out);
   else
-    add(call, way_round, item_reduced(call), bias, out);
+    add(call, way_round, branch_output(call, of_attention), bias, out);
 }
 
 /* Of the layer's input: into the stage's stream, or to what the op was given. */

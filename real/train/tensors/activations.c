@@ -26,6 +26,13 @@ typedef struct {
   MtpGradients mtp_gradients;
 } SlotTensors;
 
+static SavedLayer walk_saved_layer(const Activations *activations, LayerKind kind, Carver *carvers) {
+  const Cut *cut = activations->cut;
+  Carver *for_i = &carvers[PART_FOR_I], *for_w = &carvers[PART_FOR_W];
+  return activations->every_other ? carve_every_other(cut, kind, for_i, for_w)
+                                  : carve_layer(cut, kind, activations->dropped, for_i, for_w);
+}
+
 /* Of the k-th head that predicts further. */
 static void walk_saved_mtp(const Activations *activations, const StageLayers *layers, int k, Carver *carvers,
                            SlotTensors *tensors) {
@@ -35,7 +42,7 @@ static void walk_saved_mtp(const Activations *activations, const StageLayers *la
   char *x = carve(carve_reads_stream(cut) ? for_w : for_i, carve_stream_elements(cut), carve_element_bytes(cut));
   SavedLayer saved = {0};
   if (activations->saves_all)
-    saved = carve_layer(cut, carve_kind_of(cut, layers, layer), activations->dropped, for_i, for_w);
+    saved = walk_saved_layer(activations, carve_kind_of(cut, layers, layer), carvers);
   const SavedMtp mtp = carve_mtp(cut, for_i, for_w);
   const SavedHead head = carve_head(cut, for_i, for_i, for_w);
   if (tensors->layer == layer) {
@@ -61,7 +68,7 @@ static void walk_saved(const Activations *activations, const StageLayers *layers
       tensors->input = x;
   }
   for (int i = 0; i < layers->n_layers && activations->saves_all; i++) {
-    const SavedLayer saved = carve_layer(cut, carve_kind_of(cut, layers, i), activations->dropped, for_i, for_w);
+    const SavedLayer saved = walk_saved_layer(activations, carve_kind_of(cut, layers, i), carvers);
     if (i == tensors->layer)
       tensors->saved = saved;
   }
@@ -101,14 +108,20 @@ static gboolean keeps_gradient_in(const Activations *activations, const Slot *sl
   return !cut->sequence_parallel || cut->model->dropout_rate.embedding > 0 || cut->model->embedding_norm;
 }
 
+static SavedLayer walk_again(const Activations *activations, LayerKind kind, Carver *made) {
+  const Cut *cut = activations->cut;
+  Carver nothing = {0};
+  if (activations->every_other)
+    return carve_again_every_other(cut, kind, made);
+  return activations->saves_all ? carve_again(cut, kind, activations->dropped, made)
+                                : carve_layer(cut, kind, MODULE_BIT(MODULE_CORE_ATTN), &nothing, made);
+}
+
 static void walk_made_layer(const Activations *activations, const StageLayers *layers, int layer, Carver *made,
                             SlotTensors *tensors) {
   const Cut *cut = activations->cut;
   const LayerKind kind = carve_kind_of(cut, layers, layer);
-  Carver nothing = {0};
-  const SavedLayer again = activations->saves_all
-                               ? carve_again(cut, kind, activations->dropped, made)
-                               : carve_layer(cut, kind, MODULE_BIT(MODULE_CORE_ATTN), &nothing, made);
+  const SavedLayer again = walk_again(activations, kind, made);
   const LayerGradients gradients = carve_gradients(cut, kind, TRUE, made);
   if (layer != tensors->layer)
     return;
@@ -240,6 +253,7 @@ gboolean activations_init(Activations *activations, const Cut *cut, Device *devi
       .n_micro_batches = use->n_micro_batches,
       .has_w = use->has_w,
       .saves_all = recompute != RECOMPUTE_FULL,
+      .every_other = plan_keeps_every_other_product(cut->plan),
       .dropped = plan_recompute_modules(cut->plan),
       .pools = g_new0(Pool, (gsize)use->n_stages * N_SLOT_PARTS),
       .open = g_new0(Slot, (gsize)use->n_stages * use->n_micro_batches),
@@ -374,9 +388,27 @@ void activations_close(Activations *activations, Slot *slot, DeviceEvent *last) 
   activations->held_bytes -= was_apart ? activations->boundary.piece_bytes : 0;
 }
 
+static SavedLayer every_other_layer(const Activations *activations, const SlotTensors *tensors) {
+  const SavedLayer *kept = &tensors->saved, *again = &tensors->again;
+  SavedLayer saved = activations->scratch_layer;
+  saved.attention = kept->attention;
+  saved.lse = kept->lse;
+  saved.products = kept->products;
+  if (kept->products.gate == NULL)
+    saved.up = kept->up;
+  if (again->norm1 != NULL) {
+    saved.norm1 = again->norm1;
+    saved.norm2 = again->norm2;
+    saved.activation = again->activation;
+  }
+  return saved;
+}
+
 /* What is not saved is read within the piece, and what W reads of it where I has made it again. */
 SavedLayer activations_layer(const Activations *activations, const Slot *slot, int layer) {
   const SlotTensors tensors = slot_tensors(activations, slot, layer);
+  if (activations->every_other)
+    return every_other_layer(activations, &tensors);
   const SavedLayer *scratch = &activations->scratch_layer, *again = &tensors.again;
   SavedLayer saved = activations->saves_all ? tensors.saved : *scratch;
   const guint dropped = activations->saves_all ? activations->dropped : MODULE_BIT(N_RECOMPUTE_MODULES) - 1;

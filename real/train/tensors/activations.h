@@ -11,9 +11,10 @@
  *     boundary      activations and gradients on their way between stages
  *
  * So a rank holds what the Program says it holds, however early a receive and however late W runs. With full recompute
- * the layers' inputs alone are kept from F, with selective recompute all but what its modules make again; the other
- * tensors are scratch, except that those W reads are made again by I and stay with what I makes. Shapes in elements,
- * row-major: T tokens × width; T′ = T/tp under sequence parallelism.
+ * the layers' inputs alone are kept from F, with selective recompute all but what its modules make again, or
+ * attention's output and every other product (torchtitan); the other tensors are scratch, except that those W reads are
+ * made again by I and stay with what I makes. Shapes in elements, row-major: T tokens × width; T′ = T/tp under sequence
+ * parallelism.
  *
  * Places of a stage's stream: layer l reads l and writes l + 1, the model's head reads the one behind its n layers, n;
  * the layer of the k-th head that predicts further is the (n + 2k − 1)-th, and that head reads n + 2k. */
@@ -38,6 +39,16 @@ typedef struct {
   float *mean, *rstd; /* [T·heads], or [T] of all heads together, [T′] */
 } SavedNorm;
 
+/* What products made, beside attention's output, under selective recompute by products: `qkv` and `up` are put together
+ * of it and of what is made again. NULL otherwise. */
+typedef struct {
+  char *qv;   /* T × (q + v), before norms and positions */
+  char *gate; /* T × f; NULL without a gate: all of `up` is kept */
+  /* T′ × h of attn_out and mlp_down, as reduced and scattered; without sequence parallelism the former is NULL, the
+   * latter T × h before it is summed, and NULL without a gate, where it is made again. */
+  char *out, *down;
+} KeptProducts;
+
 typedef struct {
   char *norm1, *norm2;                  /* T′ × h; one where both branches of a parallel block read it; x and x2
                                            where no norms stand before them */
@@ -55,6 +66,7 @@ typedef struct {
   char *up;                   /* T × up_width; with experts the shared one's */
   char *activation;           /* T × ffn_width; … */
   SavedExperts experts;
+  KeptProducts products;
 } SavedLayer;
 
 /* Gradients of the linears' outputs: what W multiplies with. Of an I they lie in the slot, of a B in scratch. */
@@ -158,6 +170,7 @@ typedef struct {
   int n_stages, n_micro_batches;
   gboolean has_w;             /* W runs apart from I, here and there */
   gboolean saves_all;         /* else: full recompute, only inputs are kept */
+  gboolean every_other;       /* … by products: attention's output and every other product are kept */
   guint dropped;              /* modules that selective recompute makes again (recompute_modules.h) */
   Pool *pools;                /* [n_stages][N_SLOT_PARTS]; unused for stages of other ranks */
   Pool boundary;              /* T′ × h each */

@@ -156,6 +156,32 @@ SavedLayer carve_again(const Cut *cut, LayerKind kind, guint dropped, Carver *ma
   return again;
 }
 
+SavedLayer carve_every_other(const Cut *cut, LayerKind kind, Carver *for_i, Carver *for_w) {
+  const int e = carve_element_bytes(cut);
+  const double t = cut->tokens, stream = carve_stream_elements(cut);
+  const gboolean gated = cut->model->gated;
+  SavedLayer saved = {.attention = carve(for_w, t * cut->out_width, e),
+                      .lse = carve(for_i, (double)cut->sequences * cut->heads * cut->seq_len, 4)};
+  saved.products.qv = carve(for_i, t * (cut->q_width + cut->v_width), e);
+  if (gated)
+    saved.products.gate = carve(for_i, t * kind.ffn_width, e);
+  else
+    saved.up = carve(for_i, t * kind.up_width, e);
+  if (cut->sequence_parallel)
+    saved.products.out = carve(for_i, stream, e);
+  if (cut->sequence_parallel || gated)
+    saved.products.down = carve(for_i, stream, e);
+  return saved;
+}
+
+SavedLayer carve_again_every_other(const Cut *cut, LayerKind kind, Carver *made) {
+  const int e = carve_element_bytes(cut);
+  const double stream = carve_stream_elements(cut);
+  return (SavedLayer){.norm1 = carve(made, stream, e),
+                      .norm2 = carve(made, stream, e),
+                      .activation = carve(made, (double)cut->tokens * kind.ffn_width, e)};
+}
+
 static void carve_attention_gradients(const Cut *cut, Carver *carver, LayerGradients *gradients) {
   const ModelLatent *latent = &cut->model->latent;
   const int e = carve_element_bytes(cut);

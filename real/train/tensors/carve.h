@@ -30,6 +30,9 @@ LayerKind carve_any_kind(const Cut *cut);
 SavedLayer carve_layer(const Cut *cut, LayerKind kind, guint dropped, Carver *for_i, Carver *for_w);
 /* Of dropped modules, what I makes again for W. */
 SavedLayer carve_again(const Cut *cut, LayerKind kind, guint dropped, Carver *made);
+/* The same two of selective recompute by products. */
+SavedLayer carve_every_other(const Cut *cut, LayerKind kind, Carver *for_i, Carver *for_w);
+SavedLayer carve_again_every_other(const Cut *cut, LayerKind kind, Carver *made);
 /* With `for_w` those that W reads alone. */
 LayerGradients carve_gradients(const Cut *cut, LayerKind kind, gboolean for_w, Carver *carver);
 /* Whether the linears read the stream as it is, which W needs then: no norms stand before the branches. */

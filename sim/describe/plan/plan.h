@@ -134,6 +134,9 @@ guint plan_recompute_modules(const Plan *plan);
 /* Attention between its products is run again in backward, selectively: unfused as it keeps no scores, flash where the
  * framework checkpoints it all the same. */
 gboolean plan_repeats_attention(const Plan *plan);
+/* Selective recompute keeps attention's output and every other product of a layer, in the order in which PyTorch runs
+ * them: Q (not K), V, (not attn_out), the gate (not up), mlp_down; without a gate up (not mlp_down). */
+gboolean plan_keeps_every_other_product(const Plan *plan);
 /* Cut by cp in a ring that gathers the blocks of all ranks at once, as PyTorch's does. */
 gboolean plan_rings_blocks(const Plan *plan);
 /* The same as --recompute-modules takes it, "core_attn+mlp"; "" where nothing is, and where the framework's selective

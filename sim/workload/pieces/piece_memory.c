@@ -60,10 +60,6 @@ typedef struct {
   double linear_inputs, rest;
 } Dropped;
 
-gboolean keeps_every_other_product(const Plan *plan) {
-  return plan->recompute == RECOMPUTE_SELECTIVE && plan->memory.selective == SELECTIVE_PRODUCTS;
-}
-
 /* Columns of an activation's input, of `width` of its output. */
 static gint64 input_width(const Cut *cut, gint64 width) {
   return cut->model->gated ? 2 * width : width;
@@ -186,7 +182,7 @@ static double widest_gradients(const Cut *cut, gboolean has_experts) {
   return cut->cp > 1 ? MAX(widest, context_buffer_bytes(cut)) : widest;
 }
 
-/* keeps_every_other_product(); also what tp has reduced and scattered. */
+/* plan_keeps_every_other_product(); also what tp has reduced and scattered. */
 static double kept_products(const Cut *cut) {
   const double stream = (double)cut->split_tokens * cut->model->hidden, t = cut->tokens;
   double elements = t * (2 * cut->q_width + cut->kv_width + cut->ffn_width);
@@ -264,6 +260,15 @@ static void drop_modules(PieceMemory *memory, const Cut *cut, const LayerTensors
   memory->transient_bytes += MAX(attention.linear_inputs + attention.rest + scores, mlp.linear_inputs + mlp.rest);
 }
 
+/* What a layer that is made again keeps of what W reads: its input, where a linear reads that as it is, and attention's
+ * output where every other product is kept. */
+static double kept_linear_inputs(const Cut *cut, const LayerTensors *tensors) {
+  const gboolean reads_input = cut->n_norms == 0 && !cut->casts;
+  const gboolean reads_output =
+      plan_keeps_every_other_product(cut->plan) && !cut->casts && cut->plan->memory.attention_output_bytes == 0;
+  return (reads_input ? tensors->layer_input : 0) + (reads_output ? attention_output(cut) : 0);
+}
+
 static PieceMemory layer_memory(const Cut *cut, Piece piece) {
   const gboolean has_experts = piece == PIECE_LAYER && cut->n_experts > 0;
   const LayerTensors tensors = layer_tensors(cut, has_experts);
@@ -272,11 +277,11 @@ static PieceMemory layer_memory(const Cut *cut, Piece piece) {
                         .transient_bytes = widest_gradients(cut, has_experts)};
   if (cut->plan->recompute == RECOMPUTE_NONE) {
     keep_all(&memory, &tensors);
-  } else if (cut->plan->recompute == RECOMPUTE_SELECTIVE && !keeps_every_other_product(cut->plan)) {
+  } else if (cut->plan->recompute == RECOMPUTE_SELECTIVE && !plan_keeps_every_other_product(cut->plan)) {
     drop_modules(&memory, cut, &tensors, has_experts);
   } else {
-    const double products = keeps_every_other_product(cut->plan) ? kept_products(cut) : 0;
-    const double stays = cut->n_norms == 0 && !cut->casts ? tensors.layer_input : 0; /* a linear's input as it is */
+    const double products = plan_keeps_every_other_product(cut->plan) ? kept_products(cut) : 0;
+    const double stays = kept_linear_inputs(cut, &tensors);
     memory.saved_bytes = tensors.layer_input + products;
     memory.released_by_I = memory.saved_bytes - stays;
     memory.held_for_W += tensors.linear_inputs - stays; /* made again by I */

@@ -22,7 +22,7 @@ gboolean recompute_stops_early(const Model *model, const Plan *plan) {
 
 static void list_backward(ItemList *list, Piece piece) {
   const Plan *plan = list->cut->plan;
-  const gboolean every_other = keeps_every_other_product(plan);
+  const gboolean every_other = plan_keeps_every_other_product(plan);
   const gboolean is_layer = piece == PIECE_LAYER || piece == PIECE_DENSE_LAYER;
   const gboolean is_dense = piece == PIECE_DENSE_LAYER || list->cut->n_experts == 0;
   if (list->input_gradients && is_layer && (plan->recompute == RECOMPUTE_FULL || every_other)) {

@@ -189,9 +189,6 @@ gboolean item_list_recomputes(const ItemList *list, RecomputeModule module);
 /* List a forward as recomputed work. */
 void item_list_recompute(ItemList *list, void (*forward)(ItemList *list));
 
-/* Selective recompute keeps attention's output and every other product of a layer, in the order in which PyTorch runs
- * them: Q (not K), V, (not attn_out), the gate (not up), mlp_down; without a gate up (not mlp_down). */
-gboolean keeps_every_other_product(const Plan *plan);
 /* Whether what makes a dense layer again ends before the MLP's last product (recompute_end of framework_time.h). */
 gboolean recompute_stops_early(const Model *model, const Plan *plan);
 

@@ -1,0 +1,80 @@
+/* Selective recompute by products (torchtitan): of the products whose columns lie side by side some columns are kept,
+ * the others are made again, in place; what is kept is put back around them, so that what reads them reads one matrix.
+ *
+ *     qkv   | q | k | v |        kept   | q | v |        k is made again
+ *     up    | gate | up |        kept   | gate |         up is
+ *
+ * q and v are kept as the product makes them: norms and rotation are made again too. */
+#include "dense_product.h"
+#include "item_parts.h"
+
+typedef struct {
+  char *kept, *all;       /* T × (width − n), T × width; kept NULL: all of it is, or nothing */
+  gint64 width, first, n; /* columns [first, first + n) are made again */
+} Columns;
+
+static Columns columns_of(const ItemCall *call, gboolean of_qkv) {
+  const Cut *cut = item_cut(call);
+  const SavedLayer saved = item_saved(call);
+  if (of_qkv)
+    return (Columns){saved.products.qv, saved.qkv, cut->q_width + cut->kv_width + cut->v_width, cut->q_width,
+                     cut->kv_width};
+  return (Columns){saved.products.gate, saved.up, cut->up_width, cut->ffn_width, cut->ffn_width};
+}
+
+/* `n` columns from one matrix, so many of a row, into another. */
+static void copy_columns(const ItemCall *call, gint64 n, const char *from, gint64 ld_from, char *to, gint64 ld_to) {
+  const Kernel kernel = {.kind = KERNEL_MOVE,
+                         .move = {.number = (guint8)item_number(call),
+                                  .batch = 1,
+                                  .rows = item_cut(call)->tokens,
+                                  .width = n,
+                                  .ld_a = ld_from,
+                                  .ld_out = ld_to,
+                                  .a = from,
+                                  .out = to}};
+  if (n > 0)
+    item_launch(call, &kernel);
+}
+
+/* Those on both sides of the ones that are made again. */
+static void copy_kept(const ItemCall *call, const Columns *columns, gboolean back) {
+  const gint64 e = kernel_element_bytes(item_number(call)), kept = columns->width - columns->n;
+  const gint64 n[2] = {columns->first, kept - columns->first}, at[2] = {0, columns->first + columns->n};
+  for (int side = 0; side < 2; side++) {
+    char *whole = columns->all + at[side] * e, *part = columns->kept + (side > 0 ? n[0] : 0) * e;
+    if (back)
+      copy_columns(call, n[side], part, kept, whole, columns->width);
+    else
+      copy_columns(call, n[side], whole, columns->width, part, kept);
+  }
+}
+
+/* Rows of the weights are columns of the product. */
+static void make_rest(const ItemCall *call, const Columns *columns, const LinearOperands *operands) {
+  const gint64 e = kernel_element_bytes(item_number(call));
+  Kernel kernel = {.kind = KERNEL_MATMUL, .matmul = dense_product(call->item)};
+  g_assert(kernel.matmul.n == columns->n);
+  kernel.matmul.alpha = operands->factor;
+  kernel.matmul.a = operands->a;
+  kernel.matmul.b = (const char *)operands->b + columns->first * kernel.matmul.k * e;
+  kernel.matmul.bias = operands->bias != NULL ? (const char *)operands->bias + columns->first * e : NULL;
+  kernel.matmul.c = columns->all + columns->first * e;
+  kernel.matmul.ldc = columns->width;
+  item_launch(call, &kernel);
+}
+
+void item_keeping_product(const ItemCall *call, gboolean of_qkv, const LinearOperands *operands) {
+  const Columns columns = columns_of(call, of_qkv);
+  const gboolean makes_again = call->item->recompute && columns.kept != NULL;
+  if (makes_again)
+    make_rest(call, &columns, operands);
+  else
+    item_product(call, operands->factor, operands->a, operands->b, operands->c, operands->bias);
+  if (columns.kept != NULL)
+    copy_kept(call, &columns, makes_again);
+}
+
+char *item_kept_down(const ItemCall *call) {
+  return item_cut(call)->sequence_parallel ? NULL : item_saved(call).products.down;
+}
