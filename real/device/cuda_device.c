@@ -10,6 +10,7 @@
 #include "units.h"
 
 #include <stdlib.h>
+#include <string.h>
 #ifdef __linux__
 #include <sys/prctl.h>
 #endif
@@ -154,7 +155,7 @@ static void *allocate_host(Device *base, gint64 bytes, GError **error) {
   if (!CUDA_CALL(cudaSetDevice(((CudaDevice *)base)->ordinal), error) ||
       !CUDA_CALL(cudaHostAlloc(&memory, (gsize)MAX(bytes, 1), cudaHostAllocPortable), error))
     return NULL;
-  return memory;
+  return memset(memory, 0, (gsize)bytes);
 }
 
 static void release_host(Device *base, void *memory) {

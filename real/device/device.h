@@ -47,7 +47,7 @@ typedef struct {
 
   void (*launch)(DeviceStream *stream, const Kernel *kernel);                   /* `kernel` is copied */
   void (*copy)(DeviceStream *stream, void *to, const void *from, gint64 bytes); /* any direction; pinned on cuda */
-  void *(*allocate_host)(Device *device, gint64 bytes, GError **error);         /* staging memory for copies */
+  void *(*allocate_host)(Device *device, gint64 bytes, GError **error);         /* for copies; zeroed */
   void (*release_host)(Device *device, void *memory);
   /* `step(data)` in stream order. */
   void (*host_task)(DeviceStream *stream, HostStep step, gpointer data);

@@ -227,11 +227,16 @@ static char *own_gradient(const Parameters *parameters, const Block *block) {
   return block->zero >= 2 ? block->gradient : at(block->gradient, block->shard_first, parameters->gradient_number);
 }
 
+/* A table, or the head's matrix where that is one. */
+static gboolean is_tied(const Trainer *trainer, const Block *block) {
+  return block->kind == BLOCK_TABLE || (block->kind == BLOCK_OUTPUT && trainer->workload->model->tied);
+}
+
 void state_tied_gradient(Trainer *trainer, CommGroup *group, DeviceStream *stream) {
   const Parameters *parameters = trainer->parameters;
   for (int i = 0; i < parameters->n_blocks; i++) {
     const Block *block = &parameters->blocks[i];
-    if (block->kind != BLOCK_TABLE && (block->kind != BLOCK_OUTPUT || !trainer->workload->model->tied))
+    if (!is_tied(trainer, block))
       continue;
     char *gradient = own_gradient(parameters, block);
     trainer->comm->type->collective(group, stream, COLLECTIVE_ALL_REDUCE, REDUCE_SUM, parameters->gradient_number,
@@ -291,6 +296,45 @@ void state_whole_gradients(Trainer *trainer, CommGroup *group, DeviceStream *str
   pack_whole(trainer, stream, TRUE);
 }
 
+/* --- gradients on their way to an optimizer on the host -------------------------------------------------------------
+ */
+
+static void copy_out(const Trainer *trainer, const Block *block, Range own, DeviceStream *stream) {
+  const Number number = trainer->parameters->gradient_number;
+  stream->device->type->copy(stream, at(block->host_gradient, own.first, number),
+                             at(own_gradient(trainer->parameters, block), own.first, number),
+                             own.n * kernel_element_bytes(number));
+}
+
+void state_gradients_out(const Trainer *trainer, const GPtrArray *blocks, DeviceStream *stream) {
+  for (guint i = 0; i < blocks->len; i++) {
+    const Block *block = g_ptr_array_index(blocks, i);
+    copy_out(trainer, block, (Range){0, block->shard_n}, stream);
+  }
+}
+
+void state_late_gradients_out(const Trainer *trainer, ActionKind sum, int stage, DeviceStream *stream) {
+  const Parameters *parameters = trainer->parameters;
+  for (int i = 0; i < parameters->n_blocks; i++) {
+    const Block *block = &parameters->blocks[i];
+    const gboolean is_summed = sum == ACTION_TIED_GRAD   ? is_tied(trainer, block)
+                               : sum == ACTION_COPY_GRAD ? block->stage == stage
+                                                         : TRUE;
+    if (is_summed)
+      copy_out(trainer, block, sum == ACTION_WHOLE_GRAD ? summed_in_shard(block) : (Range){0, block->shard_n}, stream);
+  }
+}
+
+void state_zero_gradients(const Trainer *trainer, DeviceStream *stream) {
+  const Parameters *parameters = trainer->parameters;
+  for (int i = 0; i < parameters->n_blocks; i++) {
+    const Block *block = &parameters->blocks[i];
+    const gint64 n = block->zero >= 2 ? block->shard_n : block->n;
+    if (n > 0)
+      fill_zero(stream, block->gradient, n, parameters->gradient_number);
+  }
+}
+
 /* --- optimizer ------------------------------------------------------------------------------------------------------
  */
 
@@ -316,7 +360,7 @@ void state_norm(Trainer *trainer, int step, CommGroup *group, DeviceStream *stre
     trainer->comm->type->all_reduce_doubles(group, stream, all, 1);
 }
 
-static void step_block(const Trainer *trainer, const Block *block, int step, DeviceStream *stream) {
+AdamKernel state_adam(const Trainer *trainer, const Block *block, int step) {
   const Parameters *parameters = trainer->parameters;
   const Training *training = &trainer->training;
   char *weight = block->zero == 3 ? block->weight : at(block->weight, block->shard_first, parameters->number);
@@ -325,10 +369,7 @@ static void step_block(const Trainer *trainer, const Block *block, int step, Dev
     power1 *= training->beta1;
     power2 *= training->beta2;
   }
-  launch(stream,
-         (Kernel){
-             .kind = KERNEL_ADAM,
-             .adam = {.number = (guint8)parameters->number,
+  return (AdamKernel){.number = (guint8)parameters->number,
                       .gradient = (guint8)parameters->gradient_number,
                       .n = block->shard_n,
                       .weight = weight,
@@ -345,7 +386,7 @@ static void step_block(const Trainer *trainer, const Block *block, int step, Dev
                       .epsilon = (float)training->epsilon,
                       .decay = (float)training->decay,
                       .correction1 = (float)(1 - power1),
-                      .correction2 = (float)(1 - power2)}});
+                      .correction2 = (float)(1 - power2)};
 }
 
 /* ZeRO-1: what the other ranks step is summed up anew in the next step. */
@@ -364,7 +405,7 @@ void state_optimizer(Trainer *trainer, int step, DeviceStream *stream) {
     const Block *block = &parameters->blocks[i];
     if (block->n == 0)
       continue;
-    step_block(trainer, block, step, stream);
+    launch(stream, (Kernel){.kind = KERNEL_ADAM, .adam = state_adam(trainer, block, step)});
     if (block->zero == 1)
       zero_others(parameters, block, stream);
   }

@@ -14,6 +14,13 @@ void state_whole_gradients(Trainer *trainer, CommGroup *group, DeviceStream *str
 /* Σ g² of this rank's share into norms[step][0] and [1]; `group` sums [1] over ranks (NULL: alone). */
 void state_norm(Trainer *trainer, int step, CommGroup *group, DeviceStream *stream);
 void state_optimizer(Trainer *trainer, int step, DeviceStream *stream);
+/* The step of a block, where its state and its gradient are now. */
+AdamKernel state_adam(const Trainer *trainer, const Block *block, int step);
+/* With the optimizer on the host (host_optimizer.h): this rank's share of the blocks' gradients, as they are summed so
+ * far, to where it reads them; what `sum`, a later sum of gradients, has changed (of a stage, where it is of one). */
+void state_gradients_out(const Trainer *trainer, const GPtrArray *blocks, DeviceStream *stream);
+void state_late_gradients_out(const Trainer *trainer, ActionKind sum, int stage, DeviceStream *stream);
+void state_zero_gradients(const Trainer *trainer, DeviceStream *stream);
 /* ZeRO-2, 3: gradients go from now on to the bucket that the reduce `transfer` of `op` will move, which is zeroed when
  * it is new; which: of the buckets. */
 void state_open_bucket(Trainer *trainer, const Op *op, const Transfer *transfer, int which, gboolean is_new,

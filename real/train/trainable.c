@@ -41,9 +41,14 @@ static gboolean check_model(const Workload *workload, GError **error) {
 }
 
 static gboolean check_switches(const Plan *plan, GError **error) {
-  if (offload_is_any(&plan->offload))
-    return fail_impossible(error, "--offload-optimizer, -weights and -activations: what a GPU does not hold cannot be "
-                                  "trained with here (stepsim simulate predicts it)");
+  if (offload_uses(&plan->offload, TIER_NVME))
+    return fail_impossible(error, "--offload-optimizer and -weights nvme cannot be trained with here (stepsim simulate "
+                                  "predicts it): expected none, or --offload-optimizer host");
+  if (plan->offload.weights != TIER_GPU || plan->offload.activations != TIER_GPU)
+    return fail_impossible(error,
+                           "--offload-%s host cannot be trained with here (stepsim simulate predicts it): "
+                           "expected none, or --offload-optimizer host alone",
+                           plan->offload.weights != TIER_GPU ? "weights" : "activations");
   return plan->cuda_graphs <= CUDA_GRAPHS_NONE ||
          fail_impossible(error, "--cuda-graphs %s cannot be run here (stepsim simulate predicts it); expected none",
                          cuda_graphs_names()[plan->cuda_graphs]);

@@ -245,6 +245,15 @@ static gboolean takes_turns(const OpList *list, const Plan *plan) {
   return FALSE;
 }
 
+/* In a step, of those that the host does. */
+static int count_updates(const OpList *list) {
+  int n = 0;
+  for (int i = 0; i < list->n_ops; i++)
+    if (list->ops[i].kind == OP_HOST && list->ops[i].action == ACTION_OPTIMIZER)
+      n = MAX(n, list->ops[i].unit + 1);
+  return n;
+}
+
 static gboolean init_activations(Trainer *trainer, const gboolean *is_local, int pp, GError **error) {
   const Workload *workload = trainer->workload;
   const OpList *list = &trainer->program->ranks[pp];
@@ -273,6 +282,7 @@ Trainer *trainer_new(const Workload *workload, const Program *program, const Tra
   trainer->streams = place->streams;
   trainer->training = *training;
   trainer->gather_buffers = g_ptr_array_new();
+  trainer->n_updates = count_updates(&program->ranks[pp]);
   g_autofree gboolean *is_local = local_stages(program, pp);
   DeviceStream *compute = place->streams[STREAM_COMPUTE];
   trainer->parameters = parameters_new(workload, is_local, place->rank, training->seed, compute, error);

@@ -90,8 +90,9 @@ struct Trainer {
   char *shared_gradients[2], *shared_gathered;
   int n_shared_opened;
   gboolean is_shared_open;
-  char *early; /* ZeRO-2, 3 where W runs apart: the blocks' own (parameters.h) */
-  char *pack;  /* gradients that are summed over tp, packed */
+  char *early;   /* ZeRO-2, 3 where W runs apart: the blocks' own (parameters.h) */
+  char *pack;    /* gradients that are summed over tp, packed */
+  int n_updates; /* of a step, on the host (host_optimizer.h); 0: the device does it */
 };
 
 /* Where a rank trains. All borrowed. */

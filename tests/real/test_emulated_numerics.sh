@@ -25,6 +25,7 @@ ALiBi, dropout, tp 2, sequence parallel|2|tiny-bloom|--tp 2 --sequence-parallel 
 side by side, tp 2, sequence parallel|2|tiny-neox|--tp 2 --sequence-parallel on --seq-len 8
 pp 2, dualpipe|2|tiny-gpt2-short|--pp 2 --schedule dualpipe --global-batch 4
 ZeRO-3|2|tiny-gpt2-short|--dp 2 --zero 3 --steps 2
+optimizer on the host, ZeRO-2|2|tiny-gpt2-short|--dp 2 --zero 2 --steps 2 --offload-optimizer host
 latent attention, tp 2, sequence parallel|2|tiny-deepseek|--tp 2 --sequence-parallel on --attention flash
 latent attention, unfused, tp 2|2|tiny-deepseek|--tp 2 --sequence-parallel on
 a head further, tp 2|2|tiny-deepseek|--mtp-layers 1 --tp 2 --sequence-parallel on --attention flash
@@ -41,6 +42,7 @@ TABLE
 
 plans "$small --precision bf16 --comm nccl" <<'TABLE'
 fused attention, gradients in fp32|2|tiny-llama-short|--tp 2 --recipe megatron
+optimizer on the host, pp 2|2|tiny-llama-short|--pp 2 --steps 2 --offload-optimizer host
 cp 2, Ulysses|2|tiny-gpt2-short|--cp 2 --cp-comm ulysses --global-batch 1
 cp 2, PyTorch's ring, grouped heads|2|tiny-llama-short|--cp 2 --framework torchtitan-compile --norm-kernel fused --attention flash --global-batch 1
 TABLE

@@ -45,7 +45,7 @@ typedef struct {
   int tp, pp, chunks, dp, cp, ep, zero;
   CpComm cp_comm;
   Recompute recompute;
-  gboolean is_fp32, sequence_parallel, has_experts, is_unfused, by_products;
+  gboolean is_fp32, sequence_parallel, has_experts, is_unfused, by_products, offloads;
   int mtp_layers;
   int q_rank; /* of latent attention; < 0: that without one; 0: none */
   int beside; /* of attention and MLP side by side, the norms; 0: one behind the other */
@@ -129,6 +129,8 @@ static const HeldCase cases[] = {
     {.q_rank = 384, .tp = 2},
     {.q_rank = 384, .tp = 2, .sequence_parallel = TRUE, .has_experts = TRUE, .recompute = RECOMPUTE_FULL},
     {.q_rank = -1, .tp = 2, .sequence_parallel = TRUE, .has_experts = TRUE},
+    {.offloads = TRUE, .dp = 2},
+    {.offloads = TRUE, .dp = 2, .pp = 2, .zero = 1, .has_experts = TRUE},
     {.by_products = TRUE, .tp = 2, .recompute = RECOMPUTE_SELECTIVE},
     {.by_products = TRUE, .pp = 4, .recompute = RECOMPUTE_SELECTIVE},
     {.by_products = TRUE, .pp = 2, .schedule = "zb-h1", .recompute = RECOMPUTE_SELECTIVE},
@@ -165,6 +167,7 @@ static Plan *plan_of_case(const HeldCase *c) {
   plan->mtp_layers = c->mtp_layers;
   plan->cp_comm = c->cp_comm;
   plan->recompute_modules = c->modules;
+  plan->offload.optimizer = c->offloads ? TIER_HOST : TIER_GPU;
   plan->memory.selective = c->by_products ? SELECTIVE_PRODUCTS : SELECTIVE_SCORES;
   plan->precision = c->is_fp32 ? PRECISION_FP32 : PRECISION_BF16;
   if (c->is_fp32)

@@ -186,6 +186,15 @@ dualpipe, selective recompute|2|tiny-gpt2|--pp 2 --schedule dualpipe --recompute
 # activations of a stage sent by each rank of tp in its part
 stage tensors in parts|4|tiny-gpt2|--framework megatron-deepspeed --tp 2 --pp 2
 stage tensors in parts, dualpipe|4|tiny-llama|--framework megatron-deepspeed --norm-kernel fused --tp 2 --pp 2 --schedule dualpipe
+# master copy, moments and reduced gradients in host memory
+optimizer on the host, alone, in parts|1|tiny-llama|--offload-optimizer host --bucket 30000
+optimizer on the host, no norm over ranks|2|tiny-gpt2|--dp 2 --offload-optimizer host --grad-norm-barrier off
+optimizer on the host, ZeRO-1, many buckets|2|tiny-gpt2|--dp 2 --zero 1 --offload-optimizer host --bucket 1
+optimizer on the host, ZeRO-3, norms of heads, sequence parallel|4|tiny-qwen3|--dp 2 --tp 2 --zero 3 --sequence-parallel on --offload-optimizer host
+optimizer on the host, tied ends apart, zb-v, ZeRO-2|4|tiny-gpt2|--dp 2 --pp 2 --schedule zb-v --zero 2 --offload-optimizer host
+optimizer on the host, dualpipe|2|tiny-llama|--pp 2 --schedule dualpipe --offload-optimizer host
+optimizer on the host, experts that no other rank has, in parts|2|tiny-mixtral|--dp 2 --ep 2 --bucket 1 --offload-optimizer host
+optimizer on the host, experts, zb-h1, in parts|2|tiny-mixtral|--pp 2 --schedule zb-h1 --bucket 20000 --offload-optimizer host
 # parts of a layer made again
 norms made again|2|tiny-llama|--dp 2 --zero 3 --recompute selective --recompute-modules layernorm
 MLPs made again|2|tiny-gpt2|--tp 2 --recompute selective --recompute-modules mlp
@@ -216,6 +225,8 @@ ZeRO-3, gradients in fp32|2|tiny-gpt2|--dp 2 --zero 3 --recipe megatron
 dp 2 × tp 2, ZeRO-2, full recompute|4|tiny-llama|--dp 2 --tp 2 --zero 2 --recompute full
 unfused attention, no master copy|2|tiny-gpt2|--tp 2 --attention unfused --recipe no-master
 every other product made again, tp 2, sequence parallel|2|tiny-llama|--tp 2 --sequence-parallel on --framework torchtitan --norm-kernel fused --recompute selective
+optimizer on the host, gradients in fp32, ZeRO-2|2|tiny-llama|--dp 2 --zero 2 --recipe megatron --offload-optimizer host
+optimizer on the host, no master copy, ZeRO-1|2|tiny-gpt2|--dp 2 --zero 1 --recipe no-master --offload-optimizer host
 whole gradients summed in fp32, ZeRO-1|2|tiny-gpt2|--framework megatron-deepspeed --dp 2 --zero 1 --bucket 1
 gradients summed in fp32, ZeRO-2|2|tiny-llama|--framework megatron-deepspeed --norm-kernel fused --dp 2 --zero 2
 whole gradients summed in fp32, stage tensors in parts|8|tiny-gpt2|--framework megatron-deepspeed --tp 2 --pp 2 --dp 2 --zero 1
@@ -259,6 +270,7 @@ gradients overflow at first, pp 2, again and again|2|tiny-llama|--pp 2 --loss-sc
 gradients overflow at first, ZeRO-1|2|tiny-gpt2|--dp 2 --zero 1
 gradients overflow at first, ZeRO-3|2|tiny-llama|--dp 2 --zero 3
 gradients overflow at first, ep 2|2|tiny-mixtral|--dp 2 --ep 2
+gradients overflow at first, optimizer on the host|2|tiny-llama|--dp 2 --zero 1 --offload-optimizer host
 gradients overflow at first, zb-v, ZeRO-2|4|tiny-gpt2|--dp 2 --pp 2 --schedule zb-v --zero 2 --grad-norm-barrier on
 TABLE
 

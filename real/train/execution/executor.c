@@ -352,7 +352,14 @@ static gboolean run_collective(Executor *executor, int index, GError **error) {
   case ACTION_UNSHARD:
     state_unshard(trainer, op, transfer, group, stream, next_gather_buffer(executor, index));
     return TRUE;
+  case ACTION_GRAD_OUT:
+    return executor_gradients_out(executor, index, error);
+  case ACTION_WEIGHTS_BACK:
+    executor_weights_back(executor, index);
+    return TRUE;
   case ACTION_REDUCE_GRAD:
+    if (trainer->n_updates > 0)
+      executor_await_gradients_out(executor, index);
     state_reduce(trainer, op, transfer, group, stream, is_last_reduce(executor, index));
     return TRUE;
   case ACTION_TIED_GRAD:
@@ -449,23 +456,24 @@ static int issue_batch(Executor *executor, int first, GError **error) {
 static gboolean run_hook(Executor *executor, int index, GError **error) {
   const Execution *execution = executor->execution;
   const Op *op = &executor->list->ops[index];
-  if (op->action != ACTION_OPTIMIZER || execution->hook == NULL)
+  if (op->action != ACTION_OPTIMIZER || op->unit > 0 || execution->hook == NULL)
     return TRUE;
-  wait_for_inputs(executor, index);
+  if (op->kind != OP_HOST) /* which waits for all */
+    wait_for_inputs(executor, index);
   return executor_drain(executor, error) && execution->hook(executor->trainer, op->step, execution->hook_data, error);
 }
 
 gboolean executor_run(Executor *executor, GError **error) {
   const OpList *list = executor->list;
   for (int i = 0; i < list->n_ops;) {
+    if (!run_hook(executor, i, error))
+      return FALSE;
     if (list->ops[i].kind == OP_HOST) {
       if (!executor_host_op(executor, i, error))
         return FALSE;
       i++;
       continue;
     }
-    if (!run_hook(executor, i, error))
-      return FALSE;
     i = issue_batch(executor, i, error);
     if (i < 0)
       return FALSE;

@@ -6,6 +6,7 @@
 #include "executor_private.h"
 #include "scaling.h"
 #include "staging.h"
+#include "state.h"
 
 #include <math.h>
 #include <string.h>
@@ -191,6 +192,25 @@ static gboolean check_norm(Executor *executor, const Op *op, GError **error) {
   return fail_impossible(error, "%s: the gradient norm is %f%s", name, isfinite(norms[0]) ? norms[1] : norms[0], scale);
 }
 
+/* The step's norm and scale are there, and the device begins its gradients anew, unless the run is to end. */
+static gboolean begin_update(Executor *executor, const Op *op, GError **error) {
+  Trainer *trainer = executor->trainer;
+  DeviceStream *compute = executor->streams[STREAM_COMPUTE];
+  if (!executor->has_norm)
+    state_norm(trainer, op->step, NULL, compute);
+  if (!read_step_end(executor, op->step, error))
+    return FALSE;
+  const double norm = executor->step_end->norms[1];
+  if (isfinite(norm) || (trainer->scales != NULL && loss_scale_skips(&executor->step_end->scale, norm)))
+    state_zero_gradients(trainer, compute);
+  return TRUE;
+}
+
+static gboolean update(Executor *executor, int index, GError **error) {
+  const Op *op = &executor->list->ops[index];
+  return (op->unit > 0 || begin_update(executor, op, error)) && executor_update(executor, index, error);
+}
+
 /* A GPU's clock is the one it has at work: while the last step runs. */
 static void note_clock(Executor *executor, const Op *op) {
   const DeviceType *device = executor->device->type;
@@ -207,6 +227,8 @@ gboolean executor_host_op(Executor *executor, int index, GError **error) {
     if (executor->list->ops[op->after[i]].kind != OP_HOST && !wait_event(executor, executor->end[op->after[i]], error))
       return FALSE;
   executor->result->start_ns[index] = executor_now_ns();
+  if (op->action == ACTION_OPTIMIZER && !update(executor, index, error))
+    return FALSE;
   if (op->action == ACTION_SYNC && !check_norm(executor, op, error))
     return FALSE;
   executor->result->end_ns[index] = executor_now_ns();

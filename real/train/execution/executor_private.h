@@ -50,5 +50,11 @@ gboolean executor_run(Executor *executor, GError **error);
 
 /* The host waits for what the op waits for, reads the step's norm and refuses to go on from one that is not finite. */
 gboolean executor_host_op(Executor *executor, int index, GError **error);
+/* With the optimizer on the host (executor_offload.c): gradients that leave for it; before a reduction adds to what
+ * leaves, that has left; a part of its step, by step_end; and the weights that this part has made. */
+gboolean executor_gradients_out(Executor *executor, int index, GError **error);
+void executor_await_gradients_out(Executor *executor, int index);
+gboolean executor_update(Executor *executor, int index, GError **error);
+void executor_weights_back(Executor *executor, int index);
 /* Until every stream has come to its end. */
 gboolean executor_drain(Executor *executor, GError **error);

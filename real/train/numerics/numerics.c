@@ -40,6 +40,7 @@ static Workload *alone_workload(const Workload *workload, gboolean exact) {
   plan->sequence_parallel = FALSE;
   plan->recompute = RECOMPUTE_NONE;
   plan->recompute_modules = 0;
+  plan->offload = (Offload){0};
   plan->n_micro_batches = plan->global_batch / plan->micro_batch;
   g_clear_pointer(&plan->pipeline_layout, g_free);
   g_free(plan->schedule);

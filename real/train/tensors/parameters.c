@@ -82,14 +82,36 @@ static gboolean allocate(const Parameters *parameters, gint64 bytes, gpointer ta
   return *memory != NULL;
 }
 
+static gboolean allocate_host(const Parameters *parameters, gint64 bytes, gpointer target, GError **error) {
+  void **memory = target;
+  if (bytes == 0)
+    return TRUE;
+  *memory = parameters->device->type->allocate_host(parameters->device, bytes, error);
+  return *memory != NULL;
+}
+
+static gboolean is_on_host(const Parameters *parameters) {
+  return parameters->workload->plan->offload.optimizer == TIER_HOST;
+}
+
+static gboolean allocate_optimizer(const Parameters *parameters, Block *block, GError **error) {
+  const gint64 n = block->shard_n, master = parameters->workload->plan->recipe.master > 0 ? 4 * n : 0;
+  if (!is_on_host(parameters))
+    return allocate(parameters, master, &block->master, error) && allocate(parameters, 4 * n, &block->m, error) &&
+           allocate(parameters, 4 * n, &block->v, error);
+  const gint64 gradient = n * kernel_element_bytes(parameters->gradient_number);
+  return allocate_host(parameters, master, &block->master, error) &&
+         allocate_host(parameters, 4 * n, &block->m, error) && allocate_host(parameters, 4 * n, &block->v, error) &&
+         allocate_host(parameters, gradient, &block->host_gradient, error) &&
+         allocate_host(parameters, n * kernel_element_bytes(parameters->number), &block->host_weight, error);
+}
+
 static gboolean allocate_block(const Parameters *parameters, Block *block, GError **error) {
   const gint64 weights = block->zero == 3 ? block->shard_n : block->n;
   const gint64 gradients = block->zero >= 2 ? block->shard_n : block->n;
-  const gint64 state = 4 * block->shard_n;
   return allocate(parameters, weights * kernel_element_bytes(parameters->number), &block->weight, error) &&
          allocate(parameters, gradients * kernel_element_bytes(parameters->gradient_number), &block->gradient, error) &&
-         allocate(parameters, parameters->workload->plan->recipe.master > 0 ? state : 0, &block->master, error) &&
-         allocate(parameters, state, &block->m, error) && allocate(parameters, state, &block->v, error);
+         allocate_optimizer(parameters, block, error);
 }
 
 static void launch_convert(DeviceStream *stream, const float *from, Number number, void *to, gint64 n) {
@@ -123,8 +145,13 @@ static void fill_block(const Parameters *parameters, const Block *block, float *
   const gboolean is_sharded = block->zero == 3;
   launch_convert(stream, scratch + (is_sharded ? block->shard_first : 0), parameters->number, block->weight,
                  is_sharded ? block->shard_n : block->n);
+  const int element_bytes = kernel_element_bytes(parameters->number);
+  if (block->host_weight != NULL)
+    device->copy(stream, block->host_weight,
+                 (const char *)block->weight + (is_sharded ? 0 : block->shard_first * element_bytes),
+                 block->shard_n * element_bytes);
   if (block->master != NULL)
-    launch_convert(stream, scratch + block->shard_first, NUMBER_FP32, block->master, block->shard_n);
+    device->copy(stream, block->master, scratch + block->shard_first, 4 * block->shard_n);
 }
 
 static gboolean fill_blocks(const Parameters *parameters, DeviceStream *stream, GError **error) {
@@ -192,9 +219,15 @@ void parameters_free(Parameters *parameters) {
   const DeviceType *device = parameters->device->type;
   for (int i = 0; i < parameters->n_blocks; i++) {
     Block *block = &parameters->blocks[i];
-    void *const memory[] = {block->weight, block->gradient, block->master, block->m, block->v};
+    void *const memory[] = {block->weight, block->gradient}, *const state[] = {block->master, block->m, block->v};
+    void *const host[] = {block->host_gradient, block->host_weight};
     for (gsize k = 0; k < G_N_ELEMENTS(memory); k++)
       device->release(parameters->device, memory[k]);
+    for (gsize k = 0; k < G_N_ELEMENTS(state); k++)
+      (is_on_host(parameters) ? device->release_host : device->release)(parameters->device, state[k]);
+    for (gsize k = 0; k < G_N_ELEMENTS(host); k++)
+      if (host[k] != NULL)
+        device->release_host(parameters->device, host[k]);
     for (int t = 0; t < block->n_tensors; t++)
       g_free(block->tensors[t].name);
     g_free(block->tensors);

@@ -101,6 +101,9 @@ typedef struct {
   void *gradient; /* [n]; ZeRO-2, 3: [shard_n] */
   float *master;  /* [shard_n], NULL when the recipe has none */
   float *m, *v;   /* [shard_n] */
+  /* with the optimizer on the host: these three in host memory, and there beside them, owned, [shard_n] each, what the
+   * optimizer reads and makes */
+  void *host_gradient, *host_weight;
 
   /* where the running op finds them whole, set as ops are issued */
   char *gathered; /* ZeRO-3 */

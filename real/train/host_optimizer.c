@@ -1,0 +1,101 @@
+#include "host_optimizer.h"
+
+#include "cpu_kernels.h"
+#include "error.h"
+#include "state.h"
+
+/* Part of a block's shard. */
+typedef struct {
+  const Block *block;
+  gint64 first, n;
+} Part;
+
+/* Those of a chunk, of at most `most` elements each; of Part. */
+static GArray *parts_of_chunk(const Trainer *trainer, int chunk, gint64 most) {
+  const Parameters *parameters = trainer->parameters;
+  GArray *parts = g_array_new(FALSE, FALSE, sizeof(Part));
+  gint64 total = 0, before = 0;
+  for (int i = 0; i < parameters->n_blocks; i++)
+    total += parameters->blocks[i].shard_n;
+  const gint64 begin = total * chunk / trainer->n_updates, end = total * (chunk + 1) / trainer->n_updates;
+  for (int i = 0; i < parameters->n_blocks; i++) {
+    const Block *block = &parameters->blocks[i];
+    const gint64 last = MIN(end - before, block->shard_n);
+    for (Part part = {block, MAX(begin - before, 0), 0}; part.first < last; part.first += part.n) {
+      part.n = MIN(most, last - part.first);
+      g_array_append_val(parts, part);
+    }
+    before += block->shard_n;
+  }
+  return parts;
+}
+
+static char *at(void *base, gint64 element, int number) {
+  return (char *)base + element * kernel_element_bytes((Number)number);
+}
+
+/* --- update --- */
+
+typedef struct {
+  const Trainer *trainer;
+  int step;
+  const double *norm_squared;
+  const LossScale *scale;
+  const GArray *parts;
+  gint next; /* atomic: part that nobody has taken */
+  gint has_failed;
+} Update;
+
+static Kernel adam_of(const Update *update, const Part *part) {
+  const Block *block = part->block;
+  AdamKernel adam = state_adam(update->trainer, block, update->step);
+  adam.n = part->n;
+  adam.weight = at(block->host_weight, part->first, adam.number);
+  adam.master = block->master != NULL ? block->master + part->first : NULL;
+  adam.gradients = at(block->host_gradient, part->first, adam.gradient);
+  adam.m = block->m + part->first;
+  adam.v = block->v + part->first;
+  adam.norm_squared = update->norm_squared;
+  adam.scale = update->scale;
+  return (Kernel){.kind = KERNEL_ADAM, .adam = adam};
+}
+
+static gpointer run_parts(gpointer data) {
+  Update *update = data;
+  g_autoptr(CpuScratch) scratch = cpu_scratch_new();
+  for (gint i; (i = g_atomic_int_add(&update->next, 1)) < (gint)update->parts->len;) {
+    const Kernel kernel = adam_of(update, &g_array_index(update->parts, Part, i));
+    if (!cpu_kernel_run(&kernel, scratch, NULL))
+      g_atomic_int_set(&update->has_failed, TRUE);
+  }
+  return NULL;
+}
+
+gboolean host_optimizer_step(const Trainer *trainer, int step, int chunk, const double *norm_squared,
+                             const LossScale *scale, int n_threads, GError **error) {
+  enum { MOST_ELEMENTS = 1 << 18 }; /* of four vectors in fp32: 4 MiB, a few hundred microseconds */
+  g_autoptr(GArray) parts = parts_of_chunk(trainer, chunk, MOST_ELEMENTS);
+  Update update = {trainer, step, norm_squared, scale, parts, 0, FALSE};
+  const int n_more = MIN(n_threads, (int)parts->len) - 1;
+  g_autofree GThread **more = g_new0(GThread *, MAX(n_more, 1));
+  for (int i = 0; i < n_more; i++)
+    more[i] = g_thread_new("optimizer", run_parts, &update);
+  run_parts(&update);
+  for (int i = 0; i < n_more; i++)
+    g_thread_join(more[i]);
+  return !g_atomic_int_get(&update.has_failed) || fail_impossible(error, "the update on the host has failed");
+}
+
+/* --- weights --- */
+
+void host_optimizer_weights_back(const Trainer *trainer, int chunk, DeviceStream *stream) {
+  const int number = trainer->parameters->number;
+  g_autoptr(GArray) parts = parts_of_chunk(trainer, chunk, G_MAXINT64);
+  for (guint i = 0; i < parts->len; i++) {
+    const Part *part = &g_array_index(parts, Part, i);
+    const gint64 own = part->block->zero == 3 ? 0 : part->block->shard_first;
+    stream->device->type->copy(stream, at(part->block->weight, own + part->first, number),
+                               at(part->block->host_weight, part->first, number),
+                               part->n * kernel_element_bytes((Number)number));
+  }
+}
