@@ -258,9 +258,11 @@ fi
 
 if wanted calibration; then
   heading "calibration"
-  calibrate() { # seconds, more options: goes on where it was stopped
-    limit=$1
-    shift
+  calibrate() { # seconds, those that it leaves of LIMIT, more options: goes on where it was stopped
+    limit=$(($(left_s) - $2))
+    [ "$limit" -lt "$1" ] || limit=$1
+    [ "$limit" -ge 20 ] || limit=20
+    shift 2
     alone "$limit" "$stepreal" calibrate --device cuda --comm null ${base:+--base "$base"} --model "$work/llama-2048.json" \
       --model "$work/llama-4096.json" --model "$work/llama-8192.json" --tp "${TP:-1}" --seq-len 2048,4096 --repeats 7 \
       "$@" --output "$out/gpu.yaml" >"$work/calibration.txt" 2>&1
@@ -268,9 +270,12 @@ if wanted calibration; then
     verdict "$work/calibration.txt" $code
     return $code
   }
-  if ! calibrate 300; then
+  if ! calibrate 300 180; then # what comes after takes as long, and is worth little without it
+    echo "measured by then:"
+    sed -n 's/^done /  /p' "$out/gpu.yaml.progress" 2>/dev/null
     echo "the same without the grid of sizes:"
-    calibrate 150 --quick
+    mv "$work/calibration.txt" "$work/calibration-grid.txt"
+    calibrate 150 100 --quick
   fi
   cat "$work/calibration.txt"
 fi
@@ -343,8 +348,9 @@ ranks_of() {
   n=$2
   shift 2
   log=$work/ranks-$comm-$n$(echo "$*" | tr -d ' -').txt
+  # cuDNN has been compared before; where several ranks compute all of its kernels are loaded, which takes a while
   # shellcheck disable=SC2086 # a list of words
-  limited 60 mpirun -n "$n" "$stepreal" run --device cuda --comm "$comm" $tiny --precision fp32 "$@" --check \
+  STEPREAL_CUDNN=0 limited 60 mpirun -n "$n" "$stepreal" run --device cuda --comm "$comm" $tiny --precision fp32 "$@" --check \
     --start-timeout 30 --stall-timeout 40 >"$log" 2>&1
   code=$?
   check_verdict "$log" $code >"$work/said.txt" || code=$?
@@ -375,6 +381,7 @@ check_ranks() {
 2 --dp 2 --zero 3
 2 --tp 2 --precision bf16
 2 --cp 2 --cp-comm ulysses
+2 --dp 2 --zero 1 --offload-optimizer host
 PLANS
 }
 

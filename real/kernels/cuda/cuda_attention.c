@@ -3,7 +3,8 @@
 #include "cuda_cudnn.h"
 
 struct CudaAttention {
-  Cudnn *cudnn;   /* NULL: cannot be used at all */
+  gboolean is_looked_for;
+  Cudnn *cudnn;   /* NULL: not looked for yet, or cannot be used at all */
   char *by_cudnn; /* descriptions of the two ways */
   char *by_own;
   const char *last; /* one of them; NULL before the first */
@@ -16,8 +17,13 @@ static void set_reason(CudaAttention *attention, const char *why_not) {
 }
 
 CudaAttention *cuda_attention_new(void) {
-  CudaAttention *attention = g_new0(CudaAttention, 1);
+  return g_new0(CudaAttention, 1);
+}
+
+/* Its libraries take seconds to load, and GPU memory: they are, when something is first asked of them that they do. */
+static void look_for(CudaAttention *attention) {
   g_autofree char *why_not = NULL;
+  attention->is_looked_for = TRUE;
   if (g_strcmp0(g_getenv("STEPREAL_CUDNN"), "0") == 0)
     why_not = g_strdup("switched off");
   else
@@ -26,7 +32,6 @@ CudaAttention *cuda_attention_new(void) {
     set_reason(attention, why_not);
   else
     attention->by_cudnn = cudnn_describe(attention->cudnn);
-  return attention;
 }
 
 void cuda_attention_free(CudaAttention *attention) {
@@ -40,6 +45,13 @@ void cuda_attention_free(CudaAttention *attention) {
 
 gboolean cuda_attention_run(CudaAttention *attention, const FlashKernel *kernel, gboolean is_backward,
                             cudaStream_t stream) {
+  const char *outside = cudnn_attention_outside(kernel, is_backward);
+  if (outside != NULL) {
+    set_reason(attention, outside);
+    return FALSE;
+  }
+  if (!attention->is_looked_for)
+    look_for(attention);
   if (attention->cudnn == NULL)
     return FALSE;
   g_autofree char *why_not = NULL;

@@ -327,8 +327,7 @@ static gboolean is_aligned(const FlashKernel *k, gboolean is_backward) {
   return TRUE;
 }
 
-/* Why the graphs are not of such an attention; NULL: they are. */
-static const char *outside(const FlashKernel *k, gboolean is_backward) {
+const char *cudnn_attention_outside(const FlashKernel *k, gboolean is_backward) {
   return k->number == NUMBER_FP32      ? "not for fp32"
          : k->block.is_cut             ? "not for a block of a cut sequence"
          : k->rule.alibi_heads > 0     ? "not for ALiBi"
@@ -382,7 +381,7 @@ static gint64 round_up(gint64 bytes) {
 
 /* NULL with the reason where there are no graphs for it; its why_not: no plan was found. */
 static Plan *plan_of(Cudnn *cudnn, const FlashKernel *k, gboolean is_backward, char **why_not) {
-  const char *fault = outside(k, is_backward);
+  const char *fault = cudnn_attention_outside(k, is_backward);
   if (fault == NULL)
     fault = known_fault(cudnn, k, is_backward);
   if (fault == NULL)
