@@ -4,7 +4,7 @@
  *     ZeRO-0     gradient [n] all-reduced in place
  *     ZeRO-1     gradient [n] reduce-scattered in place: this rank's shard of it is whole; weights gathered in place
  *     ZeRO-2, 3  bucket [n] reduce-scattered in place, its shard added to the gradient [shard_n]
- *     ZeRO-3     weights [shard_n] gathered into a buffer
+ *     ZeRO-3     weights [shard_n] gathered into a buffer, where they are fetched to if they are on the host
  *
  * Experts have shards and copies on other ranks: collectives of their own, of which a backward under ZeRO-2, 3 fills
  * the same bucket.
@@ -70,6 +70,18 @@ void state_use_gathered(Trainer *trainer, const Op *op, const Transfer *transfer
   }
 }
 
+void state_fetch(Trainer *trainer, const Op *gather, const Transfer *transfer, DeviceStream *stream, char *buffer) {
+  const Number number = trainer->parameters->number;
+  g_autoptr(GPtrArray) blocks = moved_blocks(trainer, gather, transfer);
+  gint64 offset = 0;
+  for (guint i = 0; i < blocks->len; i++) {
+    const Block *block = g_ptr_array_index(blocks, i);
+    char *place = gathered_place(trainer, block, buffer, &offset);
+    stream->device->type->copy(stream, at(place, block->shard_first, number), block->host_weight,
+                               block->shard_n * kernel_element_bytes(number));
+  }
+}
+
 void state_unshard(Trainer *trainer, const Op *op, const Transfer *transfer, CommGroup *group, DeviceStream *stream,
                    char *buffer) {
   const Parameters *parameters = trainer->parameters;
@@ -81,8 +93,9 @@ void state_unshard(Trainer *trainer, const Op *op, const Transfer *transfer, Com
   for (guint i = 0; i < blocks->len; i++) {
     const Block *block = g_ptr_array_index(blocks, i);
     const gboolean is_sharded = block->zero == 3;
-    const char *in = is_sharded ? block->weight : at(block->weight, block->shard_first, number);
     char *out = is_sharded ? gathered_place(trainer, block, buffer, &offset) : block->weight;
+    const gboolean is_in_place = !is_sharded || block->weight == NULL; /* fetched */
+    const char *in = is_in_place ? at(out, block->shard_first, number) : block->weight;
     comm->collective(group, stream, COLLECTIVE_ALL_GATHER, REDUCE_SUM, number, in, out, block->n);
   }
   comm->batch_end(trainer->comm);

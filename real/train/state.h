@@ -2,6 +2,8 @@
 #pragma once
 #include "trainer.h"
 
+/* ZeRO-3 with weights on the host: this rank's shards to where `gather`, of `transfer`, gathers them in place. */
+void state_fetch(Trainer *trainer, const Op *gather, const Transfer *transfer, DeviceStream *stream, char *buffer);
 /* `is_last`: no further collective reduces the same bucket. */
 void state_unshard(Trainer *trainer, const Op *op, const Transfer *transfer, CommGroup *group, DeviceStream *stream,
                    char *buffer);

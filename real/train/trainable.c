@@ -44,11 +44,9 @@ static gboolean check_switches(const Plan *plan, GError **error) {
   if (offload_uses(&plan->offload, TIER_NVME))
     return fail_impossible(error, "--offload-optimizer and -weights nvme cannot be trained with here (stepsim simulate "
                                   "predicts it): expected none, or --offload-optimizer host");
-  if (plan->offload.weights != TIER_GPU || plan->offload.activations != TIER_GPU)
-    return fail_impossible(error,
-                           "--offload-%s host cannot be trained with here (stepsim simulate predicts it): "
-                           "expected none, or --offload-optimizer host alone",
-                           plan->offload.weights != TIER_GPU ? "weights" : "activations");
+  if (plan->offload.activations != TIER_GPU)
+    return fail_impossible(error, "--offload-activations host cannot be trained with here (stepsim simulate predicts "
+                                  "it): expected none");
   return plan->cuda_graphs <= CUDA_GRAPHS_NONE ||
          fail_impossible(error, "--cuda-graphs %s cannot be run here (stepsim simulate predicts it); expected none",
                          cuda_graphs_names()[plan->cuda_graphs]);
@@ -145,10 +143,23 @@ static gboolean check_recipe(const Plan *plan, GError **error) {
                          text);
 }
 
+/* What is in one shard is gathered nowhere. */
+static gboolean check_host_weights(const Workload *workload, GError **error) {
+  const Layout *layout = &workload->layout;
+  const gboolean of_experts = layout->n_shards > 1;
+  const gboolean has_one = !of_experts || (model_has_experts(workload->model) && layout->n_expert_shards == 1);
+  return workload->plan->offload.weights == TIER_GPU || !has_one ||
+         fail_impossible(error,
+                         "--offload-weights host cannot be trained with here where weights%s are in one shard "
+                         "(stepsim simulate predicts it): expected none",
+                         of_experts ? " of experts" : "");
+}
+
 static gboolean check_plan(const Workload *workload, GError **error) {
   const Plan *plan = workload->plan;
   return check_switches(plan, error) && check_precision(plan, error) && check_recompute(workload, error) &&
-         check_gradient_sums(plan, error) && check_norm_kernel(workload, error) && check_recipe(plan, error);
+         check_gradient_sums(plan, error) && check_norm_kernel(workload, error) && check_recipe(plan, error) &&
+         check_host_weights(workload, error);
 }
 
 /* Tokens are dealt out to experts by place: every rank's to all of them alike. */

@@ -42,6 +42,7 @@ TABLE
 
 plans "$small --precision bf16 --comm nccl" <<'TABLE'
 fused attention, gradients in fp32|2|tiny-llama-short|--tp 2 --recipe megatron
+weights on the host, too, ZeRO-3|2|tiny-llama-short|--dp 2 --zero 3 --steps 2 --offload-optimizer host --offload-weights host
 optimizer on the host, pp 2|2|tiny-llama-short|--pp 2 --steps 2 --offload-optimizer host
 cp 2, Ulysses|2|tiny-gpt2-short|--cp 2 --cp-comm ulysses --global-batch 1
 cp 2, PyTorch's ring, grouped heads|2|tiny-llama-short|--cp 2 --framework torchtitan-compile --norm-kernel fused --attention flash --global-batch 1

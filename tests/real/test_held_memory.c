@@ -2,7 +2,9 @@
  * what the Program says that it holds; and what attention cut by cp has in buffers is what PieceMemory counts. Ranks
  * are run one by one on a device that computes nothing and among others that are not there.
  *
- * Of activations stepreal holds less in one case, which stands not here: of products that are kept under sequence
+ * Of gradients stepreal holds more in one case, which stands not here: with the optimizer on the host those that ZeRO-2
+ * and 3 have leave after every micro-batch stay summed as well.
+ * Of activations it holds less in one case, which stands not here: of products that are kept under sequence
  * parallelism it keeps what was reduced and scattered alone. It holds more in two: where W runs apart from I under
  * ZeRO-3 it takes what I makes for W at once, where the Program has it layer by layer (up to a third more); a loss that
  * the framework fuses it computes as any, and keeps its softmax in fp32. Masks of dropout, which the Program counts, it

@@ -191,6 +191,9 @@ optimizer on the host, alone, in parts|1|tiny-llama|--offload-optimizer host --b
 optimizer on the host, no norm over ranks|2|tiny-gpt2|--dp 2 --offload-optimizer host --grad-norm-barrier off
 optimizer on the host, ZeRO-1, many buckets|2|tiny-gpt2|--dp 2 --zero 1 --offload-optimizer host --bucket 1
 optimizer on the host, ZeRO-3, norms of heads, sequence parallel|4|tiny-qwen3|--dp 2 --tp 2 --zero 3 --sequence-parallel on --offload-optimizer host
+weights on the host, too, ZeRO-3, tied ends on one rank|2|tiny-gpt2|--dp 2 --zero 3 --offload-optimizer host --offload-weights host
+weights on the host, too, zb-v, gathered far ahead|4|tiny-llama|--dp 2 --pp 2 --schedule zb-v --zero 3 --prefetch 3 --offload-optimizer host --offload-weights host
+weights on the host, too, experts in shards|4|tiny-mixtral|--dp 4 --ep 2 --zero 3 --offload-optimizer host --offload-weights host
 optimizer on the host, tied ends apart, zb-v, ZeRO-2|4|tiny-gpt2|--dp 2 --pp 2 --schedule zb-v --zero 2 --offload-optimizer host
 optimizer on the host, dualpipe|2|tiny-llama|--pp 2 --schedule dualpipe --offload-optimizer host
 optimizer on the host, experts that no other rank has, in parts|2|tiny-mixtral|--dp 2 --ep 2 --bucket 1 --offload-optimizer host
@@ -226,6 +229,7 @@ dp 2 × tp 2, ZeRO-2, full recompute|4|tiny-llama|--dp 2 --tp 2 --zero 2 --recom
 unfused attention, no master copy|2|tiny-gpt2|--tp 2 --attention unfused --recipe no-master
 every other product made again, tp 2, sequence parallel|2|tiny-llama|--tp 2 --sequence-parallel on --framework torchtitan --norm-kernel fused --recompute selective
 optimizer on the host, gradients in fp32, ZeRO-2|2|tiny-llama|--dp 2 --zero 2 --recipe megatron --offload-optimizer host
+weights on the host, too, no master copy|2|tiny-llama|--dp 2 --zero 3 --recipe no-master --offload-optimizer host --offload-weights host
 optimizer on the host, no master copy, ZeRO-1|2|tiny-gpt2|--dp 2 --zero 1 --recipe no-master --offload-optimizer host
 whole gradients summed in fp32, ZeRO-1|2|tiny-gpt2|--framework megatron-deepspeed --dp 2 --zero 1 --bucket 1
 gradients summed in fp32, ZeRO-2|2|tiny-llama|--framework megatron-deepspeed --norm-kernel fused --dp 2 --zero 2
@@ -432,4 +436,15 @@ plan="--model $data/models/tiny-llama.json --precision fp32 --global-batch 8 --s
   [ $? -eq 1 ] && grep -q 'stage 3 is on pipeline rank 1 under .* interleaved' err
   result $? "a Program of a V is refused where the plan has a loop" "$(cat err out)"
 }
+
+# A Program whose optimizer is elsewhere than the plan's.
+plan="--model $data/models/tiny-llama.json --precision fp32 --global-batch 2 --steps 2"
+# shellcheck disable=SC2086
+for of_program in '' '--offload-optimizer host'; do
+  [ -n "$of_program" ] && of_plan='' || of_plan='--offload-optimizer host'
+  "$stepsim" simulate $plan $of_program --cluster dgx-h100 --gpus 1 --fold off --dump elsewhere.txt >/dev/null
+  timeout 30 "$stepreal" run $plan $of_plan --program elsewhere.txt >out 2>err </dev/null
+  [ $? -eq 1 ] && grep -q 'is the program of another plan' err
+  result $? "a Program ${of_program:-without} is refused where the plan is ${of_plan:-without}" "$(cat err out)"
+done
 finish

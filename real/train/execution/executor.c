@@ -335,11 +335,21 @@ static gboolean run_receive(Executor *executor, int index, GError **error) {
   return TRUE;
 }
 
+/* That of a gather, from its fetch on where it has one. */
 static char *next_gather_buffer(Executor *executor, int index) {
   const GPtrArray *buffers = executor->trainer->gather_buffers;
-  if (buffers->len == 0)
-    return NULL;
+  if (buffers->len == 0 || executor->gather_buffer[index] != NULL)
+    return executor->gather_buffer[index];
   return executor->gather_buffer[index] = g_ptr_array_index(buffers, executor->n_gathers++ % buffers->len);
+}
+
+static gboolean run_fetch(Executor *executor, int index, DeviceStream *stream, GError **error) {
+  const int gather = executor_gather_of(executor, index);
+  const Op *op = &executor->list->ops[MAX(gather, 0)];
+  if (gather < 0)
+    return fail_impossible(error, "no UNSHARD waits for it");
+  state_fetch(executor->trainer, op, transfer_of(executor, op), stream, next_gather_buffer(executor, gather));
+  return TRUE;
 }
 
 static gboolean run_collective(Executor *executor, int index, GError **error) {
@@ -352,6 +362,8 @@ static gboolean run_collective(Executor *executor, int index, GError **error) {
   case ACTION_UNSHARD:
     state_unshard(trainer, op, transfer, group, stream, next_gather_buffer(executor, index));
     return TRUE;
+  case ACTION_FETCH:
+    return run_fetch(executor, index, stream, error);
   case ACTION_GRAD_OUT:
     return executor_gradients_out(executor, index, error);
   case ACTION_WEIGHTS_BACK:

@@ -120,3 +120,11 @@ void executor_weights_back(Executor *executor, int index) {
   const Op *op = &executor->list->ops[index];
   host_optimizer_weights_back(executor->trainer, op->unit, executor->streams[op->stream]);
 }
+
+int executor_gather_of(const Executor *executor, int fetch) {
+  const Op *ops = executor->list->ops;
+  for (int i = fetch + 1; i < executor->list->n_ops; i++)
+    if (ops[i].action == ACTION_UNSHARD && ops[i].after[0] == fetch)
+      return i;
+  return -1;
+}

@@ -52,6 +52,7 @@ gboolean executor_run(Executor *executor, GError **error);
 gboolean executor_host_op(Executor *executor, int index, GError **error);
 /* With the optimizer on the host (executor_offload.c): gradients that leave for it; before a reduction adds to what
  * leaves, that has left; a part of its step, by step_end; and the weights that this part has made. */
+int executor_gather_of(const Executor *executor, int fetch); /* that waits for it; −1: none */
 gboolean executor_gradients_out(Executor *executor, int index, GError **error);
 void executor_await_gradients_out(Executor *executor, int index);
 gboolean executor_update(Executor *executor, int index, GError **error);

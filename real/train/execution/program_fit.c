@@ -82,6 +82,24 @@ static gboolean collective_fits(const Program *program, const Workload *workload
          item_group_fits(workload, &workload->work[transfer->piece][phase_of[op->action]].items[transfer->item], group);
 }
 
+/* Where the optimizer's state and the weights are, they are looked for. */
+static gboolean offload_fits(const Workload *workload, const Op *op) {
+  const Offload *offload = &workload->plan->offload;
+  const gboolean on_host = offload->optimizer == TIER_HOST, weights_on_host = offload->weights == TIER_HOST;
+  switch ((ActionKind)op->action) {
+  case ACTION_OPTIMIZER:
+    return on_host == (op->kind == OP_HOST);
+  case ACTION_GRAD_OUT:
+    return on_host;
+  case ACTION_WEIGHTS_BACK:
+    return on_host && !weights_on_host;
+  case ACTION_FETCH:
+    return weights_on_host;
+  default:
+    return TRUE;
+  }
+}
+
 /* What lies on a rank depends on it: which ends share a matrix, which stages are copies. */
 static gboolean check_placement(const Program *program, const Workload *workload, GError **error) {
   const Placement *placement = workload->placement;
@@ -131,7 +149,7 @@ gboolean program_fits(const Program *program, const Workload *workload, GError *
       const gboolean fits = op->kind == OP_COMPUTE      ? compute_fits(program, workload, op)
                             : op->kind == OP_COLLECTIVE ? collective_fits(program, workload, op)
                                                         : TRUE;
-      if (!fits)
+      if (!fits || !offload_fits(workload, op))
         return fail_op(program, rank, i, error);
     }
   return TRUE;

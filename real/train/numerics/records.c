@@ -91,7 +91,7 @@ static gboolean write_block(Trainer *trainer, const Block *block, int step, doub
   if (has_gradient)
     write_records(out, block, RECORD_GRADIENT, step, values);
   const void *weight = block->master != NULL ? (const void *)block->master
-                       : block->zero == 3    ? block->weight
+                       : block->zero == 3    ? (block->weight != NULL ? block->weight : block->host_weight)
                                              : element(block->weight, block->shard_first, parameters->number);
   if (!read_floats(trainer, weight, block->master != NULL ? NUMBER_FP32 : parameters->number, block->shard_n, values,
                    error))

@@ -106,8 +106,13 @@ static gboolean allocate_optimizer(const Parameters *parameters, Block *block, G
          allocate_host(parameters, n * kernel_element_bytes(parameters->number), &block->host_weight, error);
 }
 
+/* ZeRO-3's shards: fetched from there before each gather. */
+static gboolean has_weights_on_host(const Parameters *parameters) {
+  return parameters->workload->plan->offload.weights == TIER_HOST;
+}
+
 static gboolean allocate_block(const Parameters *parameters, Block *block, GError **error) {
-  const gint64 weights = block->zero == 3 ? block->shard_n : block->n;
+  const gint64 weights = has_weights_on_host(parameters) ? 0 : block->zero == 3 ? block->shard_n : block->n;
   const gint64 gradients = block->zero >= 2 ? block->shard_n : block->n;
   return allocate(parameters, weights * kernel_element_bytes(parameters->number), &block->weight, error) &&
          allocate(parameters, gradients * kernel_element_bytes(parameters->gradient_number), &block->gradient, error) &&
@@ -143,12 +148,12 @@ static void fill_block(const Parameters *parameters, const Block *block, float *
     device->launch(stream, &init);
   }
   const gboolean is_sharded = block->zero == 3;
-  launch_convert(stream, scratch + (is_sharded ? block->shard_first : 0), parameters->number, block->weight,
+  char *weight = block->weight != NULL ? block->weight : (char *)(scratch + block->n);
+  launch_convert(stream, scratch + (is_sharded ? block->shard_first : 0), parameters->number, weight,
                  is_sharded ? block->shard_n : block->n);
   const int element_bytes = kernel_element_bytes(parameters->number);
   if (block->host_weight != NULL)
-    device->copy(stream, block->host_weight,
-                 (const char *)block->weight + (is_sharded ? 0 : block->shard_first * element_bytes),
+    device->copy(stream, block->host_weight, weight + (is_sharded ? 0 : block->shard_first * element_bytes),
                  block->shard_n * element_bytes);
   if (block->master != NULL)
     device->copy(stream, block->master, scratch + block->shard_first, 4 * block->shard_n);
@@ -164,7 +169,8 @@ static gboolean fill_blocks(const Parameters *parameters, DeviceStream *stream, 
   }
   float *scratch = NULL;
   DeviceEvent *filled = device->type->event_new(device, error);
-  if (filled == NULL || !allocate(parameters, 4 * most, &scratch, error))
+  const int n_scratch = has_weights_on_host(parameters) ? 2 : 1;
+  if (filled == NULL || !allocate(parameters, 4 * n_scratch * most, &scratch, error))
     return FALSE;
   for (int i = 0; i < parameters->n_blocks; i++)
     if (parameters->blocks[i].n > 0)

@@ -97,7 +97,7 @@ typedef struct {
   gint64 shard_first, shard_n; /* what this rank's optimizer updates */
 
   /* device memory, owned */
-  void *weight;   /* [n]; ZeRO-3: [shard_n] */
+  void *weight;   /* [n]; ZeRO-3: [shard_n]; NULL where shards are on the host: in host_weight */
   void *gradient; /* [n]; ZeRO-2, 3: [shard_n] */
   float *master;  /* [shard_n], NULL when the recipe has none */
   float *m, *v;   /* [shard_n] */
