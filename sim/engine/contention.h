@@ -15,6 +15,8 @@ gboolean contention_is_possible(const Trace *trace);
 /* Whether a run may last longer than flows' time goes (days), with what it leaves out (NULL: nothing), where no compute
  * op takes more than `slowest` times its time. */
 gboolean contention_is_too_long(const Trace *trace, double slowest, const Omitted *omitted);
+/* The same of so many steps, each of as many ops as the program's. */
+gboolean contention_is_too_long_for(const Trace *trace, int n_steps);
 /* NULL: no rank has two streams of transfers with ways in common, so none can be slowed; or the run may last longer
  * than flows' time goes (days). `slowest`: no compute op takes more than so many times its time. */
 Contention *contention_new(const Trace *trace, double slowest);

@@ -15,9 +15,11 @@ typedef struct {
   const Timing *timing;
   const Layout *layout; /* may be NULL when folded */
   gboolean folded;
-  gint64 eager_bytes;  /* sends up to this many bytes complete without their receiver */
-  const double *speed; /* unfolded: [layout ranks] factor on compute time; NULL = all 1. Folded: NULL */
-  double jitter;       /* standard deviation of each compute op's time as a share (normal, cut at ±3σ); 0 = none */
+  const gint64 *begin_ns; /* folded, without taxes: [pipeline ranks] nothing of a rank starts, nor does its host issue
+                             anything, before; NULL: all begin at 0 */
+  gint64 eager_bytes;     /* sends up to this many bytes complete without their receiver */
+  const double *speed;    /* unfolded: [layout ranks] factor on compute time; NULL = all 1. Folded: NULL */
+  double jitter;          /* standard deviation of each compute op's time as a share (normal, cut at ±3σ); 0 = none */
   guint64 seed;
   gboolean contended;  /* transfers that share links of a rank slow each other (Timing.loads; contention.h) */
   gint16 *early_ticks; /* [records], zeroed, filled: by how much a flow ended before the nanosecond its record ends at;
@@ -37,6 +39,9 @@ typedef struct {
  * FALSE: with them it would be too long for transfers to slow each other. */
 gboolean engine_add_omitted(const Simulation *simulation, const Trace *trace, const Omitted *omitted,
                             EngineStats *stats);
+
+/* The same where it is one of `n_steps` steps, which all have as many events as in `stats`. */
+gboolean engine_add_steps(const Simulation *simulation, const Trace *trace, int n_steps, EngineStats *stats);
 
 /* Run to the end. The program must have been verified: a stuck run is a broken invariant. */
 Trace *engine_run(const Simulation *simulation, EngineStats *stats);

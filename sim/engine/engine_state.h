@@ -21,7 +21,7 @@ G_STATIC_ASSERT((int)N_STREAMS <= (int)LANES_PER_RANK);
 typedef enum { LANE_HELD, LANE_READY, LANE_BUSY, LANE_DUE } LaneState;
 
 typedef struct {
-  gint64 last_end_ns; /* of the op before the head; 0 none */
+  gint64 last_end_ns; /* of the op before the head; none: when its rank begins */
   gint32 head;        /* op at the head; −1 when all have ended */
   gint32 chain;       /* next lane whose op ends by the same event; −1 none */
   gint32 awaited;     /* earliest op of this lane that a head of `holds` waits for; NOT_AWAITED */

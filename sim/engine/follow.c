@@ -19,11 +19,16 @@ static gint64 longest(const OpTime *times, int n) {
 
 /* So short that no sum of times comes near the end of time, in ticks, even if each transfer waits for one on each other
  * stream. */
-static gboolean is_short(const Timing *timing, const Course *course, int n_ranks) {
+static gboolean is_short(const Simulation *simulation, const Course *course, int n_ranks) {
+  const Timing *timing = simulation->timing;
   gint64 transfer_ns = longest(timing->transfers, timing->n_transfers);
   gint64 work_ns = MAX(longest(timing->works, timing->n_works), longest(&timing->host_sync, 1) + timing->step_ns);
   double sum_ns = (double)course->n_ops * (double)work_ns +
                   (double)N_STREAMS * course->first_transfer[n_ranks] * (double)transfer_ns;
+  gint64 begin_ns = 0;
+  for (int rank = 0; simulation->begin_ns != NULL && rank < n_ranks; rank++)
+    begin_ns = MAX(begin_ns, simulation->begin_ns[rank]);
+  sum_ns += (double)begin_ns;
   return transfer_ns < LONGEST_TRANSFER_NS && 3 * sum_ns * TICKS_PER_NS < (double)TICKS_NEVER; /* run, tail and host */
 }
 
@@ -31,8 +36,7 @@ static gboolean can_follow(const Simulation *simulation) {
   const Program *program = simulation->program;
   return simulation->folded && program->shared != NULL && program->shared->course != NULL &&
          simulation->timing->taxes == NULL && simulation->jitter == 0 && simulation->speed == NULL &&
-         is_short(simulation->timing, program->shared->course, program->n_ranks) &&
-         !simulation_has_eager_sends(simulation);
+         is_short(simulation, program->shared->course, program->n_ranks) && !simulation_has_eager_sends(simulation);
 }
 
 static guint *ways_of_transfers(const Simulation *simulation, const Trace *trace) {
@@ -56,7 +60,7 @@ static inline gint64 host_ns(const Timing *timing, const CourseIssue *issue) {
 static void find_offsets(Follow *follow) {
   const Course *course = follow->course;
   for (int rank = 0; rank < follow->trace->n_ranks; rank++) {
-    gint64 at_ns = 0;
+    gint64 at_ns = follow->begin_ns != NULL ? follow->begin_ns[rank] : 0;
     for (gint32 i = course->first[rank]; i < course->first[rank + 1]; i++) {
       follow->offset_ns[i] = at_ns;
       at_ns = course->issues[i].kind == OP_HOST ? 0 : at_ns + host_ns(follow->timing, &course->issues[i]);
@@ -72,6 +76,7 @@ Follow *follow_new(const Simulation *simulation, Trace *trace) {
   *follow = (Follow){.course = course,
                      .timing = simulation->timing,
                      .trace = trace,
+                     .begin_ns = simulation->begin_ns,
                      .ways = ways_of_transfers(simulation, trace),
                      .offset_ns = g_new(gint64, course->n_ops),
                      .meeting_ns = g_new(gint64, course->n_meetings),

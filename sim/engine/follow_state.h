@@ -17,13 +17,14 @@ struct Follow {
   const Course *course;
   const Timing *timing;
   Trace *trace;
-  guint *ways;           /* [transfers] bits of the ways a transfer takes; 0: none, it takes its own time; owned */
-  gint64 *offset_ns;     /* [ops] host time from its last barrier to the op's issue; owned */
-  gint64 *meeting_ns;    /* [meetings] latest arrival + run so far; owned */
-  gint32 *n_coming;      /* [meetings]; owned */
-  gint32 n_past;         /* steps from the first on that stand */
-  gint32 n_made;         /* steps from the first on that have a record */
-  gint32 *first_left;    /* [ranks] the first transfer that may still end; owned */
+  guint *ways;            /* [transfers] bits of the ways a transfer takes; 0: none, it takes its own time; owned */
+  const gint64 *begin_ns; /* as Simulation's */
+  gint64 *offset_ns;  /* [ops] host time from its last barrier to the op's issue; without: when it is issued; owned */
+  gint64 *meeting_ns; /* [meetings] latest arrival + run so far; owned */
+  gint32 *n_coming;   /* [meetings]; owned */
+  gint32 n_past;      /* steps from the first on that stand */
+  gint32 n_made;      /* steps from the first on that have a record */
+  gint32 *first_left; /* [ranks] the first transfer that may still end; owned */
   gint32 *last_transfer; /* [ranks] no op behind it is a transfer with a record; −1: none is; owned */
   gboolean has_ways;     /* some transfer takes one */
   IntervalList out, in;  /* transfers of one rank */
@@ -57,7 +58,7 @@ static inline gint64 follow_ready_and_issue(const Follow *follow, const CourseSt
   gint64 ready_ns = follow_ready_time(follow, step);
   *issue_ns = follow->offset_ns[step->op];
   if (step->barrier < 0)
-    return ready_ns;
+    return follow->begin_ns != NULL ? MAX(ready_ns, follow->begin_ns[step->rank]) : ready_ns;
   *issue_ns += follow->trace->end_ns[step->barrier];
   return MAX(ready_ns, follow->trace->end_ns[step->barrier]);
 }

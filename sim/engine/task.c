@@ -20,7 +20,8 @@ typedef struct {
   const Timing *timing;
   Meetings *meetings;
   TaskList *lists;
-  Unpaired *unpaired; /* [source · ranks + target]; NULL: left to program_match() */
+  const gint64 *begin_ns; /* as Simulation's */
+  Unpaired *unpaired;     /* [source · ranks + target]; NULL: left to program_match() */
   gboolean tags_agree;
   gint64 eager_bytes;
   int peer_stride; /* recorded ranks from one pipeline rank to the next */
@@ -30,7 +31,7 @@ typedef struct {
 typedef struct {
   gint32 last_on_stream[N_STREAMS];
   gint32 barrier;
-  gint64 host_ns; /* since the barrier */
+  gint64 host_ns; /* since the barrier; without: since 0 */
   gint32 *batch;  /* as op_list_batches(); owned */
 } Walk;
 
@@ -179,7 +180,9 @@ static void add_task(Builder *builder, int rank, gint32 index, Walk *walk) {
 
 static void build_list(Builder *builder, int rank) {
   TaskList *list = &builder->lists[rank];
-  Walk walk = {.barrier = -1, .batch = op_list_batches(&builder->program->ranks[rank])};
+  Walk walk = {.barrier = -1,
+               .host_ns = builder->begin_ns != NULL ? builder->begin_ns[rank] : 0,
+               .batch = op_list_batches(&builder->program->ranks[rank])};
   if (walk.batch != NULL)
     list->next_in_batch = new_op_numbers(list->n_tasks);
   for (int stream = 0; stream < N_STREAMS; stream++)
@@ -219,12 +222,13 @@ static void place_lists(Builder *builder) {
   }
 }
 
-TaskList *task_lists_new(const Trace *trace, gint64 eager_bytes, Meetings *meetings) {
+TaskList *task_lists_new(const Trace *trace, const gint64 *begin_ns, gint64 eager_bytes, Meetings *meetings) {
   const Program *program = trace->program;
   Builder builder = {.program = program,
                      .timing = trace->timing,
                      .meetings = meetings,
                      .lists = g_new0(TaskList, program->n_ranks),
+                     .begin_ns = begin_ns,
                      .unpaired = program->shared == NULL ? unpaired_new(program) : NULL,
                      .tags_agree = TRUE,
                      .eager_bytes = eager_bytes,

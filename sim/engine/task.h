@@ -14,7 +14,8 @@ typedef enum {
 
 /* What the engine reads of every op: half a cache line. What few ops have stands elsewhere. */
 typedef struct {
-  gint64 issue_offset_ns; /* host time from the end of the OP_HOST before (or 0) to the issue of this op */
+  gint64 issue_offset_ns; /* host time from the end of the OP_HOST before to the issue of this op; without: when it is
+                             issued */
   gint32 next;            /* next op on the same stream; −1 none */
   gint32 work;            /* as Op.work, of the host as program_host_work() */
   gint32 after;           /* the first of Op.after; −1 none */
@@ -41,6 +42,7 @@ typedef struct {
   gint32 *next_in_batch;  /* ring over the first op of a batch on each stream; owned; NULL without batches */
 } TaskList;
 
-/* [pipeline ranks of the trace]; numbers the collectives. The program's sends and receives must match. */
-TaskList *task_lists_new(const Trace *trace, gint64 eager_bytes, Meetings *meetings);
+/* [pipeline ranks of the trace]; numbers the collectives. The program's sends and receives must match. `begin_ns` as
+ * Simulation's. */
+TaskList *task_lists_new(const Trace *trace, const gint64 *begin_ns, gint64 eager_bytes, Meetings *meetings);
 void task_lists_free(TaskList *lists, int n_lists);

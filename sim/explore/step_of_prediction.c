@@ -39,7 +39,7 @@ StepReport step_of_prediction(const Prediction *prediction, int *in_flight) {
   memcpy(report.tiers, prediction->tiers, sizeof report.tiers);
   report.fits &= prediction->fits;
   if (in_flight != NULL) {
-    g_assert(prediction->omitted == NULL);
+    g_assert(prediction->omitted == NULL && prediction->program->n_steps == plan->steps);
     step_report_set_traffic(&report, prediction->program, prediction->workload);
     metrics_in_flight(prediction->trace, in_flight);
   }

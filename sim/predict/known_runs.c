@@ -4,7 +4,7 @@
  *     op lists      number, and with it groups, peers, what waits for what
  *     works         run, tail, host
  *     transfers     run, tail, host; bytes, as small sends are buffered; what they take of a rank's ways
- *     the host      what it takes to wait
+ *     the host      what it takes to wait; when it begins
  *
  * A folded run has one rank of each list: its layout is a name for reports, and the trace gets that of its own plan. */
 #include "known_runs.h"
@@ -80,7 +80,8 @@ static GArray *key_of(const Simulation *simulation) {
   const Timing *timing = simulation->timing;
   GArray *key = number_key_new();
   number_key_add(key, (gint64)program->shared->number);
-  number_key_add(key, (simulation->early_ticks != NULL) | simulation->contended << 1 | (timing->loads != NULL) << 2);
+  number_key_add(key, (simulation->early_ticks != NULL) | simulation->contended << 1 | (timing->loads != NULL) << 2 |
+                          (simulation->begin_ns != NULL) << 3);
   number_key_add(key, simulation->eager_bytes);
   number_key_add(key, timing->step_ns);
   add_times(key, &timing->host_sync, 1);
@@ -90,6 +91,8 @@ static GArray *key_of(const Simulation *simulation) {
     number_key_add(key, bits_of(g_array_index(program->transfers, Transfer, i).bytes));
   if (timing->loads != NULL)
     add_loads(key, timing->loads, timing->n_transfers + 1);
+  if (simulation->begin_ns != NULL)
+    g_array_append_vals(key, simulation->begin_ns, (guint)program->n_ranks);
   return key;
 }
 

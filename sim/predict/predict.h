@@ -20,7 +20,7 @@ typedef struct {
   MemoryProfile *memory;
   EngineStats engine;
   /* NULL: nothing. Else program, timing and trace are of fewer micro-batches, and all other members, metrics and memory
-   * among them, of all of the plan's; owned */
+   * among them, of all of the plan's; owned. Likewise where program->n_steps is 1 and the plan has more steps */
   Omitted *omitted;
   ProgramRepeats *repeats; /* of omitted; owned */
 
@@ -56,7 +56,8 @@ Prediction *predict_with(PredictScratch *scratch, const Model *model, const Clus
                          GError **error);
 
 /* What predict_with() says in numbers, to the last bit: a step of many micro-batches may be run with fewer of them, and
- * what is `omitted` is counted in (steady.h). A long pipeline takes a fraction of the time. */
+ * what is `omitted` is counted in (steady.h); of steps in a row one may be run (predict_steps.c). A long pipeline takes
+ * a fraction of the time. */
 Prediction *predict_numbers(PredictScratch *scratch, const Model *model, const Cluster *cluster, const Plan *plan,
                             GError **error);
 

@@ -39,7 +39,7 @@ gint64 predict_enough_micro_batches(const PlanOrder *choice, const Plan *plan) {
   return group == 0 || all < fewest ? all : all - (all - fewest) / group * group;
 }
 
-static gboolean is_folded_plainly(const Workload *workload, const Cluster *cluster) {
+gboolean predict_is_folded_plainly(const Workload *workload, const Cluster *cluster) {
   const Plan *plan = workload->plan;
   return plan->fold && plan->jitter == 0 && (plan->slow_ranks == NULL || plan->slow_ranks->len == 0) &&
          !transfer_tax_is_stated(cluster, plan) && mixed_gpus_is_uniform(workload, cluster);
@@ -157,7 +157,7 @@ Prediction *predict_fewer(PredictScratch *scratch, Workload *workload, PlanOrder
                           gboolean with_metrics) {
   const Plan *plan = workload->plan;
   const gint64 all = plan->n_micro_batches, group = group_of(choice, plan);
-  if (group == 0 || !is_folded_plainly(workload, cluster))
+  if (group == 0 || !predict_is_folded_plainly(workload, cluster))
     return NULL;
   const gint64 tries[] = {fewest_of(group, plan), more_of(group, plan)};
   for (gsize i = 0; i < G_N_ELEMENTS(tries); i++) {

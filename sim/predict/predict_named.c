@@ -8,7 +8,7 @@ static void derive(Prediction *prediction) {
   const Plan *plan = workload->plan;
   if (prediction->metrics == NULL)
     prediction->metrics = metrics_new(prediction->trace);
-  prediction->memory = memory_profile_new(prediction->trace);
+  prediction->memory = predict_memory(prediction);
   double step_s = prediction->metrics->step_ns * 1e-9;
   prediction->step_time_s = step_s;
   prediction->tokens_per_s = (double)plan->global_batch * plan->seq_len / step_s;
@@ -53,8 +53,7 @@ Prediction *predict_numbers_as_named(PredictScratch *scratch, const Model *model
     return NULL;
   Prediction *fewer = predict_fewer(scratch, workload, &choice, cluster, TRUE);
   if (fewer == NULL)
-    return predict_derived(
-        predict_records(scratch, predict_scratch_runs(scratch), g_steal_pointer(&workload), &choice, cluster, error));
+    return predict_derived(predict_step_records(scratch, g_steal_pointer(&workload), &choice, cluster, error));
   fewer->workload = g_steal_pointer(&workload);
   return predict_derived(fewer);
 }

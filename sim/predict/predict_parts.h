@@ -3,6 +3,7 @@
  *     predict_lower.c    a plan's Program
  *     predict_records.c  a Program's trace
  *     predict_fewer.c    the same by fewer micro-batches (steady.h)
+ *     predict_steps.c    the same of several steps by one
  *     predict_named.c    numbers of a plan whose schedule has a name
  *     predict_auto.c     the schedule that auto stands for
  *     predict.c          the façade; predict_step.c puts the steps together in its own way */
@@ -51,6 +52,14 @@ Prediction *predict_trace(KnownRuns *runs, const Cluster *cluster, Workload *wor
 /* Lowered and run: a Prediction up to its trace and engine. Takes over `workload`; `runs` as above. */
 Prediction *predict_records(PredictScratch *scratch, KnownRuns *runs, Workload *workload, PlanOrder *choice,
                             const Cluster *cluster, GError **error);
+/* Folded, of ranks that are alike, transfers without taxes: what repeats itself takes as long each time. */
+gboolean predict_is_folded_plainly(const Workload *workload, const Cluster *cluster);
+/* predict_records() of numbers, by one step where that tells of all: the program has one then, metrics are of the last,
+ * and `memory` is of all before it. */
+Prediction *predict_step_records(PredictScratch *scratch, Workload *workload, PlanOrder *choice, const Cluster *cluster,
+                                 GError **error);
+/* Of all of them. Owned by the caller. */
+MemoryProfile *predict_memory(Prediction *prediction);
 /* The same by fewer micro-batches, without a workload, which stays with the caller and is as it was; with the metrics
  * of all where they are asked for. NULL: it takes all. */
 Prediction *predict_fewer(PredictScratch *scratch, Workload *workload, PlanOrder *choice, const Cluster *cluster,

@@ -6,15 +6,14 @@
 
 static gint64 step_ns_of(const Prediction *prediction) {
   const Trace *trace = prediction->trace;
-  const int n_steps = trace->program->n_steps;
-  const gint64 from_ns = n_steps > 1 ? trace_step_end(trace, n_steps - 2) : 0;
+  const gint64 from_ns = trace_last_step_begin(trace);
   return trace_end(trace) - from_ns + omitted_ns(prediction->omitted, from_ns);
 }
 
-static void fill_step(StepPrediction *step, const Workload *workload, const Prediction *prediction) {
+static void fill_step(StepPrediction *step, const Workload *workload, Prediction *prediction) {
   const Cluster *cluster = prediction->cluster;
   const Plan *plan = workload->plan;
-  g_autoptr(MemoryProfile) memory = memory_profile_new(prediction->trace);
+  g_autoptr(MemoryProfile) memory = predict_memory(prediction);
   TierUse tiers[N_TIERS];
   tier_memory_of(prediction->trace, workload, cluster, tiers);
   *step = (StepPrediction){.step_time_s = (double)step_ns_of(prediction) * 1e-9,
@@ -39,8 +38,7 @@ static gboolean step_of_settled(PredictScratch *scratch, const Model *model, con
     fill_step(step, workload, prediction);
     return TRUE;
   }
-  prediction =
-      predict_records(scratch, predict_scratch_runs(scratch), g_steal_pointer(&workload), &choice, cluster, error);
+  prediction = predict_step_records(scratch, g_steal_pointer(&workload), &choice, cluster, error);
   if (prediction == NULL)
     return FALSE;
   fill_step(step, prediction->workload, prediction);

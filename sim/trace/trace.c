@@ -75,6 +75,11 @@ gint64 trace_step_end(const Trace *trace, int step) {
   return end_ns;
 }
 
+gint64 trace_last_step_begin(const Trace *trace) {
+  const int n_steps = trace->program->n_steps;
+  return n_steps > 1 ? trace_step_end(trace, n_steps - 2) : trace->since_ns;
+}
+
 int trace_first_rank(const Trace *trace, int rank) {
   if (!trace->folded || trace->layout.n_ranks == 0)
     return rank;

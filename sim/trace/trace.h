@@ -17,6 +17,7 @@ typedef struct {
   gsize *first;              /* [n_ranks + 1] first record of each rank; owned */
   gint64 *start_ns, *end_ns; /* owned; −1 = never ran */
   gint64 *issue_ns;          /* when the host began to issue the op; owned */
+  gint64 since_ns;           /* the first step follows one that ended then; 0: none */
 } Trace;
 
 /* Arrays sized for the program on one representative per pipeline rank (folded) or on all of layout's ranks. `layout`
@@ -28,6 +29,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Trace, trace_free)
 const OpList *trace_list(const Trace *trace, int rank);
 gint64 trace_end(const Trace *trace);                /* latest end of any record; 0 when empty */
 gint64 trace_step_end(const Trace *trace, int step); /* latest end of any op of steps ≤ step */
+/* When the step before the last had ended on all ranks; 0: there was none. */
+gint64 trace_last_step_begin(const Trace *trace);
 /* The first rank of the plan that recorded rank `rank` stands for; itself where no layout is known. */
 int trace_first_rank(const Trace *trace, int rank);
 /* Recorded rank that holds the partner pipeline rank `pp` of recorded rank `rank` (same other coordinates). */

@@ -1,5 +1,5 @@
-/* A step of which most micro-batches are left out has the numbers of the whole, to the last bit: over plans drawn at
- * random, what a report says of it, what each rank does, and what it holds.
+/* A step of which most micro-batches are left out, and one of several in a row, has the numbers of the whole, to the
+ * last bit: over plans drawn at random, what a report says of it, what each rank does, and what it holds.
  *
  * `test_predict_numbers N` draws N plans instead of the suite's few. */
 #include "error.h"
@@ -52,6 +52,7 @@ static gboolean holds_the_same(const MemoryProfile *a, const MemoryProfile *b, i
 
 typedef struct {
   int n_fewer, n_all, n_expanded, n_contended, n_eager, n_launched, n_experts, n_turns, n_chained;
+  int n_one, n_one_expanded, n_one_of_more; /* by one step of two or more; of these in pieces; of three or more */
 } Counts;
 
 /* Returns whether it was run with fewer. */
@@ -74,6 +75,10 @@ static gboolean compare(PredictScratch *scratch, const Case *drawn, Counts *coun
                 "%s", text);
   const gboolean is_fewer = numbers->omitted != NULL;
   ck_assert_int_eq(is_fewer, numbers->program->n_micro_batches < whole->program->n_micro_batches);
+  const gboolean is_one = numbers->program->n_steps < whole->program->n_steps;
+  counts->n_one += is_one;
+  counts->n_one_expanded += is_one && whole->program->expansion;
+  counts->n_one_of_more += is_one && whole->program->n_steps > 2;
   counts->n_fewer += is_fewer;
   counts->n_all += !is_fewer;
   counts->n_experts += is_fewer && whole->workload->plan->ep > 1;
@@ -104,6 +109,22 @@ START_TEST(numbers_by_fewer_micro_batches_are_those_of_all) {
   ck_assert_int_gt(counts.n_launched, n_plans / 50);
   ck_assert_int_gt(counts.n_experts, n_plans / 50);
   ck_assert_int_gt(counts.n_chained, n_plans / 30);
+}
+END_TEST
+
+/* Steps in a row under any schedule of the table that the drawn chunks go with. */
+START_TEST(numbers_by_one_step_are_those_of_all) {
+  g_autoptr(PredictScratch) scratch = predict_scratch_new(1);
+  Counts counts = {0};
+  for (guint seed = 0; seed < (guint)n_plans; seed++) {
+    g_auto(Case) drawn = chained_case(&cases, seed);
+    compare(scratch, &drawn, &counts);
+  }
+  g_print("# %d by one step, %d of them expanded, %d of three and more\n", counts.n_one, counts.n_one_expanded,
+          counts.n_one_of_more);
+  ck_assert_int_gt(counts.n_one, n_plans / 3);
+  ck_assert_int_gt(counts.n_one_expanded, n_plans / 20);
+  ck_assert_int_gt(counts.n_one_of_more, n_plans / 5);
 }
 END_TEST
 
@@ -240,6 +261,7 @@ int main(int argc, char **argv) {
   tcase_add_unchecked_fixture(tcase, set_up, tear_down);
   tcase_set_timeout(tcase, 0);
   tcase_add_test(tcase, numbers_by_fewer_micro_batches_are_those_of_all);
+  tcase_add_test(tcase, numbers_by_one_step_are_those_of_all);
   tcase_add_test(tcase, a_long_step_of_a_large_model_is_run_with_few_too);
   tcase_add_test(tcase, runs_that_differ_in_nothing_are_made_once);
   tcase_add_test(tcase, runs_beyond_what_is_kept_are_made_anew);

@@ -102,7 +102,8 @@ static void assert_same(PredictScratch *scratch, const Case *drawn) {
     g_autoptr(Prediction) numbers = predict_numbers(scratch, &drawn->model, drawn->cluster, drawn->plan, NULL);
     g_autofree char *counted = row_of(numbers);
     ck_assert_msg(strcmp(row, counted) == 0, "%s\nalone:\n%s\nin numbers:\n%s", text, row, counted);
-    ck_assert_msg(numbers->omitted != NULL || same_records(alone, numbers), "%s\nother records in numbers", text);
+    const gboolean is_fewer = numbers->omitted != NULL || numbers->program->n_steps < alone->program->n_steps;
+    ck_assert_msg(is_fewer || same_records(alone, numbers), "%s\nother records in numbers", text);
   }
 }
 

@@ -16,6 +16,8 @@ typedef struct {
 } MemoryProfile;
 
 MemoryProfile *memory_profile_new(const Trace *trace);
+/* `profile` is of what came before and left memory as it was: afterwards it is of both. */
+void memory_profile_add_later(MemoryProfile *profile, const MemoryProfile *later, int n_ranks);
 void memory_profile_free(MemoryProfile *profile);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(MemoryProfile, memory_profile_free)
 

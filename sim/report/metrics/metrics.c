@@ -406,8 +406,7 @@ static void walk_init(Walk *walk, const Trace *trace, const Omitted *omitted) {
     n_most = MAX(n_most, trace->program->ranks[pp].n_ops);
   *walk = (Walk){.trace = trace, .program = trace->program, .omitted = omitted, .times = 1, .is_known = TRUE};
   walk->to_ns = trace_end(trace);
-  if (trace->program->n_steps > 1)
-    walk->from_ns = trace_step_end(trace, trace->program->n_steps - 2);
+  walk->from_ns = trace_last_step_begin(trace);
   walk->ready_ns = g_new(gint64, n_most);
   walk->before = g_new(gint32, n_most);
   walk->overlap = overlap_new(trace);

@@ -1,6 +1,7 @@
 /* Numbers from a Trace: where the time went, per rank and on average.
  *
- * The step's window is [0, end] for one step, [end of step N−2, end of step N−1] for N > 1 (steady state). Within it
+ * The step's window is [0, end] for one step, [end of step N−2, end of step N−1] for N > 1 (steady state), and
+ * [Trace.since_ns, end] for one that follows another. Within it
  * every nanosecond of a rank's compute stream is charged once: running kernels to compute, recompute or optimizer; an
  * idle interval to what ended it: a wait for another stage's work is bubble, the part after the sender was ready is pp,
  * a collective's wait is its axis (of a group over stages: bubble until its last member came), a wait for the launch

@@ -13,7 +13,8 @@ typedef struct {
   const gint32 *batches; /* op_list_batches() */
   gint32
       *ended; /* [ops] the last compute op known to have ended when it starts; −1 none; that of a batch at its first */
-  gint32 *next; /* [ops] the first compute op known not to start before it ended; n_ops: none */
+  gint32 *next; /* [ops] the first compute op known not to start before it ended; n_ops: none of the list, but all that
+                   a further step would have; n_ops + 1: none */
 } Order;
 
 /* First op of the batch of op `i`; `i` itself without one. */
@@ -95,7 +96,7 @@ static void find_order(const OpList *list, gint32 *ended, gint32 *next) {
   const Order order = {list, batches, ended, next};
   for (gint32 i = 0; i < list->n_ops; i++) {
     ended[i] = -1;
-    next[i] = together[i] = list->n_ops;
+    next[i] = together[i] = list->n_ops + 1;
   }
   while (look_back(&order))
     ;
@@ -145,7 +146,7 @@ static void count_beside(const Program *program, const OpList *list, const gint3
     const Transfer *transfer = &g_array_index(program->transfers, Transfer, op->work);
     const gboolean may_be_early = op->kind == OP_RECV && transfer->bytes <= (double)eager_bytes;
     change[may_be_early ? 0 : ended[i] + 1]++;
-    change[next[i]]--;
+    change[MIN(next[i], list->n_ops)]--;
   }
 }
 
@@ -183,6 +184,20 @@ OpsBeside *ops_beside_new(const Program *program, const gboolean *marked, gint64
     order += 2 * list->n_ops;
   }
   return beside;
+}
+
+gboolean ops_beside_end_with_step(const Program *program, const gboolean *marked) {
+  g_autofree gint32 *owned = NULL;
+  const gint32 *next = known_orders(program, &owned);
+  for (int rank = 0; rank < program->n_ranks; rank++) {
+    const OpList *list = &program->ranks[rank];
+    next += list->n_ops;
+    for (gint32 i = 0; i < list->n_ops; i++)
+      if (next[i] > list->n_ops && is_marked(&list->ops[i], marked))
+        return FALSE;
+    next += list->n_ops;
+  }
+  return TRUE;
 }
 
 void ops_beside_free(OpsBeside *beside) {

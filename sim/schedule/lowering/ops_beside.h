@@ -15,5 +15,8 @@ typedef struct {
 
 /* `marked`: [program's transfers]. A send of at most eager_bytes may arrive before its receive starts. */
 OpsBeside *ops_beside_new(const Program *program, const gboolean *marked, gint64 eager_bytes);
+/* Whether such transfers are known to have ended before any op of a further step starts, which comes behind its
+ * list's last op, one of the host. */
+gboolean ops_beside_end_with_step(const Program *program, const gboolean *marked);
 void ops_beside_free(OpsBeside *beside);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(OpsBeside, ops_beside_free)

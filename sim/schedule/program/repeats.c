@@ -83,10 +83,10 @@ static gint32 last_alike(Likeness *likeness, const Program *program, gint32 from
   return -1;
 }
 
-/* What a group holds it lets go, to the last byte: effects are whole numbers of bytes. */
-static gboolean leaves_memory(const Program *program, const OpList *list, const RepeatedOps *found) {
+/* Effects are whole numbers of bytes. */
+gboolean program_leaves_memory(const Program *program, const OpList *list, gint32 first, gint32 n_ops) {
   double net[N_MEMORY] = {0};
-  for (gint32 i = found->first; i < found->first + found->n_ops; i++) {
+  for (gint32 i = first; i < first + n_ops; i++) {
     const Effect *effect = &g_array_index(program->effects, Effect, list->ops[i].effect);
     for (int k = 0; k < N_MEMORY; k++)
       net[k] += effect->hold[k] - effect->drop[k];
@@ -154,9 +154,11 @@ ProgramRepeats *program_repeats_new(const Program *program, int n_micro_batches)
   g_autoptr(ProgramRepeats) repeats = g_new(ProgramRepeats, 1);
   *repeats = (ProgramRepeats){program, n_micro_batches, lists};
   for (int rank = 0; rank < program->n_ranks; rank++)
-    for (int step = 0; step < program->n_steps; step++)
-      if (!leaves_memory(program, &program->ranks[rank], program_repeats_of(repeats, rank, step)))
+    for (int step = 0; step < program->n_steps; step++) {
+      const RepeatedOps *group = program_repeats_of(repeats, rank, step);
+      if (!program_leaves_memory(program, &program->ranks[rank], group->first, group->n_ops))
         return NULL;
+    }
   return g_steal_pointer(&repeats);
 }
 

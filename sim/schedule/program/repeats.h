@@ -19,6 +19,10 @@ typedef struct {
   RepeatedOps *lists;     /* [pipeline ranks][steps]; owned */
 } ProgramRepeats;
 
+/* Whether ops first … first + n_ops − 1 of a list hold nothing when they have ended that they did not find, to the last
+ * byte. */
+gboolean program_leaves_memory(const Program *program, const OpList *list, gint32 first, gint32 n_ops);
+
 /* NULL: a step of a list has no two groups in a row that are alike, op for op, with what each waits for, or a group
  * does not leave memory as it found it. */
 ProgramRepeats *program_repeats_new(const Program *program, int n_micro_batches);

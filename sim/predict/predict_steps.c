@@ -1,0 +1,155 @@
+/* Steps in a row, by one of them. A step ends with an op of each rank's host, which issues nothing of the next before
+ * (pass_optimizer.c). Where all else of the rank has ended by then, what comes is told by the vector T of these ends
+ * alone: a step is a function of when it begins on each rank, and begun later everywhere it ends as much later:
+ *
+ *     T₁ = A(0),  T₂ = A(T₁),  T₃ = A(T₂) …        A(T + λ) = A(T) + λ
+ *
+ *     rank 0   │  step 1  │  step 2  │  step 3  │          T₂ = T₁ + λ on all ranks: so is every step behind it,
+ *     rank 1   │  step 1    │  step 2  │  step 3  │        record by record, λ after the one before
+ *
+ * Nor do transfers of two steps slow each other: both ends of a send wait for each other, so at any time all that moves
+ * on a rank's ways, and on those of the ranks that it moves between, is of one step.
+ *
+ * So a program of one step is run twice, from 0 and from T₁. Its second run is the plan's second step, and the last of
+ * its steps where that is the second or T₂ = T₁ + λ. Ops are cut in pieces as they would be in a longer list, as long
+ * as what they are cut for is known to end with its step. */
+#include "predict_parts.h"
+
+#include "offload_state.h"
+#include "ops_beside.h"
+#include "passes.h"
+#include "timing_model.h"
+
+/* In pieces as predict_expand() has it. Takes over `program`. NULL: in lists of more steps it would be otherwise, or it
+ * is not possible. */
+static Program *expand_step(Program *program, const Workload *workload, const Cluster *cluster) {
+  g_autoptr(Program) whole = program;
+  if (whole == NULL || predict_is_apart(workload, cluster))
+    return whole != NULL ? program_expand(whole, workload) : NULL;
+  g_autofree gboolean *met = workload->plan->contention ? timing_model_met_by_tp(whole, workload, cluster) : NULL;
+  if (met == NULL)
+    return g_steal_pointer(&whole);
+  return ops_beside_end_with_step(whole, met)
+             ? predict_expand_beside(g_steal_pointer(&whole), workload, cluster, met, NULL)
+             : NULL;
+}
+
+static double count_ops(const Program *program) {
+  double n_ops = 0;
+  for (int rank = 0; rank < program->n_ranks; rank++)
+    n_ops += program->ranks[rank].n_ops;
+  return n_ops;
+}
+
+/* A further step finds on every rank what this one found. */
+static gboolean leaves_memory(const Program *program) {
+  for (int rank = 0; rank < program->n_ranks; rank++)
+    if (!program_leaves_memory(program, &program->ranks[rank], 0, program->ranks[rank].n_ops))
+      return FALSE;
+  return TRUE;
+}
+
+/* ends_ns: [ranks] of the last ops, which are the host's. FALSE: something of a rank ends behind its last op. */
+static gboolean ends_with_host(const Trace *trace, gint64 *ends_ns) {
+  for (int rank = 0; rank < trace->n_ranks; rank++) {
+    const OpList *list = trace_list(trace, rank);
+    const gint64 *rank_ends_ns = &trace->end_ns[trace->first[rank]];
+    if (list->n_ops == 0 || list->ops[list->n_ops - 1].kind != OP_HOST)
+      return FALSE;
+    gint64 latest_ns = 0;
+    for (gint32 i = 0; i < list->n_ops; i++)
+      latest_ns = MAX(latest_ns, rank_ends_ns[i]);
+    ends_ns[rank] = rank_ends_ns[list->n_ops - 1];
+    if (latest_ns > ends_ns[rank])
+      return FALSE;
+  }
+  return TRUE;
+}
+
+static gboolean is_shifted(const gint64 *before_ns, const gint64 *after_ns, int n) {
+  for (int rank = 1; rank < n; rank++)
+    if (after_ns[rank] - before_ns[rank] != after_ns[0] - before_ns[0])
+      return FALSE;
+  return TRUE;
+}
+
+/* In int64 nanoseconds. */
+static gboolean can_be_counted(const Trace *trace, int n_steps) {
+  return (double)n_steps * (double)trace_end(trace) < (double)G_MAXINT64;
+}
+
+/* The prediction gets the trace and engine of the last step, and the memory of those before it. FALSE: one step does
+ * not tell of `n_steps`. */
+static gboolean run_twice(KnownRuns *runs, Prediction *prediction, Simulation *simulation, int n_steps) {
+  const int n_ranks = prediction->program->n_ranks;
+  g_autofree gint64 *first_ns = g_new(gint64, n_ranks), *second_ns = g_new(gint64, n_ranks);
+  const gint64 before_us = g_get_monotonic_time();
+  EngineStats first_stats;
+  g_autoptr(Trace) first = known_runs_run(runs, simulation, &first_stats);
+  if (!ends_with_host(first, first_ns) || !can_be_counted(first, n_steps + 1))
+    return FALSE;
+  simulation->begin_ns = first_ns;
+  prediction->trace = known_runs_run(runs, simulation, &prediction->engine);
+  prediction->trace->since_ns = trace_end(first);
+  prediction->wall_s = (double)(g_get_monotonic_time() - before_us) * 1e-6;
+  if (!ends_with_host(prediction->trace, second_ns) || first_stats.n_events != prediction->engine.n_events ||
+      (n_steps > 2 && !is_shifted(first_ns, second_ns, n_ranks)) ||
+      !engine_add_steps(simulation, first, n_steps, &prediction->engine))
+    return FALSE;
+  prediction->memory = memory_profile_new(first);
+  return TRUE;
+}
+
+/* `workload` has one step of `n_steps`. NULL: nothing is known of the others. */
+static Prediction *predict_one(PredictScratch *scratch, const Workload *workload, PlanOrder *choice,
+                               const Cluster *cluster, int n_steps) {
+  g_autoptr(Prediction) prediction = g_new0(Prediction, 1);
+  prediction->cluster = cluster;
+  prediction->program = expand_step(predict_lower(scratch, workload, choice, cluster, NULL), workload, cluster);
+  if (prediction->program == NULL || !leaves_memory(prediction->program) ||
+      !predict_may_record(prediction->program, workload, n_steps * count_ops(prediction->program)))
+    return NULL;
+  prediction->timing = timing_model(prediction->program, workload, cluster);
+  Simulation simulation = {.program = prediction->program,
+                           .timing = prediction->timing,
+                           .layout = &workload->layout,
+                           .folded = TRUE,
+                           .eager_bytes = cluster->eager_bytes,
+                           .contended = workload->plan->contention};
+  if (simulation_has_eager_sends(&simulation) ||
+      !run_twice(predict_scratch_runs(scratch), prediction, &simulation, n_steps))
+    return NULL;
+  return g_steal_pointer(&prediction);
+}
+
+/* Auto's order and a file's are made for the plan, which is of all its steps. */
+static gboolean may_be_one(const Workload *workload, const PlanOrder *choice, const Cluster *cluster) {
+  const Plan *plan = workload->plan;
+  return plan->steps > 1 && choice->info != NULL && !offload_is_any(&plan->offload) && predict_may_expand(workload) &&
+         predict_is_folded_plainly(workload, cluster);
+}
+
+Prediction *predict_step_records(PredictScratch *scratch, Workload *workload, PlanOrder *choice, const Cluster *cluster,
+                                 GError **error) {
+  g_autoptr(Workload) owned = workload;
+  if (may_be_one(workload, choice, cluster)) {
+    const int n_steps = workload->plan->steps;
+    workload->plan->steps = 1;
+    Prediction *prediction = predict_one(scratch, workload, choice, cluster, n_steps);
+    workload->plan->steps = n_steps;
+    if (prediction != NULL) {
+      prediction->workload = g_steal_pointer(&owned);
+      return prediction;
+    }
+  }
+  return predict_records(scratch, predict_scratch_runs(scratch), g_steal_pointer(&owned), choice, cluster, error);
+}
+
+MemoryProfile *predict_memory(Prediction *prediction) {
+  MemoryProfile *last = memory_profile_new(prediction->trace), *before = g_steal_pointer(&prediction->memory);
+  if (before == NULL)
+    return last;
+  memory_profile_add_later(before, last, prediction->trace->n_ranks);
+  memory_profile_free(last);
+  return before;
+}
