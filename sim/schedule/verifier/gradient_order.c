@@ -20,7 +20,11 @@
  *     ended(op) = max over d of (d, where it is on the stream, else ended(d)),
  *                 d in { op before it on its own stream, its `after`, last host op }
  *
- * What an op waits for at first hand is seen without it: it is worked out where that does not answer. */
+ * What an op waits for at first hand is seen without it: it is worked out where that does not answer.
+ *
+ * Most lists sum behind nearly all that they add. So until a rank sums for the first time, and none of its sums is of a
+ * micro-batch apart, the tallies of an addition are put off, and of those that add to the same places in a row the last
+ * one alone is tallied. */
 #include "gradient_order.h"
 
 #include "error.h"
@@ -69,7 +73,9 @@ typedef struct {
   GArray *tallies;     /* Tally[steps][all micro-batches, then each of n_apart][n_places] */
   GHashTable *sources; /* Op → index + 1: of what copies out can be of, the latest; empty where the rank has none */
   GHashTable *copies;  /* Op → index + 1: of those, the latest */
-  gint32 *reduced;     /* [steps] latest sum over dp of what is no expert's; −1: none yet */
+  gint32 *put_off;     /* [stages] the latest addition that is not tallied yet; −1: none */
+  gboolean has_summed;
+  gint32 *reduced; /* [steps] latest sum over dp of what is no expert's; −1: none yet */
   gboolean table_is_shared, has_copies;
 } Walk;
 
@@ -339,6 +345,32 @@ static gboolean check_copy(Walk *walk, gint32 i, GError **error) {
                          walk->rank, i, of_copy->str, of_source->str, source, adds(&ops[source]) ? "adds to" : "sums");
 }
 
+static gboolean tally_put_off(Walk *walk, int stage, GError **error) {
+  const gint32 i = walk->put_off[stage];
+  walk->put_off[stage] = -1;
+  return i < 0 || check_addition(walk, i, error);
+}
+
+/* Nothing of the rank is summed yet. */
+static gboolean put_off(Walk *walk, gint32 i, GError **error) {
+  const Op *op = &walk->list->ops[i];
+  const gint32 before = walk->put_off[op->stage];
+  const Op *other = before >= 0 ? &walk->list->ops[before] : op;
+  if ((other->step != op->step || other->work != op->work || other->unit != op->unit) &&
+      !tally_put_off(walk, op->stage, error))
+    return FALSE;
+  walk->put_off[op->stage] = i;
+  return TRUE;
+}
+
+static gboolean begin_to_sum(Walk *walk, GError **error) {
+  walk->has_summed = TRUE;
+  for (int stage = 0; stage < walk->program->n_stages; stage++)
+    if (!tally_put_off(walk, stage, error))
+      return FALSE;
+  return TRUE;
+}
+
 static gboolean check_op(Walk *walk, gint32 i, GError **error) {
   Op *op = &walk->list->ops[i];
   if (copies_out(op))
@@ -348,7 +380,9 @@ static gboolean check_op(Walk *walk, gint32 i, GError **error) {
     return TRUE;
   if (walk->has_copies && !replace_source(walk, i, error))
     return FALSE;
-  return is_addition ? check_addition(walk, i, error) : check_sum(walk, i, error);
+  if (is_addition)
+    return walk->has_summed ? check_addition(walk, i, error) : put_off(walk, i, error);
+  return (walk->has_summed || begin_to_sum(walk, error)) && check_sum(walk, i, error);
 }
 
 /* Returns whether the rank sums anything or copies it out. */
@@ -405,6 +439,9 @@ static gboolean walk_rank(Walk *walk, int rank, GError **error) {
   if (!find_sums(walk))
     return TRUE;
   lay_out(walk);
+  walk->has_summed = walk->n_apart > 0;
+  for (int stage = 0; stage < walk->program->n_stages; stage++)
+    walk->put_off[stage] = -1;
   g_hash_table_remove_all(walk->sources);
   g_hash_table_remove_all(walk->copies);
   for (int step = 0; step < walk->program->n_steps; step++)
@@ -427,7 +464,7 @@ gboolean gradient_order_check(const Program *program, GError **error) {
   g_autoptr(GArray) tallies = g_array_new(FALSE, FALSE, sizeof(Tally));
   g_autoptr(GHashTable) sources = g_hash_table_new(source_hash, source_equal);
   g_autoptr(GHashTable) copies = g_hash_table_new(source_hash, source_equal);
-  g_autofree gint32 *reduced = g_new(gint32, program->n_steps);
+  g_autofree gint32 *put_off = g_new(gint32, program->n_stages), *reduced = g_new(gint32, program->n_steps);
   Walk walk = {.program = program,
                .ended = ended,
                .n_layers = n_layers,
@@ -435,6 +472,7 @@ gboolean gradient_order_check(const Program *program, GError **error) {
                .tallies = tallies,
                .sources = sources,
                .copies = copies,
+               .put_off = put_off,
                .reduced = reduced};
   for (int rank = 0; rank < program->n_ranks; rank++)
     if (!walk_rank(&walk, rank, error))
