@@ -122,12 +122,14 @@ static inline void stop_before(Alone *alone, gint64 at_ns) {
 }
 
 /* The head of a lane, which nothing holds: its task, and when it is ready and issued; NULL: it is not to start here. */
-static const Task *startable(Alone *alone, int own, OpKind kind, gint64 *ready_ns, gint64 *issue_ns) {
+static inline const Task *startable(Alone *alone, int own, OpKind kind, gint64 *ready_ns, gint64 *issue_ns) {
   const Lane *lane = alone->lanes[own];
-  if (lane->head < 0 || engine_held_by(alone->engine, alone->rank, lane->head) >= 0)
+  if (lane->head < 0)
     return NULL;
   const Task *task = &alone->state->tasks[lane->head];
-  *ready_ns = engine_latest_end(alone->state, lane);
+  if (held_by(alone->engine, alone->state, &alone->engine->lanes[alone->first_lane], lane->head, task) >= 0)
+    return NULL;
+  *ready_ns = latest_end(alone->state, lane, task);
   *issue_ns = engine_issue_of(alone->state, lane->head, task);
   if (task->kind == kind && !(task->flags & TASK_IN_BATCH))
     return task;
@@ -211,9 +213,22 @@ static gboolean is_at_limit(const Alone *alone, gint64 at_ticks) {
   return FALSE;
 }
 
+/* As nearly every collective of tp does: it begins and ends while dp moves on. */
+static gboolean end_tp_beside(Alone *alone) {
+  const ApartTransfer *tp = &alone->pair[OWN_TP];
+  TransferEnd ended;
+  if (tp->transfer < 0 || tp->flow.moves || alone->lanes[OWN_TP]->head >= alone->limit[OWN_TP] ||
+      !contention_end_apart(alone->engine->contention, alone->pair, ticks_of_ns(alone->until_ns), &ended))
+    return FALSE;
+  end_collective(alone, OWN_TP, &ended);
+  return TRUE;
+}
+
 /* What the two flows do up to the first end, unless it comes too late: FALSE. */
 static gboolean advance(Alone *alone) {
   TransferEnd ended[N_MOVE];
+  if (end_tp_beside(alone))
+    return TRUE;
   do {
     const gint64 at_ticks = contention_next_apart_ticks(alone->pair);
     if (at_ticks >= ticks_of_ns(alone->until_ns) || is_at_limit(alone, at_ticks))

@@ -391,6 +391,25 @@ void contention_advance_apart(Contention *contention, ApartTransfer pair[2], gin
   share_apart(contention, pair, now_ticks);
 }
 
+gboolean contention_end_apart(Contention *contention, ApartTransfer pair[2], gint64 until_ticks, TransferEnd *ended) {
+  FlowApart *flow = &pair[0].flow;
+  const FlowApart *beside = pair[1].transfer >= 0 ? &pair[1].flow : NULL;
+  const gint64 begin_ticks = flow->at_ticks;
+  if (flow->remaining_bytes == 0 || begin_ticks >= until_ticks ||
+      (beside != NULL && (!beside->moves || beside->at_ticks <= begin_ticks)))
+    return FALSE;
+  flow->moves = TRUE;
+  flow->settled_ticks = begin_ticks;
+  share_apart(contention, pair, begin_ticks);
+  const gint64 end_ticks = flow->at_ticks;
+  if (end_ticks >= until_ticks || (beside != NULL && beside->at_ticks <= end_ticks))
+    return FALSE;
+  *ended = end_of(0, end_ticks);
+  pair[0].transfer = -1;
+  share_apart(contention, pair, end_ticks);
+  return TRUE;
+}
+
 gint64 contention_now_ns(const Contention *contention) {
   return ticks_to_ns(flows_now(contention->flows));
 }

@@ -71,6 +71,9 @@ ApartTransfer contention_begin_apart(const Contention *contention, gint64 begin_
 gboolean contention_take_out(Contention *contention, gint32 lane, gint32 transfer, gint32 rank, ApartTransfer *apart);
 /* Back among the others: none of these may begin or end on the rank's ways before what has happened to it. */
 void contention_put_back(Contention *contention, gint32 lane, gint32 rank, const ApartTransfer *apart);
+/* The first of the two, which waits for its latency, up to its end, if that comes before until_ticks and nothing
+ * happens to the other one up to then: its end in *ended, but for the lane. FALSE: at most it has begun to move. */
+gboolean contention_end_apart(Contention *contention, ApartTransfer pair[2], gint64 until_ticks, TransferEnd *ended);
 /* When something happens to one of the two next; TICKS_NEVER: to none. */
 gint64 contention_next_apart_ticks(const ApartTransfer pair[2]);
 /* All of it that happens at that moment. Of those that end then the transfer is −1, and *ended has their end, but for

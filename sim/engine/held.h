@@ -17,6 +17,13 @@ static inline gboolean op_has_ended(const Engine *engine, const Rank *state, con
 /* When the last of all that the head waits for on its rank ended. */
 gint64 engine_latest_end(const Rank *state, const Lane *lane);
 
+/* The same, where most ops wait for one other at most. */
+static inline gint64 latest_end(const Rank *state, const Lane *lane, const Task *task) {
+  if (task->flags & (TASK_AFTER_OTHERS | TASK_AFTER_HOST))
+    return engine_latest_end(state, lane);
+  return task->after >= 0 ? MAX(lane->last_end_ns, state->end_ns[task->after]) : lane->last_end_ns;
+}
+
 /* What few ops have: one of Op.after behind the first that must end before `op` starts, or its barrier; −1: none. */
 gint32 engine_held_by_others(const Engine *engine, const Rank *state, gint32 op);
 

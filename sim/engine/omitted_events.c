@@ -32,7 +32,7 @@ static guint64 events_of_group(const Simulation *simulation, gboolean is_contend
 }
 
 gboolean engine_add_steps(const Simulation *simulation, const Trace *trace, int n_steps, EngineStats *stats) {
-  if (simulation->contended && contention_is_possible(trace) && contention_is_too_long_for(trace, n_steps))
+  if (simulation->contended && contention_is_too_long_for(trace, n_steps) && contention_is_possible(trace))
     return FALSE;
   stats->n_events *= (guint64)n_steps;
   stats->n_ahead *= (guint64)n_steps;

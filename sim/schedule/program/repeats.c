@@ -83,13 +83,16 @@ static gint32 last_alike(Likeness *likeness, const Program *program, gint32 from
   return -1;
 }
 
-/* Effects are whole numbers of bytes. */
+/* Effects are whole numbers of bytes, and so are their sums, in whatever order. */
 gboolean program_leaves_memory(const Program *program, const OpList *list, gint32 first, gint32 n_ops) {
+  g_autofree gint32 *n_of = g_new0(gint32, program->effects->len); /* ops of each effect */
   double net[N_MEMORY] = {0};
-  for (gint32 i = first; i < first + n_ops; i++) {
-    const Effect *effect = &g_array_index(program->effects, Effect, list->ops[i].effect);
+  for (gint32 i = first; i < first + n_ops; i++)
+    n_of[list->ops[i].effect]++;
+  for (guint e = 0; e < program->effects->len; e++) {
+    const Effect *effect = &g_array_index(program->effects, Effect, e);
     for (int k = 0; k < N_MEMORY; k++)
-      net[k] += effect->hold[k] - effect->drop[k];
+      net[k] += n_of[e] * (effect->hold[k] - effect->drop[k]);
   }
   for (int k = 0; k < N_MEMORY; k++)
     if (net[k] != 0)
