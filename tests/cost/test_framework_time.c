@@ -54,7 +54,7 @@ static const char all_keys[] = "host:\n"
                                "expert_dispatch: deepep\n"
                                "grace_expert_graphs: attention\n"
                                "expert_counts: host\n"
-                               "expert_operations: single\n"
+                               "expert_operations: single\nscaled_rotation: single\n"
                                "expert_padding: copied\n"
                                "expert_format: linear\n"
                                "scales: blocks\n"
@@ -92,7 +92,7 @@ START_TEST(keys_fill_the_struct) {
   ck_assert_int_eq(time.expert_dispatch, DISPATCH_DEEPEP);
   ck_assert_int_eq(time.grace_expert_graphs, CUDA_GRAPHS_ATTENTION);
   ck_assert_int_eq(time.expert_counts, EXPERT_COUNTS_ON_HOST);
-  ck_assert_int_eq(time.expert_operations, EXPERT_OPERATIONS_SINGLE);
+  ck_assert(time.expert_operations == EXPERT_OPERATIONS_SINGLE && time.scaled_rotation == ROTATION_SINGLE);
   ck_assert(time.expert_padding == EXPERT_PADDING_COPIED && time.expert_format == EXPERT_FORMAT_LINEAR);
   ck_assert(time.attention_copies_forward == 17 && time.attention_copies_backward == 21);
   ck_assert(time.scales == SCALES_BLOCKS && time.expert_sms == 20);
@@ -113,6 +113,7 @@ START_TEST(bad_files_are_refused) {
       {"expert_host: {forward: 1 us, backward: 1 us, launch: 0 us}\n", "launch"},
       {"expert_counts: hots\n", "host"},
       {"expert_operations: singel\n", "single"},
+      {"scaled_rotation: singel\n", "single"},
       {"rates:\n  hoper: {products: 0.9}\n", "hopper"},
       {"rates:\n  hopper: {products: 1.9}\n", "products"},
       {"tensor_parallel_hidden: 0.5\n", "fused"},

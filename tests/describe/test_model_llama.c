@@ -329,6 +329,28 @@ START_TEST(starcoders_have_layernorms_and_biases) {
 }
 END_TEST
 
+/* YaRN's factor is 1 where it says so, where its two scales are the same, and where nothing is stretched. */
+START_TEST(yarn_multiplies_what_it_rotates_by) {
+  static const struct {
+    const char *rope;
+    gboolean scaled;
+  } cases[] = {
+      {"\"type\": \"yarn\", \"factor\": 32.0", TRUE},
+      {"\"rope_type\": \"yarn\", \"factor\": 4.0, \"mscale\": 0.707, \"mscale_all_dim\": 0.707", FALSE},
+      {"\"rope_type\": \"yarn\", \"factor\": 4.0, \"mscale\": 1.0, \"mscale_all_dim\": 0.707", TRUE},
+      {"\"rope_type\": \"yarn\", \"factor\": 4.0, \"attention_factor\": 1.0", FALSE},
+      {"\"rope_type\": \"yarn\", \"factor\": 1.0", FALSE},
+      {"\"rope_type\": \"linear\", \"factor\": 8.0", FALSE},
+      {"\"rope_type\": \"llama3\", \"factor\": 8.0", FALSE},
+  };
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autofree char *text = g_strdup_printf("{\"rope_scaling\": {%s}, " LLAMA_CORE "}", cases[i].rope);
+    g_autoptr(Model) model = read_text(text);
+    ck_assert_msg(model->scaled_rotation == cases[i].scaled, "%s", cases[i].rope);
+  }
+}
+END_TEST
+
 int main(void) {
   TCase *cases = tcase_create("model_llama");
   tcase_add_test(cases, gemma_has_wide_heads_and_one_table);
@@ -346,6 +368,7 @@ int main(void) {
   tcase_add_test(cases, the_text_part_of_a_gemma_is_read_from_the_few_keys_it_names);
   tcase_add_test(cases, architectures_tell_the_family_where_model_type_does_not);
   tcase_add_test(cases, seed_oss_has_biases_of_q_k_and_v_unless_it_says_more);
+  tcase_add_test(cases, yarn_multiplies_what_it_rotates_by);
   tcase_add_test(cases, command_r_has_one_norm_for_both_branches);
   tcase_add_test(cases, numbers_of_its_own_that_a_model_multiplies_by_are_noticed);
   tcase_add_test(cases, starcoders_have_layernorms_and_biases);

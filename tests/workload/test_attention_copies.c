@@ -1,4 +1,5 @@
-/* What a framework copies round a fused attention kernel: bytes that its file says, in both directions. */
+/* What a framework does round a fused attention kernel: copies, bytes that its file says, and a rotation in single
+ * operations. */
 #include "small_workloads.h"
 
 static Workload *copying(Recompute recompute, Attention attention) {
@@ -39,10 +40,35 @@ START_TEST(unfused_attention_and_other_frameworks_have_none) {
 }
 END_TEST
 
+/* Under YaRN a framework of fused kernels reads and writes q and k; where it has single operations for the factor 12
+ * passes forward and 14 back. */
+START_TEST(a_factor_is_rotated_in_operations) {
+  const double qk_bytes = 2.0 * 1024 * (256 + 128); /* keys of 2 heads */
+  for (int scaled = FALSE; scaled <= TRUE; scaled++) {
+    Model model = llama;
+    model.scaled_rotation = scaled;
+    for (int single = FALSE; single <= TRUE; single++) {
+      g_autoptr(Plan) plan = plan_of(4, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
+      plan->time.scaled_rotation = single ? ROTATION_SINGLE : ROTATION_FUSED;
+      g_autoptr(Workload) workload = workload_new(&model, plan, NULL);
+      const WorkList *work = workload->work[PIECE_LAYER];
+      const WorkItem *f = find(&work[PHASE_F], "rope"), *b = find(&work[PHASE_B], "rope.backward");
+      const gboolean apart = scaled && single;
+      ck_assert_double_eq(f->bytes, (apart ? 12 : 2) * qk_bytes);
+      ck_assert_double_eq(b->bytes, (apart ? 14 : 2) * qk_bytes);
+      ck_assert_int_eq(f->n_launches, apart ? 24 : 0);
+      ck_assert_int_eq(b->n_launches, apart ? 14 : 0);
+      ck_assert_int_eq(count(&work[PHASE_W], "rope.backward"), 0);
+    }
+  }
+}
+END_TEST
+
 int main(void) {
   TCase *cases = tcase_create("attention_copies");
   tcase_add_test(cases, copies_are_passes_over_the_queries_of_a_rank);
   tcase_add_test(cases, a_layer_made_again_copies_again);
+  tcase_add_test(cases, a_factor_is_rotated_in_operations);
   tcase_add_test(cases, unfused_attention_and_other_frameworks_have_none);
   Suite *suite = suite_create("attention_copies");
   suite_add_tcase(suite, cases);

@@ -57,6 +57,25 @@ START_TEST(weights_that_came_by_deepep_are_wider) {
 }
 END_TEST
 
+/* Gradients of the choice's weights: the up product's 2 × 512 columns and the gradient of 512 are read again, by a
+ * kernel besides. The shared expert's activation stands before theirs, without any. */
+START_TEST(gradients_of_the_choice_read_the_activation_again) {
+  const Model model = mixture();
+  g_autoptr(Plan) plan = plan_of_operations();
+  for (int single = TRUE; single >= FALSE; single--) {
+    plan->time.expert_operations = single ? EXPERT_OPERATIONS_SINGLE : EXPERT_OPERATIONS_FUSED;
+    g_autoptr(Workload) workload = workload_new(&model, plan, NULL);
+    const WorkList *b = &workload->work[PIECE_LAYER][PHASE_B];
+    const WorkItem *shared = find(b, "silu_mul.backward"), *of_experts = shared;
+    for (const WorkItem *item = shared; item < b->items + b->n_items; item++)
+      of_experts = strcmp(item->name, shared->name) == 0 ? item : of_experts;
+    ck_assert(of_experts > shared && shared->n_launches == 0);
+    ck_assert_double_eq(of_experts->bytes, rows * (single ? 5 + 3 : 5) * width * 2);
+    ck_assert_int_eq(of_experts->n_launches, single ? 2 : 0);
+  }
+}
+END_TEST
+
 /* Neither in other models, nor where they are fused, nor under graphs of the whole step. */
 START_TEST(fused_ones_are_none) {
   const Model bounded = bounded_mixture(), plain = mixture();
@@ -179,6 +198,7 @@ int main(void) {
   TCase *tcase = tcase_create("expert_operations");
   tcase_add_test(tcase, bounds_and_biases_are_operations_of_their_own);
   tcase_add_test(tcase, weights_that_came_by_deepep_are_wider);
+  tcase_add_test(tcase, gradients_of_the_choice_read_the_activation_again);
   tcase_add_test(tcase, fused_ones_are_none);
   tcase_add_test(tcase, rows_are_padded_for_narrow_products);
   tcase_add_test(tcase, each_expert_is_converted_by_itself);

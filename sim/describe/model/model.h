@@ -94,13 +94,15 @@ typedef struct {
   gboolean bare_qk_norms; /* that of q and k alone (StableLM) */
   gboolean fixed_norms;   /* LayerNorm without weights, neither scale nor shift (OLMo 1) */
   Positions positions;
-  gint64 window;          /* tokens a token attends to at most, itself included (sliding window, arXiv
-                             2310.06825 §2); 0: all before it */
-  gboolean some_windowed; /* in some of the layers alone (Qwen2's max_window_layers) */
-  char *windowed_layers;  /* owned; of each layer '1' with the window, '0' without; NULL: all are alike */
-  char *unrotated_layers; /* owned; of each layer '1' where q and k are not rotated (SmolLM3); NULL: all are;
-                             time and memory leave it out */
-  double rotary_share;    /* of a head's columns that are rotated, where not all; 0: all; left out likewise */
+  gint64 window;            /* tokens a token attends to at most, itself included (sliding window, arXiv
+                               2310.06825 §2); 0: all before it */
+  gboolean some_windowed;   /* in some of the layers alone (Qwen2's max_window_layers) */
+  char *windowed_layers;    /* owned; of each layer '1' with the window, '0' without; NULL: all are alike */
+  char *unrotated_layers;   /* owned; of each layer '1' where q and k are not rotated (SmolLM3); NULL: all are;
+                               time and memory leave it out */
+  double rotary_share;      /* of a head's columns that are rotated, where not all; 0: all; left out likewise */
+  gboolean scaled_rotation; /* cosine and sine are multiplied by a factor besides (YaRN's attention factor, arXiv
+                               2309.00071 §3.4), where it is not 1 */
   /* of no matter for time and memory, told to frameworks: */
   double rotary_base;        /* θ of RoPE (arXiv 2104.09864); 0: 10000, which all have that do not say */
   double llama3_rope_factor; /* by which Llama 3.1 stretches it; 0: not at all */

@@ -274,6 +274,20 @@ static gboolean read_rotary_share(const JsonFile *json, const ModelFamily *famil
   return TRUE;
 }
 
+/* YaRN multiplies by attention_factor, or by what mscale over mscale_all_dim makes of `factor`, or by what that makes
+ * of it by itself (transformers, modeling_rope_utils.py, 2024-25). */
+static gboolean read_attention_factor(const JsonFile *json, JsonObject *rope, double factor, Model *model,
+                                      GError **error) {
+  double attention = 0, mscale = 0, all = 0;
+  if (!json_file_number(json, rope, "attention_factor", 0, 1e3, &attention, error) ||
+      !json_file_number(json, rope, "mscale", 0, 1e3, &mscale, error) ||
+      !json_file_number(json, rope, "mscale_all_dim", 0, 1e3, &all, error))
+    return FALSE;
+  const gboolean has_ratio = mscale > 0 && all > 0;
+  model->scaled_rotation = attention > 0 ? attention != 1 : factor > 1 && !(has_ratio && mscale == all);
+  return TRUE;
+}
+
 /* rope_scaling, or rope_parameters since 2025, by layers' kind in some: what stretches RoPE for longer sequences. */
 static gboolean read_rope_scaling(const JsonFile *json, JsonObject *rope, Model *model, GError **error) {
   const char *type = NULL;
@@ -288,7 +302,7 @@ static gboolean read_rope_scaling(const JsonFile *json, JsonObject *rope, Model 
     model->llama3_rope_factor = factor;
   else if (type != NULL && strcmp(type, "default") != 0)
     model->scales_rope = TRUE;
-  return TRUE;
+  return g_strcmp0(type, "yarn") != 0 || read_attention_factor(json, rope, factor, model, error);
 }
 
 static gboolean read_rope(const JsonFile *json, const ModelDefaults *defaults, Model *model, GError **error) {

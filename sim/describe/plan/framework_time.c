@@ -23,6 +23,7 @@ static const char *const overlap_names[] = {"schedule", "rounds", NULL};
 static const char *const dispatch_names[] = {"all_to_all", "deepep", NULL};
 static const char *const graphs_names[] = {"none", "router", "attention", NULL};
 static const char *const counts_names[] = {"device", "host", NULL};
+static const char *const rotation_names[] = {"fused", "single", NULL};
 static const char *const operations_names[] = {"fused", "single", NULL};
 static const char *const padding_names[] = {"none", "copied", NULL};
 static const char *const format_names[] = {"element", "linear", NULL};
@@ -46,6 +47,7 @@ static const YamlField time_fields[] = {
     {"step", FIELD_QUANTITY, FALSE, IN_TIME(step_s), 0, 1, UNIT_SECONDS},
     {"arrival_spread", FIELD_QUANTITY, FALSE, IN_TIME(arrival_spread_s), 0, 1, UNIT_SECONDS},
     {"kernels", FIELD_CHOICE, FALSE, IN_TIME(kernels), .names = kernel_names},
+    {"scaled_rotation", FIELD_CHOICE, FALSE, IN_TIME(scaled_rotation), .names = rotation_names},
     {"attention_copies", FIELD_NODE, FALSE, offsetof(Draft, attention_copies)},
     {"loss", FIELD_CHOICE, FALSE, IN_TIME(loss), .names = loss_names},
     {"sends", FIELD_CHOICE, FALSE, IN_TIME(sends), .names = sends_names},

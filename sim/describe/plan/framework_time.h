@@ -19,6 +19,8 @@
  *                                   # round a fused attention kernel: what brings queries, keys and values, and their
  *                                   # gradients, into its layout and back (default: none)
  *       norm_rate: 0.77             # plain: share of the HBM's rate that an RMSNorm's operations reach (default 1)
+ *       scaled_rotation: single     # a rotation of q and k whose cosine and sine are multiplied by a factor (YaRN's) is
+ *                                   # operations of PyTorch, one at a time; fused (default): the kernel that all have
  *       loss: fused                 # cross-entropy reads logits in their own format twice, and writes their gradient
  *                                   # over them as it does; plain (default): operations in fp32, one at a time
  *       sends: synchronous          # the host waits for what a stage exchanges before it issues more, in 1f1b and
@@ -92,9 +94,9 @@
  *                                   # been chosen the host issues nothing more; device (default): it does
  *       expert_operations: single   # the bound of an expert's gate and the biases of its last product are operations of
  *                                   # PyTorch, the biases expert by expert, and the host waits at the bound for all
- *                                   # that it has issued; rows are converted to narrow formats expert by expert; fused
- *                                   # (default, and under graphs of the whole step): parts of the kernels beside them,
- *                                   # and all experts in one
+ *                                   # that it has issued; so are the gradients of the choice's weights; rows are
+ *                                   # converted to narrow formats expert by expert; fused (default, and under graphs
+ *                                   # of the whole step): parts of the kernels beside them, and all experts in one
  *       expert_padding: copied      # in formats of fewer than 16 bits rows that came by an all-to-all are copied to
  *                                   # tensors that have as many of each expert as its products want, and back; none
  *                                   # (default): they are so already
@@ -118,6 +120,7 @@
 
 /* Enums of one key each; what stands first holds without the key. */
 typedef enum { LOSS_PLAIN, LOSS_FUSED } FrameworkLoss;
+typedef enum { ROTATION_FUSED, ROTATION_SINGLE } FrameworkRotation;
 typedef enum { SENDS_ON_STREAMS, SENDS_SYNCHRONOUS } FrameworkSends;
 typedef enum { STAGE_TENSORS_WHOLE, STAGE_TENSORS_SPLIT } FrameworkStageTensors;
 typedef enum { P2P_OF_SCHEDULE, P2P_ALWAYS, P2P_CHUNKS } FrameworkP2P;
@@ -160,6 +163,7 @@ typedef struct {
   double step_s;
   double arrival_spread_s;
   int kernels;         /* FrameworkKernels */
+  int scaled_rotation; /* FrameworkRotation */
   int loss;            /* FrameworkLoss */
   int sends;           /* FrameworkSends */
   int stage_tensors;   /* FrameworkStageTensors */

@@ -12,6 +12,10 @@
  *                 them), r bytes where that is wider: bias × weight (write r), sum (e + 2r), join (2r), to the element
  *                 format (r + e). Back: from it (e + r), to the product (r + e), for the bias' and for the weight's
  *                 gradient multiply (2r) and add up (r) each, join (2e)
+ *     weights     of the choice, multiplied in with the activation: their gradients, a sum over each row of the activation
+ *                 times its output's gradient, are a kernel of its own beside that of the input's gradient, since what
+ *                 that joins is twice as wide (weighted_swiglu_back of core/fusions/fused_bias_swiglu.py since 2025-04
+ *                 under torch.compile): reads both halves and the gradient, 3w·e
  *     padding     products of few bits want a multiple of 16 or 32 rows from each expert. Rows that came by an
  *                 all-to-all are copied to tensors that have them, and from these (TE's Fp8Padding; DeepEP's and
  *                 HybridEP's kernels leave room), back as forward

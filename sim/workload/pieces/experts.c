@@ -177,7 +177,7 @@ void experts_backward(ItemList *list) {
   if (item_list_recomputes(list, MODULE_MOE_ACT))
     item_list_recompute(list, recompute_expert_activation);
   linear_row_backward(list, LINEAR_EXPERT_DOWN);
-  mlp_activation_backward(list, cut->expert_rows, cut->expert_width);
+  expert_activation_backward(list);
   expert_bound_backward(list);
   linear_column_backward(list, LINEAR_EXPERT_UP);
   if (list->input_gradients) {

@@ -21,7 +21,7 @@ static void attention_branch_forward(ItemList *list) {
   } else {
     linear_column_forward(list, LINEAR_QKV);
     qk_norms_forward(list);
-    rope(list, "rope");
+    rope_forward(list);
   }
   attention_forward(list);
   linear_row_forward(list, LINEAR_ATTN_OUT);
@@ -66,8 +66,7 @@ static void attention_branch_backward(ItemList *list) {
     latent_backward(list);
     return;
   }
-  if (list->input_gradients)
-    rope(list, "rope.backward");
+  rope_backward(list);
   qk_norms_backward(list);
   linear_column_backward(list, LINEAR_QKV);
 }

@@ -153,7 +153,8 @@ void dropout_backward(ItemList *list);
 void residual_forward(ItemList *list);
 /* The norm's before the branch, if any; the gradients of the branch and of the way around it added. */
 void branch_backward_end(ItemList *list);
-void rope(ItemList *list, const char *name);
+void rope_forward(ItemList *list);
+void rope_backward(ItemList *list);
 /* Nothing where q and k have no norms. */
 void qk_norms_forward(ItemList *list);
 void qk_norms_backward(ItemList *list);
@@ -161,6 +162,8 @@ void qk_norms_backward(ItemList *list);
 /* What stands between the up and the down projection, for `rows` tokens of `width` columns. */
 void mlp_activation_forward(ItemList *list, gint64 rows, gint64 width);
 void mlp_activation_backward(ItemList *list, gint64 rows, gint64 width);
+/* Of this rank's experts, with the gradients of the weights that were multiplied in. */
+void expert_activation_backward(ItemList *list);
 /* What a framework does about experts in single operations (expert_operations.c); nothing where it does not. The
  * backward ones stand before what makes the same tensor's gradient further back. */
 void expert_bound_forward(ItemList *list);

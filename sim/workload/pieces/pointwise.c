@@ -9,7 +9,13 @@
  *       back    the weight's two gradients (5e) and a sum (e); convert (e + 4), the division's two (8 + 12) and a sum
  *               (4), the square's (a power, its factor and a product: 28), add (12), convert back (4 + e)
  *     rotation  swap the halves (negate, join: 3 tensors), two products and a sum (7), as far back
- *     gate      SiLU (2) and product (3); back: both factors' gradients (6), SiLU's (3), joined (4) */
+ *     gate      SiLU (2) and product (3); back: both factors' gradients (6), SiLU's (3), joined (4)
+ *
+ * Transformer Engine's kernel does not take a factor of cosine and sine. Where a framework has single operations for
+ * that alone (scaled_rotation), they are the above and a join with the columns that are not rotated, of which there are
+ * none (2); back the two products (4), the half negated (1) and joined (2), zeros in place of the columns that are not
+ * rotated (1), and two sums of what comes back to q or k (6): _apply_rotary_pos_emb_bshd of Megatron Core's
+ * rope_utils.py, since 2025-11. Launches: 6 of q and of k each, cosine and sine (6), 7 back. */
 #include "pieces.h"
 
 static double stream_bytes(const Cut *cut) {
@@ -69,11 +75,29 @@ void branch_backward_end(ItemList *list) {
   item_list_input_gradient(list, "residual.grad", 3 * stream_bytes(list->cut));
 }
 
-void rope(ItemList *list, const char *name) {
+static gboolean rotates_in_operations(const Cut *cut) {
+  return cut->model->scaled_rotation && cut->plan->time.scaled_rotation == ROTATION_SINGLE && !is_plain(cut);
+}
+
+static void rotate(ItemList *list, gboolean backward) {
   const Cut *cut = list->cut;
-  if (cut->model->positions == POSITIONS_ROTARY)
-    item_list_memory(list, name,
-                     (is_plain(cut) ? 10 : 2) * cut->element_bytes * cut->tokens * (cut->q_width + cut->kv_width));
+  const char *name = backward ? "rope.backward" : "rope";
+  const double pass_bytes = cut->element_bytes * cut->tokens * (cut->q_width + cut->kv_width);
+  if (cut->model->positions != POSITIONS_ROTARY)
+    return;
+  if (rotates_in_operations(cut))
+    item_list_operations(list, name, 2 * (backward ? 7 : 12), (backward ? 14 : 12) * pass_bytes);
+  else
+    item_list_memory(list, name, (is_plain(cut) ? 10 : 2) * pass_bytes);
+}
+
+void rope_forward(ItemList *list) {
+  rotate(list, FALSE);
+}
+
+void rope_backward(ItemList *list) {
+  if (list->input_gradients)
+    rotate(list, TRUE);
 }
 
 /* Of `width` columns of this rank's q or k. */
@@ -126,8 +150,20 @@ void mlp_activation_forward(ItemList *list, gint64 rows, gint64 width) {
 }
 
 /* Reads the input and the output's gradient, writes the input's gradient. */
-void mlp_activation_backward(ItemList *list, gint64 rows, gint64 width) {
+static void activation_backward(ItemList *list, gint64 rows, double elements, int n_launches) {
   const Cut *cut = list->cut;
-  item_list_input_gradient(list, cut->model->gated ? "silu_mul.backward" : "gelu.backward",
-                           cut->element_bytes * rows * activation_elements(cut, width, TRUE));
+  if (list->input_gradients)
+    item_list_operations(list, cut->model->gated ? "silu_mul.backward" : "gelu.backward", n_launches,
+                         cut->element_bytes * rows * elements);
+}
+
+void mlp_activation_backward(ItemList *list, gint64 rows, gint64 width) {
+  activation_backward(list, rows, activation_elements(list->cut, width, TRUE), 0);
+}
+
+void expert_activation_backward(ItemList *list) {
+  const Cut *cut = list->cut;
+  const gint64 width = cut->expert_width;
+  const double again = plan_has_expert_operations(cut->plan) ? (cut->model->gated ? 3.0 : 2.0) * width : 0;
+  activation_backward(list, cut->expert_rows, activation_elements(cut, width, TRUE) + again, again > 0 ? 2 : 0);
 }
