@@ -27,6 +27,10 @@ static gboolean check_turns(const Plan *plan, GError **error) {
                            "--overlap-experts off: schedule %s runs a forward and a backward as one, which hide each "
                            "other's exchanges; expected it left out, or another schedule",
                            schedule);
+  if (plan->overlap_experts > 0 && plan_gathers_tokens(plan) && !is_dualpipe)
+    return fail_impossible(error,
+                           "--overlap-experts on with --expert-dispatch all_gather: a micro-batch's gathers hide "
+                           "no other's; expected all_to_all or deepep");
   const gboolean has_rounds = plan->pp == 1 || (strcmp(schedule, "interleaved") == 0 && plan->chunks != 1);
   if (plan->overlap_experts <= 0 || is_dualpipe || has_rounds || plan->time.expert_overlap == EXPERT_OVERLAP_ROUNDS)
     return TRUE;
@@ -40,11 +44,11 @@ static gboolean check_turns(const Plan *plan, GError **error) {
 static gboolean check_experts(const Plan *plan, const Model *model, GError **error) {
   if (model_has_experts(model))
     return check_turns(plan, error);
-  if (plan->expert_dispatch == DISPATCH_DEEPEP && plan->time.expert_dispatch != DISPATCH_DEEPEP)
+  if (plan->expert_dispatch > DISPATCH_ALL_TO_ALL && plan->time.expert_dispatch != plan->expert_dispatch)
     return fail_input(error,
-                      "--expert-dispatch deepep says how tokens reach their experts: model %s has none; expected it "
+                      "--expert-dispatch %s says how tokens reach their experts: model %s has none; expected it "
                       "left out, or all_to_all",
-                      model->name);
+                      expert_dispatch_names()[plan->expert_dispatch], model->name);
   if (plan->overlap_experts > 0 && plan->time.expert_overlap != EXPERT_OVERLAP_ROUNDS)
     return fail_input(error,
                       "--overlap-experts on hides exchanges with experts: model %s has none; expected it left out",

@@ -236,6 +236,10 @@ START_TEST(megatron_is_told_of_norms_of_heads) {
     ck_assert_int_eq(strstr(launch->text, "--qk-layernorm") != NULL, i == 1);
     ck_assert_ptr_null(strstr(launch->text, "--moe-router-group-topk"));
     ck_assert_ptr_nonnull(strstr(launch->text, "--moe-token-dispatcher-type alltoall"));
+    plan->expert_dispatch = DISPATCH_ALL_GATHER;
+    g_autoptr(Workload) gathered = planned(model, clusters[1], plan);
+    g_autoptr(Launch) all = launch_of(LAUNCH_MEGATRON, gathered);
+    ck_assert_ptr_nonnull(strstr(all->text, "--moe-token-dispatcher-type allgather"));
     plan->expert_dispatch = DISPATCH_DEEPEP;
     g_autoptr(Workload) once = planned(model, clusters[1], plan);
     g_autoptr(Launch) flex = launch_of(LAUNCH_MEGATRON, once);

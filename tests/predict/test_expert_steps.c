@@ -22,7 +22,7 @@ static Case random_mixture_case(guint seed, Cluster *const *clusters) {
     plan->ep = PICK(rand, 2, 4, 8);
     plan->expert_tp = PICK(rand, 0, 1);
     plan->expert_load = PICK(rand, 4, 4, 5, 8) / 4.0;
-    plan->expert_dispatch = PICK(rand, -1, DISPATCH_DEEPEP);
+    plan->expert_dispatch = PICK(rand, -1, DISPATCH_DEEPEP, DISPATCH_ALL_GATHER);
     plan->sequence_parallel = plan->tp > 1;
     plan->attention = ATTENTION_FLASH;
     plan->cp_comm = (CpComm)g_rand_int_range(rand, 0, N_CP_COMMS);

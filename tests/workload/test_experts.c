@@ -216,6 +216,58 @@ START_TEST(deepep_sends_a_token_once_to_each_rank) {
 }
 END_TEST
 
+/* 16 experts, 4 of them a token's; T = 1024 tokens of h = 1024 on a rank without tp, 512 with tp 2. All n·T of the
+ * ranks that share a layer come, out with 16 weights and 16 marks each (2 + 1 bytes), and go back as sums; the ranks of
+ * a tp that cuts experts, gathered behind those of ep, share them too. Of these tokens a rank picks those of its
+ * experts (C(12,4)/C(16,4) = 495/1820 have none there where it has 4 of 16, none where it has all) and writes 4·T·tp
+ * rows. */
+START_TEST(gathered_tokens_go_to_all_ranks) {
+  static const struct {
+    int tp, expert_tp, ep;
+    double ranks, here; /* that share experts; share of all tokens that a rank picks */
+  } cases[] = {{1, 0, 4, 4, 1325.0 / 1820}, {2, 0, 4, 8, 1325.0 / 1820}, {2, 0, 1, 2, 1}, {2, 1, 4, 4, 1325.0 / 1820}};
+  const Model model = mixture();
+  for (gsize c = 0; c < G_N_ELEMENTS(cases); c++) {
+    const int tp = cases[c].tp;
+    g_autoptr(Plan) plan = plan_of(tp, tp > 1, ATTENTION_FLASH, RECOMPUTE_NONE);
+    plan->dp = 4, plan->gpus = tp * 4, plan->ep = cases[c].ep, plan->expert_tp = cases[c].expert_tp;
+    g_autoptr(Workload) others = workload_new(&model, plan, NULL);
+    plan->expert_dispatch = DISPATCH_ALL_GATHER;
+    g_autoptr(Workload) workload = workload_new(&model, plan, NULL);
+    const WorkList *f = &workload->work[PIECE_LAYER][PHASE_F], *b = &workload->work[PIECE_LAYER][PHASE_B];
+    const double tokens = 2 * 512.0 / tp, h = 1024, all = tokens * cases[c].ranks, over_ep = tokens * cases[c].ep;
+    const double rows = 4 * all / cases[c].ep;
+    const double expected_ep = cases[c].ep > 1 ? over_ep : 0;
+    ck_assert_double_eq(sent_of(f, AXIS_EP), expected_ep * (2 * 2 * h + 3 * 16));
+    ck_assert_double_eq(sent_of(b, AXIS_EP), expected_ep * 2 * 2 * h);
+    ck_assert_double_eq_tol(find(f, "permute")->bytes, 2 * (cases[c].here * all + rows) * h, 1);
+    ck_assert_double_eq_tol(find(f, "unpermute")->bytes, 2 * (rows + all) * h, 1);
+    ck_assert_double_eq(find(b, "unpermute.backward")->bytes, find(f, "permute")->bytes);
+    ck_assert_double_eq(find(b, "permute.backward")->bytes, find(f, "unpermute")->bytes);
+    ck_assert_int_eq(count(f, "experts.sort") + count(b, "experts.sort") + count(f, "ep.all_to_all"), 0);
+    ck_assert_double_eq(flops_of(f, "expert_"), flops_of(&others->work[PIECE_LAYER][PHASE_F], "expert_"));
+    ck_assert_int_eq(count(f, "ep.all_gather"), cases[c].ep > 1);
+    ck_assert_int_eq(count(f, "ep.reduce_scatter"), cases[c].ep > 1);
+  }
+}
+END_TEST
+
+/* Of tp 2, which cuts experts, and ep 4: what comes over tp is all that came over ep, twice. The rest that tp sends is
+ * not the experts': it is as much with an all-to-all, whose rows (4·T of each rank) are gathered and scattered. */
+START_TEST(gathered_tokens_pass_tp_behind_ep) {
+  const Model model = mixture();
+  g_autoptr(Plan) plan = plan_of(2, TRUE, ATTENTION_FLASH, RECOMPUTE_NONE);
+  plan->dp = plan->ep = 4, plan->gpus = 8;
+  g_autoptr(Workload) exchanged = workload_new(&model, plan, NULL);
+  plan->expert_dispatch = DISPATCH_ALL_GATHER;
+  g_autoptr(Workload) gathered = workload_new(&model, plan, NULL);
+  const WorkList *f = &gathered->work[PIECE_LAYER][PHASE_F], *rows = &exchanged->work[PIECE_LAYER][PHASE_F];
+  const double all = 8 * 512.0, h = 1024;
+  ck_assert_double_eq(sent_of(f, AXIS_TP) - all * (2 * 2 * h + 3 * 16),
+                      sent_of(rows, AXIS_TP) - 4 * 1024.0 * 2 * 2 * h);
+}
+END_TEST
+
 /* The framework says how tokens go, the plan goes before it; one rank sends none. */
 START_TEST(the_plan_goes_before_the_framework_in_how_tokens_go) {
   g_autoptr(Plan) plan = plan_that_sends_narrow_rows();
@@ -224,9 +276,20 @@ START_TEST(the_plan_goes_before_the_framework_in_how_tokens_go) {
   ck_assert(plan_dispatches_once(plan));
   plan->expert_dispatch = DISPATCH_ALL_TO_ALL;
   ck_assert(!plan_dispatches_once(plan));
+  plan->time.expert_dispatch = DISPATCH_ALL_GATHER;
+  ck_assert(!plan_gathers_tokens(plan));
+  plan->expert_dispatch = -1;
+  ck_assert(plan_gathers_tokens(plan));
   plan->expert_dispatch = DISPATCH_DEEPEP;
+  ck_assert(plan_dispatches_once(plan) && !plan_gathers_tokens(plan));
   plan->ep = 1;
   ck_assert(!plan_dispatches_once(plan));
+  plan->expert_dispatch = DISPATCH_ALL_GATHER;
+  ck_assert(!plan_gathers_tokens(plan)); /* but where tp cuts experts */
+  plan->tp = 2;
+  ck_assert(plan_gathers_tokens(plan));
+  plan->expert_tp = 1;
+  ck_assert(!plan_gathers_tokens(plan));
 }
 END_TEST
 
@@ -341,6 +404,8 @@ int main(void) {
   tcase_add_test(tcase, traffic_of_experts_has_its_closed_form);
   tcase_add_test(tcase, the_fullest_rank_has_the_plans_share_of_rows);
   tcase_add_test(tcase, deepep_sends_a_token_once_to_each_rank);
+  tcase_add_test(tcase, gathered_tokens_go_to_all_ranks);
+  tcase_add_test(tcase, gathered_tokens_pass_tp_behind_ep);
   tcase_add_test(tcase, the_plan_goes_before_the_framework_in_how_tokens_go);
   tcase_add_test(tcase, rows_are_converted_before_they_are_sent);
   tcase_add_test(tcase, rows_are_gathered_over_tp_behind_the_exchange);

@@ -85,8 +85,8 @@
  *       expert_overlap: rounds      # in rounds of the interleaved schedule, and on a lone pipeline rank, the forward
  *                                   # and the backward take turns at their exchanges with experts, where the plan does
  *                                   # not say otherwise (default: where the schedule pairs them)
- *       expert_dispatch: deepep     # a token is sent once for each expert it goes to (default: all_to_all), or once to
- *                                   # each node and rank that has some of its experts
+ *       expert_dispatch: deepep     # a token is sent once for each expert it goes to (default: all_to_all), once to
+ *                                   # each node and rank that has some of its experts, or to all ranks (all_gather)
  *       grace_expert_graphs: attention # on GPUs whose host is a Grace, what of layers with experts is replayed as a
  *                                   # graph where the plan does not say (none, the default, router or attention, as
  *                                   # --cuda-graphs has them)

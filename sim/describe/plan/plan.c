@@ -21,7 +21,7 @@ static const char *const cp_comm_table[N_CP_COMMS + 1] = {
 static const char *const cp_comm_engine_table[N_CP_COMMS + 1] = {
     [CP_RING] = "p2p", [CP_ALL_GATHER] = "all_gather", [CP_ULYSSES] = "a2a"};
 static const char *const expert_dispatch_table[N_EXPERT_DISPATCHES + 1] = {
-    [DISPATCH_ALL_TO_ALL] = "all_to_all", [DISPATCH_DEEPEP] = "deepep"};
+    [DISPATCH_ALL_TO_ALL] = "all_to_all", [DISPATCH_DEEPEP] = "deepep", [DISPATCH_ALL_GATHER] = "all_gather"};
 static const char *const flops_table[N_FLOPS_CONVENTIONS + 1] = {
     [FLOPS_CAUSAL] = "causal", [FLOPS_MEGATRON] = "megatron", [FLOPS_6N] = "6n"};
 
@@ -114,9 +114,16 @@ gboolean plan_has_plain_norm(const Plan *plan) {
                                : plan->norm_kernel == FRAMEWORK_KERNELS_PLAIN;
 }
 
+static int expert_dispatch(const Plan *plan) {
+  return plan->expert_dispatch < 0 ? plan->time.expert_dispatch : plan->expert_dispatch;
+}
+
 gboolean plan_dispatches_once(const Plan *plan) {
-  const int dispatch = plan->expert_dispatch < 0 ? plan->time.expert_dispatch : plan->expert_dispatch;
-  return dispatch == DISPATCH_DEEPEP && plan->ep > 1;
+  return expert_dispatch(plan) == DISPATCH_DEEPEP && plan->ep > 1;
+}
+
+gboolean plan_gathers_tokens(const Plan *plan) {
+  return expert_dispatch(plan) == DISPATCH_ALL_GATHER && (plan->ep > 1 || plan_expert_tp(plan) > 1);
 }
 
 /* Of both directions of dualpipe a forward and a backward are one in any case. */
@@ -131,7 +138,7 @@ gboolean plan_overlaps_experts(const Plan *plan) {
 }
 
 gboolean plan_takes_turns(const Plan *plan) {
-  return plan->ep > 1 && plan_overlaps_experts(plan);
+  return plan->ep > 1 && plan_overlaps_experts(plan) && (!plan_gathers_tokens(plan) || has_pairs_of_schedule(plan));
 }
 
 gboolean plan_counts_on_host(const Plan *plan) {

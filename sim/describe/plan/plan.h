@@ -19,8 +19,10 @@ typedef enum { ATTENTION_FLASH, ATTENTION_UNFUSED, N_ATTENTIONS } Attention;
 typedef enum { CP_RING, CP_ALL_GATHER, CP_ULYSSES, N_CP_COMMS } CpComm;
 /* How tokens reach experts on other ranks: once for each expert, by an all-to-all (Megatron-LM's alltoall dispatcher);
  * or by DeepEP's kernels (its flex dispatcher, HybridEP among them): once to each node that has some of a token's
- * experts, over NICs, and from there once to each rank that has, over the node's links, at the same time. */
-typedef enum { DISPATCH_ALL_TO_ALL, DISPATCH_DEEPEP, N_EXPERT_DISPATCHES } ExpertDispatch;
+ * experts, over NICs, and from there once to each rank that has, over the node's links, at the same time; or all tokens
+ * to all ranks of ep, and of tp where it cuts experts, by an all-gather, and what all of these made of them is summed
+ * by a reduce-scatter (Megatron-LM's allgather dispatcher, which it has where no other is asked for). */
+typedef enum { DISPATCH_ALL_TO_ALL, DISPATCH_DEEPEP, DISPATCH_ALL_GATHER, N_EXPERT_DISPATCHES } ExpertDispatch;
 /* What the host replays in one go in place of issuing it kernel by kernel (Megatron-LM's --cuda-graph-impl and scopes):
  * of layers with experts the router and what it decides; attention as well, all but the experts between their
  * exchanges; or the whole step, of any model. */
@@ -167,6 +169,8 @@ gboolean plan_has_plain_norm(const Plan *plan);
 /* A token is sent once to each rank (over NICs once to each node) that holds some of its experts, as DeepEP does, not
  * once to each expert. */
 gboolean plan_dispatches_once(const Plan *plan);
+/* All tokens go to all ranks that share the experts of a layer. */
+gboolean plan_gathers_tokens(const Plan *plan);
 
 /* Whether a forward and a backward are to hide each other's exchanges with experts. */
 gboolean plan_overlaps_experts(const Plan *plan);

@@ -73,7 +73,9 @@ static void add_experts(const LaunchCase *c, GString *out) {
         c->model->factors.experts);
   add_expert_layers(c, out);
   add(out, "--moe-grouped-gemm --moe-permute-fusion --moe-token-dispatcher-type %s",
-      plan_dispatches_once(c->plan) ? "flex --moe-flex-dispatcher-backend deepep" : "alltoall");
+      plan_dispatches_once(c->plan)  ? "flex --moe-flex-dispatcher-backend deepep"
+      : plan_gathers_tokens(c->plan) ? "allgather"
+                                     : "alltoall");
   add(out, "--expert-model-parallel-size %d --expert-tensor-parallel-size %d", c->plan->ep, plan_expert_tp(c->plan));
   add_flag(out, launch_megatron_overlaps_experts(c->plan), "--overlap-moe-expert-parallel-comm");
   if (c->plan->mtp_layers > 0)

@@ -235,11 +235,14 @@ static gboolean check_heeded(const Space *space, const GArray *cases, const char
 }
 
 static gboolean check_models(const Space *space, const GArray *cases, GError **error) {
-  const Plan plain = {.norm_kernel = FRAMEWORK_KERNELS_PLAIN}, once = {.expert_dispatch = DISPATCH_DEEPEP};
+  const Plan plain = {.norm_kernel = FRAMEWORK_KERNELS_PLAIN}, once = {.expert_dispatch = DISPATCH_DEEPEP},
+             gathered = {.expert_dispatch = DISPATCH_ALL_GATHER};
   const Plan turns = {.pp = 1, .overlap_experts = TRUE}, router = {.cuda_graphs = CUDA_GRAPHS_ROUTER},
              attention = {.cuda_graphs = CUDA_GRAPHS_ATTENTION};
   return check_heeded(space, cases, "norm-kernel", norm_kernel_names()[FRAMEWORK_KERNELS_PLAIN], &plain, error) &&
          check_heeded(space, cases, "expert-dispatch", expert_dispatch_names()[DISPATCH_DEEPEP], &once, error) &&
+         check_heeded(space, cases, "expert-dispatch", expert_dispatch_names()[DISPATCH_ALL_GATHER], &gathered,
+                      error) &&
          check_heeded(space, cases, "overlap-experts", "on", &turns, error) &&
          check_heeded(space, cases, "cuda-graphs", cuda_graphs_names()[CUDA_GRAPHS_ROUTER], &router, error) &&
          check_heeded(space, cases, "cuda-graphs", cuda_graphs_names()[CUDA_GRAPHS_ATTENTION], &attention, error);

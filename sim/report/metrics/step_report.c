@@ -126,6 +126,8 @@ char *step_report_plan_line(const Plan *plan) {
     g_string_append_printf(line, ", cp %d (%s)", plan->cp, cp_comm_names()[plan->cp_comm]);
   if (plan->ep > 1)
     g_string_append_printf(line, ", ep %d%s", plan->ep, plan_dispatches_once(plan) ? " (deepep)" : "");
+  if (plan_gathers_tokens(plan))
+    g_string_append(line, ", tokens gathered for experts");
   if (plan->expert_tp > 0 && plan->expert_tp < plan->tp)
     g_string_append(line, ", experts whole");
   if (plan->expert_load > 1)

@@ -85,14 +85,16 @@ static void append_disturbances(GString *out, const Plan *plan) {
 
 /* What was asked for of exchanges that the plan does not have; what the framework does anyhow was not. */
 static void append_no_effect(GString *out, const Plan *plan) {
-  const gboolean dispatches = plan->expert_dispatch == DISPATCH_DEEPEP && plan->time.expert_dispatch != DISPATCH_DEEPEP;
+  const gboolean dispatches = plan->expert_dispatch > DISPATCH_ALL_TO_ALL && !plan_gathers_tokens(plan) &&
+                              plan->time.expert_dispatch != plan->expert_dispatch;
   const gboolean overlaps = plan->overlap_experts > 0 && plan->time.expert_overlap != EXPERT_OVERLAP_ROUNDS;
   if (plan->ep > 1 || !(dispatches || overlaps))
     return;
   append_label(out, "no effect");
-  g_string_append_printf(out, "%s%s%s: with ep 1 no token leaves its rank for an expert\n",
-                         dispatches ? "--expert-dispatch deepep" : "", dispatches && overlaps ? ", " : "",
-                         overlaps ? "--overlap-experts on" : "");
+  if (dispatches)
+    g_string_append_printf(out, "--expert-dispatch %s", expert_dispatch_names()[plan->expert_dispatch]);
+  g_string_append_printf(out, "%s%s: with ep 1 no token leaves its rank for an expert\n",
+                         dispatches && overlaps ? ", " : "", overlaps ? "--overlap-experts on" : "");
 }
 
 static void append_title(GString *out, const StepReport *report, gboolean colour) {

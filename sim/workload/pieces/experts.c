@@ -18,6 +18,15 @@
  * What is done besides in single operations is in expert_operations.c.
  * DeepEP's kernels send a token once to each rank that has some of its experts: there are fewer rows then up to where
  * they are sorted, which makes one for each expert of them.
+ * Where all tokens are gathered (plan.h's all_gather; MoEAllGatherTokenDispatcher of Megatron Core's
+ * token_dispatcher.py) there is no exchange and nothing to sort:
+ *
+ *     x ─ router ─ gather over ep ─ [over tp] (n·T') ─ permute (k·T') ─ experts ─ unpermute (n·T') ─ [reduce-scatter
+ *     over tp] ─ over ep ─ y
+ *
+ * With a token go its weights of all experts, and which of them it goes to, a byte each. A rank picks the tokens of its
+ * experts, and adds what these made of them to zeros for all n·T'; of the gradients the same. It reads how many rows it
+ * picked before it does.
  * Where a framework converts tokens before they leave, what is permuted, sent and sorted on the way to experts is in
  * the format they multiply in, forward and backward.
  *
@@ -70,6 +79,49 @@ static void exchange(ItemList *list, const char *operand, double element_bytes, 
   item_list_wait(list, sent);
 }
 
+/* `bytes` of this rank's tokens become those of all, or the reverse. */
+static void gather_tokens(ItemList *list, const char *operand, double bytes) {
+  const Plan *plan = list->cut->plan;
+  const int tp = plan_expert_tp(plan);
+  if (plan->ep > 1)
+    item_list_wait(list, item_list_collective(list, AXIS_EP, COLLECTIVE_ALL_GATHER, operand, bytes * plan->ep));
+  if (tp > 1)
+    item_list_wait(list, item_list_collective(list, AXIS_TP, COLLECTIVE_ALL_GATHER, operand, bytes * plan->ep * tp));
+}
+
+static void scatter_tokens(ItemList *list, const char *operand, double bytes) {
+  const Plan *plan = list->cut->plan;
+  const int tp = plan_expert_tp(plan);
+  if (tp > 1)
+    item_list_wait(list,
+                   item_list_collective(list, AXIS_TP, COLLECTIVE_REDUCE_SCATTER, operand, bytes * plan->ep * tp));
+  if (plan->ep > 1)
+    item_list_wait(list, item_list_collective(list, AXIS_EP, COLLECTIVE_REDUCE_SCATTER, operand, bytes * plan->ep));
+}
+
+/* Of all ranks that share the experts; `of_this_rank`: those that go to some of this one's. */
+static double gathered_tokens(const Cut *cut, gboolean of_this_rank) {
+  const Plan *plan = cut->plan;
+  const double all = (double)cut->split_tokens * plan->ep * plan_expert_tp(plan);
+  return of_this_rank ? all * model_expert_places(&cut->model->experts, plan->ep) / plan->ep : all;
+}
+
+static void dispatch_gathered(ItemList *list, const char *permuted, double bytes, gboolean is_counted) {
+  const Cut *cut = list->cut;
+  const double choice_bytes = is_counted ? (cut->element_bytes + 1) * cut->model->experts.n : 0;
+  gather_tokens(list, permuted, cut->split_tokens * (bytes * cut->model->hidden + choice_bytes));
+  if (is_counted && plan_counts_on_host(cut->plan))
+    item_list_host_wait(list);
+  item_list_memory(list, permuted, bytes * (gathered_tokens(cut, TRUE) + cut->expert_rows) * cut->model->hidden);
+}
+
+static void combine_gathered(ItemList *list, const char *unpermuted) {
+  const Cut *cut = list->cut;
+  item_list_memory(list, unpermuted,
+                   cut->element_bytes * (cut->expert_rows + gathered_tokens(cut, FALSE)) * cut->model->hidden);
+  scatter_tokens(list, unpermuted, rows_bytes(cut, cut->split_tokens));
+}
+
 static gboolean is_cut_by_tp(const Cut *cut) {
   return plan_expert_tp(cut->plan) > 1;
 }
@@ -88,6 +140,10 @@ static void dispatch(ItemList *list, const char *converted, const char *permuted
   const double bytes = sent_bytes(cut);
   if (sends_narrow(cut))
     item_list_memory(list, converted, (cast_read_bytes(cut) + bytes) * cut->split_tokens * cut->model->hidden);
+  if (plan_gathers_tokens(cut->plan)) {
+    dispatch_gathered(list, permuted, bytes, is_counted);
+    return;
+  }
   permute(list, permuted, bytes);
   exchange(list, permuted, bytes, is_counted);
   if (is_cut_by_tp(cut))
@@ -100,6 +156,10 @@ static void dispatch(ItemList *list, const char *converted, const char *permuted
 static void combine(ItemList *list, const char *unpermuted) {
   static const char *const unsorted = "experts.unsort";
   const Cut *cut = list->cut;
+  if (plan_gathers_tokens(cut->plan)) {
+    combine_gathered(list, unpermuted);
+    return;
+  }
   sort_rows(list, unsorted, cut->element_bytes);
   if (is_cut_by_tp(cut))
     item_list_wait(list, item_list_collective(list, AXIS_TP, COLLECTIVE_REDUCE_SCATTER, unsorted,
@@ -169,6 +229,9 @@ void experts_backward(ItemList *list) {
   if (item_list_recomputes(list, MODULE_MOE))
     item_list_recompute(list, experts_forward);
   shared_backward(list);
+  const gboolean is_summed = cut->shared_width > 0 && plan_gathers_tokens(cut->plan);
+  if (is_summed) /* what tp sums of the shared expert is waited for before ep gathers */
+    sum(list, "experts.grad_sum", 2);
   if (list->input_gradients) {
     dispatch(list, "unpermute.grad_cast", "unpermute.backward", FALSE);
     expert_pad(list, "experts.pad");
@@ -186,5 +249,5 @@ void experts_backward(ItemList *list) {
     choose(list, "router.backward", router_backward_bytes);
   }
   linear_column_backward(list, LINEAR_ROUTER);
-  sum(list, "experts.grad_sum", cut->shared_width > 0 ? 3 : 2);
+  sum(list, "experts.grad_sum", cut->shared_width > 0 && !is_summed ? 3 : 2);
 }

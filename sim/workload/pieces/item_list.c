@@ -128,7 +128,9 @@ gint32 item_list_collective(ItemList *list, Axis axis, Collective collective, co
                    [COLLECTIVE_REDUCE_SCATTER] = "cp.reduce_scatter",
                    [COLLECTIVE_ALL_TO_ALL] = "cp.all_to_all",
                    [COLLECTIVE_SEND_RECV] = "cp.send_recv"},
-      [AXIS_EP] = {[COLLECTIVE_ALL_TO_ALL] = "ep.all_to_all"},
+      [AXIS_EP] = {[COLLECTIVE_ALL_TO_ALL] = "ep.all_to_all",
+                   [COLLECTIVE_ALL_GATHER] = "ep.all_gather",
+                   [COLLECTIVE_REDUCE_SCATTER] = "ep.reduce_scatter"},
   };
   g_assert((int)axis < N_ITEM_AXES && names[axis][collective] != NULL);
   const gboolean follows =
