@@ -14,6 +14,7 @@ Gpu framework_gpu(const FrameworkTime *framework, const Gpu *gpu) {
     reached.under_load_of[i] *= products;
   reached.weight_gradient_rate = rates->weight_gradients;
   reached.norm_rate = framework->norm_rate;
+  reached.strided_rate = framework->strided_rate;
   const double of_generation = gpu->attention_of_generation > 0 ? gpu->attention_of_generation : 1;
   /* The ramps are those of the GPU file's kernels, not of those that a framework's rates are of. */
   if (rates->attention_forward > 0) {

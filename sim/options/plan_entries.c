@@ -89,8 +89,8 @@ static void add_methods(Parser *parser, PlanOptions *o) {
        "KIND"},
       {"expert-dispatch", 0, 0, G_OPTION_ARG_STRING, &o->expert_dispatch,
        "how tokens reach the experts of other ranks: all_to_all (once for each expert), deepep (DeepEP, HybridEP: "
-       "once to each node that has some of a token's experts, and there to each rank) or all_gather (all tokens to all "
-       "ranks) (default all_to_all, or as the framework has it)",
+       "once to each node that has some of a token's experts, and there to each rank) or all_gather (all tokens to "
+       "all ranks) (default all_to_all, or as the framework has it)",
        "HOW"},
       {"overlap-experts", 0, 0, G_OPTION_ARG_STRING, &o->overlap_experts,
        "a forward and a backward hide each other's exchanges with experts, in rounds of the interleaved schedule and "

@@ -54,7 +54,7 @@ static const char all_keys[] = "host:\n"
                                "expert_dispatch: deepep\n"
                                "grace_expert_graphs: attention\n"
                                "expert_counts: host\n"
-                               "expert_operations: single\nscaled_rotation: single\n"
+                               "expert_operations: single\nscaled_rotation: single\nstrided_rate: 0.5\n"
                                "expert_padding: copied\n"
                                "expert_format: linear\n"
                                "scales: blocks\n"
@@ -84,7 +84,8 @@ START_TEST(keys_fill_the_struct) {
   ck_assert_int_eq(time.weights, WEIGHTS_BROADCAST);
   ck_assert(time.zero3_tensors && time.zero3_memory_passes == 3 && time.zero3_live_parameters == 1e6);
   ck_assert_double_eq_tol(time.zero3_list_entry_s, 8e-6, 1e-15);
-  ck_assert(time.gradient_sum_bytes == 4 && time.gradient_passes == 3 && time.norm_rate == 0.75);
+  ck_assert(time.gradient_sum_bytes == 4 && time.gradient_passes == 3 && time.norm_rate == 0.75 &&
+            time.strided_rate == 0.5);
   ck_assert(time.buffer_passes == 2 && time.gradient_scaling == GRADIENT_SCALING_APART);
   ck_assert(time.recompute_end == RECOMPUTE_END_NEEDED && time.gradient_sums == GRADIENT_SUMS_APART);
   ck_assert(time.context == CONTEXT_BLOCKS && time.context_exchanges == CONTEXT_ALONE);
@@ -118,6 +119,7 @@ START_TEST(bad_files_are_refused) {
       {"rates:\n  hopper: {products: 1.9}\n", "products"},
       {"tensor_parallel_hidden: 0.5\n", "fused"},
       {"norm_rate: 0.5\n", "plain"},
+      {"strided_rate: 1.5\n", "strided_rate"},
       {"attention_copies: {forward: 17}\n", "backward"},
       {"data_parallel: never\n", "alone"},
       {"context: ring\n", "passed"},

@@ -41,7 +41,7 @@ START_TEST(unfused_attention_and_other_frameworks_have_none) {
 END_TEST
 
 /* Under YaRN a framework of fused kernels reads and writes q and k; where it has single operations for the factor 12
- * passes forward and 14 back. */
+ * passes forward and 14 back, of which 5 spread cosine and sine or negate half of the columns. */
 START_TEST(a_factor_is_rotated_in_operations) {
   const double qk_bytes = 2.0 * 1024 * (256 + 128); /* keys of 2 heads */
   for (int scaled = FALSE; scaled <= TRUE; scaled++) {
@@ -56,6 +56,8 @@ START_TEST(a_factor_is_rotated_in_operations) {
       const gboolean apart = scaled && single;
       ck_assert_double_eq(f->bytes, (apart ? 12 : 2) * qk_bytes);
       ck_assert_double_eq(b->bytes, (apart ? 14 : 2) * qk_bytes);
+      ck_assert_double_eq(f->strided_bytes, apart ? 5 * qk_bytes : 0);
+      ck_assert_double_eq(b->strided_bytes, apart ? 5 * qk_bytes : 0);
       ck_assert_int_eq(f->n_launches, apart ? 24 : 0);
       ck_assert_int_eq(b->n_launches, apart ? 14 : 0);
       ck_assert_int_eq(count(&work[PHASE_W], "rope.backward"), 0);

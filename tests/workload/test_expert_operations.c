@@ -5,6 +5,7 @@
 #include "expert_cases.h"
 #include "framework_cost.h"
 #include "host_waits.h"
+#include "kernel_cost.h"
 #include "predict.h"
 
 /* The mixture with biases and a bounded gate: 16 experts of 512 columns, h 1024. */
@@ -26,13 +27,19 @@ static Plan *plan_of_operations(void) {
 static const double rows = 4 * 2 * 512, width = 512, hidden = 1024;
 
 /* bf16. Bound: 4 elements of each half's 512 columns, both ways 2 bytes; back one bound 3e + 2, two 4e + 6, joined 4e.
- * Bias in bf16: e + 5e, back 6e + 2e, two kernels an expert and one that joins, four back. */
+ * Bias in bf16: e + 5e, back 6e + 2e, two kernels an expert and one that joins, four back. Strided: the clamps (2 of
+ * the 4), back all but the joins and 3 bytes of marks; bias × weight, e, and back the two products with weight and
+ * bias, each of which reads and writes e. */
 START_TEST(bounds_and_biases_are_operations_of_their_own) {
   const Model model = bounded_mixture();
   g_autoptr(Plan) plan = plan_of_operations();
   g_autoptr(Workload) workload = workload_new(&model, plan, NULL);
   const WorkList *f = &workload->work[PIECE_LAYER][PHASE_F], *b = &workload->work[PIECE_LAYER][PHASE_B];
   ck_assert_double_eq(find(f, "bound")->bytes, rows * 2 * width * 8);
+  ck_assert_double_eq(find(f, "bound")->strided_bytes, rows * 2 * width * 4);
+  ck_assert_double_eq(find(b, "bound.backward")->strided_bytes, rows * width * (8 + 11));
+  ck_assert_double_eq(find(f, "bias")->strided_bytes, rows * hidden * 2);
+  ck_assert_double_eq(find(b, "bias.backward")->strided_bytes, rows * hidden * 8);
   ck_assert_int_eq(find(f, "bound")->n_launches, 3);
   ck_assert_double_eq(find(b, "bound.backward")->bytes, rows * width * (8 + 14 + 8));
   ck_assert_double_eq(find(f, "bias")->bytes, rows * hidden * 12);
@@ -147,6 +154,16 @@ START_TEST(each_expert_is_converted_by_itself) {
 }
 END_TEST
 
+/* 1 GB at 1 TB/s, of which 0.6 at half of that. */
+START_TEST(strided_operations_go_by_their_own_rate) {
+  const FrameworkTime time = {.strided_rate = 0.5};
+  const Gpu gpu = {.hbm_Bps = 1e12, .hbm_efficiency = 1, .under_load = 1}, reached = framework_gpu(&time, &gpu);
+  const WorkItem item = {.kind = ITEM_MEMORY, .bytes = 1e9, .strided_bytes = 0.6e9};
+  ck_assert_double_eq_tol(kernel_cost_s(&reached, &item, NULL), 1.6e-3, 1e-12);
+  ck_assert_double_eq_tol(kernel_cost_s(&gpu, &item, NULL), 1e-3, 1e-12);
+}
+END_TEST
+
 /* The first of a row of operations takes the host what a kernel takes, each further one what a launch takes. */
 START_TEST(further_operations_take_a_launch_each) {
   g_autoptr(Plan) plan = plan_new();
@@ -202,6 +219,7 @@ int main(void) {
   tcase_add_test(tcase, fused_ones_are_none);
   tcase_add_test(tcase, rows_are_padded_for_narrow_products);
   tcase_add_test(tcase, each_expert_is_converted_by_itself);
+  tcase_add_test(tcase, strided_operations_go_by_their_own_rate);
   tcase_add_test(tcase, further_operations_take_a_launch_each);
   tcase_add_test(tcase, the_host_waits_at_every_bound);
   Suite *suite = suite_create("expert_operations");

@@ -62,7 +62,8 @@ typedef struct {
   double hbm_efficiency;
   double weight_gradient_rate; /* share of the rate of products that theirs reach in fewer than 16 bits; 0: 1. No key:
                                 * a framework's */
-  double norm_rate; /* share of that rate that RMSNorms of single operations reach; 0: 1. No key: a framework's */
+  double norm_rate;    /* share of that rate that RMSNorms of single operations reach; 0: 1. No key: a framework's */
+  double strided_rate; /* … that operations reach which take parts of rows, or spread an operand; likewise */
 
   /* Fused attention: share of the element format's peak, over causal FLOPs, of so many keys that the ramp is none. */
   double attention_forward, attention_backward;

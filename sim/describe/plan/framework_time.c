@@ -69,6 +69,7 @@ static const YamlField time_fields[] = {
     {"buffer_passes", FIELD_NUMBER, FALSE, IN_TIME(buffer_passes), 0, 100},
     {"gradient_scaling", FIELD_CHOICE, FALSE, IN_TIME(gradient_scaling), .names = gradient_scaling_names},
     {"norm_rate", FIELD_NUMBER, FALSE, IN_TIME(norm_rate), 0.05, 1},
+    {"strided_rate", FIELD_NUMBER, FALSE, IN_TIME(strided_rate), 0.05, 1},
     {"recompute_end", FIELD_CHOICE, FALSE, IN_TIME(recompute_end), .names = recompute_end_names},
     {"context", FIELD_CHOICE, FALSE, IN_TIME(context), .names = context_names},
     {"context_exchanges", FIELD_CHOICE, FALSE, IN_TIME(context_exchanges), .names = exchanges_names},

@@ -19,8 +19,12 @@
  *                                   # round a fused attention kernel: what brings queries, keys and values, and their
  *                                   # gradients, into its layout and back (default: none)
  *       norm_rate: 0.77             # plain: share of the HBM's rate that an RMSNorm's operations reach (default 1)
- *       scaled_rotation: single     # a rotation of q and k whose cosine and sine are multiplied by a factor (YaRN's) is
- *                                   # operations of PyTorch, one at a time; fused (default): the kernel that all have
+ *       scaled_rotation: single     # a rotation of q and k whose cosine and sine are multiplied by a factor (YaRN's)
+ *                                   # is operations of PyTorch, one at a time; fused (default): the kernel that all
+ *                                   # others have
+ *       strided_rate: 0.45          # share of the HBM's rate that operations of PyTorch reach which read or write
+ *                                   # parts of rows, or spread an operand over others, of these and of
+ *                                   # expert_operations (default 1)
  *       loss: fused                 # cross-entropy reads logits in their own format twice, and writes their gradient
  *                                   # over them as it does; plain (default): operations in fp32, one at a time
  *       sends: synchronous          # the host waits for what a stage exchanges before it issues more, in 1f1b and
@@ -185,6 +189,7 @@ typedef struct {
   double buffer_passes;      /* 0: none */
   int gradient_scaling;      /* FrameworkGradientScaling */
   double norm_rate;          /* (0, 1]; 0: 1 */
+  double strided_rate;       /* likewise */
   double attention_copies_forward, attention_copies_backward;
   int recompute_end;       /* FrameworkRecomputeEnd */
   int context;             /* FrameworkContext */

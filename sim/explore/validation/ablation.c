@@ -33,6 +33,7 @@ static void without_kernels(Plan *plan) {
   plan->time.kernels = FRAMEWORK_KERNELS_FUSED;
   plan->time.scaled_rotation = ROTATION_FUSED;
   plan->time.norm_rate = 0;
+  plan->time.strided_rate = 0;
   plan->time.attention_copies_forward = plan->time.attention_copies_backward = 0;
   plan->time.recompute_end = RECOMPUTE_END_WHOLE;
   plan->time.expert_operations = EXPERT_OPERATIONS_FUSED;

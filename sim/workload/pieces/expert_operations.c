@@ -12,13 +12,17 @@
  *                 them), r bytes where that is wider: bias × weight (write r), sum (e + 2r), join (2r), to the element
  *                 format (r + e). Back: from it (e + r), to the product (r + e), for the bias' and for the weight's
  *                 gradient multiply (2r) and add up (r) each, join (2e)
- *     weights     of the choice, multiplied in with the activation: their gradients, a sum over each row of the activation
- *                 times its output's gradient, are a kernel of its own beside that of the input's gradient, since what
- *                 that joins is twice as wide (weighted_swiglu_back of core/fusions/fused_bias_swiglu.py since 2025-04
- *                 under torch.compile): reads both halves and the gradient, 3w·e
+ *     weights     of the choice, multiplied in with the activation: their gradients, a sum over each row of the
+ *                 activation times its output's gradient, are a kernel of its own beside that of the input's gradient,
+ *                 since what that joins is twice as wide (weighted_swiglu_back of core/fusions/fused_bias_swiglu.py
+ *                 under torch.compile, since 2025-04): reads both halves and the gradient, 3w·e
  *     padding     products of few bits want a multiple of 16 or 32 rows from each expert. Rows that came by an
  *                 all-to-all are copied to tensors that have them, and from these (TE's Fp8Padding; DeepEP's and
  *                 HybridEP's kernels leave room), back as forward
+ *
+ * Halves of a gate are parts of rows, and what multiplies a bias and a weight spreads both: clamps, and what compares
+ * and chooses where they are undone (but for (3)), and the products with weights and biases are strided, joins, sums
+ * and conversions are not.
  *
  * The bound makes a number on the GPU of one that is given (torch.tensor), for which the host waits until all before it
  * has ended.
@@ -39,7 +43,7 @@ void expert_bound_forward(ItemList *list) {
   const double elements = 2.0 * cut->expert_rows * cut->expert_width;
   if (!has_bound(cut))
     return;
-  item_list_operations(list, "bound", 3, 4 * cut->element_bytes * elements);
+  item_list_strided_operations(list, "bound", 3, 4 * cut->element_bytes * elements, 2 * cut->element_bytes * elements);
   item_list_host_wait(list);
 }
 
@@ -48,8 +52,9 @@ void expert_bound_backward(ItemList *list) {
   const double e = cut->element_bytes, elements = (double)cut->expert_rows * cut->expert_width;
   if (!has_bound(cut) || !list->input_gradients)
     return;
-  const double one_bound = 3 * e + 2, two_bounds = 4 * e + 6, join = 4 * e;
-  item_list_operations(list, "bound.backward", 7, elements * (one_bound + two_bounds + join));
+  const double one_bound = 3 * e + 2, two_bounds = 4 * e + 3, both = 3, join = 4 * e;
+  item_list_strided_operations(list, "bound.backward", 7, elements * (one_bound + two_bounds + both + join),
+                               elements * (one_bound + two_bounds));
 }
 
 /* Bytes of what a product with a weight of the choice is in. */
@@ -62,8 +67,8 @@ void expert_bias_forward(ItemList *list) {
   const double e = cut->element_bytes, r = weighted_bytes(cut);
   const double elements = (double)cut->expert_rows * cut->model->hidden;
   if (has_bias(cut))
-    item_list_operations(list, "bias", 2 * (int)cut->n_experts + (r > e ? 2 : 1),
-                         elements * (e + 5 * r + (r > e ? r + e : 0)));
+    item_list_strided_operations(list, "bias", 2 * (int)cut->n_experts + (r > e ? 2 : 1),
+                                 elements * (e + 5 * r + (r > e ? r + e : 0)), elements * r);
 }
 
 void expert_bias_backward(ItemList *list) {
@@ -71,8 +76,8 @@ void expert_bias_backward(ItemList *list) {
   const double e = cut->element_bytes, r = weighted_bytes(cut);
   const double elements = (double)cut->expert_rows * cut->model->hidden;
   if (has_bias(cut))
-    item_list_operations(list, "bias.backward", (r > e ? 5 : 4) * (int)cut->n_experts + (r > e ? 2 : 1),
-                         elements * (6 * r + 2 * e + (r > e ? 2 * (r + e) : 0)));
+    item_list_strided_operations(list, "bias.backward", (r > e ? 5 : 4) * (int)cut->n_experts + (r > e ? 2 : 1),
+                                 elements * (6 * r + 2 * e + (r > e ? 2 * (r + e) : 0)), elements * 4 * r);
 }
 
 void expert_pad(ItemList *list, const char *name) {

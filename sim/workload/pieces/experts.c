@@ -24,9 +24,9 @@
  *     x ─ router ─ gather over ep ─ [over tp] (n·T') ─ permute (k·T') ─ experts ─ unpermute (n·T') ─ [reduce-scatter
  *     over tp] ─ over ep ─ y
  *
- * With a token go its weights of all experts, and which of them it goes to, a byte each. A rank picks the tokens of its
- * experts, and adds what these made of them to zeros for all n·T'; of the gradients the same. It reads how many rows it
- * picked before it does.
+ * With a token go its weights of all experts, and which of them it goes to, a byte each. A rank picks the tokens of
+ * its experts, and adds what these made of them to zeros for all n·T'; of the gradients the same. Its host reads how
+ * many rows it is to pick before it does.
  * Where a framework converts tokens before they leave, what is permuted, sent and sorted on the way to experts is in
  * the format they multiply in, forward and backward.
  *

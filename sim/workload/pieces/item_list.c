@@ -95,6 +95,14 @@ void item_list_operations(ItemList *list, const char *name, int n_launches, doub
   append_compute(list, (WorkItem){.name = name, .kind = ITEM_MEMORY, .n_launches = n_launches, .bytes = bytes});
 }
 
+void item_list_strided_operations(ItemList *list, const char *name, int n_launches, double bytes,
+                                  double strided_bytes) {
+  append_compute(
+      list,
+      (WorkItem){
+          .name = name, .kind = ITEM_MEMORY, .n_launches = n_launches, .bytes = bytes, .strided_bytes = strided_bytes});
+}
+
 void item_list_host_wait(ItemList *list) {
   list->host_waits = TRUE;
 }

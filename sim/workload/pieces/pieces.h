@@ -51,6 +51,8 @@ void item_list_attention(ItemList *list, gboolean backward, const AttentionBlock
 void item_list_memory(ItemList *list, const char *name, double bytes);
 /* One that stands for so many, of `bytes` together. */
 void item_list_operations(ItemList *list, const char *name, int n_launches, double bytes);
+/* … of which so many bytes are of operations that take parts of rows, or spread an operand over others. */
+void item_list_strided_operations(ItemList *list, const char *name, int n_launches, double bytes, double strided_bytes);
 /* The host waits for all that it has issued before it issues the next compute item. */
 void item_list_host_wait(ItemList *list);
 /* An RMSNorm, forward or backward, of single operations. */

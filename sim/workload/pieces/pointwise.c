@@ -12,10 +12,11 @@
  *     gate      SiLU (2) and product (3); back: both factors' gradients (6), SiLU's (3), joined (4)
  *
  * Transformer Engine's kernel does not take a factor of cosine and sine. Where a framework has single operations for
- * that alone (scaled_rotation), they are the above and a join with the columns that are not rotated, of which there are
- * none (2); back the two products (4), the half negated (1) and joined (2), zeros in place of the columns that are not
- * rotated (1), and two sums of what comes back to q or k (6): _apply_rotary_pos_emb_bshd of Megatron Core's
- * rope_utils.py, since 2025-11. Launches: 6 of q and of k each, cosine and sine (6), 7 back. */
+ * that alone (scaled_rotation), they are the above and a join with the columns that are not rotated, of which there
+ * are none (2); back the two products (4), the half negated (1) and joined (2), zeros in place of the columns that are
+ * not rotated (1), and two sums of what comes back to q or k (6): _apply_rotary_pos_emb_bshd of Megatron Core's
+ * rope_utils.py, since 2025-11. Launches: 6 of q and of k each, cosine and sine (6), 7 back. The products spread
+ * cosine and sine over heads, and what is negated is a part of rows: 5 of these passes either way. */
 #include "pieces.h"
 
 static double stream_bytes(const Cut *cut) {
@@ -86,7 +87,8 @@ static void rotate(ItemList *list, gboolean backward) {
   if (cut->model->positions != POSITIONS_ROTARY)
     return;
   if (rotates_in_operations(cut))
-    item_list_operations(list, name, 2 * (backward ? 7 : 12), (backward ? 14 : 12) * pass_bytes);
+    item_list_strided_operations(list, name, 2 * (backward ? 7 : 12), (backward ? 14 : 12) * pass_bytes,
+                                 5 * pass_bytes);
   else
     item_list_memory(list, name, (is_plain(cut) ? 10 : 2) * pass_bytes);
 }
