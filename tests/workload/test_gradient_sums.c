@@ -1,5 +1,5 @@
 /* Gradients that a framework sums apart: weight gradients by a kernel of their own, and what the product and that
- * kernel move; input gradients of a gate over tp. */
+ * kernel move; input gradients of linears apart, over tp and added up, and what such linears copy. */
 #include "small_workloads.h"
 
 static Workload *summing(FrameworkGradientSums how, double gradient_bytes, gint64 n_micro_batches) {
@@ -50,25 +50,72 @@ START_TEST(a_lone_micro_batch_adds_only_to_a_wider_sum) {
 }
 END_TEST
 
+static double summed_operand_bytes(const Workload *workload, const char *operand) {
+  const WorkList *work = &workload->work[PIECE_LAYER][PHASE_I];
+  for (int i = 0; i < work->n_items; i++)
+    if (work->items[i].kind == ITEM_COLLECTIVE && g_strcmp0(work->items[i].operand, operand) == 0)
+      return work->items[i].bytes;
+  return 0;
+}
+
 static double summed_bytes(const Model *model, int how, gboolean sequence_parallel) {
   g_autoptr(Plan) plan = plan_of(4, sequence_parallel, ATTENTION_FLASH, RECOMPUTE_NONE);
   plan->time.gate_gradients = how;
   g_autoptr(Workload) workload = workload_new(model, plan, NULL);
-  const WorkList *work = &workload->work[PIECE_LAYER][PHASE_I];
-  for (int i = 0; i < work->n_items; i++)
-    if (work->items[i].kind == ITEM_COLLECTIVE && g_strcmp0(work->items[i].operand, "mlp_up.dgrad") == 0)
-      return work->items[i].bytes;
-  return 0;
+  return summed_operand_bytes(workload, "mlp_up.dgrad");
 }
 
 /* 1024 tokens, h 1024, 2 bytes each: once for the product of both, twice where each has its own. Under sequence
  * parallelism the gradient of what was gathered once is scattered once. */
 START_TEST(a_gate_may_be_summed_over_tp_by_itself) {
   const double stream_bytes = 2.0 * 1024 * 1024;
-  ck_assert_double_eq(summed_bytes(&llama, GATE_GRADIENTS_TOGETHER, FALSE), stream_bytes);
-  ck_assert_double_eq(summed_bytes(&llama, GATE_GRADIENTS_APART, FALSE), 2 * stream_bytes);
-  ck_assert_double_eq(summed_bytes(&llama, GATE_GRADIENTS_APART, TRUE), stream_bytes);
-  ck_assert_double_eq(summed_bytes(&gpt, GATE_GRADIENTS_APART, FALSE), stream_bytes);
+  ck_assert_double_eq(summed_bytes(&llama, INPUT_GRADIENTS_TOGETHER, FALSE), stream_bytes);
+  ck_assert_double_eq(summed_bytes(&llama, INPUT_GRADIENTS_APART, FALSE), 2 * stream_bytes);
+  ck_assert_double_eq(summed_bytes(&llama, INPUT_GRADIENTS_APART, TRUE), stream_bytes);
+  ck_assert_double_eq(summed_bytes(&gpt, INPUT_GRADIENTS_APART, FALSE), stream_bytes);
+}
+END_TEST
+
+static double beside_bytes(const Workload *workload, Phase phase, const char *name) {
+  return find(&workload->work[PIECE_LAYER][phase], name)->sum_bytes;
+}
+
+/* Of three linears: two kernels, each of which reads two gradients and writes one, beside the sums of all over tp; of a
+ * gate's two: one. They are as wide as the hidden size and have the tokens of all ranks under sequence parallelism. */
+START_TEST(gradients_of_linears_apart_are_added_up) {
+  const double stream_bytes = 2.0 * 1024 * 1024;
+  for (int tp = 1; tp <= 4; tp *= 2) {
+    g_autoptr(Plan) plan = plan_of(tp, tp == 4, ATTENTION_FLASH, RECOMPUTE_NONE);
+    plan->time.gate_gradients = plan->time.qkv_gradients = INPUT_GRADIENTS_APART;
+    g_autoptr(Workload) workload = workload_new(&llama, plan, NULL);
+    ck_assert_double_eq(beside_bytes(workload, PHASE_I, "qkv.dgrad"), 2 * 3 * stream_bytes);
+    ck_assert_double_eq(beside_bytes(workload, PHASE_I, "mlp_up.dgrad"), 3 * stream_bytes);
+    ck_assert_double_eq(beside_bytes(workload, PHASE_I, "mlp_down.dgrad"), 0);
+    ck_assert_double_eq(beside_bytes(workload, PHASE_F, "qkv"), 0);
+    ck_assert_double_eq(summed_operand_bytes(workload, "qkv.dgrad"), tp == 1 ? 0 : (tp == 2 ? 3 : 1) * stream_bytes);
+    plan->time.gate_gradients = plan->time.qkv_gradients = INPUT_GRADIENTS_TOGETHER;
+    g_autoptr(Workload) together = workload_new(&llama, plan, NULL);
+    ck_assert_double_eq(beside_bytes(together, PHASE_I, "qkv.dgrad"), 0);
+    ck_assert_double_eq(beside_bytes(together, PHASE_I, "mlp_up.dgrad"), 0);
+  }
+}
+END_TEST
+
+/* Read and written: for q, k and v each, for gate and up each, and the gradient of what attention and MLP make. */
+START_TEST(linears_may_copy_what_they_read_where_tp_cuts) {
+  const double stream_bytes = 2.0 * 1024 * 1024;
+  for (int tp = 1; tp <= 2; tp++) {
+    g_autoptr(Plan) plan = plan_of(tp, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
+    plan->time.gate_gradients = plan->time.qkv_gradients = INPUT_GRADIENTS_APART;
+    plan->time.tensor_parallel_input = TP_INPUT_COPIED;
+    g_autoptr(Workload) workload = workload_new(&llama, plan, NULL);
+    const double copied_bytes = tp == 1 ? 0 : 2 * stream_bytes;
+    ck_assert_double_eq(beside_bytes(workload, PHASE_F, "qkv"), 3 * copied_bytes);
+    ck_assert_double_eq(beside_bytes(workload, PHASE_F, "mlp_up"), 2 * copied_bytes);
+    ck_assert_double_eq(beside_bytes(workload, PHASE_F, "attn_out"), 0);
+    ck_assert_double_eq(beside_bytes(workload, PHASE_I, "attn_out.dgrad"), copied_bytes);
+    ck_assert_double_eq(beside_bytes(workload, PHASE_I, "mlp_down.dgrad"), copied_bytes);
+  }
 }
 END_TEST
 
@@ -78,6 +125,8 @@ int main(void) {
   tcase_add_test(cases, a_product_that_adds_itself_has_no_such_kernel);
   tcase_add_test(cases, a_lone_micro_batch_adds_only_to_a_wider_sum);
   tcase_add_test(cases, a_gate_may_be_summed_over_tp_by_itself);
+  tcase_add_test(cases, gradients_of_linears_apart_are_added_up);
+  tcase_add_test(cases, linears_may_copy_what_they_read_where_tp_cuts);
   Suite *suite = suite_create("gradient_sums");
   suite_add_tcase(suite, cases);
   SRunner *runner = srunner_create(suite);

@@ -207,6 +207,40 @@ START_TEST(capped_logits_pass_one_kernel_more) {
 }
 END_TEST
 
+/* 1024 tokens of 1024 columns, in 2 bytes: PyTorch's own kernel takes more than reads and writes cannot do without; an
+ * RMSNorm is another. */
+START_TEST(a_framework_says_what_its_layer_norm_takes) {
+  const double stream_bytes = 2.0 * 1024 * 1024;
+  g_autoptr(Plan) plan = plan_of(1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
+  g_autoptr(Workload) bare = workload_new(&gpt, plan, NULL);
+  ck_assert_double_eq(find(&bare->work[PIECE_LAYER][PHASE_F], "norm")->bytes, 2 * stream_bytes);
+  ck_assert_double_eq(find(&bare->work[PIECE_LAYER][PHASE_B], "norm.backward")->bytes, 3 * stream_bytes);
+  plan->time.layer_norm_forward = 3.5;
+  plan->time.layer_norm_backward = 10.5;
+  g_autoptr(Workload) longer = workload_new(&gpt, plan, NULL), other = workload_new(&llama, plan, NULL);
+  ck_assert_double_eq(find(&longer->work[PIECE_LAYER][PHASE_F], "norm")->bytes, 3.5 * stream_bytes);
+  ck_assert_double_eq(find(&longer->work[PIECE_LAYER][PHASE_B], "norm.backward")->bytes, 10.5 * stream_bytes);
+  ck_assert_double_eq(find(&longer->work[PIECE_HEAD][PHASE_F], "final_norm")->bytes, 3.5 * stream_bytes);
+  ck_assert_double_eq(find(&other->work[PIECE_LAYER][PHASE_F], "norm")->bytes, 2 * stream_bytes);
+}
+END_TEST
+
+/* Read and written, of this rank's tokens, behind both products of a row-parallel linear with a bias. */
+START_TEST(a_bias_may_be_added_apart) {
+  g_autoptr(Plan) plan = plan_of(2, TRUE, ATTENTION_FLASH, RECOMPUTE_NONE);
+  plan->time.row_bias = ROW_BIAS_APART;
+  g_autoptr(Workload) workload = workload_new(&gpt, plan, NULL), without = workload_new(&llama, plan, NULL);
+  const WorkList *forward = &workload->work[PIECE_LAYER][PHASE_F];
+  ck_assert_double_eq(find(forward, "attn_out")->sum_bytes, 2 * 2.0 * 512 * 1024);
+  ck_assert_double_eq(find(forward, "mlp_down")->sum_bytes, 2 * 2.0 * 512 * 1024);
+  ck_assert_double_eq(find(forward, "qkv")->sum_bytes, 0);
+  ck_assert_double_eq(find(&without->work[PIECE_LAYER][PHASE_F], "mlp_down")->sum_bytes, 0);
+  plan->time.row_bias = ROW_BIAS_WITH_RESIDUAL;
+  g_autoptr(Workload) together = workload_new(&gpt, plan, NULL);
+  ck_assert_double_eq(find(&together->work[PIECE_LAYER][PHASE_F], "mlp_down")->sum_bytes, 0);
+}
+END_TEST
+
 int main(void) {
   TCase *tests = tcase_create("norms");
   tcase_add_test(tests, norms_of_heads_read_and_write_q_and_k);
@@ -218,6 +252,8 @@ int main(void) {
   tcase_add_test(tests, norms_in_the_place_behind_the_branches_leave_x_to_the_linears);
   tcase_add_test(tests, norms_behind_the_branches_are_not_made_again);
   tcase_add_test(tests, capped_logits_pass_one_kernel_more);
+  tcase_add_test(tests, a_framework_says_what_its_layer_norm_takes);
+  tcase_add_test(tests, a_bias_may_be_added_apart);
   Suite *suite = suite_create("norms");
   suite_add_tcase(suite, tests);
   SRunner *runner = srunner_create(suite);

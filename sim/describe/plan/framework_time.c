@@ -8,7 +8,7 @@
 
 typedef struct {
   FrameworkTime time;
-  YamlNode host, layer, ends, expert_host, attention_copies, zero3_tensors, rates;
+  YamlNode host, layer, ends, expert_host, attention_copies, layer_norm, zero3_tensors, rates;
 } Draft;
 
 static const char *const kernel_names[] = {"fused", "plain", NULL};
@@ -32,7 +32,9 @@ static const char *const tp_names[] = {"beside", "alone", "beside_with_sequence_
 static const char *const dp_names[] = {"beside", "alone", NULL};
 static const char *const gradients_names[] = {"sharded", "whole", NULL};
 static const char *const gradient_sums_names[] = {"fused", "apart", NULL};
-static const char *const gate_names[] = {"together", "apart", NULL};
+static const char *const input_gradients_names[] = {"together", "apart", NULL};
+static const char *const row_bias_names[] = {"residual", "apart", NULL};
+static const char *const tp_input_names[] = {"shared", "copied", NULL};
 static const char *const gradient_scaling_names[] = {"summed", "apart", NULL};
 static const char *const pipeline_gradients_names[] = {"sharded", "whole", NULL};
 static const char *const expert_optimizer_names[] = {"together", "apart", NULL};
@@ -56,7 +58,9 @@ static const YamlField time_fields[] = {
     {"tensor_parallel", FIELD_CHOICE, FALSE, IN_TIME(tensor_parallel), .names = tp_names},
     {"tensor_parallel_hidden", FIELD_NUMBER, FALSE, IN_TIME(tensor_parallel_hidden), 0, 1},
     {"tensor_parallel_format", FIELD_CHOICE, FALSE, IN_TIME(tensor_parallel_format), .names = format_names},
-    {"gate_gradients", FIELD_CHOICE, FALSE, IN_TIME(gate_gradients), .names = gate_names},
+    {"gate_gradients", FIELD_CHOICE, FALSE, IN_TIME(gate_gradients), .names = input_gradients_names},
+    {"qkv_gradients", FIELD_CHOICE, FALSE, IN_TIME(qkv_gradients), .names = input_gradients_names},
+    {"tensor_parallel_input", FIELD_CHOICE, FALSE, IN_TIME(tensor_parallel_input), .names = tp_input_names},
     {"data_parallel", FIELD_CHOICE, FALSE, IN_TIME(data_parallel), .names = dp_names},
     {"gradients", FIELD_CHOICE, FALSE, IN_TIME(gradients), .names = gradients_names},
     {"pipeline_gradients", FIELD_CHOICE, FALSE, IN_TIME(pipeline_gradients), .names = pipeline_gradients_names},
@@ -69,6 +73,8 @@ static const YamlField time_fields[] = {
     {"buffer_passes", FIELD_NUMBER, FALSE, IN_TIME(buffer_passes), 0, 100},
     {"gradient_scaling", FIELD_CHOICE, FALSE, IN_TIME(gradient_scaling), .names = gradient_scaling_names},
     {"norm_rate", FIELD_NUMBER, FALSE, IN_TIME(norm_rate), 0.05, 1},
+    {"layer_norm", FIELD_NODE, FALSE, offsetof(Draft, layer_norm)},
+    {"row_bias", FIELD_CHOICE, FALSE, IN_TIME(row_bias), .names = row_bias_names},
     {"strided_rate", FIELD_NUMBER, FALSE, IN_TIME(strided_rate), 0.05, 1},
     {"recompute_end", FIELD_CHOICE, FALSE, IN_TIME(recompute_end), .names = recompute_end_names},
     {"context", FIELD_CHOICE, FALSE, IN_TIME(context), .names = context_names},
@@ -120,6 +126,11 @@ static const YamlField copies_fields[] = {
     {"backward", FIELD_NUMBER, TRUE, IN_TIME(attention_copies_backward), 0, 100},
 };
 
+static const YamlField layer_norm_fields[] = {
+    {"forward", FIELD_NUMBER, TRUE, IN_TIME(layer_norm_forward), 2, 100},
+    {"backward", FIELD_NUMBER, TRUE, IN_TIME(layer_norm_backward), 3, 100},
+};
+
 static const YamlField rate_fields[] = {
     {"products", FIELD_NUMBER, FALSE, offsetof(FrameworkRates, products), 0.05, 1},
     {"weight_gradients", FIELD_NUMBER, FALSE, offsetof(FrameworkRates, weight_gradients), 0.05, 1},
@@ -147,6 +158,12 @@ static gboolean parse_attention_copies(Draft *draft, GError **error) {
   if (!yaml_is_present(draft->attention_copies))
     return TRUE;
   return yaml_map_read(draft->attention_copies, copies_fields, G_N_ELEMENTS(copies_fields), draft, error);
+}
+
+static gboolean parse_layer_norm(Draft *draft, GError **error) {
+  if (!yaml_is_present(draft->layer_norm))
+    return TRUE;
+  return yaml_map_read(draft->layer_norm, layer_norm_fields, G_N_ELEMENTS(layer_norm_fields), draft, error);
 }
 
 static gboolean parse_zero3(Draft *draft, GError **error) {
@@ -210,8 +227,8 @@ static gboolean check_companions(YamlNode map, FrameworkTime *time, GError **err
 gboolean framework_time_parse(YamlNode map, FrameworkTime *time, GError **error) {
   Draft draft = {0};
   if (!yaml_map_read(map, time_fields, G_N_ELEMENTS(time_fields), &draft, error) || !parse_host(&draft, error) ||
-      !parse_expert_host(&draft, error) || !parse_attention_copies(&draft, error) || !parse_zero3(&draft, error) ||
-      !parse_rates(&draft, error) || !check_companions(map, &draft.time, error))
+      !parse_expert_host(&draft, error) || !parse_attention_copies(&draft, error) || !parse_layer_norm(&draft, error) ||
+      !parse_zero3(&draft, error) || !parse_rates(&draft, error) || !check_companions(map, &draft.time, error))
     return FALSE;
   *time = draft.time;
   return TRUE;

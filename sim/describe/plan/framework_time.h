@@ -22,6 +22,10 @@
  *       scaled_rotation: single     # a rotation of q and k whose cosine and sine are multiplied by a factor (YaRN's)
  *                                   # is operations of PyTorch, one at a time; fused (default): the kernel that all
  *                                   # others have
+ *       layer_norm: {forward: 3.3, backward: 10.3}  # what a LayerNorm takes, in reads or writes of its input (default:
+ *                                   # what it cannot do without, 2 and 3)
+ *       row_bias: apart             # the bias of a linear that tp cuts by rows is added by a kernel of its own; residual
+ *                                   # (default): by that which adds the residual
  *       strided_rate: 0.45          # share of the HBM's rate that operations of PyTorch reach which read or write
  *                                   # parts of rows, or spread an operand over others, of these and of
  *                                   # expert_operations (default 1)
@@ -42,9 +46,12 @@
  *       tensor_parallel_format: linear  # under sequence parallelism a rank converts its tokens, or their gradients,
  *                                   # and they are gathered in the format of the products they are for; sums are in
  *                                   # that of activations (element), as by default both are
- *       gate_gradients: apart       # without sequence parallelism tp sums two input gradients of a gated MLP, one of the
- *                                   # gate and one of what it multiplies, counted as a sum of twice the bytes; together
- *                                   # (default): they are one product's
+ *       gate_gradients: apart       # a gate and what it multiplies are linears apart: each makes an input gradient, and
+ *                                   # they are added up; without sequence parallelism tp sums both, counted as a sum of
+ *                                   # twice the bytes; together (default): they are one product's
+ *       qkv_gradients: apart        # the same of queries, keys and values: three
+ *       tensor_parallel_input: copied  # a linear cut by columns reads a copy of its input, made for it, and one cut by
+ *                                   # rows, in backward, of its output's gradient; shared (default): neither
  *       data_parallel: alone        # collectives of dp run beside nothing, whatever the plan asks for
  *                                   # (default: beside)
  *       gradients: whole            # ZeRO-1: each rank receives the whole sum, of which it keeps its part; sharded
@@ -130,7 +137,9 @@ typedef enum { STAGE_TENSORS_WHOLE, STAGE_TENSORS_SPLIT } FrameworkStageTensors;
 typedef enum { P2P_OF_SCHEDULE, P2P_ALWAYS, P2P_CHUNKS } FrameworkP2P;
 typedef enum { TP_BESIDE, TP_ALONE, TP_BESIDE_WITH_SP, TP_FUSED } FrameworkTensorParallel;
 typedef enum { TP_FORMAT_ELEMENT, TP_FORMAT_LINEAR } FrameworkTensorParallelFormat;
-typedef enum { GATE_GRADIENTS_TOGETHER, GATE_GRADIENTS_APART } FrameworkGateGradients;
+typedef enum { INPUT_GRADIENTS_TOGETHER, INPUT_GRADIENTS_APART } FrameworkInputGradients;
+typedef enum { TP_INPUT_SHARED, TP_INPUT_COPIED } FrameworkTensorParallelInput;
+typedef enum { ROW_BIAS_WITH_RESIDUAL, ROW_BIAS_APART } FrameworkRowBias;
 typedef enum { DP_BESIDE, DP_ALONE } FrameworkDataParallel;
 typedef enum { GRADIENTS_SHARDED, GRADIENTS_WHOLE } FrameworkGradients;
 typedef enum { GRADIENT_SCALING_SUMMED, GRADIENT_SCALING_APART } FrameworkGradientScaling;
@@ -175,7 +184,9 @@ typedef struct {
   int tensor_parallel; /* FrameworkTensorParallel */
   double tensor_parallel_hidden;
   int tensor_parallel_format; /* FrameworkTensorParallelFormat */
-  int gate_gradients;         /* FrameworkGateGradients */
+  int gate_gradients;         /* FrameworkInputGradients */
+  int qkv_gradients;          /* … */
+  int tensor_parallel_input;  /* FrameworkTensorParallelInput */
   int data_parallel;          /* FrameworkDataParallel */
   int gradients;              /* FrameworkGradients */
   int pipeline_gradients;     /* FrameworkPipelineGradients */
@@ -191,18 +202,20 @@ typedef struct {
   double norm_rate;          /* (0, 1]; 0: 1 */
   double strided_rate;       /* likewise */
   double attention_copies_forward, attention_copies_backward;
-  int recompute_end;       /* FrameworkRecomputeEnd */
-  int context;             /* FrameworkContext */
-  int context_exchanges;   /* FrameworkContextExchanges */
-  int expert_overlap;      /* FrameworkExpertOverlap */
-  int expert_dispatch;     /* ExpertDispatch of plan.h */
-  int grace_expert_graphs; /* CudaGraphs of plan.h */
-  int expert_counts;       /* FrameworkExpertCounts */
-  int expert_operations;   /* FrameworkExpertOperations */
-  int expert_padding;      /* FrameworkExpertPadding */
-  int expert_format;       /* FrameworkExpertFormat */
-  int scales;              /* FrameworkScales */
-  int expert_sms;          /* 0: as the cluster has it */
+  double layer_norm_forward, layer_norm_backward; /* 0: as one kernel that moves nothing twice */
+  int row_bias;                                   /* FrameworkRowBias */
+  int recompute_end;                              /* FrameworkRecomputeEnd */
+  int context;                                    /* FrameworkContext */
+  int context_exchanges;                          /* FrameworkContextExchanges */
+  int expert_overlap;                             /* FrameworkExpertOverlap */
+  int expert_dispatch;                            /* ExpertDispatch of plan.h */
+  int grace_expert_graphs;                        /* CudaGraphs of plan.h */
+  int expert_counts;                              /* FrameworkExpertCounts */
+  int expert_operations;                          /* FrameworkExpertOperations */
+  int expert_padding;                             /* FrameworkExpertPadding */
+  int expert_format;                              /* FrameworkExpertFormat */
+  int scales;                                     /* FrameworkScales */
+  int expert_sms;                                 /* 0: as the cluster has it */
   FrameworkRates rates[N_ARCHITECTURES];
 } FrameworkTime;
 

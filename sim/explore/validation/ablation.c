@@ -35,6 +35,8 @@ static void without_kernels(Plan *plan) {
   plan->time.norm_rate = 0;
   plan->time.strided_rate = 0;
   plan->time.attention_copies_forward = plan->time.attention_copies_backward = 0;
+  plan->time.layer_norm_forward = plan->time.layer_norm_backward = 0;
+  plan->time.row_bias = ROW_BIAS_WITH_RESIDUAL;
   plan->time.recompute_end = RECOMPUTE_END_WHOLE;
   plan->time.expert_operations = EXPERT_OPERATIONS_FUSED;
   plan->time.expert_padding = EXPERT_PADDING_NONE;
@@ -45,7 +47,8 @@ static void without_tensor_parallel(Plan *plan) {
   plan->time.tensor_parallel = TP_BESIDE;
   plan->time.tensor_parallel_hidden = 0;
   plan->time.tensor_parallel_format = TP_FORMAT_ELEMENT;
-  plan->time.gate_gradients = GATE_GRADIENTS_TOGETHER;
+  plan->time.gate_gradients = plan->time.qkv_gradients = INPUT_GRADIENTS_TOGETHER;
+  plan->time.tensor_parallel_input = TP_INPUT_SHARED;
 }
 
 static void without_data_parallel(Plan *plan) {

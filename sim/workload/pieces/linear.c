@@ -18,14 +18,19 @@
  *
  * Row-parallel: k cut, Y a partial sum, reduced after forward; its gradient is gathered before backward.
  *
+ * Under a framework that has a gate and what it multiplies, or queries, keys and values, as linears apart the product
+ * is still listed as one, but each linear's dX is added to the others' (two read, one written), and each is reduced
+ * where each has the whole input to itself. One whose linears copy what they read copies X for each, and dY of a
+ * row-parallel linear, where tp cuts.
+ *
  * Every operand and result moves once through HBM; an accumulated result is read and written, by the product itself or,
  * under a framework that sums gradients apart, by a kernel behind it that reads what the product wrote: one item, as
  * what is run is the same. Narrow formats (fp8 …) convert their operands by a kernel of its own that reads them and
  * writes them in both orientations, since narrow products need the summed dimension contiguous. The converted weights
  * are made once a step and not counted. What came to experts converted came in one orientation, and is turned for W by
  * a kernel that reads and writes the narrow format; so is what tp gathers under a framework that gathers in the narrow
- * format: each rank converts its own tokens, or their gradients, before. A bias is added in the product's epilogue; its
- * gradient is a pass over dY. */
+ * format: each rank converts its own tokens, or their gradients, before. A bias is added in the product's epilogue, or
+ * behind a row-parallel one by what adds the residual or by a kernel of its own; its gradient is a pass over dY. */
 #include "pieces.h"
 
 struct LinearNames {
@@ -308,6 +313,36 @@ static gint64 columns_made(const ItemList *list, LinearKind kind, const Linear *
   return gated ? 0 : linear->n;
 }
 
+/* That the framework has in place of this one. */
+static int linears_apart(const Cut *cut, LinearKind kind) {
+  const FrameworkTime *time = &cut->plan->time;
+  const gboolean is_gated = cut->model->gated && (kind == LINEAR_MLP_UP || kind == LINEAR_SHARED_UP);
+  if (kind == LINEAR_QKV)
+    return time->qkv_gradients == INPUT_GRADIENTS_APART ? 3 : 1;
+  return is_gated && time->gate_gradients == INPUT_GRADIENTS_APART ? 2 : 1;
+}
+
+/* Memory kernels beside the product that was listed last. */
+static void list_beside(ItemList *list, double bytes) {
+  g_array_index(list->items, WorkItem, list->last_compute).sum_bytes += bytes;
+}
+
+/* Of the whole input, or output gradient, of a linear that tp cuts: by each of so many. */
+static double copied_bytes(const Cut *cut, const Linear *linear, int n_linears) {
+  const gboolean copies = cut->tp > 1 && !linear->is_local && cut->plan->time.tensor_parallel_input == TP_INPUT_COPIED;
+  return copies ? 2.0 * n_linears * cut->element_bytes * linear->tokens * linear->region_width : 0;
+}
+
+/* Of so many input gradients. */
+static double added_bytes(const Cut *cut, const Linear *linear, int n_linears) {
+  return 3.0 * (n_linears - 1) * cut->element_bytes * linear->tokens * linear->k;
+}
+
+static double row_bias_bytes(const Cut *cut, const Linear *linear) {
+  const gboolean is_apart = linear->has_bias && cut->plan->time.row_bias == ROW_BIAS_APART;
+  return is_apart ? 2 * cut->element_bytes * cut->split_tokens * linear->n : 0;
+}
+
 void linear_column_forward(ItemList *list, LinearKind kind) {
   Linear linear = linear_of(list->cut, kind);
   linear.n = columns_made(list, kind, &linear);
@@ -317,17 +352,18 @@ void linear_column_forward(ItemList *list, LinearKind kind) {
   if (!linear.region_of_another)
     item_list_wait(list, gather(list, &linear, linear.names->forward));
   forward_product(list, &linear);
+  list_beside(list, copied_bytes(list->cut, &linear, linears_apart(list->cut, kind)));
 }
 
-/* That tp sums: one, or of a gate and what it multiplies one each, counted as one sum of so many bytes. */
-static int n_input_gradients(const Cut *cut, LinearKind kind) {
-  const gboolean is_gated = cut->model->gated && (kind == LINEAR_MLP_UP || kind == LINEAR_SHARED_UP);
-  return is_gated && cut->plan->time.gate_gradients == GATE_GRADIENTS_APART && !cut->sequence_parallel ? 2 : 1;
+/* That tp sums: where each linear has its own, counted as one sum of so many bytes. */
+static int n_sums(const Cut *cut, int n_linears) {
+  return cut->sequence_parallel ? 1 : n_linears;
 }
 
 void linear_column_backward(ItemList *list, LinearKind kind) {
   const Cut *cut = list->cut;
   const Linear linear = linear_of(cut, kind);
+  const int n_linears = linears_apart(cut, kind);
   gint32 gathered = NO_ITEM, reduced = NO_ITEM;
   const gint32 awaited = list->awaited; /* by the gather, and by what it runs beside */
   if (list->weight_gradients)
@@ -335,10 +371,11 @@ void linear_column_backward(ItemList *list, LinearKind kind) {
   if (list->input_gradients) {
     list->awaited = awaited;
     input_gradient(list, &linear);
+    list_beside(list, added_bytes(cut, &linear, n_linears));
     if (linear.joins_branches)
       item_list_memory(list, "branch_sum", 3 * cut->element_bytes * cut->tokens * linear.k);
     if (!linear.region_of_another && !linear.is_local)
-      reduced = region_reduce_columns(list, linear.names->dgrad, n_input_gradients(cut, kind) * linear.region_width);
+      reduced = region_reduce_columns(list, linear.names->dgrad, n_sums(cut, n_linears) * linear.region_width);
   }
   if (cut->plan->time.tensor_parallel == TP_ALONE ||
       (cut->plan->time.tensor_parallel == TP_BESIDE_WITH_SP && !cut->plan->sequence_parallel))
@@ -353,8 +390,10 @@ void linear_column_backward(ItemList *list, LinearKind kind) {
 void linear_row_forward(ItemList *list, LinearKind kind) {
   Linear linear = linear_of(list->cut, kind);
   linear.n = columns_made(list, kind, &linear);
-  if (linear.n > 0)
+  if (linear.n > 0) {
     forward_product(list, &linear);
+    list_beside(list, row_bias_bytes(list->cut, &linear));
+  }
   if (!linear.region_of_another && !linear.is_local)
     item_list_wait(list, region_reduce(list, linear.names->forward));
 }
@@ -366,6 +405,7 @@ void linear_row_backward(ItemList *list, LinearKind kind) {
     if (!linear.region_of_another)
       item_list_wait(list, gather(list, &linear, linear.names->dgrad));
     input_gradient(list, &linear);
+    list_beside(list, copied_bytes(list->cut, &linear, 1));
   }
   if (list->weight_gradients)
     weight_gradient(list, &linear, list->cut->split_tokens);

@@ -31,18 +31,27 @@ static gboolean has_plain_norm(const Cut *cut) {
   return plan_has_plain_norm(cut->plan) && cut->model->norm == NORM_RMSNORM;
 }
 
-/* Reads and writes a tensor of so many bytes. */
+/* That a LayerNorm of the framework, or a norm of one kernel, takes, in reads or writes of its input. Forward it reads
+ * that and writes its output; backward it reads the output's gradient and the input and writes the input's gradient. */
+static double norm_passes(const Cut *cut, gboolean backward) {
+  const FrameworkTime *time = &cut->plan->time;
+  const double passes = backward ? time->layer_norm_backward : time->layer_norm_forward;
+  if (cut->model->norm != NORM_RMSNORM && passes > 0)
+    return passes;
+  return backward ? 3 : 2;
+}
+
+/* A tensor of so many bytes. */
 static void normalise(ItemList *list, const char *name, double bytes) {
   if (has_plain_norm(list->cut))
     item_list_plain_norm(list, name, (4 + 28 / list->cut->element_bytes) * bytes);
   else
-    item_list_memory(list, name, 2 * bytes);
+    item_list_memory(list, name, norm_passes(list->cut, FALSE) * bytes);
 }
 
-/* Reads the output's gradient and the input, writes the input's gradient. */
 static void normalise_backward(ItemList *list, const char *name, double bytes) {
   if (!has_plain_norm(list->cut))
-    item_list_input_gradient(list, name, 3 * bytes);
+    item_list_input_gradient(list, name, norm_passes(list->cut, TRUE) * bytes);
   else if (list->input_gradients)
     item_list_plain_norm(list, name, (8 + 72 / list->cut->element_bytes) * bytes);
 }
