@@ -59,6 +59,50 @@ START_TEST(gradients_of_experts_are_summed_over_ranks_that_have_them) {
 }
 END_TEST
 
+/* The one sum of gradients that the op waits for; −1 none. */
+static gint32 awaited_sum(const OpList *list, const Op *op) {
+  gint32 found = -1;
+  for (int i = 0; i < OP_MAX_AFTER; i++)
+    if (op->after[i] >= 0 && list->ops[op->after[i]].action == ACTION_REDUCE_GRAD) {
+      ck_assert_int_eq(found, -1);
+      found = op->after[i];
+    }
+  return found;
+}
+
+/* ZeRO-2, a bucket a layer, which is summed in two: its experts over 2 ranks, all else over 8. There is room for two
+ * buckets: a backward fills the one that the second sum of the bucket before last has freed. */
+START_TEST(a_bucket_is_free_behind_the_last_of_its_sums) {
+  g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
+  const Model model = mixture();
+  g_autoptr(Plan) plan = plan_new();
+  plan->dp = 8, plan->ep = 4, plan->zero = 2, plan->global_batch = 16, plan->seq_len = 512;
+  plan->bucket_parameters = 1;
+  g_autoptr(GError) error = NULL;
+  g_autoptr(Prediction) prediction = predict(&model, cluster, plan, &error);
+  ck_assert_msg(prediction != NULL, "%s", error != NULL ? error->message : "");
+  const OpList *list = &prediction->program->ranks[0];
+  gint32 before_last = -1, last = -1; /* the last sums of two buckets */
+  gboolean begins = TRUE;             /* a bucket: the first of the three ops of a layer with experts */
+  int n_buckets = 0, n_sums = 0;
+  for (gint32 i = 0; i < list->n_ops; i++) {
+    const Op *op = &list->ops[i];
+    if (op->kind == OP_COLLECTIVE && op->action == ACTION_REDUCE_GRAD) {
+      last = i;
+      begins = TRUE;
+      n_sums++;
+    }
+    if (op->kind != OP_COMPUTE || op->action != ACTION_B)
+      continue;
+    ck_assert_int_eq(awaited_sum(list, op), begins ? before_last : -1);
+    before_last = begins ? last : before_last;
+    n_buckets += begins;
+    begins = FALSE;
+  }
+  ck_assert_int_eq(n_sums, n_buckets + 2 * 7); /* two micro-batches, seven layers with experts */
+}
+END_TEST
+
 /* 4 ranks of tp with whole experts, dealt out to 2 of them each: 2 hold the same experts and share their shards, though
  * there is one rank of dp and all else is in none. What is scattered is gathered again, experts alone: 2 bytes each. */
 START_TEST(experts_in_shards_over_tp_are_gathered) {
@@ -183,6 +227,7 @@ int main(void) {
   TCase *tcase = tcase_create("expert_gradients");
   tcase_set_timeout(tcase, 120);
   tcase_add_test(tcase, gradients_of_experts_are_summed_over_ranks_that_have_them);
+  tcase_add_test(tcase, a_bucket_is_free_behind_the_last_of_its_sums);
   tcase_add_test(tcase, experts_in_shards_over_tp_are_gathered);
   tcase_add_test(tcase, an_order_that_reduces_reduces_experts_over_tp);
   tcase_add_test(tcase, gradients_that_are_not_in_shards_are_summed_once);
