@@ -20,6 +20,11 @@ static inline SavedLayer item_saved(const ItemCall *call) {
   return activations_layer(item_memory(call), call->slot, call->layer);
 }
 
+/* Without looking for them where there are none. */
+static inline KeptProducts item_kept_products(const ItemCall *call) {
+  return item_memory(call)->every_other ? item_saved(call).products : (KeptProducts){0};
+}
+
 static inline LayerGradients item_gradients(const ItemCall *call) {
   return activations_gradients(item_memory(call), call->slot, call->layer);
 }

@@ -65,7 +65,7 @@ static void make_rest(const ItemCall *call, const Columns *columns, const Linear
 }
 
 void item_keeping_product(const ItemCall *call, gboolean of_qkv, const LinearOperands *operands) {
-  const Columns columns = columns_of(call, of_qkv);
+  const Columns columns = item_memory(call)->every_other ? columns_of(call, of_qkv) : (Columns){0};
   const gboolean makes_again = call->item->recompute && columns.kept != NULL;
   if (makes_again)
     make_rest(call, &columns, operands);
@@ -76,5 +76,5 @@ void item_keeping_product(const ItemCall *call, gboolean of_qkv, const LinearOpe
 }
 
 char *item_kept_down(const ItemCall *call) {
-  return item_cut(call)->sequence_parallel ? NULL : item_saved(call).products.down;
+  return item_cut(call)->sequence_parallel ? NULL : item_kept_products(call).down;
 }

@@ -71,8 +71,10 @@ static char *linear_output(const ItemCall *call, LinearName name) {
   case ATTN_OUT:
     return is_parallel(call) ? item_memory(call)->branch.partial : item_memory(call)->partial;
   default:
-    return item_kept_down(call) != NULL ? item_kept_down(call) : item_memory(call)->partial;
+    break;
   }
+  char *kept = item_kept_down(call);
+  return kept != NULL ? kept : item_memory(call)->partial;
 }
 
 /* Before it is gathered. */
@@ -209,7 +211,7 @@ static void reduce_partial(const ItemCall *call) {
 /* Of a branch; what is kept of it is kept summed where it is scattered. */
 static void reduce_output(const ItemCall *call) {
   const LinearName name = (LinearName)call->argument;
-  const KeptProducts kept = item_saved(call).products;
+  const KeptProducts kept = item_kept_products(call);
   char *sum = name == ATTN_OUT ? kept.out : kept.down;
   run_collective(call, linear_output(call, name), is_split(call) && sum != NULL ? sum : item_memory(call)->reduced);
 }
@@ -377,7 +379,7 @@ static char *layer_output(const ItemCall *call) {
 }
 
 static const char *branch_output(const ItemCall *call, gboolean of_attention) {
-  const KeptProducts kept = item_saved(call).products;
+  const KeptProducts kept = item_kept_products(call);
   const char *output = of_attention ? kept.out : kept.down;
   return output != NULL && (is_split(call) || item_cut(call)->tp == 1) ? output : item_reduced(call);
 }
