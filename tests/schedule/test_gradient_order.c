@@ -144,6 +144,21 @@ START_TEST(what_ranks_of_tp_hold_whole_is_summed_behind_all_backwards) {
 }
 END_TEST
 
+/* Two stages of a rank: backward of the second comes first, and of both the last op counts, wherever its stage is. */
+START_TEST(what_is_held_whole_waits_for_the_last_of_all_stages) {
+  static const char whole[] = "program ranks=1 stages=2 micro_batches=1 steps=1\n"
+                              "group 0 tp axes=tp charge=tp\n"
+                              "work 0 F layers=1\nwork 1 B layers=1\n"
+                              "transfer 0 all_reduce group=0 bytes=8\n"
+                              "rank 0\n 0 compute 0F0 work=0\n 1 compute 1F0 work=0\n 2 compute 1B0 work=1\n"
+                              " 3 compute 0B0 work=1\n 4 tp WHOLE_GRAD transfer=0 after=3\n";
+  g_autoptr(Program) good = read_program(whole);
+  const char *says = "does not wait for 0B0 (op 3), which adds to it";
+  assert_sum_refused(whole, EDITS({" after=3", " after=2"}), says);
+  assert_sum_refused(whole, EDITS({" after=3", ""}), says);
+}
+END_TEST
+
 /* The bucket is on its way over dp while tp would add to it; experts are in none of what tp holds whole. */
 START_TEST(what_ranks_of_tp_hold_whole_is_summed_behind_dp) {
   static const char both[] = "program ranks=1 stages=1 micro_batches=1 steps=1\n"
@@ -214,6 +229,7 @@ int main(void) {
   tcase_add_test(tcase, a_shared_table_is_summed_behind_both_of_its_ends);
   tcase_add_test(tcase, a_table_is_summed_behind_the_heads_that_read_it);
   tcase_add_test(tcase, what_ranks_of_tp_hold_whole_is_summed_behind_all_backwards);
+  tcase_add_test(tcase, what_is_held_whole_waits_for_the_last_of_all_stages);
   tcase_add_test(tcase, what_ranks_of_tp_hold_whole_is_summed_behind_dp);
   tcase_add_test(tcase, a_gradient_is_copied_out_behind_its_sum);
   Suite *suite = suite_create("gradient_order");

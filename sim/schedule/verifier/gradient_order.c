@@ -23,8 +23,9 @@
  * What an op waits for at first hand is seen without it: it is worked out where that does not answer.
  *
  * Most lists sum behind nearly all that they add. So until a rank sums for the first time, and none of its sums is of a
- * micro-batch apart, the tallies of an addition are put off, and of those that add to the same places in a row the last
- * one alone is tallied. */
+ * micro-batch apart, the tallies of an addition are put off, and of those of one stage that add to the same places in a
+ * row the last one alone is tallied. What is put off of several stages is tallied stage by stage, and so out of order:
+ * of a place that stages share the latest op stays. */
 #include "gradient_order.h"
 
 #include "error.h"
@@ -188,7 +189,8 @@ static gboolean add_to(const Walk *walk, gint32 i, gint32 index, GError **error)
     if (sum >= 0)
       return fail_sum(walk, sum, i, index, error);
   }
-  all->added = own->added = i;
+  all->added = MAX(all->added, i);
+  own->added = MAX(own->added, i);
   return TRUE;
 }
 
@@ -356,8 +358,8 @@ static gboolean put_off(Walk *walk, gint32 i, GError **error) {
   const Op *op = &walk->list->ops[i];
   const gint32 before = walk->put_off[op->stage];
   const Op *other = before >= 0 ? &walk->list->ops[before] : op;
-  if ((other->step != op->step || other->work != op->work || other->unit != op->unit) &&
-      !tally_put_off(walk, op->stage, error))
+  const gboolean is_same = other->step == op->step && other->work == op->work && other->unit == op->unit;
+  if (!is_same && !tally_put_off(walk, op->stage, error))
     return FALSE;
   walk->put_off[op->stage] = i;
   return TRUE;
