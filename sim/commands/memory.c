@@ -180,22 +180,33 @@ static void print_table(const MemoryTable *table, const char *title, GString *ou
   }
 }
 
+/* What memory does not bound is named. */
+static const char *bound_in_words(LargestBound bound) {
+  static const char *const words[] = {[LARGEST_BY_MEMORY] = "",
+                                      [LARGEST_BY_BATCH] = " (all that a pipeline gets of the batch)",
+                                      [LARGEST_BY_PLAN] = " (the model or the plan has none larger)",
+                                      [LARGEST_TRIED] = " (none larger is tried)"};
+  return words[bound];
+}
+
 static void print_largest(const MemoryTable *table, GString *out) {
   const LargestFit *largest = &table->largest;
   const Plan *plan = table->plan;
   g_string_append_printf(out, "  largest micro-batch that fits with ZeRO-%d: ", plan->zero);
   if (largest->micro_batch > 0)
-    g_string_append_printf(out, "%" G_GINT64_FORMAT " of %" G_GINT64_FORMAT " tokens\n", largest->micro_batch,
-                           plan->seq_len);
+    g_string_append_printf(out, "%" G_GINT64_FORMAT " of %" G_GINT64_FORMAT " tokens%s\n", largest->micro_batch,
+                           plan->seq_len, bound_in_words(largest->micro_batch_bound));
   else
-    g_string_append_printf(out, "none, not one sequence of %" G_GINT64_FORMAT " tokens\n", plan->seq_len);
+    g_string_append_printf(out, "none, not one sequence of %" G_GINT64_FORMAT " tokens%s\n", plan->seq_len,
+                           bound_in_words(largest->micro_batch_bound));
   g_string_append_printf(out, "  longest sequences that fit in micro-batches of %" G_GINT64_FORMAT ": ",
                          plan->micro_batch);
   if (largest->seq_len > 0)
-    g_string_append_printf(out, "%" G_GINT64_FORMAT " tokens (tried in steps of %" G_GINT64_FORMAT ")\n",
-                           largest->seq_len, largest->seq_step);
+    g_string_append_printf(out, "%" G_GINT64_FORMAT " tokens, in steps of %" G_GINT64_FORMAT "%s\n", largest->seq_len,
+                           largest->seq_step, bound_in_words(largest->seq_len_bound));
   else
-    g_string_append_printf(out, "none of %" G_GINT64_FORMAT " tokens or more\n", largest->seq_step);
+    g_string_append_printf(out, "none of %" G_GINT64_FORMAT " tokens or more%s\n", largest->seq_step,
+                           bound_in_words(largest->seq_len_bound));
 }
 
 /* Of a GPU, for what the model holds: 1 at least. The capacity must be known. */

@@ -50,6 +50,19 @@ static gint64 largest_divisor(const Search *search) {
   return 0;
 }
 
+static LargestBound bound_of(const Search *search, gint64 largest_size) {
+  StepPrediction step;
+  if (search->of > 0 && largest_size == search->of)
+    return LARGEST_BY_BATCH;
+  if (search->of > 0 && largest_size > 0)
+    return LARGEST_BY_MEMORY;
+  *search->size = largest_size + search->step;
+  if (*search->size > LARGEST_FIT_MOST)
+    return LARGEST_TRIED;
+  return predict_step(search->scratch, search->model, search->cluster, search->plan, &step, NULL) ? LARGEST_BY_MEMORY
+                                                                                                  : LARGEST_BY_PLAN;
+}
+
 static gint64 common_multiple(gint64 a, gint64 b) {
   gint64 multiple = a;
   while (multiple % b != 0)
@@ -73,10 +86,13 @@ LargestFit largest_fit(const Model *model, const Cluster *cluster, const Plan *p
   search.step = 1;
   search.of = plan->global_batch > 0 ? completed->global_batch / completed->dp : 0;
   found.micro_batch = search.of > 0 ? largest_divisor(&search) : largest(&search);
+  found.micro_batch_bound = bound_of(&search, found.micro_batch);
 
   tried->micro_batch = completed->micro_batch;
   search.size = &tried->seq_len;
   search.step = found.seq_step;
+  search.of = 0;
   found.seq_len = largest(&search);
+  found.seq_len_bound = bound_of(&search, found.seq_len);
   return found;
 }

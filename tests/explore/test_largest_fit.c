@@ -105,6 +105,25 @@ START_TEST(lengths_are_those_that_cp_and_tp_cut) {
 }
 END_TEST
 
+/* 64 sequences over 8 ranks of dp are 8 for each; gpt2 has 1,024 positions. Both fit 80 GB many times. */
+START_TEST(what_memory_does_not_bound_is_told) {
+  g_autoptr(Model) small = read_model("gpt2");
+  g_autoptr(Plan) plan = plan_new();
+  plan->gpus = 8;
+  plan->global_batch = 64;
+  g_autoptr(Plan) completed = plan_copy(plan);
+  ck_assert(plan_complete(completed, small, clusters[1], NULL));
+  const LargestFit largest = largest_fit(small, clusters[1], plan, completed, 80e9);
+  ck_assert_int_eq(largest.micro_batch, 8);
+  ck_assert_int_eq(largest.micro_batch_bound, LARGEST_BY_BATCH);
+  ck_assert_int_eq(largest.seq_len, 1024);
+  ck_assert_int_eq(largest.seq_len_bound, LARGEST_BY_PLAN);
+  const LargestFit by_memory = largest_fit(small, clusters[1], plan, completed, 6e9);
+  ck_assert_int_lt(by_memory.micro_batch, 8);
+  ck_assert_int_eq(by_memory.micro_batch_bound, LARGEST_BY_MEMORY);
+}
+END_TEST
+
 int main(void) {
   TCase *tcase = tcase_create("largest_fit");
   tcase_set_timeout(tcase, 60);
@@ -112,6 +131,7 @@ int main(void) {
   tcase_add_test(tcase, nothing_larger_fits_and_nothing_smaller_is_said);
   tcase_add_test(tcase, what_a_gpu_has_is_what_was_asked);
   tcase_add_test(tcase, lengths_are_those_that_cp_and_tp_cut);
+  tcase_add_test(tcase, what_memory_does_not_bound_is_told);
   Suite *suite = suite_create("largest_fit");
   suite_add_tcase(suite, tcase);
   SRunner *runner = srunner_create(suite);

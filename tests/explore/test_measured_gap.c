@@ -175,6 +175,8 @@ START_TEST(a_step_follows_from_what_logs_print_in_its_place) {
                {"32%", "32.00 % MFU of 1.000 PFLOP/s, model FLOPs by convention \"causal\""},
                {"32 %", "32.00 % MFU of 1.000 PFLOP/s, model FLOPs by convention \"causal\""},
                {"320 TFLOP/s", "320.0 TFLOP/s per GPU, model FLOPs by convention \"causal\""},
+               {"320 TFLOP/s/GPU", "320.0 TFLOP/s per GPU, model FLOPs by convention \"causal\""},
+               {"320 TFLOPs", "320.0 TFLOP/s per GPU, model FLOPs by convention \"causal\""},
                {"800 tokens/s/GPU", "800 tokens/s per GPU"},
                {"51.2k tokens/s", "51200 tokens/s"}};
   for (gsize i = 0; i < G_N_ELEMENTS(given); i++) {

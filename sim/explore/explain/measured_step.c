@@ -15,13 +15,16 @@ typedef struct {
   double in_predicted; /* one of ours in units of that */
 } Form;
 
-/* A longer ending stands before those that it ends with; the time, which has no rate, last. */
+/* As Megatron-LM ("TFLOP/s/GPU"), DeepSpeed ("TFLOPS"), torchtitan ("tokens/s") and others print them. The first whose
+ * ending fits is taken: the time, which any text ends with, is last. */
 static const Form forms[] = {
     {MEASURED_MFU, "%", offsetof(StepReport, mfu), 1},
     {MEASURED_TOKENS_PER_GPU, "tokens/s/GPU", offsetof(StepReport, tokens_per_s_per_gpu), 1},
     {MEASURED_TOKENS, "tokens/s", offsetof(StepReport, tokens_per_s), 1},
+    {MEASURED_FLOPS, "FLOP/s/GPU", offsetof(StepReport, tflops_per_gpu), 1e-12},
     {MEASURED_FLOPS, "FLOP/s", offsetof(StepReport, tflops_per_gpu), 1e-12},
     {MEASURED_FLOPS, "FLOPS", offsetof(StepReport, tflops_per_gpu), 1e-12},
+    {MEASURED_FLOPS, "FLOPs", offsetof(StepReport, tflops_per_gpu), 1e-12},
     {MEASURED_TIME, "", offsetof(StepReport, step_time_s), 1},
 };
 
@@ -40,13 +43,26 @@ static gboolean parse_share(const char *text, const char *number, double *share,
   return percent <= 100 || fail_input(error, "found \"%.80s\", expected an MFU of at most 100 %%", text);
 }
 
+/* Whatever the ending is, the unit is FLOP/s of a GPU, with its prefix. */
+static gboolean parse_rate(const char *text, const char *number, double *rate, GError **error) {
+  g_autofree char *plain = g_strconcat(number, "FLOP/s", NULL);
+  return units_parse(plain, UNIT_FLOPS_PER_SECOND, rate, error) &&
+         (*rate > 0 || fail_input(error, "found \"%.80s\", expected a rate above 0", text));
+}
+
 static gboolean parse_value(const char *text, const Form *form, double *value, GError **error) {
-  if (form->kind == MEASURED_TIME || form->kind == MEASURED_FLOPS)
-    return units_parse(text, form->kind == MEASURED_TIME ? UNIT_SECONDS : UNIT_FLOPS_PER_SECOND, value, error) &&
-           (*value > 0 || fail_input(error, "found \"%.80s\", expected a %s above 0", text,
-                                     form->kind == MEASURED_TIME ? "time" : "rate"));
   g_autofree char *number = g_strndup(text, strlen(text) - strlen(form->ending));
-  return form->kind == MEASURED_MFU ? parse_share(text, number, value, error) : units_parse_count(number, value, error);
+  switch (form->kind) {
+  case MEASURED_TIME:
+    return units_parse(text, UNIT_SECONDS, value, error) &&
+           (*value > 0 || fail_input(error, "found \"%.80s\", expected a time above 0", text));
+  case MEASURED_MFU:
+    return parse_share(text, number, value, error);
+  case MEASURED_FLOPS:
+    return parse_rate(text, number, value, error);
+  default:
+    return units_parse_count(number, value, error);
+  }
 }
 
 gboolean measured_step_parse(const char *text, MeasuredStep *measured, GError **error) {

@@ -68,15 +68,30 @@ gboolean launch_check_tried(LaunchFramework framework, const Workload *workload,
   return framework != LAUNCH_MEGATRON || launch_megatron_check_tried(&c, error);
 }
 
-/* Whether a framework by that name, or one that it is built on, is described as this one. */
+/* Whose file that is: of those whose names begin it the longest one's, as "megatron-deepspeed" is not Megatron-LM's;
+ * −1: nobody's. */
+static int owner_of(const char *file) {
+  g_autofree char *base = g_path_get_basename(file);
+  int owner = -1;
+  gsize longest = 0;
+  for (int launch = 0; launch < N_LAUNCHES; launch++)
+    for (gsize i = 0; i < G_N_ELEMENTS(frameworks->described) && frameworks[launch].described[i] != NULL; i++) {
+      const gsize length = strlen(frameworks[launch].described[i]);
+      if (length > longest && g_str_has_prefix(base, frameworks[launch].described[i])) {
+        owner = launch;
+        longest = length;
+      }
+    }
+  return owner;
+}
+
+/* Whether the framework by that name is this one: by its file, or the nearest of those it is built on that is
+ * somebody's. */
 static gboolean is_described_as(LaunchFramework framework, const char *name) {
   g_auto(GStrv) files = framework_files(name, NULL);
-  for (char **file = files; file != NULL && *file != NULL; file++) {
-    g_autofree char *base = g_path_get_basename(*file);
-    for (gsize i = 0; i < G_N_ELEMENTS(frameworks->described) && frameworks[framework].described[i] != NULL; i++)
-      if (g_str_has_prefix(base, frameworks[framework].described[i]))
-        return TRUE;
-  }
+  for (char **file = files; file != NULL && *file != NULL; file++)
+    if (owner_of(*file) >= 0)
+      return owner_of(*file) == (int)framework;
   return FALSE;
 }
 

@@ -218,6 +218,14 @@ static void append_head(const SweepReport *report, GString *out, const gint64 *c
   }
 }
 
+static gboolean append_best_of(const SweepReport *report, GString *out, const char *heading, GError **error) {
+  if (report->best_of == NULL)
+    return TRUE;
+  g_autoptr(GArray) best = sweep_report_best_of(report, error);
+  g_autofree char *each = g_strdup_printf("%s for each %s", heading, report->best_of);
+  return best != NULL && append_rows(report, out, each, best, best->len, error);
+}
+
 gboolean sweep_report_text(const SweepReport *report, GString *out, GError **error) {
   static const char *const headings[N_OBJECTIVES] = {[OBJECTIVE_MFU] = "Best by MFU",
                                                      [OBJECTIVE_TOKENS_PER_S] = "Best by tokens per second",
@@ -230,9 +238,7 @@ gboolean sweep_report_text(const SweepReport *report, GString *out, GError **err
   if (best == NULL || !append_rows(report, out, headings[report->objective], best, best->len, error) ||
       !append_warning(report, out, best, error))
     return FALSE;
-  g_autoptr(GArray) best_of = sweep_report_best_of(report, error);
-  g_autofree char *each = g_strdup_printf("%s for each %s", headings[report->objective], report->best_of);
-  if (best_of == NULL || !append_rows(report, out, each, best_of, best_of->len, error))
+  if (!append_best_of(report, out, headings[report->objective], error))
     return FALSE;
   front = sweep_report_pareto(report, error);
   return front != NULL &&

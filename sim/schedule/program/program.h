@@ -151,8 +151,8 @@ typedef struct {
   RepeatedOps *repeats; /* NULL: of n_repeated micro-batches there are none */
   int n_repeated;       /* 0: nobody has asked */
   /* Private to ops_beside.c, likewise. For each list in turn, [its ops] the last compute op known to have ended when an
-   * op starts, −1: none; then [its ops] the first one known not to start before it ended, the number of
-   * ops or one more: none. NULL: nobody has asked. */
+   * op starts, −1: none; then [its ops] the first compute op known not to start before it ended: the number of ops
+   * where that is in a further step alone, one more where it is nowhere. NULL: nobody has asked. */
   gint32 *orders;
 } SharedOps;
 
