@@ -29,8 +29,8 @@ static gboolean check_turns(const Plan *plan, GError **error) {
                            schedule);
   if (plan->overlap_experts > 0 && plan_gathers_tokens(plan) && !is_dualpipe)
     return fail_impossible(error,
-                           "--overlap-experts on with --expert-dispatch all_gather: a micro-batch's gathers hide "
-                           "no other's; expected all_to_all or deepep");
+                           "--overlap-experts on with --expert-dispatch all_gather: rounds of a forward and a backward "
+                           "hide exchanges of other kinds alone; expected all_to_all or deepep");
   const gboolean has_rounds = plan->pp == 1 || (strcmp(schedule, "interleaved") == 0 && plan->chunks != 1);
   if (plan->overlap_experts <= 0 || is_dualpipe || has_rounds || plan->time.expert_overlap == EXPERT_OVERLAP_ROUNDS)
     return TRUE;

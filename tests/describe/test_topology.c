@@ -389,6 +389,8 @@ static const struct {
     {"name: t\nbase: dgx-h100\nnode: {scale_up: {domain: 72}}\n",
      "a group of leaves has 256 GPUs, no whole number of scale-up domains of 72", FALSE},
     {"name: t\nbase: dgx-h100\nnode: {scale_up: {domain: 72}}\nfabric: {leaves: {nodes: 36}}\n", NULL, FALSE},
+    {"name: t\nbase: gb200-nvl72\nfabric: {leaves: {kind: rail_optimised, nodes: 16}}\n",
+     "a group of leaves has 64 GPUs, of which a scale-up domain of 72 is no whole number", FALSE},
     {"name: t\nbase: gb200-nvl72\nfabric: {tiers: [{span: 600, oversubscription: 2}]}\n",
      "tier 0: span 600 GPUs, no whole number of scale-up domains of 72", FALSE},
     {HEAD "node:\n  gpus: 4\n  nics: 1\n  nic: {bandwidth: 400 GB/s, efficiency: 0.9, latency: 20 us}\n"

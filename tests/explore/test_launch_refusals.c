@@ -301,18 +301,19 @@ START_TEST(a_prediction_of_another_framework_is_noticed) {
 }
 END_TEST
 
-static char *mixtral_text(Plan plan) { /* on 16 GPUs; or why not */
+static char *mixtral_text(LaunchFramework framework, Plan plan) { /* on 16 GPUs; or why not */
   g_autoptr(Model) model = read_model("mixtral-8x7b");
   g_autoptr(Plan) made = plan_new();
   made->gpus = 16, made->global_batch = 64, made->seq_len = 4096, made->sequence_parallel = TRUE;
   made->tp = plan.tp, made->zero = plan.zero, made->recompute = plan.recompute, made->cuda_graphs = plan.cuda_graphs;
   made->recompute_modules = plan.recompute_modules;
   made->overlap_experts = plan.overlap_experts;
+  made->expert_dispatch = plan.expert_dispatch;
   made->ep = plan.ep, made->expert_tp = plan.tp > 1 ? 1 : 0;
   g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
   g_autoptr(Workload) workload = planned(model, cluster, made);
   g_autoptr(GError) error = NULL;
-  g_autoptr(Launch) launch = launch_new(LAUNCH_MEGATRON, workload, 8, &error);
+  g_autoptr(Launch) launch = launch_new(framework, workload, 8, &error);
   return g_strdup(launch != NULL ? launch->text : error->message);
 }
 
@@ -339,10 +340,20 @@ START_TEST(megatron_gets_what_its_checks_insist_on) {
       {{.tp = 1, .ep = 1, .cuda_graphs = CUDA_GRAPHS_FULL}, " --no-check-for-nan-in-loss-and-grad ", "export"},
       {{.tp = 16, .ep = 1, .cuda_graphs = CUDA_GRAPHS_FULL}, "--cuda-graph-impl full_iteration", "overlap-grad"}};
   for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
-    g_autofree char *text = mixtral_text(cases[i].plan);
+    g_autofree char *text = mixtral_text(LAUNCH_MEGATRON, cases[i].plan);
     ck_assert_msg(strstr(text, cases[i].told) != NULL, "case %zu: %s", i, text);
     ck_assert_msg(strstr(text, cases[i].not_told) == NULL, "case %zu: %s", i, text);
   }
+}
+END_TEST
+
+START_TEST(exchanges_that_torchtitan_has_no_key_for_are_noticed) {
+  g_autofree char *gathered =
+      mixtral_text(LAUNCH_TORCHTITAN, (Plan){.tp = 1, .ep = 8, .zero = 2, .expert_dispatch = DISPATCH_ALL_GATHER});
+  ck_assert_ptr_nonnull(strstr(gathered, "expert_parallel_degree = 8\nexpert_tensor_parallel_degree = 1\n"));
+  ck_assert_ptr_nonnull(strstr(gathered, "predicted with --expert-dispatch all_gather: torchtitan's keys here have"));
+  g_autofree char *sent = mixtral_text(LAUNCH_TORCHTITAN, (Plan){.tp = 1, .ep = 8, .zero = 2});
+  ck_assert_ptr_null(strstr(sent, "--expert-dispatch"));
 }
 END_TEST
 
@@ -350,6 +361,7 @@ int main(void) {
   TCase *tcase = tcase_create("launch_refusals");
   tcase_add_checked_fixture(tcase, set_up, tear_down);
   tcase_add_test(tcase, offloading_is_told_as_each_framework_has_it);
+  tcase_add_test(tcase, exchanges_that_torchtitan_has_no_key_for_are_noticed);
   tcase_add_test(tcase, deepspeed_cuts_what_it_keeps_over_tp);
   tcase_add_test(tcase, what_a_framework_cannot_run_is_refused_with_the_reason);
   tcase_add_test(tcase, megatron_is_told_of_the_activation_or_refuses);

@@ -164,19 +164,27 @@ END_TEST
  * another order groups are not of neighbours. */
 START_TEST(experts_whose_groups_cut_domains_are_told_of_segments) {
   static const struct {
-    int ep, gpus, segment;
+    int ep, gpus, segment, leaf_nodes;
     Axis third;
-    const char *said; /* NULL: nothing of domains */
+    const char *said; /* of segments; NULL: nothing */
+    gboolean are_cut;
   } cases[] = {
-      {32, 1024, 72, AXIS_EP, "`segment: 64` in the cluster's scale_up"},
-      {32, 1024, 64, AXIS_EP, "The cluster's segment of 64 is not taken"},
-      {24, 1152, 72, AXIS_EP, NULL},
-      {8, 1024, 72, AXIS_EP, NULL},
-      {32, 64, 72, AXIS_EP, NULL},
-      {32, 1024, 72, AXIS_DP, NULL},
+      {32, 1024, 72, 0, AXIS_EP, "`segment: 64` in the cluster's scale_up", TRUE},
+      {32, 1024, 72, 36, AXIS_EP, "`segment: 64` in the cluster's scale_up", TRUE}, /* leaves of four domains */
+      {32, 288, 72, 0, AXIS_EP, "`segment: 32` in the cluster's scale_up", TRUE},   /* no whole 64 */
+      {32, 1024, 64, 0, AXIS_EP, "The cluster's segment of 64 is not taken", TRUE},
+      {32, 1024, 72, 32, AXIS_EP, NULL, TRUE}, /* leaves cut domains */
+      {24, 1152, 72, 0, AXIS_EP, NULL, FALSE},
+      {8, 1024, 72, 0, AXIS_EP, NULL, FALSE},
+      {32, 64, 72, 0, AXIS_EP, NULL, FALSE},
+      {32, 1024, 72, 0, AXIS_DP, NULL, FALSE},
   };
   for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
-    const Cluster cluster = {.gpus_per_node = 8, .domain_gpus = 72, .segment_gpus = cases[i].segment};
+    const Cluster cluster = {.gpus_per_node = 8,
+                             .nics_per_node = 8,
+                             .domain_gpus = 72,
+                             .segment_gpus = cases[i].segment,
+                             .leaves.n_nodes = cases[i].leaf_nodes};
     Plan plan = sample_plan();
     plan.tp = plan.expert_tp = 1;
     plan.ep = cases[i].ep;
@@ -188,8 +196,9 @@ START_TEST(experts_whose_groups_cut_domains_are_told_of_segments) {
     report.breakdown_s[BREAKDOWN_EP] = 1;
     g_autofree char *text = advice_text(&report);
     ck_assert_ptr_nonnull(strstr(text, "experts: "));
-    ck_assert((strstr(text, "do not divide the 72 GPUs") != NULL) == (cases[i].said != NULL));
-    ck_assert(cases[i].said == NULL || strstr(text, cases[i].said) != NULL);
+    ck_assert_int_eq(strstr(text, "do not divide the 72 GPUs") != NULL, cases[i].are_cut);
+    ck_assert(strstr(text, cases[i].said != NULL ? cases[i].said : "experts: ") != NULL);
+    ck_assert_int_eq(strstr(text, "segment") != NULL, cases[i].said != NULL);
   }
 }
 END_TEST
@@ -333,6 +342,13 @@ START_TEST(half_of_each_sequence_is_advised_where_all_is_recomputed) {
   report.fits = FALSE;
   g_autofree char *text = advice_text(&report);
   ck_assert_ptr_nonnull(strstr(text, " --cp 2 saves 4.5 GB, as a rank has half of each sequence."));
+  report.window = 128; /* a ring has none */
+  g_autofree char *windowed = advice_text(&report);
+  ck_assert_ptr_nonnull(strstr(windowed, " --cp 2 --cp-comm all_gather saves 4.5 GB"));
+  plan.schedule = "gpipe"; /* holds twice the micro-batches of half the dp */
+  g_autofree char *all_held = advice_text(&report);
+  ck_assert_ptr_null(strstr(all_held, "--cp 2"));
+  plan.schedule = "1f1b";
   plan.dp = 1;
   g_autofree char *lone = advice_text(&report);
   ck_assert_ptr_null(strstr(lone, "--cp 2"));

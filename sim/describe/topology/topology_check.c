@@ -186,14 +186,22 @@ static void check_multiple(Checker *c, const char *what, gint64 span, gint64 bel
       "blocks would be cut in the middle: make it a multiple");
 }
 
-/* Blocks of several domains have whole ones: jobs take a segment of each domain only there (cluster_job_domain()). */
+/* Of blocks and scale-up domains the larger has whole ones of the smaller. Jobs take a segment of each domain only
+ * where blocks have whole domains (cluster_job_domain()). */
 static void check_domains(Checker *c, const char *what, gint64 span) {
-  const int domain_gpus = c->cluster->domain_gpus;
-  if (span <= domain_gpus || span % domain_gpus == 0)
+  const Cluster *cluster = c->cluster;
+  const int domain_gpus = cluster->domain_gpus;
+  const gboolean is_larger = span > domain_gpus;
+  if (domain_gpus <= cluster->gpus_per_node || (is_larger ? span % domain_gpus : domain_gpus % span) == 0)
     return;
   add(c, FALSE,
-      g_strdup_printf("%s %" INT64 " GPUs, no whole number of scale-up domains of %d", what, span, domain_gpus),
-      "jobs then take all GPUs of a domain, whatever its segment: give leaves and tiers whole domains");
+      is_larger
+          ? g_strdup_printf("%s %" INT64 " GPUs, no whole number of scale-up domains of %d", what, span, domain_gpus)
+          : g_strdup_printf("%s %" INT64 " GPUs, of which a scale-up domain of %d is no whole number", what, span,
+                            domain_gpus),
+      is_larger && cluster->segment_gpus < domain_gpus
+          ? "jobs then take all GPUs of a domain, not its segment: give leaves and tiers whole domains"
+          : "domains would be cut in the middle: give leaves and tiers whole domains");
 }
 
 static void check_spans(Checker *c) {

@@ -35,9 +35,15 @@ static const Form *form_of_text(const char *text) {
   return form;
 }
 
+/* A count of "38%", which is `text` without its unit. */
+static gboolean parse_number(const char *text, const char *number, double *value, GError **error) {
+  return units_parse_count(number, value, NULL) ||
+         fail_input(error, "found \"%.80s\", expected a number above 0 ahead of the unit", text);
+}
+
 static gboolean parse_share(const char *text, const char *number, double *share, GError **error) {
   double percent;
-  if (!units_parse_count(number, &percent, error))
+  if (!parse_number(text, number, &percent, error))
     return FALSE;
   *share = percent / 100;
   return percent <= 100 || fail_input(error, "found \"%.80s\", expected an MFU of at most 100 %%", text);
@@ -61,7 +67,7 @@ static gboolean parse_value(const char *text, const Form *form, double *value, G
   case MEASURED_FLOPS:
     return parse_rate(text, number, value, error);
   default:
-    return units_parse_count(number, value, error);
+    return parse_number(text, number, value, error);
   }
 }
 

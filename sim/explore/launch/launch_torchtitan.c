@@ -173,17 +173,24 @@ static void add_pipeline(const LaunchCase *c, GString *out) {
     launch_notice(c, "predicted with --micro-batch-group %d: PyTorch chooses it from the ranks", plan->group);
 }
 
+static void add_experts(const LaunchCase *c, GString *out) {
+  const Plan *plan = c->plan;
+  g_string_append_printf(out, "expert_parallel_degree = %d\nexpert_tensor_parallel_degree = %d\n", plan->ep,
+                         plan_expert_tp(plan));
+  if (plan->expert_dispatch > DISPATCH_ALL_TO_ALL)
+    launch_notice(c, "predicted with --expert-dispatch %s: torchtitan's keys here have all-to-alls",
+                  expert_dispatch_names()[plan->expert_dispatch]);
+}
+
 static void add_parallelism(const LaunchCase *c, GString *out) {
   g_string_append(out, "\n[parallelism]\n");
   add_data_parallelism(c, out);
   g_string_append_printf(out, "tensor_parallel_degree = %d\ncontext_parallel_degree = %d\n", c->plan->tp, c->plan->cp);
   if (c->plan->ep > 1)
-    g_string_append_printf(out, "expert_parallel_degree = %d\n", c->plan->ep);
+    add_experts(c, out);
   if (c->plan->mtp_layers > 0)
     launch_notice(c, "predicted with mtp-layers %d: see that your version trains heads that predict a token further",
                   c->plan->mtp_layers);
-  if (model_has_experts(c->model) && c->plan->ep > 1)
-    g_string_append_printf(out, "expert_tensor_parallel_degree = %d\n", plan_expert_tp(c->plan));
   if (c->plan->cp > 1)
     g_string_append_printf(out, "context_parallel_rotate_method = \"%s\"\n",
                            c->plan->cp_comm == CP_ALL_GATHER ? "allgather" : "alltoall");
@@ -197,7 +204,8 @@ static void add_recompute(const LaunchCase *c, GString *out) {
   if (c->plan->recompute != RECOMPUTE_SELECTIVE)
     return;
   g_string_append(out, "selective_ac_option = \"op\"\n");
-  launch_notice(c, "predicted with --recompute selective, attention alone: torchtitan's op option recomputes more");
+  if (c->plan->memory.selective != SELECTIVE_PRODUCTS)
+    launch_notice(c, "predicted with --recompute selective, attention alone: torchtitan's op option recomputes more");
 }
 
 static void add_precision(const LaunchCase *c, GString *out) {

@@ -149,6 +149,17 @@ static void advise_cp(const Case *c, GString *out) {
     g_string_append_printf(out, " --cp %d would send less, if its activations fit in memory.", plan->cp / 2);
 }
 
+/* Of each scale-up domain the most GPUs that a job of `gpus` can take in whole groups of `reach`; 0: none. */
+static int largest_segment(const Cluster *cluster, int gpus, int reach) {
+  Cluster cut = *cluster; /* shares all with it */
+  for (int segment = cluster->domain_gpus - 1; segment > 0; segment--) {
+    cut.segment_gpus = segment;
+    if (segment % reach == 0 && segment % cluster->gpus_per_node == 0 && cluster_job_domain(&cut, gpus) == segment)
+      return segment;
+  }
+  return 0;
+}
+
 /* Neighbouring ranks in groups of `reach`, where a scale-up domain has no whole number of them. */
 static void advise_whole_groups(const Case *c, int reach, GString *out) {
   const Plan *plan = c->report->plan;
@@ -156,13 +167,11 @@ static void advise_whole_groups(const Case *c, int reach, GString *out) {
   const int domain_gpus = c->report->domain_gpus;
   if (cluster == NULL || plan->rank_map != NULL || plan->gpus <= domain_gpus || domain_gpus % reach == 0)
     return;
-  int segment = domain_gpus;
-  while (segment > 0 && (segment % reach != 0 || segment % cluster->gpus_per_node != 0))
-    segment--;
   g_string_append_printf(out,
                          " Groups of %d do not divide the %d GPUs of a scale-up domain: those that lie in two domains "
                          "use the network, and all wait for them.",
                          reach, domain_gpus);
+  const int segment = largest_segment(cluster, plan->gpus, reach);
   if (cluster->segment_gpus < domain_gpus)
     g_string_append_printf(out,
                            " The cluster's segment of %d is not taken: it needs a job of whole segments, and whole "
@@ -344,21 +353,38 @@ static void advise_offloading(const StepReport *report, GString *out) {
                            (bytes[MEMORY_OPTIMIZER] + (report->plan->zero >= 2 ? bytes[MEMORY_GRADIENTS] : 0)) / 1e9);
 }
 
-/* Smaller micro-batches are more of them: where all are held at once, as many more. */
-static gboolean smaller_hold_less(const StepReport *report) {
+/* Whether as many micro-batches are in flight at once as there are: with twice as many twice as many would be. */
+static gboolean holds_all(const StepReport *report) {
   const Plan *plan = report->plan;
-  if (plan->micro_batch < 2 || plan->global_batch % (plan->micro_batch / 2 * plan->dp) != 0)
-    return FALSE;
-  gboolean holds_all = FALSE;
+  gboolean are_all = FALSE;
   const gboolean may_hold_all = plan->pp > 1 || plan->n_micro_batches > 1;
   for (int rank = 0; rank < plan->pp && may_hold_all && report->in_flight != NULL; rank++)
-    holds_all |= report->in_flight[rank] >= plan->n_micro_batches * plan->chunks;
-  return !holds_all;
+    are_all |= report->in_flight[rank] >= plan->n_micro_batches * plan->chunks;
+  return are_all;
 }
 
-/* Twice the cp on the same GPUs is half the dp; every rank then has half of each sequence. */
-static gboolean may_double_cp(const Plan *plan) {
-  return plan->attention == ATTENTION_FLASH && plan->dp % 2 == 0 && plan->seq_len % (4 * (gint64)plan->cp) == 0;
+/* Smaller micro-batches are more of them. */
+static gboolean smaller_hold_less(const StepReport *report) {
+  const Plan *plan = report->plan;
+  return plan->micro_batch >= 2 && plan->global_batch % (plan->micro_batch / 2 * plan->dp) == 0 && !holds_all(report);
+}
+
+/* Twice the cp on the same GPUs is half the dp, and so twice the micro-batches, of which 1f1b and interleaved hold no
+ * more; every rank then has half of each sequence. */
+static gboolean may_double_cp(const StepReport *report) {
+  const Plan *plan = report->plan;
+  const gboolean is_bounded =
+      plan->schedule == NULL || strcmp(plan->schedule, "1f1b") == 0 || strcmp(plan->schedule, "interleaved") == 0;
+  return plan->attention == ATTENTION_FLASH && plan->dp % 2 == 0 && plan->seq_len % (4 * (gint64)plan->cp) == 0 &&
+         is_bounded && !holds_all(report);
+}
+
+static void advise_cp_for_memory(const StepReport *report, GString *out) {
+  const Plan *plan = report->plan;
+  /* a ring passes whole blocks on: it has no window */
+  const gboolean needs_gather = report->window > 0 && plan->cp_comm == CP_RING;
+  g_string_append_printf(out, " --cp %d%s saves %.1f GB, as a rank has half of each sequence.", 2 * plan->cp,
+                         needs_gather ? " --cp-comm all_gather" : "", report->memory_bytes[MEMORY_ACTIVATIONS] / 2e9);
 }
 
 static void advise_activations(const StepReport *report, GString *out) {
@@ -377,9 +403,8 @@ static void advise_activations(const StepReport *report, GString *out) {
   else if (plan->recompute == RECOMPUTE_SELECTIVE)
     g_string_append(
         out, " --recompute-modules names more to make again, --recompute full keeps only the inputs of each layer.");
-  else if (may_double_cp(plan))
-    g_string_append_printf(out, " --cp %d saves %.1f GB, as a rank has half of each sequence.", 2 * plan->cp,
-                           report->memory_bytes[MEMORY_ACTIVATIONS] / 2 / 1e9);
+  else if (may_double_cp(report))
+    advise_cp_for_memory(report, out);
   if (may_cut_sequences(plan))
     g_string_append_printf(out, " --sequence-parallel on cuts what norms save by %d.", plan->tp);
   if (smaller_hold_less(report))
