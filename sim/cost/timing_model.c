@@ -71,7 +71,7 @@ static OpTime launched(double run_s, gint64 launch_ns) {
 static gboolean same_product(const WorkItem *a, const WorkItem *b) {
   return a->number == b->number && a->batch == b->batch && a->m == b->m && a->n == b->n && a->k == b->k &&
          a->layout == b->layout && a->accumulate == b->accumulate && a->bytes == b->bytes &&
-         a->sum_bytes == b->sum_bytes;
+         a->behind_bytes == b->behind_bytes;
 }
 
 static double product_s(Costing *costing, const WorkItem *item) {

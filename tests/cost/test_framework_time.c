@@ -34,8 +34,9 @@ static const char all_keys[] = "host:\n"
                                "tensor_parallel: fused\n"
                                "tensor_parallel_hidden: 0.5\n"
                                "tensor_parallel_format: linear\n"
-                               "gate_gradients: apart\n"
-                               "qkv_gradients: apart\n"
+                               "gate_linears: apart\n"
+                               "qkv_linears: apart\n"
+                               "input_gradient_sums: fused\n"
                                "tensor_parallel_input: copied\n"
                                "layer_norm: {forward: 3.5, backward: 11}\n"
                                "row_bias: apart\n"
@@ -80,8 +81,9 @@ START_TEST(keys_fill_the_struct) {
   ck_assert(fabs(time.arrival_spread_s - 7e-6) < 1e-15 && fabs(time.step_s - 9e-3) < 1e-12);
   ck_assert(time.kernels == FRAMEWORK_KERNELS_PLAIN && time.loss == LOSS_FUSED);
   ck_assert(time.sends == SENDS_SYNCHRONOUS && time.overlap_p2p == P2P_CHUNKS);
-  ck_assert(time.stage_tensors == STAGE_TENSORS_SPLIT && time.gate_gradients == INPUT_GRADIENTS_APART);
-  ck_assert(time.qkv_gradients == INPUT_GRADIENTS_APART && time.tensor_parallel_input == TP_INPUT_COPIED);
+  ck_assert(time.stage_tensors == STAGE_TENSORS_SPLIT && time.gate_linears == LINEARS_APART);
+  ck_assert(time.qkv_linears == LINEARS_APART && time.tensor_parallel_input == TP_INPUT_COPIED);
+  ck_assert_int_eq(time.input_gradient_sums, INPUT_GRADIENT_SUMS_FUSED);
   ck_assert(time.layer_norm_forward == 3.5 && time.layer_norm_backward == 11 && time.row_bias == ROW_BIAS_APART);
   ck_assert(time.tensor_parallel == TP_FUSED && time.tensor_parallel_format == TP_FORMAT_LINEAR);
   ck_assert(time.data_parallel == DP_ALONE && time.gradients == GRADIENTS_WHOLE);

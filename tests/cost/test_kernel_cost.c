@@ -180,7 +180,7 @@ START_TEST(a_sum_apart_takes_a_kernel_more) {
   const Gpu gpu = toy_gpu();
   WorkItem item = {.kind = ITEM_MATMUL, .number = NUMBER_BF16, .batch = 1, .m = 32, .n = 32, .k = 100000, .bytes = 1e6};
   const double product_s = kernel_cost_s(&gpu, &item, NULL);
-  item.sum_bytes = 1e6;
+  item.behind_bytes = 1e6;
   assert_close(kernel_cost_s(&gpu, &item, NULL), product_s + 1e6 / hbm_Bps + latency_s);
 }
 END_TEST

@@ -22,15 +22,15 @@ START_TEST(the_product_writes_and_a_kernel_adds) {
   ck_assert_int_eq(product->layout, LAYOUT_NT);
   ck_assert_double_eq(product->bytes, 2 * (2 + 1 + 2) * mega);
   ck_assert_double_eq(product->result_bytes, 0);
-  ck_assert_double_eq(product->sum_bytes, (2 + 4 + 4) * 2 * mega);
-  ck_assert_double_eq(find(&apart->work[PIECE_HEAD][PHASE_W], "logits.wgrad")->sum_bytes, 10.0 * 32768 * 1024);
+  ck_assert_double_eq(product->behind_bytes, (2 + 4 + 4) * 2 * mega);
+  ck_assert_double_eq(find(&apart->work[PIECE_HEAD][PHASE_W], "logits.wgrad")->behind_bytes, 10.0 * 32768 * 1024);
 }
 END_TEST
 
 START_TEST(a_product_that_adds_itself_has_no_such_kernel) {
   g_autoptr(Workload) fused = summing(GRADIENT_SUMS_FUSED, 4, 8);
   const WorkItem *product = find(&fused->work[PIECE_LAYER][PHASE_W], "qkv.wgrad");
-  ck_assert_double_eq(product->sum_bytes, 0);
+  ck_assert_double_eq(product->behind_bytes, 0);
   ck_assert_int_eq(product->accumulate, TRUE);
   ck_assert_double_eq(product->result_bytes, 2 * 4 * 2048.0 * 1024);
 }
@@ -39,14 +39,14 @@ END_TEST
 /* What the first micro-batch left is the sum, but for its format. */
 START_TEST(a_lone_micro_batch_adds_only_to_a_wider_sum) {
   g_autoptr(Workload) same = summing(GRADIENT_SUMS_APART, 2, 1), wider = summing(GRADIENT_SUMS_APART, 4, 1);
-  ck_assert_double_eq(find(&same->work[PIECE_LAYER][PHASE_W], "qkv.wgrad")->sum_bytes, 0);
-  ck_assert_double_gt(find(&wider->work[PIECE_LAYER][PHASE_W], "qkv.wgrad")->sum_bytes, 0);
+  ck_assert_double_eq(find(&same->work[PIECE_LAYER][PHASE_W], "qkv.wgrad")->behind_bytes, 0);
+  ck_assert_double_gt(find(&wider->work[PIECE_LAYER][PHASE_W], "qkv.wgrad")->behind_bytes, 0);
   ck_assert_int_eq(find(&same->work[PIECE_LAYER][PHASE_W], "qkv.wgrad")->accumulate, FALSE);
   /* of two one is added, of eight seven: 2 + 2 + 2 bytes for each of n·k */
   g_autoptr(Workload) two = summing(GRADIENT_SUMS_APART, 2, 2), eight = summing(GRADIENT_SUMS_APART, 2, 8);
   const double all_bytes = (2 + 2 + 2) * 2048.0 * 1024;
-  ck_assert_double_eq(find(&two->work[PIECE_LAYER][PHASE_W], "qkv.wgrad")->sum_bytes, all_bytes / 2);
-  ck_assert_double_eq(find(&eight->work[PIECE_LAYER][PHASE_W], "qkv.wgrad")->sum_bytes, all_bytes * 7 / 8);
+  ck_assert_double_eq(find(&two->work[PIECE_LAYER][PHASE_W], "qkv.wgrad")->behind_bytes, all_bytes / 2);
+  ck_assert_double_eq(find(&eight->work[PIECE_LAYER][PHASE_W], "qkv.wgrad")->behind_bytes, all_bytes * 7 / 8);
 }
 END_TEST
 
@@ -60,7 +60,7 @@ static double summed_operand_bytes(const Workload *workload, const char *operand
 
 static double summed_bytes(const Model *model, int how, gboolean sequence_parallel) {
   g_autoptr(Plan) plan = plan_of(4, sequence_parallel, ATTENTION_FLASH, RECOMPUTE_NONE);
-  plan->time.gate_gradients = how;
+  plan->time.gate_linears = how;
   g_autoptr(Workload) workload = workload_new(model, plan, NULL);
   return summed_operand_bytes(workload, "mlp_up.dgrad");
 }
@@ -69,15 +69,15 @@ static double summed_bytes(const Model *model, int how, gboolean sequence_parall
  * parallelism the gradient of what was gathered once is scattered once. */
 START_TEST(a_gate_may_be_summed_over_tp_by_itself) {
   const double stream_bytes = 2.0 * 1024 * 1024;
-  ck_assert_double_eq(summed_bytes(&llama, INPUT_GRADIENTS_TOGETHER, FALSE), stream_bytes);
-  ck_assert_double_eq(summed_bytes(&llama, INPUT_GRADIENTS_APART, FALSE), 2 * stream_bytes);
-  ck_assert_double_eq(summed_bytes(&llama, INPUT_GRADIENTS_APART, TRUE), stream_bytes);
-  ck_assert_double_eq(summed_bytes(&gpt, INPUT_GRADIENTS_APART, FALSE), stream_bytes);
+  ck_assert_double_eq(summed_bytes(&llama, LINEARS_TOGETHER, FALSE), stream_bytes);
+  ck_assert_double_eq(summed_bytes(&llama, LINEARS_APART, FALSE), 2 * stream_bytes);
+  ck_assert_double_eq(summed_bytes(&llama, LINEARS_APART, TRUE), stream_bytes);
+  ck_assert_double_eq(summed_bytes(&gpt, LINEARS_APART, FALSE), stream_bytes);
 }
 END_TEST
 
-static double beside_bytes(const Workload *workload, Phase phase, const char *name) {
-  return find(&workload->work[PIECE_LAYER][phase], name)->sum_bytes;
+static double behind_bytes(const Workload *workload, Phase phase, const char *name) {
+  return find(&workload->work[PIECE_LAYER][phase], name)->behind_bytes;
 }
 
 /* Of three linears: two kernels, each of which reads two gradients and writes one, beside the sums of all over tp; of a
@@ -86,35 +86,56 @@ START_TEST(gradients_of_linears_apart_are_added_up) {
   const double stream_bytes = 2.0 * 1024 * 1024;
   for (int tp = 1; tp <= 4; tp *= 2) {
     g_autoptr(Plan) plan = plan_of(tp, tp == 4, ATTENTION_FLASH, RECOMPUTE_NONE);
-    plan->time.gate_gradients = plan->time.qkv_gradients = INPUT_GRADIENTS_APART;
+    plan->time.gate_linears = plan->time.qkv_linears = LINEARS_APART;
     g_autoptr(Workload) workload = workload_new(&llama, plan, NULL);
-    ck_assert_double_eq(beside_bytes(workload, PHASE_I, "qkv.dgrad"), 2 * 3 * stream_bytes);
-    ck_assert_double_eq(beside_bytes(workload, PHASE_I, "mlp_up.dgrad"), 3 * stream_bytes);
-    ck_assert_double_eq(beside_bytes(workload, PHASE_I, "mlp_down.dgrad"), 0);
-    ck_assert_double_eq(beside_bytes(workload, PHASE_F, "qkv"), 0);
+    ck_assert_double_eq(behind_bytes(workload, PHASE_I, "qkv.dgrad"), 2 * 3 * stream_bytes);
+    ck_assert_double_eq(behind_bytes(workload, PHASE_I, "mlp_up.dgrad"), 3 * stream_bytes);
+    ck_assert_double_eq(behind_bytes(workload, PHASE_I, "mlp_down.dgrad"), 0);
+    ck_assert_double_eq(behind_bytes(workload, PHASE_F, "qkv"), 0);
     ck_assert_double_eq(summed_operand_bytes(workload, "qkv.dgrad"), tp == 1 ? 0 : (tp == 2 ? 3 : 1) * stream_bytes);
-    plan->time.gate_gradients = plan->time.qkv_gradients = INPUT_GRADIENTS_TOGETHER;
+    plan->time.gate_linears = plan->time.qkv_linears = LINEARS_TOGETHER;
     g_autoptr(Workload) together = workload_new(&llama, plan, NULL);
-    ck_assert_double_eq(beside_bytes(together, PHASE_I, "qkv.dgrad"), 0);
-    ck_assert_double_eq(beside_bytes(together, PHASE_I, "mlp_up.dgrad"), 0);
+    ck_assert_double_eq(behind_bytes(together, PHASE_I, "qkv.dgrad"), 0);
+    ck_assert_double_eq(behind_bytes(together, PHASE_I, "mlp_up.dgrad"), 0);
   }
 }
 END_TEST
 
-/* Read and written: for q, k and v each, for gate and up each, and the gradient of what attention and MLP make. */
-START_TEST(linears_may_copy_what_they_read_where_tp_cuts) {
+/* Where the norm's backward reads three gradients in place of their sum: two reads more, of a gate's two one. Before a
+ * reduction over tp, with or without sequence parallelism: three or two reads, and the sum written. What is one product
+ * has no sum. */
+START_TEST(what_reads_a_sum_of_gradients_may_make_it) {
   const double stream_bytes = 2.0 * 1024 * 1024;
-  for (int tp = 1; tp <= 2; tp++) {
-    g_autoptr(Plan) plan = plan_of(tp, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
-    plan->time.gate_gradients = plan->time.qkv_gradients = INPUT_GRADIENTS_APART;
+  for (int tp = 1; tp <= 4; tp *= 2) {
+    g_autoptr(Plan) plan = plan_of(tp, tp == 4, ATTENTION_FLASH, RECOMPUTE_NONE);
+    plan->time.gate_linears = plan->time.qkv_linears = LINEARS_APART;
+    plan->time.input_gradient_sums = INPUT_GRADIENT_SUMS_FUSED;
+    g_autoptr(Workload) workload = workload_new(&llama, plan, NULL);
+    ck_assert_double_eq(behind_bytes(workload, PHASE_I, "qkv.dgrad"), (tp == 1 ? 2 : 4) * stream_bytes);
+    ck_assert_double_eq(behind_bytes(workload, PHASE_I, "mlp_up.dgrad"), (tp == 1 ? 1 : 3) * stream_bytes);
+    ck_assert_double_eq(behind_bytes(workload, PHASE_I, "mlp_down.dgrad"), 0);
+    plan->time.gate_linears = LINEARS_TOGETHER;
+    g_autoptr(Workload) together = workload_new(&llama, plan, NULL);
+    ck_assert_double_eq(behind_bytes(together, PHASE_I, "mlp_up.dgrad"), 0);
+  }
+}
+END_TEST
+
+/* Read and written: for q, k and v each, for gate and up each, and the gradient of what attention and MLP make. Under
+ * sequence parallelism what is gathered is a tensor of the linear's own already. */
+START_TEST(linears_may_copy_what_they_read_where_tp_cuts_without_sequence_parallelism) {
+  const double stream_bytes = 2.0 * 1024 * 1024;
+  for (int tp = 1; tp <= 4; tp *= 2) {
+    g_autoptr(Plan) plan = plan_of(tp, tp == 4, ATTENTION_FLASH, RECOMPUTE_NONE);
+    plan->time.gate_linears = plan->time.qkv_linears = LINEARS_APART;
     plan->time.tensor_parallel_input = TP_INPUT_COPIED;
     g_autoptr(Workload) workload = workload_new(&llama, plan, NULL);
-    const double copied_bytes = tp == 1 ? 0 : 2 * stream_bytes;
-    ck_assert_double_eq(beside_bytes(workload, PHASE_F, "qkv"), 3 * copied_bytes);
-    ck_assert_double_eq(beside_bytes(workload, PHASE_F, "mlp_up"), 2 * copied_bytes);
-    ck_assert_double_eq(beside_bytes(workload, PHASE_F, "attn_out"), 0);
-    ck_assert_double_eq(beside_bytes(workload, PHASE_I, "attn_out.dgrad"), copied_bytes);
-    ck_assert_double_eq(beside_bytes(workload, PHASE_I, "mlp_down.dgrad"), copied_bytes);
+    const double copied_bytes = tp == 2 ? 2 * stream_bytes : 0;
+    ck_assert_double_eq(behind_bytes(workload, PHASE_F, "qkv"), 3 * copied_bytes);
+    ck_assert_double_eq(behind_bytes(workload, PHASE_F, "mlp_up"), 2 * copied_bytes);
+    ck_assert_double_eq(behind_bytes(workload, PHASE_F, "attn_out"), 0);
+    ck_assert_double_eq(behind_bytes(workload, PHASE_I, "attn_out.dgrad"), copied_bytes);
+    ck_assert_double_eq(behind_bytes(workload, PHASE_I, "mlp_down.dgrad"), copied_bytes);
   }
 }
 END_TEST
@@ -126,7 +147,8 @@ int main(void) {
   tcase_add_test(cases, a_lone_micro_batch_adds_only_to_a_wider_sum);
   tcase_add_test(cases, a_gate_may_be_summed_over_tp_by_itself);
   tcase_add_test(cases, gradients_of_linears_apart_are_added_up);
-  tcase_add_test(cases, linears_may_copy_what_they_read_where_tp_cuts);
+  tcase_add_test(cases, what_reads_a_sum_of_gradients_may_make_it);
+  tcase_add_test(cases, linears_may_copy_what_they_read_where_tp_cuts_without_sequence_parallelism);
   Suite *suite = suite_create("gradient_sums");
   suite_add_tcase(suite, cases);
   SRunner *runner = srunner_create(suite);

@@ -231,13 +231,13 @@ START_TEST(a_bias_may_be_added_apart) {
   plan->time.row_bias = ROW_BIAS_APART;
   g_autoptr(Workload) workload = workload_new(&gpt, plan, NULL), without = workload_new(&llama, plan, NULL);
   const WorkList *forward = &workload->work[PIECE_LAYER][PHASE_F];
-  ck_assert_double_eq(find(forward, "attn_out")->sum_bytes, 2 * 2.0 * 512 * 1024);
-  ck_assert_double_eq(find(forward, "mlp_down")->sum_bytes, 2 * 2.0 * 512 * 1024);
-  ck_assert_double_eq(find(forward, "qkv")->sum_bytes, 0);
-  ck_assert_double_eq(find(&without->work[PIECE_LAYER][PHASE_F], "mlp_down")->sum_bytes, 0);
+  ck_assert_double_eq(find(forward, "attn_out")->behind_bytes, 2 * 2.0 * 512 * 1024);
+  ck_assert_double_eq(find(forward, "mlp_down")->behind_bytes, 2 * 2.0 * 512 * 1024);
+  ck_assert_double_eq(find(forward, "qkv")->behind_bytes, 0);
+  ck_assert_double_eq(find(&without->work[PIECE_LAYER][PHASE_F], "mlp_down")->behind_bytes, 0);
   plan->time.row_bias = ROW_BIAS_WITH_RESIDUAL;
   g_autoptr(Workload) together = workload_new(&gpt, plan, NULL);
-  ck_assert_double_eq(find(&together->work[PIECE_LAYER][PHASE_F], "mlp_down")->sum_bytes, 0);
+  ck_assert_double_eq(find(&together->work[PIECE_LAYER][PHASE_F], "mlp_down")->behind_bytes, 0);
 }
 END_TEST
 

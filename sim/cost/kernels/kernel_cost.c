@@ -165,6 +165,6 @@ double kernel_cost_s(const Gpu *gpu, const WorkItem *item, CostSource *source) {
     slowed.bytes /= gpu->norm_rate;
   if (gpu->strided_rate > 0)
     slowed.bytes += (1 / gpu->strided_rate - 1) * item->strided_bytes;
-  const double sum_s = item->sum_bytes > 0 ? kernel_cost_memory_s(gpu, item->sum_bytes) : 0;
-  return measured_cost_s(gpu, &slowed, kernel_cost_model_s, source != NULL ? source : &ignored) + sum_s;
+  const double behind_s = item->behind_bytes > 0 ? kernel_cost_memory_s(gpu, item->behind_bytes) : 0;
+  return measured_cost_s(gpu, &slowed, kernel_cost_model_s, source != NULL ? source : &ignored) + behind_s;
 }

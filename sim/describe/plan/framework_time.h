@@ -46,12 +46,15 @@
  *       tensor_parallel_format: linear  # under sequence parallelism a rank converts its tokens, or their gradients,
  *                                   # and they are gathered in the format of the products they are for; sums are in
  *                                   # that of activations (element), as by default both are
- *       gate_gradients: apart       # a gate and what it multiplies are linears apart: each makes an input gradient, and
+ *       gate_linears: apart         # a gate and what it multiplies are linears apart: each makes an input gradient, and
  *                                   # they are added up; without sequence parallelism tp sums both, counted as a sum of
  *                                   # twice the bytes; together (default): they are one product's
- *       qkv_gradients: apart        # the same of queries, keys and values: three
- *       tensor_parallel_input: copied  # a linear cut by columns reads a copy of its input, made for it, and one cut by
- *                                   # rows, in backward, of its output's gradient; shared (default): neither
+ *       qkv_linears: apart          # the same of queries, keys and values: three
+ *       input_gradient_sums: fused  # what reads the sum of such gradients adds them up, or where tp sums them one kernel
+ *                                   # before it; apart (default): kernels that add two at a time
+ *       tensor_parallel_input: copied  # without sequence parallelism a linear cut by columns reads a copy of its input,
+ *                                   # made for it, and one cut by rows, in backward, of its output's gradient; shared
+ *                                   # (default): neither
  *       data_parallel: alone        # collectives of dp run beside nothing, whatever the plan asks for
  *                                   # (default: beside)
  *       gradients: whole            # ZeRO-1: each rank receives the whole sum, of which it keeps its part; sharded
@@ -137,7 +140,8 @@ typedef enum { STAGE_TENSORS_WHOLE, STAGE_TENSORS_SPLIT } FrameworkStageTensors;
 typedef enum { P2P_OF_SCHEDULE, P2P_ALWAYS, P2P_CHUNKS } FrameworkP2P;
 typedef enum { TP_BESIDE, TP_ALONE, TP_BESIDE_WITH_SP, TP_FUSED } FrameworkTensorParallel;
 typedef enum { TP_FORMAT_ELEMENT, TP_FORMAT_LINEAR } FrameworkTensorParallelFormat;
-typedef enum { INPUT_GRADIENTS_TOGETHER, INPUT_GRADIENTS_APART } FrameworkInputGradients;
+typedef enum { LINEARS_TOGETHER, LINEARS_APART } FrameworkLinears;
+typedef enum { INPUT_GRADIENT_SUMS_APART, INPUT_GRADIENT_SUMS_FUSED } FrameworkInputGradientSums;
 typedef enum { TP_INPUT_SHARED, TP_INPUT_COPIED } FrameworkTensorParallelInput;
 typedef enum { ROW_BIAS_WITH_RESIDUAL, ROW_BIAS_APART } FrameworkRowBias;
 typedef enum { DP_BESIDE, DP_ALONE } FrameworkDataParallel;
@@ -184,8 +188,9 @@ typedef struct {
   int tensor_parallel; /* FrameworkTensorParallel */
   double tensor_parallel_hidden;
   int tensor_parallel_format; /* FrameworkTensorParallelFormat */
-  int gate_gradients;         /* FrameworkInputGradients */
-  int qkv_gradients;          /* … */
+  int gate_linears;           /* FrameworkLinears */
+  int qkv_linears;            /* … */
+  int input_gradient_sums;    /* FrameworkInputGradientSums */
   int tensor_parallel_input;  /* FrameworkTensorParallelInput */
   int data_parallel;          /* FrameworkDataParallel */
   int gradients;              /* FrameworkGradients */

@@ -47,7 +47,7 @@ static void without_tensor_parallel(Plan *plan) {
   plan->time.tensor_parallel = TP_BESIDE;
   plan->time.tensor_parallel_hidden = 0;
   plan->time.tensor_parallel_format = TP_FORMAT_ELEMENT;
-  plan->time.gate_gradients = plan->time.qkv_gradients = INPUT_GRADIENTS_TOGETHER;
+  plan->time.gate_linears = plan->time.qkv_linears = LINEARS_TOGETHER;
   plan->time.tensor_parallel_input = TP_INPUT_SHARED;
 }
 

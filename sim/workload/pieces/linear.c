@@ -19,9 +19,9 @@
  * Row-parallel: k cut, Y a partial sum, reduced after forward; its gradient is gathered before backward.
  *
  * Under a framework that has a gate and what it multiplies, or queries, keys and values, as linears apart the product
- * is still listed as one, but each linear's dX is added to the others' (two read, one written), and each is reduced
- * where each has the whole input to itself. One whose linears copy what they read copies X for each, and dY of a
- * row-parallel linear, where tp cuts.
+ * is still listed as one: that each of the linears writes a dX and launches kernels of its own is not counted. Counted
+ * are what adds the linears' dX up, a reduction over tp of each dX where tokens are not cut, and, where the framework's
+ * linears copy what they read, a copy of X for each and of a row-parallel linear's dY.
  *
  * Every operand and result moves once through HBM; an accumulated result is read and written, by the product itself or,
  * under a framework that sums gradients apart, by a kernel behind it that reads what the product wrote: one item, as
@@ -313,31 +313,50 @@ static gint64 columns_made(const ItemList *list, LinearKind kind, const Linear *
   return gated ? 0 : linear->n;
 }
 
-/* That the framework has in place of this one. */
+/* How many linears the framework has where one product is listed: three of queries, keys and values, two of a gate and
+ * what it multiplies, if it keeps them apart. */
 static int linears_apart(const Cut *cut, LinearKind kind) {
   const FrameworkTime *time = &cut->plan->time;
   const gboolean is_gated = cut->model->gated && (kind == LINEAR_MLP_UP || kind == LINEAR_SHARED_UP);
   if (kind == LINEAR_QKV)
-    return time->qkv_gradients == INPUT_GRADIENTS_APART ? 3 : 1;
-  return is_gated && time->gate_gradients == INPUT_GRADIENTS_APART ? 2 : 1;
+    return time->qkv_linears == LINEARS_APART ? 3 : 1;
+  return is_gated && time->gate_linears == LINEARS_APART ? 2 : 1;
 }
 
-/* Memory kernels beside the product that was listed last. */
-static void list_beside(ItemList *list, double bytes) {
-  g_array_index(list->items, WorkItem, list->last_compute).sum_bytes += bytes;
+/* Adds memory kernels that run behind the product that was listed last, and move so many bytes together. */
+static void list_behind(ItemList *list, double bytes) {
+  g_array_index(list->items, WorkItem, list->last_compute).behind_bytes += bytes;
 }
 
-/* Of the whole input, or output gradient, of a linear that tp cuts: by each of so many. */
+static gboolean is_cut(const Cut *cut, const Linear *linear) {
+  return cut->tp > 1 && !linear->is_local;
+}
+
+/* Each of n linears that tp cuts reads and writes its whole input, or its output's gradient, of T tokens and w columns:
+ * n·2·T·w elements. Under sequence parallelism each gathers it in place of copying it. */
 static double copied_bytes(const Cut *cut, const Linear *linear, int n_linears) {
-  const gboolean copies = cut->tp > 1 && !linear->is_local && cut->plan->time.tensor_parallel_input == TP_INPUT_COPIED;
+  const gboolean copies =
+      is_cut(cut, linear) && !cut->sequence_parallel && cut->plan->time.tensor_parallel_input == TP_INPUT_COPIED;
   return copies ? 2.0 * n_linears * cut->element_bytes * linear->tokens * linear->region_width : 0;
 }
 
-/* Of so many input gradients. */
-static double added_bytes(const Cut *cut, const Linear *linear, int n_linears) {
-  return 3.0 * (n_linears - 1) * cut->element_bytes * linear->tokens * linear->k;
+/* How often T·k elements are read or written to add up the input gradients of n linears. Autograd adds them two at a
+ * time: n − 1 kernels read two and write one, 3·(n − 1). Where the sum is fused one kernel reads all n: that which
+ * reads the sum, n − 1 more than it reads anyway, or before tp's reduction one that writes the sum, n + 1. */
+static int added_passes(const Cut *cut, const Linear *linear, int n_linears) {
+  if (n_linears == 1)
+    return 0;
+  if (cut->plan->time.input_gradient_sums == INPUT_GRADIENT_SUMS_APART)
+    return 3 * (n_linears - 1);
+  return is_cut(cut, linear) ? n_linears + 1 : n_linears - 1;
 }
 
+static double added_bytes(const Cut *cut, const Linear *linear, int n_linears) {
+  return added_passes(cut, linear, n_linears) * cut->element_bytes * linear->tokens * linear->k;
+}
+
+/* A kernel that adds a row-parallel linear's bias reads and writes its output, of this rank's T/tp tokens under
+ * sequence parallelism: 2·n of each. */
 static double row_bias_bytes(const Cut *cut, const Linear *linear) {
   const gboolean is_apart = linear->has_bias && cut->plan->time.row_bias == ROW_BIAS_APART;
   return is_apart ? 2 * cut->element_bytes * cut->split_tokens * linear->n : 0;
@@ -352,10 +371,11 @@ void linear_column_forward(ItemList *list, LinearKind kind) {
   if (!linear.region_of_another)
     item_list_wait(list, gather(list, &linear, linear.names->forward));
   forward_product(list, &linear);
-  list_beside(list, copied_bytes(list->cut, &linear, linears_apart(list->cut, kind)));
+  list_behind(list, copied_bytes(list->cut, &linear, linears_apart(list->cut, kind)));
 }
 
-/* That tp sums: where each linear has its own, counted as one sum of so many bytes. */
+/* How many input gradients tp reduces: under sequence parallelism their sum; else that of each linear, which are
+ * counted as one reduction of as many bytes. */
 static int n_sums(const Cut *cut, int n_linears) {
   return cut->sequence_parallel ? 1 : n_linears;
 }
@@ -371,7 +391,7 @@ void linear_column_backward(ItemList *list, LinearKind kind) {
   if (list->input_gradients) {
     list->awaited = awaited;
     input_gradient(list, &linear);
-    list_beside(list, added_bytes(cut, &linear, n_linears));
+    list_behind(list, added_bytes(cut, &linear, n_linears));
     if (linear.joins_branches)
       item_list_memory(list, "branch_sum", 3 * cut->element_bytes * cut->tokens * linear.k);
     if (!linear.region_of_another && !linear.is_local)
@@ -392,7 +412,7 @@ void linear_row_forward(ItemList *list, LinearKind kind) {
   linear.n = columns_made(list, kind, &linear);
   if (linear.n > 0) {
     forward_product(list, &linear);
-    list_beside(list, row_bias_bytes(list->cut, &linear));
+    list_behind(list, row_bias_bytes(list->cut, &linear));
   }
   if (!linear.region_of_another && !linear.is_local)
     item_list_wait(list, region_reduce(list, linear.names->forward));
@@ -405,7 +425,7 @@ void linear_row_backward(ItemList *list, LinearKind kind) {
     if (!linear.region_of_another)
       item_list_wait(list, gather(list, &linear, linear.names->dgrad));
     input_gradient(list, &linear);
-    list_beside(list, copied_bytes(list->cut, &linear, 1));
+    list_behind(list, copied_bytes(list->cut, &linear, 1));
   }
   if (list->weight_gradients)
     weight_gradient(list, &linear, list->cut->split_tokens);

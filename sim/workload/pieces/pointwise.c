@@ -31,8 +31,8 @@ static gboolean has_plain_norm(const Cut *cut) {
   return plan_has_plain_norm(cut->plan) && cut->model->norm == NORM_RMSNORM;
 }
 
-/* That a LayerNorm of the framework, or a norm of one kernel, takes, in reads or writes of its input. Forward it reads
- * that and writes its output; backward it reads the output's gradient and the input and writes the input's gradient. */
+/* How often a norm of one kernel reads or writes a tensor as large as its input x: forward it reads x and writes y, 2;
+ * backward it reads dy and x and writes dx, 3. A framework may say that its LayerNorm does so more often. */
 static double norm_passes(const Cut *cut, gboolean backward) {
   const FrameworkTime *time = &cut->plan->time;
   const double passes = backward ? time->layer_norm_backward : time->layer_norm_forward;
@@ -41,7 +41,7 @@ static double norm_passes(const Cut *cut, gboolean backward) {
   return backward ? 3 : 2;
 }
 
-/* A tensor of so many bytes. */
+/* A norm of a tensor that has so many bytes. */
 static void normalise(ItemList *list, const char *name, double bytes) {
   if (has_plain_norm(list->cut))
     item_list_plain_norm(list, name, (4 + 28 / list->cut->element_bytes) * bytes);
