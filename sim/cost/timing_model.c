@@ -39,7 +39,7 @@ typedef struct {
 /* A distinct collective of an item and its time. */
 typedef struct {
   Collective collective;
-  int axis;
+  AxisSet axes;
   double bytes;
   double time_s, latency_s;
 } ItemCollective;
@@ -53,9 +53,10 @@ typedef struct {
   GArray *collectives; /* of ItemCollective; a handful, likewise */
   GArray *ranks;       /* of int: ranks of pipeline rank 0 that stand for all of it */
   GroupShape groups[N_ITEM_AXES];
-  int n_sharing;     /* GPUs of the plan on a node, which share what copies pass */
-  int block_gpus;    /* a domain, or 1 GPU where a level of the fabric cuts domains */
-  gboolean tp_meets; /* transfers of the program use links that collectives of tp do */
+  GroupShape ep_and_tp; /* where items span both; else unset */
+  int n_sharing;        /* GPUs of the plan on a node, which share what copies pass */
+  int block_gpus;       /* a domain, or 1 GPU where a level of the fabric cuts domains */
+  gboolean tp_meets;    /* transfers of the program use links that collectives of tp do */
 } Costing;
 
 /* Up to whole nanoseconds, but not for the noise of sums in binary: 1007 us must not become 1007001 ns. */
@@ -98,17 +99,17 @@ static CollectiveCost axis_collective_cost(const Costing *costing, Axis axis, Co
 static double item_collective_s(Costing *costing, const WorkItem *item, double *latency_s) {
   for (guint i = 0; i < costing->collectives->len; i++) {
     const ItemCollective *known = &g_array_index(costing->collectives, ItemCollective, i);
-    if (known->collective == item->collective && known->axis == item->axis && known->bytes == item->bytes) {
+    if (known->collective == item->collective && known->axes == work_item_axes(item) && known->bytes == item->bytes) {
       *latency_s = known->latency_s;
       return known->time_s;
     }
   }
-  const GroupShape *group = &costing->groups[item->axis];
+  const GroupShape *group = item->spans_tp ? &costing->ep_and_tp : &costing->groups[item->axis];
   const CollectiveCost cost = axis_collective_cost(costing, item->axis, item->collective, group, item->bytes);
   const double time_s = item->axis == AXIS_TP
                             ? framework_collective_s(&costing->workload->plan->time, cost.time_s, group->n)
                             : cost.time_s;
-  ItemCollective found = {item->collective, item->axis, item->bytes, time_s, MIN(cost.latency_s, time_s)};
+  ItemCollective found = {item->collective, work_item_axes(item), item->bytes, time_s, MIN(cost.latency_s, time_s)};
   g_array_append_val(costing->collectives, found);
   *latency_s = found.latency_s;
   return time_s;
@@ -239,7 +240,8 @@ static double collective_s(const Costing *costing, const Program *program, const
     copy_way_load(costing->cluster, costing->n_sharing, group->route, load);
     return copy_cost_s(costing->cluster, costing->n_sharing, group->route, transfer->bytes);
   }
-  const Axis axis = group->axes == AXIS_BIT(AXIS_EP) ? AXIS_EP : N_AXES;
+  const gboolean is_of_experts = transfer->is_item && group->charge == AXIS_EP;
+  const Axis axis = is_of_experts || group->axes == AXIS_BIT(AXIS_EP) ? AXIS_EP : N_AXES;
   const int n_calls = MAX(transfer->n_calls, 1);
   CollectiveCost cost = axis_collective_cost(costing, axis, transfer->collective, shape, transfer->bytes / n_calls);
   if (costing->tp_meets || !is_tp_alone(group))
@@ -314,6 +316,8 @@ static void costing_init(Costing *costing, const Workload *workload, const Clust
   for (int axis = 0; axis < N_ITEM_AXES; axis++) /* of one rank alone, nobody asks but for tp's */
     if (axis == AXIS_TP || layout_group_size(&workload->layout, AXIS_BIT(axis)) > 1)
       costing->groups[axis] = layout_group_shape(&workload->layout, cluster, AXIS_BIT(axis));
+  if (plan_gathers_tokens(workload->plan) && workload->plan->ep > 1 && plan_expert_tp(workload->plan) > 1)
+    costing->ep_and_tp = layout_group_shape(&workload->layout, cluster, AXIS_BIT(AXIS_EP) | AXIS_BIT(AXIS_TP));
 }
 
 static void costing_clear(Costing *costing) {

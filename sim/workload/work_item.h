@@ -30,6 +30,7 @@ typedef struct {
   guint8 collective;   /* COLLECTIVE: Collective; a SEND_RECV is one step of a ring: S from each member to the next */
   guint8 axis;         /* COLLECTIVE: whose group and stream, AXIS_TP, AXIS_CP or AXIS_EP */
   guint8 counted;      /* COLLECTIVE: sends tokens to the experts that were chosen just before */
+  guint8 spans_tp;     /* COLLECTIVE of ep: over the ranks of tp as well, in one group */
   guint8 host_waits;   /* not COLLECTIVE: the host waits for all before it, before it issues this one */
   const char *operand; /* COLLECTIVE: static name of the kernel whose result it sums or whose operand it gathers */
   gint32 after; /* index in the same list of an item on the other stream (compute ↔ tp, cp, ep; a collective may

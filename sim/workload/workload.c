@@ -126,6 +126,8 @@ Workload *workload_new(const Model *model, const Plan *plan, const Placement *pl
   workload->framework_bytes = plan->memory.fragmentation_bytes;
   if (plan->memory.spare_gradients == SPARE_GRADIENTS_KEPT)
     workload->framework_bytes += cut.element_bytes * cut_layer_matrices(&cut);
+  if (cut.n_experts > 0)
+    workload->framework_bytes += expert_gathered_bytes(&cut);
   workload->framework_bytes = round(workload->framework_bytes);
   workload->boundary_bytes = cut.element_bytes * cut.split_tokens * model->hidden;
   if (plan_splits_stage_tensors(plan))

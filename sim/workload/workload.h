@@ -67,9 +67,15 @@ typedef struct {
   gint64
       tied_parameters; /* of the matrix that first and last stage both hold on different ranks, per tp rank; else 0 */
   gint64 shared_parameters; /* of the matrix that embedding and head share on one rank; else 0 */
-  double framework_bytes;   /* what the plan's framework keeps on every rank all the time */
+  double framework_bytes;   /* what the plan's framework keeps on every rank all the time, with the buffer that tokens
+                               are gathered into (Megatron Core's GlobalMemoryBuffer) */
   double boundary_bytes;    /* activation of one micro-batch sent between stages, per GPU */
 } Workload;
+
+/* Ranks of a collective inside a layer. */
+static inline AxisSet work_item_axes(const WorkItem *item) {
+  return AXIS_BIT(item->axis) | (item->spans_tp ? AXIS_BIT(AXIS_TP) : 0);
+}
 
 /* `plan` must be complete, and `placement` of its pp × chunks stages; NULL is a loop. Never fails: plan_complete() has
  * refused what cannot be cut. */

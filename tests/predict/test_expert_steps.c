@@ -5,7 +5,9 @@
 #include <math.h>
 
 #include "axis_runs.h"
+#include "collective_cost.h"
 #include "expert_cases.h"
+#include "step_report.h"
 
 /* A random case of a model with experts, dealt out by ep where they can be. */
 static Case random_mixture_case(guint seed, Cluster *const *clusters) {
@@ -146,6 +148,42 @@ START_TEST(exchanges_are_exposed_and_slower_links_never_shorten_the_step) {
     ck_assert_double_eq(prediction->metrics->hidden_s[AXIS_EP], 0);
     before_s = prediction->step_time_s;
   }
+}
+END_TEST
+
+/* Of tp 2 and ep 8, 16 GPUs on two nodes: a gather takes as long as one over all 16, and a GPU sends 15 parts of 16 of
+ * its bytes; both are ep's. Forward 4 collectives, back 3: of a token go marks of 16 experts (1 byte each), twice their
+ * weights (2) and four times itself (2·h). */
+START_TEST(gathered_tokens_take_one_collective_over_tp_and_ep) {
+  const Model model = mixture();
+  g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
+  g_autoptr(Plan) plan = plan_new();
+  plan->tp = 2, plan->dp = plan->ep = 8, plan->gpus = 16, plan->seq_len = 2048, plan->global_batch = 8;
+  plan->sequence_parallel = TRUE, plan->expert_dispatch = DISPATCH_ALL_GATHER;
+  g_autoptr(Prediction) prediction = predict(&model, cluster, plan, NULL);
+  ck_assert_ptr_nonnull(prediction);
+  int members[16];
+  for (int i = 0; i < 16; i++)
+    members[i] = i;
+  const GroupShape all = layout_shape_of(cluster, members, 16);
+  const double tokens = 8 * 2048.0, h = 1024;
+  const WorkList *work = &prediction->workload->work[PIECE_LAYER][PHASE_F];
+  const TimedItem *items = prediction->timing->lists[PIECE_LAYER][PHASE_F].items;
+  int n = 0;
+  for (int i = 0; i < work->n_items; i++) {
+    if (work->items[i].axis != AXIS_EP || work->items[i].kind != ITEM_COLLECTIVE)
+      continue;
+    const double expected_s =
+        collective_cost(cluster, work->items[i].collective, &all, work->items[i].bytes, -1).time_s;
+    ck_assert_double_eq_tol(items[i].duration_ns * 1e-9, expected_s, 2e-9);
+    n++;
+  }
+  ck_assert_int_eq(n, 4);
+  StepReport traffic = {0};
+  step_report_set_traffic(&traffic, prediction->program, prediction->workload);
+  const StageLayers *stage = &prediction->workload->stages[0].layers;
+  ck_assert_double_eq(traffic.traffic_bytes[AXIS_EP],
+                      (stage->n_layers - stage->n_dense) * tokens * 15 / 16 * (4 * 2 * h + 16 * (1 + 2 * 2)));
 }
 END_TEST
 
@@ -307,6 +345,7 @@ int main(void) {
   tcase_add_test(tcase, programs_are_sound_and_survive_their_text);
   tcase_add_test(tcase, kept_programs_serve_plans_with_experts);
   tcase_add_test(tcase, exchanges_are_exposed_and_slower_links_never_shorten_the_step);
+  tcase_add_test(tcase, gathered_tokens_take_one_collective_over_tp_and_ep);
   tcase_add_test(tcase, pairs_hide_each_other_s_exchanges);
   tcase_add_test(tcase, pairs_that_wait_for_each_other_take_no_turns);
   tcase_add_test(tcase, a_pair_takes_turns_at_exchanges);

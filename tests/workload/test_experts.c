@@ -218,9 +218,9 @@ END_TEST
 
 /* 16 experts, 4 of them a token's; T = 1024 tokens of h = 1024 on a rank without tp, 512 with tp 2. All n·T of the
  * ranks that share a layer come, out with 16 weights and 16 marks each (2 + 1 bytes), and go back as sums; the ranks of
- * a tp that cuts experts, gathered behind those of ep, share them too. Of these tokens a rank picks those of its
- * experts (C(12,4)/C(16,4) = 495/1820 have none there where it has 4 of 16, none where it has all) and writes 4·T·tp
- * rows. */
+ * a tp that cuts experts share them too, in one group with those of ep. Gradients come so but for weights and marks,
+ * and go back with those of the weights. Of these tokens a rank picks those of its experts (C(12,4)/C(16,4) = 495/1820
+ * have none there where it has 4 of 16, none where it has all) and writes 4·T·tp rows. */
 START_TEST(gathered_tokens_go_to_all_ranks) {
   static const struct {
     int tp, expert_tp, ep;
@@ -235,36 +235,76 @@ START_TEST(gathered_tokens_go_to_all_ranks) {
     plan->expert_dispatch = DISPATCH_ALL_GATHER;
     g_autoptr(Workload) workload = workload_new(&model, plan, NULL);
     const WorkList *f = &workload->work[PIECE_LAYER][PHASE_F], *b = &workload->work[PIECE_LAYER][PHASE_B];
-    const double tokens = 2 * 512.0 / tp, h = 1024, all = tokens * cases[c].ranks, over_ep = tokens * cases[c].ep;
+    const double tokens = 2 * 512.0 / tp, h = 1024, all = tokens * cases[c].ranks;
     const double rows = 4 * all / cases[c].ep;
-    const double expected_ep = cases[c].ep > 1 ? over_ep : 0;
-    ck_assert_double_eq(sent_of(f, AXIS_EP), expected_ep * (2 * 2 * h + 3 * 16));
-    ck_assert_double_eq(sent_of(b, AXIS_EP), expected_ep * 2 * 2 * h);
+    const double over_ep = cases[c].ep > 1 ? all : 0;
+    ck_assert_double_eq(sent_of(f, AXIS_EP), over_ep * (2 * 2 * h + 3 * 16));
+    ck_assert_double_eq(sent_of(b, AXIS_EP), over_ep * (2 * 2 * h + 2 * 16));
+    const gboolean spans_tp = cases[c].ep > 1 && cases[c].ranks > cases[c].ep;
+    const AxisSet axes = AXIS_BIT(AXIS_EP) | (spans_tp ? AXIS_BIT(AXIS_TP) : 0);
+    for (int i = 0; i < f->n_items; i++)
+      if (f->items[i].kind == ITEM_COLLECTIVE && f->items[i].axis == AXIS_EP)
+        ck_assert_uint_eq(work_item_axes(&f->items[i]), axes);
     ck_assert_double_eq_tol(find(f, "permute")->bytes, 2 * (cases[c].here * all + rows) * h, 1);
     ck_assert_double_eq_tol(find(f, "unpermute")->bytes, 2 * (rows + all) * h, 1);
     ck_assert_double_eq(find(b, "unpermute.backward")->bytes, find(f, "permute")->bytes);
     ck_assert_double_eq(find(b, "permute.backward")->bytes, find(f, "unpermute")->bytes);
     ck_assert_int_eq(count(f, "experts.sort") + count(b, "experts.sort") + count(f, "ep.all_to_all"), 0);
     ck_assert_double_eq(flops_of(f, "expert_"), flops_of(&others->work[PIECE_LAYER][PHASE_F], "expert_"));
-    ck_assert_int_eq(count(f, "ep.all_gather"), cases[c].ep > 1);
+    ck_assert_int_eq(count(f, "ep.all_gather"), cases[c].ep > 1 ? 3 : 0);
     ck_assert_int_eq(count(f, "ep.reduce_scatter"), cases[c].ep > 1);
+    ck_assert_int_eq(count(b, "ep.all_gather"), cases[c].ep > 1);
+    ck_assert_int_eq(count(b, "ep.reduce_scatter"), cases[c].ep > 1 ? 2 : 0);
   }
 }
 END_TEST
 
-/* Of tp 2, which cuts experts, and ep 4: what comes over tp is all that came over ep, twice. The rest that tp sends is
- * not the experts': it is as much with an all-to-all, whose rows (4·T of each rank) are gathered and scattered. */
-START_TEST(gathered_tokens_pass_tp_behind_ep) {
+/* Of tp 2, which cuts experts, and ep 1 or 4: tp alone sends all tokens where there is no ep, and nothing of the
+ * experts where there is. The rest that tp sends is as much with an all-to-all, whose rows (4·T of each rank) are
+ * gathered and scattered. With either a framework's host may wait for the counts, forward alone. */
+START_TEST(tp_sends_gathered_tokens_where_there_is_no_ep) {
   const Model model = mixture();
+  const int ep = _i == 0 ? 1 : 4;
   g_autoptr(Plan) plan = plan_of(2, TRUE, ATTENTION_FLASH, RECOMPUTE_NONE);
-  plan->dp = plan->ep = 4, plan->gpus = 8;
+  plan->dp = 4, plan->ep = ep, plan->gpus = 8;
   g_autoptr(Workload) exchanged = workload_new(&model, plan, NULL);
   plan->expert_dispatch = DISPATCH_ALL_GATHER;
   g_autoptr(Workload) gathered = workload_new(&model, plan, NULL);
   const WorkList *f = &gathered->work[PIECE_LAYER][PHASE_F], *rows = &exchanged->work[PIECE_LAYER][PHASE_F];
-  const double all = 8 * 512.0, h = 1024;
-  ck_assert_double_eq(sent_of(f, AXIS_TP) - all * (2 * 2 * h + 3 * 16),
+  ck_assert(!find(f, "permute")->host_waits);
+  plan->time.expert_counts = EXPERT_COUNTS_ON_HOST;
+  g_autoptr(Workload) counted = workload_new(&model, plan, NULL);
+  ck_assert(find(&counted->work[PIECE_LAYER][PHASE_F], "permute")->host_waits);
+  ck_assert(!find(&counted->work[PIECE_LAYER][PHASE_B], "unpermute.backward")->host_waits);
+  const double of_tp = ep == 1 ? 2 * 512.0 : 0, h = 1024;
+  ck_assert_double_eq(sent_of(f, AXIS_TP) - of_tp * (2 * 2 * h + 3 * 16),
                       sent_of(rows, AXIS_TP) - 4 * 1024.0 * 2 * 2 * h);
+}
+END_TEST
+
+/* Beside an all-to-all, of N = 1024·ep gathered tokens of h = 1024: kept of each layer are weights (2 bytes) and
+ * marks (1) of N for the rank's experts; while its backward runs, gradients of N tokens and of its R = 4·N/ep rows, in
+ * place of the activation's, R·(2 + 1)·512/tp; and at all times the buffer of N that they come to. */
+START_TEST(gathered_tokens_are_held) {
+  static const struct { int tp, ep; } cases[] = {{1, 4}, {2, 4}, {2, 1}, {1, 1}};
+  const Model model = mixture();
+  for (gsize c = 0; c < G_N_ELEMENTS(cases); c++) {
+    const int tp = cases[c].tp, ep = cases[c].ep;
+    g_autoptr(Plan) plan = plan_of(tp, tp > 1, ATTENTION_FLASH, RECOMPUTE_NONE);
+    plan->dp = 4, plan->gpus = tp * 4, plan->ep = ep;
+    g_autoptr(Workload) others = workload_new(&model, plan, NULL);
+    plan->expert_dispatch = DISPATCH_ALL_GATHER;
+    g_autoptr(Workload) workload = workload_new(&model, plan, NULL);
+    const PieceMemory *layer = &workload->memory[PIECE_LAYER], *other = &others->memory[PIECE_LAYER];
+    const double tokens = tp * ep > 1 ? 2 * 512.0 * ep : 0, rows = 4 * 2 * 512.0, h = 1024;
+    ck_assert_double_eq(layer->saved_bytes - other->saved_bytes, tokens * 3 * (16 / ep));
+    ck_assert_double_eq(layer->released_by_I - other->released_by_I, tokens * 3 * (16 / ep));
+    ck_assert_double_eq(layer->held_for_W, other->held_for_W);
+    ck_assert_double_eq(other->transient_bytes, 2 * rows * 3 * 512 / tp);
+    ck_assert_double_eq(layer->transient_bytes, tokens > 0 ? 2 * (tokens + rows) * h : other->transient_bytes);
+    ck_assert_double_eq(workload->framework_bytes - others->framework_bytes, 2 * tokens * h);
+    ck_assert_double_eq(workload->memory[PIECE_DENSE_LAYER].saved_bytes, others->memory[PIECE_DENSE_LAYER].saved_bytes);
+  }
 }
 END_TEST
 
@@ -405,7 +445,8 @@ int main(void) {
   tcase_add_test(tcase, the_fullest_rank_has_the_plans_share_of_rows);
   tcase_add_test(tcase, deepep_sends_a_token_once_to_each_rank);
   tcase_add_test(tcase, gathered_tokens_go_to_all_ranks);
-  tcase_add_test(tcase, gathered_tokens_pass_tp_behind_ep);
+  tcase_add_loop_test(tcase, tp_sends_gathered_tokens_where_there_is_no_ep, 0, 2);
+  tcase_add_test(tcase, gathered_tokens_are_held);
   tcase_add_test(tcase, the_plan_goes_before_the_framework_in_how_tokens_go);
   tcase_add_test(tcase, rows_are_converted_before_they_are_sent);
   tcase_add_test(tcase, rows_are_gathered_over_tp_behind_the_exchange);

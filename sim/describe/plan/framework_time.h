@@ -104,8 +104,9 @@
  *       grace_expert_graphs: attention # on GPUs whose host is a Grace, what of layers with experts is replayed as a
  *                                   # graph where the plan does not say (none, the default, router or attention, as
  *                                   # --cuda-graphs has them)
- *       expert_counts: host         # how many tokens go to each expert is read before they are sent: until they have
- *                                   # been chosen the host issues nothing more; device (default): it does
+ *       expert_counts: host         # how many tokens go to each expert is read before they are sent, or picked of all
+ *                                   # that were gathered: until they have been chosen the host issues nothing more;
+ *                                   # device (default): it does
  *       expert_operations: single   # the bound of an expert's gate and the biases of its last product are operations of
  *                                   # PyTorch, the biases expert by expert, and the host waits at the bound for all
  *                                   # that it has issued; so are the gradients of the choice's weights; rows are

@@ -142,7 +142,8 @@ gboolean plan_takes_turns(const Plan *plan) {
 }
 
 gboolean plan_counts_on_host(const Plan *plan) {
-  return plan->ep > 1 && plan->time.expert_counts == EXPERT_COUNTS_ON_HOST && plan->cuda_graphs != CUDA_GRAPHS_FULL;
+  const gboolean has_counts = plan->ep > 1 || plan_gathers_tokens(plan);
+  return has_counts && plan->time.expert_counts == EXPERT_COUNTS_ON_HOST && plan->cuda_graphs != CUDA_GRAPHS_FULL;
 }
 
 gboolean plan_has_expert_operations(const Plan *plan) {

@@ -179,7 +179,8 @@ gboolean plan_overlaps_experts(const Plan *plan);
  * micro-batch before it. */
 gboolean plan_takes_turns(const Plan *plan);
 
-/* Whether the host waits for the choice of experts before tokens are sent to them. */
+/* Whether the host waits for the choice of experts before tokens are sent to them, or picked of all (tp alone may
+ * gather them). */
 gboolean plan_counts_on_host(const Plan *plan);
 /* What is about experts besides their products runs in single operations of the framework. */
 gboolean plan_has_expert_operations(const Plan *plan);

@@ -37,11 +37,14 @@ gboolean step_report_fits_gpu(const StepReport *report) {
 /* Bytes one GPU sends for the collectives of an axis in one run of a piece. */
 static double piece_bytes(const Workload *workload, Axis axis, Piece piece, Phase phase) {
   const WorkList *list = &workload->work[piece][phase];
-  int n = layout_group_size(&workload->layout, AXIS_BIT(axis));
   double sum = 0;
-  for (int i = 0; i < list->n_items; i++)
-    if (list->items[i].kind == ITEM_COLLECTIVE && list->items[i].axis == axis)
-      sum += collective_sent_bytes((Collective)list->items[i].collective, n, list->items[i].bytes);
+  for (int i = 0; i < list->n_items; i++) {
+    const WorkItem *item = &list->items[i];
+    if (item->kind != ITEM_COLLECTIVE || item->axis != axis)
+      continue;
+    const int n = layout_group_size(&workload->layout, work_item_axes(item));
+    sum += collective_sent_bytes((Collective)item->collective, n, item->bytes);
+  }
   return sum;
 }
 

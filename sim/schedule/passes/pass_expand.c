@@ -115,7 +115,11 @@ static gint32 no_kernels(Expander *expander, Phase phase) {
 static gint32 item_transfer(Expander *expander, Phase phase, Piece piece, int item) {
   const WorkList *list = &expander->workload->work[piece][phase];
   const Axis axis = (Axis)list->items[item].axis;
-  Group group = {.name = axis_name(axis), .axes = AXIS_BIT(axis), .pp_first = -1, .pp_last = -1, .charge = axis};
+  Group group = {.name = list->items[item].spans_tp ? "ep_tp" : axis_name(axis),
+                 .axes = work_item_axes(&list->items[item]),
+                 .pp_first = -1,
+                 .pp_last = -1,
+                 .charge = axis};
   Transfer transfer = {.group = program_group(expander->target, &group),
                        .source = -1,
                        .target = -1,

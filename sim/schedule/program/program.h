@@ -119,7 +119,8 @@ typedef enum {
 enum { N_ROUTE_BITS = 4 };
 
 typedef struct {
-  const char *name;  /* static: "dp", "dp_shard", "dp_replica", "expert_dp", "world", "embedding", "copies", "copy" */
+  const char *name;  /* static: "dp", "dp_shard", "dp_replica", "expert_dp", "ep_tp", "world", "embedding", "copies",
+                        "copy" */
   AxisSet axes;      /* besides pp */
   gboolean spans_pp; /* members on several pipeline ranks: all of them, or `first` and `last` only */
   gint32 pp_first, pp_last; /* −1, −1: all pipeline ranks; else just these two */

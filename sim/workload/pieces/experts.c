@@ -21,12 +21,15 @@
  * Where all tokens are gathered (plan.h's all_gather; MoEAllGatherTokenDispatcher of Megatron Core's
  * token_dispatcher.py) there is no exchange and nothing to sort:
  *
- *     x ─ router ─ gather over ep ─ [over tp] (n·T') ─ permute (k·T') ─ experts ─ unpermute (n·T') ─ [reduce-scatter
- *     over tp] ─ over ep ─ y
+ *     x ─ router ─ gather (n·T') ─ permute (k·T' on an average) ─ experts ─ unpermute (n·T') ─ reduce-scatter ─ y
  *
- * With a token go its weights of all experts, and which of them it goes to, a byte each. A rank picks the tokens of
- * its experts, and adds what these made of them to zeros for all n·T'; of the gradients the same. Its host reads how
- * many rows it is to pick before it does.
+ * Both are over one group of n ranks, those of ep and, where tp cuts experts, of tp. Of each token three tensors are
+ * gathered, one behind the other: which experts it goes to, a byte each, its weights of all of them, itself. A rank
+ * picks the tokens of its experts, and adds what these made of them to zeros for all n·T'; of the gradients the same,
+ * and those of the weights are summed and scattered as well. Its host reads how many rows it is to pick before it does
+ * (where the framework says that it reads such counts; with ep 1, too). Weights are in the format of the elements, and
+ * so what is summed; Megatron Core converts it to theirs, which moe_router_dtype can make fp32. Left out: a rank's own
+ * columns of the n·T' choices and weights, copied, counted and picked.
  * Where a framework converts tokens before they leave, what is permuted, sent and sorted on the way to experts is in
  * the format they multiply in, forward and backward.
  *
@@ -79,47 +82,46 @@ static void exchange(ItemList *list, const char *operand, double element_bytes, 
   item_list_wait(list, sent);
 }
 
-/* `bytes` of this rank's tokens become those of all, or the reverse. */
-static void gather_tokens(ItemList *list, const char *operand, double bytes) {
+/* Of this rank's tokens, so many bytes each, become those of all ranks, or of sums over these what is this rank's. */
+static void share_tokens(ItemList *list, Collective collective, const char *operand, double token_bytes) {
   const Plan *plan = list->cut->plan;
-  const int tp = plan_expert_tp(plan);
-  if (plan->ep > 1)
-    item_list_wait(list, item_list_collective(list, AXIS_EP, COLLECTIVE_ALL_GATHER, operand, bytes * plan->ep));
-  if (tp > 1)
-    item_list_wait(list, item_list_collective(list, AXIS_TP, COLLECTIVE_ALL_GATHER, operand, bytes * plan->ep * tp));
+  const Axis axis = plan->ep > 1 ? AXIS_EP : AXIS_TP;
+  const gint32 shared =
+      item_list_collective(list, axis, collective, operand, token_bytes * expert_gathered_tokens(list->cut));
+  g_array_index(list->items, WorkItem, shared).spans_tp = plan->ep > 1 && plan_expert_tp(plan) > 1;
+  item_list_wait(list, shared);
 }
 
-static void scatter_tokens(ItemList *list, const char *operand, double bytes) {
-  const Plan *plan = list->cut->plan;
-  const int tp = plan_expert_tp(plan);
-  if (tp > 1)
-    item_list_wait(list,
-                   item_list_collective(list, AXIS_TP, COLLECTIVE_REDUCE_SCATTER, operand, bytes * plan->ep * tp));
-  if (plan->ep > 1)
-    item_list_wait(list, item_list_collective(list, AXIS_EP, COLLECTIVE_REDUCE_SCATTER, operand, bytes * plan->ep));
-}
-
-/* Of all ranks that share the experts; `of_this_rank`: those that go to some of this one's. */
-static double gathered_tokens(const Cut *cut, gboolean of_this_rank) {
+double expert_gathered_tokens(const Cut *cut) {
   const Plan *plan = cut->plan;
-  const double all = (double)cut->split_tokens * plan->ep * plan_expert_tp(plan);
-  return of_this_rank ? all * model_expert_places(&cut->model->experts, plan->ep) / plan->ep : all;
+  return plan_gathers_tokens(plan) ? (double)cut->split_tokens * plan->ep * plan_expert_tp(plan) : 0;
+}
+
+double expert_gathered_bytes(const Cut *cut) {
+  return sent_bytes(cut) * expert_gathered_tokens(cut) * cut->model->hidden;
 }
 
 static void dispatch_gathered(ItemList *list, const char *permuted, double bytes, gboolean is_counted) {
   const Cut *cut = list->cut;
-  const double choice_bytes = is_counted ? (cut->element_bytes + 1) * cut->model->experts.n : 0;
-  gather_tokens(list, permuted, cut->split_tokens * (bytes * cut->model->hidden + choice_bytes));
+  const double all = expert_gathered_tokens(cut), n = cut->model->experts.n;
+  const double picked = all * model_expert_places(&cut->model->experts, cut->plan->ep) / cut->plan->ep;
+  if (is_counted) {
+    share_tokens(list, COLLECTIVE_ALL_GATHER, permuted, n);
+    share_tokens(list, COLLECTIVE_ALL_GATHER, permuted, cut->element_bytes * n);
+  }
+  share_tokens(list, COLLECTIVE_ALL_GATHER, permuted, bytes * cut->model->hidden);
   if (is_counted && plan_counts_on_host(cut->plan))
     item_list_host_wait(list);
-  item_list_memory(list, permuted, bytes * (gathered_tokens(cut, TRUE) + cut->expert_rows) * cut->model->hidden);
+  item_list_memory(list, permuted, bytes * (picked + cut->expert_rows) * cut->model->hidden);
 }
 
-static void combine_gathered(ItemList *list, const char *unpermuted) {
+static void combine_gathered(ItemList *list, const char *unpermuted, gboolean of_gradients) {
   const Cut *cut = list->cut;
-  item_list_memory(list, unpermuted,
-                   cut->element_bytes * (cut->expert_rows + gathered_tokens(cut, FALSE)) * cut->model->hidden);
-  scatter_tokens(list, unpermuted, rows_bytes(cut, cut->split_tokens));
+  const double e = cut->element_bytes;
+  item_list_memory(list, unpermuted, e * (cut->expert_rows + expert_gathered_tokens(cut)) * cut->model->hidden);
+  share_tokens(list, COLLECTIVE_REDUCE_SCATTER, unpermuted, e * cut->model->hidden);
+  if (of_gradients)
+    share_tokens(list, COLLECTIVE_REDUCE_SCATTER, unpermuted, e * cut->model->experts.n);
 }
 
 static gboolean is_cut_by_tp(const Cut *cut) {
@@ -152,12 +154,12 @@ static void dispatch(ItemList *list, const char *converted, const char *permuted
   sort_rows(list, "experts.sort", bytes);
 }
 
-/* And back. */
-static void combine(ItemList *list, const char *unpermuted) {
+/* And back; `of_gradients`, with those of the weights of the choice. */
+static void combine(ItemList *list, const char *unpermuted, gboolean of_gradients) {
   static const char *const unsorted = "experts.unsort";
   const Cut *cut = list->cut;
   if (plan_gathers_tokens(cut->plan)) {
-    combine_gathered(list, unpermuted);
+    combine_gathered(list, unpermuted, of_gradients);
     return;
   }
   sort_rows(list, unsorted, cut->element_bytes);
@@ -220,7 +222,7 @@ void experts_forward(ItemList *list) {
   linear_row_forward(list, LINEAR_EXPERT_DOWN);
   expert_bias_forward(list);
   expert_pad(list, "experts.unpad");
-  combine(list, "unpermute");
+  combine(list, "unpermute", FALSE);
   shared_forward(list);
 }
 
@@ -245,7 +247,7 @@ void experts_backward(ItemList *list) {
   linear_column_backward(list, LINEAR_EXPERT_UP);
   if (list->input_gradients) {
     expert_pad(list, "experts.unpad");
-    combine(list, "permute.backward");
+    combine(list, "permute.backward", TRUE);
     choose(list, "router.backward", router_backward_bytes);
   }
   linear_column_backward(list, LINEAR_ROUTER);

@@ -23,6 +23,8 @@
  *     input and output of the         e·R·f·2 (gated) and its weight, 4 bytes a row          used by I
  *       activation                    e·R·f                                                  used by W
  *     the same of the shared expert   e·T·f_s …
+ *     weights and map of gathered     e and 1 byte for each of N tokens and this rank's      used by I
+ *       tokens, of its experts        experts
  *
  * Inputs of linears are kept in the format they multiply in. With dropout, unfused, e = 2, f = 4h and tp = 1 this sums
  * to s·b·h·(34 + 5·a·s/h). Full recompute keeps the layer's input alone. Selective recompute drops what its modules
@@ -83,7 +85,8 @@ static double shared_rest(const Cut *cut) {
 
 static double expert_rest(const Cut *cut) {
   const double scores = (cut->element_bytes + 5) * cut->split_tokens * cut->model->experts.n;
-  return scores + 4.0 * cut->expert_rows +
+  const double gathered = (cut->element_bytes + 1) * expert_gathered_tokens(cut) * cut->n_experts;
+  return scores + gathered + 4.0 * cut->expert_rows +
          activation_input_bytes(cut) * cut->expert_rows * input_width(cut, cut->expert_width) + shared_rest(cut);
 }
 
@@ -169,12 +172,19 @@ static double layer_output_gradients(const Cut *cut, Piece piece) {
   return cut->linear_bytes * elements;
 }
 
-/* The gradient a backward kernel reads and the one it writes are alive together; the widest pair is the activation's,
- * that of unfused attention's softmax, or what attention cut by cp has in buffers. */
+/* Elements of a gradient that a kernel of experts reads and of the one that it writes: the activation's, or of all
+ * gathered tokens and the rows of the rank's experts, of which one is made of the other on both sides of them. */
+static double expert_gradients(const Cut *cut) {
+  const double rows = cut->expert_rows, gathered = expert_gathered_tokens(cut);
+  const double activation = rows * (double)(input_width(cut, cut->expert_width) + cut->expert_width);
+  return gathered > 0 ? MAX(activation, (gathered + rows) * (double)cut->model->hidden) : activation;
+}
+
+/* The gradient a backward kernel reads and the one it writes are alive together; the widest pair is the activation's or
+ * another of experts, that of unfused attention's softmax, or what attention cut by cp has in buffers. */
 static double widest_gradients(const Cut *cut, gboolean has_experts) {
-  const double activation = has_experts
-                                ? (double)cut->expert_rows * (input_width(cut, cut->expert_width) + cut->expert_width)
-                                : (double)cut->tokens * (cut->up_width + cut->ffn_width);
+  const double activation =
+      has_experts ? expert_gradients(cut) : (double)cut->tokens * (cut->up_width + cut->ffn_width);
   const gboolean unfused = cut->plan->attention == ATTENTION_UNFUSED;
   const gboolean plain = cut->plan->memory.kernels == FRAMEWORK_KERNELS_PLAIN;
   const double softmax = unfused ? (plain ? cut->element_bytes + 8 : 2 * cut->element_bytes) * cut->scores : 0;

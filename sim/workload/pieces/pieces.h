@@ -172,6 +172,10 @@ void expert_bound_forward(ItemList *list);
 void expert_bound_backward(ItemList *list);
 void expert_bias_forward(ItemList *list);
 void expert_bias_backward(ItemList *list);
+/* Tokens of all ranks that share experts, where each of these gathers them; else 0. */
+double expert_gathered_tokens(const Cut *cut);
+/* Of the buffer that they are gathered into on their way to experts, which is there from one layer to the next. */
+double expert_gathered_bytes(const Cut *cut);
 /* Rows of experts copied from, or to, tensors with rows added. */
 void expert_pad(ItemList *list, const char *name);
 /* In place of the MLP: router, experts, shared expert. */
