@@ -26,9 +26,9 @@
  *                                   # what it cannot do without, 2 and 3)
  *       row_bias: apart             # the bias of a linear that tp cuts by rows is added by a kernel of its own; residual
  *                                   # (default): by that which adds the residual
- *       strided_rate: 0.45          # share of the HBM's rate that operations of PyTorch reach which read or write
- *                                   # parts of rows, or spread an operand over others, of these and of
- *                                   # expert_operations (default 1)
+ *       strided_rate: 0.37          # share of the HBM's rate that operations of PyTorch reach which read or write
+ *                                   # parts of rows, or spread an operand over others, of scaled_rotation and of
+ *                                   # expert_operations, not of plain kernels (default 1)
  *       loss: fused                 # cross-entropy reads logits in their own format twice, and writes their gradient
  *                                   # over them as it does; plain (default): operations in fp32, one at a time
  *       sends: synchronous          # the host waits for what a stage exchanges before it issues more, in 1f1b and
