@@ -16,6 +16,21 @@ for program in $programs; do
   echo "$0: found no program $build/$program; expected a folder built by ninja with -Dcuda=enabled" >&2
   exit 2
 done
+case $file in
+*.xz) tools="strip objdump ldd tar xz" ;;
+*) tools="strip objdump ldd tar" ;;
+esac
+for tool in $tools; do
+  command -v "$tool" >/dev/null && continue
+  echo "$0: found no $tool on PATH, without which nothing can be packed" >&2
+  exit 2
+done
+[ -e "$file" ] && is_there=yes || is_there=no
+if ! (: >>"$file") 2>/dev/null; then
+  echo "$0: cannot write $file" >&2
+  exit 2
+fi
+[ "$is_there" = yes ] || rm "$file" # until it is packed
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 mkdir -p "$folder/gpu/libs" "$folder/gpu/bin" "$folder/gpu/topologies"

@@ -29,9 +29,24 @@ for program in "$stepsim" "$stepreal" "$build/tests/test_cuda"; do
   echo "$0: found no program $program; expected a folder built by ninja with -Dcuda=enabled, or what pack-gpu.sh packed" >&2
   exit 2
 done
-case ${LIMIT:-0} in
-*[!0-9]*) echo "$0: LIMIT: found \"$LIMIT\", expected a whole number of seconds" >&2; exit 2 ;;
+LIMIT=${LIMIT:-}
+while :; do # else octal
+  case $LIMIT in
+  0?*) LIMIT=${LIMIT#0} ;;
+  *) break ;;
+  esac
+done
+case $LIMIT in
+*[!0-9]* | ??????????*)
+  echo "$0: LIMIT: found \"$LIMIT\", expected a whole number of seconds, of at most nine digits" >&2
+  exit 2
+  ;;
 esac
+for tool in timeout awk tar; do
+  command -v "$tool" >/dev/null && continue
+  echo "$0: found no $tool on PATH, without which nothing can be run" >&2
+  exit 2
+done
 for part in $parts; do
   case " $all_parts " in
   *" $part "*) ;;
@@ -44,6 +59,10 @@ out=$(cd "$out" && pwd)
 stepsim=$build/sim/stepsim
 stepreal=$build/real/stepreal
 if [ -z "${VALIDATE_GPU_WORK:-}" ]; then # once more, with a copy of what it prints
+  if ! (: >"$out/report.txt" && : >"$out/details.new" && rm "$out/details.new") 2>/dev/null; then
+    echo "$0: cannot write to $out; expected a folder to write to" >&2
+    exit 2
+  fi
   VALIDATE_GPU_WORK=$(mktemp -d) || exit 2
   export VALIDATE_GPU_WORK
   trap 'rm -rf "$VALIDATE_GPU_WORK"' EXIT
@@ -382,6 +401,8 @@ check_ranks() {
 2 --tp 2 --precision bf16
 2 --cp 2 --cp-comm ulysses
 2 --dp 2 --zero 1 --offload-optimizer host
+2 --dp 2 --zero 3 --offload-optimizer host --offload-weights host
+2 --tp 2 --framework torchtitan --norm-kernel fused --recompute selective
 PLANS
 }
 

@@ -19,7 +19,7 @@ refused() { # words of the only line; environment, script and arguments
   [ $? -eq 2 ] && [ "$(wc -l <"$out/log")" -eq 1 ] && grep -qF "$words" "$out/log"
   check "refused: $words" $?
 }
-echo 1..17
+echo 1..24
 PARTS="numbers calibration ranks" sh "$script" "$build" "$out/none" >"$out/log" 2>&1
 check "without a GPU it exits 77" $(($? != 77))
 grep -q 'no GPU here' "$out/none/report.txt" && cmp -s "$out/log" "$out/none/report.txt"
@@ -57,8 +57,25 @@ check "and both verdicts are shown" $?
 refused "usage: $script BUILD_FOLDER OUT_FOLDER [BASE_GPU_FILE]" sh "$script"
 refused "found no program $out/sim/stepsim; expected a folder built by ninja" sh "$script" "$out" "$out/new"
 refused 'LIMIT: found "abc", expected a whole number of seconds' LIMIT=abc sh "$script" "$build" "$out/new"
+refused 'LIMIT: found "1234567890", expected' LIMIT=001234567890 sh "$script" "$build" "$out/new"
 refused 'PARTS: found "step", expected some of machine kernels' PARTS="numbers step" sh "$script" "$build" "$out/new"
 [ ! -e "$out/new" ]
 check "nothing is made then" $?
+LIMIT=008 PARTS="numbers steps" sh "$script" "$build" "$out/octal" >"$out/log" 2>&1
+[ $? -eq 1 ] && grep -q 'numbers: left out, no time is left' "$out/log" && ! grep -qi -e arithmetic -e octal "$out/log"
+check "a LIMIT is decimal, with zeros in front as well" $?
+mkdir "$out/taken" "$out/taken/report.txt"
+refused "cannot write to $out/taken; expected a folder to write to" sh "$script" "$build" "$out/taken"
+
+# a PATH with all but one
+mkdir "$out/tools"
+for tool in sh env dirname mktemp mkdir mkfifo rm cp ldd tar awk strip objdump; do
+  ln -s "$(command -v $tool)" "$out/tools/$tool"
+done
+refused "found no timeout on PATH" PATH="$out/tools" sh "$script" "$build" "$out/new"
+refused "found no xz on PATH" PATH="$out/tools" sh "$pack" "$out/stub" "$out/gpu.tar.xz"
+rm "$out/tools/objdump"
+refused "found no objdump on PATH" PATH="$out/tools" sh "$pack" "$out/stub" "$out/gpu.tar"
 refused "usage: $pack BUILD_FOLDER FILE.tar.xz" sh "$pack" "$build"
 refused "found no program $out/sim/stepsim; expected a folder built by ninja" sh "$pack" "$out" "$out/gpu.tar.xz"
+refused "cannot write $out/nowhere/gpu.tar" sh "$pack" "$out/stub" "$out/nowhere/gpu.tar"
