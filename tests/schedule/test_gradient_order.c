@@ -215,6 +215,14 @@ START_TEST(a_gradient_is_copied_out_behind_its_sum) {
             {"transfer 1 send_recv group=1 bytes=8\n", "transfer 1 send_recv group=1 bytes=8\n"
                                                        "transfer 2 all_reduce group=0 bytes=8 layers=1 experts=1\n"}),
       "op 8: 0GRAD_OUT copies a gradient out in front of 0REDUCE_GRAD (op 9), which sums it");
+  /* a sum of nothing leaves nothing to copy */
+  g_autofree char *empty = edit_text(
+      out, EDITS({" 10 copy_out 0GRAD_OUT transfer=1 after=9\n",
+                  " 10 copy_out 0GRAD_OUT transfer=1 after=9\n 11 dp 0COPY_GRAD "
+                  "transfer=2 after=7\n"},
+                 {"transfer 1 send_recv group=1 bytes=8\n", "transfer 1 send_recv group=1 bytes=8\n"
+                                                            "transfer 2 all_reduce group=0 bytes=0 layers=1\n"}));
+  g_autoptr(Program) of_nothing = read_program(empty);
   /* the host has waited for the sum, and issues the copy then */
   g_autofree char *late = edit_text(out, EDITS({" 10 copy_out 0GRAD_OUT transfer=1 after=9",
                                                 " 10 host SYNC after=9\n 11 copy_out 0GRAD_OUT transfer=1"}));

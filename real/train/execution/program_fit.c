@@ -127,6 +127,27 @@ static gboolean fail_op(const Program *program, int rank, int i, GError **error)
                          rank, i, name);
 }
 
+static gboolean has_op(const OpList *list, ActionKind action) {
+  for (int i = 0; i < list->n_ops; i++)
+    if (list->ops[i].action == action)
+      return TRUE;
+  return FALSE;
+}
+
+/* What is on the host under the plan is there under the program, too: on every rank (offload_fits() has the rest). */
+static gboolean check_offload(const Program *program, const Workload *workload, GError **error) {
+  const Offload *offload = &workload->plan->offload;
+  for (int rank = 0; rank < program->n_ranks; rank++) {
+    if (offload->optimizer == TIER_HOST && !has_op(&program->ranks[rank], ACTION_OPTIMIZER))
+      return fail_impossible(
+          error, "rank %d has no OPTIMIZER; expected one on the host, under --offload-optimizer host", rank);
+    if (offload->weights == TIER_HOST && !has_op(&program->ranks[rank], ACTION_FETCH))
+      return fail_impossible(error, "rank %d has no FETCH of weights; expected some, under --offload-weights host",
+                             rank);
+  }
+  return TRUE;
+}
+
 gboolean program_layers_fit(const Program *program, const Workload *workload, GError **error) {
   for (int rank = 0; rank < program->n_ranks; rank++)
     for (int i = 0; i < program->ranks[rank].n_ops; i++) {
@@ -141,7 +162,7 @@ gboolean program_layers_fit(const Program *program, const Workload *workload, GE
 }
 
 gboolean program_fits(const Program *program, const Workload *workload, GError **error) {
-  if (!check_placement(program, workload, error))
+  if (!check_placement(program, workload, error) || !check_offload(program, workload, error))
     return FALSE;
   for (int rank = 0; rank < program->n_ranks; rank++)
     for (int i = 0; i < program->ranks[rank].n_ops; i++) {

@@ -295,11 +295,11 @@ static gboolean source_equal(gconstpointer a, gconstpointer b) {
   return x->step == y->step && x->stage == y->stage && x->micro_batch == y->micro_batch && x->unit == y->unit;
 }
 
-/* Sum `sum`, the latest of its place, has no copy behind it. */
+/* Sum `sum`, the latest of its place, has no copy behind it. Of nothing there is none. */
 static gboolean check_copied(const Walk *walk, gint32 sum, GError **error) {
   const Op *ops = walk->list->ops;
   const gint32 copy = GPOINTER_TO_INT(g_hash_table_lookup(walk->copies, &ops[sum])) - 1;
-  if (adds(&ops[sum]) || copy < 0 || copy > sum)
+  if (adds(&ops[sum]) || copy < 0 || copy > sum || transfer_of(walk, &ops[sum])->bytes <= 0)
     return TRUE;
   g_autoptr(GString) of_copy = g_string_new(NULL), of_sum = g_string_new(NULL);
   untimed_run_name_op(walk->program, &ops[copy], of_copy);

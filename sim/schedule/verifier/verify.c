@@ -1,15 +1,17 @@
-/* The proof in six steps, each linear in the ops (gradient_order_check: in the layers of each, too):
+/* The proof in seven steps, each linear in the ops (gradient_order_check: in the layers of each, too):
  *
  *     check_tables, check_ops   every index is in range (all that follows relies on it), transfers fit their ops
  *     program_match             every send has its receive
  *     check_transfers           of equal bytes; every member of a group over pipeline ranks has the same sequence
  *     compute_order_check       every action once, after its inputs (compute_order.c)
  *     gradient_order_check      gradients are summed, and copied out, when whole (gradient_order.c)
+ *     offload_order_check       what is on the host gets there, and comes back, in time (offload_order.c)
  *     untimed_run               nothing waits in a circle (untimed_run.c) */
 #include "verify.h"
 #include "compute_order.h"
 #include "error.h"
 #include "gradient_order.h"
+#include "offload_order.h"
 #include "untimed_run.h"
 #include <stdarg.h>
 #include <string.h>
@@ -275,7 +277,7 @@ static gboolean check_sense(const Program *program, gint32 **partner, gboolean t
     rendezvous[i].ops = g_array_new(FALSE, FALSE, sizeof(OpPlace));
   gboolean ok = check_transfers(program, rendezvous, partner, error) &&
                 check_all_sequences(program, rendezvous, error) && compute_order_check(program, error) &&
-                gradient_order_check(program, error) &&
+                gradient_order_check(program, error) && offload_order_check(program, error) &&
                 (!to_the_end || untimed_run(program, partner, rendezvous, error));
   for (guint i = 0; i < program->groups->len; i++) {
     for (guint k = 0; k < rendezvous[i].ops->len; k++) { /* only sends and receives have partners */

@@ -1,0 +1,311 @@
+/* Of each rank's list first what has no copy behind it is looked for, so that it is what is named, then the list is
+ * walked:
+ *
+ *     compute    B0 |                                   | F0 of the next step
+ *     dp         | sum |        | norm |
+ *     copy_out         | GRAD_OUT |
+ *     host                             | OPTIMIZER 0 | OPTIMIZER 1 |
+ *     copy                                           | WEIGHTS_BACK 0 | WEIGHTS_BACK 1 |
+ *
+ * What is sure to have ended when an op starts is one number for each stream that is asked about, as in
+ * gradient_order.c: the latest of it among the op in front on its own stream, its `after`, and the last of the host. */
+#include "offload_order.h"
+
+#include "error.h"
+#include "untimed_run.h"
+#include <string.h>
+
+/* Streams of NORM, of GRAD_OUT and of WEIGHTS_BACK. */
+static const Stream watched[] = {STREAM_DP, STREAM_COPY_OUT, STREAM_COPY};
+enum { N_WATCHED = G_N_ELEMENTS(watched) };
+
+typedef struct {
+  gint32 on[N_WATCHED]; /* −1 none */
+} Ended;
+
+/* Of a step: what its update has to wait for. */
+typedef struct {
+  gint32 grad_out, norm; /* the latest in front; −1 none */
+  gint32 n_updates;      /* parts of the update in front */
+} Step;
+
+typedef struct {
+  const Program *program;
+  int rank;
+  const OpList *list;
+  gboolean fetches, updates; /* some rank does so */
+  Ended *ended;              /* [ops of the longest list] */
+  guint8 *is_taken;          /* likewise: of a FETCH, some UNSHARD waits for it; of others, the first that a GRAD_OUT
+                                waits for is this */
+  gint32 latest[N_STREAMS];  /* in front, on each stream; −1 none */
+  Step *steps;               /* [steps] */
+  gint32 fetch, back;        /* the latest FETCH of the latest step, the latest WEIGHTS_BACK; −1 none */
+  gint32 *last_addition;     /* [stages] of a step that ends; −1 none */
+  guint8 *is_summed;         /* [stages] on the rank */
+} Walk;
+
+static const Transfer *transfer_of(const Walk *walk, const Op *op) {
+  return &g_array_index(walk->program->transfers, Transfer, op->work);
+}
+
+static gboolean updates_on_host(const Op *op) {
+  return op->kind == OP_HOST && op->action == ACTION_OPTIMIZER;
+}
+
+static gboolean adds(const Op *op) {
+  return op->kind == OP_COMPUTE && op->stage >= 0 && (op->action == ACTION_B || op->action == ACTION_W);
+}
+
+static gboolean sums(const Op *op) {
+  return op->kind == OP_COLLECTIVE && (op->action == ACTION_REDUCE_GRAD || op->action == ACTION_TIED_GRAD ||
+                                       op->action == ACTION_COPY_GRAD || op->action == ACTION_WHOLE_GRAD);
+}
+
+/* A gather of shards; a fetch in its place, where there is but one, is on the copy stream. */
+static gboolean gathers(const Op *op) {
+  return op->kind == OP_COLLECTIVE && op->action == ACTION_UNSHARD && op->stream == STREAM_DP;
+}
+
+/* "rank 0, op 5 (0UNSHARD3): " and `what`, then op `other` unless that is −1, and `rest`. Always FALSE. */
+static gboolean fail_op(const Walk *walk, gint32 i, const char *what, gint32 other, const char *rest, GError **error) {
+  g_autoptr(GString) text = g_string_new(NULL);
+  g_string_append_printf(text, "rank %d, op %d (", walk->rank, i);
+  untimed_run_name_op(walk->program, &walk->list->ops[i], text);
+  g_string_append_printf(text, "): %s", what);
+  if (other >= 0) {
+    g_string_append_c(text, ' ');
+    untimed_run_name_op(walk->program, &walk->list->ops[other], text);
+    g_string_append_printf(text, " (op %d)", other);
+  }
+  return fail_impossible(error, "%s%s", text->str, rest);
+}
+
+/* --- what has ended --- */
+
+static gint32 ended_at(const Walk *walk, gint32 op, int which) {
+  return op < 0 || walk->list->ops[op].stream == watched[which] ? op : walk->ended[op].on[which];
+}
+
+static void set_ended(Walk *walk, gint32 i) {
+  const Op *op = &walk->list->ops[i];
+  for (int w = 0; w < N_WATCHED; w++) {
+    gint32 ended = MAX(ended_at(walk, walk->latest[op->stream], w), ended_at(walk, walk->latest[STREAM_HOST], w));
+    for (int k = 0; k < OP_MAX_AFTER && op->after[k] >= 0; k++)
+      ended = MAX(ended, ended_at(walk, op->after[k], w));
+    walk->ended[i].on[w] = ended;
+  }
+}
+
+/* `source`, in front of op i or −1, is sure to have ended when that starts. */
+static gboolean has_ended(const Walk *walk, gint32 i, gint32 source) {
+  for (int w = 0; w < N_WATCHED && source >= 0; w++)
+    if (watched[w] == walk->list->ops[source].stream)
+      return walk->ended[i].on[w] >= source;
+  return TRUE;
+}
+
+/* --- weights --- */
+
+static gboolean is_same_place(const Op *a, const Op *b) {
+  return a->step == b->step && a->stage == b->stage && a->micro_batch == b->micro_batch && a->unit == b->unit;
+}
+
+static gboolean check_gather(Walk *walk, gint32 i, GError **error) {
+  const Op *ops = walk->list->ops;
+  for (int k = 0; k < OP_MAX_AFTER && ops[i].after[k] >= 0; k++) {
+    const gint32 fetch = ops[i].after[k];
+    if (ops[fetch].action != ACTION_FETCH || !is_same_place(&ops[fetch], &ops[i]) || walk->is_taken[fetch])
+      continue;
+    walk->is_taken[fetch] = TRUE;
+    return TRUE;
+  }
+  return fail_op(walk, i, "its weights are on the host, and it waits for no FETCH of its own", -1, "", error);
+}
+
+static gboolean check_reader(const Walk *walk, gint32 i, GError **error) {
+  return has_ended(walk, i, walk->back) || fail_op(walk, i, "it uses weights and does not wait for", walk->back,
+                                                   ", which brings what the host has updated", error);
+}
+
+static gboolean check_back(Walk *walk, gint32 i, GError **error) {
+  const Op *op = &walk->list->ops[i];
+  if (op->unit >= walk->steps[op->step].n_updates)
+    return fail_op(walk, i, "no OPTIMIZER on the host in front of it has updated what it copies", -1, "", error);
+  if (op->action == ACTION_WEIGHTS_BACK)
+    walk->back = i;
+  return TRUE;
+}
+
+/* --- gradients and the update --- */
+
+static gboolean check_update(Walk *walk, gint32 i, GError **error) {
+  const Op *op = &walk->list->ops[i];
+  Step *step = &walk->steps[op->step];
+  if (op->unit != step->n_updates) {
+    g_autofree char *what =
+        g_strdup_printf("part %d of the step's update on the host; expected part %d", op->unit, step->n_updates);
+    return fail_op(walk, i, what, -1, "", error);
+  }
+  if (walk->fetch >= 0 && walk->list->ops[walk->fetch].step > op->step)
+    return fail_op(walk, i, "it updates weights on the host behind", walk->fetch, ", which fetches them updated",
+                   error);
+  if (!has_ended(walk, i, step->grad_out))
+    return fail_op(walk, i, "it updates on the host and does not wait for", step->grad_out,
+                   ", which copies a gradient there", error);
+  if (!has_ended(walk, i, step->norm))
+    return fail_op(walk, i, "it updates on the host and does not wait for", step->norm, "", error);
+  step->n_updates++;
+  return TRUE;
+}
+
+static gboolean check_grad_out(Walk *walk, gint32 i, GError **error) {
+  const Op *op = &walk->list->ops[i];
+  if (walk->steps[op->step].n_updates > 0)
+    return fail_op(walk, i, "it copies a gradient to the host behind the step's OPTIMIZER there", -1, "", error);
+  walk->steps[op->step].grad_out = i;
+  return TRUE;
+}
+
+/* --- the walk --- */
+
+static gboolean check_op(Walk *walk, gint32 i, GError **error) {
+  const Op *op = &walk->list->ops[i];
+  set_ended(walk, i);
+  switch ((ActionKind)op->action) {
+  case ACTION_FETCH:
+    walk->fetch = walk->fetch < 0 || walk->list->ops[walk->fetch].step <= op->step ? i : walk->fetch;
+    return TRUE;
+  case ACTION_UNSHARD:
+    return (!walk->fetches || !gathers(op) || check_gather(walk, i, error)) && check_reader(walk, i, error);
+  case ACTION_F:
+    return check_reader(walk, i, error);
+  case ACTION_GRAD_OUT:
+    return check_grad_out(walk, i, error);
+  case ACTION_NORM:
+    walk->steps[op->step].norm = i;
+    return TRUE;
+  case ACTION_OPTIMIZER:
+    return !updates_on_host(op) || check_update(walk, i, error);
+  case ACTION_WEIGHTS_BACK:
+  case ACTION_WEIGHTS_STORE:
+    return check_back(walk, i, error);
+  default:
+    return TRUE;
+  }
+}
+
+/* A shard that is reduced over its replicas by the op behind it leaves behind that. */
+static gboolean is_summed_on(const Walk *walk, gint32 i) {
+  const Op *op = &walk->list->ops[i], *next = op + 1;
+  return i + 1 < walk->list->n_ops && op->action == ACTION_REDUCE_GRAD && next->action == ACTION_REDUCE_GRAD &&
+         is_same_place(op, next) && transfer_of(walk, op)->of_experts == transfer_of(walk, next)->of_experts;
+}
+
+/* The additions of `step` end: those of stages that nobody sums have left. */
+static gboolean check_additions(const Walk *walk, GError **error) {
+  for (int stage = 0; stage < walk->program->n_stages; stage++) {
+    const gint32 last = walk->last_addition[stage];
+    walk->last_addition[stage] = -1;
+    if (last >= 0 && !walk->is_summed[stage] && !walk->is_taken[last])
+      return fail_op(walk, last, "no GRAD_OUT behind it copies the gradient of its stage to the host", -1, "", error);
+  }
+  return TRUE;
+}
+
+static gboolean is_empty(const Walk *walk, const Op *op) {
+  const Work *work = &g_array_index(walk->program->works, Work, op->work);
+  return work->piece < 0 && work->n_embedding + work->n_layers + work->n_head == 0;
+}
+
+static void find_copies(Walk *walk) {
+  memset(walk->is_taken, 0, (gsize)walk->list->n_ops);
+  memset(walk->is_summed, 0, (gsize)walk->program->n_stages);
+  for (gint32 i = 0; i < walk->list->n_ops; i++) {
+    const Op *op = &walk->list->ops[i];
+    if (op->action == ACTION_GRAD_OUT && op->after[0] >= 0)
+      walk->is_taken[op->after[0]] = TRUE;
+    else if (op->kind == OP_COLLECTIVE && op->action == ACTION_REDUCE_GRAD && op->stage >= 0 &&
+             !transfer_of(walk, op)->of_experts)
+      walk->is_summed[op->stage] = TRUE;
+  }
+}
+
+static gboolean check_copies(const Walk *walk, GError **error) {
+  gint32 step = 0;
+  memset(walk->last_addition, -1, sizeof *walk->last_addition * (gsize)walk->program->n_stages);
+  for (gint32 i = 0; i < walk->list->n_ops; i++) {
+    const Op *op = &walk->list->ops[i];
+    if (sums(op) && transfer_of(walk, op)->bytes > 0 && !walk->is_taken[i] && !is_summed_on(walk, i))
+      return fail_op(walk, i, "no GRAD_OUT behind it copies what it sums to the host", -1, "", error);
+    if (!adds(op) || is_empty(walk, op))
+      continue;
+    if (op->step != step && !check_additions(walk, error))
+      return FALSE;
+    step = op->step;
+    walk->last_addition[op->stage] = i;
+  }
+  return check_additions(walk, error);
+}
+
+static gboolean check_steps(const Walk *walk, GError **error) {
+  for (int step = 0; step < walk->program->n_steps; step++)
+    if (walk->steps[step].n_updates == 0)
+      return fail_impossible(error, "rank %d: step %d has no OPTIMIZER on the host, where its optimizer is", walk->rank,
+                             step);
+  return TRUE;
+}
+
+static gboolean walk_rank(Walk *walk, int rank, GError **error) {
+  const Program *program = walk->program;
+  walk->rank = rank;
+  walk->list = &program->ranks[rank];
+  walk->fetch = walk->back = -1;
+  for (int stream = 0; stream < N_STREAMS; stream++)
+    walk->latest[stream] = -1;
+  for (int step = 0; step < program->n_steps; step++)
+    walk->steps[step] = (Step){-1, -1, 0};
+  find_copies(walk);
+  if (walk->updates && !check_copies(walk, error))
+    return FALSE;
+  for (gint32 i = 0; i < walk->list->n_ops; i++) {
+    if (!check_op(walk, i, error))
+      return FALSE;
+    walk->latest[walk->list->ops[i].stream] = i;
+  }
+  return !walk->updates || check_steps(walk, error);
+}
+
+/* Returns whether any op has to do with a host. */
+static gboolean find_uses(Walk *walk, int *longest) {
+  const Program *program = walk->program;
+  gboolean may = FALSE;
+  for (guint i = 0; i < program->groups->len; i++)
+    may |= g_array_index(program->groups, Group, i).route != 0;
+  for (guint i = 0; i < program->works->len; i++)
+    walk->updates |= g_array_index(program->works, Work, i).on_host != 0;
+  for (int rank = 0; rank < program->n_ranks && (may || walk->updates); rank++) {
+    *longest = MAX(*longest, program->ranks[rank].n_ops);
+    for (gint32 i = 0; i < program->ranks[rank].n_ops; i++) {
+      const Op *op = &program->ranks[rank].ops[i];
+      walk->fetches |= op->action == ACTION_FETCH;
+      walk->updates |= op->action == ACTION_WEIGHTS_BACK || updates_on_host(op);
+    }
+  }
+  return walk->fetches || walk->updates;
+}
+
+gboolean offload_order_check(const Program *program, GError **error) {
+  Walk walk = {.program = program};
+  int longest = 0;
+  if (!find_uses(&walk, &longest))
+    return TRUE;
+  g_autofree Ended *ended = walk.ended = g_new(Ended, longest);
+  g_autofree guint8 *is_taken = walk.is_taken = g_new(guint8, longest);
+  g_autofree Step *steps = walk.steps = g_new(Step, program->n_steps);
+  g_autofree gint32 *last_addition = walk.last_addition = g_new(gint32, program->n_stages);
+  g_autofree guint8 *is_summed = walk.is_summed = g_new(guint8, program->n_stages);
+  for (int rank = 0; rank < program->n_ranks; rank++)
+    if (!walk_rank(&walk, rank, error))
+      return FALSE;
+  return TRUE;
+}

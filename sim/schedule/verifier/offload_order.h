@@ -1,0 +1,19 @@
+/* Private to the verifier: what is on the host gets there, and comes back, in time. */
+#pragma once
+#include "program.h"
+
+/* Indices must be in range. Only Programs that copy to or from a host, or update there, are looked at; each rank's list
+ * by itself, linear in its ops:
+ *
+ *     FETCH          where there are any, each UNSHARD of ZeRO-3 over dp waits for one of its own stage, micro-batch,
+ *                    step and layers, and none of a later step is in front of an update
+ *     GRAD_OUT       where the host updates, each sum of gradients, or, of a stage that is not summed, the last op that
+ *                    adds to them in a step, is what one behind it waits for first
+ *     OPTIMIZER      of the host: in every step, its parts numbered from 0, behind all of the step's GRAD_OUT and its
+ *                    NORM
+ *     WEIGHTS_BACK   behind the part of the update that it copies, as WEIGHTS_STORE; and no F or UNSHARD behind it runs
+ *                    beside it
+ *
+ * An op behind one of the host stream waits for it without saying so, and for all that that one waited for. IMPOSSIBLE
+ * naming the rank, the op and what it lacks. */
+gboolean offload_order_check(const Program *program, GError **error);

@@ -1,0 +1,167 @@
+/* The verifier on what is on the host: it gets there, and comes back, in time. */
+#include "error.h"
+#include "program_fixture.h"
+
+static void assert_refused(const char *program, const Edit edits[MAX_EDITS], const char *says) {
+  g_autofree char *text = edit_text(program, edits);
+  g_autoptr(GError) error = NULL;
+  g_autoptr(Program) read = program_from_text(text, "test", &error);
+  ck_assert_msg(read == NULL, "accepted:\n%s", text);
+  ck_assert_msg(strstr(error->message, says) != NULL, "expected \"%s\" in: %s", says, error->message);
+}
+
+/* Two shards of one layer, two steps: each is fetched, gathered, and updated on the host. */
+static const char fetched[] = "program ranks=1 stages=1 micro_batches=1 steps=2\n"
+                              "group 0 dp_shard axes=dp charge=dp\n"
+                              "group 1 copy axes=none charge=dp route=link_in\n"
+                              "group 2 copy axes=none charge=dp route=link_out\n"
+                              "work 0 F layers=1\nwork 1 B layers=1\nwork 2 OPTIMIZER on_host=1 parameters=8\n"
+                              "transfer 0 send_recv group=1 bytes=8\n"
+                              "transfer 1 all_gather group=0 bytes=16 layers=1\n"
+                              "transfer 2 reduce_scatter group=0 bytes=16 layers=1\n"
+                              "transfer 3 send_recv group=2 bytes=8\n"
+                              "rank 0\n 0 copy 0FETCH0 transfer=0\n 1 dp 0UNSHARD0 transfer=1 after=0\n"
+                              " 2 compute 0F0 work=0 after=1\n 3 copy 0FETCH0 transfer=0\n"
+                              " 4 dp 0UNSHARD0 transfer=1 after=3\n 5 compute 0B0 work=1 after=4\n"
+                              " 6 dp 0REDUCE_GRAD0 transfer=2 after=5\n 7 copy_out 0GRAD_OUT0 transfer=3 after=6\n"
+                              " 8 host OPTIMIZER work=2 after=7\n 9 copy 0FETCH0 step=1 transfer=0\n"
+                              " 10 dp 0UNSHARD0 step=1 transfer=1 after=9\n 11 compute 0F0 step=1 work=0 after=10\n"
+                              " 12 compute 0B0 step=1 work=1\n 13 dp 0REDUCE_GRAD0 step=1 transfer=2 after=12\n"
+                              " 14 copy_out 0GRAD_OUT0 step=1 transfer=3 after=13\n"
+                              " 15 host OPTIMIZER step=1 work=2 after=14\n";
+
+START_TEST(a_gather_waits_for_a_fetch_of_its_own) {
+  g_autoptr(Program) good = read_program(fetched);
+  const char *says = "rank 0, op 4 (0UNSHARD0 of step 0): its weights are on the host, and it waits for no FETCH";
+  assert_refused(fetched, EDITS({"0UNSHARD0 transfer=1 after=3", "0UNSHARD0 transfer=1"}), says);
+  assert_refused(fetched, EDITS({"0UNSHARD0 transfer=1 after=3", "0UNSHARD0 transfer=1 after=0"}), says);
+  /* of another layer, of another step */
+  assert_refused(fetched, EDITS({" 3 copy 0FETCH0 transfer=0", " 3 copy 0FETCH0 unit=1 transfer=0"}), says);
+  assert_refused(fetched, EDITS({" 3 copy 0FETCH0 transfer=0", " 3 copy 0FETCH0 step=1 transfer=0"}), says);
+}
+END_TEST
+
+START_TEST(nothing_is_fetched_before_it_is_updated) {
+  assert_refused(fetched,
+                 EDITS({" 8 host OPTIMIZER work=2 after=7\n 9 copy 0FETCH0 step=1 transfer=0\n",
+                        " 8 copy 0FETCH0 step=1 transfer=0\n 9 host OPTIMIZER work=2 after=7\n"},
+                       {"step=1 transfer=1 after=9", "step=1 transfer=1 after=8"}),
+                 "rank 0, op 9 (OPTIMIZER of step 0): it updates weights on the host behind 0FETCH0 of step 1 (op 8), "
+                 "which fetches them updated");
+}
+END_TEST
+
+START_TEST(the_host_updates_when_all_gradients_are_there) {
+  assert_refused(fetched, EDITS({"host OPTIMIZER work=2 after=7", "host OPTIMIZER work=2 after=6"}),
+                 "rank 0, op 8 (OPTIMIZER of step 0): it updates on the host and does not wait for 0GRAD_OUT0 of step "
+                 "0 (op 7), which copies a gradient there");
+  assert_refused(fetched, EDITS({"host OPTIMIZER work=2 after=7", "host OPTIMIZER work=2"}), "does not wait for");
+  assert_refused(fetched,
+                 EDITS({"7 copy_out 0GRAD_OUT0 transfer=3 after=6\n 8 host OPTIMIZER work=2 after=7",
+                        "7 host OPTIMIZER work=2 after=6\n 8 copy_out 0GRAD_OUT0 transfer=3 after=6"}),
+                 "rank 0, op 8 (0GRAD_OUT0 of step 0): it copies a gradient to the host behind the step's OPTIMIZER");
+  /* in the last step nobody comes after it */
+  assert_refused(fetched, EDITS({" 15 host OPTIMIZER step=1 work=2 after=14\n", ""}),
+                 "rank 0: step 1 has no OPTIMIZER on the host");
+  assert_refused(fetched, EDITS({"host OPTIMIZER work=2", "host OPTIMIZER unit=1 work=2"}),
+                 "op 8 (OPTIMIZER of step 0): part 1 of the step's update on the host; expected part 0");
+}
+END_TEST
+
+START_TEST(the_host_updates_when_the_norm_is_known) {
+  g_autofree char *normed = edit_text(
+      fetched, EDITS({" 15 host OPTIMIZER step=1 work=2 after=14\n",
+                      " 15 dp NORM step=1 transfer=1 after=12\n 16 host OPTIMIZER step=1 work=2 after=14,15\n"}));
+  g_autoptr(Program) good = read_program(normed);
+  assert_refused(normed, EDITS({"after=14,15", "after=14"}),
+                 "op 16 (OPTIMIZER of step 1): it updates on the host and does not wait for NORM of step 1 (op 15)");
+}
+END_TEST
+
+START_TEST(every_sum_is_copied_to_the_host) {
+  const char *says = "rank 0, op 13 (0REDUCE_GRAD0 of step 1): no GRAD_OUT behind it copies what it sums to the host";
+  assert_refused(fetched,
+                 EDITS({" 14 copy_out 0GRAD_OUT0 step=1 transfer=3 after=13\n 15 host OPTIMIZER step=1 work=2 after=14",
+                        " 14 host OPTIMIZER step=1 work=2 after=13"}),
+                 says);
+  /* over shards, then over their replicas: one copy behind both; of experts and all else each has its own */
+  const Edit replicas[MAX_EDITS] = {
+      {"transfer 3 send_recv", "transfer 4 all_reduce group=0 bytes=8 layers=1\ntransfer 3 send_recv"},
+      {" 14 copy_out 0GRAD_OUT0 step=1 transfer=3 after=13\n 15 host OPTIMIZER step=1 work=2 after=14",
+       " 14 dp 0REDUCE_GRAD0 step=1 transfer=3\n 15 copy_out 0GRAD_OUT0 step=1 transfer=4 after=14\n"
+       " 16 host OPTIMIZER step=1 work=2 after=15"},
+      {"transfer 4 all_reduce", "transfer X all_reduce"},
+      {"transfer 3 send_recv", "transfer 4 send_recv"},
+      {"transfer X all_reduce", "transfer 3 all_reduce"},
+      {" 7 copy_out 0GRAD_OUT0 transfer=3", " 7 copy_out 0GRAD_OUT0 transfer=4"}};
+  g_autofree char *replicated = edit_text(fetched, replicas);
+  g_autoptr(Program) good = read_program(replicated);
+  assert_refused(replicated,
+                 EDITS({"all_reduce group=0 bytes=8 layers=1", "all_reduce group=0 bytes=8 layers=1 experts=1"}), says);
+}
+END_TEST
+
+/* One rank, of whose stage nobody sums; weights come back in two parts. */
+static const char alone[] = "program ranks=1 stages=1 micro_batches=2 steps=2\n"
+                            "group 0 copy axes=none charge=dp route=link_in\n"
+                            "group 1 copy axes=none charge=dp route=link_out\n"
+                            "work 0 F layers=1\nwork 1 B layers=1\nwork 2 OPTIMIZER on_host=1 parameters=8\n"
+                            "transfer 0 send_recv group=0 bytes=8\ntransfer 1 send_recv group=1 bytes=8\n"
+                            "rank 0\n 0 compute 0F0 work=0\n 1 compute 0F1 work=0\n 2 compute 0B0 work=1\n"
+                            " 3 compute 0B1 work=1\n 4 copy_out 0GRAD_OUT1 transfer=1 after=3\n"
+                            " 5 host OPTIMIZER work=2 after=4\n 6 copy WEIGHTS_BACK transfer=0 after=5\n"
+                            " 7 host OPTIMIZER unit=1 work=2\n 8 copy WEIGHTS_BACK unit=1 transfer=0 after=7\n"
+                            " 9 compute 0F0 step=1 work=0 after=8\n 10 compute 0F1 step=1 work=0\n"
+                            " 11 compute 0B0 step=1 work=1\n 12 compute 0B1 step=1 work=1\n"
+                            " 13 copy_out 0GRAD_OUT1 step=1 transfer=1 after=12\n"
+                            " 14 host OPTIMIZER step=1 work=2 after=13\n";
+
+START_TEST(what_nobody_sums_is_copied_behind_its_last_backward) {
+  g_autoptr(Program) good = read_program(alone);
+  const char *says = "rank 0, op 3 (0B1 of step 0): no GRAD_OUT behind it copies the gradient of its stage to the host";
+  assert_refused(alone, EDITS({"0GRAD_OUT1 transfer=1 after=3", "0GRAD_OUT0 transfer=1 after=2"}), says);
+  assert_refused(alone,
+                 EDITS({" 13 copy_out 0GRAD_OUT1 step=1 transfer=1 after=12\n 14 host OPTIMIZER step=1 work=2 after=13",
+                        " 13 host OPTIMIZER step=1 work=2 after=12"}),
+                 "rank 0, op 12 (0B1 of step 1): no GRAD_OUT");
+}
+END_TEST
+
+START_TEST(weights_come_back_updated_and_before_they_are_used) {
+  assert_refused(alone,
+                 EDITS({" 7 host OPTIMIZER unit=1 work=2\n 8 copy WEIGHTS_BACK unit=1 transfer=0 after=7",
+                        " 7 copy WEIGHTS_BACK unit=1 transfer=0\n 8 host OPTIMIZER unit=1 work=2"}),
+                 "rank 0, op 7 (WEIGHTS_BACK of step 0): no OPTIMIZER on the host in front of it has updated what it");
+  assert_refused(alone, EDITS({"0F0 step=1 work=0 after=8", "0F0 step=1 work=0 after=7"}),
+                 "rank 0, op 9 (0F0 of step 1): it uses weights and does not wait for WEIGHTS_BACK of step 0 (op 8)");
+  /* the host has waited for it in the meantime */
+  g_autofree char *late = edit_text(
+      alone,
+      EDITS({" 9 compute 0F0 step=1 work=0 after=8\n 10 compute 0F1 step=1 work=0\n"
+             " 11 compute 0B0 step=1 work=1\n 12 compute 0B1 step=1 work=1\n"
+             " 13 copy_out 0GRAD_OUT1 step=1 transfer=1 after=12\n 14 host OPTIMIZER step=1 work=2 after=13\n",
+             " 9 host SYNC after=8\n 10 compute 0F0 step=1 work=0\n 11 compute 0F1 step=1 work=0\n"
+             " 12 compute 0B0 step=1 work=1\n 13 compute 0B1 step=1 work=1\n"
+             " 14 copy_out 0GRAD_OUT1 step=1 transfer=1 after=13\n 15 host OPTIMIZER step=1 work=2 after=14\n"}));
+  g_autoptr(Program) good = read_program(late);
+}
+END_TEST
+
+int main(void) {
+  TCase *tcase = tcase_create("to the host and back");
+  tcase_add_test(tcase, a_gather_waits_for_a_fetch_of_its_own);
+  tcase_add_test(tcase, nothing_is_fetched_before_it_is_updated);
+  tcase_add_test(tcase, the_host_updates_when_all_gradients_are_there);
+  tcase_add_test(tcase, the_host_updates_when_the_norm_is_known);
+  tcase_add_test(tcase, every_sum_is_copied_to_the_host);
+  tcase_add_test(tcase, what_nobody_sums_is_copied_behind_its_last_backward);
+  tcase_add_test(tcase, weights_come_back_updated_and_before_they_are_used);
+  Suite *suite = suite_create("offload_order");
+  suite_add_tcase(suite, tcase);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  int failures = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failures != 0;
+}
