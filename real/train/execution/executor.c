@@ -204,47 +204,6 @@ static void run_optimizer(Executor *executor, const Op *op) {
   state_optimizer(executor->trainer, op->step, stream);
 }
 
-/* What a piece reads and makes gradients of, but for what is sharded as some of it is: vectors, and of heads that
- * predict further all but the first one's experts. Returns how many. */
-static int piece_blocks(const Executor *executor, const Op *op, const Work *work, const Block *blocks[2]) {
-  static const BlockKind kinds[N_PIECES] = {[PIECE_EMBEDDING] = BLOCK_TABLE,
-                                            [PIECE_DENSE_LAYER] = BLOCK_LAYER,
-                                            [PIECE_LAYER] = BLOCK_LAYER,
-                                            [PIECE_HEAD] = BLOCK_OUTPUT};
-  const Parameters *parameters = executor->trainer->parameters;
-  int n = 0;
-  if (work->piece < 0)
-    return 0;
-  blocks[n] = parameters_block(parameters, op->stage, kinds[work->piece], op->unit);
-  n += blocks[n] != NULL && blocks[n]->n > 0;
-  const gboolean is_head = work->piece == PIECE_HEAD;
-  if (!is_head && work->piece != PIECE_LAYER)
-    return n;
-  const int layer = is_head ? parameters->workload->stages[op->stage].layers.n_layers + 1 : op->unit;
-  blocks[n] = parameters_block(parameters, op->stage, BLOCK_EXPERTS, layer);
-  return n + (blocks[n] != NULL);
-}
-
-/* ZeRO-3: some gather has brought the weights of the piece. */
-static gboolean has_weights(const Executor *executor, const Op *op, const Work *work) {
-  const Block *blocks[2];
-  const int n = piece_blocks(executor, op, work, blocks);
-  for (int i = 0; i < n; i++)
-    if (blocks[i]->zero == 3 && blocks[i]->gathered == NULL)
-      return FALSE;
-  return TRUE;
-}
-
-/* ZeRO-2, 3: the op adds to gradients that are kept in shards. */
-static gboolean fills_bucket(const Executor *executor, const Op *op, const Work *work) {
-  const Block *blocks[2];
-  const int n = op->action == ACTION_B || op->action == ACTION_W ? piece_blocks(executor, op, work, blocks) : 0;
-  for (int i = 0; i < n; i++)
-    if (blocks[i]->zero >= 2)
-      return TRUE;
-  return FALSE;
-}
-
 static gboolean run_compute(Executor *executor, int index, GError **error) {
   const Op *op = &executor->list->ops[index];
   const Work *work = &g_array_index(executor->program->works, Work, op->work);
@@ -255,9 +214,10 @@ static gboolean run_compute(Executor *executor, int index, GError **error) {
   const int zero = executor->trainer->parameters->zero;
   if (zero == 3)
     use_gathered(executor, index);
-  if (zero == 3 && !has_weights(executor, op, work))
+  if (zero == 3 && !executor_has_weights(executor, op, work))
     return fail_impossible(error, "its weights are in shards: it waits for no UNSHARD that gathers them");
-  if (fills_bucket(executor, op, work) && !open_bucket(executor, index, error))
+  if (executor_fills_bucket(executor, op, work) &&
+      (!open_bucket(executor, index, error) || !executor_has_bucket(executor, op, work, error)))
     return FALSE;
   const ItemCall call = item_call(executor, op);
   for (int item = work->first_item; work->piece >= 0 && item <= work->last_item; item++)
@@ -372,6 +332,8 @@ static gboolean run_collective(Executor *executor, int index, GError **error) {
   case ACTION_REDUCE_GRAD:
     if (trainer->n_updates > 0)
       executor_await_gradients_out(executor, index);
+    if (!executor_has_summed(executor, op, transfer, error))
+      return FALSE;
     state_reduce(trainer, op, transfer, group, stream, is_last_reduce(executor, index));
     return TRUE;
   case ACTION_TIED_GRAD:

@@ -57,5 +57,11 @@ gboolean executor_gradients_out(Executor *executor, int index, GError **error);
 void executor_await_gradients_out(Executor *executor, int index);
 gboolean executor_update(Executor *executor, int index, GError **error);
 void executor_weights_back(Executor *executor, int index);
+/* What is in shards, of the piece that an op runs (executor_shards.c). ZeRO-3: some gather has brought its weights.
+ * ZeRO-2, 3: it adds to gradients; their buckets, or those that a reduction sums, have been begun, else IMPOSSIBLE. */
+gboolean executor_has_weights(const Executor *executor, const Op *op, const Work *work);
+gboolean executor_fills_bucket(const Executor *executor, const Op *op, const Work *work);
+gboolean executor_has_bucket(const Executor *executor, const Op *op, const Work *work, GError **error);
+gboolean executor_has_summed(const Executor *executor, const Op *op, const Transfer *transfer, GError **error);
 /* Until every stream has come to its end. */
 gboolean executor_drain(Executor *executor, GError **error);

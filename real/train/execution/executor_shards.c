@@ -1,0 +1,65 @@
+/* What is in shards is whole only while ops of the Program see to it: what an op asks for has to be there. */
+#include "error.h"
+#include "executor_private.h"
+
+enum { MOST_BLOCKS = 3 };
+
+/* What a piece reads and makes gradients of, but for what is sharded as some of it is: of heads that predict further
+ * all but the first one's experts. Returns how many. */
+static int piece_blocks(const Executor *executor, const Op *op, const Work *work, const Block *blocks[MOST_BLOCKS]) {
+  static const BlockKind kinds[N_PIECES][2] = {[PIECE_EMBEDDING] = {BLOCK_TABLE, BLOCK_POSITIONS},
+                                               [PIECE_DENSE_LAYER] = {BLOCK_LAYER, BLOCK_EXPERTS},
+                                               [PIECE_LAYER] = {BLOCK_LAYER, BLOCK_EXPERTS},
+                                               [PIECE_HEAD] = {BLOCK_OUTPUT, BLOCK_FINAL_NORM}};
+  const Parameters *parameters = executor->trainer->parameters;
+  int n = 0;
+  for (int i = 0; i < 2 && work->piece >= 0; i++) {
+    blocks[n] = parameters_block(parameters, op->stage, kinds[work->piece][i], op->unit);
+    n += blocks[n] != NULL && blocks[n]->n > 0;
+  }
+  if (work->piece != PIECE_HEAD)
+    return n;
+  const int layer = parameters->workload->stages[op->stage].layers.n_layers + 1;
+  blocks[n] = parameters_block(parameters, op->stage, BLOCK_EXPERTS, layer);
+  return n + (blocks[n] != NULL);
+}
+
+gboolean executor_has_weights(const Executor *executor, const Op *op, const Work *work) {
+  const Block *blocks[MOST_BLOCKS];
+  const int n = piece_blocks(executor, op, work, blocks);
+  for (int i = 0; i < n; i++)
+    if (blocks[i]->zero == 3 && blocks[i]->gathered == NULL)
+      return FALSE;
+  return TRUE;
+}
+
+gboolean executor_fills_bucket(const Executor *executor, const Op *op, const Work *work) {
+  const Block *blocks[MOST_BLOCKS];
+  const int n = op->action == ACTION_B || op->action == ACTION_W ? piece_blocks(executor, op, work, blocks) : 0;
+  for (int i = 0; i < n; i++)
+    if (blocks[i]->zero >= 2)
+      return TRUE;
+  return FALSE;
+}
+
+gboolean executor_has_bucket(const Executor *executor, const Op *op, const Work *work, GError **error) {
+  const Block *blocks[MOST_BLOCKS];
+  const int n = piece_blocks(executor, op, work, blocks);
+  for (int i = 0; i < n; i++)
+    if (blocks[i]->zero >= 2 && blocks[i]->bucket == NULL)
+      return fail_impossible(error, "the next REDUCE_GRAD of its stage does not take the gradient of %s",
+                             blocks[i]->tensors[0].name);
+  return TRUE;
+}
+
+gboolean executor_has_summed(const Executor *executor, const Op *op, const Transfer *transfer, GError **error) {
+  g_autoptr(GPtrArray) blocks = g_ptr_array_new();
+  parameters_moved(executor->trainer->parameters, op, transfer, blocks);
+  for (guint i = 0; i < blocks->len; i++) {
+    const Block *block = g_ptr_array_index(blocks, i);
+    if (block->zero >= 2 && block->bucket == NULL)
+      return fail_impossible(error, "nothing in front of it has made the gradient of %s, which it sums",
+                             block->tensors[0].name);
+  }
+  return TRUE;
+}
