@@ -142,6 +142,17 @@ static void append_loss_scales(GString *out, const MeasuredReport *report) {
   append_numbers(out, "skipped_steps", skipped, n_skipped);
 }
 
+/* Steps that the ranks skipped and the one rank did not, or the other way round, from 0; none: no key. */
+static void append_skipped_apart(GString *out, const CheckReport *check) {
+  g_autofree double *steps = g_new(double, check->n_steps);
+  int n = 0;
+  for (int i = 0; i < check->n_steps; i++)
+    if (check->steps[i].skips_differ)
+      steps[n++] = i;
+  if (n > 0)
+    append_numbers(out, "skipped_apart", steps, n);
+}
+
 static void append_check(GString *out, const char *key, const CheckReport *check) {
   double loss = check->timed_loss_error, gradient = 0, update = 0;
   for (int i = 0; i < check->n_steps; i++) {
@@ -159,6 +170,7 @@ static void append_check(GString *out, const char *key, const CheckReport *check
     append_number(out, "loss_rounding", check->loss_rounding);
     append_number(out, "gradient_rounding", check->gradient_rounding);
   }
+  append_skipped_apart(out, check);
   append_number(out, "missing", (double)check->n_missing);
   if (check->in_fp32 != NULL)
     append_check(out, "in_fp32", check->in_fp32);

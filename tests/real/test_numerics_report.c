@@ -72,6 +72,28 @@ START_TEST(a_run_whose_steps_are_all_skipped_shows_nothing) {
 }
 END_TEST
 
+/* Of a step that only one side skips the other's gradients are not finite: it is said who, and nothing is compared. */
+START_TEST(a_step_that_one_side_skips_is_named) {
+  g_autoptr(Plan) plan = plan_of_tokens(PRECISION_FP16, 8, 32);
+  static const char *const says[] = {"the one rank skips, and the ranks do not, the step at the loss's scale 1024",
+                                     "the ranks skip, and the one rank does not, the step at the loss's scale 1024"};
+  for (int of_ranks = 0; of_ranks < 2; of_ranks++) {
+    CheckReport report = report_of(plan, 5, 5);
+    CheckedStep *step = &report.steps[0];
+    step->is_skipped = of_ranks;
+    step->skips_differ = step->scales_differ = TRUE;
+    step->scale = 1024;
+    check_report_judge(&report);
+    ck_assert(!report.is_passed);
+    g_autoptr(GString) text = g_string_new(NULL);
+    check_report_print(&report, text);
+    ck_assert_ptr_nonnull(strstr(text->str, says[of_ranks]));
+    ck_assert_ptr_null(strstr(text->str, "nan"));
+    check_report_clear(&report);
+  }
+}
+END_TEST
+
 /* What rounding does to a loss widens its bound, but to a hundredth at most, and not by a step that is skipped. */
 START_TEST(rounding_widens_a_loss_only_so_far) {
   g_autoptr(Plan) plan = plan_of_tokens(PRECISION_BF16, 8, 32);
@@ -173,6 +195,7 @@ END_TEST
 int main(void) {
   TCase *tcase = tcase_create("numerics_report");
   tcase_add_test(tcase, a_run_whose_steps_are_all_skipped_shows_nothing);
+  tcase_add_test(tcase, a_step_that_one_side_skips_is_named);
   tcase_add_test(tcase, rounding_widens_a_loss_only_so_far);
   tcase_add_test(tcase, losses_of_few_tokens_may_differ_more);
   tcase_add_test(tcase, a_timed_run_is_compared_with_the_checked_one);

@@ -150,7 +150,10 @@ static void compare_scales(const Comparison *c, int step) {
     return;
   checked->scale = (double)before->values[AT_SCALE];
   checked->is_skipped = after->values[AT_SKIPPED] > before->values[AT_SKIPPED];
-  checked->scales_differ = distance2(before, reference) > 0 || distance2(after, reference_after) > 0;
+  const gboolean reference_skips = reference_after->values[AT_SKIPPED] > reference->values[AT_SKIPPED];
+  checked->skips_differ = checked->is_skipped != reference_skips;
+  checked->scales_differ =
+      checked->skips_differ || distance2(before, reference) > 0 || distance2(after, reference_after) > 0;
 }
 
 /* ‖g − g′‖ / ‖g₁‖ of a tensor, against no less than a share of the model's mean; 0 where there is nothing to compare.
@@ -175,7 +178,7 @@ static double find_rounding(const Comparison *c, int step, double mean2) {
 }
 
 static void compare_gradients(const Comparison *c, int step) {
-  if (c->report->steps[step].is_skipped)
+  if (c->report->steps[step].is_skipped || c->report->steps[step].skips_differ)
     return;
   double mean2;
   model_norm2(c, c->reference, step, &mean2);

@@ -28,6 +28,7 @@ typedef struct {
   double scale;           /* of the loss; 0: it has none */
   gboolean is_skipped;    /* by the ranks: gradients are not compared, and nothing may have moved */
   gboolean scales_differ; /* among ranks or from the one rank's, or only one of both has skipped the step */
+  gboolean skips_differ;  /* the latter: gradients are not compared, as one side's are not finite */
 } CheckedStep;
 
 typedef struct CheckReport CheckReport;

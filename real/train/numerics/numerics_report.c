@@ -82,7 +82,7 @@ static double loss_bound(const CheckReport *report) {
 /* Of such no gradient and no update is compared. */
 static gboolean all_are_skipped(const CheckReport *report) {
   for (int i = 0; i < report->n_steps; i++)
-    if (!report->steps[i].is_skipped)
+    if (!report->steps[i].is_skipped && !report->steps[i].skips_differ)
       return FALSE;
   return report->n_steps > 0;
 }
@@ -125,8 +125,14 @@ static void print_steps(const CheckReport *report, GString *out) {
     const CheckedStep *step = &report->steps[i];
     g_string_append_printf(out, "  %4d  %10.6f  %10.6f  %10.2e   %8.2e %-24s  %8.2e %s\n", i, step->loss,
                            step->reference_loss, relative_error(step->loss, step->reference_loss), step->gradient_error,
-                           step->is_skipped ? "skipped" : step->gradient_worst, step->update_error, step->update_worst);
-    if (step->scales_differ)
+                           step->is_skipped || step->skips_differ ? "skipped" : step->gradient_worst,
+                           step->update_error, step->update_worst);
+    if (step->skips_differ)
+      g_string_append_printf(out, "        %s the step at the loss's scale %g: its gradients are not compared\n",
+                             step->is_skipped ? "the ranks skip, and the one rank does not,"
+                                              : "the one rank skips, and the ranks do not,",
+                             step->scale);
+    else if (step->scales_differ)
       g_string_append_printf(
           out, "        the loss's scale, %g here, is not the one rank's, or not all skip the step\n", step->scale);
   }
