@@ -221,7 +221,9 @@ START_TEST(what_cannot_be_offloaded_is_refused) {
   g_autoptr(Plan) whole = small_plan(2, 2, (Offload){.optimizer = TIER_HOST, .weights = TIER_HOST});
   assert_refused(cluster, whole, "offload-weights host needs --zero 3, found zero 2");
   g_autoptr(Plan) alone = small_plan(2, 3, (Offload){.weights = TIER_NVME});
-  assert_refused(cluster, alone, "offload-weights nvme needs --offload-optimizer host or nvme");
+  assert_refused(cluster, alone, "offload-weights nvme needs --offload-optimizer host or nvme: 2 bytes a parameter");
+  ck_assert(recipe_parse("fp32", &alone->recipe, NULL));
+  assert_refused(cluster, alone, "offload-weights nvme needs --offload-optimizer host or nvme: 4 bytes a parameter");
   g_autoptr(Plan) drives = small_plan(2, 2, (Offload){.optimizer = TIER_NVME});
   cluster->host.nvme_bytes = 0;
   assert_refused(cluster, drives, "selene.yaml does not state NVMe drives, which offloading needs: add \"nvme: {");

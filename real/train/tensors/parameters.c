@@ -169,8 +169,8 @@ static gboolean fill_blocks(const Parameters *parameters, DeviceStream *stream, 
   }
   float *scratch = NULL;
   DeviceEvent *filled = device->type->event_new(device, error);
-  const int n_scratch = has_weights_on_host(parameters) ? 2 : 1;
-  if (filled == NULL || !allocate(parameters, 4 * n_scratch * most, &scratch, error))
+  const int element_bytes = 4 + (has_weights_on_host(parameters) ? kernel_element_bytes(parameters->number) : 0);
+  if (filled == NULL || !allocate(parameters, element_bytes * most, &scratch, error))
     return FALSE;
   for (int i = 0; i < parameters->n_blocks; i++)
     if (parameters->blocks[i].n > 0)

@@ -12,10 +12,11 @@ static gboolean check_weights(const Plan *plan, GError **error) {
                            "together before each use and let go after it",
                            where, plan->zero);
   return plan->offload.optimizer != TIER_GPU ||
-         fail_impossible(error,
-                         "offload-weights %s needs --offload-optimizer host or nvme: 2 bytes a parameter would leave a "
-                         "GPU that goes on holding its master copy and moments, and every update would cross twice",
-                         where);
+         fail_impossible(
+             error,
+             "offload-weights %s needs --offload-optimizer host or nvme: %g bytes a parameter would leave a "
+             "GPU that goes on holding its master copy and moments, and every update would cross twice",
+             where, plan->recipe.weights);
 }
 
 static gboolean fail_missing(const Cluster *cluster, const char *what, const char *add, GError **error) {
