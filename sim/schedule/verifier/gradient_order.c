@@ -15,10 +15,7 @@
  * was copied before it was summed.
  *
  * Additions are on the compute stream, sums on that of dp or tp. So what is sure to have ended is one number for each
- * op and each of these streams, the latest on the stream of
- *
- *     ended(op) = max over d of (d, where it is on the stream, else ended(d)),
- *                 d in { op before it on its own stream, its `after`, last host op }
+ * op and each of these streams (ended.h).
  *
  * What an op waits for at first hand is seen without it: it is worked out where that does not answer.
  *
@@ -28,6 +25,7 @@
  * of a place that stages share the latest op stays. */
 #include "gradient_order.h"
 
+#include "ended.h"
 #include "error.h"
 #include "untimed_run.h"
 #include <string.h>
@@ -44,12 +42,7 @@ enum { STAGE_WHOLE, STAGE_EMBEDDING, STAGE_HEAD, STAGE_FIRST_LAYER };
 enum { RANK_TABLE, RANK_TIED, RANK_WHOLE, N_RANK_PLACES };
 
 /* Streams of additions and sums. */
-static const Stream watched[] = {STREAM_COMPUTE, STREAM_DP, STREAM_TP};
-enum { N_WATCHED = G_N_ELEMENTS(watched) };
-
-typedef struct {
-  gint32 on[N_WATCHED]; /* −1 none */
-} Ended;
+static const Stream watched[N_WATCHED] = {STREAM_COMPUTE, STREAM_DP, STREAM_TP};
 
 /* Layers of a rank, and these times its steps and micro-batches; where a text tells of more, they are not looked at.
  * */
@@ -118,21 +111,6 @@ static Pieces pieces_of_work(const Walk *walk, const Op *op) {
                                                       : 0)};
 }
 
-static gint32 ended_at(const Walk *walk, gint32 op, int which) {
-  return op < 0 || walk->list->ops[op].stream == watched[which] ? op : walk->ended[op].on[which];
-}
-
-static void set_ended(Walk *walk, gint32 i) {
-  const Op *op = &walk->list->ops[i];
-  for (int w = 0; w < N_WATCHED; w++) {
-    gint32 ended = MAX(ended_at(walk, walk->latest[op->stream], w), ended_at(walk, walk->latest[STREAM_HOST], w));
-    for (int k = 0; k < OP_MAX_AFTER && op->after[k] >= 0; k++)
-      ended = MAX(ended, ended_at(walk, op->after[k], w));
-    walk->ended[i].on[w] = ended;
-  }
-  walk->latest[op->stream] = i;
-}
-
 /* Whether `source`, an addition or a sum, is sure to have ended when op i starts. */
 static gboolean has_ended(Walk *walk, gint32 i, gint32 source) {
   const Op *ops = walk->list->ops;
@@ -140,7 +118,7 @@ static gboolean has_ended(Walk *walk, gint32 i, gint32 source) {
     if (ops[i].after[k] >= source && ops[ops[i].after[k]].stream == ops[source].stream)
       return TRUE;
   for (; walk->n_ended <= i; walk->n_ended++)
-    set_ended(walk, walk->n_ended);
+    ended_set(ops, walk->ended, watched, walk->latest, walk->n_ended);
   for (int w = 0; w < N_WATCHED; w++)
     if (watched[w] == ops[source].stream)
       return walk->ended[i].on[w] >= source;

@@ -7,21 +7,16 @@
  *     host                             | OPTIMIZER 0 | OPTIMIZER 1 |
  *     copy                                           | WEIGHTS_BACK 0 | WEIGHTS_BACK 1 |
  *
- * What is sure to have ended when an op starts is one number for each stream that is asked about, as in
- * gradient_order.c: the latest of it among the op in front on its own stream, its `after`, and the last of the host. */
+ * What is sure to have ended when an op starts is one number for each stream that is asked about (ended.h). */
 #include "offload_order.h"
 
+#include "ended.h"
 #include "error.h"
 #include "untimed_run.h"
 #include <string.h>
 
 /* Streams of NORM, of GRAD_OUT and of WEIGHTS_BACK. */
-static const Stream watched[] = {STREAM_DP, STREAM_COPY_OUT, STREAM_COPY};
-enum { N_WATCHED = G_N_ELEMENTS(watched) };
-
-typedef struct {
-  gint32 on[N_WATCHED]; /* −1 none */
-} Ended;
+static const Stream watched[N_WATCHED] = {STREAM_DP, STREAM_COPY_OUT, STREAM_COPY};
 
 /* Of a step: what its update has to wait for. */
 typedef struct {
@@ -81,20 +76,6 @@ static gboolean fail_op(const Walk *walk, gint32 i, const char *what, gint32 oth
 }
 
 /* --- what has ended --- */
-
-static gint32 ended_at(const Walk *walk, gint32 op, int which) {
-  return op < 0 || walk->list->ops[op].stream == watched[which] ? op : walk->ended[op].on[which];
-}
-
-static void set_ended(Walk *walk, gint32 i) {
-  const Op *op = &walk->list->ops[i];
-  for (int w = 0; w < N_WATCHED; w++) {
-    gint32 ended = MAX(ended_at(walk, walk->latest[op->stream], w), ended_at(walk, walk->latest[STREAM_HOST], w));
-    for (int k = 0; k < OP_MAX_AFTER && op->after[k] >= 0; k++)
-      ended = MAX(ended, ended_at(walk, op->after[k], w));
-    walk->ended[i].on[w] = ended;
-  }
-}
 
 /* `source`, in front of op i or −1, is sure to have ended when that starts. */
 static gboolean has_ended(const Walk *walk, gint32 i, gint32 source) {
@@ -170,7 +151,7 @@ static gboolean check_grad_out(Walk *walk, gint32 i, GError **error) {
 
 static gboolean check_op(Walk *walk, gint32 i, GError **error) {
   const Op *op = &walk->list->ops[i];
-  set_ended(walk, i);
+  ended_set(walk->list->ops, walk->ended, watched, walk->latest, i);
   switch ((ActionKind)op->action) {
   case ACTION_FETCH:
     walk->fetch = walk->fetch < 0 || walk->list->ops[walk->fetch].step <= op->step ? i : walk->fetch;
@@ -267,11 +248,9 @@ static gboolean walk_rank(Walk *walk, int rank, GError **error) {
   find_copies(walk);
   if (walk->updates && !check_copies(walk, error))
     return FALSE;
-  for (gint32 i = 0; i < walk->list->n_ops; i++) {
+  for (gint32 i = 0; i < walk->list->n_ops; i++)
     if (!check_op(walk, i, error))
       return FALSE;
-    walk->latest[walk->list->ops[i].stream] = i;
-  }
   return !walk->updates || check_steps(walk, error);
 }
 

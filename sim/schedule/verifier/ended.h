@@ -1,0 +1,31 @@
+/* Private to the verifier: of three streams, the latest op that is sure to have ended when an op starts:
+ *
+ *     ended(op) = max over d of (d, where it is on the stream, else ended(d)),
+ *                 d in { op before it on its own stream, its `after`, last host op } */
+#pragma once
+#include "program.h"
+
+enum { N_WATCHED = 3 };
+
+typedef struct {
+  gint32 on[N_WATCHED]; /* −1 none */
+} Ended;
+
+/* `ended` [ops]: of those in front of `op`, or up to it. */
+static inline gint32 ended_at(const Op *ops, const Ended *ended, const Stream watched[N_WATCHED], gint32 op,
+                              int which) {
+  return op < 0 || ops[op].stream == watched[which] ? op : ended[op].on[which];
+}
+
+/* That of op i, which is the latest of its stream then; `latest` [N_STREAMS] before i on each stream, −1 none. */
+static inline void ended_set(const Op *ops, Ended *ended, const Stream watched[N_WATCHED], gint32 *latest, gint32 i) {
+  const Op *op = &ops[i];
+  for (int w = 0; w < N_WATCHED; w++) {
+    gint32 last = MAX(ended_at(ops, ended, watched, latest[op->stream], w),
+                      ended_at(ops, ended, watched, latest[STREAM_HOST], w));
+    for (int k = 0; k < OP_MAX_AFTER && op->after[k] >= 0; k++)
+      last = MAX(last, ended_at(ops, ended, watched, op->after[k], w));
+    ended[i].on[w] = last;
+  }
+  latest[op->stream] = i;
+}
