@@ -30,7 +30,7 @@ for program in "$stepsim" "$stepreal" "$build/tests/test_cuda"; do
   exit 2
 done
 LIMIT=${LIMIT:-}
-while :; do # else octal
+while :; do # zeros in front go: $((010)) is 8
   case $LIMIT in
   0?*) LIMIT=${LIMIT#0} ;;
   *) break ;;

@@ -184,7 +184,7 @@ static void print_table(const MemoryTable *table, const char *title, GString *ou
 static const char *bound_in_words(LargestBound bound) {
   static const char *const words[] = {[LARGEST_BY_MEMORY] = "",
                                       [LARGEST_BY_BATCH] = " (all that a pipeline gets of the batch)",
-                                      [LARGEST_BY_PLAN] = " (the model or the plan has none larger)",
+                                      [LARGEST_BY_PLAN] = " (the model or the plan has none beyond)",
                                       [LARGEST_TRIED] = " (none larger is tried)"};
   return words[bound];
 }

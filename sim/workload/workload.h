@@ -67,8 +67,8 @@ typedef struct {
   gint64
       tied_parameters; /* of the matrix that first and last stage both hold on different ranks, per tp rank; else 0 */
   gint64 shared_parameters; /* of the matrix that embedding and head share on one rank; else 0 */
-  double framework_bytes;   /* what the plan's framework keeps on every rank all the time, with the buffer that tokens
-                               are gathered into (Megatron Core's GlobalMemoryBuffer) */
+  double framework_bytes;   /* what the plan's framework keeps on every rank all the time, and, under any, the buffer
+                               that tokens are gathered into, as Megatron Core's GlobalMemoryBuffer */
   double boundary_bytes;    /* activation of one micro-batch sent between stages, per GPU */
 } Workload;
 

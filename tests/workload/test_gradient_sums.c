@@ -102,8 +102,8 @@ START_TEST(gradients_of_linears_apart_are_added_up) {
 END_TEST
 
 /* Where the norm's backward reads three gradients in place of their sum: two reads more, of a gate's two one. Before a
- * reduction over tp, with or without sequence parallelism: three or two reads, and the sum written. What is one product
- * has no sum. */
+ * reduction over tp under sequence parallelism (tp 4 here): three or two reads, and the sum written; without (tp 2) tp
+ * reduces each, and the sum is behind that. What is one product has no sum. */
 START_TEST(what_reads_a_sum_of_gradients_may_make_it) {
   const double stream_bytes = 2.0 * 1024 * 1024;
   for (int tp = 1; tp <= 4; tp *= 2) {
@@ -111,8 +111,8 @@ START_TEST(what_reads_a_sum_of_gradients_may_make_it) {
     plan->time.gate_linears = plan->time.qkv_linears = LINEARS_APART;
     plan->time.input_gradient_sums = INPUT_GRADIENT_SUMS_FUSED;
     g_autoptr(Workload) workload = workload_new(&llama, plan, NULL);
-    ck_assert_double_eq(behind_bytes(workload, PHASE_I, "qkv.dgrad"), (tp == 1 ? 2 : 4) * stream_bytes);
-    ck_assert_double_eq(behind_bytes(workload, PHASE_I, "mlp_up.dgrad"), (tp == 1 ? 1 : 3) * stream_bytes);
+    ck_assert_double_eq(behind_bytes(workload, PHASE_I, "qkv.dgrad"), (tp < 4 ? 2 : 4) * stream_bytes);
+    ck_assert_double_eq(behind_bytes(workload, PHASE_I, "mlp_up.dgrad"), (tp < 4 ? 1 : 3) * stream_bytes);
     ck_assert_double_eq(behind_bytes(workload, PHASE_I, "mlp_down.dgrad"), 0);
     plan->time.gate_linears = LINEARS_TOGETHER;
     g_autoptr(Workload) together = workload_new(&llama, plan, NULL);

@@ -22,7 +22,7 @@
  *       scaled_rotation: single     # a rotation of q and k whose cosine and sine are multiplied by a factor (YaRN's)
  *                                   # is operations of PyTorch, one at a time; fused (default): the kernel that all
  *                                   # others have
- *       layer_norm: {forward: 3.3, backward: 10.3}  # what a LayerNorm takes, in reads or writes of its input (default:
+ *       layer_norm: {forward: 3.25, backward: 10.4}  # what a LayerNorm takes, in reads or writes of its input (default:
  *                                   # what it cannot do without, 2 and 3)
  *       row_bias: apart             # the bias of a linear that tp cuts by rows is added by a kernel of its own; residual
  *                                   # (default): by that which adds the residual
@@ -47,11 +47,11 @@
  *                                   # and they are gathered in the format of the products they are for; sums are in
  *                                   # that of activations (element), as by default both are
  *       gate_linears: apart         # a gate and what it multiplies are linears apart: each makes an input gradient, and
- *                                   # they are added up; without sequence parallelism tp sums both, counted as a sum of
- *                                   # twice the bytes; together (default): they are one product's
+ *                                   # they are added up; without sequence parallelism tp sums both, counted as a sum
+ *                                   # of twice the bytes; together (default): they are one product's
  *       qkv_linears: apart          # the same of queries, keys and values: three
- *       input_gradient_sums: fused  # what reads the sum of such gradients adds them up, or where tp sums them one kernel
- *                                   # before it; apart (default): kernels that add two at a time
+ *       input_gradient_sums: fused  # what reads the sum of such gradients adds them up, or one kernel before tp does,
+ *                                   # under sequence parallelism; apart (default): kernels that add two at a time
  *       tensor_parallel_input: copied  # without sequence parallelism a linear cut by columns reads a copy of its input,
  *                                   # made for it, and one cut by rows, in backward, of its output's gradient; shared
  *                                   # (default): neither

@@ -52,8 +52,8 @@ static gboolean parse_share(const char *text, const char *number, double *share,
 /* Whatever the ending is, the unit is FLOP/s of a GPU, with its prefix. */
 static gboolean parse_rate(const char *text, const char *number, double *rate, GError **error) {
   g_autofree char *plain = g_strconcat(number, "FLOP/s", NULL);
-  return units_parse(plain, UNIT_FLOPS_PER_SECOND, rate, error) &&
-         (*rate > 0 || fail_input(error, "found \"%.80s\", expected a rate above 0", text));
+  return (units_parse(plain, UNIT_FLOPS_PER_SECOND, rate, NULL) && *rate > 0) ||
+         fail_input(error, "found \"%.80s\", expected a rate above 0", text);
 }
 
 static gboolean parse_value(const char *text, const Form *form, double *value, GError **error) {

@@ -68,8 +68,8 @@ gboolean launch_check_tried(LaunchFramework framework, const Workload *workload,
   return framework != LAUNCH_MEGATRON || launch_megatron_check_tried(&c, error);
 }
 
-/* Whose file that is: of those whose names begin it the longest one's, as "megatron-deepspeed" is not Megatron-LM's;
- * −1: nobody's. */
+/* Which framework a file belongs to: of those whose names begin it the longest one's, as "megatron-deepspeed" is not
+ * Megatron-LM's; −1: nobody's. */
 static int owner_of(const char *file) {
   g_autofree char *base = g_path_get_basename(file);
   int owner = -1;

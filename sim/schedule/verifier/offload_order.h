@@ -1,4 +1,4 @@
-/* Private to the verifier: what is on the host gets there, and comes back, in time. */
+/* Private to the verifier: what goes to the host, and what is there, is in time. */
 #pragma once
 #include "program.h"
 
@@ -13,6 +13,9 @@
  *                    NORM
  *     WEIGHTS_BACK   behind the part of the update that it copies, as WEIGHTS_STORE; and no F or UNSHARD behind it runs
  *                    beside it
+ *
+ * That all of the weights come back (WEIGHTS_BACK, WEIGHTS_STORE for each part) is not asked: `stepreal run --check`
+ * finds steps that train on old ones.
  *
  * An op behind one of the host stream waits for it without saying so, and for all that that one waited for. IMPOSSIBLE
  * naming the rank, the op and what it lacks. */

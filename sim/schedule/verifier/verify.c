@@ -5,7 +5,7 @@
  *     check_transfers           of equal bytes; every member of a group over pipeline ranks has the same sequence
  *     compute_order_check       every action once, after its inputs (compute_order.c)
  *     gradient_order_check      gradients are summed, and copied out, when whole (gradient_order.c)
- *     offload_order_check       what is on the host gets there, and comes back, in time (offload_order.c)
+ *     offload_order_check       what goes to the host, and what is there, is in time (offload_order.c)
  *     untimed_run               nothing waits in a circle (untimed_run.c) */
 #include "verify.h"
 #include "compute_order.h"

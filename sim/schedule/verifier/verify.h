@@ -6,7 +6,7 @@
  * sequence of collectives on every member of a group; no F before its input (the receive, or the stage before on this
  * rank), no W before its I, every micro-batch's F, and B or I + W, exactly once per stage and step; no gradient is
  * summed over ranks, or copied to the host, before all has been added to it (gradient_order.h); weights, gradients and
- * updates of a host are where they are wanted (offload_order.h); and an untimed run under the Program's semantics with
+ * updates of a host do not come too early (offload_order.h); and an untimed run under the Program's semantics with
  * rendezvous sends reaches the end. IMPOSSIBLE with what is wrong; a stuck program names for each rank and stream the
  * op at its head and what it waits for. */
 gboolean program_verify(const Program *program, GError **error);

@@ -333,7 +333,8 @@ static gboolean is_cut(const Cut *cut, const Linear *linear) {
 }
 
 /* Each of n linears that tp cuts reads and writes its whole input, or its output's gradient, of T tokens and w columns:
- * n·2·T·w elements. Under sequence parallelism each gathers it in place of copying it. */
+ * n·2·T·w elements. Under sequence parallelism what it reads was gathered, and is no copy; one gather is counted for
+ * all, as is one reduction, even where each linear has its own. */
 static double copied_bytes(const Cut *cut, const Linear *linear, int n_linears) {
   const gboolean copies =
       is_cut(cut, linear) && !cut->sequence_parallel && cut->plan->time.tensor_parallel_input == TP_INPUT_COPIED;
@@ -342,13 +343,14 @@ static double copied_bytes(const Cut *cut, const Linear *linear, int n_linears) 
 
 /* How often T·k elements are read or written to add up the input gradients of n linears. Autograd adds them two at a
  * time: n − 1 kernels read two and write one, 3·(n − 1). Where the sum is fused one kernel reads all n: that which
- * reads the sum, n − 1 more than it reads anyway, or before tp's reduction one that writes the sum, n + 1. */
+ * reads the sum, n − 1 more than it reads anyway; or, where tp reduces the sum and not each (n_sums), one that writes
+ * it before, n + 1. */
 static int added_passes(const Cut *cut, const Linear *linear, int n_linears) {
   if (n_linears == 1)
     return 0;
   if (cut->plan->time.input_gradient_sums == INPUT_GRADIENT_SUMS_APART)
     return 3 * (n_linears - 1);
-  return is_cut(cut, linear) ? n_linears + 1 : n_linears - 1;
+  return is_cut(cut, linear) && cut->sequence_parallel ? n_linears + 1 : n_linears - 1;
 }
 
 static double added_bytes(const Cut *cut, const Linear *linear, int n_linears) {
