@@ -151,6 +151,17 @@ static void time_list(Costing *costing, Piece piece, Phase phase, TimedList *lis
   timed_list_finish(list);
 }
 
+/* What is read and written of the gradients, per parameter, between the last backward and Adam, whose own read stands
+ * with its item. Where Adam takes copies, that read is the copying's: the copies are written, and read by Adam. */
+static double update_gradient_bytes(const Plan *plan) {
+  const Recipe *recipe = &plan->recipe;
+  const double passes = plan->time.gradient_passes;
+  if (plan->precision != PRECISION_FP16 || plan->time.fp16_gradients != FP16_GRADIENTS_COPIED || recipe->master <= 0)
+    return recipe->gradients * passes;
+  const double copied = recipe->gradients < recipe->master ? 2 * recipe->master : 0, unscaled = 2 * recipe->master;
+  return copied + unscaled + recipe->master * passes;
+}
+
 static OpTime time_work(const Costing *costing, const Timing *timing, const Work *work) {
   if (work->phase != PHASE_OPTIMIZER)
     return timing_of_work(timing, work);
@@ -160,7 +171,7 @@ static OpTime time_work(const Costing *costing, const Timing *timing, const Work
     const gint64 run_ns = ns_of(copy_cost_update_s(costing->cluster, costing->n_sharing, item.bytes));
     return (OpTime){.run_ns = run_ns, .tail_ns = run_ns};
   }
-  item.bytes += plan->recipe.gradients * (plan->time.gradient_passes * work->parameters + work->passed);
+  item.bytes += update_gradient_bytes(plan) * work->parameters + plan->recipe.gradients * work->passed;
   return launched(kernel_cost_s(&costing->gpu, &item, NULL), costing->launch_ns);
 }
 

@@ -32,6 +32,7 @@ static const char *const tp_names[] = {"beside", "alone", "beside_with_sequence_
 static const char *const dp_names[] = {"beside", "alone", NULL};
 static const char *const gradients_names[] = {"sharded", "whole", NULL};
 static const char *const gradient_sums_names[] = {"fused", "apart", NULL};
+static const char *const fp16_gradients_names[] = {"as_held", "copied", NULL};
 static const char *const linears_names[] = {"together", "apart", NULL};
 static const char *const input_sums_names[] = {"apart", "fused", NULL};
 static const char *const row_bias_names[] = {"residual", "apart", NULL};
@@ -72,6 +73,7 @@ static const YamlField time_fields[] = {
     {"gradient_sum_bytes", FIELD_NUMBER, FALSE, IN_TIME(gradient_sum_bytes), 1, 8},
     {"gradient_sums", FIELD_CHOICE, FALSE, IN_TIME(gradient_sums), .names = gradient_sums_names},
     {"gradient_passes", FIELD_NUMBER, FALSE, IN_TIME(gradient_passes), 0, 100},
+    {"fp16_gradients", FIELD_CHOICE, FALSE, IN_TIME(fp16_gradients), .names = fp16_gradients_names},
     {"buffer_passes", FIELD_NUMBER, FALSE, IN_TIME(buffer_passes), 0, 100},
     {"gradient_scaling", FIELD_CHOICE, FALSE, IN_TIME(gradient_scaling), .names = gradient_scaling_names},
     {"norm_rate", FIELD_NUMBER, FALSE, IN_TIME(norm_rate), 0.05, 1},

@@ -83,6 +83,9 @@
  *                                   # reads them once more: norm, clipping (default: none, where nothing is known of
  *                                   # them); left out where the optimizer is offloaded, whose rate is that of all it
  *                                   # does
+ *       fp16_gradients: copied      # precision fp16 with an fp32 master copy: gradients of 16 bits are copied to fp32,
+ *                                   # divided by the loss scale there, and norm, clipping and Adam read the copies;
+ *                                   # as_held (default): they read the gradients as they are held
  *       buffer_passes: 2            # ZeRO-0 and 1: times that the gradients of all of a rank's parameters, in shards
  *                                   # or not, are read or written in a step before they are summed over dp: set to
  *                                   # 0, looked through for numbers that are none (default: none). This and the next
@@ -153,6 +156,7 @@ typedef enum { EXPERT_OPTIMIZER_TOGETHER, EXPERT_OPTIMIZER_APART } FrameworkExpe
 typedef enum { WEIGHTS_GATHERED, WEIGHTS_BROADCAST } FrameworkWeights;
 
 typedef enum { GRADIENT_SUMS_FUSED, GRADIENT_SUMS_APART } FrameworkGradientSums;
+typedef enum { FP16_GRADIENTS_AS_HELD, FP16_GRADIENTS_COPIED } FrameworkFp16Gradients;
 typedef enum { RECOMPUTE_END_WHOLE, RECOMPUTE_END_NEEDED } FrameworkRecomputeEnd;
 typedef enum { CONTEXT_PASSED, CONTEXT_BLOCKS } FrameworkContext;
 typedef enum { CONTEXT_BESIDE, CONTEXT_ALONE } FrameworkContextExchanges;
@@ -203,6 +207,7 @@ typedef struct {
   double gradient_sum_bytes; /* 0: as held */
   int gradient_sums;         /* FrameworkGradientSums */
   double gradient_passes;    /* 0: none */
+  int fp16_gradients;        /* FrameworkFp16Gradients */
   double buffer_passes;      /* 0: none */
   int gradient_scaling;      /* FrameworkGradientScaling */
   double norm_rate;          /* (0, 1]; 0: 1 */
