@@ -26,6 +26,8 @@ cat >"$out/plans" <<'END'
 --dp 2 --zero 1
 --dp 2 --zero 2
 --dp 2 --zero 3
+--dp 2 --offload-optimizer host
+--dp 2 --zero 3 --offload-optimizer host --offload-weights host
 --cp 2
 --cp 2 --cp-comm all_gather
 --cp 2 --cp-comm ulysses

@@ -318,35 +318,6 @@ static gboolean measure_memory(KernelTimes *times, Bench *bench, GError **error)
   return ok;
 }
 
-/* Rate of one copy of 64 MiB in either direction. */
-static double copy_Bps(Bench *bench, void *to, const void *from, gint64 bytes) {
-  double best_s = G_MAXDOUBLE;
-  for (int i = 0; i < 5; i++) {
-    bench->type->record(bench->stream, bench->start);
-    bench->type->copy(bench->stream, to, from, bytes);
-    bench->type->record(bench->stream, bench->end);
-    const double time_s = bench_elapsed_s(bench, NULL);
-    best_s = time_s < 0 ? best_s : MIN(best_s, time_s);
-  }
-  return bytes / MAX(best_s, 1e-9);
-}
-
-static gboolean measure_copies(Bench *bench, DeviceFacts *facts, GError **error) {
-  const gint64 bytes = 64 << 20;
-  if (bench->type->is_host_memory)
-    return TRUE;
-  void *host = bench->type->allocate_host(bench->device, bytes, error);
-  void *device = host ? bench->type->allocate(bench->device, bytes, error) : NULL;
-  if (device != NULL) {
-    facts->upload_Bps = copy_Bps(bench, device, host, bytes);
-    facts->download_Bps = copy_Bps(bench, host, device, bytes);
-    bench->type->release(bench->device, device);
-  }
-  if (host != NULL)
-    bench->type->release_host(bench->device, host);
-  return device != NULL;
-}
-
 /* The clock that products leave: those before it are read once a second of them has run. */
 static gboolean measure_clock(Bench *bench, Number number, DeviceFacts *facts, GError **error) {
   const gint64 n = 4096, until_ns = now_ns() + G_GINT64_CONSTANT(1000000000);
@@ -381,10 +352,10 @@ gboolean kernel_bench_device(KernelTimes *times, Number number, World *world, co
   gboolean ok = bench_open(&bench, world, device, error);
   if (ok) {
     facts->device_name = device->describe(bench.device);
+    facts->is_host_memory = device->is_host_memory;
     facts->memory_bytes = (double)device->memory_bytes(bench.device);
     ok = measure_edge(&bench, error) && measure_launches(&bench, facts, error) &&
-         measure_memory(times, &bench, error) && measure_copies(&bench, facts, error) &&
-         measure_clock(&bench, number, facts, error);
+         measure_memory(times, &bench, error) && measure_clock(&bench, number, facts, error);
   }
   bench_close(&bench);
   return ok;

@@ -7,9 +7,9 @@ typedef struct {
   char *device_name; /* owned */
   double clock_Hz;   /* just after a second of products; 0: not known */
   double memory_bytes;
-  double launch_s;                 /* host time to issue one kernel */
-  double kernel_s;                 /* least time of a kernel on the device, among others */
-  double upload_Bps, download_Bps; /* between host and device; 0 where they are the same memory */
+  double launch_s;         /* host time to issue one kernel */
+  double kernel_s;         /* least time of a kernel on the device, among others */
+  gboolean is_host_memory; /* the processor is a core of the host */
 } DeviceFacts;
 
 /* What an event before and one behind a kernel add to the time between them, and the least time of a kernel among
@@ -23,7 +23,7 @@ gboolean kernel_bench_edge(World *world, const DeviceType *device, char **device
 char *kernel_bench_grid_text(Number number, gint64 least, gint64 most);
 gboolean kernel_bench_grid(KernelTimes *times, Number number, gint64 least, gint64 most, World *world,
                            const DeviceType *device, GError **error);
-/* Launches, copies; adds the curve of a plain pass over memory (item "memory"). `number`: of the products that load the
+/* Launches; adds the curve of a plain pass over memory (item "memory"). `number`: of the products that load the
  * device before its clock is read. */
 gboolean kernel_bench_device(KernelTimes *times, Number number, World *world, const DeviceType *device,
                              DeviceFacts *facts, GError **error);

@@ -89,7 +89,7 @@ static gboolean is_pass(const WorkItem *item) {
 
 /* Fastest pass over memory, B/s. */
 static double best_memory(const MachineDescription *machine) {
-  const double telling = machine->facts->upload_Bps > 0 ? telling_gpu_bytes : telling_bytes;
+  const double telling = machine->facts->is_host_memory ? telling_bytes : telling_gpu_bytes;
   double best = 0, largest_bytes = 0;
   for (int i = 0; i < machine->n_kernels; i++)
     if (is_pass(&machine->kernels[i].item))
@@ -203,9 +203,6 @@ static char *gpu_text(const MachineDescription *machine) {
                           : facts->clock_Hz >= 1e8 ? facts->clock_Hz
                                                    : 1e9) *
                              1e-9);
-  if (facts->upload_Bps > 0)
-    g_string_append_printf(out, "# copies: %.4g GB/s from host to device, %.4g GB/s back (pinned, 64 MiB)\n",
-                           facts->upload_Bps * 1e-9, facts->download_Bps * 1e-9);
   append_rates(out, machine);
   append_matmul(out, machine);
   g_string_append_printf(out, "\nattention:\n  forward: %.4g\n  backward: %.4g\n", best_attention(machine, FALSE),
@@ -283,6 +280,17 @@ static void append_beside(GString *out, const LinkTimes *links) {
                            links->tax);
 }
 
+/* Shares are of what was measured: copies reach all of it. */
+static void append_host(GString *out, const HostTimes *host) {
+  g_string_append_printf(
+      out,
+      "  host_memory: %.0f B  # that could be had\n  host:\n    link: %.6g GB/s  # one rank's copies, "
+      "the slower way\n    links_together: %.6g GB/s\n    link_efficiency: 1\n",
+      host->memory_bytes, host->link_Bps * 1e-9, host->links_Bps * 1e-9);
+  g_string_append_printf(out, "    memory_bandwidth: %.6g GB/s\n    update_efficiency: %.4g\n", host->memory_Bps * 1e-9,
+                         CLAMP(host->update_Bps / host->memory_Bps, 1e-3, 1));
+}
+
 static char *cluster_text(const MachineDescription *machine) {
   g_autofree char *name = machine_name(machine->file);
   const LinkTimes *links = machine->links;
@@ -302,6 +310,7 @@ static char *cluster_text(const MachineDescription *machine) {
   if (n_nodes > 1)
     g_string_append_printf(out, "  nic:\n    bandwidth: %.6g GB/s\n    efficiency: 1\n    latency: %.6g us\n",
                            bus_Bps(links, n_nodes) * 1e-9, least_send_s(links) * 1e6);
+  append_host(out, machine->host);
   g_string_append_printf(out, "max_gpus: %d\n", machine->n_ranks);
   if (links->times->len > 0)
     append_link_tables(out, machine);

@@ -2,6 +2,7 @@
  * its processor, <folder>/nccl/<name>.yaml its collective library. */
 #pragma once
 #include "gpu.h"
+#include "host_times.h"
 #include "kernel_bench.h"
 #include "link_times.h"
 
@@ -12,6 +13,7 @@ typedef struct {
   const KernelTime *kernels;
   int n_kernels;
   const LinkTimes *links;
+  const HostTimes *host;
   const Gpu *base; /* described peaks, tiles and memory to keep; NULL: everything from what was measured */
   int n_ranks, n_local;
 } MachineDescription;

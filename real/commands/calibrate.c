@@ -37,6 +37,7 @@ typedef struct {
   KernelTimes *times;
   DeviceFacts facts;
   LinkTimes links;
+  HostTimes host;
   char *progress_file;
   CalibrationProgress *progress; /* parts: keys of cases and of the grid */
   gboolean is_kept;              /* the file has some of them */
@@ -96,8 +97,10 @@ static gboolean parse_options(CalibrateOptions *o, int argc, char **argv, GError
   g_autoptr(Parser) parser = parser_new(
       NULL,
       "Measures this machine: matrix products, memory-bound kernels and attention as layers of real models run them,\n"
-      "launches, copies, collectives and sends by size; writes a cluster file, a GPU file and a library file that\n"
-      "stepsim takes. Start as many ranks as the runs to be predicted will have. Ended early, it goes on where it\n"
+      "launches, collectives and sends by size, copies to the host and updates there; writes a cluster file, a GPU "
+      "file\n"
+      "and a library file that stepsim takes. Start as many ranks as the runs to be predicted will have. Ended early, "
+      "it goes on where it\n"
       "stood.",
       "Example:\n"
       "  mpirun -n 2 stepreal calibrate --model tinystories-15m --tp 1,2 --quick\n"
@@ -311,8 +314,14 @@ static gboolean measure_links(Calibration *c, GError **error) {
   return link_times_measure(&bench, &c->links, error);
 }
 
+static gboolean measure_host(Calibration *c, GError **error) {
+  show("the host", c);
+  c->n_steps_done++;
+  return host_times_measure(c->world, c->device, linear_number(c), &c->host, error);
+}
+
 static gboolean measure(Calibration *c, GError **error) {
-  c->n_steps = (int)c->cases->len + 3;
+  c->n_steps = (int)c->cases->len + 4;
   for (guint i = 0; i < c->cases->len; i++)
     if (!measure_case(c, &g_array_index(c->cases, CutCase, i), error))
       return FALSE;
@@ -321,11 +330,11 @@ static gboolean measure(Calibration *c, GError **error) {
   if (n == 0)
     return fail_impossible(error, "nothing could be measured:%s",
                            c->skipped->len > 0 ? c->skipped->str : " all kernels are shorter than events can tell");
-  show("launches, copies, memory", c);
+  show("launches, memory", c);
   c->n_steps_done++;
   return measure_grid(c, error) &&
          kernel_bench_device(c->times, linear_number(c), c->world, c->device, &c->facts, error) &&
-         measure_links(c, error);
+         measure_links(c, error) && measure_host(c, error);
 }
 
 /* --- what came of it --- */
@@ -370,6 +379,8 @@ static void print_summary(const Calibration *c, const KernelTime *kernels, int n
   printf("  %d products (fastest %s), %d memory-bound, %d attention; median spread %.1f %%\n", counts[ITEM_MATMUL],
          rate, counts[ITEM_MEMORY], counts[ITEM_ATTENTION], 100 * median_spread(kernels, n));
   printf("  launch %.3g us, least kernel %.3g us\n", c->facts.launch_s * 1e6, c->facts.kernel_s * 1e6);
+  printf("  host: a rank's copies %.3g GB/s, of all at once %.3g; memory %.3g GB/s, AdamW %.3g\n",
+         c->host.link_Bps * 1e-9, c->host.links_Bps * 1e-9, c->host.memory_Bps * 1e-9, c->host.update_Bps * 1e-9);
   for (guint i = 0; i < c->links.times->len; i++) {
     const LinkTime *time = &g_array_index(c->links.times, LinkTime, i);
     if (time->bytes < 1 << 20 || time->bytes >= 4 << 20)
@@ -416,6 +427,7 @@ static gboolean publish(Calibration *c, GError **error) {
                                       .kernels = kernels,
                                       .n_kernels = n,
                                       .links = &c->links,
+                                      .host = &c->host,
                                       .base = c->options.base ? &c->base : NULL,
                                       .n_ranks = world_size(c->world),
                                       .n_local = world_n_local(c->world)};

@@ -1,4 +1,4 @@
-/* Private to devices: the machine this process runs on, as far as a rank wants to know it. */
+/* The machine this process runs on, as far as a rank wants to know it. */
 #pragma once
 #include <glib.h>
 

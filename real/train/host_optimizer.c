@@ -1,7 +1,7 @@
 #include "host_optimizer.h"
 
-#include "cpu_kernels.h"
 #include "error.h"
+#include "host_kernels.h"
 #include "state.h"
 
 /* Part of a block's shard. */
@@ -41,9 +41,6 @@ typedef struct {
   int step;
   const double *norm_squared;
   const LossScale *scale;
-  const GArray *parts;
-  gint next; /* atomic: part that nobody has taken */
-  gint has_failed;
 } Update;
 
 static Kernel adam_of(const Update *update, const Part *part) {
@@ -60,30 +57,15 @@ static Kernel adam_of(const Update *update, const Part *part) {
   return (Kernel){.kind = KERNEL_ADAM, .adam = adam};
 }
 
-static gpointer run_parts(gpointer data) {
-  Update *update = data;
-  g_autoptr(CpuScratch) scratch = cpu_scratch_new();
-  for (gint i; (i = g_atomic_int_add(&update->next, 1)) < (gint)update->parts->len;) {
-    const Kernel kernel = adam_of(update, &g_array_index(update->parts, Part, i));
-    if (!cpu_kernel_run(&kernel, scratch, NULL))
-      g_atomic_int_set(&update->has_failed, TRUE);
-  }
-  return NULL;
-}
-
 gboolean host_optimizer_step(const Trainer *trainer, int step, int chunk, const double *norm_squared,
                              const LossScale *scale, int n_threads, GError **error) {
-  enum { MOST_ELEMENTS = 1 << 18 }; /* of four vectors in fp32: 4 MiB, a few hundred microseconds */
-  g_autoptr(GArray) parts = parts_of_chunk(trainer, chunk, MOST_ELEMENTS);
-  Update update = {trainer, step, norm_squared, scale, parts, 0, FALSE};
-  const int n_more = MIN(n_threads, (int)parts->len) - 1;
-  g_autofree GThread **more = g_new0(GThread *, MAX(n_more, 1));
-  for (int i = 0; i < n_more; i++)
-    more[i] = g_thread_new("optimizer", run_parts, &update);
-  run_parts(&update);
-  for (int i = 0; i < n_more; i++)
-    g_thread_join(more[i]);
-  return !g_atomic_int_get(&update.has_failed) || fail_impossible(error, "the update on the host has failed");
+  g_autoptr(GArray) parts = parts_of_chunk(trainer, chunk, HOST_OPTIMIZER_PART);
+  const Update update = {trainer, step, norm_squared, scale};
+  g_autofree Kernel *kernels = g_new(Kernel, parts->len + 1);
+  for (guint i = 0; i < parts->len; i++)
+    kernels[i] = adam_of(&update, &g_array_index(parts, Part, i));
+  return host_kernels_run(kernels, (int)parts->len, n_threads) ||
+         fail_impossible(error, "the update on the host has failed");
 }
 
 /* --- weights --- */

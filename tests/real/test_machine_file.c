@@ -69,13 +69,16 @@ static Cluster *known_machine(const Gpu *base) {
                      .collective_beside = 2,
                      .tax = 0.625};
   g_array_append_vals(links.times, times, G_N_ELEMENTS(times));
-  const DeviceFacts facts = {.memory_bytes = 8e9, .launch_s = 2e-6, .kernel_s = 5e-6};
+  const DeviceFacts facts = {.memory_bytes = 8e9, .launch_s = 2e-6, .kernel_s = 5e-6, .is_host_memory = TRUE};
+  const HostTimes host = {
+      .link_Bps = 10e9, .links_Bps = 16e9, .memory_Bps = 40e9, .update_Bps = 18e9, .memory_bytes = 64e9};
   const MachineDescription machine = {.file = file,
                                       .source = "a test",
                                       .facts = &facts,
                                       .kernels = kernels,
                                       .n_kernels = G_N_ELEMENTS(kernels),
                                       .links = &links,
+                                      .host = &host,
                                       .base = base,
                                       .n_ranks = 4,
                                       .n_local = 2};
@@ -133,6 +136,17 @@ START_TEST(measured_curves_are_what_was_measured) {
 }
 END_TEST
 
+/* One rank's copies alone reach 10 GB/s, those of two their half of 16. The update reads and writes 18 of 40. */
+START_TEST(the_host_has_the_rates_of_copies_and_of_the_update) {
+  g_autoptr(Cluster) cluster = known_machine(NULL);
+  const Host *host = &cluster->host;
+  assert_near(host_link_Bps(host, &cluster->node, 1), 10e9);
+  assert_near(host_link_Bps(host, &cluster->node, 2), 8e9);
+  assert_near(host->memory_Bps * host->update_efficiency, 18e9);
+  assert_near(cluster->host_memory_bytes, 64e9);
+}
+END_TEST
+
 /* Product: 2·1024³ FLOPs in 1 ms. Memory: 64 MB in 4 ms; the pass of 64 kB is too small to tell. Attention: 2 heads ×
  * 256·257/2 pairs × 4·64 FLOPs forward in 100 µs, 10·64 backward in 200 µs, as shares of that peak. */
 START_TEST(without_a_base_the_best_that_was_measured_is_the_peak) {
@@ -173,6 +187,7 @@ int main(void) {
   tcase_add_test(tests, the_library_halves_the_smallest_all_reduce);
   tcase_add_test(tests, measured_curves_are_what_was_measured);
   tcase_add_test(tests, without_a_base_the_best_that_was_measured_is_the_peak);
+  tcase_add_test(tests, the_host_has_the_rates_of_copies_and_of_the_update);
   tcase_add_test(tests, a_base_keeps_its_peaks);
   suite_add_tcase(suite, tests);
   SRunner *runner = srunner_create(suite);

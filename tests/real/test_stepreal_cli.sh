@@ -231,6 +231,9 @@ result $? "what is cut off of it is measured again" "$(cat out err gpus/machine.
 # shellcheck disable=SC2086
 "$stepsim" simulate --model m.json --seq-len 8 --global-batch 2 --precision fp32 --gpus 1 --cluster machine.yaml >out 2>>err
 result $? "it goes on; stepsim takes a machine of which small products alone are known" "$(cat err)"
+"$stepsim" simulate --model m.json --seq-len 8 --global-batch 2 --precision fp32 --gpus 1 --cluster machine.yaml --json \
+  --offload-optimizer host >out 2>err && sed -n '/"breakdown_s"/,/}/p' out | grep -q '"offload" : [0-9.e-]*[1-9]'
+result $? "the host's memory, copies and updates are calibrated for plans that offload" "$(cat err machine.yaml out)"
 rm -rf machine* gpus nccl
 
 # What is kept of other ranks, of another machine or in another form is not taken, and not lost without a word; what a

@@ -11,6 +11,7 @@
  * host, though as many bytes leave, with ZeRO-2 and 3 after every micro-batch. */
 #include "error.h"
 #include "executor_private.h"
+#include "host_kernels.h"
 #include "host_optimizer.h"
 #include "scaling.h"
 #include "state.h"
@@ -104,8 +105,7 @@ gboolean executor_update(Executor *executor, int index, GError **error) {
   g_autofree char *name = op_text(executor->program, op);
   world_say(world, RANK_COMPUTES, "%s", name);
   const gboolean computes = executor->device->type->launch != null_device.launch;
-  const int n_threads =
-      executor->device->type->is_host_memory ? 1 : MAX(1, (int)g_get_num_processors() / world_n_local(world));
+  const int n_threads = host_kernels_threads(executor->device->type, world);
   if (computes && !host_optimizer_step(trainer, op->step, op->unit,
                                        trainer->workload->plan->grad_norm_barrier ? &end->norms[1] : NULL,
                                        trainer->scales != NULL ? &end->scale : NULL, n_threads, error))
