@@ -114,15 +114,18 @@ static const char alone[] = "program ranks=1 stages=1 micro_batches=2 steps=2\n"
                             " 9 compute 0F0 step=1 work=0 after=8\n 10 compute 0F1 step=1 work=0\n"
                             " 11 compute 0B0 step=1 work=1\n 12 compute 0B1 step=1 work=1\n"
                             " 13 copy_out 0GRAD_OUT1 step=1 transfer=1 after=12\n"
-                            " 14 host OPTIMIZER step=1 work=2 after=13\n";
+                            " 14 host OPTIMIZER step=1 work=2 after=13\n"
+                            " 15 copy WEIGHTS_BACK step=1 transfer=0 after=14\n"
+                            " 16 host OPTIMIZER unit=1 step=1 work=2\n"
+                            " 17 copy WEIGHTS_BACK unit=1 step=1 transfer=0 after=16\n";
 
 START_TEST(what_nobody_sums_is_copied_behind_its_last_backward) {
   g_autoptr(Program) good = read_program(alone);
   const char *says = "rank 0, op 3 (0B1 of step 0): no GRAD_OUT behind it copies the gradient of its stage to the host";
   assert_refused(alone, EDITS({"0GRAD_OUT1 transfer=1 after=3", "0GRAD_OUT0 transfer=1 after=2"}), says);
   assert_refused(alone,
-                 EDITS({" 13 copy_out 0GRAD_OUT1 step=1 transfer=1 after=12\n 14 host OPTIMIZER step=1 work=2 after=13",
-                        " 13 host OPTIMIZER step=1 work=2 after=12"}),
+                 EDITS({" 13 copy_out 0GRAD_OUT1 step=1 transfer=1 after=12\n", " 13 host SYNC step=1\n"},
+                       {"step=1 work=2 after=13", "step=1 work=2"}),
                  "rank 0, op 12 (0B1 of step 1): no GRAD_OUT");
 }
 END_TEST
@@ -136,14 +139,36 @@ START_TEST(weights_come_back_updated_and_before_they_are_used) {
                  "rank 0, op 9 (0F0 of step 1): it uses weights and does not wait for WEIGHTS_BACK of step 0 (op 8)");
   /* the host has waited for it in the meantime */
   g_autofree char *late = edit_text(
-      alone,
-      EDITS({" 9 compute 0F0 step=1 work=0 after=8\n 10 compute 0F1 step=1 work=0\n"
-             " 11 compute 0B0 step=1 work=1\n 12 compute 0B1 step=1 work=1\n"
-             " 13 copy_out 0GRAD_OUT1 step=1 transfer=1 after=12\n 14 host OPTIMIZER step=1 work=2 after=13\n",
-             " 9 host SYNC after=8\n 10 compute 0F0 step=1 work=0\n 11 compute 0F1 step=1 work=0\n"
-             " 12 compute 0B0 step=1 work=1\n 13 compute 0B1 step=1 work=1\n"
-             " 14 copy_out 0GRAD_OUT1 step=1 transfer=1 after=13\n 15 host OPTIMIZER step=1 work=2 after=14\n"}));
+      alone, EDITS({" 9 compute 0F0 step=1 work=0 after=8\n 10 compute 0F1 step=1 work=0\n"
+                    " 11 compute 0B0 step=1 work=1\n 12 compute 0B1 step=1 work=1\n"
+                    " 13 copy_out 0GRAD_OUT1 step=1 transfer=1 after=12\n 14 host OPTIMIZER step=1 work=2 after=13\n"
+                    " 15 copy WEIGHTS_BACK step=1 transfer=0 after=14\n 16 host OPTIMIZER unit=1 step=1 work=2\n"
+                    " 17 copy WEIGHTS_BACK unit=1 step=1 transfer=0 after=16\n",
+                    " 9 host SYNC after=8\n 10 compute 0F0 step=1 work=0\n 11 compute 0F1 step=1 work=0\n"
+                    " 12 compute 0B0 step=1 work=1\n 13 compute 0B1 step=1 work=1\n"
+                    " 14 copy_out 0GRAD_OUT1 step=1 transfer=1 after=13\n 15 host OPTIMIZER step=1 work=2 after=14\n"
+                    " 16 copy WEIGHTS_BACK step=1 transfer=0 after=15\n 17 host OPTIMIZER unit=1 step=1 work=2\n"
+                    " 18 copy WEIGHTS_BACK unit=1 step=1 transfer=0 after=17\n"}));
   g_autoptr(Program) good = read_program(late);
+}
+END_TEST
+
+START_TEST(all_weights_come_back) {
+  assert_refused(alone,
+                 EDITS({" 8 copy WEIGHTS_BACK unit=1 transfer=0 after=7", " 8 host SYNC"},
+                       {"step=1 work=0 after=8", "step=1 work=0 after=6"}),
+                 "rank 0: step 0 copies 1 of the 2 parts of its weights that the host has updated");
+  assert_refused(alone, EDITS({" 17 copy WEIGHTS_BACK unit=1 step=1 transfer=0 after=16\n", ""}),
+                 "rank 0: step 1 copies 1 of the 2 parts");
+  assert_refused(alone, EDITS({" 8 copy WEIGHTS_BACK unit=1", " 8 copy WEIGHTS_BACK"}),
+                 "rank 0, op 8 (WEIGHTS_BACK of step 0): part 0 of the step's updated weights; expected part 1");
+  assert_refused(alone,
+                 EDITS({" 16 host OPTIMIZER unit=1 step=1 work=2\n"
+                        " 17 copy WEIGHTS_BACK unit=1 step=1 transfer=0 after=16\n",
+                        ""}),
+                 "rank 0: step 1 updates 1 parts on the host; expected 2, as step 0");
+  /* from drives to the memory of the GPU */
+  assert_refused(fetched, EDITS({"route=link_in\n", "route=link_in+nvme_read\n"}), "rank 0: step 0 copies 0 of the 1");
 }
 END_TEST
 
@@ -156,6 +181,7 @@ int main(void) {
   tcase_add_test(tcase, every_sum_is_copied_to_the_host);
   tcase_add_test(tcase, what_nobody_sums_is_copied_behind_its_last_backward);
   tcase_add_test(tcase, weights_come_back_updated_and_before_they_are_used);
+  tcase_add_test(tcase, all_weights_come_back);
   Suite *suite = suite_create("offload_order");
   suite_add_tcase(suite, tcase);
   SRunner *runner = srunner_create(suite);

@@ -22,6 +22,7 @@ static const Stream watched[N_WATCHED] = {STREAM_DP, STREAM_COPY_OUT, STREAM_COP
 typedef struct {
   gint32 grad_out, norm; /* the latest in front; −1 none */
   gint32 n_updates;      /* parts of the update in front */
+  gint32 n_backs;        /* of these, whose weights were copied to where they belong */
 } Step;
 
 typedef struct {
@@ -29,6 +30,7 @@ typedef struct {
   int rank;
   const OpList *list;
   gboolean fetches, updates; /* some rank does so */
+  gboolean stays;            /* what is updated is in its place: weights are fetched from the memory it is in */
   Ended *ended;              /* [ops of the longest list] */
   guint8 *is_taken;          /* likewise: of a FETCH, some UNSHARD waits for it; of others, the first that a GRAD_OUT
                                 waits for is this */
@@ -75,6 +77,13 @@ static gboolean fail_op(const Walk *walk, gint32 i, const char *what, gint32 oth
   return fail_impossible(error, "%s%s", text->str, rest);
 }
 
+/* Parts come in the order of their numbers. Always FALSE. */
+static gboolean fail_part(const Walk *walk, gint32 i, const char *whole, int expected, GError **error) {
+  g_autofree char *what =
+      g_strdup_printf("part %d of the step's %s; expected part %d", walk->list->ops[i].unit, whole, expected);
+  return fail_op(walk, i, what, -1, "", error);
+}
+
 /* --- what has ended --- */
 
 /* `source`, in front of op i or −1, is sure to have ended when that starts. */
@@ -110,8 +119,12 @@ static gboolean check_reader(const Walk *walk, gint32 i, GError **error) {
 
 static gboolean check_back(Walk *walk, gint32 i, GError **error) {
   const Op *op = &walk->list->ops[i];
-  if (op->unit >= walk->steps[op->step].n_updates)
+  Step *step = &walk->steps[op->step];
+  if (op->unit >= step->n_updates)
     return fail_op(walk, i, "no OPTIMIZER on the host in front of it has updated what it copies", -1, "", error);
+  if (op->unit != step->n_backs)
+    return fail_part(walk, i, "updated weights", step->n_backs, error);
+  step->n_backs++;
   if (op->action == ACTION_WEIGHTS_BACK)
     walk->back = i;
   return TRUE;
@@ -122,11 +135,8 @@ static gboolean check_back(Walk *walk, gint32 i, GError **error) {
 static gboolean check_update(Walk *walk, gint32 i, GError **error) {
   const Op *op = &walk->list->ops[i];
   Step *step = &walk->steps[op->step];
-  if (op->unit != step->n_updates) {
-    g_autofree char *what =
-        g_strdup_printf("part %d of the step's update on the host; expected part %d", op->unit, step->n_updates);
-    return fail_op(walk, i, what, -1, "", error);
-  }
+  if (op->unit != step->n_updates)
+    return fail_part(walk, i, "update on the host", step->n_updates, error);
   if (walk->fetch >= 0 && walk->list->ops[walk->fetch].step > op->step)
     return fail_op(walk, i, "it updates weights on the host behind", walk->fetch, ", which fetches them updated",
                    error);
@@ -229,10 +239,20 @@ static gboolean check_copies(const Walk *walk, GError **error) {
 }
 
 static gboolean check_steps(const Walk *walk, GError **error) {
-  for (int step = 0; step < walk->program->n_steps; step++)
-    if (walk->steps[step].n_updates == 0)
+  for (int i = 0; i < walk->program->n_steps; i++) {
+    const Step *step = &walk->steps[i];
+    if (step->n_updates == 0)
       return fail_impossible(error, "rank %d: step %d has no OPTIMIZER on the host, where its optimizer is", walk->rank,
-                             step);
+                             i);
+    if (step->n_updates != walk->steps[0].n_updates)
+      return fail_impossible(error, "rank %d: step %d updates %d parts on the host; expected %d, as step 0", walk->rank,
+                             i, step->n_updates, walk->steps[0].n_updates);
+    if (!walk->stays && step->n_backs < step->n_updates)
+      return fail_impossible(error,
+                             "rank %d: step %d copies %d of the %d parts of its weights that the host has updated to "
+                             "where they belong (WEIGHTS_BACK, WEIGHTS_STORE); expected all",
+                             walk->rank, i, step->n_backs, step->n_updates);
+  }
   return TRUE;
 }
 
@@ -244,7 +264,7 @@ static gboolean walk_rank(Walk *walk, int rank, GError **error) {
   for (int stream = 0; stream < N_STREAMS; stream++)
     walk->latest[stream] = -1;
   for (int step = 0; step < program->n_steps; step++)
-    walk->steps[step] = (Step){-1, -1, 0};
+    walk->steps[step] = (Step){-1, -1, 0, 0};
   find_copies(walk);
   if (walk->updates && !check_copies(walk, error))
     return FALSE;
@@ -252,6 +272,13 @@ static gboolean walk_rank(Walk *walk, int rank, GError **error) {
     if (!check_op(walk, i, error))
       return FALSE;
   return !walk->updates || check_steps(walk, error);
+}
+
+/* Of a FETCH, or of an UNSHARD in its place where there is but one shard. */
+static gboolean fetches_from_memory(const Walk *walk, const Op *op) {
+  const gboolean fetches = op->action == ACTION_FETCH || (op->action == ACTION_UNSHARD && op->stream == STREAM_COPY);
+  return fetches &&
+         (g_array_index(walk->program->groups, Group, transfer_of(walk, op)->group).route & ROUTE_NVME_READ) == 0;
 }
 
 /* Returns whether any op has to do with a host. */
@@ -267,6 +294,7 @@ static gboolean find_uses(Walk *walk, int *longest) {
     for (gint32 i = 0; i < program->ranks[rank].n_ops; i++) {
       const Op *op = &program->ranks[rank].ops[i];
       walk->fetches |= op->action == ACTION_FETCH;
+      walk->stays |= fetches_from_memory(walk, op);
       walk->updates |= op->action == ACTION_WEIGHTS_BACK || updates_on_host(op);
     }
   }

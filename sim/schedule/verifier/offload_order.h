@@ -12,10 +12,8 @@
  *     OPTIMIZER      of the host: in every step, its parts numbered from 0, behind all of the step's GRAD_OUT and its
  *                    NORM
  *     WEIGHTS_BACK   behind the part of the update that it copies, as WEIGHTS_STORE; and no F or UNSHARD behind it runs
- *                    beside it
- *
- * That all of the weights come back (WEIGHTS_BACK, WEIGHTS_STORE for each part) is not asked: `stepreal run --check`
- * finds steps that train on old ones.
+ *                    beside it. One for each part of every step, in their order, but where weights are fetched from the
+ *                    memory that they are updated in
  *
  * An op behind one of the host stream waits for it without saying so, and for all that that one waited for. IMPOSSIBLE
  * naming the rank, the op and what it lacks. */
