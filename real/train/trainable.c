@@ -4,6 +4,7 @@
 
 #include "cut.h"
 #include "error.h"
+#include "items.h"
 #include "lowering.h"
 
 typedef struct {
@@ -236,7 +237,7 @@ static gboolean check_placement(const Workload *workload, GError **error) {
 
 gboolean trainable_check(const Workload *workload, GError **error) {
   return check_model(workload, error) && check_plan(workload, error) && check_experts(workload, error) &&
-         check_further_heads(workload, error) && check_placement(workload, error);
+         check_further_heads(workload, error) && check_placement(workload, error) && items_check(workload, error);
 }
 
 gboolean trainable_check_run(const Workload *workload, GError **error) {

@@ -3,6 +3,7 @@
 #include "trainer.h"
 
 #include "error.h"
+#include "gather_buffers.h"
 #include "items.h"
 #include "scaling.h"
 #include "staging.h"
@@ -79,49 +80,6 @@ static void measure_buffers(Trainer *trainer, const OpList *list) {
 
 static gboolean same_action(const Op *a, const Op *b) {
   return a->action == b->action && a->stage == b->stage && a->micro_batch == b->micro_batch && a->step == b->step;
-}
-
-/* The gathers an op waits for. Returns how many. */
-static int gathers_of(const OpList *list, const Op *op, gint32 gathers[OP_MAX_AFTER]) {
-  int n = 0;
-  for (int i = 0; i < OP_MAX_AFTER && op->after[i] >= 0; i++)
-    if (list->ops[op->after[i]].action == ACTION_UNSHARD)
-      gathers[n++] = op->after[i];
-  return n;
-}
-
-/* Gathers that the parts of an action use. */
-typedef struct {
-  const Op *user; /* the part that last waited for any; NULL: none yet */
-  gint32 used[OP_MAX_AFTER];
-  int n_used;
-} InUse;
-
-/* Gathers issued from one to its last use, itself among them: as many buffers it takes to leave its own alone, the most
- * of all. What an op waits for, the rest of its action uses too, until a part of it waits for another gather; parts of
- * a backward may come between where it takes turns with a forward, so each kind of action is followed by itself. */
-static int most_gathers(const OpList *list) {
-  g_autofree int *number = g_new(int, list->n_ops + 1); /* of the latest gather up to an op */
-  InUse in_use[ACTION_B + 1] = {{.user = NULL}};
-  int most = 1, n = 0;
-  for (int i = 0; i < list->n_ops; i++) {
-    const Op *op = &list->ops[i];
-    n += op->action == ACTION_UNSHARD;
-    number[i] = n;
-    if (op->kind != OP_COMPUTE || op->action > ACTION_B)
-      continue;
-    InUse *own = &in_use[op->action];
-    gint32 gathers[OP_MAX_AFTER];
-    const int n_gathers = gathers_of(list, op, gathers);
-    if (n_gathers > 0 || own->user == NULL || !same_action(op, own->user)) {
-      memcpy(own->used, gathers, sizeof gathers);
-      own->n_used = n_gathers;
-      own->user = op;
-    }
-    for (int k = 0; k < own->n_used; k++)
-      most = MAX(most, n - number[own->used[k]] + 1);
-  }
-  return most;
 }
 
 /* Where an order says itself when to reduce, several backward passes fill a bucket before it is reduced, and those of
@@ -211,7 +169,7 @@ static gboolean allocate_buffers(Trainer *trainer, int rank, GError **error) {
     ok = (trainer->shared_gathered = device->allocate(trainer->device, 4 * shared->n, error)) != NULL;
   if (ok && parameters->zero >= 2 && trainer->activations.has_w)
     ok = allocate_early(trainer, error);
-  const int n_gathers = parameters->zero == 3 ? most_gathers(list) : 0;
+  const int n_gathers = parameters->zero == 3 ? gather_buffers_needed(list) : 0;
   for (int i = 0; i < n_gathers && ok; i++) {
     char *buffer = device->allocate(trainer->device, MAX(trainer->gather_bytes, 1), error);
     ok = buffer != NULL;

@@ -204,6 +204,18 @@ static void run_optimizer(Executor *executor, const Op *op) {
   state_optimizer(executor->trainer, op->step, stream);
 }
 
+/* Where numbers are compared, a backward finds nothing in scratch that another has left there. */
+static void forget_others(Executor *executor, const Op *op, const Work *work) {
+  const Op *before = executor->backward;
+  const gboolean is_backward = op->action == ACTION_B || op->action == ACTION_I;
+  const gboolean is_layer = work->piece == PIECE_LAYER || work->piece == PIECE_DENSE_LAYER;
+  if (executor->execution->hook == NULL || !is_backward || !is_layer)
+    return;
+  if (before == NULL || !executor_same_action(before, op) || before->unit != op->unit)
+    activations_forget(&executor->trainer->activations, executor->streams[op->stream]);
+  executor->backward = op;
+}
+
 static gboolean run_compute(Executor *executor, int index, GError **error) {
   const Op *op = &executor->list->ops[index];
   const Work *work = &g_array_index(executor->program->works, Work, op->work);
@@ -220,6 +232,7 @@ static gboolean run_compute(Executor *executor, int index, GError **error) {
       (!open_bucket(executor, index, error) || !executor_has_bucket(executor, op, work, error)))
     return FALSE;
   const ItemCall call = item_call(executor, op);
+  forget_others(executor, op, work);
   for (int item = work->first_item; work->piece >= 0 && item <= work->last_item; item++)
     items_run(executor->trainer, work->piece, work->phase, item, &call);
   return TRUE;

@@ -34,11 +34,16 @@ struct Executor {
   int used_by;                   /* of these, the one whose gathers are those that kernels read; −1 none yet */
   int n_gathers, n_buckets, open_reduce;
   int *stage_reduce;           /* [stages] the reduction that each stage's own bucket was begun for; −1: none yet */
+  const Op *backward;          /* the latest of a layer's; NULL: none yet */
   char *output, *gradient_out; /* of the forward, of the backward being issued */
 
   guint64 n_ended;       /* of the device, when the host last looked */
   int cursor[N_STREAMS]; /* first op of each stream that was not seen to end */
 };
+
+static inline gboolean executor_same_action(const Op *a, const Op *b) {
+  return a->action == b->action && a->stage == b->stage && a->micro_batch == b->micro_batch && a->step == b->step;
+}
 
 gint64 executor_now_ns(void);
 Phase executor_phase(const Op *op); /* F I W B */

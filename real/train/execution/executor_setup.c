@@ -36,10 +36,6 @@ static gboolean belongs_to_action(const Op *op) {
   return op->action <= ACTION_B && (op->kind == OP_COMPUTE || op->kind == OP_COLLECTIVE);
 }
 
-static gboolean same_action(const Op *a, const Op *b) {
-  return a->action == b->action && a->stage == b->stage && a->micro_batch == b->micro_batch && a->step == b->step;
-}
-
 /* Parts of an action stand together, with other streams' ops between, and, of a pair that takes turns, the other's. */
 static void find_actions(Executor *executor) {
   const OpList *list = executor->list;
@@ -51,7 +47,7 @@ static void find_actions(Executor *executor) {
     if (!belongs_to_action(op))
       continue;
     const int of = op->action == ACTION_F ? 0 : 1;
-    if (last[of] < 0 || !same_action(&list->ops[last[of]], op)) {
+    if (last[of] < 0 || !executor_same_action(&list->ops[last[of]], op)) {
       executor->is_first[i] = TRUE;
       if (last_compute[of] >= 0)
         executor->is_last[last_compute[of]] = TRUE;

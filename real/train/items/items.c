@@ -42,16 +42,34 @@ static gboolean same_thing(const WorkItem *a, const WorkItem *b) {
   return a->mtp == b->mtp && strcmp(a->name, b->name) == 0 && g_strcmp0(a->operand, b->operand) == 0;
 }
 
+static gboolean fail_missing(const Workload *workload, const WorkItem *item, GError **error) {
+  const char *framework = workload->plan->framework;
+  return fail_impossible(error, "%s%s%sthere is no kernel for \"%s\"%s%s here (stepsim simulate predicts it)%s",
+                         framework != NULL ? "--framework " : "", framework != NULL ? framework : "",
+                         framework != NULL ? ": " : "", item->name, item->operand ? " of " : "",
+                         item->operand ? item->operand : "", framework != NULL ? "; leave --framework out" : "");
+}
+
 static gboolean bind_item(const Workload *workload, const WorkList *list, int i, ItemBinding *binding, GError **error) {
   const WorkItem *item = &list->items[i];
   for (int before = 0; before < i; before++)
     binding->occurrence += same_thing(&list->items[before], item);
   const ItemKernel *function = find_function(workload, item);
   if (function == NULL)
-    return fail_impossible(error, "there is no kernel for \"%s\"%s%s", item->name, item->operand ? " of " : "",
-                           item->operand ? item->operand : "");
+    return fail_missing(workload, item, error);
   binding->run = function->run;
   binding->argument = function->argument;
+  return TRUE;
+}
+
+gboolean items_check(const Workload *workload, GError **error) {
+  for (int piece = 0; piece < N_PIECES; piece++)
+    for (int phase = 0; phase < PHASE_OPTIMIZER; phase++) {
+      const WorkList *list = &workload->work[piece][phase];
+      for (int i = 0; i < list->n_items; i++)
+        if (find_function(workload, &list->items[i]) == NULL)
+          return fail_missing(workload, &list->items[i], error);
+    }
   return TRUE;
 }
 

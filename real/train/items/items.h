@@ -2,7 +2,8 @@
 #pragma once
 #include "trainer.h"
 
-/* IMPOSSIBLE for an item that there is no kernel for. */
+/* Whether there is one for every item, before anything is made: IMPOSSIBLE naming the first that has none. */
+gboolean items_check(const Workload *workload, GError **error);
 gboolean items_bind(Trainer *trainer, GError **error);
 void items_clear(Trainer *trainer);
 /* Launch one item of a piece's list. */

@@ -206,6 +206,7 @@ static gint64 carve_scratch(Activations *activations, char *memory) {
   const double t = cut->tokens, stream = carve_stream_elements(cut), wide = t * cut->model->hidden;
   Carver carver = {.base = memory};
   activations->scratch_layer = carve_layer(cut, carve_any_kind(cut), 0, &carver, &carver);
+  activations->scratch_layer_bytes = carver.bytes;
   activations->scratch_gradients = carve_gradients(cut, carve_any_kind(cut), FALSE, &carver);
   activations->scratch_y = carve(&carver, stream, e);
   activations->gathered = carve(&carver, wide, e);

@@ -183,6 +183,7 @@ typedef struct {
   char *arenas[2]; /* owned; the second is NULL where the first is for both */
   int in_use;      /* which of them the pointers below point into */
   SavedLayer scratch_layer;
+  gint64 scratch_layer_bytes; /* at the arena's start */
   LayerGradients scratch_gradients;
   char *scratch_y;          /* T′ × h: recomputed output */
   char *gathered, *partial; /* T × h */
@@ -217,6 +218,9 @@ gboolean activations_init(Activations *activations, const Cut *cut, Device *devi
 /* Scratch is a forward's from now on, or a backward's, for what is put on streams. */
 void activations_use_scratch(Activations *activations, gboolean is_backward);
 void activations_clear(Activations *activations);
+/* What a layer has not saved is NaN from now on, until it is made again: a check that it is. Where tokens went stays,
+ * as these are places in memory. */
+void activations_forget(const Activations *activations, DeviceStream *stream);
 
 Slot *activations_slot(Activations *activations, int stage, int micro_batch);
 /* Where a forward's input goes, taken unless it is; `stream` is the one that writes it. */

@@ -1,4 +1,4 @@
-/* Private to the verifier: of three streams, the latest op that is sure to have ended when an op starts:
+/* Of three streams, the latest op that is sure to have ended when an op starts:
  *
  *     ended(op) = max over d of (d, where it is on the stream, else ended(d)),
  *                 d in { op before it on its own stream, its `after`, last host op } */

@@ -1,0 +1,119 @@
+/* What an op waits for, the rest of its action uses too, until a part of it waits for another gather; parts of a
+ * backward may come between where it takes turns with a forward, so each kind of action is followed by itself:
+ *
+ *     dp        | UNSHARD a | UNSHARD b |                  | UNSHARD c |
+ *     compute               | F of a: part 1 | part 2 | F of b |
+ *                                              └ last use of a: with two buffers, c waits for it
+ *
+ * What is sure to have ended is told as the verifier tells it (ended.h). */
+#include "gather_buffers.h"
+
+#include "ended.h"
+#include "error.h"
+#include "executor.h"
+
+#include <string.h>
+
+/* Gathers that the parts of an action use. */
+typedef struct {
+  const Op *user; /* the part that last waited for any; NULL: none yet */
+  gint32 used[OP_MAX_AFTER];
+  int n_used;
+} InUse;
+
+/* Of each gather of a list, in the order in which they are issued. */
+typedef struct {
+  gint32 start, last_use; /* its FETCH or itself; the last op that reads what it brings, −1: none */
+} Gather;
+
+static gboolean same_action(const Op *a, const Op *b) {
+  return a->action == b->action && a->stage == b->stage && a->micro_batch == b->micro_batch && a->step == b->step;
+}
+
+/* The gathers an op waits for. Returns how many. */
+static int gathers_of(const OpList *list, const Op *op, gint32 gathers[OP_MAX_AFTER]) {
+  int n = 0;
+  for (int i = 0; i < OP_MAX_AFTER && op->after[i] >= 0; i++)
+    if (list->ops[op->after[i]].action == ACTION_UNSHARD)
+      gathers[n++] = op->after[i];
+  return n;
+}
+
+/* Where an UNSHARD's buffer is first written to. */
+static gint32 start_of(const OpList *list, gint32 gather) {
+  const gint32 before = list->ops[gather].after[0];
+  return before >= 0 && list->ops[before].action == ACTION_FETCH ? before : gather;
+}
+
+static void use(const OpList *list, InUse in_use[ACTION_B + 1], const gint32 *number, gint32 i, Gather *gathers) {
+  const Op *op = &list->ops[i];
+  InUse *own = &in_use[op->action];
+  gint32 waited[OP_MAX_AFTER];
+  const int n_waited = gathers_of(list, op, waited);
+  if (n_waited > 0 || own->user == NULL || !same_action(op, own->user)) {
+    memcpy(own->used, waited, sizeof waited);
+    own->n_used = n_waited;
+    own->user = op;
+  }
+  for (int k = 0; k < own->n_used; k++)
+    gathers[number[own->used[k]]].last_use = i;
+}
+
+/* Of Gather; owned by the caller. *most: gathers issued from one to its last use, itself among them, the most of all;
+ * at least 1. */
+static GArray *find_gathers(const OpList *list, int *most) {
+  GArray *gathers = g_array_new(FALSE, FALSE, sizeof(Gather));
+  g_autofree gint32 *number = g_new(gint32, list->n_ops + 1); /* of an UNSHARD */
+  InUse in_use[ACTION_B + 1] = {{.user = NULL}};
+  *most = 1;
+  for (gint32 i = 0; i < list->n_ops; i++) {
+    const Op *op = &list->ops[i];
+    if (op->action == ACTION_UNSHARD) {
+      const Gather gather = {start_of(list, i), -1};
+      number[i] = (gint32)gathers->len;
+      g_array_append_val(gathers, gather);
+    }
+    if (op->kind != OP_COMPUTE || op->action > ACTION_B)
+      continue;
+    use(list, in_use, number, i, (Gather *)(void *)gathers->data);
+    const InUse *own = &in_use[op->action];
+    for (int k = 0; k < own->n_used; k++)
+      *most = MAX(*most, (int)gathers->len - number[own->used[k]]);
+  }
+  return gathers;
+}
+
+int gather_buffers_needed(const OpList *list) {
+  int most;
+  g_array_unref(find_gathers(list, &most));
+  return most;
+}
+
+static gboolean fail_early(const Program *program, int rank, gint32 start, gint32 use, GError **error) {
+  const OpList *list = &program->ranks[rank];
+  g_autofree char *name = op_text(program, &list->ops[start]), *other = op_text(program, &list->ops[use]);
+  return fail_impossible(error,
+                         "rank %d, op %d (%s): it writes over weights that %s (op %d) uses, and does not wait for it; "
+                         "expected after=%d",
+                         rank, start, name, other, use, use);
+}
+
+gboolean gather_buffers_check(const Program *program, int rank, GError **error) {
+  static const Stream watched[N_WATCHED] = {STREAM_COMPUTE, STREAM_DP, STREAM_COPY};
+  const OpList *list = &program->ranks[rank];
+  int n_buffers;
+  g_autoptr(GArray) gathers = find_gathers(list, &n_buffers);
+  g_autofree Ended *ended = g_new(Ended, list->n_ops + 1);
+  gint32 latest[N_STREAMS];
+  for (int stream = 0; stream < N_STREAMS; stream++)
+    latest[stream] = -1;
+  for (gint32 i = 0; i < list->n_ops; i++)
+    ended_set(list->ops, ended, watched, latest, i);
+  for (guint k = (guint)n_buffers; k < gathers->len; k++) {
+    const gint32 start = g_array_index(gathers, Gather, k).start;
+    const gint32 last_use = g_array_index(gathers, Gather, k - (guint)n_buffers).last_use;
+    if (ended[start].on[0] < last_use)
+      return fail_early(program, rank, start, last_use, error);
+  }
+  return TRUE;
+}

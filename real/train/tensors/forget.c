@@ -1,0 +1,28 @@
+#include "activations.h"
+#include "kernel.h"
+
+#include <math.h>
+
+/* Rows of what a tensor's bytes are rounded up to: NaN in fp32 is one, or one and a zero, in other numbers. */
+static void fill_with_nan(DeviceStream *stream, char *from, const char *to) {
+  enum { ROW_BYTES = 256, COLUMNS = ROW_BYTES / 4 };
+  const Kernel kernel = {.kind = KERNEL_INIT,
+                         .init = {.number = NUMBER_FP32,
+                                  .rows = (to - from) / ROW_BYTES,
+                                  .columns = COLUMNS,
+                                  .ld = COLUMNS,
+                                  .whole_rows = (to - from) / ROW_BYTES,
+                                  .whole_width = COLUMNS,
+                                  .mean = NAN,
+                                  .to = from}};
+  if (to > from)
+    stream->device->type->launch(stream, &kernel);
+}
+
+void activations_forget(const Activations *activations, DeviceStream *stream) {
+  const SavedExperts *experts = &activations->scratch_layer.experts;
+  char *arena = activations->arenas[activations->in_use], *end = arena + activations->scratch_layer_bytes;
+  fill_with_nan(stream, arena, experts->place != NULL ? (char *)experts->place : end);
+  if (experts->place != NULL)
+    fill_with_nan(stream, (char *)experts->weights, end);
+}
