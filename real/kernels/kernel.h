@@ -6,6 +6,7 @@
  * of s. "+=" means the result is added to what is there. */
 #pragma once
 #include "dropout.h"
+#include "expert_kernels.h"
 #include "loss_scale.h"
 #include "precision.h"
 #include "score_rule.h"
@@ -41,6 +42,10 @@ typedef enum {
   KERNEL_PERMUTE,
   KERNEL_UNPERMUTE,
   KERNEL_SWAP_BLOCKS,
+  KERNEL_SPREAD,
+  KERNEL_PICK,
+  KERNEL_PUT,
+  KERNEL_COLLECT,
   KERNEL_GATE_FORWARD,
   KERNEL_GATE_BACKWARD,
   KERNEL_CAP_FORWARD,
@@ -270,51 +275,6 @@ typedef struct {
   void *out, *dtable;
 } EmbeddingKernel;
 
-/* Which k = per_token of E experts each of T tokens goes to, and with what weight. Experts are dealt out by place:
- * choice i of token t is expert (t·k + i + shift) mod E, so that each gets T·k/E rows (a whole number). Rows are
- * numbered by expert, in the order of tokens within one.
- *   row       expert·T·k/E + (t·k + i)/E
- *   forward   place[t·k + i] = row; weights[row] = factor·softmax of the token's k scores
- *   backward  dscores (T × E) from dweights[row], place and weights; 0 where an expert is not chosen */
-typedef struct {
-  guint8 number; /* of scores and dscores */
-  gint64 tokens, n_experts, per_token, shift;
-  float factor;       /* > 0 */
-  const void *scores; /* T × E */
-  gint32 *place;      /* [T·k] */
-  float *weights;     /* [T·k] */
-  const float *dweights;
-  void *dscores;
-} RouteKernel;
-
-/* PERMUTE    to[place[t·k + i]] = from[t]       T rows → T·k, each of `width`; `place` names every row once
- * UNPERMUTE  to[t] = Σ_i from[place[t·k + i]]   and back, summed */
-typedef struct {
-  guint8 number;
-  gint64 tokens, per_token, width;
-  const gint32 *place;
-  const void *from;
-  void *to;
-} PermuteKernel;
-
-/* to[i][o] = from[o][i]: outer × inner blocks of `block` elements become inner × outer. */
-typedef struct {
-  guint8 number;
-  gint64 outer, inner, block;
-  const void *from;
-  void *to;
-} SwapBlocksKernel;
-
-/* forward: gate = 1/(1 + e^(−logit)); backward: dlogit = dgate·gate·(1 − gate). n of each. */
-typedef struct {
-  guint8 number; /* of logit and dlogit */
-  gint64 n;
-  const void *logit;
-  float *gate;
-  const float *dgate;
-  void *dlogit;
-} GateKernel;
-
 /* forward: y = cap·tanh(x/cap); backward: dx = dy·(1 − (y/cap)²). rows × width, dense; dx may be dy. */
 typedef struct {
   guint8 number;
@@ -440,6 +400,7 @@ typedef struct {
     RouteKernel route;
     PermuteKernel permute; /* both directions */
     SwapBlocksKernel swap_blocks;
+    GatheredKernel gathered; /* spread, pick, put, collect */
     GateKernel gate;
     CapKernel cap; /* both directions */
     LossKernel loss;

@@ -203,12 +203,9 @@ static gboolean check_experts(const Workload *workload, GError **error) {
                            " layers, and cut into %d stages it would be another: dense layers come first in each; "
                            "expected --pp 1",
                            model->name, model->experts.every, workload->n_stages);
-  if (plan_dispatches_once(plan) || plan_gathers_tokens(plan))
-    return fail_impossible(error,
-                           "--expert-dispatch %s cannot be run here (stepsim simulate predicts it); "
-                           "give --expert-dispatch all_to_all",
-                           plan_gathers_tokens(plan) ? "all_gather" : "deepep");
-  return TRUE;
+  return !plan_dispatches_once(plan) ||
+         fail_impossible(error, "--expert-dispatch deepep cannot be run here (stepsim simulate predicts it); "
+                                "give --expert-dispatch all_to_all or all_gather");
 }
 
 /* In shards, the model's own word table is there while its stage runs, and its gradient is summed with that stage's. */

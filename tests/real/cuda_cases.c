@@ -149,6 +149,62 @@ static void experts(Comparison *comparison, Number number, gint64 tokens, gint64
   case_compare(&swap, comparison);
 }
 
+static Case gathered_case(KernelKind kind, Number number, gint64 tokens, gint64 per_token, gint64 n_experts) {
+  enum { SOURCES = 3 };
+  Case c = case_new(kind, "%s, %d tokens, %d of %d experts", number_name(number), (int)tokens, (int)per_token,
+                    (int)n_experts);
+  c.kernel.gathered = (GatheredKernel){.number = (guint8)number,
+                                       .sources = SOURCES,
+                                       .tokens = tokens,
+                                       .n_experts = n_experts,
+                                       .per_token = per_token,
+                                       .shift = 3,
+                                       .first = n_experts / 3,
+                                       .n_own = n_experts / 2,
+                                       .width = 72 + tokens % 2,
+                                       .chosen_bytes = (tokens * n_experts + 3) / 4 * 4};
+  return c;
+}
+
+/* Tokens of three ranks where half of the experts are: told of, picked, put back, told of again. */
+static void gathered_experts(Comparison *comparison, Number number, gint64 tokens, gint64 per_token, gint64 n_experts) {
+  const gint64 n = tokens * per_token, table = tokens * n_experts;
+  Case spread = gathered_case(KERNEL_SPREAD, number, tokens, per_token, n_experts);
+  GatheredKernel *t = &spread.kernel.gathered;
+  const gint64 all = t->sources * tokens, rows = t->n_own * t->sources * n / n_experts, width = t->width;
+  const gint64 chosen = t->chosen_bytes / 4;
+  case_in(&spread, &t->weights, NUMBER_FP32, n, 0, 1);
+  case_out(&spread, &t->chosen, CELL_INT32, chosen, 0, 0);
+  case_out(&spread, &t->dense, number, table, 1, 2);
+  case_compare(&spread, comparison);
+  Case collect = gathered_case(KERNEL_COLLECT, number, tokens, per_token, n_experts);
+  t = &collect.kernel.gathered;
+  case_in(&collect, &t->dense, number, table, -1, 1);
+  case_out(&collect, &t->weights, NUMBER_FP32, n, 1, 2);
+  case_compare(&collect, comparison);
+  for (int is_back = 0; is_back < 2; is_back++) {
+    Case pick = gathered_case(KERNEL_PICK, number, tokens, per_token, n_experts);
+    t = &pick.kernel.gathered;
+    case_in(&pick, &t->all_tokens, number, all * width, -1, 1);
+    case_out(&pick, &t->rows, number, rows * width, 1, 2);
+    if (!is_back) {
+      case_in(&pick, &t->chosen, CELL_INT32, t->sources * chosen, 0, 1000); /* some bytes of it are 0 */
+      case_in(&pick, &t->dense, number, t->sources * table, -1, 1);
+      case_out(&pick, &t->row_weights, NUMBER_FP32, rows, 1, 2);
+    }
+    case_compare(&pick, comparison);
+    Case put = gathered_case(KERNEL_PUT, number, tokens, per_token, n_experts);
+    t = &put.kernel.gathered;
+    case_in(&put, &t->rows, number, rows * width, -1, 1);
+    case_out(&put, &t->all_tokens, number, all * width, 1, 2);
+    if (is_back) {
+      case_in(&put, &t->row_weights, NUMBER_FP32, rows, -1, 1);
+      case_out(&put, &t->dense, number, t->sources * table, 1, 2);
+    }
+    case_compare(&put, comparison);
+  }
+}
+
 static void gates(Comparison *comparison, Number number) {
   enum { N = 300 };
   for (int is_back = 0; is_back < 2; is_back++) {
@@ -403,6 +459,8 @@ void compare_all_kernels(Comparison *comparison) {
     }
     experts(comparison, number, 24, 2, 8);
     experts(comparison, number, 45, 4, 6);
+    gathered_experts(comparison, number, 24, 2, 8);
+    gathered_experts(comparison, number, 45, 4, 6);
     gates(comparison, number);
     caps(comparison, number, 64);
     caps(comparison, number, 67);

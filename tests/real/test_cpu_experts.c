@@ -120,6 +120,55 @@ START_TEST(rows_go_to_their_places_and_come_back_summed) {
 }
 END_TEST
 
+/* Two ranks of two tokens, one of two experts each, dealt out from expert 1 on, of which this rank has expert 0: it
+ * gets the second token of both. What both have made of them goes back to where these stand, zeros to the others; the
+ * second rank has not told of its token's choice (0), so nothing of it is taken. */
+START_TEST(gathered_tokens_are_picked_and_put_back) {
+  enum { SOURCES = 2, OF_EACH = 2, N = 2 };
+  const Number number = case_number(_i);
+  g_auto(Tensor) all = tensor_random(number, SOURCES * OF_EACH * WIDTH, 1, 0, 1);
+  g_auto(Tensor) back = tensor_new(number, SOURCES * OF_EACH * WIDTH);
+  g_auto(Tensor) dense = tensor_new(number, SOURCES * OF_EACH * N), rows = tensor_new(number, SOURCES * WIDTH);
+  float by_row[N] = {0.25f, 0.75f}, row_weights[SOURCES];
+  guint8 chosen[SOURCES * OF_EACH * N];
+  GatheredKernel task = {(guint8)number, SOURCES, OF_EACH, N, 1, 1, 0, 1, WIDTH, OF_EACH * N, chosen};
+  Kernel kernel = {.kind = KERNEL_SPREAD, .gathered = task};
+  kernel.gathered.dense = dense.data;
+  kernel.gathered.weights = by_row; /* row 0: expert 0's, of token 1; row 1: expert 1's, of token 0 */
+  run_kernel(_i, &kernel);
+  const guint8 told[OF_EACH * N] = {0, 1, 1, 0};
+  ck_assert_mem_eq(chosen, told, sizeof told);
+  const double weights[SOURCES * OF_EACH * N] = {0, 0.75, 0.25, 0};
+  assert_tensor("dense", &dense, weights, 0);
+  memset(chosen + OF_EACH * N, 0, OF_EACH * N);
+  kernel.kind = KERNEL_PICK;
+  kernel.gathered.all_tokens = all.data;
+  kernel.gathered.rows = rows.data;
+  kernel.gathered.row_weights = row_weights;
+  run_kernel(_i, &kernel);
+  for (int j = 0; j < WIDTH; j++) {
+    assert_near("picked", j, tensor_get(&rows, j), all.x[WIDTH + j], 0, 0);
+    assert_near("not told", j, tensor_get(&rows, WIDTH + j), 0, 0, 0);
+  }
+  ck_assert(row_weights[0] == 0.25f && row_weights[1] == 0);
+  for (int i = 0; i < SOURCES * WIDTH; i++)
+    tensor_set(&rows, i, i % 7);
+  row_weights[1] = -0.5f;
+  kernel.kind = KERNEL_PUT;
+  kernel.gathered.all_tokens = back.data;
+  run_kernel(_i, &kernel);
+  for (int i = 0; i < SOURCES * OF_EACH * WIDTH; i++) {
+    const int token = i / WIDTH, row = token / OF_EACH;
+    assert_near("put", i, tensor_get(&back, i), token % 2 == 1 ? (row * WIDTH + i % WIDTH) % 7 : 0, 0, 0);
+  }
+  const double gradients[SOURCES * OF_EACH * N] = {0, 0, 0.25, 0, 0, 0, -0.5, 0};
+  assert_tensor("gradients", &dense, gradients, 0);
+  kernel.kind = KERNEL_COLLECT;
+  run_kernel(_i, &kernel);
+  ck_assert(by_row[0] == 0.25f && by_row[1] == 0);
+}
+END_TEST
+
 /* Rows that came from 3 ranks for 4 experts, 2 × WIDTH each; and back. */
 START_TEST(blocks_change_places) {
   enum { RANKS = 3, OWN = 4, BLOCK = 2 * WIDTH };
@@ -217,6 +266,7 @@ int main(void) {
   tcase_add_loop_test(tcase, weights_are_the_softmax_of_the_chosen_and_so_is_their_gradient, 0, n_cases());
   tcase_add_loop_test(tcase, rows_go_to_their_places_and_come_back_summed, 0, n_cases());
   tcase_add_loop_test(tcase, blocks_change_places, 0, n_cases());
+  tcase_add_loop_test(tcase, gathered_tokens_are_picked_and_put_back, 0, n_cases());
   tcase_add_loop_test(tcase, gates_and_their_gradient, 0, n_cases());
   tcase_add_loop_test(tcase, an_activation_is_multiplied_by_its_row_s_weight, 0, n_cases());
   return run_suite("cpu experts", tcase);

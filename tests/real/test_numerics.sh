@@ -55,6 +55,15 @@ pp 2, ep 2, 1f1b|4|tiny-mixtral|--pp 2 --dp 2 --ep 2
 pp 2, ep 2, zb-v, ZeRO-3|4|tiny-mixtral|--pp 2 --dp 2 --ep 2 --schedule zb-v --zero 3
 pp 2, ep 2, dualpipe, which takes turns|4|tiny-mixtral|--pp 2 --dp 2 --ep 2 --schedule dualpipe --global-batch 8
 pp 2, ep 2, dualpipe-v, ZeRO-1, full recompute|4|tiny-mixtral|--pp 2 --dp 2 --ep 2 --schedule dualpipe-v --zero 1 --recompute full --global-batch 8
+tokens gathered, ep 2, ZeRO-1|2|tiny-mixtral|--dp 2 --ep 2 --expert-dispatch all_gather --zero 1
+tokens gathered, a shared expert, ep 2, full recompute|2|tiny-qwen2-moe|--dp 2 --ep 2 --expert-dispatch all_gather --recompute full
+tokens gathered, experts cut by tp alone|2|tiny-qwen2-moe|--tp 2 --sequence-parallel on --expert-dispatch all_gather
+tokens gathered, tp 2 × dp 2, ep 2, experts cut|4|tiny-mixtral|--tp 2 --dp 2 --ep 2 --sequence-parallel on --expert-dispatch all_gather --zero 2
+tokens gathered, tp 2 × dp 2, ep 4, experts whole|4|tiny-qwen2-moe|--tp 2 --dp 2 --ep 4 --sequence-parallel on --expert-tp 1 --expert-dispatch all_gather
+tokens gathered, pp 2, ep 2, zb-v, ZeRO-3|4|tiny-mixtral|--pp 2 --dp 2 --ep 2 --schedule zb-v --zero 3 --expert-dispatch all_gather
+tokens gathered, pp 2, ep 2, dualpipe, which takes turns|4|tiny-mixtral|--pp 2 --dp 2 --ep 2 --schedule dualpipe --global-batch 8 --expert-dispatch all_gather
+tokens gathered, cp 2 × dp 2, ep 4|4|tiny-mixtral|--cp 2 --dp 2 --ep 4 --expert-dispatch all_gather
+tokens gathered, latent attention, a head that predicts further|2|tiny-deepseek-v3|--dp 2 --ep 2 --mtp-layers 1 --expert-dispatch all_gather
 TABLE
 # latent attention: of a Q that is made of few columns, and of one that is not, with scores that a bias balances
 plans "--precision fp32" <<'TABLE'
@@ -100,6 +109,7 @@ a head further, tp 2|2|tiny-deepseek-v3|--mtp-layers 1 --tp 2 --sequence-paralle
 latent attention, ep 2|2|tiny-deepseek|--dp 2 --ep 2
 ep 2, gradients in fp32|2|tiny-qwen2-moe|--dp 2 --ep 2 --recipe megatron
 tp 2 × dp 2, ep 2|4|tiny-mixtral|--tp 2 --dp 2 --ep 2 --sequence-parallel on
+tokens gathered, experts cut and shared, ep 2|4|tiny-qwen2-moe|--tp 2 --dp 2 --ep 2 --sequence-parallel on --expert-dispatch all_gather
 TABLE
 
 # Both ends on a rank: the embedding's backward is the last of one micro-batch, the head's of the other.

@@ -69,6 +69,10 @@ float *cpu_scratch_floats(CpuScratch *scratch, gint64 n);
 #define cpu_positions_backward CPU_NAME(cpu_positions_backward)
 #define cpu_route_forward CPU_NAME(cpu_route_forward)
 #define cpu_route_backward CPU_NAME(cpu_route_backward)
+#define cpu_spread CPU_NAME(cpu_spread)
+#define cpu_pick CPU_NAME(cpu_pick)
+#define cpu_put CPU_NAME(cpu_put)
+#define cpu_collect CPU_NAME(cpu_collect)
 #define cpu_permute CPU_NAME(cpu_permute)
 #define cpu_unpermute CPU_NAME(cpu_unpermute)
 #define cpu_swap_blocks CPU_NAME(cpu_swap_blocks)
@@ -116,6 +120,10 @@ void cpu_positions_forward(const Kernel *kernel, CpuScratch *scratch);
 void cpu_positions_backward(const Kernel *kernel, CpuScratch *scratch);
 void cpu_route_forward(const Kernel *kernel, CpuScratch *scratch);
 void cpu_route_backward(const Kernel *kernel, CpuScratch *scratch);
+void cpu_spread(const Kernel *kernel, CpuScratch *scratch);
+void cpu_pick(const Kernel *kernel, CpuScratch *scratch);
+void cpu_put(const Kernel *kernel, CpuScratch *scratch);
+void cpu_collect(const Kernel *kernel, CpuScratch *scratch);
 void cpu_permute(const Kernel *kernel, CpuScratch *scratch);
 void cpu_unpermute(const Kernel *kernel, CpuScratch *scratch);
 void cpu_swap_blocks(const Kernel *kernel, CpuScratch *scratch);

@@ -80,6 +80,89 @@ __global__ void swap_blocks(const Pack<T, N> *__restrict__ from, Pack<T, N> *__r
     to[(i * outer + o) * packs + column] = from[(int64_t)blockIdx.x * packs + column];
 }
 
+/* Of tokens of all ranks (cpu_gathered.c): a thread an expert, a block a row, a block a token. */
+__device__ int64_t rows_each(const GatheredKernel &k) {
+  return k.tokens * k.per_token / k.n_experts;
+}
+
+__device__ int64_t expert_at(const GatheredKernel &k, int64_t choice) {
+  return (choice + k.shift) % k.n_experts;
+}
+
+template <typename T> __global__ void spread(GatheredKernel k) {
+  const int64_t expert = (int64_t)blockIdx.y * blockDim.x + threadIdx.x, t = blockIdx.x, first = t * k.per_token;
+  if (expert >= k.n_experts)
+    return;
+  const int64_t i = (expert + k.n_experts - expert_at(k, first)) % k.n_experts;
+  const bool is_chosen = i < k.per_token;
+  k.chosen[t * k.n_experts + expert] = is_chosen;
+  ((T *)k.dense)[t * k.n_experts + expert] =
+      from_float<T>(is_chosen ? k.weights[expert * rows_each(k) + (first + i) / k.n_experts] : 0.0f);
+}
+
+template <typename T> __global__ void collect(GatheredKernel k) {
+  const int64_t choice = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+  if (choice >= k.tokens * k.per_token)
+    return;
+  const int64_t expert = expert_at(k, choice);
+  k.weights[expert * rows_each(k) + choice / k.n_experts] =
+      to_float(((const T *)k.dense)[choice / k.per_token * k.n_experts + expert]);
+}
+
+template <typename T, int N> __global__ void pick(GatheredKernel k, int64_t packs) {
+  const int64_t column = (int64_t)blockIdx.y * blockDim.x + threadIdx.x, each = rows_each(k), row = blockIdx.x;
+  const int64_t nth = row % each, source = row / each % k.sources, expert = k.first + row / each / k.sources;
+  const int64_t choice = nth * k.n_experts + (expert + k.n_experts - k.shift % k.n_experts) % k.n_experts;
+  const int64_t token = choice / k.per_token, from = source * k.tokens + token;
+  const bool is_chosen = k.chosen == nullptr || k.chosen[source * k.chosen_bytes + token * k.n_experts + expert] != 0;
+  if (column == 0 && k.chosen != nullptr)
+    k.row_weights[row] = is_chosen ? to_float(((const T *)k.dense)[from * k.n_experts + expert]) : 0.0f;
+  if (column >= packs)
+    return;
+  Pack<T, N> value;
+  for (int j = 0; j < N; j++)
+    value.v[j] = from_float<T>(0.0f);
+  if (is_chosen)
+    value = ((const Pack<T, N> *)k.all_tokens)[from * packs + column];
+  ((Pack<T, N> *)k.rows)[row * packs + column] = value;
+}
+
+/* Row of the token's choice i; −1: its expert is another rank's. */
+__device__ int64_t own_row(const GatheredKernel &k, int64_t source, int64_t token, int64_t i) {
+  const int64_t choice = token * k.per_token + i, own = expert_at(k, choice) - k.first;
+  return own < 0 || own >= k.n_own ? -1 : (own * k.sources + source) * rows_each(k) + choice / k.n_experts;
+}
+
+template <typename T, int N> __global__ void put(GatheredKernel k, int64_t packs) {
+  const int64_t column = (int64_t)blockIdx.y * blockDim.x + threadIdx.x, to = blockIdx.x;
+  const int64_t source = to / k.tokens, token = to % k.tokens;
+  if (column >= packs)
+    return;
+  float sum[N] = {};
+  for (int64_t i = 0; i < k.per_token; i++) {
+    const int64_t at = own_row(k, source, token, i);
+    if (at < 0)
+      continue;
+    const Pack<T, N> row = ((const Pack<T, N> *)k.rows)[at * packs + column];
+    for (int j = 0; j < N; j++)
+      sum[j] += to_float(row.v[j]);
+  }
+  Pack<T, N> out;
+  for (int j = 0; j < N; j++)
+    out.v[j] = from_float<T>(sum[j]);
+  ((Pack<T, N> *)k.all_tokens)[to * packs + column] = out;
+}
+
+template <typename T> __global__ void put_weights(GatheredKernel k) {
+  const int64_t expert = (int64_t)blockIdx.y * blockDim.x + threadIdx.x, to = blockIdx.x;
+  const int64_t source = to / k.tokens, token = to % k.tokens;
+  if (expert >= k.n_experts)
+    return;
+  const int64_t i = (expert + k.n_experts - expert_at(k, token * k.per_token)) % k.n_experts;
+  const int64_t at = i < k.per_token ? own_row(k, source, token, i) : -1;
+  ((T *)k.dense)[to * k.n_experts + expert] = from_float<T>(at < 0 ? 0.0f : k.row_weights[at]);
+}
+
 template <typename T> __global__ void gate_forward(GateKernel k) {
   const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
   if (i < k.n)
@@ -156,6 +239,49 @@ cudaError_t cuda_swap_blocks(const SwapBlocksKernel *k, cudaStream_t stream) {
     constexpr int N = PackOf<P>::n;
     swap_blocks<T, N><<<row_grid(k->outer * k->inner, packs, 1), BLOCK_THREADS, 0, stream>>>(
         (const P *)k->from, (P *)k->to, packs, k->outer, k->inner);
+  });
+}
+
+cudaError_t cuda_spread(const GatheredKernel *k, cudaStream_t stream) {
+  return with_number(k->number, [&](auto zero) {
+    using T = decltype(zero);
+    spread<T><<<row_grid(k->tokens, k->n_experts, 1), BLOCK_THREADS, 0, stream>>>(*k);
+    return cudaGetLastError();
+  });
+}
+
+cudaError_t cuda_collect(const GatheredKernel *k, cudaStream_t stream) {
+  return with_number(k->number, [&](auto zero) {
+    using T = decltype(zero);
+    const int64_t blocks = ceil_div(k->tokens * k->per_token, BLOCK_THREADS);
+    collect<T><<<(unsigned)blocks, BLOCK_THREADS, 0, stream>>>(*k);
+    return cudaGetLastError();
+  });
+}
+
+cudaError_t cuda_pick(const GatheredKernel *k, cudaStream_t stream) {
+  const int64_t rows = k->n_own * k->sources * (k->tokens * k->per_token / k->n_experts);
+  return with_packs(k->number, k->width, k->all_tokens, k->rows, [&](auto pack, int64_t packs) {
+    using P = decltype(pack);
+    using T = typename PackOf<P>::Element;
+    constexpr int N = PackOf<P>::n;
+    pick<T, N><<<row_grid(rows, packs, 1), BLOCK_THREADS, 0, stream>>>(*k, packs);
+  });
+}
+
+cudaError_t cuda_put(const GatheredKernel *k, cudaStream_t stream) {
+  const cudaError_t put_tokens = with_packs(k->number, k->width, k->all_tokens, k->rows, [&](auto pack, int64_t packs) {
+    using P = decltype(pack);
+    using T = typename PackOf<P>::Element;
+    constexpr int N = PackOf<P>::n;
+    put<T, N><<<row_grid(k->sources * k->tokens, packs, 1), BLOCK_THREADS, 0, stream>>>(*k, packs);
+  });
+  if (put_tokens != cudaSuccess || k->dense == NULL)
+    return put_tokens;
+  return with_number(k->number, [&](auto zero) {
+    using T = decltype(zero);
+    put_weights<T><<<row_grid(k->sources * k->tokens, k->n_experts, 1), BLOCK_THREADS, 0, stream>>>(*k);
+    return cudaGetLastError();
   });
 }
 

@@ -66,6 +66,14 @@ static cudaError_t run_of_experts(const Kernel *kernel, cudaStream_t stream) {
     return cuda_unpermute(&kernel->permute, stream);
   case KERNEL_SWAP_BLOCKS:
     return cuda_swap_blocks(&kernel->swap_blocks, stream);
+  case KERNEL_SPREAD:
+    return cuda_spread(&kernel->gathered, stream);
+  case KERNEL_PICK:
+    return cuda_pick(&kernel->gathered, stream);
+  case KERNEL_PUT:
+    return cuda_put(&kernel->gathered, stream);
+  case KERNEL_COLLECT:
+    return cuda_collect(&kernel->gathered, stream);
   case KERNEL_GATE_FORWARD:
     return cuda_gate_forward(&kernel->gate, stream);
   case KERNEL_GATE_BACKWARD:

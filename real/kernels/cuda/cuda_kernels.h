@@ -50,6 +50,10 @@ cudaError_t cuda_init(const InitKernel *kernel, cudaStream_t stream);
 
 cudaError_t cuda_route_forward(const RouteKernel *kernel, cudaStream_t stream);
 cudaError_t cuda_route_backward(const RouteKernel *kernel, cudaStream_t stream);
+cudaError_t cuda_spread(const GatheredKernel *kernel, cudaStream_t stream);
+cudaError_t cuda_pick(const GatheredKernel *kernel, cudaStream_t stream);
+cudaError_t cuda_put(const GatheredKernel *kernel, cudaStream_t stream);
+cudaError_t cuda_collect(const GatheredKernel *kernel, cudaStream_t stream);
 cudaError_t cuda_permute(const PermuteKernel *kernel, cudaStream_t stream);
 cudaError_t cuda_unpermute(const PermuteKernel *kernel, cudaStream_t stream);
 cudaError_t cuda_swap_blocks(const SwapBlocksKernel *kernel, cudaStream_t stream);

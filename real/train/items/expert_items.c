@@ -5,10 +5,11 @@
  *     rows → expert_up → up → activation · weight → expert_down →
  *            (unsort) → (scatter over tp) → (exchange over ep) → unpermute        on the way back: BACK
  *
- * Which of the steps in brackets there are depends on the plan; each reads what the one before it wrote, and the last
- * one OUT writes where the layer keeps it. Backward goes the same ways, with the gradients of what came BACK going OUT,
- * and of what went OUT coming BACK. The weights are multiplied in with the activation, so each goes OUT beside its row,
- * and its gradient BACK beside the row's: four bytes a row, in the same batch.
+ * Which of the steps in brackets there are depends on the plan (where all tokens are gathered, gathered_items.c has
+ * what stands for them); each reads what the one before it wrote, and the last one OUT writes where the layer keeps it.
+ * Backward goes the same ways, with the gradients of what came BACK going OUT, and of what went OUT coming BACK. The
+ * weights are multiplied in with the activation, so each goes OUT beside its row, and its gradient BACK beside the
+ * row's: four bytes a row, in the same batch.
  *
  * Which experts a token goes to does not depend on its scores: they are dealt out by place (RouteKernel), so that every
  * rank sends as many rows as the Program says, whatever the plan; what they weigh does, and so the router learns. The
@@ -31,6 +32,8 @@ static gint64 n_sources(const Cut *cut) {
 
 static gboolean has_step(const Cut *cut, Way way, Step step) {
   const gboolean sorts = cut->n_experts > 1 && n_sources(cut) > 1;
+  if (plan_gathers_tokens(cut->plan))
+    return step == BEGUN || (way == BACK && step == THIRD);
   switch (step) {
   case BEGUN:
     return TRUE;
@@ -136,24 +139,33 @@ static void run_travel(const ItemCall *call) {
 /* --- choice, permutation, sums --------------------------------------------------------------------------------------
  */
 
+gint64 item_expert_shift(const ItemCall *call) {
+  const StageLayers *layers = &call->trainer->workload->stages[call->stage].layers;
+  return (layers->first_layer + call->layer) % item_cut(call)->model->experts.n;
+}
+
 static void run_choice(const ItemCall *call) {
   const Cut *cut = item_cut(call);
-  const StageLayers *layers = &call->trainer->workload->stages[call->stage].layers;
-  const gboolean backward = call->argument;
+  const gboolean backward = call->argument, gathers = plan_gathers_tokens(cut->plan);
+  float *dweights = columns_at(call, BACK, last_step(cut, BACK));
+  if (gathers && backward)
+    item_collect_weights(call, dweights);
   const gint64 n = cut->model->experts.n;
   const Kernel kernel = {.kind = backward ? KERNEL_ROUTE_BACKWARD : KERNEL_ROUTE_FORWARD,
                          .route = {.number = item_number(call),
                                    .tokens = cut->split_tokens,
                                    .n_experts = n,
                                    .per_token = cut->model->experts.per_token,
-                                   .shift = (layers->first_layer + call->layer) % n,
+                                   .shift = item_expert_shift(call),
                                    .factor = item_factor(cut->model->factors.experts),
                                    .scores = item_memory(call)->experts.scores,
                                    .place = item_saved(call).experts.place,
                                    .weights = item_saved(call).experts.weights,
-                                   .dweights = columns_at(call, BACK, last_step(cut, BACK)),
+                                   .dweights = dweights,
                                    .dscores = item_gradients(call).d_scores}};
   item_launch(call, &kernel);
+  if (gathers && !backward)
+    item_spread_choice(call);
 }
 
 static void permute(const ItemCall *call, KernelKind kind, const char *from, char *to) {
@@ -179,11 +191,21 @@ static char *branch(const ItemCall *call) {
   return (char *)item_reduced(call);
 }
 
+char *item_expert_sum(const ItemCall *call) {
+  const gboolean is_summed = call->is_backward || item_cut(call)->shared_width > 0;
+  return is_summed ? item_memory(call)->experts.sums[0] : branch(call);
+}
+
+char *item_expert_rows(const ItemCall *call, gboolean is_out) {
+  return rows_at(call, is_out ? OUT : BACK, BEGUN);
+}
+
+float *item_expert_row_gradients(const ItemCall *call) {
+  return columns_at(call, BACK, BEGUN);
+}
+
 static void run_unpermute(const ItemCall *call) {
-  const Cut *cut = item_cut(call);
-  const gboolean is_summed = call->is_backward || cut->shared_width > 0;
-  permute(call, KERNEL_UNPERMUTE, rows_at(call, BACK, last_step(cut, BACK)),
-          is_summed ? item_memory(call)->experts.sums[0] : branch(call));
+  permute(call, KERNEL_UNPERMUTE, rows_at(call, BACK, last_step(item_cut(call), BACK)), item_expert_sum(call));
 }
 
 static void add(const ItemCall *call, const char *a, const char *b, char *out) {
@@ -204,8 +226,11 @@ static void run_sum(const ItemCall *call) {
 
 /* Of the experts' and the router's input, and of the shared expert's. */
 static void run_gradient_sum(const ItemCall *call) {
+  const Cut *cut = item_cut(call);
   char *const *sums = item_memory(call)->experts.sums;
-  if (item_cut(call)->shared_width == 0) {
+  if (cut->shared_width > 0 && plan_gathers_tokens(cut->plan) && call->occurrence == 0)
+    return;
+  if (cut->shared_width == 0) {
     add(call, sums[0], sums[1], branch(call));
     return;
   }

@@ -7,11 +7,11 @@ typedef struct {
   ItemFunction run;
   int argument;
 } ItemKernel;
-extern const ItemKernel layer_kernels[], attention_kernels[], expert_kernels[], dropout_kernels[],
+extern const ItemKernel layer_kernels[], attention_kernels[], expert_kernels[], gathered_kernels[], dropout_kernels[],
     end_kernels[]; /* end with a NULL name */
 extern const ItemKernel mtp_kernels[];
 extern const ItemKernel latent_kernels[]; /* before those of the same name in latent attention */
 extern const ItemKernel tp_collectives[], latent_collectives[], mtp_collectives[], expert_collectives[],
-    context_collectives[]; /* by operand */
+    gathered_collectives[], context_collectives[]; /* by operand */
 /* Where cp cuts sequences, before those of the same name. */
 const ItemKernel *context_kernels(const Plan *plan);

@@ -19,6 +19,8 @@ static const ItemKernel *find_kernel(const Workload *workload, const WorkItem *i
   const ItemKernel *const tables[] = {layer_kernels,   attention_kernels, expert_kernels,
                                       dropout_kernels, end_kernels,       mtp_kernels};
   const ItemKernel *kernel = plan->cp > 1 ? find_in(context_kernels(plan), item->name) : NULL;
+  if (kernel == NULL && plan_gathers_tokens(plan))
+    kernel = find_in(gathered_kernels, item->name);
   if (kernel == NULL && workload->model->latent.kv_rank > 0)
     kernel = find_in(latent_kernels, item->name);
   for (gsize i = 0; i < G_N_ELEMENTS(tables) && kernel == NULL; i++)
@@ -32,7 +34,8 @@ static const ItemKernel *find_function(const Workload *workload, const WorkItem 
   if (item->axis == AXIS_CP)
     return find_in(context_collectives, item->operand);
   const ItemKernel *const tables[] = {tp_collectives, latent_collectives, mtp_collectives, expert_collectives};
-  const ItemKernel *function = NULL;
+  const ItemKernel *function =
+      plan_gathers_tokens(workload->plan) ? find_in(gathered_collectives, item->operand) : NULL;
   for (gsize i = 0; i < G_N_ELEMENTS(tables) && function == NULL; i++)
     function = find_in(tables[i], item->operand);
   return function;

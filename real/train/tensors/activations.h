@@ -109,6 +109,10 @@ typedef struct {
   char *d_activation; /* R × f */
   char *gate;         /* [T] before the sigmoid */
   float *d_gate;      /* [T] behind it */
+  /* where all tokens are gathered, own and of all: a byte for each expert, chosen_bytes of a rank, and its weight */
+  char *chosen[2], *dense[2]; /* …; T′ × experts */
+  gint64 chosen_bytes;        /* whole words */
+  char *all_tokens;           /* (T′ of all) × h */
 } ExpertScratch;
 
 /* A head that predicts a token further has besides what its layer and its loss have (mtp_items.c). */

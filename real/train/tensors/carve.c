@@ -313,6 +313,18 @@ MtpScratch carve_mtp_scratch(const Cut *cut, Carver *carver) {
                       .d_x = carve(carver, stream, e)};
 }
 
+static void carve_gathered(const Cut *cut, Carver *carver, ExpertScratch *scratch) {
+  const int e = carve_element_bytes(cut);
+  const gint64 table = cut->split_tokens * cut->model->experts.n;
+  const double sources = (double)cut->plan->ep * plan_expert_tp(cut->plan);
+  scratch->chosen_bytes = (table + 3) / 4 * 4;
+  for (int i = 0; i < 2; i++) {
+    scratch->chosen[i] = carve(carver, (i > 0 ? sources : 1) * (double)scratch->chosen_bytes, 1);
+    scratch->dense[i] = carve(carver, (i > 0 ? sources : 1) * (double)table, e);
+  }
+  scratch->all_tokens = carve(carver, sources * (double)cut->split_tokens * cut->model->hidden, e);
+}
+
 ExpertScratch carve_expert_scratch(const Cut *cut, Carver *carver) {
   const int e = carve_element_bytes(cut);
   ExpertScratch scratch = {0};
@@ -326,6 +338,8 @@ ExpertScratch carve_expert_scratch(const Cut *cut, Carver *carver) {
   const double gated = cut->model->experts.shared_gate ? cut->tokens : 0;
   scratch.gate = carve(carver, gated, e);
   scratch.d_gate = carve(carver, gated, 4);
+  if (cut->n_experts > 0 && plan_gathers_tokens(cut->plan))
+    carve_gathered(cut, carver, &scratch);
   return scratch;
 }
 

@@ -1,0 +1,134 @@
+/* Tokens of all ranks where some of their experts are (expert_kernels.h). Choice c of a rank's tokens, t·k + i, is
+ * expert (c + shift) mod E and the (c/E)-th row of it, so a row tells its token: two ranks of two tokens, one of two
+ * experts each, and the rank with expert 1:
+ *
+ *      rank, token    0 0   0 1   1 0   1 1
+ *      choice           0     1     0     1
+ *      row of 1               0           1        rows [rank][T·k/E] of each own expert */
+#include "cpu_math.h"
+#include "cpu_number.h"
+
+static gint64 rows_each(const GatheredKernel *task) {
+  return task->tokens * task->per_token / task->n_experts;
+}
+
+static gint64 expert_at(const GatheredKernel *task, gint64 choice) {
+  return (choice + task->shift) % task->n_experts;
+}
+
+/* The choice behind row `nth` of an expert. */
+static gint64 choice_at(const GatheredKernel *task, gint64 expert, gint64 nth) {
+  const gint64 n = task->n_experts;
+  return nth * n + (expert + n - task->shift % n) % n;
+}
+
+/* Which of the token's choices the expert is; per_token or more: none. */
+static gint64 nth_choice(const GatheredKernel *task, gint64 token, gint64 expert) {
+  const gint64 n = task->n_experts;
+  return (expert + n - expert_at(task, token * task->per_token)) % n;
+}
+
+void cpu_spread(const Kernel *kernel, CpuScratch *scratch) {
+  const GatheredKernel *task = &kernel->gathered;
+  const gint64 n = task->n_experts;
+  float *buffer = cpu_scratch_floats(scratch, n);
+  for (gint64 t = 0; t < task->tokens; t++) {
+    float *dense = row_out(task->dense, (Number)task->number, t * n, buffer);
+    for (gint64 e = 0; e < n; e++) {
+      const gint64 i = nth_choice(task, t, e), choice = t * task->per_token + i;
+      task->chosen[t * n + e] = i < task->per_token;
+      dense[e] = i < task->per_token ? task->weights[e * rows_each(task) + choice / n] : 0;
+    }
+    row_close(task->dense, (Number)task->number, t * n, n, dense);
+  }
+}
+
+void cpu_collect(const Kernel *kernel, CpuScratch *scratch) {
+  const GatheredKernel *task = &kernel->gathered;
+  const gint64 n = task->n_experts;
+  float *buffer = cpu_scratch_floats(scratch, n);
+  for (gint64 t = 0; t < task->tokens; t++) {
+    const float *dense = row_in(task->dense, (Number)task->number, t * n, n, buffer);
+    for (gint64 i = 0; i < task->per_token; i++) {
+      const gint64 choice = t * task->per_token + i, expert = expert_at(task, choice);
+      task->weights[expert * rows_each(task) + choice / n] = dense[expert];
+    }
+  }
+}
+
+static void pick_row(const GatheredKernel *task, gint64 own, gint64 source, gint64 nth) {
+  const Number number = (Number)task->number;
+  const gint64 n = task->n_experts, expert = task->first + own;
+  const gint64 token = choice_at(task, expert, nth) / task->per_token, from = source * task->tokens + token;
+  const gint64 row = (own * task->sources + source) * rows_each(task) + nth;
+  const gsize bytes = (gsize)(task->width * kernel_element_bytes(number));
+  const gboolean is_chosen =
+      task->chosen == NULL || task->chosen[source * task->chosen_bytes + token * n + expert] != 0;
+  void *to = element_of(task->rows, number, row * task->width);
+  if (is_chosen)
+    memcpy(to, const_element_of(task->all_tokens, number, from * task->width), bytes);
+  else
+    memset(to, 0, bytes);
+  if (task->chosen != NULL) {
+    float buffer;
+    const float *weight = row_in(task->dense, number, from * n + expert, 1, &buffer);
+    task->row_weights[row] = is_chosen ? *weight : 0;
+  }
+}
+
+void cpu_pick(const Kernel *kernel, CpuScratch *scratch) {
+  const GatheredKernel *task = &kernel->gathered;
+  (void)scratch;
+  for (gint64 own = 0; own < task->n_own; own++)
+    for (gint64 source = 0; source < task->sources; source++)
+      for (gint64 nth = 0; nth < rows_each(task); nth++)
+        pick_row(task, own, source, nth);
+}
+
+/* Row of the token's choice i; −1: its expert is another rank's. */
+static gint64 own_row(const GatheredKernel *task, gint64 source, gint64 token, gint64 i) {
+  const gint64 choice = token * task->per_token + i, own = expert_at(task, choice) - task->first;
+  if (own < 0 || own >= task->n_own)
+    return -1;
+  return (own * task->sources + source) * rows_each(task) + choice / task->n_experts;
+}
+
+static void put_token(const GatheredKernel *task, gint64 source, gint64 token, float *sum) {
+  const Number number = (Number)task->number;
+  const gint64 width = task->width, to = source * task->tokens + token;
+  float *buffer = sum + width;
+  memset(sum, 0, (gsize)width * sizeof *sum);
+  for (gint64 i = 0; i < task->per_token; i++) {
+    const gint64 at = own_row(task, source, token, i);
+    if (at < 0)
+      continue;
+    const float *row = row_in(task->rows, number, at * width, width, buffer);
+#pragma omp simd
+    for (gint64 j = 0; j < width; j++)
+      sum[j] += row[j];
+  }
+  numbers_round(sum, width, number, element_of(task->all_tokens, number, to * width));
+}
+
+static void put_weights(const GatheredKernel *task, gint64 source, gint64 token, float *buffer) {
+  const gint64 n = task->n_experts, first = (source * task->tokens + token) * n;
+  float *dense = row_out(task->dense, (Number)task->number, first, buffer);
+  memset(dense, 0, (gsize)n * sizeof *dense);
+  for (gint64 i = 0; i < task->per_token; i++) {
+    const gint64 at = own_row(task, source, token, i);
+    if (at >= 0)
+      dense[expert_at(task, token * task->per_token + i)] = task->row_weights[at];
+  }
+  row_close(task->dense, (Number)task->number, first, n, dense);
+}
+
+void cpu_put(const Kernel *kernel, CpuScratch *scratch) {
+  const GatheredKernel *task = &kernel->gathered;
+  float *floats = cpu_scratch_floats(scratch, MAX(2 * task->width, task->n_experts));
+  for (gint64 source = 0; source < task->sources; source++)
+    for (gint64 token = 0; token < task->tokens; token++) {
+      put_token(task, source, token, floats);
+      if (task->dense != NULL)
+        put_weights(task, source, token, floats);
+    }
+}

@@ -1,0 +1,127 @@
+/* Experts where all tokens are gathered (--expert-dispatch all_gather), in place of the ways there and back that
+ * expert_items.c has:
+ *
+ *     choice → which experts, a byte each; their weights ┐
+ *     norm2 ─────────────────────────────────────────────┴ gathered → picked → rows → … → rows → put → summed, scattered
+ *
+ * Backward tokens' gradients are gathered and picked, and what comes back is summed and scattered with the weights'.
+ * With a shared expert its gradient is summed with the others at the end: its own sum, which stands in front of the
+ * gather, has nothing to add. */
+#include "item_parts.h"
+
+typedef enum { OWN, OF_ALL } Whose;
+
+static gint64 n_sources(const Cut *cut) {
+  return (gint64)cut->plan->ep * plan_expert_tp(cut->plan);
+}
+
+/* With all but rows and weights, which are there to pick or to put. */
+static GatheredKernel gathered(const ItemCall *call, Whose whose) {
+  const Cut *cut = item_cut(call);
+  const ExpertScratch *experts = &item_memory(call)->experts;
+  return (GatheredKernel){.number = (guint8)item_number(call),
+                          .sources = n_sources(cut),
+                          .tokens = cut->split_tokens,
+                          .n_experts = cut->model->experts.n,
+                          .per_token = cut->model->experts.per_token,
+                          .shift = item_expert_shift(call),
+                          .first = call->trainer->parameters->first_expert,
+                          .n_own = cut->n_experts,
+                          .width = cut->model->hidden,
+                          .chosen_bytes = experts->chosen_bytes,
+                          .chosen = (guint8 *)experts->chosen[whose],
+                          .dense = experts->dense[whose],
+                          .all_tokens = experts->all_tokens};
+}
+
+static void launch(const ItemCall *call, KernelKind kind, const GatheredKernel *task) {
+  const Kernel kernel = {.kind = (guint8)kind, .gathered = *task};
+  item_launch(call, &kernel);
+}
+
+void item_spread_choice(const ItemCall *call) {
+  GatheredKernel task = gathered(call, OWN);
+  task.weights = item_saved(call).experts.weights;
+  launch(call, KERNEL_SPREAD, &task);
+}
+
+void item_collect_weights(const ItemCall *call, float *weights) {
+  GatheredKernel task = gathered(call, OWN);
+  task.weights = weights;
+  launch(call, KERNEL_COLLECT, &task);
+}
+
+static void run_pick(const ItemCall *call) {
+  GatheredKernel task = gathered(call, OF_ALL);
+  task.rows = item_expert_rows(call, TRUE);
+  task.row_weights = item_saved(call).experts.row_weights;
+  if (call->is_backward)
+    task.chosen = NULL;
+  launch(call, KERNEL_PICK, &task);
+}
+
+static void run_put(const ItemCall *call) {
+  GatheredKernel task = gathered(call, OF_ALL);
+  task.rows = item_expert_rows(call, FALSE);
+  task.row_weights = item_expert_row_gradients(call);
+  if (!call->is_backward)
+    task.dense = NULL;
+  launch(call, KERNEL_PUT, &task);
+}
+
+/* `n` elements of the whole buffer. */
+static void share(const ItemCall *call, Number number, const void *from, void *to, gint64 n) {
+  call->trainer->comm->type->collective(call->group, call->stream, (Collective)call->item->collective, REDUCE_SUM,
+                                        number, from, to, n);
+}
+
+static gint64 all_elements(const ItemCall *call, gint64 width) {
+  return n_sources(item_cut(call)) * item_cut(call)->split_tokens * width;
+}
+
+static void gather_tokens(const ItemCall *call, const char *from) {
+  share(call, item_number(call), from, item_memory(call)->experts.all_tokens,
+        all_elements(call, item_cut(call)->model->hidden));
+}
+
+/* One behind the other: which experts, bytes that are sent as words; their weights; tokens. */
+static void run_gather(const ItemCall *call) {
+  const ExpertScratch *experts = &item_memory(call)->experts;
+  if (call->occurrence == 0)
+    share(call, NUMBER_FP32, experts->chosen[OWN], experts->chosen[OF_ALL],
+          n_sources(item_cut(call)) * experts->chosen_bytes / (gint64)sizeof(float));
+  else if (call->occurrence == 1)
+    share(call, item_number(call), experts->dense[OWN], experts->dense[OF_ALL],
+          all_elements(call, item_cut(call)->model->experts.n));
+  else
+    gather_tokens(call, item_saved(call).norm2);
+}
+
+static void run_gradient_gather(const ItemCall *call) {
+  gather_tokens(call, item_branch_gradient(call));
+}
+
+/* Of tokens; of the gradients then of the weights, too. */
+static void run_scatter(const ItemCall *call) {
+  const ExpertScratch *experts = &item_memory(call)->experts;
+  if (call->occurrence == 0)
+    share(call, item_number(call), experts->all_tokens, item_expert_sum(call),
+          all_elements(call, item_cut(call)->model->hidden));
+  else
+    share(call, item_number(call), experts->dense[OF_ALL], experts->dense[OWN],
+          all_elements(call, item_cut(call)->model->experts.n));
+}
+
+const ItemKernel gathered_kernels[] = {
+    {"permute", run_pick, 0},  {"unpermute.backward", run_pick, 0},
+    {"unpermute", run_put, 0}, {"permute.backward", run_put, 0},
+    {NULL, NULL, 0},
+};
+
+const ItemKernel gathered_collectives[] = {
+    {"permute", run_gather, 0},
+    {"unpermute.backward", run_gradient_gather, 0},
+    {"unpermute", run_scatter, 0},
+    {"permute.backward", run_scatter, 0},
+    {NULL, NULL, 0},
+};
