@@ -4,8 +4,8 @@
 # what fails; every command has a time limit. OUT_FOLDER gets report.txt (what is printed), what calibration wrote
 # (gpu.yaml and what that names) and details.tar.gz (every log and trace), made anew after each part. A signal (HUP,
 # INT, TERM) ends what runs and keeps what there is.
-# Exits 77 where there is no GPU, 1 after a failure, a signal or where LIMIT left something out, 2 on what it cannot
-# begin with.
+# Exits 77 where there is no GPU, 1 where it cannot be used, after a failure, a signal or where LIMIT left something out,
+# 2 on what it cannot begin with.
 # usage: real/validate-gpu.sh BUILD_FOLDER OUT_FOLDER [BASE_GPU_FILE]
 # environment: PARTS, of which to run (default: all, as below); TP, of the calibration (default 1); LIMIT, seconds for all
 # of it: what is under way then is ended, what comes after is left out, both are said. An H100 takes some ten minutes; in
@@ -213,9 +213,13 @@ done
 if has_time; then
   # shellcheck disable=SC2086 # a list of words
   alone 90 "$stepreal" run --device cuda --comm null $tiny --global-batch 1 --steps 1 >"$work/gpu.txt" 2>&1
-  if grep -q 'cudaGetDeviceCount' "$work/gpu.txt"; then
+  if grep -q 'no CUDA device on this machine' "$work/gpu.txt"; then
     echo "no GPU here: $(cat "$work/gpu.txt")"
     finish 77
+  fi
+  if grep -q 'driver is too old\|cudaGetDeviceCount' "$work/gpu.txt"; then
+    echo "the GPU here cannot be used: $(cat "$work/gpu.txt")"
+    finish 1
   fi
 fi
 

@@ -45,12 +45,40 @@ static void wake_in_time(void) {
 #endif
 }
 
+/* "13.0" of 13000. Owned by the caller. */
+static char *version_text(int version) {
+  return g_strdup_printf("%d.%d", version / 1000, version % 1000 / 10);
+}
+
+/* No GPU, no driver, and a driver that is older than the runtime this program has in it are told apart: CUDA says one
+ * thing of the last two. A driver runs programs of its own major version of CUDA and of those before
+ * (docs.nvidia.com/deploy/cuda-compatibility). */
+static gboolean count_gpus(int *n, GError **error) {
+  int driver = 0, runtime = 0;
+  const cudaError_t status = cudaGetDeviceCount(n);
+  if (status == cudaSuccess && *n > 0)
+    return TRUE;
+  (void)cudaGetLastError();
+  const gboolean is_known =
+      cudaDriverGetVersion(&driver) == cudaSuccess && cudaRuntimeGetVersion(&runtime) == cudaSuccess;
+  if (status == cudaSuccess || status == cudaErrorNoDevice)
+    return fail_impossible(error, "no CUDA device on this machine (cudaGetDeviceCount)");
+  if (status != cudaErrorInsufficientDriver || !is_known)
+    return CUDA_CALL(status, error);
+  if (driver == 0)
+    return fail_impossible(error, "no CUDA device on this machine: it has no NVIDIA driver (cudaGetDeviceCount)");
+  g_autofree char *has = version_text(driver), *wants = version_text(runtime);
+  return fail_impossible(
+      error,
+      "the NVIDIA driver is too old: it runs programs of CUDA %s and before, this one is of CUDA %s; "
+      "expected a driver of CUDA %d or later, or a build by a toolkit of CUDA %d",
+      has, wants, runtime / 1000, driver / 1000);
+}
+
 static gboolean choose_gpu(CudaDevice *device, int local_rank, int n_local, GError **error) {
   int n_gpus = 0;
-  if (!CUDA_CALL(cudaGetDeviceCount(&n_gpus), error))
+  if (!count_gpus(&n_gpus, error))
     return FALSE;
-  if (n_gpus == 0)
-    return fail_impossible(error, "no CUDA device on this machine");
   device->ordinal = local_rank % n_gpus;
   device->n_sharers = (n_local - device->ordinal + n_gpus - 1) / n_gpus;
   return CUDA_CALL(cudaSetDevice(device->ordinal), error);

@@ -155,8 +155,24 @@ cudaError_t cudaGetLastError(void) {
   return error;
 }
 
+/* EMULATED_CUDA_DRIVER=12040: one of CUDA 12.4, which a program of CUDA 13 cannot use; 0: none. */
+static int driver_version(void) {
+  const char *wanted = getenv("EMULATED_CUDA_DRIVER");
+  return wanted != nullptr ? atoi(wanted) : CUDART_VERSION;
+}
+
 cudaError_t cudaGetDeviceCount(int *n) {
-  *n = 1;
+  *n = driver_version() / 1000 >= CUDART_VERSION / 1000;
+  return *n > 0 ? cudaSuccess : emulated_answer(cudaErrorInsufficientDriver);
+}
+
+cudaError_t cudaDriverGetVersion(int *version) {
+  *version = driver_version();
+  return cudaSuccess;
+}
+
+cudaError_t cudaRuntimeGetVersion(int *version) {
+  *version = CUDART_VERSION;
   return cudaSuccess;
 }
 

@@ -1,5 +1,6 @@
 /* Kernels of the cuda device against the cpu device, and its streams, events, host tasks and memory. Prints every
- * difference and goes on; exits 77 where there is no GPU. STEPREAL_TEST_DEVICE names another device than cuda. */
+ * difference and goes on; exits 77 where there is no GPU, 1 where it cannot be used. STEPREAL_TEST_DEVICE names another
+ * device than cuda. */
 #include "cuda_case.h"
 
 #include "cuda_cases.h"
@@ -169,8 +170,9 @@ int main(void) {
   const DeviceType *type = device_find(name == NULL ? "cuda" : name, &error), *plain = device_find("cpu", NULL);
   Device *device = type == NULL ? NULL : type->open(0, 1, 0, &error);
   if (device == NULL) {
-    printf("skipped: %s\n", error->message);
-    return 77;
+    const gboolean is_there = name == NULL && strstr(error->message, "no CUDA device") == NULL;
+    printf("%s: %s\n", is_there ? "the GPU cannot be used" : "skipped", error->message);
+    return is_there ? 1 : 77;
   }
   g_autofree char *description = type->describe(device);
   printf("%s, clock %.0f MHz\n", description, type->clock_Hz(device) / 1e6);

@@ -46,6 +46,16 @@ result $? "what there is no time for is said" "$(cat log)"
 tar -tzf short/details.tar.gz | grep -q 'tiny.json'
 result $? "what there was by then is kept" "$(ls short)"
 
+env -i PATH=/usr/bin:/bin EMULATED_CUDA_DRIVER=12040 PARTS=numbers sh gpu/small.sh gpu old >log 2>&1
+[ $? -eq 1 ] && grep -q '^the GPU here cannot be used: .*driver is too old: it runs programs of CUDA 12.4 and before' log
+result $? "a driver that is too old is told from no GPU" "$(cat log)"
+env -i PATH=/usr/bin:/bin EMULATED_CUDA_DRIVER=0 PARTS=numbers sh gpu/small.sh gpu none >log 2>&1
+[ $? -eq 77 ] && grep -q '^no GPU here: .*it has no NVIDIA driver' log
+result $? "so is no driver at all" "$(cat log)"
+EMULATED_CUDA_DRIVER=12040 gpu/tests/test_cuda >log 2>&1
+[ $? -eq 1 ] && grep -q '^the GPU cannot be used: the NVIDIA driver is too old' log
+result $? "tests of kernels are then not left out in silence" "$(cat log)"
+
 # an nvidia-smi that hangs, and a command under way that has the whole ended, from within
 mkdir -p gpu/bin tmp
 # shellcheck disable=SC2016 # for it to expand
