@@ -80,9 +80,6 @@ static gboolean check_precision(const Plan *plan, GError **error) {
                          plan->precision == PRECISION_FP32 ? "--recipe fp32" : "--recipe bf16+master or megatron");
 }
 
-static const guint trained_modules =
-    MODULE_BIT(MODULE_CORE_ATTN) | MODULE_BIT(MODULE_LAYERNORM) | MODULE_BIT(MODULE_MLP);
-
 /* Of what a layer has beside its products, or in their place. */
 static const char *not_by_products(const Workload *workload) {
   const Model *model = workload->model;
@@ -106,12 +103,13 @@ static gboolean check_recompute(const Workload *workload, GError **error) {
                            "with %s; use --recompute none or full",
                            plan->framework, what);
   }
-  g_autofree char *modules = recompute_modules_text(plan_recompute_modules(plan), "+");
-  return (plan_recompute_modules(plan) & ~trained_modules) == 0 ||
-         fail_impossible(error,
-                         "--recompute-modules %s cannot be trained here, expected core_attn, layernorm or mlp "
-                         "(stepsim simulate predicts it); or use --recompute none or full",
-                         modules);
+  /* what passes round, or is dealt out, lies where Q, K and V would be made again */
+  return plan->cp == 1 || (plan_recompute_modules(plan) & MODULE_BIT(MODULE_MLA_UP_PROJ)) == 0 ||
+         fail_impossible(
+             error,
+             "--recompute-modules mla_up_proj with --cp %d cannot be trained here (stepsim simulate predicts "
+             "it); expected --cp 1, or mla_up_proj left out",
+             plan->cp);
 }
 
 static gboolean check_gradient_sums(const Plan *plan, GError **error) {
@@ -194,9 +192,6 @@ static gboolean check_experts(const Workload *workload, GError **error) {
   const Cut cut = cut_of(model, plan);
   if (!check_dealing(workload, &cut, error))
     return FALSE;
-  if ((plan_recompute_modules(plan) & MODULE_BIT(MODULE_MLP)) != 0)
-    return fail_impossible(
-        error, "--recompute-modules mlp with experts (model %s) cannot be trained here; leave mlp out", model->name);
   if (model->experts.every > 1 && workload->n_stages > 1)
     return fail_impossible(error,
                            "model %s has experts in one of %" G_GINT64_FORMAT

@@ -31,6 +31,7 @@ latent attention, unfused, tp 2|2|tiny-deepseek|--tp 2 --sequence-parallel on
 a head further, tp 2|2|tiny-deepseek|--mtp-layers 1 --tp 2 --sequence-parallel on --attention flash
 experts, ep 2, ZeRO-2|2|tiny-qwen2-moe|--dp 2 --ep 2 --zero 2
 tokens gathered, experts cut and shared, ep 2|4|tiny-qwen2-moe|--tp 2 --dp 2 --ep 2 --sequence-parallel on --expert-dispatch all_gather
+latent attention and experts made again|2|tiny-deepseek|--dp 2 --ep 2 --recompute selective --recompute-modules mla_up_proj+moe
 pp 2, ep 2, dualpipe, which takes turns|4|tiny-mixtral|--pp 2 --dp 2 --ep 2 --schedule dualpipe --global-batch 8
 cp 2, ring|2|tiny-gpt2-short|--cp 2 --attention flash --global-batch 1
 every other product made again, tp 2, sequence parallel|2|tiny-llama-short|--tp 2 --sequence-parallel on --framework torchtitan --norm-kernel fused --attention flash --recompute selective

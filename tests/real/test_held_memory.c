@@ -131,6 +131,12 @@ static const HeldCase cases[] = {
     {.q_rank = 384, .tp = 2},
     {.q_rank = 384, .tp = 2, .sequence_parallel = TRUE, .has_experts = TRUE, .recompute = RECOMPUTE_FULL},
     {.q_rank = -1, .tp = 2, .sequence_parallel = TRUE, .has_experts = TRUE},
+    {.q_rank = 384, .dp = 2, .recompute = RECOMPUTE_SELECTIVE, .modules = MODULE_BIT(MODULE_MLA_UP_PROJ)},
+    {.q_rank = -1,
+     .pp = 2,
+     .schedule = "zb-h1",
+     .recompute = RECOMPUTE_SELECTIVE,
+     .modules = MODULE_BIT(MODULE_MLA_UP_PROJ)},
     {.offloads = TRUE, .dp = 2},
     {.offloads = TRUE, .dp = 2, .pp = 2, .zero = 1, .has_experts = TRUE},
     {.by_products = TRUE, .tp = 2, .recompute = RECOMPUTE_SELECTIVE},
@@ -147,6 +153,23 @@ static const HeldCase cases[] = {
     {.dp = 4, .ep = 2, .has_experts = TRUE},
     {.dp = 4, .ep = 4, .has_experts = TRUE, .zero = 1},
     {.dp = 4, .ep = 2, .has_experts = TRUE, .zero = 3},
+    {.dp = 4, .ep = 2, .has_experts = TRUE, .recompute = RECOMPUTE_SELECTIVE, .modules = MODULE_BIT(MODULE_MOE_ACT)},
+    {.dp = 4, .ep = 2, .has_experts = TRUE, .recompute = RECOMPUTE_SELECTIVE, .modules = MODULE_BIT(MODULE_MOE)},
+    {.tp = 2,
+     .sequence_parallel = TRUE,
+     .has_experts = TRUE,
+     .recompute = RECOMPUTE_SELECTIVE,
+     .modules = MODULE_BIT(MODULE_LAYERNORM) | MODULE_BIT(MODULE_MOE)},
+    {.pp = 2,
+     .schedule = "zb-h1",
+     .has_experts = TRUE,
+     .recompute = RECOMPUTE_SELECTIVE,
+     .modules = MODULE_BIT(MODULE_MOE_ACT)},
+    {.pp = 2,
+     .schedule = "zb-h1",
+     .has_experts = TRUE,
+     .recompute = RECOMPUTE_SELECTIVE,
+     .modules = MODULE_BIT(MODULE_MOE)},
     {.pp = 2, .chunks = 2, .schedule = "zb-v"},
     {.pp = 2, .chunks = 2, .schedule = "dualpipe"},
     {.pp = 2, .chunks = 2, .dp = 2, .ep = 2, .has_experts = TRUE, .schedule = "dualpipe-v"},
@@ -181,14 +204,15 @@ static Plan *plan_of_case(const HeldCase *c) {
 /* What PieceMemory leaves out, as too little to count, or counts otherwise, in bytes of one micro-batch: two numbers of
  * 4 bytes for each row of a norm, and three for each of the loss; of experts a place and a weight of each choice in
  * place of the router's scores and table, and no weights of rows of their own where none leave their rank. Of latent
- * attention what all heads share is kept beside what W reads, and not given back by I. A head that predicts further has
- * the small tensors of a layer, a loss and two norms. Transient tensors are not what a slot holds. */
+ * attention what all heads share is kept, or made again, beside what W reads, and not given back by I. A head that
+ * predicts further has the small tensors of a layer, a loss and two norms. Transient tensors are not what a slot holds.
+ */
 static void count_small_tensors(Workload *workload) {
   const Cut cut = cut_of(workload->model, workload->plan);
   const double split = (double)cut.split_tokens, tokens = (double)cut.tokens;
   PieceMemory *layer = &workload->memory[PIECE_LAYER], *head = &workload->memory[PIECE_HEAD];
   double more = 4 * 2 * (double)(cut.n_norms + cut.n_post_norms) * split;
-  if (cut.n_experts > 0) {
+  if (cut.n_experts > 0 && (plan_recompute_modules(workload->plan) & MODULE_BIT(MODULE_MOE)) == 0) {
     const gboolean rows_move = workload->plan->ep > 1 || plan_expert_tp(workload->plan) > 1;
     more += 2 * 4 * (double)cut.routed_tokens - (cut.element_bytes + 5) * split * workload->model->experts.n;
     more -= rows_move ? 0 : 4.0 * cut.expert_rows;
@@ -199,8 +223,10 @@ static void count_small_tensors(Workload *workload) {
   if (workload->plan->recompute == RECOMPUTE_FULL || plan_keeps_every_other_product(workload->plan)) {
     layer->held_for_W += shared;
   } else {
+    const gboolean is_made_again = (plan_recompute_modules(workload->plan) & MODULE_BIT(MODULE_MLA_UP_PROJ)) != 0;
     layer->saved_bytes += more;
-    layer->released_by_I += more - shared;
+    layer->released_by_I += more - (is_made_again ? 0 : shared);
+    layer->held_for_W += is_made_again ? shared : 0;
   }
   const gboolean is_full = workload->plan->recompute == RECOMPUTE_FULL;
   const double of_loss = 4 * (2 * split + 3 * tokens), further = workload->plan->mtp_layers;

@@ -64,6 +64,11 @@ tokens gathered, pp 2, ep 2, zb-v, ZeRO-3|4|tiny-mixtral|--pp 2 --dp 2 --ep 2 --
 tokens gathered, pp 2, ep 2, dualpipe, which takes turns|4|tiny-mixtral|--pp 2 --dp 2 --ep 2 --schedule dualpipe --global-batch 8 --expert-dispatch all_gather
 tokens gathered, cp 2 × dp 2, ep 4|4|tiny-mixtral|--cp 2 --dp 2 --ep 4 --expert-dispatch all_gather
 tokens gathered, latent attention, a head that predicts further|2|tiny-deepseek-v3|--dp 2 --ep 2 --mtp-layers 1 --expert-dispatch all_gather
+activations of experts made again, a shared one, pp 2, zb-h1|4|tiny-qwen2-moe|--pp 2 --tp 2 --sequence-parallel on --schedule zb-h1 --recompute selective --recompute-modules moe_act
+the shared expert made again, too, ZeRO-3|2|tiny-qwen2-moe|--dp 2 --ep 2 --zero 3 --recompute selective --recompute-modules moe_act+shared_experts
+experts made again, exchanges included, pp 2, zb-h1|4|tiny-mixtral|--pp 2 --dp 2 --ep 2 --schedule zb-h1 --recompute selective --recompute-modules layernorm+moe
+… where tokens are gathered, with a shared expert|2|tiny-qwen2-moe|--dp 2 --ep 2 --expert-dispatch all_gather --recompute selective --recompute-modules moe
+MLPs made again where other layers have experts|2|tiny-qwen2-moe-sparse|--dp 2 --ep 2 --recompute selective --recompute-modules mlp
 TABLE
 # latent attention: of a Q that is made of few columns, and of one that is not, with scores that a bias balances
 plans "--precision fp32" <<'TABLE'
@@ -74,6 +79,9 @@ latent attention, tp 2|2|tiny-deepseek|--tp 2 --sequence-parallel on
 latent attention, tp 2, full recompute|2|tiny-deepseek-v3|--tp 2 --sequence-parallel on --recompute full
 latent attention, zb-h1, full recompute|2|tiny-deepseek|--pp 2 --schedule zb-h1 --recompute full
 latent attention, norms made again|2|tiny-deepseek-v3|--dp 2 --recompute selective --recompute-modules layernorm
+latent attention, made again behind its down projections|2|tiny-deepseek|--dp 2 --zero 3 --recompute selective --recompute-modules mla_up_proj
+… of a whole Q, unfused, with norms and experts, tp 2|2|tiny-deepseek-v3|--tp 2 --sequence-parallel on --attention unfused --recompute selective --recompute-modules layernorm+mla_up_proj+moe
+… zb-h1|4|tiny-deepseek|--pp 2 --tp 2 --sequence-parallel on --schedule zb-h1 --recompute selective --recompute-modules mla_up_proj
 latent attention, dualpipe|2|tiny-deepseek-v3|--pp 2 --schedule dualpipe
 latent attention, cp 2, ring|2|tiny-deepseek|--cp 2
 latent attention, cp 2, all-gather, ZeRO-2|2|tiny-deepseek|--cp 2 --cp-comm all_gather --zero 2 --micro-batch 2 --global-batch 8
@@ -110,6 +118,7 @@ latent attention, ep 2|2|tiny-deepseek|--dp 2 --ep 2
 ep 2, gradients in fp32|2|tiny-qwen2-moe|--dp 2 --ep 2 --recipe megatron
 tp 2 × dp 2, ep 2|4|tiny-mixtral|--tp 2 --dp 2 --ep 2 --sequence-parallel on
 tokens gathered, experts cut and shared, ep 2|4|tiny-qwen2-moe|--tp 2 --dp 2 --ep 2 --sequence-parallel on --expert-dispatch all_gather
+latent attention and experts made again|2|tiny-deepseek|--dp 2 --ep 2 --recompute selective --recompute-modules mla_up_proj+moe
 TABLE
 
 # Both ends on a rank: the embedding's backward is the last of one micro-batch, the head's of the other.

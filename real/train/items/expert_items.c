@@ -373,10 +373,12 @@ static ActivationKernel expert_activation(const ItemCall *call) {
                             .dscale = columns_at(call, BACK, BEGUN)};
 }
 
-/* Forward runs the experts first, backward the shared one. */
+/* Forward runs the experts first, backward the shared one, which is also made again first where it is so by itself. */
 void item_expert_activation(const ItemCall *call) {
   const gboolean backward = call->argument;
-  const gboolean is_shared = item_cut(call)->shared_width > 0 && call->occurrence == (backward ? 0 : 1);
+  const gboolean begins_shared =
+      backward || (call->item->recompute && (item_memory(call)->dropped & MODULE_BIT(MODULE_SHARED_EXPERTS)) != 0);
+  const gboolean is_shared = item_cut(call)->shared_width > 0 && call->occurrence == (begins_shared ? 0 : 1);
   const gboolean gates = is_shared && has_gate(call);
   if (gates && !backward)
     run_gate(call);

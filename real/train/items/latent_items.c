@@ -141,6 +141,40 @@ const ItemKernel latent_collectives[] = {
 /* --- norms, rotation, the sum ---------------------------------------------------------------------------------------
  */
 
+/* Columns of rows of this rank's tokens, from one matrix into another. */
+static void copy_columns(const ItemCall *call, gint64 width, const char *from, gint64 ld_from, char *to, gint64 ld_to) {
+  const Kernel kernel = {.kind = KERNEL_MOVE,
+                         .move = {.number = (guint8)item_number(call),
+                                  .batch = 1,
+                                  .rows = item_cut(call)->split_tokens,
+                                  .width = width,
+                                  .ld_a = ld_from,
+                                  .ld_out = ld_to,
+                                  .a = from,
+                                  .out = to}};
+  item_launch(call, &kernel);
+}
+
+/* Where what is behind the norms is made again: what they read comes back to where they work, and o beside it, which
+ * forward keeps. */
+static void put_back(const ItemCall *call, gboolean of_kv) {
+  const SavedLayer layer = item_saved(call);
+  const gint64 c = latent_of(call)->kv_rank, r = latent_of(call)->q_rank, o = latent_of(call)->rope_dim;
+  char *rotated = of_kv ? layer.kv_latent + c * (gint64)item_cut(call)->element_bytes : NULL;
+  if (layer.rotated == NULL)
+    return;
+  if (!call->item->recompute && of_kv)
+    copy_columns(call, o, rotated, c + o, layer.rotated, o);
+  if (!call->item->recompute)
+    return;
+  if (!of_kv) {
+    copy_columns(call, r, layer.q_norm.kept, r, layer.q_latent, r);
+    return;
+  }
+  copy_columns(call, c, layer.k_norm.kept, c, layer.kv_latent, c + o);
+  copy_columns(call, o, layer.rotated, o, rotated, c + o);
+}
+
 /* In place: what the product made is kept beside. */
 static void run_norm(const ItemCall *call) {
   const gboolean of_kv = call->argument;
@@ -165,6 +199,7 @@ static void run_norm(const ItemCall *call) {
     kernel.norm.gradient = (guint8)parameters->gradient_number;
     kernel.norm.dweight = block_gradient(parameters, block, role);
   } else {
+    put_back(call, of_kv);
     kernel.norm.x = kernel.norm.y = of_kv ? layer.kv_latent : layer.q_latent;
   }
   item_launch(call, &kernel);

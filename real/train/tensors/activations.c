@@ -417,9 +417,11 @@ SavedLayer activations_layer(const Activations *activations, const Slot *slot, i
     saved.norm1 = again->norm1 != NULL ? again->norm1 : scratch->norm1;
     saved.norm2 = again->norm2 != NULL ? again->norm2 : scratch->norm2;
   }
-  if (dropped & MODULE_BIT(MODULE_MLP)) {
-    saved.activation = again->activation != NULL ? again->activation : scratch->activation;
-    saved.up = scratch->up;
+  carve_drop_mlp(carve_kind_of(activations->cut, activations->layers[slot->stage], layer), dropped, scratch, &saved);
+  if (dropped & MODULE_BIT(MODULE_MLA_UP_PROJ)) {
+    saved.qkv = scratch->qkv;
+    saved.q_latent = scratch->q_latent;
+    saved.kv_latent = scratch->kv_latent;
   }
   if (dropped & MODULE_BIT(MODULE_CORE_ATTN)) {
     saved.scores = scratch->scores;
@@ -436,10 +438,12 @@ SavedLayer activations_layer(const Activations *activations, const Slot *slot, i
     saved.q_latent = again->q_latent;
     saved.kv_latent = again->kv_latent;
   }
-  if (again->experts.rows != NULL) {
+  if (again->activation != NULL)
+    saved.activation = again->activation;
+  if (again->experts.rows != NULL)
     saved.experts.rows = again->experts.rows;
+  if (again->experts.activation != NULL)
     saved.experts.activation = again->experts.activation;
-  }
   return saved;
 }
 

@@ -56,6 +56,7 @@ typedef struct {
   char *qkv;                            /* T × (q + k + v), rotated; under Ulysses of K and V all copies */
   SavedNorm q_norm, k_norm;
   char *q_latent, *kv_latent; /* latent attention: T′ × r; T′ × (c + o), of which c are normalised */
+  char *rotated;              /* T′ × o: where kv_latent is made again; NULL else */
   char *scores;               /* unfused: b·heads × s × s */
   char *dropped;              /* … as they were dropped */
   float *lse;                 /* flash: b·heads × s */

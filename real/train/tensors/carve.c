@@ -54,18 +54,36 @@ static gboolean rows_move(const Cut *cut) {
   return cut->plan->ep > 1 || plan_expert_tp(cut->plan) > 1;
 }
 
-static SavedExperts carve_experts(const Cut *cut, LayerKind kind, Carver *for_i, Carver *for_w) {
+static gboolean drops_mlp(LayerKind kind, guint dropped) {
+  const guint modules =
+      kind.has_experts ? MODULE_BIT(MODULE_SHARED_EXPERTS) | MODULE_BIT(MODULE_MOE) : MODULE_BIT(MODULE_MLP);
+  return (dropped & modules) != 0;
+}
+
+static gboolean drops_experts(LayerKind kind, guint dropped) {
+  return kind.has_experts && (dropped & MODULE_BIT(MODULE_MOE)) != 0;
+}
+
+static gboolean drops_expert_activation(LayerKind kind, guint dropped) {
+  return kind.has_experts && (dropped & (MODULE_BIT(MODULE_MOE) | MODULE_BIT(MODULE_MOE_ACT))) != 0;
+}
+
+/* The gate is the shared expert's, and dropped with that. */
+static SavedExperts carve_experts(const Cut *cut, LayerKind kind, guint dropped, Carver *for_i, Carver *for_w) {
   const int e = carve_element_bytes(cut);
   const double rows = cut->expert_rows;
-  if (!kind.has_experts)
-    return (SavedExperts){0};
-  SavedExperts saved = {.rows = carve(for_w, rows * cut->model->hidden, e),
-                        .activation = carve(for_w, rows * cut->expert_width, e)};
+  SavedExperts saved = {0};
+  if (kind.has_gate && !drops_mlp(kind, dropped))
+    saved.gate = carve(for_i, cut->tokens, 4);
+  if (!kind.has_experts || drops_experts(kind, dropped))
+    return saved;
+  saved.rows = carve(for_w, rows * cut->model->hidden, e);
+  if (!drops_expert_activation(kind, dropped))
+    saved.activation = carve(for_w, rows * cut->expert_width, e);
   saved.place = carve(for_i, cut->routed_tokens, 4);
   saved.weights = carve(for_i, cut->routed_tokens, 4);
   saved.row_weights = rows_move(cut) ? carve(for_i, rows, 4) : saved.weights;
   saved.up = carve(for_i, 2 * rows * cut->expert_width, e);
-  saved.gate = kind.has_gate ? carve(for_i, cut->tokens, 4) : NULL;
   return saved;
 }
 
@@ -80,7 +98,7 @@ static SavedNorm carve_qk_norm(const Cut *cut, gint64 width, Carver *for_i) {
 }
 
 /* What latent attention makes Q, K and V of; `o` stays beside what it is gathered with. */
-static void carve_latents(const Cut *cut, Carver *for_i, Carver *for_w, SavedLayer *saved) {
+static void carve_latents(const Cut *cut, guint dropped, Carver *for_i, Carver *for_w, SavedLayer *saved) {
   const ModelLatent *latent = &cut->model->latent;
   const int e = carve_element_bytes(cut);
   const double t = cut->split_tokens;
@@ -90,6 +108,10 @@ static void carve_latents(const Cut *cut, Carver *for_i, Carver *for_w, SavedLay
   saved->q_norm.rstd = carve(for_i, latent->q_rank > 0 ? t : 0, 4);
   saved->k_norm.kept = carve(for_i, t * latent->kv_rank, e);
   saved->k_norm.rstd = carve(for_i, t, 4);
+  if ((dropped & MODULE_BIT(MODULE_MLA_UP_PROJ)) != 0) {
+    saved->rotated = carve(for_i, t * latent->rope_dim, e);
+    return;
+  }
   saved->q_latent = carve(for_w, t * latent->q_rank, e);
   saved->kv_latent = carve(for_w, t * (latent->kv_rank + latent->rope_dim), e);
 }
@@ -124,23 +146,24 @@ SavedLayer carve_layer(const Cut *cut, LayerKind kind, guint dropped, Carver *fo
   if (cut->n_norms > 0)
     carve_norms_before(cut, dropped, for_i, for_w, &saved);
   saved.attention = carve(for_w, t * cut->out_width, e);
-  saved.activation = carve_unless(dropped, MODULE_MLP, for_w, t * kind.ffn_width, e);
+  const gboolean keeps_mlp = !drops_mlp(kind, dropped);
+  saved.activation = keeps_mlp ? carve(for_w, t * kind.ffn_width, e) : NULL;
   for (int i = 0; i < cut->n_post_norms; i++)
     saved.post_norms[i] = (SavedNorm){.kept = carve(for_i, stream, e),
                                       .mean = carve(for_i, cut->split_tokens, 4),
                                       .rstd = carve(for_i, cut->split_tokens, 4)};
-  saved.qkv = carve(for_i, t * cut_dealt_width(cut), e);
+  saved.qkv = carve_unless(dropped, MODULE_MLA_UP_PROJ, for_i, t * cut_dealt_width(cut), e);
   saved.q_norm = carve_qk_norm(cut, cut->q_width, for_i);
   saved.k_norm = carve_qk_norm(cut, cut->kv_width, for_i);
-  carve_latents(cut, for_i, for_w, &saved);
+  carve_latents(cut, dropped, for_i, for_w, &saved);
   saved.scores = carve_is_flash(cut) ? NULL : carve_unless(dropped, MODULE_CORE_ATTN, for_i, cut->scores, e);
   if (cut->model->dropout_rate.attention > 0)
     saved.dropped = carve_is_flash(cut) ? NULL : carve_unless(dropped, MODULE_CORE_ATTN, for_i, cut->scores, e);
   saved.lse = carve_is_flash(cut) ? carve(for_i, (double)cut->sequences * cut->heads * cut->seq_len, 4) : NULL;
   saved.all_tokens = is_ulysses(cut) ? carve(for_i, t * cut->out_width, e) : NULL;
   saved.x2 = parallel ? NULL : carve(carve_reads_stream(cut) ? for_w : for_i, stream, e);
-  saved.up = carve_unless(dropped, MODULE_MLP, for_i, t * kind.up_width, e);
-  saved.experts = carve_experts(cut, kind, for_i, for_w);
+  saved.up = keeps_mlp ? carve(for_i, t * kind.up_width, e) : NULL;
+  saved.experts = carve_experts(cut, kind, dropped, for_i, for_w);
   return saved;
 }
 
@@ -151,9 +174,32 @@ SavedLayer carve_again(const Cut *cut, LayerKind kind, guint dropped, Carver *ma
     again.norm1 = carve(made, carve_stream_elements(cut), e);
     again.norm2 = carve(made, carve_stream_elements(cut), e);
   }
-  if (dropped & MODULE_BIT(MODULE_MLP))
+  const ModelLatent *latent = &cut->model->latent;
+  if (dropped & MODULE_BIT(MODULE_MLA_UP_PROJ)) {
+    again.q_latent = carve(made, (double)cut->split_tokens * latent->q_rank, e);
+    again.kv_latent = carve(made, (double)cut->split_tokens * (latent->kv_rank + latent->rope_dim), e);
+  }
+  if (drops_mlp(kind, dropped))
     again.activation = carve(made, (double)cut->tokens * kind.ffn_width, e);
+  if (drops_experts(kind, dropped))
+    again.experts.rows = carve(made, (double)cut->expert_rows * cut->model->hidden, e);
+  if (drops_expert_activation(kind, dropped))
+    again.experts.activation = carve(made, (double)cut->expert_rows * cut->expert_width, e);
   return again;
+}
+
+void carve_drop_mlp(LayerKind kind, guint dropped, const SavedLayer *scratch, SavedLayer *saved) {
+  const gboolean is_whole = drops_mlp(kind, dropped);
+  float *gate = is_whole ? scratch->experts.gate : saved->experts.gate;
+  if (drops_experts(kind, dropped))
+    saved->experts = scratch->experts;
+  else if (drops_expert_activation(kind, dropped))
+    saved->experts.activation = scratch->experts.activation;
+  saved->experts.gate = gate;
+  if (!is_whole)
+    return;
+  saved->activation = scratch->activation;
+  saved->up = scratch->up;
 }
 
 SavedLayer carve_every_other(const Cut *cut, LayerKind kind, Carver *for_i, Carver *for_w) {

@@ -30,6 +30,8 @@ LayerKind carve_any_kind(const Cut *cut);
 SavedLayer carve_layer(const Cut *cut, LayerKind kind, guint dropped, Carver *for_i, Carver *for_w);
 /* Of dropped modules, what I makes again for W. */
 SavedLayer carve_again(const Cut *cut, LayerKind kind, guint dropped, Carver *made);
+/* What is dropped of the MLP, the shared expert or experts is in scratch. */
+void carve_drop_mlp(LayerKind kind, guint dropped, const SavedLayer *scratch, SavedLayer *saved);
 /* The same two of selective recompute by products. */
 SavedLayer carve_every_other(const Cut *cut, LayerKind kind, Carver *for_i, Carver *for_w);
 SavedLayer carve_again_every_other(const Cut *cut, LayerKind kind, Carver *made);
