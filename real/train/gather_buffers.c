@@ -10,7 +10,7 @@
 
 #include "ended.h"
 #include "error.h"
-#include "executor.h"
+#include "untimed_run.h"
 
 #include <string.h>
 
@@ -89,13 +89,15 @@ int gather_buffers_needed(const OpList *list) {
   return most;
 }
 
-static gboolean fail_early(const Program *program, int rank, gint32 start, gint32 use, GError **error) {
+static gboolean fail_early(const Program *program, int rank, gint32 start, gint32 last_use, GError **error) {
   const OpList *list = &program->ranks[rank];
-  g_autofree char *name = op_text(program, &list->ops[start]), *other = op_text(program, &list->ops[use]);
+  g_autoptr(GString) name = g_string_new(NULL), other = g_string_new(NULL);
+  untimed_run_name_op(program, &list->ops[start], name);
+  untimed_run_name_op(program, &list->ops[last_use], other);
   return fail_impossible(error,
                          "rank %d, op %d (%s): it writes over weights that %s (op %d) uses, and does not wait for it; "
                          "expected after=%d",
-                         rank, start, name, other, use, use);
+                         rank, start, name->str, other->str, last_use, last_use);
 }
 
 gboolean gather_buffers_check(const Program *program, int rank, GError **error) {

@@ -144,12 +144,13 @@ gint64 item_expert_shift(const ItemCall *call) {
   return (layers->first_layer + call->layer) % item_cut(call)->model->experts.n;
 }
 
-static void run_choice(const ItemCall *call) {
+float *item_expert_weight_gradients(const ItemCall *call) {
+  return columns_at(call, BACK, last_step(item_cut(call), BACK));
+}
+
+void item_expert_choice(const ItemCall *call) {
   const Cut *cut = item_cut(call);
-  const gboolean backward = call->argument, gathers = plan_gathers_tokens(cut->plan);
-  float *dweights = columns_at(call, BACK, last_step(cut, BACK));
-  if (gathers && backward)
-    item_collect_weights(call, dweights);
+  const gboolean backward = call->argument;
   const gint64 n = cut->model->experts.n;
   const Kernel kernel = {.kind = backward ? KERNEL_ROUTE_BACKWARD : KERNEL_ROUTE_FORWARD,
                          .route = {.number = item_number(call),
@@ -161,11 +162,9 @@ static void run_choice(const ItemCall *call) {
                                    .scores = item_memory(call)->experts.scores,
                                    .place = item_saved(call).experts.place,
                                    .weights = item_saved(call).experts.weights,
-                                   .dweights = dweights,
+                                   .dweights = item_expert_weight_gradients(call),
                                    .dscores = item_gradients(call).d_scores}};
   item_launch(call, &kernel);
-  if (gathers && !backward)
-    item_spread_choice(call);
 }
 
 static void permute(const ItemCall *call, KernelKind kind, const char *from, char *to) {
@@ -435,8 +434,8 @@ const ItemKernel expert_kernels[] = {
     {"router", run_router, FORWARD},
     {"router.dgrad", run_router, INPUT_GRADIENT},
     {"router.wgrad", run_router, WEIGHT_GRADIENT},
-    {"router.choice", run_choice, FALSE},
-    {"router.backward", run_choice, TRUE},
+    {"router.choice", item_expert_choice, FALSE},
+    {"router.backward", item_expert_choice, TRUE},
     {"permute", run_permute, 0},
     {"unpermute.backward", run_permute, 0},
     {"unpermute", run_unpermute, 0},

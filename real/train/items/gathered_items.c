@@ -39,16 +39,16 @@ static void launch(const ItemCall *call, KernelKind kind, const GatheredKernel *
   item_launch(call, &kernel);
 }
 
-void item_spread_choice(const ItemCall *call) {
+/* Told to others behind it; backward what they say of it comes in front. */
+static void run_choice(const ItemCall *call) {
+  const gboolean is_backward = call->argument;
   GatheredKernel task = gathered(call, OWN);
-  task.weights = item_saved(call).experts.weights;
-  launch(call, KERNEL_SPREAD, &task);
-}
-
-void item_collect_weights(const ItemCall *call, float *weights) {
-  GatheredKernel task = gathered(call, OWN);
-  task.weights = weights;
-  launch(call, KERNEL_COLLECT, &task);
+  task.weights = is_backward ? item_expert_weight_gradients(call) : item_saved(call).experts.weights;
+  if (is_backward)
+    launch(call, KERNEL_COLLECT, &task);
+  item_expert_choice(call);
+  if (!is_backward)
+    launch(call, KERNEL_SPREAD, &task);
 }
 
 static void run_pick(const ItemCall *call) {
@@ -113,8 +113,12 @@ static void run_scatter(const ItemCall *call) {
 }
 
 const ItemKernel gathered_kernels[] = {
-    {"permute", run_pick, 0},  {"unpermute.backward", run_pick, 0},
-    {"unpermute", run_put, 0}, {"permute.backward", run_put, 0},
+    {"router.choice", run_choice, FALSE},
+    {"router.backward", run_choice, TRUE},
+    {"permute", run_pick, 0},
+    {"unpermute.backward", run_pick, 0},
+    {"unpermute", run_put, 0},
+    {"permute.backward", run_put, 0},
     {NULL, NULL, 0},
 };
 

@@ -65,16 +65,15 @@ void item_weight_gradient_in(const ItemCall *call, const void *a, const void *b,
 void item_group(const ItemCall *call, const void *a, const void *b, void *c, gint64 stride);
 /* The activation between an expert's products, or the shared one's, by its occurrence in the list (expert_items.c). */
 void item_expert_activation(const ItemCall *call);
-/* The order in which a layer deals out experts. Rows of a rank's experts, on their way there or back, and the gradients
- * of their weights; where what came back of tokens, or of their gradients, is summed. */
+/* The order in which a layer deals out experts; the choice, or its gradient (argument). Rows of a rank's experts, on
+ * their way there or back, and the gradients of their weights; the same of the weights of its own tokens, by row; where
+ * what came back of tokens, or of their gradients, is summed. */
 gint64 item_expert_shift(const ItemCall *call);
+void item_expert_choice(const ItemCall *call);
 char *item_expert_rows(const ItemCall *call, gboolean is_out);
 float *item_expert_row_gradients(const ItemCall *call);
+float *item_expert_weight_gradients(const ItemCall *call);
 char *item_expert_sum(const ItemCall *call);
-/* Where all tokens are gathered (gathered_items.c): the choice as others read it, and the gradients of its weights as
- * they come from others, by row. */
-void item_spread_choice(const ItemCall *call);
-void item_collect_weights(const ItemCall *call, float *weights);
 Block *item_block(const ItemCall *call, BlockKind kind);
 /* After a row-parallel product or an input gradient: the sum over tp. */
 const char *item_reduced(const ItemCall *call);
