@@ -127,17 +127,20 @@ static gboolean fail_unknown_option(Parser *parser, const char *name, GError **e
                     question != NULL ? question : "");
 }
 
-/* The entry of "--name" or "--name=value"; NULL when there is none. */
-static const GOptionEntry *find_entry(const Parser *parser, const char *argument) {
-  if (!g_str_has_prefix(argument, "--"))
-    return NULL;
-  gsize length = strcspn(argument + 2, "=");
+/* The entry of the name that is the first so many bytes of `name`; NULL when there is none. */
+static const GOptionEntry *find_name(const Parser *parser, const char *name, gsize length) {
   for (guint i = 0; i < parser->entries->len; i++) {
     const GOptionEntry *entry = &g_array_index(parser->entries, GOptionEntry, i);
-    if (strlen(entry->long_name) == length && strncmp(entry->long_name, argument + 2, length) == 0)
+    if (entry->long_name[0] == name[0] && strncmp(entry->long_name, name, length) == 0 &&
+        entry->long_name[length] == '\0')
       return entry;
   }
   return NULL;
+}
+
+/* The entry of "--name" or "--name=value"; NULL when there is none. */
+static const GOptionEntry *find_entry(const Parser *parser, const char *argument) {
+  return g_str_has_prefix(argument, "--") ? find_name(parser, argument + 2, strcspn(argument + 2, "=")) : NULL;
 }
 
 static gboolean set_integer(const GOptionEntry *entry, const char *text, GError **error) {
@@ -193,9 +196,11 @@ static gboolean set_value(const GOptionEntry *entry, const char *text, GError **
 }
 
 gboolean parser_set(Parser *parser, const char *name, const char *text, GError **error) {
+  const GOptionEntry *entry = find_name(parser, name, strlen(name));
+  if (entry != NULL)
+    return set_value(entry, text, error);
   g_autofree char *argument = g_strconcat("--", name, NULL);
-  const GOptionEntry *entry = find_entry(parser, argument);
-  return entry != NULL ? set_value(entry, text, error) : fail_unknown_option(parser, argument, error);
+  return fail_unknown_option(parser, argument, error);
 }
 
 /* One option of argv and its value; *i moves past both. */

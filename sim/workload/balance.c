@@ -10,9 +10,11 @@
 
 typedef struct {
   const Workload *workload;
-  int length;      /* stages of a pipe */
-  int *layers;     /* [length] */
-  double *on_rank; /* [n_ranks]: FLOPs of one micro-batch */
+  int length;             /* stages of a pipe */
+  int *layers;            /* [length] */
+  double *on_rank;        /* [n_ranks]: FLOPs of one micro-batch */
+  const int *n_dense;     /* [layers + 1]: of the model's first so many */
+  double flops[N_PIECES]; /* of one */
 } Dealing;
 
 static double piece_flops(const Workload *workload, Piece piece) {
@@ -20,18 +22,17 @@ static double piece_flops(const Workload *workload, Piece piece) {
 }
 
 static void count_flops(Dealing *dealing) {
-  const Workload *workload = dealing->workload;
-  const Placement *placement = workload->placement;
+  const Placement *placement = dealing->workload->placement;
   for (int rank = 0; rank < placement->n_ranks; rank++)
     dealing->on_rank[rank] = 0;
   for (int stage = 0, first = 0; stage < placement->n_stages; stage++) {
     const int at = stage % dealing->length, n = dealing->layers[at];
     first = at == 0 ? 0 : first;
-    const double n_dense = (double)model_dense_layers(workload->model, first, n);
+    const double n_dense = dealing->n_dense[first + n] - dealing->n_dense[first];
     first += n;
-    dealing->on_rank[placement->stage_rank[stage]] += n_dense * piece_flops(workload, PIECE_DENSE_LAYER) +
-                                                      (n - n_dense) * piece_flops(workload, PIECE_LAYER) +
-                                                      (at == dealing->length - 1) * piece_flops(workload, PIECE_HEAD);
+    dealing->on_rank[placement->stage_rank[stage]] += n_dense * dealing->flops[PIECE_DENSE_LAYER] +
+                                                      (n - n_dense) * dealing->flops[PIECE_LAYER] +
+                                                      (at == dealing->length - 1) * dealing->flops[PIECE_HEAD];
   }
 }
 
@@ -106,9 +107,21 @@ static gboolean give_one(Dealing *dealing) {
   return taker >= 0;
 }
 
+/* Owned by the caller. */
+static int *count_dense(const Model *model) {
+  int *n_dense = g_new(int, (gsize)model->n_layers + 1);
+  n_dense[0] = 0;
+  for (int layer = 0; layer < model->n_layers; layer++)
+    n_dense[layer + 1] = n_dense[layer] + (int)model_dense_layers(model, layer, 1);
+  return n_dense;
+}
+
 void workload_balance_layers(const Workload *workload, int length, int *layers) {
   g_autofree double *on_rank = g_new(double, (gsize)workload->placement->n_ranks);
-  Dealing dealing = {workload, length, layers, on_rank};
+  g_autofree int *n_dense = count_dense(workload->model);
+  Dealing dealing = {workload, length, layers, on_rank, n_dense, {0}};
+  for (Piece piece = 0; piece < N_PIECES; piece++)
+    dealing.flops[piece] = piece_flops(workload, piece);
   while (give_one(&dealing))
     ;
 }

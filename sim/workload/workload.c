@@ -21,13 +21,14 @@ static void count_pieces(const StageLayers *layers, int counts[N_PIECES]) {
   counts[PIECE_HEAD] = layers->has_head != 0;
 }
 
-static void sum_parameters(const Workload *workload, const Cut *cut, StageWork *stage) {
+/* `tp_summed`: cut_tp_summed_parameters() of each piece. */
+static void sum_parameters(const Workload *workload, const gint64 tp_summed[N_PIECES], StageWork *stage) {
   int counts[N_PIECES];
   count_pieces(&stage->layers, counts);
   for (Piece piece = 0; piece < N_PIECES; piece++) {
     stage->parameters += counts[piece] * workload->piece_parameters[piece];
     stage->expert_parameters += counts[piece] * workload->expert_parameters[piece];
-    stage->tp_summed_parameters += counts[piece] * cut_tp_summed_parameters(cut, piece);
+    stage->tp_summed_parameters += counts[piece] * tp_summed[piece];
   }
 }
 
@@ -94,13 +95,16 @@ static void init_stages(Workload *workload, const Cut *cut) {
   workload->n_stages = placement->n_stages;
   workload->stages = g_new0(StageWork, (gsize)workload->n_stages);
   g_autofree int *layers = deal_layers(workload, length);
+  gint64 tp_summed[N_PIECES];
+  for (Piece piece = 0; piece < N_PIECES; piece++)
+    tp_summed[piece] = cut_tp_summed_parameters(cut, piece);
   for (int i = 0, first = 0; i < workload->n_stages; i++) {
     const int at = i % length;
     first = at == 0 ? 0 : first + layers[at - 1];
     StageLayers *own = &workload->stages[i].layers;
     *own = (StageLayers){first, layers[at], .has_embedding = at == 0, .has_head = at == length - 1};
     own->n_dense = (int)model_dense_layers(workload->model, own->first_layer, own->n_layers);
-    sum_parameters(workload, cut, &workload->stages[i]);
+    sum_parameters(workload, tp_summed, &workload->stages[i]);
   }
   share_vocabulary(workload, cut);
 }

@@ -116,6 +116,15 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Plan, plan_free)
  * divide, batch not divisible, more stages than layers, gpus not whole nodes or beyond the cluster, precision the GPU
  * lacks, chunks with a schedule that has none … */
 gboolean plan_complete(Plan *plan, const Model *model, const Cluster *cluster, GError **error);
+/* The same, as far as it goes by these alone: gpus, tp, cp, pp and dp; these, micro-batch, global-batch and seq-len
+ * (and what never fails: the defaults of all other sizes). */
+gboolean plan_complete_ranks(Plan *plan, GError **error);
+gboolean plan_complete_batch(Plan *plan, const Model *model, const Cluster *cluster, GError **error);
+/* Of a plan whose chunks and pipes are known, IMPOSSIBLE for stages that the model (may be NULL) has no layers for. */
+gboolean plan_check_pipeline(const Plan *plan, const Model *model, GError **error);
+/* Of a plan whose ranks and zero_ranks are known, IMPOSSIBLE for experts of the model (may be NULL) that ep, tp or
+ * expert-tp cannot deal out: it goes by these, the ranks, sequence parallelism and recomputation. */
+gboolean plan_check_experts(const Plan *plan, const Model *model, GError **error);
 
 /* Run the plan under `framework`, called `name`. Its recipe becomes the plan's, but not with precision fp32, nor fp16,
  * whose loss scaling lets gradients stay in 16 bits; set another afterwards. */

@@ -167,7 +167,7 @@ static gboolean check_layout(const Plan *plan, const Model *model, int n_stages,
   return pipeline_layout_deal(plan->pipeline_layout, &counts, layers, error);
 }
 
-static gboolean check_pipeline(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
+gboolean plan_check_pipeline(const Plan *plan, const Model *model, GError **error) {
   if (plan->pipeline_layout != NULL && !pipeline_layout_check(plan->pipeline_layout, error)) {
     g_prefix_error(error, "pipeline-layout: ");
     return FALSE;
@@ -183,6 +183,10 @@ static gboolean check_pipeline(Plan *plan, const Model *model, const Cluster *cl
         plan->chunks, n_stages, model->n_layers, model->name,
         n_stages == model->n_layers + 1 ? "; with pipeline-layout loss the head is one of them" : "");
   return is_open || check_layout(plan, model, (int)n_stages, error);
+}
+
+static gboolean check_pipeline(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
+  return plan_check_pipeline(plan, model, error);
 }
 
 static gboolean check_tensor_cut(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
@@ -277,73 +281,8 @@ static gboolean check_zero(Plan *plan, const Model *model, const Cluster *cluste
   return TRUE;
 }
 
-/* Groups of ep are made of ranks that hold the same of all else: neighbours of tp (where experts are not cut by it), of
- * cp, and of dp within a set of ZeRO shards. */
-static gboolean check_expert_ranks(Plan *plan, GError **error) {
-  const gboolean takes_tp = plan_expert_tp(plan) < plan->tp;
-  int left = plan->ep;
-  const int sizes[] = {takes_tp ? plan->tp : 1, plan->cp, plan->zero_ranks / plan->cp};
-  gboolean divides = TRUE;
-  for (size_t i = 0; i < G_N_ELEMENTS(sizes) && divides; i++)
-    divides = plan_ep_inside(sizes[i], &left) > 0;
-  if (divides && left == 1)
-    return TRUE;
-  g_autofree char *tp = takes_tp ? g_strdup_printf("tp %d × ", plan->tp) : g_strdup("");
-  g_autofree char *shards = plan->zero_ranks < plan_data_ranks(plan)
-                                ? g_strdup_printf("the %d ranks of a set of ZeRO shards", plan->zero_ranks)
-                                : g_strdup_printf("dp %d", plan->dp);
-  const char *hint = !takes_tp && plan->tp > 1 ? " (--expert-tp 1 leaves experts whole and takes tp's ranks too)" : "";
-  return fail_impossible(error, "ep %d does not fit into %scp %d × %s: its groups are made of neighbours there%s",
-                         plan->ep, tp, plan->cp, shards, hint);
-}
-
-/* What of a model with experts is cut by whom. */
-static gboolean check_expert_cut(Plan *plan, const Model *model, GError **error) {
-  const struct {
-    const char *what, *by;
-    gint64 count;
-    int ranks;
-  } cut[] = {
-      {"experts", "ep", model->experts.n, plan->ep},
-      {"experts' hidden size", "expert-tp", model->experts.ffn_hidden, plan_expert_tp(plan)},
-      {"shared expert's hidden size", "tp", model->experts.shared_ffn_hidden, plan->tp},
-  };
-  for (size_t i = 0; i < G_N_ELEMENTS(cut); i++)
-    if (cut[i].count % cut[i].ranks != 0)
-      return fail_impossible(error, "%s %d does not divide the %s %" INT64 " of model %s", cut[i].by, cut[i].ranks,
-                             cut[i].what, cut[i].count, model->name);
-  if (plan->tp > 1 && !plan->sequence_parallel)
-    return fail_impossible(error,
-                           "tp %d with the experts of model %s needs --sequence-parallel on: else every rank of tp "
-                           "would send all tokens to them",
-                           plan->tp, model->name);
-  return TRUE;
-}
-
 static gboolean check_experts(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
-  if (plan->expert_tp > 1 && plan->expert_tp != plan->tp)
-    return fail_impossible(error, "expert-tp %d: experts are cut by tp %d or not at all (1)", plan->expert_tp,
-                           plan->tp);
-  if (model != NULL && !model_has_experts(model) && (plan->ep > 1 || plan->expert_tp > 0))
-    return fail_impossible(error, "%s %d: model %s has no experts", plan->ep > 1 ? "ep" : "expert-tp",
-                           plan->ep > 1 ? plan->ep : plan->expert_tp, model->name);
-  if (plan->expert_load > plan->ep)
-    return fail_impossible(error, "expert-load %g: one of ep %d ranks gets at most all rows, %d times their mean",
-                           plan->expert_load, plan->ep, plan->ep);
-  if (!check_expert_ranks(plan, error))
-    return FALSE;
-  if (model == NULL)
-    return TRUE;
-  if (model_has_experts(model) && !check_expert_cut(plan, model, error))
-    return FALSE;
-  if ((model_has_experts(model) || model->latent.kv_rank > 0) && plan->recompute == RECOMPUTE_SELECTIVE &&
-      plan->memory.selective == SELECTIVE_PRODUCTS)
-    return fail_impossible(
-        error,
-        "recompute selective keeps every other product under framework %s, which is not modelled with "
-        "experts or latent attention (model %s)",
-        plan->framework, model->name);
-  return TRUE;
+  return plan_check_experts(plan, model, error);
 }
 
 static gboolean check_mtp(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
@@ -476,13 +415,23 @@ static gboolean check_offload(Plan *plan, const Model *model, const Cluster *clu
   return plan_check_offload(plan, cluster, error);
 }
 
+gboolean plan_complete_ranks(Plan *plan, GError **error) {
+  return check_ranges(plan, NULL, NULL, error) && complete_ranks(plan, NULL, NULL, error);
+}
+
+gboolean plan_complete_batch(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
+  return plan_complete_ranks(plan, error) && complete_sizes(plan, model, cluster, error) &&
+         check_batch(plan, model, cluster, error);
+}
+
 gboolean plan_complete(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
   static const Step steps[] = {
-      check_ranges,     complete_ranks,  complete_sizes,     check_batch,     check_pipeline,
-      check_tensor_cut, check_context,   check_sequence,     check_zero,      check_experts,
-      check_mtp,        check_recompute, check_machine,      check_precision, check_disturbances,
-      check_offload,    check_passes,    check_layer_passes, check_length,
+      check_pipeline,     check_tensor_cut, check_context,   check_sequence,     check_zero,
+      check_experts,      check_mtp,        check_recompute, check_machine,      check_precision,
+      check_disturbances, check_offload,    check_passes,    check_layer_passes, check_length,
   };
+  if (!plan_complete_batch(plan, model, cluster, error))
+    return FALSE;
   for (size_t i = 0; i < G_N_ELEMENTS(steps); i++)
     if (!steps[i](plan, model, cluster, error))
       return FALSE;

@@ -33,8 +33,8 @@ static void count(GHashTable *counts, char *text, gint64 n) {
   *counted += n;
 }
 
-void plan_reasons_add(PlanReasons *reasons, const char *message) {
-  count(reasons->counts, reason_kind(message, "…"), 1);
+void plan_reasons_add(PlanReasons *reasons, const char *message, gint64 n) {
+  count(reasons->counts, reason_kind(message, "…"), n);
 }
 
 static void clear(gpointer reason) {

@@ -45,24 +45,18 @@ PlanScreen plan_screen_of(const PlannerRequest *request) {
                       .has_no_zero = has_value(space, "zero", "0", TRUE)};
 }
 
-/* Chunks of a lone rank are layers one after another, as one chunk has them: worth a try where the space has nothing
- * else for that rank. */
-static gboolean check_can_run(const PlanScreen *screen, const Workload *workload, GError **error) {
-  const PlannerRequest *request = screen->request;
-  const gboolean needs_none = screen->has_one_chunk || request->framework != PLANNER_ANY_FRAMEWORK;
-  if (workload->plan->pp == 1 && workload->plan->chunks > 1 && needs_none)
-    return fail_impossible(error, "chunks %d: a pipeline of one rank has no chunks to interleave",
-                           workload->plan->chunks);
-  if (request->framework == PLANNER_ANY_FRAMEWORK)
+gboolean plan_screen_check_chunks(const PlanScreen *screen, const Plan *plan, GError **error) {
+  const gboolean needs_none = screen->has_one_chunk || screen->request->framework != PLANNER_ANY_FRAMEWORK;
+  if (plan->pp > 1 || plan->chunks == 1 || !needs_none)
     return TRUE;
-  const LaunchFramework framework = (LaunchFramework)request->framework;
-  return launch_check(framework, workload, error) &&
-         (request->zero_is_given || launch_check_tried(framework, workload, error));
+  return fail_impossible(error, "chunks %d: a pipeline of one rank has no chunks to interleave", plan->chunks);
 }
 
-static Workload *make_workload(const SpacePoint *point, PlanOrder *choice, GError **error) {
-  g_autoptr(Plan) completed = plan_copy(point->plan);
-  return plan_order_workload(choice, point->model, point->cluster, completed, error);
+/* The framework asked for can run it. */
+static gboolean check_framework(const PlanScreen *screen, const Workload *workload, GError **error) {
+  const LaunchFramework framework = (LaunchFramework)screen->request->framework;
+  return launch_check(framework, workload, error) &&
+         (screen->request->zero_is_given || launch_check_tried(framework, workload, error));
 }
 
 /* The layout asked for deals layers out as auto does. */
@@ -76,20 +70,16 @@ static gboolean is_auto_layout(const Workload *workload) {
   return is_same;
 }
 
-static gboolean is_same(const PlanScreen *screen, const Workload *workload) {
-  const Plan *plan = workload->plan;
-  return (screen->has_auto_layout && is_auto_layout(workload)) ||
-         (screen->has_no_sequence_parallel && plan->sequence_parallel && plan->tp == 1) ||
+/* Of a complete plan. */
+static gboolean is_same(const PlanScreen *screen, const Plan *plan) {
+  return (screen->has_no_sequence_parallel && plan->sequence_parallel && plan->tp == 1) ||
          (screen->has_no_zero && plan->zero > 0 && plan_data_ranks(plan) == 1 && !offload_is_any(&plan->offload)) ||
          (screen->has_no_recompute && plan->recompute == RECOMPUTE_SELECTIVE && plan_recomputes_nothing(plan)) ||
          (screen->has_cut_experts && plan->expert_tp > 0 && plan->expert_tp == plan->tp) ||
          (screen->has_1f1b && plan->chunks == 1 && strcmp(plan->schedule, "interleaved") == 0);
 }
 
-/* What is another configuration under its own name, and impossible under this one or not worth a workload: 1f1b of
- * chunks is interleaved, a V of other than two chunks is the one of two; whole experts of a model that has none; layers
- * dealt out to one stage, which sends to no other. */
-static gboolean is_misnamed(const PlanScreen *screen, const SpacePoint *point) {
+gboolean plan_screen_is_misnamed(const PlanScreen *screen, const SpacePoint *point) {
   const Plan *plan = point->plan;
   return (screen->has_interleaved && plan->chunks > 1 && g_strcmp0(plan->schedule, "1f1b") == 0) ||
          (screen->has_two_chunks && plan->chunks != 2 && plan->schedule != NULL &&
@@ -103,7 +93,7 @@ static Screened screen_workload(const PlanScreen *screen, const Workload *worklo
                                 ShortOrder *kept, const SpacePoint *point, double *number) {
   const Cluster *cluster = point->cluster;
   MemoryBound memory;
-  if (is_same(screen, workload))
+  if (screen->has_auto_layout && is_auto_layout(workload))
     return SCREENED_SAME;
   if (!memory_bound_fits(workload, choice, cluster, kept, &memory)) {
     *number = memory.least_bytes - memory.room_bytes;
@@ -121,17 +111,29 @@ static Screened screen_workload(const PlanScreen *screen, const Workload *worklo
   return SCREENED_CANDIDATE;
 }
 
+/* What a framework cannot run is not the same as what it can. */
+static Screened screen_plan(const PlanScreen *screen, const SpacePoint *point, ShortOrder *kept, double *number,
+                            GError **error) {
+  g_auto(PlanOrder) choice = {0};
+  g_autoptr(Plan) plan = plan_copy(point->plan);
+  if (!plan_order_complete(&choice, point->model, point->cluster, plan, error) ||
+      !plan_screen_check_chunks(screen, plan, error))
+    return SCREENED_IMPOSSIBLE;
+  const gboolean is_same_plan = is_same(screen, plan), is_any = screen->request->framework == PLANNER_ANY_FRAMEWORK;
+  if (is_same_plan && is_any)
+    return SCREENED_SAME; /* and needs no workload */
+  g_autoptr(Workload) workload = plan_order_place(&choice, point->model, plan);
+  if (!is_any && !check_framework(screen, workload, error))
+    return SCREENED_IMPOSSIBLE;
+  return is_same_plan ? SCREENED_SAME : screen_workload(screen, workload, &choice, kept, point, number);
+}
+
 Screened plan_screen(const PlanScreen *screen, SpaceReader *reader, ShortOrder *kept, gint64 index, double *number,
                      GError **error) {
   SpacePoint point;
-  g_auto(PlanOrder) choice = {0};
-  g_autoptr(Workload) workload = NULL;
   if (!space_reader_read(reader, index, &point, error))
     return SCREENED_IMPOSSIBLE;
-  if (is_misnamed(screen, &point))
+  if (plan_screen_is_misnamed(screen, &point))
     return SCREENED_SAME;
-  workload = make_workload(&point, &choice, error);
-  if (workload == NULL || !check_can_run(screen, workload, error))
-    return SCREENED_IMPOSSIBLE;
-  return screen_workload(screen, workload, &choice, kept, &point, number);
+  return screen_plan(screen, &point, kept, number, error);
 }

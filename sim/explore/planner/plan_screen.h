@@ -20,6 +20,13 @@ typedef struct {
       has_no_recompute, has_cut_experts, has_auto_layout, has_plain_p2p;
 } PlanScreen;
 PlanScreen plan_screen_of(const PlannerRequest *request);
+/* What is another configuration under its own name, and impossible under this one or not worth a workload: 1f1b of
+ * chunks is interleaved, a V of other than two chunks is the one of two; whole experts of a model that has none; layers
+ * dealt out to one stage, which sends to no other. */
+gboolean plan_screen_is_misnamed(const PlanScreen *screen, const SpacePoint *point);
+/* IMPOSSIBLE for chunks of a lone rank, which are layers one after another as one chunk has them: worth a try where the
+ * space has nothing else for that rank. Of a plan whose chunks are known. */
+gboolean plan_screen_check_chunks(const PlanScreen *screen, const Plan *plan, GError **error);
 
 /* Sets *number by what is returned: of a candidate its least score (plan_bound.h), of one too large the bytes that are
  * lacking at least, of a late one its tokens per second at most. With SCREENED_IMPOSSIBLE the error is set: IMPOSSIBLE,

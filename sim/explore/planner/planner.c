@@ -14,6 +14,7 @@
 
 #include "error.h"
 #include "parallel.h"
+#include "plan_rules.h"
 #include "plan_screen.h"
 #include "progress_line.h"
 
@@ -41,6 +42,7 @@ typedef struct {
 typedef struct {
   const PlannerRequest *request;
   PlanScreen screen;
+  PlanRules *rules;
   SpaceReader **readers;  /* [threads] */
   ShortOrder **orders;    /* [threads] */
   PlanReasons **reasons;  /* [threads] */
@@ -86,7 +88,7 @@ static void visit_all(Search *search, gint64 n, void (*visit)(gint64 index, int 
  * Takes the error. */
 static void take_error(Search *search, PlanReasons *reasons, gint64 index, GError *error) {
   if (g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_IMPOSSIBLE)) {
-    plan_reasons_add(reasons, error->message);
+    plan_reasons_add(reasons, error->message, 1);
     g_error_free(error);
   } else if (search->problem == NULL || index < search->problem_at) {
     g_clear_error(&search->problem);
@@ -110,6 +112,9 @@ static void take_screened(Search *search, int thread, gint64 index, GError *erro
 static void screen(gint64 index, int thread, gpointer data) {
   Search *search = data;
   GError *error = NULL;
+  search->screened[index] = (guint8)plan_rules_ask(search->rules, search->readers[thread], index);
+  if (search->screened[index] != SCREENED_CANDIDATE)
+    return;
   search->screened[index] = (guint8)plan_screen(&search->screen, search->readers[thread], search->orders[thread], index,
                                                 &search->numbers[index], &error);
   if (error != NULL)
@@ -300,6 +305,7 @@ static gboolean fail_without_plan(const PlannerRequest *request, const PlannerRe
 
 static void search_init(Search *search, const PlannerRequest *request, Interrupt *interrupt, PlannerResult *result) {
   *search = (Search){.request = request, .screen = plan_screen_of(request), .interrupt = interrupt, .result = result};
+  search->rules = plan_rules_new(&search->screen);
   search->readers = g_new0(SpaceReader *, request->n_threads);
   search->orders = g_new0(ShortOrder *, request->n_threads);
   search->reasons = g_new0(PlanReasons *, request->n_threads);
@@ -317,6 +323,7 @@ static void search_init(Search *search, const PlannerRequest *request, Interrupt
 }
 
 static void search_clear(Search *search) {
+  plan_rules_free(search->rules);
   for (int thread = 0; thread < search->request->n_threads; thread++) {
     space_reader_free(search->readers[thread]);
     short_order_free(search->orders[thread]);
@@ -350,6 +357,7 @@ static gboolean run(Search *search, GError **error) {
     g_propagate_error(error, g_steal_pointer(&search->problem));
     return FALSE;
   }
+  plan_rules_count(search->rules, search->reasons[0]);
   result->reasons = plan_reasons_collect(search->reasons, search->request->n_threads);
   result->signal = signal_of(search);
   if (result->kept->len == 0)

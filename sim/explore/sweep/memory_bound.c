@@ -62,10 +62,16 @@ static double *states_held(const Workload *workload) {
 /* A forward in pieces that takes turns with the backward `next`. `is_first`: of its stage. */
 static gboolean is_held_late(const Workload *workload, const Action *action, const Action *next, gboolean is_first) {
   const Plan *plan = workload->plan;
+  if (plan->ep == 1 || !(action->overlaps_next || action->joins_next))
+    return FALSE; /* as most are */
   const gboolean is_own = action->stage == next->stage && action->micro_batch == next->micro_batch;
   const gboolean is_round = action->joins_next && lowering_takes_turns(workload) && !is_own;
-  return plan->ep > 1 && lowering_gathers_early(workload) && (plan->zero == 3 || is_first) &&
-         (action->overlaps_next || is_round);
+  return lowering_gathers_early(workload) && (plan->zero == 3 || is_first) && (action->overlaps_next || is_round);
+}
+
+/* Of two numbers; fmax() is a call, for what is none. */
+static double larger(double a, double b) {
+  return a > b ? a : b;
 }
 
 /* The most that a list of actions holds of activations. */
@@ -84,18 +90,18 @@ static double most_held(const Workload *workload, const GArray *actions, const S
       else
         held += stage->saved;
       seen[action->stage] = TRUE;
-      most = fmax(most, held);
+      most = larger(most, held);
       break;
     case ACTION_B:
-      most = fmax(most, held + stage->transient);
+      most = larger(most, held + stage->transient);
       held += late - stage->saved;
-      most = fmax(most, held);
+      most = larger(most, held);
       late = 0;
       break;
     case ACTION_I:
-      most = fmax(most, held + stage->transient);
+      most = larger(most, held + stage->transient);
       held += stage->held_for_W - stage->released_by_I;
-      most = fmax(most, held);
+      most = larger(most, held);
       break;
     default: /* W */
       held -= stage->saved - stage->released_by_I + stage->held_for_W;

@@ -118,12 +118,19 @@ static Placement *placement_of(const PlanOrder *choice, const Plan *plan) {
   return placement_new(shape_of(choice, plan->chunks), plan->pp, plan->chunks);
 }
 
-Workload *plan_order_workload(PlanOrder *choice, const Model *model, const Cluster *cluster, Plan *plan,
-                              GError **error) {
-  if (!plan_order_open(choice, plan, error) || !plan_complete(plan, model, cluster, error))
-    return NULL;
+gboolean plan_order_complete(PlanOrder *choice, const Model *model, const Cluster *cluster, Plan *plan,
+                             GError **error) {
+  return plan_order_open(choice, plan, error) && plan_complete(plan, model, cluster, error);
+}
+
+Workload *plan_order_place(const PlanOrder *choice, const Model *model, const Plan *plan) {
   g_autoptr(Placement) placement = placement_of(choice, plan);
   return workload_new(model, plan, placement);
+}
+
+Workload *plan_order_workload(PlanOrder *choice, const Model *model, const Cluster *cluster, Plan *plan,
+                              GError **error) {
+  return plan_order_complete(choice, model, cluster, plan, error) ? plan_order_place(choice, model, plan) : NULL;
 }
 
 gboolean plan_order_is_auto(const PlanOrder *choice) {

@@ -28,8 +28,11 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(PlanOrder, plan_order_clear)
 
 /* What auto makes an order for: a V on two chunks, else a loop. Owned by the caller. */
 Placement *plan_order_auto_placement(int n_ranks, int n_chunks);
-/* Open, plan_complete() with its errors, and the workload on that placement. Owned by the caller. `cluster` as there.
- */
+/* Open, and plan_complete() with its errors. */
+gboolean plan_order_complete(PlanOrder *choice, const Model *model, const Cluster *cluster, Plan *plan, GError **error);
+/* Of a plan so completed, the workload where the order places its stages. Owned by the caller. */
+Workload *plan_order_place(const PlanOrder *choice, const Model *model, const Plan *plan);
+/* Both, one after the other; `cluster` as plan_complete() has it. */
 Workload *plan_order_workload(PlanOrder *choice, const Model *model, const Cluster *cluster, Plan *plan,
                               GError **error);
 gboolean plan_order_is_auto(const PlanOrder *choice);

@@ -1,0 +1,99 @@
+/* What a few options rule out against looking at the whole configuration. */
+#include "planner_fixture.h"
+
+#include "plan_rules.h"
+
+/* Nearly every axis has more than one value, and of some no value goes with all of the others. */
+static const Given spaces[][16] = {
+    {{"model", "qwen3-30b,llama-3-8b"}, /* with experts and without */
+     {"cluster", "gb200-nvl72"},
+     {"gpus", "72,144"},
+     {"cp", "1,2"},
+     {"global-batch", "144,96"},
+     {"seq-len", "4096"},
+     {"micro-batch", "1,2"},
+     {"schedule", "1f1b,interleaved,zb-v"},
+     {"pp", "1,2,3,8"},
+     {"tp", "1,2,3,8"},
+     {"ep", "1,4,8"},
+     {"chunks", "1,2,5"},
+     {"zero", "0,3"},
+     {"recompute", "none,selective"},
+     {NULL}},
+    {{"model", "deepseek-v3"}, /* of 61 layers, one head that predicts a token further */
+     {"cluster", "dgx-h100"},
+     {"gpus", "64"},
+     {"global-batch", "64,80"},
+     {"micro-batch", "1,4"},
+     {"pp", "1,4,16"},
+     {"tp", "1,8"},
+     {"ep", "1,16,64"},
+     {"schedule", "1f1b,dualpipe"},
+     {"chunks", "1,2,4"},
+     {"mtp-layers", "0,1,2"},
+     {"zero-ranks", "2,4"},
+     {"zero", "0,1"},
+     {"pipeline-layout", "auto,embedding+loss"},
+     {NULL}},
+    {{"model", "mixtral-8x7b"},
+     {"cluster", "torchtitan-h100"},
+     {"framework", "torchtitan,megatron-core"}, /* with one of them selective recompute is nothing for experts */
+     {"gpus", "16"},
+     {"dp", "2,4"},
+     {"global-batch", "32"},
+     {"micro-batch", "1,16"},
+     {"pp", "1,4"},
+     {"tp", "1,2,4"},
+     {"ep", "1,2,8"},
+     {"expert-load", "1,3"},
+     {"recompute", "none,selective,full"},
+     {NULL}},
+};
+
+/* What is ruled out is what the screen would have said, and nobody asks for most of what it says. */
+static void compare(const Given *given, gint64 every) {
+  g_autoptr(Space) space = space_of(given);
+  const PlannerRequest request = request_of(space);
+  const PlanScreen screen = plan_screen_of(&request);
+  g_autoptr(PlanRules) rules = plan_rules_new(&screen);
+  g_autoptr(PlanReasons) reasons = plan_reasons_new();
+  g_autoptr(SpaceReader) reader = space_reader_new(space);
+  ShortOrder *kept = short_order_new();
+  gint64 n_left_out = 0, n_ruled_out = 0, n_ruled_impossible = 0;
+  for (gint64 i = 0; i < space_count(space); i += every) {
+    double number;
+    const Screened says = plan_rules_ask(rules, reader, i);
+    const Screened expected = plan_screen(&screen, reader, kept, i, &number, NULL);
+    n_left_out += expected == SCREENED_SAME || expected == SCREENED_IMPOSSIBLE;
+    n_ruled_out += says != SCREENED_CANDIDATE;
+    n_ruled_impossible += says == SCREENED_IMPOSSIBLE;
+    if (says != SCREENED_CANDIDATE)
+      ck_assert_msg(says == expected, "configuration %" G_GINT64_FORMAT ": ruled %d, is %d", i, says, expected);
+  }
+  short_order_free(kept);
+  ck_assert_int_gt(3 * n_ruled_out, 2 * n_left_out); /* or the rules are not worth it */
+  plan_rules_count(rules, reasons);
+  g_autoptr(GArray) collected = plan_reasons_collect((PlanReasons *const[]){reasons}, 1);
+  for (guint i = 0; i < collected->len; i++)
+    n_ruled_impossible -= g_array_index(collected, PlannerReason, i).n;
+  ck_assert_int_eq(n_ruled_impossible, 0); /* each has a reason */
+}
+
+START_TEST(a_rule_says_what_the_whole_configuration_says) {
+  compare(spaces[_i], _i == 0 ? 11 : 1);
+}
+END_TEST
+
+int main(void) {
+  TCase *tcase = tcase_create("plan_rules");
+  tcase_set_timeout(tcase, 120);
+  tcase_add_loop_test(tcase, a_rule_says_what_the_whole_configuration_says, 0, G_N_ELEMENTS(spaces));
+  Suite *suite = suite_create("plan_rules");
+  suite_add_tcase(suite, tcase);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  int failures = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failures != 0;
+}
