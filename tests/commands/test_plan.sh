@@ -56,6 +56,26 @@ done
   awk 'NR == 1 { exit !($1 < 95) }' warned.6144 && awk 'NR == 1 { exit !($1 > 95) }' warned.7168
 result $? "above 95 % and only there is a warning" "$(cat warned.*)"
 
+# --- weights gathered by more ranks than any run compared
+for ranks in 512 1024; do
+  plan --model llama-3-8b --cluster dgx-h100 --gpus 1024 --global-batch 1024 --tp 1 --pp 1 --zero 3 --zero-ranks $ranks \
+    --micro-batch 1 --recompute none --json
+  grep -c 'gather each layer' out >"gathers.$ranks"
+done
+[ "$(cat gathers.512)" -eq 0 ] && [ "$(cat gathers.1024)" -gt 0 ]
+result $? "a plan whose weights more than 512 ranks gather is warned of" "$(cat gathers.*)"
+"$stepsim" simulate --model llama-3-8b --cluster dgx-h100 --gpus 1024 --zero 3 >out 2>err
+got=$?
+expect "so is simulate" 0 "warning: 1024 ranks gather;--zero-ranks 128"
+
+# --- shards and prices
+plan $small --zero 3 --zero-ranks 2,4
+expect "how far shards span is told" 0 "ZeRO-3 within 4 ranks;tp 2, pp 1, dp 4, ZeRO-3 within 2 ranks"
+plan $small --cluster l40s-pcie,dgx-h100 --objective cost
+expect "of different GPUs the least dollars win, by the clusters' own prices" 0 "plans by cost;per million tokens"
+plan $small --cluster a100-pcie,dgx-h100 --objective cost
+expect "what has no price is not compared in dollars" 2 "a100-pcie.yaml has none;add --price"
+
 # --- failures
 sed -e '/^failures:/,$d' -e "s|gpus/|$data/topologies/gpus/|; s|nccl/|$data/topologies/nccl/|" \
   "$data/topologies/llama3-h100.yaml" >sound.yaml

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "far_gathers.h"
 #include "memory_warning.h"
 #include "step_report.h"
 #include "units.h"
@@ -51,6 +52,9 @@ static void append_memory(GString *out, const PlanOutcome *best) {
   g_string_append_c(out, '\n');
   if (memory_warning(used) != NULL)
     g_string_append_printf(out, "  warning     %s\n", memory_warning(used));
+  g_autofree char *far = far_gathers_warning(best->completed);
+  if (far != NULL)
+    g_string_append_printf(out, "  warning     %s\n", far);
 }
 
 static void append_best(GString *out, const PlannerReport *report) {

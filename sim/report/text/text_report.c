@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "advice.h"
+#include "far_gathers.h"
 #include "units.h"
 #include "wiring.h"
 
@@ -303,6 +304,9 @@ static void append_advice(GString *out, const StepReport *report, gboolean colou
   append_heading(out, "What bounds the step", colour);
   for (guint i = 0; i < advice->len; i++)
     g_string_append_printf(out, "  %u. %s\n", i + 1, (const char *)advice->pdata[i]);
+  g_autofree char *warning = far_gathers_warning(report->plan);
+  if (warning != NULL)
+    g_string_append_printf(out, "  warning: %s\n", warning);
 }
 
 static void append_method(GString *out, const StepReport *report) {
