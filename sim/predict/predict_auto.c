@@ -4,7 +4,9 @@
 #include "error.h"
 #include "units.h"
 
-enum { MOST_TRIES = 6 }; /* of making its order under a cap */
+/* Of making its order under a cap. It falls back by what the order holds too much, or by one part in COARSE of the GPU,
+ * and twice as far each time, then halves what lies between until that is one part in FINE. */
+enum { MOST_TRIES = 20, COARSE = 512, FINE = 128 };
 
 /* Bytes a GPU may hold in all. */
 static double most_bytes(const Plan *plan, const Cluster *cluster) {
@@ -24,18 +26,62 @@ static Plan *plan_of_equal_ranks(const Plan *plan) {
   return equal;
 }
 
-/* auto's order, predicted. It is made for what is known of memory before it is lowered; what it then holds too much is
- * taken off what it is made for, plan->order_cap, and it is made again. NULL when none found holds at most `bytes`. */
+/* Looking for an order that holds at most `bytes`. */
+typedef struct {
+  PredictScratch *scratch;
+  const Model *model;
+  const Cluster *cluster;
+  Plan *plan; /* its order_cap is the try's */
+  double bytes;
+  double low, high; /* caps: at low one was found or cannot be made (< 0: neither yet), at high it holds too much */
+  Prediction *best; /* owned; the fastest that holds at most `bytes` */
+  double best_cap;
+} CapSearch;
+
+static void try_cap(CapSearch *search, double cap) {
+  search->plan->order_cap = cap;
+  g_autoptr(Prediction) made = predict_as_named(search->scratch, search->model, search->cluster, search->plan, NULL);
+  const double excess = made != NULL ? made->memory->peak_bytes - search->bytes : 0;
+  if (excess > 0) {
+    search->high = cap;
+    return;
+  }
+  search->low = cap;
+  if (made == NULL || (search->best != NULL && search->best->metrics->step_ns <= made->metrics->step_ns))
+    return;
+  prediction_free(search->best);
+  search->best = g_steal_pointer(&made);
+  search->best_cap = cap;
+}
+
+static void search_caps(CapSearch *search, double excess) {
+  double step = MAX(excess, search->bytes / COARSE);
+  for (int i = 0; i < MOST_TRIES; i++) {
+    const double cap = search->low < 0 ? MAX(search->high - step, 0) : (search->low + search->high) / 2;
+    if (search->low >= 0 && search->high - search->low < search->bytes / FINE)
+      return;
+    if (cap < 1) { /* which is none */
+      search->low = 0;
+      continue;
+    }
+    try_cap(search, cap);
+    step *= 2;
+  }
+}
+
+/* auto's order, predicted. It is made for what is known of memory before it is lowered, and may then hold more; orders
+ * hold whole micro-batches, so that one made for a little less is often the same. NULL when none found holds at most
+ * `bytes`. */
 static Prediction *predict_made(PredictScratch *scratch, const Model *model, const Cluster *cluster, Plan *plan,
                                 double bytes, GError **error) {
-  for (int i = 0; i < MOST_TRIES; i++) {
-    g_autoptr(Prediction) prediction = predict_as_named(scratch, model, cluster, plan, error);
-    if (prediction == NULL || holds(prediction, bytes))
-      return g_steal_pointer(&prediction);
-    plan->order_cap = (i > 0 ? plan->order_cap : bytes) - (prediction->memory->peak_bytes - bytes);
-    if (plan->order_cap < 1)
-      break;
-  }
+  g_autoptr(Prediction) prediction = predict_as_named(scratch, model, cluster, plan, error);
+  if (prediction == NULL || holds(prediction, bytes))
+    return g_steal_pointer(&prediction);
+  CapSearch search = {scratch, model, cluster, plan, bytes, -1, bytes, NULL, 0};
+  search_caps(&search, prediction->memory->peak_bytes - bytes);
+  plan->order_cap = search.best_cap;
+  if (search.best != NULL)
+    return search.best;
   g_autofree char *text = units_format(bytes, UNIT_BYTES);
   fail_impossible(error, "schedule auto: no order found that holds at most %s", text);
   return NULL;
