@@ -121,7 +121,8 @@ static gboolean parse_options(PlanVerb *o, int *argc, char ***argv, GError **err
        "tokens_per_s, cost (least $ per token, with failures where the cluster has them) or mfu (default tokens_per_s)",
        "WHAT"},
       {"top", 0, 0, G_OPTION_ARG_INT, &o->top, "plans shown, the best and its runners-up (default 5)", "N"},
-      {"tokens", 0, 0, G_OPTION_ARG_STRING, &o->tokens, "training tokens, e.g. 15.6T: prints days and GPU-hours", "N"},
+      {"tokens", 0, 0, G_OPTION_ARG_STRING, &o->tokens,
+       "training tokens, e.g. 15.6T: prints days, GPU-hours, dollars and energy", "N"},
       {"deadline", 0, 0, G_OPTION_ARG_STRING, &o->deadline, "with --tokens: leaves out plans that take longer", "60d"},
       {"price", 0, 0, G_OPTION_ARG_STRING, &o->price, "of a GPU (default: the cluster file's price)", "\"2.50 $/h\""},
       {"memory-margin", 0, 0, G_OPTION_ARG_STRING, &o->margin,
@@ -181,8 +182,9 @@ static gboolean report_best(const PlanVerb *o, const PlannerResult *result, GErr
   if (g_strcmp0(o->emit_to, "-") == 0)
     return TRUE;
   g_autoptr(GArray) sensitivity = sensitivity_new(best, &o->request);
-  TrainingCost cost = training_cost_of(o->n_tokens, best->tokens_per_s, best->completed->gpus,
-                                       best->dollars_per_gpu_hour, best->has_goodput ? &best->goodput : NULL);
+  TrainingCost cost =
+      training_cost_of(o->n_tokens, best->tokens_per_s, best->completed->gpus, best->dollars_per_gpu_hour,
+                       plan_gpu_power_W(best->completed, best->cluster), best->has_goodput ? &best->goodput : NULL);
   const PlannerReport report = {.request = &o->request,
                                 .result = result,
                                 .sensitivity = sensitivity,

@@ -113,7 +113,8 @@ static gboolean parse_options(SimulateOptions *o, int *argc, char ***argv, GErro
       {"plot", 0, 0, G_OPTION_ARG_FILENAME, &o->plot, "draw where the time goes on each pipeline rank",
        "FILE.svg|png|pdf"},
       {"kernels", 0, 0, G_OPTION_ARG_NONE, &o->kernels, "list the kernels with shapes, work and time", NULL},
-      {"tokens", 0, 0, G_OPTION_ARG_STRING, &o->tokens, "training tokens, e.g. 15.6T: prints days and GPU-hours", "N"},
+      {"tokens", 0, 0, G_OPTION_ARG_STRING, &o->tokens,
+       "training tokens, e.g. 15.6T: prints days, GPU-hours, dollars and energy", "N"},
       {"price", 0, 0, G_OPTION_ARG_STRING, &o->price,
        "with --tokens or --gpu-hours: prints the cost (default: the cluster file's price)", "\"2.50 $/h\""},
       {"gpu-hours", 0, 0, G_OPTION_ARG_STRING, &o->gpu_hours, "a budget, e.g. 30.84M: prints the tokens it buys", "N"},
@@ -157,8 +158,8 @@ static void print_training(const SimulateOptions *o, const Prediction *predictio
   double tokens = o->run.tokens;
   if (tokens == 0)
     tokens = o->run.gpu_hours * prediction->tokens_per_s_per_gpu * 3600;
-  const TrainingCost cost =
-      training_cost_of(tokens, prediction->tokens_per_s, plan->gpus, price, has_goodput ? &goodput : NULL);
+  const TrainingCost cost = training_cost_of(tokens, prediction->tokens_per_s, plan->gpus, price,
+                                             plan_gpu_power_W(plan, cluster), has_goodput ? &goodput : NULL);
   g_string_append_c(out, '\n');
   training_cost_text(&cost, "Training run  ", "Failures      ", out);
   if (has_goodput && o->run.gpu_hours > 0) {

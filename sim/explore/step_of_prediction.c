@@ -2,11 +2,13 @@
 
 #include "mixed_gpus.h"
 
+#include <math.h>
 #include <string.h>
 
 StepReport step_of_prediction(const Prediction *prediction, int *in_flight) {
   const Cluster *cluster = prediction->cluster;
   const Plan *plan = prediction->workload->plan;
+  const double watts = plan_gpu_power_W(plan, cluster);
   StepReport report = {.model_name = prediction->workload->model->name,
                        .cluster_name = cluster->name,
                        .gpu_name = prediction->gpu_names,
@@ -23,6 +25,7 @@ StepReport step_of_prediction(const Prediction *prediction, int *in_flight) {
                        .tflops_per_gpu = prediction->tflops_per_gpu,
                        .mfu = prediction->mfu,
                        .hfu = prediction->hfu,
+                       .gpu_energy_Wh = watts > 0 ? watts * plan->gpus * prediction->step_time_s / 3600 : NAN,
                        .in_flight = in_flight,
                        .n_measured = prediction->timing->n_measured,
                        .n_interpolated = prediction->timing->n_interpolated,

@@ -5,13 +5,14 @@
 #include "units.h"
 
 TrainingCost training_cost_of(double tokens, double tokens_per_s, int gpus, double dollars_per_gpu_hour,
-                              const Goodput *goodput) {
+                              double gpu_power_W, const Goodput *goodput) {
   double hours = tokens / tokens_per_s / 3600;
   TrainingCost cost = {.tokens = tokens,
                        .days = hours / 24,
                        .gpu_hours = hours * gpus,
                        .dollars_per_gpu_hour = dollars_per_gpu_hour,
-                       .dollars = hours * gpus * dollars_per_gpu_hour};
+                       .dollars = hours * gpus * dollars_per_gpu_hour,
+                       .gpu_energy_Wh = hours * gpus * gpu_power_W};
   if (goodput == NULL)
     return cost;
   cost.has_goodput = TRUE;
@@ -54,6 +55,10 @@ void training_cost_text(const TrainingCost *cost, const char *label, const char 
   append_sums(out, cost->days, cost->gpu_hours, cost->dollars);
   if (cost->dollars > 0)
     g_string_append_printf(out, " at %.2f $ per GPU-hour", cost->dollars_per_gpu_hour);
+  if (cost->gpu_energy_Wh > 0) {
+    g_autofree char *energy = units_format(cost->gpu_energy_Wh, UNIT_WATT_HOURS);
+    g_string_append_printf(out, ", at most %s at the GPUs' %.0f W", energy, cost->gpu_energy_Wh / cost->gpu_hours);
+  }
   g_string_append(out, " (no failures, no restarts)\n");
   if (!cost->has_goodput)
     return;

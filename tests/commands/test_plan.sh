@@ -76,6 +76,20 @@ expect "of different GPUs the least dollars win, by the clusters' own prices" 0 
 plan $small --cluster a100-pcie,dgx-h100 --objective cost
 expect "what has no price is not compared in dollars" 2 "a100-pcie.yaml has none;add --price"
 
+# --- energy: GPUs times watts times seconds
+one="--model llama-3-8b --gpus 8 --global-batch 16 --zero 1 --recompute full"
+"$stepsim" simulate $one --cluster dgx-h100 --json >out 2>err
+got=$?
+holds '$1 * 3600 / $2 > 5599.999 && $1 * 3600 / $2 < 5600.001' "$(number out gpu_energy_Wh)" "$(number out step_time_s)"
+result $? "eight H100 draw at most 5600 W" "$(grep -e Wh -e step_time out) $(cat err)"
+"$stepsim" simulate $one --cluster dgx-h100 --tokens 1T >out 2>err
+expect "which the text says of a run" 0 "$ per GPU-hour, at most ;Wh at the GPUs' 700 W"
+sed '/^power:/d' "$data/topologies/gpus/l40s.yaml" >unknown.yaml
+printf '%s\n' 'name: unstated' 'base: l40s-pcie' 'gpu: unknown.yaml' >unstated.yaml
+"$stepsim" simulate --model gpt2 --gpus 8 --cluster unstated.yaml --json >out 2>err
+got=$?
+expect "of what has no power none is told" 0 '"gpu_energy_Wh" : null'
+
 # --- failures
 sed -e '/^failures:/,$d' -e "s|gpus/|$data/topologies/gpus/|; s|nccl/|$data/topologies/nccl/|" \
   "$data/topologies/llama3-h100.yaml" >sound.yaml

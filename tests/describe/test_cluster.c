@@ -130,6 +130,7 @@ START_TEST(values_arrive_in_base_units) {
   ck_assert_double_eq_tol(cluster->scale_up_Bps, 450e9, 1);
   ck_assert_double_eq_tol(cluster->gpu.peak_flops[NUMBER_BF16], 989.4e12, 1e6);
   ck_assert_double_eq_tol(cluster->gpu.hbm_bytes, 80 * 1073741824.0, 1);
+  ck_assert_double_eq(cluster->gpu.power_W, 700);
   ck_assert_double_eq(cluster->node_egress_gpus, 1); /* 8 GPUs, 8 NICs */
   ck_assert_double_eq_tol(cluster->dollars_per_gpu_hour, 6.16, 1e-12);
   ck_assert_int_eq(cluster->max_gpus, 24576);

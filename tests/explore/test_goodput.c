@@ -136,7 +136,7 @@ START_TEST(a_cluster_that_does_not_say_how_often_it_fails_is_left_alone) {
   Goodput goodput;
   ck_assert(!goodput_of(model, cluster, plan, 1, &goodput));
   ck_assert_double_eq(goodput_most_share(model, cluster, plan), 1);
-  const TrainingCost cost = training_cost_of(1e12, 1e6, 8, 2, NULL);
+  const TrainingCost cost = training_cost_of(1e12, 1e6, 8, 2, 0, NULL);
   g_autoptr(GString) text = g_string_new(NULL);
   training_cost_text(&cost, "", "failures", text);
   ck_assert_ptr_null(strstr(text->str, "failures "));
@@ -146,7 +146,7 @@ END_TEST
 /* A tenth of the time lost: 1 / 0.9 of the days, GPU-hours and dollars. 86.4e9 tokens at 1e6 a second are a day. */
 START_TEST(expected_days_are_days_over_the_share_that_trains) {
   const Goodput goodput = {.mtbf_s = 3600, .checkpoint_s = 1, .interval_steps = 1, .interval_s = 60, .share = 0.9};
-  const TrainingCost cost = training_cost_of(86.4e9, 1e6, 10, 2, &goodput);
+  const TrainingCost cost = training_cost_of(86.4e9, 1e6, 10, 2, 0, &goodput);
   ck_assert_double_eq_tol(cost.days, 1, 1e-12);
   ck_assert_double_eq_tol(cost.expected_days, 1 / 0.9, 1e-12);
   ck_assert_double_eq_tol(cost.expected_gpu_hours, 240 / 0.9, 1e-9);
@@ -169,7 +169,7 @@ START_TEST(a_run_that_never_ends_says_so) {
   for (int i = 0; i < 2; i++) {
     Goodput goodput = {.mtbf_s = 60, .restart_s = restarts_s[i], .checkpoint_s = 1, .interval_steps = 1};
     goodput.share = goodput_share(goodput.mtbf_s, goodput.restart_s, goodput.checkpoint_s, 10);
-    const TrainingCost cost = training_cost_of(86.4e9, 1e6, 10, 2, &goodput);
+    const TrainingCost cost = training_cost_of(86.4e9, 1e6, 10, 2, 0, &goodput);
     g_autoptr(GString) text = g_string_new(NULL);
     training_cost_text(&cost, "", "", text);
     ck_assert_int_eq(strstr(text->str, "not expected to end") != NULL, i);

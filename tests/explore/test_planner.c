@@ -217,7 +217,7 @@ START_TEST(cost_counts_what_failures_take) {
     ck_assert_int_eq(kept->completed->gpus, i == 0 ? 8 : 64);
     ck_assert_double_eq_tol(1e6 * kept->score / plan_outcome_dollars_per_million_tokens(kept), 1, 1e-12);
     const TrainingCost cost =
-        training_cost_of(1e6, kept->tokens_per_s, kept->completed->gpus, kept->dollars_per_gpu_hour, &kept->goodput);
+        training_cost_of(1e6, kept->tokens_per_s, kept->completed->gpus, kept->dollars_per_gpu_hour, 0, &kept->goodput);
     ck_assert_double_eq_tol(cost.expected_dollars * 1e-6 / kept->score, 1, 1e-12);
   }
   const PlanOutcome *few = all->kept->pdata[0], *many = all->kept->pdata[1];

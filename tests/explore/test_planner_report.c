@@ -237,7 +237,7 @@ START_TEST(the_json_object_has_what_the_text_has) {
   g_autoptr(PlannerResult) result = search_one_plan(&space, &request);
   const PlanOutcome *best = result->kept->pdata[0];
   g_autoptr(GArray) steps = sensitivity_new(best, &request);
-  TrainingCost cost = training_cost_of(1e12, best->tokens_per_s, 16, 2, NULL);
+  TrainingCost cost = training_cost_of(1e12, best->tokens_per_s, 16, 2, 0, NULL);
   const PlannerReport report = {.request = &request, .result = result, .sensitivity = steps, .cost = &cost};
   g_autofree char *text = planner_json(&report);
   g_autoptr(JsonNode) root = json_from_string(text, NULL);
@@ -463,12 +463,12 @@ START_TEST(what_must_be_given_is_asked_for) {
 }
 END_TEST
 
-/* 86.4e9 tokens at 1e6 a second: 86,400 s, a day; on 10 GPUs 240 GPU-hours, at 2 $ an hour 480 $. */
+/* 86.4e9 tokens at 1e6 a second: 86,400 s, a day; on 10 GPUs 240 GPU-hours, at 2 $ an hour 480 $, at 700 W 168 kWh. */
 START_TEST(cost_is_time_times_gpus_times_price) {
-  TrainingCost cost = training_cost_of(86.4e9, 1e6, 10, 2, NULL);
-  ck_assert_double_eq_tol(cost.days, 1, 1e-12);
-  ck_assert_double_eq_tol(cost.gpu_hours, 240, 1e-9);
+  TrainingCost cost = training_cost_of(86.4e9, 1e6, 10, 2, 700, NULL);
+  ck_assert(fabs(cost.days - 1) < 1e-12 && fabs(cost.gpu_hours - 240) < 1e-9);
   ck_assert_double_eq_tol(cost.dollars, 480, 1e-9);
+  ck_assert_double_eq_tol(cost.gpu_energy_Wh, 168e3, 1e-6);
 }
 END_TEST
 

@@ -16,9 +16,9 @@
 #include "units.h"
 
 static gboolean take_units(const char *text, GError **error) {
-  for (UnitKind kind = UNIT_BYTES; kind <= UNIT_DOLLARS_PER_HOUR; kind++) {
+  for (UnitKind kind = UNIT_BYTES; kind <= UNIT_WATT_HOURS; kind++) {
     double value = -1;
-    if (!units_parse(text, kind, &value, kind == UNIT_DOLLARS_PER_HOUR ? error : NULL))
+    if (!units_parse(text, kind, &value, kind == UNIT_WATT_HOURS ? error : NULL))
       continue;
     FUZZ_REQUIRE(isfinite(value) && value >= 0);
     g_autofree char *printed = units_format(value, kind);

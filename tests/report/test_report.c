@@ -32,8 +32,9 @@ START_TEST(a_step_has_the_documented_keys) {
   g_autofree char *text = json_report_step(&report);
   g_autoptr(JsonNode) root = parse(text);
   JsonObject *object = json_node_get_object(root);
-  check_keys(object, "step_time_s tokens_per_s tokens_per_s_per_gpu tflops_per_gpu mfu hfu flops_convention "
-                     "bubble_fraction bubble_overhead breakdown_s memory links bounding_link kernels engine");
+  check_keys(object,
+             "step_time_s tokens_per_s tokens_per_s_per_gpu tflops_per_gpu mfu hfu flops_convention gpu_energy_Wh "
+             "bubble_fraction bubble_overhead breakdown_s memory links bounding_link kernels engine");
   check_keys(json_object_get_object_member(object, "breakdown_s"),
              "compute recompute tp pp cp ep dp bubble optimizer host offload other");
   check_keys(json_object_get_object_member(object, "memory"),

@@ -32,6 +32,7 @@ static const YamlField top_fields[] = {
     {"architecture", FIELD_CHOICE, FALSE, IN_GPU(architecture), .names = architecture_name_list},
     {"sms", FIELD_INT, TRUE, IN_GPU(n_sms), 1, 10000},
     {"clock", FIELD_QUANTITY, TRUE, IN_GPU(clock_Hz), 1e8, 1e11, UNIT_HERTZ},
+    {"power", FIELD_QUANTITY, FALSE, IN_GPU(power_W), 1, 1e5, UNIT_WATTS},
     {"peak", FIELD_NODE, TRUE, offsetof(Draft, peak)},
     {"hbm", FIELD_NODE, TRUE, offsetof(Draft, hbm)},
     {"matmul", FIELD_NODE, TRUE, offsetof(Draft, matmul)},

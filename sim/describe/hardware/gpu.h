@@ -38,6 +38,7 @@ typedef struct {
   int n_sms;
   double clock_Hz;              /* boost clock the peaks are stated at */
   double peak_flops[N_NUMBERS]; /* FLOP/s dense, at that clock; 0 = not supported */
+  double power_W;               /* the most that it may draw; 0 = not stated */
   double hbm_bytes, hbm_Bps;    /* capacity; peak bandwidth */
   double reserved_bytes;        /* taken by context, NCCL, libraries before the model */
   double margin_bytes;          /* that plans are to leave free; 0, unless who asks wants some (memory_margin.h) */

@@ -437,3 +437,8 @@ gboolean plan_complete(Plan *plan, const Model *model, const Cluster *cluster, G
       return FALSE;
   return TRUE;
 }
+
+double plan_gpu_power_W(const Plan *plan, const Cluster *cluster) {
+  const gboolean is_mixed = cluster_other_gpus(cluster, rank_map_extent(plan->rank_map, plan->gpus)) > 0;
+  return is_mixed ? 0 : cluster->gpu.power_W;
+}

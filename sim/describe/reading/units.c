@@ -64,6 +64,14 @@ static const Unit units[] = {
     {"GHz", UNIT_HERTZ, TRUE, 1e9},
 
     {"$/h", UNIT_DOLLARS_PER_HOUR, TRUE, 1},
+
+    {"W", UNIT_WATTS, TRUE, 1},
+    {"kW", UNIT_WATTS, TRUE, 1e3},
+
+    {"Wh", UNIT_WATT_HOURS, TRUE, 1},
+    {"kWh", UNIT_WATT_HOURS, TRUE, 1e3},
+    {"MWh", UNIT_WATT_HOURS, TRUE, 1e6},
+    {"GWh", UNIT_WATT_HOURS, TRUE, 1e9},
 };
 
 /* Decimal digits, one point, an exponent: what strtod takes less its names, hexadecimals and signs. `*end` is behind

@@ -10,6 +10,8 @@ typedef enum {
   UNIT_FLOPS_PER_SECOND, /* FLOP/s kFLOP/s … PFLOP/s, also GFLOPS, TFLOPS */
   UNIT_HERTZ,            /* Hz kHz MHz GHz */
   UNIT_DOLLARS_PER_HOUR, /* "2.50 $/h" */
+  UNIT_WATTS,            /* W kW */
+  UNIT_WATT_HOURS,       /* Wh kWh MWh GWh */
 } UnitKind;
 
 /* Parse `text` (number, optional space, unit; exact case of prefixes matters: Gb is bits) into base units (B, B/s, s,

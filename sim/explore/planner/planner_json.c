@@ -153,6 +153,7 @@ static void add_training(JsonBuilder *builder, const TrainingCost *cost) {
   json_add_number(builder, "days", cost->days);
   json_add_number(builder, "gpu_hours", cost->gpu_hours);
   json_add_number(builder, "dollars", cost->dollars > 0 ? cost->dollars : NAN);
+  json_add_number(builder, "gpu_energy_Wh", cost->gpu_energy_Wh > 0 ? cost->gpu_energy_Wh : NAN);
   add_failures(builder, cost);
   json_builder_end_object(builder);
 }

@@ -142,6 +142,7 @@ static void add_rates(SweepTable *table) {
                {"tflops_per_gpu", offsetof(StepReport, tflops_per_gpu)},
                {"mfu", offsetof(StepReport, mfu)},
                {"hfu", offsetof(StepReport, hfu)},
+               {"gpu_energy_Wh", offsetof(StepReport, gpu_energy_Wh)},
                {"bubble_fraction", offsetof(StepReport, bubble_fraction)},
                {"bubble_overhead", offsetof(StepReport, bubble_overhead)}};
   for (gsize i = 0; i < G_N_ELEMENTS(rates); i++)

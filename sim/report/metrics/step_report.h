@@ -22,6 +22,7 @@ typedef struct {
   double step_time_s, tokens_per_s, tokens_per_s_per_gpu;
   double tflops_per_gpu; /* model FLOPs, 1e12/s */
   double mfu, hfu;       /* shares of peak_flops */
+  double gpu_energy_Wh;  /* of all GPUs in a step, at the most that each may draw; NaN: not known */
 
   /* where the time went: means over ranks, see metrics.h */
   double breakdown_s[N_BREAKDOWN];

@@ -104,6 +104,7 @@ char *json_report_step(const StepReport *report) {
   json_add_number(builder, "mfu", report->mfu);
   json_add_number(builder, "hfu", report->hfu);
   json_add_text(builder, "flops_convention", flops_convention_names()[report->plan->flops]);
+  json_add_number(builder, "gpu_energy_Wh", report->gpu_energy_Wh);
   json_add_number(builder, "bubble_fraction", report->bubble_fraction);
   json_add_number(builder, "bubble_overhead", report->bubble_overhead);
   add_breakdown(builder, report);
