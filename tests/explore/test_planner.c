@@ -257,7 +257,7 @@ START_TEST(without_a_plan_the_most_frequent_reasons_are_told) {
   } hopeless[] = {
       {{{"gpus", "8"}, {"global-batch", "7"}, {"tp", "1"}, {"pp", "2,3,4"}, {"micro-batch", "1"}},
        "; 1008 are impossible: 672 because global-batch … is not a multiple of micro-batch … × dp … = …, 336 because "
-       "gpus … is not a multiple of tp … × pp … = …"},
+       "gpus 8 is not a multiple of tp 1 × pp 3 = 3"}, /* in each of the 336 */
       {{{"gpus", "8"}, {"global-batch", "7"}, {"tp", "4"}, {"pp", "1,2"}, {"micro-batch", "2"}, {"zero", "0"}},
        " are impossible: global-batch … is not a multiple of micro-batch … × dp … = …"},
   };
