@@ -22,7 +22,11 @@ dash_of_form(i) = int(i) % 4 + 2
 dash_of_key(i) = join ? 1 : dash_of_form(i)
 
 known = 0
-stats data using (known = known + ($3 == $3), $1) skip 1 nooutput
+counts = " "
+odd = 0
+note(x) = (x != x || strstrt(counts, sprintf(" %.0f ", x)) > 0 ? 0 : (counts = counts.sprintf("%.0f ", x), \
+           odd = odd + (abs(log(x) / log(2) - floor(log(x) / log(2) + 0.5)) > 1e-9)), x)
+stats data using (known = known + ($3 == $3), note($1)) skip 1 nooutput
 n = STATS_blocks
 most = STATS_max
 least = STATS_min
@@ -38,6 +42,11 @@ first = ceil(log(least) / log(2) - 1e-9)
 last = floor(log(most) / log(2) + 1e-9)
 do for [power = first:last:1 + floor((last - first) / 11)] { set xtics add (sprintf("%.0f", 2.0**power) 2.0**power) }
 if (last - first < 1) { set xtics (sprintf("%g", least) least, sprintf("%g", most) most) }
+# Numbers of micro-batches that are no powers of two are named themselves.
+if (odd > 0 && words(counts) <= 12) {
+  set xtics ()
+  do for [i = 1:words(counts)] { set xtics add (word(counts, i) real(word(counts, i))) }
+}
 set key below center horizontal Left reverse samplen 3.5 spacing 1.25 height 0.8
 if (is_text) { set key inside right top vertical }
 

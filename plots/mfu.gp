@@ -19,7 +19,11 @@ height = 580
 load ARG0[1:strstrt(ARG0."\n", "mfu.gp\n") - 1]."look.gp"
 
 lacking = 0
-stats data using (lacking = lacking + ($3 == 0), $1):2 skip 1 nooutput
+counts = " "
+odd = 0
+note(x) = (x != x || strstrt(counts, sprintf(" %.0f ", x)) > 0 ? 0 : (counts = counts.sprintf("%.0f ", x), \
+           odd = odd + (abs(log(x) / log(2) - floor(log(x) / log(2) + 0.5)) > 1e-9)), x)
+stats data using (lacking = lacking + ($3 == 0), note($1)):2 skip 1 nooutput
 n = STATS_blocks
 
 set xlabel "GPUs"
@@ -33,6 +37,11 @@ first = ceil(log(STATS_min_x) / log(2) - 1e-9)
 last = floor(log(STATS_max_x) / log(2) + 1e-9)
 do for [power = first:last:1 + floor((last - first) / 11)] { set xtics add (sprintf("%.0f", 2.0**power) 2.0**power) }
 if (last - first < 1) { set xtics (sprintf("%g", STATS_min_x) STATS_min_x, sprintf("%g", STATS_max_x) STATS_max_x) }
+# Numbers of GPUs that are no powers of two are named themselves.
+if (odd > 0 && words(counts) <= 12) {
+  set xtics ()
+  do for [i = 1:words(counts)] { set xtics add (word(counts, i) real(word(counts, i))) }
+}
 set key below center horizontal Left reverse samplen 3.5 spacing 1.25 height 0.8
 
 plot for [i = 0:n - 1] data index i using 1:(100 * $2) with linespoints lw 1.8 dt dash_of(i) pt (is_text ? i + 1 : mark_of(i)) \

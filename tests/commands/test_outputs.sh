@@ -63,6 +63,9 @@ out_of_memory without rows_per_s threads groups" validate runs.csv --json
   result $? "validated rows are written, and read again, and - holds nothing else" "$(cat err rows.csv)"
 
   if command -v gnuplot >/dev/null; then
+    check_picture "<text>6</text>;<text>96</text>" plot bubble --schedules 1f1b --pp 6 --output
+    check_picture "<text>72</text>;<text>144</text>" \
+      plot mfu --model llama-3-8b --cluster gb200-nvl72 --gpu-list 72,144 --global-batch 288 --output
     check_picture "gpipe;interleaved;pp 4" plot bubble --schedules gpipe,interleaved --pp 4 --chunks 2 --output
     check_picture "strong scaling: 64 sequences a step;weak scaling;llama-3-8b" \
       plot mfu --model llama-3-8b --cluster dgx-h100 --tp 8 --gpu-list 8,16 --global-batch 64 --output
