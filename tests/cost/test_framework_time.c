@@ -59,6 +59,7 @@ static const char all_keys[] = "host:\n"
                                "expert_overlap: rounds\n"
                                "expert_dispatch: deepep\n"
                                "grace_expert_graphs: attention\n"
+                               "grace_mxfp8_step: replayed\n"
                                "expert_counts: host\n"
                                "expert_operations: single\nscaled_rotation: single\nstrided_rate: 0.5\n"
                                "expert_padding: copied\n"
@@ -102,6 +103,7 @@ START_TEST(keys_fill_the_struct) {
   ck_assert_int_eq(time.expert_overlap, EXPERT_OVERLAP_ROUNDS);
   ck_assert_int_eq(time.expert_dispatch, DISPATCH_DEEPEP);
   ck_assert_int_eq(time.grace_expert_graphs, CUDA_GRAPHS_ATTENTION);
+  ck_assert_int_eq(time.grace_mxfp8_step, GRACE_STEP_REPLAYED);
   ck_assert_int_eq(time.expert_counts, EXPERT_COUNTS_ON_HOST);
   ck_assert(time.expert_operations == EXPERT_OPERATIONS_SINGLE && time.scaled_rotation == ROTATION_SINGLE);
   ck_assert(time.expert_padding == EXPERT_PADDING_COPIED && time.expert_format == EXPERT_FORMAT_LINEAR);

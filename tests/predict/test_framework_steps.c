@@ -27,14 +27,14 @@ START_TEST(recipes_fill_what_a_plan_of_experts_leaves_open) {
     int said, graphs;
     Recompute recompute;
     guint modules;
-  } cases[] = {{"mixtral-8x7b", "gb200-nvl72", -1, CUDA_GRAPHS_ATTENTION},
-               {"mixtral-8x7b", "gb200-nvl72", -1, CUDA_GRAPHS_NONE, RECOMPUTE_FULL},
-               {"mixtral-8x7b", "gb200-nvl72", -1, CUDA_GRAPHS_NONE, RECOMPUTE_SELECTIVE, MODULE_BIT(MODULE_MOE)},
-               {"mixtral-8x7b", "gb200-nvl72", -1, CUDA_GRAPHS_ATTENTION, RECOMPUTE_SELECTIVE,
-                MODULE_BIT(MODULE_LAYERNORM)},
-               {"mixtral-8x7b", "gb300-nvl72", CUDA_GRAPHS_NONE, CUDA_GRAPHS_NONE},
-               {"mixtral-8x7b", "dgx-b200", -1, CUDA_GRAPHS_NONE},
-               {"llama-3-8b", "gb200-nvl72", -1, CUDA_GRAPHS_NONE}};
+  } cases[] = {
+      {"mixtral-8x7b", "gb200-nvl72", -1, CUDA_GRAPHS_ATTENTION},
+      {"mixtral-8x7b", "gb200-nvl72", -1, CUDA_GRAPHS_NONE, RECOMPUTE_FULL},
+      {"mixtral-8x7b", "gb200-nvl72", -1, CUDA_GRAPHS_NONE, RECOMPUTE_SELECTIVE, MODULE_BIT(MODULE_MOE)},
+      {"mixtral-8x7b", "gb200-nvl72", -1, CUDA_GRAPHS_ATTENTION, RECOMPUTE_SELECTIVE, MODULE_BIT(MODULE_LAYERNORM)},
+      {"mixtral-8x7b", "gb300-nvl72", CUDA_GRAPHS_NONE, CUDA_GRAPHS_NONE},
+      {"mixtral-8x7b", "dgx-b200", -1, CUDA_GRAPHS_NONE},
+      {"llama-3-8b", "gb200-nvl72", -1, CUDA_GRAPHS_NONE}};
   Framework bridge;
   ck_assert(framework_read("megatron-bridge", &bridge, NULL));
   for (gsize c = 0; c < G_N_ELEMENTS(cases); c++) {
@@ -58,6 +58,46 @@ START_TEST(recipes_fill_what_a_plan_of_experts_leaves_open) {
   ck_assert(plan_complete(alone, model, cluster, NULL));
   ck_assert_int_eq(alone->cuda_graphs, CUDA_GRAPHS_NONE);
   ck_assert_int_eq(alone->expert_dispatch, DISPATCH_ALL_TO_ALL);
+}
+END_TEST
+
+/* Its recipes in mxfp8 for a Grace: the step replayed whole and exchanges hidden, where there are rounds to hide them
+ * in; not where a module is made again, in other formats, on other hosts, or against what the plan says. */
+START_TEST(recipes_replay_steps_in_mxfp8) {
+  static const struct {
+    const char *cluster;
+    Precision precision;
+    Recompute recompute;
+    int chunks, graphs, overlap; /* said; -1: left open */
+    int expected_graphs, expected_overlap;
+  } cases[] = {
+      {"gb200-nvl72", PRECISION_MXFP8, RECOMPUTE_NONE, 2, -1, -1, CUDA_GRAPHS_FULL, 1},
+      {"gb300-nvl72", PRECISION_MXFP8, RECOMPUTE_NONE, 1, -1, -1, CUDA_GRAPHS_FULL, 0},
+      {"gb200-nvl72", PRECISION_MXFP8, RECOMPUTE_NONE, 2, -1, 0, CUDA_GRAPHS_FULL, 0},
+      {"gb200-nvl72", PRECISION_MXFP8, RECOMPUTE_NONE, 2, CUDA_GRAPHS_NONE, -1, CUDA_GRAPHS_NONE, 0},
+      {"gb200-nvl72", PRECISION_MXFP8, RECOMPUTE_SELECTIVE, 2, -1, -1, CUDA_GRAPHS_ATTENTION, 0},
+      {"gb200-nvl72", PRECISION_BF16, RECOMPUTE_NONE, 2, -1, -1, CUDA_GRAPHS_ATTENTION, 0},
+      {"dgx-b200", PRECISION_MXFP8, RECOMPUTE_NONE, 2, -1, -1, CUDA_GRAPHS_NONE, 0},
+  };
+  Framework bridge;
+  ck_assert(framework_read("megatron-bridge", &bridge, NULL));
+  g_autoptr(Model) model = model_read("mixtral-8x7b", NULL);
+  for (gsize c = 0; c < G_N_ELEMENTS(cases); c++) {
+    g_autoptr(Cluster) cluster = cluster_read(cases[c].cluster, NULL);
+    g_autoptr(Plan) plan = plan_new();
+    plan->precision = cases[c].precision;
+    plan_set_framework(plan, "megatron-bridge", &bridge);
+    plan->gpus = 16;
+    plan->ep = 8;
+    plan->pp = 2;
+    plan->chunks = cases[c].chunks;
+    plan->recompute = cases[c].recompute;
+    plan->cuda_graphs = cases[c].graphs;
+    plan->overlap_experts = cases[c].overlap;
+    ck_assert(plan_complete(plan, model, cluster, NULL));
+    ck_assert_int_eq(plan->cuda_graphs, cases[c].expected_graphs);
+    ck_assert_int_eq(plan->overlap_experts, cases[c].expected_overlap);
+  }
 }
 END_TEST
 
@@ -341,6 +381,7 @@ int main(void) {
   tcase_add_test(cases, zero3_moves_each_matrix_in_a_collective_of_its_own);
   tcase_add_test(cases, lists_of_tensors_take_the_host);
   tcase_add_test(cases, recipes_fill_what_a_plan_of_experts_leaves_open);
+  tcase_add_test(cases, recipes_replay_steps_in_mxfp8);
   tcase_add_test(cases, lists_of_tensors_pass_through_memory);
   tcase_add_test(cases, time_between_steps_is_in_each_of_them);
   tcase_add_test(cases, gradients_of_a_pipeline_are_summed_whole);

@@ -107,6 +107,10 @@
  *       grace_expert_graphs: attention # on GPUs whose host is a Grace, what of layers with experts is replayed as a
  *                                   # graph where the plan does not say (none, the default, router or attention, as
  *                                   # --cuda-graphs has them)
+ *       grace_mxfp8_step: replayed  # on such GPUs a step with experts that are dealt out, in mxfp8 and with nothing made
+ *                                   # again is replayed as one graph and, where there are rounds (as expert_overlap has
+ *                                   # them), hides exchanges with experts, as far as the plan does not say; launched
+ *                                   # (default): as the two keys before have it
  *       expert_counts: host         # how many tokens go to each expert is read before they are sent, or picked of all
  *                                   # that were gathered: until they have been chosen the host issues nothing more;
  *                                   # device (default): it does
@@ -161,6 +165,7 @@ typedef enum { RECOMPUTE_END_WHOLE, RECOMPUTE_END_NEEDED } FrameworkRecomputeEnd
 typedef enum { CONTEXT_PASSED, CONTEXT_BLOCKS } FrameworkContext;
 typedef enum { CONTEXT_BESIDE, CONTEXT_ALONE } FrameworkContextExchanges;
 typedef enum { EXPERT_OVERLAP_OF_SCHEDULE, EXPERT_OVERLAP_ROUNDS } FrameworkExpertOverlap;
+typedef enum { GRACE_STEP_LAUNCHED, GRACE_STEP_REPLAYED } FrameworkGraceStep;
 typedef enum { EXPERT_FORMAT_ELEMENT, EXPERT_FORMAT_LINEAR } FrameworkExpertFormat;
 typedef enum { EXPERT_COUNTS_ON_DEVICE, EXPERT_COUNTS_ON_HOST } FrameworkExpertCounts;
 typedef enum { EXPERT_OPERATIONS_FUSED, EXPERT_OPERATIONS_SINGLE } FrameworkExpertOperations;
@@ -221,6 +226,7 @@ typedef struct {
   int expert_overlap;                             /* FrameworkExpertOverlap */
   int expert_dispatch;                            /* ExpertDispatch of plan.h */
   int grace_expert_graphs;                        /* CudaGraphs of plan.h */
+  int grace_mxfp8_step;                           /* FrameworkGraceStep */
   int expert_counts;                              /* FrameworkExpertCounts */
   int expert_operations;                          /* FrameworkExpertOperations */
   int expert_padding;                             /* FrameworkExpertPadding */

@@ -11,6 +11,7 @@
 #include "error.h"
 #include "pipeline_layout.h"
 #include "plan.h"
+#include "plan_experts.h"
 #include "rank_map.h"
 
 #define INT64 G_GINT64_FORMAT
@@ -100,17 +101,6 @@ static gboolean complete_ranks(Plan *plan, const Model *model, const Cluster *cl
   return TRUE;
 }
 
-/* As recipes have it, which differ by who launches the kernels. What is run again in backward is in no graph but that
- * of a whole step: transformer_config.py of Megatron Core 0.17 (2026) refuses it of whole layers and of experts. */
-static CudaGraphs graphs_left_open(const Plan *plan, const Model *model, const Cluster *cluster) {
-  const gboolean has_grace = cluster != NULL && cluster->gpu.host == HOST_GRACE;
-  const gboolean may_replay =
-      plan->recompute != RECOMPUTE_FULL && (plan_recompute_modules(plan) & MODULE_BIT(MODULE_MOE)) == 0;
-  return has_grace && may_replay && model != NULL && model_has_experts(model)
-             ? (CudaGraphs)plan->time.grace_expert_graphs
-             : CUDA_GRAPHS_NONE;
-}
-
 /* Four micro-batches per pipeline rank: enough that the bubble, (p − 1)/m, stays below a quarter. */
 static gboolean complete_sizes(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
   if (plan->micro_batch == 0)
@@ -129,11 +119,7 @@ static gboolean complete_sizes(Plan *plan, const Model *model, const Cluster *cl
   if (plan->time.data_parallel == DP_ALONE)
     plan->overlap_grad = plan->overlap_param = FALSE;
   plan->norm_kernel = plan_has_plain_norm(plan) ? FRAMEWORK_KERNELS_PLAIN : FRAMEWORK_KERNELS_FUSED;
-  if (plan->expert_dispatch < 0)
-    plan->expert_dispatch = plan->time.expert_dispatch;
-  plan->overlap_experts = plan_overlaps_experts(plan);
-  if (plan->cuda_graphs < 0)
-    plan->cuda_graphs = graphs_left_open(plan, model, cluster);
+  plan_complete_experts(plan, model, cluster);
   if (plan->grad_norm_barrier < 0)
     plan->grad_norm_barrier = TRUE;
   if (plan->steps == 0)

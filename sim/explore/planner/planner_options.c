@@ -75,8 +75,10 @@ static void append_experts(GString *out, const Plan *plan) {
   g_string_append_printf(out, " --ep %d", plan->ep);
   if (plan->expert_dispatch >= 0 && plan->expert_dispatch != plan->time.expert_dispatch)
     g_string_append_printf(out, " --expert-dispatch %s", expert_dispatch_names()[plan->expert_dispatch]);
+  const gboolean is_open = plan->time.grace_mxfp8_step == GRACE_STEP_REPLAYED; /* what it would be left out */
   if (plan->overlap_experts >= 0)
-    append_switch(out, "overlap-experts", plan->overlap_experts, plan->time.expert_overlap == EXPERT_OVERLAP_ROUNDS);
+    append_switch(out, "overlap-experts", plan->overlap_experts,
+                  is_open ? !plan->overlap_experts : plan->time.expert_overlap == EXPERT_OVERLAP_ROUNDS);
 }
 
 /* What may be left to the schedule, and stands open in a plan then. */

@@ -1,0 +1,41 @@
+#include "plan_experts.h"
+
+#include <string.h>
+
+static gboolean has_grace(const Cluster *cluster) {
+  return cluster != NULL && cluster->gpu.host == HOST_GRACE;
+}
+
+/* As recipes of today have it. Until whole steps were replayed some had modules made again: a plan that says so is of
+ * then. */
+static gboolean replays_step(const Plan *plan, const Model *model, const Cluster *cluster) {
+  return plan->time.grace_mxfp8_step == GRACE_STEP_REPLAYED && has_grace(cluster) && model != NULL &&
+         model_has_experts(model) && plan->ep > 1 && plan->precision == PRECISION_MXFP8 &&
+         plan->recompute == RECOMPUTE_NONE && (plan->cuda_graphs < 0 || plan->cuda_graphs == CUDA_GRAPHS_FULL);
+}
+
+static gboolean has_rounds(const Plan *plan) {
+  return plan->pp == 1 || (plan->chunks > 1 && strcmp(plan->schedule, "interleaved") == 0);
+}
+
+/* As recipes have it, which differ by who launches the kernels. What is run again in backward is in no graph but that
+ * of a whole step: transformer_config.py of Megatron Core 0.17 (2026) refuses it of whole layers and of experts. */
+static CudaGraphs graphs_left_open(const Plan *plan, const Model *model, const Cluster *cluster) {
+  if (replays_step(plan, model, cluster))
+    return CUDA_GRAPHS_FULL;
+  const gboolean may_replay =
+      plan->recompute != RECOMPUTE_FULL && (plan_recompute_modules(plan) & MODULE_BIT(MODULE_MOE)) == 0;
+  return has_grace(cluster) && may_replay && model != NULL && model_has_experts(model)
+             ? (CudaGraphs)plan->time.grace_expert_graphs
+             : CUDA_GRAPHS_NONE;
+}
+
+void plan_complete_experts(Plan *plan, const Model *model, const Cluster *cluster) {
+  if (plan->expert_dispatch < 0)
+    plan->expert_dispatch = plan->time.expert_dispatch;
+  if (plan->overlap_experts < 0 && replays_step(plan, model, cluster) && has_rounds(plan))
+    plan->overlap_experts = !plan_gathers_tokens(plan);
+  plan->overlap_experts = plan_overlaps_experts(plan);
+  if (plan->cuda_graphs < 0)
+    plan->cuda_graphs = graphs_left_open(plan, model, cluster);
+}
