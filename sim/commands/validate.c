@@ -57,7 +57,8 @@ static char *help_text(void) {
       "recompute_modules, framework\n"
       "and memory_gb (GB = 1e9 bytes) are read, others left alone, but for notes: \"kernel=…+ RMS kernel\"\n"
       "there stands for a fused RMSNorm, and \"technique=async TP + torch.compile\" for the framework's file that is\n"
-      "named so (torchtitan-compile-async-tp), if there is one. Error is predicted / measured - 1. The baseline takes\n"
+      "named so (torchtitan-compile-async-tp), if there is one. Without such notes some frameworks are read as of the\n"
+      "time of the model (topologies/published/releases.yaml). Error is predicted / measured - 1. The baseline takes\n"
       "every step of a source at one share of the peak, fitted to these rows. A row that cannot be predicted is\n"
       "counted, with the reason.\n\n"
       "--without takes parts of the model away, to see what they are worth:\n",

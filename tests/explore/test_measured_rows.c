@@ -12,7 +12,7 @@ static const char full_text[] =
     "colour\n"
     "\"quoted, \"\"twice\"\"\nand "
     "on\",1.25,32.5,nemo,off,on,unfused,fp8,on,selective,interleaved,64,2.0,4,2,8,1,1,3,4,2,"
-    "64,dgx-h100,1024,,,,rotary,1,32000,1,11008,8,32,4096,24,a model,a source,a/1,blue\n";
+    "64,dgx-h100,1024,,,,rotary,1,64000,1,11008,8,32,4096,24,a model,a source,a/1,blue\n";
 
 START_TEST(every_cell_arrives) {
   g_autoptr(MeasuredRows) rows = rows_of(full_text);
@@ -22,7 +22,7 @@ START_TEST(every_cell_arrives) {
   const Model *model = row->model;
   ck_assert_str_eq(model->name, "a model");
   ck_assert(model->n_layers == 24 && model->hidden == 4096 && model->n_heads == 32 && model->n_kv_heads == 8);
-  ck_assert(model->head_dim == 128 && model->ffn_hidden == 11008 && model->vocab == 32000 && model->gated);
+  ck_assert(model->head_dim == 128 && model->ffn_hidden == 11008 && model->vocab == 64000 && model->gated);
   ck_assert(model->tied && model->positions == POSITIONS_ROTARY && model->max_positions == 1024);
   const Plan *plan = row->plan;
   ck_assert(plan->gpus == 64 && plan->tp == 2 && plan->pp == 4 && plan->dp == 8 && plan->cp == 1 && plan->ep == 1);
@@ -310,7 +310,7 @@ START_TEST(notes_may_say_more_of_the_framework) {
       {"torchtitan", "technique=torch.compile+Async TP", "torchtitan-compile-async-tp"},
       {"torchtitan", "technique=async TP", "torchtitan"},
       {"torchtitan", "technique= + ", "torchtitan"},
-      {"torchtitan", "its technique=torch.compile", "torchtitan"},
+      {"torchtitan", "its technique=torch.compile", "torchtitan-compile"}, /* lists none: published ones are */
       {"megatron-lm", "technique=torch.compile", "megatron-lm"},
       {"TorchTitan", "technique=torch.compile", "torchtitan-compile"},
       {"Megatron-LM", "", "megatron-lm"},

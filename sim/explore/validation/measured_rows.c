@@ -5,6 +5,7 @@
 
 #include "error.h"
 #include "plan_order.h"
+#include "published_releases.h"
 #include "row_model.h"
 #include "row_notes.h"
 #include "suggest.h"
@@ -91,9 +92,23 @@ static void row_clear(gpointer data) {
   g_clear_pointer(&row->problem, g_free);
 }
 
+/* Owned by the caller. */
+static char *framework_of_run(MeasuredRows *rows, const MeasuredRow *row, const RowCells *cells) {
+  const char *notes = measured_row_cell(row, "notes");
+  char *said = row_notes_framework(notes, measured_row_cell(row, "framework"));
+  if (row_notes_list_techniques(notes))
+    return said;
+  const char *model_name = measured_row_cell(row, "model_name");
+  const Model *shipped = named_models_find(rows->named, model_name, cells->hidden, cells->heads);
+  char *name = g_strdup(published_releases_find(rows->releases, said, row, cells, shipped));
+  g_free(said);
+  return name;
+}
+
 /* FALSE: its file is not as it should be. */
-static gboolean find_framework(MeasuredRows *rows, const MeasuredRow *row, RowFramework *found, GError **error) {
-  g_autofree char *name = row_notes_framework(measured_row_cell(row, "notes"), measured_row_cell(row, "framework"));
+static gboolean find_framework(MeasuredRows *rows, const MeasuredRow *row, const RowCells *cells, RowFramework *found,
+                               GError **error) {
+  g_autofree char *name = framework_of_run(rows, row, cells);
   gpointer known_name, known;
   if (g_hash_table_lookup_extended(rows->frameworks, name, &known_name, &known)) {
     *found = (RowFramework){known_name, known};
@@ -120,7 +135,7 @@ static gboolean read_row(MeasuredRows *rows, MeasuredRow *row, GError **error) {
   row->step_time_s = cells.step_time_s;
   row->memory_bytes = cells.memory_gb * bytes_per_gb;
   RowFramework framework;
-  if (!find_framework(rows, row, &framework, error))
+  if (!find_framework(rows, row, &cells, &framework, error))
     return FALSE;
   if (is_read)
     row->model = row_model_new(row, &cells, framework.described, rows->named, &problem);
@@ -184,7 +199,8 @@ MeasuredRows *measured_rows_read(char **files, int n_files, GError **error) {
   rows->rows = g_array_new(FALSE, FALSE, sizeof(MeasuredRow));
   g_array_set_clear_func(rows->rows, row_clear);
   rows->named = named_models_read(error);
-  if (rows->named == NULL)
+  rows->releases = rows->named != NULL ? published_releases_read(error) : NULL;
+  if (rows->releases == NULL)
     return NULL;
   for (int i = 0; i < n_files; i++)
     if (!read_file(rows, files[i], error))
@@ -208,5 +224,6 @@ void measured_rows_free(MeasuredRows *rows) {
   g_clear_pointer(&rows->frameworks, g_hash_table_unref);
   g_clear_pointer(&rows->tables, g_ptr_array_unref);
   g_clear_pointer(&rows->named, named_models_free);
+  g_clear_pointer(&rows->releases, published_releases_free);
   g_free(rows);
 }

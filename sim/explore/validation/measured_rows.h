@@ -17,7 +17,8 @@
  * the fullest GPU (without context and libraries) in GB = 1e9 bytes, so a source that prints GiB has to be converted.
  *
  * framework names one of topologies/frameworks/, whose memory and time are then counted; any other word stands for
- * none. Notes may say more of it, and of norm_kernel where that is empty (row_notes.h).
+ * none. Notes may say more of it, and of norm_kernel where that is empty (row_notes.h); where they list no techniques
+ * the model may tell which release it was (published_releases.h).
  *
  * A gated model is Llama-like: RMSNorm, no biases. Any other is GPT-like: LayerNorm with biases, and dropout, as
  * GPT-2's config and Megatron-LM's arguments have it, where positions are learned or ALiBi's (BigScience's runs
@@ -26,13 +27,15 @@
 #include "ablation.h"
 #include "measured_row.h"
 #include "named_models.h"
+#include "published_releases.h"
 
 typedef struct {
   GPtrArray *tables;      /* of CsvTable, in the order of the files */
   GArray *rows;           /* of MeasuredRow */
   GHashTable *frameworks; /* name → Framework, or NULL where none is described */
   NamedModels *named;     /* shipped models */
-  Parts without;          /* of the model: left out of their plans */
+  PublishedReleases *releases;
+  Parts without; /* of the model: left out of their plans */
 } MeasuredRows;
 
 /* INPUT as csv_table_read(), and with file:line: a required column that is missing. A row that says what is not

@@ -72,3 +72,8 @@ char *row_notes_framework(const char *notes, const char *name) {
     ;
   return found;
 }
+
+gboolean row_notes_list_techniques(const char *notes) {
+  g_autofree char *listed = find_part(notes, "technique=");
+  return listed != NULL;
+}

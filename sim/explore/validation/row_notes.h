@@ -13,3 +13,5 @@ gint64 row_notes_norm_kernel(const char *notes);
 /* The described framework that is nearest to `name` run so; capitals and blanks of a name are as in a file's,
  * Megatron-LM is megatron-lm. Owned by the caller. */
 char *row_notes_framework(const char *notes, const char *name);
+/* Whether they have such a list, be it empty. */
+gboolean row_notes_list_techniques(const char *notes);

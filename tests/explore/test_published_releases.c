@@ -1,0 +1,51 @@
+/* What a published run's model tells of the release of its framework. */
+#include "csv_text.h"
+
+/* Rules of topologies/published/releases.yaml: a name alone is read with the release of the model's time, on GPUs that
+ * there were then; models with experts and, of 128,256 words, with fewer key-value heads are not Llama 2's. A name that
+ * is a release's own, techniques in the notes, and a framework that no rule names stay. */
+START_TEST(a_model_tells_the_release_of_a_published_run) {
+  static const struct {
+    const char *framework, *kv_heads, *gated, *vocab, *experts, *cluster, *notes, *expected;
+  } cases[] = {
+      {"megatron-lm", "", "1", "128256", "", "selene", "", "megatron-lm-2023"},
+      {"megatron-lm", "2", "1", "32000", "", "dgx-h100", "", "megatron-lm-2023"},
+      {"megatron-lm", "2", "1", "32000", "", "dgx-b200", "", "megatron-lm"},
+      {"megatron-lm", "2", "1", "128256", "", "selene", "", "megatron-lm"},
+      {"megatron-lm", "", "0", "32000", "", "selene", "", "megatron-lm"},
+      {"megatron-lm", "", "1", "32000", "8", "selene", "", "megatron-lm"},
+      {"megatron-lm", "", "1", "32000", "", "selene", "technique=flash", "megatron-lm"},
+      {"megatron-core", "", "1", "32000", "", "selene", "", "megatron-core"},
+      {"Megatron-LM", "", "1", "32000", "", "selene", "", "megatron-lm-2023"},
+      {"nemo", "", "1", "32000", "", "dgx-h100", "", "nemo-launcher"},
+      {"nemo", "2", "1", "128256", "", "dgx-h100", "", "nemo"},
+      {"deepspeed", "2", "1", "128256", "", "dgx-b200", "", "deepspeed-transformers"},
+      {"deepspeed", "", "0", "51200", "", "selene", "", "deepspeed"},
+      {"torchtitan", "2", "1", "128256", "", "selene", "", "torchtitan-compile"},
+      {"torchtitan", "2", "1", "128256", "", "selene", "technique=FSDP", "torchtitan"},
+  };
+  g_autoptr(GString) text = g_string_new("framework,kv_heads,gated,vocab,experts,experts_per_token,cluster,notes,"
+                                         "layers,hidden,heads,step_time_s\n");
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++)
+    g_string_append_printf(text, "%s,%s,%s,%s,%s,%s,%s,%s,2,64,4,1\n", cases[i].framework, cases[i].kv_heads,
+                           cases[i].gated, cases[i].vocab, cases[i].experts, *cases[i].experts != '\0' ? "2" : "",
+                           cases[i].cluster, cases[i].notes);
+  g_autoptr(MeasuredRows) rows = rows_of(text->str);
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++)
+    ck_assert_msg(g_strcmp0(nth_row(rows, (guint)i)->plan->framework, cases[i].expected) == 0,
+                  "%" G_GSIZE_FORMAT ": %s", i, nth_row(rows, (guint)i)->plan->framework);
+}
+END_TEST
+
+int main(void) {
+  TCase *cases = tcase_create("published_releases");
+  tcase_add_test(cases, a_model_tells_the_release_of_a_published_run);
+  Suite *suite = suite_create("published_releases");
+  suite_add_tcase(suite, cases);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  int n_failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return n_failed != 0;
+}
