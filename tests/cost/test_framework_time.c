@@ -38,6 +38,7 @@ static const char all_keys[] = "host:\n"
                                "qkv_linears: apart\n"
                                "input_gradient_sums: fused\n"
                                "tensor_parallel_input: copied\n"
+                               "tensor_parallel_exchanges: each\n"
                                "layer_norm: {forward: 3.5, backward: 11}\n"
                                "row_bias: apart\n"
                                "data_parallel: alone\n"
@@ -85,6 +86,7 @@ START_TEST(keys_fill_the_struct) {
   ck_assert(time.sends == SENDS_SYNCHRONOUS && time.overlap_p2p == P2P_CHUNKS);
   ck_assert(time.stage_tensors == STAGE_TENSORS_SPLIT && time.gate_linears == LINEARS_APART);
   ck_assert(time.qkv_linears == LINEARS_APART && time.tensor_parallel_input == TP_INPUT_COPIED);
+  ck_assert_int_eq(time.tensor_parallel_exchanges, TP_EXCHANGES_EACH);
   ck_assert_int_eq(time.input_gradient_sums, INPUT_GRADIENT_SUMS_FUSED);
   ck_assert(time.layer_norm_forward == 3.5 && time.layer_norm_backward == 11 && time.row_bias == ROW_BIAS_APART);
   ck_assert(time.tensor_parallel == TP_FUSED && time.tensor_parallel_format == TP_FORMAT_LINEAR);

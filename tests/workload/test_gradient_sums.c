@@ -50,12 +50,16 @@ START_TEST(a_lone_micro_batch_adds_only_to_a_wider_sum) {
 }
 END_TEST
 
-static double summed_operand_bytes(const Workload *workload, const char *operand) {
-  const WorkList *work = &workload->work[PIECE_LAYER][PHASE_I];
+static double exchanged_bytes(const Workload *workload, Phase phase, const char *operand) {
+  const WorkList *work = &workload->work[PIECE_LAYER][phase];
   for (int i = 0; i < work->n_items; i++)
     if (work->items[i].kind == ITEM_COLLECTIVE && g_strcmp0(work->items[i].operand, operand) == 0)
       return work->items[i].bytes;
   return 0;
+}
+
+static double summed_operand_bytes(const Workload *workload, const char *operand) {
+  return exchanged_bytes(workload, PHASE_I, operand);
 }
 
 static double summed_bytes(const Model *model, int how, gboolean sequence_parallel) {
@@ -140,6 +144,28 @@ START_TEST(linears_may_copy_what_they_read_where_tp_cuts_without_sequence_parall
 }
 END_TEST
 
+/* Under sequence parallelism over 4 ranks q, k, v, a gate and what it multiplies each gather the tokens of all, for the
+ * weight gradient again, and scatter their input's gradient, of which a quarter is left to be added: two sums of three
+ * passes, and one. What rows of a product gather and reduce is as it was. */
+START_TEST(linears_may_each_exchange_over_tp_for_themselves) {
+  const double stream_bytes = 2.0 * 1024 * 1024;
+  g_autoptr(Plan) plan = plan_of(4, TRUE, ATTENTION_FLASH, RECOMPUTE_NONE);
+  plan->time.gate_linears = plan->time.qkv_linears = LINEARS_APART;
+  plan->time.tensor_parallel_exchanges = TP_EXCHANGES_EACH;
+  g_autoptr(Workload) workload = workload_new(&llama, plan, NULL);
+  ck_assert_double_eq(exchanged_bytes(workload, PHASE_F, "qkv"), 3 * stream_bytes);
+  ck_assert_double_eq(exchanged_bytes(workload, PHASE_F, "mlp_up"), 2 * stream_bytes);
+  ck_assert_double_eq(exchanged_bytes(workload, PHASE_F, "mlp_down"), stream_bytes);
+  ck_assert_double_eq(summed_operand_bytes(workload, "qkv.dgrad"), 3 * stream_bytes);
+  ck_assert_double_eq(summed_operand_bytes(workload, "mlp_up.dgrad"), 2 * stream_bytes);
+  ck_assert_double_eq(summed_operand_bytes(workload, "mlp_down.dgrad"), stream_bytes);
+  ck_assert_double_eq(behind_bytes(workload, PHASE_I, "qkv.dgrad"), 2 * 3 * stream_bytes / 4);
+  ck_assert_double_eq(behind_bytes(workload, PHASE_I, "mlp_up.dgrad"), 3 * stream_bytes / 4);
+  ck_assert_double_eq(exchanged_bytes(workload, PHASE_W, "qkv.wgrad"), 3 * stream_bytes);
+  ck_assert_double_eq(exchanged_bytes(workload, PHASE_W, "mlp_up.wgrad"), 2 * stream_bytes);
+}
+END_TEST
+
 int main(void) {
   TCase *cases = tcase_create("gradient_sums");
   tcase_add_test(cases, the_product_writes_and_a_kernel_adds);
@@ -147,6 +173,7 @@ int main(void) {
   tcase_add_test(cases, a_lone_micro_batch_adds_only_to_a_wider_sum);
   tcase_add_test(cases, a_gate_may_be_summed_over_tp_by_itself);
   tcase_add_test(cases, gradients_of_linears_apart_are_added_up);
+  tcase_add_test(cases, linears_may_each_exchange_over_tp_for_themselves);
   tcase_add_test(cases, what_reads_a_sum_of_gradients_may_make_it);
   tcase_add_test(cases, linears_may_copy_what_they_read_where_tp_cuts_without_sequence_parallelism);
   Suite *suite = suite_create("gradient_sums");

@@ -1,5 +1,7 @@
 #include "framework.h"
 
+#include <string.h>
+
 #include "data_path.h"
 #include "error.h"
 #include "yaml_base.h"
@@ -75,11 +77,17 @@ static gboolean stands_on(const char *name, const char *path) {
   return files != NULL && g_strcmp0(files[1], path) == 0;
 }
 
+/* Whether both names begin with the same word: another program that has the same base is no step away. */
+static gboolean is_of_family(const char *name, const char *other) {
+  const size_t word = strcspn(name, "-");
+  return strcspn(other, "-") == word && strncmp(name, other, word) == 0;
+}
+
 char *framework_built_on(const char *name) {
   g_autofree char *path = data_path_find(folder, name, ".yaml", NULL);
   g_auto(GStrv) names = data_path_list(folder, ".yaml");
   for (char **other = names; path != NULL && *other != NULL; other++)
-    if (stands_on(*other, path))
+    if (is_of_family(name, *other) && stands_on(*other, path))
       return g_strdup(*other);
   return NULL;
 }

@@ -31,8 +31,8 @@ gboolean framework_read(const char *name, Framework *framework, GError **error);
 /* The files that `name` means: its own, that of its base and so on. Owned by the caller. INPUT where there is none. */
 GStrv framework_files(const char *name, GError **error);
 
-/* The first in topologies/frameworks/ whose base is `name`, as torchtitan-compile is of torchtitan; NULL: none. Owned
- * by the caller. */
+/* The first in topologies/frameworks/ whose base is `name`, and whose name begins with the same word, as torchtitan-compile
+ * is of torchtitan; NULL: none. Owned by the caller. */
 char *framework_built_on(const char *name);
 
 /* Those that topologies/frameworks/ has. Owned by the caller. */

@@ -19,7 +19,8 @@
  *                             # unfused softmax in fp32 too; fused (default)
  *       norm_bytes: 6         # per element that a norm reads, which it keeps besides its input (default 0)
  *       fragmentation: 1.5 GB # held by the caching allocator in blocks that nothing fits (default 0)
- *       gathered: kept        # sequence parallelism: inputs of linears are kept as gathered; sharded (default)
+ *       gathered: kept        # sequence parallelism: inputs of linears are kept as gathered; sharded (default). Time
+ *                             # has them gathered again for the weight gradient either way, beside the input gradient
  *       selective: products   # selective recompute keeps attention's output and every other product of matrices, as
  *                             # PyTorch's per-operation policy does, and makes the rest again (which takes its time);
  *                             # core: a core_attn made again is the forward of a flash kernel too, as Megatron Core

@@ -50,6 +50,8 @@
  *                                   # they are added up; without sequence parallelism tp sums both, counted as a sum
  *                                   # of twice the bytes; together (default): they are one product's
  *       qkv_linears: apart          # the same of queries, keys and values: three
+ *       tensor_parallel_exchanges: each # under sequence parallelism each of such linears gathers what it reads, and
+ *                                   # reduces its input gradient, for itself; once (default): all of them together
  *       input_gradient_sums: fused  # what reads the sum of such gradients adds them up, or one kernel before tp does,
  *                                   # under sequence parallelism; apart (default): kernels that add two at a time
  *       tensor_parallel_input: copied  # without sequence parallelism a linear cut by columns reads a copy of its input,
@@ -148,6 +150,7 @@ typedef enum { STAGE_TENSORS_WHOLE, STAGE_TENSORS_SPLIT } FrameworkStageTensors;
 typedef enum { P2P_OF_SCHEDULE, P2P_ALWAYS, P2P_CHUNKS } FrameworkP2P;
 typedef enum { TP_BESIDE, TP_ALONE, TP_BESIDE_WITH_SP, TP_FUSED } FrameworkTensorParallel;
 typedef enum { TP_FORMAT_ELEMENT, TP_FORMAT_LINEAR } FrameworkTensorParallelFormat;
+typedef enum { TP_EXCHANGES_ONCE, TP_EXCHANGES_EACH } FrameworkTensorParallelExchanges;
 typedef enum { LINEARS_TOGETHER, LINEARS_APART } FrameworkLinears;
 typedef enum { INPUT_GRADIENT_SUMS_APART, INPUT_GRADIENT_SUMS_FUSED } FrameworkInputGradientSums;
 typedef enum { TP_INPUT_SHARED, TP_INPUT_COPIED } FrameworkTensorParallelInput;
@@ -197,17 +200,18 @@ typedef struct {
   int overlap_p2p;     /* FrameworkP2P */
   int tensor_parallel; /* FrameworkTensorParallel */
   double tensor_parallel_hidden;
-  int tensor_parallel_format; /* FrameworkTensorParallelFormat */
-  int gate_linears;           /* FrameworkLinears */
-  int qkv_linears;            /* … */
-  int input_gradient_sums;    /* FrameworkInputGradientSums */
-  int tensor_parallel_input;  /* FrameworkTensorParallelInput */
-  int data_parallel;          /* FrameworkDataParallel */
-  int gradients;              /* FrameworkGradients */
-  int pipeline_gradients;     /* FrameworkPipelineGradients */
-  int expert_optimizer;       /* FrameworkExpertOptimizer */
-  int weights;                /* FrameworkWeights */
-  gboolean zero3_tensors;     /* else the following three are unknown */
+  int tensor_parallel_format;    /* FrameworkTensorParallelFormat */
+  int gate_linears;              /* FrameworkLinears */
+  int qkv_linears;               /* … */
+  int tensor_parallel_exchanges; /* FrameworkTensorParallelExchanges */
+  int input_gradient_sums;       /* FrameworkInputGradientSums */
+  int tensor_parallel_input;     /* FrameworkTensorParallelInput */
+  int data_parallel;             /* FrameworkDataParallel */
+  int gradients;                 /* FrameworkGradients */
+  int pipeline_gradients;        /* FrameworkPipelineGradients */
+  int expert_optimizer;          /* FrameworkExpertOptimizer */
+  int weights;                   /* FrameworkWeights */
+  gboolean zero3_tensors;        /* else the following three are unknown */
   double zero3_list_entry_s, zero3_memory_passes, zero3_live_parameters;
   double gradient_sum_bytes; /* 0: as held */
   int gradient_sums;         /* FrameworkGradientSums */

@@ -49,6 +49,7 @@ static void without_tensor_parallel(Plan *plan) {
   plan->time.tensor_parallel_format = TP_FORMAT_ELEMENT;
   plan->time.gate_linears = plan->time.qkv_linears = LINEARS_TOGETHER;
   plan->time.tensor_parallel_input = TP_INPUT_SHARED;
+  plan->time.tensor_parallel_exchanges = TP_EXCHANGES_ONCE;
 }
 
 static void without_data_parallel(Plan *plan) {

@@ -20,7 +20,8 @@
  *
  * Under a framework that has a gate and what it multiplies, or queries, keys and values, as linears apart the product
  * is still listed as one: that each of the linears writes a dX and launches kernels of its own is not counted. Counted
- * are what adds the linears' dX up, a reduction over tp of each dX where tokens are not cut, and, where the framework's
+ * are what adds the linears' dX up, a reduction over tp of each dX where tokens are not cut, a gather of X and a
+ * reduction of dX for each where the framework has it so, counted as one of as many bytes, and, where the framework's
  * linears copy what they read, a copy of X for each and of a row-parallel linear's dY.
  *
  * Every operand and result moves once through HBM; an accumulated result is read and written, by the product itself or,
@@ -262,10 +263,11 @@ void linear_cast(ItemList *list, LinearKind kind) {
   cast(list, &linear);
 }
 
-static gint32 gather(ItemList *list, const Linear *linear, const char *operand) {
+/* By each of so many linears. */
+static gint32 gather(ItemList *list, const Linear *linear, const char *operand, int n_times) {
   if (linear->is_local)
     return NO_ITEM;
-  return region_gather_columns(list, operand, linear->region_width,
+  return region_gather_columns(list, operand, n_times * linear->region_width,
                                linear->gathers_narrow ? linear->bytes : list->cut->element_bytes);
 }
 
@@ -323,6 +325,11 @@ static int linears_apart(const Cut *cut, LinearKind kind) {
   return is_gated && time->gate_linears == LINEARS_APART ? 2 : 1;
 }
 
+/* How many of n linears gather what they read under sequence parallelism, which is all that do. */
+static int n_gathers(const Cut *cut, int n_linears) {
+  return cut->plan->time.tensor_parallel_exchanges == TP_EXCHANGES_EACH ? n_linears : 1;
+}
+
 /* Adds memory kernels that run behind the product that was listed last, and move so many bytes together. */
 static void list_behind(ItemList *list, double bytes) {
   g_array_index(list->items, WorkItem, list->last_compute).behind_bytes += bytes;
@@ -341,6 +348,12 @@ static double copied_bytes(const Cut *cut, const Linear *linear, int n_linears) 
   return copies ? 2.0 * n_linears * cut->element_bytes * linear->tokens * linear->region_width : 0;
 }
 
+/* How many input gradients tp reduces: under sequence parallelism their sum, but where each linear exchanges for
+ * itself; else that of each linear, which are counted as one reduction of as many bytes. */
+static int n_sums(const Cut *cut, int n_linears) {
+  return cut->sequence_parallel ? n_gathers(cut, n_linears) : n_linears;
+}
+
 /* How often T·k elements are read or written to add up the input gradients of n linears. Autograd adds them two at a
  * time: n − 1 kernels read two and write one, 3·(n − 1). Where the sum is fused one kernel reads all n: that which
  * reads the sum, n − 1 more than it reads anyway; or, where tp reduces the sum and not each (n_sums), one that writes
@@ -350,11 +363,14 @@ static int added_passes(const Cut *cut, const Linear *linear, int n_linears) {
     return 0;
   if (cut->plan->time.input_gradient_sums == INPUT_GRADIENT_SUMS_APART)
     return 3 * (n_linears - 1);
-  return is_cut(cut, linear) && cut->sequence_parallel ? n_linears + 1 : n_linears - 1;
+  return is_cut(cut, linear) && cut->sequence_parallel && n_sums(cut, n_linears) == 1 ? n_linears + 1 : n_linears - 1;
 }
 
+/* Of this rank's T/tp tokens where each was reduced before. */
 static double added_bytes(const Cut *cut, const Linear *linear, int n_linears) {
-  return added_passes(cut, linear, n_linears) * cut->element_bytes * linear->tokens * linear->k;
+  const gboolean is_scattered = is_cut(cut, linear) && cut->sequence_parallel && n_sums(cut, n_linears) > 1;
+  const gint64 tokens = is_scattered ? cut->split_tokens : linear->tokens;
+  return added_passes(cut, linear, n_linears) * cut->element_bytes * tokens * linear->k;
 }
 
 /* A kernel that adds a row-parallel linear's bias reads and writes its output, of this rank's T/tp tokens under
@@ -370,16 +386,11 @@ void linear_column_forward(ItemList *list, LinearKind kind) {
   if (linear.n == 0)
     return;
   cast_before_gather(list, &linear, linear.names->cast);
+  const int n_linears = linears_apart(list->cut, kind);
   if (!linear.region_of_another)
-    item_list_wait(list, gather(list, &linear, linear.names->forward));
+    item_list_wait(list, gather(list, &linear, linear.names->forward, n_gathers(list->cut, n_linears)));
   forward_product(list, &linear);
-  list_behind(list, copied_bytes(list->cut, &linear, linears_apart(list->cut, kind)));
-}
-
-/* How many input gradients tp reduces: under sequence parallelism their sum; else that of each linear, which are
- * counted as one reduction of as many bytes. */
-static int n_sums(const Cut *cut, int n_linears) {
-  return cut->sequence_parallel ? 1 : n_linears;
+  list_behind(list, copied_bytes(list->cut, &linear, n_linears));
 }
 
 void linear_column_backward(ItemList *list, LinearKind kind) {
@@ -389,7 +400,7 @@ void linear_column_backward(ItemList *list, LinearKind kind) {
   gint32 gathered = NO_ITEM, reduced = NO_ITEM;
   const gint32 awaited = list->awaited; /* by the gather, and by what it runs beside */
   if (list->weight_gradients)
-    gathered = gather(list, &linear, linear.names->wgrad);
+    gathered = gather(list, &linear, linear.names->wgrad, n_gathers(cut, n_linears));
   if (list->input_gradients) {
     list->awaited = awaited;
     input_gradient(list, &linear);
@@ -425,7 +436,7 @@ void linear_row_backward(ItemList *list, LinearKind kind) {
   if (list->input_gradients) {
     cast_before_gather(list, &linear, linear.names->grad_cast);
     if (!linear.region_of_another)
-      item_list_wait(list, gather(list, &linear, linear.names->dgrad));
+      item_list_wait(list, gather(list, &linear, linear.names->dgrad, 1));
     input_gradient(list, &linear);
     list_behind(list, copied_bytes(list->cut, &linear, 1));
   }
