@@ -1,6 +1,17 @@
 /* What a published run's model tells of the release of its framework. */
 #include "csv_text.h"
 
+/* In fp8 it is the first of two rules that holds. */
+START_TEST(the_format_may_tell_more) {
+  g_autoptr(MeasuredRows) rows =
+      rows_of("framework,kv_heads,gated,vocab,precision,cluster,layers,hidden,heads,step_time_s\n"
+              "pytorch-fsdp,2,1,128256,fp8,dgx-h100,2,64,4,1\n"
+              "pytorch-fsdp,2,1,128256,bf16,dgx-h100,2,64,4,1\n");
+  ck_assert_str_eq(nth_row(rows, 0)->plan->framework, "torchtitan-compile");
+  ck_assert_str_eq(nth_row(rows, 1)->plan->framework, "torchtitan");
+}
+END_TEST
+
 /* Rules of topologies/published/releases.yaml: a name alone is read with the release of the model's time, on GPUs that
  * there were then; models with experts and, of 128,256 words, with fewer key-value heads are not Llama 2's. A name that
  * is a release's own, techniques in the notes, and a framework that no rule names stay. */
@@ -8,7 +19,13 @@ START_TEST(a_model_tells_the_release_of_a_published_run) {
   static const struct {
     const char *framework, *kv_heads, *gated, *vocab, *experts, *cluster, *notes, *expected;
   } cases[] = {
-      {"megatron-lm", "", "1", "128256", "", "selene", "", "megatron-lm-2023"},
+      {"megatron-lm", "4", "1", "128256", "", "selene", "", "megatron-lm-2023"},
+      {"megatron-lm", "", "1", "128256", "", "selene", "", "megatron-lm"}, /* whatever its key-value heads are */
+      {"megatron-lm", "", "1", "", "", "selene", "", "megatron-lm-2023"},
+      {"pytorch-fsdp", "2", "1", "128256", "", "dgx-h100", "", "torchtitan"},
+      {"pytorch-fsdp", "2", "1", "128256", "8", "dgx-h100", "", "pytorch-fsdp"},
+      {"pytorch-fsdp", "2", "1", "32000", "", "dgx-h100", "", "pytorch-fsdp"},
+      {"pytorch-fsdp", "", "0", "50368", "", "dgx-h100", "", "pytorch-fsdp"},
       {"megatron-lm", "2", "1", "32000", "", "dgx-h100", "", "megatron-lm-2023"},
       {"megatron-lm", "2", "1", "32000", "", "dgx-b200", "", "megatron-lm"},
       {"megatron-lm", "2", "1", "128256", "", "selene", "", "megatron-lm"},
@@ -40,6 +57,7 @@ END_TEST
 int main(void) {
   TCase *cases = tcase_create("published_releases");
   tcase_add_test(cases, a_model_tells_the_release_of_a_published_run);
+  tcase_add_test(cases, the_format_may_tell_more);
   Suite *suite = suite_create("published_releases");
   suite_add_tcase(suite, cases);
   SRunner *runner = srunner_create(suite);

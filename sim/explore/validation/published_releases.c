@@ -8,11 +8,13 @@
 /* Llama's 32,000 and what pads it to a multiple of 128 on each of 8 ranks of tp; Llama 3's are 128,256. */
 enum { LLAMA_2_MOST_WORDS = 32768, MOST_RULES = 256 };
 
-typedef enum { MODELS_ALL, MODELS_GATED, MODELS_LLAMA_2 } RuleModels;
-static const char *const models_names[] = {"all", "gated", "llama_2", NULL};
+typedef enum { MODELS_ALL, MODELS_GATED, MODELS_LLAMA_2, MODELS_LLAMA_3 } RuleModels;
+static const char *const models_names[] = {"all", "gated", "llama_2", "llama_3", NULL};
 
 typedef struct {
   char *framework, *read_as, *source; /* owned */
+  char *precision;                    /* likewise; NULL: any */
+  Precision number;                   /* that one */
   int models;                         /* RuleModels */
   int gpus;                           /* GpuArchitecture; ARCHITECTURE_OTHER: any */
 } Rule;
@@ -27,6 +29,7 @@ static void rule_clear(gpointer data) {
   g_free(rule->framework);
   g_free(rule->read_as);
   g_free(rule->source);
+  g_free(rule->precision);
 }
 
 static gboolean read_rule(YamlNode node, Rule *rule, GError **error) {
@@ -34,11 +37,14 @@ static gboolean read_rule(YamlNode node, Rule *rule, GError **error) {
       {"framework", FIELD_TEXT, TRUE, offsetof(Rule, framework)},
       {"models", FIELD_CHOICE, TRUE, offsetof(Rule, models), .names = models_names},
       {"gpus", FIELD_CHOICE, FALSE, offsetof(Rule, gpus), .names = architecture_names()},
+      {"precision", FIELD_TEXT, FALSE, offsetof(Rule, precision)},
       {"read_as", FIELD_TEXT, TRUE, offsetof(Rule, read_as)},
       {"source", FIELD_TEXT, TRUE, offsetof(Rule, source)},
   };
   if (!yaml_map_read(node, fields, G_N_ELEMENTS(fields), rule, error))
     return FALSE;
+  if (rule->precision != NULL && !precision_parse(rule->precision, &rule->number, error))
+    return yaml_prefix(yaml_map_value(node, "precision"), error);
   g_autofree char *path = data_path_find("topologies/frameworks", rule->read_as, ".yaml", error);
   return path != NULL || yaml_prefix(yaml_map_value(node, "read_as"), error);
 }
@@ -82,13 +88,22 @@ static GpuArchitecture architecture_of(PublishedReleases *releases, const char *
   return found;
 }
 
+/* Of dense models with a gate. A row that has Llama 3's words and does not say how many key-value heads is not taken
+ * for one that has all. */
+static gboolean is_like_llama_2(const RowCells *cells) {
+  const gboolean few_words = cells->vocab != CELL_UNKNOWN && cells->vocab <= LLAMA_2_MOST_WORDS;
+  const gboolean all_heads =
+      cells->kv_heads != CELL_UNKNOWN ? cells->kv_heads == cells->heads : cells->vocab == CELL_UNKNOWN;
+  return few_words || all_heads;
+}
+
 /* As far as columns tell, with what holds without them. */
 static gboolean is_of_models(const RowCells *cells, const Model *shipped, RuleModels models) {
   const gboolean is_gated = or_else(cells->gated, cells->positions == POSITIONS_ROTARY) > 0;
   const gboolean has_experts = cells->experts > 1 || (shipped != NULL && model_has_experts(shipped));
-  const gboolean all_heads = or_else(cells->kv_heads, cells->heads) == cells->heads;
-  const gboolean few_words = cells->vocab != CELL_UNKNOWN && cells->vocab <= LLAMA_2_MOST_WORDS;
-  return models == MODELS_ALL || (is_gated && (models == MODELS_GATED || (!has_experts && (all_heads || few_words))));
+  if (models == MODELS_ALL || models == MODELS_GATED)
+    return models == MODELS_ALL || is_gated;
+  return is_gated && !has_experts && is_like_llama_2(cells) == (models == MODELS_LLAMA_2);
 }
 
 const char *published_releases_find(PublishedReleases *releases, const char *framework, const MeasuredRow *row,
@@ -96,6 +111,7 @@ const char *published_releases_find(PublishedReleases *releases, const char *fra
   for (guint i = 0; i < releases->rules->len; i++) {
     const Rule *rule = &g_array_index(releases->rules, Rule, i);
     if (g_strcmp0(rule->framework, framework) == 0 && is_of_models(cells, shipped, rule->models) &&
+        (rule->precision == NULL || cells->precision == (gint64)rule->number) &&
         (rule->gpus == ARCHITECTURE_OTHER || architecture_of(releases, row->cluster) <= (GpuArchitecture)rule->gpus))
       return rule->read_as;
   }
