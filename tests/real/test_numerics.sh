@@ -5,7 +5,9 @@
 . "$(dirname "$0")/../fixtures/tap.sh"
 . "$(dirname "$0")/numerics_table.sh"
 here=$(absolute "$(dirname "$0")")
-wrong_programs=$here/wrong_programs.txt # name | ranks | model | options | edit | words or NOT EQUAL
+# name | ranks | model | options | edit | what is told: words of a refusal before the first op, "ENDS: " and words of an
+# end in the middle, or NOT EQUAL
+wrong_programs=$here/wrong_programs.txt
 [ -s "$wrong_programs" ] && [ -s "$here/numerics_plans.txt" ] || exit 2
 mpirun=$(absolute "$1") stepreal=$(absolute "$2") stepsim=$(absolute "$3") run_list=$(absolute "$4")
 data=$(absolute "$5")
@@ -364,18 +366,24 @@ break_program() { # ranks, model, options, edit
   ! cmp -s good.txt "broken-$k.txt" || echo "the edit changed nothing;" >"unchanged-$k"
 }
 
-# Runs to the end, and its numbers are wrong: status 1, and the report says so. By the same processes as others.
-check_unequal() { # what is wrong, ranks, options, which of the runs with so many ranks
+# Runs to the end, and its numbers are wrong, or is refused before its first op: status 1, and the report or the message
+# says so. By the same processes as others.
+check_told() { # what is wrong, ranks, options, words or NOT EQUAL, which of the runs with so many ranks
   problem=$(cat "unchanged-$k" 2>/dev/null)
-  grep -q '^1 -$' "status-$2-$4" 2>/dev/null || problem="$problem status $(cat "status-$2-$4" 2>&1);"
-  grep -q '"passed": false' "report-$2-$4" 2>/dev/null || problem="$problem passed;"
+  if [ "$4" = 'NOT EQUAL' ]; then
+    grep -q '^1 -$' "status-$2-$5" 2>/dev/null || problem="$problem status;"
+    grep -q '"passed": false' "report-$2-$5" 2>/dev/null || problem="$problem passed;"
+  else
+    grep -q -e "^1 .*$4" "status-$2-$5" 2>/dev/null || problem="$problem no \"$4\";"
+    [ ! -s "report-$2-$5" ] || problem="$problem it ran;"
+  fi
   [ ! -s "err-$2" ] || problem="$problem messages;"
   [ -z "$problem" ]
-  result $? "$2 ranks, $3: $1" "$problem $(cat "err-$2" "report-$2-$4" 2>&1)"
+  result $? "$2 ranks, $3: $1" "$problem $(cat "err-$2" "status-$2-$5" "report-$2-$5" 2>&1)"
 }
 
-# Refused, or ended in the middle: exit status 1, nothing on standard error but messages, and the words; no crash, no wait.
-check_refused() { # what is wrong, ranks, options, words
+# Ended in the middle: exit status 1, nothing on standard error but messages, and the words; no crash, no wait.
+check_ended() { # what is wrong, ranks, options, words
   # shellcheck disable=SC2086
   timeout 30 "$mpirun" -n "$2" "$stepreal" run $options --program "broken-$k.txt" --check >out 2>err </dev/null
   status=$?
@@ -392,20 +400,21 @@ while IFS='|' read -r name ranks model plan edit words; do
   case $name in '' | \#*) continue ;; esac
   k=$((k + 1))
   break_program "$ranks" "$model" "$plan" "$edit"
-  if [ "$words" = 'NOT EQUAL' ]; then
-    echo "$name|$ranks|$model|--precision fp32 --global-batch 8 --steps 2 $plan --program broken-$k.txt" >>table
-    echo "$k|$name|$ranks|$plan" >>unequal
-  else
-    check_refused "$name" "$ranks" "$plan" "$words"
-  fi
+  case $words in
+    'ENDS: '*) check_ended "$name" "$ranks" "$plan" "${words#ENDS: }" ;;
+    *)
+      echo "$name|$ranks|$model|--precision fp32 --global-batch 8 --steps 2 $plan --program broken-$k.txt" >>table
+      echo "$k|$name|$ranks|$plan|$words" >>told
+      ;;
+  esac
 done <"$wrong_programs"
 run_lists
-k_1=0 k_2=0 k_3=0
-while IFS='|' read -r k name ranks plan; do
+k_1=0 k_2=0 k_3=0 k_4=0
+while IFS='|' read -r k name ranks plan words; do
   eval "k_$ranks=\$((k_$ranks + 1)) nth=\$k_$ranks"
   # shellcheck disable=SC2154 # nth is set by eval
-  check_unequal "$name" "$ranks" "$plan" "$nth"
-done <unequal
+  check_told "$name" "$ranks" "$plan" "$words" "$nth"
+done <told
 
 # Gradients of one stage overflow, those of the other do not, and each decides for itself.
 plan="--model $data/models/tiny-gpt2.json --precision fp16 --global-batch 8 --steps 2 --pp 2"

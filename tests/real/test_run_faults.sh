@@ -160,11 +160,11 @@ rm -f "$work/machine.yaml.progress"
 
 # Before its first op. Where that is while MPI starts, and the launcher kills it, what MPI shares stays: no one could
 # have given it back. On a busy machine the others start for many seconds before they can say that they wait: what is
-# tested is that they end, which they never would if nobody saw to it.
+# tested is that they end, which they never would if nobody saw to it. They spin while they start: not for long.
 marker=$work/before
 : >"$marker"
-timeout 60 "$mpirun" -n 2 "$name" run --model tinystories-15m --precision fp32 --dp 2 --stall-timeout 2 >"$out" 2>&1 \
-  </dev/null &
+timeout 60 "$mpirun" -n 2 "$name" run --model tinystories-15m --precision fp32 --dp 2 --stall-timeout 2 \
+  --start-timeout 3 >"$out" 2>&1 </dev/null &
 launcher=$!
 for _ in $(seq 200); do
   victim=$(ours | sed -n 2p)
