@@ -151,4 +151,32 @@ check first
 expect "a folder that cannot be configured is said and counted" 1 "broken;0 passed, 2 failed"
 [ "$(tail -n 1 out)" = "0 passed, 2 failed" ]
 result $? "in the last line" "$(cat out err)"
+
+# What is built beside the tests: one that would take a minute, and a test that waits for its end.
+mkdir third
+ln -s "$ci" third/.ci
+cp first/meson_options.txt third/
+cat >third/meson.build <<'END'
+project('beside')
+slow = custom_target('slow', output: 'slow', command: [find_program('sh'), '-c', 'echo $$ >"$1"; exec sleep 60', 'sh',
+  meson.project_source_root() / 'pid'], build_by_default: false)
+alias_target('readers', slow)
+test('waits', find_program('sh'), args: ['-c', 'for i in $(seq 200); do kill -0 $(cat "$1") || break; sleep 0.1; done', 'sh',
+  meson.project_source_root() / 'pid'])
+END
+(cd third && exec .ci/check build) >out 2>err &
+checking=$!
+for _ in $(seq 200); do
+  [ -s third/pid ] && break
+  sleep 0.1
+done
+kill -KILL $checking
+wait $checking
+for _ in $(seq 50); do
+  kill -0 "$(cat third/pid)" 2>/dev/null || break
+  sleep 0.1
+done
+[ -s third/pid ] && ! kill -0 "$(cat third/pid)" 2>/dev/null
+result $? "a check that is killed leaves nothing behind that builds" "$(cat out err)"
+kill "$(cat third/pid)" 2>/dev/null
 finish
