@@ -102,6 +102,9 @@ START_TEST(lengths_are_those_that_cp_and_tp_cut) {
   completed->micro_batch = 1;
   const LargestFit largest = largest_fit(model, clusters[1], plan, completed, clusters[1]->gpu.hbm_bytes);
   ck_assert_int_eq(largest.seq_step, 3072);
+  completed->tp = 8; /* 2 · 8 · 128 is more than 1,024 */
+  completed->cp = 128;
+  ck_assert_int_eq(largest_fit(model, clusters[1], plan, completed, clusters[1]->gpu.hbm_bytes).seq_step, 2048);
 }
 END_TEST
 
@@ -124,6 +127,20 @@ START_TEST(what_memory_does_not_bound_is_told) {
 }
 END_TEST
 
+/* 16,777,216 tokens are 16,384 steps of 1,024, and 5,461⅓ of the 3,072 that three ranks of cp cut. */
+START_TEST(nothing_longer_than_the_most_is_tried) {
+  g_autoptr(Plan) plan = plan_new();
+  plan->gpus = 8;
+  const LargestFit largest = largest_of(clusters[1], plan, 1e24);
+  ck_assert_int_eq(largest.seq_len, LARGEST_FIT_MOST);
+  ck_assert_int_eq(largest.seq_len_bound, LARGEST_TRIED);
+  plan->gpus = 24;
+  plan->seq_len = 3072;
+  plan->cp = 3;
+  ck_assert_int_eq(largest_of(clusters[1], plan, 1e24).seq_len, 5461 * 3072);
+}
+END_TEST
+
 int main(void) {
   TCase *tcase = tcase_create("largest_fit");
   tcase_set_timeout(tcase, 60);
@@ -132,6 +149,7 @@ int main(void) {
   tcase_add_test(tcase, what_a_gpu_has_is_what_was_asked);
   tcase_add_test(tcase, lengths_are_those_that_cp_and_tp_cut);
   tcase_add_test(tcase, what_memory_does_not_bound_is_told);
+  tcase_add_test(tcase, nothing_longer_than_the_most_is_tried);
   Suite *suite = suite_create("largest_fit");
   suite_add_tcase(suite, tcase);
   SRunner *runner = srunner_create(suite);

@@ -190,6 +190,19 @@ START_TEST(a_step_follows_from_what_logs_print_in_its_place) {
 }
 END_TEST
 
+START_TEST(a_step_that_nothing_can_have_is_refused) {
+  static const char *const refused[] = {"0s", "0%", "100.1%", "0 TFLOP/s", "0 TFLOPS", "0 tokens/s"};
+  MeasuredStep measured;
+  for (gsize i = 0; i < G_N_ELEMENTS(refused); i++)
+    ck_assert_msg(!measured_step_parse(refused[i], &measured, NULL), "%s", refused[i]);
+  ck_assert(measured_step_parse("100%", &measured, NULL));
+  ck_assert_double_eq(measured.value, 1);
+  ck_assert(measured_step_parse("375 TFLOPS", &measured, NULL));
+  ck_assert_int_eq(measured.kind, MEASURED_FLOPS);
+  ck_assert_double_eq(measured.value, 375e12);
+}
+END_TEST
+
 int main(void) {
   TCase *tcase = tcase_create("measured_gap");
   tcase_set_timeout(tcase, 120);
@@ -201,6 +214,7 @@ int main(void) {
   tcase_add_test(tcase, what_does_not_fit_was_not_measured);
   tcase_add_test(tcase, the_fullest_experts_explain_the_step_they_made);
   tcase_add_test(tcase, a_step_follows_from_what_logs_print_in_its_place);
+  tcase_add_test(tcase, a_step_that_nothing_can_have_is_refused);
   Suite *suite = suite_create("measured_gap");
   suite_add_tcase(suite, tcase);
   SRunner *runner = srunner_create(suite);

@@ -110,6 +110,39 @@ START_TEST(what_a_framework_decided_stays_through_a_step) {
 }
 END_TEST
 
+/* 16 GPUs: interleaved takes two chunks, and with one pipeline of 8 each of the 2 of dp gets one sequence. */
+START_TEST(what_was_left_open_is_stepped_from_what_it_came_to) {
+  g_autoptr(Model) model = model_read("llama-3-8b", NULL);
+  g_autoptr(Cluster) cluster = cluster_read("dgx-h100", NULL);
+  g_autoptr(Plan) plan = plan_new();
+  plan->pp = 8;
+  plan->dp = 2;
+  plan->chunks = 0;
+  plan->schedule = g_strdup("interleaved");
+  const PlannerRequest request = {.scoring = {OBJECTIVE_TOKENS_PER_S, -1}, .n_threads = 1};
+  g_autoptr(GError) error = NULL;
+  PlanOutcome *outcome = plan_outcome_new(NULL, model, cluster, plan, &request.scoring, &error);
+  ck_assert_msg(outcome != NULL, "%s", error != NULL ? error->message : "");
+  const Plan *completed = outcome->completed;
+  ck_assert_int_eq(completed->chunks, 2);
+  g_autoptr(GArray) steps = sensitivity_new(outcome, &request);
+  const SensitivityStep *fewer = find_step(steps, "--chunks", "1"), *more = find_step(steps, "--chunks", "4");
+  ck_assert(fewer != NULL && more != NULL);
+  ck_assert_str_eq(fewer->from, "2");
+  g_autofree char *doubled = g_strdup_printf("%" G_GINT64_FORMAT, 2 * completed->global_batch);
+  ck_assert_ptr_nonnull(find_step(steps, "--global-batch", doubled));
+  const SensitivityStep *two = find_step(steps, "--micro-batch", "2");
+  ck_assert_ptr_nonnull(two);
+  ck_assert_str_eq(two->from, "1");
+  const SensitivityStep *wider = find_step(steps, "--tp", "2"); /* the same GPUs: dp follows */
+  const SensitivityStep *shorter = find_step(steps, "--pp", "4");
+  ck_assert(wider != NULL && wider->outcome != NULL && shorter != NULL && shorter->outcome != NULL);
+  ck_assert_int_eq(wider->outcome->completed->dp, 1);
+  ck_assert_int_eq(shorter->outcome->completed->dp, 4);
+  plan_outcome_free(outcome);
+}
+END_TEST
+
 /* tp 32 of 32 GPUs and 32 heads: 64 is too many for either. */
 START_TEST(an_impossible_step_says_why) {
   const Given given[] = {{"model", "llama-3-8b"}, {"cluster", "dgx-h100"}, {"gpus", "32"}, {"tp", "32"}, {"pp", "1"},
@@ -477,6 +510,7 @@ int main(void) {
   tcase_set_timeout(tcase, 120);
   tcase_add_test(tcase, each_step_changes_one_option_and_what_must_follow);
   tcase_add_test(tcase, what_a_framework_decided_stays_through_a_step);
+  tcase_add_test(tcase, what_was_left_open_is_stepped_from_what_it_came_to);
   tcase_add_test(tcase, an_impossible_step_says_why);
   tcase_add_test(tcase, experts_step_and_tp_beside_them_is_possible);
   tcase_add_test(tcase, experts_are_left_whole_beside_tp_too);

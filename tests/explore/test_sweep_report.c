@@ -72,6 +72,7 @@ START_TEST(each_value_of_an_axis_has_its_best) {
   SweepReport report = report_of(store, table, &setup, &progress);
   check_indices(sweep_report_best_of(&report, NULL), NULL, 0);
   report.best_of = "tp";
+  report.n_top = 1; /* of the list, not of these */
   check_indices(sweep_report_best_of(&report, NULL), (gint64[]){35, 100}, 2);
   report.best_of = "pp";
   check_indices(sweep_report_best_of(&report, NULL), (gint64[]){100, 35}, 2);

@@ -218,6 +218,36 @@ START_TEST(waiting_for_a_straggler_uses_no_link) {
 }
 END_TEST
 
+/* Of reduce_beside_kernel()'s 200 ns the first kernel is made the step before's, the last two layers with a collective
+ * of tp of 4 in each and one of cp of 3. tp is under way for 5 + 6, which is longer than it takes alone. So the NICs
+ * are in use for 100, the scale-up links for 50 + 8. */
+START_TEST(links_are_used_by_what_the_last_step_moves) {
+  Loaded loaded;
+  g_autoptr(Trace) trace = reduce_beside_kernel(&loaded);
+  Program *program = loaded.hand.program;
+  program->n_steps = 2;
+  program->expansion = EXPANSION_BESIDE;
+  for (int i = 1; i < program->ranks[0].n_ops; i++)
+    program->ranks[0].ops[i].step = 1;
+  for (guint i = 0; i < program->works->len; i++)
+    g_array_index(program->works, Work, i) = (Work){.phase = PHASE_F, .piece = -1, .n_layers = 2};
+  TimedItem items[] = {{.duration_ns = 4, .is_collective = TRUE, .axis = AXIS_TP},
+                       {.duration_ns = 3, .is_collective = TRUE, .axis = AXIS_CP}};
+  loaded.hand.timing.lists[PIECE_LAYER][PHASE_F] = (TimedList){.items = items, .n_items = 2};
+  loaded.hand.timing.tp.share[SCALE_UP] = TIMING_WHOLE_WAY;
+  RankBreakdown rank = {.hidden_ns[AXIS_TP] = 5, .exposed_ns[AXIS_TP] = 6};
+  Metrics metrics = {.step_ns = 200, .ranks = &rank, .n_ranks = 1};
+  LinkUse uses[TIMING_MAX_WAYS];
+  ck_assert(link_use_of(trace, &metrics, NULL, uses));
+  ck_assert_double_eq_tol(uses[NIC].most, 100.0 / 200, 1e-12);
+  ck_assert_double_eq_tol(uses[SCALE_UP].most, 58.0 / 200, 1e-12);
+  metrics.step_ns = 0;
+  ck_assert(!link_use_of(trace, &metrics, NULL, uses));
+  loaded.hand.timing.lists[PIECE_LAYER][PHASE_F] = (TimedList){0};
+  hand_clear(&loaded.hand);
+}
+END_TEST
+
 static BoundingLink bounding_with(Case *drawn, int n_micro_batches) {
   drawn->plan->global_batch = n_micro_batches;
   g_autoptr(Prediction) prediction = predict_case(drawn);
@@ -256,6 +286,7 @@ int main(void) {
   tcase_add_test(tcase, a_rank_that_waits_for_copies_is_bound_by_host_memory);
   tcase_add_test(tcase, no_link_is_in_use_for_longer_than_the_step);
   tcase_add_test(tcase, waiting_for_a_straggler_uses_no_link);
+  tcase_add_test(tcase, links_are_used_by_what_the_last_step_moves);
   tcase_add_test(tcase, very_many_kernels_are_summed_up_op_by_op);
   Suite *suite = suite_create("link_timeline");
   suite_add_tcase(suite, tcase);

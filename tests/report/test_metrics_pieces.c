@@ -1,6 +1,8 @@
 /* What is inside an op, a whole layer or a run of its kernels, is charged alike; an action cut into several is one. */
 #include "metrics_fixture.h"
 
+#include "overlap.h"
+
 /* One layer: kernel 10, collective 4 behind it, kernel 6 that needs it, kernel 5 recomputed; launches of `launch`. */
 static void fill_layer(TimedItem items[4], TimedList *list, gint64 launch) {
   const TimedItem layer[4] = {{.duration_ns = 10, .launch_ns = launch, .after = -1},
@@ -108,6 +110,60 @@ START_TEST(expanded_runs_are_charged_as_the_whole_piece_is) {
 }
 END_TEST
 
+/* Kernels of rank 0's first op that run beside a transfer in [move_start, move_end), the op known from from_ns on. */
+static gint64 hidden_beside(const Trace *trace, gint64 from_ns, gint64 kernels_ns, gboolean host_is_ahead,
+                            gint64 move_start_ns, gint64 move_end_ns) {
+  g_autoptr(Overlap) overlap = overlap_new(trace);
+  gint64 hidden_ns[N_MOVERS] = {0};
+  overlap_begin_rank(overlap, 0);
+  overlap_add_op(overlap, 0, from_ns, trace->end_ns[0], kernels_ns, host_is_ahead);
+  overlap_add_transfer(overlap, STREAM_DP, AXIS_DP, move_start_ns, move_end_ns);
+  overlap_sum(overlap, NULL, hidden_ns);
+  return hidden_ns[AXIS_DP];
+}
+
+/* A head of 30, then two layers: kernels 0–40, 44–55, 55–65, 69–80. From 42 on, where a step begins, 32 of them. */
+START_TEST(a_transfer_is_hidden_by_the_kernels_of_the_part_of_an_op_that_it_meets) {
+  Hand hand = hand_new(1, 1);
+  TimedItem items[4], head = {.duration_ns = 30, .after = -1};
+  Timing timing = {0};
+  fill_layer(items, &timing.lists[PIECE_LAYER][PHASE_B], 0);
+  timing.lists[PIECE_HEAD][PHASE_B] = (TimedList){.items = &head, .n_items = 1};
+  timed_list_finish(&timing.lists[PIECE_HEAD][PHASE_B]);
+  Work work = two_layers;
+  work.n_head = 1;
+  Op op = backward(&hand, 0, 0);
+  op.work = program_work(hand.program, &work);
+  hand_add(&hand, 0, op, 0, 0, 80);
+  hand_finish(&hand);
+  hand.trace->timing = &timing;
+  ck_assert_int_eq(hidden_beside(hand.trace, 0, 72, TRUE, 0, 32), 32);
+  ck_assert_int_eq(hidden_beside(hand.trace, 0, 72, TRUE, 35, 70), 5 + 11 + 10 + 1);
+  ck_assert_int_eq(hidden_beside(hand.trace, 42, 32, TRUE, 30, 60), 11 + 5);
+  ck_assert_int_eq(hidden_beside(hand.trace, 42, 32, TRUE, 46, 90), 9 + 10 + 11);
+  hand_clear(&hand);
+}
+END_TEST
+
+/* The launches of 7 above: kernels 7–17, 21–27 and 28–33. */
+START_TEST(a_transfer_beside_an_op_that_waits_for_launches_is_hidden_by_its_kernels) {
+  Hand hand = hand_new(1, 1);
+  TimedItem items[4];
+  Timing timing = {0};
+  fill_layer(items, &timing.lists[PIECE_LAYER][PHASE_B], 7);
+  Work one_layer = two_layers;
+  one_layer.n_layers = 1;
+  Op op = backward(&hand, 0, 0);
+  op.work = program_work(hand.program, &one_layer);
+  hand_add(&hand, 0, op, 0, 0, 33);
+  hand_finish(&hand);
+  hand.trace->timing = &timing;
+  ck_assert_int_eq(hidden_beside(hand.trace, 0, 21, FALSE, 5, 19), 10);
+  ck_assert_int_eq(hidden_beside(hand.trace, 0, 21, FALSE, 15, 30), 2 + 6 + 2);
+  hand_clear(&hand);
+}
+END_TEST
+
 START_TEST(an_action_cut_into_several_ops_holds_one_micro_batch) {
   /* F0 F0' B0 F1 F1' B0' …: F1 comes before the last part of B0, so two are held; with W apart, W gives back. */
   Hand hand = hand_new(1, 3);
@@ -135,6 +191,8 @@ int main(void) {
   TCase *tcase = tcase_create("pieces");
   tcase_add_test(tcase, whole_pieces_are_split_by_what_they_do_inside);
   tcase_add_test(tcase, expanded_runs_are_charged_as_the_whole_piece_is);
+  tcase_add_test(tcase, a_transfer_is_hidden_by_the_kernels_of_the_part_of_an_op_that_it_meets);
+  tcase_add_test(tcase, a_transfer_beside_an_op_that_waits_for_launches_is_hidden_by_its_kernels);
   tcase_add_test(tcase, an_action_cut_into_several_ops_holds_one_micro_batch);
   suite_add_tcase(suite, tcase);
   SRunner *runner = srunner_create(suite);
