@@ -46,10 +46,8 @@ START_TEST(nothing_taken_away_changes_nothing_and_anything_never_lengthens) {
 END_TEST
 
 static Case lone_gpu(void) {
-  Case lone = {.model = llama, .cluster = clusters[0], .plan = plan_new()};
+  Case lone = llama_case(1, 1, 1, 8, 1024);
   lone.plan->micro_batch = 2;
-  lone.plan->global_batch = 8;
-  lone.plan->seq_len = 1024;
   return lone;
 }
 
@@ -73,10 +71,7 @@ START_TEST(with_all_costs_away_flops_over_peak_are_left) {
 END_TEST
 
 START_TEST(what_is_taken_away_is_no_part_of_the_step_any_more) {
-  g_auto(Case) drawn = {.model = llama, .cluster = clusters[0], .plan = plan_new()};
-  drawn.plan->tp = drawn.plan->pp = drawn.plan->dp = 4;
-  drawn.plan->global_batch = 32;
-  drawn.plan->seq_len = 2048;
+  g_auto(Case) drawn = llama_case(4, 4, 4, 32, 2048);
   drawn.plan->overlap_grad = FALSE;
   g_autoptr(Prediction) prediction = predict_case(&drawn);
   static const struct {
@@ -124,11 +119,7 @@ static const AxisLinks *find_axis(const GArray *axes, Axis axis) {
  * a stage but the last sends each micro-batch's activation down, of a stage but the first its gradient up: 2(p − 1)/p
  * boundary tensors per micro-batch on average. */
 START_TEST(axes_inside_a_domain_take_its_links_and_others_the_network) {
-  g_auto(Case) drawn = {.model = llama, .cluster = clusters[0], .plan = plan_new()};
-  drawn.plan->tp = drawn.plan->pp = 4;
-  drawn.plan->dp = 2;
-  drawn.plan->global_batch = 16;
-  drawn.plan->seq_len = 1024;
+  g_auto(Case) drawn = llama_case(4, 4, 2, 16, 1024);
   g_autoptr(Prediction) prediction = predict_case(&drawn);
   g_autoptr(GArray) axes = axis_links_new(prediction);
   ck_assert_uint_eq(axes->len, 3);
@@ -278,10 +269,7 @@ static double faster_s(const Prediction *prediction, const Plan *plan, const cha
  * a GPU's NVLinks, narrowest then, 0.765 · 300 = 230. Products give up to half of all computing. One GPU has no link.
  */
 START_TEST(a_part_twice_as_fast_saves_at_most_half_of_what_it_takes) {
-  g_auto(Case) drawn = {.model = llama, .cluster = clusters[0], .plan = plan_new()};
-  drawn.plan->dp = 16;
-  drawn.plan->global_batch = 16;
-  drawn.plan->seq_len = 512;
+  g_auto(Case) drawn = llama_case(1, 1, 16, 16, 512);
   drawn.plan->overlap_grad = FALSE;
   g_autoptr(Prediction) prediction = predict_case(&drawn);
   const double step_s = prediction->step_time_s, dp_s = prediction->metrics->mean_s[BREAKDOWN_DP];

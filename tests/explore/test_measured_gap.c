@@ -20,10 +20,7 @@ static const GapCost *find_cost(const MeasuredGap *gap, const char *name) {
 /* A run whose products, sends … take k times as long is explained by these, k times as long: what was put in comes out,
  * to what a thousandth of the step is of the cost. */
 START_TEST(the_cost_that_made_a_step_longer_explains_it) {
-  g_auto(Case) drawn = {.model = llama, .cluster = clusters[0], .plan = plan_new()};
-  drawn.plan->tp = drawn.plan->pp = drawn.plan->dp = 4;
-  drawn.plan->global_batch = 32;
-  drawn.plan->seq_len = 2048;
+  g_auto(Case) drawn = llama_case(4, 4, 4, 32, 2048);
   drawn.plan->overlap_grad = FALSE;
   g_autoptr(Prediction) prediction = predict_case(&drawn);
   static const struct {
@@ -48,10 +45,7 @@ END_TEST
 
 /* Ranks run apart: one that computes 1.4 times as long is found again, and is what `--slow-rank 0=1.4` predicts. */
 START_TEST(a_slow_rank_explains_the_step_it_made) {
-  g_auto(Case) drawn = {.model = llama, .cluster = clusters[0], .plan = plan_new()};
-  drawn.plan->tp = drawn.plan->dp = 2;
-  drawn.plan->global_batch = 8;
-  drawn.plan->seq_len = 2048;
+  g_auto(Case) drawn = llama_case(2, 1, 2, 8, 2048);
   g_autoptr(Prediction) prediction = predict_case(&drawn);
   g_autoptr(Plan) slow = plan_copy(drawn.plan);
   const SlowRank rank = {.rank = 0, .factor = 1.4};
@@ -94,10 +88,8 @@ END_TEST
 
 /* Products may be found faster than they are, to where the GPU's peak ends it: no further, and that is said. */
 START_TEST(a_shorter_step_is_explained_down_to_the_peak) {
-  g_auto(Case) drawn = {.model = llama, .cluster = clusters[0], .plan = plan_new()};
-  drawn.plan->global_batch = 8;
+  g_auto(Case) drawn = llama_case(1, 1, 1, 8, 1024);
   drawn.plan->micro_batch = 2;
-  drawn.plan->seq_len = 1024;
   g_autoptr(Prediction) prediction = predict_case(&drawn);
   g_autoptr(Metrics) faster = what_if_times(prediction, 1u << WHAT_IF_AT_PEAK, 0.9);
   g_autoptr(MeasuredGap) gap = measured_gap_new(prediction, drawn.plan, 1e-9 * (double)faster->step_ns, 1);
@@ -134,11 +126,9 @@ END_TEST
 
 /* A rank of ep that has 1.7 times the mean of the rows is found; one has at most all of them. */
 START_TEST(the_fullest_experts_explain_the_step_they_made) {
-  g_auto(Case) drawn = {.model = llama, .cluster = clusters[0], .plan = plan_new()};
+  g_auto(Case) drawn = llama_case(1, 1, 4, 16, 2048);
   drawn.model.experts = (ModelExperts){.n = 8, .per_token = 2, .ffn_hidden = 4096, .every = 1};
-  drawn.plan->dp = drawn.plan->ep = 4;
-  drawn.plan->global_batch = 16;
-  drawn.plan->seq_len = 2048;
+  drawn.plan->ep = 4;
   g_autoptr(Prediction) prediction = predict_case(&drawn);
   g_autoptr(Plan) full = plan_copy(drawn.plan);
   full->expert_load = 1.7;
