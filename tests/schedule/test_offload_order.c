@@ -98,6 +98,9 @@ START_TEST(every_sum_is_copied_to_the_host) {
   g_autoptr(Program) good = read_program(replicated);
   assert_refused(replicated,
                  EDITS({"all_reduce group=0 bytes=8 layers=1", "all_reduce group=0 bytes=8 layers=1 experts=1"}), says);
+  assert_refused(replicated,
+                 EDITS({" 14 dp 0REDUCE_GRAD0 step=1 transfer=3", " 14 dp 0REDUCE_GRAD0 step=1 unit=1 transfer=3"}),
+                 says); /* of another layer */
 }
 END_TEST
 
@@ -135,6 +138,10 @@ START_TEST(weights_come_back_updated_and_before_they_are_used) {
                  EDITS({" 7 host OPTIMIZER unit=1 work=2\n 8 copy WEIGHTS_BACK unit=1 transfer=0 after=7",
                         " 7 copy WEIGHTS_BACK unit=1 transfer=0\n 8 host OPTIMIZER unit=1 work=2"}),
                  "rank 0, op 7 (WEIGHTS_BACK of step 0): no OPTIMIZER on the host in front of it has updated what it");
+  assert_refused(alone,
+                 EDITS({" 7 host OPTIMIZER unit=1 work=2\n 8 copy WEIGHTS_BACK unit=1 transfer=0 after=7",
+                        " 7 copy WEIGHTS_STORE unit=1 transfer=0\n 8 host OPTIMIZER unit=1 work=2"}),
+                 "rank 0, op 7 (WEIGHTS_STORE of step 0): no OPTIMIZER on the host in front of it has updated what it");
   assert_refused(alone, EDITS({"0F0 step=1 work=0 after=8", "0F0 step=1 work=0 after=7"}),
                  "rank 0, op 9 (0F0 of step 1): it uses weights and does not wait for WEIGHTS_BACK of step 0 (op 8)");
   /* the host has waited for it in the meantime */
