@@ -306,11 +306,16 @@ gboolean offload_order_check(const Program *program, GError **error) {
   int longest = 0;
   if (!find_uses(&walk, &longest))
     return TRUE;
-  g_autofree Ended *ended = walk.ended = g_new(Ended, longest);
-  g_autofree guint8 *is_taken = walk.is_taken = g_new(guint8, longest);
-  g_autofree Step *steps = walk.steps = g_new(Step, program->n_steps);
-  g_autofree gint32 *last_addition = walk.last_addition = g_new(gint32, program->n_stages);
-  g_autofree guint8 *is_summed = walk.is_summed = g_new(guint8, program->n_stages);
+  g_autofree Ended *ended = g_new(Ended, longest);
+  g_autofree guint8 *is_taken = g_new(guint8, longest);
+  g_autofree Step *steps = g_new(Step, program->n_steps);
+  g_autofree gint32 *last_addition = g_new(gint32, program->n_stages);
+  g_autofree guint8 *is_summed = g_new(guint8, program->n_stages);
+  walk.ended = ended;
+  walk.is_taken = is_taken;
+  walk.steps = steps;
+  walk.last_addition = last_addition;
+  walk.is_summed = is_summed;
   for (int rank = 0; rank < program->n_ranks; rank++)
     if (!walk_rank(&walk, rank, error))
       return FALSE;
