@@ -57,7 +57,7 @@ static void test_long_transfers_progress(World *world) {
   g_autofree char *data = g_malloc0(N);
   gsize *sizes;
   guint64 before = board_total_progress(world->board);
-  g_autofree char *all = world_gather(world, data, N, &sizes);
+  g_free(world_gather(world, data, N, &sizes));
   g_free(sizes);
   const int n_others = world_size(world) - 1, n_received = world_rank(world) == 0 ? n_others : n_others > 0;
   gboolean is_good = board_total_progress(world->board) - before >= (guint64)n_received * N_PIECES;

@@ -19,7 +19,7 @@ START_TEST(a_layer_s_gradient_is_whole_when_it_is_summed) {
                             "rank 0\n 0 compute 0F0 work=0\n 1 compute 0B0 work=1\n 2 compute 0F1 work=0\n"
                             " 3 compute 0B1 work=2 unit=1\n 4 dp 0REDUCE_GRAD unit=1 transfer=0 after=3\n"
                             " 5 compute 0B1 work=2\n 6 dp 0REDUCE_GRAD transfer=0 after=5\n";
-  g_autoptr(Program) good = read_program(cut);
+  program_free(read_program(cut));
   assert_sum_refused(cut, EDITS({"unit=1 transfer=0 after=3", "unit=1 transfer=0 after=2"}),
                      "rank 0, op 4: 0REDUCE_GRAD sums the gradient of layer 1 of stage 0 and does not wait for 0B1 (op "
                      "3), which adds to it");
@@ -28,7 +28,7 @@ START_TEST(a_layer_s_gradient_is_whole_when_it_is_summed) {
   /* of the first micro-batch alone it would be whole by then */
   g_autofree char *first =
       edit_text(cut, EDITS({"0REDUCE_GRAD unit=1 transfer=0 after=3", "0REDUCE_GRAD0 unit=1 transfer=0 after=2"}));
-  g_autoptr(Program) of_one = read_program(first);
+  program_free(read_program(first));
 }
 END_TEST
 
@@ -44,7 +44,7 @@ START_TEST(what_is_summed_apart_is_whole_by_itself) {
                               " 6 compute 0F0 work=0 step=1\n 7 compute 0F1 work=0 step=1\n"
                               " 8 compute 0B0 work=1 step=1\n 9 compute 0B1 work=1 step=1\n"
                               " 10 dp 0REDUCE_GRAD transfer=0 step=1 after=9\n";
-  g_autoptr(Program) good = read_program(apart);
+  program_free(read_program(apart));
   static const char waits_not[] =
       "0REDUCE_GRAD0 of step 0 sums the gradient of layer 0 of stage 0 and does not wait for 0B0";
   /* the latest addition is of the other micro-batch */
@@ -81,7 +81,7 @@ START_TEST(a_shared_table_is_summed_behind_both_of_its_ends) {
                                "rank 0\n 0 compute 0F0 work=0\n 1 compute 1F0 work=1\n 2 compute 1B0 work=2\n"
                                " 3 dp 1REDUCE_GRAD transfer=0 after=2\n 4 compute 0B0 work=3\n"
                                " 5 dp 0REDUCE_GRAD transfer=1 after=4\n";
-  g_autoptr(Program) good = read_program(shared);
+  program_free(read_program(shared));
   assert_sum_refused(
       shared,
       EDITS({"layers=1 head=1\ntransfer", "layers=1 head=1 tables=1\ntransfer"},
@@ -111,7 +111,7 @@ START_TEST(a_table_is_summed_behind_the_heads_that_read_it) {
       " 3 send_b 1SEND_B0 peer=0 tag=1 transfer=1 after=2\n 4 compute 2F1 work=0\n"
       " 5 send_f 2SEND_F1 peer=0 tag=2 transfer=1 after=4\n 6 recv_b 2RECV_B1 peer=0 tag=3 transfer=0\n"
       " 7 compute 2B1 work=1 after=6\n 8 dp TIED_GRAD transfer=4 after=7\n";
-  g_autoptr(Program) good = read_program(pipes);
+  program_free(read_program(pipes));
   assert_sum_refused(
       pipes, EDITS({"pipes=2", "pipes=2 heads_add_to_table=1"}),
       "rank 0, op 4: 0REDUCE_GRAD sums the gradient of the table that embedding and head add to and does "
@@ -130,7 +130,7 @@ START_TEST(what_ranks_of_tp_hold_whole_is_summed_behind_all_backwards) {
                               "transfer 0 all_reduce group=0 bytes=8\n"
                               "rank 0\n 0 compute 0F0 work=0\n 1 compute 0B0 work=1\n 2 compute 0F1 work=0\n"
                               " 3 compute 0B1 work=1\n 4 tp NORM transfer=0 after=3\n 5 tp WHOLE_GRAD transfer=0\n";
-  g_autoptr(Program) good = read_program(whole);
+  program_free(read_program(whole));
   const char *says =
       "WHOLE_GRAD sums the gradient of what each rank of tp holds whole and does not wait for 0B1 (op 3), "
       "which adds to it";
@@ -152,7 +152,7 @@ START_TEST(what_is_held_whole_waits_for_the_last_of_all_stages) {
                               "transfer 0 all_reduce group=0 bytes=8\n"
                               "rank 0\n 0 compute 0F0 work=0\n 1 compute 1F0 work=0\n 2 compute 1B0 work=1\n"
                               " 3 compute 0B0 work=1\n 4 tp WHOLE_GRAD transfer=0 after=3\n";
-  g_autoptr(Program) good = read_program(whole);
+  program_free(read_program(whole));
   const char *says = "does not wait for 0B0 (op 3), which adds to it";
   assert_sum_refused(whole, EDITS({" after=3", " after=2"}), says);
   assert_sum_refused(whole, EDITS({" after=3", ""}), says);
@@ -168,13 +168,13 @@ START_TEST(what_ranks_of_tp_hold_whole_is_summed_behind_dp) {
                              "transfer 1 all_reduce group=1 bytes=8\n"
                              "rank 0\n 0 compute 0F0 work=0\n 1 compute 0B0 work=1\n"
                              " 2 dp 0REDUCE_GRAD transfer=0 after=1\n 3 tp WHOLE_GRAD transfer=1 after=2\n";
-  g_autoptr(Program) good = read_program(both);
+  program_free(read_program(both));
   assert_sum_refused(both, EDITS({"transfer=1 after=2", "transfer=1 after=1"}),
                      "rank 0, op 3: WHOLE_GRAD sums what each rank of tp holds whole and does not wait for "
                      "0REDUCE_GRAD (op 2), which sums it over dp");
   g_autofree char *of_experts = edit_text(
       both, EDITS({"transfer=1 after=2", "transfer=1 after=1"}, {"bytes=8 layers=1", "bytes=8 layers=1 experts=1"}));
-  g_autoptr(Program) beside = read_program(of_experts);
+  program_free(read_program(of_experts));
 }
 END_TEST
 
@@ -191,7 +191,7 @@ START_TEST(a_gradient_is_copied_out_behind_its_sum) {
                             " 6 copy_out 0GRAD_OUT unit=1 transfer=1 after=5\n 7 compute 0B0 work=1\n"
                             " 8 dp 0REDUCE_GRAD transfer=0 after=7\n 9 dp 0REDUCE_GRAD transfer=0\n"
                             " 10 copy_out 0GRAD_OUT transfer=1 after=9\n";
-  g_autoptr(Program) good = read_program(out);
+  program_free(read_program(out));
   assert_sum_refused(
       out, EDITS({"1GRAD_OUT0 transfer=1 after=2", "1GRAD_OUT0 transfer=1 after=1"}),
       "rank 0, op 3: 1GRAD_OUT0 copies a gradient out and does not wait for 1B0 (op 2), which adds to it");
@@ -222,11 +222,11 @@ START_TEST(a_gradient_is_copied_out_behind_its_sum) {
                   "transfer=2 after=7\n"},
                  {"transfer 1 send_recv group=1 bytes=8\n", "transfer 1 send_recv group=1 bytes=8\n"
                                                             "transfer 2 all_reduce group=0 bytes=0 layers=1\n"}));
-  g_autoptr(Program) of_nothing = read_program(empty);
+  program_free(read_program(empty));
   /* the host has waited for the sum, and issues the copy then */
   g_autofree char *late = edit_text(out, EDITS({" 10 copy_out 0GRAD_OUT transfer=1 after=9",
                                                 " 10 host SYNC after=9\n 11 copy_out 0GRAD_OUT transfer=1"}));
-  g_autoptr(Program) at_second_hand = read_program(late);
+  program_free(read_program(late));
 }
 END_TEST
 

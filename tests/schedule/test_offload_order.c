@@ -31,7 +31,7 @@ static const char fetched[] = "program ranks=1 stages=1 micro_batches=1 steps=2\
                               " 15 host OPTIMIZER step=1 work=2 after=14\n";
 
 START_TEST(a_gather_waits_for_a_fetch_of_its_own) {
-  g_autoptr(Program) good = read_program(fetched);
+  program_free(read_program(fetched));
   const char *says = "rank 0, op 4 (0UNSHARD0 of step 0): its weights are on the host, and it waits for no FETCH";
   assert_refused(fetched, EDITS({"0UNSHARD0 transfer=1 after=3", "0UNSHARD0 transfer=1"}), says);
   assert_refused(fetched, EDITS({"0UNSHARD0 transfer=1 after=3", "0UNSHARD0 transfer=1 after=0"}), says);
@@ -72,7 +72,7 @@ START_TEST(the_host_updates_when_the_norm_is_known) {
   g_autofree char *normed = edit_text(
       fetched, EDITS({" 15 host OPTIMIZER step=1 work=2 after=14\n",
                       " 15 dp NORM step=1 transfer=1 after=12\n 16 host OPTIMIZER step=1 work=2 after=14,15\n"}));
-  g_autoptr(Program) good = read_program(normed);
+  program_free(read_program(normed));
   assert_refused(normed, EDITS({"after=14,15", "after=14"}),
                  "op 16 (OPTIMIZER of step 1): it updates on the host and does not wait for NORM of step 1 (op 15)");
 }
@@ -95,7 +95,7 @@ START_TEST(every_sum_is_copied_to_the_host) {
       {"transfer X all_reduce", "transfer 3 all_reduce"},
       {" 7 copy_out 0GRAD_OUT0 transfer=3", " 7 copy_out 0GRAD_OUT0 transfer=4"}};
   g_autofree char *replicated = edit_text(fetched, replicas);
-  g_autoptr(Program) good = read_program(replicated);
+  program_free(read_program(replicated));
   assert_refused(replicated,
                  EDITS({"all_reduce group=0 bytes=8 layers=1", "all_reduce group=0 bytes=8 layers=1 experts=1"}), says);
   assert_refused(replicated,
@@ -123,7 +123,7 @@ static const char alone[] = "program ranks=1 stages=1 micro_batches=2 steps=2\n"
                             " 17 copy WEIGHTS_BACK unit=1 step=1 transfer=0 after=16\n";
 
 START_TEST(what_nobody_sums_is_copied_behind_its_last_backward) {
-  g_autoptr(Program) good = read_program(alone);
+  program_free(read_program(alone));
   const char *says = "rank 0, op 3 (0B1 of step 0): no GRAD_OUT behind it copies the gradient of its stage to the host";
   assert_refused(alone, EDITS({"0GRAD_OUT1 transfer=1 after=3", "0GRAD_OUT0 transfer=1 after=2"}), says);
   assert_refused(alone,
@@ -156,7 +156,7 @@ START_TEST(weights_come_back_updated_and_before_they_are_used) {
                     " 14 copy_out 0GRAD_OUT1 step=1 transfer=1 after=13\n 15 host OPTIMIZER step=1 work=2 after=14\n"
                     " 16 copy WEIGHTS_BACK step=1 transfer=0 after=15\n 17 host OPTIMIZER unit=1 step=1 work=2\n"
                     " 18 copy WEIGHTS_BACK unit=1 step=1 transfer=0 after=17\n"}));
-  g_autoptr(Program) good = read_program(late);
+  program_free(read_program(late));
 }
 END_TEST
 
