@@ -45,7 +45,7 @@ Prediction *predict(const Model *model, const Cluster *cluster, const Plan *plan
  * proved once. For one thread; predictions do not depend on it, to the bit, and outlive it. Once there is one, up to
  * 64 MiB that a thread's predictions give back stay with the process for the next ones. */
 typedef struct PredictScratch PredictScratch;
-/* One of n_scratches of a machine (0 counts as 1): the fewer there are, the more each keeps, 2.8 GB in all and 173 MB
+/* One of n_scratches of a machine (0 counts as 1): the fewer there are, the more each keeps, 4.7 GB in all and 289 MB
  * each at most. */
 PredictScratch *predict_scratch_new(int n_scratches);
 void predict_scratch_free(PredictScratch *scratch);

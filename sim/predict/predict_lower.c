@@ -3,6 +3,7 @@
 
 #include "auto_plan.h"
 #include "error.h"
+#include "expanded_cache.h"
 #include "lowering.h"
 #include "passes.h"
 #include "timing_model.h"
@@ -14,6 +15,16 @@
 
 /* Forwards and backwards of a layer (some 10 ops and 700 bytes each) that a folded program may have in pieces. */
 static const double MAX_LAYER_PASSES = 16e6;
+
+/* Lowered ones of about 165 bytes each and as many expanded ones of 110: 72 MB in the least scratch, of which 64 stay
+ * below 4.7 GB, 289 MB in the largest. GPT-3 175B at pp 16, m 64 under 1f1b has 6,314, expanded 10 times as many. */
+enum { LEAST_OPS_KEPT = 1 << 18, MOST_OPS_KEPT = 1 << 20, OPS_KEPT_IN_ALL = 1 << 24, RUN_BYTES = 30 };
+
+struct PredictScratch {
+  ProgramCache *programs;
+  ExpandedCache *expanded; /* of these */
+  KnownRuns *runs;         /* RUN_BYTES for each op: 8 to 32 MB more */
+};
 
 gboolean predict_may_expand(const Workload *workload) {
   const Plan *plan = workload->plan;
@@ -38,8 +49,19 @@ gboolean predict_is_apart(const Workload *workload, const Cluster *cluster) {
          (plan_has_expert_operations(plan) && makes_host_wait(workload));
 }
 
-Program *predict_expand_beside(Program *program, const Workload *workload, const Cluster *cluster, const gboolean *met,
-                               GError **error) {
+static Program *expand(PredictScratch *scratch, const Program *program, const Workload *workload,
+                       const OpsBeside *beside) {
+  return scratch != NULL ? expanded_cache_expand(scratch->expanded, program, workload, beside)
+                         : program_expand_noting(program, workload, beside, NULL);
+}
+
+Program *predict_expand_all(PredictScratch *scratch, Program *program, const Workload *workload) {
+  g_autoptr(Program) whole = program;
+  return expand(scratch, whole, workload, NULL);
+}
+
+Program *predict_expand_beside(PredictScratch *scratch, Program *program, const Workload *workload,
+                               const Cluster *cluster, const gboolean *met, GError **error) {
   g_autoptr(Program) whole = program;
   g_autoptr(OpsBeside) beside = ops_beside_new(whole, met, cluster->eager_bytes);
   const Plan *plan = workload->plan;
@@ -53,30 +75,22 @@ Program *predict_expand_beside(Program *program, const Workload *workload, const
     return NULL;
   }
   if (beside->n_pieces > 0)
-    return program_expand_beside(whole, workload, beside);
+    return expand(scratch, whole, workload, beside);
   whole->expansion = EXPANSION_BESIDE;
   return g_steal_pointer(&whole);
 }
 
-Program *predict_expand(Program *program, const Workload *workload, const Cluster *cluster, GError **error) {
+Program *predict_expand(PredictScratch *scratch, Program *program, const Workload *workload, const Cluster *cluster,
+                        GError **error) {
   g_autoptr(Program) whole = program;
   if (whole->expansion == EXPANSION_ALL)
     return g_steal_pointer(&whole);
   if (predict_is_apart(workload, cluster))
-    return program_expand(whole, workload);
+    return predict_expand_all(scratch, g_steal_pointer(&whole), workload);
   g_autofree gboolean *met = workload->plan->contention ? timing_model_met_by_tp(whole, workload, cluster) : NULL;
-  return met != NULL ? predict_expand_beside(g_steal_pointer(&whole), workload, cluster, met, error)
+  return met != NULL ? predict_expand_beside(scratch, g_steal_pointer(&whole), workload, cluster, met, error)
                      : g_steal_pointer(&whole);
 }
-
-/* Of about 165 bytes each: 43 MB in the least scratch, of which 64 stay below 2.8 GB, 173 MB in the largest. GPT-3 175B
- * at pp 16, m 64 under 1f1b has 6,314. */
-enum { LEAST_OPS_KEPT = 1 << 18, MOST_OPS_KEPT = 1 << 20, OPS_KEPT_IN_ALL = 1 << 24, RUN_BYTES = 30 };
-
-struct PredictScratch {
-  ProgramCache *programs;
-  KnownRuns *runs; /* RUN_BYTES for each op: 8 to 32 MB more */
-};
 
 /* What a prediction gives back, some MiB, the next one takes: it stays with the process, up to so much of each arena
  * of the allocator. Otherwise the kernel takes it back and clears it again, page by page, for every prediction. */
@@ -96,7 +110,8 @@ PredictScratch *predict_scratch_new(int n_scratches) {
   keep_freed_memory();
   const int n_ops = CLAMP(OPS_KEPT_IN_ALL / MAX(n_scratches, 1), LEAST_OPS_KEPT, MOST_OPS_KEPT);
   PredictScratch *scratch = g_new(PredictScratch, 1);
-  *scratch = (PredictScratch){program_cache_new((gsize)n_ops), known_runs_new(RUN_BYTES * (gsize)n_ops)};
+  *scratch = (PredictScratch){program_cache_new((gsize)n_ops), expanded_cache_new((gsize)n_ops),
+                              known_runs_new(RUN_BYTES * (gsize)n_ops)};
   return scratch;
 }
 
@@ -104,6 +119,7 @@ void predict_scratch_free(PredictScratch *scratch) {
   if (scratch == NULL)
     return;
   program_cache_free(scratch->programs);
+  expanded_cache_free(scratch->expanded);
   known_runs_free(scratch->runs);
   g_free(scratch);
 }

@@ -30,8 +30,12 @@ Program *predict_lower(PredictScratch *scratch, const Workload *workload, PlanOr
 /* The same without a scratch; `dump` as lower(). */
 Program *predict_lower_anew(const Workload *workload, PlanOrder *choice, const Cluster *cluster, const char *dump_after,
                             char **dump, GError **error);
-/* In pieces where whole ops would not do. Takes over `program`. IMPOSSIBLE: too many. */
-Program *predict_expand(Program *program, const Workload *workload, const Cluster *cluster, GError **error);
+/* In pieces where whole ops would not do. Takes over `program`, as the next two; as often as a scratch meets the like,
+ * it is cut once (expanded_cache.h). IMPOSSIBLE: too many. */
+Program *predict_expand(PredictScratch *scratch, Program *program, const Workload *workload, const Cluster *cluster,
+                        GError **error);
+/* All of it. */
+Program *predict_expand_all(PredictScratch *scratch, Program *program, const Workload *workload);
 /* INPUT when the program is not of this model and plan. */
 gboolean predict_check_belongs(const Program *program, const Workload *workload, GError **error);
 /* Whether programs are expanded whatever their transfers. Ops of whole pieces say nothing of the moment at which a
@@ -40,9 +44,9 @@ gboolean predict_check_belongs(const Program *program, const Workload *workload,
 gboolean predict_is_apart(const Workload *workload, const Cluster *cluster);
 /* Whether the plan is small enough for it, wherever tp's collectives meet other transfers. */
 gboolean predict_may_expand(const Workload *workload);
-/* In pieces where those of `met` (timing_model.h) may be under way. Takes over `program`. IMPOSSIBLE: too many. */
-Program *predict_expand_beside(Program *program, const Workload *workload, const Cluster *cluster, const gboolean *met,
-                               GError **error);
+/* In pieces where those of `met` (timing_model.h) may be under way. IMPOSSIBLE: too many. */
+Program *predict_expand_beside(PredictScratch *scratch, Program *program, const Workload *workload,
+                               const Cluster *cluster, const gboolean *met, GError **error);
 /* Whether a run of lists with so many ops in all leaves room for other things. */
 gboolean predict_may_record(const Program *program, const Workload *workload, double n_ops);
 /* A Prediction up to its trace and engine. Takes over `workload` and `program`; `runs` may be NULL. IMPOSSIBLE: too

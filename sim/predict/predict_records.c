@@ -85,7 +85,7 @@ Prediction *predict_records(PredictScratch *scratch, KnownRuns *runs, Workload *
                             const Cluster *cluster, GError **error) {
   g_autoptr(Workload) owned = workload;
   Program *lowered = predict_lower(scratch, owned, choice, cluster, error);
-  Program *program = lowered != NULL ? predict_expand(lowered, owned, cluster, error) : NULL;
+  Program *program = lowered != NULL ? predict_expand(scratch, lowered, owned, cluster, error) : NULL;
   return program != NULL ? predict_trace(runs, cluster, g_steal_pointer(&owned), program, error) : NULL;
 }
 

@@ -22,15 +22,16 @@
 
 /* In pieces as predict_expand() has it. Takes over `program`. NULL: in lists of more steps it would be otherwise, or it
  * is not possible. */
-static Program *expand_step(Program *program, const Workload *workload, const Cluster *cluster) {
+static Program *expand_step(PredictScratch *scratch, Program *program, const Workload *workload,
+                            const Cluster *cluster) {
   g_autoptr(Program) whole = program;
   if (whole == NULL || predict_is_apart(workload, cluster))
-    return whole != NULL ? program_expand(whole, workload) : NULL;
+    return whole != NULL ? predict_expand_all(scratch, g_steal_pointer(&whole), workload) : NULL;
   g_autofree gboolean *met = workload->plan->contention ? timing_model_met_by_tp(whole, workload, cluster) : NULL;
   if (met == NULL)
     return g_steal_pointer(&whole);
   return ops_beside_end_with_step(whole, met)
-             ? predict_expand_beside(g_steal_pointer(&whole), workload, cluster, met, NULL)
+             ? predict_expand_beside(scratch, g_steal_pointer(&whole), workload, cluster, met, NULL)
              : NULL;
 }
 
@@ -112,7 +113,8 @@ static Prediction *predict_one(PredictScratch *scratch, const Workload *workload
                                const Cluster *cluster, int n_steps) {
   g_autoptr(Prediction) prediction = g_new0(Prediction, 1);
   prediction->cluster = cluster;
-  prediction->program = expand_step(predict_lower(scratch, workload, choice, cluster, NULL), workload, cluster);
+  prediction->program =
+      expand_step(scratch, predict_lower(scratch, workload, choice, cluster, NULL), workload, cluster);
   if (prediction->program == NULL || !leaves_memory(prediction->program) ||
       !predict_may_record(prediction->program, workload, n_steps * count_ops(prediction->program)))
     return NULL;

@@ -62,6 +62,13 @@ Program *program_expand(const Program *program, const Workload *workload);
 /* Only the ops that are beside transfers, which tp's collectives inside may meet; without cp and ep. Those elsewhere
  * stay whole: a folded run takes as long. program_expand() makes the same of the result as of `program`. */
 Program *program_expand_beside(const Program *program, const Workload *workload, const OpsBeside *beside);
+/* Either (`beside` NULL: the former), with what the entries of its tables were made of (expand_entries.h) in *made,
+ * owned by the caller; `made` NULL: nobody asks. */
+Program *program_expand_noting(const Program *program, const Workload *workload, const OpsBeside *beside,
+                               GArray **made);
+/* The same of a program of the same ops, where those that `like` shares are what comes of it: with these, and tables of
+ * its own, made of what its like's were. NULL: the entries come out under other numbers. */
+Program *program_expand_like(const Program *program, const Workload *workload, const Program *like, const GArray *made);
 /* Of an expanded program: ops of a forward and a backward that run as one (OVERLAP_F_B), or are to take turns
  * (Op.takes_turns) and are not of one micro-batch and stage, are taken in turns, so that each computes while the
  * other's tokens are on their way to experts and back (interleave.c); all such are then marked as overlapped. */

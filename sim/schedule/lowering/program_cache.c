@@ -18,6 +18,7 @@
 #include "error.h"
 #include "number_key.h"
 #include "passes.h"
+#include "recent_table.h"
 #include "verify.h"
 
 #include <string.h>
@@ -47,10 +48,7 @@ typedef struct {
 } Kept;
 
 struct ProgramCache {
-  GHashTable *kept;        /* key (GArray of gint64) → Kept: used since the tables were last turned; owned */
-  GHashTable *older;       /* used between the two turns before; owned */
-  gsize n_ops;             /* of kept */
-  gsize most_ops;          /* of kept */
+  RecentTable *kept;       /* of Kept, their size in ops */
   ProgramCacheStats stats; /* n_lowered numbers the shared ops */
 };
 
@@ -391,23 +389,16 @@ static Kept *keep(Program *program, const Lowering *lowering, GError **error) {
 
 /* --- the cache --- */
 
-static GHashTable *new_table(void) {
-  return g_hash_table_new_full(number_key_hash, number_key_equal, (GDestroyNotify)g_array_unref, kept_free);
-}
-
 ProgramCache *program_cache_new(gsize most_ops) {
   ProgramCache *cache = g_new0(ProgramCache, 1);
-  cache->most_ops = most_ops / 2;
-  cache->kept = new_table();
-  cache->older = new_table();
+  cache->kept = recent_table_new(most_ops, kept_free);
   return cache;
 }
 
 void program_cache_free(ProgramCache *cache) {
   if (cache == NULL)
     return;
-  g_hash_table_unref(cache->kept);
-  g_hash_table_unref(cache->older);
+  recent_table_free(cache->kept);
   g_free(cache);
 }
 
@@ -415,29 +406,10 @@ ProgramCacheStats program_cache_stats(const ProgramCache *cache) {
   return cache->stats;
 }
 
-/* Takes over both; there is none of this key. */
-static void add(ProgramCache *cache, GArray *key, Kept *kept) {
-  if (cache->n_ops + kept->n_ops > cache->most_ops) {
-    g_hash_table_unref(cache->older);
-    cache->older = cache->kept;
-    cache->kept = new_table();
-    cache->n_ops = 0;
-  }
-  cache->n_ops += kept->n_ops;
-  g_hash_table_insert(cache->kept, key, kept);
-}
-
-static const Kept *find(ProgramCache *cache, const GArray *key) {
-  gpointer older_key, older;
-  if (g_hash_table_steal_extended(cache->older, key, &older_key, &older))
-    add(cache, older_key, older);
-  return g_hash_table_lookup(cache->kept, key);
-}
-
 Program *program_cache_lower(ProgramCache *cache, PlanOrder *choice, const Workload *workload, GError **error) {
   g_assert(choice->info != NULL);
   g_autoptr(GArray) key = key_of(choice, workload);
-  const Kept *kept = find(cache, key);
+  const Kept *kept = recent_table_find(cache->kept, key);
   Program *lent = kept != NULL ? lend(kept, workload) : NULL;
   if (lent != NULL) {
     cache->stats.n_lent++;
@@ -456,10 +428,6 @@ Program *program_cache_lower(ProgramCache *cache, PlanOrder *choice, const Workl
   if (made == NULL)
     return NULL;
   made->program->shared->number = ++cache->stats.n_lowered;
-  if (kept != NULL) {
-    cache->n_ops -= kept->n_ops;
-    g_hash_table_remove(cache->kept, key);
-  }
-  add(cache, g_steal_pointer(&key), made);
+  recent_table_add(cache->kept, g_steal_pointer(&key), made, made->n_ops);
   return lend(made, workload);
 }

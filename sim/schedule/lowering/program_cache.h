@@ -7,8 +7,7 @@
 #include "program.h"
 
 typedef struct ProgramCache ProgramCache;
-/* Keeps up to so many ops, of about 140 bytes each with what follows from them, in two halves: when one is full the
- * other is let go, but for what has been used since it was. The latest structure stays, however large. */
+/* Keeps up to so many ops, of about 140 bytes each with what follows from them, in two halves (recent_table.h). */
 ProgramCache *program_cache_new(gsize most_ops);
 void program_cache_free(ProgramCache *cache);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(ProgramCache, program_cache_free)

@@ -12,23 +12,10 @@
  * A framework whose host reads how many tokens go to each expert has it wait for the run that chooses them, before it
  * issues the exchange (framework_time.h, expert_counts); and where an item says so, for all before that (work_item.h,
  * host_waits). */
+#include "expand_entries.h"
 #include "lowering.h"
 
 #include <string.h>
-
-typedef struct {
-  gboolean is_collective;
-  gboolean is_awaited; /* the host issues it when the run before has ended */
-  int axis;            /* of a collective */
-  int first_item, last_item;
-  int waits_for; /* segment on the other stream; −1: where the piece begins */
-  gint32 entry;  /* its work or transfer in the target; −1: none yet */
-} Segment;
-
-typedef struct {
-  Segment *segments;
-  int n_segments;
-} SegmentList;
 
 /* What the next op of a stream still has to wait for. */
 typedef struct {
@@ -36,21 +23,12 @@ typedef struct {
   int n;
 } Pending;
 
-/* Entries of the target for one of the source's effects: of the whole, of what it holds, of what it drops; −1: none
- * yet. */
-typedef struct {
-  gint32 whole, hold, drop;
-} MovedEffect;
-
 typedef struct {
   const Program *source;
-  const Workload *workload;
   Program *target;
-  SegmentList lists[N_PIECES][N_PHASES];
-  MovedEffect *effects;      /* [source's effects]; owned, as the next */
-  gint32 *works, *transfers; /* [source's] entries of the target for those of ops that are not cut; −1: none yet */
+  ExpandEntries entries; /* of the target's tables */
   OpEditor editor;
-  gint32 *indices;               /* [longest of lists] ops of the piece being expanded; owned */
+  gint32 *indices;               /* [longest of segments] ops of the piece being expanded; owned */
   gint32 *trailing[N_ITEM_AXES]; /* [old ops] collective that ends the op beside its last run; −1 none */
   gint32 first_of_op;            /* new index of the first op of the one being expanded */
   gint32 last_compute;           /* new indices; −1 none */
@@ -59,85 +37,6 @@ typedef struct {
   gint32 awaited[N_ITEM_AXES];   /* the latest that a run of it waits for */
   Pending compute, axes[N_ITEM_AXES];
 } Expander;
-
-static gboolean starts_segment(const WorkList *list, const gboolean *ends_run, int i) {
-  if (i == 0)
-    return TRUE;
-  const WorkItem *item = &list->items[i], *previous = &list->items[i - 1];
-  return item->kind == ITEM_COLLECTIVE || previous->kind == ITEM_COLLECTIVE || item->after >= 0 || ends_run[i - 1] ||
-         item->recompute != previous->recompute || item->host_waits;
-}
-
-static SegmentList segments_of(const WorkList *list, gboolean counts_on_host) {
-  g_autofree gboolean *ends_run = g_new0(gboolean, list->n_items + 1);
-  g_autofree int *segment_of = g_new(int, list->n_items + 1);
-  for (int i = 0; i < list->n_items; i++)
-    if (list->items[i].after >= 0)
-      ends_run[list->items[i].after] = TRUE;
-  GArray *segments = g_array_new(FALSE, FALSE, sizeof(Segment));
-  for (int i = 0; i < list->n_items; i++) {
-    if (starts_segment(list, ends_run, i)) {
-      Segment segment = {.is_collective = list->items[i].kind == ITEM_COLLECTIVE,
-                         .is_awaited = list->items[i].host_waits || (list->items[i].counted && counts_on_host),
-                         .axis = list->items[i].axis,
-                         .first_item = i,
-                         .entry = -1,
-                         .waits_for = list->items[i].after >= 0 ? segment_of[list->items[i].after] : -1};
-      g_array_append_val(segments, segment);
-    }
-    g_array_index(segments, Segment, segments->len - 1).last_item = i;
-    segment_of[i] = segments->len - 1;
-  }
-  SegmentList result = {.n_segments = segments->len};
-  result.segments = (Segment *)(void *)g_array_free(segments, FALSE);
-  return result;
-}
-
-static gint32 run_work(Expander *expander, Phase phase, Piece piece, const Segment *segment) {
-  const WorkItem *items = expander->workload->work[piece][phase].items;
-  Work work = {.phase = (guint8)phase,
-               .recompute = items[segment->first_item].recompute,
-               .stage = -1,
-               .piece = piece,
-               .first_item = segment->first_item,
-               .last_item = segment->last_item};
-  for (int i = segment->first_item; i <= segment->last_item; i++)
-    work.flops += items[i].flops;
-  return program_work(expander->target, &work);
-}
-
-/* Of a phase that is collectives at most: those are ops, and nothing of the piece is left to count. */
-static gint32 no_kernels(Expander *expander, Phase phase) {
-  const Work none = {.phase = phase, .stage = -1, .piece = -1, .first_item = -1, .last_item = -1};
-  return program_work(expander->target, &none);
-}
-
-static gint32 item_transfer(Expander *expander, Phase phase, Piece piece, int item) {
-  const WorkList *list = &expander->workload->work[piece][phase];
-  const Axis axis = (Axis)list->items[item].axis;
-  Group group = {.name = list->items[item].spans_tp ? "ep_tp" : axis_name(axis),
-                 .axes = work_item_axes(&list->items[item]),
-                 .pp_first = -1,
-                 .pp_last = -1,
-                 .charge = axis};
-  Transfer transfer = {.group = program_group(expander->target, &group),
-                       .source = -1,
-                       .target = -1,
-                       .collective = list->items[item].collective,
-                       .bytes = list->items[item].bytes,
-                       .is_item = TRUE,
-                       .piece = piece,
-                       .item = item};
-  return program_transfer(expander->target, &transfer);
-}
-
-/* Each is looked for once. */
-static gint32 entry_of(Expander *expander, Phase phase, Piece piece, Segment *segment) {
-  if (segment->entry < 0)
-    segment->entry = segment->is_collective ? item_transfer(expander, phase, piece, segment->first_item)
-                                            : run_work(expander, phase, piece, segment);
-  return segment->entry;
-}
 
 static int stream_of(const Expander *expander, gint32 index) {
   return expander->editor.ops[index].stream;
@@ -271,15 +170,15 @@ static void begin_piece(Expander *expander, int axis) {
 
 /* One instance of a piece; each stream begins it when the others have ended the piece before. */
 static void expand_piece(Expander *expander, const Op *op, Phase phase, Piece piece) {
-  const SegmentList *list = &expander->lists[piece][phase];
+  const SegmentList *list = &expander->entries.segments.of[piece][phase];
   gint32 *indices = expander->indices;
   join_all(expander);
   for (int axis = 0; axis < N_ITEM_AXES; axis++)
     begin_piece(expander, axis);
   for (int i = 0; i < list->n_segments; i++) {
-    Segment *segment = &list->segments[i];
+    const Segment *segment = &list->segments[i];
     gint32 waits_for = segment->waits_for >= 0 ? indices[segment->waits_for] : -1;
-    const gint32 work = entry_of(expander, phase, piece, segment);
+    const gint32 work = expand_entries_of_segment(&expander->entries, phase, piece, i);
     const gint32 host_for = segment->is_collective ? waits_for : expander->last_compute;
     if (segment->is_awaited && host_for >= 0)
       emit_host_wait(expander, op->step, host_for);
@@ -292,29 +191,16 @@ static void expand_piece(Expander *expander, const Op *op, Phase phase, Piece pi
   }
 }
 
-static gint32 whole_effect(Expander *expander, gint32 effect) {
-  gint32 *whole = &expander->effects[effect].whole;
-  if (*whole < 0)
-    *whole = program_effect(expander->target, &g_array_index(expander->source->effects, Effect, effect));
-  return *whole;
+static gint32 effect_of(Expander *expander, EntryKind kind, gint32 effect) {
+  return expand_entries_of_source(&expander->entries, kind, effect);
 }
 
 /* The whole op's memory: held from its first op, dropped after its last run. */
 static void move_effect(Expander *expander, gint32 effect, gint32 first, gint32 last) {
-  if (first == last) {
-    expander->editor.ops[first].effect = whole_effect(expander, effect);
-    return;
-  }
-  MovedEffect *moved = &expander->effects[effect];
-  if (moved->hold < 0) {
-    Effect hold = g_array_index(expander->source->effects, Effect, effect), drop = hold;
-    for (int i = 0; i < N_MEMORY; i++)
-      hold.drop[i] = drop.hold[i] = 0;
-    moved->hold = program_effect(expander->target, &hold);
-    moved->drop = program_effect(expander->target, &drop);
-  }
-  expander->editor.ops[first].effect = moved->hold;
-  expander->editor.ops[last].effect = moved->drop;
+  Op *ops = expander->editor.ops;
+  ops[first].effect = effect_of(expander, first == last ? ENTRY_EFFECT : ENTRY_HELD, effect);
+  if (first != last)
+    ops[last].effect = effect_of(expander, ENTRY_DROPPED, effect);
 }
 
 static void expand_op(Expander *expander, int old_index) {
@@ -346,7 +232,7 @@ static void expand_op(Expander *expander, int old_index) {
   }
   if (expander->last_compute == compute_before) { /* no kernel in this phase: the op stays, for its place and memory */
     join_all(expander);
-    emit_run(expander, &op, no_kernels(expander, (Phase)work.phase), 0, -1);
+    emit_run(expander, &op, expand_entries_no_kernels(&expander->entries, (Phase)work.phase), 0, -1);
   }
   move_effect(expander, effect, first, expander->last_compute);
   op_editor_set_moved(&expander->editor, old_index, expander->last_compute);
@@ -354,23 +240,8 @@ static void expand_op(Expander *expander, int old_index) {
     expander->trailing[axis][old_index] = expander->last[axis] > expander->joined[axis] ? expander->last[axis] : -1;
 }
 
-static gint32 kept_transfer(Expander *expander, gint32 old) {
-  const Program *source = expander->source;
-  gint32 *number = &expander->transfers[old];
-  if (*number < 0) {
-    Transfer transfer = g_array_index(source->transfers, Transfer, old);
-    if (transfer.group >= 0)
-      transfer.group = program_group(expander->target, &g_array_index(source->groups, Group, transfer.group));
-    *number = program_transfer(expander->target, &transfer);
-  }
-  return *number;
-}
-
-static gint32 kept_work(Expander *expander, gint32 old) {
-  gint32 *number = &expander->works[old];
-  if (*number < 0)
-    *number = program_work(expander->target, &g_array_index(expander->source->works, Work, old));
-  return *number;
+static gint32 kept_work(Expander *expander, gint32 work) {
+  return expand_entries_of_source(&expander->entries, ENTRY_WORK, work);
 }
 
 /* An op that is not cut. */
@@ -386,11 +257,11 @@ static void keep_op(Expander *expander, int old_index) {
     memcpy(expander->awaited, expander->joined, sizeof expander->joined);
     expander->last_compute = expander->editor.n_ops;
   } else if (op.kind != OP_HOST) {
-    op.work = kept_transfer(expander, op.work);
+    op.work = expand_entries_of_source(&expander->entries, ENTRY_TRANSFER, op.work);
   } else if (op.work >= 0) {
     op.work = kept_work(expander, op.work);
   }
-  op.effect = whole_effect(expander, op.effect);
+  op.effect = effect_of(expander, ENTRY_EFFECT, op.effect);
   op_editor_set_moved(&expander->editor, old_index, op_editor_add(&expander->editor, &op));
 }
 
@@ -409,7 +280,7 @@ static gsize count_parts(const Expander *expander, const Op *op) {
   gsize n = 1;
   work_pieces(work, counts);
   for (int piece = 0; piece < N_PIECES; piece++)
-    n += (gsize)counts[piece] * (gsize)expander->lists[piece][work->phase].n_segments;
+    n += (gsize)counts[piece] * (gsize)expander->entries.segments.of[piece][work->phase].n_segments;
   return n;
 }
 
@@ -446,54 +317,60 @@ static void expand_rank(Expander *expander, int rank, const gboolean *is_beside)
     g_free(expander->trailing[axis]);
 }
 
-/* All −1. */
-static gpointer no_entries(guint n, gsize bytes) {
-  return memset(g_malloc_n(n + 1, bytes), 0xff, n * bytes);
-}
-
-static int longest_list(const Expander *expander) {
+static int longest_list(const Segments *segments) {
   int n_most = 1;
   for (int piece = 0; piece < N_PIECES; piece++)
     for (int phase = 0; phase < PHASE_OPTIMIZER; phase++)
-      n_most = MAX(n_most, expander->lists[piece][phase].n_segments);
+      n_most = MAX(n_most, segments->of[piece][phase].n_segments);
   return n_most;
 }
 
-static Program *expand(const Program *program, const Workload *workload, const OpsBeside *beside) {
-  Program *target = program_new(program->n_ranks, program->n_stages, program->n_micro_batches);
-  target->n_steps = program->n_steps;
-  target->n_pipes = program->n_pipes;
-  target->heads_add_to_table = program->heads_add_to_table;
-  target->expansion = beside == NULL ? EXPANSION_ALL : EXPANSION_BESIDE;
-  Expander expander = {.source = program,
-                       .workload = workload,
-                       .target = target,
-                       .effects = no_entries(program->effects->len, sizeof *expander.effects),
-                       .works = no_entries(program->works->len, sizeof *expander.works),
-                       .transfers = no_entries(program->transfers->len, sizeof *expander.transfers)};
-  for (int piece = 0; piece < N_PIECES; piece++)
-    for (int phase = 0; phase < PHASE_OPTIMIZER; phase++)
-      expander.lists[piece][phase] = segments_of(&workload->work[piece][phase], plan_counts_on_host(workload->plan));
-  expander.indices = g_new(gint32, longest_list(&expander));
-  for (int rank = 0; rank < program->n_ranks; rank++)
-    expand_rank(&expander, rank, beside != NULL ? beside->is_beside[rank] : NULL);
-  for (int piece = 0; piece < N_PIECES; piece++)
-    for (int phase = 0; phase < PHASE_OPTIMIZER; phase++)
-      g_free(expander.lists[piece][phase].segments);
-  g_free(expander.indices);
-  g_free(expander.effects);
-  g_free(expander.works);
-  g_free(expander.transfers);
+/* Without ops. */
+static Program *new_target(const Program *source, Expansion expansion) {
+  Program *target = program_new(source->n_ranks, source->n_stages, source->n_micro_batches);
+  target->n_steps = source->n_steps;
+  target->n_pipes = source->n_pipes;
+  target->heads_add_to_table = source->heads_add_to_table;
+  target->expansion = (guint8)expansion;
   return target;
 }
 
-Program *program_expand(const Program *program, const Workload *workload) {
-  Program *target = expand(program, workload, NULL);
-  if (workload->plan->ep > 1)
+Program *program_expand_noting(const Program *program, const Workload *workload, const OpsBeside *beside,
+                               GArray **made) {
+  Program *target = new_target(program, beside == NULL ? EXPANSION_ALL : EXPANSION_BESIDE);
+  Expander expander = {.source = program, .target = target};
+  expand_entries_init(&expander.entries, program, workload, target);
+  expander.indices = g_new(gint32, longest_list(&expander.entries.segments));
+  for (int rank = 0; rank < program->n_ranks; rank++)
+    expand_rank(&expander, rank, beside != NULL ? beside->is_beside[rank] : NULL);
+  if (made != NULL)
+    *made = g_array_ref(expander.entries.made);
+  expand_entries_clear(&expander.entries);
+  g_free(expander.indices);
+  if (beside == NULL && workload->plan->ep > 1)
     program_interleave(target);
   return target;
 }
 
+Program *program_expand(const Program *program, const Workload *workload) {
+  return program_expand_noting(program, workload, NULL, NULL);
+}
+
 Program *program_expand_beside(const Program *program, const Workload *workload, const OpsBeside *beside) {
-  return expand(program, workload, beside);
+  return program_expand_noting(program, workload, beside, NULL);
+}
+
+Program *program_expand_like(const Program *program, const Workload *workload, const Program *like,
+                             const GArray *made) {
+  g_autoptr(Program) target = new_target(program, (Expansion)like->expansion);
+  ExpandEntries entries;
+  expand_entries_init(&entries, program, workload, target);
+  const gboolean is_alike = expand_entries_repeat(&entries, made);
+  expand_entries_clear(&entries);
+  if (!is_alike)
+    return NULL;
+  for (int rank = 0; rank < program->n_ranks; rank++)
+    target->ranks[rank] = program->ranks[rank]; /* with what is resident */
+  program_lend_ops(target, like);
+  return g_steal_pointer(&target);
 }

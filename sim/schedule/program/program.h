@@ -147,7 +147,7 @@ typedef struct {
   Op **ops;       /* [n_ranks]; owned, as all here */
   gint32 **match; /* [n_ranks] as program_match() */
   Course *course; /* NULL: none (course.h) */
-  guint64 number; /* among all that one ProgramCache has lent, never given twice; 0: none has */
+  guint64 number; /* among all that a ProgramCache and its ExpandedCache have lent, never given twice; 0: none has */
   /* Private to repeats.c, which looks at lists when somebody asks first. So the Programs are one thread's meanwhile. */
   RepeatedOps *repeats; /* NULL: of n_repeated micro-batches there are none */
   int n_repeated;       /* 0: nobody has asked */
@@ -217,6 +217,10 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Program, program_free)
 /* From now on the ops of a verified program are shared (a reference each); takes over `match`, as from program_match().
  * Its untimed run (verify.h) may be left to its course, which has to be there then. */
 void program_share_matched(Program *program, gint32 **match);
+/* The same without a course: the records do not follow from one another where transfers slow each other all along. */
+void program_share_uncharted(Program *program, gint32 **match);
+/* A program without ops of its own gets those that `source` shares; what is resident stays. */
+void program_lend_ops(Program *program, const Program *source);
 /* Another program with the shared ops of `source` and copies of its tables, but no effects and nothing resident. */
 Program *program_new_sharing(const Program *source);
 

@@ -19,14 +19,30 @@ Program *program_new(int n_ranks, int n_stages, int n_micro_batches) {
   return program;
 }
 
-void program_share_matched(Program *program, gint32 **match) {
+static void share(Program *program, gint32 **match, Course *course) {
   g_assert(program->shared == NULL);
-  Course *course = course_new(program, match);
   program->shared = g_atomic_rc_box_new(SharedOps);
   *program->shared =
       (SharedOps){.n_ranks = program->n_ranks, .ops = g_new(Op *, program->n_ranks), .match = match, .course = course};
   for (int rank = 0; rank < program->n_ranks; rank++)
     program->shared->ops[rank] = program->ranks[rank].ops;
+}
+
+void program_share_matched(Program *program, gint32 **match) {
+  share(program, match, course_new(program, match));
+}
+
+void program_share_uncharted(Program *program, gint32 **match) {
+  share(program, match, NULL);
+}
+
+void program_lend_ops(Program *program, const Program *source) {
+  g_assert(source->shared != NULL && program->shared == NULL && source->n_ranks == program->n_ranks);
+  program->shared = g_atomic_rc_box_acquire(source->shared);
+  for (int rank = 0; rank < program->n_ranks; rank++) {
+    program->ranks[rank].ops = source->ranks[rank].ops;
+    program->ranks[rank].n_ops = source->ranks[rank].n_ops;
+  }
 }
 
 static GArray *array_copy(const GArray *array) {
@@ -39,12 +55,9 @@ Program *program_new_sharing(const Program *source) {
   g_assert(source->shared != NULL);
   Program *program = g_new(Program, 1);
   *program = *source;
-  g_atomic_rc_box_acquire(program->shared);
+  program->shared = NULL;
   program->ranks = g_new0(OpList, program->n_ranks);
-  for (int rank = 0; rank < program->n_ranks; rank++) {
-    program->ranks[rank].ops = source->ranks[rank].ops;
-    program->ranks[rank].n_ops = source->ranks[rank].n_ops;
-  }
+  program_lend_ops(program, source);
   program->works = array_copy(source->works);
   program->transfers = array_copy(source->transfers);
   program->groups = array_copy(source->groups);
