@@ -19,11 +19,12 @@ static gint64 group_of(const PlanOrder *choice, const Plan *plan) {
   return choice->info->repeats((OrderShape){plan->pp, plan->chunks, (int)plan->n_micro_batches, plan->group});
 }
 
-/* Enough for the pipeline to fill and to repeat itself twice. As a rule it has settled by then: on its first rank a
+/* Enough for the pipeline to fill and to repeat itself once. As a rule it has settled by then: on its first rank a
  * micro-batch waits for the one that is a round trip ahead of it, and the others have no slack to run up but that of
- * receives which are begun ahead. */
+ * receives which are begun ahead. Of interleaved groups the first fills it, and of the next two the first rank runs
+ * 2 − 1/chunks in turn. */
 static gint64 fewest_of(gint64 group, const Plan *plan) {
-  enum { GROUPS = 4, MORE = 3, AHEAD = 2 };
+  enum { GROUPS = 3, MORE = 2, AHEAD = 2 };
   const int groups = GROUPS + (plan->zero >= 2); /* gradients, reduced in every group, settle a group later */
   return group > 1 ? groups * group : (gint64)plan->pp + MORE + (plan->pp > 1 && plan->overlap_p2p ? AHEAD : 0);
 }

@@ -1,8 +1,9 @@
 /* Each step has its own t₂, just before any op behind its repeats starts: up to there runs of more groups are the same,
- * if none of the ops that stand there in longer lists would have started by then. None has if its like had not started
- * by t₁, which is part of what is compared. Where it had, as a transfer may that is begun long before it is needed, or
- * a forward that waits for less than the backward which stands in its place, an earlier t₂ may do: before any op of the
- * last group starts, or of the last two. */
+ * if none of the ops that stand there in longer lists would have started by then. The first that would have waits for
+ * ops that have ended in both runs, so that its like had started by t₁: one more op is under way, or over, at t₁ than
+ * at t₂, which is counted. That happens to a transfer that is begun long before it is needed, or to a forward that
+ * waits for less than the backward which stands in its place; then an earlier t₂ may do: before any op of the last
+ * group starts, or of the last two. */
 #include "steady.h"
 
 typedef struct {
@@ -57,36 +58,53 @@ static gint64 guess_period(const Records *of, gint64 until_ns) {
   return 0;
 }
 
-/* Every op that ended in (t₁, t₂], or has started and not ended, has its like one period before; and no op ended or
- * started then that has none now. */
-static gboolean comes_back(const Records *of, gint64 t2_ns, gint64 period_ns) {
-  const gint64 t1_ns = t2_ns - period_ns, t0_ns = t1_ns - period_ns;
-  const gint32 n = of->own->n_ops, end = of->same_until;
-  gint32 n_ended_before = 0, n_ended = 0, n_under_way_before = 0, n_under_way = 0;
-  for (gint32 i = 0; i < end; i++) {
+/* From when on what happened up to t₁ is still looked at behind it. What is received moves when it is sent. */
+static gint64 looked_at_since(const Records *of, gint64 t1_ns) {
+  gint64 kernel_ns = 0, since_ns = t1_ns;
+  for (gint32 i = of->own->first; i < of->same_until; i++) {
+    const Op *op = &of->list->ops[i];
+    if (op->kind == OP_COMPUTE && of->end_ns[i] <= t1_ns)
+      kernel_ns = MAX(kernel_ns, of->end_ns[i]);
+    else if (op->kind != OP_RECV && of->start_ns[i] <= t1_ns && of->end_ns[i] > t1_ns)
+      since_ns = MIN(since_ns, of->start_ns[i]);
+  }
+  return MIN(since_ns, kernel_ns);
+}
+
+/* What became of op `i` by t₂ became of its like by t₁. */
+static gboolean is_like_before(const Records *of, gint32 i, gint64 t2_ns, gint64 period_ns) {
+  const gint32 like = i - of->own->n_ops;
+  if (like < of->own->first || of->start_ns[like] != of->start_ns[i] - period_ns)
+    return FALSE;
+  if (of->end_ns[i] > t2_ns)
+    return of->end_ns[like] > t2_ns - period_ns;
+  return of->end_ns[like] == of->end_ns[i] - period_ns && of->early_ticks[like] == of->early_ticks[i];
+}
+
+/* Of each stream as many ops ended in (t₁, t₂] as a group has, and nothing in front of the groups was left by then. All
+ * that is under way at t₂ has its like at t₁, and what ended since `since_ns` and a period has its like too; what was
+ * under way at t₁ is as much. */
+static gboolean comes_back(const Records *of, gint64 since_ns, gint64 t2_ns, gint64 period_ns) {
+  const gint64 t1_ns = t2_ns - period_ns;
+  const gint32 first = of->own->first;
+  gint32 n_left[N_STREAMS] = {0}, n_more_under_way = 0;
+  for (gint32 i = first; i < first + of->own->n_ops; i++)
+    n_left[of->list->ops[i].stream]++;
+  for (gint32 i = 0; i < of->same_until; i++) {
     const gint64 start_ns = of->start_ns[i], end_ns = of->end_ns[i];
-    if (end_ns <= t0_ns)
+    if (end_ns < since_ns)
       continue;
-    if (i < of->own->first)
+    if (i < first)
       return FALSE;
-    n_ended_before += end_ns <= t1_ns;
-    n_under_way_before += start_ns <= t1_ns && end_ns > t1_ns;
-    if (end_ns <= t1_ns || start_ns > t2_ns)
-      continue;
-    const gint32 like = i - n;
-    if (like < of->own->first || of->start_ns[like] != start_ns - period_ns)
-      return FALSE;
-    if (end_ns > t2_ns) {
-      n_under_way++;
-      if (of->end_ns[like] <= t1_ns)
-        return FALSE;
-      continue;
-    }
-    n_ended++;
-    if (of->end_ns[like] != end_ns - period_ns || of->early_ticks[like] != of->early_ticks[i])
+    n_left[of->list->ops[i].stream] -= end_ns > t1_ns && end_ns <= t2_ns;
+    n_more_under_way += (start_ns <= t2_ns && end_ns > t2_ns) - (start_ns <= t1_ns && end_ns > t1_ns);
+    if (end_ns >= since_ns + period_ns && start_ns <= t2_ns && !is_like_before(of, i, t2_ns, period_ns))
       return FALSE;
   }
-  return n_ended == n && n_ended_before == n && n_under_way == n_under_way_before;
+  for (int stream = 0; stream < N_STREAMS; stream++)
+    if (n_left[stream] != 0)
+      return FALSE;
+  return n_more_under_way == 0;
 }
 
 /* Issued before it was needed, and so it is if it is issued still earlier. */
@@ -143,18 +161,29 @@ static gboolean host_is_steady(const Records *of, gint64 t2_ns, gint64 period_ns
                                   : host_is_ahead(of, t2_ns - period_ns, period_ns, n_early);
 }
 
+/* Of all ranks. Where the host waits in every group, what it issues is compared over a period. */
+static gint64 all_looked_at_since(const Look *look, gint64 t1_ns, gint64 period_ns) {
+  gint64 since_ns = t1_ns;
+  for (int rank = 0; rank < look->trace->n_ranks; rank++) {
+    const Records of = records_of(look, rank);
+    since_ns = MIN(since_ns, waits_in_every_group(&of) ? t1_ns - period_ns + 1 : looked_at_since(&of, t1_ns));
+  }
+  return since_ns;
+}
+
 /* FALSE: the step is not seen to have come back to a state. */
 static gboolean find_period(const Look *look, OmittedPeriod *period) {
   const gint64 t2_ns = before_end_of_body(look);
   const Records first = records_of(look, 0);
   const gint64 period_ns = guess_period(&first, t2_ns);
-  if (period_ns <= 0 || t2_ns < 2 * period_ns)
+  if (period_ns <= 0 || t2_ns < period_ns)
     return FALSE;
   period->begin_ns = t2_ns - period_ns;
   period->end_ns = t2_ns;
+  const gint64 since_ns = all_looked_at_since(look, period->begin_ns, period_ns);
   for (int rank = 0; rank < look->trace->n_ranks; rank++) {
     const Records of = records_of(look, rank);
-    if (!comes_back(&of, t2_ns, period_ns) || !host_is_steady(&of, t2_ns, period_ns, &period->n_early[rank]))
+    if (!comes_back(&of, since_ns, t2_ns, period_ns) || !host_is_steady(&of, t2_ns, period_ns, &period->n_early[rank]))
       return FALSE;
   }
   return TRUE;

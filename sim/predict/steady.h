@@ -2,14 +2,21 @@
  * of m of them takes as long as one of m′ < m and (m − m′) / q times the period of q more. Exactly, where the run of m′
  * is seen to have come back to a state that it was in: what happens from there on with q more is what happened before.
  *
- *     list     A A A │ B B B │ B B B │ B B B │ C C        B: a group of q (repeats.h)
- *     time              t₀──P──t₁──P──t₂                  all that ends in (t₁, t₂] ends P after its like in (t₀, t₁]
+ *     list     A A A │ B B B │ B B B │ C C              B: a group of q (repeats.h)
+ *     time                 t₁──P──t₂                        every rank is at t₂ where it was at t₁, a group further on
  *
  * The state of a run at a moment: which op is at the head of each stream, since when heads that have started are ready,
- * how far transfers are. What ended before is over: an op that has yet to start waits for something later. Of transfers
- * that slow each other, ends in ticks (network/ticks.h) are compared: then rates changed at the same moments, and those
- * under way are as far. What the host issued before it was needed comes still earlier, relative to the rest, if it
- * issues faster than the ranks compute; so no op may have waited for its issue since t₁.
+ * how far transfers are. What ended before is over: an op that has yet to start waits for something later. What the
+ * host issued before it was needed comes still earlier, relative to the rest, if it issues faster than the ranks
+ * compute; so no op may have waited for its issue since t₁.
+ *
+ * So it is enough to compare t₁ with t₂, and not what had come before. But for what is still looked at behind t₁: how
+ * far a transfer under way is follows from all that has moved since it began, and what a rank that computes nothing
+ * waits for is charged from its last kernel on. As far back as that, on all ranks, all that ended before t₁ has its
+ * like a period later. Of transfers that slow each other, ends in ticks (network/ticks.h) are compared: then rates
+ * changed at the same moments, and those under way are as far.
+ *
+ *     time     ──s══t₁─────────s+P══t₂                      ══ the same, P later; and what is under way at t₁ and t₂
  *
  * All ranks come back after one period because each waits for the others in every group: 1f1b and interleaved hold no
  * more micro-batches than the way to the last stage and back takes. Where they hold more, each rank goes on at its own

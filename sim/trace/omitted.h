@@ -10,7 +10,7 @@
 #pragma once
 #include "repeats.h"
 
-/* Of a step. Two of them or more have passed by end_ns, the first as the second. */
+/* Of a step. It is at end_ns where it was at begin_ns, a group further on: what comes would be as what came. */
 typedef struct {
   gint64 begin_ns, end_ns;
   gint32 *n_early; /* [pipeline ranks] so many ops of a list are issued earlier, relative to the rest, in what is left

@@ -128,6 +128,28 @@ START_TEST(numbers_by_one_step_are_those_of_all) {
 }
 END_TEST
 
+/* Three groups of pp micro-batches: one fills the pipeline, and the first rank does 1 3/4 of one in turn before
+ * forwards run out. */
+START_TEST(interleaved_chunks_come_back_to_a_state_within_three_groups) {
+  g_autoptr(Model) model = read_model("megatron-175b");
+  g_autoptr(PredictScratch) scratch = predict_scratch_new(1);
+  g_auto(Case) drawn = {.model = *model, .cluster = cases.clusters[0], .plan = plan_new()};
+  Plan *plan = drawn.plan;
+  plan->tp = plan->pp = 8;
+  plan->gpus = 128;
+  plan->chunks = 4;
+  plan->global_batch = 128;
+  plan->sequence_parallel = TRUE;
+  g_free(plan->schedule);
+  plan->schedule = g_strdup("interleaved");
+  Counts counts = {0};
+  ck_assert(compare(scratch, &drawn, &counts));
+  g_autoptr(Prediction) numbers = predict_numbers(scratch, model, drawn.cluster, plan, NULL);
+  ck_assert_int_eq(numbers->workload->plan->n_micro_batches, 64);
+  ck_assert_int_eq(numbers->program->n_micro_batches, 24);
+}
+END_TEST
+
 /* 20 minutes of 1,024 micro-batches on 16 stages: as many times as it is left out, the run would be of days, too long
  * for transfers to slow each other; with what is left out it is not. */
 START_TEST(a_long_step_of_a_large_model_is_run_with_few_too) {
@@ -263,6 +285,7 @@ int main(int argc, char **argv) {
   tcase_add_test(tcase, numbers_by_fewer_micro_batches_are_those_of_all);
   tcase_add_test(tcase, numbers_by_one_step_are_those_of_all);
   tcase_add_test(tcase, a_long_step_of_a_large_model_is_run_with_few_too);
+  tcase_add_test(tcase, interleaved_chunks_come_back_to_a_state_within_three_groups);
   tcase_add_test(tcase, runs_that_differ_in_nothing_are_made_once);
   tcase_add_test(tcase, runs_beyond_what_is_kept_are_made_anew);
   tcase_add_test(tcase, orders_of_enough_micro_batches_hold_the_most);

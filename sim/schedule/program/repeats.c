@@ -1,7 +1,8 @@
 /* Where lists go in turn they do so until forwards run out. So the repeats of a step are found from its last forward
  * that has a like, q micro-batches before it: how far back this is says how many ops a group has; from there the
- * stretch in which each op is like the one a group further on is grown both ways. Collectives over stages, which are
- * counted through all lists, are none of it. */
+ * stretch in which each op is like the one a group further on is grown both ways. That its schedule goes in turn is
+ * known (ScheduleInfo.repeats): a group and a half of what it does in turn are enough to see where. Collectives over
+ * stages, which are counted through all lists, are none of it. */
 #include "repeats.h"
 
 /* An op and its like. */
@@ -120,7 +121,7 @@ static gboolean find_body(const Program *program, const OpList *list, gint32 fro
   while (first > 0 && are_alike(&likeness, program, first - 1))
     first--;
   *found = (RepeatedOps){first, end, likeness.n_ops, find_same_until(list, end + likeness.n_ops)};
-  return end - first >= likeness.n_ops;
+  return end - first >= likeness.n_ops / 2; /* which follow a group */
 }
 
 /* As ProgramRepeats.lists, owned by the caller; NULL: a list has none. */

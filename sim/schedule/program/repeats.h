@@ -23,8 +23,8 @@ typedef struct {
  * byte. */
 gboolean program_leaves_memory(const Program *program, const OpList *list, gint32 first, gint32 n_ops);
 
-/* NULL: a step of a list has no two groups in a row that are alike, op for op, with what each waits for, or a group
- * does not leave memory as it found it. */
+/* NULL: a step of a list has no group that at least half of another follows which is like it, op for op, with what each
+ * waits for, or a group does not leave memory as it found it. Of an order whose schedule goes in turn. */
 ProgramRepeats *program_repeats_new(const Program *program, int n_micro_batches);
 void program_repeats_free(ProgramRepeats *repeats);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(ProgramRepeats, program_repeats_free)
