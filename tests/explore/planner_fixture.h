@@ -42,3 +42,25 @@ static inline PlannerResult *search(const PlannerRequest *request) {
   ck_assert_msg(result != NULL, "%s", error != NULL ? error->message : "");
   return result;
 }
+
+/* llama-3-8b has 32 layers: over pp 4 and 2 chunks 8 stages of 4; the even cuts beside it are 4 and 16 stages. */
+static inline PlannerResult *search_one_plan(Space **space, PlannerRequest *request) {
+  const Given given[] = {{"model", "llama-3-8b"},
+                         {"cluster", "dgx-h100"},
+                         {"gpus", "16"},
+                         {"tp", "2"},
+                         {"pp", "4"},
+                         {"chunks", "2"},
+                         {"pipeline-layout", "auto"},
+                         {"micro-batch", "1"},
+                         {"global-batch", "32"},
+                         {"seq-len", "2048"},
+                         {"zero", "1"},
+                         {"recompute", "none"},
+                         {"sequence-parallel", "on"},
+                         {"schedule", "interleaved"},
+                         {NULL}};
+  *space = space_of(given);
+  *request = request_of(*space);
+  return search(request);
+}
