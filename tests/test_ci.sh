@@ -4,6 +4,7 @@
 . "$(dirname "$0")/fixtures/tap.sh"
 ci=$(absolute "$1")
 work=$(mktemp -d) || exit 2
+export TMPDIR="$work" # what a killed check leaves there goes with it
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 2
 
