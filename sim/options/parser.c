@@ -149,7 +149,10 @@ static const GOptionEntry *find_name(const Parser *parser, const char *name, gsi
 
 /* The entry of "--name" or "--name=value"; NULL when there is none. */
 static const GOptionEntry *find_entry(const Parser *parser, const char *argument) {
-  return g_str_has_prefix(argument, "--") ? find_name(parser, argument + 2, strcspn(argument + 2, "=")) : NULL;
+  if (!g_str_has_prefix(argument, "--"))
+    return NULL;
+  const char *name = argument + 2, *value = strchr(name, '=');
+  return find_name(parser, name, value != NULL ? (gsize)(value - name) : strlen(name));
 }
 
 static gboolean set_integer(const GOptionEntry *entry, const char *text, GError **error) {
