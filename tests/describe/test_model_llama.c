@@ -147,11 +147,21 @@ START_TEST(key_value_heads_that_are_not_named_are_the_family_s) {
   static const struct {
     const char *type;
     gint64 silent;
-  } cases[] = {{"llama", 32},     {"phi3", 32},       {"mistral", 8},    {"mixtral", 8},   {"qwen2", 32},
-               {"qwen2_moe", 16}, {"qwen3", 32},      {"qwen3_moe", 4},  {"gpt_oss", 8},   {"gemma", 16},
-               {"gemma2", 4},     {"gemma3_text", 4}, {"starcoder2", 2}, {"stablelm", 32}, {"glm", 2},
-               {"glm4", 2},       {"glm4_moe", 8},    {"smollm3", 4},    {"seed_oss", 8},  {"cohere", 32},
-               {"granite", 32},   {"deepseek_v3", 32}};
+  } cases[] = {{"llama", 32},      {"phi3", 32},
+               {"mistral", 8},     {"mixtral", 8},
+               {"qwen2", 32},      {"qwen2_moe", 16},
+               {"qwen3", 32},      {"qwen3_moe", 4},
+               {"gpt_oss", 8},     {"gemma", 16},
+               {"gemma2", 4},      {"gemma3_text", 4},
+               {"starcoder2", 2},  {"stablelm", 32},
+               {"glm", 2},         {"glm4", 2},
+               {"glm4_moe", 8},    {"smollm3", 4},
+               {"seed_oss", 8},    {"cohere", 32},
+               {"granite", 32},    {"deepseek_v3", 32},
+               {"ernie4_5", 2},    {"exaone4", 32},
+               {"arcee", 32},      {"hunyuan_v1_dense", 32},
+               {"minimax_m2", 8},  {"phimoe", 8},
+               {"granitemoe", 32}, {"ernie4_5_moe", 4}};
   for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
     static const char *const keys[] = {"", "\"num_key_value_heads\": null, ", "\"num_key_value_heads\": 1, "};
     const gint64 expected[] = {cases[i].silent, 32, strcmp(cases[i].type, "deepseek_v3") == 0 ? 32 : 1};

@@ -224,6 +224,29 @@ START_TEST(megatron_is_not_told_of_other_norms_of_q_and_k) {
 }
 END_TEST
 
+/* Norms behind the rotation (Hunyuan), biases of logits (Phi-3.5-MoE) and of a softmax's choice (ERNIE 4.5): of
+ * Qwen3-30B none, with all of them each. */
+START_TEST(what_megatron_has_otherwise_is_said_of_a_model_that_has_it) {
+  static const char *const notices[] = {"normalises q and k behind their rotation", "has a bias on its logits",
+                                        "chooses experts by a softmax and biases"};
+  for (int has_all = 0; has_all < 2; has_all++) {
+    g_autoptr(Model) model = read_model("qwen3-30b");
+    model->norms_rotated = model->head_bias = has_all != 0;
+    model->experts.biased_scores = model->experts.softmax_scores = has_all != 0;
+    g_autoptr(Plan) plan = plan_new();
+    plan->dp = 8, plan->zero = 1, plan->global_batch = 8;
+    g_autoptr(Workload) workload = planned(model, clusters[1], plan);
+    g_autoptr(Launch) launch = launch_of(LAUNCH_MEGATRON, workload);
+    for (gsize i = 0; i < G_N_ELEMENTS(notices); i++) {
+      int n_said = 0;
+      for (guint n = 0; n < launch->notices->len; n++)
+        n_said += strstr(g_ptr_array_index(launch->notices, n), notices[i]) != NULL;
+      ck_assert_msg(n_said == has_all, "%s: %d times", notices[i], n_said);
+    }
+  }
+}
+END_TEST
+
 /* Qwen3 normalises q and k of every head, Mixtral does not. */
 START_TEST(megatron_is_told_of_norms_of_heads) {
   static const char *const names[] = {"mixtral-8x7b", "qwen3-235b"};
@@ -379,6 +402,7 @@ int main(void) {
   tcase_add_test(tcase, megatron_knows_every_argument_it_is_given);
   tcase_add_test(tcase, megatron_is_told_what_the_plan_says);
   tcase_add_test(tcase, megatron_is_told_of_experts_and_latent_attention);
+  tcase_add_test(tcase, what_megatron_has_otherwise_is_said_of_a_model_that_has_it);
   tcase_add_test(tcase, megatron_is_told_of_norms_of_heads);
   tcase_add_test(tcase, megatron_is_not_told_of_other_norms_of_q_and_k);
   tcase_add_test(tcase, megatron_gets_a_layout_where_no_even_cut_is_the_plan_s);

@@ -34,6 +34,7 @@ typedef struct {
   gint64 groups_per_token;  /* of these, that the experts of a token may be in; 0: not limited */
   gboolean has_biases;      /* of both of each one's products (GPT-OSS); left out of the numbers of parameters */
   gboolean biased_scores;   /* a bias for each expert balances the choice (arXiv 2412.19437 §2.1.2) */
+  gboolean softmax_scores;  /* which it is added to, not sigmoids (ERNIE 4.5); left out of time, told to frameworks */
   gint64 n_leading;         /* dense layers before the first with experts */
   gint64 every, phase;      /* behind those, layer l has experts where (l + phase) mod every = 0 */
 } ModelExperts;
@@ -107,7 +108,8 @@ typedef struct {
   double rotary_base;        /* θ of RoPE (arXiv 2104.09864); 0: 10000, which all have that do not say */
   double llama3_rope_factor; /* by which Llama 3.1 stretches it; 0: not at all */
   gboolean scales_rope;      /* it is stretched some other way (YaRN …) */
-  gboolean rotates_pairs;    /* of neighbouring columns, not of the halves of a head (GLM, GPT-J, Command R) */
+  gboolean rotates_pairs;    /* of neighbouring columns, not of the halves of a head (GLM, GPT-J, Command R, ERNIE) */
+  gboolean norms_rotated;    /* the norms of q and k stand behind their rotation, not before it (Hunyuan) */
   gboolean has_sinks;        /* a learned term in the softmax's sum (GPT-OSS) */
   ModelFactors factors;
   double windowed_share;             /* of layers that have the window, where these and others come in turns (GPT-OSS:
@@ -122,10 +124,12 @@ typedef struct {
 
 /* Read `file`; a bare name `x` without a slash also means models/x.json, searched in the working directory, then in
  * $STEPSIM_DATA, then in what came with the program (data_path.h). Spellings understood: Llama/Mistral/Qwen
- * (hidden_size …), its descendants (Gemma, Phi-3, OLMo, GLM, Granite …), GPT-2 (n_embd …), GPT-J, GPT-NeoX, Phi,
- * StarCoder, MPT (d_model …), BLOOM, Falcon, Command R, StableLM, OPT; with experts Mixtral, Qwen2- and Qwen3-MoE,
- * OLMoE, GLM-4.5, DeepSeek-V2 and -V3, Kimi-K2. Experts in other families and encoder-decoder configs are refused
- * (IMPOSSIBLE) by name of the key. Errors: INPUT with file:line, what was found, what was expected. */
+ * (hidden_size …), its descendants (Gemma, Phi-3, OLMo, GLM, Granite, ERNIE, EXAONE, Hunyuan …), GPT-2 (n_embd …),
+ * GPT-J, GPT-NeoX, Phi, StarCoder, MPT (d_model …), BLOOM, Falcon, Command R, StableLM, OPT; with experts Mixtral,
+ * Qwen2- and Qwen3-MoE, OLMoE, GLM-4.5, DeepSeek-V2 and -V3, Kimi-K2, dots.llm1, MiniMax-M2, Phi-3.5-MoE, Granite,
+ * ERNIE, Hunyuan. Experts in other families and encoder-decoder configs are refused (IMPOSSIBLE) by name of the key,
+ * linear attention, state spaces and heads that layers share by model_type. Errors: INPUT with file:line, what was
+ * found, what was expected. */
 Model *model_read(const char *file, GError **error);
 /* Whether the sizes of a model make sense together, each being at least 1: key-value heads divide the heads, parameters
  * leave room to count with. INPUT, `where` before it. */

@@ -1,6 +1,6 @@
 /* Configs with experts: their keys as Transformers' MixtralConfig, Qwen2MoeConfig, Qwen3MoeConfig, OlmoeConfig,
- * Glm4MoeConfig, DeepseekV2Config and DeepseekV3Config have them (v4.46 to v5.0, 2024-2026). A config that names
- * fewer than two experts is dense. */
+ * Glm4MoeConfig, DeepseekV2Config, DeepseekV3Config, Ernie4_5_MoeConfig and HunYuanMoEV1Config have them (v4.46 to
+ * v5.0, 2024-2026). A config that names fewer than two experts is dense. */
 #include <string.h>
 
 #include "error.h"
@@ -30,6 +30,15 @@ static gboolean read_counts(const JsonFile *json, const Count *counts, size_t n,
   return TRUE;
 }
 
+/* What names the experts of a token. */
+static const char *per_token_key(const JsonFile *json) {
+  static const char *const keys[] = {"num_experts_per_tok", "moe_k", "moe_topk"};
+  for (gsize i = 0; i < G_N_ELEMENTS(keys); i++)
+    if (json_object_has_member(json->root, keys[i]))
+      return keys[i];
+  return keys[0];
+}
+
 /* What the experts make of the config. */
 static gboolean finish_experts(const JsonFile *json, Model *model, GError **error) {
   ModelExperts *experts = &model->experts;
@@ -38,11 +47,10 @@ static gboolean finish_experts(const JsonFile *json, Model *model, GError **erro
     return TRUE;
   }
   experts->every = MAX(experts->every, 1);
+  const char *key = per_token_key(json);
   if (experts->per_token > experts->n)
-    return fail_input(
-        error,
-        "%s:%u: num_experts_per_tok: found %" G_GINT64_FORMAT ", expected at most the %" G_GINT64_FORMAT " experts",
-        json->file, json_file_line(json, json->root, "num_experts_per_tok"), experts->per_token, experts->n);
+    return fail_input(error, "%s:%u: %s: found %" G_GINT64_FORMAT ", expected at most the %" G_GINT64_FORMAT " experts",
+                      json->file, json_file_line(json, json->root, key), key, experts->per_token, experts->n);
   if (model_dense_layers(model, 0, model->n_layers) == model->n_layers)
     return fail_input(error, "%s: found %" G_GINT64_FORMAT " experts and no layer that has them", json->file,
                       experts->n);
@@ -51,7 +59,7 @@ static gboolean finish_experts(const JsonFile *json, Model *model, GError **erro
 
 /* The number of experts: its key's name changed in places with releases, whatever the family. */
 static gboolean read_n_experts(const JsonFile *json, ModelExperts *experts, GError **error) {
-  static const char *const keys[] = {"num_local_experts", "num_experts", "n_routed_experts"};
+  static const char *const keys[] = {"num_local_experts", "num_experts", "moe_num_experts", "n_routed_experts"};
   const char *first = NULL;
   for (gsize i = 0; i < G_N_ELEMENTS(keys); i++) {
     gint64 n = experts->n;
@@ -70,7 +78,8 @@ static gboolean read_n_experts(const JsonFile *json, ModelExperts *experts, GErr
                                       json->file, keys[G_N_ELEMENTS(keys) - 1]);
 }
 
-/* Mixtral's, GPT-OSS's and OLMoE's: all layers have them, as wide as intermediate_size says. */
+/* Mixtral's, GPT-OSS's, OLMoE's, MiniMax-M2's, Phi-3.5-MoE's and Granite's: all layers have them, as wide as
+ * intermediate_size says. */
 gboolean model_read_plain_experts(const JsonFile *json, Model *model, GError **error) {
   ModelExperts *experts = &model->experts;
   experts->ffn_hidden = model->ffn_hidden;
@@ -192,6 +201,76 @@ gboolean model_read_deepseek(const JsonFile *json, Model *model, GError **error)
 gboolean model_read_glm_experts(const JsonFile *json, Model *model, GError **error) {
   return read_routed_factor(json, model, error) && read_routed(json, model, FALSE, error) &&
          finish_experts(json, model, error);
+}
+
+/* Experts from moe_layer_start_index on, in every moe_layer_interval-th layer; moe_layer_end_index is the last that may
+ * have them, -1 the model's. */
+gboolean model_read_ernie_experts(const JsonFile *json, Model *model, GError **error) {
+  static const char end_key[] = "moe_layer_end_index";
+  ModelExperts *experts = &model->experts;
+  gint64 n_shared = experts->shared_ffn_hidden / experts->ffn_hidden, end = -1;
+  experts->every = experts->phase = 1;
+  const Count counts[] = {{"num_experts_per_tok", MOST_EXPERTS, &experts->per_token, TRUE},
+                          {"moe_k", MOST_EXPERTS, &experts->per_token, TRUE},
+                          {"moe_intermediate_size", MOST_WIDTH, &experts->ffn_hidden, TRUE},
+                          {"moe_num_shared_experts", 1024, &n_shared, FALSE},
+                          {"moe_layer_start_index", MOST_LAYERS, &experts->n_leading, FALSE},
+                          {"moe_layer_interval", MOST_LAYERS, &experts->every, TRUE}};
+  if (!read_n_experts(json, experts, error) || !read_counts(json, counts, G_N_ELEMENTS(counts), error) ||
+      !json_file_integer(json, json->root, end_key, -1, MOST_LAYERS, &end, error))
+    return FALSE;
+  if (end >= 0 && end < model->n_layers - 1)
+    return fail_impossible(error,
+                           "%s:%u: %s: found %" G_GINT64_FORMAT " of %" G_GINT64_FORMAT
+                           " layers: dense layers behind those with experts are not modelled, only leading ones",
+                           json->file, json_file_line(json, json->root, end_key), end_key, end, model->n_layers);
+  experts->shared_ffn_hidden = n_shared * experts->ffn_hidden;
+  return finish_experts(json, model, error);
+}
+
+/* A count, or a list of every layer's, all alike. Where the key is not there, or null, what it holds. */
+static gboolean read_layers_count(const JsonFile *json, const char *key, gint64 most, gint64 *value, GError **error) {
+  JsonNode *node = json_object_get_member(json->root, key);
+  if (node == NULL || !JSON_NODE_HOLDS_ARRAY(node))
+    return json_file_integer(json, json->root, key, 0, most, value, error);
+  JsonArray *list = json_node_get_array(node);
+  const guint n = json_array_get_length(list), line = json_file_line(json, json->root, key);
+  for (guint i = 0; i < n; i++) {
+    JsonNode *item = json_array_get_element(list, i);
+    const gint64 found = json_node_get_value_type(item) == G_TYPE_INT64 ? json_node_get_int(item) : -1;
+    if (found < 0 || found > most)
+      return fail_input(error, "%s:%u: %s: item %u: expected an integer from 0 to %" G_GINT64_FORMAT, json->file, line,
+                        key, i + 1, most);
+    if (i > 0 && found != *value)
+      return fail_impossible(error,
+                             "%s:%u: %s: item %u: found %" G_GINT64_FORMAT " behind %" G_GINT64_FORMAT
+                             ": layers with different experts are not modelled",
+                             json->file, line, key, i + 1, found, *value);
+    *value = found;
+  }
+  return n > 0 || fail_input(error, "%s:%u: %s: expected an integer or a list of every layer's", json->file, line, key);
+}
+
+/* A shared MLP beside the experts, as wide as intermediate_size says, as they are. Widths and numbers of their own and
+ * leading dense layers are those of the class that came with the weights (tencent/Hunyuan-A13B-Instruct, 2025-06). */
+gboolean model_read_hunyuan_experts(const JsonFile *json, Model *model, GError **error) {
+  ModelExperts *experts = &model->experts;
+  gint64 n_shared = 1;
+  experts->ffn_hidden = model->ffn_hidden;
+  experts->every = 1;
+  if (!read_layers_count(json, "num_experts", MOST_EXPERTS, &experts->n, error) ||
+      !read_layers_count(json, "moe_topk", MOST_EXPERTS, &experts->per_token, error) ||
+      !read_layers_count(json, "moe_intermediate_size", MOST_WIDTH, &experts->ffn_hidden, error) ||
+      !read_layers_count(json, "num_shared_expert", 1024, &n_shared, error) ||
+      !json_file_integer(json, json->root, "moe_layer_num_skipped", 0, MOST_LAYERS, &experts->n_leading, error))
+    return FALSE;
+  if (experts->n < 2 || experts->per_token < 1 || experts->ffn_hidden < 1)
+    return fail_input(error,
+                      "%s: found %" G_GINT64_FORMAT " experts (num_experts), %" G_GINT64_FORMAT
+                      " of a token (moe_topk), %" G_GINT64_FORMAT " wide; expected at least 2, 1 and 1",
+                      json->file, experts->n, experts->per_token, experts->ffn_hidden);
+  experts->shared_ffn_hidden = n_shared * model->ffn_hidden;
+  return finish_experts(json, model, error);
 }
 
 /* Of `n` things `left_out` are left out: the chance that `picks` of them hit none of these. */

@@ -279,6 +279,25 @@ static const ModelFamily families[] = {
      .read_details = model_read_glm4_moe},
     {.types = {"smollm3"}, LLAMA_BLOCK, .tied = TRUE, .read_details = model_read_smollm3},
     {.types = {"seed_oss"}, LLAMA_BLOCK, .dropout = TRUE, .read_details = model_read_seed_oss},
+    {.types = {"minimax_m2"}, LLAMA_BLOCK, .parts = PART_EXPERTS, .read_details = model_read_minimax_m2},
+    {.types = {"phimoe"},
+     .norm = NORM_LAYERNORM,
+     .positions = POSITIONS_ROTARY,
+     .gated = TRUE,
+     .parts = PART_EXPERTS,
+     .read_details = model_read_phimoe},
+    {.types = {"granitemoe"}, LLAMA_BLOCK, .parts = PART_EXPERTS, .read_details = model_read_granite_moe},
+    {.types = {"dots1"}, LLAMA_BLOCK, .parts = PART_EXPERTS, .read_details = model_read_dots1},
+    {.types = {"ernie4_5"}, LLAMA_BLOCK, .tied = TRUE, .read_details = model_read_ernie},
+    {.types = {"ernie4_5_moe"}, LLAMA_BLOCK, .tied = TRUE, .parts = PART_EXPERTS, .read_details = model_read_ernie_moe},
+    {.types = {"hunyuan_v1_dense"}, LLAMA_BLOCK, .read_details = model_read_hunyuan},
+    {.types = {"hunyuan_v1_moe"}, LLAMA_BLOCK, .parts = PART_EXPERTS, .read_details = model_read_hunyuan_moe},
+    {.types = {"arcee"},
+     .norm = NORM_RMSNORM,
+     .positions = POSITIONS_ROTARY,
+     .activation = ACTIVATION_SQUARED_RELU,
+     .read_details = model_read_llama},
+    {.types = {"exaone4"}, LLAMA_BLOCK, .read_details = model_read_exaone4},
     {.types = {"cohere"},
      .norm = NORM_LAYERNORM,
      .positions = POSITIONS_ROTARY,
@@ -314,13 +333,45 @@ static const struct {
     {"multi_query", "gpt2", "gpt_bigcode"},
     {"final_logit_softcapping", NULL, "gemma2 or gemma3_text"},
     {"query_pre_attn_scalar", NULL, "gemma2 or gemma3_text"},
-    {"sliding_window_pattern", NULL, "gemma3_text or cohere2"},
+    {"sliding_window_pattern", NULL, "gemma3_text, cohere2 or exaone4"},
     {"partial_rotary_factor", NULL, "glm, glm4, glm4_moe, phi, stablelm or nemotron"},
     {"no_rope_layer_interval", NULL, "smollm3"},
     {"no_rope_layers", NULL, "smollm3"},
-    {"use_qk_norm", NULL, "cohere or glm4_moe"},
-    {"residual_multiplier", NULL, "granite"},
+    {"use_qk_norm", NULL, "cohere, glm4_moe, minimax_m2 or hunyuan_v1_moe"},
+    {"residual_multiplier", NULL, "granite or granitemoe"},
 };
+
+/* Values of model_type whose layers are of another kind, with what they have (Transformers, v4.46 to v5.0, 2024-26). */
+static const struct {
+  const char *type, *kind;
+} other_kinds[] = {
+    {"minimax", "linear attention in most layers"},
+    {"qwen3_next", "linear attention in most layers"},
+    {"kimi_linear", "linear attention in most layers"},
+    {"mamba", "state spaces in place of attention"},
+    {"mamba2", "state spaces in place of attention"},
+    {"falcon_mamba", "state spaces in place of attention"},
+    {"jamba", "state spaces in most layers"},
+    {"bamba", "state spaces in most layers"},
+    {"zamba", "state spaces in most layers"},
+    {"zamba2", "state spaces in most layers"},
+    {"nemotron_h", "state spaces in most layers"},
+    {"granitemoehybrid", "state spaces in most layers"},
+    {"falcon_h1", "state spaces beside attention"},
+    {"recurrent_gemma", "recurrence in most layers"},
+    {"rwkv", "recurrence in place of attention"},
+    {"lfm2", "convolutions in most layers"},
+    {"gemma3n_text", "key-value heads that layers share"},
+};
+
+/* IMPOSSIBLE where `type` is one of them, else TRUE. */
+static gboolean check_other_kinds(const JsonFile *json, const char *type, GError **error) {
+  for (gsize i = 0; i < G_N_ELEMENTS(other_kinds); i++)
+    if (strcmp(type, other_kinds[i].type) == 0)
+      return fail_impossible(error, "%s:%u: model_type: %s has %s, which is not modelled, only softmax attention is",
+                             json->file, json_file_line(json, json->root, "model_type"), type, other_kinds[i].kind);
+  return TRUE;
+}
 
 /* NULL with INPUT set where `marked` may be another family. */
 static const ModelFamily *check_marked(const JsonFile *json, const ModelFamily *marked, GError **error) {
@@ -409,10 +460,15 @@ const ModelFamily *model_family_find(const JsonFile *json, const ModelDefaults *
     return NULL;
   if (type == NULL)
     return find_without_type(json, defaults, error);
+  const char *architecture = first_architecture(json->root);
+  if (strcmp(type, "minimax") == 0 && architecture != NULL && g_str_has_prefix(architecture, "MiniMaxM2"))
+    type = "minimax_m2"; /* as it was first published, under its predecessor's name (2025-10) */
   *defaults = model_defaults_of(type);
   const ModelFamily *family = find_by_type(type);
   if (family != NULL)
     return family;
+  if (!check_other_kinds(json, type, error))
+    return NULL;
   g_autofree char *expected = expected_types(type);
   fail_input(error, "%s:%u: model_type: found \"%.80s\", %s", json->file,
              json_file_line(json, json->root, "model_type"), type, expected);

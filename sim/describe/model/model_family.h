@@ -24,7 +24,8 @@ typedef struct {
 } ModelFamily;
 
 /* By model_type, else by architectures, else by marks. `defaults` are those of the type, NULL where only marks tell.
- * NULL with INPUT set when none of them is known. */
+ * NULL with INPUT set when none of them is known, with IMPOSSIBLE where model_type is of a kind that is not modelled.
+ */
 const ModelFamily *model_family_find(const JsonFile *json, const ModelDefaults **defaults, GError **error);
 
 /* hidden_activation, activation_function, hidden_act or activation, whichever is there first, else the family's
@@ -46,8 +47,9 @@ typedef struct {
   gboolean is_off;       /* unless use_sliding_window is true */
 } WindowDefaults;
 
-/* sliding_window; which layers have it says layer_types, else sliding_window_pattern or the defaults' period, else
- * max_window_layers, the first that does not (model_windows.c). INPUT for a list that does not name every layer's. */
+/* sliding_window; which layers have it says layer_types, else sliding_window_pattern (a period, or letters of the
+ * layers of one, L with it and G without) or the defaults' period, else max_window_layers, the first that does not
+ * (model_windows.c). INPUT for a list that does not name every layer's. */
 gboolean model_read_window(const JsonFile *json, Model *model, WindowDefaults defaults, GError **error);
 
 /* '1' or '0' of each of `n` layers; owned by the caller. */
@@ -77,6 +79,15 @@ gboolean model_read_olmoe(const JsonFile *json, Model *model, GError **error);
 gboolean model_read_glm(const JsonFile *json, Model *model, GError **error);
 gboolean model_read_glm4(const JsonFile *json, Model *model, GError **error);
 gboolean model_read_glm4_moe(const JsonFile *json, Model *model, GError **error);
+gboolean model_read_minimax_m2(const JsonFile *json, Model *model, GError **error);
+gboolean model_read_phimoe(const JsonFile *json, Model *model, GError **error);
+gboolean model_read_dots1(const JsonFile *json, Model *model, GError **error);
+gboolean model_read_granite_moe(const JsonFile *json, Model *model, GError **error);
+gboolean model_read_ernie(const JsonFile *json, Model *model, GError **error);
+gboolean model_read_ernie_moe(const JsonFile *json, Model *model, GError **error);
+gboolean model_read_exaone4(const JsonFile *json, Model *model, GError **error);
+gboolean model_read_hunyuan(const JsonFile *json, Model *model, GError **error);
+gboolean model_read_hunyuan_moe(const JsonFile *json, Model *model, GError **error);
 gboolean model_read_seed_oss(const JsonFile *json, Model *model, GError **error);
 gboolean model_read_cohere(const JsonFile *json, Model *model, GError **error);
 gboolean model_read_cohere2(const JsonFile *json, Model *model, GError **error);
@@ -88,5 +99,7 @@ gboolean model_read_starcoder2(const JsonFile *json, Model *model, GError **erro
  * missing or out of range, IMPOSSIBLE for layers with and without experts in an order that is not modelled. */
 gboolean model_read_plain_experts(const JsonFile *json, Model *model, GError **error);
 gboolean model_read_qwen_moe(const JsonFile *json, Model *model, GError **error);
+gboolean model_read_ernie_experts(const JsonFile *json, Model *model, GError **error);
+gboolean model_read_hunyuan_experts(const JsonFile *json, Model *model, GError **error);
 gboolean model_read_glm_experts(const JsonFile *json, Model *model, GError **error);
 gboolean model_read_deepseek(const JsonFile *json, Model *model, GError **error);

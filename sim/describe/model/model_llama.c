@@ -226,6 +226,86 @@ gboolean model_read_glm4_moe(const JsonFile *json, Model *model, GError **error)
   return model_read_glm_experts(json, model, error);
 }
 
+/* Of a head's columns rotary_dim are rotated; q and k are normalised over all heads. */
+gboolean model_read_minimax_m2(const JsonFile *json, Model *model, GError **error) {
+  gint64 rotated = 0;
+  model->qk_norms = QK_NORMS_WHOLE;
+  if (!json_file_integer(json, json->root, "rotary_dim", 1, model->head_dim, &rotated, error))
+    return FALSE;
+  if (rotated > 0)
+    model->rotary_share = rotated < model->head_dim ? (double)rotated / (double)model->head_dim : 0;
+  return model_read_plain_experts(json, model, error);
+}
+
+/* Mixtral with LayerNorms, biases of attention and one on the logits. */
+gboolean model_read_phimoe(const JsonFile *json, Model *model, GError **error) {
+  return json_file_flag(json, json->root, "lm_head_bias", &model->head_bias, error) &&
+         model_read_biases(json, model, error) && model_read_windowed_mixtral(json, model, error);
+}
+
+/* Qwen3's attention and DeepSeek-V3's experts, in one group. */
+gboolean model_read_dots1(const JsonFile *json, Model *model, GError **error) {
+  model->qk_norms = QK_NORMS_HEADS;
+  return model_read_biases(json, model, error) && model_read_glm_experts(json, model, error) &&
+         model_read_window(json, model, (WindowDefaults){.window = 4096, .n_whole = 62}, error);
+}
+
+gboolean model_read_granite_moe(const JsonFile *json, Model *model, GError **error) {
+  return model_read_granite(json, model, error) && model_read_plain_experts(json, model, error);
+}
+
+gboolean model_read_ernie(const JsonFile *json, Model *model, GError **error) {
+  gboolean bias = FALSE;
+  if (!json_file_flag(json, json->root, "use_bias", &bias, error))
+    return FALSE;
+  model->rotates_pairs = TRUE;
+  model_set_biases(model, bias, bias);
+  return TRUE;
+}
+
+gboolean model_read_ernie_moe(const JsonFile *json, Model *model, GError **error) {
+  if (!model_read_ernie(json, model, error))
+    return FALSE;
+  if (model->linear_bias)
+    return fail_impossible(error, "%s:%u: use_bias: biases of experts are not modelled in this family", json->file,
+                           json_file_line(json, json->root, "use_bias"));
+  return model_read_ernie_experts(json, model, error);
+}
+
+/* OLMo's norms behind the branches, norms of each head's q and k; where some layers have a window, the others do not
+ * rotate. */
+gboolean model_read_exaone4(const JsonFile *json, Model *model, GError **error) {
+  const guint n = (guint)model->n_layers;
+  model->norms_behind = TRUE;
+  model->qk_norms = QK_NORMS_HEADS;
+  if (!model_read_window(json, model, (WindowDefaults){.window = 4096, .period = 4}, error))
+    return FALSE;
+  if (model->windowed_layers == NULL)
+    return TRUE;
+  g_autofree int *unrotated = g_new(int, n);
+  for (guint i = 0; i < n; i++)
+    unrotated[i] = model->windowed_layers[i] == '0';
+  model->unrotated_layers = model_marked_layers(unrotated, n);
+  return TRUE;
+}
+
+gboolean model_read_hunyuan(const JsonFile *json, Model *model, GError **error) {
+  static const char shared_key[] = "use_cla";
+  gboolean shares_kv = FALSE;
+  model->qk_norms = QK_NORMS_HEADS;
+  model->norms_rotated = TRUE;
+  if (!json_file_flag(json, json->root, shared_key, &shares_kv, error))
+    return FALSE;
+  if (shares_kv)
+    return fail_impossible(error, "%s:%u: %s: key-value heads that layers share are not modelled", json->file,
+                           json_file_line(json, json->root, shared_key), shared_key);
+  return model_read_biases(json, model, error);
+}
+
+gboolean model_read_hunyuan_moe(const JsonFile *json, Model *model, GError **error) {
+  return model_read_hunyuan(json, model, error) && model_read_hunyuan_experts(json, model, error);
+}
+
 gboolean model_read_seed_oss(const JsonFile *json, Model *model, GError **error) {
   gboolean qkv = TRUE, out = FALSE, mlp = FALSE;
   if (!json_file_flag(json, json->root, "attention_bias", &qkv, error) ||

@@ -6,6 +6,7 @@
 #include "error.h"
 
 static const char layer_types[] = "layer_types", sliding[] = "sliding_attention", whole[] = "full_attention";
+static const char pattern_key[] = "sliding_window_pattern";
 
 /* Whether a layer of layer_types has the window; −1 with INPUT set. */
 static int read_layer_type(const JsonFile *json, JsonArray *types, guint i, GError **error) {
@@ -60,15 +61,39 @@ static gboolean read_layer_types(const JsonFile *json, int *windowed, guint n, G
   return TRUE;
 }
 
+/* The letters of sliding_window_pattern, where it is a text; NULL: a number, or nothing. */
+static const char *pattern_letters(const JsonFile *json) {
+  JsonNode *node = json_object_get_member(json->root, pattern_key);
+  return node != NULL && json_node_get_value_type(node) == G_TYPE_STRING ? json_node_get_string(node) : NULL;
+}
+
+/* "LLLG": whether layers have the window, again and again; the last has not, whatever its letter (EXAONE 4). */
+static gboolean read_letters(const JsonFile *json, const char *letters, int *windowed, guint n, GError **error) {
+  const size_t length = strlen(letters);
+  if (length == 0 || strspn(letters, "LG") != length)
+    return fail_input(error, "%s:%u: %s: found \"%.80s\", expected letters L, with the window, and G, without",
+                      json->file, json_file_line(json, json->root, pattern_key), pattern_key, letters);
+  for (guint i = 0; i < n; i++)
+    windowed[i] = letters[i % length] == 'L' && i + 1 < n;
+  return TRUE;
+}
+
+/* All of a period but its last, or that alone. */
+static void read_period(WindowDefaults defaults, gint64 period, int *windowed, guint n) {
+  for (guint i = 0; i < n; i++)
+    windowed[i] = ((i + 1) % period == 0) == defaults.is_last_only;
+}
+
 gboolean model_read_window(const JsonFile *json, Model *model, WindowDefaults defaults, GError **error) {
   static const char switch_key[] = "use_sliding_window", window_key[] = "sliding_window";
   gboolean used = !defaults.is_off;
   gint64 window = json_object_has_member(json->root, window_key) ? 0 : defaults.window, period = defaults.period;
   gint64 n_whole = defaults.n_whole;
+  const char *letters = pattern_letters(json);
   if (!json_file_flag(json, json->root, switch_key, &used, error) ||
       !json_file_integer(json, json->root, window_key, 1, G_MAXINT32, &window, error) ||
       !json_file_integer(json, json->root, "max_window_layers", 0, G_MAXINT32, &n_whole, error) ||
-      !json_file_integer(json, json->root, "sliding_window_pattern", 1, G_MAXINT32, &period, error))
+      (letters == NULL && !json_file_integer(json, json->root, pattern_key, 1, G_MAXINT32, &period, error)))
     return FALSE;
   model->window = used ? window : 0;
   const guint n = (guint)model->n_layers;
@@ -79,9 +104,11 @@ gboolean model_read_window(const JsonFile *json, Model *model, WindowDefaults de
     take_turns(model, windowed);
     return TRUE;
   }
-  if (period > 1) {
-    for (guint i = 0; i < n; i++)
-      windowed[i] = ((i + 1) % period == 0) == defaults.is_last_only;
+  if (letters != NULL && !read_letters(json, letters, windowed, n, error))
+    return FALSE;
+  if (letters == NULL && period > 1)
+    read_period(defaults, period, windowed, n);
+  if (letters != NULL || period > 1) {
     take_turns(model, windowed);
     return TRUE;
   }

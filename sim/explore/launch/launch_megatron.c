@@ -68,6 +68,9 @@ static void add_experts(const LaunchCase *c, GString *out) {
         experts->groups_per_token);
   if (experts->biased_scores)
     add(out, "--moe-router-score-function sigmoid --moe-router-enable-expert-bias");
+  if (experts->softmax_scores)
+    launch_notice(c, "model %s chooses experts by a softmax and biases, Megatron-LM has biases with a sigmoid alone",
+                  c->model->name);
   if (c->model->factors.experts > 0) /* of a softmax only where that is over all experts, as DeepSeek-V2's is */
     add(out, "%s--moe-router-topk-scaling-factor %g", experts->biased_scores ? "" : "--moe-router-pre-softmax ",
         c->model->factors.experts);
@@ -159,6 +162,11 @@ static void add_model(const LaunchCase *c, GString *out) {
   if (model->qk_norms == QK_NORMS_WHOLE)
     launch_notice(c, "model %s normalises q and k over all heads, Megatron-LM's --qk-layernorm each head: left out",
                   model->name);
+  if (model->norms_rotated)
+    launch_notice(c, "model %s normalises q and k behind their rotation, Megatron-LM's --qk-layernorm before it",
+                  model->name);
+  if (model->head_bias)
+    launch_notice(c, "model %s has a bias on its logits, Megatron-LM's GPT has none", model->name);
   if (model->qk_norms == QK_NORMS_OWN)
     launch_notice(c,
                   "model %s has weights of its own for each head's norm of q and k, Megatron-LM's --qk-layernorm the "

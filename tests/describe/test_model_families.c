@@ -1,0 +1,294 @@
+/* Llama's descendants of 2024 to 2025, most of them with experts: sums of their published configs, what their classes
+ * have where a config is silent, and what each has that others have not. */
+#include "model_text.h"
+
+typedef struct {
+  const char *text;
+  double billions, digits;      /* of all parameters, as printed */
+  double active, active_digits; /* of a token's; of a dense model all */
+} Published;
+
+#define ERNIE "\"model_type\": \"ernie4_5_moe\", "
+#define LLLG "\"model_type\": \"exaone4\", \"sliding_window_pattern\": \"LLLG\", "
+
+/* What the configs of these name: MiniMaxAI/MiniMax-M2.1 (2025-12) and MiniMax-M2 under its first model_type,
+ * microsoft/Phi-3.5-MoE-instruct, rednote-hilab/dots.llm1.base, ibm-granite/granite-3.1-3b-a800m-base and
+ * -1b-a400m-base, baidu/ERNIE-4.5-21B-A3B-PT, -300B-A47B-PT and -0.3B-PT, tencent/Hunyuan-A13B-Instruct and
+ * Hunyuan-7B-Instruct, LGAI-EXAONE/EXAONE-4.0-32B and -1.2B, arcee-ai/AFM-4.5B. As printed in billions: 229 and 10 (the
+ * card, which counts a token's without the two tables of 0.6 each), 41.9 and 6.6 (the card), 142 and 14 (arXiv
+ * 2506.05767 §1), 3.3 and 0.8, 1.3 and 0.4 (the cards), as their names say of ERNIE, Hunyuan and Arcee (80 and 13 of
+ * Hunyuan-A13B), 30.95 and 1.07 of EXAONE (the cards, without tables of 0.524 and 0.21, of which the larger model has
+ * two). */
+static const Published published[] = {
+    {"{\"model_type\": \"minimax_m2\", \"hidden_size\": 3072, \"num_hidden_layers\": 62, \"intermediate_size\": 1536, "
+     "\"num_attention_heads\": 48, \"num_key_value_heads\": 8, \"head_dim\": 128, \"num_experts_per_tok\": 8, "
+     "\"num_local_experts\": 256, \"rotary_dim\": 64, \"vocab_size\": 200064}",
+     229, 0.5, 10, 1.1},
+    {"{\"model_type\": \"minimax\", \"architectures\": [\"MiniMaxM2ForCausalLM\"], \"hidden_size\": 3072, "
+     "\"num_hidden_layers\": 62}",
+     229, 0.5, 10, 1.1},
+    {"{\"model_type\": \"phimoe\", \"hidden_size\": 4096, \"num_hidden_layers\": 32, \"attention_bias\": true, "
+     "\"lm_head_bias\": true}",
+     41.9, 0.05, 6.6, 0.05},
+    {"{\"model_type\": \"dots1\", \"hidden_size\": 4096, \"num_hidden_layers\": 62, \"n_routed_experts\": 128, "
+     "\"n_shared_experts\": 2, \"num_experts_per_tok\": 6, \"first_k_dense_replace\": 1}",
+     142, 1, 14, 1},
+    {"{\"model_type\": \"granitemoe\", \"hidden_size\": 1536, \"num_hidden_layers\": 32, \"num_attention_heads\": 24, "
+     "\"num_key_value_heads\": 8, \"intermediate_size\": 512, \"num_local_experts\": 40, \"num_experts_per_tok\": 8, "
+     "\"tie_word_embeddings\": true, \"vocab_size\": 49152}",
+     3.3, 0.05, 0.8, 0.1},
+    {"{\"model_type\": \"granitemoe\", \"hidden_size\": 1024, \"num_hidden_layers\": 24, \"num_attention_heads\": 16, "
+     "\"num_key_value_heads\": 8, \"intermediate_size\": 512, \"num_local_experts\": 32, \"num_experts_per_tok\": 8, "
+     "\"tie_word_embeddings\": true, \"vocab_size\": 49152}",
+     1.3, 0.05, 0.4, 0.05},
+    {"{" ERNIE "\"hidden_size\": 2560, \"num_hidden_layers\": 28}", 21, 1, 3, 0.5},
+    {"{" ERNIE "\"hidden_size\": 8192, \"num_hidden_layers\": 54, \"num_attention_heads\": 64, "
+     "\"num_key_value_heads\": 8, \"intermediate_size\": 28672, \"moe_intermediate_size\": 3584, \"moe_k\": 8, "
+     "\"moe_num_experts\": 64, \"moe_num_shared_experts\": 0, \"moe_layer_start_index\": 3}",
+     300, 1.5, 47, 0.7},
+    {"{\"model_type\": \"ernie4_5\", \"hidden_size\": 1024, \"num_hidden_layers\": 18}", 0.36, 0.005, 0.36, 0.005},
+    {"{\"model_type\": \"hunyuan_v1_moe\", \"hidden_size\": 4096, \"num_hidden_layers\": 4, \"intermediate_size\": "
+     "3072, \"num_key_value_heads\": 8, \"vocab_size\": 128167, \"tie_word_embeddings\": true, \"num_experts\": 64, "
+     "\"moe_topk\": [8, 8, 8, 8], \"num_shared_expert\": [1, 1, 1, 1], \"moe_intermediate_size\": [3072, 3072, 3072, "
+     "3072]}",
+     (80 - 0.5) / 8 + 0.5, 0.1, (13 - 0.5) / 8 + 0.5, 0.1}, /* an eighth of its 32 layers, and the table */
+    {"{\"model_type\": \"hunyuan_v1_dense\", \"hidden_size\": 4096, \"num_hidden_layers\": 32, \"intermediate_size\": "
+     "14336, \"num_key_value_heads\": 8, \"head_dim\": 128, \"vocab_size\": 128167, \"tie_word_embeddings\": true}",
+     7, 0.6, 7, 0.6},
+    {"{" LLLG "\"hidden_size\": 5120, \"num_hidden_layers\": 64, \"num_attention_heads\": 40, "
+     "\"num_key_value_heads\": 8, \"intermediate_size\": 27392}",
+     30.95 + 2 * 0.524, 0.01, 30.95 + 2 * 0.524, 0.01},
+    {"{\"model_type\": \"exaone4\", \"sliding_window\": null, \"sliding_window_pattern\": null, \"hidden_size\": 2048, "
+     "\"num_hidden_layers\": 30, \"num_key_value_heads\": 8, \"intermediate_size\": 4096, \"tie_word_embeddings\": "
+     "true}",
+     1.07 + 0.21, 0.005, 1.07 + 0.21, 0.005},
+    {"{\"model_type\": \"arcee\", \"hidden_size\": 2560, \"num_hidden_layers\": 36, \"num_attention_heads\": 20, "
+     "\"num_key_value_heads\": 4, \"head_dim\": 128, \"vocab_size\": 128005}",
+     4.5, 0.15, 4.5, 0.15}};
+
+START_TEST(parameters_are_the_published_ones) {
+  g_autoptr(Model) model = read_text(published[_i].text);
+  ck_assert_double_eq_tol((double)model_parameters(model) / 1e9, published[_i].billions, published[_i].digits);
+  ck_assert_double_eq_tol((double)model_active_parameters(model) / 1e9, published[_i].active,
+                          published[_i].active_digits);
+}
+END_TEST
+
+/* Two of its layers, in bf16, are hf-internal-testing/MiniMax-M2-Small's checkpoint of 17,133,474,240 bytes (2025-11),
+ * names and offsets of its some 1,560 tensors in front: a layer's Q, K and V 3072·64·128, out 6144·3072, 256 experts of
+ * 3·3072·1536, gate and biases 3073·256, norms 2·3072 and (48 + 8)·128; two tables and a norm. */
+START_TEST(two_layers_of_minimax_m2_are_its_checkpoint) {
+  g_autoptr(Model) model = read_text("{\"model_type\": \"minimax_m2\", \"hidden_size\": 3072, "
+                                     "\"num_hidden_layers\": 2}");
+  ck_assert_int_eq(model_parameters(model), 8566633984);
+  const double front = 17133474240.0 - 2 * 8566633984.0;
+  ck_assert(front > 0 && front < 150 * 1600);
+}
+END_TEST
+
+static Model *read_type(const char *type, const char *keys) {
+  g_autofree char *text = g_strdup_printf("{\"model_type\": \"%s\", %s " LLAMA_CORE "}", type, keys);
+  return read_text(text);
+}
+
+/* Of 16 columns 4: a quarter. Where the config is silent all are, as the class has it, or what rope_parameters say. */
+START_TEST(minimax_m2_rotates_some_columns_and_normalises_all_heads) {
+  g_autoptr(Model) m = read_type("minimax_m2", "\"num_key_value_heads\": 2, \"head_dim\": 16, \"rotary_dim\": 4, ");
+  ck_assert_int_eq(m->qk_norms, QK_NORMS_WHOLE);
+  ck_assert_double_eq(m->rotary_share, 0.25);
+  ck_assert_double_eq(m->rotary_base, 5e6);
+  ck_assert(m->experts.biased_scores && !m->experts.softmax_scores && m->experts.shared_ffn_hidden == 0);
+  ck_assert_int_eq(m->experts.n, 256);
+  ck_assert_int_eq(m->experts.ffn_hidden, 96);
+  g_autoptr(Model) all = read_type("minimax_m2", "\"num_key_value_heads\": 2, \"head_dim\": 16, \"rotary_dim\": 16, ");
+  ck_assert_double_eq(all->rotary_share, 0);
+  g_autoptr(Model) newer = read_type("minimax_m2", "\"num_key_value_heads\": 2, "
+                                                   "\"rope_parameters\": {\"partial_rotary_factor\": 0.5}, ");
+  ck_assert_double_eq(newer->rotary_share, 0.5);
+}
+END_TEST
+
+/* QKV and out 4·64², their biases 4·64, two LayerNorms of scale and shift, gate 4·64, 4 experts of 3·64·96; tables of
+ * 100 words, the last norm, a bias a word. */
+START_TEST(phi_moe_has_layernorms_and_a_bias_on_its_logits) {
+  g_autoptr(Model) m = read_type("phimoe", "\"num_key_value_heads\": 4, \"num_local_experts\": 4, "
+                                           "\"attention_bias\": true, \"lm_head_bias\": true, ");
+  ck_assert_int_eq(m->norm, NORM_LAYERNORM);
+  ck_assert(m->qkv_bias && model_has_out_bias(m) && !model_has_mlp_bias(m) && m->head_bias);
+  ck_assert_int_eq(model_layer_parameters(m), 16384 + 256 + 256 + 256 + 4 * 18432);
+  ck_assert_int_eq(model_head_parameters(m), 128 + 6400 + 100);
+  g_autoptr(Model) bare = read_type("phimoe", "\"num_key_value_heads\": 4, ");
+  ck_assert(!bare->qkv_bias && !bare->head_bias && bare->window == 0);
+  ck_assert_int_eq(bare->experts.n, 16);
+}
+END_TEST
+
+START_TEST(dots_has_the_attention_of_qwen3_and_the_experts_of_deepseek) {
+  g_autoptr(Model) m = read_type("dots1", "\"num_key_value_heads\": 4, \"n_routed_experts\": 8, \"n_shared_experts\": "
+                                          "2, \"num_experts_per_tok\": 2, \"routed_scaling_factor\": 2.5, ");
+  ck_assert_int_eq(m->qk_norms, QK_NORMS_HEADS);
+  ck_assert_int_eq(m->experts.shared_ffn_hidden, 2 * 1408);
+  ck_assert_int_eq(m->experts.n_leading, 0);
+  ck_assert_int_eq(m->window, 0); /* which layers from the 63rd on have */
+  ck_assert(m->experts.biased_scores && m->factors.experts == 2.5);
+}
+END_TEST
+
+START_TEST(granite_with_experts_multiplies_as_granite_does) {
+  g_autoptr(Model) m = read_type("granitemoe", "\"attention_multiplier\": 0.25, \"residual_multiplier\": 0.22, "
+                                               "\"logits_scaling\": 6, ");
+  ck_assert_int_eq(m->experts.n, 8);
+  ck_assert_int_eq(m->experts.per_token, 2);
+  ck_assert_double_eq(m->factors.branches, 0.22);
+  ck_assert_double_eq(m->factors.logits, 1.0 / 6);
+  ck_assert_double_eq(m->factors.scores, 0); /* 1/sqrt(16), as others */
+}
+END_TEST
+
+#define ERNIE_SMALL                                                                                                    \
+  "\"num_key_value_heads\": 4, \"moe_num_experts\": 8, \"moe_k\": 2, \"moe_intermediate_size\": 16, "                  \
+  "\"moe_num_shared_experts\": 1, "
+
+/* Experts in every layer from the second on; with an interval of 2 in the layers of odd number, from 0. */
+START_TEST(ernie_has_experts_where_its_three_indices_say) {
+  g_autoptr(Model) m = read_type("ernie4_5_moe", ERNIE_SMALL);
+  ck_assert(m->tied && m->rotates_pairs && m->experts.biased_scores && m->experts.softmax_scores);
+  ck_assert_int_eq(m->experts.per_token, 2);
+  ck_assert_int_eq(m->experts.shared_ffn_hidden, 16);
+  ck_assert_int_eq(model_dense_layers(m, 0, 2), 1);
+  g_autoptr(Model) deep =
+      read_text("{" ERNIE ERNIE_SMALL "\"hidden_size\": 64, \"num_hidden_layers\": 8, \"num_attention_heads\": 4, "
+                "\"moe_layer_start_index\": 2, \"moe_layer_interval\": 2, \"moe_layer_end_index\": 7}");
+  const gboolean dense[] = {TRUE, TRUE, TRUE, FALSE, TRUE, FALSE, TRUE, FALSE};
+  for (gint64 i = 0; i < 8; i++)
+    ck_assert_int_eq(model_dense_layers(deep, i, 1), dense[i]);
+  g_autoptr(Model) plain = read_type("ernie4_5", "\"num_key_value_heads\": 4, ");
+  g_autoptr(Model) biased = read_type("ernie4_5", "\"num_key_value_heads\": 4, \"use_bias\": true, ");
+  ck_assert(plain->tied && !plain->qkv_bias && biased->qkv_bias && biased->linear_bias);
+  ck_assert_int_eq(plain->head_dim, 128);
+}
+END_TEST
+
+/* Three layers with a window that rotate and one without that does not, the last never with one. */
+START_TEST(exaone_rotates_where_it_has_a_window) {
+  static const struct {
+    const char *keys, *windowed, *unrotated;
+  } cases[] = {{"", "11101110111", "00010001000"},
+               {"\"sliding_window_pattern\": \"LG\", ", "10101010100", "01010101011"},
+               {"\"sliding_window_pattern\": 2, ", "10101010101", "01010101010"},
+               {"\"sliding_window\": null, ", NULL, NULL}};
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autofree char *text = g_strdup_printf("{\"model_type\": \"exaone4\", %s\"hidden_size\": 64, "
+                                            "\"num_hidden_layers\": 11, \"num_attention_heads\": 32}",
+                                            cases[i].keys);
+    g_autoptr(Model) m = read_text(text);
+    ck_assert(m->norms_behind && m->qk_norms == QK_NORMS_HEADS);
+    ck_assert_pstr_eq(m->windowed_layers, cases[i].windowed);
+    ck_assert_pstr_eq(m->unrotated_layers, cases[i].unrotated);
+    ck_assert_int_eq(m->window, cases[i].windowed != NULL ? 4096 : 0);
+  }
+}
+END_TEST
+
+START_TEST(hunyuan_has_a_shared_mlp_beside_its_experts) {
+  g_autoptr(Model) m = read_type("hunyuan_v1_moe", "\"num_experts\": 8, \"moe_topk\": [2, 2], ");
+  ck_assert(m->norms_rotated && m->qk_norms == QK_NORMS_HEADS && !m->experts.shared_gate);
+  ck_assert_int_eq(m->experts.per_token, 2);
+  ck_assert_int_eq(m->experts.ffn_hidden, 96);
+  ck_assert_int_eq(m->experts.shared_ffn_hidden, 96);
+  g_autoptr(Model) own = read_type("hunyuan_v1_moe", "\"num_experts\": [8, 8], \"moe_intermediate_size\": 32, "
+                                                     "\"num_shared_expert\": 2, \"moe_layer_num_skipped\": 1, ");
+  ck_assert_int_eq(own->experts.per_token, 1);
+  ck_assert_int_eq(own->experts.ffn_hidden, 32);
+  ck_assert_int_eq(own->experts.shared_ffn_hidden, 192);
+  ck_assert_int_eq(model_dense_layers(own, 0, 2), 1);
+}
+END_TEST
+
+/* Two products, not three. */
+START_TEST(arcee_has_no_gate) {
+  g_autoptr(Model) m = read_type("arcee", "");
+  ck_assert_int_eq(model_activation(m), ACTIVATION_SQUARED_RELU);
+  ck_assert_int_eq(m->norm, NORM_RMSNORM);
+  ck_assert_int_eq(model_layer_parameters(m), 16384 + 2 * 64 * 96 + 128);
+}
+END_TEST
+
+START_TEST(what_these_families_cannot_have_is_refused) {
+  static const struct {
+    const char *text;
+    StepsimError code;
+    const char *parts[2];
+  } cases[] = {
+      {"{\n\"model_type\": \"minimax\", " LLAMA_CORE "}",
+       STEPSIM_ERROR_IMPOSSIBLE,
+       {":2: model_type: minimax", "linear attention"}},
+      {"{\"model_type\": \"mamba2\"}", STEPSIM_ERROR_IMPOSSIBLE, {"mamba2", "state spaces"}},
+      {"{\"model_type\": \"gemma3n_text\"}", STEPSIM_ERROR_IMPOSSIBLE, {"gemma3n_text", "layers share"}},
+      {"{\"model_type\": \"minimax_m2\", \"num_key_value_heads\": 2,\n\"rotary_dim\": 256, " LLAMA_CORE "}",
+       STEPSIM_ERROR_INPUT,
+       {":2: rotary_dim: found 256", "from 1 to 128"}},
+      {"{" ERNIE ERNIE_SMALL "\n\"use_bias\": true, " LLAMA_CORE "}",
+       STEPSIM_ERROR_IMPOSSIBLE,
+       {":2: use_bias", "biases of experts"}},
+      {"{" ERNIE ERNIE_SMALL "\n\"moe_layer_end_index\": 0, " LLAMA_CORE "}",
+       STEPSIM_ERROR_IMPOSSIBLE,
+       {":2: moe_layer_end_index: found 0 of 2 layers", "dense layers behind"}},
+      {"{" ERNIE "\"num_key_value_heads\": 4, \"moe_num_experts\": 4,\n\"moe_k\": 5, " LLAMA_CORE "}",
+       STEPSIM_ERROR_INPUT,
+       {":2: moe_k: found 5", "at most the 4"}},
+      {"{\"model_type\": \"exaone4\", \"num_key_value_heads\": 4,\n\"sliding_window_pattern\": \"LXG\", " LLAMA_CORE
+       "}",
+       STEPSIM_ERROR_INPUT,
+       {":2: sliding_window_pattern: found \"LXG\"", "letters L"}},
+      {"{\"model_type\": \"hunyuan_v1_dense\",\n\"use_cla\": true, " LLAMA_CORE "}",
+       STEPSIM_ERROR_IMPOSSIBLE,
+       {":2: use_cla", "layers share"}},
+      {"{\"model_type\": \"hunyuan_v1_moe\", \"num_experts\": 8,\n\"moe_topk\": [2, 4], " LLAMA_CORE "}",
+       STEPSIM_ERROR_IMPOSSIBLE,
+       {":2: moe_topk: item 2: found 4 behind 2", "different experts"}},
+      {"{\"model_type\": \"hunyuan_v1_moe\", \"num_experts\": 8,\n\"moe_topk\": [2, \"4\"], " LLAMA_CORE "}",
+       STEPSIM_ERROR_INPUT,
+       {":2: moe_topk: item 2", "an integer"}},
+      {"{\"model_type\": \"hunyuan_v1_moe\", \"num_experts\": 8,\n\"moe_topk\": [], " LLAMA_CORE "}",
+       STEPSIM_ERROR_INPUT,
+       {":2: moe_topk", "a list of every layer's"}},
+      {"{\"model_type\": \"hunyuan_v1_moe\", " LLAMA_CORE "}", STEPSIM_ERROR_INPUT, {"found 0 experts", "at least 2"}},
+      {"{\"model_type\": \"dots1\", \"num_key_value_heads\": 4, " LLAMA_CORE "}",
+       STEPSIM_ERROR_INPUT,
+       {"no key \"n_routed_experts\"", "expected it"}},
+  };
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autoptr(GError) error = NULL;
+    g_autoptr(Model) model = read_bytes(cases[i].text, strlen(cases[i].text), &error);
+    ck_assert_msg(model == NULL, "was read: %s", cases[i].text);
+    ck_assert_msg(g_error_matches(error, STEPSIM_ERROR, cases[i].code), "%s", error->message);
+    for (gsize j = 0; j < G_N_ELEMENTS(cases[i].parts); j++)
+      ck_assert_msg(strstr(error->message, cases[i].parts[j]) != NULL, "\"%s\" is not in: %s", cases[i].parts[j],
+                    error->message);
+  }
+}
+END_TEST
+
+int main(void) {
+  TCase *cases = tcase_create("model_families");
+  tcase_add_loop_test(cases, parameters_are_the_published_ones, 0, G_N_ELEMENTS(published));
+  tcase_add_test(cases, two_layers_of_minimax_m2_are_its_checkpoint);
+  tcase_add_test(cases, minimax_m2_rotates_some_columns_and_normalises_all_heads);
+  tcase_add_test(cases, phi_moe_has_layernorms_and_a_bias_on_its_logits);
+  tcase_add_test(cases, dots_has_the_attention_of_qwen3_and_the_experts_of_deepseek);
+  tcase_add_test(cases, granite_with_experts_multiplies_as_granite_does);
+  tcase_add_test(cases, ernie_has_experts_where_its_three_indices_say);
+  tcase_add_test(cases, exaone_rotates_where_it_has_a_window);
+  tcase_add_test(cases, hunyuan_has_a_shared_mlp_beside_its_experts);
+  tcase_add_test(cases, arcee_has_no_gate);
+  tcase_add_test(cases, what_these_families_cannot_have_is_refused);
+  Suite *suite = suite_create("model_families");
+  suite_add_tcase(suite, cases);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  int n_failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return n_failed != 0;
+}
