@@ -48,15 +48,16 @@ static const struct {
 };
 
 /* What a token meets, in billions: 12.9 (arXiv 2401.04088 §1), 21 (2405.04434 §1; its Table 1: 21.4), 37 (2412.19437
- * §1), 22 and 3.3 (2505.09388 §2), 32.6 (2507.20534 table 2), 32 and 12 (2508.06471 §2), 1.3 (2409.02060 §2), as
- * printed. */
+ * §1), 22 and 3.3 (2505.09388 §2), 32.6 (2507.20534 table 2), 32 and 12 (2508.06471 §2), 1.3 (2409.02060 §2), 10 (the
+ * card, without its two tables), 6.6 (2404.14219 §2), 14 (2506.05767 §1), 0.8 (the card), as printed. */
 static const struct {
   const char *name;
   double billions, digits;
 } active[] = {{"mixtral-8x7b", 12.9, 0.05}, {"deepseek-v2", 21.4, 0.05}, {"deepseek-v3", 37, 0.6},
               {"qwen3-235b", 22, 0.5},      {"qwen3-30b", 3.3, 0.06},    {"kimi-k2", 32.6, 0.5},
               {"gpt-oss-120b", 5.13, 0.6},  {"gpt-oss-20b", 3.61, 0.6},  {"glm-4.5", 32, 1.7},
-              {"glm-4.5-air", 12, 2},       {"olmoe-1b-7b", 1.3, 0.05}};
+              {"glm-4.5-air", 12, 2},       {"olmoe-1b-7b", 1.3, 0.05},  {"minimax-m2", 10, 1.1},
+              {"phi-3.5-moe", 6.6, 0.05},   {"dots.llm1", 14, 1},        {"granite-3.1-3b-a800m", 0.8, 0.1}};
 
 START_TEST(active_parameters_are_the_published_ones) {
   g_autoptr(Model) model = model_read(active[_i].name, NULL);
