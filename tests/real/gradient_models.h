@@ -164,6 +164,19 @@ static Model routed(void) {
   return model;
 }
 
+/* … with biases of their choice; LayerNorms, also of all heads of q and k together, and biases of attention and of the
+ * logits (MiniMax-M2, Phi-3.5-MoE). */
+static Model routed_biased(void) {
+  Model model = routed();
+  model.name = (char *)"routed-biased";
+  model.norm = NORM_LAYERNORM;
+  model.qk_norms = QK_NORMS_WHOLE;
+  model.qkv_bias = model.head_bias = TRUE;
+  model.lone_bias = LONE_BIAS_OUT;
+  model.experts.biased_scores = TRUE;
+  return model;
+}
+
 /* Latent attention, of V with heads of another size, and experts behind a dense layer. */
 static Model latent(void) {
   Model model = routed();

@@ -90,6 +90,9 @@ static const Case cases[] = {
     /* two norms, q, k, v, attn_out, the router, and 3 of each of 4 experts */
     {"routed", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_B, LAYERS *(7 + 12) + 3},
     {"routed", ATTENTION_FLASH, RECOMPUTE_FULL, ORDER_I_W, LAYERS *(7 + 12) + 3},
+    /* with shifts of four norms, five biases */
+    {"routed-biased", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_I_W, LAYERS *(16 + 2 + 12) + 5},
+    {"routed-biased", ATTENTION_UNFUSED, RECOMPUTE_FULL, ORDER_TWO_STAGES, LAYERS *(16 + 2 + 12) + 5},
     /* four norms, five products of attention, a dense layer's 3; the router, its bias, 3 of each expert */
     {"latent", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_B, (9 + 3) + (9 + 2 + 5 * 3) + 3},
     {"latent", ATTENTION_FLASH, RECOMPUTE_FULL, ORDER_I_W, (9 + 3) + (9 + 2 + 5 * 3) + 3},
@@ -108,9 +111,9 @@ static const Case cases[] = {
 };
 
 static Workload *make_workload(const Case *c) {
-  Model models[] = {llama,        gpt2,         mixed(),     bare(),   normed(), dropped(),    scores_dropped(),
-                    sandwiched(), multiplied(), behind(),    own(),    beside(), beside_one(), routed(),
-                    shared(),     latent(),     latent_kv(), turned(), fixed()};
+  Model models[] = {llama,           gpt2,         mixed(),  bare(),      normed(), dropped(),    scores_dropped(),
+                    sandwiched(),    multiplied(), behind(), own(),       beside(), beside_one(), routed(),
+                    routed_biased(), shared(),     latent(), latent_kv(), turned(), fixed()};
   Model *model = NULL;
   for (gsize i = 0; i < G_N_ELEMENTS(models); i++)
     if (strcmp(models[i].name, c->model) == 0)
