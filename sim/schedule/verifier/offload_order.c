@@ -32,8 +32,8 @@ typedef struct {
   gboolean fetches, updates; /* some rank does so */
   gboolean stays;            /* what is updated is in its place: weights are fetched from the memory it is in */
   Ended *ended;              /* [ops of the longest list] */
-  guint8 *is_taken;          /* likewise: of a FETCH, some UNSHARD waits for it; of others, the first that a GRAD_OUT
-                                waits for is this */
+  guint8 *is_gathered;       /* likewise: a FETCH that an UNSHARD waits for */
+  guint8 *is_copied;         /* likewise: what a GRAD_OUT waits for first */
   gint32 latest[N_STREAMS];  /* in front, on each stream; −1 none */
   Step *steps;               /* [steps] */
   gint32 fetch, back;        /* the latest FETCH of the latest step, the latest WEIGHTS_BACK; −1 none */
@@ -104,9 +104,9 @@ static gboolean check_gather(Walk *walk, gint32 i, GError **error) {
   const Op *ops = walk->list->ops;
   for (int k = 0; k < OP_MAX_AFTER && ops[i].after[k] >= 0; k++) {
     const gint32 fetch = ops[i].after[k];
-    if (ops[fetch].action != ACTION_FETCH || !is_same_place(&ops[fetch], &ops[i]) || walk->is_taken[fetch])
+    if (ops[fetch].action != ACTION_FETCH || !is_same_place(&ops[fetch], &ops[i]) || walk->is_gathered[fetch])
       continue;
-    walk->is_taken[fetch] = TRUE;
+    walk->is_gathered[fetch] = TRUE;
     return TRUE;
   }
   return fail_op(walk, i, "its weights are on the host, and it waits for no FETCH of its own", -1, "", error);
@@ -197,7 +197,7 @@ static gboolean check_additions(const Walk *walk, GError **error) {
   for (int stage = 0; stage < walk->program->n_stages; stage++) {
     const gint32 last = walk->last_addition[stage];
     walk->last_addition[stage] = -1;
-    if (last >= 0 && !walk->is_summed[stage] && !walk->is_taken[last])
+    if (last >= 0 && !walk->is_summed[stage] && !walk->is_copied[last])
       return fail_op(walk, last, "no GRAD_OUT behind it copies the gradient of its stage to the host", -1, "", error);
   }
   return TRUE;
@@ -209,12 +209,13 @@ static gboolean is_empty(const Walk *walk, const Op *op) {
 }
 
 static void find_copies(Walk *walk) {
-  memset(walk->is_taken, 0, (gsize)walk->list->n_ops);
+  memset(walk->is_copied, 0, (gsize)walk->list->n_ops);
+  memset(walk->is_gathered, 0, (gsize)walk->list->n_ops);
   memset(walk->is_summed, 0, (gsize)walk->program->n_stages);
   for (gint32 i = 0; i < walk->list->n_ops; i++) {
     const Op *op = &walk->list->ops[i];
     if (op->action == ACTION_GRAD_OUT && op->after[0] >= 0)
-      walk->is_taken[op->after[0]] = TRUE;
+      walk->is_copied[op->after[0]] = TRUE;
     else if (op->kind == OP_COLLECTIVE && op->action == ACTION_REDUCE_GRAD && op->stage >= 0 &&
              !transfer_of(walk, op)->of_experts)
       walk->is_summed[op->stage] = TRUE;
@@ -226,7 +227,7 @@ static gboolean check_copies(const Walk *walk, GError **error) {
   memset(walk->last_addition, -1, sizeof *walk->last_addition * (gsize)walk->program->n_stages);
   for (gint32 i = 0; i < walk->list->n_ops; i++) {
     const Op *op = &walk->list->ops[i];
-    if (sums(op) && transfer_of(walk, op)->bytes > 0 && !walk->is_taken[i] && !is_summed_on(walk, i))
+    if (sums(op) && transfer_of(walk, op)->bytes > 0 && !walk->is_copied[i] && !is_summed_on(walk, i))
       return fail_op(walk, i, "no GRAD_OUT behind it copies what it sums to the host", -1, "", error);
     if (!adds(op) || is_empty(walk, op))
       continue;
@@ -307,12 +308,13 @@ gboolean offload_order_check(const Program *program, GError **error) {
   if (!find_uses(&walk, &longest))
     return TRUE;
   g_autofree Ended *ended = g_new(Ended, longest);
-  g_autofree guint8 *is_taken = g_new(guint8, longest);
+  g_autofree guint8 *is_gathered = g_new(guint8, longest), *is_copied = g_new(guint8, longest);
   g_autofree Step *steps = g_new(Step, program->n_steps);
   g_autofree gint32 *last_addition = g_new(gint32, program->n_stages);
   g_autofree guint8 *is_summed = g_new(guint8, program->n_stages);
   walk.ended = ended;
-  walk.is_taken = is_taken;
+  walk.is_gathered = is_gathered;
+  walk.is_copied = is_copied;
   walk.steps = steps;
   walk.last_addition = last_addition;
   walk.is_summed = is_summed;
