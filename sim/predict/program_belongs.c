@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "error.h"
+#include "host_updates.h"
 #include "lowering.h"
 
 /* FLOPs of the kernels a work names; −1 when this workload has no such kernels. */
@@ -64,5 +65,6 @@ gboolean predict_check_belongs(const Program *program, const Workload *workload,
                       "%" G_GINT64_FORMAT " micro-batches",
                       program->n_ranks, program->n_stages, program->n_micro_batches, plan->pp, workload->n_stages,
                       plan->n_micro_batches);
-  return check_works(program, workload, error) && check_offload(program, plan, error);
+  return check_works(program, workload, error) && check_offload(program, plan, error) &&
+         host_updates_check(program, workload, error);
 }

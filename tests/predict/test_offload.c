@@ -235,6 +235,26 @@ START_TEST(what_cannot_be_offloaded_is_refused) {
 }
 END_TEST
 
+START_TEST(a_program_updates_all_that_its_ranks_own) {
+  g_autoptr(Cluster) cluster = host_cluster();
+  g_autoptr(Plan) plan = small_plan(2, 1, (Offload){.optimizer = TIER_HOST});
+  g_autoptr(Prediction) direct = predict_small(&llama, cluster, plan);
+  g_autofree char *text = program_to_text(direct->program);
+  for (int with_all = 0; with_all <= 1; with_all++) {
+    Program *program = program_from_text(text, "text", NULL);
+    for (guint i = 0; i < program->works->len; i++) {
+      Work *work = &g_array_index(program->works, Work, i);
+      work->parameters *= work->on_host && !with_all ? 0.75 : 1;
+    }
+    g_autoptr(GError) error = NULL;
+    g_autoptr(Prediction) read = predict_program(&llama, cluster, plan, program, &error);
+    ck_assert_int_eq(read != NULL, with_all);
+    ck_assert(with_all || strstr(error->message, "rank 0: step 0 updates ") != NULL);
+    ck_assert(with_all || strstr(error->message, " parameters on the host; expected the ") != NULL);
+  }
+}
+END_TEST
+
 START_TEST(gpus_share_the_links_to_their_host) {
   /* selene: two GPUs under a switch whose uplink is as wide as a slot. DGX-2: four such links for 16 GPUs */
   g_autoptr(Cluster) selene = host_cluster(), dgx2 = read_cluster("v100-dgx2");
@@ -367,6 +387,7 @@ int main(void) {
   tcase_add_test(tcase, copies_and_the_hosts_update_are_drawn);
   tcase_add_test(tcase, a_full_host_does_not_fit);
   tcase_add_test(tcase, what_cannot_be_offloaded_is_refused);
+  tcase_add_test(tcase, a_program_updates_all_that_its_ranks_own);
   tcase_add_test(tcase, gpus_share_the_links_to_their_host);
   tcase_add_test(tcase, copies_out_and_in_share_the_hosts_memory);
   tcase_add_test(tcase, ranks_that_offload_fold_to_the_nanosecond);
