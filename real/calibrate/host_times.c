@@ -179,11 +179,21 @@ static gboolean measure_processors(HostBench *host, Number number, HostTimes *ti
   return times->update_Bps > 0;
 }
 
+/* Machines may have unequally many ranks, and unequal memory. */
+static void take_least(World *world, HostTimes *times) {
+  double *const values[] = {&times->link_Bps, &times->links_Bps, &times->memory_Bps, &times->update_Bps,
+                            &times->memory_bytes};
+  for (gsize i = 0; i < G_N_ELEMENTS(values); i++)
+    *values[i] = -world_max(world, -*values[i]);
+}
+
 gboolean host_times_measure(World *world, const DeviceType *device, Number number, HostTimes *times, GError **error) {
   HostBench host;
   *times = (HostTimes){.memory_bytes = (double)host_available_bytes()};
   const gboolean ok = host_open(&host, world, device, error) && measure_copies(&host, times, error) &&
                       measure_processors(&host, number, times, error);
+  if (ok)
+    take_least(world, times);
   host_close(&host);
   return ok;
 }

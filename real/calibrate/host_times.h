@@ -4,7 +4,7 @@
 #include "device.h"
 #include "world.h"
 
-/* B/s; of the machine with the least where there are several. */
+/* B/s, and bytes; each the least of any machine where there are several. */
 typedef struct {
   double link_Bps;     /* of one rank's copies while the others wait, the slower direction */
   double links_Bps;    /* of all ranks of a machine that copy at once, likewise */
