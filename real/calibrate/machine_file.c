@@ -280,6 +280,9 @@ static void append_beside(GString *out, const LinkTimes *links) {
                            links->tax);
 }
 
+/* The least share that a cluster file may state (sim/describe/hardware/host.c). */
+static const double least_update_efficiency = 1e-3;
+
 /* Shares are of what was measured: copies reach all of it. */
 static void append_host(GString *out, const HostTimes *host) {
   g_string_append_printf(
@@ -287,8 +290,12 @@ static void append_host(GString *out, const HostTimes *host) {
       "  host_memory: %.0f B  # that could be had\n  host:\n    link: %.6g GB/s  # one rank's copies, "
       "the slower way\n    links_together: %.6g GB/s\n    link_efficiency: 1\n",
       host->memory_bytes, host->link_Bps * 1e-9, host->links_Bps * 1e-9);
-  g_string_append_printf(out, "    memory_bandwidth: %.6g GB/s\n    update_efficiency: %.4g\n", host->memory_Bps * 1e-9,
-                         CLAMP(host->update_Bps / host->memory_Bps, 1e-3, 1));
+  const double share = host->update_Bps / host->memory_Bps;
+  g_string_append_printf(out, "    memory_bandwidth: %.6g GB/s\n    update_efficiency: %.4g", host->memory_Bps * 1e-9,
+                         MAX(share, least_update_efficiency));
+  if (share < least_update_efficiency)
+    g_string_append_printf(out, "  # the least that can be stated; measured: %.3g", share);
+  g_string_append_c(out, '\n');
 }
 
 static char *cluster_text(const MachineDescription *machine) {

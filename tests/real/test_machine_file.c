@@ -52,7 +52,8 @@ static WorkItem attention(gboolean backward) {
 }
 
 /* Written and read. */
-static Cluster *known_machine(const Gpu *base) {
+/* `update_Bps`: of AdamW on the host. */
+static Cluster *known_machine_that_updates(const Gpu *base, double update_Bps) {
   const WorkItem product = {.kind = ITEM_MATMUL, .number = NUMBER_FP32, .batch = 1, .m = 1024, .n = 1024, .k = 1024};
   const KernelTime kernels[] = {{product, 1e-3, 0, 5},
                                 {pass(64 * 1000), 1e-6, 0, 5},
@@ -71,7 +72,7 @@ static Cluster *known_machine(const Gpu *base) {
   g_array_append_vals(links.times, times, G_N_ELEMENTS(times));
   const DeviceFacts facts = {.memory_bytes = 8e9, .launch_s = 2e-6, .kernel_s = 5e-6, .is_host_memory = TRUE};
   const HostTimes host = {
-      .link_Bps = 10e9, .links_Bps = 16e9, .memory_Bps = 40e9, .update_Bps = 18e9, .memory_bytes = 64e9};
+      .link_Bps = 10e9, .links_Bps = 16e9, .memory_Bps = 40e9, .update_Bps = update_Bps, .memory_bytes = 64e9};
   const MachineDescription machine = {.file = file,
                                       .source = "a test",
                                       .facts = &facts,
@@ -88,6 +89,10 @@ static Cluster *known_machine(const Gpu *base) {
   Cluster *cluster = cluster_read(file, &error);
   ck_assert_msg(cluster != NULL, "%s", error != NULL ? error->message : "");
   return cluster;
+}
+
+static Cluster *known_machine(const Gpu *base) {
+  return known_machine_that_updates(base, 18e9);
 }
 
 static void assert_near(double found, double expected) {
@@ -147,6 +152,21 @@ START_TEST(the_host_has_the_rates_of_copies_and_of_the_update) {
 }
 END_TEST
 
+/* A 4,000th of the memory's rate is less than a cluster file takes. */
+START_TEST(an_update_too_slow_to_state_is_said) {
+  g_autoptr(Cluster) cluster = known_machine_that_updates(NULL, 10e6);
+  g_autofree char *text = NULL;
+  ck_assert(g_file_get_contents(file, &text, NULL, NULL));
+  ck_assert_ptr_nonnull(
+      strstr(text, "    update_efficiency: 0.001  # the least that can be stated; measured: 0.00025\n"));
+  ck_assert_double_eq(cluster->host.update_efficiency, 0.001);
+  g_autoptr(Cluster) fast = known_machine(NULL);
+  g_autofree char *other = NULL;
+  ck_assert(g_file_get_contents(file, &other, NULL, NULL));
+  ck_assert_ptr_nonnull(strstr(other, "    update_efficiency: 0.45\n"));
+}
+END_TEST
+
 /* Product: 2·1024³ FLOPs in 1 ms. Memory: 64 MB in 4 ms; the pass of 64 kB is too small to tell. Attention: 2 heads ×
  * 256·257/2 pairs × 4·64 FLOPs forward in 100 µs, 10·64 backward in 200 µs, as shares of that peak. */
 START_TEST(without_a_base_the_best_that_was_measured_is_the_peak) {
@@ -188,6 +208,7 @@ int main(void) {
   tcase_add_test(tests, measured_curves_are_what_was_measured);
   tcase_add_test(tests, without_a_base_the_best_that_was_measured_is_the_peak);
   tcase_add_test(tests, the_host_has_the_rates_of_copies_and_of_the_update);
+  tcase_add_test(tests, an_update_too_slow_to_state_is_said);
   tcase_add_test(tests, a_base_keeps_its_peaks);
   suite_add_tcase(suite, tests);
   SRunner *runner = srunner_create(suite);
