@@ -1,6 +1,6 @@
-/* A step of m micro-batches is first tried with few, m′: enough for the pipeline to fill and for two groups of them to
- * end alike. If the run is seen to come back to a state (steady.h) the rest follows; what it holds at most it has held
- * by then, as a group leaves memory as it found it. If not, all of them are run.
+/* A step of m micro-batches is first tried with few, m′: enough for the pipeline to fill and to repeat itself once. If
+ * the run is seen to come back to a state (steady.h) the rest follows; what it holds at most it has held by then, as a
+ * group leaves memory as it found it. If not, all of them are run.
  *
  * What is of the plan is taken of all: whether tp's collectives meet others enough (timing_model.h), and whether the
  * run would be too large. */
