@@ -12,6 +12,7 @@
 #define HEAD                                                                                                           \
   "source,layers,hidden,heads,vocab,seq_len,cluster,gpus,tp,pp,micro_batch,global_batch,cp,step_time_s,memory_gb\n"
 #define PLAN "2,256,4,1000,128,selene,4,2,2,1,8,1"
+#define PLAN_ROW "s," PLAN ",1,\n"
 
 static const char head[] = "id," HEAD;
 
@@ -222,6 +223,26 @@ START_TEST(grouping_needs_a_column_that_is_there) {
 }
 END_TEST
 
+/* Rows that differ in nothing but techniques have predictions of their own, whichever comes first: eager ones take
+ * longer than compiled ones, as a name alone is read. */
+START_TEST(rows_of_other_releases_are_predicted_apart) {
+  static const char columns[] = "framework,gated,notes," HEAD;
+  static const char compiled[] = "torchtitan,1,," PLAN_ROW, eager[] = "torchtitan,1,technique=FSDP," PLAN_ROW;
+  double times_s[2];
+  for (int first = 0; first <= 1; first++) {
+    g_autofree char *text = g_strconcat(columns, first == 0 ? compiled : eager, first == 0 ? eager : compiled, NULL);
+    g_autoptr(Validation) validation = validate(text, NULL, 1);
+    ck_assert_uint_eq(validation->n_runs, 2);
+    const double one_s = validation->predictions[first].step_time_s,
+                 other_s = validation->predictions[1 - first].step_time_s;
+    ck_assert_double_lt(one_s, other_s);
+    ck_assert(first == 0 || (one_s == times_s[0] && other_s == times_s[1]));
+    times_s[0] = one_s;
+    times_s[1] = other_s;
+  }
+}
+END_TEST
+
 START_TEST(the_object_for_scripts_holds_what_was_found) {
   static const Scaled scaled[] = {{"a \"b\"", 1, 0.5}, {"c", 0.5, 0}};
   g_autofree char *two = scaled_rows(scaled, 2),
@@ -412,6 +433,7 @@ int main(void) {
   tcase_add_test(cases, rows_that_fail_are_counted_with_their_reason);
   tcase_add_test(cases, threads_do_not_change_a_number);
   tcase_add_test(cases, grouping_needs_a_column_that_is_there);
+  tcase_add_test(cases, rows_of_other_releases_are_predicted_apart);
   tcase_add_test(cases, the_object_for_scripts_holds_what_was_found);
   tcase_add_test(cases, every_row_is_written_whole_with_its_prediction);
   tcase_add_test(cases, the_report_shows_the_worst_and_counts_reasons);

@@ -9,6 +9,7 @@ typedef struct {
   guint index;           /* of the row in it */
   const char *id;        /* "" when unknown */
   const char *cluster;   /* as for cluster_read() */
+  const char *read_as;   /* the framework whose file says how it ran, by that file's name; "": none does */
   double step_time_s;    /* NAN: ran out of memory */
   double memory_bytes;   /* NAN: unknown */
   Model *model;          /* owned; NULL with a problem */

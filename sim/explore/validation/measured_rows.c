@@ -27,10 +27,9 @@ char *measured_row_run(const MeasuredRow *row) {
   row_cells_append_run(row, run);
   for (gsize i = 0; i < G_N_ELEMENTS(texts); i++)
     g_string_append_printf(run, "%s\n", measured_row_cell(row, texts[i]));
-  const char *notes = measured_row_cell(row, "notes");
-  g_autofree char *framework = row_notes_framework(notes, measured_row_cell(row, "framework"));
   g_autofree char *schedule = schedule_of_run(row);
-  g_string_append_printf(run, "%s\n%s\n%d\n", schedule, framework, (int)row_notes_norm_kernel(notes));
+  g_string_append_printf(run, "%s\n%s\n%d\n", schedule, row->read_as,
+                         (int)row_notes_norm_kernel(measured_row_cell(row, "notes")));
   if (row->problem != NULL) /* maybe of what was measured, not of the run */
     g_string_append_printf(run, "%s\n", row->problem);
   return g_string_free(run, FALSE);
@@ -137,6 +136,7 @@ static gboolean read_row(MeasuredRows *rows, MeasuredRow *row, GError **error) {
   RowFramework framework;
   if (!find_framework(rows, row, &cells, &framework, error))
     return FALSE;
+  row->read_as = framework.described != NULL ? framework.name : "";
   if (is_read)
     row->model = row_model_new(row, &cells, framework.described, rows->named, &problem);
   if (row->model == NULL)
