@@ -11,8 +11,9 @@
 enum { NOT_GIVEN = G_MININT, MOST_JOBS = 1024 };
 
 typedef struct {
-  char *rows, *plot, *markdown, *by, *without;
-  Parts parts; /* (computed) those named in `without` */
+  char *rows, *plot, *markdown, *by, *without, *releases;
+  Parts parts;         /* (computed) those named in `without` */
+  gboolean by_release; /* (computed) of `releases` */
   gint jobs;
   gboolean json;
   gboolean no_report; /* standard output holds something else */
@@ -24,6 +25,7 @@ static void clear_options(ValidateOptions *o) {
   g_clear_pointer(&o->markdown, g_free);
   g_clear_pointer(&o->by, g_free);
   g_clear_pointer(&o->without, g_free);
+  g_clear_pointer(&o->releases, g_free);
 }
 
 static gboolean parse_parts(ValidateOptions *o, GError **error) {
@@ -39,8 +41,9 @@ static gboolean check_options(ValidateOptions *o, GError **error) {
   if (o->jobs != NOT_GIVEN && (o->jobs < 1 || o->jobs > MOST_JOBS))
     return fail_input(error, "--jobs: found %d, expected 1 to %d", o->jobs, MOST_JOBS);
   const Written written[] = {{"--rows", o->rows}, {"--plot", o->plot}, {"--markdown", o->markdown}, {NULL}};
-  return parse_parts(o, error) && output_check_apart(written, error) &&
-         output_check_printed(printed, &o->no_report, error) && (o->plot == NULL || gnuplot_check_file(o->plot, error));
+  return parse_parts(o, error) && parse_switch("--releases", o->releases, &o->by_release, error) &&
+         output_check_apart(written, error) && output_check_printed(printed, &o->no_report, error) &&
+         (o->plot == NULL || gnuplot_check_file(o->plot, error));
 }
 
 /* The end of --help. Owned by the caller. */
@@ -58,7 +61,8 @@ static char *help_text(void) {
       "and memory_gb (GB = 1e9 bytes) are read, others left alone, but for notes: \"kernel=…+ RMS kernel\"\n"
       "there stands for a fused RMSNorm, and \"technique=async TP + torch.compile\" for the framework's file that is\n"
       "named so (torchtitan-compile-async-tp), if there is one. Without such notes some frameworks are read as of the\n"
-      "time of the model (topologies/published/releases.yaml). Error is predicted / measured - 1. The baseline takes\n"
+      "time of the model (topologies/published/releases.yaml), and the report says which: runs of your own of today\n"
+      "need --releases off, or a name that is of one release. Error is predicted / measured - 1. The baseline takes\n"
       "every step of a source at one share of the peak, fitted to these rows. A row that cannot be predicted is\n"
       "counted, with the reason.\n\n"
       "--without takes parts of the model away, to see what they are worth:\n",
@@ -66,7 +70,7 @@ static char *help_text(void) {
 }
 
 static gboolean parse_options(ValidateOptions *o, int *argc, char ***argv, GError **error) {
-  *o = (ValidateOptions){.jobs = NOT_GIVEN};
+  *o = (ValidateOptions){.jobs = NOT_GIVEN, .by_release = TRUE};
   g_autofree char *help = help_text();
   g_autoptr(Parser) parser = parser_new(
       "FILE.csv...", "Predicts measured training steps and says how far off the predictions are, by source.", help);
@@ -79,6 +83,8 @@ static gboolean parse_options(ValidateOptions *o, int *argc, char ***argv, GErro
        "write the table and the worst rows for a document (- is standard output, without a report)", "FILE"},
       {"by", 0, 0, G_OPTION_ARG_STRING, &o->by, "column that groups rows (default source)", "COLUMN"},
       {"without", 0, 0, G_OPTION_ARG_STRING, &o->without, "parts of the model to take away (below)", "PART[,PART...]"},
+      {"releases", 0, 0, G_OPTION_ARG_STRING, &o->releases,
+       "read names of frameworks as of the time of the row's model; off: as they are (default on)", "on|off"},
       {"jobs", 0, 0, G_OPTION_ARG_INT, &o->jobs, "threads that predict (default: one per processor)", "N"},
       G_OPTION_ENTRY_NULL};
   parser_add(parser, entries);
@@ -110,7 +116,7 @@ static int run(const ValidateOptions *o, int argc, char **argv, GError **error) 
     fail_input(error, "no file was given, expected FILE.csv...");
     return 2;
   }
-  MeasuredRows *rows = measured_rows_read(argv + 1, argc - 1, error);
+  MeasuredRows *rows = measured_rows_read(argv + 1, argc - 1, o->by_release, error);
   if (rows == NULL)
     return 2;
   measured_rows_take_away(rows, o->parts);

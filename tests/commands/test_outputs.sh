@@ -14,6 +14,8 @@ plan='--model llama-3-8b --cluster dgx-h100 --gpus 8 --tp 8'
 columns=layers,hidden,heads,cluster,step_time_s
 printf '%s,source\n2,256,4,selene,1,a\n2,256,4,selene,2,b\n' "$columns" >runs.csv
 printf '%s,cp\n2,256,4,selene,1,3\n' "$columns" >refused.csv
+printf '%s,kv_heads,gated,vocab,framework\n%s\n%s\n%s\n' "$columns" 2,64,4,selene,1,4,1,32000,Megatron-LM \
+  2,64,4,selene,1,4,1,32000,megatron-lm 2,64,4,dgx-h100,1,2,1,128256,pytorch-fsdp >plain.csv
 cp "$tests/data/nccl-tests/unranked.log" own.log
 
 keys() { # top-level keys of a pretty-printed object, on one line
@@ -55,12 +57,18 @@ bubble_overhead breakdown_s memory links bounding_link kernels engine" simulate 
     collective --cluster dgx-h100 --bytes 1MiB --json
 
   check_keys "rows predicted failed mape median_ape p90_ape bias baseline_mape timed memory_rows memory_mape memory_bias \
-out_of_memory without rows_per_s threads groups" validate runs.csv --json
+out_of_memory without read_as rows_per_s threads groups" validate runs.csv --json
 
   "$stepsim" validate runs.csv refused.csv --rows - >rows.csv 2>err && [ "$(wc -l <rows.csv)" -eq 4 ] &&
     "$stepsim" validate rows.csv --rows again.csv >out 2>>err && cmp rows.csv again.csv &&
     "$stepsim" validate runs.csv --by cluster --plot runs.svg >out 2>>err && grep -q '^selene  *2 ' out
   result $? "validated rows are written, and read again, and - holds nothing else" "$(cat err rows.csv)"
+
+  "$stepsim" validate plain.csv --rows - >plain-rows.csv 2>err &&
+    "$stepsim" validate plain.csv --releases off --rows - >as-named.csv 2>>err &&
+    [ "$(awk -F, 'NR > 1 { print $NF }' plain-rows.csv | tr '\n' ' ')" = "megatron-lm-2023 megatron-lm-2023 torchtitan " ] &&
+    [ "$(awk -F, 'NR > 1 { print $NF }' as-named.csv | tr '\n' ' ')" = "megatron-lm megatron-lm pytorch-fsdp " ]
+  result $? "rows say which file they were read with" "$(cat err plain-rows.csv as-named.csv)"
 
   if command -v gnuplot >/dev/null; then
     check_picture "<text>6</text>;<text>96</text>" plot bubble --schedules 1f1b --pp 6 --output

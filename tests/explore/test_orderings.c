@@ -63,7 +63,7 @@ START_TEST(the_faster_of_two_schedules_is_the_one_measured_faster) {
     return;
   }
   g_autoptr(GError) error = NULL;
-  g_autoptr(MeasuredRows) rows = measured_rows_read(&file, 1, &error);
+  g_autoptr(MeasuredRows) rows = measured_rows_read(&file, 1, TRUE, &error);
   ck_assert_msg(rows != NULL, "%s", error != NULL ? error->message : "");
   g_autoptr(GArray) runs = predict_source(rows, "zero-bubble");
   int n_pairs = 0, n_wrong = 0;

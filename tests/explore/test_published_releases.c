@@ -54,10 +54,31 @@ START_TEST(a_model_tells_the_release_of_a_published_run) {
 }
 END_TEST
 
+/* Without the rules names stand for files of these names. Techniques of notes are read all the same. */
+START_TEST(names_may_be_taken_as_they_are) {
+  static const char text[] = "framework,kv_heads,gated,vocab,cluster,notes,layers,hidden,heads,step_time_s\n"
+                             "Megatron-LM,4,1,32000,selene,,2,64,4,1\n"
+                             "torchtitan,2,1,128256,dgx-h100,technique=torch.compile,2,64,4,1\n";
+  for (int by_release = 0; by_release <= 1; by_release++) {
+    char *path = make_file(text, strlen(text));
+    g_autoptr(GError) error = NULL;
+    g_autoptr(MeasuredRows) rows = measured_rows_read(&path, 1, by_release, &error);
+    drop_file(path);
+    ck_assert_msg(rows != NULL, "%s", error != NULL ? error->message : "");
+    ck_assert_str_eq(nth_row(rows, 0)->plan->framework, by_release ? "megatron-lm-2023" : "megatron-lm");
+    ck_assert_str_eq(nth_row(rows, 0)->read_as, nth_row(rows, 0)->plan->framework);
+    ck_assert_int_eq(nth_row(rows, 0)->is_by_release, by_release);
+    ck_assert_str_eq(nth_row(rows, 1)->read_as, "torchtitan-compile");
+    ck_assert(!nth_row(rows, 1)->is_by_release);
+  }
+}
+END_TEST
+
 int main(void) {
   TCase *cases = tcase_create("published_releases");
   tcase_add_test(cases, a_model_tells_the_release_of_a_published_run);
   tcase_add_test(cases, the_format_may_tell_more);
+  tcase_add_test(cases, names_may_be_taken_as_they_are);
   Suite *suite = suite_create("published_releases");
   suite_add_tcase(suite, cases);
   SRunner *runner = srunner_create(suite);

@@ -92,20 +92,21 @@ static void row_clear(gpointer data) {
 }
 
 /* Owned by the caller. */
-static char *framework_of_run(MeasuredRows *rows, const MeasuredRow *row, const RowCells *cells) {
+static char *framework_of_run(MeasuredRows *rows, MeasuredRow *row, const RowCells *cells) {
   const char *notes = measured_row_cell(row, "notes");
   char *said = row_notes_framework(notes, measured_row_cell(row, "framework"));
-  if (row_notes_list_techniques(notes))
+  if (rows->releases == NULL || row_notes_list_techniques(notes))
     return said;
   const char *model_name = measured_row_cell(row, "model_name");
   const Model *shipped = named_models_find(rows->named, model_name, cells->hidden, cells->heads);
   char *name = g_strdup(published_releases_find(rows->releases, said, row, cells, shipped));
+  row->is_by_release = strcmp(name, said) != 0;
   g_free(said);
   return name;
 }
 
 /* FALSE: its file is not as it should be. */
-static gboolean find_framework(MeasuredRows *rows, const MeasuredRow *row, const RowCells *cells, RowFramework *found,
+static gboolean find_framework(MeasuredRows *rows, MeasuredRow *row, const RowCells *cells, RowFramework *found,
                                GError **error) {
   g_autofree char *name = framework_of_run(rows, row, cells);
   gpointer known_name, known;
@@ -192,15 +193,14 @@ static gboolean read_file(MeasuredRows *rows, const char *file, GError **error) 
   return TRUE;
 }
 
-MeasuredRows *measured_rows_read(char **files, int n_files, GError **error) {
+MeasuredRows *measured_rows_read(char **files, int n_files, gboolean by_release, GError **error) {
   g_autoptr(MeasuredRows) rows = g_new0(MeasuredRows, 1);
   rows->tables = g_ptr_array_new_with_free_func((GDestroyNotify)csv_table_free);
   rows->frameworks = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
   rows->rows = g_array_new(FALSE, FALSE, sizeof(MeasuredRow));
   g_array_set_clear_func(rows->rows, row_clear);
   rows->named = named_models_read(error);
-  rows->releases = rows->named != NULL ? published_releases_read(error) : NULL;
-  if (rows->releases == NULL)
+  if (rows->named == NULL || (by_release && (rows->releases = published_releases_read(error)) == NULL))
     return NULL;
   for (int i = 0; i < n_files; i++)
     if (!read_file(rows, files[i], error))

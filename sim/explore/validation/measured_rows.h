@@ -30,12 +30,12 @@
 #include "published_releases.h"
 
 typedef struct {
-  GPtrArray *tables;      /* of CsvTable, in the order of the files */
-  GArray *rows;           /* of MeasuredRow */
-  GHashTable *frameworks; /* name → Framework, or NULL where none is described */
-  NamedModels *named;     /* shipped models */
-  PublishedReleases *releases;
-  Parts without; /* of the model: left out of their plans */
+  GPtrArray *tables;           /* of CsvTable, in the order of the files */
+  GArray *rows;                /* of MeasuredRow */
+  GHashTable *frameworks;      /* name → Framework, or NULL where none is described */
+  NamedModels *named;          /* shipped models */
+  PublishedReleases *releases; /* NULL: names are taken as they are */
+  Parts without;               /* of the model: left out of their plans */
 } MeasuredRows;
 
 /* INPUT as csv_table_read(), and with file:line: a required column that is missing. A row that says what is not
@@ -46,8 +46,10 @@ typedef struct {
  * A row whose model_name is that of a shipped model with experts (named_models.h), of the row's hidden size and heads,
  * is of that model, cut to the row's layers; its own experts, if it says how many, must then be as many. Else experts,
  * experts_per_token and moe_ffn_hidden say what stands in place of every layer's MLP. One whose model_name is that of a
- * shipped model without, of the row's layers too, has that model's vocabulary if its own differs by more than 10 %. */
-MeasuredRows *measured_rows_read(char **files, int n_files, GError **error);
+ * shipped model without, of the row's layers too, has that model's vocabulary if its own differs by more than 10 %.
+ *
+ * `by_release`: a framework's name alone is read as of the model's time; else each name is taken as it is. */
+MeasuredRows *measured_rows_read(char **files, int n_files, gboolean by_release, GError **error);
 void measured_rows_free(MeasuredRows *rows);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(MeasuredRows, measured_rows_free)
 

@@ -6,6 +6,7 @@
 #include "error.h"
 #include "json_text.h"
 #include "plots.h"
+#include "read_as.h"
 
 static const double bytes_per_gb = 1e9;
 
@@ -115,11 +116,27 @@ static void add_parts(Members *members, Parts parts) {
   g_string_append_c(members->out, ']');
 }
 
+static void add_read_as(Members *members, const MeasuredRows *rows) {
+  g_autoptr(GArray) counted = read_as_count(rows);
+  begin_member(members, "read_as");
+  g_string_append_c(members->out, '[');
+  for (guint i = 0; i < counted->len; i++) {
+    const ReadAs *read_as = &g_array_index(counted, ReadAs, i);
+    g_string_append(members->out, i > 0 ? ", {\"framework\" : " : "{\"framework\" : ");
+    json_append_string(members->out, read_as->framework);
+    g_string_append(members->out, ", \"file\" : ");
+    json_append_string(members->out, read_as->read_as);
+    g_string_append_printf(members->out, ", \"rows\" : %u}", read_as->n_rows);
+  }
+  g_string_append_c(members->out, ']');
+}
+
 char *validation_json(const Validation *validation) {
   const Members none = {.out = g_string_new(NULL)};
   Members members = begin_object(&none);
   add_group(&members, validation, &validation->all, NULL);
   add_parts(&members, validation->rows->without);
+  add_read_as(&members, validation->rows);
   add_number(&members, "rows_per_s", validation->n_rows / MAX(validation->wall_s, 1e-6));
   add_count(&members, "threads", (guint)validation->n_threads);
   begin_member(&members, "groups");
@@ -138,7 +155,8 @@ char *validation_json(const Validation *validation) {
 }
 
 /* What is added to a row; columns of that name in a file that was made so before are replaced. */
-static const char *const added[] = {"predicted_step_time_s", "error", "ape", "predicted_memory_gb", "failure", NULL};
+static const char *const added[] = {
+    "predicted_step_time_s", "error", "ape", "predicted_memory_gb", "failure", "read_as", NULL};
 
 /* Of all files, each once, in order. Owned by the caller. */
 static GPtrArray *all_columns(const MeasuredRows *rows) {
@@ -172,6 +190,7 @@ char *validation_csv(const Validation *validation) {
     csv_append_number(out, fabs(prediction->error));
     csv_append_number(out, prediction->peak_bytes / bytes_per_gb);
     csv_append_cell(out, prediction->problem != NULL ? prediction->problem : "");
+    csv_append_cell(out, validation_row(validation, i)->read_as);
     csv_end_row(out);
   }
   return g_string_free(out, FALSE);

@@ -4,12 +4,14 @@
 
 /* One JSON object and a newline: rows, predicted, failed[{id, source, row, reason}], mape, median_ape, p90_ape, bias,
  * baseline_mape, timed, memory_rows, memory_mape, memory_bias, out_of_memory{ran, ran_right, out_of_memory,
- * out_of_memory_right}, without[parts left out of the model], rows_per_s, threads, groups{name → the same, of rows to
- * out_of_memory}. Errors are shares; null where there are none. */
+ * out_of_memory_right}, without[parts left out of the model], read_as[{framework, file, rows}, as read_as.h],
+ * rows_per_s, threads, groups{name → the same, of rows to out_of_memory}. Errors are shares; null where there are none.
+ */
 char *validation_json(const Validation *validation);
 
-/* Every row whole, in order, with predicted_step_time_s, error, ape, predicted_memory_gb (GB = 1e9 bytes) and failure
- * behind its own columns (those of all files, each once); what a row has not is empty. */
+/* Every row whole, in order, with predicted_step_time_s, error, ape, predicted_memory_gb (GB = 1e9 bytes), failure and
+ * read_as (the framework's file that it was read with) behind its own columns (those of all files, each once); what a
+ * row has not is empty. */
 char *validation_csv(const Validation *validation);
 
 /* Predicted against measured step times, both logarithmic, a series of points per group, in a .svg, .png or .pdf file.

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "framework.h"
+#include "read_as.h"
 #include "row_notes.h"
 #include "suggest.h"
 
@@ -271,6 +272,20 @@ static void append_unused_vocabularies(GString *out, const Validation *validatio
   }
 }
 
+/* Rows of plain names that are read with the file of a release. */
+static void append_read_as(GString *out, const Validation *validation) {
+  g_autoptr(GArray) counted = read_as_count(validation->rows);
+  for (guint i = 0; i < counted->len; i++) {
+    const ReadAs *read_as = &g_array_index(counted, ReadAs, i);
+    g_autofree char *framework = plain_text(read_as->framework, MOST_NAME_WIDTH);
+    g_string_append(out, i == 0 ? "read as of the time of their models (--releases off: as named): " : "; ");
+    g_string_append_printf(out, "%u row%s of %s as %s", read_as->n_rows, read_as->n_rows == 1 ? "" : "s", framework,
+                           read_as->read_as);
+  }
+  if (counted->len > 0)
+    g_string_append_c(out, '\n');
+}
+
 void validation_text(GString *out, const Validation *validation) {
   const ValidationGroup *all = &validation->all;
   g_string_append_printf(out, "%u row%s of %u run%s: %u predicted, %u failed; %.0f rows/s (%.2f s on %d thread%s)\n",
@@ -282,6 +297,7 @@ void validation_text(GString *out, const Validation *validation) {
     g_autofree char *parts = parts_text(validation->rows->without);
     g_string_append_printf(out, "without %s\n", parts);
   }
+  append_read_as(out, validation);
   append_unknown_frameworks(out, validation);
   append_unused_vocabularies(out, validation);
   append_table(out, validation);

@@ -2,8 +2,8 @@
 #pragma once
 #include "validation.h"
 
-/* Append: how many rows, how fast; a table by group; verdicts on memory; the ten worst rows; why rows failed, counted.
- */
+/* Append: how many rows, how fast; which are read as a release that they do not name; a table by group; verdicts on
+ * memory; the ten worst rows; why rows failed, counted. */
 void validation_text(GString *out, const Validation *validation);
 
 /* The table by group as Markdown: rows, errors in %, the baseline, memory, verdicts on memory as right / all; and a
