@@ -9,8 +9,9 @@
  *                    step and layers, and none of a later step is in front of an update
  *     GRAD_OUT       where the host updates, each sum of gradients, or, of a stage that is not summed, the last op that
  *                    adds to them in a step, is what one behind it waits for first
- *     OPTIMIZER      of the host: in every step, its parts numbered from 0, behind all of the step's GRAD_OUT and its
- *                    NORM
+ *     OPTIMIZER      of the host: in every step, its parts numbered from 0, as many as in the first, behind all of the
+ *                    step's GRAD_OUT and its NORM. Whether they are all that the rank owns a Program does not say:
+ *                    host_updates.h
  *     WEIGHTS_BACK   behind the part of the update that it copies, as WEIGHTS_STORE; and no F or UNSHARD behind it runs
  *                    beside it. One for each part of every step, in their order, but where weights are fetched from the
  *                    memory that they are updated in
