@@ -78,6 +78,8 @@ START_TEST(recipes_replay_steps_in_mxfp8) {
       {"gb200-nvl72", PRECISION_MXFP8, RECOMPUTE_SELECTIVE, 2, -1, -1, CUDA_GRAPHS_ATTENTION, 0},
       {"gb200-nvl72", PRECISION_BF16, RECOMPUTE_NONE, 2, -1, -1, CUDA_GRAPHS_ATTENTION, 0},
       {"dgx-b200", PRECISION_MXFP8, RECOMPUTE_NONE, 2, -1, -1, CUDA_GRAPHS_NONE, 0},
+      {"dgx-b300", PRECISION_MXFP8, RECOMPUTE_NONE, 2, -1, -1, CUDA_GRAPHS_NONE, 0},
+      {"dgx-b300", PRECISION_MXFP8, RECOMPUTE_NONE, 2, CUDA_GRAPHS_FULL, 1, CUDA_GRAPHS_FULL, 1},
   };
   Framework bridge;
   ck_assert(framework_read("megatron-bridge", &bridge, NULL));

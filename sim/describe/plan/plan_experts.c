@@ -6,8 +6,8 @@ static gboolean has_grace(const Cluster *cluster) {
   return cluster != NULL && cluster->gpu.host == HOST_GRACE;
 }
 
-/* As recipes of today have it. Until whole steps were replayed some had modules made again: a plan that says so is of
- * then. */
+/* As most recipes of today have it for a Grace, and few for other hosts. Of those that make modules again most do not
+ * replay: a plan that says so is taken for one of these. */
 static gboolean replays_step(const Plan *plan, const Model *model, const Cluster *cluster) {
   return plan->time.grace_mxfp8_step == GRACE_STEP_REPLAYED && has_grace(cluster) && model != NULL &&
          model_has_experts(model) && plan->ep > 1 && plan->precision == PRECISION_MXFP8 &&
