@@ -144,6 +144,29 @@ START_TEST(a_base_is_merged_as_that_of_a_cluster) {
 }
 END_TEST
 
+/* third stands on second, but is a variant of nothing itself. */
+START_TEST(a_variant_says_so_itself) {
+  static const char *const names[] = {"first", "second", "third", "wrong", NULL};
+  g_autofree char *before, *directory = framework_directory(&before);
+  write_framework("first", "");
+  write_framework("second", "base: first\nvariant_of: first\n");
+  write_framework("third", "base: second\n");
+  write_framework("wrong", "variant_of: frist\n");
+  Framework third, wrong;
+  g_autoptr(GError) error = NULL;
+  const gboolean is_read = framework_read("third", &third, NULL);
+  const gboolean is_refused = !framework_read("wrong", &wrong, &error);
+  g_autofree char *of_first = framework_variant("first"), *of_second = framework_variant("second");
+  remove_frameworks(directory, before, names);
+  ck_assert_pstr_eq(of_first, "second");
+  ck_assert_pstr_eq(of_second, NULL);
+  ck_assert(is_read && is_refused);
+  ck_assert_msg(strstr(error->message, "wrong.yaml:3: variant_of: found \"frist\"") != NULL &&
+                    strstr(error->message, "did you mean \"first\"") != NULL,
+                "%s", error->message);
+}
+END_TEST
+
 START_TEST(a_base_that_is_none_is_named) {
   static const char *const names[] = {"loop", "other", "lost", NULL};
   g_autofree char *before, *directory = framework_directory(&before);
@@ -459,6 +482,7 @@ int main(void) {
   tcase_add_test(cases, an_unknown_framework_suggests_the_nearest);
   tcase_add_test(cases, a_framework_may_be_another_but_for_what_it_says);
   tcase_add_test(cases, a_base_is_merged_as_that_of_a_cluster);
+  tcase_add_test(cases, a_variant_says_so_itself);
   tcase_add_test(cases, a_base_that_is_none_is_named);
   tcase_add_test(cases, its_recipe_is_the_plans_but_in_fp32_and_fp16);
   tcase_add_test(cases, plain_kernels_keep_what_fused_ones_do_not);

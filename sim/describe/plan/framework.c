@@ -4,12 +4,13 @@
 
 #include "data_path.h"
 #include "error.h"
+#include "suggest.h"
 #include "yaml_base.h"
 
 static const char folder[] = "topologies/frameworks";
 
 typedef struct {
-  char *name, *source; /* owned */
+  char *name, *source, *variant_of; /* owned */
   int dropout;
   YamlNode memory, time;
 } File;
@@ -19,21 +20,33 @@ static const char *const dropout_names[] = {"usual", "none", NULL};
 static const YamlField file_fields[] = {
     {"name", FIELD_TEXT, TRUE, offsetof(File, name)},
     {"source", FIELD_TEXT, TRUE, offsetof(File, source)},
+    {"variant_of", FIELD_TEXT, FALSE, offsetof(File, variant_of)},
     {"dropout", FIELD_CHOICE, FALSE, offsetof(File, dropout), .names = dropout_names},
     {"memory", FIELD_NODE, FALSE, offsetof(File, memory)},
     {"time", FIELD_NODE, FALSE, offsetof(File, time)},
 };
 
+/* Of a framework that there is. */
+static gboolean is_variant_of_one(YamlNode root, const char *other, GError **error) {
+  if (other == NULL || framework_is_described(other))
+    return TRUE;
+  g_auto(GStrv) names = framework_names();
+  g_autofree char *valid = suggest_message(other, (const char *const *)names);
+  return yaml_fail(yaml_map_value(root, "variant_of"), error, "found \"%s\", %s", other, valid);
+}
+
 static gboolean read_file(YamlNode root, Framework *framework, GError **error) {
   File file = {0};
   gboolean ok = yaml_map_read(root, file_fields, G_N_ELEMENTS(file_fields), &file, error);
   framework->dropout = file.dropout;
+  ok = ok && is_variant_of_one(root, file.variant_of, error);
   if (ok && yaml_is_present(file.memory))
     ok = framework_memory_parse(file.memory, &framework->memory, error);
   if (ok && yaml_is_present(file.time))
     ok = framework_time_parse(file.time, &framework->time, error);
   g_free(file.name);
   g_free(file.source);
+  g_free(file.variant_of);
   return ok;
 }
 
@@ -71,23 +84,20 @@ gboolean framework_is_described(const char *name) {
   return g_strv_contains((const char *const *)names, name);
 }
 
-/* Whether the first base of `name` is the file at `path`; a file that cannot be read has none. */
-static gboolean stands_on(const char *name, const char *path) {
-  g_auto(GStrv) files = framework_files(name, NULL);
-  return files != NULL && g_strcmp0(files[1], path) == 0;
-}
-
-/* Whether both names begin with the same word: another program that has the same base is no step away. */
-static gboolean is_of_family(const char *name, const char *other) {
-  const size_t word = strcspn(name, "-");
-  return strcspn(other, "-") == word && strncmp(name, other, word) == 0;
-}
-
-char *framework_built_on(const char *name) {
+/* Of the file itself: what its base is a variant of is nothing of its own. A file that cannot be read is of none. */
+static gboolean is_variant_of(const char *name, const char *other) {
   g_autofree char *path = data_path_find(folder, name, ".yaml", NULL);
-  g_auto(GStrv) names = data_path_list(folder, ".yaml");
-  for (char **other = names; path != NULL && *other != NULL; other++)
-    if (is_of_family(name, *other) && stands_on(*other, path))
+  g_autoptr(YamlFile) yaml = path != NULL ? yaml_file_read(path, NULL) : NULL;
+  if (yaml == NULL || !yaml_is_map(yaml_file_root(yaml)))
+    return FALSE;
+  const YamlNode value = yaml_map_value(yaml_file_root(yaml), "variant_of");
+  return yaml_is_present(value) && g_strcmp0(yaml_text(value, NULL), other) == 0;
+}
+
+char *framework_variant(const char *name) {
+  g_auto(GStrv) names = framework_names();
+  for (char **other = names; *other != NULL; other++)
+    if (is_variant_of(*other, name))
       return g_strdup(*other);
   return NULL;
 }

@@ -6,6 +6,8 @@
  *       where the facts are from
  *     base: megatron-lm  # the framework that this one overrides key by key (yaml_base.h; default: none); without a
  *                        # source of its own it has its base's
+ *     variant_of: megatron-lm  # that whose users get this one by an option or a later release: one of the steps that
+ *                        # are tried away from its plans (default: none, whatever the base says)
  *     dropout: none      # of runs that do not say: none; usual (default): as GPT-2 was trained, where the model is of
  *                        # its kind
  *     memory: …  # framework_memory.h
@@ -31,9 +33,9 @@ gboolean framework_read(const char *name, Framework *framework, GError **error);
 /* The files that `name` means: its own, that of its base and so on. Owned by the caller. INPUT where there is none. */
 GStrv framework_files(const char *name, GError **error);
 
-/* The first in topologies/frameworks/ whose base is `name`, and whose name begins with the same word, as torchtitan-compile
- * is of torchtitan; NULL: none. Owned by the caller. */
-char *framework_built_on(const char *name);
+/* The first in topologies/frameworks/ that says itself, not by its base, that it is a variant of `name`; NULL: none.
+ * Owned by the caller. */
+char *framework_variant(const char *name);
 
 /* Those that topologies/frameworks/ has. Owned by the caller. */
 GStrv framework_names(void);

@@ -154,9 +154,9 @@ static gboolean step_precision(Plan *plan, const Model *model, int direction) {
   return is_from;
 }
 
-/* To what is built on it: torchtitan-compile on torchtitan. */
+/* To a variant of it: torchtitan-compile of torchtitan. */
 static gboolean step_framework(Plan *plan, const Model *model, int direction) {
-  g_autofree char *name = direction > 0 && plan->framework != NULL ? framework_built_on(plan->framework) : NULL;
+  g_autofree char *name = direction > 0 && plan->framework != NULL ? framework_variant(plan->framework) : NULL;
   Framework framework;
   if (name == NULL || !framework_read(name, &framework, NULL))
     return FALSE;
