@@ -133,6 +133,7 @@ START_TEST(bad_files_are_refused) {
       {"rates:\n  hopper: {products: 1.9}\n", "products"},
       {"tensor_parallel_hidden: 0.5\n", "fused"},
       {"norm_rate: 0.5\n", "plain"},
+      {"tensor_parallel_exchanges: each\n", "\"qkv_linears: apart\" or \"gate_linears: apart\""},
       {"strided_rate: 1.5\n", "strided_rate"},
       {"attention_copies: {forward: 17}\n", "backward"},
       {"data_parallel: never\n", "alone"},

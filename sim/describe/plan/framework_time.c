@@ -211,12 +211,15 @@ static gboolean is_left_behind(YamlNode map, const Companion *companion) {
 }
 
 static gboolean check_companions(YamlNode map, FrameworkTime *time, GError **error) {
+  const gboolean has_linears_apart = time->qkv_linears == LINEARS_APART || time->gate_linears == LINEARS_APART;
   const Companion companions[] = {
       {"tensor_parallel_hidden", "tensor_parallel", "fused", time->tensor_parallel_hidden > 0,
        time->tensor_parallel == TP_FUSED},
       {"norm_rate", "kernels", "plain", time->norm_rate > 0, time->kernels == FRAMEWORK_KERNELS_PLAIN},
       {"context_exchanges", "context", "blocks", time->context_exchanges == CONTEXT_ALONE,
        time->context == CONTEXT_BLOCKS},
+      {"tensor_parallel_exchanges", "qkv_linears", "apart\" or \"gate_linears: apart",
+       time->tensor_parallel_exchanges == TP_EXCHANGES_EACH, has_linears_apart},
   };
   for (gsize i = 0; i < G_N_ELEMENTS(companions); i++) {
     const Companion *c = &companions[i];
@@ -229,6 +232,8 @@ static gboolean check_companions(YamlNode map, FrameworkTime *time, GError **err
     time->norm_rate = 0;
   if (time->context != CONTEXT_BLOCKS)
     time->context_exchanges = CONTEXT_BESIDE;
+  if (!has_linears_apart)
+    time->tensor_parallel_exchanges = TP_EXCHANGES_ONCE;
   return TRUE;
 }
 

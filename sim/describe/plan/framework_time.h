@@ -50,8 +50,9 @@
  *                                   # they are added up; without sequence parallelism tp sums both, counted as a sum
  *                                   # of twice the bytes; together (default): they are one product's
  *       qkv_linears: apart          # the same of queries, keys and values: three
- *       tensor_parallel_exchanges: each # under sequence parallelism each of such linears gathers what it reads, and
- *                                   # reduces its input gradient, for itself; once (default): all of them together
+ *       tensor_parallel_exchanges: each # of linears apart, by one of the two keys before or both: under sequence
+ *                                   # parallelism each gathers what it reads, and reduces its input gradient, for
+ *                                   # itself; once (default): all of them together
  *       input_gradient_sums: fused  # what reads the sum of such gradients adds them up, or one kernel before tp does,
  *                                   # under sequence parallelism; apart (default): kernels that add two at a time
  *       tensor_parallel_input: copied  # without sequence parallelism a linear cut by columns reads a copy of its input,
