@@ -66,7 +66,21 @@ done
 result $? "a plan whose weights more than 512 ranks gather is warned of" "$(cat gathers.*)"
 "$stepsim" simulate --model llama-3-8b --cluster dgx-h100 --gpus 1024 --zero 3 >out 2>err
 got=$?
-expect "so is simulate" 0 "warning: 1024 ranks gather;--zero-ranks 128"
+expect "so is simulate" 0 "warning: 1024 ranks gather;--zero-ranks 512"
+# Of 576 and of 1,048 = 8 · 131 ranks: the largest divisor up to 512, and that which groups of 8 experts can be made in.
+while read -r model cluster gpus options advised; do
+  # shellcheck disable=SC2086
+  set -- --model "$model" --cluster "$cluster" --gpus "$gpus" --zero 3 --micro-batch 1 $(echo "$options" | tr , ' ')
+  "$stepsim" simulate "$@" >out 2>err
+  ranks=$(sed -n 's/.*warning: .*--zero-ranks \([0-9]*\) .*/\1/p' out)
+  "$stepsim" simulate "$@" --zero-ranks "${ranks:-0}" >out 2>err
+  code=$?
+  [ "$ranks" = "$advised" ] && [ $code -lt 2 ] && ! grep -q "does not divide\|does not fit into\|ranks gather" out err
+  result $? "the number of ranks that it names is one that $model can have" "$ranks: $(cat err)"
+done <<'EOF'
+llama-3-8b gb200-nvl72 1152 --tp,2 288
+mixtral-8x7b dgx-h100 1048 --ep,8 8
+EOF
 
 # --- shards and prices
 plan $small --zero 3 --zero-ranks 2,4

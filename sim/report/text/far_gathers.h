@@ -6,9 +6,10 @@
  * (measurements/published.csv, llm-foundry/c1: 2.7 % too long). */
 enum { GATHERING_RANKS_COMPARED = 512 };
 
-/* What to say of a complete plan whose weights are gathered by more; NULL: nothing. Owned by the caller.
+/* What to say of a complete plan whose weights more gather; NULL: nothing. Owned by the caller.
  *
  * Llama-2-7B under FSDP with 2 sequences of 4,096 tokens a GPU lost 37.2 % of its tokens per second and GPU from 128 to
- * 2,048 H100 (arXiv 2411.13055, 2024), where `simulate` says 1.7 %: why is not published in numbers that a term could
- * be fitted to. */
+ * 2,048 H100 (arXiv 2411.13055, 2024), where `simulate` says a few per cent: why is not published in numbers that a
+ * term could be fitted to. The advice is the most ranks up to those compared that plan_complete() takes in place of the
+ * plan's; whether their larger shards fit is not asked. */
 char *far_gathers_warning(const Plan *plan);
