@@ -89,6 +89,10 @@ plan $small --cluster l40s-pcie,dgx-h100 --objective cost
 expect "of different GPUs the least dollars win, by the clusters' own prices" 0 "plans by cost;per million tokens"
 plan $small --cluster a100-pcie,dgx-h100 --objective cost
 expect "what has no price is not compared in dollars" 2 "a100-pcie.yaml has none;add --price"
+for cluster in kempner-h200 gcp-a3mega dgx-a100-40gb; do
+  plan $small --cluster $cluster,dgx-h100 --objective cost
+  expect "nor has $cluster that of its base, which is another's" 2 "$cluster.yaml has none;add --price"
+done
 
 # --- energy: GPUs times watts times seconds
 one="--model llama-3-8b --gpus 8 --global-batch 16 --zero 1 --recompute full"

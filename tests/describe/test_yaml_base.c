@@ -85,6 +85,9 @@ START_TEST(bases_stand_on_bases_and_beside_the_file) {
   ck_assert_str_eq(cluster->gpu.name, "half");
   ck_assert_uint_eq(cluster->bases->len, 2);
   ck_assert_uint_eq(cluster->gpu.bases->len, 1);
+  g_autoptr(Cluster) unpriced = cluster_of("free.yaml", "name: free\nbase: middle.yaml\nprice: none\n");
+  ck_assert_double_eq(unpriced->dollars_per_gpu_hour, 0); /* a number is taken away too */
+  ck_assert_int_eq(unpriced->max_gpus, 64);
 }
 END_TEST
 
@@ -98,7 +101,7 @@ typedef struct {
 } Leaves;
 
 START_TEST(lists_and_texts_stand_for_the_whole) {
-  g_autofree char *base = write_file("base.yaml", "name: b\nlist: [1, 2, 3]\nmap: {a: 1, b: {c: 2}}\ngone: {d: 4}\n");
+  g_autofree char *base = write_file("base.yaml", "name: b\nlist: [1, 2, 3]\nmap: {a: 1, b: {c: word}}\ngone: {d: 4}\n");
   g_autofree char *over =
       write_file("over.yaml", "name: o\nbase: base.yaml\nlist: [9]\nmap: {b: {c: none, e: 5}}\ngone: none\nnew: 6\n");
   Top top = {0};
@@ -123,7 +126,7 @@ START_TEST(lists_and_texts_stand_for_the_whole) {
   const YamlField leaves[] = {{"c", FIELD_TEXT, TRUE, offsetof(Leaves, c)},
                               {"e", FIELD_TEXT, TRUE, offsetof(Leaves, e)}};
   ck_assert(yaml_map_read(top.b, leaves, G_N_ELEMENTS(leaves), &last, &error));
-  ck_assert_str_eq(last.c, "none"); /* of a text, none is another text */
+  ck_assert_str_eq(last.c, "none"); /* of a word, none is another */
   ck_assert_str_eq(last.e, "5");
   g_free(last.c);
   g_free(last.e);

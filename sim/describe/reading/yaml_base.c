@@ -36,8 +36,10 @@ static void copy_all(YamlFile *out, int parent, YamlNode node) {
     copy_all(out, index, (YamlNode){node.file, i});
 }
 
+/* Of a word none is another: ring_search: none. */
 static gboolean takes_away(YamlNode over, YamlNode base) {
-  return node_of(base)->type != YAML_TEXT && g_strcmp0(node_of(over)->text, "none") == 0;
+  const gboolean is_word = node_of(base)->type == YAML_TEXT && !g_ascii_isdigit(node_of(base)->text[0]);
+  return !is_word && g_strcmp0(node_of(over)->text, "none") == 0;
 }
 
 static void merge(YamlFile *out, int parent, YamlNode base, YamlNode over);

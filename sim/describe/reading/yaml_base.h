@@ -4,7 +4,7 @@
  *     base: dgx-h100     # a file beside this one, or a name among those that came with the program
  *     node:
  *       nics: 4          # a key's value stands for the base's
- *       pcie: none       # and none takes away a mapping or a list that the base has
+ *       pcie: none       # and none takes away a mapping, a list or a number that the base has
  *
  * Mappings are gone through key by key, however deep; lists and texts stand for the base's whole. A base may have one
  * itself, up to four on top of each other. The name is the file's own. */
