@@ -90,8 +90,10 @@ static void add_state(const MemoryTable *table, double parameters, int shards, i
   row->bytes[MEMORY_WEIGHTS] += state.weights_bytes;
   row->bytes[MEMORY_GRADIENTS] += state.gradients_bytes;
   row->bytes[MEMORY_OPTIMIZER] += state.optimizer_bytes;
-  row->total_bytes += state_memory_total(&state);
-  add_tiers(plan, zero, &whole, parameters / (zero >= 1 ? shards : 1), row);
+  const double updated = parameters / (zero >= 1 ? shards : 1);
+  row->bytes[MEMORY_BUFFERS] += updated * plan_copied_gradient_bytes(plan);
+  row->total_bytes += state_memory_total(&state) + updated * plan_copied_gradient_bytes(plan);
+  add_tiers(plan, zero, &whole, updated, row);
 }
 
 /* Without weights outside the GPU, which have no other stage than ZeRO-3. */
@@ -215,6 +217,12 @@ static double room_bytes(const MemoryTable *table) {
 }
 
 static void print_limits(const MemoryTable *table, GString *out) {
+  const double copied = plan_copied_gradient_bytes(table->plan);
+  if (!table->has_activations && copied > 0)
+    g_string_append_printf(out,
+                           "\n  the totals count %g bytes of each updated parameter for the optimizer's fp32 copies of "
+                           "gradients\n",
+                           copied);
   if (!table->has_activations)
     g_string_append(out, "\n  activations are not counted: they need --model and --cluster\n");
   if (table->capacity_bytes <= 0)

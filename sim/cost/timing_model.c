@@ -156,10 +156,10 @@ static void time_list(Costing *costing, Piece piece, Phase phase, TimedList *lis
 static double update_gradient_bytes(const Plan *plan) {
   const Recipe *recipe = &plan->recipe;
   const double passes = plan->time.gradient_passes;
-  if (plan->precision != PRECISION_FP16 || plan->time.fp16_gradients != FP16_GRADIENTS_COPIED || recipe->master <= 0)
+  if (!plan_unscales_gradients(plan))
     return recipe->gradients * passes;
-  const double copied = recipe->gradients < recipe->master ? 2 * recipe->master : 0, unscaled = 2 * recipe->master;
-  return copied + unscaled + recipe->master * passes;
+  const double unscaled = 2 * recipe->master;
+  return 2 * plan_copied_gradient_bytes(plan) + unscaled + recipe->master * passes;
 }
 
 static OpTime time_work(const Costing *costing, const Timing *timing, const Work *work) {

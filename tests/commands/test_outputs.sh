@@ -38,6 +38,12 @@ check_picture() { # words parted by ;, kind, arguments…
   rm -f picture.svg
 }
 
+# fp16 with fp32 copies of gradients: 20 bytes per parameter, 4 + 16 / 8 of 8 distributed optimizers, times 1e9 (Megatron-LM's
+# dist_optimizer.md)
+"$stepsim" memory --params 1e9 --dp 8 --precision fp16 --framework megatron-lm >out 2>err
+[ "$(awk '/ZeRO-[01]/ { printf "%s ", $NF }' out)" = "20 6 " ] && has_words "4 bytes of each updated parameter" "$(cat out)"
+result $? "memory counts copies of gradients, and says so" "$(cat out err)"
+
 # Of a kernel: … at its time, at the peak, and the share of it: each is the others' quotient, but for its last digit.
 # shellcheck disable=SC2086 # the plan is a list of words
 "$stepsim" simulate $plan --kernels >out 2>err

@@ -325,6 +325,44 @@ START_TEST(fp16_gradients_are_copied_and_unscaled_before_they_are_passed_over) {
 }
 END_TEST
 
+/* What the fullest of `gpus` GPUs holds per parameter, more with copies than without, while each trains gpt2
+ * (124,475,904 parameters, its words padded) on one short sequence: too little is saved for backward to be the peak. */
+static double copied_bytes(int gpus, int zero, const char *recipe, Precision precision, gboolean offloads) {
+  g_autoptr(Model) model = model_read("gpt2", NULL);
+  g_autoptr(Cluster) cluster = cluster_read("dgx-a100-40gb", NULL);
+  double peak_bytes[2];
+  for (int copied = 0; copied < 2; copied++) {
+    g_autoptr(Plan) plan = plan_new();
+    plan->gpus = plan->global_batch = gpus;
+    plan->seq_len = 16;
+    plan->zero = zero;
+    plan->precision = precision;
+    plan->recompute = RECOMPUTE_FULL;
+    plan->offload.optimizer = offloads ? TIER_HOST : TIER_GPU;
+    plan->time.fp16_gradients = copied;
+    ck_assert(recipe_parse(recipe, &plan->recipe, NULL));
+    g_autoptr(GError) error = NULL;
+    g_autoptr(Prediction) prediction = predict(model, cluster, plan, &error);
+    ck_assert_msg(prediction != NULL, "%s", error != NULL ? error->message : "");
+    peak_bytes[copied] = prediction->memory->peak_bytes;
+    if (copied && peak_bytes[1] > peak_bytes[0]) /* 20 bytes of 16: Megatron-LM's dist_optimizer.md, 2026 */
+      ck_assert_double_eq_tol(prediction->memory->at_peak.bytes[MEMORY_BUFFERS], 4 * 124475904.0 / (zero ? gpus : 1),
+                              1);
+  }
+  return (peak_bytes[1] - peak_bytes[0]) / 124475904;
+}
+
+START_TEST(copies_of_fp16_gradients_take_memory_while_the_optimizer_runs) {
+  const double more = copied_bytes(1, 0, "bf16+master", PRECISION_FP16, FALSE);
+  ck_assert_msg(more > 3.5 && more <= 4, "%g bytes", more); /* less what the peak without them had of activations */
+  ck_assert_double_eq(copied_bytes(1, 0, "megatron", PRECISION_FP16, FALSE), 0); /* fp32 already */
+  ck_assert_double_eq(copied_bytes(1, 0, "bf16+master", PRECISION_BF16, FALSE), 0);
+  ck_assert_double_eq(copied_bytes(1, 0, "bf16+master", PRECISION_FP16, TRUE), 0); /* the host's */
+  const double sharded = copied_bytes(2, 1, "bf16+master", PRECISION_FP16, FALSE);
+  ck_assert_msg(sharded > 1.5 && sharded <= 2, "%g bytes", sharded);
+}
+END_TEST
+
 int main(void) {
   TCase *cases = tcase_create("framework_time");
   tcase_add_test(cases, keys_fill_the_struct);
@@ -336,6 +374,7 @@ int main(void) {
   tcase_add_test(cases, a_step_of_small_kernels_takes_the_hosts_time);
   tcase_add_test(cases, passes_over_the_gradients_take_the_time_of_their_bytes);
   tcase_add_test(cases, fp16_gradients_are_copied_and_unscaled_before_they_are_passed_over);
+  tcase_add_test(cases, copies_of_fp16_gradients_take_memory_while_the_optimizer_runs);
   tcase_add_test(cases, the_host_issues_each_operation_of_a_softmax_that_cannot_be_fused);
   tcase_add_test(cases, a_plain_norm_goes_by_its_own_rate);
   Suite *suite = suite_create("framework_time");

@@ -101,7 +101,8 @@ typedef struct {
 } Leaves;
 
 START_TEST(lists_and_texts_stand_for_the_whole) {
-  g_autofree char *base = write_file("base.yaml", "name: b\nlist: [1, 2, 3]\nmap: {a: 1, b: {c: word}}\ngone: {d: 4}\n");
+  g_autofree char *base =
+      write_file("base.yaml", "name: b\nlist: [1, 2, 3]\nmap: {a: 1, b: {c: word}}\ngone: {d: 4}\n");
   g_autofree char *over =
       write_file("over.yaml", "name: o\nbase: base.yaml\nlist: [9]\nmap: {b: {c: none, e: 5}}\ngone: none\nnew: 6\n");
   Top top = {0};

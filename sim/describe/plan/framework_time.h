@@ -87,8 +87,9 @@
  *                                   # them); left out where the optimizer is offloaded, whose rate is that of all it
  *                                   # does
  *       fp16_gradients: copied      # precision fp16 with an fp32 master copy: gradients of 16 bits are copied to fp32,
- *                                   # divided by the loss scale there, and norm, clipping and Adam read the copies;
- *                                   # as_held (default): they read the gradients as they are held
+ *                                   # divided by the loss scale there, and norm, clipping and Adam read the copies,
+ *                                   # which take memory until Adam has; as_held (default): they read the gradients as
+ *                                   # they are held
  *       buffer_passes: 2            # ZeRO-0 and 1: times that the gradients of all of a rank's parameters, in shards
  *                                   # or not, are read or written in a step before they are summed over dp: set to
  *                                   # 0, looked through for numbers that are none (default: none). This and the next

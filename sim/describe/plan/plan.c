@@ -177,6 +177,16 @@ double plan_whole_gradient_bytes(const Plan *plan) {
   return MAX(plan->recipe.gradients, plan_gradient_sum_bytes(plan));
 }
 
+gboolean plan_unscales_gradients(const Plan *plan) {
+  return plan->precision == PRECISION_FP16 && plan->time.fp16_gradients == FP16_GRADIENTS_COPIED &&
+         plan->recipe.master > 0;
+}
+
+double plan_copied_gradient_bytes(const Plan *plan) {
+  const gboolean copies = plan_unscales_gradients(plan) && plan->recipe.gradients < plan->recipe.master;
+  return copies && plan->offload.optimizer == TIER_GPU ? plan->recipe.master : 0;
+}
+
 void plan_default_schedule(Plan *plan) {
   if (plan->schedule == NULL)
     plan->schedule = g_strdup(plan->chunks > 1 ? "interleaved" : "1f1b");

@@ -212,6 +212,11 @@ double plan_buffer_passes(const Plan *plan);
 double plan_gradient_sum_bytes(const Plan *plan);
 /* Per parameter, as a rank that reduces once holds the sum of a stage's. */
 double plan_whole_gradient_bytes(const Plan *plan);
+/* Whether the optimizer divides gradients by the loss scale in fp32 (framework_time.h, fp16_gradients: copied). */
+gboolean plan_unscales_gradients(const Plan *plan);
+/* Per parameter that a rank updates on its GPU, of the fp32 copies of gradients that this takes, from when they are
+ * made to the optimizer's end; 0: it makes none. */
+double plan_copied_gradient_bytes(const Plan *plan);
 
 /* Names, NULL-terminated in enum order, and parsers whose errors list them with the nearest. */
 const char *axis_name(Axis axis);

@@ -209,6 +209,13 @@ static void add_term(Effect *effect, guint64 code, const Program *program, const
     saved[MEMORY_ACTIVATIONS] += g_array_index(program->transfers, Transfer, of).bytes;
     return;
   }
+  if (kind == TERM_GRADIENT_COPIES) {
+    const double parameters = g_array_index(program->works, Work, of).parameters;
+    const double copies = round(parameters * plan_copied_gradient_bytes(workload->plan));
+    *hold += copies;
+    *drop += copies;
+    return;
+  }
   gboolean of_stage = kind == TERM_HOLD_STAGE_GRADIENT || kind == TERM_DROP_STAGE_GRADIENT;
   const Part part = of_stage ? part_of_stage(workload, of) : part_of_work(&g_array_index(program->works, Work, of), 0);
   if (kind == TERM_ACTIVATIONS) {

@@ -15,6 +15,7 @@ typedef enum {
   TERM_DROP_STAGE_GRADIENT,
   TERM_HOLD_SAVED, /* of a transfer: its bytes, of activations */
   TERM_DROP_SAVED,
+  TERM_GRADIENT_COPIES, /* of a work, the optimizer's: held while it runs */
 } TermKind;
 
 enum { EFFECT_RECIPE_NONE = 0 }; /* the recipe without terms */

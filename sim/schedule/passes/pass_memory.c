@@ -3,6 +3,7 @@
  *     F        holds what its pieces save for backward
  *     B        drops it;  I drops a part and holds the output gradients W will need;  W drops the rest
  *     B, I     while they run: what is recomputed, the largest piece's
+ *     step     the optimizer's, while it runs: copies of gradients, as some frameworks make under fp16
  *     receive  holds a boundary tensor until the op that consumes it has ended
  *     gather   ZeRO-3: holds the gathered piece until the last op that uses it has ended
  *     B        ZeRO ≥ 2: holds the whole gradient of its pieces until their reduce-scatter has ended; where a stage
@@ -139,8 +140,12 @@ static void add_terms(EffectRecipes *recipes, const Program *program, const OpLi
   gboolean keeps_shared = !order->has_unshard && workload->plan->zero == 3 && is_apart;
   for (int i = 0; i < list->n_ops; i++) {
     const Op *op = &list->ops[i];
-    if (op->kind != OP_COMPUTE || op->action == ACTION_OPTIMIZER)
+    if (op->kind != OP_COMPUTE)
       continue;
+    if (op->action == ACTION_OPTIMIZER) {
+      add_term(recipes, list, i, TERM_GRADIENT_COPIES, 0, op->work);
+      continue;
+    }
     add_term(recipes, list, i, TERM_ACTIVATIONS, op->action, op->work);
     if (keeps_shared && op->action == ACTION_F)
       add_term(recipes, list, i, TERM_KEPT, 0, op->work);
