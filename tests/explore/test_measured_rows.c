@@ -269,31 +269,6 @@ START_TEST(experts_are_whole_where_no_other_way_fits) {
 }
 END_TEST
 
-/* A name alone is compiled, as published runs of it are; with a list of techniques that has nothing of it, it is not.
- * Two names that nothing describes are predicted alike. */
-START_TEST(runs_of_other_files_are_other_runs) {
-  for (int order = 0; order <= 1; order++) {
-    g_autoptr(MeasuredRows) rows =
-        rows_of(order == 0 ? "framework,notes," CORE "torchtitan,,2,64,4,selene,1\n"
-                             "torchtitan,technique=FSDP,2,64,4,selene,1\ntorchtitan-compile,,2,64,4,selene,1\n"
-                             "mine,,2,64,4,selene,1\nyours,,2,64,4,selene,1\n"
-                           : "framework,notes," CORE "torchtitan,technique=FSDP,2,64,4,selene,1\n"
-                             "torchtitan,,2,64,4,selene,1\ntorchtitan-compile,,2,64,4,selene,1\n"
-                             "yours,,2,64,4,selene,1\nmine,,2,64,4,selene,1\n");
-    const guint compiled = order == 0 ? 0 : 1, eager = 1 - compiled;
-    ck_assert_str_eq(nth_row(rows, eager)->read_as, "torchtitan");
-    ck_assert_str_eq(nth_row(rows, compiled)->read_as, "torchtitan-compile");
-    ck_assert_str_eq(nth_row(rows, 3)->read_as, "");
-    g_autofree char *first = measured_row_run(nth_row(rows, 0)), *second = measured_row_run(nth_row(rows, 1));
-    g_autofree char *full = measured_row_run(nth_row(rows, 2)), *mine = measured_row_run(nth_row(rows, 3));
-    g_autofree char *yours = measured_row_run(nth_row(rows, 4));
-    ck_assert_str_ne(first, second);
-    ck_assert_str_eq(full, compiled == 0 ? first : second);
-    ck_assert_str_eq(mine, yours);
-  }
-}
-END_TEST
-
 START_TEST(only_what_was_run_tells_runs_apart) {
   g_autoptr(MeasuredRows) rows =
       rows_of("notes,tp," CORE "a,1,2,64,4,selene,1\nb,1,2,64,4,selene,2\na,2,2,64,4,selene,1\n"
@@ -483,7 +458,6 @@ int main(void) {
   tcase_add_test(cases, what_is_not_modelled_is_kept_with_its_reason);
   tcase_add_test(cases, experts_are_whole_where_no_other_way_fits);
   tcase_add_test(cases, only_what_was_run_tells_runs_apart);
-  tcase_add_test(cases, runs_of_other_files_are_other_runs);
   tcase_add_test(cases, a_schedule_is_the_same_however_it_is_spelled);
   tcase_add_test(cases, a_row_may_say_that_its_norm_is_fused);
   tcase_add_test(cases, notes_may_say_more_of_the_framework);

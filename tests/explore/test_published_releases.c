@@ -74,11 +74,39 @@ START_TEST(names_may_be_taken_as_they_are) {
 }
 END_TEST
 
+#define COLUMNS "framework,notes,layers,hidden,heads,cluster,step_time_s\n"
+
+/* A name alone is compiled, as published runs of it are; with a list of techniques that has nothing of it, it is not.
+ * Two names that nothing describes are predicted alike. */
+START_TEST(runs_of_other_files_are_other_runs) {
+  for (int order = 0; order <= 1; order++) {
+    g_autoptr(MeasuredRows) rows =
+        rows_of(order == 0 ? COLUMNS "torchtitan,,2,64,4,selene,1\n"
+                                     "torchtitan,technique=FSDP,2,64,4,selene,1\ntorchtitan-compile,,2,64,4,selene,1\n"
+                                     "mine,,2,64,4,selene,1\nyours,,2,64,4,selene,1\n"
+                           : COLUMNS "torchtitan,technique=FSDP,2,64,4,selene,1\n"
+                                     "torchtitan,,2,64,4,selene,1\ntorchtitan-compile,,2,64,4,selene,1\n"
+                                     "yours,,2,64,4,selene,1\nmine,,2,64,4,selene,1\n");
+    const guint compiled = order == 0 ? 0 : 1, eager = 1 - compiled;
+    ck_assert_str_eq(nth_row(rows, eager)->read_as, "torchtitan");
+    ck_assert_str_eq(nth_row(rows, compiled)->read_as, "torchtitan-compile");
+    ck_assert_str_eq(nth_row(rows, 3)->read_as, "");
+    g_autofree char *first = measured_row_run(nth_row(rows, 0)), *second = measured_row_run(nth_row(rows, 1));
+    g_autofree char *full = measured_row_run(nth_row(rows, 2)), *mine = measured_row_run(nth_row(rows, 3));
+    g_autofree char *yours = measured_row_run(nth_row(rows, 4));
+    ck_assert_str_ne(first, second);
+    ck_assert_str_eq(full, compiled == 0 ? first : second);
+    ck_assert_str_eq(mine, yours);
+  }
+}
+END_TEST
+
 int main(void) {
   TCase *cases = tcase_create("published_releases");
   tcase_add_test(cases, a_model_tells_the_release_of_a_published_run);
   tcase_add_test(cases, the_format_may_tell_more);
   tcase_add_test(cases, names_may_be_taken_as_they_are);
+  tcase_add_test(cases, runs_of_other_files_are_other_runs);
   Suite *suite = suite_create("published_releases");
   suite_add_tcase(suite, cases);
   SRunner *runner = srunner_create(suite);

@@ -1,0 +1,240 @@
+/* Files of frameworks: what they say of memory, what they stand on, and what a plan takes from them. */
+#include "error.h" /* ahead of Check, which has a macro fail() */
+
+#include <check.h>
+#include <glib/gstdio.h>
+#include <string.h>
+
+#include "plan.h"
+
+static FrameworkMemory parse(const char *text) {
+  FrameworkMemory memory = {0};
+  g_autoptr(GError) error = NULL;
+  g_autoptr(YamlFile) file = yaml_file_parse("test.yaml", text, strlen(text), &error);
+  ck_assert_msg(file != NULL && framework_memory_parse(yaml_file_root(file), &memory, &error), "%s",
+                error != NULL ? error->message : "");
+  return memory;
+}
+
+static void assert_refused(const char *text, const char *message) {
+  FrameworkMemory memory = {.logit_bytes = 7};
+  g_autoptr(GError) error = NULL;
+  g_autoptr(YamlFile) file = yaml_file_parse("test.yaml", text, strlen(text), &error);
+  ck_assert(file != NULL && !framework_memory_parse(yaml_file_root(file), &memory, &error));
+  ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_INPUT));
+  ck_assert_msg(strstr(error->message, message) != NULL, "%s", error->message);
+  ck_assert_double_eq(memory.logit_bytes, 7); /* as it was */
+}
+
+START_TEST(every_key_arrives) {
+  FrameworkMemory memory =
+      parse("recipe: megatron\nlogits: whole\nlogit_bytes: 20\nvocabulary_gradients: dense\nspare_gradients: kept\n"
+            "kernels: plain\nnorm_bytes: 6\nfragmentation: 2 GB\ngathered: kept\nselective: products\n"
+            "vocabulary: as_is\nactivation_input_bytes: 1\nattention_output_bytes: 1.5\n");
+  ck_assert_str_eq(memory.recipe, "megatron");
+  ck_assert(memory.logits == LOGITS_WHOLE && memory.vocabulary_gradients == VOCABULARY_GRADIENTS_DENSE);
+  ck_assert(memory.spare_gradients == SPARE_GRADIENTS_KEPT && memory.kernels == FRAMEWORK_KERNELS_PLAIN);
+  ck_assert(memory.gathered == GATHERED_KEPT && memory.selective == SELECTIVE_PRODUCTS);
+  ck_assert(memory.logit_bytes == 20 && memory.norm_bytes == 6 && memory.fragmentation_bytes == 2e9);
+  ck_assert_int_eq(memory.vocabulary, VOCABULARY_AS_IS);
+  ck_assert(memory.activation_input_bytes == 1 && memory.attention_output_bytes == 1.5);
+  ck_assert_uint_eq(parse("recompute_modules: layernorm+moe_act\n").recompute_modules,
+                    MODULE_BIT(MODULE_LAYERNORM) | MODULE_BIT(MODULE_MOE_ACT));
+}
+END_TEST
+
+START_TEST(mistakes_are_refused_with_their_line) {
+  assert_refused("recipe: bf16+master\nlogitz: whole\n", "test.yaml:2");
+  assert_refused("logits: halved\n", "whole");
+  assert_refused("recipe: megatrom\n", "megatron");
+  assert_refused("norm_bytes: -1\n", "norm_bytes");
+  assert_refused("norm_bytes: 1\nrecompute_modules: layernrom\n", "\"layernorm\"");
+  assert_refused("selective: products\nrecompute_modules: moe\n", "without \"selective: products\"");
+  assert_refused("attention_output_bytes: 0.1\n", "attention_output_bytes");
+  assert_refused("logit_bytes: 2\n", "logit_bytes"); /* less than the fp32 softmax alone */
+}
+END_TEST
+
+START_TEST(every_shipped_framework_is_read) {
+  g_auto(GStrv) names = framework_names();
+  ck_assert_uint_ge(g_strv_length(names), 3);
+  for (char **name = names; *name != NULL; name++) {
+    Framework framework;
+    g_autoptr(GError) error = NULL;
+    ck_assert(framework_is_described(*name));
+    ck_assert_msg(framework_read(*name, &framework, &error), "%s", error != NULL ? error->message : "");
+  }
+  ck_assert(!framework_is_described("megatron"));
+}
+END_TEST
+
+/* Files of frameworks by name, in a directory of their own, which is the working one until it is removed. */
+static char *framework_directory(char **before) {
+  *before = g_get_current_dir();
+  char *directory = g_dir_make_tmp("stepsim-frameworks-XXXXXX", NULL);
+  ck_assert_ptr_nonnull(directory);
+  ck_assert_int_eq(g_chdir(directory), 0);
+  ck_assert_int_eq(g_mkdir_with_parents("topologies/frameworks", 0700), 0);
+  return directory;
+}
+
+static void write_framework(const char *name, const char *more) {
+  g_autofree char *path = g_strdup_printf("topologies/frameworks/%s.yaml", name);
+  g_autofree char *text = g_strdup_printf("name: %s\nsource: here\n%s", name, more);
+  ck_assert(g_file_set_contents(path, text, -1, NULL));
+}
+
+static void remove_frameworks(const char *directory, const char *before, const char *const *names) {
+  for (; *names != NULL; names++) {
+    g_autofree char *path = g_strdup_printf("topologies/frameworks/%s.yaml", *names);
+    ck_assert_int_eq(g_remove(path), 0);
+  }
+  g_rmdir("topologies/frameworks");
+  g_rmdir("topologies");
+  ck_assert_int_eq(g_chdir(before), 0);
+  ck_assert_int_eq(g_rmdir(directory), 0);
+}
+
+/* What it says itself counts, what it does not say is its base's; a rate of plain kernels goes with these. */
+START_TEST(a_framework_may_be_another_but_for_what_it_says) {
+  static const char *const names[] = {"first", "second", "third", NULL};
+  g_autofree char *before, *directory = framework_directory(&before);
+  write_framework("first", "memory: {recipe: megatron, logit_bytes: 20}\n"
+                           "time: {kernels: plain, norm_rate: 0.5, sends: synchronous}\n");
+  write_framework("second", "base: first\nmemory: {logit_bytes: 8}\n");
+  write_framework("third", "base: second\ntime: {kernels: fused}\n");
+  Framework second, third;
+  ck_assert(framework_read("second", &second, NULL) && framework_read("third", &third, NULL));
+  g_auto(GStrv) files = framework_files("third", NULL);
+  remove_frameworks(directory, before, names);
+  ck_assert(second.memory.logit_bytes == 8 && strcmp(second.memory.recipe, "megatron") == 0);
+  ck_assert(second.time.kernels == FRAMEWORK_KERNELS_PLAIN && second.time.norm_rate == 0.5);
+  ck_assert(third.memory.logit_bytes == 8 && third.time.sends == SENDS_SYNCHRONOUS);
+  ck_assert(third.time.kernels == FRAMEWORK_KERNELS_FUSED && third.time.norm_rate == 0);
+  ck_assert_uint_eq(g_strv_length(files), 3);
+}
+END_TEST
+
+/* As of clusters: none takes a mapping away, a mapping may state some of its keys; a key that goes with another's value
+ * is dropped where that value does not stand, and refused where the file itself has it. */
+START_TEST(a_base_is_merged_as_that_of_a_cluster) {
+  static const char *const names[] = {"first", "less", "some", "wrong", NULL};
+  g_autofree char *before, *directory = framework_directory(&before);
+  write_framework("first", "memory: {logit_bytes: 20}\n"
+                           "time:\n"
+                           "  expert_host: {forward: 8 us, backward: 9 us, launch: 4 us}\n"
+                           "  context: blocks\n"
+                           "  context_exchanges: alone\n");
+  ck_assert(g_file_set_contents("topologies/frameworks/less.yaml", /* with the source of its base */
+                                "name: less\nbase: first\nmemory: none\ntime: {context: passed}\n", -1, NULL));
+  write_framework("some", "base: first\ntime: {expert_host: {backward: 7 us}}\n");
+  write_framework("wrong", "base: first\ntime: {norm_rate: 0.5}\n");
+  Framework less, some, wrong;
+  g_autoptr(GError) error = NULL;
+  const gboolean are_read = framework_read("less", &less, NULL) && framework_read("some", &some, NULL);
+  const gboolean is_refused = !framework_read("wrong", &wrong, &error);
+  remove_frameworks(directory, before, names);
+  ck_assert(are_read && is_refused);
+  ck_assert(less.memory.logit_bytes == 0 && less.time.context_exchanges == CONTEXT_BESIDE);
+  ck_assert_double_eq_tol(some.time.expert_forward_s, 8e-6, 1e-15);
+  ck_assert_double_eq_tol(some.time.expert_backward_s, 7e-6, 1e-15);
+  ck_assert(some.time.context_exchanges == CONTEXT_ALONE && some.memory.logit_bytes == 20);
+  ck_assert_msg(strstr(error->message, "wrong.yaml:4: time: found norm_rate") != NULL, "%s", error->message);
+}
+END_TEST
+
+/* third stands on second, but is a variant of nothing itself. */
+START_TEST(a_variant_says_so_itself) {
+  static const char *const names[] = {"first", "second", "third", "wrong", NULL};
+  g_autofree char *before, *directory = framework_directory(&before);
+  write_framework("first", "");
+  write_framework("second", "base: first\nvariant_of: first\n");
+  write_framework("third", "base: second\n");
+  write_framework("wrong", "variant_of: frist\n");
+  Framework third, wrong;
+  g_autoptr(GError) error = NULL;
+  const gboolean is_read = framework_read("third", &third, NULL);
+  const gboolean is_refused = !framework_read("wrong", &wrong, &error);
+  g_autofree char *of_first = framework_variant("first"), *of_second = framework_variant("second");
+  remove_frameworks(directory, before, names);
+  ck_assert_pstr_eq(of_first, "second");
+  ck_assert_pstr_eq(of_second, NULL);
+  ck_assert(is_read && is_refused);
+  ck_assert_msg(strstr(error->message, "wrong.yaml:3: variant_of: found \"frist\"") != NULL &&
+                    strstr(error->message, "did you mean \"first\"") != NULL,
+                "%s", error->message);
+}
+END_TEST
+
+START_TEST(a_base_that_is_none_is_named) {
+  static const char *const names[] = {"loop", "other", "lost", NULL};
+  g_autofree char *before, *directory = framework_directory(&before);
+  write_framework("loop", "base: other\n");
+  write_framework("other", "base: loop\n");
+  write_framework("lost", "base: othre\n");
+  Framework framework;
+  g_autoptr(GError) endless = NULL, unknown = NULL;
+  const gboolean is_read = framework_read("loop", &framework, &endless) || framework_read("lost", &framework, &unknown);
+  remove_frameworks(directory, before, names);
+  ck_assert(!is_read);
+  ck_assert(g_error_matches(endless, STEPSIM_ERROR, STEPSIM_ERROR_INPUT));
+  ck_assert_msg(strstr(endless->message, "base: found \"other\", expected at most 4") != NULL, "%s", endless->message);
+  ck_assert_msg(strstr(unknown->message, "lost.yaml:3: base: ") != NULL &&
+                    strstr(unknown->message, "\"other\"") != NULL,
+                "%s", unknown->message);
+}
+END_TEST
+
+START_TEST(an_unknown_framework_suggests_the_nearest) {
+  Framework framework;
+  g_autoptr(GError) error = NULL;
+  ck_assert(!framework_read("megatron-ln", &framework, &error));
+  ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_INPUT));
+  ck_assert_msg(strstr(error->message, "\"megatron-lm\"") != NULL, "%s", error->message);
+}
+END_TEST
+
+START_TEST(its_recipe_is_the_plans_but_in_fp32_and_fp16) {
+  const Framework framework = {.memory = {.recipe = "megatron"}}, none = {0};
+  g_autoptr(Plan) plan = plan_new();
+  plan_set_framework(plan, "other", &none);
+  ck_assert_str_eq(plan->recipe.name, "bf16+master");
+  plan_set_framework(plan, "megatron-lm", &framework);
+  ck_assert_str_eq(plan->recipe.name, "megatron");
+  ck_assert_str_eq(plan->framework, "megatron-lm");
+  g_autoptr(Plan) copy = plan_copy(plan);
+  ck_assert_str_eq(copy->framework, "megatron-lm");
+  ck_assert_str_eq(copy->memory.recipe, "megatron");
+  g_autoptr(Plan) single = plan_new();
+  single->precision = PRECISION_FP32;
+  gboolean known = recipe_parse("fp32", &single->recipe, NULL);
+  plan_set_framework(single, "megatron-lm", &framework);
+  ck_assert(known);
+  ck_assert_str_eq(single->recipe.name, "fp32");
+  g_autoptr(Plan) half = plan_new();
+  half->precision = PRECISION_FP16;
+  plan_set_framework(half, "megatron-lm", &framework);
+  ck_assert_str_eq(half->recipe.name, "bf16+master");
+}
+END_TEST
+
+int main(void) {
+  TCase *cases = tcase_create("framework_files");
+  tcase_add_test(cases, every_key_arrives);
+  tcase_add_test(cases, mistakes_are_refused_with_their_line);
+  tcase_add_test(cases, every_shipped_framework_is_read);
+  tcase_add_test(cases, a_framework_may_be_another_but_for_what_it_says);
+  tcase_add_test(cases, a_base_is_merged_as_that_of_a_cluster);
+  tcase_add_test(cases, a_variant_says_so_itself);
+  tcase_add_test(cases, a_base_that_is_none_is_named);
+  tcase_add_test(cases, an_unknown_framework_suggests_the_nearest);
+  tcase_add_test(cases, its_recipe_is_the_plans_but_in_fp32_and_fp16);
+  Suite *suite = suite_create("framework_files");
+  suite_add_tcase(suite, cases);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  int failures = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failures != 0;
+}
