@@ -26,10 +26,6 @@ typedef struct {
   gint32 start, last_use; /* its FETCH or itself; the last op that reads what it brings, −1: none */
 } Gather;
 
-static gboolean same_action(const Op *a, const Op *b) {
-  return a->action == b->action && a->stage == b->stage && a->micro_batch == b->micro_batch && a->step == b->step;
-}
-
 /* The gathers an op waits for. Returns how many. */
 static int gathers_of(const OpList *list, const Op *op, gint32 gathers[OP_MAX_AFTER]) {
   int n = 0;
@@ -50,7 +46,7 @@ static void use(const OpList *list, InUse in_use[ACTION_B + 1], const gint32 *nu
   InUse *own = &in_use[op->action];
   gint32 waited[OP_MAX_AFTER];
   const int n_waited = gathers_of(list, op, waited);
-  if (n_waited > 0 || own->user == NULL || !same_action(op, own->user)) {
+  if (n_waited > 0 || own->user == NULL || !op_same_action(op, own->user)) {
     memcpy(own->used, waited, sizeof waited);
     own->n_used = n_waited;
     own->user = op;

@@ -78,10 +78,6 @@ static void measure_buffers(Trainer *trainer, const OpList *list) {
   }
 }
 
-static gboolean same_action(const Op *a, const Op *b) {
-  return a->action == b->action && a->stage == b->stage && a->micro_batch == b->micro_batch && a->step == b->step;
-}
-
 /* Where an order says itself when to reduce, several backward passes fill a bucket before it is reduced, and those of
  * other stages come between. */
 static gboolean needs_stage_buckets(const Trainer *trainer, const OpList *list) {
@@ -96,7 +92,7 @@ static gboolean needs_stage_buckets(const Trainer *trainer, const OpList *list) 
     if (op->kind != OP_COMPUTE || (op->action != ACTION_B && op->action != ACTION_W) || next[op->stage] < 0)
       continue;
     const Op **other = &filler[next[op->stage]];
-    if (*other != NULL && !same_action(*other, op))
+    if (*other != NULL && !op_same_action(*other, op))
       return TRUE;
     *other = op;
   }

@@ -211,7 +211,7 @@ static void forget_others(Executor *executor, const Op *op, const Work *work) {
   const gboolean is_layer = work->piece == PIECE_LAYER || work->piece == PIECE_DENSE_LAYER;
   if (executor->execution->hook == NULL || !is_backward || !is_layer)
     return;
-  if (before == NULL || !executor_same_action(before, op) || before->unit != op->unit)
+  if (before == NULL || !op_same_action(before, op) || before->unit != op->unit)
     activations_forget(&executor->trainer->activations, executor->streams[op->stream]);
   executor->backward = op;
 }

@@ -41,10 +41,6 @@ struct Executor {
   int cursor[N_STREAMS]; /* first op of each stream that was not seen to end */
 };
 
-static inline gboolean executor_same_action(const Op *a, const Op *b) {
-  return a->action == b->action && a->stage == b->stage && a->micro_batch == b->micro_batch && a->step == b->step;
-}
-
 gint64 executor_now_ns(void);
 Phase executor_phase(const Op *op); /* F I W B */
 CommGroup *executor_channel(const Executor *executor, const Op *op);

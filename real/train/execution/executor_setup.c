@@ -47,7 +47,7 @@ static void find_actions(Executor *executor) {
     if (!belongs_to_action(op))
       continue;
     const int of = op->action == ACTION_F ? 0 : 1;
-    if (last[of] < 0 || !executor_same_action(&list->ops[last[of]], op)) {
+    if (last[of] < 0 || !op_same_action(&list->ops[last[of]], op)) {
       executor->is_first[i] = TRUE;
       if (last_compute[of] >= 0)
         executor->is_last[last_compute[of]] = TRUE;

@@ -188,6 +188,11 @@ static inline gboolean op_computes(const Op *op) {
   return op->kind == OP_COMPUTE || op->kind == OP_HOST;
 }
 
+/* Parts of one action in one step. */
+static inline gboolean op_same_action(const Op *a, const Op *b) {
+  return a->action == b->action && a->stage == b->stage && a->micro_batch == b->micro_batch && a->step == b->step;
+}
+
 /* What an OP_HOST does: Op.work, −1 or, of one that ends a step, HOST_WORK_STEP. */
 enum { HOST_WORK_STEP = -2 };
 static inline gint32 program_host_work(const Op *op) {
