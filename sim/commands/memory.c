@@ -216,6 +216,13 @@ static double room_bytes(const MemoryTable *table) {
   return MAX(table->capacity_bytes - table->reserved_bytes, 1);
 }
 
+/* Per parameter that a rank updates, copies of its gradients are as long as its moments, and there with them. */
+static Recipe recipe_while_updating(const Plan *plan) {
+  Recipe recipe = recipe_on_gpu(plan, plan->zero);
+  recipe.moments += plan_copied_gradient_bytes(plan);
+  return recipe;
+}
+
 static void print_limits(const MemoryTable *table, GString *out) {
   const double copied = plan_copied_gradient_bytes(table->plan);
   if (!table->has_activations && copied > 0)
@@ -230,7 +237,7 @@ static void print_limits(const MemoryTable *table, GString *out) {
   g_string_append_c(out, '\n');
   if (table->has_activations)
     print_largest(table, out);
-  const Recipe on_gpu = recipe_on_gpu(table->plan, table->plan->zero);
+  const Recipe on_gpu = recipe_while_updating(table->plan);
   g_string_append_printf(out, "  GPUs of %.4g GB that hold the state at least: %.0f\n", table->capacity_bytes * 1e-9,
                          state_memory_min_gpus(&on_gpu, table->parameters, room_bytes(table)));
   if (on_gpu.weights + on_gpu.gradients + recipe_optimizer_bytes(&on_gpu) == 0) {
@@ -259,7 +266,7 @@ static StateReport state_report(const MemoryTable *table) {
                         .max_micro_batch = table->has_activations ? table->largest.micro_batch : -1,
                         .max_seq_len = table->has_activations ? table->largest.seq_len : -1,
                         .min_gpus = NAN};
-  const Recipe on_gpu = recipe_on_gpu(table->plan, table->plan->zero);
+  const Recipe on_gpu = recipe_while_updating(table->plan);
   report.state_bytes_per_gpu = report.weights_bytes + report.gradients_bytes + report.optimizer_bytes;
   if (table->capacity_bytes > 0)
     report.min_gpus = state_memory_min_gpus(&on_gpu, table->parameters, room_bytes(table));

@@ -43,6 +43,10 @@ check_picture() { # words parted by ;, kind, arguments…
 "$stepsim" memory --params 1e9 --dp 8 --precision fp16 --framework megatron-lm >out 2>err
 [ "$(awk '/ZeRO-[01]/ { printf "%s ", $NF }' out)" = "20 6 " ] && has_words "4 bytes of each updated parameter" "$(cat out)"
 result $? "memory counts copies of gradients, and says so" "$(cat out err)"
+# 5.2e9 parameters of 16 and of 20 bytes are 83 and 104 GB.
+"$stepsim" memory --params 5.2e9 --capacity 85.9GB --precision fp16 --framework megatron-lm --gpus 1 >out 2>err
+has_words "hold the state at least: 2" "$(cat out)" && has_words "on these ranks: 4.295e+09 parameters" "$(cat out)"
+result $? "limits count them too" "$(cat out err)"
 
 # Of a kernel: … at its time, at the peak, and the share of it: each is the others' quotient, but for its last digit.
 # shellcheck disable=SC2086 # the plan is a list of words

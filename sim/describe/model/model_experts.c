@@ -229,7 +229,8 @@ gboolean model_read_ernie_experts(const JsonFile *json, Model *model, GError **e
 }
 
 /* A count, or a list of every layer's, all alike. Where the key is not there, or null, what it holds. */
-static gboolean read_layers_count(const JsonFile *json, const char *key, gint64 most, gint64 *value, GError **error) {
+static gboolean read_layers_count(const JsonFile *json, const Model *model, const char *key, gint64 most, gint64 *value,
+                                  GError **error) {
   JsonNode *node = json_object_get_member(json->root, key);
   if (node == NULL || !JSON_NODE_HOLDS_ARRAY(node))
     return json_file_integer(json, json->root, key, 0, most, value, error);
@@ -248,7 +249,11 @@ static gboolean read_layers_count(const JsonFile *json, const char *key, gint64 
                              json->file, line, key, i + 1, found, *value);
     *value = found;
   }
-  return n > 0 || fail_input(error, "%s:%u: %s: expected an integer or a list of every layer's", json->file, line, key);
+  return n == model->n_layers ||
+         fail_input(error,
+                    "%s:%u: %s: found %u items, expected an integer or one item for each of %" G_GINT64_FORMAT
+                    " layers",
+                    json->file, line, key, n, model->n_layers);
 }
 
 /* A shared MLP beside the experts, as wide as intermediate_size says, as they are. Widths and numbers of their own and
@@ -258,10 +263,10 @@ gboolean model_read_hunyuan_experts(const JsonFile *json, Model *model, GError *
   gint64 n_shared = 1;
   experts->ffn_hidden = model->ffn_hidden;
   experts->every = 1;
-  if (!read_layers_count(json, "num_experts", MOST_EXPERTS, &experts->n, error) ||
-      !read_layers_count(json, "moe_topk", MOST_EXPERTS, &experts->per_token, error) ||
-      !read_layers_count(json, "moe_intermediate_size", MOST_WIDTH, &experts->ffn_hidden, error) ||
-      !read_layers_count(json, "num_shared_expert", 1024, &n_shared, error) ||
+  if (!read_layers_count(json, model, "num_experts", MOST_EXPERTS, &experts->n, error) ||
+      !read_layers_count(json, model, "moe_topk", MOST_EXPERTS, &experts->per_token, error) ||
+      !read_layers_count(json, model, "moe_intermediate_size", MOST_WIDTH, &experts->ffn_hidden, error) ||
+      !read_layers_count(json, model, "num_shared_expert", 1024, &n_shared, error) ||
       !json_file_integer(json, json->root, "moe_layer_num_skipped", 0, MOST_LAYERS, &experts->n_leading, error))
     return FALSE;
   if (experts->n < 2 || experts->per_token < 1 || experts->ffn_hidden < 1)
