@@ -18,7 +18,8 @@ typedef struct {
  * card, which counts a token's without the two tables of 0.6 each), 41.9 and 6.6 (the card), 142 and 14 (arXiv
  * 2506.05767 §1), 3.3 and 0.8, 1.3 and 0.4 (the cards), as their names say of ERNIE, Hunyuan and Arcee (80 and 13 of
  * Hunyuan-A13B), 30.95 and 1.07 of EXAONE (the cards, without tables of 0.524 and 0.21, of which the larger model has
- * two). */
+ * two). Not checked against their sources: the sizes of ERNIE's 300B and of Hunyuan-A13B, and the cards' numbers of
+ * Granite, EXAONE and Arcee. */
 static const Published published[] = {
     {"{\"model_type\": \"minimax_m2\", \"hidden_size\": 3072, \"num_hidden_layers\": 62, \"intermediate_size\": 1536, "
      "\"num_attention_heads\": 48, \"num_key_value_heads\": 8, \"head_dim\": 128, \"num_experts_per_tok\": 8, "
