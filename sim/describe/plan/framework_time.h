@@ -39,9 +39,7 @@
  *       overlap_p2p: chunks         # a stage computes on while it sends: always, where it has several chunks, or as
  *                                   # the schedule has it (default: schedule)
  *       tensor_parallel: alone      # the reduction of an input gradient runs beside the weight gradient (default:
- *                                   # beside), alone, beside it under sequence parallelism alone
- *                                   # (beside_with_sequence_parallel), or in pieces beside the product it belongs to
- *                                   # (fused)
+ *                                   # beside), alone, or in pieces beside the product it belongs to (fused)
  *       tensor_parallel_hidden: 0.85  # fused: share of a collective that runs beside its product
  *       tensor_parallel_format: linear  # under sequence parallelism a rank converts its tokens, or their gradients,
  *                                   # and they are gathered in the format of the products they are for; sums are in
@@ -150,7 +148,7 @@ typedef enum { ROTATION_FUSED, ROTATION_SINGLE } FrameworkRotation;
 typedef enum { SENDS_ON_STREAMS, SENDS_SYNCHRONOUS } FrameworkSends;
 typedef enum { STAGE_TENSORS_WHOLE, STAGE_TENSORS_SPLIT } FrameworkStageTensors;
 typedef enum { P2P_OF_SCHEDULE, P2P_ALWAYS, P2P_CHUNKS } FrameworkP2P;
-typedef enum { TP_BESIDE, TP_ALONE, TP_BESIDE_WITH_SP, TP_FUSED } FrameworkTensorParallel;
+typedef enum { TP_BESIDE, TP_ALONE, TP_FUSED } FrameworkTensorParallel;
 typedef enum { TP_FORMAT_ELEMENT, TP_FORMAT_LINEAR } FrameworkTensorParallelFormat;
 typedef enum { TP_EXCHANGES_ONCE, TP_EXCHANGES_EACH } FrameworkTensorParallelExchanges;
 typedef enum { LINEARS_TOGETHER, LINEARS_APART } FrameworkLinears;

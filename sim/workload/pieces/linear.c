@@ -410,8 +410,7 @@ void linear_column_backward(ItemList *list, LinearKind kind) {
     if (!linear.region_of_another && !linear.is_local)
       reduced = region_reduce_columns(list, linear.names->dgrad, n_sums(cut, n_linears) * linear.region_width);
   }
-  if (cut->plan->time.tensor_parallel == TP_ALONE ||
-      (cut->plan->time.tensor_parallel == TP_BESIDE_WITH_SP && !cut->plan->sequence_parallel))
+  if (cut->plan->time.tensor_parallel == TP_ALONE)
     item_list_wait(list, reduced);
   if (list->weight_gradients) {
     item_list_wait(list, gathered);
