@@ -269,12 +269,10 @@ OpTime timing_of_work(const Timing *timing, const Work *work) {
 
 /* Of n equal lists in a row, and of lists one after the other: a list has host time host − run less to spare than the
  * one before it. */
-static gint64 lead_of_pieces(const Timing *timing, const Work *work) {
-  PieceCount pieces[N_PIECES];
-  pieces_of(work, pieces);
+static gint64 lead_of_pieces(const Timing *timing, Phase phase, const PieceCount *pieces, int n_pieces) {
   gint64 lead_ns = G_MININT64, behind_ns = 0;
-  for (int i = 0; i < N_PIECES; i++) {
-    const TimedList *list = &timing->lists[pieces[i].piece][work->phase];
+  for (int i = 0; i < n_pieces; i++) {
+    const TimedList *list = &timing->lists[pieces[i].piece][phase];
     if (pieces[i].n == 0 || list->n_items == 0)
       continue;
     gint64 each_ns = list->time.host_ns - list->time.run_ns;
@@ -285,8 +283,11 @@ static gint64 lead_of_pieces(const Timing *timing, const Work *work) {
 }
 
 gint64 timing_host_lead(const Timing *timing, const Work *work) {
-  if (!is_run(work))
-    return lead_of_pieces(timing, work);
+  if (!is_run(work)) {
+    PieceCount pieces[N_PIECES];
+    pieces_of(work, pieces);
+    return lead_of_pieces(timing, work->phase, pieces, N_PIECES);
+  }
   Stretch stretch = run_stretch(timing, work);
   g_autofree Span *spans = g_new(Span, stretch.n_items);
   stretch_time(&stretch, spans);
@@ -365,11 +366,26 @@ static void add_split(ChargeSplit *to, const ChargeSplit *split, gint64 times) {
 }
 
 /* The host far ahead: the lists' own sums, as often as they run. */
-static void charge_ahead(const Timing *timing, const Work *work, ChargeSum *sum) {
-  int counts[N_PIECES];
-  work_pieces(work, counts);
-  for (int piece = 0; piece < N_PIECES; piece++)
-    add_split(&sum->split, &timing->lists[piece][work->phase].split, counts[piece]);
+static void charge_ahead(const Timing *timing, Phase phase, const PieceCount *pieces, int n_pieces, ChargeSum *sum) {
+  for (int i = 0; i < n_pieces; i++)
+    add_split(&sum->split, &timing->lists[pieces[i].piece][phase].split, pieces[i].n);
+}
+
+/* A whole op from its start to its end: list by list until the host is far enough ahead of all that are left. */
+static void charge_pieces(const Timing *timing, const Work *work, gint64 start_ns, gint64 issue_ns, ChargeSum *sum) {
+  PieceCount pieces[N_PIECES];
+  pieces_of(work, pieces);
+  for (int i = 0; i < N_PIECES; i++) {
+    const Stretch stretch = whole_list(&timing->lists[pieces[i].piece][work->phase]);
+    g_autofree Span *spans = pieces[i].n > 0 ? g_new(Span, stretch.n_items) : NULL;
+    for (; pieces[i].n > 0; pieces[i].n--) {
+      if (start_ns - issue_ns >= lead_of_pieces(timing, work->phase, &pieces[i], N_PIECES - i)) {
+        charge_ahead(timing, work->phase, &pieces[i], N_PIECES - i, sum);
+        return;
+      }
+      start_ns = replay_stretch(&stretch, pieces[i].piece, start_ns, &issue_ns, spans, visit_charges, sum);
+    }
+  }
 }
 
 /* A record may be longer or shorter than its replay (speed factors, jitter): the difference is the kernels'. What a
@@ -397,8 +413,8 @@ static void charge_replay(const Timing *timing, const Work *work, gint64 start_n
 void timing_charge(const Timing *timing, const Work *work, gint64 start_ns, gint64 issue_ns, gint64 end_ns,
                    ChargeSplit *split) {
   ChargeSum sum = {.from_ns = start_ns, .to_ns = G_MAXINT64};
-  if (!is_run(work) && start_ns - issue_ns >= timing_host_lead(timing, work))
-    charge_ahead(timing, work, &sum);
+  if (!is_run(work))
+    charge_pieces(timing, work, start_ns, issue_ns, &sum);
   else
     charge_replay(timing, work, start_ns, issue_ns, &sum);
   charge_difference(&sum, end_ns - start_ns);
