@@ -49,17 +49,17 @@ typedef struct {
 
 struct ProgramCache {
   RecentTable *kept;       /* of Kept, their size in ops */
+  GHashTable *cuts;        /* number key of what decides the cuts of a stage → what they add to a key; owned */
   ProgramCacheStats stats; /* n_lowered numbers the shared ops */
 };
 
 /* --- what decides the ops --- */
 
 /* Where a stage's parameters are cut into gathers and buckets, and which of these move anything. */
-static void add_cuts(GArray *key, const Workload *workload, int stage, gboolean backward, GArray *cuts) {
-  const Part part = part_of_stage(workload, stage);
-  const double least = workload->plan->zero == 3 ? 0 : (double)workload->plan->bucket_parameters;
+static void add_cuts(GArray *key, const Workload *workload, const Part *part, double least, gboolean backward,
+                     GArray *cuts) {
   g_array_set_size(cuts, 0);
-  part_cut(workload, &part, backward, least, cuts);
+  part_cut(workload, part, backward, least, cuts);
   for (guint c = 0; c < cuts->len; c++) {
     const Part *cut = &g_array_index(cuts, Part, c);
     gint64 moves = (part_parameters_once(workload, cut, PIECE_EMBEDDING) > 0 ? 1 : 0) |
@@ -70,14 +70,51 @@ static void add_cuts(GArray *key, const Workload *workload, int stage, gboolean 
   }
 }
 
+static gint64 bits_of(double value) {
+  gint64 bits;
+  memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+/* What part_cut() and add_cuts() read of the workload, and the part. */
+static GArray *key_of_cuts(const Workload *workload, const Part *part, double least) {
+  G_STATIC_ASSERT(sizeof workload->piece_parameters[0] == sizeof(gint64));
+  GArray *key = g_array_sized_new(FALSE, FALSE, sizeof(gint64), N_PIECES + 4);
+  g_array_append_vals(key, workload->piece_parameters, N_PIECES);
+  number_key_add(key, workload->shared_parameters);
+  number_key_add(key, bits_of(least));
+  number_key_add(key, (gint64)part->n_layers << 2 | (part->n_embedding > 0 ? 2 : 0) | (part->n_head > 0 ? 1 : 0));
+  number_key_add(key, part->n_dense);
+  return key;
+}
+
+/* The same of forwards and backwards, from the last plans' where one of these had a stage like it: plans of a sweep
+ * have few that are not alike. */
+static void add_cuts_of(ProgramCache *cache, GArray *key, const Workload *workload, int stage) {
+  enum { MOST_KEPT = 64 };
+  const Part part = part_of_stage(workload, stage);
+  const double least = workload->plan->zero == 3 ? 0 : (double)workload->plan->bucket_parameters;
+  g_autoptr(GArray) inputs = key_of_cuts(workload, &part, least);
+  GArray *known = g_hash_table_lookup(cache->cuts, inputs);
+  if (known == NULL) {
+    g_autoptr(GArray) cuts = g_array_new(FALSE, FALSE, sizeof(Part));
+    known = number_key_new();
+    add_cuts(known, workload, &part, least, FALSE, cuts);
+    add_cuts(known, workload, &part, least, TRUE, cuts);
+    if (g_hash_table_size(cache->cuts) == MOST_KEPT)
+      g_hash_table_remove_all(cache->cuts);
+    g_hash_table_insert(cache->cuts, g_steal_pointer(&inputs), known);
+  }
+  g_array_append_vals(key, known->data, known->len);
+}
+
 static gboolean holds_alike(const StageLayers *a, const StageLayers *b) {
   return a->n_layers == b->n_layers && a->n_dense == b->n_dense && a->has_embedding == b->has_embedding &&
          a->has_head == b->has_head;
 }
 
 /* Stages that hold the same are cut alike: of a run of them the first is enough. */
-static void add_stages(GArray *key, const Workload *workload) {
-  g_autoptr(GArray) cuts = g_array_new(FALSE, FALSE, sizeof(Part));
+static void add_stages(ProgramCache *cache, GArray *key, const Workload *workload) {
   const gboolean is_cut = lowering_reduces(workload);
   for (int stage = 0; stage < workload->n_stages; stage++) {
     const StageLayers *layers = &workload->stages[stage].layers;
@@ -89,14 +126,12 @@ static void add_stages(GArray *key, const Workload *workload) {
     if (lowering_moves_tensors(workload))
       number_key_add(key, (gint64)workload_stage_matrices(workload, stage, TRUE) << 32 |
                               workload_stage_matrices(workload, stage, FALSE));
-    if (is_cut && (stage == 0 || !holds_alike(layers, &workload->stages[stage - 1].layers))) {
-      add_cuts(key, workload, stage, FALSE, cuts);
-      add_cuts(key, workload, stage, TRUE, cuts);
-    }
+    if (is_cut && (stage == 0 || !holds_alike(layers, &workload->stages[stage - 1].layers)))
+      add_cuts_of(cache, key, workload, stage);
   }
 }
 
-static GArray *key_of(const PlanOrder *choice, const Workload *workload) {
+static GArray *key_of(ProgramCache *cache, const PlanOrder *choice, const Workload *workload) {
   const Plan *plan = workload->plan;
   const gboolean gathers_early = lowering_gathers_early(workload);
   const gint64 numbers[] = {
@@ -138,7 +173,7 @@ static GArray *key_of(const PlanOrder *choice, const Workload *workload) {
   };
   GArray *key = number_key_new();
   g_array_append_vals(key, numbers, G_N_ELEMENTS(numbers));
-  add_stages(key, workload);
+  add_stages(cache, key, workload);
   return key;
 }
 
@@ -392,6 +427,8 @@ static Kept *keep(Program *program, const Lowering *lowering, GError **error) {
 ProgramCache *program_cache_new(gsize most_ops) {
   ProgramCache *cache = g_new0(ProgramCache, 1);
   cache->kept = recent_table_new(most_ops, kept_free);
+  cache->cuts = g_hash_table_new_full(number_key_hash, number_key_equal, (GDestroyNotify)g_array_unref,
+                                      (GDestroyNotify)g_array_unref);
   return cache;
 }
 
@@ -399,6 +436,7 @@ void program_cache_free(ProgramCache *cache) {
   if (cache == NULL)
     return;
   recent_table_free(cache->kept);
+  g_hash_table_unref(cache->cuts);
   g_free(cache);
 }
 
@@ -408,7 +446,7 @@ ProgramCacheStats program_cache_stats(const ProgramCache *cache) {
 
 Program *program_cache_lower(ProgramCache *cache, PlanOrder *choice, const Workload *workload, GError **error) {
   g_assert(choice->info != NULL);
-  g_autoptr(GArray) key = key_of(choice, workload);
+  g_autoptr(GArray) key = key_of(cache, choice, workload);
   const Kept *kept = recent_table_find(cache->kept, key);
   Program *lent = kept != NULL ? lend(kept, workload) : NULL;
   if (lent != NULL) {
