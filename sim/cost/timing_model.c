@@ -7,67 +7,11 @@
  *
  * A folded run stands for all ranks of a stage, so a transfer takes as long as the worst-placed of them
  * (worst_placement.h). */
-#include "timing_model.h"
+#include "costing.h"
 
-#include "collective_cost.h"
 #include "copy_cost.h"
-#include "expert_exchange.h"
 #include "framework_cost.h"
-#include "kernel_cost.h"
-#include "transfer_tax.h"
-#include "way_load.h"
 #include "worst_placement.h"
-
-#include <math.h>
-#include <string.h>
-
-/* Times beyond this (292 years / 2^10) are kept finite so that sums of them stay in 64 bits. */
-static const double longest_ns = (double)(G_MAXINT64 >> 10);
-
-/* Transfers that take less than this of the links of tp's collectives, as a share of the step's products (6 FLOPs a
- * parameter and token) at the GPUs' peak, leave these alone: what either could lose to the other is less than twice
- * that. */
-static const double least_meeting = 0.005;
-
-/* A distinct matrix product and its time. */
-typedef struct {
-  WorkItem item;
-  double time_s;
-  CostSource source;
-} Product;
-
-/* A distinct collective of an item and its time. */
-typedef struct {
-  Collective collective;
-  AxisSet axes;
-  double bytes;
-  double time_s, latency_s;
-} ItemCollective;
-
-typedef struct {
-  const Workload *workload;
-  const Cluster *cluster;
-  Gpu gpu; /* as the framework reaches it; shares the tables of the cluster's */
-  gint64 launch_ns;
-  GArray *products;    /* of Product; few tens: searched in order */
-  GArray *collectives; /* of ItemCollective; a handful, likewise */
-  GArray *ranks;       /* of int: ranks of pipeline rank 0 that stand for all of it */
-  GroupShape groups[N_ITEM_AXES];
-  GroupShape ep_and_tp; /* where items span both; else unset */
-  int n_sharing;        /* GPUs of the plan on a node, which share what copies pass */
-  int block_gpus;       /* a domain, or 1 GPU where a level of the fabric cuts domains */
-  gboolean tp_meets;    /* transfers of the program use links that collectives of tp do */
-} Costing;
-
-/* Up to whole nanoseconds, but not for the noise of sums in binary: 1007 us must not become 1007001 ns. */
-static gint64 ns_of(double seconds) {
-  return (gint64)MIN(ceil(seconds * 1e9 * (1 - 1e-14)), longest_ns);
-}
-
-static OpTime launched(double run_s, gint64 launch_ns) {
-  gint64 run_ns = ns_of(run_s);
-  return (OpTime){.run_ns = run_ns, .tail_ns = launch_ns + run_ns, .host_ns = launch_ns};
-}
 
 static gboolean same_product(const WorkItem *a, const WorkItem *b) {
   return a->number == b->number && a->batch == b->batch && a->m == b->m && a->n == b->n && a->k == b->k &&
@@ -87,15 +31,6 @@ static double product_s(Costing *costing, const WorkItem *item) {
   return product.time_s;
 }
 
-/* Of an op inside a layer, over a group of one axis. */
-static CollectiveCost axis_collective_cost(const Costing *costing, Axis axis, Collective collective,
-                                           const GroupShape *group, double bytes) {
-  const Workload *workload = costing->workload;
-  if (axis == AXIS_EP && collective == COLLECTIVE_ALL_TO_ALL && plan_dispatches_once(workload->plan))
-    return expert_exchange_cost(costing->cluster, &workload->model->experts, group, bytes);
-  return collective_cost(costing->cluster, collective, group, bytes, -1);
-}
-
 static double item_collective_s(Costing *costing, const WorkItem *item, double *latency_s) {
   for (guint i = 0; i < costing->collectives->len; i++) {
     const ItemCollective *known = &g_array_index(costing->collectives, ItemCollective, i);
@@ -105,7 +40,7 @@ static double item_collective_s(Costing *costing, const WorkItem *item, double *
     }
   }
   const GroupShape *group = item->spans_tp ? &costing->ep_and_tp : &costing->groups[item->axis];
-  const CollectiveCost cost = axis_collective_cost(costing, item->axis, item->collective, group, item->bytes);
+  const CollectiveCost cost = costing_collective(costing, item->axis, item->collective, group, item->bytes);
   const double time_s = item->axis == AXIS_TP
                             ? framework_collective_s(&costing->workload->plan->time, cost.time_s, group->n)
                             : cost.time_s;
@@ -175,128 +110,6 @@ static OpTime time_work(const Costing *costing, const Timing *timing, const Work
   return launched(kernel_cost_s(&costing->gpu, &item, NULL), costing->launch_ns);
 }
 
-/* Behind a send of parts: the receiver waits, but what was sent has left its ways. */
-static double parts_gather_s(const Costing *costing) {
-  const GroupShape *group = &costing->groups[AXIS_TP];
-  if (!plan_splits_stage_tensors(costing->workload->plan))
-    return 0;
-  const double bytes = group->n * costing->workload->boundary_bytes;
-  return collective_cost(costing->cluster, COLLECTIVE_ALL_GATHER, group, bytes, -1).time_s;
-}
-
-/* GPUs of a send at one of the ranks that stand for all. */
-typedef struct {
-  guint next; /* of these ranks */
-  int from, to;
-} SendPlace;
-
-/* Of the largest blocks inside which no level of the fabric tells GPUs apart. */
-static int gpus_of_block(const Cluster *cluster) {
-  for (int i = 0; i < cluster_n_levels(cluster); i++)
-    if (cluster_level(cluster, i).span_gpus % cluster->domain_gpus != 0)
-      return 1;
-  return cluster->domain_gpus;
-}
-
-/* The next place of a send; FALSE behind the last. From one block to another it is the same from any GPU to any: of
- * such that follow each other the first is enough. */
-static gboolean next_place(const Costing *costing, const Transfer *transfer, SendPlace *place) {
-  const Layout *layout = &costing->workload->layout;
-  const int stride = layout->stride[AXIS_PP], block = costing->block_gpus;
-  while (place->next < costing->ranks->len) {
-    const SendPlace last = *place;
-    const int rank = g_array_index(costing->ranks, int, place->next++);
-    place->from = layout_gpu(layout, rank + transfer->source * stride);
-    place->to = layout_gpu(layout, rank + transfer->target * stride);
-    if (last.next == 0 || last.from / block == last.to / block || place->from / block != last.from / block ||
-        place->to / block != last.to / block)
-      return TRUE;
-  }
-  return FALSE;
-}
-
-/* `load` and `tax` are those of the worst. */
-static double worst_send_s(const Costing *costing, const Transfer *transfer, WayLoad *load, double *tax) {
-  const double gather_s = parts_gather_s(costing);
-  double worst_s = -1;
-  for (SendPlace at = {0}; next_place(costing, transfer, &at);) {
-    double time_s = send_cost_s(costing->cluster, at.from, at.to, transfer->bytes);
-    if (time_s <= worst_s)
-      continue;
-    worst_s = time_s;
-    load->latency_ns = ns_of(MIN(time_s, send_way_load(costing->cluster, at.from, at.to, load)) + gather_s);
-    *tax = send_tax(costing->cluster, at.from, at.to);
-  }
-  return worst_s + gather_s;
-}
-
-static gboolean is_tp_alone(const Group *group) {
-  return !group->spans_pp && group->axes == AXIS_BIT(AXIS_TP);
-}
-
-/* Where collectives are made from lists of tensors: what is done in memory with what they move. */
-static double list_passes_s(const Costing *costing, const Transfer *transfer) {
-  if (transfer->n_calls == 0)
-    return 0;
-  return kernel_cost_memory_s(&costing->gpu, costing->workload->plan->time.zero3_memory_passes * transfer->bytes);
-}
-
-/* Collectives of tp alone are on links in expanded programs only, and there where anything else is: elsewhere their
- * time is the kernels' business. (With those of cp, which may cross nodes beside gradients and activations, a run is
- * always expanded.) */
-static double collective_s(const Costing *costing, const Program *program, const Transfer *transfer,
-                           const GroupShape *shape, WayLoad *load, double *tax) {
-  const Group *group = &g_array_index(program->groups, Group, transfer->group);
-  if (group->route != 0) { /* on no link of another rank: copies of one direction follow each other */
-    copy_way_load(costing->cluster, costing->n_sharing, group->route, load);
-    return copy_cost_s(costing->cluster, costing->n_sharing, group->route, transfer->bytes);
-  }
-  const gboolean is_of_experts = transfer->is_item && group->charge == AXIS_EP;
-  const Axis axis = is_of_experts || group->axes == AXIS_BIT(AXIS_EP) ? AXIS_EP : N_AXES;
-  const int n_calls = MAX(transfer->n_calls, 1);
-  CollectiveCost cost = axis_collective_cost(costing, axis, transfer->collective, shape, transfer->bytes / n_calls);
-  if (costing->tp_meets || !is_tp_alone(group))
-    collective_way_load(costing->cluster, shape, cost.algorithm == ALGORITHM_DIRECT, load);
-  const double time_s = is_tp_alone(group) && transfer->is_item
-                            ? framework_collective_s(&costing->workload->plan->time, cost.time_s, shape->n)
-                            : n_calls * cost.time_s + list_passes_s(costing, transfer);
-  load->latency_ns = ns_of(MIN(n_calls * cost.latency_s, time_s));
-  *tax = axis == AXIS_EP ? exchange_tax(costing->cluster, costing->workload->plan, &cost)
-                         : collective_tax(costing->cluster, &cost);
-  return time_s;
-}
-
-/* A collective that was an item of a piece is issued as such. */
-static gint64 transfer_launch_ns(const Costing *costing, const Transfer *transfer, const GroupShape *shapes) {
-  const FrameworkTime *framework = &costing->workload->plan->time;
-  if (costing->workload->plan->cuda_graphs == CUDA_GRAPHS_FULL)
-    return 0;
-  if (transfer->n_calls > 0)
-    return transfer->n_calls * (costing->launch_ns + ns_of(framework->zero3_list_entry_s * shapes[transfer->group].n));
-  if (transfer->is_item && transfer->piece == PIECE_LAYER && model_has_experts(costing->workload->model) &&
-      framework->has_expert_host)
-    return ns_of(framework_expert_collective_s(framework, 1e-9 * (double)costing->launch_ns));
-  return transfer->is_item && framework->has_host ? ns_of(framework->collective_s) : costing->launch_ns;
-}
-
-static void time_transfers(const Costing *costing, const Program *program, Timing *timing) {
-  g_autofree GroupShape *shapes =
-      worst_placement_shapes(&costing->workload->layout, costing->cluster, costing->ranks, program);
-  timing->n_transfers = (int)program->transfers->len;
-  timing->transfers = g_new0(OpTime, timing->n_transfers);
-  timing->loads = g_new0(WayLoad, timing->n_transfers + 1); /* known, also where there are none */
-  g_autofree double *taxes = g_new0(double, timing->n_transfers);
-  for (int i = 0; i < timing->n_transfers; i++) {
-    const Transfer *transfer = &g_array_index(program->transfers, Transfer, i);
-    WayLoad *load = &timing->loads[i];
-    double time_s = transfer->group < 0
-                        ? worst_send_s(costing, transfer, load, &taxes[i])
-                        : collective_s(costing, program, transfer, &shapes[transfer->group], load, &taxes[i]);
-    timing->transfers[i] = launched(time_s, transfer_launch_ns(costing, transfer, shapes));
-  }
-  timing->taxes = transfer_tax_is_stated(costing->cluster, costing->workload->plan) ? g_steal_pointer(&taxes) : NULL;
-}
-
 static void time_works(const Costing *costing, const Program *program, Timing *timing) {
   timing->n_works = (int)program->works->len;
   timing->works = g_new0(OpTime, timing->n_works);
@@ -312,7 +125,7 @@ static void count_products(const GArray *products, Timing *timing) {
     ++*counts[g_array_index(products, Product, i).source];
 }
 
-static void costing_init(Costing *costing, const Workload *workload, const Cluster *cluster) {
+static void costing_init(Costing *costing, const Program *program, const Workload *workload, const Cluster *cluster) {
   *costing = (Costing){
       .workload = workload,
       .cluster = cluster,
@@ -320,10 +133,12 @@ static void costing_init(Costing *costing, const Workload *workload, const Clust
       .launch_ns = ns_of(cluster->gpu.host_launch_s),
       .products = g_array_new(FALSE, FALSE, sizeof(Product)),
       .collectives = g_array_new(FALSE, FALSE, sizeof(ItemCollective)),
+      .grouped = g_array_new(FALSE, FALSE, sizeof(GroupCollective)),
       .ranks = worst_placement_ranks(&workload->layout, cluster),
       .n_sharing = copy_cost_sharing(&workload->layout, cluster),
-      .block_gpus = gpus_of_block(cluster),
+      .block_gpus = costing_block_gpus(cluster),
   };
+  costing->shapes = worst_placement_shapes(&workload->layout, cluster, costing->ranks, program);
   for (int axis = 0; axis < N_ITEM_AXES; axis++) /* of one rank alone, nobody asks but for tp's */
     if (axis == AXIS_TP || layout_group_size(&workload->layout, AXIS_BIT(axis)) > 1)
       costing->groups[axis] = layout_group_shape(&workload->layout, cluster, AXIS_BIT(axis));
@@ -334,161 +149,64 @@ static void costing_init(Costing *costing, const Workload *workload, const Clust
 static void costing_clear(Costing *costing) {
   g_array_unref(costing->products);
   g_array_unref(costing->collectives);
+  g_array_unref(costing->grouped);
   g_array_unref(costing->ranks);
+  g_free(costing->shapes);
 }
 
-static gboolean shares_ways(const WayLoad *load, const WayLoad *tp) {
-  for (int way = 0; way < TIMING_MAX_WAYS; way++)
-    if (tp->share[way] > 0 && load->share[way] > 0)
-      return TRUE;
-  return FALSE;
-}
-
-static gboolean send_may_share(const Costing *costing, const Transfer *transfer, const WayLoad *tp) {
-  WayLoad load;
-  for (SendPlace at = {0}; next_place(costing, transfer, &at);) {
-    send_way_load(costing->cluster, at.from, at.to, &load);
-    if (shares_ways(&load, tp))
-      return TRUE;
-  }
-  return FALSE;
-}
-
-static gboolean collective_may_share(const Costing *costing, const Group *group, const GroupShape *shape,
-                                     const WayLoad *tp) {
-  for (int direct = 0; direct < 2 && group->route == 0; direct++) {
-    WayLoad load = {0};
-    collective_way_load(costing->cluster, shape, direct, &load);
-    if (shares_ways(&load, tp))
-      return TRUE;
-  }
-  return group->route != 0;
-}
-
-/* Whether a transfer takes any way of tp's collectives, wherever it is and by whatever algorithm. Mostly none does:
- * tp fills a domain, and others leave it; then what they take is not worked out. */
-static gboolean may_share(const Costing *costing, const Program *program, const Transfer *transfer,
-                          const GroupShape *shapes, const WayLoad *tp) {
-  if (transfer->group < 0)
-    return send_may_share(costing, transfer, tp);
-  return collective_may_share(costing, &g_array_index(program->groups, Group, transfer->group),
-                              &shapes[transfer->group], tp);
-}
-
-/* What a transfer takes of the ways that collectives of tp take, in seconds of the whole of one. */
-static double taken_of_tp_s(const Costing *costing, const Program *program, const Transfer *transfer,
-                            const GroupShape *shapes, const WayLoad *tp) {
-  WayLoad load = {0};
-  double time_s, tax;
-  if (!may_share(costing, program, transfer, shapes, tp))
-    return 0;
-  if (transfer->group < 0)
-    time_s = worst_send_s(costing, transfer, &load, &tax);
-  else
-    time_s = collective_s(costing, program, transfer, &shapes[transfer->group], &load, &tax);
-  double taken = 0;
-  for (int way = 0; way < TIMING_MAX_WAYS; way++)
-    if (tp->share[way] > 0)
-      taken = MAX(taken, load.share[way]);
-  return time_s * taken / TIMING_WHOLE_WAY;
-}
-
-static double taken_by_ops_s(const OpList *list, gint32 first, gint32 end, const double *taken_s) {
-  double sum_s = 0;
-  for (gint32 i = first; i < end; i++)
-    if (list->ops[i].kind != OP_COMPUTE && list->ops[i].kind != OP_HOST)
-      sum_s += taken_s[list->ops[i].work];
-  return sum_s;
-}
-
-/* The most of any pipeline rank in a step, with so many more groups of micro-batches; repeats: NULL, none. */
-static double busiest_taken_s(const Program *program, const ProgramRepeats *repeats, double n_more,
-                              const double *taken_s) {
-  double most_s = 0;
-  for (int rank = 0; rank < program->n_ranks; rank++) {
-    const OpList *list = &program->ranks[rank];
-    double sum_s = taken_by_ops_s(list, 0, list->n_ops, taken_s);
-    for (int step = 0; repeats != NULL && step < program->n_steps; step++) {
-      const RepeatedOps *own = program_repeats_of(repeats, rank, step);
-      sum_s += n_more * taken_by_ops_s(list, own->first, own->first + own->n_ops, taken_s);
-    }
-    most_s = MAX(most_s, sum_s / program->n_steps);
-  }
-  return most_s;
-}
-
-static gboolean is_of_tp_alone(const Program *program, const Transfer *transfer) {
-  return transfer->group >= 0 && is_tp_alone(&g_array_index(program->groups, Group, transfer->group));
-}
-
-/* Other transfers take enough of the ways of tp's collectives to be worth a look at every one of these. Said of the
- * plan rather than of the Program's form, so that whole and expanded ones agree. `met`: [transfers] filled. */
-static gboolean meets_tp(const Costing *costing, const Program *program, const ProgramRepeats *repeats, double n_more,
-                         gboolean *met) {
-  if (costing->groups[AXIS_TP].n < 2)
-    return FALSE;
-  const Plan *plan = costing->workload->plan;
-  const double peak_flops = costing->cluster->gpu.peak_flops[precision_info(plan->precision)->linear];
-  const double tokens = (double)plan->global_batch * (double)plan->seq_len;
-  const double least_step_s = 6 * model_parameters(costing->workload->model) * tokens / plan->gpus / peak_flops;
-  const int n = (int)program->transfers->len;
-  WayLoad tp;
-  collective_way_load(costing->cluster, &costing->groups[AXIS_TP], FALSE, &tp);
-  g_autofree GroupShape *shapes =
-      worst_placement_shapes(&costing->workload->layout, costing->cluster, costing->ranks, program);
-  g_autofree double *taken_s = g_new(double, n + 1);
-  double sum_s = 0;
-  for (int i = 0; i < n; i++) {
-    const Transfer *transfer = &g_array_index(program->transfers, Transfer, i);
-    const double all_s = taken_of_tp_s(costing, program, transfer, shapes, &tp);
-    met[i] = !transfer->is_item && all_s > 0;
-    sum_s += taken_s[i] = is_of_tp_alone(program, transfer) ? 0 : all_s;
-  }
-  return sum_s > 0 && busiest_taken_s(program, repeats, n_more, taken_s) > least_meeting * least_step_s;
-}
-
-static gboolean *look_at_tp(const Program *program, const ProgramRepeats *repeats, double n_more,
-                            const Workload *workload, const Cluster *cluster) {
-  g_autofree gboolean *met = g_new(gboolean, program->transfers->len + 1);
-  Costing costing;
-  costing_init(&costing, workload, cluster);
-  costing.tp_meets = TRUE; /* so that collectives of tp alone count, which may be transfers beside those of kernels */
-  const gboolean meets = meets_tp(&costing, program, repeats, n_more, met);
-  costing_clear(&costing);
-  return meets ? g_steal_pointer(&met) : NULL;
-}
-
-gboolean *timing_model_met_by_tp(const Program *program, const Workload *workload, const Cluster *cluster) {
-  return look_at_tp(program, NULL, 0, workload, cluster);
+static Timing *time_program(Costing *costing, const Program *program, gboolean tp_meets) {
+  const Workload *workload = costing->workload;
+  costing->tp_meets = tp_meets;
+  Timing *timing = g_new0(Timing, 1);
+  for (int piece = 0; piece < N_PIECES; piece++)
+    for (int phase = 0; phase < N_PHASES; phase++)
+      time_list(costing, piece, phase, &timing->lists[piece][phase]);
+  time_works(costing, program, timing);
+  costing_time_transfers(costing, program, timing);
+  collective_way_load(costing->cluster, &costing->groups[AXIS_TP], FALSE, &timing->tp);
+  /* reading a value back costs the host about what issuing a kernel does: both are one call into the driver */
+  timing->host_sync =
+      (OpTime){.run_ns = costing->launch_ns, .tail_ns = costing->launch_ns, .host_ns = costing->launch_ns};
+  timing->step_ns = ns_of(workload->plan->time.step_s);
+  count_products(costing->products, timing);
+  return timing;
 }
 
 gboolean *timing_model_met_by_tp_in(const ProgramRepeats *repeats, double n_more, const Workload *workload,
                                     const Cluster *cluster) {
-  return look_at_tp(repeats->program, repeats, n_more, workload, cluster);
+  Costing costing;
+  costing_init(&costing, repeats->program, workload, cluster);
+  gboolean *met = costing_look_at_tp(&costing, repeats->program, repeats, n_more);
+  costing_clear(&costing);
+  return met;
+}
+
+Timing *timing_model_unless_met(const Program *program, const ProgramRepeats *repeats, double n_more,
+                                const Workload *workload, const Cluster *cluster, gboolean **met) {
+  Costing costing;
+  costing_init(&costing, program, workload, cluster);
+  *met = workload->plan->contention ? costing_look_at_tp(&costing, program, repeats, n_more) : NULL;
+  const gboolean is_timed = *met == NULL && program->expansion == EXPANSION_NONE;
+  Timing *timing = is_timed ? time_program(&costing, program, FALSE) : NULL;
+  costing_clear(&costing);
+  return timing;
 }
 
 Timing *timing_model(const Program *program, const Workload *workload, const Cluster *cluster) {
+  Costing costing;
+  costing_init(&costing, program, workload, cluster);
   g_autofree gboolean *met =
-      program->expansion != EXPANSION_NONE ? timing_model_met_by_tp(program, workload, cluster) : NULL;
-  return timing_model_meeting(program, workload, cluster, met != NULL);
+      program->expansion != EXPANSION_NONE ? costing_look_at_tp(&costing, program, NULL, 0) : NULL;
+  Timing *timing = time_program(&costing, program, met != NULL);
+  costing_clear(&costing);
+  return timing;
 }
 
 Timing *timing_model_meeting(const Program *program, const Workload *workload, const Cluster *cluster,
                              gboolean tp_meets) {
   Costing costing;
-  costing_init(&costing, workload, cluster);
-  costing.tp_meets = tp_meets;
-  Timing *timing = g_new0(Timing, 1);
-  for (int piece = 0; piece < N_PIECES; piece++)
-    for (int phase = 0; phase < N_PHASES; phase++)
-      time_list(&costing, piece, phase, &timing->lists[piece][phase]);
-  time_works(&costing, program, timing);
-  time_transfers(&costing, program, timing);
-  collective_way_load(cluster, &costing.groups[AXIS_TP], FALSE, &timing->tp);
-  /* reading a value back costs the host about what issuing a kernel does: both are one call into the driver */
-  timing->host_sync = (OpTime){.run_ns = costing.launch_ns, .tail_ns = costing.launch_ns, .host_ns = costing.launch_ns};
-  timing->step_ns = ns_of(workload->plan->time.step_s);
-  count_products(costing.products, timing);
+  costing_init(&costing, program, workload, cluster);
+  Timing *timing = time_program(&costing, program, tp_meets);
   costing_clear(&costing);
   return timing;
 }

@@ -81,8 +81,10 @@ static Prediction *predict_given(const Model *model, const Cluster *cluster, con
   g_autoptr(Workload) workload = predict_workload(model, cluster, plan, &choice, error);
   if (workload == NULL || !predict_check_belongs(owned, workload, error))
     return NULL;
-  Program *ready = predict_expand(NULL, g_steal_pointer(&owned), workload, cluster, error);
-  return ready != NULL ? predict_derived(predict_trace(NULL, cluster, g_steal_pointer(&workload), ready, error)) : NULL;
+  Timing *timing;
+  Program *ready = predict_expand(NULL, g_steal_pointer(&owned), workload, cluster, &timing, error);
+  return ready != NULL ? predict_derived(predict_trace(NULL, cluster, g_steal_pointer(&workload), ready, timing, error))
+                       : NULL;
 }
 
 Prediction *predict_program(const Model *model, const Cluster *cluster, const Plan *plan, Program *program,
@@ -111,8 +113,10 @@ char *predict_dump(const Model *model, const Cluster *cluster, const Plan *plan,
   char *dump = NULL;
   g_autoptr(Program) program =
       workload != NULL ? predict_lower_anew(workload, &choice, used, after_pass, &dump, error) : NULL;
+  Timing *timing = NULL;
   g_autoptr(Program) ready =
-      program != NULL ? predict_expand(NULL, g_steal_pointer(&program), workload, used, error) : NULL;
+      program != NULL ? predict_expand(NULL, g_steal_pointer(&program), workload, used, &timing, error) : NULL;
+  timing_free(timing);
   if (ready == NULL)
     g_clear_pointer(&dump, g_free);
   link_health_cluster_free(worn);

@@ -70,7 +70,8 @@ static gboolean can_be_counted(const Omitted *omitted, gint64 end_ns) {
 static gboolean run_fewer(KnownRuns *runs, Prediction *prediction, const Workload *workload, gint64 n_more,
                           gboolean tp_meets) {
   const Program *program = prediction->program;
-  prediction->timing = timing_model_meeting(program, workload, prediction->cluster, tp_meets);
+  if (prediction->timing == NULL)
+    prediction->timing = timing_model_meeting(program, workload, prediction->cluster, tp_meets);
   g_autofree gint16 *early_ticks = g_new0(gint16, (gsize)count_ops(prediction->repeats, 0));
   const Simulation simulation = {.program = program,
                                  .timing = prediction->timing,
@@ -95,9 +96,10 @@ static gboolean prepare(PredictScratch *scratch, Prediction *prediction, const W
   if (prediction->repeats == NULL)
     return FALSE;
   const gboolean is_apart = predict_is_apart(workload, cluster);
-  g_autofree gboolean *met = workload->plan->contention && !is_apart
-                                 ? timing_model_met_by_tp_in(prediction->repeats, (double)n_more, workload, cluster)
-                                 : NULL;
+  g_autofree gboolean *met = NULL;
+  if (!is_apart)
+    prediction->timing =
+        timing_model_unless_met(prediction->program, prediction->repeats, (double)n_more, workload, cluster, &met);
   *tp_meets = met != NULL;
   if (!is_apart && met == NULL)
     return TRUE;

@@ -81,13 +81,15 @@ Program *predict_expand_beside(PredictScratch *scratch, Program *program, const 
 }
 
 Program *predict_expand(PredictScratch *scratch, Program *program, const Workload *workload, const Cluster *cluster,
-                        GError **error) {
+                        Timing **timing, GError **error) {
   g_autoptr(Program) whole = program;
+  *timing = NULL;
   if (whole->expansion == EXPANSION_ALL)
     return g_steal_pointer(&whole);
   if (predict_is_apart(workload, cluster))
     return predict_expand_all(scratch, g_steal_pointer(&whole), workload);
-  g_autofree gboolean *met = workload->plan->contention ? timing_model_met_by_tp(whole, workload, cluster) : NULL;
+  g_autofree gboolean *met = NULL;
+  *timing = timing_model_unless_met(whole, NULL, 0, workload, cluster, &met);
   return met != NULL ? predict_expand_beside(scratch, g_steal_pointer(&whole), workload, cluster, met, error)
                      : g_steal_pointer(&whole);
 }

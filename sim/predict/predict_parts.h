@@ -31,9 +31,10 @@ Program *predict_lower(PredictScratch *scratch, const Workload *workload, PlanOr
 Program *predict_lower_anew(const Workload *workload, PlanOrder *choice, const Cluster *cluster, const char *dump_after,
                             char **dump, GError **error);
 /* In pieces where whole ops would not do. Takes over `program`, as the next two; as often as a scratch meets the like,
- * it is cut once (expanded_cache.h). IMPOSSIBLE: too many. */
+ * it is cut once (expanded_cache.h). *timing: its Timing, owned by the caller, where that came with it; else NULL.
+ * IMPOSSIBLE: too many. */
 Program *predict_expand(PredictScratch *scratch, Program *program, const Workload *workload, const Cluster *cluster,
-                        GError **error);
+                        Timing **timing, GError **error);
 /* All of it. */
 Program *predict_expand_all(PredictScratch *scratch, Program *program, const Workload *workload);
 /* INPUT when the program is not of this model and plan. */
@@ -49,9 +50,9 @@ Program *predict_expand_beside(PredictScratch *scratch, Program *program, const 
                                const Cluster *cluster, const gboolean *met, GError **error);
 /* Whether a run of lists with so many ops in all leaves room for other things. */
 gboolean predict_may_record(const Program *program, const Workload *workload, double n_ops);
-/* A Prediction up to its trace and engine. Takes over `workload` and `program`; `runs` may be NULL. IMPOSSIBLE: too
- * many records. */
-Prediction *predict_trace(KnownRuns *runs, const Cluster *cluster, Workload *workload, Program *program,
+/* A Prediction up to its trace and engine. Takes over `workload`, `program` and `timing` (NULL: to be made); `runs` may
+ * be NULL. IMPOSSIBLE: too many records. */
+Prediction *predict_trace(KnownRuns *runs, const Cluster *cluster, Workload *workload, Program *program, Timing *timing,
                           GError **error);
 /* Lowered and run: a Prediction up to its trace and engine. Takes over `workload`; `runs` as above. */
 Prediction *predict_records(PredictScratch *scratch, KnownRuns *runs, Workload *workload, PlanOrder *choice,

@@ -68,15 +68,17 @@ static void run(KnownRuns *runs, Prediction *prediction) {
   prediction->wall_s = (g_get_monotonic_time() - before_us) * 1e-6;
 }
 
-Prediction *predict_trace(KnownRuns *runs, const Cluster *cluster, Workload *workload, Program *program,
+Prediction *predict_trace(KnownRuns *runs, const Cluster *cluster, Workload *workload, Program *program, Timing *timing,
                           GError **error) {
   g_autoptr(Prediction) prediction = g_new0(Prediction, 1);
   prediction->cluster = cluster;
   prediction->workload = workload;
   prediction->program = program;
+  prediction->timing = timing;
   if (!check_record_count(program, workload, error))
     return NULL;
-  prediction->timing = timing_model(program, workload, cluster);
+  if (timing == NULL)
+    prediction->timing = timing_model(program, workload, cluster);
   run(runs, prediction);
   return g_steal_pointer(&prediction);
 }
@@ -85,8 +87,9 @@ Prediction *predict_records(PredictScratch *scratch, KnownRuns *runs, Workload *
                             const Cluster *cluster, GError **error) {
   g_autoptr(Workload) owned = workload;
   Program *lowered = predict_lower(scratch, owned, choice, cluster, error);
-  Program *program = lowered != NULL ? predict_expand(scratch, lowered, owned, cluster, error) : NULL;
-  return program != NULL ? predict_trace(runs, cluster, g_steal_pointer(&owned), program, error) : NULL;
+  Timing *timing = NULL;
+  Program *program = lowered != NULL ? predict_expand(scratch, lowered, owned, cluster, &timing, error) : NULL;
+  return program != NULL ? predict_trace(runs, cluster, g_steal_pointer(&owned), program, timing, error) : NULL;
 }
 
 void prediction_free(Prediction *prediction) {

@@ -22,12 +22,13 @@
 
 /* In pieces as predict_expand() has it. Takes over `program`. NULL: in lists of more steps it would be otherwise, or it
  * is not possible. */
-static Program *expand_step(PredictScratch *scratch, Program *program, const Workload *workload,
-                            const Cluster *cluster) {
+static Program *expand_step(PredictScratch *scratch, Program *program, const Workload *workload, const Cluster *cluster,
+                            Timing **timing) {
   g_autoptr(Program) whole = program;
   if (whole == NULL || predict_is_apart(workload, cluster))
     return whole != NULL ? predict_expand_all(scratch, g_steal_pointer(&whole), workload) : NULL;
-  g_autofree gboolean *met = workload->plan->contention ? timing_model_met_by_tp(whole, workload, cluster) : NULL;
+  g_autofree gboolean *met = NULL;
+  *timing = timing_model_unless_met(whole, NULL, 0, workload, cluster, &met);
   if (met == NULL)
     return g_steal_pointer(&whole);
   return ops_beside_end_with_step(whole, met)
@@ -113,12 +114,13 @@ static Prediction *predict_one(PredictScratch *scratch, const Workload *workload
                                const Cluster *cluster, int n_steps) {
   g_autoptr(Prediction) prediction = g_new0(Prediction, 1);
   prediction->cluster = cluster;
-  prediction->program =
-      expand_step(scratch, predict_lower(scratch, workload, choice, cluster, NULL), workload, cluster);
+  prediction->program = expand_step(scratch, predict_lower(scratch, workload, choice, cluster, NULL), workload, cluster,
+                                    &prediction->timing);
   if (prediction->program == NULL || !leaves_memory(prediction->program) ||
       !predict_may_record(prediction->program, workload, n_steps * count_ops(prediction->program)))
     return NULL;
-  prediction->timing = timing_model(prediction->program, workload, cluster);
+  if (prediction->timing == NULL)
+    prediction->timing = timing_model(prediction->program, workload, cluster);
   Simulation simulation = {.program = prediction->program,
                            .timing = prediction->timing,
                            .layout = &workload->layout,
