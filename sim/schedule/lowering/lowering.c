@@ -138,41 +138,47 @@ static Stream stream_of_receive(Stream send) {
 }
 
 void product_transfers_init(ProductTransfers *transfers, Program *program, double bytes) {
-  const gsize n = 2 * (gsize)program->n_stages;
-  *transfers = (ProductTransfers){program, bytes, g_new(gint32, n)};
+  const gsize n = 4 * (gsize)program->n_stages;
+  *transfers = (ProductTransfers){program, bytes, g_new(Op, n)};
   for (gsize i = 0; i < n; i++)
-    transfers->numbers[i] = -1;
+    transfers->ops[i].work = -1;
 }
 
 void product_transfers_clear(ProductTransfers *transfers) {
-  g_clear_pointer(&transfers->numbers, g_free);
+  g_clear_pointer(&transfers->ops, g_free);
 }
 
 static gint32 transfer_of(const ProductTransfers *transfers, const Product *product) {
-  gint32 *number = &transfers->numbers[2 * product->stage + (product->forward ? 1 : 0)];
-  if (*number < 0) {
-    Transfer transfer = {.group = -1,
-                         .source = product->from,
-                         .target = product->to,
-                         .collective = COLLECTIVE_SEND_RECV,
-                         .bytes = transfers->bytes};
-    *number = program_transfer(transfers->program, &transfer);
-  }
-  return *number;
+  const Transfer transfer = {.group = -1,
+                             .source = product->from,
+                             .target = product->to,
+                             .collective = COLLECTIVE_SEND_RECV,
+                             .bytes = transfers->bytes};
+  return program_transfer(transfers->program, &transfer);
 }
 
-void product_transfer(const ProductTransfers *transfers, gboolean sends, const Product *product, Op *op) {
+/* Of micro-batch 0. */
+static G_NO_INLINE void make_transfer(const ProductTransfers *transfers, gboolean sends, const Product *product,
+                                      Op *op) {
   const Program *program = transfers->program;
   gboolean forward = product->forward;
   Stream stream = lowering_send_stream(program->n_ranks, forward, product->from, product->to);
   if (!sends)
     stream = stream_of_receive(stream);
   ActionKind action = sends ? (forward ? ACTION_SEND_F : ACTION_SEND_B) : (forward ? ACTION_RECV_F : ACTION_RECV_B);
-  op_init(op, sends ? OP_SEND : OP_RECV, stream, action, sends ? product->stage : product->target_stage,
-          product->micro_batch);
+  op_init(op, sends ? OP_SEND : OP_RECV, stream, action, sends ? product->stage : product->target_stage, 0);
   op->work = transfer_of(transfers, product);
   op->peer = sends ? product->to : product->from;
-  op->tag = (product->target_stage * program->n_micro_batches + product->micro_batch) * 2 + (forward ? 0 : 1);
+  op->tag = product->target_stage * program->n_micro_batches * 2 + (forward ? 0 : 1);
+}
+
+void product_transfer(const ProductTransfers *transfers, gboolean sends, const Product *product, Op *op) {
+  Op *first = &transfers->ops[4 * product->stage + (product->forward ? 2 : 0) + (sends ? 1 : 0)];
+  if (first->work < 0)
+    make_transfer(transfers, sends, product, first);
+  *op = *first;
+  op->micro_batch = product->micro_batch;
+  op->tag += 2 * product->micro_batch;
 }
 
 void lowering_await_sends(Op *op, const OpEditor *editor, const Plan *plan) {

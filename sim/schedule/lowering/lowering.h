@@ -103,11 +103,12 @@ typedef struct {
 } Product;
 Product product_of(const Program *program, const Order *order, gboolean forward, int stage, int micro_batch);
 
-/* What sends of products move: each Transfer is looked for once. */
+/* Sends and receives of products, which differ by micro-batch alone: each Transfer is looked for once. */
 typedef struct {
   Program *program; /* borrowed */
   double bytes;     /* of each */
-  gint32 *numbers;  /* [stages][2] of the gradient, of the activation that a stage makes; −1 not yet; owned */
+  Op *ops;          /* [stages][of the gradient, of the activation that a stage makes][receive, send] of micro-batch 0;
+                       Op.work −1: not yet; owned */
 } ProductTransfers;
 void product_transfers_init(ProductTransfers *transfers, Program *program, double bytes);
 void product_transfers_clear(ProductTransfers *transfers);

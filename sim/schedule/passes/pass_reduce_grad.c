@@ -48,6 +48,16 @@ typedef struct {
   gboolean frees_bucket; /* the last of its bucket */
 } Held;
 
+/* What reduces a part. */
+typedef struct {
+  Op ops[MOST_REDUCTIONS];
+  int n; /* −1: of nothing yet */
+  int stage;
+  Part part;
+  Piece keeper;
+  gboolean is_last;
+} Reductions;
+
 typedef struct {
   Program *program;
   const Workload *workload;
@@ -61,6 +71,7 @@ typedef struct {
   gint32 wait_for;        /* new index of a collective the next compute op waits for; −1 none */
   gint32 reducing[2]; /* ZeRO ≥ 2: new indices of the collectives that free the two latest buckets, older first; −1 none
                        */
+  Reductions latest;
 } Reducer;
 
 /* Shards of one rank are no shards: whatever the stage, gradients are reduced once a step, if they do not leave the GPU
@@ -107,17 +118,38 @@ static int reduce_moved(const Reducer *reducer, int stage, const Moved *moved, i
   return n;
 }
 
-/* Collectives of the gradients of a stage's `part`; their `after` is left to the caller. Returns how many. */
-static int reduce_ops(const Reducer *reducer, int stage, const Part *part, const Ends *ends, gboolean is_last,
-                      Op ops[MOST_REDUCTIONS]) {
+static gboolean is_like(const Reductions *made, int stage, const Part *part, Piece keeper, gboolean is_last) {
+  return made->n >= 0 && made->stage == stage && made->keeper == keeper && made->is_last == is_last &&
+         made->part.n_embedding == part->n_embedding && made->part.n_layers == part->n_layers &&
+         made->part.n_head == part->n_head && made->part.n_dense == part->n_dense;
+}
+
+static int make_reductions(const Reducer *reducer, int stage, const Part *part, Piece keeper, gboolean is_last,
+                           Op ops[MOST_REDUCTIONS]) {
   const Workload *workload = reducer->workload;
-  const Piece keeper = keeper_of(reducer, ends);
   const gboolean with_table = reducer->reduces_apart && part->n_head > 0 && lowering_heads_table(workload) > 0;
   const Moved others = {*part, keeper, FALSE, with_table}, experts = {*part, keeper, TRUE};
   int n = reduce_moved(reducer, stage, &others, lowering_shards(workload), is_last, ops);
   if (part_expert_parameters(workload, part) > 0)
     n += reduce_moved(reducer, stage, &experts, lowering_expert_shards(workload), is_last, ops + n);
   return n;
+}
+
+/* Collectives of the gradients of a stage's `part`; their `after` is left to the caller. Returns how many. Those of
+ * layers in a row differ by where they begin alone. */
+static int reduce_ops(Reducer *reducer, int stage, const Part *part, const Ends *ends, gboolean is_last,
+                      Op ops[MOST_REDUCTIONS]) {
+  Reductions *made = &reducer->latest;
+  const Piece keeper = keeper_of(reducer, ends);
+  if (!is_like(made, stage, part, keeper, is_last)) {
+    *made = (Reductions){.stage = stage, .part = *part, .keeper = keeper, .is_last = is_last};
+    made->n = make_reductions(reducer, stage, part, keeper, is_last, made->ops);
+  }
+  for (int i = 0; i < made->n; i++) {
+    ops[i] = made->ops[i];
+    ops[i].unit = part->first_layer;
+  }
+  return made->n;
 }
 
 /* Behind new op `after`. */
@@ -246,6 +278,7 @@ static void reduce_rank(Program *program, OpList *list, const Workload *workload
                      .late = g_array_new(FALSE, FALSE, sizeof(Op)),
                      .of_table = g_array_new(FALSE, FALSE, sizeof(Held)),
                      .reduces_apart = zero_stage(workload) >= 2,
+                     .latest.n = -1,
                      .last_compute = -1,
                      .wait_for = -1,
                      .reducing = {-1, -1}};
@@ -307,6 +340,7 @@ static void reduce_rank_by_stages(Program *program, OpList *list, const Workload
   Reducer reducer = {.program = program,
                      .workload = workload,
                      .backwards = find_backwards(program, list, workload),
+                     .latest.n = -1,
                      .last_compute = -1,
                      .wait_for = -1};
   op_editor_init(&reducer.editor, list);

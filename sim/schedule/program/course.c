@@ -7,20 +7,12 @@
 #include <string.h>
 
 typedef struct {
-  gint32 to;
-  gint32 next; /* of the same op; −1: none */
-} Edge;
-
-typedef struct {
   Course *course;
   const Program *program;
   CourseStep *of;    /* [ops] the step of each */
   gint32 *n_awaited; /* [ops] predecessors that have not ended */
-  gint32 *edge;      /* [ops] first of the edges to its successors, in the order of their lists; −1: none */
-  Edge *edges;
-  gint32 n_edges;
-  gint32 *n_coming; /* [meetings] members not posted yet */
-  gint32 *ready;    /* [ops] in the order in which they came to be posted */
+  gint32 *n_coming;  /* [meetings] members not posted yet */
+  gint32 *ready;     /* [ops] in the order in which they came to be posted */
   gint32 n_ready, n_posted;
   guint8 *is_posted; /* [ops] */
   gint32 *batch;     /* [ops] number of the batch it starts with; −1: it starts alone; NULL without batches */
@@ -228,55 +220,52 @@ static const gint32 *awaited(const Builder *builder, gint32 index, gint32 found[
   return found;
 }
 
-/* Returns how many edges there are then. */
-static inline gint32 add_edge(Edge *edges, gint32 n_edges, gint32 *edge, gint32 from, gint32 to) {
+/* Successors of an op stand in order: counted first, then filled in. */
+typedef struct {
+  gint32 *first;      /* [ops + 1] when counted, at first of an op: successors of the one before it */
+  gint32 *successors; /* NULL: they are counted */
+} Successors;
+
+/* Returns how many edges that are: 0 or 1. */
+static inline gint32 add_edge(const Successors *of, gint32 from, gint32 to) {
   if (from < 0)
-    return n_edges;
-  edges[n_edges] = (Edge){to, edge[from]};
-  edge[from] = n_edges;
-  return n_edges + 1;
+    return 0;
+  if (of->successors != NULL)
+    of->successors[of->first[from]++] = to;
+  else
+    of->first[from + 1]++;
+  return 1;
 }
 
-/* From the last op on, so that the successors of each come to stand in order. An op that stands behind another one on
- * its stream since the host waited needs no edge from that wait: the other has not ended before it. */
-static void join(Builder *builder) {
+/* An op that stands behind another one on its stream since the host waited needs no edge from that wait: the other has
+ * not ended before it. */
+static inline gint32 add_edges(const Builder *builder, const Successors *of, gint32 i) {
+  const CourseStep *step = &builder->of[i];
+  if (step->waits == COURSE_AFTER_FEW)
+    return add_edge(of, step->before, i) + (step->barrier > step->before ? add_edge(of, step->barrier, i) : 0) +
+           add_edge(of, step->after, i) + add_edge(of, step->after_too, i);
   gint32 found[MOST_AWAITED];
-  gint32 n_edges = 0, n_room = 3 * builder->course->n_ops, *edge = builder->edge;
-  Edge *edges = g_new(Edge, n_room);
-  for (gint32 i = builder->course->n_ops; i-- > 0;) {
-    const CourseStep *step = &builder->of[i];
-    const gint32 n_before = n_edges;
-    int n = 4;
-    const gint32 *ops = step->waits != COURSE_AFTER_FEW ? awaited(builder, i, found, &n) : NULL;
-    if (n_room - n_edges < n) {
-      n_room += n_room / 2 + n;
-      edges = g_renew(Edge, edges, n_room);
-    }
-    for (int k = 0; ops != NULL && k < n; k++)
-      n_edges = add_edge(edges, n_edges, edge, ops[k], i);
-    if (ops == NULL) {
-      n_edges = add_edge(edges, n_edges, edge, step->before, i);
-      if (step->barrier > step->before)
-        n_edges = add_edge(edges, n_edges, edge, step->barrier, i);
-      n_edges = add_edge(edges, n_edges, edge, step->after, i);
-      n_edges = add_edge(edges, n_edges, edge, step->after_too, i);
-    }
-    builder->n_awaited[i] = n_edges - n_before;
-  }
-  builder->edges = edges;
-  builder->n_edges = n_edges;
+  int n;
+  const gint32 *ops = awaited(builder, i, found, &n);
+  for (int k = 0; k < n; k++)
+    add_edge(of, ops[k], i);
+  return n;
 }
 
 static void list_successors(Builder *builder) {
   Course *course = builder->course;
-  gint32 n = 0, *successors = course->successors = g_new(gint32, builder->n_edges);
+  gint32 *first = course->first_successor;
+  const Successors counts = {first, NULL};
+  for (gint32 i = 0; i < course->n_ops; i++)
+    builder->n_awaited[i] = add_edges(builder, &counts, i);
+  for (gint32 i = 0; i < course->n_ops; i++)
+    first[i + 1] += first[i];
   course->n_awaited = g_memdup2(builder->n_awaited, sizeof(gint32) * (gsize)course->n_ops);
-  for (gint32 op = 0; op < course->n_ops; op++) {
-    course->first_successor[op] = n;
-    for (gint32 e = builder->edge[op]; e >= 0; e = builder->edges[e].next)
-      successors[n++] = builder->edges[e].to;
-  }
-  course->first_successor[course->n_ops] = n;
+  course->successors = g_new(gint32, first[course->n_ops] + 1);
+  g_autofree gint32 *next = g_memdup2(first, sizeof(gint32) * (gsize)course->n_ops);
+  const Successors list = {next, course->successors};
+  for (gint32 i = 0; i < course->n_ops; i++)
+    add_edges(builder, &list, i);
 }
 
 static void complete(Builder *builder, gint32 op) {
@@ -336,7 +325,7 @@ static Course *course_empty(const Program *program) {
   course->issues = g_new(CourseIssue, course->n_ops);
   course->transfers = g_new(CourseTransfer, course->n_ops);
   course->place = g_new(gint32, course->n_ops);
-  course->first_successor = g_new(gint32, course->n_ops + 1);
+  course->first_successor = g_new0(gint32, course->n_ops + 1);
   course->first_transfer = g_new0(gint32, program->n_ranks + 1);
   return course;
 }
@@ -350,22 +339,17 @@ Course *course_new(const Program *program, gint32 *const *match) {
                      .program = program,
                      .of = g_new(CourseStep, n_ops),
                      .n_awaited = g_new(gint32, n_ops),
-                     .edge = g_new(gint32, n_ops),
                      .ready = g_new(gint32, n_ops),
                      .is_posted = g_new0(guint8, n_ops)};
-  memset(builder.edge, 0xff, sizeof(gint32) * n_ops);
   for (int rank = 0; rank < program->n_ranks; rank++)
     describe_rank(&builder, rank, match);
   number_meetings(&builder);
   describe_batches(&builder);
   builder.n_coming = g_new(gint32, course->n_meetings + 1);
-  join(&builder);
   list_successors(&builder);
   const gboolean reaches_end = walk(&builder);
   g_free(builder.of);
   g_free(builder.n_awaited);
-  g_free(builder.edge);
-  g_free(builder.edges);
   g_free(builder.n_coming);
   g_free(builder.ready);
   g_free(builder.is_posted);
