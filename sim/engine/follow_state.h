@@ -54,7 +54,8 @@ static inline gint64 follow_ready_time(const Follow *follow, const CourseStep *s
 }
 
 /* All but its host's launch of the op itself: when what it waits for has ended, and when it is issued. */
-static inline gint64 follow_ready_and_issue(const Follow *follow, const CourseStep *step, gint64 *issue_ns) {
+static G_ALWAYS_INLINE inline gint64 follow_ready_and_issue(const Follow *follow, const CourseStep *step,
+                                                            gint64 *issue_ns) {
   gint64 ready_ns = follow_ready_time(follow, step);
   *issue_ns = follow->offset_ns[step->op];
   if (step->barrier < 0)

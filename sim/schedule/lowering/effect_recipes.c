@@ -127,11 +127,13 @@ static gint32 make_recipe(EffectRecipes *recipes, gint32 chain) {
   return (gint32)recipes->recipes->len - 1;
 }
 
-gint32 effect_recipes_of_chain(EffectRecipes *recipes, gint32 chain) {
-  Link *last = link_at(recipes, chain);
-  if (last->recipe < 0)
-    last->recipe = make_recipe(recipes, chain);
-  return last->recipe;
+void effect_recipes_of_chains(EffectRecipes *recipes, Op *ops, gint32 n_ops) {
+  for (gint32 i = 0; i < n_ops; i++) {
+    Link *last = link_at(recipes, ops[i].effect);
+    if (last->recipe < 0)
+      last->recipe = make_recipe(recipes, ops[i].effect);
+    ops[i].effect = last->recipe;
+  }
 }
 
 PieceMemory part_memory(const Workload *workload, const Part *part) {

@@ -29,8 +29,8 @@ gint32 effect_recipes_count(const EffectRecipes *recipes);
 /* One term more behind those of *chain, which is 0 as long as there are none. `of`: index of the work, transfer or
  * stage. `action`: TERM_ACTIVATIONS; else 0. */
 void effect_recipes_add_term(EffectRecipes *recipes, gint32 *chain, TermKind kind, ActionKind action, gint32 of);
-/* The recipe with the terms of a chain, made when there is none. */
-gint32 effect_recipes_of_chain(EffectRecipes *recipes, gint32 chain);
+/* The effects of these ops, which are chains, become recipes with their terms, made where there are none. */
+void effect_recipes_of_chains(EffectRecipes *recipes, Op *ops, gint32 n_ops);
 /* With the works and transfers of `program`, whose flops and bytes are this workload's. */
 Effect effect_recipes_evaluate(const EffectRecipes *recipes, gint32 recipe, const Program *program,
                                const Workload *workload);

@@ -3,15 +3,6 @@
 
 #include "cut.h"
 
-Part part_of_op(const Program *program, const Op *op) {
-  const Work *work = &g_array_index(program->works, Work, op->work);
-  return part_of_work(work, op->unit);
-}
-
-Part part_of_work(const Work *work, int first_layer) {
-  return (Part){work->n_embedding, work->n_layers, work->n_head, first_layer, work->n_dense};
-}
-
 double part_parameters(const Workload *workload, const Part *part) {
   return (double)part->n_embedding * workload->piece_parameters[PIECE_EMBEDDING] +
          (double)part->n_dense * workload->piece_parameters[PIECE_DENSE_LAYER] +
@@ -189,25 +180,6 @@ void lowering_await_sends(Op *op, const OpEditor *editor, const Plan *plan) {
     if (before->kind == OP_SEND)
       op_add_after(op, i);
   }
-}
-
-static gboolean same_action(const Op *a, const Op *b) {
-  return a->kind == OP_COMPUTE && b->kind == OP_COMPUTE && a->action == b->action && a->stage == b->stage &&
-         a->micro_batch == b->micro_batch;
-}
-
-gboolean op_ends_action(const OpList *list, int index) {
-  for (int i = index + 1; i < list->n_ops; i++)
-    if (list->ops[i].kind == OP_COMPUTE)
-      return !same_action(&list->ops[index], &list->ops[i]);
-  return TRUE;
-}
-
-gboolean op_begins_action(const OpList *list, int index) {
-  for (int i = index - 1; i >= 0; i--)
-    if (list->ops[i].kind == OP_COMPUTE)
-      return !same_action(&list->ops[index], &list->ops[i]);
-  return TRUE;
 }
 
 int lowering_shards(const Workload *workload) {

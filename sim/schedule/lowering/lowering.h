@@ -10,8 +10,12 @@ typedef struct {
   int n_dense;     /* of n_layers, as Work.n_dense */
 } Part;
 
-Part part_of_op(const Program *program, const Op *op);
-Part part_of_work(const Work *work, int first_layer);
+static inline Part part_of_work(const Work *work, int first_layer) {
+  return (Part){work->n_embedding, work->n_layers, work->n_head, first_layer, work->n_dense};
+}
+static inline Part part_of_op(const Program *program, const Op *op) {
+  return part_of_work(&g_array_index(program->works, Work, op->work), op->unit);
+}
 double part_parameters(const Workload *workload, const Part *part);        /* that it computes with, per tp rank */
 double part_expert_parameters(const Workload *workload, const Part *part); /* of these, of the rank's experts */
 double part_sharded_parameters(const Workload *workload,
@@ -116,8 +120,18 @@ void product_transfers_clear(ProductTransfers *transfers);
 void product_transfer(const ProductTransfers *transfers, gboolean sends, const Product *product, Op *op);
 
 /* Whether a compute op is the first of its action: parts of one action stand together, with gathers between them. */
-gboolean op_begins_action(const OpList *list, int index);
-gboolean op_ends_action(const OpList *list, int index);
+static inline gboolean op_begins_action(const OpList *list, int index) {
+  for (int i = index - 1; i >= 0; i--)
+    if (list->ops[i].kind == OP_COMPUTE)
+      return list->ops[index].kind != OP_COMPUTE || !op_same_action(&list->ops[index], &list->ops[i]);
+  return TRUE;
+}
+static inline gboolean op_ends_action(const OpList *list, int index) {
+  for (int i = index + 1; i < list->n_ops; i++)
+    if (list->ops[i].kind == OP_COMPUTE)
+      return list->ops[index].kind != OP_COMPUTE || !op_same_action(&list->ops[index], &list->ops[i]);
+  return TRUE;
+}
 
 /* Without overlap_p2p `op`, which will stand behind the new list, waits for what was sent since the last compute op, as
  * that op's successor would. */

@@ -29,15 +29,9 @@ void op_editor_init_behind_first(OpEditor *editor, OpList *list, int n) {
   memset(editor->moved, 0xff, sizeof(gint32) * (n_left + 1));
 }
 
-static G_NO_INLINE void make_room(OpEditor *editor) {
+void op_editor_make_room(OpEditor *editor) {
   editor->n_room += editor->n_room / 2;
   editor->ops = g_renew(Op, editor->ops, editor->n_room);
-}
-
-Op *op_editor_new_op(OpEditor *editor) {
-  if (editor->n_ops == editor->n_room)
-    make_room(editor);
-  return &editor->ops[editor->n_ops++];
 }
 
 gint32 op_editor_add(OpEditor *editor, const Op *op) {

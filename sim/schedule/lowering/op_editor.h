@@ -23,8 +23,14 @@ void op_editor_init_behind(OpEditor *editor, OpList *list);
 void op_editor_init_behind_first(OpEditor *editor, OpList *list, int n);
 /* The op of the list as it was. */
 const Op *op_editor_old(const OpEditor *editor, int old_index);
+/* For more ops than there is room for. */
+void op_editor_make_room(OpEditor *editor);
 /* Room for a new op behind the list, for the caller to fill before another is added. */
-Op *op_editor_new_op(OpEditor *editor);
+static inline Op *op_editor_new_op(OpEditor *editor) {
+  if (editor->n_ops == editor->n_room)
+    op_editor_make_room(editor);
+  return &editor->ops[editor->n_ops++];
+}
 /* Append a new op; its `after` are indices into the new list. Returns its index. */
 gint32 op_editor_add(OpEditor *editor, const Op *op);
 /* The old op with its `after` turned into new indices; every one of them must have been copied. */

@@ -160,8 +160,7 @@ EffectRecipes *memory_recipes(Program *program, const Lowering *lowering, int n_
     OpList step = program->ranks[rank];
     step.n_ops /= n_steps;
     add_terms(recipes, program, &step, lowering);
-    for (int i = 0; i < step.n_ops; i++)
-      step.ops[i].effect = effect_recipes_of_chain(recipes, step.ops[i].effect);
+    effect_recipes_of_chains(recipes, step.ops, step.n_ops);
     for (int i = step.n_ops; i < program->ranks[rank].n_ops; i++)
       step.ops[i].effect = step.ops[i - step.n_ops].effect;
   }

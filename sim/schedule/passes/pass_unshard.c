@@ -56,17 +56,47 @@ static gboolean gathers_experts(const Workload *workload, const Part *part) {
   return is_apart(workload, lowering_expert_shards(workload)) && part_expert_parameters(workload, part) > 0;
 }
 
-/* The gathers of `moved` and of its experts, which wait for op `after` (−1: none); returns the last of them, −1 when
- * neither is in shards. */
-static gint32 add_gathers(Program *program, OpEditor *editor, const Workload *workload, int stage, int micro_batch,
-                          Moved moved, gint32 after) {
-  const gboolean gathers[] = {gathers_others(workload, &moved), gathers_experts(workload, &moved.part)};
-  gint32 last = -1;
+/* What gathers a part. */
+typedef struct {
+  Op ops[2]; /* all but the experts', and theirs */
+  gboolean gathers[2];
+  int stage;
+  Moved moved;
+  gboolean is_made;
+} Gathers;
+
+static gboolean is_like(const Gathers *made, int stage, const Moved *moved) {
+  const Part *a = &made->moved.part, *b = &moved->part;
+  return made->is_made && made->stage == stage && made->moved.keeper == moved->keeper &&
+         a->n_embedding == b->n_embedding && a->n_layers == b->n_layers && a->n_head == b->n_head &&
+         a->n_dense == b->n_dense;
+}
+
+static Gathers make_gathers(Program *program, const Workload *workload, int stage, Moved moved) {
+  Gathers made = {.gathers = {gathers_others(workload, &moved), gathers_experts(workload, &moved.part)},
+                  .stage = stage,
+                  .moved = moved,
+                  .is_made = TRUE};
   for (int of_experts = 0; of_experts < 2; of_experts++) {
-    if (!gathers[of_experts])
-      continue;
     moved.of_experts = of_experts;
-    Op op = gather_op(program, workload, stage, &moved);
+    if (made.gathers[of_experts])
+      made.ops[of_experts] = gather_op(program, workload, stage, &moved);
+  }
+  return made;
+}
+
+/* The gathers of `moved` and of its experts, which wait for op `after` (−1: none); returns the last of them, −1 when
+ * neither is in shards. Those of layers in a row differ from the latest by where they begin alone. */
+static gint32 add_gathers(Program *program, OpEditor *editor, const Workload *workload, Gathers *latest, int stage,
+                          int micro_batch, const Moved *moved, gint32 after) {
+  gint32 last = -1;
+  if (!is_like(latest, stage, moved))
+    *latest = make_gathers(program, workload, stage, *moved);
+  for (int of_experts = 0; of_experts < 2; of_experts++) {
+    if (!latest->gathers[of_experts])
+      continue;
+    Op op = latest->ops[of_experts];
+    op.unit = moved->part.first_layer;
     op.micro_batch = micro_batch;
     op_add_after(&op, after);
     last = op_editor_add(editor, &op);
@@ -104,15 +134,15 @@ static gboolean is_gathered_twice(const Workload *workload, const Op *user, cons
 }
 
 /* The gathers of what `user` computes with, which wait for op `after` (−1: none); returns the last of them. */
-static gint32 add_gathers_of(Program *program, OpEditor *editor, const Workload *workload, const Op *user,
-                             const Part *part, gint32 after) {
+static gint32 add_gathers_of(Program *program, OpEditor *editor, const Workload *workload, Gathers *latest,
+                             const Op *user, const Part *part, gint32 after) {
   add_wait(workload, editor);
   const Moved moved = gathered(user, part);
-  gint32 last = add_gathers(program, editor, workload, user->stage, user->micro_batch, moved, after);
+  gint32 last = add_gathers(program, editor, workload, latest, user->stage, user->micro_batch, &moved, after);
   if (!is_gathered_twice(workload, user, part))
     return last;
   add_wait_for(editor, last, -1);
-  return add_gathers(program, editor, workload, user->stage, user->micro_batch, moved, after);
+  return add_gathers(program, editor, workload, latest, user->stage, user->micro_batch, &moved, after);
 }
 
 /* So many ops from the first on need what is gathered here: under ZeRO-1 and 2 up to the last stage's first. */
@@ -198,6 +228,7 @@ static void unshard_rank(Program *program, OpList *list, const Workload *workloa
   g_autofree gint32 *gather_of = g_new(gint32, pieces->len + 1);
   g_autoptr(GArray) computed = g_array_new(FALSE, FALSE, sizeof(gint32)); /* new indices of gathering pieces done */
   OpEditor editor;
+  Gathers latest = {0};
   op_editor_init(&editor, list);
   guint next = 0;  /* piece whose gather is issued next */
   int n_ahead = 0; /* gathers issued whose piece has not been computed */
@@ -211,7 +242,7 @@ static void unshard_rank(Program *program, OpList *list, const Workload *workloa
         const Op *user = &list->ops[ahead->old_index];
         int before = n_issued - window - 1;
         gint32 after = workload->plan->zero == 3 && before >= 0 ? g_array_index(computed, gint32, before) : -1;
-        gather_of[next] = add_gathers_of(program, &editor, workload, user, &ahead->part, after);
+        gather_of[next] = add_gathers_of(program, &editor, workload, &latest, user, &ahead->part, after);
         n_ahead++;
         n_issued++;
       }
@@ -242,14 +273,15 @@ static void unshard_rank_as_told(Program *program, OpList *list, const Workload 
     gather_of[stage] = -1;
   gint32 last_compute = -1;
   OpEditor editor;
+  Gathers latest = {0};
   op_editor_init(&editor, list);
   for (int i = 0; i < list->n_ops; i++) {
     const Op *old = &list->ops[i];
     if (old->action == ACTION_UNSHARD) {
       if (stays && gather_of[old->stage] >= 0)
         continue;
-      gather_of[old->stage] =
-          add_gathers(program, &editor, workload, old->stage, -1, gathered_stage(workload, old->stage), last_compute);
+      const Moved moved = gathered_stage(workload, old->stage);
+      gather_of[old->stage] = add_gathers(program, &editor, workload, &latest, old->stage, -1, &moved, last_compute);
       continue;
     }
     Op op = op_editor_translate(&editor, i);

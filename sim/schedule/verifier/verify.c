@@ -77,8 +77,9 @@ static gboolean check_tables(const Program *program, GError **error) {
   return TRUE;
 }
 
+/* least ≤ end. */
 static inline gboolean in_range(gint32 value, gint32 least, gint32 end) {
-  return value >= least && value < end;
+  return (guint32)value - (guint32)least < (guint32)end - (guint32)least;
 }
 
 /* Each smaller than the op's own index, packed first. */
