@@ -415,8 +415,39 @@ START_TEST(a_slower_gpu_or_link_never_shortens_anything) {
 }
 END_TEST
 
+static void assert_same_timing(const Timing *a, const Timing *b) {
+  ck_assert_int_eq(a->n_works, b->n_works);
+  ck_assert_int_eq(a->n_transfers, b->n_transfers);
+  ck_assert_mem_eq(a->works, b->works, sizeof *a->works * (gsize)a->n_works);
+  ck_assert_mem_eq(a->transfers, b->transfers, sizeof *a->transfers * (gsize)a->n_transfers);
+  ck_assert_mem_eq(a->loads, b->loads, sizeof *a->loads * ((gsize)a->n_transfers + 1));
+  ck_assert_int_eq(a->n_modelled, b->n_modelled);
+}
+
+/* In a node of 8 all are on its links; in nodes of 2 tp is alone there. */
+START_TEST(a_program_is_timed_where_collectives_of_tp_meet_nothing) {
+  for (int i = 0; i < 3; i++) {
+    Lowered lowered;
+    lowered_init(&lowered);
+    lowered.plan->contention = lowered.workload->plan->contention = i > 0;
+    if (i == 2)
+      lowered.cluster.gpus_per_node = lowered.cluster.domain_gpus = lowered.cluster.nics_per_node = 2;
+    g_autofree gboolean *met = NULL;
+    g_autoptr(Timing) whole = timing_model(lowered.program, lowered.workload, &lowered.cluster);
+    Timing *timing = timing_model_unless_met(lowered.program, NULL, 0, lowered.workload, &lowered.cluster, &met);
+    ck_assert_int_eq(met != NULL, i == 1);
+    ck_assert_int_eq(timing == NULL, i == 1);
+    if (timing != NULL)
+      assert_same_timing(timing, whole);
+    timing_free(timing);
+    lowered_clear(&lowered);
+  }
+}
+END_TEST
+
 int main(void) {
   TCase *cases = tcase_create("timing_model");
+  tcase_add_test(cases, a_program_is_timed_where_collectives_of_tp_meet_nothing);
   tcase_add_test(cases, a_send_inside_a_node_uses_its_links);
   tcase_add_test(cases, the_worst_placed_pair_of_two_stages_counts);
   tcase_add_test(cases, a_tier_between_the_ends_of_two_stages_counts);

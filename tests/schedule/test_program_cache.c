@@ -15,7 +15,8 @@ typedef struct {
   int tp, pp, dp, chunks, n_micro_batches, zero, steps;
   gint64 seq_len;
   FrameworkWeights weights;
-  double live_parameters; /* ZeRO-3 that moves tensors; 0: it does not */
+  double live_parameters;   /* ZeRO-3 that moves tensors; 0: it does not */
+  gint64 bucket_parameters; /* 0: a million */
 } Case;
 
 /* Pairs of one structure, one after the other, and structures that differ in one thing. */
@@ -40,6 +41,7 @@ static const Case cases[] = {
     {"1f1b", 1, 1, 4, 1, 3, 3, 2, 512, .live_parameters = 1},
     {"1f1b", 1, 1, 4, 1, 3, 3, 2, 256, .live_parameters = 1},
     {"1f1b", 1, 1, 4, 1, 3, 3, 2, 256, .live_parameters = 1e12},
+    {"gpipe", 1, 4, 2, 1, 8, 1, 1, 512, .bucket_parameters = 1000000000},
 };
 
 static Workload *workload_of_case(const Case *c, PlanOrder *choice) {
@@ -58,7 +60,7 @@ static Workload *workload_of_case(const Case *c, PlanOrder *choice) {
   plan->time.weights = (int)c->weights;
   plan->time.zero3_tensors = c->live_parameters > 0;
   plan->time.zero3_live_parameters = c->live_parameters;
-  plan->bucket_parameters = 1000000;
+  plan->bucket_parameters = c->bucket_parameters > 0 ? c->bucket_parameters : 1000000;
   plan->global_batch = (gint64)c->n_micro_batches * c->dp;
   Workload *workload = plan_order_workload(choice, &gpt, NULL, plan, &error);
   ck_assert_msg(workload != NULL, "%s: %s", c->schedule, error != NULL ? error->message : "");
