@@ -20,8 +20,8 @@
 #include "passes.h"
 #include "timing_model.h"
 
-/* In pieces as predict_expand() has it. Takes over `program`. NULL: in lists of more steps it would be otherwise, or it
- * is not possible. */
+/* In pieces as predict_expand() has it, and *timing. Takes over `program`. NULL: in lists of more steps it would be
+ * otherwise, or it is not possible. */
 static Program *expand_step(PredictScratch *scratch, Program *program, const Workload *workload, const Cluster *cluster,
                             Timing **timing) {
   g_autoptr(Program) whole = program;
