@@ -124,23 +124,25 @@ END_TEST
 
 /* Over tp, of all layers at once, and by way of another op. */
 START_TEST(what_ranks_of_tp_hold_whole_is_summed_behind_all_backwards) {
-  static const char whole[] = "program ranks=1 stages=1 micro_batches=2 steps=1\n"
-                              "group 0 tp axes=tp charge=tp\n"
-                              "work 0 F layers=1\nwork 1 B layers=1\n"
-                              "transfer 0 all_reduce group=0 bytes=8\n"
-                              "rank 0\n 0 compute 0F0 work=0\n 1 compute 0B0 work=1\n 2 compute 0F1 work=0\n"
-                              " 3 compute 0B1 work=1\n 4 tp NORM transfer=0 after=3\n 5 tp WHOLE_GRAD transfer=0\n";
+  static const char whole[] =
+      "program ranks=1 stages=1 micro_batches=2 steps=1\n"
+      "group 0 tp axes=tp charge=tp\n"
+      "work 0 F layers=1\nwork 1 B layers=1\n"
+      "transfer 0 all_reduce group=0 bytes=8\n"
+      "rank 0\n 0 compute 0F0 work=0\n 1 compute 0B0 work=1\n 2 compute 0F1 work=0\n"
+      " 3 compute 0B1 work=1\n 4 tp WAIT kind=collective transfer=0 after=3\n 5 tp WHOLE_GRAD transfer=0\n";
   program_free(read_program(whole));
   const char *says =
       "WHOLE_GRAD sums the gradient of what each rank of tp holds whole and does not wait for 0B1 (op 3), "
       "which adds to it";
   assert_sum_refused(whole, EDITS({" after=3", ""}), says);
   assert_sum_refused(whole, EDITS({" after=3", " after=1"}), says);
-  assert_sum_refused(whole,
-                     EDITS({" 3 compute 0B1 work=1\n 4 tp NORM transfer=0 after=3\n 5 tp WHOLE_GRAD transfer=0",
-                            " 3 tp WHOLE_GRAD transfer=0 after=2\n 4 compute 0B1 work=1"}),
-                     "op 3: WHOLE_GRAD sums the gradient of what each rank of tp holds whole and does not wait for 0B1 "
-                     "(op 4)");
+  assert_sum_refused(
+      whole,
+      EDITS({" 3 compute 0B1 work=1\n 4 tp WAIT kind=collective transfer=0 after=3\n 5 tp WHOLE_GRAD transfer=0",
+             " 3 tp WHOLE_GRAD transfer=0 after=2\n 4 compute 0B1 work=1"}),
+      "op 3: WHOLE_GRAD sums the gradient of what each rank of tp holds whole and does not wait for 0B1 "
+      "(op 4)");
 }
 END_TEST
 
@@ -171,7 +173,7 @@ START_TEST(what_ranks_of_tp_hold_whole_is_summed_behind_dp) {
   program_free(read_program(both));
   assert_sum_refused(both, EDITS({"transfer=1 after=2", "transfer=1 after=1"}),
                      "rank 0, op 3: WHOLE_GRAD sums what each rank of tp holds whole and does not wait for "
-                     "0REDUCE_GRAD (op 2), which sums it over dp");
+                     "0REDUCE_GRAD (op 2), which sums it too");
   g_autofree char *of_experts = edit_text(
       both, EDITS({"transfer=1 after=2", "transfer=1 after=1"}, {"bytes=8 layers=1", "bytes=8 layers=1 experts=1"}));
   program_free(read_program(of_experts));

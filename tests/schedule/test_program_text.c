@@ -33,8 +33,8 @@ static const char everything[] = "program ranks=2 stages=2 micro_batches=1 steps
                                  "  4 tp 0B0 transfer=3 after=0,1,2,3\n"
                                  "  5 dp 0REDUCE_GRAD transfer=2 after=3\n"
                                  "  6 dp TIED_GRAD transfer=5\n"
-                                 "  7 compute NORM kind=collective transfer=4\n"
-                                 "  8 compute 0OPTIMIZER work=2 effect=2\n"
+                                 "  7 compute WAIT kind=collective transfer=4\n"
+                                 "  8 compute 0OPTIMIZER work=2 effect=2 after=6\n"
                                  "  9 host SYNC effect=4 after=8\n"
                                  "rank 1 buffers=1e-05\n"
                                  "  0 recv_f 1RECV_F0 peer=0 tag=0 transfer=0\n"
@@ -43,7 +43,7 @@ static const char everything[] = "program ranks=2 stages=2 micro_batches=1 steps
                                  "  3 send_b 1SEND_B0 peer=0 tag=-7 transfer=1 after=2\n"
                                  "  4 compute 1W0 unit=2 work=4\n"
                                  "  5 dp TIED_GRAD transfer=5 after=4\n"
-                                 "  6 compute NORM kind=collective transfer=4\n";
+                                 "  6 compute WAIT kind=collective transfer=4\n";
 
 static void assert_round_trip(const char *text) {
   g_autoptr(Program) program = read_program(text);

@@ -97,13 +97,14 @@ START_TEST(members_of_a_group_must_have_the_same_collectives) {
 END_TEST
 
 START_TEST(a_collective_holds_all_its_members) {
-  /* the norm before the backward on rank 1 only: rank 0 reaches its own after 0B1, which needs 1B1, which stands behind
-   * the norm by the event it waits for */
-  assert_refused(EDITS({"  6 compute 1B1 work=3\n", "  6 dp NORM transfer=2\n"},
+  /* a collective before the backward on rank 1 only: rank 0 reaches its own after 0B1, which needs 1B1, which stands
+   * behind the collective by the event it waits for */
+  assert_refused(EDITS({"  8 dp NORM transfer=2 after=7\n", "  8 dp WAIT kind=collective transfer=2 after=7\n"},
+                       {"  6 compute 1B1 work=3\n", "  6 dp WAIT kind=collective transfer=2\n"},
                        {"  7 send_b 1SEND_B1 peer=0 tag=3 transfer=1 after=6\n", "  7 compute 1B1 work=3 after=6\n"},
                        {"  8 dp NORM transfer=2 after=6\n", "  8 send_b 1SEND_B1 peer=0 tag=3 transfer=1 after=7\n"}),
-                 SAYS("gets stuck", "rank 1 dp: NORM waits for NORM of rank 0, which waits itself",
-                      "rank 1 compute: 1B1 waits for NORM on its dp stream"));
+                 SAYS("gets stuck", "rank 1 dp: WAIT waits for WAIT of rank 0, which waits itself",
+                      "rank 1 compute: 1B1 waits for WAIT on its dp stream"));
 }
 END_TEST
 

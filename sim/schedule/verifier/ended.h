@@ -29,3 +29,36 @@ static inline void ended_set(const Op *ops, Ended *ended, const Stream watched[N
   }
   latest[op->stream] = i;
 }
+
+/* The same of a list whose ops are asked about one behind another, worked out when what an op waits for at first hand
+ * does not answer. */
+typedef struct {
+  const Op *ops;
+  const Stream *watched; /* [N_WATCHED] */
+  Ended *ended;          /* [ops] of the first n_ended */
+  gint32 n_ended;
+  gint32 latest[N_STREAMS]; /* before these on each stream; −1 none */
+} EndedList;
+
+static inline void ended_list_begin(EndedList *list, const Op *ops) {
+  list->ops = ops;
+  list->n_ended = 0;
+  for (int stream = 0; stream < N_STREAMS; stream++)
+    list->latest[stream] = -1;
+}
+
+/* Whether op `source`, in front of op i and on a watched stream, is sure to have ended when i starts. */
+static inline gboolean ended_list_has(EndedList *list, gint32 i, gint32 source) {
+  const Op *ops = list->ops;
+  if (ops[i].stream == ops[source].stream)
+    return TRUE;
+  for (int k = 0; k < OP_MAX_AFTER && ops[i].after[k] >= 0; k++)
+    if (ops[i].after[k] >= source && ops[ops[i].after[k]].stream == ops[source].stream)
+      return TRUE;
+  for (; list->n_ended <= i; list->n_ended++)
+    ended_set(ops, list->ended, list->watched, list->latest, list->n_ended);
+  for (int w = 0; w < N_WATCHED; w++)
+    if (list->watched[w] == ops[source].stream)
+      return list->ended[i].on[w] >= source;
+  g_assert_not_reached();
+}

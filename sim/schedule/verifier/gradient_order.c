@@ -7,7 +7,8 @@
  *     a sum is right      where the latest that added of its micro-batch, or of all, has ended when it starts
  *     an addition is      where no sum of the same micro-batch, or of all, is in front of it in its step
  *
- * What ranks of tp hold whole is in the buckets that dp sums too: its sum over tp comes when those in front have ended.
+ * What ranks of tp hold whole is in the buckets that dp sums too, and in what copies of a stage sum: its sum over tp
+ * comes when those in front have ended.
  *
  * A copy of a gradient out to the host does not say what of it: it is of the addition or sum in front of it that has
  * its step, stage, micro-batch and unit, and is right where the latest such one has ended when it starts. Of a place
@@ -57,11 +58,9 @@ typedef struct {
   const Program *program;
   int rank;
   const OpList *list;
-  Ended *ended; /* [ops of the longest list] of the rank's first n_ended */
-  gint32 n_ended;
-  gint32 latest[N_STREAMS]; /* before these on each stream; −1 none */
-  gint32 *n_layers;         /* [stages] of those that are summed on the rank; −1 where nothing of the stage is */
-  gint32 *first;            /* [stages] its first place, where something is */
+  EndedList ended;  /* of the rank's */
+  gint32 *n_layers; /* [stages] of those that are summed on the rank; −1 where nothing of the stage is */
+  gint32 *first;    /* [stages] its first place, where something is */
   gint32 n_places;
   gint32 n_apart;      /* micro-batches with tallies of their own: all, or 0 where the rank sums none apart */
   GArray *tallies;     /* Tally[steps][all micro-batches, then each of n_apart][n_places] */
@@ -69,7 +68,7 @@ typedef struct {
   GHashTable *copies;  /* Op → index + 1: of those, the latest */
   gint32 *put_off;     /* [stages] the latest addition that is not tallied yet; −1: none */
   gboolean has_summed;
-  gint32 *reduced; /* [steps] latest sum over dp of what is no expert's; −1: none yet */
+  gint32 *reduced; /* [steps] latest sum over dp or copies of what is no expert's; −1: none yet */
   gboolean table_is_shared, has_copies;
 } Walk;
 
@@ -113,16 +112,7 @@ static Pieces pieces_of_work(const Walk *walk, const Op *op) {
 
 /* Whether `source`, an addition or a sum, is sure to have ended when op i starts. */
 static gboolean has_ended(Walk *walk, gint32 i, gint32 source) {
-  const Op *ops = walk->list->ops;
-  for (int k = 0; k < OP_MAX_AFTER && ops[i].after[k] >= 0; k++)
-    if (ops[i].after[k] >= source && ops[ops[i].after[k]].stream == ops[source].stream)
-      return TRUE;
-  for (; walk->n_ended <= i; walk->n_ended++)
-    ended_set(ops, walk->ended, watched, walk->latest, walk->n_ended);
-  for (int w = 0; w < N_WATCHED; w++)
-    if (watched[w] == ops[source].stream)
-      return walk->ended[i].on[w] >= source;
-  g_assert_not_reached();
+  return ended_list_has(&walk->ended, i, source);
 }
 
 /* Of a step and one of n_apart micro-batches, or −1: of all. */
@@ -244,17 +234,17 @@ static gboolean check_whole(Walk *walk, gint32 i, GError **error) {
   untimed_run_name_op(walk->program, &ops[reduced], of_reduction);
   return fail_impossible(error,
                          "rank %d, op %d: %s sums what each rank of tp holds whole and does not wait for %s (op %d), "
-                         "which sums it over dp",
+                         "which sums it too",
                          walk->rank, i, of_sum->str, of_reduction->str, reduced);
 }
 
 static gboolean check_sum(Walk *walk, gint32 i, GError **error) {
   const Op *op = &walk->list->ops[i];
-  if (op->action == ACTION_REDUCE_GRAD) {
-    if (!transfer_of(walk, op)->of_experts)
-      walk->reduced[op->step] = i;
+  const gboolean reduces = op->action == ACTION_REDUCE_GRAD;
+  if (op->action == ACTION_COPY_GRAD || (reduces && !transfer_of(walk, op)->of_experts))
+    walk->reduced[op->step] = i;
+  if (reduces)
     return check_reduction(walk, i, error);
-  }
   if (op->action == ACTION_WHOLE_GRAD && !check_whole(walk, i, error))
     return FALSE;
   const gint32 index = op->action == ACTION_TIED_GRAD    ? RANK_TIED
@@ -426,9 +416,7 @@ static gboolean walk_rank(Walk *walk, int rank, GError **error) {
   g_hash_table_remove_all(walk->copies);
   for (int step = 0; step < walk->program->n_steps; step++)
     walk->reduced[step] = -1;
-  walk->n_ended = 0;
-  for (int stream = 0; stream < N_STREAMS; stream++)
-    walk->latest[stream] = -1;
+  ended_list_begin(&walk->ended, walk->list->ops);
   for (gint32 i = 0; i < walk->list->n_ops; i++)
     if (!check_op(walk, i, error))
       return FALSE;
@@ -446,7 +434,7 @@ gboolean gradient_order_check(const Program *program, GError **error) {
   g_autoptr(GHashTable) copies = g_hash_table_new(source_hash, source_equal);
   g_autofree gint32 *put_off = g_new(gint32, program->n_stages), *reduced = g_new(gint32, program->n_steps);
   Walk walk = {.program = program,
-               .ended = ended,
+               .ended = {.watched = watched, .ended = ended},
                .n_layers = n_layers,
                .first = first,
                .tallies = tallies,

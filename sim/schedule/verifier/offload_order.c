@@ -12,7 +12,7 @@
 
 #include "ended.h"
 #include "error.h"
-#include "untimed_run.h"
+#include "fail_op.h"
 #include <string.h>
 
 /* Streams of NORM, of GRAD_OUT and of WEIGHTS_BACK. */
@@ -63,18 +63,8 @@ static gboolean gathers(const Op *op) {
   return op->kind == OP_COLLECTIVE && op->action == ACTION_UNSHARD && op->stream == STREAM_DP;
 }
 
-/* "rank 0, op 5 (0UNSHARD3): " and `what`, then op `other` unless that is −1, and `rest`. Always FALSE. */
 static gboolean fail_op(const Walk *walk, gint32 i, const char *what, gint32 other, const char *rest, GError **error) {
-  g_autoptr(GString) text = g_string_new(NULL);
-  g_string_append_printf(text, "rank %d, op %d (", walk->rank, i);
-  untimed_run_name_op(walk->program, &walk->list->ops[i], text);
-  g_string_append_printf(text, "): %s", what);
-  if (other >= 0) {
-    g_string_append_c(text, ' ');
-    untimed_run_name_op(walk->program, &walk->list->ops[other], text);
-    g_string_append_printf(text, " (op %d)", other);
-  }
-  return fail_impossible(error, "%s%s", text->str, rest);
+  return fail_at_op(walk->program, walk->rank, i, what, other, rest, error);
 }
 
 /* Parts come in the order of their numbers. Always FALSE. */

@@ -1,10 +1,13 @@
-/* The proof in seven steps, each linear in the ops (gradient_order_check: in the layers of each, too):
+/* The proof in nine steps, each linear in the ops (gradient_order_check, weights_order_check: in the layers of each,
+ * too):
  *
  *     check_tables, check_ops   every index is in range (all that follows relies on it), transfers fit their ops
  *     program_match             every send has its receive
  *     check_transfers           of equal bytes; every member of a group over pipeline ranks has the same sequence
  *     compute_order_check       every action once, after its inputs (compute_order.c)
  *     gradient_order_check      gradients are summed, and copied out, when whole (gradient_order.c)
+ *     weights_order_check       what computes with weights has them (weights_order.c)
+ *     update_order_check        the GPU updates with whole gradients (update_order.c)
  *     offload_order_check       what goes to the host, and what is there, is in time (offload_order.c)
  *     untimed_run               nothing waits in a circle (untimed_run.c) */
 #include "verify.h"
@@ -13,6 +16,8 @@
 #include "gradient_order.h"
 #include "offload_order.h"
 #include "untimed_run.h"
+#include "update_order.h"
+#include "weights_order.h"
 #include <stdarg.h>
 #include <string.h>
 
@@ -278,7 +283,8 @@ static gboolean check_sense(const Program *program, gint32 **partner, gboolean t
     rendezvous[i].ops = g_array_new(FALSE, FALSE, sizeof(OpPlace));
   gboolean ok = check_transfers(program, rendezvous, partner, error) &&
                 check_all_sequences(program, rendezvous, error) && compute_order_check(program, error) &&
-                gradient_order_check(program, error) && offload_order_check(program, error) &&
+                gradient_order_check(program, error) && weights_order_check(program, error) &&
+                update_order_check(program, error) && offload_order_check(program, error) &&
                 (!to_the_end || untimed_run(program, partner, rendezvous, error));
   for (guint i = 0; i < program->groups->len; i++) {
     for (guint k = 0; k < rendezvous[i].ops->len; k++) { /* only sends and receives have partners */
