@@ -21,7 +21,7 @@ static const char fetched[] = "program ranks=1 stages=1 micro_batches=1 steps=2\
                               "transfer 2 reduce_scatter group=0 bytes=16 layers=1\n"
                               "transfer 3 send_recv group=2 bytes=8\n"
                               "rank 0\n 0 copy 0FETCH0 transfer=0\n 1 dp 0UNSHARD0 transfer=1 after=0\n"
-                              " 2 compute 0F0 work=0 after=1\n 3 copy 0FETCH0 transfer=0\n"
+                              " 2 compute 0F0 work=0 after=1\n 3 copy 0FETCH0 transfer=0 after=2\n"
                               " 4 dp 0UNSHARD0 transfer=1 after=3\n 5 compute 0B0 work=1 after=4\n"
                               " 6 dp 0REDUCE_GRAD0 transfer=2 after=5\n 7 copy_out 0GRAD_OUT0 transfer=3 after=6\n"
                               " 8 host OPTIMIZER work=2 after=7\n 9 copy 0FETCH0 step=1 transfer=0\n"
@@ -38,6 +38,12 @@ START_TEST(a_gather_waits_for_a_fetch_of_its_own) {
   /* of another layer, of another step */
   assert_refused(fetched, EDITS({" 3 copy 0FETCH0 transfer=0", " 3 copy 0FETCH0 unit=1 transfer=0"}), says);
   assert_refused(fetched, EDITS({" 3 copy 0FETCH0 transfer=0", " 3 copy 0FETCH0 step=1 transfer=0"}), says);
+}
+END_TEST
+
+START_TEST(nothing_is_fetched_over_weights_that_are_used) {
+  assert_refused(fetched, EDITS({"0FETCH0 transfer=0 after=2", "0FETCH0 transfer=0"}),
+                 "rank 0, op 3 (0FETCH0 of step 0): it writes over weights that 0F0 of step 0 (op 2) uses");
 }
 END_TEST
 
@@ -182,6 +188,7 @@ END_TEST
 int main(void) {
   TCase *tcase = tcase_create("to the host and back");
   tcase_add_test(tcase, a_gather_waits_for_a_fetch_of_its_own);
+  tcase_add_test(tcase, nothing_is_fetched_over_weights_that_are_used);
   tcase_add_test(tcase, nothing_is_fetched_before_it_is_updated);
   tcase_add_test(tcase, the_host_updates_when_all_gradients_are_there);
   tcase_add_test(tcase, the_host_updates_when_the_norm_is_known);

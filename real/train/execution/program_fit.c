@@ -1,7 +1,6 @@
 #include "program_fit.h"
 
 #include "error.h"
-#include "gather_buffers.h"
 #include "executor.h"
 #include "host_updates.h"
 
@@ -166,9 +165,6 @@ gboolean program_layers_fit(const Program *program, const Workload *workload, GE
 gboolean program_fits(const Program *program, const Workload *workload, GError **error) {
   if (!check_placement(program, workload, error) || !check_offload(program, workload, error))
     return FALSE;
-  for (int rank = 0; rank < program->n_ranks && workload->plan->zero == 3; rank++)
-    if (!gather_buffers_check(program, rank, error))
-      return FALSE;
   for (int rank = 0; rank < program->n_ranks; rank++)
     for (int i = 0; i < program->ranks[rank].n_ops; i++) {
       const Op *op = &program->ranks[rank].ops[i];

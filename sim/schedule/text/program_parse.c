@@ -311,7 +311,7 @@ Program *program_from_text(const char *text, const char *name, GError **error) {
   reader.line.words = g_ptr_array_new();
   reader.ops = g_array_new(FALSE, FALSE, sizeof(Op));
   gboolean ok = read_lines(&reader, copy, error);
-  if (ok && !program_verify(reader.program, error)) {
+  if (ok && !program_verify_given(reader.program, error)) {
     g_prefix_error(error, "%s: ", name);
     ok = FALSE;
   }

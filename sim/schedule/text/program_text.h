@@ -16,5 +16,6 @@
 #include "program.h"
 
 char *program_to_text(const Program *program);
-/* INPUT with name:line, found, expected. The result has been verified. `name` stands in messages. */
+/* INPUT with name:line, found, expected. The result has been verified (program_verify_given()). `name` stands in
+ * messages. */
 Program *program_from_text(const char *text, const char *name, GError **error);

@@ -13,6 +13,7 @@
 #include "verify.h"
 #include "compute_order.h"
 #include "error.h"
+#include "gather_buffers.h"
 #include "gradient_order.h"
 #include "offload_order.h"
 #include "untimed_run.h"
@@ -313,6 +314,10 @@ gboolean program_verify(const Program *program, GError **error) {
     return FALSE;
   program_match_free(program, match);
   return TRUE;
+}
+
+gboolean program_verify_given(const Program *program, GError **error) {
+  return program_verify(program, error) && gather_buffers_check(program, error);
 }
 
 gboolean program_verify_but_end(const Program *program, gint32 ***match, GError **error) {

@@ -11,6 +11,9 @@
  * run under the Program's semantics with rendezvous sends reaches the end. IMPOSSIBLE with what is wrong; a stuck
  * program names for each rank and stream the op at its head and what it waits for. */
 gboolean program_verify(const Program *program, GError **error);
-/* The same but for the untimed run: for who proves otherwise that the program reaches the end (course.h). What was
- * matched on the way goes to *match, as from program_match(). */
+/* The same, and what is about how a Program is written rather than what it means, for one that others wrote: no gather,
+ * nor its FETCH, writes over weights that are still used (gather_buffers.h). */
+gboolean program_verify_given(const Program *program, GError **error);
+/* As program_verify() but for the untimed run: for who proves otherwise that the program reaches the end (course.h).
+ * What was matched on the way goes to *match, as from program_match(). */
 gboolean program_verify_but_end(const Program *program, gint32 ***match, GError **error);

@@ -5,12 +5,11 @@
  *     compute               | F of a: part 1 | part 2 | F of b |
  *                                              └ last use of a: with two buffers, c waits for it
  *
- * What is sure to have ended is told as the verifier tells it (ended.h). */
+ * What is sure to have ended: ended.h. */
 #include "gather_buffers.h"
 
 #include "ended.h"
-#include "error.h"
-#include "untimed_run.h"
+#include "fail_op.h"
 
 #include <string.h>
 
@@ -86,32 +85,32 @@ int gather_buffers_needed(const OpList *list) {
 }
 
 static gboolean fail_early(const Program *program, int rank, gint32 start, gint32 last_use, GError **error) {
-  const OpList *list = &program->ranks[rank];
-  g_autoptr(GString) name = g_string_new(NULL), other = g_string_new(NULL);
-  untimed_run_name_op(program, &list->ops[start], name);
-  untimed_run_name_op(program, &list->ops[last_use], other);
-  return fail_impossible(error,
-                         "rank %d, op %d (%s): it writes over weights that %s (op %d) uses, and does not wait for it; "
-                         "expected after=%d",
-                         rank, start, name->str, other->str, last_use, last_use);
+  g_autofree char *rest = g_strdup_printf(" uses, and does not wait for it; expected after=%d", last_use);
+  return fail_at_op(program, rank, start, "it writes over weights that", last_use, rest, error);
 }
 
-gboolean gather_buffers_check(const Program *program, int rank, GError **error) {
+static gboolean check_rank(const Program *program, int rank, GError **error) {
   static const Stream watched[N_WATCHED] = {STREAM_COMPUTE, STREAM_DP, STREAM_COPY};
   const OpList *list = &program->ranks[rank];
   int n_buffers;
   g_autoptr(GArray) gathers = find_gathers(list, &n_buffers);
+  if (gathers->len == 0)
+    return TRUE;
   g_autofree Ended *ended = g_new(Ended, list->n_ops + 1);
-  gint32 latest[N_STREAMS];
-  for (int stream = 0; stream < N_STREAMS; stream++)
-    latest[stream] = -1;
-  for (gint32 i = 0; i < list->n_ops; i++)
-    ended_set(list->ops, ended, watched, latest, i);
+  EndedList has_ended = {.watched = watched, .ended = ended};
+  ended_list_begin(&has_ended, list->ops);
   for (guint k = (guint)n_buffers; k < gathers->len; k++) {
     const gint32 start = g_array_index(gathers, Gather, k).start;
     const gint32 last_use = g_array_index(gathers, Gather, k - (guint)n_buffers).last_use;
-    if (ended[start].on[0] < last_use)
+    if (last_use >= 0 && (last_use > start || !ended_list_has(&has_ended, start, last_use)))
       return fail_early(program, rank, start, last_use, error);
   }
+  return TRUE;
+}
+
+gboolean gather_buffers_check(const Program *program, GError **error) {
+  for (int rank = 0; rank < program->n_ranks; rank++)
+    if (!check_rank(program, rank, error))
+      return FALSE;
   return TRUE;
 }
