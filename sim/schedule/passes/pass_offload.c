@@ -234,8 +234,9 @@ static void copy_gather(Mover *mover, int index) {
   const int shards = transfer->of_experts ? lowering_expert_shards(workload) : lowering_shards(workload);
   const gboolean from_nvme = workload->plan->offload.weights == TIER_NVME;
   const CopyRoute route = ROUTE_LINK_IN | (from_nvme ? ROUTE_NVME_READ : 0);
-  Op fetch = offload_copy(mover->program, shards > 1 ? ACTION_FETCH : ACTION_UNSHARD, route, gather.stage,
-                          round(transfer->bytes / shards));
+  const double bytes = round(transfer->bytes / shards);
+  Op fetch = shards > 1 ? offload_copy(mover->program, ACTION_FETCH, route, gather.stage, bytes)
+                        : offload_gather(mover->program, route, &gather, bytes);
   fetch.micro_batch = gather.micro_batch;
   fetch.unit = gather.unit;
   for (int i = 0; i < OP_MAX_AFTER && gather.after[i] >= 0; i++) {

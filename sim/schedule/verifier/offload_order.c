@@ -21,6 +21,8 @@ static const Stream watched[N_WATCHED] = {STREAM_DP, STREAM_COPY_OUT, STREAM_COP
 /* Of a step: what its update has to wait for. */
 typedef struct {
   gint32 grad_out, norm; /* the latest in front; −1 none */
+  gint32 grad_stored;    /* GRAD_OUT to the drives; likewise */
+  gint32 n_reads;        /* parts of the state that are read in front */
   gint32 n_updates;      /* parts of the update in front */
   gint32 n_backs;        /* of these, whose weights were copied to where they belong */
 } Step;
@@ -36,6 +38,9 @@ typedef struct {
   guint8 *is_copied;         /* likewise: what a GRAD_OUT waits for first */
   gint32 latest[N_STREAMS];  /* in front, on each stream; −1 none */
   Step *steps;               /* [steps] */
+  gboolean reads_state;      /* the optimizer's, from the drives; some rank does so */
+  GArray *reads, *writes;    /* of gint32: of each part of the state the latest STATE_READ, STATE_WRITE; −1 none */
+  gint32 weights_store;      /* the latest WEIGHTS_STORE; −1 none */
   gint32 fetch, back;        /* the latest FETCH of the latest step, the latest WEIGHTS_BACK; −1 none */
   gint32 *last_addition;     /* [stages] of a step that ends; −1 none */
   guint8 *is_summed;         /* [stages] on the rank */
@@ -43,6 +48,10 @@ typedef struct {
 
 static const Transfer *transfer_of(const Walk *walk, const Op *op) {
   return &g_array_index(walk->program->transfers, Transfer, op->work);
+}
+
+static guint route_of(const Walk *walk, const Op *op) {
+  return g_array_index(walk->program->groups, Group, transfer_of(walk, op)->group).route;
 }
 
 static gboolean updates_on_host(const Op *op) {
@@ -102,6 +111,12 @@ static gboolean check_gather(Walk *walk, gint32 i, GError **error) {
   return fail_op(walk, i, "its weights are on the host, and it waits for no FETCH of its own", -1, "", error);
 }
 
+/* What is read from the drives has been written to them. */
+static gboolean check_stored(const Walk *walk, gint32 i, GError **error) {
+  return has_ended(walk, i, walk->weights_store) || fail_op(walk, i, "it fetches weights and does not wait for",
+                                                            walk->weights_store, ", which writes them", error);
+}
+
 static gboolean check_reader(const Walk *walk, gint32 i, GError **error) {
   return has_ended(walk, i, walk->back) || fail_op(walk, i, "it uses weights and does not wait for", walk->back,
                                                    ", which brings what the host has updated", error);
@@ -115,9 +130,57 @@ static gboolean check_back(Walk *walk, gint32 i, GError **error) {
   if (op->unit != step->n_backs)
     return fail_part(walk, i, "updated weights", step->n_backs, error);
   step->n_backs++;
-  if (op->action == ACTION_WEIGHTS_BACK)
-    walk->back = i;
+  *(op->action == ACTION_WEIGHTS_BACK ? &walk->back : &walk->weights_store) = i;
   return TRUE;
+}
+
+/* --- state on the drives --- */
+
+/* −1: none. */
+static gint32 part_of(const GArray *parts, gint32 unit) {
+  return unit >= 0 && unit < (gint32)parts->len ? g_array_index(parts, gint32, unit) : -1;
+}
+
+/* Parts come in the order of their numbers. */
+static void set_part(GArray *parts, gint32 unit, gint32 i) {
+  if (unit == (gint32)parts->len)
+    g_array_append_val(parts, i);
+  else
+    g_array_index(parts, gint32, unit) = i;
+}
+
+static gboolean check_read(Walk *walk, gint32 i, GError **error) {
+  static const char what[] = "it reads from the drives and does not wait for";
+  const Op *op = &walk->list->ops[i];
+  Step *step = &walk->steps[op->step];
+  if (op->unit != step->n_reads)
+    return fail_part(walk, i, "state", step->n_reads, error);
+  const gint32 written = part_of(walk->writes, op->unit);
+  if (!has_ended(walk, i, written))
+    return fail_op(walk, i, what, written, ", which writes it", error);
+  if (!has_ended(walk, i, step->grad_stored))
+    return fail_op(walk, i, what, step->grad_stored, ", which writes gradients there", error);
+  step->n_reads++;
+  set_part(walk->reads, op->unit, i);
+  return TRUE;
+}
+
+static gboolean check_write(Walk *walk, gint32 i, GError **error) {
+  const Op *op = &walk->list->ops[i];
+  if (op->unit < 0 || op->unit >= walk->steps[op->step].n_updates || op->unit > (gint32)walk->writes->len)
+    return fail_op(walk, i, "no OPTIMIZER on the host in front of it has updated what it writes", -1, "", error);
+  set_part(walk->writes, op->unit, i);
+  return TRUE;
+}
+
+/* What an update works with. */
+static gboolean check_state(const Walk *walk, gint32 i, GError **error) {
+  const Op *op = &walk->list->ops[i];
+  if (op->unit >= walk->steps[op->step].n_reads)
+    return fail_op(walk, i, "no STATE_READ in front of it reads what it updates", -1, "", error);
+  const gint32 read = part_of(walk->reads, op->unit);
+  return has_ended(walk, i, read) ||
+         fail_op(walk, i, "it updates on the host and does not wait for", read, ", which reads the state", error);
 }
 
 /* --- gradients and the update --- */
@@ -133,6 +196,8 @@ static gboolean check_update(Walk *walk, gint32 i, GError **error) {
   if (!has_ended(walk, i, step->grad_out))
     return fail_op(walk, i, "it updates on the host and does not wait for", step->grad_out,
                    ", which copies a gradient there", error);
+  if (walk->reads_state && !check_state(walk, i, error))
+    return FALSE;
   if (!has_ended(walk, i, step->norm))
     return fail_op(walk, i, "it updates on the host and does not wait for", step->norm, "", error);
   step->n_updates++;
@@ -144,6 +209,8 @@ static gboolean check_grad_out(Walk *walk, gint32 i, GError **error) {
   if (walk->steps[op->step].n_updates > 0)
     return fail_op(walk, i, "it copies a gradient to the host behind the step's OPTIMIZER there", -1, "", error);
   walk->steps[op->step].grad_out = i;
+  if ((route_of(walk, op) & ROUTE_NVME_WRITE) != 0)
+    walk->steps[op->step].grad_stored = i;
   return TRUE;
 }
 
@@ -155,9 +222,14 @@ static gboolean check_op(Walk *walk, gint32 i, GError **error) {
   switch ((ActionKind)op->action) {
   case ACTION_FETCH:
     walk->fetch = walk->fetch < 0 || walk->list->ops[walk->fetch].step <= op->step ? i : walk->fetch;
-    return TRUE;
+    return check_stored(walk, i, error);
   case ACTION_UNSHARD:
-    return (!walk->fetches || !gathers(op) || check_gather(walk, i, error)) && check_reader(walk, i, error);
+    return (!walk->fetches || !gathers(op) || check_gather(walk, i, error)) && check_reader(walk, i, error) &&
+           check_stored(walk, i, error);
+  case ACTION_STATE_READ:
+    return check_read(walk, i, error);
+  case ACTION_STATE_WRITE:
+    return check_write(walk, i, error);
   case ACTION_F:
     return check_reader(walk, i, error);
   case ACTION_GRAD_OUT:
@@ -251,11 +323,13 @@ static gboolean walk_rank(Walk *walk, int rank, GError **error) {
   const Program *program = walk->program;
   walk->rank = rank;
   walk->list = &program->ranks[rank];
-  walk->fetch = walk->back = -1;
+  walk->fetch = walk->back = walk->weights_store = -1;
+  g_array_set_size(walk->reads, 0);
+  g_array_set_size(walk->writes, 0);
   for (int stream = 0; stream < N_STREAMS; stream++)
     walk->latest[stream] = -1;
   for (int step = 0; step < program->n_steps; step++)
-    walk->steps[step] = (Step){-1, -1, 0, 0};
+    walk->steps[step] = (Step){-1, -1, -1, 0, 0, 0};
   find_copies(walk);
   if (walk->updates && !check_copies(walk, error))
     return FALSE;
@@ -268,8 +342,7 @@ static gboolean walk_rank(Walk *walk, int rank, GError **error) {
 /* Of a FETCH, or of an UNSHARD in its place where there is but one shard. */
 static gboolean fetches_from_memory(const Walk *walk, const Op *op) {
   const gboolean fetches = op->action == ACTION_FETCH || (op->action == ACTION_UNSHARD && op->stream == STREAM_COPY);
-  return fetches &&
-         (g_array_index(walk->program->groups, Group, transfer_of(walk, op)->group).route & ROUTE_NVME_READ) == 0;
+  return fetches && (route_of(walk, op) & ROUTE_NVME_READ) == 0;
 }
 
 /* Returns whether any op has to do with a host. */
@@ -285,6 +358,7 @@ static gboolean find_uses(Walk *walk, int *longest) {
     for (gint32 i = 0; i < program->ranks[rank].n_ops; i++) {
       const Op *op = &program->ranks[rank].ops[i];
       walk->fetches |= op->action == ACTION_FETCH;
+      walk->reads_state |= op->action == ACTION_STATE_READ;
       walk->stays |= fetches_from_memory(walk, op);
       walk->updates |= op->action == ACTION_WEIGHTS_BACK || updates_on_host(op);
     }
@@ -302,12 +376,16 @@ gboolean offload_order_check(const Program *program, GError **error) {
   g_autofree Step *steps = g_new(Step, program->n_steps);
   g_autofree gint32 *last_addition = g_new(gint32, program->n_stages);
   g_autofree guint8 *is_summed = g_new(guint8, program->n_stages);
+  g_autoptr(GArray) reads = g_array_new(FALSE, FALSE, sizeof(gint32));
+  g_autoptr(GArray) writes = g_array_new(FALSE, FALSE, sizeof(gint32));
   walk.ended = ended;
   walk.is_gathered = is_gathered;
   walk.is_copied = is_copied;
   walk.steps = steps;
   walk.last_addition = last_addition;
   walk.is_summed = is_summed;
+  walk.reads = reads;
+  walk.writes = writes;
   for (int rank = 0; rank < program->n_ranks; rank++)
     if (!walk_rank(&walk, rank, error))
       return FALSE;

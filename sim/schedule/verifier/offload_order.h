@@ -12,6 +12,9 @@
  *     OPTIMIZER      of the host: in every step, its parts numbered from 0, as many as in the first, behind all of the
  *                    step's GRAD_OUT and its NORM. Whether they are all that the rank owns a Program does not say:
  *                    host_updates.h
+ *     STATE_READ     where there are any, each part of the host's OPTIMIZER waits for its own, and that for the
+ *                    STATE_WRITE of its part, which is behind the update, and for gradients that leave for the drives
+ *     WEIGHTS_STORE  in front of a FETCH, or an UNSHARD in its place, is what that waits for
  *     WEIGHTS_BACK   behind the part of the update that it copies, as WEIGHTS_STORE; and no F or UNSHARD behind it runs
  *                    beside it. One for each part of every step, in their order, but where weights are fetched from the
  *                    memory that they are updated in

@@ -1,4 +1,4 @@
-/* The proof in nine steps, each linear in the ops (gradient_order_check, weights_order_check: in the layers of each,
+/* The proof in ten steps, each linear in the ops (gradient_order_check, weights_order_check: in the layers of each,
  * too):
  *
  *     check_tables, check_ops   every index is in range (all that follows relies on it), transfers fit their ops
@@ -9,6 +9,7 @@
  *     weights_order_check       what computes with weights has them (weights_order.c)
  *     update_order_check        the GPU updates with whole gradients (update_order.c)
  *     offload_order_check       what goes to the host, and what is there, is in time (offload_order.c)
+ *     saved_order_check         and so are activations (saved_order.c)
  *     untimed_run               nothing waits in a circle (untimed_run.c) */
 #include "verify.h"
 #include "compute_order.h"
@@ -16,6 +17,7 @@
 #include "gather_buffers.h"
 #include "gradient_order.h"
 #include "offload_order.h"
+#include "saved_order.h"
 #include "untimed_run.h"
 #include "update_order.h"
 #include "weights_order.h"
@@ -286,7 +288,7 @@ static gboolean check_sense(const Program *program, gint32 **partner, gboolean t
                 check_all_sequences(program, rendezvous, error) && compute_order_check(program, error) &&
                 gradient_order_check(program, error) && weights_order_check(program, error) &&
                 update_order_check(program, error) && offload_order_check(program, error) &&
-                (!to_the_end || untimed_run(program, partner, rendezvous, error));
+                saved_order_check(program, error) && (!to_the_end || untimed_run(program, partner, rendezvous, error));
   for (guint i = 0; i < program->groups->len; i++) {
     for (guint k = 0; k < rendezvous[i].ops->len; k++) { /* only sends and receives have partners */
       const OpPlace *place = place_at(&rendezvous[i], (int)k);

@@ -1,0 +1,176 @@
+/* The verifier on generated Programs, as they are and with one wait less: it takes the first and refuses the others. */
+#include "error.h"
+
+#include <check.h>
+#include <string.h>
+
+#include "lowering.h"
+#include "plan_cases.h"
+#include "plan_order.h"
+#include "verify.h"
+
+enum { N_SEEDS = 400, N_LEAST = 2, MOST_OPS = 250 };
+
+/* Op `waits` waits for op `awaited`, in front of it. Where nothing else makes it wait, the Program is wrong without. */
+typedef struct {
+  ActionKind waits, awaited;
+  int n_seen;
+} Edge;
+
+static Edge edges[] = {
+    {ACTION_F, ACTION_UNSHARD},
+    {ACTION_B, ACTION_UNSHARD},
+    {ACTION_I, ACTION_UNSHARD},
+    {ACTION_UNSHARD, ACTION_FETCH},
+    {ACTION_UNSHARD, ACTION_OPTIMIZER},
+    {ACTION_SYNC, ACTION_UNSHARD},
+    {ACTION_SYNC, ACTION_OPTIMIZER},
+    {ACTION_NORM, ACTION_W},
+    {ACTION_NORM, ACTION_B},
+    {ACTION_NORM, ACTION_WHOLE_GRAD},
+    {ACTION_OPTIMIZER, ACTION_NORM},
+    {ACTION_OPTIMIZER, ACTION_REDUCE_GRAD},
+    {ACTION_OPTIMIZER, ACTION_TIED_GRAD},
+    {ACTION_OPTIMIZER, ACTION_COPY_GRAD},
+    {ACTION_OPTIMIZER, ACTION_WHOLE_GRAD},
+    {ACTION_OPTIMIZER, ACTION_GRAD_OUT},
+    {ACTION_OPTIMIZER, ACTION_STATE_READ},
+    {ACTION_STATE_READ, ACTION_GRAD_OUT},
+    {ACTION_REDUCE_GRAD, ACTION_B},
+    {ACTION_REDUCE_GRAD, ACTION_W},
+    {ACTION_GRAD_OUT, ACTION_REDUCE_GRAD},
+    {ACTION_SEND_F, ACTION_F},
+    {ACTION_SAVED_OUT, ACTION_F},
+    {ACTION_SAVED_IN, ACTION_SAVED_OUT},
+    {ACTION_B, ACTION_SAVED_IN},
+    {ACTION_I, ACTION_SAVED_IN},
+};
+
+static void draw_offload(GRand *rand, Plan *plan) {
+  plan->offload.optimizer = (MemoryTier)g_rand_int_range(rand, TIER_HOST, N_TIERS);
+  if (plan->zero == 3)
+    plan->offload.weights = (MemoryTier)g_rand_int_range(rand, TIER_GPU, N_TIERS);
+  plan->offload.activations = (MemoryTier)g_rand_int_range(rand, TIER_GPU, TIER_NVME);
+  plan->bucket_parameters = 3000000;
+}
+
+static Plan *draw_plan(GRand *rand, Model *model) {
+  Plan *plan = plan_new();
+  *model = random_model(rand);
+  model->n_layers = g_rand_int_range(rand, 2, 5);
+  const char *const *names = schedule_names();
+  const ScheduleInfo *info = schedule_find(names[g_rand_int_range(rand, 0, (int)g_strv_length((char **)names))], NULL);
+  g_free(plan->schedule);
+  plan->schedule = g_strdup(info->name);
+  plan->tp = PICK(rand, 1, 1, 2);
+  plan->pp = PICK(rand, 1, 2, 2);
+  plan->dp = PICK(rand, 1, 2, 2, 4);
+  plan->chunks = CLAMP(g_rand_int_range(rand, 1, 3), info->least_chunks, info->most_chunks);
+  plan->gpus = plan->tp * plan->pp * plan->dp;
+  model->n_layers = MAX(model->n_layers, plan->pp * plan->chunks);
+  draw_sharding(rand, plan);
+  plan->global_batch = plan->dp * g_rand_int_range(rand, 1, 5);
+  plan->steps = g_rand_int_range(rand, 1, 3);
+  plan->sequence_parallel = plan->tp > 1 && coin(rand);
+  if (g_rand_int_range(rand, 0, 3) == 0)
+    draw_offload(rand, plan);
+  return plan;
+}
+
+/* NULL: the plan cannot be. */
+static Program *draw_program(guint seed) {
+  g_autoptr(GRand) rand = g_rand_new_with_seed(seed);
+  Model model;
+  g_autoptr(Plan) plan = draw_plan(rand, &model);
+  g_auto(PlanOrder) choice = {0};
+  g_autoptr(Workload) workload = plan_order_workload(&choice, &model, NULL, plan, NULL);
+  g_autoptr(Order) order = workload != NULL ? plan_order_make(&choice, plan, NULL) : NULL;
+  if (order == NULL)
+    return NULL;
+  const Lowering lowering = {.order = order, .workload = workload, .n_steps = plan->steps};
+  g_autoptr(GError) error = NULL;
+  Program *program = lower(&lowering, NULL, NULL, &error);
+  ck_assert_msg(program != NULL, "seed %u: %s", seed, error != NULL ? error->message : "");
+  ck_assert_msg(program_verify_given(program, &error), "seed %u: %s", seed, error != NULL ? error->message : "");
+  g_autoptr(Program) expanded = program_expand(program, workload);
+  ck_assert_msg(program_verify_given(expanded, &error), "seed %u, expanded: %s", seed,
+                error != NULL ? error->message : "");
+  return program;
+}
+
+/* Whether something makes op i wait for op `source` of the list all the same: backwards from i, what has to have ended.
+ */
+static gboolean waits_anyway(const OpList *list, gint32 i, gint32 source) {
+  g_autofree gboolean *has_ended = g_new0(gboolean, i + 1);
+  has_ended[i] = TRUE;
+  for (gint32 k = i; k > source; k--) {
+    if (!has_ended[k])
+      continue;
+    gboolean has_stream = FALSE, has_host = FALSE;
+    for (gint32 before = k - 1; before >= source && !(has_stream && has_host); before--) {
+      const gboolean is_before = !has_stream && list->ops[before].stream == list->ops[k].stream;
+      const gboolean is_host = !has_host && list->ops[before].stream == STREAM_HOST;
+      has_ended[before] |= is_before || is_host;
+      has_stream |= is_before;
+      has_host |= is_host;
+    }
+    for (int a = 0; a < OP_MAX_AFTER && list->ops[k].after[a] >= 0; a++)
+      has_ended[list->ops[k].after[a]] = TRUE;
+  }
+  return has_ended[source];
+}
+
+static Edge *edge_of(const OpList *list, const Op *op, gint32 source) {
+  for (gsize i = 0; op->kind != OP_COLLECTIVE || op->action > ACTION_B ? i < G_N_ELEMENTS(edges) : FALSE; i++)
+    if (edges[i].waits == op->action && edges[i].awaited == list->ops[source].action)
+      return &edges[i];
+  return NULL;
+}
+
+static void assert_missed(Program *program, int rank, gint32 i, int a, guint seed) {
+  const OpList *list = &program->ranks[rank];
+  Op *op = &list->ops[i];
+  const Op kept = *op;
+  const gint32 source = kept.after[a];
+  Edge *edge = edge_of(list, op, source);
+  if (edge == NULL)
+    return;
+  for (int k = a; k + 1 < OP_MAX_AFTER; k++)
+    op->after[k] = kept.after[k + 1];
+  op->after[OP_MAX_AFTER - 1] = -1;
+  if (!waits_anyway(list, i, source)) {
+    edge->n_seen++;
+    if (program_verify(program, NULL))
+      ck_abort_msg("seed %u: rank %d, op %d (%s) does not wait for op %d (%s), and is taken", seed, rank, i,
+                   action_info(op->action)->name, source, action_info(list->ops[source].action)->name);
+  }
+  *op = kept;
+}
+
+START_TEST(every_wait_is_missed) {
+  for (guint seed = 0; seed < N_SEEDS; seed++) {
+    g_autoptr(Program) program = draw_program(seed);
+    for (int rank = 0; program != NULL && rank < program->n_ranks; rank++)
+      for (gint32 i = 0; program->ranks[rank].n_ops <= MOST_OPS && i < program->ranks[rank].n_ops; i++)
+        for (int a = 0; a < OP_MAX_AFTER && program->ranks[rank].ops[i].after[a] >= 0; a++)
+          assert_missed(program, rank, i, a, seed);
+  }
+  for (gsize i = 0; i < G_N_ELEMENTS(edges); i++)
+    ck_assert_msg(edges[i].n_seen >= N_LEAST, "%s waits for %s %d times", action_info(edges[i].waits)->name,
+                  action_info(edges[i].awaited)->name, edges[i].n_seen);
+}
+END_TEST
+
+int main(void) {
+  TCase *tcase = tcase_create("edges");
+  tcase_set_timeout(tcase, 60);
+  tcase_add_test(tcase, every_wait_is_missed);
+  Suite *suite = suite_create("lost_edges");
+  suite_add_tcase(suite, tcase);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_tap(runner, "-");
+  srunner_run_all(runner, CK_SILENT);
+  int failures = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failures != 0;
+}
