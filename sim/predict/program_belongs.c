@@ -6,6 +6,7 @@
 #include "error.h"
 #include "host_updates.h"
 #include "lowering.h"
+#include "transfer_sizes.h"
 
 /* FLOPs of the kernels a work names; −1 when this workload has no such kernels. */
 static double named_flops(const Work *work, const Workload *workload) {
@@ -66,5 +67,5 @@ gboolean predict_check_belongs(const Program *program, const Workload *workload,
                       program->n_ranks, program->n_stages, program->n_micro_batches, plan->pp, workload->n_stages,
                       plan->n_micro_batches);
   return check_works(program, workload, error) && check_offload(program, plan, error) &&
-         host_updates_check(program, workload, error);
+         transfer_sizes_check(program, workload, error) && host_updates_check(program, workload, error);
 }

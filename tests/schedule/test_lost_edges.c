@@ -1,4 +1,5 @@
-/* The verifier on generated Programs, as they are and with one wait less: it takes the first and refuses the others. */
+/* The verifier on generated Programs, as they are and with one wait less, or a transfer of another size: the first are
+ * taken, the others refused. */
 #include "error.h"
 
 #include <check.h>
@@ -7,9 +8,10 @@
 #include "lowering.h"
 #include "plan_cases.h"
 #include "plan_order.h"
+#include "transfer_sizes.h"
 #include "verify.h"
 
-enum { N_SEEDS = 400, N_LEAST = 2, MOST_OPS = 250 };
+enum { N_SEEDS = 400, N_LEAST = 2, N_SIZED = 100, MOST_OPS = 250 };
 
 /* Op `waits` waits for op `awaited`, in front of it. Where nothing else makes it wait, the Program is wrong without. */
 typedef struct {
@@ -77,25 +79,42 @@ static Plan *draw_plan(GRand *rand, Model *model) {
   return plan;
 }
 
-/* NULL: the plan cannot be. */
-static Program *draw_program(guint seed) {
-  g_autoptr(GRand) rand = g_rand_new_with_seed(seed);
+typedef struct {
   Model model;
-  g_autoptr(Plan) plan = draw_plan(rand, &model);
+  Plan *plan;
+  Workload *workload;
+  Program *program, *expanded; /* NULL: the plan cannot be */
+} Drawn;
+
+static void drawn_clear(Drawn *drawn) {
+  program_free(drawn->program);
+  program_free(drawn->expanded);
+  workload_free(drawn->workload);
+  plan_free(drawn->plan);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Drawn, drawn_clear)
+
+static void draw(guint seed, Drawn *drawn) {
+  g_autoptr(GRand) rand = g_rand_new_with_seed(seed);
   g_auto(PlanOrder) choice = {0};
-  g_autoptr(Workload) workload = plan_order_workload(&choice, &model, NULL, plan, NULL);
-  g_autoptr(Order) order = workload != NULL ? plan_order_make(&choice, plan, NULL) : NULL;
+  *drawn = (Drawn){.plan = NULL};
+  drawn->plan = draw_plan(rand, &drawn->model);
+  drawn->workload = plan_order_workload(&choice, &drawn->model, NULL, drawn->plan, NULL);
+  g_autoptr(Order) order = drawn->workload != NULL ? plan_order_make(&choice, drawn->plan, NULL) : NULL;
   if (order == NULL)
-    return NULL;
-  const Lowering lowering = {.order = order, .workload = workload, .n_steps = plan->steps};
+    return;
+  const Lowering lowering = {.order = order, .workload = drawn->workload, .n_steps = drawn->plan->steps};
   g_autoptr(GError) error = NULL;
-  Program *program = lower(&lowering, NULL, NULL, &error);
-  ck_assert_msg(program != NULL, "seed %u: %s", seed, error != NULL ? error->message : "");
-  ck_assert_msg(program_verify_given(program, &error), "seed %u: %s", seed, error != NULL ? error->message : "");
-  g_autoptr(Program) expanded = program_expand(program, workload);
-  ck_assert_msg(program_verify_given(expanded, &error), "seed %u, expanded: %s", seed,
-                error != NULL ? error->message : "");
-  return program;
+  drawn->program = lower(&lowering, NULL, NULL, &error);
+  ck_assert_msg(drawn->program != NULL, "seed %u: %s", seed, error != NULL ? error->message : "");
+  drawn->expanded = program_expand(drawn->program, drawn->workload);
+}
+
+static void assert_taken(const Drawn *drawn, const Program *program, guint seed) {
+  g_autoptr(GError) error = NULL;
+  const gboolean is_taken =
+      program_verify_given(program, &error) && transfer_sizes_check(program, drawn->workload, &error);
+  ck_assert_msg(is_taken, "seed %u: %s", seed, error != NULL ? error->message : "");
 }
 
 /* Whether something makes op i wait for op `source` of the list all the same: backwards from i, what has to have ended.
@@ -149,8 +168,14 @@ static void assert_missed(Program *program, int rank, gint32 i, int a, guint see
 
 START_TEST(every_wait_is_missed) {
   for (guint seed = 0; seed < N_SEEDS; seed++) {
-    g_autoptr(Program) program = draw_program(seed);
-    for (int rank = 0; program != NULL && rank < program->n_ranks; rank++)
+    g_auto(Drawn) drawn;
+    draw(seed, &drawn);
+    Program *program = drawn.program;
+    if (program == NULL)
+      continue;
+    assert_taken(&drawn, program, seed);
+    assert_taken(&drawn, drawn.expanded, seed);
+    for (int rank = 0; rank < program->n_ranks; rank++)
       for (gint32 i = 0; program->ranks[rank].n_ops <= MOST_OPS && i < program->ranks[rank].n_ops; i++)
         for (int a = 0; a < OP_MAX_AFTER && program->ranks[rank].ops[i].after[a] >= 0; a++)
           assert_missed(program, rank, i, a, seed);
@@ -161,10 +186,50 @@ START_TEST(every_wait_is_missed) {
 }
 END_TEST
 
+/* Between GPUs, and of weights to them. */
+static gboolean is_sized(const Op *op) {
+  return op->kind == OP_SEND || (op->kind == OP_COLLECTIVE && op->stream < STREAM_COPY) || op->action == ACTION_FETCH;
+}
+
+static void assert_sized(const Drawn *drawn, Program *program, guint seed) {
+  for (int rank = 0; rank < program->n_ranks; rank++)
+    for (gint32 i = 0; i < program->ranks[rank].n_ops; i++) {
+      const Op *op = &program->ranks[rank].ops[i];
+      if (!is_sized(op))
+        continue;
+      Transfer *transfer = &g_array_index(program->transfers, Transfer, op->work), kept = *transfer;
+      transfer->bytes *= 1.01;
+      ck_assert_msg(kept.bytes == 0 || !transfer_sizes_check(program, drawn->workload, NULL),
+                    "seed %u: rank %d, op %d (%s) moves more than it should, and is taken", seed, rank, i,
+                    action_info(op->action)->name);
+      *transfer = kept;
+      transfer->collective = kept.collective == COLLECTIVE_ALL_REDUCE ? COLLECTIVE_ALL_GATHER : COLLECTIVE_ALL_REDUCE;
+      ck_assert_msg(kept.group < 0 || op->action == ACTION_FETCH ||
+                        !transfer_sizes_check(program, drawn->workload, NULL),
+                    "seed %u: rank %d, op %d (%s) is of another kind, and is taken", seed, rank, i,
+                    action_info(op->action)->name);
+      *transfer = kept;
+    }
+}
+
+START_TEST(every_transfer_is_of_its_kind_and_size) {
+  for (guint seed = 0; seed < N_SIZED; seed++) {
+    g_auto(Drawn) drawn;
+    draw(seed, &drawn);
+    if (drawn.program == NULL || drawn.program->ranks[0].n_ops > MOST_OPS)
+      continue;
+    assert_sized(&drawn, drawn.program, seed);
+    if (drawn.expanded->ranks[0].n_ops <= MOST_OPS)
+      assert_sized(&drawn, drawn.expanded, seed);
+  }
+}
+END_TEST
+
 int main(void) {
   TCase *tcase = tcase_create("edges");
   tcase_set_timeout(tcase, 60);
   tcase_add_test(tcase, every_wait_is_missed);
+  tcase_add_test(tcase, every_transfer_is_of_its_kind_and_size);
   Suite *suite = suite_create("lost_edges");
   suite_add_tcase(suite, tcase);
   SRunner *runner = srunner_create(suite);

@@ -19,6 +19,7 @@
 #include "number_key.h"
 #include "passes.h"
 #include "recent_table.h"
+#include "transfer_sizes.h"
 #include "verify.h"
 
 #include <string.h>
@@ -179,43 +180,6 @@ static GArray *key_of(ProgramCache *cache, const PlanOrder *choice, const Worklo
 
 /* --- sizes --- */
 
-static double moved_bytes(const Workload *workload, const Transfer *transfer, double bytes_per_parameter) {
-  const Part part = {transfer->n_embedding, transfer->n_layers, transfer->n_head, 0, transfer->n_dense};
-  gboolean is_without = transfer->n_tables < transfer->n_embedding + transfer->n_head;
-  double parameters = part_parameters(workload, &part) - (is_without ? (double)workload->shared_parameters : 0);
-  if (transfer->n_tables > transfer->n_embedding + transfer->n_head)
-    parameters += lowering_heads_table(workload);
-  const double experts = part_expert_parameters(workload, &part);
-  return (transfer->of_experts ? experts : parameters - experts) * bytes_per_parameter;
-}
-
-static double transfer_bytes(const Workload *workload, const Program *program, const Transfer *transfer,
-                             const TransferSource *source) {
-  const Recipe *recipe = &workload->plan->recipe;
-  if (transfer->group < 0)
-    return workload->boundary_bytes;
-  switch ((ActionKind)source->action) {
-  case ACTION_UNSHARD:
-    return moved_bytes(workload, transfer, recipe->weights) /
-           (source->of < 0 ? 1 : lowering_owners(workload, source->of, transfer->of_experts));
-  case ACTION_REDUCE_GRAD: {
-    double bytes = moved_bytes(workload, transfer, plan_gradient_sum_bytes(workload->plan));
-    gboolean of_shard = g_array_index(program->groups, Group, transfer->group).axes == AXIS_BIT_DP_REPLICA;
-    int shards = transfer->of_experts ? lowering_expert_shards(workload) : lowering_shards(workload);
-    return of_shard ? bytes / shards : bytes;
-  }
-  case ACTION_TIED_GRAD:
-    return tied_gradient_bytes(workload);
-  case ACTION_COPY_GRAD:
-    return copied_gradient_bytes(workload, source->of);
-  case ACTION_WHOLE_GRAD:
-    return whole_gradient_bytes(workload, source->of);
-  default:
-    g_assert(source->action == ACTION_NORM);
-    return transfer->bytes; /* one number */
-  }
-}
-
 /* The entry under this workload's sizes. */
 static Work sized_work(const Work *work, const WorkSource *source, const Workload *workload) {
   Work sized = *work;
@@ -246,7 +210,8 @@ static void size_tables(const Kept *kept, Program *program, const Workload *work
   }
   for (guint i = 0; i < program->transfers->len; i++) {
     Transfer *transfer = &g_array_index(program->transfers, Transfer, i);
-    transfer->bytes = transfer_bytes(workload, program, transfer, &g_array_index(kept->transfers, TransferSource, i));
+    const TransferSource *source = &g_array_index(kept->transfers, TransferSource, i);
+    transfer->bytes = transfer_size(workload, program, transfer, (ActionKind)source->action, source->of);
   }
   g_array_set_size(program->effects, (guint)effect_recipes_count(kept->recipes));
   for (guint i = 0; i < program->effects->len; i++)

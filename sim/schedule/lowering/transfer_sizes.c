@@ -1,0 +1,176 @@
+#include "transfer_sizes.h"
+
+#include <math.h>
+
+#include "error.h"
+#include "lowering.h"
+#include "untimed_run.h"
+
+/* --- what is moved --- */
+
+static double moved_bytes(const Workload *workload, const Transfer *transfer, double bytes_per_parameter) {
+  const Part part = {transfer->n_embedding, transfer->n_layers, transfer->n_head, 0, transfer->n_dense};
+  gboolean is_without = transfer->n_tables < transfer->n_embedding + transfer->n_head;
+  double parameters = part_parameters(workload, &part) - (is_without ? (double)workload->shared_parameters : 0);
+  if (transfer->n_tables > transfer->n_embedding + transfer->n_head)
+    parameters += lowering_heads_table(workload);
+  const double experts = part_expert_parameters(workload, &part);
+  return (transfer->of_experts ? experts : parameters - experts) * bytes_per_parameter;
+}
+
+double transfer_size(const Workload *workload, const Program *program, const Transfer *transfer, ActionKind action,
+                     int of) {
+  if (transfer->group < 0)
+    return workload->boundary_bytes;
+  switch (action) {
+  case ACTION_UNSHARD:
+    return moved_bytes(workload, transfer, workload->plan->recipe.weights) /
+           (of < 0 ? 1 : lowering_owners(workload, of, transfer->of_experts));
+  case ACTION_REDUCE_GRAD: {
+    double bytes = moved_bytes(workload, transfer, plan_gradient_sum_bytes(workload->plan));
+    gboolean of_shard = g_array_index(program->groups, Group, transfer->group).axes == AXIS_BIT_DP_REPLICA;
+    int shards = transfer->of_experts ? lowering_expert_shards(workload) : lowering_shards(workload);
+    return of_shard ? bytes / shards : bytes;
+  }
+  case ACTION_TIED_GRAD:
+    return tied_gradient_bytes(workload);
+  case ACTION_COPY_GRAD:
+    return copied_gradient_bytes(workload, of);
+  case ACTION_WHOLE_GRAD:
+    return whole_gradient_bytes(workload, of);
+  default:
+    g_assert(action == ACTION_NORM);
+    return sizeof(float); /* one number */
+  }
+}
+
+/* --- what it is in a Program --- */
+
+typedef struct {
+  const Program *program;
+  const Workload *workload;
+  int rank;
+} Check;
+
+static const Transfer *transfer_of(const Check *check, const Op *op) {
+  return &g_array_index(check->program->transfers, Transfer, op->work);
+}
+
+static gboolean is_near(double bytes, double expected) {
+  return fabs(bytes - expected) <= 1e-9 * fabs(expected);
+}
+
+static gboolean fail_size(const Check *check, gint32 i, double expected, GError **error) {
+  const Op *op = &check->program->ranks[check->rank].ops[i];
+  g_autoptr(GString) name = g_string_new(NULL);
+  untimed_run_name_op(check->program, op, name);
+  return fail_impossible(error,
+                         "rank %d, op %d (%s): it moves %.17g bytes; under this model and plan it would be %.17g",
+                         check->rank, i, name->str, transfer_of(check, op)->bytes, expected);
+}
+
+static gboolean fail_kind(const Check *check, gint32 i, const char *expected, GError **error) {
+  const Op *op = &check->program->ranks[check->rank].ops[i];
+  g_autoptr(GString) name = g_string_new(NULL);
+  untimed_run_name_op(check->program, op, name);
+  return fail_impossible(error, "rank %d, op %d (%s): it is a collective of another kind; expected %s", check->rank, i,
+                         name->str, expected);
+}
+
+static gboolean check_size(const Check *check, gint32 i, double expected, GError **error) {
+  const Op *op = &check->program->ranks[check->rank].ops[i];
+  return is_near(transfer_of(check, op)->bytes, expected) || fail_size(check, i, expected, error);
+}
+
+/* A collective of a layer. */
+static gboolean check_item(const Check *check, gint32 i, GError **error) {
+  const Op *op = &check->program->ranks[check->rank].ops[i];
+  const Transfer *transfer = transfer_of(check, op);
+  const WorkList *list = &check->workload->work[transfer->piece][phase_of_action((ActionKind)op->action)];
+  if (transfer->item < 0 || transfer->item >= list->n_items || list->items[transfer->item].kind != ITEM_COLLECTIVE)
+    return fail_kind(check, i, "one of its piece's items", error);
+  const WorkItem *item = &list->items[transfer->item];
+  if (transfer->collective != item->collective)
+    return fail_kind(check, i, collective_name(item->collective), error);
+  return check_size(check, i, item->bytes, error);
+}
+
+/* Of the shard that is fetched for it. */
+static gboolean check_fetch(const Check *check, gint32 i, GError **error) {
+  const Op *ops = check->program->ranks[check->rank].ops, *op = &ops[i];
+  const Transfer *transfer = transfer_of(check, op);
+  const int shards = transfer->of_experts ? lowering_expert_shards(check->workload) : lowering_shards(check->workload);
+  for (int k = 0; k < OP_MAX_AFTER && op->after[k] >= 0; k++)
+    if (ops[op->after[k]].action == ACTION_FETCH && ops[op->after[k]].unit == op->unit &&
+        !check_size(check, op->after[k], round(transfer->bytes / shards), error))
+      return FALSE;
+  return TRUE;
+}
+
+static gboolean check_gather(const Check *check, gint32 i, GError **error) {
+  const Op *op = &check->program->ranks[check->rank].ops[i];
+  const Transfer *transfer = transfer_of(check, op);
+  const gboolean is_broadcast = lowering_broadcasts_weights(check->workload);
+  const gboolean is_copy = op->stream == STREAM_COPY;
+  const Collective kind = is_copy ? COLLECTIVE_SEND_RECV : is_broadcast ? COLLECTIVE_BROADCAST : COLLECTIVE_ALL_GATHER;
+  if (transfer->collective != kind)
+    return fail_kind(check, i, collective_name(kind), error);
+  const double bytes = transfer_size(check->workload, check->program, transfer, ACTION_UNSHARD,
+                                     is_broadcast && !is_copy ? op->stage : -1);
+  return check_size(check, i, is_copy ? round(bytes) : bytes, error) && check_fetch(check, i, error);
+}
+
+/* Gradients are cut over a group of shards; over their copies, and where there are none, they stay whole. */
+static Collective kind_of_sum(const Check *check, const Op *op, const Transfer *transfer) {
+  const AxisSet axes = g_array_index(check->program->groups, Group, transfer->group).axes;
+  const gboolean is_shard =
+      transfer->of_experts ? axes == AXIS_BIT_EXPERT_SHARD : (axes & ~AXIS_BIT(AXIS_CP)) == AXIS_BIT_DP_SHARD;
+  return op->action == ACTION_REDUCE_GRAD && is_shard ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE;
+}
+
+/* A sum of gradients, or their norm. */
+static gboolean check_sum(const Check *check, gint32 i, GError **error) {
+  const Op *op = &check->program->ranks[check->rank].ops[i];
+  const Transfer *transfer = transfer_of(check, op);
+  const Collective kind = kind_of_sum(check, op, transfer);
+  if (transfer->collective != kind)
+    return fail_kind(check, i, collective_name(kind), error);
+  const int of = op->action == ACTION_WHOLE_GRAD ? check->rank : op->stage;
+  return check_size(check, i, transfer_size(check->workload, check->program, transfer, (ActionKind)op->action, of),
+                    error);
+}
+
+static gboolean check_op(const Check *check, gint32 i, GError **error) {
+  const Op *op = &check->program->ranks[check->rank].ops[i];
+  if (op->kind == OP_SEND || op->kind == OP_RECV)
+    return check_size(check, i, check->workload->boundary_bytes, error);
+  if (op->kind != OP_COLLECTIVE)
+    return TRUE;
+  switch ((ActionKind)op->action) {
+  case ACTION_F:
+  case ACTION_I:
+  case ACTION_W:
+  case ACTION_B:
+    return !transfer_of(check, op)->is_item || check_item(check, i, error);
+  case ACTION_UNSHARD:
+    return check_gather(check, i, error);
+  case ACTION_REDUCE_GRAD:
+  case ACTION_TIED_GRAD:
+  case ACTION_COPY_GRAD:
+  case ACTION_WHOLE_GRAD:
+  case ACTION_NORM:
+    return check_sum(check, i, error);
+  default:
+    return TRUE;
+  }
+}
+
+gboolean transfer_sizes_check(const Program *program, const Workload *workload, GError **error) {
+  for (int rank = 0; rank < program->n_ranks; rank++) {
+    const Check check = {program, workload, rank};
+    for (gint32 i = 0; i < program->ranks[rank].n_ops; i++)
+      if (!check_op(&check, i, error))
+        return FALSE;
+  }
+  return TRUE;
+}
