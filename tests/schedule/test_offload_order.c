@@ -185,6 +185,80 @@ START_TEST(all_weights_come_back) {
 }
 END_TEST
 
+/* The state is on the drives, in two parts; the second step reads one as soon as it is written. */
+static const char drives[] =
+    "program ranks=1 stages=1 micro_batches=1 steps=2\n"
+    "group 0 copy axes=none charge=dp route=link_in\ngroup 1 copy axes=none charge=dp route=link_out\n"
+    "group 2 copy axes=none charge=dp route=nvme_read\ngroup 3 copy axes=none charge=dp route=nvme_write\n"
+    "work 0 F layers=1\nwork 1 B layers=1\nwork 2 OPTIMIZER on_host=1 parameters=8\n"
+    "transfer 0 send_recv group=0 bytes=8\ntransfer 1 send_recv group=1 bytes=8\n"
+    "transfer 2 send_recv group=2 bytes=8\ntransfer 3 send_recv group=3 bytes=8\n"
+    "rank 0\n 0 compute 0F0 work=0\n 1 compute 0B0 work=1\n 2 copy_out 0GRAD_OUT0 transfer=1 after=1\n"
+    " 3 copy STATE_READ transfer=2\n 4 copy STATE_READ unit=1 transfer=2\n 5 host OPTIMIZER work=2 after=2,3\n"
+    " 6 copy_out STATE_WRITE transfer=3 after=5\n 7 copy WEIGHTS_BACK transfer=0 after=5\n"
+    " 8 host OPTIMIZER unit=1 work=2 after=4\n 9 copy_out STATE_WRITE unit=1 transfer=3 after=8\n"
+    " 10 copy WEIGHTS_BACK unit=1 transfer=0 after=8\n 11 compute 0F0 step=1 work=0 after=10\n"
+    " 12 compute 0B0 step=1 work=1\n 13 copy_out 0GRAD_OUT0 step=1 transfer=1 after=12\n"
+    " 14 copy STATE_READ step=1 transfer=2 after=6\n 15 copy STATE_READ unit=1 step=1 transfer=2 after=9\n"
+    " 16 host OPTIMIZER step=1 work=2 after=13,14\n 17 copy WEIGHTS_BACK step=1 transfer=0 after=16\n"
+    " 18 host OPTIMIZER unit=1 step=1 work=2 after=15\n 19 copy WEIGHTS_BACK unit=1 step=1 transfer=0 after=18\n";
+
+START_TEST(state_is_read_before_its_update_and_written_behind_it) {
+  program_free(read_program(drives));
+  assert_refused(drives, EDITS({"STATE_READ step=1 transfer=2 after=6", "STATE_READ step=1 transfer=2"}),
+                 "rank 0, op 14 (STATE_READ of step 1): it reads from the drives and does not wait for STATE_WRITE of "
+                 "step 0 (op 6), which writes it");
+  assert_refused(drives, EDITS({"step=1 transfer=2 after=9", "step=1 transfer=2 after=8"}),
+                 "STATE_WRITE of step 0 (op 9)");
+  assert_refused(
+      drives, EDITS({"unit=1 work=2 after=4", "unit=1 work=2"}),
+      "rank 0, op 8 (OPTIMIZER of step 0): it updates on the host and does not wait for STATE_READ of step 0 "
+      "(op 4), which reads the state");
+  assert_refused(drives, EDITS({" 4 copy STATE_READ unit=1 transfer=2", " 4 copy WAIT kind=collective transfer=2"}),
+                 "rank 0, op 8 (OPTIMIZER of step 0): no STATE_READ in front of it reads what it updates");
+  assert_refused(drives, EDITS({" 3 copy STATE_READ transfer=2", " 3 copy STATE_READ unit=1 transfer=2"}),
+                 "op 3 (STATE_READ of step 0): part 1 of the step's state; expected part 0");
+  assert_refused(drives, EDITS({" 6 copy_out STATE_WRITE transfer=3", " 6 copy_out STATE_WRITE unit=1 transfer=3"}),
+                 "op 6 (STATE_WRITE of step 0): no OPTIMIZER on the host in front of it has updated what it writes");
+}
+END_TEST
+
+START_TEST(gradients_on_the_drives_are_there_before_they_are_read) {
+  g_autofree char *stored =
+      edit_text(drives, EDITS({"0GRAD_OUT0 transfer=1 after=1\n", "0GRAD_OUT0 transfer=3 after=1\n"},
+                              {"STATE_READ transfer=2", "STATE_READ transfer=2 after=2"}));
+  program_free(read_program(stored));
+  assert_refused(
+      stored, EDITS({"STATE_READ transfer=2 after=2", "STATE_READ transfer=2"}),
+      "op 3 (STATE_READ of step 0): it reads from the drives and does not wait for 0GRAD_OUT0 of step 0 (op 2)");
+}
+END_TEST
+
+/* Two layers: what the first saves leaves and comes back. */
+START_TEST(activations_leave_whole_and_are_back_when_they_are_needed) {
+  static const char saved[] = "program ranks=1 stages=1 micro_batches=1 steps=1\n"
+                              "group 0 copy axes=none charge=dp route=link_in\n"
+                              "group 1 copy axes=none charge=dp route=link_out\n"
+                              "work 0 F layers=1\nwork 1 B layers=1\n"
+                              "transfer 0 send_recv group=0 bytes=8\ntransfer 1 send_recv group=1 bytes=8\n"
+                              "rank 0\n 0 compute 0F0 work=0\n 1 copy_out 0SAVED_OUT0 transfer=1 after=0\n"
+                              " 2 compute 0F0 unit=1 work=0\n 3 compute 0B0 unit=1 work=1\n"
+                              " 4 copy 0SAVED_IN0 transfer=0 after=1\n 5 compute 0B0 work=1 after=4\n";
+  program_free(read_program(saved));
+  assert_refused(saved, EDITS({"transfer=1 after=0", "transfer=1"}),
+                 "rank 0, op 1 (0SAVED_OUT0): it copies activations out and does not wait for 0F0 (op 0)");
+  assert_refused(saved, EDITS({"transfer=0 after=1", "transfer=0"}),
+                 "rank 0, op 4 (0SAVED_IN0): it brings activations back and does not wait for 0SAVED_OUT0 (op 1)");
+  assert_refused(saved, EDITS({"work=1 after=4", "work=1"}),
+                 "rank 0, op 5 (0B0): it needs activations and does not wait for 0SAVED_IN0 (op 4)");
+  assert_refused(saved, EDITS({"0SAVED_IN0 transfer=0 after=1", "WAIT kind=collective transfer=0 after=1"}),
+                 "rank 0, op 5 (0B0): its activations are on the host: no SAVED_IN in front of it brings them back");
+  assert_refused(saved, EDITS({"0SAVED_IN0 transfer=0", "0SAVED_IN0 unit=1 transfer=0"}),
+                 "rank 0, op 4 (0SAVED_IN0): no SAVED_OUT in front of it has copied them out");
+  assert_refused(saved, EDITS({"copy 0SAVED_IN0", "copy_out 0SAVED_IN0"}), "expected a copy on the stream copy");
+}
+END_TEST
+
 int main(void) {
   TCase *tcase = tcase_create("to the host and back");
   tcase_add_test(tcase, a_gather_waits_for_a_fetch_of_its_own);
@@ -196,6 +270,9 @@ int main(void) {
   tcase_add_test(tcase, what_nobody_sums_is_copied_behind_its_last_backward);
   tcase_add_test(tcase, weights_come_back_updated_and_before_they_are_used);
   tcase_add_test(tcase, all_weights_come_back);
+  tcase_add_test(tcase, state_is_read_before_its_update_and_written_behind_it);
+  tcase_add_test(tcase, gradients_on_the_drives_are_there_before_they_are_read);
+  tcase_add_test(tcase, activations_leave_whole_and_are_back_when_they_are_needed);
   Suite *suite = suite_create("offload_order");
   suite_add_tcase(suite, tcase);
   SRunner *runner = srunner_create(suite);

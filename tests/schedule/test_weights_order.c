@@ -83,6 +83,25 @@ START_TEST(what_stays_gathered_is_waited_for_once) {
 }
 END_TEST
 
+/* Embedding and head are gathered apart from layers, and only who reads them waits for them. */
+START_TEST(embedding_and_head_are_waited_for_by_their_readers) {
+  static const char ends[] = "program ranks=1 stages=1 micro_batches=1 steps=1\n"
+                             "group 0 dp_shard axes=dp charge=dp\n"
+                             "work 0 F layers=1\nwork 1 F head=1 layers=0\nwork 2 B layers=1 head=1\n"
+                             "transfer 0 all_gather group=0 bytes=8 layers=1\n"
+                             "transfer 1 all_gather group=0 bytes=4 head=1\n"
+                             "transfer 2 all_gather group=0 bytes=4 embedding=1\n"
+                             "rank 0\n 0 dp 0UNSHARD0 transfer=0\n 1 dp 0UNSHARD0 transfer=1\n"
+                             " 2 dp 0UNSHARD0 transfer=2\n 3 compute 0F0 work=0 after=0\n"
+                             " 4 compute 0F0 unit=1 work=1 after=1\n 5 compute 0B0 work=2\n";
+  program_free(read_program(ends));
+  assert_refused(ends, EDITS({"unit=1 work=1 after=1", "unit=1 work=1"}),
+                 "rank 0, op 4 (0F0): it reads weights and does not wait for 0UNSHARD0 (op 1), which gathers them");
+  assert_refused(ends, EDITS({"work 1 F head=1 layers=0", "work 1 F head=1 embedding=1 layers=0"}),
+                 "does not wait for 0UNSHARD0 (op 2), which gathers them");
+}
+END_TEST
+
 /* Where an order says to gather, all that follows uses what came; experts are gathered apart. */
 START_TEST(what_is_gathered_for_all_is_waited_for_by_all) {
   static const char told[] = "program ranks=1 stages=1 micro_batches=1 steps=1\n"
@@ -105,6 +124,7 @@ int main(void) {
   tcase_add_test(tcase, a_layer_is_gathered_for_every_reader);
   tcase_add_test(tcase, nothing_is_gathered_over_weights_that_are_used);
   tcase_add_test(tcase, what_stays_gathered_is_waited_for_once);
+  tcase_add_test(tcase, embedding_and_head_are_waited_for_by_their_readers);
   tcase_add_test(tcase, what_is_gathered_for_all_is_waited_for_by_all);
   Suite *suite = suite_create("weights_order");
   suite_add_tcase(suite, tcase);
