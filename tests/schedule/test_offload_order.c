@@ -234,6 +234,28 @@ START_TEST(gradients_on_the_drives_are_there_before_they_are_read) {
 }
 END_TEST
 
+/* Weights are on the drives, and one rank's alone. */
+START_TEST(weights_are_fetched_from_the_drives_when_they_are_there) {
+  static const char stored[] =
+      "program ranks=1 stages=1 micro_batches=1 steps=2\n"
+      "group 0 copy axes=none charge=dp route=link_in+nvme_read\ngroup 1 copy axes=none charge=dp route=link_out\n"
+      "group 2 copy axes=none charge=dp route=nvme_write\n"
+      "work 0 F layers=1\nwork 1 B layers=1\nwork 2 OPTIMIZER on_host=1 parameters=8\n"
+      "transfer 0 send_recv group=0 bytes=8 layers=1\ntransfer 1 send_recv group=1 bytes=8\n"
+      "transfer 2 send_recv group=2 bytes=8\n"
+      "rank 0\n 0 copy 0UNSHARD0 transfer=0\n 1 compute 0F0 work=0 after=0\n 2 copy 0UNSHARD0 transfer=0 after=1\n"
+      " 3 compute 0B0 work=1 after=2\n 4 copy_out 0GRAD_OUT0 transfer=1 after=3\n 5 host OPTIMIZER work=2 after=4\n"
+      " 6 copy_out WEIGHTS_STORE transfer=2 after=5\n 7 copy 0UNSHARD0 step=1 transfer=0 after=6\n"
+      " 8 compute 0F0 step=1 work=0 after=7\n 9 compute 0B0 step=1 work=1\n"
+      " 10 copy_out 0GRAD_OUT0 step=1 transfer=1 after=9\n 11 host OPTIMIZER step=1 work=2 after=10\n"
+      " 12 copy_out WEIGHTS_STORE step=1 transfer=2 after=11\n";
+  program_free(read_program(stored));
+  assert_refused(stored, EDITS({"step=1 transfer=0 after=6", "step=1 transfer=0"}),
+                 "rank 0, op 7 (0UNSHARD0 of step 1): it fetches weights and does not wait for WEIGHTS_STORE of step 0 "
+                 "(op 6), which writes them");
+}
+END_TEST
+
 /* Two layers: what the first saves leaves and comes back. */
 START_TEST(activations_leave_whole_and_are_back_when_they_are_needed) {
   static const char saved[] = "program ranks=1 stages=1 micro_batches=1 steps=1\n"
@@ -272,6 +294,7 @@ int main(void) {
   tcase_add_test(tcase, all_weights_come_back);
   tcase_add_test(tcase, state_is_read_before_its_update_and_written_behind_it);
   tcase_add_test(tcase, gradients_on_the_drives_are_there_before_they_are_read);
+  tcase_add_test(tcase, weights_are_fetched_from_the_drives_when_they_are_there);
   tcase_add_test(tcase, activations_leave_whole_and_are_back_when_they_are_needed);
   Suite *suite = suite_create("offload_order");
   suite_add_tcase(suite, tcase);
