@@ -76,6 +76,10 @@ static Plan *draw_plan(GRand *rand, Model *model) {
   plan->sequence_parallel = plan->tp > 1 && coin(rand);
   if (g_rand_int_range(rand, 0, 3) == 0)
     draw_offload(rand, plan);
+  if (g_rand_int_range(rand, 0, 4) == 0 && !model->parallel_block) {
+    model->experts = (ModelExperts){.n = 8, .per_token = 2, .ffn_hidden = 512, .every = 1};
+    plan->ep = PICK(rand, 1, 2);
+  }
   return plan;
 }
 
