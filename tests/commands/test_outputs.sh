@@ -43,6 +43,9 @@ check_picture() { # words parted by ;, kind, arguments…
 "$stepsim" memory --params 1e9 --dp 8 --precision fp16 --framework megatron-lm >out 2>err
 [ "$(awk '/ZeRO-[01]/ { printf "%s ", $NF }' out)" = "20 6 " ] && has_words "4 bytes of each updated parameter" "$(cat out)"
 result $? "memory counts copies of gradients, and says so" "$(cat out err)"
+"$stepsim" memory --params 1e9 --dp 8 --zero 1 --precision fp16 --framework megatron-lm --json >out 2>err
+has_words '"buffers_bytes" : 500000000' "$(cat out)" && has_words '"total_bytes" : 6000000000' "$(cat out)"
+result $? "and --json has them by themselves, and in the total" "$(cat out err)"
 # 5.2e9 parameters of 16 and of 20 bytes are 83 and 104 GB.
 "$stepsim" memory --params 5.2e9 --capacity 85.9GB --precision fp16 --framework megatron-lm --gpus 1 >out 2>err
 has_words "hold the state at least: 2" "$(cat out)" && has_words "on these ranks: 4.295e+09 parameters" "$(cat out)"
@@ -58,10 +61,10 @@ result $? "kernels reach the share of the peak that their times say" "$(cat out 
 # shellcheck disable=SC2086 # the plan is a list of words
 {
   check_keys "step_time_s tokens_per_s tokens_per_s_per_gpu tflops_per_gpu mfu hfu flops_convention gpu_energy_Wh bubble_fraction \
-bubble_overhead breakdown_s memory links bounding_link kernels engine" simulate $plan --json
+bubble_overhead breakdown_s memory links bounding_link kernels engine warnings" simulate $plan --json
   check_keys "makespan step_time span bubble_time bubble_fraction bubble_overhead makespan_bubble_time makespan_bubble_fraction makespan_bubble_overhead closed_form_bubble closed_form_is_exact in_flight peak_memory actions sends" \
     schedule --pp 4 --micro-batches 4 --json
-  check_keys "state_bytes_per_gpu weights_bytes gradients_bytes optimizer_bytes activations_bytes fits min_gpus max_micro_batch max_seq_len parameters" \
+  check_keys "state_bytes_per_gpu weights_bytes gradients_bytes optimizer_bytes activations_bytes buffers_bytes reserved_bytes total_bytes fits min_gpus max_micro_batch max_seq_len parameters" \
     memory --params 7e9 --json
   check_keys "op gpus bytes time_s algbw_Bps busbw_Bps algorithm protocol sent_bytes sms" \
     collective --cluster dgx-h100 --bytes 1MiB --json

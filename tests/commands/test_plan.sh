@@ -67,7 +67,21 @@ result $? "a plan whose weights more than 512 ranks gather is warned of" "$(cat 
 "$stepsim" simulate --model llama-3-8b --cluster dgx-h100 --gpus 1024 --zero 3 >out 2>err
 got=$?
 expect "so is simulate" 0 "warning: 1024 ranks gather;--zero-ranks 512"
-# Of 576 and of 1,048 = 8 · 131 ranks: the largest divisor up to 512, and that which groups of 8 experts can be made in.
+warning=$(sed -n 's/^  warning: //p' out)
+"$stepsim" simulate --model llama-3-8b --cluster dgx-h100 --gpus 1024 --zero 3 --json >out 2>err
+got=$?
+expect "in its JSON as in its text" 0 "\"$warning\""
+"$stepsim" simulate --model llama-3-8b --cluster dgx-h100 --gpus 8 --zero 3 --json >out 2>err
+got=$?
+expect "which has an empty list without one" 0 '"warnings" : []'
+for form in "" --json; do
+  # shellcheck disable=SC2086
+  "$stepsim" sweep --model llama-3-8b --cluster dgx-h100 --gpus 8 --global-batch 8 --zero 1 --seq-len 7168 $form >out 2>err
+  got=$?
+  expect "sweep${form:+ $form} says that its best leaves no memory" 0 "% of a GPU's memory is taken"
+done
+# Of 576 and of 1,048 = 8 · 131 ranks: the largest divisor up to 512, and that which groups of 8 experts can be made in;
+# of 4,112 = 16 · 257 on nodes of 8 GPUs not 257, but the most of whole nodes.
 while read -r model cluster gpus options advised; do
   # shellcheck disable=SC2086
   set -- --model "$model" --cluster "$cluster" --gpus "$gpus" --zero 3 --micro-batch 1 $(echo "$options" | tr , ' ')
@@ -80,6 +94,7 @@ while read -r model cluster gpus options advised; do
 done <<'EOF'
 llama-3-8b gb200-nvl72 1152 --tp,2 288
 mixtral-8x7b dgx-h100 1048 --ep,8 8
+llama-3-8b dgx-h100 4112 --tp,1 16
 EOF
 
 # --- shards and prices
@@ -107,6 +122,19 @@ printf '%s\n' 'name: unstated' 'base: l40s-pcie' 'gpu: unknown.yaml' >unstated.y
 "$stepsim" simulate --model gpt2 --gpus 8 --cluster unstated.yaml --json >out 2>err
 got=$?
 expect "of what has no power none is told" 0 '"gpu_energy_Wh" : null'
+
+# An H200 draws 700 W at most, as an H100 does; an A100 400.
+while read -r name other; do
+  printf '%s\n' "name: $name" 'base: dgx-h100' "other_gpus: [{nodes: 1, gpu: $data/topologies/gpus/$other.yaml}]" >mixed.yaml
+  "$stepsim" simulate --model llama-3-8b --gpus 16 --global-batch 16 --zero 1 --cluster mixed.yaml --json >out 2>err
+  number out gpu_energy_Wh >"energy.$name" && number out step_time_s >>"energy.$name"
+done <<'EOF'
+alike h200-sxm5-141gb
+unlike a100-sxm4-80gb
+EOF
+# shellcheck disable=SC2046 # two numbers
+holds '$1 * 3600 / $2 > 11199.999 && $1 * 3600 / $2 < 11200.001' $(cat energy.alike) && [ -z "$(head -1 energy.unlike)" ]
+result $? "kinds that draw as much draw it together, of others it is not told" "$(cat energy.alike energy.unlike err)"
 
 # --- failures
 sed -e '/^failures:/,$d' -e "s|gpus/|$data/topologies/gpus/|; s|nccl/|$data/topologies/nccl/|" \

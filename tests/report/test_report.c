@@ -34,7 +34,7 @@ START_TEST(a_step_has_the_documented_keys) {
   JsonObject *object = json_node_get_object(root);
   check_keys(object,
              "step_time_s tokens_per_s tokens_per_s_per_gpu tflops_per_gpu mfu hfu flops_convention gpu_energy_Wh "
-             "bubble_fraction bubble_overhead breakdown_s memory links bounding_link kernels engine");
+             "bubble_fraction bubble_overhead breakdown_s memory links bounding_link kernels engine warnings");
   check_keys(json_object_get_object_member(object, "breakdown_s"),
              "compute recompute tp pp cp ep dp bubble optimizer host offload other");
   check_keys(json_object_get_object_member(object, "memory"),
@@ -112,8 +112,8 @@ START_TEST(a_memory_report_has_the_documented_keys) {
   g_autoptr(JsonNode) root = parse(text);
   JsonObject *object = json_node_get_object(root);
   check_keys(object,
-             "state_bytes_per_gpu weights_bytes gradients_bytes optimizer_bytes activations_bytes fits min_gpus "
-             "max_micro_batch max_seq_len parameters");
+             "state_bytes_per_gpu weights_bytes gradients_bytes optimizer_bytes activations_bytes buffers_bytes "
+             "reserved_bytes total_bytes fits min_gpus max_micro_batch max_seq_len parameters");
   ck_assert_int_eq(json_object_get_int_member(object, "max_micro_batch"), 3);
   ck_assert_int_eq(json_object_get_int_member(object, "max_seq_len"), 0);
   ck_assert_int_eq(json_object_get_int_member(object, "min_gpus"), 2);

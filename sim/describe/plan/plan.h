@@ -126,7 +126,7 @@ gboolean plan_check_pipeline(const Plan *plan, const Model *model, GError **erro
  * expert-tp cannot deal out: it goes by these, the ranks, sequence parallelism and recomputation. */
 gboolean plan_check_experts(const Plan *plan, const Model *model, GError **error);
 
-/* The most that each GPU of a complete plan may draw, in watts; 0: not stated, or nodes have different ones. */
+/* The most that each GPU of a complete plan may draw, in watts; 0: not stated, or nodes differ in it. */
 double plan_gpu_power_W(const Plan *plan, const Cluster *cluster);
 /* Run the plan under `framework`, called `name`. Its recipe becomes the plan's, but not with precision fp32, nor fp16,
  * whose loss scaling lets gradients stay in 16 bits; set another afterwards. */

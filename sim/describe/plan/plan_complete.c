@@ -425,6 +425,9 @@ gboolean plan_complete(Plan *plan, const Model *model, const Cluster *cluster, G
 }
 
 double plan_gpu_power_W(const Plan *plan, const Cluster *cluster) {
-  const gboolean is_mixed = cluster_other_gpus(cluster, rank_map_extent(plan->rank_map, plan->gpus)) > 0;
-  return is_mixed ? 0 : cluster->gpu.power_W;
+  const int n_others = cluster_other_gpus(cluster, rank_map_extent(plan->rank_map, plan->gpus));
+  for (int i = 0; i < n_others; i++)
+    if (g_array_index(cluster->other_gpus, GpuRange, i).gpu.power_W != cluster->gpu.power_W)
+      return 0;
+  return cluster->gpu.power_W;
 }

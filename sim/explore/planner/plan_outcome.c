@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "mixed_gpus.h"
+#include "warnings.h"
 
 static double price_of(const PlanScoring *scoring, const Cluster *cluster) {
   return scoring->dollars_per_gpu_hour >= 0 ? scoring->dollars_per_gpu_hour : cluster->dollars_per_gpu_hour;
@@ -91,6 +92,10 @@ double plan_outcome_dollars_per_million_tokens(const PlanOutcome *outcome) {
 
 double plan_outcome_used(const PlanOutcome *outcome) {
   return outcome->total_bytes / (outcome->capacity_bytes + outcome->margin_bytes);
+}
+
+GPtrArray *plan_outcome_warnings(const PlanOutcome *outcome) {
+  return warnings_new(outcome->completed, outcome->cluster->gpus_per_node, plan_outcome_used(outcome));
 }
 
 int plan_outcome_compare(gconstpointer a, gconstpointer b) {

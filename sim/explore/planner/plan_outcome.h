@@ -38,6 +38,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(PlanOutcome, plan_outcome_free)
 double plan_outcome_kept_tokens_per_s(const PlanOutcome *outcome);
 /* Share of a GPU's memory, the margin counted in, that the worst rank takes. */
 double plan_outcome_used(const PlanOutcome *outcome);
+/* warnings_new() of it. */
+GPtrArray *plan_outcome_warnings(const PlanOutcome *outcome);
 /* GCompareFunc of pointers to PlanOutcome *: by score, then by index. */
 int plan_outcome_compare(gconstpointer a, gconstpointer b);
 

@@ -1,7 +1,5 @@
 /* {objective, best, runners_up[], losers{…}, sensitivity[], training, launch, search{…}}. */
-#include "far_gathers.h"
 #include "json_values.h"
-#include "memory_warning.h"
 #include "planner_report.h"
 
 #include <math.h>
@@ -37,16 +35,6 @@ static void add_plan(JsonBuilder *builder, const Plan *plan) {
   json_builder_end_object(builder);
 }
 
-static void add_warnings(JsonBuilder *builder, const PlanOutcome *outcome) {
-  g_autofree char *far = far_gathers_warning(outcome->completed);
-  const char *const warnings[] = {memory_warning(plan_outcome_used(outcome)), far};
-  json_begin_list(builder, "warnings");
-  for (gsize i = 0; i < G_N_ELEMENTS(warnings); i++)
-    if (warnings[i] != NULL)
-      json_builder_add_string_value(builder, warnings[i]);
-  json_builder_end_array(builder);
-}
-
 static void add_outcome(JsonBuilder *builder, const PlanOutcome *best, const PlanOutcome *outcome) {
   g_autofree char *options = planner_options(outcome);
   add_plan(builder, outcome->completed);
@@ -71,7 +59,8 @@ static void add_outcome(JsonBuilder *builder, const PlanOutcome *best, const Pla
   for (int kind = 0; kind < N_BREAKDOWN; kind++)
     json_add_number(builder, breakdown_name((BreakdownKind)kind), outcome->breakdown_s[kind]);
   json_builder_end_object(builder);
-  add_warnings(builder, outcome);
+  g_autoptr(GPtrArray) warnings = plan_outcome_warnings(outcome);
+  json_add_texts(builder, "warnings", warnings);
 }
 
 static void add_kept(JsonBuilder *builder, const GPtrArray *kept) {

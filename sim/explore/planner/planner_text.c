@@ -5,8 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "far_gathers.h"
-#include "memory_warning.h"
 #include "step_report.h"
 #include "units.h"
 
@@ -50,11 +48,9 @@ static void append_memory(GString *out, const PlanOutcome *best) {
   if (best->margin_bytes > 0)
     g_string_append_printf(out, "; %.2f GB are left free by wish", best->margin_bytes / 1e9);
   g_string_append_c(out, '\n');
-  if (memory_warning(used) != NULL)
-    g_string_append_printf(out, "  warning     %s\n", memory_warning(used));
-  g_autofree char *far = far_gathers_warning(best->completed);
-  if (far != NULL)
-    g_string_append_printf(out, "  warning     %s\n", far);
+  g_autoptr(GPtrArray) warnings = plan_outcome_warnings(best);
+  for (guint i = 0; i < warnings->len; i++)
+    g_string_append_printf(out, "  warning     %s\n", (const char *)warnings->pdata[i]);
 }
 
 static void append_best(GString *out, const PlannerReport *report) {

@@ -7,6 +7,7 @@
 #include "csv_table.h"
 #include "error.h"
 #include "json_text.h"
+#include "warnings.h"
 #include "whole_file.h"
 
 /* What is ordered by: a column, and whether less is better. */
@@ -159,6 +160,19 @@ gboolean sweep_report_numbers(const SweepReport *report, gint64 index, const cha
   return ok;
 }
 
+GPtrArray *sweep_report_warnings(const SweepReport *report, const GArray *best, GError **error) {
+  static const char *const columns[] = {"memory_used"};
+  double used = NAN;
+  if (best->len > 0 &&
+      !sweep_report_numbers(report, g_array_index(best, gint64, 0), columns, G_N_ELEMENTS(columns), &used, error))
+    return NULL;
+  GPtrArray *warnings = g_ptr_array_new_with_free_func(g_free);
+  char *memory = warning_of_memory(used);
+  if (memory != NULL)
+    g_ptr_array_add(warnings, memory);
+  return warnings;
+}
+
 /* --- JSON --- */
 
 static void append_value(GString *out, sqlite3_stmt *query, int column) {
@@ -240,6 +254,20 @@ static gboolean append_reasons(const SweepReport *report, GString *out, GError *
   return ok;
 }
 
+static gboolean append_warnings(const SweepReport *report, GString *out, GError **error) {
+  g_autoptr(GArray) best = sweep_report_best(report, error);
+  g_autoptr(GPtrArray) warnings = best != NULL ? sweep_report_warnings(report, best, error) : NULL;
+  if (warnings == NULL)
+    return FALSE;
+  g_string_append(out, ",\n  \"warnings\": [");
+  for (guint i = 0; i < warnings->len; i++) {
+    g_string_append(out, i > 0 ? ",\n    " : "\n    ");
+    json_append_string(out, warnings->pdata[i]);
+  }
+  g_string_append(out, warnings->len > 0 ? "\n  ]" : "]");
+  return TRUE;
+}
+
 static void append_progress(const SweepReport *report, GString *out) {
   const SweepProgress *progress = report->progress;
   const gint64 n_now = sweep_progress_n_now(progress);
@@ -266,7 +294,7 @@ char *sweep_report_json(const SweepReport *report, GError **error) {
   if (!append_rows(report, out, "best", sweep_report_best(report, error), error) ||
       !append_rows(report, out, "best_of", sweep_report_best_of(report, error), error) ||
       !append_rows(report, out, "pareto", sweep_report_pareto(report, error), error) ||
-      !append_reasons(report, out, error))
+      !append_reasons(report, out, error) || !append_warnings(report, out, error))
     return NULL;
   g_string_append(out, "\n}\n");
   return g_string_free(g_steal_pointer(&out), FALSE);

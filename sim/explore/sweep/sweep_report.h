@@ -30,6 +30,9 @@ sqlite3_stmt *sweep_report_reasons(const SweepReport *report, GError **error);
 /* Numbers of one row; `columns` are names of real columns, `values` gets NAN where the row has none. */
 gboolean sweep_report_numbers(const SweepReport *report, gint64 index, const char *const *columns, int n_columns,
                               double *values, GError **error);
+/* What to say of the first of `best` (sweep_report_best()): that it leaves next to no memory. Of char *, owned by the
+ * caller, empty where there is nothing to say; NULL with the error set. */
+GPtrArray *sweep_report_warnings(const SweepReport *report, const GArray *best, GError **error);
 
 /* For people: columns of the axes that vary, and the numbers that decide. Appends to `out`. */
 gboolean sweep_report_text(const SweepReport *report, GString *out, GError **error);

@@ -10,7 +10,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "memory_warning.h"
 #include "progress_line.h"
 #include "units.h"
 
@@ -181,18 +180,11 @@ static void append_list(GString *out, const Space *space, const char *name) {
       g_string_append_printf(out, "%s%s", i > 0 ? ", " : "", space_axis_nth(space, axis, i));
 }
 
-/* Of the best one. */
-static gboolean append_warning(const SweepReport *report, GString *out, const GArray *best, GError **error) {
-  static const char *const columns[] = {"memory_used"};
-  double used;
-  if (best->len == 0)
-    return TRUE;
-  if (!sweep_report_numbers(report, g_array_index(best, gint64, 0), columns, 1, &used, error))
-    return FALSE;
-  if (memory_warning(used) != NULL)
-    g_string_append_printf(out, "  warning: of a GPU's memory the first takes %.1f %%: %s\n", 100 * used,
-                           memory_warning(used));
-  return TRUE;
+static gboolean append_warnings(const SweepReport *report, GString *out, const GArray *best, GError **error) {
+  g_autoptr(GPtrArray) warnings = sweep_report_warnings(report, best, error);
+  for (guint i = 0; warnings != NULL && i < warnings->len; i++)
+    g_string_append_printf(out, "  warning: %s\n", (const char *)warnings->pdata[i]);
+  return warnings != NULL;
 }
 
 static void append_head(const SweepReport *report, GString *out, const gint64 *counts) {
@@ -236,7 +228,7 @@ gboolean sweep_report_text(const SweepReport *report, GString *out, GError **err
   append_head(report, out, counts);
   g_autoptr(GArray) best = sweep_report_best(report, error), front = NULL;
   if (best == NULL || !append_rows(report, out, headings[report->objective], best, best->len, error) ||
-      !append_warning(report, out, best, error))
+      !append_warnings(report, out, best, error))
     return FALSE;
   if (!append_best_of(report, out, headings[report->objective], error))
     return FALSE;

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "json_values.h"
+#include "warnings.h"
 
 static JsonBuilder *begin(void) {
   return json_builder_begin_object(json_builder_new());
@@ -124,6 +125,9 @@ char *json_report_step(const StepReport *report) {
   json_add_count(builder, "ranks_simulated", report->n_ranks_simulated);
   json_add_number(builder, "wall_s", report->wall_s);
   json_builder_end_object(builder);
+
+  g_autoptr(GPtrArray) warnings = warnings_of_step(report);
+  json_add_texts(builder, "warnings", warnings);
   return finish(builder);
 }
 
@@ -174,6 +178,9 @@ char *json_report_memory(const StateReport *report) {
   json_add_number(builder, "gradients_bytes", report->gradients_bytes);
   json_add_number(builder, "optimizer_bytes", report->optimizer_bytes);
   json_add_number(builder, "activations_bytes", report->activations_bytes);
+  json_add_number(builder, "buffers_bytes", report->buffers_bytes);
+  json_add_number(builder, "reserved_bytes", report->reserved_bytes);
+  json_add_number(builder, "total_bytes", report->total_bytes);
   if (report->tiers_are_used) {
     json_add_number(builder, "host_bytes", report->host_bytes);
     json_add_number(builder, "nvme_bytes", report->nvme_bytes);

@@ -17,6 +17,9 @@ typedef struct {
   double state_bytes_per_gpu; /* weights + gradients + optimizer */
   double weights_bytes, gradients_bytes, optimizer_bytes;
   double activations_bytes;
+  double buffers_bytes;          /* gathered parameters, copies of gradients … */
+  double reserved_bytes;         /* context and libraries */
+  double total_bytes;            /* of all that is known */
   gboolean tiers_are_used;       /* the plan offloads: then */
   const char *tiers_per;         /* "gpu" or "node": of which the following are */
   double host_bytes, nvme_bytes; /* of host memory and drives */

@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "advice.h"
-#include "far_gathers.h"
 #include "units.h"
+#include "warnings.h"
 #include "wiring.h"
 
 enum { BAR_COLUMNS = 24 };
@@ -304,9 +304,9 @@ static void append_advice(GString *out, const StepReport *report, gboolean colou
   append_heading(out, "What bounds the step", colour);
   for (guint i = 0; i < advice->len; i++)
     g_string_append_printf(out, "  %u. %s\n", i + 1, (const char *)advice->pdata[i]);
-  g_autofree char *warning = far_gathers_warning(report->plan);
-  if (warning != NULL)
-    g_string_append_printf(out, "  warning: %s\n", warning);
+  g_autoptr(GPtrArray) warnings = warnings_of_step(report);
+  for (guint i = 0; i < warnings->len; i++)
+    g_string_append_printf(out, "  warning: %s\n", (const char *)warnings->pdata[i]);
 }
 
 static void append_method(GString *out, const StepReport *report) {
