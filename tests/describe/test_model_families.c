@@ -109,6 +109,22 @@ START_TEST(minimax_m2_rotates_some_columns_and_normalises_all_heads) {
 }
 END_TEST
 
+/* As MiniMaxAI/MiniMax-M2's config.json has them; ERNIE's, behind layers with experts, is dense. */
+START_TEST(heads_that_predict_further_are_told_under_each_ones_keys) {
+  g_autoptr(Model) two = read_type("minimax_m2", "\"num_key_value_heads\": 2, \"use_mtp\": true, "
+                                                 "\"num_mtp_modules\": 2, \"mtp_transformer_layers\": 1, ");
+  ck_assert(two->n_next_layers == 2 && !two->other_next_layers);
+  g_autoptr(Model) unused = read_type("minimax_m2", "\"num_key_value_heads\": 2, \"use_mtp\": false, "
+                                                    "\"num_mtp_modules\": 2, ");
+  ck_assert_int_eq(unused->n_next_layers, 0);
+  g_autoptr(Model) deep = read_type("minimax_m2", "\"num_key_value_heads\": 2, \"num_mtp_modules\": 1, "
+                                                  "\"mtp_transformer_layers\": 2, ");
+  ck_assert(deep->n_next_layers == 1 && deep->other_next_layers);
+  g_autoptr(Model) ernie = read_type("ernie4_5_moe", "\"num_key_value_heads\": 4, \"num_nextn_predict_layers\": 1, ");
+  ck_assert(ernie->n_next_layers == 1 && ernie->other_next_layers);
+}
+END_TEST
+
 /* QKV and out 4·64², their biases 4·64, two LayerNorms of scale and shift, gate 4·64, 4 experts of 3·64·96; tables of
  * 100 words, the last norm, a bias a word. */
 START_TEST(phi_moe_has_layernorms_and_a_bias_on_its_logits) {
@@ -279,6 +295,7 @@ int main(void) {
   tcase_add_loop_test(cases, parameters_are_the_published_ones, 0, G_N_ELEMENTS(published));
   tcase_add_test(cases, two_layers_of_minimax_m2_are_its_checkpoint);
   tcase_add_test(cases, minimax_m2_rotates_some_columns_and_normalises_all_heads);
+  tcase_add_test(cases, heads_that_predict_further_are_told_under_each_ones_keys);
   tcase_add_test(cases, phi_moe_has_layernorms_and_a_bias_on_its_logits);
   tcase_add_test(cases, dots_has_the_attention_of_qwen3_and_the_experts_of_deepseek);
   tcase_add_test(cases, granite_with_experts_multiplies_as_granite_does);

@@ -150,6 +150,13 @@ START_TEST(values_of_another_type_are_refused_with_their_line) {
 }
 END_TEST
 
+/* Letters are EXAONE 4's: Gemma 3's class divides by a number. */
+START_TEST(letters_of_windows_are_of_the_family_that_has_them) {
+  ASSERT_INPUT("{\"model_type\": \"gemma3_text\", \"sliding_window_pattern\": \"LLLG\", " LLAMA_CORE "}",
+               "sliding_window_pattern", "expected an integer");
+}
+END_TEST
+
 START_TEST(contradictions_are_refused) {
   ASSERT_INPUT("{\"n_layer\": 3, " LLAMA_CORE "}", "n_layer", "found 3", "expected 2 as num_hidden_layers");
   ASSERT_INPUT("{\"num_key_value_heads\": 3, " LLAMA_CORE "}", "4 attention heads and 3 key-value heads");
@@ -276,6 +283,7 @@ static void add_refusals(TCase *cases) {
   tcase_add_test(cases, an_unknown_architecture_is_not_read_as_llama);
   tcase_add_test(cases, values_of_another_type_are_refused_with_their_line);
   tcase_add_test(cases, contradictions_are_refused);
+  tcase_add_test(cases, letters_of_windows_are_of_the_family_that_has_them);
   tcase_add_test(cases, sizes_that_would_overflow_are_refused);
   tcase_add_test(cases, what_is_not_json_is_refused_with_its_line);
   tcase_add_test(cases, deep_nesting_is_refused_without_recursing);

@@ -224,15 +224,18 @@ START_TEST(megatron_is_not_told_of_other_norms_of_q_and_k) {
 }
 END_TEST
 
-/* Norms behind the rotation (Hunyuan), biases of logits (Phi-3.5-MoE) and of a softmax's choice (ERNIE 4.5): of
- * Qwen3-30B none, with all of them each. */
+/* Norms behind the rotation (Hunyuan), biases of logits and of all that attention has (Phi-3.5-MoE) and of a softmax's
+ * choice (ERNIE 4.5): of Qwen3-30B none, with all of them each. */
 START_TEST(what_megatron_has_otherwise_is_said_of_a_model_that_has_it) {
   static const char *const notices[] = {"normalises q and k behind their rotation", "has a bias on its logits",
-                                        "chooses experts by a softmax and biases"};
+                                        "chooses experts by a softmax and biases",
+                                        "biases on attention's output beside Q, K and V alone"};
   for (int has_all = 0; has_all < 2; has_all++) {
     g_autoptr(Model) model = read_model("qwen3-30b");
     model->norms_rotated = model->head_bias = has_all != 0;
     model->experts.biased_scores = model->experts.softmax_scores = has_all != 0;
+    if (has_all)
+      model->qkv_bias = TRUE, model->lone_bias = LONE_BIAS_OUT;
     g_autoptr(Plan) plan = plan_new();
     plan->dp = 8, plan->zero = 1, plan->global_batch = 8;
     g_autoptr(Workload) workload = planned(model, clusters[1], plan);

@@ -207,6 +207,18 @@ START_TEST(heads_that_a_model_does_not_have_are_refused) {
 }
 END_TEST
 
+START_TEST(heads_of_another_kind_are_told_but_not_trained) {
+  Model model = latent_mixture();
+  g_autoptr(Plan) plan = plan_of(1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
+  g_autoptr(GError) error = NULL;
+  model.n_next_layers = plan->mtp_layers = 1;
+  model.other_next_layers = TRUE;
+  ck_assert(!plan_complete(plan, &model, NULL, &error));
+  ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_IMPOSSIBLE));
+  ck_assert_ptr_nonnull(strstr(error->message, "not one more layer of its last kind"));
+}
+END_TEST
+
 /* Of rank 0. `table`: bytes of its gradient that go with the heads'. */
 static void assert_head_sums(const Prediction *prediction, int n_expected, double table) {
   const Program *program = prediction->program;
@@ -266,6 +278,7 @@ int main(void) {
   tcase_add_test(cases, a_head_keeps_what_a_layer_and_a_loss_do);
   tcase_add_test(cases, the_embedding_is_copied_where_it_is_not);
   tcase_add_test(cases, heads_that_a_model_does_not_have_are_refused);
+  tcase_add_test(cases, heads_of_another_kind_are_told_but_not_trained);
   tcase_add_test(cases, heads_reduce_the_table_where_micro_batches_are_reduced_apart);
   Suite *suite = suite_create("mtp");
   suite_add_tcase(suite, cases);

@@ -120,6 +120,8 @@ typedef struct {
   ModelLatent latent;
   gint64 n_next_layers; /* heads that predict a token further (multi-token prediction): not counted among layers and
                            parameters; a plan says how many it trains */
+  gboolean
+      other_next_layers; /* in which there is something else than one layer of the last kind: none can be trained */
 } Model;
 
 /* Read `file`; a bare name `x` without a slash also means models/x.json, searched in the working directory, then in

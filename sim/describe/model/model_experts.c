@@ -204,7 +204,7 @@ gboolean model_read_glm_experts(const JsonFile *json, Model *model, GError **err
 }
 
 /* Experts from moe_layer_start_index on, in every moe_layer_interval-th layer; moe_layer_end_index is the last that may
- * have them, -1 the model's. */
+ * have them, -1 the model's. What predicts a token further has a dense layer (vLLM's ernie_mtp.py, 2025). */
 gboolean model_read_ernie_experts(const JsonFile *json, Model *model, GError **error) {
   static const char end_key[] = "moe_layer_end_index";
   ModelExperts *experts = &model->experts;
@@ -215,7 +215,8 @@ gboolean model_read_ernie_experts(const JsonFile *json, Model *model, GError **e
                           {"moe_intermediate_size", MOST_WIDTH, &experts->ffn_hidden, TRUE},
                           {"moe_num_shared_experts", 1024, &n_shared, FALSE},
                           {"moe_layer_start_index", MOST_LAYERS, &experts->n_leading, FALSE},
-                          {"moe_layer_interval", MOST_LAYERS, &experts->every, TRUE}};
+                          {"moe_layer_interval", MOST_LAYERS, &experts->every, TRUE},
+                          {"num_nextn_predict_layers", MOST_LAYERS, &model->n_next_layers, FALSE}};
   if (!read_n_experts(json, experts, error) || !read_counts(json, counts, G_N_ELEMENTS(counts), error) ||
       !json_file_integer(json, json->root, end_key, -1, MOST_LAYERS, &end, error))
     return FALSE;
@@ -225,6 +226,7 @@ gboolean model_read_ernie_experts(const JsonFile *json, Model *model, GError **e
                            " layers: dense layers behind those with experts are not modelled, only leading ones",
                            json->file, json_file_line(json, json->root, end_key), end_key, end, model->n_layers);
   experts->shared_ffn_hidden = n_shared * experts->ffn_hidden;
+  model->other_next_layers = TRUE;
   return finish_experts(json, model, error);
 }
 

@@ -45,11 +45,12 @@ typedef struct {
   gboolean is_last_only; /* of a period the last alone */
   gint64 n_whole;        /* leading layers that have none (max_window_layers) */
   gboolean is_off;       /* unless use_sliding_window is true */
+  gboolean has_letters;  /* sliding_window_pattern may be letters of a period's layers (EXAONE 4) */
 } WindowDefaults;
 
-/* sliding_window; which layers have it says layer_types, else sliding_window_pattern (a period, or letters of the
- * layers of one, L with it and G without) or the defaults' period, else max_window_layers, the first that does not
- * (model_windows.c). INPUT for a list that does not name every layer's. */
+/* sliding_window; which layers have it says layer_types, else sliding_window_pattern (a period, or where a
+ * family has them letters of the layers of one, L with it and G without) or the defaults' period, else
+ * max_window_layers, the first that does not (model_windows.c). INPUT for a list that does not name every layer's. */
 gboolean model_read_window(const JsonFile *json, Model *model, WindowDefaults defaults, GError **error);
 
 /* '1' or '0' of each of `n` layers; owned by the caller. */

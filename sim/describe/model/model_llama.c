@@ -226,11 +226,26 @@ gboolean model_read_glm4_moe(const JsonFile *json, Model *model, GError **error)
   return model_read_glm_experts(json, model, error);
 }
 
+/* Heads that predict further, of MiniMax-M2's keys (its config.json, 2025-10); that each is made as DeepSeek-V3's is
+ * assumed. */
+static gboolean read_minimax_next_layers(const JsonFile *json, Model *model, GError **error) {
+  gint64 n_layers = 1;
+  gboolean is_used = TRUE;
+  if (!json_file_flag(json, json->root, "use_mtp", &is_used, error) ||
+      !json_file_integer(json, json->root, "num_mtp_modules", 0, model->n_layers, &model->n_next_layers, error) ||
+      !json_file_integer(json, json->root, "mtp_transformer_layers", 1, model->n_layers, &n_layers, error))
+    return FALSE;
+  model->n_next_layers = is_used ? model->n_next_layers : 0;
+  model->other_next_layers = n_layers > 1;
+  return TRUE;
+}
+
 /* Of a head's columns rotary_dim are rotated; q and k are normalised over all heads. */
 gboolean model_read_minimax_m2(const JsonFile *json, Model *model, GError **error) {
   gint64 rotated = 0;
   model->qk_norms = QK_NORMS_WHOLE;
-  if (!json_file_integer(json, json->root, "rotary_dim", 1, model->head_dim, &rotated, error))
+  if (!json_file_integer(json, json->root, "rotary_dim", 1, model->head_dim, &rotated, error) ||
+      !read_minimax_next_layers(json, model, error))
     return FALSE;
   if (rotated > 0)
     model->rotary_share = rotated < model->head_dim ? (double)rotated / (double)model->head_dim : 0;
@@ -278,7 +293,7 @@ gboolean model_read_exaone4(const JsonFile *json, Model *model, GError **error) 
   const guint n = (guint)model->n_layers;
   model->norms_behind = TRUE;
   model->qk_norms = QK_NORMS_HEADS;
-  if (!model_read_window(json, model, (WindowDefaults){.window = 4096, .period = 4}, error))
+  if (!model_read_window(json, model, (WindowDefaults){.window = 4096, .period = 4, .has_letters = TRUE}, error))
     return FALSE;
   if (model->windowed_layers == NULL)
     return TRUE;

@@ -89,7 +89,7 @@ gboolean model_read_window(const JsonFile *json, Model *model, WindowDefaults de
   gboolean used = !defaults.is_off;
   gint64 window = json_object_has_member(json->root, window_key) ? 0 : defaults.window, period = defaults.period;
   gint64 n_whole = defaults.n_whole;
-  const char *letters = pattern_letters(json);
+  const char *letters = defaults.has_letters ? pattern_letters(json) : NULL;
   if (!json_file_flag(json, json->root, switch_key, &used, error) ||
       !json_file_integer(json, json->root, window_key, 1, G_MAXINT32, &window, error) ||
       !json_file_integer(json, json->root, "max_window_layers", 0, G_MAXINT32, &n_whole, error) ||

@@ -274,9 +274,13 @@ static gboolean check_experts(Plan *plan, const Model *model, const Cluster *clu
 static gboolean check_mtp(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
   if (model != NULL && plan->mtp_layers > model->n_next_layers)
     return fail_impossible(error,
-                           "mtp-layers %d: the config of model %s names %" INT64
-                           " heads that predict a token further (num_nextn_predict_layers)",
+                           "mtp-layers %d: the config of model %s names %" INT64 " heads that predict a token further",
                            plan->mtp_layers, model->name, model->n_next_layers);
+  if (model != NULL && plan->mtp_layers > 0 && model->other_next_layers)
+    return fail_impossible(error,
+                           "mtp-layers %d: what predicts a token further in model %s is not one more layer of its last "
+                           "kind, and not modelled",
+                           plan->mtp_layers, model->name);
   return TRUE;
 }
 

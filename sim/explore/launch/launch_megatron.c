@@ -167,6 +167,16 @@ static void add_model(const LaunchCase *c, GString *out) {
                   model->name);
   if (model->head_bias)
     launch_notice(c, "model %s has a bias on its logits, Megatron-LM's GPT has none", model->name);
+  if (model->lone_bias != LONE_BIAS_NONE)
+    launch_notice(
+        c, "model %s has biases on %s, Megatron-LM's options on all linears, on Q, K and V, or on none: left out",
+        model->name,
+        model->lone_bias == LONE_BIAS_MLP ? "its MLPs' products alone"
+        : model->qkv_bias                 ? "attention's output beside Q, K and V alone"
+                                          : "attention's output alone");
+  if (model->linear_bias && !model->qkv_bias)
+    launch_notice(c, "model %s has no bias on Q, K and V, Megatron-LM has one there where other linears have",
+                  model->name);
   if (model->qk_norms == QK_NORMS_OWN)
     launch_notice(c,
                   "model %s has weights of its own for each head's norm of q and k, Megatron-LM's --qk-layernorm the "
