@@ -180,4 +180,33 @@ done
 [ -s third/pid ] && ! kill -0 "$(cat third/pid)" 2>/dev/null
 result $? "a check that is killed leaves nothing behind that builds" "$(cat out err)"
 kill "$(cat third/pid)" 2>/dev/null
+
+# A test that would take a minute: it ends within seconds of the check, be that asked to end or killed.
+mkdir fourth
+ln -s "$ci" fourth/.ci
+cp first/meson_options.txt fourth/
+cat >fourth/meson.build <<'END'
+project('long')
+test('sleeps', find_program('sh'), args: ['-c', 'echo $$ >"$1.new"; mv "$1.new" "$1"; exec sleep 60', 'sh',
+  meson.project_source_root() / 'pid'], timeout: 90)
+alias_target('readers', custom_target('none', output: 'none', command: ['touch', '@OUTPUT@'], build_by_default: false))
+END
+for signal in TERM KILL; do
+  rm -f fourth/pid
+  (cd fourth && exec .ci/check build) >out 2>err &
+  checking=$!
+  for _ in $(seq 200); do
+    [ -s fourth/pid ] && break
+    sleep 0.1
+  done
+  kill -$signal $checking
+  for _ in $(seq 100); do
+    kill -0 "$(cat fourth/pid)" 2>/dev/null || kill -0 $checking 2>/dev/null || break
+    sleep 0.1
+  done
+  [ -s fourth/pid ] && ! kill -0 "$(cat fourth/pid)" 2>/dev/null && ! kill -0 $checking 2>/dev/null
+  result $? "a check that gets SIG$signal leaves no test behind" "$(cat out err)"
+  kill "$(cat fourth/pid)" 2>/dev/null
+  wait $checking
+done
 finish
