@@ -74,6 +74,7 @@ static gboolean parse_request(PlanVerb *o, GError **error) {
   o->request.scoring.objective = (Objective)objective;
   o->request.framework = framework;
   o->request.zero_is_given = space_given(o->space, "zero") != NULL;
+  o->request.seeks_shards = space_given(o->space, "zero-ranks") == NULL;
   o->request.n_kept = o->top;
   o->request.n_threads = o->jobs;
   o->request.space = o->space;

@@ -196,24 +196,25 @@ static gboolean copy_open_numbers(const PlanOptions *o, Plan *plan, GError **err
     gint64 given;
     int *target;
     gint64 *wide_target;
+    gint64 least; /* 0: leaves it open as well */
   } numbers[] = {
-      {"--gpus", o->gpus, &plan->gpus, NULL},
-      {"--dp", o->dp, &plan->dp, NULL},
-      {"--zero-ranks", o->zero_ranks, &plan->zero_ranks, NULL},
-      {"--micro-batch", o->micro_batch, NULL, &plan->micro_batch},
-      {"--global-batch", o->global_batch, NULL, &plan->global_batch},
-      {"--seq-len", o->seq_len, NULL, &plan->seq_len},
-      {"--chunks", o->chunks, &plan->chunks, NULL},
-      {"--micro-batch-group", o->group, &plan->group, NULL},
-      {"--steps", o->steps, &plan->steps, NULL},
-      {"--bucket", o->bucket_parameters, NULL, &plan->bucket_parameters},
+      {"--gpus", o->gpus, &plan->gpus, NULL, 1},
+      {"--dp", o->dp, &plan->dp, NULL, 1},
+      {"--zero-ranks", o->zero_ranks, &plan->zero_ranks, NULL, 0},
+      {"--micro-batch", o->micro_batch, NULL, &plan->micro_batch, 1},
+      {"--global-batch", o->global_batch, NULL, &plan->global_batch, 1},
+      {"--seq-len", o->seq_len, NULL, &plan->seq_len, 1},
+      {"--chunks", o->chunks, &plan->chunks, NULL, 1},
+      {"--micro-batch-group", o->group, &plan->group, NULL, 1},
+      {"--steps", o->steps, &plan->steps, NULL, 1},
+      {"--bucket", o->bucket_parameters, NULL, &plan->bucket_parameters, 1},
   };
   for (gsize i = 0; i < G_N_ELEMENTS(numbers); i++) {
     if (numbers[i].given == OPTION_NOT_GIVEN)
       continue;
-    if (numbers[i].given < 1)
-      return fail_input(error, "%s: found %" G_GINT64_FORMAT ", expected at least 1", numbers[i].option,
-                        numbers[i].given);
+    if (numbers[i].given < numbers[i].least)
+      return fail_input(error, "%s: found %" G_GINT64_FORMAT ", expected at least %" G_GINT64_FORMAT, numbers[i].option,
+                        numbers[i].given, numbers[i].least);
     if (numbers[i].target != NULL)
       *numbers[i].target = (int)numbers[i].given;
     else

@@ -68,7 +68,7 @@ static void add_methods(Parser *parser, PlanOptions *o) {
        "heads trained that predict a token further, of those the model has (multi-token prediction; default 0)", "N"},
       {"zero", 0, 0, G_OPTION_ARG_INT, &o->zero, "ZeRO stage 0 to 3 (default 0)", "N"},
       {"zero-ranks", 0, 0, G_OPTION_ARG_INT, &o->zero_ranks,
-       "ranks one set of shards spans, those of cp among them (default: all of dp × cp)", "N"},
+       "ranks one set of shards spans, those of cp among them (default 0: all of dp × cp)", "N"},
       {"recompute", 0, 0, G_OPTION_ARG_STRING, &o->recompute, "none, selective or full (default none)", "WHAT"},
       {"recompute-modules", 0, 0, G_OPTION_ARG_STRING, &o->recompute_modules,
        "what --recompute selective makes again, parted by +: core_attn, layernorm, mla_up_proj, moe_act, "

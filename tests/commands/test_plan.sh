@@ -100,6 +100,24 @@ EOF
 # --- shards and prices
 plan $small --zero 3 --zero-ranks 2,4
 expect "how far shards span is told" 0 "ZeRO-3 within 4 ranks;tp 2, pp 1, dp 4, ZeRO-3 within 2 ranks"
+# Of 1,024 ranks 64 or 8 gather faster: the plan that says so is the one that simulates so, on any number of threads.
+wide="--model llama-3-8b --cluster dgx-h100 --gpus 1024 --global-batch 1024 --tp 1 --pp 1 --zero 3 --micro-batch 1 --recompute none"
+plan $wide --jobs 1 --json
+cp out one.json
+found=$(sed -n 's/.*"options" : "\(.*\)",/\1/p' out | head -1)
+plan $wide --zero-ranks 0 --json
+# shellcheck disable=SC2086 # a list of words
+"$stepsim" simulate --model llama-3-8b --cluster dgx-h100 $found --json >simulated.json 2>err
+case $found in *--zero-ranks\ 8 | *--zero-ranks\ 64) true ;; *) false ;; esac &&
+  [ "$(number one.json step_time_s)" = "$(number simulated.json step_time_s)" ] &&
+  holds '$1 < $2' "$(number one.json step_time_s)" "$(number out step_time_s)"
+result $? "shards over part of the ranks are sought where they are faster" "$found: $(grep step_time_s one.json out err)"
+plan $wide --jobs 2 --json
+[ "$(grep -v wall_s one.json)" = "$(grep -v wall_s out)" ]
+result $? "and found by any number of threads" "$(diff one.json out)"
+plan $wide --emit torchtitan
+expect "torchtitan is told as replicas" 0 "data_parallel_replicate_degree;--zero-ranks"
+
 plan $small --cluster l40s-pcie,dgx-h100 --objective cost
 expect "of different GPUs the least dollars win, by the clusters' own prices" 0 "plans by cost;per million tokens"
 plan $small --cluster a100-pcie,dgx-h100 --objective cost

@@ -16,6 +16,7 @@
 #include "parallel.h"
 #include "plan_rules.h"
 #include "plan_screen.h"
+#include "plan_shards.h"
 #include "progress_line.h"
 
 #define INT64 G_GINT64_FORMAT
@@ -189,9 +190,16 @@ static void settle_outcome(const PlannerRequest *request, PlanOutcome *outcome, 
     drop_last(result, losers);
 }
 
+/* Candidates are settled on in their order, so that what is tried beside them is the same on any number of threads. */
 static void settle(Search *search, gint64 index, Trial *trial) {
   if (trial->outcome != NULL) {
-    settle_outcome(search->request, g_steal_pointer(&trial->outcome), search->result, search->losers);
+    const GPtrArray *kept = search->result->kept;
+    const gboolean is_full = kept->len >= (guint)search->request->n_kept;
+    const PlanOutcome *last = is_full ? g_ptr_array_index(kept, kept->len - 1) : NULL;
+    PlanOutcome *whole = g_steal_pointer(&trial->outcome);
+    PlanOutcome *best =
+        plan_shards_best(search->request, search->scratches, whole, last != NULL ? last->score : INFINITY);
+    settle_outcome(search->request, best, search->result, search->losers);
     return;
   }
   search->result->n_impossible++;

@@ -20,6 +20,7 @@ typedef struct {
   int n_kept;                /* plans kept, the best and its runners-up; ≥ 1 */
   int framework;             /* LaunchFramework that must be able to run it, or PLANNER_ANY_FRAMEWORK */
   gboolean zero_is_given;    /* then plans that the framework's own tests do not have are tried, too */
+  gboolean seeks_shards;     /* ZeRO's are tried over part of the ranks, too (plan_shards.h) */
   double least_tokens_per_s; /* 0: none. Plans that keep less, failures counted in where they are known, are late */
   int n_threads;             /* ≥ 1 */
 } PlannerRequest;

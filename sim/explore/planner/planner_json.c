@@ -23,6 +23,7 @@ static void add_plan(JsonBuilder *builder, const Plan *plan) {
   json_add_count(builder, "global_batch", plan->global_batch);
   json_add_count(builder, "seq_len", plan->seq_len);
   json_add_count(builder, "zero", plan->zero);
+  json_add_count(builder, "zero_ranks", plan->zero_ranks);
   json_add_text(builder, "recompute", recompute_names()[plan->recompute]);
   g_autofree char *modules = plan_recompute_text(plan);
   json_add_text(builder, "recompute_modules", modules);

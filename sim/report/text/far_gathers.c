@@ -1,10 +1,9 @@
 #include "far_gathers.h"
 
-/* GPUs from the first rank of a set of shards to the last, where ranks follow each other on GPUs. */
-static gint64 shard_gpus(const Plan *plan) {
+gint64 far_gathers_span(const Plan *plan, gint64 ranks) {
   const gint64 sizes[N_AXES] = {
       [AXIS_TP] = plan->tp, [AXIS_CP] = plan->cp, [AXIS_EP] = 1, [AXIS_DP] = 1, [AXIS_PP] = plan->pp};
-  gint64 gpus = plan->zero_ranks / plan->cp;
+  gint64 gpus = ranks / plan->cp;
   for (int i = 0; i < N_AXES && plan->order[i] != AXIS_DP; i++)
     gpus *= sizes[plan->order[i]];
   return gpus;
@@ -15,7 +14,7 @@ static int fewer_ranks(const Plan *plan, int gpus_per_node) {
   Plan tried = *plan; /* borrows what the plan owns */
   for (tried.zero_ranks = GATHERING_RANKS_COMPARED; tried.zero_ranks > 1; tried.zero_ranks--)
     if (plan_data_ranks(plan) % tried.zero_ranks == 0 && tried.zero_ranks % plan->cp == 0 &&
-        shard_gpus(&tried) % gpus_per_node == 0 && plan_check_experts(&tried, NULL, NULL))
+        far_gathers_span(plan, tried.zero_ranks) % gpus_per_node == 0 && plan_check_experts(&tried, NULL, NULL))
       return tried.zero_ranks;
   return 0;
 }

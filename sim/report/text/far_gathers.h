@@ -14,3 +14,7 @@ enum { GATHERING_RANKS_COMPARED = 512 };
  * plan's and whose GPUs are whole nodes of `gpus_per_node` (0: not known), or where no such are, the most that it
  * takes; whether their larger shards fit is not asked. */
 char *far_gathers_warning(const Plan *plan, int gpus_per_node);
+
+/* GPUs that a set of shards over `ranks` of the plan, a multiple of cp, spans with what lies between them, where ranks
+ * follow each other on GPUs. */
+gint64 far_gathers_span(const Plan *plan, gint64 ranks);
