@@ -116,7 +116,12 @@ plan $wide --jobs 2 --json
 [ "$(grep -v wall_s one.json)" = "$(grep -v wall_s out)" ]
 result $? "and found by any number of threads" "$(diff one.json out)"
 plan $wide --emit torchtitan
-expect "torchtitan is told as replicas" 0 "data_parallel_replicate_degree;--zero-ranks"
+replicas=$(sed -n 's/^data_parallel_replicate_degree = //p' out) shards=$(sed -n 's/^data_parallel_shard_degree = //p' out)
+holds '$1 > 1 && $2 > 1 && $1 * $2 == 1024' "${replicas:-0}" "${shards:-0}"
+result $? "torchtitan is told as replicas" "$replicas × $shards: $(cat err)"
+plan $wide --emit megatron --emit-to flags
+grep -q -- "--num-distributed-optimizer-instances $replicas\$" flags
+result $? "and Megatron-LM as instances of the optimizer" "$(cat flags err)"
 
 plan $small --cluster l40s-pcie,dgx-h100 --objective cost
 expect "of different GPUs the least dollars win, by the clusters' own prices" 0 "plans by cost;per million tokens"
