@@ -54,6 +54,7 @@ START_TEST(broken_fits_are_refused_with_their_line) {
     g_autofree char *text = broken_text(fits, &breaks[i], NULL);
     g_autoptr(GError) error = NULL;
     g_autoptr(Cluster) cluster = read_cluster(text, &error);
+    ck_assert_ptr_null(cluster);
     assert_refused(error, CLUSTER, 0, &breaks[i]);
   }
 }

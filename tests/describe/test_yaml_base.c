@@ -31,6 +31,11 @@ static char *write_file(const char *name, const char *text) {
   return path;
 }
 
+/* The same for one that others name. */
+static void add_file(const char *name, const char *text) {
+  g_free(write_file(name, text));
+}
+
 static Cluster *cluster_of(const char *name, const char *text) {
   g_autofree char *path = write_file(name, text);
   g_autoptr(GError) error = NULL;
@@ -75,8 +80,8 @@ START_TEST(a_cluster_is_its_base_but_for_what_it_says) {
 END_TEST
 
 START_TEST(bases_stand_on_bases_and_beside_the_file) {
-  g_autofree char *gpu = write_file("gpu.yaml", "name: half\nbase: h100-sxm5-80gb\nhbm: {bandwidth: 1675 GB/s}\n");
-  g_autofree char *middle = write_file("middle.yaml", "name: middle\nbase: dgx-h100\nprice: 3 $/h\nmax_gpus: 64\n");
+  add_file("gpu.yaml", "name: half\nbase: h100-sxm5-80gb\nhbm: {bandwidth: 1675 GB/s}\n");
+  add_file("middle.yaml", "name: middle\nbase: dgx-h100\nprice: 3 $/h\nmax_gpus: 64\n");
   g_autoptr(Cluster) cluster = cluster_of("top.yaml", "name: top\nbase: middle.yaml\ngpu: gpu.yaml\nmax_gpus: 8\n");
   ck_assert_double_eq(cluster->dollars_per_gpu_hour, 3);
   ck_assert_int_eq(cluster->max_gpus, 8);
@@ -171,7 +176,7 @@ START_TEST(what_cannot_be_a_base_is_refused) {
       "refused.yaml:3: measured: found \"none\", expected a mapping: none takes away what a base has, and no "
       "base has this; leave it out");
   assert_refused("name: x\nbase: dgx-h100\nfabric: {tiers: none}\n", "expected a list: none takes away");
-  g_autofree char *list = write_file("list.yaml", "[1, 2]\n");
+  add_file("list.yaml", "[1, 2]\n");
   assert_refused("name: x\nbase: list.yaml\n", "refused.yaml:2: base: found a file without keys");
   /* what the base has and the file does not go together with: told where it stands */
   assert_refused("name: x\nbase: dgx-h100\nnode: {nics: 4}\n", "refused.yaml, over its base: ");
