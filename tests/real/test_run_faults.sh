@@ -135,6 +135,11 @@ for plan in '2 --pp 2' '4 --dp 2 --tp 2' '2 --dp 2 --zero 3'; do
 done
 
 launch_beside 2 --pp 2
+kill -SEGV "$victim"
+wait_for_end && ended && says "rank [0-9]: rank [0-9] \\(pid $victim\\) died $in_an_op; $where"
+check 'a rank that crashes is dead at once, and named by the other' $?
+
+launch_beside 2 --pp 2
 kill -TERM "$victim"
 wait_for_end && ended && says "rank [01]: ended by SIGTERM $in_an_op" && says "rank [01]: stops: rank [01] failed: ended by SIGTERM.*; $where"
 check 'SIGTERM to a rank ends both' $?
