@@ -14,10 +14,10 @@
 
 enum { GATHER_TAG = 1, PIECE_BYTES = 8 << 20 };
 
-/* Ends the run on an error. */
-static void check(World *world, gboolean is_done, GError *error) {
+/* Ends the run on an error, which is set by then, though it may not be while arguments are evaluated. */
+static void check(World *world, gboolean is_done, GError *const *error) {
   if (!is_done)
-    world_fail(world, error->message);
+    world_fail(world, (*error)->message);
 }
 
 static int piece_of(gsize bytes, gsize offset) {
@@ -100,25 +100,25 @@ static gboolean meet(World *world, GError **error) {
 void world_barrier(World *world) {
   g_autoptr(GError) error = NULL;
   if (world->size > 1)
-    check(world, meet(world, &error), error);
+    check(world, meet(world, &error), &error);
 }
 
 void world_send(World *world, const void *data, gsize bytes, int to, int tag) {
   g_autoptr(GError) error = NULL;
   g_assert(to >= 0 && to < world->size && to != world->rank);
-  check(world, send_pieces(world, world->messages, data, bytes, to, tag, &error), error);
+  check(world, send_pieces(world, world->messages, data, bytes, to, tag, &error), &error);
 }
 
 void world_receive(World *world, void *data, gsize bytes, int from, int tag) {
   g_autoptr(GError) error = NULL;
   g_assert(from >= 0 && from < world->size && from != world->rank);
-  check(world, receive_pieces(world, world->messages, data, bytes, from, tag, &error), error);
+  check(world, receive_pieces(world, world->messages, data, bytes, from, tag, &error), &error);
 }
 
 void world_broadcast(World *world, void *data, gsize bytes, int root) {
   g_autoptr(GError) error = NULL;
   if (world->size > 1)
-    check(world, broadcast(world, data, bytes, root, &error), error);
+    check(world, broadcast(world, data, bytes, root, &error), &error);
 }
 
 /* Parts into `all` at the root. */
@@ -141,7 +141,7 @@ void *world_gather(World *world, const void *data, gsize bytes, gsize **sizes) {
   if (is_root)
     parts[0] = bytes;
   if (world->size > 1)
-    check(world, gather_sizes(world, bytes, parts, &error), error);
+    check(world, gather_sizes(world, bytes, parts, &error), &error);
   gsize total = 0;
   for (int i = 0; is_root && i < world->size; i++)
     total += parts[i];
@@ -149,7 +149,7 @@ void *world_gather(World *world, const void *data, gsize bytes, gsize **sizes) {
   if (is_root && bytes > 0)
     memcpy(all, data, bytes);
   if (world->size > 1)
-    check(world, gather(world, data, bytes, all, parts, &error), error);
+    check(world, gather(world, data, bytes, all, parts, &error), &error);
   *sizes = parts;
   return all;
 }
@@ -157,7 +157,7 @@ void *world_gather(World *world, const void *data, gsize bytes, gsize **sizes) {
 double world_max(World *world, double value) {
   g_autoptr(GError) error = NULL;
   if (world->size > 1)
-    check(world, reduce_double(world, &value, MPI_MAX, &error), error);
+    check(world, reduce_double(world, &value, MPI_MAX, &error), &error);
   return value;
 }
 
@@ -165,7 +165,7 @@ gboolean world_all(World *world, gboolean value) {
   g_autoptr(GError) error = NULL;
   int all = value ? 1 : 0;
   if (world->size > 1)
-    check(world, reduce_int(world, &all, MPI_MIN, &error), error);
+    check(world, reduce_int(world, &all, MPI_MIN, &error), &error);
   return all;
 }
 

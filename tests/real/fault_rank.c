@@ -1,7 +1,7 @@
 /* A rank that goes wrong as it is told, for test_faults.sh. It loops all_reduces and messages on its streams and says
  * what it does:
  *
- *   fault_rank [--rank R] [--fail-after N | --close-after N | --stall | --compute | --wrong-tag] …
+ *   fault_rank [--rank R] [--fail-after N | --close-after N | --stall | --compute | --wrong-tag | --bad-call] …
  *
  * `--rank`: the one that does it; the others only loop. */
 #include "comm.h"
@@ -12,7 +12,7 @@
 
 typedef struct {
   int fail_after, close_after, rank;
-  gboolean stalls, computes, expects_other_tag;
+  gboolean stalls, computes, expects_other_tag, calls_badly;
   double start_timeout_s, stall_timeout_s, kernel_timeout_s;
 } Fault;
 
@@ -35,6 +35,7 @@ static gboolean parse(int argc, char **argv, Fault *fault, GError **error) {
       {"stall", 0, 0, G_OPTION_ARG_NONE, &fault->stalls, "this rank waits for what nobody sends", NULL},
       {"compute", 0, 0, G_OPTION_ARG_NONE, &fault->computes, "this rank computes for ever", NULL},
       {"wrong-tag", 0, 0, G_OPTION_ARG_NONE, &fault->expects_other_tag, "this rank expects another tag", NULL},
+      {"bad-call", 0, 0, G_OPTION_ARG_NONE, &fault->calls_badly, "this rank calls MPI with a tag below 0", NULL},
       {"rank", 0, 0, G_OPTION_ARG_INT, &fault->rank, "which rank does it", "R"},
       {"start-timeout", 0, 0, G_OPTION_ARG_DOUBLE, &fault->start_timeout_s, "", "S"},
       {"stall-timeout", 0, 0, G_OPTION_ARG_DOUBLE, &fault->stall_timeout_s, "", "S"},
@@ -87,6 +88,8 @@ static void loop(Rank *rank, const Fault *fault, int i) {
   world_say(rank->world, RANK_COMPUTES, "0F%d", i);
   if (is_faulty && fault->fail_after > 0 && i == fault->fail_after)
     world_fail(rank->world, "0F3: cublasLtMatmul: made up");
+  if (is_faulty && fault->calls_badly)
+    world_send(rank->world, &i, sizeof i, 0, -7);
   while (is_faulty && fault->computes)
     g_usleep(1000);
   mpi_comm.collective(rank->all, rank->stream, COLLECTIVE_ALL_REDUCE, REDUCE_SUM, NUMBER_FP32, rank->values,

@@ -71,6 +71,10 @@ launch -n 3 "$rank" --rank 1 --wrong-tag
 failed && says 'rank 1: receive from rank 0: rank 0 sent tag 1 where tag 77 is expected' && says 'rank [02]: stops: rank 1' 2
 check 'ends that disagree about a tag are told' $?
 
+launch -n 3 "$rank" --rank 1 --bad-call
+failed && says 'rank 1: MPI_Isend' && says 'rank [02]: stops: rank 1 failed: MPI_Isend' 2
+check 'a call of MPI that fails between ops is told' $?
+
 launch -n 3 "$rank" --rank 1 --stall --stall-timeout 1
 failed && says 'rank [012]: stuck: .* nothing has moved for 1\..*; this rank waits for 1RECV_F' 3
 check 'when nothing moves every rank says what it waits for' $?
