@@ -45,9 +45,6 @@ static gboolean check_switches(const Plan *plan, GError **error) {
   if (offload_uses(&plan->offload, TIER_NVME))
     return fail_impossible(error, "--offload-optimizer and -weights nvme cannot be trained with here (stepsim simulate "
                                   "predicts it): expected none, or --offload-optimizer host");
-  if (plan->offload.activations != TIER_GPU)
-    return fail_impossible(error, "--offload-activations host cannot be trained with here (stepsim simulate predicts "
-                                  "it): expected none");
   return plan->cuda_graphs <= CUDA_GRAPHS_NONE ||
          fail_impossible(error, "--cuda-graphs %s cannot be run here (stepsim simulate predicts it); expected none",
                          cuda_graphs_names()[plan->cuda_graphs]);

@@ -3,7 +3,8 @@
  * are run one by one on a device that computes nothing and among others that are not there.
  *
  * Of gradients stepreal holds more in one case, which stands not here: with the optimizer on the host those that ZeRO-2
- * and 3 have leave after every micro-batch stay summed as well.
+ * and 3 have leave after every micro-batch stay summed as well. Nor does it give back the place of activations that are
+ * on the host, which stands not here either.
  * Of activations it holds less in one case, which stands not here: of products that are kept under sequence
  * parallelism it keeps what was reduced and scattered alone. It holds more in two: where W runs apart from I under
  * ZeRO-3 it takes what I makes for W at once, where the Program has it layer by layer (up to a third more); a loss that

@@ -219,6 +219,14 @@ optimizer on the host, tied ends apart, zb-v, ZeRO-2|4|tiny-gpt2|--dp 2 --pp 2 -
 optimizer on the host, dualpipe|2|tiny-llama|--pp 2 --schedule dualpipe --offload-optimizer host
 optimizer on the host, experts that no other rank has, in parts|2|tiny-mixtral|--dp 2 --ep 2 --bucket 1 --offload-optimizer host
 optimizer on the host, experts, zb-h1, in parts|2|tiny-mixtral|--pp 2 --schedule zb-h1 --bucket 20000 --offload-optimizer host
+# what layers save in host memory, from a forward to its backward
+activations on the host, alone|1|tiny-llama|--offload-activations host
+activations on the host, tp 2, sequence parallel|2|tiny-gpt2|--tp 2 --sequence-parallel on --offload-activations host
+activations on the host, zb-h1, linears that read layers' inputs|2|tiny-olmo2|--pp 2 --schedule zb-h1 --offload-activations host
+activations on the host, inputs of layers alone, interleaved, ZeRO-3|4|tiny-llama|--dp 2 --pp 2 --schedule interleaved --chunks 2 --zero 3 --recompute full --offload-activations host
+activations on the host, experts, dualpipe, which takes turns|4|tiny-mixtral|--pp 2 --dp 2 --ep 2 --schedule dualpipe --global-batch 8 --offload-activations host
+activations and optimizer on the host, cp 2, norms and MLPs made again|2|tiny-llama|--cp 2 --recompute selective --recompute-modules layernorm,mlp --offload-activations host --offload-optimizer host
+activations on the host, every other product made again|2|tiny-llama|--tp 2 --framework torchtitan --norm-kernel fused --recompute selective --offload-activations host
 # parts of a layer made again
 norms made again|2|tiny-llama|--dp 2 --zero 3 --recompute selective --recompute-modules layernorm
 MLPs made again|2|tiny-gpt2|--tp 2 --recompute selective --recompute-modules mlp
@@ -259,6 +267,7 @@ whole gradients summed in fp32, stage tensors in parts|8|tiny-gpt2|--framework m
 matrices gathered one by one, ZeRO-3|4|tiny-gpt2|--framework deepspeed --dp 4 --zero 3 --recompute full
 matrices gathered again for backward, ZeRO-3|2|tiny-llama|--framework few-live.yaml --dp 2 --zero 3 --recompute full
 gradients summed in fp32, ZeRO-3 in shards of 2|4|tiny-gpt2|--framework megatron-deepspeed --dp 4 --zero 3 --zero-ranks 2
+activations on the host, latent attention, a head further, ep 2|2|tiny-deepseek|--dp 2 --ep 2 --mtp-layers 1 --offload-activations host
 cp 2, ring|2|tiny-gpt2|--cp 2 --micro-batch 2 --global-batch 8
 cp 4, all-gather, gradients in fp32|4|tiny-llama|--cp 4 --cp-comm all_gather --recipe megatron
 cp 4, Ulysses, each key head to two ranks|4|tiny-falcon|--cp 4 --cp-comm ulysses

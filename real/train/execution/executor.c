@@ -342,6 +342,9 @@ static gboolean run_collective(Executor *executor, int index, GError **error) {
   case ACTION_WEIGHTS_BACK:
     executor_weights_back(executor, index);
     return TRUE;
+  case ACTION_SAVED_OUT:
+  case ACTION_SAVED_IN:
+    return executor_saved_copy(executor, index, error);
   case ACTION_REDUCE_GRAD:
     if (trainer->n_updates > 0)
       executor_await_gradients_out(executor, index);
@@ -375,6 +378,8 @@ static gboolean run_collective(Executor *executor, int index, GError **error) {
 static gboolean run_op(Executor *executor, int index, GError **error) {
   const Op *op = &executor->list->ops[index];
   if (executor->is_first[index] && !begin_action(executor, op, error))
+    return FALSE;
+  if ((op->action == ACTION_I || op->action == ACTION_B) && !executor_saved_is_back(executor, index, error))
     return FALSE;
   if (op->action <= ACTION_B)
     activations_use_scratch(&executor->trainer->activations, op->action != ACTION_F);

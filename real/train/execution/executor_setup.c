@@ -250,6 +250,7 @@ gboolean executor_setup(Executor *executor, GError **error) {
   executor->trainer = trainer_new(execution->workload, executor->program, &place, &execution->training, error);
   if (executor->trainer == NULL || !make_step_end(executor, error))
     return FALSE;
+  executor_saved_init(executor);
   if (execution->visit_item != NULL) {
     executor->trainer->item_log = g_array_new(FALSE, FALSE, sizeof(ItemRecord));
     executor->trainer->log_from = execution->visit_from;
@@ -272,6 +273,7 @@ static void free_comm(Executor *executor) {
 
 static void free_device(Executor *executor) {
   const DeviceType *device = executor->device->type;
+  executor_saved_clear(executor);
   trainer_free(executor->trainer);
   if (executor->normed != NULL)
     device->event_free(executor->normed);

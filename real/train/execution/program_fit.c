@@ -2,6 +2,7 @@
 
 #include "error.h"
 #include "executor.h"
+#include "gather_buffers.h"
 #include "host_updates.h"
 #include "transfer_sizes.h"
 
@@ -97,6 +98,10 @@ static gboolean offload_fits(const Workload *workload, const Op *op) {
     return on_host && !weights_on_host;
   case ACTION_FETCH:
     return weights_on_host;
+  case ACTION_SAVED_OUT:
+  case ACTION_SAVED_IN:
+    return offload->activations == TIER_HOST && op->stage >= 0 && op->micro_batch >= 0 &&
+           op->unit < workload->stages[op->stage].layers.n_layers;
   default:
     return TRUE;
   }

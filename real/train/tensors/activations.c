@@ -1,196 +1,15 @@
-/* What a slot's parts hold, in the order in which they are carved (carve.h):
- *
- *     input       | x₀, or the head's |
- *     for I       | x₁ … xₙ₋₁ | of layers 0 … n−1 | embedding's | head's |
- *     for W       | of layers 0 … n−1 | head's |              before which x₁ … xₙ₋₁ stand where the linears read them
- *     made by I   | made again for W, gradients 0 … n−1 | stream gradients | logits' | embedding's |
- *
- * and in each of the last three parts, for each head that predicts further, the same of its layer and of it. */
+/* Slots: their parts are taken and given back, and what a layer has of them is put together with scratch, where what
+ * was not saved is. Where it is in a part, slot_tensors.c says. */
 #include "activations.h"
 
-#include "carve.h"
 #include "kernel.h"
 #include "precision.h"
+#include "slot_tensors.h"
 
 #include <string.h>
 
-/* What one walk over a slot finds. */
-typedef struct {
-  int layer, mtp; /* wanted: a layer, or a place of the stream; a head */
-  char *input, *stream_gradient, *embedding_gradient;
-  SavedLayer saved, again; /* again: made by I of what was not saved, NULL the rest */
-  LayerGradients gradients;
-  SavedNorm embedding;
-  SavedHead head;
-  SavedMtp saved_mtp;
-  MtpGradients mtp_gradients;
-} SlotTensors;
-
-static SavedLayer walk_saved_layer(const Activations *activations, LayerKind kind, Carver *carvers) {
-  const Cut *cut = activations->cut;
-  Carver *for_i = &carvers[PART_FOR_I], *for_w = &carvers[PART_FOR_W];
-  return activations->every_other ? carve_every_other(cut, kind, for_i, for_w)
-                                  : carve_layer(cut, kind, activations->dropped, for_i, for_w);
-}
-
-/* Of the k-th head that predicts further. */
-static void walk_saved_mtp(const Activations *activations, const StageLayers *layers, int k, Carver *carvers,
-                           SlotTensors *tensors) {
-  const Cut *cut = activations->cut;
-  const int layer = layers->n_layers + 2 * k - 1;
-  Carver *for_i = &carvers[PART_FOR_I], *for_w = &carvers[PART_FOR_W];
-  char *x = carve(carve_reads_stream(cut) ? for_w : for_i, carve_stream_elements(cut), carve_element_bytes(cut));
-  SavedLayer saved = {0};
-  if (activations->saves_all)
-    saved = walk_saved_layer(activations, carve_kind_of(cut, layers, layer), carvers);
-  const SavedMtp mtp = carve_mtp(cut, for_i, for_w);
-  const SavedHead head = carve_head(cut, for_i, for_i, for_w);
-  if (tensors->layer == layer) {
-    tensors->input = x;
-    tensors->saved = saved;
-  }
-  if (tensors->layer == layer + 1)
-    tensors->input = head.x;
-  if (tensors->mtp == k) {
-    tensors->head = head;
-    tensors->saved_mtp = mtp;
-  }
-}
-
-static void walk_saved(const Activations *activations, const StageLayers *layers, Carver *carvers,
-                       SlotTensors *tensors) {
-  const Cut *cut = activations->cut;
-  Carver *input = &carvers[PART_INPUT], *for_i = &carvers[PART_FOR_I], *for_w = &carvers[PART_FOR_W];
-  for (int i = 0; i < layers->n_layers; i++) {
-    Carver *behind = carve_reads_stream(cut) ? for_w : for_i;
-    char *x = carve(i == 0 ? input : behind, carve_stream_elements(cut), carve_element_bytes(cut));
-    if (i == tensors->layer)
-      tensors->input = x;
-  }
-  for (int i = 0; i < layers->n_layers && activations->saves_all; i++) {
-    const SavedLayer saved = walk_saved_layer(activations, carve_kind_of(cut, layers, i), carvers);
-    if (i == tensors->layer)
-      tensors->saved = saved;
-  }
-  if (layers->has_embedding)
-    tensors->embedding = carve_embedding(cut, for_i);
-  if (!layers->has_head)
-    return;
-  const SavedHead head = carve_head(cut, layers->n_layers == 0 ? input : for_i, for_i, for_w);
-  if (tensors->mtp == 0)
-    tensors->head = head;
-  if (tensors->layer == layers->n_layers)
-    tensors->input = head.x;
-  for (int k = 1; k <= cut->plan->mtp_layers; k++)
-    walk_saved_mtp(activations, layers, k, carvers, tensors);
-}
-
-/* W of the layer reads the gradient of its output. */
-static gboolean needs_output_gradient(const Cut *cut, const StageLayers *layers, int layer) {
-  return carve_w_reads_stream(cut) && carve_kind_of(cut, layers, layer).ffn_width > 0;
-}
-
-/* The gradient of the first layer's input stays only for an embedding before it: else it leaves the stage, as the one
- * of the last layer's output comes into it. Others stay where W reads them. */
-static gboolean keeps_stream_gradient(const Cut *cut, const StageLayers *layers, int layer) {
-  if (layer == 0)
-    return layers->has_embedding && !cut->sequence_parallel;
-  return (layer < layers->n_layers || layers->has_head) && needs_output_gradient(cut, layers, layer - 1);
-}
-
-/* What comes into the stage. Of an embedding alone it is gathered in I, behind the last kernel of I where there is one
- * (dropout, a norm): then it is given back with W. */
-static gboolean keeps_gradient_in(const Activations *activations, const Slot *slot) {
-  const Cut *cut = activations->cut;
-  const StageLayers *layers = activations->layers[slot->stage];
-  if (layers->n_layers > 0)
-    return needs_output_gradient(cut, layers, layers->n_layers - 1);
-  return !cut->sequence_parallel || cut->model->dropout_rate.embedding > 0 || cut->model->embedding_norm;
-}
-
-static SavedLayer walk_again(const Activations *activations, LayerKind kind, Carver *made) {
-  const Cut *cut = activations->cut;
-  Carver nothing = {0};
-  if (activations->every_other)
-    return carve_again_every_other(cut, kind, made);
-  return activations->saves_all ? carve_again(cut, kind, activations->dropped, made)
-                                : carve_layer(cut, kind, MODULE_BIT(MODULE_CORE_ATTN), &nothing, made);
-}
-
-static void walk_made_layer(const Activations *activations, const StageLayers *layers, int layer, Carver *made,
-                            SlotTensors *tensors) {
-  const Cut *cut = activations->cut;
-  const LayerKind kind = carve_kind_of(cut, layers, layer);
-  const SavedLayer again = walk_again(activations, kind, made);
-  const LayerGradients gradients = carve_gradients(cut, kind, TRUE, made);
-  if (layer != tensors->layer)
-    return;
-  tensors->gradients = gradients;
-  tensors->again = again;
-}
-
-static void walk_made_stream(const Activations *activations, int place, gboolean is_kept, Carver *made,
-                             SlotTensors *tensors) {
-  const Cut *cut = activations->cut;
-  char *gradient = is_kept ? carve(made, carve_stream_elements(cut), carve_element_bytes(cut)) : NULL;
-  if (place == tensors->layer)
-    tensors->stream_gradient = gradient;
-}
-
-static void walk_made_logits(const Activations *activations, int mtp, Carver *made, SlotTensors *tensors) {
-  const Cut *cut = activations->cut;
-  char *gradient = carve(made, (double)cut->tokens * cut->vocab_width, carve_element_bytes(cut));
-  if (mtp == tensors->mtp)
-    tensors->head.d_logits = gradient;
-}
-
-/* The gradient of its layer's input is read by W where it is also that of what the product makes. */
-static void walk_made_mtp(const Activations *activations, const StageLayers *layers, int k, Carver *made,
-                          SlotTensors *tensors) {
-  const int layer = layers->n_layers + 2 * k - 1;
-  walk_made_layer(activations, layers, layer, made, tensors);
-  walk_made_stream(activations, layer, activations->cut->tp == 1, made, tensors);
-  walk_made_stream(activations, layer + 1, needs_output_gradient(activations->cut, layers, layer), made, tensors);
-  walk_made_logits(activations, k, made, tensors);
-  const MtpGradients gradients = carve_mtp_gradients(activations->cut, made);
-  if (k == tensors->mtp)
-    tensors->mtp_gradients = gradients;
-}
-
-static void walk_made(const Activations *activations, const StageLayers *layers, Carver *made, SlotTensors *tensors) {
-  const Cut *cut = activations->cut;
-  for (int i = 0; i < layers->n_layers; i++)
-    walk_made_layer(activations, layers, i, made, tensors);
-  for (int i = 0; i <= layers->n_layers; i++)
-    walk_made_stream(activations, i, keeps_stream_gradient(cut, layers, i), made, tensors);
-  if (layers->has_head)
-    walk_made_logits(activations, 0, made, tensors);
-  if (layers->has_embedding && cut->sequence_parallel)
-    tensors->embedding_gradient = carve(made, (double)cut->tokens * cut->model->hidden, carve_element_bytes(cut));
-  for (int k = 1; k <= cut->plan->mtp_layers && layers->has_head; k++)
-    walk_made_mtp(activations, layers, k, made, tensors);
-}
-
-static void walk_slot(const Activations *activations, int stage, Carver *carvers, SlotTensors *tensors) {
-  const StageLayers *layers = activations->layers[stage];
-  walk_saved(activations, layers, carvers, tensors);
-  if (activations->has_w)
-    walk_made(activations, layers, &carvers[PART_MADE_BY_I], tensors);
-}
-
-/* Of a layer or a place of the stream, and of a head. */
-static SlotTensors tensors_of(const Activations *activations, const Slot *slot, int layer, int mtp) {
-  SlotTensors tensors = {.layer = layer, .mtp = mtp};
-  Carver carvers[N_SLOT_PARTS];
-  for (int part = 0; part < N_SLOT_PARTS; part++)
-    carvers[part] = (Carver){.base = slot->parts[part] != NULL ? slot->parts[part]->memory : NULL};
-  walk_slot(activations, slot->stage, carvers, &tensors);
-  return tensors;
-}
-
-/* `layer` −1: of no layer. */
 static SlotTensors slot_tensors(const Activations *activations, const Slot *slot, int layer) {
-  return tensors_of(activations, slot, layer, 0);
+  return slot_tensors_of(activations, slot, layer, 0);
 }
 
 static gboolean has_head(const Activations *activations) {
@@ -239,7 +58,7 @@ static void init_pools(Activations *activations, int stage) {
   Carver carvers[N_SLOT_PARTS] = {{0}};
   if (activations->layers[stage] == NULL)
     return;
-  walk_slot(activations, stage, carvers, &tensors);
+  slot_walk(activations, stage, carvers, &tensors);
   for (int part = 0; part < N_SLOT_PARTS; part++)
     pool_init(&activations->pools[stage * N_SLOT_PARTS + part], activations->device, carvers[part].bytes);
 }
@@ -366,7 +185,7 @@ gboolean activations_open(Activations *activations, Slot *slot, DeviceStream *st
 gboolean activations_open_backward(Activations *activations, Slot *slot, DeviceStream *stream, GError **error) {
   if (!activations->has_w || is_apart(slot))
     return TRUE;
-  if (slot->gradient_in != NULL && keeps_gradient_in(activations, slot)) /* stays for W */
+  if (slot->gradient_in != NULL && slot_keeps_gradient_in(activations, slot)) /* stays for W */
     hold(activations, activations->boundary.piece_bytes);
   return take_part(activations, slot, PART_MADE_BY_I, stream, error);
 }
@@ -375,7 +194,7 @@ void activations_close_input(Activations *activations, Slot *slot, DeviceEvent *
   if (!keeps_input(activations, slot))
     give_part(activations, slot, PART_INPUT, last);
   give_part(activations, slot, PART_FOR_I, last);
-  if (slot->gradient_in != NULL && !keeps_gradient_in(activations, slot))
+  if (slot->gradient_in != NULL && !slot_keeps_gradient_in(activations, slot))
     give_gradient_in(activations, slot, last);
 }
 
@@ -466,7 +285,7 @@ SavedNorm activations_embedding(const Activations *activations, const Slot *slot
 }
 
 SavedHead activations_head(const Activations *activations, const Slot *slot, int mtp) {
-  SavedHead head = tensors_of(activations, slot, -1, mtp).head;
+  SavedHead head = slot_tensors_of(activations, slot, -1, mtp).head;
   head.logits = activations->logits;
   if (!is_apart(slot))
     head.d_logits = activations->d_logits;
@@ -474,11 +293,11 @@ SavedHead activations_head(const Activations *activations, const Slot *slot, int
 }
 
 SavedMtp activations_mtp(const Activations *activations, const Slot *slot, int mtp) {
-  return tensors_of(activations, slot, -1, mtp).saved_mtp;
+  return slot_tensors_of(activations, slot, -1, mtp).saved_mtp;
 }
 
 MtpGradients activations_mtp_gradients(const Activations *activations, const Slot *slot, int mtp) {
-  return is_apart(slot) ? tensors_of(activations, slot, -1, mtp).mtp_gradients : activations->mtp_gradients;
+  return is_apart(slot) ? slot_tensors_of(activations, slot, -1, mtp).mtp_gradients : activations->mtp_gradients;
 }
 
 char *activations_input(const Activations *activations, const Slot *slot, int layer) {
@@ -492,4 +311,10 @@ char *activations_stream_gradient(const Activations *activations, const Slot *sl
 
 char *activations_embedding_gradient(const Activations *activations, const Slot *slot) {
   return is_apart(slot) ? slot_tensors(activations, slot, -1).embedding_gradient : activations->d_embedding;
+}
+
+void activations_saved(const Activations *activations, const Slot *slot, int layer,
+                       SavedRegion regions[N_SAVED_REGIONS]) {
+  const SlotTensors tensors = slot_tensors(activations, slot, layer);
+  memcpy(regions, tensors.saved_at, sizeof tensors.saved_at);
 }

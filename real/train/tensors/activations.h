@@ -209,6 +209,13 @@ typedef struct {
   char *logits, *d_logits; /* T × vocab_width, where a head is; d_logits: of a B */
 } Activations;
 
+/* A part of what a layer has saved, its input among it. */
+typedef struct {
+  char *memory; /* NULL: not there */
+  gint64 bytes;
+} SavedRegion;
+enum { N_SAVED_REGIONS = 3 };
+
 /* What a rank is going to run. */
 typedef struct {
   int n_stages, n_micro_batches;
@@ -226,6 +233,8 @@ void activations_clear(Activations *activations);
 /* What a layer has not saved is NaN from now on, until it is made again: a check that it is. Where tokens went stays,
  * as these are places in memory. */
 void activations_forget(const Activations *activations, DeviceStream *stream);
+/* So is what a layer has saved, until it comes back from the host. */
+void activations_forget_saved(const SavedRegion regions[N_SAVED_REGIONS], DeviceStream *stream);
 
 Slot *activations_slot(Activations *activations, int stage, int micro_batch);
 /* Where a forward's input goes, taken unless it is; `stream` is the one that writes it. */
@@ -250,4 +259,7 @@ MtpGradients activations_mtp_gradients(const Activations *activations, const Slo
 char *activations_input(const Activations *activations, const Slot *slot, int layer); /* x of a layer */
 /* Gradient of the input of `layer` (of the head: n_layers): in the slot when W runs apart. */
 char *activations_stream_gradient(const Activations *activations, const Slot *slot, int layer);
+/* Where all of it is that a layer of the stage has saved, its input included. */
+void activations_saved(const Activations *activations, const Slot *slot, int layer,
+                       SavedRegion regions[N_SAVED_REGIONS]);
 char *activations_embedding_gradient(const Activations *activations, const Slot *slot);

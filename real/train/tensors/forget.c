@@ -26,3 +26,9 @@ void activations_forget(const Activations *activations, DeviceStream *stream) {
   if (experts->place != NULL)
     fill_with_nan(stream, (char *)experts->weights, end);
 }
+
+void activations_forget_saved(const SavedRegion regions[N_SAVED_REGIONS], DeviceStream *stream) {
+  for (int i = 0; i < N_SAVED_REGIONS; i++)
+    if (regions[i].bytes > 0)
+      fill_with_nan(stream, regions[i].memory, regions[i].memory + regions[i].bytes);
+}

@@ -10,17 +10,27 @@ void pool_init(Pool *pool, Device *device, gint64 piece_bytes) {
   *pool = (Pool){.device = device, .piece_bytes = piece_bytes, .pieces = g_ptr_array_new_with_free_func(piece_free)};
 }
 
+void pool_init_on_host(Pool *pool, Device *device, gint64 piece_bytes) {
+  pool_init(pool, device, piece_bytes);
+  pool->is_on_host = TRUE;
+}
+
 void pool_clear(Pool *pool) {
   if (pool->pieces == NULL)
     return;
+  const DeviceType *type = pool->device->type;
   for (guint i = 0; i < pool->pieces->len; i++)
-    pool->device->type->release(pool->device, ((PoolPiece *)g_ptr_array_index(pool->pieces, i))->memory);
+    (pool->is_on_host ? type->release_host : type->release)(pool->device,
+                                                            ((PoolPiece *)g_ptr_array_index(pool->pieces, i))->memory);
   g_clear_pointer(&pool->pieces, g_ptr_array_unref);
 }
 
 static PoolPiece *add_piece(Pool *pool, GError **error) {
+  const DeviceType *type = pool->device->type;
   char *memory = NULL;
-  if (pool->piece_bytes > 0 && (memory = pool->device->type->allocate(pool->device, pool->piece_bytes, error)) == NULL)
+  if (pool->piece_bytes > 0)
+    memory = (pool->is_on_host ? type->allocate_host : type->allocate)(pool->device, pool->piece_bytes, error);
+  if (pool->piece_bytes > 0 && memory == NULL)
     return NULL;
   PoolPiece *piece = g_new0(PoolPiece, 1);
   piece->memory = memory;

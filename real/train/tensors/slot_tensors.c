@@ -1,0 +1,180 @@
+/* What a slot's parts hold, in the order in which they are carved (carve.h):
+ *
+ *     input       | x₀, or the head's |
+ *     for I       | x₁ … xₙ₋₁ | of layers 0 … n−1 | embedding's | head's |
+ *     for W       | of layers 0 … n−1 | head's |              before which x₁ … xₙ₋₁ stand where the linears read them
+ *     made by I   | made again for W, gradients 0 … n−1 | stream gradients | logits' | embedding's |
+ *
+ * and in each of the last three parts, for each head that predicts further, the same of its layer and of it. */
+#include "slot_tensors.h"
+
+static SavedLayer walk_saved_layer(const Activations *activations, LayerKind kind, Carver *carvers) {
+  const Cut *cut = activations->cut;
+  Carver *for_i = &carvers[PART_FOR_I], *for_w = &carvers[PART_FOR_W];
+  return activations->every_other ? carve_every_other(cut, kind, for_i, for_w)
+                                  : carve_layer(cut, kind, activations->dropped, for_i, for_w);
+}
+
+/* Of the k-th head that predicts further. */
+static void walk_saved_mtp(const Activations *activations, const StageLayers *layers, int k, Carver *carvers,
+                           SlotTensors *tensors) {
+  const Cut *cut = activations->cut;
+  const int layer = layers->n_layers + 2 * k - 1;
+  Carver *for_i = &carvers[PART_FOR_I], *for_w = &carvers[PART_FOR_W];
+  char *x = carve(carve_reads_stream(cut) ? for_w : for_i, carve_stream_elements(cut), carve_element_bytes(cut));
+  SavedLayer saved = {0};
+  if (activations->saves_all)
+    saved = walk_saved_layer(activations, carve_kind_of(cut, layers, layer), carvers);
+  const SavedMtp mtp = carve_mtp(cut, for_i, for_w);
+  const SavedHead head = carve_head(cut, for_i, for_i, for_w);
+  if (tensors->layer == layer) {
+    tensors->input = x;
+    tensors->saved = saved;
+  }
+  if (tensors->layer == layer + 1)
+    tensors->input = head.x;
+  if (tensors->mtp == k) {
+    tensors->head = head;
+    tensors->saved_mtp = mtp;
+  }
+}
+
+static SavedRegion carved_since(const Carver *before, const Carver *now) {
+  return (SavedRegion){before->base != NULL ? before->base + before->bytes : NULL, now->bytes - before->bytes};
+}
+
+static void walk_saved(const Activations *activations, const StageLayers *layers, Carver *carvers,
+                       SlotTensors *tensors) {
+  const Cut *cut = activations->cut;
+  Carver *input = &carvers[PART_INPUT], *for_i = &carvers[PART_FOR_I], *for_w = &carvers[PART_FOR_W];
+  for (int i = 0; i < layers->n_layers; i++) {
+    Carver *behind = carve_reads_stream(cut) ? for_w : for_i;
+    Carver *in = i == 0 ? input : behind;
+    const Carver before = *in;
+    char *x = carve(in, carve_stream_elements(cut), carve_element_bytes(cut));
+    if (i == tensors->layer) {
+      tensors->input = x;
+      tensors->saved_at[0] = carved_since(&before, in);
+    }
+  }
+  for (int i = 0; i < layers->n_layers && activations->saves_all; i++) {
+    const Carver before_i = *for_i, before_w = *for_w;
+    const SavedLayer saved = walk_saved_layer(activations, carve_kind_of(cut, layers, i), carvers);
+    if (i == tensors->layer) {
+      tensors->saved = saved;
+      tensors->saved_at[1] = carved_since(&before_i, for_i);
+      tensors->saved_at[2] = carved_since(&before_w, for_w);
+    }
+  }
+  if (layers->has_embedding)
+    tensors->embedding = carve_embedding(cut, for_i);
+  if (!layers->has_head)
+    return;
+  const SavedHead head = carve_head(cut, layers->n_layers == 0 ? input : for_i, for_i, for_w);
+  if (tensors->mtp == 0)
+    tensors->head = head;
+  if (tensors->layer == layers->n_layers)
+    tensors->input = head.x;
+  for (int k = 1; k <= cut->plan->mtp_layers; k++)
+    walk_saved_mtp(activations, layers, k, carvers, tensors);
+}
+
+/* W of the layer reads the gradient of its output. */
+static gboolean needs_output_gradient(const Cut *cut, const StageLayers *layers, int layer) {
+  return carve_w_reads_stream(cut) && carve_kind_of(cut, layers, layer).ffn_width > 0;
+}
+
+/* The gradient of the first layer's input stays only for an embedding before it: else it leaves the stage, as the one
+ * of the last layer's output comes into it. Others stay where W reads them. */
+static gboolean keeps_stream_gradient(const Cut *cut, const StageLayers *layers, int layer) {
+  if (layer == 0)
+    return layers->has_embedding && !cut->sequence_parallel;
+  return (layer < layers->n_layers || layers->has_head) && needs_output_gradient(cut, layers, layer - 1);
+}
+
+gboolean slot_keeps_gradient_in(const Activations *activations, const Slot *slot) {
+  const Cut *cut = activations->cut;
+  const StageLayers *layers = activations->layers[slot->stage];
+  if (layers->n_layers > 0)
+    return needs_output_gradient(cut, layers, layers->n_layers - 1);
+  return !cut->sequence_parallel || cut->model->dropout_rate.embedding > 0 || cut->model->embedding_norm;
+}
+
+static SavedLayer walk_again(const Activations *activations, LayerKind kind, Carver *made) {
+  const Cut *cut = activations->cut;
+  Carver nothing = {0};
+  if (activations->every_other)
+    return carve_again_every_other(cut, kind, made);
+  return activations->saves_all ? carve_again(cut, kind, activations->dropped, made)
+                                : carve_layer(cut, kind, MODULE_BIT(MODULE_CORE_ATTN), &nothing, made);
+}
+
+static void walk_made_layer(const Activations *activations, const StageLayers *layers, int layer, Carver *made,
+                            SlotTensors *tensors) {
+  const Cut *cut = activations->cut;
+  const LayerKind kind = carve_kind_of(cut, layers, layer);
+  const SavedLayer again = walk_again(activations, kind, made);
+  const LayerGradients gradients = carve_gradients(cut, kind, TRUE, made);
+  if (layer != tensors->layer)
+    return;
+  tensors->gradients = gradients;
+  tensors->again = again;
+}
+
+static void walk_made_stream(const Activations *activations, int place, gboolean is_kept, Carver *made,
+                             SlotTensors *tensors) {
+  const Cut *cut = activations->cut;
+  char *gradient = is_kept ? carve(made, carve_stream_elements(cut), carve_element_bytes(cut)) : NULL;
+  if (place == tensors->layer)
+    tensors->stream_gradient = gradient;
+}
+
+static void walk_made_logits(const Activations *activations, int mtp, Carver *made, SlotTensors *tensors) {
+  const Cut *cut = activations->cut;
+  char *gradient = carve(made, (double)cut->tokens * cut->vocab_width, carve_element_bytes(cut));
+  if (mtp == tensors->mtp)
+    tensors->head.d_logits = gradient;
+}
+
+/* The gradient of its layer's input is read by W where it is also that of what the product makes. */
+static void walk_made_mtp(const Activations *activations, const StageLayers *layers, int k, Carver *made,
+                          SlotTensors *tensors) {
+  const int layer = layers->n_layers + 2 * k - 1;
+  walk_made_layer(activations, layers, layer, made, tensors);
+  walk_made_stream(activations, layer, activations->cut->tp == 1, made, tensors);
+  walk_made_stream(activations, layer + 1, needs_output_gradient(activations->cut, layers, layer), made, tensors);
+  walk_made_logits(activations, k, made, tensors);
+  const MtpGradients gradients = carve_mtp_gradients(activations->cut, made);
+  if (k == tensors->mtp)
+    tensors->mtp_gradients = gradients;
+}
+
+static void walk_made(const Activations *activations, const StageLayers *layers, Carver *made, SlotTensors *tensors) {
+  const Cut *cut = activations->cut;
+  for (int i = 0; i < layers->n_layers; i++)
+    walk_made_layer(activations, layers, i, made, tensors);
+  for (int i = 0; i <= layers->n_layers; i++)
+    walk_made_stream(activations, i, keeps_stream_gradient(cut, layers, i), made, tensors);
+  if (layers->has_head)
+    walk_made_logits(activations, 0, made, tensors);
+  if (layers->has_embedding && cut->sequence_parallel)
+    tensors->embedding_gradient = carve(made, (double)cut->tokens * cut->model->hidden, carve_element_bytes(cut));
+  for (int k = 1; k <= cut->plan->mtp_layers && layers->has_head; k++)
+    walk_made_mtp(activations, layers, k, made, tensors);
+}
+
+void slot_walk(const Activations *activations, int stage, Carver *carvers, SlotTensors *tensors) {
+  const StageLayers *layers = activations->layers[stage];
+  walk_saved(activations, layers, carvers, tensors);
+  if (activations->has_w)
+    walk_made(activations, layers, &carvers[PART_MADE_BY_I], tensors);
+}
+
+SlotTensors slot_tensors_of(const Activations *activations, const Slot *slot, int layer, int mtp) {
+  SlotTensors tensors = {.layer = layer, .mtp = mtp};
+  Carver carvers[N_SLOT_PARTS];
+  for (int part = 0; part < N_SLOT_PARTS; part++)
+    carvers[part] = (Carver){.base = slot->parts[part] != NULL ? slot->parts[part]->memory : NULL};
+  slot_walk(activations, slot->stage, carvers, &tensors);
+  return tensors;
+}
