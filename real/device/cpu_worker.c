@@ -98,7 +98,8 @@ static void count_ended(CpuWorkers *workers) {
 
 static Head run_copy(CpuWorker *worker, CpuCommand *command) {
   gint64 bytes = MIN(command->copy.bytes, COPY_PIECE_BYTES);
-  memmove(command->copy.to, command->copy.from, (gsize)bytes);
+  if (bytes > 0) /* of nothing there may be no place */
+    memmove(command->copy.to, command->copy.from, (gsize)bytes);
   command->copy.to += bytes;
   command->copy.from += bytes;
   command->copy.bytes -= bytes;
