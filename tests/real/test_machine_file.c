@@ -164,6 +164,7 @@ START_TEST(an_update_too_slow_to_state_is_said) {
   g_autofree char *other = NULL;
   ck_assert(g_file_get_contents(file, &other, NULL, NULL));
   ck_assert_ptr_nonnull(strstr(other, "    update_efficiency: 0.45\n"));
+  assert_near(fast->host.update_efficiency, 0.45);
 }
 END_TEST
 
