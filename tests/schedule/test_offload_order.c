@@ -281,6 +281,30 @@ START_TEST(activations_leave_whole_and_are_back_when_they_are_needed) {
 }
 END_TEST
 
+START_TEST(activations_leave_and_come_back_once) {
+  static const char saved[] =
+      "program ranks=1 stages=1 micro_batches=1 steps=1\n"
+      "group 0 copy axes=none charge=dp route=link_in\ngroup 1 copy axes=none charge=dp route=link_out\n"
+      "work 0 F layers=1\nwork 1 B layers=1\n"
+      "transfer 0 send_recv group=0 bytes=8\ntransfer 1 send_recv group=1 bytes=8\n"
+      "rank 0\n 0 compute 0F0 work=0\n 1 copy_out 0SAVED_OUT0 transfer=1 after=0\n"
+      " 2 copy 0SAVED_IN0 transfer=0 after=1\n 3 copy_out 0SAVED_OUT0 transfer=1 after=0,2\n"
+      " 4 copy 0SAVED_IN0 transfer=0 after=3\n 5 compute 0B0 work=1 after=4\n";
+  program_free(read_program(saved));
+  assert_refused(saved, EDITS({"2 copy 0SAVED_IN0 transfer=0 after=1", "2 copy_out 0SAVED_OUT0 transfer=1 after=0"}),
+                 "rank 0, op 2 (0SAVED_OUT0): it copies out activations that are away since 0SAVED_OUT0 (op 1)");
+  assert_refused(saved, EDITS({"3 copy_out 0SAVED_OUT0 transfer=1 after=0,2", "3 copy 0SAVED_IN0 transfer=0 after=1"}),
+                 "rank 0, op 3 (0SAVED_IN0): no SAVED_OUT in front of it has copied them out");
+  assert_refused(saved, EDITS({"4 copy 0SAVED_IN0 transfer=0", "4 copy 0SAVED_IN0 unit=1 transfer=0"}),
+                 "rank 0, op 4 (0SAVED_IN0): no SAVED_OUT in front of it has copied them out");
+  assert_refused(saved,
+                 EDITS({"3 copy_out 0SAVED_OUT0 transfer=1 after=0,2", "3 compute 0B0 work=1 after=2"},
+                       {"4 copy 0SAVED_IN0 transfer=0 after=3", "4 copy_out 0SAVED_OUT0 transfer=1 after=3"},
+                       {"5 compute 0B0 work=1 after=4", "5 compute 0B0 work=1"}),
+                 "rank 0, op 4 (0SAVED_OUT0): no F in front of it saves what it copies out");
+}
+END_TEST
+
 int main(void) {
   TCase *tcase = tcase_create("to the host and back");
   tcase_add_test(tcase, a_gather_waits_for_a_fetch_of_its_own);
@@ -296,6 +320,7 @@ int main(void) {
   tcase_add_test(tcase, gradients_on_the_drives_are_there_before_they_are_read);
   tcase_add_test(tcase, weights_are_fetched_from_the_drives_when_they_are_there);
   tcase_add_test(tcase, activations_leave_whole_and_are_back_when_they_are_needed);
+  tcase_add_test(tcase, activations_leave_and_come_back_once);
   Suite *suite = suite_create("offload_order");
   suite_add_tcase(suite, tcase);
   SRunner *runner = srunner_create(suite);

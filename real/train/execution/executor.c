@@ -379,8 +379,6 @@ static gboolean run_op(Executor *executor, int index, GError **error) {
   const Op *op = &executor->list->ops[index];
   if (executor->is_first[index] && !begin_action(executor, op, error))
     return FALSE;
-  if ((op->action == ACTION_I || op->action == ACTION_B) && !executor_saved_is_back(executor, index, error))
-    return FALSE;
   if (op->action <= ACTION_B)
     activations_use_scratch(&executor->trainer->activations, op->action != ACTION_F);
   static gboolean (*const run[N_OP_KINDS])(Executor *, int, GError **) = {

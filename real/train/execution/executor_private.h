@@ -9,12 +9,6 @@ typedef struct {
   double losses[]; /* [training_n_losses()] trainer->losses of the step: a rank's share */
 } StepEnd;
 
-/* What a layer has saved of a micro-batch. */
-typedef struct {
-  PoolPiece *host;   /* where it is; NULL: on the device */
-  gint32 left, back; /* its SAVED_OUT while it is on the host; its SAVED_IN until a backward has waited; else −1 */
-} SavedPlace;
-
 struct Executor {
   const Execution *execution;
   ExecutionResult *result;
@@ -39,11 +33,11 @@ struct Executor {
   int gather_user[ACTION_B + 1]; /* by kind of action: the op that waited for what the rest of it uses; −1 none yet */
   int used_by;                   /* of these, the one whose gathers are those that kernels read; −1 none yet */
   int n_gathers, n_buckets, open_reduce;
-  SavedPlace *saved;           /* [stage · micro-batches + micro-batch][n_saved_layers]; NULL: nothing leaves */
-  Pool saved_pool;             /* of host memory */
-  int n_saved_layers;          /* of a stage, at most */
-  int *stage_reduce;           /* [stages] the reduction that each stage's own bucket was begun for; −1: none yet */
-  const Op *backward;          /* the latest of a layer's; NULL: none yet */
+  PoolPiece **saved;  /* [stage · micro-batches + micro-batch][n_saved_layers] on the host; NULL: nothing is */
+  Pool saved_pool;    /* of host memory */
+  int n_saved_layers; /* of a stage, at most */
+  int *stage_reduce;  /* [stages] the reduction that each stage's own bucket was begun for; −1: none yet */
+  const Op *backward; /* the latest of a layer's; NULL: none yet */
   char *output, *gradient_out; /* of the forward, of the backward being issued */
 
   guint64 n_ended;       /* of the device, when the host last looked */
@@ -67,12 +61,10 @@ gboolean executor_gradients_out(Executor *executor, int index, GError **error);
 void executor_await_gradients_out(Executor *executor, int index);
 gboolean executor_update(Executor *executor, int index, GError **error);
 void executor_weights_back(Executor *executor, int index);
-/* With activations on the host (executor_saved.c): a SAVED_OUT or SAVED_IN; whether an op of a backward waits for what
- * its layer has saved, where that has left. IMPOSSIBLE where an edge is missing. */
+/* With activations on the host (executor_saved.c): a SAVED_OUT or SAVED_IN. */
 void executor_saved_init(Executor *executor);
 void executor_saved_clear(Executor *executor);
 gboolean executor_saved_copy(Executor *executor, int index, GError **error);
-gboolean executor_saved_is_back(Executor *executor, int index, GError **error);
 /* What is in shards, of the piece that an op runs (executor_shards.c). ZeRO-3: some gather has brought its weights.
  * ZeRO-2, 3: it adds to gradients; their buckets, or those that a reduction sums, have been begun, else IMPOSSIBLE. */
 gboolean executor_has_weights(const Executor *executor, const Op *op, const Work *work);

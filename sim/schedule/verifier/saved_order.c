@@ -56,18 +56,43 @@ static gboolean check_copy(Walk *walk, gint32 i, Stream stream, GError **error) 
   return fail_at_op(walk->program, walk->rank, i, what, -1, "", error);
 }
 
+static gboolean is_away(const Walk *walk, gint32 i) {
+  return latest_of(walk, OUT, i) > latest_of(walk, IN, i);
+}
+
 static gboolean check_out(Walk *walk, gint32 i, GError **error) {
+  if (is_away(walk, i))
+    return fail_at_op(walk->program, walk->rank, i, "it copies out activations that are away since",
+                      latest_of(walk, OUT, i), "", error);
+  if (!check_copy(walk, i, STREAM_COPY_OUT, error) ||
+      !await(walk, FORWARD, i, "it copies activations out and does not wait for",
+             "no F in front of it saves what it copies out", error))
+    return FALSE;
   note(walk, OUT, i);
-  return check_copy(walk, i, STREAM_COPY_OUT, error) &&
-         await(walk, FORWARD, i, "it copies activations out and does not wait for",
-               "no F in front of it saves what it copies out", error);
+  return TRUE;
 }
 
 static gboolean check_in(Walk *walk, gint32 i, GError **error) {
+  static const char missing[] = "no SAVED_OUT in front of it has copied them out";
+  if (!is_away(walk, i))
+    return fail_at_op(walk->program, walk->rank, i, missing, -1, "", error);
+  if (!check_copy(walk, i, STREAM_COPY, error) ||
+      !await(walk, OUT, i, "it brings activations back and does not wait for", missing, error))
+    return FALSE;
   note(walk, IN, i);
-  return check_copy(walk, i, STREAM_COPY, error) &&
-         await(walk, OUT, i, "it brings activations back and does not wait for",
-               "no SAVED_OUT in front of it has copied them out", error);
+  return TRUE;
+}
+
+/* The first op of a backward: what it reads is given up behind it. */
+static gboolean check_backward(Walk *walk, gint32 i, GError **error) {
+  static const char missing[] = "its activations are on the host: no SAVED_IN in front of it brings them back";
+  if (is_away(walk, i))
+    return fail_at_op(walk->program, walk->rank, i, missing, -1, "", error);
+  if (latest_of(walk, IN, i) >= 0 && !await(walk, IN, i, "it needs activations and does not wait for", missing, error))
+    return FALSE;
+  for (int kind = 0; kind < N_LATEST; kind++)
+    g_hash_table_remove(walk->latest[kind], &walk->ops[i]);
+  return TRUE;
 }
 
 static gboolean check_op(Walk *walk, gint32 i, GError **error) {
@@ -83,9 +108,7 @@ static gboolean check_op(Walk *walk, gint32 i, GError **error) {
     return check_in(walk, i, error);
   case ACTION_I:
   case ACTION_B:
-    return op->kind != OP_COMPUTE || latest_of(walk, OUT, i) < 0 ||
-           await(walk, IN, i, "it needs activations and does not wait for",
-                 "its activations are on the host: no SAVED_IN in front of it brings them back", error);
+    return op->kind != OP_COMPUTE || check_backward(walk, i, error);
   default:
     return TRUE;
   }
