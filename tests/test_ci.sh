@@ -162,12 +162,12 @@ project('beside')
 slow = custom_target('slow', output: 'slow', command: [find_program('sh'), '-c', 'echo $$ >"$1"; exec sleep 60', 'sh',
   meson.project_source_root() / 'pid'], build_by_default: false)
 alias_target('readers', slow)
-test('waits', find_program('sh'), args: ['-c', 'for i in $(seq 200); do kill -0 $(cat "$1") || break; sleep 0.1; done', 'sh',
-  meson.project_source_root() / 'pid'])
+test('waits', find_program('sh'), args: ['-c', 'for i in $(seq 500); do [ ! -s "$1" ] || kill -0 $(cat "$1") || break; sleep 0.1; done',
+  'sh', meson.project_source_root() / 'pid'], timeout: 90)
 END
 (cd third && exec .ci/check build) >out 2>err &
 checking=$!
-for _ in $(seq 200); do
+for _ in $(seq 500); do
   [ -s third/pid ] && break
   sleep 0.1
 done
@@ -191,22 +191,35 @@ test('sleeps', find_program('sh'), args: ['-c', 'echo $$ >"$1.new"; mv "$1.new" 
   meson.project_source_root() / 'pid'], timeout: 90)
 alias_target('readers', custom_target('none', output: 'none', command: ['touch', '@OUTPUT@'], build_by_default: false))
 END
-for signal in TERM KILL; do
-  rm -f fourth/pid
-  (cd fourth && exec .ci/check build) >out 2>err &
+# So does what configures, which says its process, too.
+mkdir fifth
+ln -s "$ci" fifth/.ci
+cp first/meson_options.txt fifth/
+cat >fifth/meson.build <<'END'
+project('long')
+run_command('sh', '-c', 'echo $PPID >"$1.new"; mv "$1.new" "$1"; exec sleep 15', 'sh',
+  meson.project_source_root() / 'pid', check: false)
+END
+leaves_none() { # FOLDER SIGNAL WHAT: of a check there, when FOLDER/pid is written
+  rm -f "$1/pid"
+  (cd "$1" && rm -rf build build-sanitize && exec .ci/check build) >out 2>err &
   checking=$!
-  for _ in $(seq 200); do
-    [ -s fourth/pid ] && break
+  for _ in $(seq 500); do
+    [ -s "$1/pid" ] && break
     sleep 0.1
   done
-  kill -$signal $checking
+  kill "-$2" $checking
   for _ in $(seq 100); do
-    kill -0 "$(cat fourth/pid)" 2>/dev/null || kill -0 $checking 2>/dev/null || break
+    kill -0 "$(cat "$1/pid")" 2>/dev/null || kill -0 $checking 2>/dev/null || break
     sleep 0.1
   done
-  [ -s fourth/pid ] && ! kill -0 "$(cat fourth/pid)" 2>/dev/null && ! kill -0 $checking 2>/dev/null
-  result $? "a check that gets SIG$signal leaves no test behind" "$(cat out err)"
-  kill "$(cat fourth/pid)" 2>/dev/null
+  [ -s "$1/pid" ] && ! kill -0 "$(cat "$1/pid")" 2>/dev/null && ! kill -0 $checking 2>/dev/null
+  result $? "a check that gets SIG$2 leaves no $3 behind" "$(cat out err)"
+  kill "$(cat "$1/pid")" 2>/dev/null
   wait $checking
+}
+for signal in TERM KILL; do
+  leaves_none fourth $signal test
+  leaves_none fifth $signal "meson setup"
 done
 finish

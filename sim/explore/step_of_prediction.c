@@ -15,6 +15,7 @@ StepReport step_of_prediction(const Prediction *prediction, int *in_flight) {
                        .plan = plan,
                        .n_layers = prediction->workload->model->n_layers,
                        .n_next_layers = prediction->workload->model->n_next_layers - plan->mtp_layers,
+                       .trains_next_layers = !prediction->workload->model->other_next_layers,
                        .window = model_window(prediction->workload->model, plan->seq_len),
                        .domain_gpus = cluster->domain_gpus,
                        .peak_number = number_name(precision_info(plan->precision)->linear),

@@ -231,6 +231,8 @@ START_TEST(gradients_on_the_drives_are_there_before_they_are_read) {
   assert_refused(
       stored, EDITS({"STATE_READ transfer=2 after=2", "STATE_READ transfer=2"}),
       "op 3 (STATE_READ of step 0): it reads from the drives and does not wait for 0GRAD_OUT0 of step 0 (op 2)");
+  assert_refused(stored, EDITS({"copy STATE_READ transfer=2 after=2", "tp STATE_READ kind=collective transfer=2"}),
+                 "op 3 (STATE_READ of step 0): expected a copy on the stream copy or copy_out");
 }
 END_TEST
 

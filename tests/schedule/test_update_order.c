@@ -43,6 +43,10 @@ START_TEST(the_norm_is_of_all_sums) {
                         " 4 dp NORM transfer=2 after=3\n",
                         " 2 host WAIT\n 3 host WAIT\n 4 dp NORM transfer=2 after=0\n"}),
                  "does not wait for 0B0 (op 1)");
+  assert_refused(updated,
+                 EDITS({" 3 tp WHOLE_GRAD transfer=1 after=2\n 4 dp NORM transfer=2 after=3\n",
+                        " 3 tp NORM kind=collective transfer=1 after=2\n 4 dp NORM transfer=2\n"}),
+                 "rank 0, op 4 (NORM): it is of the step's whole gradient and does not wait for NORM (op 3)");
 }
 END_TEST
 

@@ -283,6 +283,7 @@ START_TEST(indices_are_checked_before_they_are_used) {
       {{"0F0 work=0", "0F0 work=9"}, "work 9; the program has 4"},
       {{"0F0 work=0", "0F0 work=1"}, "work 1 is of another phase"},
       {{"0F0 work=0", "0F0"}, "work -1"},
+      {{"compute 0F0 work=0", "ep 0F0 kind=compute work=0"}, "computes on the stream ep; expected compute"},
       {{"0F0 work=0", "7F0 work=0"}, "stage 7; the program has 2"},
       {{"0F0 work=0", "0F7 work=0"}, "micro-batch 7; the program has 2"},
       {{"0F0 work=0", "0F0 work=0 step=1"}, "step 1; the program has 1"},

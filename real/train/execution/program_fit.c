@@ -2,7 +2,6 @@
 
 #include "error.h"
 #include "executor.h"
-#include "gather_buffers.h"
 #include "host_updates.h"
 #include "transfer_sizes.h"
 

@@ -10,13 +10,14 @@
 typedef struct {
   /* what was run */
   const char *model_name, *cluster_name, *gpu_name;
-  const Plan *plan;        /* completed */
-  gint64 n_layers;         /* of the model; 0 = not known */
-  gint64 n_next_layers;    /* heads of the model that predict a token further, which are left out */
-  gint64 window;           /* tokens that a token attends to in layers with a window; 0: all that come before it */
-  int domain_gpus;         /* GPUs that reach each other over the scale-up links; 0 = not known */
-  const char *peak_number; /* format that peak_flops is stated for: "bf16" … */
-  double peak_flops;       /* FLOP/s of one GPU */
+  const Plan *plan;            /* completed */
+  gint64 n_layers;             /* of the model; 0 = not known */
+  gint64 n_next_layers;        /* heads of the model that predict a token further, which are left out */
+  gboolean trains_next_layers; /* --mtp-layers takes them */
+  gint64 window;               /* tokens that a token attends to in layers with a window; 0: all that come before it */
+  int domain_gpus;             /* GPUs that reach each other over the scale-up links; 0 = not known */
+  const char *peak_number;     /* format that peak_flops is stated for: "bf16" … */
+  double peak_flops;           /* FLOP/s of one GPU */
 
   /* how fast */
   double step_time_s, tokens_per_s, tokens_per_s_per_gpu;

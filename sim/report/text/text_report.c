@@ -113,7 +113,8 @@ static void append_title(GString *out, const StepReport *report, gboolean colour
     return;
   append_label(out, "left out");
   units_append_count(out, report->n_next_layers, "head that predicts", "heads that predict");
-  g_string_append(out, " a token further: neither its time nor its memory (--mtp-layers)\n");
+  g_string_append_printf(out, " a token further: neither its time nor its memory%s\n",
+                         report->trains_next_layers ? " (--mtp-layers)" : "");
 }
 
 static void append_speed(GString *out, const StepReport *report) {

@@ -167,8 +167,10 @@ static gboolean check_read(Walk *walk, gint32 i, GError **error) {
 
 static gboolean check_write(Walk *walk, gint32 i, GError **error) {
   const Op *op = &walk->list->ops[i];
-  if (op->unit < 0 || op->unit >= walk->steps[op->step].n_updates || op->unit > (gint32)walk->writes->len)
+  if (op->unit < 0 || op->unit >= walk->steps[op->step].n_updates)
     return fail_op(walk, i, "no OPTIMIZER on the host in front of it has updated what it writes", -1, "", error);
+  if (op->unit > (gint32)walk->writes->len)
+    return fail_part(walk, i, "written state", (int)walk->writes->len, error);
   set_part(walk->writes, op->unit, i);
   return TRUE;
 }
@@ -216,8 +218,27 @@ static gboolean check_grad_out(Walk *walk, gint32 i, GError **error) {
 
 /* --- the walk --- */
 
+/* What others wait for is on a stream that is watched. */
+static gboolean check_copy_stream(const Walk *walk, gint32 i, GError **error) {
+  const Op *op = &walk->list->ops[i];
+  switch ((ActionKind)op->action) {
+  case ACTION_FETCH:
+  case ACTION_GRAD_OUT:
+  case ACTION_STATE_READ:
+  case ACTION_STATE_WRITE:
+  case ACTION_WEIGHTS_BACK:
+  case ACTION_WEIGHTS_STORE:
+    return op->stream == STREAM_COPY || op->stream == STREAM_COPY_OUT ||
+           fail_op(walk, i, "expected a copy on the stream copy or copy_out", -1, "", error);
+  default:
+    return TRUE;
+  }
+}
+
 static gboolean check_op(Walk *walk, gint32 i, GError **error) {
   const Op *op = &walk->list->ops[i];
+  if (!check_copy_stream(walk, i, error))
+    return FALSE;
   ended_set(walk->list->ops, walk->ended, watched, walk->latest, i);
   switch ((ActionKind)op->action) {
   case ACTION_FETCH:

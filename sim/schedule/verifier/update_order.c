@@ -76,9 +76,11 @@ static gboolean check_sum(const Walk *walk, gint32 i, GError **error) {
 static gboolean check_norm(Walk *walk, gint32 i, GError **error) {
   static const char what[] = "it is of the step's whole gradient and does not wait for";
   Step *step = &walk->steps[walk->ops[i].step];
+  const gint32 before = step->norm;
   step->norm = i;
-  return check_stream(walk, i, STREAM_DP, STREAM_TP, error) && await(walk, i, step->addition, what, error) &&
-         await(walk, i, step->sum_dp, what, error) && await(walk, i, step->sum_tp, what, error);
+  return check_stream(walk, i, STREAM_DP, STREAM_TP, error) && await(walk, i, before, what, error) &&
+         await(walk, i, step->addition, what, error) && await(walk, i, step->sum_dp, what, error) &&
+         await(walk, i, step->sum_tp, what, error);
 }
 
 static gboolean check_update(Walk *walk, gint32 i, GError **error) {

@@ -129,6 +129,9 @@ static gboolean check_compute_op(const Program *program, int rank, int i, const 
   const Work *work = &g_array_index(program->works, Work, op->work);
   if (work->on_host)
     return fail_op(program, rank, i, error, "work %d is of the host's processors", op->work);
+  if (op->stream != STREAM_COMPUTE)
+    return fail_op(program, rank, i, error, "computes on the stream %s; expected compute",
+                   stream_info(op->stream)->name);
   if (action_info(op->action)->is_compute && work->phase != phase_of[op->action])
     return fail_op(program, rank, i, error, "work %d is of another phase", op->work);
   return TRUE;
