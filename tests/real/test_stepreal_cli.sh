@@ -223,7 +223,8 @@ got=$?
 [ $got -ne 0 ] && [ -s machine.yaml.progress ] && grep -q 'kept in machine.yaml.progress: the same command goes on' err
 result $? "a calibration that fails says what it keeps" "exit status $got; $(cat err)"
 rmdir machine.yaml
-head -n 6 machine.yaml.progress >cut && mv cut machine.yaml.progress
+cp machine.yaml.progress kept # for what follows
+head -n 6 kept >machine.yaml.progress
 # shellcheck disable=SC2086
 "$stepreal" $calibrate >out 2>err </dev/null && grep -q 'stepreal: machine.yaml.progress: line 6: .*measured again' err &&
   grep -q 'name: flash_forward\|attention:' gpus/machine.yaml
@@ -237,24 +238,30 @@ result $? "the host's memory, copies and updates are calibrated for plans that o
 rm -rf machine* gpus nccl
 
 # What is kept of other ranks, of another machine or in another form is not taken, and not lost without a word; what a
-# calibration that was killed while it wrote has left is gone with the next.
-mkdir machine.yaml
-# shellcheck disable=SC2086
-"$stepreal" $calibrate >out 2>err </dev/null
-rmdir machine.yaml
-cp machine.yaml.progress kept
-for other in 's/ 1 ranks,/ 2 ranks,/' 's/, device cpu, [^,]*/, device cpu, Another Processor/' '1s/calibrate [0-9]*/calibrate 4/'; do
-  sed "$other" kept >machine.yaml.progress
-  echo cut >machine.yaml.progress.new
+# calibration that was killed while it wrote has left is gone with the next. That the former is told needs no calibration
+# that measures something: tp 3 leaves all out.
+told_of_other() { # what is found, words behind the command
+  sed "$1" kept >machine.yaml.progress
   # shellcheck disable=SC2086
-  "$stepreal" $calibrate >out 2>err </dev/null && grep -q 'machine.yaml.progress: line 1: found "stepreal calibrate .*nothing of it is kept' err &&
-    [ ! -e machine.yaml.progress ] && [ ! -e machine.yaml.progress.new ]
-  result $? "a progress file that is not of this calibration ($other) is told" "$(cat out err; ls)"
+  "$stepreal" $calibrate $2 >out 2>err </dev/null
+  got=$?
+  grep -q 'machine.yaml.progress: line 1: found "stepreal calibrate .*nothing of it is kept' err
+}
+for other in 's/, device cpu, [^,]*/, device cpu, Another Processor/' '1s/calibrate [0-9]*/calibrate 4/'; do
+  told_of_other "$other" '--tp 3' && [ "$got" -eq 1 ] && grep -q 'nothing could be measured' err
+  result $? "a progress file that is not of this calibration ($other) is told" "exit status $got; $(cat out err)"
 done
+echo cut >machine.yaml.progress.new
+told_of_other 's/ 1 ranks,/ 2 ranks,/' '' && [ "$got" -eq 0 ] && [ ! -e machine.yaml.progress ] && [ ! -e machine.yaml.progress.new ]
+result $? "one of other ranks, too; it is gone with the next calibration" "exit status $got; $(cat out err; ls)"
+rm -rf machine* gpus nccl
+
+# What is kept of fused attention is taken without a word, and is not unfused attention's.
 cp kept machine.yaml.progress
 # shellcheck disable=SC2086
-"$stepreal" $calibrate >out 2>err </dev/null && [ ! -s err ]
-result $? "one that is goes on in silence" "$(cat err)"
+"$stepreal" $calibrate --attention unfused >out 2>err </dev/null && [ ! -s err ] && grep -q 'name: softmax' gpus/machine.yaml &&
+  grep -q 'seq_len: 8, head_dim' gpus/machine.yaml
+result $? "a calibration goes on in silence, and measures what is not kept: other attention" "$(cat err gpus/machine.yaml)"
 rm -rf machine* gpus nccl kept
 
 # Nothing is kept where nothing can be written.
@@ -266,22 +273,17 @@ got=$?
 result $? "a calibration that cannot write its progress does not say that it did" "exit status $got; $(cat err)"
 rm folder
 
-# What is kept of fused attention is not unfused attention's.
-mkdir machine.yaml
-# shellcheck disable=SC2086
-"$stepreal" $calibrate >out 2>err </dev/null
-rmdir machine.yaml
-# shellcheck disable=SC2086
-"$stepreal" $calibrate --attention unfused >out 2>err </dev/null && grep -q 'name: softmax' gpus/machine.yaml
-result $? "a calibration that goes on with other attention measures it" "$(cat err gpus/machine.yaml)"
-rm -rf machine* gpus nccl
-
 mkdir one other
 cp m.json one/config.json
 cp "$data/models/tiny-gpt2-short.json" other/config.json
-run 1 calibrate --model one/config.json --model other/config.json --seq-len 8 --tp 1 --repeats 1 --quick --output machine.yaml
+# Latent attention: heads of V have a width of their own. And a head that predicts a token further.
+run 1 calibrate --model one/config.json --model other/config.json --model tiny-deepseek-v3.json --seq-len 16 --tp 1,2 --repeats 1 \
+  --quick --output machine.yaml
 [ "$got" -eq 0 ] && grep -q 'name: silu_mul' gpus/machine.yaml && grep -q 'name: gelu' gpus/machine.yaml
 result $? "two models of one name are both measured" "exit status $got; $(cat err gpus/machine.yaml)"
+[ "$got" -eq 0 ] && ! grep -q 'left out: [^0-9]' out && [ "$(grep -c 'head_dim: [0-9]*, v_head_dim: ' gpus/machine.yaml)" -eq 4 ] && grep -q 'name: mtp_norm,' gpus/machine.yaml &&
+  "$stepsim" simulate --model tiny-deepseek-v3.json --seq-len 16 --precision fp32 --gpus 1 --cluster machine.yaml --json >out 2>>err
+result $? "latent attention and experts are calibrated, whole and cut by tp, and a head that predicts further" "exit status $got; $(cat err gpus/machine.yaml)"
 rm -rf machine* gpus nccl
 
 for time in first second; do
@@ -290,12 +292,6 @@ for time in first second; do
     ! grep -q 'is kept' err
   result $? "where nothing can be measured it is said why, the $time time" "exit status $got; $(cat err)"
 done
-
-# Latent attention: heads of V have a width of their own. And a head that predicts a token further.
-run 1 calibrate --model tiny-deepseek-v3.json --seq-len 16 --tp 1,2 --repeats 1 --quick --output latent.yaml
-[ "$got" -eq 0 ] && ! grep -q 'left out' err && [ "$(grep -c 'head_dim: [0-9]*, v_head_dim: ' gpus/latent.yaml)" -eq 4 ] && grep -q 'name: mtp_norm,' gpus/latent.yaml &&
-  "$stepsim" simulate --model tiny-deepseek-v3.json --seq-len 16 --precision fp32 --gpus 1 --cluster latent.yaml --json >out 2>>err
-result $? "latent attention and experts are calibrated, whole and cut by tp, and a head that predicts further" "exit status $got; $(cat err gpus/latent.yaml)"
 
 # Attention to whole sequences, to the own half of one, to half of another's, and over all that a gather brings.
 run 2 calibrate --model m.json --seq-len 16 --tp 1 --cp 1,2 --cp-comm ring,all-gather --repeats 1 --quick --output machine.yaml
