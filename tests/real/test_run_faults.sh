@@ -155,7 +155,8 @@ for plan in '2 --pp 2' '4 --dp 2 --tp 2'; do
   kill -KILL "$victim" 2>/dev/null # where the launcher has not
 done
 
-launch_verb_beside 2 calibrate --model "$models/tiny-llama.json" --tp 1 --seq-len 64 --repeats 200 --quick \
+# Long enough to be stopped in the steps of its layers: behind them gigabytes would be cleared first.
+launch_verb_beside 2 calibrate --model "$models/tiny-llama.json" --tp 1 --seq-len 128 --repeats 200 --quick \
   --output "$work/machine.yaml" --stall-timeout 2
 kill -STOP "$victim"
 wait_for_end && ended && says "rank [01]: stuck: rank [01] \\(pid $victim\\) is stopped.*; this rank waits for the other ranks"
