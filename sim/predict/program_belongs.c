@@ -66,6 +66,8 @@ gboolean predict_check_belongs(const Program *program, const Workload *workload,
                       "%" G_GINT64_FORMAT " micro-batches",
                       program->n_ranks, program->n_stages, program->n_micro_batches, plan->pp, workload->n_stages,
                       plan->n_micro_batches);
+  if (program->n_steps != plan->steps)
+    return fail_input(error, "the program has %d steps, expected %d as --steps", program->n_steps, plan->steps);
   return check_works(program, workload, error) && check_offload(program, plan, error) &&
          transfer_sizes_check(program, workload, error) && host_updates_check(program, workload, error);
 }

@@ -126,6 +126,10 @@ out_of_memory without read_as rows_per_s threads groups" validate runs.csv --jso
     cmp dump.txt again.txt
   result $? "a dumped program is read back, and - holds nothing else" "$(head -3 dump.txt)"
 
+  "$stepsim" simulate $plan --steps 3 --dump three.txt >out 2>err && "$stepsim" simulate $plan --program three.txt >out 2>err
+  [ $? -eq 2 ] && has_words "the program has 3 steps, expected 1 as --steps" "$(cat err)"
+  result $? "and refused where the plan has other steps" "$(cat err out)"
+
   "$stepsim" schedule --pp 3 --micro-batches 4 --csv - >order.csv && "$stepsim" schedule --from order.csv --csv - |
     cmp - order.csv
   result $? "a written order is read back, and - holds nothing else" "$(head -3 order.csv)"

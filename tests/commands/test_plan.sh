@@ -100,7 +100,7 @@ EOF
 # --- shards and prices
 plan $small --zero 3 --zero-ranks 2,4
 expect "how far shards span is told" 0 "ZeRO-3 within 4 ranks;tp 2, pp 1, dp 4, ZeRO-3 within 2 ranks"
-# Of 1,024 ranks 64 or 8 gather faster: the plan that says so is the one that simulates so, on any number of threads.
+# Of 1,024 ranks fewer gather faster: the plan that says so is the one that simulates so, on any number of threads.
 wide="--model llama-3-8b --cluster dgx-h100 --gpus 1024 --global-batch 1024 --tp 1 --pp 1 --zero 3 --micro-batch 1 --recompute none"
 plan $wide --jobs 1 --json
 cp out one.json
@@ -108,13 +108,17 @@ found=$(sed -n 's/.*"options" : "\(.*\)",/\1/p' out | head -1)
 plan $wide --zero-ranks 0 --json
 # shellcheck disable=SC2086 # a list of words
 "$stepsim" simulate --model llama-3-8b --cluster dgx-h100 $found --json >simulated.json 2>err
-case $found in *--zero-ranks\ 8 | *--zero-ranks\ 64) true ;; *) false ;; esac &&
+case $found in *--zero-ranks\ 0) false ;; *--zero-ranks\ *) true ;; *) false ;; esac &&
   [ "$(number one.json step_time_s)" = "$(number simulated.json step_time_s)" ] &&
   holds '$1 < $2' "$(number one.json step_time_s)" "$(number out step_time_s)"
 result $? "shards over part of the ranks are sought where they are faster" "$found: $(grep step_time_s one.json out err)"
 plan $wide --jobs 2 --json
 [ "$(grep -v wall_s one.json)" = "$(grep -v wall_s out)" ]
 result $? "and found by any number of threads" "$(diff one.json out)"
+# Over the 4 ranks that experts are dealt out to nobody gathers an expert.
+plan --model olmoe-1b-7b --cluster gcp-a3mega --gpus 96 --tp 1 --pp 1 --cp 2 --ep 4 --expert-tp 1 --zero 3 --micro-batch 1 \
+  --global-batch 384 --seq-len 512 --recompute none --sequence-parallel on --schedule 1f1b --pipeline-layout auto --chunks 1
+expect "and in less than a node" 0 "ZeRO-3 within 4 ranks"
 plan $wide --emit torchtitan
 replicas=$(sed -n 's/^data_parallel_replicate_degree = //p' out) shards=$(sed -n 's/^data_parallel_shard_degree = //p' out)
 holds '$1 > 1 && $2 > 1 && $1 * $2 == 1024' "${replicas:-0}" "${shards:-0}"

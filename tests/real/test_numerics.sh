@@ -454,6 +454,16 @@ plan="--model $data/models/tiny-llama.json --precision fp32 --global-batch 8 --s
   result $? "a Program with ops of no kernels runs as its plan does" "$(cat err out)"
 }
 
+# Tokens are gathered over the ranks of two axes.
+plan="--model $data/models/tiny-mixtral.json --precision fp32 --global-batch 4 --steps 1 --tp 2 --dp 2 --ep 2 --sequence-parallel on
+  --expert-dispatch all_gather"
+# shellcheck disable=SC2086
+{
+  "$stepsim" simulate $plan --cluster dgx-h100 --gpus 4 --dump gathered.txt >/dev/null
+  timeout 30 "$mpirun" -n 4 "$stepreal" run $plan --program gathered.txt --check >out 2>err </dev/null
+  result $? "a Program that gathers tokens over tp and ep runs" "$(cat err out)"
+}
+
 # An op of more layers than there are is not taken apart first.
 plan="--model $data/models/tiny-llama.json --precision fp32 --global-batch 2 --steps 2"
 # shellcheck disable=SC2086

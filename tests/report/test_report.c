@@ -151,12 +151,16 @@ static char *render(const StepReport *report, gboolean colour) {
 START_TEST(heads_that_are_left_out_are_named) {
   const Plan plan = sample_plan();
   StepReport report = sample_report(&plan);
-  g_autoptr(GString) without = g_string_new(NULL), with = g_string_new(NULL);
+  g_autoptr(GString) without = g_string_new(NULL), with = g_string_new(NULL), trained = g_string_new(NULL);
   text_report_step(without, &report, FALSE);
   report.n_next_layers = 1;
   text_report_step(with, &report, FALSE);
+  report.trains_next_layers = TRUE;
+  text_report_step(trained, &report, FALSE);
   ck_assert_ptr_null(strstr(without->str, "left out"));
-  ck_assert_ptr_nonnull(strstr(with->str, "1 head that predicts a token further: neither"));
+  ck_assert_ptr_nonnull(
+      strstr(with->str, "1 head that predicts a token further, of which neither time nor memory is counted\n"));
+  ck_assert_ptr_nonnull(strstr(trained->str, "is counted (--mtp-layers)\n"));
 }
 END_TEST
 

@@ -66,7 +66,7 @@ static gboolean copies_fit(const Workload *workload, const Op *op, const Group *
 
 /* The ranks that cut what the item sums or exchanges. */
 static gboolean item_group_fits(const Workload *workload, const WorkItem *item, const Group *group) {
-  const AxisSet axes = AXIS_BIT(item->axis);
+  const AxisSet axes = work_item_axes(item);
   return !group->spans_pp &&
          layout_group_size(&workload->layout, group->axes) == layout_group_size(&workload->layout, axes);
 }

@@ -3,15 +3,23 @@
 #include "far_gathers.h"
 #include "plan_order.h"
 
-enum { WIDER = 8 };
+enum { WIDER = 2 };
 
-/* Whole nodes of a domain that divide the job, at least one node's GPUs; 0: none do, or they are all of it. */
+/* Whole nodes of a domain that divide the job, at least one node's GPUs; all of the job where none do. */
 static gint64 near_gpus(const Cluster *cluster, gint64 gpus) {
   const gint64 node = cluster->gpus_per_node;
   for (gint64 n = MAX(cluster->domain_gpus, node) / node * node; n > 0; n -= node)
     if (gpus % n == 0)
-      return n < gpus ? n : 0;
-  return 0;
+      return n;
+  return gpus;
+}
+
+/* These, halved while that goes: an odd number, or two. */
+static gint64 least_gpus(const Cluster *cluster, gint64 gpus) {
+  gint64 least = near_gpus(cluster, gpus);
+  while (least % WIDER == 0 && least > WIDER)
+    least /= WIDER;
+  return least;
 }
 
 /* Ranks of a set of shards over so many GPUs; 0: none are. */
@@ -37,13 +45,12 @@ static gboolean is_worth_it(const PlanOutcome *whole, double most) {
 
 PlanOutcome *plan_shards_best(const PlannerRequest *request, ScratchPool *scratches, PlanOutcome *whole, double most) {
   const Plan *plan = whole->completed;
-  const gint64 near = near_gpus(whole->cluster, plan->gpus);
-  if (!request->seeks_shards || plan->zero < 3 || !whole->fits || near == 0 || !is_worth_it(whole, most))
+  if (!request->seeks_shards || plan->zero < 3 || !whole->fits || !is_worth_it(whole, most))
     return whole;
   g_autoptr(PlanOutcome) best = whole;
-  for (gint64 gpus = near; gpus < plan->gpus; gpus *= WIDER) {
-    const gint64 ranks = ranks_over(whole->completed, gpus);
-    if (ranks == 0 || ranks >= plan_data_ranks(whole->completed))
+  for (gint64 gpus = least_gpus(whole->cluster, plan->gpus); gpus < plan->gpus; gpus *= WIDER) {
+    const gint64 ranks = ranks_over(plan, gpus);
+    if (ranks == 0 || ranks >= plan_data_ranks(plan))
       continue;
     g_autoptr(Plan) tried = plan_copy(best->plan);
     tried->zero_ranks = (int)ranks;

@@ -184,7 +184,7 @@ void plan_space_describe(Space *space) {
       {"global-batch", "sequences per step (to be given)"},
       {"zero", "ZeRO stage (default 0,1,2,3)"},
       {"zero-ranks", "ranks one set of shards spans, those of cp among them; 0: all of dp × cp (default: under ZeRO-3 "
-                     "the fastest of all, one node's or wider domain's GPUs, 8 times as many, 64 times …)"},
+                     "the fastest of all, one node's or wider domain's GPUs, and 2, 4, 8 … times as many and as few)"},
       {"recompute", "none, selective or full (default none,selective,full; with --recompute-modules selective)"},
       {"sequence-parallel", "on or off (default on,off)"},
       {"overlap-p2p", "a stage computes on while it sends to the next: on or off (default: as the schedule and the "

@@ -183,7 +183,7 @@ static void append_list(GString *out, const Space *space, const char *name) {
 static gboolean append_warnings(const SweepReport *report, GString *out, const GArray *best, GError **error) {
   g_autoptr(GPtrArray) warnings = sweep_report_warnings(report, best, error);
   for (guint i = 0; warnings != NULL && i < warnings->len; i++)
-    g_string_append_printf(out, "  warning: %s\n", (const char *)warnings->pdata[i]);
+    g_string_append_printf(out, "  warning: the first: %s\n", (const char *)warnings->pdata[i]);
   return warnings != NULL;
 }
 

@@ -113,7 +113,7 @@ static void append_title(GString *out, const StepReport *report, gboolean colour
     return;
   append_label(out, "left out");
   units_append_count(out, report->n_next_layers, "head that predicts", "heads that predict");
-  g_string_append_printf(out, " a token further: neither its time nor its memory%s\n",
+  g_string_append_printf(out, " a token further, of which neither time nor memory is counted%s\n",
                          report->trains_next_layers ? " (--mtp-layers)" : "");
 }
 

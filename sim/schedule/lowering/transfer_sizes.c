@@ -65,8 +65,9 @@ static gboolean fail_size(const Check *check, gint32 i, double expected, GError 
   g_autoptr(GString) name = g_string_new(NULL);
   untimed_run_name_op(check->program, op, name);
   return fail_impossible(error,
-                         "rank %d, op %d (%s): it moves %.17g bytes; under this model and plan it would be %.17g",
-                         check->rank, i, name->str, transfer_of(check, op)->bytes, expected);
+                         "rank %d, op %d (%s): it moves %.17g bytes; under this model and plan it would be %.17g%s",
+                         check->rank, i, name->str, transfer_of(check, op)->bytes, expected,
+                         expected > 0 ? "" : ", as its transfer names nothing that moves (layers=, embedding=, head=)");
 }
 
 static gboolean fail_kind(const Check *check, gint32 i, const char *expected, GError **error) {
