@@ -197,9 +197,10 @@ tiny="--model $models/tiny-llama.json --precision fp32 --global-batch 8"
   ended && says 'rank 0: other ranks did not start within 1 s'
   check 'a rank that never starts' $?
 
-  launch -n 2 "$stepreal" run $tiny --dp 2 --trace /dev/full
-  ended && says 'cannot write /dev/full: No space left on device'
-  check 'a full disk' $?
+  launch -n 2 "$stepreal" run $tiny --dp 2 --trace /dev/full --timeline "$work/beside.svg"
+  ended && says 'cannot write /dev/full: No space left on device' && grep -q 'how fast' "$out" && [ -s "$work/beside.svg" ]
+  check 'a full disk, which costs neither the report nor another file' $?
+  rm -f "$work/beside.svg"
 
   launch -n 2 "$stepreal" run $tiny --pp 2 --lr 1e38
   ended && grep -qE '^stepreal: rank [01]: SYNC of step 1: the gradient of [a-z0-9_.]+ is -?(nan|inf)' "$out"
