@@ -49,6 +49,10 @@ static int run(const VerbTable *table, int argc, char **argv, GError **error) {
     print_usage(table, stderr);
     return 2;
   }
+  if (g_str_equal(argv[1], "help") && argc > 2) { /* help VERB */
+    char option[] = "--help", *asked[] = {argv[0], argv[2], option, NULL};
+    return run(table, 3, asked, error);
+  }
   if (g_strv_contains(help, argv[1])) {
     print_usage(table, stdout);
     return 0;
