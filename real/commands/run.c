@@ -331,21 +331,17 @@ static void show_progress(int step, int n_steps, gpointer data) {
   fflush(stderr);
 }
 
-static void print_report(const RunOptions *o, const MeasuredReport *report) {
-  if (g_strcmp0(o->trace, "-") == 0 || g_strcmp0(o->timeline, "-") == 0)
-    return; /* standard output holds that, and nothing else */
-  g_autofree char *text = o->plan.json ? measured_report_json(report) : measured_report_text(report);
-  fputs(text, stdout);
-}
-
-/* A file that cannot be written costs neither the report nor the other file. */
+/* A file that cannot be written costs neither the other file nor the report, which then goes where the error goes. */
 static gboolean write_results(const Run *run, const Trace *trace, const MeasuredReport *report, GError **error) {
   const RunOptions *o = &run->options;
-  print_report(o, report);
   const gboolean is_traced = o->trace == NULL || chrome_trace_write(trace, o->trace, error);
-  return (o->timeline == NULL ||
-          timeline_write(trace, "Measured training step", o->timeline, is_traced ? error : NULL)) &&
-         is_traced;
+  const gboolean is_drawn =
+      o->timeline == NULL || timeline_write(trace, "Measured training step", o->timeline, is_traced ? error : NULL);
+  if (g_strcmp0(o->trace, "-") != 0 && g_strcmp0(o->timeline, "-") != 0) { /* else standard output holds that alone */
+    g_autofree char *text = o->plan.json ? measured_report_json(report) : measured_report_text(report);
+    fputs(text, is_traced && is_drawn ? stdout : stderr);
+  }
+  return is_traced && is_drawn;
 }
 
 static gboolean report_run(const Run *run, World *world, const ExecutionResult *result, CheckReport *check,
