@@ -293,6 +293,14 @@ START_TEST(activations_leave_and_come_back_once) {
       " 2 copy 0SAVED_IN0 transfer=0 after=1\n 3 copy_out 0SAVED_OUT0 transfer=1 after=0,2\n"
       " 4 copy 0SAVED_IN0 transfer=0 after=3\n 5 compute 0B0 work=1 after=4\n";
   program_free(read_program(saved));
+  assert_refused(
+      saved, EDITS({"1 copy_out 0SAVED_OUT0 transfer=1 after=0", "1 copy_out 0SAVED_OUT0 kind=host after=0"}),
+      "rank 0, op 1 (0SAVED_OUT0): expected a copy on the stream copy or copy_out, over a group with a route");
+  assert_refused(
+      saved, EDITS({" route=link_in", ""}, {" route=link_out", ""}),
+      "rank 0, op 1 (0SAVED_OUT0): expected a copy on the stream copy or copy_out, over a group with a route");
+  assert_refused(saved, EDITS({"2 copy 0SAVED_IN0 transfer=0 after=1", "2 compute 0F0 work=0"}),
+                 "rank 0, op 2 (0F0): it saves activations that are away since 0SAVED_OUT0 (op 1)");
   assert_refused(saved, EDITS({"2 copy 0SAVED_IN0 transfer=0 after=1", "2 copy_out 0SAVED_OUT0 transfer=1 after=0"}),
                  "rank 0, op 2 (0SAVED_OUT0): it copies out activations that are away since 0SAVED_OUT0 (op 1)");
   assert_refused(saved, EDITS({"3 copy_out 0SAVED_OUT0 transfer=1 after=0,2", "3 copy 0SAVED_IN0 transfer=0 after=1"}),

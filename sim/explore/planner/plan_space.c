@@ -183,8 +183,9 @@ void plan_space_describe(Space *space) {
       {"micro-batch", "sequences per micro-batch (default 1,2,4,8,16)"},
       {"global-batch", "sequences per step (to be given)"},
       {"zero", "ZeRO stage (default 0,1,2,3)"},
-      {"zero-ranks", "ranks one set of shards spans, those of cp among them; 0: all of dp × cp (default: under ZeRO-3 "
-                     "the fastest of all, one node's or wider domain's GPUs, and 2, 4, 8 … times as many and as few)"},
+      {"zero-ranks",
+       "ranks one set of shards spans, those of cp among them; 0: all of dp × cp (default: under ZeRO-3 "
+       "the best of: all, those of one node or wider domain, half, a quarter … and 2, 4 … times of these)"},
       {"recompute", "none, selective or full (default none,selective,full; with --recompute-modules selective)"},
       {"sequence-parallel", "on or off (default on,off)"},
       {"overlap-p2p", "a stage computes on while it sends to the next: on or off (default: as the schedule and the "

@@ -48,6 +48,7 @@ typedef struct {
   char glyph;          /* one letter for drawings */
   gboolean is_compute; /* F I W B */
   gboolean has_micro_batch;
+  gboolean is_copy; /* between the GPU and the host's memory or drives */
 } ActionInfo;
 
 extern const ActionInfo action_infos[N_ACTIONS];

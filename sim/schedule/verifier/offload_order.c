@@ -218,27 +218,8 @@ static gboolean check_grad_out(Walk *walk, gint32 i, GError **error) {
 
 /* --- the walk --- */
 
-/* What others wait for is on a stream that is watched. */
-static gboolean check_copy_stream(const Walk *walk, gint32 i, GError **error) {
-  const Op *op = &walk->list->ops[i];
-  switch ((ActionKind)op->action) {
-  case ACTION_FETCH:
-  case ACTION_GRAD_OUT:
-  case ACTION_STATE_READ:
-  case ACTION_STATE_WRITE:
-  case ACTION_WEIGHTS_BACK:
-  case ACTION_WEIGHTS_STORE:
-    return op->stream == STREAM_COPY || op->stream == STREAM_COPY_OUT ||
-           fail_op(walk, i, "expected a copy on the stream copy or copy_out", -1, "", error);
-  default:
-    return TRUE;
-  }
-}
-
 static gboolean check_op(Walk *walk, gint32 i, GError **error) {
   const Op *op = &walk->list->ops[i];
-  if (!check_copy_stream(walk, i, error))
-    return FALSE;
   ended_set(walk->list->ops, walk->ended, watched, walk->latest, i);
   switch ((ActionKind)op->action) {
   case ACTION_FETCH:

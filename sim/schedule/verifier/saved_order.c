@@ -60,6 +60,15 @@ static gboolean is_away(const Walk *walk, gint32 i) {
   return latest_of(walk, OUT, i) > latest_of(walk, IN, i);
 }
 
+/* Nothing saves what is away. */
+static gboolean check_forward(Walk *walk, gint32 i, GError **error) {
+  if (is_away(walk, i))
+    return fail_at_op(walk->program, walk->rank, i, "it saves activations that are away since", latest_of(walk, OUT, i),
+                      "", error);
+  note(walk, FORWARD, i);
+  return TRUE;
+}
+
 static gboolean check_out(Walk *walk, gint32 i, GError **error) {
   if (is_away(walk, i))
     return fail_at_op(walk->program, walk->rank, i, "it copies out activations that are away since",
@@ -99,9 +108,7 @@ static gboolean check_op(Walk *walk, gint32 i, GError **error) {
   const Op *op = &walk->ops[i];
   switch ((ActionKind)op->action) {
   case ACTION_F:
-    if (op->kind == OP_COMPUTE)
-      note(walk, FORWARD, i);
-    return TRUE;
+    return op->kind != OP_COMPUTE || check_forward(walk, i, error);
   case ACTION_SAVED_OUT:
     return check_out(walk, i, error);
   case ACTION_SAVED_IN:

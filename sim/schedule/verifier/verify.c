@@ -161,14 +161,23 @@ static gboolean check_transfer_op(const Program *program, int rank, int i, const
   return TRUE;
 }
 
+/* On a route, by which copies are found, and on a stream that is watched (offload_order.c, saved_order.c). */
+static gboolean check_copy_op(const Program *program, int rank, int i, const Op *op, GError **error) {
+  if (op->kind == OP_COLLECTIVE && (op->stream == STREAM_COPY || op->stream == STREAM_COPY_OUT)) {
+    const Transfer *transfer = &g_array_index(program->transfers, Transfer, op->work);
+    if (g_array_index(program->groups, Group, transfer->group).route != 0)
+      return TRUE;
+  }
+  return fail_op(program, rank, i, error, "expected a copy on the stream copy or copy_out, over a group with a route");
+}
+
 static inline gboolean check_op(const Program *program, int rank, int i, const Op *op, GError **error) {
   if (!check_op_place(program, rank, i, op, error))
     return FALSE;
-  if (op->kind == OP_COMPUTE)
-    return check_compute_op(program, rank, i, op, error);
-  if (op->kind == OP_HOST)
-    return check_host_op(program, rank, i, op, error);
-  return check_transfer_op(program, rank, i, op, error);
+  const gboolean ok = op->kind == OP_COMPUTE ? check_compute_op(program, rank, i, op, error)
+                      : op->kind == OP_HOST  ? check_host_op(program, rank, i, op, error)
+                                             : check_transfer_op(program, rank, i, op, error);
+  return ok && (!action_infos[op->action].is_copy || check_copy_op(program, rank, i, op, error));
 }
 
 static gboolean check_ops(const Program *program, GError **error) {
