@@ -56,6 +56,15 @@ static inline char *edit_text(const char *text, const Edit edits[MAX_EDITS]) {
   return edited;
 }
 
+/* The edited text is refused with a message that has `says` in it. */
+static inline void assert_edit_refused(const char *program, const Edit edits[MAX_EDITS], const char *says) {
+  g_autofree char *text = edit_text(program, edits);
+  g_autoptr(GError) error = NULL;
+  g_autoptr(Program) read = program_from_text(text, "test", &error);
+  ck_assert_msg(read == NULL, "accepted:\n%s", text);
+  ck_assert_msg(strstr(error->message, says) != NULL, "expected \"%s\" in: %s", says, error->message);
+}
+
 static inline Program *read_program(const char *text) {
   g_autoptr(GError) error = NULL;
   Program *program = program_from_text(text, "test", &error);

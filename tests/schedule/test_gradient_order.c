@@ -1,14 +1,5 @@
 /* The verifier on gradients: none is summed, or copied out, before it is whole. */
-#include "error.h"
 #include "program_fixture.h"
-
-static void assert_sum_refused(const char *program, const Edit edits[MAX_EDITS], const char *says) {
-  g_autofree char *text = edit_text(program, edits);
-  g_autoptr(GError) error = NULL;
-  g_autoptr(Program) read = program_from_text(text, "test", &error);
-  ck_assert_msg(read == NULL, "accepted:\n%s", text);
-  ck_assert_msg(strstr(error->message, says) != NULL, "expected \"%s\" in: %s", says, error->message);
-}
 
 /* The second backward of two layers is cut, and each of its parts is the last to add to its layer. */
 START_TEST(a_layer_s_gradient_is_whole_when_it_is_summed) {
@@ -20,11 +11,12 @@ START_TEST(a_layer_s_gradient_is_whole_when_it_is_summed) {
                             " 3 compute 0B1 work=2 unit=1\n 4 dp 0REDUCE_GRAD unit=1 transfer=0 after=3\n"
                             " 5 compute 0B1 work=2\n 6 dp 0REDUCE_GRAD transfer=0 after=5\n";
   program_free(read_program(cut));
-  assert_sum_refused(cut, EDITS({"unit=1 transfer=0 after=3", "unit=1 transfer=0 after=2"}),
-                     "rank 0, op 4: 0REDUCE_GRAD sums the gradient of layer 1 of stage 0 and does not wait for 0B1 (op "
-                     "3), which adds to it");
-  assert_sum_refused(cut, EDITS({"unit=1 transfer=0 after=3", "transfer=0 after=3"}),
-                     "op 4: 0REDUCE_GRAD sums the gradient of layer 0 of stage 0 and does not wait for 0B1 (op 5)");
+  assert_edit_refused(
+      cut, EDITS({"unit=1 transfer=0 after=3", "unit=1 transfer=0 after=2"}),
+      "rank 0, op 4: 0REDUCE_GRAD sums the gradient of layer 1 of stage 0 and does not wait for 0B1 (op "
+      "3), which adds to it");
+  assert_edit_refused(cut, EDITS({"unit=1 transfer=0 after=3", "transfer=0 after=3"}),
+                      "op 4: 0REDUCE_GRAD sums the gradient of layer 0 of stage 0 and does not wait for 0B1 (op 5)");
   /* of the first micro-batch alone it would be whole by then */
   g_autofree char *first =
       edit_text(cut, EDITS({"0REDUCE_GRAD unit=1 transfer=0 after=3", "0REDUCE_GRAD0 unit=1 transfer=0 after=2"}));
@@ -48,24 +40,25 @@ START_TEST(what_is_summed_apart_is_whole_by_itself) {
   static const char waits_not[] =
       "0REDUCE_GRAD0 of step 0 sums the gradient of layer 0 of stage 0 and does not wait for 0B0";
   /* the latest addition is of the other micro-batch */
-  assert_sum_refused(apart, EDITS({"0REDUCE_GRAD0 transfer=0 after=2", "0REDUCE_GRAD0 transfer=0"}), waits_not);
+  assert_edit_refused(apart, EDITS({"0REDUCE_GRAD0 transfer=0 after=2", "0REDUCE_GRAD0 transfer=0"}), waits_not);
   /* so is the latest sum */
-  assert_sum_refused(apart,
-                     EDITS({" 2 compute 0B0 work=1\n 3 compute 0B1", " 2 compute 0B1"},
-                           {" 4 dp 0REDUCE_GRAD0 transfer=0 after=2\n 5 dp 0REDUCE_GRAD1 transfer=0 after=3\n",
-                            " 3 dp 0REDUCE_GRAD0 transfer=0\n 4 dp 0REDUCE_GRAD1 transfer=0 after=2\n"
-                            " 5 compute 0B0 work=1\n"}),
-                     waits_not);
+  assert_edit_refused(apart,
+                      EDITS({" 2 compute 0B0 work=1\n 3 compute 0B1", " 2 compute 0B1"},
+                            {" 4 dp 0REDUCE_GRAD0 transfer=0 after=2\n 5 dp 0REDUCE_GRAD1 transfer=0 after=3\n",
+                             " 3 dp 0REDUCE_GRAD0 transfer=0\n 4 dp 0REDUCE_GRAD1 transfer=0 after=2\n"
+                             " 5 compute 0B0 work=1\n"}),
+                      waits_not);
   /* the latest addition is of the next step */
-  assert_sum_refused(apart,
-                     EDITS({" 5 dp 0REDUCE_GRAD1 transfer=0 after=3\n 6 compute 0F0 work=0 step=1\n 7 compute 0F1", ""},
-                           {" work=0 step=1\n 8 compute 0B0 work=1 step=1\n 9 compute 0B1",
-                            " 5 compute 0F0 work=0 step=1\n 6 compute 0F1 work=0 step=1\n"
-                            " 7 compute 0B0 work=1 step=1\n 8 compute 0B1"},
-                           {" 10 dp 0REDUCE_GRAD transfer=0 step=1 after=9",
-                            " 9 dp 0REDUCE_GRAD1 transfer=0\n 10 dp 0REDUCE_GRAD transfer=0 step=1 after=8"}),
-                     "op 9: 0REDUCE_GRAD1 of step 0 sums the gradient of layer 0 of stage 0 and does not wait for 0B1 "
-                     "of step 0 (op 3)");
+  assert_edit_refused(
+      apart,
+      EDITS({" 5 dp 0REDUCE_GRAD1 transfer=0 after=3\n 6 compute 0F0 work=0 step=1\n 7 compute 0F1", ""},
+            {" work=0 step=1\n 8 compute 0B0 work=1 step=1\n 9 compute 0B1",
+             " 5 compute 0F0 work=0 step=1\n 6 compute 0F1 work=0 step=1\n"
+             " 7 compute 0B0 work=1 step=1\n 8 compute 0B1"},
+            {" 10 dp 0REDUCE_GRAD transfer=0 step=1 after=9",
+             " 9 dp 0REDUCE_GRAD1 transfer=0\n 10 dp 0REDUCE_GRAD transfer=0 step=1 after=8"}),
+      "op 9: 0REDUCE_GRAD1 of step 0 sums the gradient of layer 0 of stage 0 and does not wait for 0B1 "
+      "of step 0 (op 3)");
 }
 END_TEST
 
@@ -82,7 +75,7 @@ START_TEST(a_shared_table_is_summed_behind_both_of_its_ends) {
                                " 3 dp 1REDUCE_GRAD transfer=0 after=2\n 4 compute 0B0 work=3\n"
                                " 5 dp 0REDUCE_GRAD transfer=1 after=4\n";
   program_free(read_program(shared));
-  assert_sum_refused(
+  assert_edit_refused(
       shared,
       EDITS({"layers=1 head=1\ntransfer", "layers=1 head=1 tables=1\ntransfer"},
             {"embedding=1 layers=1 tables=1", "embedding=1 layers=1"}),
@@ -112,11 +105,11 @@ START_TEST(a_table_is_summed_behind_the_heads_that_read_it) {
       " 5 send_f 2SEND_F1 peer=0 tag=2 transfer=1 after=4\n 6 recv_b 2RECV_B1 peer=0 tag=3 transfer=0\n"
       " 7 compute 2B1 work=1 after=6\n 8 dp TIED_GRAD transfer=4 after=7\n";
   program_free(read_program(pipes));
-  assert_sum_refused(
+  assert_edit_refused(
       pipes, EDITS({"pipes=2", "pipes=2 heads_add_to_table=1"}),
       "rank 0, op 4: 0REDUCE_GRAD sums the gradient of the table that embedding and head add to and does "
       "not wait for 3B1 (op 7)");
-  assert_sum_refused(
+  assert_edit_refused(
       pipes, EDITS({"8 dp TIED_GRAD transfer=4 after=7", "8 dp TIED_GRAD transfer=4 after=2"}),
       "rank 1, op 8: TIED_GRAD sums the gradient of the tied embedding and does not wait for 2B1 (op 7)");
 }
@@ -135,9 +128,9 @@ START_TEST(what_ranks_of_tp_hold_whole_is_summed_behind_all_backwards) {
   const char *says =
       "WHOLE_GRAD sums the gradient of what each rank of tp holds whole and does not wait for 0B1 (op 3), "
       "which adds to it";
-  assert_sum_refused(whole, EDITS({" after=3", ""}), says);
-  assert_sum_refused(whole, EDITS({" after=3", " after=1"}), says);
-  assert_sum_refused(
+  assert_edit_refused(whole, EDITS({" after=3", ""}), says);
+  assert_edit_refused(whole, EDITS({" after=3", " after=1"}), says);
+  assert_edit_refused(
       whole,
       EDITS({" 3 compute 0B1 work=1\n 4 tp WAIT kind=collective transfer=0 after=3\n 5 tp WHOLE_GRAD transfer=0",
              " 3 tp WHOLE_GRAD transfer=0 after=2\n 4 compute 0B1 work=1"}),
@@ -156,8 +149,8 @@ START_TEST(what_is_held_whole_waits_for_the_last_of_all_stages) {
                               " 3 compute 0B0 work=1\n 4 tp WHOLE_GRAD transfer=0 after=3\n";
   program_free(read_program(whole));
   const char *says = "does not wait for 0B0 (op 3), which adds to it";
-  assert_sum_refused(whole, EDITS({" after=3", " after=2"}), says);
-  assert_sum_refused(whole, EDITS({" after=3", ""}), says);
+  assert_edit_refused(whole, EDITS({" after=3", " after=2"}), says);
+  assert_edit_refused(whole, EDITS({" after=3", ""}), says);
 }
 END_TEST
 
@@ -171,9 +164,9 @@ START_TEST(what_ranks_of_tp_hold_whole_is_summed_behind_dp) {
                              "rank 0\n 0 compute 0F0 work=0\n 1 compute 0B0 work=1\n"
                              " 2 dp 0REDUCE_GRAD transfer=0 after=1\n 3 tp WHOLE_GRAD transfer=1 after=2\n";
   program_free(read_program(both));
-  assert_sum_refused(both, EDITS({"transfer=1 after=2", "transfer=1 after=1"}),
-                     "rank 0, op 3: WHOLE_GRAD sums what each rank of tp holds whole and does not wait for "
-                     "0REDUCE_GRAD (op 2), which sums it too");
+  assert_edit_refused(both, EDITS({"transfer=1 after=2", "transfer=1 after=1"}),
+                      "rank 0, op 3: WHOLE_GRAD sums what each rank of tp holds whole and does not wait for "
+                      "0REDUCE_GRAD (op 2), which sums it too");
   g_autofree char *of_experts = edit_text(
       both, EDITS({"transfer=1 after=2", "transfer=1 after=1"}, {"bytes=8 layers=1", "bytes=8 layers=1 experts=1"}));
   program_free(read_program(of_experts));
@@ -194,21 +187,22 @@ START_TEST(a_gradient_is_copied_out_behind_its_sum) {
                             " 8 dp 0REDUCE_GRAD transfer=0 after=7\n 9 dp 0REDUCE_GRAD transfer=0\n"
                             " 10 copy_out 0GRAD_OUT transfer=1 after=9\n";
   program_free(read_program(out));
-  assert_sum_refused(
+  assert_edit_refused(
       out, EDITS({"1GRAD_OUT0 transfer=1 after=2", "1GRAD_OUT0 transfer=1 after=1"}),
       "rank 0, op 3: 1GRAD_OUT0 copies a gradient out and does not wait for 1B0 (op 2), which adds to it");
-  assert_sum_refused(out, EDITS({"transfer=1 after=5", "transfer=1 after=4"}),
-                     "op 6: 0GRAD_OUT copies a gradient out and does not wait for 0REDUCE_GRAD (op 5), which sums it");
-  assert_sum_refused(out, EDITS({"transfer=1 after=9", "transfer=1 after=8"}),
-                     "op 10: 0GRAD_OUT copies a gradient out and does not wait for 0REDUCE_GRAD (op 9), which sums it");
-  assert_sum_refused(out,
-                     EDITS({" 5 dp 0REDUCE_GRAD unit=1 transfer=0 after=4\n 6 copy_out 0GRAD_OUT unit=1 transfer=1 "
-                            "after=5\n",
-                            " 5 copy_out 0GRAD_OUT unit=1 transfer=1 after=4\n 6 dp 0REDUCE_GRAD unit=1 transfer=0 "
-                            "after=4\n"}),
-                     "rank 0, op 5: 0GRAD_OUT copies a gradient out in front of 0REDUCE_GRAD (op 6), which sums it");
+  assert_edit_refused(out, EDITS({"transfer=1 after=5", "transfer=1 after=4"}),
+                      "op 6: 0GRAD_OUT copies a gradient out and does not wait for 0REDUCE_GRAD (op 5), which sums it");
+  assert_edit_refused(
+      out, EDITS({"transfer=1 after=9", "transfer=1 after=8"}),
+      "op 10: 0GRAD_OUT copies a gradient out and does not wait for 0REDUCE_GRAD (op 9), which sums it");
+  assert_edit_refused(out,
+                      EDITS({" 5 dp 0REDUCE_GRAD unit=1 transfer=0 after=4\n 6 copy_out 0GRAD_OUT unit=1 transfer=1 "
+                             "after=5\n",
+                             " 5 copy_out 0GRAD_OUT unit=1 transfer=1 after=4\n 6 dp 0REDUCE_GRAD unit=1 transfer=0 "
+                             "after=4\n"}),
+                      "rank 0, op 5: 0GRAD_OUT copies a gradient out in front of 0REDUCE_GRAD (op 6), which sums it");
   /* of experts and all else each sum has its own copy */
-  assert_sum_refused(
+  assert_edit_refused(
       out,
       EDITS({" 8 dp 0REDUCE_GRAD transfer=0 after=7\n 9 dp 0REDUCE_GRAD transfer=0\n",
              " 8 copy_out 0GRAD_OUT transfer=1 after=7\n 9 dp 0REDUCE_GRAD transfer=0 after=7\n"},

@@ -1,14 +1,5 @@
 /* The verifier on what is on the host: it gets there, and comes back, in time. */
-#include "error.h"
 #include "program_fixture.h"
-
-static void assert_refused(const char *program, const Edit edits[MAX_EDITS], const char *says) {
-  g_autofree char *text = edit_text(program, edits);
-  g_autoptr(GError) error = NULL;
-  g_autoptr(Program) read = program_from_text(text, "test", &error);
-  ck_assert_msg(read == NULL, "accepted:\n%s", text);
-  ck_assert_msg(strstr(error->message, says) != NULL, "expected \"%s\" in: %s", says, error->message);
-}
 
 /* Two shards of one layer, two steps: each is fetched, gathered, and updated on the host. */
 static const char fetched[] = "program ranks=1 stages=1 micro_batches=1 steps=2\n"
@@ -33,44 +24,47 @@ static const char fetched[] = "program ranks=1 stages=1 micro_batches=1 steps=2\
 START_TEST(a_gather_waits_for_a_fetch_of_its_own) {
   program_free(read_program(fetched));
   const char *says = "rank 0, op 4 (0UNSHARD0 of step 0): its weights are on the host, and it waits for no FETCH";
-  assert_refused(fetched, EDITS({"0UNSHARD0 transfer=1 after=3", "0UNSHARD0 transfer=1"}), says);
-  assert_refused(fetched, EDITS({"0UNSHARD0 transfer=1 after=3", "0UNSHARD0 transfer=1 after=0"}), says);
+  assert_edit_refused(fetched, EDITS({"0UNSHARD0 transfer=1 after=3", "0UNSHARD0 transfer=1"}), says);
+  assert_edit_refused(fetched, EDITS({"0UNSHARD0 transfer=1 after=3", "0UNSHARD0 transfer=1 after=0"}), says);
   /* of another layer, of another step */
-  assert_refused(fetched, EDITS({" 3 copy 0FETCH0 transfer=0", " 3 copy 0FETCH0 unit=1 transfer=0"}), says);
-  assert_refused(fetched, EDITS({" 3 copy 0FETCH0 transfer=0", " 3 copy 0FETCH0 step=1 transfer=0"}), says);
+  assert_edit_refused(fetched, EDITS({" 3 copy 0FETCH0 transfer=0", " 3 copy 0FETCH0 unit=1 transfer=0"}), says);
+  assert_edit_refused(fetched, EDITS({" 3 copy 0FETCH0 transfer=0", " 3 copy 0FETCH0 step=1 transfer=0"}), says);
 }
 END_TEST
 
 START_TEST(nothing_is_fetched_over_weights_that_are_used) {
-  assert_refused(fetched, EDITS({"0FETCH0 transfer=0 after=2", "0FETCH0 transfer=0"}),
-                 "rank 0, op 3 (0FETCH0 of step 0): it writes over weights that 0F0 of step 0 (op 2) uses");
+  assert_edit_refused(fetched, EDITS({"0FETCH0 transfer=0 after=2", "0FETCH0 transfer=0"}),
+                      "rank 0, op 3 (0FETCH0 of step 0): it writes over weights that 0F0 of step 0 (op 2) uses");
 }
 END_TEST
 
 START_TEST(nothing_is_fetched_before_it_is_updated) {
-  assert_refused(fetched,
-                 EDITS({" 8 host OPTIMIZER work=2 after=7\n 9 copy 0FETCH0 step=1 transfer=0\n",
-                        " 8 copy 0FETCH0 step=1 transfer=0\n 9 host OPTIMIZER work=2 after=7\n"},
-                       {"step=1 transfer=1 after=9", "step=1 transfer=1 after=8"}),
-                 "rank 0, op 9 (OPTIMIZER of step 0): it updates weights on the host behind 0FETCH0 of step 1 (op 8), "
-                 "which fetches them updated");
+  assert_edit_refused(
+      fetched,
+      EDITS({" 8 host OPTIMIZER work=2 after=7\n 9 copy 0FETCH0 step=1 transfer=0\n",
+             " 8 copy 0FETCH0 step=1 transfer=0\n 9 host OPTIMIZER work=2 after=7\n"},
+            {"step=1 transfer=1 after=9", "step=1 transfer=1 after=8"}),
+      "rank 0, op 9 (OPTIMIZER of step 0): it updates weights on the host behind 0FETCH0 of step 1 (op 8), "
+      "which fetches them updated");
 }
 END_TEST
 
 START_TEST(the_host_updates_when_all_gradients_are_there) {
-  assert_refused(fetched, EDITS({"host OPTIMIZER work=2 after=7", "host OPTIMIZER work=2 after=6"}),
-                 "rank 0, op 8 (OPTIMIZER of step 0): it updates on the host and does not wait for 0GRAD_OUT0 of step "
-                 "0 (op 7), which copies a gradient there");
-  assert_refused(fetched, EDITS({"host OPTIMIZER work=2 after=7", "host OPTIMIZER work=2"}), "does not wait for");
-  assert_refused(fetched,
-                 EDITS({"7 copy_out 0GRAD_OUT0 transfer=3 after=6\n 8 host OPTIMIZER work=2 after=7",
-                        "7 host OPTIMIZER work=2 after=6\n 8 copy_out 0GRAD_OUT0 transfer=3 after=6"}),
-                 "rank 0, op 8 (0GRAD_OUT0 of step 0): it copies a gradient to the host behind the step's OPTIMIZER");
+  assert_edit_refused(
+      fetched, EDITS({"host OPTIMIZER work=2 after=7", "host OPTIMIZER work=2 after=6"}),
+      "rank 0, op 8 (OPTIMIZER of step 0): it updates on the host and does not wait for 0GRAD_OUT0 of step "
+      "0 (op 7), which copies a gradient there");
+  assert_edit_refused(fetched, EDITS({"host OPTIMIZER work=2 after=7", "host OPTIMIZER work=2"}), "does not wait for");
+  assert_edit_refused(
+      fetched,
+      EDITS({"7 copy_out 0GRAD_OUT0 transfer=3 after=6\n 8 host OPTIMIZER work=2 after=7",
+             "7 host OPTIMIZER work=2 after=6\n 8 copy_out 0GRAD_OUT0 transfer=3 after=6"}),
+      "rank 0, op 8 (0GRAD_OUT0 of step 0): it copies a gradient to the host behind the step's OPTIMIZER");
   /* in the last step nobody comes after it */
-  assert_refused(fetched, EDITS({" 15 host OPTIMIZER step=1 work=2 after=14\n", ""}),
-                 "rank 0: step 1 has no OPTIMIZER on the host");
-  assert_refused(fetched, EDITS({"host OPTIMIZER work=2", "host OPTIMIZER unit=1 work=2"}),
-                 "op 8 (OPTIMIZER of step 0): part 1 of the step's update on the host; expected part 0");
+  assert_edit_refused(fetched, EDITS({" 15 host OPTIMIZER step=1 work=2 after=14\n", ""}),
+                      "rank 0: step 1 has no OPTIMIZER on the host");
+  assert_edit_refused(fetched, EDITS({"host OPTIMIZER work=2", "host OPTIMIZER unit=1 work=2"}),
+                      "op 8 (OPTIMIZER of step 0): part 1 of the step's update on the host; expected part 0");
 }
 END_TEST
 
@@ -79,17 +73,19 @@ START_TEST(the_host_updates_when_the_norm_is_known) {
       fetched, EDITS({" 15 host OPTIMIZER step=1 work=2 after=14\n",
                       " 15 dp NORM step=1 transfer=1 after=12\n 16 host OPTIMIZER step=1 work=2 after=14,15\n"}));
   program_free(read_program(normed));
-  assert_refused(normed, EDITS({"after=14,15", "after=14"}),
-                 "op 16 (OPTIMIZER of step 1): it updates on the host and does not wait for NORM of step 1 (op 15)");
+  assert_edit_refused(
+      normed, EDITS({"after=14,15", "after=14"}),
+      "op 16 (OPTIMIZER of step 1): it updates on the host and does not wait for NORM of step 1 (op 15)");
 }
 END_TEST
 
 START_TEST(every_sum_is_copied_to_the_host) {
   const char *says = "rank 0, op 13 (0REDUCE_GRAD0 of step 1): no GRAD_OUT behind it copies what it sums to the host";
-  assert_refused(fetched,
-                 EDITS({" 14 copy_out 0GRAD_OUT0 step=1 transfer=3 after=13\n 15 host OPTIMIZER step=1 work=2 after=14",
-                        " 14 host OPTIMIZER step=1 work=2 after=13"}),
-                 says);
+  assert_edit_refused(
+      fetched,
+      EDITS({" 14 copy_out 0GRAD_OUT0 step=1 transfer=3 after=13\n 15 host OPTIMIZER step=1 work=2 after=14",
+             " 14 host OPTIMIZER step=1 work=2 after=13"}),
+      says);
   /* over shards, then over their replicas: one copy behind both; of experts and all else each has its own */
   const Edit replicas[MAX_EDITS] = {
       {"transfer 3 send_recv", "transfer 4 all_reduce group=0 bytes=8 layers=1\ntransfer 3 send_recv"},
@@ -102,11 +98,12 @@ START_TEST(every_sum_is_copied_to_the_host) {
       {" 7 copy_out 0GRAD_OUT0 transfer=3", " 7 copy_out 0GRAD_OUT0 transfer=4"}};
   g_autofree char *replicated = edit_text(fetched, replicas);
   program_free(read_program(replicated));
-  assert_refused(replicated,
-                 EDITS({"all_reduce group=0 bytes=8 layers=1", "all_reduce group=0 bytes=8 layers=1 experts=1"}), says);
-  assert_refused(replicated,
-                 EDITS({" 14 dp 0REDUCE_GRAD0 step=1 transfer=3", " 14 dp 0REDUCE_GRAD0 step=1 unit=1 transfer=3"}),
-                 says); /* of another layer */
+  assert_edit_refused(replicated,
+                      EDITS({"all_reduce group=0 bytes=8 layers=1", "all_reduce group=0 bytes=8 layers=1 experts=1"}),
+                      says);
+  assert_edit_refused(
+      replicated, EDITS({" 14 dp 0REDUCE_GRAD0 step=1 transfer=3", " 14 dp 0REDUCE_GRAD0 step=1 unit=1 transfer=3"}),
+      says); /* of another layer */
 }
 END_TEST
 
@@ -131,25 +128,28 @@ static const char alone[] = "program ranks=1 stages=1 micro_batches=2 steps=2\n"
 START_TEST(what_nobody_sums_is_copied_behind_its_last_backward) {
   program_free(read_program(alone));
   const char *says = "rank 0, op 3 (0B1 of step 0): no GRAD_OUT behind it copies the gradient of its stage to the host";
-  assert_refused(alone, EDITS({"0GRAD_OUT1 transfer=1 after=3", "0GRAD_OUT0 transfer=1 after=2"}), says);
-  assert_refused(alone,
-                 EDITS({" 13 copy_out 0GRAD_OUT1 step=1 transfer=1 after=12\n", " 13 host SYNC step=1\n"},
-                       {"step=1 work=2 after=13", "step=1 work=2"}),
-                 "rank 0, op 12 (0B1 of step 1): no GRAD_OUT");
+  assert_edit_refused(alone, EDITS({"0GRAD_OUT1 transfer=1 after=3", "0GRAD_OUT0 transfer=1 after=2"}), says);
+  assert_edit_refused(alone,
+                      EDITS({" 13 copy_out 0GRAD_OUT1 step=1 transfer=1 after=12\n", " 13 host SYNC step=1\n"},
+                            {"step=1 work=2 after=13", "step=1 work=2"}),
+                      "rank 0, op 12 (0B1 of step 1): no GRAD_OUT");
 }
 END_TEST
 
 START_TEST(weights_come_back_updated_and_before_they_are_used) {
-  assert_refused(alone,
-                 EDITS({" 7 host OPTIMIZER unit=1 work=2\n 8 copy WEIGHTS_BACK unit=1 transfer=0 after=7",
-                        " 7 copy WEIGHTS_BACK unit=1 transfer=0\n 8 host OPTIMIZER unit=1 work=2"}),
-                 "rank 0, op 7 (WEIGHTS_BACK of step 0): no OPTIMIZER on the host in front of it has updated what it");
-  assert_refused(alone,
-                 EDITS({" 7 host OPTIMIZER unit=1 work=2\n 8 copy WEIGHTS_BACK unit=1 transfer=0 after=7",
-                        " 7 copy WEIGHTS_STORE unit=1 transfer=0\n 8 host OPTIMIZER unit=1 work=2"}),
-                 "rank 0, op 7 (WEIGHTS_STORE of step 0): no OPTIMIZER on the host in front of it has updated what it");
-  assert_refused(alone, EDITS({"0F0 step=1 work=0 after=8", "0F0 step=1 work=0 after=7"}),
-                 "rank 0, op 9 (0F0 of step 1): it uses weights and does not wait for WEIGHTS_BACK of step 0 (op 8)");
+  assert_edit_refused(
+      alone,
+      EDITS({" 7 host OPTIMIZER unit=1 work=2\n 8 copy WEIGHTS_BACK unit=1 transfer=0 after=7",
+             " 7 copy WEIGHTS_BACK unit=1 transfer=0\n 8 host OPTIMIZER unit=1 work=2"}),
+      "rank 0, op 7 (WEIGHTS_BACK of step 0): no OPTIMIZER on the host in front of it has updated what it");
+  assert_edit_refused(
+      alone,
+      EDITS({" 7 host OPTIMIZER unit=1 work=2\n 8 copy WEIGHTS_BACK unit=1 transfer=0 after=7",
+             " 7 copy WEIGHTS_STORE unit=1 transfer=0\n 8 host OPTIMIZER unit=1 work=2"}),
+      "rank 0, op 7 (WEIGHTS_STORE of step 0): no OPTIMIZER on the host in front of it has updated what it");
+  assert_edit_refused(
+      alone, EDITS({"0F0 step=1 work=0 after=8", "0F0 step=1 work=0 after=7"}),
+      "rank 0, op 9 (0F0 of step 1): it uses weights and does not wait for WEIGHTS_BACK of step 0 (op 8)");
   /* the host has waited for it in the meantime */
   g_autofree char *late = edit_text(
       alone, EDITS({" 9 compute 0F0 step=1 work=0 after=8\n 10 compute 0F1 step=1 work=0\n"
@@ -167,21 +167,22 @@ START_TEST(weights_come_back_updated_and_before_they_are_used) {
 END_TEST
 
 START_TEST(all_weights_come_back) {
-  assert_refused(alone,
-                 EDITS({" 8 copy WEIGHTS_BACK unit=1 transfer=0 after=7", " 8 host SYNC"},
-                       {"step=1 work=0 after=8", "step=1 work=0 after=6"}),
-                 "rank 0: step 0 copies 1 of the 2 parts of its weights that the host has updated");
-  assert_refused(alone, EDITS({" 17 copy WEIGHTS_BACK unit=1 step=1 transfer=0 after=16\n", ""}),
-                 "rank 0: step 1 copies 1 of the 2 parts");
-  assert_refused(alone, EDITS({" 8 copy WEIGHTS_BACK unit=1", " 8 copy WEIGHTS_BACK"}),
-                 "rank 0, op 8 (WEIGHTS_BACK of step 0): part 0 of the step's updated weights; expected part 1");
-  assert_refused(alone,
-                 EDITS({" 16 host OPTIMIZER unit=1 step=1 work=2\n"
-                        " 17 copy WEIGHTS_BACK unit=1 step=1 transfer=0 after=16\n",
-                        ""}),
-                 "rank 0: step 1 updates 1 parts on the host; expected 2, as step 0");
+  assert_edit_refused(alone,
+                      EDITS({" 8 copy WEIGHTS_BACK unit=1 transfer=0 after=7", " 8 host SYNC"},
+                            {"step=1 work=0 after=8", "step=1 work=0 after=6"}),
+                      "rank 0: step 0 copies 1 of the 2 parts of its weights that the host has updated");
+  assert_edit_refused(alone, EDITS({" 17 copy WEIGHTS_BACK unit=1 step=1 transfer=0 after=16\n", ""}),
+                      "rank 0: step 1 copies 1 of the 2 parts");
+  assert_edit_refused(alone, EDITS({" 8 copy WEIGHTS_BACK unit=1", " 8 copy WEIGHTS_BACK"}),
+                      "rank 0, op 8 (WEIGHTS_BACK of step 0): part 0 of the step's updated weights; expected part 1");
+  assert_edit_refused(alone,
+                      EDITS({" 16 host OPTIMIZER unit=1 step=1 work=2\n"
+                             " 17 copy WEIGHTS_BACK unit=1 step=1 transfer=0 after=16\n",
+                             ""}),
+                      "rank 0: step 1 updates 1 parts on the host; expected 2, as step 0");
   /* from drives to the memory of the GPU */
-  assert_refused(fetched, EDITS({"route=link_in\n", "route=link_in+nvme_read\n"}), "rank 0: step 0 copies 0 of the 1");
+  assert_edit_refused(fetched, EDITS({"route=link_in\n", "route=link_in+nvme_read\n"}),
+                      "rank 0: step 0 copies 0 of the 1");
 }
 END_TEST
 
@@ -205,21 +206,24 @@ static const char drives[] =
 
 START_TEST(state_is_read_before_its_update_and_written_behind_it) {
   program_free(read_program(drives));
-  assert_refused(drives, EDITS({"STATE_READ step=1 transfer=2 after=6", "STATE_READ step=1 transfer=2"}),
-                 "rank 0, op 14 (STATE_READ of step 1): it reads from the drives and does not wait for STATE_WRITE of "
-                 "step 0 (op 6), which writes it");
-  assert_refused(drives, EDITS({"step=1 transfer=2 after=9", "step=1 transfer=2 after=8"}),
-                 "STATE_WRITE of step 0 (op 9)");
-  assert_refused(
+  assert_edit_refused(
+      drives, EDITS({"STATE_READ step=1 transfer=2 after=6", "STATE_READ step=1 transfer=2"}),
+      "rank 0, op 14 (STATE_READ of step 1): it reads from the drives and does not wait for STATE_WRITE of "
+      "step 0 (op 6), which writes it");
+  assert_edit_refused(drives, EDITS({"step=1 transfer=2 after=9", "step=1 transfer=2 after=8"}),
+                      "STATE_WRITE of step 0 (op 9)");
+  assert_edit_refused(
       drives, EDITS({"unit=1 work=2 after=4", "unit=1 work=2"}),
       "rank 0, op 8 (OPTIMIZER of step 0): it updates on the host and does not wait for STATE_READ of step 0 "
       "(op 4), which reads the state");
-  assert_refused(drives, EDITS({" 4 copy STATE_READ unit=1 transfer=2", " 4 copy WAIT kind=collective transfer=2"}),
-                 "rank 0, op 8 (OPTIMIZER of step 0): no STATE_READ in front of it reads what it updates");
-  assert_refused(drives, EDITS({" 3 copy STATE_READ transfer=2", " 3 copy STATE_READ unit=1 transfer=2"}),
-                 "op 3 (STATE_READ of step 0): part 1 of the step's state; expected part 0");
-  assert_refused(drives, EDITS({" 6 copy_out STATE_WRITE transfer=3", " 6 copy_out STATE_WRITE unit=1 transfer=3"}),
-                 "op 6 (STATE_WRITE of step 0): no OPTIMIZER on the host in front of it has updated what it writes");
+  assert_edit_refused(drives,
+                      EDITS({" 4 copy STATE_READ unit=1 transfer=2", " 4 copy WAIT kind=collective transfer=2"}),
+                      "rank 0, op 8 (OPTIMIZER of step 0): no STATE_READ in front of it reads what it updates");
+  assert_edit_refused(drives, EDITS({" 3 copy STATE_READ transfer=2", " 3 copy STATE_READ unit=1 transfer=2"}),
+                      "op 3 (STATE_READ of step 0): part 1 of the step's state; expected part 0");
+  assert_edit_refused(
+      drives, EDITS({" 6 copy_out STATE_WRITE transfer=3", " 6 copy_out STATE_WRITE unit=1 transfer=3"}),
+      "op 6 (STATE_WRITE of step 0): no OPTIMIZER on the host in front of it has updated what it writes");
 }
 END_TEST
 
@@ -228,11 +232,11 @@ START_TEST(gradients_on_the_drives_are_there_before_they_are_read) {
       edit_text(drives, EDITS({"0GRAD_OUT0 transfer=1 after=1\n", "0GRAD_OUT0 transfer=3 after=1\n"},
                               {"STATE_READ transfer=2", "STATE_READ transfer=2 after=2"}));
   program_free(read_program(stored));
-  assert_refused(
+  assert_edit_refused(
       stored, EDITS({"STATE_READ transfer=2 after=2", "STATE_READ transfer=2"}),
       "op 3 (STATE_READ of step 0): it reads from the drives and does not wait for 0GRAD_OUT0 of step 0 (op 2)");
-  assert_refused(stored, EDITS({"copy STATE_READ transfer=2 after=2", "tp STATE_READ kind=collective transfer=2"}),
-                 "op 3 (STATE_READ of step 0): expected a copy on the stream copy or copy_out");
+  assert_edit_refused(stored, EDITS({"copy STATE_READ transfer=2 after=2", "tp STATE_READ kind=collective transfer=2"}),
+                      "op 3 (STATE_READ of step 0): expected a copy on the stream copy or copy_out");
 }
 END_TEST
 
@@ -252,9 +256,10 @@ START_TEST(weights_are_fetched_from_the_drives_when_they_are_there) {
       " 10 copy_out 0GRAD_OUT0 step=1 transfer=1 after=9\n 11 host OPTIMIZER step=1 work=2 after=10\n"
       " 12 copy_out WEIGHTS_STORE step=1 transfer=2 after=11\n";
   program_free(read_program(stored));
-  assert_refused(stored, EDITS({"step=1 transfer=0 after=6", "step=1 transfer=0"}),
-                 "rank 0, op 7 (0UNSHARD0 of step 1): it fetches weights and does not wait for WEIGHTS_STORE of step 0 "
-                 "(op 6), which writes them");
+  assert_edit_refused(
+      stored, EDITS({"step=1 transfer=0 after=6", "step=1 transfer=0"}),
+      "rank 0, op 7 (0UNSHARD0 of step 1): it fetches weights and does not wait for WEIGHTS_STORE of step 0 "
+      "(op 6), which writes them");
 }
 END_TEST
 
@@ -269,17 +274,18 @@ START_TEST(activations_leave_whole_and_are_back_when_they_are_needed) {
                               " 2 compute 0F0 unit=1 work=0\n 3 compute 0B0 unit=1 work=1\n"
                               " 4 copy 0SAVED_IN0 transfer=0 after=1\n 5 compute 0B0 work=1 after=4\n";
   program_free(read_program(saved));
-  assert_refused(saved, EDITS({"transfer=1 after=0", "transfer=1"}),
-                 "rank 0, op 1 (0SAVED_OUT0): it copies activations out and does not wait for 0F0 (op 0)");
-  assert_refused(saved, EDITS({"transfer=0 after=1", "transfer=0"}),
-                 "rank 0, op 4 (0SAVED_IN0): it brings activations back and does not wait for 0SAVED_OUT0 (op 1)");
-  assert_refused(saved, EDITS({"work=1 after=4", "work=1"}),
-                 "rank 0, op 5 (0B0): it needs activations and does not wait for 0SAVED_IN0 (op 4)");
-  assert_refused(saved, EDITS({"0SAVED_IN0 transfer=0 after=1", "WAIT kind=collective transfer=0 after=1"}),
-                 "rank 0, op 5 (0B0): its activations are on the host: no SAVED_IN in front of it brings them back");
-  assert_refused(saved, EDITS({"0SAVED_IN0 transfer=0", "0SAVED_IN0 unit=1 transfer=0"}),
-                 "rank 0, op 4 (0SAVED_IN0): no SAVED_OUT in front of it has copied them out");
-  assert_refused(saved, EDITS({"copy 0SAVED_IN0", "copy_out 0SAVED_IN0"}), "expected a copy on the stream copy");
+  assert_edit_refused(saved, EDITS({"transfer=1 after=0", "transfer=1"}),
+                      "rank 0, op 1 (0SAVED_OUT0): it copies activations out and does not wait for 0F0 (op 0)");
+  assert_edit_refused(saved, EDITS({"transfer=0 after=1", "transfer=0"}),
+                      "rank 0, op 4 (0SAVED_IN0): it brings activations back and does not wait for 0SAVED_OUT0 (op 1)");
+  assert_edit_refused(saved, EDITS({"work=1 after=4", "work=1"}),
+                      "rank 0, op 5 (0B0): it needs activations and does not wait for 0SAVED_IN0 (op 4)");
+  assert_edit_refused(
+      saved, EDITS({"0SAVED_IN0 transfer=0 after=1", "WAIT kind=collective transfer=0 after=1"}),
+      "rank 0, op 5 (0B0): its activations are on the host: no SAVED_IN in front of it brings them back");
+  assert_edit_refused(saved, EDITS({"0SAVED_IN0 transfer=0", "0SAVED_IN0 unit=1 transfer=0"}),
+                      "rank 0, op 4 (0SAVED_IN0): no SAVED_OUT in front of it has copied them out");
+  assert_edit_refused(saved, EDITS({"copy 0SAVED_IN0", "copy_out 0SAVED_IN0"}), "expected a copy on the stream copy");
 }
 END_TEST
 
@@ -293,25 +299,27 @@ START_TEST(activations_leave_and_come_back_once) {
       " 2 copy 0SAVED_IN0 transfer=0 after=1\n 3 copy_out 0SAVED_OUT0 transfer=1 after=0,2\n"
       " 4 copy 0SAVED_IN0 transfer=0 after=3\n 5 compute 0B0 work=1 after=4\n";
   program_free(read_program(saved));
-  assert_refused(
+  assert_edit_refused(
       saved, EDITS({"1 copy_out 0SAVED_OUT0 transfer=1 after=0", "1 copy_out 0SAVED_OUT0 kind=host after=0"}),
       "rank 0, op 1 (0SAVED_OUT0): expected a copy on the stream copy or copy_out, over a group with a route");
-  assert_refused(
+  assert_edit_refused(
       saved, EDITS({" route=link_in", ""}, {" route=link_out", ""}),
       "rank 0, op 1 (0SAVED_OUT0): expected a copy on the stream copy or copy_out, over a group with a route");
-  assert_refused(saved, EDITS({"2 copy 0SAVED_IN0 transfer=0 after=1", "2 compute 0F0 work=0"}),
-                 "rank 0, op 2 (0F0): it saves activations that are away since 0SAVED_OUT0 (op 1)");
-  assert_refused(saved, EDITS({"2 copy 0SAVED_IN0 transfer=0 after=1", "2 copy_out 0SAVED_OUT0 transfer=1 after=0"}),
-                 "rank 0, op 2 (0SAVED_OUT0): it copies out activations that are away since 0SAVED_OUT0 (op 1)");
-  assert_refused(saved, EDITS({"3 copy_out 0SAVED_OUT0 transfer=1 after=0,2", "3 copy 0SAVED_IN0 transfer=0 after=1"}),
-                 "rank 0, op 3 (0SAVED_IN0): no SAVED_OUT in front of it has copied them out");
-  assert_refused(saved, EDITS({"4 copy 0SAVED_IN0 transfer=0", "4 copy 0SAVED_IN0 unit=1 transfer=0"}),
-                 "rank 0, op 4 (0SAVED_IN0): no SAVED_OUT in front of it has copied them out");
-  assert_refused(saved,
-                 EDITS({"3 copy_out 0SAVED_OUT0 transfer=1 after=0,2", "3 compute 0B0 work=1 after=2"},
-                       {"4 copy 0SAVED_IN0 transfer=0 after=3", "4 copy_out 0SAVED_OUT0 transfer=1 after=3"},
-                       {"5 compute 0B0 work=1 after=4", "5 compute 0B0 work=1"}),
-                 "rank 0, op 4 (0SAVED_OUT0): no F in front of it saves what it copies out");
+  assert_edit_refused(saved, EDITS({"2 copy 0SAVED_IN0 transfer=0 after=1", "2 compute 0F0 work=0"}),
+                      "rank 0, op 2 (0F0): it saves activations that are away since 0SAVED_OUT0 (op 1)");
+  assert_edit_refused(saved,
+                      EDITS({"2 copy 0SAVED_IN0 transfer=0 after=1", "2 copy_out 0SAVED_OUT0 transfer=1 after=0"}),
+                      "rank 0, op 2 (0SAVED_OUT0): it copies out activations that are away since 0SAVED_OUT0 (op 1)");
+  assert_edit_refused(saved,
+                      EDITS({"3 copy_out 0SAVED_OUT0 transfer=1 after=0,2", "3 copy 0SAVED_IN0 transfer=0 after=1"}),
+                      "rank 0, op 3 (0SAVED_IN0): no SAVED_OUT in front of it has copied them out");
+  assert_edit_refused(saved, EDITS({"4 copy 0SAVED_IN0 transfer=0", "4 copy 0SAVED_IN0 unit=1 transfer=0"}),
+                      "rank 0, op 4 (0SAVED_IN0): no SAVED_OUT in front of it has copied them out");
+  assert_edit_refused(saved,
+                      EDITS({"3 copy_out 0SAVED_OUT0 transfer=1 after=0,2", "3 compute 0B0 work=1 after=2"},
+                            {"4 copy 0SAVED_IN0 transfer=0 after=3", "4 copy_out 0SAVED_OUT0 transfer=1 after=3"},
+                            {"5 compute 0B0 work=1 after=4", "5 compute 0B0 work=1"}),
+                      "rank 0, op 4 (0SAVED_OUT0): no F in front of it saves what it copies out");
 }
 END_TEST
 

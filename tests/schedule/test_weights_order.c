@@ -1,14 +1,5 @@
 /* The verifier on weights: what computes with them waits until they have been gathered, every time. */
-#include "error.h"
 #include "program_fixture.h"
-
-static void assert_refused(const char *program, const Edit edits[MAX_EDITS], const char *says) {
-  g_autofree char *text = edit_text(program, edits);
-  g_autoptr(GError) error = NULL;
-  g_autoptr(Program) read = program_from_text(text, "test", &error);
-  ck_assert_msg(read == NULL, "accepted:\n%s", text);
-  ck_assert_msg(strstr(error->message, says) != NULL, "expected \"%s\" in: %s", says, error->message);
-}
 
 /* One layer and the embedding under ZeRO-3, two micro-batches: gathered for each F and B, that of a B ahead of its F.
  */
@@ -28,23 +19,28 @@ static const char gathered[] = "program ranks=1 stages=1 micro_batches=2 steps=1
 
 START_TEST(every_reader_waits_for_a_gather_of_its_own) {
   program_free(read_program(gathered));
-  assert_refused(gathered, EDITS({"0F0 work=1 after=2", "0F0 work=1"}),
-                 "rank 0, op 4 (0F0): it reads weights and does not wait for 0UNSHARD0 (op 2), which gathers them");
+  assert_edit_refused(
+      gathered, EDITS({"0F0 work=1 after=2", "0F0 work=1"}),
+      "rank 0, op 4 (0F0): it reads weights and does not wait for 0UNSHARD0 (op 2), which gathers them");
   /* of the second micro-batch, of the backward, of the embedding: all have been gathered once */
-  assert_refused(gathered, EDITS({"0F1 work=1 after=9", "0F1 work=1"}), "op 10 (0F1): it reads weights and does not");
-  assert_refused(gathered, EDITS({"0B0 work=2 after=3", "0B0 work=2"}), "does not wait for 0UNSHARD0 (op 3)");
-  assert_refused(gathered, EDITS({"0B1 work=2 after=11", "0B1 work=2"}), "does not wait for 0UNSHARD1 (op 11)");
-  assert_refused(gathered, EDITS({"0B1 work=2 after=11", "0B1 work=2 after=9"}), "does not wait for 0UNSHARD1 (op 11)");
-  assert_refused(gathered, EDITS({"0F1 work=0 after=7", "0F1 work=0"}), "op 8 (0F1): it reads weights and does not");
+  assert_edit_refused(gathered, EDITS({"0F1 work=1 after=9", "0F1 work=1"}),
+                      "op 10 (0F1): it reads weights and does not");
+  assert_edit_refused(gathered, EDITS({"0B0 work=2 after=3", "0B0 work=2"}), "does not wait for 0UNSHARD0 (op 3)");
+  assert_edit_refused(gathered, EDITS({"0B1 work=2 after=11", "0B1 work=2"}), "does not wait for 0UNSHARD1 (op 11)");
+  assert_edit_refused(gathered, EDITS({"0B1 work=2 after=11", "0B1 work=2 after=9"}),
+                      "does not wait for 0UNSHARD1 (op 11)");
+  assert_edit_refused(gathered, EDITS({"0F1 work=0 after=7", "0F1 work=0"}),
+                      "op 8 (0F1): it reads weights and does not");
 }
 END_TEST
 
 START_TEST(a_layer_is_gathered_for_every_reader) {
-  assert_refused(gathered, EDITS({" 9 dp 0UNSHARD1 transfer=1", " 9 dp 0UNSHARD1 transfer=0"}),
-                 "rank 0, op 10 (0F1): no UNSHARD of its micro-batch gathers the weights of its layer");
+  assert_edit_refused(gathered, EDITS({" 9 dp 0UNSHARD1 transfer=1", " 9 dp 0UNSHARD1 transfer=0"}),
+                      "rank 0, op 10 (0F1): no UNSHARD of its micro-batch gathers the weights of its layer");
   const Edit once[MAX_EDITS] = {{" 11 dp 0UNSHARD1 transfer=1", " 11 dp 0UNSHARD1 transfer=0"}};
-  assert_refused(gathered, once,
-                 "rank 0, op 12 (0B1): no UNSHARD gathers the weights of its layer again, which its forward has used");
+  assert_edit_refused(
+      gathered, once,
+      "rank 0, op 12 (0B1): no UNSHARD gathers the weights of its layer again, which its forward has used");
   /* but where its backward says that it uses that of its forward */
   g_autofree char *kept = edit_text(gathered, once),
                   *named = edit_text(kept, EDITS({"0B1 work=2 after=11", "0B1 work=2 after=9,11"}));
@@ -54,10 +50,12 @@ END_TEST
 
 /* A B's is gathered ahead of its F: into two buffers, in turn. */
 START_TEST(nothing_is_gathered_over_weights_that_are_used) {
-  assert_refused(gathered, EDITS({"transfer=1 after=6", "transfer=1"}),
-                 "rank 0, op 9 (0UNSHARD1): it writes over weights that 0B0 (op 6) uses, and does not wait for it; "
-                 "expected after=6");
-  assert_refused(gathered, EDITS({"transfer=1 after=6", "transfer=1 after=4"}), "op 9 (0UNSHARD1): it writes over");
+  assert_edit_refused(
+      gathered, EDITS({"transfer=1 after=6", "transfer=1"}),
+      "rank 0, op 9 (0UNSHARD1): it writes over weights that 0B0 (op 6) uses, and does not wait for it; "
+      "expected after=6");
+  assert_edit_refused(gathered, EDITS({"transfer=1 after=6", "transfer=1 after=4"}),
+                      "op 9 (0UNSHARD1): it writes over");
   program_free(read_program("program ranks=1 stages=1 micro_batches=1 steps=1\nwork 0 F\nwork 1 B\n"
                             "group 0 dp_shard axes=dp charge=dp\ntransfer 0 all_gather group=0 bytes=4\n"
                             "rank 0\n 0 compute 0F0 work=0\n 1 compute 0B0 work=1\n"
@@ -75,8 +73,9 @@ START_TEST(what_stays_gathered_is_waited_for_once) {
                               " 2 compute 0F0 work=0 after=0\n 3 compute 0F0 unit=1 work=0 after=1\n"
                               " 4 compute 0F1 work=1\n 5 compute 0B0 work=2\n 6 compute 0B1 work=2\n";
   program_free(read_program(stays));
-  assert_refused(stays, EDITS({"unit=1 work=0 after=1", "unit=1 work=0 after=0"}),
-                 "rank 0, op 3 (0F0): it reads weights and does not wait for 0UNSHARD0 (op 1), which gathers them");
+  assert_edit_refused(
+      stays, EDITS({"unit=1 work=0 after=1", "unit=1 work=0 after=0"}),
+      "rank 0, op 3 (0F0): it reads weights and does not wait for 0UNSHARD0 (op 1), which gathers them");
   g_autofree char *late = edit_text(
       stays, EDITS({"unit=1 work=0 after=1", "unit=1 work=0 after=0"}, {"0UNSHARD0 unit=1", "0UNSHARD0 unit=2"}));
   program_free(read_program(late)); /* of layers that nobody computes with */
@@ -95,10 +94,11 @@ START_TEST(embedding_and_head_are_waited_for_by_their_readers) {
                              " 2 dp 0UNSHARD0 transfer=2\n 3 compute 0F0 work=0 after=0\n"
                              " 4 compute 0F0 unit=1 work=1 after=1\n 5 compute 0B0 work=2\n";
   program_free(read_program(ends));
-  assert_refused(ends, EDITS({"unit=1 work=1 after=1", "unit=1 work=1"}),
-                 "rank 0, op 4 (0F0): it reads weights and does not wait for 0UNSHARD0 (op 1), which gathers them");
-  assert_refused(ends, EDITS({"work 1 F head=1 layers=0", "work 1 F head=1 embedding=1 layers=0"}),
-                 "does not wait for 0UNSHARD0 (op 2), which gathers them");
+  assert_edit_refused(
+      ends, EDITS({"unit=1 work=1 after=1", "unit=1 work=1"}),
+      "rank 0, op 4 (0F0): it reads weights and does not wait for 0UNSHARD0 (op 1), which gathers them");
+  assert_edit_refused(ends, EDITS({"work 1 F head=1 layers=0", "work 1 F head=1 embedding=1 layers=0"}),
+                      "does not wait for 0UNSHARD0 (op 2), which gathers them");
 }
 END_TEST
 
@@ -113,8 +113,8 @@ START_TEST(what_is_gathered_for_all_is_waited_for_by_all) {
                              " 2 compute 0F0 work=0 after=1\n 3 dp 0UNSHARD transfer=1 after=2\n"
                              " 4 compute 0B0 work=1 after=3\n";
   program_free(read_program(told));
-  assert_refused(told, EDITS({"0F0 work=0 after=1", "0F0 work=0 after=0"}), "does not wait for 0UNSHARD (op 1)");
-  assert_refused(told, EDITS({"0B0 work=1 after=3", "0B0 work=1"}), "does not wait for 0UNSHARD (op 3)");
+  assert_edit_refused(told, EDITS({"0F0 work=0 after=1", "0F0 work=0 after=0"}), "does not wait for 0UNSHARD (op 1)");
+  assert_edit_refused(told, EDITS({"0B0 work=1 after=3", "0B0 work=1"}), "does not wait for 0UNSHARD (op 3)");
 }
 END_TEST
 

@@ -127,35 +127,9 @@ static void add_rotation(const LaunchCase *c, GString *out) {
                   model->name);
 }
 
-static void add_model(const LaunchCase *c, GString *out) {
+/* What Megatron-LM's options cannot say of the model's linears, norms and dropout. */
+static void tell_of_layers(const LaunchCase *c) {
   const Model *model = c->model;
-  static const char *const positions[] = {
-      [POSITIONS_ROTARY] = "rope", [POSITIONS_LEARNED] = "learned_absolute", [POSITIONS_NONE] = "none"};
-  add(out, "--num-layers %" INT64 " --hidden-size %" INT64 " --ffn-hidden-size %" INT64, model->n_layers, model->hidden,
-      model->ffn_hidden);
-  if (model->latent.kv_rank > 0)
-    add_latent(model, out);
-  else
-    add(out, "--num-attention-heads %" INT64 " --kv-channels %" INT64, model->n_heads, model->head_dim);
-  if (model_window(model, c->plan->seq_len) > 0) /* keys before the query's own, and behind it */
-    add(out, "--window-size %" INT64 ",0", model->window - 1);
-  if (model_window(model, c->plan->seq_len) > 0 && model->windowed_layers != NULL)
-    add_layers(out, "--window-attn-skip-freq", model->windowed_layers, model->n_layers);
-  add_rotation(c, out);
-  add_flag(out, model->has_sinks, "--softmax-type learnable");
-  add_flag(out, model->qk_norms == QK_NORMS_HEADS, "--qk-layernorm");
-  if (model->n_kv_heads != model->n_heads)
-    add(out, "--group-query-attention --num-query-groups %" INT64, model->n_kv_heads);
-  add(out, "--vocab-size %" INT64, model->vocab);
-  add(out, "--seq-length %" INT64 " --max-position-embeddings %" INT64, c->plan->seq_len,
-      MAX(model->max_positions, c->plan->seq_len));
-  add(out, "--position-embedding-type %s", positions[model->positions]);
-  add(out, "--normalization %s", model->norm == NORM_RMSNORM ? "RMSNorm" : "LayerNorm");
-  add_flag(out, launch_megatron_activation(model)[0] != '\0', launch_megatron_activation(model));
-  add_flag(out, !model->tied, "--untie-embeddings-and-output-weights");
-  add_flag(out, !model->linear_bias, "--disable-bias-linear");
-  add_flag(out, model->qkv_bias && !model->linear_bias, "--add-qkv-bias");
-  add(out, "--hidden-dropout %g --attention-dropout %g", model->dropout_rate.hidden, model->dropout_rate.attention);
   if ((model->dropout_rate.embedding > 0) != (model->dropout_rate.hidden > 0))
     launch_notice(c, "model %s drops %g of the embedding, Megatron-LM as much as of hidden states, %g", model->name,
                   model->dropout_rate.embedding, model->dropout_rate.hidden);
@@ -191,6 +165,38 @@ static void add_model(const LaunchCase *c, GString *out) {
     launch_notice(c, "model %s has LayerNorms without a shift, Megatron-LM's have one", model->name);
   if (model->fixed_norms)
     launch_notice(c, "model %s has LayerNorms without scale and shift, Megatron-LM's have both", model->name);
+}
+
+static void add_model(const LaunchCase *c, GString *out) {
+  const Model *model = c->model;
+  static const char *const positions[] = {
+      [POSITIONS_ROTARY] = "rope", [POSITIONS_LEARNED] = "learned_absolute", [POSITIONS_NONE] = "none"};
+  add(out, "--num-layers %" INT64 " --hidden-size %" INT64 " --ffn-hidden-size %" INT64, model->n_layers, model->hidden,
+      model->ffn_hidden);
+  if (model->latent.kv_rank > 0)
+    add_latent(model, out);
+  else
+    add(out, "--num-attention-heads %" INT64 " --kv-channels %" INT64, model->n_heads, model->head_dim);
+  if (model_window(model, c->plan->seq_len) > 0) /* keys before the query's own, and behind it */
+    add(out, "--window-size %" INT64 ",0", model->window - 1);
+  if (model_window(model, c->plan->seq_len) > 0 && model->windowed_layers != NULL)
+    add_layers(out, "--window-attn-skip-freq", model->windowed_layers, model->n_layers);
+  add_rotation(c, out);
+  add_flag(out, model->has_sinks, "--softmax-type learnable");
+  add_flag(out, model->qk_norms == QK_NORMS_HEADS, "--qk-layernorm");
+  if (model->n_kv_heads != model->n_heads)
+    add(out, "--group-query-attention --num-query-groups %" INT64, model->n_kv_heads);
+  add(out, "--vocab-size %" INT64, model->vocab);
+  add(out, "--seq-length %" INT64 " --max-position-embeddings %" INT64, c->plan->seq_len,
+      MAX(model->max_positions, c->plan->seq_len));
+  add(out, "--position-embedding-type %s", positions[model->positions]);
+  add(out, "--normalization %s", model->norm == NORM_RMSNORM ? "RMSNorm" : "LayerNorm");
+  add_flag(out, launch_megatron_activation(model)[0] != '\0', launch_megatron_activation(model));
+  add_flag(out, !model->tied, "--untie-embeddings-and-output-weights");
+  add_flag(out, !model->linear_bias, "--disable-bias-linear");
+  add_flag(out, model->qkv_bias && !model->linear_bias, "--add-qkv-bias");
+  add(out, "--hidden-dropout %g --attention-dropout %g", model->dropout_rate.hidden, model->dropout_rate.attention);
+  tell_of_layers(c);
 }
 
 typedef struct {
