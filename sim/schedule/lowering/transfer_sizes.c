@@ -2,9 +2,8 @@
 
 #include <math.h>
 
-#include "error.h"
+#include "fail_op.h"
 #include "lowering.h"
-#include "untimed_run.h"
 
 /* --- what is moved --- */
 
@@ -62,20 +61,15 @@ static gboolean is_near(double bytes, double expected) {
 
 static gboolean fail_size(const Check *check, gint32 i, double expected, GError **error) {
   const Op *op = &check->program->ranks[check->rank].ops[i];
-  g_autoptr(GString) name = g_string_new(NULL);
-  untimed_run_name_op(check->program, op, name);
-  return fail_impossible(error,
-                         "rank %d, op %d (%s): it moves %.17g bytes; under this model and plan it would be %.17g%s",
-                         check->rank, i, name->str, transfer_of(check, op)->bytes, expected,
-                         expected > 0 ? "" : ", as its transfer names nothing that moves (layers=, embedding=, head=)");
+  g_autofree char *what = g_strdup_printf(
+      "it moves %.17g bytes; under this model and plan it would be %.17g%s", transfer_of(check, op)->bytes, expected,
+      expected > 0 ? "" : ", as its transfer names nothing that moves (layers=, embedding=, head=)");
+  return fail_at_op(check->program, check->rank, i, what, -1, "", error);
 }
 
 static gboolean fail_kind(const Check *check, gint32 i, const char *expected, GError **error) {
-  const Op *op = &check->program->ranks[check->rank].ops[i];
-  g_autoptr(GString) name = g_string_new(NULL);
-  untimed_run_name_op(check->program, op, name);
-  return fail_impossible(error, "rank %d, op %d (%s): it is a collective of another kind; expected %s", check->rank, i,
-                         name->str, expected);
+  g_autofree char *what = g_strdup_printf("it is a collective of another kind; expected %s", expected);
+  return fail_at_op(check->program, check->rank, i, what, -1, "", error);
 }
 
 static gboolean check_size(const Check *check, gint32 i, double expected, GError **error) {

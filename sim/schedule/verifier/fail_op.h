@@ -1,4 +1,4 @@
-/* Private to the verifier: how it names an op that is wrong. */
+/* How the verifier, and who checks a Program against its plan, name an op that is wrong. */
 #pragma once
 #include "program.h"
 
