@@ -46,6 +46,7 @@ StepReport step_of_prediction(const Prediction *prediction, int *in_flight) {
   if (in_flight != NULL) {
     g_assert(prediction->omitted == NULL && prediction->program->n_steps == plan->steps);
     step_report_set_traffic(&report, prediction->program, prediction->workload);
+    step_report_set_kernels(&report, prediction->workload, prediction->timing, cluster->gpu.peak_flops);
     metrics_in_flight(prediction->trace, in_flight);
   }
   return report;

@@ -259,6 +259,31 @@ START_TEST(an_uneven_load_is_not_taken_for_small_products) {
 }
 END_TEST
 
+/* Kernels at 0.4 of the peak. Of 10 ms in a layer products take 6, 3.6 of them at their peak: 60 %, so that attention's
+ * 3 ms are what is slow, and larger products are not advised; with 2.4 of 6, 40 %, they are. */
+START_TEST(slow_attention_is_not_taken_for_small_products) {
+  Plan plan = sample_plan();
+  StepReport report = sample_report(&plan);
+  report.breakdown_s[BREAKDOWN_COMPUTE] = 1.5;
+  report.breakdown_s[BREAKDOWN_RECOMPUTE] = 0;
+  report.hfu = 0.3;
+  report.layer_kernels =
+      (LayerKernels){.total_s = 10e-3, .products_s = 6e-3, .products_at_peak_s = 3.6e-3, .attention_s = 3e-3};
+  g_autofree char *attention = advice_text(&report);
+  ck_assert_ptr_nonnull(strstr(attention, "products take 60 % of the time at 60 % of their peak, attention 30 %, "
+                                          "memory-bound kernels 10 %"));
+  ck_assert_ptr_null(strstr(attention, "makes products larger"));
+  report.layer_kernels.products_at_peak_s = 2.4e-3;
+  g_autofree char *small = advice_text(&report);
+  ck_assert_ptr_nonnull(strstr(small, "at 40 % of their peak"));
+  ck_assert_ptr_nonnull(strstr(small, "A larger --micro-batch"));
+  ck_assert_ptr_nonnull(strstr(small, "makes products larger"));
+  report.fits = FALSE; /* larger ones would hold more */
+  g_autofree char *full = advice_text(&report);
+  ck_assert_ptr_null(strstr(full, "makes products larger"));
+}
+END_TEST
+
 START_TEST(the_largest_part_comes_first) {
   Plan plan = sample_plan();
   StepReport report = sample_report(&plan);
@@ -436,6 +461,7 @@ int main(void) {
   tcase_add_test(tcase, reduced_gradients_leave_with_the_optimizer);
   tcase_add_test(tcase, what_a_framework_cannot_do_is_not_advised);
   tcase_add_test(tcase, an_uneven_load_is_not_taken_for_small_products);
+  tcase_add_test(tcase, slow_attention_is_not_taken_for_small_products);
   tcase_add_test(tcase, the_largest_part_comes_first);
   tcase_add_test(tcase, exposed_exchange_with_experts_is_named_with_its_reach);
   tcase_add_test(tcase, exposed_exchange_of_keys_is_named_with_its_reach);

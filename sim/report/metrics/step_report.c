@@ -108,6 +108,24 @@ void step_report_set_traffic(StepReport *report, const Program *program, const W
     traffic[mover] /= (double)program->n_ranks * program->n_steps;
 }
 
+void step_report_set_kernels(StepReport *report, const Workload *workload, const Timing *timing,
+                             const double *peak_flops) {
+  static const Phase phases[] = {PHASE_F, PHASE_B};
+  LayerKernels kernels = {0};
+  for (gsize p = 0; p < G_N_ELEMENTS(phases); p++) {
+    const WorkList *list = &workload->work[PIECE_LAYER][phases[p]];
+    for (int i = 0; i < list->n_items; i++) {
+      const WorkItem *item = &list->items[i];
+      const double duration_s = 1e-9 * (double)timing->lists[PIECE_LAYER][phases[p]].items[i].duration_ns;
+      kernels.total_s += item->kind == ITEM_COLLECTIVE ? 0 : duration_s;
+      kernels.attention_s += item->kind == ITEM_ATTENTION ? duration_s : 0;
+      kernels.products_s += item->kind == ITEM_MATMUL ? duration_s : 0;
+      kernels.products_at_peak_s += item->kind == ITEM_MATMUL ? item->flops / peak_flops[item->number] : 0;
+    }
+  }
+  report->layer_kernels = kernels;
+}
+
 static void append_offload(GString *line, const Offload *offload) {
   const struct {
     const char *what;

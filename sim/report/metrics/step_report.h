@@ -7,6 +7,14 @@
 #include "overlap.h"
 #include "tier_memory.h"
 
+/* Kernels of a layer's forward and backward on one GPU, collectives apart: seconds per micro-batch. */
+typedef struct {
+  double total_s;            /* 0: not known */
+  double products_s;         /* matrix products */
+  double products_at_peak_s; /* the same at the peak of their formats */
+  double attention_s;        /* fused attention */
+} LayerKernels;
+
 typedef struct {
   /* what was run */
   const char *model_name, *cluster_name, *gpu_name;
@@ -36,6 +44,8 @@ typedef struct {
   LinkUse link_use[TIMING_MAX_WAYS]; /* with a cluster */
   BoundingLink bounding;             /* with a cluster */
 
+  LayerKernels layer_kernels; /* of layers with experts where the model has any; zeroed: not known */
+
   /* memory of the worst rank */
   double peak_bytes;             /* of the model: without reserved_bytes */
   double reserved_bytes;         /* context and libraries */
@@ -61,6 +71,10 @@ void step_report_set_memory(StepReport *report, const MemoryProfile *profile, do
  * bandwidth-optimal algorithm: sends in full, collectives by collective_sent_bytes(), the tp collectives inside whole
  * pieces included. */
 void step_report_set_traffic(StepReport *report, const Program *program, const Workload *workload);
+
+/* Sets layer_kernels. `peak_flops`: FLOP/s of one GPU by number format (indexed by Number). */
+void step_report_set_kernels(StepReport *report, const Workload *workload, const Timing *timing,
+                             const double *peak_flops);
 
 /* Whether the GPUs hold it, whatever other tiers do. */
 gboolean step_report_fits_gpu(const StepReport *report);

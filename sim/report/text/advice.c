@@ -287,6 +287,33 @@ static double kernel_efficiency(const StepReport *report) {
   return running_s > 0 ? report->hfu * report->step_time_s / running_s : 0;
 }
 
+/* What a layer's kernels spend their time on, and whether larger products would be faster: not where products reach
+ * half of their peak, and attention or memory-bound kernels make the whole slow. */
+static void advise_slow_kernels(const StepReport *report, GString *out) {
+  const LayerKernels *layer = &report->layer_kernels;
+  g_string_append(out, " That is low:");
+  if (layer->total_s > 0) {
+    const double rest_s = layer->total_s - layer->products_s - layer->attention_s;
+    g_string_append_printf(out, " in a layer, products take %.0f %% of the time at %.0f %% of their peak",
+                           percent(layer->products_s / layer->total_s),
+                           percent(layer->products_at_peak_s / layer->products_s));
+    if (layer->attention_s > 0)
+      g_string_append_printf(out, ", attention %.0f %%", percent(layer->attention_s / layer->total_s));
+    g_string_append_printf(out, ", memory-bound kernels %.0f %% (simulate --kernels lists them).",
+                           percent(rest_s / layer->total_s));
+    if (layer->products_at_peak_s >= low_efficiency * layer->products_s)
+      return;
+  } else {
+    g_string_append(out, " products are small or memory-bound.");
+  }
+  if (!report->fits)
+    return; /* larger ones would hold more */
+  g_string_append(out, " A larger --micro-batch");
+  if (may_halve(report->plan, report->plan->tp))
+    g_string_append_printf(out, " or --tp %d", report->plan->tp / 2);
+  g_string_append(out, " makes products larger.");
+}
+
 static void advise_compute(const Case *c, GString *out) {
   const StepReport *report = c->report;
   double efficiency = kernel_efficiency(report);
@@ -302,11 +329,9 @@ static void advise_compute(const Case *c, GString *out) {
                            load);
   if (efficiency * load >= low_efficiency) /* not low for what the fullest does */
     return;
-  g_string_append(out, " That is low: products are small or memory-bound. A larger --micro-batch");
-  if (may_halve(report->plan, report->plan->tp))
-    g_string_append_printf(out, " or --tp %d", report->plan->tp / 2);
-  g_string_append(out, " makes them larger");
-  g_string_append(out, report->plan->attention == ATTENTION_UNFUSED ? "; --attention flash fuses attention." : ".");
+  advise_slow_kernels(report, out);
+  if (report->plan->attention == ATTENTION_UNFUSED)
+    g_string_append(out, " --attention flash fuses attention.");
 }
 
 static const Rule rules[] = {
