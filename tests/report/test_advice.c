@@ -208,11 +208,11 @@ START_TEST(graphs_of_the_whole_step_are_not_advised_twice) {
   StepReport report = sample_report(&plan);
   report.breakdown_s[BREAKDOWN_HOST] = 0.5;
   g_autofree char *text = advice_text(&report);
-  ck_assert_ptr_nonnull(strstr(text, "CUDA graphs"));
+  ck_assert_ptr_nonnull(strstr(text, "--cuda-graphs"));
   plan.cuda_graphs = CUDA_GRAPHS_FULL;
   g_autofree char *replayed = advice_text(&report);
   ck_assert_ptr_nonnull(strstr(replayed, "host: 25.0 %"));
-  ck_assert_ptr_null(strstr(replayed, "CUDA graphs"));
+  ck_assert_ptr_null(strstr(replayed, "--cuda-graphs"));
 }
 END_TEST
 
@@ -312,12 +312,26 @@ START_TEST(exposed_exchange_with_experts_is_named_with_its_reach) {
   ck_assert_ptr_nonnull(strstr(text, "experts: 50.0 %"));
   ck_assert_ptr_nonnull(strstr(text, "beyond the 8 GPUs"));
   ck_assert_ptr_nonnull(strstr(text, "--schedule dualpipe"));
+  ck_assert_ptr_nonnull(strstr(text, "--expert-tp 1 exchanges them among 4 GPUs instead of 16"));
   plan.expert_tp = 1; /* whole ones: 4 ranks */
   plan.schedule = (char *)"dualpipe-v";
   g_autofree char *inside = advice_text(&report);
   ck_assert_ptr_nonnull(strstr(inside, "experts: 50.0 %"));
   ck_assert_ptr_null(strstr(inside, "beyond"));
+  ck_assert_ptr_null(strstr(inside, "--expert-tp 1"));
   ck_assert_ptr_null(strstr(inside, "--schedule dualpipe"));
+}
+END_TEST
+
+START_TEST(launches_are_made_fewer_by_graphs_that_the_model_has) {
+  Plan plan = sample_plan();
+  StepReport report = sample_report(&plan);
+  report.breakdown_s[BREAKDOWN_HOST] = 1.0;
+  g_autofree char *dense = advice_text(&report);
+  ck_assert_ptr_nonnull(strstr(dense, "--cuda-graphs full makes launches fewer"));
+  plan.ep = 4;
+  g_autofree char *experts = advice_text(&report);
+  ck_assert_ptr_nonnull(strstr(experts, "--cuda-graphs full or attention makes launches fewer"));
 }
 END_TEST
 
@@ -464,6 +478,7 @@ int main(void) {
   tcase_add_test(tcase, slow_attention_is_not_taken_for_small_products);
   tcase_add_test(tcase, the_largest_part_comes_first);
   tcase_add_test(tcase, exposed_exchange_with_experts_is_named_with_its_reach);
+  tcase_add_test(tcase, launches_are_made_fewer_by_graphs_that_the_model_has);
   tcase_add_test(tcase, exposed_exchange_of_keys_is_named_with_its_reach);
   tcase_add_test(tcase, memory_that_does_not_fit_comes_before_all);
   tcase_add_test(tcase, half_of_each_sequence_is_advised_where_all_is_recomputed);

@@ -186,6 +186,9 @@ static void advise_ep(const Case *c, GString *out) {
   const int domain_gpus = c->report->domain_gpus, reach = plan_expert_tp(plan) * plan->ep;
   g_string_append_printf(out, "experts: %.1f %% of the step waits for tokens on their way to them and back (ep %d).",
                          percent(c->share), plan->ep);
+  if (plan_expert_tp(plan) > 1)
+    g_string_append_printf(out, " --expert-tp 1 exchanges them among %d GPUs instead of %d, and keeps experts whole.",
+                           plan->ep, reach);
   if (domain_gpus > 0 && reach > domain_gpus)
     g_string_append_printf(out,
                            " It reaches beyond the %d GPUs of a scale-up domain: a smaller --ep would stay inside, if "
@@ -234,8 +237,8 @@ static void advise_host(const Case *c, GString *out) {
   g_string_append_printf(
       out,
       "host: %.1f %% of the step waits for kernel launches. A larger --micro-batch (now %" G_GINT64_FORMAT
-      ") makes kernels longer; CUDA graphs or fused kernels make launches fewer.",
-      percent(c->share), c->report->plan->micro_batch);
+      ") makes kernels longer; --cuda-graphs full%s makes launches fewer.",
+      percent(c->share), c->report->plan->micro_batch, c->report->plan->ep > 1 ? " or attention" : "");
 }
 
 static void advise_offload(const Case *c, GString *out) {
