@@ -65,14 +65,14 @@ static void add_entries(CalibrateOptions *o, Parser *parser) {
       {"output", 0, 0, G_OPTION_ARG_FILENAME, &o->output, "cluster file (default topologies/this-machine.yaml)",
        "FILE"},
       {"model", 0, 0, G_OPTION_ARG_STRING_ARRAY, &o->models,
-       "whose layers to run, may be given again (default: tinystories-15m and 42m; with cuda Llama and GPT-3 sizes)",
+       "model whose layers to measure, repeatable (default: tinystories-15m and 42m; with cuda Llama and GPT-3 sizes)",
        "FILE"},
-      {"tp", 0, 0, G_OPTION_ARG_STRING, &o->tp, "tensor parallel cuts of them (default 1,2; with cuda 1,2,4,8)",
-       "LIST"},
-      {"cp", 0, 0, G_OPTION_ARG_STRING, &o->cp, "context parallel cuts of each, where attention is flash (default 1)",
-       "LIST"},
+      {"tp", 0, 0, G_OPTION_ARG_STRING, &o->tp,
+       "tensor-parallel sizes of these layers (default 1,2; with cuda 1,2,4,8)", "LIST"},
+      {"cp", 0, 0, G_OPTION_ARG_STRING, &o->cp,
+       "context-parallel sizes of these layers, with flash attention (default 1)", "LIST"},
       {"cp-comm", 0, 0, G_OPTION_ARG_STRING, &o->cp_comm,
-       "of these cuts, how tokens are reached: ring, all_gather, ulysses (default ring)", "LIST"},
+       "context-parallel attention: ring, all_gather, ulysses (default ring)", "LIST"},
       {"micro-batch", 0, 0, G_OPTION_ARG_STRING, &o->micro_batch, "sequences per micro-batch (default 1)", "LIST"},
       {"seq-len", 0, 0, G_OPTION_ARG_STRING, &o->seq_len,
        "tokens per sequence (default: the model's positions, at most 4096)", "LIST"},
@@ -80,12 +80,13 @@ static void add_entries(CalibrateOptions *o, Parser *parser) {
        "NAME"},
       {"attention", 0, 0, G_OPTION_ARG_STRING, &o->attention, "flash or unfused (default flash)", "KIND"},
       {"repeats", 0, 0, G_OPTION_ARG_INT, &o->repeats,
-       "steps that count per case (default 5; quick 3); transfers in proportion", "N"},
+       "measured repeats per case (default 5; quick 3); transfers in proportion", "N"},
       {"base", 0, 0, G_OPTION_ARG_FILENAME, &o->base,
-       "GPU file whose peaks, memory and tiles to keep, e.g. h200-sxm5-141gb (default: the best that is measured)",
-       "FILE"},
-      {"quick", 0, 0, G_OPTION_ARG_NONE, &o->quick, "seconds: the given models alone, no grid of other sizes", NULL},
-      {"fresh", 0, 0, G_OPTION_ARG_NONE, &o->fresh, "begin anew where an earlier calibration was ended", NULL},
+       "GPU file to keep peaks, memory and tiles of, e.g. h200-sxm5-141gb (default: the best measured rates)", "FILE"},
+      {"quick", 0, 0, G_OPTION_ARG_NONE, &o->quick, "finish in seconds: only the given models, no grid of other sizes",
+       NULL},
+      {"fresh", 0, 0, G_OPTION_ARG_NONE, &o->fresh, "start over instead of continuing an interrupted calibration",
+       NULL},
       G_OPTION_ENTRY_NULL};
   parser_add(parser, entries);
   rank_timeouts_add(&o->timeouts, parser);
@@ -97,11 +98,11 @@ static gboolean parse_options(CalibrateOptions *o, int argc, char **argv, GError
   g_autoptr(Parser) parser = parser_new(
       NULL,
       "Measures this machine: matrix products, memory-bound kernels and attention as layers of real models run them,\n"
-      "launches, collectives and sends by size, copies to the host and updates there; writes a cluster file, a GPU "
-      "file\n"
-      "and a library file that stepsim takes. Start as many ranks as the runs to be predicted will have. Ended early, "
-      "it goes on where it\n"
-      "stood.",
+      "kernel launches, collectives and sends by size, copies to the host and optimizer updates there. Writes a "
+      "cluster\n"
+      "file, a GPU file and a library file for stepsim. Start as many ranks as the runs you want to predict will "
+      "have.\n"
+      "An interrupted calibration continues where it stopped.",
       "Example:\n"
       "  mpirun -n 2 stepreal calibrate --model tinystories-15m --tp 1,2 --quick\n"
       "  stepsim simulate --cluster this-machine --model tinystories-15m --gpus 2 --pp 2 --precision fp32\n\n"

@@ -69,33 +69,32 @@ static void add_entries(RunOptions *o, Parser *parser) {
       {"comm", 0, 0, G_OPTION_ARG_STRING, &o->comm,
        "mpi, nccl or null (default mpi; nccl with --device cuda where it was built in)", "NAME"},
       {"check", 0, 0, G_OPTION_ARG_NONE, &o->check,
-       "compare losses, every gradient and every update with the same model on one rank, then time: gradients to 1e-5 "
-       "in\n"
-       "fp32, 8e-2 in bf16 and 1e-2 in fp16, or to three times what rounding does there, which a run in fp32 tells",
+       "before timing, compare losses, every gradient and every update with one rank: gradients to 1e-5 in fp32, 8e-2\n"
+       "in bf16 and 1e-2 in fp16, or to three times the rounding error, measured against a run in fp32",
        NULL},
       {"check-fp32", 0, 0, G_OPTION_ARG_STRING, &o->check_fp32,
-       "whether --check runs a Program in bf16 or fp16 in fp32, too, where rounding hides nothing (default on;\n"
-       "say off where memory is short: it takes that of an fp32 run, and nothing turns it off by itself)",
+       "--check also runs bf16 and fp16 Programs in fp32, where rounding hides nothing (default on; off saves the\n"
+       "memory of an fp32 run, and is never chosen for you)",
        "on|off"},
       {"check-on", 0, 0, G_OPTION_ARG_STRING, &o->check_on,
-       "device of that one rank: cpu checks another device's kernels (default: --device)", "NAME"},
+       "device of the one-rank reference: cpu checks another device's kernels (default: --device)", "NAME"},
       {"program", 0, 0, G_OPTION_ARG_FILENAME, &o->program,
-       "run this Program's text (as stepsim simulate --dump writes it) instead of the plan's own", "FILE"},
+       "run this Program (text of stepsim simulate --dump) instead of the plan's", "FILE"},
       {"trace", 0, 0, G_OPTION_ARG_FILENAME, &o->trace, "write the measured trace, for Perfetto and stepsim compare",
        "FILE"},
       {"timeline", 0, 0, G_OPTION_ARG_FILENAME, &o->timeline, "draw what every rank did (svg, png or pdf)", "FILE"},
-      {"memory", 0, 0, G_OPTION_ARG_STRING, &o->memory,
-       "device memory a rank may take, e.g. 2GiB (default: what there is)", "SIZE"},
+      {"memory", 0, 0, G_OPTION_ARG_STRING, &o->memory, "device memory a rank may use, e.g. 2GiB (default: all)",
+       "SIZE"},
       {"lr", 0, 0, G_OPTION_ARG_DOUBLE, &o->lr, "learning rate of Adam (default 0.0003)", "RATE"},
       {"loss-scale", 0, 0, G_OPTION_ARG_STRING, &o->loss_scale,
-       "fp16: what the loss's gradient is multiplied by, dynamic or a number (default dynamic: halved, and the step\n"
-       "skipped, where gradients overflow, doubled after steps that do not)",
+       "fp16: loss scale, dynamic or a number (default dynamic: on overflow the step is skipped and the scale halved;\n"
+       "it doubles after enough steps without)",
        "SCALE"},
       {"initial-loss-scale", 0, 0, G_OPTION_ARG_DOUBLE, &o->initial_loss_scale,
-       "fp16: what a dynamic one begins with (default 65536)", "NUMBER"},
+       "fp16: initial dynamic loss scale (default 65536)", "NUMBER"},
       {"loss-scale-window", 0, 0, G_OPTION_ARG_INT, &o->loss_scale_window,
-       "fp16: steps without overflow after which it doubles (default 1000)", "STEPS"},
-      {"seed", 0, 0, G_OPTION_ARG_INT64, &o->plan.seed, "of weights and tokens (default 1)", "N"},
+       "fp16: steps without overflow before the scale doubles (default 1000)", "STEPS"},
+      {"seed", 0, 0, G_OPTION_ARG_INT64, &o->plan.seed, "seed of weights and tokens (default 1)", "N"},
       G_OPTION_ENTRY_NULL};
   parser_add(parser, entries);
   rank_timeouts_add(&o->timeouts, parser);
@@ -109,9 +108,11 @@ static gboolean parse_options(RunOptions *o, int argc, char **argv, GError **err
   o->initial_loss_scale = o->loss_scale_window = NOT_GIVEN;
   g_autoptr(Parser) parser = parser_new(
       NULL,
-      "Trains a model for some steps exactly as the plan's Program says, one MPI rank per processor, and reports what\n"
-      "was measured. The first step warms up; the others' median counts. Tokens go to experts by their place, evenly,\n"
-      "whatever their scores, which are what the experts' outputs are weighted by.",
+      "Trains a model for a few steps exactly as the plan's Program says, one MPI rank per processor, and reports what "
+      "it\n"
+      "measured: the median step after a warm-up step. Tokens are assigned to experts evenly, by position; their "
+      "scores\n"
+      "only weight the experts' outputs.",
       "Example:\n"
       "  mpirun -n 2 stepreal run --model tinystories-15m --pp 2 --global-batch 8 --precision fp32 --check \\\n"
       "      --trace measured.json\n\n"

@@ -38,9 +38,10 @@ static Parser *new_parser(void) {
       "Examples:\n  stepsim collective --cluster dgx-h100 --op all_reduce --gpus 64 --bytes 1MiB..1GiB --plot ar.svg\n"
       "  stepsim collective --steps-of ring --gpus 4\n"
       "  stepsim collective --fit all_reduce.log --output fitted.yaml\n\n"
-      "A size is the full buffer: of all_gather and reduce_scatter the side that is n times larger. GPUs of the\n"
-      "nodes that are no members run the same collective at the same time, in groups like this one.\n"
-      "--fit prints lines to append to a cluster's YAML: its collectives then take the fitted times.\n\n"
+      "A size is that of the full buffer: for all_gather and reduce_scatter, the larger side. The other GPUs of these "
+      "nodes\n"
+      "run the same collective at the same time, in groups like this one.\n"
+      "--fit prints lines to append to a cluster's YAML; its collectives then take the fitted times.\n\n"
       "Exit status: 0 done, 1 the collective is impossible there, 2 bad usage or input.");
 }
 
@@ -50,34 +51,33 @@ static gboolean parse_options(CollectiveOptions *o, int *argc, char ***argv, GEr
       {"cluster", 0, 0, G_OPTION_ARG_FILENAME, &o->cluster, "cluster YAML, or a name in topologies/", "FILE"},
       {"op", 0, 0, G_OPTION_ARG_STRING, &o->op,
        "all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, reduce, gather, scatter, send_recv or "
-       "parameter_server (default all_reduce; of --fit: what the log says)",
+       "parameter_server (default all_reduce; with --fit, what the log says)",
        "NAME"},
       {"gpus", 0, 0, G_OPTION_ARG_INT, &o->gpus, "ranks 0 to N-1 take part (default: those of one node)", "N"},
       {"ranks", 0, 0, G_OPTION_ARG_STRING, &o->ranks,
-       "these take part, of --gpus where that is given, e.g. 0,8,16 or 0..7,16", "LIST"},
-      {"root", 0, 0, G_OPTION_ARG_INT, &o->root,
-       "broadcast, reduce, gather and scatter: the rank that has or gets all (default: the first)", "RANK"},
+       "ranks that take part (out of --gpus, if given), e.g. 0,8,16 or 0..7,16", "LIST"},
+      {"root", 0, 0, G_OPTION_ARG_INT, &o->root, "root of broadcast, reduce, gather and scatter (default: the first)",
+       "RANK"},
       {"rank-map", 0, 0, G_OPTION_ARG_FILENAME, &o->rank_map,
-       "which GPU each rank is on: a line of GPUs, a table rank,node,gpu or hosts (default: rank r on GPU r)", "FILE"},
+       "which GPU each rank runs on: a list of GPUs, a table rank,node,gpu or a host list (default: rank r on GPU r)",
+       "FILE"},
       {"bytes", 0, 0, G_OPTION_ARG_STRING, &o->bytes,
-       "sizes: 1MiB,4MB, or 1KiB..4GiB for each twice the one before, 1KiB..4GiB*8 for eight times (default "
-       "1KiB..4GiB)",
+       "sizes: a list 1MiB,4MB, or a range: 1KiB..4GiB doubles, 1KiB..4GiB*8 multiplies by eight (default 1KiB..4GiB)",
        "SIZES"},
       {"algorithm", 0, 0, G_OPTION_ARG_STRING, &o->algorithm,
-       "auto, ring, tree, nvls, nvls_tree, pat, hierarchical, pairwise or direct, as the operation, machine and group "
-       "allow; auto takes the fastest by the library's own reckoning, which leaves the filling of rings out (default "
-       "auto)",
+       "auto, ring, tree, nvls, nvls_tree, pat, hierarchical, pairwise or direct, as operation, machine and group "
+       "allow; auto chooses as NCCL's own tuning model does, which ignores the time to fill a ring (default auto)",
        "NAME"},
       {"json", 0, 0, G_OPTION_ARG_NONE, &o->json, "print one JSON object, or an array of them for several sizes", NULL},
       {"plot", 0, 0, G_OPTION_ARG_FILENAME, &o->plot, "draw busbw against size, a line for each algorithm",
        "FILE.svg|png|pdf"},
       {"steps-of", 0, 0, G_OPTION_ARG_STRING, &o->steps_of,
-       "ring or tree: print who sends which chunk to whom in each step instead (default 4 GPUs)", "NAME"},
+       "ring or tree: print instead who sends which chunk to whom in each step (default 4 GPUs)", "NAME"},
       {"fit", 0, 0, G_OPTION_ARG_STRING_ARRAY, &o->logs,
-       "fit latency and bandwidth to a log of nccl-tests instead, text or JSON (-J); may be given again", "LOG"},
+       "fit latency and bandwidth to an nccl-tests log instead, text or JSON (-J); repeatable", "LOG"},
       {"curves", 0, 0, G_OPTION_ARG_NONE, &o->curves,
-       "--fit: write the measured times as curves (`measured`) instead of latency and bandwidth (`fitted`)", NULL},
-      {"output", 0, 0, G_OPTION_ARG_FILENAME, &o->output, "--fit: where the lines for a cluster's YAML go (default -)",
+       "with --fit: write the measured times as curves (`measured`), not latency and bandwidth (`fitted`)", NULL},
+      {"output", 0, 0, G_OPTION_ARG_FILENAME, &o->output, "with --fit: file for the cluster YAML lines (default -)",
        "FILE.yaml"},
       G_OPTION_ENTRY_NULL};
   parser_add(parser, entries);

@@ -35,14 +35,13 @@ static gboolean parse_options(CompareOptions *o, int *argc, char ***argv, GError
   *o = (CompareOptions){.rank = NOT_GIVEN};
   g_autoptr(Parser) parser = parser_new(
       "PREDICTED.json MEASURED.json",
-      "Compares two traces of one Program: the step, kinds of op, phases, ranks, order of execution.",
+      "Compares two traces of one Program: step, kinds of op, phases, ranks, order of execution.",
       "Examples:\n"
       "  stepsim simulate --model gpt2 --cluster dgx-h100 --gpus 8 --tp 2 --pp 2 --global-batch 8 --trace "
       "predicted.json\n"
       "  stepsim compare predicted.json measured.json --plot compare.svg --csv ops.csv\n\n"
-      "Both are Chrome traces as simulate --trace and stepreal run --trace write them. The predicted one may be "
-      "folded:\n"
-      "each measured rank is then compared with the rank that stands for it. Error is predicted / measured - 1.\n\n"
+      "Both are Chrome traces written by simulate --trace and stepreal run --trace. The predicted one may be folded:\n"
+      "each measured rank is then compared with its representative. Error is predicted / measured - 1.\n\n"
       "Exit status: 0 done, whatever the errors are; 2 bad usage or input, or traces not of one Program.");
   const GOptionEntry entries[] = {
       {"json", 0, 0, G_OPTION_ARG_NONE, &o->json, "print one JSON object", NULL},
@@ -51,7 +50,7 @@ static gboolean parse_options(CompareOptions *o, int *argc, char ***argv, GError
        "FILE.svg|png|pdf"},
       {"csv", 0, 0, G_OPTION_ARG_FILENAME, &o->csv,
        "write one row per op: times in both traces (- is standard output, without a report)", "FILE"},
-      {"rank", 0, 0, G_OPTION_ARG_INT, &o->rank, "of the ranks, show and draw this one (default: all)", "N"},
+      {"rank", 0, 0, G_OPTION_ARG_INT, &o->rank, "show and draw only this rank (default: all)", "N"},
       G_OPTION_ENTRY_NULL};
   parser_add(parser, entries);
   return parser_run(parser, argc, argv, TRUE, error) && check_outputs(o, error);

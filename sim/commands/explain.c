@@ -61,12 +61,12 @@ static MeasuredGap *gap_of(const ExplainVerb *o, const SpacePoint *point, const 
 static gboolean parse_options(ExplainVerb *o, int *argc, char ***argv, GError **error) {
   g_autoptr(Parser) parser = parser_new(
       NULL,
-      "Explains a step: which axis crosses which link, where the time goes, what would be next if a cost were taken\n"
-      "away or a part twice as fast, what each option one step away would do; with several --gpus, the one list there "
-      "may\n"
-      "be, what grows from the first size to the last (dp grows, the rest of the plan stays); with --measured what "
-      "would\n"
-      "make the step as long as yours.",
+      "Explains a step: which axis uses which links, where the time goes, how the step changes without one of its "
+      "costs,\n"
+      "with parts twice as fast, or with each option one step away. With a list of --gpus (no other option takes "
+      "one):\n"
+      "what grows from the first size to the last, as dp grows and the rest of the plan stays. With --measured: what\n"
+      "would make the step as long as yours.",
       "Examples:\n"
       "  stepsim explain --model llama-3-70b --cluster dgx-h100 --gpus 64,512 --tp 8 --pp 4 --global-batch 512 \\\n"
       "      --seq-len 8192 --zero 1 --sequence-parallel on\n"
@@ -75,10 +75,10 @@ static gboolean parse_options(ExplainVerb *o, int *argc, char ***argv, GError **
       "Exit status: 0 done, 1 the plan is impossible or does not fit in memory, 2 bad usage or input.");
   const GOptionEntry entries[] = {
       {"weak", 0, 0, G_OPTION_ARG_NONE, &o->weak,
-       "with several --gpus: the batch grows with them (default: it stays, strong scaling)", NULL},
+       "with several --gpus: weak scaling, the batch grows with the GPUs (default: strong scaling)", NULL},
       {"measured", 0, 0, G_OPTION_ARG_STRING, &o->measured,
-       "what your run reaches: its step as 21s, its MFU (by --flops) as 38%, \"375 TFLOP/s\" or \"961 tokens/s/GPU\": "
-       "which options or costs would explain it",
+       "what your run reaches: a step time (21s), an MFU (38%, counted as --flops says), \"375 TFLOP/s\" or "
+       "\"961 tokens/s/GPU\"; says which options or costs would explain it",
        "STEP"},
       {"json", 0, 0, G_OPTION_ARG_NONE, &o->json, "print one JSON object", NULL},
       G_OPTION_ENTRY_NULL};

@@ -40,11 +40,10 @@ typedef struct {
 
 static gboolean parse_options(MemoryOptions *o, int *argc, char ***argv, GError **error) {
   g_autoptr(Parser) parser = parser_new(
-      NULL, "Shows who holds what on a GPU under each ZeRO stage: weights, gradients, optimizer, activations.",
-      "With --params only the state is counted; with --model and --cluster the step is simulated and activations,\n"
-      "gathered parameters and buffers of the fullest rank are in it, and it says which micro-batch and which "
-      "sequences\n"
-      "are the largest that fit.\n\n"
+      NULL, "Shows what a GPU holds under each ZeRO stage: weights, gradients, optimizer state, activations.",
+      "--params counts the state only. --model and --cluster simulate the step: activations, gathered parameters and\n"
+      "buffers of the fullest rank are included, and the report gives the largest micro-batch and sequence length that "
+      "fit.\n\n"
       "Examples:\n  stepsim memory --params 7e9 --recipe w2+g2+p4+m4+v4 --dp 64 --zero 3 --capacity 80GB\n"
       "  stepsim memory --model llama-3-70b --cluster dgx-h100 --tp 8 --dp 8 --zero 1\n\nGB = 1e9 bytes.\n\n"
       "Exit status: 0 done, 1 the plan is impossible or does not fit in memory, 2 bad usage or input.");

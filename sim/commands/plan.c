@@ -108,31 +108,34 @@ static gboolean fill_space(PlanVerb *o, GError **error) {
 static gboolean parse_options(PlanVerb *o, int *argc, char ***argv, GError **error) {
   g_autoptr(Parser) parser = parser_new(
       NULL,
-      "Finds the best plan: every combination of the values given is tried, as far as it could win. An option may be "
-      "a\n"
-      "list or a range (1,2,4 or 1..8 or 1..16*2); how the model is cut, the micro-batch, the schedule, ZeRO and\n"
-      "recomputation are tried as far as model, cluster and GPUs allow where they are left out.",
+      "Finds the best plan for a model, a cluster and a batch. Sizes, micro-batch, schedule, ZeRO and recomputation "
+      "that\n"
+      "you leave out are searched; an option you give is a value, a list or a range (1,2,4 or 1..8 or 1..16*2). What\n"
+      "cannot win is ruled out by bounds, the rest is simulated.",
       "Example:\n"
       "  stepsim plan --model llama-3.1-405b --cluster llama3-h100 --gpus 16384 --global-batch 2048 --seq-len 8192 \\\n"
       "      --tokens 15.6T --emit megatron --emit-to llama.sh\n\n"
-      "Exit status: 0 done, 1 no plan is possible and fits (and is in time), 2 bad usage or input, 130\n"
+      "Exit status: 0 done, 1 no plan is possible, fits and meets the deadline, 2 bad usage or input, 130 "
       "interrupted.");
   const GOptionEntry entries[] = {
       {"objective", 0, 0, G_OPTION_ARG_STRING, &o->objective,
-       "tokens_per_s, cost (least $ per token, with failures where the cluster has them) or mfu (default tokens_per_s)",
+       "tokens_per_s, cost ($ per token, with failures if the cluster describes them) or mfu (default tokens_per_s)",
        "WHAT"},
-      {"top", 0, 0, G_OPTION_ARG_INT, &o->top, "plans shown, the best and its runners-up (default 5)", "N"},
+      {"top", 0, 0, G_OPTION_ARG_INT, &o->top, "plans shown: the best and its runners-up (default 5)", "N"},
       {"tokens", 0, 0, G_OPTION_ARG_STRING, &o->tokens,
-       "training tokens, e.g. 15.6T: prints days, GPU-hours, dollars and energy", "N"},
-      {"deadline", 0, 0, G_OPTION_ARG_STRING, &o->deadline, "with --tokens: leaves out plans that take longer", "60d"},
-      {"price", 0, 0, G_OPTION_ARG_STRING, &o->price, "of a GPU (default: the cluster file's price)", "\"2.50 $/h\""},
+       "tokens to train on, e.g. 15.6T: prints days, GPU-hours, dollars and energy", "N"},
+      {"deadline", 0, 0, G_OPTION_ARG_STRING, &o->deadline, "with --tokens: rule out plans that take longer", "60d"},
+      {"price", 0, 0, G_OPTION_ARG_STRING, &o->price, "price of a GPU-hour (default: the cluster file's)",
+       "\"2.50 $/h\""},
       {"memory-margin", 0, 0, G_OPTION_ARG_STRING, &o->margin,
-       "leave so much of every GPU's memory free (default 0: context and libraries are counted apart)", "5%|\"4 GB\""},
+       "leave this much of each GPU's memory free (default 0; context and libraries are counted already)",
+       "5%|\"4 GB\""},
       {"emit", 0, 0, G_OPTION_ARG_STRING, &o->emit,
-       "only plans this framework can run, and how to start the best: megatron (arguments), deepspeed (JSON) or "
-       "torchtitan (TOML)",
+       "consider only plans this framework can run, and print its settings for the best: megatron (arguments), "
+       "deepspeed (JSON) or torchtitan (TOML)",
        "FRAMEWORK"},
-      {"emit-to", 0, 0, G_OPTION_ARG_FILENAME, &o->emit_to, "write that there (- is standard output, alone)", "FILE"},
+      {"emit-to", 0, 0, G_OPTION_ARG_FILENAME, &o->emit_to,
+       "write these settings to a file (- is standard output, without a report)", "FILE"},
       {"jobs", 0, 0, G_OPTION_ARG_INT, &o->jobs, "threads (default: one per processor)", "N"},
       {"json", 0, 0, G_OPTION_ARG_NONE, &o->json, "print one JSON object", NULL},
       G_OPTION_ENTRY_NULL};

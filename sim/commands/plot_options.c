@@ -15,21 +15,19 @@ static const struct {
   const char *help, *value;
 } figure_options[] = {
     {"schedules", HEED_SCHEDULES, offsetof(PlotOptions, schedules),
-     "bubble: names (default 1f1b, and interleaved with --chunks above 1)", "NAME,…"},
+     "bubble: schedules (default 1f1b, and interleaved with --chunks above 1)", "NAME,…"},
     {"micro-batches", HEED_SCHEDULES, offsetof(PlotOptions, micro_batches), "bubble: counts (default pp..16·pp*2)",
      "LIST"},
     {"gpu-list", HEED_GPU_LIST, offsetof(PlotOptions, gpu_list), "mfu: numbers of GPUs, e.g. 1024..16384*2", "LIST"},
     {"value", HEED_VALUE, offsetof(PlotOptions, value), "heat: mfu, tokens_per_s or step_time_s (default mfu)", "NAME"},
     {"op", HEED_COLLECTIVE, offsetof(PlotOptions, op), "busbw: the collective (default all_reduce)", "NAME"},
-    {"ranks", HEED_COLLECTIVE, offsetof(PlotOptions, ranks), "busbw: who takes part, e.g. 0,8,16 (default: --gpus)",
-     "LIST"},
+    {"ranks", HEED_COLLECTIVE, offsetof(PlotOptions, ranks),
+     "busbw: ranks that take part, e.g. 0,8,16 (default: --gpus)", "LIST"},
     {"bytes", HEED_COLLECTIVE, offsetof(PlotOptions, bytes), "busbw: sizes (default 1KiB..4GiB)", "SIZES"},
-    {"algorithm", HEED_COLLECTIVE, offsetof(PlotOptions, algorithm), "busbw: one alone (default: all there are)",
+    {"algorithm", HEED_COLLECTIVE, offsetof(PlotOptions, algorithm), "busbw: a single algorithm (default: all)",
      "NAME"},
-    {"x", HEED_AXES, offsetof(PlotOptions, x), "pareto: column that is better when less (default: the memory's)",
-     "COLUMN"},
-    {"y", HEED_AXES, offsetof(PlotOptions, y), "pareto: column that is better when more (default tokens_per_s)",
-     "COLUMN"},
+    {"x", HEED_AXES, offsetof(PlotOptions, x), "pareto: column to minimize (default: memory)", "COLUMN"},
+    {"y", HEED_AXES, offsetof(PlotOptions, y), "pareto: column to maximize (default tokens_per_s)", "COLUMN"},
     {"by", HEED_BY, offsetof(PlotOptions, by), "validation: column that groups rows (default source)", "COLUMN"},
 };
 
@@ -40,15 +38,15 @@ static char **string_at(const PlotOptions *o, gsize offset) {
 static void add_own_options(PlotOptions *o, Parser *parser) {
   const GOptionEntry shared[] = {
       {"output", 0, 0, G_OPTION_ARG_FILENAME, &o->output, "write the picture", "FILE.svg|png|pdf"},
-      {"terminal", 0, 0, G_OPTION_ARG_NONE, &o->terminal, "show it here, in letters", NULL},
+      {"terminal", 0, 0, G_OPTION_ARG_NONE, &o->terminal, "draw it in the terminal, as text", NULL},
       {"data", 0, 0, G_OPTION_ARG_FILENAME, &o->data,
-       "write the numbers, and how gnuplot draws them (- is standard output)", "FILE"},
-      {"title", 0, 0, G_OPTION_ARG_STRING, &o->title, "above the picture (default: what is drawn, of what)", "TEXT"},
+       "write the numbers and the gnuplot commands (- is standard output)", "FILE"},
+      {"title", 0, 0, G_OPTION_ARG_STRING, &o->title, "title above the picture (default: says what is drawn)", "TEXT"},
       {"vary", 0, 0, G_OPTION_ARG_STRING_ARRAY, &o->vary,
        "mfu, breakdown, memory, heat, pareto: an option of the plan and its values, e.g. pp=1,2,4 or tp=1..8*2 or "
-       "schedule=1f1b,zb-h1; may be given again: all combinations",
+       "schedule=1f1b,zb-h1; repeatable: all combinations",
        "NAME=LIST"},
-      {"jobs", 0, 0, G_OPTION_ARG_INT, &o->jobs, "threads that predict (default: one per processor)", "N"},
+      {"jobs", 0, 0, G_OPTION_ARG_INT, &o->jobs, "threads (default: one per processor)", "N"},
       G_OPTION_ENTRY_NULL};
   parser_add(parser, shared);
   for (gsize i = 0; i < G_N_ELEMENTS(figure_options); i++) {

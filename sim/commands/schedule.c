@@ -108,12 +108,12 @@ static void add_entries(ScheduleOptions *o, Parser *parser) {
        "FILE.svg|png|pdf"},
       {"trace", 0, 0, G_OPTION_ARG_FILENAME, &o->trace, "write a Chrome trace (- is standard output, without a report)",
        "FILE.json"},
-      {"steps", 0, 0, G_OPTION_ARG_INT, &o->steps, "steps chained; more than 1 gives the steady state (default 1)",
-       "N"},
+      {"steps", 0, 0, G_OPTION_ARG_INT, &o->steps,
+       "steps run back to back; more than 1 reports the steady state (default 1)", "N"},
       {"grad-norm-barrier", 0, 0, G_OPTION_ARG_STRING, &o->barrier,
-       "with steps: all ranks wait for the slowest before the next step: on or off (default off: the norm is checked "
+       "with --steps: all ranks wait for the slowest before the next step (default off: the norm is checked "
        "afterwards)",
-       "SWITCH"},
+       "on|off"},
       {"dump", 0, 0, G_OPTION_ARG_FILENAME, &o->dump,
        "write the Program as text (- is standard output, without a report)", "FILE"},
       {"dump-after", 0, 0, G_OPTION_ARG_STRING, &o->dump_after,
@@ -133,7 +133,7 @@ static gboolean parse_options(ScheduleOptions *o, int *argc, char ***argv, GErro
                          .steps = 1,
                          .width = OPTION_NOT_GIVEN};
   g_autoptr(Parser) parser =
-      parser_new(NULL, "Runs a pipeline order alone, with given stage times and free communication.",
+      parser_new(NULL, "Runs a pipeline schedule on its own, with given stage times and free communication.",
                  "Example:\n  stepsim schedule --schedule interleaved --pp 4 --chunks 2 --micro-batches 8 --times "
                  "F=1,I=1,W=1 --draw\n\n"
                  "Bubble is measured on stage spans: the longest (last end − first start) of a rank, less its work.\n"

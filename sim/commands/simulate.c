@@ -97,7 +97,7 @@ static gboolean parse_training(SimulateOptions *o, GError **error) {
 
 static gboolean parse_options(SimulateOptions *o, int *argc, char ***argv, GError **error) {
   g_autoptr(Parser) parser =
-      parser_new(NULL, "Predicts one training step: how long, where the time and the memory go.",
+      parser_new(NULL, "Predicts one training step: how long it takes, and where time and memory go.",
                  "Example:\n"
                  "  stepsim simulate --model llama-3.1-405b --cluster llama3-h100 --gpus 16384 --tp 8 --pp 16 \\\n"
                  "      --seq-len 8192 --global-batch 2048 --zero 1 --sequence-parallel on --timeline step.svg\n\n"
@@ -105,19 +105,22 @@ static gboolean parse_options(SimulateOptions *o, int *argc, char ***argv, GErro
   const GOptionEntry entries[] = {
       {"trace", 0, 0, G_OPTION_ARG_FILENAME, &o->trace,
        "write a Chrome trace, for ui.perfetto.dev (- is standard output, without a report)", "FILE.json"},
-      {"timeline", 0, 0, G_OPTION_ARG_FILENAME, &o->timeline, "draw what every stage does", "FILE.svg|png|pdf"},
-      {"memory-plot", 0, 0, G_OPTION_ARG_FILENAME, &o->memory_plot, "draw what every stage holds over time",
+      {"timeline", 0, 0, G_OPTION_ARG_FILENAME, &o->timeline, "draw what each pipeline rank does over the step",
        "FILE.svg|png|pdf"},
+      {"memory-plot", 0, 0, G_OPTION_ARG_FILENAME, &o->memory_plot,
+       "draw the memory each pipeline rank holds over the step", "FILE.svg|png|pdf"},
       {"link-plot", 0, 0, G_OPTION_ARG_FILENAME, &o->link_plot,
-       "draw how much of its links a rank uses over time: the one that waits longest for them", "FILE.svg|png|pdf"},
+       "draw link utilization over time, for the rank that waits longest for its links", "FILE.svg|png|pdf"},
       {"plot", 0, 0, G_OPTION_ARG_FILENAME, &o->plot, "draw where the time goes on each pipeline rank",
        "FILE.svg|png|pdf"},
-      {"kernels", 0, 0, G_OPTION_ARG_NONE, &o->kernels, "list the kernels with shapes, work and time", NULL},
+      {"kernels", 0, 0, G_OPTION_ARG_NONE, &o->kernels, "list every kernel with shape, work, time and share of peak",
+       NULL},
       {"tokens", 0, 0, G_OPTION_ARG_STRING, &o->tokens,
-       "training tokens, e.g. 15.6T: prints days, GPU-hours, dollars and energy", "N"},
+       "tokens to train on, e.g. 15.6T: prints days, GPU-hours, dollars and energy", "N"},
       {"price", 0, 0, G_OPTION_ARG_STRING, &o->price,
-       "with --tokens or --gpu-hours: prints the cost (default: the cluster file's price)", "\"2.50 $/h\""},
-      {"gpu-hours", 0, 0, G_OPTION_ARG_STRING, &o->gpu_hours, "a budget, e.g. 30.84M: prints the tokens it buys", "N"},
+       "price of a GPU-hour, with --tokens or --gpu-hours (default: the cluster file's)", "\"2.50 $/h\""},
+      {"gpu-hours", 0, 0, G_OPTION_ARG_STRING, &o->gpu_hours, "GPU-hour budget, e.g. 30.84M: prints the tokens it buys",
+       "N"},
       {"dump", 0, 0, G_OPTION_ARG_FILENAME, &o->dump,
        "write the Program as text (- is standard output, without a report)", "FILE"},
       {"dump-after", 0, 0, G_OPTION_ARG_STRING, &o->dump_after,

@@ -85,10 +85,10 @@ static gboolean check_options(SweepOptions *o, GError **error) {
 }
 
 static const char example[] =
-    "Every option of a plan, the model and the cluster take lists: 1,2,4, ranges 1..16, powers 1..16*2, steps "
-    "8..64+8;\n"
-    "a --pipeline-layout in letters is one value from its E to its L, commas and all.\n"
-    "The space is all their combinations; those that are impossible are counted, with the reason.\n\n"
+    "--model, --cluster and every plan option take a list (1,2,4), a range (1..16), powers (1..16*2) or steps "
+    "(8..64+8).\n"
+    "A --pipeline-layout in Megatron-LM's letters is one value from its E to its L, commas included.\n"
+    "The sweep tries all combinations and counts the impossible ones by reason.\n\n"
     "Examples:\n"
     "  stepsim sweep --model llama-3-70b --cluster dgx-h100 --gpus 256 --global-batch 512 --seq-len 8192 \\\n"
     "      --sequence-parallel on --tp 1..8*2 --pp 1..16*2 --chunks 1,2,5 --micro-batch 1,2 --zero 0..3 \\\n"
@@ -96,11 +96,10 @@ static const char example[] =
     "  stepsim sweep --resume --output 70b.db --csv 70b.csv --objective cost --best-of pp\n"
     "  stepsim sweep --space space.yaml --sample 10000 --json\n"
     "  mpirun -n 64 stepsim sweep --space space.yaml --output big.db\n\n"
-    "A space file has the same keys (\"tp: 1..8*2\", \"zero: [0, 1, 3]\", \"seq_len: 4096\" too); options go before "
+    "A space file has the same keys (\"tp: 1..8*2\", \"zero: [0, 1, 3]\", also \"seq_len: 4096\"); options override "
     "it.\n"
-    "--output is an SQLite file with a row per configuration (table configurations; table run says what was swept), "
-    "written as the sweep\n"
-    "runs: however it ends, --resume goes on where it was, alone or with the same options.\n\n"
+    "--output is an SQLite file with one row per configuration (table configurations; table run describes the sweep).\n"
+    "Rows are committed as the sweep runs, so --resume, alone or with the same options, continues after any stop.\n\n"
     "Exit status: 0 done, 1 nothing that runs and fits was found, 2 bad usage or input, 130 interrupted.";
 
 static gboolean parse_options(SweepOptions *o, int *argc, char ***argv, GError **error) {
@@ -110,28 +109,33 @@ static gboolean parse_options(SweepOptions *o, int *argc, char ***argv, GError *
                       .limit = NOT_GIVEN,
                       .sample = NOT_GIVEN,
                       .sample_seed = NOT_GIVEN};
-  g_autoptr(Parser) parser = parser_new(NULL, "Predicts a space of configurations and says which are best.", example);
+  g_autoptr(Parser) parser = parser_new(
+      NULL, "Predicts every configuration of a space and lists the best, the Pareto front and why the rest failed.",
+      example);
   const GOptionEntry entries[] = {
-      {"space", 0, 0, G_OPTION_ARG_FILENAME, &o->space_file, "the space, or what options leave open of it",
+      {"space", 0, 0, G_OPTION_ARG_FILENAME, &o->space_file, "read the space from a file; options come first",
        "FILE.yaml"},
-      {"output", 0, 0, G_OPTION_ARG_FILENAME, &o->output, "keep all results (SQLite)", "FILE.db"},
-      {"resume", 0, 0, G_OPTION_ARG_NONE, &o->resume, "go on with --output, or report it when it is complete", NULL},
+      {"output", 0, 0, G_OPTION_ARG_FILENAME, &o->output, "keep every result (SQLite)", "FILE.db"},
+      {"resume", 0, 0, G_OPTION_ARG_NONE, &o->resume, "continue an interrupted --output, or report a complete one",
+       NULL},
       {"csv", 0, 0, G_OPTION_ARG_FILENAME, &o->csv,
        "write all rows at the end (- is standard output, without a report)", "FILE"},
       {"json", 0, 0, G_OPTION_ARG_NONE, &o->json, "print one JSON object", NULL},
       {"objective", 0, 0, G_OPTION_ARG_STRING, &o->objective, "mfu, tokens_per_s or cost (default mfu)", "NAME"},
       {"best-of", 0, 0, G_OPTION_ARG_STRING, &o->best_of,
-       "also the best for each value of this option, which has several: gpus, seq-len …", "OPTION"},
+       "also the best for each value of this option: gpus, seq-len …", "OPTION"},
       {"top", 0, 0, G_OPTION_ARG_INT, &o->top, "best configurations listed (default 10)", "N"},
-      {"price", 0, 0, G_OPTION_ARG_STRING, &o->price, "of a GPU (default: the cluster file's price)", "\"2.50 $/h\""},
+      {"price", 0, 0, G_OPTION_ARG_STRING, &o->price, "price of a GPU-hour (default: the cluster file's)",
+       "\"2.50 $/h\""},
       {"limit", 0, 0, G_OPTION_ARG_INT64, &o->limit, "refuse a larger space (default 1000000)", "N"},
-      {"sample", 0, 0, G_OPTION_ARG_INT64, &o->sample, "try N of the space, drawn at random", "N"},
-      {"sample-seed", 0, 0, G_OPTION_ARG_INT64, &o->sample_seed, "of the drawing (default 1)", "N"},
-      {"prune", 0, 0, G_OPTION_ARG_STRING, &o->prune,
-       "do not run what is known not to fit in memory: on or off (default on)", "SWITCH"},
+      {"sample", 0, 0, G_OPTION_ARG_INT64, &o->sample, "try N configurations of the space, drawn at random", "N"},
+      {"sample-seed", 0, 0, G_OPTION_ARG_INT64, &o->sample_seed, "seed of the sample (default 1)", "N"},
+      {"prune", 0, 0, G_OPTION_ARG_STRING, &o->prune, "skip what provably does not fit in memory (default on)",
+       "on|off"},
       {"memory-margin", 0, 0, G_OPTION_ARG_STRING, &o->margin_text,
-       "leave so much of every GPU's memory free (default 0: context and libraries are counted apart)", "5%|\"4 GB\""},
-      {"jobs", 0, 0, G_OPTION_ARG_INT, &o->jobs, "threads, of each rank (default: one per processor)", "N"},
+       "leave this much of each GPU's memory free (default 0; context and libraries are counted already)",
+       "5%|\"4 GB\""},
+      {"jobs", 0, 0, G_OPTION_ARG_INT, &o->jobs, "threads per MPI rank (default: one per processor)", "N"},
       G_OPTION_ENTRY_NULL};
   parser_add(parser, entries);
   space_add_options(o->space, parser);

@@ -50,38 +50,38 @@ static gboolean check_outputs(TopologyOptions *o, GError **error) {
 static gboolean parse_options(TopologyOptions *o, int *argc, char ***argv, GError **error) {
   g_autoptr(Parser) parser = parser_new(
       "CLUSTER",
-      "Shows how a cluster is wired: its fabric and a node as trees with bandwidths, who shares what, and what looks "
-      "like a mistake.",
+      "Shows how a cluster is wired: fabric and node as trees with bandwidths, what is shared, and what looks wrong.",
       "Examples:\n  stepsim topology dgx-h100\n  stepsim topology llama3-h100 --route 0,3072\n"
       "  stepsim topology selene --svg selene.svg\n"
       "  stepsim topology --from-nccl-xml topo.xml --output our-node.yaml\n"
       "  nvidia-smi topo -m >matrix; stepsim topology --from-nvidia-smi matrix --generation hopper --nic-bandwidth "
       "\"400 Gb/s\"\n\n"
-      "Names of devices and switches are those that faults: in a cluster file takes: node0/gpu3, node0/nic1, "
+      "Device and switch names are the ones to use under faults: in a cluster file: node0/gpu3, node0/nic1, "
       "leaf0.3, …\n\nExit status: 0 done, with or without warnings; 1 errors in the description or no such path; 2 bad "
       "usage or input.");
   const GOptionEntry entries[] = {
-      {"cluster", 0, 0, G_OPTION_ARG_FILENAME, &o->cluster, "another way to say CLUSTER, as other verbs do", "FILE"},
+      {"cluster", 0, 0, G_OPTION_ARG_FILENAME, &o->cluster, "same as the argument CLUSTER", "FILE"},
       {"route", 0, 0, G_OPTION_ARG_STRING, &o->route,
        "the path between two GPUs by rank, hop by hop, with bandwidths and latencies", "A,B"},
       {"gpus", 0, 0, G_OPTION_ARG_INT, &o->gpus,
-       "how many GPUs to look at (default: max_gpus, or a block of the last tier, or two domains)", "N"},
+       "GPUs to include (default: max_gpus, or a block of the last tier, or two domains)", "N"},
       {"svg", 0, 0, G_OPTION_ARG_FILENAME, &o->svg, "draw the first node and the fabric above it", "FILE.svg"},
       {"json", 0, 0, G_OPTION_ARG_NONE, &o->json, "print one JSON object: vertices, links, findings, the route", NULL},
       {"from-nccl-xml", 0, 0, G_OPTION_ARG_FILENAME, &o->nccl_xml,
-       "instead of CLUSTER: a node as NCCL wrote it (NCCL_TOPO_DUMP_FILE)", "FILE.xml"},
+       "instead of CLUSTER: import a node from NCCL (NCCL_TOPO_DUMP_FILE)", "FILE.xml"},
       {"from-nvidia-smi", 0, 0, G_OPTION_ARG_FILENAME, &o->nvidia_smi,
-       "instead of CLUSTER: a node as nvidia-smi topo -m prints it", "FILE"},
+       "instead of CLUSTER: import a node from nvidia-smi topo -m", "FILE"},
       {"output", 0, 0, G_OPTION_ARG_FILENAME, &o->output,
-       "with an import: write it as a cluster file (- is standard output, without a report)", "FILE.yaml"},
-      {"name", 0, 0, G_OPTION_ARG_STRING, &o->name, "of the imported cluster (default: its file's)", "NAME"},
+       "with an import: write a cluster file (- is standard output, without a report)", "FILE.yaml"},
+      {"name", 0, 0, G_OPTION_ARG_STRING, &o->name, "name of the imported cluster (default: the file's)", "NAME"},
       {"gpu", 0, 0, G_OPTION_ARG_STRING, &o->gpu,
        "GPU of the imported cluster, a name in topologies/gpus (default: the usual one of its generation)", "NAME"},
       {"generation", 0, 0, G_OPTION_ARG_STRING, &o->generation,
-       "of the imported GPUs: volta, ampere, ada, hopper, blackwell or blackwell-rtx (default: what the XML says)",
+       "generation of the imported GPUs: volta, ampere, ada, hopper, blackwell or blackwell-rtx (default: what the XML "
+       "says)",
        "NAME"},
       {"nic-bandwidth", 0, 0, G_OPTION_ARG_STRING, &o->nic_bandwidth,
-       "of an imported NIC, such as \"400 Gb/s\" (default: what the XML says)", "RATE"},
+       "bandwidth of an imported NIC, e.g. \"400 Gb/s\" (default: what the XML says)", "RATE"},
       G_OPTION_ENTRY_NULL};
   parser_add(parser, entries);
   return parser_run(parser, argc, argv, TRUE, error) && check_outputs(o, error);

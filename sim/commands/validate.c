@@ -72,20 +72,20 @@ static char *help_text(void) {
 static gboolean parse_options(ValidateOptions *o, int *argc, char ***argv, GError **error) {
   *o = (ValidateOptions){.jobs = NOT_GIVEN, .by_release = TRUE};
   g_autofree char *help = help_text();
-  g_autoptr(Parser) parser = parser_new(
-      "FILE.csv...", "Predicts measured training steps and says how far off the predictions are, by source.", help);
+  g_autoptr(Parser) parser =
+      parser_new("FILE.csv...", "Predicts measured training steps and reports the errors by source.", help);
   const GOptionEntry entries[] = {
       {"json", 0, 0, G_OPTION_ARG_NONE, &o->json, "print one JSON object", NULL},
       {"rows", 0, 0, G_OPTION_ARG_FILENAME, &o->rows,
-       "write every row with what was predicted (- is standard output, without a report)", "FILE"},
+       "write each row with its prediction (- is standard output, without a report)", "FILE"},
       {"plot", 0, 0, G_OPTION_ARG_FILENAME, &o->plot, "draw predicted against measured", "FILE.svg|png|pdf"},
       {"markdown", 0, 0, G_OPTION_ARG_FILENAME, &o->markdown,
-       "write the table and the worst rows for a document (- is standard output, without a report)", "FILE"},
+       "write the table and the worst rows as Markdown (- is standard output, without a report)", "FILE"},
       {"by", 0, 0, G_OPTION_ARG_STRING, &o->by, "column that groups rows (default source)", "COLUMN"},
-      {"without", 0, 0, G_OPTION_ARG_STRING, &o->without, "parts of the model to take away (below)", "PART[,PART...]"},
+      {"without", 0, 0, G_OPTION_ARG_STRING, &o->without, "parts of the model to leave out (below)", "PART[,PART...]"},
       {"releases", 0, 0, G_OPTION_ARG_STRING, &o->releases,
-       "read names of frameworks as of the time of the row's model; off: as they are (default on)", "on|off"},
-      {"jobs", 0, 0, G_OPTION_ARG_INT, &o->jobs, "threads that predict (default: one per processor)", "N"},
+       "read framework names as of the date of the row's model; off: literally (default on)", "on|off"},
+      {"jobs", 0, 0, G_OPTION_ARG_INT, &o->jobs, "threads (default: one per processor)", "N"},
       G_OPTION_ENTRY_NULL};
   parser_add(parser, entries);
   return parser_run(parser, argc, argv, TRUE, error) && check_options(o, error);

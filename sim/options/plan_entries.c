@@ -25,38 +25,40 @@ const char *options_schedule_help(void) {
 
 static void add_sizes(Parser *parser, PlanOptions *o) {
   g_autofree char *given = o->steps != OPTION_NOT_GIVEN ? g_strdup_printf("%d", o->steps) : NULL;
-  g_autofree char *steps = g_strdup_printf("steps chained; more than 1 gives the steady state (default %s)",
+  g_autofree char *steps = g_strdup_printf("steps run back to back; more than 1 reports the steady state (default %s)",
                                            given != NULL ? given : "1; 3 in a pipeline without --grad-norm-barrier");
   const char *schedules = options_schedule_help();
   const GOptionEntry entries[] = {
-      {"gpus", 0, 0, G_OPTION_ARG_INT, &o->gpus, "GPUs in all (default: tp × cp × pp × dp)", "N"},
-      {"tp", 0, 0, G_OPTION_ARG_INT, &o->tp, "tensor parallel ranks (default 1)", "N"},
-      {"pp", 0, 0, G_OPTION_ARG_INT, &o->pp, "pipeline parallel ranks (default 1)", "N"},
-      {"dp", 0, 0, G_OPTION_ARG_INT, &o->dp, "data parallel ranks (default: what is left of --gpus)", "N"},
-      {"cp", 0, 0, G_OPTION_ARG_INT, &o->cp, "context parallel ranks, which cut every sequence (default 1)", "N"},
+      {"gpus", 0, 0, G_OPTION_ARG_INT, &o->gpus, "total GPUs (default: tp × cp × pp × dp)", "N"},
+      {"tp", 0, 0, G_OPTION_ARG_INT, &o->tp, "tensor-parallel size (default 1)", "N"},
+      {"pp", 0, 0, G_OPTION_ARG_INT, &o->pp, "pipeline-parallel size (default 1)", "N"},
+      {"dp", 0, 0, G_OPTION_ARG_INT, &o->dp, "data-parallel size (default: gpus / (tp × cp × pp))", "N"},
+      {"cp", 0, 0, G_OPTION_ARG_INT, &o->cp, "context-parallel size: ranks that share each sequence (default 1)", "N"},
       {"ep", 0, 0, G_OPTION_ARG_INT, &o->ep,
-       "ranks that deal out the experts: of cp and dp, with --expert-tp 1 of tp too (default 1)", "N"},
+       "expert-parallel size, out of cp × dp, or of tp × cp × dp with --expert-tp 1 (default 1)", "N"},
       {"expert-tp", 0, 0, G_OPTION_ARG_INT, &o->expert_tp,
-       "tensor parallel ranks of the experts: 1 or that of --tp (default)", "N"},
+       "tensor-parallel size of the experts: 1, or that of --tp (default)", "N"},
       {"expert-load", 0, 0, G_OPTION_ARG_DOUBLE, &o->expert_load,
-       "rows that come to the fullest rank of --ep, over their mean: 1.2 (default 1: all get as many)", "RATIO"},
+       "load of the fullest rank of --ep over the mean, e.g. 1.2 (default 1: balanced)", "RATIO"},
       {"chunks", 0, 0, G_OPTION_ARG_INT, &o->chunks,
-       "model chunks per pipeline rank (default: what the schedule needs; 2 of interleaved and looped-bfs)", "N"},
+       "model chunks (virtual stages) per pipeline rank (default: what the schedule needs; 2 for interleaved and "
+       "looped-bfs)",
+       "N"},
       {"schedule", 0, 0, G_OPTION_ARG_STRING, &o->schedule, schedules, "NAME"},
       {"pipeline-layout", 0, 0, G_OPTION_ARG_STRING, &o->pipeline_layout,
-       "layers of each stage, parted by +: 7+8*14+6, or 7+even+6; or as Megatron-LM has it: Et*7|(t*8|)*14t*6L; "
-       "balanced: by FLOPs; embedding, loss or embedding+loss: these count as a layer (default auto: alike where that "
-       "goes)",
+       "layers of each stage: 7+8*14+6, or 7+even+6; or Megatron-LM's notation: Et*7|(t*8|)*14t*6L; balanced: by "
+       "FLOPs; embedding, loss or embedding+loss: count these as a layer (default auto: equal where that divides)",
        "LAYERS"},
       {"micro-batch-group", 0, 0, G_OPTION_ARG_INT, &o->group,
-       "interleaved: micro-batches that pass a chunk in a row (default: about as many as pipeline ranks)", "N"},
+       "interleaved: consecutive micro-batches through one chunk (default: about pp)", "N"},
       {"micro-batch", 0, 0, G_OPTION_ARG_INT64, &o->micro_batch, "sequences per micro-batch (default 1)", "N"},
       {"global-batch", 0, 0, G_OPTION_ARG_INT64, &o->global_batch,
        "sequences per step (default: micro-batch × dp × 4·pp, or × 1 without a pipeline)", "N"},
       {"seq-len", 0, 0, G_OPTION_ARG_INT64, &o->seq_len,
        "tokens per sequence (default: the model's positions, at most 4096)", "N"},
       {"memory-cap", 0, 0, G_OPTION_ARG_STRING, &o->memory_cap,
-       "schedule auto: what a GPU may hold beside what is reserved, as 60GB (default: what it has)", "BYTES"},
+       "with --schedule auto: memory limit of a GPU, without what is reserved, e.g. 60GB (default: what it has)",
+       "BYTES"},
       {"steps", 0, 0, G_OPTION_ARG_INT, &o->steps, g_intern_string(steps), "N"},
       G_OPTION_ENTRY_NULL};
   parser_add(parser, entries);
@@ -65,40 +67,40 @@ static void add_sizes(Parser *parser, PlanOptions *o) {
 static void add_methods(Parser *parser, PlanOptions *o) {
   const GOptionEntry entries[] = {
       {"mtp-layers", 0, 0, G_OPTION_ARG_INT, &o->mtp_layers,
-       "heads trained that predict a token further, of those the model has (multi-token prediction; default 0)", "N"},
+       "multi-token prediction layers to train, of those the model has (default 0)", "N"},
       {"zero", 0, 0, G_OPTION_ARG_INT, &o->zero, "ZeRO stage 0 to 3 (default 0)", "N"},
       {"zero-ranks", 0, 0, G_OPTION_ARG_INT, &o->zero_ranks,
-       "ranks one set of shards spans, those of cp among them (default 0: all of dp × cp)", "N"},
+       "ranks that share one set of shards, as in HSDP (default 0: all of dp × cp)", "N"},
       {"recompute", 0, 0, G_OPTION_ARG_STRING, &o->recompute, "none, selective or full (default none)", "WHAT"},
       {"recompute-modules", 0, 0, G_OPTION_ARG_STRING, &o->recompute_modules,
-       "what --recompute selective makes again, parted by +: core_attn, layernorm, mla_up_proj, moe_act, "
-       "shared_experts, mlp, moe (default core_attn, or as the framework has it)",
+       "what --recompute selective recomputes, joined by +: core_attn, layernorm, mla_up_proj, moe_act, "
+       "shared_experts, mlp, moe (default core_attn, or the framework's)",
        "MODULES"},
-      {"sequence-parallel", 0, 0, G_OPTION_ARG_STRING, &o->sequence_parallel, "on or off (default off)", "SWITCH"},
+      {"sequence-parallel", 0, 0, G_OPTION_ARG_STRING, &o->sequence_parallel, "on or off (default off)", "on|off"},
       {"precision", 0, 0, G_OPTION_ARG_STRING, &o->precision, "bf16, fp16, fp32, fp8, mxfp8 or nvfp4 (default bf16)",
        "NAME"},
       {"recipe", 0, 0, G_OPTION_ARG_STRING, &o->recipe,
        "bytes per parameter: bf16+master, megatron, no-master, fp32-grads, fp32, fp8+master, megatron-fp8, "
-       "deepseek-v3, or like w2+g4+p4+m4+v4: weights, gradients, master copy, moments (default bf16+master; fp32 "
+       "deepseek-v3, or spelled out as w2+g4+p4+m4+v4: weights, gradients, master copy, moments (default bf16+master; "
+       "fp32 "
        "with --precision fp32)",
        "NAME"},
       {"attention", 0, 0, G_OPTION_ARG_STRING, &o->attention, "flash or unfused (default flash)", "KIND"},
       {"norm-kernel", 0, 0, G_OPTION_ARG_STRING, &o->norm_kernel,
-       "how RMSNorm runs where the model has it: fused, one kernel, or plain, an operation of PyTorch at a time "
-       "(default fused, or as the framework has it)",
+       "RMSNorm as one kernel (fused) or as separate PyTorch operations (plain) (default fused, or the framework's)",
        "KIND"},
       {"expert-dispatch", 0, 0, G_OPTION_ARG_STRING, &o->expert_dispatch,
-       "how tokens reach the experts of other ranks: all_to_all (once for each expert), deepep (DeepEP, HybridEP: "
-       "once to each node that has some of a token's experts, and there to each rank) or all_gather (all tokens to "
-       "all ranks) (default all_to_all, or as the framework has it)",
+       "how tokens reach experts on other ranks: all_to_all (one copy per expert), deepep (DeepEP, HybridEP: one copy "
+       "per node that has any of a token's experts, then to each rank there) or all_gather (all tokens to all ranks) "
+       "(default all_to_all, or the framework's)",
        "HOW"},
       {"overlap-experts", 0, 0, G_OPTION_ARG_STRING, &o->overlap_experts,
-       "a forward and a backward hide each other's exchanges with experts, in rounds of the interleaved schedule and "
-       "without a pipeline: on or off (default off, or as the framework has it; always on in dualpipe*)",
+       "overlap the expert exchanges of a forward with the compute of a backward and the reverse, in interleaved "
+       "schedules and without a pipeline (default off, or the framework's; always on in dualpipe*)",
        "on|off"},
       {"cuda-graphs", 0, 0, G_OPTION_ARG_STRING, &o->cuda_graphs,
-       "what is replayed in place of being issued kernel by kernel: none, of layers with experts router or attention "
-       "(and the router), or full, the whole step (default none, or as the framework has it on the machine)",
+       "what CUDA graphs replay: none; in MoE layers router, or attention (and the router); or full, the whole step "
+       "(default none, or the framework's on this machine)",
        "WHAT"},
       G_OPTION_ENTRY_NULL};
   parser_add(parser, entries);
@@ -107,26 +109,25 @@ static void add_methods(Parser *parser, PlanOptions *o) {
 static void add_communication(Parser *parser, PlanOptions *o) {
   const GOptionEntry entries[] = {
       {"cp-comm", 0, 0, G_OPTION_ARG_STRING, &o->cp_comm,
-       "how attention reaches the tokens of other cp ranks: ring (keys and values pass round beside it; Transformer "
-       "Engine's p2p), all_gather (of keys and values before it) or ulysses (a2a: heads for tokens; key and value "
-       "heads "
-       "that are fewer than ranks are repeated before it) (default ring)",
+       "context-parallel attention: ring (keys and values circulate while attention runs; Transformer Engine's p2p), "
+       "all_gather (of keys and values, before attention) or ulysses (a2a: heads exchanged for tokens; if there are "
+       "fewer key-value heads than ranks, they are repeated first) (default ring)",
        "HOW"},
       {"overlap-grad", 0, 0, G_OPTION_ARG_STRING, &o->overlap_grad,
-       "gradient collectives beside backward: on or off (default on, but off where the framework has it so)", "SWITCH"},
+       "overlap gradient collectives with backward (default on, or the framework's)", "on|off"},
       {"overlap-param", 0, 0, G_OPTION_ARG_STRING, &o->overlap_param,
-       "parameter gathers beside computing: on or off (default on, but off where the framework has it so)", "SWITCH"},
+       "overlap parameter gathers with compute (default on, or the framework's)", "on|off"},
       {"overlap-p2p", 0, 0, G_OPTION_ARG_STRING, &o->overlap_p2p,
-       "a stage computes on while it sends to the next: on or off (default off, as Megatron-LM runs 1f1b; on with "
-       "zb-*, v-*, dualpipe*, auto and file:, and where the framework has it so)",
-       "SWITCH"},
+       "a stage computes while it sends to the next (default off, as Megatron-LM runs 1f1b; on with zb-*, v-*, "
+       "dualpipe*, auto and file:, or the framework's)",
+       "on|off"},
       {"bucket", 0, 0, G_OPTION_ARG_INT64, &o->bucket_parameters,
-       "least parameters in a gradient bucket (default max(40000000, 1000000·dp·cp))", "N"},
-      {"prefetch", 0, 0, G_OPTION_ARG_INT, &o->prefetch, "ZeRO-3: pieces gathered ahead of their use (default 1)", "N"},
+       "minimum parameters per gradient bucket (default max(40000000, 1000000·dp·cp))", "N"},
+      {"prefetch", 0, 0, G_OPTION_ARG_INT, &o->prefetch, "ZeRO-3: layers gathered ahead of use (default 1)", "N"},
       {"grad-norm-barrier", 0, 0, G_OPTION_ARG_STRING, &o->grad_norm_barrier,
-       "the optimizer waits for the norm over all ranks: on or off (default on; off with zb-*, v-* and auto, whose "
-       "stages run on into the next step)",
-       "SWITCH"},
+       "the optimizer waits for the global gradient norm (default on; off with zb-*, v-* and auto, whose stages run on "
+       "into the next step)",
+       "on|off"},
       G_OPTION_ENTRY_NULL};
   parser_add(parser, entries);
 }
@@ -134,13 +135,13 @@ static void add_communication(Parser *parser, PlanOptions *o) {
 static void add_conventions(Parser *parser, PlanOptions *o) {
   const GOptionEntry entries[] = {
       {"framework", 0, 0, G_OPTION_ARG_STRING, &o->framework,
-       "what runs the step, a file or a name in topologies/frameworks/: its time and memory are counted, and its "
-       "recipe is the default (default: none)",
+       "framework to model, a file or a name in topologies/frameworks/: adds its time and memory overheads and sets "
+       "the default recipe (default: none)",
        "NAME"},
       {"order", 0, 0, G_OPTION_ARG_STRING, &o->order, "rank order, innermost first (default tp-cp-ep-dp-pp)", "AXES"},
       {"flops", 0, 0, G_OPTION_ARG_STRING, &o->flops,
-       "FLOPs counted in MFU: causal (as Megatron-LM prints since core 0.12), megatron (attention in full, as it did "
-       "before) or 6n (default causal)",
+       "FLOPs counted in MFU: causal (as Megatron-LM since core 0.12), megatron (full attention, as it counted before) "
+       "or 6n (default causal)",
        "HOW"},
       G_OPTION_ENTRY_NULL};
   parser_add(parser, entries);
@@ -149,15 +150,14 @@ static void add_conventions(Parser *parser, PlanOptions *o) {
 static void add_offload(Parser *parser, PlanOptions *o) {
   const GOptionEntry entries[] = {
       {"offload-optimizer", 0, 0, G_OPTION_ARG_STRING, &o->offload_optimizer,
-       "where master copy, moments and reduced gradients are and the node's processors update: none (the GPU), host "
+       "where master copy, moments and reduced gradients live; off the GPU, the node's CPUs run the update: none, host "
        "(memory) or nvme (default none)",
        "WHERE"},
       {"offload-weights", 0, 0, G_OPTION_ARG_STRING, &o->offload_weights,
-       "where ZeRO-3's shards of the weights are, fetched before each gather: none (the GPU), host or nvme (default "
-       "none)",
+       "where ZeRO-3's weight shards live, fetched before each gather: none (the GPU), host or nvme (default none)",
        "WHERE"},
       {"offload-activations", 0, 0, G_OPTION_ARG_STRING, &o->offload_activations,
-       "where what layers save for backward is until then: none (the GPU) or host (default none)", "WHERE"},
+       "where saved activations wait for backward: none (the GPU) or host (default none)", "WHERE"},
       G_OPTION_ENTRY_NULL};
   parser_add(parser, entries);
 }
@@ -165,14 +165,14 @@ static void add_offload(Parser *parser, PlanOptions *o) {
 static void add_simulated(Parser *parser, PlanOptions *o) {
   const GOptionEntry entries[] = {
       {"fold", 0, 0, G_OPTION_ARG_STRING, &o->fold,
-       "one representative per pipeline rank: on or off (default on; off with jitter or slow ranks)", "SWITCH"},
+       "simulate one representative per pipeline rank (default on; off with jitter or slow ranks)", "on|off"},
       {"contention", 0, 0, G_OPTION_ARG_STRING, &o->contention,
-       "transfers of a GPU that share its links slow each other: on or off (default on)", "SWITCH"},
+       "transfers that share a GPU's links slow each other down (default on)", "on|off"},
       {"jitter", 0, 0, G_OPTION_ARG_DOUBLE, &o->jitter,
-       "standard deviation of compute times as a share, e.g. 0.02 (default 0)", "SHARE"},
-      {"seed", 0, 0, G_OPTION_ARG_INT64, &o->seed, "of the jitter (default 1)", "N"},
+       "relative standard deviation of compute times, e.g. 0.02 (default 0)", "SHARE"},
+      {"seed", 0, 0, G_OPTION_ARG_INT64, &o->seed, "seed of the jitter (default 1)", "N"},
       {"slow-rank", 0, 0, G_OPTION_ARG_STRING_ARRAY, &o->slow_ranks,
-       "global rank R, or ranks 0..7, compute F times as long; may be given again", "R=F"},
+       "global rank R (or ranks 0..7) computes F times as long; repeatable", "R=F"},
       G_OPTION_ENTRY_NULL};
   parser_add(parser, entries);
 }
@@ -180,7 +180,8 @@ static void add_simulated(Parser *parser, PlanOptions *o) {
 static void add_placement(Parser *parser, PlanOptions *o) {
   const GOptionEntry entries[] = {
       {"rank-map", 0, 0, G_OPTION_ARG_FILENAME, &o->rank_map,
-       "which GPU each rank is on: a line of GPUs, a table rank,node,gpu or hosts (default: rank r on GPU r)", "FILE"},
+       "which GPU each rank runs on: a list of GPUs, a table rank,node,gpu or a host list (default: rank r on GPU r)",
+       "FILE"},
       G_OPTION_ENTRY_NULL};
   parser_add(parser, entries);
 }

@@ -159,10 +159,10 @@ START_TEST(a_file_has_the_same_keys_lists_and_ranges) {
   ck_assert_str_eq(text, "model=gpt2\ncluster=selene\ntp=1,2,3,4\npp=7\nschedule=1f1b,gpipe\n");
   g_autofree char *columns =
       read_file("model: gpt2\ncluster: selene\nglobal_batch: 64\nsequence-parallel: [true, off]\n"
-                "overlap_grad: false\n",
+                "overlap_grad: false\noverlap_experts: true\n",
                 (Given[]){{NULL}}); /* as columns of tables are named, and YAML's switches */
   ck_assert_str_eq(columns, "model=gpt2\ncluster=selene\nglobal-batch=64\nsequence-parallel=on,off\n"
-                            "overlap-grad=off\n");
+                            "overlap-experts=on\noverlap-grad=off\n");
 }
 END_TEST
 

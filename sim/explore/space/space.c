@@ -27,7 +27,7 @@ static void make_axes(Space *space) {
   for (const GOptionEntry *entry = parser_entries(parser); entry->long_name != NULL; entry++) {
     SpaceAxis axis = {.name = entry->long_name, .description = entry->description};
     axis.is_whole = entry->arg == G_OPTION_ARG_INT || entry->arg == G_OPTION_ARG_INT64;
-    axis.is_switch = g_strcmp0(entry->arg_description, "SWITCH") == 0;
+    axis.is_switch = g_strcmp0(entry->arg_description, "on|off") == 0;
     if (strcmp(entry->long_name, "slow-rank") == 0)
       space->slow_ranks_help = entry->description;
     if (is_axis(entry))
