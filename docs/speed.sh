@@ -69,18 +69,19 @@ processor=$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1)
 cat <<END
 # How fast it is
 
-Tasks that other simulators were timed with (\`make speed\` writes this page from [speed.txt](speed.txt)). Here: one
-core of $(nproc) ($processor), processor time, $(date -u +%F). M: run for this table on a machine of 2 cores in 2026,
-one core each, medians; P: printed by its authors, on their machine; O: printed by others who ran it, on theirs. How
-many times as fast has two digits: of P and O other people's machines stand against this one, so that it says the order
-alone. A bound (<, >) is of a time that is one. Where both have every rank, message or order apart, so has stepsim in
-this table; formulas stand beside its events.
+Tasks for which times of other simulators are known; \`make speed\` regenerates this page from [speed.txt](speed.txt).
+stepsim: one core of $(nproc) ($processor), processor time, $(date -u +%F). Others: M, measured for this table on one
+core of a 2-core machine in 2026, medians; P, published by its authors, on their machine; O, published by others who ran
+it, on theirs. For P and O the machines differ, so *times as fast* gives only the order of magnitude; it has two digits
+everywhere. It is a bound (<, >) where the other's time is one. If the other simulator treats every rank, message or
+order separately, so does stepsim here; against formulas stepsim still simulates events.
 
 | task | simulator | its time | says who | stepsim | times as fast | command |
 | --- | --- | ---: | --- | ---: | ---: | --- |
 $(cat "$work/table")
 
-Ranks of a symmetric plan need not run apart: folded (the default) the step of 1,024 ranks takes a thousandth of that,
-to the same nanosecond. Of a long pipeline's micro-batches sweeps run [as many as it takes](../sim/predict/steady.h),
-and the ring all-reduce, folded, takes 0.1 ms. \`make bench\` prints more: predictions, events and messages a second.
+Ranks of a symmetric plan need not be simulated separately: folded (the default), the step of 1,024 ranks takes a
+thousandth of the time, with the same result to the nanosecond. Sweeps stop simulating a long pipeline's micro-batches
+[at the steady state](../sim/predict/steady.h), and the ring all-reduce, folded, takes 0.1 ms. \`make bench\` prints
+more: predictions, events and messages per second.
 END
