@@ -237,7 +237,7 @@ static void print_limits(const MemoryTable *table, GString *out) {
   if (table->has_activations)
     print_largest(table, out);
   const Recipe on_gpu = recipe_while_updating(table->plan);
-  g_string_append_printf(out, "  GPUs of %.4g GB that hold the state at least: %.0f\n", table->capacity_bytes * 1e-9,
+  g_string_append_printf(out, "  fewest GPUs of %.4g GB that hold the state: %.0f\n", table->capacity_bytes * 1e-9,
                          state_memory_min_gpus(&on_gpu, table->parameters, room_bytes(table)));
   if (on_gpu.weights + on_gpu.gradients + recipe_optimizer_bytes(&on_gpu) == 0) {
     g_string_append(out, "  largest model: no state is on the GPUs, host memory and drives say\n");

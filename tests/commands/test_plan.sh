@@ -37,7 +37,7 @@ plan $small --memory-margin "$((100 - full))%"
 less=$(sed -n 's/.*fullest GPU, \([0-9]*\)\.[0-9] %.*/\1/p' out)
 [ "$got" -eq 0 ] && [ "$less" -lt "$full" ]
 result $? "a margin of what is left and a little more is another plan" "$full % without, $less % with it: $(cat err)"
-expect "and is told" 0 "are left free by wish"
+expect "and is told" 0 "are kept free (--memory-margin)"
 plan $small --memory-margin "20 GB" --json
 off='($1 * ($2 + $3) - $4) / $4'
 holds "\$3 > 0 && $off < 1e-9 && $off > -1e-9" "$(number out used)" "$(number out capacity_bytes)" \
@@ -78,7 +78,7 @@ for form in "" --json; do
   # shellcheck disable=SC2086
   "$stepsim" sweep --model llama-3-8b --cluster dgx-h100 --gpus 8 --global-batch 8 --zero 1 --seq-len 7168 $form >out 2>err
   got=$?
-  expect "sweep${form:+ $form} says that its best leaves no memory" 0 "% of a GPU's memory is taken"
+  expect "sweep${form:+ $form} says that its best leaves no memory" 0 "% of GPU memory is used"
 done
 # Of 576 and of 1,048 = 8 · 131 ranks: the largest divisor up to 512, and that which groups of 8 experts can be made in;
 # of 4,112 = 16 · 257 on nodes of 8 GPUs not 257, but the most of whole nodes.

@@ -158,9 +158,8 @@ START_TEST(heads_that_are_left_out_are_named) {
   report.trains_next_layers = TRUE;
   text_report_step(trained, &report, FALSE);
   ck_assert_ptr_null(strstr(without->str, "left out"));
-  ck_assert_ptr_nonnull(
-      strstr(with->str, "1 head that predicts a token further, of which neither time nor memory is counted\n"));
-  ck_assert_ptr_nonnull(strstr(trained->str, "is counted (--mtp-layers)\n"));
+  ck_assert_ptr_nonnull(strstr(with->str, "1 multi-token prediction layer, not counted in time or memory\n"));
+  ck_assert_ptr_nonnull(strstr(trained->str, "or memory (--mtp-layers)\n"));
 }
 END_TEST
 
@@ -210,7 +209,7 @@ START_TEST(the_text_names_conventions_and_units) {
   report.capacity_bytes = 24e9; /* for 30 + 2 */
   report.fits = FALSE;
   g_autofree char *crowded = render(&report, FALSE);
-  ck_assert_ptr_nonnull(strstr(crowded, "does not fit, 8.00 GB too many"));
+  ck_assert_ptr_nonnull(strstr(crowded, "does not fit, 8.00 GB too much"));
 }
 END_TEST
 

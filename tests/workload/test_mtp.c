@@ -194,7 +194,7 @@ START_TEST(heads_that_a_model_does_not_have_are_refused) {
   static const struct {
     int n_has, n_asked;
     const char *says;
-  } cases[] = {{0, 1, "names 0 heads"}, {1, 2, "names 1 heads"}};
+  } cases[] = {{0, 1, "has 0 multi-token"}, {1, 2, "has 1 multi-token"}};
   for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
     g_autoptr(Plan) plan = plan_of(1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
     g_autoptr(GError) error = NULL;

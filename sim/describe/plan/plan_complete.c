@@ -273,8 +273,7 @@ static gboolean check_experts(Plan *plan, const Model *model, const Cluster *clu
 
 static gboolean check_mtp(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
   if (model != NULL && plan->mtp_layers > model->n_next_layers)
-    return fail_impossible(error,
-                           "mtp-layers %d: the config of model %s names %" INT64 " heads that predict a token further",
+    return fail_impossible(error, "mtp-layers %d: the config of model %s has %" INT64 " multi-token prediction layers",
                            plan->mtp_layers, model->name, model->n_next_layers);
   if (model != NULL && plan->mtp_layers > 0 && model->other_next_layers)
     return fail_impossible(error,

@@ -36,7 +36,7 @@ static void append_title(GString *out, const Explanation *e) {
 static void append_axis(GString *out, const Explanation *e, const AxisLinks *links) {
   g_autofree char *names = axis_links_names(e->prediction->cluster, links->ways);
   g_autofree char *narrowest = link_use_name(e->prediction->cluster, links->narrowest);
-  g_string_append_printf(out, "  %s %d crosses %s: a GPU sends ", axis_name(links->axis), links->size, names);
+  g_string_append_printf(out, "  %s %d uses %s: a GPU sends ", axis_name(links->axis), links->size, names);
   append_quantity(out, links->sent_bytes, UNIT_BYTES);
   g_string_append(out, " a step in ");
   append_quantity(out, links->transfer_s, UNIT_SECONDS);
@@ -53,7 +53,7 @@ static void append_axis(GString *out, const Explanation *e, const AxisLinks *lin
 }
 
 static void append_axes(GString *out, const Explanation *e) {
-  g_string_append(out, "\nWhat crosses which link\n");
+  g_string_append(out, "\nWhich axis uses which link\n");
   for (guint i = 0; i < e->axes->len; i++)
     append_axis(out, e, &g_array_index(e->axes, AxisLinks, i));
   if (e->axes->len == 0)
@@ -65,7 +65,7 @@ static void append_axes(GString *out, const Explanation *e) {
 static void say_compute(const Explanation *e, GString *out) {
   const StepReport *step = e->step;
   double running_s = step->breakdown_s[BREAKDOWN_COMPUTE] + step->breakdown_s[BREAKDOWN_RECOMPUTE];
-  g_string_append_printf(out, "computes, at %.1f %% of the %s peak while it does%s",
+  g_string_append_printf(out, "kernels run at %.1f %% of the %s peak%s",
                          percent(step->hfu * step->step_time_s / running_s), step->peak_number,
                          running_s > step->breakdown_s[BREAKDOWN_COMPUTE] ? " (recomputed work counted)" : "");
 }
@@ -87,35 +87,34 @@ static void say_bubble(const Explanation *e, GString *out) {
                          percent((double)(plan->pp - 1) / plan->chunks / (double)plan->n_micro_batches));
   const double uneven = e->step->uneven_s / e->step->step_time_s;
   if (uneven >= least_row)
-    g_string_append_printf(out, ", %.1f %% of the step as the fullest of them is longer than the others",
-                           percent(uneven));
+    g_string_append_printf(out, ", %.1f %% of the step because stages are unequal", percent(uneven));
 }
 
 /* Of an axis, or MOVER_OFFLOAD: what it waits for, and what is hidden. */
 static void say_axis(const Explanation *e, GString *out, int mover, const char *what) {
   g_string_append_printf(out, "waits for %s; ", what);
   append_quantity(out, e->step->hidden_s[mover], UNIT_SECONDS);
-  g_string_append(out, " more of it runs beside kernels");
+  g_string_append(out, " more is hidden behind kernels");
 }
 
 static void say_tp(const Explanation *e, GString *out) {
   say_axis(e, out, AXIS_TP, "tensor-parallel collectives inside layers");
 }
 static void say_dp(const Explanation *e, GString *out) {
-  say_axis(e, out, AXIS_DP, "gradients to be summed or parameters to be gathered");
+  say_axis(e, out, AXIS_DP, "gradient reductions and parameter gathers");
 }
 static void say_pp(const Explanation *e, GString *out) {
-  say_axis(e, out, AXIS_PP, "activations and their gradients on the wire between stages");
+  say_axis(e, out, AXIS_PP, "transfers between stages");
 }
 static void say_cp(const Explanation *e, GString *out) {
   say_axis(e, out, AXIS_CP, "context-parallel transfers");
 }
 static void say_ep(const Explanation *e, GString *out) {
-  say_axis(e, out, AXIS_EP, "tokens on their way to experts and back");
+  say_axis(e, out, AXIS_EP, "token exchanges with experts");
 }
 static void say_optimizer(const Explanation *e, GString *out) {
   const gboolean is_out = e->step->plan->offload.optimizer != TIER_GPU;
-  g_string_append(out, is_out ? "updates parameters, on the node's processors" : "updates parameters");
+  g_string_append(out, is_out ? "updates parameters on the node's CPUs" : "updates parameters");
 }
 static void say_offload(const Explanation *e, GString *out) {
   say_axis(e, out, MOVER_OFFLOAD, "copies to and from the node's memory or drives");
@@ -124,7 +123,7 @@ static void say_host(const Explanation *e, GString *out) {
   g_string_append(out, "waits for the host to launch kernels");
 }
 static void say_other(const Explanation *e, GString *out) {
-  g_string_append(out, "is the norm of all gradients and the like");
+  g_string_append(out, "gradient norm and other small work");
 }
 
 static void (*const sentences[N_BREAKDOWN])(const Explanation *e, GString *out) = {
@@ -196,7 +195,8 @@ static void append_faster(GString *out, const Explanation *e) {
 }
 
 static void append_what_ifs(GString *out, const Explanation *e) {
-  g_string_append(out, "\nWhat if (simulated again with one cost taken away): step, change, then the greatest wait\n");
+  g_string_append(
+      out, "\nWhat if (simulated again without one cost): step, change, then the largest part besides compute\n");
   append_row(out, e, "as it is", e->step->step_time_s, e->step->breakdown_s);
   for (guint i = 0; i < e->each->len; i++) {
     const WhatIfStep *step = &g_array_index(e->each, WhatIfStep, i);
@@ -219,7 +219,7 @@ static void append_what_ifs(GString *out, const Explanation *e) {
 static void append_chain(GString *out, const Explanation *e) {
   if (e->chain->len == 0)
     return;
-  g_string_append(out, "\nOne after the other, each time what then gains most\n");
+  g_string_append(out, "\nCumulatively, each time without what then gains most\n");
   guint before = 0;
   for (guint i = 0; i < e->chain->len; i++) {
     const WhatIfStep *step = &g_array_index(e->chain, WhatIfStep, i);
@@ -285,7 +285,7 @@ static void append_scaling(GString *out, const Explanation *e) {
 static void append_steps(GString *out, const Explanation *e) {
   if (e->steps == NULL)
     return;
-  g_string_append(out, "\nOne step from here: time for the same tokens, where it goes\n");
+  g_string_append(out, "\nOne option changed: time for the same tokens, where it goes\n");
   planner_text_steps(out, e->outcome, e->steps);
 }
 

@@ -13,8 +13,7 @@ static double share(const MeasuredGap *gap, const GapOption *option) {
 static void append_options(GString *out, const MeasuredGap *gap) {
   if (gap->options->len == 0)
     return;
-  g_string_append(out,
-                  "\n  If the run is not as described: step, change, share of the difference, the nearest first\n");
+  g_string_append(out, "\n  If an option of the run differs: step, change, share of the difference, closest first\n");
   for (guint i = 0; i < gap->options->len; i++) {
     const GapOption *option = &g_array_index(gap->options, GapOption, i);
     g_autofree char *name = g_strdup_printf("%s %s", option->option, option->value);
@@ -57,9 +56,9 @@ void measured_gap_text(GString *out, const MeasuredGap *gap) {
   g_string_append_printf(out, "%s %s than predicted, %+.2f %%\n", difference, change > 0 ? "longer" : "shorter",
                          units_percent(change));
   if (!gap->has_framework)
-    g_string_append(out, "  No --framework is named: nothing of what one adds is in the prediction. Name it first.\n");
+    g_string_append(out, "  No --framework is given, so the prediction has no framework overheads. Give it first.\n");
   append_options(out, gap);
-  g_string_append_printf(out, "\n  If it is: what alone makes the step %s, the least change first\n", measured);
+  g_string_append_printf(out, "\n  If none does: what alone makes the step %s, smallest factor first\n", measured);
   for (guint i = 0; i < gap->costs->len; i++)
     append_cost(out, gap, &g_array_index(gap->costs, GapCost, i));
 }

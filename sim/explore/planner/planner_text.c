@@ -46,7 +46,7 @@ static void append_memory(GString *out, const PlanOutcome *best) {
   g_string_append_printf(out, "  memory      %.2f GB of %.2f GB on the fullest GPU, %.1f %% (GB = 1e9 bytes)",
                          best->total_bytes / 1e9, (best->capacity_bytes + best->margin_bytes) / 1e9, percent(used));
   if (best->margin_bytes > 0)
-    g_string_append_printf(out, "; %.2f GB are left free by wish", best->margin_bytes / 1e9);
+    g_string_append_printf(out, "; %.2f GB are kept free (--memory-margin)", best->margin_bytes / 1e9);
   g_string_append_c(out, '\n');
   g_autoptr(GPtrArray) warnings = plan_outcome_warnings(best);
   for (guint i = 0; i < warnings->len; i++)
@@ -68,10 +68,10 @@ static void append_best(GString *out, const PlannerReport *report) {
   append_price(out, report, best);
   g_string_append_c(out, '\n');
   append_memory(out, best);
-  g_string_append(out, "  step        ");
+  g_string_append(out, "  step      ");
   for (int kind = 0; kind < N_BREAKDOWN; kind++)
     if (best->breakdown_s[kind] > least_part * best->step_time_s)
-      g_string_append_printf(out, "%s %.1f %%  ", breakdown_name((BreakdownKind)kind),
+      g_string_append_printf(out, "  %s %.1f %%", breakdown_name((BreakdownKind)kind),
                              percent(best->breakdown_s[kind] / best->step_time_s));
   g_string_append_c(out, '\n');
 }
@@ -109,7 +109,7 @@ static void append_runners_up(GString *out, const PlannerReport *report) {
   const PlanOutcome *best = kept->pdata[0];
   if (kept->len == 1)
     return;
-  g_string_append(out, "\nRunners-up: step, behind the best for the same tokens, memory, where they differ\n");
+  g_string_append(out, "\nRunners-up: step, time lost for the same tokens, memory, where they differ\n");
   for (guint i = 1; i < kept->len; i++) {
     const PlanOutcome *other = kept->pdata[i];
     g_autofree char *line = plan_line(other), *time = units_format(other->step_time_s, UNIT_SECONDS);
@@ -130,7 +130,7 @@ static void append_count(GString *out, gint64 n, const char *one_does, const cha
 static void append_losers(GString *out, const PlannerReport *report) {
   const PlannerResult *result = report->result;
   g_string_append(out, "\nWhy the others lost\n");
-  append_count(out, result->n_same, "does what another plan does", "do what another plan does");
+  append_count(out, result->n_same, "duplicates another plan", "duplicate another plan");
   append_count(out, result->n_impossible, "is impossible", "are impossible");
   for (guint i = 0; i < MIN(result->reasons->len, MOST_REASONS); i++) {
     const PlannerReason *reason = &g_array_index(result->reasons, PlannerReason, i);
@@ -143,8 +143,8 @@ static void append_losers(GString *out, const PlannerReport *report) {
   append_count(out, result->n_late, "is too slow for the deadline", "are too slow for the deadline");
   append_count(
       out, result->n_beaten_by_bound,
-      "takes longer for kernels, tp and ep communication and the least bubble alone than the last plan above in all",
-      "take longer for kernels, tp and ep communication and the least bubble alone than the last plan above in all");
+      "cannot beat the last plan above: kernels, tp and ep communication and the least bubble alone take longer",
+      "cannot beat the last plan above: kernels, tp and ep communication and the least bubble alone take longer");
   append_count(out, result->n_slower, "was simulated and is slower, most of all by",
                "were simulated and are slower, most of all by");
   for (int kind = 0; kind < N_BREAKDOWN; kind++)
@@ -162,7 +162,7 @@ static void append_step(GString *out, const PlanOutcome *best, const Sensitivity
   }
   g_string_append_printf(out, "%+7.2f %%  ", units_percent(behind(best, step->outcome)));
   if (!step->outcome->fits)
-    g_string_append_printf(out, "does not fit, %.2f GB too many; ", step->outcome->excess_bytes / 1e9);
+    g_string_append_printf(out, "does not fit, %.2f GB too much; ", step->outcome->excess_bytes / 1e9);
   append_difference(out, best, step->outcome);
   g_string_append_c(out, '\n');
 }
@@ -173,14 +173,14 @@ void planner_text_steps(GString *out, const PlanOutcome *best, const GArray *ste
 }
 
 static void append_sensitivity(GString *out, const PlannerReport *report) {
-  g_string_append(out, "\nOne step from the best: time for the same tokens, where it goes\n");
+  g_string_append(out, "\nOne option changed from the best: time for the same tokens, where it goes\n");
   planner_text_steps(out, report->result->kept->pdata[0], report->sensitivity);
 }
 
 static void append_launch(GString *out, const PlannerReport *report) {
   if (report->launch == NULL)
     return;
-  g_string_append_printf(out, "\nTo start it with %s\n", report->framework);
+  g_string_append_printf(out, "\nStart it with %s\n", report->framework);
   if (report->launch->text[0] == '{') /* no comments there */
     for (guint i = 0; i < report->launch->notices->len; i++)
       g_string_append_printf(out, "notice: %s\n", (const char *)report->launch->notices->pdata[i]);

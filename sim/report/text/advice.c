@@ -87,7 +87,7 @@ static void advise_bubble(const Case *c, GString *out) {
   units_append_count(g_string_append(out, ", "), plan->n_micro_batches, "micro-batch", "micro-batches");
   g_string_append_c(out, ')');
   if (plan->pp > 1 && uneven >= worth_a_word)
-    g_string_append_printf(out, ", %.1f %% as the fullest of them is longer than the others%s", percent(uneven),
+    g_string_append_printf(out, ", %.1f %% because stages are unequal%s", percent(uneven),
                            plan->pipeline_layout == NULL ? " (--pipeline-layout balanced deals layers out by FLOPs)"
                                                          : "");
   g_string_append_c(out, '.');
@@ -123,7 +123,7 @@ static void advise_tp(const Case *c, GString *out) {
   g_string_append_printf(out, "tensor parallelism: %.1f %% of the step is exposed tp communication (tp %d).",
                          percent(c->share), plan->tp);
   if (plan->jitter > 0 || (plan->slow_ranks != NULL && plan->slow_ranks->len > 0))
-    g_string_append(out, " Waiting for the slower ranks of a group is in it.");
+    g_string_append(out, " This includes waiting for the slower ranks of a group.");
   if (c->report->domain_gpus > 0 && plan->tp > c->report->domain_gpus)
     g_string_append_printf(out, " tp %d reaches beyond the %d GPUs of a scale-up domain: keep it inside.", plan->tp,
                            c->report->domain_gpus);
@@ -144,7 +144,7 @@ static void advise_cp(const Case *c, GString *out) {
     g_string_append_printf(out, " tp × cp = %d reaches beyond the %d GPUs of a scale-up domain.", reach,
                            c->report->domain_gpus);
   if (plan->cp_comm != CP_RING)
-    g_string_append(out, " --cp-comm ring runs it beside attention.");
+    g_string_append(out, " --cp-comm ring overlaps it with attention.");
   if (may_halve(plan, plan->cp))
     g_string_append_printf(out, " --cp %d would send less, if its activations fit in memory.", plan->cp / 2);
 }
@@ -184,8 +184,8 @@ static void advise_whole_groups(const Case *c, int reach, GString *out) {
 static void advise_ep(const Case *c, GString *out) {
   const Plan *plan = c->report->plan;
   const int domain_gpus = c->report->domain_gpus, reach = plan_expert_tp(plan) * plan->ep;
-  g_string_append_printf(out, "experts: %.1f %% of the step waits for tokens on their way to them and back (ep %d).",
-                         percent(c->share), plan->ep);
+  g_string_append_printf(out, "experts: %.1f %% of the step waits for token exchanges (ep %d).", percent(c->share),
+                         plan->ep);
   if (plan_expert_tp(plan) > 1)
     g_string_append_printf(out, " --expert-tp 1 exchanges them among %d GPUs instead of %d, and keeps experts whole.",
                            plan->ep, reach);
@@ -197,7 +197,7 @@ static void advise_ep(const Case *c, GString *out) {
   else if (plan->order[0] == AXIS_TP && plan->order[1] == AXIS_CP && plan->order[2] == AXIS_EP)
     advise_whole_groups(c, reach, out);
   if (plan->pp % 2 == 0 && (plan->schedule == NULL || !g_str_has_prefix(plan->schedule, "dualpipe")))
-    g_string_append(out, " --schedule dualpipe runs a forward and a backward beside each other's.");
+    g_string_append(out, " --schedule dualpipe overlaps it with the compute of another micro-batch.");
 }
 
 static void advise_dp(const Case *c, GString *out) {
@@ -206,11 +206,11 @@ static void advise_dp(const Case *c, GString *out) {
                          percent(c->share), plan->dp, plan->zero);
   const gboolean may_overlap = plan->time.data_parallel != DP_ALONE;
   if (!may_overlap)
-    g_string_append_printf(out, " %s runs its collectives beside nothing.", plan->framework);
+    g_string_append_printf(out, " %s does not overlap its collectives.", plan->framework);
   if (!plan->overlap_grad && may_overlap)
-    g_string_append(out, " --overlap-grad on runs gradient collectives beside backward.");
+    g_string_append(out, " --overlap-grad on overlaps gradient collectives with backward.");
   if (plan->zero > 0 && !plan->overlap_param && may_overlap)
-    g_string_append(out, " --overlap-param on runs parameter gathers beside forward.");
+    g_string_append(out, " --overlap-param on overlaps parameter gathers with forward.");
   if (plan->zero == 3)
     g_string_append(out, " --zero 1 gathers parameters once a step, if the weights fit.");
   else if (plan->zero == 2 && !plan_reduces_once(plan) && plan->n_micro_batches > 1)
@@ -280,7 +280,7 @@ static void advise_optimizer(const Case *c, GString *out) {
   int data_ranks = plan_data_ranks(plan);
   if (plan->zero == 0 && data_ranks > 1)
     g_string_append_printf(out, " --zero 1 would split the update over %d ranks.", data_ranks);
-  g_string_append(out, " A larger --global-batch pays for it less often.");
+  g_string_append(out, " A larger --global-batch spreads it over more work.");
 }
 
 static const double low_efficiency = 0.5;
@@ -320,8 +320,8 @@ static void advise_slow_kernels(const StepReport *report, GString *out) {
 static void advise_compute(const Case *c, GString *out) {
   const StepReport *report = c->report;
   double efficiency = kernel_efficiency(report);
-  g_string_append_printf(out, "kernels: %.1f %% of the step computes, at %.1f %% of the %s peak while it does.",
-                         percent(c->share), percent(efficiency), report->peak_number);
+  g_string_append_printf(out, "kernels: %.1f %% of the step, running at %.1f %% of the %s peak.", percent(c->share),
+                         percent(efficiency), report->peak_number);
   if (efficiency >= low_efficiency)
     return;
   const double load = MAX(report->plan->expert_load, 1);
@@ -366,9 +366,9 @@ static void advise_state(const StepReport *report, GString *out) {
     saved += report->memory_bytes[shards[stage]] * (1 - 1.0 / ranks);
     g_string_append_printf(out, " --zero %d saves %s%.1f GB.", stage + 1, stage > 0 ? "up to " : "", saved / 1e9);
   }
-  g_string_append(out, " A larger --tp or --pp holds less of the model on each GPU.");
+  g_string_append(out, " A larger --tp or --pp puts less of the model on each GPU.");
   if (plan->ep > 1)
-    g_string_append(out, " A larger --ep holds fewer experts.");
+    g_string_append(out, " A larger --ep puts fewer experts on each GPU.");
 }
 
 /* Where the cluster's file says how fast its hosts are, without which offloading is refused. From ZeRO-2 on reduced
@@ -430,11 +430,11 @@ static void advise_activations(const StepReport *report, GString *out) {
     g_string_append(out, " --recompute full keeps only the inputs of each layer.");
   else if (plan->recompute == RECOMPUTE_SELECTIVE)
     g_string_append(
-        out, " --recompute-modules names more to make again, --recompute full keeps only the inputs of each layer.");
+        out, " --recompute-modules can name more to recompute, --recompute full keeps only the inputs of each layer.");
   else if (may_double_cp(report))
     advise_cp_for_memory(report, out);
   if (may_cut_sequences(plan))
-    g_string_append_printf(out, " --sequence-parallel on cuts what norms save by %d.", plan->tp);
+    g_string_append_printf(out, " --sequence-parallel on divides what norms save by %d.", plan->tp);
   if (smaller_hold_less(report))
     g_string_append_printf(out, " --micro-batch %" G_GINT64_FORMAT " saves %.1f GB.", plan->micro_batch / 2,
                            report->memory_bytes[MEMORY_ACTIVATIONS] *
@@ -446,7 +446,7 @@ static char *advise_memory(const StepReport *report) {
   const double *bytes = report->memory_bytes;
   double excess = report->peak_bytes + report->reserved_bytes - report->capacity_bytes;
   double state = bytes[MEMORY_WEIGHTS] + bytes[MEMORY_GRADIENTS] + bytes[MEMORY_OPTIMIZER];
-  g_string_append_printf(out, "memory: does not fit, %.1f GB too many on rank %d.", excess / 1e9, report->worst_rank);
+  g_string_append_printf(out, "memory: does not fit, %.1f GB too much on rank %d.", excess / 1e9, report->worst_rank);
   if (state > excess)
     advise_state(report, out);
   if (bytes[MEMORY_ACTIVATIONS] > 0.1 * report->peak_bytes)
@@ -462,7 +462,7 @@ static char *advise_tier(const StepReport *report, MemoryTier tier) {
       tier == TIER_NVME || use->held[MEMORY_OPTIMIZER] == 0
           ? "more nodes, each with its part of the shards (--zero 1 or more)"
           : "--offload-optimizer nvme, or more nodes with a part of the shards each (--zero 1 or more)";
-  return g_strdup_printf("memory: %s does not hold what is offloaded, %.1f GB too many on node %d: %s.",
+  return g_strdup_printf("memory: %s does not hold what is offloaded, %.1f GB too much on node %d: %s.",
                          tier == TIER_HOST ? "host memory" : "NVMe", (use->bytes - use->capacity_bytes) / 1e9,
                          use->node, instead);
 }

@@ -112,8 +112,8 @@ static void append_title(GString *out, const StepReport *report, gboolean colour
   if (report->n_next_layers == 0)
     return;
   append_label(out, "left out");
-  units_append_count(out, report->n_next_layers, "head that predicts", "heads that predict");
-  g_string_append_printf(out, " a token further, of which neither time nor memory is counted%s\n",
+  units_append_count(out, report->n_next_layers, "multi-token prediction layer", "multi-token prediction layers");
+  g_string_append_printf(out, ", not counted in time or memory%s\n",
                          report->trains_next_layers ? " (--mtp-layers)" : "");
 }
 
@@ -212,7 +212,7 @@ static void append_moved(GString *out, const char *name, const StepReport *repor
 }
 
 static void append_communication(GString *out, const StepReport *report, gboolean colour) {
-  append_heading(out, "Communication per GPU and step (exposed: nothing ran meanwhile; hidden: beside kernels)",
+  append_heading(out, "Communication per GPU and step (exposed: no kernel runs meanwhile; hidden: behind kernels)",
                  colour);
   append_label(out, "axis");
   g_string_append_printf(out, "%10s %10s %10s\n", "exposed", "hidden", "sent");
@@ -275,7 +275,7 @@ static void append_tier(GString *out, const StepReport *report, MemoryTier tier,
   if (use->fits)
     g_string_append_printf(out, "fits, %.2f GB left\n", (use->capacity_bytes - use->bytes) / 1e9);
   else
-    g_string_append_printf(out, "does not fit, %.2f GB too many\n", (use->bytes - use->capacity_bytes) / 1e9);
+    g_string_append_printf(out, "does not fit, %.2f GB too much\n", (use->bytes - use->capacity_bytes) / 1e9);
 }
 
 static void append_memory(GString *out, const StepReport *report, gboolean colour) {
@@ -295,7 +295,7 @@ static void append_memory(GString *out, const StepReport *report, gboolean colou
     if (fits)
       g_string_append_printf(out, "fits, %.2f GB left\n", (report->capacity_bytes - total) / 1e9);
     else
-      g_string_append_printf(out, "does not fit, %.2f GB too many\n", (total - report->capacity_bytes) / 1e9);
+      g_string_append_printf(out, "does not fit, %.2f GB too much\n", (total - report->capacity_bytes) / 1e9);
   }
   append_in_flight(out, report);
 }

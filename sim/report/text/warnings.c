@@ -5,9 +5,10 @@
 char *warning_of_memory(double used_share) {
   if (!(used_share > MEMORY_WARNED_ABOVE && used_share <= 1))
     return NULL;
-  return g_strdup_printf("%.1f %% of a GPU's memory is taken: next to nothing is left for fragments of the allocator "
-                         "and for what the prediction gets wrong; plan and sweep leave room with --memory-margin 5%%",
-                         100 * used_share);
+  return g_strdup_printf(
+      "%.1f %% of GPU memory is used, which leaves no room for allocator fragmentation or errors of the "
+      "prediction; --memory-margin 5%% of plan and sweep keeps some free",
+      100 * used_share);
 }
 
 GPtrArray *warnings_new(const Plan *plan, int gpus_per_node, double used_share) {
