@@ -77,8 +77,8 @@ if (!is_text) {
   set object 2 rectangle from screen 0.5 - 250.0 / width, screen base to screen 0.5 - 222.0 / width, \
     screen base + 16.0 / height fc rgb "#333333" fs transparent pattern 4 border lc rgb "#333333"
   set label 1 "does not fit in memory" at screen 0.5 - 214.0 / width, screen base + 8.0 / height left font px(13)
-  set label 2 "–   cannot be" at screen 0.5 - 50.0 / width, screen base + 8.0 / height left font px(13)
-  set label 3 zlabel.": the lighter the more" at screen 0.5 + 50.0 / width, screen base + 8.0 / height left font px(13)
+  set label 2 "–   impossible" at screen 0.5 - 50.0 / width, screen base + 8.0 / height left font px(13)
+  set label 3 zlabel.": lighter is higher" at screen 0.5 + 50.0 / width, screen base + 8.0 / height left font px(13)
 }
 # Labels not wanted lie beyond the axis, not at NaN: gnuplot 5.4 crashes on a plot of labels that are all nowhere.
 shown_if(column, is_shown) = is_shown ? column : -100

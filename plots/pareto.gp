@@ -89,7 +89,7 @@ if (capacity > 0) {
 }
 
 plot data index 2 using 1:2 skip 1 with points pt 2 ps 0.9 * mark lc rgb "#999999" title "does not fit in memory", \
-  data index 1 using 1:2 skip 1 with points pt 6 ps 0.9 * mark lc rgb colour_of(5) title "fits, but is beaten", \
+  data index 1 using 1:2 skip 1 with points pt 6 ps 0.9 * mark lc rgb colour_of(5) title "fits, not on the front", \
   data index 0 using 1:2 skip 1 with steps lw 1.4 dt 1 lc rgb colour_of(1) notitle, \
   data index 0 using 1:2 skip 1 with points pt 7 ps 1.1 * mark lc rgb colour_of(1) title "the front", \
   data index 0 using (is_numbered($0) ? $1 : NaN):2:(number($0)) skip 1 with labels right offset -0.8, 0.4 \

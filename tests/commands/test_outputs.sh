@@ -88,7 +88,7 @@ out_of_memory without read_as rows_per_s threads groups" validate runs.csv --jso
     check_picture "<text>72</text>;<text>144</text>" \
       plot mfu --model llama-3-8b --cluster gb200-nvl72 --gpu-list 72,144 --global-batch 288 --output
     check_picture "gpipe;interleaved;pp 4" plot bubble --schedules gpipe,interleaved --pp 4 --chunks 2 --output
-    check_picture "strong scaling: 64 sequences a step;weak scaling;llama-3-8b" \
+    check_picture "strong scaling: 64 sequences per step;weak scaling;llama-3-8b" \
       plot mfu --model llama-3-8b --cluster dgx-h100 --tp 8 --gpu-list 8,16 --global-batch 64 --output
     check_picture "zero 3;reserved;llama-3-8b" plot memory $plan --output
     check_picture "pp 2, recompute full;time of a step;on dgx-h100; gpus 8, tp 4" \
@@ -96,7 +96,7 @@ out_of_memory without read_as rows_per_s threads groups" validate runs.csv --jso
     check_picture "rank 1;compute;bubble" plot breakdown $plan --tp 4 --pp 2 --output
     check_picture "held + reserved (GB = 1e9 bytes);peak" plot memory-time $plan --output
     check_picture "over 3 steps" plot memory-time $plan --tp 4 --pp 2 --schedule zb-h1 --output
-    check_picture "Thousand tokens per second: llama-3-8b;cannot be" \
+    check_picture "Thousand tokens per second: llama-3-8b;impossible" \
       plot heat $plan --value tokens_per_s --vary tp=2,4,8,16 --vary zero=0..2 --output
     check_picture "the front;zero 3;capacity 85.9 GB" plot pareto $plan --tp 4 --vary zero=0,3 --output
     check_picture "runs.csv" plot pareto runs.csv --x layers --y hidden --output

@@ -94,8 +94,8 @@ START_TEST(strong_and_weak_scaling_meet_at_the_most_gpus) {
   g_autoptr(GArray) points = curves_mfu(model, cluster, plan, gpus, 0, left_out, NULL);
   ck_assert_uint_eq(points->len, 4);
   const MfuPoint *at = (const MfuPoint *)(void *)points->data;
-  ck_assert_str_eq(at[0].series, "strong scaling: 128 sequences a step");
-  ck_assert_str_eq(at[2].series, "weak scaling: 2 sequences a step and GPU");
+  ck_assert_str_eq(at[0].series, "strong scaling: 128 sequences per step");
+  ck_assert_str_eq(at[2].series, "weak scaling: 2 sequences per step and GPU");
   ck_assert_double_eq(at[1].mfu, at[3].mfu);
   ck_assert_double_gt(at[0].mfu, at[2].mfu); /* 128 and 16 sequences on 8 GPUs: more of them hide more */
 }

@@ -145,9 +145,9 @@ GArray *curves_mfu(const Model *model, const Cluster *cluster, const Plan *plan,
   gint64 batch = plan->global_batch, most = 1;
   for (guint i = 0; i < gpus->len; i++)
     most = MAX(most, g_array_index(gpus, gint64, i));
-  g_autofree char *strong = g_strdup_printf("strong scaling: %" G_GINT64_FORMAT " sequences a step", batch);
-  g_autofree char *weak = g_strdup_printf("weak scaling: %.4g sequence%s a step and GPU", (double)batch / (double)most,
-                                          batch == most ? "" : "s");
+  g_autofree char *strong = g_strdup_printf("strong scaling: %" G_GINT64_FORMAT " sequences per step", batch);
+  g_autofree char *weak = g_strdup_printf("weak scaling: %.4g sequence%s per step and GPU",
+                                          (double)batch / (double)most, batch == most ? "" : "s");
   g_autoptr(GArray) runs = many_runs_new();
   for (guint i = 0; i < gpus->len; i++)
     add_scaling(runs, strong, model, cluster, plan, (int)g_array_index(gpus, gint64, i), batch);
