@@ -64,7 +64,7 @@ cut(text) = strlen(text) <= shown ? text : text[1:shown - 1]."…"
 height = 590 + list_px * list_lines
 load ARG0[1:strstrt(ARG0."\n", "pareto.gp\n") - 1]."look.gp"
 
-set xlabel xlabel offset 0, is_text ? 0 : 0.7
+set xlabel xlabel offset 0, format eq "svg" ? 0.7 : 0 # Cairo sets it closer to the numbers
 set ylabel ylabel
 set xrange [left - 0.06 * span : right + 0.08 * span]
 set yrange [floor_of_y : high + 0.08 * (high - floor_of_y)]
