@@ -21,16 +21,16 @@
 
 static const Command commands[] = {
     {"simulate", "one configuration: step time, MFU, where the time goes, memory", command_simulate},
-    {"schedule", "a pipeline order alone: drawing, bubble, micro-batches in flight", command_schedule},
-    {"memory", "who holds what, per GPU, under each ZeRO stage", command_memory},
+    {"schedule", "a pipeline schedule on its own: drawing, bubble, micro-batches in flight", command_schedule},
+    {"memory", "what a GPU holds under each ZeRO stage, and what fits", command_memory},
     {"collective", "time and bus bandwidth of a collective, as nccl-tests prints it", command_collective},
-    {"plan", "the best plan, why the others lost, what each option is worth, how to start it", command_plan},
-    {"explain", "why a step takes as long as it does, what would be next, what grows with the GPUs", command_explain},
-    {"plot", "figures over many configurations: bubble, MFU, memory, fronts, maps, timelines", command_plot},
-    {"compare", "a predicted trace beside a measured one of the same Program", command_compare},
-    {"sweep", "a space of configurations: the best, the Pareto front, why the rest lost", command_sweep},
-    {"validate", "published runs predicted: signed errors by source, a baseline beside them", command_validate},
-    {"topology", "how a cluster is wired: trees, paths, mistakes, a picture; imports of a machine", command_topology},
+    {"plan", "the best plan, why the others lost, what each option changes, how to start it", command_plan},
+    {"explain", "why a step takes so long, what would shorten it, what grows with the GPUs", command_explain},
+    {"plot", "figures: bubble, MFU, memory, Pareto fronts, maps, timelines", command_plot},
+    {"compare", "a predicted and a measured trace of the same Program, op by op", command_compare},
+    {"sweep", "a space of configurations: the best, the Pareto front, why the rest failed", command_sweep},
+    {"validate", "predictions of measured runs: signed errors by source, next to a baseline", command_validate},
+    {"topology", "how a cluster is wired: trees, paths, mistakes, a picture; imports a machine", command_topology},
 };
 
 int main(int argc, char **argv) {

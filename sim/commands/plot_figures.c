@@ -334,25 +334,25 @@ static Picture *make_validation(PlotOptions *o, char **files, GError **error) {
 const Figure *figures(void) {
   static const Figure all[] = {
       {"bubble",
-       "bubble against micro-batches per schedule, closed forms dashed; of a model with --model and --cluster",
+       "bubble against micro-batches per schedule, closed forms dashed; with --model and --cluster, of a model",
        HEED_SCHEDULES, 0, make_bubble},
       {"mfu",
        "MFU against GPUs: strong scaling (--global-batch fixed) and weak (batch grows with the GPUs); strong alone, a "
        "line per configuration of --vary",
        HEED_GPU_LIST | HEED_VARY, 0, make_mfu},
-      {"breakdown", "where the time of a step goes: a bar per pipeline rank, or per configuration of --vary", HEED_VARY,
-       0, make_breakdown},
-      {"memory", "memory of the fullest GPU: a bar per ZeRO stage, or per configuration of --vary", HEED_VARY, 0,
+      {"breakdown", "where the time of a step goes: one bar per pipeline rank, or per configuration of --vary",
+       HEED_VARY, 0, make_breakdown},
+      {"memory", "memory of the fullest GPU: one bar per ZeRO stage, or per configuration of --vary", HEED_VARY, 0,
        make_memory},
       {"memory-time", "memory of every pipeline rank over a step", 0, 0, make_memory_time},
       {"heat", "MFU, tokens per second or step time over two options: tp and pp, or those of two --vary",
        HEED_VARY | HEED_VALUE, 0, make_heat},
-      {"pareto", "throughput against memory, of a table (of sweep) or of all combinations of --vary",
+      {"pareto", "throughput against memory, from a table of sweep or for all combinations of --vary",
        HEED_VARY | HEED_AXES, 1, make_pareto},
       {"busbw", "bus bandwidth of a collective against size, per algorithm", HEED_COLLECTIVE, 0, make_busbw},
-      {"validation", "predicted against measured step times, of a table (validate --rows)", HEED_BY, 1,
+      {"validation", "predicted against measured step times, from a table (validate --rows)", HEED_BY, 1,
        make_validation},
-      {"timeline", "what every pipeline rank does over a step: predicted, or of a trace (simulate --trace)", 0, 1,
+      {"timeline", "what every pipeline rank does over a step, predicted or from a trace (simulate --trace)", 0, 1,
        make_timeline},
       {NULL}};
   return all;
