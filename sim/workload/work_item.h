@@ -41,8 +41,8 @@ typedef struct {
   double bytes;          /* HBM traffic of the kernel; COLLECTIVE: the full buffer S in bytes */
   double result_bytes;   /* of `bytes`: of an accumulated result, read and written; MATMUL, else 0 */
   double strided_bytes;  /* of `bytes`: of operations that take parts of rows, or spread an operand; MEMORY, else 0 */
-  double behind_bytes;   /* not of `bytes`: of kernels that run behind it and copy, add a bias or add to a sum; MATMUL,
-                            else 0 */
+  double behind_bytes;   /* not of `bytes`: of kernels that run before or behind it and copy, add a bias or add to a
+                            sum; of a COLLECTIVE 0 */
 } WorkItem;
 
 /* ATTENTION: columns of a head of V. */

@@ -109,6 +109,16 @@ static void init_stages(Workload *workload, const Cut *cut) {
   share_vocabulary(workload, cut);
 }
 
+/* Of a piece, what a gather brings into a buffer of its own, and a reduction takes from one. */
+static double copied_parameters(const Workload *workload, const Cut *cut, Piece piece) {
+  const Plan *plan = workload->plan;
+  const Layout *layout = &workload->layout;
+  const gint64 experts = cut_expert_parameters(cut, piece), others = cut_piece_parameters(cut, piece) - experts;
+  if (plan->zero < 3 || plan->time.zero3_buffers != ZERO3_BUFFERS_COPIED)
+    return 0;
+  return (layout->n_shards > 1 ? (double)others : 0) + (layout->n_expert_shards > 1 ? (double)experts : 0);
+}
+
 Workload *workload_new(const Model *model, const Plan *plan, const Placement *placement) {
   Workload *workload = g_new0(Workload, 1);
   workload->model = model_copy(model);
@@ -120,7 +130,7 @@ Workload *workload_new(const Model *model, const Plan *plan, const Placement *pl
   const Cut cut = cut_of(workload->model, workload->plan);
   for (Piece piece = 0; piece < N_PIECES; piece++) {
     for (Phase phase = PHASE_F; phase < PHASE_OPTIMIZER; phase++)
-      workload->work[piece][phase] = piece_list(&cut, piece, phase);
+      workload->work[piece][phase] = piece_list(&cut, piece, phase, copied_parameters(workload, &cut, piece));
     workload->memory[piece] = piece_memory(&cut, piece);
     workload->piece_parameters[piece] = cut_piece_parameters(&cut, piece);
     workload->expert_parameters[piece] = cut_expert_parameters(&cut, piece);

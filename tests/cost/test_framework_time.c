@@ -47,6 +47,7 @@ static const char all_keys[] = "host:\n"
                                "expert_optimizer: apart\n"
                                "weights: broadcast\n"
                                "zero3_tensors: {list_entry: 8 us, memory_passes: 3, live_parameters: 1e6}\n"
+                               "zero3_buffers: copied\n"
                                "gradient_sum_bytes: 4\n"
                                "gradient_sums: apart\n"
                                "gradient_passes: 3\n"
@@ -96,6 +97,7 @@ START_TEST(keys_fill_the_struct) {
   ck_assert_int_eq(time.weights, WEIGHTS_BROADCAST);
   ck_assert(time.zero3_tensors && time.zero3_memory_passes == 3 && time.zero3_live_parameters == 1e6);
   ck_assert_double_eq_tol(time.zero3_list_entry_s, 8e-6, 1e-15);
+  ck_assert_int_eq(time.zero3_buffers, ZERO3_BUFFERS_COPIED);
   ck_assert_int_eq(time.fp16_gradients, FP16_GRADIENTS_COPIED);
   ck_assert(time.gradient_sum_bytes == 4 && time.gradient_passes == 3 && time.norm_rate == 0.75 &&
             time.strided_rate == 0.5);

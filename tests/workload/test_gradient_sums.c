@@ -1,5 +1,6 @@
 /* Gradients that a framework sums apart: weight gradients by a kernel of their own, and what the product and that
- * kernel move; input gradients of linears apart, over tp and added up, and what such linears copy. */
+ * kernel move; input gradients of linears apart, over tp and added up, and what such linears copy; what ZeRO-3 copies.
+ */
 #include "small_workloads.h"
 
 static Workload *summing(FrameworkGradientSums how, double gradient_bytes, gint64 n_micro_batches) {
@@ -166,6 +167,52 @@ START_TEST(linears_may_each_exchange_over_tp_for_themselves) {
 }
 END_TEST
 
+/* Of all kernels of a list. */
+static double all_behind_bytes(const WorkList *list) {
+  double bytes = 0;
+  for (int i = 0; i < list->n_items; i++)
+    bytes += list->items[i].behind_bytes;
+  return bytes;
+}
+
+/* Two ranks of dp share the parameters; gathered in 2 bytes, reduced in 4. Forward copies what was gathered (2 + 2),
+ * with the norm; backward that, with the forward that it makes again first, and the gradients (2 + 4), with the norm's.
+ */
+START_TEST(zero_3_may_copy_what_it_gathers_and_reduces) {
+  g_autoptr(Plan) plan = plan_of(1, FALSE, ATTENTION_FLASH, RECOMPUTE_FULL);
+  plan->dp = plan->gpus = 2;
+  plan->zero = 3;
+  plan->recipe.weights = 2;
+  plan->time.gradient_sum_bytes = 4;
+  plan->time.zero3_buffers = ZERO3_BUFFERS_COPIED;
+  g_autoptr(Workload) workload = workload_new(&llama, plan, NULL);
+  for (int piece = PIECE_LAYER; piece <= PIECE_HEAD; piece++) {
+    const WorkList *work = workload->work[piece];
+    const double parameters = (double)workload->piece_parameters[piece];
+    ck_assert_double_eq(work[PHASE_F].items[0].behind_bytes, 4 * parameters);
+    ck_assert_double_eq(work[PHASE_B].items[0].behind_bytes, 4 * parameters);
+    ck_assert_double_eq(work[PHASE_B].items[work[PHASE_B].n_items - 1].behind_bytes, 6 * parameters);
+    ck_assert_double_eq(all_behind_bytes(&work[PHASE_F]), 4 * parameters);
+    ck_assert_double_eq(all_behind_bytes(&work[PHASE_B]), 10 * parameters);
+    ck_assert_double_eq(all_behind_bytes(&work[PHASE_I]), 4 * parameters);
+    ck_assert_double_eq(all_behind_bytes(&work[PHASE_W]), 6 * parameters);
+  }
+}
+END_TEST
+
+START_TEST(what_lies_on_one_rank_or_is_gathered_once_is_not_copied) {
+  for (int zero = 2; zero <= 3; zero++) {
+    g_autoptr(Plan) plan = plan_of(1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
+    plan->dp = plan->gpus = zero == 3 ? 1 : 2;
+    plan->zero = zero;
+    plan->time.zero3_buffers = ZERO3_BUFFERS_COPIED;
+    g_autoptr(Workload) workload = workload_new(&llama, plan, NULL);
+    ck_assert_double_eq(all_behind_bytes(&workload->work[PIECE_LAYER][PHASE_F]), 0);
+    ck_assert_double_eq(all_behind_bytes(&workload->work[PIECE_LAYER][PHASE_B]), 0);
+  }
+}
+END_TEST
+
 int main(void) {
   TCase *cases = tcase_create("gradient_sums");
   tcase_add_test(cases, the_product_writes_and_a_kernel_adds);
@@ -175,6 +222,8 @@ int main(void) {
   tcase_add_test(cases, gradients_of_linears_apart_are_added_up);
   tcase_add_test(cases, linears_may_each_exchange_over_tp_for_themselves);
   tcase_add_test(cases, what_reads_a_sum_of_gradients_may_make_it);
+  tcase_add_test(cases, zero_3_may_copy_what_it_gathers_and_reduces);
+  tcase_add_test(cases, what_lies_on_one_rank_or_is_gathered_once_is_not_copied);
   tcase_add_test(cases, linears_may_copy_what_they_read_where_tp_cuts_without_sequence_parallelism);
   Suite *suite = suite_create("gradient_sums");
   suite_add_tcase(suite, cases);

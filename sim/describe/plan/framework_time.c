@@ -33,6 +33,7 @@ static const char *const tp_names[] = {"beside", "alone", "fused", NULL};
 static const char *const dp_names[] = {"beside", "alone", NULL};
 static const char *const gradients_names[] = {"sharded", "whole", NULL};
 static const char *const gradient_sums_names[] = {"fused", "apart", NULL};
+static const char *const zero3_buffers_names[] = {"shared", "copied", NULL};
 static const char *const fp16_gradients_names[] = {"as_held", "copied", NULL};
 static const char *const exchanged_names[] = {"once", "each", NULL};
 static const char *const linears_names[] = {"together", "apart", NULL};
@@ -73,6 +74,7 @@ static const YamlField time_fields[] = {
     {"expert_optimizer", FIELD_CHOICE, FALSE, IN_TIME(expert_optimizer), .names = expert_optimizer_names},
     {"weights", FIELD_CHOICE, FALSE, IN_TIME(weights), .names = weights_names},
     {"zero3_tensors", FIELD_NODE, FALSE, offsetof(Draft, zero3_tensors)},
+    {"zero3_buffers", FIELD_CHOICE, FALSE, IN_TIME(zero3_buffers), .names = zero3_buffers_names},
     {"gradient_sum_bytes", FIELD_NUMBER, FALSE, IN_TIME(gradient_sum_bytes), 1, 8},
     {"gradient_sums", FIELD_CHOICE, FALSE, IN_TIME(gradient_sums), .names = gradient_sums_names},
     {"gradient_passes", FIELD_NUMBER, FALSE, IN_TIME(gradient_passes), 0, 100},

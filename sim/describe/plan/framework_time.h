@@ -77,6 +77,9 @@
  *         memory_passes: 4          # times that what is moved is read or written besides
  *         live_parameters: 1e9      # where a layer has more, nothing is gathered ahead of its use, and what a layer
  *                                   # was made again with is gathered anew for its backward
+ *       zero3_buffers: copied       # ZeRO-3: parameters are copied out of the buffer that a gather fills, before they
+ *                                   # are used, and gradients into the one that they are reduced from, in its format,
+ *                                   # both beside nothing; shared (default): collectives fill and read what is used
  *       gradient_sum_bytes: 4       # per parameter, as gradients of training in bf16 are summed (default: as held)
  *       gradient_sums: apart        # a weight gradient is written, then added to those of earlier micro-batches by a
  *                                   # kernel of its own; fused (default): the product itself adds
@@ -161,6 +164,7 @@ typedef enum { GRADIENT_SCALING_SUMMED, GRADIENT_SCALING_APART } FrameworkGradie
 typedef enum { PIPELINE_GRADIENTS_SHARDED, PIPELINE_GRADIENTS_WHOLE } FrameworkPipelineGradients;
 typedef enum { EXPERT_OPTIMIZER_TOGETHER, EXPERT_OPTIMIZER_APART } FrameworkExpertOptimizer;
 typedef enum { WEIGHTS_GATHERED, WEIGHTS_BROADCAST } FrameworkWeights;
+typedef enum { ZERO3_BUFFERS_SHARED, ZERO3_BUFFERS_COPIED } FrameworkZero3Buffers;
 
 typedef enum { GRADIENT_SUMS_FUSED, GRADIENT_SUMS_APART } FrameworkGradientSums;
 typedef enum { FP16_GRADIENTS_AS_HELD, FP16_GRADIENTS_COPIED } FrameworkFp16Gradients;
@@ -213,6 +217,7 @@ typedef struct {
   int weights;                   /* FrameworkWeights */
   gboolean zero3_tensors;        /* else the following three are unknown */
   double zero3_list_entry_s, zero3_memory_passes, zero3_live_parameters;
+  int zero3_buffers;         /* FrameworkZero3Buffers */
   double gradient_sum_bytes; /* 0: as held */
   int gradient_sums;         /* FrameworkGradientSums */
   double gradient_passes;    /* 0: none */

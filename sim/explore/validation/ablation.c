@@ -64,6 +64,7 @@ static void without_data_parallel(Plan *plan) {
   plan->time.buffer_passes = 0;
   plan->time.gradient_scaling = GRADIENT_SCALING_SUMMED;
   plan->time.zero3_tensors = FALSE;
+  plan->time.zero3_buffers = ZERO3_BUFFERS_SHARED;
 }
 
 static void without_context(Plan *plan) {

@@ -2,7 +2,11 @@
  * I and of W, each weight gradient next to the input gradient it can run beside. Full recompute walks the layer forward
  * once more before its input gradient, selective recompute by products leaves out what was kept; W finds everything
  * kept by I. Under a framework whose full recompute ends with what is read (PyTorch's checkpoint that stops early: the
- * operands of a layer's last product are, its result is not) that product is left out, and all behind it. */
+ * operands of a layer's last product are, its result is not) that product is left out, and all behind it.
+ *
+ * Under ZeRO-3 with buffers that are copied (zero3_buffers) F, I and B copy what was gathered for them, with their
+ * first kernel, W and B what will be reduced, with their last: with 2 bytes gathered and 4 reduced 4 + 4 + 6 bytes for
+ * each parameter and micro-batch. */
 #include "pieces.h"
 
 static const struct {
@@ -45,7 +49,28 @@ static WorkList finish(ItemList *list) {
   return work;
 }
 
-WorkList piece_list(const Cut *cut, Piece piece, Phase phase) {
+static int first_compute(const ItemList *list) {
+  int i = 0;
+  while (g_array_index(list->items, WorkItem, i).kind == ITEM_COLLECTIVE)
+    i++;
+  return i;
+}
+
+/* Gathered parameters are read and written in the format they are gathered in; gradients are read as products write
+ * them, and written as they are reduced. */
+static void add_copies(ItemList *list, Phase phase, double parameters) {
+  const Cut *cut = list->cut;
+  if (list->last_compute == NO_ITEM)
+    return;
+  if (phase != PHASE_W)
+    g_array_index(list->items, WorkItem, first_compute(list)).behind_bytes +=
+        2 * cut->plan->recipe.weights * parameters;
+  if (list->weight_gradients)
+    g_array_index(list->items, WorkItem, list->last_compute).behind_bytes +=
+        (cut->element_bytes + plan_gradient_sum_bytes(cut->plan)) * parameters;
+}
+
+WorkList piece_list(const Cut *cut, Piece piece, Phase phase, double copied_parameters) {
   if (piece == PIECE_DENSE_LAYER && cut->n_experts == 0)
     return (WorkList){0};
   ItemList list;
@@ -56,5 +81,6 @@ WorkList piece_list(const Cut *cut, Piece piece, Phase phase) {
     pieces[piece].forward(&list);
   else
     list_backward(&list, piece);
+  add_copies(&list, phase, copied_parameters);
   return finish(&list);
 }

@@ -202,5 +202,5 @@ void item_list_recompute(ItemList *list, void (*forward)(ItemList *list));
 gboolean recompute_stops_early(const Model *model, const Plan *plan);
 
 /* The finished list of a phase; empty (NULL items) where a piece has nothing to do in it. */
-WorkList piece_list(const Cut *cut, Piece piece, Phase phase);
+WorkList piece_list(const Cut *cut, Piece piece, Phase phase, double copied_parameters);
 PieceMemory piece_memory(const Cut *cut, Piece piece);
