@@ -74,6 +74,8 @@ Cut cut_of(const Model *model, const Plan *plan) {
   return cut;
 }
 
-double cut_summed_share(const Cut *cut) {
-  return cut->gradient_bytes > cut->element_bytes ? 1 : 1 - 1.0 / (double)cut->plan->n_micro_batches;
+double cut_added_bytes(const Cut *cut) {
+  const double said_bytes = plan_gradient_add_bytes(cut->plan);
+  const double share = cut->gradient_bytes > cut->element_bytes ? 1 : 1 - 1.0 / (double)cut->plan->n_micro_batches;
+  return said_bytes > 0 ? said_bytes : share * (cut->element_bytes + 2 * cut->gradient_bytes);
 }

@@ -35,10 +35,10 @@ typedef struct {
 } Cut;
 
 /* Where a framework adds each weight gradient to the sum of earlier micro-batches by a kernel of its own
- * (gradient_sums: apart): the share of the step's micro-batches that run that kernel. All do, unless the sum has the
- * format of the gradients: then the first micro-batch's gradient is the sum, (m − 1)/m. Every micro-batch is charged
- * this share of the kernel's bytes; its launch is not counted. */
-double cut_summed_share(const Cut *cut);
+ * (gradient_sums: apart): the bytes that this kernel reads and writes for a parameter, per micro-batch. All m of a step
+ * run it, unless the sum has the format of the gradients: then the first micro-batch's gradient is the sum, and every
+ * one is charged (m − 1)/m of the bytes. Its launch is not counted. */
+double cut_added_bytes(const Cut *cut);
 
 /* Norms of q and k that span all heads, which tp cuts: how many numbers a token's tp ranks sum for both of them. An
  * RMSNorm needs Σx², a LayerNorm Σx too. */

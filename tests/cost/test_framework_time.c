@@ -50,6 +50,7 @@ static const char all_keys[] = "host:\n"
                                "zero3_buffers: copied\n"
                                "gradient_sum_bytes: 4\n"
                                "gradient_sums: apart\n"
+                               "gradient_add_bytes: 18\n"
                                "gradient_passes: 3\n"
                                "fp16_gradients: copied\n"
                                "buffer_passes: 2\n"
@@ -97,7 +98,7 @@ START_TEST(keys_fill_the_struct) {
   ck_assert_int_eq(time.weights, WEIGHTS_BROADCAST);
   ck_assert(time.zero3_tensors && time.zero3_memory_passes == 3 && time.zero3_live_parameters == 1e6);
   ck_assert_double_eq_tol(time.zero3_list_entry_s, 8e-6, 1e-15);
-  ck_assert_int_eq(time.zero3_buffers, ZERO3_BUFFERS_COPIED);
+  ck_assert(time.zero3_buffers == ZERO3_BUFFERS_COPIED && time.gradient_add_bytes == 18);
   ck_assert_int_eq(time.fp16_gradients, FP16_GRADIENTS_COPIED);
   ck_assert(time.gradient_sum_bytes == 4 && time.gradient_passes == 3 && time.norm_rate == 0.75 &&
             time.strided_rate == 0.5);
@@ -135,6 +136,7 @@ START_TEST(bad_files_are_refused) {
       {"rates:\n  hopper: {products: 1.9}\n", "products"},
       {"tensor_parallel_hidden: 0.5\n", "fused"},
       {"norm_rate: 0.5\n", "plain"},
+      {"gradient_add_bytes: 18\n", "apart"},
       {"tensor_parallel_exchanges: each\n", "\"qkv_linears: apart\" or \"gate_linears: apart\""},
       {"strided_rate: 1.5\n", "strided_rate"},
       {"attention_copies: {forward: 17}\n", "backward"},

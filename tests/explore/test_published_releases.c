@@ -12,6 +12,18 @@ START_TEST(the_format_may_tell_more) {
 }
 END_TEST
 
+/* DeepSpeed's pipelines in bf16 have an optimizer of their own; a gate stands for years in which that was asked for. */
+START_TEST(the_format_tells_of_an_optimizer) {
+  g_autoptr(MeasuredRows) rows = rows_of("framework,gated,vocab,precision,cluster,layers,hidden,heads,step_time_s\n"
+                                         "megatron-deepspeed,0,51200,bf16,selene,2,64,4,1\n"
+                                         "megatron-deepspeed,0,51200,fp16,selene,2,64,4,1\n"
+                                         "megatron-deepspeed,1,51200,bf16,selene,2,64,4,1\n");
+  ck_assert_str_eq(nth_row(rows, 0)->plan->framework, "megatron-deepspeed-bf16");
+  ck_assert_str_eq(nth_row(rows, 1)->plan->framework, "megatron-deepspeed");
+  ck_assert_str_eq(nth_row(rows, 2)->plan->framework, "megatron-deepspeed");
+}
+END_TEST
+
 /* Rules of topologies/published/releases.yaml: a name alone is read with the release of the model's time, on GPUs that
  * there were then; models with experts and, of 128,256 words, with fewer key-value heads are not Llama 2's. A name that
  * is a release's own, techniques in the notes, and a framework that no rule names stay. */
@@ -103,6 +115,7 @@ END_TEST
 
 int main(void) {
   TCase *cases = tcase_create("published_releases");
+  tcase_add_test(cases, the_format_tells_of_an_optimizer);
   tcase_add_test(cases, a_model_tells_the_release_of_a_published_run);
   tcase_add_test(cases, the_format_may_tell_more);
   tcase_add_test(cases, names_may_be_taken_as_they_are);

@@ -51,6 +51,24 @@ START_TEST(a_lone_micro_batch_adds_only_to_a_wider_sum) {
 }
 END_TEST
 
+/* In bf16 a framework may say what a micro-batch's gradient costs to add, the first's too, whatever is held; in fp16 it
+ * is added as it is held. */
+START_TEST(a_framework_says_what_adding_a_gradient_takes) {
+  const double elements = 2048.0 * 1024;
+  for (int fp16 = 0; fp16 <= 1; fp16++) {
+    g_autoptr(Plan) plan = plan_of(1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
+    plan->precision = fp16 ? PRECISION_FP16 : PRECISION_BF16;
+    plan->recipe.gradients = 2;
+    plan->n_micro_batches = 2;
+    plan->time.gradient_sums = GRADIENT_SUMS_APART;
+    plan->time.gradient_add_bytes = 18;
+    g_autoptr(Workload) workload = workload_new(&llama, plan, NULL);
+    const double expected_bytes = fp16 ? (2 + 2 + 2) * elements / 2 : 18 * elements;
+    ck_assert_double_eq(find(&workload->work[PIECE_LAYER][PHASE_W], "qkv.wgrad")->behind_bytes, expected_bytes);
+  }
+}
+END_TEST
+
 static double exchanged_bytes(const Workload *workload, Phase phase, const char *operand) {
   const WorkList *work = &workload->work[PIECE_LAYER][phase];
   for (int i = 0; i < work->n_items; i++)
@@ -218,6 +236,7 @@ int main(void) {
   tcase_add_test(cases, the_product_writes_and_a_kernel_adds);
   tcase_add_test(cases, a_product_that_adds_itself_has_no_such_kernel);
   tcase_add_test(cases, a_lone_micro_batch_adds_only_to_a_wider_sum);
+  tcase_add_test(cases, a_framework_says_what_adding_a_gradient_takes);
   tcase_add_test(cases, a_gate_may_be_summed_over_tp_by_itself);
   tcase_add_test(cases, gradients_of_linears_apart_are_added_up);
   tcase_add_test(cases, linears_may_each_exchange_over_tp_for_themselves);

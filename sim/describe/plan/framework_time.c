@@ -77,6 +77,7 @@ static const YamlField time_fields[] = {
     {"zero3_buffers", FIELD_CHOICE, FALSE, IN_TIME(zero3_buffers), .names = zero3_buffers_names},
     {"gradient_sum_bytes", FIELD_NUMBER, FALSE, IN_TIME(gradient_sum_bytes), 1, 8},
     {"gradient_sums", FIELD_CHOICE, FALSE, IN_TIME(gradient_sums), .names = gradient_sums_names},
+    {"gradient_add_bytes", FIELD_NUMBER, FALSE, IN_TIME(gradient_add_bytes), 4, 100},
     {"gradient_passes", FIELD_NUMBER, FALSE, IN_TIME(gradient_passes), 0, 100},
     {"fp16_gradients", FIELD_CHOICE, FALSE, IN_TIME(fp16_gradients), .names = fp16_gradients_names},
     {"buffer_passes", FIELD_NUMBER, FALSE, IN_TIME(buffer_passes), 0, 100},
@@ -220,6 +221,8 @@ static gboolean check_companions(YamlNode map, FrameworkTime *time, GError **err
       {"norm_rate", "kernels", "plain", time->norm_rate > 0, time->kernels == FRAMEWORK_KERNELS_PLAIN},
       {"context_exchanges", "context", "blocks", time->context_exchanges == CONTEXT_ALONE,
        time->context == CONTEXT_BLOCKS},
+      {"gradient_add_bytes", "gradient_sums", "apart", time->gradient_add_bytes > 0,
+       time->gradient_sums == GRADIENT_SUMS_APART},
       {"tensor_parallel_exchanges", "qkv_linears", "apart\" or \"gate_linears: apart",
        time->tensor_parallel_exchanges == TP_EXCHANGES_EACH, has_linears_apart},
   };
@@ -234,6 +237,8 @@ static gboolean check_companions(YamlNode map, FrameworkTime *time, GError **err
     time->norm_rate = 0;
   if (time->context != CONTEXT_BLOCKS)
     time->context_exchanges = CONTEXT_BESIDE;
+  if (time->gradient_sums != GRADIENT_SUMS_APART)
+    time->gradient_add_bytes = 0;
   if (!has_linears_apart)
     time->tensor_parallel_exchanges = TP_EXCHANGES_ONCE;
   return TRUE;

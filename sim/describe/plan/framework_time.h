@@ -83,6 +83,8 @@
  *       gradient_sum_bytes: 4       # per parameter, as gradients of training in bf16 are summed (default: as held)
  *       gradient_sums: apart        # a weight gradient is written, then added to those of earlier micro-batches by a
  *                                   # kernel of its own; fused (default): the product itself adds
+ *       gradient_add_bytes: 10      # of training in bf16, apart: what that kernel reads and writes per parameter in every
+ *                                   # micro-batch, as where sums are in fp32 (default: as gradients are held)
  *       gradient_passes: 3          # times that gradients are read or written between the last backward and Adam, which
  *                                   # reads them once more: norm, clipping (default: none, where nothing is known of
  *                                   # them); left out where the optimizer is offloaded, whose rate is that of all it
@@ -220,6 +222,7 @@ typedef struct {
   int zero3_buffers;         /* FrameworkZero3Buffers */
   double gradient_sum_bytes; /* 0: as held */
   int gradient_sums;         /* FrameworkGradientSums */
+  double gradient_add_bytes; /* 0: as held */
   double gradient_passes;    /* 0: none */
   int fp16_gradients;        /* FrameworkFp16Gradients */
   double buffer_passes;      /* 0: none */

@@ -168,9 +168,17 @@ double plan_buffer_passes(const Plan *plan) {
   return plan->zero < 2 && plan->offload.optimizer == TIER_GPU ? plan->time.buffer_passes + (is_scaled ? 2 : 0) : 0;
 }
 
+static gboolean has_wide_exponents(const Plan *plan) {
+  return plan->precision != PRECISION_FP32 && plan->precision != PRECISION_FP16;
+}
+
+double plan_gradient_add_bytes(const Plan *plan) {
+  return has_wide_exponents(plan) ? plan->time.gradient_add_bytes : 0;
+}
+
 double plan_gradient_sum_bytes(const Plan *plan) {
-  const gboolean is_bf16 = plan->precision != PRECISION_FP32 && plan->precision != PRECISION_FP16;
-  return is_bf16 && plan->time.gradient_sum_bytes > 0 ? plan->time.gradient_sum_bytes : plan->recipe.gradients;
+  return has_wide_exponents(plan) && plan->time.gradient_sum_bytes > 0 ? plan->time.gradient_sum_bytes
+                                                                       : plan->recipe.gradients;
 }
 
 double plan_whole_gradient_bytes(const Plan *plan) {

@@ -210,6 +210,9 @@ double plan_buffer_passes(const Plan *plan);
 
 /* Bytes per parameter that a sum of gradients over dp moves as its operand. */
 double plan_gradient_sum_bytes(const Plan *plan);
+/* Per parameter, what a kernel reads and writes that adds a micro-batch's gradient to the sum of earlier ones; 0: of
+ * the formats that gradients are made and held in (framework_time.h, gradient_add_bytes). */
+double plan_gradient_add_bytes(const Plan *plan);
 /* Per parameter, as a rank that reduces once holds the sum of a stage's. */
 double plan_whole_gradient_bytes(const Plan *plan);
 /* Whether the optimizer divides gradients by the loss scale in fp32 (framework_time.h, fp16_gradients: copied). */

@@ -59,6 +59,7 @@ static void without_data_parallel(Plan *plan) {
   plan->time.expert_optimizer = EXPERT_OPTIMIZER_TOGETHER;
   plan->time.gradient_sum_bytes = 0;
   plan->time.gradient_sums = GRADIENT_SUMS_FUSED;
+  plan->time.gradient_add_bytes = 0;
   plan->time.gradient_passes = 0;
   plan->time.fp16_gradients = FP16_GRADIENTS_AS_HELD;
   plan->time.buffer_passes = 0;

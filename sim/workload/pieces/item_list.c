@@ -56,7 +56,7 @@ void item_list_weight_gradient(ItemList *list, const char *name, Number number, 
   WorkItem item = matmul(name, number, LAYOUT_NT, shape, operand_bytes + result_bytes);
   item.accumulate = !apart;
   item.result_bytes = apart ? 0 : result_bytes;
-  item.behind_bytes = apart ? cut_summed_share(cut) * (cut->element_bytes + 2 * cut->gradient_bytes) * elements : 0;
+  item.behind_bytes = apart ? cut_added_bytes(cut) * elements : 0;
   append_compute(list, item);
 }
 
