@@ -218,6 +218,35 @@ START_TEST(its_recipe_is_the_plans_but_in_fp32_and_fp16) {
 }
 END_TEST
 
+/* Forks of Megatron-LM on DeepSpeed sum bf16's gradients in fp32, of fp16 they hold what others do; FSDP2's copies are
+ * compiled models' too. */
+START_TEST(shipped_files_say_how_gradients_are_summed_and_copied) {
+  static const struct {
+    const char *name;
+    double add_bytes;
+    int buffers; /* FrameworkZero3Buffers */
+  } cases[] = {
+      {"gpt-neox", 18, ZERO3_BUFFERS_SHARED},
+      {"megatron-deepspeed", 0, ZERO3_BUFFERS_SHARED},
+      {"megatron-deepspeed-bf16", 18, ZERO3_BUFFERS_SHARED},
+      {"nanotron-2024", 10, ZERO3_BUFFERS_SHARED},
+      {"kempnerforge-compile", 0, ZERO3_BUFFERS_COPIED},
+      {"nemo-automodel", 0, ZERO3_BUFFERS_COPIED},
+      {"pytorch-fsdp", 0, ZERO3_BUFFERS_SHARED},
+  };
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    Framework framework;
+    ck_assert(framework_read(cases[i].name, &framework, NULL));
+    ck_assert_msg(framework.time.gradient_add_bytes == cases[i].add_bytes, "%s", cases[i].name);
+    ck_assert_msg(framework.time.zero3_buffers == cases[i].buffers, "%s", cases[i].name);
+    g_autoptr(Plan) half = plan_new();
+    half->precision = PRECISION_FP16;
+    plan_set_framework(half, cases[i].name, &framework);
+    ck_assert_str_eq(half->recipe.name, "bf16+master");
+  }
+}
+END_TEST
+
 int main(void) {
   TCase *cases = tcase_create("framework_files");
   tcase_add_test(cases, every_key_arrives);
@@ -229,6 +258,7 @@ int main(void) {
   tcase_add_test(cases, a_base_that_is_none_is_named);
   tcase_add_test(cases, an_unknown_framework_suggests_the_nearest);
   tcase_add_test(cases, its_recipe_is_the_plans_but_in_fp32_and_fp16);
+  tcase_add_test(cases, shipped_files_say_how_gradients_are_summed_and_copied);
   Suite *suite = suite_create("framework_files");
   suite_add_tcase(suite, cases);
   SRunner *runner = srunner_create(suite);
