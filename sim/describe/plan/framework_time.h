@@ -83,7 +83,7 @@
  *       gradient_sum_bytes: 4       # per parameter, as gradients of training in bf16 are summed (default: as held)
  *       gradient_sums: apart        # a weight gradient is written, then added to those of earlier micro-batches by a
  *                                   # kernel of its own; fused (default): the product itself adds
- *       gradient_add_bytes: 10      # of training in bf16, apart: what that kernel reads and writes per parameter in every
+ *       gradient_add_bytes: 10      # of training in bf16, apart: what that kernel reads and writes per parameter and
  *                                   # micro-batch, as where sums are in fp32 (default: as gradients are held)
  *       gradient_passes: 3          # times that gradients are read or written between the last backward and Adam, which
  *                                   # reads them once more: norm, clipping (default: none, where nothing is known of
