@@ -12,34 +12,6 @@
 #include "timing_model.h"
 #include "transfer_tax.h"
 
-/* Micro-batches that repeat; 0: not in this plan. */
-static gint64 group_of(const PlanOrder *choice, const Plan *plan) {
-  if (choice->info == NULL || choice->info->repeats == NULL || plan->n_micro_batches > G_MAXINT)
-    return 0;
-  return choice->info->repeats((OrderShape){plan->pp, plan->chunks, (int)plan->n_micro_batches, plan->group});
-}
-
-/* Enough for the pipeline to fill and to repeat itself once. As a rule it has settled by then: on its first rank a
- * micro-batch waits for the one that is a round trip ahead of it, and the others have no slack to run up but that of
- * receives which are begun ahead. Of interleaved groups the first fills it, and of the next two the first rank runs
- * 2 − 1/chunks in turn. */
-static gint64 fewest_of(gint64 group, const Plan *plan) {
-  enum { GROUPS = 3, MORE = 2, AHEAD = 2 };
-  const int groups = GROUPS + (plan->zero >= 2); /* gradients, reduced in every group, settle a group later */
-  return group > 1 ? groups * group : (gint64)plan->pp + MORE + (plan->pp > 1 && plan->overlap_p2p ? AHEAD : 0);
-}
-
-/* Where stages differ by more than they wait. */
-static gint64 more_of(gint64 group, const Plan *plan) {
-  enum { GROUPS = 6, ROUNDS = 3, MORE = 3 };
-  return group > 1 ? GROUPS * group : ROUNDS * (gint64)plan->pp + MORE;
-}
-
-gint64 predict_enough_micro_batches(const PlanOrder *choice, const Plan *plan) {
-  const gint64 all = plan->n_micro_batches, group = group_of(choice, plan), fewest = fewest_of(group, plan);
-  return group == 0 || all < fewest ? all : all - (all - fewest) / group * group;
-}
-
 gboolean predict_is_folded_plainly(const Workload *workload, const Cluster *cluster) {
   const Plan *plan = workload->plan;
   return plan->fold && plan->jitter == 0 && (plan->slow_ranks == NULL || plan->slow_ranks->len == 0) &&
@@ -150,27 +122,21 @@ static Prediction *try_without(PredictScratch *scratch, Workload *workload, Plan
   return prediction != NULL && with_metrics && prediction->metrics == NULL ? NULL : g_steal_pointer(&prediction);
 }
 
-/* Under ZeRO-3 ranks are held up by their own gathers, some more than others, and the slack that the faster ones gain
- * in every group lasts for many rounds of the pipeline: of a sweep's plans of GPT-3 175B that had not come back to a
- * state at once 4 of 51 did in three rounds, which was not worth the others' runs. */
-static gboolean may_settle_later(const Plan *plan) {
-  return plan->zero < 3;
-}
-
 /* As few as may be, then more. */
 Prediction *predict_fewer(PredictScratch *scratch, Workload *workload, PlanOrder *choice, const Cluster *cluster,
                           gboolean with_metrics) {
   const Plan *plan = workload->plan;
-  const gint64 all = plan->n_micro_batches, group = group_of(choice, plan);
+  const gint64 all = plan->n_micro_batches, group = plan_order_group(choice, plan);
   if (group == 0 || !predict_is_folded_plainly(workload, cluster))
     return NULL;
-  const gint64 tries[] = {fewest_of(group, plan), more_of(group, plan)};
-  for (gsize i = 0; i < G_N_ELEMENTS(tries); i++) {
-    const gint64 n_more = (all - tries[i]) / group;
-    if (4 * n_more * group < all) /* what may be spared is not worth the risk */
+  PredictTry tries[PREDICT_MOST_TRIES];
+  const int n_tries = predict_tries(group, workload, tries);
+  for (int i = 0; i < n_tries; i++) {
+    const gint64 n_more = (all - tries[i].n) / group;
+    if ((double)(n_more * group) < tries[i].least_spared * (double)all) /* not worth the risk */
       return NULL;
     Prediction *prediction = try_without(scratch, workload, choice, cluster, group, n_more, with_metrics);
-    if (prediction != NULL || !may_settle_later(plan))
+    if (prediction != NULL)
       return prediction;
   }
   return NULL;

@@ -148,6 +148,7 @@ Program *predict_lower_anew(const Workload *workload, PlanOrder *choice, const C
 Program *predict_lower(PredictScratch *scratch, const Workload *workload, PlanOrder *choice, const Cluster *cluster,
                        GError **error) {
   const gboolean is_kept = scratch != NULL && choice->info != NULL && !offload_is_any(&workload->plan->offload);
-  return is_kept ? program_cache_lower(scratch->programs, choice, workload, error)
+  return is_kept ? program_cache_lower(scratch->programs, choice, workload,
+                                       predict_first_micro_batches(choice, workload), error)
                  : predict_lower_anew(workload, choice, cluster, NULL, NULL, error);
 }

@@ -1,5 +1,6 @@
 /* The steps of a prediction, each on those before it. Not for others.
  *
+ *     predict_tries.c    how many micro-batches tell of all
  *     predict_lower.c    a plan's Program
  *     predict_records.c  a Program's trace
  *     predict_fewer.c    the same by fewer micro-batches (steady.h)
@@ -65,6 +66,17 @@ Prediction *predict_step_records(PredictScratch *scratch, Workload *workload, Pl
                                  GError **error);
 /* Of all of them. Owned by the caller. */
 MemoryProfile *predict_memory(Prediction *prediction);
+
+/* So many micro-batches are worth a try, if enough others are spared should they do. */
+typedef struct {
+  gint64 n;
+  double least_spared; /* of all */
+} PredictTry;
+enum { PREDICT_MOST_TRIES = 3 };
+/* In turn; returns how many. `group`: as plan_order_group(), not 0. */
+int predict_tries(gint64 group, const Workload *workload, PredictTry tries[PREDICT_MOST_TRIES]);
+/* The first of them, where it is fewer than the plan has; else these. */
+gint64 predict_first_micro_batches(const PlanOrder *choice, const Workload *workload);
 /* The same by fewer micro-batches, without a workload, which stays with the caller and is as it was; with the metrics
  * of all where they are asked for. NULL: it takes all. */
 Prediction *predict_fewer(PredictScratch *scratch, Workload *workload, PlanOrder *choice, const Cluster *cluster,

@@ -105,8 +105,8 @@ static void assert_same(const Program *a, const Program *b) {
   }
 }
 
-/* Through a cache, and lowered. */
-static void assert_as_lowered(ProgramCache *cache, const Case *c) {
+/* Through a cache, which may have made one of `n_fewer` micro-batches longer, and lowered. */
+static void assert_as_lowered(ProgramCache *cache, const Case *c, int n_fewer) {
   g_auto(PlanOrder) choice = {0};
   g_autoptr(GError) error = NULL;
   g_autoptr(Workload) workload = workload_of_case(c, &choice);
@@ -114,8 +114,9 @@ static void assert_as_lowered(ProgramCache *cache, const Case *c) {
   const Lowering lowering = {.order = order, .workload = workload, .n_steps = workload->plan->steps};
   g_autoptr(Program) lowered = lower(&lowering, NULL, NULL, &error);
   g_assert_no_error(error);
-  g_autoptr(Program) program = program_cache_lower(cache, &choice, workload, &error);
+  g_autoptr(Program) program = program_cache_lower(cache, &choice, workload, n_fewer, &error);
   g_assert_no_error(error);
+  ck_assert_int_eq(program->n_micro_batches, c->n_micro_batches);
   assert_same(program, lowered);
 }
 
@@ -123,7 +124,7 @@ START_TEST(programs_from_a_cache_are_as_lowered) {
   g_autoptr(ProgramCache) cache = program_cache_new(1 << 20);
   for (int round = 0; round < 2; round++)
     for (gsize i = 0; i < G_N_ELEMENTS(cases); i++)
-      assert_as_lowered(cache, &cases[i]);
+      assert_as_lowered(cache, &cases[i], cases[i].n_micro_batches);
   /* the second round finds all; in the first the second interleaved, the second ZeRO-3, with and without tensors, and
    * the second broadcast find the one before, while tp 2 beside tp 1 (with sequence parallelism) adds the sum of whole
    * gradients */
@@ -132,10 +133,61 @@ START_TEST(programs_from_a_cache_are_as_lowered) {
 }
 END_TEST
 
+/* A group of 1f1b is one micro-batch, of interleaved chunks pp of them. */
+static void make_longer(ProgramCache *cache, Case c, int pp) {
+  const int group = c.chunks > 1 ? pp : 1, n_fewer = 5 * pp;
+  c.pp = pp;
+  c.n_micro_batches = n_fewer;
+  assert_as_lowered(cache, &c, n_fewer);
+  for (int n_more = 1; n_more <= 17; n_more += 8) {
+    const guint64 n_before = program_cache_stats(cache).n_longer;
+    c.n_micro_batches = n_fewer + n_more * group;
+    assert_as_lowered(cache, &c, n_fewer);
+    ck_assert_uint_eq(program_cache_stats(cache).n_longer, n_before + 1);
+  }
+}
+
+START_TEST(a_program_of_fewer_micro_batches_is_made_longer) {
+  static const Case longer[] = {
+      {"1f1b", 1, 0, 1, 1, 0, 0, 1, 512},
+      {"1f1b", 2, 0, 2, 1, 0, 0, 1, 512},
+      {"1f1b", 1, 0, 4, 1, 0, 1, 1, 512},
+      {"1f1b", 1, 0, 4, 1, 0, 2, 1, 512},
+      {"1f1b", 1, 0, 4, 1, 0, 3, 1, 512},
+      {"1f1b", 1, 0, 4, 1, 0, 3, 1, 512, .live_parameters = 1},
+      {"1f1b", 1, 0, 4, 1, 0, 3, 1, 512, .live_parameters = 1e12},
+      {"1f1b", 1, 0, 4, 1, 0, 2, 1, 512, .bucket_parameters = 1000000000},
+      {"1f1b", 1, 0, 2, 1, 0, 1, 1, 512, WEIGHTS_BROADCAST},
+      {"interleaved", 1, 0, 2, 2, 0, 1, 1, 512},
+      {"interleaved", 1, 0, 4, 2, 0, 2, 1, 512},
+      {"interleaved", 1, 0, 4, 2, 0, 3, 1, 512},
+  };
+  for (gsize i = 0; i < G_N_ELEMENTS(longer); i++)
+    for (int pp = longer[i].chunks; pp <= 4; pp++) {
+      g_autoptr(ProgramCache) cache = program_cache_new(1 << 20);
+      make_longer(cache, longer[i], pp);
+    }
+}
+END_TEST
+
+/* One step does not tell how several are chained, nor whole groups of what is over. */
+START_TEST(a_program_is_lowered_where_none_of_fewer_micro_batches_tells) {
+  g_autoptr(ProgramCache) cache = program_cache_new(1 << 20);
+  const Case few = {"1f1b", 1, 2, 2, 1, 10, 1, 2, 512}, more = {"1f1b", 1, 2, 2, 1, 20, 1, 2, 512};
+  const Case uneven = {"interleaved", 1, 4, 2, 2, 20, 1, 1, 512}, longer = {"interleaved", 1, 4, 2, 2, 27, 1, 1, 512};
+  assert_as_lowered(cache, &few, 10);
+  assert_as_lowered(cache, &more, 10);
+  assert_as_lowered(cache, &uneven, 20);
+  assert_as_lowered(cache, &longer, 20);
+  ck_assert_uint_eq(program_cache_stats(cache).n_lowered, 4);
+  ck_assert_uint_eq(program_cache_stats(cache).n_longer, 0);
+}
+END_TEST
+
 START_TEST(a_cache_without_room_lowers_each_plan) {
   g_autoptr(ProgramCache) cache = program_cache_new(1);
   for (gsize i = 0; i < 5; i++)
-    assert_as_lowered(cache, &cases[i]);
+    assert_as_lowered(cache, &cases[i], cases[i].n_micro_batches);
   ck_assert_uint_eq(program_cache_stats(cache).n_lent, 0);
   ck_assert_uint_eq(program_cache_stats(cache).n_lowered, 5);
 }
@@ -145,7 +197,7 @@ START_TEST(a_program_outlives_its_cache) {
   g_auto(PlanOrder) choice = {0};
   g_autoptr(Workload) workload = workload_of_case(&cases[0], &choice);
   ProgramCache *cache = program_cache_new(1 << 20);
-  g_autoptr(Program) program = program_cache_lower(cache, &choice, workload, NULL);
+  g_autoptr(Program) program = program_cache_lower(cache, &choice, workload, workload->plan->n_micro_batches, NULL);
   program_cache_free(cache);
   g_autoptr(Order) order = plan_order_make(&choice, workload->plan, NULL);
   const Lowering lowering = {.order = order, .workload = workload, .n_steps = 1};
@@ -183,7 +235,7 @@ static void assert_as_expanded(ExpandedCache *cache, const Program *program, con
 static void expand_case(ProgramCache *programs, ExpandedCache *cache, const Case *c) {
   g_auto(PlanOrder) choice = {0};
   g_autoptr(Workload) workload = workload_of_case(c, &choice);
-  g_autoptr(Program) program = program_cache_lower(programs, &choice, workload, NULL);
+  g_autoptr(Program) program = program_cache_lower(programs, &choice, workload, workload->plan->n_micro_batches, NULL);
   assert_as_expanded(cache, program, workload, TRUE);
   assert_as_expanded(cache, program, workload, FALSE);
 }
@@ -207,8 +259,8 @@ START_TEST(programs_whose_entries_are_equal_otherwise_are_expanded_anew) {
   g_autoptr(ExpandedCache) cache = expanded_cache_new(1 << 24);
   g_auto(PlanOrder) choice = {0};
   g_autoptr(Workload) workload = workload_of_case(&cases[0], &choice);
-  g_autoptr(Program) program = program_cache_lower(programs, &choice, workload, NULL),
-                     other = program_cache_lower(programs, &choice, workload, NULL);
+  g_autoptr(Program) program = program_cache_lower(programs, &choice, workload, workload->plan->n_micro_batches, NULL),
+                     other = program_cache_lower(programs, &choice, workload, workload->plan->n_micro_batches, NULL);
   assert_as_expanded(cache, program, workload, TRUE);
   Transfer *sends[2];
   guint n_sends = 0;
@@ -233,8 +285,9 @@ START_TEST(expanded_programs_have_sizes_of_their_own_and_outlive_their_cache) {
   longer.seq_len *= 2;
   g_autoptr(Workload) workload = workload_of_case(&cases[0], &choice),
                       longer_workload = workload_of_case(&longer, &longer_choice);
-  g_autoptr(Program) program = program_cache_lower(programs, &choice, workload, NULL),
-                     longer_program = program_cache_lower(programs, &longer_choice, longer_workload, NULL);
+  g_autoptr(Program) program = program_cache_lower(programs, &choice, workload, workload->plan->n_micro_batches, NULL),
+                     longer_program = program_cache_lower(programs, &longer_choice, longer_workload,
+                                                          longer_workload->plan->n_micro_batches, NULL);
   g_autoptr(Program) first = expanded_cache_expand(cache, program, workload, NULL),
                      second = expanded_cache_expand(cache, longer_program, longer_workload, NULL),
                      expected = program_expand(longer_program, longer_workload);
@@ -308,7 +361,7 @@ START_TEST(the_course_lists_every_op_after_all_it_waits_for) {
   g_autoptr(ProgramCache) cache = program_cache_new(1 << 20);
   g_auto(PlanOrder) choice = {0};
   g_autoptr(Workload) workload = workload_of_case(&cases[_i], &choice);
-  g_autoptr(Program) program = program_cache_lower(cache, &choice, workload, NULL);
+  g_autoptr(Program) program = program_cache_lower(cache, &choice, workload, workload->plan->n_micro_batches, NULL);
   assert_in_course(program);
 }
 END_TEST
@@ -318,7 +371,7 @@ START_TEST(partners_are_those_of_the_whole_program) {
   g_autoptr(ProgramCache) cache = program_cache_new(1 << 20);
   g_auto(PlanOrder) choice = {0};
   g_autoptr(Workload) workload = workload_of_case(&cases[_i], &choice);
-  g_autoptr(Program) program = program_cache_lower(cache, &choice, workload, NULL);
+  g_autoptr(Program) program = program_cache_lower(cache, &choice, workload, workload->plan->n_micro_batches, NULL);
   gint32 **match;
   ck_assert(program_match(program, &match, NULL));
   for (int rank = 0; rank < program->n_ranks; rank++)
@@ -330,6 +383,8 @@ END_TEST
 int main(void) {
   TCase *tcase = tcase_create("program_cache");
   tcase_add_test(tcase, programs_from_a_cache_are_as_lowered);
+  tcase_add_test(tcase, a_program_of_fewer_micro_batches_is_made_longer);
+  tcase_add_test(tcase, a_program_is_lowered_where_none_of_fewer_micro_batches_tells);
   tcase_add_test(tcase, a_cache_without_room_lowers_each_plan);
   tcase_add_test(tcase, a_program_outlives_its_cache);
   tcase_add_test(tcase, programs_from_a_cache_are_as_expanded);

@@ -22,6 +22,8 @@ enum { EFFECT_RECIPE_NONE = 0 }; /* the recipe without terms */
 
 typedef struct EffectRecipes EffectRecipes;
 EffectRecipes *effect_recipes_new(void);
+/* Kept for one more, who frees it as well. */
+EffectRecipes *effect_recipes_share(EffectRecipes *recipes);
 void effect_recipes_free(EffectRecipes *recipes);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(EffectRecipes, effect_recipes_free)
 

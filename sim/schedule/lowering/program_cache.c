@@ -16,6 +16,7 @@
 #include "course.h"
 #include "effect_recipes.h"
 #include "error.h"
+#include "more_groups.h"
 #include "number_key.h"
 #include "passes.h"
 #include "recent_table.h"
@@ -41,17 +42,17 @@ typedef struct {
 
 typedef struct {
   Program *program;       /* shared ops; its tables have the sizes of the plan it was lowered for */
-  GArray *works;          /* of WorkSource, one for each of its works */
+  GArray *works;          /* of WorkSource, one for each of its works; shared with longer ones, as all below */
   GArray *transfers;      /* of TransferSource */
   EffectRecipes *recipes; /* one for each of its effects */
-  gsize n_ops;
-  GArray *equals; /* of Pair: must be of equal bytes */
+  GArray *equals;         /* of Pair: must be of equal bytes */
+  gsize n_ops;            /* its own */
 } Kept;
 
 struct ProgramCache {
   RecentTable *kept;       /* of Kept, their size in ops */
   GHashTable *cuts;        /* number key of what decides the cuts of a stage → what they add to a key; owned */
-  ProgramCacheStats stats; /* n_lowered numbers the shared ops */
+  ProgramCacheStats stats; /* n_lowered + n_longer numbers the shared ops */
 };
 
 /* --- what decides the ops --- */
@@ -132,14 +133,14 @@ static void add_stages(ProgramCache *cache, GArray *key, const Workload *workloa
   }
 }
 
-static GArray *key_of(ProgramCache *cache, const PlanOrder *choice, const Workload *workload) {
+static GArray *key_of(ProgramCache *cache, const PlanOrder *choice, const Workload *workload, gint64 n_micro_batches) {
   const Plan *plan = workload->plan;
   const gboolean gathers_early = lowering_gathers_early(workload);
   const gint64 numbers[] = {
       (gint64)GPOINTER_TO_SIZE(choice->info), /* a row of a static table */
       plan->pp,
       plan->chunks,
-      plan->n_micro_batches,
+      n_micro_batches,
       plan->group,
       plan->steps,
       plan->zero,
@@ -361,11 +362,18 @@ static void kept_free(gpointer data) {
   g_free(kept);
 }
 
-/* Of a program verified but for the untimed run: its course is as good, and made anyway. */
-static gboolean share(Program *program, gint32 **match, GError **error) {
+/* Takes over the matches. Whether its course proves what the untimed run does. */
+static gboolean share(Program *program, gint32 **match) {
   program_share_matched(program, match);
   const Course *course = program->shared->course;
-  return (course != NULL && !course->splits_batches) || program_verify(program, error);
+  return course != NULL && !course->splits_batches;
+}
+
+static gsize count_ops(const Program *program) {
+  gsize n_ops = 0;
+  for (int rank = 0; rank < program->n_ranks; rank++)
+    n_ops += (gsize)program->ranks[rank].n_ops;
+  return n_ops;
 }
 
 /* Takes over a program verified but for the untimed run, and its matches; NULL where that gets stuck. */
@@ -376,15 +384,39 @@ static Kept *keep(Program *program, const Lowering *lowering, GError **error) {
                  .transfers = g_array_new(FALSE, FALSE, sizeof(TransferSource)),
                  .equals = g_array_new(FALSE, FALSE, sizeof(Pair))};
   renumber(kept);
-  if (!share(program, *lowering->match, error)) {
+  if (!share(program, *lowering->match) && !program_verify(program, error)) {
     kept_free(kept);
     return NULL;
   }
   kept->recipes = memory_recipes(program, lowering, program->n_steps);
   find_equals(kept);
-  for (int rank = 0; rank < program->n_ranks; rank++)
-    kept->n_ops += (gsize)program->ranks[rank].n_ops;
+  kept->n_ops = count_ops(program);
   return kept;
+}
+
+/* The ops of `kept` as they are with the plan's micro-batches. NULL: that does not follow. */
+static Program *longer_program(const Kept *kept, const Workload *workload, gint64 group) {
+  g_autoptr(Program) fewer = lend(kept, workload);
+  g_autoptr(ProgramRepeats) repeats = fewer != NULL ? program_repeats_new(fewer, (int)group) : NULL;
+  const gint64 n_more = workload->plan->n_micro_batches - kept->program->n_micro_batches;
+  return repeats != NULL && n_more % group == 0 ? program_of_more_groups(repeats, n_more / group) : NULL;
+}
+
+/* What a group does is proved; whom its sends meet, and that all come to the end, is looked at in the longer lists. The
+ * collectives over pipeline ranks are those of `kept`: no group has one. */
+static Kept *keep_longer(const Kept *kept, const Workload *workload, gint64 group) {
+  g_autoptr(Program) program = longer_program(kept, workload, group);
+  gint32 **match;
+  if (program == NULL || !program_match(program, &match, NULL) || !share(program, match))
+    return NULL;
+  Kept *longer = g_new(Kept, 1);
+  *longer = (Kept){.program = g_steal_pointer(&program),
+                   .works = g_array_ref(kept->works),
+                   .transfers = g_array_ref(kept->transfers),
+                   .recipes = effect_recipes_share(kept->recipes),
+                   .equals = g_array_ref(kept->equals)};
+  longer->n_ops = count_ops(longer->program);
+  return longer;
 }
 
 /* --- the cache --- */
@@ -409,15 +441,19 @@ ProgramCacheStats program_cache_stats(const ProgramCache *cache) {
   return cache->stats;
 }
 
-Program *program_cache_lower(ProgramCache *cache, PlanOrder *choice, const Workload *workload, GError **error) {
-  g_assert(choice->info != NULL);
-  g_autoptr(GArray) key = key_of(cache, choice, workload);
+/* NULL: none of so many fewer micro-batches is kept, or it does not tell. */
+static Kept *lengthen(ProgramCache *cache, const PlanOrder *choice, const Workload *workload, gint64 n_fewer) {
+  const gint64 group = plan_order_group(choice, workload->plan);
+  if (group == 0 || n_fewer >= workload->plan->n_micro_batches)
+    return NULL;
+  g_autoptr(GArray) key = key_of(cache, choice, workload, n_fewer);
   const Kept *kept = recent_table_find(cache->kept, key);
-  Program *lent = kept != NULL ? lend(kept, workload) : NULL;
-  if (lent != NULL) {
-    cache->stats.n_lent++;
-    return lent;
-  }
+  Kept *longer = kept != NULL ? keep_longer(kept, workload, group) : NULL;
+  cache->stats.n_longer += longer != NULL;
+  return longer;
+}
+
+static Kept *lower_and_keep(ProgramCache *cache, PlanOrder *choice, const Workload *workload, GError **error) {
   g_autoptr(Order) order = plan_order_make(choice, workload->plan, error);
   if (order == NULL)
     return NULL;
@@ -427,10 +463,27 @@ Program *program_cache_lower(ProgramCache *cache, PlanOrder *choice, const Workl
   g_autoptr(Program) program = lower(&lowering, NULL, NULL, error);
   if (program == NULL)
     return NULL;
-  Kept *made = keep(g_steal_pointer(&program), &lowering, error);
+  Kept *kept = keep(g_steal_pointer(&program), &lowering, error);
+  cache->stats.n_lowered += kept != NULL;
+  return kept;
+}
+
+Program *program_cache_lower(ProgramCache *cache, PlanOrder *choice, const Workload *workload, gint64 n_fewer,
+                             GError **error) {
+  g_assert(choice->info != NULL);
+  g_autoptr(GArray) key = key_of(cache, choice, workload, workload->plan->n_micro_batches);
+  const Kept *kept = recent_table_find(cache->kept, key);
+  Program *lent = kept != NULL ? lend(kept, workload) : NULL;
+  if (lent != NULL) {
+    cache->stats.n_lent++;
+    return lent;
+  }
+  Kept *made = lengthen(cache, choice, workload, n_fewer);
+  if (made == NULL)
+    made = lower_and_keep(cache, choice, workload, error);
   if (made == NULL)
     return NULL;
-  made->program->shared->number = ++cache->stats.n_lowered;
+  made->program->shared->number = cache->stats.n_lowered + cache->stats.n_longer;
   recent_table_add(cache->kept, g_steal_pointer(&key), made, made->n_ops);
   return lend(made, workload);
 }

@@ -151,3 +151,9 @@ Order *plan_order_make(PlanOrder *choice, const Plan *plan, GError **error) {
                   plan_order_file(plan->schedule), choice->read->n_micro_batches, plan->n_micro_batches);
   return NULL;
 }
+
+gint64 plan_order_group(const PlanOrder *choice, const Plan *plan) {
+  if (choice->info == NULL || choice->info->repeats == NULL || plan->n_micro_batches > G_MAXINT)
+    return 0;
+  return choice->info->repeats((OrderShape){plan->pp, plan->chunks, (int)plan->n_micro_batches, plan->group});
+}

@@ -39,3 +39,6 @@ gboolean plan_order_is_auto(const PlanOrder *choice);
 /* The order, of a complete plan whose schedule is not auto. Owned by the caller. IMPOSSIBLE as order_new(), or when a
  * file has other counts than the plan. */
 Order *plan_order_make(PlanOrder *choice, const Plan *plan, GError **error);
+/* Micro-batches of a group of the order's, which its lists run again and again (ScheduleInfo.repeats); 0: they do not.
+ */
+gint64 plan_order_group(const PlanOrder *choice, const Plan *plan);
