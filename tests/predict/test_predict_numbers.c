@@ -176,6 +176,46 @@ typedef struct {
 } Variant;
 
 /* 1f1b of 4 stages takes so few micro-batches that all these steps are run with as many; ZeRO-0 gathers nothing. */
+/* GPT-3 175B on 1,536 GPUs of selene, Llama 3 70B on 512 of dgx-h100. */
+static const struct {
+  const char *model, *cluster, *schedule;
+  int dp, pp, chunks, zero, n_micro_batches;
+  gint64 seq_len;
+  int n_run; /* of these */
+} later[] = {
+    {"gpt3-175b", "selene", "1f1b", 3, 64, 1, 2, 512, 2048, 67},           /* stages of one layer and of two: p + 3 */
+    {"gpt3-175b", "selene", "1f1b", 16, 12, 1, 2, 96, 2048, 23},           /* p + 2 + 3 p / 4, as it takes 18 */
+    {"llama-3-70b", "dgx-h100", "1f1b", 16, 4, 1, 3, 64, 8192, 19},        /* four rounds and three, as it takes 16 */
+    {"llama-3-70b", "dgx-h100", "interleaved", 16, 4, 4, 3, 64, 8192, 24}, /* six groups of four */
+};
+
+START_TEST(stages_that_run_ahead_come_back_to_a_state_later) {
+  g_autoptr(GError) error = NULL;
+  g_autoptr(PredictScratch) scratch = predict_scratch_new(1);
+  g_autofree char *model_file = g_strdup_printf("models/%s.json", later[_i].model);
+  g_autofree char *cluster_file = g_strdup_printf("topologies/%s.yaml", later[_i].cluster);
+  g_autoptr(Model) model = model_read(model_file, &error);
+  g_assert_no_error(error);
+  g_autoptr(Cluster) cluster = cluster_read(cluster_file, &error);
+  g_assert_no_error(error);
+  g_auto(Case) drawn = {.model = *model, .cluster = cluster, .plan = plan_new()};
+  Plan *plan = drawn.plan;
+  g_free(plan->schedule);
+  plan->schedule = g_strdup(later[_i].schedule);
+  plan->tp = 8;
+  plan->dp = later[_i].dp;
+  plan->pp = later[_i].pp;
+  plan->chunks = later[_i].chunks;
+  plan->zero = later[_i].zero;
+  plan->seq_len = later[_i].seq_len;
+  plan->global_batch = (gint64)later[_i].n_micro_batches * later[_i].dp;
+  Counts counts = {0};
+  ck_assert(compare(scratch, &drawn, &counts));
+  g_autoptr(Prediction) numbers = predict_numbers(scratch, &drawn.model, cluster, plan, NULL);
+  ck_assert_int_eq(numbers->program->n_micro_batches, later[_i].n_run);
+}
+END_TEST
+
 START_TEST(runs_that_differ_in_nothing_are_made_once) {
   static const Variant variants[] = {{128, 1024, TRUE, TRUE, TRUE},   {256, 1024, TRUE, TRUE, FALSE},
                                      {256, 1024, FALSE, TRUE, FALSE}, {256, 2048, TRUE, TRUE, TRUE},
@@ -286,6 +326,7 @@ int main(int argc, char **argv) {
   tcase_add_test(tcase, numbers_by_one_step_are_those_of_all);
   tcase_add_test(tcase, a_long_step_of_a_large_model_is_run_with_few_too);
   tcase_add_test(tcase, interleaved_chunks_come_back_to_a_state_within_three_groups);
+  tcase_add_loop_test(tcase, stages_that_run_ahead_come_back_to_a_state_later, 0, G_N_ELEMENTS(later));
   tcase_add_test(tcase, runs_that_differ_in_nothing_are_made_once);
   tcase_add_test(tcase, runs_beyond_what_is_kept_are_made_anew);
   tcase_add_test(tcase, orders_of_enough_micro_batches_hold_the_most);
