@@ -46,6 +46,7 @@ static const Set sets[] = {
     {"pp 2..16, m 8..64, zb-h1 and zb-v (3 steps)", {"zb-h1", "zb-v"}, 8, 2, 0, 64, 0},
     {"pp 2..16, m 8..64, interleaved, 4 chunks", {"interleaved"}, 8, 2, 4, 64, 0},
     {"pp 2..16, m 8..16, 1f1b, ZeRO 2 and 3, tp 4", {"1f1b"}, 4, 2, 1, 16, 2},
+    {"pp 2..16, m 8..64, 1f1b, ZeRO 2 and 3", {"1f1b"}, 8, 2, 1, 64, 2},
 };
 
 static Plan *plan_of(const Case *c) {
