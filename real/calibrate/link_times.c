@@ -127,7 +127,8 @@ static void note_time(const Links *links, Collective op, int n_ranks, gint64 byt
 /* --- collectives --- */
 
 static void launch_collective(const Links *links, CommGroup *group, Collective op, gint64 n) {
-  links->comm->type->collective(group, links->collectives, op, REDUCE_SUM, NUMBER_FP32, links->in, links->out, n);
+  const CollectiveSpec spec = {.collective = op, .number = NUMBER_FP32, .in = links->in, .out = links->out, .n = n};
+  links->comm->type->collective(group, links->collectives, &spec);
 }
 
 static gboolean time_collective(const Links *links, CommGroup *group, Collective op, int n_ranks, gint64 bytes,

@@ -12,6 +12,20 @@ typedef struct CommGroup CommGroup;
 
 typedef enum { REDUCE_SUM, REDUCE_MAX } ReduceKind;
 
+/* One collective call. ALL_REDUCE: in[n] → out[n]. ALL_GATHER: in[n / size] → out[n], member i's part at i·n/size.
+ * REDUCE_SCATTER: in[n] → out[n / size]. BROADCAST: from member 0. ALL_TO_ALL: in[n] → out[n], where part i of `in`, of
+ * n/size, goes to member i and part i of `out` comes from it. SEND_RECV: in[n] → out[n] of the next member, the last
+ * one's to the first: a ring's step. In place as NCCL has it: out = in, or the own part of the other; ALL_TO_ALL and
+ * SEND_RECV not. */
+typedef struct {
+  Collective collective;
+  ReduceKind reduce; /* of those that reduce */
+  Number number;     /* FP32, BF16 or FP16 */
+  const void *in;
+  void *out;
+  gint64 n; /* elements of the whole buffer; a multiple of the group's size where it is cut */
+} CollectiveSpec;
+
 typedef struct {
   const char *name; /* "mpi", "nccl", "null" */
   gboolean is_available;
@@ -27,15 +41,9 @@ typedef struct {
   CommGroup *(*group_new)(Comm *comm, const int *members, int n, GError **error);
   void (*group_free)(CommGroup *group);
 
-  /* `n` elements of `number`:  ALL_REDUCE in[n] → out[n];  ALL_GATHER in[n / size] → out[n], member i's part at
-   * i·n/size; REDUCE_SCATTER in[n] → out[n / size];  BROADCAST from member 0;
-   * ALL_TO_ALL in[n] → out[n], where part i of `in`, of n/size, goes to member i and part i of `out` comes from it;
-   * SEND_RECV in[n] → out[n] of the next member, the last one's to the first: a ring's step. n is a multiple of the
-   * group's size where it is cut. In place as NCCL has it: out = in, or the own part of the other; ALL_TO_ALL and
-   * SEND_RECV not. `number` FP32, BF16 or FP16. */
-  void (*collective)(CommGroup *group, DeviceStream *stream, Collective collective, ReduceKind reduce, Number number,
-                     const void *in, void *out, gint64 n);
-  /* The same for `n` doubles in device memory, all_reduce in place: losses and norms. */
+  /* `spec` is read before it returns. */
+  void (*collective)(CommGroup *group, DeviceStream *stream, const CollectiveSpec *spec);
+  /* All-reduces `n` doubles in device memory, in place: losses and norms. */
   void (*all_reduce_doubles)(CommGroup *group, DeviceStream *stream, double *values, int n);
 
   /* Point to point along one direction of the pipeline: a Channel joins two ranks for one Stream (SEND_F and RECV_F are

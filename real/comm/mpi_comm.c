@@ -244,23 +244,22 @@ static void copy_alone(const MpiGroup *group, DeviceStream *stream, const void *
     comm->device->type->copy(stream, out, in, bytes);
 }
 
-static void comm_collective(CommGroup *base, DeviceStream *stream, Collective collective, ReduceKind reduce,
-                            Number number, const void *in, void *out, gint64 n) {
+static void comm_collective(CommGroup *base, DeviceStream *stream, const CollectiveSpec *spec) {
   MpiGroup *group = (MpiGroup *)base;
-  TransferSpec spec = {
+  const TransferSpec transfer = {
       .kind = TRANSFER_COLLECTIVE,
       .group = group,
-      .collective = collective,
-      .reduce = reduce,
-      .element = element_of(number),
-      .in = in,
-      .out = out,
-      .n = n,
+      .collective = spec->collective,
+      .reduce = spec->reduce,
+      .element = element_of(spec->number),
+      .in = spec->in,
+      .out = spec->out,
+      .n = spec->n,
   };
   if (group->size == 1)
-    copy_alone(group, stream, in, out, n * element_bytes(spec.element));
+    copy_alone(group, stream, spec->in, spec->out, spec->n * element_bytes(transfer.element));
   else
-    call((MpiComm *)base->comm, stream, spec);
+    call((MpiComm *)base->comm, stream, transfer);
 }
 
 static void comm_all_reduce_doubles(CommGroup *base, DeviceStream *stream, double *values, int n) {

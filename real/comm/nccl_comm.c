@@ -131,22 +131,24 @@ static void all_to_all(NcclGroup *group, DeviceStream *stream, const char *in, c
   swap(group, stream, in, out, part, part, group->n - 1);
 }
 
-static void collective(CommGroup *base, DeviceStream *stream, Collective kind, ReduceKind reduce, Number number,
-                       const void *in, void *out, gint64 n) {
+static void collective(CommGroup *base, DeviceStream *stream, const CollectiveSpec *spec) {
   NcclGroup *group = (NcclGroup *)base;
   NcclComm *comm = comm_of(base);
+  const void *in = spec->in;
+  void *out = spec->out;
+  const gsize all = (gsize)spec->n, part = all / (gsize)group->n;
+  const gsize bytes = all * (gsize)kernel_element_bytes(spec->number);
   if (group->n == 1) {
     if (in != out)
-      comm->device->type->copy(stream, out, in, n * kernel_element_bytes(number));
+      comm->device->type->copy(stream, out, in, (gint64)bytes);
     return;
   }
   if (!enter(comm))
     return;
-  const ncclRedOp_t operation = reduce == REDUCE_MAX ? ncclMax : ncclSum;
-  const ncclDataType_t type = data_type(number);
-  const gsize all = (gsize)n, part = (gsize)(n / group->n), bytes = all * (gsize)kernel_element_bytes(number);
+  const ncclRedOp_t operation = spec->reduce == REDUCE_MAX ? ncclMax : ncclSum;
+  const ncclDataType_t type = data_type(spec->number);
   cudaStream_t s = cuda_stream_handle(stream);
-  switch (kind) {
+  switch (spec->collective) {
   case COLLECTIVE_ALL_REDUCE:
     NCCL_TRANSFER(comm, group, AllReduce(in, out, all, type, operation, group->handle, s));
     break;

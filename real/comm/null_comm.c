@@ -51,13 +51,14 @@ static void comm_group_free(CommGroup *group) {
   g_free(group);
 }
 
-static void comm_collective(CommGroup *base, DeviceStream *stream, Collective collective, ReduceKind reduce,
-                            Number number, const void *in, void *out, gint64 n) {
+static void comm_collective(CommGroup *base, DeviceStream *stream, const CollectiveSpec *spec) {
   const NullGroup *group = (const NullGroup *)base;
   Device *device = ((NullComm *)base->comm)->device;
-  gint64 bytes = n * element_bytes(element_of(number)), part = bytes / group->size, own = group->rank * part;
-  const char *from = in;
-  char *to = out;
+  const Collective collective = spec->collective;
+  gint64 bytes = spec->n * element_bytes(element_of(spec->number)), part = bytes / group->size;
+  const gint64 own = group->rank * part;
+  const char *from = spec->in;
+  char *to = spec->out;
   if (collective == COLLECTIVE_ALL_GATHER) {
     to += own;
     bytes = part;

@@ -96,7 +96,9 @@ void state_unshard(Trainer *trainer, const Op *op, const Transfer *transfer, Com
     char *out = is_sharded ? gathered_place(trainer, block, buffer, &offset) : block->weight;
     const gboolean is_in_place = !is_sharded || block->weight == NULL; /* fetched */
     const char *in = is_in_place ? at(out, block->shard_first, number) : block->weight;
-    comm->collective(group, stream, COLLECTIVE_ALL_GATHER, REDUCE_SUM, number, in, out, block->n);
+    const CollectiveSpec spec = {
+        .collective = COLLECTIVE_ALL_GATHER, .number = number, .in = in, .out = out, .n = block->n};
+    comm->collective(group, stream, &spec);
   }
   comm->batch_end(trainer->comm);
 }
@@ -108,19 +110,14 @@ static void fill_zero(DeviceStream *stream, char *to, gint64 n, Number number) {
   launch(stream, (Kernel){.kind = KERNEL_FILL, .fill = {.bytes = n * kernel_element_bytes(number), .to = to}});
 }
 
-static void convert(DeviceStream *stream, const char *from, Number from_number, char *to, Number to_number, gint64 n,
-                    gboolean accumulate) {
+static void add_gradients(DeviceStream *stream, const char *from, char *to, gint64 n, Number number) {
   launch(stream, (Kernel){.kind = KERNEL_CONVERT,
-                          .convert = {.from_number = (guint8)from_number,
-                                      .to_number = (guint8)to_number,
-                                      .accumulate = accumulate != FALSE,
+                          .convert = {.from_number = (guint8)number,
+                                      .to_number = (guint8)number,
+                                      .accumulate = TRUE,
                                       .n = n,
                                       .from = from,
                                       .to = to}});
-}
-
-static void add_gradients(DeviceStream *stream, const char *from, char *to, gint64 n, Number number) {
-  convert(stream, from, number, to, number, n, TRUE);
 }
 
 void state_use_early(Trainer *trainer, const Op *op) {
@@ -193,8 +190,12 @@ static void convert_sums(const Trainer *trainer, const Transfer *transfer, const
     const Range range = summed(trainer, transfer, block, is_after);
     char *own = at(unreduced(block), range.first, held);
     char *place = at(trainer->sums, offset + range.first, sum);
-    convert(stream, is_after ? place : own, is_after ? sum : held, is_after ? own : place, is_after ? held : sum,
-            range.n, FALSE);
+    launch(stream, (Kernel){.kind = KERNEL_CONVERT,
+                            .convert = {.from_number = (guint8)(is_after ? sum : held),
+                                        .to_number = (guint8)(is_after ? held : sum),
+                                        .n = range.n,
+                                        .from = is_after ? place : own,
+                                        .to = is_after ? own : place}});
     offset += block->n;
   }
 }
@@ -210,8 +211,12 @@ static void sum_blocks(const Trainer *trainer, const Transfer *transfer, const G
     const Block *block = g_ptr_array_index(blocks, i);
     const Range in = summed(trainer, transfer, block, FALSE), out = summed(trainer, transfer, block, TRUE);
     char *base = trainer->sums != NULL ? at(trainer->sums, offset, number) : unreduced(block);
-    comm->collective(group, stream, (Collective)transfer->collective, REDUCE_SUM, number, at(base, in.first, number),
-                     at(base, out.first, number), in.n);
+    const CollectiveSpec spec = {.collective = (Collective)transfer->collective,
+                                 .number = number,
+                                 .in = at(base, in.first, number),
+                                 .out = at(base, out.first, number),
+                                 .n = in.n};
+    comm->collective(group, stream, &spec);
     offset += block->n;
   }
   comm->batch_end(trainer->comm);
@@ -240,6 +245,16 @@ static char *own_gradient(const Parameters *parameters, const Block *block) {
   return block->zero >= 2 ? block->gradient : at(block->gradient, block->shard_first, parameters->gradient_number);
 }
 
+/* `n` elements of gradients, over the group. */
+static void sum_in_place(const Trainer *trainer, char *gradient, gint64 n, CommGroup *group, DeviceStream *stream) {
+  const CollectiveSpec spec = {.collective = COLLECTIVE_ALL_REDUCE,
+                               .number = trainer->parameters->gradient_number,
+                               .in = gradient,
+                               .out = gradient,
+                               .n = n};
+  trainer->comm->type->collective(group, stream, &spec);
+}
+
 /* A table, or the head's matrix where that is one. */
 static gboolean is_tied(const Trainer *trainer, const Block *block) {
   return block->kind == BLOCK_TABLE || (block->kind == BLOCK_OUTPUT && trainer->workload->model->tied);
@@ -251,9 +266,7 @@ void state_tied_gradient(Trainer *trainer, CommGroup *group, DeviceStream *strea
     const Block *block = &parameters->blocks[i];
     if (!is_tied(trainer, block))
       continue;
-    char *gradient = own_gradient(parameters, block);
-    trainer->comm->type->collective(group, stream, COLLECTIVE_ALL_REDUCE, REDUCE_SUM, parameters->gradient_number,
-                                    gradient, gradient, block->shard_n);
+    sum_in_place(trainer, own_gradient(parameters, block), block->shard_n, group, stream);
   }
 }
 
@@ -265,9 +278,7 @@ void state_copied_gradient(Trainer *trainer, int stage, CommGroup *group, Device
     const Block *block = &parameters->blocks[i];
     if (block->stage != stage || block->n == 0)
       continue;
-    char *gradient = own_gradient(parameters, block);
-    comm->collective(group, stream, COLLECTIVE_ALL_REDUCE, REDUCE_SUM, parameters->gradient_number, gradient, gradient,
-                     block->shard_n);
+    sum_in_place(trainer, own_gradient(parameters, block), block->shard_n, group, stream);
   }
   comm->batch_end(trainer->comm);
 }
@@ -304,8 +315,7 @@ static gint64 pack_whole(Trainer *trainer, DeviceStream *stream, gboolean out_ag
 
 void state_whole_gradients(Trainer *trainer, CommGroup *group, DeviceStream *stream) {
   const gint64 n = pack_whole(trainer, stream, FALSE);
-  trainer->comm->type->collective(group, stream, COLLECTIVE_ALL_REDUCE, REDUCE_SUM,
-                                  trainer->parameters->gradient_number, trainer->pack, trainer->pack, n);
+  sum_in_place(trainer, trainer->pack, n, group, stream);
   pack_whole(trainer, stream, TRUE);
 }
 

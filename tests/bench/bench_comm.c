@@ -40,10 +40,13 @@ static void must(Bench *bench, gboolean is_good, GError *error) {
 }
 
 static void call(Bench *bench, const Operation *op, gint64 bytes) {
+  const CollectiveSpec spec = {.collective = op->collective,
+                               .number = op->number,
+                               .in = op->collective == COLLECTIVE_BROADCAST ? bench->out : bench->in,
+                               .out = bench->out,
+                               .n = bytes / kernel_element_bytes(op->number)};
   if (op->collective != COLLECTIVE_SEND_RECV)
-    mpi_comm.collective(bench->all, bench->stream, op->collective, REDUCE_SUM, op->number,
-                        op->collective == COLLECTIVE_BROADCAST ? bench->out : bench->in, bench->out,
-                        bytes / kernel_element_bytes(op->number));
+    mpi_comm.collective(bench->all, bench->stream, &spec);
   else if (world_rank(bench->world) == 0)
     mpi_comm.send(bench->channel, bench->stream, 0, bench->in, bytes);
   else if (world_rank(bench->world) == 1)

@@ -92,8 +92,12 @@ static void loop(Rank *rank, const Fault *fault, int i) {
     world_send(rank->world, &i, sizeof i, 0, -7);
   while (is_faulty && fault->computes)
     g_usleep(1000);
-  mpi_comm.collective(rank->all, rank->stream, COLLECTIVE_ALL_REDUCE, REDUCE_SUM, NUMBER_FP32, rank->values,
-                      rank->values, N_VALUES);
+  const CollectiveSpec spec = {.collective = COLLECTIVE_ALL_REDUCE,
+                               .number = NUMBER_FP32,
+                               .in = rank->values,
+                               .out = rank->values,
+                               .n = N_VALUES};
+  mpi_comm.collective(rank->all, rank->stream, &spec);
   mpi_comm.send(rank->to_next, rank->sends, i % 7, rank->message, N_MESSAGE);
   mpi_comm.receive(rank->from_previous, rank->receives, is_faulty && fault->expects_other_tag ? 77 : i % 7,
                    rank->message, N_MESSAGE);

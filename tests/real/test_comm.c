@@ -85,7 +85,13 @@ static Buffers start_case(Ranks *ranks, CommGroup *group, DeviceStream *stream, 
   for (gint64 i = 0; i < b.n_in; i++)
     put(one->number, data, i, value_of(ranks->rank, i));
   memory_copy(ranks, b.in, data, b.n_in * kernel_element_bytes(one->number));
-  ranks->type->collective(group, stream, one->collective, one->reduce, one->number, b.in, b.out, one->n);
+  const CollectiveSpec spec = {.collective = one->collective,
+                               .reduce = one->reduce,
+                               .number = one->number,
+                               .in = b.in,
+                               .out = b.out,
+                               .n = one->n};
+  ranks->type->collective(group, stream, &spec);
   return b;
 }
 
@@ -158,6 +164,12 @@ static float random_value(int rank, gint64 i) {
   return ((float)random_bits(rank, i) - 0x1p31f) * 0x1p-20f;
 }
 
+/* Over all ranks, in place. */
+static void sum_over_all(Ranks *ranks, Number number, void *data, gint64 n) {
+  const CollectiveSpec spec = {.collective = COLLECTIVE_ALL_REDUCE, .number = number, .in = data, .out = data, .n = n};
+  ranks->type->collective(ranks->all, ranks->streams[0], &spec);
+}
+
 /* Sums of fp32 depend on their order: here it is the members'. */
 static void test_order_of_sums(Ranks *ranks) {
   enum { N = 100003 };
@@ -166,7 +178,7 @@ static void test_order_of_sums(Ranks *ranks) {
   for (gint64 i = 0; i < N; i++)
     values[i] = random_value(ranks->rank, i);
   memory_copy(ranks, data, values, N * 4);
-  ranks->type->collective(ranks->all, ranks->streams[0], COLLECTIVE_ALL_REDUCE, REDUCE_SUM, NUMBER_FP32, data, data, N);
+  sum_over_all(ranks, NUMBER_FP32, data, N);
   gboolean is_good = queue_drain(ranks->device);
   memory_copy(ranks, values, data, N * 4);
   for (gint64 i = 0; i < N; i++) {
@@ -184,7 +196,7 @@ static void test_order_of_sums(Ranks *ranks) {
 static void test_rounds_once(Ranks *ranks) {
   guint16 value = ranks->rank == 0 ? 0x4380 : 0x3f80, *data = memory_new(ranks, 2);
   memory_copy(ranks, data, &value, 2);
-  ranks->type->collective(ranks->all, ranks->streams[0], COLLECTIVE_ALL_REDUCE, REDUCE_SUM, NUMBER_BF16, data, data, 1);
+  sum_over_all(ranks, NUMBER_BF16, data, 1);
   gboolean is_good = queue_drain(ranks->device);
   memory_copy(ranks, &value, data, 2);
   memory_free(ranks, data);
@@ -358,8 +370,7 @@ static void test_abort(Ranks *ranks) {
   QueueDevice *device = (QueueDevice *)ranks->device;
   float *data = memory_new(ranks, 4096);
   if (ranks->rank == 0)
-    ranks->type->collective(ranks->all, ranks->streams[0], COLLECTIVE_ALL_REDUCE, REDUCE_SUM, NUMBER_FP32, data, data,
-                            1000);
+    sum_over_all(ranks, NUMBER_FP32, data, 1000);
   for (int i = 0; i < 100; i++)
     if (ranks->rank == 0 && ranks->device->type->is_host_memory)
       queue_step(device, (QueueStream *)ranks->streams[0]);

@@ -218,9 +218,8 @@ static void group_free(CommGroup *group) {
   g_free(group);
 }
 
-static void collective(CommGroup *group, DeviceStream *stream, Collective op, ReduceKind reduce, Number number,
-                       const void *in, void *out, gint64 n) {
-  add(stream, WORK_TRANSFER, NULL, op, 4 * n);
+static void collective(CommGroup *group, DeviceStream *stream, const CollectiveSpec *spec) {
+  add(stream, WORK_TRANSFER, NULL, spec->collective, 4 * spec->n);
 }
 
 static void send_bytes(CommGroup *channel, DeviceStream *stream, int tag, const void *data, gint64 bytes) {

@@ -32,13 +32,18 @@ static void alone_free(Alone *alone) {
   queue_close(alone->device);
 }
 
+static void carry_out(const Alone *alone, Collective collective, const void *in, void *out, gint64 n) {
+  const CollectiveSpec spec = {.collective = collective, .number = NUMBER_FP32, .in = in, .out = out, .n = n};
+  null_comm.collective(alone->group, alone->stream, &spec);
+}
+
 START_TEST(the_own_part_is_where_it_belongs_and_the_rest_untouched) {
   Alone alone = alone_new();
   const float part[2] = {1, 2};
   float whole[8] = {0}, shard[2] = {0}, sum[2] = {0};
-  null_comm.collective(alone.group, alone.stream, COLLECTIVE_ALL_GATHER, REDUCE_SUM, NUMBER_FP32, part, whole, 8);
-  null_comm.collective(alone.group, alone.stream, COLLECTIVE_REDUCE_SCATTER, REDUCE_SUM, NUMBER_FP32, whole, shard, 8);
-  null_comm.collective(alone.group, alone.stream, COLLECTIVE_ALL_REDUCE, REDUCE_SUM, NUMBER_FP32, part, sum, 2);
+  carry_out(&alone, COLLECTIVE_ALL_GATHER, part, whole, 8);
+  carry_out(&alone, COLLECTIVE_REDUCE_SCATTER, whole, shard, 8);
+  carry_out(&alone, COLLECTIVE_ALL_REDUCE, part, sum, 2);
   ck_assert(queue_drain(alone.device));
   const float gathered[8] = {0, 0, 1, 2, 0, 0, 0, 0}; /* elements 2 and 3 are member 1's */
   ck_assert_mem_eq(whole, gathered, sizeof gathered);

@@ -284,8 +284,9 @@ static void gather_parts(Executor *executor, const Op *op) {
   gint64 offset;
   own_part(executor, &offset);
   char *target = receive_target(executor, op);
-  executor->comm->type->collective(executor->parts, executor->streams[op->stream], COLLECTIVE_ALL_GATHER, REDUCE_SUM,
-                                   number, target + offset, target, n);
+  const CollectiveSpec spec = {
+      .collective = COLLECTIVE_ALL_GATHER, .number = number, .in = target + offset, .out = target, .n = n};
+  executor->comm->type->collective(executor->parts, executor->streams[op->stream], &spec);
 }
 
 static gboolean run_receive(Executor *executor, int index, GError **error) {

@@ -65,15 +65,15 @@ static void ring_forward(const ItemCall *call) {
 /* What is sent first: before forward's end the own block. */
 static void ring_pack(const ItemCall *call) {
   const Cut *cut = item_cut(call);
-  context_copy(call, kv_extent(cut, cut->seq_len), k_and_v(cut, item_saved(call).qkv),
-               kv_block(cut, scratch(call)->kv[0]));
+  item_copy(call, kv_extent(cut, cut->seq_len), k_and_v(cut, item_saved(call).qkv),
+            kv_block(cut, scratch(call)->kv[0]));
 }
 
 /* Behind the second attention: the own block has been read and sent. */
 static void ring_keep(const ItemCall *call) {
   const Cut *cut = item_cut(call);
-  context_copy(call, kv_extent(cut, cut->seq_len), kv_block(cut, scratch(call)->kv[1]),
-               k_and_v(cut, item_saved(call).qkv));
+  item_copy(call, kv_extent(cut, cut->seq_len), kv_block(cut, scratch(call)->kv[1]),
+            k_and_v(cut, item_saved(call).qkv));
 }
 
 static void ring_merge(const ItemCall *call) {
@@ -102,10 +102,10 @@ static void ring_clear(const ItemCall *call) {
   const ContextView view = view_of(call, 0);
   const Rows none = {0};
   if (view.first_query > 0)
-    context_move(call, (Extent){cut->sequences, view.first_query, cut->q_width}, none, none, context_own_dq(call, 0));
+    item_move(call, (Extent){cut->sequences, view.first_query, cut->q_width}, none, none, context_own_dq(call, 0));
   if (view.keys < cut->seq_len)
-    context_move(call, kv_extent(cut, cut->seq_len - view.keys), none, none,
-                 context_tokens(cut, scratch(call)->d_kv[0], kv_width(cut), view.keys, 0));
+    item_move(call, kv_extent(cut, cut->seq_len - view.keys), none, none,
+              context_tokens(cut, scratch(call)->d_kv[0], kv_width(cut), view.keys, 0));
 }
 
 /* The first block is not waited for: it is read where it is saved. Its dQ, dK, dV lie where they are added up; a later
@@ -137,7 +137,7 @@ static void ring_sum_dq(const ItemCall *call) {
   const ContextView view = view_of(call, call->occurrence + 1);
   const Rows dq = context_own_dq(call, view.first_query);
   const Rows part = context_tokens(cut, scratch(call)->part, cut->q_width, view.first_query, 0);
-  context_move(call, (Extent){cut->sequences, view.queries, cut->q_width}, dq, part, dq);
+  item_move(call, (Extent){cut->sequences, view.queries, cut->q_width}, dq, part, dq);
 }
 
 static void ring_sum_dkv(const ItemCall *call) {
@@ -145,7 +145,7 @@ static void ring_sum_dkv(const ItemCall *call) {
   const gint64 step = call->occurrence + 1;
   const ContextView view = view_of(call, step);
   const Rows own = context_own_dkv(call), round = kv_block(cut, scratch(call)->d_kv[step % 2]);
-  context_move(call, kv_extent(cut, view.keys), round, own, view.is_own ? own : round);
+  item_move(call, kv_extent(cut, view.keys), round, own, view.is_own ? own : round);
 }
 
 static void hand_on(const ItemCall *call, char *const blocks[2], gint64 which) {
@@ -175,7 +175,7 @@ static char *own_part(const ItemCall *call) {
 
 static void gather_pack(const ItemCall *call) {
   const Cut *cut = item_cut(call);
-  context_copy(call, kv_extent(cut, cut->seq_len), k_and_v(cut, item_saved(call).qkv), kv_block(cut, own_part(call)));
+  item_copy(call, kv_extent(cut, cut->seq_len), k_and_v(cut, item_saved(call).qkv), kv_block(cut, own_part(call)));
 }
 
 static void gather_kv(const ItemCall *call) {
@@ -210,7 +210,7 @@ static void scatter_dkv(const ItemCall *call) {
 
 static void scatter_unpack(const ItemCall *call) {
   const Cut *cut = item_cut(call);
-  context_copy(call, kv_extent(cut, cut->seq_len), kv_block(cut, own_part(call)), context_own_dkv(call));
+  item_copy(call, kv_extent(cut, cut->seq_len), kv_block(cut, own_part(call)), context_own_dkv(call));
 }
 
 /* One of the two pieces' queries, to the keys up to theirs. */

@@ -6,29 +6,8 @@ void context_launch(const ItemCall *call, const FlashKernel *task) {
 }
 
 void context_exchange(const ItemCall *call, Collective collective, Number number, const char *in, char *out, gint64 n) {
-  call->trainer->comm->type->collective(call->group, call->stream, collective, REDUCE_SUM, number, in, out, n);
-}
-
-void context_move(const ItemCall *call, Extent extent, Rows a, Rows b, Rows out) {
-  Kernel kernel = {.kind = KERNEL_MOVE,
-                   .move = {.number = (guint8)item_number(call),
-                            .batch = extent.batch,
-                            .rows = extent.rows,
-                            .width = extent.width,
-                            .ld_a = a.ld,
-                            .ld_b = b.ld,
-                            .ld_out = out.ld,
-                            .stride_a = a.step,
-                            .stride_b = b.step,
-                            .stride_out = out.step,
-                            .a = a.at,
-                            .b = b.at,
-                            .out = out.at}};
-  item_launch(call, &kernel);
-}
-
-void context_copy(const ItemCall *call, Extent extent, Rows from, Rows to) {
-  context_move(call, extent, from, (Rows){0}, to);
+  const CollectiveSpec spec = {.collective = collective, .number = number, .in = in, .out = out, .n = n};
+  call->trainer->comm->type->collective(call->group, call->stream, &spec);
 }
 
 Rows context_tokens(const Cut *cut, char *base, gint64 ld, gint64 row, gint64 column) {
@@ -56,7 +35,7 @@ void context_order(const ItemCall *call, char *by_rank, char *by_position, gint6
       const Rows ranks = {context_element(cut, by_rank, here * width), width, cut->tokens * width};
       const Rows positions = {context_element(cut, by_position, there * width), width,
                               (is_late ? -half : half) * width};
-      context_copy(call, extent, is_back ? positions : ranks, is_back ? ranks : positions);
+      item_copy(call, extent, is_back ? positions : ranks, is_back ? ranks : positions);
     }
 }
 

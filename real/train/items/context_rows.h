@@ -11,16 +11,6 @@ static inline int own_rank(const ItemCall *call) {
   return call->trainer->parameters->at.at[AXIS_CP];
 }
 
-/* Blocks of rows, of which the first begins at `at`. */
-typedef struct {
-  char *at;
-  gint64 ld, step; /* elements from a row to the next; from a block to the next */
-} Rows;
-
-typedef struct {
-  gint64 batch, rows, width;
-} Extent;
-
 /* Columns of q, k and v of this rank's heads side by side. */
 static inline gint64 context_qkv_width(const Cut *cut) {
   return cut->q_width + cut->kv_width + cut->v_width;
@@ -30,9 +20,6 @@ static inline char *context_element(const Cut *cut, const void *base, gint64 i) 
   return (char *)(gsize)base + i * (gint64)cut->element_bytes;
 }
 
-/* out = a + b; b.at NULL: a alone; a.at NULL too: zeros. */
-void context_move(const ItemCall *call, Extent extent, Rows a, Rows b, Rows out);
-void context_copy(const ItemCall *call, Extent extent, Rows from, Rows to);
 /* This rank's tokens, a block for each sequence, from a row and a column on. */
 Rows context_tokens(const Cut *cut, char *base, gint64 ld, gint64 row, gint64 column);
 /* Gradients of this rank's own Q, from a row of each sequence on; and of its K and V. */

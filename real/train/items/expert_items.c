@@ -116,14 +116,12 @@ static void run_sort(const ItemCall *call) {
 static void travel(const ItemCall *call, Way way, Step step, gint64 rows) {
   const Cut *cut = item_cut(call);
   const CommType *comm = call->trainer->comm->type;
-  const Collective collective = (Collective)call->item->collective;
   const Step before = step_before(cut, way, step);
   comm->batch_begin(call->trainer->comm);
-  comm->collective(call->group, call->stream, collective, REDUCE_SUM, item_number(call), rows_at(call, way, before),
-                   rows_at(call, way, step), rows * cut->model->hidden);
+  item_collective(call, item_number(call), rows_at(call, way, before), rows_at(call, way, step),
+                  rows * cut->model->hidden);
   if (has_columns(call, way))
-    comm->collective(call->group, call->stream, collective, REDUCE_SUM, NUMBER_FP32, columns_at(call, way, before),
-                     columns_at(call, way, step), rows);
+    item_collective(call, NUMBER_FP32, columns_at(call, way, before), columns_at(call, way, step), rows);
   comm->batch_end(call->trainer->comm);
 }
 

@@ -69,30 +69,24 @@ static void run_put(const ItemCall *call) {
   launch(call, KERNEL_PUT, &task);
 }
 
-/* `n` elements of the whole buffer. */
-static void share(const ItemCall *call, Number number, const void *from, void *to, gint64 n) {
-  call->trainer->comm->type->collective(call->group, call->stream, (Collective)call->item->collective, REDUCE_SUM,
-                                        number, from, to, n);
-}
-
 static gint64 all_elements(const ItemCall *call, gint64 width) {
   return n_sources(item_cut(call)) * item_cut(call)->split_tokens * width;
 }
 
 static void gather_tokens(const ItemCall *call, const char *from) {
-  share(call, item_number(call), from, item_memory(call)->experts.all_tokens,
-        all_elements(call, item_cut(call)->model->hidden));
+  item_collective(call, item_number(call), from, item_memory(call)->experts.all_tokens,
+                  all_elements(call, item_cut(call)->model->hidden));
 }
 
 /* One behind the other: which experts, bytes that are sent as words; their weights; tokens. */
 static void run_gather(const ItemCall *call) {
   const ExpertScratch *experts = &item_memory(call)->experts;
   if (call->occurrence == 0)
-    share(call, NUMBER_FP32, experts->chosen[OWN], experts->chosen[OF_ALL],
-          n_sources(item_cut(call)) * experts->chosen_bytes / (gint64)sizeof(float));
+    item_collective(call, NUMBER_FP32, experts->chosen[OWN], experts->chosen[OF_ALL],
+                    n_sources(item_cut(call)) * experts->chosen_bytes / (gint64)sizeof(float));
   else if (call->occurrence == 1)
-    share(call, item_number(call), experts->dense[OWN], experts->dense[OF_ALL],
-          all_elements(call, item_cut(call)->model->experts.n));
+    item_collective(call, item_number(call), experts->dense[OWN], experts->dense[OF_ALL],
+                    all_elements(call, item_cut(call)->model->experts.n));
   else
     gather_tokens(call, item_saved(call).norm2);
 }
@@ -105,11 +99,11 @@ static void run_gradient_gather(const ItemCall *call) {
 static void run_scatter(const ItemCall *call) {
   const ExpertScratch *experts = &item_memory(call)->experts;
   if (call->occurrence == 0)
-    share(call, item_number(call), experts->all_tokens, item_expert_sum(call),
-          all_elements(call, item_cut(call)->model->hidden));
+    item_collective(call, item_number(call), experts->all_tokens, item_expert_sum(call),
+                    all_elements(call, item_cut(call)->model->hidden));
   else
-    share(call, item_number(call), experts->dense[OF_ALL], experts->dense[OWN],
-          all_elements(call, item_cut(call)->model->experts.n));
+    item_collective(call, item_number(call), experts->dense[OF_ALL], experts->dense[OWN],
+                    all_elements(call, item_cut(call)->model->experts.n));
 }
 
 const ItemKernel gathered_kernels[] = {

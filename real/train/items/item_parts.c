@@ -10,6 +10,39 @@ void item_launch(const ItemCall *call, const Kernel *kernel) {
   call->stream->device->type->launch(call->stream, kernel);
 }
 
+void item_collective(const ItemCall *call, Number number, const void *in, void *out, gint64 n) {
+  const CollectiveSpec spec = {
+      .collective = (Collective)call->item->collective, .number = number, .in = in, .out = out, .n = n};
+  call->trainer->comm->type->collective(call->group, call->stream, &spec);
+}
+
+void item_hidden_collective(const ItemCall *call, const void *in, void *out) {
+  const Cut *cut = item_cut(call);
+  item_collective(call, item_number(call), in, out, cut->tokens * cut->model->hidden);
+}
+
+void item_move(const ItemCall *call, Extent extent, Rows a, Rows b, Rows out) {
+  Kernel kernel = {.kind = KERNEL_MOVE,
+                   .move = {.number = (guint8)item_number(call),
+                            .batch = extent.batch,
+                            .rows = extent.rows,
+                            .width = extent.width,
+                            .ld_a = a.ld,
+                            .ld_b = b.ld,
+                            .ld_out = out.ld,
+                            .stride_a = a.step,
+                            .stride_b = b.step,
+                            .stride_out = out.step,
+                            .a = a.at,
+                            .b = b.at,
+                            .out = out.at}};
+  item_launch(call, &kernel);
+}
+
+void item_copy(const ItemCall *call, Extent extent, Rows from, Rows to) {
+  item_move(call, extent, from, (Rows){0}, to);
+}
+
 Block *item_block(const ItemCall *call, BlockKind kind) {
   return parameters_block(call->trainer->parameters, call->stage, kind, call->layer);
 }

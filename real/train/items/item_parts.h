@@ -38,6 +38,24 @@ static inline Number item_number(const ItemCall *call) {
  * role follows the weight's. `kept`: NULL where the caller says what is read. */
 NormKernel item_norm(const ItemCall *call, const Block *block, Role weight, const SavedNorm *kept);
 void item_launch(const ItemCall *call, const Kernel *kernel);
+/* The item's collective over its group, a sum where it reduces; `n` elements of the whole buffer. */
+void item_collective(const ItemCall *call, Number number, const void *in, void *out, gint64 n);
+/* The same of tokens × hidden, in the number of activations. */
+void item_hidden_collective(const ItemCall *call, const void *in, void *out);
+
+/* Blocks of rows, of which the first begins at `at`. */
+typedef struct {
+  char *at;
+  gint64 ld, step; /* elements from a row to the next; from a block to the next */
+} Rows;
+
+typedef struct {
+  gint64 batch, rows, width; /* blocks; rows of each; elements of a row */
+} Extent;
+
+/* out = a + b, in the number of activations; b.at NULL: a alone; a.at NULL too: zeros. */
+void item_move(const ItemCall *call, Extent extent, Rows a, Rows b, Rows out);
+void item_copy(const ItemCall *call, Extent extent, Rows from, Rows to);
 /* Fused attention of this rank's queries to its keys, all of them. */
 FlashKernel item_flash(const ItemCall *call, gboolean is_backward);
 /* Over the ranks of cp: the micro-batch's loss. */

@@ -22,19 +22,10 @@ static Columns columns_of(const ItemCall *call, gboolean of_qkv) {
   return (Columns){saved.products.gate, saved.up, cut->up_width, cut->ffn_width, cut->ffn_width};
 }
 
-/* `n` columns from one matrix, so many of a row, into another. */
-static void copy_columns(const ItemCall *call, gint64 n, const char *from, gint64 ld_from, char *to, gint64 ld_to) {
-  const Kernel kernel = {.kind = KERNEL_MOVE,
-                         .move = {.number = (guint8)item_number(call),
-                                  .batch = 1,
-                                  .rows = item_cut(call)->tokens,
-                                  .width = n,
-                                  .ld_a = ld_from,
-                                  .ld_out = ld_to,
-                                  .a = from,
-                                  .out = to}};
+/* `n` columns of all of a layer's tokens, from one matrix into another. */
+static void copy_columns(const ItemCall *call, gint64 n, Rows from, Rows to) {
   if (n > 0)
-    item_launch(call, &kernel);
+    item_copy(call, (Extent){1, item_cut(call)->tokens, n}, from, to);
 }
 
 /* Those on both sides of the ones that are made again. */
@@ -44,9 +35,9 @@ static void copy_kept(const ItemCall *call, const Columns *columns, gboolean bac
   for (int side = 0; side < 2; side++) {
     char *whole = columns->all + at[side] * e, *part = columns->kept + (side > 0 ? n[0] : 0) * e;
     if (back)
-      copy_columns(call, n[side], part, kept, whole, columns->width);
+      copy_columns(call, n[side], (Rows){part, kept, 0}, (Rows){whole, columns->width, 0});
     else
-      copy_columns(call, n[side], whole, columns->width, part, kept);
+      copy_columns(call, n[side], (Rows){whole, columns->width, 0}, (Rows){part, kept, 0});
   }
 }
 

@@ -111,8 +111,7 @@ static void run_collective(const ItemCall *call, LatentLinear name, const char *
   const gint64 width = name == KV_UP        ? kv_columns(call)
                        : has_q_latent(call) ? latent_of(call)->q_rank
                                             : cut->model->hidden;
-  call->trainer->comm->type->collective(call->group, call->stream, (Collective)call->item->collective, REDUCE_SUM,
-                                        call->trainer->parameters->number, in, out, cut->tokens * width);
+  item_collective(call, item_number(call), in, out, cut->tokens * width);
 }
 
 static void gather_input(const ItemCall *call) {
@@ -141,18 +140,9 @@ const ItemKernel latent_collectives[] = {
 /* --- norms, rotation, the sum ---------------------------------------------------------------------------------------
  */
 
-/* Columns of rows of this rank's tokens, from one matrix into another. */
-static void copy_columns(const ItemCall *call, gint64 width, const char *from, gint64 ld_from, char *to, gint64 ld_to) {
-  const Kernel kernel = {.kind = KERNEL_MOVE,
-                         .move = {.number = (guint8)item_number(call),
-                                  .batch = 1,
-                                  .rows = item_cut(call)->split_tokens,
-                                  .width = width,
-                                  .ld_a = ld_from,
-                                  .ld_out = ld_to,
-                                  .a = from,
-                                  .out = to}};
-  item_launch(call, &kernel);
+/* `width` columns of rows of this rank's tokens, from one matrix into another. */
+static void copy_columns(const ItemCall *call, gint64 width, Rows from, Rows to) {
+  item_copy(call, (Extent){1, item_cut(call)->split_tokens, width}, from, to);
 }
 
 /* Where what is behind the norms is made again: what they read comes back to where they work, and o beside it, which
@@ -164,15 +154,15 @@ static void put_back(const ItemCall *call, gboolean of_kv) {
   if (layer.rotated == NULL)
     return;
   if (!call->item->recompute && of_kv)
-    copy_columns(call, o, rotated, c + o, layer.rotated, o);
+    copy_columns(call, o, (Rows){rotated, c + o, 0}, (Rows){layer.rotated, o, 0});
   if (!call->item->recompute)
     return;
   if (!of_kv) {
-    copy_columns(call, r, layer.q_norm.kept, r, layer.q_latent, r);
+    copy_columns(call, r, (Rows){layer.q_norm.kept, r, 0}, (Rows){layer.q_latent, r, 0});
     return;
   }
-  copy_columns(call, c, layer.k_norm.kept, c, layer.kv_latent, c + o);
-  copy_columns(call, o, layer.rotated, o, rotated, c + o);
+  copy_columns(call, c, (Rows){layer.k_norm.kept, c, 0}, (Rows){layer.kv_latent, c + o, 0});
+  copy_columns(call, o, (Rows){layer.rotated, o, 0}, (Rows){rotated, c + o, 0});
 }
 
 /* In place: what the product made is kept beside. */

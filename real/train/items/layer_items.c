@@ -188,24 +188,17 @@ static void run_bias_gradient(const ItemCall *call) {
 /* --- tp collectives --------------------------------------------------------------------------------------------------
  */
 
-/* Over the whole tokens × hidden buffer. */
-static void run_collective(const ItemCall *call, const char *in, char *out) {
-  const Cut *cut = item_cut(call);
-  call->trainer->comm->type->collective(call->group, call->stream, (Collective)call->item->collective, REDUCE_SUM,
-                                        call->trainer->parameters->number, in, out, cut->tokens * cut->model->hidden);
-}
-
 static void gather_input(const ItemCall *call) {
-  run_collective(call, linear_input(call, (LinearName)call->argument), item_memory(call)->gathered);
+  item_hidden_collective(call, linear_input(call, (LinearName)call->argument), item_memory(call)->gathered);
 }
 
 static void gather_output_gradient(const ItemCall *call) {
   const LinearName name = (LinearName)call->argument;
-  run_collective(call, output_gradient(call, name), whole_output_gradient(call, name));
+  item_hidden_collective(call, output_gradient(call, name), whole_output_gradient(call, name));
 }
 
 static void reduce_partial(const ItemCall *call) {
-  run_collective(call, item_memory(call)->partial, item_memory(call)->reduced);
+  item_hidden_collective(call, item_memory(call)->partial, item_memory(call)->reduced);
 }
 
 /* Of a branch; what is kept of it is kept summed where it is scattered. */
@@ -213,39 +206,43 @@ static void reduce_output(const ItemCall *call) {
   const LinearName name = (LinearName)call->argument;
   const KeptProducts kept = item_kept_products(call);
   char *sum = name == ATTN_OUT ? kept.out : kept.down;
-  run_collective(call, linear_output(call, name), is_split(call) && sum != NULL ? sum : item_memory(call)->reduced);
+  item_hidden_collective(call, linear_output(call, name),
+                         is_split(call) && sum != NULL ? sum : item_memory(call)->reduced);
 }
 
 static void reduce_mlp_input_gradient(const ItemCall *call) {
   if (is_parallel(call))
-    run_collective(call, item_memory(call)->branch.partial, item_memory(call)->branch.reduced);
+    item_hidden_collective(call, item_memory(call)->branch.partial, item_memory(call)->branch.reduced);
   else
     reduce_partial(call);
 }
 
 static void reduce_embedding(const ItemCall *call) {
-  run_collective(call, item_memory(call)->partial, item_embedding_output(call));
+  item_hidden_collective(call, item_memory(call)->partial, item_embedding_output(call));
 }
 
 static void gather_embedding_gradient(const ItemCall *call) {
-  run_collective(call, item_embedding_gradient(call), item_embedding_gathered(call));
+  item_hidden_collective(call, item_embedding_gradient(call), item_embedding_gathered(call));
 }
 
 static void reduce_loss_terms(const ItemCall *call) {
   const SavedHead head = activations_head(item_memory(call), call->slot, call->mtp);
   const gboolean is_max = call->argument;
   float *terms = is_max ? head.row_max : call->occurrence == 0 ? head.row_sum : head.row_target;
-  call->trainer->comm->type->collective(call->group, call->stream, COLLECTIVE_ALL_REDUCE,
-                                        is_max ? REDUCE_MAX : REDUCE_SUM, NUMBER_FP32, terms, terms,
-                                        item_cut(call)->tokens);
+  const CollectiveSpec spec = {.collective = COLLECTIVE_ALL_REDUCE,
+                               .reduce = is_max ? REDUCE_MAX : REDUCE_SUM,
+                               .number = NUMBER_FP32,
+                               .in = terms,
+                               .out = terms,
+                               .n = item_cut(call)->tokens};
+  call->trainer->comm->type->collective(call->group, call->stream, &spec);
 }
 
 /* Of q's and k's rows: one number of each, or two. */
 static void reduce_qk_sums(const ItemCall *call) {
   const Cut *cut = item_cut(call);
   float *sums = item_memory(call)->qk_sums;
-  call->trainer->comm->type->collective(call->group, call->stream, COLLECTIVE_ALL_REDUCE, REDUCE_SUM, NUMBER_FP32, sums,
-                                        sums, cut_n_qk_sums(cut) * cut->tokens);
+  item_collective(call, NUMBER_FP32, sums, sums, cut_n_qk_sums(cut) * cut->tokens);
 }
 
 const ItemKernel tp_collectives[] = {

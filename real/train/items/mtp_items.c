@@ -213,35 +213,28 @@ static void run_gradient_sum(const ItemCall *call) {
 /* --- tp collectives -------------------------------------------------------------------------------------------------
  */
 
-/* Over a whole buffer of tokens × hidden. */
-static void run_collective(const ItemCall *call, const char *in, char *out) {
-  const Cut *cut = item_cut(call);
-  call->trainer->comm->type->collective(call->group, call->stream, (Collective)call->item->collective, REDUCE_SUM,
-                                        call->trainer->parameters->number, in, out, cut->tokens * cut->model->hidden);
-}
-
 static void gather_inputs(const ItemCall *call) {
   const CommType *comm = call->trainer->comm->type;
   comm->batch_begin(call->trainer->comm);
   for (Half half = OF_WORDS; half <= OF_X; half++)
-    run_collective(call, mtp_saved(call).norms[half], item_memory(call)->mtp.gathered[half]);
+    item_hidden_collective(call, mtp_saved(call).norms[half], item_memory(call)->mtp.gathered[half]);
   comm->batch_end(call->trainer->comm);
 }
 
 static void reduce_input_gradients(const ItemCall *call) {
   const CommType *comm = call->trainer->comm->type;
   comm->batch_begin(call->trainer->comm);
-  run_collective(call, item_memory(call)->mtp.partial, item_memory(call)->mtp.reduced);
-  run_collective(call, item_memory(call)->partial, item_memory(call)->reduced);
+  item_hidden_collective(call, item_memory(call)->mtp.partial, item_memory(call)->mtp.reduced);
+  item_hidden_collective(call, item_memory(call)->partial, item_memory(call)->reduced);
   comm->batch_end(call->trainer->comm);
 }
 
 static void gather_columns(const ItemCall *call) {
-  run_collective(call, item_memory(call)->mtp.columns, item_memory(call)->mtp.all_columns);
+  item_hidden_collective(call, item_memory(call)->mtp.columns, item_memory(call)->mtp.all_columns);
 }
 
 static void gather_tokens(const ItemCall *call) {
-  run_collective(call, layer_input_gradient(call), item_memory(call)->mtp.tokens);
+  item_hidden_collective(call, layer_input_gradient(call), item_memory(call)->mtp.tokens);
 }
 
 const ItemKernel mtp_collectives[] = {

@@ -62,7 +62,7 @@ static void repeat_heads(const ItemCall *call, char *block) {
   for (int of_v = 0; of_v < 2; of_v++)
     for (gint64 which = 0; which < n_shared(cut); which++) {
       const SharedHeads heads = shared_heads(call, of_v, which, own, block);
-      context_copy(call, heads.extent, heads.own, heads.block);
+      item_copy(call, heads.extent, heads.own, heads.block);
     }
 }
 
@@ -73,7 +73,7 @@ static void sum_heads(const ItemCall *call, char *block) {
   for (int of_v = 0; of_v < 2; of_v++)
     for (gint64 which = 0; which < n_shared(cut); which++) {
       const SharedHeads heads = shared_heads(call, of_v, which, own, block);
-      context_move(call, heads.extent, heads.block, which > 0 ? heads.own : none, heads.own);
+      item_move(call, heads.extent, heads.block, which > 0 ? heads.own : none, heads.own);
     }
 }
 
@@ -92,29 +92,25 @@ static void run_pack(const ItemCall *call) {
     return;
   }
   const Extent extent = {1, cut->tokens, block_width(cut)};
-  context_copy(call, extent, (Rows){scratch(call)->kv[1], extent.width, 0}, (Rows){own, extent.width, 0});
+  item_copy(call, extent, (Rows){scratch(call)->kv[1], extent.width, 0}, (Rows){own, extent.width, 0});
 }
 
 /* --- sums in fp32 --- */
 
-static void convert(const ItemCall *call, Number from_number, const void *from, Number to_number, void *to, gint64 n,
-                    gboolean adds) {
-  Kernel kernel = {.kind = KERNEL_CONVERT,
-                   .convert = {.from_number = (guint8)from_number,
-                               .to_number = (guint8)to_number,
-                               .accumulate = adds != FALSE,
-                               .n = n,
-                               .from = from,
-                               .to = to}};
-  item_launch(call, &kernel);
+static void convert(const ItemCall *call, ConvertKernel task) {
+  item_launch(call, &(Kernel){.kind = KERNEL_CONVERT, .convert = task});
 }
 
 static void widen(const ItemCall *call, const char *from, float *to, gint64 n) {
-  convert(call, item_number(call), from, NUMBER_FP32, to, n, FALSE);
+  convert(call,
+          (ConvertKernel){
+              .from_number = (guint8)item_number(call), .to_number = NUMBER_FP32, .n = n, .from = from, .to = to});
 }
 
 static void narrow(const ItemCall *call, const float *from, char *to, gint64 n) {
-  convert(call, NUMBER_FP32, from, item_number(call), to, n, FALSE);
+  convert(call,
+          (ConvertKernel){
+              .from_number = NUMBER_FP32, .to_number = (guint8)item_number(call), .n = n, .from = from, .to = to});
 }
 
 /* Rows from one on of every sequence. */
@@ -122,7 +118,12 @@ static void add_rows(const ItemCall *call, const char *part, gint64 width, gint6
   const Cut *cut = item_cut(call);
   for (gint64 sequence = 0; sequence < cut->sequences; sequence++) {
     const gint64 at = (sequence * cut->seq_len + first) * width;
-    convert(call, item_number(call), context_element(cut, part, at), NUMBER_FP32, sum + at, rows * width, TRUE);
+    convert(call, (ConvertKernel){.from_number = (guint8)item_number(call),
+                                  .to_number = NUMBER_FP32,
+                                  .accumulate = TRUE,
+                                  .n = rows * width,
+                                  .from = context_element(cut, part, at),
+                                  .to = sum + at});
   }
 }
 
@@ -212,8 +213,11 @@ static void sum_dkv(const ItemCall *call) {
 
 static void pack_dkv(const ItemCall *call) {
   const ContextScratch *context = scratch(call);
-  convert(call, NUMBER_FP32, context->wide_kv[0], NUMBER_FP32, context->wide_kv[1], block_elements(item_cut(call)),
-          FALSE);
+  convert(call, (ConvertKernel){.from_number = NUMBER_FP32,
+                                .to_number = NUMBER_FP32,
+                                .n = block_elements(item_cut(call)),
+                                .from = context->wide_kv[0],
+                                .to = context->wide_kv[1]});
 }
 
 static void sum_dq(const ItemCall *call) {
@@ -225,8 +229,8 @@ static void narrow_dq(const ItemCall *call) {
   const Cut *cut = item_cut(call);
   char *part = scratch(call)->part;
   narrow(call, scratch(call)->wide, part, cut->tokens * cut->q_width);
-  context_copy(call, (Extent){cut->sequences, cut->seq_len, cut->q_width},
-               context_tokens(cut, part, cut->q_width, 0, 0), context_own_dq(call, 0));
+  item_copy(call, (Extent){cut->sequences, cut->seq_len, cut->q_width}, context_tokens(cut, part, cut->q_width, 0, 0),
+            context_own_dq(call, 0));
 }
 
 static void narrow_dkv(const ItemCall *call) {

@@ -19,7 +19,7 @@ static void order_by_member(const ItemCall *call, Rows tokens, gint64 width, Row
   const Extent extent = {cut->cp, cut->tokens, width / cut->cp};
   tokens.step = extent.width;
   parts.step = cut->tokens * parts.ld;
-  context_copy(call, extent, is_back ? parts : tokens, is_back ? tokens : parts);
+  item_copy(call, extent, is_back ? parts : tokens, is_back ? tokens : parts);
 }
 
 /* The same for q, k and v. */
@@ -68,9 +68,9 @@ static void repeat_heads(const ItemCall *call, gint64 width, Rows own, Rows copi
   for (gint64 copy = 0; copy < cut->kv_copies; copy++) {
     const Rows none = {0}, one = {context_element(cut, copies.at, copy * extent.width), copies.ld, copies.step};
     if (is_back)
-      context_move(call, extent, one, copy > 0 ? own : none, own);
+      item_move(call, extent, one, copy > 0 ? own : none, own);
     else
-      context_copy(call, extent, own, one);
+      item_copy(call, extent, own, one);
   }
 }
 
