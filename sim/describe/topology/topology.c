@@ -400,3 +400,12 @@ int topology_find_link(const Topology *t, int a, int b) {
       return t->link_ends[i];
   return -1;
 }
+
+int topology_uplink(const Topology *t, int vertex) {
+  for (int i = t->first_end[vertex]; i < t->first_end[vertex + 1]; i++) {
+    const TopologyLink *link = &t->links[t->link_ends[i]];
+    if (link->kind == CABLE_NET && link->a == vertex)
+      return t->link_ends[i];
+  }
+  return -1;
+}

@@ -82,6 +82,8 @@ double topology_link_left_Bps(const TopologyLink *link);
 int topology_far_end(const TopologyLink *link, int vertex);
 /* The first link between two vertices; −1: none. */
 int topology_find_link(const Topology *topology, int a, int b);
+/* The first network link from a vertex towards the core, whose end `b` is the vertex above; −1: there is none. */
+int topology_uplink(const Topology *topology, int vertex);
 /* "node0/gpu3", "node0/nic1", "domain0/nvswitch", "leaf0.3", "pod2", "core". Owned by the caller. */
 char *topology_vertex_name(const Topology *topology, int vertex);
 /* The vertex of that name; −1: none. */

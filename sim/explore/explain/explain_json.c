@@ -5,13 +5,6 @@
 
 #include <math.h>
 
-static void add_breakdown(JsonBuilder *builder, const char *key, const double *breakdown_s) {
-  json_begin_object(builder, key);
-  for (int kind = 0; kind < N_BREAKDOWN; kind++)
-    json_add_number(builder, breakdown_name((BreakdownKind)kind), breakdown_s[kind]);
-  json_builder_end_object(builder);
-}
-
 static void add_axis(JsonBuilder *builder, const Cluster *cluster, const AxisLinks *links) {
   g_autofree char *names = axis_links_names(cluster, links->ways),
                   *narrowest = link_use_name(cluster, links->narrowest);
@@ -39,7 +32,7 @@ static void add_what_ifs(JsonBuilder *builder, const char *key, const GArray *st
         json_builder_add_string_value(builder, what_if_name((WhatIf)what));
     json_builder_end_array(builder);
     json_add_number(builder, "step_time_s", 1e-9 * (double)step->step_ns);
-    add_breakdown(builder, "breakdown_s", step->breakdown_s);
+    json_add_breakdown(builder, "breakdown_s", step->breakdown_s);
     json_builder_end_object(builder);
   }
   json_builder_end_array(builder);
@@ -55,7 +48,7 @@ static void add_size(JsonBuilder *builder, const ScalingSize *size) {
   json_add_number(builder, "tokens_per_s", size->tokens_per_s);
   json_add_number(builder, "mfu", size->mfu);
   json_add_flag(builder, "fits", size->fits);
-  add_breakdown(builder, "gpu_s_per_token", size->gpu_s_per_token);
+  json_add_breakdown(builder, "gpu_s_per_token", size->gpu_s_per_token);
   json_builder_end_object(builder);
 }
 
@@ -65,7 +58,7 @@ static void add_scaling(JsonBuilder *builder, const Explanation *e) {
   json_begin_object(builder, "scaling");
   json_add_flag(builder, "weak", e->is_weak);
   json_add_number(builder, "gpu_time_factor", e->scaling->factor);
-  add_breakdown(builder, "grew", e->scaling->grew);
+  json_add_breakdown(builder, "grew", e->scaling->grew);
   json_begin_list(builder, "sizes");
   for (guint i = 0; i < e->scaling->sizes->len; i++)
     add_size(builder, &g_array_index(e->scaling->sizes, ScalingSize, i));
@@ -93,7 +86,7 @@ char *explain_json(const Explanation *e) {
   json_add_number(builder, "step_time_s", e->step->step_time_s);
   json_add_number(builder, "mfu", e->step->mfu);
   json_add_flag(builder, "fits", e->step->fits);
-  add_breakdown(builder, "breakdown_s", e->step->breakdown_s);
+  json_add_breakdown(builder, "breakdown_s", e->step->breakdown_s);
   if (e->gap != NULL)
     measured_gap_json(builder, e->gap);
   json_begin_list(builder, "axes");

@@ -56,10 +56,7 @@ static void add_outcome(JsonBuilder *builder, const PlanOutcome *best, const Pla
   json_add_number(builder, "used", plan_outcome_used(outcome));
   json_add_flag(builder, "fits", outcome->fits);
   json_builder_end_object(builder);
-  json_begin_object(builder, "breakdown_s");
-  for (int kind = 0; kind < N_BREAKDOWN; kind++)
-    json_add_number(builder, breakdown_name((BreakdownKind)kind), outcome->breakdown_s[kind]);
-  json_builder_end_object(builder);
+  json_add_breakdown(builder, "breakdown_s", outcome->breakdown_s);
   g_autoptr(GPtrArray) warnings = plan_outcome_warnings(outcome);
   json_add_texts(builder, "warnings", warnings);
 }

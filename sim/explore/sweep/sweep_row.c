@@ -56,7 +56,7 @@ static CellType cell_type(ValueType value) {
 }
 
 static void add(SweepTable *table, const char *name, Source source) {
-  source.column = (SweepColumn){g_intern_string(name), cell_type(source.value), source.origin == FROM_PLAN};
+  source.column = (SweepColumn){g_intern_string(name), cell_type(source.value)};
   g_hash_table_insert(table->find, (gpointer)source.column.name, GINT_TO_POINTER((int)table->sources->len + 1));
   g_array_append_val(table->sources, source);
 }

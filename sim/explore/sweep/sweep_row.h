@@ -28,7 +28,6 @@ typedef enum { CELL_NONE, CELL_WHOLE, CELL_REAL, CELL_TEXT } CellType;
 typedef struct {
   const char *name; /* interned */
   CellType type;
-  gboolean is_plan; /* FALSE: a result */
 } SweepColumn;
 
 /* All columns after the index, status, kind and reason. Immutable: any number of threads. */

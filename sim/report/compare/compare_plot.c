@@ -1,64 +1,26 @@
 /* Like timeline.c, from whole ops: a lane per rank and side, idle first, so that gaps show it; passes; thin lanes of
- * communication from when both sides were there, a receive being its send's transfer. Neighbours of one kind closer
- * than a fraction of a pixel are joined. */
+ * communication from when both sides were there, a receive being its send's transfer. Neighbours are
+ * joined (timeline_boxes.h). */
 #include "compare_plot.h"
 
 #include "gnuplot.h"
 #include "time_unit.h"
-#include "timeline_kinds.h"
+#include "timeline_boxes.h"
 
-enum { MOST_LANES = 16, SPANS_PER_LANE = 6000 };
+enum { MOST_LANES = 16 };
 
-enum { SIDE_PREDICTED, SIDE_MEASURED, SIDE_ALONE };
-
-typedef struct {
-  gint64 start_ns, end_ns;
-  int chunk, micro_batch;
-} Box;
+enum { SIDE_PREDICTED, SIDE_MEASURED };
 
 typedef struct {
   const Compare *compare;
-  double unit_ns;
-  gint64 join_ns;
-  int lane, side;
-  int *chunk;                    /* [stages] of the rank being drawn */
-  Box pending[N_TIMELINE_KINDS]; /* the last box of each kind, not yet written; end < 0: none */
-  GString *data;
+  TimelineBoxes boxes;
+  int *chunk; /* [stages] of the rank being drawn */
 } Chart;
 
 /* −1: not drawn. */
 static int kind_of(const WholeOp *op) {
   const gboolean is_receive = op->action == ACTION_RECV_F || op->action == ACTION_RECV_B;
   return is_receive ? -1 : timeline_kind((Stream)op->stream, (ActionKind)op->action);
-}
-
-static void append_time(Chart *chart, gint64 time_ns) {
-  char text[G_ASCII_DTOSTR_BUF_SIZE];
-  g_string_append(chart->data, g_ascii_formatd(text, sizeof text, "%.9g", (double)time_ns / chart->unit_ns));
-  g_string_append_c(chart->data, ' ');
-}
-
-static void write_box(Chart *chart, int kind, const Box *box) {
-  if (box->end_ns < 0)
-    return;
-  g_string_append_printf(chart->data, "%d ", chart->lane);
-  if (chart->side != SIDE_ALONE)
-    g_string_append_printf(chart->data, "%d ", chart->side);
-  g_string_append_printf(chart->data, "%d ", kind);
-  append_time(chart, box->start_ns);
-  append_time(chart, box->end_ns);
-  g_string_append_printf(chart->data, "%d %d\n", box->chunk, box->micro_batch);
-}
-
-static void add_box(Chart *chart, int kind, const Box *box) {
-  Box *last = &chart->pending[kind];
-  gboolean is_near = last->end_ns >= 0 && box->start_ns <= last->end_ns + chart->join_ns;
-  if (is_near && last->chunk == box->chunk && last->micro_batch == box->micro_batch) {
-    last->end_ns = MAX(last->end_ns, box->end_ns);
-    return;
-  }
-  write_box(chart, kind, last);
-  *last = *box;
 }
 
 static void number_chunks(Chart *chart, const CompareSide *side, int rank) {
@@ -79,27 +41,25 @@ static void add_op(Chart *chart, const WholeOp *op, gint64 origin_ns) {
   if (op->step != chart->compare->n_steps - 1 || kind < 0 || op->end_ns <= op->start_ns || op->end_ns <= origin_ns)
     return;
   gboolean is_pass = kind <= TIMELINE_B;
-  Box box = {.start_ns = MAX(op->ready_ns - origin_ns, 0),
-             .end_ns = op->end_ns - origin_ns,
-             .chunk = is_pass && op->stage >= 0 ? chart->chunk[op->stage] : 0,
-             .micro_batch = is_pass ? op->micro_batch : -1};
-  add_box(chart, kind, &box);
+  TimelineBox box = {.start_ns = MAX(op->ready_ns - origin_ns, 0),
+                     .end_ns = op->end_ns - origin_ns,
+                     .kind = kind,
+                     .chunk = is_pass && op->stage >= 0 ? chart->chunk[op->stage] : 0,
+                     .micro_batch = is_pass ? op->micro_batch : -1};
+  if (!timeline_boxes_join(&chart->boxes, &box))
+    timeline_boxes_add(&chart->boxes, &box);
 }
 
 static void add_side(Chart *chart, const CompareSide *side, int rank) {
   int last = chart->compare->n_steps - 1;
   gint64 origin_ns = last > 0 ? side->end_ns[last - 1] : side->start_ns;
-  for (int kind = 0; kind < N_TIMELINE_KINDS; kind++)
-    chart->pending[kind].end_ns = -1;
-  Box idle = {.end_ns = side->end_ns[last] - origin_ns, .micro_batch = -1};
-  write_box(chart, TIMELINE_IDLE, &idle);
+  timeline_boxes_begin(&chart->boxes, side->end_ns[last] - origin_ns);
   number_chunks(chart, side, rank);
   for (gsize i = side->ops->first[rank]; i < side->ops->first[rank + 1]; i++)
     add_op(chart, &g_array_index(side->ops->ops, WholeOp, i), origin_ns);
   for (gsize i = side->ops->inner_first[rank]; i < side->ops->inner_first[rank + 1]; i++)
     add_op(chart, &g_array_index(side->ops->inner, WholeOp, i), origin_ns);
-  for (int kind = 0; kind < N_TIMELINE_KINDS; kind++)
-    write_box(chart, kind, &chart->pending[kind]);
+  timeline_boxes_end(&chart->boxes);
 }
 
 static gint64 last_step_ns(const CompareSide *side, int n_steps) {
@@ -126,10 +86,11 @@ static GArray *chosen_rows(const Compare *compare, int row) {
 
 static Chart chart_new(const Compare *compare, double unit_ns, const char *columns) {
   return (Chart){.compare = compare,
-                 .unit_ns = unit_ns,
-                 .join_ns = span_ns(compare) / SPANS_PER_LANE,
-                 .chunk = g_new(int, compare->predicted.trace->n_stages),
-                 .data = g_string_new(columns)};
+                 .boxes = {.data = g_string_new(columns),
+                           .unit_ns = unit_ns,
+                           .join_ns = span_ns(compare) / TIMELINE_SPANS_PER_LANE,
+                           .side = TIMELINE_ONE_SIDE},
+                 .chunk = g_new(int, compare->predicted.trace->n_stages)};
 }
 
 char *compare_plot_data(const Compare *compare, int row, double unit_ns) {
@@ -137,14 +98,14 @@ char *compare_plot_data(const Compare *compare, int row, double unit_ns) {
   g_autoptr(GArray) chosen = chosen_rows(compare, row);
   for (guint i = 0; i < chosen->len; i++) {
     const CompareRow *drawn = &compare->rows[g_array_index(chosen, int, i)];
-    chart.lane = (int)i;
-    chart.side = SIDE_PREDICTED;
+    chart.boxes.lane = (int)i;
+    chart.boxes.side = SIDE_PREDICTED;
     add_side(&chart, &compare->predicted, drawn->predicted);
-    chart.side = SIDE_MEASURED;
+    chart.boxes.side = SIDE_MEASURED;
     add_side(&chart, &compare->measured, drawn->measured);
   }
   g_free(chart.chunk);
-  return g_string_free(chart.data, FALSE);
+  return g_string_free(chart.boxes.data, FALSE);
 }
 
 static char *lane_labels(const Compare *compare, int row) {
@@ -186,8 +147,7 @@ Picture *compare_trace_picture(const ChromeTrace *trace, const char *title, GErr
   Chart chart = chart_new(compare, unit.ns, "# lane kind start end chunk micro_batch\n");
   g_autoptr(GArray) chosen = chosen_rows(compare, -1);
   for (guint i = 0; i < chosen->len; i++) {
-    chart.lane = (int)i;
-    chart.side = SIDE_ALONE;
+    chart.boxes.lane = (int)i;
     add_side(&chart, &compare->predicted, compare->rows[g_array_index(chosen, int, i)].predicted);
   }
   g_free(chart.chunk);
@@ -201,7 +161,7 @@ Picture *compare_trace_picture(const ChromeTrace *trace, const char *title, GErr
   picture_set(picture, "xlabel", xlabel);
   picture_set(picture, "ylabel", "rank");
   picture_set(picture, "lanes", lanes);
-  g_string_append(picture->data, chart.data->str);
-  g_string_free(chart.data, TRUE);
+  g_string_append(picture->data, chart.boxes.data->str);
+  g_string_free(chart.boxes.data, TRUE);
   return picture;
 }

@@ -7,70 +7,40 @@
  *             dp                                       |-----|
  *             copies                                      |-|          in, out; what the host updates
  *
- * Neighbours of one kind closer than a fraction of a pixel are joined: a step of 405B has a million collectives, a
- * screen has two thousand columns. Of passes that are shorter than that fraction one in each is drawn. */
+ * Neighbours are joined (timeline_boxes.h). Of passes shorter than the fraction of a pixel over which that is done, one
+ * in each fraction is drawn. */
 #include "timeline.h"
 
 #include "draw.h"
 #include "gnuplot.h"
 #include "op_kernels.h"
 #include "pipeline_rows.h"
-#include "timeline_kinds.h"
-
-enum { SPANS_PER_LANE = 6000 }; /* finer than the picture's 1,600 pixels, coarse enough for its file */
-
-typedef struct {
-  gint64 start_ns, end_ns;
-  int kind, chunk, micro_batch; /* chunk 0, micro_batch −1 where the kind has none */
-} Box;
+#include "timeline_boxes.h"
 
 typedef struct {
   const Trace *trace;
   PipelineRows rows;
   gint32 **match;
-  double unit_ns;
-  gint64 join_ns;                /* gaps up to this are not seen */
-  Box pending[N_TIMELINE_KINDS]; /* the last box of each kind, not yet written; end < 0: none */
-  gint64 shown_ns;               /* start of the last pass drawn */
-  int lane;
-  GArray *spans; /* of ItemSpan */
-  GString *data;
+  TimelineBoxes boxes;
+  gint64 shown_ns; /* start of the last pass drawn */
+  GArray *spans;   /* of ItemSpan */
 } Chart;
 
-static void append_time(Chart *chart, gint64 time_ns) {
-  char text[G_ASCII_DTOSTR_BUF_SIZE];
-  g_string_append(chart->data, g_ascii_formatd(text, sizeof text, "%.9g", (double)time_ns / chart->unit_ns));
-  g_string_append_c(chart->data, ' ');
-}
-
-static void write_box(Chart *chart, const Box *box) {
-  if (box->end_ns < 0)
-    return;
-  g_string_append_printf(chart->data, "%d %d ", chart->lane, box->kind);
-  append_time(chart, box->start_ns);
-  append_time(chart, box->end_ns);
-  g_string_append_printf(chart->data, "%d %d\n", box->chunk, box->micro_batch);
-}
-
-static gboolean is_pass(const Box *box) {
+static gboolean is_pass(const TimelineBox *box) {
   return box->kind <= TIMELINE_B;
 }
 
 /* Communication is joined over any sub-pixel gap; computing only with the rest of the same pass. */
-static void add_box(Chart *chart, const Box *box) {
-  Box *last = &chart->pending[box->kind];
-  gboolean near = last->end_ns >= 0 && box->start_ns <= last->end_ns + chart->join_ns;
-  if (near && last->micro_batch == box->micro_batch && last->chunk == box->chunk) {
-    last->end_ns = MAX(last->end_ns, box->end_ns);
+static void add_box(Chart *chart, const TimelineBox *box) {
+  const gint64 least_ns = chart->boxes.join_ns;
+  if (timeline_boxes_join(&chart->boxes, box))
     return;
-  }
   if (is_pass(box)) {
-    if (box->end_ns - box->start_ns < chart->join_ns && box->start_ns < chart->shown_ns + chart->join_ns)
+    if (box->end_ns - box->start_ns < least_ns && box->start_ns < chart->shown_ns + least_ns)
       return;
     chart->shown_ns = box->start_ns;
   }
-  write_box(chart, last);
-  *last = *box;
+  timeline_boxes_add(&chart->boxes, box);
 }
 
 static void add_kernels(Chart *chart, int rank, int index) {
@@ -78,10 +48,10 @@ static void add_kernels(Chart *chart, int rank, int index) {
   for (guint i = 0; i < chart->spans->len; i++) {
     const ItemSpan *span = &g_array_index(chart->spans, ItemSpan, i);
     if (span->item->is_collective)
-      add_box(chart, &(Box){.start_ns = span->start_ns,
-                            .end_ns = span->end_ns,
-                            .kind = timeline_kind_of_axis((Axis)span->item->axis),
-                            .micro_batch = -1});
+      add_box(chart, &(TimelineBox){.start_ns = span->start_ns,
+                                    .end_ns = span->end_ns,
+                                    .kind = timeline_kind_of_axis((Axis)span->item->axis),
+                                    .micro_batch = -1});
   }
 }
 
@@ -101,13 +71,13 @@ static void add_op(Chart *chart, int rank, int index) {
   gsize record = trace->first[rank] + (gsize)index;
   if (trace->start_ns[record] < 0 || trace->end_ns[record] <= trace->start_ns[record] || op->kind == OP_RECV)
     return;
-  Box box = {.start_ns = trace->start_ns[record],
-             .end_ns = trace->end_ns[record],
-             .kind = timeline_kind(op->stream, op->action),
-             .micro_batch = -1};
+  TimelineBox box = {.start_ns = trace->start_ns[record],
+                     .end_ns = trace->end_ns[record],
+                     .kind = timeline_kind(op->stream, op->action),
+                     .micro_batch = -1};
   if (op->kind == OP_COMPUTE) {
     box.micro_batch = op->micro_batch;
-    box.chunk = pipeline_rows_chunk(&chart->rows, chart->lane, op->stage);
+    box.chunk = pipeline_rows_chunk(&chart->rows, chart->boxes.lane, op->stage);
     add_box(chart, &box);
     add_kernels(chart, rank, index);
   } else if (box.kind >= 0) {
@@ -117,34 +87,31 @@ static void add_op(Chart *chart, int rank, int index) {
 }
 
 static void add_lane(Chart *chart, gint64 end_ns) {
-  for (int kind = 0; kind < N_TIMELINE_KINDS; kind++)
-    chart->pending[kind].end_ns = -1;
-  chart->shown_ns = -chart->join_ns;
-  Box idle = {.end_ns = end_ns, .kind = TIMELINE_IDLE, .micro_batch = -1};
-  write_box(chart, &idle);
-  int rank = chart->rows.recorded[chart->lane];
+  timeline_boxes_begin(&chart->boxes, end_ns);
+  chart->shown_ns = -chart->boxes.join_ns;
+  int rank = chart->rows.recorded[chart->boxes.lane];
   if (rank < 0)
     return;
   for (int i = 0; i < trace_list(chart->trace, rank)->n_ops; i++)
     add_op(chart, rank, i);
-  for (int kind = 0; kind < N_TIMELINE_KINDS; kind++)
-    write_box(chart, &chart->pending[kind]);
+  timeline_boxes_end(&chart->boxes);
 }
 
 static char *chart_data(const Trace *trace, gint32 **match, double unit_ns) {
   gint64 end_ns = trace_end(trace);
   Chart chart = {.trace = trace,
                  .match = match,
-                 .unit_ns = unit_ns,
-                 .join_ns = end_ns / SPANS_PER_LANE,
-                 .spans = g_array_new(FALSE, FALSE, sizeof(ItemSpan)),
-                 .data = g_string_new("# lane kind start end chunk micro_batch\n")};
+                 .boxes = {.data = g_string_new("# lane kind start end chunk micro_batch\n"),
+                           .unit_ns = unit_ns,
+                           .join_ns = end_ns / TIMELINE_SPANS_PER_LANE,
+                           .side = TIMELINE_ONE_SIDE},
+                 .spans = g_array_new(FALSE, FALSE, sizeof(ItemSpan))};
   pipeline_rows_init(&chart.rows, trace);
-  for (chart.lane = 0; chart.lane < chart.rows.n_rows; chart.lane++)
+  for (chart.boxes.lane = 0; chart.boxes.lane < chart.rows.n_rows; chart.boxes.lane++)
     add_lane(&chart, end_ns);
   pipeline_rows_clear(&chart.rows);
   g_array_unref(chart.spans);
-  return g_string_free(chart.data, FALSE);
+  return g_string_free(chart.boxes.data, FALSE);
 }
 
 char *timeline_data(const Trace *trace, double unit_ns, GError **error) {

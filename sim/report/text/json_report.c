@@ -15,13 +15,6 @@ static char *finish(JsonBuilder *builder) {
   return json_finish(json_builder_end_object(builder));
 }
 
-static void add_breakdown(JsonBuilder *builder, const StepReport *report) {
-  json_begin_object(builder, "breakdown_s");
-  for (int kind = 0; kind < N_BREAKDOWN; kind++)
-    json_add_number(builder, breakdown_name((BreakdownKind)kind), report->breakdown_s[kind]);
-  json_builder_end_object(builder);
-}
-
 static void add_memory(JsonBuilder *builder, const StepReport *report) {
   json_begin_object(builder, "memory");
   json_add_number(builder, "peak_bytes", report->peak_bytes);
@@ -108,7 +101,7 @@ char *json_report_step(const StepReport *report) {
   json_add_number(builder, "gpu_energy_Wh", report->gpu_energy_Wh);
   json_add_number(builder, "bubble_fraction", report->bubble_fraction);
   json_add_number(builder, "bubble_overhead", report->bubble_overhead);
-  add_breakdown(builder, report);
+  json_add_breakdown(builder, "breakdown_s", report->breakdown_s);
   add_memory(builder, report);
   add_tiers(builder, report);
   add_links(builder, report);

@@ -54,3 +54,10 @@ char *json_finish(JsonBuilder *builder) {
   g_autofree char *valid = g_regex_replace(mark, text, -1, 0, "\\1", 0, NULL);
   return g_strconcat(valid, "\n", NULL);
 }
+
+void json_add_breakdown(JsonBuilder *builder, const char *key, const double *breakdown_s) {
+  json_begin_object(builder, key);
+  for (int kind = 0; kind < N_BREAKDOWN; kind++)
+    json_add_number(builder, breakdown_name((BreakdownKind)kind), breakdown_s[kind]);
+  json_builder_end_object(builder);
+}

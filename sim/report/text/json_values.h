@@ -1,6 +1,8 @@
 /* Members of JSON objects built with json-glib, as all verbs write them: numbers read back as the same doubles,
  * what is not finite is null. */
 #pragma once
+#include "metrics.h"
+
 #include <json-glib/json-glib.h>
 
 void json_add_number(JsonBuilder *builder, const char *key, double value);
@@ -10,5 +12,7 @@ void json_add_text(JsonBuilder *builder, const char *key, const char *value); /*
 void json_begin_object(JsonBuilder *builder, const char *key);                /* NULL: an element of a list */
 void json_begin_list(JsonBuilder *builder, const char *key);
 void json_add_texts(JsonBuilder *builder, const char *key, const GPtrArray *texts);
+/* {compute, recompute, …}: seconds of each BreakdownKind, [N_BREAKDOWN]. */
+void json_add_breakdown(JsonBuilder *builder, const char *key, const double *breakdown_s);
 /* Takes the builder, whose root is complete; text and a newline, owned by the caller. */
 char *json_finish(JsonBuilder *builder);

@@ -49,7 +49,7 @@ typedef struct {
   int *widths;   /* of boxes */
   GArray *order; /* vertices of devices, by column */
   GString *lines, *boxes, *labels;
-  int width, height, n_fabric_rows, first_pcie_row_y;
+  int width, height, n_fabric_rows;
 } Picture;
 
 /* Where things stand. */
@@ -153,13 +153,10 @@ static int place_pcie(Picture *p, int y) {
   return node->n_sockets > 0 ? y + (deepest + 2) * ROW : hub >= 0 ? y + ROW : y;
 }
 
+/* The vertex above; −1: it is the top. */
 static int net_above(const Topology *t, int vertex) {
-  for (int i = t->first_end[vertex]; i < t->first_end[vertex + 1]; i++) {
-    const TopologyLink *link = &t->links[t->link_ends[i]];
-    if (link->kind == CABLE_NET && link->a == vertex)
-      return link->b;
-  }
-  return -1;
+  const int link = topology_uplink(t, vertex);
+  return link >= 0 ? t->links[link].b : -1;
 }
 
 static int count_levels(const Topology *t, int nic) {
@@ -327,7 +324,7 @@ static void label_tiers(Picture *p) {
     g_autofree char *what = tier < t->cluster->n_tiers
                                 ? g_strdup_printf("joins %" G_GINT64_FORMAT " GPUs", t->cluster->tiers[tier].span_gpus)
                                 : g_strdup("joins all");
-    int above = net_above(t, v), link = above >= 0 ? topology_find_link(t, v, above) : -1;
+    const int link = topology_uplink(t, v);
     g_autofree char *Bps = link >= 0 ? units_format(t->links[link].Bps, UNIT_BYTES_PER_SECOND) : NULL;
     g_autofree char *links = Bps != NULL ? g_strdup_printf("uplink %s", Bps) : NULL;
     label_row(p, p->spots[v].y, what, links);

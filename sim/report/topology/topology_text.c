@@ -37,16 +37,6 @@ static int first_of_kind(const Topology *t, VertexKind kind, int owner) {
   return -1;
 }
 
-/* The vertex that `vertex` is plugged into by its first network link; −1: it is the top. *link is that link. */
-static int net_above(const Topology *t, int vertex, const TopologyLink **link) {
-  for (int i = t->first_end[vertex]; i < t->first_end[vertex + 1]; i++) {
-    *link = &t->links[t->link_ends[i]];
-    if ((*link)->kind == CABLE_NET && (*link)->a == vertex)
-      return (*link)->b;
-  }
-  return -1;
-}
-
 static int count_like(const Topology *t, const TopologyVertex *vertex) {
   int n = 0;
   for (int v = t->n_gpus; v < t->n_vertices; v++)
@@ -85,9 +75,9 @@ static char *describe_switch(const Topology *t, int vertex) {
     g_string_append_printf(text, ": NIC %d of each of %" G_GINT64_FORMAT " nodes", at->index, n_nodes);
   else if (n_gpus > 0)
     g_string_append_printf(text, ": joins %" G_GINT64_FORMAT " GPUs", n_gpus);
-  const TopologyLink *link = NULL;
-  if (net_above(t, vertex, &link) >= 0)
-    append_uplink(text, t, link, is_rail ? n_nodes : n_gpus, is_rail ? "NIC" : "GPU");
+  const int link = topology_uplink(t, vertex);
+  if (link >= 0)
+    append_uplink(text, t, &t->links[link], is_rail ? n_nodes : n_gpus, is_rail ? "NIC" : "GPU");
   else
     g_string_append(text, n_gpus > 0 ? ", every port at full speed" : ": joins all, every port at full speed");
   return g_string_free(text, FALSE);
@@ -100,9 +90,8 @@ static void print_fabric(Tree *tree, const Topology *t) {
     return;
   }
   int chain[CLUSTER_MAX_TIERS + 3], n = 0;
-  const TopologyLink *link = NULL;
-  for (int at = net_above(t, first_of_kind(t, VERTEX_NIC, 0), &link); at >= 0; at = net_above(t, at, &link))
-    chain[n++] = at;
+  for (int at = first_of_kind(t, VERTEX_NIC, 0), link; (link = topology_uplink(t, at)) >= 0; at = t->links[link].b)
+    chain[n++] = t->links[link].b;
   g_string_append(tree->out, "fabric, from the top; one of each level\n");
   for (int i = n - 1; i >= 0; i--) {
     g_autofree char *text = describe_switch(t, chain[i]);

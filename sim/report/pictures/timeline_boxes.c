@@ -1,0 +1,44 @@
+#include "timeline_boxes.h"
+
+static void append_time(TimelineBoxes *boxes, gint64 time_ns) {
+  char text[G_ASCII_DTOSTR_BUF_SIZE];
+  g_string_append(boxes->data, g_ascii_formatd(text, sizeof text, "%.9g", (double)time_ns / boxes->unit_ns));
+  g_string_append_c(boxes->data, ' ');
+}
+
+static void write_box(TimelineBoxes *boxes, const TimelineBox *box) {
+  if (box->end_ns < 0)
+    return;
+  g_string_append_printf(boxes->data, "%d ", boxes->lane);
+  if (boxes->side != TIMELINE_ONE_SIDE)
+    g_string_append_printf(boxes->data, "%d ", boxes->side);
+  g_string_append_printf(boxes->data, "%d ", box->kind);
+  append_time(boxes, box->start_ns);
+  append_time(boxes, box->end_ns);
+  g_string_append_printf(boxes->data, "%d %d\n", box->chunk, box->micro_batch);
+}
+
+void timeline_boxes_begin(TimelineBoxes *boxes, gint64 end_ns) {
+  for (int kind = 0; kind < N_TIMELINE_KINDS; kind++)
+    boxes->pending[kind].end_ns = -1;
+  write_box(boxes, &(TimelineBox){.end_ns = end_ns, .kind = TIMELINE_IDLE, .micro_batch = -1});
+}
+
+gboolean timeline_boxes_join(TimelineBoxes *boxes, const TimelineBox *box) {
+  TimelineBox *last = &boxes->pending[box->kind];
+  const gboolean is_near = last->end_ns >= 0 && box->start_ns <= last->end_ns + boxes->join_ns;
+  if (!is_near || last->chunk != box->chunk || last->micro_batch != box->micro_batch)
+    return FALSE;
+  last->end_ns = MAX(last->end_ns, box->end_ns);
+  return TRUE;
+}
+
+void timeline_boxes_add(TimelineBoxes *boxes, const TimelineBox *box) {
+  write_box(boxes, &boxes->pending[box->kind]);
+  boxes->pending[box->kind] = *box;
+}
+
+void timeline_boxes_end(TimelineBoxes *boxes) {
+  for (int kind = 0; kind < N_TIMELINE_KINDS; kind++)
+    write_box(boxes, &boxes->pending[kind]);
+}
