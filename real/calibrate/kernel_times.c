@@ -185,27 +185,33 @@ static double last_step_s(const Program *program, const ExecutionResult *result)
   return (ends_ns[0] - ends_ns[1]) * 1e-9;
 }
 
-/* `visited` NULL: the last step's time alone is wanted, in *step_s. */
-static gboolean run_steps(const CutCase *cut, World *world, const DeviceType *device, int n_warm, int n_steps,
-                          KernelTimes *visited, double *step_s, GError **error) {
-  g_autoptr(Workload) workload = short_workload(cut, n_warm + n_steps, error);
+typedef struct {
+  const CutCase *cut;
+  World *world;
+  const DeviceType *device;
+  int n_warm, n_steps;  /* steps before those whose items are timed; these */
+  KernelTimes *visited; /* takes the items' times; NULL: the last step's time alone is wanted */
+} Steps;
+
+static gboolean run_steps(const Steps *steps, double *last_s, GError **error) {
+  g_autoptr(Workload) workload = short_workload(steps->cut, steps->n_warm + steps->n_steps, error);
   g_autoptr(Program) program = workload ? program_of_plan(workload, error) : NULL;
   if (program == NULL)
     return FALSE;
   const Execution execution = {.workload = workload,
                                .program = program,
-                               .world = world,
-                               .rank = world_rank(world) % workload->plan->gpus,
-                               .device = device,
+                               .world = steps->world,
+                               .rank = world_rank(steps->world) % workload->plan->gpus,
+                               .device = steps->device,
                                .comm = &null_comm,
                                .training = training_default(),
-                               .visit_item = visited != NULL ? take_item : NULL,
-                               .visit_from = n_warm,
-                               .visit_data = visited};
+                               .visit_item = steps->visited != NULL ? take_item : NULL,
+                               .visit_from = steps->n_warm,
+                               .visit_data = steps->visited};
   ExecutionResult result;
   const gboolean ok = execute(&execution, &result, error);
   if (ok)
-    *step_s = last_step_s(program, &result);
+    *last_s = last_step_s(program, &result);
   execution_result_clear(&result);
   return ok;
 }
@@ -214,11 +220,14 @@ gboolean kernel_times_measure(KernelTimes *times, const CutCase *cut, World *wor
                               int n_steps, GError **error) {
   double step_s = LOAD_S;
   const gboolean is_probed = !device->is_host_memory;
-  gboolean ok = !is_probed || run_steps(cut, world, device, 0, N_PROBE_STEPS, NULL, &step_s, error);
+  Steps steps = {.cut = cut, .world = world, .device = device, .n_steps = N_PROBE_STEPS};
+  const gboolean ok = !is_probed || run_steps(&steps, &step_s, error);
   if (is_probed)
     step_s = world_max(world, step_s); /* the same number of steps on all ranks, those that failed among them */
-  const int n_warm = (int)CLAMP(LOAD_S / MAX(step_s, 1e-6), 1, MAX_WARM_STEPS);
-  return ok && run_steps(cut, world, device, n_warm, n_steps, times, &step_s, error);
+  steps.n_warm = (int)CLAMP(LOAD_S / MAX(step_s, 1e-6), 1, MAX_WARM_STEPS);
+  steps.n_steps = n_steps;
+  steps.visited = times;
+  return ok && run_steps(&steps, &step_s, error);
 }
 
 /* --- the table --- */

@@ -118,8 +118,13 @@ static void forward_head(Forward *forward) {
   gint64 d = flash->head_dim, first_row = forward->sequence * flash->seq_len, queries = forward->block.queries;
   for (gint64 first = 0; first < queries; first += TILE_QUERIES) {
     gint64 n = MIN(TILE_QUERIES, queries - first), n_seen = flash_block_seen(&forward->block, first + n - 1);
-    Panel q = panel_in(flash->q, (Number)flash->number, (first_row + first) * flash->ld_qkv + forward->head * d,
-                       flash->ld_qkv, n, d, forward->q_buffer);
+    const PanelPlace q_place = {.base = flash->q,
+                                .number = (Number)flash->number,
+                                .first = (first_row + first) * flash->ld_qkv + forward->head * d,
+                                .ld = flash->ld_qkv,
+                                .rows = n,
+                                .width = d};
+    Panel q = panel_in(q_place, forward->q_buffer);
     memset(forward->out.data, 0, (gsize)(n * flash->v_head_dim) * sizeof(float));
     for (gint64 row = 0; row < n; row++) {
       forward->most[row] = -INFINITY;
@@ -148,10 +153,12 @@ void cpu_flash_forward(const Kernel *kernel, CpuScratch *scratch) {
   for (gint64 i = 0; i < flash->sequences * flash->n_kv_heads; i++) {
     gint64 kv_head = i % flash->n_kv_heads;
     forward.sequence = i / flash->n_kv_heads;
-    gint64 place = forward.sequence * block.key_rows * block.ld_kv;
-    forward.k = panel_in(flash->k, (Number)flash->number, place + kv_head * d, block.ld_kv, block.keys, d, k_buffer);
-    forward.v = panel_in(flash->v, (Number)flash->number, place + kv_head * dv, block.ld_kv, block.keys, dv,
-                         k_buffer + panel * d);
+    const gint64 first = forward.sequence * block.key_rows * block.ld_kv;
+    const Number number = (Number)flash->number;
+    const PanelPlace k = {flash->k, number, first + kv_head * d, block.ld_kv, block.keys, d};
+    const PanelPlace v = {flash->v, number, first + kv_head * dv, block.ld_kv, block.keys, dv};
+    forward.k = panel_in(k, k_buffer);
+    forward.v = panel_in(v, k_buffer + panel * d);
     for (gint64 j = 0; j < group; j++) {
       forward.head = kv_head * group + j;
       forward.slope = alibi_slope(&flash->rule, forward.head);

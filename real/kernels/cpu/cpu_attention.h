@@ -52,28 +52,35 @@ static inline float *panel_row(Panel panel, gint64 row) {
   return panel.data + row * panel.ld;
 }
 
-/* `rows` rows from `first` (in elements, of row 0) on: where they lie when they are fp32, else widened into `buffer`.
- */
-static inline Panel panel_in(const void *base, Number number, gint64 first, gint64 ld, gint64 rows, gint64 width,
-                             float *buffer) {
-  if (number == NUMBER_FP32)
-    return (Panel){(float *)(gsize)const_element_of(base, number, first), ld}; /* read only by those who got it so */
-  for (gint64 row = 0; row < rows; row++)
-    numbers_widen(const_element_of(base, number, first + row * ld), number, width, buffer + row * width);
-  return (Panel){buffer, width};
+/* Rows of a matrix in memory: `rows` rows of `width` elements, the first of them `first` elements behind `base`, the
+ * others `ld` elements apart. */
+typedef struct {
+  const void *base;
+  Number number;
+  gint64 first, ld, rows, width;
+} PanelPlace;
+
+/* The rows as fp32: where they lie when they are fp32, else widened into `buffer` (rows × width). */
+static inline Panel panel_in(PanelPlace place, float *buffer) {
+  if (place.number == NUMBER_FP32) /* read only by those who got it so */
+    return (Panel){(float *)(gsize)const_element_of(place.base, place.number, place.first), place.ld};
+  for (gint64 row = 0; row < place.rows; row++)
+    numbers_widen(const_element_of(place.base, place.number, place.first + row * place.ld), place.number, place.width,
+                  buffer + row * place.width);
+  return (Panel){buffer, place.width};
 }
 
-/* The same for results: to be written, then closed. */
-static inline Panel panel_out(void *base, Number number, gint64 first, gint64 ld, gint64 width, float *buffer) {
-  if (number == NUMBER_FP32)
-    return (Panel){element_of(base, number, first), ld};
-  return (Panel){buffer, width};
+/* The same for results: to be written, then closed. `base` is not const to its owner. */
+static inline Panel panel_out(PanelPlace place, float *buffer) {
+  if (place.number == NUMBER_FP32)
+    return (Panel){element_of((void *)(gsize)place.base, place.number, place.first), place.ld};
+  return (Panel){buffer, place.width};
 }
 
-static inline void panel_close(void *base, Number number, gint64 first, gint64 ld, gint64 rows, gint64 width,
-                               Panel panel) {
-  for (gint64 row = 0; row < rows; row++)
-    row_close(base, number, first + row * ld, width, panel_row(panel, row));
+static inline void panel_close(PanelPlace place, Panel panel) {
+  for (gint64 row = 0; row < place.rows; row++)
+    row_close((void *)(gsize)place.base, place.number, place.first + row * place.ld, place.width,
+              panel_row(panel, row));
 }
 
 /* c (m×n) = alpha·a·b + beta·c with a (m×k) and b (k×n), either of them turned. */

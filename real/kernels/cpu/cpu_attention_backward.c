@@ -127,12 +127,13 @@ static void backward_head(Backward *backward) {
   const FlashBlock *block = &backward->block;
   gint64 d = flash->head_dim, dv = flash->v_head_dim, queries = block->queries,
          first_row = backward->sequence * flash->seq_len;
-  gint64 q_place = first_row * flash->ld_qkv + backward->head * d,
-         dq_place = first_row * block->ld_dq + backward->head * d,
-         o_place = first_row * flash->ld_o + backward->head * dv;
-  backward->q = panel_in(flash->q, number, q_place, flash->ld_qkv, queries, d, backward->buffers[0]);
-  backward->d_o = panel_in(flash->d_o, number, o_place, flash->ld_o, queries, dv, backward->buffers[1]);
-  backward->dq = panel_out(flash->dq, number, dq_place, block->ld_dq, d, backward->buffers[2]);
+  const gint64 head = backward->head;
+  const PanelPlace q = {flash->q, number, first_row * flash->ld_qkv + head * d, flash->ld_qkv, queries, d};
+  const PanelPlace d_o = {flash->d_o, number, first_row * flash->ld_o + head * dv, flash->ld_o, queries, dv};
+  const PanelPlace dq = {flash->dq, number, first_row * block->ld_dq + head * d, block->ld_dq, queries, d};
+  backward->q = panel_in(q, backward->buffers[0]);
+  backward->d_o = panel_in(d_o, backward->buffers[1]);
+  backward->dq = panel_out(dq, backward->buffers[2]);
   find_delta(backward);
   for (gint64 row = 0; row < queries && flash->rule.window > 0; row++)
     memset(panel_row(backward->dq, row), 0, (gsize)d * sizeof(float));
@@ -142,7 +143,7 @@ static void backward_head(Backward *backward) {
     for (gint64 query = first_query_of(block, key); query < end; query += TILE_QUERIES)
       add_tile(backward, key, query);
   }
-  panel_close(flash->dq, number, dq_place, block->ld_dq, queries, d, backward->dq);
+  panel_close(dq, backward->dq);
 }
 
 /* Keys, values and their gradients of one key head of a sequence, for all query heads that share it. */
@@ -152,23 +153,24 @@ static void backward_group(Backward *backward, gint64 sequence, gint64 kv_head) 
   const Number number = (Number)flash->number;
   gint64 d = flash->head_dim, dv = flash->v_head_dim, n = block->keys, group = flash->n_heads / flash->n_kv_heads;
   gint64 first = sequence * block->key_rows * block->ld_kv, d_first = sequence * block->key_rows * block->ld_dkv;
-  gint64 k_place = d_first + kv_head * d, v_place = d_first + kv_head * dv; /* of gradients */
+  const PanelPlace k = {flash->k, number, first + kv_head * d, block->ld_kv, n, d};
+  const PanelPlace v = {flash->v, number, first + kv_head * dv, block->ld_kv, n, dv};
+  const PanelPlace dk = {flash->dk, number, d_first + kv_head * d, block->ld_dkv, n, d};
+  const PanelPlace d_v = {flash->dv, number, d_first + kv_head * dv, block->ld_dkv, n, dv};
   float *const *buffers = backward->buffers;
   backward->sequence = sequence;
-  backward->k = panel_in(flash->k, number, first + kv_head * d, block->ld_kv, n, d, buffers[3]);
-  backward->v = panel_in(flash->v, number, first + kv_head * dv, block->ld_kv, n, dv, buffers[4]);
-  backward->dk = block->adds ? panel_in(flash->dk, number, k_place, block->ld_dkv, n, d, buffers[5])
-                             : panel_out(flash->dk, number, k_place, block->ld_dkv, d, buffers[5]);
-  backward->dv = block->adds ? panel_in(flash->dv, number, v_place, block->ld_dkv, n, dv, buffers[6])
-                             : panel_out(flash->dv, number, v_place, block->ld_dkv, dv, buffers[6]);
+  backward->k = panel_in(k, buffers[3]);
+  backward->v = panel_in(v, buffers[4]);
+  backward->dk = block->adds ? panel_in(dk, buffers[5]) : panel_out(dk, buffers[5]);
+  backward->dv = block->adds ? panel_in(d_v, buffers[6]) : panel_out(d_v, buffers[6]);
   for (gint64 j = 0; j < group; j++) {
     backward->head = kv_head * group + j;
     backward->slope = alibi_slope(&flash->rule, backward->head);
     backward->overwrites = j == 0 && !block->adds;
     backward_head(backward);
   }
-  panel_close(flash->dk, number, k_place, block->ld_dkv, n, d, backward->dk);
-  panel_close(flash->dv, number, v_place, block->ld_dkv, n, dv, backward->dv);
+  panel_close(dk, backward->dk);
+  panel_close(d_v, backward->dv);
 }
 
 void cpu_flash_backward(const Kernel *kernel, CpuScratch *scratch) {

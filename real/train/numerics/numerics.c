@@ -221,24 +221,37 @@ static double clipping(const Comparison *c, int step) {
   return c->execution->workload->plan->grad_norm_barrier && norm > most ? most / norm : 1;
 }
 
-/* The made-th step of Adam, from 0, for a tensor, whose moments m, v go on; the error of what the ranks have made of
- * it. */
-static double update_error(const Comparison *c, int made, const Whole *gradient, const Whole *before,
-                           const Whole *after, double scale, double *m, double *v) {
+/* A step of Adam for a tensor, as the ranks made it. */
+typedef struct {
+  const Whole *gradient, *before, *after; /* the gradient as it was summed; weights */
+  double scale;                           /* of the gradient, for Adam */
+} Update;
+
+/* Adam's own state of a tensor: [n] each. */
+typedef struct {
+  double *m, *v;
+  int n_made; /* steps so far */
+} Moments;
+
+/* ‖what the ranks made of the weights − what Adam makes of them‖ / ‖that‖, rounding taken off; the moments go on by a
+ * step. */
+static double update_error(const Comparison *c, const Update *update, Moments *moments) {
   const Training *t = &c->execution->training;
   const Rounding rounding = rounding_of(c->execution->workload->plan);
-  const double correction1 = 1 - pow(t->beta1, made + 1), correction2 = 1 - pow(t->beta2, made + 1);
-  double error2 = after->copies2, sum2 = 0;
-  for (gint64 i = 0; i < gradient->n; i++) {
-    const double g = scale * gradient->values[i];
+  const int step = ++moments->n_made;
+  const double correction1 = 1 - pow(t->beta1, step), correction2 = 1 - pow(t->beta2, step);
+  const float *before = update->before->values, *after = update->after->values;
+  double *m = moments->m, *v = moments->v, error2 = update->after->copies2, sum2 = 0;
+  for (gint64 i = 0; i < update->gradient->n; i++) {
+    const double g = update->scale * update->gradient->values[i];
     m[i] = t->beta1 * m[i] + (1 - t->beta1) * g;
     v[i] = t->beta2 * v[i] + (1 - t->beta2) * g * g;
-    const double update =
-        -t->lr * (m[i] / correction1 / (sqrt(v[i] / correction2) + t->epsilon) + t->decay * before->values[i]);
-    const double found = (double)after->values[i] - before->values[i];
-    const double error = fabs(found - update) - MAX(rounding.share * fabs((double)after->values[i]), rounding.least);
+    const double expected =
+        -t->lr * (m[i] / correction1 / (sqrt(v[i] / correction2) + t->epsilon) + t->decay * before[i]);
+    const double found = (double)after[i] - before[i];
+    const double error = fabs(found - expected) - MAX(rounding.share * fabs((double)after[i]), rounding.least);
     error2 += isfinite(error) ? MAX(error, 0) * MAX(error, 0) : INFINITY;
-    sum2 += update * update;
+    sum2 += expected * expected;
   }
   return error2 > 0 ? sqrt(error2 / MAX(sum2, G_MINDOUBLE)) : 0;
 }
@@ -248,9 +261,10 @@ static void compare_updates(const Comparison *c, const char *name, const double 
   const Whole *first = records_find(c->reference, RECORD_WEIGHT, 0, name);
   const Whole *before = records_find(c->own, RECORD_WEIGHT, 0, name);
   g_autofree double *m = g_new0(double, first->n), *v = g_new0(double, first->n);
+  Moments moments = {.m = m, .v = v};
   if (before == NULL || distance2(before, first) > 0) /* not even the first weights are equal */
     note(INFINITY, name, &c->report->steps[0].update_error, c->report->steps[0].update_worst);
-  for (int step = 0, made = 0; step < n_steps; step++) {
+  for (int step = 0; step < n_steps; step++) {
     CheckedStep *checked = &c->report->steps[step];
     const Whole *gradient = records_find(c->own, RECORD_GRADIENT, step, name);
     const Whole *after = records_find(c->own, RECORD_WEIGHT, step + 1, name);
@@ -259,9 +273,9 @@ static void compare_updates(const Comparison *c, const char *name, const double 
       return; /* counted */
     if (checked->is_skipped && distance2(after, before) > 0)
       note(INFINITY, name, &checked->update_error, checked->update_worst); /* it is to stay what it was */
+    const Update update = {.gradient = gradient, .before = before, .after = after, .scale = scales[step]};
     if (!checked->is_skipped)
-      note(update_error(c, made++, gradient, before, after, scales[step], m, v), name, &checked->update_error,
-           checked->update_worst);
+      note(update_error(c, &update, &moments), name, &checked->update_error, checked->update_worst);
     before = after;
   }
 }
