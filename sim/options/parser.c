@@ -258,7 +258,7 @@ static gboolean take_option(Parser *parser, int argc, char **argv, int *i, GErro
 gboolean parser_run(Parser *parser, int *argc, char ***argv, gboolean allows_words, GError **error) {
   if (asks_for_help(*argc, *argv)) {
     g_autofree char *text = help_text(parser);
-    return fail(error, STEPSIM_ERROR_HELP, "%s", text);
+    return fail_help(error, "%s", text);
   }
   int n_words = 1;
   gboolean options_ended = FALSE;

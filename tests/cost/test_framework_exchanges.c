@@ -1,5 +1,5 @@
 /* What a framework does where ranks exchange: sums of gradients, of tp, sends between stages. */
-#include "error.h" /* ahead of Check, which has a macro fail() */
+#include "error.h"
 
 #include <check.h>
 

@@ -1,5 +1,5 @@
 /* How a framework spends time: its file's keys, what they make of kernels, passes and the host. */
-#include "error.h" /* ahead of Check, which has a macro fail() */
+#include "error.h"
 
 #include <check.h>
 #include <math.h>

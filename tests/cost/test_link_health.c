@@ -1,5 +1,5 @@
 /* What faults leave of a job's links, by hand; and what predictions make of it. */
-#include "error.h" /* ahead of Check, which has a macro fail() */
+#include "error.h"
 
 #include <string.h>
 

@@ -1,13 +1,10 @@
 /* Models from text, for tests. */
 #pragma once
-#include "error.h" /* ahead of Check, which has a macro fail() */
+#include "error.h"
 #include "model.h"
+#include "text_file.h"
 
-#include <check.h>
-#include <glib/gstdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 /* What every config needs, in two spellings. */
 #define LLAMA_CORE                                                                                                     \
@@ -17,13 +14,9 @@
 
 /* A config in a file of its own, removed again. */
 static inline Model *read_bytes(const char *text, gsize length, GError **error) {
-  g_autofree char *path = NULL;
-  int fd = g_file_open_tmp("stepsim-test-model-XXXXXX", &path, NULL);
-  ck_assert_int_ge(fd, 0);
-  close(fd);
-  ck_assert(g_file_set_contents(path, text, (gssize)length, NULL));
+  char *path = text_file_new("", text, (gssize)length);
   Model *model = model_read(path, error);
-  g_unlink(path);
+  text_file_drop(path);
   return model;
 }
 

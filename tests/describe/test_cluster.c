@@ -2,15 +2,10 @@
 #include "cluster.h"
 
 #include "broken_text.h"
+#include "text_file.h"
 
 #define TOPOLOGIES STEPSIM_SOURCE_DATA "/topologies"
 #define FIXTURES STEPSIM_SOURCE_DATA "/tests/data"
-
-static char *read_text(const char *path) {
-  char *text = NULL;
-  ck_assert_msg(g_file_get_contents(path, &text, NULL, NULL), "cannot read %s", path);
-  return text;
-}
 
 static GStrv shipped(const char *subfolder) {
   g_autofree char *path = g_build_filename(TOPOLOGIES, subfolder, NULL);
@@ -107,7 +102,7 @@ START_TEST(clusters_agree_with_the_reference_table) {
   g_autofree char *path = g_build_filename(shared != NULL ? shared : "", "reference", "clusters.csv", NULL);
   if (shared == NULL || !g_file_test(path, G_FILE_TEST_EXISTS))
     return; /* the table is not part of the source */
-  g_autofree char *text = read_text(path);
+  g_autofree char *text = text_file_read(path);
   g_auto(GStrv) lines = g_strsplit(g_strchomp(text), "\n", -1);
   int n_rows = 0;
   for (int i = 0; lines[i] != NULL; i++) {
@@ -185,7 +180,7 @@ END_TEST
 
 START_TEST(a_bare_name_means_a_shipped_gpu) {
   static const BrokenText shipped_gpu = {"gpu: gpu.yaml", "gpu: b200-sxm-180gb"};
-  g_autofree char *sound = read_text(FIXTURES "/cluster.yaml"), *text = broken_text(sound, &shipped_gpu, NULL);
+  g_autofree char *sound = text_file_read(FIXTURES "/cluster.yaml"), *text = broken_text(sound, &shipped_gpu, NULL);
   g_autoptr(Cluster) cluster = cluster_parse("cluster.yaml", text, NULL);
   ck_assert_ptr_nonnull(cluster);
   ck_assert_str_eq(cluster->gpu.name, "b200-sxm-180gb");

@@ -2,6 +2,7 @@
 #include "cluster.h"
 
 #include "broken_text.h"
+#include "text_file.h"
 
 #include <glib/gstdio.h>
 
@@ -9,12 +10,6 @@
 
 static char *folder;                  /* temporary; holds cluster.yaml and gpu.yaml as the tests break them */
 static char *cluster_text, *gpu_text; /* of the sound ones */
-
-static char *read_text(const char *path) {
-  char *text = NULL;
-  ck_assert_msg(g_file_get_contents(path, &text, NULL, NULL), "cannot read %s", path);
-  return text;
-}
 
 /* Not g_file_set_contents(): it waits for the disk, thousands of times here. */
 static char *write_bytes(const char *name, const char *bytes, gssize length) {
@@ -30,8 +25,8 @@ static char *write_bytes(const char *name, const char *bytes, gssize length) {
 static void set_up(void) {
   folder = g_dir_make_tmp("stepsim-cluster-XXXXXX", NULL);
   ck_assert_ptr_nonnull(folder);
-  cluster_text = read_text(FIXTURES "/cluster.yaml");
-  gpu_text = read_text(FIXTURES "/gpu.yaml");
+  cluster_text = text_file_read(FIXTURES "/cluster.yaml");
+  gpu_text = text_file_read(FIXTURES "/gpu.yaml");
   g_free(write_bytes("gpu.yaml", gpu_text, -1));
 }
 

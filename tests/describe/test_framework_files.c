@@ -1,5 +1,5 @@
 /* Files of frameworks: what they say of memory, what they stand on, and what a plan takes from them. */
-#include "error.h" /* ahead of Check, which has a macro fail() */
+#include "error.h"
 
 #include <check.h>
 #include <glib/gstdio.h>

@@ -1,17 +1,12 @@
 /* A machine's own words for its node become a cluster that says the same; what is no such dump is refused with its
  * line, whatever the bytes. */
-#include "error.h" /* ahead of Check, which has a macro fail() */
+#include "error.h"
 #include "node_import.h"
 
+#include "text_file.h"
 #include "topology_fixture.h"
 
 #define DATA STEPSIM_SOURCE_DATA "/tests/data/topology/"
-
-static char *read_text(const char *path) {
-  char *text = NULL;
-  ck_assert_msg(g_file_get_contents(path, &text, NULL, NULL), "cannot read %s", path);
-  return text;
-}
 
 /* The cluster an import becomes; the text is what cluster_read() would take. */
 static Cluster *import_of(NodeImportParser parse, const char *file, const ImportChoices *choices) {
@@ -158,7 +153,7 @@ START_TEST(each_mistake_is_refused_where_it_stands) {
       {smi_matrix_parse, "pcie-4.txt", "PXB     0-15\nGPU1", "NV4     0-15\nGPU1", 2, "NVLinks join GPUs only"},
   };
   for (gsize i = 0; i < G_N_ELEMENTS(breaks); i++) {
-    g_autofree char *path = g_strconcat(DATA, breaks[i].file, NULL), *text = read_text(path);
+    g_autofree char *path = g_strconcat(DATA, breaks[i].file, NULL), *text = text_file_read(path);
     g_auto(GStrv) parts = g_strsplit(text, breaks[i].from, 2);
     ck_assert_msg(g_strv_length(parts) == 2, "\"%s\" is not there", breaks[i].from);
     g_autofree char *broken = g_strjoinv(breaks[i].to, parts);
@@ -269,7 +264,7 @@ START_TEST(mutated_dumps_are_read_or_refused) {
   int n = count_fuzz(), n_bad = 0;
   g_autoptr(GRand) random = g_rand_new_with_seed((guint32)n);
   for (gsize i = 0; i < G_N_ELEMENTS(seeds); i++) {
-    g_autofree char *sound = read_text(seeds[i].file);
+    g_autofree char *sound = text_file_read(seeds[i].file);
     for (int k = 0; k < n; k++) {
       g_autoptr(GString) text = g_string_new(sound);
       mutate(text, random);

@@ -1,6 +1,6 @@
 /* What a cluster file says of a node's inside, of leaves, other GPUs, faults and the tax on transfers: taken as
  * written, or refused with the line, what was found and what was expected. */
-#include "error.h" /* ahead of Check, which has a macro fail() */
+#include "error.h"
 
 #include "topology_fixture.h"
 

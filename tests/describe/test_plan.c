@@ -1,4 +1,4 @@
-#include "error.h" /* ahead of Check, which has a macro fail() */
+#include "error.h"
 #include "plan.h"
 
 #include <check.h>

@@ -1,5 +1,5 @@
 /* Orders of ranks and other choices of a plan, by their names. */
-#include "error.h" /* ahead of Check, which has a macro fail() */
+#include "error.h"
 #include "plan.h"
 
 #include <check.h>

@@ -1,13 +1,8 @@
 /* Maps from ranks to GPUs: the three forms of a file, what is wrong with one, and what plans and groups make of it. */
 #include "rank_map.h"
 
-#include "error.h" /* ahead of Check, which has a macro fail() */
-
-#include <glib/gstdio.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "plan_cases.h"
+#include "text_file.h"
 
 /* 16 nodes of 4 GPUs. */
 static Cluster small_cluster(void) {
@@ -16,13 +11,9 @@ static Cluster small_cluster(void) {
 
 static GArray *map_of(const char *text, GError **error) {
   const Cluster cluster = small_cluster();
-  g_autofree char *file = NULL;
-  int fd = g_file_open_tmp("stepsim-test-XXXXXX.map", &file, NULL);
-  ck_assert_int_ge(fd, 0);
-  close(fd);
-  ck_assert(g_file_set_contents(file, text, -1, NULL));
+  char *file = text_file_new(".map", text, -1);
   GArray *map = rank_map_read(file, &cluster, error);
-  g_unlink(file);
+  text_file_drop(file);
   return map;
 }
 

@@ -1,6 +1,6 @@
 #include "cluster.h"
 #include "data_path.h"
-#include "error.h" /* ahead of Check, which has a macro fail() */
+#include "error.h"
 #include "suggest.h"
 
 #include <check.h>
@@ -140,8 +140,8 @@ START_TEST(a_gpu_that_is_no_file_is_asked_for_by_those_that_have_its_name) {
     ck_assert(g_file_set_contents(file, text, -1, NULL));
     g_autoptr(GError) error = NULL;
     ck_assert_ptr_null(cluster_read(file, &error));
-    ck_assert_ptr_nonnull(strstr(
-        error->message, "did you mean \"h100-pcie-80gb\" or \"h100-sxm5-80gb\" or \"h100-sxm-96gb-hbm2e\"?"));
+    ck_assert_ptr_nonnull(
+        strstr(error->message, "did you mean \"h100-pcie-80gb\" or \"h100-sxm5-80gb\" or \"h100-sxm-96gb-hbm2e\"?"));
   }
   g_unlink(file);
   g_rmdir(folder);

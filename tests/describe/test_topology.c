@@ -1,7 +1,7 @@
 /* A cluster as a graph: structure and rates follow from the file, names lead back to vertices, paths are those a
  * library would take, mistakes are found. */
 #include "data_path.h"
-#include "error.h" /* ahead of Check, which has a macro fail() */
+#include "error.h"
 
 #include "topology_fixture.h"
 

@@ -1,5 +1,5 @@
 /* What the described inside of a node leaves of stated bandwidths, by hand; and what costs make of it. */
-#include "error.h" /* ahead of Check, which has a macro fail() */
+#include "error.h"
 
 #include "wiring.h"
 

@@ -1,26 +1,16 @@
 /* CSV files from text, for tests. */
 #pragma once
-#include "error.h" /* ahead of Check, which has a macro fail() */
+#include "error.h"
 #include "measured_rows.h"
+#include "text_file.h"
 
-#include <check.h>
-#include <glib/gstdio.h>
-#include <string.h>
-#include <unistd.h>
-
-/* A file of its own; to be removed and freed with drop_file(). */
+/* To be removed and freed with drop_file(). */
 static inline char *make_file(const char *text, gsize length) {
-  g_autofree char *path = NULL;
-  int fd = g_file_open_tmp("stepsim-test-XXXXXX.csv", &path, NULL);
-  ck_assert_int_ge(fd, 0);
-  close(fd);
-  ck_assert(g_file_set_contents_full(path, text, (gssize)length, G_FILE_SET_CONTENTS_NONE, 0600, NULL));
-  return g_steal_pointer(&path);
+  return text_file_new(".csv", text, (gssize)length);
 }
 
 static inline void drop_file(char *path) {
-  g_unlink(path);
-  g_free(path);
+  text_file_drop(path);
 }
 
 static inline MeasuredRows *read_rows(const char *text, gsize length, GError **error) {

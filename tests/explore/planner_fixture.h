@@ -1,6 +1,6 @@
 /* Spaces of plans from a few options, and searches of them. */
 #pragma once
-#include "error.h" /* ahead of Check, which has a macro fail() */
+#include "error.h"
 #include "plan_space.h"
 #include "planner.h"
 

@@ -3,7 +3,7 @@
 #include "sweep_report.h"
 #include "sweep_talk.h"
 
-#include "error.h" /* ahead of Check, which has a macro fail() */
+#include "error.h"
 #include <check.h>
 #include <glib/gstdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* The numbers of figures over many runs: closed forms, what is left out, what threads may not change, tables. */
 #include "curves.h"
-#include "error.h" /* ahead of Check, which has a macro fail() */
+#include "error.h"
 
 #include <check.h>
 #include <glib/gstdio.h>

@@ -1,5 +1,5 @@
 /* Steps with a cost taken away, axes and their links, one plan on several sizes. */
-#include "error.h" /* ahead of Check, which has a macro fail() */
+#include "error.h"
 #include "explanation.h"
 #include "step_of_prediction.h"
 

@@ -1,5 +1,5 @@
 /* What failures leave of a run: against Daly's examples, a run acted out many times, and what was published. */
-#include "error.h" /* ahead of Check, which has a macro fail() */
+#include "error.h"
 #include "training_cost.h"
 
 #include <check.h>

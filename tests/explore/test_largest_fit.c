@@ -1,5 +1,5 @@
 /* The largest micro-batch and the longest sequences that fit: beside all sizes tried one by one. */
-#include "error.h" /* ahead of Check, which has a macro fail() */
+#include "error.h"
 #include "largest_fit.h"
 
 #include <check.h>

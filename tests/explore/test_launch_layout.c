@@ -1,5 +1,5 @@
 /* How frameworks are told what layers each stage has. */
-#include "error.h" /* ahead of Check, which has a macro fail() */
+#include "error.h"
 #include "launch.h"
 #include "plan_order.h"
 #include "small_workloads.h"

@@ -1,5 +1,5 @@
 /* What would make a predicted step as long as a measured one: what was put into a run comes out again. */
-#include "error.h" /* ahead of Check, which has a macro fail() */
+#include "error.h"
 #include "measured_gap.h"
 #include "measured_step.h"
 #include "what_if.h"

@@ -1,7 +1,7 @@
 /* Spaces of configurations: what a list means, which configuration an index is, and what is refused. */
 #include "space.h"
 
-#include "error.h" /* ahead of Check, which has a macro fail() */
+#include "error.h"
 #include <check.h>
 #include <glib/gstdio.h>
 #include <string.h>

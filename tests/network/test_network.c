@@ -1,7 +1,7 @@
 /* Vertices and the links of their cables. */
 #include "network.h"
 
-#include "error.h" /* ahead of Check, which has a macro fail() */
+#include "error.h"
 
 #include <check.h>
 #include <math.h>

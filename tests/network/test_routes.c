@@ -1,5 +1,5 @@
 /* Routes: shortest by the order asked for, dead links avoided, choices that keep to their rule. */
-#include "error.h" /* ahead of Check, which has a macro fail() */
+#include "error.h"
 #include "network_platforms.h"
 #include "routes.h"
 

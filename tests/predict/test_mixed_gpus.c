@@ -1,7 +1,7 @@
 /* A job over several kinds of GPU goes at the pace of the slowest where its ranks meet. */
 #include "predict.h"
 
-#include "error.h" /* ahead of Check, which has a macro fail() */
+#include "error.h"
 
 #include <check.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* What plans hold outside their GPUs: copies, the host's update and the tiers' memory, by hand on small models and as
  * properties of plans drawn at random. */
-#include "error.h" /* ahead of Check, which has a macro fail() */
+#include "error.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 #include "device.h"
-#include "error.h" /* ahead of Check, which has a macro fail() */
+#include "error.h"
 
 #include <check.h>
 #include <stdatomic.h>

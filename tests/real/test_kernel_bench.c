@@ -1,4 +1,4 @@
-#include "error.h" /* ahead of Check, which has a macro fail() */
+#include "error.h"
 #include "kernel_bench.h"
 
 #include <check.h>

@@ -6,7 +6,7 @@
  *     time                    ├──────────────┤              of_transfer_s() + i · STEP_S; warm-up: half a second less
  *
  * Products of 1 s beside collectives take half as long again, these twice as long, and begin 12 s earlier. */
-#include "error.h" /* ahead of Check, which has a macro fail() */
+#include "error.h"
 #include "link_times.h"
 
 #include <check.h>

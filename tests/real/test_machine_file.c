@@ -3,7 +3,7 @@
  *     all_reduce   2 ranks, one node     1 KiB  20 µs      64 MiB  10 ms
  *                  4 ranks, two nodes    1 KiB  40 µs      64 MiB  40 ms
  *     send         one node              1 KiB   3 µs      64 MiB  12 ms */
-#include "error.h" /* ahead of Check, which has a macro fail() */
+#include "error.h"
 #include "machine_file.h"
 
 #include "cluster.h"

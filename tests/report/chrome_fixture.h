@@ -2,7 +2,7 @@
 #pragma once
 #include "chrome_read.h"
 #include "chrome_trace.h"
-#include "error.h" /* before check.h, which has a macro fail() */
+#include "error.h"
 #include <check.h>
 #include <glib/gstdio.h>
 

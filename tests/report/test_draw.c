@@ -1,10 +1,8 @@
 /* Schedules drawn in the terminal: exact where they fit, honest where they do not. */
 #include "draw.h"
 
+#include "text_file.h"
 #include "trace_fixture.h"
-
-#include <check.h>
-#include <string.h>
 
 static const FixtureTimes unit_times = {
     .compute_ns = {[ACTION_F] = 1000000000, [ACTION_I] = 1000000000, [ACTION_W] = 1000000000, [ACTION_B] = 2000000000}};
@@ -19,13 +17,6 @@ static char *drawn(const Trace *trace, int width, gboolean colour) {
 static char *stripped(const char *text) {
   g_autoptr(GRegex) escapes = g_regex_new("\033\\[[0-9;]*m", 0, 0, NULL);
   return g_regex_replace_literal(escapes, text, -1, 0, "", 0, NULL);
-}
-
-static int count(const char *text, const char *what) {
-  int n = 0;
-  for (const char *at = text; (at = strstr(at, what)); at += strlen(what))
-    n++;
-  return n;
 }
 
 /* The drawing's row of a rank, between its bars. */
@@ -60,8 +51,8 @@ START_TEST(colour_shows_kind_by_background_and_micro_batch_by_number) {
   g_autofree char *row = row_of(plain, 1);
   ck_assert_str_eq(row, "··0 0   1 1   ····");
   /* Two rows of two F and two B each, and the legend's one of each. */
-  ck_assert_int_eq(count(text, "\033[48;5;25;"), 4 + 1);
-  ck_assert_int_eq(count(text, "\033[48;5;28;"), 4 + 1);
+  ck_assert_int_eq(text_count(text, "\033[48;5;25;"), 4 + 1);
+  ck_assert_int_eq(text_count(text, "\033[48;5;28;"), 4 + 1);
   fixture_clear(&fixture);
 }
 END_TEST
@@ -77,7 +68,7 @@ START_TEST(idle_columns_are_the_bubble) {
     for (int rank = 0; rank < 8; rank++) {
       g_autofree char *row = row_of(plain, rank);
       ck_assert_int_eq(g_utf8_strlen(row, -1), 117);
-      ck_assert_int_eq(count(row, "·"), 21);
+      ck_assert_int_eq(text_count(row, "·"), 21);
       ck_assert_ptr_nonnull(strstr(row, "31"));
     }
     fixture_clear(&fixture);
@@ -102,9 +93,9 @@ START_TEST(what_is_too_long_goes_on_in_a_strip_below) {
   for (const char *const *name = (const char *const[]){"gpipe", "1f1b", NULL}; *name != NULL; name++) {
     Fixture fixture = fixture_new(*name, 8, 1, 32, &unit_times);
     g_autofree char *wide = drawn(fixture.trace, 200, FALSE), *strips = drawn(fixture.trace, 80, FALSE);
-    ck_assert_int_eq(count(strips, "   7 |"), 2);
+    ck_assert_int_eq(text_count(strips, "   7 |"), 2);
     ck_assert_ptr_nonnull(strstr(strips, "       60"));
-    ck_assert_int_eq(count(strips, " s\n"), 1);
+    ck_assert_int_eq(text_count(strips, " s\n"), 1);
     for (int rank = 0; rank < 8; rank++) {
       g_autofree char *row = joined_row(strips, rank), *whole = joined_row(wide, rank);
       ck_assert_int_eq(strlen(row), 117);
@@ -127,8 +118,8 @@ START_TEST(no_pass_vanishes_while_strips_can_show_it) {
     g_autofree char *text = drawn(fixture.trace, width, FALSE);
     for (int rank = 0; rank < 8; rank++) {
       g_autofree char *row = joined_row(text, rank);
-      ck_assert_int_eq(count(row, "F"), 32);
-      ck_assert_int_eq(count(row, "B"), 32);
+      ck_assert_int_eq(text_count(row, "F"), 32);
+      ck_assert_int_eq(text_count(row, "B"), 32);
     }
   }
   fixture_clear(&fixture);
@@ -138,7 +129,7 @@ END_TEST
 START_TEST(more_rows_than_a_screen_has_are_not_made_more) {
   Fixture fixture = fixture_new("1f1b", 40, 1, 40, &unit_times);
   g_autofree char *text = drawn(fixture.trace, 80, FALSE);
-  ck_assert_int_eq(count(text, "  39 |"), 1);
+  ck_assert_int_eq(text_count(text, "  39 |"), 1);
   ck_assert_ptr_nonnull(
       strstr(text, "letters: what takes most of a column; numbers: micro-batch, where there is room"));
   fixture_clear(&fixture);
@@ -152,10 +143,10 @@ START_TEST(chunks_differ) {
   g_autofree char *row = row_of(text, 0);
   static const char *const boxes[] = {"F0", "F1", "f0", "f1", "B0--", "B1--", "b0--", "b1--"};
   for (guint i = 0; i < G_N_ELEMENTS(boxes); i++)
-    ck_assert_int_eq(count(row, boxes[i]), 1);
+    ck_assert_int_eq(text_count(row, boxes[i]), 1);
   g_autofree char *coloured = drawn(fixture.trace, 120, TRUE);
-  ck_assert_int_eq(count(coloured, "\033[48;5;25;"), 4 + 1);
-  ck_assert_int_eq(count(coloured, "\033[48;5;32;"), 4 + 1);
+  ck_assert_int_eq(text_count(coloured, "\033[48;5;25;"), 4 + 1);
+  ck_assert_int_eq(text_count(coloured, "\033[48;5;32;"), 4 + 1);
   fixture_clear(&fixture);
 }
 END_TEST

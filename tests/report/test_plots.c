@@ -5,14 +5,12 @@
 #include "gnuplot.h"
 #include "grid.h"
 #include "stack.h"
+#include "text_file.h"
 #include "timeline.h"
 #include "trace_fixture.h"
 
-#include <check.h>
-#include <glib/gstdio.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 static char *folder; /* of this run; removed at the end */
 static gboolean has_gnuplot;
@@ -36,13 +34,6 @@ static void assert_drawn(gboolean drawn, const GError *error) {
 static void assert_input_error(const GError *error, const char *part) {
   ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_INPUT));
   ck_assert_msg(strstr(error->message, part) != NULL, "%s", error->message);
-}
-
-static int count(const char *text, const char *what) {
-  int n = 0;
-  for (const char *at = text; (at = strstr(at, what)); at += strlen(what))
-    n++;
-  return n;
 }
 
 static const FixtureTimes times = {.compute_ns = {[ACTION_F] = 1000, [ACTION_B] = 2000}, .send_ns = 100};
@@ -70,7 +61,7 @@ START_TEST(a_send_is_drawn_from_when_both_sides_are_there) {
   Fixture fixture = fixture_new("1f1b", 2, 1, 2, &times);
   g_autofree char *data = timeline_data(fixture.trace, 1000, NULL);
   ck_assert_ptr_nonnull(strstr(data, "0 9 2 2.1 0 -1\n"));
-  ck_assert_int_eq(count(data, " 9 "), 4);
+  ck_assert_int_eq(text_count(data, " 9 "), 4);
   fixture_clear(&fixture);
 }
 END_TEST
@@ -356,10 +347,10 @@ START_TEST(every_script_draws_its_sample_by_itself) {
     ck_assert_msg(g_file_get_contents(sample, &data, NULL, NULL), "%s has no sample", name);
     ck_assert(g_file_get_contents(script, &code, NULL, NULL));
     g_autofree char *svg = drawn_by_hand(data, sample, "sample.svg");
-    ck_assert_msg(count(svg, "<path") > 4, "%s drew %d paths", name, count(svg, "<path"));
+    ck_assert_msg(text_count(svg, "<path") > 4, "%s drew %d paths", name, text_count(svg, "<path"));
     if (strstr(code, ".txt;") != NULL) { /* its head says that it draws in letters too */
       g_autofree char *text = drawn_by_hand(data, sample, "sample.txt");
-      ck_assert_msg(g_utf8_validate(text, -1, NULL) && count(text, "\n") > 10, "%s in letters: %s", name, text);
+      ck_assert_msg(g_utf8_validate(text, -1, NULL) && text_count(text, "\n") > 10, "%s in letters: %s", name, text);
     }
     n++;
   }

@@ -1,22 +1,15 @@
 /* What is said of a topology: the tree's lines, the path's table, JSON that parses and names every link, a picture that
  * is XML and shows every device of the first node once. */
 #include "data_path.h"
-#include "error.h" /* ahead of Check, which has a macro fail() */
 
+#include "text_file.h"
 #include "topology_fixture.h"
 #include "topology_report.h"
 
 #include <json-glib/json-glib.h>
 
-static int count(const char *text, const char *what) {
-  int n = 0;
-  for (const char *at = text; (at = strstr(at, what)) != NULL; at += strlen(what))
-    n++;
-  return n;
-}
-
 static void assert_line(const char *text, const char *line) {
-  ck_assert_msg(count(text, line) == 1, "\"%s\" is there %d times:\n%s", line, count(text, line), text);
+  ck_assert_msg(text_count(text, line) == 1, "\"%s\" is there %d times:\n%s", line, text_count(text, line), text);
 }
 
 static char *text_of(const Topology *t) {
@@ -122,7 +115,7 @@ START_TEST(json_holds_the_whole_graph) {
   g_autoptr(Topology) small = topology_of(bare, 8);
   g_autofree char *unstated = topology_json(small, findings, NULL);
   ck_assert(json_parser_load_from_data(parser, unstated, -1, NULL));
-  ck_assert_int_ge(count(unstated, "\"bandwidth_Bps\": null"), 8);
+  ck_assert_int_ge(text_count(unstated, "\"bandwidth_Bps\": null"), 8);
 }
 END_TEST
 
@@ -177,11 +170,11 @@ START_TEST(the_picture_shows_each_device_of_a_node_once) {
     ck_assert_msg(strstr(svg, "nan") == NULL && strstr(svg, "inf") == NULL, "%s", names[i]);
     for (int gpu = 0; gpu < cluster->gpus_per_node; gpu++) {
       g_autofree char *label = g_strdup_printf(">gpu%d<", gpu);
-      ck_assert_msg(count(svg, label) == 1, "%s: %s", names[i], label);
+      ck_assert_msg(text_count(svg, label) == 1, "%s: %s", names[i], label);
     }
     for (int nic = 0; nic < cluster->nics_per_node; nic++) {
       g_autofree char *label = g_strdup_printf(">nic%d<", nic);
-      ck_assert_msg(count(svg, label) == 1, "%s: %s", names[i], label);
+      ck_assert_msg(text_count(svg, label) == 1, "%s: %s", names[i], label);
     }
   }
 }
@@ -193,8 +186,8 @@ START_TEST(the_picture_marks_faults_in_words) {
                                                "node0/nvswitch], factor: 0.25}]\n");
   g_autoptr(Topology) t = topology_of(cluster, 8);
   g_autofree char *svg = topology_svg(t);
-  ck_assert_int_eq(count(svg, "× dead<"), 1);
-  ck_assert_int_eq(count(svg, "× 25 %<"), 1);
+  ck_assert_int_eq(text_count(svg, "× dead<"), 1);
+  ck_assert_int_eq(text_count(svg, "× 25 %<"), 1);
 }
 END_TEST
 

@@ -2,10 +2,7 @@
 #pragma once
 #include "order.h"
 #include "order_read.h"
-#include <check.h>
-#include <glib/gstdio.h>
-#include <string.h>
-#include <unistd.h>
+#include "text_file.h"
 
 /* ScheduleDualPipeV of 2 ranks and 4 micro-batches, worked out from its steps (torch.distributed.pipelining, 2.9),
  * and what _add_unshard_reshard (window of 3), _add_reduce_grad and _add_send_recv make of it; rows end as
@@ -26,14 +23,9 @@ G_GNUC_UNUSED static const char dualpipe_v_comms[] =
     "1REDUCE_GRAD,1RESHARD\r\n";
 
 static inline Order *read_bytes(const char *bytes, gssize length, GError **error) {
-  g_autofree char *file = NULL;
-  int descriptor = g_file_open_tmp("stepsim-order-XXXXXX.csv", &file, NULL);
-  ck_assert_int_ge(descriptor, 0);
-  gsize n_bytes = length < 0 ? strlen(bytes) : (gsize)length;
-  ck_assert_int_eq(write(descriptor, bytes, n_bytes), (gssize)n_bytes); /* without waiting for the disk */
-  g_close(descriptor, NULL);
+  char *file = text_file_new(".csv", bytes, length);
   Order *order = order_read_csv(file, error);
-  g_unlink(file);
+  text_file_drop(file);
   return order;
 }
 

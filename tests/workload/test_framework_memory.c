@@ -1,5 +1,5 @@
 /* What a framework holds besides, in bytes of a piece. */
-#include "error.h" /* ahead of Check, which has a macro fail() */
+#include "error.h"
 
 #include <check.h>
 

@@ -20,14 +20,6 @@ static gboolean fail_va(GError **error, StepsimError code, const char *format, v
   return FALSE;
 }
 
-gboolean fail(GError **error, StepsimError code, const char *format, ...) {
-  va_list arguments;
-  va_start(arguments, format);
-  fail_va(error, code, format, arguments);
-  va_end(arguments);
-  return FALSE;
-}
-
 gboolean fail_input(GError **error, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
@@ -40,6 +32,14 @@ gboolean fail_impossible(GError **error, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
   fail_va(error, STEPSIM_ERROR_IMPOSSIBLE, format, arguments);
+  va_end(arguments);
+  return FALSE;
+}
+
+gboolean fail_help(GError **error, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  fail_va(error, STEPSIM_ERROR_HELP, format, arguments);
   va_end(arguments);
   return FALSE;
 }

@@ -12,9 +12,8 @@ typedef enum {
 
 GQuark stepsim_error_quark(void);
 
-/* Fill *error with code `code` and a printf-style message. Always returns FALSE, so a caller may write
- * `return fail(error, …)`. */
-gboolean fail(GError **error, StepsimError code, const char *format, ...) G_GNUC_PRINTF(3, 4);
-/* Shorthands: the code is STEPSIM_ERROR_INPUT / STEPSIM_ERROR_IMPOSSIBLE. */
+/* Fill *error with STEPSIM_ERROR_INPUT, _IMPOSSIBLE or _HELP and a printf-style message. Always FALSE, so a caller may
+ * write `return fail_input(error, …)`. */
 gboolean fail_input(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
 gboolean fail_impossible(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
+gboolean fail_help(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
