@@ -66,7 +66,7 @@ struct Trainer {
   BoundList lists[N_PIECES][N_PHASES];
   GArray *item_log;  /* of ItemRecord; NULL: not kept */
   int log_from;      /* the first step it is kept of */
-  gint32 *tokens;    /* device: [2 + MTP heads][steps][micro-batches][tokens]: of each, the so-many-th behind it */
+  gint32 *tokens;    /* device: [2 + MTP heads][steps][micro-batches][tokens]: row i holds the tokens i places later */
   gint64 n_tokens;   /* of each of these */
   double *losses;    /* device: [steps][training_n_losses()], of a micro-batch one behind the other: sum over its
                         tokens, those of all cp ranks / tokens of the global batch, by the head's weight */
@@ -110,7 +110,7 @@ void trainer_free(Trainer *trainer);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Trainer, trainer_free)
 
 Training training_default(void);
-/* Of a step: of each micro-batch that of the model's own head, and of each that predicts further. */
+/* Losses of a step: for each micro-batch the model's own head's, and that of each head that predicts further. */
 static inline int training_n_losses(const Workload *workload) {
   return (int)workload->plan->n_micro_batches * (1 + workload->plan->mtp_layers);
 }

@@ -89,8 +89,8 @@ static gboolean is_of_tp_alone(const Program *program, const Transfer *transfer)
   return transfer->group >= 0 && costing_is_tp_alone(&g_array_index(program->groups, Group, transfer->group));
 }
 
-/* Other transfers take enough of the ways of tp's collectives to be worth a look at every one of these. Said of the
- * plan rather than of the Program's form, so that whole and expanded ones agree. `met`: [transfers] filled. */
+/* Whether other transfers use the links of tp's collectives for long enough to simulate each of these. It follows from
+ * the plan, not from the form of the Program, so that whole and expanded ones agree. Fills `met`, [transfers]. */
 static gboolean meets_tp(const Costing *costing, const Program *program, const ProgramRepeats *repeats, double n_more,
                          gboolean *met) {
   if (costing->groups[AXIS_TP].n < 2)

@@ -1,6 +1,6 @@
-/* A flow followed to its end while time stands still for all others. Its links are shared with one other flow at most,
- * which is on no links that others are on: so the rates of both, before, beside each other and after, are all that is
- * to be known, and the other one is booked as it would have been at the two moments at which they change.
+/* Runs a flow to its end at once, while time stands still for all others. It shares its links with one other flow at
+ * most, and that one shares links with nobody else. So only the rates of these two matter: before, during and after
+ * their meeting. The other flow's bytes are booked at the two moments at which its rate changes, as if time had passed.
  *
  *     the other    ═══════╤═══════════╤═══════►      settled at both, its end queued anew
  *     this one     latency└── bytes ──┘

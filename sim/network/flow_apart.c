@@ -1,5 +1,5 @@
-/* Flows that leave the others and come back. While they are away their links are theirs alone: that is for the caller
- * to know. So nothing is solved here but what two of them have beside each other. */
+/* Flows taken out of the network and put back. The caller warrants that nobody else uses their links meanwhile, so the
+ * only rates to solve for are those of two such flows beside each other. */
 #include "flow_state.h"
 
 gboolean flows_are_free(const Flows *flows, gint32 first, gint32 end) {
@@ -17,7 +17,7 @@ static gint32 find_tag(const Flows *flows, guint64 tag) {
   return -1;
 }
 
-/* Of a flow that moves: nobody else moves on these links, nor does it on others. */
+/* A moving flow uses only these links, and nobody else uses them. */
 static gboolean has_to_itself(const Flows *flows, gint32 id, gint32 first, gint32 end) {
   const Flow *flow = &flows->flows[id];
   gint32 n_uses = 0;

@@ -40,50 +40,51 @@ typedef struct {
   guint64 n_rates;            /* rates worked out in these */
 } FlowsStats;
 
-/* On the links of a network as it stands now; the same with flows_link_load(); or on links of these capacities (≥ 0,
- * copied) and no network. */
+/* On the links of a network, with the capacities that they have now. _with_loads keeps books for flows_link_load() too.
+ * _on_links needs no network: only the capacities of its links, ≥ 0, which are copied. */
 Flows *flows_new(const Network *network);
 Flows *flows_new_with_loads(const Network *network);
 Flows *flows_new_on_links(const double *capacity_Bps, gint32 n_links);
 void flows_free(Flows *flows);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Flows, flows_free)
 
-/* A flow starts. now_ticks must not be before what was advanced to, nor after flows_next. A flow of 0 bytes, or whose
- * links are all infinite and has no cap, ends with its latency. No dead links on its route. */
+/* A flow starts. now_ticks lies between the time last advanced to and flows_next(). A flow ends as soon as its latency
+ * is over if it has 0 bytes, or if it has no cap and all its links are infinite. Its route has no dead links. */
 void flows_start(Flows *flows, gint64 now_ticks, const FlowRequest *request);
-/* A flow with a latency will start at `at_ticks`, the present or later, and that may be after flows_next. The present
- * stays. */
+/* Schedules a flow, which must have a latency, to start at `at_ticks`: now or later, even after flows_next(). Time does
+ * not advance. */
 void flows_start_later(Flows *flows, gint64 at_ticks, const FlowRequest *request);
-/* When something happens next (not always an end); TICKS_NEVER: nothing does. */
+/* The time of the next event, which need not be the end of a flow; TICKS_NEVER: none is left. */
 gint64 flows_next(Flows *flows);
-/* Time moves on to `to_ticks`, which becomes the present. Returns how many flows ended. To start others when a flow
- * ends, advance to flows_next only. */
+/* Advances time to `to_ticks`. Returns how many flows ended on the way. A caller who starts flows when others end must
+ * not advance beyond flows_next(). */
 gint32 flows_advance(Flows *flows, gint64 to_ticks);
-/* Those, in the order of (end, sequence); until the next flows_advance. */
+/* The flows that ended then, ordered by (end, sequence); valid until the next flows_advance(). */
 const FlowEnd *flows_ended(const Flows *flows);
 
-/* What a flow of some route has beside another one, where the two meet nobody else: of the others that it met last.
- * Zeroed: nothing is known. */
+/* A remembered meeting of two flows that share links with each other and with no third one: the rate of each. The
+ * caller keeps the last FLOWS_N_MET of a route and zeroes them to begin with. */
 typedef struct {
-  gboolean is_known;
-  guint64 other; /* tag */
+  gboolean is_known; /* FALSE: an empty entry */
+  guint64 other;     /* tag of the other flow */
   double rate_Bps, other_rate_Bps;
   gint32 other_bound;
 } FlowsMet;
 enum { FLOWS_N_MET = 2 };
 
-/* A flow with a latency from its start at `at_ticks`, the present or later, to its end at once, as if it had been
- * started and time had moved on: on links first … end − 1, if none but it begins to move bytes there or ends before
- * until_ticks. One flow that has no other links may be under way on them, beside it or not. `met`: of this route; kept,
- * as flows of one tag have the same links, counts and cap. Returns when it ends; −1: not before until_ticks, or it is
- * not as simple; then nothing has changed. */
+/* Runs a flow with a latency from its start at `at_ticks`, now or later, to its end in one call, without advancing
+ * time. The result is that of flows_start_later() and flows_advance(), provided that no other flow begins to move
+ * bytes, or ends, on links first … end − 1 before until_ticks. At most one other flow may be under way on these links,
+ * and it must have no links elsewhere. `met` holds the meetings of this route; they stay valid as long as flows of one
+ * tag have the same links, counts and cap. Returns the end; −1, with nothing changed, if the flow does not end before
+ * until_ticks or the case is not that simple. */
 gint64 flows_run_ahead(Flows *flows, gint64 at_ticks, const FlowRequest *request, gint32 first, gint32 end,
                        gint64 until_ticks, FlowsMet met[FLOWS_N_MET]);
-/* When the flow of this tag ends if it stays alone, as it is, on its links, one of which is among first … end − 1; −1:
- * there is none that is so. */
+/* The end of the flow of this tag if nothing joins its links. −1: no such flow is on links first … end − 1, it has
+ * links outside them, or it shares one. */
 gint64 flows_end_alone(const Flows *flows, gint32 first, gint32 end, guint64 tag);
 
-/* A flow that its caller follows, apart from all others. */
+/* A flow taken out of the network, which its caller carries on by itself. */
 typedef struct {
   gint64 at_ticks; /* when it begins to move (`moves` FALSE), or ends */
   gboolean moves;
@@ -95,14 +96,14 @@ typedef struct {
 
 /* No flow moves on links first … end − 1. */
 gboolean flows_are_free(const Flows *flows, gint32 first, gint32 end);
-/* The flow of this tag, the only one that moves on these links, if it does yet, and on no others: it is no longer known
- * here. FALSE: it is not so, and nothing has changed. */
+/* Takes out the flow of this tag. It must either move already, on these links alone and with nobody else on them, or
+ * still be in its latency while they are free. FALSE: it does not qualify, and nothing has changed. */
 gboolean flows_take_out(Flows *flows, gint32 first, gint32 end, guint64 tag, FlowApart *apart);
-/* One that moves alone on its links, or has yet to begin: no other may begin or end on them before settled_ticks. Not
- * with loads. */
+/* Puts back a flow that was taken out. It is alone on its links or still in its latency, and no other flow may begin or
+ * end on them before settled_ticks. Not for flows_new_with_loads(). */
 void flows_put_back(Flows *flows, const FlowRequest *request, const FlowApart *apart);
-/* What two flows have beside each other, and what binds them, where nobody else is on their links. FALSE: they have no
- * link in common, and each has what it has alone. */
+/* The rates that two flows get beside each other if nobody else is on their links, and the link that binds each.
+ * FALSE: they share no link, and each gets the rate it has alone. */
 gboolean flows_rates_of_two(Flows *flows, const FlowRequest requests[2], double rates_Bps[2], gint32 bounds[2]);
 
 gint64 flows_now(const Flows *flows); /* the present, in ticks */

@@ -6,8 +6,8 @@ extern const float item_norm_epsilon; /* of all norms, whatever the config says:
 extern const double item_rope_base;   /* of rotary positions, likewise */
 extern const float item_logit_cap;    /* of capped logits, likewise */
 
-/* What the call works in: all of the trainer's activations, how they are cut, and of the call's layer what was saved
- * and its gradients. */
+/* The memory an item works in: the trainer's activations, how they are cut, and the saved tensors and the gradients of
+ * the call's layer. */
 static inline const Activations *item_memory(const ItemCall *call) {
   return &call->trainer->activations;
 }
@@ -20,7 +20,7 @@ static inline SavedLayer item_saved(const ItemCall *call) {
   return activations_layer(item_memory(call), call->slot, call->layer);
 }
 
-/* Without looking for them where there are none. */
+/* Outputs of products that selective recompute keeps; all NULL, at no cost, where it does not go by products. */
 static inline KeptProducts item_kept_products(const ItemCall *call) {
   return item_memory(call)->every_other ? item_saved(call).products : (KeptProducts){0};
 }
@@ -29,13 +29,13 @@ static inline LayerGradients item_gradients(const ItemCall *call) {
   return activations_gradients(item_memory(call), call->slot, call->layer);
 }
 
-/* Of weights and activations. */
+/* The number format of weights and activations. */
 static inline Number item_number(const ItemCall *call) {
   return call->trainer->parameters->number;
 }
 
-/* A norm over rows of this rank's stream, dense, with the block's weights and, backward, their gradients; the shift's
- * role follows the weight's. `kept`: NULL where the caller says what is read. */
+/* A norm over dense rows of this rank's tokens, with the block's weight and shift (whose Role is the next one) and, in
+ * backward, their gradients. `kept`: input and statistics; NULL: the caller sets them. */
 NormKernel item_norm(const ItemCall *call, const Block *block, Role weight, const SavedNorm *kept);
 void item_launch(const ItemCall *call, const Kernel *kernel);
 /* The item's collective over its group, a sum where it reduces; `n` elements of the whole buffer. */
@@ -56,13 +56,13 @@ typedef struct {
 /* out = a + b, in the number of activations; b.at NULL: a alone; a.at NULL too: zeros. */
 void item_move(const ItemCall *call, Extent extent, Rows a, Rows b, Rows out);
 void item_copy(const ItemCall *call, Extent extent, Rows from, Rows to);
-/* Fused attention of this rank's queries to its keys, all of them. */
+/* Fused attention of all of this rank's queries to all of its keys. */
 FlashKernel item_flash(const ItemCall *call, gboolean is_backward);
-/* Over the ranks of cp: the micro-batch's loss. */
+/* Sums the micro-batch's loss over the ranks of cp. */
 void item_sum_loss(const ItemCall *call);
-/* One of a model's factors, 1 where it is as others'. */
+/* A multiplier of the model's config as a kernel takes it: 1 where the config has none (0). */
 float item_factor(double factor);
-/* C = factor·A·B in the item's layout and sizes, dense operands; the gradient's adds to it. */
+/* C = factor·A·B (+ bias) in the item's layout and sizes, all operands dense. _weight_gradient adds to `gradient`. */
 void item_product(const ItemCall *call, float factor, const void *a, const void *b, void *c, const void *bias);
 void item_weight_gradient(const ItemCall *call, float factor, const void *a, const void *b, void *gradient);
 typedef struct {
@@ -75,41 +75,43 @@ typedef struct {
 void item_keeping_product(const ItemCall *call, gboolean of_qkv, const LinearOperands *operands);
 /* Where mlp_down's output is kept as the product makes it; NULL: it is not. */
 char *item_kept_down(const ItemCall *call);
-/* The same, the factor 1, with rows of C, and of A forward and of B for the weights, so many elements apart; 0: dense.
- */
+/* The same with factor 1 and strided rows: `lda`, `ldb` and `ldc` elements apart; 0: dense. */
 void item_product_in(const ItemCall *call, const void *a, gint64 lda, const void *b, void *c, gint64 ldc);
 void item_weight_gradient_in(const ItemCall *call, const void *a, const void *b, gint64 ldb, void *gradient);
-/* The same for each expert of the rank, whose weights lie `stride` elements apart; all else is dense. */
+/* A product for each expert of the rank, as one batch. Weights (or their gradients) of one expert lie `stride` elements
+ * behind those of the one before it; all else is dense. */
 void item_group(const ItemCall *call, const void *a, const void *b, void *c, gint64 stride);
 /* The activation between an expert's products, or the shared one's, by its occurrence in the list (expert_items.c). */
 void item_expert_activation(const ItemCall *call);
-/* The order in which a layer deals out experts; the choice, or its gradient (argument). Rows of a rank's experts, on
- * their way there or back, and the gradients of their weights; the same of the weights of its own tokens, by row; where
- * what came back of tokens, or of their gradients, is summed. */
+/* By how much a layer shifts the dealing out of experts (kernels/expert_kernels.h). */
 gint64 item_expert_shift(const ItemCall *call);
+/* Runs the choice of experts, or its gradient (argument). */
 void item_expert_choice(const ItemCall *call);
+/* Rows of tokens at this rank's experts: on their way there, or back. */
 char *item_expert_rows(const ItemCall *call, gboolean is_out);
+/* Gradients of the weights of experts: by row at this rank's experts; and of its own tokens. */
 float *item_expert_row_gradients(const ItemCall *call);
 float *item_expert_weight_gradients(const ItemCall *call);
+/* Where what comes back of this rank's tokens, or of their gradients, is summed. */
 char *item_expert_sum(const ItemCall *call);
 Block *item_block(const ItemCall *call, BlockKind kind);
-/* After a row-parallel product or an input gradient: the sum over tp. */
+/* The output of a row-parallel product, or an input gradient, summed over tp. */
 const char *item_reduced(const ItemCall *call);
 /* Gradient of the output of the call's layer. */
 char *item_output_gradient(const ItemCall *call);
-/* The same of what its last residual adds. */
+/* Gradient of the branch that the layer's last residual adds. */
 char *item_branch_gradient(const ItemCall *call);
 
-/* Where a layer, or the embedding, drops: each place has random numbers of its own, by layer and step. */
+/* The places of dropout. Each has random numbers of its own, by layer and step. */
 typedef enum { DROP_EMBEDDING, DROP_PROBABILITIES, DROP_ATTENTION, DROP_MLP, N_DROPS } Drop;
-/* Of this rank's heads' probabilities. */
+/* Dropout of the attention probabilities of this rank's heads. */
 ScoreDropout item_score_dropout(const ItemCall *call);
 /* out = a + drop(b + bias) over rows of the stream, dense; a NULL: zeros. */
 void item_drop_add(const ItemCall *call, Drop drop, const void *a, const void *b, const void *bias, void *out);
-/* T′ × h: where the embedding writes, and the gradient that comes back to it; a stage may have nothing else. */
+/* T′ × h: the embedding's output, and its gradient; those of the stage where it has no layers. */
 char *item_embedding_output(const ItemCall *call);
 char *item_embedding_gradient(const ItemCall *call);
-/* T × h: the latter, gathered under sequence parallelism. */
+/* T × h: that gradient, gathered under sequence parallelism. */
 char *item_embedding_gathered(const ItemCall *call);
 /* T′ × h: gradient of what the call's head reads. */
 char *item_head_gradient(const ItemCall *call);
