@@ -10,11 +10,12 @@
 #pragma once
 #include "repeats.h"
 
-/* Of a step. It is at end_ns where it was at begin_ns, a group further on: what comes would be as what came. */
+/* The period of one step. At end_ns the run is in the state of begin_ns, one group later, so it would go on the same.
+ */
 typedef struct {
   gint64 begin_ns, end_ns;
-  gint32 *n_early; /* [pipeline ranks] so many ops of a list are issued earlier, relative to the rest, in what is left
-                      out and behind it; all others a period later each time; owned */
+  gint32 *n_early; /* [pipeline ranks] ops of a list that are issued earlier, relative to the others, in what is left
+                      out and after it; every other op is issued a period later each time; owned */
 } OmittedPeriod;
 
 typedef struct {
@@ -24,7 +25,7 @@ typedef struct {
   OmittedPeriod periods[]; /* [steps] one after another */
 } Omitted;
 
-/* Its periods are to be filled. */
+/* The caller fills the periods. */
 Omitted *omitted_new(const ProgramRepeats *repeats, gint64 n_groups);
 void omitted_free(Omitted *omitted);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Omitted, omitted_free)
@@ -33,7 +34,7 @@ static inline gint64 omitted_period_ns(const OmittedPeriod *period) {
   return period->end_ns - period->begin_ns;
 }
 
-/* In all that ends after `since_ns`; NULL: nothing is left out. */
+/* Time left out of the periods that end after `since_ns`; omitted NULL: 0. */
 static inline gint64 omitted_ns(const Omitted *omitted, gint64 since_ns) {
   gint64 sum_ns = 0;
   for (int step = 0; omitted != NULL && step < omitted->n_steps; step++)
@@ -42,7 +43,7 @@ static inline gint64 omitted_ns(const Omitted *omitted, gint64 since_ns) {
   return sum_ns;
 }
 
-/* How often what ended then ends in the run with all groups. */
+/* How often a record that ended at `ended_ns` occurs in the run with all groups. */
 static inline gint64 omitted_times(const Omitted *omitted, gint64 ended_ns) {
   for (int step = 0; omitted != NULL && step < omitted->n_steps; step++)
     if (ended_ns > omitted->periods[step].begin_ns && ended_ns <= omitted->periods[step].end_ns)
@@ -50,8 +51,8 @@ static inline gint64 omitted_times(const Omitted *omitted, gint64 ended_ns) {
   return 1;
 }
 
-/* How often op `i` of the list of pipeline rank `rank`, one of step `step`, is there in the run with all groups, its
- * likes counted to one group of them. */
+/* How often op `i` of pipeline rank `rank`'s list, an op of step `step`, occurs in the run with all groups. Groups are
+ * counted as repeats of the one that program_repeats_of() names. */
 static inline gint64 omitted_op_times(const Omitted *omitted, int rank, int step, gint32 i) {
   if (omitted == NULL)
     return 1;

@@ -227,21 +227,21 @@ typedef struct {
 /* Everything but slots is allocated now; `cut` is borrowed. FALSE with the device's error when memory is short. */
 gboolean activations_init(Activations *activations, const Cut *cut, Device *device, const ActivationsUse *use,
                           GError **error);
-/* Scratch is a forward's from now on, or a backward's, for what is put on streams. */
+/* Work issued from now on uses the scratch of forwards, or that of backwards. */
 void activations_use_scratch(Activations *activations, gboolean is_backward);
 void activations_clear(Activations *activations);
-/* What a layer has not saved is NaN from now on, until it is made again: a check that it is. Where tokens went stays,
- * as these are places in memory. */
+/* Fills what a layer has not saved with NaN, so that a tensor which is not made again is noticed. Where tokens went
+ * (places in memory) is left as it is. */
 void activations_forget(const Activations *activations, DeviceStream *stream);
-/* So is what a layer has saved, until it comes back from the host. */
+/* Fills what a layer has saved with NaN, until it comes back from the host. */
 void activations_forget_saved(const SavedRegion regions[N_SAVED_REGIONS], DeviceStream *stream);
 
 Slot *activations_slot(Activations *activations, int stage, int micro_batch);
-/* Where a forward's input goes, taken unless it is; `stream` is the one that writes it. */
+/* Takes memory for a forward's input, unless the slot has it; `stream` is the one that will write it. */
 gboolean activations_open_input(Activations *activations, Slot *slot, DeviceStream *stream, GError **error);
-/* The same and what the forward writes. */
+/* The same, and for what the forward writes. */
 gboolean activations_open(Activations *activations, Slot *slot, DeviceStream *stream, GError **error);
-/* What an I makes for W; has_w. */
+/* Takes memory for what an I makes for W; only if has_w. */
 gboolean activations_open_backward(Activations *activations, Slot *slot, DeviceStream *stream, GError **error);
 /* Give back what nobody reads after an I, and after a W or B. `last`: the end of that op. */
 void activations_close_input(Activations *activations, Slot *slot, DeviceEvent *last);
@@ -259,7 +259,7 @@ MtpGradients activations_mtp_gradients(const Activations *activations, const Slo
 char *activations_input(const Activations *activations, const Slot *slot, int layer); /* x of a layer */
 /* Gradient of the input of `layer` (of the head: n_layers): in the slot when W runs apart. */
 char *activations_stream_gradient(const Activations *activations, const Slot *slot, int layer);
-/* Where all of it is that a layer of the stage has saved, its input included. */
+/* The memory of all that a layer of the stage has saved, its input included. */
 void activations_saved(const Activations *activations, const Slot *slot, int layer,
                        SavedRegion regions[N_SAVED_REGIONS]);
 char *activations_embedding_gradient(const Activations *activations, const Slot *slot);

@@ -1,7 +1,8 @@
-/* An order in which the records of a Program follow from one another, as long as no transfer slows another: each op
- * after all that must have ended before it starts, of those that meet the last. Ops of a batch start together, so each
- * of them waits for all that any of them waits for; but of those on one stream only the first is held so, the others
- * follow it. Made of a verified Program; it depends on the ops alone, not on times.
+/* An order in which the records of a Program can be worked out one by one, as long as no transfer slows another: every
+ * op comes after all ops that must have ended before it starts, and ops that meet come after what the last of them
+ * waits for. Ops of a batch start together, so each waits for whatever any of them waits for; of those on one stream
+ * only the first waits so, and the others follow it. Made from a verified Program; depends on its ops alone, not on
+ * times.
  *
  * Ops are numbered through all lists in a row, as records of a folded trace are. */
 #pragma once

@@ -1,4 +1,4 @@
-/* Of three streams, the latest op that is sure to have ended when an op starts:
+/* For each of three watched streams, the latest op on it that is sure to have ended when a given op starts:
  *
  *     ended(op) = max over d of (d, where it is on the stream, else ended(d)),
  *                 d in { op before it on its own stream, its `after`, last host op } */
@@ -11,13 +11,15 @@ typedef struct {
   gint32 on[N_WATCHED]; /* −1 none */
 } Ended;
 
-/* `ended` [ops]: of those in front of `op`, or up to it. */
+/* The latest op on watched stream `which` that has ended once `op` has; −1: none. `ended` must be set for `op` and what
+ * is in front of it. */
 static inline gint32 ended_at(const Op *ops, const Ended *ended, const Stream watched[N_WATCHED], gint32 op,
                               int which) {
   return op < 0 || ops[op].stream == watched[which] ? op : ended[op].on[which];
 }
 
-/* That of op i, which is the latest of its stream then; `latest` [N_STREAMS] before i on each stream, −1 none. */
+/* Sets ended[i], those in front being set. `latest`, [N_STREAMS], is the op in front of i on each stream (−1: none) and
+ * becomes i on its own. */
 static inline void ended_set(const Op *ops, Ended *ended, const Stream watched[N_WATCHED], gint32 *latest, gint32 i) {
   const Op *op = &ops[i];
   for (int w = 0; w < N_WATCHED; w++) {
@@ -30,8 +32,8 @@ static inline void ended_set(const Op *ops, Ended *ended, const Stream watched[N
   latest[op->stream] = i;
 }
 
-/* The same of a list whose ops are asked about one behind another, worked out when what an op waits for at first hand
- * does not answer. */
+/* The same for a rank's whole list. ended[] is filled up to an op only when the ops that it names in `after` do not
+ * answer a question by themselves. */
 typedef struct {
   const Op *ops;
   const Stream *watched; /* [N_WATCHED] */

@@ -12,9 +12,9 @@
  * IMPOSSIBLE with what is wrong; a stuck program names for each rank and stream the op at its head and what it waits
  * for. */
 gboolean program_verify(const Program *program, GError **error);
-/* The same, and what is about how a Program is written rather than what it means, for one that others wrote: no gather,
- * nor its FETCH, writes over weights that are still used (gather_buffers.h). */
+/* For a Program from a file: the same, and that no gather, nor its FETCH, overwrites weights that are still in use
+ * (gather_buffers.h). */
 gboolean program_verify_given(const Program *program, GError **error);
-/* As program_verify() but for the untimed run: for who proves otherwise that the program reaches the end (course.h).
- * What was matched on the way goes to *match, as from program_match(). */
+/* program_verify() without the untimed run, for callers who prove in another way that the program reaches its end
+ * (course.h). *match: sends and receives matched, as by program_match(). */
 gboolean program_verify_but_end(const Program *program, gint32 ***match, GError **error);
