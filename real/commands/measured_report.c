@@ -1,7 +1,7 @@
 #include "measured_report.h"
 
 #include "json_text.h"
-#include "scaling.h"
+#include "loss_scaling.h"
 #include "step_report.h"
 #include "units.h"
 
@@ -63,9 +63,9 @@ static void append_scales(GString *out, const MeasuredReport *report) {
   const LossScale *scales = report->scales;
   g_string_append(out, "\nloss scale (×: the step was skipped, its gradients were not finite)\n ");
   for (int i = 0; i < report->n_steps; i++)
-    if (i == 0 || scales[i].scale != scales[i - 1].scale || scaling_skipped(scales, i))
+    if (i == 0 || scales[i].scale != scales[i - 1].scale || loss_scaling_skipped(scales, i))
       g_string_append_printf(out, "%s step %d: %g%s", i > 0 ? "," : "", i, scales[i].scale,
-                             scaling_skipped(scales, i) ? "×" : "");
+                             loss_scaling_skipped(scales, i) ? "×" : "");
   g_string_append_c(out, '\n');
 }
 
@@ -135,7 +135,7 @@ static void append_loss_scales(GString *out, const MeasuredReport *report) {
   int n_skipped = 0;
   for (int i = 0; i < report->n_steps; i++) {
     scales[i] = report->scales[i].scale;
-    if (scaling_skipped(report->scales, i))
+    if (loss_scaling_skipped(report->scales, i))
       skipped[n_skipped++] = i;
   }
   append_numbers(out, "loss_scales", scales, report->n_steps);

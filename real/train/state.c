@@ -17,7 +17,7 @@
  * tied matrix by the first stage, a stage with two copies by the first pipe. */
 #include "state.h"
 
-#include "scaling.h"
+#include "loss_scaling.h"
 
 #include <string.h>
 
@@ -401,7 +401,7 @@ AdamKernel state_adam(const Trainer *trainer, const Block *block, int step) {
                       .m = block->m,
                       .v = block->v,
                       .norm_squared = trainer->workload->plan->grad_norm_barrier ? &trainer->norms[2 * step + 1] : NULL,
-                      .scale = scaling_of(trainer, step),
+                      .scale = loss_scaling_of(trainer, step),
                       .max_norm = (float)training->max_norm,
                       .lr = (float)training->lr,
                       .beta1 = (float)training->beta1,
@@ -432,5 +432,5 @@ void state_optimizer(Trainer *trainer, int step, DeviceStream *stream) {
     if (block->zero == 1)
       zero_others(parameters, block, stream);
   }
-  scaling_advance(trainer, step, stream);
+  loss_scaling_advance(trainer, step, stream);
 }

@@ -5,7 +5,7 @@
 #include "error.h"
 #include "gather_buffers.h"
 #include "items.h"
-#include "scaling.h"
+#include "loss_scaling.h"
 #include "staging.h"
 #include "state.h"
 #include "trainable.h"
@@ -241,7 +241,8 @@ Trainer *trainer_new(const Workload *workload, const Program *program, const Tra
   DeviceStream *compute = place->streams[STREAM_COMPUTE];
   trainer->parameters = parameters_new(workload, is_local, place->rank, training->seed, compute, error);
   if (trainer->parameters == NULL || !items_bind(trainer, error) || !init_activations(trainer, is_local, pp, error) ||
-      !upload_tokens(trainer, error) || !scaling_init(trainer, error) || !allocate_buffers(trainer, place->rank, error))
+      !upload_tokens(trainer, error) || !loss_scaling_init(trainer, error) ||
+      !allocate_buffers(trainer, place->rank, error))
     return NULL;
   return g_steal_pointer(&trainer);
 }

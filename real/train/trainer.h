@@ -71,7 +71,7 @@ struct Trainer {
   double *losses;    /* device: [steps][training_n_losses()], of a micro-batch one behind the other: sum over its
                         tokens, those of all cp ranks / tokens of the global batch, by the head's weight */
   double *norms;     /* device: [steps][2]: Σ g² of this rank's share; of all */
-  LossScale *scales; /* device: [steps + 1]; NULL but in fp16 (scaling.h) */
+  LossScale *scales; /* device: [steps + 1]; NULL but in fp16 (loss_scaling.h) */
 
   /* ZeRO-2, 3: two unreduced buckets in turn, or one of each stage */
   char **buckets;

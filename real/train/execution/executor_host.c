@@ -4,7 +4,7 @@
 #include "cpu_kernels.h"
 #include "error.h"
 #include "executor_private.h"
-#include "scaling.h"
+#include "loss_scaling.h"
 #include "staging.h"
 #include "state.h"
 
@@ -149,7 +149,7 @@ static gboolean read_step_end(Executor *executor, int step, GError **error) {
   const gint64 n = training_n_losses(executor->trainer->workload);
   device->copy(stream, end->losses, &executor->trainer->losses[step * n], n * (gint64)sizeof *end->losses);
   if (executor->trainer->scales != NULL)
-    device->copy(stream, &end->scale, scaling_of(executor->trainer, step), sizeof end->scale);
+    device->copy(stream, &end->scale, loss_scaling_of(executor->trainer, step), sizeof end->scale);
   device->record(stream, executor->normed);
   while (!device->sleep_until(executor->normed, look_ns) && device->check(executor->device, NULL))
     ;

@@ -13,7 +13,7 @@
 #include "executor_private.h"
 #include "host_kernels.h"
 #include "host_optimizer.h"
-#include "scaling.h"
+#include "loss_scaling.h"
 #include "state.h"
 
 /* --- gradients --- */
@@ -111,7 +111,7 @@ gboolean executor_update(Executor *executor, int index, GError **error) {
                                        trainer->scales != NULL ? &end->scale : NULL, n_threads, error))
     return FALSE;
   if (op->unit + 1 == trainer->n_updates)
-    scaling_advance(trainer, op->step, executor->streams[STREAM_COMPUTE]);
+    loss_scaling_advance(trainer, op->step, executor->streams[STREAM_COMPUTE]);
   world_progress(world);
   return TRUE;
 }

@@ -1,7 +1,7 @@
 /* Before the first layer and after the last: word and position tables, final norm, cross-entropy. The loss of a step is
  * the mean over the global batch's tokens, so every rank scales its own by all of them and nothing is divided later. */
 #include "item_parts.h"
-#include "scaling.h"
+#include "loss_scaling.h"
 
 /* What follows each of the micro-batch's tokens, that many places behind. */
 static const gint32 *tokens_behind(const ItemCall *call, int n_behind) {
@@ -122,7 +122,7 @@ static void run_loss(const ItemCall *call) {
                             .loss = loss_of(call),
                             .loss_scale = scale,
                             .gradient_scale = (float)scale,
-                            .scale = scaling_of(call->trainer, call->step),
+                            .scale = loss_scaling_of(call->trainer, call->step),
                             .dlogits = head.d_logits}};
   item_launch(call, &kernel);
 }

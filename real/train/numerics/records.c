@@ -3,7 +3,7 @@
 #include "records.h"
 
 #include "cpu_kernels.h"
-#include "scaling.h"
+#include "loss_scaling.h"
 #include "staging.h"
 
 #include <math.h>
@@ -59,7 +59,7 @@ static const void *element(const void *base, gint64 i, Number number) {
 static gboolean write_scale(Trainer *trainer, int step, GByteArray *out, double *scale, GError **error) {
   LossScale state = {.scale = 1};
   if (trainer->scales != NULL && !staging_read(trainer->device, trainer->streams[STREAM_COMPUTE], &state,
-                                               scaling_of(trainer, step), sizeof state, error))
+                                               loss_scaling_of(trainer, step), sizeof state, error))
     return FALSE;
   *scale = state.scale;
   if (trainer->scales == NULL)

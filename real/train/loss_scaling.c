@@ -1,8 +1,8 @@
-#include "scaling.h"
+#include "loss_scaling.h"
 
 #include "staging.h"
 
-gboolean scaling_init(Trainer *trainer, GError **error) {
+gboolean loss_scaling_init(Trainer *trainer, GError **error) {
   const Training *training = &trainer->training;
   if (trainer->parameters->number != NUMBER_FP16)
     return TRUE;
@@ -16,11 +16,11 @@ gboolean scaling_init(Trainer *trainer, GError **error) {
                         (void **)&trainer->scales, error);
 }
 
-const LossScale *scaling_of(const Trainer *trainer, int step) {
+const LossScale *loss_scaling_of(const Trainer *trainer, int step) {
   return trainer->scales != NULL ? &trainer->scales[step] : NULL;
 }
 
-void scaling_advance(const Trainer *trainer, int step, DeviceStream *stream) {
+void loss_scaling_advance(const Trainer *trainer, int step, DeviceStream *stream) {
   if (trainer->scales == NULL)
     return;
   const Kernel kernel = {.kind = KERNEL_LOSS_SCALE,
@@ -32,6 +32,6 @@ void scaling_advance(const Trainer *trainer, int step, DeviceStream *stream) {
   stream->device->type->launch(stream, &kernel);
 }
 
-gboolean scaling_skipped(const LossScale *scales, int step) {
+gboolean loss_scaling_skipped(const LossScale *scales, int step) {
   return scales[step + 1].n_skipped > scales[step].n_skipped;
 }

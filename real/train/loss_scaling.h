@@ -8,10 +8,10 @@
 #include "trainer.h"
 
 /* Allocates trainer->scales and sets the first. TRUE without doing anything where there is none. */
-gboolean scaling_init(Trainer *trainer, GError **error);
+gboolean loss_scaling_init(Trainer *trainer, GError **error);
 /* The step's, in device memory; NULL: none. 0 ≤ step ≤ n_steps. */
-const LossScale *scaling_of(const Trainer *trainer, int step);
+const LossScale *loss_scaling_of(const Trainer *trainer, int step);
 /* Behind the step's optimizer: makes the next step's of it and of the step's norm. */
-void scaling_advance(const Trainer *trainer, int step, DeviceStream *stream);
+void loss_scaling_advance(const Trainer *trainer, int step, DeviceStream *stream);
 /* Whether the i-th of `scales` [i + 2] was of a step that was skipped. */
-gboolean scaling_skipped(const LossScale *scales, int step);
+gboolean loss_scaling_skipped(const LossScale *scales, int step);
