@@ -13,8 +13,8 @@
 #include "host_kernels.h"
 #include "host_machine.h"
 #include "host_optimizer.h"
+#include "sort_doubles.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* Vectors of 32 MiB in fp32: more than a core's share of a cache in 2026. */
@@ -67,14 +67,9 @@ static void host_close(HostBench *host) {
     type->close(host->device);
 }
 
-static int compare_doubles(gconstpointer a, gconstpointer b) {
-  const double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 /* Of this rank's samples; at least a nanosecond. */
 static double median_s(double *samples_s) {
-  qsort(samples_s, N_SAMPLES, sizeof *samples_s, compare_doubles);
+  sort_doubles(samples_s, N_SAMPLES);
   return MAX(samples_s[N_SAMPLES / 2], 1e-9);
 }
 

@@ -16,6 +16,7 @@
 
 #include "dense_product.h"
 #include "error.h"
+#include "sort_doubles.h"
 
 #include <string.h>
 #include <time.h>
@@ -135,11 +136,6 @@ static gboolean sample_kernel(KernelTimes *times, Bench *bench, const Case *one,
 
 /* --- what events add --- */
 
-static int compare_doubles(gconstpointer a, gconstpointer b) {
-  const double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 /* Of n launches: the mean of the middle half of many samples, which is finer than the events' steps. */
 static double typical_s(Bench *bench, const Case *one, int n, GError **error) {
   enum { N_SAMPLES = 40 };
@@ -147,7 +143,7 @@ static double typical_s(Bench *bench, const Case *one, int n, GError **error) {
   for (int i = 0; i < N_SAMPLES; i++)
     if ((samples_s[i] = bench_time(bench, one, n, TRUE, error)) < 0)
       return -1;
-  qsort(samples_s, N_SAMPLES, sizeof *samples_s, compare_doubles);
+  sort_doubles(samples_s, N_SAMPLES);
   for (int i = N_SAMPLES / 4; i < 3 * N_SAMPLES / 4; i++)
     sum_s += samples_s[i];
   return sum_s / (N_SAMPLES / 2);

@@ -19,6 +19,7 @@
 
 #include "error.h"
 #include "plan_program.h"
+#include "sort_doubles.h"
 #include "trainable.h"
 
 #include <stdio.h>
@@ -232,11 +233,6 @@ gboolean kernel_times_measure(KernelTimes *times, const CutCase *cut, World *wor
 
 /* --- the table --- */
 
-static int compare_doubles(gconstpointer a, gconstpointer b) {
-  const double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 static double quantile(const GArray *sorted, double q) {
   return g_array_index(sorted, double, (guint)(q * (sorted->len - 1) + 0.5));
 }
@@ -244,7 +240,7 @@ static double quantile(const GArray *sorted, double q) {
 static void sum_up(Entry *entry) {
   if (entry->samples->len == 0)
     return; /* read back */
-  g_array_sort(entry->samples, compare_doubles);
+  sort_doubles((double *)(gpointer)entry->samples->data, entry->samples->len);
   const double median_s = quantile(entry->samples, 0.5);
   entry->time.median_s = median_s;
   entry->time.spread = median_s > 0 ? (quantile(entry->samples, 0.75) - quantile(entry->samples, 0.25)) / median_s : 0;

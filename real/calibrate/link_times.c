@@ -9,6 +9,7 @@
 #include "link_times.h"
 
 #include "error.h"
+#include "sort_doubles.h"
 
 #include <string.h>
 
@@ -88,11 +89,6 @@ static gboolean wait_end(const Links *links, GError **error) {
 
 /* --- times over all ranks --- */
 
-static int compare_doubles(gconstpointer a, gconstpointer b) {
-  const double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 /* `own`: start and end of each repeat on this rank. On rank 0: last start to last end, sorted, s. */
 static double *spans_of_all(const Links *links, const gint64 *own, int n) {
   World *world = links->bench->world;
@@ -109,7 +105,7 @@ static double *spans_of_all(const Links *links, const gint64 *own, int n) {
     }
     spans_s[i] = MAX(end_ns - start_ns, 1) * 1e-9;
   }
-  qsort(spans_s, (gsize)n, sizeof *spans_s, compare_doubles);
+  sort_doubles(spans_s, (gsize)n);
   return spans_s;
 }
 
@@ -382,7 +378,7 @@ static double median_of_field(const SideBySide *results, int n, gsize offset) {
   double values[MOST_SIDE_BY_SIDE];
   for (int i = 0; i < n; i++)
     memcpy(&values[i], (const char *)&results[i] + offset, sizeof *values);
-  qsort(values, (gsize)n, sizeof *values, compare_doubles);
+  sort_doubles(values, (gsize)n);
   return values[n / 2];
 }
 

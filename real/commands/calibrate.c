@@ -16,6 +16,7 @@
 #include "progress_file.h"
 #include "rank_timeouts.h"
 #include "real_command.h"
+#include "sort_doubles.h"
 #include "units.h"
 
 typedef struct {
@@ -349,18 +350,13 @@ static char *source_line(const Calibration *c) {
                          is_cuda(c) ? "a second" : "one", c->comm->name);
 }
 
-static int compare_doubles(gconstpointer a, gconstpointer b) {
-  const double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 static double median_spread(const KernelTime *kernels, int n) {
   g_autofree double *spreads = g_new(double, (gsize)MAX(n, 1));
   int n_counted = 0;
   for (int i = 0; i < n; i++)
     if (kernels[i].n > 1)
       spreads[n_counted++] = kernels[i].spread;
-  qsort(spreads, (gsize)n_counted, sizeof *spreads, compare_doubles);
+  sort_doubles(spreads, (gsize)n_counted);
   return n_counted > 0 ? spreads[n_counted / 2] : 0;
 }
 
