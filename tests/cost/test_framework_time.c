@@ -44,6 +44,7 @@ static const char all_keys[] = "host:\n"
                                "data_parallel: alone\n"
                                "gradients: whole\n"
                                "pipeline_gradients: whole\n"
+                               "accumulated_gradients: whole\n"
                                "expert_optimizer: apart\n"
                                "weights: broadcast\n"
                                "zero3_tensors: {list_entry: 8 us, memory_passes: 3, live_parameters: 1e6}\n"
@@ -94,6 +95,7 @@ START_TEST(keys_fill_the_struct) {
   ck_assert(time.tensor_parallel == TP_FUSED && time.tensor_parallel_format == TP_FORMAT_LINEAR);
   ck_assert(time.data_parallel == DP_ALONE && time.gradients == GRADIENTS_WHOLE);
   ck_assert_int_eq(time.pipeline_gradients, PIPELINE_GRADIENTS_WHOLE);
+  ck_assert_int_eq(time.accumulated_gradients, ACCUMULATED_GRADIENTS_WHOLE);
   ck_assert_int_eq(time.expert_optimizer, EXPERT_OPTIMIZER_APART);
   ck_assert_int_eq(time.weights, WEIGHTS_BROADCAST);
   ck_assert(time.zero3_tensors && time.zero3_memory_passes == 3 && time.zero3_live_parameters == 1e6);

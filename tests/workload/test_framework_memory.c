@@ -49,6 +49,7 @@ END_TEST
 
 START_TEST(a_loss_on_whole_logits_holds_them_on_every_rank) {
   const FrameworkMemory whole = {.logits = LOGITS_WHOLE, .logit_bytes = 20}, split = {.logit_bytes = 20};
+  const FrameworkMemory replicated = {.logits = LOGITS_REPLICATED, .logit_bytes = 20};
   g_autoptr(Workload) on_each = workload_under(whole, 4, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
   g_autoptr(Workload) cut = workload_under(split, 4, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
   g_autoptr(Workload) bare = workload_of(&llama, 4, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
@@ -60,6 +61,9 @@ START_TEST(a_loss_on_whole_logits_holds_them_on_every_rank) {
   ck_assert_double_eq(head->transient_bytes, (16 + 2 + 2.0 / 4) * logits);
   g_autoptr(Workload) alone = workload_under(whole, 1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
   ck_assert_double_eq(alone->memory[PIECE_HEAD].transient_bytes, 16 * logits); /* nothing to gather */
+  g_autoptr(Workload) copied = workload_under(replicated, 4, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
+  ck_assert_double_eq(copied->memory[PIECE_HEAD].saved_bytes, head->saved_bytes);
+  ck_assert_double_eq(copied->memory[PIECE_HEAD].transient_bytes, 16 * logits); /* the pieces are gone by then */
   ck_assert_double_eq(cut->memory[PIECE_HEAD].transient_bytes, 16 * logits / 4);
   ck_assert_double_eq(cut->memory[PIECE_HEAD].saved_bytes, bare->memory[PIECE_HEAD].saved_bytes);
   ck_assert_double_eq(bare->memory[PIECE_HEAD].transient_bytes, 2 * logits / 4);

@@ -10,7 +10,7 @@ typedef struct {
   char *recipe, *recompute_modules; /* owned */
 } Draft;
 
-static const char *const logits_names[] = {"split", "whole", NULL};
+static const char *const logits_names[] = {"split", "whole", "replicated", NULL};
 static const char *const vocabulary_names[] = {"padded", "as_is", NULL};
 static const char *const gradient_names[] = {"fused", "dense", NULL};
 static const char *const spare_names[] = {"none", "kept", NULL};

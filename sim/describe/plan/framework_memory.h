@@ -7,7 +7,8 @@
  *     memory:
  *       recipe: megatron      # bytes per parameter of training in bf16 or narrower, where none is asked for by name
  *       logits: whole         # split (default): a rank of tp has its columns of them; whole: gathered on every rank,
- *                             # what came of each and its own are there too while backward runs
+ *                             # what came of each and its own are there too while backward runs; replicated: gathered,
+ *                             # and nothing else is there by then
  *       logit_bytes: 20       # per logit while the head's backward runs (default: 4, and the gradient's element)
  *       vocabulary: as_is     # embedding and head have as many rows as the model has words, which tp cuts, the last
  *                             # rank's part the smaller; padded (default): to a multiple of 128 x tp, as
@@ -39,7 +40,7 @@
 #include "recompute_modules.h"
 #include "yaml_node.h"
 
-typedef enum { LOGITS_SPLIT, LOGITS_WHOLE } FrameworkLogits;
+typedef enum { LOGITS_SPLIT, LOGITS_WHOLE, LOGITS_REPLICATED } FrameworkLogits;
 typedef enum { VOCABULARY_PADDED, VOCABULARY_AS_IS } FrameworkVocabulary;
 typedef enum { VOCABULARY_GRADIENTS_FUSED, VOCABULARY_GRADIENTS_DENSE } VocabularyGradients;
 typedef enum { SPARE_GRADIENTS_NONE, SPARE_GRADIENTS_KEPT } SpareGradients;

@@ -42,6 +42,7 @@ static const char *const row_bias_names[] = {"residual", "apart", NULL};
 static const char *const tp_input_names[] = {"shared", "copied", NULL};
 static const char *const gradient_scaling_names[] = {"summed", "apart", NULL};
 static const char *const pipeline_gradients_names[] = {"sharded", "whole", NULL};
+static const char *const accumulated_gradients_names[] = {"sharded", "whole", NULL};
 static const char *const expert_optimizer_names[] = {"together", "apart", NULL};
 static const char *const weights_names[] = {"gathered", "broadcast", NULL};
 
@@ -71,6 +72,8 @@ static const YamlField time_fields[] = {
     {"data_parallel", FIELD_CHOICE, FALSE, IN_TIME(data_parallel), .names = dp_names},
     {"gradients", FIELD_CHOICE, FALSE, IN_TIME(gradients), .names = gradients_names},
     {"pipeline_gradients", FIELD_CHOICE, FALSE, IN_TIME(pipeline_gradients), .names = pipeline_gradients_names},
+    {"accumulated_gradients", FIELD_CHOICE, FALSE, IN_TIME(accumulated_gradients),
+     .names = accumulated_gradients_names},
     {"expert_optimizer", FIELD_CHOICE, FALSE, IN_TIME(expert_optimizer), .names = expert_optimizer_names},
     {"weights", FIELD_CHOICE, FALSE, IN_TIME(weights), .names = weights_names},
     {"zero3_tensors", FIELD_NODE, FALSE, offsetof(Draft, zero3_tensors)},

@@ -64,6 +64,8 @@
  *                                   # as wide as they are summed over dp, which they are once, behind the last
  *                                   # backward of their stage; refused with the optimizer offloaded, left out in
  *                                   # pipelines of both directions; sharded (default): they are after every micro-batch
+ *       accumulated_gradients: whole  # the same without a pipeline, of several micro-batches. What of it runs beside
+ *                                   # the last backward is left out
  *       expert_optimizer: apart     # ZeRO-1 and 2 under ep: experts have an optimizer of their own and, where
  *                                   # parameters are gathered behind the update, each of the two has all gathered:
  *                                   # twice in all; together (default): once
@@ -164,6 +166,7 @@ typedef enum { DP_BESIDE, DP_ALONE } FrameworkDataParallel;
 typedef enum { GRADIENTS_SHARDED, GRADIENTS_WHOLE } FrameworkGradients;
 typedef enum { GRADIENT_SCALING_SUMMED, GRADIENT_SCALING_APART } FrameworkGradientScaling;
 typedef enum { PIPELINE_GRADIENTS_SHARDED, PIPELINE_GRADIENTS_WHOLE } FrameworkPipelineGradients;
+typedef enum { ACCUMULATED_GRADIENTS_SHARDED, ACCUMULATED_GRADIENTS_WHOLE } FrameworkAccumulatedGradients;
 typedef enum { EXPERT_OPTIMIZER_TOGETHER, EXPERT_OPTIMIZER_APART } FrameworkExpertOptimizer;
 typedef enum { WEIGHTS_GATHERED, WEIGHTS_BROADCAST } FrameworkWeights;
 typedef enum { ZERO3_BUFFERS_SHARED, ZERO3_BUFFERS_COPIED } FrameworkZero3Buffers;
@@ -215,6 +218,7 @@ typedef struct {
   int data_parallel;             /* FrameworkDataParallel */
   int gradients;                 /* FrameworkGradients */
   int pipeline_gradients;        /* FrameworkPipelineGradients */
+  int accumulated_gradients;     /* FrameworkAccumulatedGradients */
   int expert_optimizer;          /* FrameworkExpertOptimizer */
   int weights;                   /* FrameworkWeights */
   gboolean zero3_tensors;        /* else the following three are unknown */

@@ -158,9 +158,14 @@ gboolean plan_splits_stage_tensors(const Plan *plan) {
   return plan->time.stage_tensors == STAGE_TENSORS_SPLIT && plan->tp > 1 && !plan->sequence_parallel;
 }
 
+gboolean plan_sums_whole(const Plan *plan) {
+  if (plan->pp > 1)
+    return plan->time.pipeline_gradients == PIPELINE_GRADIENTS_WHOLE && plan->n_pipes < 2;
+  return plan->time.accumulated_gradients == ACCUMULATED_GRADIENTS_WHOLE && plan->n_micro_batches > 1;
+}
+
 gboolean plan_reduces_once(const Plan *plan) {
-  return plan->time.pipeline_gradients == PIPELINE_GRADIENTS_WHOLE && plan->zero >= 2 && plan->pp > 1 &&
-         plan->n_pipes < 2;
+  return plan->zero >= 2 && plan_sums_whole(plan);
 }
 
 double plan_buffer_passes(const Plan *plan) {

@@ -200,8 +200,10 @@ gboolean plan_has_expert_operations(const Plan *plan);
  * (framework_time.h). */
 gboolean plan_splits_stage_tensors(const Plan *plan);
 
-/* ZeRO-2 and 3 in a pipeline of one direction whose ranks keep whole gradients until a stage's last backward
- * (framework_time.h). */
+/* Whether ranks would keep whole gradients until a stage's last backward under ZeRO-2 and 3 too, in a pipeline of one
+ * direction or with several micro-batches on one stage (framework_time.h). */
+gboolean plan_sums_whole(const Plan *plan);
+/* ZeRO-2 and 3 whose ranks do. */
 gboolean plan_reduces_once(const Plan *plan);
 
 /* Times that a step reads or writes the gradients of all of a rank's parameters, before they are summed over dp,

@@ -398,9 +398,10 @@ static gboolean check_length(Plan *plan, const Model *model, const Cluster *clus
 static gboolean check_offload(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
   if (plan->offload.optimizer != TIER_GPU && plan_reduces_once(plan))
     return fail_impossible(error,
-                           "offload-optimizer is not modelled with the whole gradients that framework %s keeps in a "
-                           "pipeline (zero %d, pp %d): use zero 1 or pp 1",
-                           plan->framework, plan->zero, plan->pp);
+                           "offload-optimizer is not modelled with the whole gradients that framework %s keeps %s "
+                           "(zero %d, pp %d): use zero 1",
+                           plan->framework, plan->pp > 1 ? "in a pipeline" : "over micro-batches", plan->zero,
+                           plan->pp);
   return plan_check_offload(plan, cluster, error);
 }
 

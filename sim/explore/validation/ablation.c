@@ -56,6 +56,7 @@ static void without_data_parallel(Plan *plan) {
   plan->time.data_parallel = DP_BESIDE;
   plan->time.gradients = GRADIENTS_SHARDED;
   plan->time.pipeline_gradients = PIPELINE_GRADIENTS_SHARDED;
+  plan->time.accumulated_gradients = ACCUMULATED_GRADIENTS_SHARDED;
   plan->time.expert_optimizer = EXPERT_OPTIMIZER_TOGETHER;
   plan->time.gradient_sum_bytes = 0;
   plan->time.gradient_sums = GRADIENT_SUMS_FUSED;

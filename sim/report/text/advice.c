@@ -360,8 +360,8 @@ static void advise_state(const StepReport *report, GString *out) {
   double saved = 0; /* up to that: buckets of gradients and gathered layers are held for a while */
   if (!are_alike && plan->zero < 3 && ranks > 1)
     g_string_append_printf(out, " A --zero above %d splits more of it among ranks.", plan->zero);
-  /* sums of a pipeline's gradients that stay whole until they are reduced once are more than a ZeRO-1's shards save */
-  const gboolean sums_whole = plan->pp > 1 && plan->time.pipeline_gradients == PIPELINE_GRADIENTS_WHOLE;
+  /* sums of gradients that stay whole until they are reduced once are more than a ZeRO-1's shards save */
+  const gboolean sums_whole = plan_sums_whole(plan);
   for (int stage = plan->zero; are_alike && stage < (sums_whole ? MIN(plan->zero + 1, 1) : 3) && ranks > 1; stage++) {
     saved += report->memory_bytes[shards[stage]] * (1 - 1.0 / ranks);
     g_string_append_printf(out, " --zero %d saves %s%.1f GB.", stage + 1, stage > 0 ? "up to " : "", saved / 1e9);

@@ -195,14 +195,25 @@ static double kept_bytes(const Workload *workload, const Part *part) {
          round(part_parameters_once(workload, part, PIECE_EMBEDDING) * bytes);
 }
 
+/* Per parameter, besides what a rank holds of its gradient for the whole step. */
+static double held_of_gradient(const Workload *workload, gboolean of_experts, gboolean of_stage) {
+  const Plan *plan = workload->plan;
+  const int shards = of_experts ? lowering_expert_shards(workload) : lowering_shards(workload);
+  const gboolean leaves = workload_gradients_leave(workload, of_experts);
+  if (shards <= 1 && !leaves)
+    return 0;
+  return of_stage ? plan_whole_gradient_bytes(plan) - (leaves ? 0 : plan->recipe.gradients / shards)
+                  : plan->recipe.gradients;
+}
+
 /* Of what is reduced into shards or leaves: all else is added to where it stays. A whole stage's is held as it will
- * be summed. */
+ * be summed, and its shard, which is counted for the whole step, is not there before that. */
 static double gradient_bytes(const Workload *workload, const Part *part, gboolean of_stage) {
-  const double held = workload->plan->recipe.gradients, whole = plan_whole_gradient_bytes(workload->plan);
-  const double experts = part_expert_parameters(workload, part), others = part_parameters(workload, part) - experts;
-  const gboolean others_go = lowering_shards(workload) > 1 || workload_gradients_leave(workload, FALSE);
-  const gboolean experts_go = lowering_expert_shards(workload) > 1 || workload_gradients_leave(workload, TRUE);
-  return round(((others_go ? others : 0) + (experts_go ? experts : 0)) * (of_stage ? whole : held));
+  const gboolean has_both = of_stage && part->n_embedding > 0 && part->n_head > 0; /* of a matrix that they share */
+  const double all = has_both ? part_parameters_once(workload, part, PIECE_HEAD) : part_parameters(workload, part);
+  const double experts = part_expert_parameters(workload, part), others = all - experts;
+  return round(others * held_of_gradient(workload, FALSE, of_stage) +
+               experts * held_of_gradient(workload, TRUE, of_stage));
 }
 
 static void add_term(Effect *effect, guint64 code, const Program *program, const Workload *workload) {

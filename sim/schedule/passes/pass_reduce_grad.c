@@ -25,7 +25,7 @@
  *
  * An order that says itself where to reduce (REDUCE_GRAD) is heeded: at each such place the whole stage's gradient is
  * reduced, once a step under every ZeRO stage, when the op in front of it has ended. So it is behind a stage's last
- * backward under a framework that keeps the gradients of a pipeline whole till then. */
+ * backward under a framework that keeps the gradients of a pipeline, or of several micro-batches, whole till then. */
 #include "lowering.h"
 #include "offload_state.h"
 

@@ -340,10 +340,9 @@ static PieceMemory loss_memory(const Cut *cut) {
   const double logits = (double)cut->tokens * cut->vocab_width;
   const double gradient = cut->element_bytes * logits;
   const FrameworkMemory *framework = &cut->plan->memory;
-  const gboolean gathered = framework->logits == LOGITS_WHOLE && cut->tp > 1;
-  const double seen = gathered ? logits * cut->tp : logits; /* that the loss is made of */
+  const double seen = framework->logits != LOGITS_SPLIT ? logits * cut->tp : logits; /* that the loss is made of */
   /* what came of each rank, and the own product */
-  const double pieces = gathered ? cut->element_bytes * (seen + logits) : 0;
+  const double pieces = framework->logits == LOGITS_WHOLE && cut->tp > 1 ? cut->element_bytes * (seen + logits) : 0;
   return (PieceMemory){
       .saved_bytes = 2 * stream + kept_of_logit(cut) * seen,
       .released_by_I = stream + kept_of_logit(cut) * seen,
