@@ -8,8 +8,8 @@
 /* Llama's 32,000 and what pads it to a multiple of 128 on each of 8 ranks of tp; Llama 3's are 128,256. */
 enum { LLAMA_2_MOST_WORDS = 32768, MOST_RULES = 256 };
 
-typedef enum { MODELS_ALL, MODELS_GATED, MODELS_LLAMA_2, MODELS_LLAMA_3 } RuleModels;
-static const char *const models_names[] = {"all", "gated", "llama_2", "llama_3", NULL};
+typedef enum { MODELS_ALL, MODELS_GATED, MODELS_UNGATED, MODELS_LLAMA_2, MODELS_LLAMA_3 } RuleModels;
+static const char *const models_names[] = {"all", "gated", "ungated", "llama_2", "llama_3", NULL};
 
 typedef struct {
   char *framework, *read_as, *source; /* owned */
@@ -101,8 +101,8 @@ static gboolean is_like_llama_2(const RowCells *cells) {
 static gboolean is_of_models(const RowCells *cells, const Model *shipped, RuleModels models) {
   const gboolean is_gated = or_else(cells->gated, cells->positions == POSITIONS_ROTARY) > 0;
   const gboolean has_experts = cells->experts > 1 || (shipped != NULL && model_has_experts(shipped));
-  if (models == MODELS_ALL || models == MODELS_GATED)
-    return models == MODELS_ALL || is_gated;
+  if (models == MODELS_ALL || models == MODELS_GATED || models == MODELS_UNGATED)
+    return models == MODELS_ALL || is_gated == (models == MODELS_GATED);
   return is_gated && !has_experts && is_like_llama_2(cells) == (models == MODELS_LLAMA_2);
 }
 
