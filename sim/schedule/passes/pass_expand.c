@@ -36,7 +36,14 @@ typedef struct {
   gint32 joined[N_ITEM_AXES];    /* the latest that the compute stream waits for */
   gint32 awaited[N_ITEM_AXES];   /* the latest that a run of it waits for */
   Pending compute, axes[N_ITEM_AXES];
+  GArray *spans; /* of Span: pieces of the op being expanded, in order; owned */
 } Expander;
+
+/* Ops of one instance of a piece. */
+typedef struct {
+  Piece piece;
+  gint32 first, last;
+} Span;
 
 static int stream_of(const Expander *expander, gint32 index) {
   return expander->editor.ops[index].stream;
@@ -172,6 +179,7 @@ static void begin_piece(Expander *expander, int axis) {
 static void expand_piece(Expander *expander, const Op *op, Phase phase, Piece piece) {
   const SegmentList *list = &expander->entries.segments.of[piece][phase];
   gint32 *indices = expander->indices;
+  const gint32 first = expander->editor.n_ops;
   join_all(expander);
   for (int axis = 0; axis < N_ITEM_AXES; axis++)
     begin_piece(expander, axis);
@@ -189,6 +197,9 @@ static void expand_piece(Expander *expander, const Op *op, Phase phase, Piece pi
       indices[i] = emit_run(expander, op, work, axis, waits_for);
     }
   }
+  const Span span = {piece, first, expander->editor.n_ops - 1};
+  if (list->n_segments > 0)
+    g_array_append_val(expander->spans, span);
 }
 
 static gint32 effect_of(Expander *expander, EntryKind kind, gint32 effect) {
@@ -201,6 +212,27 @@ static void move_effect(Expander *expander, gint32 effect, gint32 first, gint32 
   ops[first].effect = effect_of(expander, first == last ? ENTRY_EFFECT : ENTRY_HELD, effect);
   if (first != last)
     ops[last].effect = effect_of(expander, ENTRY_DROPPED, effect);
+}
+
+/* The same where a forward and a backward may take turns: of each piece held from its first op, or dropped after its
+ * last. */
+static void share_effect(Expander *expander, gint32 effect, const Op *op, Phase phase, gint32 first, gint32 last) {
+  Op *ops = expander->editor.ops;
+  gboolean has_first = FALSE, has_last = FALSE;
+  for (guint i = 0; i < expander->spans->len; i++) {
+    const Span *span = &g_array_index(expander->spans, Span, i);
+    const gint32 at = phase == PHASE_F ? span->first : span->last;
+    const guint8 roles = (guint8)(SHARE_PIECE | (at == first ? SHARE_FIRST : 0) | (at == last ? SHARE_LAST : 0));
+    ops[at].effect = expand_entries_share(&expander->entries, effect, op->work, span->piece, roles);
+    has_first = has_first || at == first;
+    has_last = has_last || at == last;
+  }
+  if (first == last && !has_first)
+    ops[first].effect = expand_entries_share(&expander->entries, effect, op->work, 0, SHARE_FIRST | SHARE_LAST);
+  if (first != last && !has_first)
+    ops[first].effect = expand_entries_share(&expander->entries, effect, op->work, 0, SHARE_FIRST);
+  if (first != last && !has_last)
+    ops[last].effect = expand_entries_share(&expander->entries, effect, op->work, 0, SHARE_LAST);
 }
 
 static void expand_op(Expander *expander, int old_index) {
@@ -219,6 +251,7 @@ static void expand_op(Expander *expander, int old_index) {
   }
   clear_after(&op);
   op.effect = 0;
+  g_array_set_size(expander->spans, 0);
   for (int i = 0, unit = op.unit; i < N_PIECES; i++) {
     Piece piece = work.phase == PHASE_F ? i : N_PIECES - 1 - i;
     for (int n = 0; n < counts[piece]; n++) {
@@ -234,7 +267,10 @@ static void expand_op(Expander *expander, int old_index) {
     join_all(expander);
     emit_run(expander, &op, expand_entries_no_kernels(&expander->entries, (Phase)work.phase), 0, -1);
   }
-  move_effect(expander, effect, first, expander->last_compute);
+  if (expand_entries_are_shared(&expander->entries, effect, op.work))
+    share_effect(expander, effect, &op, (Phase)work.phase, first, expander->last_compute);
+  else
+    move_effect(expander, effect, first, expander->last_compute);
   op_editor_set_moved(&expander->editor, old_index, expander->last_compute);
   for (int axis = 0; axis < N_ITEM_AXES; axis++)
     expander->trailing[axis][old_index] = expander->last[axis] > expander->joined[axis] ? expander->last[axis] : -1;
@@ -341,12 +377,14 @@ Program *program_expand_noting(const Program *program, const Workload *workload,
   Expander expander = {.source = program, .target = target};
   expand_entries_init(&expander.entries, program, workload, target);
   expander.indices = g_new(gint32, longest_list(&expander.entries.segments));
+  expander.spans = g_array_new(FALSE, FALSE, sizeof(Span));
   for (int rank = 0; rank < program->n_ranks; rank++)
     expand_rank(&expander, rank, beside != NULL ? beside->is_beside[rank] : NULL);
   if (made != NULL)
     *made = g_array_ref(expander.entries.made);
   expand_entries_clear(&expander.entries);
   g_free(expander.indices);
+  g_array_free(expander.spans, TRUE);
   if (beside == NULL && workload->plan->ep > 1)
     program_interleave(target);
   return target;
