@@ -39,6 +39,25 @@ START_TEST(plain_kernels_keep_what_fused_ones_do_not) {
 }
 END_TEST
 
+/* Among plain kernels an RMSNorm is operations that keep 6 bytes more for each of a layer's two inputs, a LayerNorm is
+ * one kernel. */
+START_TEST(a_layer_norm_is_one_kernel_among_plain_ones) {
+  Model model = llama;
+  double saved[2][2];
+  for (int has_layer_norm = 0; has_layer_norm < 2; has_layer_norm++)
+    for (int keeps = 0; keeps < 2; keeps++) {
+      g_autoptr(Plan) plan = plan_of(1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
+      plan->norm_kernel = FRAMEWORK_KERNELS_PLAIN;
+      plan->memory = (FrameworkMemory){.kernels = FRAMEWORK_KERNELS_PLAIN, .norm_bytes = 6 * keeps};
+      model.norm = has_layer_norm ? NORM_LAYERNORM : NORM_RMSNORM;
+      g_autoptr(Workload) workload = workload_new(&model, plan, NULL);
+      saved[has_layer_norm][keeps] = workload->memory[PIECE_LAYER].saved_bytes;
+    }
+  ck_assert_double_eq(saved[0][1] - saved[0][0], 2 * 6 * stream);
+  ck_assert_double_eq(saved[1][1], saved[1][0]);
+}
+END_TEST
+
 START_TEST(gathered_inputs_are_whole_on_every_rank) {
   const FrameworkMemory memory = {.gathered = GATHERED_KEPT};
   /* inputs of qkv and mlp_up: 2 bytes per element whole, of which a quarter was counted */
@@ -266,6 +285,7 @@ END_TEST
 int main(void) {
   TCase *cases = tcase_create("framework_memory");
   tcase_add_test(cases, plain_kernels_keep_what_fused_ones_do_not);
+  tcase_add_test(cases, a_layer_norm_is_one_kernel_among_plain_ones);
   tcase_add_test(cases, gathered_inputs_are_whole_on_every_rank);
   tcase_add_test(cases, a_loss_on_whole_logits_holds_them_on_every_rank);
   tcase_add_test(cases, gradients_that_are_not_accumulated_in_place_are_made_whole);

@@ -18,7 +18,8 @@
  *       spare_gradients: kept # one weight gradient for each linear of a layer, in the element format, for good; none
  *       kernels: plain        # one operation each: the gate's activation and a copy of attention's output are kept, an
  *                             # unfused softmax in fp32 too; fused (default)
- *       norm_bytes: 6         # per element that a norm reads, which it keeps besides its input (default 0)
+ *       norm_bytes: 6         # per element that a norm reads, which it keeps besides its input, less what of that it
+ *                             # does not keep (default 0); under plain kernels of an RMSNorm of theirs alone
  *       fragmentation: 1.5 GB # held by the caching allocator in blocks that nothing fits (default 0)
  *       gathered: kept        # sequence parallelism: inputs of linears are kept as gathered; sharded (default). Time
  *                             # has them gathered again for the weight gradient either way, beside the input gradient

@@ -90,10 +90,11 @@ static double expert_rest(const Cut *cut) {
          activation_input_bytes(cut) * cut->expert_rows * input_width(cut, cut->expert_width) + shared_rest(cut);
 }
 
-/* What a norm of so many elements keeps besides its input, under a framework. */
+/* What a norm of so many elements keeps besides its input, under a framework. Of plain kernels a LayerNorm is one,
+ * which keeps nothing more. */
 static double norm_rest(const Cut *cut, double elements) {
   const gboolean plain = cut->plan->memory.kernels == FRAMEWORK_KERNELS_PLAIN;
-  const gboolean is_kept = plan_has_plain_norm(cut->plan) || !plain;
+  const gboolean is_kept = !plain || (plan_has_plain_norm(cut->plan) && cut->model->norm == NORM_RMSNORM);
   return is_kept ? cut->plan->memory.norm_bytes * elements : 0;
 }
 
