@@ -14,7 +14,6 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <functional>
 #include <type_traits>
 #include <unistd.h>
 
@@ -104,20 +103,26 @@ template <typename A, typename B> std::common_type_t<A, B> max(A a, B b) {
   return a > b ? a : b;
 }
 
-/* Puts `run`, a thread's work, on the stream for every thread of every block; a launch that a GPU refuses is told by
- * cudaGetLastError. */
+/* Puts `run` of a copy of these bytes, a thread's work, on the stream for every thread of every block; a launch that a
+ * GPU refuses is told by cudaGetLastError. */
 void emulated_launch(const char *name, const void *function, dim3 grid, dim3 block, size_t shared_bytes,
-                     cudaStream_t stream, std::function<void()> run);
+                     cudaStream_t stream, void (*run)(const void *), const void *data, size_t bytes);
 
 class EmulatedLaunch {
 public:
   EmulatedLaunch(dim3 grid, dim3 block, size_t shared_bytes = 0, cudaStream_t stream = nullptr)
       : grid(grid), block(block), shared_bytes(shared_bytes), stream(stream) {
   }
-  /* Arguments are copied when the kernel is launched, as to a GPU. */
+  /* Arguments are copied when the kernel is launched, byte by byte, as to a GPU. A std::function here would be five
+   * functions to compile for every launch. */
   template <typename Kernel, typename... Arguments>
   void call(const char *name, const void *function, Kernel kernel, Arguments... arguments) {
-    emulated_launch(name, function, grid, block, shared_bytes, stream, [=] { kernel(arguments...); });
+    const auto thread = [=] { kernel(arguments...); };
+    using Thread = decltype(thread);
+    static_assert(std::is_trivially_copyable_v<Thread>, "a kernel's arguments are copied as bytes");
+    emulated_launch(
+        name, function, grid, block, shared_bytes, stream, [](const void *data) { (*(Thread *)data)(); }, &thread,
+        sizeof thread);
   }
 
 private:

@@ -2,6 +2,7 @@
 #pragma once
 #include "dialect.h"
 
+#include <functional>
 #include <unistd.h>
 
 /* Ends the process: what ran is wrong, and on a GPU its outcome would be a matter of luck. */

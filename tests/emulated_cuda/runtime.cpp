@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
@@ -15,6 +16,7 @@
 #include <mutex>
 #include <set>
 #include <thread>
+#include <vector>
 
 namespace {
 
@@ -120,7 +122,7 @@ void emulated_put(cudaStream_t stream, std::function<void()> work) {
 }
 
 void emulated_launch(const char *name, const void *function, dim3 grid, dim3 block, size_t shared_bytes,
-                     cudaStream_t stream, std::function<void()> run) {
+                     cudaStream_t stream, void (*run)(const void *), const void *data, size_t bytes) {
   const uint64_t threads = (uint64_t)block.x * block.y * block.z;
   size_t limit = FUNCTION_SHARED_BYTES;
   {
@@ -136,7 +138,9 @@ void emulated_launch(const char *name, const void *function, dim3 grid, dim3 blo
     last_error = cudaErrorInvalidConfiguration;
     return;
   }
-  emulated_put(stream, [=] { emulated_run_grid(name, grid, block, shared_bytes, run); });
+  std::vector<std::max_align_t> copy(bytes / sizeof(std::max_align_t) + 1);
+  memcpy(copy.data(), data, bytes);
+  emulated_put(stream, [=] { emulated_run_grid(name, grid, block, shared_bytes, [&] { run(copy.data()); }); });
 }
 
 extern "C" {
