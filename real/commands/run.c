@@ -21,7 +21,7 @@
 
 typedef struct {
   PlanOptions plan;
-  char *device, *comm, *check_on, *check_fp32, *trace, *timeline, *program, *memory, *loss_scale;
+  char *device, *comm, *check_on, *check_fp32, *check_time, *trace, *timeline, *program, *memory, *loss_scale;
   RankTimeouts timeouts;
   double lr, initial_loss_scale;
   int loss_scale_window;
@@ -41,8 +41,8 @@ typedef struct {
 
 static void clear_run(Run *run) {
   RunOptions *o = &run->options;
-  char **strings[] = {&o->device, &o->comm,     &o->trace,      &o->timeline,  &o->program,
-                      &o->memory, &o->check_on, &o->check_fp32, &o->loss_scale};
+  char **strings[] = {&o->device, &o->comm,     &o->trace,      &o->timeline,   &o->program,
+                      &o->memory, &o->check_on, &o->check_fp32, &o->check_time, &o->loss_scale};
   for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
     g_clear_pointer(strings[i], g_free);
   plan_options_clear(&run->options.plan);
@@ -54,10 +54,19 @@ static gboolean check_option(const char *name, double value, gboolean is_right, 
   return is_right || fail_input(error, "--%s: found %g, expected %s", name, value, expected);
 }
 
+static gboolean check_switch(const char *name, const char *value, GError **error) {
+  return value == NULL || strcmp(value, "on") == 0 || strcmp(value, "off") == 0 ||
+         fail_input(error, "--%s: found \"%.80s\", expected on or off", name, value);
+}
+
+/* Of an option that is on unless it is said to be off. */
+static gboolean is_on(const char *value) {
+  return g_strcmp0(value, "off") != 0;
+}
+
 static gboolean check_numbers(const RunOptions *o, GError **error) {
-  if (o->check_fp32 != NULL && strcmp(o->check_fp32, "on") != 0 && strcmp(o->check_fp32, "off") != 0)
-    return fail_input(error, "--check-fp32: found \"%.80s\", expected on or off", o->check_fp32);
-  return check_option("lr", o->lr, o->lr >= 0 && isfinite(o->lr), "a number that is not negative", error) &&
+  return check_switch("check-fp32", o->check_fp32, error) && check_switch("check-time", o->check_time, error) &&
+         check_option("lr", o->lr, o->lr >= 0 && isfinite(o->lr), "a number that is not negative", error) &&
          rank_timeouts_check(&o->timeouts, error);
 }
 
@@ -75,6 +84,10 @@ static void add_entries(RunOptions *o, Parser *parser) {
       {"check-fp32", 0, 0, G_OPTION_ARG_STRING, &o->check_fp32,
        "--check also runs bf16 and fp16 Programs in fp32, where rounding hides nothing (default on; off saves the\n"
        "memory of an fp32 run, and is never chosen for you)",
+       "on|off"},
+      {"check-time", 0, 0, G_OPTION_ARG_STRING, &o->check_time,
+       "whether a run behind --check is timed, whose losses must be the same (default on; off: what is reported was\n"
+       "measured in the run that was checked, which waits in every step until its numbers are written down)",
        "on|off"},
       {"check-on", 0, 0, G_OPTION_ARG_STRING, &o->check_on,
        "device of the one-rank reference: cpu checks another device's kernels (default: --device)", "NAME"},
@@ -270,8 +283,11 @@ static gboolean make_execution(Run *run, World *world, GError **error) {
     return FALSE;
   if (o->check_on != NULL && (run->execution.check_device = device_find(o->check_on, error)) == NULL)
     return FALSE;
-  if ((o->check_on != NULL || o->check_fp32 != NULL) && !o->check)
-    return fail_input(error, "--check-%s needs --check", o->check_on != NULL ? "on" : "fp32");
+  if ((o->check_on != NULL || o->check_fp32 != NULL || o->check_time != NULL) && !o->check)
+    return fail_input(error, "--check-%s needs --check",
+                      o->check_on != NULL     ? "on"
+                      : o->check_fp32 != NULL ? "fp32"
+                                              : "time");
   run->execution.comm = find_comm(o, world, error);
   return run->execution.comm != NULL && (!o->check || can_check(run, world_size(world), error));
 }
@@ -306,8 +322,8 @@ static void find_traits(const Run *run, char (*traits)[TRAIT_BYTES]) {
                             (gint64)model->n_layers, (gint64)model->hidden, (gint64)model->vocab));
   add_trait(traits, 1, g_string_free(plan, FALSE));
   add_trait(traits, 2,
-            g_strdup_printf("%d %s %" G_GINT64_FORMAT " %.17g %.17g %d", run->options.check,
-                            run->options.check_fp32 != NULL ? run->options.check_fp32 : "on",
+            g_strdup_printf("%d %d %d %" G_GINT64_FORMAT " %.17g %.17g %d", run->options.check,
+                            is_on(run->options.check_fp32), is_on(run->options.check_time),
                             (gint64)run->options.plan.seed, run->options.lr, run->execution.training.loss_scale,
                             run->execution.training.loss_scale_window));
 }
@@ -385,18 +401,21 @@ static void run_or_fail(const Run *run, World *world, ExecutionResult *result) {
     world_fail(world, error->message);
 }
 
-static void check_or_fail(const Run *run, World *world, CheckReport *check) {
+/* `result`: NULL, or where what came of the checked run goes. */
+static void check_or_fail(const Run *run, World *world, CheckReport *check, ExecutionResult *result) {
   g_autoptr(GError) error = NULL;
-  if (!check_numerics(&run->execution, g_strcmp0(run->options.check_fp32, "off") != 0, check, &error))
+  if (!check_numerics(&run->execution, is_on(run->options.check_fp32), check, result, &error))
     world_fail(world, error->message);
 }
 
 static int run_all(Run *run, World *world, GError **error) {
   CheckReport check = {0};
-  if (run->options.check)
-    check_or_fail(run, world, &check);
   ExecutionResult result;
-  run_or_fail(run, world, &result);
+  const gboolean is_timed = !run->options.check || is_on(run->options.check_time);
+  if (run->options.check)
+    check_or_fail(run, world, &check, is_timed ? NULL : &result);
+  if (is_timed)
+    run_or_fail(run, world, &result);
   const gboolean ok = report_run(run, world, &result, run->options.check ? &check : NULL, error);
   const gboolean is_wrong = run->options.check && world_rank(world) == 0 && !check.is_passed; /* rank 0 has compared */
   execution_result_clear(&result);

@@ -16,10 +16,11 @@ for model in $(sed -n 's/^[^|]*|[0-9]|\([a-z0-9-]*\)|.*/\1/p' "$script"); do
 done
 data=short
 export OPENBLAS_NUM_THREADS=1
-small="--seq-len 8 --global-batch 2 --steps 1 --device cuda --check-on cpu"
+# of one step the run that is timed would be the run that is checked
+small="--seq-len 8 --global-batch 2 --steps 1 --check-time off --device cuda --check-on cpu"
 
 plans "$small --precision fp32 --comm nccl --attention unfused" <<'TABLE'
-dp 2, many buckets|2|tiny-gpt2-short|--dp 2 --bucket 1 --global-batch 4 --steps 2
+dp 2, many buckets|2|tiny-gpt2-short|--dp 2 --bucket 1 --global-batch 4 --steps 2 --check-time on
 tp 2, sequence parallel|2|tiny-llama-short|--tp 2 --sequence-parallel on
 norms of heads, a window, fused attention|2|tiny-qwen3-short|--tp 2 --attention flash --seq-len 16
 norms around branches, capped logits, tp 2|2|tiny-gemma2|--tp 2
@@ -31,8 +32,8 @@ a window, cp 2, all-gather|2|tiny-qwen3-short|--cp 2 --cp-comm all_gather --atte
 ALiBi, dropout, tp 2, sequence parallel|2|tiny-bloom|--tp 2 --sequence-parallel on
 side by side, tp 2, sequence parallel|2|tiny-neox|--tp 2 --sequence-parallel on --seq-len 8
 pp 2, dualpipe|2|tiny-gpt2-short|--pp 2 --schedule dualpipe --global-batch 4
-ZeRO-3|2|tiny-gpt2-short|--dp 2 --zero 3 --steps 2
-optimizer on the host, ZeRO-2|2|tiny-gpt2-short|--dp 2 --zero 2 --steps 2 --offload-optimizer host
+ZeRO-3|2|tiny-gpt2-short|--dp 2 --zero 3 --steps 2 --check-time on
+optimizer on the host, ZeRO-2|2|tiny-gpt2-short|--dp 2 --zero 2 --steps 2 --check-time on --offload-optimizer host
 latent attention, tp 2, sequence parallel|2|tiny-deepseek|--tp 2 --sequence-parallel on --attention flash
 latent attention, unfused, tp 2|2|tiny-deepseek|--tp 2 --sequence-parallel on
 a head further, tp 2|2|tiny-deepseek|--mtp-layers 1 --tp 2 --sequence-parallel on --attention flash
@@ -51,8 +52,8 @@ TABLE
 
 plans "$small --precision bf16 --comm nccl" <<'TABLE'
 fused attention, gradients in fp32|2|tiny-llama-short|--tp 2 --recipe megatron
-weights on the host, too, ZeRO-3|2|tiny-llama-short|--dp 2 --zero 3 --steps 2 --offload-optimizer host --offload-weights host
-optimizer on the host, pp 2|2|tiny-llama-short|--pp 2 --steps 2 --offload-optimizer host
+weights on the host, too, ZeRO-3|2|tiny-llama-short|--dp 2 --zero 3 --steps 2 --check-time on --offload-optimizer host --offload-weights host
+optimizer on the host, pp 2|2|tiny-llama-short|--pp 2 --steps 2 --check-time on --offload-optimizer host
 cp 2, Ulysses|2|tiny-gpt2-short|--cp 2 --cp-comm ulysses --global-batch 1
 cp 2, PyTorch's ring, grouped heads|2|tiny-llama-short|--cp 2 --framework torchtitan-compile --norm-kernel fused --attention flash --global-batch 1
 TABLE
@@ -60,7 +61,7 @@ check_plans
 
 check_table "$small --precision fp16 --comm nccl --attention unfused" <<'TABLE'
 fp16, tp 2|2|tiny-gpt2-short|--tp 2
-fp16, ZeRO-1, gradients overflow at first|2|tiny-llama-short|--dp 2 --zero 1 --initial-loss-scale 1048576 --steps 3
+fp16, ZeRO-1, gradients overflow at first|2|tiny-llama-short|--dp 2 --zero 1 --initial-loss-scale 1048576 --steps 3 --check-time on
 TABLE
 grep -q '"skipped_steps": \[0' report-2-2
 result $? "gradients did overflow" "$(cat report-2-2)"

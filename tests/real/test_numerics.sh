@@ -24,10 +24,14 @@ time:
   zero3_tensors: {list_entry: 1 us, memory_passes: 1, live_parameters: 1}
 YAML
 
+# A run that does not wait for its numbers to be written down shows what a Program forgets to wait for. It is run, too, of
+# plans of every axis, of every schedule and of all that is on the host; what is new in the other tables are kernels.
+untimed=" --check-time off"
+
 plans "--precision fp32" <"$here/numerics_plans.txt"
 
 # experts: whole and cut, on ranks of dp and of tp; their gradients and shards on other ranks than all else's
-plans "--precision fp32" <<'TABLE'
+plans "--precision fp32$untimed" <<'TABLE'
 experts and a shared one, alone|1|tiny-qwen2-moe|--micro-batch 2 --global-batch 8
 every rank has all experts|2|tiny-mixtral|--dp 2 --zero 3
 ep 2, many buckets|2|tiny-qwen2-moe|--dp 2 --ep 2 --bucket 1
@@ -73,7 +77,7 @@ experts made again, exchanges included, pp 2, zb-h1|4|tiny-mixtral|--pp 2 --dp 2
 MLPs made again where other layers have experts|2|tiny-qwen2-moe-sparse|--dp 2 --ep 2 --recompute selective --recompute-modules mlp
 TABLE
 # latent attention: of a Q that is made of few columns, and of one that is not, with scores that a bias balances
-plans "--precision fp32" <<'TABLE'
+plans "--precision fp32$untimed" <<'TABLE'
 latent attention, alone|1|tiny-deepseek|--micro-batch 2 --global-batch 8
 latent attention, ZeRO-3|2|tiny-deepseek-v3|--dp 2 --zero 3
 latent attention, ep 2, ZeRO-1|2|tiny-deepseek|--dp 2 --ep 2 --zero 1
@@ -96,7 +100,7 @@ latent attention, unfused, zb-h1|2|tiny-deepseek-v3|--pp 2 --schedule zb-h1 --at
 latent attention, tp 2, zb-v|4|tiny-deepseek|--tp 2 --pp 2 --schedule zb-v --sequence-parallel on
 TABLE
 # heads that predict further: their table the embedding's own, a copy of it, one of another pipe; two losses more
-plans "--precision fp32" <<'TABLE'
+plans "--precision fp32$untimed" <<'TABLE'
 two heads further, alone|1|tiny-deepseek|--mtp-layers 2
 two heads further, ep 2, ZeRO-1|2|tiny-deepseek|--mtp-layers 2 --dp 2 --ep 2 --zero 1
 two heads further, tp 2|2|tiny-deepseek|--mtp-layers 2 --tp 2 --sequence-parallel on
@@ -114,7 +118,7 @@ a head further, ZeRO-3, ep 2, forwards and backwards that take turns|4|tiny-deep
 a head further, ZeRO-3, ep 2, full recompute, turns: a layer's gathers for its forward and its backward|4|tiny-deepseek-v3|--mtp-layers 1 --overlap-experts on --zero 3 --prefetch 2 --dp 4 --ep 2 --recompute full --global-batch 12 --seq-len 16
 two heads further, tp 2, zb-h1|4|tiny-deepseek|--mtp-layers 2 --tp 2 --pp 2 --schedule zb-h1 --sequence-parallel on
 TABLE
-plans "--precision bf16" <<'TABLE'
+plans "--precision bf16$untimed" <<'TABLE'
 a head further, tp 2|2|tiny-deepseek-v3|--mtp-layers 1 --tp 2 --sequence-parallel on
 latent attention, ep 2|2|tiny-deepseek|--dp 2 --ep 2
 ep 2, gradients in fp32|2|tiny-qwen2-moe|--dp 2 --ep 2 --recipe megatron
@@ -246,7 +250,7 @@ every other product made again, biases of Q, K and V alone, dualpipe|2|tiny-stab
 dualpipe, norms, MLPs and unfused attention made again|2|tiny-llama|--pp 2 --schedule dualpipe --recompute selective --recompute-modules core_attn,layernorm,mlp --attention unfused
 TABLE
 
-plans "--precision bf16" <<'TABLE'
+plans "--precision bf16$untimed" <<'TABLE'
 pp 2, zb-v|2|tiny-gpt2|--pp 2 --schedule zb-v
 pp 2, dualpipe, gradients in fp32|2|tiny-llama|--pp 2 --schedule dualpipe --recipe megatron
 dp 2|2|tiny-gpt2|--dp 2
@@ -274,13 +278,13 @@ cp 4, Ulysses, each key head to two ranks|4|tiny-falcon|--cp 4 --cp-comm ulysses
 TABLE
 
 # Of many layers with norms behind their branches: rounding alone takes gradients beyond bf16's usual bounds.
-plans "--precision bf16 --steps 4" <<'TABLE'
+plans "--precision bf16 --steps 4$untimed" <<'TABLE'
 eight layers, tp 2, rounding measured|2|tiny-olmo2-deep|--tp 2 --seed 1
 eight layers, tp 2, rounding measured, sequence parallel, full recompute|2|tiny-olmo2-deep|--tp 2 --seed 4 --sequence-parallel on --recompute full
 eight layers, tp 4, rounding measured|4|tiny-olmo2-deep|--tp 4 --seed 5
 TABLE
 
-plans "--precision fp16" <<'TABLE'
+plans "--precision fp16$untimed" <<'TABLE'
 alone|1|tiny-llama|
 dp 2|2|tiny-llama|--dp 2
 dp 2, gradients in fp32|2|tiny-gpt2|--dp 2 --recipe megatron
@@ -297,7 +301,7 @@ TABLE
 check_plans
 
 # Gradients of these models overflow at 2^24, and not at 2^16.
-check_table "--precision fp16 --initial-loss-scale 16777216 --steps 8" <<'TABLE'
+check_table "--precision fp16 --initial-loss-scale 16777216 --steps 8$untimed" <<'TABLE'
 gradients overflow at first|1|tiny-gpt2|
 gradients overflow at first, dp 2|2|tiny-llama|--dp 2
 gradients overflow at first, tp 2|2|tiny-gpt2|--tp 2

@@ -102,6 +102,8 @@ done <<'TABLE'
 2|--check and --device null clash;the device null computes nothing;use cpu or cuda|2|run --model m.json --dp 2 --device null --check
 2|--check-fp32: found "no", expected on or off|0|run --model m.json --check --check-fp32 no
 2|--check-fp32 needs --check|0|run --model m.json --check-fp32 off
+2|--check-time: found "never", expected on or off|0|run --model m.json --check --check-time never
+2|--check-time needs --check|0|run --model m.json --check-time off
 2|--check and --check-on null clash|w|run --model m.json --dp 2 --check --check-on null
 2|--check and --comm null clash;nothing is moved between the 2 ranks;use mpi or nccl|w|run --model m.json --dp 2 --comm null --check
 2|no device "gpu";did you mean "cpu"?|0|run --model m.json --device gpu

@@ -320,16 +320,15 @@ static gboolean compare_with_rounding(const Execution *execution, CheckReport *r
 }
 
 /* Runs the Program, collects what every rank holds. `own`, `losses`: on rank 0, NULL elsewhere. */
-static gboolean run_written(const Execution *execution, GHashTable **own, double **losses, GError **error) {
+static gboolean run_written(const Execution *execution, GHashTable **own, double **losses, ExecutionResult *result,
+                            GError **error) {
   g_autoptr(GByteArray) records = g_byte_array_new();
   Execution written = *execution;
   written.hook = records_write;
   written.hook_data = records;
-  ExecutionResult result;
-  if (!execute(&written, &result, error))
+  if (!execute(&written, result, error))
     return FALSE;
-  *losses = measured_losses(execution->world, execution->workload, execution->program->n_steps, &result);
-  execution_result_clear(&result);
+  *losses = measured_losses(execution->world, execution->workload, execution->program->n_steps, result);
   g_autofree gsize *sizes = NULL;
   g_autofree guint8 *all = world_gather(execution->world, records->data, records->len, &sizes);
   gsize n = 0;
@@ -339,12 +338,13 @@ static gboolean run_written(const Execution *execution, GHashTable **own, double
   return TRUE;
 }
 
-static gboolean check_run(const Execution *execution, CheckReport *report, GError **error) {
+static gboolean run_and_compare(const Execution *execution, CheckReport *report, ExecutionResult *result,
+                                GError **error) {
   const int n_steps = execution->program->n_steps;
   memset(report, 0, sizeof *report);
   g_autoptr(GHashTable) own = NULL;
   g_autofree double *losses = NULL;
-  if (!run_written(execution, &own, &losses, error))
+  if (!run_written(execution, &own, &losses, result, error))
     return FALSE;
   if (own == NULL)
     return TRUE;
@@ -363,6 +363,17 @@ static gboolean check_run(const Execution *execution, CheckReport *report, GErro
          compare_with_rounding(execution, report, reference, own, names, error);
 }
 
+/* `kept`: NULL, or where what came of the run goes. */
+static gboolean check_run(const Execution *execution, CheckReport *report, ExecutionResult *kept, GError **error) {
+  ExecutionResult result = {0};
+  const gboolean ok = run_and_compare(execution, report, &result, error);
+  if (ok && kept != NULL)
+    *kept = result;
+  else
+    execution_result_clear(&result);
+  return ok;
+}
+
 /* The same Program on the same ranks in fp32. On rank 0 the report has what came of it. */
 static gboolean check_in_fp32(const Execution *execution, CheckReport *report, GError **error) {
   const Workload *workload = execution->workload;
@@ -372,7 +383,7 @@ static gboolean check_in_fp32(const Execution *execution, CheckReport *report, G
   Execution in_fp32 = *execution;
   in_fp32.workload = exact;
   CheckReport *found = g_new(CheckReport, 1);
-  if (!check_run(&in_fp32, found, error)) {
+  if (!check_run(&in_fp32, found, NULL, error)) {
     g_prefix_error(error, "the check in fp32, which --check-fp32 off leaves out: ");
     check_report_clear(found);
     g_free(found);
@@ -383,8 +394,14 @@ static gboolean check_in_fp32(const Execution *execution, CheckReport *report, G
   return TRUE;
 }
 
-gboolean check_numerics(const Execution *execution, gboolean also_in_fp32, CheckReport *report, GError **error) {
-  return check_run(execution, report, error) &&
-         (!also_in_fp32 || execution->workload->plan->precision == PRECISION_FP32 ||
-          check_in_fp32(execution, report, error));
+gboolean check_numerics(const Execution *execution, gboolean also_in_fp32, CheckReport *report, ExecutionResult *result,
+                        GError **error) {
+  if (!check_run(execution, report, result, error))
+    return FALSE;
+  if (!also_in_fp32 || execution->workload->plan->precision == PRECISION_FP32 ||
+      check_in_fp32(execution, report, error))
+    return TRUE;
+  if (result != NULL)
+    execution_result_clear(result);
+  return FALSE;
 }

@@ -55,8 +55,10 @@ void check_report_note_exact_loss(CheckReport *report, int step, double exact);
 /* Whether all that has been compared is within its bounds. */
 void check_report_judge(CheckReport *report);
 /* Collective over the world; the report is filled on rank 0. The plan's steps are run. `also_in_fp32`: of a plan in
- * bf16 or fp16. */
-gboolean check_numerics(const Execution *execution, gboolean also_in_fp32, CheckReport *report, GError **error);
+ * bf16 or fp16. `result`: what came of the checked run, the caller's to clear; NULL: nobody asks; nothing of it after
+ * an error. */
+gboolean check_numerics(const Execution *execution, gboolean also_in_fp32, CheckReport *report, ExecutionResult *result,
+                        GError **error);
 /* The checked run waits before every optimizer step, where it is written down. The losses [n_steps] of one that does
  * not must be the same as its: what the Program forgot to wait for shows here, if at all. On rank 0. */
 void check_timed_losses(CheckReport *report, const double *losses);
