@@ -416,7 +416,7 @@ while IFS='|' read -r name ranks model plan edit words; do
   case $words in
     'ENDS: '*) check_ended "$name" "$ranks" "$plan" "${words#ENDS: }" ;;
     *)
-      echo "$name|$ranks|$model|--precision fp32 --global-batch 8 --steps 2 $plan --program broken-$k.txt" >>table
+      echo "$name|$ranks|$model|--precision fp32 --global-batch 8 --steps 2$untimed $plan --program broken-$k.txt" >>table
       echo "$k|$name|$ranks|$plan|$words" >>told
       ;;
   esac
