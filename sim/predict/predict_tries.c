@@ -50,7 +50,7 @@ int predict_tries(gint64 group, const Workload *workload, PredictTry tries[PREDI
   const double little = 0.25, most = 0.6;
   int n = 0;
   tries[n++] = (PredictTry){first, little};
-  if (group == 1 && plan->zero == 2)
+  if (group == 1 && plan->zero == 2 && pp > 1)
     tries[n++] = (PredictTry){first + 3 * pp / 4, little};
   const gint64 rounds = plan->zero == 3 ? ROUNDS_OF_GATHERS : ROUNDS;
   tries[n++] = (PredictTry){group > 1 ? GROUPS * group : rounds * pp + MORE, plan->zero == 3 ? most : little};

@@ -19,7 +19,7 @@ START_TEST(the_format_tells_of_an_optimizer) {
                                          "megatron-deepspeed,0,51200,fp16,selene,2,64,4,1\n"
                                          "megatron-deepspeed,1,51200,bf16,selene,2,64,4,1\n");
   ck_assert_str_eq(nth_row(rows, 0)->plan->framework, "megatron-deepspeed-bf16");
-  ck_assert_str_eq(nth_row(rows, 1)->plan->framework, "megatron-deepspeed");
+  ck_assert_str_eq(nth_row(rows, 1)->plan->framework, "megatron-deepspeed-gpt");
   ck_assert_str_eq(nth_row(rows, 2)->plan->framework, "megatron-deepspeed");
 }
 END_TEST

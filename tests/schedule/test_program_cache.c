@@ -170,6 +170,29 @@ START_TEST(a_program_of_fewer_micro_batches_is_made_longer) {
 }
 END_TEST
 
+/* As few as a prediction tries first: a single bucket then waits for the one two micro-batches before it in the last
+ * micro-batch alone, which a list of more must not leave out. */
+START_TEST(few_micro_batches_do_not_tell_more_than_they_show) {
+  static const Case fewest[] = {
+      {"1f1b", 1, 0, 4, 1, 0, 2, 1, 512},
+      {"1f1b", 1, 0, 4, 1, 0, 2, 1, 512, .bucket_parameters = 1000000000},
+      {"1f1b", 1, 0, 4, 1, 0, 3, 1, 512, .bucket_parameters = 1000000000},
+      {"interleaved", 1, 0, 4, 2, 0, 2, 1, 512, .bucket_parameters = 1000000000},
+  };
+  for (gsize i = 0; i < G_N_ELEMENTS(fewest); i++)
+    for (int pp = fewest[i].chunks; pp <= 4; pp++) {
+      g_autoptr(ProgramCache) cache = program_cache_new(1 << 20);
+      Case c = fewest[i];
+      const int n_fewer = c.chunks > 1 ? 4 * pp : pp + 2;
+      c.pp = pp;
+      for (int n = n_fewer; n <= n_fewer + 4 * pp; n += pp) {
+        c.n_micro_batches = n;
+        assert_as_lowered(cache, &c, n_fewer);
+      }
+    }
+}
+END_TEST
+
 /* One step does not tell how several are chained, nor whole groups of what is over. */
 START_TEST(a_program_is_lowered_where_none_of_fewer_micro_batches_tells) {
   g_autoptr(ProgramCache) cache = program_cache_new(1 << 20);
@@ -384,6 +407,7 @@ int main(void) {
   TCase *tcase = tcase_create("program_cache");
   tcase_add_test(tcase, programs_from_a_cache_are_as_lowered);
   tcase_add_test(tcase, a_program_of_fewer_micro_batches_is_made_longer);
+  tcase_add_test(tcase, few_micro_batches_do_not_tell_more_than_they_show);
   tcase_add_test(tcase, a_program_is_lowered_where_none_of_fewer_micro_batches_tells);
   tcase_add_test(tcase, a_cache_without_room_lowers_each_plan);
   tcase_add_test(tcase, a_program_outlives_its_cache);

@@ -38,11 +38,25 @@ static gint32 earliest_awaited(const Op *op) {
   return earliest;
 }
 
+/* Whether the stretch of groups ends at an op that only waits otherwise than the one a group before it: a gradient
+ * bucket waits for the one two before it, which the first two micro-batches do not have. Then the groups are not those
+ * that a longer list repeats. Where forwards run out, as they should, the two are different ops. */
+static gboolean is_cut_short(const Growth *growth) {
+  const OpList *list = growth->list;
+  const gint32 end = growth->own->end, n_ops = growth->own->n_ops;
+  if (end + n_ops >= list->n_ops)
+    return FALSE;
+  const Op *op = &list->ops[end], *like = op + n_ops;
+  return op->kind == like->kind && op->stream == like->stream && op->action == like->action &&
+         op->stage == like->stage && op->unit == like->unit && op->micro_batch >= 0 &&
+         like->micro_batch == op->micro_batch + growth->q;
+}
+
 /* What an op waits for moves on with it: it must be of the groups, or of the last ops before them, whose likes are. */
 static gboolean can_grow(const Growth *growth) {
   const OpList *list = growth->list;
   const gint32 first = growth->own->first, n_ops = growth->own->n_ops;
-  if (growth->n_batches < 0)
+  if (growth->n_batches < 0 || is_cut_short(growth))
     return FALSE;
   for (gint32 i = first; i < list->n_ops; i++)
     if (earliest_awaited(&list->ops[i]) < (i < end_of_first(growth) ? first - n_ops : first))
