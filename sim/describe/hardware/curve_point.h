@@ -1,11 +1,11 @@
-/* Time against size, as measured: what tables of kernels and of links are made of. */
+/* Measured time against size: the points of kernel and link tables. */
 #pragma once
 
 typedef struct {
   double size_bytes, time_s;
 } CurvePoint;
 
-/* A curve is a run of points, ascending in size, no size twice, in an array of all points of its table. */
+/* A curve is a run of points in the array of its table, ascending in size, without duplicates. */
 typedef struct {
-  int first_point, n_points; /* 0 points: there is no such curve */
+  int first_point, n_points; /* 0 points: there is no curve */
 } CurveSpan;

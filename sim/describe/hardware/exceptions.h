@@ -1,4 +1,4 @@
-/* What in a cluster differs from the rest: nodes with another kind of GPU, links that are degraded or dead.
+/* The irregular parts of a cluster: nodes with another kind of GPU, degraded or dead links.
  *
  *     other_gpus:
  *       - {nodes: 16..31, gpu: gpus/a100-sxm4-80gb.yaml}      # mixed generations; one node: nodes: 16
@@ -6,8 +6,8 @@
  *       - {at: node3/nic2, factor: dead}                      # every link of it
  *       - {link: [node0/gpu1, node0/nvswitch], factor: 0.5}   # this one, at half its bandwidth
  *
- * Vertices are called as topology_vertex_name() says. A place has one entry. A link that entries of different places
- * reach (both its ends, or one of them and itself) is as bad as the worst of them says. */
+ * Vertices have the names of topology_vertex_name(). Each place has one entry. A link covered by several entries (for
+ * both its ends, or for an end and itself) has the smallest of their factors. */
 #pragma once
 #include "gpu.h"
 #include "yaml_node.h"
@@ -23,10 +23,10 @@ typedef struct {
   int line;      /* in the cluster's file */
 } LinkFault;
 
-/* What finds the file that a `gpu:` names; NULL with the error set. Owned by the caller. */
+/* Finds the file that a `gpu:` names; NULL with the error set. Owned by the caller. */
 typedef char *(*FindGpu)(YamlNode name, GError **error);
 
-/* NULL with INPUT (file:line): ranges that overlap or run backwards, shares out of range, places named twice, forms
- * other than those above. Ranges are sorted. */
+/* NULL with INPUT (file:line) for ranges that overlap or run backwards, shares out of range, places named twice, and
+ * other forms than those above. Ranges are sorted. */
 GArray *gpu_ranges_read(YamlNode list, FindGpu find, GError **error);
 GArray *link_faults_read(YamlNode list, GError **error);

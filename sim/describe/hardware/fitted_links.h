@@ -7,10 +7,10 @@
  *         - {op: all_reduce, gpus: 8, nodes: 1, protocol: ll128, alpha: 70 us, busbw: 208 GB/s}
  *         - {op: all_reduce, gpus: 8, nodes: 1, protocol: simple, alpha: 88 us, busbw: 231 GB/s}
  *
- * A row says: that operation on a group of `gpus` over `nodes` nodes (default 1) takes alpha + factor · S / busbw, S
- * the full buffer, factor as nccl-tests counts bus bandwidth. `algorithm` defaults to the operation's plain one (ring,
- * or direct sends), `protocol` to simple. Of the rows of one group the fastest counts at each size, as the library
- * chooses. How other groups follow stands in cost/collectives/fitted_cost.h. */
+ * A row says: this operation on a group of `gpus` over `nodes` nodes (default 1) takes alpha + factor · S / busbw,
+ * with S the full buffer and factor that of nccl-tests' bus bandwidth. `algorithm` defaults to the operation's plain
+ * one (ring, or direct sends), `protocol` to simple. At each size the fastest of a group's rows counts, as the
+ * library would choose. cost/collectives/fitted_cost.h says how other groups are derived. */
 #pragma once
 #include "collective_library.h"
 #include "measured_links.h"
@@ -28,7 +28,7 @@ typedef struct {
   GArray *collectives; /* of FittedCollective, by op, gpus, nodes, algorithm, protocol; owned */
 } FittedLinks;
 
-/* As measured_links_read(). */
+/* Like measured_links_read(). */
 FittedLinks *fitted_links_read(YamlNode map, const LinkReach *reach, GError **error);
 void fitted_links_free(FittedLinks *fitted);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(FittedLinks, fitted_links_free)

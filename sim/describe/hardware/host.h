@@ -1,16 +1,16 @@
-/* A node's own memory, processors and NVMe drives, as far as a cluster file states them, and the way from a GPU there.
+/* A node's own memory, CPUs and NVMe drives, as far as a cluster file states them, and a GPU's link to them.
  *
  *     node:
  *       host_memory: 2 TB
  *       host:
- *         link: 63 GB/s                 of a GPU; may be left out where the pcie tree says it
- *         links_together: 63 GB/s       of all GPUs of a node, where they share less than that; may be left out
+ *         link: 63 GB/s                 of one GPU; optional if the pcie tree says it
+ *         links_together: 63 GB/s       of all GPUs of a node, if they share less than the sum; optional
  *         link_efficiency: 0.85         share of these, and of the tree's uplinks, that copies reach
  *         memory_bandwidth: 614 GB/s    of the node, all sockets
- *         update_efficiency: 0.43       share of it that Adam on the processors reaches
+ *         update_efficiency: 0.43       share of it that Adam on the CPUs reaches
  *       nvme: {capacity: 30 TB, read: 50 GB/s, write: 32 GB/s}
  *
- * Bandwidths are per direction but the memory's; all but the link's are of a node. */
+ * Bandwidths are per direction except the memory's. All but the link's are per node. */
 #pragma once
 #include "node_topology.h"
 
@@ -18,13 +18,13 @@ typedef struct {
   double link_Bps, links_together_Bps; /* 0: not stated */
   double link_efficiency;              /* 0: nothing of `host` is stated */
   double memory_Bps, update_efficiency;
-  double nvme_bytes, nvme_read_Bps, nvme_write_Bps; /* 0: no drives are stated */
+  double nvme_bytes, nvme_read_Bps, nvme_write_Bps; /* 0: no drives stated */
 } Host;
 
-/* Fill a zeroed `host` from those of the two keys that are present (zeroed YamlNode: absent). INPUT with file:line. */
+/* Fill a zeroed `host` from whichever of the two keys are present (zeroed YamlNode: absent). INPUT with file:line. */
 gboolean host_read(Host *host, YamlNode keys, YamlNode nvme, GError **error);
 
-/* Bytes per second and direction between its GPU's memory and the node's while the first `n_gpus` GPUs of the node copy
- * at once: of the worst of them. Its own link, or its part of every uplink above it in the PCIe tree; and its part of
- * what all have together. 0: not stated. */
+/* Bandwidth per direction between a GPU's memory and its node's while the first `n_gpus` GPUs of the node copy at
+ * once, for the slowest of them: the smallest of its own link or its part of every uplink above it in the PCIe tree,
+ * and its part of links_together. 0: not stated. */
 double host_link_Bps(const Host *host, const NodeTopology *node, int n_gpus);

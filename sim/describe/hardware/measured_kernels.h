@@ -14,21 +14,21 @@
  *         - {number: bf16, backward: yes, batch: 32, seq_len: 2048, keys: 1024, head_dim: 128, time: 0.5 ms}
  *         - {number: bf16, backward: no, batch: 32, seq_len: 4096, head_dim: 192, v_head_dim: 128, time: 1.1 ms}
  *
- * `source` says what measured when and how; of the three lists any may be left out, not all. A product is C(m,n) =
- * A(m,k) · B(k,n), `batch` times (default 1), in the operand layout that BLAS spells tn (forward), nn (input gradient)
- * or nt (weight gradient); `accumulate` (default no) adds to C. A kernel's bytes are the nominal ones of the workload,
- * each tensor read or written once; its name is the workload's (norm, silu_mul, loss.exp, adam …), and `memory` is the
- * curve of all that have none of their own. A name that no kernel has is read by nobody. Attention is the fused
- * kernel, batch = sequences × heads on the GPU, of seq_len queries to so many `keys` (default as many: a causal mask
- * over both). Context parallelism has the two others: fewer keys, a block of which all queries see all; and more, those
- * of the whole sequence of which the queries are a share, an early and a late piece (workload/pieces/context.c). Latent
- * attention's heads of V have fewer columns than those of Q and K: `v_head_dim` (default head_dim).
+ * `source` says what was measured, when and how. At least one of the three lists is needed. A product is C(m,n) =
+ * A(m,k) · B(k,n), `batch` times (default 1), in the operand layout that BLAS spells tn (forward), nn (input
+ * gradient) or nt (weight gradient); `accumulate` (default no) adds to C. A kernel's bytes are the workload's nominal
+ * ones, each tensor read or written once. Its name is the workload's (norm, silu_mul, loss.exp, adam …); `memory` is
+ * the curve of all kernels without their own. Unknown names are ignored. Attention is the fused kernel, with batch =
+ * sequences × heads on the GPU, from seq_len queries to `keys` keys (default: the same number, with a causal mask).
+ * Context parallelism has two other cases: fewer keys, a block that all queries see completely; and more keys, the
+ * whole sequence, of which the queries are an early and a late piece (workload/pieces/context.c). In latent
+ * attention, heads of V have fewer columns than those of Q and K: `v_head_dim` (default head_dim).
  *
- * Times are of the device: from the end of the kernel before to the end of this one, as back to back on one stream.
- * They are taken to be of a GPU under sustained load, so the file's matmul.under_load, which turns the rate of products
- * run alone into that of a training step, does not touch them. Who measured a cool GPU says so with the mapping's own
- * `under_load` (default 1): the share of the measured rate of products that a training step keeps. How the tables are
- * used stands in cost/kernels/measured_cost.h. */
+ * Times are device times, from the end of the previous kernel to the end of this one, with kernels back to back on
+ * one stream. They are assumed to come from a GPU under sustained load, so the file's matmul.under_load, which turns
+ * the rate of products run alone into that of a training step, does not apply to them. For measurements of a cool
+ * GPU, set the mapping's own `under_load` (default 1): the share of the measured rate of products that a training
+ * step keeps. cost/kernels/measured_cost.h says how the tables are used. */
 #pragma once
 #include "curve_point.h"
 #include "precision.h"
@@ -64,24 +64,24 @@ typedef struct {
   int group_first[N_NUMBERS * N_MEASURED_LAYOUTS * 2 + 1]; /* (computed) see measured_group() */
   MeasuredCurve *curves;                                   /* by name */
   int n_curves;
-  int generic_curve; /* (computed) the one named "memory"; −1 none */
+  int generic_curve; /* (computed) the one named "memory"; −1: none */
   CurvePoint *points;
   MeasuredAttention *attention; /* by number, backward, head_dim, v_head_dim, seq_len, keys, batch; no key twice */
   int n_attention;
 } MeasuredKernels;
 
-/* Products of a group g are products[group_first[g]] up to products[group_first[g + 1]], without the latter. */
+/* The products of group g are products[group_first[g] … group_first[g + 1]). */
 int measured_group(int number, int layout, int accumulate);
 /* Three-way order of `products`. */
 int measured_product_compare(const MeasuredProduct *a, const MeasuredProduct *b);
-/* FLOPs of a pair of query and key: 2 for each column of Q·Kᵀ and P·V; backward makes Q·Kᵀ again, dQ and dK, dP and
- * dV. */
+/* FLOPs per pair of query and key: 2 for each column of Q·Kᵀ and P·V; backward recomputes Q·Kᵀ and makes dQ and dK,
+ * dP and dV. */
 double measured_attention_pair_flops(gboolean backward, gint64 head_dim, gint64 v_head_dim);
-/* Pairs of query and key that one head of one sequence has, by which of the three cases the numbers are. */
+/* Pairs of query and key for one head of one sequence, depending on which of the three cases applies. */
 double measured_attention_pairs(gint64 queries, gint64 keys);
 
-/* Read the mapping; NULL with the error set: unknown names with the nearest valid one, values out of range, a key of a
- * list twice, a number format that `peak_flops` has no peak for. */
+/* Read the mapping. NULL with the error set for unknown names (suggesting the nearest), values out of range, a
+ * duplicate key in a list, and a number format without a peak in `peak_flops`. */
 MeasuredKernels *measured_kernels_read(YamlNode map, const double peak_flops[N_NUMBERS], GError **error);
 void measured_kernels_free(MeasuredKernels *measured);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(MeasuredKernels, measured_kernels_free)

@@ -9,12 +9,12 @@
  *         - {link: node, bytes: 1 MiB, time: 12 us}
  *         - {link: fabric, bytes: 1 MiB, time: 45 us}
  *
- * `source` says what measured when and how; one of the two lists may be left out. A collective is that of a group of
- * `gpus` over `nodes` nodes (default 1), as many in each; its bytes are the full buffer, as nccl-tests counts them (for
- * all_gather and reduce_scatter the larger side). Times run from the last member's arrival to the end, while all groups
- * that the GPUs form of that size run at once, as in a training step. A send goes inside a `node`, inside a scale-up
- * `domain` of several nodes, or over the `fabric` between domains, from one switch of its first tier to the same. How
- * the curves are used stands in cost/collectives/measured_links_cost.h. */
+ * `source` says what was measured, when and how; one of the two lists may be left out. A collective runs on a group
+ * of `gpus` spread evenly over `nodes` nodes (default 1); its bytes are the full buffer, as nccl-tests counts them
+ * (for all_gather and reduce_scatter the larger side). Times run from the last member's arrival to the end, while all
+ * groups of that size run at once, as in a training step. A send goes inside a `node`, inside a scale-up `domain` of
+ * several nodes, or over the `fabric` between domains that share a switch of its first tier.
+ * cost/collectives/measured_links_cost.h says how the curves are used. */
 #pragma once
 #include "curve_point.h"
 #include "yaml_node.h"
@@ -39,20 +39,20 @@ typedef struct {
   CurvePoint *send_points;
 } MeasuredLinks;
 
-/* What of the cluster decides which groups and sends there can be. */
+/* The facts of a cluster that decide which groups and sends can exist. */
 typedef struct {
   int gpus_per_node, nodes_per_domain;
   gboolean has_nics;
 } LinkReach;
 
-/* Whether a group of `gpus` over `nodes` nodes can be; INPUT at `node`. */
+/* Whether a group of `gpus` over `nodes` nodes can exist; INPUT at `node`. */
 gboolean link_reach_check(const LinkReach *reach, YamlNode node, int gpus, int nodes, GError **error);
 
-/* Read the mapping; NULL with the error set: unknown names with the nearest valid one, values out of range, a key of a
- * list twice, more GPUs than the nodes have, more nodes than reach each other. */
+/* Read the mapping. NULL with the error set for unknown names (suggesting the nearest), values out of range, a
+ * duplicate key in a list, more GPUs than the nodes have, more nodes than reach each other. */
 MeasuredLinks *measured_links_read(YamlNode map, const LinkReach *reach, GError **error);
 void measured_links_free(MeasuredLinks *measured);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(MeasuredLinks, measured_links_free)
 
-/* NULL-terminated: what `op` may be. */
+/* Valid values of `op`, NULL-terminated. */
 const char *const *measured_op_names(void);

@@ -1,5 +1,5 @@
-/* The inside of a node: who hangs on which PCIe switch and socket, which GPUs are wired to which over NVLink, which NIC
- * serves which GPU. All nodes of a cluster are alike in this; topology.h joins them.
+/* The inside of a node: which PCIe switch and socket each device is on, which GPUs are wired to each other over
+ * NVLink, which NIC serves which GPU. All nodes of a cluster are alike in this; topology.h joins them.
  *
  *     socket0 ═══ inter_socket ═══ socket1          node:
  *        │ uplink                    │                scale_up: {…, mesh: {link: 25 GB/s, pairs: [{gpus: [0, 1],
@@ -11,8 +11,8 @@
  *                                                       switches: [{socket: 0, uplink: 31.5 GB/s, gpus: [0, 1], …}]
  *                                                     rails: [{nic: 0, gpus: [0]}, …]
  *
- * Every key is optional: a file without them leaves the PCIe tree unknown (never the bottleneck), a mesh complete, and
- * GPUs spread over the NICs in order. Bandwidths are per direction. */
+ * Every key is optional: by default the PCIe tree is unknown (never the bottleneck), a mesh is complete, and GPUs are
+ * spread over the NICs in order. Bandwidths are per direction. */
 #pragma once
 #include "yaml_node.h"
 
@@ -24,14 +24,14 @@ typedef struct {
 
 typedef struct {
   int socket;
-  int parent;        /* the switch above, an earlier one; −1: the socket itself */
-  double uplink_Bps; /* to what is above, shared by all below */
+  int parent;        /* the switch above, which comes earlier in the list; −1: directly on the socket */
+  double uplink_Bps; /* to its parent, shared by everything below */
 } PcieSwitch;
 
 /* Where a device is plugged in. */
 typedef struct {
   int socket;
-  int pcie_switch; /* −1: into the socket itself */
+  int pcie_switch; /* −1: directly into the socket */
   double Bps;      /* of the slot */
 } PciePort;
 
@@ -42,22 +42,22 @@ typedef struct {
 
 /* When data moves between GPU and NIC without passing through host memory. */
 typedef enum {
-  GPUDIRECT_AUTO,   /* when no socket lies between them, as NCCL decides by default; also when the tree is unknown */
-  GPUDIRECT_ALWAYS, /* through the sockets, too */
+  GPUDIRECT_AUTO,   /* if no socket lies between them, NCCL's default; also if the tree is unknown */
+  GPUDIRECT_ALWAYS, /* even through sockets */
   GPUDIRECT_NEVER,
   N_GPUDIRECT
 } GpuDirect;
 
 typedef struct {
-  int n_gpus, n_nics; /* (set by the reader's caller) of a node */
+  int n_gpus, n_nics; /* per node (set by the reader's caller) */
 
-  double mesh_link_Bps; /* one link; 0: pairs are not described */
+  double mesh_link_Bps; /* per link; 0: pairs are not described */
   MeshPair *pairs;      /* owned */
   int n_pairs;          /* 0: every pair of the domain is wired alike */
 
-  int n_sockets;           /* 0: the PCIe tree is not described; then none of the following is */
-  double inter_socket_Bps; /* between every two sockets; 0 with one socket */
-  double pcie_efficiency;  /* share of all these bandwidths that a transfer reaches */
+  int n_sockets;           /* 0: the PCIe tree is not described, and none of the following is set */
+  double inter_socket_Bps; /* between any two sockets; 0 with one socket */
+  double pcie_efficiency;  /* share of all these bandwidths that transfers reach */
   double pcie_latency_s;   /* of a slot; < 0: not stated */
   PcieSwitch *switches;    /* owned */
   int n_switches;
@@ -65,23 +65,24 @@ typedef struct {
 
   Rail *rails; /* owned; by GPU, then NIC */
   int n_rails;
-  gboolean has_rails; /* FALSE: spread in order, not described */
+  gboolean has_rails; /* FALSE: not described, spread in order */
   GpuDirect gpudirect;
 } NodeTopology;
 
-/* The nodes' keys, as far as present (zeroed YamlNode: absent). */
+/* The node's keys that are present (zeroed YamlNode: absent). */
 typedef struct {
   YamlNode mesh, pcie, rails;
 } NodeTopologyKeys;
 
-/* Fill a zeroed `node`, whose n_gpus and n_nics are set. `domain_gpus` ≥ n_gpus are what pairs may name. INPUT with
- * file:line: GPUs and NICs that do not exist, are plugged in twice or not at all, switches above themselves, pairs
- * listed twice, a NIC's rail twice. */
+/* Fill a zeroed `node` whose n_gpus and n_nics are set. Pairs may name GPUs below `domain_gpus` ≥ n_gpus. INPUT with
+ * file:line for: GPUs and NICs that do not exist, are plugged in twice or not at all; switches above themselves;
+ * duplicate pairs or rails. */
 gboolean node_topology_read(NodeTopology *node, const NodeTopologyKeys *keys, int domain_gpus, GError **error);
 void node_topology_clear(NodeTopology *node);
 
-/* GPUs in order over the NICs: NIC gpu·n_nics/n_gpus serves a GPU, or with more NICs than GPUs each NIC one GPU. */
+/* Spread GPUs over the NICs in order: NIC gpu·n_nics/n_gpus serves a GPU; with more NICs than GPUs each NIC serves
+ * one GPU. */
 void node_topology_spread_rails(NodeTopology *node);
 extern const char *const gpudirect_names[N_GPUDIRECT + 1]; /* NULL-terminated */
-/* Whether what GPU `gpu` sends through NIC `nic` goes there without passing through host memory. */
+/* Whether data that GPU `gpu` sends through NIC `nic` gets there without passing through host memory. */
 gboolean node_topology_is_gpudirect(const NodeTopology *node, int gpu, int nic);

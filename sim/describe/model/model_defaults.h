@@ -1,17 +1,18 @@
-/* What the configs of a model_type mean where they leave a key out. Private to this floor. */
+/* What a model_type's configs mean when they leave out a key. Private to this layer. */
 #pragma once
 #include "model.h"
 
 typedef struct {
   const char *type;         /* value of model_type */
-  const char *architecture; /* what the names of its classes begin with, as in `architectures`; NULL: not its own */
-  /* Its dimensions, 0 where the config has to name one or the family works it out of others (key-value heads as many
-   * as heads, heads of hidden / n_heads, an MLP some times as wide); n_layers and hidden are always to be named.
-   * experts.shared_ffn_hidden is of the shared experts together, a multiple of experts.ffn_hidden but in Qwen2-MoE. */
+  const char *architecture; /* prefix of its class names, as in `architectures`; NULL: none of its own */
+  /* Its dimensions. 0: the config must name it, or the family derives it (as many key-value heads as heads, heads of
+   * hidden / n_heads, an MLP that is a multiple as wide). n_layers and hidden must always be named.
+   * experts.shared_ffn_hidden is the width of all shared experts together, a multiple of experts.ffn_hidden except in
+   * Qwen2-MoE. */
   Model model;
 } ModelDefaults;
 
-/* Of that model_type; NULL: nothing is known of it. */
+/* The defaults of that model_type; NULL: unknown type. */
 const ModelDefaults *model_defaults_of(const char *type);
-/* Whose architecture `name` is one of: "Glm4ForCausalLM" of glm4; NULL: none's. */
+/* The type whose architecture `name` is: "Glm4ForCausalLM" is glm4's; NULL: none. */
 const ModelDefaults *model_defaults_of_architecture(const char *name);

@@ -1,4 +1,4 @@
-/* Logs of nccl-tests: the text that its programs print, and the JSON that they write with -J.
+/* Logs of nccl-tests: the text its programs print, and the JSON they write with -J.
  *
  *     # Collective test starting: all_reduce_perf
  *     #  Rank  0 Group  0 Pid   4711 on      node1 device  0 [0000:07:00] NVIDIA A100-SXM4-80GB
@@ -6,15 +6,15 @@
  *     #        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s)
  *          1048576        262144     float     sum      -1    33.20   31.58   55.27       0    33.15   31.63   55.36 …
  *
- * Columns are found by their names, so that logs of all versions serve, also those with per-iteration times or time
- * stamps. Other lines between (NCCL's own, the launcher's) are passed over. One log may hold the output of several
- * programs. Times are of one operation, microseconds in the file. */
+ * Columns are found by name, so logs of all versions can be read, including those with per-iteration times or time
+ * stamps. Other lines in between (NCCL's own, the launcher's) are skipped. One log may hold the output of several
+ * programs. Times are per operation, in microseconds in the file. */
 #pragma once
 #include <glib.h>
 
 typedef struct {
   double bytes, time_s;
-  double algbw_Bps, busbw_Bps; /* as printed: rounded to the second digit or fewer */
+  double algbw_Bps, busbw_Bps; /* as printed: rounded to two digits or fewer */
   int line;                    /* of the file */
 } NcclTestsPoint;
 
@@ -23,7 +23,7 @@ typedef struct {
   int line;            /* where it begins in the file */
   int op;              /* as Collective numbers them (measured_op_names()); −1: not said */
   int n_gpus, n_nodes; /* 0: not said */
-  GArray *points;      /* of NcclTestsPoint, in-place and out-of-place alike, as they come; not empty; owned */
+  GArray *points;      /* of NcclTestsPoint, in-place and out-of-place, in file order; not empty; owned */
 } NcclTestsTable;
 
 typedef struct {
@@ -32,8 +32,8 @@ typedef struct {
   GPtrArray *tables; /* of NcclTestsTable; not empty; owned */
 } NcclTestsLog;
 
-/* NULL with INPUT and file:line: no table, a row that is cut off, other units than those above, a time that is none or
- * does not agree with the bandwidth beside it, wrong results, a program that measures no collective. */
+/* NULL with INPUT and file:line for: no table, a truncated row, other units than those above, a time that is not one
+ * or contradicts the bandwidth beside it, wrong results, a program that measures no collective. */
 NcclTestsLog *nccl_tests_read(const char *file, GError **error);
 void nccl_tests_free(NcclTestsLog *log);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(NcclTestsLog, nccl_tests_free)

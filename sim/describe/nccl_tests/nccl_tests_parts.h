@@ -2,13 +2,13 @@
 #pragma once
 #include "nccl_tests.h"
 
-/* Without tables yet. */
+/* A log without tables. */
 NcclTestsLog *nccl_tests_new(const char *file);
-/* A new table at the end of the log's. */
+/* Append an empty table to the log. */
 NcclTestsTable *nccl_tests_add_table(NcclTestsLog *log, int line);
-/* The operation of "path/all_reduce_perf"; INPUT for another program. */
+/* The operation that "path/all_reduce_perf" measures; INPUT for another program. */
 gboolean nccl_tests_op(const NcclTestsLog *log, int line, const char *program, int *op, GError **error);
-/* Check a measurement (time and bandwidths in us and GB/s, as written) and add it. */
+/* Check a measurement (time and bandwidths in us and GB/s, as written) and append it. */
 gboolean nccl_tests_add_point(const NcclTestsLog *log, NcclTestsTable *table, int line, double bytes, double time_us,
                               double algbw_GBps, double busbw_GBps, GError **error);
 

@@ -1,155 +1,161 @@
-/* How a training framework spends time beyond the arithmetic that every one of them needs: the mapping `time` of
- * topologies/frameworks/<name>.yaml. All keys are optional; without them, as without a framework, kernels are issued at
- * the GPU file's host_launch each, and run at its rates.
+/* How a training framework spends time beyond the arithmetic that all of them need: the mapping `time` of
+ * topologies/frameworks/<name>.yaml. All keys are optional. Without them, as without a framework, each kernel is
+ * issued in the GPU file's host_launch and runs at its rates.
  *
  *     time:
- *       host:                       # on the CPU, to issue
- *         layer: {forward: 1.2 ms, again: 1.1 ms, backward: 0.9 ms}  # a layer's kernels; again: when recomputed
- *         ends: {forward: 2 ms, backward: 0.6 ms}                    # those of the embedding, and of head and loss
- *         collective: 17 us         # one collective of tp
- *       expert_host: {forward: 230 us, backward: 120 us, launch: 5 us}  # each kernel of a layer with experts, in place
- *                                   # of host's layer, on a host that issues a kernel in `launch`; one whose GPU file
- *                                   # has another host_launch takes in proportion; collective: 65 us: each collective
- *                                   # of such a layer likewise (default: as host's, or one kernel's host_launch)
- *       step: 10 ms                 # on the CPU, between the end of a step and the begin of the next: the loss, the
- *                                   # log, the next batch (default: none)
- *       arrival_spread: 45 us       # standard deviation of when the ranks of a group come to a collective
- *       kernels: plain              # RMSNorm, rotation and gate are single operations; fused (default)
- *       attention_copies: {forward: 17, backward: 21}  # times that a tensor as wide as the queries is read or written
- *                                   # round a fused attention kernel: what brings queries, keys and values, and their
- *                                   # gradients, into its layout and back (default: none)
- *       norm_rate: 0.77             # plain: share of the HBM's rate that an RMSNorm's operations reach (default 1)
- *       scaled_rotation: single     # a rotation of q and k whose cosine and sine are multiplied by a factor (YaRN's)
- *                                   # is operations of PyTorch, one at a time; fused (default): the kernel that all
- *                                   # others have
- *       layer_norm: {forward: 3.25, backward: 10.4}  # what a LayerNorm takes, in reads or writes of its input (default:
- *                                   # what it cannot do without, 2 and 3)
- *       row_bias: apart             # the bias of a linear that tp cuts by rows is added by a kernel of its own; residual
- *                                   # (default): by that which adds the residual
- *       strided_rate: 0.37          # share of the HBM's rate that operations of PyTorch reach which read or write
- *                                   # parts of rows, or spread an operand over others, of scaled_rotation and of
- *                                   # expert_operations, not of plain kernels (default 1)
- *       loss: fused                 # cross-entropy reads logits in their own format twice, and writes their gradient
- *                                   # over them as it does; plain (default): operations in fp32, one at a time
- *       sends: synchronous          # the host waits for what a stage exchanges before it issues more, in 1f1b and
- *                                   # interleaved without overlap of sends; else, and elsewhere, streams do
- *       stage_tensors: split        # without sequence parallelism each rank of tp sends its part of what all of them
- *                                   # have to the next stage, whose ranks gather the whole before they go on; whole
- *                                   # (default): each sends all of it to its peer
- *       overlap_p2p: chunks         # a stage computes on while it sends: always, where it has several chunks, or as
- *                                   # the schedule has it (default: schedule)
- *       tensor_parallel: alone      # the reduction of an input gradient runs beside the weight gradient (default:
- *                                   # beside), alone, or in pieces beside the product it belongs to (fused)
- *       tensor_parallel_hidden: 0.85  # fused: share of a collective that runs beside its product
- *       tensor_parallel_format: linear  # under sequence parallelism a rank converts its tokens, or their gradients,
- *                                   # and they are gathered in the format of the products they are for; sums are in
- *                                   # that of activations (element), as by default both are
- *       gate_linears: apart         # a gate and what it multiplies are linears apart: each makes an input gradient, and
- *                                   # they are added up; without sequence parallelism tp sums both, counted as a sum
- *                                   # of twice the bytes; together (default): they are one product's
- *       qkv_linears: apart          # the same of queries, keys and values: three
- *       tensor_parallel_exchanges: each # of linears apart, by one of the two keys before or both: under sequence
- *                                   # parallelism each gathers what it reads, and reduces its input gradient, for
- *                                   # itself; once (default): all of them together
- *       input_gradient_sums: fused  # what reads the sum of such gradients adds them up, or one kernel before tp does,
- *                                   # under sequence parallelism; apart (default): kernels that add two at a time
- *       tensor_parallel_input: copied  # without sequence parallelism a linear cut by columns reads a copy of its input,
- *                                   # made for it, and one cut by rows, in backward, of its output's gradient; shared
- *                                   # (default): neither
- *       data_parallel: alone        # collectives of dp run beside nothing, whatever the plan asks for
- *                                   # (default: beside)
- *       gradients: whole            # ZeRO-1: each rank receives the whole sum, of which it keeps its part; sharded
- *                                   # (default): its part alone
- *       pipeline_gradients: whole   # ZeRO-2 and 3 in a pipeline: each rank sums those of all micro-batches, whole and
- *                                   # as wide as they are summed over dp, which they are once, behind the last
- *                                   # backward of their stage; refused with the optimizer offloaded, left out in
- *                                   # pipelines of both directions; sharded (default): they are after every micro-batch
- *       accumulated_gradients: whole  # the same without a pipeline, of several micro-batches. What of it runs beside
- *                                   # the last backward is left out
- *       expert_optimizer: apart     # ZeRO-1 and 2 under ep: experts have an optimizer of their own and, where
- *                                   # parameters are gathered behind the update, each of the two has all gathered:
- *                                   # twice in all; together (default): once
- *       weights: broadcast          # ZeRO-1: a matrix is wholly one rank's, and each rank that has some broadcasts
- *                                   # them when it has updated them, beside nothing, whatever the plan asks for;
- *                                   # gathered (default): each has an equal part of all, and these come together
- *       zero3_tensors:              # ZeRO-3 moves each matrix, and its gradient, in a collective of its own, made from
- *                                   # a list of tensors, one for each rank; before a gather the host waits for all
- *                                   # that it has issued (default: one collective for all of a layer)
- *         list_entry: 30 us         # on the CPU, for each tensor of such a list
- *         memory_passes: 4          # times that what is moved is read or written besides
- *         live_parameters: 1e9      # where a layer has more, nothing is gathered ahead of its use, and what a layer
- *                                   # was made again with is gathered anew for its backward
- *       zero3_buffers: copied       # ZeRO-3: parameters are copied out of the buffer that a gather fills, before they
- *                                   # are used, and gradients into the one that they are reduced from, in its format,
- *                                   # both beside nothing; shared (default): collectives fill and read what is used
- *       gradient_sum_bytes: 4       # per parameter, as gradients of training in bf16 are summed (default: as held)
- *       gradient_sums: apart        # a weight gradient is written, then added to those of earlier micro-batches by a
- *                                   # kernel of its own; fused (default): the product itself adds
- *       gradient_add_bytes: 10      # of training in bf16, apart: what that kernel reads and writes per parameter and
- *                                   # micro-batch, as where sums are in fp32 (default: as gradients are held)
- *       gradient_passes: 3          # times that gradients are read or written between the last backward and Adam, which
- *                                   # reads them once more: norm, clipping (default: none, where nothing is known of
- *                                   # them); left out where the optimizer is offloaded, whose rate is that of all it
- *                                   # does
- *       fp16_gradients: copied      # precision fp16 with an fp32 master copy: gradients of 16 bits are copied to fp32,
- *                                   # divided by the loss scale there, and norm, clipping and Adam read the copies,
- *                                   # which take memory until Adam has; as_held (default): they read the gradients as
- *                                   # they are held
- *       buffer_passes: 2            # ZeRO-0 and 1: times that the gradients of all of a rank's parameters, in shards
- *                                   # or not, are read or written in a step before they are summed over dp: set to
- *                                   # 0, looked through for numbers that are none (default: none). This and the next
- *                                   # are left out where the optimizer is offloaded, as gradient_passes
- *       gradient_scaling: apart     # ZeRO-0 and 1: a rank divides its gradients by the ranks of dp before they are
- *                                   # summed, which reads and writes them; summed (default): the sum does
- *       recompute_end: needed       # full recompute ends with the last tensor that backward reads: in a dense layer
- *                                   # without dropout or norms behind its branches before the MLP's last product, whose
- *                                   # result is not read again; whole (default): with the layer
- *       context: blocks             # cp ring: keys and values of all heads are gathered whole, attended to block by
- *                                   # block and their gradients passed on, outputs and gradients summed in fp32; passed
- *                                   # (default): as Transformer Engine's ring
- *       context_exchanges: alone    # blocks: they run beside nothing; beside (default): beside a block's attention
- *       expert_overlap: rounds      # in rounds of the interleaved schedule, and on a lone pipeline rank, the forward
- *                                   # and the backward take turns at their exchanges with experts, where the plan does
- *                                   # not say otherwise (default: where the schedule pairs them)
- *       expert_dispatch: deepep     # a token is sent once for each expert it goes to (default: all_to_all), once to
- *                                   # each node and rank that has some of its experts, or to all ranks (all_gather)
- *       grace_expert_graphs: attention # on GPUs whose host is a Grace, what of layers with experts is replayed as a
- *                                   # graph where the plan does not say (none, the default, router or attention, as
- *                                   # --cuda-graphs has them)
- *       grace_mxfp8_step: replayed  # on such GPUs a step with experts that are dealt out, in mxfp8 and with nothing made
- *                                   # again is replayed as one graph and, where there are rounds (as expert_overlap has
- *                                   # them), hides exchanges with experts, as far as the plan does not say; launched
- *                                   # (default): as the two keys before have it
- *       expert_counts: host         # how many tokens go to each expert is read before they are sent, or picked of all
- *                                   # that were gathered: until they have been chosen the host issues nothing more;
- *                                   # device (default): it does
- *       expert_operations: single   # the bound of an expert's gate and the biases of its last product are operations of
- *                                   # PyTorch, the biases expert by expert, and the host waits at the bound for all
- *                                   # that it has issued; so are the gradients of the choice's weights; rows are
- *                                   # converted to narrow formats expert by expert; fused (default, and under graphs
- *                                   # of the whole step): parts of the kernels beside them, and all experts in one
- *       expert_padding: copied      # in formats of fewer than 16 bits rows that came by an all-to-all are copied to
- *                                   # tensors that have as many of each expert as its products want, and back; none
- *                                   # (default): they are so already
- *       expert_format: linear       # a token, or a gradient, is converted before it goes to its experts, and goes in
- *                                   # the format they multiply in; it comes back, as it does by default both ways, in
- *                                   # that of activations (element)
- *       scales: blocks              # fp8 has a scale for each block of a tensor, found as it is converted; tensor
- *                                   # (default): one for all of it, whose largest element is looked for first
- *       expert_sms: 20              # SMs that move tokens to experts and back: while they do, kernels beside them have
- *                                   # the others (default: as the cluster's transfer_tax says)
- *       rates:                      # by GPU generation, what its libraries reach
+ *       host:                        # CPU time to issue
+ *         layer: {forward: 1.2 ms, again: 1.1 ms, backward: 0.9 ms}  # a layer's kernels; again: recomputed
+ *         ends: {forward: 2 ms, backward: 0.6 ms}  # those of the embedding, and of head and loss
+ *         collective: 17 us          # one tp collective
+ *       expert_host: {forward: 230 us, backward: 120 us, launch: 5 us}  # each kernel of a layer with experts,
+ *                                    # instead of host's layer, on a host that issues a kernel in `launch`; scaled
+ *                                    # for a GPU file with another host_launch. collective: 65 us: each collective of
+ *                                    # such a layer, scaled likewise (default: host's collective, or one kernel's
+ *                                    # host_launch)
+ *       step: 10 ms                  # CPU time between the end of a step and the start of the next: loss, logging,
+ *                                    # next batch (default: none)
+ *       arrival_spread: 45 us        # standard deviation of the times at which a group's ranks arrive at a
+ *                                    # collective
+ *       kernels: plain               # RMSNorm, rotation and gate run as single operations; fused (default)
+ *       attention_copies: {forward: 17, backward: 21}  # times that a tensor as wide as the queries is read or
+ *                                    # written around a fused attention kernel, to bring queries, keys and values,
+ *                                    # and their gradients, into its layout and back (default: none)
+ *       norm_rate: 0.77              # plain kernels: share of the HBM rate that an RMSNorm's operations reach
+ *                                    # (default 1)
+ *       scaled_rotation: single      # a rotation of q and k whose cosine and sine are multiplied by a factor
+ *                                    # (YaRN's) runs as single PyTorch operations; fused (default): in the kernel of
+ *                                    # every other rotation
+ *       layer_norm: {forward: 3.25, backward: 10.4}  # time of a LayerNorm, in reads or writes of its input (default:
+ *                                    # the minimum, 2 and 3)
+ *       row_bias: apart              # a kernel of its own adds the bias of a row-parallel linear; residual
+ *                                    # (default): the kernel that adds the residual does
+ *       strided_rate: 0.37           # share of the HBM rate reached by PyTorch operations that read or write parts
+ *                                    # of rows, or broadcast an operand: those of scaled_rotation and
+ *                                    # expert_operations, not of plain kernels (default 1)
+ *       loss: fused                  # cross-entropy reads the logits twice in their own format and overwrites them
+ *                                    # with their gradient; plain (default): single operations in fp32
+ *       sends: synchronous           # in 1f1b and interleaved without overlapped sends, the host waits for what a
+ *                                    # stage exchanges before it issues more; otherwise, and in other schedules,
+ *                                    # streams wait
+ *       stage_tensors: split         # without sequence parallelism, each tp rank sends its part of the tensor that
+ *                                    # all of them hold to the next stage, whose ranks gather the whole before they
+ *                                    # go on; whole (default): each sends all of it to its peer
+ *       overlap_p2p: chunks          # a stage computes while it sends: always, only with several chunks (chunks), or
+ *                                    # as the schedule does (default: schedule)
+ *       tensor_parallel: alone       # the reduction of an input gradient overlaps with the weight gradient (default:
+ *                                    # beside), with nothing (alone), or in pieces with the product it belongs to
+ *                                    # (fused)
+ *       tensor_parallel_hidden: 0.85 # fused: share of a collective that overlaps with its product
+ *       tensor_parallel_format: linear  # under sequence parallelism a rank first converts its tokens, or their
+ *                                    # gradients, which are then gathered in the format their products multiply in;
+ *                                    # sums stay in the activations' format; element (default): so do gathers
+ *       gate_linears: apart          # the gate and its companion are two linears: each makes an input gradient,
+ *                                    # which are then added; without sequence parallelism tp sums both, counted as
+ *                                    # one sum of twice the bytes; together (default): one product
+ *       qkv_linears: apart           # the same for queries, keys and values: three linears
+ *       tensor_parallel_exchanges: each  # with either or both of the two keys above, under sequence parallelism:
+ *                                    # each separate linear gathers its own input and reduces its own input gradient;
+ *                                    # once (default): one exchange for all of them
+ *       input_gradient_sums: fused   # these input gradients are added by whatever reads the sum or, under sequence
+ *                                    # parallelism, by one kernel before the tp collective; apart (default): by
+ *                                    # kernels that add two at a time
+ *       tensor_parallel_input: copied  # without sequence parallelism a column-parallel linear reads a copy of its
+ *                                    # input made for it and, in backward, a row-parallel one a copy of its output's
+ *                                    # gradient; shared (default): no copies
+ *       data_parallel: alone         # dp collectives overlap with nothing, whatever the plan asks for (default:
+ *                                    # beside)
+ *       gradients: whole             # ZeRO-1: each rank receives the whole sum and keeps its part; sharded
+ *                                    # (default): it receives its part only
+ *       pipeline_gradients: whole    # ZeRO-2 and 3 in a pipeline: each rank accumulates whole gradients over all
+ *                                    # micro-batches, as wide as they are summed over dp, and dp sums them once,
+ *                                    # after the stage's last backward; refused with an offloaded optimizer, ignored
+ *                                    # in bidirectional pipelines; sharded (default): dp sums after every micro-batch
+ *       accumulated_gradients: whole # the same without a pipeline, over several micro-batches; the part that
+ *                                    # overlaps with the last backward is not modelled
+ *       expert_optimizer: apart      # ZeRO-1 and 2 under ep: experts have their own optimizer, and if parameters are
+ *                                    # gathered after the update, each of the two optimizers gathers all of them:
+ *                                    # twice in all; together (default): once
+ *       weights: broadcast           # ZeRO-1: each matrix belongs wholly to one rank; ranks broadcast theirs after
+ *                                    # updating, which overlaps with nothing, whatever the plan asks for; gathered
+ *                                    # (default): each rank has an equal part of all, gathered together
+ *       zero3_tensors:               # ZeRO-3 moves each matrix, and its gradient, in its own collective, built from
+ *                                    # a list with a tensor per rank; the host waits for all issued work before each
+ *                                    # gather (default: one collective per layer)
+ *         list_entry: 30 us          # CPU time per tensor of such a list
+ *         memory_passes: 4           # additional reads or writes of the moved data
+ *         live_parameters: 1e9       # a layer with more parameters is not prefetched, and what its recomputation
+ *                                    # gathered is gathered again for its backward
+ *       zero3_buffers: copied        # ZeRO-3: parameters are copied out of the gather's buffer before use, and
+ *                                    # gradients into the reduction's buffer in its format; neither copy overlaps;
+ *                                    # shared (default): collectives fill and read the tensors themselves
+ *       gradient_sum_bytes: 4        # bytes per parameter in which bf16 training sums gradients (default: as held)
+ *       gradient_sums: apart         # a weight gradient is written, then a separate kernel adds it to the sum over
+ *                                    # earlier micro-batches; fused (default): the product itself accumulates
+ *       gradient_add_bytes: 10       # bf16 training, gradient_sums apart: bytes per parameter and micro-batch that
+ *                                    # this kernel reads and writes, 10 with fp32 sums (default: from the formats
+ *                                    # gradients are held in)
+ *       gradient_passes: 3           # times that gradients are read or written between the last backward and Adam,
+ *                                    # for norm and clipping; Adam's own read comes on top (default: none, unknown);
+ *                                    # ignored with an offloaded optimizer, whose rate covers all it does
+ *       fp16_gradients: copied       # fp16 with an fp32 master copy: 16-bit gradients are copied to fp32 and
+ *                                    # unscaled there; norm, clipping and Adam read the copies, which take memory
+ *                                    # until Adam is done; as_held (default): they read the gradients as held
+ *       buffer_passes: 2             # ZeRO-0 and 1: times per step that the gradients of all of a rank's parameters,
+ *                                    # sharded or not, are read or written before they are summed over dp: zeroed,
+ *                                    # searched for NaNs (default: none). This key and the next are ignored with an
+ *                                    # offloaded optimizer, like gradient_passes
+ *       gradient_scaling: apart      # ZeRO-0 and 1: a rank divides its gradients by the number of dp ranks before
+ *                                    # they are summed, a read and a write; summed (default): part of the sum
+ *       recompute_end: needed        # full recompute stops after the last tensor that backward reads: in a dense
+ *                                    # layer without dropout or norms after its branches, before the MLP's last
+ *                                    # product, whose result is not read again; whole (default): it reruns the whole
+ *                                    # layer
+ *       context: blocks              # cp ring: keys and values of all heads are gathered whole and attended to block
+ *                                    # by block, their gradients passed on; outputs and gradients are summed in fp32;
+ *                                    # passed (default): as in Transformer Engine's ring
+ *       context_exchanges: alone     # context blocks: exchanges overlap with nothing; beside (default): with a
+ *                                    # block's attention
+ *       expert_overlap: rounds       # in rounds of the interleaved schedule, and on a single pipeline rank, forward
+ *                                    # and backward take turns at exchanges with experts unless the plan says
+ *                                    # otherwise (default: only if the schedule pairs them)
+ *       expert_dispatch: deepep      # a token is sent once to each expert (default: all_to_all), once to each node
+ *                                    # and rank with some of its experts (deepep), or to all ranks (all_gather)
+ *       grace_expert_graphs: attention  # on GPUs with a Grace host: what is replayed as a graph in layers with
+ *                                    # experts unless the plan says otherwise (none, the default, router or
+ *                                    # attention, as for --cuda-graphs)
+ *       grace_mxfp8_step: replayed   # on such GPUs, in mxfp8, with ep > 1 and no recomputation, the step is replayed
+ *                                    # as one graph and, in rounds (see expert_overlap), hides exchanges with
+ *                                    # experts, unless the plan says otherwise; launched (default): as the two keys
+ *                                    # above say
+ *       expert_counts: host          # the host reads how many tokens each expert gets before they are sent, or
+ *                                    # selected from all gathered ones, and issues nothing until routing is done;
+ *                                    # device (default): it keeps issuing
+ *       expert_operations: single    # PyTorch operations clamp an expert's gate, where the host waits for all issued
+ *                                    # work, add the biases of its last product, expert by expert, and make the
+ *                                    # gradients of the routing weights; rows are converted to narrow formats expert
+ *                                    # by expert; fused (default, and in graphs of the whole step): all this is part
+ *                                    # of neighbouring kernels, for all experts at once
+ *       expert_padding: copied       # below 16 bits, rows received by an all-to-all are copied to tensors padded per
+ *                                    # expert as its products need, and back; none (default): they arrive padded
+ *       expert_format: linear        # tokens, or gradients, are converted before they go to experts and travel in
+ *                                    # the format the experts multiply in; they return in the activations' format, as
+ *                                    # both ways by default (element)
+ *       scales: blocks               # fp8 has a scale per block of a tensor, found during conversion; tensor
+ *                                    # (default): one for the whole tensor, after a pass to find its largest element
+ *       expert_sms: 20               # SMs that move tokens to experts and back; kernels beside them have the others
+ *                                    # (default: as the cluster's transfer_tax says)
+ *       rates:                       # by GPU generation: what its libraries reach
  *         hopper: {products: 0.8, weight_gradients: 0.9, attention_forward: 0.35, attention_backward: 0.3}
  *
- * products: a share of the GPU file's rate; weight_gradients: a share of that again for theirs, where the
- * factors have fewer than 16 bits; attention: of the peak, in place of the GPU file's and without its ramp, times its
- * of_generation where it has one. */
+ * products: a share of the GPU file's rate. weight_gradients: a further share of that for weight gradients whose
+ * operands have fewer than 16 bits. attention_…: shares of the peak, which replace the GPU file's and have no ramp;
+ * they are multiplied by its of_generation if it has one. */
 #pragma once
 #include "framework_memory.h"
 #include "gpu.h"
 #include "yaml_node.h"
 
-/* Enums of one key each; what stands first holds without the key. */
+/* One enum per key; the first member is the default. */
 typedef enum { LOSS_PLAIN, LOSS_FUSED } FrameworkLoss;
 typedef enum { ROTATION_FUSED, ROTATION_SINGLE } FrameworkRotation;
 typedef enum { SENDS_ON_STREAMS, SENDS_SYNCHRONOUS } FrameworkSends;
@@ -192,13 +198,13 @@ typedef struct {
 
 /* Zeroed: no framework. Enums are kept as int, as yaml_map_read() stores them. */
 typedef struct {
-  gboolean has_host; /* else all of the following six are unknown */
+  gboolean has_host; /* FALSE: the next six are unknown */
   double layer_forward_s, layer_again_s, layer_backward_s;
   double ends_forward_s, ends_backward_s;
   double collective_s;
-  gboolean has_expert_host; /* else the following three are unknown */
+  gboolean has_expert_host; /* FALSE: the next three are unknown */
   double expert_forward_s, expert_backward_s, expert_launch_s;
-  double expert_collective_s; /* 0: as host's, or what the GPU's host takes for a kernel */
+  double expert_collective_s; /* 0: host's collective, or one kernel's host_launch */
   double step_s;
   double arrival_spread_s;
   int kernels;         /* FrameworkKernels */
@@ -221,7 +227,7 @@ typedef struct {
   int accumulated_gradients;     /* FrameworkAccumulatedGradients */
   int expert_optimizer;          /* FrameworkExpertOptimizer */
   int weights;                   /* FrameworkWeights */
-  gboolean zero3_tensors;        /* else the following three are unknown */
+  gboolean zero3_tensors;        /* FALSE: the next three are unknown */
   double zero3_list_entry_s, zero3_memory_passes, zero3_live_parameters;
   int zero3_buffers;         /* FrameworkZero3Buffers */
   double gradient_sum_bytes; /* 0: as held */
@@ -234,7 +240,7 @@ typedef struct {
   double norm_rate;          /* (0, 1]; 0: 1 */
   double strided_rate;       /* likewise */
   double attention_copies_forward, attention_copies_backward;
-  double layer_norm_forward, layer_norm_backward; /* 0: as one kernel that moves nothing twice */
+  double layer_norm_forward, layer_norm_backward; /* 0: the default, 2 and 3 */
   int row_bias;                                   /* FrameworkRowBias */
   int recompute_end;                              /* FrameworkRecomputeEnd */
   int context;                                    /* FrameworkContext */
@@ -252,6 +258,7 @@ typedef struct {
   FrameworkRates rates[N_ARCHITECTURES];
 } FrameworkTime;
 
-/* Fill *time from the mapping. INPUT, "file:line: …", for an unknown key, a value out of range, and a key beside a
- * value of another that it does not go with; one that a base has left beside a value of the file's own is dropped. */
+/* Fill *time from the mapping. INPUT, "file:line: …", for an unknown key, a value out of range, and a key that does
+ * not go with another key's value. If the clashing key comes from a base and the value from the file itself, the key
+ * is dropped instead. */
 gboolean framework_time_parse(YamlNode map, FrameworkTime *time, GError **error);

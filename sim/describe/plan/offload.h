@@ -1,9 +1,9 @@
-/* Which memory holds what a GPU has no room for: its node's, or the node's NVMe drives.
+/* Which memory holds what does not fit on a GPU: its node's host memory, or the node's NVMe drives.
  *
- * Optimizer: master copy and moments leave the GPU, and each reduced gradient follows them; processors of the node
- * update (ZeRO-Offload, arXiv 2101.06840; DeepSpeed's CPU Adam, FSDP's CPUOffloadPolicy, Megatron-LM's
+ * Optimizer: master copy and moments leave the GPU, each reduced gradient follows them, and the node's CPUs update
+ * (ZeRO-Offload, arXiv 2101.06840; DeepSpeed's CPU Adam, FSDP's CPUOffloadPolicy, Megatron-LM's
  * --optimizer-cpu-offload). Weights: a ZeRO-3 shard is fetched before each gather (ZeRO-Infinity, arXiv 2104.07857).
- * Activations: what a layer saves for backward is put out after its forward and fetched before its backward. */
+ * Activations: what a layer saves for backward is moved out after its forward and fetched before its backward. */
 #pragma once
 #include <glib.h>
 
@@ -13,10 +13,10 @@ typedef struct {
   MemoryTier optimizer, weights, activations;
 } Offload;
 
-/* What the options take, NULL-terminated in enum order: none, host, nvme. Of activations: none, host. */
+/* Values of the options, NULL-terminated in enum order: none, host, nvme; for activations: none, host. */
 const char *const *offload_names(void);
 const char *const *offload_activations_names(void);
 
 gboolean offload_is_any(const Offload *offload);
-/* Of what the plan offloads, whether anything is in `tier`. */
+/* Whether the plan offloads anything to `tier`. */
 gboolean offload_uses(const Offload *offload, MemoryTier tier);

@@ -1,7 +1,7 @@
-/* What a plan leaves open of layers with experts, as the framework's recipes have it on the machine. */
+/* What a plan leaves open about layers with experts, filled in as the framework's recipes do on that machine. */
 #pragma once
 #include "plan.h"
 
-/* expert_dispatch, overlap_experts and cuda_graphs, where they are not said, of a plan whose ranks and schedule are;
+/* Fill expert_dispatch, overlap_experts and cuda_graphs if not given. The plan's ranks and schedule must be known;
  * `model` and `cluster` may be NULL. */
 void plan_complete_experts(Plan *plan, const Model *model, const Cluster *cluster);

@@ -2,7 +2,7 @@
 #pragma once
 #include <glib.h>
 
-/* What a GPU's matrix unit multiplies in; indexes Gpu.peak_flops. */
+/* Formats that a GPU's matrix units multiply; indexes Gpu.peak_flops. */
 typedef enum { NUMBER_FP32, NUMBER_TF32, NUMBER_FP16, NUMBER_BF16, NUMBER_FP8, NUMBER_FP4, N_NUMBERS } Number;
 
 /* `--precision`: the format of linear layers; everything else is `element`. */
@@ -25,7 +25,7 @@ typedef struct {
 } PrecisionInfo;
 
 const char *number_name(Number number);
-/* Of one element; block scales lie apart. */
+/* Of one element, without block scales. */
 double number_bytes(Number number);
 const PrecisionInfo *precision_info(Precision precision);
 /* NULL-terminated, in enum order. */

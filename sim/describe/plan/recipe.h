@@ -15,8 +15,8 @@ typedef struct {
 double recipe_optimizer_bytes(const Recipe *recipe);
 
 /* A preset (`bf16+master` 2+2+4+8, `megatron` 2+4+4+8, `no-master` 2+2+8, `fp32-grads` 2+4+8, `fp32` 4+4+8,
- * `fp8+master` …; see recipe_names()) or explicit bytes "w2+g2+p4+m4+v4" (any part may be left out, each at most once;
- * order free). */
+ * `fp8+master` …; see recipe_names()) or explicit bytes "w2+g2+p4+m4+v4" (in any order; each part at most once, all
+ * optional). */
 gboolean recipe_parse(const char *text, Recipe *recipe, GError **error);
 /* NULL-terminated preset names. */
 const char *const *recipe_names(void);

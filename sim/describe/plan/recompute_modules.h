@@ -1,4 +1,4 @@
-/* What selective recompute makes again in backward, by the names that Megatron-Core gives parts of a layer
+/* What selective recompute reruns in backward, by Megatron-Core's names for the parts of a layer
  * (transformer_config.py, recompute_modules, core v0.13 to v0.15, 2025):
  *
  *     core_attn       unfused attention's scores (arXiv 2205.05198 §5); a flash kernel makes them again in any case,
@@ -10,7 +10,7 @@
  *     mlp             the MLP of layers without experts
  *     moe             router, exchanges, experts and shared expert
  *
- * A text names one or more, parted by "," or "+" (where commas part something else). */
+ * A text names one or more, separated by "," or "+" (where commas already separate something else). */
 #pragma once
 #include <glib.h>
 
@@ -25,11 +25,11 @@ typedef enum {
   N_RECOMPUTE_MODULES
 } RecomputeModule;
 
-/* Sets are bits 1 << RecomputeModule; 0: none said. */
+/* Sets are bits 1 << RecomputeModule; 0: none given. */
 #define MODULE_BIT(module) (1u << (module))
 
 const char *recompute_module_name(RecomputeModule module);
-/* INPUT for an unknown name, with the nearest, one that stands twice, and nothing at all; `what` names the option. */
+/* INPUT for an unknown name (suggesting the nearest), a duplicate, or an empty text; `what` is the option's name. */
 gboolean recompute_modules_parse(const char *what, const char *text, guint *modules, GError **error);
-/* "layernorm+moe_act", in the order above, parted by `between`; owned by the caller. */
+/* "layernorm+moe_act", in the order above, separated by `between`; owned by the caller. */
 char *recompute_modules_text(guint modules, const char *between);

@@ -1,21 +1,22 @@
-/* Where described things lie on disk: models/<name>.json, topologies/<name>.yaml, topologies/gpus/<name>.yaml … */
+/* Where the described things are on disk: models/<name>.json, topologies/<name>.yaml, topologies/gpus/<name>.yaml
+ * … */
 #pragma once
 #include <glib.h>
 
-/* The path of the file that `name` means: any existing path as it is; else `x`, `x<suffix>` or `<subdir>/x<suffix>` in
- * <root>/<subdir>, where the roots are the working directory, $STEPSIM_DATA, the source folder and the installed data,
- * in that order, the last two the other way round where the program is an installed one. Owned by the caller. NULL with
- * INPUT set when there is none: the message lists the names there are and the nearest. */
+/* The path of the file that `name` means: an existing path as it is; else `x`, `x<suffix>` or `<subdir>/x<suffix>` in
+ * <root>/<subdir>. The roots are the working directory, $STEPSIM_DATA, the source folder and the installed data, in
+ * this order; for an installed program the last two swap places. Owned by the caller. NULL with INPUT if there is
+ * none: the message lists the available names and the nearest. */
 char *data_path_find(const char *subdir, const char *name, const char *suffix, GError **error);
 
-/* The same of a name that stands in `file`: a path from its folder, else a name as above; gpus/x.yaml means what came
- * with the program in topologies/gpus too, so that a copy of a shipped file reads as the file does. */
+/* The same for a name found in `file`: a path relative to its folder, else a name as above. gpus/x.yaml also means
+ * the file shipped in topologies/gpus, so that a copy of a shipped file reads like the original. */
 char *data_path_find_beside(const char *file, const char *subdir, const char *name, const char *suffix, GError **error);
 
 /* Names (without suffix) of all files `<root>/<subdir>/?*<suffix>` of all roots, sorted, each once; NULL-terminated,
  * owned by the caller. */
 GStrv data_path_list(const char *subdir, const char *suffix);
 
-/* The whole of `file`, NUL-terminated (the length does not count that NUL), owned by the caller; NULL with INPUT set
- * when it cannot be read or is larger than 64 MiB: a description of that size is a mistake, and devices have no end. */
+/* The contents of `file`, NUL-terminated (the NUL does not count in the length), owned by the caller. NULL with INPUT
+ * if it cannot be read or is larger than 64 MiB: a description of that size is a mistake, and devices have no end. */
 char *data_file_read(const char *file, gsize *length, GError **error);

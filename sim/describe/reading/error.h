@@ -7,7 +7,7 @@
 typedef enum {
   STEPSIM_ERROR_INPUT,      /* bad usage or input: exit status 2 */
   STEPSIM_ERROR_IMPOSSIBLE, /* the configuration cannot run or cannot be modelled: exit status 1 */
-  STEPSIM_ERROR_HELP,       /* no mistake: the message is the text asked for, for standard output: exit status 0 */
+  STEPSIM_ERROR_HELP,       /* not an error: the message is the requested text, for standard output: exit status 0 */
 } StepsimError;
 
 GQuark stepsim_error_quark(void);

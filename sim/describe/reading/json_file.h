@@ -1,5 +1,5 @@
-/* A JSON file whose members remember the line they stand in, so that an error about a value's meaning can say
- * file:line as a syntax error does. Private to this floor. */
+/* A JSON file that remembers the line of each member, so that an error about a value's meaning can say file:line as a
+ * syntax error does. Private to this layer. */
 #pragma once
 #include <json-glib/json-glib.h>
 
@@ -10,19 +10,19 @@ typedef struct {
   GHashTable *lines;  /* owned: of (object, key) → line */
 } JsonFile;
 
-/* INPUT with file:line for whatever is not one JSON object: syntax, encoding, comments, nesting beyond any config's,
- * duplicate keys. */
+/* INPUT with file:line for anything but a single JSON object: syntax, encoding, comments, nesting deeper than any
+ * config's, duplicate keys. */
 JsonFile *json_file_read(const char *path, GError **error);
 void json_file_free(JsonFile *json);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(JsonFile, json_file_free)
 
 /* Line where the value of `key` ends; 1 when `object` has no such key. */
 guint json_file_line(const JsonFile *json, JsonObject *object, const char *key);
-/* A null says "the default", as if the key were absent. */
+/* A null means the default, as if the key were absent. */
 gboolean json_file_has(JsonObject *object, const char *key);
 
-/* Typed access. Absent: TRUE, and `*value` keeps what it held, its default. Present with another type or out of range:
- * INPUT with file:line, key, found, expected. */
+/* Typed access. If the key is absent, returns TRUE and leaves the default in `*value`. INPUT with file:line, key,
+ * found and expected if the value has another type or is out of range. */
 gboolean json_file_integer(const JsonFile *json, JsonObject *object, const char *key, gint64 least, gint64 most,
                            gint64 *value, GError **error);
 gboolean json_file_number(const JsonFile *json, JsonObject *object, const char *key, double least, double most,

@@ -14,23 +14,23 @@ typedef enum {
   UNIT_WATT_HOURS,       /* Wh kWh MWh GWh */
 } UnitKind;
 
-/* Parse `text` (number, optional space, unit; exact case of prefixes matters: Gb is bits) into base units (B, B/s, s,
- * FLOP/s, Hz, $/h). The number must be finite and not negative. On failure the message says what was found and which
- * units are valid; `*value` is untouched. */
+/* Parse `text` (number, optional space, unit; the case of prefixes matters: Gb is bits) into base units (B, B/s, s,
+ * FLOP/s, Hz, $/h). The number must be finite and not negative. On failure the message says what was found and lists
+ * the valid units; `*value` is untouched. */
 gboolean units_parse(const char *text, UnitKind kind, double *value, GError **error);
 
 /* A plain positive count, allowing 7e9, 7B, 70B, 124M, 1.5T, 4k (decimal multiples). No unit. */
 gboolean units_parse_count(const char *text, double *value, GError **error);
 
-/* A whole number: digits, 1e6, or binary multiples as 32Ki, 1Mi, from `least` to `most`. INPUT; where k, M, B or T
- * could mean a thousand or 1,024 both are named. */
+/* A whole number from `least` to `most`: digits, 1e6, or binary multiples such as 32Ki, 1Mi. INPUT; k, M, B and T are
+ * refused where they could mean 1,000 or 1,024, with both named. */
 gboolean units_parse_whole(const char *text, gint64 least, gint64 most, gint64 *value, GError **error);
 
-/* Appends "1 rank", "2 ranks": a number with what it counts, one of it or many. */
+/* Append a number with its noun, singular or plural: "1 rank", "2 ranks". */
 void units_append_count(GString *out, gint64 n, const char *one, const char *many);
-/* For people, and read again by units_parse_count(): four significant digits, "15T", "375.3k". Owned by the caller. */
+/* For people, and readable by units_parse_count(): four significant digits, "15T", "375.3k". Owned by the caller. */
 char *units_format_count(double count);
-/* 100 × share, to two decimals; what is printed as zero has no sign. */
+/* 100 × share, rounded to two decimals; zero never has a minus sign. */
 double units_percent(double share);
 /* For people: four significant digits and the fitting prefix, e.g. "80.00 GB", "1.234 ms", "450.0 GB/s",
  * "395.1 TFLOP/s". Owned by the caller. */

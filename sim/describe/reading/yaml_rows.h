@@ -1,8 +1,8 @@
-/* Long lists of mappings that are all alike: tables of measured values. */
+/* Long lists of mappings with the same keys: tables of measured values. */
 #pragma once
 #include "yaml_node.h"
 
-/* What a row is made of: a struct that begins with the YamlNode it was read from, and its fields. */
+/* The type of a row: a struct that begins with the YamlNode it was read from, and its fields. */
 typedef struct {
   guint size; /* of the struct */
   const YamlField *fields;
@@ -12,9 +12,8 @@ typedef struct {
   GCompareFunc compare; /* by key */
 } YamlRowType;
 
-/* All rows of `list`, sorted by key; NULL with the error set, also when a key stands there twice. Rows own their texts.
- */
+/* All rows of `list`, sorted by key; NULL with the error set, also for a duplicate key. Rows own their texts. */
 GArray *yaml_rows_read(YamlNode list, const YamlRowType *type, GError **error);
 
-/* Three-way order of two keys of `n` ≥ 1 numbers, the first one first. */
+/* Three-way order of two keys of `n` ≥ 1 numbers, most significant first. */
 int yaml_rows_compare(const gint64 *a, const gint64 *b, int n);

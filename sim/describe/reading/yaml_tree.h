@@ -1,5 +1,5 @@
-/* What a YamlFile is made of, for those that make one: yaml_node.c from text, yaml_base.c from two others.
- * Private to this room. */
+/* The inside of a YamlFile, for the code that builds one: yaml_node.c from text, yaml_base.c from two others. Private
+ * to this folder. */
 #pragma once
 #include <glib.h>
 
@@ -10,7 +10,7 @@ enum { YAML_NONE = -1 }; /* no node */
 typedef struct {
   YamlTreeType type;
   int line;
-  const char *path; /* of the file that it is from */
+  const char *path; /* of the file it comes from */
   const char *key;  /* in its mapping; NULL in a list and at the root */
   const char *text; /* YAML_TEXT */
   int parent, first, last, next;
@@ -19,12 +19,13 @@ typedef struct {
 struct YamlFile {
   char *path;
   GArray *nodes;       /* of YamlTreeNode */
-  GStringChunk *texts; /* what path, key and text point into */
+  GStringChunk *texts; /* storage of path, key and text */
 };
 
-/* Empty. Owned by the caller. */
+/* A file without nodes. Owned by the caller. */
 struct YamlFile *yaml_tree_new(const char *path);
-/* The new node's index, the last of `parent` (or YAML_NONE for the root): its texts are borrowed. */
+/* Append a node as the last child of `parent` (YAML_NONE for the root) and return its index. Its texts are
+ * borrowed. */
 int yaml_tree_add(struct YamlFile *file, int parent, YamlTreeNode node);
 
 static inline YamlTreeNode *yaml_tree_node(const struct YamlFile *file, int index) {

@@ -1,12 +1,12 @@
-/* topologies/imports/links.yaml: what a dump of a node does not say. */
+/* topologies/imports/links.yaml: facts that a dump of a node leaves out. */
 #pragma once
 #include <glib.h>
 
 typedef struct {
   char *name, *gpu; /* owned */
-  int sm;           /* from this compute capability × 10 on */
+  int sm;           /* lowest compute capability × 10 */
   double nvlink_Bps;
-  int nvlinks; /* of a GPU; 0: it has none */
+  int nvlinks; /* per GPU; 0: none */
   double pcie_Bps;
   double efficiency, latency_s; /* of NVLink */
 } Generation;
@@ -27,7 +27,8 @@ LinkFacts *link_facts_read(GError **error);
 void link_facts_free(LinkFacts *facts);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(LinkFacts, link_facts_free)
 
-/* By name (INPUT naming the nearest), or without one the last that `sm` reaches; NULL with INPUT. */
+/* The generation of that name (INPUT with the nearest), or, if `name` is NULL, the last whose sm is at most `sm`;
+ * NULL with INPUT. */
 const Generation *link_facts_generation(const LinkFacts *facts, const char *name, int sm, GError **error);
-/* Between two sockets of such CPUs; `vendor` may be NULL. */
+/* Bandwidth between two sockets with such CPUs; `vendor` may be NULL. */
 double link_facts_socket_Bps(const LinkFacts *facts, const char *vendor, int model);

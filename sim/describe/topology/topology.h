@@ -1,5 +1,5 @@
-/* A cluster as vertices and links, for whoever routes over it, prints it or draws it. Built from what the cluster file
- * says (cluster.h, node_topology.h); what it does not say takes the structure that today's keys imply:
+/* A cluster as vertices and links, for routing, printing and drawing. Built from the cluster file (cluster.h,
+ * node_topology.h); what it leaves out gets the structure that the other keys imply:
  *
  *     core                           one switch when tiers are not listed: full bisection
  *      │ uplink = what comes up from below / oversubscription of the tier
@@ -14,9 +14,9 @@
  *      │                             NVLink: a switch per domain, or mesh pairs; node0/pcie0 for scale-up over PCIe
  *     node0/nvswitch                 whose tree is not described; domain0/nvswitch where a domain is several nodes
  *
- * Uplinks are those of whole blocks, also when fewer GPUs are built: hardware is there whether a job uses it or not.
- * Latencies along a path add up to what the file states for one send of that kind, software included: half at each end.
- * Degraded and dead links (`faults:`) are in `factor`. */
+ * Uplinks are sized for whole blocks even if fewer GPUs are built: the hardware is there whether a job uses it or
+ * not. Latencies along a path add up to what the file states for one send of that kind, including software: half at
+ * each end. Degraded and dead links (`faults:`) are in `factor`. */
 #pragma once
 #include "cluster.h"
 
@@ -27,7 +27,7 @@ typedef enum {
   VERTEX_SOCKET,
   VERTEX_NVSWITCH, /* all NVSwitches of a domain as one */
   VERTEX_LEAF,
-  VERTEX_TIER, /* the switches of a block of a tier as one; the last is the core */
+  VERTEX_TIER, /* the switches of one block of a tier as one; the last is the core */
   N_VERTEX_KINDS
 } VertexKind;
 
@@ -48,11 +48,10 @@ typedef struct {
 
 /* Full duplex: `Bps` each way. */
 typedef struct {
-  int a, b; /* vertices; b is the one nearer to the core, socket or switch */
+  int a, b; /* vertices; b is nearer to the core, socket or switch */
   CableKind kind;
-  int n_parallel;    /* NVLinks or uplink cables in it; 0: not stated */
-  double Bps;        /* per direction, all parallel ones together, as specified; times factor is what is left.
-                        INFINITY: not stated */
+  int n_parallel; /* NVLinks or uplink cables in this link; 0: not stated */
+  double Bps; /* per direction, all parallel cables together, as specified, without `factor`. INFINITY: not stated */
   double efficiency; /* (0, 1]: share that a bandwidth-bound transfer reaches */
   double latency_s;
   double factor; /* 1: sound; (0, 1): degraded; 0: dead */
@@ -69,16 +68,16 @@ typedef struct {
   int *link_ends; /* owned; link indices, ascending per vertex */
 } Topology;
 
-/* The first `n_gpus` GPUs of the cluster (rounded up to whole nodes) and every switch they need. INPUT when a fault
- * names what is not there; IMPOSSIBLE when the cluster has fewer GPUs, or no NICs to join that many, or when there are
- * more links than 2^24. The cluster must outlive it. */
+/* Build the first `n_gpus` GPUs of the cluster (rounded up to whole nodes) and every switch they need. INPUT if a
+ * fault names something that does not exist; IMPOSSIBLE if the cluster has fewer GPUs, or no NICs to join that many,
+ * or there are more than 2^24 links. The cluster must outlive the topology. */
 Topology *topology_new(const Cluster *cluster, gint64 n_gpus, GError **error);
 void topology_free(Topology *topology);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Topology, topology_free)
 
-/* What is left of a link: Bps × efficiency × factor. INFINITY: not stated. */
+/* Usable bandwidth of a link: Bps × efficiency × factor. INFINITY: not stated. */
 double topology_link_left_Bps(const TopologyLink *link);
-/* The other end. */
+/* The end of `link` that is not `vertex`. */
 int topology_far_end(const TopologyLink *link, int vertex);
 /* The first link between two vertices; −1: none. */
 int topology_find_link(const Topology *topology, int a, int b);

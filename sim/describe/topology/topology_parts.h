@@ -4,7 +4,7 @@
 
 enum { TOPOLOGY_MOST_LINKS = 1 << 24 };
 
-/* Whether the cluster, with as many GPUs as it can have, has a vertex of that name. */
+/* Whether a vertex of that name exists when the cluster has as many GPUs as it can. */
 gboolean topology_name_is_valid(const Cluster *cluster, const char *name);
 /* "expected …; did you mean …?" Owned by the caller. */
 char *topology_name_advice(const Topology *topology, const char *name);

@@ -1,10 +1,10 @@
-/* What the described inside of a node leaves of the bandwidths stated per GPU and per NIC: GPUs in a mesh have few
- * links to any one of them, PCIe uplinks and sockets are shared, what is staged in host memory passes them twice. Each
- * is the equal part that every flow of a pattern gets of the link that is narrowest for it,
+/* How much of the bandwidths stated per GPU and per NIC a node's described wiring lets through: GPUs in a mesh have
+ * few links to any one peer, PCIe uplinks and sockets are shared, and data staged in host memory passes them twice.
+ * For each pattern of flows it is the rate of the slowest flow, with each link divided evenly,
  *
  *     min over its links of  capacity left / times that flows of the pattern pass it,
  *
- * which for the slowest flow is its max-min fair rate. Patterns are those of the costs:
+ * which is that flow's max-min fair rate. The patterns are those the cost model asks for:
  *
  *     ring   m members, every `gap` GPUs, to the next: all such groups of the domain at once. In a mesh, what rings
  *            along all links can carry: the narrowest cut of the links among the members (every ring crosses every cut
@@ -14,31 +14,32 @@
  *     egress every GPU to its place in another domain and back, over all NICs that serve it. A step waits for the
  *            slowest, so this counts for all
  *
- * Halving a link never raises any of them, as long as ways stay: these are chosen by route.h. Links of the fabric are
- * not looked at (tiers stand for them), nor domains of more than WIRING_MOST_GPUS without a switch. */
+ * Halving a link never raises any of them as long as routes (route.h) stay the same. Links of the fabric are ignored
+ * (the tiers model them), and so are domains without a switch of more than WIRING_MOST_GPUS. */
 #pragma once
 #include "topology.h"
 
 enum { WIRING_MOST_GPUS = 64 };
 
-/* Shares in (0, 1] of the stated bandwidths times their efficiency. */
+/* Shares in (0, 1] of the stated bandwidth × efficiency. */
 struct NodeWiring {
   int n_gpus;         /* of a domain */
   double *ring, *all; /* [n_gpus²] at (members − 1)·n_gpus + gap; gap 0: the slowest of all gaps. Owned; NULL: all 1 */
   double *send;       /* [n_gpus²] at from·n_gpus + to; owned; NULL: all 1 */
   double egress;      /* of nic_Bps·nics_per_node/gpus_per_node */
-  char *no_path;      /* owned; NULL: every GPU reaches every other. Else why not, and no share holds */
-  char *text;         /* owned: what is less than stated, and the link that limits it */
+  char *no_path;      /* owned; NULL: every GPU reaches every other; else the reason why not, and no share is valid */
+  char *text;         /* owned: what is slower than stated, and the link that limits it */
 };
 
-/* NULL: the node is not described, or carries all that is stated. `cluster` without faults. */
+/* NULL: the node's wiring is not described, or carries everything stated. Faults of `cluster` must have been
+ * removed. */
 NodeWiring *wiring_new(const Cluster *cluster);
 void wiring_free(NodeWiring *wiring);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(NodeWiring, wiring_free)
 
-/* Of a ring or an exchange of all with all (is_all) among so many GPUs of a domain, `gap` apart; gap < 1: unevenly.
- * 1 where `wiring` is NULL. */
+/* Share of a ring, or of an exchange of all with all (is_all), among `members` GPUs of a domain, `gap` apart; gap <
+ * 1: unevenly spaced. 1 if `wiring` is NULL. */
 double wiring_group_share(const NodeWiring *wiring, int members, int gap, gboolean is_all);
-/* GPUs of the domain. */
+/* `from` and `to` are GPUs of the domain. */
 double wiring_send_share(const NodeWiring *wiring, int from, int to);
 double wiring_egress_share(const NodeWiring *wiring);
