@@ -1,7 +1,7 @@
-/* stepsim: how long will one training step of this transformer take on this cluster under this parallel plan, where do
- * the time and the memory go?
+/* stepsim: how long will one training step of this transformer take on this cluster under this parallel plan, and
+ * where do the time and the memory go?
  *
- * A map of the program, from what the user says to what they see:
+ * A map of the program, from input to output:
  *
  *     describe/   Model (Hugging Face config), Cluster (YAML), Plan (options)
  *     workload/   what must be computed and held: kernels, bytes, layout of ranks
@@ -10,12 +10,11 @@
  *     cost/       how long each distinct thing takes on the described hardware
  *     engine/     the virtual clock: events in (time, sequence) order
  *     trace/      what happened
- *     report/     metrics, tables, JSON, Chrome trace, pictures: from the Trace alone
+ *     report/     metrics, tables, JSON, Chrome trace, pictures: all from the Trace
  *     predict/    the façade over all of it
- *     explore/    many predictions: spaces swept, the best plan of one, what-ifs, measured runs predicted
- *     options/    what verbs read from their command lines
- *     commands/   one verb each: options → library → print
- */
+ *     explore/    many predictions: sweeps, the best plan, what-ifs, predictions of measured runs
+ *     options/    parsing of the verbs' command lines
+ *     commands/   one verb each: options → library → print */
 #include "command.h"
 #include "ranks.h"
 

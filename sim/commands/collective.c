@@ -1,5 +1,5 @@
-/* stepsim collective: what one collective takes on a cluster, size by size, as nccl-tests prints it; the same as a
- * picture; one collective taken apart; latency and bandwidth fitted to nccl-tests' logs. */
+/* stepsim collective: time of one collective on a cluster, size by size, as nccl-tests prints it; the same as a
+ * picture; the steps of one collective; latency and bandwidth fitted to nccl-tests' logs. */
 #include "collective_text.h"
 
 #include <stdio.h>
@@ -140,7 +140,7 @@ static void print_reports(const Request *request, gboolean as_json) {
   fputs(out->str, stdout);
 }
 
-/* The choice, and every algorithm that it was made from or that could be asked for. */
+/* The chosen algorithm, and all those it was chosen from or that could be requested. */
 Picture *collective_picture(const Request *request, const char *title, GError **error) {
   g_autoptr(GArray) points =
       curves_busbw(request->cluster, request->op, &request->shape, request->algorithm, request->sizes);
@@ -186,7 +186,7 @@ static gboolean print_steps(const CollectiveOptions *o, GError **error) {
   return TRUE;
 }
 
-/* What takes the table's place heeds few of the options; the others are refused with it. */
+/* Modes that replace the table use few of the options; the others are refused. */
 static gboolean check_clashes(const CollectiveOptions *o, GError **error) {
   const char *mode = o->logs != NULL ? "--fit" : o->steps_of != NULL ? "--steps-of" : NULL;
   const struct {

@@ -1,5 +1,5 @@
-/* stepsim collective --fit: runs of one operation on one group are put together, whatever log they stand in, and
- * fitted; the report is made of YAML comments, so that what is printed can be appended to a cluster file as it is. */
+/* stepsim collective --fit: runs of one operation on one group are merged, whichever log they come from, and fitted.
+ * The report consists of YAML comments, so the output can be appended to a cluster file as it is. */
 #include "alpha_beta.h"
 
 #include <math.h>
@@ -21,7 +21,7 @@ typedef struct {
 
 typedef struct {
   GArray *runs;     /* of Run; in the order of the logs */
-  GString *sources; /* names of the logs and of what wrote them */
+  GString *sources; /* the logs, and the programs that wrote them */
 } Measured;
 
 static void clear_run(gpointer data) {
@@ -43,7 +43,7 @@ static Run *run_of(Measured *measured, const NcclTestsLog *log, const NcclTestsT
   return &g_array_index(measured->runs, Run, measured->runs->len - 1);
 }
 
-/* What the log does not say the options must; what both say must agree. */
+/* Options must supply what the log does not say, and agree with what it does. */
 static gboolean identify(const CollectiveOptions *o, const NcclTestsLog *log, const NcclTestsTable *table,
                          Collective *op, int *n_gpus, GError **error) {
   *op = (Collective)MAX(table->op, 0);
@@ -65,7 +65,7 @@ static gboolean identify(const CollectiveOptions *o, const NcclTestsLog *log, co
   return TRUE;
 }
 
-/* busbw over algbw tells one operation and group from another; of small ones rounding hides it. */
+/* busbw / algbw distinguishes operations and groups; for small values rounding hides it. */
 static gboolean check_bus(const NcclTestsLog *log, const NcclTestsPoint *point, Collective op, int n_gpus,
                           GError **error) {
   double expected = collective_bus_factor(op, n_gpus), found = point->busbw_Bps / point->algbw_Bps;
@@ -127,7 +127,7 @@ static void report_pieces(const Run *run, const AlphaBetaFit *fit, GString *out)
   }
 }
 
-/* A line for each time, in-place and out-of-place alike. */
+/* One line per time, in-place and out-of-place. */
 static void report_residuals(const Run *run, const AlphaBetaFit *fit, GString *out) {
   g_string_append_printf(out, "# %15s %14s %14s %10s\n# %15s %14s %14s %10s\n", "size", "measured", "fitted",
                          "residual", "(B)", "(us)", "(us)", "(%)");
@@ -151,7 +151,7 @@ static void append_rows(const Run *run, const AlphaBetaFit *fit, GString *out) {
   }
 }
 
-/* The times themselves, one for each size: the middle one, the lower of two. Points are sorted by size, then time. */
+/* The measured times, one per size: the median, the lower of two. Points are sorted by size, then time. */
 static void append_curve(const Run *run, GString *out) {
   const CurvePoint *points = (const CurvePoint *)run->points->data;
   guint n = run->points->len;

@@ -1,4 +1,4 @@
-/* Sizes and ranks are lists with ranges; an algorithm is checked against the operation, then against the machine. */
+/* Sizes and ranks are lists with ranges. An algorithm is checked against the operation, then against the machine. */
 #include "collective_request.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@
 #include "units.h"
 
 enum { MAX_RANKS = 1 << 22, MAX_SIZES = 4096 };
-static const double max_bytes = 1ull << 60; /* beyond any buffer, and far from where doubles stop being whole */
+static const double max_bytes = 1ull << 60; /* beyond any buffer, and well within the whole numbers of a double */
 
 /* With a unit, or a bare number of bytes. */
 static gboolean parse_size(const char *text, double *bytes, GError **error) {
@@ -30,7 +30,7 @@ static gboolean parse_size(const char *text, double *bytes, GError **error) {
   return TRUE;
 }
 
-/* "a..b*k": a, ka, k²a … up to b; without a k, 2 */
+/* "a..b*k": a, ka, k²a … up to b; k defaults to 2 */
 static gboolean add_powers(GArray *sizes, const char *text, const char *dots, GError **error) {
   g_autofree char *first = g_strndup(text, dots - text), *last = g_strdup(dots + 2);
   char *star = strchr(last, '*');
@@ -78,7 +78,7 @@ static int compare_ranks(gconstpointer a, gconstpointer b) {
   return *(const int *)a - *(const int *)b;
 }
 
-/* As they stand, each once. */
+/* In the order given, without duplicates. */
 static GArray *parse_ranks(const char *text, GError **error) {
   g_autoptr(GArray) ranks = g_array_new(FALSE, FALSE, sizeof(int));
   if (!number_list_read(text, "rank", MAX_RANKS - 1, MAX_RANKS, ranks, error)) {
@@ -106,8 +106,8 @@ static GArray *first_ranks(int n) {
   return ranks;
 }
 
-/* The members that --gpus and --ranks name together, a list of so many or of some of so many; `n_default` where
- * neither is given. */
+/* The members given by --gpus and --ranks: the first so many, or a list; if both are given, a list of that many ranks
+ * or of ranks below that number. `n_default` GPUs if neither is given. */
 static GArray *choose_ranks(const CollectiveOptions *o, int n_default, GError **error) {
   const gboolean has_gpus = o->gpus != NOT_GIVEN;
   if (has_gpus && (o->gpus < 1 || o->gpus > MAX_RANKS)) {
@@ -128,7 +128,7 @@ static GArray *choose_ranks(const CollectiveOptions *o, int n_default, GError **
   return g_steal_pointer(&ranks);
 }
 
-/* From ranks to their GPUs by --rank-map. */
+/* Replace ranks by their GPUs from --rank-map. */
 static gboolean map_ranks(const GArray *map, GArray *ranks, GError **error) {
   for (guint i = 0; i < ranks->len; i++) {
     int *rank = &g_array_index(ranks, int, i);
@@ -139,7 +139,7 @@ static gboolean map_ranks(const GArray *map, GArray *ranks, GError **error) {
   return TRUE;
 }
 
-/* The place of --root among the ranks; the first where it is not given. */
+/* The index of --root among the ranks; by default the first. */
 static gboolean find_root(const CollectiveOptions *o, Request *request, const GArray *ranks, GError **error) {
   request->root = 0;
   if (o->root == NOT_GIVEN)
@@ -152,7 +152,7 @@ static gboolean find_root(const CollectiveOptions *o, Request *request, const GA
          fail_input(error, "--root: rank %d is none of the %u that take part", o->root, ranks->len);
 }
 
-/* GPUs of the members, in the order of their ranks. */
+/* The members' GPUs, in rank order. */
 static GArray *choose_gpus(const CollectiveOptions *o, Request *request, GError **error) {
   const Cluster *cluster = request->cluster;
   g_autoptr(GArray) map = o->rank_map != NULL ? rank_map_read(o->rank_map, cluster, error) : NULL;
@@ -192,7 +192,7 @@ static gboolean place_ranks(Request *request, const CollectiveOptions *o, GError
   return TRUE;
 }
 
-/* An algorithm the operation does not have is refused, not replaced. */
+/* An algorithm that the operation does not have is refused, not replaced. */
 static gboolean parse_algorithm(Request *request, const char *text, GError **error) {
   const char *choices[ALGORITHM_DIRECT + 3] = {"auto"}; /* then those of the operation, then NULL */
   int algorithms[ALGORITHM_DIRECT + 2] = {-1}, n = 1;
@@ -207,7 +207,7 @@ static gboolean parse_algorithm(Request *request, const char *text, GError **err
   return choice >= 0;
 }
 
-/* Nor one that the machine or the group does not. */
+/* Likewise one that the machine or the group does not support. */
 static gboolean check_algorithm(const Request *request, GError **error) {
   if (request->algorithm < 0 || request->shape.n == 1)
     return TRUE;

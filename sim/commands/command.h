@@ -1,4 +1,4 @@
-/* The verbs of the command line; see verbs.h for what each is to do. */
+/* The verbs of the command line; verbs.h states their contract. */
 #pragma once
 #include "verbs.h"
 

@@ -18,7 +18,7 @@ typedef struct {
   char *plot, *csv;
   gint rank;
   gboolean json;
-  gboolean no_report; /* standard output holds something else */
+  gboolean no_report; /* standard output is used for something else */
 } CompareOptions;
 
 static void clear_options(CompareOptions *o) {

@@ -17,7 +17,7 @@ typedef struct {
   MeasuredStep step;
 } ExplainVerb;
 
-/* Sizes may be several, everything else is one plan. */
+/* --gpus may have several values, everything else only one. */
 static gboolean check_axes(const Space *space, GError **error) {
   for (int axis = 0; axis < space_n_axes(space); axis++)
     if (space_axis_n_values(space, axis) > 1 && strcmp(space_axis_name(space, axis), "gpus") != 0)
@@ -39,7 +39,7 @@ static gboolean check_options(ExplainVerb *o, GError **error) {
   return is_one || fail_input(error, "--measured is a step of one plan: found several --gpus");
 }
 
-/* A thousand times as long, or as short, is another run or another unit. */
+/* A factor of a thousand means another run or another unit. */
 static gboolean check_measured(const ExplainVerb *o, const StepReport *predicted, GError **error) {
   const double most = 1000, predicted_s = predicted->step_time_s;
   const double measured_s = o->measured != NULL ? measured_step_time_s(&o->step, predicted) : predicted_s;
@@ -103,7 +103,7 @@ static GArray *sizes_of(const Space *space, SpaceReader *reader, GError **error)
   return g_steal_pointer(&sizes);
 }
 
-/* Strong and weak scaling need to know from which batch. */
+/* Strong and weak scaling need a batch to start from. */
 static Scaling *make_scaling(const ExplainVerb *o, const SpacePoint *point, const GArray *sizes, GError **error) {
   if (point->plan->global_batch == 0) {
     fail_input(error, "--global-batch is missing: sequences per step, which %s",

@@ -21,17 +21,17 @@ typedef struct {
 /* One ZeRO stage's answer. */
 typedef struct {
   double bytes[N_MEMORY];
-  double total_bytes;         /* reserved memory included where the GPU is known */
-  double tier_bytes[N_TIERS]; /* of host memory and drives: for a GPU, simulated of the fullest node */
+  double total_bytes;         /* includes reserved memory if the GPU is known */
+  double tier_bytes[N_TIERS]; /* of host memory and drives: per GPU, or simulated for the fullest node */
   gboolean tiers_fit;
-  gboolean is_impossible; /* weights outside the GPU are shards of ZeRO-3 */
+  gboolean is_impossible; /* offloaded weights need ZeRO-3 */
 } MemoryRow;
 
 typedef struct {
   MemoryRow rows[4];        /* by ZeRO stage */
-  double parameters;        /* in all */
-  double expert_parameters; /* of these, of experts */
-  double capacity_bytes;    /* of a GPU; 0 = not known */
+  double parameters;        /* all */
+  double expert_parameters; /* those in experts */
+  double capacity_bytes;    /* of a GPU; 0: unknown */
   double reserved_bytes;
   gboolean has_activations;
   LargestFit largest; /* with activations */
@@ -62,7 +62,8 @@ static int model_ranks(const MemoryTable *table) {
   return table->plan->tp * table->plan->pp;
 }
 
-/* What stays on the GPUs of it: from ZeRO-2 on gradients leave with the optimizer, below they are added up there. */
+/* The recipe's part that stays on the GPUs: from ZeRO-2 on gradients leave with the optimizer, below they accumulate
+ * on the GPU. */
 static Recipe recipe_on_gpu(const Plan *plan, int zero) {
   Recipe recipe = plan->recipe;
   if (plan->offload.optimizer != TIER_GPU) {
@@ -95,7 +96,7 @@ static void add_state(const MemoryTable *table, double parameters, int shards, i
   add_tiers(plan, zero, &whole, updated, row);
 }
 
-/* Without weights outside the GPU, which have no other stage than ZeRO-3. */
+/* Offloaded weights exist only under ZeRO-3. */
 static void mark_possible(MemoryTable *table) {
   for (int zero = 0; zero < 4; zero++) {
     table->rows[zero].is_impossible = table->plan->offload.weights != TIER_GPU && zero < 3;
@@ -103,7 +104,7 @@ static void mark_possible(MemoryTable *table) {
   }
 }
 
-/* State alone: parameters spread evenly over tp × pp, those of experts over ep as well, then cut by ZeRO. */
+/* Model state only: parameters spread evenly over tp × pp, those of experts over ep as well, then sharded by ZeRO. */
 static void fill_state(MemoryTable *table) {
   const Plan *plan = table->plan;
   const double others = (table->parameters - table->expert_parameters) / model_ranks(table);
@@ -125,7 +126,7 @@ static gboolean fill_simulated(MemoryTable *table, const PlanOptions *o, GError 
     g_autoptr(Plan) plan = plan_copy(o->plan);
     plan->zero = zero;
     if (zero == 0)
-      plan->zero_ranks = 0; /* shards nothing */
+      plan->zero_ranks = 0; /* nothing is sharded */
     g_autoptr(Prediction) prediction = predict(o->model, o->cluster, plan, error);
     if (prediction == NULL)
       return FALSE;
@@ -181,7 +182,7 @@ static void print_table(const MemoryTable *table, const char *title, GString *ou
   }
 }
 
-/* What memory does not bound is named. */
+/* Says what limits the size if it is not memory. */
 static const char *bound_in_words(LargestBound bound) {
   static const char *const words[] = {[LARGEST_BY_MEMORY] = "",
                                       [LARGEST_BY_BATCH] = " (all that a pipeline gets of the batch)",
@@ -210,12 +211,12 @@ static void print_largest(const MemoryTable *table, GString *out) {
                            bound_in_words(largest->seq_len_bound));
 }
 
-/* Of a GPU, for what the model holds: 1 at least. The capacity must be known. */
+/* Bytes of a GPU for what the model holds, at least 1. The capacity must be known. */
 static double room_bytes(const MemoryTable *table) {
   return MAX(table->capacity_bytes - table->reserved_bytes, 1);
 }
 
-/* Per parameter that a rank updates, copies of its gradients are as long as its moments, and there with them. */
+/* Gradient copies are per parameter that a rank updates, like the moments, and live beside them. */
 static Recipe recipe_while_updating(const Plan *plan) {
   Recipe recipe = recipe_on_gpu(plan, plan->zero);
   recipe.moments += plan_copied_gradient_bytes(plan);
@@ -275,7 +276,7 @@ static StateReport state_report(const MemoryTable *table) {
   return report;
 }
 
-/* Exactly one of the two ways to say how many parameters there are. */
+/* Either --params or --model must be given, not both. */
 static gboolean read_parameters(MemoryOptions *o, MemoryTable *table, GError **error) {
   PlanOptions *p = &o->plan;
   if ((o->params != NULL) == (p->model_file != NULL))
@@ -320,7 +321,7 @@ static gboolean prepare(MemoryOptions *o, MemoryTable *table, GError **error) {
     return FALSE;
   table->plan = plan_copy(o->plan.plan);
   table->has_activations = o->plan.cluster != NULL;
-  g_auto(PlanOrder) order = {0}; /* which may say how many chunks there are */
+  g_auto(PlanOrder) order = {0}; /* it may determine the number of chunks */
   return plan_order_open(&order, table->plan, error) &&
          plan_complete(table->plan, o->plan.model, o->plan.cluster, error);
 }

@@ -25,7 +25,7 @@ int output_columns(void) {
   return (int)CLAMP(width > 0 ? width : 120, 40, 10000);
 }
 
-/* Of one file, or of what is to be one. */
+/* Whether both are, or will be, the same file. */
 static gboolean is_same_file(const char *a, const char *b) {
   g_autofree char *path_a = g_canonicalize_filename(a, NULL), *path_b = g_canonicalize_filename(b, NULL);
   struct stat stat_a, stat_b;

@@ -81,7 +81,7 @@ static gboolean parse_request(PlanVerb *o, GError **error) {
   return parse_margin(o, error) && parse_money_and_time(o, error);
 }
 
-/* Dollars of one cluster and hours of another do not compare. */
+/* Dollars on one cluster cannot be compared with hours on another. */
 static gboolean check_prices(const PlanVerb *o, GError **error) {
   const int n = space_n_clusters(o->space);
   const Cluster *without = NULL;
@@ -158,7 +158,7 @@ static Launch *make_launch(const PlanVerb *o, const PlanOutcome *best, GError **
              : NULL;
 }
 
-/* A file of its own, with what it does not say itself told beside it. */
+/* Write the launch text to its own file, with notices about what it does not contain on standard error. */
 static gboolean write_launch(const PlanVerb *o, const Launch *launch, GError **error) {
   for (guint i = 0; i < launch->notices->len; i++)
     fprintf(stderr, "stepsim plan: notice: %s\n", (const char *)launch->notices->pdata[i]);
@@ -205,9 +205,9 @@ static int run(const PlanVerb *o, GError **error) {
   if (!output_check_printed(printed, &replaced, error))
     return 2;
   g_auto(Interrupt) interrupt;
-  interrupt_init(&interrupt); /* ahead of all threads */
+  interrupt_init(&interrupt); /* before any thread starts */
   g_autoptr(PlannerResult) result = planner_search(&o->request, &interrupt, error);
-  interrupt_clear(&interrupt); /* from here on a signal ends the process as ever */
+  interrupt_clear(&interrupt); /* from here on a signal ends the process as usual */
   if (result != NULL && result->signal != 0) {
     g_autofree char *n = progress_thousands(result->n_configurations);
     g_printerr("stepsim plan: interrupted after simulating %" G_GINT64_FORMAT " plan%s of a space of %s\n",

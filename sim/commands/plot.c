@@ -1,4 +1,4 @@
-/* stepsim plot: a figure of the table in plot_figures.c, to a file, the terminal, or as numbers. */
+/* stepsim plot: a figure from the table in plot_figures.c, written to a file, to the terminal, or as numbers. */
 #include <stdio.h>
 #include <string.h>
 
@@ -23,7 +23,7 @@ static const char examples[] =
     "says how to call it on numbers written with --data.\n\n"
     "Exit status: 0 done, 1 nothing that was asked for is possible, 2 bad usage or input.";
 
-/* Lives as long as the program: one text. */
+/* A single text that lives as long as the program. */
 static const char *summary_of_figures(void) {
   g_autoptr(GString) text = g_string_new("Draws curves, bars and maps over many simulated configurations.\n\nFigures:");
   for (const Figure *figure = figures(); figure->name != NULL; figure++)

@@ -1,5 +1,5 @@
-/* One function per figure, and the table of them at the end. What a title says: what is drawn, of which model on which
- * cluster, and every option of the plan that was typed and is the same for all of the picture. */
+/* One function per figure, and their table at the end. A title says what is drawn, the model, the cluster, and every
+ * typed plan option that is the same throughout the picture. */
 #include "plot_figures.h"
 
 #include <stdio.h>
@@ -21,7 +21,7 @@ enum { MOST_GPUS = 1 << 24 };
 
 static const char not_heeded[] = "that picture does not depend on it";
 
-/* "<what>: llama-3-8b on dgx-h100; tp 8, zero 1", or --title. What is NULL is not named. Owned by the caller. */
+/* "<what>: llama-3-8b on dgx-h100; tp 8, zero 1", or --title. NULL parts are left out. Owned by the caller. */
 static char *title_of(const PlotOptions *o, const char *what, const Model *model, const Cluster *cluster) {
   if (o->title != NULL)
     return g_strdup(o->title);
@@ -36,7 +36,7 @@ static char *title_of(const PlotOptions *o, const char *what, const Model *model
   return g_string_free(title, FALSE);
 }
 
-/* Of all combinations; a model or cluster that is varied is not named. */
+/* For all combinations; a varied model or cluster is left out. */
 static char *title_of_variants(const PlotOptions *o, const char *what, const Variants *variants) {
   const Model *model = many_runs_get(variants->runs, 0)->model;
   const Cluster *cluster = many_runs_get(variants->runs, 0)->cluster;
@@ -57,13 +57,13 @@ static void print_left_out(const LeftOut *left_out) {
     fprintf(stderr, "stepsim plot: left out %s\n", (char *)g_ptr_array_index(left_out, i));
 }
 
-/* An error that the points left out explain. */
+/* If there are no points, explain by the first that was left out. */
 static gboolean check_points(const GArray *points, const LeftOut *left_out, GError **error) {
   return points->len > 0 || left_out->len == 0 ||
          fail_impossible(error, "nothing to draw, no point can be: %s", (char *)g_ptr_array_index(left_out, 0));
 }
 
-/* Every schedule and count there is to draw, in `axes`; `counts` and `schedules` are its own. */
+/* Every schedule and count to draw, into `axes`, which owns `counts` and `schedules`. */
 static gboolean bubble_axes(const PlotOptions *o, BubbleAxes *axes, GError **error) {
   int pp = o->plan.pp, chunks = o->plan.chunks == OPTION_NOT_GIVEN ? 0 : o->plan.chunks;
   if (o->plan.schedule != NULL)
@@ -147,7 +147,7 @@ static Picture *mfu_picture(const GArray *points, const LeftOut *left_out, const
   return plot_mfu((const MfuPoint *)(const void *)points->data, (int)points->len, title, error);
 }
 
-/* A line for each combination of --vary, of strong scaling alone. */
+/* One line per combination of --vary, for strong scaling only. */
 static Picture *make_mfu_lines(PlotOptions *o, const GArray *gpus, GError **error) {
   g_auto(Variants) variants = {0};
   if (!variants_make(&variants, o, o->vary, error))
@@ -201,13 +201,13 @@ static Picture *make_breakdown(PlotOptions *o, char **files, GError **error) {
   return runs_breakdown_picture(variants.runs, title, output_columns(), error);
 }
 
-/* What a picture varies where --vary does not say; its title then leaves that out too. */
+/* What a picture varies without --vary; its title leaves that out, too. */
 static void vary_by_default(PlotOptions *o, const char *const *axes) {
   if (o->vary == NULL)
     o->vary = g_strdupv((char **)axes);
 }
 
-/* ZeRO-0 shards nothing, so --zero-ranks goes with the other stages only. */
+/* ZeRO-0 shards nothing, so --zero-ranks applies only to the other stages. */
 static Picture *make_memory(PlotOptions *o, char **files, GError **error) {
   static const char *const stages[] = {"zero=0..3", NULL};
   g_auto(Variants) variants = {0};

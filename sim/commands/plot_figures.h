@@ -1,4 +1,4 @@
-/* The figures of `stepsim plot`: options and files to a Picture. */
+/* The figures of `stepsim plot`: from options and files to a Picture. */
 #pragma once
 #include "picture.h"
 #include "plot_options.h"
@@ -6,8 +6,8 @@
 typedef struct {
   const char *name;
   const char *summary; /* for --help */
-  guint heeds;         /* of Heed */
-  int most_files;      /* words after the figure's name */
+  guint heeds;         /* set of Heed */
+  int most_files;      /* arguments after the figure's name */
   /* `files` ends with NULL. Owned by the caller; NULL with INPUT or IMPOSSIBLE. */
   Picture *(*make)(PlotOptions *o, char **files, GError **error);
 } Figure;

@@ -1,5 +1,5 @@
-/* Plans that differ are read as if each had been typed: the command line once more, with "--tp 4 --pp 2" behind it. An
- * option given twice counts as given last, so every option can be varied, and is checked, as it is on its own. */
+/* Each variant is read as if it had been typed: the command line again, with "--tp 4 --pp 2" appended. Since the last
+ * of repeated options counts, every option can be varied and is checked as usual. */
 #include "plot_options.h"
 
 #include <string.h>
@@ -94,7 +94,7 @@ gboolean plot_options_check(const PlotOptions *o, const char *figure, guint heed
   return TRUE;
 }
 
-/* An option of this verb, not of a plan. */
+/* Whether it is an option of this verb, not of a plan. */
 static gboolean is_own(const char *name) {
   static const char *const shared[] = {"output", "terminal", "data", "title", "vary", "jobs", NULL};
   for (gsize i = 0; i < G_N_ELEMENTS(figure_options); i++)
@@ -167,7 +167,7 @@ static void vary_axis_clear(gpointer data) {
   g_strfreev(axis->values);
 }
 
-/* "4" and names as they are, "1..16*2" and "0..3" as the numbers they stand for. */
+/* "4" and names as they are; "1..16*2" and "0..3" expanded to numbers. */
 static gboolean add_values(const char *option, const char *text, GPtrArray *values, GError **error) {
   if (!g_ascii_isdigit(*text) || strstr(text, "..") == NULL) {
     g_ptr_array_add(values, g_strdup(text));
@@ -217,7 +217,7 @@ static const char *value_at(const GArray *axes, guint axis, guint index) {
   return at->values[index % g_strv_length(at->values)];
 }
 
-/* A model and a cluster that were read before for the same files. */
+/* An earlier variant with the same model and cluster files. */
 static const PlanOptions *find_source(const Variants *variants, const PlanOptions *wanted) {
   for (guint i = 0; i < variants->sources->len; i++) {
     const PlanOptions *source = g_ptr_array_index(variants->sources, i);
@@ -233,7 +233,7 @@ static void free_source(gpointer data) {
   g_free(data);
 }
 
-/* The command line with the values of combination `index` behind it; texts are borrowed but those in `made`. */
+/* The command line with the values of combination `index` appended; texts are borrowed except those in `made`. */
 static GPtrArray *arguments_of(const PlotOptions *o, const GArray *axes, guint index, GPtrArray *made) {
   GPtrArray *arguments = g_ptr_array_new();
   for (guint i = 0; o->arguments[i] != NULL && strcmp(o->arguments[i], "--") != 0; i++)

@@ -1,10 +1,10 @@
-/* What `stepsim plot` is asked: the options of a plan, those of single figures, and plans that differ in some of them.
- */
+/* What `stepsim plot` is asked for: a plan's options, those of single figures, and sets of plans that differ in some
+ * options. */
 #pragma once
 #include "many_runs.h"
 #include "options.h"
 
-/* Options that only some figures heed; a figure names its own as a set. */
+/* Options that only some figures use; each figure names its own as a set. */
 typedef enum {
   HEED_SCHEDULES = 1 << 0, /* --schedules, --micro-batches */
   HEED_GPU_LIST = 1 << 1,
@@ -23,39 +23,39 @@ typedef struct {
   char *output, *data, *title;
   gboolean terminal;
   gint jobs;
-  char **arguments; /* argv[0] and all that was typed; owned */
+  char **arguments; /* argv[0] and everything that was typed; owned */
 } PlotOptions;
 
-/* Read argv, as parser_run(); `summary` and `example` stand in --help. Cleared by the caller in any case. */
+/* Read argv like parser_run(); `summary` and `example` appear in --help. The caller clears `o` in either case. */
 gboolean plot_options_parse(PlotOptions *o, const char *summary, const char *example, int *argc, char ***argv,
                             GError **error);
 void plot_options_clear(PlotOptions *o);
-/* INPUT naming the first option that was typed and that `figure` would not heed. */
+/* INPUT naming the first option that was typed and that `figure` does not use. */
 gboolean plot_options_check(const PlotOptions *o, const char *figure, guint heeds, GError **error);
-/* INPUT naming the first option of a plan that was typed and is none of `heeded` (ends with NULL). `picture` as in
- * "plot bubble and --tp clash", `why` behind it. */
+/* INPUT naming the first plan option that was typed and is not in `heeded` (ends with NULL). The message begins with
+ * `picture`, as in "plot bubble and --tp clash", and ends with `why`. */
 gboolean plot_options_check_plan(const PlotOptions *o, const char *const *heeded, const char *picture, const char *why,
                                  GError **error);
-/* The options of the plan that were typed, but for model, cluster and what --vary names: "tp 8, global-batch 512".
- * Owned by the caller. */
+/* The plan options that were typed, except model, cluster and those in --vary: "tp 8, global-batch 512". Owned by the
+ * caller. */
 char *plot_options_fixed(const PlotOptions *o);
 
 /* One --vary. */
 typedef struct {
-  char *name; /* of the option, without dashes; owned */
+  char *name; /* the option without dashes; owned */
   char **values;
 } VaryAxis;
 
-/* Plans that differ: all combinations of the axes' values, the last axis fastest. */
+/* Plans for all combinations of the axes' values, the last axis fastest. */
 typedef struct {
   GArray *axes;       /* of VaryAxis; owned */
-  GPtrArray *sources; /* of PlanOptions *: own the models and clusters that the runs borrow */
-  GArray *runs;       /* of ManyRun, not predicted; labels "pp 4, zero 1" */
+  GPtrArray *sources; /* of PlanOptions *; own the models and clusters that the runs borrow */
+  GArray *runs;       /* of ManyRun, not yet predicted; labels such as "pp 4, zero 1" */
 } Variants;
 
-/* `vary`: texts "NAME=LIST", NULL-terminated, LIST as "1,2,4", "1..16*2" or names. INPUT for a malformed one, a NAME
- * that is no option of a plan, a value that it cannot have, more than 4096 combinations. Cleared by the caller in any
- * case. */
+/* `vary`: texts "NAME=LIST", NULL-terminated, with LIST "1,2,4", "1..16*2" or names. INPUT for a malformed text, a
+ * NAME that is not a plan option, an invalid value, more than 4096 combinations. The caller clears `variants` in
+ * either case. */
 gboolean variants_make(Variants *variants, const PlotOptions *o, char **vary, GError **error);
 void variants_clear(Variants *variants);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Variants, variants_clear)

@@ -33,7 +33,7 @@ typedef struct {
   gint pp, chunks, micro_batches, group, steps, width;
   gboolean draw, json;
   gboolean takes_turns;
-  gboolean no_report; /* standard output holds something else */
+  gboolean no_report; /* standard output is used for something else */
 } ScheduleOptions;
 
 static void clear_options(ScheduleOptions *o) {
@@ -44,7 +44,7 @@ static void clear_options(ScheduleOptions *o) {
     g_clear_pointer(strings[i], g_free);
 }
 
-/* What would not be heeded beside something else is refused. */
+/* Refuse options that another option would make ineffective. */
 static gboolean check_outputs(ScheduleOptions *o, GError **error) {
   const struct {
     const char *option, *file;
@@ -162,7 +162,7 @@ static gboolean check_count(const char *option, gint count, gint most, GError **
   return TRUE;
 }
 
-/* What was typed may say again what the file says. */
+/* Typed options may only repeat what the file says. */
 static gboolean check_read(const ScheduleOptions *o, const Order *order, GError **error) {
   const Placement *placement = order->placement;
   const struct {
@@ -192,7 +192,7 @@ static Order *read_order(const ScheduleOptions *o, GError **error) {
   return order != NULL && check_read(o, order, error) ? g_steal_pointer(&order) : NULL;
 }
 
-/* Counts as typed; chunks filled in by the schedule. */
+/* Check the counts as typed; the schedule fills in chunks. */
 static gboolean check_counts(ScheduleOptions *o, const ScheduleInfo *schedule, GError **error) {
   if (!check_count("--pp", o->pp, MOST_RANKS, error) ||
       (o->chunks != OPTION_NOT_GIVEN && !check_count("--chunks", o->chunks, MOST_CHUNKS, error)) ||
@@ -253,7 +253,7 @@ static double time_unit_ns(const GivenTimes *times) {
   return times->bare ? BARE_UNIT_NS : 1e9;
 }
 
-/* The clock counts nanoseconds: what takes some time must not take none. */
+/* The clock counts nanoseconds: a time above 0 must not round to 0. */
 static gboolean check_resolution(const Order *order, const GivenTimes *times, GError **error) {
   const Placement *placement = order->placement;
   const int n_passes = placement->n_stages / placement->n_ranks / placement->n_pipes;
@@ -274,7 +274,7 @@ static gboolean check_resolution(const Order *order, const GivenTimes *times, GE
   return TRUE;
 }
 
-/* Were all passes to run one after the other, their end would still have to be a time. */
+/* Even with all passes run one after the other, the end must fit the clock. */
 static gboolean check_length(const Order *order, const GivenTimes *times, int n_steps, GError **error) {
   double pass_ns = MAX(times->stage.f_ns + times->stage.i_ns + times->stage.w_ns, times->stage.pair_ns);
   double ns = pass_ns * order->placement->n_ranks * order->n_micro_batches * n_steps;
@@ -305,8 +305,7 @@ static gboolean write_texts(const ScheduleOptions *o, const OrderRun *run, GErro
   return text == NULL || output_text(o->dump, text, error);
 }
 
-/* The bubble the schedule is known to have at the times that were run, where it is one of the table's and its
- * communication is free. */
+/* Add the known closed-form bubble at the given times, if the schedule is in the table and communication is free. */
 static void add_closed_form(const ScheduleOptions *o, const GivenTimes *times, const OrderRun *run,
                             ScheduleReport *report) {
   const ScheduleInfo *schedule = o->from == NULL ? schedule_find(schedule_name(o), NULL) : NULL;
@@ -352,7 +351,7 @@ static gboolean print_outputs(const ScheduleOptions *o, const OrderRun *run, con
   return TRUE;
 }
 
-/* An order that names communication has it already; else the Program's is written. */
+/* An order that names communication is written as it is; otherwise the Program's communication is added. */
 static char *csv_of(const ScheduleOptions *o, const Order *order, GError **error) {
   if (g_strcmp0(o->csv_format, "compute") == 0)
     return order_to_compute_csv(order);

@@ -9,7 +9,7 @@
 
 enum { MOST_NAMED = 8 };
 
-/* One of `name=value,…`. */
+/* One entry of `name=value,…`. */
 typedef struct {
   const char *name;
   gboolean is_needed;
@@ -56,7 +56,7 @@ static gboolean read_list(const char *option, const char *text, Named *all, int 
   return TRUE;
 }
 
-/* A plain decimal number; not hexadecimal, which strtod takes too. */
+/* A plain decimal number; strtod would also take hexadecimal. */
 static gboolean read_number(const char *text, double *number) {
   char *end = NULL;
   *number = g_ascii_strtod(text, &end);

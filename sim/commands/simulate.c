@@ -22,9 +22,9 @@
 #include "training_cost.h"
 #include "units.h"
 
-/* A training run at the predicted rate: of one number the other follows. */
+/* A training run at the predicted rate: tokens or GPU-hours, from which the other follows. */
 typedef struct {
-  double tokens, gpu_hours; /* 0: not asked for */
+  double tokens, gpu_hours; /* 0: not given */
   double price;             /* dollars per GPU-hour; < 0: the cluster's */
 } TrainingRun;
 
@@ -33,7 +33,7 @@ typedef struct {
   char *trace, *timeline, *plot, *memory_plot, *link_plot, *dump, *dump_after, *program, *tokens, *price, *gpu_hours;
   gboolean kernels;
   TrainingRun run;
-  gboolean no_report; /* standard output holds something else */
+  gboolean no_report; /* standard output is used for something else */
 } SimulateOptions;
 
 static void clear_options(SimulateOptions *o) {
@@ -44,7 +44,7 @@ static void clear_options(SimulateOptions *o) {
   plan_options_clear(&o->plan);
 }
 
-/* What would not be heeded beside something else is refused. */
+/* Refuse options that another option would make ineffective. */
 static gboolean check_outputs(SimulateOptions *o, GError **error) {
   const Written written[] = {{"--dump", o->dump},
                              {"--trace", o->trace},
@@ -219,7 +219,7 @@ static gboolean write_files(const SimulateOptions *o, const Prediction *predicti
   return text == NULL || output_text(o->dump, text, error);
 }
 
-/* What the report would have said. */
+/* The report's reason for the plan not fitting, as an error. */
 static gboolean fail_to_fit(const StepReport *report, GError **error) {
   if (!step_report_fits_gpu(report))
     return fail_impossible(error,

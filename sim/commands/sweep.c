@@ -1,8 +1,8 @@
-/* sweep: a space of configurations tried, kept, compared.
+/* sweep: try a space of configurations, keep the results, compare them.
  *
  *     options, --space ──┐
- *                        ├──► setup ──► what is missing is tried ──► store ──► report, CSV
- *     store (--resume) ──┘                                                                 */
+ *                        ├──► setup ──► try what is missing ──► store ──► report, CSV
+ *     store (--resume) ──┘                                                                  */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,10 +22,10 @@ typedef struct {
   gint jobs, top;
   gint64 limit, sample, sample_seed;
   gboolean resume, json;
-  gboolean no_report; /* standard output holds something else */
+  gboolean no_report; /* standard output is used for something else */
   /* parsed */
   Objective best_by;
-  const char *best_of_axis; /* borrowed from the space that is swept; NULL: not given */
+  const char *best_of_axis; /* borrowed from the swept space; NULL: not given */
   double dollars_per_hour;  /* < 0: the clusters' own */
   gboolean prunes;
   MemoryMargin margin;
@@ -177,7 +177,7 @@ static gboolean make_setup(SweepOptions *o, SweepSetup *setup, GError **error) {
   return check_size(o, setup, error);
 }
 
-/* --best-of by the name that the space has for it. A sweep of one value has one best. */
+/* --best-of under the space's name for it. A sweep of a single value has a single best. */
 static gboolean find_best_of(SweepOptions *o, const Space *space, GError **error) {
   if (o->best_of == NULL)
     return TRUE;
@@ -193,7 +193,7 @@ static gboolean find_best_of(SweepOptions *o, const Space *space, GError **error
   return i >= 0;
 }
 
-/* Cost is not known of clusters without a price. */
+/* Cost is unknown on clusters without a price. */
 static gboolean check_price(const SweepOptions *o, const SweepSetup *setup, GError **error) {
   for (int i = 0; o->best_by == OBJECTIVE_COST && setup->price < 0 && i < space_n_clusters(setup->space); i++) {
     const Cluster *cluster = space_cluster(setup->space, i);
@@ -216,14 +216,14 @@ static gboolean is_described(const SweepOptions *o) {
   return space_is_given(o->space) || o->space_file != NULL;
 }
 
-/* A part of a space is neither the sweep's in the store nor one of its own. */
+/* With --resume, part of a space is neither the stored sweep's nor a space of its own. */
 static gboolean check_whole_space(const SweepOptions *o, GError **error) {
   const gboolean is_whole = space_given(o->space, "model") != NULL && space_given(o->space, "cluster") != NULL;
   return !o->resume || o->space_file != NULL || is_whole ||
          fail_input(error, "--resume goes on with the sweep in %s: give all options of its space, or none", o->output);
 }
 
-/* The sweep of a store, from what it says itself. Of a complete one the files need not be there any more. */
+/* The setup of a stored sweep, from the store itself. If the sweep is complete, its input files may be gone. */
 static gboolean take_setup(ResultStore *store, SweepSetup *setup, GError **error) {
   gboolean complete;
   g_autoptr(GArray) kept = result_store_facts(store, error);
@@ -238,7 +238,7 @@ static gboolean take_setup(ResultStore *store, SweepSetup *setup, GError **error
   return facts != NULL && result_store_check(store, facts, error);
 }
 
-/* What was typed beside --resume is what the sweep has. */
+/* Options typed with --resume must equal the sweep's. */
 static gboolean check_typed(const SweepOptions *o, const SweepSetup *setup, GError **error) {
   const struct {
     const char *option;
@@ -256,7 +256,7 @@ static gboolean check_typed(const SweepOptions *o, const SweepSetup *setup, GErr
   return TRUE;
 }
 
-/* Begin the store with a setup that options made, or go on with the same. */
+/* Begin the store with a setup made from options, or continue with the same setup. */
 static gboolean join_setup(ResultStore *store, const SweepSetup *setup, GError **error) {
   g_autoptr(GArray) facts = sweep_facts(setup, error);
   if (facts == NULL)
@@ -265,7 +265,7 @@ static gboolean join_setup(ResultStore *store, const SweepSetup *setup, GError *
                                      : result_store_begin(store, facts, error);
 }
 
-/* The setup, and a store that is begun; NULL with the error set. A mistake in the options leaves no file behind. */
+/* The setup and a store that has been begun; NULL with the error set. Wrong options leave no file behind. */
 static ResultStore *prepare(SweepOptions *o, const SweepTable *table, SweepSetup *setup, gboolean *complete,
                             GError **error) {
   const gboolean described = is_described(o) || !o->resume;
@@ -301,7 +301,7 @@ static gboolean share(Ranks *ranks, ResultStore *store, const SweepSetup *setup,
   return done != NULL && sweep_share(ranks, facts, done, error);
 }
 
-/* Of a store whose clusters are not read again. */
+/* For a store whose clusters are not read again. */
 static gboolean check_costs(const SweepReport *report, const gint64 *counts, GError **error) {
   g_autoptr(GArray) best = sweep_report_best(report, error);
   return best != NULL && (best->len > 0 || counts[SWEEP_RAN] == 0 ||
@@ -350,7 +350,7 @@ static int report_sweep(const SweepOptions *o, const SweepReport *report, GError
   return counts[SWEEP_RAN] > 0 ? 0 : 1;
 }
 
-/* The first rank, or the only one. `ranks` NULL: alone. */
+/* Run as the first rank, or the only one (`ranks` NULL). */
 static int run(SweepOptions *o, Ranks *ranks, const SweepTable *table, Interrupt *interrupt, GError **error) {
   g_auto(SweepSetup) setup = {0};
   gboolean complete;
@@ -360,7 +360,7 @@ static int run(SweepOptions *o, Ranks *ranks, const SweepTable *table, Interrupt
       sweep_share(ranks, NULL, NULL, NULL);
     return 2;
   }
-  if (ranks == NULL) /* inputs may be pipes: while they are read a signal ends the process as ever */
+  if (ranks == NULL) /* not earlier: inputs may be pipes, and a signal while reading them ends the process as usual */
     interrupt_init(interrupt);
   const gint64 n = sweep_setup_count(&setup);
   SweepProgress progress = {.n_wanted = n, .n_before = n};
@@ -370,7 +370,7 @@ static int run(SweepOptions *o, Ranks *ranks, const SweepTable *table, Interrupt
       .n_threads = sweep_threads(ranks, o->jobs != NOT_GIVEN ? o->jobs : 0), .ranks = ranks, .interrupt = interrupt};
   if (!complete && !sweep_run(&setup, table, store, &workers, &progress, error))
     return 2;
-  interrupt_clear(interrupt); /* from here on a signal ends the process as ever */
+  interrupt_clear(interrupt); /* from here on a signal ends the process as usual */
   const SweepReport report = {.store = store,
                               .table = table,
                               .space = setup.space,
@@ -387,7 +387,7 @@ static int run_ranks(SweepOptions *o, GError **error) {
   interrupt_none(&interrupt);
   if (ranks_launched() == 1)
     return run(o, NULL, table, &interrupt, error);
-  interrupt_init(&interrupt); /* ahead of MPI's threads, which take over what is held up */
+  interrupt_init(&interrupt); /* before MPI starts its threads, which inherit the blocked signals */
   g_autoptr(Ranks) ranks = ranks_join(error);
   if (ranks == NULL)
     return 2;

@@ -1,5 +1,5 @@
-/* From a cluster file, or from what a machine says of itself (imports), to the graph of its links; then what was asked
- * for: the tree, a path, a picture, JSON, a cluster file. */
+/* From a cluster file, or a machine's own description (imports), to the graph of its links; then to the requested
+ * output: tree, path, picture, JSON, cluster file. */
 #include <stdio.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@ typedef struct {
   char *name, *gpu, *generation, *nic_bandwidth;
   gint gpus;
   gboolean json;
-  gboolean replaces_report; /* standard output has taken something else */
+  gboolean replaces_report; /* standard output is used for something else */
 } TopologyOptions;
 
 enum { NOT_GIVEN = G_MININT };
@@ -87,7 +87,7 @@ static gboolean parse_options(TopologyOptions *o, int *argc, char ***argv, GErro
   return parser_run(parser, argc, argv, TRUE, error) && check_outputs(o, error);
 }
 
-/* Two ranks; −1 where there is no route to show. */
+/* Two ranks; −1: no route to show. */
 typedef struct {
   gint64 from, to;
 } Ends;
@@ -217,7 +217,7 @@ static char *import_text(const TopologyOptions *o, GString *notes, GError **erro
   return text;
 }
 
-/* What is shown is read from the text that is written. */
+/* The cluster is read from the same text that is written. */
 static Cluster *import_cluster(const TopologyOptions *o, GString *notes, GError **error) {
   g_autofree char *text = import_text(o, notes, error);
   g_autoptr(Cluster) cluster =

@@ -16,7 +16,7 @@ typedef struct {
   gboolean by_release; /* (computed) of `releases` */
   gint jobs;
   gboolean json;
-  gboolean no_report; /* standard output holds something else */
+  gboolean no_report; /* standard output is used for something else */
 } ValidateOptions;
 
 static void clear_options(ValidateOptions *o) {

@@ -37,7 +37,7 @@ const char *number_range_form(void) {
 
 gboolean number_range_next(const NumberRange *range, gint64 *value) {
   if (range->multiplies ? *value > range->last / range->step : *value > range->last - range->step)
-    return FALSE; /* the next would be beyond the last */
+    return FALSE; /* the next would pass the last */
   *value = range->multiplies ? *value * range->step : *value + range->step;
   return TRUE;
 }

@@ -1,4 +1,4 @@
-/* From what was typed of a plan to the Plan: each option is read by its kind, then those that clash are refused. */
+/* From typed options to a Plan: each option is read by its kind, then clashing ones are refused. */
 #include "options.h"
 
 #include <string.h>
@@ -85,7 +85,7 @@ static gboolean parse_offload(const PlanOptions *o, Offload *offload, GError **e
   return TRUE;
 }
 
-/* Before what it has a default for. */
+/* Comes first because the framework has defaults for other options. */
 static gboolean parse_framework(const PlanOptions *o, Plan *plan, GError **error) {
   if (o->framework == NULL)
     return TRUE;
@@ -155,7 +155,7 @@ static gboolean check_overlap(const PlanOptions *o, const Plan *plan, GError **e
                          plan->framework);
 }
 
-enum { MOST_SLOW_RANKS = 1 << 20 }; /* that a range may name */
+enum { MOST_SLOW_RANKS = 1 << 20 }; /* highest rank that a range may name */
 
 /* "5", "0..7" or "0..63+8". */
 static gboolean parse_ranks(const char *text, NumberRange *ranks) {
@@ -189,14 +189,14 @@ static gboolean parse_slow_ranks(const PlanOptions *o, Plan *plan, GError **erro
   return TRUE;
 }
 
-/* Numbers that may be left open. */
+/* Numbers with an open default. */
 static gboolean copy_open_numbers(const PlanOptions *o, Plan *plan, GError **error) {
   const struct {
     const char *option;
     gint64 given;
     int *target;
     gint64 *wide_target;
-    gint64 least; /* 0: leaves it open as well */
+    gint64 least; /* 0 leaves it open, too */
   } numbers[] = {
       {"--gpus", o->gpus, &plan->gpus, NULL, 1},
       {"--dp", o->dp, &plan->dp, NULL, 1},
@@ -223,7 +223,7 @@ static gboolean copy_open_numbers(const PlanOptions *o, Plan *plan, GError **err
   return TRUE;
 }
 
-/* "auto: zb-v" is how a run says what auto came to. */
+/* Runs record the result of auto as "auto: zb-v". */
 static gboolean is_auto_schedule(const char *text) {
   return text != NULL && (strcmp(plan_order_spelling(text), "auto") == 0 || g_str_has_prefix(text, "auto: "));
 }
@@ -247,7 +247,7 @@ static void copy_numbers(const PlanOptions *o, Plan *plan) {
   }
 }
 
-/* In letters, heads that predict a token further are said twice. */
+/* A layout in letters also states the number of multi-token-prediction heads; both must agree. */
 static gboolean copy_layout(const PlanOptions *o, Plan *plan, GError **error) {
   const char *text = o->pipeline_layout;
   int n_mtp = o->mtp_layers;
@@ -265,7 +265,7 @@ static gboolean copy_layout(const PlanOptions *o, Plan *plan, GError **error) {
          fail_impossible(error, "--pipeline-layout %.80s has %d m, --mtp-layers is %d", text, n_mtp, o->mtp_layers);
 }
 
-/* Folding is given up silently only where nobody asked for it. */
+/* Folding is dropped silently only if nobody asked for it. */
 static gboolean check_fold(const PlanOptions *o, GError **error) {
   if (g_strcmp0(o->fold, "on") != 0 || (o->jitter == 0 && o->slow_ranks == NULL))
     return TRUE;

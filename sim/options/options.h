@@ -3,7 +3,7 @@
 #include "parser.h"
 #include "plan.h"
 
-/* What the common options name: model, cluster, every field of a plan. */
+/* What the common options describe: model, cluster, every field of a plan. */
 typedef struct {
   char *model_file, *cluster_file;
   gboolean json;
@@ -18,15 +18,15 @@ typedef struct {
   char *overlap_p2p, *grad_norm_barrier, *memory_cap, *order, *rank_map, *contention, *fold, *flops;
   char *offload_optimizer, *offload_weights, *offload_activations;
   char **slow_ranks;
-  GHashTable *frameworks; /* name → Framework: those read before, for who fills many plans; borrowed; NULL: none kept */
+  GHashTable *frameworks; /* name → Framework: read before, for callers that fill many plans; borrowed; may be NULL */
 
   Model *model;     /* owned; read by plan_options_finish() */
   Cluster *cluster; /* owned */
   Plan *plan;       /* owned; not completed: predict() does that */
 } PlanOptions;
 
-/* What a number holds whose option was not typed; no option can be given it. Where a Plan has 0 for what was left open,
- * a 0 that was typed is a mistake. */
+/* Value of a number whose option was not typed; no option accepts it. 0 cannot serve: where a Plan's 0 means open, a
+ * typed 0 is a mistake. */
 enum { OPTION_NOT_GIVEN = G_MININT };
 
 void plan_options_init(PlanOptions *options);
@@ -34,20 +34,20 @@ void plan_options_clear(PlanOptions *options);
 
 /* What a verb takes besides model, cluster and plan. */
 typedef enum {
-  PLAN_OPTIONS_JSON = 1 << 0,      /* --json: it has an object to print */
+  PLAN_OPTIONS_JSON = 1 << 0,      /* --json: the verb can print an object */
   PLAN_OPTIONS_SIMULATED = 1 << 1, /* what only a simulation can vary: folding, jitter, slow ranks */
   PLAN_OPTIONS_PLACED = 1 << 2,    /* --rank-map: one plan on one cluster, read by plan_options_finish() */
 } PlanOptionSet;
 void plan_options_add(PlanOptions *options, PlanOptionSet set, Parser *parser);
 /* Help of --schedule: all names and the default. Static. */
 const char *options_schedule_help(void);
-/* Fill the plan alone. INPUT: a value is wrong; IMPOSSIBLE: two of them clash. */
+/* Fill only the plan. INPUT for a wrong value, IMPOSSIBLE for two that clash. */
 gboolean plan_options_make_plan(PlanOptions *options, GError **error);
-/* INPUT when what was typed of a plan says nothing of its model: plain norms where it has no RMSNorms, deepep where it
- * has no experts, unless its framework has them anyway. IMPOSSIBLE where it says nothing of its schedule:
- * --overlap-experts where no forward and backward are a round. In a table of measured runs it may stand. */
+/* Refuse typed options without meaning for the model. INPUT for plain norms without RMSNorms, or deepep without
+ * experts, unless the framework sets the same. IMPOSSIBLE for those without meaning in the schedule:
+ * --overlap-experts without rounds of a forward and a backward. Tables of measured runs may have such options. */
 gboolean plan_options_check_model(const Plan *plan, const Model *model, GError **error);
-/* INPUT when what was typed clashes with the cluster itself. */
+/* INPUT if a typed option contradicts the cluster. */
 gboolean plan_options_check_cluster(const PlanOptions *options, const Cluster *cluster, GError **error);
-/* Read the files and fill the plan. INPUT when --model or --cluster is missing or a value is wrong. */
+/* Read the files and fill the plan. INPUT if --model or --cluster is missing or a value is wrong. */
 gboolean plan_options_finish(PlanOptions *options, GError **error);

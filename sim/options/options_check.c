@@ -1,4 +1,4 @@
-/* Options against the model and the cluster that they are given with: what says nothing of them is refused. */
+/* Options against the given model and cluster: those without meaning for them are refused. */
 #include <string.h>
 
 #include "error.h"
@@ -6,8 +6,8 @@
 #include "order_read.h"
 #include "plan_order.h"
 
-/* Whether it is an order from a file that runs pairs as one. A file that cannot be read is told of where it is needed.
- */
+/* Whether the schedule is an order from a file that runs pairs as one. A file that cannot be read is reported where
+ * it is needed. */
 static gboolean has_pairs(const char *schedule) {
   const char *file = plan_order_file(schedule);
   g_autoptr(Order) order = file != NULL ? order_read_csv(file, NULL) : NULL;
@@ -18,7 +18,7 @@ static gboolean has_pairs(const char *schedule) {
   return FALSE;
 }
 
-/* What was asked for: as a framework has it is no matter where there are no such pairs. */
+/* Checks only what was asked for; a framework's default has no effect if there are no such pairs. */
 static gboolean check_turns(const Plan *plan, GError **error) {
   const char *schedule = plan->schedule != NULL ? plan->schedule : plan->chunks > 1 ? "interleaved" : "1f1b";
   const gboolean is_dualpipe = g_str_has_prefix(schedule, "dualpipe");

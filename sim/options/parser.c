@@ -64,7 +64,7 @@ static gboolean asks_for_help(int argc, char **argv) {
   return FALSE;
 }
 
-/* What frameworks call an option, and people: nothing that is near in letters. */
+/* Other programs' and people's names for an option that have no similar spelling. */
 static const struct {
   const char *typed, *option;
 } elsewhere[] = {
@@ -105,7 +105,7 @@ static const struct {
     {"--bf16", "--precision"},
     {"--moe-token-dispatcher-type", "--expert-dispatch"},
     {"--cpu-offload", "--offload-optimizer"},
-    {"--hardware", "--cluster"}, /* described there, links too */
+    {"--hardware", "--cluster"}, /* described there, like links */
     {"--system", "--cluster"},
     {"--bandwidth", "--cluster"},
     {"--ib-bandwidth", "--cluster"},
@@ -123,7 +123,7 @@ static const struct {
     {"--dtype", "--precision"},
 };
 
-/* "--tensor-parallel", or that "-size", with or without "=8". */
+/* Whether `typed` is "--tensor-parallel", possibly with "-size" or the like, with or without "=8". */
 static gboolean is_called(const char *name, const char *typed) {
   static const char *const ends[] = {"", "-size", "-degree", "-steps", "-world-size"};
   if (!g_str_has_prefix(name, typed))
@@ -136,7 +136,7 @@ static gboolean is_called(const char *name, const char *typed) {
   return FALSE;
 }
 
-/* The parser's option that `name` is another name of; NULL: none. */
+/* The parser's option that `name` means elsewhere; NULL: none. */
 static const char *called_elsewhere(const Parser *parser, const char *name) {
   for (gsize i = 0; i < G_N_ELEMENTS(elsewhere); i++)
     for (guint k = 0; is_called(name, elsewhere[i].typed) && k < parser->names->len; k++)
@@ -146,7 +146,7 @@ static const char *called_elsewhere(const Parser *parser, const char *name) {
 }
 
 static gboolean fail_unknown_option(Parser *parser, const char *name, GError **error) {
-  g_autofree char *hyphened = g_strdelimit(g_strdup(name), "_", '-'); /* as files of settings have them */
+  g_autofree char *hyphened = g_strdelimit(g_strdup(name), "_", '-'); /* configuration files use underscores */
   const char *option = called_elsewhere(parser, hyphened);
   g_ptr_array_add(parser->names, NULL);
   g_autofree char *question = option != NULL ? g_strdup_printf("did you mean %s?", option)
@@ -155,7 +155,7 @@ static gboolean fail_unknown_option(Parser *parser, const char *name, GError **e
                     question != NULL ? question : "");
 }
 
-/* The entry of the name that is the first so many bytes of `name`; NULL when there is none. */
+/* The entry named by the first `length` bytes of `name`; NULL: none. */
 static const GOptionEntry *find_name(const Parser *parser, const char *name, gsize length) {
   for (guint i = 0; i < parser->entries->len; i++) {
     const GOptionEntry *entry = &g_array_index(parser->entries, GOptionEntry, i);
@@ -166,7 +166,7 @@ static const GOptionEntry *find_name(const Parser *parser, const char *name, gsi
   return NULL;
 }
 
-/* The entry of "--name" or "--name=value"; NULL when there is none. */
+/* The entry of "--name" or "--name=value"; NULL: none. */
 static const GOptionEntry *find_entry(const Parser *parser, const char *argument) {
   if (!g_str_has_prefix(argument, "--"))
     return NULL;

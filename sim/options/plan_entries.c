@@ -1,4 +1,4 @@
-/* What the command line takes of a plan: a table for each subject, in the order that --help shows them. */
+/* A plan's options: one table per subject, in the order of --help. */
 #include "options.h"
 
 #include "plan_order.h"

@@ -32,8 +32,8 @@ static const Command *find_command(const VerbTable *table, const char *name, GEr
   return NULL;
 }
 
-/* A standard stream that was closed would be taken by the next file opened, and what is printed would land in it: here
- * it is one that cannot be written, so that printing fails as it should. */
+/* If a standard stream was closed, the next file opened would take its place, and printed text would land there. So
+ * it is replaced by one that cannot be written, and printing fails as it should. */
 static void hold_standard_streams(void) {
   int fd;
   do
@@ -83,7 +83,7 @@ int verbs_report(const char *program, const GError *error) {
   return status_of(error);
 }
 
-/* What is impossible may be so for this process alone. */
+/* A configuration may be impossible for this process only, so that is always reported. */
 static int report(const VerbTable *table, const GError *error) {
   if (!table->is_silent || status_of(error) == 1)
     return verbs_report(table->program, error);

@@ -1,12 +1,13 @@
-/* What a folded run leaves out because it would be done as before: groups of micro-batches (repeats.h) that each take a
- * period, as many in every step. The run with all of them is the one recorded, up to the end of a step's period; then
- * n_groups times what ended in the period, each time a period later; then the rest of the record, n_groups periods
- * later:
+/* What a folded run leaves out because it would only repeat: groups of micro-batches (repeats.h), each one period
+ * long, the same number in every step. The run with all groups is the recorded one up to the end of a step's period;
+ * then what ended in that period n_groups times more, each time one period later; then the rest of the record,
+ * n_groups periods later:
  *
  *     recorded        │ A A A  B │ B │ C C │          (begin_ns, end_ns]: the second B
  *     all             │ A A A  B │ B │ B B B │ C C │
  *
- * So do all records of a list, ops that started before the period and end in it too. Launches alone may be earlier. */
+ * This holds for all records of a list, including ops that started before the period and end in it. Only launches may
+ * be earlier. */
 #pragma once
 #include "repeats.h"
 

@@ -1,4 +1,5 @@
-/* Records are three flat arrays over all ranks' ops; first[] says where each rank's begin, so nothing is searched:
+/* Records are three flat arrays over all ranks' ops. first[] has the start of each rank's records, so there is no
+ * searching:
  *
  *     rank 0        rank 1        …
  *     | op 0 1 2 …  | op 0 1 2 …  |

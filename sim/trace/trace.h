@@ -1,8 +1,8 @@
-/* What happened: one record per rank and op. Written by the engine in virtual time and by stepreal in wall-clock time;
- * reports read nothing else.
+/* What happened: one record per rank and op. Written by the engine in virtual time and by stepreal in wall-clock
+ * time; reports read nothing else.
  *
- * Records are dense: op i of rank r is record first[r] + i. A record's start is when the op was ready on its rank (a
- * collective's or a send's kernel is there, waiting for its partners, from then on), its end when it was done. */
+ * Records are dense: op i of rank r is record first[r] + i. A record starts when the op is ready on its rank (from
+ * then on a collective's or send's kernel waits there for its partners) and ends when it is done. */
 #pragma once
 #include "layout.h"
 #include "timing.h"
@@ -17,11 +17,11 @@ typedef struct {
   gsize *first;              /* [n_ranks + 1] first record of each rank; owned */
   gint64 *start_ns, *end_ns; /* owned; −1 = never ran */
   gint64 *issue_ns;          /* when the host began to issue the op; owned */
-  gint64 since_ns;           /* the first step follows one that ended then; 0: none */
+  gint64 since_ns;           /* end of the step before the first; 0: there was none */
 } Trace;
 
-/* Arrays sized for the program on one representative per pipeline rank (folded) or on all of layout's ranks. `layout`
- * may be NULL when folded. */
+/* Arrays sized for the program, on one representative per pipeline rank (folded) or on all of layout's ranks.
+ * `layout` may be NULL when folded. */
 Trace *trace_new(const Program *program, const Layout *layout, gboolean folded);
 void trace_free(Trace *trace);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Trace, trace_free)
@@ -29,9 +29,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Trace, trace_free)
 const OpList *trace_list(const Trace *trace, int rank);
 gint64 trace_end(const Trace *trace);                /* latest end of any record; 0 when empty */
 gint64 trace_step_end(const Trace *trace, int step); /* latest end of any op of steps ≤ step */
-/* When the step before the last had ended on all ranks; 0: there was none. */
+/* When the last step but one ended on all ranks; with a single step since_ns. */
 gint64 trace_last_step_begin(const Trace *trace);
-/* The first rank of the plan that recorded rank `rank` stands for; itself where no layout is known. */
+/* The first of the plan's ranks that recorded rank `rank` stands for; `rank` itself if the layout is unknown. */
 int trace_first_rank(const Trace *trace, int rank);
-/* Recorded rank that holds the partner pipeline rank `pp` of recorded rank `rank` (same other coordinates). */
+/* The recorded rank at pipeline rank `pp` with the same other coordinates as recorded rank `rank`. */
 int trace_partner(const Trace *trace, int rank, int pp);

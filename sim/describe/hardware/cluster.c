@@ -1,10 +1,10 @@
-/* A cluster file joins three: itself, the GPU it is made of and the constants of the collective library it runs.
+/* A cluster file combines three: itself, its GPU's file, and the constants of its collective library.
  *
  *     topologies/llama3-h100.yaml ──┬── gpus/h100-sxm5-80gb.yaml
  *                                   └── nccl/2.30.yaml
  *
- * Every mapping is one table of keys, targets, ranges and units; what follows a table checks values against each other
- * (a domain is whole nodes, tiers widen, NICs have a description). */
+ * Every mapping is one table of keys, targets, ranges and units. After each table, its values are checked against
+ * each other (a domain is whole nodes, tiers widen, NICs are described). */
 #include "cluster.h"
 
 #include <string.h>
@@ -100,7 +100,7 @@ static const YamlField tier_fields[] = {
 
 /* The cluster's own file. */
 
-/* Owned by the caller; NULL with the error set. */
+/* The file that `node` names. Owned by the caller; NULL with the error set. */
 static char *find_named(YamlNode node, const char *subdir, GError **error) {
   const char *name = yaml_text(node, error);
   char *found = name != NULL ? data_path_find_beside(yaml_path(node), subdir, name, ".yaml", error) : NULL;
@@ -122,7 +122,7 @@ static gboolean read_parts(Draft *draft, GError **error) {
   return library != NULL && collective_library_read(library, &cluster->collectives, &cluster->eager_bytes, error);
 }
 
-/* A number for all kinds of links, numbers by kind, or what the channels take. */
+/* One number for all kinds of links, one per kind, or by channels. */
 static gboolean read_tax(Draft *draft, GError **error) {
   static const YamlField kinds[] = {{"nvlink", FIELD_NUMBER, FALSE, offsetof(TransferTax, of_link[LINK_NVLINK]), 0, 10},
                                     {"pcie", FIELD_NUMBER, FALSE, offsetof(TransferTax, of_link[LINK_PCIE]), 0, 10},
@@ -183,7 +183,7 @@ static gboolean read_leaves(Draft *draft, GError **error) {
          yaml_map_read(draft->leaves, leaf_fields, G_N_ELEMENTS(leaf_fields), &draft->cluster.leaves, error);
 }
 
-/* Blocks are called by it and a number: pod0, pod1 … */
+/* Blocks are named by this and a number: pod0, pod1 … */
 static gboolean check_tier_name(YamlNode item, const Cluster *cluster, int tier, GError **error) {
   const char *name = cluster->tiers[tier].name;
   if (name == NULL)
@@ -197,7 +197,7 @@ static gboolean check_tier_name(YamlNode item, const Cluster *cluster, int tier,
   return !is_taken || yaml_fail(item, error, "found name \"%s\", which is taken by others", name);
 }
 
-/* A first tier stands above leaves or nodes, the others above the tier before them. */
+/* The first tier is above leaves or nodes, each other one above the tier before it. */
 static gboolean fail_span(YamlNode item, const Cluster *cluster, int tier, gint64 below, GError **error) {
   const int n_nodes = cluster->leaves.n_nodes;
   g_autofree char *of_leaf = g_strdup_printf("%d nodes under a leaf (leaves: {nodes: N} says how many are)", n_nodes);
@@ -238,7 +238,7 @@ static gboolean read_fabric(Draft *draft, GError **error) {
   return n_tiers >= 1;
 }
 
-/* The mesh is one of a whole domain, the rest is of a node. */
+/* The mesh spans a whole domain, everything else one node. */
 static gboolean read_inside(Draft *draft, GError **error) {
   Cluster *cluster = &draft->cluster;
   if (yaml_is_present(draft->inside.mesh) && cluster->scale_up != SCALE_UP_NVLINK_MESH)
@@ -381,7 +381,7 @@ gboolean cluster_check_sound(const Cluster *cluster, GError **error) {
                          cluster->file);
 }
 
-/* GPUs of the job in a block of `gpus`, of which it has `taken` of each domain; −1: the block cuts domains. */
+/* GPUs of the job in a block of `gpus`, if it uses `taken` of each domain; −1: the block cuts through domains. */
 static gint64 taken_of_block(const Cluster *cluster, gint64 gpus, int taken) {
   if (gpus <= cluster->domain_gpus)
     return MIN(gpus, taken);
@@ -395,7 +395,7 @@ static gboolean blocks_have_whole_domains(const Cluster *cluster) {
   return are_whole;
 }
 
-/* Whether there are domains for so many segments. */
+/* Whether there are domains for `n` segments. */
 static gboolean has_segments(const Cluster *cluster, gint64 n) {
   return cluster->nics_per_node > 0 &&
          (cluster->max_gpus == 0 || (n - 1) * cluster->domain_gpus + cluster->segment_gpus <= cluster->max_gpus);

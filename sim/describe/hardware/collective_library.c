@@ -1,6 +1,6 @@
-/* Three tables of the same shape (base, hop, bandwidth_share: algorithm → protocol → number) and what is not of that
- * shape: limits by GPU generation, corrections by size. The required rows are those of ring and tree; the others stand
- * in all three tables or in none. */
+/* Three tables of the same shape (base, hop, bandwidth_share: algorithm → protocol → number), and values of other
+ * shapes: limits by GPU generation, corrections by size. Rows of ring and tree are required; any other row is in all
+ * three tables or in none. */
 #include "collective_library.h"
 
 #include <string.h>
@@ -115,7 +115,7 @@ static const char *const channel_limit_keys[N_CHANNEL_LIMITS] = {[CHANNEL_RING_L
                                                                  [CHANNEL_TREE_LL128] = "tree_ll128",
                                                                  [CHANNEL_NVLS_TREE] = "nvls_tree"};
 
-/* Mappings from the `n` names to a node each, the first `n_required` of which must be there. */
+/* Read a mapping from the `n` names to a node each. The first `n_required` are required. */
 static gboolean read_children(YamlNode map, const char *const *names, int n, int n_required, YamlNode *children,
                               GError **error) {
   YamlField fields[MAX(MAX((int)N_LINKS, (int)N_ALGORITHMS), MAX((int)N_ARCHITECTURES, (int)N_CHANNEL_LIMITS))];
@@ -125,7 +125,7 @@ static gboolean read_children(YamlNode map, const char *const *names, int n, int
   return yaml_map_read(map, fields, n, children, error);
 }
 
-/* protocol → one double of the kind `pattern` describes. Only what `all` or Simple is must be there. */
+/* protocol → a double of the kind that `pattern` describes. Required: all protocols if `all`, else only Simple. */
 static gboolean read_protocols(YamlNode row, const YamlField *pattern, gboolean all, double *values, GError **error) {
   YamlField fields[N_PROTOCOLS];
   for (int protocol = 0; protocol < N_PROTOCOLS; protocol++) {
@@ -137,7 +137,7 @@ static gboolean read_protocols(YamlNode row, const YamlField *pattern, gboolean 
   return yaml_map_read(row, fields, N_PROTOCOLS, values, error);
 }
 
-/* algorithm → protocol → one double. `present` says which rows the first table had; the others must have the same. */
+/* algorithm → protocol → a double. `present` holds the rows of the first table; the others must have the same. */
 static gboolean read_table(YamlNode map, const YamlField *pattern, double values[N_ALGORITHMS][N_PROTOCOLS],
                            guint *present, GError **error) {
   YamlNode rows[N_ALGORITHMS] = {{0}};
@@ -245,7 +245,7 @@ static gboolean read_corrections(Draft *draft, GError **error) {
   return n > 0;
 }
 
-/* Without the keys a chunk is never halved. */
+/* Without these keys chunks are never halved. */
 static gboolean read_halvings(YamlNode map, int *halvings, GError **error) {
   static const YamlField fields[MAX_HALVINGS] = {{"first", FIELD_INT, TRUE, 0, 1, 65536},
                                                  {"second", FIELD_INT, TRUE, sizeof(int), 1, 65536},
@@ -284,7 +284,7 @@ static gboolean read_rest(Draft *draft, GError **error) {
           read_protocols(draft->channel_bytes, &bytes, TRUE, library->channel_bytes, error));
 }
 
-/* The tables say whether there is a PAT; its own two constants come with them. */
+/* The tables say whether the version has PAT; if so, its two constants are required. */
 static gboolean read_pat(Draft *draft, YamlNode root, GError **error) {
   if (yaml_is_present(draft->pat))
     return yaml_map_read(draft->pat, pat_fields, G_N_ELEMENTS(pat_fields), draft, error);
@@ -304,7 +304,7 @@ gboolean collective_library_read(const char *file, CollectiveLibrary *library, g
   *library = draft.library;
   library->file = g_strdup(file);
   *eager_bytes = draft.eager_bytes;
-  g_free(draft.source); /* required for people, read by nobody */
+  g_free(draft.source); /* required for human readers, not used */
   return ok;
 }
 

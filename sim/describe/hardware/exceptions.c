@@ -137,7 +137,8 @@ static void clear_fault(gpointer fault) {
   g_free(((LinkFault *)fault)->b);
 }
 
-/* A vertex has one name (topology_names.c), so the texts of a place are equal; a link's ends come in either order. */
+/* Each vertex has only one name (topology_names.c), so equal places give equal texts once a link's ends are
+ * sorted. */
 static char *place_of(const LinkFault *fault) {
   if (fault->b == NULL)
     return g_strdup(fault->a);
@@ -145,7 +146,7 @@ static char *place_of(const LinkFault *fault) {
   return g_strdup_printf("%s - %s", is_sorted ? fault->a : fault->b, is_sorted ? fault->b : fault->a);
 }
 
-/* `lines`: of the places named before. */
+/* `lines`: line of each place named so far. */
 static gboolean check_new(YamlNode item, const LinkFault *fault, GHashTable *lines, GError **error) {
   char *place = place_of(fault);
   const int before = GPOINTER_TO_INT(g_hash_table_lookup(lines, place));

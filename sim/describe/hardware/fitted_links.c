@@ -1,4 +1,4 @@
-/* Rows sorted by group; a group's rows then stand together. */
+/* Rows are sorted by group, so a group's rows are adjacent. */
 #include "fitted_links.h"
 
 #include "yaml_rows.h"

@@ -1,7 +1,7 @@
-/* A GPU file is five mappings: what the chip is (top), its memory (hbm), and what its kernels reach of it (matmul,
- * attention, latency). Each is one table below: key, target, range, unit. A format that has a peak must say what share
- * of it large products sustain, and the reverse, so that no rate is ever half described. A sixth, `measured`, is
- * optional and a reader of its own. */
+/* A GPU file has five mappings: the chip itself (top), its memory (hbm), and what its kernels reach (matmul,
+ * attention, latency). Each is one table below: key, target, range, unit. A format with a peak must have the share of
+ * it that large products sustain, and vice versa, so that no rate is half described. The sixth mapping, `measured`,
+ * is optional and has its own reader. */
 #include "gpu.h"
 
 #include <string.h>
@@ -94,7 +94,8 @@ static const YamlField latency_fields[] = {
     {"host", FIELD_CHOICE, FALSE, IN_GPU(host), .names = host_names},
 };
 
-/* A mapping from number format to one double each: `pattern` with the key and offset of every format in turn. */
+/* Read a mapping from number formats to a double each, using `pattern` with the key and offset of every format in
+ * turn. */
 static gboolean read_per_number(YamlNode map, const YamlField *pattern, double *values, GError **error) {
   YamlField fields[N_NUMBERS];
   for (int i = 0; i < N_NUMBERS; i++) {
@@ -137,7 +138,7 @@ static gboolean read_tiles(Draft *draft, GError **error) {
   return n_tiles >= 1;
 }
 
-/* A rate is never higher where rows are aligned worse. */
+/* Worse alignment never gives a higher rate. */
 static gboolean read_shares(YamlNode map, double shares[N_UNALIGNED], GError **error) {
   if (!yaml_map_read(map, unaligned_fields, N_UNALIGNED, shares, error))
     return FALSE;
@@ -148,7 +149,7 @@ static gboolean read_shares(YamlNode map, double shares[N_UNALIGNED], GError **e
   return TRUE;
 }
 
-/* Without the one for batches they are as a single product. */
+/* Batches default to the values of single products. */
 static gboolean read_unaligned(Draft *draft, GError **error) {
   Gpu *gpu = &draft->gpu;
   if (yaml_is_present(draft->unaligned) && !read_shares(draft->unaligned, gpu->unaligned, error))
@@ -179,7 +180,7 @@ static gboolean read_draft(YamlNode root, Draft *draft, GError **error) {
       !read_narrow_heads(draft, error) || !read_rates(draft, error) || !read_unaligned(draft, error) ||
       !read_tiles(draft, error) || !read_measured(draft, error))
     return FALSE;
-  draft->gpu.attention_ramp_backward = draft->gpu.attention_ramp_forward; /* `ramp` is both */
+  draft->gpu.attention_ramp_backward = draft->gpu.attention_ramp_forward; /* `ramp` sets both */
   if (draft->gpu.reserved_bytes >= draft->gpu.hbm_bytes)
     return yaml_fail(draft->hbm, error, "found as much memory reserved as there is, expected less");
   return TRUE;

@@ -18,7 +18,7 @@ gboolean host_read(Host *host, YamlNode keys, YamlNode nvme, GError **error) {
   return !yaml_is_present(nvme) || yaml_map_read(nvme, nvme_fields, G_N_ELEMENTS(nvme_fields), host, error);
 }
 
-/* Whether `below` is the switch `above` or hangs under it. */
+/* Whether `below` is the switch `above` or is somewhere under it. */
 static gboolean is_under(const NodeTopology *node, int below, int above) {
   while (below >= 0 && below != above)
     below = node->switches[below].parent;

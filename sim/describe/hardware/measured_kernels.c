@@ -1,4 +1,4 @@
-/* Each list is read as rows sorted by their keys, and the rows are then laid out as the cost model searches them. */
+/* Each list is read as rows sorted by key, then laid out the way the cost model searches it. */
 #include "measured_kernels.h"
 
 #include <math.h>
@@ -51,7 +51,7 @@ static const YamlField top_fields[] = {
 #define IN_PRODUCT(member) offsetof(ProductRow, product.member)
 #define IN_ATTENTION(member) offsetof(AttentionRow, attention.member)
 
-/* The names of number formats are filled in by number_field(). */
+/* number_field() fills in the names of number formats. */
 static const YamlField product_fields[] = {
     {"number", FIELD_CHOICE, TRUE, IN_PRODUCT(number)},
     {"layout", FIELD_CHOICE, TRUE, IN_PRODUCT(layout), .names = layout_names},
@@ -101,10 +101,10 @@ double measured_attention_pair_flops(gboolean backward, gint64 head_dim, gint64 
 double measured_attention_pairs(gint64 queries, gint64 keys) {
   if (keys < queries)
     return (double)queries * keys;
-  return (double)queries * (keys + 1.0) / 2; /* of a share of the queries the same share of all pairs */
+  return (double)queries * (keys + 1.0) / 2; /* a share of the queries has the same share of all pairs */
 }
 
-/* 0 where the row does not say. */
+/* The row's keys; seq_len if it does not say. */
 static gint64 keys_of(const MeasuredAttention *attention) {
   return attention->keys > 0 ? attention->keys : attention->seq_len;
 }
@@ -135,7 +135,7 @@ static int compare_attention_rows(gconstpointer a, gconstpointer b) {
   return compare_attention(&((const AttentionRow *)a)->attention, &((const AttentionRow *)b)->attention);
 }
 
-/* `fields` with the names of number formats for its first field. */
+/* Copy `pattern` to `fields`, with the names of number formats in the first field. */
 static void number_field(const Draft *draft, YamlField *fields, const YamlField *pattern, gsize n_bytes) {
   memcpy(fields, pattern, n_bytes);
   fields[0].names = draft->number_names;

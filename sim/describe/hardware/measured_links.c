@@ -1,11 +1,11 @@
-/* Rows sorted by curve and size; a curve is then a run of them. */
+/* Rows are sorted by curve and size, so a curve is a run of rows. */
 #include "measured_links.h"
 
 #include <math.h>
 
 #include "yaml_rows.h"
 
-/* The collectives, in the order of the floor above that defines them; the cost model checks that they agree. */
+/* The collectives in the order of the layer above that defines them; the cost model checks that the two agree. */
 static const char *const op_names[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast",
                                        "reduce",     "gather",     "scatter",        "send_recv",  "parameter_server",
                                        NULL};

@@ -1,5 +1,5 @@
-/* Each key is a table of fields; after each table every device it names is entered in a port list, so that a device
- * named twice is found where that happens, and one never named at the end. */
+/* Each key is a table of fields. After each table, every device it names is entered in a port list, so that a
+ * duplicate is found where it occurs and a missing device at the end. */
 #include "node_topology.h"
 
 #include <stdlib.h>
@@ -110,10 +110,10 @@ static const YamlField pcie_fields[] = {
     {"slots", FIELD_NODE, FALSE, offsetof(PcieDraft, slots)},
 };
 
-/* What hangs on a socket or a switch. */
+/* What is plugged into a socket or a switch. */
 typedef struct {
   YamlNode gpus, nics;
-  YamlNode socket, above; /* of a switch: one of them */
+  YamlNode socket, above; /* a switch has one of them */
   double uplink_Bps;
 } HolderDraft;
 
@@ -130,7 +130,7 @@ static const YamlField switch_fields[] = {
     {"nics", FIELD_NODE, FALSE, offsetof(HolderDraft, nics)},
 };
 
-/* Devices of one kind, plugged into `where`. */
+/* Plug devices of one kind into `where`. */
 static gboolean plug_in(YamlNode list, const char *what, PciePort *ports, int n_ports, PciePort where, GError **error) {
   if (!yaml_is_present(list))
     return TRUE;
@@ -197,7 +197,7 @@ static gboolean read_sockets(NodeTopology *node, const PcieDraft *pcie, GError *
   return TRUE;
 }
 
-/* Slots unlike the others. */
+/* Slots with other bandwidths. */
 
 typedef struct {
   YamlNode gpu, nic;
@@ -330,7 +330,7 @@ void node_topology_spread_rails(NodeTopology *node) {
                                       : (Rail){(int)((gint64)i * n_gpus / n_nics), i};
 }
 
-/* A tree that a base has is for the base's GPUs and NICs. */
+/* An inherited tree describes the base's GPUs and NICs. */
 static gboolean read_inherited_pcie(NodeTopology *node, YamlNode pcie, GError **error) {
   g_autoptr(GError) cause = NULL;
   if (read_pcie(node, pcie, &cause))
@@ -357,7 +357,7 @@ void node_topology_clear(NodeTopology *node) {
   g_free(node->rails);
 }
 
-/* Above a switch that holds a port there may be others; sockets are not among them. */
+/* Whether switch `candidate` is `pcie_switch` or above it; sockets do not count. */
 static gboolean is_above(const NodeTopology *node, int candidate, int pcie_switch) {
   while (pcie_switch != NOWHERE && pcie_switch != candidate)
     pcie_switch = node->switches[pcie_switch].parent;

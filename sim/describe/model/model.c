@@ -1,12 +1,12 @@
-/* A model as such: whether its sizes make sense, fewer layers of it, copies. Read by model_read.c, counted by
- * model_parameters.c. */
+/* Model on its own: plausibility of its sizes, cutting its depth, copying. model_read.c reads it, model_parameters.c
+ * counts its parameters. */
 #include "model.h"
 
 #include <string.h>
 
 #include "error.h"
 
-static const double most_parameters = 1e16; /* leaves products of it with bytes and ranks within 63 bits */
+static const double most_parameters = 1e16; /* keeps its products with bytes and ranks below 2^63 */
 
 gboolean model_check(const Model *model, const char *where, GError **error) {
   if (model->n_heads % model->n_kv_heads != 0)

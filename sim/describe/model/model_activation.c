@@ -1,4 +1,4 @@
-/* What stands between an MLP's products, by the names of Transformers' ACT2FN (activations.py, v4.46 to v4.57). */
+/* The activation between an MLP's products, by the names of Transformers' ACT2FN (activations.py, v4.46 to v4.57). */
 #include "model_family.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@ static const char *const names[N_ACTIVATIONS] = {[ACTIVATION_USUAL] = "the usual
                                                  [ACTIVATION_BOUNDED_GELU] = "a bounded GELU",
                                                  [ACTIVATION_OTHER] = "another"};
 
-/* "gelu_new", "gelu_pytorch_tanh", "quick_gelu", "gelu_fast" … differ in how they approximate it. */
+/* "gelu_new", "gelu_pytorch_tanh", "quick_gelu", "gelu_fast" … are different approximations of GELU. */
 static Activation activation_of(const char *text) {
   if (strcmp(text, "silu") == 0 || strcmp(text, "swish") == 0)
     return ACTIVATION_SILU;

@@ -1,9 +1,9 @@
-/* Defaults of Transformers' *Config classes, src/transformers/models/<type>/configuration_<type>.py, as some release of
- * v4.46 to v5.0 (2024-26) has them; what is known to differ between releases (Cohere's and OLMo 3's bases of RoPE) is
- * left out. RefinedWeb's are Falcon's. Positions are told where they are learned.
+/* Defaults of Transformers' *Config classes, src/transformers/models/<type>/configuration_<type>.py, in some release
+ * of v4.46 to v5.0 (2024-26). Values known to differ between releases (RoPE bases of Cohere and OLMo 3) are left out.
+ * RefinedWeb's are Falcon's. max_positions is given only where positions are learned.
  *
- * Kimi-K2's class is in no release: its configs name everything. DeepSeek-V2's names no number of experts of a token.
- */
+ * Kimi-K2's class is in no release: its configs name everything. DeepSeek-V2's class has no default for the experts
+ * per token. */
 #include "model_defaults.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
-/* Configs with experts: their keys as Transformers' MixtralConfig, Qwen2MoeConfig, Qwen3MoeConfig, OlmoeConfig,
- * Glm4MoeConfig, DeepseekV2Config, DeepseekV3Config, Ernie4_5_MoeConfig and HunYuanMoEV1Config have them (v4.46 to
- * v5.0, 2024-2026). A config that names fewer than two experts is dense. */
+/* Configs with experts: the keys of Transformers' MixtralConfig, Qwen2MoeConfig, Qwen3MoeConfig, OlmoeConfig,
+ * Glm4MoeConfig, DeepseekV2Config, DeepseekV3Config, Ernie4_5_MoeConfig and HunYuanMoEV1Config (v4.46 to v5.0,
+ * 2024-2026). A config that names fewer than two experts is dense. */
 #include <string.h>
 
 #include "error.h"
@@ -15,7 +15,7 @@ typedef struct {
   gboolean is_required;
 } Count;
 
-/* Counts of 1 to their most (required) or of 0 to it, null being 0: where the key is not there what they hold. */
+/* Counts from 1 (required) or 0 to their maximum; null means 0. A count whose key is absent keeps its value. */
 static gboolean read_counts(const JsonFile *json, const Count *counts, size_t n, GError **error) {
   for (size_t i = 0; i < n; i++) {
     const Count *count = &counts[i];
@@ -30,7 +30,7 @@ static gboolean read_counts(const JsonFile *json, const Count *counts, size_t n,
   return TRUE;
 }
 
-/* What names the experts of a token. */
+/* The key for the experts per token. */
 static const char *per_token_key(const JsonFile *json) {
   static const char *const keys[] = {"num_experts_per_tok", "moe_k", "moe_topk"};
   for (gsize i = 0; i < G_N_ELEMENTS(keys); i++)
@@ -39,7 +39,7 @@ static const char *per_token_key(const JsonFile *json) {
   return keys[0];
 }
 
-/* What the experts make of the config. */
+/* Checks and completion once the experts' keys are read. */
 static gboolean finish_experts(const JsonFile *json, Model *model, GError **error) {
   ModelExperts *experts = &model->experts;
   if (experts->n < 2) {
@@ -57,7 +57,7 @@ static gboolean finish_experts(const JsonFile *json, Model *model, GError **erro
   return TRUE;
 }
 
-/* The number of experts: its key's name changed in places with releases, whatever the family. */
+/* The number of experts. Releases renamed its key in places, in any family. */
 static gboolean read_n_experts(const JsonFile *json, ModelExperts *experts, GError **error) {
   static const char *const keys[] = {"num_local_experts", "num_experts", "moe_num_experts", "n_routed_experts"};
   const char *first = NULL;
@@ -78,8 +78,8 @@ static gboolean read_n_experts(const JsonFile *json, ModelExperts *experts, GErr
                                       json->file, keys[G_N_ELEMENTS(keys) - 1]);
 }
 
-/* Mixtral's, GPT-OSS's, OLMoE's, MiniMax-M2's, Phi-3.5-MoE's and Granite's: all layers have them, as wide as
- * intermediate_size says. */
+/* Mixtral's, GPT-OSS's, OLMoE's, MiniMax-M2's, Phi-3.5-MoE's and Granite's: all layers have experts, each as wide as
+ * intermediate_size. */
 gboolean model_read_plain_experts(const JsonFile *json, Model *model, GError **error) {
   ModelExperts *experts = &model->experts;
   experts->ffn_hidden = model->ffn_hidden;
@@ -88,7 +88,7 @@ gboolean model_read_plain_experts(const JsonFile *json, Model *model, GError **e
          finish_experts(json, model, error);
 }
 
-/* mlp_only_layers lists layers that have none: in any place, which only an empty list says nothing about. */
+/* mlp_only_layers lists layers without experts at arbitrary positions; only an empty list is accepted. */
 static gboolean check_dense_list(const JsonFile *json, GError **error) {
   static const char key[] = "mlp_only_layers";
   if (!json_file_has(json->root, key))
@@ -119,7 +119,7 @@ gboolean model_read_qwen_moe(const JsonFile *json, Model *model, GError **error)
 
 static gboolean read_latent(const JsonFile *json, Model *model, GError **error) {
   ModelLatent *latent = &model->latent;
-  gint64 plain_dim = latent->v_head_dim; /* both are 128 where the config is silent */
+  gint64 plain_dim = latent->v_head_dim; /* both default to 128 */
   const Count counts[] = {{"kv_lora_rank", MOST_WIDTH, &latent->kv_rank, TRUE},
                           {"q_lora_rank", MOST_WIDTH, &latent->q_rank, FALSE},
                           {"qk_nope_head_dim", MOST_WIDTH, &plain_dim, TRUE},
@@ -132,8 +132,8 @@ static gboolean read_latent(const JsonFile *json, Model *model, GError **error) 
   return TRUE;
 }
 
-/* Experts in groups of equal size, where the choice heeds them: a greedy one, or one of a single group, does not.
- */
+/* Experts in groups of equal size, if routing respects them: greedy routing does not, nor does a single group
+ * matter. */
 static gboolean check_groups(const JsonFile *json, gboolean is_greedy, ModelExperts *experts, GError **error) {
   const gint64 n_groups = experts->n_groups;
   if (n_groups < 2 || is_greedy) {
@@ -158,7 +158,7 @@ static gboolean check_groups(const JsonFile *json, gboolean is_greedy, ModelExpe
   return TRUE;
 }
 
-/* Routed and shared experts behind some dense layers, and heads that predict further, by DeepSeek's keys. */
+/* Routed and shared experts after some dense layers, and multi-token-prediction heads, by DeepSeek's keys. */
 static gboolean read_routed(const JsonFile *json, Model *model, gboolean is_greedy, GError **error) {
   ModelExperts *experts = &model->experts;
   gint64 n_shared = experts->ffn_hidden > 0 ? experts->shared_ffn_hidden / experts->ffn_hidden : 0;
@@ -178,7 +178,7 @@ static gboolean read_routed(const JsonFile *json, Model *model, gboolean is_gree
   return TRUE;
 }
 
-/* What routed experts' outputs are multiplied by. */
+/* The factor on the routed experts' outputs. */
 static gboolean read_routed_factor(const JsonFile *json, Model *model, GError **error) {
   double factor = model->factors.experts > 0 ? model->factors.experts : 1;
   if (!json_file_number(json, json->root, "routed_scaling_factor", 1e-6, 1e6, &factor, error))
@@ -203,8 +203,9 @@ gboolean model_read_glm_experts(const JsonFile *json, Model *model, GError **err
          finish_experts(json, model, error);
 }
 
-/* Experts from moe_layer_start_index on, in every moe_layer_interval-th layer; moe_layer_end_index is the last that may
- * have them, -1 the model's. What predicts a token further has a dense layer (vLLM's ernie_mtp.py, 2025). */
+/* Experts from moe_layer_start_index on, in every moe_layer_interval-th layer; moe_layer_end_index is the last layer
+ * that may have them, -1 for the model's last. The multi-token-prediction head has a dense layer (vLLM's
+ * ernie_mtp.py, 2025). */
 gboolean model_read_ernie_experts(const JsonFile *json, Model *model, GError **error) {
   static const char end_key[] = "moe_layer_end_index";
   ModelExperts *experts = &model->experts;
@@ -230,7 +231,7 @@ gboolean model_read_ernie_experts(const JsonFile *json, Model *model, GError **e
   return finish_experts(json, model, error);
 }
 
-/* A count, or a list of every layer's, all alike. Where the key is not there, or null, what it holds. */
+/* A count, or a list with the same count for every layer. Absent or null: the value is kept. */
 static gboolean read_layers_count(const JsonFile *json, const Model *model, const char *key, gint64 most, gint64 *value,
                                   GError **error) {
   JsonNode *node = json_object_get_member(json->root, key);
@@ -258,8 +259,8 @@ static gboolean read_layers_count(const JsonFile *json, const Model *model, cons
                     json->file, line, key, n, model->n_layers);
 }
 
-/* A shared MLP beside the experts, as wide as intermediate_size says, as they are. Widths and numbers of their own and
- * leading dense layers are those of the class that came with the weights (tencent/Hunyuan-A13B-Instruct, 2025-06). */
+/* A shared MLP beside the experts, both as wide as intermediate_size. Separate widths and numbers and leading dense
+ * layers follow the class published with the weights (tencent/Hunyuan-A13B-Instruct, 2025-06). */
 gboolean model_read_hunyuan_experts(const JsonFile *json, Model *model, GError **error) {
   ModelExperts *experts = &model->experts;
   gint64 n_shared = 1;
@@ -280,7 +281,7 @@ gboolean model_read_hunyuan_experts(const JsonFile *json, Model *model, GError *
   return finish_experts(json, model, error);
 }
 
-/* Of `n` things `left_out` are left out: the chance that `picks` of them hit none of these. */
+/* Of `n` things `left_out` are excluded: the chance that `picks` of the n hit none of the excluded. */
 static double chance_of_none(gint64 n, gint64 left_out, gint64 picks) {
   double chance = 1;
   for (gint64 i = 0; i < picks; i++)
@@ -288,18 +289,18 @@ static double chance_of_none(gint64 n, gint64 left_out, gint64 picks) {
   return chance;
 }
 
-/* That of `picks` out of `n` just `hits` are among `marked` (hypergeometric). */
+/* The chance that exactly `hits` of `picks` out of `n` are among `marked` (hypergeometric). */
 static double hit_chance(gint64 n, gint64 marked, gint64 picks, gint64 hits) {
   if (hits > marked || picks - hits > n - marked)
     return 0;
-  double chance = chance_of_none(n - hits, marked - hits, picks - hits); /* the others, once these are taken */
+  double chance = chance_of_none(n - hits, marked - hits, picks - hits); /* the other picks, given the hits */
   for (gint64 i = 0; i < hits; i++)
     chance *= (double)(marked - i) * (picks - i) / ((double)(n - i) * (i + 1));
   return chance;
 }
 
-/* Chance that a token goes to a holder of `held` experts: of some groups, or of a part of one. Its chance is that of
- * missing them, over how many of its groups are among the token's. */
+/* Chance that a token goes to a holder of `held` experts, which are whole groups or part of one: 1 − the chance of
+ * missing them, summed over how many of the holder's groups are among the token's. */
 static double chance_of_some(const ModelExperts *experts, gint64 held) {
   const gint64 picks = experts->per_token;
   const gint64 of_group = experts->n_groups > 0 ? experts->n / experts->n_groups : experts->n;

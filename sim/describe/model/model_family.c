@@ -1,4 +1,4 @@
-/* The defaults are those of Transformers' *Config classes (v4.46 to v4.57, 2024-25), MPT's those of its published
+/* Defaults are those of Transformers' *Config classes (v4.46 to v4.57, 2024-25); MPT's are those of its published
  * models. */
 #include "model_family.h"
 
@@ -7,7 +7,7 @@
 #include "error.h"
 #include "suggest.h"
 
-/* GPT-2 whose heads share one head of k and v. */
+/* GPT-2 with a single key-value head. */
 static gboolean read_bigcode(const JsonFile *json, Model *model, GError **error) {
   gboolean multi_query = TRUE;
   if (!json_file_flag(json, json->root, "multi_query", &multi_query, error))
@@ -26,7 +26,8 @@ static gboolean read_neox(const JsonFile *json, Model *model, GError **error) {
   return TRUE;
 }
 
-/* Scores are divided by the root of a head's size unless it says not to, and, where it says so, by the layer. */
+/* Scores are divided by the root of the head's size unless the config disables it, and by the layer's number if it
+ * enables that. */
 static gboolean read_gpt2(const JsonFile *json, Model *model, GError **error) {
   gboolean scales = TRUE;
   if (!json_file_flag(json, json->root, "scale_attn_weights", &scales, error) ||
@@ -36,8 +37,8 @@ static gboolean read_gpt2(const JsonFile *json, Model *model, GError **error) {
   return TRUE;
 }
 
-/* Both branches read one norm; attention's products have no biases, the MLP's and the logits' have. CodeGen is alike.
- */
+/* Both branches share one norm. Attention's products have no biases, the MLP's and the logits do. CodeGen is the
+ * same. */
 static gboolean read_gptj(const JsonFile *json, Model *model, GError **error) {
   model->parallel_block = model->head_bias = model->rotates_pairs = TRUE;
   model->n_norms_per_layer = 1;
@@ -45,7 +46,7 @@ static gboolean read_gptj(const JsonFile *json, Model *model, GError **error) {
   return TRUE;
 }
 
-/* One norm too, and biases everywhere. */
+/* One norm as well, and biases everywhere. */
 static gboolean read_phi(const JsonFile *json, Model *model, GError **error) {
   gboolean qk_norm = FALSE;
   model->parallel_block = model->head_bias = TRUE;
@@ -57,14 +58,14 @@ static gboolean read_phi(const JsonFile *json, Model *model, GError **error) {
   return TRUE;
 }
 
-/* BLOOM has a LayerNorm behind the word table. */
+/* BLOOM has a LayerNorm after the word table. */
 static gboolean read_bloom(const JsonFile *json, Model *model, GError **error) {
   model->embedding_norm = TRUE;
   return TRUE;
 }
 
-/* Falcon-7B: one key-value head (whatever num_kv_heads says) and one norm per block; Falcon-40B, the "new decoder
- * architecture": num_kv_heads and two; RW models: a sequential block with ordinary heads. */
+/* Falcon-7B: one key-value head (whatever num_kv_heads says) and one norm per block. Falcon-40B, the "new decoder
+ * architecture": num_kv_heads and two norms. RW models: a sequential block with ordinary heads. */
 static gboolean read_falcon(const JsonFile *json, Model *model, GError **error) {
   gboolean is_new = FALSE, multi_query = TRUE, parallel = TRUE, alibi = FALSE, bias = FALSE;
   JsonObject *root = json->root;
@@ -76,7 +77,7 @@ static gboolean read_falcon(const JsonFile *json, Model *model, GError **error) 
   if (!is_new)
     model->n_kv_heads = multi_query ? 1 : model->n_heads;
   model->parallel_block = is_new || parallel;
-  gint64 n_norms = is_new ? 2 : 1; /* of blocks side by side */
+  gint64 n_norms = is_new ? 2 : 1; /* in parallel blocks */
   if (!json_file_integer(json, root, "num_ln_in_parallel_attn", 1, 2, &n_norms, error))
     return FALSE;
   model->n_norms_per_layer = model->parallel_block ? n_norms : 2;
@@ -85,7 +86,7 @@ static gboolean read_falcon(const JsonFile *json, Model *model, GError **error) 
   return TRUE;
 }
 
-/* OPT's position table has two rows more than positions. */
+/* OPT's position table has two rows more than there are positions. */
 static gboolean read_opt(const JsonFile *json, Model *model, GError **error) {
   gboolean bias = TRUE;
   gint64 word_width = model->hidden;
@@ -128,7 +129,7 @@ static gboolean read_mpt_attention(const JsonFile *json, JsonObject *attention, 
   return TRUE;
 }
 
-/* expansion_ratio stood at the top before ffn_config took it in. */
+/* expansion_ratio was at the top level before ffn_config. */
 static gboolean read_mpt_ffn(const JsonFile *json, Model *model, GError **error) {
   double ratio = 4;
   const char *type = "mptmlp", *key = "expansion_ratio";
@@ -142,7 +143,7 @@ static gboolean read_mpt_ffn(const JsonFile *json, Model *model, GError **error)
     return fail_impossible(error, "%s:%u: ffn_type: found \"%.80s\", only mptmlp and mptglu are modelled", json->file,
                            json_file_line(json, ffn, "ffn_type"), type);
   model->gated = strcmp(type, "mptglu") == 0;
-  model->activation = ACTIVATION_GELU; /* with a gate too */
+  model->activation = ACTIVATION_GELU; /* also with a gate */
   if (model->ffn_hidden == 0)
     model->ffn_hidden = (gint64)(ratio * (double)model->hidden);
   return TRUE;
@@ -161,7 +162,7 @@ static gboolean read_mpt(const JsonFile *json, Model *model, GError **error) {
 
 #define LLAMA_BLOCK .norm = NORM_RMSNORM, .positions = POSITIONS_ROTARY, .gated = TRUE
 
-/* Where model_type is absent the first family with a mark in the file is taken: the common spelling comes last. */
+/* Without model_type the first family with a mark in the file is taken; the common dialect comes last. */
 static const ModelFamily families[] = {
     {.types = {"mpt"},
      .marks = {"attn_config", "d_model", "expansion_ratio"},
@@ -326,7 +327,7 @@ static const ModelFamily families[] = {
     {.types = {"llama", "phi3"}, .marks = {"hidden_size"}, LLAMA_BLOCK, .read_details = model_read_llama},
 };
 
-/* Keys that tell that a config's other marks mislead: `type` is that of the family they betray, NULL any. */
+/* Keys that contradict a family found by marks: `type` is that family, NULL any. */
 static const struct {
   const char *key, *type, *expected; /* values of model_type whose configs have the key */
 } misleading[] = {
@@ -341,7 +342,7 @@ static const struct {
     {"residual_multiplier", NULL, "granite or granitemoe"},
 };
 
-/* Values of model_type whose layers are of another kind, with what they have (Transformers, v4.46 to v5.0, 2024-26). */
+/* Values of model_type with layers of another kind, and what those are (Transformers, v4.46 to v5.0, 2024-26). */
 static const struct {
   const char *type, *kind;
 } other_kinds[] = {
@@ -364,7 +365,7 @@ static const struct {
     {"gemma3n_text", "key-value heads that layers share"},
 };
 
-/* IMPOSSIBLE where `type` is one of them, else TRUE. */
+/* IMPOSSIBLE if `type` is one of them. */
 static gboolean check_other_kinds(const JsonFile *json, const char *type, GError **error) {
   for (gsize i = 0; i < G_N_ELEMENTS(other_kinds); i++)
     if (strcmp(type, other_kinds[i].type) == 0)
@@ -373,7 +374,7 @@ static gboolean check_other_kinds(const JsonFile *json, const char *type, GError
   return TRUE;
 }
 
-/* NULL with INPUT set where `marked` may be another family. */
+/* `marked`, or NULL with INPUT if the config may belong to another family. */
 static const ModelFamily *check_marked(const JsonFile *json, const ModelFamily *marked, GError **error) {
   for (size_t i = 0; i < G_N_ELEMENTS(misleading); i++) {
     const char *key = misleading[i].key;
@@ -415,7 +416,7 @@ static const ModelFamily *find_by_type(const char *type) {
   return NULL;
 }
 
-/* "expected one of" all types. */
+/* "expected one of …" with all types. */
 static char *expected_types(const char *type) {
   const char *names[G_N_ELEMENTS(families) * G_N_ELEMENTS(families[0].types) + 1];
   gsize n = 0;
@@ -426,7 +427,7 @@ static char *expected_types(const char *type) {
   return suggest_message(type, names);
 }
 
-/* The first of the list `architectures`, borrowed; NULL: there is none. */
+/* The first entry of the list `architectures`, borrowed; NULL: none. */
 static const char *first_architecture(JsonObject *root) {
   JsonNode *node = json_object_get_member(root, "architectures");
   if (node == NULL || !JSON_NODE_HOLDS_ARRAY(node) || json_array_get_length(json_node_get_array(node)) == 0)
@@ -435,7 +436,7 @@ static const char *first_architecture(JsonObject *root) {
   return json_node_get_value_type(first) == G_TYPE_STRING ? json_node_get_string(first) : NULL;
 }
 
-/* Of a config without model_type. */
+/* The family of a config without model_type. */
 static const ModelFamily *find_without_type(const JsonFile *json, const ModelDefaults **defaults, GError **error) {
   const char *architecture = first_architecture(json->root);
   *defaults = architecture != NULL ? model_defaults_of_architecture(architecture) : NULL;
@@ -462,7 +463,7 @@ const ModelFamily *model_family_find(const JsonFile *json, const ModelDefaults *
     return find_without_type(json, defaults, error);
   const char *architecture = first_architecture(json->root);
   if (strcmp(type, "minimax") == 0 && architecture != NULL && g_str_has_prefix(architecture, "MiniMaxM2"))
-    type = "minimax_m2"; /* as it was first published, under its predecessor's name (2025-10) */
+    type = "minimax_m2"; /* first published under its predecessor's name (2025-10) */
   *defaults = model_defaults_of(type);
   const ModelFamily *family = find_by_type(type);
   if (family != NULL)

@@ -1,6 +1,6 @@
-/* Llama's kind of block, RMSNorm and a gated MLP, and what its descendants change of it: biases, norms of q and k,
- * norms behind the branches, windows, experts, LayerNorm in place of RMSNorm (Cohere, OLMo 1, StableLM), an MLP without
- * a gate (StarCoder2). The defaults are those of Transformers' *Config classes (v4.46 to v4.57, 2024-25). */
+/* Llama's block, RMSNorm and a gated MLP, and what its descendants change: biases, norms of q and k, norms after the
+ * branches, windows, experts, LayerNorm instead of RMSNorm (Cohere, OLMo 1, StableLM), an MLP without a gate
+ * (StarCoder2). Defaults are those of Transformers' *Config classes (v4.46 to v4.57, 2024-25). */
 #include <math.h>
 
 #include "error.h"
@@ -12,9 +12,9 @@ void model_set_biases(Model *model, gboolean attention, gboolean mlp) {
   model->lone_bias = attention == mlp ? LONE_BIAS_NONE : attention ? LONE_BIAS_OUT : LONE_BIAS_MLP;
 }
 
-/* Of all layers, where the config names one. */
+/* On all layers, if the config names one. */
 static const WindowDefaults plain_window = {0};
-/* Transformers' Qwen2Config (2024-26); Qwen3Config and those with experts are alike. */
+/* Transformers' Qwen2Config (2024-26); Qwen3Config and the variants with experts have the same. */
 static const WindowDefaults qwen_window = {.n_whole = 28, .is_off = TRUE};
 
 gboolean model_read_biases(const JsonFile *json, Model *model, GError **error) {
@@ -26,7 +26,7 @@ gboolean model_read_biases(const JsonFile *json, Model *model, GError **error) {
   return TRUE;
 }
 
-/* MistralConfig's (2023-26), where the key is not there; the models after the first name null. */
+/* The window is MistralConfig's default (2023-26); later models set it to null. */
 gboolean model_read_mistral(const JsonFile *json, Model *model, GError **error) {
   return model_read_biases(json, model, error) &&
          model_read_window(json, model, (WindowDefaults){.window = 4096}, error);
@@ -36,7 +36,7 @@ gboolean model_read_llama(const JsonFile *json, Model *model, GError **error) {
   return model_read_biases(json, model, error) && model_read_window(json, model, plain_window, error);
 }
 
-/* no_rope_layers: of each layer 1 where it rotates, 0 where not. */
+/* no_rope_layers: 1 for each layer that rotates, 0 for each that does not. */
 static gboolean read_rotated_layers(const JsonFile *json, int *unrotated, guint n, GError **error) {
   static const char key[] = "no_rope_layers";
   JsonNode *node = json_object_get_member(json->root, key);
@@ -55,7 +55,7 @@ static gboolean read_rotated_layers(const JsonFile *json, int *unrotated, guint 
   return TRUE;
 }
 
-/* Every `every`-th layer does not rotate q and k, where the config does not list them. */
+/* Unless the config lists them, every `every`-th layer does not rotate q and k. */
 static gboolean read_unrotated(const JsonFile *json, Model *model, gint64 every, GError **error) {
   const guint n = (guint)model->n_layers;
   g_autofree int *unrotated = g_new(int, n);
@@ -69,7 +69,7 @@ static gboolean read_unrotated(const JsonFile *json, Model *model, gint64 every,
   return TRUE;
 }
 
-/* The window, if any, is of the layers without rotation: every no_rope_layer_interval-th. */
+/* The window, if any, is on the layers without rotation: every no_rope_layer_interval-th. */
 gboolean model_read_smollm3(const JsonFile *json, Model *model, GError **error) {
   WindowDefaults window = {.period = 4, .is_last_only = TRUE, .is_off = TRUE};
   return json_file_integer(json, json->root, "no_rope_layer_interval", 1, G_MAXINT32, &window.period, error) &&
@@ -77,8 +77,8 @@ gboolean model_read_smollm3(const JsonFile *json, Model *model, GError **error) 
          model_read_window(json, model, window, error);
 }
 
-/* Every other layer has the window where the config does not say; the experts' biases are left out. Its configs say
- * "silu" of what is bounded and scaled (Transformers' GptOssExperts, 2025). */
+/* By default every other layer has the window. The experts' biases are left out of parameter counts. Its configs say
+ * "silu" for the clamped and scaled activation (Transformers' GptOssExperts, 2025). */
 gboolean model_read_gpt_oss(const JsonFile *json, Model *model, GError **error) {
   gboolean attention_bias = TRUE;
   if (!json_file_flag(json, json->root, "attention_bias", &attention_bias, error) ||
@@ -94,8 +94,7 @@ gboolean model_read_gpt_oss(const JsonFile *json, Model *model, GError **error) 
 
 enum { MOST_FACTOR = 1000000 };
 
-/* A number of ModelFactors' that is multiplied by, `*factor` where the config is silent; 0 where it is what others
- * have. */
+/* A factor of ModelFactors; `*factor` holds the config's default. Set to 0 if it equals the usual one. */
 static gboolean read_factor(const JsonFile *json, const char *key, double usual, double *factor, GError **error) {
   if (!json_file_number(json, json->root, key, 1.0 / MOST_FACTOR, MOST_FACTOR, factor, error))
     return FALSE;
@@ -119,7 +118,7 @@ gboolean model_read_qwen2(const JsonFile *json, Model *model, GError **error) {
   return model_read_window(json, model, qwen_window, error);
 }
 
-/* Every head's q and k are normalised: one scale vector each, shared by the heads. */
+/* q and k of every head are normalised, with one scale vector each, shared by all heads. */
 gboolean model_read_qwen3(const JsonFile *json, Model *model, GError **error) {
   model->qk_norms = QK_NORMS_HEADS;
   return model_read_biases(json, model, error) && model_read_window(json, model, qwen_window, error);
@@ -143,7 +142,7 @@ gboolean model_read_gemma(const JsonFile *json, Model *model, GError **error) {
   return model_read_biases(json, model, error);
 }
 
-/* A norm before each branch and one behind it; scores divided by the root of a number of its own; the logits capped. */
+/* One norm before each branch and one after; scores divided by the root of a number of their own; capped logits. */
 static gboolean read_normed_gemma(const JsonFile *json, Model *model, WindowDefaults window, double cap,
                                   GError **error) {
   static const char cap_key[] = "final_logit_softcapping";
@@ -168,13 +167,13 @@ gboolean model_read_gemma3(const JsonFile *json, Model *model, GError **error) {
   return read_normed_gemma(json, model, (WindowDefaults){.window = 4096, .period = 6}, 0, error);
 }
 
-/* LayerNorms that have no weights; what q, k and v are clipped at is left out. */
+/* LayerNorms without weights. Clipping of q, k and v is not modelled. */
 gboolean model_read_olmo(const JsonFile *json, Model *model, GError **error) {
   model->fixed_norms = TRUE;
   return model_read_biases(json, model, error);
 }
 
-/* Every head's q and k may pass norms of their own scales; side by side both branches read one norm. */
+/* Each head's q and k may have norms with their own scales. Parallel branches share one norm. */
 gboolean model_read_stablelm(const JsonFile *json, Model *model, GError **error) {
   gboolean qk_norm = FALSE;
   if (!json_file_flag(json, json->root, "use_qkv_bias", &model->qkv_bias, error) ||
@@ -187,7 +186,7 @@ gboolean model_read_stablelm(const JsonFile *json, Model *model, GError **error)
   return TRUE;
 }
 
-/* Its two norms stand behind the branches in place of before them: as many of the same size. */
+/* Its two norms come after the branches instead of before them: same number, same size. */
 gboolean model_read_olmo2(const JsonFile *json, Model *model, GError **error) {
   model->norms_behind = TRUE;
   model->qk_norms = QK_NORMS_WHOLE;
@@ -206,7 +205,7 @@ gboolean model_read_olmoe(const JsonFile *json, Model *model, GError **error) {
   return model_read_plain_experts(json, model, error) && model_read_biases(json, model, error);
 }
 
-/* Of GLM's attention_bias the output product has none. */
+/* GLM's attention_bias does not cover the output product. */
 gboolean model_read_glm(const JsonFile *json, Model *model, GError **error) {
   model->rotates_pairs = TRUE;
   return json_file_flag(json, json->root, "attention_bias", &model->qkv_bias, error);
@@ -221,13 +220,13 @@ gboolean model_read_glm4_moe(const JsonFile *json, Model *model, GError **error)
   gboolean qk_norm = FALSE;
   if (!model_read_glm(json, model, error) || !json_file_flag(json, json->root, "use_qk_norm", &qk_norm, error))
     return FALSE;
-  model->rotates_pairs = FALSE; /* GLM-4.5 turns halves, as NeoX does */
+  model->rotates_pairs = FALSE; /* GLM-4.5 rotates halves, like NeoX */
   model->qk_norms = qk_norm ? QK_NORMS_HEADS : QK_NORMS_NONE;
   return model_read_glm_experts(json, model, error);
 }
 
-/* Heads that predict further, of MiniMax-M2's keys (its config.json, 2025-10); that each is made as DeepSeek-V3's is
- * assumed. */
+/* Multi-token-prediction heads by MiniMax-M2's keys (its config.json, 2025-10). Each is assumed to be built like
+ * DeepSeek-V3's. */
 static gboolean read_minimax_next_layers(const JsonFile *json, Model *model, GError **error) {
   gint64 n_layers = 1;
   gboolean is_used = TRUE;
@@ -240,7 +239,7 @@ static gboolean read_minimax_next_layers(const JsonFile *json, Model *model, GEr
   return TRUE;
 }
 
-/* Of a head's columns rotary_dim are rotated; q and k are normalised over all heads. */
+/* rotary_dim columns of each head are rotated; q and k are normalised over all heads. */
 gboolean model_read_minimax_m2(const JsonFile *json, Model *model, GError **error) {
   gint64 rotated = 0;
   model->qk_norms = QK_NORMS_WHOLE;
@@ -252,13 +251,13 @@ gboolean model_read_minimax_m2(const JsonFile *json, Model *model, GError **erro
   return model_read_plain_experts(json, model, error);
 }
 
-/* Mixtral with LayerNorms, biases of attention and one on the logits. */
+/* Mixtral with LayerNorms, attention biases and a bias on the logits. */
 gboolean model_read_phimoe(const JsonFile *json, Model *model, GError **error) {
   return json_file_flag(json, json->root, "lm_head_bias", &model->head_bias, error) &&
          model_read_biases(json, model, error) && model_read_windowed_mixtral(json, model, error);
 }
 
-/* Qwen3's attention and DeepSeek-V3's experts, in one group. */
+/* Qwen3's attention and DeepSeek-V3's experts in a single group. */
 gboolean model_read_dots1(const JsonFile *json, Model *model, GError **error) {
   model->qk_norms = QK_NORMS_HEADS;
   return model_read_biases(json, model, error) && model_read_glm_experts(json, model, error) &&
@@ -287,8 +286,8 @@ gboolean model_read_ernie_moe(const JsonFile *json, Model *model, GError **error
   return model_read_ernie_experts(json, model, error);
 }
 
-/* OLMo's norms behind the branches, norms of each head's q and k; where some layers have a window, the others do not
- * rotate. */
+/* OLMo 2's norms after the branches, and norms of each head's q and k. If some layers have a window, the others do
+ * not rotate. */
 gboolean model_read_exaone4(const JsonFile *json, Model *model, GError **error) {
   const guint n = (guint)model->n_layers;
   model->norms_behind = TRUE;
@@ -332,8 +331,8 @@ gboolean model_read_seed_oss(const JsonFile *json, Model *model, GError **error)
   return TRUE;
 }
 
-/* Both branches read one norm, which has no shift; the logits are scaled; every head's q and k may pass norms of their
- * own weights. */
+/* Both branches share one norm without bias; logits are scaled; each head's q and k may have norms with their own
+ * weights. */
 gboolean model_read_cohere(const JsonFile *json, Model *model, GError **error) {
   gboolean qk_norm = FALSE;
   model->parallel_block = model->bare_norms = model->rotates_pairs = TRUE;
@@ -351,7 +350,7 @@ gboolean model_read_cohere2(const JsonFile *json, Model *model, GError **error) 
          model_read_window(json, model, (WindowDefaults){.window = 4096, .period = 4}, error);
 }
 
-/* LayerNorms, no gate. */
+/* LayerNorms and no gate. */
 gboolean model_read_starcoder2(const JsonFile *json, Model *model, GError **error) {
   gboolean bias = TRUE;
   if (!json_file_flag(json, json->root, "use_bias", &bias, error))

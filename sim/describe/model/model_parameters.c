@@ -7,16 +7,15 @@
  *     up     h·f            [+ f]             twice when gated
  *     down   f·h            [+ h]
  *
- * and two norms more where each branch's output passes one.
- * With experts, in place of up and down: a gate h·E (and E biases), E experts and a shared one, each with an up and a
- * down of its own width. Latent attention, in place of QKV: with ranks r of Q and c of K and V, rotated part o,
+ * and two norms more where each branch's output passes one. With experts, in place of up and down: a gate h·E (and E
+ * biases), E experts and a shared one, each with an up and a down of its own width. Latent attention, in place of
+ * QKV: with ranks r of Q and c of K and V, rotated part o,
  *
  *     Q      h·r + r + r·a·d     (the rank's norm between; without a rank h·a·d)
- *     K, V   h·(c + o) + c + c·a·(d − o + v)
- */
+ *     K, V   h·(c + o) + c + c·a·(d − o + v) */
 #include "model.h"
 
-/* Vectors of a norm: its scale, and its shift. */
+/* Vectors per norm: scale, and bias. */
 static gint64 norm_vectors(const Model *model, gboolean is_bare) {
   if (model->fixed_norms)
     return 0;
@@ -56,7 +55,7 @@ static gint64 mlp_parameters(const Model *model, gint64 ffn_hidden) {
          (model_has_mlp_bias(model) ? n_ups * ffn_hidden + model->hidden : 0);
 }
 
-/* Gate, shared expert and `n` of the experts. */
+/* Gate, shared expert and `n` of the routed experts. */
 static gint64 experts_parameters(const Model *model, gint64 n) {
   const ModelExperts *experts = &model->experts;
   gint64 gate = experts->n * (model->hidden + (experts->biased_scores ? 1 : 0));
@@ -64,13 +63,13 @@ static gint64 experts_parameters(const Model *model, gint64 n) {
   return gate + n * mlp_parameters(model, experts->ffn_hidden) + shared + (experts->shared_gate ? model->hidden : 0);
 }
 
-/* All of a block but what follows its attention. */
+/* A block without its MLP or experts. */
 static gint64 block_parameters(const Model *model) {
   const gint64 n_norms = model->n_norms_per_layer + (model->post_norms ? 2 : 0);
   return attention_parameters(model) + n_norms * model_norm_parameters(model) + model_qk_norm_parameters(model);
 }
 
-/* A block with an MLP in the place of experts. */
+/* A block with an MLP instead of experts. */
 static gint64 dense_layer_parameters(const Model *model) {
   return block_parameters(model) + mlp_parameters(model, model->ffn_hidden);
 }

@@ -1,8 +1,8 @@
-/* A Hugging Face config.json, read as it is: its kind (is it one that is modelled?), its family (model_family.c), its
- * dimensions, then what the family adds.
+/* Reads a Hugging Face config.json as it is: its kind (is it modelled?), its family (model_family.c), its dimensions,
+ * then what the family adds.
  *
- * n_embd, hidden_size and d_model are one dimension: any spelling is understood in any family. Unknown keys are the
- * rule in these files and are left alone; a key that says the model is of a kind that is not modelled is refused by its
+ * n_embd, hidden_size and d_model are the same dimension; any spelling is understood in any family. These files
+ * usually have unknown keys, which are ignored. A key that says the model is of an unmodelled kind is refused by
  * name. */
 #include "model.h"
 
@@ -20,13 +20,13 @@ typedef struct {
   const char *what;
   size_t offset; /* of its gint64 in Model */
   gint64 most;
-  gboolean loose; /* spellings may disagree (a table's rows, the length trained at): the first counts */
+  gboolean loose; /* spellings may disagree (rows of the table, training length): the first counts */
   const char *keys[MOST_SPELLINGS + 1];
 } Dimension;
 
 enum { N_REQUIRED = 4, KV_HEADS = 5, N_DIMENSIONS = 8 };
 
-/* The first four are required of every config, heads and words but where its type has a default. */
+/* The first four are required in every config, except heads and vocabulary if the type has defaults. */
 static const Dimension dimensions[N_DIMENSIONS] = {
     {.what = "the number of layers",
      .offset = offsetof(Model, n_layers),
@@ -57,7 +57,7 @@ static const Dimension dimensions[N_DIMENSIONS] = {
      .keys = {"max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length"}},
 };
 
-/* Keys that name what is not modelled; those with `part`, but in the families that have it. */
+/* Keys of what is not modelled; those with `part` are accepted in families that have it. */
 static const struct {
   const char *key;
   enum { WHEN_TRUE, WHEN_ABOVE_ONE, WHEN_PRESENT } when;
@@ -90,7 +90,7 @@ static const char *find_spelling(JsonObject *root, const Dimension *dimension) {
   return NULL;
 }
 
-/* A member of `root` whose nearest spelling, among those of all dimensions, is one of this dimension. */
+/* A member of `root` whose nearest spelling, over all dimensions, belongs to this dimension. */
 static const char *find_misspelling(JsonObject *root, const Dimension *dimension) {
   const char *spellings[N_DIMENSIONS * MOST_SPELLINGS + 1];
   int n = 0;
@@ -116,7 +116,7 @@ static gboolean fail_missing(const JsonFile *json, const Dimension *dimension, G
                     json_file_line(json, json->root, near), near, dimension->what, spellings);
 }
 
-/* Two spellings may both be there (GPT-2's n_positions and n_ctx). */
+/* Two spellings may occur together (GPT-2's n_positions and n_ctx). */
 static gboolean read_dimension(const JsonFile *json, const Dimension *dimension, Model *model, GError **error) {
   const char *first = find_spelling(json->root, dimension);
   gint64 *field = dimension_of(model, dimension);
@@ -135,7 +135,7 @@ static gboolean read_dimension(const JsonFile *json, const Dimension *dimension,
   return TRUE;
 }
 
-/* `family` NULL: what no family has. */
+/* `family` NULL: checks only what no family has. */
 static gboolean check_kind(const JsonFile *json, JsonObject *object, const ModelFamily *family, GError **error) {
   for (size_t i = 0; i < G_N_ELEMENTS(refusals); i++) {
     const char *key = refusals[i].key;
@@ -166,8 +166,8 @@ typedef struct {
   size_t offset; /* of a double in Model */
 } DropoutKey;
 
-/* The family's default counts only where the config names no rate at all. The embedding has the others' unless it is
- * named. */
+/* The family's default counts only if the config names no rate at all. The embedding's rate defaults to the
+ * others'. */
 static gboolean read_dropout(const JsonFile *json, const ModelFamily *family, Model *model, GError **error) {
   static const DropoutKey keys[] = {{"attn_pdrop", offsetof(Model, dropout_rate.attention)},
                                     {"attention_dropout", offsetof(Model, dropout_rate.attention)},
@@ -192,7 +192,8 @@ static gboolean read_dropout(const JsonFile *json, const ModelFamily *family, Mo
          json_file_number(json, json->root, "emb_pdrop", 0, 1, &model->dropout_rate.embedding, error);
 }
 
-/* A key of nearly one of its spellings, or NULL. In short names a letter or two may mean another thing. */
+/* A key that nearly matches one of the dimension's spellings, or NULL. In short names a letter or two can mean
+ * something else. */
 static const char *find_slip(JsonObject *root, const Dimension *dimension) {
   enum { LONG_NAME = 8 };
   g_autoptr(GList) members = json_object_get_members(root);
@@ -203,7 +204,7 @@ static const char *find_slip(JsonObject *root, const Dimension *dimension) {
   return NULL;
 }
 
-/* The type's own value where no spelling is there: of a null the family's rule. */
+/* The type's own default if no spelling is present; for a null the family's rule holds. */
 static gboolean take_default(const JsonFile *json, const Dimension *dimension, gint64 value, Model *model,
                              GError **error) {
   for (int i = 0; dimension->keys[i] != NULL; i++)
@@ -215,7 +216,7 @@ static gboolean take_default(const JsonFile *json, const Dimension *dimension, g
   return TRUE;
 }
 
-/* As many as heads, unless they are known by now. */
+/* As many as heads, if not yet known. */
 static gboolean set_kv_heads(const JsonFile *json, Model *model, GError **error) {
   static const Dimension *const dimension = &dimensions[KV_HEADS];
   if (model->n_kv_heads == 0 && find_slip(json->root, dimension) != NULL)
@@ -229,7 +230,8 @@ static gboolean set_kv_heads(const JsonFile *json, Model *model, GError **error)
                     json->file, model->n_heads, dimension->keys[0], model->n_kv_heads);
 }
 
-/* All of them as the config or, where it is silent, `defaults` have them; NULL: it has to name the required ones. */
+/* All dimensions from the config or, where it does not say, from `defaults`; NULL: the config must name the required
+ * ones. */
 static gboolean read_named(const JsonFile *json, const ModelDefaults *defaults, Model *model, GError **error) {
   for (int i = 0; i < N_DIMENSIONS; i++) {
     const gint64 value = defaults != NULL ? default_of(defaults, &dimensions[i]) : 0;
@@ -260,7 +262,7 @@ static gboolean read_dimensions(const JsonFile *json, const ModelFamily *family,
   return TRUE;
 }
 
-/* partial_rotary_factor, at the top or beside what else RoPE has (2025 on), or GPT-NeoX's rotary_pct. */
+/* partial_rotary_factor, at the top level or with the other RoPE keys (2025 on), or GPT-NeoX's rotary_pct. */
 static gboolean read_rotary_share(const JsonFile *json, const ModelFamily *family, Model *model, GError **error) {
   static const char key[] = "partial_rotary_factor";
   double share = family->rotary_share > 0 ? family->rotary_share : 1;
@@ -274,8 +276,8 @@ static gboolean read_rotary_share(const JsonFile *json, const ModelFamily *famil
   return TRUE;
 }
 
-/* YaRN multiplies by attention_factor, or by what mscale over mscale_all_dim makes of `factor`, or by what that makes
- * of it by itself (transformers, modeling_rope_utils.py, 2024-25). */
+/* YaRN multiplies by attention_factor; else by the ratio of what mscale and mscale_all_dim give for `factor`; else by
+ * the value for `factor` alone (transformers, modeling_rope_utils.py, 2024-25). */
 static gboolean read_attention_factor(const JsonFile *json, JsonObject *rope, double factor, Model *model,
                                       GError **error) {
   double attention = 0, mscale = 0, all = 0;
@@ -288,7 +290,8 @@ static gboolean read_attention_factor(const JsonFile *json, JsonObject *rope, do
   return TRUE;
 }
 
-/* rope_scaling, or rope_parameters since 2025, by layers' kind in some: what stretches RoPE for longer sequences. */
+/* rope_scaling, or rope_parameters since 2025, in some models per kind of layer: how RoPE is stretched for longer
+ * sequences. */
 static gboolean read_rope_scaling(const JsonFile *json, JsonObject *rope, Model *model, GError **error) {
   const char *type = NULL;
   double factor = 0;
@@ -346,7 +349,7 @@ static gboolean read_family(const JsonFile *json, const ModelFamily *family, con
          (family->read_details == NULL || family->read_details(json, model, error));
 }
 
-/* What only shows once everything is read. */
+/* Checks that need everything to be read. */
 static gboolean check_complete(const JsonFile *json, const Model *model, GError **error) {
   if (model->ffn_hidden < 1)
     return fail_missing(json, &dimensions[N_REQUIRED], error);

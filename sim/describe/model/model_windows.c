@@ -1,4 +1,4 @@
-/* Sliding windows: of all layers, of some, or of layers that take turns with others. */
+/* Sliding windows: on all layers, on some, or alternating. */
 #include "model_family.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 static const char layer_types[] = "layer_types", sliding[] = "sliding_attention", whole[] = "full_attention";
 static const char pattern_key[] = "sliding_window_pattern";
 
-/* Whether a layer of layer_types has the window; −1 with INPUT set. */
+/* Whether layer_types gives layer `i` the window; −1 with INPUT. */
 static int read_layer_type(const JsonFile *json, JsonArray *types, guint i, GError **error) {
   JsonNode *node = json_array_get_element(types, i);
   const char *type = json_node_get_value_type(node) == G_TYPE_STRING ? json_node_get_string(node) : "";
@@ -26,8 +26,8 @@ char *model_marked_layers(const int *marked, guint n) {
   return g_string_free(layers, FALSE);
 }
 
-/* `windowed` of each layer. They are modelled alike, as the mean of both kinds, which stages have where the kinds
- * come in turns: the first `period` layers' again and again. */
+/* Fill the model from `windowed`, one flag per layer. All layers are modelled alike, as the mean of both kinds. That
+ * suits stages if the kinds alternate, that is, if the first `period` layers repeat. */
 static void take_turns(Model *model, const int *windowed) {
   const guint n = (guint)model->n_layers;
   guint n_windowed = 0, period = 1;
@@ -46,7 +46,7 @@ static void take_turns(Model *model, const int *windowed) {
     model->windowed_share = 0;
 }
 
-/* layer_types names every layer's. */
+/* layer_types has an entry for every layer. */
 static gboolean read_layer_types(const JsonFile *json, int *windowed, guint n, GError **error) {
   JsonNode *node = json_object_get_member(json->root, layer_types);
   JsonArray *types = JSON_NODE_HOLDS_ARRAY(node) ? json_node_get_array(node) : NULL;
@@ -61,13 +61,14 @@ static gboolean read_layer_types(const JsonFile *json, int *windowed, guint n, G
   return TRUE;
 }
 
-/* The letters of sliding_window_pattern, where it is a text; NULL: a number, or nothing. */
+/* sliding_window_pattern if it is text; NULL: a number, or absent. */
 static const char *pattern_letters(const JsonFile *json) {
   JsonNode *node = json_object_get_member(json->root, pattern_key);
   return node != NULL && json_node_get_value_type(node) == G_TYPE_STRING ? json_node_get_string(node) : NULL;
 }
 
-/* "LLLG": whether layers have the window, again and again; the last has not, whatever its letter (EXAONE 4). */
+/* "LLLG": the repeating pattern of layers with (L) and without (G) the window. The last layer never has it, whatever
+ * its letter (EXAONE 4). */
 static gboolean read_letters(const JsonFile *json, const char *letters, int *windowed, guint n, GError **error) {
   const size_t length = strlen(letters);
   if (length == 0 || strspn(letters, "LG") != length)
@@ -78,7 +79,7 @@ static gboolean read_letters(const JsonFile *json, const char *letters, int *win
   return TRUE;
 }
 
-/* All of a period but its last, or that alone. */
+/* All layers of a period but the last, or only the last. */
 static void read_period(WindowDefaults defaults, gint64 period, int *windowed, guint n) {
   for (guint i = 0; i < n; i++)
     windowed[i] = ((i + 1) % period == 0) == defaults.is_last_only;

@@ -1,4 +1,4 @@
-/* A file that begins with a brace is JSON. */
+/* A file that begins with a brace is read as JSON. */
 #include "nccl_tests_parts.h"
 
 #include <string.h>

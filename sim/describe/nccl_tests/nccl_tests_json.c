@@ -1,5 +1,5 @@
-/* The object that nccl-tests writes with -J: `args` names the program, `config` the devices of each process, `results`
- * holds one object for each size. One run a file. */
+/* The object that nccl-tests writes with -J: `args` names the program, `config` lists the devices of each process,
+ * `results` has one object per size. One run per file. */
 #include "nccl_tests_parts.h"
 
 #include "error.h"
@@ -30,7 +30,7 @@ static gboolean read_program(NcclTestsLog *log, const JsonFile *json, NcclTestsT
   return nccl_tests_op(log, (int)json_file_line(json, json->root, "args"), program, &table->op, error);
 }
 
-/* A device stands there for each process (its first); every process drives nthreads · ngpus. */
+/* There is one device per process (its first); every process drives nthreads · ngpus. */
 static gboolean read_devices(const JsonFile *json, NcclTestsTable *table, GError **error) {
   JsonObject *config = NULL;
   gint64 n_threads = 1, n_gpus = 1;

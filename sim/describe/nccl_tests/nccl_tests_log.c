@@ -1,5 +1,5 @@
-/* What both readers fill. Whatever wrote a time wrote the bandwidth beside it, so the two are checked against each
- * other: a time in other units does not pass. */
+/* The log that both readers fill. Every time comes with a bandwidth, so the two are checked against each other: a
+ * time in other units is noticed. */
 #include "nccl_tests_parts.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 #include "measured_links.h"
 #include "suggest.h"
 
-/* Programs and operations, in the order of measured_op_names(); none measures a parameter server. */
+/* Programs in the order of operations in measured_op_names(); none measures a parameter server. */
 static const char *const programs[] = {
     "all_reduce_perf", "all_gather_perf", "reduce_scatter_perf", "alltoall_perf", "broadcast_perf",
     "reduce_perf",     "gather_perf",     "scatter_perf",        "sendrecv_perf", NULL};
@@ -58,13 +58,13 @@ gboolean nccl_tests_op(const NcclTestsLog *log, int line, const char *program, i
 gboolean nccl_tests_add_point(const NcclTestsLog *log, NcclTestsTable *table, int line, double bytes, double time_us,
                               double algbw_GBps, double busbw_GBps, GError **error) {
   if (bytes == 0)
-    return TRUE; /* nccl-tests measures it; it says nothing of bandwidth */
+    return TRUE; /* nccl-tests measures size 0, too; it says nothing about bandwidth */
   if (!(bytes > 0 && bytes <= 1e15 && time_us > 0 && time_us <= 1e10 && algbw_GBps >= 0 && busbw_GBps >= 0 &&
         isfinite(algbw_GBps) && isfinite(busbw_GBps)))
     return fail_input(error, "%s:%d: found %g us for %g bytes at %g and %g GB/s, expected times above 0", log->file,
                       line, time_us, bytes, algbw_GBps, busbw_GBps);
   double by_time_GBps = bytes / time_us * 1e-3;
-  double rounding_GBps = 0.011 + 0.02 * by_time_GBps; /* both are printed with 2 digits after the point or fewer */
+  double rounding_GBps = 0.011 + 0.02 * by_time_GBps; /* both are printed with at most 2 decimals */
   if (fabs(by_time_GBps - algbw_GBps) > rounding_GBps)
     return fail_input(error,
                       "%s:%d: found an algbw of %g GB/s, expected %.4g GB/s, as %.0f bytes took %g us; are times in "

@@ -1,5 +1,5 @@
-/* A line at a time. Comment lines open a run, count its ranks, name the columns; a line that begins with a number is a
- * row of the table that the last header began. */
+/* Read line by line. Comment lines begin a run, count its ranks and name the columns; a line that begins with a
+ * number is a row of the table that the last header began. */
 #include "nccl_tests_parts.h"
 
 #include <math.h>
@@ -9,19 +9,19 @@
 
 enum { MAX_COLUMNS = 40, MAX_SETS = 2 };
 
-/* Where in a row one set of results stands. */
+/* Where in a row a set of results is. */
 typedef struct {
-  int time, algbw, busbw, wrong; /* columns; −1: not there */
+  int time, algbw, busbw, wrong; /* columns; −1: absent */
 } Columns;
 
 typedef struct {
   NcclTestsLog *log;
   NcclTestsTable *table; /* of the run being read; NULL: none yet */
-  GHashTable *hosts;     /* of the run; of its first group of ranks */
+  GHashTable *hosts;     /* of the run's first group of ranks */
   char *group;           /* of the first rank; NULL: none yet; owned */
   Columns sets[MAX_SETS];
   int n_sets, n_columns; /* 0 columns: no header yet */
-  int n_stamps;          /* words of a time stamp behind the columns */
+  int n_stamps;          /* words of a time stamp after the columns */
   int header_line;
   int line;
 } Reader;
@@ -30,7 +30,7 @@ static gboolean fail_at(const Reader *reader, GError **error, const char *what) 
   return fail_input(error, "%s:%d: %s", reader->log->file, reader->line, what);
 }
 
-/* Words of `text`, the first MAX_COLUMNS of them; `copy` is cut up for it. */
+/* Split `text` into words, at most MAX_COLUMNS; `copy` is modified. */
 static int split_words(char *copy, char **words) {
   int n = 0;
   char *rest = NULL;
@@ -47,7 +47,7 @@ static void begin_run(Reader *reader) {
   g_clear_pointer(&reader->group, g_free);
 }
 
-/* "nThread 1 nGpus 8 …": as many ranks as that, unless they are listed. */
+/* "nThread 1 nGpus 8 …": the number of ranks, unless they are listed. */
 static void read_parameters(Reader *reader, char **words, int n_words) {
   if (reader->table == NULL || reader->n_columns > 0)
     begin_run(reader);
@@ -111,7 +111,7 @@ static gboolean read_header(Reader *reader, char **words, int n_words, GError **
   return reader->n_sets > 0 || fail_at(reader, error, "found a header without the column time");
 }
 
-/* Every unit must be the known one of its kind. */
+/* Every unit must be the expected one of its kind. */
 static gboolean read_units(Reader *reader, char **words, int n_words, GError **error) {
   static const char *const known[] = {"(B)", "(elements)", "(us)", "(GB/s)", "(%)", NULL};
   for (int i = 0; i < n_words && words[i][0] == '('; i++)
@@ -198,7 +198,7 @@ static gboolean read_line(Reader *reader, char *line, GError **error) {
     return read_comment(reader, words, n_words, error);
   }
   int n_words = split_words(text, words);
-  /* a row's second word is a number too; other lines that begin with a digit are someone else's */
+  /* a row's second word is a number too; other lines that begin with a digit come from elsewhere */
   gboolean is_row = n_words >= 1 && strspn(words[0], "0123456789") == strlen(words[0]) &&
                     (n_words == 1 || g_ascii_isdigit(words[1][0]));
   return !is_row || read_row(reader, words, n_words, error);

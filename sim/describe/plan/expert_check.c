@@ -1,11 +1,11 @@
-/* Which ranks make an expert-parallel group, and whether what they cut can be cut so. */
+/* Which ranks form an expert-parallel group, and whether experts can be divided over them. */
 #include "error.h"
 #include "plan.h"
 
 #define INT64 G_GINT64_FORMAT
 
-/* Groups of ep are made of ranks that hold the same of all else: neighbours of tp (where experts are not cut by it), of
- * cp, and of dp within a set of ZeRO shards. */
+/* Groups of ep consist of ranks that otherwise hold the same: neighbours along tp (unless it cuts experts), cp, and
+ * dp within a set of ZeRO shards. */
 static gboolean check_expert_ranks(const Plan *plan, GError **error) {
   const gboolean takes_tp = plan_expert_tp(plan) < plan->tp;
   int left = plan->ep;
@@ -24,7 +24,7 @@ static gboolean check_expert_ranks(const Plan *plan, GError **error) {
                          plan->ep, tp, plan->cp, shards, hint);
 }
 
-/* What of a model with experts is cut by whom. */
+/* Which axis cuts what in a model with experts. */
 static gboolean check_expert_cut(const Plan *plan, const Model *model, GError **error) {
   const struct {
     const char *what, *by;

@@ -26,7 +26,7 @@ static const YamlField file_fields[] = {
     {"time", FIELD_NODE, FALSE, offsetof(File, time)},
 };
 
-/* Of a framework that there is. */
+/* The framework it names must exist. */
 static gboolean is_variant_of_one(YamlNode root, const char *other, GError **error) {
   if (other == NULL || framework_is_described(other))
     return TRUE;
@@ -50,7 +50,7 @@ static gboolean read_file(YamlNode root, Framework *framework, GError **error) {
   return ok;
 }
 
-/* `files` gets the paths of the file and its bases. */
+/* `files` receives the paths of the file and its bases. */
 static gboolean read_over(const char *name, Framework *framework, GPtrArray *files, GError **error) {
   *framework = (Framework){0};
   char *path = data_path_find(folder, name, ".yaml", error);
@@ -84,7 +84,7 @@ gboolean framework_is_described(const char *name) {
   return g_strv_contains((const char *const *)names, name);
 }
 
-/* Of the file itself: what its base is a variant of is nothing of its own. A file that cannot be read is of none. */
+/* Reads only the file itself, because a base's variant_of is not inherited. An unreadable file is no variant. */
 static gboolean is_variant_of(const char *name, const char *other) {
   g_autofree char *path = data_path_find(folder, name, ".yaml", NULL);
   g_autoptr(YamlFile) yaml = path != NULL ? yaml_file_read(path, NULL) : NULL;

@@ -1,4 +1,4 @@
-/* One table of keys; what they mean for the bytes of a piece of the model stands where those are counted. */
+/* One table of keys. What they mean in bytes is documented where a piece's memory is counted. */
 #include "framework_memory.h"
 
 #include <string.h>

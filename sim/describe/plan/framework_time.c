@@ -187,7 +187,7 @@ static gboolean parse_zero3(Draft *draft, GError **error) {
   return yaml_map_read(draft->zero3_tensors, zero3_fields, G_N_ELEMENTS(zero3_fields), draft, error);
 }
 
-/* A mapping from GPU generation to one of rates. */
+/* A mapping from GPU generation to a mapping of rates. */
 static gboolean parse_rates(Draft *draft, GError **error) {
   if (!yaml_is_present(draft->rates))
     return TRUE;
@@ -204,13 +204,13 @@ static gboolean parse_rates(Draft *draft, GError **error) {
   return TRUE;
 }
 
-/* A key that means something beside one value of another alone. */
+/* A key that has a meaning only with one value of another key. */
 typedef struct {
   const char *key, *other, *value;
   gboolean is_used, is_beside;
 } Companion;
 
-/* A base's, whose own value of the other key does not stand: the two go together. */
+/* Whether the key comes from a base and the other key's value from elsewhere: the base meant them together. */
 static gboolean is_left_behind(YamlNode map, const Companion *companion) {
   const YamlNode key = yaml_map_value(map, companion->key), other = yaml_map_value(map, companion->other);
   return yaml_is_of_base(key) && yaml_is_present(other) && strcmp(yaml_path(key), yaml_path(other)) != 0;

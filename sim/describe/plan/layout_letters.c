@@ -1,8 +1,8 @@
-/* Megatron-LM's --pipeline-model-parallel-layout: a letter for each layer, a bar between stages. As there
- * (core/transformer/pipeline_parallel_layer_layout.py, 2026-08) commas mean nothing, and repetitions are written out in
- * two passes:
+/* Megatron-LM's --pipeline-model-parallel-layout: a letter per layer, a bar between stages. As in Megatron-LM
+ * (core/transformer/pipeline_parallel_layer_layout.py, 2026-08), commas have no meaning, and repetitions are expanded
+ * in two passes:
  *
- *     Et*3|(tt|)*2,t,mL  →  Et*3|tt|tt|t,mL  →  Ettt|tt|tt|tmL  →  3+2*2+1, one head that predicts a token further */
+ *     Et*3|(tt|)*2,t,mL  →  Et*3|tt|tt|t,mL  →  Ettt|tt|tt|tmL  →  3+2*2+1, one multi-token-prediction head */
 #include "pipeline_layout.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ static gboolean fail_letters(const char *text, const char *expected, GError **er
   return fail_input(error, "found \"%.80s\", expected %s", text, expected);
 }
 
-/* `part` once for each time that the "*N" at *at says, which moves behind it; once without. FALSE: too often. */
+/* Append `part` as often as the "*N" at *at says, and move *at past it; once if there is none. FALSE: too often. */
 static gboolean append_times(GString *out, const char *part, gsize length, const char **at) {
   guint64 n = 1;
   if (**at == '*' && g_ascii_isdigit((*at)[1])) {
@@ -30,7 +30,7 @@ static gboolean append_times(GString *out, const char *part, gsize length, const
   return TRUE;
 }
 
-/* (abc)*N written out. */
+/* Expand (abc)*N. */
 static GString *repeat_groups(const char *text) {
   g_autoptr(GString) out = g_string_new(NULL);
   for (const char *at = text; *at != '\0';) {
@@ -39,14 +39,14 @@ static GString *repeat_groups(const char *text) {
     const gsize length = end != NULL ? (gsize)(end - part) : 1;
     at = end != NULL ? end + 1 : at + 1;
     if (end == NULL)
-      g_string_append_c(out, *part); /* a letter's own *N is for the next pass */
+      g_string_append_c(out, *part); /* a letter's own *N is left for the next pass */
     else if (!append_times(out, part, length, &at))
       return NULL;
   }
   return g_steal_pointer(&out);
 }
 
-/* a*N written out, commas left out. */
+/* Expand a*N and drop commas. */
 static GString *repeat_letters(const char *text) {
   g_autoptr(GString) out = g_string_new(NULL);
   for (const char *at = text; *at != '\0';) {
@@ -57,7 +57,7 @@ static GString *repeat_letters(const char *text) {
   return g_steal_pointer(&out);
 }
 
-/* Counts the t of each stage, and the m; the error, if any, is of the whole text. */
+/* Count each stage's t, and the m; errors quote the whole text. */
 static gboolean count_layers(const char *text, const char *letters, GArray *layers, int *n_mtp, GError **error) {
   const char *last = strrchr(letters, '|');
   int zero = 0;

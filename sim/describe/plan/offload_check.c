@@ -1,4 +1,4 @@
-/* What a plan offloads against itself and against what the cluster file states. */
+/* Check what a plan offloads against the rest of the plan and against what the cluster file states. */
 #include "error.h"
 #include "plan.h"
 

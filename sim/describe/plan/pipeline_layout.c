@@ -1,4 +1,4 @@
-/* A layout is a word or a list; a list is walked part by part, once to check it and once for each plan it is dealt out
+/* A layout is a word or a list. A list is walked part by part, once to check it and once for every plan it is used
  * in. */
 #include "pipeline_layout.h"
 
@@ -15,7 +15,7 @@ static const char *const words[] = {"auto", "balanced", "even", "embedding", "lo
 static const char form[] = "layers of each stage as 7+8*14+6 or 7+even+6, or auto, balanced, "
                            "embedding, loss or embedding+loss";
 
-/* `n_stages` stages of `n_layers` each; of `even` both are open. */
+/* `n_stages` stages of `n_layers` each; for `even` both are open. */
 typedef struct {
   gboolean is_even;
   gint64 n_layers, n_stages;
@@ -43,7 +43,7 @@ static gint64 read_count(const char **at) {
   return value;
 }
 
-/* Reads one part and the + behind it; FALSE: it is none. */
+/* Read one part and the + after it; FALSE: not a part. */
 static gboolean read_part(const char **at, Part *part) {
   *part = (Part){.n_stages = 1};
   if (g_str_has_prefix(*at, "even")) {
@@ -78,14 +78,14 @@ gboolean pipeline_layout_check(const char *text, GError **error) {
   int n_first, n_last;
   if (pipeline_layout_is_open(text) || counts_ends(text, &n_first, &n_last) || is_list(text))
     return TRUE;
-  g_autofree char *parted = g_strdelimit(g_strdup(text), ",", '+'); /* as some would write a list */
+  g_autofree char *parted = g_strdelimit(g_strdup(text), ",", '+'); /* some would separate a list by commas */
   const char *near = is_list(parted) ? parted : g_ascii_isdigit(*text) ? NULL : suggest_nearest(text, words);
   g_autofree char *meant = near != NULL ? g_strdup_printf("; did you mean \"%.80s\"?", near) : g_strdup("");
   return fail_input(error, "found \"%.80s\", expected %s%s", text, form, meant);
 }
 
-/* All stages share n_layers and what the ends count for; the larger ones are in the middle. When only one stage stays
- * small it is the last: the head costs more than the embedding. */
+/* Share out n_layers plus what the ends count for, with the larger stages in the middle. If only one stage is
+ * smaller, it is the last, because the head costs more than the embedding. */
 static void deal_evenly(const PipelineCounts *counts, int n_first, int n_last, int *layers) {
   const int n_stages = counts->n_stages, n_shared = counts->n_layers + n_first + n_last;
   const int each = n_shared / n_stages, n_larger = n_shared % n_stages, first_larger = (n_stages - n_larger) / 2;
@@ -96,7 +96,7 @@ static void deal_evenly(const PipelineCounts *counts, int n_first, int n_last, i
 }
 
 static void deal_auto(const PipelineCounts *counts, int *layers) {
-  const int n_heads = 1 + 2 * counts->n_mtp; /* layers that the last stage's heads count for */
+  const int n_heads = 1 + 2 * counts->n_mtp; /* layers that the last stage's heads count as */
   const int n_layers = counts->n_layers, n_stages = counts->n_stages;
   const gboolean with_heads =
       counts->n_mtp > 0 && (n_layers + n_heads) % n_stages == 0 && n_layers >= n_heads * (n_stages - 1);
@@ -114,7 +114,7 @@ static gboolean deal_counted(const char *text, const PipelineCounts *counts, int
   return TRUE;
 }
 
-/* What a list says in all; `even` has neither. */
+/* The totals of a list; `even` adds to neither. */
 static Part sum_parts(const char *text) {
   Part sum = {0}, part;
   for (const char *at = text; *at != '\0';) {
@@ -148,7 +148,7 @@ static gboolean deal_list(const char *text, const PipelineCounts *counts, int *l
   const Part sum = sum_parts(text);
   if (!check_sum(text, counts, &sum, error))
     return FALSE;
-  const gint64 n_left = counts->n_stages - sum.n_stages; /* stages of even */
+  const gint64 n_left = counts->n_stages - sum.n_stages; /* stages that even covers */
   Part part;
   gint64 stage = 0;
   for (const char *at = text; *at != '\0';) {
@@ -161,7 +161,7 @@ static gboolean deal_list(const char *text, const PipelineCounts *counts, int *l
   return TRUE;
 }
 
-/* Nothing would pass through it but a micro-batch. */
+/* Micro-batches would only pass through an empty stage. */
 static gboolean check_empty(const char *text, const int *layers, int n_stages, GError **error) {
   for (int i = 0; i < n_stages; i++)
     if (layers[i] < 0 || (layers[i] == 0 && i > 0 && i < n_stages - 1))

@@ -1,5 +1,4 @@
-/* The plan as data: defaults, copies, names of its choices. What makes a plan complete and possible: plan_complete.c.
- */
+/* The plan as data: defaults, copies, names of its choices. plan_complete.c completes and checks it. */
 #include "plan.h"
 
 #include <string.h>
@@ -82,7 +81,7 @@ void plan_free(Plan *plan) {
 
 void plan_set_framework(Plan *plan, const char *name, const Framework *framework) {
   const FrameworkMemory *memory = &framework->memory;
-  char *own_name = g_strdup(name); /* before the old one goes: it may be that */
+  char *own_name = g_strdup(name); /* before freeing the old one, which `name` may point to */
   g_free(plan->framework);
   plan->framework = own_name;
   plan->memory = *memory;
@@ -126,7 +125,7 @@ gboolean plan_gathers_tokens(const Plan *plan) {
   return expert_dispatch(plan) == DISPATCH_ALL_GATHER && (plan->ep > 1 || plan_expert_tp(plan) > 1);
 }
 
-/* Of both directions of dualpipe a forward and a backward are one in any case. */
+/* dualpipe pairs a forward and a backward of opposite directions in any case. */
 static gboolean has_pairs_of_schedule(const Plan *plan) {
   return plan->ep > 1 && plan->schedule != NULL && g_str_has_prefix(plan->schedule, "dualpipe");
 }

@@ -1,10 +1,11 @@
-/* A plan is completed and checked by a row of small steps, in an order in which each may rely on those before it:
+/* A plan is completed and checked in small steps, each of which may rely on those before it:
  *
  *     ranges → ranks (dp, gpus) → sizes (batch, sequence, schedule) → batch → pipeline → tensor cut → context cut
  *            → sequence → ZeRO → experts → heads → recompute → machine → precision → disturbances
  *            → size of the simulation
  *
- * A single value out of any sense is bad usage (INPUT); values that clash are IMPOSSIBLE, and both are named. */
+ * A value that makes no sense by itself is bad usage (INPUT); values that clash are IMPOSSIBLE, and both are
+ * named. */
 #include <math.h>
 #include <string.h>
 
@@ -17,12 +18,12 @@
 #define INT64 G_GINT64_FORMAT
 
 enum { MOST_RANKS = 1 << 24, MOST_MICRO_BATCHES = 1000000, DEFAULT_SEQ_LEN = 2048, MOST_DEFAULT_SEQ_LEN = 4096 };
-/* The second step begins as the first one ended; the third repeats it. */
+/* The second step starts from the first one's end state; the third repeats it. */
 enum { STEPS_TO_STEADY = 3 };
 static const gint64 most_micro_batch_tokens = G_MAXINT32;
-/* Passes of a layer that has ops of its own (some 700 bytes), beside PLAN_MOST_PASSES. */
+/* Passes of layers with their own ops (some 700 bytes each), in addition to PLAN_MOST_PASSES. */
 static const double most_layer_passes = 8e6;
-/* A thousand such steps at a thousandth of the peak still end before int64 nanoseconds do. */
+/* A thousand such steps at a thousandth of the peak still fit in int64 nanoseconds. */
 static const double most_step_s_at_peak = 1e6;
 
 typedef gboolean (*Step)(Plan *plan, const Model *model, const Cluster *cluster, GError **error);
@@ -35,13 +36,13 @@ typedef gboolean (*Step)(Plan *plan, const Model *model, const Cluster *cluster,
 #define OPEN_RANGE64(label, field, high)                                                                               \
   { label, offsetof(Plan, field), TRUE, 0, high, TRUE }
 
-/* What each number may be by itself. */
+/* The range of each number by itself. */
 static const struct {
   const char *name;
   size_t offset;
   gboolean is_wide; /* gint64, else int */
   gint64 least, most;
-  gboolean is_open; /* 0 stands for what was left out: nobody types it */
+  gboolean is_open; /* 0 means left out and cannot be typed */
 } ranges[] = {
     OPEN_RANGE("gpus", gpus, MOST_RANKS),
     INT_RANGE("tp", tp, 1, MOST_RANKS),
@@ -79,7 +80,7 @@ static gboolean check_ranges(Plan *plan, const Model *model, const Cluster *clus
   return TRUE;
 }
 
-/* "tp 2 × cp 4 × pp 8", cp where there is any; owned by the caller. */
+/* "tp 2 × cp 4 × pp 8", cp only if above 1; owned by the caller. */
 static char *model_ranks_text(const Plan *plan) {
   g_autofree char *cp = plan->cp > 1 ? g_strdup_printf(" × cp %d", plan->cp) : g_strdup("");
   return g_strdup_printf("tp %d%s × pp %d", plan->tp, cp, plan->pp);
@@ -101,7 +102,7 @@ static gboolean complete_ranks(Plan *plan, const Model *model, const Cluster *cl
   return TRUE;
 }
 
-/* Four micro-batches per pipeline rank: enough that the bubble, (p − 1)/m, stays below a quarter. */
+/* By default four micro-batches per pipeline rank: that keeps the bubble, (p − 1)/m, below a quarter. */
 static gboolean complete_sizes(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
   if (plan->micro_batch == 0)
     plan->micro_batch = 1;
@@ -161,7 +162,8 @@ gboolean plan_check_pipeline(const Plan *plan, const Model *model, GError **erro
   gint64 n_stages = (gint64)plan->pp * plan->chunks / plan->n_pipes;
   if (model == NULL)
     return TRUE;
-  /* two more is Megatron's other split: embedding and head are stages of their own; a layout asked for may have one */
+  /* two more stages than layers is Megatron's other split, embedding and head as stages of their own; an explicit
+   * layout may also have one more */
   const gboolean is_open = pipeline_layout_is_open(plan->pipeline_layout);
   if (n_stages > model->n_layers && n_stages != model->n_layers + 2 && (is_open || n_stages > model->n_layers + 2))
     return fail_impossible(
@@ -188,7 +190,7 @@ static gboolean check_tensor_cut(Plan *plan, const Model *model, const Cluster *
     if (cut[i].count % plan->tp != 0)
       return fail_impossible(error, "tp %d does not divide the %s %" INT64 " of model %s", plan->tp, cut[i].what,
                              cut[i].count, model->name);
-  /* With fewer key-value heads than ranks each is held by tp / n_kv_heads of them, as Megatron-LM does. */
+  /* With fewer key-value heads than ranks, tp / n_kv_heads ranks hold each head, as in Megatron-LM. */
   if (model->n_kv_heads % plan->tp != 0 && plan->tp % model->n_kv_heads != 0)
     return fail_impossible(error,
                            "tp %d neither divides nor is a multiple of the key-value heads %" INT64 " of model %s",
@@ -196,7 +198,8 @@ static gboolean check_tensor_cut(Plan *plan, const Model *model, const Cluster *
   return TRUE;
 }
 
-/* Ulysses gives each rank of cp as many heads of Q, and of K and V some or, where there are fewer, a copy of one. */
+/* Ulysses gives each cp rank the same number of heads of Q, and of K and V either some or, if there are fewer than
+ * ranks, a copy of one. */
 static gboolean check_heads_dealt(const Plan *plan, const Model *model, GError **error) {
   const gint64 heads = model->n_heads / plan->tp, kv_heads = MAX(1, model->n_kv_heads / plan->tp);
   if (heads % plan->cp == 0 && (kv_heads % plan->cp == 0 || plan->cp % kv_heads == 0))
@@ -209,8 +212,8 @@ static gboolean check_heads_dealt(const Plan *plan, const Model *model, GError *
       model_window(model, plan->seq_len) > 0 ? "expected a cp that does and is" : "use ring or all_gather");
 }
 
-/* Attention cut by cp: its kernel knows blocks of keys and what to merge them by, and a causal mask gives each rank the
- * same work when it has one early and one late of 2·cp pieces of the sequence. */
+/* Attention cut by cp needs a kernel that handles blocks of keys and returns what it takes to merge them. Under a
+ * causal mask all ranks have equal work if each has one early and one late piece of the sequence's 2·cp. */
 static gboolean check_context(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
   if (plan->cp == 1)
     return TRUE;
@@ -301,7 +304,7 @@ static gboolean check_machine(Plan *plan, const Model *model, const Cluster *clu
   if (cluster->max_gpus > 0 && plan->gpus > cluster->max_gpus)
     return fail_impossible(error, "gpus %d is more than the %" INT64 " GPUs of cluster %s", plan->gpus,
                            cluster->max_gpus, cluster->name);
-  return cluster_check_joined(cluster, error); /* what faults leave of links is of the GPUs, known from here on */
+  return cluster_check_joined(cluster, error); /* what faults leave depends on the job's GPUs, known from here on */
 }
 
 static gboolean check_peaks(const Plan *plan, const Gpu *gpu, const Cluster *cluster, GError **error) {
@@ -323,7 +326,7 @@ static gboolean check_precision(Plan *plan, const Model *model, const Cluster *c
   return ok;
 }
 
-/* Ranks that differ cannot be stood for by one of them. */
+/* Ranks that differ cannot be folded into one representative. */
 static gboolean check_disturbances(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
   for (guint i = 0; i < plan->slow_ranks->len; i++) {
     const SlowRank *slow = &g_array_index(plan->slow_ranks, SlowRank, i);
@@ -339,10 +342,10 @@ static gboolean check_disturbances(Plan *plan, const Model *model, const Cluster
   return TRUE;
 }
 
-/* Every stage's passes are there in any run. */
+/* Every run has the passes of every stage. */
 static gboolean check_passes(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
   if (cluster == NULL)
-    return TRUE; /* nothing runs */
+    return TRUE; /* nothing will run */
   double passes = (double)plan->pp * plan->chunks * plan->n_micro_batches * plan->steps;
   if (passes <= PLAN_MOST_PASSES && passes / plan->steps * plan->pp <= PLAN_MOST_LOOKS)
     return TRUE;
@@ -353,8 +356,8 @@ static gboolean check_passes(Plan *plan, const Model *model, const Cluster *clus
                          MIN(PLAN_MOST_PASSES, PLAN_MOST_LOOKS / plan->pp));
 }
 
-/* A layer has ops of its own where its gradients are reduced or its parameters gathered, in every micro-batch from
- * ZeRO-2 on and where attention is cut by cp or experts by ep, and where ranks run apart, on each of them. */
+/* A layer has its own ops where its gradients are reduced or its parameters gathered: in every micro-batch from
+ * ZeRO-2 on, and if cp cuts attention or ep the experts; without folding, on every rank. */
 static gboolean check_layer_passes(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
   if (cluster == NULL || model == NULL)
     return TRUE;
@@ -365,7 +368,7 @@ static gboolean check_layer_passes(Plan *plan, const Model *model, const Cluster
           : 1;
   double ranks = plan->fold ? 1 : (double)plan->tp * plan_data_ranks(plan);
   if (plan->cp_comm == CP_RING)
-    layers *= plan->cp; /* each step of the ring has ops of its own */
+    layers *= plan->cp; /* each step of the ring has its own ops */
   if (layers * micro_batches * ranks <= most_layer_passes)
     return TRUE;
   g_autofree char *ring =
@@ -379,7 +382,7 @@ static gboolean check_layer_passes(Plan *plan, const Model *model, const Cluster
                          most_layer_passes, plan->fold ? "" : ", or fold the run");
 }
 
-/* Two FLOPs per parameter and token, and attention, forward and twice backward. */
+/* Two FLOPs per parameter and token, plus attention; forward once, backward twice that. */
 static gboolean check_length(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
   if (cluster == NULL || model == NULL)
     return TRUE;

@@ -6,8 +6,8 @@ static gboolean has_grace(const Cluster *cluster) {
   return cluster != NULL && cluster->gpu.host == HOST_GRACE;
 }
 
-/* As most recipes of today have it for a Grace, and few for other hosts. Of those that make modules again most do not
- * replay: a plan that says so is taken for one of these. */
+/* As in most of today's recipes for Grace hosts, and few for others. Most recipes that recompute modules do not
+ * replay, so a plan with recomputation is treated as one of those. */
 static gboolean replays_step(const Plan *plan, const Model *model, const Cluster *cluster) {
   return plan->time.grace_mxfp8_step == GRACE_STEP_REPLAYED && has_grace(cluster) && model != NULL &&
          model_has_experts(model) && plan->ep > 1 && plan->precision == PRECISION_MXFP8 &&
@@ -18,8 +18,8 @@ static gboolean has_rounds(const Plan *plan) {
   return plan->pp == 1 || (plan->chunks > 1 && strcmp(plan->schedule, "interleaved") == 0);
 }
 
-/* As recipes have it, which differ by who launches the kernels. What is run again in backward is in no graph but that
- * of a whole step: transformer_config.py of Megatron Core 0.17 (2026) refuses it of whole layers and of experts. */
+/* As in recipes, which differ by the host that launches the kernels. Recomputation is in no graph except that of a
+ * whole step: transformer_config.py of Megatron Core 0.17 (2026) refuses it for whole layers and for experts. */
 static CudaGraphs graphs_left_open(const Plan *plan, const Model *model, const Cluster *cluster) {
   if (replays_step(plan, model, cluster))
     return CUDA_GRAPHS_FULL;

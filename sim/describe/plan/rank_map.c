@@ -1,6 +1,6 @@
-/* The first line that counts tells the form: a header of a table has the word rank in it, a list begins with a digit
- * and stands alone, anything else names a host. All forms end in place(), which knows the line that each rank and each
- * GPU was given at. */
+/* The first significant line determines the form: a table's header has the word rank in it, a list begins with a
+ * digit and is the only line, anything else names a host. All forms end in place(), which knows the line at which
+ * each rank and each GPU was placed. */
 #include "rank_map.h"
 
 #include <string.h>
@@ -21,11 +21,11 @@ typedef struct {
 typedef struct {
   const char *file;
   const Cluster *cluster;
-  int line; /* being read */
+  int line; /* currently read */
   int most_gpu;
   GHashTable *gpu_of;    /* rank → GPU */
   GHashTable *holder_of; /* GPU → Holder, owned */
-  int next_rank;         /* where ranks are counted */
+  int next_rank;         /* for forms that number ranks themselves */
   int columns[N_COLUMNS];
 } Reader;
 
@@ -62,7 +62,7 @@ static gboolean place(Reader *reader, int rank, int gpu, GError **error) {
   return TRUE;
 }
 
-/* "3" or, with the word before it, "node3". */
+/* "3" or, with `word` in front, "node3". */
 static gboolean read_number(const Reader *reader, const char *text, const char *word, int most, int *number,
                             GError **error) {
   const char *digits = g_str_has_prefix(text, word) ? text + strlen(word) : text;
@@ -145,7 +145,7 @@ static gboolean place_listed(Reader *reader, int node, const char *list, GError 
   return TRUE;
 }
 
-/* `slots` −1: all that are free. */
+/* `slots` −1: all free ones. */
 static gboolean place_slots(Reader *reader, int node, int slots, GError **error) {
   const int per_node = reader->cluster->gpus_per_node;
   int n_placed = 0;

@@ -17,7 +17,7 @@
 #include "error.h"
 #include "suggest.h"
 
-/* More than any format needs, but a typo such as w16e9 is caught. */
+/* More than any format needs, but catches typos such as w16e9. */
 static const double most_bytes = 64;
 
 static const Recipe presets[] = {

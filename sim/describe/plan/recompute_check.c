@@ -1,4 +1,4 @@
-/* Which modules a plan makes again, and whether its model has them. */
+/* Which modules a plan recomputes, and whether its model has them. */
 #include "error.h"
 #include "plan.h"
 
@@ -31,7 +31,7 @@ gboolean plan_recomputes_nothing(const Plan *plan) {
          plan_recompute_modules(plan) == MODULE_BIT(MODULE_CORE_ATTN);
 }
 
-/* Why a model cannot make a module again; NULL: it can. */
+/* Why a model cannot recompute a module; NULL: it can. */
 static const char *why_not(RecomputeModule module, const Model *model) {
   switch (module) {
   case MODULE_MLA_UP_PROJ:
@@ -64,7 +64,7 @@ static gboolean check_model(guint modules, const Model *model, GError **error) {
   return TRUE;
 }
 
-/* A framework trains models of other kinds too. */
+/* A framework also trains models that lack some of its modules. */
 static void leave_out_missing(guint *modules, const Model *model) {
   for (RecomputeModule module = 0; module < N_RECOMPUTE_MODULES; module++)
     if (why_not(module, model) != NULL)

@@ -1,10 +1,10 @@
 /* A described thing is named by a path or by a bare name. Bare names are looked up as <root>/<subdir>/<name><suffix>,
- * the user's own folders before what came with the program:
+ * the user's own folders before the shipped data:
  *
  *     .   $STEPSIM_DATA   the source folder   the installed data
  *
- * A program that was installed, or stands in a stage of an installation (DESTDIR), looks into the data installed with
- * it before the folder that it was built from. */
+ * An installed program, or one in a staged installation (DESTDIR), searches the data installed with it before the
+ * folder it was built from. */
 #include "data_path.h"
 
 #include <errno.h>
@@ -20,10 +20,11 @@ static const gsize largest_file_bytes = 64u << 20;
 
 typedef struct {
   const char *folders[N_ROOTS]; /* one may be NULL ($STEPSIM_DATA unset) */
-  char *installed;              /* the last or the last but one */
+  char *installed;              /* the last or the last but one of `folders` */
 } Roots;
 
-/* What was installed with the program at hand; NULL: it is not where programs are installed. Owned by the caller. */
+/* The data installed with the running program; NULL: it does not run from where programs are installed. Owned by the
+ * caller. */
 static char *find_installed_data(void) {
   g_autofree char *program = g_file_read_link("/proc/self/exe", NULL);
   g_autofree char *folder = program != NULL ? g_path_get_dirname(program) : NULL;
@@ -54,7 +55,7 @@ static gboolean is_readable_kind(const char *path) {
   return g_file_test(path, G_FILE_TEST_EXISTS) && !g_file_test(path, G_FILE_TEST_IS_DIR);
 }
 
-/* "models/x.json" and "x.json" both to "x", for subdir "models" and suffix ".json". Owned by the caller. */
+/* "models/x.json" and "x.json" both become "x", for subdir "models" and suffix ".json". Owned by the caller. */
 static char *bare_name(const char *subdir, const char *name, const char *suffix) {
   g_autofree char *prefix = g_strconcat(subdir, "/", NULL);
   const char *start = g_str_has_prefix(name, prefix) ? name + strlen(prefix) : name;
@@ -86,8 +87,8 @@ GStrv data_path_list(const char *subdir, const char *suffix) {
   return list;
 }
 
-/* A name that is near gets those it may be; a path these at most; the list is for who asked by name and is near none.
- */
+/* A bare name that is near others gets them as suggestions, and so does a path; the full list is for a bare name that
+ * is near none. */
 static void fail_not_found(const char *subdir, const char *name, const char *bare, const char *suffix, GError **error) {
   g_auto(GStrv) known = data_path_list(subdir, suffix);
   const char *slash = strrchr(bare, '/');
@@ -129,7 +130,7 @@ char *data_path_find(const char *subdir, const char *name, const char *suffix, G
   return NULL;
 }
 
-/* Owned by the caller; NULL: it did not come with the program. */
+/* Owned by the caller; NULL: not shipped with the program. */
 static char *find_shipped(const char *name, const char *subdir, const char *suffix) {
   g_autofree char *folder = g_path_get_basename(subdir);
   g_autofree char *prefix = g_strconcat(folder, "/", NULL);

@@ -1,5 +1,5 @@
-/* Messages may quote whatever a user typed or a file held, so what reaches the terminal is made printable here, once:
- * broken UTF-8 and control characters (escape sequences among them) are replaced. */
+/* Messages may quote whatever a user typed or a file contained, so they are made printable here, in one place: broken
+ * UTF-8 and control characters (including escape sequences) are replaced. */
 #include "error.h"
 
 G_DEFINE_QUARK(stepsim - error - quark, stepsim_error)

@@ -1,11 +1,10 @@
 /* json-glib parses. Two things it does not do are done around it:
  *
- *   before   It reads more than JSON (comments, hexadecimals, a second root that it drops, integers that wrap),
- *            recurses as deep as the file nests, until the stack ends, and spends half a minute on millions of values.
- *            A pass over the bytes refuses those, with line.
- *   during   Its `object-member` signal comes right behind each value, when the scanner's line is that of the value:
- *            noted per (object, key), which also shows keys given twice.
- */
+ *   before   It accepts more than JSON (comments, hexadecimals, a second root that it drops, integers that wrap),
+ *            recurses as deep as the file nests, until the stack overflows, and takes half a minute for millions of
+ *            values. A pass over the bytes refuses those, with the line.
+ *   during   Its `object-member` signal comes right after each value, while the scanner's line is that of the value.
+ *            The line is noted per (object, key), which also reveals duplicate keys. */
 #include "json_file.h"
 
 #include <math.h>
@@ -24,7 +23,7 @@ typedef struct {
 
 typedef struct {
   JsonFile *json;
-  char *duplicate; /* first key given twice; owned */
+  char *duplicate; /* first duplicate key; owned */
   guint duplicate_line;
 } Collector;
 
@@ -55,13 +54,13 @@ static void note_member(JsonParser *parser, JsonObject *object, const char *key,
   }
 }
 
-/* What the pass over the bytes knows between two of them. */
+/* State of the pass over the bytes. */
 typedef struct {
   guint line;
   int depth;
   int n_commas;
   gboolean in_string, escaped, root_seen;
-  int n_digits; /* of the integer being read; −1 behind a point */
+  int n_digits; /* of the integer being read; −1 after a decimal point */
 } Guard;
 
 static void guard_string_byte(Guard *guard, char c) {
@@ -82,7 +81,7 @@ static void count_digits(Guard *guard, char c) {
     guard->n_digits++;
 }
 
-/* NULL, or what is wrong with a byte outside of strings. */
+/* What is wrong with a byte outside strings; NULL: nothing. */
 static const char *guard_byte(Guard *guard, char c) {
   if (strchr(" \t\r\n{}[]:,\"+-.0123456789truefalsnE", c) == NULL)
     return "no JSON value starts or goes on with it";

@@ -1,17 +1,18 @@
-/* Optimal string alignment distance: Levenshtein's table with one more move, the swap of two neighbours. Cell (i, j) is
- * the fewest edits that turn the first i bytes of one word into the first j of the other, so three rows are enough:
+/* Optimal string alignment distance: Levenshtein's table with one more edit, the swap of two neighbours. Cell (i, j)
+ * is the fewest edits that turn the first i bytes of one word into the first j of the other, so three rows are
+ * enough:
  *
  *     d(i, j) = min( d(i−1, j) + 1, d(i, j−1) + 1, d(i−1, j−1) + [a_i ≠ b_j], d(i−2, j−2) + 1 if swapped )
  *
- * A name that has what was typed as its start or as a word is nearer than one that differs from it by a slip: who types
- * b200 means b200-sxm-180gb, not gb200.
+ * A name that begins with the typed text, or has it as a word, is nearer than one that differs by a typo: b200 means
+ * b200-sxm-180gb, not gb200.
  *
- * A word is never compared when the lengths alone already put it out of reach: megabytes of noise cost nothing. */
+ * Words whose lengths alone put them out of reach are not compared, so megabytes of noise cost nothing. */
 #include "suggest.h"
 
 #include <string.h>
 
-enum { FEW_EDITS = 2 }; /* a slip of the fingers */
+enum { FEW_EDITS = 2 }; /* a typo */
 
 static size_t least(size_t a, size_t b) {
   return a < b ? a : b;
@@ -48,14 +49,15 @@ static size_t edit_distance(const char *a, size_t length_a, const char *b, size_
   return row[length_b];
 }
 
-/* Of two names as near case-blind the one whose capitals are nearer: GB/s of GBps, which Gb/s would be an eighth of. */
+/* Of two names equally near ignoring case, the one whose capitals are nearer: GBps suggests GB/s, not Gb/s, an eighth
+ * of it. */
 static gboolean is_nearer_in_case(const char *typed, const char *name, const char *than) {
   const size_t length = strlen(typed);
   return edit_distance(typed, length, name, strlen(name), as_it_is) <
          edit_distance(typed, length, than, strlen(than), as_it_is);
 }
 
-/* The name fewest edits away, where they are fewer than `bound`; `n_edits` (optional) is how many. */
+/* The name fewest edits away, if fewer than `bound`; `n_edits` (optional) receives their number. */
 static const char *by_edits(const char *typed, const char *const *names, size_t bound, size_t *n_edits) {
   const size_t typed_length = strlen(typed);
   const char *nearest = NULL;
@@ -74,7 +76,7 @@ static const char *by_edits(const char *typed, const char *const *names, size_t 
   return nearest;
 }
 
-/* The longest name that what was typed goes on from with a punctuation mark ("--tp-size": --tp). */
+/* The longest name that `typed` continues with a punctuation mark ("--tp-size": --tp). */
 static const char *longest_within(const char *typed, const char *const *names) {
   const size_t typed_length = strlen(typed);
   const char *longest = NULL;
@@ -87,18 +89,18 @@ static const char *longest_within(const char *typed, const char *const *names) {
   return longest;
 }
 
-/* --- letters and digits alone: "llama3" begins "llama-3-8b", and "h100" is a word of "dgx-h100" --- */
+/* --- letters and digits only: "llama3" begins "llama-3-8b", and "h100" is a word of "dgx-h100" --- */
 
-/* Past what is neither letter nor digit. */
+/* Skip characters that are neither letters nor digits. */
 static const char *next_letter(const char *at) {
   while (*at != '\0' && !g_ascii_isalnum(*at))
     at++;
   return at;
 }
 
-typedef enum { HAS_NOT, HAS_INSIDE, HAS_WORD, BEGINS, IS_SAME, N_WAYS } Way; /* the later the nearer */
+typedef enum { HAS_NOT, HAS_INSIDE, HAS_WORD, BEGINS, IS_SAME, N_WAYS } Way; /* later is nearer */
 
-/* Whether `name` has the letters and digits of `typed` from `at` on, and whether it ends there. */
+/* Whether `name` continues with the letters and digits of `typed` from `at` on, and whether it ends there. */
 static gboolean goes_on_with(const char *at, const char *typed, gboolean *is_end) {
   at = next_letter(at);
   for (typed = next_letter(typed); *typed != '\0'; typed = next_letter(typed + 1)) {
@@ -122,11 +124,11 @@ static Way way_of(const char *name, const char *typed) {
   return way;
 }
 
-enum { MOST_ASKED = 4, LEAST_LETTERS = 3 }; /* names that a question asks for; letters that tell anything */
+enum { MOST_ASKED = 4, LEAST_LETTERS = 3 }; /* names in a question; letters that are enough to compare */
 
 typedef struct {
-  const char *names[MOST_ASKED]; /* the shortest; of those as long the nearer in capitals, then in the list's order */
-  int n;                         /* of all, so more than MOST_ASKED perhaps */
+  const char *names[MOST_ASKED]; /* shortest first; among equals by capitals, then in the list's order */
+  int n;                         /* of all candidates, may exceed MOST_ASKED */
 } Found;
 
 static gboolean goes_before(const char *typed, const char *name, const char *other) {
@@ -159,7 +161,7 @@ static size_t longest_of(const char *const *names) {
   return longest;
 }
 
-/* The names that have what was typed in the nearest way that any has it. */
+/* The names that contain the typed text in the nearest way that occurs. */
 static Found around(const char *typed, const char *const *names, Way *way) {
   Found found = {0};
   *way = HAS_NOT;
@@ -177,11 +179,11 @@ static Found around(const char *typed, const char *const *names, Way *way) {
   return found;
 }
 
-/* Up to MOST_ASKED names that may have been meant, the likeliest first. */
+/* Up to MOST_ASKED names that may have been meant, likeliest first. */
 static Found meant(const char *typed, const char *const *names) {
   Way way;
   const Found found = around(typed, names, &way);
-  const size_t n_letters = strlen(typed) - strspn(typed, "-"); /* dashes all options have */
+  const size_t n_letters = strlen(typed) - strspn(typed, "-"); /* all options have the dashes */
   size_t n_edits;
   const char *nearest = by_edits(typed, names, n_letters / 2 + 1, &n_edits);
   if (way >= HAS_WORD)

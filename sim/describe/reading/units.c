@@ -1,5 +1,5 @@
-/* One table of units serves reading, error messages and printing. A row's scale turns the unit into its kind's base
- * unit; rows of a kind stand in ascending order, and those marked `shown` are the ones printed for people. */
+/* One table of units serves reading, error messages and printing. A row's scale converts the unit to its kind's base
+ * unit. Rows of a kind are in ascending order; those marked `shown` are the ones printed for people. */
 #include "units.h"
 
 #include <math.h>
@@ -74,8 +74,8 @@ static const Unit units[] = {
     {"GWh", UNIT_WATT_HOURS, TRUE, 1e9},
 };
 
-/* Decimal digits, one point, an exponent: what strtod takes less its names, hexadecimals and signs. `*end` is behind
- * the number. */
+/* Decimal digits, one point, an exponent: what strtod accepts without its names, hexadecimals and signs. `*end` is
+ * set past the number. */
 static gboolean read_number(const char *text, double *number, const char **end) {
   while (g_ascii_isspace(*text))
     text++;
@@ -92,7 +92,7 @@ static char *trimmed(const char *text) {
   return g_strstrip(g_strdup(text));
 }
 
-/* Of a kind the one that stands last among those shown: what large quantities have. */
+/* Suggests the last `shown` unit of the kind, the one for large quantities. */
 static gboolean fail_number(const char *text, UnitKind kind, GError **error) {
   const char *unit = "";
   for (size_t i = 0; i < G_N_ELEMENTS(units); i++)
@@ -157,7 +157,7 @@ gboolean units_parse_count(const char *text, double *value, GError **error) {
                     text == NULL ? "" : text);
 }
 
-/* What the multiple of a whole number stands for; 0: for nothing known, or two things. */
+/* What the suffix of a whole number stands for; 0: unknown, or ambiguous. */
 static double whole_scale(const char *multiple) {
   static const char *const binary[] = {"", "Ki", "Mi", "Gi"};
   for (size_t i = 0; i < G_N_ELEMENTS(binary); i++)
@@ -166,7 +166,7 @@ static double whole_scale(const char *multiple) {
   return 0;
 }
 
-/* "32k" may be 32,000 or 32,768; NULL: it is nothing of the kind. Owned by the caller. */
+/* "32k" may be 32,000 or 32,768; NULL: not ambiguous. Owned by the caller. */
 static char *both_meanings(double number, const char *multiple) {
   static const char *const names[] = {"k", "M", "G", "T"};
   for (size_t i = 0; i < G_N_ELEMENTS(names); i++)
@@ -217,10 +217,10 @@ void units_append_count(GString *out, gint64 n, const char *one, const char *man
 char *units_format_count(double count) {
   const double rounded = isfinite(count) ? round_to_four_digits(count) : count;
   size_t i = G_N_ELEMENTS(multiples) - 1;
-  while (i > 0 && !(fabs(rounded) >= (i == 1 ? 10 : 1) * multiples[i].scale)) /* 9,999 is 9999 */
+  while (i > 0 && !(fabs(rounded) >= (i == 1 ? 10 : 1) * multiples[i].scale)) /* 9,999 is printed as 9999 */
     i--;
   const double scaled = rounded / multiples[i].scale;
-  if (fabs(scaled) >= 1e6) /* beyond the multiples */
+  if (fabs(scaled) >= 1e6) /* above all multiples */
     return g_strdup_printf("%.4g", rounded);
   return g_strdup_printf(fabs(scaled) >= 1e4 ? "%.0f%s" : "%.4g%s", scaled, multiples[i].name);
 }
@@ -229,13 +229,13 @@ double units_percent(double share) {
   return round(1e4 * share) / 100 + 0.0; /* not −0 */
 }
 
-/* Zero and infinity take the base unit. The logarithm of a quotient such as 1e-5 / 1e-6 may fall just short of whole.
- */
+/* Zero and infinity take the base unit. The logarithm of a quotient such as 1e-5 / 1e-6 may be just below a whole
+ * number. */
 char *units_format(double value, UnitKind kind) {
   double rounded = isfinite(value) ? round_to_four_digits(value) : value;
   const Unit *unit = fitting_unit(rounded == 0 || !isfinite(rounded) ? 1 : fabs(rounded), kind);
   double scaled = rounded / unit->scale;
-  if (!(fabs(scaled) >= 0.01 && fabs(scaled) < 1e6)) /* beyond the prefixes */
+  if (!(fabs(scaled) >= 0.01 && fabs(scaled) < 1e6)) /* outside the prefixes */
     return g_strdup_printf("%.4g %s", scaled, unit->name);
   int digits_before_point = (int)floor(log10(fabs(scaled)) + 1e-9) + 1;
   return g_strdup_printf("%.*f %s", MAX(0, 4 - digits_before_point), scaled, unit->name);

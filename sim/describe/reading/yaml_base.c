@@ -12,7 +12,7 @@
 #include "error.h"
 #include "yaml_tree.h"
 
-enum { MOST_BASES = 4 }; /* on top of each other */
+enum { MOST_BASES = 4 }; /* in a chain */
 
 static const YamlTreeNode *node_of(YamlNode node) {
   return yaml_tree_node(node.file, node.index);
@@ -36,7 +36,7 @@ static void copy_all(YamlFile *out, int parent, YamlNode node) {
     copy_all(out, index, (YamlNode){node.file, i});
 }
 
-/* Of a word none is another: ring_search: none. */
+/* Not if the base has a word, where none is just another word: ring_search: none. */
 static gboolean takes_away(YamlNode over, YamlNode base) {
   const gboolean is_word = node_of(base)->type == YAML_TEXT && !g_ascii_isdigit(node_of(base)->text[0]);
   return !is_word && g_strcmp0(node_of(over)->text, "none") == 0;
@@ -44,7 +44,7 @@ static gboolean takes_away(YamlNode over, YamlNode base) {
 
 static void merge(YamlFile *out, int parent, YamlNode base, YamlNode over);
 
-/* Of a mapping's keys those that the base has: a second one of the same name follows, for the reader to refuse. */
+/* Merges the keys of a mapping that the base has. A duplicate is kept, for the reader to refuse. */
 static void merge_known(YamlFile *out, int parent, YamlNode base, YamlNode over) {
   for (int i = node_of(base)->first; i != YAML_NONE; i = yaml_tree_node(base.file, i)->next) {
     const YamlNode value = {base.file, i}, other = yaml_map_value(over, node_of(value)->key);
@@ -70,7 +70,7 @@ static void merge(YamlFile *out, int parent, YamlNode base, YamlNode over) {
   }
 }
 
-/* Without the key, which the base's own has been read for. */
+/* A copy without the key `base`, which has been used by now. */
 static YamlFile *without_base(const YamlFile *file) {
   const YamlNode root = yaml_file_root(file);
   YamlFile *out = yaml_tree_new(file->path);
@@ -81,7 +81,7 @@ static YamlFile *without_base(const YamlFile *file) {
   return out;
 }
 
-/* The reader of the merged file does not see it. */
+/* Checked here because the merged file's reader does not see this key. */
 static gboolean has_one_base(YamlNode name, GError **error) {
   for (int i = node_of(name)->next; i != YAML_NONE; i = yaml_tree_node(name.file, i)->next)
     if (strcmp(yaml_tree_node(name.file, i)->key, "base") == 0)

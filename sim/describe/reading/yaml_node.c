@@ -5,9 +5,9 @@
  *       tiers: [a, b]                   ├ 2 text "gpus" (line 2)
  *                                       └ 3 list "tiers" (line 3) ─ 4 text ─ 5 text
  *
- * Events rather than libyaml's ready-made document, because an anchor, a second document or the 33rd level must stop
- * the reader where it stands: resolving a million anchors or nesting a million brackets takes quadratic time there.
- * A node's line is its key's where it has one, as that is where the user looks. */
+ * Events are used rather than libyaml's ready-made document because an anchor, a second document or the 33rd level
+ * must stop the reader at once: libyaml takes quadratic time to resolve a million anchors or nest a million brackets.
+ * A node's line is that of its key, if it has one, because that is where the user looks. */
 #include "yaml_node.h"
 
 #include <math.h>
@@ -23,12 +23,12 @@ enum { MAX_BYTES = 16 << 20, MAX_NODES = 1 << 16, MAX_DEPTH = 32, MAX_FIELDS = 6
 
 static const char *const type_names[] = {[YAML_TEXT] = "a text", [YAML_LIST] = "a list", [YAML_MAP] = "a mapping"};
 
-/* Where the reader stands between two events. */
+/* State of the reader between two events. */
 typedef struct {
   YamlFile *file;
-  int open;        /* innermost mapping or list not yet ended, or NONE */
-  int depth;       /* mappings and lists open */
-  const char *key; /* read, its value not yet */
+  int open;        /* innermost open mapping or list, or NONE */
+  int depth;       /* number of open mappings and lists */
+  const char *key; /* read, but its value not yet */
   int key_line;
   int n_documents;
 } Reader;
@@ -137,7 +137,7 @@ static int line_of_offset(const char *text, gsize offset) {
   return line;
 }
 
-/* libyaml gives a position in lines for syntax, in bytes for characters that it does not take. */
+/* libyaml gives a line for syntax errors, a byte offset for characters that it refuses. */
 static gboolean fail_syntax(const YamlFile *file, const yaml_parser_t *parser, const char *text, gsize length,
                             GError **error) {
   int line = parser->error == YAML_READER_ERROR ? line_of_offset(text, MIN(parser->problem_offset, length))
@@ -152,7 +152,7 @@ static gboolean fail_syntax(const YamlFile *file, const yaml_parser_t *parser, c
 static gboolean read_events(YamlFile *file, const char *text, gsize length, GError **error) {
   yaml_parser_t parser;
   gboolean initialised = yaml_parser_initialize(&parser) != 0;
-  g_assert(initialised); /* fails only without memory */
+  g_assert(initialised); /* fails only for lack of memory */
   yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);
   yaml_parser_set_input_string(&parser, (const unsigned char *)text, length);
   Reader reader = {.file = file, .open = NONE};
@@ -417,7 +417,7 @@ static gboolean match_keys(YamlNode map, const YamlField *fields, int n_fields, 
   return TRUE;
 }
 
-/* The first required key that is missing with what belongs there, and the others by name; TRUE: none is. */
+/* Report the first missing required key with what belongs there, and the others by name. TRUE: none is missing. */
 static gboolean check_required(YamlNode map, const YamlField *fields, int n_fields, const YamlNode *children,
                                GError **error) {
   const YamlField *first = NULL;

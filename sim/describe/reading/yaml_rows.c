@@ -1,8 +1,8 @@
-/* A key found twice is found once the rows are sorted: it stands beside itself. The sort is stable, so the later of the
- * two lines is the one at fault. */
+/* A duplicate key is found once the rows are sorted, because equal keys are then neighbours. The sort is stable, so
+ * the later line is the one at fault. */
 #include "yaml_rows.h"
 
-enum { MAX_ROWS = 1 << 16 }; /* a file's limit of nodes is reached before */
+enum { MAX_ROWS = 1 << 16 }; /* the file's limit of nodes is reached before this */
 
 static gboolean check_distinct(const GArray *rows, const YamlRowType *type, GError **error) {
   for (guint i = 1; i < rows->len; i++) {

@@ -36,7 +36,7 @@ static const YamlField reach_fields[] = {
 };
 
 typedef struct {
-  char *source; /* for people; owned */
+  char *source; /* for human readers; owned */
   YamlNode generations, sockets, pcie, nic;
 } Draft;
 
@@ -57,7 +57,7 @@ static void clear_socket(gpointer socket) {
   g_free(((SocketFact *)socket)->vendor);
 }
 
-/* Each item of `list` into a new element of `rows`. */
+/* Read each item of `list` into a new element of `rows`. */
 static gboolean read_rows(YamlNode list, const YamlField *fields, int n_fields, GArray *rows, GError **error) {
   if (yaml_list_length(list, MAX_ROWS, error) < 0)
     return FALSE;
@@ -128,7 +128,7 @@ const Generation *link_facts_generation(const LinkFacts *facts, const char *name
 }
 
 double link_facts_socket_Bps(const LinkFacts *facts, const char *vendor, int model) {
-  double Bps = g_array_index(facts->sockets, SocketFact, 0).Bps; /* a list has an item */
+  double Bps = g_array_index(facts->sockets, SocketFact, 0).Bps; /* lists are never empty */
   for (guint i = 0; i < facts->sockets->len; i++) {
     const SocketFact *at = &g_array_index(facts->sockets, SocketFact, i);
     if (g_strcmp0(at->vendor, vendor) == 0 && at->model <= model)

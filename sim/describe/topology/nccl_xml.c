@@ -1,4 +1,4 @@
-/* GMarkup's events become a flat list of elements, each after its parent; what matters is then read off it:
+/* GMarkup's events become a flat list of elements, each after its parent, from which the facts are read:
  *
  *     <system>
  *       <cpu numaid="0" …>                                 a socket (NUMA node)
@@ -11,7 +11,8 @@
  *           <pci busid=… class="0x020700" …>
  *             <nic><net name="mlx5_0" speed="400000" …/></nic>     Mb/s
  *
- * Facts of the format: NCCL's documentation of NCCL_TOPO_DUMP_FILE, dumps in NCCL's issue tracker (762, 1182, 1505). */
+ * Facts of the format: NCCL's documentation of NCCL_TOPO_DUMP_FILE, dumps in NCCL's issue tracker (762, 1182,
+ * 1505). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,9 +58,9 @@ static const char *const keys[N_KEYS] = {[KEY_VENDOR] = "vendor",
 typedef struct {
   Tag tag;
   int parent, line;
-  const char *values[N_KEYS]; /* NULL: not there */
-  int n_live;                 /* children with a GPU or NIC in or below them */
-  int index;                  /* of a GPU, NIC, socket or kept switch; NONE: none of these */
+  const char *values[N_KEYS]; /* NULL: absent */
+  int n_live;                 /* children that are or contain a GPU or NIC */
+  int index;                  /* of a GPU, NIC, socket or kept switch; else NONE */
 } Element;
 
 typedef struct {
@@ -96,7 +97,7 @@ static Tag tag_of(const char *name) {
   return TAG_OTHER;
 }
 
-/* GMarkup stands behind the tag it reports, and so at the start of the next line where the tag ends one. */
+/* GMarkup reports the position after the tag, which is the start of the next line if the tag ends one. */
 static int line_of_tag(GMarkupParseContext *context) {
   int line = 1, column = 1;
   g_markup_parse_context_get_position(context, &line, &column);
@@ -128,7 +129,7 @@ static void on_end(GMarkupParseContext *context, const char *name, gpointer data
   r->depth--;
 }
 
-/* GLib's own errors name a line in their text; ours name the file, too. */
+/* GLib's own errors name a line in their text; add the file. */
 static gboolean parse(Reader *r, const char *text, gsize length, GError **error) {
   static const GMarkupParser parser = {.start_element = on_start, .end_element = on_end};
   GMarkupParseContext *context = g_markup_parse_context_new(&parser, 0, r, NULL);
@@ -161,8 +162,8 @@ static gboolean read_integer(const Reader *r, const Element *e, Key key, gint64 
                  keys[key], text, least, most);
 }
 
-/* Bytes per second of a PCIe link, from "16.0 GT/s PCIe" and "16"; 0 where it is not said. Line codes: 8 of 10 bits up
- * to PCIe 2, 128 of 130 up to 5, 242 of 256 bytes of a flit in 6. */
+/* Bytes per second of a PCIe link, from "16.0 GT/s PCIe" and "16"; 0: not said. Line codes: 8 of 10 bits up to PCIe
+ * 2, 128 of 130 up to 5, 242 of 256 bytes of a flit in 6. */
 static gboolean read_rate(const Reader *r, const Element *e, double *Bps, GError **error) {
   *Bps = 0;
   const char *speed = e->values[KEY_SPEED], *width = e->values[KEY_WIDTH];
@@ -206,7 +207,7 @@ static gboolean add_gpu(Reader *r, int i, GArray *gpus, GError **error) {
   return TRUE;
 }
 
-/* GPUs by device number, which is what CUDA and the ranks of a node go by. */
+/* Number GPUs by device number, as CUDA and a node's ranks do. */
 static gboolean number_gpus(Reader *r, GArray *gpus, GError **error) {
   g_array_sort(gpus, compare_devs);
   for (guint i = 0; i < gpus->len; i++) {
@@ -230,7 +231,7 @@ static gboolean find_gpus(Reader *r, int *n_gpus, GError **error) {
   return number_gpus(r, gpus, error);
 }
 
-/* The PCIe function or CPU that a net hangs on: <nic> stands between. NONE: on none. */
+/* The PCIe function or CPU that a net belongs to, two levels up: <nic> is in between. NONE: no such parent. */
 static int holder_of_net(const Reader *r, int i) {
   int nic = element_at(r, i)->parent;
   int holder = nic != NONE && element_at(r, nic)->tag == TAG_NIC ? element_at(r, nic)->parent : NONE;
@@ -256,7 +257,7 @@ static void leave_net_out(Reader *r, const Element *e, const char *why) {
   node_import_note(r->import, "%.40s is left out: %s", name, why);
 }
 
-/* NICs are the nets as fast as the fastest: slower ones serve storage and management. */
+/* NICs are the nets as fast as the fastest one; slower ones serve storage and management. */
 static gboolean find_nics(Reader *r, int *n_nics, GError **error) {
   gint64 most_Mbps;
   *n_nics = 0;
@@ -286,7 +287,7 @@ static gboolean is_device(const Element *e) {
   return (e->tag == TAG_GPU || e->tag == TAG_NET) && e->index != NONE;
 }
 
-/* Children stand after their parents: one pass from the end. */
+/* Children come after their parents, so one pass from the end suffices. */
 static void count_live(Reader *r) {
   for (int i = n_elements(r) - 1; i > 0; i--) {
     Element *e = element_at(r, i);
@@ -300,7 +301,8 @@ static gboolean is_kept_switch(const Reader *r, int i) {
   return e->tag == TAG_PCI && e->n_live > 1;
 }
 
-/* From `i` up to the first kept switch or CPU above: its element, and the slowest link on the way; 0: none is said. */
+/* From `i` up to the first kept switch or CPU above: that element, and the bandwidth of the slowest link on the way;
+ * 0: none stated. */
 static gboolean find_plug(const Reader *r, int i, int *plug, double *Bps, GError **error) {
   double least_Bps = INFINITY, rate_Bps;
   do {
@@ -338,7 +340,7 @@ static gboolean add_switch(Reader *r, int i, GError **error) {
   return TRUE;
 }
 
-/* Sockets first, then switches, which stand before what is below them, then devices. */
+/* Sockets first, then switches (each before what is below it), then devices. */
 static gboolean build_tree(Reader *r, GError **error) {
   NodeImport *import = r->import;
   NodeTopology *node = &import->node;
@@ -380,7 +382,7 @@ static int gpu_on_bus(const Reader *r, const char *bus) {
   return NONE;
 }
 
-/* counts: (n, n), links as the GPU of the row says. */
+/* counts: (n, n), links as stated by the row's GPU. */
 static gboolean read_nvlink(Reader *r, const Element *e, int *counts, GError **error) {
   const Element *owner = e->parent != NONE ? element_at(r, e->parent) : NULL;
   gint64 count;

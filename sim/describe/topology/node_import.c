@@ -1,5 +1,5 @@
-/* A cluster file's text from an import, in three steps: what the dump leaves open is filled from the generation's
- * facts; each GPU is given the NICs nearest to it; the whole is written key by key. */
+/* From an import to a cluster file's text, in three steps: fill what the dump leaves open from the generation's
+ * facts; give each GPU its nearest NICs; write everything key by key. */
 #include "node_import.h"
 
 #include <math.h>
@@ -48,7 +48,7 @@ NodeImport *node_import_read(const char *file, NodeImportParser parse, GError **
   return text != NULL ? parse(file, text, length, error) : NULL;
 }
 
-/* Scale-up: what the NVLinks amount to. */
+/* Scale-up: what the NVLinks add up to. */
 
 typedef struct {
   const char *kind;
@@ -63,7 +63,7 @@ static int links_of(const NodeImport *import, int gpu) {
   return n;
 }
 
-/* A matrix says NV12 of every two GPUs on an NVSwitch; that many links to each would be more than a GPU has. */
+/* For GPUs on an NVSwitch a matrix says NV12 for every pair; as direct links that would be more than a GPU has. */
 static void see_through_switch(NodeImport *import, const Generation *generation) {
   NodeTopology *node = &import->node;
   int n = node->n_gpus;
@@ -95,7 +95,7 @@ static ScaleUp scale_up_of(NodeImport *import, const Generation *generation, con
     node->n_pairs = 0;
     return up;
   }
-  int least = G_MAXINT; /* of those that have any: the one that a ring waits for */
+  int least = G_MAXINT; /* of GPUs with any: a ring waits for the slowest */
   for (int gpu = 0; gpu < node->n_gpus; gpu++)
     if (links_of(import, gpu) > import->switch_links[gpu])
       least = MIN(least, links_of(import, gpu) - import->switch_links[gpu]);
@@ -107,7 +107,7 @@ static ScaleUp scale_up_of(NodeImport *import, const Generation *generation, con
   return (ScaleUp){"pcie", slot_Bps, facts->pcie_efficiency, facts->pcie_latency_s};
 }
 
-/* PCIe: what the dump leaves open is a x16 slot. */
+/* PCIe: a slot that the dump leaves open is taken to be x16. */
 
 static void fill_rate(NodeImport *import, double *Bps, double x16_Bps) {
   if (*Bps > 0)
@@ -134,7 +134,7 @@ static gboolean is_below(const NodeTopology *node, int pcie_switch, int above) {
   return pcie_switch == above;
 }
 
-/* 0: on one switch; 1, 2, …: as many switches up; 1,000: one socket; 2,000: another. */
+/* 0: on one switch; 1, 2, …: that many switches up; 1,000: one socket; 2,000: different sockets. */
 static int distance(const NodeTopology *node, int gpu, int nic) {
   const PciePort *a = &node->gpu_ports[gpu], *b = &node->nic_ports[nic];
   int steps = 0;
@@ -144,7 +144,7 @@ static int distance(const NodeTopology *node, int gpu, int nic) {
   return a->socket == b->socket ? 1000 : 2000;
 }
 
-/* Each GPU takes the nearest NIC, of equals the one that serves fewest; NICs left over go to their nearest GPU. */
+/* Each GPU takes the nearest NIC, among equals the one that serves fewest; NICs left over go to their nearest GPU. */
 static void choose_rails(NodeTopology *node) {
   int n_gpus = node->n_gpus, n_nics = node->n_nics;
   g_autofree int *of_nic = g_new0(int, n_nics + 1), *of_gpu = g_new0(int, n_gpus);
@@ -182,7 +182,7 @@ typedef struct {
   const LinkFacts *facts;
 } Writer;
 
-/* Enough digits that reading gives the same number. */
+/* Enough digits to read back the same number. */
 static void append_rate(GString *out, double Bps) {
   char text[G_ASCII_DTOSTR_BUF_SIZE];
   g_string_append_printf(out, "%s GB/s", g_ascii_formatd(text, sizeof text, "%.12g", Bps / 1e9));
@@ -198,7 +198,7 @@ static void append_number(GString *out, double value) {
   g_string_append(out, g_ascii_formatd(text, sizeof text, "%.12g", value));
 }
 
-/* In double quotes; what YAML or a terminal would take for more than text becomes '?'. */
+/* In double quotes; characters that are special to YAML or a terminal become '?'. */
 static void append_quoted(GString *out, const char *text) {
   g_autofree char *valid = g_utf8_make_valid(text, -1);
   g_string_append_c(out, '"');
@@ -253,7 +253,7 @@ static void write_nics(Writer *w, double nic_Bps) {
   g_string_append(w->out, "  # not in the dump\n");
 }
 
-/* "gpus: [0, 1]" onto `parts`, if there are any. */
+/* Append "gpus: [0, 1]" to `parts`, if there are any. */
 static void add_plugged(GPtrArray *parts, const char *key, const PciePort *ports, int n, int socket, int pcie_switch) {
   GString *text = g_string_new(NULL);
   for (int i = 0; i < n; i++)
@@ -264,7 +264,7 @@ static void add_plugged(GPtrArray *parts, const char *key, const PciePort *ports
   g_string_free(text, TRUE);
 }
 
-/* "{…}" of the parts, which are taken, and what is plugged in there. */
+/* Write "{…}" of the parts, which are freed, and of what is plugged in there. */
 static void write_holder(Writer *w, GPtrArray *parts, int socket, int pcie_switch) {
   const NodeTopology *node = &w->import->node;
   add_plugged(parts, "gpus", node->gpu_ports, node->n_gpus, socket, pcie_switch);
@@ -335,7 +335,7 @@ static void write_rails(Writer *w) {
   }
 }
 
-/* The newest constants there are. Owned by the caller. */
+/* The newest library constants available. Owned by the caller. */
 static char *newest_library(GError **error) {
   g_auto(GStrv) names = data_path_list("topologies/nccl", ".yaml");
   guint n = g_strv_length(names);

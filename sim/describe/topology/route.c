@@ -1,5 +1,5 @@
-/* Ways are tried in the order of the header, each built hop by hop and dropped at the first dead link. Trees (PCIe and
- * the fabric) are climbed: a link's b is the end nearer to the root. */
+/* Ways are tried in the order of the header; each is built hop by hop and dropped at the first dead link. Trees (PCIe
+ * and the fabric) are climbed: a link's b is the end nearer to the root. */
 #include "route.h"
 
 #include <math.h>
@@ -39,7 +39,7 @@ static gboolean join(Way *way, int from, int to) {
   return add_hop(way, topology_find_link(way->topology, from, to), from);
 }
 
-/* The link of `kind` from a vertex towards the root; −1: it is the root. */
+/* The link of `kind` from a vertex towards the root; −1: the vertex is the root. */
 static int link_above(const Topology *t, int vertex, CableKind kind) {
   for (int i = t->first_end[vertex]; i < t->first_end[vertex + 1]; i++) {
     const TopologyLink *link = &t->links[t->link_ends[i]];
@@ -97,7 +97,7 @@ static double left_of(const Topology *t, int a, int b) {
   return link >= 0 ? topology_link_left_Bps(&t->links[link]) : 0;
 }
 
-/* The widest way over one GPU of a mesh. */
+/* The widest way through one GPU of a mesh. */
 static gboolean through_peer(Way *way, int from, int to) {
   const Topology *t = way->topology;
   if (t->cluster->scale_up != SCALE_UP_NVLINK_MESH)
@@ -123,7 +123,7 @@ static gboolean through_pcie(Way *way, int from, int to) {
 
 /* Network. */
 
-/* One end: GPU → NIC, or reversed. */
+/* One end: GPU → NIC, or the reverse. */
 static gboolean attach(Way *way, int gpu, int nic, gboolean is_receiver) {
   const Topology *t = way->topology;
   const NodeTopology *node = &t->cluster->node;
@@ -136,7 +136,7 @@ static gboolean attach(Way *way, int gpu, int nic, gboolean is_receiver) {
 }
 
 static int nic_vertex(const Topology *t, int gpu, int nic) {
-  TopologyVertex first = t->vertices[t->n_gpus]; /* NICs follow the GPUs */
+  TopologyVertex first = t->vertices[t->n_gpus]; /* NICs come right after the GPUs */
   g_assert(first.kind == VERTEX_NIC);
   return t->n_gpus + t->vertices[gpu].owner * t->cluster->nics_per_node + nic;
 }
@@ -160,7 +160,7 @@ static const Rail *rails_of(const NodeTopology *node, int gpu, int *n) {
   return &node->rails[first];
 }
 
-/* All pairs of NICs, first those on one rail, or only the others. */
+/* All pairs of NICs: those on one rail, or only the others. */
 static gboolean over_any_nics(Way *way, int from, int to, gboolean same_rail) {
   const Topology *t = way->topology;
   int n_from, n_to;
@@ -199,7 +199,7 @@ static gboolean over_peer_nic(Way *way, int from, int to) {
   return FALSE;
 }
 
-/* Over devices of the two GPUs' own, or a peer's NIC on the receiver's rail. */
+/* Through the two GPUs' own devices, or a peer's NIC on the receiver's rail. */
 static gboolean find_own_way(Way *way, int from, int to) {
   const Cluster *cluster = way->topology->cluster;
   static gboolean (*const inside[])(Way *, int, int) = {through_nvlink, through_peer, through_pcie};
@@ -215,12 +215,12 @@ static gboolean find_own_way(Way *way, int from, int to) {
          (over_any_nics(way, from, to, TRUE) || over_peer_nic(way, from, to) || over_any_nics(way, from, to, FALSE));
 }
 
-/* The GPU `shift` places after `gpu` in its node, round and round. */
+/* The GPU `shift` places after `gpu` in its node, cyclically. */
 static int neighbour(const Cluster *cluster, int gpu, int shift) {
   return gpu / cluster->gpus_per_node * cluster->gpus_per_node + (gpu + shift) % cluster->gpus_per_node;
 }
 
-/* Three ways in a row; the outer two stay in their nodes. `taken`: room for hops. */
+/* Three ways in sequence; the outer two stay inside their nodes. `taken`: scratch space for hops. */
 static gboolean over_neighbours(Way *way, GArray *taken, int from, int to, int shift) {
   const Cluster *cluster = way->topology->cluster;
   const int stops[] = {from, neighbour(cluster, from, shift), neighbour(cluster, to, shift), to};
@@ -248,7 +248,7 @@ static gboolean find_way(Way *way, int from, int to) {
     return TRUE;
   if (from / cluster->domain_gpus == to / cluster->domain_gpus)
     return FALSE;
-  const int dead = way->dead; /* on the way that would be taken */
+  const int dead = way->dead; /* on the preferred way */
   g_autoptr(GArray) taken = g_array_new(FALSE, FALSE, sizeof(RouteHop));
   for (int shift = 1; shift < cluster->gpus_per_node; shift++)
     if (over_neighbours(way, taken, from, to, shift))
@@ -288,7 +288,7 @@ static Way way_of(const Topology *topology, int from, int to) {
       .topology = topology, .hops = g_array_new(FALSE, FALSE, sizeof(RouteHop)), .peer = -1, .partner = -1, .dead = -1};
 }
 
-/* Takes the way's hops. */
+/* Moves the way's hops into the route. */
 static Route *route_of(Way *way, int from, int to) {
   Route *route = g_new(Route, 1);
   *route = (Route){.from = from,

@@ -1,4 +1,4 @@
-/* The matrix says for each two devices the farthest thing between them:
+/* For each pair of devices the matrix states the farthest thing between them:
  *
  *             GPU0  GPU1  NIC0  CPU Affinity  NUMA Affinity     X     the same
  *     GPU0     X    NV18  PIX   0-47          0                 PIX   one PCIe switch
@@ -8,10 +8,10 @@
  *                                                               SYS   the link between NUMA nodes (older: SOC)
  *                                                               NV#   # NVLinks: hides what PCIe lies between
  *
- * Grouping by PIX, then PXB, then anything but SYS gives switches, switches above them, and sockets. Where NV# hides
- * the relation of two GPUs, they share a socket when their NUMA node, or else their CPUs, are the same; a switch they
- * share shows in the NICs below it, if there are any. Facts of the format: `nvidia-smi topo -m`'s own legend; matrices
- * posted in issue trackers (DeepEP 128, nccl-tests 78, nccl 933). */
+ * Grouping by PIX, then PXB, then anything but SYS gives switches, switches above them, and sockets. If NV# hides the
+ * relation of two GPUs, they share a socket if their NUMA node, or else their CPUs, are the same; a shared switch is
+ * visible only through NICs below it. Facts of the format: `nvidia-smi topo -m`'s own legend; matrices posted in
+ * issue trackers (DeepEP 128, nccl-tests 78, nccl 933). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,9 +34,9 @@ typedef struct {
 typedef struct {
   const char *file;
   GArray *devices;   /* of Device, by column */
-  guint8 *relations; /* (n, n) of Relation; SAME: not read */
+  guint8 *relations; /* (n, n) of Relation; SAME: not yet read */
   guint8 *nvlinks;   /* (n, n) */
-  int *lines;        /* (n): of the rows */
+  int *lines;        /* (n): lines of the rows */
   NodeImport *import;
 } Reader;
 
@@ -53,7 +53,7 @@ static void clear_device(gpointer device) {
   g_free(((Device *)device)->affinity);
 }
 
-/* Terminals' colours and underlines out, runs of blanks to words. Owned by the caller. */
+/* Strip terminal colours and underlines and split at blanks. Owned by the caller. */
 static GPtrArray *split_line(const char *line) {
   GPtrArray *words = g_ptr_array_new_with_free_func(g_free);
   g_autoptr(GString) word = g_string_new(NULL);
@@ -85,7 +85,7 @@ static gboolean is_numbered(const char *word, const char *start) {
   return g_str_has_prefix(word, start) && g_ascii_isdigit(word[strlen(start)]);
 }
 
-/* Columns up to "CPU Affinity", "NUMA Affinity", "GPU NUMA ID". */
+/* Columns before "CPU Affinity", "NUMA Affinity", "GPU NUMA ID". */
 static gboolean read_header(Reader *r, const GPtrArray *words, int line, GError **error) {
   int n_gpus = 0, n_nics = 0;
   for (int i = 0; i < (int)words->len; i++) {
@@ -148,7 +148,7 @@ static gboolean read_cell(Reader *r, int row, int column, const char *word, int 
   return TRUE;
 }
 
-/* What follows the cells: "0-47 0 N/A"; the second is the NUMA node. */
+/* What comes after the cells: "0-47 0 N/A"; the second is the NUMA node. */
 static char *affinity_of(const GPtrArray *words, int after) {
   const char *cpus = word_at(words, after), *numa = word_at(words, after + 1);
   const char *said = g_ascii_isdigit(*numa) ? numa : g_ascii_isdigit(*cpus) ? cpus : NULL;
@@ -183,7 +183,7 @@ static gboolean is_relation(const char *word) {
   return parse_relation(word, &relation, &n_links);
 }
 
-/* "NIC0: mlx5_0" in the legend begins with a name, too, and a colon. */
+/* "NIC0: mlx5_0" in the legend begins with a device's name as well, but with a colon. */
 static gboolean read_lines(Reader *r, const char *text, GError **error) {
   g_auto(GStrv) lines = g_strsplit(text, "\n", -1);
   for (int i = 0; lines[i] != NULL; i++) {
@@ -237,7 +237,7 @@ static gboolean joins_socket(const Reader *r, int i, int j) {
   return joins_at(r, i, j, NODE) || (is_hidden && a != NULL && b != NULL && strcmp(a, b) == 0);
 }
 
-/* Flooding from each device that is in no group yet. Owned by the caller. */
+/* Flood from each device that is not yet in a group. Owned by the caller. */
 static int *group_by(const Reader *r, Joins joins) {
   int n = n_devices(r);
   int *group = g_new(int, n);
@@ -272,7 +272,8 @@ static int add_switch(NodeTopology *node, int socket, int parent) {
   return node->n_switches++;
 }
 
-/* A switch per group of several, once, by its lowest device. A PIX group inside a wider PXB group hangs below it. */
+/* One switch per group of two or more, made at its lowest device. A PIX group inside a larger PXB group goes below
+ * that group's switch. */
 static int switch_of(NodeTopology *node, int *made, const int *group, int n, int i, int socket, int parent) {
   int first = group[i];
   if (count_in(group, n, first) < 2)

@@ -1,9 +1,9 @@
-/* Vertices first, kind by kind in the order of VertexKind and by owner and index within it, so that a vertex is found
- * by bisection; then links, from the inside of each node outwards; then the links of each vertex, as one flat list.
+/* Vertices come first, by kind in the order of VertexKind, then owner and index, so that a vertex is found by
+ * bisection; then links, from the inside of each node outwards; then the links of each vertex, as one flat list.
  *
  * Uplinks of the fabric follow from one number, the bandwidth out of a block per GPU in it: the GPU's share of its
- * node's NICs, divided by the oversubscription of every tier passed on the way up. A whole block of `span` GPUs then
- * has an uplink of span × that. */
+ * node's NICs, divided by the oversubscription of every tier on the way up. A whole block of `span` GPUs then has an
+ * uplink of span × that. */
 #include "topology.h"
 
 #include <math.h>
@@ -20,7 +20,7 @@ typedef struct {
   GArray *links;    /* of TopologyLink */
   int n_domains, n_groups;
   int nodes_per_domain, nodes_per_group, leaves_per_group; /* per_group 0: no leaves */
-  int n_levels;                                            /* tiers, and a core above where they do not join all */
+  int n_levels;                                            /* tiers, plus a core if they do not join everything */
   int first[N_VERTEX_KINDS];
   int first_block[CLUSTER_MAX_TIERS + 1];
 } Builder;
@@ -39,7 +39,7 @@ static gboolean has_hub(const Cluster *cluster) {
   return cluster->scale_up == SCALE_UP_PCIE && cluster->node.n_sockets == 0;
 }
 
-/* Domains on PCIe without a described tree meet in a switch, which stands in the domain's first node. */
+/* Domains on PCIe without a described tree meet in one switch, which is placed in the domain's first node. */
 static void add_pcie_switches(Builder *b) {
   if (!has_hub(b->cluster)) {
     add_vertices(b, VERTEX_PCIE_SWITCH, b->topology->n_nodes, b->cluster->node.n_switches, 0);
@@ -129,7 +129,7 @@ static void add_mesh(Builder *b, int domain) {
                cluster->scale_up_latency_s);
 }
 
-/* GPUs to the switch in the middle: NVSwitches, or the PCIe switch that stands for an unknown tree. */
+/* GPUs to the central switch: NVSwitches, or the PCIe switch that stands for an unknown tree. */
 static void add_star(Builder *b, int domain, int hub, CableKind kind) {
   const Cluster *cluster = b->cluster;
   int base = domain * cluster->domain_gpus, end = MIN(base + cluster->domain_gpus, b->topology->n_gpus);
@@ -219,7 +219,7 @@ static void add_nics(Builder *b) {
                cluster->nic_Bps, cluster->nic_efficiency, (cluster->nic_latency_s + above_s) / 2);
 }
 
-/* What climbing to a switch and coming down again adds lies half on the way up, half on the way down. */
+/* Half of the latency of climbing to a switch and down again is on the way up, half on the way down. */
 static void add_uplink(Builder *b, int from, int to, double Bps, double latency_s) {
   add_link(b, from, to, CABLE_NET, 0, Bps, b->cluster->nic_efficiency, latency_s / 2);
 }
@@ -269,12 +269,12 @@ static void index_ends(Topology *t) {
 
 static gboolean fail_fault(const Topology *t, const LinkFault *fault, const char *name, GError **error) {
   if (topology_name_is_valid(t->cluster, name))
-    return TRUE; /* of a node beyond those built */
+    return TRUE; /* in a node beyond those built */
   g_autofree char *expected = topology_name_advice(t, name);
   return fail_input(error, "%s:%d: faults: found \"%.80s\", %s", t->cluster->file, fault->line, name, expected);
 }
 
-/* A link goes at the pace of its worst end. */
+/* A link takes the worst of its factors. */
 static void wear(TopologyLink *link, double factor) {
   link->factor = MIN(link->factor, factor);
 }
@@ -328,7 +328,7 @@ static gboolean check_size(const Cluster *cluster, gint64 n_gpus, GError **error
                          cluster->name, n_links, TOPOLOGY_MOST_LINKS);
 }
 
-/* Leaves are described, or implied, one per node, by a first tier that carries less than the NICs. */
+/* Leaves are described, or implied, one per node, by a first tier with less bandwidth than the NICs. */
 static void set_leaves(Builder *b) {
   const Cluster *cluster = b->cluster;
   gboolean is_implied = cluster->leaves.n_nodes == 0 && cluster->n_tiers > 0 && oversubscription(b, 0) > 1;

@@ -6,7 +6,7 @@
 #include "units.h"
 
 #define INT64 G_GINT64_FORMAT
-#define SLOW_UPLINK 16.0 /* fold that devices under one switch may oversubscribe it before it looks like a slip */
+#define SLOW_UPLINK 16.0 /* oversubscription under one switch from which on its uplink looks like a mistake */
 
 typedef struct {
   const Topology *topology;
@@ -19,7 +19,7 @@ static void clear_finding(gpointer finding) {
   g_free(((Finding *)finding)->advice);
 }
 
-/* `what` is taken. */
+/* Takes ownership of `what`. */
 static void add(Checker *c, gboolean is_error, char *what, const char *advice) {
   Finding finding = {is_error, what, g_strdup(advice)};
   g_array_append_val(c->findings, finding);
@@ -63,7 +63,7 @@ static void check_reach(Checker *c) {
       "wire them in node.scale_up.mesh or node.pcie, or take their dead links out of faults");
 }
 
-/* NICs with a dead network link, or none to their GPU, are of no use. */
+/* NICs with a dead network link, or a dead one to their GPU, are useless. */
 static gboolean is_live_nic(const Topology *t, int nic) {
   gboolean has_net = FALSE, has_host = FALSE;
   for (int i = t->first_end[nic]; i < t->first_end[nic + 1]; i++) {
@@ -103,7 +103,7 @@ static gboolean has_nic_on(const NodeTopology *node, int socket) {
   return FALSE;
 }
 
-/* A NIC of another socket, where the GPU's own has one. */
+/* The NIC is on another socket although the GPU's own socket has one. */
 static gboolean crosses_sockets_needlessly(const NodeTopology *node, const Rail *rail) {
   const int socket = node->n_sockets > 0 ? node->gpu_ports[rail->gpu].socket : 0;
   return node->n_sockets > 0 && socket != node->nic_ports[rail->nic].socket && has_nic_on(node, socket);
@@ -186,8 +186,8 @@ static void check_multiple(Checker *c, const char *what, gint64 span, gint64 bel
       "blocks would be cut in the middle: make it a multiple");
 }
 
-/* Of blocks and scale-up domains the larger has whole ones of the smaller. Jobs take a segment of each domain only
- * where blocks have whole domains (cluster_job_domain()). */
+/* The larger of a block and a scale-up domain must be a multiple of the smaller. Jobs use segments of domains only if
+ * blocks are whole domains (cluster_job_domain()). */
 static void check_domains(Checker *c, const char *what, gint64 span) {
   const Cluster *cluster = c->cluster;
   const int domain_gpus = cluster->domain_gpus;
@@ -252,7 +252,7 @@ static void check_mesh(Checker *c) {
 typedef struct {
   const char *what, *key;
   double Bps;
-  double least_Bps, most_Bps; /* of such links, with room on both sides */
+  double least_Bps, most_Bps; /* range of such links, with a margin on both sides */
 } Magnitude;
 
 static void check_magnitude(Checker *c, const Magnitude *m) {
@@ -266,8 +266,8 @@ static void check_magnitude(Checker *c, const Magnitude *m) {
   add(c, FALSE, g_strdup_printf("%s of %s: such links have %s to %s", m->what, found, least, most), advice);
 }
 
-/* From the slowest still found in a training node (NVLink 1, PCIe 3.0 x4, 10 Gb/s) to twice what is announced (NVLink 6
- * 1.8 TB/s each way, PCIe 7.0 x16 242 GB/s, 1.6 Tb/s NICs; vendors' pages, 2025). */
+/* From the slowest still found in training nodes (NVLink 1, PCIe 3.0 x4, 10 Gb/s) to twice what has been announced
+ * (NVLink 6 1.8 TB/s each way, PCIe 7.0 x16 242 GB/s, 1.6 Tb/s NICs; vendors' pages, 2025). */
 static void check_magnitudes(Checker *c) {
   const Cluster *cluster = c->cluster;
   const NodeTopology *node = &cluster->node;
@@ -292,8 +292,7 @@ static void check_magnitudes(Checker *c) {
   }
 }
 
-/* More than all NVLinks of such a GPU carry one way, as data sheets that print both directions together would have it.
- */
+/* More than all NVLinks of such a GPU carry one way: probably a data sheet's sum of both directions. */
 static void check_direction(Checker *c) {
   const Cluster *cluster = c->cluster;
   g_autoptr(LinkFacts) facts = cluster->scale_up == SCALE_UP_PCIE ? NULL : link_facts_read(NULL);

@@ -1,4 +1,5 @@
-/* Names are made of a vertex's kind, owner and index, and parsed back into them; vertices are sorted by the three. */
+/* Names are built from a vertex's kind, owner and index, and parsed back into them; vertices are sorted by the
+ * three. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,7 +53,7 @@ char *topology_vertex_name(const Topology *topology, int vertex) {
   return name_of(topology->cluster, &topology->vertices[vertex]);
 }
 
-/* Skip `word` and the number behind it, without sign and leading zeros. */
+/* Skip `word` and the number after it, which has no sign and no leading zeros. */
 static gboolean take(const char **at, const char *word, int *number) {
   size_t length = strlen(word);
   const char *digits = *at + length;
@@ -156,7 +157,7 @@ int topology_find_vertex(const Topology *t, const char *name) {
   return found != NULL ? (int)(found - t->vertices) : -1;
 }
 
-/* Every GPU has a link, so where a file states no number, the most links are the most GPUs. */
+/* Every GPU has a link, so if the file states no number of GPUs, the limit on links is also one on GPUs. */
 static gint64 most_gpus(const Cluster *cluster) {
   gint64 n = cluster->max_gpus > 0 ? cluster->max_gpus : TOPOLOGY_MOST_LINKS;
   if (cluster->nics_per_node == 0)
@@ -164,7 +165,7 @@ static gint64 most_gpus(const Cluster *cluster) {
   return ((n - 1) / cluster->gpus_per_node + 1) * cluster->gpus_per_node; /* whole nodes */
 }
 
-/* Leaves that are not described stand below a first tier that carries less than the NICs, one per node. */
+/* Leaves that are not described exist, one per node, below a first tier with less bandwidth than the NICs. */
 static gint64 gpus_of_leaf(const Cluster *cluster) {
   if (cluster->leaves.n_nodes > 0)
     return (gint64)cluster->leaves.n_nodes * cluster->gpus_per_node;
@@ -192,7 +193,7 @@ gboolean topology_name_is_valid(const Cluster *cluster, const char *name) {
   }
 }
 
-/* Of the node that the name begins with, and of the fabric. */
+/* The vertices of the node that the name begins with, and those of the fabric. */
 static GPtrArray *candidates(const Topology *t, const char *name) {
   GPtrArray *names = g_ptr_array_new_with_free_func(g_free);
   int node = 0;

@@ -1,5 +1,5 @@
-/* The way of each pair of GPUs of a domain is found once, as a list of directed links; a pattern is then a list of
- * flows, each a list of such links, and its rates are a count of passes and a division. The fabric is taken off the
+/* The way of each pair of GPUs of a domain is found once, as a list of directed links. A pattern is then a list of
+ * flows, each a list of such links; its rates take a count of passes and a division. The fabric is removed from the
  * cluster first, so that only the inside of nodes and their NICs can limit. */
 #include "wiring.h"
 
@@ -9,21 +9,21 @@
 #include "flow_list.h"
 #include "units.h"
 
-/* Sums in binary; what differs by less is as stated. */
+/* Sums of doubles; smaller differences count as equal to what is stated. */
 static const double noise = 1e-9;
 
 typedef struct {
-  Cluster cluster; /* borrows all */
+  Cluster cluster; /* a shallow copy: borrows everything */
   Topology *topology;
   int n;          /* GPUs of a domain */
   FlowList ways;  /* [n²] within the first domain */
-  FlowList flows; /* of the pattern at hand */
+  FlowList flows; /* of the current pattern */
   int *passes;    /* [2·links] */
   int limit;      /* link that limits the last slowest flow; −1: none */
   NodeWiring *wiring;
 } Survey;
 
-/* Of the pattern at hand. */
+/* Of the current pattern. */
 static double slowest_rate(Survey *survey) {
   return flow_list_slowest_Bps(&survey->flows, survey->topology, survey->passes, &survey->limit);
 }
@@ -47,7 +47,7 @@ static void add_way(Survey *survey, int from, int to) {
   flow_list_end(&survey->flows);
 }
 
-/* Where the members of a group are: first, first + gap, … */
+/* The members of a group: first, first + gap, … */
 typedef struct {
   int first, gap, members;
 } Group;
@@ -58,8 +58,8 @@ static double pair_Bps(const Survey *survey, const Group *group, int i, int j) {
 }
 
 /* The narrowest cut of an undirected graph (Stoer and Wagner, "A simple min-cut algorithm", JACM 44, 1997): vertices
- * are taken up by how much joins them to those before; the last one's links are a cut; it then merges with the one
- * before it. `weights` [n·n] is used up. */
+ * are added in order of their total weight to those already added; the last one's links are a cut; it is then merged
+ * with the one before it. `weights` [n·n] is overwritten. */
 static double narrowest_cut(double *weights, int n) {
   double least = INFINITY;
   g_autofree double *joined = g_new(double, n);
@@ -106,7 +106,7 @@ static void add_group(Survey *survey, const Group *group, gboolean is_all) {
       add_way(survey, group->first + i * group->gap, group->first + (i + step) % n * group->gap);
 }
 
-/* All groups of such a cut of the domain at once. */
+/* All groups of this shape in the domain at once. */
 static double pattern_Bps(Survey *survey, int members, int gap, gboolean is_all) {
   const gboolean is_mesh = survey->cluster.scale_up == SCALE_UP_NVLINK_MESH && !is_all;
   double mesh_Bps = INFINITY;
@@ -159,7 +159,7 @@ static gboolean is_nvlink(const Survey *survey, int from, int to) {
   return TRUE;
 }
 
-/* GPU i to i + d, all that do not go over NVLink at once. */
+/* GPU i to i + d for all i, those that do not use NVLink at once. */
 static void survey_sends(Survey *survey, int d) {
   const int n = survey->n, first = MAX(0, -d), end = MIN(n, n - d);
   double *shares = survey->wiring->send;
@@ -183,7 +183,7 @@ static void survey_sends(Survey *survey, int d) {
 
 /* --- out of a domain --- */
 
-/* The next GPU of the node that a NIC serves. */
+/* `gpu`, or the next GPU of its node that a NIC serves. */
 static int gpu_with_rail(const Survey *survey, int gpu) {
   const NodeTopology *node = &survey->cluster.node;
   const int base = gpu / node->n_gpus * node->n_gpus;
@@ -194,7 +194,7 @@ static int gpu_with_rail(const Survey *survey, int gpu) {
   return gpu;
 }
 
-/* One flow: a GPU to its place in the other domain, by one of its NICs or of the peer that lends it one. */
+/* One flow: from a GPU to its counterpart in the other domain, through one of its own NICs or its peer's. */
 static gboolean add_egress(Survey *survey, int from, int to, int peer, int nic, GError **error) {
   const Topology *t = survey->topology;
   FlowList *flows = &survey->flows;
@@ -206,11 +206,11 @@ static gboolean add_egress(Survey *survey, int from, int to, int peer, int nic, 
   return found;
 }
 
-/* The least, over GPUs, of what all NICs of one carry: as often its slowest flow, since what is sent is spread evenly.
- * < 0: no path. */
+/* The smallest bandwidth of a GPU over all its NICs: their number times its slowest flow, since data is spread
+ * evenly. < 0: no path. */
 static double egress_Bps(Survey *survey, GError **error) {
   const NodeTopology *node = &survey->cluster.node;
-  g_autoptr(GArray) n_flows = g_array_new(FALSE, FALSE, sizeof(int)); /* of the flow's GPU */
+  g_autoptr(GArray) n_flows = g_array_new(FALSE, FALSE, sizeof(int)); /* for each flow, flows of its GPU */
   flow_list_empty(&survey->flows);
   for (int from = 0; from < 2 * survey->n; from++) {
     const int peer = gpu_with_rail(survey, from), before = (int)survey->flows.ends->len;
@@ -242,7 +242,7 @@ static char *rate_text(double Bps) {
   return units_format(Bps, UNIT_BYTES_PER_SECOND);
 }
 
-/* Groups of 2, 4, 8 … and all GPUs of a domain; returns the members of the slowest. */
+/* For groups of 2, 4, 8 … and all GPUs of a domain; returns the size of the slowest. */
 static int append_rings(const Survey *survey, GString *text) {
   const double stated_Bps = stated_scale_up_Bps(survey);
   const int n = survey->n;
@@ -284,7 +284,7 @@ static gboolean has_less(const double *shares, int n) {
 
 /* --- all of it --- */
 
-/* The graph of so many GPUs in domains of `domain_gpus`, for what follows. */
+/* Build the graph of `n_gpus` GPUs in domains of `domain_gpus` for the surveys that follow. */
 static gboolean open_graph(Survey *survey, int domain_gpus, int n_gpus, GError **error) {
   topology_free(survey->topology);
   g_free(survey->passes);
@@ -347,7 +347,7 @@ static gboolean survey_inside(Survey *survey, GString *text, GError **error) {
   return TRUE;
 }
 
-/* Between two nodes: wider domains change nothing of their NICs. */
+/* Between two nodes is enough: wider domains do not change their NICs. */
 static gboolean survey_egress(Survey *survey, GString *text, GError **error) {
   const Cluster *cluster = &survey->cluster;
   if (cluster->nics_per_node == 0)
