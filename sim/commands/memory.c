@@ -216,7 +216,7 @@ static double room_bytes(const MemoryTable *table) {
   return MAX(table->capacity_bytes - table->reserved_bytes, 1);
 }
 
-/* Gradient copies are per parameter that a rank updates, like the moments, and live beside them. */
+/* Gradient copies exist per parameter that a rank updates, like its moments, so they are added to those. */
 static Recipe recipe_while_updating(const Plan *plan) {
   Recipe recipe = recipe_on_gpu(plan, plan->zero);
   recipe.moments += plan_copied_gradient_bytes(plan);

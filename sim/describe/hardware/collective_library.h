@@ -59,7 +59,7 @@ typedef struct {
   /* LL128 and Simple rings behind one switch, on top of the tables' latency: per call, and per hop, which also
    * applies to plain sends there. */
   double ring_start_s, ring_hop_s;
-  double own_part; /* share of a step that copying a GPU's own part of an all-to-all behind one switch takes; 0:
+  double own_part; /* share of a step that a GPU's own part of an all-to-all behind one switch takes; if 0, it takes
                       ring_last_step */
   OverNodes channel_max[N_CHANNEL_LIMITS];
 } ArchitectureLimits;

@@ -1,4 +1,4 @@
-/* Names of vertices, for topology.c alone. */
+/* Names of vertices and the limit on links, shared by the topology's own files. */
 #pragma once
 #include "topology.h"
 

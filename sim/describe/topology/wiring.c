@@ -159,7 +159,7 @@ static gboolean is_nvlink(const Survey *survey, int from, int to) {
   return TRUE;
 }
 
-/* GPU i to i + d for all i, those that do not use NVLink at once. */
+/* GPU i to i + d for all i; the pairs without NVLink send at once. */
 static void survey_sends(Survey *survey, int d) {
   const int n = survey->n, first = MAX(0, -d), end = MIN(n, n - d);
   double *shares = survey->wiring->send;

@@ -1,18 +1,18 @@
 /* How much of the bandwidths stated per GPU and per NIC a node's described wiring lets through: GPUs in a mesh have
  * few links to any one peer, PCIe uplinks and sockets are shared, and data staged in host memory passes them twice.
- * For each pattern of flows it is the rate of the slowest flow, with each link divided evenly,
+ * For each pattern of flows this is the rate of the slowest one if every link is divided evenly,
  *
  *     min over its links of  capacity left / times that flows of the pattern pass it,
  *
  * which is that flow's max-min fair rate. The patterns are those the cost model asks for:
  *
- *     ring   m members, every `gap` GPUs, to the next: all such groups of the domain at once. In a mesh, what rings
- *            along all links can carry: the narrowest cut of the links among the members (every ring crosses every cut
- *            at least once each way)
- *     all    each member to all others, all groups at once; what a GPU sends in all
- *     send   GPU i to i + d for all i at once; over NVLinks alone, one by itself
- *     egress every GPU to its place in another domain and back, over all NICs that serve it. A step waits for the
- *            slowest, so this counts for all
+ *     ring   m members, `gap` GPUs apart, each to the next; all such groups of the domain at once. In a mesh: what
+ *            rings over all links can carry, the narrowest cut of the links among the members (every ring crosses
+ *            every cut at least once each way)
+ *     all    each member to all others, all groups at once; total that a GPU sends
+ *     send   GPU i to i + d for all i at once; a pair joined by NVLinks by itself
+ *     egress every GPU to its counterpart in another domain and back, over all NICs that serve it. A step waits for
+ *            the slowest GPU, so its share counts for all
  *
  * Halving a link never raises any of them as long as routes (route.h) stay the same. Links of the fabric are ignored
  * (the tiers model them), and so are domains without a switch of more than WIRING_MOST_GPUS. */
