@@ -88,7 +88,7 @@ typedef struct {
   gboolean parallel_block;  /* attention and MLP read the same input (GPT-NeoX, Falcon) */
   gint64 n_norms_per_layer; /* 2, or 1 if the two branches of a parallel block share one */
   gboolean norms_behind;    /* each branch is normalised after it, not before (OLMo 2) */
-  gboolean post_norms;      /* two norms more: each branch's output is normalised before it is added (Gemma 2) */
+  gboolean post_norms;      /* two more norms: each branch's output is normalised before it is added (Gemma 2) */
   DropoutRates dropout_rate;
   Norm norm;
   gboolean bare_norms;    /* LayerNorm without bias (MPT's no_bias) */

@@ -132,8 +132,7 @@ static gboolean read_latent(const JsonFile *json, Model *model, GError **error) 
   return TRUE;
 }
 
-/* Experts in groups of equal size, if routing respects them: greedy routing does not, nor does a single group
- * matter. */
+/* Experts in groups of equal size, if routing respects them; greedy routing and a single group do not count. */
 static gboolean check_groups(const JsonFile *json, gboolean is_greedy, ModelExperts *experts, GError **error) {
   const gint64 n_groups = experts->n_groups;
   if (n_groups < 2 || is_greedy) {

@@ -7,7 +7,7 @@
  *     up     h·f            [+ f]             twice when gated
  *     down   f·h            [+ h]
  *
- * and two norms more where each branch's output passes one. With experts, in place of up and down: a gate h·E (and E
+ * and two more norms if each branch's output passes one. With experts, in place of up and down: a gate h·E (and E
  * biases), E experts and a shared one, each with an up and a down of its own width. Latent attention, in place of
  * QKV: with ranks r of Q and c of K and V, rotated part o,
  *

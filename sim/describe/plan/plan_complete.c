@@ -198,8 +198,8 @@ static gboolean check_tensor_cut(Plan *plan, const Model *model, const Cluster *
   return TRUE;
 }
 
-/* Ulysses gives each cp rank the same number of heads of Q, and of K and V either some or, if there are fewer than
- * ranks, a copy of one. */
+/* Ulysses gives each cp rank the same number of heads of Q and, of K and V, either some or, if there are fewer heads
+ * than ranks, a copy of one. */
 static gboolean check_heads_dealt(const Plan *plan, const Model *model, GError **error) {
   const gint64 heads = model->n_heads / plan->tp, kv_heads = MAX(1, model->n_kv_heads / plan->tp);
   if (heads % plan->cp == 0 && (kv_heads % plan->cp == 0 || plan->cp % kv_heads == 0))
