@@ -1,8 +1,8 @@
 #!/bin/sh
-# collectives.sh STEPSIM [FILE]: how far predicted times of collectives are from published ones, as a table for a
-# document. FILE (default: measurements/collectives.csv) has one measurement a row: id, source, cluster, op, gpus,
-# bytes, time_us, notes. Sizes are nccl-tests' own.
-export LC_ALL=C # by which awk reads and writes numbers
+# collectives.sh STEPSIM [FILE]: errors of predicted times of collectives against published ones, as a Markdown table.
+# FILE (default: measurements/collectives.csv) has one measurement per row: id, source, cluster, op, gpus, bytes,
+# time_us, notes. Sizes are defined as in nccl-tests.
+export LC_ALL=C # decimal points in awk's numbers
 [ $# -ge 1 ] || { echo "usage: $0 STEPSIM [FILE]" >&2; exit 2; }
 stepsim=$1
 file=${2:-$(cd "$(dirname "$0")/../measurements" && pwd)/collectives.csv}
@@ -10,7 +10,7 @@ file=${2:-$(cd "$(dirname "$0")/../measurements" && pwd)/collectives.csv}
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 
-# One run for all sizes of an operation on so many GPUs: source,op,gpus,bytes,measured,predicted in us
+# One run for all sizes of an operation on a number of GPUs: source op gpus bytes measured_us predicted_us
 awk -F, 'NR > 1 { print $3, $4, $5 }' "$file" | sort -u >"$work/runs"
 while read -r cluster op gpus; do
   awk -F, -v c="$cluster" -v o="$op" -v n="$gpus" '$3 == c && $4 == o && $5 == n { print $2, o, n, $6, $7 }' "$file" \

@@ -4,7 +4,7 @@
 #     {{until WORD: ARGUMENTS}}      what `stepsim ARGUMENTS` prints, up to the first line that begins with WORD
 #     {{all: ARGUMENTS}}             all that it prints
 #     {{shares TITLE: ARGUMENTS}}    MFU and the step's parts in percent, as one line of a table
-#     {{updates TITLE: ARGUMENTS}}   the step, what it updates and what it waits for copies, in seconds; a line likewise
+#     {{updates TITLE: ARGUMENTS}}   step, update and wait for copies, in seconds, likewise as one line of a table
 #
 # A TITLE holds no ": ".
 # Variables: stepsim, table_file.

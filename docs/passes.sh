@@ -1,8 +1,8 @@
 #!/bin/sh
-# passes.sh STEPSIM [FILE]: how far predicted times of forward and backward passes, without the optimizer, are from
-# published ones, beside another simulator's of the same, as a table for a document. FILE (default:
-# measurements/passes.csv) has one measurement a row, of models like GPT-2.
-export LC_ALL=C # by which awk reads and writes numbers
+# passes.sh STEPSIM [FILE]: errors of predicted forward and backward passes, without the optimizer, against published
+# times, beside another simulator's errors, as a Markdown table. FILE (default: measurements/passes.csv) has one
+# measurement per row, of models like GPT-2.
+export LC_ALL=C # decimal points in awk's numbers
 [ $# -ge 1 ] || { echo "usage: $0 STEPSIM [FILE]" >&2; exit 2; }
 stepsim=$1
 file=${2:-$(cd "$(dirname "$0")/../measurements" && pwd)/passes.csv}
@@ -10,7 +10,7 @@ file=${2:-$(cd "$(dirname "$0")/../measurements" && pwd)/passes.csv}
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 
-# The model of a row and the options of its plan, both from columns by name
+# A row's model and plan options, from the columns of these names
 awk -F, -v work="$work" '
   NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
   function cell(name) { return $(at[name]) }

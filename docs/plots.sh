@@ -1,6 +1,6 @@
 #!/bin/sh
-# plots.sh STEPSIM [FOLDER]: writes FOLDER/plots.md and FOLDER/plots/*.svg (default: docs). Every picture is drawn by the
-# command that the page shows. With --text nothing is drawn, and the page goes to standard output.
+# plots.sh STEPSIM [FOLDER]: writes FOLDER/plots.md and FOLDER/plots/*.svg (default: docs). Every picture is drawn by
+# the command that the page shows. --text draws nothing and prints the page.
 [ $# -ge 1 ] || { echo "usage: $0 STEPSIM [FOLDER | --text]" >&2; exit 2; }
 stepsim=$1
 here=$(cd "$(dirname "$0")" && pwd)
@@ -63,7 +63,7 @@ model="--model llama-3-70b --cluster dgx-h100"
     busbw --cluster dgx-h100 --gpus 64
   [ "$folder" = --text ] || "$stepsim" validate "$here/plots-measured.csv" --rows "$tables/rows.csv" >/dev/null || exit 1
   section validation 'Predicted against measured' \
-    'From a table written by `stepsim validate runs.csv --rows rows.csv`; here [published steps](plots-measured.csv) on A100, including those that the efficiency of this GPU was chosen on.' \
+    'From a table written by `stepsim validate runs.csv --rows rows.csv`; here [published steps](plots-measured.csv) on A100, including those that the efficiency of this GPU was fitted to.' \
     validation rows.csv
   section timeline 'One step' \
     'Predicted, as here, or from a trace of `simulate --trace` or `stepreal run --trace`: `stepsim plot timeline trace.json`.' \

@@ -1,7 +1,7 @@
 #!/bin/sh
-# schedules.sh STEPSIM [FOLDER]: writes FOLDER/schedules.md and FOLDER/schedules/*.svg (default: docs). Every picture and
-# every number of the table is made by the command that the page names. With --text the page alone goes to standard output.
-export LC_ALL=C # by which awk reads and writes numbers
+# schedules.sh STEPSIM [FOLDER]: writes FOLDER/schedules.md and FOLDER/schedules/*.svg (default: docs). Every picture
+# and every number of the table comes from the command that the page shows. --text prints the page alone.
+export LC_ALL=C # decimal points in awk's numbers
 [ $# -ge 1 ] || { echo "usage: $0 STEPSIM [FOLDER | --text]" >&2; exit 2; }
 stepsim=$1
 folder=${2:-$(dirname "$0")}
@@ -17,7 +17,7 @@ options_of() {
   esac
 }
 
-# run NAME TIMES KEY: a number of the JSON, with four digits
+# NAME TIMES KEY: a number of the JSON, with four digits; the greatest of a list
 value_of() {
   # shellcheck disable=SC2046 # options are words
   "$stepsim" schedule $(options_of "$1") --times "$2" --json | awk -v key="\"$3\"" '

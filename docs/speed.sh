@@ -1,14 +1,14 @@
 #!/bin/sh
-# speed.sh BUILD: how long tasks take here that other simulators were timed with, as docs/speed.md, on standard output.
-# The tasks, and what the others took, stand in speed.txt; BUILD is a build folder. Times are of one core.
-export LC_ALL=C # by which awk reads and writes numbers
+# speed.sh BUILD: prints docs/speed.md, how long stepsim takes for tasks that other simulators were timed with.
+# speed.txt has the tasks and the others' times; BUILD is a build folder. Times are of one core.
+export LC_ALL=C # decimal points in awk's numbers
 [ $# -eq 1 ] && [ -x "$1/sim/stepsim" ] || { echo "usage: $0 BUILD (a build folder with sim/stepsim)" >&2; exit 2; }
 build=$1
 tasks=$(dirname "$0")/speed.txt
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 
-# User and system time of the command, in seconds: the least of three runs of less than ten. Its output goes to $work/out.
+# User and system time of the command, in seconds; the least of three runs if below ten. Output: $work/out.
 cpu_seconds() { # command
   for run in 1 2 3; do
     (cd "$build" && $1 >"$work/out" && times) | awk 'NR == 2 { for (i = 1; i <= 2; i++) { split($i, t, /[ms]/)
@@ -19,7 +19,7 @@ cpu_seconds() { # command
   rm "$work/runs"
 }
 
-# Each command once: its number, a blank, its processor time; what it printed is in $work/NUMBER
+# Each command once: number|processor time|command; its output is in $work/NUMBER
 grep -v '^#' "$tasks" | cut -d'|' -f5 | sort -u >"$work/commands"
 while read -r command; do
   n=$((n + 1))
@@ -48,13 +48,13 @@ grep -v '^#' "$tasks" | awk -F'|' -v work="$work" '
     return length(text) > 3 ? substr(text, 1, length(text) - 3) "," substr(text, length(text) - 2) : text
   }
   function told(s) { return s >= 1000 ? grouped(s) " s" : s < 1e-3 ? sprintf("%.0f us", 1e6 * s) : s < 1 ? sprintf("%.3g ms", 1e3 * s) : sprintf("%.3g s", s) }
-  # two significant digits: those of the times, and no two machines are alike
+  # two significant digits: the times have no more, and machines differ
   function times_as(x,   unit) {
     if (x < 9.95) return sprintf("%.1f", x)
     for (unit = 1; x / unit >= 99.5; unit *= 10) ;
     return grouped(unit * sprintf("%.0f", x / unit))
   }
-  # a number of seconds, a range or a bound of them, told in full or, over some seconds here, as how many times as fast
+  # seconds, a range or a bound of them; if here > 0 as a multiple of here, i.e. how many times as fast stepsim is
   function theirs(text, here,   sign, ends, n) {
     sign = text ~ /^[<>]/ ? substr(text, 1, 1) " " : ""
     sub(/^[<>]/, "", text)

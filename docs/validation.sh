@@ -4,19 +4,19 @@
 # docs/validation.md.in with {{…}} filled in:
 #
 #     summary errors memory worst   from one run of stepsim validate
-#     parts   legend               from one more for each part of the model that --without takes away
+#     parts   legend               from one more run for each part of the model that --without removes
 #     collected                    ../measurements/published.csv predicted now, beside validation-collected.txt
 #     collectives                  collectives.sh, of ../measurements/collectives.csv
 #     nanotron                     ../measurements/nanotron.csv predicted now, by GPUs
 #     tests                        ../measurements/functional_tests.csv predicted now
 #     passes                       passes.sh, of ../measurements/passes.csv
-#     peers                        validation-peers.txt, beside that run
+#     peers                        validation-peers.txt, beside the first run
 #     cpu                          validation-cpu.txt, which make validation-cpu measures on this machine
 #
-# Why a worst row is off is said in validation-rows.txt; a row that it does not know is named on standard error. With
-# --text the page alone goes to standard output, with the table of parts from validation-parts.txt but for its first
-# column: that takes seconds in place of minutes.
-export LC_ALL=C # by which awk reads and writes numbers
+# validation-rows.txt explains the worst rows; one that it does not explain is named on standard error. --text prints
+# the page alone, and takes the table of parts, except its column of the whole model, from validation-parts.txt: that
+# takes seconds instead of minutes.
+export LC_ALL=C # decimal points in awk's numbers
 [ $# -ge 2 ] || { echo "usage: $0 STEPSIM MEASURED [FOLDER | --text]" >&2; exit 2; }
 stepsim=$1
 measured=$2/measured.csv
@@ -24,7 +24,7 @@ out_of_memory=$2/out_of_memory.csv
 here=$(cd "$(dirname "$0")" && pwd)
 folder=${3:-$here}
 for file in "$measured" "$out_of_memory"; do
-  [ -r "$file" ] || { echo "$0: cannot read $file: measured steps are no part of this repository" >&2; exit 2; }
+  [ -r "$file" ] || { echo "$0: cannot read $file: measured steps are not part of this repository" >&2; exit 2; }
 done
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
@@ -33,7 +33,7 @@ validate() {
   "$stepsim" validate "$measured" "$out_of_memory" "$@"
 }
 
-# Rows of the first table of a file that --markdown wrote, without frame: name|rows|predicted|failed|…|out of memory
+# Rows of the first table that --markdown wrote to a file, without frame: name|rows|predicted|failed|…|out of memory
 groups() {
   awk '/^\| worst rows/ { exit } /^\|/ && n++ > 1 { gsub(/^\| | \|$/, ""); gsub(/ \| /, "|"); print }' "$1"
 }
@@ -46,7 +46,7 @@ errors() {
     { printf "| %s | %s | %s | %s | %s | %s | %s | %s |\n", $1, $2, n[$1], $5, $6, $7, $8, $9 }'
 }
 
-# source|timed rows, from the objects "groups" : {source : {…}} of the JSON; the one outside them is of all
+# source|timed rows, from the objects "groups" : {source : {…}} of the JSON; the one outside them counts all rows
 timed() { # JSON
   awk '/^    "/ { gsub(/^ *"|" : \{$/, ""); name = $0 }
     /^  "timed"/ { sub(",", "", $3); print "all|" $3 }
@@ -75,7 +75,7 @@ worst() {
     }' "$work/all.md"
 }
 
-# What was predicted of rows that nothing was fitted to: when they were collected, and now
+# Errors of the rows that nothing was fitted to: when they were collected, and now
 collected() {
   "$stepsim" validate "$here/../measurements/published.csv" --markdown "$work/collected.md" >/dev/null || exit 1
   echo '| source | rows | at first: MAPE % | median % | p90 % | bias % | now: MAPE % | median % | p90 % | bias % |'
@@ -87,7 +87,7 @@ collected() {
       printf "| %s | %s | %s | %s | %s | %s | %s |\n", $1, $2, before, $5, $6, $7, $8 }'
 }
 
-# What other simulators reach, beside what is predicted of the source's rows in measured.csv
+# Errors of other simulators, beside those of stepsim on the source's rows in measured.csv
 peers() {
   echo '| source | stepsim: MAPE % | rows | other simulator | its MAPE % | rows | who says so |'
   echo '| --- | ---: | ---: | --- | ---: | --- | --- |'
@@ -126,7 +126,7 @@ tests() {
 summary() {
   awk -F' : ' '/^  "(rows|timed|predicted)"/ || /^  "(mape|median_ape|p90_ape|baseline_mape)"/ {
       key = $1; gsub(/[ "]/, "", key); sub(/,$/, "", $2); value[key] = $2 }
-    END { printf "Of %d rows %d are predicted. Of the %d with a step time among them the mean error is %.1f %%, the median %.1f %%,\n" \
+    END { printf "Of %d rows %d are predicted. Of the %d with a step time the mean error is %.1f %%, the median %.1f %%,\n" \
                  "the 90th percentile %.1f %%; the baseline is off by %.1f %%.\n", value["rows"], value["predicted"],
                  value["timed"], 100 * value["mape"], 100 * value["median_ape"], 100 * value["p90_ape"],
                  100 * value["baseline_mape"] }' "$work/all.json"
@@ -140,7 +140,7 @@ legend() {
   parts | awk '{ name = $1; sub(/^ *[^ ]+ +/, ""); printf "* **%s**: %s\n", name, $0 }'
 }
 
-# MAPE by source, a column for the whole model, then one for each part; · where that makes no difference
+# MAPE by source: a column for the whole model, then one without each part; · where the part makes no difference
 parts_table() {
   groups "$work/all.md" | cut -d'|' -f1,5 >"$work/table"
   head='| source | all parts |'
@@ -158,7 +158,7 @@ parts_table() {
     "$work/table"
 }
 
-# the table as it was, its second column as it is now
+# the table as it was last written, with its second column recomputed
 parts_again() {
   groups "$work/all.md" | awk -F'|' '
     FILENAME == "-" { now[$1] = $5; next }
@@ -166,7 +166,7 @@ parts_again() {
     { for (i = 1; i < NF; i++) printf "%s|", $i; print "" }' - "$here/validation-parts.txt"
 }
 
-# Points drawn to a whole pixel, those of a series that lie on one another once, the colour of a run of them said once.
+# Rounds points to whole pixels, draws coinciding points of a series once, and sets the colour once for a run of points.
 thin() {
   awk -F"'" -v use="^[ \t]*<use xlink:href='#gpPt[0-9]*' transform='translate[^']*' color='[^']*'/>$" '
     $0 ~ use {
