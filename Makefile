@@ -1,5 +1,5 @@
-# Thin: what is built and tested stands in meson.build. `make deps` installs Debian packages when something is missing.
-# Where this folder cannot be written to: make BUILD=/some/folder OUT=/another demo
+# A thin front end: meson.build says what is built and tested. `make deps` installs missing Debian packages.
+# If this folder is read-only: make BUILD=/some/folder OUT=/another demo
 BUILD = build
 OUT = out
 # published steps and configurations that ran out of memory: measured.csv, out_of_memory.csv
@@ -26,11 +26,12 @@ demo: deps
 check: deps
 	@.ci/check "$(BUILD)"
 
-# every test under AddressSanitizer and UndefinedBehaviourSanitizer: 10 minutes; `make check` runs those of readers so
+# every test under AddressSanitizer and UndefinedBehaviourSanitizer, 10 minutes; `make check` does this for readers
+# only
 sanitize: deps
 	.ci/sanitize "$(BUILD)-sanitize-all"
 
-# every reader under the sanitizers with INPUTS made-up inputs each (clang); findings stay in build-fuzz/findings
+# every reader under the sanitizers with INPUTS random inputs each (clang); findings are kept in build-fuzz/findings
 INPUTS = 60000
 fuzz: deps
 	.ci/fuzz "$(BUILD)-fuzz" $(INPUTS)
@@ -39,7 +40,7 @@ bench: deps
 	$(MAKE) --no-print-directory all
 	meson test -C "$(BUILD)" --benchmark --verbose
 
-# published steps, predicted beside measured, and what each part of the model is worth; writes docs/validation.md
+# published steps, predicted against measured, and what each part of the model is worth; writes docs/validation.md
 validation: deps
 	$(MAKE) --no-print-directory programs
 	docs/validation.sh "$(BUILD)/sim/stepsim" $(MEASURED)
@@ -50,12 +51,12 @@ speed: deps
 	docs/speed.sh "$(BUILD)" >docs/speed.md.new
 	mv docs/speed.md.new docs/speed.md
 
-# steps on this machine's cores, predicted beside measured; writes docs/validation-cpu.txt, which that page shows
+# steps on this machine's cores, predicted against measured; writes docs/validation-cpu.txt, a table of that page
 validation-cpu: deps
 	$(MAKE) --no-print-directory programs
 	real/validate-cpu.sh "$(BUILD)" 5 docs/validation-cpu.txt
 
-# figures of the literature beside what stepsim prints; writes docs/figures.md
+# figures from the literature beside what stepsim prints; writes docs/figures.md
 figures: deps
 	$(MAKE) --no-print-directory programs
 	docs/figures.sh "$(BUILD)/sim/stepsim" >docs/figures.md.new
