@@ -1,12 +1,12 @@
-# Bubble against number of micro-batches: what was simulated, and beside it the closed forms, dashed.
+# Bubble against number of micro-batches: simulated, and the closed forms, dashed.
 #
 #     gnuplot -e "data='x.dat'; out='x.svg'" plots/bubble.gp
 #
-# The data: a block per schedule, blocks parted by two empty lines; the first line of a block is the schedule's name in
-# double quotes, then the columns: micro_batches simulated closed_form
+# The data: a block per schedule, blocks separated by two empty lines; the first line of a block is the schedule's
+# name in double quotes, then the columns: micro_batches simulated closed_form
 #   simulated, closed_form   bubble as a share; NaN where unknown, or where a closed form is only a bound
-# Variables: data; out (.svg .png .pdf .txt; '' = standard output, then format='svg'); title, ylabel; join = 1 where the
-# simulated points are joined by a line, 0 where they lie on the closed forms; columns and rows of a .txt.
+# Variables: data; out (.svg .png .pdf .txt; '' = standard output, then format='svg'); title, ylabel; join = 1 if the
+# simulated points are joined by a line, 0 if they lie on the closed forms; columns and rows of a .txt.
 
 if (!exists("out")) { out = "bubble.svg" }
 if (!exists("format")) { format = out[strlen(out)-2:] }
@@ -42,7 +42,7 @@ first = ceil(log(least) / log(2) - 1e-9)
 last = floor(log(most) / log(2) + 1e-9)
 do for [power = first:last:1 + floor((last - first) / 11)] { set xtics add (sprintf("%.0f", 2.0**power) 2.0**power) }
 if (last - first < 1) { set xtics (sprintf("%g", least) least, sprintf("%g", most) most) }
-# Numbers of micro-batches that are no powers of two are named themselves.
+# Numbers of micro-batches that are not powers of two get tick labels of their own.
 if (odd > 0 && words(counts) <= 12) {
   set xtics ()
   do for [i = 1:words(counts)] { set xtics add (word(counts, i) real(word(counts, i))) }

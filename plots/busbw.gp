@@ -2,12 +2,12 @@
 #
 #     gnuplot -e "data='x.dat'; out='x.svg'" plots/busbw.gp
 #
-# The data: a block per series, blocks parted by two empty lines; the first line of a block is the series' name in double
-# quotes, then the columns: bytes busbw
+# The data: a block per series, blocks separated by two empty lines; the first line of a block is the series' name in
+# double quotes, then the columns: bytes busbw
 #   busbw   GB/s (1e9 bytes)
 # Variables: data; out (.svg .png .pdf .txt; '' = standard output, then format='svg'); title; limit (GB/s of a ring, a
-# line; 0: none); columns and rows of a .txt. Of several series the first is the choice among the others: a broad pale
-# line behind them.
+# line; 0: none); columns and rows of a .txt. The first of several series is the one chosen among the others: a broad
+# pale line behind them.
 
 if (!exists("out")) { out = "busbw.svg" }
 if (!exists("format")) { format = out[strlen(out)-2:] }
@@ -47,7 +47,7 @@ if (limit > 0) {
   set label sprintf("ring: at most %.4g GB/s", limit) at graph 0.02, first limit left offset 0, 0.5 textcolor rgb "#444444"
 }
 
-# the choice, then the others in front of it; in text the choice is the letter that covers theirs
+# the chosen one, then the others in front of it; in text the letter of the chosen one covers theirs
 if (n > 1 && is_text) {
   plot for [i = 1:n - 1] data index i using 1:2 with points pt i + 1 title columnheader(1), \
     data index 0 using 1:2 with points pt 1 title columnheader(1)

@@ -12,7 +12,7 @@
 #   chunk        model chunk of the rank, shown by shade; 0 where there is none
 #   micro_batch  number in the box; -1 none
 # Variables: data; out (.svg .png .pdf; '' = standard output, then format='svg'); title; xlabel; lanes = the ranks'
-# numbers, parted by spaces; width in pixels.
+# numbers, separated by spaces; width in pixels.
 
 if (!exists("out")) { out = "compare.svg" }
 if (!exists("format")) { format = out[strlen(out)-2:] }
@@ -33,7 +33,7 @@ n_lanes = int(STATS_max_x) + 1
 span = STATS_max_y
 has(kind) = (mask >> kind) & 1
 
-# Sub-lanes only for the kinds there are of what runs beside: place[kind] counts them from 0 below the compute lane.
+# Sub-lanes only for those overlapping kinds that occur: place[kind] counts them from 0 below the compute lane.
 array place[13]
 n_below = 0
 do for [kind = 5:13] {
@@ -92,7 +92,7 @@ set mxtics 5
 unset key
 unset ytics
 
-# Which rank, which side; a thin line parts the ranks.
+# Labels of ranks and sides; a thin line separates the ranks.
 do for [lane = 0:n_lanes - 1] {
   name = lane < words(lanes) ? word(lanes, lane + 1) : sprintf("%d", lane)
   set label 100 + lane "rank ".name at screen x_px(12), first lane * lane_px + 4 + side_px - 2 left font px(14)
@@ -108,7 +108,7 @@ do for [lane = 0:n_lanes - 1] {
 set arrow 1 from predicted_end, graph 0 to predicted_end, graph 1 nohead dashtype 2 lc rgb "#555555" lw 1
 set arrow 2 from measured_end, graph 0 to measured_end, graph 1 nohead lc rgb "#555555" lw 1
 
-# The legend: a swatch and a text for each kind there is, in one centred line.
+# The legend: a swatch and a text for each kind that occurs, in one centred line.
 entry_px(kind) = has(kind) ? 42 + 7.2 * strlen(meaning[kind + 1]) : 0
 shades = (last_chunk > 0 ? "lighter: later model chunks   " : "")."line: step's end, dashed: predicted"
 total_px = 6.6 * strlen(shades)
@@ -124,7 +124,7 @@ do for [kind = 0:13] {
 }
 set label 30 shades at screen x_px(at_px), screen y_px(55) left font px(13)
 
-# A pixel is left between boxes that are wide enough to spare it; none is narrower than a pixel, or it would vanish.
+# Boxes that are wide enough leave a pixel between them; none is narrower than a pixel, or it would vanish.
 gap(start, end) = end - start > 5 * pixel ? 0.5 * pixel : 0
 right(start, end) = end - start > pixel ? end - gap(start, end) : start + pixel
 digits(n) = n < 10 ? 1 : (n < 100 ? 2 : (n < 1000 ? 3 : 4))

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The main job, end to end: Llama-3.1-405B on 16,384 H100 predicted beside what was published, with its pictures.
+# The main job, end to end: Llama-3.1-405B on 16,384 H100 predicted against the published values, with pictures.
 # Then the same tools on this machine's own cores: calibrate, predict, execute, compare.
 # usage: plots/demo.sh STEPSIM OUT_FOLDER [STEPREAL]
 set -eu
@@ -9,9 +9,10 @@ out=$2
 stepreal=${3:-}
 mkdir -p "$out"
 
-# Tensor, pipeline and data parallel sizes, batch and sequence: Llama Team, The Llama 3 Herd of Models, arXiv 2407.21783,
-# §3.3.2, table 4 (tp 8, cp 1, pp 16, dp 128, sequence 8,192, 16 sequences per dp rank, BF16 MFU 41 %). One layer per
-# model chunk, embedding and head as chunks of their own, asynchronous sends between stages: ibid., "Pipeline parallelism".
+# Tensor, pipeline and data parallel sizes, batch and sequence: Llama Team, The Llama 3 Herd of Models, arXiv
+# 2407.21783, §3.3.2, table 4 (tp 8, cp 1, pp 16, dp 128, sequence 8,192, 16 sequences per dp rank, BF16 MFU 41 %).
+# One layer per model chunk, embedding and output layer as chunks of their own, asynchronous sends between stages:
+# ibid., "Pipeline parallelism".
 plan="--model llama-3.1-405b --cluster llama3-h100 --gpus 16384 --tp 8 --pp 16 --dp 128 --chunks 8
       --seq-len 8192 --global-batch 2048 --zero 2 --sequence-parallel on --overlap-p2p on"
 

@@ -5,10 +5,10 @@
 # Columns of the data: column row value state column_name row_name
 #   column, row   of the cell, from 0; row 0 lies at the bottom
 #   value         any number where state is 2
-#   state         0 fits   1 does not fit in memory: the cell is hatched   2 cannot be: the cell is empty
+#   state         0 fits   1 does not fit in memory: the cell is hatched   2 impossible: the cell is empty
 #   names         of the column and the row, in double quotes
-# Variables: data; out (.svg .png .pdf .txt; '' = standard output, then format='svg'); title, xlabel, ylabel; zlabel, what
-# the numbers are; digits = how they are written ('%.1f').
+# Variables: data; out (.svg .png .pdf .txt; '' = standard output, then format='svg'); title, xlabel, ylabel; zlabel,
+# what the numbers are; digits = their format ('%.1f').
 
 if (!exists("out")) { out = "heat.svg" }
 if (!exists("format")) { format = out[strlen(out)-2:] }
@@ -38,7 +38,8 @@ left_px = 60 + 8.2 * longest_name
 wanted = left_px + 60 + cell_px * n_columns
 width = int(wanted < 760 ? 760 : (wanted > 2000 ? 2000 : wanted))
 height = int(146 + (n_rows > 24 ? 24 * 44 : 44 * n_rows))
-# Many cells are small: so are their numbers, until there is no room for any; then only every so many have their name.
+# Many cells are small, and so are their numbers, until there is no room for any; then only every n-th row and column
+# is labelled.
 cell_px = 1.0 * (width - left_px - 30) / n_columns
 row_px = 1.0 * (height - 146) / n_rows
 number_px = cell_px / (0.62 * longest) < row_px / 1.3 ? cell_px / (0.62 * longest) : row_px / 1.3
@@ -80,7 +81,7 @@ if (!is_text) {
   set label 2 "–   impossible" at screen 0.5 - 50.0 / width, screen base + 8.0 / height left font px(13)
   set label 3 zlabel.": lighter is higher" at screen 0.5 + 50.0 / width, screen base + 8.0 / height left font px(13)
 }
-# Labels not wanted lie beyond the axis, not at NaN: gnuplot 5.4 crashes on a plot of labels that are all nowhere.
+# Unwanted labels are put beyond the axis, not at NaN: gnuplot 5.4 crashes on a plot whose labels are all NaN.
 shown_if(column, is_shown) = is_shown ? column : -100
 set style textbox opaque noborder fillcolor rgb "#dddddd"
 text_of(state, v) = state == 2 ? "–" : is_text || has_room ? sprintf(digits, v) : ""

@@ -3,8 +3,8 @@
 #     gnuplot -e "data='x.dat'; out='x.svg'; lanes=2; names='kernels NICs'" plots/link_timeline.gp
 #
 # Data: a block per lane, two empty lines apart; columns: time share (stairs, two points per step; share 0 to 1)
-# Variables: data; out (.svg .png .pdf; '' = standard output, then format='svg'); lanes; names, a word or "quoted words"
-#   for each lane; title, xlabel; width in pixels.
+# Variables: data; out (.svg .png .pdf; '' = standard output, then format='svg'); lanes; names, a word or
+#   "quoted words" for each lane; title, xlabel; width in pixels.
 
 if (!exists("out")) { out = "link_timeline.svg" }
 if (!exists("format")) { format = out[strlen(out)-2:] }

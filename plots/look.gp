@@ -1,6 +1,7 @@
-# What the other scripts of this folder share: the terminal, colours, points, dashes and hatchings. Not for use alone.
+# Shared by the other scripts of this folder: terminal, colours, points, dashes and hatching. Not for use alone.
 #
-# Before: title, width, height (pixels), and font_px where it is not 15. A script finds this file beside itself (ARG0).
+# Before: title, width, height (pixels), and font_px if it is not 15. A script finds this file in its own folder
+# (ARG0).
 # Variables from outside: out (.svg .png .pdf .txt; '' = standard output, then format='svg'); columns, rows of .txt.
 # After: is_text; px(n), a font size; mark, a point's size; mark_of(i), dash_of(i), colour_of(i) for the i-th
 # of any number of series, from 0.
@@ -30,9 +31,9 @@ if (is_text) {
 if (strlen(out)) { set output out }
 set encoding utf8
 
-# Okabe and Ito's colours (Color Universal Design, 2008), which people who see red and green alike tell apart, without the
-# yellow, which white paper swallows. Point and dash differ too, so that a copy in black and white tells series apart;
-# their numbers have no common factor, so that no two of many series are alike.
+# Okabe and Ito's colours (Color Universal Design, 2008), which red-green colour-blind people can distinguish, without
+# the yellow, which is faint on white paper. Point and dash differ too, for black-and-white copies; their numbers have
+# no common factor, so that no two of many series are alike.
 array curve_colour[8] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#7a6a3a"]
 array mark_type[11] = [7, 5, 9, 13, 11, 6, 4, 8, 12, 10, 2]
 array dash_type[5] = [1, 2, 4, 5, 3]
@@ -45,7 +46,7 @@ set border 3 lc rgb "#666666"
 set xtics nomirror textcolor rgb "#333333"
 set ytics nomirror textcolor rgb "#333333"
 
-# The title stands above the middle of the picture. A long one is set smaller, to end inside; in text it is cut.
+# The title is centred above the picture. A long one is set smaller to fit; in text it is cut off.
 title_px = strlen(title) * 9.4 > width - 40 ? (width - 40) / (9.4 * strlen(title)) * 17 : 17
 title_px = title_px < 8 ? 8 : title_px
 if (is_text) {

@@ -2,12 +2,12 @@
 #
 #     gnuplot -e "data='x.dat'; out='x.svg'" plots/mfu.gp
 #
-# The data: a block per series, blocks parted by two empty lines; the first line of a block is the series' name in double
-# quotes, then the columns: gpus mfu fits
+# The data: a block per series, blocks separated by two empty lines; the first line of a block is the series' name in
+# double quotes, then the columns: gpus mfu fits
 #   mfu    as a share
 #   fits   1; 0 where the plan needs more memory than a GPU has: such points are struck through
-# Variables: data; out (.svg .png .pdf .txt; '' = standard output, then format='svg'); title, ylabel; columns and rows of
-# a .txt.
+# Variables: data; out (.svg .png .pdf .txt; '' = standard output, then format='svg'); title, ylabel; columns and rows
+# of a .txt.
 
 if (!exists("out")) { out = "mfu.svg" }
 if (!exists("format")) { format = out[strlen(out)-2:] }
@@ -37,7 +37,7 @@ first = ceil(log(STATS_min_x) / log(2) - 1e-9)
 last = floor(log(STATS_max_x) / log(2) + 1e-9)
 do for [power = first:last:1 + floor((last - first) / 11)] { set xtics add (sprintf("%.0f", 2.0**power) 2.0**power) }
 if (last - first < 1) { set xtics (sprintf("%g", STATS_min_x) STATS_min_x, sprintf("%g", STATS_max_x) STATS_max_x) }
-# Numbers of GPUs that are no powers of two are named themselves.
+# Numbers of GPUs that are not powers of two get tick labels of their own.
 if (odd > 0 && words(counts) <= 12) {
   set xtics ()
   do for [i = 1:words(counts)] { set xtics add (word(counts, i) real(word(counts, i))) }

@@ -1,15 +1,15 @@
-# Throughput against memory: the configurations that none other beats in both, joined, before all others.
+# Throughput against memory: the configurations that no other beats in both, joined by a line, in front of all others.
 #
 #     gnuplot -e "data='x.dat'; out='x.svg'" plots/pareto.gp
 #
-# The data: three blocks, parted by two empty lines; the first line of a block is its name in double quotes, then the
-# columns: memory throughput label
+# The data: three blocks, separated by two empty lines; the first line of a block is its name in double quotes, then
+# the columns: memory throughput label
 #   first block     the front, memory ascending; its points are numbered, their labels listed
-#   second block    what fits and is beaten
-#   third block     what does not fit in memory; the last two may be empty but for "NaN NaN"
+#   second block    what fits but is beaten
+#   third block     what does not fit in memory; the last two may have only "NaN NaN"
 #   label           in double quotes
-# Variables: data; out (.svg .png .pdf .txt; '' = standard output, then format='svg'); title, xlabel, ylabel; capacity, a
-# line at a GPU's memory, 0 = none; columns and rows of a .txt.
+# Variables: data; out (.svg .png .pdf .txt; '' = standard output, then format='svg'); title, xlabel, ylabel;
+# capacity, a line at a GPU's memory, 0 = none; columns and rows of a .txt.
 
 if (!exists("out")) { out = "pareto.svg" }
 if (!exists("format")) { format = out[strlen(out)-2:] }
@@ -28,8 +28,8 @@ if (high == low) { low = high < 0 ? 2 * high : 0; high = high > 0 ? high : low +
 span = right > left ? right - left : (right != 0 ? abs(right) : 1)
 floor_of_y = low < 0 || low > 0.5 * high ? low - 0.1 * (high - low) : 0
 
-# Points of the front are numbered where they lie far enough from the numbered one before, so that numbers do not overlap;
-# farther while there are more than can be listed. numbers has one word per point, 0: none.
+# A point of the front is numbered if it is far enough from the previous numbered one, so that numbers do not overlap;
+# the distance grows while there are more than can be listed. numbers has one word per point, 0: none.
 most_listed = 20
 near_px = 15
 n_listed = most_listed + 1
@@ -54,7 +54,7 @@ do for [i = 1:n_listed] { longest = strlen(word(list, i)) > longest ? strlen(wor
 number(row) = word(numbers, int(row) + 1)
 is_numbered(row) = number(row) ne "0"
 
-# The picture is as wide as its longest label, to a bound.
+# The picture is as wide as its longest label needs, up to a limit.
 label_px = 7.4
 list_px = 20
 width = int(140 + ceil(label_px * longest))

@@ -1,13 +1,13 @@
-# Bars stacked of parts, a bar a row: where the time of a step goes, what holds a GPU's memory.
+# Stacked bars, one per row: where the time of a step goes, what a GPU's memory holds.
 #
 #     gnuplot -e "data='x.dat'; out='x.svg'" plots/stack.gp
 #
 # The data: the first line names the columns, each in double quotes: "label" "compute" "tp" …; then a row per bar:
 #   label   in double quotes, left of the bar
 #   parts   lengths, in the order of the names; NaN in all: no bar
-# Variables: data; out (.svg .png .pdf .txt; '' = standard output, then format='svg'); title, xlabel; parts = the names
-# of the columns, parted by spaces; capacity = a line across the bars, 0 = none; unit = of it; total = how a bar's end is written
-# ('%.1f'; '' = not at all). A .txt has no bars, only their ends.
+# Variables: data; out (.svg .png .pdf .txt; '' = standard output, then format='svg'); title, xlabel; parts = the
+# names of the columns, separated by spaces; capacity = a line across the bars, 0 = none; unit = of it; total = format
+# of the number at a bar's end ('%.1f'; '' = none). A .txt has no bars, only these numbers.
 
 if (!exists("out")) { out = "stack.svg" }
 if (!exists("format")) { format = out[strlen(out)-2:] }
@@ -37,8 +37,8 @@ load ARG0[1:strstrt(ARG0."\n", "stack.gp\n") - 1]."look.gp"
 unset grid
 set grid xtics lc rgb "#dddddd" lt 1
 
-# Each part has a colour and a filling of its own; neighbours differ in lightness, so that a copy in black and white
-# tells them apart. Fillings: 3 solid, 1 crossed, 4 and 5 slanted, 6 and 7 steep, 2 dense, 0 none.
+# Each part has a colour and a fill pattern of its own; neighbours differ in lightness, for black-and-white copies.
+# Patterns: 3 solid, 1 crossed, 4 and 5 slanted, 6 and 7 steep, 2 dense, 0 none.
 names = "compute recompute tp pp cp ep dp bubble optimizer host offload other weights gradients activations buffers reserved"
 colours = "#0072b2 #0072b2 #d55e00 #000000 #7a6a3a #cc79a7 #e69f00 #e2e2e2 #a8427a #56b4e9 #009e73 #666666 #0072b2 " \
   ."#56b4e9 #f0e442 #d55e00 #999999"
@@ -68,10 +68,10 @@ if (capacity > 0) {
 named(row, text) = int(row) % int(ceil(13.0 / bar_px)) == 0 ? text : ""
 shown = int((label_px - 20) / 8.4)
 cut(text) = is_text || strlen(text) <= shown ? text : text[1:shown - 1]."…"
-# Thin bars would be nothing but their frames.
+# Thin bars would be all frame.
 border_colour = bar_px < 8 ? "#999999" : "#333333"
 
-# An end is written beyond the line where it would run into it.
+# A bar's number is written beyond the capacity line if it would run into it.
 end_px = 62.0
 beside(end) = end < capacity && end + end_px / (width - label_px - 24) * highest * 1.1 > capacity ? capacity : end
 

@@ -10,9 +10,9 @@
 #   start, end   in the unit named by xlabel
 #   chunk        model chunk of the rank, shown by shade; 0 where there is none
 #   micro_batch  number in the box; -1 none
-# Variables: data; out (.svg .png .pdf .txt; '' = standard output, then format='svg'); title, xlabel, ylabel; lanes = the
-#   names of the lanes, parted by spaces (default: their numbers); width in pixels
-#   (default 1600, or up to 3600 where that gives every pass room for its number).
+# Variables: data; out (.svg .png .pdf .txt; '' = standard output, then format='svg'); title, xlabel, ylabel;
+#   lanes = the names of the lanes, separated by spaces (default: their numbers); width in pixels
+#   (default 1600, or up to 3600 if that gives every pass room for its number).
 
 if (!exists("out")) { out = "timeline.svg" }
 if (!exists("format")) { format = out[strlen(out)-2:] }
@@ -38,7 +38,7 @@ if (!exists("width")) {
   width = needed > 1600 && needed <= 3600 ? ceil(needed) : 1600
 }
 
-# Sub-lanes only for the kinds there are of what runs beside: place[kind] counts them from 0 below the compute lane.
+# Sub-lanes only for those overlapping kinds that occur: place[kind] counts them from 0 below the compute lane.
 array place[13]
 n_below = 0
 do for [kind = 5:13] {
@@ -49,7 +49,7 @@ compute_px = n_lanes <= 8 ? 36 : (n_lanes <= 16 ? 26 : (n_lanes <= 32 ? 18 : 12)
 lane_px = compute_px + 7 * n_below + 4
 height = 150 + n_lanes * lane_px
 
-# Heights as shares of a lane: computing, sub-lanes, and four pixels that stay free.
+# Heights as shares of a lane: computing, sub-lanes, and a gap of four pixels.
 below = 7.0 / lane_px
 compute_height = 1.0 * compute_px / lane_px
 top(lane) = lane + 2.0 / lane_px
@@ -77,7 +77,7 @@ font_px = 14
 load ARG0[1:strstrt(ARG0."\n", "timeline.gp\n") - 1]."look.gp"
 unset grid
 
-# In letters: a row per rank, in each column what is computed there.
+# In text: a row per rank, each column with the letter of what is computed then.
 if (is_text) {
   letters = "FIWBO"
   letter(kind) = letters[int(kind) + 1:int(kind) + 1]
@@ -114,7 +114,7 @@ set ytics out nomirror scale 0 textcolor rgb "#333333" ()
 name_of(lane) = lane < words(lanes) ? word(lanes, lane + 1) : sprintf("%d", lane)
 do for [lane = 0:n_lanes - 1:step] { set ytics add (name_of(lane) top(lane) + compute_height / 2) }
 
-# The legend: a swatch and a text for each kind there is, in one centred line.
+# The legend: a swatch and a text for each kind that occurs, in one centred line.
 entry_px(kind) = has(kind) ? 42 + 7.2 * strlen(meaning[kind + 1]) : 0
 shades = last_chunk > 0 ? "lighter: later model chunks" : ""
 total_px = 7.2 * strlen(shades)
@@ -130,13 +130,12 @@ do for [kind = 0:13] {
 }
 set label 30 shades at screen x_px(at_px), screen y_px(55) left font px(13)
 
-# A pixel is left between boxes that are wide enough to spare it; none is narrower than a pixel, or it would vanish.
+# Boxes that are wide enough leave a pixel between them; none is narrower than a pixel, or it would vanish.
 gap(start, end) = end - start > 5 * pixel ? 0.5 * pixel : 0
 right(start, end) = end - start > pixel ? end - gap(start, end) : start + pixel
 fits(start, end, n) = n >= 0 && end - start > (6 * digits(n) + 1) * pixel
 dark(kind, chunk) = kind == 0 && share_of(chunk) < 0.35
-# Numbers stand in the picture where most boxes have room for theirs: in a few they would seem to say something of
-# these.
+# Numbers are drawn only if most boxes have room for theirs: in a few boxes they would seem to single these out.
 count(kind, start, end, n) = kind < 4 && n >= 0 ? (n_numbers = n_numbers + 1, fits(start, end, n) ? \
   (n_fitting = n_fitting + 1) : 0, 0) : 0
 n_numbers = 0

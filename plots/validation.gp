@@ -2,10 +2,11 @@
 #
 #     gnuplot -e "data='x.dat'; out='x.svg'" plots/validation.gp
 #
-# The data: a block per series, blocks parted by two empty lines; the first line of a block is the series' name in double
-# quotes, then the columns: measured predicted
+# The data: a block per series, blocks separated by two empty lines; the first line of a block is the series' name in
+# double quotes, then the columns: measured predicted
 #   both in seconds, above 0
-# Variables: data; out (.svg .png .pdf .txt; '' = standard output, then format='svg'); title; columns and rows of a .txt.
+# Variables: data; out (.svg .png .pdf .txt; '' = standard output, then format='svg'); title; columns and rows of a
+# .txt.
 
 if (!exists("out")) { out = "validation.svg" }
 if (!exists("format")) { format = out[strlen(out)-2:] }
@@ -15,7 +16,7 @@ width = 1000
 height = 800
 load ARG0[1:strstrt(ARG0."\n", "validation.gp\n") - 1]."look.gp"
 
-# Open marks come first: many points lie close to the line.
+# Open marks are drawn first: many points lie close to the line.
 array open_mark[13] = [6, 2, 8, 1, 4, 10, 3, 12, 7, 5, 9, 13, 11]
 
 stats data using 1:2 skip 1 nooutput
