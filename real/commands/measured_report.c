@@ -87,6 +87,8 @@ char *measured_report_text(const MeasuredReport *report) {
   if (report->check != NULL) {
     g_string_append_c(out, '\n');
     check_report_print(report->check, out);
+    if (!report->check->is_timed)
+      g_string_append(out, "times are those of the checked run, which waits in every step (--check-time off)\n");
   }
   return g_string_free(out, FALSE);
 }
@@ -153,7 +155,8 @@ static void append_skipped_apart(GString *out, const CheckReport *check) {
     append_numbers(out, "skipped_apart", steps, n);
 }
 
-static void append_check(GString *out, const char *key, const CheckReport *check) {
+/* `is_whole`: not the part in fp32 of another, which no timed run follows. */
+static void append_check(GString *out, const char *key, const CheckReport *check, gboolean is_whole) {
   double loss = check->timed_loss_error, gradient = 0, update = 0;
   for (int i = 0; i < check->n_steps; i++) {
     const CheckedStep *step = &check->steps[i];
@@ -173,7 +176,9 @@ static void append_check(GString *out, const char *key, const CheckReport *check
   append_skipped_apart(out, check);
   append_number(out, "missing", (double)check->n_missing);
   if (check->in_fp32 != NULL)
-    append_check(out, "in_fp32", check->in_fp32);
+    append_check(out, "in_fp32", check->in_fp32, FALSE);
+  if (is_whole)
+    g_string_append_printf(out, ", \"timed\": %s", check->is_timed ? "true" : "false");
   g_string_append_c(out, '}');
 }
 
@@ -203,7 +208,7 @@ char *measured_report_json(const MeasuredReport *report) {
     append_text(out, "attention_backend", report->attention);
   append_number(out, "clock_Hz", report->clock_Hz > 0 ? report->clock_Hz : 0.0 / 0.0);
   if (report->check != NULL)
-    append_check(out, "check", report->check);
+    append_check(out, "check", report->check, TRUE);
   g_string_append(out, "}\n");
   return g_string_free(out, FALSE);
 }

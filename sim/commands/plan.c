@@ -115,7 +115,7 @@ static gboolean parse_options(PlanVerb *o, int *argc, char ***argv, GError **err
       "Example:\n"
       "  stepsim plan --model llama-3.1-405b --cluster llama3-h100 --gpus 16384 --global-batch 2048 --seq-len 8192 \\\n"
       "      --tokens 15.6T --emit megatron --emit-to llama.sh\n\n"
-      "Exit status: 0 done, 1 no plan is possible, fits and meets the deadline, 2 bad usage or input, 130 "
+      "Exit status: 0 done, 1 no plan that is possible fits and meets the deadline, 2 bad usage or input, 130 "
       "interrupted.");
   const GOptionEntry entries[] = {
       {"objective", 0, 0, G_OPTION_ARG_STRING, &o->objective,

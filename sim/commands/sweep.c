@@ -113,7 +113,7 @@ static gboolean parse_options(SweepOptions *o, int *argc, char ***argv, GError *
       NULL, "Predicts every configuration of a space and lists the best, the Pareto front and why the rest failed.",
       example);
   const GOptionEntry entries[] = {
-      {"space", 0, 0, G_OPTION_ARG_FILENAME, &o->space_file, "read the space from a file; options come first",
+      {"space", 0, 0, G_OPTION_ARG_FILENAME, &o->space_file, "read the space from a file; options override it",
        "FILE.yaml"},
       {"output", 0, 0, G_OPTION_ARG_FILENAME, &o->output, "keep every result (SQLite)", "FILE.db"},
       {"resume", 0, 0, G_OPTION_ARG_NONE, &o->resume, "continue an interrupted --output, or report a complete one",

@@ -14,6 +14,7 @@ StepReport step_of_prediction(const Prediction *prediction, int *in_flight) {
                        .gpu_name = prediction->gpu_names,
                        .plan = plan,
                        .n_layers = prediction->workload->model->n_layers,
+                       .n_experts = prediction->workload->model->experts.n,
                        .n_next_layers = prediction->workload->model->n_next_layers - plan->mtp_layers,
                        .trains_next_layers = !prediction->workload->model->other_next_layers,
                        .window = model_window(prediction->workload->model, plan->seq_len),

@@ -51,6 +51,16 @@ static double zero_buffers(const Workload *workload) {
   return buffers;
 }
 
+/* Per parameter of a stage whose gradients are reduced once a step: what their sum takes beyond the shard, which is not
+ * there before the reduction but is counted for the whole step. */
+static double sum_beyond_shard_bytes(const Workload *workload) {
+  const Plan *plan = workload->plan;
+  const int shards = lowering_shards(workload);
+  if (workload_gradients_leave(workload, FALSE))
+    return plan_whole_gradient_bytes(plan);
+  return shards > 1 ? plan_whole_gradient_bytes(plan) - plan->recipe.gradients / shards : 0;
+}
+
 /* What is left of a GPU for the micro-batches of each rank; owned by the caller. */
 static double *caps_of(const Workload *workload, const Cluster *cluster) {
   const Plan *plan = workload->plan;
@@ -69,7 +79,7 @@ static double *caps_of(const Workload *workload, const Cluster *cluster) {
     caps[rank] -= state_memory_total(&tiers[TIER_GPU]);
     const Part whole = part_of_stage(workload, stage);
     if (plan_reduces_once(plan))
-      caps[rank] -= part_sharded_parameters(workload, &whole) * plan_whole_gradient_bytes(plan);
+      caps[rank] -= part_sharded_parameters(workload, &whole) * sum_beyond_shard_bytes(workload);
     transients[rank] = MAX(transients[rank], stage_memory(workload, stage).transient_bytes);
   }
   for (int rank = 0; rank < placement->n_ranks; rank++)

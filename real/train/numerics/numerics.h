@@ -41,6 +41,7 @@ struct CheckReport {
   double loss_rounding;        /* from whose losses it is so far off, */
   double gradient_rounding;    /* and from whose gradients so far in the worst tensor */
   double timed_loss_error;     /* of the run after, check_timed_losses() */
+  gboolean is_timed;           /* there was one; else times are of the checked run, which waits in every step */
   gint64 n_tensors, n_missing; /* tensors compared; elements no rank has shown */
   gboolean is_passed;
   CheckReport *in_fp32; /* of the same Program in fp32; NULL: it was not run again; owned */

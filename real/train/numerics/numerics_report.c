@@ -105,6 +105,7 @@ void check_report_judge(CheckReport *report) {
 }
 
 void check_timed_losses(CheckReport *report, const double *losses) {
+  report->is_timed = TRUE;
   for (int i = 0; i < report->n_steps; i++) {
     const double error = relative_error(losses[i], report->steps[i].loss);
     report->timed_loss_error = error <= report->timed_loss_error ? report->timed_loss_error : error;

@@ -86,7 +86,8 @@
  *         live_parameters: 1e9       # a layer with more parameters is not prefetched, and what its recomputation
  *                                    # gathered is gathered again for its backward
  *       zero3_buffers: copied        # ZeRO-3: parameters are copied out of the gather's buffer before use, and
- *                                    # gradients into the reduction's buffer in its format; neither copy overlaps;
+ *                                    # gradients into the reduction's buffer in its format, in every micro-batch,
+ *                                    # also where they are reduced once a step; neither copy overlaps;
  *                                    # shared (default): collectives fill and read the tensors themselves
  *       gradient_sum_bytes: 4        # bytes per parameter in which bf16 training sums gradients (default: as held)
  *       gradient_sums: apart         # a weight gradient is written, then a separate kernel adds it to the sum over

@@ -162,7 +162,7 @@ static void add_precision(const LaunchCase *c, JsonBuilder *builder) {
   }
   begin(builder, "data_types");
   json_builder_set_member_name(builder, "grad_accum_dtype");
-  json_builder_add_string_value(builder, c->plan->recipe.gradients == 4 ? "fp32" : section);
+  json_builder_add_string_value(builder, c->plan->recipe.gradients >= 4 ? "fp32" : section);
   json_builder_end_object(builder);
 }
 

@@ -168,28 +168,27 @@ void plan_space_describe(Space *space) {
   static const struct {
     const char *name, *description;
   } axes[] = {
-      {"gpus", "GPUs in all (to be given)"},
-      {"tp", "tensor parallel ranks (default: what divides GPUs, heads and sizes, within a scale-up domain)"},
-      {"pp", "pipeline parallel ranks (default: what divides the GPUs, up to one per layer)"},
-      {"dp", "data parallel ranks (default: what tp and pp leave of the GPUs)"},
-      {"cp", "context parallel ranks (default 1; with 32768 tokens per sequence or more 1,2,4,8,16)"},
-      {"ep", "ranks that deal out the experts: of cp and dp, with --expert-tp 1 of tp too (default: what divides "
+      {"gpus", "number of GPUs (required)"},
+      {"tp", "tensor-parallel size (default: what divides GPUs, heads and sizes, within a scale-up domain)"},
+      {"pp", "pipeline-parallel size (default: what divides the GPUs, up to one stage per layer)"},
+      {"dp", "data-parallel size (default: the GPUs left by the other axes)"},
+      {"cp", "context-parallel size (default 1; with 32768 tokens per sequence or more 1,2,4,8,16)"},
+      {"ep", "expert-parallel size, out of cp × dp, or of tp × cp × dp with --expert-tp 1 (default: what divides "
              "experts and GPUs)"},
-      {"expert-tp", "tensor parallel ranks of the experts: 1, or 0 for that of --tp (default 0, with experts 0,1)"},
-      {"chunks", "model chunks per pipeline rank (default: 1, what cuts the layers evenly with some pp, and what "
-                 "the schedules given need)"},
-      {"pipeline-layout", "layers of each stage, parted by +: 7+8*14+6, or 7+even+6; balanced: by FLOPs; embedding, "
-                          "loss or embedding+loss: these count as a layer (default auto,balanced)"},
+      {"expert-tp", "tensor-parallel size of the experts: 1, or 0 for that of --tp (default 0; for MoE models 0,1)"},
+      {"chunks", "model chunks per pipeline rank (default: 1, what divides the layers evenly with some pp, and what "
+                 "the given schedules need)"},
+      {"pipeline-layout", "layers of each stage: 7+8*14+6, or 7+even+6; balanced: by FLOPs; embedding, loss or "
+                          "embedding+loss: count these as a layer (default auto,balanced)"},
       {"micro-batch", "sequences per micro-batch (default 1,2,4,8,16)"},
-      {"global-batch", "sequences per step (to be given)"},
+      {"global-batch", "sequences per step (required)"},
       {"zero", "ZeRO stage (default 0,1,2,3)"},
-      {"zero-ranks",
-       "ranks one set of shards spans, those of cp among them; 0: all of dp × cp (default: under ZeRO-3 "
-       "the best of: all, those of one node or wider domain, half, a quarter … and 2, 4 … times of these)"},
+      {"zero-ranks", "ranks that share one set of shards; 0: all of dp × cp (default: under ZeRO-3 the best of: all, "
+                     "those of one node or larger scale-up domain, half, a quarter … and 2, 4 … times as many)"},
       {"recompute", "none, selective or full (default none,selective,full; with --recompute-modules selective)"},
       {"sequence-parallel", "on or off (default on,off)"},
-      {"overlap-p2p", "a stage computes on while it sends to the next: on or off (default: as the schedule and the "
-                      "framework have it; with --emit megatron off,on)"},
+      {"overlap-p2p", "a stage computes while it sends to the next: on or off (default: that of the schedule and the "
+                      "framework; with --emit megatron off,on)"},
   };
   g_autofree char *names = g_strjoinv(", ", (char **)plan_order_names());
   g_autofree char *schedules = g_strdup_printf("%s, or file:orders.csv (default 1f1b,interleaved; with --emit "

@@ -111,7 +111,7 @@ const char *published_releases_find(PublishedReleases *releases, const char *fra
   for (guint i = 0; i < releases->rules->len; i++) {
     const Rule *rule = &g_array_index(releases->rules, Rule, i);
     if (g_strcmp0(rule->framework, framework) == 0 && is_of_models(cells, shipped, rule->models) &&
-        (rule->precision == NULL || cells->precision == (gint64)rule->number) &&
+        (rule->precision == NULL || or_else(cells->precision, PRECISION_BF16) == (gint64)rule->number) &&
         (rule->gpus == ARCHITECTURE_OTHER || architecture_of(releases, row->cluster) <= (GpuArchitecture)rule->gpus))
       return rule->read_as;
   }

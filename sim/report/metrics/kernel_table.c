@@ -18,7 +18,8 @@ static void print_item(const WorkItem *item, gint64 duration_ns, const double *p
   g_string_append_printf(out, "    %-26s", name);
   /* pad by characters, not bytes: × is two bytes long */
   g_string_append_printf(out, "%s%*s", shape, (int)MAX(0, 30 - g_utf8_strlen(shape, -1)), "");
-  g_string_append_printf(out, "%10.3f %10.3f %11.3f", item->flops * 1e-9, item->bytes * 1e-6, duration_ns * 1e-3);
+  g_string_append_printf(out, "%10.3f %10.3f %11.3f", item->flops * 1e-9, (item->bytes + item->behind_bytes) * 1e-6,
+                         duration_ns * 1e-3);
   double peak = item->flops > 0 ? peak_flops[item->number] : 0;
   if (peak > 0)
     g_string_append_printf(out, " %11.3f %6.1f %%", item->flops / peak * 1e6,

@@ -20,6 +20,7 @@ typedef struct {
   const char *model_name, *cluster_name, *gpu_name;
   const Plan *plan;            /* completed */
   gint64 n_layers;             /* of the model; 0 = not known */
+  gint64 n_experts;            /* routed ones of a layer; 0 = none, or not known */
   gint64 n_next_layers;        /* heads of the model that predict a token further, which are left out */
   gboolean trains_next_layers; /* --mtp-layers takes them */
   gint64 window;               /* tokens that a token attends to in layers with a window; 0: all that come before it */

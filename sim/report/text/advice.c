@@ -186,9 +186,6 @@ static void advise_ep(const Case *c, GString *out) {
   const int domain_gpus = c->report->domain_gpus, reach = plan_expert_tp(plan) * plan->ep;
   g_string_append_printf(out, "experts: %.1f %% of the step waits for token exchanges (ep %d).", percent(c->share),
                          plan->ep);
-  if (plan_expert_tp(plan) > 1)
-    g_string_append_printf(out, " --expert-tp 1 exchanges them among %d GPUs instead of %d, and keeps experts whole.",
-                           plan->ep, reach);
   if (domain_gpus > 0 && reach > domain_gpus)
     g_string_append_printf(out,
                            " It reaches beyond the %d GPUs of a scale-up domain: a smaller --ep would stay inside, if "
@@ -196,6 +193,8 @@ static void advise_ep(const Case *c, GString *out) {
                            domain_gpus);
   else if (plan->order[0] == AXIS_TP && plan->order[1] == AXIS_CP && plan->order[2] == AXIS_EP)
     advise_whole_groups(c, reach, out);
+  if (plan_expert_tp(plan) > 1 && c->report->n_experts > 0 && c->report->n_experts % reach == 0)
+    g_string_append_printf(out, " --expert-tp 1 --ep %d keeps experts whole, in as much memory.", reach);
   if (plan->pp % 2 == 0 && (plan->schedule == NULL || !g_str_has_prefix(plan->schedule, "dualpipe")))
     g_string_append(out, " --schedule dualpipe overlaps it with the compute of another micro-batch.");
 }
@@ -238,7 +237,8 @@ static void advise_host(const Case *c, GString *out) {
       out,
       "host: %.1f %% of the step waits for kernel launches. A larger --micro-batch (now %" G_GINT64_FORMAT
       ") makes kernels longer; --cuda-graphs full%s makes launches fewer.",
-      percent(c->share), c->report->plan->micro_batch, c->report->plan->ep > 1 ? " or attention" : "");
+      percent(c->share), c->report->plan->micro_batch,
+      c->report->plan->ep > 1 && c->report->plan->cuda_graphs != CUDA_GRAPHS_ATTENTION ? " or attention" : "");
 }
 
 static void advise_offload(const Case *c, GString *out) {
