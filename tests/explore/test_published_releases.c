@@ -50,7 +50,7 @@ START_TEST(a_model_tells_the_release_of_a_published_run) {
       {"nemo", "2", "1", "128256", "", "dgx-h100", "", "nemo"},
       {"deepspeed", "2", "1", "128256", "", "dgx-b200", "", "deepspeed-transformers"},
       {"deepspeed", "", "0", "51200", "", "selene", "", "deepspeed"},
-      {"megatron-deepspeed", "", "0", "51200", "", "selene", "", "megatron-deepspeed-gpt"},
+      {"megatron-deepspeed", "", "0", "51200", "", "selene", "", "megatron-deepspeed-bf16"}, /* bf16: the default */
       {"megatron-deepspeed", "", "1", "32000", "", "selene", "", "megatron-deepspeed"},
       {"torchtitan", "2", "1", "128256", "", "selene", "", "torchtitan-compile"},
       {"torchtitan", "2", "1", "128256", "", "selene", "technique=FSDP", "torchtitan"},
