@@ -1,26 +1,26 @@
-/* A term is one number: kind, action, and which work, transfer or stage. The terms of an op are a chain, in the order
- * in which they came, which is the order in which their bytes are added: so equal recipes give equal sums, bit for bit.
- * Ops with the same terms so far have the same link, its last one, so that one look into a table of links, by the link
- * before and the term, is all that a further term of an op takes:
+/* A term is one number: kind, action, and which work, transfer or stage. An op's terms form a chain in the order they
+ * were added, which is also the order in which their bytes are summed: equal recipes give bitwise equal sums. Ops
+ * with the same terms so far share the same last link, so adding a term to an op is one lookup in a table of links,
+ * keyed by the previous link and the term:
  *
  *     none ── ACTIVATIONS F, work 0            the F of a first stage
  *       └──── DROP_BUFFER 3 ── ACTIVATIONS B, work 2        a B and what it received
  *                        └──── ACTIVATIONS F, work 1
  *
- * The links that ops end with are their recipes. Each term is a whole number of bytes, so sums over ops are exact in
- * any order, and what is held is dropped to the last byte. */
+ * The last links of all ops are their recipes. Each term is a whole number of bytes, so sums over ops are exact in
+ * any order, and everything held is dropped to the last byte. */
 #include "effect_recipes.h"
 
 #include "offload_state.h"
 
 #include <math.h>
 
-enum { NO_TERM = 0 }; /* the link that all chains begin with */
+enum { NO_TERM = 0 }; /* the link that every chain begins with */
 
 typedef struct {
   guint64 code;
-  gint32 before; /* link */
-  gint32 recipe; /* of the chain up to here; −1: none yet */
+  gint32 before; /* previous link */
+  gint32 recipe; /* of the chain that ends here; −1: none yet */
 } Link;
 
 typedef struct {
@@ -29,10 +29,10 @@ typedef struct {
 
 struct EffectRecipes {
   int n_owners;
-  GArray *links;   /* of Link; [0] has no term */
+  GArray *links;   /* of Link; [0] is empty */
   gint32 *slots;   /* link; 0 = free */
   guint n_slots;   /* a power of two */
-  GArray *recipes; /* of TermRange; [0] has none */
+  GArray *recipes; /* of TermRange; [0] is empty */
   GArray *codes;   /* of guint64: the terms of all recipes */
 };
 
@@ -86,7 +86,7 @@ static inline Link *link_at(const EffectRecipes *recipes, gint32 link) {
   return &g_array_index(recipes->links, Link, link);
 }
 
-/* The slot of the link with this term behind `before`, or the free one where it belongs. */
+/* The slot of the link for this term after `before`, or the free slot for it. */
 static inline gint32 *find_slot(const EffectRecipes *recipes, gint32 before, guint64 code) {
   const guint64 spread = 0x9E3779B97F4A7C15u; /* 2⁶⁴ / golden ratio */
   const guint64 hash = code * spread ^ ((guint64)before + 1) * (spread << 1 | 1);
@@ -98,7 +98,7 @@ static inline gint32 *find_slot(const EffectRecipes *recipes, gint32 before, gui
   }
 }
 
-/* Twice as many, so that at least half of them stay free. */
+/* Doubles the slots, so that at least half of them stay free. */
 static G_NO_INLINE void make_room(EffectRecipes *recipes) {
   g_free(recipes->slots);
   recipes->n_slots *= 2;
@@ -157,7 +157,7 @@ PieceMemory part_memory(const Workload *workload, const Part *part) {
     if (counts[piece] > 0 && piece != PIECE_EMBEDDING)
       sum.transient_bytes = MAX(sum.transient_bytes, one->transient_bytes);
   }
-  if (part->n_embedding > 0) { /* last of all in a backward: what the others saved is gone by then */
+  if (part->n_embedding > 0) { /* last in a backward, when the other pieces' saved activations are gone */
     const PieceMemory *embedding = &workload->memory[PIECE_EMBEDDING];
     const double gone = sum.saved_bytes - counts[PIECE_EMBEDDING] * embedding->saved_bytes;
     sum.transient_bytes = MAX(sum.transient_bytes, embedding->transient_bytes - gone);
@@ -183,19 +183,19 @@ static void add_activations(Effect *effect, ActionKind action, const PieceMemory
     *drop += memory->saved_bytes - memory->released_by_I + memory->held_for_W;
     break;
   default:
-    break; /* optimizer: in place */
+    break; /* optimizer: updates in place */
   }
 }
 
-/* ZeRO-3: what embedding and head share stays from the embedding's forward, which drops that much less, to the head's.
- */
+/* ZeRO-3: a matrix shared by embedding and head is kept from the embedding's forward, which drops that much less, to
+ * the head's. */
 static double kept_bytes(const Workload *workload, const Part *part) {
   const double bytes = workload->plan->recipe.weights;
   return round(part_parameters_once(workload, part, PIECE_HEAD) * bytes) -
          round(part_parameters_once(workload, part, PIECE_EMBEDDING) * bytes);
 }
 
-/* Per parameter, besides what a rank holds of its gradient for the whole step. */
+/* Bytes per parameter, beyond what a rank holds of its gradient during the whole step. */
 static double held_of_gradient(const Workload *workload, gboolean of_experts, gboolean of_stage) {
   const Plan *plan = workload->plan;
   const int shards = of_experts ? lowering_expert_shards(workload) : lowering_shards(workload);
@@ -206,10 +206,11 @@ static double held_of_gradient(const Workload *workload, gboolean of_experts, gb
                   : plan->recipe.gradients;
 }
 
-/* Of what is reduced into shards or leaves: all else is added to where it stays. A whole stage's is held as it will
- * be summed, and its shard, which is counted for the whole step, is not there before that. */
+/* For gradients that are reduced into shards or leave the GPU; all others accumulate in place. A whole stage's
+ * gradient is held in the precision of its reduction; its shard, counted for the whole step, does not exist before
+ * that. */
 static double gradient_bytes(const Workload *workload, const Part *part, gboolean of_stage) {
-  const gboolean has_both = of_stage && part->n_embedding > 0 && part->n_head > 0; /* of a matrix that they share */
+  const gboolean has_both = of_stage && part->n_embedding > 0 && part->n_head > 0; /* of a shared matrix */
   const double all = has_both ? part_parameters_once(workload, part, PIECE_HEAD) : part_parameters(workload, part);
   const double experts = part_expert_parameters(workload, part), others = all - experts;
   return round(others * held_of_gradient(workload, FALSE, of_stage) +

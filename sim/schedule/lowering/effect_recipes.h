@@ -1,44 +1,44 @@
-/* What an op holds and drops, as terms that say where each number comes from: the same for every micro-batch of a
- * stage, and for every workload under which the Program is the same. A few recipes stand for all ops; a workload makes
- * an Effect of each. */
+/* What an op holds and drops, as terms that name the source of each number: the same for every micro-batch of a
+ * stage, and for every workload with the same op lists. A few recipes cover all ops; a workload turns each into an
+ * Effect. */
 #pragma once
 #include "lowering.h"
 
 typedef enum {
   TERM_HOLD_BUFFER, /* of a transfer: its bytes */
   TERM_DROP_BUFFER,
-  TERM_ACTIVATIONS,   /* of a work: what this action holds and drops of them */
-  TERM_KEPT,          /* of a work: dropped, what its head still needs of it (ZeRO-3; negative: the head's own) */
+  TERM_ACTIVATIONS,   /* of a work: what the action holds and drops of its activations */
+  TERM_KEPT,          /* of a work: its embedding keeps a matrix for the head, which drops it (ZeRO-3) */
   TERM_HOLD_GRADIENT, /* of a work: the gradient of its parameters */
   TERM_DROP_GRADIENT,
-  TERM_HOLD_STAGE_GRADIENT, /* of a stage */
+  TERM_HOLD_STAGE_GRADIENT, /* of a stage: the gradient of all its parameters */
   TERM_DROP_STAGE_GRADIENT,
-  TERM_HOLD_SAVED, /* of a transfer: its bytes, of activations */
+  TERM_HOLD_SAVED, /* of a transfer: its bytes, held as activations */
   TERM_DROP_SAVED,
-  TERM_GRADIENT_COPIES, /* of a work, the optimizer's: held while it runs */
+  TERM_GRADIENT_COPIES, /* of an optimizer's work: copies held while it runs */
 } TermKind;
 
 enum { EFFECT_RECIPE_NONE = 0 }; /* the recipe without terms */
 
 typedef struct EffectRecipes EffectRecipes;
 EffectRecipes *effect_recipes_new(void);
-/* Kept for one more, who frees it as well. */
+/* Adds an owner; each owner calls effect_recipes_free(). */
 EffectRecipes *effect_recipes_share(EffectRecipes *recipes);
 void effect_recipes_free(EffectRecipes *recipes);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(EffectRecipes, effect_recipes_free)
 
 gint32 effect_recipes_count(const EffectRecipes *recipes);
-/* One term more behind those of *chain, which is 0 as long as there are none. `of`: index of the work, transfer or
- * stage. `action`: TERM_ACTIVATIONS; else 0. */
+/* Appends a term to *chain, which starts as 0. `of`: index of the work, transfer or stage. `action`: for
+ * TERM_ACTIVATIONS; else 0. */
 void effect_recipes_add_term(EffectRecipes *recipes, gint32 *chain, TermKind kind, ActionKind action, gint32 of);
-/* The effects of these ops, which are chains, become recipes with their terms, made where there are none. */
+/* Turns the ops' effects from chains into recipes with the same terms, creating missing ones. */
 void effect_recipes_of_chains(EffectRecipes *recipes, Op *ops, gint32 n_ops);
-/* With the works and transfers of `program`, whose flops and bytes are this workload's. */
+/* The effect of a recipe, with the works and transfers of `program` sized for this workload. */
 Effect effect_recipes_evaluate(const EffectRecipes *recipes, gint32 recipe, const Program *program,
                                const Workload *workload);
 
-/* Numbers the recipes of a program's ops in op->effect, all its steps; its works and transfers stand. Owned by the
- * caller. */
+/* Sets op->effect to the recipe of each op, in all steps; the program's works and transfers must be final. Owned by
+ * the caller. */
 EffectRecipes *memory_recipes(Program *program, const Lowering *lowering, int n_steps);
-/* Bytes each rank holds from start to end, added to OpList.resident. */
+/* Adds the bytes that each rank holds from start to end to OpList.resident. */
 void memory_set_residents(Program *program, const Workload *workload);

@@ -5,8 +5,8 @@
 #include "segments.h"
 
 typedef struct {
-  Program *program; /* shared ops; its tables are those of the plan it was made for */
-  GArray *made;     /* its entries (expand_entries.h); owned */
+  Program *program; /* shared ops; its tables are those of the plan it was expanded for */
+  GArray *made;     /* sources of its entries (expand_entries.h); owned */
 } Kept;
 
 struct ExpandedCache {
@@ -38,7 +38,7 @@ ExpandedCacheStats expanded_cache_stats(const ExpandedCache *cache) {
   return cache->stats;
 }
 
-/* --- what decides the ops --- */
+/* --- the key: all that decides the ops --- */
 
 static void add_beside(GArray *key, const OpList *list, const gboolean *is_beside) {
   guint64 bits = 0;
@@ -91,7 +91,7 @@ static gsize count_ops(const Program *program) {
   return n_ops;
 }
 
-/* Numbers of a ProgramCache, which come before, go up from 1; these go down from the last. */
+/* A ProgramCache counts its numbers up from 1; these count down from the largest. */
 static void share(ExpandedCache *cache, Program *program) {
   gint32 **match;
   g_autoptr(GError) error = NULL;
@@ -116,7 +116,7 @@ Program *expanded_cache_expand(ExpandedCache *cache, const Program *program, con
   made->program = program_expand_noting(program, workload, beside, &made->made);
   share(cache, made->program);
   lent = program_expand_like(program, workload, made->program, made->made);
-  g_assert(lent != NULL); /* of the very entries */
+  g_assert(lent != NULL); /* same program, so the same entries */
   recent_table_add(cache->kept, g_steal_pointer(&key), made, count_ops(made->program));
   return lent;
 }

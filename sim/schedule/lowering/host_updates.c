@@ -12,7 +12,7 @@ static gboolean updates_on_host(const Program *program) {
   return FALSE;
 }
 
-/* `updated`: [steps], of all parts. */
+/* `updated`: [steps] parameters, summed over parts. */
 static void sum_parts(const Program *program, int rank, double *updated) {
   const OpList *list = &program->ranks[rank];
   for (int step = 0; step < program->n_steps; step++)

@@ -1,4 +1,4 @@
-/* Parts, collectives and lanes: what several passes need. */
+/* Parts, collectives and lanes, as needed by several passes. */
 #include "lowering.h"
 
 #include "cut.h"
@@ -51,7 +51,7 @@ Part part_of_stage(const Workload *workload, int stage) {
   return (Part){layers->has_embedding, layers->n_layers, layers->has_head, 0, layers->n_dense};
 }
 
-/* One piece as a part of its own. */
+/* One piece as a part. */
 static Part single_piece(const Part *whole, Piece piece, int layer) {
   Part part = {.first_layer = piece == PIECE_HEAD ? whole->first_layer + whole->n_layers : layer};
   part.n_embedding = piece == PIECE_EMBEDDING;
@@ -109,7 +109,7 @@ gboolean action_completes_gradient(ActionKind kind) {
   return kind == ACTION_B || kind == ACTION_W;
 }
 
-/* Activations usually go to the next rank (round the loop), gradients to the one before. */
+/* Activations normally go to the next rank (wrapping around), gradients to the previous one. */
 Stream lowering_send_stream(int n_ranks, gboolean forward, int from, int to) {
   gboolean is_usual = forward ? to == (from + 1) % n_ranks : from == (to + 1) % n_ranks;
   if (forward)
@@ -123,7 +123,7 @@ Product product_of(const Program *program, const Order *order, gboolean forward,
   return (Product){forward, stage, target, micro_batch, stage_rank[stage], target >= 0 ? stage_rank[target] : -1};
 }
 
-/* The lane at the other end of a send's. */
+/* The peer's lane. */
 static Stream stream_of_receive(Stream send) {
   return send + 1;
 }
@@ -148,7 +148,7 @@ static gint32 transfer_of(const ProductTransfers *transfers, const Product *prod
   return program_transfer(transfers->program, &transfer);
 }
 
-/* Of micro-batch 0. */
+/* For micro-batch 0. */
 static G_NO_INLINE void make_transfer(const ProductTransfers *transfers, gboolean sends, const Product *product,
                                       Op *op) {
   const Program *program = transfers->program;
@@ -245,7 +245,7 @@ int lowering_window(const Workload *workload) {
 }
 
 double tied_gradient_bytes(const Workload *workload) {
-  /* sharded gradients are summed shard by shard */
+  /* sharded gradients are reduced shard by shard */
   return workload->tied_parameters * workload->plan->recipe.gradients / lowering_shards(workload);
 }
 
@@ -305,7 +305,7 @@ static guint8 moved_tables(const Workload *workload, const Moved *moved) {
   return (guint8)(part->n_embedding + part->n_head + (moved->with_heads_table && !moved->of_experts) - is_without);
 }
 
-/* One for each matrix; what has none (norms) is one. 0: all in one. */
+/* One per matrix, at least one (norms have no matrix). 0: everything in one collective. */
 static int moved_calls(const Workload *workload, const Moved *moved) {
   const Part *part = &moved->part;
   if (!lowering_moves_tensors(workload))
@@ -317,7 +317,7 @@ static int moved_calls(const Workload *workload, const Moved *moved) {
   return MAX(n, 1);
 }
 
-/* The ranks of cp hold the same parameters: they are summed over, and sharded over, with those of dp. */
+/* cp ranks hold the same parameters as dp ranks: reductions and shards span both. */
 static Group dp_group(const Workload *workload, AxisSet axes) {
   gboolean with_cp = workload->plan->cp > 1 && axes != AXIS_BIT_DP_REPLICA;
   return (Group){.name = axes == AXIS_BIT_DP_SHARD     ? "dp_shard"
@@ -329,7 +329,7 @@ static Group dp_group(const Workload *workload, AxisSet axes) {
                  .charge = AXIS_DP};
 }
 
-/* Of ranks with the same experts. */
+/* A group of ranks that hold the same experts. */
 static Group expert_group(AxisSet axes) {
   const AxisSet shard = AXIS_BIT_EXPERT_SHARD, replica = AXIS_BIT_DP_REPLICA;
   return (Group){.name = axes == AXIS_BIT_DP_SHARD ? "expert_shard"

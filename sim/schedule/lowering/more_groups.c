@@ -1,7 +1,7 @@
-/* Groups are put in behind the first. Ops up to there stay as they are; those behind, and those put in, are as many
- * groups further on, with all the micro-batches, batches and ops that they name:
+/* The new groups are inserted after the first. Ops up to there are unchanged; the inserted ops, and those after them,
+ * are shifted by that many groups, along with all micro-batches, batches and ops that they refer to:
  *
- *     list      A A A │ B │ b C C              b: begins as B does
+ *     list      A A A │ B │ b C C              b: begins like B
  *     longer    A A A │ B │ B B B │ b C C
  */
 #include "more_groups.h"
@@ -9,16 +9,16 @@
 typedef struct {
   const OpList *list;
   const RepeatedOps *own;
-  gint32 q;                 /* micro-batches of a group */
-  gint32 n_batches;         /* of a group; −1: not seen */
-  gint32 n_before, n_after; /* micro-batches of a step, before and after */
+  gint32 q;                 /* micro-batches per group */
+  gint32 n_batches;         /* batches per group; −1: unknown */
+  gint32 n_before, n_after; /* micro-batches per step, before and after */
 } Growth;
 
 static gint32 end_of_first(const Growth *growth) {
   return growth->own->first + growth->own->n_ops;
 }
 
-/* As from an op of the first group to its like. */
+/* From an op of the first group to its match in the next. */
 static gint32 count_batches(const OpList *list, const RepeatedOps *own) {
   const Op *ops = list->ops;
   for (gint32 i = own->first; i < own->end; i++)
@@ -30,7 +30,7 @@ static gint32 count_batches(const OpList *list, const RepeatedOps *own) {
   return 0;
 }
 
-/* The earliest op that it waits for; G_MAXINT32: none. */
+/* The earliest op that this one waits for; G_MAXINT32: none. */
 static gint32 earliest_awaited(const Op *op) {
   gint32 earliest = G_MAXINT32;
   for (int i = 0; i < OP_MAX_AFTER && op->after[i] >= 0; i++)
@@ -38,9 +38,9 @@ static gint32 earliest_awaited(const Op *op) {
   return earliest;
 }
 
-/* Whether the stretch of groups ends at an op that only waits otherwise than the one a group before it: a gradient
- * bucket waits for the one two before it, which the first two micro-batches do not have. Then the groups are not those
- * that a longer list repeats. Where forwards run out, as they should, the two are different ops. */
+/* Whether the stretch of groups ends at an op that differs from the one a group later only in what it waits for. A
+ * gradient bucket waits for the one two before it, which the first two micro-batches lack: then these are not the
+ * groups that a longer list repeats. Where forwards run out, as they should, the two are different ops. */
 static gboolean is_cut_short(const Growth *growth) {
   const OpList *list = growth->list;
   const gint32 end = growth->own->end, n_ops = growth->own->n_ops;
@@ -52,7 +52,8 @@ static gboolean is_cut_short(const Growth *growth) {
          like->micro_batch == op->micro_batch + growth->q;
 }
 
-/* What an op waits for moves on with it: it must be of the groups, or of the last ops before them, whose likes are. */
+/* Dependencies are shifted along with their op. So they must point into the groups, or at most one group before them,
+ * to ops that match those of the first group. */
 static gboolean can_grow(const Growth *growth) {
   const OpList *list = growth->list;
   const gint32 first = growth->own->first, n_ops = growth->own->n_ops;
@@ -64,7 +65,7 @@ static gboolean can_grow(const Growth *growth) {
   return TRUE;
 }
 
-/* Tags count micro-batches through the stages that receive (product_transfer()). */
+/* Tags enumerate micro-batches within receiving stages (product_transfer()). */
 static gint32 moved_tag(const Growth *growth, const Op *op, gint32 n_groups) {
   const gint32 stage = op->tag / (2 * growth->n_before);
   return op->tag + 2 * (stage * (growth->n_after - growth->n_before) + n_groups * growth->q);
@@ -98,7 +99,7 @@ static void grow(const Growth *growth, gint32 n_more, OpList *longer) {
     *op++ = moved(growth, &list->ops[i], n_more);
 }
 
-/* Its ops, micro-batches and tags are counted in int32. */
+/* Ops, micro-batches and tags must fit in int32. */
 static gboolean can_be_counted(const ProgramRepeats *repeats, gint64 n_more) {
   const Program *program = repeats->program;
   const double n_micro_batches = program->n_micro_batches + (double)n_more * repeats->n_micro_batches;

@@ -1,9 +1,10 @@
-/* Programs of more micro-batches from one of fewer. Where a schedule goes in turn a list of more groups is the same
- * with so many more of one (repeats.h): to copy that group takes a tenth of what lowering and proving them all does. */
+/* Derives Programs of more micro-batches from one with fewer. In a schedule with a repeating steady state the longer
+ * list only has more copies of one group (repeats.h). Copying that group takes a tenth of the time of lowering and
+ * verifying everything. */
 #pragma once
 #include "repeats.h"
 
-/* What lower() makes of n_more groups more, with the tables of the program that repeats so, but no effects, and its
- * ops' numbers of these: it is sound as that is, but for sends and what ops wait for, which are still to be matched and
- * followed to the end. Of one step, lowered from a schedule. NULL: its repeats do not tell. Owned by the caller. */
+/* What lower() makes for n_more more groups, without effects and with the table entries, and their numbers, of the
+ * program that has these repeats. It is known to be sound, except that sends are still to be matched and the program
+ * still to be run to its end. For one step, lowered from a schedule. NULL: cannot be derived. Owned by the caller. */
 Program *program_of_more_groups(const ProgramRepeats *repeats, gint64 n_more);

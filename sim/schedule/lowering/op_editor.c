@@ -3,7 +3,7 @@
 #include <string.h>
 
 void op_editor_init(OpEditor *editor, OpList *list) {
-  /* send_recv makes three of one, and a step ends with few more */
+  /* send_recv turns one op into three, and a step ends with a few more */
   op_editor_init_with_room(editor, list, 4 * (gsize)list->n_ops + 64);
 }
 
@@ -16,7 +16,7 @@ void op_editor_init_with_room(OpEditor *editor, OpList *list, gsize n_room) {
 
 void op_editor_init_behind(OpEditor *editor, OpList *list) {
   *editor = (OpEditor){.list = list, .n_ops = list->n_ops, .n_room = list->n_ops + 16};
-  editor->ops = g_renew(Op, g_steal_pointer(&list->ops), editor->n_room); /* mostly where they are */
+  editor->ops = g_renew(Op, g_steal_pointer(&list->ops), editor->n_room); /* usually in place */
   list->n_ops = 0;
 }
 
@@ -24,7 +24,7 @@ void op_editor_init_behind_first(OpEditor *editor, OpList *list, int n) {
   const gsize n_left = (gsize)(list->n_ops - n);
   *editor = (OpEditor){.list = list, .n_ops = n, .n_kept = n, .n_room = list->n_ops + list->n_ops / 4 + 16};
   editor->old = editor->left = g_memdup2(list->ops + n, sizeof(Op) * n_left);
-  editor->ops = g_renew(Op, g_steal_pointer(&list->ops), editor->n_room); /* mostly where they are */
+  editor->ops = g_renew(Op, g_steal_pointer(&list->ops), editor->n_room); /* usually in place */
   editor->moved = g_new(gint32, n_left + 1);
   memset(editor->moved, 0xff, sizeof(gint32) * (n_left + 1));
 }

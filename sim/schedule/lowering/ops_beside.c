@@ -1,8 +1,8 @@
-/* Compute ops run in list order, so what is known to have ended before an op starts is all of them up to one, `ended`;
- * and what is known to start after it ended is all from one on, `next`. Both follow op by op from the rules of the
- * Program: an op starts after the one before it on its stream, after what it waits for, and after the last host op
- * before it; ops of a batch start together. Ops of a batch may stand behind others that wait for its first ones, so
- * lists are gone through again until nothing changes: most need no second look. */
+/* Compute ops run in list order. So the compute ops known to have ended before an op starts are all those up to one,
+ * `ended`, and those known to start after it has ended are all from one on, `next`. Both propagate from op to op by
+ * the rules of the Program: an op starts after the previous one on its stream, after the ops it waits for, and after
+ * the last host op before it; ops of a batch start together. An op of a batch may come after ops that wait for the
+ * batch's first ones, so the passes over a list are repeated until nothing changes; most lists need only one. */
 #include "ops_beside.h"
 #include "op_batches.h"
 
@@ -10,24 +10,24 @@
 
 typedef struct {
   const OpList *list;
-  const gint32 *batches; /* op_list_batches() */
+  const gint32 *batches; /* from op_list_batches() */
   gint32
-      *ended; /* [ops] the last compute op known to have ended when it starts; −1 none; that of a batch at its first */
-  gint32 *next; /* [ops] the first compute op known not to start before it ended; n_ops: none of the list, but all that
-                   a further step would have; n_ops + 1: none */
+      *ended; /* [ops] last compute op known to have ended when the op starts; −1 none; a batch's is at its first op */
+  gint32 *next; /* [ops] first compute op known not to start before it has ended; n_ops: none in this list, but all of a
+                   later step; n_ops + 1: none */
 } Order;
 
-/* First op of the batch of op `i`; `i` itself without one. */
+/* First op of op `i`'s batch; `i` itself if it has none. */
 static gint32 together_with(const Order *order, gint32 i) {
   return order->batches != NULL && order->batches[i] >= 0 ? order->batches[i] : i;
 }
 
-/* Known to have ended once op `i` has. */
+/* Last compute op known to have ended once op `i` has. */
 static gint32 ended_with(const Order *order, gint32 i) {
   return order->list->ops[i].kind == OP_COMPUTE ? i : order->ended[together_with(order, i)];
 }
 
-/* Looks at all that op `i` waits for. TRUE: more is known. */
+/* Takes in everything that op `i` waits for. TRUE: more is known now. */
 static gboolean raise_ended(const Order *order, gint32 i, gint32 before, gint32 host) {
   const Op *op = &order->list->ops[i];
   gint32 ended = -1;
@@ -55,7 +55,7 @@ static gboolean look_back(const Order *order) {
   return is_more && order->batches != NULL;
 }
 
-/* The first compute op known not to start before op `i` starts. */
+/* First compute op known not to start before op `i` starts. */
 static gint32 next_with(const Order *order, gint32 i) {
   return order->list->ops[i].kind == OP_COMPUTE ? i : order->next[i];
 }
@@ -67,7 +67,7 @@ static gboolean lower_next(const Order *order, gint32 i, gint32 next) {
   return TRUE;
 }
 
-/* `together`: [ops] next_with() of a batch, kept at its first op. */
+/* `together`: [ops] next_with() of a batch, stored at its first op. */
 static gboolean look_ahead(const Order *order, gint32 *together) {
   const OpList *list = order->list;
   gint32 later[N_STREAMS], next_compute = list->n_ops;
@@ -90,7 +90,7 @@ static gboolean look_ahead(const Order *order, gint32 *together) {
   return is_more && order->batches != NULL;
 }
 
-/* `ended` and `next` are filled: of each op, those of a batch too. */
+/* Fills `ended` and `next` for every op, including those of batches. */
 static void find_order(const OpList *list, gint32 *ended, gint32 *next) {
   g_autofree gint32 *batches = op_list_batches(list), *together = g_new(gint32, list->n_ops + 1);
   const Order order = {list, batches, ended, next};
@@ -106,7 +106,7 @@ static void find_order(const OpList *list, gint32 *ended, gint32 *next) {
     ended[i] = ended[together_with(&order, i)];
 }
 
-/* As SharedOps.orders, owned by the caller. */
+/* SharedOps.orders, owned by the caller. */
 static gint32 *find_orders(const Program *program) {
   gsize n_ops = 0;
   for (int rank = 0; rank < program->n_ranks; rank++)
@@ -120,7 +120,7 @@ static gint32 *find_orders(const Program *program) {
   return orders;
 }
 
-/* The same of shared ops, which are looked at once; *owned: by the caller. */
+/* The same, computed only once for shared ops. *owned: set if the caller owns the result. */
 static const gint32 *known_orders(const Program *program, gint32 **owned) {
   SharedOps *shared = program->shared;
   if (shared == NULL)
@@ -134,8 +134,8 @@ static gboolean is_marked(const Op *op, const gboolean *marked) {
   return (op->kind == OP_SEND || op->kind == OP_RECV || op->kind == OP_COLLECTIVE) && marked[op->work];
 }
 
-/* Over [0, n_ops]: by how much the number of marked transfers that an op may be beside changes from the op before.
- * `order`: what is known of the list, of SharedOps.orders. */
+/* Difference array over [0, n_ops] of the number of marked transfers that an op may overlap with. `order`: the list's
+ * part of SharedOps.orders. */
 static void count_beside(const Program *program, const OpList *list, const gint32 *order, const gboolean *marked,
                          gint64 eager_bytes, gint32 *change) {
   const gint32 *ended = order, *next = order + list->n_ops;
@@ -150,13 +150,13 @@ static void count_beside(const Program *program, const OpList *list, const gint3
   }
 }
 
-/* Of whole pieces; a run of kernels has none. */
+/* Whole pieces only; a run of kernels counts 0. */
 static int count_pieces(const Program *program, const Op *op) {
   const Work *work = &g_array_index(program->works, Work, op->work);
   return work->n_embedding + work->n_layers + work->n_head;
 }
 
-/* Returns the pieces in the ops found. */
+/* Returns the number of pieces in the ops found. */
 static double find_in_list(const Program *program, const OpList *list, const gint32 *order, const gboolean *marked,
                            gint64 eager_bytes, gboolean *is_beside) {
   g_autofree gint32 *change = g_new0(gint32, list->n_ops + 1);

@@ -6,7 +6,7 @@
 
 #include "error.h"
 
-/* The passes number them from 0. */
+/* The passes number batches from 0. */
 static int count_batches(const OpList *list) {
   int n_batches = 0;
   for (int i = 0; i < list->n_ops; i++)
@@ -14,16 +14,16 @@ static int count_batches(const OpList *list) {
   return n_batches;
 }
 
-/* Before its steps are chained a program is proved. Each further step waits, beyond what the first waits for, for ops
- * of the step before it alone: for those on its streams, and the host. So it runs as the first does when that has
- * ended, if not earlier; and its sends and collectives meet those of the same step, as each has as many on every rank.
- */
+/* Proves the program before its steps are chained. Compared with the first step, a later one waits in addition only
+ * for ops of the step before it: those on its streams, and the host. So it runs like the first one, at the latest
+ * once that has ended; and its sends and collectives meet those of the same step, as every rank has the same number
+ * of them. */
 static gboolean prove(const Program *program, const Lowering *lowering, GError **error) {
   return lowering->match != NULL ? program_verify_but_end(program, lowering->match, error)
                                  : program_verify(program, error);
 }
 
-/* Partners in the first step are partners in every one. */
+/* Partners in the first step are partners in every step. */
 static void match_steps(const Program *program, int n_steps, gint32 **match) {
   for (int rank = 0; rank < program->n_ranks; rank++) {
     const OpList *list = &program->ranks[rank];
@@ -34,8 +34,8 @@ static void match_steps(const Program *program, int n_steps, gint32 **match) {
   }
 }
 
-/* steps: the list again for every further step. What orders one step after another is the stream itself, and the host,
- * which issues nothing of the next step before it has read the loss of the last. */
+/* steps: repeats the list for every further step. Steps are ordered by the streams themselves, and by the host, which
+ * issues no op of the next step before it has read the loss. */
 static void pass_steps(Program *program, const Lowering *lowering) {
   program->n_steps = lowering->n_steps;
   if (lowering->match != NULL && lowering->n_steps > 1)

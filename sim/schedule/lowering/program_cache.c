@@ -1,16 +1,16 @@
-/* What the passes read falls into two: what decides which ops there are, and in which order they wait for one another
- * (the key, below), and sizes, which only ever end up in the tables. A kept Program therefore has the ops, and for each
- * entry of its tables where the size comes from:
+/* The passes read two kinds of input: what decides which ops there are and how they depend on each other (the key,
+ * below), and sizes, which only end up in the tables. So a kept Program consists of the ops and, for each table
+ * entry, the source of its size:
  *
  *     work       pieces of a stage: their FLOPs;  the optimizer's: parameters of the rank
  *     transfer   the action it is for, and what it moves
  *     effect     a recipe (effect_recipes.h)
  *
- * Entries of one source, not those of equal size, share a number, as sizes that are equal under one plan need not be
- * under the next.
+ * Entries share a number if they have the same source, not if they have the same size: sizes that are equal under one
+ * plan may differ under the next.
  *
- * The proof of a Program (verify.h) reads sizes in one place: members of a collective over pipeline ranks must give
- * equal bytes. Where that rests on two entries being equal, it is looked at again for each plan. */
+ * The proof of a Program (verify.h) depends on sizes in one place: members of a collective over pipeline ranks must
+ * give equal bytes. If that relies on two entries being equal, it is checked again for each plan. */
 #include "program_cache.h"
 
 #include "course.h"
@@ -26,14 +26,14 @@
 #include <string.h>
 
 typedef struct {
-  gint32 from; /* number in the program that was lowered */
-  gint32 rank; /* of an optimizer; else −1 */
+  gint32 from; /* number in the lowered program */
+  gint32 rank; /* of an optimizer's work; else −1 */
 } WorkSource;
 
 typedef struct {
   gint32 from;
   guint8 action; /* ActionKind; ACTION_SEND_F for all sends */
-  gint32 of;     /* COPY_GRAD, a broadcast of weights: the stage; WHOLE_GRAD: the rank; else −1 */
+  gint32 of;     /* COPY_GRAD, broadcast of weights: the stage; WHOLE_GRAD: the rank; else −1 */
 } TransferSource;
 
 typedef struct {
@@ -42,22 +42,22 @@ typedef struct {
 
 typedef struct {
   Program *program;       /* shared ops; its tables have the sizes of the plan it was lowered for */
-  GArray *works;          /* of WorkSource, one for each of its works; shared with longer ones, as all below */
+  GArray *works;          /* of WorkSource, one per work; shared with longer programs, as all below */
   GArray *transfers;      /* of TransferSource */
-  EffectRecipes *recipes; /* one for each of its effects */
-  GArray *equals;         /* of Pair: must be of equal bytes */
-  gsize n_ops;            /* its own */
+  EffectRecipes *recipes; /* one per effect */
+  GArray *equals;         /* of Pair: transfers whose bytes must be equal */
+  gsize n_ops;            /* in all its lists */
 } Kept;
 
 struct ProgramCache {
-  RecentTable *kept;       /* of Kept, their size in ops */
-  GHashTable *cuts;        /* number key of what decides the cuts of a stage → what they add to a key; owned */
+  RecentTable *kept;       /* of Kept; its size is counted in ops */
+  GHashTable *cuts;        /* number key of what decides a stage's cuts → what they add to the main key; owned */
   ProgramCacheStats stats; /* n_lowered + n_longer numbers the shared ops */
 };
 
-/* --- what decides the ops --- */
+/* --- the key: all that decides the ops --- */
 
-/* Where a stage's parameters are cut into gathers and buckets, and which of these move anything. */
+/* Where a stage's parameters are cut into gathers and buckets, and which of these move anything at all. */
 static void add_cuts(GArray *key, const Workload *workload, const Part *part, double least, gboolean backward,
                      GArray *cuts) {
   g_array_set_size(cuts, 0);
@@ -78,7 +78,7 @@ static gint64 bits_of(double value) {
   return bits;
 }
 
-/* What part_cut() and add_cuts() read of the workload, and the part. */
+/* Everything that part_cut() and add_cuts() read from the workload, and the part. */
 static GArray *key_of_cuts(const Workload *workload, const Part *part, double least) {
   G_STATIC_ASSERT(sizeof workload->piece_parameters[0] == sizeof(gint64));
   GArray *key = g_array_sized_new(FALSE, FALSE, sizeof(gint64), N_PIECES + 4);
@@ -90,8 +90,8 @@ static GArray *key_of_cuts(const Workload *workload, const Part *part, double le
   return key;
 }
 
-/* The same of forwards and backwards, from the last plans' where one of these had a stage like it: plans of a sweep
- * have few that are not alike. */
+/* Adds the cuts of both forwards and backwards, remembered from recent plans with such a stage: the plans of a sweep
+ * have few distinct ones. */
 static void add_cuts_of(ProgramCache *cache, GArray *key, const Workload *workload, int stage) {
   enum { MOST_KEPT = 64 };
   const Part part = part_of_stage(workload, stage);
@@ -115,7 +115,7 @@ static gboolean holds_alike(const StageLayers *a, const StageLayers *b) {
          a->has_head == b->has_head;
 }
 
-/* Stages that hold the same are cut alike: of a run of them the first is enough. */
+/* Stages with the same contents are cut alike: in a run of such stages the first is enough. */
 static void add_stages(ProgramCache *cache, GArray *key, const Workload *workload) {
   const gboolean is_cut = lowering_reduces(workload);
   for (int stage = 0; stage < workload->n_stages; stage++) {
@@ -155,7 +155,7 @@ static GArray *key_of(ProgramCache *cache, const PlanOrder *choice, const Worklo
       lowering_exceeds_live(workload) && plan->recompute == RECOMPUTE_FULL,
       plan->grad_norm_barrier,
       plan->overlap_grad && lowering_makes_buckets(workload),
-      plan->cp > 1, /* groups of dp then span its ranks */
+      plan->cp > 1, /* dp groups then span the cp ranks */
       plan_data_ranks(plan) > 1,
       lowering_shards(workload) > 1,
       lowering_replicas(workload) > 1,
@@ -168,7 +168,7 @@ static GArray *key_of(ProgramCache *cache, const PlanOrder *choice, const Worklo
       lowering_expert_copies(workload) > 1,
       plan->tp > 1,
       plan->tp > 1 && plan->sequence_parallel,
-      workload->model->qk_norms != QK_NORMS_NONE, /* summed over tp, where layers are, or heads with some */
+      workload->model->qk_norms != QK_NORMS_NONE, /* reduced over tp: with the layers, or with heads that have some */
       plan->mtp_layers > 0,
       workload->tied_parameters > 0,
       workload->shared_parameters > 0,
@@ -181,7 +181,7 @@ static GArray *key_of(ProgramCache *cache, const PlanOrder *choice, const Worklo
 
 /* --- sizes --- */
 
-/* The entry under this workload's sizes. */
+/* The entry, sized for this workload. */
 static Work sized_work(const Work *work, const WorkSource *source, const Workload *workload) {
   Work sized = *work;
   const Part part = part_of_work(work, 0);
@@ -220,8 +220,8 @@ static void size_tables(const Kept *kept, Program *program, const Workload *work
   memory_set_residents(program, workload);
 }
 
-/* A program that runs the kept one's ops, its tables sized. NULL when members of a collective would give different
- * bytes. */
+/* A program that runs the kept one's ops, with tables sized for the workload. NULL if members of a collective would
+ * give different bytes. */
 static Program *lend(const Kept *kept, const Workload *workload) {
   const Program *source = kept->program;
   g_autoptr(Program) program = program_new_sharing(source);
@@ -231,14 +231,14 @@ static Program *lend(const Kept *kept, const Workload *workload) {
 
 /* --- keeping a program --- */
 
-/* Entries of the lowered program turned into those of the kept one. */
+/* Maps entries of the lowered program to those of the kept one. */
 typedef struct {
   Kept *kept;
-  const Program *lowered; /* its tables as they were */
-  gint32 *works;          /* [lowered works] new number; −1 none yet. Not of optimizers */
-  gint32 *sends;          /* [lowered transfers] the same, of sends */
+  const Program *lowered; /* with its original tables */
+  gint32 *works;          /* [lowered works] new number; −1 none yet. Not used for optimizers */
+  gint32 *sends;          /* [lowered transfers] the same, for sends only */
   int rank;
-  gint32 optimizer; /* of the rank; −1 none yet */
+  gint32 optimizer; /* the rank's; −1 none yet */
 } Renumbering;
 
 static gint32 add_work(Renumbering *renumbering, gint32 from, gint32 rank) {
@@ -294,7 +294,7 @@ static void renumber_rank(Renumbering *renumbering, int rank) {
   }
 }
 
-/* The tables of the kept program, from those of the lowered one. */
+/* Builds the kept program's tables from those of the lowered one. */
 static void pick_entries(Kept *kept, GArray *works, GArray *transfers) {
   for (guint i = 0; i < kept->works->len; i++)
     g_array_append_val(kept->program->works,
@@ -304,7 +304,7 @@ static void pick_entries(Kept *kept, GArray *works, GArray *transfers) {
                        g_array_index(transfers, Transfer, g_array_index(kept->transfers, TransferSource, i).from));
 }
 
-/* n times −1, and one more: n may be 0. */
+/* n + 1 times −1: n may be 0. */
 static gint32 *no_numbers(guint n) {
   gint32 *numbers = g_new(gint32, n + 1);
   memset(numbers, 0xff, (n + 1) * sizeof *numbers);
@@ -327,7 +327,8 @@ static void renumber(Kept *kept) {
   pick_entries(kept, works, transfers);
 }
 
-/* The k-th collective of each group over pipeline ranks on every member, against its first member's. */
+/* Pairs the k-th collective of each group over pipeline ranks on every member with that of the group's first
+ * member. */
 static void find_equals(Kept *kept) {
   const Program *program = kept->program;
   for (guint g = 0; g < program->groups->len; g++) {
@@ -362,7 +363,7 @@ static void kept_free(gpointer data) {
   g_free(kept);
 }
 
-/* Takes over the matches. Whether its course proves what the untimed run does. */
+/* Takes ownership of `match`. Returns whether the course replaces the untimed run as proof. */
 static gboolean share(Program *program, gint32 **match) {
   program_share_matched(program, match);
   const Course *course = program->shared->course;
@@ -376,7 +377,7 @@ static gsize count_ops(const Program *program) {
   return n_ops;
 }
 
-/* Takes over a program verified but for the untimed run, and its matches; NULL where that gets stuck. */
+/* Takes ownership of a program verified except for the untimed run, and of its matches; NULL if it gets stuck. */
 static Kept *keep(Program *program, const Lowering *lowering, GError **error) {
   Kept *kept = g_new0(Kept, 1);
   *kept = (Kept){.program = program,
@@ -394,7 +395,7 @@ static Kept *keep(Program *program, const Lowering *lowering, GError **error) {
   return kept;
 }
 
-/* The ops of `kept` as they are with the plan's micro-batches. NULL: that does not follow. */
+/* The ops of `kept`, extended to the plan's micro-batches. NULL: cannot be derived. */
 static Program *longer_program(const Kept *kept, const Workload *workload, gint64 group) {
   g_autoptr(Program) fewer = lend(kept, workload);
   g_autoptr(ProgramRepeats) repeats = fewer != NULL ? program_repeats_new(fewer, (int)group) : NULL;
@@ -402,8 +403,8 @@ static Program *longer_program(const Kept *kept, const Workload *workload, gint6
   return repeats != NULL && n_more % group == 0 ? program_of_more_groups(repeats, n_more / group) : NULL;
 }
 
-/* What a group does is proved; whom its sends meet, and that all come to the end, is looked at in the longer lists. The
- * collectives over pipeline ranks are those of `kept`: no group has one. */
+/* The ops within a group are already proved; the matching of sends, and that all ops complete, are checked on the
+ * longer lists. Collectives over pipeline ranks are those of `kept`: no group contains one. */
 static Kept *keep_longer(const Kept *kept, const Workload *workload, gint64 group) {
   g_autoptr(Program) program = longer_program(kept, workload, group);
   gint32 **match;
@@ -441,7 +442,7 @@ ProgramCacheStats program_cache_stats(const ProgramCache *cache) {
   return cache->stats;
 }
 
-/* NULL: none of so many fewer micro-batches is kept, or it does not tell. */
+/* NULL: no program with n_fewer micro-batches is kept, or it cannot be extended. */
 static Kept *lengthen(ProgramCache *cache, const PlanOrder *choice, const Workload *workload, gint64 n_fewer) {
   const gint64 group = plan_order_group(choice, workload->plan);
   if (group == 0 || n_fewer >= workload->plan->n_micro_batches)

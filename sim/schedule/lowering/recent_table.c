@@ -9,9 +9,9 @@ typedef struct {
 } Entry;
 
 struct RecentTable {
-  GHashTable *recent; /* key (GArray of gint64) → Entry: used since the halves were last turned; owned */
-  GHashTable *older;  /* used between the two turns before; owned */
-  gsize size, most;   /* of recent */
+  GHashTable *recent; /* key (GArray of gint64) → Entry: used since the last swap; owned */
+  GHashTable *older;  /* used only before that; owned */
+  gsize size, most;   /* of recent, with its limit */
   GDestroyNotify free_value;
 };
 
@@ -39,7 +39,7 @@ void recent_table_free(RecentTable *table) {
   g_free(table);
 }
 
-/* Takes over both; there is none of this key. */
+/* Takes ownership of both; the key must be new. */
 static void add(RecentTable *table, GArray *key, Entry *entry) {
   if (table->size + entry->size > table->most) {
     g_hash_table_unref(table->older);

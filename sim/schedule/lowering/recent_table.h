@@ -1,14 +1,14 @@
-/* Values under number keys (number_key.h), those used of late: in two halves. When one is full the other is let go, but
- * for what has been used since it was. The latest value stays, however large. */
+/* Recently used values under number keys (number_key.h), kept in two halves. When the newer half is full, the older
+ * one is freed, except for values used since. The latest value is always kept, however large. */
 #pragma once
 #include <glib.h>
 
 typedef struct RecentTable RecentTable;
-/* Keeps values of so much size in all, which are given back to `free_value`. */
+/* Keeps values of at most `most` total size; evicted ones are passed to `free_value`. */
 RecentTable *recent_table_new(gsize most, GDestroyNotify free_value);
 void recent_table_free(RecentTable *table);
 
-/* NULL: there is none, or not any more. */
+/* NULL: none, or no longer kept. */
 gpointer recent_table_find(RecentTable *table, const GArray *key);
-/* Takes over key and value; one of the same key goes. */
+/* Takes ownership of key and value; replaces a value under the same key. */
 void recent_table_add(RecentTable *table, GArray *key, gpointer value, gsize size);

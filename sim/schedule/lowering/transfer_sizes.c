@@ -5,7 +5,7 @@
 #include "fail_op.h"
 #include "lowering.h"
 
-/* --- what is moved --- */
+/* --- what is expected --- */
 
 static double moved_bytes(const Workload *workload, const Transfer *transfer, double bytes_per_parameter) {
   const Part part = {transfer->n_embedding, transfer->n_layers, transfer->n_head, 0, transfer->n_dense};
@@ -43,7 +43,7 @@ double transfer_size(const Workload *workload, const Program *program, const Tra
   }
 }
 
-/* --- what it is in a Program --- */
+/* --- what the Program has --- */
 
 typedef struct {
   const Program *program;
@@ -77,7 +77,7 @@ static gboolean check_size(const Check *check, gint32 i, double expected, GError
   return is_near(transfer_of(check, op)->bytes, expected) || fail_size(check, i, expected, error);
 }
 
-/* A collective of a layer. */
+/* A collective within a layer. */
 static gboolean check_item(const Check *check, gint32 i, GError **error) {
   const Op *op = &check->program->ranks[check->rank].ops[i];
   const Transfer *transfer = transfer_of(check, op);
@@ -90,7 +90,7 @@ static gboolean check_item(const Check *check, gint32 i, GError **error) {
   return check_size(check, i, item->bytes, error);
 }
 
-/* Of the shard that is fetched for it. */
+/* The FETCHes it waits for must bring its shard. */
 static gboolean check_fetch(const Check *check, gint32 i, GError **error) {
   const Op *ops = check->program->ranks[check->rank].ops, *op = &ops[i];
   const Transfer *transfer = transfer_of(check, op);
@@ -115,7 +115,7 @@ static gboolean check_gather(const Check *check, gint32 i, GError **error) {
   return check_size(check, i, is_copy ? round(bytes) : bytes, error) && check_fetch(check, i, error);
 }
 
-/* Gradients are cut over a group of shards; over their copies, and where there are none, they stay whole. */
+/* Gradients are scattered over a group of shards; over copies of these, and without shards, they stay whole. */
 static Collective kind_of_sum(const Check *check, const Op *op, const Transfer *transfer) {
   const AxisSet axes = g_array_index(check->program->groups, Group, transfer->group).axes;
   const gboolean is_shard =
@@ -123,7 +123,7 @@ static Collective kind_of_sum(const Check *check, const Op *op, const Transfer *
   return op->action == ACTION_REDUCE_GRAD && is_shard ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE;
 }
 
-/* A sum of gradients, or their norm. */
+/* A reduction of gradients, or of their norm. */
 static gboolean check_sum(const Check *check, gint32 i, GError **error) {
   const Op *op = &check->program->ranks[check->rank].ops[i];
   const Transfer *transfer = transfer_of(check, op);

@@ -1,12 +1,12 @@
 /* One property table says everything about an action kind. The grammar is digits, a name of the table, digits:
  *
  *     12SEND_F3      stage 12, SEND_F, micro-batch 3
- *     1UNSHARD       a kind without a micro-batch may leave it out …
- *     SYNC           … and the stage too, when it belongs to none
+ *     1UNSHARD       a kind without a micro-batch may omit it …
+ *     SYNC           … and the stage too, if it belongs to none
  *
- * A cell of a CSV may also hold a forward and a backward that run as one, written by their parts:
+ * A CSV cell may also hold a forward and a backward that run as one:
  *
- *     (0F3;1B2)OVERLAP_F_B                                                                                         */
+ *     (0F3;1B2)OVERLAP_F_B */
 #include "action.h"
 #include "error.h"
 #include <string.h>
@@ -41,7 +41,7 @@ const ActionInfo action_infos[N_ACTIONS] = {
     [ACTION_SAVED_IN] = {.name = "SAVED_IN", .glyph = 'i', .has_micro_batch = TRUE, .is_copy = TRUE},
 };
 
-/* Digits at *text into *number (−1 when there are none); moves *text behind them. FALSE when it exceeds 31 bits. */
+/* Parses digits at *text into *number (−1 if there are none) and advances *text. FALSE if it exceeds 31 bits. */
 static gboolean parse_number(const char **text, gint32 *number) {
   gint64 value = g_ascii_isdigit(**text) ? 0 : -1;
   for (; g_ascii_isdigit(**text); (*text)++) {

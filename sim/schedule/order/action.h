@@ -15,14 +15,15 @@ typedef enum {
   ACTION_UNSHARD,
   ACTION_RESHARD,
   ACTION_REDUCE_GRAD,
-  ACTION_OVERLAP_F_B, /* a cell's spelling only: "(0F3;1B2)OVERLAP_F_B" is two actions, the first overlaps_next */
-  ACTION_OPTIMIZER,   /* not in PyTorch's grammar: the program's own ops below */
+  ACTION_OVERLAP_F_B, /* spelling in cells only: "(0F3;1B2)OVERLAP_F_B" is two actions, the first overlaps_next */
+  ACTION_OPTIMIZER,   /* from here on the Program's own ops, not in PyTorch's grammar */
   ACTION_NORM,        /* global gradient norm */
   ACTION_TIED_GRAD,   /* all-reduce of the tied embedding's gradient */
   ACTION_COPY_GRAD,   /* two pipes: all-reduce of a stage's gradient over its two copies */
-  ACTION_WHOLE_GRAD, /* all-reduce over tp of the gradients of what tp ranks hold whole and have each seen a part for */
-  ACTION_SYNC,       /* host reads the loss */
-  ACTION_WAIT,       /* host waits for an exchange */
+  ACTION_WHOLE_GRAD,  /* all-reduce over tp of parameters replicated there, whose gradients each tp rank has only in
+                         part */
+  ACTION_SYNC,        /* host reads the loss */
+  ACTION_WAIT,        /* host waits for an exchange */
   /* copies between a GPU and its node's memory and drives (pass_offload.c) */
   ACTION_FETCH,         /* a shard of weights, to be gathered */
   ACTION_GRAD_OUT,      /* reduced gradients to the host */
@@ -30,17 +31,17 @@ typedef enum {
   ACTION_STATE_WRITE,   /* and back */
   ACTION_WEIGHTS_BACK,  /* updated weights to the GPU */
   ACTION_WEIGHTS_STORE, /* updated weights to the drives */
-  ACTION_SAVED_OUT,     /* what a layer saves for backward to the host */
+  ACTION_SAVED_OUT,     /* what a layer saves for backward, to the host */
   ACTION_SAVED_IN,      /* and back */
   N_ACTIONS
 } ActionKind;
 
 typedef struct {
   gint32 stage;
-  gint32 micro_batch;   /* −1 where the kind has none */
+  gint32 micro_batch;   /* −1 if the kind has none */
   guint8 kind;          /* ActionKind */
   guint8 overlaps_next; /* this F and the B right after it in the rank's list run as one (OVERLAP_F_B) */
-  guint8 joins_next; /* this F and the B right after it are one round: nothing is exchanged between them (Exchange) */
+  guint8 joins_next;    /* this F and the B right after it form one round, with no exchange between them (Exchange) */
 } Action;
 
 typedef struct {
@@ -58,14 +59,15 @@ static inline const ActionInfo *action_info(ActionKind kind) {
   return &action_infos[kind];
 }
 
-/* INPUT error names the text and the grammar. */
+/* INPUT error quotes the text and the grammar. */
 gboolean action_parse(const char *text, Action *action, GError **error);
-/* Append "0F3" to `out`. */
+/* Appends "0F3" to `out`. */
 void action_print(const Action *action, GString *out);
 
-/* One cell of PyTorch's CSV: an action, or a pair that runs as one, "(0F3;1B2)OVERLAP_F_B", which is the F with
- * overlaps_next and the B. Returns how many there are, 1 or 2; 0 with INPUT naming the text and what was expected. */
+/* Parses one cell of PyTorch's CSV: an action, or a pair that runs as one, "(0F3;1B2)OVERLAP_F_B": the F with
+ * overlaps_next, then the B. Returns the number of actions, 1 or 2; 0 with INPUT quoting the text and what was
+ * expected. */
 int action_parse_cell(const char *text, Action actions[2], GError **error);
-/* Append the cell that begins with `action`; `next` is what follows it in its rank's list, or NULL. Returns how many
- * actions the cell holds. */
+/* Appends the cell that begins with `action`; `next` is the next action in the rank's list, or NULL. Returns the
+ * number of actions in the cell. */
 int action_print_cell(const Action *action, const Action *next, GString *out);

@@ -1,21 +1,21 @@
-/* DualPipe: micro-batches enter from both ends, so a rank has work of one direction while it waits for the other, and
- * the forward of one runs as one with the backward of the other (DeepSeek-AI, DeepSeek-V3, arXiv 2412.19437 §3.2.1 and
- * figure 5). DualPipeV is its half: the V of a single pipe, whose two arms are the two directions.
+/* DualPipe: micro-batches enter from both ends, so a rank works for one direction while it waits for the other, and a
+ * forward of one runs as one with a backward of the other (DeepSeek-AI, DeepSeek-V3, arXiv 2412.19437 §3.2.1 and
+ * figure 5). DualPipeV is half of it: a single pipe folded into a V, whose two arms are the two directions.
  *
- * h ranks from an end to the middle (p/2; for the V all p), r ranks from the near end, n micro-batches per direction;
- * lane 0 enters at the near end (the V: is its first arm), lane 1 comes back from the far one:
+ * h = ranks from an end to the middle (p/2; for the V all p), r = ranks to the near end, n micro-batches per
+ * direction; lane 0 enters at the near end (for the V: the first arm), lane 1 comes back from the far end:
  *
- *     1   2(h − r − 1)     F0                  fill the way ahead
- *     2   r + 1            F0 F1               both ways are full
- *     3   h − r − 1        I1 W1 F1            first gradients come back: pass them on at once
- *     4   n − 2h + r + 1   (F0 B1) (F1 B0)     steady: pairs, each as one
- *     5   h − r − 1        B1 (F1 B0)          lane 0 has no forwards left
- *     6   r + 1            B1 B0               lane 1 has none; in the later half I alone, its W kept
- *     7   h − r − 1        W I0                and these fill the waits
+ *     1   2(h − r − 1)     F0                  fill the pipe ahead
+ *     2   r + 1            F0 F1               both directions fill
+ *     3   h − r − 1        I1 W1 F1            first gradients arrive: pass them on at once
+ *     4   n − 2h + r + 1   (F0 B1) (F1 B0)     steady state: pairs, each run as one
+ *     5   h − r − 1        B1 (F1 B0)          lane 0 is out of forwards
+ *     6   r + 1            B1 B0               so is lane 1; in the later half only I, W is deferred
+ *     7   h − r − 1        W I0                deferred W's fill the waits
  *     8   r + 1            W
  *
- * A rank holds at most 2h + 1 stages' worth: p + 1 micro-batches. Fewer than 2h micro-batches per direction make the
- * same pattern with the later ones left out. */
+ * A rank holds at most 2h + 1 stages' activations: p + 1 micro-batches. With fewer than 2h micro-batches per
+ * direction the pattern is the same, with the missing ones left out. */
 #include "generators.h"
 #include "two_lanes.h"
 
@@ -53,7 +53,7 @@ static void add_ramp_down(TwoLanes *lanes, const Pattern *pattern) {
     two_lanes_backward(lanes, 1);
     two_lanes_pair(lanes, 1, 0);
   }
-  for (int i = 0; i < 2 * n_last; i++) /* lanes 1 0 1 0 …, the later n_last of them I alone */
+  for (int i = 0; i < 2 * n_last; i++) /* lanes 1 0 1 0 …; the last n_last of them only I */
     (i < n_last ? two_lanes_backward : two_lanes_input)(lanes, 1 - i % 2);
   for (int i = 0; i < ahead; i++) {
     two_lanes_weight(lanes);
@@ -74,7 +74,7 @@ static void add_rank(Order *order, int rank, const int stage[2], const Pattern *
 void generate_dualpipe(Order *order, OrderShape shape) {
   int p = shape.n_ranks, half = p / 2, per_direction = (shape.n_micro_batches + 1) / 2;
   for (int rank = 0; rank < p; rank++) {
-    int near = rank, far = 2 * p - 1 - rank; /* stages of the first and of the second pipe */
+    int near = rank, far = 2 * p - 1 - rank; /* its stages of the first and of the second pipe */
     gboolean is_near_end = rank < half;
     Pattern pattern = {half, is_near_end ? rank : p - 1 - rank, MAX(per_direction, 2 * half)};
     add_rank(order, rank, is_near_end ? (const int[]){near, far} : (const int[]){far, near}, &pattern);

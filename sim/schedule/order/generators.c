@@ -1,33 +1,34 @@
 /* Pipeline orders, compute only. With p ranks, m micro-batches, v chunks per rank:
  *
  *     gpipe         all F, then all B
- *     1f1b          warm-up of p − rank − 1 forwards, then F B pairs, then the backwards left
+ *     1f1b          warm-up of p − rank − 1 forwards, then F B pairs, then the remaining backwards
  *                   (PipeDream-flush; Narayanan et al., arXiv 2104.04473 §2.2)
  *     interleaved   the same over virtual micro-batches: groups of micro-batches pass chunk by chunk (ibid.)
- *     looped-bfs    chunk by chunk, all micro-batches of one before the next: gpipe over chunks (breadth-first;
+ *     looped-bfs    chunk by chunk, all micro-batches on one before the next: gpipe over chunks (breadth-first;
  *                   Lamy-Poirier, arXiv 2211.05953 §4)
  *
- * Interleaved. Virtual micro-batch k is a (chunk, micro-batch) pair; forwards walk groups, in a group chunks, in a
- * chunk the group's micro-batches; backwards walk the same with the chunks reversed:
+ * Interleaved. Virtual micro-batch k is a (chunk, micro-batch) pair. Forwards walk the groups, within a group the
+ * chunks, within a chunk the group's micro-batches; backwards do the same with the chunks reversed:
  *
  *     p = 2, v = 2, m = 5, groups {0 1 2} {3 4}:
  *     k            0  1  2   3  4  5   6  7   8  9
  *     chunk        0  0  0   1  1  1   0  0   1  1
  *     micro-batch  0  1  2   0  1  2   3  4   3  4
  *
- * A micro-batch comes back to a rank for its next chunk after p slots, so a group of at least p never waits for
- * itself. Warm-up reaches the first backward of this rank: 2(p − rank − 1) slots for the round trip to the last rank,
- * and (v − 1) · (largest group) for the earlier chunks. Where m is no multiple of p the published order would end in a
- * short group, which stalls; here the ⌊m/p⌋ groups share the remainder evenly, larger ones first: no group is below p
- * and none above the least possible ⌈m/⌊m/p⌋⌉, so the bubble stays (p − 1)(F + B)/v with the least warm-up. For m < p
- * the one group is short by p − m slots at each of the v − 1 chunk changes, forward and backward.
+ * A micro-batch returns to a rank for its next chunk after p slots, so a group of at least p never waits for itself.
+ * Warm-up extends to this rank's first backward: 2(p − rank − 1) slots for the round trip to the last rank, plus (v −
+ * 1) · (largest group) for the earlier chunks. If p does not divide m, the published order ends in a short group,
+ * which stalls; here the ⌊m/p⌋ groups share the remainder evenly, larger ones first. No group is below p and none
+ * above the minimum ⌈m/⌊m/p⌋⌉, so the bubble stays (p − 1)(F + B)/v with the least warm-up. For m < p, the single
+ * group stalls for p − m slots at each of the v − 1 chunk changes, forward and backward.
  *
- * Where a forward and a backward take turns at what they exchange with experts, warm-up has one slot more: neither of a
- * round needs what the other, or what follows from it, makes (Megatron-LM,
- * megatron/core/pipeline_parallel/schedules.py, get_pp_rank_microbatches, 2025-26). The bubble stays.
+ * If forwards and backwards take turns at their expert exchanges, warm-up is one slot longer, so that neither half of
+ * a round depends on the other or on what follows from it (Megatron-LM, megatron/core/pipeline_parallel/schedules.py,
+ * get_pp_rank_microbatches, 2025-26). The bubble is unchanged.
  *
- * 1f1b of a single rank has no warm-up: F0 B0 F1 B1 …. Where the two take turns it has one forward, and rounds of two
- * micro-batches: F0 (F1 B0) (F2 B1) … (combined_1f1b.py there, combined_1f1b_schedule_for_no_pipelining, 2025). */
+ * 1f1b on a single rank has no warm-up: F0 B0 F1 B1 …. If the two take turns, it has one warm-up forward and rounds
+ * of two micro-batches: F0 (F1 B0) (F2 B1) … (combined_1f1b.py there, combined_1f1b_schedule_for_no_pipelining,
+ * 2025). */
 #include "generators.h"
 
 void generate_gpipe(Order *order, OrderShape shape) {
@@ -50,11 +51,11 @@ void generate_looped_bfs(Order *order, OrderShape shape) {
   }
 }
 
-/* Which slot of the walk over (chunk, micro-batch) pairs is what. One chunk and one group make it plain 1f1b. */
+/* Maps slots of the walk over (chunk, micro-batch) pairs. One chunk and one group make it plain 1f1b. */
 typedef struct {
   int n_chunks, n_micro_batches;
-  int group_size; /* of the smaller groups; what is left over for the last one may be less, but not below p */
-  int n_larger;   /* the first so many groups hold one micro-batch more */
+  int group_size; /* of the smaller groups; the last group may be shorter, but not below p */
+  int n_larger;   /* the first n_larger groups hold one micro-batch more */
 } Walk;
 
 static int largest_group(const Walk *walk) {
@@ -84,7 +85,7 @@ static void add_slot(Order *order, const Walk *walk, int rank, ActionKind kind, 
   order_add(order, rank, kind, chunk * order->placement->n_ranks + rank, start + within % size);
 }
 
-/* `n_warm_up` forwards, then forward and backward in turn, then the backwards left. */
+/* `n_warm_up` forwards, then forwards and backwards alternately, then the remaining backwards. */
 static void add_one_forward_one_backward(Order *order, const Walk *walk, int rank, int n_warm_up) {
   GArray *actions = order->actions[rank];
   int n_slots = walk->n_chunks * order->n_micro_batches;
@@ -109,7 +110,7 @@ void generate_1f1b(Order *order, OrderShape shape) {
 
 void generate_interleaved(Order *order, OrderShape shape) {
   int p = shape.n_ranks, v = shape.n_chunks, m = shape.n_micro_batches;
-  if (v == 1) { /* one round trip needs no second slot per rank: half of the warm-up is enough */
+  if (v == 1) { /* a single round trip does not need a second slot per rank: half the warm-up is enough */
     generate_1f1b(order, shape);
     return;
   }
@@ -133,7 +134,7 @@ Bubble bubble_of_interleaved(OrderShape shape, const PhaseTimes *times) {
   return (Bubble){(p - 1 + stalls) * (times->f + times->i + times->w) / v, TRUE};
 }
 
-/* As interleaved in one group of all micro-batches. */
+/* Equals interleaved with all micro-batches in one group. */
 Bubble bubble_of_looped_bfs(OrderShape shape, const PhaseTimes *times) {
   int p = shape.n_ranks, v = shape.n_chunks, stalls = (v - 1) * MAX(0, p - shape.n_micro_batches);
   return (Bubble){(p - 1 + stalls) * (times->f + times->i + times->w) / v, TRUE};
@@ -143,7 +144,7 @@ int repeats_by_one(OrderShape shape) {
   return 1;
 }
 
-/* Groups are of equal size where it divides m. */
+/* Groups are equal only if the group size divides m. */
 int repeats_of_interleaved(OrderShape shape) {
   if (shape.n_chunks == 1)
     return 1;

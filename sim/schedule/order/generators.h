@@ -1,5 +1,5 @@
-/* Private to this floor: the orders themselves, and the bubble each is known to have. A new schedule is functions here
- * and a row of the table in schedules.c. Signatures and units as in ScheduleInfo (schedules.h). */
+/* Private to the schedule layer: the orders themselves, and the known bubble of each. A new schedule is functions
+ * here plus a row in the table of schedules.c. Signatures and units as in ScheduleInfo (schedules.h). */
 #pragma once
 #include "schedules.h"
 
@@ -18,7 +18,7 @@ void generate_dualpipe_v(Order *order, OrderShape shape);
 Bubble bubble_of_ramp(OrderShape shape, const PhaseTimes *times); /* gpipe and 1f1b */
 Bubble bubble_of_interleaved(OrderShape shape, const PhaseTimes *times);
 Bubble bubble_of_looped_bfs(OrderShape shape, const PhaseTimes *times);
-/* forms and where they are exact: schedule_bubble.c */
+/* formulas, and where they are exact: schedule_bubble.c */
 Bubble bubble_of_zb_h1(OrderShape shape, const PhaseTimes *times);
 Bubble bubble_of_zb_h2(OrderShape shape, const PhaseTimes *times);
 Bubble bubble_of_zb_v(OrderShape shape, const PhaseTimes *times);
@@ -31,6 +31,6 @@ Bubble bubble_of_dualpipe_v(OrderShape shape, const PhaseTimes *times);
 int repeats_by_one(OrderShape shape);
 int repeats_of_interleaved(OrderShape shape);
 
-/* An even number of ranks, a micro-batch for each pipe. */
+/* Refuses an odd number of ranks, and fewer micro-batches than pipes. */
 const char *refusal_of_dualpipe(OrderShape shape);
 const char *refusal_of_interleaved(OrderShape shape);

@@ -1,15 +1,15 @@
-/* Three looks at an order, each linear in its actions:
+/* Three checks of an order, each linear in its actions:
  *
- *     check_places      by place in the rank's list alone: W after I after F, a send after what it sends, a receive
- *                       before what it feeds, and the partner of each is there
+ *     check_places      positions within each rank's list: W after I after F, a send after what it sends, a receive
+ *                       before what it feeds, and each has its partner
  *     check_sharding    UNSHARD … compute … RESHARD, and REDUCE_GRAD after a stage's last gradient
- *     run_untimed       with every transfer a rendezvous, on the streams the Program will have: computing and each lane
- *                       of transfers go on as far as they can, rank by rank, until nothing moves
+ *     run_untimed       every transfer is a rendezvous, on the streams the Program will use: compute and each lane of
+ *                       transfers advance as far as they can, rank by rank, until nothing moves
  *
- * A stage on two ranks that both wait for the other is found by the last alone:
+ * Only the last finds ranks that wait for each other:
  *
  *     0F0,0B0,0F1,0B1      row 1, column 2: 0B0 waits for 1B0 (row 2, column 3)
- *     1F1,1F0,1B0,1B1      row 2, column 1: 1F1 waits for 0F1 (row 1, column 3)                                    */
+ *     1F1,1F0,1B0,1B1      row 2, column 1: 1F1 waits for 0F1 (row 1, column 3) */
 #include "order_check.h"
 #include "error.h"
 #include "lowering.h"
@@ -21,8 +21,8 @@ enum { SHIFT_RECEIVE = ACTION_RECV_F - ACTION_SEND_F };
 typedef struct {
   const Order *order;
   const char *file;
-  gint32 *places;            /* [stage][micro-batch][N_PLACED] index in the rank's list; −1 = not there; owned */
-  guint8 *done;              /* [stage][micro-batch] bits 1 << ActionKind of what has run; owned */
+  gint32 *places;            /* [stage][micro-batch][N_PLACED] index in the rank's list; −1 = absent; owned */
+  guint8 *done;              /* [stage][micro-batch] bits 1 << ActionKind of what has run so far; owned */
   guint8 **streams;          /* [rank][action] Stream; owned */
   guint (*heads)[N_STREAMS]; /* [rank] index of the next action of each stream; owned */
 } Check;
@@ -51,7 +51,7 @@ static gint32 *place_of(const Check *check, int stage, int micro_batch, ActionKi
   return &check->places[cell_of(check, stage, micro_batch) * N_PLACED + kind];
 }
 
-/* B or I: what gives the gradient to the stage before. */
+/* B or I: the action that makes the gradient for the previous stage. */
 static ActionKind gradient_kind(const Check *check, int stage, int micro_batch) {
   return *place_of(check, stage, micro_batch, ACTION_B) >= 0 ? ACTION_B : ACTION_I;
 }
@@ -93,7 +93,7 @@ static gboolean fail_beside(const Check *check, int rank, guint i, const char *w
 
 /* --- places --- */
 
-/* FALSE when it is there twice. */
+/* FALSE if it occurs twice. */
 static gboolean place_action(Check *check, int rank, guint i, GError **error) {
   const Action *action = action_at(check, rank, i);
   if (action->kind >= N_PLACED)
@@ -115,7 +115,7 @@ static gboolean check_compute_place(const Check *check, int rank, guint i, GErro
   return place < (gint32)i || fail_beside(check, rank, i, "before", (guint)place, ", which it needs", error);
 }
 
-/* What a compute action's product is sent by, for a stage on another rank; N_ACTIONS: none. */
+/* The send of a compute action's result, if the next stage is on another rank; N_ACTIONS: none. */
 static ActionKind send_of(const Check *check, const Action *action) {
   if (action->kind == ACTION_W)
     return N_ACTIONS;
@@ -137,7 +137,8 @@ static gboolean check_is_sent(const Check *check, int rank, guint i, GError **er
                  rank_of(check, next_stage(check, action->stage, action->kind == ACTION_F)) + 1);
 }
 
-/* Both ends of a transfer: the stage at the other end, its action, and what this end goes with on its own rank. */
+/* Both ends of a transfer: the stage at the other end, its action, and the action of this rank that this end
+ * serves. */
 typedef struct {
   int other_stage;
   ActionKind other, own;
@@ -208,7 +209,7 @@ static gboolean check_places(Check *check, GError **error) {
 /* --- sharding --- */
 
 typedef struct {
-  gboolean *is_whole;    /* [stage] gathered */
+  gboolean *is_whole;    /* [stage] currently gathered */
   gint32 *last_gradient; /* [stage] index of its last B or W */
   gboolean *is_reduced;  /* [stage] */
 } Sharding;
@@ -262,7 +263,7 @@ static gboolean check_sharding(const Check *check, GError **error) {
   return check_all_reduced(check, &sharding, error);
 }
 
-/* --- a run without time --- */
+/* --- untimed run --- */
 
 static Stream stream_of(const Check *check, const Action *action) {
   if (action->kind < ACTION_SEND_F || action->kind > ACTION_RECV_B)
@@ -283,7 +284,7 @@ static void set_done(Check *check, const Action *action) {
     check->done[cell_of(check, action->stage, action->micro_batch)] |= (guint8)(1u << action->kind);
 }
 
-/* What an action waits for on another rank, or on its own for its input. FALSE: nothing. */
+/* The action that an action waits for, its input on this rank or another. FALSE: none. */
 static gboolean input_of(const Check *check, const Action *action, Action *input) {
   if (action->kind == ACTION_W || action->kind > ACTION_B)
     return FALSE;
@@ -301,7 +302,7 @@ static gboolean input_of(const Check *check, const Action *action, Action *input
   return TRUE;
 }
 
-/* What keeps the compute action at i from starting; a pair starts when both could. FALSE: nothing. */
+/* What blocks the compute action at i; a pair starts when both can. FALSE: nothing. */
 static gboolean blocker_of(const Check *check, int rank, guint i, Action *blocker) {
   const Action *action = action_at(check, rank, i);
   for (guint k = i; k <= i + action->overlaps_next; k++)
@@ -311,7 +312,7 @@ static gboolean blocker_of(const Check *check, int rank, guint i, Action *blocke
   return FALSE;
 }
 
-/* Moves a stream's head to its next action at or behind `from`. */
+/* Moves a stream's head to its next action at or after `from`. */
 static void set_head(Check *check, int rank, Stream stream, guint from) {
   while (from < n_actions(check, rank) && check->streams[rank][from] != stream)
     from++;
@@ -330,7 +331,7 @@ static gboolean advance_compute(Check *check, int rank) {
   return TRUE;
 }
 
-/* A send goes when what it sends is there and its receive is the next of its lane. */
+/* A send completes when what it sends is ready and its receive is the next in its lane. */
 static gboolean advance_send(Check *check, int rank, Stream stream) {
   guint i = check->heads[rank][stream];
   if (i >= n_actions(check, rank))
@@ -360,7 +361,7 @@ static gboolean advance_rank(Check *check, int rank) {
   return moved;
 }
 
-/* "…, which is behind 1RECV_F1 (row 2, column 3)" when another one is the next of its lane. */
+/* "…, which is behind 1RECV_F1 (row 2, column 3)" if another one is next in its lane. */
 static gboolean explain_lane(const Check *check, int rank, gint32 i, GString *out) {
   guint head = check->heads[rank][check->streams[rank][i]];
   if (head == (guint)i || head >= n_actions(check, rank))
@@ -405,7 +406,7 @@ static gboolean check_end(const Check *check, GError **error) {
   return fail_input(error, "%s: the order gets stuck:%s", check->file, story->str);
 }
 
-/* Forwards pass down the ranks and gradients up, so sweeps go both ways. */
+/* Forwards go down the ranks and gradients up, so sweeps alternate in direction. */
 static gboolean run_untimed(Check *check, GError **error) {
   int n_ranks = check->order->placement->n_ranks;
   for (int rank = 0; rank < n_ranks; rank++) {

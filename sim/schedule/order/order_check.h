@@ -1,9 +1,9 @@
-/* Private to the reader of orders: whether an order as a file has it can run. */
+/* Private to the reader of orders: whether an order from a file can run. */
 #pragma once
 #include "order.h"
 
-/* Every action after its inputs; where the file names communication, every transfer between ranks sent and received
- * once, every stage gathered while it computes, every gradient reduced once it is whole; and a run without time reaches
- * the end. Every (stage, micro-batch) must have its F and its B, or I and W, on the stage's rank.
- * INPUT naming row and column in `file`, and what each rank is stuck at. */
+/* Checks: every (stage, micro-batch) has its F and its B, or I and W, on the stage's rank; every action comes after
+ * its inputs; an untimed run reaches the end. If the file names communication: every transfer between ranks is sent
+ * and received once, every stage is gathered while it computes, every gradient is reduced once, after it is complete.
+ * INPUT naming row and column in `file`, and where each rank is stuck. */
 gboolean order_check(const Order *order, const char *file, GError **error);

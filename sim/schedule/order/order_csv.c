@@ -1,5 +1,5 @@
 /* Orders as PyTorch's pipelining schedules write them: a row per pipeline rank, a cell per time slot, an empty cell
- * where the rank idles, brackets round two actions that run as one.
+ * where the rank idles, parentheses around two actions that run as one.
  *
  *     0F0,0F1,,,0B0,0B1                         compute only
  *     ,1F0,1B0,1F1,1B1
@@ -11,7 +11,7 @@ static const Action *action_at(const Order *order, int rank, guint i) {
   return i < order->actions[rank]->len ? &g_array_index(order->actions[rank], Action, i) : NULL;
 }
 
-/* Idle slots before action i; *next is the first entry of `idle` that may hold them, and is moved behind it. */
+/* Idle slots before action i; *next is the first entry of `idle` to consider, and is advanced past it. */
 static guint idle_before(const GArray *idle, guint i, guint *next) {
   if (idle == NULL || *next >= idle->len || g_array_index(idle, IdleSlots, *next).before != i)
     return 0;

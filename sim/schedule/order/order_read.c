@@ -1,7 +1,7 @@
-/* Reading the rows that order_csv.c shows: all cells are kept in one array with their place, then asked whether they
- * make an order. Counts are taken from the largest numbers found, and checked against the number of cells before
- * anything of their size is allocated. What each stage and micro-batch must have is counted here; whether it can run is
- * order_check.c's. */
+/* Reads the rows that order_csv.c describes: first all cells into one array with their positions, then checks whether
+ * they form an order. Counts are derived from the largest numbers found, and compared with the number of cells before
+ * anything of that size is allocated. Whether each stage and micro-batch is complete is checked here; whether the
+ * order can run is checked in order_check.c. */
 #include "order_read.h"
 #include "error.h"
 #include "order_check.h"
@@ -12,13 +12,13 @@ enum { MAX_BYTES = 1 << 28 };
 
 typedef struct {
   Action action;
-  int row, column; /* from 1; both actions of a pair have the same */
+  int row, column; /* from 1; the same for both actions of a pair */
 } Cell;
 
 typedef struct {
   const char *file;
   GArray *cells;     /* of Cell, row by row; owned */
-  GArray *n_columns; /* of int: of each row; owned */
+  GArray *n_columns; /* of int: cells per row; owned */
   int n_rows;
   gboolean ends_in_crlf;
 } Sheet;
@@ -102,7 +102,7 @@ static const Cell *cell_at(const Sheet *sheet, guint i) {
   return &g_array_index(sheet->cells, Cell, i);
 }
 
-/* What a (stage, micro-batch) has, as bits of its kinds, and where each stage stands. */
+/* What each (stage, micro-batch) has, as bits of its kinds, and which rank each stage is on. */
 typedef struct {
   const Sheet *sheet;
   int n_stages, n_micro_batches, n_pipes;
@@ -139,7 +139,7 @@ static gboolean count_cell(Census *census, const Cell *cell, GError **error) {
   return TRUE;
 }
 
-/* Which kind a (stage, micro-batch) lacks; NULL: none. */
+/* The kind that a (stage, micro-batch) lacks; NULL: none. */
 static const char *missing_kind(guint seen) {
   return !(seen & 1u << ACTION_F)                      ? "F"
          : !(seen & (1u << ACTION_B | 1u << ACTION_I)) ? (seen & 1u << ACTION_W ? "I" : "B")
@@ -165,7 +165,7 @@ static gboolean check_complete(const Census *census, GError **error) {
   return TRUE;
 }
 
-/* Communication stands where its stage computes. */
+/* Communication must be on the rank where its stage computes. */
 static gboolean check_communication_ranks(const Census *census, GError **error) {
   for (guint i = 0; i < census->sheet->cells->len; i++) {
     const Cell *cell = cell_at(census->sheet, i);
@@ -191,8 +191,8 @@ static gboolean check_chunks(const Census *census, GError **error) {
   return TRUE;
 }
 
-/* Two pipes: the first half of the micro-batches goes through the first half of the stages, the rest through the
- * others, and every rank has two stages. */
+/* Two pipes: the first half of the micro-batches passes the first half of the stages, the rest the other half, and
+ * every rank has two stages. */
 static gboolean has_two_pipes(const Sheet *sheet, int n_stages, int n_micro_batches) {
   if (sheet->n_rows < 2 || n_stages != 2 * sheet->n_rows || n_micro_batches < 2)
     return FALSE;
@@ -205,7 +205,7 @@ static gboolean has_two_pipes(const Sheet *sheet, int n_stages, int n_micro_batc
   return TRUE;
 }
 
-/* Largest stage and micro-batch give the counts; too few cells for them means that something is missing. */
+/* The largest stage and micro-batch give the counts; if there are too few cells for them, something is missing. */
 static gboolean census_size(Census *census, GError **error) {
   const Sheet *sheet = census->sheet;
   const Cell *top_stage = cell_at(sheet, 0), *top_batch = top_stage;
@@ -278,7 +278,7 @@ static Order *order_of_census(Census *census) {
   order->ends_in_crlf = sheet->ends_in_crlf;
   guint i = 0;
   for (int rank = 0; rank < sheet->n_rows; rank++) {
-    int column = 0; /* of the cell before */
+    int column = 0; /* of the previous cell */
     for (; i < sheet->cells->len && cell_at(sheet, i)->row == rank + 1; i++) {
       const Cell *cell = cell_at(sheet, i);
       add_idle(order, rank, cell->column - column - 1);
@@ -291,7 +291,7 @@ static Order *order_of_census(Census *census) {
   return order;
 }
 
-/* The file's text, owned by the caller; a device would not end. */
+/* The file's text, owned by the caller. Refuses devices, whose text may never end. */
 static char *read_text(const char *file, gsize *length, GError **error) {
   g_autoptr(GError) reason = NULL;
   struct stat status = {0};

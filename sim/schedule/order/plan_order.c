@@ -11,7 +11,7 @@ const char *const *plan_order_names(void) {
   return names;
 }
 
-/* auto on two chunks per rank makes a V: first and last stage on one rank, which the shortest bubbles need. */
+/* With two chunks per rank, auto makes a V: the shortest bubbles need the first and last stage on one rank. */
 static PlacementShape shape_of(const PlanOrder *choice, int n_chunks) {
   if (choice->info != NULL)
     return choice->info->placement;
@@ -55,12 +55,12 @@ gboolean plan_order_find(PlanOrder *choice, const char *name, GError **error) {
   return fail_input(error, "unknown schedule \"%.80s\", no file:orders.csv either: %s", name, hint);
 }
 
-/* What the schedule's own runtime does; auto is run as the zero-bubble schedules are, a file is taken at its word. */
+/* What the schedule's own runtime does; auto counts as a zero-bubble schedule, a file is followed literally. */
 static gboolean overlaps_p2p(const PlanOrder *choice) {
   return choice->info == NULL || choice->info->overlaps_p2p;
 }
 
-/* Orders that put W off gain most of it from the next step's forwards running into this one's end. */
+/* Orders that defer W gain most when the next step's forwards overlap with this step's end. */
 static gboolean waits_for_norm(const PlanOrder *choice) {
   return choice->info != NULL ? !choice->info->runs_on : choice->read != NULL;
 }
@@ -77,7 +77,7 @@ static gboolean find_schedule(PlanOrder *choice, Plan *plan, GError **error) {
   return choice->info == NULL || schedule_check_chunks(choice->info, plan->chunks, error);
 }
 
-/* A schedule whose own runtime overlaps keeps that under any framework. */
+/* A schedule whose own runtime overlaps does so under any framework. */
 static gboolean framework_overlaps(const Plan *plan, gboolean of_schedule) {
   switch ((FrameworkP2P)plan->time.overlap_p2p) {
   case P2P_ALWAYS:
@@ -111,7 +111,7 @@ Placement *plan_order_auto_placement(int n_ranks, int n_chunks) {
   return placement_new(shape_of(&automatic, n_chunks), n_ranks, n_chunks);
 }
 
-/* Where the plan's stages lie. Owned by the caller. */
+/* The placement of the plan's stages. Owned by the caller. */
 static Placement *placement_of(const PlanOrder *choice, const Plan *plan) {
   if (choice->read != NULL)
     return placement_copy(choice->read->placement);

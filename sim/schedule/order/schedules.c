@@ -107,7 +107,7 @@ static const ScheduleInfo schedules[] = {
 static const char *const names[] = {SCHEDULE_NAMES, NULL};
 G_STATIC_ASSERT(G_N_ELEMENTS(names) == G_N_ELEMENTS(schedules) + 1);
 
-/* Beyond these an order is a mistake, and its arrays would not be addressable. */
+/* Larger orders are a mistake, and their arrays would not be addressable. */
 enum { MAX_STAGES = 1 << 16, MAX_ACTIONS = 1 << 26 };
 
 const char *const *schedule_names(void) {

@@ -18,7 +18,7 @@ void two_lanes_clear(TwoLanes *lanes) {
   g_clear_pointer(&lanes->inputs, g_array_unref);
 }
 
-/* Whether the pass was written. */
+/* Whether the pass was added. */
 static gboolean add(TwoLanes *lanes, ActionKind kind, int lane, int micro_batch) {
   if (micro_batch >= lanes->n_micro_batches[lane])
     return FALSE;

@@ -1,9 +1,9 @@
-/* Private to this floor: one rank's list of actions while it is written, for schedules in which a rank holds two stages
- * ("lanes": the two arms of a V, or one stage of each of two pipes) and passes come in a pattern of lanes, each lane's
- * micro-batches in order.
+/* Private to the schedule layer: writes one rank's list of actions for schedules in which a rank holds two stages
+ * ("lanes": the two arms of a V, or one stage of each of two pipes) and passes follow a pattern of lanes, with each
+ * lane's micro-batches in order.
  *
- * A pattern is written for as many micro-batches as it needs to close; passes of micro-batches beyond the lane's own
- * are left out. What is left is in a legal order still, since a micro-batch depends on no other. */
+ * The pattern is generated for as many micro-batches as it needs to close; passes beyond the lane's own micro-batches
+ * are left out. The remaining order is still legal, since micro-batches do not depend on each other. */
 #pragma once
 #include "order.h"
 
@@ -12,22 +12,22 @@ typedef struct {
 } LanePass;
 
 typedef struct {
-  Order *order; /* appended to; not owned */
+  Order *order; /* appended to; borrowed */
   int rank;
   int stage[2];
-  int first[2], n_micro_batches[2]; /* the lane's own: first … first + n − 1 */
-  int n_forward[2], n_backward[2];  /* passes of the pattern so far, those left out included */
+  int first[2], n_micro_batches[2]; /* per lane: first … first + n − 1 */
+  int n_forward[2], n_backward[2];  /* passes of the pattern so far, including those left out */
   GArray *inputs;                   /* of LanePass: input gradients in order; owned */
-  guint n_weights;                  /* so many of them had their weight gradient */
+  guint n_weights;                  /* of these, the first n_weights have had their weight gradient */
 } TwoLanes;
 
-/* `lanes` over the two stages, without a pass; to be cleared. */
+/* `lanes` over the two stages, with no passes yet; clear it after use. */
 void two_lanes_init(TwoLanes *lanes, Order *order, int rank, const int stage[2]);
 void two_lanes_clear(TwoLanes *lanes);
 void two_lanes_forward(TwoLanes *lanes, int lane);
 void two_lanes_backward(TwoLanes *lanes, int lane); /* B */
-void two_lanes_input(TwoLanes *lanes, int lane);    /* I; its W is left for two_lanes_weight() */
-void two_lanes_weight(TwoLanes *lanes);             /* W of the earliest I without one; nothing when there is none */
+void two_lanes_input(TwoLanes *lanes, int lane);    /* I; its W is deferred to two_lanes_weight() */
+void two_lanes_weight(TwoLanes *lanes);             /* W of the earliest I that lacks one; no-op if there is none */
 void two_lanes_all_weights(TwoLanes *lanes);        /* … of all of them */
-/* F of one lane and B of the other as one, when both are there. */
+/* F of one lane and B of the other as one, if both exist. */
 void two_lanes_pair(TwoLanes *lanes, int forward_lane, int backward_lane);

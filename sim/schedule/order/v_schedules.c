@@ -1,33 +1,35 @@
-/* v-half and v-min: orders of half and of a third of 1f1b's activation memory, from a building block that is repeated
+/* v-half and v-min: orders with a half and a third of 1f1b's activation memory, built from a block that is repeated
  * for every micro-batch (Qi et al., Pipeline Parallelism with Controllable Memory, arXiv 2405.15362, §3).
  *
- * The block. Two chunks in a V; time in slots, each of one chunk's F, I or W, 6 to a micro-batch and rank. A block puts
- * the four passes F0 F1 I1 I0 (forward down and up the V, backward down and up again) of one micro-batch on every rank,
- * each so many slots after the one on the rank before. v-min, steps 1 1 1 1, p = 4:
+ * The block. Two chunks in a V; time in slots, each long enough for one chunk's F, I or W, 6 per micro-batch and
+ * rank. A block places the four passes F0 F1 I1 I0 (forward down and up the V, backward down and up again) of one
+ * micro-batch on every rank, each a fixed number of slots after the same pass on the previous rank. v-min, steps 1 1
+ * 1 1, p = 4:
  *
  *     rank 0   F0                      F1 I1                       I0
  *     rank 1      F0                F1       I1                 I0
  *     rank 2         F0          F1             I1           I0
  *     rank 3            F0 F1                      I1 I0
  *
- * Repeated every 6 slots it must not meet itself: the four slots of a rank differ mod 6. The least waits at the three
- * turns for which they do are searched; everything repeats with ranks mod 6, so few of them need be looked at. A chunk
- * is held from F to I, on every rank the same sum of 2p(steps' mean) slots, one chunk per 6 of them: steps 1 1 1 1 give
- * 2p/3 chunks, a third of the 2p that 1f1b holds on rank 0; steps 1 2 1 2 give p, a half.
+ * Repeated every 6 slots, blocks must not collide: a rank's four slots must differ mod 6. The smallest waits at the
+ * three turns that achieve this are found by search; everything repeats with ranks mod 6, so 6 ranks are enough to
+ * check. A chunk is held from F to I; over a rank's chunks this adds up to 2p(mean step) slots on every rank, at one
+ * chunk per 6 slots: steps 1 1 1 1 give 2p/3 chunks, a third of the 2p that 1f1b holds on rank 0; steps 1 2 1 2 give p,
+ * a half.
  *
- * The order. Blocks give passes in sequence; that they wait at the ramps is of no use. So the sequences are run in time
- * of F = I = W, each pass as early as its input is there, and W fills what is left. Up to LOOK_AHEAD passes may
- * overtake one that waits (v-half: on the way up only, or unequal times lose the block's rhythm). An F may only if the
- * rank can run all it overtakes without holding more than the block does plus SPARE chunks: so nothing ever waits for
- * memory alone, and the run reaches its end. */
+ * The order. Blocks give the sequence of passes; their waits at the ramps are of no use. So the sequences are
+ * replayed with F = I = W, each pass as soon as its input is there, and W fills the gaps. Up to LOOK_AHEAD passes may
+ * overtake one that waits (v-half: only while ramping up, else unequal times break the block's rhythm). An F may do
+ * so only if the rank can run everything it overtakes without holding more than the block does plus SPARE chunks: so
+ * nothing ever waits only for memory, and the run reaches its end. */
 #include "generators.h"
 
 enum { LOOK_AHEAD = 3, SPARE = 2, PERIOD = 6, N_PASSES = 4 };
 
-/* Slots from rank to rank, in the order F0 F1 I1 I0. */
+/* Slots from one rank to the next, in the order F0 F1 I1 I0. */
 typedef struct {
   int step[N_PASSES];
-  int n_inputs_overtaking; /* overtaking ends after so many I of a rank */
+  int n_inputs_overtaking; /* overtaking ends after this many I on a rank */
 } BlockKind;
 
 static const BlockKind half = {{1, 2, 1, 2}, 2}, least = {{1, 1, 1, 1}, G_MAXINT};
@@ -38,7 +40,7 @@ typedef struct {
   int wait[N_PASSES]; /* at the turn before a pass; 0 for F0 */
 } Block;
 
-/* Slot of a pass (of micro-batch 0) on a rank. Odd passes come up the V: from the last rank to the first. */
+/* Slot of a pass (of micro-batch 0) on a rank. Odd passes go up the V: from the last rank to the first. */
 static gint64 slot_of(const Block *block, int pass, int rank) {
   gint64 slot = 0;
   for (int before = 0; before < pass; before++)
@@ -56,7 +58,7 @@ static gboolean meets_itself(const Block *block) {
   return FALSE;
 }
 
-/* The least sum of waits for which repetitions do not meet. */
+/* The block with the smallest sum of waits whose repetitions do not collide. */
 static Block block_new(const BlockKind *kind, int n_ranks) {
   Block block = {.kind = kind, .n_ranks = n_ranks};
   for (int sum = 0; sum < 3 * PERIOD; sum++)
@@ -68,13 +70,13 @@ static Block block_new(const BlockKind *kind, int n_ranks) {
         if (!meets_itself(&block))
           return block;
       }
-  g_assert_not_reached(); /* for n_ranks mod 6 = 0 … 5 there is one: see the test of all of them */
+  g_assert_not_reached(); /* one exists for n_ranks mod 6 = 0 … 5, and a test covers them all */
 }
 
-/* Chunks between their F and I at a slot of a rank, in the steady state. */
+/* Chunks that a rank holds between F and I at a slot, in the steady state. */
 static int held_at(const Block *block, int rank, gint64 slot) {
   gint64 held = 0;
-  for (int pass = 0; pass < N_PASSES; pass++) { /* F0 and F1 take, I1 and I0 give back */
+  for (int pass = 0; pass < N_PASSES; pass++) { /* F0 and F1 add one, I1 and I0 release it */
     gint64 n_passed = (slot - slot_of(block, pass, rank)) / PERIOD;
     held += pass < 2 ? n_passed : -n_passed;
   }
@@ -90,7 +92,7 @@ static int most_held(const Block *block) {
   return most;
 }
 
-/* --- running the sequences --- */
+/* --- replaying the sequences --- */
 
 typedef struct {
   gint64 slot; /* in the repeated block */
@@ -102,9 +104,9 @@ typedef struct {
   int next[N_PASSES]; /* micro-batch */
   Pass ahead[LOOK_AHEAD];
   int n_ahead;
-  int n_live;   /* chunks with F and without I */
-  int n_held;   /* … or without W */
-  int n_inputs; /* I so far */
+  int n_live;   /* chunks past F but not I */
+  int n_held;   /* … but not W */
+  int n_inputs; /* I's so far */
   guint n_weights;
   GArray *inputs; /* of Pass; owned */
 } RankState;
@@ -115,10 +117,10 @@ typedef struct {
   int max_held;
   gint64 now;
   RankState *ranks;
-  gint64 *ready[2]; /* [stage · m + micro-batch] slot from which its gradient [0], its activation [1] is there */
+  gint64 *ready[2]; /* [stage · m + micro-batch] slot at which its gradient [0], its activation [1] is available */
 } Squeeze;
 
-/* The pass of a rank that comes next in the repeated block; FALSE when there is none. */
+/* A rank's next pass in the repeated block; FALSE if there is none. */
 static gboolean next_pass(Squeeze *run, int rank, Pass *pass) {
   RankState *state = &run->ranks[rank];
   int earliest = -1, m = run->order->n_micro_batches;
@@ -148,7 +150,7 @@ static gboolean has_input(const Squeeze *run, const Pass *pass) {
   return from < 0 || *ready_slot(run, pass->is_forward, from, pass->micro_batch) <= run->now;
 }
 
-/* Which of the passes ahead to run now; −1: none. */
+/* Which of the upcoming passes to run now; −1: none. */
 static int choose(const Squeeze *run, const RankState *state) {
   gboolean may_overtake = state->n_inputs < run->block->kind->n_inputs_overtaking;
   int live = state->n_live, most_live = live;
@@ -189,7 +191,7 @@ static void run_weight(Squeeze *run, int rank) {
   state->n_held--;
 }
 
-/* One slot of one rank. Whether anything is left to do. */
+/* Runs one slot of one rank. Returns whether anything is left to do. */
 static gboolean run_slot(Squeeze *run, int rank) {
   RankState *state = &run->ranks[rank];
   while (state->n_ahead < LOOK_AHEAD && next_pass(run, rank, &state->ahead[state->n_ahead]))

@@ -1,21 +1,21 @@
-/* Zero-bubble orders: a backward in two halves, of which only I is waited for by another rank; W fills what would idle.
- * (Qi et al., Zero Bubble Pipeline Parallelism, arXiv 2401.10241: §2.1 zb-h1, §2.2 zb-h2, §6 zb-v.)
+/* Zero-bubble orders split the backward: other ranks wait only for I, and W fills slots that would idle. (Qi et al.,
+ * Zero Bubble Pipeline Parallelism, arXiv 2401.10241: §2.1 zb-h1, §2.2 zb-h2, §6 zb-v.)
  *
- * zb-h1, zb-h2. As 1f1b, rank r of p begins with k(p − 1 − r) forwards, and its W comes kr micro-batches after its I;
- * k = 1 for zb-h1 and 2 for zb-h2. So every rank holds at most k(p − 1) + 1 micro-batches. p = 3, m = 5, zb-h1:
+ * zb-h1, zb-h2. Like 1f1b, but rank r begins with k(p − 1 − r) forwards, and its W comes kr micro-batches after its
+ * I; k = 1 for zb-h1 and 2 for zb-h2. So every rank holds at most k(p − 1) + 1 micro-batches. p = 3, m = 5, zb-h1:
  *
  *     rank 0   F F F . . I W F I W F I W . I W . I W
  *     rank 1     F F . I F I W F I W F I W I W W
  *     rank 2       F I F I F I W F I W F I W W W
  *
- * The way from rank q's first F down to rank r ≥ q, through all that rank r runs before its last I, and up again to
- * the W's that rank q has left is, beyond the work of a rank, (r − q)(F + I − kW): the bubble is at r = p − 1, q = 0.
- * With fewer than k(p − 1) + 1 micro-batches there are fewer W to put off.
+ * The path from rank q's first F down to rank r ≥ q, through all that rank r runs before its last I, and back up to
+ * the W's that rank q has left, is longer than a rank's work by (r − q)(F + I − kW): the bubble is at r = p − 1, q =
+ * 0. With fewer than k(p − 1) + 1 micro-batches, fewer W can be deferred.
  *
  * zb-v. Two chunks, the second on the way back, so rank 0 has the first and the last stage. Rank r runs 2(p − r) − 1
- * forwards of the first chunk, r forwards of each in turn, and p − r times F I W of the second chunk; then F I W of
- * either chunk in turn, until forwards run out and W is put off for the I's that other ranks wait for. At most 2p
- * chunks are held, as much as 1f1b's rank 0 holds. */
+ * forwards of the first chunk, r forwards of each alternately, and p − r times F I W of the second chunk; then F I W
+ * of the two chunks alternately, until forwards run out and W is deferred in favour of the I's that other ranks wait
+ * for. At most 2p chunks are held, as many as 1f1b's rank 0 holds. */
 #include "generators.h"
 #include "two_lanes.h"
 

@@ -1,51 +1,51 @@
-/* Sends and receives of a runtime that waits for them: between two rounds of computing a rank exchanges, in one go,
- * what it made for what it needs next, and computes on when all of it is done.
+/* Sends and receives of a runtime that waits for them: between two rounds of compute, a rank exchanges in one go its
+ * results for its next inputs, and continues when all transfers are done.
  *
  *     pairs    a round is one action (1f1b)
  *
  *              F │ send F, receive B │ B │ send B, receive F │ F       one batch with one neighbour
  *              F │ send F │ receive F │ F                              one after the other: two neighbours
  *
- *     rounds   a round is a forward and the backward right after it; an action alone while there is nothing to pair it
- *              with (interleaved)
+ *     rounds   a round is a forward and the backward right after it, or one action if there is none to pair it with
+ *              (interleaved)
  *
  *              F B │ send F, send B, receive F, receive B │ F B        one batch with both neighbours
  *
- * No receive is posted before the round ahead of it has ended, so a sender waits for its neighbour's round. Facts:
+ * No receive is posted before the round ahead of it has ended, so a sender waits for its neighbour's round. Source:
  * Megatron-LM, megatron/core/pipeline_parallel/schedules.py and p2p_communication.py (core 0.3 to 0.12) without
  * overlap_p2p_comm: batch_isend_irecv over up to four tensors, then a wait for each.
  *
- * A receive stands before the round that needs it. But what goes round from the last rank to the first (a gradient:
- * from the first to the last) is sent p rounds before it could be needed: where groups of micro-batches are larger than
- * p it is needed later still, and waiting with the receive until then would hold up the sender. It stands as many
- * rounds earlier as there are micro-batches beyond p.
+ * A receive is normally placed before the round that needs it. But activations that wrap around from the last rank to
+ * the first (gradients: from the first to the last) are sent p rounds before they can be needed. If groups of
+ * micro-batches are larger than p, they are needed even later, and receiving them only then would block the sender.
+ * Such a receive is placed earlier, by as many rounds as the group has micro-batches beyond p.
  *
- * A framework whose sends are synchronous has the host wait for the exchange and for all computing before it
- * (torch.cuda.synchronize() behind batch_isend_irecv in the p2p_communication.py of Megatron-LM up to core 0.3): it
- * cannot issue ahead from one round to the next. */
+ * With a framework whose sends are synchronous, the host waits for the exchange and for all compute before it
+ * (torch.cuda.synchronize() after batch_isend_irecv in p2p_communication.py of Megatron-LM up to core 0.3): it cannot
+ * issue one round ahead. */
 #include "lowering.h"
 
-/* Place of an action on its rank. */
+/* Position of an action on its rank. */
 typedef struct {
   gint32 round;
   gint32 ordinal; /* among the rank's forwards, or among its backwards */
 } Place;
 
-/* What one exchange moves. */
+/* One transfer of an exchange. */
 typedef struct {
-  gint32 round; /* ahead of which it stands; the number of rounds: after the last */
+  gint32 round; /* the exchange is before this round; n_rounds: after the last */
   gint32 target_stage, stage, micro_batch;
   guint8 forward;
 } Move;
 
-/* Of one rank, in the order of their rounds. */
+/* Kinds of moves of a rank, each listed in the order of rounds. */
 typedef enum { MOVE_SEND, MOVE_RECEIVE_F, MOVE_RECEIVE_B, N_MOVES } MoveKind;
 
 typedef struct {
   OpEditor editor;
-  Move *moves[N_MOVES]; /* as many as its actions at most; owned */
+  Move *moves[N_MOVES]; /* at most one per action; owned */
   gint32 n_moves[N_MOVES];
-  gint32 next[N_MOVES];                      /* not yet placed */
+  gint32 next[N_MOVES];                      /* first not yet placed */
   gint32 last_compute;                       /* new index; −1 none */
   gint32 first_of_exchange, end_of_exchange; /* new indices of the last exchange */
   gint32 n_batches;
@@ -56,7 +56,7 @@ typedef struct {
   const Order *order;
   ProductTransfers transfers;
   gboolean is_synchronous; /* the host waits for exchanges */
-  Place *places;           /* [stage][micro-batch][2]: of its forward, of its backward; owned */
+  Place *places;           /* [stage][micro-batch][2]: of the forward, of the backward; owned */
   gint32 *received;        /* [stage][micro-batch][2]: new index of the receive of its input; −1: none; owned */
   RankExchange *ranks;
 } Exchanges;
@@ -81,7 +81,7 @@ static void find_places(Exchanges *run, int rank) {
   }
 }
 
-/* Ahead of which round of its rank a product is received. */
+/* The round of its rank before which a product is received. */
 static gint32 round_of_receive(const Exchanges *run, const Product *product) {
   const Place *made = &run->places[entry_of(run, product->stage, product->micro_batch, product->forward)];
   const Place *used = &run->places[entry_of(run, product->target_stage, product->micro_batch, product->forward)];
@@ -123,14 +123,14 @@ static Op *new_op(const RankExchange *own, gint32 index) {
   return &own->editor.ops[index];
 }
 
-/* Whether the ops of the last exchange are issued together. */
+/* Whether the ops of the latest exchange are issued together. */
 static gboolean is_batch(const Exchanges *run, const RankExchange *own) {
   gint32 first = own->first_of_exchange, n = own->end_of_exchange - first;
   return n > 1 &&
          (run->order->exchange == EXCHANGE_ROUNDS || new_op(own, first)->peer == new_op(own, first + n - 1)->peer);
 }
 
-/* What stands ahead of `round`. */
+/* Places the exchange before `round`. */
 static void place_exchange(Exchanges *run, RankExchange *own, gint32 round) {
   own->first_of_exchange = own->editor.n_ops;
   for (MoveKind kind = 0; kind < N_MOVES; kind++)
@@ -151,14 +151,14 @@ static void place_exchange(Exchanges *run, RankExchange *own, gint32 round) {
   own->n_batches += together;
 }
 
-/* Computing goes on when the exchange is done. Of several receives on a stream the last says so. */
+/* `op` waits until the exchange is done; of several receives on one stream, for the last. */
 static void await_exchange(const RankExchange *own, Op *op) {
   for (gint32 i = own->first_of_exchange; i < own->end_of_exchange; i++)
     if (i + 1 == own->end_of_exchange || new_op(own, i + 1)->stream != new_op(own, i)->stream)
       op_add_after(op, i);
 }
 
-/* Between an exchange and the round after it. */
+/* The host wait between an exchange and the next round. */
 static void add_wait(RankExchange *own) {
   if (own->first_of_exchange == own->end_of_exchange)
     return;

@@ -88,7 +88,7 @@ static gint32 moved_effect(const ExpandEntries *entries, const ExpandEntry *entr
   return program_effect(entries->target, &effect);
 }
 
-/* What the pieces that have kernels, or collectives, save of the op's activations. */
+/* Activations of the op that are saved by pieces with kernels or collectives. */
 static double saved_by_pieces(const ExpandEntries *entries, const Work *work) {
   int counts[N_PIECES];
   double saved = 0;
@@ -175,7 +175,7 @@ gboolean expand_entries_are_shared(const ExpandEntries *entries, gint32 of, gint
   const Work *cut = &g_array_index(entries->source->works, Work, work);
   const double *saved = cut->phase == PHASE_F ? effect->hold : effect->drop;
   return lowering_takes_turns(entries->workload) && (cut->phase == PHASE_F || cut->phase == PHASE_B) &&
-         saved[MEMORY_ACTIVATIONS] >= saved_by_pieces(entries, cut); /* FALSE: a Program without effects */
+         saved[MEMORY_ACTIVATIONS] >= saved_by_pieces(entries, cut); /* FALSE for a Program without effects */
 }
 
 gint32 expand_entries_share(ExpandEntries *entries, gint32 of, gint32 work, Piece piece, guint8 roles) {

@@ -1,5 +1,5 @@
-/* interleave: of a forward and a backward that run as one (OVERLAP_F_B), or that a framework runs so, each fills the
- * other's waits for experts.
+/* interleave: when a forward and a backward run as one (OVERLAP_F_B, or a framework that pairs them), each fills the
+ * other's waits for expert exchanges.
  *
  *     before   compute | F: attention |      | experts |      | B: experts |      | attention |
  *              ep                     | send |         | back |            | send |
@@ -8,21 +8,21 @@
  *              ep                     |   F: send  |  B: send   |   F: back    |
  *
  * (DeepSeek-V3, arXiv 2412.19437 §3.2.1; Megatron-LM's --overlap-moe-expert-parallel-comm.) Both lists keep their own
- * order. Ops are taken from one until the next has to wait for an exchange between experts, then from the other. What a
- * list waits for of the other's is left out: they are of other micro-batches, and had only stood one after the other.
- * The backward's last op stays the last of all, as what both make may be sent behind it; what comes from other ranks
- * between the two is received before them.
+ * order. Ops are taken from one list until the next must wait for an expert exchange, then from the other.
+ * Dependencies between the two lists are removed: they belong to different micro-batches, and only expressed that one
+ * list came after the other. The backward's last op remains the last of all, since sends of both results may follow
+ * it; receives from other ranks within the pair are moved to its start.
  *
- * Under ZeRO-3 they hardly take turns: weights are gathered in the order of the lists, each when a buffer is free
- * again, and so the backward's first come behind the forward's last. */
+ * Under ZeRO-3 the two hardly interleave: weights are gathered in list order, each when a buffer becomes free, so the
+ * backward's first gathers come after the forward's last. */
 #include "lowering.h"
 
 #include <string.h>
 
-/* One list of a pair: ops [next, end) of the rank are still to be taken. */
+/* One list of a pair: its ops [next, end) are still to be taken. */
 typedef struct {
   gint32 next, end;
-  gboolean has_yielded; /* the other's turn has come since this one's last exchange */
+  gboolean has_yielded; /* the other list has had its turn since this one's last kernel */
 } Thread;
 
 typedef enum { THREAD_F, THREAD_B, N_THREADS } ThreadOf;
@@ -32,7 +32,7 @@ typedef struct {
   GArray *ops;   /* of Op: the new list; owned */
   gint32 *moved; /* [old ops] new index; owned */
   Thread threads[N_THREADS];
-  gint32 first, middle, end; /* of the pair: the forward's ops, the backward's from `middle` on */
+  gint32 first, middle, end; /* the pair: the forward's ops, from `middle` on the backward's */
 } Interleaver;
 
 static gboolean is_of(const Op *op, const Op *first) {
@@ -44,14 +44,14 @@ static gboolean is_kernel(const Op *op) {
   return op->kind == OP_COMPUTE;
 }
 
-/* The first compute op from `i` on that is not of the same action as `first`; n_ops when there is none. */
+/* The first compute op from `i` on that belongs to another action than `first`; n_ops if there is none. */
 static gint32 end_of_action(const OpList *list, gint32 i, const Op *first) {
   while (i < list->n_ops && (!is_kernel(&list->ops[i]) || is_of(&list->ops[i], first)))
     i++;
   return i;
 }
 
-/* The first op of the action whose first compute op is `i`: its list may begin with a collective. */
+/* The first op of the action whose first compute op is `i`; it may be a collective. */
 static gint32 first_of_action(const OpList *list, gint32 i) {
   const Op *kernel = &list->ops[i];
   while (i > 0 && is_of(&list->ops[i - 1], kernel))
@@ -59,7 +59,7 @@ static gint32 first_of_action(const OpList *list, gint32 i) {
   return i;
 }
 
-/* One behind the last compute op, or collective inside it, of the action that begins at `i`. */
+/* One past the last compute op, or inner collective, of the action that begins at `i`. */
 static gint32 last_of_action(const OpList *list, gint32 i) {
   const Op *first = &list->ops[i];
   gint32 end = end_of_action(list, i, first);
@@ -68,8 +68,8 @@ static gint32 last_of_action(const OpList *list, gint32 i) {
   return end;
 }
 
-/* A forward and the backward behind it may run as one. Not any two may that stand so: the gradient of the first
- * micro-batch back may have to wait for what the last one's forward makes. In a round it does not. */
+/* Whether a forward and the backward after it may run as one. Adjacency is not enough: the first micro-batch's
+ * gradient may depend on the result of the last forward before it. Within a round it does not. */
 static gboolean is_pair(const Op *first, const Op *second) {
   if (first->action != ACTION_F || second->action != ACTION_B || first->step != second->step)
     return FALSE;
@@ -77,7 +77,7 @@ static gboolean is_pair(const Op *first, const Op *second) {
   return (first->overlapped && second->overlapped) || (first->takes_turns && !is_own);
 }
 
-/* Whether a pair begins at `i`; sets its parts. */
+/* Whether a pair begins at `i`; sets `run` up for it. */
 static gboolean find_pair(Interleaver *run, gint32 i) {
   const OpList *list = run->list;
   const Op *first = &list->ops[i];
@@ -98,13 +98,13 @@ static gboolean is_in_pair(const Interleaver *run, gint32 index) {
   return index >= run->first && index < run->end;
 }
 
-/* Of two ops of a pair one is the forward's and one the backward's. */
+/* Whether one op belongs to the pair's forward and the other to its backward. */
 static gboolean are_apart(const Interleaver *run, gint32 a, gint32 b) {
   return is_in_pair(run, a) && is_in_pair(run, b) && (a < run->middle) != (b < run->middle);
 }
 
-/* That op `index` waits for op `after` says no more than that one list stood before the other; what a gather or a
- * receive brings is needed. */
+/* Whether the edge from op `after` to `index` only says that one list came after the other. Edges from a gather or a
+ * receive are real. */
 static gboolean is_left_out(const Interleaver *run, gint32 index, gint32 after) {
   const guint8 action = run->list->ops[after].action;
   return are_apart(run, index, after) && (action == ACTION_F || action == ACTION_B);
@@ -130,7 +130,7 @@ static void take(Interleaver *run, gint32 index) {
   g_array_append_val(run->ops, op);
 }
 
-/* The next op is a kernel that waits for an exchange of its own list. */
+/* Whether the op is a kernel that waits for an exchange of its own list. */
 static gboolean waits_for_exchange(const Interleaver *run, gint32 index) {
   const Op *op = &run->list->ops[index];
   for (int i = 0; is_kernel(op) && i < OP_MAX_AFTER && op->after[i] >= 0; i++)
@@ -140,7 +140,7 @@ static gboolean waits_for_exchange(const Interleaver *run, gint32 index) {
   return FALSE;
 }
 
-/* The backward's last op waits for the end of the forward. */
+/* The backward's last op must wait for the end of the forward. */
 static gboolean can_go_on(const Interleaver *run, ThreadOf of) {
   const Thread *thread = &run->threads[of];
   const Thread *forward = &run->threads[THREAD_F];
@@ -153,7 +153,7 @@ static void skip_taken(const Interleaver *run, Thread *thread) {
     thread->next++;
 }
 
-/* Receives wait for nothing here. */
+/* Takes the pair's receives that have no dependencies. */
 static void take_receives(Interleaver *run) {
   for (gint32 i = run->first; i < run->end; i++)
     if (run->list->ops[i].kind == OP_RECV && run->list->ops[i].after[0] < 0)

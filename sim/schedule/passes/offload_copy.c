@@ -1,7 +1,7 @@
 /* Copies between a rank and the memory of its node. */
 #include "offload_parts.h"
 
-/* `moved`: whose parameters, NULL: not said. */
+/* `moved`: whose parameters; NULL: not recorded. */
 static Op copy_of(Program *program, ActionKind action, CopyRoute route, int stage, double bytes,
                   const Transfer *moved) {
   const Group group = {.name = "copy", .pp_first = -1, .pp_last = -1, .charge = AXIS_DP, .route = (guint8)route};

@@ -1,17 +1,16 @@
-/* The optimizer step outside the GPU. The host's thread updates chunk by chunk; what it has updated is copied while it
- * goes on to the next, and with the state on NVMe two chunks are on their way from there while one is updated:
+/* The optimizer step on the host. The host thread updates chunk by chunk; an updated chunk is copied while the next
+ * one is updated. With the state on NVMe, two chunks are being read while one is updated:
  *
- *     copy      | read 0 | read 1 |   | back 0 | read 2 | back 1 | …        weights to the GPU, where it holds them
+ *     copy      | read 0 | read 1 |   | back 0 | read 2 | back 1 | …        weights to the GPU, if kept there
  *     host               | update 0 | update 1 |···| update 2 | …
  *     copy_out                      | write 0 | write 1 | …
  *
- * No chunk is updated before all gradients of the step are there and their norm is known. Where they are on
- * NVMe they are read with the rest, and no read begins before the last of them has been written. As DeepSpeed's CPU
- * Adam does it (arXiv 2101.06840 §5.1), its optimizer swapper (arXiv 2104.07857 §6.3) and Megatron-LM's hybrid
- * optimizer.
+ * No chunk is updated before all gradients of the step have arrived and their norm is known. Gradients on NVMe are
+ * read with the rest, and no read begins before the last of them has been written. Modelled on DeepSpeed's CPU Adam
+ * (arXiv 2101.06840 §5.1), its optimizer swapper (arXiv 2104.07857 §6.3) and Megatron-LM's hybrid optimizer.
  *
- * A chunk is at most a gradient bucket, but a rank has at most MOST_CHUNKS: with more, less than that part of the last
- * copy would be seen. */
+ * A chunk is at most a gradient bucket, but a rank has at most MOST_CHUNKS. More would only change how much of the
+ * last copy is exposed, by less than one part in MOST_CHUNKS. */
 #include "offload_parts.h"
 
 enum { MOST_CHUNKS = 32, CHUNKS_AHEAD = 2 };
@@ -20,7 +19,7 @@ typedef struct {
   Program *program;
   OpEditor *editor;
   const Plan *plan;
-  double parameters; /* of a chunk */
+  double parameters; /* per chunk */
 } Update;
 
 static gint32 add_copy(const Update *update, ActionKind action, CopyRoute route, double bytes_per_parameter, int chunk,
@@ -31,7 +30,7 @@ static gint32 add_copy(const Update *update, ActionKind action, CopyRoute route,
   return op_editor_add(update->editor, &op);
 }
 
-/* Master copy and moments from the drives; and gradients, where they are there, all of them by then. */
+/* Reads master copy and moments from the drives, and gradients if they are there; by then all of them must be. */
 static gint32 add_read(const Update *update, int chunk) {
   const Plan *plan = update->plan;
   const gboolean has_gradients = plan_gradient_tier(plan, plan->zero) == TIER_NVME;
@@ -53,7 +52,7 @@ static gint32 add_step(const Update *update, const Op *step, int chunk, gint32 r
                      .last_item = -1,
                      .parameters = update->parameters};
   Op op = *step;
-  if (chunk > 0) /* the first has waited for the gradients */
+  if (chunk > 0) /* the first chunk has waited for the gradients */
     for (int i = 0; i < OP_MAX_AFTER; i++)
       op.after[i] = -1;
   op.work = program_work(update->program, &work);
@@ -62,7 +61,7 @@ static gint32 add_step(const Update *update, const Op *step, int chunk, gint32 r
   return op_editor_add(update->editor, &op);
 }
 
-/* What an updated chunk leaves to be copied; returns the op after which its weights are where they belong. */
+/* The copies that follow a chunk's update; returns the op after which its weights are where they are kept. */
 static gint32 add_copies_behind(const Update *update, int chunk, gint32 step) {
   const Offload *offload = &update->plan->offload;
   const Recipe *recipe = &update->plan->recipe;
@@ -76,7 +75,7 @@ static gint32 add_copies_behind(const Update *update, int chunk, gint32 step) {
   return settled;
 }
 
-/* The GPU's step turned into the host's: for the gradients, and for all that left for the host. */
+/* The host's counterpart of the GPU's step: waits for the gradients, and for everything copied out. */
 static Op step_op(const OpEditor *editor, int index) {
   const Op old = op_editor_translate(editor, index);
   Op op = op_new(OP_HOST, STREAM_HOST, ACTION_OPTIMIZER, -1, -1);

@@ -1,25 +1,25 @@
-/* expand: compute ops become runs of kernels, the collectives of their items become ops.
+/* expand: compute ops become runs of kernels, and the collectives among their items become ops.
  *
  *     before   compute  |            0F3            |
  *
  *     after    compute  | norm, qkv … attn_out |      | norm, mlp_up … |      | …
  *              tp                              |  AR  |                |  AR  |
  *
- * A run is a stretch of a piece's list without a collective in it, that nothing waits for but at its end, and that
- * waits for nothing but at its start. A piece begins when all streams have ended the one before it. cp and ep are as
- * tp is.
+ * A run is a stretch of a piece's list without a collective in it; other items wait only for its end, and it waits
+ * for others only at its start. A piece begins when the previous one has ended on all streams. cp and ep work like
+ * tp.
  *
- * A framework whose host reads how many tokens go to each expert has it wait for the run that chooses them, before it
- * issues the exchange (framework_time.h, expert_counts); and where an item says so, for all before that (work_item.h,
- * host_waits). */
+ * In a framework whose host reads how many tokens go to each expert, the host waits for the run that chooses them
+ * before it issues the exchange (framework_time.h, expert_counts); if an item says so, it waits for everything before
+ * that (work_item.h, host_waits). */
 #include "expand_entries.h"
 #include "lowering.h"
 
 #include <string.h>
 
-/* What the next op of a stream still has to wait for. */
+/* What the next op of a stream must still wait for. */
 typedef struct {
-  gint32 after[OP_MAX_AFTER + 1]; /* the last one in makes room */
+  gint32 after[OP_MAX_AFTER + 1]; /* one spare, for make_room() */
   int n;
 } Pending;
 
@@ -28,18 +28,18 @@ typedef struct {
   Program *target;
   ExpandEntries entries; /* of the target's tables */
   OpEditor editor;
-  gint32 *indices;               /* [longest of segments] ops of the piece being expanded; owned */
-  gint32 *trailing[N_ITEM_AXES]; /* [old ops] collective that ends the op beside its last run; −1 none */
+  gint32 *indices;               /* [longest segment list] ops of the piece being expanded; owned */
+  gint32 *trailing[N_ITEM_AXES]; /* [old ops] collective at the op's end that no later run of it waits for; −1 none */
   gint32 first_of_op;            /* new index of the first op of the one being expanded */
   gint32 last_compute;           /* new indices; −1 none */
-  gint32 last[N_ITEM_AXES];      /* of each axis */
-  gint32 joined[N_ITEM_AXES];    /* the latest that the compute stream waits for */
-  gint32 awaited[N_ITEM_AXES];   /* the latest that a run of it waits for */
+  gint32 last[N_ITEM_AXES];      /* per axis */
+  gint32 joined[N_ITEM_AXES];    /* the latest collective that the compute stream waits for */
+  gint32 awaited[N_ITEM_AXES];   /* the latest collective that an emitted run waits for */
   Pending compute, axes[N_ITEM_AXES];
   GArray *spans; /* of Span: pieces of the op being expanded, in order; owned */
 } Expander;
 
-/* Ops of one instance of a piece. */
+/* The ops of one instance of a piece. */
 typedef struct {
   Piece piece;
   gint32 first, last;
@@ -49,7 +49,7 @@ static int stream_of(const Expander *expander, gint32 index) {
   return expander->editor.ops[index].stream;
 }
 
-/* Keep the later of two that are on one stream: it ends after the earlier. FALSE: all are on different ones. */
+/* Of two ops on one stream keeps the later: it ends after the other. FALSE: all are on different streams. */
 static gboolean make_room(const Expander *expander, Pending *pending) {
   for (int i = 0; i < pending->n; i++)
     for (int j = i + 1; j < pending->n; j++)
@@ -70,7 +70,7 @@ static void pending_add(const Expander *expander, Pending *pending, gint32 index
   pending->after[pending->n++] = index;
   if (pending->n > OP_MAX_AFTER) {
     const gboolean has_room = make_room(expander, pending);
-    g_assert(has_room); /* else it waits for more streams than OP_MAX_AFTER */
+    g_assert(has_room); /* else an op waits for more streams than OP_MAX_AFTER */
   }
 }
 
@@ -85,7 +85,7 @@ static void clear_after(Op *op) {
     op->after[i] = -1;
 }
 
-/* The compute stream is to wait for op `collective` of an axis, unless it has. */
+/* Makes the compute stream wait for op `collective` of an axis, unless it already does. */
 static void join(Expander *expander, int axis, gint32 collective) {
   if (collective <= expander->joined[axis])
     return;
@@ -106,7 +106,7 @@ static gboolean waits_for_trailing(const Expander *expander, const Op *old) {
   return latest >= 0;
 }
 
-/* The old op with its dependencies as new indices, trailing collectives included. */
+/* The old op with dependencies as new indices, trailing collectives included. */
 static Op translate(const Expander *expander, int old_index) {
   const Op *old = &expander->editor.list->ops[old_index];
   Op op = op_editor_translate(&expander->editor, old_index);
@@ -123,8 +123,8 @@ static Op translate(const Expander *expander, int old_index) {
   return op;
 }
 
-/* The next op of the new list, as `op` but for its work. It is filled where it stands: a copy of what was just written
- * piece by piece waits for the pieces. */
+/* Appends an op equal to `op` but for its work. It is filled in place, since copying a struct just written field by
+ * field stalls on those writes. */
 static Op *emit(Expander *expander, const Op *op, gint32 work) {
   Op *emitted = op_editor_new_op(&expander->editor);
   *emitted = *op;
@@ -132,7 +132,7 @@ static Op *emit(Expander *expander, const Op *op, gint32 work) {
   return emitted;
 }
 
-/* `axis`: that of `waits_for`. */
+/* `axis`: of `waits_for`. */
 static gint32 emit_run(Expander *expander, const Op *op, gint32 work, int axis, gint32 waits_for) {
   if (waits_for >= 0)
     join(expander, axis, waits_for);
@@ -141,7 +141,7 @@ static gint32 emit_run(Expander *expander, const Op *op, gint32 work, int axis, 
   return expander->last_compute = expander->editor.n_ops - 1;
 }
 
-/* Nothing behind it is issued before op `waits_for` has ended. */
+/* The host issues nothing more until op `waits_for` has ended. */
 static void emit_host_wait(Expander *expander, gint32 step, gint32 waits_for) {
   Op op = op_new(OP_HOST, STREAM_HOST, ACTION_WAIT, -1, -1);
   op.step = step;
@@ -154,7 +154,7 @@ static gint32 emit_collective(Expander *expander, const Op *op, gint32 work, int
   Op *emitted = emit(expander, op, work);
   emitted->kind = OP_COLLECTIVE;
   emitted->stream = (guint8)streams[axis];
-  if (waits_for >= 0) { /* a run of this op, which has waited for all that is pending */
+  if (waits_for >= 0) { /* a run of this op, which has itself waited for all that is pending */
     expander->axes[axis].n = 0;
     op_add_after(emitted, waits_for);
   }
@@ -162,12 +162,12 @@ static gint32 emit_collective(Expander *expander, const Op *op, gint32 work, int
   return expander->last[axis] = expander->editor.n_ops - 1;
 }
 
-/* The axis' stream begins a piece when the compute stream has ended the one before, and with it, but for what no run
- * has waited for yet, those of the other axes. */
+/* The axis' stream begins a piece when the compute stream has ended the previous one. Other axes have ended with
+ * that, except for collectives that no run has waited for yet. */
 static void begin_piece(Expander *expander, int axis) {
   Pending *pending = &expander->axes[axis];
   if (expander->last_compute >= expander->first_of_op)
-    pending->n = 0; /* that run has waited for all that the op waits for */
+    pending->n = 0; /* that run has waited for everything the op waits for */
   if (expander->last_compute >= 0)
     pending_add(expander, pending, expander->last_compute);
   for (int other = 0; other < N_ITEM_AXES; other++)
@@ -175,7 +175,7 @@ static void begin_piece(Expander *expander, int axis) {
       pending_add(expander, pending, expander->last[other]);
 }
 
-/* One instance of a piece; each stream begins it when the others have ended the piece before. */
+/* One instance of a piece; each stream begins it when the others have ended the previous piece. */
 static void expand_piece(Expander *expander, const Op *op, Phase phase, Piece piece) {
   const SegmentList *list = &expander->entries.segments.of[piece][phase];
   gint32 *indices = expander->indices;
@@ -206,7 +206,7 @@ static gint32 effect_of(Expander *expander, EntryKind kind, gint32 effect) {
   return expand_entries_of_source(&expander->entries, kind, effect);
 }
 
-/* The whole op's memory: held from its first op, dropped after its last run. */
+/* Memory of the whole op: held from its first op, dropped after its last run. */
 static void move_effect(Expander *expander, gint32 effect, gint32 first, gint32 last) {
   Op *ops = expander->editor.ops;
   ops[first].effect = effect_of(expander, first == last ? ENTRY_EFFECT : ENTRY_HELD, effect);
@@ -214,8 +214,8 @@ static void move_effect(Expander *expander, gint32 effect, gint32 first, gint32 
     ops[last].effect = effect_of(expander, ENTRY_DROPPED, effect);
 }
 
-/* The same where a forward and a backward may take turns: of each piece held from its first op, or dropped after its
- * last. */
+/* The same where a forward and a backward may take turns: each piece holds its share from its first op, or drops it
+ * after its last. */
 static void share_effect(Expander *expander, gint32 effect, const Op *op, Phase phase, gint32 first, gint32 last) {
   Op *ops = expander->editor.ops;
   gboolean has_first = FALSE, has_last = FALSE;
@@ -263,7 +263,7 @@ static void expand_op(Expander *expander, int old_index) {
     }
     op.unit = unit;
   }
-  if (expander->last_compute == compute_before) { /* no kernel in this phase: the op stays, for its place and memory */
+  if (expander->last_compute == compute_before) { /* no kernel in this phase: an op remains, for its place and memory */
     join_all(expander);
     emit_run(expander, &op, expand_entries_no_kernels(&expander->entries, (Phase)work.phase), 0, -1);
   }
@@ -301,7 +301,7 @@ static void keep_op(Expander *expander, int old_index) {
   op_editor_set_moved(&expander->editor, old_index, op_editor_add(&expander->editor, &op));
 }
 
-/* Of the workload's pieces, and not cut yet. */
+/* Whether the op runs pieces of the workload and is not cut yet. */
 static gboolean is_whole(const Program *program, const Op *op) {
   if (op->kind != OP_COMPUTE)
     return FALSE;
@@ -309,7 +309,7 @@ static gboolean is_whole(const Program *program, const Op *op) {
   return work->phase != PHASE_OPTIMIZER && work->piece < 0;
 }
 
-/* Of an op that is cut; without waits of the host. */
+/* Number of ops that a cut op becomes, not counting host waits. */
 static gsize count_parts(const Expander *expander, const Op *op) {
   const Work *work = &g_array_index(expander->source->works, Work, op->work);
   int counts[N_PIECES];
@@ -324,7 +324,7 @@ static gboolean is_cut(const Expander *expander, const Op *op, const gboolean *i
   return (is_beside == NULL || is_beside[i]) && is_whole(expander->source, op);
 }
 
-/* `is_beside`: [ops] those to expand; NULL: all. */
+/* `is_beside`: [ops] which to expand; NULL: all. */
 static void expand_rank(Expander *expander, int rank, const gboolean *is_beside) {
   const OpList *source = &expander->source->ranks[rank];
   OpList *list = &expander->target->ranks[rank];
@@ -361,7 +361,7 @@ static int longest_list(const Segments *segments) {
   return n_most;
 }
 
-/* Without ops. */
+/* The target program, without ops. */
 static Program *new_target(const Program *source, Expansion expansion) {
   Program *target = program_new(source->n_ranks, source->n_stages, source->n_micro_batches);
   target->n_steps = source->n_steps;
@@ -408,7 +408,7 @@ Program *program_expand_like(const Program *program, const Workload *workload, c
   if (!is_alike)
     return NULL;
   for (int rank = 0; rank < program->n_ranks; rank++)
-    target->ranks[rank] = program->ranks[rank]; /* with what is resident */
+    target->ranks[rank] = program->ranks[rank]; /* including resident memory */
   program_lend_ops(target, like);
   return g_steal_pointer(&target);
 }

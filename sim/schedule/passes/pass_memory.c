@@ -1,15 +1,15 @@
 /* memory: what each op holds and drops, and what a rank holds all the time.
  *
  *     F        holds what its pieces save for backward
- *     B        drops it;  I drops a part and holds the output gradients W will need;  W drops the rest
- *     B, I     while they run: what is recomputed, the largest piece's
- *     step     the optimizer's, while it runs: copies of gradients, as some frameworks make under fp16
+ *     B        drops it;  I drops a part and holds the output gradients that W will need;  W drops the rest
+ *     B, I     while running: recomputed activations, those of the largest piece
+ *     step     the optimizer's, while running: copies of gradients, which some frameworks make under fp16
  *     receive  holds a boundary tensor until the op that consumes it has ended
  *     gather   ZeRO-3: holds the gathered piece until the last op that uses it has ended
- *     B        ZeRO ≥ 2: holds the whole gradient of its pieces until their reduce-scatter has ended; where a stage
- *              is reduced once, as the order or the framework has it, its first B holds the whole stage's
- *     copy     a fetched shard is held until it has been gathered, a shard of gradients while it leaves; what a layer
- *              saves is dropped when it is out, and held again from when it begins to come back */
+ *     B        ZeRO ≥ 2: holds the whole gradient of its pieces until their reduce-scatter has ended; if a stage is
+ *              reduced only once, by the order or by the framework, its first B holds the whole stage's
+ *     copy     a fetched shard is held until it has been gathered, a gradient shard while it is copied out;
+ *              what a layer saves is dropped once copied out, and held again from the start of the copy back */
 #include "effect_recipes.h"
 #include "lowering.h"
 #include "offload_state.h"
@@ -40,14 +40,14 @@ static gboolean is_read_by_heads(const Program *program, const Workload *workloa
   return workload_heads_read_embedding(workload) && part_of_op(program, backward).n_embedding > 0;
 }
 
-/* Until all terms are known, op->effect is the chain of those that are. */
+/* Until all terms of an op are known, op->effect is the chain of those known so far. */
 static void add_term(EffectRecipes *recipes, const OpList *list, gint32 op, TermKind kind, ActionKind action,
                      gint32 of) {
   effect_recipes_add_term(recipes, &list->ops[op].effect, kind, action, of);
 }
 
-/* ZeRO ≥ 2: the unreduced gradient of a backward lives until the last collective, or copy out, that reads it.
- * `n_behind`: so many ops behind it may be such ones; of a table that heads look words up in, any. */
+/* ZeRO ≥ 2: the unreduced gradient of a backward lives until the last collective, or copy out, that reads it. Only
+ * the next `n_behind` ops can be such ones; for a table that heads look words up in, any later op. */
 static void add_gradient_buffers(EffectRecipes *recipes, const OpList *list, int index, int n_behind) {
   int last = -1;
   for (int i = index + 1; i < list->n_ops && i <= index + n_behind; i++)
@@ -59,8 +59,8 @@ static void add_gradient_buffers(EffectRecipes *recipes, const OpList *list, int
   add_term(recipes, list, last, TERM_DROP_GRADIENT, 0, list->ops[index].work);
 }
 
-/* The same where a stage is reduced once: a stage's gradient is held from its first backward to its collectives'
- * end. */
+/* The same for a stage reduced only once: its gradient is held from its first backward to the end of its
+ * collectives. */
 static void add_stage_gradients(EffectRecipes *recipes, const Program *program, const OpList *list) {
   g_autofree gint32 *first = g_new(gint32, program->n_stages), *last = g_new(gint32, program->n_stages);
   for (int stage = 0; stage < program->n_stages; stage++)
@@ -80,19 +80,19 @@ static void add_stage_gradients(EffectRecipes *recipes, const Program *program, 
   }
 }
 
-/* A host that waits for a gather alone lets go of it: what else waits for it comes later. */
+/* A host wait counts too: it releases a gather that nothing else waits for; other users come later. */
 static gboolean op_uses_arrivals(const Op *op) {
   return op->kind == OP_COMPUTE || op->kind == OP_HOST;
 }
 
-/* Whether the op computes with what came, or waits until that has been computed with: of a pair that runs as one, each
- * half waits for both inputs. */
+/* Whether the op computes with what arrived. In a pair that runs as one, each half waits for both inputs but uses
+ * only its own. */
 static gboolean uses(const Op *op, const Op *arrived) {
   return arrived->kind == OP_COLLECTIVE ||
          (arrived->kind == OP_RECV && arrived->stage == op->stage && arrived->micro_batch == op->micro_batch);
 }
 
-/* What arrives is held when it is under way, and dropped when the last op that waits for it has ended. */
+/* What arrives is held from the start of its transfer, and dropped when the last op that uses it has ended. */
 static void add_arrivals(EffectRecipes *recipes, const OpList *list, const Plan *plan) {
   g_autofree gint32 *user = g_new(gint32, list->n_ops + 1);
   for (int i = 0; i < list->n_ops; i++) {
@@ -121,7 +121,7 @@ static void add_copies(EffectRecipes *recipes, const OpList *list, const Plan *p
     if (!is_fetch && !(is_shard && list->ops[op->after[0]].kind == OP_COLLECTIVE))
       continue;
     add_term(recipes, list, i, TERM_HOLD_BUFFER, 0, op->work);
-    add_term(recipes, list, is_fetch ? i + 1 : i, TERM_DROP_BUFFER, 0, op->work); /* its gather stands behind it */
+    add_term(recipes, list, is_fetch ? i + 1 : i, TERM_DROP_BUFFER, 0, op->work); /* its gather is the next op */
   }
 }
 
@@ -135,7 +135,7 @@ static void add_terms(EffectRecipes *recipes, const Program *program, const OpLi
   const gboolean by_stages = order->has_reduce_grad || plan_reduces_once(workload->plan);
   if (holds_gradients && by_stages)
     add_stage_gradients(recipes, program, list);
-  /* what embedding and head share stays from the embedding's forward to the head's */
+  /* a matrix shared by embedding and head is kept from the embedding's forward to the head's */
   const gboolean is_apart = lowering_shards(workload) > 1 || workload->plan->offload.weights != TIER_GPU;
   gboolean keeps_shared = !order->has_unshard && workload->plan->zero == 3 && is_apart;
   for (int i = 0; i < list->n_ops; i++) {
@@ -167,10 +167,10 @@ EffectRecipes *memory_recipes(Program *program, const Lowering *lowering, int n_
   return recipes;
 }
 
-/* Effects by value, in the order in which ops have them. */
+/* Turns recipes into effects, merged by value and numbered in op order. */
 static void number_effects(Program *program, const EffectRecipes *recipes, const Workload *workload) {
   gint32 n_recipes = effect_recipes_count(recipes);
-  g_autofree gint32 *number = g_new(gint32, n_recipes); /* of each recipe; −1: none yet */
+  g_autofree gint32 *number = g_new(gint32, n_recipes); /* [recipes] effect; −1: none yet */
   for (gint32 recipe = 0; recipe < n_recipes; recipe++)
     number[recipe] = recipe == EFFECT_RECIPE_NONE ? 0 : -1;
   for (int rank = 0; rank < program->n_ranks; rank++)
@@ -184,7 +184,7 @@ static void number_effects(Program *program, const EffectRecipes *recipes, const
     }
 }
 
-/* A bare order: shares of the rank's whole, one per chunk. */
+/* A bare order: a chunk's share of what the rank holds. */
 static void hold_shares(Program *program, const HeldShares *held) {
   const double f = held->f_holds, i = held->i_drops, w = held->w_drops;
   const Effect of_kind[] = {

@@ -1,27 +1,27 @@
-/* offload: what a GPU does not hold is copied out of it and back (Plan.offload). Copies out run on the stream copy_out,
- * those in on copy, beside each other and beside computing.
+/* offload: what a GPU does not keep is copied out and back (Plan.offload). Copies out run on the stream copy_out,
+ * copies in on copy, concurrently with each other and with compute.
  *
- *     weights      every gather of ZeRO-3 waits for this rank's shard, which is fetched when the gather would have been
- *                  issued; where there is but one shard the fetch takes the gather's place
- *     gradients    each bucket leaves when it has been reduced. From ZeRO-2 on that is after every micro-batch, and a
- *                  bucket is not begun before the one two before it has left; else once a step. What is summed later
- *                  (tied, whole, two copies) leaves again then. Adding up what has left is the host's business, and
- *                  not counted
- *     activations  what a layer saves leaves after its forward and comes back before its backward, two layers at a
- *                  time: a forward waits for what the one two before it saved to be out, a backward's is fetched
- *                  when the op two before it has ended. What is needed again within three ops stays
+ *     weights      every gather of ZeRO-3 waits for the fetch of this rank's shard, which takes over its
+ *                  dependencies; with a single shard the fetch replaces the gather
+ *     gradients    each bucket is copied out once reduced. From ZeRO-2 on that happens after every micro-batch, and
+ *                  a bucket is not started until the one two before it is out; else once per step. Later reductions
+ *                  (tied, whole, two copies) are copied out again. The host's accumulation of what arrives is not
+ *                  modelled
+ *     activations  what a layer saves is copied out after its forward and back before its backward, two layers at a
+ *                  time: a forward waits until the activations of the one two before it are out, a backward's are
+ *                  fetched when the op two before it has ended. What is needed again within three ops stays
  *     update       offload_update.c
  *
  *     compute   | F0 | F1 | F2 | …                     | B2 | B1 | B0 |
  *     copy_out       | out 0 | out 1 |                      | grad 2 | grad 1 | …
  *     copy                                   | in 1 | in 0 |
  *
- * ZeRO-Offload, arXiv 2101.06840 §4.1; ZeRO-Infinity, arXiv 2104.07857 §6.2; activations as FSDP's and Transformer
- * Engine's offloading with two buffers. */
+ * ZeRO-Offload, arXiv 2101.06840 §4.1; ZeRO-Infinity, arXiv 2104.07857 §6.2; activations as in the offloading of FSDP
+ * and Transformer Engine, with two buffers. */
 #include "offload_parts.h"
 #include "offload_state.h"
 
-/* The two latest of a kind: where there is room for two, the third waits for the first. */
+/* The latest two of a kind: with two buffers, the third waits for the first. */
 typedef struct {
   gint32 older, newer; /* new indices; −1 none */
 } LatestTwo;
@@ -39,7 +39,7 @@ typedef struct {
   OpEditor editor;
   gint32 *last_backward; /* [stages] micro-batch of each stage's last op that completes a gradient; owned */
   GHashTable *saved_out; /* layer pass → new index of its copy out (gint64 → gint32); owned */
-  GHashTable *stays;     /* layer passes whose activations stay; owned */
+  GHashTable *stays;     /* set of layer passes whose activations stay on the GPU; owned */
   LatestTwo computed, grads, saved;
 } Mover;
 
@@ -59,7 +59,7 @@ static gint64 *pass_key(int stage, int micro_batch, int layer) {
   return key;
 }
 
-/* One layer by itself: embedding and head keep what they save. */
+/* A single layer: embedding and head keep what they save. */
 static gboolean is_layer_pass(const Program *program, const Op *op, ActionKind kind) {
   if (op->kind != OP_COMPUTE || op->action != kind)
     return FALSE;
@@ -71,7 +71,7 @@ static gboolean needs_saved(const Program *program, const Op *op) {
   return is_layer_pass(program, op, ACTION_B) || is_layer_pass(program, op, ACTION_I);
 }
 
-/* Every forward and backward is cut into its layers. */
+/* Cuts every forward and backward into its layers. */
 static void cut_passes(Mover *mover, OpList *list) {
   g_autoptr(GArray) cuts = g_array_new(FALSE, FALSE, sizeof(Part));
   op_editor_init(&mover->editor, list);
@@ -88,7 +88,7 @@ static void cut_passes(Mover *mover, OpList *list) {
       const Part *part = &g_array_index(cuts, Part, c);
       Op *op = op_editor_copy_op(&mover->editor, i);
       for (int a = 0; c > 0 && a < OP_MAX_AFTER; a++)
-        op->after[a] = -1; /* the first has waited already */
+        op->after[a] = -1; /* the first part has waited already */
       op->unit = part->first_layer;
       op->work = part_work(mover->program, mover->workload, phase_of_action(op->action), part);
     }
@@ -96,7 +96,7 @@ static void cut_passes(Mover *mover, OpList *list) {
   op_editor_finish(&mover->editor);
 }
 
-/* Forwards whose backward is among the next ops: what they save would hardly be out. */
+/* Finds forwards whose backward follows so soon that a copy out would hardly have ended. */
 static void find_stays(Mover *mover, const OpList *list) {
   enum { OPS_STAYING = 3 };
   g_autoptr(GHashTable) place = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, NULL);
@@ -108,7 +108,7 @@ static void find_stays(Mover *mover, const OpList *list) {
     n_computed++;
     const gboolean is_forward = is_layer_pass(mover->program, op, ACTION_F);
     if (!is_forward && !needs_saved(mover->program, op))
-      continue; /* the optimizer's has no stage, so no key */
+      continue; /* an optimizer op has no stage, so no key */
     gint64 *key = pass_key(op->stage, op->micro_batch, op->unit);
     if (is_forward) {
       g_hash_table_insert(place, key, GSIZE_TO_POINTER((gsize)n_computed));
@@ -132,7 +132,7 @@ static Op saved_copy(const Mover *mover, const Op *pass, gboolean is_out) {
   return op;
 }
 
-/* In front of a backward: its activations come back. Returns the copy, −1: they have stayed. */
+/* Before a backward: copies its activations back. Returns the copy; −1: they stayed on the GPU. */
 static gint32 bring_saved(Mover *mover, const Op *backward) {
   g_autofree gint64 *key = pass_key(backward->stage, backward->micro_batch, backward->unit);
   gpointer out;
@@ -144,7 +144,7 @@ static gint32 bring_saved(Mover *mover, const Op *backward) {
   return op_editor_add(&mover->editor, &op);
 }
 
-/* Behind a forward. */
+/* After a forward: copies its activations out. */
 static void put_saved_out(Mover *mover, const Op *forward, gint32 index) {
   gint64 *key = pass_key(forward->stage, forward->micro_batch, forward->unit);
   if (g_hash_table_contains(mover->stays, key)) {
@@ -173,7 +173,7 @@ static void put_gradient_out(Mover *mover, const Op *source, double parameters, 
   two_push(&mover->grads, op_editor_add(&mover->editor, &op));
 }
 
-/* Of parameters that no other rank has: there is no reduction to wait for. */
+/* Parameters that no other rank holds: their gradients need no reduction. */
 static double unreduced_parameters(const Mover *mover, const Op *backward, gboolean of_experts) {
   const Workload *workload = mover->workload;
   const int copies = of_experts ? lowering_expert_copies(workload) : plan_data_ranks(workload->plan);
@@ -184,7 +184,7 @@ static double unreduced_parameters(const Mover *mover, const Op *backward, gbool
   return moved_parameters(workload, &moved);
 }
 
-/* `reduction` is the last of its bucket. */
+/* Whether `reduction` is the last of its bucket. */
 static gboolean ends_bucket(const Program *program, const OpList *list, int index) {
   const Op *op = &list->ops[index], *next = op + 1;
   if (index + 1 == list->n_ops || next->action != ACTION_REDUCE_GRAD)
@@ -193,22 +193,22 @@ static gboolean ends_bucket(const Program *program, const OpList *list, int inde
          group_at(program, next)->axes != AXIS_BIT_DP_REPLICA;
 }
 
-/* Those of this rank's shard, that a reduction leaves behind. */
+/* Parameters of this rank's shard after a reduction. */
 static double reduced_parameters(const Mover *mover, const Op *reduction) {
   const Workload *workload = mover->workload;
   const Transfer *transfer = transfer_at(mover->program, reduction);
   const double parameters = transfer->bytes / plan_gradient_sum_bytes(workload->plan);
   if (group_at(mover->program, reduction)->axes == AXIS_BIT_DP_REPLICA)
-    return parameters; /* a shard's */
+    return parameters; /* already those of a shard */
   return parameters / (transfer->of_experts ? lowering_expert_shards(workload) : lowering_shards(workload));
 }
 
-/* A later sum of gradients that have left before. */
+/* A later reduction of gradients that have been copied out before. */
 static gboolean is_late_sum(const Op *op) {
   return op->action == ACTION_TIED_GRAD || op->action == ACTION_COPY_GRAD || op->action == ACTION_WHOLE_GRAD;
 }
 
-/* Behind old op `index`, which is new op `copy`. */
+/* After old op `index`, which is new op `copy`. */
 static void put_gradients_out(Mover *mover, const OpList *list, int index, gint32 copy) {
   const Op *old = &list->ops[index];
   if (mover->workload->plan->offload.optimizer == TIER_GPU)
@@ -226,7 +226,7 @@ static void put_gradients_out(Mover *mover, const OpList *list, int index, gint3
 
 /* --- weights --- */
 
-/* A gather and its fetch. Over one rank there is nothing to gather: the fetch is what its users wait for. */
+/* A gather and its fetch. Over one rank there is nothing to gather: users wait for the fetch instead. */
 static void copy_gather(Mover *mover, int index) {
   const Workload *workload = mover->workload;
   Op gather = op_editor_translate(&mover->editor, index);
@@ -272,7 +272,7 @@ static void copy_compute(Mover *mover, const OpList *list, int index) {
   put_gradients_out(mover, list, index, copy);
 }
 
-/* The host's reading of the loss ends the step: nothing is under way then. */
+/* The host's reading of the loss ends the step: all copies must have ended by then. */
 static void copy_sync(Mover *mover, int index) {
   Op op = op_editor_translate(&mover->editor, index);
   offload_add_after_last(&op, &mover->editor, STREAM_COPY);

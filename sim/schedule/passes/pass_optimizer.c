@@ -1,21 +1,21 @@
-/* optimizer: what stands between the last gradient and the next step.
+/* optimizer: everything between the last gradient and the next step.
  *
- *     tied embedding   first and last stage sum the gradient of the matrix they share
- *     copies           with two pipes the two copies of a stage lie on ranks r and p − 1 − r, and each has seen its own
- *                      pipe's micro-batches: their gradients are summed, stage by stage, in the same order on both
- *                      (github.com/deepseek-ai/DualPipe leaves this sum to its user)
- *     whole gradients  under sequence parallelism each tp rank has seen its tokens alone: the gradients of norms and
- *                      other parameters that all of them hold are summed over tp (arXiv 2205.05198; Megatron-LM's
- *                      finalize_model_grads); without it those of the norms of q and k, as each has seen its heads
+ *     tied embedding   first and last stage reduce the gradient of the matrix they share
+ *     copies           with two pipes the two copies of a stage are on ranks r and p − 1 − r, and each has only
+ *                      its own pipe's micro-batches: their gradients are reduced, stage by stage, in the same order on
+ *                      both (github.com/deepseek-ai/DualPipe leaves this to its user)
+ *     whole gradients  under sequence parallelism each tp rank has seen only its own tokens: the gradients of norms
+ *                      and other parameters replicated over tp are reduced over tp (arXiv 2205.05198; Megatron-LM's
+ *                      finalize_model_grads); without it, those of the q and k norms, as each has seen only its heads
  *     norm             the global gradient norm: one number over all ranks that hold different gradients
  *     optimizer        one Adam step on what this rank owns
- *     all-gather       ZeRO-1/2 without overlap_param: the updated shards come together, twice under a framework
- *                      whose experts have an optimizer of their own; under one whose ranks own whole matrices each
- *                      broadcasts its own, one after the other
+ *     all-gather       ZeRO-1/2 without overlap_param: gathers the updated shards, twice under a framework whose
+ *                      experts have an optimizer of their own; under one whose ranks own whole matrices, each
+ *                      broadcasts its own, one after another
  *     sync             the host reads the loss before it issues the next step */
 #include "lowering.h"
 
-/* The latest op of the list on `stream`, or −1. */
+/* The latest op on `stream` in the list; −1: none. */
 static gint32 last_on_stream(const OpEditor *editor, Stream stream) {
   for (gint32 i = editor->n_ops; i-- > 0;)
     if (editor->ops[i].stream == stream)
@@ -48,8 +48,8 @@ static void add_tied_gradient(Program *program, OpEditor *editor, const Lowering
   op_editor_add(editor, &op);
 }
 
-/* The latest op that adds to a stage's gradient; what embedding and head share, or both add to, is whole after the last
- * op of all. */
+/* The latest op that adds to a stage's gradient. A matrix shared by embedding and head, or one that both add to, is
+ * complete only after the last op of all. */
 static gint32 last_of_stage(const OpEditor *editor, const Workload *workload, int stage) {
   const gboolean is_apart = workload->shared_parameters == 0 && !workload_heads_read_embedding(workload);
   for (gint32 i = editor->n_ops; i-- > 0 && is_apart;) {
@@ -60,7 +60,7 @@ static gint32 last_of_stage(const OpEditor *editor, const Workload *workload, in
   return last_on_stream(editor, STREAM_COMPUTE);
 }
 
-/* Of one stage on this rank, whose copy is on another. */
+/* For one stage on this rank whose other copy is on rank `other`. */
 static void add_copied_gradient(Program *program, OpEditor *editor, const Workload *workload, int stage, int rank,
                                 int other) {
   Group group = {
@@ -106,7 +106,7 @@ static void add_whole_gradients(Program *program, OpEditor *editor, const Loweri
   op_editor_add(editor, &op);
 }
 
-/* `plan` NULL: a bare order, in which a rank computes on while it sends. */
+/* `plan` NULL: a bare order, in which a rank computes while it sends. */
 static void add_all_reduced_number(Program *program, OpEditor *editor, const Group *group, const Plan *plan) {
   Transfer transfer = {.group = program_group(program, group),
                        .source = -1,
@@ -155,7 +155,7 @@ static void add_optimizer(Program *program, OpEditor *editor, const Lowering *lo
   op_editor_add(editor, &op);
 }
 
-/* Counted as if owners had equal parts. */
+/* Assumes that all owners have equal parts. */
 static void add_broadcasts(Program *program, OpEditor *editor, const Workload *workload, int stage, const Moved *moved,
                            double bytes) {
   const int owners = lowering_owners(workload, stage, moved->of_experts);
@@ -208,7 +208,7 @@ static void add_sync(OpEditor *editor) {
   op_editor_add(editor, &op);
 }
 
-/* A bare order's step ends on all ranks at once. */
+/* In a bare order, a step ends on all ranks at once. */
 static void add_barriers(Program *program) {
   Group group = {.name = "world", .spans_pp = TRUE, .pp_first = -1, .pp_last = -1, .charge = AXIS_PP};
   for (int rank = 0; rank < program->n_ranks; rank++) {

@@ -1,6 +1,6 @@
-/* place: one compute op per action, in the order's order. Communication that the order names gets its place here, as an
- * op without transfer yet, which the pass it belongs to fills in. Where nothing has to be gathered or reduced, or the
- * optimizer gathers, such a place is left out. */
+/* place: one compute op per action, in the order's order. Communication that the order names gets its place here, as
+ * an op without a transfer, to be filled in by the pass it belongs to. The place is omitted if there is nothing to
+ * gather or reduce, or if the optimizer gathers. */
 #include "lowering.h"
 
 static gint32 place_work(Program *program, const Workload *workload, const Action *action, gboolean overlapped) {
@@ -18,14 +18,14 @@ static gint32 place_work(Program *program, const Workload *workload, const Actio
   return program_work(program, &bare);
 }
 
-/* The work of a (stage, phase, overlapped) is the same for every micro-batch. */
+/* Works by (stage, phase, overlapped): they are the same for every micro-batch. */
 typedef struct {
   Program *program;
   const Workload *workload;
   gint32 *works; /* [stage][phase][overlapped]; −1 not yet; owned */
 } Placer;
 
-/* Forwards and backwards of rounds hide each other's exchanges with experts, where a framework runs them so. */
+/* Whether the forward and backward of a round hide each other's expert exchanges, as some frameworks run them. */
 static gboolean takes_turns(const Workload *workload, const Action *action) {
   return action->joins_next && workload != NULL && lowering_takes_turns(workload);
 }
@@ -70,7 +70,7 @@ static Stream stream_of_place(const Action *action) {
 static void place_rank(Placer *placer, const GArray *actions, OpList *list) {
   list->ops = g_new(Op, actions->len + 1);
   list->n_ops = 0;
-  gboolean in_pair = FALSE; /* the action before overlaps with this one */
+  gboolean in_pair = FALSE; /* the previous action overlaps with this one */
   for (guint i = 0; i < actions->len; i++) {
     const Action *action = &g_array_index(actions, Action, i);
     Op *op = &list->ops[list->n_ops];

@@ -1,57 +1,59 @@
-/* reduce_grad: gradients are summed over data parallelism, cp included, as soon as they are whole.
+/* reduce_grad: gradients are reduced over data parallelism, cp included, as soon as they are complete.
  *
  *     ZeRO-0      all-reduce of each bucket, after the last micro-batch's backward
- *     ZeRO-1      reduce-scatter over the shards (and all-reduce of the shard over replicas), after the last one's; as
- *                 ZeRO-0 under a framework that reduces whole gradients
- *     ZeRO-2, 3   the same after every micro-batch: a rank keeps only its shard; what is in no shards, as experts that
- *                 ep deals out over all ranks of a set of them, stays whole and is reduced as under ZeRO-0
+ *     ZeRO-1      reduce-scatter over the shards (and all-reduce of the shard over replicas), after the last one's;
+ *                 as ZeRO-0 under a framework that reduces whole gradients
+ *     ZeRO-2, 3   the same after every micro-batch: a rank keeps only its shard. Gradients without shards, such as
+ *                 those of experts that ep spreads over all ranks of a shard set, stay whole and are reduced as under
+ *                 ZeRO-0
  *
- * A bucket is at least bucket_parameters large (ZeRO-3: one piece, as it was gathered). With overlap_grad the backward
- * is cut where a bucket is full, so that its collective runs beside the rest; without, all of a stage's collectives
- * follow its last backward, and for ZeRO ≥ 2 the next compute op waits for them.
+ * A bucket has at least bucket_parameters (ZeRO-3: one piece, as gathered). With overlap_grad the backward is cut
+ * where a bucket is full, so that its collective overlaps with the rest; without, all of a stage's collectives follow
+ * its last backward, and for ZeRO ≥ 2 the next compute op waits for them.
  *
- * ZeRO ≥ 2 has room for two whole buckets, as frameworks have (DeepSpeed's overlap_comm, FSDP's wait for the reduction
- * before the last): one is filled while the other is reduced. So a bucket is not begun before the one two before it has
- * been reduced, however slow the network:
+ * ZeRO ≥ 2 has room for two whole buckets, as frameworks have (DeepSpeed's overlap_comm, FSDP's wait for the
+ * reduction before the last): one is filled while the other is reduced. So a bucket is not started until the one two
+ * before it has been reduced, however slow the network:
  *
  *     compute   |  u−2  |  u−1  |·······|   u   |
  *     dp                | reduce u−2    | reduce u−1    |
  *
- * What embedding and head both add to is reduced when both have: a matrix that they share with the one whose backward
- * comes last, of each micro-batch under ZeRO ≥ 2, else of all. Where further heads look words up in the table of an
- * embedding on their rank, and their last backward comes behind the embedding's (two pipes), the table's bucket is
- * reduced behind theirs; under ZeRO ≥ 2, where each micro-batch is reduced by itself and two pipes bring a rank only
- * one end of it, the table is in the heads' buckets too.
+ * A matrix shared by embedding and head is reduced when both have added to it, with whichever has its backward last:
+ * per micro-batch under ZeRO ≥ 2, else over all. If heads look words up in a separate embedding table on their rank,
+ * and their last backward comes after the embedding's (two pipes), the table's bucket is reduced after theirs. Under
+ * ZeRO ≥ 2 each micro-batch is reduced separately, and with two pipes only one end of it is on a rank: so the table
+ * is also part of the heads' buckets.
  *
- * An order that says itself where to reduce (REDUCE_GRAD) is heeded: at each such place the whole stage's gradient is
- * reduced, once a step under every ZeRO stage, when the op in front of it has ended. So it is behind a stage's last
- * backward under a framework that keeps the gradients of a pipeline, or of several micro-batches, whole till then. */
+ * An order that names its reductions (REDUCE_GRAD) is followed: at each such place the stage's whole gradient is
+ * reduced, once per step under every ZeRO stage, when the previous compute op has ended. Under a framework that keeps
+ * whole gradients until the end of a pipeline, or over several micro-batches, the same is done after a stage's last
+ * backward. */
 #include "lowering.h"
 #include "offload_state.h"
 
-/* Where the last backward of either is: old indices; −1 none. */
+/* Where the last backward of each is: old indices; −1 none. */
 typedef struct {
   gint32 embedding, head;
 } Ends;
 
-/* Of a rank: the ops that complete gradients. */
+/* The ops of a rank that complete gradients. */
 typedef struct {
-  gint32 *last; /* [stages] micro-batch of the last of each; −1 none; owned */
+  gint32 *last; /* [stages] micro-batch of the last one; −1 none; owned */
   Ends *ends;   /* [micro-batches]; owned */
   Ends of_all;
 } Backwards;
 
-/* A collective that is issued behind old op `until`. */
+/* A collective to be issued after old op `until`. */
 typedef struct {
   Op op;
   gint32 until;
   gboolean frees_bucket; /* the last of its bucket */
 } Held;
 
-/* What reduces a part. */
+/* Ops that reduce a part. */
 typedef struct {
   Op ops[MOST_REDUCTIONS];
-  int n; /* −1: of nothing yet */
+  int n; /* −1: not made yet */
   int stage;
   Part part;
   Piece keeper;
@@ -63,40 +65,40 @@ typedef struct {
   const Workload *workload;
   Backwards backwards; /* owned */
   OpEditor editor;
-  GArray *cuts;           /* of Part: of the backward at hand; borrowed */
-  GArray *late;           /* of Op: collectives held back until the last compute op; owned */
-  GArray *of_table;       /* of Held: until the head's backward; owned */
-  gboolean reduces_apart; /* ZeRO ≥ 2: each micro-batch by itself, not where the order says */
+  GArray *cuts;           /* of Part: of the current backward; borrowed */
+  GArray *late;           /* of Op: collectives deferred until after the last compute op; owned */
+  GArray *of_table;       /* of Held: deferred until the head's backward; owned */
+  gboolean reduces_apart; /* ZeRO ≥ 2: each micro-batch separately; not where the order names its reductions */
   gint32 last_compute;    /* new index */
-  gint32 wait_for;        /* new index of a collective the next compute op waits for; −1 none */
-  gint32 reducing[2]; /* ZeRO ≥ 2: new indices of the collectives that free the two latest buckets, older first; −1 none
-                       */
+  gint32 wait_for;        /* new index of a collective that the next compute op must wait for; −1 none */
+  gint32 reducing[2]; /* ZeRO ≥ 2: new indices of the collectives that free the latest two buckets, older first; −1
+                         none so far */
   Reductions latest;
 } Reducer;
 
-/* Shards of one rank are no shards: whatever the stage, gradients are reduced once a step, if they do not leave the GPU
- * after every micro-batch. */
+/* With one shard there is no sharding: gradients are reduced once per step under any ZeRO stage, unless they leave
+ * the GPU after every micro-batch. */
 static int zero_stage(const Workload *workload) {
   return lowering_is_sharded(workload) || workload_gradients_leave(workload, FALSE) ? workload->plan->zero : 0;
 }
 
-/* Those that complete together what both add to: of the micro-batch, where it is reduced after every one, else of all.
- */
+/* Backwards that together complete a gradient both add to: those of the micro-batch if each is reduced separately,
+ * else of all. */
 static Ends ends_at(const Reducer *reducer, int micro_batch) {
   const gboolean is_apart = zero_stage(reducer->workload) >= 2 && lowering_shards(reducer->workload) > 1;
   return is_apart ? reducer->backwards.ends[micro_batch] : reducer->backwards.of_all;
 }
 
-/* The one that a matrix they share is reduced with: whose backward comes last in the list. In one stage that is the
- * embedding's; where a V or two pipes bring both ends to one rank, the order decides, of all where a micro-batch is on
- * the rank with but one of them. */
+/* Which of the two reduces a matrix they share: the one whose backward is later in the list. Within one stage that is
+ * the embedding's; if a V or two pipes bring both ends to one rank, the order decides (of all micro-batches, if a
+ * micro-batch has only one of the ends on this rank). */
 static Piece keeper_of(const Reducer *reducer, const Ends *ends) {
   const Ends *last = ends->embedding >= 0 && ends->head >= 0 ? ends : &reducer->backwards.of_all;
   return last->embedding >= last->head ? PIECE_EMBEDDING : PIECE_HEAD;
 }
 
-/* Of those that are `moved`, over `shards` ranks and copies of these; whole ones when `is_last`, of their stage's
- * backwards. Returns how many (0..2). */
+/* Reductions of `moved` over `shards` ranks and their replicas. Whole gradients are reduced only if `is_last`, the
+ * last of their stage's backwards. Returns how many (0..2). */
 static int reduce_moved(const Reducer *reducer, int stage, const Moved *moved, int shards, gboolean is_last, Op *ops) {
   const Workload *workload = reducer->workload;
   const Plan *plan = workload->plan;
@@ -135,8 +137,8 @@ static int make_reductions(const Reducer *reducer, int stage, const Part *part, 
   return n;
 }
 
-/* Collectives of the gradients of a stage's `part`; their `after` is left to the caller. Returns how many. Those of
- * layers in a row differ by where they begin alone. */
+/* Collectives for the gradients of a stage's `part`, without `after`, which the caller adds. Returns how many.
+ * Consecutive layers reuse them, with another first layer. */
 static int reduce_ops(Reducer *reducer, int stage, const Part *part, const Ends *ends, gboolean is_last,
                       Op ops[MOST_REDUCTIONS]) {
   Reductions *made = &reducer->latest;
@@ -152,7 +154,7 @@ static int reduce_ops(Reducer *reducer, int stage, const Part *part, const Ends 
   return made->n;
 }
 
-/* Behind new op `after`. */
+/* Issues it after new op `after`. */
 static void issue(Reducer *reducer, const Held *held, gint32 after) {
   Op op = held->op;
   op_add_after(&op, after);
@@ -165,12 +167,12 @@ static void issue(Reducer *reducer, const Held *held, gint32 after) {
   }
 }
 
-/* Heads add nothing to the experts that are in a bucket with the table. */
+/* Experts in a bucket with the table need not wait for the head, which adds nothing to them. */
 static gboolean is_of_experts(const Reducer *reducer, const Op *reduction) {
   return g_array_index(reducer->program->transfers, Transfer, reduction->work).of_experts;
 }
 
-/* Of the part that new op `after` has ended. */
+/* Reductions of the part whose backward is new op `after`. */
 static void emit_reduce(Reducer *reducer, int old_index, const Op *backward, const Part *part, gint32 after) {
   const Workload *workload = reducer->workload;
   const int zero = zero_stage(workload);
@@ -183,7 +185,7 @@ static void emit_reduce(Reducer *reducer, int old_index, const Op *backward, con
   for (int i = 0; i < n; i++) {
     if (zero >= 2) {
       ops[i].micro_batch = backward->micro_batch;
-      op_add_after(&ops[i], after); /* the first that it waits for filled its bucket */
+      op_add_after(&ops[i], after); /* first in `after`: the op that filled its bucket */
     }
     const Held held = {ops[i], ends.head, i + 1 == n};
     if (zero < 2 && !workload->plan->overlap_grad)
@@ -195,7 +197,7 @@ static void emit_reduce(Reducer *reducer, int old_index, const Op *backward, con
   }
 }
 
-/* Copy a backward op cut at its buckets, each followed by its collectives. */
+/* Copies a backward op, cut at its buckets, each followed by its collectives. */
 static void reduce_backward(Reducer *reducer, int old_index) {
   const Plan *plan = reducer->workload->plan;
   Op op = op_editor_translate(&reducer->editor, old_index);
@@ -205,7 +207,7 @@ static void reduce_backward(Reducer *reducer, int old_index) {
   const gboolean is_gathered = zero == 3 && op.action == ACTION_B && lowering_gathers_early(reducer->workload);
   g_array_set_size(cuts, 0);
   if (is_gathered || (zero < 2 && !plan->overlap_grad))
-    g_array_append_val(cuts, whole); /* ZeRO-3: cut where it was gathered; a W gathers nothing and is whole yet */
+    g_array_append_val(cuts, whole); /* ZeRO-3: already cut where gathered; a W gathers nothing and is still whole */
   else
     part_cut(reducer->workload, &whole, TRUE, zero == 3 ? 0 : plan->bucket_parameters, cuts);
   for (guint c = 0; c < cuts->len; c++) {
@@ -229,7 +231,7 @@ static void reduce_backward(Reducer *reducer, int old_index) {
   }
 }
 
-/* What was held back until the old op. */
+/* Issues what was deferred until the old op. */
 static void issue_held(Reducer *reducer, gint32 old_index) {
   for (guint i = 0; i < reducer->of_table->len; i++) {
     const Held *held = &g_array_index(reducer->of_table, Held, i);
@@ -264,7 +266,7 @@ static void backwards_clear(Backwards *backwards) {
   g_free(backwards->ends);
 }
 
-/* Whether the gradient that the op completes is reduced behind it. */
+/* Whether the gradient that the op completes is reduced after it. */
 static inline gboolean is_reduced(const Op *op, int zero, const gint32 *last) {
   return op->kind == OP_COMPUTE && action_completes_gradient(op->action) &&
          (zero >= 2 || last[op->stage] == op->micro_batch);
@@ -285,7 +287,7 @@ static void reduce_rank(Program *program, OpList *list, const Workload *workload
   const gint32 *last = reducer.backwards.last;
   const int zero = zero_stage(workload);
   const int n_ops = list->n_ops;
-  int n_before = 0; /* ops in front of all reductions */
+  int n_before = 0; /* ops before the first reduction */
   for (; n_before < n_ops && !is_reduced(&list->ops[n_before], zero, last); n_before++)
     if (list->ops[n_before].kind == OP_COMPUTE)
       reducer.last_compute = n_before;
@@ -317,7 +319,7 @@ static void reduce_rank(Program *program, OpList *list, const Workload *workload
   backwards_clear(&reducer.backwards);
 }
 
-/* The whole gradient of a stage, when the latest compute op has ended. */
+/* Reduces the whole gradient of a stage when the latest compute op has ended. */
 static void reduce_stage(Reducer *reducer, int stage) {
   Op ops[MOST_REDUCTIONS];
   const Part part = part_of_stage(reducer->workload, stage);
@@ -330,12 +332,12 @@ static void reduce_stage(Reducer *reducer, int stage) {
   }
 }
 
-/* Whether no other op adds to the gradient of its stage. */
+/* Whether the op is the last to add to its stage's gradient. */
 static gboolean ends_gradient(const OpList *list, int i, const gint32 *last) {
   return is_reduced(&list->ops[i], 0, last) && op_ends_action(list, i);
 }
 
-/* Where the order says or, where it says nothing, behind each stage's last backward. */
+/* Reduces where the order says, or if it says nothing, after each stage's last backward. */
 static void reduce_rank_by_stages(Program *program, OpList *list, const Workload *workload, gboolean is_told) {
   Reducer reducer = {.program = program,
                      .workload = workload,

@@ -1,24 +1,24 @@
-/* send_recv: activations go to the next stage, gradients to the stage before, where those live on other ranks.
+/* send_recv: activations go to the next stage, gradients to the previous one, if those are on other ranks.
  *
- * The order is run dry, in abstract time (a piece's forward 1, its backward 2), always advancing the rank that can
- * start its next op first. When an op that produces something is scheduled, its send is placed right after it and the
- * receive on the peer's list at that same moment: so sends and receives of every pair of ranks stand in one global
- * order, and none can wait for another in a circle (as PyTorch's _add_send_recv does it).
+ * The order is run dry, in abstract time (a piece's forward 1, its backward 2), always advancing the rank whose next
+ * op can start first. When an op that produces something is scheduled, its send is placed right after it, and the
+ * receive is placed on the peer's list at the same moment. So the sends and receives of all pairs of ranks follow one
+ * global order, and cannot wait for each other in a cycle (as in PyTorch's _add_send_recv).
  *
- * Without overlap (overlap_p2p off) the next op of the sender waits for the send as well; where the runtime is known to
- * exchange at certain points, it is done as there instead (exchange.c).
+ * Without overlap (overlap_p2p off) the sender's next op also waits for the send; if the runtime is known to exchange
+ * at certain points, the same is done here (exchange.c).
  *
- * An order that names its own sends and receives is only translated: they stay where they stand.
+ * An order that names its own sends and receives is only translated: they stay where they are.
  *
- * A pair that runs as one (OVERLAP_F_B) starts when both inputs are there, and sends both products at its end. */
+ * A pair that runs as one (OVERLAP_F_B) starts when both inputs have arrived, and sends both results at its end. */
 #include "lowering.h"
 
 static const gint64 NEVER = G_MAXINT64;
 
-/* What one (stage, micro-batch) waits for in one direction. */
+/* The input of one (stage, micro-batch) in one direction. */
 typedef struct {
-  gint64 time;  /* abstract time it is there; −1 not yet */
-  gint32 index; /* the receive in the consumer's new list; −1: produced on the same rank, or not yet there */
+  gint64 time;  /* abstract time of its arrival; −1 not yet */
+  gint32 index; /* the receive in the consumer's new list; −1: produced on the same rank, or not yet placed */
 } Arrival;
 
 typedef struct {
@@ -27,8 +27,8 @@ typedef struct {
   gint64 time;              /* end of the last op */
   gint64 start;             /* when its next op could start (next_start()) */
   const Arrival *inputs[2]; /* what the next op waits for (inputs_of()) */
-  Op held;                  /* forward of a pair whose backward has not ended */
-  gint32 sends[2];          /* what the last action sent, or the last two, of a pair: new indices */
+  Op held;                  /* a pair's forward, until its backward has ended */
+  gint32 sends[2];          /* sends of the last action, or of the last two if a pair: new indices */
   int n_sends;
 } DryRank;
 
@@ -36,7 +36,7 @@ typedef struct {
   Program *program;
   const Order *order;
   ProductTransfers transfers;
-  gboolean overlaps; /* a rank computes on while it sends */
+  gboolean overlaps; /* ranks compute while they send */
   DryRank *ranks;
   Arrival *arrivals; /* [stage][micro-batch][2]: activation, gradient */
 } DryRun;
@@ -49,7 +49,7 @@ static Arrival *arrival_of(const DryRun *run, int stage, int micro_batch, gboole
   return &run->arrivals[((gsize)stage * run->program->n_micro_batches + micro_batch) * 2 + (forward ? 0 : 1)];
 }
 
-/* The first part of the backward that runs as one with the forward at `index`; NULL when none does. */
+/* The first part of the backward that runs as one with the forward at `index`; NULL if none does. */
 static const Op *second_of_pair(const OpList *list, int index) {
   const Op *first = &list->ops[index];
   if (!first->overlapped || !is_forward(first))
@@ -67,8 +67,7 @@ static gint64 weight_of(const DryRun *run, const Op *op) {
   return MAX(pieces, 1) * (op->action == ACTION_B ? 2 : 1);
 }
 
-/* The input an op waits for before its first part: NULL when there is none (first stage's F, W, last stage's backward).
- */
+/* The input that an op waits for before its first part; NULL if none (first stage's F, W, last stage's backward). */
 static const Arrival *input_of(const DryRun *run, const Op *op) {
   if (op->action == ACTION_W)
     return NULL;
@@ -77,8 +76,7 @@ static const Arrival *input_of(const DryRun *run, const Op *op) {
   return arrival_of(run, op->stage, op->micro_batch, is_forward(op));
 }
 
-/* The inputs of the old op at `index`: its own, when it begins an action; of both, when it begins a pair. NULL: none.
- */
+/* The inputs of the old op at `index`: its own if it begins an action, of both if it begins a pair. NULL: none. */
 static void inputs_of(const DryRun *run, const OpList *list, int index, const Arrival *inputs[2]) {
   inputs[0] = inputs[1] = NULL;
   if (index >= list->n_ops || list->ops[index].kind != OP_COMPUTE || !op_begins_action(list, index))
@@ -88,8 +86,7 @@ static void inputs_of(const DryRun *run, const OpList *list, int index, const Ar
   inputs[1] = second != NULL ? input_of(run, second) : NULL;
 }
 
-/* Abstract time at which a rank's next op could start; NEVER while its input has not been scheduled, and when nothing
- * is left. */
+/* Abstract time at which a rank's next op can start; NEVER while its input is not scheduled, or if no op is left. */
 static gint64 next_start(const DryRun *run, int rank) {
   const DryRank *dry = &run->ranks[rank];
   if (dry->cursor >= run->program->ranks[rank].n_ops)
@@ -101,14 +98,14 @@ static gint64 next_start(const DryRun *run, int rank) {
   return start;
 }
 
-/* The rank is about to advance the op at its cursor. */
+/* Prepares the op at the rank's cursor. */
 static void look_ahead(DryRun *run, int rank) {
   DryRank *dry = &run->ranks[rank];
   inputs_of(run, &run->program->ranks[rank], dry->cursor, dry->inputs);
   dry->start = next_start(run, rank);
 }
 
-/* What an F, I or B made is there at `end`, when the op at `index` has ended: pass it on. */
+/* Passes on the result of an F, I or B, available at `end`, when the op at `index` has ended. */
 static void publish(DryRun *run, int rank, const Op *producer, gint32 index, gint64 end) {
   if (producer->action == ACTION_W)
     return;
@@ -130,7 +127,7 @@ static void publish(DryRun *run, int rank, const Op *producer, gint32 index, gin
   run->ranks[product.to].start = next_start(run, product.to);
 }
 
-/* The last part of an action is done. Of a pair, the forward's product waits for the backward's end. */
+/* The last part of an action has ended. In a pair, the forward's result waits for the backward's end. */
 static void finish_action(DryRun *run, int rank, const Op *op, gint32 index) {
   DryRank *dry = &run->ranks[rank];
   if (op->overlapped && is_forward(op)) {
@@ -142,14 +139,14 @@ static void finish_action(DryRun *run, int rank, const Op *op, gint32 index) {
   publish(run, rank, op, index, dry->time);
 }
 
-/* Wait for the receives of these. */
+/* Makes `op` wait for these receives. */
 static void add_inputs(Op *op, const Arrival *const inputs[2]) {
   for (int i = 0; i < 2; i++)
     if (inputs[i] != NULL)
       op_add_after(op, inputs[i]->index);
 }
 
-/* Without overlap a rank computes on when what it sent has gone. */
+/* Without overlap, a rank continues only when its sends have completed. */
 static void await_sends(const DryRun *run, DryRank *dry, Op *op) {
   for (int i = 0; i < dry->n_sends && !run->overlaps; i++)
     op_add_after(op, dry->sends[i]);
@@ -171,9 +168,9 @@ static void advance(DryRun *run, int rank, gint64 start) {
     finish_action(run, rank, old, dry->editor.n_ops - 1);
 }
 
-/* Advance the rank that can start first until nothing is left or nothing can go on; then the rest is copied as it
- * stands, and the verifier says what is wrong with it. What a rank waits for only changes when it advances itself, or
- * another publishes something for it. */
+/* Advances the rank that can start first until none can. Any ops left are copied as they are, and the verifier
+ * reports what is wrong with them. What a rank waits for changes only when it advances itself, or another rank
+ * publishes something for it. */
 static void run_dry(DryRun *run) {
   for (int rank = 0; rank < run->program->n_ranks; rank++)
     look_ahead(run, rank);
@@ -196,19 +193,19 @@ static void run_dry(DryRun *run) {
       op_editor_copy(&run->ranks[rank].editor, run->ranks[rank].cursor++);
 }
 
-/* --- an order that says where its transfers stand --- */
+/* --- an order that places its own transfers --- */
 
-/* Where the products of one rank are made, as indices into its new list: [stage][micro-batch][2], as arrivals. */
+/* Where one rank's products are made, as indices into its new list: [stage][micro-batch][2], like arrivals. */
 typedef struct {
   gint32 *made;  /* −1: not yet; owned */
-  gint32 held_f; /* entry of the forward of a pair whose backward is being copied; −1: none */
+  gint32 held_f; /* a pair's forward while its backward is being copied, as an index into made; −1: none */
 } Told;
 
 static gsize entry_of(const DryRun *run, int stage, int micro_batch, gboolean forward) {
   return (gsize)(arrival_of(run, stage, micro_batch, forward) - run->arrivals);
 }
 
-/* Fill in a place's transfer. */
+/* Fills in the transfer of a place. */
 static Op told_transfer(DryRun *run, const Told *told, const Op *place) {
   gboolean forward = place->action == ACTION_SEND_F || place->action == ACTION_RECV_F;
   gboolean sends = place->kind == OP_SEND;

@@ -1,38 +1,38 @@
 /* unshard: parameters are gathered before they are used.
  *
  * ZeRO-3 cuts every F, I and B into pieces (embedding, one layer, head). With a window of w = `prefetch` pieces, the
- * gather of piece u may run beside the computing of the w pieces before it, and is therefore issued when piece
- * u − w − 1 has ended:
+ * gather of piece u may overlap with the compute of the w pieces before it, so it is issued when piece u − w − 1 has
+ * ended:
  *
  *     compute   ···|  u−2  |  u−1  |   u   |···           w = 1
  *     dp        ···| gather u−1 | gather u |···
  *
  * Without overlap_param w is 0: each gather waits for the piece before it, and the piece waits for the gather.
  *
- * A framework that moves each matrix in a collective of its own (zero3_tensors) has its host wait, before it issues a
- * gather, for the gather and the computing that it has issued: what runs beside a gather is the one piece whose kernels
- * are issued behind it. Where its limit of live parameters is below a layer's, nothing does, and a layer that is made
- * again is gathered twice for its backward.
+ * In a framework that moves each matrix in its own collective (zero3_tensors), the host, before it issues a gather,
+ * waits for the previous gather and compute that it has issued: a gather overlaps only with the one piece whose
+ * kernels are issued right after it. If the framework's limit of live parameters is below a layer's, nothing
+ * overlaps, and a recomputed layer is gathered twice for its backward.
  *
- * ZeRO-1 and 2 gather once a step. With overlap_param that happens beside the first forward of each stage, bucket by
+ * ZeRO-1 and 2 gather once per step. With overlap_param this overlaps with the first forward of each stage, bucket by
  * bucket, without a window: the gathered parameters stay.
  *
- * An order that says itself where to gather (UNSHARD) is heeded: at each such place the whole stage is gathered, not
- * before the op in front of it has ended, and all ops of the stage up to its next UNSHARD use what came. ZeRO-1 and 2
- * need no more than the first. */
+ * An order that names its gathers (UNSHARD) is followed: at each such place the whole stage is gathered once the
+ * previous compute op has ended, and all ops of the stage up to its next UNSHARD use the result. ZeRO-1 and 2 need
+ * only the first. */
 #include "lowering.h"
 
-/* A compute op of the new list and the gather it needs first. */
+/* A compute op of the new list and the gather it waits for. */
 typedef struct {
   int old_index;
-  gboolean is_place; /* no compute op but a place of communication, kept as it is */
-  gboolean is_whole; /* all of it */
+  gboolean is_place; /* not a compute op but a place for communication, kept as it is */
+  gboolean is_whole; /* not cut */
   gboolean gathers;
   Part part;
 } Piecewise;
 
-/* What embedding and head share is gathered by the one that comes first and kept for the other, as DeepSpeed does with
- * parameters that are soon used again (stage3_max_reuse_distance). */
+/* A matrix shared by embedding and head is gathered with whichever comes first and kept for the other, as DeepSpeed
+ * does with parameters that are soon reused (stage3_max_reuse_distance). */
 static Moved gathered(const Op *user, const Part *part) {
   return (Moved){*part, user->action == ACTION_F ? PIECE_EMBEDDING : PIECE_HEAD, FALSE};
 }
@@ -43,7 +43,7 @@ static Op gather_op(Program *program, const Workload *workload, int stage, const
   return dp_collective(program, workload, &gather, moved);
 }
 
-/* A single shard that is outside the GPU is gathered as well: pass offload puts its fetch there. */
+/* A single shard that is offloaded counts as sharded: pass offload turns its gather into a fetch. */
 static gboolean is_apart(const Workload *workload, int shards) {
   return shards > 1 || workload->plan->offload.weights != TIER_GPU;
 }
@@ -56,9 +56,9 @@ static gboolean gathers_experts(const Workload *workload, const Part *part) {
   return is_apart(workload, lowering_expert_shards(workload)) && part_expert_parameters(workload, part) > 0;
 }
 
-/* What gathers a part. */
+/* Ops that gather a part. */
 typedef struct {
-  Op ops[2]; /* all but the experts', and theirs */
+  Op ops[2]; /* of all but experts, of experts */
   gboolean gathers[2];
   int stage;
   Moved moved;
@@ -85,8 +85,8 @@ static Gathers make_gathers(Program *program, const Workload *workload, int stag
   return made;
 }
 
-/* The gathers of `moved` and of its experts, which wait for op `after` (−1: none); returns the last of them, −1 when
- * neither is in shards. Those of layers in a row differ from the latest by where they begin alone. */
+/* Appends the gathers of `moved` and of its experts, which wait for op `after` (−1: none); returns the last of them,
+ * −1 if neither is sharded. Consecutive layers reuse `latest`, with another first layer. */
 static gint32 add_gathers(Program *program, OpEditor *editor, const Workload *workload, Gathers *latest, int stage,
                           int micro_batch, const Moved *moved, gint32 after) {
   gint32 last = -1;
@@ -104,7 +104,7 @@ static gint32 add_gathers(Program *program, OpEditor *editor, const Workload *wo
   return last;
 }
 
-/* The host waits for the ops (−1: none). */
+/* Makes the host wait for both ops (−1: none). */
 static void add_wait_for(OpEditor *editor, gint32 gather, gint32 compute) {
   if (compute < 0 && gather < 0)
     return;
@@ -127,13 +127,14 @@ static void add_wait(const Workload *workload, OpEditor *editor) {
   add_wait_for(editor, gather, compute);
 }
 
-/* What a layer is made again with is released before its backward, which needs it gathered anew. */
+/* The parameters gathered for a layer's recompute are released before its backward, which gathers them again. */
 static gboolean is_gathered_twice(const Workload *workload, const Op *user, const Part *part) {
   return user->action != ACTION_F && part->n_layers > 0 && workload->plan->recompute == RECOMPUTE_FULL &&
          lowering_exceeds_live(workload);
 }
 
-/* The gathers of what `user` computes with, which wait for op `after` (−1: none); returns the last of them. */
+/* Appends the gathers for what `user` computes with, which wait for op `after` (−1: none); returns the last of
+ * them. */
 static gint32 add_gathers_of(Program *program, OpEditor *editor, const Workload *workload, Gathers *latest,
                              const Op *user, const Part *part, gint32 after) {
   add_wait(workload, editor);
@@ -145,7 +146,8 @@ static gint32 add_gathers_of(Program *program, OpEditor *editor, const Workload 
   return add_gathers(program, editor, workload, latest, user->stage, user->micro_batch, &moved, after);
 }
 
-/* So many ops from the first on need what is gathered here: under ZeRO-1 and 2 up to the last stage's first. */
+/* How many ops, from the first on, may need a gather of this pass: under ZeRO-1 and 2, up to the last stage's first
+ * op. */
 static int count_needing(const Program *program, const OpList *list, const Workload *workload) {
   if (workload->plan->zero == 3)
     return list->n_ops;
@@ -161,7 +163,7 @@ static int count_needing(const Program *program, const OpList *list, const Workl
   return n;
 }
 
-/* Cut those of the first `n` ops that need gathered parameters. */
+/* Cuts those of the first `n` ops that need gathered parameters. */
 static GArray *cut_ops(const Program *program, const OpList *list, int n, const Workload *workload) {
   gboolean zero3 = workload->plan->zero == 3;
   double least = zero3 ? 0 : workload->plan->bucket_parameters;
@@ -196,7 +198,8 @@ static GArray *cut_ops(const Program *program, const OpList *list, int n, const 
   return pieces;
 }
 
-/* `op` waits for the gather `last` (−1: none), and for that of all else in front of it where `last` is of experts. */
+/* Makes `op` wait for the gather `last` (−1: none), and if that is of experts, also for the other gather right before
+ * it. */
 static void await_gathers(const Program *program, const OpEditor *editor, const Workload *workload, Op *op,
                           gint32 last) {
   if (last < 0)
@@ -231,7 +234,7 @@ static void unshard_rank(Program *program, OpList *list, const Workload *workloa
   Gathers latest = {0};
   op_editor_init(&editor, list);
   guint next = 0;  /* piece whose gather is issued next */
-  int n_ahead = 0; /* gathers issued whose piece has not been computed */
+  int n_ahead = 0; /* gathers issued whose piece is not computed yet */
   int n_issued = 0;
   for (guint i = 0; i < pieces->len; i++) {
     const Piecewise *piece = &g_array_index(pieces, Piecewise, i);
@@ -265,7 +268,7 @@ static Moved gathered_stage(const Workload *workload, int stage) {
   return (Moved){part, part.n_embedding > 0 ? PIECE_EMBEDDING : PIECE_HEAD, FALSE};
 }
 
-/* Where the order says. */
+/* Gathers where the order says. */
 static void unshard_rank_as_told(Program *program, OpList *list, const Workload *workload) {
   gboolean stays = workload->plan->zero < 3;
   g_autofree gint32 *gather_of = g_new(gint32, program->n_stages); /* new index of each stage's latest; −1 none */
@@ -298,7 +301,7 @@ static void unshard_rank_as_told(Program *program, OpList *list, const Workload 
 void pass_unshard(Program *program, const Lowering *lowering) {
   const Workload *workload = lowering->workload;
   if (workload == NULL || !lowering_gathers_early(workload))
-    return; /* nothing is sharded, or it is gathered after the optimizer */
+    return; /* nothing is sharded, or the optimizer gathers */
   const Plan *plan = workload->plan;
   int window = plan->zero < 3 ? G_MAXINT / 2 : lowering_window(workload);
   for (int rank = 0; rank < program->n_ranks; rank++)

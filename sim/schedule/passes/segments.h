@@ -1,16 +1,16 @@
-/* What a piece's list of work is cut into when compute ops become runs of kernels (pass_expand.c): collectives, and
- * stretches of kernels without one in them, that nothing waits for but at their end, and that wait for nothing but at
- * their start. */
+/* The segments of a piece's work list when compute ops become runs of kernels (pass_expand.c): collectives, and
+ * stretches of kernels between them; others wait only for a stretch's end, and it waits for others only at its
+ * start. */
 #pragma once
 #include "workload.h"
 
 typedef struct {
   gboolean is_collective;
-  gboolean is_awaited; /* the host issues it when the run before has ended */
+  gboolean is_awaited; /* the host issues it only after the preceding run has ended */
   int axis;            /* of a collective */
   int first_item, last_item;
-  int waits_for; /* segment on the other stream; −1: where the piece begins */
-  gint32 entry;  /* its work or transfer in the expanded program; −1: none yet */
+  int waits_for; /* segment on another stream; −1: the start of the piece */
+  gint32 entry;  /* work or transfer in the expanded program; −1: none yet */
 } Segment;
 
 typedef struct {

@@ -1,6 +1,6 @@
-/* Kahn's way: an op whose predecessors have all ended is posted, and so takes its place in the order. Posted ops end at
- * once, those that meet others when all are posted; what ends lets its successors go. First in, first out: all ranks go
- * on side by side, about as they do in time. */
+/* Kahn's algorithm. An op whose predecessors have all ended is posted, which gives it its place in the order. A
+ * posted op ends at once; ops that meet end when all of them are posted. An ended op releases its successors. The
+ * queue is first in, first out, so all ranks advance side by side, roughly as they do in time. */
 #include "course.h"
 #include "op_batches.h"
 
@@ -9,13 +9,13 @@
 typedef struct {
   Course *course;
   const Program *program;
-  CourseStep *of;    /* [ops] the step of each */
-  gint32 *n_awaited; /* [ops] predecessors that have not ended */
+  CourseStep *of;    /* [ops] step of each op */
+  gint32 *n_awaited; /* [ops] predecessors that have not ended yet */
   gint32 *n_coming;  /* [meetings] members not posted yet */
-  gint32 *ready;     /* [ops] in the order in which they came to be posted */
+  gint32 *ready;     /* [ops] in the order in which they become ready */
   gint32 n_ready, n_posted;
   guint8 *is_posted; /* [ops] */
-  gint32 *batch;     /* [ops] number of the batch it starts with; −1: it starts alone; NULL without batches */
+  gint32 *batch;     /* [ops] number of the batch it starts with; −1: starts alone; NULL: no batches */
   gint32 n_batches;
 } Builder;
 
@@ -41,7 +41,7 @@ static inline gint32 in_row(gint32 first, gint32 op) {
 static void describe_rank(Builder *builder, int rank, gint32 *const *match) {
   const OpList *list = &builder->program->ranks[rank];
   Course *course = builder->course;
-  gint32 first = course->first[rank], last[N_STREAMS]; /* in a row as well; −1: none yet */
+  gint32 first = course->first[rank], last[N_STREAMS]; /* both numbered through all lists; −1: none yet */
   gint32 n_transfers = course->first_transfer[rank];
   memset(last, 0xff, sizeof last);
   for (gint32 i = 0; i < list->n_ops; i++) {
@@ -71,7 +71,7 @@ static void describe_rank(Builder *builder, int rank, gint32 *const *match) {
   course->most_transfers = MAX(course->most_transfers, n_transfers - course->first_transfer[rank]);
 }
 
-/* Collectives of one group over pipeline ranks: rank by rank, equally many each. */
+/* Collectives of one group over several pipeline ranks, rank by rank, the same number on each. */
 typedef struct {
   GArray *ops; /* of gint32; NULL: none yet */
   int last_rank, n_members;
@@ -96,7 +96,7 @@ static Sequence *sequences_of(const Builder *builder) {
   return sequences;
 }
 
-/* The k-th collective of a group is the k-th on each of its members. */
+/* The k-th collective of a group on one member is the k-th on every member. */
 static void number_meetings(Builder *builder) {
   Course *course = builder->course;
   const guint n_groups = builder->program->groups->len;
@@ -123,7 +123,7 @@ static void number_meetings(Builder *builder) {
   course->members = (gint32 *)(void *)g_array_free(g_steal_pointer(&members), FALSE);
 }
 
-/* What an op waits for by itself: the op before it, its `after`, the host. */
+/* What an op itself waits for: the previous op on its stream, its `after`, the host. */
 enum { MOST_AWAITED = OP_MAX_AFTER + 2 };
 static int awaited_alone(const Builder *builder, gint32 index, gint32 found[MOST_AWAITED]) {
   const CourseStep *step = &builder->of[index];
@@ -141,7 +141,7 @@ static int awaited_alone(const Builder *builder, gint32 index, gint32 found[MOST
   return n;
 }
 
-/* Of each stream the first op of a batch. */
+/* For each stream, numbers the first op of a batch. */
 static void number_batches(Builder *builder, int rank) {
   const OpList *list = &builder->program->ranks[rank];
   const gint32 first_op = builder->course->first[rank];
@@ -152,7 +152,7 @@ static void number_batches(Builder *builder, int rank) {
     builder->batch = g_new(gint32, builder->course->n_ops);
     memset(builder->batch, 0xff, sizeof(gint32) * (gsize)builder->course->n_ops);
   }
-  g_autofree guint *streams = g_new0(guint, list->n_ops); /* bits, at the first op of each batch */
+  g_autofree guint *streams = g_new0(guint, list->n_ops); /* bit set, at each batch's first op */
   for (gint32 i = 0; i < list->n_ops; i++) {
     if (first[i] < 0)
       continue;
@@ -165,8 +165,8 @@ static void number_batches(Builder *builder, int rank) {
   }
 }
 
-/* What the ops of each batch wait for is put together, each once; begin[batch] has room for all of it. Returns where
- * each ends. */
+/* Merges what the ops of each batch wait for, without duplicates; begin[batch] has room for all of it. Returns the
+ * end for each batch. */
 static gint32 *gather_awaited(const Builder *builder, const gint32 *begin) {
   gint32 found[MOST_AWAITED], *all = builder->course->awaited;
   gint32 *end = g_memdup2(begin, sizeof(gint32) * (gsize)builder->n_batches);
@@ -209,7 +209,7 @@ static void describe_batches(Builder *builder) {
   }
 }
 
-/* What must have ended before an op starts. In `found`, where it does not lie elsewhere. */
+/* What must have ended before an op starts; may be stored in `found`. */
 static const gint32 *awaited(const Builder *builder, gint32 index, gint32 found[MOST_AWAITED], int *n) {
   const CourseStep *step = &builder->of[index];
   if (step->waits == COURSE_AFTER_BATCH) {
@@ -220,13 +220,13 @@ static const gint32 *awaited(const Builder *builder, gint32 index, gint32 found[
   return found;
 }
 
-/* Successors of an op stand in order: counted first, then filled in. */
+/* Successor lists in CSR form: counted first, then filled in. */
 typedef struct {
-  gint32 *first;      /* [ops + 1] when counted, at first of an op: successors of the one before it */
-  gint32 *successors; /* NULL: they are counted */
+  gint32 *first;      /* [ops + 1] while counting, entry op + 1 holds the successors of op */
+  gint32 *successors; /* NULL: counting */
 } Successors;
 
-/* Returns how many edges that are: 0 or 1. */
+/* Returns the number of edges added: 0 or 1. */
 static inline gint32 add_edge(const Successors *of, gint32 from, gint32 to) {
   if (from < 0)
     return 0;
@@ -237,8 +237,8 @@ static inline gint32 add_edge(const Successors *of, gint32 from, gint32 to) {
   return 1;
 }
 
-/* An op that stands behind another one on its stream since the host waited needs no edge from that wait: the other has
- * not ended before it. */
+/* If an op has a predecessor on its stream since the last host wait, it needs no edge from that wait: the predecessor
+ * already has one. */
 static inline gint32 add_edges(const Builder *builder, const Successors *of, gint32 i) {
   const CourseStep *step = &builder->of[i];
   if (step->waits == COURSE_AFTER_FEW)
@@ -298,7 +298,7 @@ static void post(Builder *builder, gint32 op) {
   }
 }
 
-/* Whether it reaches the end. */
+/* Whether every op gets posted. */
 static gboolean walk(Builder *builder) {
   const Course *course = builder->course;
   for (int m = 0; m < course->n_meetings; m++)

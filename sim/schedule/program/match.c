@@ -1,24 +1,24 @@
-/* Who talks to whom. A lane is (source rank, target rank, tag); its k-th send meets its k-th receive. One pass over all
- * ops: an op that finds a partner waiting in its lane takes the oldest, else it waits there itself. All that wait in a
- * lane at one time are of one kind, so one first-in-first-out chain per lane is enough.
+/* Matches sends with receives. A lane is (source rank, target rank, tag); its k-th send matches its k-th receive. One
+ * pass over all ops: an op takes the oldest partner waiting in its lane, or else waits there itself. All ops waiting
+ * in a lane are of one kind, so one FIFO chain per lane is enough.
  *
- * Programs nearly always send and receive in one order between any two ranks. Then lanes without tags, a few for each
- * rank, give the same matches, and much faster; the first two that meet with different tags tell that it is not so, and
- * the pass is made again with tags. */
+ * Programs nearly always send and receive in the same order between any two ranks. Then lanes without tags, a few per
+ * rank, give the same matches much faster. If two ops with different tags meet in such a lane, the pass is repeated
+ * with tags. */
 #include "error.h"
 #include "program.h"
 
 typedef struct {
   gint32 source, target, tag;
   guint8 used;
-  guint8 kind;        /* OpKind of those who wait */
-  gint32 first, last; /* oldest and newest waiting op, as indices into its rank's list; −1 = none */
+  guint8 kind;        /* OpKind of the waiting ops */
+  gint32 first, last; /* oldest and newest waiting op, as indices into their rank's list; −1 = none */
 } Lane;
 
 typedef struct {
   const Program *program;
   gint32 **match; /* the result */
-  gint32 **next;  /* [rank][op] the op that came to wait in the same lane after it */
+  gint32 **next;  /* [rank][op] the next op waiting in the same lane */
   Lane *lanes;    /* open addressing */
   guint n_lanes;  /* a power of two */
   guint n_used;
@@ -56,7 +56,7 @@ static Lane *find_lane(Matcher *matcher, gint32 source, gint32 target, gint32 ta
   }
 }
 
-/* FALSE when lanes without tags do not do: two of different tags meet, or there are too many lanes. */
+/* FALSE when lanes without tags are not enough: two different tags meet, or there are too many lanes. */
 static gboolean match_op(Matcher *matcher, int rank, gint32 i) {
   const Op *op = &matcher->program->ranks[rank].ops[i];
   gboolean is_send = op->kind == OP_SEND;
@@ -95,7 +95,7 @@ static void matcher_init(Matcher *matcher, const Program *program, gboolean by_t
   *matcher = (Matcher){.program = program, .by_tag = by_tag, .n_lanes = 16};
   matcher->match = new_op_numbers(program);
   matcher->next = new_op_numbers(program);
-  gsize n_least = 8 * (gsize)program->n_ranks; /* without tags: to and from two neighbours, twice as much room */
+  gsize n_least = 8 * (gsize)program->n_ranks; /* without tags: to and from two neighbours, half full */
   for (int rank = 0; by_tag && rank < program->n_ranks; rank++)
     n_least += 2 * (gsize)program->ranks[rank].n_ops;
   while (matcher->n_lanes < n_least)
@@ -103,7 +103,7 @@ static void matcher_init(Matcher *matcher, const Program *program, gboolean by_t
   matcher->lanes = g_new0(Lane, matcher->n_lanes);
 }
 
-/* All but the result. */
+/* Frees all but the result. */
 static void matcher_clear(Matcher *matcher) {
   program_match_free(matcher->program, matcher->next);
   g_free(matcher->lanes);

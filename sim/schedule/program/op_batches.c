@@ -1,7 +1,7 @@
 #include "op_batches.h"
 #include <string.h>
 
-/* Batch → index of its first op + 1, of the ops before `end`. */
+/* Batch → index of its first op + 1, for the ops before `end`. */
 static GHashTable *batches_before(const OpList *list, const gint32 *first, gint32 end) {
   GHashTable *batches = g_hash_table_new(NULL, NULL);
   for (gint32 i = 0; i < end; i++)
@@ -10,8 +10,8 @@ static GHashTable *batches_before(const OpList *list, const gint32 *first, gint3
   return batches;
 }
 
-/* Ops of a batch stand together and batches are numbered upwards, unless a Program was written by hand: then those met
- * so far are looked up. */
+/* A batch's ops are normally adjacent and batches are numbered in ascending order. A hand-written Program may break
+ * this; then the batches seen so far go into a hash table. */
 gint32 *op_list_batches(const OpList *list) {
   gint32 *first = NULL, highest = -1;
   g_autoptr(GHashTable) batches = NULL;

@@ -2,6 +2,6 @@
 #pragma once
 #include "program.h"
 
-/* For each op the index of the first op of its batch, −1 for an op of none. NULL for a list without batches; owned by
- * the caller. */
+/* For each op, the index of the first op of its batch; −1 if it is in no batch. NULL for a list without batches;
+ * owned by the caller. */
 gint32 *op_list_batches(const OpList *list);

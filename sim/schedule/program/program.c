@@ -58,5 +58,5 @@ void op_add_after(Op *op, gint32 index) {
       return;
     }
   }
-  g_assert_not_reached(); /* an op that waits for more streams than OP_MAX_AFTER */
+  g_assert_not_reached(); /* an op that waits for more than OP_MAX_AFTER streams */
 }

@@ -1,5 +1,5 @@
-/* Programs made, lent and freed. Op lists that several Programs share live as long as the last of these, and their
- * course with them. */
+/* Programs created, lent and freed. Shared op lists, and their course, live as long as the last Program that uses
+ * them. */
 #include "course.h"
 #include "program_tables.h"
 

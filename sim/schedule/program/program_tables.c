@@ -1,11 +1,11 @@
-/* The Program's tables hold distinct entries. Passes ask for an entry once per op, some 10⁵ times per lowering, so each
- * table has a small open-addressing index of its entries. The arrays are open data: the index first takes in whatever
- * was appended to them directly (a reader keeps the numbers of its file, even of equal entries). */
+/* The Program's tables hold distinct entries. Passes look up an entry for every op, some 10⁵ times per lowering, so
+ * each table has a small open-addressing index. The arrays are open data: before each lookup the index takes in
+ * entries that were appended to an array directly (a reader keeps the numbers of its file, even of equal entries). */
 #include "program_tables.h"
 
 #include <string.h>
 
-/* What makes entries of a table equal. */
+/* Defines equality for one table's entries. */
 typedef struct {
   guint (*hash)(gconstpointer entry);
   gboolean (*equal)(gconstpointer a, gconstpointer b);
@@ -14,8 +14,8 @@ typedef struct {
 typedef struct {
   gint32 *slots; /* entry + 1; 0 = free */
   guint n_slots; /* a power of two, or 0 */
-  guint n_known; /* entries of the array that the slots hold */
-  guint latest;  /* entry asked for last + 1; 0 = none yet */
+  guint n_known; /* entries of the array already in the slots */
+  guint latest;  /* index + 1 of the entry found last; 0 = none yet */
 } TableIndex;
 
 enum { TABLE_WORKS, TABLE_TRANSFERS, TABLE_GROUPS, TABLE_EFFECTS, N_TABLES };
@@ -124,7 +124,7 @@ static gint32 *find_slot(const TableIndex *index, const GArray *array, const Ent
   }
 }
 
-/* Take in entries appended since the last look; keep at least half of the slots free. */
+/* Takes in entries appended since the last lookup; keeps at least half of the slots free. */
 static void index_catch_up(TableIndex *index, const GArray *array, const EntryType *type) {
   if (2 * (array->len + 1) > index->n_slots) {
     g_free(index->slots);
@@ -136,7 +136,7 @@ static void index_catch_up(TableIndex *index, const GArray *array, const EntryTy
   }
   for (; index->n_known < array->len; index->n_known++) {
     gint32 *slot = find_slot(index, array, type, entry_at(array, index->n_known));
-    if (*slot == 0) /* of equal entries the first stands for all */
+    if (*slot == 0) /* among equal entries, the first is the one found */
       *slot = (gint32)index->n_known + 1;
   }
 }
@@ -144,7 +144,7 @@ static void index_catch_up(TableIndex *index, const GArray *array, const EntryTy
 static gint32 table_entry(Program *program, int table, GArray *array, gconstpointer entry) {
   TableIndex *index = &program->index->tables[table];
   const EntryType *type = &entry_types[table];
-  if (index->latest > 0 && type->equal(entry_at(array, index->latest - 1), entry)) /* nearly always: often in a row */
+  if (index->latest > 0 && type->equal(entry_at(array, index->latest - 1), entry)) /* usually a repeated lookup */
     return (gint32)index->latest - 1;
   index_catch_up(index, array, type);
   gint32 *slot = find_slot(index, array, type, entry);

@@ -1,4 +1,4 @@
-/* Private to the Program: by which equal entries of its tables are found. */
+/* Private to the Program: the index that finds equal entries of its tables. */
 #pragma once
 #include "program.h"
 

@@ -1,14 +1,14 @@
-/* Where lists go in turn they do so until forwards run out. So the repeats of a step are found from its last forward
- * that has a like, q micro-batches before it: how far back this is says how many ops a group has; from there the
- * stretch in which each op is like the one a group further on is grown both ways. That its schedule goes in turn is
- * known (ScheduleInfo.repeats): a group and a half of what it does in turn are enough to see where. Collectives over
- * stages, which are counted through all lists, are none of it. */
+/* A list in its steady state stays in it until its forwards run out. So the search in each step starts at the last
+ * forward with a match q micro-batches earlier. The distance to that match is the number of ops per group. From there
+ * the stretch in which each op matches the one a group later is extended both ways. ScheduleInfo.repeats has already
+ * said that the schedule repeats, so one and a half groups are enough evidence of where. Collectives that span stages
+ * never match: they are counted across all lists. */
 #include "repeats.h"
 
-/* An op and its like. */
+/* How an op differs from its match one group later. */
 typedef struct {
   const OpList *list;
-  gint32 n_ops;  /* apart */
+  gint32 n_ops;  /* ops apart */
   int q;         /* micro-batches apart */
   gint32 n_over; /* batches apart; −1: not known yet */
 } Likeness;
@@ -22,7 +22,7 @@ static gboolean waits_alike(const Op *a, const Op *b, gint32 n_ops) {
     if (!is_shifted(a->after[i], b->after[i], n_ops))
       return FALSE;
     if (a->after[i] < 0)
-      break; /* they are packed first */
+      break; /* used slots come first */
   }
   return TRUE;
 }
@@ -45,7 +45,7 @@ static gboolean are_alike(Likeness *likeness, const Program *program, gint32 i) 
   if (!does_alike(a, b) || !is_of_every_group(program, a) || !is_shifted(a->micro_batch, b->micro_batch, likeness->q) ||
       !waits_alike(a, b, likeness->n_ops))
     return FALSE;
-  if ((a->kind == OP_SEND || a->kind == OP_RECV) && b->tag - a->tag != 2 * likeness->q) /* as lowering numbers them */
+  if ((a->kind == OP_SEND || a->kind == OP_RECV) && b->tag - a->tag != 2 * likeness->q) /* as lowering numbers tags */
     return FALSE;
   if (a->batch < 0 || b->batch < 0)
     return a->batch < 0 && b->batch < 0;
@@ -54,7 +54,7 @@ static gboolean are_alike(Likeness *likeness, const Program *program, gint32 i) 
   return b->batch - a->batch == likeness->n_over;
 }
 
-/* How far back the like of the compute op `i` is; 0: it has none. */
+/* How many ops before compute op `i` its match is; 0: none. */
 static gint32 distance_to_like(const OpList *list, gint32 i, int q) {
   const Op *op = &list->ops[i];
   for (gint32 j = i - 1; j >= 0 && list->ops[j].step == op->step; j--)
@@ -63,7 +63,7 @@ static gint32 distance_to_like(const OpList *list, gint32 i, int q) {
   return 0;
 }
 
-/* The first of a micro-batch in the step, which begins behind `from`; −1: there is none. */
+/* The first forward op of a micro-batch in the step, searched from op `from` on; −1: none. */
 static gint32 first_forward(const OpList *list, gint32 from, int step, int micro_batch) {
   for (gint32 i = from; i < list->n_ops; i++) {
     const Op *op = &list->ops[i];
@@ -73,7 +73,7 @@ static gint32 first_forward(const OpList *list, gint32 from, int step, int micro
   return -1;
 }
 
-/* The last forward that another one is like, this one so many ops behind it; −1: there is none. */
+/* The match of the last forward that has one, n_ops before that forward; −1: none. */
 static gint32 last_alike(Likeness *likeness, const Program *program, gint32 from, int step) {
   for (int micro_batch = program->n_micro_batches - 1; micro_batch >= likeness->q; micro_batch--) {
     const gint32 last = first_forward(likeness->list, from, step, micro_batch);
@@ -84,7 +84,7 @@ static gint32 last_alike(Likeness *likeness, const Program *program, gint32 from
   return -1;
 }
 
-/* Effects are whole numbers of bytes, and so are their sums, in whatever order. */
+/* Effects are whole numbers of bytes, so their sums are exact in any order. */
 gboolean program_leaves_memory(const Program *program, const OpList *list, gint32 first, gint32 n_ops) {
   g_autofree gint32 *n_of = g_new0(gint32, program->effects->len); /* ops of each effect */
   double net[N_MEMORY] = {0};
@@ -101,7 +101,8 @@ gboolean program_leaves_memory(const Program *program, const OpList *list, gint3
   return TRUE;
 }
 
-/* Ops of a batch are on different streams, and nearly in a row. */
+/* A batch's ops are on different streams and nearly adjacent. Moves `end` back to the start of a batch that straddles
+ * it. */
 static gint32 find_same_until(const OpList *list, gint32 end) {
   for (gint32 i = MAX(0, end - N_STREAMS); i < end; i++)
     for (gint32 j = end; j < MIN(end + N_STREAMS, list->n_ops); j++)
@@ -121,10 +122,10 @@ static gboolean find_body(const Program *program, const OpList *list, gint32 fro
   while (first > 0 && are_alike(&likeness, program, first - 1))
     first--;
   *found = (RepeatedOps){first, end, likeness.n_ops, find_same_until(list, end + likeness.n_ops)};
-  return end - first >= likeness.n_ops / 2; /* which follow a group */
+  return end - first >= likeness.n_ops / 2; /* the half group that follows the first one */
 }
 
-/* As ProgramRepeats.lists, owned by the caller; NULL: a list has none. */
+/* ProgramRepeats.lists, owned by the caller; NULL: a list has no repeats. */
 static RepeatedOps *find_bodies(const Program *program, int q) {
   g_autofree RepeatedOps *lists = g_new0(RepeatedOps, program->n_ranks * program->n_steps);
   for (int rank = 0; rank < program->n_ranks; rank++)
@@ -137,7 +138,7 @@ static RepeatedOps *find_bodies(const Program *program, int q) {
   return g_steal_pointer(&lists);
 }
 
-/* The same of shared ops, which are looked at once. */
+/* The same, computed only once for shared ops. */
 static RepeatedOps *known_bodies(const Program *program, int q) {
   SharedOps *shared = program->shared;
   if (shared == NULL)
@@ -148,7 +149,7 @@ static RepeatedOps *known_bodies(const Program *program, int q) {
     shared->n_repeated = q;
   }
   const gsize n = (gsize)program->n_ranks * (gsize)program->n_steps;
-  return g_memdup2(shared->repeats, sizeof *shared->repeats * n); /* NULL stays NULL */
+  return g_memdup2(shared->repeats, sizeof *shared->repeats * n); /* NULL remains NULL */
 }
 
 ProgramRepeats *program_repeats_new(const Program *program, int n_micro_batches) {

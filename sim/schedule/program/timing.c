@@ -1,18 +1,18 @@
-/* The arithmetic of timing.h. Everything rests on one recursion over a list's items, replay_items(): give it s and h,
- * it fills each item's start and end. The computed fields are two replays of it:
+/* The arithmetic of timing.h. Everything rests on one recursion over a list's items, replay_items(): given s and h,
+ * it fills in each item's start and end. The computed fields come from two replays:
  *
- *     run    s = 0, h = −(host time of the whole list): every item is issued by 0, the streams alone decide
+ *     run    s = 0, h = −(host time of the whole list): every item is issued by 0, only the streams matter
  *     tail   s = h = 0: paths from the streams are never longer than those from the first issue (launches ≥ 0)
  *
- * All streams must have ended at a list's end, so a list that follows starts with all free at the same time; that is
- * what lets lists join by the formulas of timing.h.
+ * At a list's end all streams must have ended, so the next list starts with all of them free at the same time; that
+ * is why lists join by the formulas of timing.h.
  *
- * n equal lists in a row. Unrolling tail = max(tail₁ + run₂, host₁ + tail₂), the host is ahead up to the k-th list and
- * the streams decide from there on:
+ * For n equal lists in a row, unrolling tail = max(tail₁ + run₂, host₁ + tail₂) gives a maximum over k, the number of
+ * lists during which the host limits; from the k-th on, the streams do:
  *
  *     tail(n) = max over k in 0 … n−1 of   k·host + tail + (n−1−k)·run
  *
- * which is linear in k, so one of its ends is the maximum:  tail(n) = tail + (n−1)·max(run, host). */
+ * It is linear in k, so the maximum is at one of the ends:  tail(n) = tail + (n−1)·max(run, host). */
 #include "timing.h"
 
 #include <string.h>
@@ -36,11 +36,11 @@ typedef struct {
   gint64 start_ns, end_ns;
 } Span;
 
-/* A stretch of a list, and which of its items count: an expanded run leaves collectives to other ops. */
+/* A stretch of a list, and which of its items count: in an expanded run, collectives belong to other ops. */
 typedef struct {
   const TimedItem *items;
   int n_items;
-  int first; /* place of items[0] in its list; `after` counts from the list's start */
+  int first; /* index of items[0] in its list; `after` counts from the list's start */
   gboolean compute_only;
 } Stretch;
 
@@ -48,7 +48,7 @@ static gboolean is_left_out(const Stretch *stretch, int i) {
   return stretch->compute_only && stretch->items[i].is_collective;
 }
 
-/* End of the item that item i waits for on the other stream; G_MININT64 when it waits for none of this stretch. */
+/* End of the item on another stream that item i waits for; G_MININT64 if it waits for none in this stretch. */
 static gint64 awaited_end(const Stretch *stretch, const Span *spans, int i) {
   int after = stretch->items[i].after - stretch->first;
   if (stretch->items[i].after < 0 || after < 0 || is_left_out(stretch, after))
@@ -57,12 +57,13 @@ static gint64 awaited_end(const Stretch *stretch, const Span *spans, int i) {
   return spans[after].end_ns;
 }
 
-/* 0 compute, then the axes. */
+/* 0: compute, then one per axis. */
 static int stream_of(const TimedItem *item) {
   return item->is_collective ? 1 + item->axis : 0;
 }
 
-/* The recursion. `spans` has room for every item; those left out are untouched. Returns when all streams ended. */
+/* The recursion. `spans` has room for every item; skipped items are left untouched. Returns when all streams have
+ * ended. */
 static gint64 replay_items(const Stretch *stretch, gint64 streams_ns, gint64 host_ns, Span *spans) {
   gint64 free_ns[1 + N_ITEM_AXES] = {streams_ns, streams_ns, streams_ns, streams_ns}, end_ns = streams_ns;
   G_STATIC_ASSERT(G_N_ELEMENTS(free_ns) == 4);
@@ -89,7 +90,7 @@ static gint64 host_time(const Stretch *stretch) {
   return host_ns;
 }
 
-/* `spans` is left as the run has it: host far ahead, streams free at 0. */
+/* Leaves `spans` as in the run: host far ahead, streams free at 0. */
 static OpTime stretch_time(const Stretch *stretch, Span *spans) {
   OpTime time = {.host_ns = host_time(stretch)};
   time.tail_ns = replay_items(stretch, 0, 0, spans);
@@ -97,8 +98,8 @@ static OpTime stretch_time(const Stretch *stretch, Span *spans) {
   return time;
 }
 
-/* `spans` as a run has them. How long before the streams are free the host must begin, for every item to start as in
- * the run: the end of the list may not show that an item beside the longest path was late. */
+/* `spans` as in a run. How long before the streams are free the host must begin, so that every item starts as in the
+ * run. The list's end is not enough to tell: an item off the critical path may be late without moving it. */
 static gint64 lead_of(const Stretch *stretch, const Span *spans) {
   gint64 lead_ns = G_MININT64, issued_ns = 0;
   for (int i = 0; i < stretch->n_items; i++) {
@@ -124,7 +125,7 @@ static void charge(ChargeSum *sum, Charge kind, gint64 from_ns, gint64 to_ns) {
   sum->split.charged_ns[kind] += overlap(sum, from_ns, to_ns);
 }
 
-/* Of the same axis; −1 none. */
+/* The previous collective on the same axis; −1 none. */
 static int collective_before(const Stretch *stretch, int i, int axis) {
   while (--i >= 0 && !(stretch->items[i].is_collective && stretch->items[i].axis == axis))
     ;
@@ -133,8 +134,8 @@ static int collective_before(const Stretch *stretch, int i, int axis) {
 
 static const Charge axis_charges[N_ITEM_AXES] = {[AXIS_TP] = CHARGE_TP, [AXIS_CP] = CHARGE_CP, [AXIS_EP] = CHARGE_EP};
 
-/* The collective that ends before `i` may start: the one ahead on its stream, or one of another axis that it waits for;
- * −1 none. */
+/* The collective that must end before `i` may start: the previous one on its stream, or one on another axis that it
+ * waits for; −1 none. */
 static int collective_ahead(const Stretch *stretch, const Span *spans, int i) {
   const int before = collective_before(stretch, i, stretch->items[i].axis);
   const int after = stretch->items[i].after - stretch->first;
@@ -143,8 +144,8 @@ static int collective_ahead(const Stretch *stretch, const Span *spans, int i) {
   return before < 0 || spans[after].end_ns > spans[before].end_ns ? after : before;
 }
 
-/* The compute stream is idle in [from, to) until collective `i` ends: its axis's while it runs, and while the
- * collective runs that it follows; the host's where it only waits for its launch. */
+/* The compute stream is idle in [from, to) until collective `i` ends. Charges its axis while it runs, the collective
+ * it follows while that runs, and the host while it only waits for its launch. */
 static void charge_wait(const Stretch *stretch, const Span *spans, int i, gint64 from_ns, gint64 to_ns,
                         ChargeSum *sum) {
   while (to_ns > from_ns) {
@@ -169,7 +170,7 @@ static int last_collective(const Stretch *stretch, const Span *spans) {
   return last;
 }
 
-/* From `start_ns` to `end_ns`: kernels, and idle intervals charged to what ended them. */
+/* Covers start_ns to end_ns: kernels, and idle intervals charged to what ended them. */
 static void charge_spans(const Stretch *stretch, const Span *spans, gint64 start_ns, gint64 end_ns, ChargeSum *sum) {
   gint64 at_ns = start_ns;
   for (int i = 0; i < stretch->n_items; i++) {
@@ -189,7 +190,8 @@ static void charge_spans(const Stretch *stretch, const Span *spans, gint64 start
     charge_wait(stretch, spans, last_collective(stretch, spans), at_ns, end_ns, sum);
 }
 
-/* Collective time beside running kernels. Streams are in order, so a cursor for each axis meets every overlap. */
+/* Collective time overlapped with running kernels. Streams are in order, so one cursor per axis meets every
+ * overlap. */
 static void add_hidden_time(const Stretch *stretch, const Span *spans, ChargeSum *sum) {
   int kernels[N_ITEM_AXES] = {0};
   for (int i = 0; i < stretch->n_items; i++) {
@@ -200,7 +202,7 @@ static void add_hidden_time(const Stretch *stretch, const Span *spans, ChargeSum
       if (stretch->items[k].is_collective)
         continue;
       if (spans[k].end_ns <= spans[i].start_ns)
-        kernels[axis] = k + 1; /* over before this collective, so before all later ones */
+        kernels[axis] = k + 1; /* ended before this collective, hence before all later ones */
       else if (spans[k].start_ns >= spans[i].end_ns)
         break;
       else
@@ -267,8 +269,7 @@ OpTime timing_of_work(const Timing *timing, const Work *work) {
   return time;
 }
 
-/* Of n equal lists in a row, and of lists one after the other: a list has host time host − run less to spare than the
- * one before it. */
+/* n equal lists in a row, and lists one after another: each has (host time − run) less slack than the one before. */
 static gint64 lead_of_pieces(const Timing *timing, Phase phase, const PieceCount *pieces, int n_pieces) {
   gint64 lead_ns = G_MININT64, behind_ns = 0;
   for (int i = 0; i < n_pieces; i++) {
@@ -279,7 +280,7 @@ static gint64 lead_of_pieces(const Timing *timing, Phase phase, const PieceCount
     lead_ns = MAX(lead_ns, list->lead_ns + behind_ns + MAX((pieces[i].n - 1) * each_ns, 0));
     behind_ns += pieces[i].n * each_ns;
   }
-  return lead_ns > G_MININT64 ? lead_ns : 0; /* without kernels any host is far ahead */
+  return lead_ns > G_MININT64 ? lead_ns : 0; /* without kernels, any host is far enough ahead */
 }
 
 gint64 timing_host_lead(const Timing *timing, const Work *work) {
@@ -294,7 +295,7 @@ gint64 timing_host_lead(const Timing *timing, const Work *work) {
   return lead_of(&stretch, spans);
 }
 
-/* One stretch after another of a work, each replayed from where the one before it ended. */
+/* Replays a work stretch by stretch, each from where the previous one ended. */
 typedef struct {
   Stretch stretch;
   Piece piece;
@@ -365,13 +366,13 @@ static void add_split(ChargeSplit *to, const ChargeSplit *split, gint64 times) {
     to->hidden_ns[axis] += times * split->hidden_ns[axis];
 }
 
-/* The host far ahead: the lists' own sums, as often as they run. */
+/* With the host far ahead: the lists' own sums, times their counts. */
 static void charge_ahead(const Timing *timing, Phase phase, const PieceCount *pieces, int n_pieces, ChargeSum *sum) {
   for (int i = 0; i < n_pieces; i++)
     add_split(&sum->split, &timing->lists[pieces[i].piece][phase].split, pieces[i].n);
 }
 
-/* A whole op from its start to its end: list by list until the host is far enough ahead of all that are left. */
+/* A whole op from start to end: list by list, until the host is far enough ahead for all that remain. */
 static void charge_pieces(const Timing *timing, const Work *work, gint64 start_ns, gint64 issue_ns, ChargeSum *sum) {
   PieceCount pieces[N_PIECES];
   pieces_of(work, pieces);
@@ -388,8 +389,8 @@ static void charge_pieces(const Timing *timing, const Work *work, gint64 start_n
   }
 }
 
-/* A record may be longer or shorter than its replay (speed factors, jitter): the difference is the kernels'. What a
- * short one takes away beyond them comes from the waits, so that no charge turns negative. */
+/* A record may be longer or shorter than its replay (speed factors, jitter); kernels absorb the difference. If it is
+ * shorter by more than the kernels, the rest is taken from the waits, so that no charge turns negative. */
 static void charge_difference(ChargeSum *sum, gint64 length_ns) {
   gint64 difference_ns = length_ns;
   for (int charge = 0; charge < N_CHARGES; charge++)
@@ -406,7 +407,7 @@ static void charge_replay(const Timing *timing, const Work *work, gint64 start_n
   if (!is_run(work))
     return;
   gint64 kernels_ns = sum->split.charged_ns[CHARGE_COMPUTE] + sum->split.charged_ns[CHARGE_RECOMPUTE];
-  sum->split.charged_ns[CHARGE_COMPUTE] = work->recompute ? 0 : kernels_ns; /* a run is of one kind */
+  sum->split.charged_ns[CHARGE_COMPUTE] = work->recompute ? 0 : kernels_ns; /* a run is all recomputed or not at all */
   sum->split.charged_ns[CHARGE_RECOMPUTE] = work->recompute ? kernels_ns : 0;
 }
 

@@ -1,6 +1,6 @@
-/* Which rule is best for a problem is found by trying: from a good one, its settings are gone through one after the
- * other, each value is tried, the best one stays; again until no setting helps. Patience, which tells most, is then
- * aimed at steps a little shorter than the best. */
+/* The best rule for a problem is found by trial. Starting from a good rule, each setting in turn is tried with all
+ * its values and the best value is kept; this repeats until no setting helps. Patience, the most effective setting,
+ * is then aimed at steps slightly shorter than the best. */
 #include "auto_trial.h"
 #include <string.h>
 
@@ -79,7 +79,7 @@ static gboolean rules_equal(const ListRule *a, const ListRule *b) {
          a->forward_first == b->forward_first && a->by_arrival == b->by_arrival;
 }
 
-/* Patience for a step a little shorter than the trial's. */
+/* Tries the patience that fits steps slightly shorter than the trial's. */
 static void aim(Search *search, Length *length, Trial *trial) {
   static const double parts[] = {0.998, 0.99, 0.97, 0.94, 0.9, 0.87, 0.84, 0.8, 0.75, 0.7};
   Trial from = *trial;

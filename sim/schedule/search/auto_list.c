@@ -1,60 +1,60 @@
-/* List scheduling. A rank that is free looks at what it could run now:
+/* List scheduling. A rank that is free considers what it can run now:
  *
- *     I or F   whichever the rule prefers; an F only if it leaves memory for every micro-batch begun to come back
- *     W        where it ends before the next F or I known to come, where memory is short for an F that waits,
- *              or where the rank has idled enough
- *     nothing  until the next F or I comes
+ *     I or F   whichever the rule prefers; an F only if it leaves memory to complete every micro-batch already begun
+ *     W        if it ends before the next known arrival of an F or I, if an F waits for memory, or if the rank has
+ *              idled enough
+ *     nothing  until the next F or I arrives
  *
- *     rank 0  F F F F . . . I W F I W F          . idles: a W, were there one, would fill it
+ *     rank 0  F F F F . . . I W F I W F          . idles: a W, if there were one, would fill it
  *     rank 1    F F F . I . I F W
  *
- * No deadlock. A rank starts an F of chunk k only if, after it, what chunks k + 1 … of that rank need for one more
- * micro-batch is still free (`need`). Suppose all were stuck. No I could run, so no micro-batch is past the last stage;
- * take the most advanced F that waits, of chunk k on some rank. Nothing stands beyond it, so that rank holds chunks
- * ≤ k only; the last F it started was of a chunk < k (of chunk k, its micro-batch would wait further on), and left room
- * for chunk k. So the F could run.
+ * No deadlock. A rank starts an F of chunk k only if, after it, there is still enough memory free for what chunks k +
+ * 1 … of that rank need for one more micro-batch (`need`). Suppose all ranks were stuck. No I can run, so no
+ * micro-batch is past the last stage. Take the most advanced F that waits, of chunk k on some rank. No micro-batch is
+ * beyond it, so that rank holds only chunks ≤ k. The last F it started was of a chunk < k (if of chunk k, its
+ * micro-batch would be waiting further on), and left room for chunk k. So the F could run: a contradiction.
  *
- * With a guide, an order of F and I, the rank waits for the one whose turn it is, and other F and I run ahead of their
- * turn only while it waits. An F ahead holds memory until its turn, so the guide up to there must fit with one
- * micro-batch more. A guide that does not fit ends in a rank without memory; the pass then fails. */
+ * With a guide, an order of F and I, the rank waits for the action whose turn it is; another F or I runs ahead of its
+ * turn only during such a wait. An F ahead holds memory until its turn, so the guide up to that point must fit with
+ * one more micro-batch. With a guide that does not fit, some rank runs out of memory, and the pass fails. */
 #include "auto_list.h"
 #include "wake_queue.h"
 #include <math.h>
 
-enum { GLANCES_PER_STEP = 8 }; /* actions of a guide summed up in the time of a step */
+enum { GLANCES_PER_STEP = 8 }; /* actions of a guide that can be summed up in the time of one step */
 
-/* Micro-batches pass every action of a stage in order, so a count is a place in a queue. */
+/* Micro-batches pass every action of a stage in order, so a count is a position in a queue. */
 typedef struct {
-  gint32 n_f, n_i, n_w; /* done */
-  gint32 quota;         /* most micro-batches with F done and I not */
-  double ramp_holds;    /* memory of what comes here before the first gradient does */
+  gint32 n_f, n_i, n_w; /* number done */
+  gint32 quota;         /* most micro-batches between F and I */
+  double ramp_holds;    /* memory of the micro-batches that arrive before the first gradient does */
 } StageState;
 
 typedef struct {
-  gint64 now;         /* free from */
-  gint64 first;       /* −1: nothing yet */
-  gint64 idle;        /* since its first start */
-  gint64 idle_limit;  /* beyond it the span is beyond the limit */
-  gint64 patience_ns; /* how long it may idle in all for an F or I that a W would delay */
+  gint64 now;         /* when it is free */
+  gint64 first;       /* its first start; −1: none yet */
+  gint64 idle;        /* total since its first start */
+  gint64 idle_limit;  /* above this, the span exceeds the limit */
+  gint64 patience_ns; /* how long it may idle in total, for F or I that a W would delay */
   double held;
   int n_w_pending;
-  guint8 waits;        /* sleeps until `wake`, or until something comes */
-  guint8 has_i;        /* has run one */
-  Action *next;        /* where its next action is written */
-  const Action *guide; /* its place in the guide */
+  guint8 waits;        /* sleeps until its wake time, or until something arrives */
+  guint8 has_i;        /* has run an I */
+  Action *next;        /* where to write its next action */
+  const Action *guide; /* its position in the guide */
 } RankState;
 
 struct ListScheduler {
   const FlatProblem *flat;
   const ListRule *rule;
-  gint64 period_ns, trip_ns; /* work of the busiest rank for a micro-batch; a micro-batch there and back */
-  gint64 bound_ns;           /* no order of the problem costs less */
+  gint64 period_ns, trip_ns; /* work of the busiest rank per micro-batch; round trip of a micro-batch */
+  gint64 bound_ns;           /* lower bound of the problem */
   gint64 pace_ns;            /* of the rule */
   StageState *stages;        /* [n_stages] */
   RankState *ranks;          /* [n_ranks] */
-  gint64 *f_comes;           /* [n_stages · m] when an input is there; NEVER while unknown */
+  gint64 *f_comes;           /* [n_stages · m] when the input arrives; NEVER: not known yet */
   gint64 *i_comes;
-  WakeQueue wake; /* when a rank next decides */
+  WakeQueue wake; /* when each rank decides next */
   gint64 n_steps;
   gboolean is_over_limit;
 };
@@ -87,7 +87,7 @@ void list_scheduler_free(ListScheduler *list) {
   g_free(list);
 }
 
-/* Something comes to `rank` at `time`: if it sleeps longer, it sleeps no longer. */
+/* Something arrives at `rank` at `time`: wakes it then if it would sleep longer. */
 static void announce(ListScheduler *list, int rank, gint64 time) {
   if (list->ranks[rank].waits && time < list->wake.at[rank])
     wake_queue_set(&list->wake, rank, time);
@@ -158,12 +158,12 @@ static void run_action(ListScheduler *list, int rank, ActionKind kind, int stage
   wake_queue_set(&list->wake, rank, end);
 }
 
-/* --- what there is to choose from --- */
+/* --- the options --- */
 
 typedef struct {
-  int f, i, w; /* stages: the F and the I to run now, the W that the guide wants now; −1: none */
+  int f, i, w; /* stages: of the F and the I that can run now, of the W that the guide wants now; −1: none */
   gint64 f_since, i_since;
-  gint64 next; /* the earliest F or I known to come later */
+  gint64 next; /* earliest known later arrival of an F or I */
   gboolean f_lacks_memory;
 } Options;
 
@@ -195,7 +195,7 @@ static void look_at_i(const ListScheduler *list, int rank, int stage, gint64 now
   if (state->n_i == state->n_f)
     return;
   gint64 comes = *place_in(list->i_comes, flat, stage, state->n_i);
-  if (comes == NEVER || !fits(list, rank, -flat->stages[stage].i_drops)) /* a W will make it fit */
+  if (comes == NEVER || !fits(list, rank, -flat->stages[stage].i_drops)) /* a W will make room */
     return;
   if (comes > now)
     options->next = MIN(options->next, comes);
@@ -214,7 +214,7 @@ static void look_at_all(ListScheduler *list, int rank, gint64 now, Options *opti
   }
 }
 
-/* --- what a guide leaves of it --- */
+/* --- the options under a guide --- */
 
 static gboolean is_done(const ListScheduler *list, const Action *action) {
   const StageState *state = &list->stages[action->stage];
@@ -223,7 +223,7 @@ static gboolean is_done(const ListScheduler *list, const Action *action) {
   return action->micro_batch < (action->kind == ACTION_F ? state->n_f : state->n_i);
 }
 
-/* The guide's next action that has not been done ahead of its turn. TRUE when it can run now. */
+/* The guide's next action that has not been run ahead of its turn. TRUE if it can run now. */
 static gboolean look_at_guide(ListScheduler *list, int rank, gint64 now, Options *options) {
   const FlatProblem *flat = list->flat;
   RankState *own = &list->ranks[rank];
@@ -234,7 +234,7 @@ static gboolean look_at_guide(ListScheduler *list, int rank, gint64 now, Options
     return FALSE;
   gboolean forward = own->guide->kind == ACTION_F;
   int stage = own->guide->stage;
-  if (own->guide->kind == ACTION_W) { /* its I came before it in the guide */
+  if (own->guide->kind == ACTION_W) { /* its I comes before it in the guide */
     options->w = stage;
     return TRUE;
   }
@@ -253,8 +253,8 @@ static gboolean look_at_guide(ListScheduler *list, int rank, gint64 now, Options
   return FALSE;
 }
 
-/* Memory to keep for the rank's chunks after `stage`: what comes there before their first gradient does, no more than
- * an equal share of the memory, less what they hold. */
+/* Memory to keep for the rank's chunks after `stage`: what arrives there before their first gradient does, at most an
+ * equal share of the memory, less what they already hold. */
 static double reserve_of(const ListScheduler *list, int rank, int stage) {
   const FlatProblem *flat = list->flat;
   double share = flat->cap[rank] / (flat->first_slot[rank + 1] - flat->first_slot[rank]), reserve = 0;
@@ -267,7 +267,7 @@ static double reserve_of(const ListScheduler *list, int rank, int stage) {
   return reserve;
 }
 
-/* What the rank would hold had it done every W it can. */
+/* What the rank would hold if it had run every W it can. */
 static double held_without_w(const ListScheduler *list, int rank) {
   const FlatProblem *flat = list->flat;
   double held = list->ranks[rank].held;
@@ -278,8 +278,8 @@ static double held_without_w(const ListScheduler *list, int rank) {
   return held;
 }
 
-/* Whether memory allows the next F of `stage` ahead of its turn: the guide up to that turn, each W in its place or,
- * where W are placed anew, right after its I, with one more micro-batch held. */
+/* Whether memory allows the next F of `stage` to run ahead of its turn. Sums up the guide until that turn, with one
+ * more micro-batch held and each W in its place (or right after its I, if W are placed anew). */
 static gboolean has_room_ahead(ListScheduler *list, int rank, int stage) {
   const FlatProblem *flat = list->flat;
   const Action *end = list->rule->guide->actions + flat_first(flat, rank + 1);
@@ -318,7 +318,7 @@ static gboolean may_go_ahead(ListScheduler *list, int rank, int stage, gint64 no
   return (list->rule->guidance != GUIDE_RAMP || !list->ranks[rank].has_i) && has_room_ahead(list, rank, stage);
 }
 
-/* While the guide waits until `options->next`: what else there is and ends before. */
+/* While the guide waits until `options->next`: considers everything else that ends before that. */
 static void look_around_guide(ListScheduler *list, int rank, gint64 now, Options *options) {
   const FlatProblem *flat = list->flat;
   gint64 until = options->next;
@@ -333,7 +333,8 @@ static void look_around_guide(ListScheduler *list, int rank, gint64 now, Options
 
 /* --- choosing --- */
 
-/* The W to run: of those done by `limit` the oldest micro-batch's, of equals the furthest down the pipe; −1: none. */
+/* The W to run: among those that end by `limit`, of the oldest micro-batch, and among equals the furthest down the
+ * pipe; −1: none. */
 static int choose_w(const ListScheduler *list, int rank, gint64 now, gint64 limit) {
   const FlatProblem *flat = list->flat;
   int best = -1;
@@ -360,7 +361,7 @@ static Options look(ListScheduler *list, int rank, gint64 now) {
   return options;
 }
 
-/* The F that a rank out of patience runs, though it delays the one whose turn it is; −1: none. */
+/* The F that a rank out of patience runs, although it delays the one whose turn it is; −1: none. */
 static int f_to_run_instead(ListScheduler *list, int rank, gint64 now, Options *options) {
   const FlatProblem *flat = list->flat;
   const RankState *own = &list->ranks[rank];
@@ -409,8 +410,9 @@ static void decide(ListScheduler *list, int rank) {
 
 /* --- a whole pass --- */
 
-/* Forwards of its rank run while a micro-batch goes from a stage to the last one and back: so many more come before the
- * first gradient does. And `depth` times the micro-batches that keep the stage busy that long. */
+/* ramp_holds: while a micro-batch goes from a stage to the last one and back, the rank runs forwards, and that many
+ * more arrive before the first gradient. quota: `depth` times the micro-batches that keep the stage busy for that
+ * long. */
 static void set_stages(ListScheduler *list, double depth) {
   const FlatProblem *flat = list->flat;
   gint64 trip = 0;
@@ -429,7 +431,7 @@ static void set_stages(ListScheduler *list, double depth) {
   }
 }
 
-/* What a step as short as the bound leaves the rank, or a part of it; or more. */
+/* The idle time that a step as short as the bound leaves the rank, or a part of it; or more. */
 static gint64 patience_of(const ListScheduler *list, const ListRule *rule, int rank) {
   double least = (double)(list->bound_ns - list->flat->work_ns[rank] * list->flat->n_micro_batches);
   double patience = rule->patience < 0 ? (1 + rule->patience) * least : least + rule->patience * (double)list->trip_ns;

@@ -1,39 +1,39 @@
-/* The search. A start is a source of a guide, or none, and a rule (auto_list.h):
+/* The search. A start is a rule (auto_list.h) plus a source of a guide, or none:
  *
- *     screen    every start once, on a step of fewer micro-batches if that is cheaper: the ramps, where orders differ,
- *               are as long there
- *     descend   the best starts, one setting of the rule after the other, while steps are left
+ *     screen    every start once, on a step of fewer micro-batches if that is cheaper: the ramps, where orders
+ *               differ, are just as long there
+ *     descend   from the best starts, one setting of the rule after another, while steps are left
  *     settle    the best ones found at full length, then descend there from the best
  *     improve   the best order as a guide to a better one
- *     polish    the best order, then what other good rules make: single actions moved (order_polish.h)
+ *     polish    the best order, then the results of other good rules: moves of single actions (order_polish.h)
  *
- * What a pass costs is counted in actions looked at, so that the same problem always gets the same search. */
+ * The cost of a pass is counted in actions looked at, so that the same problem always gets the same search. */
 #include "auto_order.h"
 #include "auto_trial.h"
 #include "error.h"
 #include "order_polish.h"
 #include "units.h"
 
-/* Steps of the search: at least so many, and at least so many passes at full length; and those of the polish, which has
- * a most too. A step takes about 25 ns. */
+/* Steps of the search: at least LEAST_STEPS, and at least LEAST_PASSES passes at full length; likewise for the
+ * polish, which also has a maximum. A step takes about 25 ns. */
 static const gint64 LEAST_STEPS = 430000, LEAST_PASSES = 35;
 static const gint64 LEAST_POLISH = 150000, POLISH_PASSES = 18, MOST_POLISH = 2000000;
 enum { MAX_PATTERNS = 12 };
 
-/* --- where to start --- */
+/* --- starts --- */
 
 static const ListRule free_rules[] = {{.patience = 0},
                                       {.patience = 0.5},
                                       {.depth = 1.35, .patience = 0.5, .forward_first = TRUE},
                                       {.depth = 2.45, .patience = 0}};
-/* The first one is also for patterns: their steady state as it is, its ramps made shorter. */
+/* The first is also for patterns: it keeps their steady state and shortens their ramps. */
 static const ListRule guided_rules[] = {
     {.guidance = GUIDE_RAMP, .follows_w = TRUE, .frees_tail = TRUE, .patience = 2.5, .forward_first = TRUE},
     {.guidance = GUIDE_STRICT, .patience = 0},
     {.guidance = GUIDE_STRICT, .patience = 0.25},
     {.guidance = GUIDE_LOOSE, .patience = 0}};
 
-/* As good as the starts that will be gone on with. */
+/* As good as the worst of the starts that the search will continue with. */
 static gint64 limit_of_screening(const Length *length) {
   return length->n_kept < N_STARTS ? G_MAXINT64 : length->kept[N_STARTS - 1].objective;
 }
@@ -43,7 +43,8 @@ static void screen_free(Search *search, Length *length, gsize first, gsize end) 
     search_try(search, length, limit_of_screening(length), &(Trial){{NULL, NO_PATTERN}, free_rules[i], 0});
 }
 
-/* The plainest rule first: where memory is plenty it is as good as any, and ends many a pass after it early. */
+/* The simplest rule goes first: with plenty of memory it is as good as any, and its result ends many later passes
+ * early. */
 static void screen(Search *search, Length *length) {
   screen_free(search, length, 0, 1);
   for (int n = 0; n < MIN((int)search->patterns->len, MAX_PATTERNS) && !search_is_over(search, length); n++)
@@ -57,14 +58,14 @@ static void screen(Search *search, Length *length) {
 
 /* --- polishing --- */
 
-/* One of the length's orders, with a part of the steps that are left. */
+/* Polishes one of the length's orders with a share of the steps left. */
 static void polish_one(Search *search, Length *length, OrderPolish *polish, FlatOrder *order, int part) {
   gint64 n_steps = 0, most_steps = MAX(0, search->steps_left / part);
   order_polish_run(polish, &length->timer, search->bound_ns, most_steps, order, &n_steps);
   search->steps_left -= n_steps;
 }
 
-/* The best, then what the rules kept make, but for the one that made the best. */
+/* Polishes the best order, then the results of the rules kept, except of the one that made the best. */
 static void polish_all(Search *search, Length *length) {
   g_autoptr(OrderPolish) polish = order_polish_new(&length->flat);
   gint64 before = flat_objective(&length->flat, &length->best);
@@ -80,8 +81,8 @@ static void polish_all(Search *search, Length *length) {
 
 /* --- the whole --- */
 
-/* Micro-batches of a step whose ramps are a full one's, and which has steady state between them: what fits into a
- * rank's memory, at least one a rank, and some more. */
+/* Micro-batches of a short step whose ramps are as long as a full one's, with a steady state between them: as many as
+ * a rank's memory holds, at least one per rank, and some more. */
 static int short_length(const FlatProblem *flat) {
   double fit = 2.0 * flat->n_ranks;
   for (int rank = 0; flat->cap && rank < flat->n_ranks; rank++) {
@@ -144,7 +145,7 @@ static gboolean fail_memory(const OrderProblem *problem, int rank, double least,
       rank, held, left);
 }
 
-/* The order of least memory, or why not even that fits. */
+/* Tries the order with the least memory, or explains why not even that fits. */
 static gboolean try_sequence(Length *length, const OrderProblem *problem, GError **error) {
   const FlatProblem *flat = &length->flat;
   flat_order_in_sequence(flat, &length->trial);

@@ -1,14 +1,15 @@
-/* With p ranks, wave w starts at slot start_w on its first rank and moves on by step_w slots a rank:
+/* With p ranks, each wave advances by a fixed number of slots per rank:
  *
  *     F0 on rank r   r · f0
  *     F1             (p − 1) · f0 + turn_f + (p − 1 − r) · f1
  *     I1             F1 on rank 0 + turn_loss + r · i1
  *     I0             I1 on rank p − 1 + turn_i + (p − 1 − r) · i0
  *
- * where F0 and I1 may move on faster or slower from some rank on (a bend), so that memory between that of two straight
- * patterns is used; and micro-batch j comes 6 · j slots later. The two slots of a period that are left are the W's. Two
- * waves meet on a rank if their slots are equal modulo 6; as each moves by whole slots a rank, 6 ranks from the first
- * on and from the bend on tell. Slots between F and I of a chunk, over 6, are the micro-batches it holds. */
+ * F0 and I1 may change their speed at some rank (a bend), to use an amount of memory between those of two straight
+ * patterns. Micro-batch j comes 6 · j slots later. The two slots left in each period are for W's. Two waves collide
+ * on a rank if their slots are equal modulo 6; as each advances by whole slots per rank, it is enough to check 6
+ * ranks from the first and 6 from the bend. The slots between F and I of a chunk, divided by 6, are the micro-batches
+ * that it holds. */
 #include "auto_pattern.h"
 
 enum { PERIOD = 6, N_WAVES = 4, MAX_STEP = 4, MAX_TURN = 2, MAX_LOSS = 6, MAX_BENDS = 64 };
@@ -22,7 +23,7 @@ static gboolean is_v_of_two(const FlatProblem *flat) {
   return TRUE;
 }
 
-/* Slots from rank 0 to `rank` for F0 or I1, `step` slots a rank up to the bend. */
+/* Slots from rank 0 to `rank` for F0 or I1, at `step` slots per rank up to the bend. */
 static gint64 way_out(const VPattern *pattern, int step, int rank) {
   return (gint64)MIN(rank, pattern->bend) * step + (gint64)MAX(0, rank - pattern->bend) * pattern->bent;
 }
@@ -59,8 +60,8 @@ static gboolean waves_meet(const VPattern *pattern, int n_ranks) {
   return FALSE;
 }
 
-/* Slots that a rank's micro-batches are held in all, most over ranks: between its ends and the bend the waves are
- * straight lines, so one of these has it. */
+/* Total slots for which a rank holds micro-batches, most on any rank: the waves are straight between the ends and the
+ * bend, so the maximum is at one of these. */
 static gint64 slots_held(const VPattern *pattern, int n_ranks) {
   gint64 most = 0;
   const int ends[] = {0, n_ranks - 1, MIN(pattern->bend, n_ranks - 1)};
@@ -72,7 +73,7 @@ static gint64 slots_held(const VPattern *pattern, int n_ranks) {
   return most;
 }
 
-/* Micro-batches of a chunk that fit on every rank. */
+/* Micro-batches of one chunk that fit on every rank. */
 static double chunks_that_fit(const FlatProblem *flat) {
   double least = G_MAXDOUBLE;
   for (int stage = 0; flat->cap && stage < flat->n_stages; stage++)
@@ -86,7 +87,7 @@ typedef struct {
   VPattern pattern;
 } Found;
 
-/* Straight ones first, then those of most memory. */
+/* Straight patterns first, then most memory first. */
 static int compare_found(gconstpointer a, gconstpointer b, gpointer data) {
   const Found *x = a, *y = b;
   const int n_ranks = GPOINTER_TO_INT(data);
@@ -98,11 +99,11 @@ static int compare_found(gconstpointer a, gconstpointer b, gpointer data) {
 
 typedef struct {
   const FlatProblem *flat;
-  double most;   /* slots that may be held */
+  double most;   /* limit of slots held */
   GArray *found; /* of Found */
 } Finder;
 
-/* With every turn, where no two waves meet and memory holds it. */
+/* Tries all turns; keeps those with no collision that fit the memory. */
 static void try_turns(Finder *finder, VPattern pattern) {
   for (int turn = 0; turn < MAX_TURN * MAX_TURN * MAX_LOSS; turn++) {
     pattern.turn_f = (guint8)(1 + turn % MAX_TURN);
@@ -143,12 +144,12 @@ void v_patterns_find(const FlatProblem *flat, GArray *patterns) {
     g_array_append_val(patterns, g_array_index(found, Found, i).pattern);
 }
 
-/* Slots until the first one after `from` that equals `residue` modulo 6. */
+/* Slots until the next one after `from` that is `residue` modulo 6. */
 static gint64 wait_for(gint64 from, int residue) {
   return 1 + (residue + PERIOD - 1 - from % PERIOD + PERIOD) % PERIOD;
 }
 
-/* W1 and W0: each in one of the two slots left, so that they wait least. */
+/* W1 and W0: each in one of the two free slots, with the shortest total wait. */
 static void place_w(const gint64 slots[N_WAVES], gint64 w_slots[2]) {
   int left[PERIOD], n_left = 0;
   for (int residue = 0; residue < PERIOD; residue++) {

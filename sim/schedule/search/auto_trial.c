@@ -1,5 +1,5 @@
-/* A try is one pass of list scheduling under a rule, along a guide or without one. Steps are counted where they are
- * spent: that the same problem always gets the same search depends on it. */
+/* A try is one pass of list scheduling under a rule, with or without a guide. Steps are counted where they are spent:
+ * the search is only deterministic because of this. */
 #include "auto_trial.h"
 #include <string.h>
 
@@ -25,7 +25,7 @@ void length_clear(Length *length) {
   flat_order_clear(&length->best);
 }
 
-/* --- what was found --- */
+/* --- results --- */
 
 void length_keep_best(Length *length) {
   if (length->has_best && !flat_order_is_better(&length->flat, &length->trial, &length->best))
@@ -63,7 +63,7 @@ static gboolean has_placement(const ScheduleInfo *schedule, const Placement *pla
   return memcmp(own->stage_rank, placement->stage_rank, sizeof(int) * (gsize)placement->n_stages) == 0;
 }
 
-/* FALSE when the schedule refuses these counts. */
+/* FALSE if the schedule refuses these counts. */
 static gboolean make_order(Search *search, const Length *length, const ScheduleInfo *schedule, FlatOrder *into) {
   const Placement *placement = search->problem->placement;
   OrderShape shape = {placement->n_ranks, placement->n_stages / placement->n_ranks, length->flat.n_micro_batches, 0};
@@ -75,7 +75,7 @@ static gboolean make_order(Search *search, const Length *length, const ScheduleI
   return TRUE;
 }
 
-/* The order of Search.fixed[n]; NULL when it refuses this length. */
+/* The order of Search.fixed[n]; NULL if the schedule refuses this length. */
 static const FlatOrder *fixed_guide(Search *search, Length *length, int n) {
   FlatOrder *guide = &length->fixed[n];
   if (guide->actions != NULL)
@@ -124,7 +124,7 @@ void search_try(Search *search, Length *length, gint64 limit_ns, Trial *trial) {
   if (!search_make(search, length, limit_ns, trial))
     return;
   trial->objective = flat_objective(&length->flat, &length->trial);
-  if (trial->source.pattern != THE_BEST) /* which will be another */
+  if (trial->source.pattern != THE_BEST) /* the best order will change */
     keep_trial(length, trial);
   length_keep_best(length);
 }

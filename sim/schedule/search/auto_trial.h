@@ -1,4 +1,4 @@
-/* Private to auto_order: what the search has found so far, and one try more. */
+/* Private to auto_order: what the search has found so far, and single tries. */
 #pragma once
 #include "auto_list.h"
 #include "auto_pattern.h"
@@ -18,21 +18,21 @@ typedef struct {
   gint64 objective;
 } Trial;
 
-/* One length of the problem, with room to work. */
+/* One length of the problem, with working memory. */
 typedef struct {
   FlatProblem flat; /* borrows its arrays */
   ListScheduler *list;
   FlatTimer timer;
   FlatOrder trial, best;
-  FlatOrder guide;          /* a pattern or a copy of the best */
-  int guide_pattern;        /* which; NO_PATTERN: nothing */
-  FlatOrder fixed[N_FIXED]; /* orders of Search.fixed, made when first needed */
-  Trial kept[N_KEPT];       /* best first, no two of one objective */
+  FlatOrder guide;          /* a pattern, or a copy of the best order */
+  int guide_pattern;        /* which one; NO_PATTERN: none */
+  FlatOrder fixed[N_FIXED]; /* orders of Search.fixed, made on first use */
+  Trial kept[N_KEPT];       /* best first, all with different objectives */
   int n_kept;
   gboolean has_best;
 } Length;
 
-/* A schedule of the table, and what it is as it stands. */
+/* A schedule of the table, with its objective when unchanged. */
 typedef struct {
   const ScheduleInfo *schedule;
   double excess;
@@ -45,31 +45,30 @@ typedef struct {
   Fixed fixed[N_FIXED]; /* the best ones, best first, no two alike */
   int n_fixed;
   gint64 bound_ns;   /* of the whole problem */
-  gint64 steps_left; /* what may still be spent, in actions looked at */
+  gint64 steps_left; /* remaining budget, in actions looked at */
 } Search;
 
 void length_init(Length *length, const OrderProblem *problem, const FlatProblem *flat, int n_micro_batches);
 void length_clear(Length *length);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Length, length_clear)
 
-/* Length.trial becomes the best if it is better. */
+/* Length.trial becomes the best order if it is better. */
 void length_keep_best(Length *length);
-/* The best as a guide, Source.pattern THE_BEST. */
+/* Makes the best order the guide (Source.pattern THE_BEST). */
 void length_guide_by_best(Length *length);
 
-/* No steps left, or the best cannot be beaten. */
+/* Whether no steps are left, or the best order cannot be beaten. */
 gboolean search_is_over(const Search *search, const Length *length);
-/* The table's schedules as they are: the best of them into Search.fixed, the best order kept. */
+/* Tries the table's schedules unchanged: the best of them go into Search.fixed, the best order is kept. */
 void search_try_schedules(Search *search, Length *length);
-/* Make the trial's order in Length.trial; FALSE where the trial leads to none as short as `limit_ns`. */
+/* Makes the trial's order in Length.trial; FALSE if it does not lead to one as short as `limit_ns`. */
 gboolean search_make(Search *search, Length *length, gint64 limit_ns, Trial *trial);
-/* The same, with the objective filled in, G_MAXINT64 for none, and trial and order kept if they are good. */
+/* The same; fills in the objective (G_MAXINT64: no order) and keeps trial and order if they are good. */
 void search_try(Search *search, Length *length, gint64 limit_ns, Trial *trial);
 
 /* --- auto_descent.c --- */
 
-/* From the best starts kept: change one setting of the rule after the other, as long as that makes the order shorter.
- */
+/* From the best starts kept: changes one setting of the rule after another, as long as the order gets shorter. */
 void search_descend(Search *search, Length *length);
-/* The best order as a guide to a better one, as long as that goes on. */
+/* Uses the best order as a guide to a better one, as long as that succeeds. */
 void search_improve(Search *search, Length *length);

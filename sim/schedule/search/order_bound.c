@@ -1,13 +1,12 @@
 /* What no order can beat, seen from rank a with first stage s:
  *
- *   by itself      m micro-batches of all its work. Before its first I comes back, a round trip after its first F, it
- *                  can run forwards only, as many as its memory holds; it idles the rest of that trip.
+ *   on its own     m micro-batches of all its work. Before its first I arrives, a round trip after its first F, it
+ *                  can only run forwards, as many as its memory holds; it idles for the rest of that trip.
  *   a round trip   its first F, the ramp to the first stage of a later rank b, all of b's F and I, the ramp back,
- *                  a last W. Nothing of b can run before the ramp; and what b runs last but W is an I of its first
- *                  stage, for the gradient of any other stage of b has that stage still to come.
- *   all ranks      where the makespan counts, the same from rank b's side: the ramp from the pipe's start, b's work,
- *                  and if W is shorter than the ramp back, the ramp back.
- */
+ *                  a last W. Nothing of b can run before the ramp; and b's last action other than W is an I of its
+ *                  first stage, since the gradient of any other stage of b still has to pass that stage.
+ *   all ranks      if the makespan counts, the same seen from rank b: the ramp from the pipe's start, b's work, and
+ *                  if W is shorter than the ramp back, the ramp back. */
 #include "order_cost.h"
 #include <math.h>
 
@@ -16,11 +15,11 @@ static gint64 wire_ns(const OrderProblem *problem, int stage) {
   return rank_of[stage] != rank_of[stage + 1] ? problem->send_ns : 0;
 }
 
-/* Of one rank. */
+/* Per rank. */
 typedef struct {
   int first, last;         /* stages */
-  gint64 f_ns, i_ns, w_ns; /* all its stages, one micro-batch */
-  double f_ns_per_memory;  /* most time of forwards that a unit of memory allows; infinite where one holds nothing */
+  gint64 f_ns, i_ns, w_ns; /* all its stages, per micro-batch */
+  double f_ns_per_memory;  /* longest forward time per unit of memory; infinite if some stage holds nothing */
 } RankWork;
 
 static RankWork *rank_works(const OrderProblem *problem) {
@@ -40,7 +39,7 @@ static RankWork *rank_works(const OrderProblem *problem) {
   return works;
 }
 
-/* Idle time before the first I, which comes `trip_ns` after the first F. */
+/* Idle time before the first I, which arrives `trip_ns` after the first F. */
 static gint64 idle_in_ramp(const OrderProblem *problem, const RankWork *work, int rank, gint64 trip_ns) {
   double busy_ns = (double)work->f_ns * problem->n_micro_batches;
   if (problem->cap != NULL && isfinite(work->f_ns_per_memory))

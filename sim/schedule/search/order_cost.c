@@ -1,6 +1,6 @@
-/* Costing an order: every rank runs its list as far as its inputs allow, stops where one is missing, and is taken up
- * again by the rank that brings it. Every action is looked at once when it runs and once per stop, and a rank stops at
- * most once per action, so the whole is O(actions) for any order. */
+/* Every rank runs its list as far as its inputs allow, stops at a missing one, and is resumed by the rank that
+ * produces it. Every action is looked at once when it runs and once per stop, and a rank stops at most once per
+ * action, so the total is O(actions) for any order. */
 #include "order_cost.h"
 #include "error.h"
 #include <math.h>
@@ -12,7 +12,7 @@ void order_cost_clear(OrderCost *cost) {
   g_clear_pointer(&cost->peak, g_free);
 }
 
-/* --- is the problem one --- */
+/* --- checks of the problem --- */
 
 static gboolean check_stage(const StageCost *cost, int stage, GError **error) {
   if (cost->f_ns < 0 || cost->i_ns < 0 || cost->w_ns < 0)
@@ -82,7 +82,7 @@ typedef struct {
   gint64 *now, *first;   /* [n_ranks] */
   double *held;          /* [n_ranks] */
   gint64 *missing;       /* [n_ranks] what a stopped rank waits for: 2 · place + (0: F's end, 1: I's end); NOBODY */
-  int *ready, n_ready;   /* stack of ranks to take up */
+  int *ready, n_ready;   /* stack of ranks to resume */
   OrderCost *cost;
 } Run;
 
@@ -90,7 +90,7 @@ static gsize place_of(const Run *run, int stage, int micro_batch) {
   return (gsize)stage * (gsize)run->n_micro_batches + (gsize)micro_batch;
 }
 
-/* When the input of an action is there; NOT_YET, with *key naming what is missing. */
+/* When the input of an action arrives; NOT_YET, with *key naming what is missing. */
 static gint64 input_of(const Run *run, const Action *action, gint64 *key) {
   const Placement *placement = run->problem->placement;
   gsize place = place_of(run, action->stage, action->micro_batch);
@@ -116,7 +116,7 @@ static void wake(Run *run, int rank, gint64 key) {
   }
 }
 
-/* The action has ended: who waited for its result goes on. */
+/* The action has ended: wakes the rank that waits for its result. */
 static void publish(Run *run, const Action *action, gint64 end) {
   const Placement *placement = run->problem->placement;
   gsize place = place_of(run, action->stage, action->micro_batch);
@@ -142,7 +142,7 @@ static gint64 duration_of(const Run *run, const Action *action) {
   }
 }
 
-/* F holds when it starts, I and W drop when they end. */
+/* F holds memory from its start, I and W drop it at their end. */
 static void account(Run *run, int rank, const Action *action) {
   const StageCost *cost = &run->problem->stages[action->stage];
   double *held = &run->held[rank], *peak = &run->cost->peak[rank];
@@ -161,7 +161,7 @@ static gboolean refuse_action(const Run *run, int rank, const Action *action, co
   return fail_impossible(error, "rank %d, action %u (%s): %s", rank, run->at[rank], name->str, what);
 }
 
-/* Each action belongs to the rank, and comes once. */
+/* Each action must belong to the rank, and occur only once. */
 static gboolean check_action(Run *run, int rank, const Action *action, GError **error) {
   const Placement *placement = run->problem->placement;
   if (action->stage < 0 || action->stage >= placement->n_stages || action->micro_batch < 0 ||
@@ -180,7 +180,8 @@ static gboolean check_action(Run *run, int rank, const Action *action, GError **
   return TRUE;
 }
 
-/* How many actions from *at on run as one: 2 for F with B under it; moves *at over communication. 0: the list ends. */
+/* How many actions from *at on run as one: 2 for an F overlapped with a B. First moves *at past communication. 0: end
+ * of the list. */
 static int next_actions(const GArray *actions, guint *at) {
   while (*at < actions->len && !action_info(g_array_index(actions, Action, *at).kind)->is_compute)
     ++*at;
@@ -190,7 +191,7 @@ static int next_actions(const GArray *actions, guint *at) {
   return action->overlaps_next && *at + 1 < actions->len && action_info(action[1].kind)->is_compute ? 2 : 1;
 }
 
-/* As far as the inputs allow. */
+/* Runs as far as the inputs allow. */
 static gboolean run_rank(Run *run, int rank, GError **error) {
   const GArray *actions = run->order->actions[rank];
   int n;
@@ -221,7 +222,7 @@ static gboolean run_rank(Run *run, int rank, GError **error) {
   return TRUE;
 }
 
-/* Every list was run to its end, and nothing is missing. */
+/* Every list must have run to its end, with no action missing. */
 static gboolean check_end(Run *run, GError **error) {
   const Placement *placement = run->problem->placement;
   for (int rank = 0; rank < placement->n_ranks; rank++)

@@ -1,19 +1,20 @@
-/* A rank's time is long for a reason: its last action starts when it does because of the action before it on its rank,
- * or because of its input, which came when it did because of … back to the start. Along that chain, from the end:
+/* There is a reason for a rank's length: its last action starts when it does because of the action before it on its
+ * rank, or because of its input, which arrived when it did because of … back to the start. Along this chain, from the
+ * end:
  *
- *     a W that the chain waits for         moves behind the chain's actions on that rank, or further back into a gap,
- *                                          or forward into a gap it nearly fits
- *     an F or I that the chain waits for   changes places with the one behind it, if that could run before
+ *     a W that the chain waits for         moves behind the chain's actions on that rank, or later into a gap, or
+ *                                          earlier into a gap it nearly fits
+ *     an F or I that the chain waits for   is swapped with the next action, if that could run earlier
  *
  *     rank 0  … I . . . I                          … I I
- *     rank 1  … I W I            W put off:        … I I W
+ *     rank 1  … I W I            W deferred:       … I I W
  *
- * And along the gaps of the rank that the chain ends on: they are filled with a W from the rank's end, or with an F or
- * I of later that could run there.
+ * The gaps on the rank of the chain's last action are filled, too: with a W from the rank's end, or with a later F or
+ * I that could run there.
  *
- * A move is kept if the order gets shorter, or if it does not but the ranks' spans together do; a W put off also where
- * nothing changes, for often several of them hold the same chain up. None may hold more than the cap. No move can make
- * ranks wait for each other: what is brought forward had its input before. */
+ * A move is kept if the order gets shorter, or if it stays equal and the sum of the ranks' spans gets shorter; a
+ * deferred W is kept even if nothing changes, since often several of them hold up the same chain. No move may exceed
+ * the cap. No move can make ranks wait for each other in a cycle: an action moved earlier already had its input. */
 #include "order_polish.h"
 #include "order_timeline.h"
 
@@ -21,7 +22,7 @@ enum { SCAN = 48, MOST_GAPS = 3, LOOKS_PER_STEP = 3 };
 
 struct OrderPolish {
   OrderTimeline line;
-  gint64 total; /* all ranks' spans */
+  gint64 total; /* sum of all ranks' spans */
 };
 
 OrderPolish *order_polish_new(const FlatProblem *flat) {
@@ -39,7 +40,7 @@ void order_polish_free(OrderPolish *polish) {
 
 /* --- moves --- */
 
-/* Whether the rank's memory between two places is within the cap. */
+/* Whether the rank's memory stays within the cap between two places. */
 static gboolean fits(OrderTimeline *line, gint32 from, gint32 until) {
   int rank = rank_at(line, from);
   const FlatProblem *flat = line->flat;
@@ -58,7 +59,7 @@ static gboolean fits(OrderTimeline *line, gint32 from, gint32 until) {
   return TRUE;
 }
 
-/* Whether the order as it is, of this objective and these spans, is to be kept. */
+/* Whether to keep the order in its current state, by its objective and the sum of spans. */
 static gboolean is_worth_it(OrderPolish *polish, gboolean may_tie) {
   OrderTimeline *line = &polish->line;
   gint64 total;
@@ -71,7 +72,7 @@ static gboolean is_worth_it(OrderPolish *polish, gboolean may_tie) {
   return TRUE;
 }
 
-/* TRUE when the move was kept. */
+/* TRUE if the move was kept. */
 static gboolean try_move(OrderPolish *polish, gint32 from, gint32 to, gboolean may_tie) {
   OrderTimeline *line = &polish->line;
   gint32 low = MIN(from, to), high = MAX(from, to);
@@ -91,9 +92,9 @@ static gboolean try_move(OrderPolish *polish, gint32 from, gint32 to, gboolean m
   return FALSE;
 }
 
-/* --- what to move --- */
+/* --- choosing moves --- */
 
-/* The first action after `after`, of those looked at, that is of this kind and stage; NOWHERE. */
+/* The first action after `after`, within the scan limit, of this kind and stage; NOWHERE. */
 static gint32 next_of(OrderTimeline *line, gint32 after, ActionKind kind, int stage) {
   gint32 end = MIN(first_of(line, rank_at(line, after) + 1), after + SCAN);
   for (gint32 at = after + 1; at < end; at++)
@@ -102,7 +103,8 @@ static gint32 next_of(OrderTimeline *line, gint32 after, ActionKind kind, int st
   return NOWHERE;
 }
 
-/* The last W of a stage before `end`, if from `gap` on each W of it could make place for the next; NOWHERE. */
+/* The last W of a stage before `end`, provided that from `gap` on each W of the stage can move up to the previous
+ * one's place; NOWHERE. */
 static gint32 last_w_to_spare(OrderTimeline *line, gint32 gap, gint32 end, int stage) {
   gint32 place = gap, found = NOWHERE;
   for (gint32 at = gap; at < end; at++) {
@@ -117,7 +119,7 @@ static gint32 last_w_to_spare(OrderTimeline *line, gint32 gap, gint32 end, int s
   return found;
 }
 
-/* A W has moved: those of its stage in between are put in the order of their micro-batches again. */
+/* A W has moved: renumbers the W's of its stage in between, so that micro-batches are in order again. */
 static void rename_w(OrderTimeline *line, gint32 from, gint32 to) {
   Action *actions = line->order->actions;
   gint32 moved = actions[to].micro_batch;
@@ -138,7 +140,8 @@ static gboolean move_w(OrderPolish *polish, gint32 from, gint32 to, gboolean may
   return TRUE;
 }
 
-/* Whether the step would get longer through other ranks if the action behind the gap at `gap` waited for a W in it. */
+/* Whether a W put into the gap before `gap` would delay the action there enough to lengthen the step through other
+ * ranks. */
 static gboolean delays_others(OrderTimeline *line, gint32 gap, gint64 w_ns) {
   const Action *action = action_at(line, gap);
   gint32 consumer = consumer_of(line, action);
@@ -147,7 +150,7 @@ static gboolean delays_others(OrderTimeline *line, gint32 gap, gint64 w_ns) {
   return consumer != NOWHERE && end > line->end[gap] && end + wire_after(line, action) > line->latest[consumer];
 }
 
-/* The last W of a stage before `end` into the gap before `at`; TRUE when that was kept. */
+/* Moves the last W of a stage before `end` into the gap before `gap`; TRUE if that was kept. */
 static gboolean bring_w(OrderPolish *polish, gint32 gap, gint32 end, int stage) {
   OrderTimeline *line = &polish->line;
   if (delays_others(line, gap, line->flat->stages[stage].w_ns))
@@ -156,7 +159,7 @@ static gboolean bring_w(OrderPolish *polish, gint32 gap, gint32 end, int stage) 
   return from != NOWHERE && move_w(polish, from, gap, FALSE);
 }
 
-/* The gap before `at`: with a W from the end, or what comes later and could run in it. */
+/* Fills the gap before `at` with a W from the end, or with a later action that could run there. */
 static gboolean fill_gap(OrderPolish *polish, gint32 at) {
   OrderTimeline *line = &polish->line;
   const FlatProblem *flat = line->flat;
@@ -173,7 +176,8 @@ static gboolean fill_gap(OrderPolish *polish, gint32 at) {
   return FALSE;
 }
 
-/* The W at `at` delays what follows up to `until`: behind that, into the next gap after it, or to the end. */
+/* The W at `at` delays the chain up to `until`: moves it behind that, into the next large enough gap, or to the
+ * end. */
 static gboolean put_w_off(OrderPolish *polish, gint32 at, gint32 until) {
   OrderTimeline *line = &polish->line;
   gint32 end_of_list = first_of(line, rank_at(line, at) + 1), gap = until + 1;
@@ -185,7 +189,7 @@ static gboolean put_w_off(OrderPolish *polish, gint32 at, gint32 until) {
          (gap < end_of_list && move_w(polish, at, end_of_list - 1, TRUE));
 }
 
-/* The W at `at` delays what follows: into an earlier gap, though it may be too short for it. */
+/* The W at `at` delays the chain: moves it into an earlier gap, even one that is slightly too short. */
 static gboolean bring_w_forward(OrderPolish *polish, gint32 at) {
   OrderTimeline *line = &polish->line;
   gint32 first = MAX(first_of(line, rank_at(line, at)), at - SCAN), n_tried = 0;
@@ -200,7 +204,7 @@ static gboolean bring_w_forward(OrderPolish *polish, gint32 at) {
   return FALSE;
 }
 
-/* Both F or I, the second one held up by the first only. */
+/* Swaps two F or I, if only the first holds up the second. */
 static gboolean change_places(OrderPolish *polish, gint32 at) {
   OrderTimeline *line = &polish->line;
   const Action *a = action_at(line, at), *b = action_at(line, at + 1);
@@ -210,20 +214,20 @@ static gboolean change_places(OrderPolish *polish, gint32 at) {
   return try_move(polish, at + 1, at, FALSE);
 }
 
-/* What stands at `at` holds up the one behind it, which the chain goes through up to `until`. */
+/* The action at `at` holds up the next one, from which the chain continues on this rank up to `until`. */
 static gboolean let_by(OrderPolish *polish, gint32 at, gint32 until) {
   if (action_at(&polish->line, at)->kind == ACTION_W)
     return put_w_off(polish, at, until) || bring_w_forward(polish, at);
   return change_places(polish, at);
 }
 
-/* Along the chain that makes the step as long as it is, from the end back; moves only what starts up to *until_ns.
- * TRUE when a move was kept, with its time in *until_ns. */
+/* Follows the chain that determines the step's length, from the end back; only moves actions that start by *until_ns.
+ * TRUE if a move was kept; its time is in *until_ns. */
 static gboolean walk_chain(OrderPolish *polish, gint64 *until_ns) {
   OrderTimeline *line = &polish->line;
   gint64 total;
   int longest = order_timeline_sum_up(line, &total);
-  const gint32 last = first_of(line, longest + 1) - 1; /* nothing to gain from an exchange within its last run */
+  const gint32 last = first_of(line, longest + 1) - 1; /* swaps within the final stretch of the chain gain nothing */
   gint32 at = last, until = last;
   while (line->n_looks < line->most_looks) {
     const Action *action = action_at(line, at);
@@ -246,7 +250,7 @@ static gboolean walk_chain(OrderPolish *polish, gint64 *until_ns) {
   return FALSE;
 }
 
-/* The gaps of the rank that makes the step as long as it is, from the end back to *until; TRUE when a move was kept. */
+/* Visits the gaps of the rank that determines the step's length, from *until_ns back; TRUE if a move was kept. */
 static gboolean walk_gaps(OrderPolish *polish, gint64 *until_ns) {
   OrderTimeline *line = &polish->line;
   gint64 total;

@@ -1,10 +1,10 @@
 #include "order_search.h"
 
-/* Sums of memory are rounded, and come back to 0 only nearly. */
+/* Sums of memory are rounded, and return only approximately to 0. */
 static const double ROUNDING = 1e-10;
 
-/* Memory that takes one micro-batch from its F on a stage to the end, its W right after its I: what the stage holds,
- * and on top of it either the most that an I adds or what the rank's later chunks need. */
+/* Memory to take one micro-batch from its F on a stage to the end, with each W right after its I: what the stage
+ * holds, plus either the most that an I adds or what the rank's later chunks need. */
 static void set_needs(FlatProblem *flat) {
   for (int rank = 0; rank < flat->n_ranks; rank++) {
     double later = 0;

@@ -1,12 +1,13 @@
-/* Each action's time follows from the one before it on its rank and from its input. After a move, the rank is gone
- * through from the first action touched to where nothing changes; an action whose end changes touches the rank that
- * waits for it. What was changed is logged, to be undone.
+/* Each action's time follows from the previous action on its rank and from its input. After a move, the rank is
+ * updated from the first action touched to where nothing changes; an action whose end changes touches the rank that
+ * waits for it. Changes are logged so that they can be undone.
  *
- * Most moves make an order longer, and that shows early: an action that starts later than `latest`
+ * Most moves make an order longer, and this shows early: an action that starts later than `latest`
  *
  *     latest start = min(latest start of the next on its rank, latest start of what takes its result − send) − duration
  *
- * makes the whole longer. `latest` is of the order before the move, so it does not hold for what was shifted itself. */
+ * makes the whole order longer. `latest` belongs to the order before the move, so it does not apply to the shifted
+ * actions themselves. */
 #include "order_timeline.h"
 #include <string.h>
 
@@ -69,7 +70,7 @@ static void update_rank(OrderTimeline *line, int rank) {
     g_array_append_val(line->log, change);
     line->end[at] = now;
     gint32 consumer = consumer_of(line, action);
-    if (consumer != NOWHERE && rank_at(line, consumer) != rank) /* on this rank it waits for what stands between too */
+    if (consumer != NOWHERE && rank_at(line, consumer) != rank) /* on this rank it also waits for those between */
       touch(line, rank_at(line, consumer), consumer);
   }
 }
@@ -141,10 +142,10 @@ int order_timeline_sum_up(OrderTimeline *line, gint64 *total) {
   return flat->by_makespan ? latest : longest;
 }
 
-/* --- how late things may be --- */
+/* --- latest starts --- */
 
-/* From a rank's last action back, as far as what uses the results is known; returns `n_ready`, grown by the ranks that
- * can go on. */
+/* Works back from a rank's last action as far as the users of its results are known. Returns `n_ready`, increased by
+ * the ranks that can continue. */
 static int settle_rank(OrderTimeline *line, int rank, int n_ready) {
   gint32 first = first_of(line, rank), at = line->at[rank];
   gint64 end = line->flat->by_makespan ? line->objective : start_at(line, first) + line->objective;
@@ -169,7 +170,7 @@ static int settle_rank(OrderTimeline *line, int rank, int n_ready) {
   return n_ready;
 }
 
-/* Each rank is taken up at first, when it stands at its last action, a W; and again by what it then waits for. */
+/* Every rank starts at its last action, a W, and is resumed when what it then waits for is known. */
 void order_timeline_settle(OrderTimeline *line) {
   int n_ready = 0;
   line->objective = flat_objective(line->flat, line->order);
@@ -193,7 +194,7 @@ gboolean order_timeline_take_up(OrderTimeline *line, FlatTimer *timer, FlatOrder
     const Action *action = action_at(line, at);
     gsize place = (gsize)action->stage * (gsize)line->flat->n_micro_batches + (gsize)action->micro_batch;
     if (action->kind == ACTION_W)
-      line->end[at] = line->end[at - 1] + duration_at(line, at); /* its I came before it */
+      line->end[at] = line->end[at - 1] + duration_at(line, at); /* its I is earlier in the list */
     else {
       *timeline_place(line, action->kind, action->stage, action->micro_batch) = at;
       line->end[at] = (action->kind == ACTION_F ? timer->f_end : timer->i_end)[place];

@@ -1,4 +1,4 @@
-/* Timing of flat orders: as order_cost.c does it, without checks that a list of F, I and W made here needs no more. */
+/* Times flat orders: like order_cost.c, but without checks, which lists of F, I and W made here do not need. */
 #include "order_search.h"
 
 enum { NOBODY = -1 };
@@ -22,7 +22,7 @@ void flat_timer_clear(FlatTimer *timer) {
   *timer = (FlatTimer){0};
 }
 
-/* Run one rank as far as its inputs allow; `n_ready` grows by the ranks it wakes. Returns it. */
+/* Runs one rank as far as its inputs allow. Returns `n_ready`, increased by the ranks it wakes. */
 static int run_rank(const FlatProblem *flat, FlatTimer *timer, const FlatOrder *order, int rank, gint64 *first,
                     int n_ready) {
   gint64 n = (gint64)flat->n_stages * flat->n_micro_batches, m = flat->n_micro_batches;
@@ -109,7 +109,7 @@ gboolean flat_order_time(const FlatProblem *flat, FlatTimer *timer, FlatOrder *o
   return TRUE;
 }
 
-/* One more action of a rank; `passed` counts those of each stage and kind before it. */
+/* Appends an action of a rank; `passed` counts earlier ones per stage and kind. */
 static Action *add_renumbered(Action *out, gint32 (*passed)[ACTION_W + 1], int stage, ActionKind kind) {
   *out = (Action){.stage = stage, .micro_batch = passed[stage][kind]++, .kind = (guint8)kind};
   return out + 1;

@@ -28,7 +28,7 @@ void wake_queue_set(WakeQueue *queue, int rank, gint64 time_ns) {
   for (int node = (queue->n_leaves + rank) / 2; node >= 1; node /= 2) {
     int a = queue->winner[2 * node], b = queue->winner[2 * node + 1], before = queue->winner[node];
     queue->winner[node] = queue->at[b] < queue->at[a] ? b : a;
-    if (queue->winner[node] == before && before != rank) /* then nothing changes above either */
+    if (queue->winner[node] == before && before != rank) /* then nothing changes above it either */
       return;
   }
 }

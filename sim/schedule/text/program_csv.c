@@ -1,29 +1,29 @@
-/* Two walks of each list, up to the optimizer. The first counts what is still to come, stage by stage: gathers, parts
- * that need gathered parameters, reductions. The second counts them down and writes a cell where something begins:
+/* Two passes over each list, up to the optimizer. The first counts, per stage, what is still to come: gathers, parts
+ * that need gathered parameters, reductions. The second counts down and writes a cell where something begins:
  *
  *     gathers   g0 g1            g0
  *     compute         0F0 (2 parts)     0B0
  *     cells     0UNSHARD 0F0 0RESHARD 0UNSHARD 0B0 0RESHARD
  *
- * A stage whose gathers are all behind it while it still computes keeps its parameters: it is gathered once a step, as
- * ZeRO-1 and 2 do, and is not resharded in between. */
+ * A stage that still computes after its last gather keeps its parameters: it is gathered once per step, as in ZeRO-1
+ * and 2, and not resharded in between. */
 #include "program_csv.h"
 #include "action.h"
 
 typedef struct {
   int n_gathers, n_reduces; /* still to come */
   int n_users;              /* F, I and B parts still to come */
-  int n_gathered;           /* in all */
-  int n_ahead;              /* gathers whose last user has not come */
-  gboolean is_whole;        /* UNSHARD written, RESHARD not */
+  int n_gathered;           /* total */
+  int n_ahead;              /* gathers whose last user is still to come */
+  gboolean is_whole;        /* UNSHARD written, but not RESHARD */
 } StageState;
 
 typedef struct {
   const OpList *list;
   StageState *stages; /* [n_stages]; owned */
-  gint32 *last_user;  /* [n_ops] of a gather, the last op that waits for it; −1 none; owned */
+  gint32 *last_user;  /* [n_ops] for a gather, the last op that waits for it; −1 none; owned */
   GString *out;
-  gboolean is_begun; /* the row has a cell */
+  gboolean is_begun; /* the row has at least one cell */
 } Row;
 
 static gboolean is_part(const Op *op) {
@@ -62,7 +62,7 @@ static const Op *part_beside(const OpList *list, int i, int direction) {
   return NULL;
 }
 
-/* The first part of the action after that of op i; NULL: none. */
+/* The first part of the action that follows op i's; NULL: none. */
 static const Op *action_behind(const OpList *list, int i) {
   for (int k = i + 1; k < list->n_ops; k++)
     if (is_part(&list->ops[k]) && list->ops[k].step == 0 && !same_action(&list->ops[i], &list->ops[k]))
@@ -88,7 +88,7 @@ static void unshard(Row *row, int stage) {
   write_cell(row, ACTION_UNSHARD, stage, -1);
 }
 
-/* An op whose stage is sharded, and had its gathers under way merged into parameters gathered before. */
+/* Writes UNSHARD before an op whose stage was resharded after the op's gathers were issued: these found it whole. */
 static void unshard_for(Row *row, const Op *op) {
   if (needs_parameters(op) && row->stages[op->stage].n_gathered > 0)
     unshard(row, op->stage);
@@ -98,7 +98,7 @@ static Action action_of(const Op *op) {
   return (Action){.stage = op->stage, .micro_batch = op->micro_batch, .kind = op->action};
 }
 
-/* A forward that runs as one with the backward behind it. */
+/* Whether a forward runs as one with the backward after it. */
 static gboolean begins_pair(const Op *op, const Op *behind) {
   return op->overlapped && op->action == ACTION_F && behind != NULL && behind->overlapped && behind->action == ACTION_B;
 }
@@ -124,8 +124,8 @@ static void write_action(Row *row, int i) {
   action_print_cell(&first, &second, row->out);
 }
 
-/* When the last part of an action has been written: its stage is resharded when nothing that has been gathered for it
- * is left to use, and it will be gathered anew or is needed no more. */
+/* After the last part of an action: reshards its stage if all gathers for it have been used and it will be gathered
+ * again or is no longer needed. */
 static void reshard_behind(Row *row, int i) {
   const Op *op = &row->list->ops[i], *next = part_beside(row->list, i, 1);
   StageState *stage = &row->stages[op->stage];
@@ -137,7 +137,7 @@ static void reshard_behind(Row *row, int i) {
   write_cell(row, ACTION_RESHARD, op->stage, -1);
 }
 
-/* Gathers that op i is the last to wait for are used up. */
+/* Gathers whose last user is op i are used up. */
 static void use_gathers(Row *row, int i) {
   const Op *op = &row->list->ops[i];
   for (int k = 0; k < OP_MAX_AFTER && op->after[k] >= 0; k++)
@@ -168,7 +168,7 @@ static void write_op(Row *row, int i) {
     write_cell(row, ACTION_REDUCE_GRAD, op->stage, -1);
 }
 
-/* First walk. */
+/* First pass. */
 static void count_ahead(Row *row, int n) {
   for (int i = 0; i < n; i++) {
     const Op *op = &row->list->ops[i];

@@ -1,4 +1,4 @@
-/* Words and fields of one line. Every message ends up in line_fail(), which says where. */
+/* Words and fields of one line. Every message goes through line_fail(), which adds the location. */
 #include "program_fields.h"
 #include "error.h"
 #include "program_words.h"

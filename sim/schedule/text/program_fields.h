@@ -1,15 +1,15 @@
-/* Private to the Program's text form: one line as words and `key=value` fields. Every failure is INPUT and begins with
- * name:line. */
+/* Private to the Program's text form: one line as words and `key=value` fields. Every failure is INPUT and starts
+ * with name:line. */
 #pragma once
 #include "program.h"
 
 typedef struct {
   const char *name; /* of the text, for messages */
-  int number;       /* from 1 */
+  int number;       /* line number from 1 */
   GPtrArray *words; /* borrowed from the text, NULL-terminated */
 } Line;
 
-/* The first part of what was found, so that a message stays short. */
+/* Quotes what was found, shortened so that a message stays short. */
 #define FOUND "\"%.40s\""
 
 gboolean line_fail(const Line *line, GError **error, const char *format, ...) G_GNUC_PRINTF(3, 4);
@@ -18,16 +18,16 @@ gboolean line_fail_word(const Line *line, const char *what, const char *found, c
                         GError **error);
 
 guint line_n_words(const Line *line);
-const char *line_word(const Line *line, guint i); /* "" behind the last */
+const char *line_word(const Line *line, guint i); /* "" past the last */
 /* Index of `text` in the NULL-terminated `words`, or −1 with the error set. */
 int line_word_of(const Line *line, const char *what, const char *text, const char *const *words, GError **error);
 /* `text` must be the number `expected`. */
 gboolean line_check_number(const Line *line, const char *text, guint expected, GError **error);
 
-/* A 32-bit integer ≥ least at `text`; *end is set behind it. */
+/* A 32-bit integer ≥ least at `text`; *end is set to the first character after it. */
 gboolean field_parse_int(const char *text, const char **end, gint32 least, gint32 *value);
 
-/* Readers of one value into `target`, whose type stands behind each. */
+/* Readers of one value into `target`, whose type is noted after each. */
 typedef gboolean (*ValueReader)(const Line *line, const char *key, const char *value, gpointer target, GError **error);
 gboolean field_count(const Line *, const char *key, const char *value, gpointer target, GError **);  /* gint32 ≥ 0 */
 gboolean field_int(const Line *, const char *key, const char *value, gpointer target, GError **);    /* gint32 */
@@ -45,10 +45,11 @@ gboolean field_after(const Line *, const char *key, const char *value, gpointer 
 typedef struct {
   const char *key;
   ValueReader read;
-  gpointer target; /* untouched when the key is absent */
+  gpointer target; /* unchanged if the key is absent */
   gboolean is_required;
 } Field;
 enum { MAX_FIELDS = 13 };
 
-/* Words [first, end) of the line as fields: unknown, duplicate and missing keys are errors. The words are cut. */
+/* Reads words [first, end) of the line as fields; unknown, duplicate and missing keys are errors. Modifies the
+ * words. */
 gboolean line_read_fields(const Line *line, guint first, guint end, const Field *fields, int n_fields, GError **error);

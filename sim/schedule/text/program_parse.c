@@ -1,7 +1,7 @@
-/* Reading. A line is words separated by blanks; its first word says what it is, the rest is positional words and then
- * `key=value` fields. What fields a line has is a table built where the line is read: key, reader of the value, place
- * for it. Entries are numbered as they come, so a number that is skipped or repeated is an error; numbers that point
- * elsewhere are checked by the verifier when all is read. A line that starts with # is a comment. */
+/* The reader. A line is words separated by blanks: the first says what it is, then come positional words, then
+ * `key=value` fields. The fields of a line are a table built where the line is read: key, reader of the value,
+ * target. Entries are numbered consecutively, so a skipped or repeated number is an error; references to other
+ * entries are checked by the verifier once everything is read. A line that starts with # is a comment. */
 #include "error.h"
 #include "program_fields.h"
 #include "program_text.h"
@@ -10,14 +10,14 @@
 #include "verify.h"
 #include <string.h>
 
-/* Beyond these a program is a mistake. */
+/* A larger program is a mistake. */
 enum { MAX_RANKS = 1 << 16, MAX_STAGES = 1 << 20, MAX_MICRO_BATCHES = 1 << 24, MAX_STEPS = 1 << 20 };
 
 typedef struct {
   Line line;        /* being read */
-  Program *program; /* NULL until its line was read */
-  int rank;         /* whose ops follow; −1 before the first */
-  GArray *ops;      /* of Op: of that rank so far */
+  Program *program; /* NULL until its line has been read */
+  int rank;         /* whose ops are being read; −1 before the first */
+  GArray *ops;      /* of Op: ops of that rank so far */
 } Reader;
 
 static gboolean read_program_line(Reader *reader, GError **error) {
@@ -163,7 +163,7 @@ static gboolean read_memory(const Reader *reader, guint first, guint end, double
   return line_read_fields(&reader->line, first, end, fields, N_MEMORY, error);
 }
 
-/* "effect 1 hold weights=… drop activations=…": either part may be left out. */
+/* "effect 1 hold weights=… drop activations=…": either part may be omitted. */
 static gboolean read_effect_line(Reader *reader, GError **error) {
   Effect effect = {0};
   guint n = line_n_words(&reader->line), hold = 2, drop = 2;
@@ -277,7 +277,7 @@ static gboolean read_line(Reader *reader, GError **error) {
   return line_fail_word(&reader->line, "neither an op nor a known line:", first, words, error);
 }
 
-/* Cut `line` into words, in place. */
+/* Cuts `line` into words, in place. */
 static void split_words(Reader *reader, char *line) {
   g_ptr_array_set_size(reader->line.words, 0);
   for (char *save, *word = strtok_r(line, " \t\r", &save); word; word = strtok_r(NULL, " \t\r", &save))

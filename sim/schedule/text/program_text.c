@@ -1,5 +1,5 @@
-/* Writing. A field that has its usual value is left out; the reader puts the same value back. Numbers are written with
- * the fewest digits that read back as the same double. */
+/* The writer. A field with its default value is omitted; the reader restores it. Numbers are written with the fewest
+ * digits that read back as the same double. */
 #include "program_text.h"
 #include "program_words.h"
 
@@ -153,7 +153,7 @@ char *program_to_text(const Program *program) {
     append_work(out, i, &g_array_index(program->works, Work, i));
   for (guint i = 0; i < program->transfers->len; i++)
     append_transfer(out, i, &g_array_index(program->transfers, Transfer, i));
-  for (guint i = 1; i < program->effects->len; i++) /* 0 is no change, in every program */
+  for (guint i = 1; i < program->effects->len; i++) /* effect 0 is empty in every program */
     append_effect(out, i, &g_array_index(program->effects, Effect, i));
   for (int rank = 0; rank < program->n_ranks; rank++)
     append_rank(out, rank, &program->ranks[rank]);

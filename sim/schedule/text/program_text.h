@@ -1,4 +1,4 @@
-/* The Program as text: made apart from being run, read by people, diffed, edited and run again. One line per entry:
+/* The Program as text: can be generated apart from a run, read, diffed, edited and run again. One line per entry:
  *
  *     program ranks=2 stages=2 micro_batches=2 steps=1 expanded=0
  *     group 0 dp axes=dp charge=dp
@@ -10,12 +10,12 @@
  *       0 compute 0F0 work=0 effect=1
  *       1 send_f 0SEND_F0 peer=1 tag=0 transfer=0 after=0
  *
- * expanded is an Expansion (program.h): 0 whole ops, 1 runs of kernels, 2 those where tp's collectives may meet others.
- * Reading what was written gives an equal Program; writing that again gives equal bytes. */
+ * expanded is an Expansion (program.h): 0 whole ops, 1 runs of kernels, 2 runs only where tp collectives may compete
+ * with other transfers. Reading what was written gives an equal Program; writing that again gives equal bytes. */
 #pragma once
 #include "program.h"
 
 char *program_to_text(const Program *program);
-/* INPUT with name:line, found, expected. The result has been verified (program_verify_given()). `name` stands in
+/* INPUT with name:line, found, expected. The result has been verified (program_verify_given()). `name` appears in
  * messages. */
 Program *program_from_text(const char *text, const char *name, GError **error);

@@ -1,4 +1,4 @@
-/* Private to the Program's text form: the words that writer and reader share. All lists are NULL-terminated, in enum
+/* Private to the Program's text form: words shared by writer and reader. All lists are NULL-terminated, in enum
  * order. */
 #pragma once
 #include "program.h"
@@ -11,5 +11,5 @@ extern const char
     *const axis_words[N_AXIS_BITS + 1]; /* by bit of an AxisSet: the axes, dp_shard, dp_replica, expert_shard */
 extern const char *const route_words[N_ROUTE_BITS + 1]; /* by bit of a CopyRoute */
 
-/* What an op on `stream` is unless its line says `kind=`. */
+/* The kind of an op on `stream` unless its line says `kind=`. */
 OpKind program_words_usual_kind(Stream stream);

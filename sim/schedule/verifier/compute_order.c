@@ -1,23 +1,23 @@
-/* "Before" is meant as the executors mean it: not in the list alone, but by streams, events and the host. So every op
- * gets a vector clock while its rank's list is walked once: for each stream the latest op that must have ended when it
+/* "After" has the executors' meaning: ordered by streams, events and the host, not only by list position. So every op
+ * gets a vector clock in one pass over its rank's list: for each stream, the latest op that must have ended when it
  * starts,
  *
  *     clock(op) = max over d of (clock(d), d itself),   d in { op before it on its stream, its `after`, last host op }
  *
- * and an op is sure to come after x when clock(op)[stream of x] ≥ x. What an op waits for at first hand is seen without
- * clocks: those of a rank are worked out when that does not answer, which passes leave to few Programs. */
+ * and an op is sure to come after x if clock(op)[stream of x] ≥ x. Direct dependencies are checked first, without
+ * clocks; a rank's clocks are only computed if those do not suffice, which is rare in Programs made by the passes. */
 #include "compute_order.h"
 #include "error.h"
 #include "untimed_run.h"
 
 enum { FORWARD, BACKWARD, N_DIRECTIONS };
-enum { N_CLOCKS = (N_STREAMS + 3) & ~3 }; /* whole vector registers */
+enum { N_CLOCKS = (N_STREAMS + 3) & ~3 }; /* rounded up to whole vector registers */
 
 typedef struct {
-  gint32 ended[N_CLOCKS]; /* per stream the latest op known to have ended; −1 = none */
+  gint32 ended[N_CLOCKS]; /* per stream, the latest op known to have ended; −1 = none */
 } Clock;
 
-/* What is known of one (step, stage, micro-batch): indices into the list of the rank that holds the stage. */
+/* State of one (step, stage, micro-batch): indices into the list of the rank that holds the stage. */
 typedef struct {
   gint32 last[ACTION_B + 1];    /* F I W B: last part so far; −1 = not yet */
   gint32 receive[N_DIRECTIONS]; /* −1 = not yet */
@@ -28,12 +28,12 @@ typedef struct {
   const Program *program;
   gint32 *stage_rank; /* [stages] −1 = no compute op seen; owned */
   Cell *cells;        /* [step][stage][micro-batch]; owned */
-  Clock *clocks;      /* of the first n_clocks ops of the rank being walked; owned */
+  Clock *clocks;      /* of the first n_clocks ops of the current rank; owned */
   gint32 n_clocks;
   int rank;
   const Op *ops;
-  gint32 latest[N_STREAMS];       /* op before on each stream; −1 = none */
-  gint32 clock_latest[N_STREAMS]; /* the same of the first op without a clock */
+  gint32 latest[N_STREAMS];       /* latest op on each stream; −1 = none */
+  gint32 clock_latest[N_STREAMS]; /* the same before the first op without a clock */
 } Walk;
 
 static gboolean fail_at(const Walk *walk, gint32 i, GError **error, const char *what, const char *awaited) {
@@ -42,7 +42,7 @@ static gboolean fail_at(const Walk *walk, gint32 i, GError **error, const char *
   return fail_impossible(error, "rank %d, op %d: %s %s%s", walk->rank, i, name->str, what, awaited);
 }
 
-/* The same about an action next to op i's: "… before its receive 1RECV_F0". */
+/* The same, naming an action related to op i: "… before its receive 1RECV_F0". */
 static gboolean fail_action(const Walk *walk, gint32 i, GError **error, const char *what, int stage, ActionKind kind) {
   g_autoptr(GString) awaited = g_string_new(" ");
   action_print(&(Action){stage, walk->ops[i].micro_batch, (guint8)kind}, awaited);
@@ -59,7 +59,7 @@ static inline gboolean is_part(const Op *op) {
   return op->kind == OP_COMPUTE && op->stream == STREAM_COMPUTE && action_info(op->action)->is_compute;
 }
 
-/* As a part is. */
+/* Whether both are parts of the same action. */
 static inline gboolean same_action(const Op *part, const Op *op) {
   return op->stage == part->stage && op->micro_batch == part->micro_batch && op->action == part->action &&
          op->step == part->step && is_part(op);
@@ -95,7 +95,7 @@ static G_NO_INLINE gboolean comes_after_by_clock(Walk *walk, gint32 i, gint32 ea
   return walk->clocks[i].ended[walk->ops[earlier].stream] >= earlier;
 }
 
-/* On a stream, what waits for an op waits for those before it. */
+/* An op that waits for a later op of a stream also waits for the earlier ones. */
 static inline gboolean comes_after(Walk *walk, gint32 i, gint32 earlier) {
   const Op *op = &walk->ops[i];
   const guint8 stream = walk->ops[earlier].stream;
@@ -111,7 +111,7 @@ static gint32 gradient_of(const Cell *cell) {
   return MAX(cell->last[ACTION_I], cell->last[ACTION_B]);
 }
 
-/* Activation from the stage before, or gradient from the stage after. `own`: of the op's stage. */
+/* The activation from the previous stage, or the gradient from the next one. `own`: cell of the op's stage. */
 static gboolean check_input(Walk *walk, gint32 i, const Cell *own, int direction, GError **error) {
   const Op *op = &walk->ops[i];
   int source = stage_next(op->stage, direction == BACKWARD, walk->program->n_stages, walk->program->n_pipes);
@@ -130,7 +130,7 @@ static gboolean check_input(Walk *walk, gint32 i, const Cell *own, int direction
   return comes_after(walk, i, receive) || fail_action(walk, i, error, "does not wait for its receive", op->stage, kind);
 }
 
-/* With two pipes, a micro-batch goes through the stages of one of them. */
+/* With two pipes, a micro-batch passes the stages of only one of them. */
 static gboolean goes_through(const Program *program, gsize cell) {
   if (program->n_pipes == 1)
     return TRUE;
@@ -140,8 +140,8 @@ static gboolean goes_through(const Program *program, gsize cell) {
          stage / (program->n_stages / program->n_pipes);
 }
 
-/* What must be over before the first part of an action. The compute stream is in order, so list order is enough for
- * what this rank computes itself. */
+/* What must have ended before the first part of an action. The compute stream runs in order, so for what this rank
+ * computes itself list order is enough. */
 static gboolean check_start(Walk *walk, gint32 i, const Cell *cell, GError **error) {
   const Op *op = &walk->ops[i];
   if (!goes_through(walk->program, (gsize)(cell - walk->cells)))
@@ -161,7 +161,8 @@ static gboolean check_start(Walk *walk, gint32 i, const Cell *cell, GError **err
   return check_input(walk, i, cell, BACKWARD, error);
 }
 
-/* Of an overlapped pair the two may take turns: between two parts of one stand parts of the other alone. */
+/* The halves of an overlapped pair may alternate: all compute between two parts of one half are parts of the
+ * other. */
 static gboolean takes_turns(const Walk *walk, const Cell *cell, gint32 i) {
   const Op *op = &walk->ops[i], *other = NULL;
   const gint32 last = op->action == ACTION_F || op->action == ACTION_B ? cell->last[op->action] : -1;
@@ -243,7 +244,7 @@ static gboolean walk_rank(Walk *walk, int rank, GError **error) {
   return TRUE;
 }
 
-/* Each stage on one rank. */
+/* Finds the rank of each stage, which must be only one. */
 static gboolean find_stage_ranks(const Walk *walk, GError **error) {
   const Program *program = walk->program;
   for (int stage = 0; stage < program->n_stages; stage++)
@@ -283,8 +284,8 @@ static gboolean check_all_there(const Walk *walk, gsize n_cells, GError **error)
   return TRUE;
 }
 
-/* As many cells as there can be with two ops each; 0 and an error when there are more, so that a program's numbers
- * cannot ask for memory that its ops do not justify. */
+/* Number of cells; 0 and an error if the ops cannot fill them with at least two each. So a program's counts cannot
+ * request memory that its ops do not justify. */
 static gsize count_cells(const Program *program, int *longest, GError **error) {
   gsize n_ops = 0;
   *longest = 0;

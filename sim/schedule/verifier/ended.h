@@ -1,6 +1,6 @@
 /* For each of three watched streams, the latest op on it that is sure to have ended when a given op starts:
  *
- *     ended(op) = max over d of (d, where it is on the stream, else ended(d)),
+ *     ended(op) = max over d of (d, if it is on the stream, else ended(d)),
  *                 d in { op before it on its own stream, its `after`, last host op } */
 #pragma once
 #include "program.h"
@@ -11,15 +11,14 @@ typedef struct {
   gint32 on[N_WATCHED]; /* −1 none */
 } Ended;
 
-/* The latest op on watched stream `which` that has ended once `op` has; −1: none. `ended` must be set for `op` and what
- * is in front of it. */
+/* The latest op on watched stream `which` that has ended once `op` has; −1: none. `ended` must be set up to `op`. */
 static inline gint32 ended_at(const Op *ops, const Ended *ended, const Stream watched[N_WATCHED], gint32 op,
                               int which) {
   return op < 0 || ops[op].stream == watched[which] ? op : ended[op].on[which];
 }
 
-/* Sets ended[i], those in front being set. `latest`, [N_STREAMS], is the op in front of i on each stream (−1: none) and
- * becomes i on its own. */
+/* Sets ended[i]; earlier entries must be set. `latest`, [N_STREAMS], holds the latest op before i on each stream (−1:
+ * none) and is updated with i. */
 static inline void ended_set(const Op *ops, Ended *ended, const Stream watched[N_WATCHED], gint32 *latest, gint32 i) {
   const Op *op = &ops[i];
   for (int w = 0; w < N_WATCHED; w++) {
@@ -32,14 +31,14 @@ static inline void ended_set(const Op *ops, Ended *ended, const Stream watched[N
   latest[op->stream] = i;
 }
 
-/* The same for a rank's whole list. ended[] is filled up to an op only when the ops that it names in `after` do not
- * answer a question by themselves. */
+/* The same for a rank's whole list. ended[] is only filled as far as needed, when an op's own `after` does not answer
+ * a query. */
 typedef struct {
   const Op *ops;
   const Stream *watched; /* [N_WATCHED] */
-  Ended *ended;          /* [ops] of the first n_ended */
+  Ended *ended;          /* [ops]; the first n_ended are set */
   gint32 n_ended;
-  gint32 latest[N_STREAMS]; /* before these on each stream; −1 none */
+  gint32 latest[N_STREAMS]; /* latest op before n_ended on each stream; −1 none */
 } EndedList;
 
 static inline void ended_list_begin(EndedList *list, const Op *ops) {
@@ -49,7 +48,7 @@ static inline void ended_list_begin(EndedList *list, const Op *ops) {
     list->latest[stream] = -1;
 }
 
-/* Whether op `source`, in front of op i and on a watched stream, is sure to have ended when i starts. */
+/* Whether op `source`, earlier than op i and on a watched stream, is sure to have ended when i starts. */
 static inline gboolean ended_list_has(EndedList *list, gint32 i, gint32 source) {
   const Op *ops = list->ops;
   if (ops[i].stream == ops[source].stream)

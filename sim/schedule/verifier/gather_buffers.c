@@ -1,5 +1,6 @@
-/* What an op waits for, the rest of its action uses too, until a part of it waits for another gather; parts of a
- * backward may come between where it takes turns with a forward, so each kind of action is followed by itself:
+/* A gather that an op waits for is also used by the rest of its action, until a part of that waits for another
+ * gather. If a backward takes turns with a forward, their parts alternate, so each kind of action is tracked
+ * separately:
  *
  *     dp        | UNSHARD a | UNSHARD b |                  | UNSHARD c |
  *     compute               | F of a: part 1 | part 2 | F of b |
@@ -13,19 +14,19 @@
 
 #include <string.h>
 
-/* Gathers that the parts of an action use. */
+/* Gathers in use by the parts of an action. */
 typedef struct {
-  const Op *user; /* the part that last waited for any; NULL: none yet */
+  const Op *user; /* the last part that waited for one; NULL: none yet */
   gint32 used[OP_MAX_AFTER];
   int n_used;
 } InUse;
 
-/* Of each gather of a list, in the order in which they are issued. */
+/* One gather of a list; kept in issue order. */
 typedef struct {
-  gint32 start, last_use; /* its FETCH or itself; the last op that reads what it brings, −1: none */
+  gint32 start, last_use; /* its FETCH, else itself; the last op that reads its result, −1: none */
 } Gather;
 
-/* The gathers an op waits for. Returns how many. */
+/* Finds the gathers that an op waits for. Returns how many. */
 static int gathers_of(const OpList *list, const Op *op, gint32 gathers[OP_MAX_AFTER]) {
   int n = 0;
   for (int i = 0; i < OP_MAX_AFTER && op->after[i] >= 0; i++)
@@ -34,7 +35,7 @@ static int gathers_of(const OpList *list, const Op *op, gint32 gathers[OP_MAX_AF
   return n;
 }
 
-/* Where an UNSHARD's buffer is first written to. */
+/* The op that first writes to an UNSHARD's buffer. */
 static gint32 start_of(const OpList *list, gint32 gather) {
   const gint32 before = list->ops[gather].after[0];
   return before >= 0 && list->ops[before].action == ACTION_FETCH ? before : gather;
@@ -54,11 +55,11 @@ static void use(const OpList *list, InUse in_use[ACTION_B + 1], const gint32 *nu
     gathers[number[own->used[k]]].last_use = i;
 }
 
-/* Of Gather; owned by the caller. *most: gathers issued from one to its last use, itself among them, the most of all;
- * at least 1. */
+/* Array of Gather; owned by the caller. *most: the largest number of gathers issued from any one of them (inclusive)
+ * to its last use; at least 1. */
 static GArray *find_gathers(const OpList *list, int *most) {
   GArray *gathers = g_array_new(FALSE, FALSE, sizeof(Gather));
-  g_autofree gint32 *number = g_new(gint32, list->n_ops + 1); /* of an UNSHARD */
+  g_autofree gint32 *number = g_new(gint32, list->n_ops + 1); /* [ops] number of an UNSHARD */
   InUse in_use[ACTION_B + 1] = {{.user = NULL}};
   *most = 1;
   for (gint32 i = 0; i < list->n_ops; i++) {

@@ -1,29 +1,27 @@
-/* Each rank's list is walked once. What is added to and what is summed are places: embedding, head and each layer of a
- * stage, the stage as a whole, and three of the rank, the table that embedding and head both add to, what a first and a
- * last rank hold of one matrix, and what ranks of tp each hold whole. Of every place and step the latest op that added
- * to it is known, and the latest that summed it: of all micro-batches together and, where the rank sums some apart, of
- * each:
+/* One pass over each rank's list. Additions and reductions ("sums") refer to places: embedding, head and each layer
+ * of a stage, the stage as a whole, and three places of the rank: the table that embedding and head both add to, the
+ * matrix shared by the first and the last rank, and the parameters replicated over tp. For every place and step, the
+ * pass keeps the latest op that added to it and the latest that summed it: over all micro-batches, and if the rank
+ * sums some separately, for each micro-batch too:
  *
- *     a sum is right      where the latest that added of its micro-batch, or of all, has ended when it starts
- *     an addition is      where no sum of the same micro-batch, or of all, is in front of it in its step
+ *     a sum is valid        if the latest addition for its micro-batch, or for all, has ended when it starts
+ *     an addition is valid  if no sum of its micro-batch, or of all, comes before it in its step
  *
- * What ranks of tp hold whole is in the buckets that dp sums too, and in what copies of a stage sum: its sum over tp
- * comes when those in front have ended.
+ * Parameters replicated over tp are also in the buckets that dp sums, and in the sums of a stage's copies: their sum
+ * over tp must start after the earlier ones have ended.
  *
- * A copy of a gradient out to the host does not say what of it: it is of the addition or sum in front of it that has
- * its step, stage, micro-batch and unit, and is right where the latest such one has ended when it starts. Of a place
- * that is copied each sum has such a copy behind it, but of shards that are summed over their replicas then: else it
- * was copied before it was summed.
+ * A copy of a gradient out to the host does not say which part it copies. It belongs to the latest addition or sum
+ * before it with its step, stage, micro-batch and unit, and is valid if that has ended when it starts. If a place is
+ * copied, each of its sums must be followed by such a copy (for shards that are then summed over replicas, only the
+ * last sum): otherwise it was copied before it was summed.
  *
- * Additions are on the compute stream, sums on that of dp or tp. So what is sure to have ended is one number for each
- * op and each of these streams (ended.h).
+ * Additions are on the compute stream, sums on dp or tp. So one number per op and stream tells what is sure to have
+ * ended (ended.h). Direct dependencies are checked first; ended.h is used only if they do not suffice.
  *
- * What an op waits for at first hand is seen without it: it is worked out where that does not answer.
- *
- * Most lists sum behind nearly all that they add. So until a rank sums for the first time, and none of its sums is of a
- * micro-batch apart, the tallies of an addition are put off, and of those of one stage that add to the same places in a
- * row the last one alone is tallied. What is put off of several stages is tallied stage by stage, and so out of order:
- * of a place that stages share the latest op stays. */
+ * Most lists sum after nearly all additions. So until a rank's first sum, if it sums no micro-batch separately, the
+ * tallies of additions are deferred, and of consecutive additions of a stage to the same places only the last is
+ * tallied. Deferred additions of several stages are tallied stage by stage, hence out of order; for a place shared
+ * between stages the latest op wins. */
 #include "gradient_order.h"
 
 #include "ended.h"
@@ -31,7 +29,7 @@
 #include "untimed_run.h"
 #include <string.h>
 
-/* Experts and all else of a place are summed apart. */
+/* In each place, experts and the rest are summed separately. */
 typedef enum { SUM_OF_OTHERS, SUM_OF_EXPERTS, N_SUMS } SumKind;
 
 typedef struct {
@@ -42,11 +40,10 @@ typedef struct {
 enum { STAGE_WHOLE, STAGE_EMBEDDING, STAGE_HEAD, STAGE_FIRST_LAYER };
 enum { RANK_TABLE, RANK_TIED, RANK_WHOLE, N_RANK_PLACES };
 
-/* Streams of additions and sums. */
+/* Streams of additions and of sums. */
 static const Stream watched[N_WATCHED] = {STREAM_COMPUTE, STREAM_DP, STREAM_TP};
 
-/* Layers of a rank, and these times its steps and micro-batches; where a text tells of more, they are not looked at.
- * */
+/* Limits: layers of a rank, and layers × steps × micro-batches. Beyond them, layers are not checked singly. */
 enum { MOST_LAYERS = 1 << 12, MOST_TALLIES = 1 << 24 };
 
 typedef struct {
@@ -58,17 +55,18 @@ typedef struct {
   const Program *program;
   int rank;
   const OpList *list;
-  EndedList ended;  /* of the rank's */
-  gint32 *n_layers; /* [stages] of those that are summed on the rank; −1 where nothing of the stage is */
-  gint32 *first;    /* [stages] its first place, where something is */
+  EndedList ended;  /* of the current rank */
+  gint32 *n_layers; /* [stages] number of layers summed on the rank; −1: nothing of the stage is summed */
+  gint32 *first;    /* [stages] first place of the stage, if any of it is summed */
   gint32 n_places;
-  gint32 n_apart;      /* micro-batches with tallies of their own: all, or 0 where the rank sums none apart */
+  gint32 n_apart;      /* micro-batches with tallies of their own: all, or 0 if the rank sums none separately */
   GArray *tallies;     /* Tally[steps][all micro-batches, then each of n_apart][n_places] */
-  GHashTable *sources; /* Op → index + 1: of what copies out can be of, the latest; empty where the rank has none */
-  GHashTable *copies;  /* Op → index + 1: of those, the latest */
-  gint32 *put_off;     /* [stages] the latest addition that is not tallied yet; −1: none */
+  GHashTable *sources; /* Op → index + 1: latest op that copies out can refer to, per place; empty if the rank copies
+                          nothing out */
+  GHashTable *copies;  /* Op → index + 1: latest copy out, per place */
+  gint32 *put_off;     /* [stages] latest addition not tallied yet; −1: none */
   gboolean has_summed;
-  gint32 *reduced; /* [steps] latest sum over dp or copies of what is no expert's; −1: none yet */
+  gint32 *reduced; /* [steps] latest sum over dp or copies, experts' excepted; −1: none yet */
   gboolean table_is_shared, has_copies;
 } Walk;
 
@@ -76,7 +74,7 @@ static gboolean adds(const Op *op) {
   return op->kind == OP_COMPUTE && op->stream == STREAM_COMPUTE && (op->action == ACTION_B || op->action == ACTION_W);
 }
 
-/* What the stages of a rank have in common. */
+/* Sums of places that belong to the rank, not to a stage. */
 static gboolean is_of_rank(const Op *sum) {
   return sum->action == ACTION_TIED_GRAD || sum->action == ACTION_WHOLE_GRAD;
 }
@@ -115,13 +113,13 @@ static gboolean has_ended(Walk *walk, gint32 i, gint32 source) {
   return ended_list_has(&walk->ended, i, source);
 }
 
-/* Of a step and one of n_apart micro-batches, or −1: of all. */
+/* For a step and one of n_apart micro-batches, or −1: for all of them. */
 static Tally *tally_of(const Walk *walk, gint32 step, gint32 micro_batch, gint32 index) {
   const gsize row = (gsize)step * (gsize)(walk->n_apart + 1) + (gsize)(micro_batch + 1);
   return &g_array_index(walk->tallies, Tally, row * (gsize)walk->n_places + (gsize)index);
 }
 
-/* In words, for messages. Owned by the caller. */
+/* The name of a place, for messages. Owned by the caller. */
 static char *name_of(const Walk *walk, int stage, gint32 index) {
   static const char *const of_rank[] = {[RANK_TABLE] = "the table that embedding and head add to",
                                         [RANK_TIED] = "the tied embedding",
@@ -175,7 +173,7 @@ static gint32 end_of_layers(const Walk *walk, int stage, const Pieces *pieces) {
   return (gint32)MIN(pieces->end_layer, walk->n_layers[stage]);
 }
 
-/* Of a stage that is not summed nothing is known. */
+/* Stages that are never summed are not tracked. */
 static gboolean add_to_stage(const Walk *walk, gint32 i, const Pieces *pieces, GError **error) {
   const int stage = walk->list->ops[i].stage;
   if (walk->n_layers[stage] < 0)
@@ -199,7 +197,8 @@ static gboolean check_addition(const Walk *walk, gint32 i, GError **error) {
          (add_to(walk, i, RANK_TABLE, error) && add_to(walk, i, RANK_TIED, error));
 }
 
-/* A table that two add to is in the sum of one of them, or of each micro-batch in that of the one that is there. */
+/* A table that two add to is part of the sum of one of them; for a single micro-batch, of the one that is on the
+ * rank. */
 static gboolean moves_table(const Walk *walk, const Transfer *transfer) {
   if (transfer->of_experts)
     return FALSE;
@@ -263,7 +262,7 @@ static gboolean source_equal(gconstpointer a, gconstpointer b) {
   return x->step == y->step && x->stage == y->stage && x->micro_batch == y->micro_batch && x->unit == y->unit;
 }
 
-/* Sum `sum`, the latest of its place, has no copy behind it. Of nothing there is none. */
+/* Checks that sum `sum`, the latest of its place, was not copied out before it. An empty sum needs no copy. */
 static gboolean check_copied(const Walk *walk, gint32 sum, GError **error) {
   const Op *ops = walk->list->ops;
   const gint32 copy = GPOINTER_TO_INT(g_hash_table_lookup(walk->copies, &ops[sum])) - 1;
@@ -280,7 +279,7 @@ static gboolean is_same_sum(const Walk *walk, const Op *a, const Op *b) {
   return a->action == b->action && transfer_of(walk, a)->of_experts == transfer_of(walk, b)->of_experts;
 }
 
-/* Op i becomes what copies of its place are of. */
+/* Op i becomes what later copies of its place refer to. */
 static gboolean replace_source(Walk *walk, gint32 i, GError **error) {
   Op *op = &walk->list->ops[i];
   const gint32 before = GPOINTER_TO_INT(g_hash_table_lookup(walk->sources, op)) - 1;
@@ -291,7 +290,7 @@ static gboolean replace_source(Walk *walk, gint32 i, GError **error) {
   return TRUE;
 }
 
-/* In the list's order, whatever that of the table. */
+/* Goes by list order, since that of the hash table is arbitrary. */
 static gboolean check_all_copied(const Walk *walk, GError **error) {
   for (gint32 i = 0; walk->has_copies && i < walk->list->n_ops; i++) {
     const Op *op = &walk->list->ops[i];
@@ -321,7 +320,7 @@ static gboolean tally_put_off(Walk *walk, int stage, GError **error) {
   return i < 0 || check_addition(walk, i, error);
 }
 
-/* Nothing of the rank is summed yet. */
+/* Defers an addition while the rank has summed nothing yet. */
 static gboolean put_off(Walk *walk, gint32 i, GError **error) {
   const Op *op = &walk->list->ops[i];
   const gint32 before = walk->put_off[op->stage];
@@ -400,7 +399,7 @@ static void lay_out(Walk *walk) {
   }
   const gsize n_tallies = n_rows * (gsize)walk->n_places;
   g_array_set_size(walk->tallies, (guint)n_tallies);
-  memset(walk->tallies->data, -1, n_tallies * sizeof(Tally)); /* nothing added, nothing summed */
+  memset(walk->tallies->data, -1, n_tallies * sizeof(Tally)); /* −1: nothing added, nothing summed */
 }
 
 static gboolean walk_rank(Walk *walk, int rank, GError **error) {

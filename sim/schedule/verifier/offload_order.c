@@ -1,5 +1,4 @@
-/* Of each rank's list first what has no copy behind it is looked for, so that it is what is named, then the list is
- * walked:
+/* For each rank's list, first finds what lacks a later copy, so that errors name that op, then walks the list:
  *
  *     compute    B0 |                                   | F0 of the next step
  *     dp         | sum |        | norm |
@@ -7,7 +6,7 @@
  *     host                             | OPTIMIZER 0 | OPTIMIZER 1 |
  *     copy                                           | WEIGHTS_BACK 0 | WEIGHTS_BACK 1 |
  *
- * What is sure to have ended when an op starts is one number for each stream that is asked about (ended.h). */
+ * One number per op and watched stream tells what is sure to have ended when the op starts (ended.h). */
 #include "offload_order.h"
 
 #include "ended.h"
@@ -18,32 +17,32 @@
 /* Streams of NORM, of GRAD_OUT and of WEIGHTS_BACK. */
 static const Stream watched[N_WATCHED] = {STREAM_DP, STREAM_COPY_OUT, STREAM_COPY};
 
-/* Of a step: what its update has to wait for. */
+/* Per step: what its update must wait for. */
 typedef struct {
-  gint32 grad_out, norm; /* the latest in front; −1 none */
-  gint32 grad_stored;    /* GRAD_OUT to the drives; likewise */
-  gint32 n_reads;        /* parts of the state that are read in front */
-  gint32 n_updates;      /* parts of the update in front */
-  gint32 n_backs;        /* of these, whose weights were copied to where they belong */
+  gint32 grad_out, norm; /* the latest so far; −1 none */
+  gint32 grad_stored;    /* latest GRAD_OUT to the drives; likewise */
+  gint32 n_reads;        /* parts of the state read so far */
+  gint32 n_updates;      /* parts updated so far */
+  gint32 n_backs;        /* of these, parts whose weights were copied to where they are kept */
 } Step;
 
 typedef struct {
   const Program *program;
   int rank;
   const OpList *list;
-  gboolean fetches, updates; /* some rank does so */
-  gboolean stays;            /* what is updated is in its place: weights are fetched from the memory it is in */
-  Ended *ended;              /* [ops of the longest list] */
-  guint8 *is_gathered;       /* likewise: a FETCH that an UNSHARD waits for */
-  guint8 *is_copied;         /* likewise: what a GRAD_OUT waits for first */
-  gint32 latest[N_STREAMS];  /* in front, on each stream; −1 none */
-  Step *steps;               /* [steps] */
-  gboolean reads_state;      /* the optimizer's, from the drives; some rank does so */
-  GArray *reads, *writes;    /* of gint32: of each part of the state the latest STATE_READ, STATE_WRITE; −1 none */
-  gint32 weights_store;      /* the latest WEIGHTS_STORE; −1 none */
-  gint32 fetch, back;        /* the latest FETCH of the latest step, the latest WEIGHTS_BACK; −1 none */
-  gint32 *last_addition;     /* [stages] of a step that ends; −1 none */
-  guint8 *is_summed;         /* [stages] on the rank */
+  gboolean fetches, updates; /* whether any rank does so */
+  gboolean stays;      /* updated weights need no copy: they are fetched from the memory in which they are updated */
+  Ended *ended;        /* [ops of the longest list], like the next two */
+  guint8 *is_gathered; /* a FETCH that an UNSHARD waits for */
+  guint8 *is_copied;   /* an op that is first in the `after` of a GRAD_OUT */
+  gint32 latest[N_STREAMS]; /* latest op so far on each stream; −1 none */
+  Step *steps;              /* [steps] */
+  gboolean reads_state;     /* some rank reads optimizer state from the drives */
+  GArray *reads, *writes;   /* of gint32: latest STATE_READ, STATE_WRITE of each part of the state; −1 none */
+  gint32 weights_store;     /* the latest WEIGHTS_STORE; −1 none */
+  gint32 fetch, back;       /* latest FETCH of the latest step, latest WEIGHTS_BACK; −1 none */
+  gint32 *last_addition;    /* [stages] within the current step; −1 none */
+  guint8 *is_summed;        /* [stages] whether the rank reduces it */
 } Walk;
 
 static const Transfer *transfer_of(const Walk *walk, const Op *op) {
@@ -67,7 +66,7 @@ static gboolean sums(const Op *op) {
                                        op->action == ACTION_COPY_GRAD || op->action == ACTION_WHOLE_GRAD);
 }
 
-/* A gather of shards; a fetch in its place, where there is but one, is on the copy stream. */
+/* A gather of shards. With a single shard, the fetch that replaces it is on the copy stream. */
 static gboolean gathers(const Op *op) {
   return op->kind == OP_COLLECTIVE && op->action == ACTION_UNSHARD && op->stream == STREAM_DP;
 }
@@ -76,7 +75,7 @@ static gboolean fail_op(const Walk *walk, gint32 i, const char *what, gint32 oth
   return fail_at_op(walk->program, walk->rank, i, what, other, rest, error);
 }
 
-/* Parts come in the order of their numbers. Always FALSE. */
+/* Parts must come in ascending order. Always FALSE. */
 static gboolean fail_part(const Walk *walk, gint32 i, const char *whole, int expected, GError **error) {
   g_autofree char *what =
       g_strdup_printf("part %d of the step's %s; expected part %d", walk->list->ops[i].unit, whole, expected);
@@ -85,7 +84,7 @@ static gboolean fail_part(const Walk *walk, gint32 i, const char *whole, int exp
 
 /* --- what has ended --- */
 
-/* `source`, in front of op i or −1, is sure to have ended when that starts. */
+/* Whether `source`, an op before op i or −1, is sure to have ended when i starts. */
 static gboolean has_ended(const Walk *walk, gint32 i, gint32 source) {
   for (int w = 0; w < N_WATCHED && source >= 0; w++)
     if (watched[w] == walk->list->ops[source].stream)
@@ -111,7 +110,7 @@ static gboolean check_gather(Walk *walk, gint32 i, GError **error) {
   return fail_op(walk, i, "its weights are on the host, and it waits for no FETCH of its own", -1, "", error);
 }
 
-/* What is read from the drives has been written to them. */
+/* Weights read from the drives must have been written there. */
 static gboolean check_stored(const Walk *walk, gint32 i, GError **error) {
   return has_ended(walk, i, walk->weights_store) || fail_op(walk, i, "it fetches weights and does not wait for",
                                                             walk->weights_store, ", which writes them", error);
@@ -141,7 +140,7 @@ static gint32 part_of(const GArray *parts, gint32 unit) {
   return unit >= 0 && unit < (gint32)parts->len ? g_array_index(parts, gint32, unit) : -1;
 }
 
-/* Parts come in the order of their numbers. */
+/* Parts come in ascending order. */
 static void set_part(GArray *parts, gint32 unit, gint32 i) {
   if (unit == (gint32)parts->len)
     g_array_append_val(parts, i);
@@ -175,7 +174,7 @@ static gboolean check_write(Walk *walk, gint32 i, GError **error) {
   return TRUE;
 }
 
-/* What an update works with. */
+/* The state that an update needs. */
 static gboolean check_state(const Walk *walk, gint32 i, GError **error) {
   const Op *op = &walk->list->ops[i];
   if (op->unit >= walk->steps[op->step].n_reads)
@@ -249,14 +248,14 @@ static gboolean check_op(Walk *walk, gint32 i, GError **error) {
   }
 }
 
-/* A shard that is reduced over its replicas by the op behind it leaves behind that. */
+/* Whether the next op reduces the same shard over its replicas; then the copy out follows that op. */
 static gboolean is_summed_on(const Walk *walk, gint32 i) {
   const Op *op = &walk->list->ops[i], *next = op + 1;
   return i + 1 < walk->list->n_ops && op->action == ACTION_REDUCE_GRAD && next->action == ACTION_REDUCE_GRAD &&
          is_same_place(op, next) && transfer_of(walk, op)->of_experts == transfer_of(walk, next)->of_experts;
 }
 
-/* The additions of `step` end: those of stages that nobody sums have left. */
+/* At the end of a step: the last additions of stages that nobody reduces must have been copied out. */
 static gboolean check_additions(const Walk *walk, GError **error) {
   for (int stage = 0; stage < walk->program->n_stages; stage++) {
     const gint32 last = walk->last_addition[stage];
@@ -341,13 +340,13 @@ static gboolean walk_rank(Walk *walk, int rank, GError **error) {
   return !walk->updates || check_steps(walk, error);
 }
 
-/* Of a FETCH, or of an UNSHARD in its place where there is but one shard. */
+/* For a FETCH, or an UNSHARD that replaces one with a single shard. */
 static gboolean fetches_from_memory(const Walk *walk, const Op *op) {
   const gboolean fetches = op->action == ACTION_FETCH || (op->action == ACTION_UNSHARD && op->stream == STREAM_COPY);
   return fetches && (route_of(walk, op) & ROUTE_NVME_READ) == 0;
 }
 
-/* Returns whether any op has to do with a host. */
+/* Returns whether any op involves the host. */
 static gboolean find_uses(Walk *walk, int *longest) {
   const Program *program = walk->program;
   gboolean may = FALSE;

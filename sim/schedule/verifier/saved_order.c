@@ -1,9 +1,8 @@
-/* Of every place, a step's pass of a micro-batch through a unit, the latest op of each kind is known:
+/* For every place, a step's pass of a micro-batch through a unit, the walk keeps the latest op of each kind:
  *
  *     compute   | F0 | F1 | …           … | B1 | B0 |
  *     copy_out       | out 0 |
- *     copy                        | in 0 |
- */
+ *     copy                        | in 0 | */
 #include "saved_order.h"
 
 #include "ended.h"
@@ -36,12 +35,12 @@ static void note(Walk *walk, int kind, gint32 i) {
   g_hash_table_replace(walk->latest[kind], &walk->ops[i], GINT_TO_POINTER(i + 1));
 }
 
-/* Of op i's place; −1 none. */
+/* For op i's place; −1 none. */
 static gint32 latest_of(const Walk *walk, int kind, gint32 i) {
   return GPOINTER_TO_INT(g_hash_table_lookup(walk->latest[kind], &walk->ops[i])) - 1;
 }
 
-/* Op i comes behind the latest of its place. `missing`: what is said where there is none. */
+/* Op i must wait for the latest op of that kind in its place. `missing`: the message if there is none. */
 static gboolean await(Walk *walk, int kind, gint32 i, const char *what, const char *missing, GError **error) {
   const gint32 awaited = latest_of(walk, kind, i);
   if (awaited < 0)
@@ -60,7 +59,7 @@ static gboolean is_away(const Walk *walk, gint32 i) {
   return latest_of(walk, OUT, i) > latest_of(walk, IN, i);
 }
 
-/* Nothing saves what is away. */
+/* A forward must not save activations that are on the host. */
 static gboolean check_forward(Walk *walk, gint32 i, GError **error) {
   if (is_away(walk, i))
     return fail_at_op(walk->program, walk->rank, i, "it saves activations that are away since", latest_of(walk, OUT, i),
@@ -92,7 +91,7 @@ static gboolean check_in(Walk *walk, gint32 i, GError **error) {
   return TRUE;
 }
 
-/* The first op of a backward: what it reads is given up behind it. */
+/* The first op of a backward; what it reads is released after it. */
 static gboolean check_backward(Walk *walk, gint32 i, GError **error) {
   static const char missing[] = "its activations are on the host: no SAVED_IN in front of it brings them back";
   if (is_away(walk, i))
@@ -134,7 +133,7 @@ static gboolean walk_rank(Walk *walk, int rank, GError **error) {
   return TRUE;
 }
 
-/* What copies to or from a host has a route. */
+/* Copies to or from a host have groups with a route. */
 static gboolean may_save(const Program *program) {
   for (guint i = 0; i < program->groups->len; i++)
     if (g_array_index(program->groups, Group, i).route != 0)

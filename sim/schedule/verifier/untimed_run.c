@@ -1,12 +1,12 @@
-/* A worklist of streams to look at. Looking at a stream takes its head as far as it goes:
+/* A worklist of streams to visit. Visiting a stream advances its head as far as possible:
  *
- *     waiting   on an op of the same rank (an `after`, the host, the rest of its batch): the stream's bit is set at
- *               that op, and the stream is looked at again when that op is done
- *     posted    a send, receive or collective that waits for the other ranks; whoever arrives last completes all
- *     done      the next op of the stream is the head
+ *     waiting   for an op of the same rank (an `after`, the host, the rest of its batch): the stream's bit is set at
+ *               that op, and the stream is visited again when the op is done
+ *     posted    a send, receive or collective that waits for other ranks; the last to arrive completes all of them
+ *     done      the next op of the stream becomes the head
  *
- * Every op is looked at a bounded number of times, so the run is linear in ops and edges. Whether it reaches the end
- * does not depend on the order of looking: an op that can go stays able to go. */
+ * Every op is visited a bounded number of times, so the run is linear in ops and edges. The order of visits does not
+ * affect whether it reaches the end: an op that can start remains able to. */
 #include "untimed_run.h"
 #include "error.h"
 #include "op_batches.h"
@@ -19,12 +19,12 @@ typedef struct {
   const Op *ops;
   int n_ops;
   guint8 *state;          /* [n_ops] OpState; owned, as the arrays below */
-  guint16 *waiters;       /* [n_ops] bits of the streams whose head waits for this op */
-  gint32 *next;           /* [n_ops] next op of the same stream; −1 = none */
+  guint16 *waiters;       /* [n_ops] bit set of streams whose head waits for this op */
+  gint32 *next;           /* [n_ops] next op on the same stream; −1 = none */
   gint32 head[N_STREAMS]; /* −1 = stream at its end */
-  guint look_at;          /* bits of streams to look at */
+  guint look_at;          /* bit set of streams to visit */
   gboolean is_queued;
-  gint32 *batch; /* [n_ops] as op_list_batches(); owned */
+  gint32 *batch; /* [n_ops] from op_list_batches(); owned */
   gint32
       *n_missing; /* [n_ops] at the first op of a batch, its ops that are not there yet; owned; NULL without batches */
 } RankRun;
@@ -35,11 +35,11 @@ typedef struct {
   const Rendezvous *rendezvous;
   RankRun *ranks;
   gint32 **n_arrived; /* [group][k] */
-  int *queue;         /* ranks to look at, each once at most: a ring of n_ranks; owned */
+  int *queue;         /* ring of n_ranks: ranks to visit, each at most once; owned */
   int queue_first, queue_length;
 } Run;
 
-G_STATIC_ASSERT(N_STREAMS <= 16); /* bits of waiters */
+G_STATIC_ASSERT(N_STREAMS <= 16); /* waiters has one bit per stream */
 
 static void count_batches(RankRun *rank, const OpList *list) {
   rank->batch = op_list_batches(list);
@@ -113,7 +113,7 @@ static void post_transfer(Run *run, int r, gint32 i) {
 
 static void post_collective(Run *run, int r, gint32 i) {
   const Rendezvous *rendezvous = rendezvous_of(run, &run->ranks[r].ops[i]);
-  if (rendezvous->n_members == 0) { /* members are other copies of this same list: in step by construction */
+  if (rendezvous->n_members == 0) { /* all members are copies of this list: in step by construction */
     complete(run, r, i);
     return;
   }
@@ -137,17 +137,17 @@ static void post(Run *run, int r, gint32 i) {
     complete(run, r, i);
 }
 
-/* An op of the same rank that must end before op i can start; −1 = none. */
+/* An unfinished op of the same rank that op i must wait for; −1 = none. */
 static gint32 blocker_of(const RankRun *rank, gint32 i) {
   const Op *op = &rank->ops[i];
   for (int k = 0; k < OP_MAX_AFTER && op->after[k] >= 0; k++)
     if (rank->state[op->after[k]] != STATE_DONE)
       return op->after[k];
-  gint32 host = rank->head[STREAM_HOST]; /* nothing behind it in the list is issued before it is done */
+  gint32 host = rank->head[STREAM_HOST]; /* nothing later in the list is issued before it is done */
   return host >= 0 && host < i ? host : -1;
 }
 
-/* TRUE when op i may start as far as its batch goes. The last member to come lets the others go. */
+/* TRUE if op i's batch lets it start. The last member to arrive releases the others. */
 static gboolean batch_is_there(Run *run, int r, gint32 i) {
   RankRun *rank = &run->ranks[r];
   if (rank->ops[i].batch < 0)
@@ -207,7 +207,7 @@ static void explain_collective(const Run *run, gint32 k, const Rendezvous *rende
   }
 }
 
-/* What the head of a stuck stream waits for. */
+/* Explains what the head of a stuck stream waits for. */
 static void explain_head(const Run *run, int r, gint32 i, GString *out) {
   const RankRun *rank = &run->ranks[r];
   const Op *op = &rank->ops[i];
@@ -296,7 +296,7 @@ gboolean untimed_run(const Program *program, gint32 *const *partner, const Rende
   run_init(&run);
   while (run.queue_length > 0) {
     int r = run.queue[run.queue_first];
-    look_at_rank(&run, r); /* still holds its place: a rank is queued once */
+    look_at_rank(&run, r); /* r stays at the head of the ring meanwhile: a rank is queued only once */
     run.queue_first = (run.queue_first + 1) % program->n_ranks;
     run.queue_length--;
   }

@@ -1,12 +1,12 @@
-/* Each rank's list is walked once; of every step the latest op of each kind is known:
+/* One pass over each rank's list; for every step it keeps the latest op of each kind:
  *
  *     compute    B0 | B1 |                                    | OPTIMIZER |          | F0 of the next step
  *     dp              | REDUCE_GRAD | TIED_GRAD |      | NORM |           | UNSHARD |
  *     tp                                        | WHOLE_GRAD |
  *     host                                                                          | SYNC
  *
- * On a stream the latest is the last to end, so one of each kind and stream is enough. What is sure to have ended is
- * one number for each op and stream (ended.h). */
+ * The latest op of a stream is the last to end, so one per kind and stream is enough. One number per op and stream
+ * tells what is sure to have ended (ended.h). */
 #include "update_order.h"
 
 #include "ended.h"
@@ -15,7 +15,7 @@
 
 static const Stream watched[N_WATCHED] = {STREAM_COMPUTE, STREAM_DP, STREAM_TP};
 
-/* Of a step, what its update waits for; −1 none yet. */
+/* Per step, what its update waits for; −1 none yet. */
 typedef struct {
   gint32 addition;       /* to any gradient */
   gint32 sum_dp, sum_tp; /* on these streams */
@@ -29,20 +29,20 @@ typedef struct {
   const Op *ops;
   EndedList ended;
   Step *steps;           /* [steps] */
-  gint32 update, gather; /* the latest of any step; of gathers the latest behind that; −1 none */
+  gint32 update, gather; /* latest update of any step, latest gather after it; −1 none */
 } Walk;
 
 static gboolean fail_late(const Walk *walk, gint32 i, const char *what, gint32 other, GError **error) {
   return fail_at_op(walk->program, walk->rank, i, what, other, ", which works with the whole gradient", error);
 }
 
-/* Op i does not start before `awaited` (−1: none) has ended. */
+/* Op i must not start before `awaited` (−1: none) has ended. */
 static gboolean await(Walk *walk, gint32 i, gint32 awaited, const char *what, GError **error) {
   return awaited < 0 || ended_list_has(&walk->ended, i, awaited) ||
          fail_at_op(walk->program, walk->rank, i, what, awaited, "", error);
 }
 
-/* An addition or a sum: nobody has worked with the gradient yet. */
+/* An addition or a sum must come before anything uses the complete gradient. */
 static gboolean check_early(const Walk *walk, gint32 i, const char *what, GError **error) {
   const Step *step = &walk->steps[walk->ops[i].step];
   if (step->update >= 0)
@@ -87,7 +87,7 @@ static gboolean check_update(Walk *walk, gint32 i, GError **error) {
   static const char what[] = "it updates with the step's whole gradient and does not wait for";
   const Op *op = &walk->ops[i];
   if (op->kind != OP_COMPUTE)
-    return TRUE; /* the host's: offload_order.h */
+    return TRUE; /* a host update: offload_order.h */
   Step *step = &walk->steps[op->step];
   step->update = walk->update = i;
   walk->gather = -1;

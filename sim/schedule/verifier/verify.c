@@ -1,16 +1,16 @@
-/* The proof in ten steps, each linear in the ops (gradient_order_check, weights_order_check: in the layers of each,
- * too):
+/* The proof in ten steps, each linear in the ops (gradient_order_check and weights_order_check also in each op's
+ * layers):
  *
- *     check_tables, check_ops   every index is in range (all that follows relies on it), transfers fit their ops
+ *     check_tables, check_ops   every index is in range (all later steps rely on it), transfers fit their ops
  *     program_match             every send has its receive
  *     check_transfers           of equal bytes; every member of a group over pipeline ranks has the same sequence
  *     compute_order_check       every action once, after its inputs (compute_order.c)
- *     gradient_order_check      gradients are summed, and copied out, when whole (gradient_order.c)
- *     weights_order_check       what computes with weights has them (weights_order.c)
- *     update_order_check        the GPU updates with whole gradients (update_order.c)
- *     offload_order_check       what goes to the host, and what is there, is in time (offload_order.c)
+ *     gradient_order_check      gradients are complete when reduced or copied out (gradient_order.c)
+ *     weights_order_check       weights are present when computed with (weights_order.c)
+ *     update_order_check        GPU updates use complete gradients (update_order.c)
+ *     offload_order_check       transfers to and from the host, and updates there, are in order (offload_order.c)
  *     saved_order_check         and so are activations (saved_order.c)
- *     untimed_run               nothing waits in a circle (untimed_run.c) */
+ *     untimed_run               nothing waits in a cycle (untimed_run.c) */
 #include "verify.h"
 #include "compute_order.h"
 #include "error.h"
@@ -90,7 +90,7 @@ static inline gboolean in_range(gint32 value, gint32 least, gint32 end) {
   return (guint32)value - (guint32)least < (guint32)end - (guint32)least;
 }
 
-/* Each smaller than the op's own index, packed first. */
+/* Each smaller than the op's own index; used slots come first. */
 static inline gboolean check_after(const Program *program, int rank, int i, const gint32 *after, GError **error) {
   static const gint32 none[] = {-1, -1, -1, -1, -1, -1};
   G_STATIC_ASSERT(G_N_ELEMENTS(none) == OP_MAX_AFTER - 2);
@@ -98,7 +98,7 @@ static inline gboolean check_after(const Program *program, int rank, int i, cons
   for (; n < OP_MAX_AFTER && after[n] >= 0 && after[n] < i; n++)
     ;
   if ((n == 2 || (n < 2 && after[n] == -1 && after[1] == -1)) && memcmp(&after[2], none, sizeof none) == 0)
-    return TRUE; /* as nearly always */
+    return TRUE; /* the usual case */
   for (k = n; k < OP_MAX_AFTER && after[k] == -1; k++)
     ;
   return k == OP_MAX_AFTER || fail_op(program, rank, i, error, "waits for op %d, which is not before it", after[k]);
@@ -137,7 +137,7 @@ static gboolean check_compute_op(const Program *program, int rank, int i, const 
   return TRUE;
 }
 
-/* It waits, or computes what its processors are to. */
+/* It either waits, or computes one of the works for processors. */
 static gboolean check_host_op(const Program *program, int rank, int i, const Op *op, GError **error) {
   if (op->work == -1)
     return TRUE;
@@ -161,7 +161,7 @@ static gboolean check_transfer_op(const Program *program, int rank, int i, const
   return TRUE;
 }
 
-/* On a route, by which copies are found, and on a stream that is watched (offload_order.c, saved_order.c). */
+/* On a route, by which copies are recognised, and on a watched stream (offload_order.c, saved_order.c). */
 static gboolean check_copy_op(const Program *program, int rank, int i, const Op *op, GError **error) {
   if (op->kind == OP_COLLECTIVE && (op->stream == STREAM_COPY || op->stream == STREAM_COPY_OUT)) {
     const Transfer *transfer = &g_array_index(program->transfers, Transfer, op->work);
@@ -207,7 +207,8 @@ static gboolean is_member(const Group *group, int rank) {
   return group->pp_first < 0 || rank == group->pp_first || rank == group->pp_last;
 }
 
-/* Every collective of a group over pipeline ranks goes to that group's list; partner gets its number on its rank. */
+/* Adds a collective of a group over pipeline ranks to that group's list; its number on the rank goes into
+ * `partner`. */
 static gboolean list_collective(const Program *program, Rendezvous *rendezvous, gint32 **partner, int rank, gint32 i,
                                 GError **error) {
   gint32 at = transfer_of(program, &program->ranks[rank].ops[i])->group;
@@ -224,7 +225,7 @@ static gboolean list_collective(const Program *program, Rendezvous *rendezvous, 
   return TRUE;
 }
 
-/* Bytes of sends; collectives into their lists. */
+/* Checks the bytes of sends and lists the collectives. */
 static gboolean check_transfers(const Program *program, Rendezvous *rendezvous, gint32 **partner, GError **error) {
   for (int rank = 0; rank < program->n_ranks; rank++)
     for (gint32 i = 0; i < program->ranks[rank].n_ops; i++) {
@@ -265,7 +266,7 @@ static gboolean fail_count(const Group *group, const Rendezvous *rendezvous, int
                          group->name, rank, n_here, rendezvous->ops->len, rendezvous->n_members);
 }
 
-/* All members have equally many, and the k-th are alike. */
+/* All members have the same number of collectives, and the k-th ones agree. */
 static gboolean check_sequences(const Program *program, const Group *group, Rendezvous *rendezvous, GError **error) {
   int n_ops = (int)rendezvous->ops->len;
   rendezvous->n_members = group->pp_first < 0 ? program->n_ranks : 2;
@@ -291,7 +292,7 @@ static gboolean check_all_sequences(const Program *program, Rendezvous *rendezvo
   return TRUE;
 }
 
-/* With every index in range and every send matched. */
+/* All checks that need every index in range and every send matched. */
 static gboolean check_sense(const Program *program, gint32 **partner, gboolean to_the_end, GError **error) {
   Rendezvous *rendezvous = g_new0(Rendezvous, program->groups->len);
   for (guint i = 0; i < program->groups->len; i++)
@@ -302,7 +303,7 @@ static gboolean check_sense(const Program *program, gint32 **partner, gboolean t
                 update_order_check(program, error) && offload_order_check(program, error) &&
                 saved_order_check(program, error) && (!to_the_end || untimed_run(program, partner, rendezvous, error));
   for (guint i = 0; i < program->groups->len; i++) {
-    for (guint k = 0; k < rendezvous[i].ops->len; k++) { /* only sends and receives have partners */
+    for (guint k = 0; k < rendezvous[i].ops->len; k++) { /* `partner` is only for sends and receives */
       const OpPlace *place = place_at(&rendezvous[i], (int)k);
       partner[place->rank][place->op] = -1;
     }
@@ -312,7 +313,7 @@ static gboolean check_sense(const Program *program, gint32 **partner, gboolean t
   return ok;
 }
 
-/* The matches of a proved program go to *match. */
+/* The matches of a verified program go to *match. */
 static gboolean verify(const Program *program, gboolean to_the_end, gint32 ***match, GError **error) {
   if (!check_tables(program, error) || !check_ops(program, error) || !program_match(program, match, error))
     return FALSE;

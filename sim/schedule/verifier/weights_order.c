@@ -1,11 +1,11 @@
-/* Each rank's list is walked once. What is gathered are places: embedding, head and each layer of a stage.
+/* One pass over each rank's list. What gathers bring are places: embedding, head and each layer of a stage.
  *
  *     dp        | UNSHARD0 a | UNSHARD0 b |        | UNSHARD0 b |
  *     compute                | F0 of a    | F0 of b    | B0 of b |
- *                                            └ waits for the first of b; that for its B may be on its way
+ *                                            └ waits for the first of b; the one for its B may still be in flight
  *
- * What the compute stream has waited for at first hand it need not wait for again; only where that does not answer is
- * it worked out what has ended (ended.h). */
+ * What the compute stream has waited for directly it need not wait for again. Only if that does not answer a question
+ * are ended ops worked out (ended.h). */
 #include "weights_order.h"
 
 #include "ended.h"
@@ -20,19 +20,19 @@ enum { PLACE_EMBEDDING, PLACE_HEAD, PLACE_FIRST_LAYER };
 enum { OF_OTHERS, OF_EXPERTS, N_KINDS };
 enum { MOST_LAYERS = 1 << 12, MOST_CELLS = 1 << 24 };
 
-/* Gathers in front; −1 none. */
+/* Gathers so far; −1 none. */
 typedef struct {
   gint32 first, last;
 } Cell;
 
-/* Of the rank's stages. */
+/* Per stage of the rank. */
 typedef struct {
-  gint32 n_layers;          /* of which any is gathered; −1: nothing of the stage is */
-  gint32 first_place;       /* where something is */
-  gint32 micro_batch, step; /* that something is gathered for; −1 none */
-  gint64 end[N_KINDS];      /* of the layers that are gathered in the step */
-  guint8 ends[N_KINDS];     /* bits: embedding, head */
-  gboolean is_apart;        /* for other micro-batches of a step too */
+  gint32 n_layers;          /* layers that may be gathered; −1: nothing of the stage is */
+  gint32 first_place;       /* first place of the stage, if anything of it is gathered */
+  gint32 micro_batch, step; /* of its latest gather; −1 none */
+  gint64 end[N_KINDS];      /* end of the layers gathered so far in the step */
+  guint8 ends[N_KINDS];     /* bits gathered so far: embedding, head */
+  gboolean is_apart;        /* gathered for several micro-batches of a step */
 } StagePlaces;
 
 typedef struct {
@@ -42,13 +42,13 @@ typedef struct {
   EndedList ended;
   StagePlaces *stages; /* [stages] */
   gint32 n_places;
-  gint32 n_own;  /* micro-batches with cells of their own: all, or 0 where nothing is gathered twice in a step */
-  GArray *cells; /* Cell[1 + steps · n_own][n_places][N_KINDS]; the first row: of any */
-  gint32 has_ended[N_STREAMS];      /* the latest that the compute stream has waited for; −1 none */
-  gint32 gathered[N_STREAMS];       /* the latest gather in front; −1 none */
-  gint32 first_gather, last_gather; /* of the list */
-  gboolean is_apart;                /* some stage is */
-  const Op *kept;                   /* the latest that names a gather; NULL none */
+  gint32 n_own;  /* micro-batches with cells of their own: all, or 0 if nothing is gathered twice in a step */
+  GArray *cells; /* Cell[1 + steps · n_own][n_places][N_KINDS]; the first row is for gathers of any micro-batch */
+  gint32 has_ended[N_STREAMS];      /* latest op that the compute stream has waited for; −1 none */
+  gint32 gathered[N_STREAMS];       /* latest gather so far; −1 none */
+  gint32 first_gather, last_gather; /* in the list */
+  gboolean is_apart;                /* true for some stage */
+  const Op *kept;                   /* latest op that names a gather in its `after`; NULL none */
 } Walk;
 
 static gboolean gathers(const Op *op) {
@@ -65,7 +65,7 @@ static const Transfer *transfer_of(const Walk *walk, const Op *op) {
   return &g_array_index(walk->program->transfers, Transfer, op->work);
 }
 
-/* `micro_batch` −1: of any, whatever the step. */
+/* `micro_batch` −1: the cell for any micro-batch, whatever the step. */
 static Cell *cell_of(const Walk *walk, gint32 step, gint32 micro_batch, gint32 place, int kind) {
   const gsize row = micro_batch < 0 ? 0 : 1 + (gsize)step * (gsize)walk->n_own + (gsize)micro_batch;
   return &g_array_index(walk->cells, Cell, (row * (gsize)walk->n_places + (gsize)place) * N_KINDS + (gsize)kind);
@@ -122,7 +122,7 @@ static gboolean names(const Op *op, gint32 gather) {
   return FALSE;
 }
 
-/* A layer of a stage that is gathered for each of its readers. */
+/* A layer of a stage that must be gathered for each of its readers. */
 static gboolean check_apart(const Walk *walk, gint32 i, const Cell *own, GError **error) {
   const Op *op = &walk->list->ops[i];
   if (own->first < 0)
@@ -158,7 +158,7 @@ static gboolean check_layers(Walk *walk, gint32 i, gint64 first, gint64 n, GErro
   return TRUE;
 }
 
-/* What the op waits for at first hand, others behind it on the compute stream have waited for too. */
+/* What the op waits for directly, all later ops on the compute stream have waited for too. */
 static void note_waits(Walk *walk, gint32 i) {
   const Op *op = &walk->list->ops[i];
   for (int k = 0; k < OP_MAX_AFTER && op->after[k] >= 0; k++) {
@@ -169,7 +169,7 @@ static void note_waits(Walk *walk, gint32 i) {
   }
 }
 
-/* Nothing that the compute stream has not waited for is on its way. */
+/* Whether the compute stream has waited for every gather so far. */
 static gboolean has_all(const Walk *walk) {
   return walk->has_ended[STREAM_DP] >= walk->gathered[STREAM_DP] &&
          walk->has_ended[STREAM_COPY] >= walk->gathered[STREAM_COPY];
@@ -194,7 +194,7 @@ static gboolean check_reader(Walk *walk, gint32 i, GError **error) {
 
 /* --- the walk --- */
 
-/* Whether anything of it was gathered in the step already, or for another micro-batch. */
+/* Whether part of it was already gathered in the step, or the stage for another micro-batch. */
 static gboolean gathers_again(StagePlaces *stage, const Op *op, const Transfer *transfer) {
   const int kind = transfer->of_experts ? OF_EXPERTS : OF_OTHERS;
   const guint8 ends = (guint8)((transfer->n_embedding > 0) | (transfer->n_head > 0) << 1);
@@ -236,7 +236,7 @@ static gboolean find_gathers(Walk *walk) {
   return walk->last_gather >= 0;
 }
 
-/* FALSE: there is too much of it. */
+/* FALSE: beyond the limits, so not checked. */
 static gboolean lay_out(Walk *walk) {
   gint64 n_places = 0;
   for (int i = 0; i < walk->program->n_stages; i++) {
@@ -253,7 +253,7 @@ static gboolean lay_out(Walk *walk) {
     return FALSE;
   walk->n_places = (gint32)n_places;
   g_array_set_size(walk->cells, (guint)(n_rows * n_places * N_KINDS));
-  memset(walk->cells->data, -1, walk->cells->len * sizeof(Cell)); /* none */
+  memset(walk->cells->data, -1, walk->cells->len * sizeof(Cell)); /* −1: none */
   return TRUE;
 }
 
@@ -269,7 +269,7 @@ static gboolean walk_rank(Walk *walk, int rank, GError **error) {
   for (gint32 i = walk->first_gather; i < walk->list->n_ops; i++) {
     const Op *op = &walk->list->ops[i];
     if (i > walk->last_gather && !walk->is_apart && has_all(walk))
-      return TRUE; /* and so has what follows */
+      return TRUE; /* so has everything after it */
     if (gathers(op))
       note_gather(walk, i);
     else if (reads(op) && !check_reader(walk, i, error))
