@@ -10,13 +10,13 @@ static gint64 pair_ns(const BareTimes *times, int stage) {
   return times->pair_ns != NULL ? times->pair_ns[stage] : whole_ns(times, stage);
 }
 
-/* What F takes of a pair. */
+/* F's part of a pair. */
 static gint64 share_of_f(const BareTimes *times, int stage) {
   const gint64 alone_ns = whole_ns(times, stage), both_ns = pair_ns(times, stage);
   return alone_ns > 0 ? llround((double)both_ns * times->f_ns[stage] / alone_ns) : both_ns;
 }
 
-/* A bare order's work has a phase and a stage and no host. */
+/* A bare order's work has a phase and a stage and no host time. */
 static OpTime time_bare(const Program *program, const Work *work, const BareTimes *times) {
   int stage = work->stage;
   g_assert(stage >= 0 && stage < program->n_stages);

@@ -1,6 +1,6 @@
-/* A framework is known by a few sums: what its host spends on a layer, what its libraries reach. They are spread here
- * over the kernels that the simulation has: a layer's host time in equal parts, as the order of launches decides which
- * kernel waits for the host, and their single times hardly. */
+/* A framework is described by a few sums: what its host spends on a layer, what its libraries reach. Here they are
+ * spread over the kernels of the simulation. A layer's host time is split evenly: which kernel waits for the host
+ * depends on the order of launches, and hardly on the time of each. */
 #include "framework_cost.h"
 
 #include <math.h>
@@ -16,7 +16,7 @@ Gpu framework_gpu(const FrameworkTime *framework, const Gpu *gpu) {
   reached.norm_rate = framework->norm_rate;
   reached.strided_rate = framework->strided_rate;
   const double of_generation = gpu->attention_of_generation > 0 ? gpu->attention_of_generation : 1;
-  /* The ramps are those of the GPU file's kernels, not of those that a framework's rates are of. */
+  /* The ramps belong to the GPU file's kernels, not to those whose rates the framework states. */
   if (rates->attention_forward > 0) {
     reached.attention_forward = rates->attention_forward * of_generation;
     reached.attention_ramp_forward = 0;
@@ -52,7 +52,7 @@ double framework_collective_s(const FrameworkTime *framework, double time_s, int
   return time_s * seen + framework_lateness_s(framework, n);
 }
 
-/* Of a list, made again or not. */
+/* Kernels of a list, recomputed ones or the others. */
 static int count_kernels(const WorkList *work, gboolean again) {
   int n = 0;
   for (int i = 0; i < work->n_items; i++)
@@ -60,7 +60,7 @@ static int count_kernels(const WorkList *work, gboolean again) {
   return n;
 }
 
-/* A head that predicts a token further is a layer and an end. */
+/* A head that predicts a further token is a layer and an end. */
 static double piece_s(double layer_s, double ends_s, Piece piece, int n_mtp) {
   if (piece == PIECE_LAYER || piece == PIECE_DENSE_LAYER)
     return layer_s;
@@ -81,8 +81,8 @@ double framework_expert_collective_s(const FrameworkTime *framework, double each
   return framework->has_host ? framework->collective_s : each_s;
 }
 
-/* Of layers with experts: more kernels take longer, as do those of a slower host. What a kernel takes is mostly its
- * module's; of a row of single operations those behind the first have none. */
+/* Layers with experts: host time grows with the number of kernels and with the slowness of the host. Most of a
+ * kernel's host time is its module's; in a row of single operations those after the first have none of that. */
 static LaunchTimes expert_launches(const FrameworkTime *framework, Phase phase, double each_s) {
   const double slower = each_s / framework->expert_launch_s;
   const double forward_s = slower * framework->expert_forward_s, backward_s = slower * framework->expert_backward_s;
@@ -104,7 +104,7 @@ LaunchTimes framework_launches(const Plan *plan, const WorkList *work, const Wor
   const int n_mtp = plan->mtp_layers;
   const double backward_s = piece_s(framework->layer_backward_s, framework->ends_backward_s, piece, n_mtp);
   const double forward_s = piece_s(framework->layer_forward_s, framework->ends_forward_s, piece, n_mtp);
-  /* I and W apart: as if each were half of B */
+  /* I and W run apart: as if each were half of B */
   double share = phase == PHASE_I || phase == PHASE_W ? 0.5 : 1;
   return (LaunchTimes){.kernel_s = (phase == PHASE_F ? forward_s : share * backward_s) / MAX(n_kernels, 1),
                        .again_s = framework->layer_again_s / MAX(n_again, 1),
@@ -120,7 +120,7 @@ static gboolean is_routed(const WorkItem *item) {
   return item->kind == ITEM_COLLECTIVE ? item->axis == AXIS_EP : g_str_has_prefix(item->name, "expert_");
 }
 
-/* Of a list: what stands first and last of its experts; −1: none. */
+/* The first and last items of a list that belong to experts; −1: none. */
 static void find_routed(const WorkList *work, int *first, int *last) {
   *first = *last = -1;
   for (int i = 0; i < work->n_items; i++)

@@ -1,4 +1,4 @@
-/* Costing is done once per distinct thing, so a Program's size does not matter:
+/* Each distinct thing is costed once, so a Program's size does not matter:
  *
  *     Workload  piece × phase → items ──kernel_cost, collective_cost──→ TimedList ──┐
  *     Program   works      ──────────────────── timing_of_work ←────────────────────┘ → OpTime
@@ -86,8 +86,9 @@ static void time_list(Costing *costing, Piece piece, Phase phase, TimedList *lis
   timed_list_finish(list);
 }
 
-/* What is read and written of the gradients, per parameter, between the last backward and Adam, whose own read stands
- * with its item. Where Adam takes copies, that read is the copying's: the copies are written, and read by Adam. */
+/* Bytes of gradients read and written per parameter between the last backward and Adam; Adam's own read is part of
+ * its item. If Adam uses copies, its item's read counts as that of the copying: what is added here is writing the
+ * copies and Adam's reading them. */
 static double update_gradient_bytes(const Plan *plan) {
   const Recipe *recipe = &plan->recipe;
   const double passes = plan->time.gradient_passes;
@@ -139,7 +140,7 @@ static void costing_init(Costing *costing, const Program *program, const Workloa
       .block_gpus = costing_block_gpus(cluster),
   };
   costing->shapes = worst_placement_shapes(&workload->layout, cluster, costing->ranks, program);
-  for (int axis = 0; axis < N_ITEM_AXES; axis++) /* of one rank alone, nobody asks but for tp's */
+  for (int axis = 0; axis < N_ITEM_AXES; axis++) /* for a group of one rank only tp's shape is used */
     if (axis == AXIS_TP || layout_group_size(&workload->layout, AXIS_BIT(axis)) > 1)
       costing->groups[axis] = layout_group_shape(&workload->layout, cluster, AXIS_BIT(axis));
   if (plan_gathers_tokens(workload->plan) && workload->plan->ep > 1 && plan_expert_tp(workload->plan) > 1)
@@ -164,7 +165,7 @@ static Timing *time_program(Costing *costing, const Program *program, gboolean t
   time_works(costing, program, timing);
   costing_time_transfers(costing, program, timing);
   collective_way_load(costing->cluster, &costing->groups[AXIS_TP], FALSE, &timing->tp);
-  /* reading a value back costs the host about what issuing a kernel does: both are one call into the driver */
+  /* reading a value back costs the host about as much as issuing a kernel: both are one call into the driver */
   timing->host_sync =
       (OpTime){.run_ns = costing->launch_ns, .tail_ns = costing->launch_ns, .host_ns = costing->launch_ns};
   timing->step_ns = ns_of(workload->plan->time.step_s);

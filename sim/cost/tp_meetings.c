@@ -1,9 +1,10 @@
-/* Whether collectives of tp, which are inside compute ops, have company on their links that matters. */
+/* Whether tp's collectives, which are inside compute ops, share their links with other transfers for long enough to
+ * matter. */
 #include "costing.h"
 
-/* Transfers that take less than this of the links of tp's collectives, as a share of the step's products (6 FLOPs a
- * parameter and token) at the GPUs' peak, leave these alone: what either could lose to the other is less than twice
- * that. */
+/* Below this share the other transfers are ignored. It compares the time that they take on the links of tp's
+ * collectives with the time of the step's products (6 FLOPs per parameter and token) at the GPUs' peak. What either
+ * side could lose to the other is less than twice that. */
 static const double least_meeting = 0.005;
 
 static gboolean shares_ways(const WayLoad *load, const WayLoad *tp) {
@@ -34,8 +35,8 @@ static gboolean collective_may_share(const Costing *costing, const Group *group,
   return group->route != 0;
 }
 
-/* Whether a transfer takes any way of tp's collectives, wherever it is and by whatever algorithm. Mostly none does:
- * tp fills a domain, and others leave it; then what they take is not worked out. */
+/* Whether a transfer uses any way of tp's collectives, in any place and by any algorithm. Usually none does, as tp
+ * fills a domain and other transfers leave it; then their time need not be computed. */
 static gboolean may_share(const Costing *costing, const Program *program, const Transfer *transfer, const WayLoad *tp) {
   if (transfer->group < 0)
     return send_may_share(costing, transfer, tp);
@@ -43,7 +44,7 @@ static gboolean may_share(const Costing *costing, const Program *program, const 
                               &costing->shapes[transfer->group], tp);
 }
 
-/* What a transfer takes of the ways that collectives of tp take, in seconds of the whole of one. */
+/* What a transfer takes of the ways of tp's collectives, in seconds of a whole way. */
 static double taken_of_tp_s(const Costing *costing, const Program *program, const Transfer *transfer,
                             const WayLoad *tp) {
   WayLoad load = {0};
@@ -69,7 +70,7 @@ static double taken_by_ops_s(const OpList *list, gint32 first, gint32 end, const
   return sum_s;
 }
 
-/* The most of any pipeline rank in a step, with so many more groups of micro-batches; repeats: NULL, none. */
+/* The most of any pipeline rank in a step, with n_more more groups of micro-batches; repeats NULL: none. */
 static double busiest_taken_s(const Program *program, const ProgramRepeats *repeats, double n_more,
                               const double *taken_s) {
   double most_s = 0;
@@ -89,8 +90,9 @@ static gboolean is_of_tp_alone(const Program *program, const Transfer *transfer)
   return transfer->group >= 0 && costing_is_tp_alone(&g_array_index(program->groups, Group, transfer->group));
 }
 
-/* Whether other transfers use the links of tp's collectives for long enough to simulate each of these. It follows from
- * the plan, not from the form of the Program, so that whole and expanded ones agree. Fills `met`, [transfers]. */
+/* Whether other transfers use the links of tp's collectives for long enough that each of these must be simulated.
+ * This follows from the plan, not from the form of the Program, so that whole and expanded programs agree. Fills
+ * `met`, [transfers]. */
 static gboolean meets_tp(const Costing *costing, const Program *program, const ProgramRepeats *repeats, double n_more,
                          gboolean *met) {
   if (costing->groups[AXIS_TP].n < 2)
@@ -115,6 +117,7 @@ static gboolean meets_tp(const Costing *costing, const Program *program, const P
 
 gboolean *costing_look_at_tp(Costing *costing, const Program *program, const ProgramRepeats *repeats, double n_more) {
   g_autofree gboolean *met = g_new(gboolean, program->transfers->len + 1);
-  costing->tp_meets = TRUE; /* so that collectives of tp alone count, which may be transfers beside those of kernels */
+  costing->tp_meets = TRUE; /* so that transfers of tp alone count too: they may run beside tp's collectives inside
+                               kernels */
   return meets_tp(costing, program, repeats, n_more, met) ? g_steal_pointer(&met) : NULL;
 }

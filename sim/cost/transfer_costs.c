@@ -1,5 +1,5 @@
-/* Sends and collectives of a Program. A folded run stands for all ranks of a stage, so a transfer takes as long as the
- * worst-placed of them (worst_placement.h). */
+/* Costs of a Program's sends and collectives. A folded run stands for all ranks of a stage, so a transfer takes as
+ * long as the worst-placed of them (worst_placement.h). */
 #include "costing.h"
 
 #include "copy_cost.h"
@@ -15,7 +15,7 @@ CollectiveCost costing_collective(const Costing *costing, Axis axis, Collective 
   return collective_cost(costing->cluster, collective, group, bytes, -1);
 }
 
-/* Behind a send of parts: the receiver waits, but what was sent has left its ways. */
+/* The all-gather after a send of parts: the receiver waits for it, but the send has left its ways. */
 static double parts_gather_s(const Costing *costing) {
   const GroupShape *group = &costing->groups[AXIS_TP];
   if (!plan_splits_stage_tensors(costing->workload->plan))
@@ -64,14 +64,14 @@ gboolean costing_is_tp_alone(const Group *group) {
   return !group->spans_pp && group->axes == AXIS_BIT(AXIS_TP);
 }
 
-/* Where collectives are made from lists of tensors: what is done in memory with what they move. */
+/* For collectives made from lists of tensors: the passes over memory on the data they move. */
 static double list_passes_s(const Costing *costing, const Transfer *transfer) {
   if (transfer->n_calls == 0)
     return 0;
   return kernel_cost_memory_s(&costing->gpu, costing->workload->plan->time.zero3_memory_passes * transfer->bytes);
 }
 
-/* Whether tp's collectives meet others is asked before the same are timed. */
+/* A small cache: whether tp's collectives meet others is decided from the same costs before they are timed. */
 static CollectiveCost grouped_cost(const Costing *costing, Axis axis, Collective collective, const GroupShape *shape,
                                    double bytes) {
   enum { MOST_GROUPED = 16 };
@@ -93,7 +93,7 @@ double costing_collective_s(const Costing *costing, const Program *program, cons
                             double *tax) {
   const GroupShape *shape = &costing->shapes[transfer->group];
   const Group *group = &g_array_index(program->groups, Group, transfer->group);
-  if (group->route != 0) { /* on no link of another rank: copies of one direction follow each other */
+  if (group->route != 0) { /* uses no link of another rank; copies of one direction run one after another */
     copy_way_load(costing->cluster, costing->n_sharing, group->route, load);
     return copy_cost_s(costing->cluster, costing->n_sharing, group->route, transfer->bytes);
   }
@@ -112,7 +112,7 @@ double costing_collective_s(const Costing *costing, const Program *program, cons
   return time_s;
 }
 
-/* A collective that was an item of a piece is issued as such. */
+/* A collective that was an item of a piece is issued like one. */
 static gint64 transfer_launch_ns(const Costing *costing, const Transfer *transfer) {
   const FrameworkTime *framework = &costing->workload->plan->time;
   if (costing->workload->plan->cuda_graphs == CUDA_GRAPHS_FULL)
@@ -129,7 +129,7 @@ static gint64 transfer_launch_ns(const Costing *costing, const Transfer *transfe
 void costing_time_transfers(const Costing *costing, const Program *program, Timing *timing) {
   timing->n_transfers = (int)program->transfers->len;
   timing->transfers = g_new0(OpTime, timing->n_transfers);
-  timing->loads = g_new0(WayLoad, timing->n_transfers + 1); /* known, also where there are none */
+  timing->loads = g_new0(WayLoad, timing->n_transfers + 1); /* non-NULL even without transfers: the loads are known */
   g_autofree double *taxes = g_new0(double, timing->n_transfers);
   for (int i = 0; i < timing->n_transfers; i++) {
     const Transfer *transfer = &g_array_index(program->transfers, Transfer, i);

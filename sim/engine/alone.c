@@ -1,22 +1,22 @@
-/* A rank by itself. Where its other streams are quiet (quiet.c), what its kernels, tp's collectives and dp's do follows
- * from these alone, whatever other ranks are at:
+/* Follows one rank by itself. While its other streams are quiet (quiet.c), what its kernels, tp's collectives and
+ * dp's collectives do depends on nothing else, whatever other ranks are doing:
  *
  *     compute   ███   ███   ███   ███   ███
  *     tp           ▒▒    ▒▒    ▒▒    ▒▒
  *     dp        ░░░░░░░░░░░   ░░░░░░░░░░░         two flows at most, which share the rank's ways
  *
- * So time goes on for it alone, from one change of the two flows to the next, while it stands still for the others: the
- * flow of dp is taken from among them, and what is under way at the end is put back, as it is then. That is before any
- * other stream may use a way of the rank:
+ * So time advances for this rank alone, from one change of the two flows to the next, and stands still for the
+ * others. The flow of dp is taken out from among the other flows; whatever is under way at the end is put back in its
+ * state of that time. The rank is followed only until another stream may use one of its ways:
  *
- *     a stream that is busy          until_ns of quiet.c
- *     a stream held by an own op     that op does not end here: its lane's limit
- *     an own op that is not simple   a batch, a collective over stages, one without latency: not before it is ready
+ *     a stream that is busy           until_ns of quiet.c
+ *     a stream held by an op of ours  that op must not end here: it is its lane's limit
+ *     an op of ours that is complex   a batch, a collective over stages or without latency: until it is ready
  *
- * The records are those that the clock would make, to the tick: rates depend on who is on the ways alone, not on what
- * happened before (flows.h), bytes moved and ends on differences of time, and flows on ways that no other takes are a
- * part of their own. Kernels are as far ahead of the flows as their inputs are known, as everywhere. The lanes of the
- * three streams move on in place, op by op. */
+ * The records equal those of the clock, to the tick: rates depend only on which flows are on the ways, not on what
+ * happened before (flows.h); bytes moved and ends depend only on time differences; and flows on ways that no other
+ * flow takes are solved separately anyway. Kernels run as far ahead of the flows as their inputs are known, as
+ * everywhere else. The lanes of the three streams are advanced in place, op by op. */
 #include "engine_state.h"
 
 #include "held.h"
@@ -31,12 +31,12 @@ typedef struct {
   gint32 rank, first_lane;
   const Rank *state;
   Lane *lanes[N_OWN];
-  gint32 limit[N_OWN];        /* this op of the lane must not end here */
-  ApartTransfer pair[N_MOVE]; /* of tp and dp */
+  gint32 limit[N_OWN];        /* this op of the lane, or a later one, must not end here */
+  ApartTransfer pair[N_MOVE]; /* tp and dp */
   gint64 until_ns;
 } Alone;
 
-/* What other streams do, or wait for. */
+/* Finds how long the other streams stay quiet, and which of our ops they wait for. */
 static void look_at_others(Alone *alone) {
   const Engine *engine = alone->engine;
   for (gint32 stream = 0; stream < N_STREAMS && alone->until_ns > 0; stream++) {
@@ -50,15 +50,15 @@ static void look_at_others(Alone *alone) {
     }
     const gint32 holder = engine_held_by(engine, alone->rank, at->head);
     if (holder < 0)
-      alone->until_ns = 0; /* it starts any moment */
+      alone->until_ns = 0; /* it may start at any moment */
     for (int own = 0; own < N_OWN && holder >= 0; own++)
       if (alone->state->tasks[holder].stream == own_streams[own])
         alone->limit[own] = MIN(alone->limit[own], holder);
   }
 }
 
-/* An end that is known and yet to be taken, of a lane that no other is chained to: where it stands among those; −1: it
- * does not. */
+/* The position in `ended` of a lane whose end is known but not taken yet, provided no lane is chained to it; −1: not
+ * there. */
 static gint32 find_ended(const Engine *engine, gint32 lane) {
   for (gint32 i = engine->n_ended; i-- > 0;)
     if (engine->ended[i] == lane && engine->lanes[lane].chain < 0)
@@ -72,7 +72,7 @@ static void drop_ended(Engine *engine, gint32 lane) {
   engine->n_ended--;
 }
 
-/* Its record has its end. */
+/* Its record must have its end. */
 static inline void end_head(Alone *alone, int own) {
   Lane *lane = alone->lanes[own];
   alone->engine->n_events++;
@@ -85,7 +85,7 @@ static inline gboolean has_own_members(const Engine *engine, const Task *task) {
   return task->kind == OP_COLLECTIVE && engine->meetings.groups[task->group].n_members == 1;
 }
 
-/* Whether a lane is held, or what it is at can be followed here. */
+/* Whether the lane is held, or what it is doing can be followed here. */
 static gboolean can_take_over(const Alone *alone, int own) {
   const Engine *engine = alone->engine;
   const Lane *lane = alone->lanes[own];
@@ -99,7 +99,7 @@ static gboolean can_take_over(const Alone *alone, int own) {
   return own == OWN_DP && engine->begin_ns[id] >= 0 && has_own_members(engine, &alone->state->tasks[lane->head]);
 }
 
-/* FALSE: dp is not alone on the rank's ways; nothing has changed. */
+/* FALSE: dp shares the rank's ways with another flow; nothing has changed. */
 static gboolean take_over(Alone *alone) {
   Engine *engine = alone->engine;
   const Lane *dp = alone->lanes[OWN_DP];
@@ -121,7 +121,8 @@ static inline void stop_before(Alone *alone, gint64 at_ns) {
   alone->until_ns = MIN(alone->until_ns, at_ns);
 }
 
-/* The head of a lane, which nothing holds: its task, and when it is ready and issued; NULL: it is not to start here. */
+/* The task at the head of a lane if nothing holds it, with the times at which it is ready and issued; NULL: it must
+ * not start here. */
 static inline const Task *startable(Alone *alone, int own, OpKind kind, gint64 *ready_ns, gint64 *issue_ns) {
   const Lane *lane = alone->lanes[own];
   if (lane->head < 0)
@@ -160,7 +161,7 @@ static gboolean run_kernel(Alone *alone) {
                    MAX(add_ns(ready_ns, time->run_ns), add_ns(issue_ns, time->tail_ns)));
 }
 
-/* Whether an end is known by it. */
+/* Returns whether this made an end known. */
 static gboolean begin_collective(Alone *alone, int own) {
   Engine *engine = alone->engine;
   gint64 ready_ns, issue_ns;
@@ -202,7 +203,7 @@ static void end_collective(Alone *alone, int own, const TransferEnd *ended) {
   end_head(alone, own);
 }
 
-/* An op that must not end here would. */
+/* Whether an op that must not end here would end at at_ticks. */
 static gboolean is_at_limit(const Alone *alone, gint64 at_ticks) {
   for (int own = 0; own < N_MOVE; own++) {
     const ApartTransfer *at = &alone->pair[own];
@@ -213,7 +214,7 @@ static gboolean is_at_limit(const Alone *alone, gint64 at_ticks) {
   return FALSE;
 }
 
-/* As nearly every collective of tp does: it begins and ends while dp moves on. */
+/* The usual course of a collective of tp: it begins and ends while dp keeps moving. */
 static gboolean end_tp_beside(Alone *alone) {
   const ApartTransfer *tp = &alone->pair[OWN_TP];
   TransferEnd ended;
@@ -224,7 +225,7 @@ static gboolean end_tp_beside(Alone *alone) {
   return TRUE;
 }
 
-/* What the two flows do up to the first end, unless it comes too late: FALSE. */
+/* Advances the two flows to the first end. FALSE: that would be too late. */
 static gboolean advance(Alone *alone) {
   TransferEnd ended[N_MOVE];
   if (end_tp_beside(alone))
@@ -241,7 +242,7 @@ static gboolean advance(Alone *alone) {
   return TRUE;
 }
 
-/* The others may go on from here. */
+/* Returns the rank to the common clock. */
 static void hand_back(Alone *alone) {
   Engine *engine = alone->engine;
   for (int own = 0; own < N_MOVE; own++)

@@ -1,8 +1,8 @@
-/* A flow's rate is counted in thousandths of its widest share: with s_w its share of way w and s its largest,
+/* A flow's rate is expressed in thousandths of its widest share. With s_w its share of way w and s its largest share:
  *
  *     cap = s,   bytes = (run − latency) · s,   on way w it counts s_w · 1000 / s times, of a capacity of 1000 · 1000
  *
- * so that flows are given equal parts of the way that is full in the bytes of that way. */
+ * so that flows on a full way get equal parts of that way's bytes. */
 #include "contention.h"
 
 #include "ticks.h"
@@ -12,24 +12,24 @@
 enum { OUT, IN, N_DIRECTIONS, LINKS_PER_RANK = TIMING_MAX_WAYS * N_DIRECTIONS };
 static const double WAY_CAPACITY = (double)TIMING_WHOLE_WAY * TIMING_WHOLE_WAY;
 
-/* What a transfer takes, ready for a flow. */
+/* What a transfer takes, ready for use in a flow. */
 typedef struct {
   int n_ways;
-  gint32 link[TIMING_MAX_WAYS]; /* of rank 0, outwards */
+  gint32 link[TIMING_MAX_WAYS]; /* of rank 0, outgoing */
   gint64 count[TIMING_MAX_WAYS];
   double cap;
   double bytes;
   gint64 latency_ticks;
 } Demand;
 
-/* What a collective has beside the transfers that it met last on its rank. */
+/* The rates that a collective gets beside the transfers it met last on its rank. */
 typedef struct {
   gint32 transfer; /* −1: none */
   FlowsMet met[FLOWS_N_MET];
 } Met;
-enum { N_MET = 8 }; /* of a rank, by the last digits of the collective's number */
+enum { N_MET = 8 }; /* per rank, indexed by the collective's number modulo N_MET */
 
-/* What two transfers of a rank, or one and nobody, have of its ways. */
+/* The rates that two transfers of a rank get on its ways, or one alone. */
 typedef struct {
   gboolean is_known;
   double rates_Bps[2];
@@ -42,15 +42,16 @@ struct Contention {
   const OpTime *times; /* [program transfers] */
   Met *met;            /* [ranks][N_MET]; owned */
   Flows *flows;
-  gint32 *links; /* [n_slots] of the flow being made; owned */
+  gint32 *links; /* [n_slots] scratch: of the flow being built; owned */
   gint64 *counts;
   gsize n_slots, n_links;
   TransferEnd *ended; /* [n_ended_slots]; owned */
   gint32 n_ended_slots;
-  Flows *bare;     /* the ways of one rank with nobody on them; NULL: not needed yet; owned, as these with it */
-  gint32 *kind_of; /* [program transfers]: those of one kind take alike of the same ways */
+  Flows *bare;     /* the ways of one rank with nobody on them; NULL until needed; owned, like the fields below that
+                      come with it */
+  gint32 *kind_of; /* [program transfers]: transfers of one kind take the same share of the same ways */
   gint32 n_kinds;
-  KnownRates *rates; /* [n_kinds][n_kinds + 1]: beside the other kind; the last: beside nobody */
+  KnownRates *rates; /* [n_kinds][n_kinds + 1]: beside the other kind; last column: alone */
 };
 
 static Demand demand_of(const WayLoad *load, gint64 run_ns) {
@@ -117,7 +118,7 @@ gboolean contention_may_begin_ahead(const Contention *contention, gint32 transfe
   return contention->demands[transfer].latency_ticks > 0;
 }
 
-/* Room for a flow at so many ranks. */
+/* Makes room for a flow at n_ranks ranks. */
 static void begin(Contention *contention, gint32 n_ranks) {
   gsize needed = (gsize)n_ranks * LINKS_PER_RANK;
   contention->n_links = 0;
@@ -143,7 +144,7 @@ static inline gint32 lane_of(guint64 tag) {
   return (gint32)(guint32)tag;
 }
 
-/* On the ways that were added. */
+/* On the ways added since begin(). */
 static inline FlowRequest request_of(const Contention *contention, gint32 lane, const Demand *demand) {
   return (FlowRequest){.route = {.links = contention->links,
                                  .n_links = (gint32)contention->n_links,
@@ -212,7 +213,7 @@ gint64 contention_quiet_until_ns(const Contention *contention, gint64 begin_ns, 
   return end_ticks >= 0 ? end_ticks / TICKS_PER_NS : begin_ns + contention->times[transfer].run_ns;
 }
 
-/* --- two transfers of a rank apart from all others --- */
+/* --- two transfers of a rank, followed apart from all others --- */
 
 static gboolean take_alike(const Demand *a, const Demand *b) {
   if (a->n_ways != b->n_ways || a->cap != b->cap)
@@ -245,7 +246,7 @@ static void make_bare(Contention *contention) {
   contention->rates = g_new0(KnownRates, (gsize)contention->n_kinds * (gsize)(contention->n_kinds + 1));
 }
 
-/* As flows give it to who is alone: what its narrowest way leaves. */
+/* The rate that flows.h gives a lone flow: what its narrowest way allows. */
 static void rate_alone(const Demand *demand, double *rate_Bps, gint32 *bound) {
   *rate_Bps = demand->cap;
   *bound = -1;
@@ -270,7 +271,7 @@ static gint32 links_of(const Demand *demand, gint32 links[LINKS_PER_RANK], gint6
   return n;
 }
 
-/* `other` −1: nobody is beside it. */
+/* `other` −1: the transfer is alone. */
 static void find_rates(const Contention *contention, gint32 transfer, gint32 other, KnownRates *rates) {
   const gint32 transfers[] = {transfer, other};
   FlowRequest requests[2];
@@ -345,7 +346,7 @@ gint64 contention_next_apart_ticks(const ApartTransfer pair[2]) {
   return next_ticks;
 }
 
-/* As flows do it: who keeps its rate keeps its end. */
+/* As in flows.c: a flow whose rate does not change keeps its end. */
 static void set_apart_rate(FlowApart *flow, gint64 now_ticks, double rate_Bps, gint32 bound) {
   if (rate_Bps == flow->rate_Bps && bound == flow->bound)
     return;

@@ -1,9 +1,9 @@
-/* Whether transfers of a run could meet on a link at all, and whether its flows' clock reaches to its end: told from
- * the Program and its times, before anything runs. */
+/* Whether transfers of a run could meet on a link at all, and whether the run fits the time range of flows. Decided
+ * from the Program and its times, before anything runs. */
 #include "contention.h"
 #include "ticks.h"
 
-/* Ways that the op takes at its rank, out and in, as bits. */
+/* The ways that the op takes at its rank, outgoing and incoming, as bits. */
 static guint ways_of(const Program *program, const Timing *timing, const Op *op) {
   if (op->kind != OP_SEND && op->kind != OP_RECV && op->kind != OP_COLLECTIVE)
     return 0;
@@ -36,7 +36,7 @@ static double longest_of(const OpTime *times, int n, double factor) {
   return longest_ns;
 }
 
-/* The same at a glance: as if every op took as long as the longest. */
+/* A quick upper bound on longest_run_ns(): every op takes as long as the longest. */
 static double bound_on_longest_run_ns(const Trace *trace, double slowest) {
   const Timing *timing = trace->timing;
   double longest_ns = longest_of(timing->works, timing->n_works, slowest);
@@ -48,8 +48,8 @@ static double bound_on_longest_run_ns(const Trace *trace, double slowest) {
   return n_ops * longest_ns;
 }
 
-/* As if everything ran one after another, and every transfer beside one on each other stream; with what is left out
- * (NULL: nothing). */
+/* As if everything ran one after another, and every transfer shared its ways with one on every other stream.
+ * `omitted` is included (NULL: nothing). */
 static double longest_run_ns(const Trace *trace, double slowest, const Omitted *omitted) {
   const Timing *timing = trace->timing;
   double longest_ns = 0;

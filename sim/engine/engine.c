@@ -1,24 +1,24 @@
 /* A run by the clock: events of the queue and of flows in time order.
  *
- * What ends later than now waits in the queue. Where nothing that ranks share is contested a record follows from other
- * records, whatever the order in which they are made: there every end is taken at once, last in first out: a rank, with
- * those it meets, is followed as far as it goes before the next is touched. Same records, five times as fast where the
- * state of all ranks outgrows the cache. Folded runs of Programs with a course need less (follow.h).
+ * Ends later than now wait in the queue. As long as ranks contend for nothing, records follow from other records in
+ * whatever order they are made. Then every end is taken at once, last in first out: a rank, with those it meets, is
+ * followed as far as it goes before the next is touched. The records are the same, and this is five times as fast
+ * where the state of all ranks outgrows the cache. Folded runs of Programs with a course need even less (follow.h).
  *
- * Where transfers of a rank may share its links (contention.h) their ends follow from one another. A transfer that all
- * its ranks are ready for is due: it begins now, or when the host will have issued it, and ends when its flow does.
- * Flows' events and the queue's are taken as their times come; ranks run ahead between them, and past collectives
- * where nothing else happens on their ways meanwhile (quiet.c, alone.c).
+ * Where transfers of a rank may share its links (contention.h), their ends depend on one another. A transfer for
+ * which all ranks are ready is due: it begins now, or when the host will have issued it, and ends when its flow does.
+ * Events of the flows and of the queue are taken in time order. Between them ranks run ahead, even past collectives
+ * if nothing else happens on their ways meanwhile (quiet.c, alone.c).
  *
- * With taxes on transfers ranks stay in time order too: a kernel's end moves when a transfer begins beside it. Ends
- * only move later, so one that is taken too early is put back. */
+ * With taxes on transfers, ranks stay in time order as well: a kernel's end moves when a transfer begins beside it.
+ * Ends only move later, so an end that is taken too early goes back into the queue. */
 #include "engine_state.h"
 
 #include "follow_clock.h"
 #include "prefetch.h"
 
-/* Where ranks run ahead one is followed from the end of its transfer as far as it goes while what is known of it is
- * still in the cache; in time order all that ends now has ended before the first goes on. */
+/* When ranks run ahead, each is followed from the end of its transfer as far as it goes, while its state is still in
+ * the cache. In time order, everything that ends now is ended before anything goes on. */
 static void end_flows(Engine *engine, const TransferEnd *ended, gint32 n_ended) {
   enum { FAR = 16, NEAR = 8 };
   for (gint32 i = 0; i < n_ended; i++) {
@@ -32,7 +32,8 @@ static void end_flows(Engine *engine, const TransferEnd *ended, gint32 n_ended) 
   }
 }
 
-/* What the flows do before the next event, as far as the first ends. Returns whether any has. */
+/* Advances the flows up to the first end, but not beyond the next event of the queue. Returns whether anything
+ * ended. */
 static gboolean advance_flows(Engine *engine) {
   gint32 n_ended = 0;
   while (n_ended == 0) {
@@ -151,9 +152,9 @@ static void run_by_clock(const Simulation *simulation, Trace *trace, EngineStats
   engine_clear(&engine);
 }
 
-/* All that stands, and what it has cost to call the clock now and again, in events of its own. Where much is in the way
- * of others it is called so often that it had better go on to the end. The numbers here and below are the best of some
- * tried on sweeps of GPT-3 175B (2026-11); none changes a result. */
+/* Compares the records that are final with what the calls of the clock so far have cost, in events. Where many
+ * transfers conflict, the clock is called so often that it had better run to the end. The constants here and below
+ * are the best of those tried on sweeps of GPT-3 175B (2026-11); none changes a result. */
 static gboolean is_called_too_often(const FollowClock *clock, const Follow *follow, const Trace *trace,
                                     guint64 n_calls) {
   enum { EVENTS_PER_CALL_AND_RANK = 4, SMALL_PART = 16 };
@@ -161,10 +162,10 @@ static gboolean is_called_too_often(const FollowClock *clock, const Follow *foll
   return n_spent > follow_n_past(follow) + trace->first[trace->n_ranks] / SMALL_PART;
 }
 
-/* Where transfers get in each other's way the clock takes over, until they no longer do. To call it costs about as much
- * as MOST_PATIENCE / 16 of its events, and to make a record without it a RECORDS_PER_EVENT-th of one: it runs on for as
- * long as those made in vain have cost, and for longer and longer while it is called again soon, in less than SOON
- * records of a rank. */
+/* Where transfers conflict, the clock takes over until they no longer do. One call costs about as much as
+ * MOST_PATIENCE / 16 of its events; a record made without the clock costs 1 / RECORDS_PER_EVENT of an event. The
+ * clock runs on for as long as the records made in vain have cost, and for longer and longer while it is called again
+ * soon, that is within SOON records of a rank. */
 static void run_following(const Simulation *simulation, Trace *trace, Follow *follow, EngineStats *stats) {
   enum { LEAST_PATIENCE = 32, MOST_PATIENCE = 1024, RECORDS_PER_EVENT = 16, SOON = 17 };
   guint64 patience = LEAST_PATIENCE; /* events */

@@ -1,9 +1,9 @@
-/* The state of a run, which the files of the engine share; not for others. Each calls those before it:
+/* The state of a run, private to the engine's files. Each file calls only those above it:
  *
- *     transfers.c    transfers that are flows: how they begin, what their end is to ops
+ *     transfers.c    transfers that are flows: how they begin, and what their end means to ops
  *     held.c         what an op waits for
- *     quiet.c        how far collectives between kernels may be run ahead of the flows
- *     alone.c        a rank followed by itself, collectives of tp beside those of dp
+ *     quiet.c        how far collectives between kernels may run ahead of the flows
+ *     alone.c        one rank followed by itself: collectives of tp beside those of dp
  *     lanes.c        ops: held, ready, busy, ended
  *     engine.c       the run: events and flows in time order */
 #pragma once
@@ -14,17 +14,17 @@
 #include "task.h"
 #include "tax.h"
 
-/* Streams rounded up to a power of two: from lane to rank is a shift. */
+/* The number of streams rounded up to a power of two: lane to rank is a shift. */
 enum { LANES_PER_RANK = 16 };
 G_STATIC_ASSERT((int)N_STREAMS <= (int)LANES_PER_RANK);
 
 typedef enum { LANE_HELD, LANE_READY, LANE_BUSY, LANE_DUE } LaneState;
 
 typedef struct {
-  gint64 last_end_ns; /* of the op before the head; none: when its rank begins */
+  gint64 last_end_ns; /* end of the op before the head; if none: when its rank begins */
   gint32 head;        /* op at the head; −1 when all have ended */
   gint32 chain;       /* next lane whose op ends by the same event; −1 none */
-  gint32 awaited;     /* earliest op of this lane that a head of `holds` waits for; NOT_AWAITED */
+  gint32 awaited;     /* earliest op of this lane that a head in `holds` waits for; NOT_AWAITED */
   guint16 holds;      /* streams of this rank whose heads wait for an op of this lane */
   guint8 state;       /* LaneState */
 } Lane;
@@ -33,16 +33,16 @@ enum { NOT_AWAITED = G_MAXINT32 };
 
 typedef struct {
   const Task *tasks;
-  gint64 *start_ns, *end_ns, *issue_ns; /* of the trace, this rank's part */
+  gint64 *start_ns, *end_ns, *issue_ns; /* this rank's part of the trace */
   const TaskList *list;
 } Rank;
 
-/* Nothing but kernels and one stream of collectives between them begins, moves or ends on a rank's ways before
- * until_ns, as long as these ops have not ended. */
+/* Until until_ns, and as long as the ops `kernel` and `collective` have not ended, nothing begins, moves or ends on
+ * the rank's ways except kernels and one stream of collectives between them. */
 typedef struct {
   gint64 until_ns;
-  gint32 stream;             /* of the collectives; −1: nothing is known */
-  gint32 kernel, collective; /* others wait for these; NOT_AWAITED */
+  gint32 stream;             /* stream of the collectives; −1: nothing is known */
+  gint32 kernel, collective; /* ops that other streams wait for; NOT_AWAITED */
 } Quiet;
 
 typedef struct {
@@ -55,16 +55,16 @@ typedef struct {
   Lane *lanes; /* [rank · LANES_PER_RANK + stream] */
   Rank *ranks;
   TaxedTime *taxed;       /* [ranks]; NULL without taxes */
-  Contention *contention; /* NULL: all transfers take their own times */
-  gint32 *members;        /* [lanes]: ranks of a collective that begins */
-  gint64 *begin_ns;       /* [lanes]: of the flow under way, −1 none; NULL without contention */
+  Contention *contention; /* NULL: every transfer takes its own time */
+  gint32 *members;        /* [lanes]: scratch, the ranks of a collective that begins */
+  gint64 *begin_ns;       /* [lanes]: begin of the flow under way, −1 none; NULL without contention */
   Quiet *quiet;           /* [ranks]; NULL: no collective is run ahead of the flows */
-  gint64 **kernels_ns;    /* [pipeline ranks][ops + 1] sum of the times of the kernels before each op; with quiet */
-  gint32 *ended;          /* first lanes of chains that end within the horizon, last in first out */
+  gint64 **kernels_ns;    /* [pipeline ranks][ops + 1] total time of the kernels before each op; only with quiet */
+  gint32 *ended;          /* stack of the first lanes of chains that end within the horizon */
   gint32 n_ended;
-  gboolean runs_ahead; /* the horizon is the end of time, else now */
+  gboolean runs_ahead; /* the horizon is the end of time; otherwise it is now */
   gboolean is_varied;  /* compute times differ by rank or op */
-  gint64 horizon_ns;   /* ends up to here have come to pass */
+  gint64 horizon_ns;   /* ops whose end is at or before this time have ended */
   guint64 n_events;
   guint64 n_ahead; /* collectives run ahead of the flows */
 } Engine;
@@ -73,7 +73,7 @@ static inline gint32 lane_rank(gint32 lane) {
   return (guint32)lane / LANES_PER_RANK;
 }
 
-/* Of the same rank. */
+/* The first lane of the same rank. */
 static inline gint32 first_lane_of(gint32 lane) {
   return lane & ~(LANES_PER_RANK - 1);
 }
@@ -85,51 +85,51 @@ static inline void end_at(Engine *engine, gint32 lane, gint64 end_ns) {
     event_queue_add(&engine->queue, end_ns, lane);
 }
 
-/* Take all lanes of `ended`, and those that end meanwhile. */
+/* Take all lanes in `ended`, including those that are added meanwhile. */
 void engine_take_ended(Engine *engine);
-/* What is due at the head of a lane, its end or its beginning; then all that has ended. */
+/* Take what is due at the head of a lane, its begin or its end; then everything in `ended`. */
 void engine_take(Engine *engine, gint32 lane);
-/* Every op must have ended; if not, say who waits for whom, as far as it fits a screen. */
+/* Asserts that every op has ended; otherwise reports who waits for whom, up to a screenful. */
 void engine_assert_all_ended(const Engine *engine);
-/* Look at the heads of these streams of a rank: those that nothing holds start now. */
+/* Examine the heads of these streams of a rank and start those that nothing holds. */
 void engine_examine_streams(Engine *engine, gint32 first_lane, guint streams);
-/* The op's record has its start: it arrives at its collective. Returns whether it is the last; the lanes of all are
- * then chained, and *end_ns is when it ends alone. */
+/* The op, whose record has its start, arrives at its collective. Returns whether it is the last member; if so, the
+ * lanes of all members are chained and *end_ns is the end of the collective when alone. */
 gboolean engine_arrive(Engine *engine, gint32 lane, gint32 op, const Task *task, gint64 *end_ns);
 
-/* When the host issues an op, once the OP_HOST before it has ended. */
+/* When the host issues an op; the OP_HOST before it must have ended. */
 static inline gint64 engine_issue_of(const Rank *state, gint32 op, const Task *task) {
   if (task->flags & TASK_AFTER_HOST)
     return add_ns(task->issue_offset_ns, state->end_ns[state->list->barrier[op]]);
   return task->issue_offset_ns;
 }
 
-/* Of all ops, which have ended: a run that runs ahead leaves it to the end. */
+/* Fills issue_ns of all ops, which have ended. Used by runs that run ahead, which leave it to the end. */
 void engine_record_issues(const Engine *engine);
 
-/* A transfer of this rank, of the program's number `transfer`, runs from `from_ns` to `to_ns`: the kernel beside it
- * ends later. Only with taxes. */
+/* A transfer of this rank, number `transfer` in the program, runs from `from_ns` to `to_ns`, which delays the kernel
+ * beside it. Only with taxes. */
 void engine_tax(Engine *engine, gint32 rank, gint32 transfer, gint64 from_ns, gint64 to_ns);
 
-/* With quiet only. What the run needs for it, or nothing where it would not do. */
+/* Sets up `quiet`, or leaves it NULL where it does not apply. The next three functions need it. */
 void engine_quiet_init(Engine *engine);
 void engine_quiet_clear(Engine *engine);
-/* The collective at the head of the lane, of its rank alone, begins then: it ends at once where nothing gets in its
- * way. FALSE: something may. */
+/* The single-rank collective at the head of the lane begins at begin_ns. Ends it at once if nothing interferes.
+ * FALSE: something may. */
 gboolean engine_run_ahead(Engine *engine, gint32 lane, const Task *task, gint64 begin_ns);
-/* Nothing begins, moves or ends on the rank's ways before then that comes of the head of this lane, which is not held:
- * not one of the streams `own` (bits), which are followed. */
+/* The head of this lane, which is not held, causes no begin, move or end on the rank's ways before the returned time.
+ * The streams in `own` (bits) are followed by the caller, and the lane is not one of them. */
 gint64 engine_quiet_beside(const Engine *engine, gint32 lane, guint own);
-/* With quiet only: as engine_run_ahead(), of tp, and on with all that follows from it on the streams of kernels, tp and
- * dp, as long as nothing else happens on the rank; whatever its heads wait for is to be looked at anew. FALSE:
- * something else may happen, and nothing has changed. */
+/* As engine_run_ahead(), for a collective of tp; then follows everything it triggers on the streams of kernels, tp
+ * and dp as long as nothing else happens on the rank. Afterwards all heads of the rank must be examined anew. FALSE:
+ * something else may happen; nothing has changed. */
 gboolean engine_run_alone(Engine *engine, gint32 lane, const Task *task, gint64 begin_ns);
 
-/* With contention only. The op at the head of the lane is ready, its start recorded: it begins now or later, when its
- * partner (the last member of its collective) is there; of a collective the lanes of all members are chained.
- * partner_start_ns: −1, it is not there. */
+/* With contention only. The op at the head of the lane is ready and its start recorded. Its flow begins now, or later
+ * when its partner (or the last member of its collective) is there; for a collective the lanes of all members are
+ * chained. partner_start_ns −1: the partner is not there yet. */
 void engine_start_contended(Engine *engine, gint32 lane, gint32 op, const Task *task, gint64 partner_start_ns);
 void engine_begin_flow_at(Engine *engine, gint32 lane, gint64 begin_ns);
 void engine_begin_flow(Engine *engine, gint32 lane, gint64 now_ns);
-/* Its ops end, and the receive of a send if it is there. */
+/* Ends the flow's ops, including the receive of a send if it is there. */
 void engine_end_flow(Engine *engine, const TransferEnd *ended);

@@ -1,13 +1,13 @@
-/* Transfers are flows over ways (contention.h) and alone they take their own time to the nanosecond; so the records
- * made here are those of the clock up to the moment at which a second transfer begins on a way, in one direction, that
- * a first has not left. To find it, the transfers of each rank are put in order of their begin, which is nearly that of
- * the list, and each is held against the latest end on its ways so far. */
+/* Transfers are flows over ways (contention.h), and a transfer that is alone takes its own time to the nanosecond. So
+ * the records made here equal those of the clock up to the first conflict: the moment at which a transfer begins on a
+ * way, in one direction, that another has not left. To find it, the transfers of each rank are sorted by begin, which
+ * is nearly the order of the list, and each is compared with the latest end so far on its ways. */
 #include "follow_state.h"
 
 #include "contention.h"
 #include "ticks.h"
 
-/* A transfer's time in ticks, worked out in doubles, is exact to half a tick well beyond this. */
+/* A transfer's time in ticks, computed in doubles, is exact to half a tick well beyond this. */
 static const gint64 LONGEST_TRANSFER_NS = 100 * (gint64)1000000000;
 
 static gint64 longest(const OpTime *times, int n) {
@@ -17,8 +17,8 @@ static gint64 longest(const OpTime *times, int n) {
   return longest_ns;
 }
 
-/* So short that no sum of times comes near the end of time, in ticks, even if each transfer waits for one on each other
- * stream. */
+/* Short enough that no sum of times approaches the end of time in ticks, even if each transfer waits for one on every
+ * other stream. */
 static gboolean is_short(const Simulation *simulation, const Course *course, int n_ranks) {
   const Timing *timing = simulation->timing;
   gint64 transfer_ns = longest(timing->transfers, timing->n_transfers);
@@ -29,7 +29,8 @@ static gboolean is_short(const Simulation *simulation, const Course *course, int
   for (int rank = 0; simulation->begin_ns != NULL && rank < n_ranks; rank++)
     begin_ns = MAX(begin_ns, simulation->begin_ns[rank]);
   sum_ns += (double)begin_ns;
-  return transfer_ns < LONGEST_TRANSFER_NS && 3 * sum_ns * TICKS_PER_NS < (double)TICKS_NEVER; /* run, tail and host */
+  return transfer_ns < LONGEST_TRANSFER_NS && 3 * sum_ns * TICKS_PER_NS < (double)TICKS_NEVER; /* run, tail and
+                                                                                                  host */
 }
 
 static gboolean can_follow(const Simulation *simulation) {
@@ -56,7 +57,7 @@ static inline gint64 host_ns(const Timing *timing, const CourseIssue *issue) {
                                    : timing->transfers[issue->work].host_ns;
 }
 
-/* The host runs on from op to op, and starts anew at the end of an OP_HOST. */
+/* The host issues op after op without pause, and starts anew at the end of an OP_HOST. */
 static void find_offsets(Follow *follow) {
   const Course *course = follow->course;
   for (int rank = 0; rank < follow->trace->n_ranks; rank++) {
@@ -107,7 +108,7 @@ void follow_free(Follow *follow) {
   g_free(follow);
 }
 
-/* Both, or all, are there: a transfer ends for all its members at once. */
+/* All members are there: a transfer ends for all of them at once. */
 static void end_meeting(const Follow *follow, gint32 meeting) {
   const Course *course = follow->course;
   for (gint32 m = course->first_member[meeting]; m < course->first_member[meeting + 1]; m++)
@@ -129,7 +130,7 @@ static void start_step(const Follow *follow, const CourseStep *step, gint64 read
     if (start_ns[step->meets] < 0)
       return;
     end_ns[op] = end_ns[step->meets] = MAX(start_ns[op], start_ns[step->meets]) + time->run_ns;
-    /* the clock may have started the partner: then its own step finds it done */
+    /* the clock may have started the partner, whose own step will then find it done */
     gint32 *last = &follow->last_transfer[course->steps[course->place[step->meets]].rank];
     *last = MAX(*last, step->meets);
   } else if (step->kind == COURSE_COLLECTIVE) {
@@ -142,7 +143,7 @@ static void start_step(const Follow *follow, const CourseStep *step, gint64 read
   }
 }
 
-/* What ends up to past_ns stands for good; meetings are held anew. */
+/* Records that end up to past_ns are final; meetings are counted anew. */
 static void begin_turn(Follow *follow, gint64 past_ns) {
   const Course *course = follow->course;
   const gint64 *end_ns = follow->trace->end_ns;
@@ -167,8 +168,8 @@ static void make_records(Follow *follow, gint32 begin, gint32 end) {
   }
 }
 
-/* What steps from `from` on wait for, but for those that have ended, ends at this moment or later: none has started
- * before, nor is it only the host that they wait for. */
+/* Everything that steps from `from` on wait for, unless it has ended already, ends at or after the returned time.
+ * None of these steps has started earlier, and none waits only for the host. */
 static gint64 earliest_ready(const Follow *follow, gint32 from) {
   const Course *course = follow->course;
   gint64 earliest_ns = G_MAXINT64;
@@ -182,9 +183,9 @@ static gint64 earliest_ready(const Follow *follow, gint32 from) {
   return earliest_ns;
 }
 
-/* --- transfers in each other's way --- */
+/* --- conflicts between transfers --- */
 
-/* In order of begin, which is nearly the order in which they come. */
+/* Insertion sort by begin: intervals arrive nearly in order. */
 static inline void add_interval(IntervalList *list, Interval added) {
   int at = list->n++;
   for (; at > 0 && list->intervals[at - 1].begin_ns > added.begin_ns; at--)
@@ -192,7 +193,7 @@ static inline void add_interval(IntervalList *list, Interval added) {
   list->intervals[at] = added;
 }
 
-/* The rank's transfers that end after from_ns, out and in; a collective goes both ways. */
+/* The rank's transfers that end after from_ns, outgoing and incoming; a collective is both. */
 static void sort_intervals(Follow *follow, int rank, gint64 from_ns) {
   const Course *course = follow->course;
   gint32 *first = &follow->first_left[rank];
@@ -231,8 +232,8 @@ static gint64 first_conflict(const IntervalList *list) {
   return G_MAXINT64;
 }
 
-/* When the first transfer begins to share a way with one under way, of those that have a record and end after from_ns,
- * which never grows less. */
+/* The first moment at which a transfer begins on a way that another has not left, among those that have a record and
+ * end after from_ns. from_ns never decreases. */
 static gint64 conflict_after(Follow *follow, gint64 from_ns) {
   gint64 conflict_ns = G_MAXINT64;
   for (int rank = 0; rank < follow->trace->n_ranks; rank++) {
@@ -242,8 +243,8 @@ static gint64 conflict_after(Follow *follow, gint64 from_ns) {
   return conflict_ns;
 }
 
-/* Records are made a stretch of the course at a time, the next twice as long: what is found among them counts up to the
- * moment before which no other op is ready. */
+/* Makes records one stretch of the course at a time, each twice as long as the last. A conflict found among them
+ * counts only up to the moment before which no further op can be ready. */
 gint64 follow_to_conflict(Follow *follow, gint64 past_ns, gint64 rest_ns, gint32 *n_made) {
   enum { STEPS_OF_A_RANK = 16 };
   const gint32 n_ops = follow->course->n_ops;

@@ -1,17 +1,18 @@
-/* An op whose predecessors in the course have all ended starts; its end lets its successors go. Kernels know their end;
- * a transfer that takes ways is a flow from when its members are there, and waits for the flows' time:
+/* An op starts when all its predecessors in the course have ended; its end releases its successors. The end of a
+ * kernel is known when it starts. A transfer that takes ways becomes a flow once its members are there, and ends when
+ * the flow does:
  *
  *     ready ops ──start──► kernel, or a transfer without ways ──► its end ─────────────┐
  *         ▲                transfer: are all members there? ──► a flow ──► its end ────┤
  *         └─────────────────── successors that wait for nothing else ◄─────────────────┘
  *
- * In time order ends behind the horizon, which is now, wait in a queue: then transfers may come to rest, and all that
- * ends later is left to follow.c. To the end of the run the horizon is the end of time: an end that is known is taken
- * at once, and only flows keep to their time.
+ * In time order the horizon is now, and ends beyond it wait in a queue. Then transfers may come to rest, and
+ * everything that ends later is left to follow.c. When running to the end of the run the horizon is the end of time:
+ * a known end is taken at once, and only flows keep to their time.
  *
- * A turn begins with what records made without the clock have left: what ends before is let go, what is under way
- * starts anew at its time. So flows of a turn before, all of which have ended, are not begun again; and one that ends
- * at this very moment has its ways to itself until then. */
+ * A turn begins with the records made without the clock: ops that ended before it are released, those under way start
+ * anew at their own time. Flows of an earlier turn, which have all ended, are therefore not begun again; and a
+ * transfer that ends at this very moment had its ways to itself until then. */
 #include "follow_clock.h"
 
 #include "contention.h"
@@ -21,21 +22,21 @@
 typedef enum { LANE_RUNS, LANE_BEGINS } LaneState;
 
 struct FollowClock {
-  Follow *follow; /* borrowed, as what is not said to be owned */
+  Follow *follow; /* borrowed, like everything not marked as owned */
   const Course *course;
   Trace *trace;
-  gint16 *early_ticks;    /* as Simulation's */
+  gint16 *early_ticks;    /* as in Simulation */
   Contention *contention; /* owned */
-  EventQueue queue;       /* ends, and begins of flows; an id is a lane: a stream of a rank */
+  EventQueue queue;       /* ends, and begins of flows; an id is a lane, which is one stream of a rank */
   gint32 *op_of;          /* [lanes] op that ends, or whose flow begins or is under way; owned */
-  guint8 *state;          /* [lanes] LaneState: what its event is; owned */
+  guint8 *state;          /* [lanes] LaneState: what its event means; owned */
   gint32 *n_awaited;      /* [ops] predecessors that have not ended; owned */
-  guint8 *is_over;        /* [ops] it has ended, and let its successors go; owned */
-  gint32 *ready;          /* [ops] last in, first out; owned */
+  guint8 *is_over;        /* [ops] it has ended and released its successors; owned */
+  gint32 *ready;          /* [ops] stack; owned */
   gint32 n_ready, n_over;
   gint32 *members;   /* [ranks] scratch; owned */
-  gint32 last_place; /* no step behind it has started */
-  gint64 horizon_ns; /* ends up to here have come to pass */
+  gint32 last_place; /* no step after this one has started */
+  gint64 horizon_ns; /* ops whose end is at or before this time have ended */
   guint64 n_events;
 };
 
@@ -58,7 +59,7 @@ static inline void let_go(FollowClock *clock, gint32 op) {
       clock->ready[clock->n_ready++] = course->successors[s];
 }
 
-/* All its members, whose records have their end, at once. */
+/* Ends all members of the step at once; their records must have their end. */
 static inline void end_step(FollowClock *clock, const CourseStep *step) {
   const Course *course = clock->course;
   if (step->kind == COURSE_MEETING) {
@@ -92,7 +93,7 @@ static void end_transfer_at(FollowClock *clock, const CourseStep *step, gint64 e
   const Course *course = clock->course;
   record_end(clock, step->op, end_ns, early_ticks);
   if (step->kind == COURSE_TRANSFER)
-    record_end(clock, step->meets, end_ns, 0); /* its send says so */
+    record_end(clock, step->meets, end_ns, 0); /* the send's record tells it */
   else if (step->kind == COURSE_MEETING)
     for (gint32 m = course->first_member[step->meets]; m < course->first_member[step->meets + 1]; m++)
       record_end(clock, course->members[m], end_ns, early_ticks);
@@ -101,7 +102,7 @@ static void end_transfer_at(FollowClock *clock, const CourseStep *step, gint64 e
 
 /* --- transfers --- */
 
-/* The flow of this lane. */
+/* Begins the flow of this lane. */
 static void begin_flow(FollowClock *clock, gint32 lane, gint64 begin_ns) {
   const Course *course = clock->course;
   const CourseStep *step = step_of(clock, clock->op_of[lane]);
@@ -118,13 +119,13 @@ static void begin_flow(FollowClock *clock, gint32 lane, gint64 begin_ns) {
   contention_collective(clock->contention, begin_ns, lane, step->work, clock->members, n);
 }
 
-/* Where ends run ahead, a flow that first waits for its latency is told of at once: it needs no event of the queue. */
+/* When running ahead, a flow that begins with a latency is announced at once: it needs no event in the queue. */
 static gboolean begins_at_once(const FollowClock *clock, gint32 transfer, gint64 begin_ns) {
   return clock->horizon_ns == G_MAXINT64 ? contention_may_begin_ahead(clock->contention, transfer)
                                          : begin_ns <= clock->horizon_ns;
 }
 
-/* All are there from begin_ns on; `step` is the send's, or of one of a collective. */
+/* All members are there from begin_ns on. `step` is the send's, or that of any member of a collective. */
 static void run_transfer(FollowClock *clock, const CourseStep *step, gint64 begin_ns) {
   const gint32 transfer = step->work;
   if (clock->follow->ways[transfer] == 0) {
@@ -178,7 +179,7 @@ static void start_ready(FollowClock *clock) {
   }
 }
 
-/* What the flows do before the next event, as far as the first ends. FALSE: nothing ends. */
+/* Advances the flows up to the first end, but not beyond the next event of the queue. FALSE: nothing ends. */
 static gboolean advance_flows(FollowClock *clock) {
   gint32 n_ended = 0;
   while (n_ended == 0) {
@@ -192,7 +193,7 @@ static gboolean advance_flows(FollowClock *clock) {
   return TRUE;
 }
 
-/* All that is due next; FALSE: nothing is. */
+/* Takes everything that is due next; FALSE: nothing is. */
 static gboolean take_due(FollowClock *clock) {
   enum { MOST_AT_ONCE = 16 };
   gint32 due[MOST_AT_ONCE];
@@ -207,12 +208,13 @@ static gboolean take_due(FollowClock *clock) {
   return n_due > 0;
 }
 
-/* Flows have come to rest, and all that happens now has happened. */
+/* No flow is under way, and everything that happens now has happened. */
 static gboolean is_at_rest(FollowClock *clock) {
   return contention_is_idle(clock->contention) && event_queue_next(&clock->queue) > clock->horizon_ns;
 }
 
-/* Before now_ns. What moves on its ways until this very moment has left them; what takes no time has not begun. */
+/* Whether the step ended before now_ns. A transfer that moves on its ways until this very moment has left them; a
+ * step that takes no time has not begun. */
 static gboolean has_ended(const FollowClock *clock, const CourseStep *step, gint64 now_ns) {
   const gint64 end_ns = clock->trace->end_ns[step->op];
   if (end_ns != now_ns)
@@ -221,7 +223,7 @@ static gboolean has_ended(const FollowClock *clock, const CourseStep *step, gint
          clock->follow->timing->transfers[step->work].run_ns > 0;
 }
 
-/* Steps from the last turn's on that have a record, and those that wait for nothing else. */
+/* Takes over the steps since the last turn that have a record, and the steps that wait for nothing else. */
 static void take_over(FollowClock *clock, gint64 now_ns) {
   const Course *course = clock->course;
   Trace *trace = clock->trace;

@@ -1,4 +1,4 @@
-/* What follow.c and follow_clock.c share: the records being made, and what is ready when. Not for others. */
+/* Shared by follow.c and follow_clock.c, and private to them: the records being made, and what is ready when. */
 #pragma once
 #include "course.h"
 #include "follow.h"
@@ -17,20 +17,21 @@ struct Follow {
   const Course *course;
   const Timing *timing;
   Trace *trace;
-  guint *ways;            /* [transfers] bits of the ways a transfer takes; 0: none, it takes its own time; owned */
-  const gint64 *begin_ns; /* as Simulation's */
-  gint64 *offset_ns;  /* [ops] host time from its last barrier to the op's issue; without: when it is issued; owned */
-  gint64 *meeting_ns; /* [meetings] latest arrival + run so far; owned */
-  gint32 *n_coming;   /* [meetings]; owned */
-  gint32 n_past;      /* steps from the first on that stand */
-  gint32 n_made;      /* steps from the first on that have a record */
-  gint32 *first_left; /* [ranks] the first transfer that may still end; owned */
-  gint32 *last_transfer; /* [ranks] no op behind it is a transfer with a record; −1: none is; owned */
-  gboolean has_ways;     /* some transfer takes one */
-  IntervalList out, in;  /* transfers of one rank */
+  guint *ways;            /* [transfers] bit set of the ways a transfer takes; 0: none, it takes its own time;
+                             owned */
+  const gint64 *begin_ns; /* as in Simulation */
+  gint64 *offset_ns;      /* [ops] host time from the last barrier (none: from 0) to the op's issue; owned */
+  gint64 *meeting_ns;     /* [meetings] latest (arrival + run) so far; owned */
+  gint32 *n_coming;       /* [meetings] members still to arrive; owned */
+  gint32 n_past;          /* leading steps whose records are final */
+  gint32 n_made;          /* leading steps that have a record */
+  gint32 *first_left;     /* [ranks] index of the first transfer that may not have ended; owned */
+  gint32 *last_transfer;  /* [ranks] last transfer op with a record; −1: none; owned */
+  gboolean has_ways;      /* some transfer takes a way */
+  IntervalList out, in;   /* scratch: the transfers of one rank */
 };
 
-/* The latest end of what an op waits for; of its host, by itself, elsewhere. */
+/* The latest end of what an op waits for, not counting its host. */
 static inline gint64 follow_ready_time(const Follow *follow, const CourseStep *step) {
   const gint64 *end_ns = follow->trace->end_ns;
   gint64 ready_ns = step->before >= 0 ? end_ns[step->before] : 0;
@@ -53,7 +54,8 @@ static inline gint64 follow_ready_time(const Follow *follow, const CourseStep *s
   return ready_ns;
 }
 
-/* All but its host's launch of the op itself: when what it waits for has ended, and when it is issued. */
+/* When everything the op waits for has ended, and (*issue_ns) when it is issued. Does not include the host's launch
+ * of the op itself. */
 static G_ALWAYS_INLINE inline gint64 follow_ready_and_issue(const Follow *follow, const CourseStep *step,
                                                             gint64 *issue_ns) {
   gint64 ready_ns = follow_ready_time(follow, step);
@@ -64,7 +66,7 @@ static G_ALWAYS_INLINE inline gint64 follow_ready_and_issue(const Follow *follow
   return MAX(ready_ns, follow->trace->end_ns[step->barrier]);
 }
 
-/* Of a kernel, or the host's own: its record. */
+/* Makes the record of a kernel or host op. */
 static inline void follow_run_step(const Follow *follow, const CourseStep *step, gint64 ready_ns, gint64 issue_ns) {
   gint64 *start_ns = &follow->trace->start_ns[step->op], *end_ns = &follow->trace->end_ns[step->op];
   *start_ns = MAX(ready_ns, issue_ns);

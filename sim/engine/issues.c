@@ -1,6 +1,5 @@
-/* When ops were issued follows from the ends of the ops of the host alone. Where ranks run ahead nobody asks meanwhile,
- * so these records are made at the end, in the order in which they lie, and the clock touches a cold line less an op.
- */
+/* Issue times follow from the ends of host ops alone. A run that runs ahead does not need them meanwhile, so it
+ * records them at the end, in memory order, and the clock touches one cold line less per op. */
 #include "engine_state.h"
 
 void engine_record_issues(const Engine *engine) {

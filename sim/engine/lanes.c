@@ -1,8 +1,8 @@
-/* A lane is one stream of one rank: a queue of ops, the head of which is held, ready or busy.
+/* A lane is one stream of one rank: a queue of ops whose head is held, ready or busy.
  *
- *        examine ──► held     an op that must have ended has not: when it has its lane will examine this one again
+ *        examine ──► held     an op it waits for has not ended: that op's lane will examine this one again
  *           │
- *           ├──────► ready    the others of its batch are not: the last of them starts all
+ *           ├──────► ready    others of its batch are not ready: the last of them starts all
  *           ▼
  *         start ───► busy     compute, host     its end is known
  *                             send, receive     known when the partner is there too (eager send: at once)
@@ -11,12 +11,13 @@
  *        end ◄────── the event queue, in (time, sequence) order; an end within the horizon needs no queue
  *           └──────► examine the lane itself for its next op, and the lanes it held
  *
- * Ops that meet end by one event: their lanes are chained. Whatever is known ahead is computed ahead: an op that the
- * host has yet to launch arrives at a time known when its stream is free, so launches need no events of their own.
+ * Ops that meet end by one event: their lanes are chained. Whatever is known in advance is computed in advance: the
+ * arrival of an op that the host has yet to launch is known as soon as its stream is free, so launches need no events
+ * of their own.
  *
- * The state of a run is a few bytes per lane; records go straight into the trace, where `end ≤ horizon` also answers
- * whether an op has ended, and `start ≥ 0` whether a partner is there. What is rare is kept out of line, so that the
- * common way through examine and start keeps its registers. */
+ * The state of a run is a few bytes per lane. Records go straight into the trace, where `end ≤ horizon` also tells
+ * whether an op has ended, and `start ≥ 0` whether a partner is there. Rare cases are kept out of line so that the
+ * common path through examine and start keeps its values in registers. */
 #include "engine_state.h"
 
 #include "held.h"
@@ -60,7 +61,8 @@ static inline gboolean is_contended(const Engine *engine, gint32 transfer) {
   return engine->contention != NULL && contention_takes(engine->contention, transfer);
 }
 
-/* A partner that has not started has no start: its lane, which is warm sooner than its record, knows as much. */
+/* A partner that has not started has no start. Its lane knows that too, and is in the cache sooner than its
+ * record. */
 static inline gint64 partner_start(const Engine *engine, gint32 rank, gint32 match) {
   const Rank *partner = &engine->ranks[rank];
   const Lane *lane = &engine->lanes[rank * LANES_PER_RANK + partner->tasks[match].stream];
@@ -69,8 +71,9 @@ static inline gint64 partner_start(const Engine *engine, gint32 rank, gint32 mat
   return partner->start_ns[match];
 }
 
-/* Rendezvous: both end together, a transfer after the later of them arrived. Eager: the data is on its way once the
- * send arrived, and the receive ends when both it and the data are there. Either way the time is that of the send. */
+/* Rendezvous: both ends complete together, one transfer time after the later of them arrived. Eager: the data leaves
+ * when the send arrives, and the receive ends when both it and the data are there. Either way the transfer time is
+ * that of the send. */
 static inline void start_transfer(Engine *engine, gint32 lane, gint32 op, const Task *task, gint64 ready_ns,
                                   gint64 issue_ns) {
   gint32 partner_rank = lane_rank(lane) + task->peer_offset, match = task->match;
@@ -105,7 +108,7 @@ static inline void start_transfer(Engine *engine, gint32 lane, gint32 op, const 
     partner->end_ns[match] = MAX(end_ns, partner_start_ns);
     if (partner_start_ns <= end_ns) {
       engine->lanes[lane].chain = partner_lane;
-      engine->n_events += is_eager; /* as if it came later: it ends by itself then */
+      engine->n_events += is_eager; /* counted as if it came later: it ends by itself then */
     } else {
       end_at(engine, partner_lane, partner_start_ns);
     }
@@ -127,7 +130,7 @@ gboolean engine_arrive(Engine *engine, gint32 lane, gint32 op, const Task *task,
   return TRUE;
 }
 
-/* Ahead of the flows where that is enough; else among them. */
+/* Ahead of the flows if that is possible, otherwise among them. */
 static void begin_contended(Engine *engine, gint32 lane, const Task *task, gint64 begin_ns) {
   if (engine->quiet != NULL && engine_run_alone(engine, lane, task, begin_ns))
     engine_examine_streams(engine, first_lane_of(lane), (1u << N_STREAMS) - 1);
@@ -175,12 +178,12 @@ static G_ALWAYS_INLINE inline void start(Engine *engine, gint32 lane, gint32 op,
   }
 }
 
-/* In time order, what was held until now becomes ready now. */
+/* In time order, an op that was held until now becomes ready now. */
 static inline gint64 ready_time(const Engine *engine, const Rank *state, const Lane *lane) {
   return engine->runs_ahead ? engine_latest_end(state, lane) : engine->horizon_ns;
 }
 
-/* An op of a batch is ready: start all of them when the others are. */
+/* An op of a batch is ready: start the whole batch once all the others are too. */
 static G_NO_INLINE void start_batch(Engine *engine, gint32 id, gint32 op) {
   Lane *lanes = &engine->lanes[first_lane_of(id)];
   const Rank *state = &engine->ranks[lane_rank(id)];
@@ -234,7 +237,7 @@ static void end(Engine *engine, gint32 id) {
     const Rank *state = &engine->ranks[lane_rank(id)];
     gint32 first_lane = first_lane_of(id), own = id - first_lane, chain = lane->chain;
     guint streams = 1u << own;
-    if (lane->head >= lane->awaited) { /* else all of them wait for later ones */
+    if (lane->head >= lane->awaited) { /* otherwise all held heads wait for later ops */
       streams |= lane->holds;
       lane->holds = 0;
       lane->awaited = NOT_AWAITED;
@@ -248,7 +251,7 @@ static void end(Engine *engine, gint32 id) {
   }
 }
 
-/* The kernel of this lane ends later than was thought when it was queued. */
+/* The kernel of this lane ends later than was known when it was queued. */
 static inline gboolean is_too_early(const Engine *engine, gint32 lane) {
   gint32 head = engine->lanes[lane].head;
   return engine->taxed != NULL && head >= 0 && engine->ranks[lane_rank(lane)].end_ns[head] > engine->horizon_ns;

@@ -1,6 +1,6 @@
-/* Which instance a rank belongs to follows from the layout: ranks that agree on every axis the group does not span.
- * A folded rank stands for all its peers, which do the same at the same time; so only members on other pipeline ranks
- * have to come. */
+/* The instance a rank belongs to follows from the layout: ranks that agree on every axis the group does not span. A
+ * folded rank stands for all its peers, which do the same at the same time, so only members on other pipeline ranks
+ * have to arrive. */
 #include "meeting.h"
 
 void meetings_init(Meetings *meetings, const Program *program) {

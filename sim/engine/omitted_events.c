@@ -1,4 +1,5 @@
-/* Events of a group are counted on its ops: each ends by one, but a receive that ends with its send. */
+/* The events of a group are counted on its ops: each op ends by one event, except a receive that ends with its
+ * send. */
 #include "contention.h"
 #include "engine.h"
 
@@ -17,7 +18,7 @@ static gboolean ends_with_its_send(const Simulation *simulation, gboolean is_con
   return !is_eager && !(is_contended && is_on_links(simulation->timing, op->work));
 }
 
-/* One in every step. */
+/* The group occurs once in every step. */
 static guint64 events_of_group(const Simulation *simulation, gboolean is_contended, const ProgramRepeats *repeats) {
   guint64 n_events = 0;
   for (int rank = 0; rank < repeats->program->n_ranks; rank++) {

@@ -1,8 +1,9 @@
-/* What the engine will touch soon, fetched into the cache while it is at something else. Not for others. */
+/* Prefetches into the cache what the engine will touch soon. Private to the engine. */
 #pragma once
 #include "engine_state.h"
 
-/* The op that its stream examines next: by then other ranks have had their turns, and its lines would be cold. */
+/* The op that its stream examines next: other ranks have their turns first, and its cache lines would be cold by
+ * then. */
 static inline void prefetch(const Rank *state, gint32 next) {
   __builtin_prefetch(&state->tasks[next]);
   __builtin_prefetch(&state->end_ns[next]);
@@ -27,8 +28,8 @@ static inline void prefetch_next(const Engine *engine, gint32 lane) {
     __builtin_prefetch(&state->end_ns[state->tasks[next].after]);
 }
 
-/* Two ends that are due together are of two ranks, as a rule, and both cold: what the first needs is fetched while what
- * tells where the second's lies comes in. */
+/* Two ends that are due together usually belong to two ranks, both cold. First prefetch what locates the next op of
+ * each, then the ops themselves, so that the misses overlap. */
 static inline void prefetch_ends(const Engine *engine, const gint32 *lanes, int n) {
   for (int i = 0; i < n; i++)
     prefetch_lanes(engine, lanes[i]);
@@ -36,13 +37,13 @@ static inline void prefetch_ends(const Engine *engine, const gint32 *lanes, int 
     prefetch_next(engine, lanes[i]);
 }
 
-/* The record of the head, which is about to end, and those of prefetch_next(). */
+/* The record of the head, which is about to end, and what prefetch_next() fetches. */
 static inline void prefetch_head(const Engine *engine, gint32 lane) {
   __builtin_prefetch(&engine->ranks[lane_rank(lane)].end_ns[engine->lanes[lane].head]);
   prefetch_next(engine, lane);
 }
 
-/* Transfers end many at once, each of other ranks: those that are taken next but a few are fetched meanwhile. */
+/* Many transfers end at once, each on other ranks: prefetch those that will be taken a few turns from now. */
 static inline void prefetch_ended(const Engine *engine) {
   enum { FAR = 8, NEAR = 4 };
   if (engine->n_ended > FAR)

@@ -1,20 +1,22 @@
-/* Kernels and the collectives between them follow one another for long stretches in which nothing else begins or ends
- * on the rank's ways, but for one transfer that goes on beside them:
+/* For long stretches a rank alternates between kernels and the collectives between them. Nothing else begins or ends
+ * on its ways, though one other transfer may be under way throughout:
  *
  *     compute   ███   ███   ███   ███   ███
- *     tp           ▒▒    ▒▒    ▒▒    ▒▒       each is as far from the last whatever other ranks do
+ *     tp           ▒▒    ▒▒    ▒▒    ▒▒       each as far from the last, whatever other ranks do
  *     dp        ░░░░░░░░░░░░░░░░░░░░░░░░░░░
  *
- * Then collectives need not wait for the flows' time to come: each ends at once (flows_run_ahead()), and the rank goes
- * on. For that it must be known until when it is quiet. What other streams of the rank are at tells so:
+ * Here collectives need not wait until the flows' clock reaches them: each is ended at once (flows_run_ahead()), and
+ * the rank goes on. For that we must know how long the rank stays quiet, which follows from what its other streams
+ * are doing:
  *
- *     held by a kernel or collective    until that has ended
- *     held by another stream            as long as that is busy
- *     a transfer under way              until it takes its ways; then until it ends, if no other slows it
- *     waiting for its partner           until the kernel that the partner waits for has ended, as far ahead as the
- *                                       kernels up to it take alone
+ *     held by a kernel or collective    until that op has ended
+ *     held by another stream            as long as that stream is busy
+ *     a transfer under way              until it takes its ways; after that, until its end if nothing slows it
+ *     waiting for its partner           until the kernel that the partner waits for has ended: at the earliest
+ *                                       after the sum of the kernels up to it
  *
- * All of these are lower bounds and stay so. In runs of a folded program, in which each collective has one member. */
+ * All of these are lower bounds and remain so. Only for runs of a folded program in which each collective has one
+ * member. */
 #include "engine_state.h"
 
 #include "held.h"
@@ -50,14 +52,14 @@ void engine_quiet_clear(Engine *engine) {
   g_free(engine->quiet);
 }
 
-/* When kernel `op` of a rank, which has not ended, ends at the earliest: all up to it take their times. */
+/* The earliest end of kernel `op` of a rank, which has not ended: the kernels up to it run without a gap. */
 static gint64 earliest_end(const Engine *engine, gint32 rank, gint32 op) {
   const Lane *compute = &engine->lanes[rank * LANES_PER_RANK + STREAM_COMPUTE];
   const gint64 *sums_ns = engine->kernels_ns[rank];
   return add_ns(compute->last_end_ns, sums_ns[op + 1] - sums_ns[compute->head]);
 }
 
-/* When an op may be ready at the earliest; it has not started. */
+/* The earliest time at which an op that has not started may be ready. */
 static gint64 earliest_ready(const Engine *engine, gint32 rank, gint32 op) {
   const Rank *state = &engine->ranks[rank];
   const Lane *compute = &engine->lanes[rank * LANES_PER_RANK + STREAM_COMPUTE];
@@ -69,7 +71,7 @@ static gint64 earliest_ready(const Engine *engine, gint32 rank, gint32 op) {
   return kernel >= 0 && compute->head >= 0 && compute->head <= kernel ? earliest_end(engine, rank, kernel) : 0;
 }
 
-/* Of a send or receive that has started: nothing comes of it before then. */
+/* The time before which a send or receive that has started changes nothing. */
 static gint64 quiet_beside_transfer(const Engine *engine, gint32 lane, const Task *task) {
   const gint32 rank = lane_rank(lane), partner_rank = rank + task->peer_offset;
   const Task *partner = &engine->ranks[partner_rank].tasks[task->match];
@@ -90,7 +92,7 @@ static gint64 quiet_beside_busy(const Engine *engine, gint32 lane) {
     return state->end_ns[op];
   if (task->kind == OP_SEND || task->kind == OP_RECV)
     return quiet_beside_transfer(engine, lane, task);
-  if (engine->begin_ns[lane] < 0) /* others are to come */
+  if (engine->begin_ns[lane] < 0) /* other members are still to arrive */
     return 0;
   return contention_quiet_until_ns(engine->contention, engine->begin_ns[lane], lane, task->work, rank);
 }
@@ -99,14 +101,14 @@ static gint64 quiet_beside_busy(const Engine *engine, gint32 lane) {
 static void look_at_held(const Engine *engine, gint32 lane, Quiet *quiet) {
   const gint32 rank = lane_rank(lane), holder = engine_held_by(engine, rank, engine->lanes[lane].head);
   if (holder < 0)
-    quiet->until_ns = 0; /* it starts any moment */
+    quiet->until_ns = 0; /* it may start at any moment */
   else if (engine->ranks[rank].tasks[holder].stream == STREAM_COMPUTE)
     quiet->kernel = MIN(quiet->kernel, holder);
   else if (engine->ranks[rank].tasks[holder].stream == quiet->stream)
     quiet->collective = MIN(quiet->collective, holder);
 }
 
-/* A head that is ready waits for the others of its batch, which other streams are at. */
+/* A ready head waits for the rest of its batch, whose ops are on other streams. */
 static gint64 quiet_beside_ready(const Engine *engine, gint32 lane, guint own) {
   const Rank *state = &engine->ranks[lane_rank(lane)];
   const gint32 op = engine->lanes[lane].head, *next = state->list->next_in_batch;
@@ -127,7 +129,7 @@ gint64 engine_quiet_beside(const Engine *engine, gint32 lane, guint own) {
   }
 }
 
-/* Anew. */
+/* Works out *quiet anew. */
 static void look(const Engine *engine, gint32 rank, gint32 stream, Quiet *quiet) {
   *quiet = (Quiet){G_MAXINT64, stream, NOT_AWAITED, NOT_AWAITED};
   for (gint32 other = 0; other < N_STREAMS && quiet->until_ns > 0; other++) {
@@ -142,12 +144,12 @@ static void look(const Engine *engine, gint32 rank, gint32 stream, Quiet *quiet)
   }
 }
 
-/* Others, of gradients and weights say, last too long. */
+/* Collectives of other streams (gradients or weights, say) last too long. */
 static gboolean is_between_kernels(Stream stream) {
   return stream == STREAM_TP || stream == STREAM_CP || stream == STREAM_EP;
 }
 
-/* And still so, for the collective `op` of this stream. */
+/* Whether *quiet is still valid, for collective `op` of this stream. */
 static gboolean is_known(const Quiet *quiet, const Lane *compute, gint32 stream, gint32 op) {
   return quiet->stream == stream && op <= quiet->collective &&
          (quiet->kernel == NOT_AWAITED || (compute->head >= 0 && compute->head <= quiet->kernel));
@@ -161,7 +163,7 @@ static gboolean waits_for(const Rank *state, gint32 op, gint32 awaited) {
   return FALSE;
 }
 
-/* The kernel that others wait for may run beside the collective `op`, unless its stream waits for that one. */
+/* The kernel that other streams wait for may run beside collective `op`, unless the compute stream waits for `op`. */
 static gint64 quiet_beside_kernels(const Engine *engine, gint32 rank, gint32 op, const Quiet *quiet) {
   const Lane *compute = &engine->lanes[rank * LANES_PER_RANK + STREAM_COMPUTE];
   if (quiet->kernel == NOT_AWAITED ||

@@ -1,4 +1,5 @@
-/* Sums of times that stop at the end of time instead of wrapping: absurd durations stay absurd, never negative. */
+/* Sums of times that saturate at the end of time instead of wrapping: absurd durations stay absurd, never
+ * negative. */
 #pragma once
 #include <glib.h>
 

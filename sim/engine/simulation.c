@@ -1,4 +1,4 @@
-/* What a run can tell of itself before it starts. */
+/* What is known of a run before it starts. */
 #include "engine.h"
 
 gboolean simulation_has_eager_sends(const Simulation *simulation) {

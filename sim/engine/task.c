@@ -1,18 +1,18 @@
 /* One pass forward over each op list: the host clock runs along it, and each stream remembers its last op so far.
  *
  * Sends and receives are paired on the way. Passes place the sends from one rank to another and their receives in the
- * same order, so the k-th send of a pair of ranks meets its k-th receive and no table of tags is needed; of a pair, the
- * ops that wait for partners form a chain through their `match`. Programs in which the tags along such a pair turn out
- * to stand in different orders are matched by program_match() instead. */
+ * same order, so the k-th send of a pair of ranks meets its k-th receive and no table of tags is needed. The ops of a
+ * pair that still wait for partners form a chain through their `match`. Programs whose tags turn out to be in
+ * different orders along such a pair are matched by program_match() instead. */
 #include "task.h"
 
 #include "op_batches.h"
 #include "saturate.h"
 
-/* Ops of one pair of pipeline ranks (source, target) that have no partner yet. All are of one kind. */
+/* Ops of one pair of pipeline ranks (source, target) that have no partner yet; all of one kind. */
 typedef struct {
-  gint32 first, last; /* −1: none wait */
-  guint8 kind;        /* OpKind of those who wait */
+  gint32 first, last; /* −1: none */
+  guint8 kind;        /* OpKind of the waiting ops */
 } Unpaired;
 
 typedef struct {
@@ -20,19 +20,19 @@ typedef struct {
   const Timing *timing;
   Meetings *meetings;
   TaskList *lists;
-  const gint64 *begin_ns; /* as Simulation's */
+  const gint64 *begin_ns; /* as in Simulation */
   Unpaired *unpaired;     /* [source · ranks + target]; NULL: left to program_match() */
   gboolean tags_agree;
   gint64 eager_bytes;
-  int peer_stride; /* recorded ranks from one pipeline rank to the next */
+  int peer_stride; /* number of recorded ranks from one pipeline rank to the next */
 } Builder;
 
-/* What a walk along one op list remembers. */
+/* The state of a walk along one op list. */
 typedef struct {
   gint32 last_on_stream[N_STREAMS];
   gint32 barrier;
-  gint64 host_ns; /* since the barrier; without: since 0 */
-  gint32 *batch;  /* as op_list_batches(); owned */
+  gint64 host_ns; /* since the barrier; without one: since 0 */
+  gint32 *batch;  /* as returned by op_list_batches(); owned */
 } Walk;
 
 static inline const OpTime *time_of(const Builder *builder, const Op *op) {
@@ -139,7 +139,7 @@ static void join_batch(TaskList *list, gint32 index, gint32 first) {
   list->tasks[index].flags |= TASK_IN_BATCH;
 }
 
-/* The host runs on from op to op, and starts anew at the end of an OP_HOST. */
+/* The host issues op after op without pause, and starts anew at the end of an OP_HOST. */
 static void issue(TaskList *list, Walk *walk, gint32 index, gint64 host_ns) {
   Task *task = &list->tasks[index];
   if (walk->barrier >= 0) {
@@ -193,7 +193,7 @@ static void build_list(Builder *builder, int rank) {
   g_free(walk.batch);
 }
 
-/* A table of all pairs of ranks pays while it is small beside the lists. */
+/* A table of all pairs of ranks pays only while it is small compared with the lists. */
 static Unpaired *unpaired_new(const Program *program) {
   gsize n_pairs = (gsize)program->n_ranks * program->n_ranks, n_ops = 0;
   for (int rank = 0; rank < program->n_ranks; rank++)

@@ -1,5 +1,5 @@
-/* A Program's op lists made ready to run: one Task per op, with its place on its stream and whom it meets. Built once
- * per pipeline rank and shared by all ranks of it. */
+/* A Program's op lists prepared for running: one Task per op, with its place on its stream and whom it meets. Built
+ * once per pipeline rank and shared by all its ranks. */
 #pragma once
 #include "meeting.h"
 
@@ -8,17 +8,17 @@ enum { CACHE_LINE_BYTES = 64 };
 typedef enum {
   TASK_IS_EAGER = 1 << 0,     /* send, receive: the send does not wait for the receive */
   TASK_IN_BATCH = 1 << 1,     /* other ops start with it: TaskList.next_in_batch */
-  TASK_AFTER_HOST = 1 << 2,   /* an OP_HOST stands before it: TaskList.barrier */
-  TASK_AFTER_OTHERS = 1 << 3, /* Op.after has more than one */
+  TASK_AFTER_HOST = 1 << 2,   /* an OP_HOST precedes it: TaskList.barrier */
+  TASK_AFTER_OTHERS = 1 << 3, /* Op.after has more than one entry */
 } TaskFlags;
 
-/* What the engine reads of every op: half a cache line. What few ops have stands elsewhere. */
+/* What the engine reads of every op: half a cache line. Rarely needed fields are kept elsewhere. */
 typedef struct {
-  gint64 issue_offset_ns; /* host time from the end of the OP_HOST before to the issue of this op; without: when it is
-                             issued */
+  gint64 issue_offset_ns; /* host time from the end of the preceding OP_HOST to the issue of this op; without one: the
+                             issue time */
   gint32 next;            /* next op on the same stream; −1 none */
-  gint32 work;            /* as Op.work, of the host as program_host_work() */
-  gint32 after;           /* the first of Op.after; −1 none */
+  gint32 work;            /* as Op.work; for a host op as program_host_work() */
+  gint32 after;           /* first entry of Op.after; −1 none */
   union {
     gint32 peer_offset; /* send, receive: recorded rank of the partner − own recorded rank */
     gint32 group;       /* collective */
@@ -35,14 +35,14 @@ typedef struct {
 
 typedef struct {
   const Op *ops; /* borrowed */
-  Task *tasks;   /* those of all lists are one block, owned by the first */
+  Task *tasks;   /* one block for all lists, owned by the first */
   int n_tasks;
   gint32 head[N_STREAMS]; /* first op on each stream; −1 none */
   gint32 *barrier;        /* latest OP_HOST before each op, −1 none; owned; NULL when no op has one */
-  gint32 *next_in_batch;  /* ring over the first op of a batch on each stream; owned; NULL without batches */
+  gint32 *next_in_batch;  /* ring through the first op of the batch on each stream; owned; NULL without batches */
 } TaskList;
 
-/* [pipeline ranks of the trace]; numbers the collectives. The program's sends and receives must match. `begin_ns` as
- * Simulation's. */
+/* Returns [pipeline ranks of the trace] and numbers the collectives. The program's sends and receives must match.
+ * `begin_ns` as in Simulation. */
 TaskList *task_lists_new(const Trace *trace, const gint64 *begin_ns, gint64 eager_bytes, Meetings *meetings);
 void task_lists_free(TaskList *lists, int n_lists);

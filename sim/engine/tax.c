@@ -1,8 +1,8 @@
-/* With R of a kernel to go at the beginning of a span of length d:
+/* With R of a kernel left at the beginning of a span of length d:
  *
- *     tax < 1    it makes (1 − tax) of it per unit of time. R ≤ (1 − tax)·d: it ends inside, after R / (1 − tax);
- *                else R − (1 − tax)·d are to go behind it
- *     tax ≥ 1    it stands still, and (tax − 1)·d more are to go behind it */
+ *     tax < 1    it runs at the rate 1 − tax. If R ≤ (1 − tax)·d it ends inside the span, after R / (1 − tax);
+ *                otherwise R − (1 − tax)·d is left after it
+ *     tax ≥ 1    it stands still, and (tax − 1)·d more is left after it */
 #include "tax.h"
 
 #include <math.h>
@@ -24,8 +24,8 @@ static void append(TaxedTime *time, gint64 from_ns, gint64 to_ns, gint64 tax) {
     time->spans[time->n_spans++] = (TaxSpan){from_ns, to_ns, tax};
 }
 
-/* Takes away the spans that end at from_ns or later and puts them at the end of the room for them: there they can be
- * read while their union with one more, two spans for each and one, is appended to the others. */
+/* Removes the spans that end at from_ns or later and moves them to the end of the array. There they can be read while
+ * their union with one more span (at most two spans for each, plus one) is appended to the rest. */
 static const TaxSpan *take_from(TaxedTime *time, gint64 from_ns, int *n_taken) {
   int n_before = time->n_spans;
   while (n_before > 0 && time->spans[n_before - 1].to_ns >= from_ns)
@@ -47,7 +47,7 @@ void tax_add(TaxedTime *time, TaxSpan span) {
     return;
   int n_taken;
   const TaxSpan *taken = take_from(time, span.from_ns, &n_taken);
-  gint64 at_ns = span.from_ns; /* so far it is in the union */
+  gint64 at_ns = span.from_ns; /* the union is complete up to here */
   for (int i = 0; i < n_taken; i++) {
     const TaxSpan known = taken[i];
     const gint64 from_ns = CLAMP(known.from_ns, at_ns, MAX(at_ns, span.to_ns)),
@@ -81,7 +81,7 @@ gint64 tax_begin_kernel(TaxedTime *time, gint64 start_ns, gint64 end_ns) {
   return tax_end_of_kernel(time);
 }
 
-/* Up to whole nanoseconds. */
+/* Rounds up to whole nanoseconds. */
 static gint64 ns_after(gint64 at_ns, __int128 left, gint64 rate) {
   const __int128 ns = (left + rate - 1) / rate;
   return add_ns(at_ns, ns < G_MAXINT64 ? (gint64)ns : G_MAXINT64);

@@ -1,25 +1,25 @@
 /* What transfers cost the kernels of their rank: the SMs, memory and cores that move data compute less. While a
- * transfer with a tax of its own (Timing.taxes) runs for a time d, d·tax of computing is lost:
+ * transfer with a tax (Timing.taxes) runs for a time d, it costs d·tax of computing:
  *
  *     tax 0     transfers are free to the kernels beside them
  *     tax 0.2   kernels run at 0.8 of their rate beside a transfer
- *     tax 1     and more: one core does both, and computing stands still
+ *     tax 1     or more: one core does both, and computing stands still
  *
- * A rank's transfers count once where they overlap, at the largest tax of them: it does not matter which of those that
- * begin together was known first. Their union is kept as spans of time; the end of the kernel that runs follows from
- * its beginning and these. Sums are whole numbers, so that no end depends on how the spans were cut. */
+ * Where a rank's transfers overlap they count once, at the largest of their taxes, so the order in which simultaneous
+ * transfers become known does not matter. Their union is kept as spans of time; the end of the running kernel follows
+ * from its start and these spans. Sums are integers, so that no end depends on how the spans were cut. */
 #pragma once
 #include <glib.h>
 
 typedef struct {
   gint64 from_ns, to_ns; /* empty: from = to */
-  gint64 tax;            /* in TAX_WHOLE */
+  gint64 tax;            /* in units of 1 / TAX_WHOLE */
 } TaxSpan;
 #define TAX_WHOLE G_GINT64_CONSTANT(1000000000)
 
 /* Zeroed: no transfer and no kernel yet. */
 typedef struct {
-  TaxSpan *spans; /* [n_slots] in time order, disjoint; those that end after start_ns; owned */
+  TaxSpan *spans; /* [n_slots] in time order, disjoint; only those that end after start_ns; owned */
   int n_spans, n_slots;
   gint64 start_ns, run_ns; /* of the kernel begun last, without taxes */
 } TaxedTime;
@@ -28,9 +28,9 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(TaxedTime, tax_clear)
 
 /* tax: as in Timing.taxes. */
 TaxSpan tax_span(gint64 from_ns, gint64 to_ns, double tax);
-/* Take in a transfer; it may lie behind, as far as the kernel that runs has run beside it. */
+/* Add a transfer. It may lie in the past, as far back as the start of the running kernel. */
 void tax_add(TaxedTime *time, TaxSpan span);
-/* A kernel that would run over [start_ns, end_ns) begins; returns when it ends, by what is known. */
+/* Begin a kernel that would run over [start_ns, end_ns) without taxes. Returns its end as known now. */
 gint64 tax_begin_kernel(TaxedTime *time, gint64 start_ns, gint64 end_ns);
-/* When it ends by what is known by now. */
+/* The end of that kernel as known by now. */
 gint64 tax_end_of_kernel(const TaxedTime *time);

@@ -1,10 +1,10 @@
-/* Transfers whose ends follow from one another: when one begins, what is known of it is a flow (contention.h); its end
- * comes from the flows, which are asked before each event of the queue what they do first.
+/* Transfers whose ends depend on one another. A transfer that begins becomes a flow (contention.h); its end comes
+ * from the flows, which are asked before each event of the queue what they do first.
  *
- * Ranks may run ahead of the flows, up to transfers on links: what is due next in the queue then comes before anything
- * that a rank has yet to find out, as all of them wait for the queue or for flows. So flows begin in time order. And a
- * flow that waits for its latency before it takes its links may be told of as soon as its begin is known: it needs no
- * event of the queue. */
+ * Ranks may run ahead of the flows, up to transfers on links. The next event in the queue then precedes anything a
+ * rank has yet to find out, since all ranks wait for the queue or for flows. So flows begin in time order. A flow
+ * with a latency before it takes its links may be announced as soon as its begin is known: it needs no event in the
+ * queue. */
 #include "engine_state.h"
 
 void engine_tax(Engine *engine, gint32 rank, gint32 transfer, gint64 from_ns, gint64 to_ns) {
@@ -16,7 +16,8 @@ void engine_tax(Engine *engine, gint32 rank, gint32 transfer, gint64 from_ns, gi
     state->end_ns[compute->head] = tax_end_of_kernel(taxed);
 }
 
-/* Kernels beside the transfer of this lane lose time to it: to its own as it begins, to the rest of it as it ends. */
+/* Kernels beside the transfer of this lane lose time to it: at its begin for the time it takes alone, at its end for
+ * the rest. */
 static G_NO_INLINE void tax_members(Engine *engine, gint32 lane, gint64 from_ns, gint64 to_ns) {
   const Lane *head = &engine->lanes[lane];
   const Task *task = &engine->ranks[lane_rank(lane)].tasks[head->head];
@@ -26,7 +27,7 @@ static G_NO_INLINE void tax_members(Engine *engine, gint32 lane, gint64 from_ns,
     engine_tax(engine, lane_rank(member), task->work, from_ns, to_ns);
 }
 
-/* All ranks of the transfer of this lane are there: its flow begins. */
+/* All ranks of this lane's transfer are there: its flow begins. */
 void engine_begin_flow(Engine *engine, gint32 lane, gint64 now_ns) {
   gint32 rank = lane_rank(lane), op = engine->lanes[lane].head;
   const Task *task = &engine->ranks[rank].tasks[op];
@@ -59,12 +60,12 @@ void engine_begin_flow_at(Engine *engine, gint32 lane, gint64 begin_ns) {
   event_queue_add(&engine->queue, begin_ns, lane);
 }
 
-/* The receive of a send that ended, if it is there. */
+/* Ends the receive of a send that ended, if it is there. */
 static void end_receive(Engine *engine, gint32 lane, const Task *send, gint64 end_ns) {
   gint32 partner_rank = lane_rank(lane) + send->peer_offset;
   const Rank *partner = &engine->ranks[partner_rank];
   gint64 begin_ns = 0;
-  if (send->flags & TASK_IS_EAGER) { /* else it was there before the flow began */
+  if (send->flags & TASK_IS_EAGER) { /* otherwise it was there before the flow began */
     begin_ns = partner->start_ns[send->match];
     if (begin_ns < 0)
       return;
@@ -97,14 +98,14 @@ void engine_end_flow(Engine *engine, const TransferEnd *ended) {
     end_receive(engine, lane, task, end_ns);
 }
 
-/* As start_transfer, with an end that is not known yet. */
+/* As start_transfer() of lanes.c, but the end is not known yet. */
 void engine_start_contended(Engine *engine, gint32 lane, gint32 op, const Task *task, gint64 partner_start_ns) {
   gint32 partner_rank = lane_rank(lane) + task->peer_offset, match = task->match;
   const Rank *own = &engine->ranks[lane_rank(lane)], *partner = &engine->ranks[partner_rank];
   gboolean is_send = task->kind == OP_SEND, is_eager = task->flags & TASK_IS_EAGER;
   gint64 start_ns = own->start_ns[op];
   if (is_eager && !is_send) {
-    if (partner->end_ns[match] < 0) /* the send will find this one */
+    if (partner->end_ns[match] < 0) /* the send will find this receive */
       return;
     own->end_ns[op] = MAX(start_ns, partner->end_ns[match]);
     end_at(engine, lane, own->end_ns[op]);

@@ -1,6 +1,6 @@
-/* Counter-based randomness: hash (seed, rank, op, word) instead of drawing from a stream.
- * Hash: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014 (splitmix64's finaliser).
- * Normal: the sum of 12 independent uniforms has variance 1 and is normal to well within what jitter is known to. */
+/* Counter-based randomness: hash (seed, rank, op, word) instead of drawing from a stream. Hash: Steele, Lea, Flood,
+ * "Fast splittable pseudorandom number generators", OOPSLA 2014 (splitmix64's finaliser). Normal: the sum of 12
+ * independent uniforms has variance 1 and is close enough to normal for the precision of any jitter. */
 #include "variation.h"
 
 #include "saturate.h"

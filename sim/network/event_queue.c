@@ -1,6 +1,6 @@
-/* A radix heap (Ahuja, Mehlhorn, Orlin, Tarjan, "Faster algorithms for the shortest path problem", JACM 37, 1990): time
- * only moves on, so an event need not be compared with others until time is near it. Bucket b holds the events whose
- * time differs from now in bit b − 1 and in no higher one; bucket 0 those that are due now:
+/* A radix heap (Ahuja, Mehlhorn, Orlin, Tarjan, "Faster algorithms for the shortest path problem", JACM 37, 1990):
+ * time only advances, so an event need not be compared with others until its time is near. Bucket b holds the events
+ * whose time differs from now in bit b − 1 and in no higher one; bucket 0 holds those due now:
  *
  *     now        0110 1001
  *     bucket 0   0110 1001
@@ -8,12 +8,12 @@
  *     bucket 3   0110 11··
  *     bucket 5   0111 ····
  *
- * To take when nothing is due, the lowest used bucket is emptied: its earliest time becomes now, and each of its events
- * falls into a lower bucket. Adding is a few instructions; an event falls at most as often as time has bits that count,
- * seldom more than three times. Buckets are first in first out, and a bucket is filled from above only while it and
- * those below are empty: so events of equal time leave in the order they were added. As now moves only within the
- * lowest used bucket, the bucket of an event is at any time the one that its time and now give: so it can be found and
- * unlinked. */
+ * To take an event when none is due, the lowest used bucket is emptied: its earliest time becomes now, and each of
+ * its other events falls into a lower bucket. Adding takes a few instructions. An event falls at most as often as
+ * time has significant bits, and seldom more than three times. Buckets are first in, first out, and a bucket is
+ * filled from above only while it and those below are empty; so events of equal time leave in the order they were
+ * added. As now moves only within the lowest used bucket, an event's bucket always follows from its time and the
+ * present value of now, which is how an event is found to be unlinked. */
 #include "event_queue.h"
 
 void event_queue_init(EventQueue *queue, gsize n_ids) {
@@ -80,7 +80,7 @@ void event_queue_remove(EventQueue *queue, gint32 id) {
     queue->events[event->next].prev = event->prev;
 }
 
-/* Nothing is due: move now to the earliest event of the lowest used bucket and take it; the others fall. */
+/* Nothing is due: advance to the earliest event of the lowest used bucket and take it; the others fall. */
 static gint32 take_later(EventQueue *queue) {
   guint bucket = __builtin_ctzll(queue->used);
   gint32 first = queue->buckets[bucket].first;

@@ -1,6 +1,6 @@
 /* Future events in (time, sequence) order: of equal times the first added leaves first. At most one event per id, so
- * adding never allocates. Time does not run backwards: what is added is not before what was taken last. Times are in
- * the unit of the queue's owner: ns in the engine, ticks on the network. */
+ * adding never allocates. Time does not run backwards: nothing is added before the time of the event taken last. The
+ * owner chooses the unit of time: ns in the engine, ticks on the network. */
 #pragma once
 #include <glib.h>
 
@@ -20,24 +20,24 @@ typedef struct {
   Event *events; /* [ids]; owned */
   gint64 now;    /* time of the event taken last */
   guint64 used;  /* bit b: bucket b is not empty */
-  gint64 next;   /* what event_queue_next() found, lowered by what was added since; G_MININT64: to be looked for */
+  gint64 next;   /* cached result of event_queue_next(), lowered by later additions; G_MININT64: unknown */
   EventBucket buckets[EVENT_N_BUCKETS];
 } EventQueue;
 
 void event_queue_init(EventQueue *queue, gsize n_ids);
 void event_queue_clear(EventQueue *queue);
-/* Let go of all events; now becomes now. */
+/* Remove all events and set the present to `now`. */
 void event_queue_empty(EventQueue *queue, gint64 now);
-/* Make room for more ids; what is queued stays. */
+/* Make room for more ids; queued events stay. */
 void event_queue_grow(EventQueue *queue, gsize n_ids);
 
 /* `id` must not be in the queue; at ≥ queue->now. */
 void event_queue_add(EventQueue *queue, gint64 at, gint32 id);
 /* `id` must be in the queue. */
 void event_queue_remove(EventQueue *queue, gint32 id);
-/* Take the earliest event, whose time becomes now. Returns its id; −1 when there is none. */
+/* Take the earliest event; its time becomes the present. Returns its id; −1 when there is none. */
 gint32 event_queue_take(EventQueue *queue);
-/* As many takes, up to `n`, as need not move now on but for the first. Returns how many ids there are. */
+/* Take up to `n` events of one time, the earliest; it becomes the present. Returns their number. */
 int event_queue_take_due(EventQueue *queue, gint32 *ids, int n);
-/* The earliest time, without moving now to it: looks through one bucket. G_MAXINT64 when there is none. */
+/* The earliest time, without advancing to it; looks through one bucket. G_MAXINT64 when there is none. */
 gint64 event_queue_next(EventQueue *queue);

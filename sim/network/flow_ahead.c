@@ -1,17 +1,17 @@
-/* Runs a flow to its end at once, while time stands still for all others. It shares its links with one other flow at
- * most, and that one shares links with nobody else. So only the rates of these two matter: before, during and after
- * their meeting. The other flow's bytes are booked at the two moments at which its rate changes, as if time had passed.
+/* Runs a flow to its end in one call, while time stands still for all others. It shares its links with at most one
+ * other flow, which shares links with nobody else. So only the rates of these two matter: before, during and after
+ * their meeting. The other flow's bytes are settled at the two moments at which its rate changes, as if time had
+ * passed.
  *
  *     the other    ═══════╤═══════════╤═══════►      settled at both, its end queued anew
- *     this one     latency└── bytes ──┘
- */
+ *     this one     latency└── bytes ──┘ */
 #include "flow_state.h"
 
 #include <string.h>
 
 enum { NOBODY = -1, SEVERAL = -2 };
 
-/* Who is on links of the route. */
+/* The flow on the links of the route; NOBODY or SEVERAL. */
 static gint32 find_beside(const Flows *flows, const NetRoute *route) {
   gint32 beside = NOBODY;
   for (gint32 h = 0; h < route->n_links; h++) {
@@ -26,7 +26,7 @@ static gint32 find_beside(const Flows *flows, const NetRoute *route) {
   return beside;
 }
 
-/* Nobody else is on its links, which are all among first … end − 1. */
+/* Whether nobody else is on the flow's links, and all of these are among first … end − 1. */
 static gboolean is_alone_among(const Flows *flows, const Flow *flow, gint32 first, gint32 end) {
   for (gint32 u = flow->first_use; u < flow->first_use + flow->n_uses; u++) {
     const gint32 link = flows->uses[u].link;
@@ -45,7 +45,8 @@ static double rate_alone_Bps(const Flows *flows, const FlowRequest *request) {
   return rate_Bps;
 }
 
-/* Puts it beside the other one and takes it away again. NULL: the two are no pair; nothing has changed. */
+/* Solves the pair by adding the new flow to its links and removing it again. NULL: the two are not a pair; nothing
+ * has changed. */
 static const FlowsMet *meet(Flows *flows, const FlowRequest *request, FlowsMet met[FLOWS_N_MET]) {
   const gint32 id = flow_new(flows, request);
   flow_join_links(flows, &flows->flows[id]);
@@ -71,7 +72,7 @@ static const FlowsMet *find_met(Flows *flows, const FlowRequest *request, gint32
   return meet(flows, request, met);
 }
 
-/* The end of a flow under way whose rate becomes another at at_ticks. */
+/* The end of a flow under way if its rate changes to rate_Bps at at_ticks. */
 static gint64 end_with(const Flows *flows, gint32 id, gint64 at_ticks, double rate_Bps) {
   const Flow *flow = &flows->flows[id];
   if (rate_Bps == flow->rate_Bps)
@@ -85,7 +86,7 @@ static void settle(Flow *flow, gint64 at_ticks) {
   flow->settled_ticks = at_ticks;
 }
 
-/* The flow `beside` shares links from begin_ticks to end_ticks, and then has them to itself again. */
+/* Flow `beside` shares links from begin_ticks to end_ticks, and then has them to itself again. */
 static void share(Flows *flows, gint32 beside, gint64 begin_ticks, gint64 end_ticks, const FlowsMet *met) {
   Flow *flow = &flows->flows[beside];
   const double alone_Bps = flow->rate_Bps;
@@ -96,7 +97,7 @@ static void share(Flows *flows, gint32 beside, gint64 begin_ticks, gint64 end_ti
   flow->rate_Bps = met->other_rate_Bps;
   settle(flow, end_ticks);
   flow->rate_Bps = alone_Bps;
-  if (met->other_rate_Bps == alone_Bps) /* its end stays in the queue */
+  if (met->other_rate_Bps == alone_Bps) /* its end in the queue still holds */
     return;
   if (flows->queue.events[beside].at == flows->next_ticks)
     flows->next_ticks = -1;

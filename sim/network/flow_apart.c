@@ -1,5 +1,5 @@
-/* Flows taken out of the network and put back. The caller warrants that nobody else uses their links meanwhile, so the
- * only rates to solve for are those of two such flows beside each other. */
+/* Flows taken out of the network and put back. The caller guarantees that nobody else uses their links meanwhile, so
+ * the only rates to solve for are those of two such flows beside each other. */
 #include "flow_state.h"
 
 gboolean flows_are_free(const Flows *flows, gint32 first, gint32 end) {
@@ -9,7 +9,7 @@ gboolean flows_are_free(const Flows *flows, gint32 first, gint32 end) {
   return TRUE;
 }
 
-/* −1: no flow has this tag. */
+/* The flow with this tag; −1: none. */
 static gint32 find_tag(const Flows *flows, guint64 tag) {
   for (gint32 id = 0; id < flows->n_flow_slots; id++)
     if (flows->flows[id].phase != FLOW_FREE && flows->flows[id].tag == tag)
@@ -17,7 +17,7 @@ static gint32 find_tag(const Flows *flows, guint64 tag) {
   return -1;
 }
 
-/* A moving flow uses only these links, and nobody else uses them. */
+/* Whether a moving flow uses only links first … end − 1, and nobody else uses them. */
 static gboolean has_to_itself(const Flows *flows, gint32 id, gint32 first, gint32 end) {
   const Flow *flow = &flows->flows[id];
   gint32 n_uses = 0;

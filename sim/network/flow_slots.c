@@ -1,5 +1,5 @@
-/* Flows and their uses of links lie in slots that are taken again once a flow has ended. Free flows are chained, and so
- * are free blocks of uses, by their length. */
+/* Flows and their uses of links occupy slots that are reused once a flow has ended. Free flows form a chain, and so
+ * do free blocks of uses, one chain per length. */
 #include "flow_state.h"
 
 #include <string.h>
@@ -18,7 +18,7 @@ Flows *flows_new_with_loads(const Network *network) {
   return flows;
 }
 
-/* Room for `have` of what there was room for `had` of; unlike g_renew() on whole lines of the cache. */
+/* Grows an array from `had` to `have` elements; unlike g_renew() it keeps it aligned to cache lines. */
 static gpointer widen(gpointer array, gsize had, gsize have, gsize size) {
   gpointer wider = g_aligned_alloc(have, size, FLOW_LINE_BYTES);
   if (had > 0)

@@ -1,18 +1,18 @@
-/* What flow_slots.c, max_min.c, flows.c and flow_ahead.c share: the state of flows and links. Not for others. */
+/* The state of flows and links, private to flow_slots.c, max_min.c, flows.c, flow_ahead.c and flow_apart.c. */
 #pragma once
 #include "event_queue.h"
 #include "flows.h"
 
-/* Thousands of flows begin and end at one moment, and what is known of all of them outgrows the caches: so what every
- * event of a flow touches is one line of them for the flow and one for each of its links, and half a one for its use
- * of the link. What few look at lies elsewhere. */
+/* Thousands of flows begin and end at one moment, and their state outgrows the caches. So every event of a flow
+ * touches one cache line for the flow, one for each of its links, and half a line for its use of each link. Rarely
+ * needed fields are kept elsewhere. */
 enum { FLOW_LINE_BYTES = 64, FLOW_USE_BYTES = 32 };
 
-/* A flow on a link. The uses of one flow lie side by side in the order of its route; those of one link are chained. */
+/* A flow on a link. The uses of one flow are adjacent, in the order of its route; those of one link form a chain. */
 typedef struct {
   _Alignas(FLOW_USE_BYTES) gint64 count; /* counts × weight */
   gint32 link, flow;
-  gint32 next, prev; /* uses of the same link; −1 */
+  gint32 next, prev; /* in the chain of the same link; −1 */
 } LinkUse;
 
 typedef enum { FLOW_FREE, FLOW_LATENT, FLOW_MOVING } FlowPhase;
@@ -24,12 +24,12 @@ typedef struct {
   gint64 settled_ticks;
   guint64 tag, sequence;
   gint32 first_use, n_uses; /* first_use: the next free flow while FLOW_FREE */
-  gint32 bound;             /* the link that sets the rate; −1: the cap, or nothing does */
+  gint32 bound;             /* the link that sets the rate; −1: the cap, or the flow has no rate yet */
   guint8 phase;             /* FlowPhase */
-  guint8 has_met;           /* when it began to move another one was on a link of it */
+  guint8 has_met;           /* another flow was on one of its links when it began to move */
 } Flow;
 
-/* The same flow while a part is solved. */
+/* More fields of a flow, used while a part is solved. */
 typedef struct {
   double new_rate_Bps; /* (computed by max_min) −1: not yet */
   guint64 seen;        /* epoch in which its rate was last worked out */
@@ -39,19 +39,19 @@ typedef struct {
 
 typedef struct {
   _Alignas(FLOW_LINE_BYTES) double capacity_Bps;
-  gint64 count; /* Σ over its uses */
+  gint64 count; /* Σ of the counts of its uses */
   gint32 first_use, n_uses;
   guint64 seen;
-  /* while a part is solved */
+  /* used while a part is solved */
   double left_Bps;
-  gint64 open;  /* Σ counts of flows without a rate */
-  gint64 taken; /* Σ counts of those given one in this round */
+  gint64 open;  /* Σ of the counts of flows without a rate */
+  gint64 taken; /* Σ of the counts of flows given a rate in this round */
   gboolean is_dirty;
 } FlowLink;
 G_STATIC_ASSERT(sizeof(Flow) == FLOW_LINE_BYTES && sizeof(FlowLink) == FLOW_LINE_BYTES);
 G_STATIC_ASSERT(sizeof(LinkUse) == FLOW_USE_BYTES);
 
-/* What a link has done, up to when each of its flows was settled. */
+/* What a link has carried, up to when each of its flows was last settled. */
 typedef struct {
   double moved_bytes;
   double bound_flow_ticks;
@@ -67,9 +67,9 @@ struct Flows {
   Flow *flows;     /* [n_flow_slots] */
   FlowPart *parts; /* [n_flow_slots] */
   gint32 n_flow_slots, free_flow, n_active;
-  LinkUse *uses; /* [n_use_slots]; a free block is chained through its first `next` */
+  LinkUse *uses; /* [n_use_slots]; free blocks are chained through the `next` of their first use */
   gint32 n_use_slots, n_uses;
-  GArray *free_uses; /* gint32: by length of block, the first free one; −1 */
+  GArray *free_uses; /* gint32: [length of block] the first free block; −1 */
   FlowLink *links;   /* [network links] */
   LinkBooks *books;  /* [network links]; NULL: none are kept */
   gint32 n_links;
@@ -79,9 +79,9 @@ struct Flows {
   gint32 n_ended, n_ended_slots;
   FlowsStats stats;
 
-  /* what the present moment changed: solved when time is asked for or moves on */
-  gint32 *dirty_flows; /* [n_flow_slots]: began to move */
-  gint32 *dirty_links; /* [n_links]: were left by one */
+  /* what changed at the present moment: solved when time is read or advances */
+  gint32 *dirty_flows; /* [n_flow_slots]: flows that began to move */
+  gint32 *dirty_links; /* [n_links]: links that a flow left */
   gint32 n_dirty_flows, n_dirty_links;
 
   /* the part being solved */
@@ -92,15 +92,15 @@ struct Flows {
   gint32 n_part_flows, n_part_links, n_touched, n_heap;
 };
 
-/* Room for more flows; there was none. */
+/* Adds room for more flows; there must be none free. */
 void flow_slots_add(Flows *flows);
-/* A block of n uses, side by side. Returns the first; 0 when n is 0. */
+/* Takes a block of n adjacent uses. Returns the first; 0 when n is 0. */
 gint32 flow_slots_take_uses(Flows *flows, gint32 n);
-/* The flow's slot and uses are free. */
+/* Frees the flow's slot and uses. */
 void flow_slots_release(Flows *flows, gint32 id);
 
-/* What the present moment changed is not solved yet. Never so but while time moves on: flows_advance() leaves all rates
- * and ends as they are once everybody who ended at the moment has left. */
+/* Whether changes of the present moment are still to be solved. They never are while time advances, and after
+ * flows_advance() all rates and ends stand as they are once every flow that ended at that moment has left. */
 static inline gboolean flows_is_dirty(const Flows *flows) {
   return flows->n_dirty_flows + flows->n_dirty_links > 0;
 }
@@ -116,15 +116,15 @@ static inline double flow_bytes_since_settled(const Flow *flow, gint64 at_ticks)
   return MIN(bytes, flow->remaining_bytes);
 }
 
-/* A flow in its latency that no event is queued for. */
+/* A new flow in its latency; no event is queued for it. */
 gint32 flow_new(Flows *flows, const FlowRequest *request);
-/* Infinite ones are only counted on. */
+/* Links of infinite capacity only count bytes. */
 void flow_join_links(Flows *flows, const Flow *flow);
-/* They are dirty where others stay. */
+/* Links that still carry other flows become dirty. */
 void flow_leave_links(Flows *flows, const Flow *flow);
 
-/* Works out new_rate_Bps and new_bound of the flows of the part (part_flows, part_links). */
+/* Computes new_rate_Bps and new_bound of the flows of the part (part_flows, part_links). */
 void max_min_solve(Flows *flows);
-/* The same of a flow and the one that it meets, where each meets nobody else. Returns that other one; −1: it is not so.
- */
+/* The same for flow `first` and one other, if each shares links with the other and with nobody else. Returns the
+ * other; −1: this is not so. */
 gint32 max_min_solve_pair(Flows *flows, gint32 first);

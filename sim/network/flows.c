@@ -3,13 +3,14 @@
  *     flows_start ──latency──► moves bytes ──at rates that change──► ends
  *                              joins its links                       leaves them
  *
- * Whoever joins or leaves a link makes it dirty. A flow alone on all its links, or left so, has what the narrowest
- * leaves, at once. Otherwise, before time is read or moves on, what is dirty is solved: the flows and links that hang
- * together with it are gathered (breadth first: link → its flows → their links …) and handed to max_min.c, one such
- * part after another, each while it is in the cache. A flow whose rate stays the same is not touched: its end stays in
- * the queue as it was. One whose rate changes has its bytes so far booked on its links, and its end moved.
+ * A flow that joins or leaves a link makes it dirty. A flow that is, or becomes, alone on all its links gets the rate
+ * of the narrowest at once. All other changes are solved before time is read or advances: the flows and links
+ * connected to what is dirty are gathered (breadth first: link → its flows → their links …) and handed to max_min.c,
+ * one connected part after another, each while it is in the cache. A flow whose rate stays the same is not touched:
+ * its end stays in the queue. For one whose rate changes, the bytes so far are booked on its links and its end is
+ * moved.
  *
- * Links of infinite capacity only count bytes: they join nothing. */
+ * Links of infinite capacity only count bytes: they connect nothing. */
 #include "flow_state.h"
 
 #include <math.h>
@@ -50,7 +51,7 @@ void flow_leave_links(Flows *flows, const Flow *flow) {
   }
 }
 
-/* Book `bytes` of one, moved since it was last settled, on links. */
+/* Books on the links the `bytes` (of one flow) moved since it was last settled. */
 static void book(Flows *flows, gint32 id, double bytes) {
   const Flow *flow = &flows->flows[id];
   for (gint32 u = flow->first_use; u < flow->first_use + flow->n_uses; u++)
@@ -82,7 +83,7 @@ static void set_rate(Flows *flows, gint32 id, double rate_Bps, gint32 bound) {
   flow_queue_event(flows, add_ticks(flows->now_ticks, ticks_of_s(flow->remaining_bytes / rate_Bps)), id);
 }
 
-/* Sets the rate of a flow that is alone on its links; FALSE: it is not. */
+/* Sets the rate of a flow if it is alone on its links; FALSE: it is not. */
 static gboolean set_alone(Flows *flows, gint32 id) {
   const Flow *flow = &flows->flows[id];
   double rate_Bps = flow->cap_Bps;
@@ -112,7 +113,7 @@ static inline void gather_link(Flows *flows, gint32 id) {
   flows->part_links[flows->n_part_links++] = id;
 }
 
-/* Of the links that the flow has to itself only the narrowest can bind it: the others are left out. */
+/* Of the links that a flow has to itself only the narrowest can bind it: the others are left out. */
 static void gather_flow(Flows *flows, gint32 id) {
   const Flow *flow = &flows->flows[id];
   if (flows->parts[id].seen == flows->epoch)
@@ -138,10 +139,10 @@ static void gather_flow(Flows *flows, gint32 id) {
     gather_link(flows, narrowest);
 }
 
-/* Solves all that hangs together with the part so far: a link or a flow, or nothing where that was in a part of this
- * moment before. */
+/* Solves everything connected to the part so far: one link or one flow, or nothing if that was already in a part of
+ * this moment. */
 static void solve_part(Flows *flows) {
-  for (gint32 i = 0; i < flows->n_part_links; i++) /* grows meanwhile */
+  for (gint32 i = 0; i < flows->n_part_links; i++) /* n_part_links grows meanwhile */
     for (gint32 u = flows->links[flows->part_links[i]].first_use; u >= 0; u = flows->uses[u].next)
       gather_flow(flows, flows->uses[u].flow);
   if (flows->n_part_flows > 0) {
@@ -161,7 +162,7 @@ static void count_solved(Flows *flows, gint32 id) {
   flows->stats.n_rates++;
 }
 
-/* Two that meet nobody else need no part. FALSE: it is not so. */
+/* Two flows that share links with nobody else need no part. FALSE: this is not such a pair. */
 static gboolean solve_pair(Flows *flows, gint32 id) {
   const gint32 pair[] = {id, max_min_solve_pair(flows, id)};
   if (pair[1] < 0)
@@ -174,7 +175,7 @@ static gboolean solve_pair(Flows *flows, gint32 id) {
   return TRUE;
 }
 
-/* Somebody left the link. */
+/* Solves for those that remain after a flow left the link. */
 static void solve_left(Flows *flows, gint32 id) {
   const FlowLink *link = &flows->links[id];
   const gint32 first = link->n_uses > 0 ? flows->uses[link->first_use].flow : -1;
@@ -189,7 +190,8 @@ static void solve_left(Flows *flows, gint32 id) {
   }
 }
 
-/* Solves what this moment has changed. Who had met others when it began to move still meets them if nobody left. */
+/* Solves what changed at this moment. A flow that had met others when it began to move still meets them if nobody
+ * left. */
 static void solve_dirty(Flows *flows) {
   gint32 n_left = 0;
   for (gint32 i = 0; i < flows->n_dirty_flows; i++) {
@@ -284,8 +286,8 @@ static gboolean is_unbounded(const Flows *flows, const Flow *flow) {
   return isinf(flow->cap_Bps);
 }
 
-/* Whether it cannot end at the moment at which it begins to move: then what it has alone may be set at once, while its
- * links are at hand. Who joins one of them at the same moment brings it into a part. */
+/* Whether the flow cannot end at the moment at which it begins to move. Then its rate when alone may be set at once,
+ * while its links are in the cache; a flow that joins one of them at the same moment brings it into a part. */
 static inline gboolean outlasts_now(const Flow *flow) {
   return ticks_of_s(flow->remaining_bytes / flow->cap_Bps) > 0;
 }
@@ -313,8 +315,8 @@ static void happen(Flows *flows, gint32 id) {
   }
 }
 
-/* Those that ended together, by sequence: an end that a change of rates moved was queued late. Shell's sort, as it
- * needs no memory and nearly always finds them in order. */
+/* Sorts flows that ended together by sequence: an end that was moved by a change of rate was queued late. Shell's
+ * sort, as it needs no memory and the input is nearly always sorted. */
 static void sort_ended(FlowEnd *ended, gint64 n) {
   gint64 gap = 0;
   for (gint64 i = 1; i < n && gap == 0; i++)

@@ -5,13 +5,13 @@
  *
  *     Σ_f k_fl · r_f ≤ C_l,   r_f ≤ c_f,   and each flow is at its cap or crosses a full link that has no higher rate
  *
- * (Bertsekas and Gallager, Data Networks, 2nd ed., 6.5.2). Rates change only when a flow starts to move bytes or ends,
- * and then only those of the flows that are joined to it by links, directly or through others. What changes at one
- * moment is solved once. The result does not depend on what happened before: bit for bit it is what solving all anew
- * would give.
+ * (Bertsekas and Gallager, Data Networks, 2nd ed., 6.5.2). Rates change only when a flow starts to move bytes or
+ * ends, and then only those of the flows that are joined to it by links, directly or through others. What changes at
+ * one moment is solved once. The result does not depend on what happened before: bit for bit it is what solving all
+ * anew would give.
  *
- * A flow may stand for several that are alike (folded runs): `weight` flows on the same route, and per link how many of
- * the alike ones cross it (`counts`). All of them have the rate of the one. Exact where they are alike.
+ * A flow may stand for several that are alike (folded runs): `weight` flows on the same route, and per link how many
+ * of the alike ones cross it (`counts`). All of them have the rate of the one. Exact where they are alike.
  *
  * Times are ticks (ticks.h). Nothing allocates once as many flows have been under way as ever will be. */
 #pragma once
@@ -20,7 +20,8 @@
 typedef struct Flows Flows;
 
 typedef struct {
-  NetRoute route;       /* links are copied; latency_ticks is the flow's own, so it may be several times the route's */
+  NetRoute route;       /* links are copied; latency_ticks is the flow's own, so it may be several times the
+                           route's */
   const gint64 *counts; /* [route.n_links] ≥ 1: alike flows on each link; NULL: 1 on each */
   gint64 weight;        /* ≥ 1; counts × weight < 2^40 */
   double bytes;         /* ≥ 0, of one */
@@ -36,28 +37,29 @@ typedef struct {
 
 typedef struct {
   guint64 n_starts, n_events; /* events: latencies over and flows ended */
-  guint64 n_solves;           /* of a component of more than one flow */
-  guint64 n_rates;            /* rates worked out in these */
+  guint64 n_solves;           /* solves of a component of more than one flow */
+  guint64 n_rates;            /* rates computed in these */
 } FlowsStats;
 
-/* On the links of a network, with the capacities that they have now. _with_loads keeps books for flows_link_load() too.
- * _on_links needs no network: only the capacities of its links, ≥ 0, which are copied. */
+/* On the links of a network, with the capacities that they have now. _with_loads keeps books for flows_link_load()
+ * too. _on_links needs no network: only the capacities of its links, ≥ 0, which are copied. */
 Flows *flows_new(const Network *network);
 Flows *flows_new_with_loads(const Network *network);
 Flows *flows_new_on_links(const double *capacity_Bps, gint32 n_links);
 void flows_free(Flows *flows);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Flows, flows_free)
 
-/* A flow starts. now_ticks lies between the time last advanced to and flows_next(). A flow ends as soon as its latency
- * is over if it has 0 bytes, or if it has no cap and all its links are infinite. Its route has no dead links. */
+/* A flow starts. now_ticks lies between the time last advanced to and flows_next(). A flow ends as soon as its
+ * latency is over if it has 0 bytes, or if it has no cap and all its links are infinite. Its route has no dead
+ * links. */
 void flows_start(Flows *flows, gint64 now_ticks, const FlowRequest *request);
-/* Schedules a flow, which must have a latency, to start at `at_ticks`: now or later, even after flows_next(). Time does
- * not advance. */
+/* Schedules a flow, which must have a latency, to start at `at_ticks`: now or later, even after flows_next(). Time
+ * does not advance. */
 void flows_start_later(Flows *flows, gint64 at_ticks, const FlowRequest *request);
 /* The time of the next event, which need not be the end of a flow; TICKS_NEVER: none is left. */
 gint64 flows_next(Flows *flows);
-/* Advances time to `to_ticks`. Returns how many flows ended on the way. A caller who starts flows when others end must
- * not advance beyond flows_next(). */
+/* Advances time to `to_ticks`. Returns how many flows ended on the way. A caller who starts flows when others end
+ * must not advance beyond flows_next(). */
 gint32 flows_advance(Flows *flows, gint64 to_ticks);
 /* The flows that ended then, ordered by (end, sequence); valid until the next flows_advance(). */
 const FlowEnd *flows_ended(const Flows *flows);
@@ -74,10 +76,10 @@ enum { FLOWS_N_MET = 2 };
 
 /* Runs a flow with a latency from its start at `at_ticks`, now or later, to its end in one call, without advancing
  * time. The result is that of flows_start_later() and flows_advance(), provided that no other flow begins to move
- * bytes, or ends, on links first … end − 1 before until_ticks. At most one other flow may be under way on these links,
- * and it must have no links elsewhere. `met` holds the meetings of this route; they stay valid as long as flows of one
- * tag have the same links, counts and cap. Returns the end; −1, with nothing changed, if the flow does not end before
- * until_ticks or the case is not that simple. */
+ * bytes, or ends, on links first … end − 1 before until_ticks. At most one other flow may be under way on these
+ * links, and it must have no links elsewhere. `met` holds the meetings of this route; they stay valid as long as
+ * flows of one tag have the same links, counts and cap. Returns the end; −1, with nothing changed, if the flow does
+ * not end before until_ticks or the case is not that simple. */
 gint64 flows_run_ahead(Flows *flows, gint64 at_ticks, const FlowRequest *request, gint32 first, gint32 end,
                        gint64 until_ticks, FlowsMet met[FLOWS_N_MET]);
 /* The end of the flow of this tag if nothing joins its links. −1: no such flow is on links first … end − 1, it has
@@ -99,8 +101,8 @@ gboolean flows_are_free(const Flows *flows, gint32 first, gint32 end);
 /* Takes out the flow of this tag. It must either move already, on these links alone and with nobody else on them, or
  * still be in its latency while they are free. FALSE: it does not qualify, and nothing has changed. */
 gboolean flows_take_out(Flows *flows, gint32 first, gint32 end, guint64 tag, FlowApart *apart);
-/* Puts back a flow that was taken out. It is alone on its links or still in its latency, and no other flow may begin or
- * end on them before settled_ticks. Not for flows_new_with_loads(). */
+/* Puts back a flow that was taken out. It is alone on its links or still in its latency, and no other flow may begin
+ * or end on them before settled_ticks. Not for flows_new_with_loads(). */
 void flows_put_back(Flows *flows, const FlowRequest *request, const FlowApart *apart);
 /* The rates that two flows get beside each other if nobody else is on their links, and the link that binds each.
  * FALSE: they share no link, and each gets the rate it has alone. */
@@ -112,8 +114,8 @@ gint32 flows_n_active(const Flows *flows);
  * are below n; the others stay as they are. */
 void flows_rates(const Flows *flows, double *rates_Bps, guint64 n);
 
-/* What a link of a network has done up to the present. Utilisation over time: the difference of moved_bytes between two
- * presents over capacity × time. The link that bounds a step is the one with the most bound_flow_s. */
+/* What a link of a network has done up to the present. Utilisation over time: the difference of moved_bytes between
+ * two presents over capacity × time. The link that bounds a step is the one with the most bound_flow_s. */
 typedef struct {
   double moved_bytes;  /* of all flows, weights and counts included */
   double bound_flow_s; /* Σ over flows of the time during which this link set their rate, times weight */

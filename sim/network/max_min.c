@@ -1,23 +1,22 @@
-/* Progressive filling: the rates of all flows of the part rise together, until a link is full or a flow at its cap.
- * Those flows stay where they are, the others rise on.
+/* Progressive filling: the rates of all flows of the part rise together until a link is full or a flow is at its cap.
+ * Those flows keep their rate, the others rise further.
  *
  *     share of a link = what is left of it / how many of its flows still rise      the least share is filled next
  *
  *     link A, 10 B/s: flows 1 2        round 1: A has 5, B has 4 → 2, 3, 4 get 4
  *     link B, 12 B/s: flows 2 3 4      round 2: A has (10 − 4) / 1 → 1 gets 6
  *
- * A cap is a share too, in the same heap. Shares only grow as filling goes on, so the heap of shares is mended lazily:
- * what comes out on top is brought up to date, and used if it is the least still. What a round takes from a link is
- * added up as whole counts and subtracted once: so neither the order of flows nor other parts change a bit of the
- * result.
+ * A cap is a share too, in the same heap. Shares only grow as filling goes on, so the heap is repaired lazily: the
+ * share on top is brought up to date, and used if it is still the least. What a round takes from a link is added up
+ * as integer counts and subtracted once, so neither the order of flows nor other parts change a bit of the result.
  *
- * Two flows that meet nobody else, as two transfers of one rank, are filled in at most two rounds: to the same bit
- * without a heap. */
+ * Two flows that share links with nobody else, such as two transfers of one rank, are filled in at most two rounds
+ * without a heap, with the same result to the bit. */
 #include "flow_state.h"
 
 #include <math.h>
 
-/* A link that both flows of a pair are on. */
+/* A link that both flows of a pair use. */
 typedef struct {
   gint32 link;
   gint64 count[2];
@@ -27,12 +26,12 @@ enum { MOST_SHARED = 16 };
 
 typedef struct {
   gint32 flows[2];
-  LinkShare own[2]; /* of the links that a flow has to itself the narrowest; INFINITY: it has none */
+  LinkShare own[2]; /* the narrowest of the links that a flow has to itself; INFINITY: it has none */
   SharedLink shared[MOST_SHARED];
   gint32 n_shared;
 } Pair;
 
-/* Without a jump: which child is the lesser cannot be foreseen. */
+/* Branch-free: which child is the lesser cannot be predicted. */
 static inline gboolean is_before(LinkShare a, LinkShare b) {
   return (a.share_Bps < b.share_Bps) | ((a.share_Bps == b.share_Bps) & (a.link < b.link));
 }
@@ -55,7 +54,8 @@ static void drop_top(Flows *flows) {
     sift_down(flows, 0);
 }
 
-/* What is filled next is on top of the heap, its share up to date; FALSE: nothing has flows that rise. */
+/* Brings the share that is filled next to the top of the heap, up to date; FALSE: no share has flows that still
+ * rise. */
 static gboolean find_least(Flows *flows) {
   while (flows->n_heap > 0) {
     LinkShare *top = &flows->heap[0];
@@ -85,7 +85,7 @@ static void give(Flows *flows, gint32 id, double rate_Bps, gint32 bound) {
   flows->parts[id].new_bound = bound;
   for (gint32 u = flow->first_use; u < flow->first_use + flow->n_uses; u++) {
     FlowLink *link = &flows->links[flows->uses[u].link];
-    if (link->seen != flows->epoch) /* not gathered: never the one that binds */
+    if (link->seen != flows->epoch) /* not gathered: it cannot bind */
       continue;
     if (link->taken == 0)
       flows->touched[flows->n_touched++] = flows->uses[u].link;
@@ -122,7 +122,7 @@ static void prepare(Flows *flows) {
     sift_down(flows, at);
 }
 
-/* The flows at the least cap that still rise. Of equal shares flows come before links, so these are on top. */
+/* Fixes the flows at the least cap that still rise. Of equal shares flows come before links, so these are on top. */
 static gint32 fill_to_cap(Flows *flows, double level_Bps) {
   gint32 n_given = 0;
   while (flows->n_heap > 0 && flows->heap[0].link < 0 && flows->heap[0].share_Bps <= level_Bps) {
@@ -172,7 +172,7 @@ static inline void narrow(LinkShare *own, const FlowLink *link, const LinkUse *u
     *own = share;
 }
 
-/* The links of the pair's flow `i`; the first finds the second. FALSE: there are others on them. */
+/* Examines the links of the pair's flow `i`; the first finds the second. FALSE: other flows are on them too. */
 static gboolean look_at_links(const Flows *flows, Pair *pair, int i) {
   const Flow *flow = &flows->flows[pair->flows[i]];
   for (gint32 u = flow->first_use; u < flow->first_use + flow->n_uses; u++) {
@@ -199,7 +199,7 @@ static inline LinkShare lesser(LinkShare a, LinkShare b) {
   return is_before(b, a) ? b : a;
 }
 
-/* What keeps flow `i` of the pair from more, beside the links it shares. */
+/* What limits flow `i` of the pair, apart from the links it shares. */
 static LinkShare own_share(const Flows *flows, const Pair *pair, int i) {
   const LinkShare cap = {flows->flows[pair->flows[i]].cap_Bps, ~pair->flows[i]};
   return isinf(cap.share_Bps) ? pair->own[i] : lesser(pair->own[i], cap);
@@ -210,7 +210,7 @@ static inline void settle(Flows *flows, gint32 id, double rate_Bps, gint32 link)
   flows->parts[id].new_bound = link < 0 ? -1 : link;
 }
 
-/* The first round filled flow `full` to `level_Bps`: the other one rises on. */
+/* The first round filled flow `full` to `level_Bps`: the other one rises further. */
 static void fill_other(Flows *flows, const Pair *pair, int full, double level_Bps) {
   const int i = 1 - full;
   LinkShare least = own_share(flows, pair, i);

@@ -6,7 +6,7 @@ static const NetKind kind_of[N_VERTEX_KINDS] = {
     [VERTEX_TIER] = NET_SWITCH,
 };
 
-/* The node of all vertices that a switch is linked to; NETWORK_FABRIC when there are several. */
+/* The node of all vertices that a switch is linked to; NETWORK_FABRIC when they are on several. */
 static gint32 common_node(const Topology *topology, int vertex) {
   gint32 node = NETWORK_FABRIC;
   for (int e = topology->first_end[vertex]; e < topology->first_end[vertex + 1]; e++) {

@@ -1,11 +1,11 @@
-/* Each stage's F, I and W are priced whole, as a folded run does it. What a rank may hold for its micro-batches is what
- * its GPU has, less
+/* Each stage's F, I and W are costed whole, as in a folded run. What a rank may hold for its micro-batches is its
+ * GPU's memory, less
  *
  *     weights, gradients, optimizer of its stages     as the memory pass counts them
  *     the largest transient of its stages             one pass runs at a time
  *     four boundary tensors                           received and not used yet, both directions of both lanes
- *     ZeRO ≥ 2: two buckets, or whole gradients where these are reduced once
- *     ZeRO-3: the gathered pieces of the prefetch window and the one in use                                    */
+ *     ZeRO ≥ 2: two buckets, or whole gradients if these are reduced once
+ *     ZeRO-3: the gathered pieces of the prefetch window and the one in use */
 #include "auto_plan.h"
 
 #include "auto_order.h"
@@ -37,7 +37,7 @@ static void take_memory(const Workload *workload, int stage, StageCost *cost) {
   cost->w_drops = memory.saved_bytes - cost->i_drops;
 }
 
-/* Buckets and gathered pieces of ZeRO. */
+/* ZeRO's buckets and gathered pieces. */
 static double zero_buffers(const Workload *workload) {
   const Plan *plan = workload->plan;
   const Part part = {.n_layers = 1};
@@ -61,7 +61,7 @@ static double sum_beyond_shard_bytes(const Workload *workload) {
   return shards > 1 ? plan_whole_gradient_bytes(plan) - plan->recipe.gradients / shards : 0;
 }
 
-/* What is left of a GPU for the micro-batches of each rank; owned by the caller. */
+/* [ranks] what is left of a GPU for the micro-batches of each rank; owned by the caller. */
 static double *caps_of(const Workload *workload, const Cluster *cluster) {
   const Plan *plan = workload->plan;
   const Placement *placement = workload->placement;

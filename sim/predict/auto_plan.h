@@ -1,9 +1,9 @@
-/* `--schedule auto`: the order made for a plan's own predicted times and the memory its GPUs have. */
+/* `--schedule auto`: an order made for the plan's own predicted times and its GPUs' memory. */
 #pragma once
 #include "cluster.h"
 #include "schedules.h"
 #include "workload.h"
 
-/* IMPOSSIBLE when not one micro-batch fits beside weights, gradients and optimizer (rank, least and given bytes), or as
- * auto_order_new(). Owned by the caller. */
+/* The order is the caller's. IMPOSSIBLE when not even one micro-batch fits beside weights, gradients and optimizer
+ * (the message gives the rank, the least it needs and what it has), or as auto_order_new(). */
 Order *auto_plan_order(const Workload *workload, const Cluster *cluster, GError **error);

@@ -1,12 +1,13 @@
-/* The key of a run has all that the engine reads of a Simulation but the ops themselves, which the number of their
- * SharedOps stands for:
+/* A run's key holds everything the engine reads of a Simulation. The ops themselves are represented by the number of
+ * their SharedOps:
  *
  *     op lists      number, and with it groups, peers, what waits for what
  *     works         run, tail, host
  *     transfers     run, tail, host; bytes, as small sends are buffered; what they take of a rank's ways
  *     the host      what it takes to wait; when it begins
  *
- * A folded run has one rank of each list: its layout is a name for reports, and the trace gets that of its own plan. */
+ * A folded run has one rank per list: its layout matters only for names in reports, and the trace gets that of its
+ * own plan. */
 #include "known_runs.h"
 
 #include "number_key.h"
@@ -16,7 +17,7 @@
 typedef struct {
   EngineStats stats;
   gint64 *times_ns;    /* [3][records] start, end, issue; owned */
-  gint16 *early_ticks; /* [records]; NULL: nobody asked; owned */
+  gint16 *early_ticks; /* [records]; NULL: not asked for; owned */
 } KnownRun;
 
 struct KnownRuns {
@@ -52,7 +53,7 @@ KnownRunsStats known_runs_stats(const KnownRuns *runs) {
 }
 
 static void add_times(GArray *key, const OpTime *times, int n) {
-  G_STATIC_ASSERT(sizeof *times == 3 * sizeof(gint64)); /* nothing between its numbers */
+  G_STATIC_ASSERT(sizeof *times == 3 * sizeof(gint64)); /* no padding */
   number_key_add(key, n);
   if (n > 0)
     g_array_append_vals(key, times, 3 * (guint)n);
@@ -64,7 +65,7 @@ static gint64 bits_of(double value) {
   return bits;
 }
 
-/* One more than there are transfers: what a collective of tp takes. */
+/* There is one more load than there are transfers: that of a collective of tp. */
 static void add_loads(GArray *key, const WayLoad *loads, int n) {
   for (int i = 0; i < n; i++) {
     number_key_add(key, loads[i].latency_ns);
@@ -109,7 +110,7 @@ static Trace *recall(const KnownRun *run, const Simulation *simulation, EngineSt
   return trace;
 }
 
-/* Of what is kept of a run of `n` records. */
+/* The size of what is kept of a run of `n` records. */
 static gsize bytes_of(const GArray *key, gsize n) {
   return n * (3 * sizeof(gint64) + sizeof(gint16)) + key->len * sizeof(gint64) + sizeof(KnownRun);
 }
@@ -123,7 +124,7 @@ static void keep(KnownRuns *runs, const GArray *key, const Simulation *simulatio
   }
   if (n_bytes > runs->most_bytes)
     return;
-  GArray *kept = g_array_sized_new(FALSE, FALSE, sizeof(gint64), key->len); /* without the room for more */
+  GArray *kept = g_array_sized_new(FALSE, FALSE, sizeof(gint64), key->len); /* exactly as large as needed */
   g_array_append_vals(kept, key->data, key->len);
   KnownRun *run = g_new(KnownRun, 1);
   *run = (KnownRun){.stats = *stats, .times_ns = g_new(gint64, 3 * n)};

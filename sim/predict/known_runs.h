@@ -1,22 +1,23 @@
-/* Runs made before. What a run is follows from the ops and from how long each work and transfer takes: plans that
- * differ in the global batch alone are run with the same few micro-batches (steady.h), and many an option makes no
- * difference to a step. So the records of a run are kept, and are those of every later one of the same ops and times.
+/* A cache of runs. A run is determined by its ops and by how long each work and transfer takes. Plans that differ
+ * only in the global batch are run with the same few micro-batches (steady.h), and many options make no difference to
+ * a step. So the records of a run are kept and reused for every later run with the same ops and times.
  *
- * For one thread, as the PredictScratch that has it. */
+ * For one thread, like the PredictScratch that owns it. */
 #pragma once
 #include "engine.h"
 
 typedef struct KnownRuns KnownRuns;
-/* Keeps up to so many bytes of records (26 each) and keys; then it forgets all and begins anew. */
+/* Keeps up to most_bytes of records (26 bytes each) and keys; when that is exceeded it forgets everything and starts
+ * over. */
 KnownRuns *known_runs_new(gsize most_bytes);
 void known_runs_free(KnownRuns *runs);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(KnownRuns, known_runs_free)
 
-/* What engine_run() gives, to the nanosecond, and early_ticks where they are asked for. `runs` may be NULL: nothing is
- * known. Runs are kept of what is folded, of ops that a ProgramCache lent (SharedOps.number) and without jitter. */
+/* Returns what engine_run() would, to the nanosecond, with early_ticks if they are asked for. `runs` may be NULL:
+ * nothing is cached. Only folded runs without jitter are kept, of ops lent by a ProgramCache (SharedOps.number). */
 Trace *known_runs_run(KnownRuns *runs, const Simulation *simulation, EngineStats *stats);
 
 typedef struct {
-  guint64 n_made, n_known; /* runs made, and taken from one before */
+  guint64 n_made, n_known; /* runs simulated, and runs taken from the cache */
 } KnownRunsStats;
 KnownRunsStats known_runs_stats(const KnownRuns *runs);

@@ -2,7 +2,7 @@
 
 #include "kernel_cost.h"
 
-/* Kernels of one layer and micro-batch; F and B are all there is, whether or not a schedule cuts B in two. */
+/* The kernels of one layer and micro-batch; F and B cover them all, whether or not a schedule splits B. */
 static double layer_s(const Workload *workload, const Gpu *gpu) {
   static const Phase phases[] = {PHASE_F, PHASE_B};
   double time_s = 0;
@@ -15,7 +15,7 @@ static double layer_s(const Workload *workload, const Gpu *gpu) {
   return time_s;
 }
 
-/* Which of the cluster's other kinds rank's GPU is; NULL: the first kind. */
+/* The range of the cluster's other kinds that rank's GPU is in; NULL: it is of the first kind. */
 static const GpuRange *range_of(const Workload *workload, const Cluster *cluster, int rank) {
   const int node = layout_gpu(&workload->layout, rank) / cluster->gpus_per_node;
   for (guint i = 0; cluster->other_gpus != NULL && i < cluster->other_gpus->len; i++) {
@@ -26,7 +26,7 @@ static const GpuRange *range_of(const Workload *workload, const Cluster *cluster
   return NULL;
 }
 
-/* [other kinds of the cluster] ranks of the plan on each; owned by the caller. NULL: there are no other kinds. */
+/* [other kinds of the cluster] the plan's ranks on each; owned by the caller. NULL: there are no other kinds. */
 static int *ranks_of_kinds(const Workload *workload, const Cluster *cluster) {
   if (cluster->other_gpus == NULL)
     return NULL;
@@ -39,7 +39,7 @@ static int *ranks_of_kinds(const Workload *workload, const Cluster *cluster) {
   return n_ranks;
 }
 
-/* The i-th other kind of the cluster; NULL where the plan has no rank on it. */
+/* The i-th other kind of the cluster; NULL if the plan has no rank on it. */
 static const GpuRange *kind_used(const Cluster *cluster, const int *n_ranks, guint i) {
   return n_ranks[i] > 0 ? &g_array_index(cluster->other_gpus, GpuRange, i) : NULL;
 }
@@ -74,7 +74,7 @@ void mixed_gpus_scale(const Workload *workload, const Cluster *cluster, double *
 double mixed_gpus_peak_flops(const Workload *workload, const Cluster *cluster) {
   const Number number = precision_info(workload->plan->precision)->linear;
   g_autofree int *n_ranks = ranks_of_kinds(workload, cluster);
-  double excess = 0; /* over all being of the first kind */
+  double excess = 0; /* relative to all being of the first kind */
   for (guint i = 0; i < n_kinds(cluster); i++) {
     const GpuRange *range = kind_used(cluster, n_ranks, i);
     if (range != NULL)

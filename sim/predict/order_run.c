@@ -68,14 +68,15 @@ OrderRun *order_run_in(const Order *order, const OrderSetting *setting, const ch
 
 /* --- auto --- */
 
-/* What an order for given costs is judged by. */
+/* How the orders for given costs are judged. */
 typedef struct {
   const OrderSetting *setting;
-  OrderProblem problem; /* for any placement of as many ranks and stages; borrows its arrays */
-  gboolean is_run;      /* else evaluated, which counts sends that wait for each other and gains of pairs for nothing */
+  OrderProblem problem; /* for any placement of this many ranks and stages; borrows its arrays */
+  gboolean is_run;      /* judged by running; otherwise by evaluation, which ignores that sends wait for each other
+                           and that pairs gain time */
 } Contest;
 
-/* Same rounding slack as sums of memory have. */
+/* The same rounding slack as for sums of memory. */
 static const double CAP_SLACK = 1e-9;
 
 static gboolean fits(const Contest *contest, const double *peak) {
@@ -111,8 +112,8 @@ static gboolean is_same_placement(const Placement *a, const Placement *b) {
   return memcmp(a->stage_rank, b->stage_rank, sizeof *a->stage_rank * (gsize)a->n_stages) == 0;
 }
 
-/* `best`, or the schedule of the table that is better: those on another placement the search has not seen, and none of
- * them as it is run. Takes over `best`. */
+/* `best`, or a built-in schedule that is better. The search behind `best` has seen none on another placement, and
+ * none of them as it runs. Takes over `best`. */
 static Order *best_with_table(const Contest *contest, Order *best) {
   const Placement *placement = contest->problem.placement;
   const OrderShape shape = {placement->n_ranks, placement->n_stages / placement->n_ranks,
@@ -153,7 +154,7 @@ Order *order_run_auto(const Placement *placement, int n_micro_batches, const Ord
                                        .send_ns = (gint64)pass.send_ns,
                                        .cap = cap > 0 ? caps : NULL,
                                        .by_makespan = setting->barrier},
-                           /* passes that are no shorter than a send never make one wait for another */
+                           /* as long as no pass is shorter than a send, no send waits for another */
                            .is_run = pass.send_ns > MIN(pass.f_ns, pass.i_ns) ||
                                      pass.pair_ns < pass.f_ns + pass.i_ns + pass.w_ns};
   Order *best = auto_order_new(&contest.problem, NULL, error);

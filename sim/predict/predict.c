@@ -3,25 +3,25 @@
 #include "error.h"
 #include "link_health.h"
 
-enum { MOST_GPUS_WITH_FAULTS = 1 << 18 }; /* all of which send at once */
+enum { MOST_GPUS_WITH_FAULTS = 1 << 18 }; /* which all send at once when the effect of faults is worked out */
 
 typedef Prediction *(*AsNamed)(PredictScratch *scratch, const Model *model, const Cluster *cluster, const Plan *plan,
                                GError **error);
 
-/* The plan on the cluster as its GPUs have it. */
+/* Predicts the plan on the cluster as its GPUs see it. */
 static Prediction *predict_in_use(PredictScratch *scratch, const Model *model, const Cluster *cluster, const Plan *plan,
                                   AsNamed as_named, GError **error) {
   g_autoptr(Plan) settled = predict_settled(scratch, model, cluster, plan, error);
   Prediction *prediction = settled != NULL ? as_named(scratch, model, cluster, settled, error) : NULL;
   if (prediction == NULL || g_strcmp0(plan->schedule, settled->schedule) == 0 || plan->schedule == NULL)
     return prediction;
-  Plan *run = prediction->workload->plan; /* auto, and what it stands for */
+  Plan *run = prediction->workload->plan; /* records auto, and what it stands for */
   g_free(run->schedule);
   run->schedule = g_strdup_printf("%s: %s", plan->schedule, settled->schedule);
   return prediction;
 }
 
-/* GPUs of the plan, which may not be complete. */
+/* The GPUs of the plan, which may not be complete yet. */
 static double count_gpus(const Plan *plan) {
   const double n_cut = (double)plan->tp * plan->cp * plan->pp * MAX(plan->dp, 1);
   return plan->rank_map != NULL ? plan->rank_map->len : MAX(plan->gpus, n_cut);

@@ -9,79 +9,83 @@
 #include "tier_memory.h"
 
 typedef struct {
-  const Cluster *cluster; /* borrowed, or `worn` */
-  Cluster *worn;          /* the cluster with what its faults leave of its links, or with the GPUs of a domain that the
-                             plan has; owned; NULL: it lists none, and the plan has all */
-  Workload *workload;     /* holds copies of model and completed plan */
-  Program *program;       /* what was run: expanded where not folded, and beside what tp's collectives may meet */
+  const Cluster *cluster; /* borrowed, or the same as `worn` */
+  Cluster *worn;          /* a copy of the cluster with its links as faults leave them, or with only the plan's GPUs
+                             of a domain; owned; NULL: no faults, and the plan has whole domains */
+  Workload *workload;     /* holds copies of the model and the completed plan */
+  Program *program;       /* what was run: expanded if not folded, and around transfers that tp's collectives may
+                             meet */
   Timing *timing;
   Trace *trace;
   Metrics *metrics;
   MemoryProfile *memory;
   EngineStats engine;
-  /* NULL: nothing. Else program, timing and trace are of fewer micro-batches, and all other members, metrics and memory
-   * among them, of all of the plan's; owned. Likewise where program->n_steps is 1 and the plan has more steps */
+  /* NULL: nothing is omitted. Otherwise program, timing and trace have fewer micro-batches than the plan, while all
+   * other members, metrics and memory included, count all of them; owned. Likewise where program->n_steps is 1 and
+   * the plan has more steps */
   Omitted *omitted;
   ProgramRepeats *repeats; /* of omitted; owned */
 
   double step_time_s, tokens_per_s, tokens_per_s_per_gpu;
-  double tflops_per_gpu;  /* model FLOPs */
-  double mfu, hfu;        /* against peak_flops */
-  double peak_flops;      /* of one GPU in the format of the linear layers; the mean of several kinds */
-  double wall_s;          /* of the engine */
-  TierUse tiers[N_TIERS]; /* host memory and drives of the fullest node, where the plan offloads */
-  gboolean fits;          /* peak memory + reserved ≤ HBM, of the smallest kind of GPU; and each tier fits */
-  char *gpu_names;        /* of all kinds the plan runs on; owned */
+  double tflops_per_gpu;  /* of model FLOPs */
+  double mfu, hfu;        /* relative to peak_flops */
+  double peak_flops;      /* of one GPU in the format of the linear layers; with several kinds of GPU, their mean */
+  double wall_s;          /* wall time of the engine */
+  TierUse tiers[N_TIERS]; /* host memory and drives of the fullest node, if the plan offloads */
+  gboolean fits;          /* peak memory + reserved ≤ HBM of the smallest kind of GPU, and each tier fits */
+  char *gpu_names;        /* all kinds of GPU that the plan runs on; owned */
 } Prediction;
 
-/* `plan` is completed on a copy. INPUT or IMPOSSIBLE as plan_complete() and lower(). A plan that does not fit in memory
- * is predicted all the same, with fits = FALSE. Schedule auto is the order made for the plan's times (auto_plan.h), or
- * a schedule of the table with as many chunks where that fits and is faster between ranks that are all alike; the
- * prediction's plan then names it, "auto: interleaved". It holds at most what a GPU has, or plan->memory_cap;
- * IMPOSSIBLE when no order is found that does. */
+/* `plan` is completed on a copy. INPUT or IMPOSSIBLE as plan_complete() and lower(). A plan that does not fit in
+ * memory is still predicted, with fits = FALSE.
+ *
+ * Schedule auto stands for the order made for the plan's times (auto_plan.h), or for a built-in schedule with as many
+ * chunks if that fits and is faster when all ranks are alike; the prediction's plan then names it ("auto:
+ * interleaved"). It holds at most what a GPU has, or plan->memory_cap; IMPOSSIBLE when no such order is found. */
 Prediction *predict(const Model *model, const Cluster *cluster, const Plan *plan, GError **error);
 
-/* What predictions made one after another need not do twice: above all, Programs of one structure are lowered and
- * proved once. For one thread; predictions do not depend on it, to the bit, and outlive it. Once there is one, up to
- * 64 MiB that a thread's predictions give back stay with the process for the next ones. */
+/* Work shared by successive predictions: above all, Programs of one structure are lowered and verified only once. For
+ * one thread. Predictions do not depend on it, to the bit, and may outlive it. Once a scratch exists, up to 64 MiB
+ * that a thread's predictions free stay with the process for the next ones. */
 typedef struct PredictScratch PredictScratch;
-/* One of n_scratches of a machine (0 counts as 1): the fewer there are, the more each keeps, 4.7 GB in all and 289 MB
- * each at most. */
+/* One of the machine's n_scratches (0 counts as 1). The fewer there are, the more each keeps: 4.7 GB in all, and at
+ * most 289 MB each. */
 PredictScratch *predict_scratch_new(int n_scratches);
 void predict_scratch_free(PredictScratch *scratch);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(PredictScratch, predict_scratch_free)
 ProgramCacheStats predict_scratch_programs(const PredictScratch *scratch);
-/* predict() with what the scratch has from earlier ones; NULL: none. A failed prediction leaves it usable. */
+/* predict() that reuses what the scratch has from earlier predictions; NULL: none. A failed prediction leaves the
+ * scratch usable. */
 Prediction *predict_with(PredictScratch *scratch, const Model *model, const Cluster *cluster, const Plan *plan,
                          GError **error);
 
-/* What predict_with() says in numbers, to the last bit: a step of many micro-batches may be run with fewer of them, and
- * what is `omitted` is counted in (steady.h); of steps in a row one may be run (predict_steps.c). A long pipeline takes
- * a fraction of the time. */
+/* The same numbers as predict_with(), to the last bit, but in a fraction of the time for a long pipeline: a step of
+ * many micro-batches may be run with fewer, with those `omitted` counted in (steady.h); of several steps one may be
+ * run (predict_steps.c). */
 Prediction *predict_numbers(PredictScratch *scratch, const Model *model, const Cluster *cluster, const Plan *plan,
                             GError **error);
 
-/* So many of a complete plan's micro-batches have all that its order has: with more of them a rank does a group of what
- * it does more often, and holds no more. As many as it has where its schedule does not go in turn. */
+/* The number of a complete plan's micro-batches that show everything its order does: with more, a rank only repeats a
+ * group of ops more often, and holds no more memory. All of them if the schedule does not alternate in groups. */
 gint64 predict_enough_micro_batches(const PlanOrder *choice, const Plan *plan);
 
-/* What a step takes, without where the time goes. */
+/* The time of a step, without a breakdown. */
 typedef struct {
-  double step_time_s, peak_bytes; /* as Prediction's, peak_bytes that of its memory */
-  gboolean fits;                  /* as Prediction's */
+  double step_time_s, peak_bytes; /* as in Prediction; peak_bytes as in its memory */
+  gboolean fits;                  /* as in Prediction */
   double peak_flops;              /* of all GPUs */
   double hardware_flops;          /* of the step */
   int gpus;
   gint64 global_batch;
-  gint64 n_run; /* micro-batches that were run: fewer than there are where the others are seen to repeat (steady.h) */
+  gint64 n_run; /* micro-batches actually run: fewer than the plan's if the rest are seen to repeat (steady.h) */
 } StepPrediction;
 
-/* The same of these alone; a little faster than predict_numbers(). FALSE: as NULL there. */
+/* predict_numbers() for these alone, a little faster. FALSE where that returns NULL. */
 gboolean predict_step(PredictScratch *scratch, const Model *model, const Cluster *cluster, const Plan *plan,
                       StepPrediction *step, GError **error);
 
-/* predict() with a Program of the caller's (read from text, say) in place of the lowered one; it must have been
- * verified and is taken over, also on failure. INPUT when it does not belong to this model and plan. */
+/* predict() with the caller's Program (read from text, say) in place of the lowered one. It must have been verified;
+ * it is taken over, also on failure. INPUT when it does not belong to this model and plan. */
 Prediction *predict_program(const Model *model, const Cluster *cluster, const Plan *plan, Program *program,
                             GError **error);
 void prediction_free(Prediction *prediction);

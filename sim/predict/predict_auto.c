@@ -1,14 +1,15 @@
-/* What auto stands for: an order made for the predicted times, or a schedule of the table that is faster. */
+/* What auto stands for: an order made for the predicted times, or a built-in schedule that is faster. */
 #include "predict_parts.h"
 
 #include "error.h"
 #include "units.h"
 
-/* Of making its order under a cap. It falls back by what the order holds too much, or by one part in COARSE of the GPU,
- * and twice as far each time, then halves what lies between until that is one part in FINE. */
+/* The search for the cap under which auto's order fits. The cap first drops by the excess, or by 1 / COARSE of the
+ * GPU if that is more, and by twice as much each time; then the interval is halved until it is 1 / FINE of the
+ * GPU. */
 enum { MOST_TRIES = 20, COARSE = 512, FINE = 128 };
 
-/* Bytes a GPU may hold in all. */
+/* The bytes a GPU may hold in all. */
 static double most_bytes(const Plan *plan, const Cluster *cluster) {
   return plan->memory_cap > 0 ? plan->memory_cap : gpu_room_bytes(&cluster->gpu);
 }
@@ -17,7 +18,7 @@ static gboolean holds(const Prediction *prediction, double bytes) {
   return prediction->memory->peak_bytes <= bytes;
 }
 
-/* Without what makes ranks differ, which no order is made for. */
+/* The plan without anything that makes ranks differ: no order is made for that. */
 static Plan *plan_of_equal_ranks(const Plan *plan) {
   Plan *equal = plan_copy(plan);
   equal->fold = TRUE;
@@ -26,14 +27,15 @@ static Plan *plan_of_equal_ranks(const Plan *plan) {
   return equal;
 }
 
-/* Looking for an order that holds at most `bytes`. */
+/* The search for an order that holds at most `bytes`. */
 typedef struct {
   PredictScratch *scratch;
   const Model *model;
   const Cluster *cluster;
-  Plan *plan; /* its order_cap is the try's */
+  Plan *plan; /* its order_cap is that of the try */
   double bytes;
-  double low, high; /* caps: at low one was found or cannot be made (< 0: neither yet), at high it holds too much */
+  double low, high; /* caps: at `low` an order that fits was found or none can be made (< 0: neither yet); at `high`
+                       it holds too much */
   Prediction *best; /* owned; the fastest that holds at most `bytes` */
   double best_cap;
 } CapSearch;
@@ -60,7 +62,7 @@ static void search_caps(CapSearch *search, double excess) {
     const double cap = search->low < 0 ? MAX(search->high - step, 0) : (search->low + search->high) / 2;
     if (search->low >= 0 && search->high - search->low < search->bytes / FINE)
       return;
-    if (cap < 1) { /* which is none */
+    if (cap < 1) { /* 0 would mean no cap */
       search->low = 0;
       continue;
     }
@@ -69,9 +71,9 @@ static void search_caps(CapSearch *search, double excess) {
   }
 }
 
-/* auto's order, predicted. It is made for what is known of memory before it is lowered, and may then hold more; orders
- * hold whole micro-batches, so that one made for a little less is often the same. NULL when none found holds at most
- * `bytes`. */
+/* Predicts auto's order. The order is made from what is known of memory before lowering, so it may turn out to hold
+ * more. Orders hold whole micro-batches, so one made for a slightly smaller cap is often the same. NULL when no order
+ * found holds at most `bytes`. */
 static Prediction *predict_made(PredictScratch *scratch, const Model *model, const Cluster *cluster, Plan *plan,
                                 double bytes, GError **error) {
   g_autoptr(Prediction) prediction = predict_as_named(scratch, model, cluster, plan, error);
@@ -87,9 +89,9 @@ static Prediction *predict_made(PredictScratch *scratch, const Model *model, con
   return NULL;
 }
 
-/* The fastest schedule of the table that fits, where it is faster than `made`, auto's order (NULL: there is none);
- * NULL: none. An order made for F, I and W knows neither what a whole backward hides that I alone does not, nor another
- * placement of its chunks. `opened`: what the plan leaves open is as auto has it. */
+/* The fastest built-in schedule that fits and is faster than `made`, auto's order (NULL: there is none); NULL: there
+ * is no such schedule. An order made for F, I and W accounts neither for what a whole backward hides and I alone does
+ * not, nor for another placement of its chunks. `opened`: the plan with its open choices made as for auto. */
 static const char *faster_of_table(PredictScratch *scratch, const Model *model, const Cluster *cluster,
                                    const Plan *opened, const Prediction *made) {
   const char *best = NULL;

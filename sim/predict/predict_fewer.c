@@ -1,9 +1,9 @@
-/* A step of m micro-batches is first tried with few, m′: enough for the pipeline to fill and to repeat itself once. If
- * the run is seen to come back to a state (steady.h) the rest follows; what it holds at most it has held by then, as a
- * group leaves memory as it found it. If not, all of them are run.
+/* A step of m micro-batches is first tried with few, m′: enough for the pipeline to fill and to repeat once. If the
+ * run is seen to return to a state (steady.h), the rest follows. Its peak memory has been reached by then too, as a
+ * group leaves memory as it found it. Otherwise all micro-batches are run.
  *
- * What is of the plan is taken of all: whether tp's collectives meet others enough (timing_model.h), and whether the
- * run would be too large. */
+ * Decisions that depend on the whole plan are made for all micro-batches: whether tp's collectives meet other
+ * transfers enough (timing_model.h), and whether the run would be too large. */
 #include "predict_parts.h"
 
 #include "mixed_gpus.h"
@@ -18,7 +18,7 @@ gboolean predict_is_folded_plainly(const Workload *workload, const Cluster *clus
          !transfer_tax_is_stated(cluster, plan) && mixed_gpus_is_uniform(workload, cluster);
 }
 
-/* Of all micro-batches, where `n_more` groups are left out of every step. */
+/* The ops of all micro-batches, where `n_more` groups are omitted from every step. */
 static double count_ops(const ProgramRepeats *repeats, double n_more) {
   const Program *program = repeats->program;
   double n_ops = 0;
@@ -30,7 +30,7 @@ static double count_ops(const ProgramRepeats *repeats, double n_more) {
   return n_ops;
 }
 
-/* In int64 nanoseconds. */
+/* Whether all times fit in int64 nanoseconds. */
 static gboolean can_be_counted(const Omitted *omitted, gint64 end_ns) {
   double sum_ns = (double)end_ns;
   for (int step = 0; step < omitted->n_steps; step++)
@@ -38,7 +38,7 @@ static gboolean can_be_counted(const Omitted *omitted, gint64 end_ns) {
   return sum_ns < (double)G_MAXINT64;
 }
 
-/* Runs `prediction`'s program. FALSE: it is not known what `n_more` groups add. */
+/* Runs `prediction`'s program. FALSE: what `n_more` more groups add is unknown. */
 static gboolean run_fewer(KnownRuns *runs, Prediction *prediction, const Workload *workload, gint64 n_more,
                           gboolean tp_meets) {
   const Program *program = prediction->program;
@@ -60,7 +60,7 @@ static gboolean run_fewer(KnownRuns *runs, Prediction *prediction, const Workloa
          engine_add_omitted(&simulation, prediction->trace, prediction->omitted, &prediction->engine);
 }
 
-/* The program is expanded where that of all micro-batches would be. FALSE: it is not known how it repeats. */
+/* Expands the program where that of all micro-batches would be expanded. FALSE: how it repeats is unknown. */
 static gboolean prepare(PredictScratch *scratch, Prediction *prediction, const Workload *workload, int group,
                         gint64 n_more, gboolean may_expand, gboolean *tp_meets) {
   const Cluster *cluster = prediction->cluster;
@@ -86,14 +86,14 @@ static gboolean prepare(PredictScratch *scratch, Prediction *prediction, const W
     prediction->repeats = program_repeats_new(prediction->program, group);
   if (prediction->repeats == NULL)
     return FALSE;
-  if (is_apart) { /* collectives of cp, which those of tp may meet, are transfers of the expanded program alone */
+  if (is_apart) { /* collectives of cp, which those of tp may meet, are transfers only in the expanded program */
     met = timing_model_met_by_tp_in(prediction->repeats, (double)n_more, workload, cluster);
     *tp_meets = met != NULL;
   }
   return TRUE;
 }
 
-/* `workload` has the micro-batches of all but `n_more` groups. NULL: nothing is known of them. */
+/* `workload` has the micro-batches of all but `n_more` groups. NULL: what these add is unknown. */
 static Prediction *predict_without(PredictScratch *scratch, const Workload *workload, PlanOrder *choice,
                                    const Cluster *cluster, gint64 group, gint64 n_more, gboolean may_expand) {
   g_autoptr(Prediction) prediction = g_new0(Prediction, 1);
@@ -108,7 +108,7 @@ static Prediction *predict_without(PredictScratch *scratch, const Workload *work
   return g_steal_pointer(&prediction);
 }
 
-/* With metrics where they are asked for. NULL: it takes more. */
+/* With metrics if asked for. NULL: more micro-batches are needed. */
 static Prediction *try_without(PredictScratch *scratch, Workload *workload, PlanOrder *choice, const Cluster *cluster,
                                gint64 group, gint64 n_more, gboolean with_metrics) {
   Plan *plan = workload->plan;
@@ -122,7 +122,7 @@ static Prediction *try_without(PredictScratch *scratch, Workload *workload, Plan
   return prediction != NULL && with_metrics && prediction->metrics == NULL ? NULL : g_steal_pointer(&prediction);
 }
 
-/* As few as may be, then more. */
+/* Tries the fewest first. */
 Prediction *predict_fewer(PredictScratch *scratch, Workload *workload, PlanOrder *choice, const Cluster *cluster,
                           gboolean with_metrics) {
   const Plan *plan = workload->plan;
@@ -133,7 +133,7 @@ Prediction *predict_fewer(PredictScratch *scratch, Workload *workload, PlanOrder
   const int n_tries = predict_tries(group, workload, tries);
   for (int i = 0; i < n_tries; i++) {
     const gint64 n_more = (all - tries[i].n) / group;
-    if ((double)(n_more * group) < tries[i].least_spared * (double)all) /* not worth the risk */
+    if ((double)(n_more * group) < tries[i].least_spared * (double)all) /* would not save enough */
       return NULL;
     Prediction *prediction = try_without(scratch, workload, choice, cluster, group, n_more, with_metrics);
     if (prediction != NULL)

@@ -1,4 +1,4 @@
-/* From a plan to the Program that is run: an order lowered, and expanded where whole pieces would not do. */
+/* From a plan to the Program that is run: an order, lowered, and expanded where whole pieces would not do. */
 #include "predict_parts.h"
 
 #include "auto_plan.h"
@@ -13,17 +13,18 @@
 #include <malloc.h>
 #endif
 
-/* Forwards and backwards of a layer (some 10 ops and 700 bytes each) that a folded program may have in pieces. */
+/* Forwards and backwards of a layer (some 10 ops and 700 bytes each) that a folded program may expand into pieces. */
 static const double MAX_LAYER_PASSES = 16e6;
 
-/* Lowered ones of about 165 bytes each and as many expanded ones of 110: 72 MB in the least scratch, of which 64 stay
- * below 4.7 GB, 289 MB in the largest. GPT-3 175B at pp 16, m 64 under 1f1b has 6,314, expanded 10 times as many. */
+/* Capacities of a scratch in ops: lowered ones of about 165 bytes and as many expanded ones of 110 bytes. That is 72
+ * MB in the smallest scratch, of which 64 stay below 4.7 GB, and 289 MB in the largest. GPT-3 175B at pp 16, m 64
+ * under 1f1b has 6,314 ops, expanded 10 times as many. */
 enum { LEAST_OPS_KEPT = 1 << 18, MOST_OPS_KEPT = 1 << 20, OPS_KEPT_IN_ALL = 1 << 24, RUN_BYTES = 30 };
 
 struct PredictScratch {
   ProgramCache *programs;
-  ExpandedCache *expanded; /* of these */
-  KnownRuns *runs;         /* RUN_BYTES for each op: 8 to 32 MB more */
+  ExpandedCache *expanded; /* made from `programs` */
+  KnownRuns *runs;         /* RUN_BYTES per op: another 8 to 32 MB */
 };
 
 gboolean predict_may_expand(const Workload *workload) {
@@ -31,7 +32,7 @@ gboolean predict_may_expand(const Workload *workload) {
   return 2.0 * (double)workload->model->n_layers * (double)plan->n_micro_batches * plan->steps <= MAX_LAYER_PASSES;
 }
 
-/* Within a piece: only one made of single items has the wait. */
+/* Whether the host waits inside a piece: only an op made of single items has that wait. */
 static gboolean makes_host_wait(const Workload *workload) {
   for (int piece = 0; piece < N_PIECES; piece++)
     for (int phase = 0; phase < N_PHASES; phase++) {
@@ -94,8 +95,8 @@ Program *predict_expand(PredictScratch *scratch, Program *program, const Workloa
                      : g_steal_pointer(&whole);
 }
 
-/* What a prediction gives back, some MiB, the next one takes: it stays with the process, up to so much of each arena
- * of the allocator. Otherwise the kernel takes it back and clears it again, page by page, for every prediction. */
+/* The few MiB that one prediction frees are reused by the next: each arena of the allocator keeps up to this much for
+ * the process. Otherwise the kernel would take the pages back and clear them again for every prediction. */
 static void keep_freed_memory(void) {
 #ifdef __GLIBC__
   enum { MOST_BYTES_KEPT = 64 << 20, MOST_BYTES_OF_BLOCK = 32 << 20 };

@@ -1,4 +1,4 @@
-/* A schedule by its name, or a file's, predicted: records, and the numbers that follow from them. */
+/* Predicts a plan whose schedule is a name or a file: records, and the numbers derived from them. */
 #include "predict_parts.h"
 
 #include "mixed_gpus.h"
@@ -44,7 +44,6 @@ Prediction *predict_as_named(PredictScratch *scratch, const Model *model, const 
   return workload != NULL ? predict_derived(predict_records(scratch, NULL, workload, &choice, cluster, error)) : NULL;
 }
 
-/* The same in numbers. */
 Prediction *predict_numbers_as_named(PredictScratch *scratch, const Model *model, const Cluster *cluster,
                                      const Plan *plan, GError **error) {
   g_auto(PlanOrder) choice = {0};

@@ -1,4 +1,4 @@
-/* A Program run: the trace, and what made it. */
+/* Runs a Program: the trace, and what it was made from. */
 #include "predict_parts.h"
 
 #include "error.h"
@@ -7,11 +7,11 @@
 #include "timing_model.h"
 #include "units.h"
 
-/* A run keeps three int64 per recorded rank and op; beyond this it would take the machine down instead of answering.
- */
+/* A run keeps three int64 per recorded rank and op; beyond this limit it would exhaust the machine instead of
+ * answering. */
 static const double MAX_RECORD_BYTES = 16.0 * 1024 * 1024 * 1024;
 
-/* Of a run of lists that have so many ops in all. */
+/* For a run whose lists have n_ops ops in all. */
 static double record_bytes(const Program *program, const Workload *workload, double n_ops) {
   const double n_ranks = workload->plan->fold ? program->n_ranks : workload->layout.n_ranks;
   return n_ops / program->n_ranks * n_ranks * 3 * sizeof(gint64);

@@ -1,4 +1,4 @@
-/* Without metrics, of as few micro-batches as it takes. */
+/* Predicts a step without metrics, from as few micro-batches as possible. */
 #include "predict_parts.h"
 
 #include "link_health.h"

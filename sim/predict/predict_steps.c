@@ -1,18 +1,19 @@
-/* Steps in a row, by one of them. A step ends with an op of each rank's host, which issues nothing of the next before
- * (pass_optimizer.c). Where all else of the rank has ended by then, what comes is told by the vector T of these ends
- * alone: a step is a function of when it begins on each rank, and begun later everywhere it ends as much later:
+/* Predicts several steps in a row from one of them. A step ends with an op of each rank's host, which issues nothing
+ * of the next step before (pass_optimizer.c). If everything else on the rank has ended by then, the vector T of these
+ * ends alone determines what follows. A step is a function of its begin on each rank, and if it begins later
+ * everywhere, it ends as much later:
  *
  *     T₁ = A(0),  T₂ = A(T₁),  T₃ = A(T₂) …        A(T + λ) = A(T) + λ
  *
- *     rank 0   │  step 1  │  step 2  │  step 3  │          T₂ = T₁ + λ on all ranks: so is every step behind it,
+ *     rank 0   │  step 1  │  step 2  │  step 3  │          if T₂ = T₁ + λ on all ranks, every later step is the same,
  *     rank 1   │  step 1    │  step 2  │  step 3  │        record by record, λ after the one before
  *
- * Nor do transfers of two steps slow each other: both ends of a send wait for each other, so at any time all that moves
- * on a rank's ways, and on those of the ranks that it moves between, is of one step.
+ * Transfers of two steps do not slow each other either: both ends of a send wait for each other, so at any time
+ * everything that moves on a rank's ways, and on those of the ranks it exchanges data with, is of one step.
  *
- * So a program of one step is run twice, from 0 and from T₁. Its second run is the plan's second step, and the last of
- * its steps where that is the second or T₂ = T₁ + λ. Ops are cut in pieces as they would be in a longer list, as long
- * as what they are cut for is known to end with its step. */
+ * So a program of one step is run twice, from 0 and from T₁. The second run is the plan's second step. It is also the
+ * last step if the plan has two, or if T₂ = T₁ + λ. Ops are expanded as they would be in a longer list, provided that
+ * what they are expanded for is known to end with its step. */
 #include "predict_parts.h"
 
 #include "offload_state.h"
@@ -20,8 +21,8 @@
 #include "passes.h"
 #include "timing_model.h"
 
-/* In pieces as predict_expand() has it, and *timing. Takes over `program`. NULL: in lists of more steps it would be
- * otherwise, or it is not possible. */
+/* Expands as predict_expand() does, and fills in *timing. Takes over `program`. NULL: lists of more steps would be
+ * expanded differently, or expansion is impossible. */
 static Program *expand_step(PredictScratch *scratch, Program *program, const Workload *workload, const Cluster *cluster,
                             Timing **timing) {
   g_autoptr(Program) whole = program;
@@ -43,7 +44,7 @@ static double count_ops(const Program *program) {
   return n_ops;
 }
 
-/* A further step finds on every rank what this one found. */
+/* Whether a further step finds memory on every rank as this one found it. */
 static gboolean leaves_memory(const Program *program) {
   for (int rank = 0; rank < program->n_ranks; rank++)
     if (!program_leaves_memory(program, &program->ranks[rank], 0, program->ranks[rank].n_ops))
@@ -51,7 +52,7 @@ static gboolean leaves_memory(const Program *program) {
   return TRUE;
 }
 
-/* ends_ns: [ranks] of the last ops, which are the host's. FALSE: something of a rank ends behind its last op. */
+/* ends_ns: [ranks] end of the last op, which is the host's. FALSE: something on a rank ends after its last op. */
 static gboolean ends_with_host(const Trace *trace, gint64 *ends_ns) {
   for (int rank = 0; rank < trace->n_ranks; rank++) {
     const OpList *list = trace_list(trace, rank);
@@ -82,13 +83,14 @@ static gint64 latest(const gint64 *times_ns, int n) {
   return latest_ns;
 }
 
-/* In int64 nanoseconds, all steps, of which the first takes so long; a later one may take a little longer. */
+/* Whether all n_steps steps fit in int64 nanoseconds. The first takes first_ns; a later one may take a little
+ * longer. */
 static gboolean can_be_counted(gint64 first_ns, int n_steps) {
   return 2.0 * n_steps * (double)first_ns < (double)G_MAXINT64;
 }
 
-/* The prediction gets the trace and engine of the last step, and the memory of those before it. FALSE: one step does
- * not tell of `n_steps`. */
+/* The prediction gets the trace and engine of the last step and the memory of the first. FALSE: one step does not
+ * determine `n_steps`. */
 static gboolean run_twice(KnownRuns *runs, Prediction *prediction, Simulation *simulation, int n_steps) {
   const int n_ranks = prediction->program->n_ranks;
   g_autofree gint64 *first_ns = g_new(gint64, n_ranks), *second_ns = g_new(gint64, n_ranks);
@@ -109,7 +111,7 @@ static gboolean run_twice(KnownRuns *runs, Prediction *prediction, Simulation *s
   return TRUE;
 }
 
-/* `workload` has one step of `n_steps`. NULL: nothing is known of the others. */
+/* `workload` has one step of `n_steps`. NULL: what the others do is unknown. */
 static Prediction *predict_one(PredictScratch *scratch, const Workload *workload, PlanOrder *choice,
                                const Cluster *cluster, int n_steps) {
   g_autoptr(Prediction) prediction = g_new0(Prediction, 1);
@@ -133,7 +135,7 @@ static Prediction *predict_one(PredictScratch *scratch, const Workload *workload
   return g_steal_pointer(&prediction);
 }
 
-/* Auto's order and a file's are made for the plan, which is of all its steps. */
+/* The orders of auto and of a file are made for the plan with all its steps, so they are excluded. */
 static gboolean may_be_one(const Workload *workload, const PlanOrder *choice, const Cluster *cluster) {
   const Plan *plan = workload->plan;
   return plan->steps > 1 && choice->info != NULL && !offload_is_any(&plan->offload) && predict_may_expand(workload) &&

@@ -1,13 +1,13 @@
-/* How many micro-batches may tell of all: p + 2 of 1f1b, some groups of interleaved, more where stages are unlike. */
+/* How many micro-batches may represent all: p + 2 for 1f1b, a few groups for interleaved, more if stages differ. */
 #include "predict_parts.h"
 
-/* Enough for the pipeline to fill and to repeat itself once. As a rule it has settled by then: on its first rank a
- * micro-batch waits for the one that is a round trip ahead of it, and the others have no slack to run up but that of
- * receives which are begun ahead. Of interleaved groups the first fills it, and of the next two the first rank runs
- * 2 − 1/chunks in turn. */
+/* Enough for the pipeline to fill and to repeat once. It has usually settled by then: on the first rank a micro-batch
+ * waits for the one a round trip ahead of it, and the other ranks can build up no slack beyond that of receives begun
+ * ahead. Of interleaved groups the first fills the pipeline; of the next two, the first rank runs 2 − 1/chunks in
+ * turn. */
 static gint64 fewest_of(gint64 group, const Plan *plan) {
   enum { GROUPS = 3, MORE = 2, AHEAD = 2 };
-  const int groups = GROUPS + (plan->zero >= 2); /* gradients, reduced in every group, settle a group later */
+  const int groups = GROUPS + (plan->zero >= 2); /* gradients that are reduced in every group settle a group later */
   return group > 1 ? groups * group : (gint64)plan->pp + MORE + (plan->pp > 1 && plan->overlap_p2p ? AHEAD : 0);
 }
 
@@ -16,7 +16,7 @@ gint64 predict_enough_micro_batches(const PlanOrder *choice, const Plan *plan) {
   return group == 0 || all < fewest ? all : all - (all - fewest) / group * group;
 }
 
-/* Of layers. */
+/* Whether all stages have the same number of layers. */
 static gboolean is_even(const Workload *workload) {
   for (int stage = 1; stage < workload->n_stages; stage++)
     if (workload->stages[stage].layers.n_layers != workload->stages[0].layers.n_layers)
@@ -24,8 +24,8 @@ static gboolean is_even(const Workload *workload) {
   return TRUE;
 }
 
-/* Enough as a rule. Stages of fewer layers that reduce gradients in every group run ahead of the others for one more.
- */
+/* Usually enough. Stages with fewer layers that reduce gradients in every group run ahead of the others for one group
+ * more. */
 static gint64 first_try(gint64 group, const Workload *workload) {
   const gint64 fewest = fewest_of(group, workload->plan);
   return fewest + (group == 1 && workload->plan->zero >= 2 && !is_even(workload) ? 1 : 0);
@@ -38,10 +38,10 @@ gint64 predict_first_micro_batches(const PlanOrder *choice, const Workload *work
   return group == 0 || all < first ? all : all - (all - first) / group * group;
 }
 
-/* The first, and more where stages differ by more than they wait: gradients that are reduced beside every group hold
- * the first stage up a little, and then it takes most of a round of the pipeline until the others have no slack left.
- * Under ZeRO-3 ranks are held up by their own gathers, some more than others, and the slack that the faster ones gain
- * in every group lasts for four rounds and more: that is tried where it is cheap. All found on sweeps of GPT-3 175B,
+/* The first try, and more for stages that differ by more than they wait. Gradients reduced beside every group hold up
+ * the first stage a little; it then takes most of a round of the pipeline until the others have no slack left. Under
+ * ZeRO-3 ranks are held up by their own gathers, some more than others, and the slack that the faster ones gain in
+ * every group lasts for four rounds or more; this is tried only where it is cheap. All found on sweeps of GPT-3 175B,
  * Llama 2 13B and Llama 3 70B (2026-11); none changes a result. */
 int predict_tries(gint64 group, const Workload *workload, PredictTry tries[PREDICT_MOST_TRIES]) {
   enum { GROUPS = 6, ROUNDS = 3, ROUNDS_OF_GATHERS = 4, MORE = 3 };

@@ -39,7 +39,7 @@ static gboolean check_works(const Program *program, const Workload *workload, GE
   return TRUE;
 }
 
-/* What copies take is stated by clusters that plans may offload on, and was looked for with this plan's options. */
+/* Only clusters that allow offloading state the cost of copies, and the check for that used this plan's options. */
 static gboolean check_offload(const Program *program, const Plan *plan, GError **error) {
   gboolean is_offloaded = FALSE, uses_drives = FALSE;
   for (guint i = 0; i < program->groups->len; i++) {

@@ -1,8 +1,8 @@
-/* Each step has its own t₂, just before any op behind its repeats starts: up to there runs of more groups are the same,
- * if none of the ops that stand there in longer lists would have started by then. The first that would have waits for
- * ops that have ended in both runs, so that its like had started by t₁: one more op is under way, or over, at t₁ than
- * at t₂, which is counted. That happens to a transfer that is begun long before it is needed, or to a forward that
- * waits for less than the backward which stands in its place; then an earlier t₂ may do: before any op of the last
+/* Each step has its own t₂, just before any op after its repeats starts. Up to t₂ runs with more groups are the same,
+ * unless one of the ops that take that place in longer lists would have started by then. The first op to do so waits
+ * for ops that have ended in both runs, so its counterpart had started by t₁: then one more op is under way, or over,
+ * at t₁ than at t₂, and counting reveals that. It happens to a transfer that begins long before it is needed, or to a
+ * forward that waits for less than the backward in its place. Then an earlier t₂ may do: before any op of the last
  * group starts, or of the last two. */
 #include "steady.h"
 
@@ -12,10 +12,11 @@ typedef struct {
   const OpList *list;
   const gint64 *start_ns, *end_ns, *issue_ns;
   const gint16 *early_ticks;
-  gint32 same_until; /* up to here at most lists of more groups are the same, and so are all batches that begin */
+  gint32 same_until; /* ops before this are the same in lists of more groups, and so is every batch that begins before
+                        it */
 } Records;
 
-/* Of a step's repeats; the last `n_last` groups do not count as such. */
+/* One attempt at a step's repeats; the last `n_last` groups do not count as repeats. */
 typedef struct {
   const ProgramRepeats *repeats;
   const Trace *trace;
@@ -39,7 +40,7 @@ static Records records_of(const Look *look, int rank) {
                    own->same_until - look->n_last * own->n_ops};
 }
 
-/* The last moment before an op starts that is not the same in lists of more groups. */
+/* The last moment before any op starts that differs in lists of more groups. */
 static gint64 before_end_of_body(const Look *look) {
   gint64 earliest_ns = G_MAXINT64;
   for (int rank = 0; rank < look->trace->n_ranks; rank++) {
@@ -50,7 +51,7 @@ static gint64 before_end_of_body(const Look *look) {
   return earliest_ns - 1;
 }
 
-/* From a group to the next, as the last kernels of rank 0 up to then have it; 0: there are none. */
+/* The time from one group to the next, taken from the last kernel of rank 0 by until_ns; 0: there is none. */
 static gint64 guess_period(const Records *of, gint64 until_ns) {
   for (gint32 i = of->same_until - 1; i >= of->own->first + of->own->n_ops; i--)
     if (of->list->ops[i].kind == OP_COMPUTE && of->end_ns[i] <= until_ns)
@@ -58,7 +59,7 @@ static gint64 guess_period(const Records *of, gint64 until_ns) {
   return 0;
 }
 
-/* From when on what happened up to t₁ is still looked at behind it. What is received moves when it is sent. */
+/* The earliest moment whose history still matters after t₁. A receive moves when its send does. */
 static gint64 looked_at_since(const Records *of, gint64 t1_ns) {
   gint64 kernel_ns = 0, since_ns = t1_ns;
   for (gint32 i = of->own->first; i < of->same_until; i++) {
@@ -71,7 +72,7 @@ static gint64 looked_at_since(const Records *of, gint64 t1_ns) {
   return MIN(since_ns, kernel_ns);
 }
 
-/* What became of op `i` by t₂ became of its like by t₁. */
+/* Whether op `i` got as far by t₂ as its counterpart by t₁. */
 static gboolean is_like_before(const Records *of, gint32 i, gint64 t2_ns, gint64 period_ns) {
   const gint32 like = i - of->own->n_ops;
   if (like < of->own->first || of->start_ns[like] != of->start_ns[i] - period_ns)
@@ -81,9 +82,9 @@ static gboolean is_like_before(const Records *of, gint32 i, gint64 t2_ns, gint64
   return of->end_ns[like] == of->end_ns[i] - period_ns && of->early_ticks[like] == of->early_ticks[i];
 }
 
-/* Of each stream as many ops ended in (t₁, t₂] as a group has, and nothing in front of the groups was left by then. All
- * that is under way at t₂ has its like at t₁, and what ended since `since_ns` and a period has its like too; what was
- * under way at t₁ is as much. */
+/* Whether the rank is at t₂ where it was at t₁. On each stream as many ops ended in (t₁, t₂] as a group has, and
+ * everything before the groups had ended. Everything under way at t₂ has its counterpart at t₁, and so has everything
+ * that ended since `since_ns` plus a period. As many ops were under way at t₁ as at t₂. */
 static gboolean comes_back(const Records *of, gint64 since_ns, gint64 t2_ns, gint64 period_ns) {
   const gint64 t1_ns = t2_ns - period_ns;
   const gint32 first = of->own->first;
@@ -107,7 +108,7 @@ static gboolean comes_back(const Records *of, gint64 since_ns, gint64 t2_ns, gin
   return n_more_under_way == 0;
 }
 
-/* Issued before it was needed, and so it is if it is issued still earlier. */
+/* Whether the op was issued before it was needed: issuing it even earlier changes nothing. */
 static gboolean is_issued_early(const Records *of, gint32 i) {
   const Op *op = &of->list->ops[i];
   if (op->kind == OP_COMPUTE)
@@ -116,8 +117,8 @@ static gboolean is_issued_early(const Records *of, gint32 i) {
   return of->issue_ns[i] + host_ns < of->start_ns[i];
 }
 
-/* No group has host ops: the host keeps its distance from group to group, or is ahead since
- * t₁, until it waits for the ranks behind the last. */
+/* For groups without host ops. The host keeps its distance from group to group; or it has been ahead since t₁, until
+ * it waits for the ranks after the last group. */
 static gboolean host_is_ahead(const Records *of, gint64 t1_ns, gint64 period_ns, gint32 *n_early) {
   const gint64 issued_ns = of->issue_ns[of->own->first + of->own->n_ops] - of->issue_ns[of->own->first];
   if (issued_ns >= period_ns)
@@ -132,8 +133,8 @@ static gboolean host_is_ahead(const Records *of, gint64 t1_ns, gint64 period_ns,
   return TRUE;
 }
 
-/* The host waits for its rank in every group: what it issues then, it issues a period later in the next. What has not
- * ended at t₂ must not rest on a wait so long ago that its like was not looked at. */
+/* For groups in each of which the host waits for its rank: what it issues after that, it issues a period later in the
+ * next group. What has not ended at t₂ must not depend on a wait so long ago that its counterpart was not checked. */
 static gboolean host_comes_back(const Records *of, gint64 t2_ns, gint64 period_ns) {
   const gint32 n = of->own->n_ops;
   gint64 waited_ns = 0; /* end of the latest wait */
@@ -161,7 +162,7 @@ static gboolean host_is_steady(const Records *of, gint64 t2_ns, gint64 period_ns
                                   : host_is_ahead(of, t2_ns - period_ns, period_ns, n_early);
 }
 
-/* Of all ranks. Where the host waits in every group, what it issues is compared over a period. */
+/* The same over all ranks. Where the host waits in every group, what it issues is compared over a whole period. */
 static gint64 all_looked_at_since(const Look *look, gint64 t1_ns, gint64 period_ns) {
   gint64 since_ns = t1_ns;
   for (int rank = 0; rank < look->trace->n_ranks; rank++) {
@@ -171,7 +172,7 @@ static gint64 all_looked_at_since(const Look *look, gint64 t1_ns, gint64 period_
   return since_ns;
 }
 
-/* FALSE: the step is not seen to have come back to a state. */
+/* FALSE: the step is not seen to return to a state. */
 static gboolean find_period(const Look *look, OmittedPeriod *period) {
   const gint64 t2_ns = before_end_of_body(look);
   const Records first = records_of(look, 0);

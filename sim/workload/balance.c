@@ -1,11 +1,11 @@
-/* Layers dealt out by what stages compute: `--pipeline-layout balanced`.
+/* Distributes layers by what stages compute: `--pipeline-layout balanced`.
  *
- *     FLOPs     ██  ██  ██  ██▒▒▒        ▒ the head: as many layers everywhere leave three ranks waiting for the last
+ *     FLOPs     ██  ██  ██  ██▒▒▒        ▒ the head: with equal layers everywhere three ranks wait for the last
  *               ██▌ ██▌ ██  ▌ ▒▒▒
  *
- * What a rank computes is the FLOPs of all its stages, forward and backward, heads and what is made again included;
- * memory-bound kernels are not in it. From what auto deals, the fullest rank gives a layer at a time to the stage that
- * makes the fullest of all ranks least, for as long as that gets less, or fewer ranks have as much. */
+ * A rank's load is the FLOPs of all its stages, forward and backward, heads and recomputation included; memory-bound
+ * kernels are not counted. Starting from the layout of auto, the fullest rank repeatedly gives one layer to the stage
+ * that minimises the largest load, for as long as that decreases, or fewer ranks reach it. */
 #include "balance.h"
 
 typedef struct {
@@ -13,8 +13,8 @@ typedef struct {
   int length;             /* stages of a pipe */
   int *layers;            /* [length] */
   double *on_rank;        /* [n_ranks]: FLOPs of one micro-batch */
-  const int *n_dense;     /* [layers + 1]: of the model's first so many */
-  double flops[N_PIECES]; /* of one */
+  const int *n_dense;     /* [layers + 1]: dense layers among the model's first i */
+  double flops[N_PIECES]; /* of one piece */
 } Dealing;
 
 static double piece_flops(const Workload *workload, Piece piece) {
@@ -44,7 +44,7 @@ static int fullest_rank(const Dealing *dealing) {
   return fullest;
 }
 
-/* The most that a rank has, and how many have as much. */
+/* The largest load of a rank, and how many ranks have it. */
 typedef struct {
   double flops;
   int n_ranks;
@@ -67,13 +67,13 @@ static gboolean is_less(const Fullest *a, const Fullest *b) {
   return a->flops <= b->flops * (1 + rounding) && a->n_ranks < b->n_ranks;
 }
 
-/* Only the ends may be without a layer. */
+/* Only the first and last stages may be without a layer. */
 static gboolean may_give(const Dealing *dealing, int stage) {
   const gboolean is_end = dealing->length > 1 && (stage == 0 || stage == dealing->length - 1);
   return dealing->layers[stage] > (is_end ? 0 : 1);
 }
 
-/* The last stage of the fullest rank that has one to give, the head's first; −1: none. */
+/* The last stage of the fullest rank that has a layer to give; −1: none. */
 static int giver(const Dealing *dealing) {
   const Placement *placement = dealing->workload->placement;
   const int rank = fullest_rank(dealing);
@@ -88,7 +88,7 @@ static void move(Dealing *dealing, int from, int to) {
   dealing->layers[to]++;
 }
 
-/* Moves a layer to where it makes the fullest least; FALSE: to nowhere. */
+/* Moves a layer to the stage that minimises the largest load; FALSE: no move helps. */
 static gboolean give_one(Dealing *dealing) {
   Fullest least = fullest(dealing);
   const int from = giver(dealing);

@@ -1,14 +1,14 @@
-/* What tensor and context parallelism leave one GPU: tokens are divided by cp; heads, MLP columns and vocabulary rows
- * are divided by tp, the residual stream is whole, except that sequence parallelism divides its tokens (arXiv
- * 2205.05198 §4.2.2). Where there are fewer K and V heads than ranks of tp, each is held by several of them; than
- * ranks of cp, Ulysses deals out copies. */
+/* One GPU's share under tensor and context parallelism: cp divides tokens; tp divides heads, MLP columns and
+ * vocabulary rows. The residual stream is whole, except that sequence parallelism divides its tokens (arXiv
+ * 2205.05198 §4.2.2). If there are fewer K and V heads than ranks of tp, each is held by several ranks; if fewer than
+ * ranks of cp, Ulysses sends copies. */
 #include "pieces.h"
 
 #include <math.h>
 
-/* Rows of the vocabulary matrix are padded to a multiple of this times tp, as Megatron-LM's
- * --make-vocab-size-divisible-by does by default, unless a framework has them as they are: products with odd sizes
- * run far below peak. */
+/* Rows of the vocabulary matrix are padded to a multiple of this times tp, as by the default of Megatron-LM's
+ * --make-vocab-size-divisible-by, unless a framework keeps them as they are: products with odd sizes run far below
+ * peak. */
 enum { VOCAB_MULTIPLE = 128 };
 
 static gint64 vocab_width(const Model *model, const Plan *plan) {
@@ -16,7 +16,8 @@ static gint64 vocab_width(const Model *model, const Plan *plan) {
   return (model->vocab + multiple * plan->tp - 1) / (multiple * plan->tp) * multiple;
 }
 
-/* What a rank sends is what it gets, but for the plan's expert_load: every rank is the fullest one. */
+/* A rank receives as many rows as it sends, except for the plan's expert_load: every rank is taken to be the fullest
+ * one. */
 static void cut_experts(Cut *cut) {
   const ModelExperts *experts = &cut->model->experts;
   const gint64 expert_tp = plan_expert_tp(cut->plan);

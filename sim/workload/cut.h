@@ -1,4 +1,4 @@
-/* Sizes of one GPU's share of the model under a plan: what kernels are listed with, and what they are run with. */
+/* Sizes of one GPU's share of the model under a plan: used to list kernels and to run them. */
 #pragma once
 #include "workload.h"
 
@@ -7,26 +7,27 @@ typedef struct {
   const Model *model; /* borrowed */
   const Plan *plan;   /* borrowed */
   gint64 tp, cp;
-  gboolean sequence_parallel; /* and tp > 1 */
-  gint64 sequences, seq_len;  /* b; s, the tokens of a sequence that lie on this rank: all / cp */
+  gboolean sequence_parallel; /* set, and tp > 1 */
+  gint64 sequences, seq_len;  /* b; s, the tokens of a sequence that this rank holds: all / cp */
   gint64 tokens;              /* b·s: what linear layers and attention see */
   gint64 split_tokens;        /* what norms, dropout and residuals see: b·s/tp under sequence parallelism */
   gint64 heads;               /* query heads of this rank */
   gint64 q_width, kv_width;   /* columns of Q; of K */
   gint64 v_width, out_width;  /* columns of V; of attention's output */
-  gint64 kv_copies;           /* of each head of K and V before Ulysses exchanges them: cp over their number, ≥ 1 */
+  gint64 kv_copies;           /* copies of each head of K and V that Ulysses makes before the exchange: cp over the
+                                 number of heads, ≥ 1 */
   gint64 ffn_width, up_width; /* columns of the activation's output; of its input: twice that when gated */
-  gint64 shared_width;        /* as ffn_width, of the shared expert; 0: none */
-  gint64 expert_width;        /* as ffn_width, of each expert */
-  gint64 n_experts;           /* of this rank; 0: the model has none */
-  gint64 routed_tokens;       /* that this rank sends to experts: split_tokens, as often as one is sent */
-  gint64 expert_rows;   /* that its experts get in all, as the fullest rank of ep: routed_tokens · expert_load, of
-                           experts cut by tp from all its ranks; rounded up */
-  gint64 expert_tokens; /* that each gets, rounded up */
+  gint64 shared_width;        /* as ffn_width, for the shared expert; 0: none */
+  gint64 expert_width;        /* as ffn_width, for each expert */
+  gint64 n_experts;           /* on this rank; 0: the model has none */
+  gint64 routed_tokens;       /* rows that this rank sends to experts: split_tokens times the experts per token */
+  gint64 expert_rows;   /* total rows of its experts, if it is the fullest rank of ep: routed_tokens · expert_load;
+                           with experts cut by tp, from all tp ranks; rounded up */
+  gint64 expert_tokens; /* rows of each expert, rounded up */
   gint64 vocab_width;   /* vocabulary cut by tp, here padded to a multiple of 128 unless a framework has it as is */
   gint64 n_norms;       /* in a layer, before its branches */
-  gint64 n_post_norms;  /* behind them */
-  gint64 n_inputs;      /* that its branches read: what norms before them made, or the stream itself */
+  gint64 n_post_norms;  /* in a layer, after its branches */
+  gint64 n_inputs;      /* tensors that its branches read: outputs of the norms before them, or the stream itself */
   gboolean shared_norm; /* attention and MLP of a parallel block read one norm's output */
   double element_bytes, linear_bytes; /* per element of activations; of the operands of a layer's linears */
   gboolean casts;                     /* the linears multiply in a narrower format than activations have */
@@ -34,20 +35,20 @@ typedef struct {
   double scores;                      /* elements of this rank's attention matrices: b·heads·s² */
 } Cut;
 
-/* Where a framework adds each weight gradient to the sum of earlier micro-batches by a kernel of its own
- * (gradient_sums: apart): the bytes that this kernel reads and writes for a parameter, per micro-batch. All m of a step
- * run it, unless the sum has the format of the gradients: then the first micro-batch's gradient is the sum, and every
- * one is charged (m − 1)/m of the bytes. Its launch is not counted. */
+/* For frameworks that add each weight gradient to the sum of earlier micro-batches by a separate kernel
+ * (gradient_sums: apart): the bytes that this kernel reads and writes per parameter and micro-batch. All m
+ * micro-batches of a step run it, unless the sum has the format of the gradients: then the first micro-batch's
+ * gradient is the sum, and every one is charged (m − 1)/m of the bytes. Its launch is not counted. */
 double cut_added_bytes(const Cut *cut);
 
-/* Norms of q and k that span all heads, which tp cuts: how many numbers a token's tp ranks sum for both of them. An
- * RMSNorm needs Σx², a LayerNorm Σx too. */
+/* For norms of q and k that span all heads, which tp cuts: how many numbers per token the tp ranks sum, for both
+ * norms together. An RMSNorm needs Σx², a LayerNorm Σx too. */
 static inline int cut_n_qk_sums(const Cut *cut) {
   return cut->model->norm == NORM_RMSNORM ? 2 : 4;
 }
 
-/* Columns of K and V on this rank; and of Q, K and V as Ulysses exchanges them, which first copies heads of K and V
- * until every rank of cp has one (kv_copies). Attention's backward reads these. */
+/* Columns of K and V on this rank; and of Q, K and V as exchanged by Ulysses, which first copies heads of K and V
+ * until every rank of cp has one (kv_copies). Attention's backward reads the latter. */
 static inline gint64 cut_own_kv_width(const Cut *cut) {
   return cut->kv_width + cut->v_width;
 }
@@ -57,11 +58,13 @@ static inline gint64 cut_dealt_width(const Cut *cut) {
 }
 
 Cut cut_of(const Model *model, const Plan *plan);
-/* Parameters on one tp rank: matrices cut, norms and biases of row-parallel linears whole. */
+/* Parameters on one tp rank: matrices are cut; norms and biases of row-parallel linears are whole. */
 gint64 cut_vocab_parameters(const Cut *cut); /* one vocabulary matrix */
 gint64 cut_piece_parameters(const Cut *cut, Piece piece);
-gint64 cut_expert_parameters(const Cut *cut, Piece piece); /* of these, of the rank's experts */
-gint64 cut_layer_matrices(const Cut *cut);                 /* elements of a layer's linears; of experts one's */
-/* Parameters that every tp rank holds whole, but whose gradient it computes from its own tokens or heads alone, so that
- * the gradients are all-reduced over tp: under sequence parallelism all that tp does not cut, else norms of q and k. */
+gint64 cut_expert_parameters(const Cut *cut, Piece piece); /* those of the rank's experts */
+gint64 cut_layer_matrices(const Cut *cut);                 /* elements of a layer's linears; of experts, those of
+                                                              one */
+/* Parameters that every tp rank holds whole, but whose gradient it computes only from its own tokens or heads, so
+ * that the gradients are all-reduced over tp: under sequence parallelism everything that tp does not cut, otherwise
+ * norms of q and k. */
 gint64 cut_tp_summed_parameters(const Cut *cut, Piece piece);

@@ -1,11 +1,11 @@
-/* Parameters that tensor parallelism leaves one GPU (Cut). */
+/* Parameters of one GPU under tensor parallelism (Cut). */
 #include "pieces.h"
 
 gint64 cut_vocab_parameters(const Cut *cut) {
   return cut->vocab_width * cut->model->hidden;
 }
 
-/* One of each product's weights, biases included. */
+/* The weights of each product once, biases optionally included. */
 static gint64 linears_parameters(const Cut *cut, Piece piece, gboolean with_biases) {
   gint64 parameters = 0;
   LinearKind kinds[N_LINEARS];
@@ -26,17 +26,17 @@ gint64 cut_expert_parameters(const Cut *cut, Piece piece) {
   return cut->n_experts * (up.n * up.k + down.n * down.k);
 }
 
-/* Of latent attention: the two norms between its products. */
+/* Latent attention: the two norms between its products. */
 static gint64 latent_norm_parameters(const Model *model) {
   return model->latent.q_rank + model->latent.kv_rank;
 }
 
-/* Of a layer with experts, whole on each rank of tp: what weights the shared expert, and the scores' biases. */
+/* A layer with experts, whole on each rank of tp: the shared expert's gate and the scores' biases. */
 static gint64 router_parameters(const Model *model) {
   return (model->experts.shared_gate ? model->hidden : 0) + (model->experts.biased_scores ? model->experts.n : 0);
 }
 
-/* Of a layer, those behind its branches among them. */
+/* All norms of a layer, those after its branches included. */
 static gint64 norms_parameters(const Cut *cut) {
   return (cut->n_norms + cut->n_post_norms) * model_norm_parameters(cut->model);
 }
@@ -50,14 +50,14 @@ static gint64 layer_parameters(const Cut *cut, Piece piece) {
   return parameters;
 }
 
-/* Of the embedding, without the word table. */
+/* The embedding without the word table. */
 static gint64 embedding_vectors(const Model *model) {
   const gint64 positions = model->positions == POSITIONS_LEARNED ? model->max_positions : 0;
   return positions * model->hidden + (model->embedding_norm ? model_norm_parameters(model) : 0) +
          model->other_embedding_parameters;
 }
 
-/* Of a head that predicts a token further: the layer, experts included, the product and three norms. */
+/* A head that predicts a further token: the layer, experts included, the product and three norms. */
 static gint64 mtp_parameters(const Cut *cut) {
   const Linear proj = linear_of(cut, LINEAR_MTP_PROJ);
   return layer_parameters(cut, PIECE_LAYER) + proj.n * proj.k + 3 * model_norm_parameters(cut->model);
@@ -80,7 +80,7 @@ gint64 cut_layer_matrices(const Cut *cut) {
   return linears_parameters(cut, PIECE_LAYER, FALSE);
 }
 
-/* Weights that all ranks of tp hold, whose tokens differ. */
+/* Weights that all ranks of tp hold whole, for different tokens. */
 static gint64 whole_linears(const Cut *cut, Piece piece) {
   gint64 parameters = 0;
   LinearKind kinds[N_LINEARS];
@@ -92,7 +92,7 @@ static gint64 whole_linears(const Cut *cut, Piece piece) {
   return parameters;
 }
 
-/* Those that tp does not cut; a head that predicts a token further has a layer and three norms. */
+/* Parameters that tp does not cut; a head that predicts a further token has a layer and three norms. */
 static gint64 whole_parameters(const Cut *cut, Piece piece) {
   const Model *model = cut->model;
   switch (piece) {
@@ -109,7 +109,7 @@ static gint64 whole_parameters(const Cut *cut, Piece piece) {
   }
 }
 
-/* Of norms of q and k: a rank of tp has some of the heads, and makes the gradients of what weighs these. */
+/* Norms of q and k: a rank of tp has some of the heads and computes the gradients of the norm weights from these. */
 static gint64 shared_by_heads(const Cut *cut, Piece piece) {
   const gint64 of_layer = model_qk_norm_parameters(cut->model);
   return piece == PIECE_EMBEDDING ? 0 : piece == PIECE_HEAD ? cut->plan->mtp_layers * of_layer : of_layer;

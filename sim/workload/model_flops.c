@@ -1,18 +1,19 @@
-/* FLOPs the model itself asks for, whatever the plan does: the products of one forward pass, times three for backward.
- * Per token of a sequence of s tokens:
+/* FLOPs of the model itself, whatever the plan does: the products of one forward pass, times three for backward. Per
+ * token of a sequence of s tokens:
  *
  *     linears     2·(h·(q + 2·kv) + q·h + h·f·(2, gated 3))      each layer
  *     attention   4·q·s in full;  4·q·(s + 1)/2 causal           each layer; with a window the pairs it leaves
  *     logits      2·h·V                                          once, V not padded
  *
- * Latent attention has its own products in place of h·(q + 2·kv), and 2·(d + v) in place of 4·d for each pair of query
- * and key; a layer with experts has a router, the experts a token goes to, and the shared one in place of its MLP.
+ * Latent attention has its own products in place of h·(q + 2·kv), and 2·(d + v) in place of 4·d for each pair of
+ * query and key. In place of its MLP a layer with experts has a router, the experts that a token goes to, and the
+ * shared expert.
  *
- * Each head that predicts a token further adds a layer of the last kind, logits, and 2·h·2h for its input.
+ * Each head that predicts a further token adds a layer of the last kind, logits, and 2·h·2h for its input.
  *
- * For GPT (f = 4h, q = kv = h) with attention in full three passes make Megatron's
- * 72·B·s·l·h²·(1 + s/(6h) + V/(12·l·h)), and its 96·…(1 + s/(6h) + V/(16·l·h)) is that plus the layers' forward again.
- * By `6n` every parameter that a token meets costs 2 FLOPs a token and a pass, and attention nothing. */
+ * For GPT (f = 4h, q = kv = h) with attention in full, three passes give Megatron's 72·B·s·l·h²·(1 + s/(6h) +
+ * V/(12·l·h)); its 96·…(1 + s/(6h) + V/(16·l·h)) is that plus the layers' forward again. By `6n` every parameter that
+ * a token meets costs 2 FLOPs per token and pass, and attention nothing. */
 #include "pieces.h"
 
 static const double passes = 3; /* forward, input gradient, weight gradient */
@@ -36,7 +37,7 @@ static double out_width(const Model *model) {
   return (double)model->n_heads * model_v_head_dim(model);
 }
 
-/* Of the MLP, or of what stands in its place. */
+/* The MLP, or what replaces it. */
 static double mlp_products(const Model *model, gboolean has_experts) {
   const double h = model->hidden, n_matrices = model->gated ? 3 : 2;
   const ModelExperts *experts = &model->experts;
@@ -68,12 +69,12 @@ static double layer_attention_flops(const Workload *workload) {
   }
 }
 
-/* Products of the layer of a head that predicts a token further. */
+/* Products in the layer of a head that predicts a further token. */
 static double mtp_layer_products(const Model *model) {
   return input_products(model) + out_width(model) * model->hidden + mlp_products(model, model_has_experts(model));
 }
 
-/* Of all such heads, per token and pass. */
+/* All such heads, per token and pass. */
 static double mtp_flops(const Workload *workload) {
   const Model *model = workload->model;
   const double h = model->hidden;
@@ -94,13 +95,13 @@ double workload_model_flops(const Workload *workload) {
   return passes * tokens_per_step(workload) * model_flops(workload);
 }
 
-/* Of the products made again where every other one is kept: K's, attn_out, up; without a gate mlp_down. */
+/* The products recomputed when every other one is kept: K's, attn_out, up; without a gate mlp_down. */
 static double other_products_flops(const Model *model) {
   const double h = model->hidden, q = model->n_heads * model->head_dim, kv = model->n_kv_heads * model->head_dim;
   return 2 * (h * kv + q * h + h * model->ffn_hidden);
 }
 
-/* Of the products that modules make again, over all layers. */
+/* The products that modules recompute, over all layers. */
 static double module_flops(const Workload *workload) {
   const Model *model = workload->model;
   const ModelLatent *latent = &model->latent;
@@ -122,7 +123,7 @@ static double module_flops(const Workload *workload) {
   return 2 * products;
 }
 
-/* Of the product of each dense layer that full recompute leaves out. */
+/* The product of each dense layer that full recompute omits. */
 static double left_out_flops(const Workload *workload) {
   const Model *model = workload->model;
   if (!recompute_stops_early(model, workload->plan))
@@ -138,8 +139,8 @@ static double recomputed_linears(const Workload *workload) {
   return 2.0 * (model_active_parameters(model) - model_embedding_parameters(model) - model_head_parameters(model));
 }
 
-/* One more forward of what is recomputed. Flash attention's own recomputation in backward is not counted: it is part of
- * the kernel and has no forward kernel of its own. */
+/* One more forward of what is recomputed. Flash attention's own recomputation in backward is not counted: it is part
+ * of the kernel and has no forward kernel of its own. */
 static double recompute_flops(const Workload *workload) {
   const double attention = layer_attention_flops(workload);
   double layer = 0, linears = 0;

@@ -3,11 +3,11 @@
  *     stage 0               stage 1        …     stage n−1
  *     [embedding] layer×a   layer×b              layer×z [head]          dense layers of a model with experts first
  *
- * Heads that predict a token further need the embedding's matrix where they are: a copy, with the head's parameters,
- * unless their rank has it.
+ * Heads that predict further tokens need the embedding's matrix on their rank: it is copied there with the head's
+ * parameters, unless the rank has it already.
  *
- * A tied vocabulary matrix lies on both end stages when they are on different pipeline ranks, and once otherwise, as on
- * the ranks where a V, or two pipes, begin and end. */
+ * A tied vocabulary matrix is held on both end stages if they are on different pipeline ranks, and once otherwise, as
+ * on the ranks where a V, or two pipes, begin and end. */
 #include "balance.h"
 #include "pieces.h"
 #include "pipeline_layout.h"
@@ -32,7 +32,7 @@ static void sum_parameters(const Workload *workload, const gint64 tp_summed[N_PI
   }
 }
 
-/* Whether a stage's rank holds an embedding (head) too: two pipes have two of each. */
+/* Whether a rank also holds an embedding: two pipes have two of each end. */
 static gboolean rank_has_embedding(const Workload *workload, int rank) {
   const Placement *placement = workload->placement;
   const int length = placement->n_stages / placement->n_pipes;
@@ -47,7 +47,7 @@ static gboolean has_both_ends(const Workload *workload) {
   return rank_has_embedding(workload, placement->stage_rank[placement->n_stages - 1]);
 }
 
-/* Heads that predict a token further look tokens up. */
+/* Heads that predict further tokens look tokens up. */
 static void copy_embedding(Workload *workload, const Cut *cut) {
   if (workload->plan->mtp_layers == 0 || workload->model->tied || has_both_ends(workload))
     return;
@@ -73,7 +73,8 @@ static void share_vocabulary(Workload *workload, const Cut *cut) {
       workload->stages[stage].parameters -= vocabulary;
 }
 
-/* Layers of the stages of a pipe; the plan then says what was asked for as the list it came to. Owned by the caller. */
+/* The layers of a pipe's stages. The plan's pipeline_layout, if one was asked for, becomes the resulting list. Owned
+ * by the caller. */
 static int *deal_layers(const Workload *workload, int length) {
   int *layers = g_new(int, (gsize)length);
   const PipelineCounts counts = {(int)workload->model->n_layers, workload->plan->mtp_layers, length};
@@ -109,7 +110,7 @@ static void init_stages(Workload *workload, const Cut *cut) {
   share_vocabulary(workload, cut);
 }
 
-/* Of a piece, what a gather brings into a buffer of its own, and a reduction takes from one. */
+/* The parameters of a piece that a gather copies into a separate buffer, and a reduction copies from one. */
 static double copied_parameters(const Workload *workload, const Cut *cut, Piece piece) {
   const Plan *plan = workload->plan;
   const Layout *layout = &workload->layout;
@@ -163,7 +164,7 @@ void workload_free(Workload *workload) {
 }
 
 /* Fused Adam: reads the gradient, reads and writes both moments and the copy it updates (the master, else the weights
- * themselves); a master's rounding to the weights is written too. */
+ * themselves); with a master, the rounded weights are written too. */
 WorkItem workload_optimizer_item(const Workload *workload, double parameters) {
   const Recipe *recipe = &workload->plan->recipe;
   const double updated = recipe->master > 0 ? 2 * recipe->master + recipe->weights : 2 * recipe->weights;
@@ -184,7 +185,7 @@ double workload_optimizer_parameters(const Workload *workload, int stage) {
          (double)work->expert_parameters / workload->layout.n_expert_shards;
 }
 
-/* Each matrix has one product for its gradient, a rank's experts one for all of theirs. */
+/* Each matrix has one product for its gradient; a rank's experts share one. */
 int workload_piece_matrices(const Workload *workload, Piece piece, gboolean of_experts) {
   const WorkList *list = &workload->work[piece][PHASE_W];
   int n = piece == PIECE_EMBEDDING && !of_experts;

@@ -1,10 +1,10 @@
 /* What must be computed and held: the transformer under a plan, cut into pieces, as lists of kernels per phase.
  *
- * Every stage is  [embedding] layer × n [head + loss]; all layers are equal, but that a model with experts may have
- * dense ones too, which then stand before the others of their stage. So a plan has at most 4 pieces × 4 phases of
+ * Every stage is  [embedding] layer × n [head + loss]. All layers are equal, except that a model with experts may
+ * also have dense ones, which come before the others of their stage. So a plan has at most 4 pieces × 4 phases of
  * distinct work, and any op of any stage is a count of each. Compute items run in list order on the compute stream,
- * COLLECTIVE items in list order on the tp, the cp or the ep stream; `after` joins compute with either. A piece ends
- * when all its streams have ended.
+ * COLLECTIVE items in list order on the tp, cp or ep stream; `after` orders items across streams. A piece ends when
+ * all its streams have ended.
  *
  *     F   forward
  *     I   gradient with respect to the input (full recompute: forward again, then the gradient)
@@ -12,9 +12,8 @@
  *     B   I and W in one, as frameworks run them: layer by layer, each weight gradient beside the tp collective of
  *         its input gradient
  *
- * Sizes are per GPU: the sequence cut by cp; hidden and heads by tp, the sequence once more by tp where sequence
- * parallelism holds.
- * Formulas: Korthikanti et al., arXiv 2205.05198 §4 (activations, sequence parallelism); Shoeybi et al., arXiv
+ * Sizes are per GPU: cp cuts the sequence; tp cuts hidden and heads, and under sequence parallelism the sequence once
+ * more. Formulas: Korthikanti et al., arXiv 2205.05198 §4 (activations, sequence parallelism); Shoeybi et al., arXiv
  * 1909.08053 (tensor parallelism). */
 #pragma once
 #include "layout.h"
@@ -22,7 +21,7 @@
 #include "state_memory.h"
 #include "work_item.h"
 
-/* DENSE_LAYER: without experts, in a model that has some. */
+/* DENSE_LAYER: a layer without experts, in a model that has some. */
 typedef enum { PIECE_EMBEDDING, PIECE_DENSE_LAYER, PIECE_LAYER, PIECE_HEAD, N_PIECES } Piece;
 typedef enum { PHASE_F, PHASE_I, PHASE_W, PHASE_B, PHASE_OPTIMIZER, N_PHASES } Phase;
 /* Axes whose collectives are items: AXIS_TP, AXIS_CP and AXIS_EP. */
@@ -35,50 +34,51 @@ typedef struct {
   double recompute_flops;
 } WorkList;
 
-/* Activation bytes one micro-batch leaves behind in a piece after F; whole numbers. */
+/* Activation bytes that one micro-batch leaves behind in a piece after F; whole numbers. */
 typedef struct {
   double saved_bytes;     /* held from F until backward has used them */
   double released_by_I;   /* part of saved_bytes that I frees; W (or B) frees the rest */
-  double held_for_W;      /* what I adds for W (output gradients of the linears) when W runs apart */
-  double transient_bytes; /* extra held only while B (or I) of this piece runs: recomputed activations, gradients in
-                             flight */
+  double held_for_W;      /* what I adds for W (output gradients of the linears) when W runs separately */
+  double transient_bytes; /* held in addition only while B (or I) of this piece runs: recomputed activations,
+                             gradients in flight */
 } PieceMemory;
 
 typedef struct {
   StageLayers layers;
-  gint64 expert_parameters; /* of the following: of this rank's experts */
-  gint64 parameters; /* on one tp rank of this stage; a tied matrix counts on both end stages, or with the embedding's
-                        alone where one rank holds both */
-  gint64 tp_summed_parameters; /* of these, those whose gradients are summed over tp (cut_tp_summed_parameters()) */
+  gint64 expert_parameters; /* part of `parameters`: those of this rank's experts */
+  gint64 parameters;        /* on one tp rank of this stage; a tied matrix counts on both end stages, or only with the
+                               embedding if one rank holds both */
+  gint64 tp_summed_parameters; /* part of `parameters`: those whose gradients are summed over tp
+                                  (cut_tp_summed_parameters()) */
 } StageWork;
 
 typedef struct {
   Model *model;         /* owned copies */
-  Plan *plan;           /* pipeline_layout, where one was asked for, as the list of layers it came to */
+  Plan *plan;           /* owned copy; pipeline_layout, if one was asked for, is the resulting list of layers */
   Placement *placement; /* owned copy */
   Layout layout;
   WorkList work[N_PIECES][N_PHASES]; /* PHASE_OPTIMIZER empty: see workload_optimizer_item */
   PieceMemory memory[N_PIECES];
-  gint64 expert_parameters[N_PIECES]; /* of piece_parameters: of this rank's experts */
+  gint64 expert_parameters[N_PIECES]; /* part of piece_parameters: those of this rank's experts */
   gint64
       piece_parameters[N_PIECES]; /* on one tp rank; EMBEDDING's and HEAD's when present (tied: the matrix in both) */
   StageWork *stages;              /* [pp · chunks], virtual stage order */
   int n_stages;
   gint64
       tied_parameters; /* of the matrix that first and last stage both hold on different ranks, per tp rank; else 0 */
-  gint64 shared_parameters; /* of the matrix that embedding and head share on one rank; else 0 */
-  double framework_bytes;   /* what the plan's framework keeps on every rank all the time, and, under any, the buffer
-                               that tokens are gathered into, as Megatron Core's GlobalMemoryBuffer */
+  gint64 shared_parameters; /* of the matrix that embedding and head share on one rank; otherwise 0 */
+  double framework_bytes;   /* what the plan's framework keeps on every rank all the time; and under any framework the
+                               buffer that tokens are gathered into, like Megatron Core's GlobalMemoryBuffer */
   double boundary_bytes;    /* activation of one micro-batch sent between stages, per GPU */
 } Workload;
 
-/* Ranks of a collective inside a layer. */
+/* The axes over whose ranks a collective inside a layer runs. */
 static inline AxisSet work_item_axes(const WorkItem *item) {
   return AXIS_BIT(item->axis) | (item->spans_tp ? AXIS_BIT(AXIS_TP) : 0);
 }
 
-/* `plan` must be complete, and `placement` of its pp × chunks stages; NULL is a loop. Never fails: plan_complete() has
- * refused what cannot be cut. */
+/* `plan` must be complete, and `placement` one of its pp × chunks stages; NULL: a loop. Never fails: plan_complete()
+ * has refused what cannot be cut. */
 Workload *workload_new(const Model *model, const Plan *plan, const Placement *placement);
 void workload_free(Workload *workload);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Workload, workload_free)
@@ -87,17 +87,18 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Workload, workload_free)
 WorkItem workload_optimizer_item(const Workload *workload, double parameters);
 /* Parameters of a stage that this rank's optimizer updates (÷ shards for ZeRO ≥ 1, experts' by theirs). */
 double workload_optimizer_parameters(const Workload *workload, int stage);
-/* Weight matrices of a piece, or of a stage, on this rank: of its experts, each counted, or all others. Norms and
- * biases are not counted. */
+/* Number of weight matrices of a piece, or of a stage, on this rank: those of its experts, each counted, or all
+ * others. Norms and biases are not counted. */
 int workload_piece_matrices(const Workload *workload, Piece piece, gboolean of_experts);
 int workload_stage_matrices(const Workload *workload, int stage, gboolean of_experts);
 /* Weights, gradients and optimizer of a stage on one rank, under ZeRO stage `zero`, each in whole bytes. */
 StateBytes workload_stage_state(const Workload *workload, int stage, int zero);
 
-/* Heads that predict further look words up in the table of an embedding on their rank: both add to its gradient. */
+/* Whether heads that predict further tokens look words up in the table of an embedding on their own rank: then both
+ * add to its gradient. */
 gboolean workload_heads_read_embedding(const Workload *workload);
 
-/* Model FLOPs of one step over all GPUs: exact products of the model, forward × 3, no recompute, by the plan's
+/* Model FLOPs of one step over all GPUs: the model's matrix products, forward × 3, no recompute, by the plan's
  * convention (causal; megatron: attention in full; 6n: 6·N·tokens). */
 double workload_model_flops(const Workload *workload);
 /* The same with recomputed forward work added (for HFU). */

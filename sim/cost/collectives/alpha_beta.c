@@ -1,6 +1,6 @@
-/* One piece: weighted least squares of two unknowns, weights renewed from the residuals. Several: every way (on a grid
- * of at most MAX_CUTS places) to cut the sizes into ranges is fitted; the best is refined by giving each point to the
- * piece that is least there. */
+/* One piece: weighted least squares in two unknowns, with weights updated from the residuals. Several pieces: every
+ * way to cut the sizes into ranges is fitted (on a grid of at most MAX_CUTS places), and each is refined by giving
+ * every point to the piece that is the minimum there. */
 #include "alpha_beta.h"
 
 #include <math.h>
@@ -9,8 +9,9 @@
 
 enum { MAX_CUTS = 24, ABSOLUTE_ROUNDS = 40, BIWEIGHT_ROUNDS = 20, REFINE_ROUNDS = 6 };
 static const double biweight_width = 4.685; /* 95 % efficient on normal errors (Holland and Welsch, 1977) */
-static const double noise_floor = 5e-3;     /* relative: what repeats of one measurement differ by at best */
-static const double outlier = 0.1;          /* relative: larger errors count as this in choosing the pieces */
+static const double noise_floor = 5e-3;     /* relative: the least by which repeats of one measurement differ */
+static const double outlier = 0.1;          /* relative: larger errors count as this when the number of pieces is
+                                               chosen */
 static const double ll_ratio = 0.7;         /* LL carries 1/2 of Simple, LL128 0.92 */
 
 typedef struct {
@@ -25,7 +26,7 @@ static double error_of(const Line *line, const CurvePoint *point) {
   return line_s(line, point->size_bytes) / point->time_s - 1;
 }
 
-/* Least Σ w·(α + β·S − t)² with α ≥ 0. FALSE: no positive slope. */
+/* Minimises Σ w·(α + β·S − t)² with α ≥ 0. FALSE: no positive slope. */
 static gboolean solve(const CurvePoint *points, const double *weights, int n, Line *line) {
   double w = 0, ws = 0, wss = 0, wt = 0, wst = 0;
   for (int i = 0; i < n; i++) {
@@ -37,7 +38,7 @@ static gboolean solve(const CurvePoint *points, const double *weights, int n, Li
     wst += weight * s * t;
   }
   double determinant = w * wss - ws * ws;
-  if (!(determinant > 1e-12 * w * wss)) /* one size */
+  if (!(determinant > 1e-12 * w * wss)) /* a single size */
     return FALSE;
   *line = (Line){(wt * wss - wst * ws) / determinant, (w * wst - ws * wt) / determinant};
   if (line->alpha_s < 0)
@@ -79,7 +80,7 @@ static gboolean fit_line(const CurvePoint *points, int n, double *scratch, Line 
     }
     Line next;
     if (!solve(points, weights, n, &next))
-      return absolute ? FALSE : TRUE; /* what is left after outliers is one size: keep what there is */
+      return absolute ? FALSE : TRUE; /* only one size is left without the outliers: keep the last line */
     *line = next;
   }
   return TRUE;
@@ -106,7 +107,7 @@ static int n_sizes(const CurvePoint *points, int n) {
   return different;
 }
 
-/* FALSE: a range is too small, or the lines are not a choice: latency must rise, time per byte fall. */
+/* FALSE: a range is too small, or no real choice: latency must rise and time per byte fall. */
 static gboolean fit_pieces(const CurvePoint *points, double *scratch, Pieces *pieces) {
   for (int k = 0; k < pieces->n_pieces; k++) {
     int first = pieces->first[k], count = pieces->first[k + 1] - first;
@@ -120,7 +121,7 @@ static gboolean fit_pieces(const CurvePoint *points, double *scratch, Pieces *pi
   return TRUE;
 }
 
-/* Lower is better: the criterion, then, where the floor hides the difference, the error itself. */
+/* Lower is better: the criterion, then, where the noise floor hides the difference, the error itself. */
 typedef struct {
   double criterion, error;
 } Score;
@@ -131,7 +132,7 @@ static Score score(const CurvePoint *points, int n, const Pieces *pieces) {
     double error = MIN(fabs(least_s(pieces, points[i].size_bytes) / points[i].time_s - 1), outlier);
     sum += error * error;
   }
-  int n_parameters = 3 * pieces->n_pieces - 1; /* two a line, and the cuts */
+  int n_parameters = 3 * pieces->n_pieces - 1; /* two per line, and the cuts */
   return (Score){n * log(MAX(sum / n, noise_floor * noise_floor)) + n_parameters * log(n), sum};
 }
 
@@ -139,7 +140,7 @@ static gboolean is_better(Score a, Score b) {
   return a.criterion < b.criterion - 1e-9 || (a.criterion <= b.criterion && a.error < b.error);
 }
 
-/* Where the next line becomes the least, among the measured sizes. */
+/* Moves each cut to the first measured size at which the next line is the minimum. */
 static void move_cuts(const CurvePoint *points, int n, Pieces *pieces) {
   for (int k = 1; k < pieces->n_pieces; k++) {
     int at = pieces->first[k - 1];

@@ -1,12 +1,12 @@
-/* One function per algorithm gives latency and wire time; a table ties them to names, a second one operations to
- * algorithms. */
+/* One function per algorithm gives its times. One table maps operations to algorithms, another maps algorithms to
+ * functions. */
 #include "collective_algorithms.h"
 
 #include <math.h>
 
 static const AlgorithmTime no_such_protocol = {.wire_s = INFINITY};
 
-/* Messages that leave an enclosure of `members` out of n, per sender (rooted: of the root). */
+/* Messages per sender (rooted: of the root) that leave an enclosure of `members` out of n. */
 static double messages_to_outsiders(double n, double members) {
   return n - members;
 }
@@ -15,7 +15,7 @@ static double messages_to_neighbour(double n, double members) {
   return 1;
 }
 
-/* n pushes come in, n answers go out; the server itself is none of the n. */
+/* n pushes come in, n answers go out; the server is not one of the n. */
 static double messages_of_server(double n, double members) {
   return 2 * n;
 }
@@ -33,11 +33,12 @@ enum {
 
 typedef struct {
   guint algorithms;
-  int ring_laps; /* RING: times round: all-reduce is a reduce-scatter and an all-gather */
+  int ring_laps; /* RING: times round the ring; an all-reduce is a reduce-scatter and an all-gather */
   double (*messages)(double n, double members); /* DIRECT */
-  gboolean message_is_part;                     /* DIRECT: a message is S/n; else S */
-  gboolean rooted;                              /* DIRECT: one rank's link carries all; else all members' do */
-  gboolean passes_all_on;                       /* RING: each member receives all that it sends */
+  gboolean message_is_part;                     /* DIRECT: a message is S/n; otherwise S */
+  gboolean rooted;                              /* DIRECT: one rank's link carries everything; otherwise all members'
+                                                   do */
+  gboolean passes_all_on;                       /* RING: each member receives everything that it sends */
 } CollectiveTraits;
 
 static const CollectiveTraits traits_of[N_COLLECTIVES] = {
@@ -53,7 +54,7 @@ static const CollectiveTraits traits_of[N_COLLECTIVES] = {
     [COLLECTIVE_PARAMETER_SERVER] = {DIRECT, 0, messages_of_server, .message_is_part = FALSE, .rooted = TRUE},
 };
 
-/* What one call is about. */
+/* The inputs of one call. */
 typedef struct {
   const Cluster *cluster;
   const CollectiveLibrary *library;
@@ -64,7 +65,8 @@ typedef struct {
   Protocol protocol;
 } Case;
 
-/* A step inside a domain, and one between two. Those of a ring over domains are posted to the network alike. */
+/* One step inside a domain, and one between two. In a ring over domains the inner steps are posted to the network as
+ * well. */
 static double inner_hop_s(const Case *c, Algorithm table) {
   const double hop_s = c->library->hop_s[scale_up_link(c->cluster)][table][c->protocol];
   const gboolean is_posted = table == ALGORITHM_RING && c->shape->n_domains > 1;
@@ -95,14 +97,14 @@ static double ll_limit_Bps(const Case *c) {
   return c->shape->n_domains == 2 ? c->library->two_nodes_ll_Bps : c->library->more_nodes_ll_Bps;
 }
 
-/* Of `n` channels over domains together; INFINITY: no limit. */
+/* The limit of `n` channels over domains together; INFINITY: none. */
 static double channels_limit_Bps(const Case *c, ChannelLimit limit, int n) {
   const OverNodes *most = &c->library->by_architecture[c->cluster->gpu.architecture].channel_max[limit];
   const double Bps = c->shape->n_domains == 2 ? most->two_nodes_Bps : most->more_nodes_Bps;
   return c->shape->n_domains > 1 && Bps > 0 ? n * Bps : INFINITY;
 }
 
-/* What the channels carry of `bus_Bps`: of a tree any protocol's, and LL128's of either. */
+/* What the channels carry of `bus_Bps`: limited for trees with any protocol, and for LL128 with rings and trees. */
 static double through_channels_Bps(const Case *c, Algorithm table, double bus_Bps) {
   const int n = collective_ring_channels(c->cluster, c->shape);
   double Bps = bus_Bps * share_of(c, table);
@@ -126,7 +128,7 @@ static double bus_Bps(const Case *c) {
   return collective_bus_Bps(c->cluster, c->shape, NULL);
 }
 
-/* Large rings over nodes; NCCL's condition is 64 bytes for each rank's part of a channel. */
+/* The factor for large rings over nodes; NCCL's condition is 64 bytes for each rank's part of a channel. */
 static double plateau(const Case *c) {
   const CollectiveLibrary *library = c->library;
   int channels = MAX(library->by_architecture[c->cluster->gpu.architecture].channels, 1);
@@ -136,9 +138,9 @@ static double plateau(const Case *c) {
   return is_on_it ? library->ring_plateau : 1;
 }
 
-/* What goes to all members or comes from all passes every one of them, which hands a channel's part on when it has a
- * step of it: the last gets its first when it has come by all others. Over nodes, where the network takes whole steps;
- * inside a node LL and LL128 pass each line on. */
+/* The time to fill the ring when everything passes every member, each of which passes on a channel's part once it has
+ * a step of it: the last member gets its first step after all others had it. Only over nodes, where the network takes
+ * whole steps; inside a node LL and LL128 pass on each line. */
 static double passing_on_s(const Case *c, double Bps) {
   const int channels = collective_ring_channels(c->cluster, c->shape);
   if (!c->traits->passes_all_on || channels == 0)
@@ -151,7 +153,7 @@ static gboolean is_behind_switch(const Case *c) {
   return c->shape->n_domains == 1 && c->cluster->scale_up == SCALE_UP_NVSWITCH;
 }
 
-/* What a GPU's block does with its own part, beside what it sends: so many steps. */
+/* The time that a GPU's block spends on the GPU's own part, apart from sending: `steps` steps. */
 static double own_part_s(const Case *c, double steps, double Bps) {
   return steps * c->bytes / c->shape->n / Bps;
 }
@@ -160,14 +162,14 @@ static const ArchitectureLimits *limits_of(const Case *c) {
   return &c->library->by_architecture[c->cluster->gpu.architecture];
 }
 
-/* Whether its calls take what the library does not reckon with: not LL's, and where all pass everything on not known.
- */
+/* Whether the ring takes time that the library ignores. Not with LL; for operations that pass everything on it is not
+ * known. */
 static gboolean is_ring_behind_switch(const Case *c) {
   return is_behind_switch(c) && !c->traits->passes_all_on && c->protocol != PROTOCOL_LL;
 }
 
-/* The blocks of a channel go through a loop's steps one after another: the last step only receives and copies to where
- * it belongs, and nothing is sent meanwhile. */
+/* The blocks of a channel go through a loop's steps one after another: the last step only receives and copies data to
+ * its destination, and nothing is sent meanwhile. */
 static double last_step_s(const Case *c, double Bps) {
   return is_ring_behind_switch(c) ? own_part_s(c, c->library->ring_last_step, Bps) : 0;
 }
@@ -178,7 +180,7 @@ static double ring_start_s(const Case *c) {
   return is_ring_behind_switch(c) && c->bytes > 0 ? limits->ring_start_s + hops * limits->ring_hop_s : 0;
 }
 
-/* A ring carries factor·S over each link, by what "bus bandwidth" means. */
+/* A ring carries factor·S over each link, by the definition of bus bandwidth. */
 static AlgorithmTime ring_time(const Case *c) {
   int laps = c->traits->ring_laps, n = c->shape->n;
   const double Bps = carried_Bps(c, ALGORITHM_RING, bus_Bps(c));
@@ -187,7 +189,7 @@ static AlgorithmTime ring_time(const Case *c) {
                          passing_on_s(c, Bps) + last_step_s(c, Bps), ring_start_s(c)};
 }
 
-/* By size; between two sizes a straight line in log size. */
+/* By size; linear in log size between two entries. */
 static double tree_correction(const Case *c) {
   const BandwidthCorrection *rows = c->library->tree_corrections;
   int n = c->library->n_tree_corrections, i = 0;
@@ -214,7 +216,7 @@ static double nvls_Bps(const Case *c, Algorithm table) {
          c->library->by_architecture[c->cluster->gpu.architecture].nvls_share;
 }
 
-/* Of the buffer, what is under way at once. `halvings` end with 0. */
+/* The bytes under way at once. `halvings` ends with 0. */
 static double nvls_round_bytes(const Case *c, double chunk_bytes, const int *halvings) {
   const double lanes =
       (double)c->library->by_architecture[c->cluster->gpu.architecture].nvls_channels * c->shape->max_per_domain;
@@ -230,7 +232,7 @@ static double nvls_fill_s(const Case *c, double wire_s) {
   return 2 * nvls_round_bytes(c, c->library->nvls_chunk_bytes, c->library->nvls_halvings) / c->bytes * wire_s;
 }
 
-/* From four domains on a chunk is half as large to begin with (NCCL_NVLSTREE_MAX_CHUNKSIZE). */
+/* From four domains on a chunk starts half as large (NCCL_NVLSTREE_MAX_CHUNKSIZE). */
 static double nvls_tree_fill_s(const Case *c, double wire_s) {
   const gboolean is_half = c->shape->n_domains >= 4;
   const double chunk_bytes = c->library->nvls_chunk_bytes / (is_half ? 2 : 1);
@@ -239,8 +241,8 @@ static double nvls_tree_fill_s(const Case *c, double wire_s) {
   return 2 * nvls_round_bytes(c, chunk_bytes, c->library->nvls_tree_halvings + (is_half ? 1 : 0)) / c->bytes * wire_s;
 }
 
-/* All-gathers and reduce-scatters as the library reckons, which thus takes rings for large ones. An all-reduce has one
- * channel of the search for each GPU. */
+/* All-gathers and reduce-scatters by the library's estimate, which makes it choose rings for large ones. An
+ * all-reduce has one channel of the search for each GPU. */
 static double nvls_wire_s(const Case *c) {
   const ArchitectureLimits *limits = &c->library->by_architecture[c->cluster->gpu.architecture];
   const double n = c->shape->n, Bps = nvls_Bps(c, ALGORITHM_NVLS);
@@ -259,7 +261,7 @@ static AlgorithmTime nvls_tree_time(const Case *c) {
   double tree_steps = 2 * log2(c->shape->n_domains), net_share = c->shape->n_domains == 2 ? 1 : 2;
   double inside_s = c->bytes * (1 + 1.0 / c->shape->max_per_domain) / nvls_Bps(c, ALGORITHM_NVLS_TREE);
   double net_s = c->bytes * net_share / carried_Bps(c, ALGORITHM_NVLS_TREE, least_net_Bps(c->cluster, c->shape));
-  /* a channel for each GPU of a domain, which pulls its part through the switch */
+  /* one channel per GPU of a domain, which pulls its part through the switch */
   double bus_Bps = channels_limit_Bps(c, CHANNEL_NVLS_TREE, c->shape->max_per_domain);
   double channels_s = c->bytes * collective_bus_factor(c->collective, c->shape->n) / bus_Bps;
   const double wire_s = MAX(MAX(inside_s, net_s), channels_s);
@@ -278,26 +280,26 @@ static AlgorithmTime pat_time(const Case *c) {
 /* The m rings over domains run side by side, each with S/m and an m-th of the domain's NICs: together S over all. */
 static AlgorithmTime hierarchical_time(const Case *c) {
   double m = c->shape->max_per_domain, domains = c->shape->n_domains, laps = c->traits->ring_laps;
-  GroupShape domain = *c->shape; /* its rings are those of a domain alone */
+  GroupShape domain = *c->shape; /* its rings are those of a single domain */
   domain.n_domains = 1;
   Case inside = *c;
   inside.shape = &domain;
   double inside_Bps = carried_Bps(&inside, ALGORITHM_RING, group_scale_up_Bps(c->cluster, c->shape, FALSE));
   double net_Bps = carried_Bps(c, ALGORITHM_RING, least_net_Bps(c->cluster, c->shape));
-  double phases = laps + 1; /* each a collective of its own */
+  double phases = laps + 1; /* each is a separate collective */
   double steps_s = latency_s(c, ALGORITHM_RING, laps * (m - 1 + domains - 1), laps * (domains - 1));
   return (AlgorithmTime){steps_s + (phases - 1) * c->library->base_s[ALGORITHM_RING][c->protocol],
                          laps * c->bytes * ((m - 1) / m / inside_Bps + (domains - 1) / domains / net_Bps)};
 }
 
-/* Of the group inside the enclosure that a sender's messages leave: the root's where there is one, else the one with
+/* The group's members inside the enclosure that a sender's messages leave: the root's, or without a root the one with
  * the fewest, as most of its messages go out. */
 static double members_inside(const Case *c, const Boundary *boundary) {
   return c->traits->rooted ? boundary->with_root : boundary->members;
 }
 
-/* Rate at which one sender's messages leave an enclosure. A rooted operation has its root's one NIC (or its share of
- * several), and not more than the group may put through the boundary. */
+/* The rate at which one sender's messages leave an enclosure. A rooted operation has its root's single NIC (or its
+ * share of several), but not more than the group may put through the boundary. */
 static double sender_Bps(const Case *c, const Boundary *boundary) {
   const double member_Bps = boundary->Bps / boundary->members;
   if (!c->traits->rooted || boundary->link != LINK_NET)
@@ -306,7 +308,7 @@ static double sender_Bps(const Case *c, const Boundary *boundary) {
   return MIN(member_Bps * boundary->with_root, own_Bps);
 }
 
-/* Of a sender's messages, those to other domains. */
+/* A sender's messages to other domains. */
 static double net_messages(const Case *c) {
   const double beside = c->traits->rooted ? c->shape->root_per_domain : c->shape->min_per_domain;
   return c->shape->n_domains > 1 ? c->traits->messages(c->shape->n, beside) : 0;
@@ -317,14 +319,14 @@ static double rounds_latency_s(const Case *c) {
   return latency_s(c, ALGORITHM_RING, c->traits->messages(c->shape->n, 1), net_messages(c));
 }
 
-/* A message inside a domain, as a ring's hop there. */
+/* A message inside a domain costs a ring's hop there. */
 static double send_hop_s(const Case *c) {
   const double more_s = c->protocol == PROTOCOL_SIMPLE && is_behind_switch(c) ? limits_of(c)->ring_hop_s : 0;
   return c->library->hop_s[scale_up_link(c->cluster)][ALGORITHM_RING][c->protocol] + more_s;
 }
 
-/* Messages inside a domain are written one after another, by Simple some at once; those to others are posted to the
- * network one after another, and are then under way together. */
+/* Messages inside a domain are written one after another, with Simple several at once; those to others are posted to
+ * the network one after another, and then travel together. */
 static double sends_latency_s(const Case *c) {
   const double posted = net_messages(c), written = c->traits->messages(c->shape->n, 1) - posted;
   const double at_once = c->protocol == PROTOCOL_SIMPLE ? MAX(c->library->sends_at_once, 1) : 1;
@@ -333,7 +335,7 @@ static double sends_latency_s(const Case *c) {
          MAX(posted - 1, 0) * c->library->net_overhead_s[c->protocol];
 }
 
-/* Messages start one after another at their sender and overlap on the wires of the different enclosures. */
+/* A sender starts its messages one after another; they overlap on the wires of the different enclosures. */
 static AlgorithmTime direct_time(const Case *c) {
   double n = c->shape->n, message_bytes = c->traits->message_is_part ? c->bytes / n : c->bytes;
   const double ll_bytes = c->library->send_ll_bytes;
@@ -346,14 +348,15 @@ static AlgorithmTime direct_time(const Case *c) {
     double out_bytes = c->traits->messages(n, members_inside(c, &boundaries[i])) * message_bytes;
     wire_s = MAX(wire_s, out_bytes / sender_Bps(c, &boundaries[i]));
   }
-  /* a GPU sends its own part to itself */
+  /* a GPU copies its own part to itself */
   const gboolean has_own = c->collective == COLLECTIVE_ALL_TO_ALL && is_behind_switch(c);
   const double own_steps = limits_of(c)->own_part > 0 ? limits_of(c)->own_part : c->library->ring_last_step;
   return (AlgorithmTime){sends_latency_s(c), wire_s / share_of(c, ALGORITHM_RING),
                          has_own ? own_part_s(c, own_steps, carried_Bps(c, ALGORITHM_RING, bus_Bps(c))) : 0};
 }
 
-/* A round's partners lie inside some enclosure and outside the one below it; all members send in it at once. */
+/* A round's partners lie inside some enclosure and outside the one below it; all members send in the round at
+ * once. */
 static AlgorithmTime pairwise_time(const Case *c) {
   double n = c->shape->n, slowest_Bps = INFINITY, wire_s = 0;
   Boundary boundaries[MAX_BOUNDARIES];
@@ -373,8 +376,8 @@ typedef struct {
   AlgorithmTime (*time)(const Case *c);
   Algorithm table; /* row of the library's tables */
   gboolean automatic;
-  guint protocols; /* bits 1 << Protocol, of those that the library's tables have */
-  gboolean sends;  /* of plain sends, whose channels are not known */
+  guint protocols; /* bits 1 << Protocol, among those in the library's tables */
+  gboolean sends;  /* made of plain sends, whose channels are not known */
 } AlgorithmTraits;
 
 static const AlgorithmTraits algorithms[] = {
@@ -449,9 +452,9 @@ gboolean collective_algorithm_exists(const Cluster *cluster, Collective collecti
          collective_algorithm_lacks(cluster, shape, algorithm) == NULL;
 }
 
-/* One per NIC, at the highest of the search's rates that the NIC has. Those with rate enough are split into two:
- * before Hopper (up to compute capability 8.0) and where no architecture is stated always, since then where they are
- * few or have still more; never into more than the search may find. */
+/* One channel per NIC, at the highest of the search's rates that the NIC reaches. If the rate is high enough, each is
+ * split into two: always before Hopper (up to compute capability 8.0) and where no architecture is stated; later only
+ * if channels are few or the rate is higher still. Never more than the search may find. */
 int collective_ring_channels(const Cluster *cluster, const GroupShape *shape) {
   const RingSearch *search = &cluster->collectives.ring_search;
   if (shape->n_domains < 2)
@@ -472,7 +475,7 @@ int collective_algorithm_sms(const Cluster *cluster, const GroupShape *shape, do
   gboolean is_nvls = algorithm == ALGORITHM_NVLS || algorithm == ALGORITHM_NVLS_TREE;
   int most = algorithms[algorithm].sends ? 0 : is_nvls ? limits->nvls_channels : limits->channels;
   if (most > 0 && !is_nvls && shape->n_domains > 1)
-    most = MIN(most, 2 * collective_ring_channels(cluster, shape)); /* each is there twice, for two trees */
+    most = MIN(most, 2 * collective_ring_channels(cluster, shape)); /* each exists twice, for two trees */
   if (most == 0 || shape->n == 1)
     return 0;
   double least_bytes = library->channel_bytes[protocol];

@@ -1,6 +1,6 @@
-/* Every algorithm that the operation, the machine and the group allow is tried with every protocol; the fastest counts,
- * as NCCL's tuner chooses by its own estimate. A machine's fits take the model's place, its measured curves that of
- * both. */
+/* Every algorithm that the operation, the machine and the group allow is tried with every protocol, and the fastest
+ * is used, as NCCL's tuner chooses by its own estimate. A machine's fits replace the model, and its measured curves
+ * replace both. */
 #include "collective_cost.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@ static CollectiveCost nothing_yet(Collective collective) {
       .time_s = INFINITY, .algorithm = collective_plain_algorithm(collective), .protocol = PROTOCOL_SIMPLE};
 }
 
-/* Lower cost->time_s to that of the algorithm's fastest protocol. */
+/* Lowers cost->time_s to that of the algorithm's fastest protocol, if that is faster. */
 static void try_algorithm(const Cluster *cluster, Collective collective, const GroupShape *shape, double bytes,
                           Algorithm algorithm, CollectiveCost *cost) {
   for (Protocol p = PROTOCOL_LL; p < N_PROTOCOLS; p++) {
@@ -27,7 +27,7 @@ static void try_algorithm(const Cluster *cluster, Collective collective, const G
   }
 }
 
-/* Of the model alone; time, algorithm and protocol. `algorithm` −1: the fastest. */
+/* The model alone: time, algorithm and protocol. `algorithm` −1: the fastest. */
 static CollectiveCost modelled_cost(const Cluster *cluster, Collective collective, const GroupShape *shape,
                                     double bytes, int algorithm) {
   CollectiveCost cost = nothing_yet(collective);
@@ -42,7 +42,7 @@ static CollectiveCost modelled_cost(const Cluster *cluster, Collective collectiv
   return cost;
 }
 
-/* Where the machine's fits reach, they stand for all that the model could say. */
+/* Where the machine's fits apply, they replace the whole model. */
 static CollectiveCost estimated_cost(const Cluster *cluster, Collective collective, const GroupShape *shape,
                                      double bytes, int algorithm) {
   FittedTime fitted;
@@ -83,7 +83,8 @@ static CollectiveCost cost_of(const Cluster *cluster, Collective collective, con
   return cost;
 }
 
-/* What was measured or fitted was so on sound links: it is longer by what the model is. */
+/* Measurements and fits were made on sound links: they are stretched by the ratio that the model gives with and
+ * without the faults. */
 static CollectiveCost cost_with_faults(const Cluster *cluster, Collective collective, const GroupShape *shape,
                                        double bytes, int algorithm) {
   Cluster sound = *cluster, bare = *cluster;
@@ -110,7 +111,7 @@ CollectiveCost collective_cost(const Cluster *cluster, Collective collective, co
   return (has_faults ? cost_with_faults : cost_of)(cluster, collective, shape, bytes, algorithm);
 }
 
-/* A send by the model alone; `first_level_s`: over the first level of the fabric alone (other links: the same). */
+/* A send by the model alone; `first_level_s`: over the first level of the fabric alone (on other links the same). */
 static double modelled_send_s(const Cluster *cluster, int from, int to, double bytes, double *first_level_s) {
   if (from / cluster->domain_gpus == to / cluster->domain_gpus)
     return *first_level_s = cluster->scale_up_latency_s + bytes / send_scale_up_Bps(cluster, from, to);
@@ -143,7 +144,7 @@ double send_cost_s(const Cluster *cluster, int from, int to, double bytes) {
   double first_level_s, model_s = modelled_send_s(cluster, from, to, bytes, &first_level_s);
   if (cluster->health == NULL)
     return measured_send_s(cluster, link, bytes, model_s, first_level_s);
-  Cluster sound = *cluster; /* what was measured was measured on sound links */
+  Cluster sound = *cluster; /* measurements were made on sound links */
   sound.health = NULL;
   double sound_s = modelled_send_s(&sound, from, to, bytes, &first_level_s);
   return measured_send_s(cluster, link, bytes, sound_s, first_level_s) * (model_s / sound_s);

@@ -10,7 +10,7 @@ static double exchange_latency_s(const Cluster *cluster, const GroupShape *shape
   return latency_s;
 }
 
-/* Of S, what each member puts through its part of a boundary. */
+/* The share of S that each member puts through its part of a boundary. */
 static double share_through(const ModelExperts *experts, const GroupShape *shape, const Boundary *boundary) {
   const double n = shape->n, in_domain = shape->min_per_domain;
   if (boundary->link != LINK_NET)

@@ -1,4 +1,5 @@
-/* A file has a few tens of rows: the nearest group is found by looking at all, then its rows are tried in turn. */
+/* A file has a few tens of rows: the nearest group is found by scanning all of them, then its rows are tried in
+ * turn. */
 #include "fitted_cost.h"
 
 #include <math.h>
@@ -13,7 +14,7 @@ static gboolean serves(const FittedCollective *fit, Collective collective, int a
   return fit->op == (int)collective && (algorithm < 0 || (int)algorithm_of(fit) == algorithm);
 }
 
-/* NULL: none. Of equally near ones the first. */
+/* NULL: none. The first of equally near ones. */
 static const FittedCollective *nearest_fit(const Cluster *cluster, Collective collective, const GroupShape *shape,
                                            int algorithm) {
   const FittedCollective *nearest = NULL;

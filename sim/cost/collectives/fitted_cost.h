@@ -1,15 +1,14 @@
-/* Times of collectives from the latencies and bandwidths fitted on a machine (describe/hardware/fitted_links.h), with
- * the model to carry them to groups that were not measured.
+/* Times of collectives from the latencies and bandwidths fitted on a machine (describe/hardware/fitted_links.h). The
+ * model transfers them to groups that were not measured.
  *
  *     time(S) = least over the rows of the nearest group g of   α' + S·factor(g)/busbw · wire(wanted, S) / wire(g, S)
  *     α'      = α + latency(wanted) − latency(g)     if α ≥ latency(g): what the model lacks is a fixed cost
  *               α · latency(wanted) / latency(g)     else: its steps are too slow
  *
- * latency is what the model has without bytes, wire what they add, for the row's algorithm and protocol. Nearest
- * as for measured curves (measured_links_cost.h): fits inside a domain never serve groups over several, nor the
- * reverse. For the group that was fitted both corrections vanish. A row whose algorithm the wanted group cannot run is
- * carried by the plain one's.
- */
+ * latency is the model's time without bytes, wire what the bytes add, both for the row's algorithm and protocol.
+ * Nearest is defined as for measured curves (measured_links_cost.h): fits inside a domain never serve groups over
+ * several, nor the reverse. For the group that was fitted both corrections vanish. If the wanted group cannot run a
+ * row's algorithm, the model uses the plain one for that row. */
 #pragma once
 #include "collective_algorithms.h"
 
@@ -19,6 +18,6 @@ typedef struct {
   Protocol protocol;
 } FittedTime;
 
-/* FALSE: no fit reaches that operation and group. `algorithm` ≥ 0: only rows of that algorithm. shape->n > 1. */
+/* FALSE: no fit applies to that operation and group. `algorithm` ≥ 0: only rows of that algorithm. shape->n > 1. */
 gboolean fitted_collective(const Cluster *cluster, Collective collective, const GroupShape *shape, double bytes,
                            int algorithm, FittedTime *fitted);

@@ -1,4 +1,4 @@
-/* A file has a few tens of curves, so the nearest is found by looking at all; a curve's group is a shape on the machine
+/* A file has a few tens of curves, so the nearest is found by scanning all. A curve's group is a shape on the machine
  * like any other, which the model can cost. */
 #include "measured_links_cost.h"
 
@@ -8,14 +8,16 @@
 
 G_STATIC_ASSERT((int)N_COLLECTIVES == (int)N_MEASURED_OPS);
 
-static const double node_share_in_domain = 1e-3; /* of a distance: number of nodes only decides between equal sizes */
+static const double node_share_in_domain = 1e-3; /* of a distance: the number of nodes only breaks ties between equal
+                                                    sizes */
 
 static double last_slope(const CurvePoint *points, int n) {
   const CurvePoint *last = &points[n - 1];
   if (n == 1)
     return last->time_s / last->size_bytes;
   const CurvePoint *before = last - 1;
-  return MAX(last->time_s - before->time_s, 0) / (last->size_bytes - before->size_bytes); /* noise may fall */
+  return MAX(last->time_s - before->time_s, 0) / (last->size_bytes - before->size_bytes); /* times may fall with size
+                                                                                             because of noise */
 }
 
 static double link_curve_s(const CurvePoint *points, int n, double bytes) {
@@ -31,7 +33,7 @@ static int ceil_div(int value, int by) {
   return (value + by - 1) / by;
 }
 
-/* Of consecutive nodes, all but the last as full. */
+/* For consecutive nodes, all equally full but the last. */
 static LevelShape consecutive_in(gint64 span_nodes, const GroupShape *shape) {
   LevelShape level = {.n_spans = (int)((shape->n_nodes + span_nodes - 1) / span_nodes)};
   gint64 full = span_nodes * shape->max_per_node;
@@ -68,7 +70,7 @@ double measured_group_distance(const GroupShape *wanted, const GroupShape *group
   return distance_of(wanted, log2(wanted->n), log2(wanted->n_nodes), log2(group->n), log2(group->n_nodes), group);
 }
 
-/* NULL: none. Of equally near ones the smallest. */
+/* NULL: none. The smallest of equally near ones. */
 static const MeasuredCollective *nearest_collective(const Cluster *cluster, Collective collective,
                                                     const GroupShape *wanted) {
   const MeasuredLinks *measured = cluster->measured;
@@ -107,7 +109,7 @@ double measured_collective_s(const Cluster *cluster, Collective collective, cons
   return model(cluster, collective, shape, bytes) * (measured_s / measured_model_s);
 }
 
-/* 0 points: neither that link nor one like it was measured. */
+/* 0 points: neither that link nor the similar one was measured. */
 static CurveSpan send_curve(const MeasuredLinks *measured, SendLink link) {
   static const SendLink alike[N_SEND_LINKS] = {
       [SEND_IN_NODE] = SEND_IN_DOMAIN, [SEND_IN_DOMAIN] = SEND_IN_NODE, [SEND_OVER_FABRIC] = SEND_OVER_FABRIC};

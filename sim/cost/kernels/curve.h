@@ -1,8 +1,8 @@
-/* Time read off measured points (bytes, time): between two neighbours a straight line in bytes, as latency plus bytes
- * over bandwidth is one. Points spaced evenly in log(bytes) then cost nothing of the line's truth. What lies outside of
- * the points is up to the caller, as kernels and links differ there. */
+/* Time read off measured points (bytes, time): linear in bytes between neighbours, as latency plus bytes over
+ * bandwidth is. With points spaced evenly in log(bytes) this stays exact for such a line. Extrapolation is up to the
+ * caller, as kernels and links differ there. */
 #pragma once
 #include "curve_point.h"
 
-/* first ≤ size_bytes ≤ last of the n ≥ 1 points. */
+/* Needs points[0].size_bytes ≤ size_bytes ≤ points[n − 1].size_bytes, n ≥ 1. */
 double curve_between_s(const CurvePoint *points, int n, double size_bytes);

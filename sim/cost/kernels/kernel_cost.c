@@ -1,5 +1,5 @@
-/* A matrix product is a heap of output tiles dealt out to the SMs in waves; the last wave is charged whole however few
- * tiles it has:
+/* A matrix product is a set of output tiles dealt out to the SMs in waves; the last wave is charged in full however
+ * few tiles it has:
  *
  *      SM 0 | tile 0 | tile 4 | tile 8 |          9 tiles on 4 SMs: 3 waves, 9/12 of the GPU used
  *      SM 1 | tile 1 | tile 5 |   ·    |
@@ -7,8 +7,8 @@
  *      SM 3 | tile 3 | tile 7 |   ·    |
  *
  * A small tile quantises better but reaches less of the peak; splitting k makes more, shorter tiles but adds a pass
- * that sums the slices in fp32. All tiles are tried under all splits, as a library's heuristic does, and the fastest
- * taken. Products of a group, one for each expert, share the waves. Fused attention is dealt out in the same way, a
+ * that sums the slices in fp32. All tiles are tried with all splits, as a library's heuristic does, and the fastest
+ * is used. Products of a group, one for each expert, share the waves. Fused attention is dealt out in the same way, a
  * block of query rows of one head at a time. */
 #include "kernel_cost.h"
 
@@ -32,7 +32,7 @@ static double peak_flops(const Gpu *gpu, Number number) {
 }
 
 static double sustained_flops(const Gpu *gpu, Number number) {
-  g_assert(gpu->sustained[number] > 0); /* gpu_read() asks for one beside each peak */
+  g_assert(gpu->sustained[number] > 0); /* gpu_read() requires one beside each peak */
   double left = gpu->under_load_of[number] > 0 ? gpu->under_load_of[number] : gpu->under_load;
   return peak_flops(gpu, number) * gpu->sustained[number] * left;
 }
@@ -41,20 +41,20 @@ static double hbm_s(const Gpu *gpu, double bytes) {
   return bytes / (gpu->hbm_Bps * gpu->hbm_efficiency);
 }
 
-/* Filling the first stages and writing C take the same time in all formats: more elements of k in the faster ones. */
+/* Prologue and epilogue take the same time in all formats, and so more elements of k in the faster ones. */
 static double ramp_elements(const Gpu *gpu, Number number) {
   const double *peaks = gpu->peak_flops, of_16_bits = MAX(peaks[NUMBER_BF16], peaks[NUMBER_FP16]);
   return number_bytes(number) < 2 && of_16_bits > 0 ? gpu->k_ramp * peaks[number] / of_16_bits : gpu->k_ramp;
 }
 
-/* The matrix unit's time with one tile shape and slices of k of so many elements, their ramp included. */
+/* The matrix unit's time with one tile shape and slices of `k` elements, their ramp included. */
 static double tiled_s(const Gpu *gpu, const GpuTile *tile, double sm_flops, double slices, double k) {
   double waves = ceil_div(slices, gpu->n_sms);
   double tile_flops = 2.0 * tile->m * tile->n * k;
   return waves * tile_flops / (sm_flops * tile->efficiency);
 }
 
-/* The best of all tiles and splits. */
+/* The least over all tiles and splits. */
 static double arithmetic_s(const Gpu *gpu, Number number, gint64 batch, gint64 m, gint64 n, gint64 k) {
   g_assert(batch > 0 && m > 0 && n > 0 && k > 0 && gpu->n_tiles > 0);
   double sm_flops = sustained_flops(gpu, number) / gpu->n_sms;
@@ -68,7 +68,7 @@ static double arithmetic_s(const Gpu *gpu, Number number, gint64 batch, gint64 m
       int split = split_counts[i];
       if (split > 1 && (tiles >= gpu->n_sms || k / split < SPLIT_LEAST_K))
         break;
-      /* each slice writes its C in fp32, and the pass reads it again */
+      /* each slice writes its C in fp32, and the extra pass reads it again */
       double reduce_s = split > 1 ? hbm_s(gpu, split * elements * sizeof(float) * 2) : 0;
       best = MIN(best, tiled_s(gpu, tile, sm_flops, tiles * split, ceil_div((double)k, split) + ramp) + reduce_s);
     }
@@ -76,13 +76,13 @@ static double arithmetic_s(const Gpu *gpu, Number number, gint64 batch, gint64 m
   return best;
 }
 
-/* The power of two, of bytes, that rows of `n` elements start at multiples of. */
+/* The largest power of two, in bytes, that divides the starts of rows of `n` elements. */
 static double row_alignment(gint64 n, double element_bytes) {
   return (double)(n & -n) * element_bytes;
 }
 
-/* Rows as they lie in memory: k of A and B in TN; of A k and of B n in NN; of A m and of B n in NT; always n of C,
- * whose elements are 16 bits where those of A and B are fewer. The worst of them decides. */
+/* Row lengths as stored: A has k in TN and NN, m in NT; B has k in TN, n in NN and NT; C always n, with elements of
+ * 16 bits if those of A and B are narrower. The worst alignment decides. */
 static double unaligned_share(const Gpu *gpu, const WorkItem *item) {
   static const double below[N_UNALIGNED] = {[UNALIGNED_2] = 4, [UNALIGNED_4] = 8, [UNALIGNED_8] = 16};
   const double *shares = item->batch > 1 ? gpu->unaligned_batched : gpu->unaligned;
@@ -96,8 +96,9 @@ static double unaligned_share(const Gpu *gpu, const WorkItem *item) {
   return 1;
 }
 
-/* As rows lie; and where C is accumulated it is read and written as well, and not all of that is hidden: the first
- * tiles wait for it and the last ones' writing waits for them; less of it in a group, where each product is short. */
+/* Alignment reduces the rate. An accumulated C is also read and written, and part of that is exposed: the first tiles
+ * wait for it, and it waits for the last ones. In a group, where each product is short, the exposed part is
+ * another. */
 static double matmul_s(const Gpu *gpu, const WorkItem *item) {
   const gboolean is_of_weights = item->accumulate && number_bytes(item->number) < 2 && gpu->weight_gradient_rate > 0;
   const double share = unaligned_share(gpu, item) * (is_of_weights ? gpu->weight_gradient_rate : 1);
@@ -112,19 +113,19 @@ double kernel_cost_memory_s(const Gpu *gpu, double bytes) {
   return hbm_s(gpu, bytes) + gpu->kernel_latency_s;
 }
 
-/* batch = sequences × local heads, m = queries: share of the SMs that is busy while blocks are left. */
+/* batch = sequences × local heads, m = queries: the share of SM time in use, the last wave included. */
 static double attention_fill(const Gpu *gpu, const WorkItem *item) {
   double blocks = (double)item->batch * ceil_div((double)item->m, ATTENTION_BLOCK_ROWS);
   return blocks / (ceil_div(blocks, gpu->n_sms) * gpu->n_sms);
 }
 
-/* Elements of a head that are computed, for each that is there. */
+/* Computed elements of a head for each real one. */
 static double attention_padding(const Gpu *gpu, const WorkItem *item) {
   const int multiple = MAX(gpu->attention_head_multiple, 1);
   return ceil_div((double)item->k, multiple) * multiple / (double)item->k;
 }
 
-/* What goes before the first and after the last key of each block of queries, as FLOPs of so many keys more. */
+/* The work before the first and after the last key of each block of queries, as the FLOPs of additional keys. */
 static double attention_ramp_flops(const Gpu *gpu, const WorkItem *item) {
   const double d = (double)item->k, v = (double)work_item_v_dim(item);
   const double pair_flops = item->backward ? 6 * d + 4 * v : 2 * (d + v); /* as item_list_attention() counts */
@@ -160,7 +161,7 @@ double kernel_cost_model_s(const Gpu *gpu, const WorkItem *item) {
 
 double kernel_cost_s(const Gpu *gpu, const WorkItem *item, CostSource *source) {
   CostSource ignored;
-  WorkItem slowed = *item; /* takes as long as so many more bytes */
+  WorkItem slowed = *item; /* slower operations, expressed as more bytes */
   if (item->is_plain && gpu->norm_rate > 0)
     slowed.bytes /= gpu->norm_rate;
   if (gpu->strided_rate > 0)

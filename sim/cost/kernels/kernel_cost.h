@@ -1,25 +1,27 @@
 /* Time of one kernel on one GPU.
  *
- * Matrix products. An output tile (tm × tn) is the work of one SM; `batch·⌈m/tm⌉·⌈n/tn⌉` tiles take ⌈tiles / SMs⌉ waves
- * (wave quantisation). A wave lasts
+ * Matrix products. An output tile (tm × tn) is the work of one SM; `batch·⌈m/tm⌉·⌈n/tn⌉` tiles take ⌈tiles / SMs⌉
+ * waves (wave quantisation). A wave lasts
  *
  *     2·tm·tn·(k + k_ramp) / (peak·sustained·under_load/SMs · tile efficiency)
  *
- * (k_ramp: prologue and epilogue, as elements of k; they take the same time in formats of fewer than 16 bits, so as
- * many more elements there as the peak is higher). Few tiles and a long k are split over k, at the price of one more
- * pass over C in fp32. The kernel takes the best tile and split, as the library's heuristic would, but never less than
- * its HBM traffic, plus the device's kernel latency. Rows of A, B or C that do not start at multiples of 16 bytes
- * (odd vocabularies, heads of 108 elements) leave a share of the rate, unaligned of gpu.h. Attention: causal FLOPs
- * over the fused kernel's rate, of heads as wide as the kernel is made for, and of that keys / (keys + ramp) for the
- * keys that a query meets on average: half of them if causal, a window's at most. Everything else: bytes over the HBM
- * curve.
+ * (k_ramp: prologue and epilogue, as elements of k; they take the same time in formats of fewer than 16 bits, and so
+ * more elements there, in proportion to the peak). Few tiles with a long k are split over k, at the price of one more
+ * pass over C in fp32. The kernel uses the best tile and split, as the library's heuristic would, but takes at least
+ * the time of its HBM traffic, plus the device's kernel latency. If rows of A, B or C do not start at multiples of 16
+ * bytes (odd vocabularies, heads of 108 elements), only a share of the rate is reached (`unaligned` of gpu.h).
  *
- * That is the model. A GPU whose file has tables of measured times is costed by them where they reach, as
- * measured_cost.h says. */
+ * Attention. Causal FLOPs over the fused kernel's rate, with heads padded to the width that the kernel is made for.
+ * The rate is multiplied by keys / (keys + ramp), with the keys that a query meets on average: half of them if
+ * causal, at most a window's.
+ *
+ * Everything else: bytes over the HBM curve.
+ *
+ * That is the model. Where a GPU's file has tables of measured times, these are used instead (measured_cost.h). */
 #pragma once
 #include "measured_cost.h"
 
-/* Of a memory-bound kernel, by the model alone. */
+/* A memory-bound kernel, by the model alone. */
 double kernel_cost_memory_s(const Gpu *gpu, double bytes);
 /* Any item but a COLLECTIVE, by the model alone. */
 double kernel_cost_model_s(const Gpu *gpu, const WorkItem *item);

@@ -1,10 +1,11 @@
-/* Products lie sorted by group (number, layout, accumulate), then by rows = batch·m. One bisection finds an equal one;
- * another the first of its group within the radius in rows, from where those near in rows are walked:
+/* Products are sorted by group (number, layout, accumulate), then by rows = batch·m. One bisection finds an equal
+ * one; another finds the first of the group within the radius in rows, from where the products near in rows are
+ * scanned:
  *
  *     group      ├──────────────┤═══════════╪═══════════┤─────────┤      rows ascending
  *                            rows/4       rows        4·rows
  *
- * The eight nearest met so far stand in order of distance, the ninth behind them. */
+ * The eight nearest so far are kept in order of distance, with the ninth after them. */
 #include "measured_cost.h"
 
 #include <math.h>
@@ -14,9 +15,10 @@
 
 enum { N_NEAREST = 8 };
 static const double radius = 2;                 /* log2: a factor of 4 along one dimension */
-static const double faded_share = 1.1;          /* of the ninth's distance: where the weights of the eight end */
+static const double faded_share = 1.1;          /* of the ninth's distance: where the weights of the eight reach
+                                                   zero */
 static const double other_head_distance2 = 1e6; /* more than any two batches and lengths are apart */
-static const double same_place = 1e-6;          /* batches of other counts can have equal rows: distance 0, not equal */
+static const double same_place = 1e-6;          /* different batches can have equal rows: distance 0, but not equal */
 
 G_STATIC_ASSERT((int)LAYOUT_TN == 0 && (int)LAYOUT_NN == 1 && (int)LAYOUT_NT == N_MEASURED_LAYOUTS - 1);
 
@@ -69,7 +71,7 @@ static void keep_nearest(Neighbourhood *around, double distance2, const Measured
   around->near[place] = (Near){distance2, product};
 }
 
-/* Squared distance beyond which a product need not be looked at. */
+/* Squared distance beyond which a product cannot be among the nearest. */
 static double reach2(const Neighbourhood *around) {
   return around->n == N_NEAREST + 1 ? around->near[N_NEAREST].distance2 : radius * radius;
 }
@@ -100,7 +102,7 @@ static void look_around(Neighbourhood *around, const MeasuredKernels *measured, 
   }
 }
 
-/* Of the item's group, else of all groups of its number. */
+/* Searches the item's group, or if that has none near, all groups of its number. */
 static void find_neighbours(Neighbourhood *around, const MeasuredKernels *measured, const WorkItem *item) {
   *around = (Neighbourhood){.log2_rows = log2((double)(item->batch * item->m)),
                             .log2_n = log2((double)item->n),
@@ -112,13 +114,13 @@ static void find_neighbours(Neighbourhood *around, const MeasuredKernels *measur
     look_around(around, measured, group);
 }
 
-/* Of A, B and C that pass through HBM. */
+/* Elements of A, B and C that pass through HBM. */
 static double product_elements(const WorkItem *item) {
   double m = item->m, n = item->n, k = item->k;
   return item->batch * (m * k + k * n + (item->accumulate ? 2 : 1) * m * n);
 }
 
-/* ln(measured / model) of a measured product, if its operands are stored as the wanted one's. */
+/* ln(measured / model) of a measured product, assuming its operands are stored like those of the wanted one. */
 static double product_correction(const Wanted *wanted, const MeasuredProduct *product) {
   WorkItem item = *wanted->item;
   item.layout = (guint8)product->layout;
@@ -204,15 +206,15 @@ static double attention_pair_flops(const WorkItem *item) {
   return measured_attention_pair_flops(item->backward, item->k, work_item_v_dim(item));
 }
 
-/* Pairs of query and key of all heads. A block of another number of keys, or with a window, says by its FLOPs how many
- * it has. */
+/* Pairs of query and key over all heads. For a block with another number of keys, or with a window, they follow from
+ * its FLOPs. */
 static double attention_pairs(const WorkItem *item) {
   if (item->n != item->m || item->windowed)
     return item->flops / attention_pair_flops(item);
   return item->batch * measured_attention_pairs(item->m, item->n);
 }
 
-/* Elements of Q and K, V and O: what passes through HBM goes with them. */
+/* Elements of Q and K, V and O: HBM traffic is proportional to them. */
 static double attention_elements(const WorkItem *item) {
   return (double)item->batch * (item->m + item->n) * (item->k + work_item_v_dim(item));
 }
@@ -236,7 +238,8 @@ static gboolean has_heads_of(const MeasuredAttention *attention, const WorkItem 
   return attention->head_dim == item->k && attention->v_head_dim == work_item_v_dim(item);
 }
 
-/* The nearest of the item's number and direction, those of its heads before all others; NULL when there is none. */
+/* The nearest entry of the item's number and direction, preferring those with its head sizes; NULL when there is
+ * none. */
 static const MeasuredAttention *nearest_attention(const MeasuredKernels *measured, const WorkItem *item) {
   const double log2_batch = log2((double)item->batch), log2_queries = log2((double)item->m);
   const double log2_keys = log2((double)item->n);

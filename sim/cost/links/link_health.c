@@ -8,13 +8,13 @@
 #include "flows.h"
 #include "topology_network.h"
 
-/* Sums in binary; what differs by less is the same. */
+/* Rounding noise of binary sums; smaller differences count as equal. */
 static const double noise = 1e-9;
 
-/* Far more than moves before anyone looks. */
+/* Far more than moves before the rates are read. */
 static const double endless_bytes = 1e30;
 
-/* What a sender has while all send, and the NICs by which it leaves and enters; −1: none on its way. */
+/* A sender's rate while all send, and the NICs through which its flow leaves and enters; −1: none on its way. */
 typedef struct {
   double Bps; /* INFINITY: nothing on its way has a stated bandwidth */
   int nic[2]; /* vertices */
@@ -22,7 +22,7 @@ typedef struct {
 
 /* The graph with or without its faults. */
 typedef struct {
-  Cluster cluster; /* borrows all; the topology refers to it */
+  Cluster cluster; /* borrows everything; the topology refers to it */
   Topology *topology;
   Network *network;
 } Graph;
@@ -30,10 +30,10 @@ typedef struct {
 typedef struct {
   const Cluster *cluster;
   GArray *domains;   /* of int, ascending: those the job is on */
-  int n_gpus;        /* of the graph: whole domains */
-  guint8 *is_member; /* [n_gpus] of the job: theirs are the rates that count */
+  int n_gpus;        /* in the graph: whole domains */
+  guint8 *is_member; /* [n_gpus] of the job: only these rates count */
   Graph faulty, sound;
-  int *target;        /* [n_gpus] of the pattern at hand; −1: sends nothing */
+  int *target;        /* [n_gpus] of the current pattern; −1: sends nothing */
   Flow *left, *whole; /* [n_gpus] of each sender, with the faults and without */
 } Survey;
 
@@ -53,7 +53,7 @@ static void graph_clear(Graph *graph) {
 
 /* --- one flow --- */
 
-/* Links of a way, each once, with how often it is passed. */
+/* The links of a path, each once, with the number of times it is passed. */
 typedef struct {
   GArray *links, *counts; /* of gint32, of gint64 */
   int nic[2];             /* the first and the last one passed; −1: none */
@@ -128,7 +128,7 @@ static int nth_base(const Survey *survey, int i) {
   return g_array_index(survey->domains, int, i) * survey->cluster->domain_gpus;
 }
 
-/* End of the run of domains from the i-th on that lie in one block of so many GPUs. */
+/* The end of the run of domains, starting at the i-th, that lie in one block of `block` GPUs. */
 static int end_of_block(const Survey *survey, int i, gint64 block) {
   int end = i + 1;
   while (end < (int)survey->domains->len && nth_base(survey, end) / block == nth_base(survey, i) / block)
@@ -136,8 +136,8 @@ static int end_of_block(const Survey *survey, int i, gint64 block) {
   return end;
 }
 
-/* Every GPU to its place in the next block of so many GPUs, round and round; where that has fewer of the job's domains,
- * several to one. FALSE: there is one block. */
+/* Aims every GPU at its place in the next block of `block` GPUs, cyclically; if that block has fewer of the job's
+ * domains, several aim at one. FALSE: there is only one block. */
 static gboolean aim_out(Survey *survey, gint64 block) {
   const int n = (int)survey->domains->len, domain_gpus = survey->cluster->domain_gpus;
   if (end_of_block(survey, 0, block) == n)
@@ -182,17 +182,17 @@ static void take_slowest(const Survey *survey, double *share) {
 
 /* What leaves or enters a domain at one of its GPUs. */
 typedef struct {
-  double left_Bps, sound_Bps; /* of its flows together; sound 0: there are none */
-  int channel, own_channel;   /* NIC of the domain that they pass, and that they would pass without faults */
+  double left_Bps, sound_Bps; /* sum over its flows; sound 0: there are none */
+  int channel, own_channel;   /* NIC of the domain that they use, and that they would use without faults */
   gboolean is_member;
 } End;
 
 typedef struct {
   End *ends; /* [n] */
   int n, n_channels;
-  double *whole_Bps;                        /* [n_channels] of all ends, without faults */
-  double *left_Bps, *passing_Bps, *own_Bps; /* [n_channels] of the group at hand: what is left, and without faults of
-                                                those that pass and of those that belong there */
+  double *whole_Bps;                        /* [n_channels] all ends, without faults */
+  double *left_Bps, *passing_Bps, *own_Bps; /* [n_channels] of the current group: what is left; and without faults, of
+                                               the ends that use the channel and of those whose own channel it is */
 } Domain;
 
 static void domain_init(Domain *domain, const Cluster *cluster) {
@@ -214,7 +214,7 @@ static void domain_clear(Domain *domain) {
   g_free(domain->own_Bps);
 }
 
-/* Of the pattern at hand, what domain number `at` sends (side 0) or receives. */
+/* What domain number `at` sends (side 0) or receives (side 1) in the current pattern. */
 static void fill_domain(Domain *domain, const Survey *survey, int at, int side) {
   const Cluster *cluster = survey->cluster;
   const int first_gpu = at * domain->n, first_node = first_gpu / cluster->gpus_per_node;
@@ -251,7 +251,7 @@ static void empty_channels(Domain *domain) {
   memset(domain->own_Bps, 0, n_bytes);
 }
 
-/* Of `members` GPUs from `first` on, `gap` apart. −1: not all are of the job. */
+/* The share of `members` GPUs starting at `first`, `gap` apart. −1: not all belong to the job. */
 static double share_of_group(Domain *domain, int first, int gap, int members) {
   double sound_Bps = 0, carried_Bps = 0, slowest = 1;
   empty_channels(domain);
@@ -275,7 +275,7 @@ static double share_of_group(Domain *domain, int first, int gap, int members) {
   return share_left(slowest * carried_Bps, sound_Bps);
 }
 
-/* Groups that cut the domain evenly begin where such cuts do; others anywhere. */
+/* Groups that divide the domain evenly start where such divisions do; others start anywhere. */
 static void take_groups(Domain *domain, int members, int gap, double *shares) {
   const int n = domain->n, length = members * gap;
   double *row = shares + (members - 1) * n;
@@ -308,7 +308,7 @@ static void take_domains(const Survey *survey, double *shares) {
   domain_clear(&domain);
 }
 
-/* For all that lies in a span together. */
+/* For everything in a span together. */
 static void take_spans(const Survey *survey, gint64 span, double *share) {
   const int n_blocks = (int)((survey->n_gpus + span - 1) / span);
   for (int side = 0; side < 2; side++) {
@@ -327,7 +327,8 @@ static void take_spans(const Survey *survey, gint64 span, double *share) {
 
 static gboolean survey_domains(Survey *survey, LinkHealth *health, GError **error) {
   const Cluster *cluster = survey->cluster;
-  const gboolean leaves_are_a_level = cluster_n_levels(cluster) > cluster->n_tiers; /* survey_levels() has them then */
+  const gboolean leaves_are_a_level = cluster_n_levels(cluster) > cluster->n_tiers; /* survey_levels() covers them
+                                                                                       then */
   const gint64 leaf_gpus = leaves_are_a_level ? 0 : (gint64)cluster->leaves.n_nodes * cluster->gpus_per_node;
   const gint64 blocks[] = {cluster->domain_gpus, leaf_gpus};
   for (gsize i = 0; i < G_N_ELEMENTS(blocks); i++) {
@@ -353,7 +354,7 @@ static gboolean survey_levels(Survey *survey, LinkHealth *health, GError **error
   return TRUE;
 }
 
-/* Fill domains and n_gpus. */
+/* Fills in domains and n_gpus. */
 static void find_domains(Survey *survey, const int *gpus, int n) {
   const int domain_gpus = survey->cluster->domain_gpus;
   g_autoptr(GHashTable) seen = g_hash_table_new(NULL, NULL);
@@ -371,7 +372,8 @@ static int compare_domains(gconstpointer a, gconstpointer b) {
   return *(const int *)a - *(const int *)b;
 }
 
-/* Of groups that were not looked at: all is sound, or they are uneven; then what the slowest of fewer members have. */
+/* Groups not surveyed are either all sound, or uneven; the latter get the share of the slowest group with fewer
+ * members. */
 static void fill_in_groups(double *shares, int n) {
   for (int members = 1; members <= n; members++) {
     double *row = shares + (members - 1) * n;
@@ -407,7 +409,7 @@ LinkHealth *link_health_new(const Cluster *cluster, const int *gpus, int n, GErr
   health->scale_up = 1;
   health->domain = g_new(double, (gsize)cluster->domain_gpus * cluster->domain_gpus);
   for (int i = 0; i < cluster->domain_gpus * cluster->domain_gpus; i++)
-    health->domain[i] = INFINITY; /* no such group was looked at */
+    health->domain[i] = INFINITY; /* no such group surveyed yet */
   for (int level = 0; level < CLUSTER_MAX_LEVELS; level++)
     health->levels[level] = 1;
   if (survey_all(&survey, health, error))

@@ -3,9 +3,9 @@
 #include <math.h>
 #include <string.h>
 
-G_STATIC_ASSERT((int)TIMING_HOST_WAY > (int)CLUSTER_MAX_LEVELS); /* the ways up to that number are links */
+G_STATIC_ASSERT((int)TIMING_HOST_WAY > (int)CLUSTER_MAX_LEVELS); /* the ways below it are links */
 
-/* A link that is used at all is not used for nothing. */
+/* A link in use has a share of at least 1. */
 static guint16 whole_share(double share) {
   return (guint16)CLAMP(lround(share * TIMING_WHOLE_WAY), 1, TIMING_WHOLE_WAY);
 }

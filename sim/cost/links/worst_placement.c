@@ -1,7 +1,8 @@
-/* Placement of "rank r and rank r + d" depends on r only through r's place in its domain and tiers. When pipeline
- * neighbours are a domain or more apart they never share one; else a domain's worth of ranks from either end shows all
- * cases. Whether a tier's boundary lies between them shows at the ends of a stage whose ranks follow each other. Where
- * they do not (pp is not outermost), or where a map places them, any rank of it may be the one beside a boundary. */
+/* The placement of "rank r and rank r + d" depends on r only through r's place in its domain and tiers. If pipeline
+ * neighbours are a domain or more apart they never share one; otherwise a domain's worth of ranks from either end
+ * shows all cases. Whether a tier's boundary lies between them shows at the ends of a stage whose ranks are
+ * consecutive. Where they are not (pp is not outermost), or where a map places them, any rank of the stage may be the
+ * one beside a boundary. */
 #include "worst_placement.h"
 
 GArray *worst_placement_ranks(const Layout *layout, const Cluster *cluster) {
@@ -50,8 +51,8 @@ static gboolean reaches_further(const GroupShape *a, const GroupShape *b) {
   return FALSE;
 }
 
-/* Most domains, then most spans of the outermost level, over the groups of the representative ranks; a rank of a group
- * already seen is left out. */
+/* The shape with most domains, then most spans of the outermost level, over the groups of the representative ranks;
+ * each group is looked at once. */
 static GroupShape worst_pair_shape(const Layout *layout, const Cluster *cluster, const GArray *ranks,
                                    const Group *group) {
   g_autofree int *members = g_new(int, 2 * layout_group_size(layout, group->axes));

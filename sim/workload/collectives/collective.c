@@ -1,6 +1,6 @@
 /* Names in one table, bus factors in the other. A bus factor is the bytes that must cross the busiest link divided by
- * S: a part that every rank pays, less the part of it that is its own already. Only the parameter server's grows with
- * n: its link carries every worker's S. */
+ * S: what every rank transfers, less the part it has already. Only the parameter server's grows with n: its link
+ * carries every worker's S. */
 #include "collective.h"
 
 static const char *const names[N_COLLECTIVES + 1] = {
@@ -48,7 +48,7 @@ double collective_bus_factor(Collective collective, int n_ranks) {
 
 double collective_sent_bytes(Collective collective, int n_ranks, double bytes) {
   /* nccl-tests counts a broadcast, reduce or send of one rank to itself at factor 1, but nothing leaves the rank. A
-   * parameter server stands beside its workers, so it has a peer even then. */
+   * parameter server is separate from its workers, so it has a peer even then. */
   if (n_ranks == 1 && collective != COLLECTIVE_PARAMETER_SERVER)
     return 0;
   return collective_bus_factor(collective, n_ranks) * bytes;

@@ -1,4 +1,4 @@
-/* Collective operations: their names and what nccl-tests calls bus bandwidth. */
+/* Collective operations: their names, and bus bandwidth as nccl-tests defines it. */
 #pragma once
 #include <glib.h>
 
@@ -24,7 +24,7 @@ const char *const *collective_names(void); /* NULL-terminated, enum order */
 /* busbw = algbw × factor(n), algbw = S/t, S as nccl-tests counts it: the full buffer (all_gather and
  * reduce_scatter: the n-times-larger side). Source: nccl-tests doc/PERFORMANCE.md. */
 double collective_bus_factor(Collective collective, int n_ranks);
-/* Bytes each rank sends over its links with a bandwidth-optimal algorithm, for the same S; the root or server for
- * rooted ones: all_reduce 2(n−1)/n·S, all_gather and reduce_scatter (n−1)/n·S, parameter_server (n·S in and out of the
- * server). */
+/* Bytes each rank sends over its links with a bandwidth-optimal algorithm, for the same S; for rooted operations,
+ * those of the root or server: all_reduce 2(n−1)/n·S, all_gather and reduce_scatter (n−1)/n·S, parameter_server (n·S
+ * in and out of the server). */
 double collective_sent_bytes(Collective collective, int n_ranks, double bytes);

@@ -1,5 +1,5 @@
-/* Sends are made step by step; the state follows them, so that a wrong schedule shows (a value added twice, a chunk
- * sent before it is there). */
+/* Sends are generated step by step. The state is advanced separately, so that a wrong schedule shows (a value added
+ * twice, a chunk sent before it has arrived). */
 #include "collective_steps.h"
 
 static void add_ring_lap(CollectiveSteps *steps, const char *phase, int shift, gboolean adds) {
@@ -26,8 +26,8 @@ CollectiveSteps collective_steps_ring(Collective collective, int n_gpus) {
 
 enum { NO_PARENT = -1 };
 
-/* A tree whose inner nodes are the even places and whose leaves are the odd ones; place 0 is the root, with one child.
- * The parent of a place is the nearest one with more trailing zero bits. */
+/* A tree whose inner nodes are the even places and whose leaves are the odd ones; place 0 is the root, with one
+ * child. The parent of a place is the nearest one with more trailing zero bits. */
 static int parent_place(int place, int n) {
   if (place == 0)
     return NO_PARENT;
@@ -44,11 +44,12 @@ static int gpu_at(int tree, int place, int n) {
 }
 
 typedef struct {
-  int n_children_left[2][MAX_STEPS_GPUS]; /* [tree][place]: whose sums have not come yet */
+  int n_children_left[2][MAX_STEPS_GPUS]; /* [tree][place]: children whose sums have not arrived yet */
   gboolean is_done[2][MAX_STEPS_GPUS];    /* has sent its sum up; or has the result */
 } TreeState;
 
-/* One step up one tree: every place whose children have all sent sends, one for each parent. Whether any did. */
+/* One step up one tree: places whose children have all sent send to their parents, at most one to each. Returns
+ * whether any did. */
 static gboolean add_tree_up(CollectiveSteps *steps, TreeState *state, int tree) {
   int n = steps->n_gpus;
   gboolean was_ready[MAX_STEPS_GPUS], is_taken[MAX_STEPS_GPUS] = {FALSE}, any = FALSE;
@@ -83,7 +84,7 @@ static gboolean add_tree_down(CollectiveSteps *steps, TreeState *state, int tree
   return any;
 }
 
-/* Both trees at once until neither has anything to send. */
+/* Runs both trees at once until neither has anything to send. */
 static void add_tree_phase(CollectiveSteps *steps, TreeState *state,
                            gboolean (*add)(CollectiveSteps *, TreeState *, int)) {
   for (;;) {
@@ -120,7 +121,7 @@ void collective_steps_start(const CollectiveSteps *steps, ChunkState *state) {
     for (int chunk = 0; chunk < steps->n_chunks; chunk++)
       if (steps->collective != COLLECTIVE_ALL_GATHER)
         state->of[gpu][chunk] = 1u << gpu;
-      else if (gpu == chunk) /* nothing is summed: the owner has all there is */
+      else if (gpu == chunk) /* nothing is summed: the owner's chunk is complete */
         state->of[gpu][chunk] = all;
 }
 

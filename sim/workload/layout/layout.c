@@ -3,22 +3,22 @@
  *
  *     rank = Σ digit·stride        stride = product of the sizes further in
  *
- * A group over some axes lets their digits run and holds the others still: its members are a base (the held digits)
- * plus the same offsets for every group. Neighbouring axes melt into one run of equal steps, so nearly every group is a
- * single progression  base, base + σ, base + 2σ, …  and how it lies on nodes follows from  base mod node  alone:
+ * A group over some axes varies their digits and fixes the others: its members are a base (the fixed digits) plus the
+ * same offsets for every group. Neighbouring axes merge into one run of equal steps, so nearly every group is a
+ * single progression  base, base + σ, base + 2σ, …  and how it lies on nodes depends only on  base mod node:
  *
  *     node of 4      |0 1 2 3|4 5 6 7|8 …        σ = 3, base 1:  1 . . 4 . . 7 . . 10   → nodes 0 1 1 2
  *
- * That is why the worst group of 16,384 ranks is found by looking at no more bases than a domain has GPUs; tiers of the
- * fabric, where a cluster has several and the ranks leave the first, need a look at every base. Ranks placed by a map
- * follow no progression: their groups are listed. */
+ * So the worst group of 16,384 ranks is found by checking no more bases than a domain has GPUs. Only where a cluster
+ * has several fabric tiers and the ranks leave the first must every base be checked. Ranks placed by a map follow no
+ * progression: their groups are listed. */
 #include "layout.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Digits of which groups are made. One of tp, cp and dp's shards that groups of ep take from is two: what lies in one
- * such group, and what counts the groups. */
+/* The digits that groups are made of. Each of tp, cp and dp's shards from which groups of ep take ranks is split in
+ * two: the part inside one such group, and the part that counts the groups. */
 enum { N_DIGITS = 8 };
 
 typedef struct {
@@ -75,7 +75,7 @@ Coordinates layout_coordinates(const Layout *layout, int rank) {
 
 typedef struct {
   Digit digit;
-  AxisSet sets; /* any of these axes runs along it */
+  AxisSet sets; /* any of these axes varies it */
 } AxisDigit;
 
 static void list_digits(const Layout *layout, AxisDigit digits[N_DIGITS]) {
@@ -85,7 +85,7 @@ static void list_digits(const Layout *layout, AxisDigit digits[N_DIGITS]) {
     in_ep[axis] = MAX(layout->in_ep[axis], 1);
   const int n_shards = layout->dp_shard, n_replicas = size[AXIS_DP] / n_shards;
   const AxisSet ep = AXIS_BIT(AXIS_EP), shard = AXIS_BIT_EXPERT_SHARD;
-  /* experts cut by tp are not the same along it */
+  /* experts cut by tp differ along it */
   const AxisSet tp_shard = layout->takes_tp ? shard : 0;
   const AxisDigit all[N_DIGITS] = {
       {{in_ep[AXIS_TP], stride[AXIS_TP]}, AXIS_BIT(AXIS_TP) | ep},
@@ -100,8 +100,8 @@ static void list_digits(const Layout *layout, AxisDigit digits[N_DIGITS]) {
   memcpy(digits, all, sizeof all);
 }
 
-/* The layout's digits that are (`chosen`) or are not in `axes`, innermost first, neighbours melted, digits of size 1
- * left out. Returns how many. */
+/* The layout's digits that are (`chosen`) or are not in `axes`, innermost first, neighbours merged, digits of size 1
+ * omitted. Returns their number. */
 static int digits_of(const Layout *layout, AxisSet axes, gboolean chosen, Digit digits[N_DIGITS]) {
   AxisDigit all[N_DIGITS];
   int n = 0;
@@ -187,11 +187,11 @@ void layout_gpus_of(const Layout *layout, int *members, int n) {
     qsort(members, (gsize)n, sizeof *members, compare_gpus);
 }
 
-/* How members lie in blocks of consecutive GPUs (nodes, domains, spans of tiers). */
+/* How members are spread over blocks of consecutive GPUs (nodes, domains, spans of tiers). */
 typedef struct {
-  int n_blocks; /* that hold any */
+  int n_blocks; /* blocks that hold any */
   int most, fewest;
-  int first; /* members in the first */
+  int first; /* members in the first block */
 } Blocks;
 
 static void count_block(Blocks *blocks, int n_members) {
@@ -310,8 +310,8 @@ static gint64 least_common_multiple(gint64 a, gint64 b) {
   return a / x * b;
 }
 
-/* A group this far on lies the same in nodes, domains and spans of levels: at most n_ranks. A span that has all ranks
- * is the same for all. */
+/* Groups this far apart lie alike in nodes, domains and spans of levels; at most n_ranks. A span that contains all
+ * ranks is the same for all groups. */
 static int period_of_shapes(const Layout *layout, const Cluster *cluster) {
   gint64 period = least_common_multiple(cluster->gpus_per_node, cluster->domain_gpus);
   for (int i = 0; i < n_inner_levels(cluster) && period < layout->n_ranks; i++)
@@ -335,7 +335,7 @@ static GArray *distinct_bases(const Digit *held, int n_held, int period) {
       for (int d = 1; d < held[i].size; d++) {
         at = (at + held[i].stride) % period;
         if (at == start)
-          break; /* the digit has come round: further steps repeat */
+          break; /* the digit has come full circle: further steps repeat */
         if (seen[at])
           continue;
         seen[at] = 1;
@@ -357,10 +357,10 @@ static gboolean is_worse(const GroupShape *a, const GroupShape *b) {
     return a->n_domains > b->n_domains;
   if (a->n_nodes != b->n_nodes)
     return a->n_nodes > b->n_nodes;
-  return a->max_per_node > b->max_per_node; /* uneven over as many nodes: the fuller one is the bottleneck */
+  return a->max_per_node > b->max_per_node; /* uneven over as many nodes: the fuller node is the bottleneck */
 }
 
-/* Of each level the worst: a span that a group leaves with the fewest members. */
+/* The worst of each level: a span that a group leaves with the fewest members. */
 static void take_levels(GroupShape *worst, const GroupShape *other) {
   for (int i = 0; i < CLUSTER_MAX_LEVELS; i++)
     if (other->levels[i].n_spans > 1 &&
@@ -378,7 +378,7 @@ static void take_worse(GroupShape *worst, const GroupShape *shape) {
   worst->gap = gap;
 }
 
-/* Ranks may be on any GPUs: every group is looked at. */
+/* Ranks may be on any GPUs: every group is checked. */
 static GroupShape mapped_group_shape(const Layout *layout, const Cluster *cluster, AxisSet axes) {
   Digit digits[N_DIGITS], held[N_DIGITS];
   const int n_digits = digits_of(layout, axes, TRUE, digits), n_held = digits_of(layout, axes, FALSE, held);

@@ -5,8 +5,8 @@
  *     bidirectional   0 1 2 3   and   3 2 1 0   two pipes: a second copy of the model runs against the first, and the
  *                                               later half of the micro-batches goes through it
  *
- * With two pipes, stages 0 … n/2 − 1 are the first copy and n/2 … n − 1 the second; stage s and stage s + n/2 hold the
- * same layers. */
+ * With two pipes, stages 0 … n/2 − 1 are the first copy and n/2 … n − 1 the second; stage s and stage s + n/2 hold
+ * the same layers. */
 #pragma once
 #include <glib.h>
 
@@ -18,14 +18,14 @@ typedef struct {
 
 typedef enum { PLACEMENT_LOOP, PLACEMENT_V, PLACEMENT_BIDIRECTIONAL } PlacementShape;
 
-/* V takes any number of chunks and turns at every end; bidirectional takes 2. */
+/* V takes any number of chunks and turns at each end; bidirectional takes 2. */
 Placement *placement_new(PlacementShape shape, int n_ranks, int n_chunks);
 Placement *placement_copy(const Placement *placement);
 void placement_free(Placement *placement);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Placement, placement_free)
 
-/* The stage that takes a stage's activation (forward) or its gradient (backward); −1 at the end of the pipe. Asked
- * for every op of a lowering, nearly always of one pipe: there nothing is divided. */
+/* The stage that receives a stage's activation (forward) or gradient (backward); −1 at the end of the pipe. Called
+ * for every op of a lowering, nearly always with one pipe, where no division is needed. */
 static inline int stage_next(int stage, gboolean forward, int n_stages, int n_pipes) {
   int length = n_pipes == 1 ? n_stages : n_stages / n_pipes, at = n_pipes == 1 ? stage : stage % length;
   if (at == (forward ? length - 1 : 0))

@@ -2,36 +2,36 @@
  * dimension d.
  *
  * Flash (arXiv 2205.14135): one kernel forward, one backward; scores never reach HBM. A causal mask leaves s(s+1)/2
- * pairs of query and key, a sliding window of w keys w(w+1)/2 + (s−w)·w: what is hidden whole is not computed
- * (arXiv 2307.08691; its library's window_size). Dropout draws its mask again from the seed.
+ * pairs of query and key, a sliding window of w keys w(w+1)/2 + (s−w)·w: fully masked blocks are not computed (arXiv
+ * 2307.08691; its library's window_size). Dropout regenerates its mask from the seed.
  *
- * What a framework's own code copies round that kernel (attention_copies of framework_time.h) are passes over tensors
- * as wide as this rank's queries; their bytes alone are counted, with one launch.
+ * Copies that a framework's own code makes around that kernel (attention_copies of framework_time.h) are passes over
+ * tensors as wide as this rank's queries. Only their bytes are counted, with one launch.
  *
- * Unfused: each product is a batched one over all s² pairs (masked ones too, those before a window among them), with
- * passes over the scores between:
+ * Unfused: each product is a batched one over all s² pairs (masked ones too, including those before a window), with
+ * passes over the scores in between:
  *
  *     forward    S = Q·Kᵀ → softmax (scale and mask in it) → dropout → O = P·V
  *     backward   dV = Pᵀ·dO, dP = dO·Vᵀ → dropout → softmax → dQ = dS·K, dK = dSᵀ·Q
  *
- * The softmax is one fused kernel where it can be: it takes up to 4,096 keys, and groups of four matrices (Megatron-LM,
- * fused_softmax.py, 2021-24). Elsewhere it is single operations in fp32: to fp32 (read e, write 4), scale (4, 4), mask
- * (4, 4 and a byte of mask), softmax (4, 4), back (4, e); backward the same without the mask's read. The host issues
- * each of the five.
+ * The softmax is one fused kernel where possible: it takes up to 4,096 keys, and groups of four matrices
+ * (Megatron-LM, fused_softmax.py, 2021-24). Otherwise it is single operations in fp32: to fp32 (read e, write 4),
+ * scale (4, 4), mask (4, 4 and a byte of mask), softmax (4, 4), back (4, e); backward the same without reading the
+ * mask. The host issues each of the five.
  *
- * ALiBi: a head's slopes are spread over S, and Q·Kᵀ is added to them (torch.baddbmm: BigScience's Megatron-DeepSpeed,
- * megatron/model/transformer.py, and Hugging Face's BLOOM, 2022), which writes and reads S once more. Counted with the
- * softmax.
+ * ALiBi: a head's slopes are broadcast over S, and Q·Kᵀ is added to them (torch.baddbmm: BigScience's
+ * Megatron-DeepSpeed, megatron/model/transformer.py, and Hugging Face's BLOOM, 2022), which writes and reads S once
+ * more. Counted with the softmax.
  *
- * Round the products, and counted with the softmax too: O is brought from heads into rows of tokens (permute and
- * contiguous); dQ and dK are multiplied by the scale that Q·Kᵀ was (baddbmm's alpha, PyTorch's derivatives.yaml); dQ,
- * dK and dV, the gradients of parts of one tensor, are joined (Megatron-LM, transformer.py, 2020-24). Their bytes alone
- * are counted, not their four launches.
+ * Also counted with the softmax is what surrounds the products: O is brought from heads into rows of tokens (permute
+ * and contiguous); dQ and dK are multiplied by the scale of Q·Kᵀ (baddbmm's alpha, PyTorch's derivatives.yaml); dQ,
+ * dK and dV, the gradients of parts of one tensor, are joined (Megatron-LM, transformer.py, 2020-24). Only their
+ * bytes are counted, not their four launches.
  *
- * Where the sequence is cut by cp, flash attention is the story of context.c.
+ * Flash attention over a sequence cut by cp is described in context.c.
  *
- * Selective recompute of core_attn does the unfused forward again before its backward. Flash has nothing left to drop,
- * as the kernel recomputes its scores anyway; its forward is run again all the same under frameworks that checkpoint
+ * Selective recompute of core_attn repeats the unfused forward before its backward. With flash there is nothing to
+ * drop, as the kernel recomputes its scores anyway; its forward is still repeated under frameworks that checkpoint
  * it. */
 #include "pieces.h"
 
@@ -60,8 +60,8 @@ static void flash(ItemList *list, gboolean backward) {
     context_attention(list, backward);
 }
 
-/* Batched products over the heads. One operand or the result is the s × s scores, the two others are Q and K (s × d) or
- * their gradients; `of_values`: V and attention's output, whose heads may be narrower. */
+/* Batched products over the heads. One operand or the result is the s × s scores; the two others are Q and K (s × d)
+ * or their gradients, or with `of_values` V and attention's output, whose heads may be narrower. */
 static void scores_product(ItemList *list, const char *name, MatmulLayout layout, gboolean makes_scores,
                            gboolean of_values) {
   const Cut *cut = list->cut;
@@ -93,7 +93,7 @@ static double copied_backward_bytes(const Cut *cut) {
   return 2 * cut->element_bytes * cut->tokens * (scaled + joined);
 }
 
-/* Of the forward, ALiBi's spreading among them. */
+/* Forward, ALiBi's broadcast included. */
 static int softmax_launches(const Cut *cut) {
   return (fuses_softmax(cut) ? 1 : SOFTMAX_OPERATIONS) + (adds_alibi(cut) ? 1 : 0);
 }

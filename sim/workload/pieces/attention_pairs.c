@@ -1,5 +1,5 @@
-/* What attention looks at, of heads and sequences whole or cut: sizes that its kernels, its memory and the model's
- * FLOPs share. */
+/* The pairs and blocks that attention processes, over whole or cut heads and sequences: shared by its kernels, its
+ * memory and the model's FLOPs. */
 #include "context.h"
 
 /* The first `window` queries see 1, 2, … keys, all others `window`. */

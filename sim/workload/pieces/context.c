@@ -1,40 +1,42 @@
 /* Flash attention when each rank of cp has 1/cp of every sequence: s tokens of the S = cp·s.
  *
- * A sequence is dealt out in 2·cp pieces, an early and a late one to each rank, so that a causal mask leaves every rank
- * S(S+1)/(2·cp) pairs of query and key (Llama 3, arXiv 2407.21783 §3.3.2; Megatron-LM's context parallelism):
+ * A sequence is divided into 2·cp pieces, and each rank gets an early and a late one, so that a causal mask leaves
+ * every rank S(S+1)/(2·cp) pairs of query and key (Llama 3, arXiv 2407.21783 §3.3.2; Megatron-LM's context
+ * parallelism):
  *
  *     cp = 4    rank  0 1 2 3 3 2 1 0
  *
  * Ring (arXiv 2310.01889; cp−1 steps): a rank attends to its own keys, s(s+1)/2 pairs, while they pass to the next
- * rank, then to those of the rank before, and so on. Of an earlier rank's block all queries see the early half of the
- * keys; of a later rank's the late half of the queries sees all: s²/2 pairs either way. (The first, which moves more
- * bytes, is what is listed.) Each block's output is merged with those before it by their log-sum-exps. There are two
- * buffers: a block comes in where the one before the present block was.
+ * rank, then to those of the rank before, and so on. For an earlier rank's block all queries see the early half of
+ * the keys; for a later rank's block the late half of the queries sees all keys: s²/2 pairs either way. (The first
+ * case, which moves more bytes, is listed.) Each block's output is merged with the previous ones by their
+ * log-sum-exps. There are two buffers: a block is received into the one that the block before the present one
+ * occupied.
  *
  *     compute   pack | attention 0 | attention 1, keep, merge | attention 2, merge
  *     cp             | [KV of 1]     [KV of 2]
  *
- * Backward: the blocks come round once more, their gradients dKV one step behind them, each rank adding its part; a
- * rank's own block is the last, and its gradient is whole there.
+ * Backward: the blocks go round once more, with their gradients dKV one step behind, and each rank adds its part. A
+ * rank's own block comes last, when its gradient is complete.
  *
  *     compute   pack | attention 0, clear | attention 1, +dKV of 0 | attention 2, +dKV of 1
  *     cp             | [KV of 1]            [KV of 2, dKV of 0]      [dKV of 1]
  *
- * All-gather (Llama 3): K and V of the whole sequence are gathered, attention is one kernel; backward gathers them
- * again and reduce-scatters dK and dV.
+ * All-gather (Llama 3): K and V of the whole sequence are gathered, and attention is one kernel; backward gathers
+ * them again and reduce-scatters dK and dV.
  *
  *     compute   pack |      | order, attention
  *     cp             | [KV] |
  *     backward  pack |      | order, clear, attention, order |       | unpack
  *               cp   | [KV] |                                | [dKV] |
  *
- * With a window it alone or Ulysses (as in Transformer Engine, whose ring takes none): each query has the keys of its
- * window among all of them.
+ * With a window only all-gather or Ulysses is possible (as in Transformer Engine, whose ring takes no window): each
+ * query has the keys of its window among all of them.
  *
- * Ulysses (arXiv 2309.14509): an all-to-all gives each rank 1/cp of the heads of all tokens, another brings the output
- * back; backward does the same with dO and with dQ, dK, dV. Tensors are packed by peer before and unpacked after it.
- * Where K and V have fewer heads than there are ranks, each head is repeated before it is sent, so that every rank gets
- * the one that its heads of Q read; the gradients of all copies come back and are summed (DeepSpeed,
+ * Ulysses (arXiv 2309.14509): an all-to-all gives each rank 1/cp of the heads of all tokens, another brings the
+ * output back; backward does the same with dO and with dQ, dK, dV. Tensors are packed by peer before it and unpacked
+ * after it. If K and V have fewer heads than there are ranks, each head is repeated before it is sent, so that every
+ * rank gets the one that its heads of Q read; the gradients of all copies come back and are summed (DeepSpeed,
  * runtime/sequence_parallel/ulysses_sp.py: kv_replication_factor; XTuner, v1/module/attention/mha.py: repeat_kv; both
  * 2026-08).
  *
@@ -45,18 +47,18 @@
  * pytorch/attention/dot_product_attention/context_parallel.py, 2026-08):
  *
  *     pack      K and V, which lie beside Q, go into one buffer (ring: cat, copy_ backward; all-gather: contiguous)
- *     keep      ring, once, by the last forward there is: the block that backward begins with takes the place of the
- *               own one (it has no such copy, and makes the half of each block that is seen contiguous, as many bytes
- *               for three ranks)
+ *     keep      ring, once, by the last forward: the block that backward begins with replaces the rank's own one
+ *               (Transformer Engine has no such copy; it makes the visible half of each block contiguous instead,
+ *               which is as many bytes for three ranks)
  *     clear     zeros where gradients are summed: ring, the half that the first block leaves out (fill_); all-gather,
  *               dK and dV of the whole sequence (zeros)
- *     order     all-gather: whole blocks by rank to tokens by position and back (index_select)
+ *     order     all-gather: from whole blocks by rank to tokens by position, and back (index_select)
  *     unpack    all-gather: dK and dV beside dQ (contiguous)
- *     repeat    Ulysses, where there are c > 1 copies: K and V read once, written c times (repeat_interleave); the sum
- *               of their gradients the other way */
+ *     repeat    Ulysses with c > 1 copies: K and V read once, written c times (repeat_interleave); the reverse for
+ *               the sum of their gradients */
 #include "context.h"
 
-/* One tensor of this rank's tokens, `width` columns. */
+/* A tensor of this rank's tokens with `width` columns. */
 static double tensor_bytes(const Cut *cut, gint64 width) {
   return cut->element_bytes * cut->tokens * width;
 }
@@ -86,7 +88,7 @@ static void merge_outputs(ItemList *list) {
   item_list_memory(list, "attention.merge", 3 * (tensor_bytes(cut, cut->out_width) + attention_row_sums_bytes(cut)));
 }
 
-/* A forward that is run again needs the own block once more. */
+/* A recomputed forward needs the rank's own block again. */
 static gboolean keeps_first_block(const ItemList *list) {
   return list->recompute || !plan_repeats_attention(list->cut->plan);
 }
@@ -109,8 +111,8 @@ static void ring_forward(ItemList *list) {
   }
 }
 
-/* Of an earlier rank's block the late half of dK and dV, of a later one's the early half of dQ: the larger is listed.
- */
+/* For an earlier rank's block the late half of dK and dV, for a later one's the early half of dQ: the larger is
+ * listed. */
 static double unseen_bytes(const Cut *cut) {
   return MAX(tensor_bytes(cut, cut->q_width), kv_bytes(cut)) / 2;
 }
@@ -145,15 +147,15 @@ static void ring(ItemList *list, gboolean backward) {
 
 /* --- all-gather --- */
 
-/* Of the queries of one of the 2·cp pieces. */
+/* Pairs for the queries of one of the 2·cp pieces. */
 static double pairs_of_piece(const Cut *cut, gint64 piece) {
   const gint64 length = cut->seq_len / 2, whole = cut->seq_len * cut->cp;
   return attention_queries_pairs(cut->model, whole, (piece + 1) * length) -
          attention_queries_pairs(cut->model, whole, piece * length);
 }
 
-/* Both pieces of this rank's queries against the keys before them: with a window those of the first have fewer, and
- * every rank is the fullest one. */
+/* Both pieces of this rank's queries against the keys before them. With a window those of the first piece have fewer;
+ * every rank is taken to be the fullest one. */
 static AttentionBlock block_of_all_keys(const Cut *cut) {
   AttentionBlock block = context_own_block(cut);
   block.keys *= cut->cp;
@@ -201,7 +203,7 @@ static void exchange(ItemList *list, const char *operand, gint64 width) {
   copy(list, "attention.unpack", bytes);
 }
 
-/* Between K and V and the copies that are dealt out. */
+/* Between K and V and the copies that are sent. */
 static void repeat(ItemList *list, const char *name) {
   if (list->cut->kv_copies > 1)
     item_list_memory(list, name, (1 + list->cut->kv_copies) * kv_bytes(list->cut));
@@ -222,27 +224,27 @@ static void exchange_and_attend(ItemList *list, gboolean backward) {
 
 /* --- buffers ---
  *
- * What is there at once while backward runs, in Transformer Engine as here: dO and this rank's dQ, dK and dV, and */
+ * What is held at once while backward runs, in Transformer Engine as here: dO and this rank's dQ, dK and dV, and */
 
 static double gradient_bytes(const Cut *cut) {
   return tensor_bytes(cut, cut->out_width + cut->q_width) + kv_bytes(cut);
 }
 
-/* two blocks of K and V, two of dK and dV, and what a block adds to dQ. */
+/* two blocks of K and V, two of dK and dV, and one block's contribution to dQ. */
 static double ring_buffer_bytes(const Cut *cut) {
   if (plan_rings_blocks(cut->plan))
     return context_blocks_buffer_bytes(cut);
   return gradient_bytes(cut) + 4 * kv_bytes(cut) + tensor_bytes(cut, cut->q_width);
 }
 
-/* K and V of the whole sequence, by rank and by position, and their gradients by position (by rank: where K and V came
- * in). */
+/* K and V of the whole sequence, by rank and by position, and their gradients by position (those by rank replace the
+ * received K and V). */
 static double gather_buffer_bytes(const Cut *cut) {
   return gradient_bytes(cut) + 3 * cut->cp * kv_bytes(cut);
 }
 
-/* dO of some heads; dQ, dK and dV, of all copies, packed, and as they come. Those of some heads lie where they come;
- * copies are summed from where they were packed. */
+/* dO of some heads; dQ, dK and dV of all copies, packed and as received. The packed ones of some heads are received
+ * in place; copies are summed from where they were packed. */
 static double ulysses_buffer_bytes(const Cut *cut) {
   return gradient_bytes(cut) + tensor_bytes(cut, cut->out_width) + 2 * tensor_bytes(cut, cut_dealt_width(cut));
 }

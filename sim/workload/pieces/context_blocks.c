@@ -1,21 +1,21 @@
 /* The ring as PyTorch runs it (torch/distributed/tensor/experimental/_attention.py, 2024-12 to 2025-08; rotate method
  * allgather, load balance and convert_to_f32 are its defaults and torchtitan's). Ranks have the same pieces of a
- * sequence and see the same blocks as in context.c. But
+ * sequence and see the same blocks as in context.c. The differences:
  *
  *     heads      it takes as many heads of K and V as of Q: those of grouped queries are repeated before it
- *                (torchtitan's repeat_kv) and their gradients summed behind it
+ *                (torchtitan's repeat_kv), and their gradients are summed after it
  *     forward    cat([K, V]) of all ranks is gathered at once; block by block a rank attends, and merges outputs and
  *                row sums in fp32
  *     backward   gathers them again; gradients of K and V are summed in fp32 and sent to the next rank after every
- *                block, cp times, so that each comes home; those of Q are summed in fp32
+ *                block, cp times, so that each returns to its own rank; those of Q are summed in fp32
  *
  *     compute   pack | attention 0 | attention 1, merge | attention 2, merge
  *     cp             | [K, V of all]
  *     backward  pack | attention 0, dKV | attention 1, +dKV | attention 2, +dKV
  *               cp   | [K, V of all]    | [dKV of 0]        | [dKV of 1]        | [dKV of 2]
  *
- * Under torch.compile a collective is waited for where it is issued (torch/distributed/_functional_collectives.py: what
- * is traced is no AsyncCollectiveTensor). */
+ * Under torch.compile a collective is waited for where it is issued (torch/distributed/_functional_collectives.py:
+ * traced code has no AsyncCollectiveTensor). */
 #include "context.h"
 
 enum { SUM_BYTES = 4 }; /* fp32 */
@@ -29,7 +29,7 @@ static AttentionBlock of_all_heads(AttentionBlock block) {
   return block;
 }
 
-/* Where exchanges run beside nothing, what comes next waits for it. */
+/* If exchanges do not overlap with anything, the next compute item waits for it. */
 static gint32 exchange(ItemList *list, Collective collective, const char *operand, double bytes) {
   const gint32 exchange = item_list_collective(list, AXIS_CP, collective, operand, bytes);
   if (list->cut->plan->time.context_exchanges == CONTEXT_ALONE)
@@ -44,7 +44,7 @@ static gint32 gather_all(ItemList *list, const char *operand) {
   return exchange(list, COLLECTIVE_ALL_GATHER, operand, (double)cut->cp * bytes);
 }
 
-/* Heads of grouped queries to as many as Q has; or their gradients back. */
+/* Repeats heads of grouped queries to as many as Q has; or sums their gradients back. */
 static void repeat_heads(ItemList *list) {
   const Cut *cut = list->cut;
   const double grouped = (double)cut->tokens * (double)(cut->kv_width + cut->v_width);
@@ -52,8 +52,8 @@ static void repeat_heads(ItemList *list) {
     item_list_memory(list, "attention.kv_repeat", cut->element_bytes * (kv_elements(cut) + grouped));
 }
 
-/* out − sigmoid(block's row sums − out's) · (out − block). As operations: the block to fp32 (read e, write 4), the
- * difference (4 + 4, 4), scaled (4, 4), subtracted (4 + 4, 4); else one kernel. */
+/* out − sigmoid(block's row sums − out's) · (out − block). As single operations: the block to fp32 (read e, write 4),
+ * the difference (4 + 4, 4), scaled (4, 4), subtracted (4 + 4, 4); otherwise one kernel. */
 static void merge(ItemList *list) {
   const Cut *cut = list->cut;
   const double elements = (double)cut->tokens * (double)cut->out_width, e = cut->element_bytes;
@@ -97,7 +97,7 @@ void context_blocks_backward(ItemList *list) {
   for (gint64 step = 0; step < cut->cp; step++) {
     const gint32 here = coming;
     if (step == 1)
-      item_list_wait(list, here); /* the gathered, and on the same stream what came before it */
+      item_list_wait(list, here); /* the gather, and everything before it on the same stream */
     item_list_attention(list, TRUE, step == 0 ? &own : &other);
     if (step > 1)
       item_list_wait(list, here);
@@ -114,7 +114,8 @@ void context_blocks_backward(ItemList *list) {
 
 double context_blocks_buffer_bytes(const Cut *cut) {
   const double e = cut->element_bytes, q = (double)cut->tokens * (double)cut->q_width, kv = kv_elements(cut);
-  const double gathered = e * (double)(cut->cp + 1) * kv; /* of all ranks, and what this one has put together */
-  const double sums = (SUM_BYTES + e) * (q + kv);         /* and what a block adds to them */
-  return e * (double)cut->tokens * (double)cut->out_width + gathered + sums + 2 * SUM_BYTES * kv; /* sent, coming */
+  const double gathered = e * (double)(cut->cp + 1) * kv; /* from all ranks, and what this rank packed */
+  const double sums = (SUM_BYTES + e) * (q + kv);         /* and one block's contributions to them */
+  return e * (double)cut->tokens * (double)cut->out_width + gathered + sums + 2 * SUM_BYTES * kv; /* being sent, and
+                                                                                                     being received */
 }

@@ -1,7 +1,7 @@
-/* What stands before the first layer, cut by vocabulary (arXiv 1909.08053 §3): a row of the word table per token (zeros
- * for words of other ranks, so the sum over tp is the lookup), plus the position's, BLOOM's norm, dropout. It has no
- * input gradient; its weight gradient is, as frameworks have it, a dense matrix of the table's size, zeroed, scattered
- * into, and added to the main gradient. */
+/* What comes before the first layer, cut by vocabulary (arXiv 1909.08053 §3): a row of the word table per token
+ * (zeros for words of other ranks, so that the sum over tp is the lookup), plus the position's row, BLOOM's norm,
+ * dropout. It has no input gradient. Its weight gradient is, as in frameworks, a dense matrix of the table's size:
+ * zeroed, scattered into, and added to the main gradient. */
 #include "pieces.h"
 
 void embedding_forward(ItemList *list) {

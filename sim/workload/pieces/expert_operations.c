@@ -1,33 +1,33 @@
-/* What Megatron Core does about experts in operations of PyTorch, each of which reads and writes whole tensors, R rows
- * of w columns (a gate's output) or of h (the hidden size); e bytes per element:
+/* What Megatron Core does around experts in single PyTorch operations. Each reads and writes whole tensors, R rows of
+ * w columns (a gate's output) or of h (the hidden size); e bytes per element:
  *
- *     bound       a bounded gate (GPT-OSS): each half of what the up product made is clamped, and both are joined
+ *     bound       a bounded gate (GPT-OSS): each half of the up product's output is clamped, and both are joined
  *                 again, before one kernel multiplies them (weighted_bias_quick_geglu_impl of
- *                 core/fusions/fused_bias_geglu.py, since 2025-09): clamp 2·2w·e, join 2·2w·e. Back, of the half with
- *                 one bound: compare (e + 1), choose (2e + 1); with two: compare twice 2·(e + 1), and (3), choose
- *                 (2e + 1); join 2·2w·e
- *     bias        of the down product: bias × weight of the choice is added expert by expert, and what comes of it
+ *                 core/fusions/fused_bias_geglu.py, since 2025-09): clamp 2·2w·e, join 2·2w·e. Backward, for the half
+ *                 with one bound: compare (e + 1), choose (2e + 1); with two: compare twice 2·(e + 1), and (3),
+ *                 choose (2e + 1); join 2·2w·e
+ *     bias        of the down product: bias × weight of the choice is added expert by expert, and the results are
  *                 joined (TEGroupedMLP._apply_bias of core/transformer/moe/experts.py, since 2025-09). Weights are in
- *                 the format of the router, those that came by DeepEP or HybridEP in fp32 (its dispatchers convert
- *                 them), r bytes where that is wider: bias × weight (write r), sum (e + 2r), join (2r), to the element
- *                 format (r + e). Back: from it (e + r), to the product (r + e), for the bias' and for the weight's
- *                 gradient multiply (2r) and add up (r) each, join (2e)
+ *                 the format of the router, those received through DeepEP or HybridEP in fp32 (its dispatchers
+ *                 convert them), r bytes where that is wider: bias × weight (write r), sum (e + 2r), join (2r), to
+ *                 the element format (r + e). Backward: from it (e + r), to the product (r + e), for the gradients
+ *                 of the bias and of the weight multiply (2r) and add up (r) each, join (2e)
  *     weights     of the choice, multiplied in with the activation: their gradients, a sum over each row of the
- *                 activation times its output's gradient, are a kernel of its own beside that of the input's gradient,
- *                 since what that joins is twice as wide (weighted_swiglu_back of core/fusions/fused_bias_swiglu.py
- *                 under torch.compile, since 2025-04): reads both halves and the gradient, 3w·e
- *     padding     products of few bits want a multiple of 16 or 32 rows from each expert. Rows that came by an
- *                 all-to-all are copied to tensors that have them, and from these (TE's Fp8Padding; DeepEP's and
- *                 HybridEP's kernels leave room), back as forward
+ *                 activation times its output's gradient, are a separate kernel beside that of the input's gradient,
+ *                 since what the latter joins is twice as wide (weighted_swiglu_back of
+ *                 core/fusions/fused_bias_swiglu.py under torch.compile, since 2025-04): reads both halves and the
+ *                 gradient, 3w·e
+ *     padding     products in narrow formats need a multiple of 16 or 32 rows from each expert. Rows received by an
+ *                 all-to-all are copied to tensors that have them, and back from these (TE's Fp8Padding; DeepEP's and
+ *                 HybridEP's kernels leave room); backward likewise
  *
- * Halves of a gate are parts of rows, and what multiplies a bias and a weight spreads both: clamps, and what compares
- * and chooses where they are undone (but for (3)), and the products with weights and biases are strided, joins, sums
- * and conversions are not.
+ * Halves of a gate are parts of rows, and multiplying a bias by a weight broadcasts both. So clamps, the comparisons
+ * and choices that undo them (except for (3)), and the products with weights and biases are strided; joins, sums and
+ * conversions are not.
  *
- * The bound makes a number on the GPU of one that is given (torch.tensor), for which the host waits until all before it
- * has ended.
- * Graphs of a whole step run TE's fused operations for the first two (use_transformer_engine_op_fuser of
- * Megatron-Bridge's recipes, since 2026-06). */
+ * The bound is given as a host number and made into a GPU number (torch.tensor), for which the host waits until
+ * everything before it has ended. Graphs of a whole step run TE's fused operations for the first two
+ * (use_transformer_engine_op_fuser of Megatron-Bridge's recipes, since 2026-06). */
 #include "pieces.h"
 
 static gboolean has_bound(const Cut *cut) {
@@ -57,7 +57,7 @@ void expert_bound_backward(ItemList *list) {
                                elements * (one_bound + two_bounds));
 }
 
-/* Bytes of what a product with a weight of the choice is in. */
+/* Bytes per element of a product with a weight of the choice. */
 static double weighted_bytes(const Cut *cut) {
   return plan_dispatches_once(cut->plan) ? MAX(4, cut->element_bytes) : cut->element_bytes;
 }

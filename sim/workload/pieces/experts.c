@@ -1,5 +1,5 @@
-/* Experts in place of the MLP (arXiv 2101.03961; with experts cut by tp as well, Megatron-LM's all-to-all dispatcher).
- * A rank has T' tokens; each is sent to k experts:
+/* Experts in place of the MLP (arXiv 2101.03961; with experts cut by tp as well, Megatron-LM's all-to-all
+ * dispatcher). A rank has T' tokens; each is sent to k experts:
  *
  *     x ─┬─ router (T', E) ── top-k ┐
  *        ├───────────────────── permute (k·T') ─ all-to-all over ep ─ [gather over tp] ─ sort by expert ┐
@@ -9,38 +9,42 @@
  *        │          unpermute (T') ─ all-to-all over ep ─ [reduce-scatter over tp] ─ unsort ────────────┘
  *        └─ shared expert: an MLP over all tokens, cut by tp as any, ── + ── y
  *
- * Tokens go to all experts alike, as balancing losses and capacities make them do: every rank sends k·T' rows and gets
- * as many, and each expert's rows are counted up to a whole one. Where the plan says that the fullest rank gets more
- * (expert_load), every rank is that one: all of a layer wait for it, whose link takes so many times the bytes and whose
- * products have so many times the rows. The weights of the choice are multiplied in with the
- * activation. Both all-to-alls have nothing beside them: what follows needs them. Backward is the same from the end,
- * with an all-to-all for the gradient of each; W sends nothing, as the experts' inputs are kept where they were used.
- * What is done besides in single operations is in expert_operations.c.
- * DeepEP's kernels send a token once to each rank that has some of its experts: there are fewer rows then up to where
- * they are sorted, which makes one for each expert of them.
- * Where all tokens are gathered (plan.h's all_gather; MoEAllGatherTokenDispatcher of Megatron Core's
- * token_dispatcher.py) there is no exchange and nothing to sort:
+ * Tokens are spread evenly over all experts, as balancing losses and capacities ensure: every rank sends k·T' rows
+ * and receives as many, and each expert's rows are rounded up. If the plan says that the fullest rank gets more
+ * (expert_load), every rank is taken to be that one: all of a layer wait for it, and its link carries that many times
+ * the bytes and its products that many times the rows. The weights of the choice are multiplied in with the
+ * activation. Neither all-to-all overlaps with anything, since what follows needs it. Backward is the same from the
+ * end, with an all-to-all for the gradient of each; W sends nothing, as the experts' inputs are kept where they were
+ * used. Additional single operations are in expert_operations.c.
  *
- *     x ─ router ─ gather (n·T') ─ permute (k·T' on an average) ─ experts ─ unpermute (n·T') ─ reduce-scatter ─ y
+ * DeepEP's kernels send a token once to each rank that has some of its experts, so there are fewer rows up to the
+ * sort, which then makes one row for each expert.
  *
- * Both are over one group of n ranks, those of ep and, where tp cuts experts, of tp. Of each token three tensors are
- * gathered, one behind the other: which experts it goes to, a byte each, its weights of all of them, itself. A rank
- * picks the tokens of its experts, and adds what these made of them to zeros for all n·T'; of the gradients the same,
- * and those of the weights are summed and scattered as well. Its host reads how many rows it is to pick before it does
- * (where the framework says that it reads such counts; with ep 1, too). Weights are in the format of the elements, and
- * so what is summed; Megatron Core converts it to theirs, which moe_router_dtype can make fp32. Left out: a rank's own
- * columns of the n·T' choices and weights, copied, counted and picked.
- * Where a framework converts tokens before they leave, what is permuted, sent and sorted on the way to experts is in
- * the format they multiply in, forward and backward.
+ * If all tokens are gathered (plan.h's all_gather; MoEAllGatherTokenDispatcher of Megatron Core's
+ * token_dispatcher.py), there is no exchange and nothing to sort:
  *
- * Recompute of moe does all of this again, exchanges included, that of moe_act the activation alone, with the rows that
- * came kept.
+ *     x ─ router ─ gather (n·T') ─ permute (k·T' on average) ─ experts ─ unpermute (n·T') ─ reduce-scatter ─ y
+ *
+ * Both are over one group of n ranks, those of ep and, if tp cuts experts, of tp. Three tensors are gathered per
+ * token, one after another: a byte per expert that says whether the token goes there, its weights for all experts,
+ * and the token itself. A rank picks the tokens of its experts, and adds their results to zeros for all n·T';
+ * likewise for the gradients, and those of the weights are summed and scattered too. The host reads the number of
+ * rows to pick beforehand (if the framework says that it reads such counts; also with ep 1). Weights are in the
+ * format of the elements, and so are the sums; Megatron Core converts the sums to the weights' format, which
+ * moe_router_dtype can make fp32. Not counted: copying, counting and picking a rank's own columns of the n·T' choices
+ * and weights.
+ *
+ * If a framework converts tokens before they leave, what is permuted, sent and sorted on the way to experts is in the
+ * format they multiply in, forward and backward.
+ *
+ * Recompute of moe repeats all of this, exchanges included; that of moe_act repeats only the activation, with the
+ * received rows kept.
  *
  * Router, per token and expert: scores in fp32 (read e, write 4), softmax or sigmoid (8), choice (4), table of the
- * chosen and their weights (5), loss that balances (4); backward half of that. */
+ * chosen and their weights (5), balancing loss (4); backward half of that. */
 #include "pieces.h"
 
-static const double router_bytes = 21, router_backward_bytes = 10; /* besides an element of the scores each */
+static const double router_bytes = 21, router_backward_bytes = 10; /* in addition to an element of the scores each */
 
 static double rows_bytes(const Cut *cut, gint64 rows) {
   return cut->element_bytes * rows * cut->model->hidden;
@@ -51,27 +55,27 @@ static void choose(ItemList *list, const char *name, double bytes) {
   item_list_memory(list, name, (cut->element_bytes + bytes) * cut->split_tokens * cut->model->experts.n);
 }
 
-/* Rows that leave a rank for others, or come back: of each token one for each expert, or for each rank that has some of
- * them. What of these goes over NICs is the cost's business (expert_exchange.h). */
+/* Rows that leave a rank for others, or come back: per token one for each expert, or one for each rank that has some
+ * of its experts. The cost model decides what share of them crosses NICs (expert_exchange.h). */
 static double sent_rows(const Cut *cut) {
   if (!plan_dispatches_once(cut->plan))
     return (double)cut->routed_tokens;
   return cut->split_tokens * model_expert_places(&cut->model->experts, cut->plan->ep);
 }
 
-/* Between this rank's tokens and the rows that leave it: reads one, writes the other. DeepEP's kernels do so as they
- * move them, to and from their buffers. */
+/* Between this rank's tokens and the rows that leave it: reads one, writes the other. DeepEP's kernels do this while
+ * moving rows to and from their buffers. */
 static void permute(ItemList *list, const char *name, double element_bytes) {
   const Cut *cut = list->cut;
   item_list_memory(list, name, element_bytes * (cut->split_tokens + sent_rows(cut)) * cut->model->hidden);
 }
 
-/* Per element, of rows on their way to experts. */
+/* Bytes per element of rows on their way to experts. */
 static double sent_bytes(const Cut *cut) {
   return sends_narrow(cut) ? cut->linear_bytes : cut->element_bytes;
 }
 
-/* `is_counted`: of tokens whose experts have just been chosen. */
+/* `is_counted`: for tokens whose experts have just been chosen. */
 static void exchange(ItemList *list, const char *operand, double element_bytes, gboolean is_counted) {
   const Cut *cut = list->cut;
   const double bytes = element_bytes * sent_rows(cut) * cut->plan->expert_load * cut->model->hidden;
@@ -82,7 +86,7 @@ static void exchange(ItemList *list, const char *operand, double element_bytes, 
   item_list_wait(list, sent);
 }
 
-/* Of this rank's tokens, so many bytes each, become those of all ranks, or of sums over these what is this rank's. */
+/* Gathers the tokens of all ranks, token_bytes each, from this rank's; or reduces them and keeps this rank's. */
 static void share_tokens(ItemList *list, Collective collective, const char *operand, double token_bytes) {
   const Plan *plan = list->cut->plan;
   const Axis axis = plan->ep > 1 ? AXIS_EP : AXIS_TP;
@@ -128,7 +132,7 @@ static gboolean is_cut_by_tp(const Cut *cut) {
   return plan_expert_tp(cut->plan) > 1;
 }
 
-/* Rows come by rank and leave by expert, or the reverse. A token that came once for several experts is read once. */
+/* Rows arrive by rank and leave by expert, or the reverse. A token received once for several experts is read once. */
 static void sort_rows(ItemList *list, const char *name, double element_bytes) {
   const Cut *cut = list->cut;
   const double read = sent_rows(cut) / cut->routed_tokens;
@@ -154,7 +158,7 @@ static void dispatch(ItemList *list, const char *converted, const char *permuted
   sort_rows(list, "experts.sort", bytes);
 }
 
-/* And back; `of_gradients`, with those of the weights of the choice. */
+/* The way back; `of_gradients`: includes the gradients of the weights of the choice. */
 static void combine(ItemList *list, const char *unpermuted, gboolean of_gradients) {
   static const char *const unsorted = "experts.unsort";
   const Cut *cut = list->cut;
@@ -206,7 +210,7 @@ static void expert_activation(ItemList *list) {
   mlp_activation_forward(list, list->cut->expert_rows, list->cut->expert_width);
 }
 
-/* As the product behind it reads it. */
+/* In the form that the product after it reads. */
 static void recompute_expert_activation(ItemList *list) {
   expert_activation(list);
   linear_cast(list, LINEAR_EXPERT_DOWN);
@@ -232,7 +236,7 @@ void experts_backward(ItemList *list) {
     item_list_recompute(list, experts_forward);
   shared_backward(list);
   const gboolean is_summed = cut->shared_width > 0 && plan_gathers_tokens(cut->plan);
-  if (is_summed) /* what tp sums of the shared expert is waited for before ep gathers */
+  if (is_summed) /* tp's reduction for the shared expert is waited for before ep gathers */
     sum(list, "experts.grad_sum", 2);
   if (list->input_gradients) {
     dispatch(list, "unpermute.grad_cast", "unpermute.backward", FALSE);

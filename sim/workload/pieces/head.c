@@ -1,20 +1,19 @@
-/* What stands after the last layer, cut by vocabulary (arXiv 1909.08053 §3): final norm, logits = X·E, cross-entropy in
- * fp32 over the cut vocabulary. The loss needs three numbers per token from all of tp (the maximum, the target's logit,
- * the sum of exponentials), so it is three kernels apart:
+/* What comes after the last layer, cut by vocabulary (arXiv 1909.08053 §3): final norm, logits = X·E, cross-entropy
+ * in fp32 over the cut vocabulary. The loss needs three numbers per token from all of tp (the maximum, the target's
+ * logit, the sum of exponentials), so it is three separate kernels:
  *
  *     loss.max       fp32 ← logits (read e, write 4), maximum (read 4)
  *     loss.exp       subtract the maximum (read 4, write 4), exponential (read 4, write 4), sum (read 4)
  *     loss.softmax   divide by the sum (read 4, write 4): saved for backward
  *     loss.backward  times the loss's gradient (read 4, write 4), to the element format (read 4, write e)
  *
- * bytes per logit. Where a framework fuses it (Transformer Engine's cross_entropy.py, 2024-26) a logit is read twice,
- * for maximum and sum and for its gradient, which is written over it, and backward multiplies that: e, e, e and 2e.
- * Logits that are capped at ±c (Gemma 2, arXiv 2408.00118 §2) pass one kernel more each way, c·tanh(x/c): 2e, and 3e
- * back.
- * Under cp the micro-batch's loss and its count of tokens are summed over the ranks that have its other tokens
- * (Megatron-LM's loss function). With fp32 activations the conversions fall away.
+ * in bytes per logit. If a framework fuses it (Transformer Engine's cross_entropy.py, 2024-26), a logit is read
+ * twice, once for maximum and sum and once for its gradient, which overwrites it and which backward multiplies: e, e,
+ * e and 2e. Logits capped at ±c (Gemma 2, arXiv 2408.00118 §2) take one more kernel each way, c·tanh(x/c): 2e, and 3e
+ * back. Under cp the micro-batch's loss and its count of tokens are summed over the ranks that have its other tokens
+ * (Megatron-LM's loss function). With fp32 activations there are no conversions.
  *
- * Heads that predict a token further stand behind the model's own (mtp.c). */
+ * Heads that predict further tokens come after the model's own (mtp.c). */
 #include "pieces.h"
 
 static const double loss_bytes = 4; /* cross-entropy runs in fp32 */

@@ -1,9 +1,9 @@
-/* Four in-order streams in one list. Only the edges that cross from one stream to the other are written down: the
- * latest suffices, since everything before it on its stream has ended by then.
+/* Four in-order streams in one list. Only the edges between streams are stored, and of these the latest suffices,
+ * since everything before it on its stream has ended by then.
  *
  *     compute   norm ──┐        ┌─ qkv ── attention ── attn_out ──┐            ┌─ residual
  *     tp               └ gather ┘                                 └ all_reduce ┘
- *     cp, ep                              (context.c, experts.c)                           */
+ *     cp, ep                              (context.c, experts.c) */
 #include "pieces.h"
 
 void item_list_init(ItemList *list, const Cut *cut, Piece piece) {
@@ -60,10 +60,9 @@ void item_list_weight_gradient(ItemList *list, const char *name, Number number, 
   append_compute(list, item);
 }
 
-/* Each pair of query and key costs 2·d FLOPs for Q·Kᵀ and 2·v for P·V (v columns of V in a head); backward makes Q·Kᵀ
- * again and dQ, dK, of d, and dP, dV, of v.
- * Forward reads Q, K, V and writes O; backward reads Q, K, V, O, dO and writes dQ, dK, dV. Both move a log-sum-exp in
- * fp32 for each row of each head. */
+/* Each pair of query and key costs 2·d FLOPs for Q·Kᵀ and 2·v for P·V (v columns of V in a head); backward recomputes
+ * Q·Kᵀ, and computes dQ, dK (d columns) and dP, dV (v columns). Forward reads Q, K, V and writes O; backward reads Q,
+ * K, V, O, dO and writes dQ, dK, dV. Both move a log-sum-exp in fp32 for each row of each head. */
 void item_list_attention(ItemList *list, gboolean backward, const AttentionBlock *block) {
   const Cut *cut = list->cut;
   const double heads = (double)cut->sequences * block->heads;
@@ -154,7 +153,7 @@ gint32 item_list_collective(ItemList *list, Axis axis, Collective collective, co
       .after = follows ? list->awaited : list->last_compute,
       .bytes = bytes,
   };
-  if (follows) /* what waits for this one waits for that */
+  if (follows) /* what waits for this one thereby waits for that one too */
     list->awaited = NO_ITEM;
   g_array_append_val(list->items, item);
   return (gint32)list->items->len - 1;

@@ -1,14 +1,14 @@
-/* Latent attention (arXiv 2405.04434 §2.1) in training, where K and V are made whole. T tokens, T' = T/tp under
+/* Latent attention (arXiv 2405.04434 §2.1) in training, where K and V are made in full. T tokens, T' = T/tp under
  * sequence parallelism, a heads, head dimension d = p + o (plain and rotated), v of V:
  *
  *     x ─┬─ q_down (T', r) ── norm ── q_up (T, a·d) ─────────────── rotate o of each head ── Q
  *        └─ kv_down (T', c + o) ┬ norm of c ── kv_up (T, a·(p + v)) ┬ join with rotated o ── K (T, a·d)
  *                               └──────────── o, one for all heads ─┘                        V (T, a·v)
  *
- * Without a rank r, Q is one product of x. Rotating Q moves its rotated part in place; the joining kernel reads what
- * kv_up made, and o, and writes K and V (the fused kernels of Megatron Core 0.14, fused_mla_yarn_rope_apply.py, 2025).
- * Backward is the same from the end; the input's gradient is the sum of both sides'. Recompute of mla_up_proj keeps
- * what the down projections made, and makes everything behind it again. */
+ * Without a rank r, Q is a single product of x. Rotating Q works in place on its rotated part; the joining kernel
+ * reads kv_up's output and o, and writes K and V (the fused kernels of Megatron Core 0.14,
+ * fused_mla_yarn_rope_apply.py, 2025). Backward is the same from the end; the input's gradient is the sum of both
+ * branches'. Recompute of mla_up_proj keeps the outputs of the down projections and repeats everything after them. */
 #include "pieces.h"
 
 static double norm_bytes(const Cut *cut, gint64 width, int n_passes) {

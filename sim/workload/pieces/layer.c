@@ -1,18 +1,17 @@
-/* One transformer layer as kernels; backward is the same story from the end.
+/* One transformer layer as kernels; backward is the same from the end.
  *
  *     x → norm → qkv → rope → attention → attn_out → +x → norm → mlp_up → activation → mlp_down → + → y
  *
- * With post_norms (Gemma 2) what attn_out and mlp_down make passes a norm before it is added to x; with norms_behind
- * (OLMo 2) there is no other, and qkv and mlp_up read x.
+ * With post_norms (Gemma 2) the outputs of attn_out and mlp_down pass a norm before they are added to x; with
+ * norms_behind (OLMo 2) there are no other norms, and qkv and mlp_up read x.
  *
- * Where q and k are normalised (Qwen3 by heads, OLMo 2 and MPT's qk_ln whole), each passes a norm of its own between
- * qkv and rope; whole ones add up over tp what is summed of a row (OLMo-core's replicated norm weights, 2025).
+ * If q and k are normalised (Qwen3 per head, OLMo 2 and MPT's qk_ln over all heads), each passes its own norm between
+ * qkv and rope; norms over all heads sum their row statistics over tp (OLMo-core's replicated norm weights, 2025).
  *
  * A parallel block (GPT-NeoX, Falcon) sends x through both branches at once and adds them to it in one residual; the
- * branches' partial sums are added before the one tp reduction.
+ * branches' partial sums are added before the single tp reduction.
  *
- * Selective recompute lists a module's forward again in front of the backward of what reads it (recompute_modules.h).
- */
+ * Selective recompute lists a module's forward again before the backward of what reads it (recompute_modules.h). */
 #include "pieces.h"
 
 static void attention_branch_forward(ItemList *list) {
@@ -31,7 +30,7 @@ static gboolean has_experts(const ItemList *list) {
   return list->piece == PIECE_LAYER && list->cut->n_experts > 0;
 }
 
-/* A norm, and what the products behind it read of it. */
+/* A norm, and the conversions of its output that the products after it read. */
 static void recompute_attention_norm(ItemList *list) {
   const ModelLatent *latent = &list->cut->model->latent;
   norm_forward(list, "norm");
@@ -45,7 +44,8 @@ static void recompute_attention_norm(ItemList *list) {
     linear_cast(list, LINEAR_Q_UP);
 }
 
-/* Experts read rows that were sent, and are kept; modules that are made again whole convert for themselves. */
+/* Experts read rows that were sent, which are kept; modules that are recomputed as a whole do their own
+ * conversions. */
 static void recompute_mlp_norm(ItemList *list) {
   norm_forward(list, "norm");
   if (!has_experts(list) && !item_list_recomputes(list, MODULE_MLP))
@@ -86,7 +86,7 @@ static void mlp_branch_backward(ItemList *list) {
   linear_column_backward(list, LINEAR_MLP_UP);
 }
 
-/* Before the branch that follows. */
+/* Before the next branch. */
 static void branch_forward_begin(ItemList *list) {
   if (list->cut->n_norms > 0)
     norm_forward(list, "norm");

@@ -4,34 +4,36 @@
  *     input gradient    dX(T,k) = dY(T,n)·Wᵀ         NN
  *     weight gradient   dW(n,k) += dYᵀ·X             NT, into the main gradient
  *
- * Column-parallel: X whole, n cut. Under sequence parallelism X was saved in shards: it is gathered before forward, and
- * again for the weight gradient, beside the input gradient. dX is a partial sum: its reduction runs beside the weight
- * gradient.
+ * Column-parallel: X whole, n cut. Under sequence parallelism X was saved in shards: it is gathered before forward,
+ * and again for the weight gradient, beside the input gradient. dX is a partial sum: its reduction runs beside the
+ * weight gradient.
  *
  *     compute   dX ─────────┬─ dW ─────┬─ next
- *     tp        gather X ───┘ reduce dX┘            (dW waits for the gather, next for the reduction; under a framework
- *                                                    that reduces alone, dW waits for both)
+ *     tp        gather X ───┘ reduce dX┘       (dW waits for the gather, next for the reduction; under a framework
+ *                                               that reduces alone, dW waits for both)
  *
- * Latent attention gathers and reduces the few columns that Q, K and V are made of. Its down projections and the router
- * are not cut: each rank has their whole weights for its own tokens, with no tp collective; nor have experts, whose
- * tokens come another way (experts.c) and whose products are one launch for all of a rank's experts.
+ * Latent attention gathers and reduces the few columns that Q, K and V are made from. Its down projections and the
+ * router are not cut: each rank has their whole weights for its own tokens, with no tp collective. Nor do experts
+ * have tp collectives here: their tokens arrive another way (experts.c), and their products are one launch for all of
+ * a rank's experts.
  *
  * Row-parallel: k cut, Y a partial sum, reduced after forward; its gradient is gathered before backward.
  *
- * Under a framework that has a gate and what it multiplies, or queries, keys and values, as linears apart the product
- * is still listed as one: that each of the linears writes a dX and launches kernels of its own is not counted. Counted
- * are what adds the linears' dX up, a reduction over tp of each dX where tokens are not cut, a gather of X and a
- * reduction of dX for each where the framework has it so, counted as one of as many bytes, and, where the framework's
- * linears copy what they read, a copy of X for each and of a row-parallel linear's dY.
+ * Some frameworks have a gate and what it multiplies, or queries, keys and values, as separate linears. The product
+ * is still listed as one: that each linear writes a dX and launches its own kernels is not counted. What is counted:
+ * the kernels that add up the linears' dX; a reduction over tp of each dX if tokens are not cut; a gather of X and a
+ * reduction of dX for each linear if the framework does so, as one collective of as many bytes; and, if the
+ * framework's linears copy what they read, a copy of X for each and of a row-parallel linear's dY.
  *
- * Every operand and result moves once through HBM; an accumulated result is read and written, by the product itself or,
- * under a framework that sums gradients apart, by a kernel behind it that reads what the product wrote: one item, as
- * what is run is the same. Narrow formats (fp8 …) convert their operands by a kernel of its own that reads them and
- * writes them in both orientations, since narrow products need the summed dimension contiguous. The converted weights
- * are made once a step and not counted. What came to experts converted came in one orientation, and is turned for W by
- * a kernel that reads and writes the narrow format; so is what tp gathers under a framework that gathers in the narrow
- * format: each rank converts its own tokens, or their gradients, before. A bias is added in the product's epilogue, or
- * behind a row-parallel one by what adds the residual or by a kernel of its own; its gradient is a pass over dY. */
+ * Every operand and result moves once through HBM. An accumulated result is read and written, by the product itself
+ * or, under a framework that sums gradients separately, by a kernel after it that reads the product's output; both
+ * are one item, as the same work is executed. Narrow formats (fp8 …) convert their operands by a separate kernel that
+ * reads them and writes them in both orientations, since narrow products need the summed dimension contiguous.
+ * Weights are converted once per step, which is not counted. Rows that were converted before they were sent to
+ * experts arrive in one orientation, and are transposed for W by a kernel that reads and writes the narrow format.
+ * The same holds for what tp gathers under a framework that gathers in the narrow format: each rank first converts
+ * its own tokens, or their gradients. A bias is added in the product's epilogue; that of a row-parallel linear is
+ * added with the residual or by a separate kernel. Its gradient is a pass over dY. */
 #include "pieces.h"
 
 struct LinearNames {
@@ -58,7 +60,7 @@ static const LinearNames linear_names[N_LINEARS] = {
     [LINEAR_MTP_PROJ] = LINEAR_NAMES("mtp_proj"),
 };
 
-/* Columns of an activation's input, of `width` columns of its output. */
+/* Columns of an activation's input for `width` columns of its output. */
 static gint64 up_width(const Cut *cut, gint64 width) {
   return cut->model->gated ? 2 * width : width;
 }
@@ -72,8 +74,8 @@ static void make_whole(const Cut *cut, Linear *linear, gint64 n, gint64 k) {
   linear->has_bias = FALSE;
 }
 
-/* The head and the router stay in the element format: frameworks keep the last layer and what chooses out of narrow
- * ones. */
+/* The head and the router stay in the element format: frameworks keep the last layer and the choice of experts out of
+ * narrow formats. */
 static void keep_wide(const Cut *cut, Linear *linear) {
   linear->number = precision_info(cut->plan->precision)->element;
   linear->bytes = cut->element_bytes;
@@ -89,7 +91,7 @@ static void make_group(const Cut *cut, Linear *linear, gint64 n, gint64 k) {
   linear->is_local = TRUE;
 }
 
-/* Those of latent attention. */
+/* The linears of latent attention. */
 static void make_latent(const Cut *cut, LinearKind kind, Linear *linear) {
   const ModelLatent *latent = &cut->model->latent;
   const gint64 plain = cut->model->head_dim - latent->rope_dim;
@@ -101,7 +103,7 @@ static void make_latent(const Cut *cut, LinearKind kind, Linear *linear) {
   else if (kind == LINEAR_Q_UP)
     linear->n = cut->q_width,
     linear->k = linear->region_width = latent->q_rank > 0 ? latent->q_rank : cut->model->hidden;
-  else /* the rotated part of K is gathered with what K and V are made of */
+  else /* the rotated part of K is gathered with what K and V are made from */
     linear->n = cut->heads * plain + cut->v_width, linear->k = latent->kv_rank,
     linear->region_width = latent->kv_rank + latent->rope_dim;
 }
@@ -147,8 +149,8 @@ static void make_mlp(const Cut *cut, LinearKind kind, Linear *linear) {
   }
 }
 
-/* Of what tp gathers for the layer's own products, each rank converts its tokens first. Where both branches of a
- * parallel block read what is gathered once, and where latent attention normalises it, it stays wide. */
+/* For gathers over tp in the narrow format, each rank converts its tokens first. The gathered tensor stays wide where
+ * both branches of a parallel block read it, and where latent attention normalises it. */
 static void gather_narrow(const Cut *cut, LinearKind kind, Linear *linear) {
   const gboolean is_row = kind == LINEAR_ATTN_OUT || kind == LINEAR_MLP_DOWN || kind == LINEAR_SHARED_DOWN;
   const gboolean is_column = kind == LINEAR_QKV || kind == LINEAR_MLP_UP || kind == LINEAR_SHARED_UP;
@@ -219,7 +221,7 @@ gboolean sends_narrow(const Cut *cut) {
   return cut->casts && cut->plan->ep > 1 && cut->plan->time.expert_format == EXPERT_FORMAT_LINEAR;
 }
 
-/* One scale for a whole tensor needs its largest element first: one more read. Scales of blocks do not. */
+/* A single scale for a whole tensor needs its largest element first: one more read. Block scales do not. */
 static gboolean needs_amax(const Cut *cut) {
   return cut->plan->precision == PRECISION_FP8 && cut->plan->time.scales == SCALES_TENSOR;
 }
@@ -232,9 +234,9 @@ static double cast_bytes(const Cut *cut, const Linear *linear, gint64 width) {
   return (cast_read_bytes(cut) + 2 * linear->bytes) * linear->group * linear->tokens * width;
 }
 
-/* Of a group: Transformer Engine converts each expert's rows by themselves (multi_tensor_quantize_impl of
- * pytorch/csrc/extensions/cast.cpp, 2025-26), in one kernel, or for a scale of a whole tensor in four: its largest
- * element set to 0 and looked for, the scale, the conversion (Float8CurrentScalingQuantizer of quantizer.cpp). */
+/* For a group: Transformer Engine converts each expert's rows separately (multi_tensor_quantize_impl of
+ * pytorch/csrc/extensions/cast.cpp, 2025-26), in one kernel, or with one scale per tensor in four: its largest
+ * element set to 0 and found, the scale, the conversion (Float8CurrentScalingQuantizer of quantizer.cpp). */
 static int cast_launches(const Cut *cut, const Linear *linear) {
   if (linear->group == 1 || !plan_has_expert_operations(cut->plan))
     return 1;
@@ -250,7 +252,7 @@ static void cast(ItemList *list, const Linear *linear) {
     convert(list, linear, linear->names->cast, linear->k);
 }
 
-/* Of this rank's tokens, in the orientation that is not W's. */
+/* Converts this rank's tokens, in the orientation that W does not use. */
 static void cast_before_gather(ItemList *list, const Linear *linear, const char *name) {
   if (linear->gathers_narrow)
     item_list_memory(list, name,
@@ -263,7 +265,7 @@ void linear_cast(ItemList *list, LinearKind kind) {
   cast(list, &linear);
 }
 
-/* By each of so many linears. */
+/* A gather by each of n_times linears. */
 static gint32 gather(ItemList *list, const Linear *linear, const char *operand, int n_times) {
   if (linear->is_local)
     return NO_ITEM;
@@ -303,20 +305,20 @@ static void weight_gradient(ItemList *list, const Linear *linear, gint64 bias_to
     item_list_memory(list, linear->names->bias_grad, cut->element_bytes * bias_tokens * n);
 }
 
-/* Columns of the product that are made: all, or those of the products that were not kept. */
+/* Columns of the product that are computed: all, or in recomputation only those of products that were not kept. */
 static gint64 columns_made(const ItemList *list, LinearKind kind, const Linear *linear) {
   const gboolean gated = list->cut->model->gated;
   if (!list->every_other || kind == LINEAR_ATTN_OUT)
     return linear->n;
   if (kind == LINEAR_QKV)
-    return list->cut->kv_width; /* of K; V was kept */
+    return list->cut->kv_width; /* those of K; V was kept */
   if (kind == LINEAR_MLP_UP)
     return gated ? linear->n / 2 : 0;
   return gated ? 0 : linear->n;
 }
 
-/* How many linears the framework has where one product is listed: three of queries, keys and values, two of a gate and
- * what it multiplies, if it keeps them apart. */
+/* The number of the framework's linears that one listed product stands for: three for queries, keys and values, two
+ * for a gate and what it multiplies, if it keeps them apart. */
 static int linears_apart(const Cut *cut, LinearKind kind) {
   const FrameworkTime *time = &cut->plan->time;
   const gboolean is_gated = cut->model->gated && (kind == LINEAR_MLP_UP || kind == LINEAR_SHARED_UP);
@@ -325,12 +327,12 @@ static int linears_apart(const Cut *cut, LinearKind kind) {
   return is_gated && time->gate_linears == LINEARS_APART ? 2 : 1;
 }
 
-/* How many of n linears gather what they read under sequence parallelism, which is all that do. */
+/* How many of n linears gather their input under sequence parallelism. */
 static int n_gathers(const Cut *cut, int n_linears) {
   return cut->plan->time.tensor_parallel_exchanges == TP_EXCHANGES_EACH ? n_linears : 1;
 }
 
-/* Adds memory kernels that run behind the product that was listed last, and move so many bytes together. */
+/* Adds memory kernels that run after the last listed product and move `bytes` in total. */
 static void list_behind(ItemList *list, double bytes) {
   g_array_index(list->items, WorkItem, list->last_compute).behind_bytes += bytes;
 }
@@ -339,25 +341,25 @@ static gboolean is_cut(const Cut *cut, const Linear *linear) {
   return cut->tp > 1 && !linear->is_local;
 }
 
-/* Each of n linears that tp cuts reads and writes its whole input, or its output's gradient, of T tokens and w columns:
- * n·2·T·w elements. Under sequence parallelism what it reads was gathered, and is no copy; one gather is counted for
- * all, as is one reduction, even where each linear has its own. */
+/* Each of n linears cut by tp copies (reads and writes) its whole input, or its output's gradient, of T tokens and w
+ * columns: n·2·T·w elements. Under sequence parallelism its input was gathered and is not copied; one gather is
+ * counted for all, as is one reduction, even where each linear has its own. */
 static double copied_bytes(const Cut *cut, const Linear *linear, int n_linears) {
   const gboolean copies =
       is_cut(cut, linear) && !cut->sequence_parallel && cut->plan->time.tensor_parallel_input == TP_INPUT_COPIED;
   return copies ? 2.0 * n_linears * cut->element_bytes * linear->tokens * linear->region_width : 0;
 }
 
-/* How many input gradients tp reduces: under sequence parallelism their sum, but where each linear exchanges for
- * itself; else that of each linear, which are counted as one reduction of as many bytes. */
+/* How many input gradients tp reduces: under sequence parallelism only their sum, unless each linear exchanges for
+ * itself; otherwise that of each linear, counted as one reduction of as many bytes. */
 static int n_sums(const Cut *cut, int n_linears) {
   return cut->sequence_parallel ? n_gathers(cut, n_linears) : n_linears;
 }
 
 /* How often T·k elements are read or written to add up the input gradients of n linears. Autograd adds them two at a
- * time: n − 1 kernels read two and write one, 3·(n − 1). Where the sum is fused one kernel reads all n: that which
- * reads the sum, n − 1 more than it reads anyway; or, where tp reduces the sum and not each (n_sums), one that writes
- * it before, n + 1. */
+ * time: n − 1 kernels read two and write one, 3·(n − 1). If the sum is fused, one kernel reads all n: either the
+ * kernel that reads the sum anyway, with n − 1 more reads; or, where tp reduces the sum and not each gradient
+ * (n_sums), a kernel that writes it first, n + 1. */
 static int added_passes(const Cut *cut, const Linear *linear, int n_linears) {
   if (n_linears == 1)
     return 0;
@@ -366,15 +368,15 @@ static int added_passes(const Cut *cut, const Linear *linear, int n_linears) {
   return is_cut(cut, linear) && cut->sequence_parallel && n_sums(cut, n_linears) == 1 ? n_linears + 1 : n_linears - 1;
 }
 
-/* Of this rank's T/tp tokens where each was reduced before. */
+/* For this rank's T/tp tokens if each gradient was reduced first. */
 static double added_bytes(const Cut *cut, const Linear *linear, int n_linears) {
   const gboolean is_scattered = is_cut(cut, linear) && cut->sequence_parallel && n_sums(cut, n_linears) > 1;
   const gint64 tokens = is_scattered ? cut->split_tokens : linear->tokens;
   return added_passes(cut, linear, n_linears) * cut->element_bytes * tokens * linear->k;
 }
 
-/* A kernel that adds a row-parallel linear's bias reads and writes its output, of this rank's T/tp tokens under
- * sequence parallelism: 2·n of each. */
+/* A kernel that adds a row-parallel linear's bias reads and writes its output, for this rank's T/tp tokens under
+ * sequence parallelism: 2·n per token. */
 static double row_bias_bytes(const Cut *cut, const Linear *linear) {
   const gboolean is_apart = linear->has_bias && cut->plan->time.row_bias == ROW_BIAS_APART;
   return is_apart ? 2 * cut->element_bytes * cut->split_tokens * linear->n : 0;
@@ -398,7 +400,7 @@ void linear_column_backward(ItemList *list, LinearKind kind) {
   const Linear linear = linear_of(cut, kind);
   const int n_linears = linears_apart(cut, kind);
   gint32 gathered = NO_ITEM, reduced = NO_ITEM;
-  const gint32 awaited = list->awaited; /* by the gather, and by what it runs beside */
+  const gint32 awaited = list->awaited; /* both the gather and the product it overlaps wait for it */
   if (list->weight_gradients)
     gathered = gather(list, &linear, linear.names->wgrad, n_gathers(cut, n_linears));
   if (list->input_gradients) {

@@ -1,18 +1,18 @@
-/* Heads that predict a token further (multi-token prediction, arXiv 2412.19437 §2.2), each behind the one before. T
- * tokens, h hidden; x is what the last layer made, or the head before:
+/* Heads that predict a further token (multi-token prediction, arXiv 2412.19437 §2.2), each after the previous one. T
+ * tokens, h hidden; x is the output of the last layer, or of the previous head:
  *
  *     x ─────────────────────── mtp_norm ┐
  *                                        ├ (T, 2h) ── mtp_proj (T, h) ── layer ── norm ── logits ── loss
  *     next tokens ── embedding  mtp_norm ┘                              (of the last kind)  as the head's
  *
  * Cut by tp, the product makes columns (Megatron-Core's multi_token_prediction.py, 2025): its input of 2h is gathered
- * under sequence parallelism, its output gathered by columns (T, h/tp → h), written side by side, and of the tokens a
- * rank's own are taken. Backward gathers the gradient of those under sequence parallelism, and takes a rank's columns.
+ * under sequence parallelism; its output is gathered by columns (T, h/tp → h) and written side by side, and each rank
+ * takes its own tokens. Backward gathers their gradient under sequence parallelism and takes a rank's columns.
  *
- * The tables of the embedding and of the logits are the model's own; where the embedding's lies on another rank, a copy
- * of it is held and its gradient summed with that one's, as a tied matrix's is (workload.c). Backward is the same from
- * the end; both norms' gradients are made side by side, and x's is added to what the loss before makes of it. They
- * stand in the head's lists, so that a stage has them with its head. */
+ * The tables of the embedding and of the logits are the model's own. If the embedding's is on another rank, a copy of
+ * it is held and its gradient is summed with the original's, like that of a tied matrix (workload.c). Backward is the
+ * same from the end; both norms' gradients are made side by side, and x's is added to the one from the previous loss.
+ * These heads are in the head's lists, so that a stage has them together with its head. */
 #include "pieces.h"
 
 static void as_layer(ItemList *list, void (*walk)(ItemList *list)) {

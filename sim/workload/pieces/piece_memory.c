@@ -1,5 +1,5 @@
-/* Bytes a micro-batch leaves behind in a piece, tensor by tensor (arXiv 2205.05198 §4.1, Table 2). T tokens, T' = T/tp
- * under sequence parallelism, h hidden, e bytes per element, q, kv and f the columns on this rank:
+/* Bytes that a micro-batch leaves behind in a piece, tensor by tensor (arXiv 2205.05198 §4.1, Table 2). T tokens,
+ * T' = T/tp under sequence parallelism, h hidden, e bytes per element, q, kv and f the columns on this rank:
  *
  *     inputs of norms                 e·T'·h    each distinct one                            used by I
  *     inputs of post_norms            e·T'·h    each, where there are                        used by I
@@ -15,8 +15,8 @@
  *     input of the activation         e·T·f     (twice when gated)                           used by I
  *     input of mlp_down               e·T·f                                                  used by W
  *
- * Latent attention: what Q, K and V are made of, once before their norms (I) and once behind (W), in shards. With
- * experts, in place of mlp_up and mlp_down, R rows of the rank's experts, each f columns of one:
+ * Latent attention: what Q, K and V are made from, once before their norms (I) and once after (W), in shards. With
+ * experts, in place of mlp_up and mlp_down: R rows of the rank's experts, each of f columns:
  *
  *     scores of the router, its table e·T'·E and 5 bytes each                                used by I
  *     rows as the experts get them    e·R·h                                                  used by W
@@ -26,15 +26,15 @@
  *     weights and map of gathered     e and 1 byte for each of N tokens and this rank's      used by I
  *       tokens, of its experts        experts
  *
- * Inputs of linears are kept in the format they multiply in. With dropout, unfused, e = 2, f = 4h and tp = 1 this sums
- * to s·b·h·(34 + 5·a·s/h). Full recompute keeps the layer's input alone. Selective recompute drops what its modules
- * make, each of which is there again while its side of the layer, attention's or the MLP's, runs backward:
+ * Inputs of linears are kept in the format they multiply in. With dropout, unfused, e = 2, f = 4h and tp = 1 this
+ * sums to s·b·h·(34 + 5·a·s/h). Full recompute keeps only the layer's input. Selective recompute drops the outputs of
+ * its modules; each exists again while its side of the layer, attention's or the MLP's, runs backward:
  *
  *     core_attn                       scores, unfused
- *     layernorm                       outputs of both norms, and what a framework keeps of them besides
+ *     layernorm                       outputs of both norms, and what else a framework keeps of them
  *     mla_up_proj                     Q, K, V and the outputs of the norms before them
  *     moe_act                         input of expert_down
- *     mlp, moe, shared_experts        all within; of mlp and moe their input is kept, as the norm made it
+ *     mlp, moe, shared_experts        everything inside; the input of mlp and moe is kept, as the norm made it
  *
  * A framework may keep more, or in another format (framework_memory.h):
  *
@@ -42,38 +42,38 @@
  *                                     unfused: 4·s² per head, the softmax in fp32
  *     norms                           norm_bytes·T'·h  each; of q and k norm_bytes·T·(q + k)   used by I
  *     gathered inputs                 e·(T − T')·h     for each norm's output                used by W
- *     selective by products           e·(T·(2q + kv + f) + T'·h)  instead of all this
+ *     selective by products           e·(T·(2q + kv + f) + T'·h)  instead of all the above
  *     activation_input_bytes          in place of e, of the input of the experts' activation
  *     attention_output_bytes          T·a, once, in place of the input of attn_out                used by W */
 #include "pieces.h"
 
 #include <math.h>
 
-/* Of one layer without recompute. */
+/* One layer without recompute. */
 typedef struct {
   double layer_input;
   double linear_inputs; /* used by W */
   double scores;        /* unfused attention's s² part */
-  double rest;          /* used by I; the layer's input included */
+  double rest;          /* used by I; includes the layer's input */
 } LayerTensors;
 
-/* What selective recompute drops of one side of a layer; part of LayerTensors' sums of the same names. */
+/* What selective recompute drops of one side of a layer; part of the sums of the same names in LayerTensors. */
 typedef struct {
   double linear_inputs, rest;
 } Dropped;
 
-/* Columns of an activation's input, of `width` of its output. */
+/* Columns of an activation's input for `width` columns of its output. */
 static gint64 input_width(const Cut *cut, gint64 width) {
   return cut->model->gated ? 2 * width : width;
 }
 
-/* Of experts, used by W and by I. */
+/* Experts: what W uses, and below what I uses. */
 static double expert_linear_inputs(const Cut *cut) {
   return cut->linear_bytes * ((double)cut->expert_rows * (cut->model->hidden + cut->expert_width) +
                               (double)cut->tokens * cut->shared_width);
 }
 
-/* Of an activation of experts' layers, per element of its input. */
+/* Bytes per element of the input of an activation in a layer with experts. */
 static double activation_input_bytes(const Cut *cut) {
   const double bytes = cut->plan->memory.activation_input_bytes;
   return bytes > 0 ? bytes : cut->element_bytes;
@@ -90,15 +90,15 @@ static double expert_rest(const Cut *cut) {
          activation_input_bytes(cut) * cut->expert_rows * input_width(cut, cut->expert_width) + shared_rest(cut);
 }
 
-/* What a norm of so many elements keeps besides its input, under a framework. Of plain kernels a LayerNorm is one,
- * which keeps nothing more. */
+/* What a norm of this many elements keeps besides its input, under a framework. With plain kernels a LayerNorm is
+ * still a single one, which keeps nothing more. */
 static double norm_rest(const Cut *cut, double elements) {
   const gboolean plain = cut->plan->memory.kernels == FRAMEWORK_KERNELS_PLAIN;
   const gboolean is_kept = !plain || (plan_has_plain_norm(cut->plan) && cut->model->norm == NORM_RMSNORM);
   return is_kept ? cut->plan->memory.norm_bytes * elements : 0;
 }
 
-/* Behind and before their norms. */
+/* After the norms (W), and below before them (I). */
 static double latent_linear_inputs(const Cut *cut) {
   return cut->linear_bytes * cut->split_tokens * (cut->model->latent.q_rank + cut->model->latent.kv_rank);
 }
@@ -108,7 +108,7 @@ static double latent_rest(const Cut *cut) {
   return cut->element_bytes * cut->split_tokens * (latent->q_rank + latent->kv_rank + latent->rope_dim);
 }
 
-/* As attn_out's weight gradient reads it. */
+/* In the form that attn_out's weight gradient reads. */
 static double attention_output(const Cut *cut) {
   const double bytes = cut->plan->memory.attention_output_bytes;
   return (bytes > 0 ? bytes : cut->linear_bytes) * cut->tokens * cut->out_width;
@@ -122,7 +122,7 @@ static double qk_norm_elements(const Cut *cut) {
 static LayerTensors layer_tensors(const Cut *cut, gboolean has_experts) {
   const gboolean parallel = cut->model->parallel_block, flash = cut->plan->attention == ATTENTION_FLASH;
   const double e = cut->element_bytes, stream = (double)cut->split_tokens * cut->model->hidden, t = cut->tokens;
-  const int n_branches = parallel ? 1 : 2; /* points where a mask is drawn, and where a norm before them reads */
+  const int n_branches = parallel ? 1 : 2; /* where a mask is drawn, and where a norm before the branches reads */
   const gint64 n_streams = MIN(n_branches, cut->n_norms);
   LayerTensors tensors = {.layer_input = e * stream};
   const double ffn = has_experts ? 0 : cut->ffn_width, up = has_experts ? 0 : cut->up_width;
@@ -149,7 +149,7 @@ static LayerTensors layer_tensors(const Cut *cut, gboolean has_experts) {
   if (flash) {
     tensors.rest += attention_row_sums_bytes(cut);
     const gboolean of_heads = cut->cp > 1 && cut->plan->cp_comm == CP_ULYSSES;
-    /* flash wants its output, not attn_out's operand */
+    /* flash needs its output, not attn_out's operand */
     if (of_heads || (cut->casts && framework->attention_output_bytes == 0))
       tensors.rest += e * t * cut->out_width;
   } else {
@@ -158,8 +158,8 @@ static LayerTensors layer_tensors(const Cut *cut, gboolean has_experts) {
   return tensors;
 }
 
-/* Gradients of the linears' outputs, which W multiplies with their inputs; row-parallel ones gathered. The two branches
- * of a parallel block have one. */
+/* Gradients of the linears' outputs, which W multiplies with their inputs; those of row-parallel linears are
+ * gathered. The two branches of a parallel block share one. */
 static double layer_output_gradients(const Cut *cut, Piece piece) {
   double elements = 0;
   LinearKind kinds[N_LINEARS];
@@ -173,16 +173,18 @@ static double layer_output_gradients(const Cut *cut, Piece piece) {
   return cut->linear_bytes * elements;
 }
 
-/* Elements of a gradient that a kernel of experts reads and of the one that it writes: the activation's, or of all
- * gathered tokens and the rows of the rank's experts, of which one is made of the other on both sides of them. */
+/* Elements of the gradients that a kernel of experts reads and writes. The widest are the activation's, or, with
+ * gathered tokens, those of all these and of the rows of the rank's experts, each made from the other on either side
+ * of the experts. */
 static double expert_gradients(const Cut *cut) {
   const double rows = cut->expert_rows, gathered = expert_gathered_tokens(cut);
   const double activation = rows * (double)(input_width(cut, cut->expert_width) + cut->expert_width);
   return gathered > 0 ? MAX(activation, (gathered + rows) * (double)cut->model->hidden) : activation;
 }
 
-/* The gradient a backward kernel reads and the one it writes are alive together; the widest pair is the activation's or
- * another of experts, that of unfused attention's softmax, or what attention cut by cp has in buffers. */
+/* The gradient a backward kernel reads and the one it writes are alive together. The widest such pair is that of the
+ * activation or another kernel of experts, that of unfused attention's softmax, or the buffers of attention cut by
+ * cp. */
 static double widest_gradients(const Cut *cut, gboolean has_experts) {
   const double activation =
       has_experts ? expert_gradients(cut) : (double)cut->tokens * (cut->up_width + cut->ffn_width);
@@ -193,7 +195,7 @@ static double widest_gradients(const Cut *cut, gboolean has_experts) {
   return cut->cp > 1 ? MAX(widest, context_buffer_bytes(cut)) : widest;
 }
 
-/* plan_keeps_every_other_product(); also what tp has reduced and scattered. */
+/* For plan_keeps_every_other_product(); includes what tp has reduce-scattered. */
 static double kept_products(const Cut *cut) {
   const double stream = (double)cut->split_tokens * cut->model->hidden, t = cut->tokens;
   double elements = t * (2 * cut->q_width + cut->kv_width + cut->ffn_width);
@@ -208,7 +210,7 @@ static gboolean drops(const Cut *cut, RecomputeModule module) {
   return (plan_recompute_modules(cut->plan) & MODULE_BIT(module)) != 0;
 }
 
-/* A norm's output is not dropped where another tensor, gathered over tp, is what is kept of it. */
+/* A norm's output is not dropped if its gathered copy is kept instead. */
 static Dropped dropped_norm(const Cut *cut) {
   const gboolean is_gathered = cut->plan->memory.gathered == GATHERED_KEPT && cut->sequence_parallel;
   const double stream = (double)cut->split_tokens * cut->model->hidden;
@@ -226,7 +228,8 @@ static Dropped dropped_of_attention(const Cut *cut) {
   return dropped;
 }
 
-/* All of an MLP, or of experts; its input stays, in the element format, unless the norm makes that again. */
+/* Drops a whole MLP, or all experts. Its input stays, in the element format, unless recomputing the norm restores
+ * it. */
 static Dropped dropped_branch(const Cut *cut, double linear_inputs, double rest) {
   const double input = (double)cut->split_tokens * cut->model->hidden;
   Dropped dropped = {linear_inputs, rest};
@@ -259,7 +262,7 @@ static void keep_all(PieceMemory *memory, const LayerTensors *tensors) {
   memory->released_by_I = tensors->rest + tensors->scores;
 }
 
-/* I makes again what W needs. */
+/* I recomputes what W needs. */
 static void drop_modules(PieceMemory *memory, const Cut *cut, const LayerTensors *tensors, gboolean has_experts) {
   const Dropped attention = dropped_of_attention(cut), mlp = dropped_of_mlp(cut, has_experts);
   const double scores = drops(cut, MODULE_CORE_ATTN) ? tensors->scores : 0;
@@ -271,8 +274,8 @@ static void drop_modules(PieceMemory *memory, const Cut *cut, const LayerTensors
   memory->transient_bytes += MAX(attention.linear_inputs + attention.rest + scores, mlp.linear_inputs + mlp.rest);
 }
 
-/* What a layer that is made again keeps of what W reads: its input, where a linear reads that as it is, and attention's
- * output where every other product is kept. */
+/* What W reads that a recomputed layer keeps: its input, if a linear reads that unchanged, and attention's output if
+ * every other product is kept. */
 static double kept_linear_inputs(const Cut *cut, const LayerTensors *tensors) {
   const gboolean reads_input = cut->n_norms == 0 && !cut->casts;
   const gboolean reads_output =
@@ -295,19 +298,19 @@ static PieceMemory layer_memory(const Cut *cut, Piece piece) {
     const double stays = kept_linear_inputs(cut, &tensors);
     memory.saved_bytes = tensors.layer_input + products;
     memory.released_by_I = memory.saved_bytes - stays;
-    memory.held_for_W += tensors.linear_inputs - stays; /* made again by I */
+    memory.held_for_W += tensors.linear_inputs - stays; /* recomputed by I */
     memory.transient_bytes += MAX(all - memory.saved_bytes, 0);
   }
   return memory;
 }
 
-/* Of one vocabulary matrix in the element format, where it is not accumulated in place. */
+/* The gradient of one vocabulary matrix in the element format, unless it is accumulated in place. */
 static double vocabulary_gradient(const Cut *cut) {
   const gboolean dense = cut->plan->memory.vocabulary_gradients == VOCABULARY_GRADIENTS_DENSE;
   return dense ? cut->element_bytes * cut_vocab_parameters(cut) : 0;
 }
 
-/* The dropout mask and the norm's input; token numbers are too few to count. W needs the gradient of all tokens. */
+/* The dropout mask and the norm's input; token ids are negligible. W needs the gradient of all tokens. */
 static PieceMemory embedding_memory(const Cut *cut) {
   const double stream = (double)cut->split_tokens * cut->model->hidden;
   const double norm = cut->model->embedding_norm ? cut->element_bytes * stream + norm_rest(cut, stream) : 0;
@@ -320,8 +323,8 @@ static PieceMemory embedding_memory(const Cut *cut) {
   };
 }
 
-/* Per logit: kept from forward, and made besides while backward runs. The softmax in fp32, in place of the logits, and
- * their gradient; fused, the gradient has taken their place already. */
+/* Bytes per logit kept from forward, and those made in addition while backward runs. Unfused: the softmax in fp32,
+ * replacing the logits, and their gradient; fused, the gradient has already replaced the logits. */
 static double kept_of_logit(const Cut *cut) {
   const double capped = cut->model->capped_logits ? cut->element_bytes : 0;
   return (cut->plan->time.loss == LOSS_FUSED ? cut->element_bytes : 4) + capped;
@@ -334,15 +337,16 @@ static double made_of_logit(const Cut *cut) {
   return cut->plan->time.loss == LOSS_FUSED ? 0 : cut->element_bytes;
 }
 
-/* The norm's input, the product's input, and what is kept of the logits: capped ones too, of which backward makes the
- * cap's slope. */
+/* The norm's input, the product's input, and what is kept of the logits: also the capped ones, from which backward
+ * computes the cap's slope. */
 static PieceMemory loss_memory(const Cut *cut) {
   const double stream = cut->element_bytes * cut->split_tokens * cut->model->hidden;
   const double logits = (double)cut->tokens * cut->vocab_width;
   const double gradient = cut->element_bytes * logits;
   const FrameworkMemory *framework = &cut->plan->memory;
-  const double seen = framework->logits != LOGITS_SPLIT ? logits * cut->tp : logits; /* that the loss is made of */
-  /* what came of each rank, and the own product */
+  const double seen = framework->logits != LOGITS_SPLIT ? logits * cut->tp : logits; /* the logits that the loss is
+                                                                                        computed from */
+  /* those received from each rank, and this rank's own */
   const double pieces = framework->logits == LOGITS_WHOLE && cut->tp > 1 ? cut->element_bytes * (seen + logits) : 0;
   return (PieceMemory){
       .saved_bytes = 2 * stream + kept_of_logit(cut) * seen,
@@ -352,8 +356,8 @@ static PieceMemory loss_memory(const Cut *cut) {
   };
 }
 
-/* Of one head that predicts a token further (mtp.c), but for its logits: the norms' inputs, of which x is kept already,
- * and the product's, besides the layer's own; W of the product needs the gradient of what it made. */
+/* A head that predicts a further token (mtp.c), without its logits: the norms' inputs, of which x is already kept,
+ * and the product's, in addition to the layer's own. W of the product needs the gradient of its output. */
 static PieceMemory mtp_memory(const Cut *cut) {
   PieceMemory layer = layer_memory(cut, PIECE_LAYER);
   const double stream = (double)cut->split_tokens * cut->model->hidden;
@@ -365,7 +369,7 @@ static PieceMemory mtp_memory(const Cut *cut) {
   return layer;
 }
 
-/* Of the model's own, and as much for each that predicts a token further. */
+/* The model's own head, and as much for each one that predicts a further token. */
 static PieceMemory head_memory(const Cut *cut) {
   const PieceMemory loss = loss_memory(cut), mtp = mtp_memory(cut);
   PieceMemory memory = loss;

@@ -1,12 +1,13 @@
-/* Which phase lists what. B lists both halves in one walk over the piece from its end, so it has exactly the kernels of
- * I and of W, each weight gradient next to the input gradient it can run beside. Full recompute walks the layer forward
- * once more before its input gradient, selective recompute by products leaves out what was kept; W finds everything
- * kept by I. Under a framework whose full recompute ends with what is read (PyTorch's checkpoint that stops early: the
- * operands of a layer's last product are, its result is not) that product is left out, and all behind it.
+/* Which phase lists what. B lists both halves in one backward walk over the piece, so it has exactly the kernels of I
+ * and of W, with each weight gradient next to the input gradient it can overlap. Full recompute walks the layer
+ * forward once more before its input gradient; selective recompute by products skips what was kept; W finds
+ * everything kept by I. Under a framework whose full recompute stops once everything needed is there (PyTorch's
+ * early-stopping checkpoint: the operands of a layer's last product are needed, its result is not), that product and
+ * everything after it is omitted.
  *
- * Under ZeRO-3 with buffers that are copied (zero3_buffers) F, I and B copy what was gathered for them, with their
- * first kernel, W and B what will be reduced, with their last: with 2 bytes gathered and 4 reduced 4 + 4 + 6 bytes for
- * each parameter and micro-batch. */
+ * Under ZeRO-3 with copied buffers (zero3_buffers), F, I and B copy what was gathered for them, with their first
+ * kernel; W and B copy what will be reduced, with their last. With 2 bytes gathered and 4 reduced that is 4 + 4 + 6
+ * bytes for each parameter and micro-batch. */
 #include "pieces.h"
 
 static const struct {

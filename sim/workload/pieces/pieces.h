@@ -1,10 +1,10 @@
-/* Private to this floor: how a piece of the model becomes lists of kernels, and what it keeps.
+/* Private to pieces/: how a piece of the model becomes lists of kernels, and what it saves.
  *
  *     Cut         sizes of one GPU's share under the plan           cut.h
  *     ItemList    a growing list of items on their streams          item_list.c
  *     Linear      a linear layer cut by tp, forward and backward    linear.c
- *     pieces      the layer (layer.c, pointwise.c, attention.c, latent.c, context.c, experts.c), what stands before and
- *                 after (embedding.c, head.c, mtp.c), and which phase lists what (pieces.c)
+ *     pieces      the layer (layer.c, pointwise.c, attention.c, latent.c, context.c, experts.c), what comes before
+ *                 and after (embedding.c, head.c, mtp.c), and which phase lists what (pieces.c)
  *     memory      what a piece saves for its backward               piece_memory.c */
 #pragma once
 #include "cut.h"
@@ -12,17 +12,17 @@
 
 enum { NO_ITEM = -1 };
 
-/* A list being built. A compute item waits for the latest collective given to item_list_wait(); a collective waits, as
- * NCCL's do under PyTorch, for all compute listed before it. */
+/* A list being built. A compute item waits for the latest collective given to item_list_wait(). A collective waits,
+ * as NCCL's do under PyTorch, for all compute listed before it. */
 typedef struct {
   const Cut *cut;
   Piece piece;
   GArray *items;                              /* of WorkItem; owned */
   gboolean input_gradients, weight_gradients; /* the half of backward being listed: I, W, or both for B */
-  gboolean recompute;                         /* what is added is forward work done again */
-  int mtp;                                    /* WorkItem.mtp of what is added */
-  gboolean every_other; /* … but for attention and every other product, whose results were kept */
-  gboolean stops_early; /* … and it stops at the last result that backward reads */
+  gboolean recompute;                         /* items being added are recomputed forward work */
+  int mtp;                                    /* WorkItem.mtp of items being added */
+  gboolean every_other; /* … without attention and every other product, whose results were kept */
+  gboolean stops_early; /* … up to the last result that backward reads */
   gboolean host_waits;  /* WorkItem.host_waits of the next compute item */
   gint32 last_compute;  /* index of the latest compute item, or NO_ITEM */
   gint32 awaited;       /* latest collective the next compute item needs, or NO_ITEM */
@@ -32,44 +32,46 @@ typedef struct {
   gint64 batch, m, n, k;
 } MatmulShape;
 
-/* What one attention kernel looks at, of each sequence of the micro-batch. */
+/* What one attention kernel processes, per sequence of the micro-batch. */
 typedef struct {
   gint64 heads, kv_heads;
   gint64 queries, keys; /* rows of Q (and O); of K and V */
-  double pairs;         /* of query and key that the causal mask leaves in each head */
+  double pairs;         /* pairs of query and key that the causal mask leaves in each head */
   gboolean windowed;    /* … and a window */
 } AttentionBlock;
 
 void item_list_init(ItemList *list, const Cut *cut, Piece piece);
 void item_list_matmul(ItemList *list, const char *name, Number number, MatmulLayout layout, MatmulShape shape,
                       double bytes);
-/* C += A·B into the main gradient, of shape.m × shape.n for each of shape.batch. */
+/* C += A·B into the main gradient, with shape.m × shape.n elements for each of shape.batch. */
 void item_list_weight_gradient(ItemList *list, const char *name, Number number, MatmulShape shape,
                                double operand_bytes);
 /* One fused attention kernel, forward or backward. */
 void item_list_attention(ItemList *list, gboolean backward, const AttentionBlock *block);
 void item_list_memory(ItemList *list, const char *name, double bytes);
-/* One that stands for so many, of `bytes` together. */
+/* One item that stands for n_launches kernels, of `bytes` in total. */
 void item_list_operations(ItemList *list, const char *name, int n_launches, double bytes);
-/* … of which so many bytes are of operations that take parts of rows, or spread an operand over others. */
+/* The same, with strided_bytes of them by operations on parts of rows, or that broadcast an operand. */
 void item_list_strided_operations(ItemList *list, const char *name, int n_launches, double bytes, double strided_bytes);
-/* The host waits for all that it has issued before it issues the next compute item. */
+/* Before issuing the next compute item, the host waits for everything it has issued. */
 void item_list_host_wait(ItemList *list);
-/* An RMSNorm, forward or backward, of single operations. */
+/* An RMSNorm made of single operations, forward or backward. */
 void item_list_plain_norm(ItemList *list, const char *name, double bytes);
-/* A memory kernel on the path of the input gradient: left out of W. */
+/* A memory kernel on the path of the input gradient: omitted from W. */
 void item_list_input_gradient(ItemList *list, const char *name, double bytes);
-/* Over the group of `axis` (tp, cp or ep), full buffer `bytes`. Wait for the result before its use. `operand` as
- * WorkItem.operand. */
+/* A collective over the group of `axis` (tp, cp or ep), full buffer `bytes`. Call item_list_wait() before its result
+ * is used. `operand` as in WorkItem. */
 gint32 item_list_collective(ItemList *list, Axis axis, Collective collective, const char *operand, double bytes);
-/* The next compute item may wait for one axis only; so may a collective of another axis that comes before it. NO_ITEM:
- * nothing to wait for. */
+/* The next compute item waits for the collective. It may wait for one axis only; a collective of another axis listed
+ * before it takes over the wait. NO_ITEM: nothing to wait for. */
 void item_list_wait(ItemList *list, gint32 collective);
 
-/* Activations (tokens × hidden) entering and leaving a tensor-parallel region; NO_ITEM where nothing is sent. */
-gint32 region_gather(ItemList *list, const char *operand); /* all_gather under sequence parallelism, else nothing */
-gint32 region_reduce(ItemList *list, const char *operand); /* reduce_scatter under it, all_reduce otherwise */
-/* The same of tokens × `width`; gathered elements of so many bytes. */
+/* Activations (tokens × hidden) entering and leaving a tensor-parallel region; NO_ITEM if nothing is sent. */
+gint32 region_gather(ItemList *list, const char *operand); /* all_gather under sequence parallelism, otherwise
+                                                              nothing */
+gint32 region_reduce(ItemList *list, const char *operand); /* reduce_scatter under sequence parallelism, otherwise
+                                                              all_reduce */
+/* The same for tokens × `width`, gathered in elements of element_bytes. */
 gint32 region_gather_columns(ItemList *list, const char *operand, gint64 width, double element_bytes);
 gint32 region_reduce_columns(ItemList *list, const char *operand, gint64 width);
 
@@ -81,18 +83,18 @@ typedef struct {
   gint64 n, k; /* of this rank */
   Number number;
   double bytes;        /* per operand element */
-  gint64 region_width; /* columns that tp gathers before it, or reduces behind it */
-  gint64 tokens;       /* rows of X and Y; of each of a group of products */
-  gint64 group;        /* products of as many weights in one launch: this rank's experts; else 1 */
-  gboolean casts;      /* operands are converted from the element format first */
-  gboolean input_comes_narrow, gradient_comes_narrow; /* … but for this one: it has been, in the one orientation that
-                                                         is not W's */
-  gboolean gathers_narrow;                            /* … by each rank of tp, before they are gathered */
+  gint64 region_width; /* columns that tp gathers before it, or reduces after it */
+  gint64 tokens;       /* rows of X and Y; in a group, of each product */
+  gint64 group;        /* number of products, each with its own weights, in one launch: this rank's experts; else 1 */
+  gboolean casts;      /* operands are first converted from the element format */
+  gboolean input_comes_narrow, gradient_comes_narrow; /* … except this operand, which already was, in the orientation
+                                                         that W does not use */
+  gboolean gathers_narrow;                            /* … by each rank of tp, before the gather */
   gboolean has_bias;
   gboolean is_local;          /* no tp collective around it */
-  gboolean is_whole;          /* not cut by tp: each rank has all of W for tokens of its own */
+  gboolean is_whole;          /* not cut by tp: each rank has all of W for its own tokens */
   gboolean region_of_another; /* the other branch of a parallel block does the tp collective around this one */
-  gboolean joins_branches;    /* backward: adds the other branch's gradient of the input both have read */
+  gboolean joins_branches;    /* backward: adds the other branch's gradient of the input that both have read */
 } Linear;
 
 typedef enum {
@@ -114,34 +116,34 @@ typedef enum {
   N_LINEARS
 } LinearKind;
 Linear linear_of(const Cut *cut, LinearKind kind);
-/* The products of a layer, forward; returns how many. */
+/* The products of a layer in forward order; returns their number. */
 int layer_linears(const Cut *cut, Piece piece, LinearKind kinds[N_LINEARS]);
 
-/* Rows are sent to experts in the format of their products. */
+/* Whether rows are sent to experts in the format of their products. */
 gboolean sends_narrow(const Cut *cut);
 /* Bytes that a conversion to the narrow format reads, per element. */
 double cast_read_bytes(const Cut *cut);
-/* The conversion alone of what a product reads, where it reads a narrower format. */
+/* Only the conversion of a product's input, if the product reads a narrower format. */
 void linear_cast(ItemList *list, LinearKind kind);
 void linear_column_forward(ItemList *list, LinearKind kind);
 void linear_column_backward(ItemList *list, LinearKind kind);
 void linear_row_forward(ItemList *list, LinearKind kind);
 void linear_row_backward(ItemList *list, LinearKind kind);
 
-/* Pairs of query and key that the causal mask leaves in one head of one sequence; and a window (0: none). */
+/* Pairs of query and key that the causal mask and a window (0: none) leave in one head of one sequence. */
 double attention_pairs(gint64 seq_len, gint64 window);
-/* The same of a layer of the model, a mean where layers with and without a window come in turns. */
+/* The same for a layer of the model; a mean if layers with and without a window alternate. */
 double attention_layer_pairs(const Model *model, gint64 seq_len);
-/* … of its first `queries`. */
+/* The same for the sequence's first `queries`. */
 double attention_queries_pairs(const Model *model, gint64 seq_len, gint64 queries);
 double attention_row_sums_bytes(const Cut *cut); /* a log-sum-exp in fp32 for each row of each head */
-/* Flash attention over a sequence that is cut by cp > 1 (context.c). */
+/* Flash attention over a sequence cut by cp > 1 (context.c). */
 void context_attention(ItemList *list, gboolean backward);
-/* Bytes that its gradients and buffers take while its backward runs. */
+/* Bytes of the gradients and buffers held while its backward runs. */
 double context_buffer_bytes(const Cut *cut);
 /* Latent attention: from the norm's output to Q, K and V, and back. */
 void latent_forward(ItemList *list);
-/* Its second half, from what the down projections made. */
+/* Its second half, from the outputs of the down projections. */
 void latent_up_forward(ItemList *list);
 void latent_backward(ItemList *list);
 /* From Q, K and V to attention's output, and back. */
@@ -153,54 +155,55 @@ void norm_backward(ItemList *list, const char *name);
 void dropout_backward(ItemList *list);
 /* Bias, dropout and addition in one kernel: reads the branch and the stream, writes the stream and the mask. */
 void residual_forward(ItemList *list);
-/* The norm's before the branch, if any; the gradients of the branch and of the way around it added. */
+/* The backward of the norm before the branch, if any; then adds the gradients of the branch and of the path around
+ * it. */
 void branch_backward_end(ItemList *list);
 void rope_forward(ItemList *list);
 void rope_backward(ItemList *list);
-/* Nothing where q and k have no norms. */
+/* Nothing if q and k have no norms. */
 void qk_norms_forward(ItemList *list);
 void qk_norms_backward(ItemList *list);
 
-/* What stands between the up and the down projection, for `rows` tokens of `width` columns. */
+/* What comes between the up and the down projection, for `rows` tokens of `width` columns. */
 void mlp_activation_forward(ItemList *list, gint64 rows, gint64 width);
 void mlp_activation_backward(ItemList *list, gint64 rows, gint64 width);
-/* Of this rank's experts, with the gradients of the weights that were multiplied in. */
+/* That of this rank's experts, with the gradients of the weights that were multiplied in. */
 void expert_activation_backward(ItemList *list);
-/* What a framework does about experts in single operations (expert_operations.c); nothing where it does not. The
- * backward ones stand before what makes the same tensor's gradient further back. */
+/* What a framework does around experts in single operations (expert_operations.c); nothing if it does not. The
+ * backward ones go before the kernel that continues the same tensor's gradient. */
 void expert_bound_forward(ItemList *list);
 void expert_bound_backward(ItemList *list);
 void expert_bias_forward(ItemList *list);
 void expert_bias_backward(ItemList *list);
-/* Tokens of all ranks that share experts, where each of these gathers them; else 0. */
+/* Tokens of all ranks that share experts, if each of these gathers them; otherwise 0. */
 double expert_gathered_tokens(const Cut *cut);
-/* Of the buffer that they are gathered into on their way to experts, which is there from one layer to the next. */
+/* Bytes of the buffer that tokens are gathered into on their way to experts. It persists from layer to layer. */
 double expert_gathered_bytes(const Cut *cut);
-/* Rows of experts copied from, or to, tensors with rows added. */
+/* Copies the rows of experts to, or from, tensors with padding rows. */
 void expert_pad(ItemList *list, const char *name);
-/* In place of the MLP: router, experts, shared expert. */
+/* Replaces the MLP: router, experts, shared expert. */
 void experts_forward(ItemList *list);
 void experts_backward(ItemList *list);
-/* Of the list's piece, DENSE_LAYER or LAYER. */
+/* A layer of the list's piece, DENSE_LAYER or LAYER. */
 void layer_forward(ItemList *list);
 void layer_backward(ItemList *list);
 void embedding_forward(ItemList *list);
 void embedding_backward(ItemList *list);
 void head_forward(ItemList *list);
 void head_backward(ItemList *list);
-/* One head that predicts a token further, but for its norm, logits and loss. */
+/* One head that predicts a further token, without its norm, logits and loss. */
 void mtp_forward(ItemList *list);
 void mtp_backward(ItemList *list);
 
-/* Whether a module's forward is to be listed here to be recomputed: selective recompute has the module, and the half of
- * backward that computes the input gradient is being listed. */
+/* Whether a module's forward is to be listed here to be recomputed: selective recompute includes the module, and the
+ * half of backward that computes the input gradient is being listed. */
 gboolean item_list_recomputes(const ItemList *list, RecomputeModule module);
 /* List a forward as recomputed work. */
 void item_list_recompute(ItemList *list, void (*forward)(ItemList *list));
 
-/* Whether what makes a dense layer again ends before the MLP's last product (recompute_end of framework_time.h). */
+/* Whether recomputing a dense layer stops before the MLP's last product (recompute_end of framework_time.h). */
 gboolean recompute_stops_early(const Model *model, const Plan *plan);
 
-/* The finished list of a phase; empty (NULL items) where a piece has nothing to do in it. */
+/* The finished list of a phase; empty (NULL items) if a piece has nothing to do in it. */
 WorkList piece_list(const Cut *cut, Piece piece, Phase phase, double copied_parameters);
 PieceMemory piece_memory(const Cut *cut, Piece piece);

@@ -1,22 +1,23 @@
-/* The memory-bound kernels of a layer: norms, dropout and residuals, rotation, the activation of an MLP. Each counts
- * every tensor that it reads or writes once. Weight gradients of norms are made by the kernel that makes the norm's
- * input gradient, so they belong to I.
+/* The memory-bound kernels of a layer: norms, dropout and residuals, rotation, the activation of an MLP. Each tensor
+ * read or written is counted once. The kernel that makes a norm's input gradient also makes its weight gradient, so
+ * the latter belongs to I.
  *
  * Under a framework of plain kernels (framework_time.h) RMSNorm, rotation and gate are single operations. Per
  * element, e bytes wide:
  *
- *     RMSNorm   in fp32: convert (e + 4), square (8), mean (4), divide (8), convert back (4 + e), times the weight (2e)
+ *     RMSNorm   in fp32: convert (e + 4), square (8), mean (4), divide (8), convert back (4 + e), times weight (2e)
  *       back    the weight's two gradients (5e) and a sum (e); convert (e + 4), the division's two (8 + 12) and a sum
  *               (4), the square's (a power, its factor and a product: 28), add (12), convert back (4 + e)
- *     rotation  swap the halves (negate, join: 3 tensors), two products and a sum (7), as far back
+ *     rotation  swap the halves (negate, join: 3 tensors), two products and a sum (7), as many back
  *     gate      SiLU (2) and product (3); back: both factors' gradients (6), SiLU's (3), joined (4)
  *
- * Transformer Engine's kernel does not take a factor of cosine and sine. Where a framework has single operations for
- * that alone (scaled_rotation), they are the above and a join with the columns that are not rotated, of which there
- * are none (2); back the two products (4), the half negated (1) and joined (2), zeros in place of the columns that are
- * not rotated (1), and two sums of what comes back to q or k (6): _apply_rotary_pos_emb_bshd of Megatron Core's
- * rope_utils.py, since 2025-11. Launches: 6 of q and of k each, cosine and sine (6), 7 back. The products spread
- * cosine and sine over heads, and what is negated is a part of rows: 5 of these passes either way. */
+ * Transformer Engine's kernel does not support a factor on cosine and sine. If a framework uses single operations for
+ * that case only (scaled_rotation), they are the above plus a join with the columns that are not rotated, of which
+ * there are none (2). Backward: the two products (4), the half negated (1) and joined (2), zeros in place of the
+ * columns that are not rotated (1), and two sums of what comes back to q or k (6): _apply_rotary_pos_emb_bshd of
+ * Megatron Core's rope_utils.py, since 2025-11. Launches: 6 for each of q and k, cosine and sine (6), 7 back. The
+ * products broadcast cosine and sine over heads, and the negated half is a part of rows: 5 of these passes either way
+ * are strided. */
 #include "pieces.h"
 
 static double stream_bytes(const Cut *cut) {
@@ -31,8 +32,8 @@ static gboolean has_plain_norm(const Cut *cut) {
   return plan_has_plain_norm(cut->plan) && cut->model->norm == NORM_RMSNORM;
 }
 
-/* How often a norm of one kernel reads or writes a tensor as large as its input x: forward it reads x and writes y, 2;
- * backward it reads dy and x and writes dx, 3. A framework may say that its LayerNorm does so more often. */
+/* How often a single-kernel norm reads or writes a tensor as large as its input x: forward it reads x and writes y,
+ * 2; backward it reads dy and x and writes dx, 3. A framework may state higher numbers for its LayerNorm. */
 static double norm_passes(const Cut *cut, gboolean backward) {
   const FrameworkTime *time = &cut->plan->time;
   const double passes = backward ? time->layer_norm_backward : time->layer_norm_forward;
@@ -41,7 +42,7 @@ static double norm_passes(const Cut *cut, gboolean backward) {
   return backward ? 3 : 2;
 }
 
-/* A norm of a tensor that has so many bytes. */
+/* A norm of a tensor of `bytes`. */
 static void normalise(ItemList *list, const char *name, double bytes) {
   if (has_plain_norm(list->cut))
     item_list_plain_norm(list, name, (4 + 28 / list->cut->element_bytes) * bytes);
@@ -111,13 +112,13 @@ void rope_backward(ItemList *list) {
     rotate(list, TRUE);
 }
 
-/* Of `width` columns of this rank's q or k. */
+/* `width` columns of this rank's q or k. */
 static double head_bytes(const Cut *cut, gint64 width) {
   return cut->element_bytes * cut->tokens * width;
 }
 
-/* A norm of all heads is one of other ranks' columns too: each sums its own, in fp32 and of LayerNorm twice (forward x
- * and x², backward g and g·x̂), for all tokens' q and k, and tp adds them up. */
+/* A norm over all heads includes columns of other ranks: each rank sums its own in fp32, for all tokens' q and k, and
+ * tp adds them up. LayerNorm needs two sums (forward x and x², backward g and g·x̂). */
 static void sum_over_ranks(ItemList *list, const char *name, int n_read) {
   const Cut *cut = list->cut;
   if (cut->model->qk_norms != QK_NORMS_WHOLE || cut->tp == 1)
@@ -146,7 +147,7 @@ void qk_norms_backward(ItemList *list) {
   normalise_backward(list, "q_norm.backward", head_bytes(cut, cut->q_width));
 }
 
-/* Elements of a token that the activation of `width` columns reads and writes, backward or forward. */
+/* Elements per token that the activation of `width` columns reads and writes, backward or forward. */
 static double activation_elements(const Cut *cut, gint64 width, gboolean backward) {
   const gboolean gated = cut->model->gated;
   if (gated && is_plain(cut))
