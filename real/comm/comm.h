@@ -1,8 +1,8 @@
-/* How ranks exchange what is in device memory: `mpi` (host memory, staged where the device's is not), `nccl`, `null`
- * (one rank, or timing alone: moves nothing). One small table of functions each.
+/* Communication between ranks on device memory. Back ends, each a small table of functions: `mpi` (host memory; other
+ * device memory is staged through it), `nccl`, `null` (one rank, or timing only: moves nothing).
  *
- * Calls with a stream return at once; the transfer happens later in stream order. A transfer that fails makes the
- * device fail, with a message that names the call. */
+ * Calls with a stream return at once; the transfer happens later in stream order. A failed transfer puts the
+ * device in the failed state, with a message that names the call. */
 #pragma once
 #include "device.h"
 #include "world.h"
@@ -13,17 +13,17 @@ typedef struct CommGroup CommGroup;
 typedef enum { REDUCE_SUM, REDUCE_MAX } ReduceKind;
 
 /* One collective call. ALL_REDUCE: in[n] → out[n]. ALL_GATHER: in[n / size] → out[n], member i's part at i·n/size.
- * REDUCE_SCATTER: in[n] → out[n / size]. BROADCAST: from member 0. ALL_TO_ALL: in[n] → out[n], where part i of `in`, of
- * n/size, goes to member i and part i of `out` comes from it. SEND_RECV: in[n] → out[n] of the next member, the last
- * one's to the first: a ring's step. In place as NCCL has it: out = in, or the own part of the other; ALL_TO_ALL and
- * SEND_RECV not. */
+ * REDUCE_SCATTER: in[n] → out[n / size]. BROADCAST: from member 0. ALL_TO_ALL: in[n] → out[n]; part i of `in`
+ * (n/size elements) goes to member i, and part i of `out` comes from it. SEND_RECV: in[n] → out[n] of the next
+ * member, wrapping around: one step of a ring. In-place calls follow NCCL: out = in, or one buffer is this member's
+ * part of the other. ALL_TO_ALL and SEND_RECV cannot run in place. */
 typedef struct {
   Collective collective;
-  ReduceKind reduce; /* of those that reduce */
+  ReduceKind reduce; /* reducing collectives only */
   Number number;     /* FP32, BF16 or FP16 */
   const void *in;
   void *out;
-  gint64 n; /* elements of the whole buffer; a multiple of the group's size where it is cut */
+  gint64 n; /* elements of the whole buffer; a multiple of the group's size if it is split */
 } CollectiveSpec;
 
 typedef struct {
@@ -32,28 +32,29 @@ typedef struct {
 
   Comm *(*open)(World *world, Device *device, GError **error); /* collective over all ranks */
   void (*close)(Comm *comm);
-  /* Give up: transfers under way end, later ones fail. Never blocks for long. */
+  /* Ends transfers in flight; later ones fail. Never blocks for long. */
   void (*abort)(Comm *comm);
 
-  /* `members`: global ranks, ascending, this one among them. Collective over the members, who all call in the same
-   * order; blocks until they do, so not while transfers are under way. A group of one moves nothing but copies where
-   * input and output differ. Calls on a group start in the order they are made, on whatever streams. */
+  /* `members`: global ranks, ascending, including this one. Collective: all members must create their groups in the
+   * same order. Blocks until they do, so do not call it with transfers in flight. A group of one only copies, if
+   * input and output differ. Calls on a group start in the order they are made, whatever streams they are on. */
   CommGroup *(*group_new)(Comm *comm, const int *members, int n, GError **error);
   void (*group_free)(CommGroup *group);
 
-  /* `spec` is read before it returns. */
+  /* `spec` need not outlive the call. */
   void (*collective)(CommGroup *group, DeviceStream *stream, const CollectiveSpec *spec);
   /* All-reduces `n` doubles in device memory, in place: losses and norms. */
   void (*all_reduce_doubles)(CommGroup *group, DeviceStream *stream, double *values, int n);
 
-  /* Point to point along one direction of the pipeline: a Channel joins two ranks for one Stream (SEND_F and RECV_F are
-   * the two ends of one). Both ends call channel_new, in the same order for equal pairs; waits for nobody. One channel
-   * per (from, to, is_forward) at a time. A receive whose tag or length is not what was sent fails and says both. */
+  /* Point to point along one direction of the pipeline: a channel joins two ranks for one Stream (SEND_F and RECV_F
+   * are its two ends). Both ends call channel_new, in the same order for equal pairs; it does not block. One channel
+   * per (from, to, is_forward) at a time. A receive whose tag or length differs from the send's fails and reports
+   * both. */
   CommGroup *(*channel_new)(Comm *comm, int from, int to, gboolean is_forward, GError **error);
   void (*send)(CommGroup *channel, DeviceStream *stream, int tag, const void *data, gint64 bytes);
   void (*receive)(CommGroup *channel, DeviceStream *stream, int tag, void *data, gint64 bytes);
 
-  /* Between them, calls are one (ncclGroupStart, ncclGroupEnd). May nest. */
+  /* Calls in between are issued as one (ncclGroupStart, ncclGroupEnd). May nest. */
   void (*batch_begin)(Comm *comm);
   void (*batch_end)(Comm *comm);
 } CommType;
@@ -65,8 +66,8 @@ struct CommGroup {
   Comm *comm;
 };
 
-/* Opens `type` in the world, which from then on aborts it before it ends this process because of another rank; one at a
- * time. NULL is fine to stop. */
+/* Opens `type` and registers it with the world, which aborts it before ending this process because of another rank.
+ * One at a time. comm_stop(NULL) is fine. */
 Comm *comm_start(const CommType *type, World *world, Device *device, GError **error);
 void comm_stop(Comm *comm, World *world);
 

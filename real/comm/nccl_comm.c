@@ -1,6 +1,6 @@
 /* Communication between GPUs through NCCL: a communicator for each group, and one of two ranks for each channel
- * (nccl_group.c opens and ends them). A transfer is on its stream when the call returns. NCCL has no tags: what is sent
- * over a channel is received in the same order, and lengths that differ are not noticed. */
+ * (nccl_group.c opens and ends them). A transfer is enqueued on its stream when the call returns. NCCL has no
+ * tags: a channel's messages are received in the order sent, and mismatched lengths go undetected. */
 #include "nccl_parts.h"
 
 #include "cuda_call.h"
@@ -21,8 +21,8 @@ static void fail_device(NcclComm *comm, GError *error) {
 
 /* ---- opening ---- */
 
-/* NCCL refuses two ranks of a communicator on one GPU of one host. Ranks that share a GPU say that they are on
- * different hosts, those with equal turns on their GPUs on the same: between these NVLink is still used. */
+/* NCCL refuses two ranks of a communicator on one GPU of one host. So ranks that share a GPU claim different hosts;
+ * ranks with the same turn on their GPUs claim the same one, so NVLink is still used between them. */
 static gboolean prepare_environment(const NcclComm *comm, GError **error) {
   setenv("NCCL_RUNTIME_CONNECT", "0", FALSE); /* all algorithms connect when the communicator is made */
   if (cuda_device_n_sharers(comm->device) <= 1)

@@ -1,7 +1,7 @@
-/* Communicators from their opening to their end.
+/* The life cycle of NCCL communicators.
  *
- * They are non-blocking (config.blocking = 0): a call that would wait for other ranks answers "in progress" and is
- * asked about until a deadline, so that a missing rank is an error and not a hang.
+ * They are non-blocking (config.blocking = 0): a call that would wait for other ranks returns "in progress" and is
+ * polled until a deadline, so a missing rank is an error, not a hang.
  *
  *     group_new        its id goes from the first member to the others; initialisation starts
  *     channel_new      noted only: it waits for nobody

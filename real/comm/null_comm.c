@@ -1,6 +1,6 @@
-/* One rank of any layout, alone: groups have their sizes, but nobody else is there. What a member would copy within its
- * own memory is copied, nothing is moved or waited for; so the kernels of any cut can be timed on one rank. Results are
- * wrong, of course. */
+/* Runs one rank of any layout alone: groups report their real sizes but have no other members. Copies within a rank's
+ * own memory are made; nothing is transferred or waited for. Lets the kernels of any cut be timed on one rank; the
+ * numerical results are wrong. */
 #include "comm.h"
 
 #include "reduce.h"

@@ -1,4 +1,4 @@
-/* What is to be passed, and between whom. */
+/* Describes one transfer and the group or channel it uses. */
 #pragma once
 #include "reduce.h"
 #include "world_state.h"
@@ -15,13 +15,13 @@ typedef struct {
   gboolean is_channel; /* `comm` is not its own */
   gint64 key;          /* of a channel */
   guint n_issued;      /* transfers so far, by the thread that issues */
-  gint n_started;      /* atomic: they start in the order they were issued, whatever streams they are on */
-  gpointer scratch;    /* atomic: memory of a finished collective, for the next */
+  gint n_started;      /* atomic: transfers start in the order issued, whatever streams they are on */
+  gpointer scratch;    /* atomic: memory of a finished collective, reused by the next */
 } MpiGroup;
 
 typedef enum { TRANSFER_SEND, TRANSFER_RECEIVE, TRANSFER_COLLECTIVE } TransferKind;
 
-/* What to do. Everything is in host memory. */
+/* One transfer. All buffers are in host memory. */
 typedef struct {
   TransferKind kind;
   MpiGroup *group;

@@ -1,4 +1,4 @@
-/* Private to the CPU device: threads that work streams off, the events between them, and the device's failure. */
+/* Private to the CPU device: the threads that execute streams, the events between them, and the failure state. */
 #pragma once
 #include "bell.h"
 #include "cpu_kernels.h"
@@ -26,7 +26,7 @@ typedef struct {
   gboolean is_used; /* the host's: between stream_new and stream_free */
 } CpuStream;
 
-/* N_STREAMS lanes of a rank, and some for measurements beside them. */
+/* The N_STREAMS lanes of a rank, plus some for measurements. */
 enum { MAX_WORKER_STREAMS = 64 };
 
 struct CpuWorker {
@@ -58,10 +58,10 @@ struct CpuWorkers {
 gboolean cpu_workers_start(CpuWorkers *workers, const HostCores *cores, GError **error);
 /* Joins the threads; what is queued is dropped. */
 void cpu_workers_stop(CpuWorkers *workers);
-/* Keeps the first error (taken over), makes everything queued be skipped and wakes whoever sleeps. */
+/* Takes ownership of `error` and keeps the first one; queued work is skipped and sleepers are woken. */
 void cpu_workers_fail(CpuWorkers *workers, GError *error);
 gboolean cpu_workers_check(CpuWorkers *workers, GError **error);
 
-/* TRUE: was done already. FALSE: bell `number` rings when it is. */
+/* TRUE: the event is already done. FALSE: bell `number` will ring when it is. */
 gboolean cpu_event_call(CpuEvent *event, int number);
 gboolean cpu_event_is_done(const CpuEvent *event);

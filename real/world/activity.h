@@ -1,8 +1,8 @@
-/* What a rank is at, as far as others can count on it. */
+/* What kind of work a rank is doing, for stall detection. */
 #pragma once
 
 typedef enum {
-  RANK_BUSY,     /* with what has no known end: reading, comparing, writing */
-  RANK_COMPUTES, /* in an op, whose kernels count as progress when they end */
+  RANK_BUSY,     /* work of unknown length: reading, comparing, writing */
+  RANK_COMPUTES, /* in an op; each kernel that ends counts as progress */
   RANK_WAITS,    /* for another rank */
 } RankActivity;

@@ -1,17 +1,18 @@
-/* A process beside the first rank of a machine that tells of a rank's death in the name of all others, who may be
- * killed before they can. */
+/* A helper process of the first rank of a machine. It reports a rank's death on behalf of the other ranks, which may
+ * be killed before they can. */
 #pragma once
 #include "board.h"
 
 typedef struct Witness Witness;
 
-/* Forks; to be called before MPI starts. NULL when there can be none (the run goes on without). */
+/* Forks; call it before MPI starts. NULL if it cannot be started (the run goes on without it). */
 Witness *witness_start(void);
-/* A file descriptor of this process that closes when it dies, for its line of the board; −1 when `witness` is NULL. */
+/* A file descriptor that closes when this process dies, for its board line; −1 when `witness` is NULL. */
 int witness_lifeline(const Witness *witness);
-/* It watches the ranks of `board`, which this process made. */
+/* Starts watching the ranks of `board`, which this process must have created. */
 void witness_watch(Witness *witness, const Board *board);
-/* Only the maker of the board needs one: the process ends, the lifeline stays. NULL is fine. */
+/* For ranks that did not create the board, which need no witness: ends the process but keeps the lifeline. NULL is
+ * fine. */
 void witness_dismiss(Witness *witness);
-/* Ends it and waits for that. NULL is fine. */
+/* Ends the process and reaps it. NULL is fine. */
 void witness_stop(Witness *witness);

@@ -1,15 +1,15 @@
-/* The ranks of a run: processes started by mpirun, srun, or alone. Where ranks are, how they fail together, and how
- * their clocks compare.
+/* The ranks of a run: processes started by mpirun or srun, or a single one without a launcher. Covers placement,
+ * failure handling and clock offsets.
  *
  * Failure. Every rank has a line on a board in memory shared by the ranks of its machine: its process, what it is
- * doing, and, when it failed, why. A monitor thread watches the board and the processes behind it: when a rank dies or
- * fails, every other one says so (own rank, what it was doing or waiting for, the rank that failed, the cause), and
- * exits with status 1 within seconds. It also ends ranks that wait for one that never starts, and runs in which nothing
- * moves, as when a rank is stopped. SIGTERM and SIGINT end a rank the same way, with status 143 and 130. Ranks on other
- * machines are not on the board: the launcher ends those (and MPI_Abort is tried).
+ * doing and, if it failed, why. A monitor thread watches the board and the processes behind it. When a rank dies or
+ * fails, every other rank reports it (own rank, what it was doing or waiting for, the rank that failed, the cause)
+ * and exits with status 1 within seconds. The monitor also ends ranks waiting for one that never starts, and runs
+ * that make no progress, for example because a rank is stopped. SIGTERM and SIGINT end a rank the same way, with
+ * status 143 and 130. Ranks on other machines are not on the board: the launcher ends those (and MPI_Abort is tried).
  *
- * The functions that exchange data end the run as world_fail() does when MPI fails. They are called by one thread; the
- * threads of a device may use MPI beside it (mpi_call.h). */
+ * If MPI fails in a function that exchanges data, the run ends as in world_fail(). Call these functions from one
+ * thread only; device threads may use MPI concurrently (mpi_call.h). */
 #pragma once
 #include "activity.h"
 
@@ -17,16 +17,15 @@
 
 typedef struct World World;
 
-/* Starts the monitor, then MPI (serialized: one thread at a time calls it), unless no launcher is in sight: a rank that
- * is alone needs neither. When MPI has not come up in `start_timeout_s`, the process prints that ranks are missing and
- * exits with status 1. argc, argv may be changed by MPI. To be called first: under a launcher it forks (witness.h),
- * before threads and GPUs. */
+/* Starts the monitor, then MPI (MPI_THREAD_SERIALIZED). Without a launcher it starts neither. If MPI is not up within
+ * `start_timeout_s`, the process prints that ranks are missing and exits with status 1. MPI may change argc and argv.
+ * Call it first, before starting threads or using GPUs: under a launcher it forks (witness.h). */
 World *world_open(int *argc, char ***argv, double start_timeout_s, GError **error);
-/* `status`: of this rank; ≠ 0 ends the others too. 0 waits for the others to close. Returns the exit status of the
- * process. NULL is fine. */
+/* `status`: this rank's exit status; ≠ 0 ends the other ranks too, 0 waits for them to close. Returns the exit status
+ * of the process. NULL is fine. */
 int world_close(World *world, int status);
 
-/* For what is printed without a world, by all ranks alike: TRUE on the one that prints it. */
+/* For output printed before a world exists: TRUE on the one rank that should print it. */
 gboolean world_is_first_launched(void);
 
 int world_rank(const World *world);
@@ -34,36 +33,36 @@ int world_size(const World *world);
 int world_local_rank(const World *world); /* among the ranks on this machine */
 int world_n_local(const World *world);
 
-/* What this rank is doing, for the board: the name of an op, "0F3"; or, where it waits for another rank, a phrase,
- * "waits for 1RECV_F0 from rank 0". Cheap: called once per op, by one thread; text is cut at 120 bytes.
+/* Publishes on the board what this rank is doing: the name of an op, "0F3", or, while it waits for another rank, a
+ * phrase, "waits for 1RECV_F0 from rank 0". Cheap: called once per op, by one thread; text is cut at 120 bytes.
  *
- * The run is stuck when no rank of the machine is busy (activity.h) and nothing moves: for `stall_timeout_s` where all
- * wait, but for such as are stopped (SIGSTOP, a debugger); for `kernel_timeout_s` where one computes. 0, as at first:
- * for ever. Every rank that can then says which one the others wait for, at which op, and where it is itself, and
- * exits. Functions that meet other ranks say that they wait by themselves. */
+ * The run is stuck when no rank of the machine is busy (activity.h) and there is no progress for `stall_timeout_s`,
+ * if every rank is waiting or stopped (SIGSTOP, a debugger), or for `kernel_timeout_s`, if one is computing. 0, the
+ * default, means no limit. Every rank that still can then reports which rank the others wait for, at which op, and
+ * where it is itself, and exits. Functions that synchronise with other ranks publish their waits themselves. */
 void world_say(World *world, RankActivity activity, const char *format, ...) G_GNUC_PRINTF(3, 4);
 void world_set_stall_timeouts(World *world, double stall_timeout_s, double kernel_timeout_s);
-/* Something was transferred, or computed: a run in which this is called is not stuck. Any thread. */
+/* Reports progress (a transfer or a kernel ended), which resets the stall timeouts. Any thread. */
 void world_progress(World *world);
-/* This rank has failed: prints "stepreal: rank R: …", tells the others, and ends all of them. Does not return. */
+/* This rank has failed: prints "stepreal: rank R: …", notifies the others and ends them all. Does not return. */
 G_NORETURN void world_fail(World *world, const char *message);
-/* Called before the process is ended because of another rank or a signal, by the monitor thread (to abort
- * communicators: comm_start()); cut off when it takes longer than 3 s. NULL: nothing any more; when this returns, no
- * call is under way. */
+/* Sets a callback that the monitor thread runs before it ends the process because of another rank or a signal (to
+ * abort communicators: comm_start()); abandoned after 3 s. NULL removes it; once this returns, no call is in flight.
+ */
 void world_on_abort(World *world, void (*abort)(gpointer data), gpointer data);
 
 void world_barrier(World *world);
-/* ns to add to this rank's CLOCK_MONOTONIC to get rank 0's; 0 on one machine. Collective: the least of some round
- * trips. */
+/* ns to add to this rank's CLOCK_MONOTONIC to get rank 0's; 0 on one machine. Collective; taken from the shortest of
+ * several round trips. */
 gint64 world_clock_offset(World *world);
-/* Host memory; both wait for the other. For what is exchanged before communicators exist: NCCL's ids. Messages between
- * two ranks with one tag (0 … 32767) arrive in order; both sides say the same number of bytes. */
+/* Host memory; both sides block. For data exchanged before communicators exist: NCCL's ids. Messages between two
+ * ranks with the same tag (0 … 32767) arrive in order; both sides must pass the same number of bytes. */
 void world_send(World *world, const void *data, gsize bytes, int to, int tag);
 void world_receive(World *world, void *data, gsize bytes, int from, int tag);
 /* Host memory; collective. */
 void world_broadcast(World *world, void *data, gsize bytes, int root);
-/* Root gets the parts of all ranks, concatenated by rank, and their sizes [size]; NULL elsewhere. Owned by the caller.
- */
+/* Root gets the data of all ranks, concatenated in rank order, and their sizes [size]; other ranks get NULL. Owned by
+ * the caller. */
 void *world_gather(World *world, const void *data, gsize bytes, gsize **sizes);
 double world_max(World *world, double value);
-gboolean world_all(World *world, gboolean value); /* TRUE when it is on every rank */
+gboolean world_all(World *world, gboolean value); /* TRUE if it is TRUE on every rank */
