@@ -1,6 +1,7 @@
 /* Latency and bandwidth are found again in times that were made from them, and in measured ones to what is said of
  * them. */
 #include "alpha_beta.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -143,7 +144,6 @@ START_TEST(bus_bandwidth_on_eight_a100_is_as_measured) {
 END_TEST
 
 int main(void) {
-  Suite *suite = suite_create("alpha-beta");
   TCase *tests = tcase_create("all");
   tcase_add_test(tests, one_line_is_found_again);
   tcase_add_test(tests, a_tenth_of_wild_times_changes_nothing);
@@ -151,11 +151,5 @@ int main(void) {
   tcase_add_test(tests, noise_is_not_taken_for_a_protocol);
   tcase_add_test(tests, what_cannot_be_fitted_is_said);
   tcase_add_test(tests, bus_bandwidth_on_eight_a100_is_as_measured);
-  suite_add_tcase(suite, tests);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("alpha-beta", tests);
 }

@@ -1,5 +1,6 @@
 /* Closed forms of the algorithms beside ring, tree and plain sends; what the library's data adds to them; and its
  * choice on machines where NCCL's own is known. */
+#include "run_suite.h"
 #include "toy_cluster.h"
 
 #include <string.h>
@@ -440,7 +441,6 @@ START_TEST(reductions_in_the_switch_take_two_rounds_to_begin) {
 END_TEST
 
 int main(void) {
-  Suite *suite = suite_create("collective algorithms");
   TCase *tests = tcase_create("all");
   tcase_add_test(tests, in_switch_all_reduce_carries_a_buffer_and_a_part);
   tcase_add_test(tests, switches_reduce_inside_domains_and_a_tree_joins_them);
@@ -463,11 +463,5 @@ int main(void) {
   tcase_add_test(tests, a_broadcast_over_nodes_fills_its_ring_first);
   tcase_add_test(tests, reductions_in_the_switch_take_two_rounds_to_begin);
   tcase_add_test(tests, more_bytes_never_take_less_time_on_shipped_machines);
-  suite_add_tcase(suite, tests);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed == 0 ? 0 : 1;
+  return run_case("collective algorithms", tests);
 }

@@ -1,5 +1,6 @@
 /* A toy cluster: nodes of 8 GPUs, 200 GB/s usable per GPU inside, 8 NICs of 20 GB/s usable. One protocol carries all
  * (Simple), LL carries a quarter and has little latency, LL128 does not exist. */
+#include "run_suite.h"
 #include "toy_cluster.h"
 
 enum { RANDOM_SHAPES = 500 };
@@ -491,10 +492,5 @@ static Suite *collective_cost_suite(void) {
 }
 
 int main(void) {
-  SRunner *runner = srunner_create(collective_cost_suite());
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_suite(collective_cost_suite());
 }

@@ -1,4 +1,5 @@
 /* What rings behind one switch take beyond the library's own reckoning: closed forms, and measured times. */
+#include "run_suite.h"
 #include "toy_cluster.h"
 
 static const double MiB = 1048576;
@@ -97,18 +98,11 @@ START_TEST(h100_gather_by_rings_and_reduce_in_the_switch_over_eight) {
 END_TEST
 
 int main(void) {
-  Suite *suite = suite_create("collective rings");
   TCase *tests = tcase_create("all");
   tcase_add_test(tests, a_ring_behind_a_switch_pays_for_its_last_step);
   tcase_add_test(tests, some_sends_inside_a_domain_are_under_way_together);
   tcase_add_test(tests, a_few_gpus_have_few_channels_for_the_switch);
   tcase_add_test(tests, rings_inside_a_node_are_as_measured);
   tcase_add_test(tests, h100_gather_by_rings_and_reduce_in_the_switch_over_eight);
-  suite_add_tcase(suite, tests);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("collective rings", tests);
 }

@@ -1,5 +1,6 @@
 /* Exchanges with experts by DeepEP's kernels: closed forms on the toy cluster, and what its authors measured. */
 #include "expert_exchange.h"
+#include "run_suite.h"
 #include "toy_cluster.h"
 
 static const ModelExperts deepseek = {.n = 256, .per_token = 8, .n_groups = 8, .groups_per_token = 4};
@@ -75,12 +76,5 @@ int main(void) {
   tcase_add_test(tcase, a_cluster_may_say_the_least_that_a_step_between_nodes_takes);
   tcase_add_test(tcase, copies_for_one_node_cross_once);
   tcase_add_test(tcase, it_takes_what_deepep_measured);
-  Suite *suite = suite_create("expert_exchange");
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("expert_exchange", tcase);
 }

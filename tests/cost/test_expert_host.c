@@ -1,6 +1,7 @@
 /* Layers with experts on the host: what issuing them takes, what graphs replay, where the host waits for the choice of
  * experts. And heads that predict further, each of which has a layer. */
 #include "framework_cost.h"
+#include "run_suite.h"
 
 #include <check.h>
 
@@ -204,12 +205,5 @@ int main(void) {
   tcase_add_test(tcase, a_host_that_counts_waits_for_every_choice);
   tcase_add_test(tcase, a_lone_rank_hides_exchanges_beside_its_neighbour);
   tcase_add_test(tcase, heads_that_predict_further_take_the_host_a_layer_and_an_end_each);
-  Suite *suite = suite_create("expert_host");
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("expert_host", tcase);
 }

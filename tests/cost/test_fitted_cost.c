@@ -1,4 +1,5 @@
 /* Collectives by latencies and bandwidths that were fitted on the machine. */
+#include "run_suite.h"
 #include "toy_cluster.h"
 
 /* The toy with a fit of all-reduces on the 8 GPUs of a node. */
@@ -51,12 +52,5 @@ int main(void) {
   TCase *cases = tcase_create("fitted cost");
   tcase_add_test(cases, a_fit_goes_before_the_model);
   tcase_add_test(cases, a_fit_follows_the_model_to_other_groups);
-  Suite *suite = suite_create("fitted cost");
-  suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed == 0 ? 0 : 1;
+  return run_case("fitted cost", cases);
 }

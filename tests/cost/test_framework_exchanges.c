@@ -1,5 +1,6 @@
 /* What a framework does where ranks exchange: sums of gradients, of tp, sends between stages. */
 #include "error.h"
+#include "run_suite.h"
 
 #include <check.h>
 
@@ -197,12 +198,5 @@ int main(void) {
   tcase_add_test(cases, synchronous_sends_have_the_host_wait_for_every_exchange);
   tcase_add_test(cases, whole_gradients_are_all_reduced_as_wide_as_they_are_summed);
   tcase_add_test(cases, owners_of_matrices_broadcast_them_after_the_update);
-  Suite *suite = suite_create("framework_exchanges");
-  suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("framework_exchanges", cases);
 }

@@ -1,5 +1,6 @@
 /* How a framework spends time: its file's keys, what they make of kernels, passes and the host. */
 #include "error.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -383,12 +384,5 @@ int main(void) {
   tcase_add_test(cases, copies_of_fp16_gradients_take_memory_while_the_optimizer_runs);
   tcase_add_test(cases, the_host_issues_each_operation_of_a_softmax_that_cannot_be_fused);
   tcase_add_test(cases, a_plain_norm_goes_by_its_own_rate);
-  Suite *suite = suite_create("framework_time");
-  suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("framework_time", cases);
 }

@@ -1,6 +1,7 @@
 /* A toy GPU whose times can be added up by hand: 4 SMs of 1 TFLOP/s each, HBM of 1 TB/s at efficiency 0.5, kernels of
  * at least 1 us. */
 #include "kernel_cost.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -406,12 +407,5 @@ int main(void) {
   tcase_add_test(cases, attention_with_few_blocks_leaves_sms_idle);
   tcase_add_test(cases, more_work_never_takes_less_time);
   tcase_add_test(cases, no_product_beats_the_sustained_peak);
-  Suite *suite = suite_create("kernel_cost");
-  suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("kernel_cost", cases);
 }

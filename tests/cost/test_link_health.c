@@ -1,5 +1,6 @@
 /* What faults leave of a job's links, by hand; and what predictions make of it. */
 #include "error.h"
+#include "run_suite.h"
 
 #include <string.h>
 
@@ -330,12 +331,5 @@ int main(void) {
   tcase_add_test(tcase, a_slow_nic_costs_a_step_more_than_a_dead_one);
   tcase_add_test(tcase, gpus_that_cp_takes_count_where_their_number_is_left_open);
   tcase_add_test(tcase, faults_never_shorten_a_step_and_those_of_other_nodes_leave_it);
-  Suite *suite = suite_create("link_health");
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("link_health", tcase);
 }

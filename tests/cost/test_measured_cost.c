@@ -1,6 +1,7 @@
 /* Times read off tables as cost/kernels/measured_cost.h says, with numbers derived by hand. The toy model is smooth: a
  * FLOP a picosecond, a byte a nanosecond. */
 #include "measured_cost.h"
+#include "run_suite.h"
 
 #include <math.h>
 
@@ -389,12 +390,5 @@ int main(void) {
   tcase_add_test(cases, attention_to_fewer_or_more_keys_is_a_kernel_of_its_own);
   tcase_add_test(cases, heads_of_v_with_their_own_width_are_a_kernel_of_its_own);
   tcase_add_test(cases, without_tables_the_model_is_alone);
-  Suite *suite = suite_create("measured_cost");
-  suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("measured_cost", cases);
 }

@@ -1,6 +1,7 @@
 /* Curves of collectives and sends in cluster files: what a sound file says arrives, sorted; a broken one is refused
  * with its line; times are read off as cost/collectives/measured_links_cost.h says, with numbers derived by hand. */
 #include "measured_links_cost.h"
+#include "run_suite.h"
 
 #include "broken_text.h"
 
@@ -310,12 +311,5 @@ int main(void) {
   tcase_add_test(cases, the_result_names_what_the_model_would_run);
   tcase_add_test(cases, a_send_follows_the_curve_of_its_link);
   tcase_add_test(cases, a_link_without_a_curve_is_modelled);
-  Suite *suite = suite_create("measured_links");
-  suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("measured_links", cases);
 }

@@ -1,5 +1,6 @@
 /* A workload timed with tables of its GPU: its products and kernels find their rows. */
 #include "measured_fixture.h"
+#include "run_suite.h"
 #include "timing_model.h"
 
 /* GPT-2 on tp 2, timed on the fixture's cluster with tables for its GPU. */
@@ -125,12 +126,5 @@ int main(void) {
   tcase_add_checked_fixture(cases, set_up, tear_down);
   tcase_add_test(cases, products_are_counted_by_where_their_time_came_from);
   tcase_add_test(cases, names_of_the_workload_find_their_curves);
-  Suite *suite = suite_create("measured_timing");
-  suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("measured_timing", cases);
 }

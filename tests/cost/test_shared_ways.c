@@ -1,6 +1,7 @@
 /* What transfers of one rank leave to others: copies of a node's GPUs through its memory and drives, sends through the
  * levels of the fabric, channels that take SMs. */
 #include "copy_cost.h"
+#include "run_suite.h"
 #include "toy_cluster.h"
 #include "transfer_tax.h"
 #include "way_load.h"
@@ -107,12 +108,5 @@ int main(void) {
   tcase_add_test(tcase, the_fullest_node_says_how_many_share);
   tcase_add_test(tcase, the_narrowest_level_sets_what_a_send_takes_of_the_others);
   tcase_add_test(tcase, a_send_has_channels_for_all_nics_of_its_gpu);
-  Suite *suite = suite_create("shared_ways");
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  const int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("shared_ways", tcase);
 }

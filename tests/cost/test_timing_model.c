@@ -1,5 +1,6 @@
 /* A toy cluster of 8-GPU nodes, and either transfers between the ranks of a bare layout or GPT-2 lowered to a Program.
  */
+#include "run_suite.h"
 #include "schedules.h"
 #include "timing_model.h"
 
@@ -462,12 +463,5 @@ int main(void) {
   tcase_add_test(cases, each_distinct_product_is_counted_as_modelled);
   tcase_add_test(cases, expanded_collectives_take_what_their_items_take);
   tcase_add_test(cases, a_slower_gpu_or_link_never_shortens_anything);
-  Suite *suite = suite_create("timing_model");
-  suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("timing_model", cases);
 }

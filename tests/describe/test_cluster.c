@@ -1,5 +1,6 @@
 /* Shipped descriptions are read and make physical sense; what a file says arrives. */
 #include "cluster.h"
+#include "run_suite.h"
 
 #include "broken_text.h"
 #include "text_file.h"
@@ -209,12 +210,5 @@ int main(void) {
   tcase_add_test(cases, everything_a_cluster_can_say_arrives);
   tcase_add_test(cases, a_bare_name_means_a_shipped_gpu);
   tcase_add_test(cases, a_missing_cluster_suggests_the_nearest);
-  Suite *suite = suite_create("cluster");
-  suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("cluster", cases);
 }

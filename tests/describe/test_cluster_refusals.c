@@ -1,5 +1,6 @@
 /* Broken descriptions of clusters and GPUs are refused with file, line and what was expected, whatever the bytes. */
 #include "cluster.h"
+#include "run_suite.h"
 
 #include "broken_text.h"
 #include "text_file.h"
@@ -257,12 +258,5 @@ int main(void) {
   tcase_add_test(cases, noise_is_refused);
   tcase_add_test(cases, a_file_cut_anywhere_is_read_or_refused);
   tcase_add_test(cases, a_file_with_changed_bytes_is_read_or_refused);
-  Suite *suite = suite_create("cluster refusals");
-  suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("cluster refusals", cases);
 }

@@ -1,5 +1,6 @@
 /* A collective library's file: what the shipped one says is read; broken ones are refused with file and line. */
 #include "collective_library.h"
+#include "run_suite.h"
 
 #include "broken_text.h"
 
@@ -157,18 +158,11 @@ START_TEST(a_search_of_none_lays_one_channel_over_each_nic) {
 END_TEST
 
 int main(void) {
-  Suite *suite = suite_create("collective library");
   TCase *tests = tcase_create("all");
   tcase_add_test(tests, the_tables_of_the_shipped_library_are_read);
   tcase_add_test(tests, times_sizes_and_rates_have_their_units);
   tcase_add_test(tests, a_broken_library_is_refused_with_its_line);
   tcase_add_test(tests, a_key_that_the_tables_ask_for_is_missed_where_the_file_begins);
   tcase_add_test(tests, a_search_of_none_lays_one_channel_over_each_nic);
-  suite_add_tcase(suite, tests);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("collective library", tests);
 }

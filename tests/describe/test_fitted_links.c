@@ -1,6 +1,7 @@
 /* Fits that go before a collective library's constants: sound ones arrive; broken ones are refused with file and
  * line. */
 #include "cluster.h"
+#include "run_suite.h"
 
 #include "broken_text.h"
 
@@ -61,15 +62,8 @@ START_TEST(broken_fits_are_refused_with_their_line) {
 END_TEST
 
 int main(void) {
-  Suite *suite = suite_create("fitted links");
   TCase *tests = tcase_create("all");
   tcase_add_test(tests, fits_arrive_sorted_with_their_defaults);
   tcase_add_test(tests, broken_fits_are_refused_with_their_line);
-  suite_add_tcase(suite, tests);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("fitted links", tests);
 }

@@ -1,5 +1,6 @@
 /* Files of frameworks: what they say of memory, what they stand on, and what a plan takes from them. */
 #include "error.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <glib/gstdio.h>
@@ -259,12 +260,5 @@ int main(void) {
   tcase_add_test(cases, an_unknown_framework_suggests_the_nearest);
   tcase_add_test(cases, its_recipe_is_the_plans_but_in_fp32_and_fp16);
   tcase_add_test(cases, shipped_files_say_how_gradients_are_summed_and_copied);
-  Suite *suite = suite_create("framework_files");
-  suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("framework_files", cases);
 }

@@ -2,6 +2,7 @@
  * whatever the bytes. */
 #include "broken_text.h"
 #include "measured_fixture.h"
+#include "run_suite.h"
 #include "work_item.h"
 
 /* What the reader makes of tables. */
@@ -177,12 +178,5 @@ int main(void) {
   tcase_add_test(cases, tables_cut_anywhere_are_read_or_refused);
   tcase_add_test(cases, tables_with_changed_bytes_are_read_or_refused);
   tcase_add_test(cases, three_thousand_products_are_read);
-  Suite *suite = suite_create("measured");
-  suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("measured", cases);
 }

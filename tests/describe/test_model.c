@@ -1,4 +1,5 @@
 #include "model_text.h"
+#include "run_suite.h"
 
 /* Published totals: the model cards' safetensors metadata on huggingface.co, or the sum of the checkpoint's tensors
  * where the card has none (gpt2, mpt-7b, falcon, bloom, gpt-neox, gpt-j, phi-2). */
@@ -431,12 +432,5 @@ int main(void) {
   tcase_add_test(cases, an_unknown_name_suggests_the_nearest);
   tcase_add_test(cases, a_copy_is_equal_and_apart);
   add_families(cases);
-  Suite *suite = suite_create("model");
-  suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("model", cases);
 }

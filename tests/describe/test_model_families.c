@@ -1,6 +1,7 @@
 /* Llama's descendants of 2024 to 2025, most of them with experts: sums of their published configs, what their classes
  * have where a config is silent, and what each has that others have not. */
 #include "model_text.h"
+#include "run_suite.h"
 
 typedef struct {
   const char *text;
@@ -304,12 +305,5 @@ int main(void) {
   tcase_add_test(cases, hunyuan_has_a_shared_mlp_beside_its_experts);
   tcase_add_test(cases, arcee_has_no_gate);
   tcase_add_test(cases, what_these_families_cannot_have_is_refused);
-  Suite *suite = suite_create("model_families");
-  suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("model_families", cases);
 }

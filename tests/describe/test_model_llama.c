@@ -1,5 +1,6 @@
 /* Llama's descendants: what their configs mean where they are silent, and what they add to a block. */
 #include "model_text.h"
+#include "run_suite.h"
 
 /* hidden 64, 2 layers, 4 heads, as many of keys and values unless the keys say otherwise, MLP 96, 100 words. */
 static Model *read_type(const char *type, const char *keys) {
@@ -382,12 +383,5 @@ int main(void) {
   tcase_add_test(cases, command_r_has_one_norm_for_both_branches);
   tcase_add_test(cases, numbers_of_its_own_that_a_model_multiplies_by_are_noticed);
   tcase_add_test(cases, starcoders_have_layernorms_and_biases);
-  Suite *suite = suite_create("model_llama");
-  suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("model_llama", cases);
 }

@@ -1,4 +1,5 @@
 #include "model_text.h"
+#include "run_suite.h"
 
 /* Refused with `code`, and the message holds every one of the NULL-terminated `parts`. */
 static void assert_refused(const char *text, StepsimError code, const char *const *parts) {
@@ -298,12 +299,5 @@ int main(void) {
   TCase *cases = tcase_create("model_refusals");
   add_refusals(cases);
   tcase_set_timeout(cases, 60);
-  Suite *suite = suite_create("model_refusals");
-  suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("model_refusals", cases);
 }

@@ -1,5 +1,6 @@
 /* Sliding windows of attention, as configs say them: of all layers, of some, of those that layer_types names. */
 #include "model_text.h"
+#include "run_suite.h"
 
 /* {"sliding", "full", …} by letters. */
 static Model *read_layers_of(const char *head, const char *types) {
@@ -110,12 +111,5 @@ int main(void) {
   tcase_add_test(cases, a_smollm3_has_its_window_where_nothing_is_rotated);
   tcase_add_test(cases, gpt_oss_is_of_its_published_size_and_has_a_window_in_every_other_layer);
   tcase_add_test(cases, layer_types_say_which_layers_have_the_window);
-  Suite *suite = suite_create("model_windows");
-  suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("model_windows", cases);
 }

@@ -1,5 +1,7 @@
 /* Logs of nccl-tests: what sound ones say arrives; broken ones are refused with their line, never misread. */
 #include "nccl_tests.h"
+#include "run_suite.h"
+#include "text_file.h"
 
 #include <check.h>
 #include <glib/gstdio.h>
@@ -22,12 +24,6 @@ static void tear_down(void) {
   g_unlink(path);
   g_rmdir(folder);
   g_clear_pointer(&path, g_free);
-}
-
-static char *text_of(const char *file) {
-  char *text = NULL;
-  ck_assert(g_file_get_contents(file, &text, NULL, NULL));
-  return text;
 }
 
 static NcclTestsLog *read_text(const char *text, gsize length, GError **error) {
@@ -154,7 +150,7 @@ typedef struct {
 } Break;
 
 static void check_breaks(const char *sample, const Break *breaks, guint n) {
-  g_autofree char *text = text_of(sample);
+  g_autofree char *text = text_file_read(sample);
   for (guint i = 0; i < n; i++) {
     ck_assert_msg(strstr(text, breaks[i].from) != NULL, "\"%s\" is not there", breaks[i].from);
     GString *edited = g_string_new(text);
@@ -219,7 +215,7 @@ START_TEST(damaged_logs_never_crash) {
   g_autoptr(GRand) random = g_rand_new_with_seed(7);
   int n_taken = 0, n_refused = 0;
   for (int i = 0; i < 600; i++) {
-    g_autofree char *text = text_of(samples[i % 3]);
+    g_autofree char *text = text_file_read(samples[i % 3]);
     gsize length = strlen(text);
     for (int k = g_rand_int_range(random, 1, 6); k > 0; k--)
       text[g_rand_int_range(random, 0, (int)length)] = (char)g_rand_int_range(random, 0, 256);
@@ -236,7 +232,6 @@ START_TEST(damaged_logs_never_crash) {
 END_TEST
 
 int main(void) {
-  Suite *suite = suite_create("nccl-tests logs");
   TCase *tests = tcase_create("all");
   tcase_add_checked_fixture(tests, set_up, tear_down);
   tcase_add_test(tests, a_run_arrives_with_its_ranks_and_both_columns);
@@ -248,11 +243,5 @@ int main(void) {
   tcase_add_test(tests, broken_logs_are_refused_with_their_line);
   tcase_add_test(tests, broken_json_is_refused_with_its_line);
   tcase_add_test(tests, damaged_logs_never_crash);
-  suite_add_tcase(suite, tests);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("nccl-tests logs", tests);
 }

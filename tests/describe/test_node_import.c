@@ -2,6 +2,7 @@
  * line, whatever the bytes. */
 #include "error.h"
 #include "node_import.h"
+#include "run_suite.h"
 
 #include "text_file.h"
 #include "topology_fixture.h"
@@ -286,12 +287,5 @@ int main(void) {
   tcase_add_test(cases, names_of_any_kind_survive_the_text);
   tcase_add_test(cases, each_mistake_is_refused_where_it_stands);
   tcase_add_test(cases, mutated_dumps_are_read_or_refused);
-  Suite *suite = suite_create("node_import");
-  suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("node_import", cases);
 }

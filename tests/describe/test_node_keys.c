@@ -1,14 +1,14 @@
 /* What a cluster file says of a node's inside, of leaves, other GPUs, faults and the tax on transfers: taken as
  * written, or refused with the line, what was found and what was expected. */
 #include "error.h"
+#include "run_suite.h"
+#include "text_file.h"
 
 #include "topology_fixture.h"
 
 /* Owned by the caller. */
 static char *whole_text(void) {
-  char *text = NULL;
-  ck_assert(g_file_get_contents(STEPSIM_SOURCE_DATA "/tests/data/topology/everything.yaml", &text, NULL, NULL));
-  return text;
+  return text_file_read(STEPSIM_SOURCE_DATA "/tests/data/topology/everything.yaml");
 }
 
 START_TEST(every_key_lands_in_its_field) {
@@ -256,12 +256,5 @@ int main(void) {
   tcase_add_test(cases, a_place_has_one_fault);
   tcase_add_test(cases, a_host_and_its_drives_are_taken_as_written);
   tcase_add_test(cases, half_a_host_is_refused);
-  Suite *suite = suite_create("node_keys");
-  suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("node_keys", cases);
 }

@@ -1,5 +1,6 @@
 #include "error.h"
 #include "pipeline_layout.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <string.h>
@@ -199,7 +200,6 @@ START_TEST(letters_that_cannot_be_run_are_refused) {
 END_TEST
 
 int main(void) {
-  Suite *suite = suite_create("pipeline_layout");
   TCase *tests = tcase_create("pipeline_layout");
   tcase_add_test(tests, layers_that_divide_are_split_evenly);
   tcase_add_test(tests, embedding_and_head_count_as_layers_when_that_divides);
@@ -210,11 +210,5 @@ int main(void) {
   tcase_add_test(tests, what_is_no_layout_is_bad_usage);
   tcase_add_test(tests, letters_are_read_as_megatron_reads_them);
   tcase_add_test(tests, letters_that_cannot_be_run_are_refused);
-  suite_add_tcase(suite, tests);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  const int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("pipeline_layout", tests);
 }

@@ -1,5 +1,6 @@
 #include "error.h"
 #include "plan.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -463,12 +464,5 @@ int main(void) {
   add_defaults(cases);
   add_refusals(cases);
   tcase_set_timeout(cases, 60);
-  Suite *suite = suite_create("plan");
-  suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("plan", cases);
 }

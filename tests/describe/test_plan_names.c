@@ -1,6 +1,7 @@
 /* Orders of ranks and other choices of a plan, by their names. */
 #include "error.h"
 #include "plan.h"
+#include "run_suite.h"
 
 #include <check.h>
 
@@ -36,12 +37,5 @@ int main(void) {
   TCase *cases = tcase_create("plan_names");
   tcase_add_test(cases, rank_orders_name_each_axis_once);
   tcase_add_test(cases, choices_are_parsed_by_name);
-  Suite *suite = suite_create("plan_names");
-  suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("plan_names", cases);
 }

@@ -1,5 +1,6 @@
 /* Maps from ranks to GPUs: the three forms of a file, what is wrong with one, and what plans and groups make of it. */
 #include "rank_map.h"
+#include "run_suite.h"
 
 #include "plan_cases.h"
 #include "text_file.h"
@@ -195,7 +196,6 @@ START_TEST(tensor_parallelism_over_nodes_is_slower_than_inside_one) {
 END_TEST
 
 int main(void) {
-  Suite *suite = suite_create("rank_map");
   TCase *cases = tcase_create("rank_map");
   tcase_add_test(cases, all_three_forms_say_the_same);
   tcase_add_test(cases, columns_stand_in_any_order);
@@ -206,11 +206,5 @@ int main(void) {
   tcase_add_test(cases, a_map_of_every_rank_to_its_own_gpu_changes_nothing);
   tcase_add_test(cases, folded_agrees_with_every_rank_apart_on_shuffled_gpus);
   tcase_add_test(cases, tensor_parallelism_over_nodes_is_slower_than_inside_one);
-  suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("rank_map", cases);
 }

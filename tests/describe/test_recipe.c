@@ -1,6 +1,7 @@
 #include "error.h"
 #include "precision.h"
 #include "recipe.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <string.h>
@@ -133,12 +134,5 @@ int main(void) {
   tcase_add_test(cases, precisions_have_one_name_everywhere);
   tcase_add_test(cases, block_scales_count_as_bytes);
   tcase_add_test(cases, an_unknown_precision_suggests_the_nearest);
-  Suite *suite = suite_create("recipe");
-  suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("recipe", cases);
 }

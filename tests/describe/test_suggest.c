@@ -1,6 +1,7 @@
 #include "cluster.h"
 #include "data_path.h"
 #include "error.h"
+#include "run_suite.h"
 #include "suggest.h"
 
 #include <check.h>
@@ -271,12 +272,5 @@ int main(void) {
   tcase_add_test(cases, a_missing_file_lists_what_there_is);
   tcase_add_test(cases, a_copy_of_a_shipped_cluster_is_read_elsewhere);
   tcase_add_test(cases, a_file_is_read_whole_or_not_at_all);
-  Suite *suite = suite_create("suggest");
-  suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("suggest", cases);
 }

@@ -2,6 +2,7 @@
  * library would take, mistakes are found. */
 #include "data_path.h"
 #include "error.h"
+#include "run_suite.h"
 
 #include "topology_fixture.h"
 
@@ -452,12 +453,5 @@ int main(void) {
   tcase_add_test(cases, faults_at_other_parts_of_the_cluster_are_taken);
   tcase_add_test(cases, more_gpus_than_there_are_is_impossible);
   tcase_add_test(cases, each_mistake_is_found);
-  Suite *suite = suite_create("topology");
-  suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("topology", cases);
 }

@@ -1,4 +1,5 @@
 #include "error.h"
+#include "run_suite.h"
 #include "units.h"
 
 #include <check.h>
@@ -249,12 +250,5 @@ int main(void) {
   tcase_add_test(cases, odd_values_are_shown_too);
   tcase_add_test(cases, formatting_and_parsing_are_inverse);
   tcase_add_test(cases, megabytes_of_noise_are_refused);
-  Suite *suite = suite_create("units");
-  suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("units", cases);
 }

@@ -1,5 +1,6 @@
 /* What the described inside of a node leaves of stated bandwidths, by hand; and what costs make of it. */
 #include "error.h"
+#include "run_suite.h"
 
 #include "wiring.h"
 
@@ -409,12 +410,5 @@ int main(void) {
   tcase_add_test(tcase, wide_domains_are_left_as_stated_and_say_so);
   tcase_add_test(tcase, a_step_waits_for_the_shared_link);
   tcase_add_test(tcase, halving_a_link_never_shortens_a_step);
-  Suite *suite = suite_create("wiring");
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("wiring", tcase);
 }

@@ -1,5 +1,6 @@
 /* base: of clusters and GPUs: what is merged, what is taken away, what is refused. */
 #include "cluster.h"
+#include "run_suite.h"
 #include "yaml_base.h"
 
 #include <check.h>
@@ -193,12 +194,5 @@ int main(void) {
   tcase_add_test(cases, lists_and_texts_stand_for_the_whole);
   tcase_add_test(cases, a_gpu_is_its_base_but_for_a_key_deep_inside);
   tcase_add_test(cases, what_cannot_be_a_base_is_refused);
-  Suite *suite = suite_create("yaml_base");
-  suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("yaml_base", cases);
 }

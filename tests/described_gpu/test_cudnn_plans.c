@@ -1,10 +1,10 @@
 /* cuDNN takes our graphs of attention and compiles them for GPUs that are not there: its heuristics and compiler need
  * properties of one, and a driver that takes what was compiled (driver.c). Skipped (77) where there is no cuDNN. */
 #include "cuda_cudnn.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Source: CUDA C++ programming guide 13.0, compute capabilities; NVIDIA's data sheets of A100, H100, B200. */
@@ -120,7 +120,6 @@ int main(void) {
     return 0;
   }
   cudnn_free(cudnn);
-  Suite *suite = suite_create("cuDNN plans");
   TCase *cases = tcase_create("plans");
   tcase_set_timeout(cases, 120);
   tcase_add_test(cases, attention_with_a_key_head_for_each_query_head_is_compiled);
@@ -129,11 +128,5 @@ int main(void) {
   tcase_add_test(cases, latent_attention_is_compiled);
   tcase_add_test(cases, what_the_graphs_do_not_cover_is_declined_with_a_reason);
   tcase_add_test(cases, a_description_that_says_nothing_is_refused);
-  suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  const int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+  return run_case("cuDNN plans", cases);
 }

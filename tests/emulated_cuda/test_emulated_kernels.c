@@ -2,10 +2,10 @@
 #include <check.h>
 #include <math.h>
 #include <signal.h>
-#include <stdlib.h>
 
 #include "cuda_device.h"
 #include "program.h"
+#include "run_suite.h"
 #include "wrong_kernels.h"
 
 typedef struct {
@@ -107,9 +107,5 @@ int main(void) {
     tcase_add_test_raise_signal(cases, an_exchange_with_a_lane_that_has_left_ends_the_process, SIGABRT);
   }
   suite_add_tcase(suite, cases);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  const int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+  return run_suites(runner);
 }

@@ -2,10 +2,10 @@
  * hands. */
 #include <check.h>
 #include <signal.h>
-#include <stdlib.h>
 
 #include "device.h"
 #include "program.h"
+#include "run_suite.h"
 
 enum { BYTES = 1000 };
 
@@ -75,9 +75,5 @@ int main(void) {
     tcase_add_test_raise_signal(cases, the_host_is_ended_where_it_writes_the_devices_memory, SIGABRT);
   }
   suite_add_tcase(suite, cases);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  const int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+  return run_suites(runner);
 }

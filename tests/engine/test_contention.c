@@ -2,6 +2,7 @@
 #include "link_use.h"
 #include "loaded_program.h"
 #include "plan_cases.h"
+#include "run_suite.h"
 
 /* 100 and 300 of bytes' time over one NIC, after 10 and 10: halves until 210, when the first has moved its 100; the
  * second has 200 left and the NIC to itself, until 410. */
@@ -289,12 +290,5 @@ int main(void) {
   tcase_add_test(tcase, collectives_of_tp_share_links_with_those_of_gradients);
   tcase_add_test(tcase, collectives_of_tp_over_nodes_share_nics_with_sends);
   tcase_add_test(tcase, a_framework_is_the_same_folded_and_unfolded);
-  Suite *suite = suite_create("contention");
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("contention", tcase);
 }

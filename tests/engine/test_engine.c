@@ -1,6 +1,7 @@
 /* The engine against times worked out by hand. All times in nanoseconds. */
 #include "engine_fixture.h"
 #include "event_queue.h"
+#include "run_suite.h"
 
 static Trace *run_folded(const Hand *hand) {
   Simulation simulation = {.program = hand->program, .timing = &hand->timing, .folded = TRUE};
@@ -458,12 +459,5 @@ static TCase *semantics_case(void) {
 }
 
 int main(void) {
-  Suite *suite = suite_create("engine");
-  suite_add_tcase(suite, semantics_case());
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("engine", semantics_case());
 }

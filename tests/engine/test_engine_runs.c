@@ -2,6 +2,7 @@
  * All times in nanoseconds. */
 #include "engine_fixture.h"
 #include "engine_reference.h"
+#include "run_suite.h"
 
 #include <math.h>
 #include <string.h>
@@ -422,12 +423,5 @@ static TCase *runs_case(void) {
 }
 
 int main(void) {
-  Suite *suite = suite_create("engine_runs");
-  suite_add_tcase(suite, runs_case());
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("engine_runs", runs_case());
 }

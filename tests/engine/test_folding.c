@@ -3,6 +3,7 @@
  *
  * `test_folding N` draws N batches of plans instead of the suite's few. */
 #include "error.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -163,12 +164,5 @@ int main(int argc, char **argv) {
   TCase *tcase = tcase_create("folding");
   tcase_set_timeout(tcase, 3600);
   tcase_add_loop_test(tcase, folded_run_is_the_run_of_all_ranks, 0, argc > 1 ? atoi(argv[1]) : BATCHES);
-  Suite *suite = suite_create("folding");
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("folding", tcase);
 }

@@ -3,6 +3,7 @@
  * Unfolded, or where sends do not wait for their receivers, nothing is run ahead: the records are the same. Times in
  * nanoseconds. */
 #include "loaded_program.h"
+#include "run_suite.h"
 
 static const Group tp_group = {.name = "tp", .axes = AXIS_BIT(AXIS_TP), .pp_first = -1, .pp_last = -1};
 
@@ -216,12 +217,5 @@ int main(void) {
   tcase_add_test(tcase, a_receive_is_quiet_until_its_sender_has_computed);
   tcase_add_test(tcase, a_reduction_that_waits_for_a_collective_meets_those_behind_it);
   tcase_add_test(tcase, a_reduction_that_waits_for_a_kernel_meets_what_runs_beside_it);
-  Suite *suite = suite_create("quiet");
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("quiet", tcase);
 }

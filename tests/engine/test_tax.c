@@ -1,6 +1,7 @@
 /* What transfers cost the kernels beside them, worked out by hand. Times in nanoseconds. */
 #include "engine_fixture.h"
 #include "plan_cases.h"
+#include "run_suite.h"
 #include "tax.h"
 #include "transfer_tax.h"
 
@@ -270,12 +271,5 @@ int main(void) {
   tcase_add_test(tcase, a_running_kernel_ends_later_when_a_transfer_begins);
   tcase_add_test(tcase, a_transfer_costs_what_its_links_or_its_channels_do);
   tcase_add_test(tcase, folded_taxed_run_is_the_run_of_all_ranks);
-  Suite *suite = suite_create("tax");
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  const int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("tax", tcase);
 }

@@ -4,6 +4,7 @@
 #include "sweep_talk.h"
 
 #include "error.h"
+#include "text_file.h"
 #include <check.h>
 #include <glib/gstdio.h>
 #include <string.h>
@@ -51,9 +52,8 @@ static inline char *csv_of(ResultStore *store, const SweepTable *table, const Sw
   const SweepProgress progress = {0};
   const SweepReport report = report_of(store, table, setup, &progress);
   g_autofree char *file = temporary_name(".csv");
-  char *text = NULL;
   ck_assert(sweep_report_csv(&report, file, NULL));
-  ck_assert(g_file_get_contents(file, &text, NULL, NULL));
+  char *text = text_file_read(file);
   g_unlink(file);
   return text;
 }

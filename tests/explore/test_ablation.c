@@ -1,6 +1,7 @@
 /* Parts of the model taken away from measured rows. Which part touches what is said by frameworks and rows chosen so:
  * megatron-deepspeed has all parts but rates, torchtitan has rates, and both run pipelines and gradients at once. */
 #include "csv_text.h"
+#include "run_suite.h"
 #include "validation.h"
 
 #define HEAD                                                                                                           \
@@ -151,12 +152,5 @@ int main(void) {
   tcase_add_test(tcase, a_recipe_of_the_precision_stays);
   tcase_add_test(tcase, parts_are_listed_in_the_order_of_the_table);
   tcase_add_loop_test(tcase, parts_that_make_no_sense_are_refused, 0, G_N_ELEMENTS(refused));
-  Suite *suite = suite_create("ablation");
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed > 0;
+  return run_case("ablation", tcase);
 }

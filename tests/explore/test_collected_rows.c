@@ -4,6 +4,7 @@
  * measurements. */
 #include "csv_text.h"
 #include "predict.h"
+#include "run_suite.h"
 
 #include <math.h>
 #include <string.h>
@@ -99,12 +100,5 @@ int main(void) {
   tcase_add_test(tcase, every_row_is_modelled_and_has_a_time_and_a_source);
   tcase_add_test(tcase, every_plan_is_one_that_its_cluster_can_run);
   tcase_add_test(tcase, a_run_of_each_kind_is_predicted);
-  Suite *suite = suite_create("collected_rows");
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("collected_rows", tcase);
 }

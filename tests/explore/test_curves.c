@@ -1,6 +1,7 @@
 /* The numbers of figures over many runs: closed forms, what is left out, what threads may not change, tables. */
 #include "curves.h"
 #include "error.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <glib/gstdio.h>
@@ -374,7 +375,6 @@ int main(void) {
   folder = g_dir_make_tmp("stepsim-test-XXXXXX", NULL);
   model = model_read("llama-3-8b", NULL);
   cluster = cluster_read("dgx-h100", NULL);
-  Suite *suite = suite_create("curves");
   TCase *tests = tcase_create("curves");
   tcase_set_timeout(tests, 60);
   tcase_add_test(tests, uniform_stages_lie_on_the_closed_forms);
@@ -393,12 +393,7 @@ int main(void) {
   tcase_add_test(tests, a_bad_table_is_named_with_line_and_column);
   tcase_add_test(tests, validated_rows_become_series_with_their_error);
   tcase_add_test(tests, busbw_has_the_choice_first_and_no_size_of_nothing);
-  suite_add_tcase(suite, tests);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
+  const int failed = run_case("curves", tests);
   g_autofree char *table = g_build_filename(folder, "table.csv", NULL);
   g_autofree char *database = g_build_filename(folder, "table.db", NULL);
   g_unlink(table);
@@ -407,5 +402,5 @@ int main(void) {
   g_free(folder);
   model_free(model);
   cluster_free(cluster);
-  return n_failed != 0;
+  return failed;
 }

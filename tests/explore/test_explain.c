@@ -1,6 +1,7 @@
 /* Steps with a cost taken away, axes and their links, one plan on several sizes. */
 #include "error.h"
 #include "explanation.h"
+#include "run_suite.h"
 #include "step_of_prediction.h"
 
 #include <check.h>
@@ -435,12 +436,5 @@ int main(void) {
   tcase_add_test(tcase, text_and_json_say_the_same);
   tcase_add_test(tcase, frameworks_and_precisions_are_a_step_away);
   tcase_add_test(tcase, what_slow_ranks_and_jitter_cost_is_said);
-  Suite *suite = suite_create("explain");
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("explain", tcase);
 }

@@ -1,5 +1,6 @@
 /* What failures leave of a run: against Daly's examples, a run acted out many times, and what was published. */
 #include "error.h"
+#include "run_suite.h"
 #include "training_cost.h"
 
 #include <check.h>
@@ -222,12 +223,5 @@ int main(void) {
   tcase_add_test(tcase, a_run_that_never_ends_says_so);
   tcase_add_test(tcase, rates_of_gpus_and_nodes_add_up);
   tcase_add_test(tcase, mistakes_are_told_with_their_line);
-  Suite *suite = suite_create("goodput");
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("goodput", tcase);
 }

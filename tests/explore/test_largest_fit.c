@@ -1,6 +1,7 @@
 /* The largest micro-batch and the longest sequences that fit: beside all sizes tried one by one. */
 #include "error.h"
 #include "largest_fit.h"
+#include "run_suite.h"
 
 #include <check.h>
 
@@ -150,12 +151,5 @@ int main(void) {
   tcase_add_test(tcase, lengths_are_those_that_cp_and_tp_cut);
   tcase_add_test(tcase, what_memory_does_not_bound_is_told);
   tcase_add_test(tcase, nothing_longer_than_the_most_is_tried);
-  Suite *suite = suite_create("largest_fit");
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("largest_fit", tcase);
 }

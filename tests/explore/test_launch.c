@@ -1,8 +1,9 @@
 /* What plans are started with, read back by parsers that are not ours and held against the names that the frameworks
  * know: tests/data/megatron-arguments.txt, deepspeed-keys.txt, torchtitan-keys.txt. */
 #include "launch_fixture.h"
+#include "run_suite.h"
+#include "text_file.h"
 
-#include <glib/gstdio.h>
 #include <json-glib/json-glib.h>
 #include <string.h>
 
@@ -10,8 +11,7 @@ enum { N_PLANS = 200, MAX_GPUS = 512 };
 
 /* First word of each line of a data file → the rest. */
 static GHashTable *read_names(const char *file) {
-  g_autofree char *path = g_strconcat(CASES_FIXTURES, "/", file, NULL), *text = NULL;
-  ck_assert(g_file_get_contents(path, &text, NULL, NULL));
+  g_autofree char *path = g_strconcat(CASES_FIXTURES, "/", file, NULL), *text = text_file_read(path);
   GHashTable *names = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
   g_auto(GStrv) lines = g_strsplit(text, "\n", -1);
   for (char **line = lines; *line != NULL; line++) {
@@ -353,18 +353,16 @@ END_TEST
 
 /* TOML as JSON, by Python's tomllib; NULL where there is none. */
 static JsonNode *parse_toml(const char *text) {
-  g_autofree char *file = NULL, *out = NULL, *python = g_find_program_in_path("python3");
-  int fd = g_file_open_tmp("launch-XXXXXX.toml", &file, NULL), status = 0;
-  ck_assert_int_ge(fd, 0);
-  g_close(fd, NULL);
-  ck_assert(g_file_set_contents(file, text, -1, NULL));
+  g_autofree char *out = NULL, *python = g_find_program_in_path("python3");
+  char *file = text_file_new(".toml", text, -1);
+  int status = 0;
   char *command[] = {python, (char *)"-c",
                      (char *)"import sys\ntry: import tomllib, json\nexcept ImportError: sys.exit(77)\n"
                              "print(json.dumps(tomllib.load(open(sys.argv[1], 'rb'))))",
                      file, NULL};
   gboolean ran =
       python != NULL && g_spawn_sync(NULL, command, NULL, G_SPAWN_DEFAULT, NULL, NULL, &out, NULL, &status, NULL);
-  g_remove(file);
+  text_file_drop(file);
   if (!ran || g_spawn_check_wait_status(status, NULL) == FALSE) {
     ck_assert_msg(!ran || WEXITSTATUS(status) == 77, "no TOML:\n%s", text);
     return NULL;
@@ -411,12 +409,5 @@ int main(void) {
   tcase_add_test(tcase, megatron_gets_a_layout_where_no_even_cut_is_the_plan_s);
   tcase_add_test(tcase, deepspeed_knows_every_key_and_batches_multiply);
   tcase_add_test(tcase, torchtitan_knows_every_key_and_degrees_multiply);
-  Suite *suite = suite_create("launch");
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("launch", tcase);
 }

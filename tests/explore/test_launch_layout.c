@@ -2,6 +2,7 @@
 #include "error.h"
 #include "launch.h"
 #include "plan_order.h"
+#include "run_suite.h"
 #include "small_workloads.h"
 
 /* Of a pipeline of 4 ranks. Owned by the caller. */
@@ -71,12 +72,5 @@ int main(void) {
   tcase_add_test(tcase, megatron_is_told_how_many_layers_each_stage_has);
   tcase_add_test(tcase, torchtitan_is_told_the_modules_of_each_stage);
   tcase_add_test(tcase, deepspeed_users_are_told_where_to_cut);
-  Suite *suite = suite_create("launch layout");
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  const int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("launch layout", tcase);
 }

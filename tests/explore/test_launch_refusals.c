@@ -1,5 +1,6 @@
 /* What frameworks cannot run is refused with the reason; what they do otherwise than predicted is noticed. */
 #include "launch_fixture.h"
+#include "run_suite.h"
 
 #include <glib/gstdio.h>
 #include <string.h>
@@ -369,12 +370,5 @@ int main(void) {
   tcase_add_test(tcase, what_is_done_otherwise_is_noticed);
   tcase_add_test(tcase, a_prediction_of_another_framework_is_noticed);
   tcase_add_test(tcase, megatron_gets_what_its_checks_insist_on);
-  Suite *suite = suite_create("launch_refusals");
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("launch_refusals", tcase);
 }

@@ -2,6 +2,7 @@
 #include "error.h"
 #include "measured_gap.h"
 #include "measured_step.h"
+#include "run_suite.h"
 #include "what_if.h"
 
 #include <check.h>
@@ -205,12 +206,5 @@ int main(void) {
   tcase_add_test(tcase, the_fullest_experts_explain_the_step_they_made);
   tcase_add_test(tcase, a_step_follows_from_what_logs_print_in_its_place);
   tcase_add_test(tcase, a_step_that_nothing_can_have_is_refused);
-  Suite *suite = suite_create("measured_gap");
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("measured_gap", tcase);
 }

@@ -1,6 +1,7 @@
 /* Rows of measured.csv: what a sound one says arrives in its model and plan; a broken file is refused with the line its
  * row begins in; what is not modelled is kept, with the reason. */
 #include "csv_text.h"
+#include "run_suite.h"
 
 #include <math.h>
 
@@ -466,12 +467,5 @@ int main(void) {
   tcase_add_test(cases, columns_say_how_experts_are_run);
   tcase_add_test(cases, written_cells_are_read_back);
   tcase_add_test(cases, a_number_reads_back_as_it_was);
-  Suite *suite = suite_create("measured_rows");
-  suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("measured_rows", cases);
 }

@@ -4,6 +4,7 @@
  * order, save those that the measurement itself hardly tells apart: the paper prints samples per GPU and second to two
  * decimals, so that a throughput of 4 is known to 1/800 and a ratio of two of them to 1/400. */
 #include "error.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -84,12 +85,5 @@ int main(void) {
   TCase *tcase = tcase_create("orderings");
   tcase_set_timeout(tcase, 60);
   tcase_add_test(tcase, the_faster_of_two_schedules_is_the_one_measured_faster);
-  Suite *suite = suite_create("orderings");
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("orderings", tcase);
 }

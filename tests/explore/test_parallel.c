@@ -1,5 +1,6 @@
 #include "parallel.h"
 #include "progress_line.h"
+#include "run_suite.h"
 
 #include <check.h>
 
@@ -72,12 +73,5 @@ int main(void) {
   tcase_add_test(tcase, every_index_is_visited_once);
   tcase_add_test(tcase, who_looks_on_may_want_no_more);
   tcase_add_test(tcase, progress_tells_how_much_how_fast_and_how_long);
-  Suite *suite = suite_create("parallel");
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  const int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("parallel", tcase);
 }

@@ -3,6 +3,7 @@
 #include "expert_cases.h"
 #include "framework.h"
 #include "plan_bound.h"
+#include "run_suite.h"
 
 static const char *const schedules[] = {"1f1b", "gpipe", "interleaved", "zb-h1", "dualpipe-v"};
 
@@ -69,12 +70,5 @@ int main(void) {
   tcase_set_timeout(tcase, 60);
   tcase_add_test(tcase, the_bound_of_a_plan_with_experts_is_above_no_step);
   tcase_add_test(tcase, exchanges_that_nothing_hides_are_in_the_bound);
-  Suite *suite = suite_create("plan_bound");
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  const int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("plan_bound", tcase);
 }

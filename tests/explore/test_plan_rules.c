@@ -1,5 +1,6 @@
 /* What a few options rule out against looking at the whole configuration. */
 #include "planner_fixture.h"
+#include "run_suite.h"
 
 #include "plan_rules.h"
 
@@ -88,12 +89,5 @@ int main(void) {
   TCase *tcase = tcase_create("plan_rules");
   tcase_set_timeout(tcase, 120);
   tcase_add_loop_test(tcase, a_rule_says_what_the_whole_configuration_says, 0, G_N_ELEMENTS(spaces));
-  Suite *suite = suite_create("plan_rules");
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("plan_rules", tcase);
 }

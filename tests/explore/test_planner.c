@@ -1,5 +1,6 @@
 /* The search for the best plan against trying every configuration. */
 #include "planner_fixture.h"
+#include "run_suite.h"
 
 #include "plan_bound.h"
 #include "training_cost.h"
@@ -468,12 +469,5 @@ int main(void) {
   tcase_add_test(tcase, an_outcome_names_the_cluster_that_was_given);
   tcase_add_test(tcase, a_margin_leaves_out_plans_that_need_it);
   tcase_add_test(tcase, a_margin_is_a_share_or_a_size);
-  Suite *suite = suite_create("planner");
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("planner", tcase);
 }

@@ -1,6 +1,7 @@
 /* What is said of the best plan, as JSON and as options; and which plans are tried where options leave something open.
  */
 #include "planner_fixture.h"
+#include "run_suite.h"
 
 #include "planner_report.h"
 #include "step_report.h"
@@ -266,12 +267,5 @@ int main(void) {
   tcase_add_test(tcase, open_lists_follow_from_model_and_cluster);
   tcase_add_test(tcase, what_must_be_given_is_asked_for);
   tcase_add_test(tcase, cost_is_time_times_gpus_times_price);
-  Suite *suite = suite_create("planner report");
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("planner report", tcase);
 }

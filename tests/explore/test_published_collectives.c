@@ -3,6 +3,7 @@
 #include "collective_cost.h"
 #include "csv_table.h"
 #include "layout.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -87,12 +88,5 @@ END_TEST
 int main(void) {
   TCase *tcase = tcase_create("published collectives");
   tcase_add_test(tcase, published_times_are_met_where_they_were);
-  Suite *suite = suite_create("published_collectives");
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("published_collectives", tcase);
 }

@@ -1,5 +1,6 @@
 /* The search for the best plan against plans that were chosen by trying them. */
 #include "planner_fixture.h"
+#include "run_suite.h"
 
 /* Megatron-LM's plans for 530B and a trillion parameters on A100 (arXiv 2104.04473, tables 1 and 2), among all plans
  * its runtime of 2021 could have run. Whoever chose them tried them; a planner that finds them much slower than
@@ -46,12 +47,5 @@ int main(void) {
   TCase *tcase = tcase_create("published plans");
   tcase_set_timeout(tcase, 120);
   tcase_add_test(tcase, published_plans_are_the_best_or_nearly);
-  Suite *suite = suite_create("published plans");
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("published plans", tcase);
 }

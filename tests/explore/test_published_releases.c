@@ -1,5 +1,6 @@
 /* What a published run's model tells of the release of its framework. */
 #include "csv_text.h"
+#include "run_suite.h"
 
 /* In fp8 it is the first of two rules that holds. */
 START_TEST(the_format_may_tell_more) {
@@ -122,12 +123,5 @@ int main(void) {
   tcase_add_test(cases, the_format_may_tell_more);
   tcase_add_test(cases, names_may_be_taken_as_they_are);
   tcase_add_test(cases, runs_of_other_files_are_other_runs);
-  Suite *suite = suite_create("published_releases");
-  suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("published_releases", cases);
 }

@@ -1,5 +1,6 @@
 /* The model that a row of measured.csv says. */
 #include "csv_text.h"
+#include "run_suite.h"
 
 #define HEAD                                                                                                           \
   "layers,hidden,heads,kv_heads,ffn_hidden,vocab,gated,tied,positions,seq_len,framework,cluster,step_time_s\n"
@@ -92,12 +93,5 @@ int main(void) {
   tcase_add_test(cases, experts_are_those_of_the_named_model_or_of_the_columns);
   tcase_add_test(cases, a_vocabulary_far_from_the_named_models_is_a_default);
   tcase_add_test(cases, what_no_column_says_is_as_in_the_named_model);
-  Suite *suite = suite_create("row_model");
-  suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("row_model", cases);
 }

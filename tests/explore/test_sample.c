@@ -1,6 +1,7 @@
 /* The order in which a space too large to try is sampled. */
 #include <check.h>
 
+#include "run_suite.h"
 #include "sample.h"
 
 START_TEST(a_shuffle_has_every_number_once) {
@@ -40,12 +41,5 @@ int main(void) {
   TCase *cases = tcase_create("sample");
   tcase_add_test(cases, a_shuffle_has_every_number_once);
   tcase_add_test(cases, a_sample_spreads_over_a_space_of_any_size_and_follows_its_seed);
-  Suite *suite = suite_create("sample");
-  suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed == 0 ? 0 : 1;
+  return run_case("sample", cases);
 }

@@ -1,5 +1,6 @@
 /* One step from the best plan. */
 #include "planner_fixture.h"
+#include "run_suite.h"
 
 #include "planner_report.h"
 #include "step_report.h"
@@ -240,12 +241,5 @@ int main(void) {
   tcase_add_test(tcase, experts_step_and_tp_beside_them_is_possible);
   tcase_add_test(tcase, experts_are_left_whole_beside_tp_too);
   tcase_add_test(tcase, a_step_that_simulate_refuses_is_impossible);
-  Suite *suite = suite_create("sensitivity");
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("sensitivity", tcase);
 }

@@ -1,11 +1,11 @@
 /* Spaces of configurations: what a list means, which configuration an index is, and what is refused. */
+#include "run_suite.h"
 #include "space.h"
+#include "text_file.h"
 
 #include "error.h"
 #include <check.h>
-#include <glib/gstdio.h>
 #include <string.h>
-#include <unistd.h>
 
 typedef struct {
   const char *name, *text;
@@ -132,24 +132,15 @@ START_TEST(equal_spaces_have_equal_texts_and_come_back_from_them) {
 }
 END_TEST
 
-static char *write_file(const char *text) {
-  g_autofree char *path = NULL;
-  int fd = g_file_open_tmp("stepsim-space-XXXXXX.yaml", &path, NULL);
-  ck_assert_int_ge(fd, 0);
-  close(fd);
-  ck_assert(g_file_set_contents(path, text, -1, NULL));
-  return g_steal_pointer(&path);
-}
-
 /* The space of a file and of options typed beside it, as text; or the message of what is wrong with it. */
 static char *read_file(const char *yaml, const Given *typed) {
-  g_autofree char *path = write_file(yaml);
+  char *path = text_file_new(".yaml", yaml, -1);
   g_autoptr(Space) space = space_new();
   for (; typed->name != NULL; typed++)
     ck_assert(space_set(space, typed->name, typed->text, NULL));
   g_autoptr(GError) error = NULL;
   gboolean ok = space_read(space, path, &error) && space_finish(space, &error);
-  g_unlink(path);
+  text_file_drop(path);
   return ok ? space_text(space) : g_strdup(error->message);
 }
 
@@ -295,12 +286,5 @@ int main(void) {
   tcase_add_test(cases, a_layout_in_letters_is_one_value_with_its_commas);
   tcase_add_test(cases, letters_go_with_as_many_heads_as_they_name);
   tcase_add_test(cases, unknown_options_and_missing_files_are_refused);
-  Suite *suite = suite_create("space");
-  suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("space", cases);
 }

@@ -1,4 +1,5 @@
 /* Sweeps: rows are what predict() says, whoever tries them and in whatever order; what is not run does not fit. */
+#include "run_suite.h"
 #include "sweep_fixture.h"
 
 #include "json_report.h"
@@ -402,12 +403,5 @@ int main(void) {
   tcase_add_test(cases, a_sampled_sweep_has_rows_of_the_whole_one);
   tcase_add_test(cases, the_json_is_one_object_whose_counts_add_up);
   tcase_set_timeout(cases, 60);
-  Suite *suite = suite_create("sweep");
-  suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("sweep", cases);
 }

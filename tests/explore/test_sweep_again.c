@@ -1,4 +1,5 @@
 /* What a row of a sweep says of its plan can be typed again, column by column, and gives the same step. */
+#include "run_suite.h"
 #include "sweep_fixture.h"
 
 #include "options.h"
@@ -103,12 +104,5 @@ END_TEST
 int main(void) {
   TCase *tcase = tcase_create("sweep again");
   tcase_add_loop_test(tcase, a_row_typed_again_gives_its_step, 0, G_N_ELEMENTS(spaces));
-  Suite *suite = suite_create("sweep again");
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  const int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("sweep again", tcase);
 }

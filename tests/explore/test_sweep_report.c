@@ -1,4 +1,5 @@
 /* What is said of a sweep: its best, the front, how many of what; from stores of made-up rows. */
+#include "run_suite.h"
 #include "sweep_fixture.h"
 
 typedef struct {
@@ -105,12 +106,5 @@ int main(void) {
   tcase_add_test(cases, each_value_of_an_axis_has_its_best);
   tcase_add_test(cases, without_prices_the_front_is_of_rate_and_memory);
   tcase_set_timeout(cases, 60);
-  Suite *suite = suite_create("sweep_report");
-  suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("sweep_report", cases);
 }

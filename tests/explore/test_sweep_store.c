@@ -1,4 +1,5 @@
 /* Stores of sweeps: what is resumed, what is refused, what a full disk leaves. */
+#include "run_suite.h"
 #include "sweep_fixture.h"
 
 static void drop_store(char *file) {
@@ -210,12 +211,5 @@ int main(void) {
   tcase_add_test(cases, a_store_that_another_writes_is_locked_for_writers_and_open_for_readers);
   tcase_add_test(cases, on_a_full_disk_what_was_committed_is_kept);
   tcase_set_timeout(cases, 60);
-  Suite *suite = suite_create("sweep store");
-  suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("sweep store", cases);
 }

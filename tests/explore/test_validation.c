@@ -3,6 +3,7 @@
 #include "csv_text.h"
 #include "plan_order.h"
 #include "predict.h"
+#include "run_suite.h"
 #include "validation_files.h"
 #include "validation_text.h"
 
@@ -441,12 +442,5 @@ int main(void) {
   tcase_add_test(cases, the_table_for_documents_is_whole);
   tcase_add_test(cases, the_picture_has_a_series_per_group);
   tcase_add_test(cases, published_rows_are_modelled);
-  Suite *suite = suite_create("validation");
-  suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("validation", cases);
 }

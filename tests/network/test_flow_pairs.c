@@ -1,6 +1,7 @@
 /* Two flows that meet nobody else: solved as a pair, run ahead of time, or followed apart, against what flows do
  * otherwise. */
 #include "flows.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -226,12 +227,5 @@ int main(void) {
   tcase_add_test(cases, a_flow_that_is_refused_leaves_nothing_behind);
   tcase_add_test(cases, a_flow_that_comes_back_goes_on_as_it_was);
   tcase_add_test(cases, two_apart_have_the_rates_that_they_are_given_in_time);
-  Suite *suite = suite_create("flow pairs");
-  suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("flow pairs", cases);
 }

@@ -2,6 +2,7 @@
 #include "flows.h"
 #include "network_platforms.h"
 #include "routes.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -482,12 +483,5 @@ int main(void) {
   tcase_add_test(cases, bytes_are_conserved_and_links_not_overrun);
   tcase_add_test(cases, a_flow_told_ahead_ends_as_one_started_at_its_time);
   tcase_add_test(cases, a_change_is_solved_where_it_reaches);
-  Suite *suite = suite_create("flows");
-  suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("flows", cases);
 }

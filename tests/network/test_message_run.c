@@ -1,6 +1,7 @@
 /* Programs of messages against closed forms and against what other simulators say of the same. */
 #include "message_run.h"
 #include "network_platforms.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -201,12 +202,5 @@ int main(void) {
   tcase_add_test(cases, an_item_waits_for_all_it_names);
   tcase_add_test(cases, what_takes_longer_than_time_goes_is_said);
   tcase_add_test(cases, the_same_program_twice_has_the_same_ends);
-  Suite *suite = suite_create("message_run");
-  suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("message_run", cases);
 }

@@ -1,5 +1,6 @@
 /* Vertices and the links of their cables. */
 #include "network.h"
+#include "run_suite.h"
 
 #include "error.h"
 
@@ -60,12 +61,5 @@ int main(void) {
   TCase *cases = tcase_create("network");
   tcase_add_test(cases, cables_that_make_no_sense_are_refused);
   tcase_add_test(cases, duplex_decides_how_many_links_a_cable_is);
-  Suite *suite = suite_create("network");
-  suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("network", cases);
 }

@@ -2,6 +2,7 @@
 #include "error.h"
 #include "network_platforms.h"
 #include "routes.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -310,12 +311,5 @@ int main(void) {
   tcase_add_test(cases, routes_are_as_short_as_a_plain_search_finds);
   tcase_add_test(cases, routes_of_sixteen_thousand_hosts);
   tcase_add_test(cases, a_cable_is_passed_in_the_directions_it_has);
-  Suite *suite = suite_create("routes");
-  suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("routes", cases);
 }

@@ -1,6 +1,7 @@
 /* Clusters as networks: the same links, and what contention on them does to data parallel groups. */
 #include "flows.h"
 #include "routes.h"
+#include "run_suite.h"
 #include "topology_fixture.h"
 #include "topology_network.h"
 
@@ -104,12 +105,5 @@ int main(void) {
   tcase_add_test(cases, hops_are_links_of_the_network);
   tcase_add_test(cases, shortest_routes_join_all_gpus);
   tcase_add_test(cases, an_exchange_across_pods_is_seven_times_as_long_at_1_to_7);
-  Suite *suite = suite_create("topology_network");
-  suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("topology_network", cases);
 }

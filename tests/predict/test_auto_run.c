@@ -1,6 +1,7 @@
 /* Schedule auto as it is run: sends that wait for each other, pairs that gain time and what a plan's backward hides
  * count for it as they do for the schedules of the table, of which none that fits is better. */
 #include "error.h"
+#include "run_suite.h"
 
 #include <check.h>
 
@@ -186,12 +187,5 @@ int main(void) {
   tcase_add_test(tcase, a_plan_holds_no_more_than_its_cap);
   tcase_add_test(tcase, more_memory_is_never_refused);
   tcase_add_test(tcase, no_schedule_of_the_table_runs_better);
-  Suite *suite = suite_create("auto_run");
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("auto_run", tcase);
 }

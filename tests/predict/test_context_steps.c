@@ -1,5 +1,6 @@
 /* What context parallelism makes of a step: what its exchanges hide and expose, folded as unfolded, on which links. */
 #include "error.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -257,12 +258,5 @@ int main(void) {
   tcase_add_test(tcase, gradients_and_shards_span_dp_and_cp);
   tcase_add_test(tcase, groups_of_cp_use_the_links_they_lie_on);
   tcase_add_test(tcase, slower_links_of_cp_never_shorten_the_step);
-  Suite *suite = suite_create("context steps");
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("context steps", tcase);
 }

@@ -1,5 +1,6 @@
 /* What a step makes of experts: folded and unfolded, whole and expanded, over all schedules. */
 #include "error.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -374,12 +375,5 @@ int main(void) {
   tcase_add_test(tcase, a_forward_holds_what_the_backward_beside_it_drops);
   tcase_add_test(tcase, a_backward_of_a_pair_begins_with_its_collective);
   tcase_add_test(tcase, all_schedules_run_experts);
-  Suite *suite = suite_create("expert_steps");
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("expert_steps", tcase);
 }

@@ -4,6 +4,7 @@
 #include "collective_cost.h"
 #include "plan_cases.h"
 #include "predict.h"
+#include "run_suite.h"
 
 static double moved_bytes(const Program *program, ActionKind action, int *n_calls) {
   double bytes = 0;
@@ -392,12 +393,5 @@ int main(void) {
   tcase_add_test(cases, gradients_of_many_micro_batches_are_summed_whole);
   tcase_add_test(cases, an_optimizer_of_experts_gathers_all_once_more);
   tcase_add_test(cases, whole_gradients_are_passed_over_before_they_are_summed);
-  Suite *suite = suite_create("framework_steps");
-  suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("framework_steps", cases);
 }

@@ -1,5 +1,7 @@
 /* A job over several kinds of GPU goes at the pace of the slowest where its ranks meet. */
 #include "predict.h"
+#include "run_suite.h"
+#include "text_file.h"
 
 #include "error.h"
 
@@ -25,9 +27,7 @@ static Prediction *predict_text(const char *text, int pp, GError **error) {
 
 static char *cluster_text(const char *file) {
   g_autofree char *path = g_strdup_printf(STEPSIM_SOURCE_DATA "/topologies/%s.yaml", file);
-  char *text = NULL;
-  ck_assert(g_file_get_contents(path, &text, NULL, NULL));
-  return text;
+  return text_file_read(path);
 }
 
 /* Node 1 of two has GPU `other`; NULL: none has. */
@@ -108,12 +108,5 @@ int main(void) {
   tcase_add_test(cases, stages_of_different_kinds_lie_between_either_alone);
   tcase_add_test(cases, the_peak_is_the_mean_and_the_names_are_all_there);
   tcase_add_test(cases, a_kind_without_the_format_is_refused);
-  Suite *suite = suite_create("mixed_gpus");
-  suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("mixed_gpus", cases);
 }

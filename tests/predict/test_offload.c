@@ -1,6 +1,7 @@
 /* What plans hold outside their GPUs: copies, the host's update and the tiers' memory, by hand on small models and as
  * properties of plans drawn at random. */
 #include "error.h"
+#include "run_suite.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -373,7 +374,6 @@ START_TEST(ranks_that_offload_fold_to_the_nanosecond) {
 END_TEST
 
 int main(void) {
-  Suite *suite = suite_create("offload");
   TCase *tcase = tcase_create("offload");
   tcase_set_timeout(tcase, 120);
   tcase_add_unchecked_fixture(tcase, set_up, tear_down);
@@ -391,11 +391,5 @@ int main(void) {
   tcase_add_test(tcase, gpus_share_the_links_to_their_host);
   tcase_add_test(tcase, copies_out_and_in_share_the_hosts_memory);
   tcase_add_test(tcase, ranks_that_offload_fold_to_the_nanosecond);
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return run_case("offload", tcase);
 }

@@ -9,6 +9,7 @@
  *
  * Millions of ops: `test_oracles K N` runs the K-th of N shares of the p, so that shares run side by side. */
 #include "error.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -304,12 +305,5 @@ static TCase *share(int k, int n) {
 
 int main(int argc, char **argv) {
   int k = argc == 3 ? atoi(argv[1]) : 0, n = argc == 3 ? atoi(argv[2]) : 1;
-  Suite *suite = suite_create("oracles");
-  suite_add_tcase(suite, share(k, n));
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("oracles", share(k, n));
 }

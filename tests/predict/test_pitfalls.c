@@ -1,6 +1,7 @@
 /* Mistakes that were seen in other simulators, and are not made here: where no test of the part itself would find them.
  */
 #include "plan_cases.h"
+#include "run_suite.h"
 
 #include <math.h>
 
@@ -86,12 +87,5 @@ int main(void) {
   tcase_add_test(cases, nothing_hidden_exposes_all_and_no_more);
   tcase_add_test(cases, a_v_holds_embedding_and_head_on_one_rank);
   tcase_add_test(cases, slower_gpus_lengthen_steps_at_every_size);
-  Suite *suite = suite_create("pitfalls");
-  suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("pitfalls", cases);
 }

@@ -1,8 +1,9 @@
 /* Properties of whole predictions: times that add up, same input same output, chained steps, programs as text. */
 #include "error.h"
+#include "run_suite.h"
+#include "text_file.h"
 
 #include <check.h>
-#include <glib/gstdio.h>
 #include <math.h>
 #include <string.h>
 
@@ -70,13 +71,11 @@ static gboolean is_same_trace(const Trace *a, const Trace *b) {
 
 /* The bytes of the Chrome trace; owned by the caller. */
 static char *chrome_bytes(const Prediction *prediction, gsize *length) {
-  g_autofree char *file = NULL, *bytes = NULL;
-  int descriptor = g_file_open_tmp("stepsim-trace-XXXXXX.json", &file, NULL);
-  ck_assert_int_ge(descriptor, 0);
-  g_close(descriptor, NULL);
+  g_autofree char *bytes = NULL;
+  char *file = text_file_new(".json", "", 0);
   ck_assert(chrome_trace_write(prediction->trace, file, NULL));
   ck_assert(g_file_get_contents(file, &bytes, length, NULL));
-  g_unlink(file);
+  text_file_drop(file);
   return g_steal_pointer(&bytes);
 }
 
@@ -282,12 +281,5 @@ int main(void) {
   tcase_add_test(tcase, a_plan_that_does_not_fit_is_predicted_all_the_same);
   tcase_add_test(tcase, gradients_do_not_pile_up_before_a_slow_network);
   tcase_add_test(tcase, an_impossible_plan_is_refused);
-  Suite *suite = suite_create("predict");
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("predict", tcase);
 }

@@ -3,6 +3,7 @@
  *
  * `test_predict_numbers N` draws N plans instead of the suite's few. */
 #include "error.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -318,7 +319,6 @@ END_TEST
 int main(int argc, char **argv) {
   if (argc > 1)
     n_plans = atoi(argv[1]);
-  Suite *suite = suite_create("predict numbers");
   TCase *tcase = tcase_create("fewer");
   tcase_add_unchecked_fixture(tcase, set_up, tear_down);
   tcase_set_timeout(tcase, 0);
@@ -330,11 +330,5 @@ int main(int argc, char **argv) {
   tcase_add_test(tcase, runs_that_differ_in_nothing_are_made_once);
   tcase_add_test(tcase, runs_beyond_what_is_kept_are_made_anew);
   tcase_add_test(tcase, orders_of_enough_micro_batches_hold_the_most);
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+  return run_case("predict numbers", tcase);
 }

@@ -3,6 +3,7 @@
  *
  * `test_predict_scratch N` draws N batches of plans instead of the suite's few. */
 #include "error.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -285,12 +286,5 @@ int main(int argc, char **argv) {
   tcase_set_timeout(tcase, 3600);
   tcase_add_loop_test(tcase, predictions_do_not_depend_on_the_ones_before, 0, argc > 1 ? atoi(argv[1]) : BATCHES);
   tcase_add_test(tcase, transfers_begun_at_one_end_meet_others);
-  Suite *suite = suite_create("predict_scratch");
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("predict_scratch", tcase);
 }

@@ -4,6 +4,7 @@
  *
  * `test_predict_step N` draws N plans instead of the suite's few. */
 #include "error.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -228,7 +229,6 @@ END_TEST
 int main(int argc, char **argv) {
   if (argc > 1)
     n_plans = atoi(argv[1]);
-  Suite *suite = suite_create("predict step");
   TCase *tcase = tcase_create("repeats");
   tcase_add_unchecked_fixture(tcase, set_up, tear_down);
   tcase_set_timeout(tcase, 0);
@@ -238,11 +238,5 @@ int main(int argc, char **argv) {
   tcase_add_test(tcase, errors_are_those_of_the_whole_prediction);
   tcase_add_test(tcase, lists_of_more_micro_batches_have_what_repeats_once_more);
   tcase_add_test(tcase, a_group_of_1f1b_is_a_forward_and_a_backward);
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+  return run_case("predict step", tcase);
 }

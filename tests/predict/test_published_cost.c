@@ -1,5 +1,6 @@
 /* GPU-hours of a training that was published, from its tokens and its plan. */
 #include "error.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -62,12 +63,5 @@ int main(void) {
   tcase_set_timeout(cases, 60);
   tcase_add_test(cases, deepseek_v3_costs_what_it_did);
   tcase_add_test(cases, deepseek_v3_fits_as_it_did_and_only_with_what_it_makes_again);
-  Suite *suite = suite_create("published_cost");
-  suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  const int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("published_cost", cases);
 }

@@ -1,5 +1,6 @@
 /* Jobs of several scale-up domains take a segment of each: cluster_job_domain(), and what predictions make of it. */
 #include "predict.h"
+#include "run_suite.h"
 
 #include <check.h>
 
@@ -145,12 +146,5 @@ int main(void) {
   tcase_add_test(tcase, groups_of_experts_stay_inside_a_rack);
   tcase_add_test(tcase, a_rank_map_is_taken_at_its_word);
   tcase_add_test(tcase, a_map_to_the_gpus_of_segments_changes_nothing_under_tiers);
-  Suite *suite = suite_create("segment");
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("segment", tcase);
 }

@@ -5,6 +5,7 @@
  * everything at c times its time. The bounds below follow from that; each rounded duration may add half a nanosecond.
  */
 #include "error.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -285,12 +286,5 @@ int main(void) {
   tcase_add_test(tcase, a_slow_rank_never_speeds_anything_up);
   tcase_add_test(tcase, jitter_follows_its_seed);
   tcase_add_test(tcase, the_mean_step_grows_with_jitter);
-  Suite *suite = suite_create("what_if");
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("what_if", tcase);
 }

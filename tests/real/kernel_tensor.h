@@ -2,6 +2,7 @@
  * what kernels make with references in double. Conversions here are plain arithmetic, apart from the kernels' own. */
 #pragma once
 #include "cpu_kernels.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -173,15 +174,8 @@ static inline void assert_gradient(const char *what, const Tensor *got, const do
                 2 * number_tolerance(got->number) + 1e-6, absolute);
 }
 
-static inline int run_suite(const char *name, TCase *tcase) {
+static inline int run_kernel_case(const char *name, TCase *tcase) {
   cpu_kernels_set_threads(1);
   tcase_set_timeout(tcase, 60);
-  Suite *suite = suite_create(name);
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case(name, tcase);
 }

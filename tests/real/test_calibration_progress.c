@@ -1,8 +1,8 @@
 /* What a calibration keeps of itself: taken back whole, cut off at every byte, damaged. */
 #include "calibration_progress.h"
+#include "run_suite.h"
 
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define HEADER "stepreal calibrate 5, device cpu, a processor, comm null, 1 ranks, 1 on a machine, 5 repeats"
@@ -164,7 +164,6 @@ START_TEST(of_another_calibrations_text_nothing_counts_and_it_is_told) {
 END_TEST
 
 int main(void) {
-  Suite *suite = suite_create("calibration_progress");
   TCase *tests = tcase_create("calibration_progress");
   tcase_add_test(tests, a_whole_text_gives_its_parts_and_the_later_time_of_a_kernel);
   tcase_add_test(tests, cut_off_anywhere_whole_parts_alone_count);
@@ -172,11 +171,5 @@ int main(void) {
   tcase_add_test(tests, what_is_added_follows_what_was_taken_back);
   tcase_add_test(tests, numbers_that_no_machine_has_are_damage);
   tcase_add_test(tests, of_another_calibrations_text_nothing_counts_and_it_is_told);
-  suite_add_tcase(suite, tests);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  const int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+  return run_case("calibration_progress", tests);
 }

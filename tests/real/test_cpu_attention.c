@@ -271,5 +271,5 @@ int main(void) {
   tcase_add_test(tcase, a_share_is_dropped_and_the_rest_scaled_up);
   tcase_add_loop_test(tcase, dropped_scores_are_those_of_their_places, 0, n);
   tcase_add_loop_test(tcase, flash_attention_and_its_gradient, 0, n);
-  return run_suite("cpu_attention", tcase);
+  return run_kernel_case("cpu_attention", tcase);
 }

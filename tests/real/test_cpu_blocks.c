@@ -363,5 +363,5 @@ int main(void) {
   tcase_add_loop_test(tcase, moves_go_by_their_strides, 0, n);
   tcase_add_loop_test(tcase, pieces_drop_what_the_whole_does, 0, n);
   tcase_add_loop_test(tcase, pieces_have_the_positions_of_the_whole, 0, n);
-  return run_suite("cpu_blocks", tcase);
+  return run_kernel_case("cpu_blocks", tcase);
 }

@@ -269,5 +269,5 @@ int main(void) {
   tcase_add_loop_test(tcase, gathered_tokens_are_picked_and_put_back, 0, n_cases());
   tcase_add_loop_test(tcase, gates_and_their_gradient, 0, n_cases());
   tcase_add_loop_test(tcase, an_activation_is_multiplied_by_its_row_s_weight, 0, n_cases());
-  return run_suite("cpu experts", tcase);
+  return run_kernel_case("cpu experts", tcase);
 }

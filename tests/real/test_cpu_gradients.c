@@ -494,5 +494,5 @@ int main(void) {
   tcase_add_loop_test(tcase, embedding_gradients_are_summed_before_they_are_rounded, 0, n);
   tcase_add_loop_test(tcase, position_gradients_are_added, 0, n);
   tcase_add_loop_test(tcase, the_loss_over_shards_and_its_gradient, 0, n);
-  return run_suite("cpu_gradients", tcase);
+  return run_kernel_case("cpu_gradients", tcase);
 }

@@ -436,5 +436,5 @@ int main(void) {
   tcase_add_loop_test(tcase, embedding_gives_zeros_for_words_of_others, 0, n);
   tcase_add_loop_test(tcase, positions_go_round_from_the_first_row, 0, n);
   tcase_add_loop_test(tcase, exponentials_are_right_to_two_last_places, 0, n);
-  return run_suite("cpu_kernels", tcase);
+  return run_kernel_case("cpu_kernels", tcase);
 }

@@ -223,5 +223,5 @@ int main(void) {
   tcase_add_loop_test(tcase, results_do_not_depend_on_alignment, 0, n);
   tcase_add_loop_test(tcase, flash_attention_survives_large_scores, 0, n);
   tcase_add_test(tcase, other_formats_are_refused);
-  return run_suite("cpu_odd_values", tcase);
+  return run_kernel_case("cpu_odd_values", tcase);
 }

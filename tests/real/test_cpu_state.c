@@ -347,5 +347,5 @@ int main(void) {
   tcase_add_loop_test(tcase, adam_skips_a_step_but_zeroes_its_gradients, 0, n);
   tcase_add_loop_test(tcase, shards_hold_the_numbers_of_the_whole, 0, n);
   tcase_add_test(tcase, random_numbers_are_the_published_ones);
-  return run_suite("cpu_state", tcase);
+  return run_kernel_case("cpu_state", tcase);
 }

@@ -1,5 +1,6 @@
 #include "device.h"
 #include "error.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <stdatomic.h>
@@ -468,12 +469,5 @@ int main(void) {
   tcase_add_loop_test(tcase, streams_can_be_freed_and_made_again, 0, N_RIGS);
   tcase_add_loop_test(tcase, devices_describe_themselves, 0, N_CPU_RIGS);
   tcase_add_loop_test(tcase, kernels_and_messages_alternate, 0, N_CPU_RIGS);
-  Suite *suite = suite_create("device");
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed == 0 ? 0 : 1;
+  return run_case("device", tcase);
 }

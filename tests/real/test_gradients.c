@@ -17,6 +17,7 @@
 #include "executor.h"
 #include "gradient_models.h"
 #include "plan_program.h"
+#include "run_suite.h"
 #include "schedules.h"
 
 #include <check.h>
@@ -340,16 +341,8 @@ int main(int argc, char **argv) {
   world = world_open(&argc, &argv, 10, &error);
   if (world == NULL)
     return 2;
-  Suite *suite = suite_create("gradients");
   TCase *tests = tcase_create("gradients");
   tcase_set_timeout(tests, 60);
   tcase_add_loop_test(tests, gradients_are_derivatives_of_the_loss, 0, G_N_ELEMENTS(cases));
-  suite_add_tcase(suite, tests);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_fork_status(runner, CK_NOFORK); /* the world has threads */
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  const int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return world_close(world, n_failed > 0);
+  return world_close(world, run_case_here("gradients", tests));
 }

@@ -16,6 +16,7 @@
 #include "executor.h"
 #include "plan_order.h"
 #include "plan_program.h"
+#include "run_suite.h"
 #include "small_workloads.h"
 
 static World *world; /* of one rank; opened once */
@@ -380,18 +381,11 @@ int main(int argc, char **argv) {
   counting_device = null_device;
   counting_device.open = open_counting;
   counting_device.allocate = allocate_counted;
-  Suite *suite = suite_create("held_memory");
   TCase *tests = tcase_create("held_memory");
   tcase_set_timeout(tests, 60);
   tcase_add_loop_test(tests, a_rank_holds_what_the_program_says, 0, G_N_ELEMENTS(cases));
   tcase_add_test(tests, buffers_of_cp_are_as_large_as_the_program_s);
-  suite_add_tcase(suite, tests);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_fork_status(runner, CK_NOFORK); /* the world has threads */
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  const int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
+  const int failed = run_case_here("held_memory", tests);
   g_hash_table_unref(sizes);
-  return world_close(world, n_failed > 0);
+  return world_close(world, failed);
 }

@@ -1,5 +1,6 @@
 #include "error.h"
 #include "kernel_bench.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -256,7 +257,6 @@ START_TEST(a_grid_is_told_from_others_by_its_number_and_sizes) {
 END_TEST
 
 int main(void) {
-  Suite *suite = suite_create("kernel bench");
   TCase *tcase = tcase_create("kernel bench");
   tcase_add_test(tcase, what_events_add_is_told_from_what_a_kernel_takes);
   tcase_add_test(tcase, events_of_the_cpu_are_taken_as_they_are);
@@ -264,11 +264,5 @@ int main(void) {
   tcase_add_test(tcase, a_product_takes_what_it_takes_among_others);
   tcase_add_test(tcase, products_are_of_random_numbers_and_of_another_weight_each);
   tcase_add_test(tcase, a_grid_is_told_from_others_by_its_number_and_sizes);
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  const int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed > 0;
+  return run_case("kernel bench", tcase);
 }

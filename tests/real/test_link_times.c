@@ -8,6 +8,7 @@
  * Products of 1 s beside collectives take half as long again, these twice as long, and begin 12 s earlier. */
 #include "error.h"
 #include "link_times.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -286,19 +287,11 @@ START_TEST(products_and_collectives_side_by_side) {
 END_TEST
 
 static int check_measured(void) {
-  Suite *suite = suite_create("link_times");
   TCase *tests = tcase_create("link_times");
   tcase_add_test(tests, a_transfer_lasts_from_the_last_arrival_to_the_last_end);
   tcase_add_test(tests, the_largest_send_that_ends_though_nobody_receives_is_found);
   tcase_add_test(tests, products_and_collectives_side_by_side);
-  suite_add_tcase(suite, tests);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_fork_status(runner, CK_NOFORK); /* a rank has threads */
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  const int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+  return run_case_here("link_times", tests);
 }
 
 int main(int argc, char **argv) {

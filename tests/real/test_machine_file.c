@@ -5,12 +5,12 @@
  *     send         one node              1 KiB   3 µs      64 MiB  12 ms */
 #include "error.h"
 #include "machine_file.h"
+#include "run_suite.h"
 
 #include "cluster.h"
 
 #include <check.h>
 #include <glib/gstdio.h>
-#include <stdlib.h>
 
 enum { KIB = 1 << 10, MIB = 1 << 20 };
 static const double precision = 1e-5; /* relative, of what is written: 6 digits */
@@ -201,7 +201,6 @@ START_TEST(a_base_keeps_its_peaks) {
 END_TEST
 
 int main(void) {
-  Suite *suite = suite_create("machine_file");
   TCase *tests = tcase_create("machine_file");
   tcase_add_checked_fixture(tests, set_up, tear_down);
   tcase_add_test(tests, links_have_the_rates_of_the_largest_all_reduce_and_the_shortest_send);
@@ -211,11 +210,5 @@ int main(void) {
   tcase_add_test(tests, the_host_has_the_rates_of_copies_and_of_the_update);
   tcase_add_test(tests, an_update_too_slow_to_state_is_said);
   tcase_add_test(tests, a_base_keeps_its_peaks);
-  suite_add_tcase(suite, tests);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  const int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+  return run_case("machine_file", tests);
 }

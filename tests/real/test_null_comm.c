@@ -1,6 +1,7 @@
 /* The communication that moves nothing, by which the kernels of any cut are timed on one rank. */
 #include "comm.h"
 #include "queue_device.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -75,16 +76,8 @@ int main(int argc, char **argv) {
     printf("Bail out! %s\n", error->message);
     return world_close(world, EXIT_FAILURE);
   }
-  Suite *suite = suite_create("null communication");
   TCase *tests = tcase_create("null communication");
   tcase_add_test(tests, the_own_part_is_where_it_belongs_and_the_rest_untouched);
   tcase_add_test(tests, nobody_is_waited_for_and_nothing_received);
-  suite_add_tcase(suite, tests);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_fork_status(runner, CK_NOFORK); /* the world's monitor is this process's */
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  const int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return world_close(world, n_failed > 0);
+  return world_close(world, run_case_here("null communication", tests));
 }

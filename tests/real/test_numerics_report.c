@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "numerics.h"
+#include "run_suite.h"
 
 static CheckReport report_of(const Plan *plan, double loss, double reference) {
   CheckReport report = {0};
@@ -203,12 +204,5 @@ int main(void) {
   tcase_add_test(tcase, gradients_may_be_off_by_what_rounding_does);
   tcase_add_test(tcase, a_report_says_what_rounding_does);
   tcase_add_test(tcase, what_bf16_lets_pass_is_seen_in_fp32);
-  Suite *suite = suite_create("numerics_report");
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("numerics_report", tcase);
 }

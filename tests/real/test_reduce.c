@@ -1,9 +1,9 @@
 /* Reductions of every stored format against rounding done another way: with frexp and nearbyint on doubles. */
 #include "reduce.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Value of a format with `mantissa_bits` after the point and exponents from `min_exponent` (of the smallest normal). */
@@ -104,17 +104,10 @@ START_TEST(nan_is_not_lost) {
 END_TEST
 
 int main(void) {
-  Suite *suite = suite_create("reduce");
   TCase *tests = tcase_create("reduce");
   tcase_add_test(tests, bf16_sums_round_to_nearest_even);
   tcase_add_test(tests, fp16_sums_round_to_nearest_even);
   tcase_add_test(tests, parts_are_reduced_in_place);
   tcase_add_test(tests, nan_is_not_lost);
-  suite_add_tcase(suite, tests);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+  return run_case("reduce", tests);
 }

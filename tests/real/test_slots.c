@@ -1,6 +1,7 @@
 /* What stepreal keeps between forward and backward is what the Program says it keeps: part by part as large as the
  * workload's PieceMemory, and no more of them than micro-batches in flight. */
 #include "activations.h"
+#include "run_suite.h"
 
 #include <check.h>
 
@@ -170,12 +171,5 @@ int main(void) {
   tcase_add_test(tcase, modules_made_again_are_not_kept);
   tcase_add_test(tcase, a_late_W_keeps_nothing_that_I_has_read);
   tcase_add_test(tcase, without_W_apart_nothing_is_made_for_it);
-  Suite *suite = suite_create("slots");
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("slots", tcase);
 }

@@ -3,6 +3,7 @@
 #include "chrome_read.h"
 #include "chrome_trace.h"
 #include "error.h"
+#include "text_file.h"
 #include <check.h>
 #include <glib/gstdio.h>
 
@@ -19,8 +20,7 @@ static inline ChromeTrace *read_text(const char *text, gssize length, GError **e
 static inline char *text_of(const Trace *trace) {
   g_autofree char *file = g_build_filename(folder, "written.json", NULL);
   ck_assert(chrome_trace_write(trace, file, NULL));
-  char *text = NULL;
-  ck_assert(g_file_get_contents(file, &text, NULL, NULL));
+  char *text = text_file_read(file);
   g_unlink(file);
   return text;
 }

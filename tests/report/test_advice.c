@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "advice.h"
+#include "run_suite.h"
 #include "sample_report.h"
 
 static char *advice_text(const StepReport *report) {
@@ -464,7 +465,6 @@ START_TEST(options_already_taken_are_not_advised) {
 END_TEST
 
 int main(void) {
-  Suite *suite = suite_create("advice");
   TCase *tcase = tcase_create("rules");
   tcase_add_test(tcase, a_large_bubble_is_met_with_numbers);
   tcase_add_test(tcase, more_micro_batches_do_not_help_against_uneven_stages);
@@ -490,11 +490,5 @@ int main(void) {
   tcase_add_test(tcase, memory_that_does_not_fit_comes_before_all);
   tcase_add_test(tcase, half_of_each_sequence_is_advised_where_all_is_recomputed);
   tcase_add_test(tcase, options_already_taken_are_not_advised);
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("advice", tcase);
 }

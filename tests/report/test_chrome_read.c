@@ -1,5 +1,6 @@
 /* Chrome traces read back: exact times, whatever the spaces, and what is refused. */
 #include "chrome_read.h"
+#include "run_suite.h"
 
 #include "chrome_fixture.h"
 #include "compare.h"
@@ -161,17 +162,11 @@ static void add_reading_tests(TCase *tests) {
 
 int main(void) {
   folder = g_dir_make_tmp("stepsim-test-XXXXXX", NULL);
-  Suite *suite = suite_create("chrome_read");
   TCase *reading = tcase_create("reading");
   tcase_set_timeout(reading, 60);
   add_reading_tests(reading);
-  suite_add_tcase(suite, reading);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
+  const int failed = run_case("chrome_read", reading);
   g_rmdir(folder);
   g_free(folder);
-  return n_failed != 0;
+  return failed;
 }

@@ -1,5 +1,7 @@
 /* Chrome traces, read back with a JSON parser; and the writing of files that are whole or absent. */
 #include "chrome_trace.h"
+#include "run_suite.h"
+#include "text_file.h"
 
 #include "error.h"
 #include "hand_trace.h"
@@ -32,8 +34,7 @@ static char *written(const Trace *trace, ChromeDetail detail) {
   g_autofree char *file = in_folder("trace.json");
   g_autoptr(GError) error = NULL;
   ck_assert_msg(chrome_trace_write_detail(trace, detail, file, &error), "%s", error ? error->message : "");
-  char *text = NULL;
-  ck_assert(g_file_get_contents(file, &text, NULL, NULL));
+  char *text = text_file_read(file);
   g_unlink(file);
   return text;
 }
@@ -481,12 +482,8 @@ int main(void) {
   TCase *files = tcase_create("files");
   add_file_tests(files);
   suite_add_tcase(suite, files);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
+  const int failed = run_suite(suite);
   g_rmdir(folder);
   g_free(folder);
-  return n_failed != 0;
+  return failed;
 }

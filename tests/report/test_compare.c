@@ -1,5 +1,6 @@
 /* Traces written, read back and compared. Numbers are derived beside each assertion. */
 #include "compare.h"
+#include "run_suite.h"
 
 #include "chrome_fixture.h"
 #include "compare_plot.h"
@@ -461,16 +462,10 @@ static void add_comparing_tests(TCase *tests) {
 
 int main(void) {
   folder = g_dir_make_tmp("stepsim-test-XXXXXX", NULL);
-  Suite *suite = suite_create("compare");
   TCase *comparing = tcase_create("comparing");
   add_comparing_tests(comparing);
-  suite_add_tcase(suite, comparing);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
+  const int failed = run_case("compare", comparing);
   g_rmdir(folder);
   g_free(folder);
-  return n_failed != 0;
+  return failed;
 }

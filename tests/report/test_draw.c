@@ -1,5 +1,6 @@
 /* Schedules drawn in the terminal: exact where they fit, honest where they do not. */
 #include "draw.h"
+#include "run_suite.h"
 
 #include "text_file.h"
 #include "trace_fixture.h"
@@ -219,7 +220,6 @@ START_TEST(times_near_the_end_of_the_clock_are_drawn) {
 END_TEST
 
 int main(void) {
-  Suite *suite = suite_create("draw");
   TCase *tests = tcase_create("draw");
   tcase_add_test(tests, a_small_schedule_is_drawn_exactly);
   tcase_add_test(tests, colour_shows_kind_by_background_and_micro_batch_by_number);
@@ -233,11 +233,5 @@ int main(void) {
   tcase_add_test(tests, relative_times_have_an_axis_in_units);
   tcase_add_test(tests, hostile_widths_and_empty_traces_are_drawn);
   tcase_add_test(tests, times_near_the_end_of_the_clock_are_drawn);
-  suite_add_tcase(suite, tests);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("draw", tests);
 }

@@ -1,5 +1,6 @@
 /* What a rank does with its links over time, worked out by hand. Times in nanoseconds. */
 #include "link_timeline.h"
+#include "run_suite.h"
 
 #include <math.h>
 #include <string.h>
@@ -288,12 +289,5 @@ int main(void) {
   tcase_add_test(tcase, waiting_for_a_straggler_uses_no_link);
   tcase_add_test(tcase, links_are_used_by_what_the_last_step_moves);
   tcase_add_test(tcase, very_many_kernels_are_summed_up_op_by_op);
-  Suite *suite = suite_create("link_timeline");
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("link_timeline", tcase);
 }

@@ -1,5 +1,6 @@
 /* Resident memory over time, from effects and records written down by hand. */
 #include "memory_profile.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -229,7 +230,6 @@ START_TEST(a_picture_of_memory_counts_what_is_reserved) {
 END_TEST
 
 int main(void) {
-  Suite *suite = suite_create("memory_profile");
   TCase *tcase = tcase_create("profile");
   tcase_add_test(tcase, a_rank_starts_with_what_is_resident);
   tcase_add_test(tcase, memory_is_held_at_the_start_and_dropped_at_the_end);
@@ -241,11 +241,5 @@ int main(void) {
   tcase_add_test(tcase, the_merge_agrees_with_looking_at_every_record);
   tcase_add_test(tcase, profiles_of_two_runs_are_put_together);
   tcase_add_test(tcase, a_picture_of_memory_counts_what_is_reserved);
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("memory_profile", tcase);
 }

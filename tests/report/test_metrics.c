@@ -1,6 +1,7 @@
 /* Attribution of idle time: small traces written down by hand, with the charges read off the picture, and random ones,
  * whose charges sum to the step. */
 #include "metrics_fixture.h"
+#include "run_suite.h"
 
 START_TEST(a_wait_for_a_stage_is_bubble_until_the_sender_is_ready_then_pp) {
   /* rank 0   F 0–10, send 10–14
@@ -226,7 +227,6 @@ START_TEST(an_empty_trace_gives_zeros) {
 END_TEST
 
 int main(void) {
-  Suite *suite = suite_create("metrics");
   TCase *tcase = tcase_create("attribution");
   tcase_add_test(tcase, a_wait_for_a_stage_is_bubble_until_the_sender_is_ready_then_pp);
   tcase_add_test(tcase, a_sender_ready_before_the_gap_makes_all_of_it_pp);
@@ -238,11 +238,5 @@ int main(void) {
   tcase_add_test(tcase, of_several_steps_the_last_is_measured_from_the_end_of_the_one_before);
   tcase_add_test(tcase, charges_sum_to_the_step_on_every_rank_of_any_trace);
   tcase_add_test(tcase, an_empty_trace_gives_zeros);
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("metrics", tcase);
 }

@@ -1,5 +1,6 @@
 /* What is inside an op, a whole layer or a run of its kernels, is charged alike; an action cut into several is one. */
 #include "metrics_fixture.h"
+#include "run_suite.h"
 
 #include "overlap.h"
 
@@ -187,18 +188,11 @@ START_TEST(an_action_cut_into_several_ops_holds_one_micro_batch) {
 END_TEST
 
 int main(void) {
-  Suite *suite = suite_create("metrics_pieces");
   TCase *tcase = tcase_create("pieces");
   tcase_add_test(tcase, whole_pieces_are_split_by_what_they_do_inside);
   tcase_add_test(tcase, expanded_runs_are_charged_as_the_whole_piece_is);
   tcase_add_test(tcase, a_transfer_is_hidden_by_the_kernels_of_the_part_of_an_op_that_it_meets);
   tcase_add_test(tcase, a_transfer_beside_an_op_that_waits_for_launches_is_hidden_by_its_kernels);
   tcase_add_test(tcase, an_action_cut_into_several_ops_holds_one_micro_batch);
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("metrics_pieces", tcase);
 }

@@ -1,6 +1,7 @@
 /* Ranks beside each other: each recorded, they meet their own partners; spans of stages. */
 #include "arrivals.h"
 #include "metrics_fixture.h"
+#include "run_suite.h"
 
 /* dp 2 × pp 2, all four ranks recorded. Default order: rank = dp + 2·pp. */
 static Layout two_by_two(void) {
@@ -145,18 +146,11 @@ START_TEST(the_span_runs_from_first_start_to_last_end_of_the_longest_stage) {
 END_TEST
 
 int main(void) {
-  Suite *suite = suite_create("metrics_ranks");
   TCase *tcase = tcase_create("ranks");
   tcase_add_test(tcase, unfolded_ranks_meet_their_own_partners);
   tcase_add_test(tcase, a_partner_of_another_clock_is_there_by_the_end);
   tcase_add_test(tcase, a_group_over_stages_waits_for_its_last_member_wherever_that_is);
   tcase_add_test(tcase, a_straggler_keeps_the_others_reduction_from_counting_as_hidden);
   tcase_add_test(tcase, the_span_runs_from_first_start_to_last_end_of_the_longest_stage);
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("metrics_ranks", tcase);
 }

@@ -1,5 +1,6 @@
 /* Metrics of a run that leaves groups out are those of one that has them: small traces written down by hand. */
 #include "metrics.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <string.h>
@@ -123,16 +124,9 @@ START_TEST(of_several_steps_the_last_is_charged) {
 END_TEST
 
 int main(void) {
-  Suite *suite = suite_create("omitted");
   TCase *tcase = tcase_create("groups");
   tcase_add_test(tcase, what_is_left_out_is_charged_as_often_as_it_comes_about);
   tcase_add_test(tcase, what_rests_on_a_launch_is_known_only_if_launches_repeat_too);
   tcase_add_test(tcase, of_several_steps_the_last_is_charged);
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed == 0 ? 0 : 1;
+  return run_case("omitted", tcase);
 }

@@ -1,5 +1,6 @@
 /* Pictures: what is handed to gnuplot, what comes back, and what happens when it cannot draw. */
 #include "plots.h"
+#include "run_suite.h"
 
 #include "error.h"
 #include "gnuplot.h"
@@ -21,8 +22,7 @@ static char *in_folder(const char *name) {
 
 /* The picture's text; the file is removed. */
 static char *taken(const char *file) {
-  char *text = NULL;
-  ck_assert(g_file_get_contents(file, &text, NULL, NULL));
+  char *text = text_file_read(file);
   g_unlink(file);
   return text;
 }
@@ -440,7 +440,6 @@ int main(void) {
   folder = g_dir_make_tmp("stepsim-test-XXXXXX", NULL);
   g_autofree char *gnuplot = g_find_program_in_path("gnuplot");
   has_gnuplot = gnuplot != NULL;
-  Suite *suite = suite_create("plots");
   TCase *tests = tcase_create("plots");
   tcase_set_timeout(tests, 60);
   tcase_add_test(tests, timeline_data_has_a_row_per_box);
@@ -465,13 +464,8 @@ int main(void) {
   tcase_add_test(tests, a_picture_that_cannot_be_stored_is_an_input_error);
   tcase_add_test(tests, without_gnuplot_the_message_says_so);
   tcase_add_test(tests, axis_units_follow_the_span);
-  suite_add_tcase(suite, tests);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
+  const int failed = run_case("plots", tests);
   g_rmdir(folder);
   g_free(folder);
-  return n_failed != 0;
+  return failed;
 }

@@ -7,6 +7,7 @@
 
 #include "hand_trace.h"
 #include "json_report.h"
+#include "run_suite.h"
 #include "sample_report.h"
 #include "text_report.h"
 
@@ -325,7 +326,6 @@ START_TEST(metrics_and_memory_arrive_in_the_report) {
 END_TEST
 
 int main(void) {
-  Suite *suite = suite_create("report");
   TCase *tcase = tcase_create("print");
   tcase_add_test(tcase, a_step_has_the_documented_keys);
   tcase_add_test(tcase, numbers_survive_writing_and_reading);
@@ -341,11 +341,5 @@ int main(void) {
   tcase_add_test(tcase, a_report_of_nothing_prints);
   tcase_add_test(tcase, traffic_is_what_each_gpu_sends_per_step);
   tcase_add_test(tcase, metrics_and_memory_arrive_in_the_report);
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("report", tcase);
 }

@@ -1,6 +1,7 @@
 /* What is said of a topology: the tree's lines, the path's table, JSON that parses and names every link, a picture that
  * is XML and shows every device of the first node once. */
 #include "data_path.h"
+#include "run_suite.h"
 
 #include "text_file.h"
 #include "topology_fixture.h"
@@ -202,12 +203,5 @@ int main(void) {
   tcase_add_test(cases, what_the_wiring_carries_stands_in_text_json_and_picture);
   tcase_add_test(cases, the_picture_shows_each_device_of_a_node_once);
   tcase_add_test(cases, the_picture_marks_faults_in_words);
-  Suite *suite = suite_create("topology_report");
-  suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("topology_report", cases);
 }

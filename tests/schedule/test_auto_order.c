@@ -4,6 +4,7 @@
 #include "order_csv.h"
 #include "order_run.h"
 #include "peer_scheduler.h"
+#include "run_suite.h"
 #include <check.h>
 
 enum { N_PROBLEMS = 150, MOST_STAGES = 32 };
@@ -219,7 +220,6 @@ START_TEST(a_heavy_last_rank_puts_its_w_off) {
 END_TEST
 
 int main(void) {
-  Suite *suite = suite_create("auto_order");
   TCase *cases = tcase_create("auto_order");
   tcase_set_timeout(cases, 100);
   tcase_add_loop_test(cases, no_schedule_of_the_table_that_fits_is_better, 0, 2);
@@ -229,11 +229,5 @@ int main(void) {
   tcase_add_loop_test(cases, the_zero_bubble_scheduler_is_not_better_on_its_own_profiles, 0,
                       (int)G_N_ELEMENTS(peer_rows));
   tcase_add_test(cases, a_heavy_last_rank_puts_its_w_off);
-  suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed == 0 ? 0 : 1;
+  return run_case("auto_order", cases);
 }

@@ -1,6 +1,7 @@
 /* What 1f1b and interleaved send and receive between their rounds where a rank waits for its transfers, against what
  * Megatron-LM's runtime does (sim/schedule/passes/exchange.c). */
 #include "error.h"
+#include "run_suite.h"
 
 #include <check.h>
 
@@ -202,12 +203,5 @@ int main(void) {
   tcase_add_test(tcase, a_sender_waits_for_its_neighbour_s_round);
   tcase_add_test(tcase, both_directions_of_a_round_cost_one_exchange);
   tcase_add_test(tcase, free_exchanges_leave_the_bubble_as_it_is);
-  Suite *suite = suite_create("exchange");
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("exchange", tcase);
 }

@@ -1,5 +1,6 @@
 /* The verifier on gradients: none is summed, or copied out, before it is whole. */
 #include "program_fixture.h"
+#include "run_suite.h"
 
 /* The second backward of two layers is cut, and each of its parts is the last to add to its layer. */
 START_TEST(a_layer_s_gradient_is_whole_when_it_is_summed) {
@@ -236,12 +237,5 @@ int main(void) {
   tcase_add_test(tcase, what_is_held_whole_waits_for_the_last_of_all_stages);
   tcase_add_test(tcase, what_ranks_of_tp_hold_whole_is_summed_behind_dp);
   tcase_add_test(tcase, a_gradient_is_copied_out_behind_its_sum);
-  Suite *suite = suite_create("gradient_order");
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("gradient_order", tcase);
 }

@@ -1,6 +1,7 @@
 /* The verifier on generated Programs, as they are and with one wait less, or a transfer of another size: the first are
  * taken, the others refused. */
 #include "error.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <string.h>
@@ -234,12 +235,5 @@ int main(void) {
   tcase_set_timeout(tcase, 60);
   tcase_add_test(tcase, every_wait_is_missed);
   tcase_add_test(tcase, every_transfer_is_of_its_kind_and_size);
-  Suite *suite = suite_create("lost_edges");
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("lost_edges", tcase);
 }

@@ -1,5 +1,6 @@
 /* The verifier on what is on the host: it gets there, and comes back, in time. */
 #include "program_fixture.h"
+#include "run_suite.h"
 
 /* Two shards of one layer, two steps: each is fetched, gathered, and updated on the host. */
 static const char fetched[] = "program ranks=1 stages=1 micro_batches=1 steps=2\n"
@@ -339,12 +340,5 @@ int main(void) {
   tcase_add_test(tcase, weights_are_fetched_from_the_drives_when_they_are_there);
   tcase_add_test(tcase, activations_leave_whole_and_are_back_when_they_are_needed);
   tcase_add_test(tcase, activations_leave_and_come_back_once);
-  Suite *suite = suite_create("offload_order");
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("offload_order", tcase);
 }

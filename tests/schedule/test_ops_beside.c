@@ -2,6 +2,7 @@
 #include "case_clusters.h"
 #include "hand_program.h"
 #include "lowering.h"
+#include "run_suite.h"
 #include "timing_model.h"
 
 static const Group gradients = {.name = "dp", .axes = AXIS_BIT(AXIS_DP), .pp_first = -1, .pp_last = -1};
@@ -202,12 +203,5 @@ int main(void) {
   tcase_add_test(tcase, a_batch_starts_together);
   tcase_add_test(tcase, only_the_last_backward_runs_beside_gradients);
   tcase_add_test(tcase, the_rest_can_be_expanded_later);
-  Suite *suite = suite_create("ops beside");
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("ops beside", tcase);
 }

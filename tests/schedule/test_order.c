@@ -1,6 +1,7 @@
 /* Orders: the grammar, and the generators against closed forms. */
 #include "error.h"
 #include "order_csv.h"
+#include "run_suite.h"
 #include "schedules.h"
 #include <check.h>
 #include <string.h>
@@ -393,12 +394,5 @@ int main(void) {
   tcase_add_test(tcase, actions_read_as_they_print);
   tcase_add_test(tcase, what_is_no_action_is_refused_and_leaves_the_target_alone);
   tcase_add_test(tcase, who_asks_for_chunks_by_name_gets_some);
-  Suite *suite = suite_create("order");
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("order", tcase);
 }

@@ -6,6 +6,7 @@
 #include "order_read.h"
 #include "passes.h"
 #include "program_csv.h"
+#include "run_suite.h"
 #include "schedules.h"
 
 /* --- cells --- */
@@ -379,12 +380,5 @@ int main(void) {
   tcase_add_test(tcase, damaged_files_are_refused_or_can_run);
   tcase_add_test(tcase, swapped_actions_are_refused_or_can_run);
   tcase_add_test(tcase, noise_of_megabytes_is_refused_with_a_short_message);
-  Suite *suite = suite_create("order_csv");
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("order_csv", tcase);
 }

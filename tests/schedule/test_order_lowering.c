@@ -7,6 +7,7 @@
 #include "plan_order.h"
 #include "program_csv.h"
 #include "program_text.h"
+#include "run_suite.h"
 #include "verify.h"
 #include <math.h>
 
@@ -292,12 +293,5 @@ int main(void) {
   tcase_add_test(tcase, sharding_in_the_order_costs_nothing_on_one_rank);
   tcase_add_test(tcase, without_overlap_the_next_op_of_the_sender_waits_for_the_send);
   tcase_add_test(tcase, a_schedule_brings_what_its_runtime_does_and_the_plan_may_differ);
-  Suite *suite = suite_create("order_lowering");
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("order_lowering", tcase);
 }

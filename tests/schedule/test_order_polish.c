@@ -1,6 +1,7 @@
 /* Orders made shorter by single moves: what is won, what must stay. */
 #include "error.h"
 #include "order_polish.h"
+#include "run_suite.h"
 #include "schedules.h"
 #include <check.h>
 
@@ -146,16 +147,9 @@ START_TEST(no_order_gets_longer_invalid_or_holds_more_than_the_cap) {
 END_TEST
 
 int main(void) {
-  Suite *suite = suite_create("order_polish");
   TCase *cases = tcase_create("order_polish");
   tcase_set_timeout(cases, 100);
   tcase_add_test(cases, a_w_in_the_way_is_put_off);
   tcase_add_loop_test(cases, no_order_gets_longer_invalid_or_holds_more_than_the_cap, 0, 3);
-  suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed == 0 ? 0 : 1;
+  return run_case("order_polish", cases);
 }

@@ -1,6 +1,7 @@
 /* The lowering passes, by example and by property. The examples are the texts of small programs after each pass, in
  * tests/data/passes: read them beside passes.h. STEPSIM_UPDATE_GOLDEN=1 writes them anew; read what changed. */
 #include "error.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -466,12 +467,5 @@ int main(void) {
   tcase_add_test(tcase, both_copies_of_a_stage_are_summed_once);
   tcase_add_test(tcase, every_parameter_is_gathered_once_a_pass);
   tcase_add_test(tcase, zero_3_gathers_no_further_ahead_than_its_window);
-  Suite *suite = suite_create("passes");
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("passes", tcase);
 }

@@ -8,6 +8,7 @@
 #include "op_batches.h"
 #include "passes.h"
 #include "program_cache.h"
+#include "run_suite.h"
 #include "small_workloads.h"
 
 typedef struct {
@@ -416,12 +417,5 @@ int main(void) {
   tcase_add_test(tcase, expanded_programs_have_sizes_of_their_own_and_outlive_their_cache);
   tcase_add_loop_test(tcase, the_course_lists_every_op_after_all_it_waits_for, 0, G_N_ELEMENTS(cases));
   tcase_add_loop_test(tcase, partners_are_those_of_the_whole_program, 0, G_N_ELEMENTS(cases));
-  Suite *suite = suite_create("program_cache");
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("program_cache", tcase);
 }

@@ -2,6 +2,7 @@
 #include "error.h"
 #include "passes.h"
 #include "program_fixture.h"
+#include "run_suite.h"
 #include "schedules.h"
 
 /* Every kind of line and field once, as the writer spells it. */
@@ -338,12 +339,5 @@ int main(void) {
   tcase_add_test(tcase, mangled_texts_are_refused_or_mean_what_they_say);
   tcase_add_test(tcase, noise_of_megabytes_is_refused_with_a_short_message);
   tcase_add_test(tcase, axes_are_spelled_alike_everywhere);
-  Suite *suite = suite_create("program_text");
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("program_text", tcase);
 }

@@ -3,6 +3,7 @@
  * one, apart from the engine: list order per rank, a pass after its inputs, F and B of a pair as one. */
 #include "error.h"
 #include "order_csv.h"
+#include "run_suite.h"
 #include "schedules.h"
 #include <check.h>
 #include <string.h>
@@ -403,12 +404,5 @@ int main(void) {
   tcase_add_test(tcase, dualpipe_overlaps_forward_and_backward);
   tcase_add_test(tcase, interleaved_takes_a_group);
   tcase_add_test(tcase, counts_a_schedule_cannot_take_are_refused_with_the_reason);
-  Suite *suite = suite_create("schedules");
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("schedules", tcase);
 }

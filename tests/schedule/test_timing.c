@@ -1,4 +1,5 @@
 /* Max-plus times of op lists against brute-force replays of the same items. */
+#include "run_suite.h"
 #include "timing.h"
 #include <check.h>
 #include <string.h>
@@ -403,12 +404,5 @@ int main(void) {
   tcase_add_test(tcase, the_lead_is_just_what_lets_every_item_start_on_time);
   tcase_add_test(tcase, without_kernels_there_is_no_lead_and_all_of_a_record_is_compute);
   tcase_add_test(tcase, stored_sums_are_the_replay_s_when_the_host_is_ahead);
-  Suite *suite = suite_create("timing");
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("timing", tcase);
 }

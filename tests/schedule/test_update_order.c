@@ -1,5 +1,6 @@
 /* The verifier on the GPU's update: it comes behind what it updates with, and in front of what is gathered updated. */
 #include "program_fixture.h"
+#include "run_suite.h"
 
 /* Two shards that tp cuts too: summed over dp and tp, clipped, updated, gathered. */
 static const char updated[] = "program ranks=1 stages=1 micro_batches=1 steps=1\n"
@@ -89,12 +90,5 @@ int main(void) {
   tcase_add_test(tcase, nothing_changes_a_gradient_behind_its_norm_or_update);
   tcase_add_test(tcase, sums_and_gathers_are_on_streams_that_are_watched);
   tcase_add_test(tcase, what_is_gathered_is_updated_and_then_the_step_ends);
-  Suite *suite = suite_create("update_order");
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("update_order", tcase);
 }

@@ -4,6 +4,7 @@
 #include "error.h"
 #include "passes.h"
 #include "program_fixture.h"
+#include "run_suite.h"
 #include "schedules.h"
 #include "verify.h"
 
@@ -364,12 +365,5 @@ int main(void) {
   tcase_add_test(tcase, indices_are_checked_before_they_are_used);
   tcase_add_test(tcase, lowered_orders_pass_for_every_schedule);
   tcase_add_test(tcase, an_order_that_cannot_run_is_named_when_lowered);
-  Suite *suite = suite_create("verify");
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("verify", tcase);
 }

@@ -1,5 +1,6 @@
 /* The verifier on weights: what computes with them waits until they have been gathered, every time. */
 #include "program_fixture.h"
+#include "run_suite.h"
 
 /* One layer and the embedding under ZeRO-3, two micro-batches: gathered for each F and B, that of a B ahead of its F.
  */
@@ -126,12 +127,5 @@ int main(void) {
   tcase_add_test(tcase, what_stays_gathered_is_waited_for_once);
   tcase_add_test(tcase, embedding_and_head_are_waited_for_by_their_readers);
   tcase_add_test(tcase, what_is_gathered_for_all_is_waited_for_by_all);
-  Suite *suite = suite_create("weights_order");
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("weights_order", tcase);
 }

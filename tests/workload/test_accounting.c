@@ -1,4 +1,5 @@
 /* What a plan makes of a model's memory, parameters and FLOPs. */
+#include "run_suite.h"
 #include "small_workloads.h"
 #include <stdlib.h>
 
@@ -211,7 +212,6 @@ START_TEST(items_of_a_step_sum_to_its_hardware_flops) {
 END_TEST
 
 int main(void) {
-  Suite *suite = suite_create("accounting");
   TCase *tests = tcase_create("accounting");
   tcase_add_test(tests, activations_are_those_of_korthikanti_table_2);
   tcase_add_test(tests, ends_keep_what_korthikanti_section_4_3_counts);
@@ -231,11 +231,5 @@ int main(void) {
   tcase_add_test(tests, causal_convention_counts_the_pairs_below_the_diagonal);
   tcase_add_test(tests, six_n_convention_is_six_per_parameter_and_token);
   tcase_add_test(tests, items_of_a_step_sum_to_its_hardware_flops);
-  suite_add_tcase(suite, tests);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  const int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("accounting", tests);
 }

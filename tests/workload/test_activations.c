@@ -14,6 +14,7 @@
  * L·(1 + (p − 1)/(pv)). Beside the layers (§4.3): sbh/t for the dropout mask behind the embedding, of every micro-batch
  * in flight, and without a pipeline 4·sbh/t·(1 + vocabulary/h) for the last norm, the logits' product and the loss. */
 #include "error.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -149,12 +150,5 @@ int main(void) {
   tcase_set_timeout(tcase, 120);
   tcase_add_loop_test(tcase, activations_are_the_paper_s, 0, G_N_ELEMENTS(sizes));
   tcase_add_loop_test(tcase, techniques_save_what_the_paper_reports, 0, G_N_ELEMENTS(sizes));
-  Suite *suite = suite_create("activations");
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("activations", tcase);
 }

@@ -1,5 +1,6 @@
 /* What a framework does round a fused attention kernel: copies, bytes that its file says, and a rotation in single
  * operations. */
+#include "run_suite.h"
 #include "small_workloads.h"
 
 static Workload *copying(Recompute recompute, Attention attention) {
@@ -72,12 +73,5 @@ int main(void) {
   tcase_add_test(cases, a_layer_made_again_copies_again);
   tcase_add_test(cases, a_factor_is_rotated_in_operations);
   tcase_add_test(cases, unfused_attention_and_other_frameworks_have_none);
-  Suite *suite = suite_create("attention_copies");
-  suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  const int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("attention_copies", cases);
 }

@@ -3,6 +3,7 @@
 
 #include "balance.h"
 #include "expert_cases.h"
+#include "run_suite.h"
 
 /* A pipe of `pp` ranks under the layout given. */
 static Workload *in_a_pipe(const Model *model, PlacementShape shape, int pp, int chunks, const char *layout) {
@@ -104,16 +105,9 @@ START_TEST(stages_that_are_alike_stay_so) {
 END_TEST
 
 int main(void) {
-  Suite *suite = suite_create("balance");
   TCase *tests = tcase_create("balance");
   tcase_add_test(tests, the_fullest_rank_has_as_little_as_any_layout_leaves_it);
   tcase_add_test(tests, a_large_head_takes_layers_off_the_last_stage);
   tcase_add_test(tests, stages_that_are_alike_stay_so);
-  suite_add_tcase(suite, tests);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  const int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("balance", tests);
 }

@@ -1,4 +1,5 @@
 #include "collective.h"
+#include "run_suite.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,7 +56,6 @@ START_TEST(names_list_every_collective_once) {
 END_TEST
 
 int main(void) {
-  Suite *suite = suite_create("collective");
   TCase *tests = tcase_create("collective");
   tcase_add_test(tests, bus_factors_are_those_of_nccl_tests);
   tcase_add_test(tests, ring_all_reduce_of_4_gb_sends_7_gb);
@@ -63,11 +63,5 @@ int main(void) {
   tcase_add_test(tests, one_rank_alone_sends_nothing);
   tcase_add_test(tests, all_gather_and_reduce_scatter_make_an_all_reduce);
   tcase_add_test(tests, names_list_every_collective_once);
-  suite_add_tcase(suite, tests);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  const int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("collective", tests);
 }

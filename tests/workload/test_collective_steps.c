@@ -1,6 +1,7 @@
 /* A collective taken apart: for every number of GPUs everyone ends with what the operation promises, in as many steps
  * and over as many bytes as theory says. */
 #include "collective_text.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <string.h>
@@ -120,18 +121,11 @@ START_TEST(the_drawing_shows_sends_and_sums) {
 END_TEST
 
 int main(void) {
-  Suite *suite = suite_create("collective steps");
   TCase *tests = tcase_create("all");
   tcase_add_test(tests, a_ring_all_reduce_ends_everywhere_after_two_laps);
   tcase_add_test(tests, half_an_all_reduce_is_a_lap);
   tcase_add_test(tests, both_trees_reach_everyone);
   tcase_add_test(tests, an_inner_node_of_one_tree_is_a_leaf_of_the_other);
   tcase_add_test(tests, the_drawing_shows_sends_and_sums);
-  suite_add_tcase(suite, tests);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("collective steps", tests);
 }

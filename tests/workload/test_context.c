@@ -1,5 +1,6 @@
 /* Context parallelism: volumes and work by closed forms, and what it leaves a GPU to hold. */
 #include "error.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -350,12 +351,5 @@ int main(void) {
   tcase_add_test(tcase, full_recompute_communicates_again);
   tcase_add_test(tcase, with_a_window_every_rank_is_the_fullest);
   tcase_add_test(tcase, the_input_gradient_waits_for_that_of_keys_and_values);
-  Suite *suite = suite_create("context");
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("context", tcase);
 }

@@ -1,9 +1,9 @@
 /* What data parallelism moves and holds of experts: their gradients and parameters, in shards or whole. */
 #include "error.h"
+#include "run_suite.h"
+#include "text_file.h"
 
 #include <check.h>
-#include <glib/gstdio.h>
-#include <unistd.h>
 
 #include "expert_cases.h"
 #include "lowering.h"
@@ -133,18 +133,14 @@ START_TEST(an_order_that_reduces_reduces_experts_over_tp) {
   static const char rows[] = "0F0,0B0,0REDUCE_GRAD\n1F0,1B0,1REDUCE_GRAD\n";
   g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
   const Model model = mixture();
-  g_autofree char *path = NULL;
-  const int fd = g_file_open_tmp("stepsim-test-order-XXXXXX", &path, NULL);
-  ck_assert_int_ge(fd, 0);
-  close(fd);
-  ck_assert(g_file_set_contents(path, rows, -1, NULL));
+  char *path = text_file_new(".csv", rows, -1);
   g_autoptr(Plan) plan = plan_new();
   plan->tp = 4, plan->pp = 2, plan->ep = 2, plan->expert_tp = 1, plan->sequence_parallel = TRUE;
   plan->global_batch = 1, plan->seq_len = 512;
   plan->schedule = g_strconcat("file:", path, NULL);
   g_autoptr(GError) error = NULL;
   g_autoptr(Prediction) prediction = predict(&model, cluster, plan, &error);
-  g_unlink(path);
+  text_file_drop(path);
   ck_assert_msg(prediction != NULL, "%s", error != NULL ? error->message : "");
   /* 3 of stage 0's 4 layers have experts, 8 of which are this rank's; 2 bytes a parameter */
   const MovedBytes moved = moved_over_dp(prediction, ACTION_REDUCE_GRAD, TRUE);
@@ -233,12 +229,5 @@ int main(void) {
   tcase_add_test(tcase, gradients_that_are_not_in_shards_are_summed_once);
   tcase_add_test(tcase, gradients_that_are_not_in_shards_need_no_buffer);
   tcase_add_test(tcase, gathered_experts_are_let_go);
-  Suite *suite = suite_create("expert_gradients");
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("expert_gradients", tcase);
 }

@@ -7,6 +7,7 @@
 #include "host_waits.h"
 #include "kernel_cost.h"
 #include "predict.h"
+#include "run_suite.h"
 
 /* The mixture with biases and a bounded gate: 16 experts of 512 columns, h 1024. */
 static Model bounded_mixture(void) {
@@ -222,12 +223,5 @@ int main(void) {
   tcase_add_test(tcase, strided_operations_go_by_their_own_rate);
   tcase_add_test(tcase, further_operations_take_a_launch_each);
   tcase_add_test(tcase, the_host_waits_at_every_bound);
-  Suite *suite = suite_create("expert_operations");
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("expert_operations", tcase);
 }

@@ -1,5 +1,6 @@
 /* Experts and latent attention: work and volumes by closed forms, and what a GPU holds of them. */
 #include "error.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -452,12 +453,5 @@ int main(void) {
   tcase_add_test(tcase, rows_are_gathered_over_tp_behind_the_exchange);
   tcase_add_test(tcase, experts_are_held_in_shares_of_their_own);
   tcase_add_test(tcase, activations_of_experts_are_their_tensors);
-  Suite *suite = suite_create("experts");
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("experts", tcase);
 }

@@ -1,5 +1,6 @@
 /* What a framework holds besides, in bytes of a piece. */
 #include "error.h"
+#include "run_suite.h"
 
 #include <check.h>
 
@@ -298,12 +299,5 @@ int main(void) {
   tcase_add_test(cases, spare_gradients_are_buffers_of_every_rank_once);
   tcase_add_test(cases, fragmentation_is_lost_on_every_rank);
   tcase_add_test(cases, the_embeddings_gradient_comes_after_the_layers_are_done);
-  Suite *suite = suite_create("framework_memory");
-  suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("framework_memory", cases);
 }

@@ -1,6 +1,7 @@
 /* Gradients that a framework sums apart: weight gradients by a kernel of their own, and what the product and that
  * kernel move; input gradients of linears apart, over tp and added up, and what such linears copy; what ZeRO-3 copies.
  */
+#include "run_suite.h"
 #include "small_workloads.h"
 
 static Workload *summing(FrameworkGradientSums how, double gradient_bytes, gint64 n_micro_batches) {
@@ -244,12 +245,5 @@ int main(void) {
   tcase_add_test(cases, zero_3_may_copy_what_it_gathers_and_reduces);
   tcase_add_test(cases, what_lies_on_one_rank_or_is_gathered_once_is_not_copied);
   tcase_add_test(cases, linears_may_copy_what_they_read_where_tp_cuts_without_sequence_parallelism);
-  Suite *suite = suite_create("gradient_sums");
-  suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  const int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("gradient_sums", cases);
 }

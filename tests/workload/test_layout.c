@@ -1,4 +1,5 @@
 #include "layout.h"
+#include "run_suite.h"
 #include <check.h>
 #include <stdlib.h>
 
@@ -347,7 +348,6 @@ START_TEST(of_every_tier_the_fewest_members_of_any_group_count) {
 END_TEST
 
 int main(void) {
-  Suite *suite = suite_create("layout");
   TCase *tests = tcase_create("layout");
   tcase_add_test(tests, default_order_counts_tp_first_and_pp_last);
   tcase_add_test(tests, ranks_and_coordinates_are_each_others_inverse);
@@ -363,11 +363,5 @@ int main(void) {
   tcase_add_test(tests, worst_shape_equals_that_of_all_groups_one_by_one);
   tcase_add_test(tests, members_are_counted_in_the_spans_of_every_tier);
   tcase_add_test(tests, of_every_tier_the_fewest_members_of_any_group_count);
-  suite_add_tcase(suite, tests);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  const int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("layout", tests);
 }

@@ -1,6 +1,7 @@
 /* Heads that predict a token further: their work, parameters and memory, where they stand, what is refused. */
 #include "error.h"
 #include "pieces/pieces.h"
+#include "run_suite.h"
 
 #include "expert_cases.h"
 #include "lowering.h"
@@ -280,12 +281,5 @@ int main(void) {
   tcase_add_test(cases, heads_that_a_model_does_not_have_are_refused);
   tcase_add_test(cases, heads_of_another_kind_are_told_but_not_trained);
   tcase_add_test(cases, heads_reduce_the_table_where_micro_batches_are_reduced_apart);
-  Suite *suite = suite_create("mtp");
-  suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  const int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("mtp", cases);
 }

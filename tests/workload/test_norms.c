@@ -1,5 +1,6 @@
 /* Norms beside a layer's two: of q and k (Qwen3, MPT), behind the word table (BLOOM) and behind the branches (Gemma
  * 2), whose logits are capped besides. */
+#include "run_suite.h"
 #include "small_workloads.h"
 
 /* As Qwen3 has it: 2 sequences of 512 tokens; of tp 4 each rank has 4 of 16 heads and 2 of 8 kv heads of 64 columns. */
@@ -254,12 +255,5 @@ int main(void) {
   tcase_add_test(tests, capped_logits_pass_one_kernel_more);
   tcase_add_test(tests, a_framework_says_what_its_layer_norm_takes);
   tcase_add_test(tests, a_bias_may_be_added_apart);
-  Suite *suite = suite_create("norms");
-  suite_add_tcase(suite, tests);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  const int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("norms", tests);
 }

@@ -1,5 +1,6 @@
 /* Selective recompute by modules: what is listed again, what is no longer kept, what is refused. */
 #include "error.h"
+#include "run_suite.h"
 
 #include "expert_cases.h"
 
@@ -343,12 +344,5 @@ int main(void) {
   tcase_add_test(cases, what_is_made_again_is_not_kept);
   tcase_add_test(cases, bytes_dropped_are_there_while_backward_runs);
   tcase_add_test(cases, a_framework_may_keep_inputs_in_other_formats);
-  Suite *suite = suite_create("recompute_modules");
-  suite_add_tcase(suite, cases);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  const int n_failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return n_failed != 0;
+  return run_case("recompute_modules", cases);
 }

@@ -1,4 +1,5 @@
 #include "error.h"
+#include "run_suite.h"
 #include "state_memory.h"
 #include <check.h>
 #include <stdlib.h>
@@ -124,7 +125,6 @@ START_TEST(every_memory_figure_of_the_seed_documents_comes_out) {
 END_TEST
 
 int main(void) {
-  Suite *suite = suite_create("state_memory");
   TCase *tests = tcase_create("state_memory");
   tcase_add_test(tests, each_zero_stage_divides_one_part_more);
   tcase_add_test(tests, one_shard_is_the_same_at_every_stage);
@@ -132,11 +132,5 @@ int main(void) {
   tcase_add_test(tests, largest_model_fills_the_capacity_exactly);
   tcase_add_test(tests, state_that_fits_exactly_needs_no_further_gpu);
   tcase_add_test(tests, every_memory_figure_of_the_seed_documents_comes_out);
-  suite_add_tcase(suite, tests);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  const int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("state_memory", tests);
 }

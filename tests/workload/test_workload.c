@@ -1,4 +1,5 @@
 /* The kernels of each piece and phase: their work, their order and their dependencies. */
+#include "run_suite.h"
 #include "small_workloads.h"
 #include <stdlib.h>
 
@@ -459,7 +460,6 @@ START_TEST(a_window_leaves_fewer_pairs) {
 END_TEST
 
 int main(void) {
-  Suite *suite = suite_create("workload");
   TCase *tests = tcase_create("workload");
   tcase_add_test(tests, forward_costs_two_flops_per_matrix_element_and_token_plus_attention);
   tcase_add_test(tests, unfused_attention_computes_all_pairs);
@@ -484,11 +484,5 @@ int main(void) {
   tcase_add_test(tests, ranks_convert_their_tokens_before_they_are_gathered);
   tcase_add_test(tests, gathers_stay_wide_where_no_layer_converts_for_itself);
   tcase_add_test(tests, a_window_leaves_fewer_pairs);
-  suite_add_tcase(suite, tests);
-  SRunner *runner = srunner_create(suite);
-  srunner_set_tap(runner, "-");
-  srunner_run_all(runner, CK_SILENT);
-  const int failures = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failures != 0;
+  return run_case("workload", tests);
 }
