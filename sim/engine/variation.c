@@ -4,21 +4,15 @@
 #include "variation.h"
 
 #include "saturate.h"
+#include "splitmix.h"
 
 #include <math.h>
 
-static guint64 mix(guint64 z) {
-  z += G_GUINT64_CONSTANT(0x9e3779b97f4a7c15);
-  z = (z ^ (z >> 30)) * G_GUINT64_CONSTANT(0xbf58476d1ce4e5b9);
-  z = (z ^ (z >> 27)) * G_GUINT64_CONSTANT(0x94d049bb133111eb);
-  return z ^ (z >> 31);
-}
-
 double variation_normal(guint64 seed, int rank, int op) {
-  guint64 state = mix(seed) ^ ((guint64)(guint32)rank << 32 | (guint32)op);
+  guint64 state = splitmix(seed) ^ ((guint64)(guint32)rank << 32 | (guint32)op);
   gint64 sum = 0;
   for (int word = 0; word < 3; word++) {
-    state = mix(state);
+    state = splitmix(state);
     for (int part = 0; part < 4; part++)
       sum += state >> 16 * part & 0xffff;
   }

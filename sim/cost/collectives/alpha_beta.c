@@ -3,8 +3,9 @@
  * every point to the piece that is the minimum there. */
 #include "alpha_beta.h"
 
+#include "sort_doubles.h"
+
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_CUTS = 24, ABSOLUTE_ROUNDS = 40, BIWEIGHT_ROUNDS = 20, REFINE_ROUNDS = 6 };
@@ -46,15 +47,10 @@ static gboolean solve(const CurvePoint *points, const double *weights, int n, Li
   return line->s_per_byte > 0;
 }
 
-static int compare_doubles(gconstpointer a, gconstpointer b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 static double median_error(const CurvePoint *points, int n, const Line *line, double *scratch) {
   for (int i = 0; i < n; i++)
     scratch[i] = fabs(error_of(line, &points[i]));
-  qsort(scratch, (size_t)n, sizeof *scratch, compare_doubles);
+  sort_doubles(scratch, (gsize)n);
   return scratch[n / 2];
 }
 

@@ -5,9 +5,8 @@
 #include <string.h>
 
 #include "error.h"
+#include "int64_format.h"
 #include "suggest.h"
-
-#define INT64 G_GINT64_FORMAT
 
 enum { MOST_OF_A_PART = 1 << 20 };
 

@@ -10,12 +10,11 @@
 #include <string.h>
 
 #include "error.h"
+#include "int64_format.h"
 #include "pipeline_layout.h"
 #include "plan.h"
 #include "plan_experts.h"
 #include "rank_map.h"
-
-#define INT64 G_GINT64_FORMAT
 
 enum { MOST_RANKS = 1 << 24, MOST_MICRO_BATCHES = 1000000, DEFAULT_SEQ_LEN = 2048, MOST_DEFAULT_SEQ_LEN = 4096 };
 /* The second step starts from the first one's end state; the third repeats it. */

@@ -2,10 +2,10 @@
 
 #include <math.h>
 
+#include "int64_format.h"
 #include "link_facts.h"
 #include "units.h"
 
-#define INT64 G_GINT64_FORMAT
 #define SLOW_UPLINK 16.0 /* oversubscription under one switch from which on its uplink looks like a mistake */
 
 typedef struct {

@@ -3,10 +3,9 @@
 #include <math.h>
 
 #include "explanation.h"
+#include "int64_format.h"
 #include "link_use.h"
 #include "units.h"
-
-#define INT64 G_GINT64_FORMAT
 
 /* Of the step, for a sentence of its own. */
 static const double least_share = 0.002;

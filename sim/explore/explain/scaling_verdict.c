@@ -2,7 +2,7 @@
  * plan and what to look at. */
 #include "explanation.h"
 
-#define INT64 G_GINT64_FORMAT
+#include "int64_format.h"
 
 /* Of the GPU time per token that was added. */
 static const double least_share = 0.1;

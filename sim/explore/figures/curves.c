@@ -7,6 +7,7 @@
 #include "error.h"
 #include "many_runs.h"
 #include "order_run.h"
+#include "sort_doubles.h"
 
 static void leave_out(LeftOut *left_out, const char *series, const char *at, gint64 value, const char *why) {
   g_ptr_array_add(left_out, g_strdup_printf("%s at %" G_GINT64_FORMAT " %s: %s", series, value, at, why));
@@ -170,11 +171,6 @@ GArray *curves_strong_scaling(const GArray *lines, const GArray *gpus, int n_thr
   return mfu_points(runs, n_threads, left_out, error);
 }
 
-static int compare_sizes(gconstpointer a, gconstpointer b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 static void add_busbw(GArray *points, const Cluster *cluster, Collective op, const GroupShape *shape, int algorithm,
                       const GArray *sizes) {
   for (guint i = 0; i < sizes->len; i++) {
@@ -189,7 +185,7 @@ static void add_busbw(GArray *points, const Cluster *cluster, Collective op, con
 GArray *curves_busbw(const Cluster *cluster, Collective op, const GroupShape *shape, int algorithm,
                      const GArray *sizes) {
   g_autoptr(GArray) sorted = g_array_copy((GArray *)sizes);
-  g_array_sort(sorted, compare_sizes);
+  sort_doubles((double *)(gpointer)sorted->data, sorted->len);
   GArray *points = g_array_new(FALSE, FALSE, sizeof(BusbwPoint));
   add_busbw(points, cluster, op, shape, algorithm, sorted);
   for (int a = 0; a <= ALGORITHM_DIRECT && algorithm < 0; a++)

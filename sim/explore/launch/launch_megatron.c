@@ -7,9 +7,8 @@
 #include "launch_megatron.h"
 #include "cut.h"
 #include "error.h"
+#include "int64_format.h"
 #include "launch_frameworks.h"
-
-#define INT64 G_GINT64_FORMAT
 
 /* --- what it is told --- */
 

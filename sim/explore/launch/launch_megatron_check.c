@@ -1,10 +1,9 @@
 /* What Megatron-LM cannot start, and what of a plan decides it. */
 #include "cut.h"
 #include "error.h"
+#include "int64_format.h"
 #include "launch_frameworks.h"
 #include "launch_megatron.h"
-
-#define INT64 G_GINT64_FORMAT
 
 static gboolean check_schedule(const LaunchCase *c, GError **error) {
   static const char *const known[] = {"1f1b", "interleaved", NULL};

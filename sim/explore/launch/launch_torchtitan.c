@@ -5,9 +5,8 @@
 #include <string.h>
 
 #include "error.h"
+#include "int64_format.h"
 #include "launch_frameworks.h"
-
-#define INT64 G_GINT64_FORMAT
 
 /* PyTorch's names (torch.distributed.pipelining, 2.8, 2025). */
 static const struct {

@@ -13,13 +13,12 @@
 #include <string.h>
 
 #include "error.h"
+#include "int64_format.h"
 #include "parallel.h"
 #include "plan_rules.h"
 #include "plan_screen.h"
 #include "plan_shards.h"
 #include "progress_line.h"
-
-#define INT64 G_GINT64_FORMAT
 
 enum { MOST_REASONS = 2 };
 

@@ -3,10 +3,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "int64_format.h"
 #include "planner_report.h"
 #include "schedules.h"
-
-#define INT64 G_GINT64_FORMAT
 
 /* A name as one word of a shell. */
 static void append_name(GString *out, const char *option, const char *name) {

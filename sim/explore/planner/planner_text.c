@@ -5,10 +5,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "int64_format.h"
 #include "step_report.h"
 #include "units.h"
-
-#define INT64 G_GINT64_FORMAT
 
 enum { MOST_PARTS = 3, MOST_REASONS = 6 };
 /* A part of the step that differs by less than this share of the best step is not worth a word. */

@@ -4,18 +4,13 @@
  * (Steele, Lea and Flood, OOPSLA 2014). */
 #include "sample.h"
 
-enum { N_ROUNDS = 6 };
+#include "splitmix.h"
 
-static guint64 mix(guint64 x) {
-  x += G_GUINT64_CONSTANT(0x9e3779b97f4a7c15);
-  x = (x ^ (x >> 30)) * G_GUINT64_CONSTANT(0xbf58476d1ce4e5b9);
-  x = (x ^ (x >> 27)) * G_GUINT64_CONSTANT(0x94d049bb133111eb);
-  return x ^ (x >> 31);
-}
+enum { N_ROUNDS = 6 };
 
 Shuffle shuffle_of(gint64 n, guint64 seed) {
   g_assert(n >= 1);
-  Shuffle shuffle = {.n = n, .seed = mix(seed), .half_bits = 1};
+  Shuffle shuffle = {.n = n, .seed = splitmix(seed), .half_bits = 1};
   while ((((guint64)n - 1) >> shuffle.half_bits >> shuffle.half_bits) != 0)
     shuffle.half_bits++;
   return shuffle;
@@ -25,7 +20,7 @@ static guint64 permute(const Shuffle *shuffle, guint64 x) {
   const guint64 mask = (G_GUINT64_CONSTANT(1) << shuffle->half_bits) - 1;
   guint64 left = x >> shuffle->half_bits, right = x & mask;
   for (int round = 0; round < N_ROUNDS; round++) {
-    const guint64 next = left ^ (mix(right ^ mix(shuffle->seed + (guint64)round)) & mask);
+    const guint64 next = left ^ (splitmix(right ^ splitmix(shuffle->seed + (guint64)round)) & mask);
     left = right;
     right = next;
   }

@@ -7,13 +7,9 @@
  * so the minimum lies at the first point, from the smallest on, at which the weights passed reach half of all. */
 #include "error_stats.h"
 
-#include <math.h>
-#include <stdlib.h>
+#include "sort_doubles.h"
 
-static int compare(gconstpointer a, gconstpointer b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
+#include <math.h>
 
 static double quantile(const double *sorted, guint n, double share) {
   double at = share * (n - 1);
@@ -33,7 +29,7 @@ ErrorStats error_stats(const double *errors, guint n) {
     sum += errors[i];
     absolute_sum += absolute[i];
   }
-  qsort(absolute, n, sizeof *absolute, compare);
+  sort_doubles(absolute, n);
   stats.mape = absolute_sum / n;
   stats.bias = sum / n;
   stats.median_ape = quantile(absolute, n, 0.5);
@@ -44,7 +40,7 @@ ErrorStats error_stats(const double *errors, guint n) {
 double error_stats_best_scale(const double *a, guint n) {
   g_assert(n > 0);
   g_autofree double *sorted = g_memdup2(a, n * sizeof *a);
-  qsort(sorted, n, sizeof *sorted, compare); /* points 1/a fall as weights a rise: the smallest point is the last */
+  sort_doubles(sorted, n); /* points 1/a fall as weights a rise: the smallest point is the last */
   double total = 0, passed = 0;
   for (guint i = 0; i < n; i++)
     total += sorted[i];

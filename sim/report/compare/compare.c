@@ -4,6 +4,7 @@
 
 #include "compare_parts.h"
 #include "error.h"
+#include "sort_doubles.h"
 #include <math.h>
 #include <string.h>
 
@@ -66,11 +67,6 @@ static gboolean check_program(const ChromeTrace *predicted, const ChromeTrace *m
 
 /* --- one trace --------------------------------------------------------------------------------------------------- */
 
-static int compare_doubles(gconstpointer a, gconstpointer b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 static gint64 step_start_ns(const CompareSide *side, int step) {
   return step > 0 ? side->end_ns[step - 1] : side->start_ns;
 }
@@ -80,7 +76,7 @@ static double median_step_s(const CompareSide *side, int first_step, int n_steps
   g_autofree double *steps_s = g_new(double, n);
   for (int i = 0; i < n; i++)
     steps_s[i] = 1e-9 * (double)(side->end_ns[first_step + i] - step_start_ns(side, first_step + i));
-  qsort(steps_s, (gsize)n, sizeof *steps_s, compare_doubles);
+  sort_doubles(steps_s, (gsize)n);
   return n % 2 == 1 ? steps_s[n / 2] : (steps_s[n / 2 - 1] + steps_s[n / 2]) / 2;
 }
 

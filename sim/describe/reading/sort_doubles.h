@@ -1,4 +1,4 @@
-/* What medians and quantiles of measured times are taken of. For calibration. */
+/* What medians and quantiles are taken of. */
 #pragma once
 #include <glib.h>
 
