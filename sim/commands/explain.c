@@ -110,7 +110,7 @@ static Scaling *make_scaling(const ExplainVerb *o, const SpacePoint *point, cons
                o->weak ? "grow with the GPUs" : "stay the same");
     return NULL;
   }
-  return scaling_new(point->model, point->cluster, point->plan, sizes, o->weak, error);
+  return scaling_new(point, sizes, o->weak, error);
 }
 
 static int explain(const ExplainVerb *o, const SpacePoint *point, const Scaling *scaling, GError **error) {

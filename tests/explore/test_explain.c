@@ -157,7 +157,7 @@ static Scaling *scale(const Plan *plan, const gint64 *gpus, guint n, gboolean is
   g_autoptr(GArray) sizes = g_array_new(FALSE, FALSE, sizeof(gint64));
   g_array_append_vals(sizes, gpus, n);
   g_autoptr(GError) error = NULL;
-  Scaling *scaling = scaling_new(&llama, clusters[0], plan, sizes, is_weak, &error);
+  Scaling *scaling = scaling_new(&(SpacePoint){&llama, clusters[0], plan}, sizes, is_weak, &error);
   ck_assert_msg(scaling != NULL, "%s", error != NULL ? error->message : "");
   return scaling;
 }
@@ -248,7 +248,7 @@ START_TEST(a_size_that_cannot_be_is_named) {
   const gint64 gpus[] = {16, 24, 1024};
   g_array_append_vals(sizes, gpus, 3);
   g_autoptr(GError) error = NULL;
-  ck_assert_ptr_null(scaling_new(&llama, clusters[0], plan, sizes, FALSE, &error));
+  ck_assert_ptr_null(scaling_new(&(SpacePoint){&llama, clusters[0], plan}, sizes, FALSE, &error));
   ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_IMPOSSIBLE));
   ck_assert_msg(g_str_has_prefix(error->message, "on 24 GPUs: "), "%s", error->message);
 }

@@ -25,13 +25,12 @@ static gint64 batch_at(const Plan *plan, gint64 gpus, gint64 first_gpus, gboolea
   return is_weak ? plan->global_batch * gpus / first_gpus : plan->global_batch;
 }
 
-static gboolean add_size(Scaling *scaling, const Model *model, const Cluster *cluster, const Plan *plan, gint64 gpus,
-                         gint64 global_batch, GError **error) {
-  g_autoptr(Plan) sized = plan_copy(plan);
+static gboolean add_size(Scaling *scaling, const SpacePoint *point, gint64 gpus, gint64 global_batch, GError **error) {
+  g_autoptr(Plan) sized = plan_copy(point->plan);
   sized->gpus = (int)gpus;
   sized->dp = 0;
   sized->global_batch = global_batch;
-  g_autoptr(Prediction) prediction = predict_numbers(NULL, model, cluster, sized, error);
+  g_autoptr(Prediction) prediction = predict_numbers(NULL, point->model, point->cluster, sized, error);
   if (prediction == NULL) {
     g_prefix_error(error, "on %" G_GINT64_FORMAT " GPUs: ", gpus);
     return FALSE;
@@ -62,8 +61,7 @@ static void compare_ends(Scaling *scaling) {
   g_qsort_with_data(scaling->order, N_BREAKDOWN, sizeof *scaling->order, by_growth, scaling->grew);
 }
 
-Scaling *scaling_new(const Model *model, const Cluster *cluster, const Plan *plan, const GArray *gpus, gboolean is_weak,
-                     GError **error) {
+Scaling *scaling_new(const SpacePoint *point, const GArray *gpus, gboolean is_weak, GError **error) {
   g_assert(gpus->len >= 2);
   g_autoptr(Scaling) scaling = g_new0(Scaling, 1);
   scaling->sizes = g_array_new(FALSE, FALSE, sizeof(ScalingSize));
@@ -74,7 +72,7 @@ Scaling *scaling_new(const Model *model, const Cluster *cluster, const Plan *pla
       fail_input(error, "--gpus: found %" G_GINT64_FORMAT ", expected below 2147483648", n);
       return NULL;
     }
-    if (!add_size(scaling, model, cluster, plan, n, batch_at(plan, n, first_gpus, is_weak), error))
+    if (!add_size(scaling, point, n, batch_at(point->plan, n, first_gpus, is_weak), error))
       return NULL;
   }
   compare_ends(scaling);

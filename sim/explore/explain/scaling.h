@@ -19,9 +19,8 @@ typedef struct {
   int order[N_BREAKDOWN];   /* BreakdownKinds, what grew most first */
 } Scaling;
 
-/* One simulation per number in `gpus` (at least two), dp being what is left. Strong scaling keeps the plan's global
+/* One simulation per number in `gpus` (at least two), dp being what is left. Strong scaling keeps the point's global
  * batch, `is_weak` its ratio to the GPUs at the first size. NULL with *error set as predict(), naming the size. */
-Scaling *scaling_new(const Model *model, const Cluster *cluster, const Plan *plan, const GArray *gpus, gboolean is_weak,
-                     GError **error);
+Scaling *scaling_new(const SpacePoint *point, const GArray *gpus, gboolean is_weak, GError **error);
 void scaling_free(Scaling *scaling);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Scaling, scaling_free)

@@ -116,13 +116,12 @@ GArray *curves_bubble_predicted(const BubbleAxes *axes, const Model *model, cons
   return points;
 }
 
-static void add_scaling(GArray *runs, const char *label, const Model *model, const Cluster *cluster, const Plan *plan,
-                        int gpus, gint64 global_batch) {
+static Plan *sized(const Plan *plan, int gpus, gint64 global_batch) {
   Plan *varied = plan_copy(plan);
   varied->gpus = gpus;
   varied->dp = 0;
   varied->global_batch = global_batch;
-  many_runs_add(runs, label, model, cluster, varied);
+  return varied;
 }
 
 /* The runs predicted, a point each under its label. */
@@ -151,10 +150,11 @@ GArray *curves_mfu(const Model *model, const Cluster *cluster, const Plan *plan,
                                           (double)batch / (double)most, batch == most ? "" : "s");
   g_autoptr(GArray) runs = many_runs_new();
   for (guint i = 0; i < gpus->len; i++)
-    add_scaling(runs, strong, model, cluster, plan, (int)g_array_index(gpus, gint64, i), batch);
+    many_runs_add(runs, strong, model, cluster, sized(plan, (int)g_array_index(gpus, gint64, i), batch));
   for (guint i = 0; i < gpus->len; i++) {
     gint64 n = g_array_index(gpus, gint64, i);
-    add_scaling(runs, weak, model, cluster, plan, (int)n, MAX(1, batch / most * n + batch % most * n / most));
+    const gint64 in_proportion = batch / most * n + batch % most * n / most;
+    many_runs_add(runs, weak, model, cluster, sized(plan, (int)n, MAX(1, in_proportion)));
   }
   return mfu_points(runs, n_threads, left_out, error);
 }
@@ -165,8 +165,8 @@ GArray *curves_strong_scaling(const GArray *lines, const GArray *gpus, int n_thr
   for (guint i = 0; i < lines->len; i++) {
     const ManyRun *line = many_runs_get(lines, i);
     for (guint k = 0; k < gpus->len; k++)
-      add_scaling(runs, line->label, line->model, line->cluster, line->plan, (int)g_array_index(gpus, gint64, k),
-                  line->plan->global_batch);
+      many_runs_add(runs, line->label, line->model, line->cluster,
+                    sized(line->plan, (int)g_array_index(gpus, gint64, k), line->plan->global_batch));
   }
   return mfu_points(runs, n_threads, left_out, error);
 }
