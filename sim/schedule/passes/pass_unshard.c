@@ -65,6 +65,14 @@ typedef struct {
   gboolean is_made;
 } Gathers;
 
+/* A rank's list, as it is made anew. */
+typedef struct {
+  Program *program;
+  const Workload *workload;
+  OpEditor editor;
+  Gathers latest;
+} Unsharder;
+
 static gboolean is_like(const Gathers *made, int stage, const Moved *moved) {
   const Part *a = &made->moved.part, *b = &moved->part;
   return made->is_made && made->stage == stage && made->moved.keeper == moved->keeper &&
@@ -87,11 +95,11 @@ static Gathers make_gathers(Program *program, const Workload *workload, int stag
 
 /* Appends the gathers of `moved` and of its experts, which wait for op `after` (−1: none); returns the last of them,
  * −1 if neither is sharded. Consecutive layers reuse `latest`, with another first layer. */
-static gint32 add_gathers(Program *program, OpEditor *editor, const Workload *workload, Gathers *latest, int stage,
-                          int micro_batch, const Moved *moved, gint32 after) {
+static gint32 add_gathers(Unsharder *unsharder, int stage, int micro_batch, const Moved *moved, gint32 after) {
+  Gathers *latest = &unsharder->latest;
   gint32 last = -1;
   if (!is_like(latest, stage, moved))
-    *latest = make_gathers(program, workload, stage, *moved);
+    *latest = make_gathers(unsharder->program, unsharder->workload, stage, *moved);
   for (int of_experts = 0; of_experts < 2; of_experts++) {
     if (!latest->gathers[of_experts])
       continue;
@@ -99,7 +107,7 @@ static gint32 add_gathers(Program *program, OpEditor *editor, const Workload *wo
     op.unit = moved->part.first_layer;
     op.micro_batch = micro_batch;
     op_add_after(&op, after);
-    last = op_editor_add(editor, &op);
+    last = op_editor_add(&unsharder->editor, &op);
   }
   return last;
 }
@@ -135,15 +143,14 @@ static gboolean is_gathered_twice(const Workload *workload, const Op *user, cons
 
 /* Appends the gathers for what `user` computes with, which wait for op `after` (−1: none); returns the last of
  * them. */
-static gint32 add_gathers_of(Program *program, OpEditor *editor, const Workload *workload, Gathers *latest,
-                             const Op *user, const Part *part, gint32 after) {
-  add_wait(workload, editor);
+static gint32 add_gathers_of(Unsharder *unsharder, const Op *user, const Part *part, gint32 after) {
+  add_wait(unsharder->workload, &unsharder->editor);
   const Moved moved = gathered(user, part);
-  gint32 last = add_gathers(program, editor, workload, latest, user->stage, user->micro_batch, &moved, after);
-  if (!is_gathered_twice(workload, user, part))
+  gint32 last = add_gathers(unsharder, user->stage, user->micro_batch, &moved, after);
+  if (!is_gathered_twice(unsharder->workload, user, part))
     return last;
-  add_wait_for(editor, last, -1);
-  return add_gathers(program, editor, workload, latest, user->stage, user->micro_batch, &moved, after);
+  add_wait_for(&unsharder->editor, last, -1);
+  return add_gathers(unsharder, user->stage, user->micro_batch, &moved, after);
 }
 
 /* How many ops, from the first on, may need a gather of this pass: under ZeRO-1 and 2, up to the last stage's first
@@ -230,9 +237,9 @@ static void unshard_rank(Program *program, OpList *list, const Workload *workloa
   g_autoptr(GArray) pieces = cut_ops(program, list, n_needing, workload);
   g_autofree gint32 *gather_of = g_new(gint32, pieces->len + 1);
   g_autoptr(GArray) computed = g_array_new(FALSE, FALSE, sizeof(gint32)); /* new indices of gathering pieces done */
-  OpEditor editor;
-  Gathers latest = {0};
-  op_editor_init(&editor, list);
+  Unsharder unsharder = {.program = program, .workload = workload};
+  OpEditor *editor = &unsharder.editor;
+  op_editor_init(editor, list);
   guint next = 0;  /* piece whose gather is issued next */
   int n_ahead = 0; /* gathers issued whose piece is not computed yet */
   int n_issued = 0;
@@ -245,22 +252,22 @@ static void unshard_rank(Program *program, OpList *list, const Workload *workloa
         const Op *user = &list->ops[ahead->old_index];
         int before = n_issued - window - 1;
         gint32 after = workload->plan->zero == 3 && before >= 0 ? g_array_index(computed, gint32, before) : -1;
-        gather_of[next] = add_gathers_of(program, &editor, workload, &latest, user, &ahead->part, after);
+        gather_of[next] = add_gathers_of(&unsharder, user, &ahead->part, after);
         n_ahead++;
         n_issued++;
       }
       next++;
     }
-    emit_piece(program, &editor, workload, piece, gather_of[i]);
+    emit_piece(program, editor, workload, piece, gather_of[i]);
     if (piece->gathers) {
-      gint32 done = editor.n_ops - 1;
+      gint32 done = editor->n_ops - 1;
       g_array_append_val(computed, done);
       n_ahead--;
     }
   }
   for (int i = n_needing; i < list->n_ops; i++)
-    op_editor_copy(&editor, i);
-  op_editor_finish(&editor);
+    op_editor_copy(editor, i);
+  op_editor_finish(editor);
 }
 
 static Moved gathered_stage(const Workload *workload, int stage) {
@@ -275,27 +282,27 @@ static void unshard_rank_as_told(Program *program, OpList *list, const Workload 
   for (int stage = 0; stage < program->n_stages; stage++)
     gather_of[stage] = -1;
   gint32 last_compute = -1;
-  OpEditor editor;
-  Gathers latest = {0};
-  op_editor_init(&editor, list);
+  Unsharder unsharder = {.program = program, .workload = workload};
+  OpEditor *editor = &unsharder.editor;
+  op_editor_init(editor, list);
   for (int i = 0; i < list->n_ops; i++) {
     const Op *old = &list->ops[i];
     if (old->action == ACTION_UNSHARD) {
       if (stays && gather_of[old->stage] >= 0)
         continue;
       const Moved moved = gathered_stage(workload, old->stage);
-      gather_of[old->stage] = add_gathers(program, &editor, workload, &latest, old->stage, -1, &moved, last_compute);
+      gather_of[old->stage] = add_gathers(&unsharder, old->stage, -1, &moved, last_compute);
       continue;
     }
-    Op op = op_editor_translate(&editor, i);
+    Op op = op_editor_translate(editor, i);
     if (op.kind == OP_COMPUTE && op.action != ACTION_W)
-      await_gathers(program, &editor, workload, &op, gather_of[op.stage]);
-    gint32 index = op_editor_add(&editor, &op);
-    op_editor_set_moved(&editor, i, index);
+      await_gathers(program, editor, workload, &op, gather_of[op.stage]);
+    gint32 index = op_editor_add(editor, &op);
+    op_editor_set_moved(editor, i, index);
     if (op.kind == OP_COMPUTE)
       last_compute = index;
   }
-  op_editor_finish(&editor);
+  op_editor_finish(editor);
 }
 
 void pass_unshard(Program *program, const Lowering *lowering) {
