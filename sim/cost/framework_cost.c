@@ -41,7 +41,7 @@ static double normal_quantile(double p) {
   return (low + high) / 2;
 }
 
-double framework_lateness_s(const FrameworkTime *framework, int n) {
+static double lateness_s(const FrameworkTime *framework, int n) {
   return n < 2 || framework->arrival_spread_s == 0
              ? 0
              : framework->arrival_spread_s * normal_quantile((n - 0.375) / (n + 0.25));
@@ -49,7 +49,7 @@ double framework_lateness_s(const FrameworkTime *framework, int n) {
 
 double framework_collective_s(const FrameworkTime *framework, double time_s, int n) {
   double seen = framework->tensor_parallel == TP_FUSED ? 1 - framework->tensor_parallel_hidden : 1;
-  return time_s * seen + framework_lateness_s(framework, n);
+  return time_s * seen + lateness_s(framework, n);
 }
 
 /* Kernels of a list, recomputed ones or the others. */

@@ -93,9 +93,6 @@ void engine_take(Engine *engine, gint32 lane);
 void engine_assert_all_ended(const Engine *engine);
 /* Examine the heads of these streams of a rank and start those that nothing holds. */
 void engine_examine_streams(Engine *engine, gint32 first_lane, guint streams);
-/* The op, whose record has its start, arrives at its collective. Returns whether it is the last member; if so, the
- * lanes of all members are chained and *end_ns is the end of the collective when alone. */
-gboolean engine_arrive(Engine *engine, gint32 lane, gint32 op, const Task *task, gint64 *end_ns);
 
 /* When the host issues an op; the OP_HOST before it must have ended. */
 static inline gint64 engine_issue_of(const Rank *state, gint32 op, const Task *task) {

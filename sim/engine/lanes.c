@@ -116,7 +116,9 @@ static inline void start_transfer(Engine *engine, gint32 lane, gint32 op, const 
   end_at(engine, lane, end_ns);
 }
 
-gboolean engine_arrive(Engine *engine, gint32 lane, gint32 op, const Task *task, gint64 *end_ns) {
+/* The op's record has its start: it arrives at its collective. Returns whether it is the last; the lanes of all are
+ * then chained, and *end_ns is when it ends alone. */
+static gboolean arrive(Engine *engine, gint32 lane, gint32 op, const Task *task, gint64 *end_ns) {
   gint32 n_members, rank = lane_rank(lane);
   Meeting *meeting = meetings_at(&engine->meetings, rank, task->group, task->slot, &n_members);
   gint64 run_ns = engine->timing->transfers[task->work].run_ns;
@@ -143,7 +145,7 @@ static G_NO_INLINE void start_collective(Engine *engine, gint32 lane, gint32 op,
   const OpTime *time = &engine->timing->transfers[task->work];
   gint64 end_ns;
   engine->ranks[lane_rank(lane)].start_ns[op] = MAX(ready_ns, add_ns(issue_ns, time->host_ns));
-  if (!engine_arrive(engine, lane, op, task, &end_ns))
+  if (!arrive(engine, lane, op, task, &end_ns))
     return;
   if (is_contended(engine, task->work)) {
     begin_contended(engine, lane, task, end_ns - time->run_ns);

@@ -174,10 +174,10 @@ END_TEST
  * formula is within 5 %. */
 START_TEST(the_last_rank_is_as_late_as_order_statistics_say) {
   const FrameworkTime time = {.arrival_spread_s = 1};
-  ck_assert_double_eq(framework_lateness_s(&time, 1), 0);
-  ck_assert_double_eq_tol(framework_lateness_s(&time, 2), 0.5642, 0.03);
-  ck_assert_double_eq_tol(framework_lateness_s(&time, 8), 1.4236, 0.03);
-  ck_assert_double_eq_tol(framework_lateness_s(&time, 100), 2.5076, 0.03);
+  ck_assert_double_eq(framework_collective_s(&time, 0, 1), 0);
+  ck_assert_double_eq_tol(framework_collective_s(&time, 0, 2), 0.5642, 0.03);
+  ck_assert_double_eq_tol(framework_collective_s(&time, 0, 8), 1.4236, 0.03);
+  ck_assert_double_eq_tol(framework_collective_s(&time, 0, 100), 2.5076, 0.03);
 }
 END_TEST
 

@@ -18,7 +18,7 @@ ExpandedCache *expanded_cache_new(gsize most_ops);
 void expanded_cache_free(ExpandedCache *cache);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(ExpandedCache, expanded_cache_free)
 
-/* Result of program_expand_beside(), or of program_expand() if `beside` is NULL. A program lent by a ProgramCache
+/* Result of program_expand_noting(), or of program_expand() if `beside` is NULL. A program lent by a ProgramCache
  * gets shared ops without a course. Use one ProgramCache with each ExpandedCache. */
 Program *expanded_cache_expand(ExpandedCache *cache, const Program *program, const Workload *workload,
                                const OpsBeside *beside);

@@ -394,10 +394,6 @@ Program *program_expand(const Program *program, const Workload *workload) {
   return program_expand_noting(program, workload, NULL, NULL);
 }
 
-Program *program_expand_beside(const Program *program, const Workload *workload, const OpsBeside *beside) {
-  return program_expand_noting(program, workload, beside, NULL);
-}
-
 Program *program_expand_like(const Program *program, const Workload *workload, const Program *like,
                              const GArray *made) {
   g_autoptr(Program) target = new_target(program, (Expansion)like->expansion);

@@ -92,7 +92,7 @@ static inline gint64 timing_host_run_ns(const Timing *timing, gint32 work) {
 }
 
 OpTime op_time_join(OpTime first, OpTime second);
-OpTime op_time_repeat(OpTime time, int n); /* n ≥ 0 times in a row; 0 gives zeros */
+OpTime op_time_repeat(OpTime time, int n); /* n ≥ 0 times in a row; 0 gives zeros; both are public for tests */
 
 /* Fills the (computed) fields. */
 void timed_list_finish(TimedList *list);
