@@ -155,7 +155,7 @@ START_TEST(gpus_spread_over_nics_in_order) {
                {2, 0, 0, {{0, 0}}}};
   for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
     NodeTopology node = {.n_gpus = cases[i].n_gpus, .n_nics = cases[i].n_nics};
-    node_topology_spread_rails(&node);
+    ck_assert(node_topology_read(&node, &(NodeTopologyKeys){0}, cases[i].n_gpus, NULL));
     ck_assert_int_eq(node.n_rails, cases[i].n_rails);
     for (int rail = 0; rail < node.n_rails; rail++) {
       ck_assert_int_eq(node.rails[rail].gpu, cases[i].rails[rail].gpu);

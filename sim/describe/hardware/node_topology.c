@@ -321,7 +321,7 @@ static gboolean read_rails(NodeTopology *node, YamlNode list, GError **error) {
   return TRUE;
 }
 
-void node_topology_spread_rails(NodeTopology *node) {
+static void spread_rails(NodeTopology *node) {
   int n_gpus = node->n_gpus, n_nics = node->n_nics;
   node->n_rails = n_nics > 0 ? MAX(n_gpus, n_nics) : 0;
   node->rails = g_new(Rail, node->n_rails);
@@ -345,7 +345,7 @@ gboolean node_topology_read(NodeTopology *node, const NodeTopologyKeys *keys, in
     return FALSE;
   if (yaml_is_present(keys->rails))
     return read_rails(node, keys->rails, error);
-  node_topology_spread_rails(node);
+  spread_rails(node);
   return TRUE;
 }
 

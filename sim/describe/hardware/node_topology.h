@@ -74,15 +74,13 @@ typedef struct {
   YamlNode mesh, pcie, rails;
 } NodeTopologyKeys;
 
-/* Fill a zeroed `node` whose n_gpus and n_nics are set. Pairs may name GPUs below `domain_gpus` ≥ n_gpus. INPUT with
- * file:line for: GPUs and NICs that do not exist, are plugged in twice or not at all; switches above themselves;
- * duplicate pairs or rails. */
+/* Fill a zeroed `node` whose n_gpus and n_nics are set. Without `rails`, GPUs are spread over the NICs in order: NIC
+ * gpu·n_nics/n_gpus serves a GPU; with more NICs than GPUs each NIC serves one GPU. Pairs may name GPUs below
+ * `domain_gpus` ≥ n_gpus. INPUT with file:line for: GPUs and NICs that do not exist, are plugged in twice or not at
+ * all; switches above themselves; duplicate pairs or rails. */
 gboolean node_topology_read(NodeTopology *node, const NodeTopologyKeys *keys, int domain_gpus, GError **error);
 void node_topology_clear(NodeTopology *node);
 
-/* Spread GPUs over the NICs in order: NIC gpu·n_nics/n_gpus serves a GPU; with more NICs than GPUs each NIC serves
- * one GPU. */
-void node_topology_spread_rails(NodeTopology *node);
 extern const char *const gpudirect_names[N_GPUDIRECT + 1]; /* NULL-terminated */
 /* Whether data that GPU `gpu` sends through NIC `nic` gets there without passing through host memory. */
 gboolean node_topology_is_gpudirect(const NodeTopology *node, int gpu, int nic);
