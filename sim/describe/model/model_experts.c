@@ -21,7 +21,8 @@ static gboolean read_counts(const JsonFile *json, const Count *counts, size_t n,
     const Count *count = &counts[i];
     if (json_object_has_member(json->root, count->key))
       *count->value = 0;
-    if (!json_file_integer(json, json->root, count->key, count->is_required ? 1 : 0, count->most, count->value, error))
+    if (!json_file_integer(json, json->root, count->key, (IntegerRange){count->is_required ? 1 : 0, count->most},
+                           count->value, error))
       return FALSE;
     if (count->is_required && *count->value == 0)
       return fail_input(error, "%s:1: found no key \"%s\", expected it in a config of this family", json->file,
@@ -180,7 +181,7 @@ static gboolean read_routed(const JsonFile *json, Model *model, gboolean is_gree
 /* The factor on the routed experts' outputs. */
 static gboolean read_routed_factor(const JsonFile *json, Model *model, GError **error) {
   double factor = model->factors.experts > 0 ? model->factors.experts : 1;
-  if (!json_file_number(json, json->root, "routed_scaling_factor", 1e-6, 1e6, &factor, error))
+  if (!json_file_number(json, json->root, "routed_scaling_factor", (RealRange){1e-6, 1e6}, &factor, error))
     return FALSE;
   model->factors.experts = factor == 1 ? 0 : factor;
   return TRUE;
@@ -218,7 +219,7 @@ gboolean model_read_ernie_experts(const JsonFile *json, Model *model, GError **e
                           {"moe_layer_interval", MOST_LAYERS, &experts->every, TRUE},
                           {"num_nextn_predict_layers", MOST_LAYERS, &model->n_next_layers, FALSE}};
   if (!read_n_experts(json, experts, error) || !read_counts(json, counts, G_N_ELEMENTS(counts), error) ||
-      !json_file_integer(json, json->root, end_key, -1, MOST_LAYERS, &end, error))
+      !json_file_integer(json, json->root, end_key, (IntegerRange){-1, MOST_LAYERS}, &end, error))
     return FALSE;
   if (end >= 0 && end < model->n_layers - 1)
     return fail_impossible(error,
@@ -235,7 +236,7 @@ static gboolean read_layers_count(const JsonFile *json, const Model *model, cons
                                   GError **error) {
   JsonNode *node = json_object_get_member(json->root, key);
   if (node == NULL || !JSON_NODE_HOLDS_ARRAY(node))
-    return json_file_integer(json, json->root, key, 0, most, value, error);
+    return json_file_integer(json, json->root, key, (IntegerRange){0, most}, value, error);
   JsonArray *list = json_node_get_array(node);
   const guint n = json_array_get_length(list), line = json_file_line(json, json->root, key);
   for (guint i = 0; i < n; i++) {
@@ -269,7 +270,8 @@ gboolean model_read_hunyuan_experts(const JsonFile *json, Model *model, GError *
       !read_layers_count(json, model, "moe_topk", MOST_EXPERTS, &experts->per_token, error) ||
       !read_layers_count(json, model, "moe_intermediate_size", MOST_WIDTH, &experts->ffn_hidden, error) ||
       !read_layers_count(json, model, "num_shared_expert", 1024, &n_shared, error) ||
-      !json_file_integer(json, json->root, "moe_layer_num_skipped", 0, MOST_LAYERS, &experts->n_leading, error))
+      !json_file_integer(json, json->root, "moe_layer_num_skipped", (IntegerRange){0, MOST_LAYERS}, &experts->n_leading,
+                         error))
     return FALSE;
   if (experts->n < 2 || experts->per_token < 1 || experts->ffn_hidden < 1)
     return fail_input(error,

@@ -78,7 +78,7 @@ static gboolean read_falcon(const JsonFile *json, Model *model, GError **error) 
     model->n_kv_heads = multi_query ? 1 : model->n_heads;
   model->parallel_block = is_new || parallel;
   gint64 n_norms = is_new ? 2 : 1; /* in parallel blocks */
-  if (!json_file_integer(json, root, "num_ln_in_parallel_attn", 1, 2, &n_norms, error))
+  if (!json_file_integer(json, root, "num_ln_in_parallel_attn", (IntegerRange){1, 2}, &n_norms, error))
     return FALSE;
   model->n_norms_per_layer = model->parallel_block ? n_norms : 2;
   model->positions = alibi ? POSITIONS_ALIBI : POSITIONS_ROTARY;
@@ -91,7 +91,7 @@ static gboolean read_opt(const JsonFile *json, Model *model, GError **error) {
   gboolean bias = TRUE;
   gint64 word_width = model->hidden;
   if (!json_file_flag(json, json->root, "enable_bias", &bias, error) ||
-      !json_file_integer(json, json->root, "word_embed_proj_dim", 1, 1 << 24, &word_width, error))
+      !json_file_integer(json, json->root, "word_embed_proj_dim", (IntegerRange){1, 1 << 24}, &word_width, error))
     return FALSE;
   if (word_width != model->hidden)
     return fail_impossible(error,
@@ -115,13 +115,13 @@ static gboolean read_mpt_attention(const JsonFile *json, JsonObject *attention, 
       !json_file_flag(json, attention, "qk_ln", &qk_norm, error) ||
       !json_file_flag(json, json->root, "learned_pos_emb", &learned, error) ||
       !json_file_text(json, attention, "attn_type", &type, error) ||
-      !json_file_number(json, attention, "attn_pdrop", 0, 1, &dropout, error) ||
+      !json_file_number(json, attention, "attn_pdrop", (RealRange){0, 1}, &dropout, error) ||
       (json_file_has(attention, "softmax_scale") &&
-       !json_file_number(json, attention, "softmax_scale", 1e-6, 1e6, &model->factors.scores, error)))
+       !json_file_number(json, attention, "softmax_scale", (RealRange){1e-6, 1e6}, &model->factors.scores, error)))
     return FALSE;
   if (strcmp(type, "multiquery_attention") == 0)
     model->n_kv_heads = 1;
-  if (!json_file_integer(json, attention, "kv_n_heads", 1, 1 << 20, &model->n_kv_heads, error))
+  if (!json_file_integer(json, attention, "kv_n_heads", (IntegerRange){1, 1 << 20}, &model->n_kv_heads, error))
     return FALSE;
   model->dropout_rate.attention = MAX(model->dropout_rate.attention, dropout);
   model->positions = alibi ? POSITIONS_ALIBI : rope ? POSITIONS_ROTARY : learned ? POSITIONS_LEARNED : POSITIONS_NONE;
@@ -135,8 +135,8 @@ static gboolean read_mpt_ffn(const JsonFile *json, Model *model, GError **error)
   const char *type = "mptmlp", *key = "expansion_ratio";
   JsonObject *ffn = NULL;
   if (!json_file_object(json, json->root, "ffn_config", &ffn, error) ||
-      !json_file_number(json, json->root, key, 0.01, 1000, &ratio, error) ||
-      (ffn != NULL && (!json_file_number(json, ffn, key, 0.01, 1000, &ratio, error) ||
+      !json_file_number(json, json->root, key, (RealRange){0.01, 1000}, &ratio, error) ||
+      (ffn != NULL && (!json_file_number(json, ffn, key, (RealRange){0.01, 1000}, &ratio, error) ||
                        !json_file_text(json, ffn, "ffn_type", &type, error))))
     return FALSE;
   if (strcmp(type, "mptmlp") != 0 && strcmp(type, "mptglu") != 0)

@@ -72,7 +72,8 @@ static gboolean read_unrotated(const JsonFile *json, Model *model, gint64 every,
 /* The window, if any, is on the layers without rotation: every no_rope_layer_interval-th. */
 gboolean model_read_smollm3(const JsonFile *json, Model *model, GError **error) {
   WindowDefaults window = {.period = 4, .is_last_only = TRUE, .is_off = TRUE};
-  return json_file_integer(json, json->root, "no_rope_layer_interval", 1, G_MAXINT32, &window.period, error) &&
+  return json_file_integer(json, json->root, "no_rope_layer_interval", (IntegerRange){1, G_MAXINT32}, &window.period,
+                           error) &&
          read_unrotated(json, model, window.period, error) && model_read_biases(json, model, error) &&
          model_read_window(json, model, window, error);
 }
@@ -96,7 +97,7 @@ enum { MOST_FACTOR = 1000000 };
 
 /* A factor of ModelFactors; `*factor` holds the config's default. Set to 0 if it equals the usual one. */
 static gboolean read_factor(const JsonFile *json, const char *key, double usual, double *factor, GError **error) {
-  if (!json_file_number(json, json->root, key, 1.0 / MOST_FACTOR, MOST_FACTOR, factor, error))
+  if (!json_file_number(json, json->root, key, (RealRange){1.0 / MOST_FACTOR, MOST_FACTOR}, factor, error))
     return FALSE;
   *factor = fabs(*factor - usual) > 1e-6 * usual ? *factor : 0;
   return TRUE;
@@ -150,7 +151,7 @@ static gboolean read_normed_gemma(const JsonFile *json, Model *model, WindowDefa
   model->post_norms = TRUE;
   double divisor = 256;
   if (!model_read_gemma(json, model, error) || !model_read_window(json, model, window, error) ||
-      !json_file_number(json, json->root, cap_key, 0, 1e6, &cap, error) ||
+      !json_file_number(json, json->root, cap_key, (RealRange){0, 1e6}, &cap, error) ||
       !read_factor(json, "query_pre_attn_scalar", (double)model->head_dim, &divisor, error))
     return FALSE;
   model->factors.scores = divisor > 0 ? 1 / sqrt(divisor) : 0;
@@ -231,8 +232,10 @@ static gboolean read_minimax_next_layers(const JsonFile *json, Model *model, GEr
   gint64 n_layers = 1;
   gboolean is_used = TRUE;
   if (!json_file_flag(json, json->root, "use_mtp", &is_used, error) ||
-      !json_file_integer(json, json->root, "num_mtp_modules", 0, model->n_layers, &model->n_next_layers, error) ||
-      !json_file_integer(json, json->root, "mtp_transformer_layers", 1, model->n_layers, &n_layers, error))
+      !json_file_integer(json, json->root, "num_mtp_modules", (IntegerRange){0, model->n_layers}, &model->n_next_layers,
+                         error) ||
+      !json_file_integer(json, json->root, "mtp_transformer_layers", (IntegerRange){1, model->n_layers}, &n_layers,
+                         error))
     return FALSE;
   model->n_next_layers = is_used ? model->n_next_layers : 0;
   model->other_next_layers = n_layers > 1;
@@ -243,7 +246,7 @@ static gboolean read_minimax_next_layers(const JsonFile *json, Model *model, GEr
 gboolean model_read_minimax_m2(const JsonFile *json, Model *model, GError **error) {
   gint64 rotated = 0;
   model->qk_norms = QK_NORMS_WHOLE;
-  if (!json_file_integer(json, json->root, "rotary_dim", 1, model->head_dim, &rotated, error) ||
+  if (!json_file_integer(json, json->root, "rotary_dim", (IntegerRange){1, model->head_dim}, &rotated, error) ||
       !read_minimax_next_layers(json, model, error))
     return FALSE;
   if (rotated > 0)

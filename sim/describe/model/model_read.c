@@ -123,7 +123,7 @@ static gboolean read_dimension(const JsonFile *json, const Dimension *dimension,
   for (int i = 0; first != NULL && dimension->keys[i] != NULL; i++) {
     const char *key = dimension->keys[i];
     gint64 value = *field;
-    if (!json_file_integer(json, json->root, key, 1, dimension->most, &value, error))
+    if (!json_file_integer(json, json->root, key, (IntegerRange){1, dimension->most}, &value, error))
       return FALSE;
     if (*field != 0 && value != *field && !dimension->loose)
       return fail_input(error,
@@ -145,7 +145,8 @@ static gboolean check_kind(const JsonFile *json, JsonObject *object, const Model
     gint64 count = 0;
     if (refusals[i].when == WHEN_TRUE && !json_file_flag(json, object, key, &flag, error))
       return FALSE;
-    if (refusals[i].when == WHEN_ABOVE_ONE && !json_file_integer(json, object, key, 0, G_MAXINT32, &count, error))
+    if (refusals[i].when == WHEN_ABOVE_ONE &&
+        !json_file_integer(json, object, key, (IntegerRange){0, G_MAXINT32}, &count, error))
       return FALSE;
     if (!flag && count <= 1)
       continue;
@@ -179,7 +180,7 @@ static gboolean read_dropout(const JsonFile *json, const ModelFamily *family, Mo
   gboolean named = FALSE;
   for (size_t i = 0; i < G_N_ELEMENTS(keys); i++) {
     double rate = 0, *to = (double *)(void *)((char *)model + keys[i].offset);
-    if (!json_file_number(json, json->root, keys[i].key, 0, 1, &rate, error))
+    if (!json_file_number(json, json->root, keys[i].key, (RealRange){0, 1}, &rate, error))
       return FALSE;
     named = named || json_file_has(json->root, keys[i].key);
     *to = MAX(*to, rate);
@@ -187,9 +188,10 @@ static gboolean read_dropout(const JsonFile *json, const ModelFamily *family, Mo
   if (!named && family->dropout)
     model->dropout_rate.attention = model->dropout_rate.hidden = default_rate;
   model->dropout_rate.embedding = model->dropout_rate.hidden;
-  return json_file_number(json, json->root, "embd_pdrop", 0, 1, &model->dropout_rate.embedding, error) &&
-         json_file_number(json, json->root, "embedding_dropout", 0, 1, &model->dropout_rate.embedding, error) &&
-         json_file_number(json, json->root, "emb_pdrop", 0, 1, &model->dropout_rate.embedding, error);
+  return json_file_number(json, json->root, "embd_pdrop", (RealRange){0, 1}, &model->dropout_rate.embedding, error) &&
+         json_file_number(json, json->root, "embedding_dropout", (RealRange){0, 1}, &model->dropout_rate.embedding,
+                          error) &&
+         json_file_number(json, json->root, "emb_pdrop", (RealRange){0, 1}, &model->dropout_rate.embedding, error);
 }
 
 /* A key that nearly matches one of the dimension's spellings, or NULL. In short names a letter or two can mean
@@ -268,9 +270,9 @@ static gboolean read_rotary_share(const JsonFile *json, const ModelFamily *famil
   double share = family->rotary_share > 0 ? family->rotary_share : 1;
   JsonObject *rope = NULL;
   if (!json_file_object(json, json->root, "rope_parameters", &rope, error) ||
-      !json_file_number(json, json->root, "rotary_pct", 0, 1, &share, error) ||
-      !json_file_number(json, json->root, key, 0, 1, &share, error) ||
-      (rope != NULL && !json_file_number(json, rope, key, 0, 1, &share, error)))
+      !json_file_number(json, json->root, "rotary_pct", (RealRange){0, 1}, &share, error) ||
+      !json_file_number(json, json->root, key, (RealRange){0, 1}, &share, error) ||
+      (rope != NULL && !json_file_number(json, rope, key, (RealRange){0, 1}, &share, error)))
     return FALSE;
   model->rotary_share = share < 1 ? share : 0;
   return TRUE;
@@ -281,9 +283,9 @@ static gboolean read_rotary_share(const JsonFile *json, const ModelFamily *famil
 static gboolean read_attention_factor(const JsonFile *json, JsonObject *rope, double factor, Model *model,
                                       GError **error) {
   double attention = 0, mscale = 0, all = 0;
-  if (!json_file_number(json, rope, "attention_factor", 0, 1e3, &attention, error) ||
-      !json_file_number(json, rope, "mscale", 0, 1e3, &mscale, error) ||
-      !json_file_number(json, rope, "mscale_all_dim", 0, 1e3, &all, error))
+  if (!json_file_number(json, rope, "attention_factor", (RealRange){0, 1e3}, &attention, error) ||
+      !json_file_number(json, rope, "mscale", (RealRange){0, 1e3}, &mscale, error) ||
+      !json_file_number(json, rope, "mscale_all_dim", (RealRange){0, 1e3}, &all, error))
     return FALSE;
   const gboolean has_ratio = mscale > 0 && all > 0;
   model->scaled_rotation = attention > 0 ? attention != 1 : factor > 1 && !(has_ratio && mscale == all);
@@ -296,7 +298,7 @@ static gboolean read_rope_scaling(const JsonFile *json, JsonObject *rope, Model 
   const char *type = NULL;
   double factor = 0;
   if (!json_file_text(json, rope, "type", &type, error) || !json_file_text(json, rope, "rope_type", &type, error) ||
-      !json_file_number(json, rope, "factor", 0.01, 1e6, &factor, error))
+      !json_file_number(json, rope, "factor", (RealRange){0.01, 1e6}, &factor, error))
     return FALSE;
   if (g_strcmp0(type, "llama3") == 0 && factor == 0)
     return fail_input(error, "%s:%u: rope_scaling: found rope_type llama3 without a factor, expected one", json->file,
@@ -314,14 +316,14 @@ static gboolean read_rope(const JsonFile *json, const ModelDefaults *defaults, M
   double *base = &model->rotary_base;
   if (defaults != NULL)
     *base = defaults->model.rotary_base;
-  if (!json_file_number(json, json->root, "rotary_emb_base", 1, 1e12, base, error) ||
-      !json_file_number(json, json->root, base_key, 1, 1e12, base, error))
+  if (!json_file_number(json, json->root, "rotary_emb_base", (RealRange){1, 1e12}, base, error) ||
+      !json_file_number(json, json->root, base_key, (RealRange){1, 1e12}, base, error))
     return FALSE;
   for (gsize i = 0; i < G_N_ELEMENTS(objects); i++) {
     JsonObject *rope = NULL;
     if (!json_file_object(json, json->root, objects[i], &rope, error) ||
         (rope != NULL && !json_file_object(json, rope, "full_attention", &rope, error)) ||
-        (rope != NULL && (!json_file_number(json, rope, base_key, 1, 1e12, base, error) ||
+        (rope != NULL && (!json_file_number(json, rope, base_key, (RealRange){1, 1e12}, base, error) ||
                           !read_rope_scaling(json, rope, model, error))))
       return FALSE;
   }

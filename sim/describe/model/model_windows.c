@@ -92,9 +92,10 @@ gboolean model_read_window(const JsonFile *json, Model *model, WindowDefaults de
   gint64 n_whole = defaults.n_whole;
   const char *letters = defaults.has_letters ? pattern_letters(json) : NULL;
   if (!json_file_flag(json, json->root, switch_key, &used, error) ||
-      !json_file_integer(json, json->root, window_key, 1, G_MAXINT32, &window, error) ||
-      !json_file_integer(json, json->root, "max_window_layers", 0, G_MAXINT32, &n_whole, error) ||
-      (letters == NULL && !json_file_integer(json, json->root, pattern_key, 1, G_MAXINT32, &period, error)))
+      !json_file_integer(json, json->root, window_key, (IntegerRange){1, G_MAXINT32}, &window, error) ||
+      !json_file_integer(json, json->root, "max_window_layers", (IntegerRange){0, G_MAXINT32}, &n_whole, error) ||
+      (letters == NULL &&
+       !json_file_integer(json, json->root, pattern_key, (IntegerRange){1, G_MAXINT32}, &period, error)))
     return FALSE;
   model->window = used ? window : 0;
   const guint n = (guint)model->n_layers;

@@ -38,8 +38,8 @@ static gboolean read_devices(const JsonFile *json, NcclTestsTable *table, GError
     return FALSE;
   if (config == NULL)
     return TRUE;
-  if (!json_file_integer(json, config, "nthreads", 1, 4096, &n_threads, error) ||
-      !json_file_integer(json, config, "ngpus", 1, 4096, &n_gpus, error))
+  if (!json_file_integer(json, config, "nthreads", (IntegerRange){1, 4096}, &n_threads, error) ||
+      !json_file_integer(json, config, "ngpus", (IntegerRange){1, 4096}, &n_gpus, error))
     return FALSE;
   JsonArray *devices = list_of(json, config, "devices", error);
   if (devices == NULL)
@@ -54,7 +54,7 @@ static gboolean read_devices(const JsonFile *json, NcclTestsTable *table, GError
       return fail_input(error, "%s:%u: devices: found something else, expected objects", json->file,
                         json_file_line(json, config, "devices"));
     if (!json_file_text(json, device, "hostname", &host, error) ||
-        !json_file_integer(json, device, "group", 0, G_MAXINT, &group, error))
+        !json_file_integer(json, device, "group", (IntegerRange){0, G_MAXINT}, &group, error))
       return FALSE;
     first_group = i == 0 ? group : first_group;
     if (group != first_group)
@@ -80,10 +80,10 @@ static gboolean read_set(NcclTestsLog *log, const JsonFile *json, NcclTestsTable
   if (!json_file_has(set, "time"))
     return fail_input(error, "%s:%d: %s: the key \"time\" is missing%s", log->file, line, kind,
                       json_file_has(set, "cpu_time") ? ": this run (-C 1) measured how long the CPU took" : "");
-  if (!json_file_number(json, set, "time", 0, 1e12, &time_us, error) ||
-      !json_file_number(json, set, "alg_bw", 0, 1e9, &algbw_GBps, error) ||
-      !json_file_number(json, set, "bus_bw", 0, 1e9, &busbw_GBps, error) ||
-      !json_file_number(json, set, "nwrong", 0, 1e18, &n_wrong, error))
+  if (!json_file_number(json, set, "time", (RealRange){0, 1e12}, &time_us, error) ||
+      !json_file_number(json, set, "alg_bw", (RealRange){0, 1e9}, &algbw_GBps, error) ||
+      !json_file_number(json, set, "bus_bw", (RealRange){0, 1e9}, &busbw_GBps, error) ||
+      !json_file_number(json, set, "nwrong", (RealRange){0, 1e18}, &n_wrong, error))
     return FALSE;
   if (n_wrong != 0)
     return fail_input(error, "%s:%d: found %g wrong elements, expected a run with right results", log->file, line,
@@ -106,7 +106,7 @@ gboolean nccl_tests_read_json(NcclTestsLog *log, GError **error) {
     if (result == NULL || !json_file_has(result, "size"))
       return fail_input(error, "%s:%u: results: item %u has no size", log->file,
                         json_file_line(json, json->root, "results"), i + 1);
-    if (!json_file_integer(json, result, "size", 0, 1000000000000000, &bytes, error) ||
+    if (!json_file_integer(json, result, "size", (IntegerRange){0, 1000000000000000}, &bytes, error) ||
         !read_set(log, json, table, result, "out_of_place", bytes, error) ||
         !read_set(log, json, table, result, "in_place", bytes, error))
       return FALSE;

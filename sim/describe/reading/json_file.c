@@ -217,28 +217,28 @@ static gboolean holds(JsonObject *object, const char *key, GType type) {
   return JSON_NODE_HOLDS_VALUE(node) && json_node_get_value_type(node) == type;
 }
 
-gboolean json_file_integer(const JsonFile *json, JsonObject *object, const char *key, gint64 least, gint64 most,
-                           gint64 *value, GError **error) {
+gboolean json_file_integer(const JsonFile *json, JsonObject *object, const char *key, IntegerRange range, gint64 *value,
+                           GError **error) {
   if (!json_file_has(object, key))
     return TRUE;
-  gint64 found = holds(object, key, G_TYPE_INT64) ? json_object_get_int_member(object, key) : least - 1;
-  if (found < least || found > most) {
+  gint64 found = holds(object, key, G_TYPE_INT64) ? json_object_get_int_member(object, key) : range.least - 1;
+  if (found < range.least || found > range.most) {
     g_autofree char *expected =
-        g_strdup_printf("an integer from %" G_GINT64_FORMAT " to %" G_GINT64_FORMAT, least, most);
+        g_strdup_printf("an integer from %" G_GINT64_FORMAT " to %" G_GINT64_FORMAT, range.least, range.most);
     return fail_value(json, object, key, expected, error);
   }
   *value = found;
   return TRUE;
 }
 
-gboolean json_file_number(const JsonFile *json, JsonObject *object, const char *key, double least, double most,
-                          double *value, GError **error) {
+gboolean json_file_number(const JsonFile *json, JsonObject *object, const char *key, RealRange range, double *value,
+                          GError **error) {
   if (!json_file_has(object, key))
     return TRUE;
   gboolean is_number = holds(object, key, G_TYPE_INT64) || holds(object, key, G_TYPE_DOUBLE);
   double found = is_number ? json_object_get_double_member(object, key) : NAN;
-  if (!(found >= least && found <= most)) {
-    g_autofree char *expected = g_strdup_printf("a number from %g to %g", least, most);
+  if (!(found >= range.least && found <= range.most)) {
+    g_autofree char *expected = g_strdup_printf("a number from %g to %g", range.least, range.most);
     return fail_value(json, object, key, expected, error);
   }
   *value = found;

@@ -1,6 +1,7 @@
 /* A JSON file that remembers the line of each member, so that an error about a value's meaning can say file:line as a
  * syntax error does. Private to this layer. */
 #pragma once
+#include "range.h"
 #include <json-glib/json-glib.h>
 
 typedef struct {
@@ -23,10 +24,10 @@ gboolean json_file_has(JsonObject *object, const char *key);
 
 /* Typed access. If the key is absent, returns TRUE and leaves the default in `*value`. INPUT with file:line, key,
  * found and expected if the value has another type or is out of range. */
-gboolean json_file_integer(const JsonFile *json, JsonObject *object, const char *key, gint64 least, gint64 most,
-                           gint64 *value, GError **error);
-gboolean json_file_number(const JsonFile *json, JsonObject *object, const char *key, double least, double most,
-                          double *value, GError **error);
+gboolean json_file_integer(const JsonFile *json, JsonObject *object, const char *key, IntegerRange range, gint64 *value,
+                           GError **error);
+gboolean json_file_number(const JsonFile *json, JsonObject *object, const char *key, RealRange range, double *value,
+                          GError **error);
 gboolean json_file_flag(const JsonFile *json, JsonObject *object, const char *key, gboolean *value, GError **error);
 /* `*value` is borrowed from the file. */
 gboolean json_file_text(const JsonFile *json, JsonObject *object, const char *key, const char **value, GError **error);

@@ -19,6 +19,7 @@
 
 #include "error.h"
 #include "node_import.h"
+#include "range.h"
 
 enum { MAX_ELEMENTS = 16384, MAX_DEPTH = 64, MAX_DEVICES = 1024, MAX_SOCKETS = 64, NONE = -1 };
 
@@ -150,16 +151,16 @@ static gboolean parse(Reader *r, const char *text, gsize length, GError **error)
 
 /* Values. */
 
-static gboolean read_integer(const Reader *r, const Element *e, Key key, gint64 least, gint64 most, gint64 *value,
+static gboolean read_integer(const Reader *r, const Element *e, Key key, IntegerRange range, gint64 *value,
                              GError **error) {
   const char *text = e->values[key];
   if (text == NULL)
     return fail_at(r, e->line, error, "<%s> has no %s", tags[e->tag], keys[key]);
-  if (g_ascii_string_to_signed(text, 10, least, most, value, NULL))
+  if (g_ascii_string_to_signed(text, 10, range.least, range.most, value, NULL))
     return TRUE;
   return fail_at(r, e->line, error,
                  "%s: found \"%.80s\", expected a whole number from %" G_GINT64_FORMAT " to %" G_GINT64_FORMAT,
-                 keys[key], text, least, most);
+                 keys[key], text, range.least, range.most);
 }
 
 /* Bytes per second of a PCIe link, from "16.0 GT/s PCIe" and "16"; 0: not said. Line codes: 8 of 10 bits up to PCIe
@@ -171,7 +172,7 @@ static gboolean read_rate(const Reader *r, const Element *e, double *Bps, GError
       !g_ascii_isdigit(*speed)) /* "Unknown" in virtual machines */
     return TRUE;
   gint64 lanes;
-  if (!read_integer(r, e, KEY_WIDTH, 0, 64, &lanes, error))
+  if (!read_integer(r, e, KEY_WIDTH, (IntegerRange){0, 64}, &lanes, error))
     return FALSE;
   char *end;
   double GTps = g_ascii_strtod(speed, &end);
@@ -199,8 +200,8 @@ static gboolean add_gpu(Reader *r, int i, GArray *gpus, GError **error) {
   Device device = {.element = i};
   if (e->parent == NONE || element_at(r, e->parent)->tag != TAG_PCI)
     return fail_at(r, e->line, error, "found <gpu> outside of <pci>");
-  if (!read_integer(r, e, KEY_DEV, 0, 65535, &device.dev, error) ||
-      (e->values[KEY_SM] != NULL && !read_integer(r, e, KEY_SM, 0, 1000, &sm, error)))
+  if (!read_integer(r, e, KEY_DEV, (IntegerRange){0, 65535}, &device.dev, error) ||
+      (e->values[KEY_SM] != NULL && !read_integer(r, e, KEY_SM, (IntegerRange){0, 1000}, &sm, error)))
     return FALSE;
   r->import->sm = MAX(r->import->sm, (int)sm);
   g_array_append_val(gpus, device);
@@ -245,7 +246,7 @@ static gboolean find_fastest_net(Reader *r, gint64 *most_Mbps, GError **error) {
     gint64 Mbps = 0;
     if (element_at(r, i)->tag != TAG_NET || holder_of_net(r, i) == NONE)
       continue;
-    if (!read_integer(r, element_at(r, i), KEY_NET_SPEED, 0, 100000000, &Mbps, error))
+    if (!read_integer(r, element_at(r, i), KEY_NET_SPEED, (IntegerRange){0, 100000000}, &Mbps, error))
       return FALSE;
     *most_Mbps = MAX(*most_Mbps, Mbps);
   }
@@ -270,7 +271,7 @@ static gboolean find_nics(Reader *r, int *n_nics, GError **error) {
       continue;
     if (holder_of_net(r, i) == NONE)
       leave_net_out(r, e, "it hangs on no CPU or PCIe device");
-    else if (!read_integer(r, e, KEY_NET_SPEED, 0, 100000000, &Mbps, error))
+    else if (!read_integer(r, e, KEY_NET_SPEED, (IntegerRange){0, 100000000}, &Mbps, error))
       return FALSE;
     else if (Mbps < most_Mbps || Mbps == 0)
       leave_net_out(r, e, "it is slower than the fastest");
@@ -390,7 +391,7 @@ static gboolean read_nvlink(Reader *r, const Element *e, int *counts, GError **e
     return fail_at(r, e->line, error, "found <nvlink> outside of <gpu>");
   if (e->values[KEY_TARGET] == NULL)
     return fail_at(r, e->line, error, "<nvlink> has no target");
-  if (!read_integer(r, e, KEY_COUNT, 0, 64, &count, error))
+  if (!read_integer(r, e, KEY_COUNT, (IntegerRange){0, 64}, &count, error))
     return FALSE;
   int n = r->import->node.n_gpus, peer = gpu_on_bus(r, e->values[KEY_TARGET]);
   const char *class = e->values[KEY_TARGET_CLASS] != NULL ? e->values[KEY_TARGET_CLASS] : "";

@@ -1,0 +1,11 @@
+/* What a value that is read may be, ends included. */
+#pragma once
+#include <glib.h>
+
+typedef struct {
+  gint64 least, most;
+} IntegerRange;
+
+typedef struct {
+  double least, most;
+} RealRange;
