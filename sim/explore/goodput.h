@@ -28,7 +28,7 @@ gboolean goodput_of(const Model *model, const Cluster *cluster, const Plan *plan
 /* The share no step's time is above: that of the best interval, whatever number of steps that is. 1 where the cluster
  * does not say how often it fails. */
 double goodput_most_share(const Model *model, const Cluster *cluster, const Plan *plan);
-/* Ts/T(τ). */
+/* Ts/T(τ); public, as the next, for runs that are acted out. */
 double goodput_share(double mtbf_s, double restart_s, double checkpoint_s, double interval_s);
 /* The interval for which that is largest. */
 double goodput_best_interval_s(double mtbf_s, double checkpoint_s);
