@@ -1,9 +1,8 @@
 /* libcsv knows cells and rows but not lines, so it is fed line by line:
  *
- *     line 7   a,"b          a row begins: its line is 7; the quote is open, so no row has ended
+ *     line 7   a,"b          a row begins: its line is 7; the quote is open, so the row has not ended
  *     line 8   c",d          the row ends
- *     line 9                 no row is open: an empty line, not fed at all
- */
+ *     line 9                 no row is open: an empty line, not fed at all */
 #include "csv_table.h"
 
 #include <csv.h>

@@ -3,8 +3,8 @@
 
 typedef enum {
   OBJECTIVE_MFU,
-  OBJECTIVE_TOKENS_PER_S, /* most tokens per second */
-  OBJECTIVE_COST,         /* least dollars per token */
+  OBJECTIVE_TOKENS_PER_S, /* highest tokens per second */
+  OBJECTIVE_COST,         /* lowest dollars per token */
   N_OBJECTIVES
 } Objective;
 const char *const *objective_names(void); /* NULL-terminated: mfu, tokens_per_s, cost */

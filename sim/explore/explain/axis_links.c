@@ -1,6 +1,6 @@
-/* What a transfer takes of the ways out of a GPU (WayLoad, timing.h) says where it goes: the way it takes whole is the
- * one it goes at the rate of. Tensor- and context-parallel collectives lie inside pieces of whole programs: their ways
- * are those of their group. */
+/* A transfer's share of each way out of a GPU (WayLoad, timing.h) shows its route: the way it takes whole sets its
+ * rate. Tensor- and context-parallel collectives lie inside pieces of whole programs: their ways are those of their
+ * group. */
 #include "axis_links.h"
 
 #include "link_use.h"

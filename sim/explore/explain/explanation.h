@@ -1,4 +1,4 @@
-/* Why a step takes as long as it does: which axis crosses which link, where the time goes, what would be next. */
+/* Why a step takes as long as it does: which axis uses which link, where the time goes, what would limit it next. */
 #pragma once
 #include "axis_links.h"
 #include "faster_hardware.h"
@@ -15,19 +15,20 @@ typedef struct {
   const StepReport *step;       /* borrowed: the same prediction */
   const Scaling *scaling;       /* borrowed; NULL: one size */
   gboolean is_weak;             /* of the scaling */
-  const MeasuredGap *gap;       /* borrowed; NULL: no measured step is known */
+  const MeasuredGap *gap;       /* borrowed; NULL: no measured step was given */
   GArray *axes;                 /* of AxisLinks; owned */
   GArray *each, *chain;         /* of WhatIfStep; owned */
   gint64 no_bubble_ns;
-  GArray *faster;       /* of FasterStep; owned; NULL where ranks run apart, or with scaling */
-  PlanOutcome *outcome; /* owned: the same step, scored by throughput; NULL where ranks run apart, or with scaling */
-  GArray *steps;        /* of SensitivityStep, from it; owned; NULL as that */
-  double large_batch_s; /* per step of the same tokens, at EXPLAIN_BATCH_FACTOR times the global batch; 0: impossible */
+  GArray *faster;       /* of FasterStep; owned; NULL if ranks run apart, or with scaling */
+  PlanOutcome *outcome; /* owned: the same step, scored by throughput; NULL if ranks run apart, or with scaling */
+  GArray *steps;        /* of SensitivityStep, derived from it; owned; NULL likewise */
+  double large_batch_s; /* time for the tokens of one step, at EXPLAIN_BATCH_FACTOR times the global batch; 0:
+                           impossible */
   double even_ranks_s;  /* the step without slow ranks and jitter; 0: there are none */
 } Explanation;
 
-/* `plan` as the prediction was asked for: not completed. `scaling` stays the caller's; NULL: one size. `n_threads` ≥ 1,
- * for steps. */
+/* `plan` as passed to predict(), not completed. `scaling` stays the caller's; NULL: one size. `n_threads` ≥ 1:
+ * threads for predicting steps. */
 Explanation *explanation_new(const Prediction *prediction, const StepReport *step, const Plan *plan,
                              const Scaling *scaling, int n_threads);
 void explanation_free(Explanation *explanation);
@@ -36,6 +37,6 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Explanation, explanation_free)
 void explain_text(GString *out, const Explanation *explanation);
 /* One object and a newline; owned by the caller. */
 char *explain_json(const Explanation *explanation);
-/* Of the size at which MFU is lowest, a sentence on what grew and one on each of the greatest causes. Of char *, owned
+/* For the size with the lowest MFU: one sentence on what grew and one on each of the main causes. Of char *, owned
  * by the caller. */
 GPtrArray *explain_scaling_verdict(const Scaling *scaling, const Plan *plan, int domain_gpus);

@@ -1,4 +1,4 @@
-/* What faster parts would buy: the plan predicted again on the cluster with one kind of part twice as fast. */
+/* What faster parts would gain: the plan predicted again on the cluster with one kind of part made twice as fast. */
 #pragma once
 #include "predict.h"
 
@@ -9,9 +9,9 @@ typedef struct {
   double step_time_s;
 } FasterStep;
 
-/* Parts that the step uses; NICs with the PCIe they hang on, uplinks above them left as they are; a node's PCIe, where
- * that is its scale-up, with its switches, uplinks and what joins its sockets. Links of a cluster
- * whose collectives were measured or fitted, and parts of a GPU whose kernels were measured, are left out: times of
- * faster ones are not known. `plan` as the prediction was asked for. Of FasterStep; owned by the caller; empty where
- * the cluster's file is not found again. */
+/* Only parts that the step uses. NICs are doubled together with their PCIe, but not the uplinks above them; where
+ * PCIe is a node's scale-up network, it is doubled with its switches, uplinks and the links between sockets. Links
+ * of a cluster whose collectives were measured or fitted, and GPU parts whose kernels were measured, are left out:
+ * how fast better ones would be is not known. `plan` as passed to predict(). Of FasterStep; owned by the caller;
+ * empty if the cluster's file can no longer be found. */
 GArray *faster_hardware_new(const Prediction *prediction, const Plan *plan);

@@ -1,12 +1,12 @@
-/* A measured step beside the predicted one, and what would make up the difference: the run otherwise than described, an
- * option at a time; or a cost so many times as long as predicted, each alone. What takes least of it is what to look at
- * first. */
+/* A measured step against the predicted one, and what could explain the difference: one option set differently, or
+ * one cost a factor longer than predicted, each on its own. The explanation that takes the smallest change is the
+ * first to check. */
 #pragma once
 #include <json-glib/json-glib.h>
 
 #include "predict.h"
 
-/* The plan with one option otherwise, where it still fits in memory. */
+/* The plan with one option changed; only if it still fits in memory. */
 typedef struct {
   const char *option, *value; /* static: "--overlap-grad", "off" */
   double step_time_s;
@@ -15,36 +15,35 @@ typedef struct {
 enum { GAP_MOST_TIMES = 32, GAP_MOST_RANKS = 512 };
 
 typedef struct {
-  guint of;     /* bits 1 << WhatIf; 0: the kernels of one rank alone; 1 << N_WHAT_IFS: rows of the ep rank that has
-                   most, over their mean */
-  int rank;     /* that one: of those that compute longest the first */
-  double times; /* so many times as long they make the step the measured one; NAN: none up to `tried` does */
-  double tried; /* where `times` is NAN: 0 (away; products and attention at the peak) for a measured step that is
-                   shorter, else the most: GAP_MOST_TIMES, of experts' rows no more than ep */
-  double step_time_s; /* with `times`, or else `tried` */
+  guint of;           /* bits 1 << WhatIf; 0: the kernels of one rank only; 1 << N_WHAT_IFS: rows of the fullest ep
+                         rank, over their mean */
+  int rank;           /* that rank: the first of those that compute longest */
+  double times;       /* factor at which the step takes the measured time; NAN: no factor up to `tried` does */
+  double tried;       /* if `times` is NAN: 0 (removed; products and attention at peak) if the measured step is
+                         shorter, else the largest factor: GAP_MOST_TIMES, for experts' rows at most ep */
+  double step_time_s; /* with factor `times`, or else `tried` */
 } GapCost;
 
 typedef struct {
   double predicted_s, measured_s;
-  char *origin; /* what the measured time was worked out from, to print beside it; owned; NULL: it was given */
+  char *origin; /* how the measured time was derived, to print beside it; owned; NULL: it was given */
   gboolean has_framework;
-  GArray *options; /* of GapOption that bring the step nearer to the measured one or past it, the nearest first */
-  GArray *costs;   /* of GapCost, those that change the step: nearest to 1 first, NAN last */
+  GArray *options; /* of GapOption: those that bring the step closer to the measured one or past it, closest first */
+  GArray *costs;   /* of GapCost: those that change the step; factor nearest to 1 first, NAN last */
 } MeasuredGap;
 
-/* `plan` as the prediction was asked for; `measured_s` > 0. What an option is worth is not known, and left out, where
- * the plan cannot have it. One rank is slowed only of up to GAP_MOST_RANKS ranks, and only where none is slow already.
- */
+/* `plan` as passed to predict(); `measured_s` > 0. Options the plan cannot have are left out. A single slow rank is
+ * tried only on up to GAP_MOST_RANKS ranks, and only if no rank is slow already. */
 MeasuredGap *measured_gap_new(const Prediction *prediction, const Plan *plan, double measured_s, int n_threads);
 void measured_gap_free(MeasuredGap *gap);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(MeasuredGap, measured_gap_free)
 /* "kernels of all GPUs", "tp communication", … */
 const char *gap_cost_name(const GapCost *cost);
-/* "--slow-rank 0=1.4": the option that predicts such a step; owned by the caller; NULL: there is none. */
+/* "--slow-rank 0=1.4": the option that reproduces the cost; owned by the caller; NULL: there is none. */
 char *gap_cost_option(const GapCost *cost);
-/* Of experts' rows, which are more and take no longer each. */
+/* The cost is experts' rows: there are more of them, each no slower. */
 gboolean gap_cost_is_of_rows(const GapCost *cost);
-/* Has products and attention, which take no less than the peak allows where they are tried at 0. */
+/* Includes products and attention, which at factor 0 still take their time at peak. */
 gboolean gap_cost_has_peak(const GapCost *cost);
 
 void measured_gap_text(GString *out, const MeasuredGap *gap);

@@ -1,4 +1,4 @@
-/* One plan on more and more GPUs: the data parallel size grows, and with it what each token costs. */
+/* One plan on more and more GPUs: the data-parallel size grows, and with it the cost of each token. */
 #pragma once
 #include "planner.h"
 
@@ -11,16 +11,17 @@ typedef struct {
   gboolean fits;
 } ScalingSize;
 
-/* GPU time per token that was added from the first size to the last, by part of the step. */
+/* GPU time added per token from the first size to the last, by part of the step. */
 typedef struct {
   GArray *sizes;            /* of ScalingSize, in the order given */
-  double factor;            /* GPU time per token, last / first */
-  double grew[N_BREAKDOWN]; /* of the first's GPU time per token: 0.1 is a tenth more */
-  int order[N_BREAKDOWN];   /* BreakdownKinds, what grew most first */
+  double factor;            /* GPU time per token, last size / first size */
+  double grew[N_BREAKDOWN]; /* relative to the first size's GPU time per token: 0.1 is 10 % more */
+  int order[N_BREAKDOWN];   /* BreakdownKinds, largest growth first */
 } Scaling;
 
-/* One simulation per number in `gpus` (at least two), dp being what is left. Strong scaling keeps the point's global
- * batch, `is_weak` its ratio to the GPUs at the first size. NULL with *error set as predict(), naming the size. */
+/* One simulation per entry of `gpus` (at least two); dp follows from the GPUs. Strong scaling keeps the point's global
+ * batch; with `is_weak` the batch grows with the GPUs, from the first size on. NULL with *error set as by predict(),
+ * naming the size. */
 Scaling *scaling_new(const SpacePoint *point, const GArray *gpus, gboolean is_weak, GError **error);
 void scaling_free(Scaling *scaling);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Scaling, scaling_free)

@@ -1,5 +1,5 @@
-/* A point is a run: of a bare order where stages are uniform, else of the plan with one thing replaced. All runs of a
- * figure are made first and predicted side by side; points are then read off in the order of the runs. */
+/* A point is a run: of a bare order if stages are uniform, else of the plan with one thing replaced. All runs of a
+ * figure are prepared first and predicted in parallel; the points are then read off in run order. */
 #include "curves.h"
 
 #include <math.h>

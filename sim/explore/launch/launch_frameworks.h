@@ -1,4 +1,4 @@
-/* What each framework can start, and how it is written down; rows of the table in launch.c. IMPOSSIBLE and text as in
+/* What each framework can start, and how that is written; rows of the table in launch.c. IMPOSSIBLE and text as in
  * launch.h. */
 #pragma once
 #include "launch_parts.h"

@@ -1,4 +1,4 @@
-/* What the writers of each framework share. */
+/* Shared by the writers of all frameworks. */
 #pragma once
 #include "launch.h"
 
@@ -6,13 +6,14 @@ typedef struct {
   const Workload *workload;
   const Model *model;
   const Plan *plan;
-  const char *schedule; /* what is run: the one auto stands for */
+  const char *schedule; /* the one actually run, if auto */
   int gpus_per_node;
   GPtrArray *notices;
 } LaunchCase;
 
 void launch_notice(const LaunchCase *c, const char *format, ...) G_GNUC_PRINTF(2, 3);
-/* Where graphs are replayed that the configuration of a framework, by its own name, does not ask for. */
+/* Add a notice if the plan replays CUDA graphs, which the configuration of the framework called `name` does not
+ * request. */
 void launch_notice_graphs(const LaunchCase *c, const char *name);
 /* All notices as comment lines. */
 void launch_append_notices(const LaunchCase *c, GString *out);
@@ -20,6 +21,6 @@ void launch_append_notices(const LaunchCase *c, GString *out);
 char *launch_command(const LaunchCase *c);
 /* Whether the plan shards over fewer ranks than dp · cp. */
 gboolean launch_shards_in_part(const Plan *plan);
-/* IMPOSSIBLE where selective recompute makes again what a framework, by the names of its verb and its own, does not
- * name: all but attention's core. */
+/* IMPOSSIBLE if selective recompute covers more than attention's core, for a framework that cannot name modules to
+ * recompute. `verb` and `name` are how --launch and the framework itself spell it. */
 gboolean launch_check_modules(const LaunchCase *c, const char *verb, const char *name, GError **error);

@@ -7,29 +7,29 @@
 typedef enum {
   SCREENED_CANDIDATE,
   SCREENED_IMPOSSIBLE,
-  SCREENED_SAME,      /* does what another configuration of the space does */
-  SCREENED_TOO_LARGE, /* for memory at least (memory_bound.h) */
-  SCREENED_LATE       /* at best */
+  SCREENED_SAME,      /* equivalent to another configuration of the space */
+  SCREENED_TOO_LARGE, /* needs more memory at least (memory_bound.h) */
+  SCREENED_LATE       /* even at best */
 } Screened;
 
-/* Values that the space has besides: with them, some configurations do the same as others and are screened out. So with
- * has_no_zero, ZeRO on dp 1 is the same as none. */
+/* Values that the space contains: with them, some configurations are duplicates of others and are screened out. With
+ * has_no_zero, for example, ZeRO on dp 1 is the same as no ZeRO. */
 typedef struct {
   const PlannerRequest *request;
   gboolean has_no_sequence_parallel, has_no_zero, has_1f1b, has_interleaved, has_one_chunk, has_two_chunks,
       has_no_recompute, has_cut_experts, has_auto_layout, has_plain_p2p;
 } PlanScreen;
 PlanScreen plan_screen_of(const PlannerRequest *request);
-/* What is another configuration under its own name, and impossible under this one or not worth a workload: 1f1b of
- * chunks is interleaved, a V of other than two chunks is the one of two; whole experts of a model that has none; layers
- * dealt out to one stage, which sends to no other. */
+/* Configurations that duplicate another one under a different name, and are impossible under this name or not worth
+ * building a workload for: 1f1b with chunks is interleaved; a V schedule with other than two chunks is the one with
+ * two; whole experts in a model without experts; layers distributed over a single stage, which sends to no other. */
 gboolean plan_screen_is_misnamed(const PlanScreen *screen, const SpacePoint *point);
-/* IMPOSSIBLE for chunks of a lone rank, which are layers one after another as one chunk has them: worth a try where the
- * space has nothing else for that rank. Of a plan whose chunks are known. */
+/* IMPOSSIBLE for chunks on a single pipeline rank, which are just its layers in sequence, as with one chunk: worth
+ * trying only if the space has nothing else for that rank. The plan's chunks must be known. */
 gboolean plan_screen_check_chunks(const PlanScreen *screen, const Plan *plan, GError **error);
 
-/* Sets *number by what is returned: of a candidate its least score (plan_bound.h), of one too large the bytes that are
- * lacking at least, of a late one its tokens per second at most. With SCREENED_IMPOSSIBLE the error is set: IMPOSSIBLE,
- * or INPUT for a mistake in the configuration. */
+/* *number depends on the result: a candidate's lower bound on its score (plan_bound.h), the minimum number of bytes
+ * that a too large one lacks, the maximum tokens per second of a late one. With SCREENED_IMPOSSIBLE the error is
+ * set: IMPOSSIBLE, or INPUT for a mistake in the configuration. */
 Screened plan_screen(const PlanScreen *screen, SpaceReader *reader, ShortOrder *kept, gint64 index, double *number,
                      GError **error);

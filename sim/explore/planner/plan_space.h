@@ -1,11 +1,11 @@
-/* What a search for the best plan tries where its options leave something open. */
+/* What a search for the best plan tries for the options left open. */
 #pragma once
 #include "launch.h"
 #include "space.h"
 
 enum { LONG_SEQUENCE = 32768 };
 
-/* Give each of these axes that has no values its values, from the model, the cluster and the GPUs given:
+/* Give each of these axes that has no values its default values, derived from the model, the cluster and the GPUs:
  *
  *     tp          what divides the GPUs, fits in a scale-up domain and cuts the model
  *     pp          what divides the GPUs, up to a stage per layer
@@ -15,18 +15,18 @@ enum { LONG_SEQUENCE = 32768 };
  *     zero        0 to 3                    pipeline-layout    auto, balanced
  *     recompute   none, selective, full     sequence-parallel  on, off
  *
- *     ep          1; of a model with experts what divides these and the GPUs
- *     expert-tp   that of tp; of a model with experts also 1
+ *     ep          1; for a model with experts what divides these and the GPUs
+ *     expert-tp   that of tp; for a model with experts also 1
  *     cp          1; from LONG_SEQUENCE tokens on also 2, 4, 8 and 16
  *
- * Called before space_finish(), which the caller still has to call. INPUT when --model, --cluster, --gpus or
+ * Call it before space_finish(), which remains the caller's to call. INPUT if --model, --cluster, --gpus or
  * --global-batch is missing. */
 gboolean plan_space_fill(Space *space, GError **error);
-/* To be called before it for a plan that `framework` is to run: gives schedule and overlap-p2p, where they have no
- * values, those that this framework can run. */
+/* For a plan that `framework` is to run, call this first: it restricts schedule and overlap-p2p, if they have no
+ * values, to those the framework can run. */
 gboolean plan_space_fill_for(Space *space, LaunchFramework framework, GError **error);
-/* Say so in its options' help: before space_add_options(). */
+/* Describe these defaults in the options' help; call before space_add_options(). */
 void plan_space_describe(Space *space);
-/* The number of chunks that a schedule insists on, where it takes only one number and that is more than 1 (zb-v: 2);
+/* The number of chunks that a schedule requires, if it accepts only one number and that is more than 1 (zb-v: 2);
  * else 0. */
 gint64 plan_space_only_chunks(const char *schedule);

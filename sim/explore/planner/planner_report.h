@@ -1,4 +1,4 @@
-/* The planner's answer, for people and for scripts. */
+/* The planner's answer, as text and as JSON. */
 #pragma once
 #include <json-glib/json-glib.h>
 
@@ -18,9 +18,9 @@ typedef struct {
 void planner_text(GString *out, const PlannerReport *report);
 /* One object and a newline; owned by the caller. */
 char *planner_json(const PlannerReport *report);
-/* A line each: how long the same tokens take, and where that goes. `steps` of SensitivityStep from `best`. */
+/* One line each: how long the same tokens take, and where that time goes. `steps` of SensitivityStep, from `best`. */
 void planner_text_steps(GString *out, const PlanOutcome *best, const GArray *steps);
 /* The member "sensitivity" of an open object. */
 void planner_json_steps(JsonBuilder *builder, const PlanOutcome *best, const GArray *steps);
-/* "--tp 8 --pp 16 …": what a plan's step is simulated with. Owned by the caller. */
+/* "--tp 8 --pp 16 …": the options that simulate a plan's step. Owned by the caller. */
 char *planner_options(const PlanOutcome *outcome);

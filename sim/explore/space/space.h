@@ -4,13 +4,13 @@
  *
  *     index 7 = 1·(3·2) + 0·2 + 1  →  tp 2, pp 1, schedule zb-v
  *
- * Axes stand in the order of --help, the last one turns fastest. A configuration is made from its index when it is
- * wanted, so that a space of any size takes the memory of its lists. Values of an axis are separated by commas:
+ * Axes are in the order of --help; the last one varies fastest. A configuration is built from its index on demand,
+ * so a space of any size only takes the memory of its lists. Values of an axis are separated by commas:
  *
  *     1,2,4          these           1..16      each from 1 to 16
  *     1..16*2        1 2 4 8 16      8..64+8    8 16 24 … 64         ranges of whole numbers only
  *
- * The same keys and values stand in a file, where lists may also be YAML's:
+ * A file holds the same keys and values; its lists may also be YAML's:
  *
  *     model: llama-3-70b
  *     cluster: [dgx-h100, dgx-a100]
@@ -30,38 +30,37 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Space, space_free)
 
 /* Options --tp LIST … of a command line, one per axis, to be filled by parser_run(). */
 void space_add_options(Space *space, Parser *parser);
-/* Option --slow-rank R=F beside them, which may be given again: of all configurations. */
+/* Adds the option --slow-rank R=F, which may be repeated and applies to all configurations. */
 void space_add_slow_ranks(Space *space, Parser *parser);
-/* Say of one axis, there must be such, what --help says: for a verb whose defaults are others. Static text. */
+/* Replace the help text of one axis, which must exist: for a verb with other defaults. Static text. */
 void space_describe(Space *space, const char *name, const char *description);
 /* Whether any axis was given. */
 gboolean space_is_given(const Space *space);
-/* What one axis was given, as "1,2,4"; NULL: nothing, or there is no such axis. Borrowed. */
+/* What an axis was given, as "1,2,4"; NULL: nothing, or there is no such axis. Borrowed. */
 const char *space_given(const Space *space, const char *name);
-/* Give one axis its values: `name` as "tp", `text` as "1,2,4"; what was given before goes. INPUT for an unknown name.
- */
+/* Set an axis: `name` as "tp", `text` as "1,2,4"; replaces earlier values. INPUT for an unknown name. */
 gboolean space_set(Space *space, const char *name, const char *text, GError **error);
-/* Read a file's axes; those given before keep their values. INPUT with file:line, the nearest valid key. */
+/* Read a file's axes; axes that already have values keep them. INPUT with file:line and the nearest valid key. */
 gboolean space_read(Space *space, const char *file, GError **error);
-/* All axes given, one a line as "tp=1,2,4", in their order and with ranges written out: equal spaces have equal texts.
- * Of a finished space. Owned by the caller. */
+/* All axes given, one per line as "tp=1,2,4", in order and with ranges written out: equal spaces have equal texts.
+ * For a finished space. Owned by the caller. */
 char *space_text(const Space *space);
-/* Set the axes of such a text. INPUT naming the line. */
+/* Set the axes from such a text. INPUT naming the line. */
 gboolean space_set_text(Space *space, const char *text, GError **error);
 
-/* What plans are to leave free of each GPU's memory: before space_finish(), which refuses a margin that leaves nothing.
- */
+/* How much of each GPU's memory plans must leave free. Call before space_finish(), which rejects a margin that
+ * leaves nothing. */
 void space_set_memory_margin(Space *space, const MemoryMargin *margin);
 
-/* Once all axes are given: expand the lists, check each value by itself, read models and clusters. INPUT naming the
- * option (or file:line), the value and what was expected; also for a value that stands there twice, an empty list, more
- * than 65,536 values of one axis, and without a model or a cluster. After it the space does not change. */
+/* Once all axes are given: expand the lists, check each value on its own, read models and clusters. INPUT naming the
+ * option (or file:line), the value and what was expected; also for a duplicate value, an empty list, more than
+ * 65,536 values of one axis, and a missing model or cluster. Afterwards the space no longer changes. */
 gboolean space_finish(Space *space, GError **error);
-/* As space_finish(), but reads no model and no cluster, so that there are no configurations to be had: for a space
- * whose results are known. */
+/* As space_finish(), but reads no model and no cluster, so no configurations can be built: for a space whose results
+ * are already known. */
 gboolean space_finish_closed(Space *space, GError **error);
 
-/* Configurations; G_MAXINT64 when there are as many or more. */
+/* Number of configurations; G_MAXINT64 if there are that many or more. */
 gint64 space_count(const Space *space);
 
 /* Axes that were given. */
@@ -69,10 +68,10 @@ int space_n_axes(const Space *space);
 const char *space_axis_name(const Space *space, int axis); /* "tp" */
 int space_axis_n_values(const Space *space, int axis);
 const char *space_axis_nth(const Space *space, int axis, int i); /* its i-th value. Borrowed */
-/* The value of one axis in a configuration, as its option spells it. Borrowed. */
+/* The value of one axis in a configuration, spelled as its option takes it. Borrowed. */
 const char *space_axis_value(const Space *space, int axis, gint64 index);
 
-/* Files that were read for a value: model or cluster of its index. Borrowed. */
+/* The model or cluster read for the value of that index. Borrowed. */
 int space_n_clusters(const Space *space);
 const Model *space_model(const Space *space, int i);
 const Cluster *space_cluster(const Space *space, int i);
@@ -81,15 +80,15 @@ const Cluster *space_cluster(const Space *space, int i);
 typedef struct {
   const Model *model;     /* borrowed from the space */
   const Cluster *cluster; /* borrowed from the space */
-  const Plan *plan;       /* borrowed from the reader, until it reads again; not completed: predict() does that */
+  const Plan *plan;       /* borrowed from the reader, until its next read; not completed: predict() does that */
 } SpacePoint;
 
-/* Makes configurations of a finished space; one per thread, any number of one space. */
+/* Builds configurations of a finished space; one reader per thread, any number per space. */
 typedef struct SpaceReader SpaceReader;
 SpaceReader *space_reader_new(const Space *space);
 void space_reader_free(SpaceReader *reader);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SpaceReader, space_reader_free)
-/* `index` from 0 to space_count() − 1. Values that clash with each other before any plan is made, say a memory cap
- * with a schedule that takes none, are INPUT; others are found by plan_complete(). Those that say nothing of the model
- * are IMPOSSIBLE, and INPUT in a space of one configuration. */
+/* `index` from 0 to space_count() − 1. Values that conflict before any plan is made, such as a memory cap with a
+ * schedule that takes none, are INPUT; plan_complete() finds the other conflicts. Options that do not apply to the
+ * model are IMPOSSIBLE, but INPUT in a space of one configuration. */
 gboolean space_reader_read(SpaceReader *reader, gint64 index, SpacePoint *point, GError **error);

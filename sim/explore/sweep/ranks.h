@@ -1,17 +1,18 @@
-/* The processes of one launch (mpirun, srun): one that keeps the results, others that only try configurations. */
+/* The processes of one launch (mpirun, srun): the first keeps the results, the others only try configurations. */
 #pragma once
 #include <glib.h>
 
 typedef struct Ranks Ranks;
 
-/* Processes that a launcher says this one was started with; 1: none did. Reads the environment alone. */
+/* Number of processes that the launcher says it started together with this one; 1: no launcher. Only reads the
+ * environment. */
 int ranks_launched(void);
-/* Whether it is another than the first of them, which speaks for all. */
+/* Whether this process is not the first, which speaks for all. */
 gboolean ranks_is_other(void);
 
-/* Meet the others; MPI is loaded for this. INPUT when it is not there, IMPOSSIBLE when it fails. */
+/* Join the others; loads MPI. INPUT if MPI is not there, IMPOSSIBLE if it fails. */
 Ranks *ranks_join(GError **error);
-/* Part from them; every rank must. */
+/* Leave; every rank must call it. */
 void ranks_free(Ranks *ranks);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Ranks, ranks_free)
 
@@ -21,7 +22,7 @@ int ranks_on_this_machine(const Ranks *ranks);
 
 /* IMPOSSIBLE naming the call that failed. */
 gboolean ranks_send(Ranks *ranks, int to, int tag, gconstpointer bytes, gsize n_bytes, GError **error);
-/* A message that has come, in `bytes`; *tag −1 when there is none. */
+/* A received message, in `bytes`; *tag −1 if there is none. */
 gboolean ranks_poll(Ranks *ranks, int *from, int *tag, GByteArray *bytes, GError **error);
-/* The same, but waits for one. */
+/* The same, but blocks until one arrives. */
 gboolean ranks_wait(Ranks *ranks, int *from, int *tag, GByteArray *bytes, GError **error);

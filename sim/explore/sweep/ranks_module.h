@@ -1,5 +1,5 @@
-/* What MPI does for a sweep, as one table of functions in a module of its own: a program that was not started by a
- * launcher never loads MPI. */
+/* The MPI functions of a sweep, as one table in a module of its own: a program not started by a launcher never loads
+ * MPI. */
 #pragma once
 #include <glib.h>
 
@@ -8,11 +8,11 @@ typedef struct {
   int n_neighbours; /* ranks on this machine, this one included */
 } RanksPlace;
 
-/* Functions return NULL, or what went wrong; owned by the caller. They are called by one thread. */
+/* Functions return NULL, or an error message owned by the caller. All calls come from one thread. */
 typedef struct {
   char *(*begin)(RanksPlace *place);
   char *(*send)(int to, int tag, const void *bytes, int n_bytes);
-  /* A message that has come: *tag < 0 when there is none. `bytes` is set to it. */
+  /* A received message: *tag < 0 if there is none, else `bytes` is set to it. */
   char *(*poll)(int *from, int *tag, GByteArray *bytes);
   char *(*end)(void);
 } RanksModule;

@@ -1,4 +1,4 @@
-/* Where a sweep's rows are kept: an SQLite file that any tool reads while the sweep runs.
+/* Where a sweep's rows are kept: an SQLite file that any tool can read while the sweep runs.
  *
  *     PRAGMA user_version = 1
  *     run             name TEXT, value TEXT            what was swept: program, space, inputs with their SHA-256 …
@@ -6,27 +6,27 @@
  *                     status, kind, reason TEXT        sweep_row.h
  *                     …                                a column each of the SweepTable
  *
- * It is in WAL mode, and rows are added in transactions: a process killed at any moment leaves all that was committed
+ * The file is in WAL mode and rows are added in transactions: if a process is killed, everything committed survives
  * and nothing else. One process writes at a time. All errors are INPUT and name the file. */
 #pragma once
 #include <sqlite3.h>
 
 #include "sweep_row.h"
 
-/* What a sweep is, as names and values in order; results belong together when all are equal. */
+/* The identity of a sweep, as names and values in order; results belong together if all of them are equal. */
 typedef struct {
   char *name, *value; /* owned */
 } RunFact;
 GArray *run_facts_new(void); /* of RunFact */
 void run_facts_add(GArray *facts, const char *name, const char *value);
-const char *run_facts_find(const GArray *facts, const char *name); /* NULL: none of that name */
+const char *run_facts_find(const GArray *facts, const char *name); /* NULL: no fact of that name */
 
 typedef struct ResultStore ResultStore;
 
-/* Open `file`, or make it; NULL is a store in memory. Fails when it is no database, of another program or a newer
- * schema, cannot be written, or is being written by another process. */
+/* Open `file`, or create it; NULL is a store in memory. Fails if it is not a database, belongs to another program or
+ * a newer schema, cannot be written, or is being written by another process. */
 ResultStore *result_store_open(const char *file, const SweepTable *table, GError **error);
-/* Give up what was not committed. */
+/* Roll back what was not committed. */
 void result_store_free(ResultStore *store);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(ResultStore, result_store_free)
 
@@ -36,18 +36,19 @@ gboolean result_store_has_run(const ResultStore *store);
 GArray *result_store_facts(ResultStore *store, GError **error);
 /* Begin a sweep in an empty store. */
 gboolean result_store_begin(ResultStore *store, const GArray *facts, GError **error);
-/* INPUT naming every fact that differs, with both values, when the store's sweep is another one. */
+/* INPUT naming every fact that differs, with both values, if the store belongs to another sweep. */
 gboolean result_store_check(ResultStore *store, const GArray *facts, GError **error);
 
 /* Indices of all rows, ascending: GArray of gint64, owned by the caller. */
 GArray *result_store_indices(ResultStore *store, GError **error);
 gboolean result_store_add(ResultStore *store, const SweepRow *row, GError **error);
-/* Make what was added last for good. */
+/* Commit the rows added so far. */
 gboolean result_store_commit(ResultStore *store, GError **error);
-/* Commit, bring the write-ahead log into the file, and close it for writing; it can still be read. */
+/* Commit, merge the write-ahead log into the file and close it for writing; it can still be read. */
 gboolean result_store_finish(ResultStore *store, GError **error);
 
-/* A query that cannot fail for the caller's reasons; NULL with the error set. sqlite3_finalize() it. */
+/* A query that only fails if the store does; NULL with the error set. Free it with sqlite3_finalize(). */
 sqlite3_stmt *result_store_query(ResultStore *store, GError **error, const char *sql);
-/* After a query's last row: FALSE with the error set when it did not end well. `status` as sqlite3_step() gave it. */
+/* After a query's last row: FALSE with the error set if it ended with an error. `status` as returned by
+ * sqlite3_step(). */
 gboolean result_store_check_end(ResultStore *store, int status, GError **error);

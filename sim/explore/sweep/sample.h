@@ -1,4 +1,4 @@
-/* Numbers below n in a random order that is computed, not stored: for samples without repetition from spaces of any
+/* The numbers below n in a random order that is computed, not stored: draws without replacement from spaces of any
  * size, the same for the same seed. */
 #pragma once
 #include <glib.h>
@@ -10,5 +10,5 @@ typedef struct {
 } Shuffle;
 
 Shuffle shuffle_of(gint64 n, guint64 seed);
-/* The number at `position` (both from 0 to n − 1); every number is at one position. */
+/* The number at `position` (both from 0 to n − 1); every number occurs at exactly one position. */
 gint64 shuffle_at(const Shuffle *shuffle, gint64 position);

@@ -1,4 +1,4 @@
-/* One configuration tried: legal, small enough, predicted. */
+/* Trying one configuration: is it legal, small enough, and what is predicted. */
 #pragma once
 #include "sweep_row.h"
 
@@ -6,8 +6,8 @@ typedef struct {
   const Space *space;      /* finished; borrowed */
   const SweepTable *table; /* borrowed */
   double price;            /* dollars per GPU-hour; < 0: the cluster's own */
-  gboolean prune;          /* what cannot fit in memory is not run */
-  int n_workers;           /* on this machine, which share its memory; 0: one */
+  gboolean prune;          /* skip the run if it cannot fit in memory */
+  int n_workers;           /* ranks on this machine, which share its memory; 0: one */
 } SweepProblem;
 
 /* What one thread needs; never fails. */
@@ -16,5 +16,5 @@ SweepWorker *sweep_worker_new(const SweepProblem *problem);
 void sweep_worker_free(SweepWorker *worker);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SweepWorker, sweep_worker_free)
 
-/* Initialises and fills `row`: the same whatever was tried before, by whichever worker. */
+/* Initialises and fills `row`; the result does not depend on what was tried before or by which worker. */
 void sweep_worker_try(SweepWorker *worker, gint64 index, SweepRow *row);

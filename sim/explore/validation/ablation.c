@@ -1,5 +1,5 @@
-/* All that is taken away is a matter of the Plan: a part's fields are set to what they are in a plan that never heard
- * of it. The framework as a whole is all its parts, so taking these away one by one and together comes to the same. */
+/* Every part is removed through the Plan: its fields are set to their values in a plan without that part. The
+ * framework as a whole consists of all its parts, so removing these one by one or together gives the same result. */
 #include "ablation.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
-/* Statistics of prediction errors. An error is predicted / measured − 1: above 0 where the prediction is too slow. */
+/* Statistics of prediction errors. An error is predicted / measured − 1: positive if the prediction is too slow. */
 #pragma once
 #include <glib.h>
 
-/* Of n errors, all NAN when n = 0. Shares, not per cent. */
+/* Over n errors, all NAN if n = 0. Fractions, not per cent. */
 typedef struct {
   double mape;       /* mean of the absolute errors */
   double median_ape; /* their median, */
@@ -11,6 +11,6 @@ typedef struct {
 } ErrorStats;
 ErrorStats error_stats(const double *errors, guint n);
 
-/* The x ≥ 0 that minimises Σ |a_i · x − 1| over n ≥ 1 values a_i > 0: exact; the least such x where there are several.
- */
+/* The x ≥ 0 that minimises Σ |a_i · x − 1| over n ≥ 1 values a_i > 0: exact; the smallest one if there are
+ * several. */
 double error_stats_best_scale(const double *a, guint n);

@@ -30,25 +30,27 @@
 #include "published_releases.h"
 
 typedef struct {
-  GPtrArray *tables;           /* of CsvTable, in the order of the files */
+  GPtrArray *tables;           /* of CsvTable, in file order */
   GArray *rows;                /* of MeasuredRow */
   GHashTable *frameworks;      /* name → Framework, or NULL where none is described */
   NamedModels *named;          /* shipped models */
-  PublishedReleases *releases; /* NULL: names are taken as they are */
-  Parts without;               /* of the model: left out of their plans */
+  PublishedReleases *releases; /* NULL: names are taken literally */
+  Parts without;               /* parts of the model left out of their plans */
 } MeasuredRows;
 
-/* INPUT as csv_table_read(), and with file:line: a required column that is missing. A row that says what is not
- * modelled (heads that do not divide), what cannot be read (a number that is malformed or out of any sense, an unknown
- * word: column, found and expected are said), or more or fewer cells than the header, is no error: it has a `problem`,
- * and the others are read.
+/* INPUT as csv_table_read(), and with file:line for a missing required column. A row that describes something not
+ * modelled (heads that do not divide), cannot be read (a malformed or absurd number, an unknown word; the message
+ * gives column, found and expected), or has more or fewer cells than the header is not an error: it gets a
+ * `problem`, and the others are read.
  *
- * A row whose model_name is that of a shipped model with experts (named_models.h), of the row's hidden size and heads,
- * is of that model, cut to the row's layers; its own experts, if it says how many, must then be as many. Else experts,
- * experts_per_token and moe_ffn_hidden say what stands in place of every layer's MLP. One whose model_name is that of a
- * shipped model without, of the row's layers too, has that model's vocabulary if its own differs by more than 10 %.
+ * A row whose model_name is that of a shipped model with experts (named_models.h), with the row's hidden size and
+ * heads, uses that model, cut to the row's layers; if the row states a number of experts, it must be the same.
+ * Otherwise experts, experts_per_token and moe_ffn_hidden say what replaces every layer's MLP. A row whose
+ * model_name is that of a shipped model without experts, with the row's layers too, takes that model's vocabulary if
+ * its own differs by more than 10 %.
  *
- * `by_release`: a framework's name alone is read as of the model's time; else each name is taken as it is. */
+ * `by_release`: a bare framework name is read as the release of the model's time; otherwise every name is taken
+ * literally. */
 MeasuredRows *measured_rows_read(char **files, int n_files, gboolean by_release, GError **error);
 void measured_rows_free(MeasuredRows *rows);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(MeasuredRows, measured_rows_free)
@@ -56,5 +58,5 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(MeasuredRows, measured_rows_free)
 /* Leave `parts` of the model out of every row's plan. */
 void measured_rows_take_away(MeasuredRows *rows, Parts parts);
 
-/* What was run, as text: the same for rows that are predicted alike, whatever was measured. Owned by the caller. */
+/* What was run, as text: equal for rows with the same prediction, whatever was measured. Owned by the caller. */
 char *measured_row_run(const MeasuredRow *row);

@@ -1,4 +1,4 @@
-/* A Validation as scripts and pictures have it. Text is owned by the caller. */
+/* A Validation for scripts and pictures. Text is owned by the caller. */
 #pragma once
 #include "validation.h"
 
@@ -9,11 +9,11 @@
  */
 char *validation_json(const Validation *validation);
 
-/* Every row whole, in order, with predicted_step_time_s, error, ape, predicted_memory_gb (GB = 1e9 bytes), failure and
- * read_as (the framework's file that it was read with) behind its own columns (those of all files, each once); what a
- * row has not is empty. */
+/* Every row in full, in order: its own columns (those of all files, each once), then predicted_step_time_s, error,
+ * ape, predicted_memory_gb (GB = 1e9 bytes), failure and read_as (the framework file it was read with); missing
+ * values are empty. */
 char *validation_csv(const Validation *validation);
 
-/* Predicted against measured step times, both logarithmic, a series of points per group, in a .svg, .png or .pdf file.
- * INPUT as gnuplot_run(), and when no row has both. */
+/* Predicted against measured step times, both logarithmic, one series of points per group, in a .svg, .png or .pdf
+ * file. INPUT as gnuplot_run(), and if no row has both. */
 gboolean validation_plot(const Validation *validation, const char *file, GError **error);

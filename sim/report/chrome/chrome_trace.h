@@ -10,7 +10,7 @@
 typedef enum {
   CHROME_DETAIL_AUTO,    /* kernels unless that makes more than CHROME_AUTO_SPANS slices; the file says which */
   CHROME_DETAIL_OPS,     /* one slice per op */
-  CHROME_DETAIL_KERNELS, /* and the kernels inside, however many */
+  CHROME_DETAIL_KERNELS, /* including the kernels inside, however many */
 } ChromeDetail;
 
 enum { CHROME_AUTO_SPANS = 200000 };
@@ -18,7 +18,7 @@ enum { CHROME_AUTO_SPANS = 200000 };
 /* Process number: recorded rank + 1; thread number: process · CHROME_THREADS_PER_PROCESS + stream. */
 enum { CHROME_THREADS_PER_PROCESS = 16 };
 
-/* INPUT naming the file and the reason when it cannot be written; no part of a file is left then. Same trace, same
- * bytes. */
+/* INPUT naming the file and the reason if it cannot be written; no partial file is left behind. The same trace gives
+ * the same bytes. */
 gboolean chrome_trace_write(const Trace *trace, const char *file, GError **error); /* CHROME_DETAIL_AUTO */
 gboolean chrome_trace_write_detail(const Trace *trace, ChromeDetail detail, const char *file, GError **error);

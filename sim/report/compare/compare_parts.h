@@ -1,4 +1,4 @@
-/* Private to compare.c: the two parts of a comparison that have stories of their own. */
+/* Private to compare.c: the two parts of a comparison with an algorithm of their own. */
 #pragma once
 #include "compare.h"
 

@@ -2,9 +2,9 @@
 #pragma once
 #include "compare.h"
 
-/* Append tables: the step, kinds, phases, ranks, order. `row` ≥ 0: of the ranks that row alone. With `colour`, bold
+/* Append tables: the step, kinds, phases, ranks, order. `row` ≥ 0: only that row of the ranks. With `colour`, bold
  * headings. */
 void compare_text(GString *out, const Compare *compare, int row, gboolean colour);
-/* One line per matched op, times in nanoseconds since the first op of its trace began; `row` as above. Owned by the
- * caller. */
+/* One line per matched op, times in nanoseconds since the first op of its trace started; `row` as above. Owned by
+ * the caller. */
 char *compare_csv(const Compare *compare, int row);

@@ -1,10 +1,12 @@
-/* Sends and receives know their partner from program_match(). Collectives are counted: the k-th of a group on one
- * member is the k-th on all, so one array per group, indexed by (instance of the group, k), collects the latest start:
+/* Sends and receives get their partner from program_match(). Collectives are matched by count: the k-th of a group
+ * on one member is the k-th on all, so one array per group, indexed by (instance of the group, k), collects the
+ * latest start:
  *
  *     member 0   ──[start────────────end]──
  *     member 1   ────────[start──────end]──      latest[instance, k] = start of member 1
  *
- * A folded trace has one member of every group that does not span stages, all in step: such groups need no array. */
+ * A folded trace has one member of every group that does not span stages, and all members run in step: such groups
+ * need no array. */
 #include "arrivals.h"
 
 #include <string.h>
@@ -14,7 +16,7 @@ struct Arrivals {
   gint32 **match; /* the program's own where its ops are shared; else owned */
   int n_groups;
   int *count;      /* [n_groups] collectives of the group on one member */
-  gint64 **latest; /* [n_groups] [instances × count]; NULL where the own start is the last */
+  gint64 **latest; /* [n_groups] [instances × count]; NULL if the own start is the latest */
 };
 
 static int group_index(const Program *program, const Op *op) {
@@ -64,7 +66,7 @@ static void allocate_latest(Arrivals *arrivals) {
   }
 }
 
-/* First slot of each group for the instances `rank` is a member of. */
+/* First slot of each group for the instances that `rank` is a member of. */
 static void slots_of_rank(const Arrivals *arrivals, int rank, gint64 **slots) {
   const Trace *trace = arrivals->trace;
   for (int g = 0; g < arrivals->n_groups; g++) {

@@ -1,10 +1,10 @@
-/* Every kernel and every transfer is two edges, a rise and a fall; sorted by time they are walked once:
+/* Every kernel and every transfer is two edges, a rise and a fall, which are sorted by time and walked once:
  *
  *     kernels    ┌──────┐   ┌────┐
  *     NICs out     ┌───────────┐
  *     moments    1 2    3   4  5 6      one for each time at which something changes
  *
- * Shares are summed as whole numbers, so that what rose falls to nothing again. */
+ * Shares are summed as integers, so that equal rises and falls cancel exactly. */
 #include "link_timeline.h"
 
 #include <math.h>
@@ -25,7 +25,7 @@ typedef struct {
   const Trace *trace;
   gint64 from_ns, to_ns; /* the step's window */
   GArray *edges;         /* of Edge */
-  gboolean is_coarse;    /* compute ops are taken as a stretch of kernels and one of tp */
+  gboolean is_coarse;    /* compute ops are taken as one stretch of kernels and one of tp */
 } Edges;
 
 static void add_span(Edges *edges, int column, gint64 from_ns, gint64 to_ns, gint64 height) {
@@ -37,7 +37,7 @@ static void add_span(Edges *edges, int column, gint64 from_ns, gint64 to_ns, gin
   g_array_append_vals(edges->edges, pair, 2);
 }
 
-/* `pace`: of what it would take alone. */
+/* `pace`: relative to running alone. */
 static void add_load(Edges *edges, const WayLoad *load, gboolean out, gboolean in, gint64 from_ns, gint64 to_ns,
                      double pace) {
   for (int way = 0; way < TIMING_MAX_WAYS; way++) {
@@ -57,7 +57,7 @@ gboolean link_is_of_tp(const Program *program, gint32 number) {
   return !group->spans_pp && group->axes == AXIS_BIT(AXIS_TP);
 }
 
-/* Its bytes move from when all are there and the latency has passed, to its end. */
+/* Its bytes move from the moment all parties are there and the latency has passed until its end. */
 static void add_transfer(Edges *edges, const Op *op, gint64 ready_ns, gint64 end_ns) {
   const Timing *timing = edges->trace->timing;
   const gboolean is_tp = link_is_of_tp(edges->trace->program, op->work);
@@ -70,7 +70,7 @@ static void add_transfer(Edges *edges, const Op *op, gint64 ready_ns, gint64 end
              MIN(1, (double)(alone_ns - latency_ns) / (double)(end_ns - from_ns)));
 }
 
-/* The op's kernels as one stretch, then what tp leaves exposed of it as another. */
+/* The op's kernels as one stretch, followed by its exposed tp time as another. */
 static void add_coarse(Edges *edges, int rank, int i, const Op *op) {
   const Trace *trace = edges->trace;
   const gsize record = trace->first[rank] + (gsize)i;
@@ -114,7 +114,7 @@ static void add_rank(Edges *edges, int rank) {
   for (int i = 0; i < list->n_ops; i++) {
     const gint64 end_ns = edges->trace->end_ns[first + (gsize)i];
     if (end_ns <= edges->from_ns || list->ops[i].kind == OP_HOST)
-      continue; /* of a step before, or never ran */
+      continue; /* belongs to an earlier step, or never ran */
     if (list->ops[i].kind == OP_COMPUTE)
       add_compute(edges, rank, i, spans);
     else

@@ -1,4 +1,4 @@
-/* Sums are of whole numbers, ns · share, in long doubles: exact for weeks of transfers. */
+/* Sums are over integers, ns · share, in long doubles: exact for weeks of transfers. */
 #include "link_use.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@ typedef struct {
   double out_ns[TIMING_MAX_WAYS], in_ns[TIMING_MAX_WAYS];
 } Taken;
 
-/* [transfers] how often one goes out and comes in; sums over them are exact, whatever the order of ops. */
+/* [transfers] how often one goes out and comes in; sums over them are exact in any order of ops */
 typedef struct {
   gint64 out, in;
 } Moves;
@@ -19,7 +19,7 @@ static gint64 wire_ns(const Timing *timing, gint32 transfer) {
   return run_ns - MIN(timing->loads[transfer].latency_ns, run_ns);
 }
 
-/* What collectives of tp inside a work take alone; a run of kernels has none. */
+/* Time alone of the tp collectives in a work; a run of kernels has none. */
 static gint64 tp_inside_work(const Timing *timing, const Work *work) {
   int counts[N_PIECES];
   work_pieces(work, counts);
@@ -33,7 +33,7 @@ static gint64 tp_inside_work(const Timing *timing, const Work *work) {
   return sum_ns;
 }
 
-/* [works]; NULL where none is needed. Owned by the caller. */
+/* [works]; NULL if none is needed. Owned by the caller. */
 static gint64 *tp_inside_works(const Trace *trace) {
   const Program *program = trace->program;
   if (program->expansion != EXPANSION_BESIDE)
@@ -44,7 +44,7 @@ static gint64 *tp_inside_works(const Trace *trace) {
   return inside_ns;
 }
 
-/* Collectives of tp among the moves, which are none of them any more: how long they run, alone. */
+/* Removes tp collectives from the moves; returns how long they run, alone. */
 static gint64 take_tp(const Trace *trace, Moves *moves) {
   gint64 tp_ns = 0;
   for (guint t = 0; t < trace->program->transfers->len; t++) {
@@ -56,7 +56,7 @@ static gint64 take_tp(const Trace *trace, Moves *moves) {
   return tp_ns;
 }
 
-/* What a rank does in the last step, and how long its collectives of tp run, alone. */
+/* A rank's work in the last step, and how long its tp collectives run, alone. */
 static void count_moves(const Trace *trace, const Omitted *omitted, int rank, const gint64 *tp_inside_ns, Moves *moves,
                         gint64 *tp_ns) {
   const OpList *list = trace_list(trace, rank);
@@ -78,8 +78,8 @@ static void count_moves(const Trace *trace, const Omitted *omitted, int rank, co
   *tp_ns += take_tp(trace, moves);
 }
 
-/* Collectives of tp take no more than they would alone: where they are slowed, or wait for a member, they are under way
- * for longer. */
+/* tp collectives use no more than they would alone: if they are slowed down, or wait for a member, they just take
+ * longer. */
 static Taken taken_by(const Trace *trace, const Metrics *metrics, int rank, const Moves *moves, gint64 tp_alone_ns) {
   const RankBreakdown *breakdown = &metrics->ranks[rank];
   const gint64 under_way_ns = breakdown->hidden_ns[AXIS_TP] + breakdown->exposed_ns[AXIS_TP];
@@ -105,8 +105,8 @@ static Taken taken_by(const Trace *trace, const Metrics *metrics, int rank, cons
   return taken;
 }
 
-/* Over the ranks of a stage as they come: where all are alike the mean is what each has, to the last bit, so that it is
- * that of a folded run. */
+/* Running mean over the ranks of a stage: if all are alike the mean equals each of them to the last bit, so it
+ * matches that of a folded run. */
 typedef struct {
   double mean[TIMING_MAX_WAYS];
   int n;

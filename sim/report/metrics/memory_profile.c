@@ -1,6 +1,6 @@
-/* Records of one stream follow each other, so their starts are sorted and their ends are sorted: the ops that hold and
- * the ops that drop something on each stream are two sorted lists, and a rank's history is a merge of at most 2 × 11 of
- * them. Lists of drops stand first, so that at equal times memory is given back before it is taken. */
+/* Records of one stream follow each other, so their starts are sorted and so are their ends: the ops that allocate
+ * and those that free on each stream form two sorted lists, and a rank's history is a merge of at most 2 × 11 lists.
+ * The lists of frees come first, so that at equal times memory is freed before it is allocated. */
 #include "memory_profile.h"
 
 #include <string.h>
@@ -10,13 +10,13 @@ enum { HAS_DROP = 1, HAS_HOLD = 2 };
 
 typedef struct {
   gint32 op;             /* the next of the list; −1: none is left */
-  const gint32 *next;    /* [ops] the op behind each on its list */
+  const gint32 *next;    /* [ops] the next op on each op's list */
   const gint64 *time_ns; /* of the rank's ops */
   gboolean holds;
 } Cursor;
 
-/* The lists that are not empty, by the time of their next op, earlier lists first where times are equal. A list whose
- * op was taken moves back among them, mostly by a place or two. */
+/* The non-empty lists, by the time of their next op, ties in list order. A list whose op was taken moves back,
+ * usually by a place or two. */
 typedef struct {
   Cursor cursors[N_LISTS];
   gint64 next_ns[N_LISTS]; /* of each in `order`; G_MAXINT64 when none is left */
@@ -64,7 +64,7 @@ static void replay_clear(Replay *replay) {
   g_free(replay->next_hold);
 }
 
-/* Which lists an op belongs to; an op that never started or ended changes nothing there. */
+/* Which lists an op belongs to; an op that never started or ended is not on the respective one. */
 static inline guint8 op_flags(const Replay *replay, const Op *op, gsize record) {
   guint8 flags = replay->flags[op->effect];
   if (flags && replay->trace->start_ns[record] < 0)
@@ -94,7 +94,7 @@ static void chain_ops(Replay *replay, int rank, gint32 first[N_LISTS]) {
   }
 }
 
-/* Put cursor `c` in its place among those behind `from`, which are in order; `from` itself is free. */
+/* Insert cursor `c` among those after `from`, which are sorted; `from` itself is free. */
 static inline void merge_place_back(Merge *merge, int c, int from, int n) {
   const Cursor *cursor = &merge->cursors[c];
   gint64 next_ns = cursor->op >= 0 ? cursor->time_ns[cursor->op] : G_MAXINT64;
@@ -168,7 +168,7 @@ static double sample_total(const MemorySample *sample) {
   return total;
 }
 
-/* Most ranks are asked for their peak alone: the total is enough. */
+/* For most ranks only the peak is needed: the total is enough. */
 static double peak_total(Replay *replay, int rank) {
   const OpList *list = trace_list(replay->trace, rank);
   Merge merge;

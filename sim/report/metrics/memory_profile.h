@@ -1,5 +1,5 @@
-/* Resident memory over time, from a Trace: each record holds at its start and drops at its end (drops before holds at
- * equal times). */
+/* Resident memory over time, from a Trace: each record allocates at its start and frees at its end (frees come
+ * before allocations at equal times). */
 #pragma once
 #include "trace.h"
 
@@ -8,7 +8,7 @@ typedef struct {
 } MemorySample;
 
 typedef struct {
-  int worst_rank;  /* recorded rank with the highest peak; the lowest such */
+  int worst_rank;  /* recorded rank with the highest peak; the lowest on a tie */
   int worst_first; /* the first rank of the plan that it stands for */
   double peak_bytes;
   MemorySample at_peak; /* of the worst rank */
@@ -16,7 +16,8 @@ typedef struct {
 } MemoryProfile;
 
 MemoryProfile *memory_profile_new(const Trace *trace);
-/* `profile` is of what came before and left memory as it was: afterwards it is of both. */
+/* Extend `profile` by what came later. `profile` covers the earlier part, which left memory as it found it;
+ * afterwards it covers both. */
 void memory_profile_add_later(MemoryProfile *profile, const MemoryProfile *later, int n_ranks);
 void memory_profile_free(MemoryProfile *profile);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(MemoryProfile, memory_profile_free)

@@ -1,4 +1,4 @@
-/* One pass over each rank's ops in list order. A cursor stands at the end of the last compute op; the idle time between
+/* One pass over each rank's ops in list order. A cursor marks the end of the last compute op; the idle time between
  * it and the next compute op is explained backwards, along the chain of this rank's own ops that led there:
  *
  *     compute ██████·······················████       · idle
@@ -6,12 +6,12 @@
  *                                 ↑ last member came
  *                    dp      bubble  other
  *
- * An op starts when the latest of these has happened: the ops in `after` ended, the op before it on its stream ended,
- * the host issued it. That latest one is the cause. The time its own record was under way is charged to it, split where
- * the last partner arrived; the time before that record began is explained by its cause in turn, until the cursor.
+ * An op starts at the latest of these events: the ops in `after` ended, the previous op on its stream ended, the
+ * host issued it. That event is the cause. The time the cause's own record was running is charged to it, split where
+ * the last partner arrived; the time before is explained by its own cause in turn, back to the cursor.
  *
- * So a compute op's charges rest on what is between the end of the op before it and its own end, and where that repeats
- * itself from group to group (omitted.h), so do the charges. */
+ * So a compute op's charges depend only on what happens between the end of the previous compute op and its own end;
+ * if that repeats from group to group (omitted.h), so do the charges. */
 #include "metrics.h"
 
 #include "arrivals.h"
@@ -45,11 +45,11 @@ static const BreakdownKind charge_kinds[N_CHARGES] = {
     [CHARGE_EP] = BREAKDOWN_EP,           [CHARGE_HOST] = BREAKDOWN_HOST,
 };
 
-/* What a compute op does inside where the host was `lead_ns` ahead of its start. */
+/* What happens inside a compute op if the host was `lead_ns` ahead of its start. */
 typedef struct {
   ChargeSplit split;
   gint64 lead_ns, kernels_ns;
-  gint64 n_charged; /* of the rank being walked: so many ops, whose splits are yet to be charged */
+  gint64 n_charged; /* ops of the current rank whose splits are still to be charged */
 } Ahead;
 
 typedef struct {
@@ -68,9 +68,9 @@ typedef struct {
   gint64 first_start_ns, last_end_ns, work_ns; /* of F, I, W, B in the last step */
 
   const Omitted *omitted; /* NULL: nothing */
-  gint64 times;           /* what is charged now comes about so often */
-  gint32 n_early;         /* and must not rest on the launch of so many of the rank's ops, the first */
-  gboolean is_known;      /* it has not */
+  gint64 times;           /* repetitions of what is charged now */
+  gint32 n_early;         /* first ops of the rank whose launch a charge must not depend on */
+  gboolean is_known;      /* no charge has depended on it */
 
   /* scratch, as long as the longest list */
   gint64 *ready_ns; /* see arrivals.h */
@@ -100,7 +100,7 @@ static BreakdownKind wait_kind(const Walk *walk, const Op *op) {
   return BREAKDOWN_HOST;
 }
 
-/* And until they are there. */
+/* And before they are there. */
 static BreakdownKind absence_kind(const Walk *walk, const Op *op) {
   if (op->kind == OP_SEND || op->kind == OP_RECV)
     return BREAKDOWN_BUBBLE;
@@ -113,7 +113,7 @@ static void charge(Walk *walk, BreakdownKind kind, gint64 from_ns, gint64 to_ns)
   walk->out->ns[kind] += walk->times * (to_ns - from_ns);
 }
 
-/* What is charged next is a compute op that ended then, or what comes behind the last. */
+/* Called before charging a compute op that ended at that time, or the rest after the last one. */
 static void begin_charging(Walk *walk, gint64 ended_ns) {
   const Omitted *omitted = walk->omitted;
   if (omitted == NULL)
@@ -145,14 +145,14 @@ static gint32 cause_of(const Walk *walk, gint32 i, gint64 *time_ns) {
   return cause;
 }
 
-/* Nothing holds op `i` up any more, but it has not started: a transfer waits for the others of its batch, everything
+/* Nothing delays op `i` any more, but it has not started: a transfer waits for the others of its batch, everything
  * else for its launch. */
 static BreakdownKind launch_kind(const Walk *walk, gint32 i) {
   const Op *op = &walk->list->ops[i];
   return op->batch >= 0 ? wait_kind(walk, op) : BREAKDOWN_HOST;
 }
 
-/* Charge the part of [from, to) in which op `cause` was under way; returns where the unexplained rest ends. */
+/* Charge the part of [from, to) during which op `cause` was running; returns the end of the unexplained rest. */
 static gint64 charge_cause(Walk *walk, gint32 cause, gint64 from_ns, gint64 to_ns) {
   const Op *op = &walk->list->ops[cause];
   gint64 start_ns = CLAMP(walk->start_ns[cause], from_ns, to_ns);
@@ -172,7 +172,7 @@ static void charge_idle(Walk *walk, gint32 i, gint64 from_ns, gint64 to_ns) {
     to_ns = CLAMP(time_ns, from_ns, to_ns);
     if (cause < 0) {
       walk->is_known &= i >= walk->n_early || to_ns <= from_ns;
-      /* Issuing runs back to the last op that held the host up. */
+      /* Issuing goes back to the last op that blocked the host. */
       while (host_op >= i)
         host_op = walk->before[host_op];
       if (host_op < 0 || walk->end_ns[host_op] <= from_ns) {
@@ -181,7 +181,7 @@ static void charge_idle(Walk *walk, gint32 i, gint64 from_ns, gint64 to_ns) {
       }
       cause = host_op;
       const gint64 issued_ns =
-          CLAMP(walk->end_ns[host_op], from_ns, to_ns); /* what is behind it is issued from then on */
+          CLAMP(walk->end_ns[host_op], from_ns, to_ns); /* everything after it is issued from then on */
       charge(walk, BREAKDOWN_HOST, issued_ns, to_ns);
       to_ns = issued_ns;
     }
@@ -201,7 +201,7 @@ static void charge_tail(Walk *walk, gint32 last_other) {
     charge_idle(walk, last_other, from_ns, charge_cause(walk, last_other, from_ns, end_ns));
 }
 
-/* Pieces or runs of kernels, not the bare work of an order alone. */
+/* Whether it has pieces or runs of kernels, not just the bare work of an order. */
 static gboolean has_kernels(const Work *work) {
   return work->piece >= 0 || work->n_embedding + work->n_layers + work->n_head > 0;
 }
@@ -217,7 +217,8 @@ static void charge_split(Walk *walk, const ChargeSplit *split, gint64 times) {
     walk->out->hidden_ns[axis] += times * split->hidden_ns[axis];
 }
 
-/* Nearly always the host is far ahead, so what a work is charged then is kept, and charged once for all its ops. */
+/* The host is nearly always far ahead, so the charges of a work in that case are kept and applied once for all its
+ * ops. */
 static Ahead split_ahead(const Timing *timing, const Work *work, OpTime time) {
   Ahead ahead = {.lead_ns = timing_host_lead(timing, work)};
   timing_charge(timing, work, 0, -ahead.lead_ns, time.run_ns, &ahead.split);
@@ -239,9 +240,9 @@ static void charge_ahead(Walk *walk) {
   }
 }
 
-/* What the compute stream did during op `i`, not far behind the host. A run of kernels between collectives is split
- * here, at no cost per kernel: what it takes longer than with the host far ahead is the host's, the rest (speed
- * factors, jitter) its kernels'. */
+/* What the compute stream did during op `i`, with the host not far ahead. A run of kernels between collectives is
+ * split here, without a cost per kernel: the time beyond that with the host far ahead is the host's, the rest (speed
+ * factors, jitter) is the kernels'. */
 static void split_running(const Walk *walk, gint32 i, const Work *work, ChargeSplit *split) {
   const OpTime time = walk->trace->timing->works[walk->list->ops[i].work];
   gint64 start_ns = walk->start_ns[i], end_ns = walk->end_ns[i], issue_ns = walk->issue_ns[i];
@@ -255,7 +256,7 @@ static void split_running(const Walk *walk, gint32 i, const Work *work, ChargeSp
       end_ns - start_ns - split->charged_ns[CHARGE_HOST];
 }
 
-/* [from, to) of the op lies in the window. */
+/* Charge the part [from, to) of the op that lies in the window. */
 static void charge_inside(Walk *walk, gint32 i, const Work *work, gint64 from_ns, gint64 to_ns) {
   const gboolean is_ahead = host_is_ahead(walk, i);
   const gboolean is_whole = from_ns == walk->start_ns[i] && to_ns == walk->end_ns[i];
@@ -298,8 +299,8 @@ static void note_span(Walk *walk, gint32 i) {
   walk->work_ns += walk->times * (walk->end_ns[i] - walk->start_ns[i]);
 }
 
-/* Work that is whole in a folded run ends with its items' collectives: until those have ended, the wait is theirs,
- * whatever else the next run of kernels waits for longer. Returns from when on the rest is to be explained. */
+/* In a folded run, whole work ends with its items' collectives: until those have ended the wait is theirs, even if
+ * the next run of kernels waits longer for something else. Returns the start of the rest to be explained. */
 static gint64 charge_items_end(Walk *walk, gint32 i, gint64 from_ns, gint64 to_ns) {
   const Op *op = &walk->list->ops[i];
   for (int a = 0; a < OP_MAX_AFTER && op->after[a] >= 0; a++) {
@@ -363,7 +364,7 @@ static void begin_rank(Walk *walk, int rank, RankBreakdown *out) {
     walk->last[s] = -1;
 }
 
-/* Of a step before the last, and over when the window begins: nothing of it is charged. */
+/* Belongs to a step before the last and ended before the window: nothing of it is charged. */
 static inline gboolean is_past(const Walk *walk, const Op *op, gint32 i) {
   return walk->end_ns[i] <= walk->from_ns && op->step < walk->program->n_steps - 1;
 }

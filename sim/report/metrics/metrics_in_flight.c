@@ -1,6 +1,6 @@
-/* How many micro-batches ranks hold at most. Compute ops run in list order, so the count needs no clock. Both an F and
- * a backward may be cut into several ops: the first op of the F takes the micro-batch, the last op of its B (or W)
- * gives it back. */
+/* Peak micro-batches in flight per rank. Compute ops run in list order, so counting needs no clock. Both an F and a
+ * backward may be cut into several ops: the first op of the F adds the micro-batch, the last op of its B (or W)
+ * removes it. */
 #include "metrics.h"
 
 #include <string.h>
@@ -43,7 +43,7 @@ void metrics_in_flight(const Trace *trace, int *peak) {
   memset(peak, 0, sizeof *peak * (gsize)program->n_ranks);
   for (int r = 0; r < trace->n_ranks; r++) {
     int pp = trace->pipeline_rank[r];
-    if (peak[pp] == 0) /* ranks that run the same list hold the same */
+    if (peak[pp] == 0) /* ranks that run the same list have the same peak */
       peak[pp] = peak_in_flight(trace, r, releases, held);
   }
 }

@@ -1,5 +1,5 @@
-/* A folded run takes a compute op whole; its inside follows from the Timing by replay from the moment the op's streams
- * were free and the host began to issue it. */
+/* A folded run records a compute op as a whole; its inside is replayed from the Timing, starting when the op's
+ * streams were free and the host began to issue it. */
 #include "op_kernels.h"
 
 static gboolean has_items(const Trace *trace, const Op *op) {

@@ -1,12 +1,12 @@
-/* Kernel time is a clock that stands still while no kernel runs; a transfer is hidden for as long as it runs on between
- * the transfer's start and end:
+/* Kernel time is a clock that stops while no kernel runs; a transfer is hidden by the amount the clock advances
+ * between its start and end:
  *
  *     compute   |██ ██ ███|      |████ █|        █ kernels; two ops
  *     clock     0         7      7      12
  *     dp               [──────────────]          hidden: clock(end) − clock(start)
  *
- * Inside an op the clock is read off a table of its pieces' kernels where the host was ahead, which is nearly always,
- * and by replaying the op where it was not. */
+ * Inside an op the clock is read from a table of its pieces' kernels if the host was ahead, which is nearly always
+ * the case, and otherwise by replaying the op. */
 #include "overlap.h"
 
 typedef struct {
@@ -111,7 +111,7 @@ static const KernelTable *table_of(Overlap *overlap, Piece piece, Phase phase) {
 
 /* Kernel time of a piece in its first `elapsed_ns`. */
 static gint64 table_before(const KernelTable *table, gint64 elapsed_ns) {
-  int begun = 0, end = table->n; /* kernels before `begun` have begun, those from `end` on have not */
+  int begun = 0, end = table->n; /* kernels before `begun` have started, those from `end` on have not */
   while (begun < end) {
     int middle = (begun + end) / 2;
     if (table->start_ns[middle] < elapsed_ns)
@@ -161,7 +161,7 @@ static gint64 kernels_until(Overlap *overlap, const Running *running, gint64 tim
   return MIN(split.charged_ns[CHARGE_COMPUTE] + split.charged_ns[CHARGE_RECOMPUTE], running->kernels_ns);
 }
 
-/* Times asked for only grow, so *next only moves on. */
+/* Queries come in ascending time, so *next only advances. */
 static gint64 clock_at(Overlap *overlap, int *next, gint64 time_ns) {
   while (*next < overlap->n_running && overlap->running[*next].end_ns <= time_ns)
     (*next)++;

@@ -1,6 +1,6 @@
-/* A rank of the pipeline is looked at once: state from the workload, the largest copies from the Program, activations
- * by walking the copies out and in of its records in order of time. Then every rank of the plan adds its pipeline
- * rank's to its node. */
+/* Each pipeline rank is examined once: state from the workload, the largest copies from the Program, activations by
+ * walking its records' copies out and in by time. Then every rank of the plan adds its pipeline rank's amounts to
+ * its node. */
 #include "tier_memory.h"
 
 #include "offload_state.h"
@@ -48,7 +48,8 @@ static double buffer_bytes(const Program *program, const OpList *list) {
   return sum;
 }
 
-/* Most activation bytes of a recorded rank that are out at once: from when they begin to leave until they are back. */
+/* Peak activation bytes of a recorded rank that are offloaded at once: from the start of the copy out to the end of
+ * the copy back. */
 static double most_out(const Trace *trace, int rank) {
   const OpList *list = trace_list(trace, rank);
   const gint64 *start_ns = trace->start_ns + trace->first[rank], *end_ns = trace->end_ns + trace->first[rank];

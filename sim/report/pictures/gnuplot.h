@@ -2,22 +2,22 @@
 #pragma once
 #include <glib.h>
 
-/* A variable the script reads; an array of them ends with a NULL name. */
+/* A variable the script reads; an entry with a NULL name ends an array of them. */
 typedef struct {
   const char *name;  /* as in the script */
-  const char *value; /* any text; gnuplot reads numbers out of text by itself */
+  const char *value; /* any text; gnuplot converts numbers itself */
 } GnuplotVariable;
 
-/* Whether a picture can be named so: a suffix as below. INPUT. */
+/* Checks that the file name has one of the suffixes below. INPUT. */
 gboolean gnuplot_check_file(const char *file, GError **error);
-/* Whether a time axis from 0 to `end_ns` can be drawn: no picture shows what takes no time. INPUT naming the file. */
+/* Checks that a time axis from 0 to `end_ns` can be drawn, i.e. that something takes time. INPUT naming the file. */
 gboolean gnuplot_check_span(gint64 end_ns, const char *file, GError **error);
-/* Run plots/<script>.gp on `data` (the script's header says the columns) and write the picture to `file`, whose suffix
- * says the format: .svg, .png or .pdf. `variables` may be NULL. INPUT: unknown suffix, gnuplot not installed, script
- * not found, what gnuplot complained about, or a file that cannot be written; no part of a file is left then. */
+/* Run plots/<script>.gp on `data` (columns: see the script's header) and write the picture to `file`, in the format
+ * of its suffix: .svg, .png or .pdf. `variables` may be NULL. INPUT: unknown suffix, gnuplot not installed, script
+ * not found, an error reported by gnuplot, or a file that cannot be written; no partial file is left behind. */
 gboolean gnuplot_run(const char *script, const char *data, const GnuplotVariable *variables, const char *file,
                      GError **error);
-/* The same drawn in letters, for a terminal of so many columns and rows; no escape sequences. Owned by the caller; NULL
+/* The same as text, for a terminal of that many columns and rows; no escape sequences. Owned by the caller; NULL
  * with an error as gnuplot_run(). */
 char *gnuplot_text(const char *script, const char *data, const GnuplotVariable *variables, int columns, int rows,
                    GError **error);

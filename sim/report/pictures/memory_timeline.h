@@ -1,12 +1,12 @@
-/* Memory of each pipeline rank over a step, as a picture: a lane per rank, the height what it holds. */
+/* Memory of each pipeline rank over a step, as a picture: one lane per rank, its height the memory held. */
 #pragma once
 #include "picture.h"
 #include "time_unit.h"
 #include "trace.h"
 
-/* `cap` in the unit of the trace's effects, drawn as a line in every lane; 0: none. `reserved` lies under what each
- * rank holds, all the time; 0: nothing. `scale` turns that unit into `unit_name`: 1e-9 and "GB" for bytes. INPUT as
- * gnuplot_run(), or when nothing takes any time. */
+/* `cap`, in the unit of the trace's effects, is drawn as a line in every lane; 0: none. `reserved` is added below
+ * what each rank holds, at all times; 0: nothing. `scale` converts that unit to `unit_name`: 1e-9 and "GB" for
+ * bytes. INPUT as gnuplot_run(), or if nothing takes any time. */
 typedef struct {
   const char *title, *unit_name;
   double scale, cap, reserved;

@@ -1,4 +1,4 @@
-/* What drawings have a row for: one recorded rank per pipeline rank, and the chunk each of its stages is. */
+/* The rows of a drawing: one recorded rank per pipeline rank, and the chunk that each of its stages is. */
 #pragma once
 #include "trace.h"
 
@@ -6,8 +6,8 @@ typedef struct {
   int n_rows;   /* pipeline ranks */
   int n_chunks; /* most stages on one pipeline rank; ≥ 1 */
   int n_stages;
-  int *recorded; /* [n_rows] lowest recorded rank that runs this op list; −1 when none was recorded; owned */
-  int *chunk;    /* [n_rows × n_stages] position of a stage among the rank's own; owned */
+  int *recorded; /* [n_rows] lowest recorded rank that runs this op list; −1: none was recorded; owned */
+  int *chunk;    /* [n_rows × n_stages] index of a stage among the rank's own; owned */
 } PipelineRows;
 
 void pipeline_rows_init(PipelineRows *rows, const Trace *trace);

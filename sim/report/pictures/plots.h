@@ -1,5 +1,5 @@
-/* Curves and points of numbers that many runs gave, as pictures drawn by the scripts of plots/. Owned by the caller;
- * NULL with INPUT where there are no points. Rows of one series stand together, in the order they are drawn. */
+/* Curves and points over many runs, drawn by the scripts of plots/. Owned by the caller; NULL with INPUT if there
+ * are no points. Rows of one series are contiguous, in drawing order. */
 #pragma once
 #include "picture.h"
 
@@ -8,7 +8,7 @@ typedef struct {
   int n_micro_batches;
   double simulated, closed_form; /* bubble fraction, idle / step; NAN = unknown */
 } BubblePoint;
-/* `joined`: the simulated points are joined by lines; else they are to lie on the closed forms. */
+/* `joined`: connect the simulated points by lines; otherwise they are expected to lie on the closed forms. */
 Picture *plot_bubble(const BubblePoint *points, int n_points, gboolean joined, const char *title, GError **error);
 
 typedef struct {
@@ -23,23 +23,23 @@ typedef struct {
   const char *series;
   double bytes, busbw_Bps;
 } BusbwPoint;
-/* `limit_Bps`: what a ring could reach, as a line; 0: none. Of several series the first is the choice among the others.
- */
+/* `limit_Bps`: what a ring could reach, drawn as a line; 0: none. With several series, the first is the library's
+ * choice among the others. */
 Picture *plot_busbw(const BusbwPoint *points, int n_points, double limit_Bps, const char *title, GError **error);
 
 typedef enum { PARETO_FRONT, PARETO_BEATEN, PARETO_DOES_NOT_FIT, N_PARETO } ParetoPlace;
 typedef struct {
   const char *label; /* listed beside the picture */
-  double x, y;       /* in the units of the axes' names; less x and more y is better */
+  double x, y;       /* in the units of the axis names; less x and more y is better */
   ParetoPlace place; /* (set by pareto_rank()) */
 } ParetoPoint;
 typedef struct {
   const char *title, *xlabel, *ylabel;
-  double capacity; /* a line across x; 0: none */
+  double capacity; /* position of a vertical line; 0: none */
 } ParetoLook;
-/* Fill `place`: what fits and is beaten by none. A point beats another that has no less x and no more y, unless they
- * are equal in both: then both may be on the front. `fits[i]` FALSE: point i is PARETO_DOES_NOT_FIT. Sorts by x, then
- * falling y, then as they came; `fits` is in the order given. */
+/* Fill `place`: the front is what fits and is not beaten. A point beats another if its x is no larger and its y no
+ * smaller, unless they are equal in both: then both may be on the front. `fits[i]` FALSE: point i is
+ * PARETO_DOES_NOT_FIT. Sorts by x, then falling y, then input order; `fits` is in input order. */
 void pareto_rank(ParetoPoint *points, const gboolean *fits, int n_points);
 Picture *plot_pareto(const ParetoPoint *points, int n_points, const ParetoLook *look, GError **error);
 

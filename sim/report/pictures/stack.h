@@ -1,16 +1,15 @@
-/* Bars stacked of parts, one for each of some configurations or ranks: where the time of a step goes, what holds a
- * GPU's memory. */
+/* Stacked bars, one per configuration or rank: where the time of a step goes, or what fills a GPU's memory. */
 #pragma once
 #include "memory_profile.h"
 #include "metrics.h"
 #include "picture.h"
 
 typedef struct {
-  char *title, *xlabel; /* what the bars' length is, with its unit; owned */
+  char *title, *xlabel; /* what the length of a bar is, with its unit; owned */
   const char *unit;     /* of xlabel */
-  const char *total;    /* how a bar's end is written, for printf: "%.1f" */
-  double scale;         /* of the lengths given, to the unit of xlabel */
-  double capacity;      /* a line across the bars, in the unit of the lengths given; 0: none */
+  const char *total;    /* printf format of the number at a bar's end: "%.1f" */
+  double scale;         /* factor from the given lengths to the unit of xlabel */
+  double capacity;      /* a line across the bars, in the unit of the given lengths; 0: none */
   GPtrArray *parts;     /* of const char *: names, one word each */
   GPtrArray *labels;    /* of char *: one per bar */
   GArray *lengths;      /* of double: [bars × parts] */
@@ -18,17 +17,17 @@ typedef struct {
 
 /* Bars of N_BREAKDOWN parts in seconds, shown in the unit that suits `longest_s`. */
 Stack *stack_new_times(const char *title, double longest_s);
-/* Bars of N_STACK_MEMORY parts in bytes, shown in GB = 1e9 bytes: those of MemoryCategory, then what context and
+/* Bars of N_STACK_MEMORY parts in bytes, shown in GB = 1e9 bytes: the MemoryCategory parts, then what context and
  * libraries reserve. */
 enum { N_STACK_MEMORY = N_MEMORY + 1 };
 Stack *stack_new_memory(const char *title, double capacity_bytes);
 void stack_free(Stack *stack);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Stack, stack_free)
 
-/* Another bar, below the ones before: a length ≥ 0 for each part; NULL: it has none, and its label says why. */
+/* Append a bar below the others: a length ≥ 0 per part; NULL: no lengths, and its label says why. */
 void stack_add(Stack *stack, const char *label, const double *lengths);
-/* Parts that are 0 in all bars are left out. `columns`: of the terminal it may be shown in. Owned by the caller; NULL
- * with INPUT when no bar has any length. */
+/* Parts that are 0 in all bars are left out. `columns`: width of the terminal it may be shown in. Owned by the
+ * caller; NULL with INPUT if no bar has any length. */
 Picture *stack_picture(const Stack *stack, int columns, GError **error);
 
 /* Where the step's time goes on each pipeline rank: means over the recorded ranks of each. */

@@ -1,34 +1,34 @@
-/* The boxes of a timeline as rows of data for gnuplot: lane, side where there are two, kind, start, end, chunk,
- * micro-batch. Boxes of one kind closer to each other than a fraction of a pixel are joined into one: a step of 405B
- * has a million collectives, a screen has two thousand columns. */
+/* The boxes of a timeline as rows of data for gnuplot: lane, side (if there are two), kind, start, end, chunk,
+ * micro-batch. Boxes of one kind separated by less than a fraction of a pixel are merged: a step of 405B has a
+ * million collectives, a screen two thousand columns. */
 #pragma once
 #include "timeline_kinds.h"
 
 typedef struct {
   gint64 start_ns, end_ns;
   int kind;               /* TimelineKind */
-  int chunk, micro_batch; /* chunk 0, micro_batch −1 where the kind has none */
+  int chunk, micro_batch; /* chunk 0, micro_batch −1 if the kind has none */
 } TimelineBox;
 
 enum { TIMELINE_ONE_SIDE = -1 };
 
 typedef struct {
-  GString *data;  /* the rows so far; the owner's */
-  double unit_ns; /* of the times written */
-  gint64 join_ns; /* gaps up to this are not seen */
+  GString *data;  /* the rows so far; owned by the caller */
+  double unit_ns; /* unit of the times written */
+  gint64 join_ns; /* gaps up to this are closed */
   int lane;
   int side;                              /* TIMELINE_ONE_SIDE: no such column */
   TimelineBox pending[N_TIMELINE_KINDS]; /* the last box of each kind, not yet written; end_ns < 0: none */
 } TimelineBoxes;
 
-/* Steps are drawn in this many fractions: finer than a picture's 1,600 pixels, coarse enough for its file. */
+/* A step is drawn in this many fractions: finer than a picture's 1,600 pixels, coarse enough for its file size. */
 enum { TIMELINE_SPANS_PER_LANE = 6000 };
 
-/* A lane (and side) begins: all of it idle, drawn first, so that gaps show it. */
+/* Start a lane (and side): drawn idle over its whole length first, so that gaps show as idle. */
 void timeline_boxes_begin(TimelineBoxes *boxes, gint64 end_ns);
-/* Makes the last box of this kind longer where this one goes on with it; FALSE: it does not. */
+/* Extends the last box of this kind if this one continues it; FALSE: it does not. */
 gboolean timeline_boxes_join(TimelineBoxes *boxes, const TimelineBox *box);
-/* A box that is not joined; the last of its kind is written. */
+/* A box that is not merged; writes out the last one of its kind. */
 void timeline_boxes_add(TimelineBoxes *boxes, const TimelineBox *box);
-/* Writes what is pending. */
+/* Write out what is pending. */
 void timeline_boxes_end(TimelineBoxes *boxes);

@@ -1,4 +1,4 @@
-/* What timelines tell apart, by the numbers that plots/timeline.gp and plots/compare.gp know the kinds by. */
+/* What timelines distinguish, by the numbers that plots/timeline.gp and plots/compare.gp use for the kinds. */
 #pragma once
 #include "program.h"
 
@@ -20,6 +20,6 @@ typedef enum {
   N_TIMELINE_KINDS
 } TimelineKind;
 
-/* Of what an action does on a stream; −1: waits and reads of the host, which are not drawn. */
+/* The kind of an action on a stream; −1: waits and reads of the host, which are not drawn. */
 int timeline_kind(Stream stream, ActionKind action);
 int timeline_kind_of_axis(Axis axis);

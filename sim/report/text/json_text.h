@@ -4,5 +4,5 @@
 
 /* Append `text` as a JSON string, quotes included. NULL becomes "". Bytes that are not UTF-8 become U+FFFD. */
 void json_append_string(GString *out, const char *text);
-/* Append a number with ten significant digits, a point as decimal sign in any locale; not finite: null. */
+/* Append a number with ten significant digits and a decimal point in any locale; non-finite: null. */
 void json_append_number(GString *out, double value);

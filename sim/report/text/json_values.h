@@ -1,5 +1,5 @@
-/* Members of JSON objects built with json-glib, as all verbs write them: numbers read back as the same doubles,
- * what is not finite is null. */
+/* Members of JSON objects built with json-glib, written the same way by all verbs: numbers read back as the same
+ * doubles, non-finite ones are null. */
 #pragma once
 #include "metrics.h"
 
@@ -14,5 +14,5 @@ void json_begin_list(JsonBuilder *builder, const char *key);
 void json_add_texts(JsonBuilder *builder, const char *key, const GPtrArray *texts);
 /* {compute, recompute, …}: seconds of each BreakdownKind, [N_BREAKDOWN]. */
 void json_add_breakdown(JsonBuilder *builder, const char *key, const double *breakdown_s);
-/* Takes the builder, whose root is complete; text and a newline, owned by the caller. */
+/* Takes over the builder, whose root must be complete; returns its text and a newline, owned by the caller. */
 char *json_finish(JsonBuilder *builder);

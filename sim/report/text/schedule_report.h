@@ -1,5 +1,5 @@
-/* What an order run alone came to: bubble on stage spans and on the makespan, what is held. Times are in the unit of
- * the given stage times. */
+/* Result of running an order on its own: bubble by stage spans and by makespan, and what is in flight. Times are in
+ * the unit of the given stage times. */
 #pragma once
 #include "memory_profile.h"
 #include "metrics.h"
@@ -12,8 +12,8 @@ typedef struct {
   double bubble_fraction, bubble_overhead; /* idle / span, idle / work */
   double makespan_bubble_time;             /* step_time less the work of the busiest rank */
   double makespan_bubble_fraction, makespan_bubble_overhead; /* of step_time, of that work */
-  double closed_form_bubble;                                 /* on stage spans; NAN: none is known */
-  gboolean closed_form_is_exact;                             /* else no such order has a shorter one */
+  double closed_form_bubble;                                 /* over stage spans; NAN: none is known */
+  gboolean closed_form_is_exact;                             /* otherwise: no such order has a shorter one */
   int *in_flight;                                            /* [n_ranks] peak micro-batches × chunks held; owned */
   double *peak_memory; /* [n_ranks] most held, in the unit of the given memory; owned */
   int n_ranks, n_steps;

@@ -7,7 +7,7 @@ void text_report_step(GString *out, const StepReport *report, gboolean colour);
 
 /* Whether file descriptor `fd` is a terminal and the environment does not object (NO_COLOR, TERM=dumb). */
 gboolean text_report_wants_colour(int fd);
-/* A line on what the cluster's faults leave of its links (cluster->health is set). */
+/* A line on how much the cluster's faults reduce its links (cluster->health is set). */
 void text_report_health(GString *out, const Cluster *cluster);
-/* A line on what the inside of its nodes carries of what is stated per GPU (cluster->wiring is set). */
+/* A line on how much of the bandwidth stated per GPU the inside of its nodes can carry (cluster->wiring is set). */
 void text_report_wiring(GString *out, const Cluster *cluster);

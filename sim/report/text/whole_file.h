@@ -6,17 +6,18 @@
 
 typedef struct {
   char *file;      /* as the user named it; owned */
-  char *target;    /* what is replaced at the end; NULL when written in place; owned */
-  char *temporary; /* NULL when written in place, or while it has no name; owned */
+  char *target;    /* target to be replaced on close; NULL if written in place; owned */
+  char *temporary; /* NULL if written in place, or while the file has no name; owned */
   FILE *stream;    /* NULL when closed */
   int failure;     /* errno of the first failed write; 0 = none */
 } WholeFile;
 
 /* INPUT naming the file and the reason. */
 gboolean whole_file_open(WholeFile *out, const char *file, GError **error);
-/* Failures are kept for whole_file_close(); later writes are then left out. */
+/* Failures are kept for whole_file_close(); later writes are skipped. */
 void whole_file_write(WholeFile *out, const char *data, gsize n_bytes);
-/* Flush and publish. INPUT naming the file and the reason of the first failure: then no file was made or changed. */
+/* Flush and publish. INPUT naming the file and the reason of the first failure; no file was created or changed
+ * then. */
 gboolean whole_file_close(WholeFile *out, GError **error);
-/* Forget an open file without publishing it. Accepts one that is closed or zeroed. */
+/* Discard an open file without publishing it. Accepts one that is closed or zeroed. */
 void whole_file_discard(WholeFile *out);
