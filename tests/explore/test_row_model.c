@@ -72,8 +72,8 @@ START_TEST(a_vocabulary_far_from_the_named_models_is_a_default) {
 }
 END_TEST
 
-/* Pythia's attention and MLP run side by side, Qwen3-32B has heads of 128 where 5,120 hidden and 64 heads would make 80,
- * and norms of q and k; without the name, or with other sizes, neither is so. */
+/* Pythia's attention and MLP run side by side, Qwen3-32B has heads of 128 where 5,120 hidden and 64 heads would make
+ * 80, and norms of q and k; without the name, or with other sizes, neither is so. */
 START_TEST(what_no_column_says_is_as_in_the_named_model) {
   g_autoptr(MeasuredRows) rows = rows_of("model_name," CORE "pythia-12b,36,5120,40,selene,1\n,36,5120,40,selene,1\n"
                                          "Qwen3-32B,12,5120,64,selene,1\nQwen3-32B,12,4096,64,selene,1\n");
