@@ -172,8 +172,12 @@ awk -v a="$sum" -v b="$step" 'BEGIN { exit !(a > 0 && a - b < 1e-6 && b - a < 1e
 result $? "the parts of the last step are its time" "sum $sum s, step $step s; $(cat out)"
 
 run 2 run --model m.json --dp 2 --precision fp32 --global-batch 8 --json --check
-[ "$got" -eq 0 ] && is_json && [ "$(keys)" = "${expected}check passed loss_error gradient_error update_error missing " ]
+[ "$got" -eq 0 ] && is_json && [ "$(keys)" = "${expected}check passed loss_error gradient_error update_error missing timed " ]
 result $? "keys of run --json --check" "$(keys) $(cat out err)"
+
+run 2 run --model m.json --dp 2 --precision fp32 --global-batch 8 --json --check --check-time off
+[ "$got" -eq 0 ] && grep -q '"timed": false' out
+result $? "a check without a timed run says so" "$(cat out err)"
 
 run 2 run --model m.json --dp 2 --precision fp16 --global-batch 8 --json --loss-scale 512
 [ "$got" -eq 0 ] && is_json && [ "$(keys)" = "$(echo "$expected" | sed 's/losses /losses loss_scales skipped_steps /')" ] &&

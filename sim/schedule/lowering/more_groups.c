@@ -38,9 +38,9 @@ static gint32 earliest_awaited(const Op *op) {
   return earliest;
 }
 
-/* Whether the stretch of groups ends at an op that differs from the one a group later only in what it waits for. A
- * gradient bucket waits for the one two before it, which the first two micro-batches lack: then these are not the
- * groups that a longer list repeats. Where forwards run out, as they should, the two are different ops. */
+/* Whether the stretch of groups ends at an op that waits for other ops than the same op a group later. A gradient
+ * bucket waits for the one two before it, which the first two micro-batches lack: then these are not the groups that a
+ * longer list repeats. Where forwards run out, as they should, the two are different ops. */
 static gboolean is_cut_short(const Growth *growth) {
   const OpList *list = growth->list;
   const gint32 end = growth->own->end, n_ops = growth->own->n_ops;
@@ -49,7 +49,7 @@ static gboolean is_cut_short(const Growth *growth) {
   const Op *op = &list->ops[end], *like = op + n_ops;
   return op->kind == like->kind && op->stream == like->stream && op->action == like->action &&
          op->stage == like->stage && op->unit == like->unit && op->micro_batch >= 0 &&
-         like->micro_batch == op->micro_batch + growth->q;
+         like->micro_batch == op->micro_batch + growth->q && !op_waits_alike(op, like, n_ops);
 }
 
 /* Dependencies are shifted along with their op. So they must point into the groups, or at most one group before them,

@@ -17,7 +17,7 @@ static gboolean is_shifted(gint32 a, gint32 b, gint32 by) {
   return a < 0 ? b < 0 : b - a == by;
 }
 
-static gboolean waits_alike(const Op *a, const Op *b, gint32 n_ops) {
+gboolean op_waits_alike(const Op *a, const Op *b, gint32 n_ops) {
   for (int i = 0; i < OP_MAX_AFTER; i++) {
     if (!is_shifted(a->after[i], b->after[i], n_ops))
       return FALSE;
@@ -43,7 +43,7 @@ static gboolean does_alike(const Op *a, const Op *b) {
 static gboolean are_alike(Likeness *likeness, const Program *program, gint32 i) {
   const Op *a = &likeness->list->ops[i], *b = a + likeness->n_ops;
   if (!does_alike(a, b) || !is_of_every_group(program, a) || !is_shifted(a->micro_batch, b->micro_batch, likeness->q) ||
-      !waits_alike(a, b, likeness->n_ops))
+      !op_waits_alike(a, b, likeness->n_ops))
     return FALSE;
   if ((a->kind == OP_SEND || a->kind == OP_RECV) && b->tag - a->tag != 2 * likeness->q) /* as lowering numbers tags */
     return FALSE;

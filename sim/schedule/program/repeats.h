@@ -19,6 +19,9 @@ typedef struct {
   RepeatedOps *lists;     /* [pipeline ranks][steps]; owned */
 } ProgramRepeats;
 
+/* Whether `b`, an op n_ops behind `a` in the same list, waits for the ops n_ops behind those that `a` waits for. */
+gboolean op_waits_alike(const Op *a, const Op *b, gint32 n_ops);
+
 /* Whether ops first … first + n_ops − 1 of a list leave resident memory exactly as they found it, to the byte. */
 gboolean program_leaves_memory(const Program *program, const OpList *list, gint32 first, gint32 n_ops);
 
