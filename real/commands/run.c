@@ -368,7 +368,7 @@ static gboolean report_run(const Run *run, World *world, const ExecutionResult *
   g_autofree double *losses = measured_losses(world, run->workload, run->program->n_steps, result);
   if (trace == NULL)
     return TRUE;
-  if (check != NULL)
+  if (check != NULL && is_on(run->options.check_time))
     check_timed_losses(check, losses);
   g_autoptr(Metrics) metrics = metrics_new(trace);
   g_autofree gint64 *steps_ns = measured_steps_ns(trace);

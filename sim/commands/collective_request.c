@@ -12,7 +12,7 @@
 #include "units.h"
 
 enum { MAX_RANKS = 1 << 22, MAX_SIZES = 4096 };
-static const double max_bytes = 1ull << 60; /* beyond any buffer, and well within the whole numbers of a double */
+static const double max_bytes = 1ull << 60; /* beyond any buffer, and exact as a double */
 
 /* With a unit, or a bare number of bytes. */
 static gboolean parse_size(const char *text, double *bytes, GError **error) {

@@ -351,7 +351,7 @@ static gboolean print_outputs(const ScheduleOptions *o, const OrderRun *run, con
   return TRUE;
 }
 
-/* An order that names communication is written as it is; otherwise the Program's communication is added. */
+/* The order as it is; for compute without communication; for comms, if it names none, the CSV of its Program. */
 static char *csv_of(const ScheduleOptions *o, const Order *order, GError **error) {
   if (g_strcmp0(o->csv_format, "compute") == 0)
     return order_to_compute_csv(order);

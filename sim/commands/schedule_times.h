@@ -1,5 +1,5 @@
-/* What `stepsim schedule` is told about a stage: `--times F=1,I=1,W=1`, `--memory F=1,I=0,W=1` and `--memory-cap
- * 8`. */
+/* What `stepsim schedule` is told about a stage: `--times F=1,I=1,W=1`, `--memory F=1,I=0,W=1` and
+ * `--memory-cap 8`. */
 #pragma once
 #include "order_run.h"
 

@@ -8,9 +8,8 @@ typedef struct {
   gboolean multiplies; /* by `step`; FALSE: adds `step` */
 } NumberRange;
 
-/* Ends are at least `least`, and at least 1 with a factor, and at most 2^52; the step is at least 1, a factor at
- * least
- * 2. FALSE: `text` is not such a range. */
+/* Ends are from `least` (with a factor, at least 1) to 2^52, FIRST ≤ LAST; a step is at least 1, a factor at
+ * least 2. FALSE: `text` is not such a range. */
 gboolean number_range_parse(const char *text, gint64 least, NumberRange *range);
 /* The valid forms, for error messages. Static. */
 const char *number_range_form(void);

@@ -155,7 +155,7 @@ static gboolean check_overlap(const PlanOptions *o, const Plan *plan, GError **e
                          plan->framework);
 }
 
-enum { MOST_SLOW_RANKS = 1 << 20 }; /* highest rank that a range may name */
+enum { MOST_SLOW_RANKS = 1 << 20 }; /* ranks in ranges are below this */
 
 /* "5", "0..7" or "0..63+8". */
 static gboolean parse_ranks(const char *text, NumberRange *ranks) {

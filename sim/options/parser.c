@@ -134,7 +134,7 @@ static const struct {
     {"--dtype", "--precision"},
 };
 
-/* Whether `typed` is "--tensor-parallel", possibly with "-size" or the like, with or without "=8". */
+/* Whether `name` is `typed` ("--tensor-parallel"), possibly with "-size" or the like, with or without "=8". */
 static gboolean is_called(const char *name, const char *typed) {
   static const char *const ends[] = {"", "-size", "-degree", "-steps", "-world-size"};
   if (!g_str_has_prefix(name, typed))

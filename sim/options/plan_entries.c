@@ -123,7 +123,8 @@ static void add_communication(Parser *parser, PlanOptions *o) {
        "on|off"},
       {"bucket", 0, 0, G_OPTION_ARG_INT64, &o->bucket_parameters,
        "minimum parameters per gradient bucket (default max(40000000, 1000000·dp·cp))", "N"},
-      {"prefetch", 0, 0, G_OPTION_ARG_INT, &o->prefetch, "ZeRO-3: layers gathered ahead of use (default 1)", "N"},
+      {"prefetch", 0, 0, G_OPTION_ARG_INT, &o->prefetch,
+       "ZeRO-3: pieces (embedding, layer, head) gathered ahead of use (default 1)", "N"},
       {"grad-norm-barrier", 0, 0, G_OPTION_ARG_STRING, &o->grad_norm_barrier,
        "the optimizer waits for the global gradient norm (default on; off with zb-*, v-* and auto, whose stages run on "
        "into the next step)",

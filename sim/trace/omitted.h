@@ -15,8 +15,9 @@
  */
 typedef struct {
   gint64 begin_ns, end_ns;
-  gint32 *n_early; /* [pipeline ranks] ops of a list that are issued earlier, relative to the others, in what is left
-                      out and after it; every other op is issued a period later each time; owned */
+  gint32 *n_early; /* [pipeline ranks] how many ops, from the first of the list, are issued earlier, relative to the
+                      others, in what is left out and after it; every other op is issued a period later each time;
+                      owned */
 } OmittedPeriod;
 
 typedef struct {

@@ -14,8 +14,8 @@
 enum { CLUSTER_MAX_TIERS = 6, CLUSTER_MAX_LEVELS = CLUSTER_MAX_TIERS + 1 };
 
 typedef enum { SCALE_UP_NVSWITCH, SCALE_UP_NVLINK_MESH, SCALE_UP_PCIE } ScaleUpKind;
-/* A switch tier of the fabric: full bisection among `span_gpus` consecutive GPUs; bandwidth out of it is divided by
- * the oversubscription. */
+/* A switch tier of the fabric, which joins `span_gpus` consecutive GPUs; the bandwidth that each block of the tier
+ * below has into it is divided by the oversubscription (1: full bisection). */
 typedef struct {
   gint64 span_gpus;
   double oversubscription; /* ≥ 1: divides the uplink bandwidth out of the tier below */
@@ -34,7 +34,7 @@ typedef struct {
   double latency_s; /* added to a path through a leaf */
 } FabricLeaves;
 
-/* Leaves and tiers as the cost model sees them: traffic within a level's span uses no oversubscribed uplink of it. */
+/* Leaves and tiers as the cost model sees them: traffic within a level's span does not use the uplinks out of it. */
 typedef struct {
   gint64 span_gpus;
   double oversubscription; /* of the uplinks of the level below; level 0: of a scale-up domain */

@@ -24,7 +24,7 @@ typedef struct {
 /* Fill a zeroed `host` from whichever of the two keys are present (zeroed YamlNode: absent). INPUT with file:line. */
 gboolean host_read(Host *host, YamlNode keys, YamlNode nvme, GError **error);
 
-/* Bandwidth per direction between a GPU's memory and its node's while the first `n_gpus` GPUs of the node copy at
- * once, for the slowest of them: the smallest of its own link or its part of every uplink above it in the PCIe tree,
- * and its part of links_together. 0: not stated. */
+/* Bytes per second and direction between a GPU's memory and its node's while the first `n_gpus` GPUs of the node copy
+ * at once, for the slowest of them: `link` if stated, else the smallest of its slot and its part of every uplink
+ * above it in the PCIe tree; at most its part of links_together. 0: not stated. */
 double host_link_Bps(const Host *host, const NodeTopology *node, int n_gpus);

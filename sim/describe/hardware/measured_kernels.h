@@ -18,11 +18,12 @@
  * A(m,k) · B(k,n), `batch` times (default 1), in the operand layout that BLAS spells tn (forward), nn (input
  * gradient) or nt (weight gradient); `accumulate` (default no) adds to C. A kernel's bytes are the workload's nominal
  * ones, each tensor read or written once. Its name is the workload's (norm, silu_mul, loss.exp, adam …); `memory` is
- * the curve of all kernels without their own. Unknown names are ignored. Attention is the fused kernel, with batch =
- * sequences × heads on the GPU, from seq_len queries to `keys` keys (default: the same number, with a causal mask).
- * Context parallelism has two other cases: fewer keys, a block that all queries see completely; and more keys, the
- * whole sequence, of which the queries are an early and a late piece (workload/pieces/context.c). In latent
- * attention, heads of V have fewer columns than those of Q and K: `v_head_dim` (default head_dim).
+ * the curve of all kernels without their own. A kernel name that the workload does not have is ignored. Attention is
+ * the fused kernel, with batch = sequences × heads on the GPU, from seq_len queries to `keys` keys (default: the same
+ * number, with a causal mask). Context parallelism has two other cases: fewer keys, a block that all queries see
+ * completely; and more keys, the whole sequence, of which the queries are an early and a late piece
+ * (workload/pieces/context.c). In latent attention, heads of V have fewer columns than those of Q and K: `v_head_dim`
+ * (default head_dim).
  *
  * Times are device times, from the end of the previous kernel to the end of this one, with kernels back to back on
  * one stream. They are assumed to come from a GPU under sustained load, so the file's matmul.under_load, which turns

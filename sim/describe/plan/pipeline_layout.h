@@ -28,8 +28,8 @@ typedef struct {
 /* INPUT if `text` is not a layout. */
 gboolean pipeline_layout_check(const char *text, GError **error);
 /* Layers of each stage: layers[n_stages]. `text`: a layout; NULL is auto. IMPOSSIBLE if the layout does not fit the
- * counts: another number of stages or layers, or a middle stage without layers. Auto needs n_stages ≤ n_layers, or =
- * n_layers + 2. */
+ * counts: another number of stages or layers, or a middle stage without layers. Auto needs n_stages ≤ n_layers, or
+ * n_stages = n_layers + 2. */
 gboolean pipeline_layout_deal(const char *text, const PipelineCounts *counts, int *layers, GError **error);
 gboolean pipeline_layout_is_balanced(const char *text);
 /* Auto (NULL too) or balanced: works for any number of stages that auto accepts. */

@@ -19,7 +19,8 @@ typedef enum { ATTENTION_FLASH, ATTENTION_UNFUSED, N_ATTENTIONS } Attention;
 typedef enum { CP_RING, CP_ALL_GATHER, CP_ULYSSES, N_CP_COMMS } CpComm;
 /* How tokens reach experts on other ranks. ALL_TO_ALL: once for each expert (Megatron-LM's alltoall dispatcher).
  * DEEPEP: by DeepEP's kernels (Megatron-LM's flex dispatcher, which includes HybridEP): over NICs once to each node
- * that has some of a token's experts and, at the same time, over the node's links once to each rank that does.
+ * that has some of a token's experts and from there, at the same time, over the node's links once to each rank that
+ * does.
  * ALL_GATHER: all tokens are gathered on all ranks of ep, and of tp if it cuts experts, and the results are summed by
  * a reduce-scatter (Megatron-LM's allgather dispatcher, its default). */
 typedef enum { DISPATCH_ALL_TO_ALL, DISPATCH_DEEPEP, DISPATCH_ALL_GATHER, N_EXPERT_DISPATCHES } ExpertDispatch;
@@ -56,7 +57,7 @@ typedef struct {
   char *schedule;        /* owned: a schedule's name, auto, file:orders.csv; NULL: 1f1b, interleaved when chunks > 1 */
   char *pipeline_layout; /* owned: layers of each stage (pipeline_layout.h); NULL: auto */
   int group;             /* interleaved: consecutive micro-batches through a chunk; 0: the schedule's choice */
-  double memory_cap;     /* auto: most bytes a GPU may hold in all; 0: what the GPU has */
+  double memory_cap;     /* auto: most bytes on a GPU besides what is reserved; 0: all the room it has */
   gint64 micro_batch;    /* sequences per micro-batch */
   gint64 global_batch;   /* sequences per step; 0: micro_batch × dp × (4·pp, or 1 without a pipeline) */
   gint64 seq_len;        /* tokens per sequence; 0: the model's max_positions (2048 if unknown), at most 4096 */
@@ -80,7 +81,7 @@ typedef struct {
   GArray *rank_map;         /* of int: the GPU of each rank (rank_map.h); owned; NULL: rank r is on GPU r */
   gint64 bucket_parameters; /* least parameters per gradient bucket; 0: Megatron's max(40e6, 1e6·dp·cp)
                              */
-  int prefetch;             /* ZeRO-3: layers gathered ahead of use */
+  int prefetch;             /* ZeRO-3: pieces (embedding, a layer, head) gathered ahead of use */
   Offload offload;          /* what is held outside the GPU */
   int grad_norm_barrier;    /* the optimizer waits for the global gradient norm over all ranks: 1 or 0; −1: the
                                schedule's choice, or else 1 */
@@ -185,9 +186,9 @@ gboolean plan_gathers_tokens(const Plan *plan);
 
 /* Whether a forward and a backward should hide each other's exchanges with experts. */
 gboolean plan_overlaps_experts(const Plan *plan);
-/* Whether they actually do: that needs exchanges (ep > 1), too. Forwards and backwards are paired in rounds of the
- * interleaved schedule, and in 1f1b on a single pipeline rank, which then runs a micro-batch's forward before the
- * previous micro-batch's backward. */
+/* Whether they do where they are paired: that also needs exchanges (ep > 1), outside dualpipe not by all_gather.
+ * Forwards and backwards are paired in rounds of the interleaved schedule, and in 1f1b on a single pipeline rank,
+ * which then runs a micro-batch's forward before the previous micro-batch's backward. */
 gboolean plan_takes_turns(const Plan *plan);
 
 /* Whether the host waits for the routing result before tokens are sent to experts, or selected from all gathered ones

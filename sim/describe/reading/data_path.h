@@ -1,5 +1,5 @@
-/* Where the described things are on disk: models/<name>.json, topologies/<name>.yaml, topologies/gpus/<name>.yaml
- * … */
+/* Where the described things are on disk: models/<name>.json, topologies/<name>.yaml,
+ * topologies/gpus/<name>.yaml … */
 #pragma once
 #include <glib.h>
 

@@ -1,4 +1,4 @@
-/* Of a gint64, in the format of what is printed. */
+/* Shorthand for gint64 in format strings: "%" INT64. */
 #pragma once
 #include <glib.h>
 

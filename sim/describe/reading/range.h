@@ -1,4 +1,4 @@
-/* What a value that is read may be, ends included. */
+/* The range of values that a reader accepts, ends included. */
 #pragma once
 #include <glib.h>
 

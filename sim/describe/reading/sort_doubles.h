@@ -1,4 +1,4 @@
-/* What medians and quantiles are taken of. */
+/* Sorting of doubles, for medians and quantiles. */
 #pragma once
 #include <glib.h>
 
@@ -9,7 +9,7 @@ static inline int sort_doubles_compare(gconstpointer a, gconstpointer b) {
   return (x > y) - (x < y);
 }
 
-/* Ascending; none is NaN. */
+/* Sort in ascending order; no value may be NaN. */
 static inline void sort_doubles(double *values, gsize n) {
   qsort(values, n, sizeof *values, sort_doubles_compare);
 }

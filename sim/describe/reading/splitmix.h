@@ -2,7 +2,7 @@
 #pragma once
 #include <glib.h>
 
-/* The output that follows on the state `x`: a bijection under which numbers that are near each other do not stay so. */
+/* The generator's output from state `x`: a bijection that scatters neighbouring numbers. */
 static inline guint64 splitmix(guint64 x) {
   x += G_GUINT64_CONSTANT(0x9e3779b97f4a7c15);
   x = (x ^ (x >> 30)) * G_GUINT64_CONSTANT(0xbf58476d1ce4e5b9);

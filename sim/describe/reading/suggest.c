@@ -100,7 +100,7 @@ static const char *next_letter(const char *at) {
 
 typedef enum { HAS_NOT, HAS_INSIDE, HAS_WORD, BEGINS, IS_SAME, N_WAYS } Way; /* later is nearer */
 
-/* Whether `name` continues with the letters and digits of `typed` from `at` on, and whether it ends there. */
+/* Whether the name at `at` continues with the letters and digits of `typed`; *is_end: and ends there. */
 static gboolean goes_on_with(const char *at, const char *typed, gboolean *is_end) {
   at = next_letter(at);
   for (typed = next_letter(typed); *typed != '\0'; typed = next_letter(typed + 1)) {

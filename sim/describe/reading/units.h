@@ -22,8 +22,8 @@ gboolean units_parse(const char *text, UnitKind kind, double *value, GError **er
 /* A plain positive count, allowing 7e9, 7B, 70B, 124M, 1.5T, 4k (decimal multiples). No unit. */
 gboolean units_parse_count(const char *text, double *value, GError **error);
 
-/* A whole number from `least` to `most`: digits, 1e6, or binary multiples such as 32Ki, 1Mi. INPUT; k, M, B and T are
- * refused where they could mean 1,000 or 1,024, with both named. */
+/* A whole number from `least` to `most`: digits, 1e6, or binary multiples such as 32Ki, 1Mi. INPUT; k, M, G and T are
+ * refused because they could mean powers of 1,000 or of 1,024, with both named. */
 gboolean units_parse_whole(const char *text, gint64 least, gint64 most, gint64 *value, GError **error);
 
 /* Append a number with its noun, singular or plural: "1 rank", "2 ranks". */

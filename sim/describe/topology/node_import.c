@@ -198,7 +198,7 @@ static void append_number(GString *out, double value) {
   g_string_append(out, g_ascii_formatd(text, sizeof text, "%.12g", value));
 }
 
-/* In double quotes; characters that are special to YAML or a terminal become '?'. */
+/* In double quotes. Quotes and backslashes are escaped, control characters become '?'. */
 static void append_quoted(GString *out, const char *text) {
   g_autofree char *valid = g_utf8_make_valid(text, -1);
   g_string_append_c(out, '"');

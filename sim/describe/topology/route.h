@@ -5,9 +5,9 @@
  *   otherwise              GPU → a NIC that serves it → up the fabric to the lowest common switch → NIC → GPU. NICs
  *                          on the same rail are preferred. If leaves are rail-optimised and there are none, data
  *                          first goes over NVLink to the peer whose NIC is on the receiver's rail, as in NCCL since
- *                          2.12 ("PXN"). If all of these are dead, both ends go through other GPUs of their nodes
- *                          that such a path still joins: over NVLink to one, its NIC, its partner's NIC, and on from
- *                          there
+ *                          2.12 ("PXN"). If all of these are dead, both ends go through another GPU of their node,
+ *                          the next ones in it that such a path joins: to the one, its NIC, the other's NIC, and on
+ *                          from there
  *
  * GPU and NIC exchange data directly (GPUDirect) or through host memory, that is, through the sockets
  * (node_topology_is_gpudirect()). Dead links are avoided if another path of these kinds exists. */

@@ -6,7 +6,7 @@
 #include "link_facts.h"
 #include "units.h"
 
-#define SLOW_UPLINK 16.0 /* oversubscription under one switch from which on its uplink looks like a mistake */
+#define SLOW_UPLINK 16.0 /* oversubscription under one switch above which its uplink looks like a mistake */
 
 typedef struct {
   const Topology *topology;
@@ -63,7 +63,7 @@ static void check_reach(Checker *c) {
       "wire them in node.scale_up.mesh or node.pcie, or take their dead links out of faults");
 }
 
-/* NICs with a dead network link, or a dead one to their GPU, are useless. */
+/* A NIC without a live network link, or without a live link into its node, is useless. */
 static gboolean is_live_nic(const Topology *t, int nic) {
   gboolean has_net = FALSE, has_host = FALSE;
   for (int i = t->first_end[nic]; i < t->first_end[nic + 1]; i++) {

@@ -10,12 +10,12 @@
  *            rings over all links can carry, the narrowest cut of the links among the members (every ring crosses
  *            every cut at least once each way)
  *     all    each member to all others, all groups at once; total that a GPU sends
- *     send   GPU i to i + d for all i at once; a pair joined by NVLinks by itself
+ *     send   GPU i to i + d for all i at once; a pair whose route is only NVLinks is rated by itself
  *     egress every GPU to its counterpart in another domain and back, over all NICs that serve it. A step waits for
  *            the slowest GPU, so its share counts for all
  *
  * Halving a link never raises any of them as long as routes (route.h) stay the same. Links of the fabric are ignored
- * (the tiers model them), and so are domains without a switch of more than WIRING_MOST_GPUS. */
+ * (the tiers model them), and so are domains of more than WIRING_MOST_GPUS without a switch. */
 #pragma once
 #include "topology.h"
 
@@ -31,8 +31,8 @@ struct NodeWiring {
   char *text;         /* owned: what is slower than stated, and the link that limits it */
 };
 
-/* NULL: the node's wiring is not described, or carries everything stated. Faults of `cluster` must have been
- * removed. */
+/* NULL: the node's wiring is not described, or carries everything stated. Faults, leaves and tiers of `cluster` are
+ * ignored. */
 NodeWiring *wiring_new(const Cluster *cluster);
 void wiring_free(NodeWiring *wiring);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(NodeWiring, wiring_free)
