@@ -88,7 +88,7 @@ static void time_list(Costing *costing, Piece piece, Phase phase, TimedList *lis
 
 /* Bytes of gradients read and written per parameter between the last backward and Adam; Adam's own read is part of
  * its item. If Adam uses copies, its item's read counts as that of the copying: what is added here is writing the
- * copies and Adam's reading them. */
+ * copies, unscaling them, the passes over them, and Adam's reading them. */
 static double update_gradient_bytes(const Plan *plan) {
   const Recipe *recipe = &plan->recipe;
   const double passes = plan->time.gradient_passes;

@@ -108,7 +108,8 @@ void engine_record_issues(const Engine *engine);
  * beside it. Only with taxes. */
 void engine_tax(Engine *engine, gint32 rank, gint32 transfer, gint64 from_ns, gint64 to_ns);
 
-/* Sets up `quiet`, or leaves it NULL where it does not apply. The next three functions need it. */
+/* Sets up `quiet`, or leaves it NULL where it does not apply. The three functions after engine_quiet_clear() need
+ * it. */
 void engine_quiet_init(Engine *engine);
 void engine_quiet_clear(Engine *engine);
 /* The single-rank collective at the head of the lane begins at begin_ns. Ends it at once if nothing interferes.

@@ -26,7 +26,7 @@ struct Follow {
   gint32 n_past;          /* leading steps whose records are final */
   gint32 n_made;          /* leading steps that have a record */
   gint32 *first_left;     /* [ranks] index of the first transfer that may not have ended; owned */
-  gint32 *last_transfer;  /* [ranks] last transfer op with a record; −1: none; owned */
+  gint32 *last_transfer;  /* [ranks] no later op is a transfer with a record; −1: none is; owned */
   gboolean has_ways;      /* some transfer takes a way */
   IntervalList out, in;   /* scratch: the transfers of one rank */
 };

@@ -28,7 +28,7 @@ gboolean goodput_of(const Model *model, const Cluster *cluster, const Plan *plan
 /* Upper bound of the share, for any step time: that at the optimum interval, not rounded to whole steps. 1 if the
  * cluster does not state its failure rate. */
 double goodput_most_share(const Model *model, const Cluster *cluster, const Plan *plan);
-/* Ts/T(τ); public, as the next, for runs that are acted out. */
+/* Ts/T(τ). Public, like the next, for tests against simulated runs with failures. */
 double goodput_share(double mtbf_s, double restart_s, double checkpoint_s, double interval_s);
 /* The interval that maximises it. */
 double goodput_best_interval_s(double mtbf_s, double checkpoint_s);

@@ -99,8 +99,8 @@ gint32 flow_slots_take_uses(Flows *flows, gint32 n);
 /* Frees the flow's slot and uses. */
 void flow_slots_release(Flows *flows, gint32 id);
 
-/* Whether changes of the present moment are still to be solved. They never are while time advances, and after
- * flows_advance() all rates and ends stand as they are once every flow that ended at that moment has left. */
+/* Whether changes of the present moment are still to be solved. TRUE only inside flows_advance(), between the events
+ * of one moment: it returns with all rates and ends as they stand once every flow that ended then has left. */
 static inline gboolean flows_is_dirty(const Flows *flows) {
   return flows->n_dirty_flows + flows->n_dirty_links > 0;
 }

@@ -78,8 +78,9 @@ enum { PREDICT_MOST_TRIES = 3 };
 int predict_tries(gint64 group, const Workload *workload, PredictTry tries[PREDICT_MOST_TRIES]);
 /* The first try if it is fewer than the plan has; otherwise the plan's number. */
 gint64 predict_first_micro_batches(const PlanOrder *choice, const Workload *workload);
-/* predict_step_records() from fewer micro-batches. The Prediction has no workload, which stays with the caller,
- * unchanged. With the metrics of all micro-batches if with_metrics. NULL: all of them must be run. */
+/* predict_records() for numbers only, all steps from fewer micro-batches each. The Prediction has no workload, which
+ * stays with the caller, unchanged. With the metrics of all micro-batches if with_metrics. NULL: all of them must be
+ * run. */
 Prediction *predict_fewer(PredictScratch *scratch, Workload *workload, PlanOrder *choice, const Cluster *cluster,
                           gboolean with_metrics);
 

@@ -38,7 +38,8 @@ typedef struct {
 /* For frameworks that add each weight gradient to the sum of earlier micro-batches by a separate kernel
  * (gradient_sums: apart): the bytes that this kernel reads and writes per parameter and micro-batch. All m
  * micro-batches of a step run it, unless the sum has the format of the gradients: then the first micro-batch's
- * gradient is the sum, and every one is charged (m − 1)/m of the bytes. Its launch is not counted. */
+ * gradient is the sum, and every one is charged (m − 1)/m of the bytes. Bytes that the framework states
+ * (plan_gradient_add_bytes()) are charged as they are. Its launch is not counted. */
 double cut_added_bytes(const Cut *cut);
 
 /* For norms of q and k that span all heads, which tp cuts: how many numbers per token the tp ranks sum, for both

@@ -12,7 +12,7 @@ gboolean workload_gradients_leave(const Workload *workload, gboolean of_experts)
   return layout->n_shards > 1 || plan_data_ranks(plan) == 1;
 }
 
-/* Gradients that stay on the GPU until the end of the step. */
+/* Gradients that stay on the GPU until the step's last are summed. */
 static double staying_gradients(const Workload *workload, int stage) {
   const StageWork *work = &workload->stages[stage];
   const Layout *layout = &workload->layout;

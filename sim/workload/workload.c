@@ -110,7 +110,8 @@ static void init_stages(Workload *workload, const Cut *cut) {
   share_vocabulary(workload, cut);
 }
 
-/* The parameters of a piece that a gather copies into a separate buffer, and a reduction copies from one. */
+/* The parameters of a piece that are copied out of the gather's buffer, and whose gradients are copied into the
+ * reduction's; 0: neither has a buffer. */
 static double copied_parameters(const Workload *workload, const Cut *cut, Piece piece) {
   const Plan *plan = workload->plan;
   const Layout *layout = &workload->layout;

@@ -11,8 +11,7 @@
 enum { MAX_CUTS = 24, ABSOLUTE_ROUNDS = 40, BIWEIGHT_ROUNDS = 20, REFINE_ROUNDS = 6 };
 static const double biweight_width = 4.685; /* 95 % efficient on normal errors (Holland and Welsch, 1977) */
 static const double noise_floor = 5e-3;     /* relative: the least by which repeats of one measurement differ */
-static const double outlier = 0.1;          /* relative: larger errors count as this when the number of pieces is
-                                               chosen */
+static const double outlier = 0.1;          /* relative: larger errors count as this when pieces are compared */
 static const double ll_ratio = 0.7;         /* LL carries 1/2 of Simple, LL128 0.92 */
 
 typedef struct {

@@ -45,7 +45,7 @@
 
 typedef struct {
   double latency_s, wire_s; /* time is the sum of all four; wire_s +∞: no such protocol */
-  double fill_s, start_s;   /* proportional to bytes, and fixed; the library ignores both when it chooses */
+  double fill_s, start_s;   /* depends on bytes, and does not; the library ignores both when it chooses */
 } AlgorithmTime;
 
 /* n > 1; collective_algorithm_exists() must hold. */

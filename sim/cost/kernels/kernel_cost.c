@@ -97,8 +97,8 @@ static double unaligned_share(const Gpu *gpu, const WorkItem *item) {
 }
 
 /* Alignment reduces the rate. An accumulated C is also read and written, and part of that is exposed: the first tiles
- * wait for it, and it waits for the last ones. In a group, where each product is short, the exposed part is
- * another. */
+ * wait until it is read, and it is written only after the last ones. In a group, where each product is short, more is
+ * exposed. */
 static double matmul_s(const Gpu *gpu, const WorkItem *item) {
   const gboolean is_of_weights = item->accumulate && number_bytes(item->number) < 2 && gpu->weight_gradient_rate > 0;
   const double share = unaligned_share(gpu, item) * (is_of_weights ? gpu->weight_gradient_rate : 1);

@@ -33,7 +33,7 @@ typedef struct {
 } MeasuredGap;
 
 /* `plan` as passed to predict(); `measured_s` > 0. Options the plan cannot have are left out. A single slow rank is
- * tried only on up to GAP_MOST_RANKS ranks, and only if no rank is slow already. */
+ * tried only if the plan has 2 to GAP_MOST_RANKS ranks, none of them slow already. */
 MeasuredGap *measured_gap_new(const Prediction *prediction, const Plan *plan, double measured_s, int n_threads);
 void measured_gap_free(MeasuredGap *gap);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(MeasuredGap, measured_gap_free)

@@ -4,7 +4,8 @@
 #include "plots.h"
 
 /* One bar per run, in order: the parts of its step, or of the memory of its fullest GPU. The label says if a run
- * does not fit or is impossible. INPUT if no run is possible. `columns`: width of the terminal it may be shown in. */
+ * does not fit or is impossible. IMPOSSIBLE if no run is possible. `columns`: width of the terminal it may be shown
+ * in. */
 Picture *runs_breakdown_picture(const GArray *runs, const char *title, int columns, GError **error);
 Picture *runs_memory_picture(const GArray *runs, const char *title, int columns, GError **error);
 
@@ -17,6 +18,6 @@ const char *run_value_label(RunValue value); /* with its unit */
 /* One cell per run: runs are given row by row, and look->cells is ignored. */
 Picture *runs_grid_picture(const GArray *runs, RunValue value, const Grid *look, GError **error);
 
-/* Tokens per second against memory including the reserved part: the Pareto front and the rest. INPUT if no run is
- * possible. */
+/* Tokens per second against memory including the reserved part: the Pareto front and the rest. IMPOSSIBLE if no run
+ * is possible. */
 Picture *runs_pareto_picture(const GArray *runs, const char *title, GError **error);

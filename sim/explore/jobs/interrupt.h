@@ -8,7 +8,7 @@ enum { INTERRUPT_STATUS = 128 }; /* shell exit status of a process killed by a s
 
 typedef struct {
   int fd;        /* of signals; −1: none */
-  sigset_t mask; /* previous handlers */
+  sigset_t mask; /* signal mask of the thread before */
   int signal;    /* signal received; 0: none yet */
 } Interrupt;
 

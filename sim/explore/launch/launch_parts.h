@@ -6,7 +6,7 @@ typedef struct {
   const Workload *workload;
   const Model *model;
   const Plan *plan;
-  const char *schedule; /* the one actually run, if auto */
+  const char *schedule; /* the one that is run; for auto, the one it stands for */
   int gpus_per_node;
   GPtrArray *notices;
 } LaunchCase;
@@ -22,5 +22,5 @@ char *launch_command(const LaunchCase *c);
 /* Whether the plan shards over fewer ranks than dp · cp. */
 gboolean launch_shards_in_part(const Plan *plan);
 /* IMPOSSIBLE if selective recompute covers more than attention's core, for a framework that cannot name modules to
- * recompute. `verb` and `name` are how --launch and the framework itself spell it. */
+ * recompute. `verb` and `name` are how --emit and the framework itself spell it. */
 gboolean launch_check_modules(const LaunchCase *c, const char *verb, const char *name, GError **error);

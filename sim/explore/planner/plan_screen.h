@@ -8,7 +8,7 @@ typedef enum {
   SCREENED_CANDIDATE,
   SCREENED_IMPOSSIBLE,
   SCREENED_SAME,      /* equivalent to another configuration of the space */
-  SCREENED_TOO_LARGE, /* needs more memory at least (memory_bound.h) */
+  SCREENED_TOO_LARGE, /* even its lower bound on memory does not fit (memory_bound.h) */
   SCREENED_LATE       /* even at best */
 } Screened;
 
@@ -22,7 +22,7 @@ typedef struct {
 PlanScreen plan_screen_of(const PlannerRequest *request);
 /* Configurations that duplicate another one under a different name, and are impossible under this name or not worth
  * building a workload for: 1f1b with chunks is interleaved; a V schedule with other than two chunks is the one with
- * two; whole experts in a model without experts; layers distributed over a single stage, which sends to no other. */
+ * two; whole experts in a model without experts; a balanced layout, or overlapped sends, with one pipeline rank. */
 gboolean plan_screen_is_misnamed(const PlanScreen *screen, const SpacePoint *point);
 /* IMPOSSIBLE for chunks on a single pipeline rank, which are just its layers in sequence, as with one chunk: worth
  * trying only if the space has nothing else for that rank. The plan's chunks must be known. */

@@ -4,12 +4,12 @@
 #include "sample.h"
 #include "sweep_try.h"
 
-/* Maps SweepPositions, the order in which a sweep visits its space, to indices: the identity, or a random draw. */
+/* Consecutive positions in the order in which a sweep visits its space. */
 typedef struct {
   gint64 first, n;
 } SweepRange;
 
-/* Which indices these are, and which need not be tried. */
+/* Which index is at a position (the same number, or one drawn at random), and which indices need not be tried. */
 typedef struct {
   Shuffle shuffle;
   gboolean shuffled;

@@ -7,7 +7,7 @@ typedef struct {
   const SweepTable *table; /* borrowed */
   double price;            /* dollars per GPU-hour; < 0: the cluster's own */
   gboolean prune;          /* skip the run if it cannot fit in memory */
-  int n_workers;           /* ranks on this machine, which share its memory; 0: one */
+  int n_workers;           /* threads of all ranks on this machine, which share its memory; 0: one */
 } SweepProblem;
 
 /* What one thread needs; never fails. */

@@ -7,7 +7,7 @@
 #pragma once
 #include "metrics.h"
 
-/* Whether the program's transfer `number` is a tensor-parallel collective; the load of those is Timing.tp. */
+/* Whether the program's transfer `number` is a collective over tp alone; the load of those is Timing.tp. */
 gboolean link_is_of_tp(const Program *program, gint32 number);
 
 /* Holds from time_ns until the next moment. */
@@ -24,7 +24,7 @@ GArray *link_timeline_of(const Trace *trace, const Metrics *metrics, int rank);
 
 typedef struct {
   int way;        /* the most used way while the rank waits for communication or copies; −1: none */
-  int rank;       /* the recorded rank that waits longest for it */
+  int rank;       /* the recorded rank that waits longest for these, on any way */
   int first_rank; /* the first rank of the plan that this one stands for */
   double wait_s;  /* per step: its exposed communication and copies */
   double busy_s;  /* time alone of what moved on the way while the rank ran no kernel; at most its idle time */

@@ -1,5 +1,5 @@
 /* Records of one stream follow each other, so their starts are sorted and so are their ends: the ops that allocate
- * and those that free on each stream form two sorted lists, and a rank's history is a merge of at most 2 × 11 lists.
+ * and those that free on each stream form two sorted lists, and a rank's history is a merge of at most N_LISTS lists.
  * The lists of frees come first, so that at equal times memory is freed before it is allocated. */
 #include "memory_profile.h"
 

@@ -22,7 +22,7 @@ typedef struct {
   gint64 n_layers;             /* of the model; 0 = not known */
   gint64 n_experts;            /* routed experts of a layer; 0 = none, or not known */
   gint64 n_next_layers;        /* the model's extra heads that predict further tokens; left out */
-  gboolean trains_next_layers; /* the plan has --mtp-layers */
+  gboolean trains_next_layers; /* --mtp-layers can include them */
   gint64 window;               /* tokens that a token attends to in windowed layers; 0: all preceding ones */
   int domain_gpus;             /* GPUs in one scale-up domain; 0 = not known */
   const char *peak_number;     /* format of peak_flops: "bf16" … */

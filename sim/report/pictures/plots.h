@@ -39,7 +39,7 @@ typedef struct {
 } ParetoLook;
 /* Fill `place`: the front is what fits and is not beaten. A point beats another if its x is no larger and its y no
  * smaller, unless they are equal in both: then both may be on the front. `fits[i]` FALSE: point i is
- * PARETO_DOES_NOT_FIT. Sorts by x, then falling y, then input order; `fits` is in input order. */
+ * PARETO_DOES_NOT_FIT. Sorts by x, then falling y, then label; `fits` is in input order. */
 void pareto_rank(ParetoPoint *points, const gboolean *fits, int n_points);
 Picture *plot_pareto(const ParetoPoint *points, int n_points, const ParetoLook *look, GError **error);
 

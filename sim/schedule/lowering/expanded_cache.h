@@ -1,7 +1,7 @@
 /* Expanded programs of one structure also differ only in their tables. So the op lists of one expansion are lent to
  * all programs that expand the same way:
  *
- *     shared       the source's ops (by SharedOps.number), which of them are cut, and into what segments (segments.h)
+ *     alike        the source's ops (by SharedOps.number), which of them are cut, and into what segments (segments.h)
  *     separate     works, transfers, effects: built from each plan's own
  *
  * Equal entries of a table share one number, and sizes that are equal under one plan may differ under the next. So

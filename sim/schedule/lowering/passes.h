@@ -58,10 +58,10 @@ Program *lower(const Lowering *lowering, const char *dump_after, char **dump, GE
  * on the tp stream (group "tp"): for executors that do not fold, such as stepreal. A run ends where a collective
  * needs it, where it needs a collective, and between first-time and recomputed work. Nothing else changes. */
 Program *program_expand(const Program *program, const Workload *workload);
-/* Expands only the ops in `beside` (NULL: all), whose tp collectives may compete with transfers; without cp and ep.
+/* Expands only the ops in `beside`, whose tp collectives may compete with transfers, of a program without cp and ep.
  * Other ops stay whole: a folded run takes equally long. Applying program_expand() to the result gives the same as to
- * `program`. *made, owned by the caller, receives the sources of the new table entries (expand_entries.h); `made` may
- * be NULL. */
+ * `program`. `beside` NULL: as program_expand(). *made, owned by the caller, receives the sources of the new table
+ * entries (expand_entries.h); `made` may be NULL. */
 Program *program_expand_noting(const Program *program, const Workload *workload, const OpsBeside *beside,
                                GArray **made);
 /* The same for a program with the same ops as the source of `like`: shares like's ops, with tables of its own built

@@ -20,8 +20,8 @@ typedef enum {
   ACTION_NORM,        /* global gradient norm */
   ACTION_TIED_GRAD,   /* all-reduce of the tied embedding's gradient */
   ACTION_COPY_GRAD,   /* two pipes: all-reduce of a stage's gradient over its two copies */
-  ACTION_WHOLE_GRAD,  /* all-reduce over tp of parameters replicated there, whose gradients each tp rank has only in
-                         part */
+  ACTION_WHOLE_GRAD,  /* all-reduce over tp of the gradients of parameters replicated there, which each tp rank has
+                         only in part */
   ACTION_SYNC,        /* host reads the loss */
   ACTION_WAIT,        /* host waits for an exchange */
   /* copies between a GPU and its node's memory and drives (pass_offload.c) */

@@ -115,7 +115,7 @@ static gboolean check_compute_place(const Check *check, int rank, guint i, GErro
   return place < (gint32)i || fail_beside(check, rank, i, "before", (guint)place, ", which it needs", error);
 }
 
-/* The send of a compute action's result, if the next stage is on another rank; N_ACTIONS: none. */
+/* The send of a compute action's result, if the stage that takes it is on another rank; N_ACTIONS: none. */
 static ActionKind send_of(const Check *check, const Action *action) {
   if (action->kind == ACTION_W)
     return N_ACTIONS;

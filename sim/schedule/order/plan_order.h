@@ -20,9 +20,9 @@ const char *plan_order_file(const char *schedule);
 /* Sets choice->info to a schedule of the table, NULL for auto. INPUT for any other name: the valid ones and the
  * nearest. */
 gboolean plan_order_find(PlanOrder *choice, const char *name, GError **error);
-/* Fills in what the schedule decides: plan->schedule, chunks, n_pipes, and overlap_p2p and grad_norm_barrier if left
- * open. INPUT for an unknown name (the valid ones and the nearest) or an unreadable file; IMPOSSIBLE if the file
- * contradicts the plan's pp or chunks. Clear `choice` in any case. */
+/* Fills in what the schedule decides: n_pipes, and plan->schedule, chunks, overlap_p2p and grad_norm_barrier where
+ * left open. INPUT for an unknown name (the valid ones and the nearest) or an unreadable file; IMPOSSIBLE if the
+ * schedule does not allow the plan's chunks, or the file contradicts its pp or chunks. Clear `choice` in any case. */
 gboolean plan_order_open(PlanOrder *choice, Plan *plan, GError **error);
 void plan_order_clear(PlanOrder *choice);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(PlanOrder, plan_order_clear)

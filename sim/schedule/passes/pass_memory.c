@@ -85,8 +85,8 @@ static gboolean op_uses_arrivals(const Op *op) {
   return op->kind == OP_COMPUTE || op->kind == OP_HOST;
 }
 
-/* Whether the op computes with what arrived. In a pair that runs as one, each half waits for both inputs but uses
- * only its own. */
+/* Whether the op computes with what arrived, or is a host wait that may release it. In a pair that runs as one, each
+ * half waits for both inputs but uses only its own. */
 static gboolean uses(const Op *op, const Op *arrived) {
   return arrived->kind == OP_COLLECTIVE ||
          (arrived->kind == OP_RECV && arrived->stage == op->stage && arrived->micro_batch == op->micro_batch);

@@ -1,8 +1,9 @@
 /* An order in which the records of a Program can be computed one by one, as long as no transfer slows another. Every
- * op comes after all ops that must have ended before it starts, and ops that meet (send and receive, members of a
- * collective) come after everything that any of them waits for. Ops of a batch start together, so each waits for
- * whatever any of them waits for; if several are on one stream, only the first does, and the others follow it. Made
- * from a verified Program; depends only on its ops, not on times.
+ * op comes after all ops that must have ended before it starts. Of ops that meet (send and receive, members of a
+ * collective) only the last comes after everything that any of them waits for: there their end is known, and what
+ * waits for any of them comes after it. Ops of a batch start together, so each waits for whatever any of them waits
+ * for; if several are on one stream, only the first does, and the others follow it. Made from a verified Program;
+ * depends only on its ops, not on times.
  *
  * Ops are numbered consecutively through all lists, like the records of a folded trace. */
 #pragma once

@@ -103,7 +103,7 @@ typedef struct {
   double bytes;          /* send: per GPU; collective: the full buffer S */
   /* UNSHARD, REDUCE_GRAD: whose parameters move; layers count from the op's unit. If embedding and head share a
    * vocabulary matrix, it moves with only one of them: n_tables is the number that move. It is n_embedding + n_head +
-   * 1 where the gradients of a head also move for the table that looks tokens up. */
+   * 1 where the gradients of a head move with those of the table that it looks tokens up in. */
   guint8 n_embedding, n_head, n_tables;
   guint8 of_experts; /* only the expert parameters of those layers; else all others */
   gint32 n_layers, n_dense;
@@ -153,7 +153,8 @@ typedef struct {
   Course *course; /* NULL: none (course.h) */
   guint64 number; /* unique among all lists that a ProgramCache and its ExpandedCache have lent, never reused; 0: not
                      lent by one */
-  /* Private to repeats.c, which fills them on first use: until then, only one thread may use these Programs. */
+  /* Private to repeats.c, which fills them on first use, and anew for another n_repeated: whenever it may do so, only
+   * one thread may use these Programs. */
   RepeatedOps *repeats; /* NULL: no repeats of n_repeated micro-batches */
   int n_repeated;       /* 0: not computed yet */
   /* Private to ops_beside.c, filled on first use like the above. For each list in turn, two arrays of [its ops]: the

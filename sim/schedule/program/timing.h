@@ -51,9 +51,9 @@ typedef struct {
   gint64 lead_ns;    /* (computed) see timing_host_lead() */
 } TimedList;
 
-/* The share of a rank's ways that a transfer uses when nothing competes with it. A way is a kind of link, in or out,
- * of which each rank has its own share: its scale-up links, its part of the NICs and of each fabric tier above them.
- * The last way is its part of the node's memory, which copies read and write, both directions combined. */
+/* The share of the ways out of and into a rank that a transfer uses when nothing competes with it. A way is a kind of
+ * link of which each rank has its own share: its scale-up links, its part of the NICs and of each fabric tier above
+ * them. The last way is its part of the node's memory, which copies read and write, both directions combined. */
 enum { TIMING_MAX_WAYS = 9, TIMING_HOST_WAY = TIMING_MAX_WAYS - 1, TIMING_WHOLE_WAY = 1000 };
 
 typedef struct {

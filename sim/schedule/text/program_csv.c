@@ -88,7 +88,8 @@ static void unshard(Row *row, int stage) {
   write_cell(row, ACTION_UNSHARD, stage, -1);
 }
 
-/* Writes UNSHARD before an op whose stage was resharded after the op's gathers were issued: these found it whole. */
+/* Writes UNSHARD before an op that needs its stage, if no gather since the last RESHARD has written it: those of a
+ * pair's backward may come after the pair's cell. */
 static void unshard_for(Row *row, const Op *op) {
   if (needs_parameters(op) && row->stages[op->stage].n_gathered > 0)
     unshard(row, op->stage);

@@ -243,8 +243,8 @@ static double gather_buffer_bytes(const Cut *cut) {
   return gradient_bytes(cut) + 3 * cut->cp * kv_bytes(cut);
 }
 
-/* dO of some heads; dQ, dK and dV of all copies, packed and as received. The packed ones of some heads are received
- * in place; copies are summed from where they were packed. */
+/* dO of some heads; dQ, dK and dV of all copies, packed and as received. Before packing, those of some heads are held
+ * where the received ones will be; copies are summed from where they were packed. */
 static double ulysses_buffer_bytes(const Cut *cut) {
   return gradient_bytes(cut) + tensor_bytes(cut, cut->out_width) + 2 * tensor_bytes(cut, cut_dealt_width(cut));
 }

@@ -342,8 +342,7 @@ static gboolean is_cut(const Cut *cut, const Linear *linear) {
 }
 
 /* Each of n linears cut by tp copies (reads and writes) its whole input, or its output's gradient, of T tokens and w
- * columns: n·2·T·w elements. Under sequence parallelism its input was gathered and is not copied; one gather is
- * counted for all, as is one reduction, even where each linear has its own. */
+ * columns: n·2·T·w elements. Under sequence parallelism its input was gathered and is not copied. */
 static double copied_bytes(const Cut *cut, const Linear *linear, int n_linears) {
   const gboolean copies =
       is_cut(cut, linear) && !cut->sequence_parallel && cut->plan->time.tensor_parallel_input == TP_INPUT_COPIED;

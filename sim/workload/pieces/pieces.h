@@ -204,6 +204,7 @@ void item_list_recompute(ItemList *list, void (*forward)(ItemList *list));
 /* Whether recomputing a dense layer stops before the MLP's last product (recompute_end of framework_time.h). */
 gboolean recompute_stops_early(const Model *model, const Plan *plan);
 
-/* The finished list of a phase; empty (NULL items) if a piece has nothing to do in it. */
+/* The finished list of a phase; empty (NULL items) if a piece has nothing to do in it. `copied_parameters`: those of
+ * the piece that ZeRO-3 copies from and to buffers (pieces.c); 0: none. */
 WorkList piece_list(const Cut *cut, Piece piece, Phase phase, double copied_parameters);
 PieceMemory piece_memory(const Cut *cut, Piece piece);
