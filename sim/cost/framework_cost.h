@@ -8,9 +8,9 @@
 Gpu framework_gpu(const FrameworkTime *framework, const Gpu *gpu);
 
 /* Seconds that a tp collective of `time_s` over `n` ranks occupies its stream: the wait for the last rank included,
- * without the part that runs inside the product it belongs to. The last arrives behind the mean by the expected largest
- * of n normally distributed numbers, Φ⁻¹((n − 0.375)/(n + 0.25)) standard deviations (Blom, "Statistical Estimates and
- * Transformed Beta-Variables", 1958); 0 for n < 2. */
+ * without the part that runs inside the product it belongs to. That wait, from the mean arrival to the last, is the
+ * expected largest of n normally distributed numbers, Φ⁻¹((n − 0.375)/(n + 0.25)) times `arrival_spread` (Blom,
+ * "Statistical Estimates and Transformed Beta-Variables", 1958); 0 for n < 2. */
 double framework_collective_s(const FrameworkTime *framework, double time_s, int n);
 
 /* Host seconds to issue each kind of item of a piece's list; what a graph replays costs none. */

@@ -4,11 +4,12 @@
  *     weights, gradients, optimizer of its stages     as the memory pass counts them
  *     the largest transient of its stages             one pass runs at a time
  *     four boundary tensors                           received and not used yet, both directions of both lanes
- *     ZeRO ≥ 2: two buckets, or whole gradients if these are reduced once
+ *     ZeRO ≥ 2: two buckets, or, if gradients are reduced once, these whole, less the shard counted above
  *     ZeRO-3: the gathered pieces of the prefetch window and the one in use */
 #include "auto_plan.h"
 
 #include "auto_order.h"
+#include "effect_recipes.h"
 #include "error.h"
 #include "lowering.h"
 #include "offload_state.h"
@@ -51,16 +52,6 @@ static double zero_buffers(const Workload *workload) {
   return buffers;
 }
 
-/* Per parameter of a stage whose gradients are reduced once a step: what their sum takes beyond the shard, which is not
- * there before the reduction but is counted for the whole step. */
-static double sum_beyond_shard_bytes(const Workload *workload) {
-  const Plan *plan = workload->plan;
-  const int shards = lowering_shards(workload);
-  if (workload_gradients_leave(workload, FALSE))
-    return plan_whole_gradient_bytes(plan);
-  return shards > 1 ? plan_whole_gradient_bytes(plan) - plan->recipe.gradients / shards : 0;
-}
-
 /* [ranks] what is left of a GPU for the micro-batches of each rank; owned by the caller. */
 static double *caps_of(const Workload *workload, const Cluster *cluster) {
   const Plan *plan = workload->plan;
@@ -79,7 +70,7 @@ static double *caps_of(const Workload *workload, const Cluster *cluster) {
     caps[rank] -= state_memory_total(&tiers[TIER_GPU]);
     const Part whole = part_of_stage(workload, stage);
     if (plan_reduces_once(plan))
-      caps[rank] -= part_sharded_parameters(workload, &whole) * sum_beyond_shard_bytes(workload);
+      caps[rank] -= effect_gradient_bytes(workload, &whole, TRUE);
     transients[rank] = MAX(transients[rank], stage_memory(workload, stage).transient_bytes);
   }
   for (int rank = 0; rank < placement->n_ranks; rank++)

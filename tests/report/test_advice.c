@@ -315,6 +315,7 @@ START_TEST(exposed_exchange_with_experts_is_named_with_its_reach) {
   ck_assert_ptr_nonnull(strstr(text, "--schedule dualpipe"));
   ck_assert_ptr_null(strstr(text, "--expert-tp 1")); /* how many experts there are is not known */
   report.n_experts = 32;
+  report.domain_gpus = 16;
   g_autofree char *whole = advice_text(&report);
   ck_assert_ptr_nonnull(strstr(whole, "--expert-tp 1 --ep 16 keeps experts whole"));
   report.n_experts = 8; /* fewer than ranks */

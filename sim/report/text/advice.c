@@ -193,8 +193,10 @@ static void advise_ep(const Case *c, GString *out) {
                            domain_gpus);
   else if (plan->order[0] == AXIS_TP && plan->order[1] == AXIS_CP && plan->order[2] == AXIS_EP)
     advise_whole_groups(c, reach, out);
-  if (plan_expert_tp(plan) > 1 && c->report->n_experts > 0 && c->report->n_experts % reach == 0)
-    g_string_append_printf(out, " --expert-tp 1 --ep %d keeps experts whole, in as much memory.", reach);
+  if (plan_expert_tp(plan) > 1 && (domain_gpus == 0 || reach <= domain_gpus) && c->report->n_experts > 0 &&
+      c->report->n_experts % reach == 0)
+    g_string_append_printf(
+        out, " --expert-tp 1 --ep %d keeps experts whole in as much memory, without exchanges over tp.", reach);
   if (plan->pp % 2 == 0 && (plan->schedule == NULL || !g_str_has_prefix(plan->schedule, "dualpipe")))
     g_string_append(out, " --schedule dualpipe overlaps it with the compute of another micro-batch.");
 }

@@ -206,10 +206,7 @@ static double held_of_gradient(const Workload *workload, gboolean of_experts, gb
                   : plan->recipe.gradients;
 }
 
-/* For gradients that are reduced into shards or leave the GPU; all others accumulate in place. A whole stage's
- * gradient is held in the precision of its reduction; its shard, counted for the whole step, does not exist before
- * that. */
-static double gradient_bytes(const Workload *workload, const Part *part, gboolean of_stage) {
+double effect_gradient_bytes(const Workload *workload, const Part *part, gboolean of_stage) {
   const gboolean has_both = of_stage && part->n_embedding > 0 && part->n_head > 0; /* of a shared matrix */
   const double all = has_both ? part_parameters_once(workload, part, PIECE_HEAD) : part_parameters(workload, part);
   const double experts = part_expert_parameters(workload, part), others = all - experts;
@@ -248,7 +245,7 @@ static void add_term(Effect *effect, guint64 code, const Program *program, const
     gboolean holds = kind == TERM_HOLD_GRADIENT || kind == TERM_HOLD_STAGE_GRADIENT;
     const double table = of_stage || part.n_head == 0 ? 0 : lowering_heads_table(workload);
     *(holds ? hold : drop) +=
-        gradient_bytes(workload, &part, of_stage) + round(table * workload->plan->recipe.gradients);
+        effect_gradient_bytes(workload, &part, of_stage) + round(table * workload->plan->recipe.gradients);
   }
 }
 

@@ -20,6 +20,11 @@ typedef enum {
 
 enum { EFFECT_RECIPE_NONE = 0 }; /* the recipe without terms */
 
+/* Bytes of a part's gradients beyond what the state counts for the whole step: of those that are reduced into shards or
+ * leave the GPU; all others accumulate in place. A whole stage's (`of_stage`) are held in the precision of their
+ * reduction, and their shard does not exist before that. */
+double effect_gradient_bytes(const Workload *workload, const Part *part, gboolean of_stage);
+
 typedef struct EffectRecipes EffectRecipes;
 EffectRecipes *effect_recipes_new(void);
 /* Adds an owner; each owner calls effect_recipes_free(). */
