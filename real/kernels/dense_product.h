@@ -1,7 +1,7 @@
-/* A product of an item's list, of operands that lie densely. */
+/* The matrix product of a work item with dense operands. */
 #pragma once
 #include "kernel.h"
 
-/* Leading dimensions by layout: A is m×k, or stored k×m; B is stored n×k, or k×n. The result is in the item's number
- * and takes the place of C; of one batch; the pointers are left to the caller. */
+/* Leading dimensions follow from the layout: A is m×k, or stored as k×m; B is stored as n×k, or as k×n. The result
+ * has the item's number format and is C. Batch 1. The caller sets the pointers. */
 MatmulKernel dense_product(const WorkItem *item);

@@ -1,4 +1,4 @@
-/* Random numbers that follow from a seed and a place, the same on every device, and what is dropped by them. */
+/* Random numbers determined by a seed and a position, the same on every device, and the dropout that uses them. */
 #pragma once
 #include <glib.h>
 
@@ -15,14 +15,15 @@ __host__ __device__
   return (guint32)((z ^ (z >> 31)) >> 32);
 }
 
-/* Dropout (Srivastava et al., JMLR 15, 2014), with what is kept scaled up while training: nothing is kept of the places
- * drawn. By the place in the whole tensor, so that any cut of it, and backward, drop the same. */
+/* Dropout (Srivastava et al., JMLR 15, 2014) with kept elements scaled up during training. Whether an element is
+ * dropped depends on its position in the whole tensor, so every way of sharding the tensor drops the same elements,
+ * and so does backward. */
 typedef struct {
   guint64 seed;
   float rate; /* 0 … 1; 0: nothing is dropped */
 } Dropout;
 
-/* What element n is multiplied by: 0 with probability `rate`, else 1/(1 − rate). */
+/* The factor for element n: 0 with probability `rate`, else 1/(1 − rate). */
 #ifdef __CUDACC__
 __host__ __device__
 #endif
@@ -32,14 +33,14 @@ __host__ __device__
   return kernel_random(dropout->seed, n) < dropped ? 0.0f : 1.0f / (1.0f - dropout->rate);
 }
 
-/* Of attention's probabilities: which sequence of the step and head of the model the first here are; in sequences of
- * `length` tokens in all. */
+/* Dropout of attention probabilities. first_sequence: the step's index of the first sequence here; first_head: the
+ * model's index of the first head here; length: tokens of a whole sequence. */
 typedef struct {
   Dropout dropout;
   gint64 first_sequence, n_heads, first_head, length;
 } ScoreDropout;
 
-/* Place of the row of a query's probabilities; a key's is as far behind it as its position says. */
+/* Random-number position of a query's row of probabilities. For a key, add the key's position. */
 #ifdef __CUDACC__
 __host__ __device__
 #endif

@@ -1,10 +1,10 @@
-/* Kernels of layers with experts (kernel.h): the choice, rows on their way there and back, the shared one's gate. */
+/* Kernels of MoE layers (kernel.h): routing, permuting rows to experts and back, the shared expert's gate. */
 #pragma once
 #include <glib.h>
 
-/* Which k = per_token of E experts each of T tokens goes to, and with what weight. Experts are dealt out by place:
- * choice i of token t is expert (t·k + i + shift) mod E, so that each gets T·k/E rows (a whole number). Rows are
- * numbered by expert, in the order of tokens within one.
+/* Which k = per_token of E experts each of T tokens goes to, and with what weight. Routing is balanced by
+ * construction: choice i of token t is expert (t·k + i + shift) mod E, so that each expert gets T·k/E rows (a whole
+ * number). Rows are ordered by expert, and by token within an expert.
  *   row       expert·T·k/E + (t·k + i)/E
  *   forward   place[t·k + i] = row; weights[row] = factor·softmax of the token's k scores
  *   backward  dscores (T × E) from dweights[row], place and weights; 0 where an expert is not chosen */
@@ -19,8 +19,8 @@ typedef struct {
   void *dscores;
 } RouteKernel;
 
-/* PERMUTE    to[place[t·k + i]] = from[t]       T rows → T·k, each of `width`; `place` names every row once
- * UNPERMUTE  to[t] = Σ_i from[place[t·k + i]]   and back, summed */
+/* PERMUTE    to[place[t·k + i]] = from[t]       T rows → T·k, each of `width`; `place` is a permutation
+ * UNPERMUTE  to[t] = Σ_i from[place[t·k + i]]   the inverse, summed over choices */
 typedef struct {
   guint8 number;
   gint64 tokens, per_token, width;
@@ -47,22 +47,23 @@ typedef struct {
   void *dlogit;
 } GateKernel;
 
-/* Where all tokens of S ranks are on each of them (T each, dealt out alike), which has `n_own` experts from `first` on.
- * What a token's choice makes of it is told to the others in a byte and a weight for each expert, `chosen` and `dense`;
- * row r of an expert is its r/(T·k/E)-th rank's, in the order of RouteKernel's rows.
- *   SPREAD   chosen[t·E + e], dense[t·E + e] from weights[row]; 0 where e is not chosen            of a rank's tokens
- *   PICK     rows[e][s][…] and row_weights of them, from tokens and dense of all; 0 where chosen says no. Without
- *            chosen: rows alone, of all that are dealt out
- *   PUT      tokens = sums of the own experts' rows, dense from row_weights, both 0 elsewhere; dense NULL: tokens alone
- *   COLLECT  weights[row] from dense                                                              of a rank's tokens */
+/* For experts that receive all tokens by all-gather: every rank has the tokens of S ranks (T each, routed alike) and
+ * `n_own` experts from `first` on. Each rank tells the others the routing of its tokens as a byte (`chosen`) and a
+ * weight (`dense`) per token and expert. Row r of an expert belongs to rank r/(T·k/E); rows are in the order of
+ * RouteKernel.
+ *   SPREAD   chosen[t·E + e], dense[t·E + e] from weights[row]; 0 where e is not chosen         one rank's tokens
+ *   PICK     rows[e][s][…] and their row_weights, from all ranks' tokens and dense; 0 where chosen is 0. Without
+ *            chosen: only the rows, for all choices
+ *   PUT      tokens = sums of own experts' rows, dense from row_weights, both 0 elsewhere; dense NULL: tokens only
+ *   COLLECT  weights[row] from dense                                                            one rank's tokens */
 typedef struct {
   guint8 number; /* of tokens, rows and dense */
   gint64 sources, tokens, n_experts, per_token, shift;
   gint64 first, n_own, width;
-  gint64 chosen_bytes; /* of each rank's: T·E or more */
-  guint8 *chosen;      /* [S][chosen_bytes]; SPREAD: of one */
-  void *dense;         /* [S][T][E]; SPREAD, COLLECT: of one */
-  float *weights;      /* [T·k] by row of a rank's own */
+  gint64 chosen_bytes; /* per rank: T·E or more */
+  guint8 *chosen;      /* [S][chosen_bytes]; SPREAD: one rank's */
+  void *dense;         /* [S][T][E]; SPREAD, COLLECT: one rank's */
+  float *weights;      /* [T·k] by row, one rank's own */
   void *all_tokens;    /* [S][T][width] */
   void *rows;          /* [n_own][S][T·k/E][width] */
   float *row_weights;  /* [n_own][S][T·k/E] */

@@ -1,9 +1,9 @@
-/* The kernels a transformer step is made of, as plain data: what to do, on which memory. Each device runs them its own
- * way; the plain CPU one is what the others are checked against.
+/* The kernels of a transformer step as plain data: what to compute, on which memory. Each device implements them in
+ * its own way; the plain CPU implementation is the reference for the others.
  *
- * All matrices are row-major with a leading dimension in elements. `Number` says how elements are stored: FP32, BF16 or
- * FP16; sums, statistics, losses and the optimizer's state are fp32 whatever the elements are. T tokens are b sequences
- * of s. "+=" means the result is added to what is there. */
+ * All matrices are row-major with a leading dimension in elements. `Number` is the storage format of elements: FP32,
+ * BF16 or FP16; sums, statistics, losses and the optimizer's state are fp32 in any case. T tokens are b sequences of
+ * s. "+=" adds the result to what is there. */
 #pragma once
 #include "dropout.h"
 #include "expert_kernels.h"
@@ -83,39 +83,39 @@ typedef struct {
 
 /* y = (x − mean)·rstd·w + shift (LayerNorm), y = x·rstd·w (RMSNorm); rows × width. y may be x, dx may be dy.
  *
- * Rows may lie side by side, as heads do: row r of y, dy, dx and of forward's x is then at r/per_line·ld +
- * r mod per_line·width. `kept` is dense in any case. */
+ * Rows may lie side by side, as heads do: then row r of y, dy, dx and of forward's x is at r/per_line·ld + r mod
+ * per_line·width. `kept` is always dense. */
 typedef struct {
   guint8 number, is_rms;
   gint64 rows, width;
   float epsilon;
-  const void *x, *weight, *shift; /* weight NULL: 1, but of NORM_SUMS; shift NULL: none */
+  const void *x, *weight, *shift; /* weight NULL: ones, but NORM_SUMS_BACKWARD needs it; shift NULL: none */
   void *y;
   gint64 per_line, ld; /* per_line 0: rows are dense */
-  /* Of rows that are parts of rows of whole_width columns: what NORM_SUMS makes of a part, and the norms read once the
-   * parts' are added up. 0: rows are whole, and nothing is read.
+  /* For rows that are parts of rows of whole_width columns (cut by tp): NORM_SUMS computes the sums of a part; the
+   * norms read them once the parts' sums are added up. 0: rows are whole and sums are not used.
    *   forward   sums[0] = Σ x², sums[1] = Σ x       backward  sums[0] = Σ g·x̂, sums[1] = Σ g,  g = dy·w
-   * RMSNorm has the first alone. NORM_SUMS reads x; its backward dy, weight, x or kept, mean and rstd. */
+   * RMSNorm has only sums[0]. NORM_SUMS reads x; its backward reads dy, weight, x or kept, mean and rstd. */
   gint64 whole_width;
   float *sums[2];     /* [rows] each */
-  void *kept;         /* what forward copies x to, and backward reads in its place; NULL: x itself is kept */
+  void *kept;         /* forward copies x here and backward reads it instead of x; NULL: x itself is kept */
   float *mean, *rstd; /* [rows] kept for backward; mean unused (may be NULL) for RMSNorm */
-  /* backward: dx = …, weight gradients += in `gradient` format */
+  /* backward: dx = …; weight gradients += in format `gradient` */
   const void *dy;
   void *dx;
   guint8 gradient;        /* Number of dweight, dshift */
-  void *dweight, *dshift; /* dshift NULL: none; both: there are no weights */
+  void *dweight, *dshift; /* dshift NULL: none; both NULL: the norm has no weights */
 } NormKernel;
 
-/* A sequence's rows here are two pieces of a longer one: what is added to the positions of its first half, and of its
- * second. Zeros: they are all of it. */
+/* The rows of a sequence on this rank are two pieces of a longer sequence (context parallelism): `early` is added to
+ * the positions of the first half, `late` to those of the second. Both 0: the whole sequence is here. */
 typedef struct {
   gint64 early, late;
 } SequencePieces;
 
 /* Rotates pairs (j, j + d/2) of the first `n_heads` heads of each row of x in place by ±position·base^(−2j/d);
- * position = row % seq_len, and what its half adds. Heads are head_stride apart: d, or more where d is a part of each.
- */
+ * position = row % seq_len plus the offset of its half. Heads are head_stride apart: d, or more where only d elements
+ * of a head are rotated. */
 typedef struct {
   guint8 number;
   guint8 inverse; /* backward */
@@ -125,11 +125,11 @@ typedef struct {
   void *x;
 } RopeKernel;
 
-/* K and V of latent attention (arXiv 2405.04434 §2.1), of what was made for each head, p of K and v of V, and of what
- * all heads share, o columns that are rotated as RopeKernel does:
+/* K and V of latent attention (arXiv 2405.04434 §2.1). `made` holds p elements of K and v of V per head; `shared`
+ * holds o columns common to all heads, which are rotated as in RopeKernel:
  *   JOIN   k[t][head] = (made[t][head][: p], rotated shared[t]),  v[t][head] = made[t][head][p :]
- *   SPLIT  back, of gradients: shared[t] = Σ over heads, rotated by −position
- * made: rows × n_heads·(p + v), dense; shared, k and v: rows of ld_shared and, both, ld_kv elements. */
+ *   SPLIT  the inverse, for gradients: shared[t] = Σ over heads, rotated by −position
+ * made: rows × n_heads·(p + v), dense; rows of shared are ld_shared elements apart, rows of k and of v ld_kv. */
 typedef struct {
   guint8 number;
   gint64 rows, seq_len, n_heads, plain_dim, rotated_dim, v_dim, ld_shared, ld_kv;
@@ -138,50 +138,50 @@ typedef struct {
   void *made, *shared, *k, *v; /* JOIN reads the first two, SPLIT the others */
 } LatentKernel;
 
-/* Rows of attention scores: p = softmax(scale·s), keys after the query masked; backward ds = scale·p·(dp − Σ dp·p), in
- * place of dp. matrices × (seq_len × seq_len), dense: of each sequence those of `n_heads` heads. */
+/* Rows of attention scores: p = softmax(scale·s) with keys after the query masked; backward ds = scale·p·(dp − Σ
+ * dp·p), in place of dp. matrices × (seq_len × seq_len), dense; each sequence has `n_heads` of these matrices. */
 typedef struct {
   guint8 number;
   gint64 matrices, seq_len;
   float scale;
-  gint64 n_heads; /* looked at with a rule alone, as the rule is */
+  gint64 n_heads; /* used only with ALiBi */
   ScoreRule rule;
   void *scores;  /* forward: s → p in place; backward: p (read) */
   void *dscores; /* backward: dp → ds in place */
 } SoftmaxKernel;
 
-/* Attention's probabilities, or their gradients, of whole sequences: to = drop(from), matrices × (seq_len × seq_len).
- * to may be from. */
+/* Dropout on attention probabilities of whole sequences, or on their gradients: to = drop(from), matrices × (seq_len
+ * × seq_len). to may be from. */
 typedef struct {
   guint8 number;
-  gint64 matrices, seq_len, n_heads; /* of each sequence */
+  gint64 matrices, seq_len, n_heads; /* per sequence */
   ScoreDropout drop;
   const void *from;
   void *to;
 } DropScoresKernel;
 
-/* Attention to a block of the keys: rows of each sequence that take part, from the pointers on. Causal: query i sees
- * keys 0 … i + keys − queries; keys ≥ queries. */
+/* Attention to a block of the keys. The pointers are to the first row of the block in the first sequence. Causal:
+ * query i sees keys 0 … i + keys − queries; keys ≥ queries. */
 typedef struct {
-  guint8 is_cut;        /* FALSE: all seq_len queries and keys, causal, all of ld_qkv; the rest is not looked at */
+  guint8 is_cut;        /* FALSE: all seq_len queries and keys, causal, all with ld_qkv; other fields are ignored */
   guint8 is_full;       /* no mask */
   guint8 adds;          /* backward: dk and dv += */
   gint64 queries, keys; /* in each sequence */
-  gint64 key_rows;      /* from one sequence's keys to the next one's; of queries, o and lse: seq_len */
+  gint64 key_rows;      /* rows from one sequence's keys to the next one's; for queries, o and lse: seq_len */
   gint64 ld_kv;         /* of k, v; of q: ld_qkv */
   gint64 ld_dq, ld_dkv; /* of dq; of dk, dv */
   RowPositions query_at, key_at; /* for ALiBi */
 } FlashBlock;
 
-/* Causal fused attention, to all keys or to a block of them, over rows of q, k, v (T × ld, heads of head_dim, of v and
- * o v_head_dim, side by side); query head h reads key head h / (n_heads / n_kv_heads). lse [b][n_heads][s]: log-sum-exp
- * of scaled scores. Backward overwrites dq, dk, dv. */
+/* Causal fused attention, to all keys or to a block of them, over rows of q, k, v (T × ld; heads side by side, of
+ * head_dim elements, in v and o of v_head_dim). Query head h reads key head h / (n_heads / n_kv_heads). lse
+ * [b][n_heads][s]: log-sum-exp of scaled scores. Backward overwrites dq, dk, dv. */
 typedef struct {
   guint8 number;
   gint64 sequences, seq_len, n_heads, n_kv_heads, head_dim, v_head_dim;
   float scale;
-  ScoreRule rule; /* a window of a cut block: of keys that follow each other up to the last query's; not without mask,
-                     and backward has to add */
+  ScoreRule rule; /* a window on a cut block: keys must be consecutive up to the last query's position; not without a
+                     mask, and backward must add */
   ScoreDropout drop;
   gint64 ld_qkv;        /* of q, k, v */
   gint64 ld_dq, ld_dkv; /* of dq; of dk, dv */
@@ -194,11 +194,11 @@ typedef struct {
   FlashBlock block;
 } FlashKernel;
 
-/* Outputs of the same `queries` of each sequence for two sets of keys become those for both (arXiv 2205.14135 §3.1):
+/* Combines the outputs of the same `queries` of each sequence for two sets of keys (arXiv 2205.14135 §3.1):
  *   lse' = log(e^lse + e^other_lse),  o = o·e^(lse − lse') + other·e^(other_lse − lse'),  in place of o and lse.
- * o, other: rows of n_heads·head_dim; lse [sequences][n_heads][seq_len]; a sequence's rows are seq_len apart. */
+ * o, other: rows of n_heads·head_dim; lse [sequences][n_heads][seq_len]; sequences are seq_len rows apart. */
 typedef struct {
-  guint8 number, sum; /* of other; of o: the same or fp32 */
+  guint8 number, sum; /* of other; of o, which is the same or fp32 */
   gint64 sequences, seq_len, queries, n_heads, head_dim;
   void *o;
   float *lse;
@@ -207,7 +207,7 @@ typedef struct {
 } MergeKernel;
 
 /* gelu (tanh form): y = gelu(x), rows × width. gated: x is rows × 2·width, y = silu(x[:, :width])·x[:, width:]. With
- * `scale` each row is multiplied by its own; backward then gives dscale[row] = Σ_j dy·(y without scale), too. */
+ * `scale` each row is multiplied by its own factor, and backward gives dscale[row] = Σ_j dy·(y without scale). */
 typedef struct {
   guint8 number, gated;
   gint64 rows, width; /* of y */
@@ -227,15 +227,15 @@ typedef struct {
   void *out;
 } AddKernel;
 
-/* Which tokens rows are: row r is the (first_row + r)-th of sequences that have seq_len tokens here, where `pieces`
- * says, and `length` in all; the first is the step's first_sequence-th. */
+/* Which tokens the rows hold: row r is token first_row + r of the sequences here, which have seq_len tokens on this
+ * rank (at the positions `pieces` gives) and `length` in all. first_sequence: the step's index of the first one. */
 typedef struct {
   gint64 first_row, seq_len, first_sequence, length;
   SequencePieces pieces;
 } TokenPlaces;
 
-/* out = a + drop(b + bias), element (r, c) at token_place(r)·width + c; a NULL: zeros; bias NULL: none. out may be a or
- * b. */
+/* out = a + drop(b + bias), where element (r, c) has random-number position token_place(r)·width + c. a NULL: zeros;
+ * bias NULL: none. out may be a or b. */
 typedef struct {
   guint8 number;
   gint64 rows, width;
@@ -245,8 +245,8 @@ typedef struct {
   void *out;
 } DropAddKernel;
 
-/* Blocks of rows to another place: out = a + b, `batch` times with strides between blocks. b NULL: a alone; a NULL too:
- * zeros. out may be a or b, else does not overlap them. */
+/* Moves blocks of rows: out = a + b, `batch` times with strides between blocks. b NULL: only a; a NULL too: zeros.
+ * out may be a or b, otherwise it must not overlap them. */
 typedef struct {
   guint8 number;
   gint64 batch, rows, width;
@@ -264,8 +264,8 @@ typedef struct {
   void *out;
 } BiasGradientKernel;
 
-/* Rows of the word table held here: words [first_word, first_word + n_words); others give zeros.
- * forward: out[t] = factor·table[token[t]]. backward: gradient of the table += factor·rows of dout. */
+/* The rows of the word table held here: words [first_word, first_word + n_words); other words give zeros.
+ *   forward: out[t] = factor·table[token[t]]. backward: gradient of the table += factor·rows of dout. */
 typedef struct {
   guint8 number, gradient;
   gint64 tokens, width, first_word, n_words;
@@ -286,8 +286,9 @@ typedef struct {
   void *dx;
 } CapKernel;
 
-/* forward: x[t] += table[(first_row + t) % seq_len, and what its half adds]; backward: gradient of the table += rows of
- * dx. `first_row`: place of row 0 among the micro-batch's tokens (a shard under sequence parallelism). */
+/* forward: x[t] += table[position], position = (first_row + t) % seq_len plus the offset of its half; backward:
+ * gradient of the table += rows of dx. `first_row`: index of row 0 among the micro-batch's tokens (> 0 for shards
+ * under sequence parallelism). */
 typedef struct {
   guint8 number, gradient;
   gint64 rows, width, first_row, seq_len;
@@ -298,11 +299,12 @@ typedef struct {
   void *dtable;
 } PositionsKernel;
 
-/* Cross-entropy over a vocabulary cut by tp: columns [first_word, first_word + width) here, of which those ≥ n_words of
+/* Cross-entropy over a vocabulary cut by tp: columns [first_word, first_word + width) are here; those ≥ n_words of
  * the whole vocabulary are padding and count as −∞.
  *   MAX      row_max[t] = max_j logits[t][j]
- *   EXP      probabilities[t][j] = exp(logits − row_max) in fp32; row_sum[t] = Σ_j of it; row_target[t] = logits of the
- *            target less row_max, 0 when the target is not here
+ *   EXP      probabilities[t][j] = exp(logits − row_max) in fp32; row_sum[t] = Σ_j of them; row_target[t] = the
+ * target's
+ *            logit − row_max, 0 when the target is not here
  *   SOFTMAX  probabilities /= row_sum;  *loss += loss_scale·Σ_t (log row_sum − row_target)
  *   BACKWARD dlogits[t][j] = gradient_scale·scale·(probabilities − [j is the target]) */
 typedef struct {
@@ -327,12 +329,13 @@ typedef struct {
   double *sum;
 } SumSquaresKernel;
 
-/* AdamW on n elements (arXiv 1711.05101), gradients scaled by min(1, max_norm / √*norm_squared) first (NULL: not).
- * `scale` (NULL: 1): what gradients, and thereby the norm, are multiplied by; then c1 and c2 are 1 less its powers.
+/* AdamW on n elements (arXiv 1711.05101). Gradients are first scaled by min(1, max_norm / √*norm_squared) (NULL:
+ * not). `scale` (NULL: 1) is the factor that gradients, and hence the norm, carry; with it, c1 and c2 are 1 minus its
+ * powers.
  *   m = β1·m + (1−β1)·g;  v = β2·v + (1−β2)·g²;  p −= lr·(m/c1 / (√(v/c2) + ε) + decay·p),  c1 = 1 − β1^t …
  * The fp32 `master` is updated and rounded to `weight`; without one (NULL) the weight itself is updated. The gradient
- * is zeroed afterwards. With a *norm_squared that is not finite nothing is done, but where `scale` has the step skipped
- * the gradient is zeroed all the same. */
+ * is zeroed afterwards. If *norm_squared is not finite, nothing is done, except that the gradient is still zeroed if
+ * `scale` has the step skipped. */
 typedef struct {
   guint8 number, gradient; /* Numbers of weight and gradient */
   gint64 n;
@@ -345,7 +348,7 @@ typedef struct {
   float max_norm, lr, beta1, beta2, epsilon, decay, correction1, correction2;
 } AdamKernel;
 
-/* *to = the state of the step after *from's (loss_scale_next()). */
+/* *to = the state of the step after that of *from (loss_scale_next()). */
 typedef struct {
   const LossScale *from;
   const double *norm_squared;
@@ -353,7 +356,7 @@ typedef struct {
   LossScale *to;
 } LossScaleKernel;
 
-/* to[i] = from[i], or += ; formats may differ. */
+/* to[i] = from[i], or to[i] += from[i]; formats may differ. */
 typedef struct {
   guint8 from_number, to_number, accumulate;
   gint64 n;
@@ -361,15 +364,15 @@ typedef struct {
   void *to;
 } ConvertKernel;
 
-/* n bytes of zero. */
+/* Sets `bytes` bytes to zero. */
 typedef struct {
   gint64 bytes;
   void *to;
 } FillKernel;
 
-/* A shard of a seeded matrix: element (r, c) of the whole, r = first_row + i, c = first_column + j, is
+/* A shard of a seeded matrix: element (r, c) of the whole matrix, r = first_row + i, c = first_column + j, is
  *   mean + deviation·√12·(u − ½),  u = uniform [0, 1) from kernel_random(seed, r·whole_width + c)
- * so that every cut of the matrix holds the same numbers. Rows ≥ whole_rows are zero (padding). */
+ * so that every sharding of the matrix holds the same numbers. Rows ≥ whole_rows are zero (padding). */
 typedef struct {
   guint8 number;
   gint64 rows, columns, ld;
@@ -413,7 +416,7 @@ typedef struct {
   };
 } Kernel;
 
-/* The block that a kernel works on, also where it is all. */
+/* The block that a kernel works on; all queries and keys if it is not cut. */
 static inline FlashBlock flash_block(const FlashKernel *kernel) {
   FlashBlock block = kernel->block;
   if (block.is_cut)
@@ -427,7 +430,7 @@ static inline FlashBlock flash_block(const FlashKernel *kernel) {
   return block;
 }
 
-/* Where a row begins that may lie beside others, in elements. */
+/* Offset of a row, in elements; rows may lie side by side. */
 #ifdef __CUDACC__
 __host__ __device__
 #endif
@@ -436,7 +439,7 @@ __host__ __device__
   return norm->per_line == 0 ? row * norm->width : row / norm->per_line * norm->ld + row % norm->per_line * norm->width;
 }
 
-/* Position in the whole sequence of a row of the `seq_len` here. */
+/* Position in the whole sequence of a row of the `seq_len` on this rank. */
 #ifdef __CUDACC__
 __host__ __device__
 #endif
@@ -445,7 +448,7 @@ __host__ __device__
   return row + (row < seq_len / 2 ? pieces.early : pieces.late);
 }
 
-/* Of a row, among all tokens of the step. */
+/* Index of a row's token among all tokens of the step. */
 #ifdef __CUDACC__
 __host__ __device__
 #endif

@@ -1,25 +1,26 @@
-/* What attention's scores have beside a product of query and key, by where these are. */
+/* Terms that attention adds to scores by position: ALiBi and sliding windows. */
 #pragma once
 #include <glib.h>
 
 #include <math.h>
 
-/* What a causal score has beside the product, by the distance of a key from its query.
+/* What is applied to a causal score besides q·k, by the distance of the key from its query.
  *   ALiBi (arXiv 2108.12409)  head h's scores get −alibi_slope(heads, first_head + h)·distance
  *   window (arXiv 2004.05150) keys `window` and more before the query are masked */
 typedef struct {
-  gint64 alibi_heads, first_head; /* of the whole model; that head 0 here is. 0 heads: no ALiBi */
-  gint64 window;                  /* keys a query sees, its own included; 0: all before it */
+  gint64 alibi_heads, first_head; /* heads of the whole model (0: no ALiBi); the model's index of head 0 here */
+  gint64 window;                  /* keys that a query sees, including its own; 0: all before it */
 } ScoreRule;
 
-/* Positions of rows that are one or two pieces of a sequence: row i is at i + (i < half ? early : late). Zeros: at i.
- */
+/* Positions of rows that are one or two pieces of a sequence: row i is at i + (i < half ? early : late). All 0: row i
+ * is at position i. */
 typedef struct {
   gint64 half, early, late;
 } RowPositions;
 
-/* The slope of a head: of n = 2^k heads the i-th has 2^(−8·(i+1)/n); of others the first 2^k as those, the rest every
- * other of 2^(k+1) (arXiv 2108.12409 §3, and the authors' code for other numbers of heads). 0 without ALiBi. */
+/* The slope of a head. With n = 2^k heads, head i has 2^(−8·(i+1)/n). Otherwise the first 2^k heads have those slopes
+ * and the rest take every other slope of 2^(k+1) heads (arXiv 2108.12409 §3, and the authors' code for other numbers
+ * of heads). 0 without ALiBi. */
 #ifdef __CUDACC__
 __host__ __device__
 #endif
@@ -36,7 +37,7 @@ __host__ __device__
   return (float)exp2(-exponent);
 }
 
-/* The first key that a query sees: both in order of position, from the sequence's begin on. */
+/* The first key that a query sees. Both are indices in order of position, from the start of the sequence. */
 #ifdef __CUDACC__
 __host__ __device__
 #endif

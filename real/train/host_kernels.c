@@ -5,7 +5,7 @@
 typedef struct {
   const Kernel *kernels;
   gint n;
-  gint next; /* atomic: kernel that nobody has taken */
+  gint next; /* atomic: next kernel not yet taken */
   gint has_failed;
 } Queue;
 

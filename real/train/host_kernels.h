@@ -1,9 +1,9 @@
-/* Kernels on the processors of a rank's machine, whatever its own processor is. */
+/* Runs kernels on the CPU cores of a rank's machine, whatever device the rank trains on. */
 #pragma once
 #include "device.h"
 #include "world.h"
 
-/* Threads that a rank has there: 1 where its processor is a core of them, else its part of all that it may use. */
+/* Threads that a rank may use for this: 1 if its device is a CPU core, else its share of the cores. */
 int host_kernels_threads(const DeviceType *device, const World *world);
-/* Runs them all, here and now: `n_threads` take one after the other. FALSE: one has failed. */
+/* Runs all of them and waits: each of `n_threads` takes one kernel after the other. FALSE: one failed. */
 gboolean host_kernels_run(const Kernel *kernels, int n, int n_threads);

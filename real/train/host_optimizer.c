@@ -10,7 +10,7 @@ typedef struct {
   gint64 first, n;
 } Part;
 
-/* Those of a chunk, of at most `most` elements each; of Part. */
+/* The parts of a chunk, of at most `most` elements each; array of Part. */
 static GArray *parts_of_chunk(const Trainer *trainer, int chunk, gint64 most) {
   const Parameters *parameters = trainer->parameters;
   GArray *parts = g_array_new(FALSE, FALSE, sizeof(Part));

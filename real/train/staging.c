@@ -4,7 +4,7 @@
 
 static const gint64 look_ns = 50 * 1000 * 1000;
 
-/* A copy, one of whose ends is `staging`. */
+/* A copy with `staging` as one end. */
 static gboolean copy_now(Device *device, DeviceStream *stream, void *to, const void *from, gint64 bytes,
                          GError **error) {
   const DeviceType *type = device->type;

@@ -1,20 +1,20 @@
-/* What data parallelism and the optimizer do to blocks. A collective of the Program moves several blocks: one call of
- * the library per block, issued as one batch.
+/* What data parallelism and the optimizer do to blocks. A collective of the Program moves several blocks: one library
+ * call per block, issued as one batch.
  *
  *     ZeRO-0     gradient [n] all-reduced in place
- *     ZeRO-1     gradient [n] reduce-scattered in place: this rank's shard of it is whole; weights gathered in place
+ *     ZeRO-1     gradient [n] reduce-scattered in place: this rank's shard is complete; weights gathered in place
  *     ZeRO-2, 3  bucket [n] reduce-scattered in place, its shard added to the gradient [shard_n]
- *     ZeRO-3     weights [shard_n] gathered into a buffer, where they are fetched to if they are on the host
+ *     ZeRO-3     weights [shard_n] gathered into a buffer, into which they are copied first if they are on the host
  *
- * Experts have shards and copies on other ranks: collectives of their own, of which a backward under ZeRO-2, 3 fills
- * the same bucket.
+ * Experts are sharded and replicated over other ranks, so they have their own collectives. Under ZeRO-2, 3 a backward
+ * puts their gradients into the same bucket.
  *
- * Under a framework that sums whole gradients ZeRO-1 is reduced as ZeRO-0; one that sums in another number than it
- * holds them in has them converted to a buffer and back.
+ * Under a framework that sums whole gradients, ZeRO-1 reduces as ZeRO-0. A framework that sums in another number
+ * format than it holds gradients in has them converted to a buffer and back.
  *
- * ZeRO-2, 3 with W apart from I: the gradients of norms, which I makes, add up beside the buckets, and the next bucket
- * of their block takes them along. The global norm counts every parameter once: what all tp ranks hold by tp rank 0, a
- * tied matrix by the first stage, a stage with two copies by the first pipe. */
+ * ZeRO-2, 3 with separate I and W: the gradients of norms, which I computes, accumulate outside the buckets, and the
+ * next bucket of their block includes them. The global norm counts every parameter once: what all tp ranks hold on tp
+ * rank 0, a tied matrix on the first stage, a stage with two copies in the first pipe. */
 #include "state.h"
 
 #include "loss_scaling.h"
@@ -52,7 +52,8 @@ gint64 state_moved_bytes(const Trainer *trainer, const Op *op, const Transfer *t
 /* --- gathers --------------------------------------------------------------------------------------------------------
  */
 
-/* Where a block of a gather comes to lie: one behind the other in the buffer, but a shared matrix in its own place. */
+/* Where a block of a gather is placed: one after the other in the buffer, except a shared matrix, which has its own
+ * place. */
 static char *gathered_place(const Trainer *trainer, const Block *block, char *buffer, gint64 *offset) {
   if (block == parameters_shared_table(trainer->parameters))
     return trainer->shared_gathered;
@@ -94,7 +95,7 @@ void state_unshard(Trainer *trainer, const Op *op, const Transfer *transfer, Com
     const Block *block = g_ptr_array_index(blocks, i);
     const gboolean is_sharded = block->zero == 3;
     char *out = is_sharded ? gathered_place(trainer, block, buffer, &offset) : block->weight;
-    const gboolean is_in_place = !is_sharded || block->weight == NULL; /* fetched */
+    const gboolean is_in_place = !is_sharded || block->weight == NULL; /* fetched there before */
     const char *in = is_in_place ? at(out, block->shard_first, number) : block->weight;
     const CollectiveSpec spec = {
         .collective = COLLECTIVE_ALL_GATHER, .number = number, .in = in, .out = out, .n = block->n};
@@ -127,7 +128,7 @@ void state_use_early(Trainer *trainer, const Op *op) {
       parameters->blocks[i].bucket = parameters->blocks[i].early;
 }
 
-/* The one that is not being reduced; the Program has a bucket wait for the reduction before the last. */
+/* Opens the buffer that is not being reduced. The Program makes each bucket wait for the last but one reduction. */
 static void open_shared(Trainer *trainer, DeviceStream *stream) {
   Block *shared = parameters_shared_table(trainer->parameters);
   if (shared == NULL || shared->zero < 2 || trainer->is_shared_open)
@@ -163,24 +164,24 @@ void state_open_bucket(Trainer *trainer, const Op *op, const Transfer *transfer,
   }
 }
 
-/* The unreduced gradient, whole. */
+/* The whole unreduced gradient. */
 static char *unreduced(const Block *block) {
   return block->zero >= 2 ? block->bucket : block->gradient;
 }
 
-/* Elements of a block's unreduced gradient. */
+/* A range of elements of a block's unreduced gradient. */
 typedef struct {
   gint64 first, n;
 } Range;
 
-/* What of it a reduction sums, and what it leaves summed. */
+/* The elements that a reduction takes as input, or (`is_after`) leaves summed. */
 static Range summed(const Trainer *trainer, const Transfer *transfer, const Block *block, gboolean is_after) {
   const gboolean scatters = transfer->collective == COLLECTIVE_REDUCE_SCATTER;
   const gboolean is_whole = block->zero <= 1 && trainer->workload->plan->time.gradients == GRADIENTS_WHOLE && !scatters;
   return is_whole || (scatters && !is_after) ? (Range){0, block->n} : (Range){block->shard_first, block->shard_n};
 }
 
-/* Between the gradients and where they are summed, block behind block. */
+/* Converts gradients to the buffer where they are summed, or back, block after block. */
 static void convert_sums(const Trainer *trainer, const Transfer *transfer, const GPtrArray *blocks, gboolean is_after,
                          DeviceStream *stream) {
   const Number held = trainer->parameters->gradient_number, sum = trainer->sum_number;
@@ -200,7 +201,7 @@ static void convert_sums(const Trainer *trainer, const Transfer *transfer, const
   }
 }
 
-/* Of all blocks, as one batch. */
+/* Sums all blocks as one batch. */
 static void sum_blocks(const Trainer *trainer, const Transfer *transfer, const GPtrArray *blocks, CommGroup *group,
                        DeviceStream *stream) {
   const CommType *comm = trainer->comm->type;
@@ -240,12 +241,12 @@ void state_reduce(Trainer *trainer, const Op *op, const Transfer *transfer, Comm
   }
 }
 
-/* This rank's share of a block's gradient. */
+/* This rank's shard of a block's gradient. */
 static char *own_gradient(const Parameters *parameters, const Block *block) {
   return block->zero >= 2 ? block->gradient : at(block->gradient, block->shard_first, parameters->gradient_number);
 }
 
-/* `n` elements of gradients, over the group. */
+/* Sums `n` elements of gradients over the group. */
 static void sum_in_place(const Trainer *trainer, char *gradient, gint64 n, CommGroup *group, DeviceStream *stream) {
   const CollectiveSpec spec = {.collective = COLLECTIVE_ALL_REDUCE,
                                .number = trainer->parameters->gradient_number,
@@ -255,7 +256,7 @@ static void sum_in_place(const Trainer *trainer, char *gradient, gint64 n, CommG
   trainer->comm->type->collective(group, stream, &spec);
 }
 
-/* A table, or the head's matrix where that is one. */
+/* Whether it is a word table, or the head's matrix if that is tied. */
 static gboolean is_tied(const Trainer *trainer, const Block *block) {
   return block->kind == BLOCK_TABLE || (block->kind == BLOCK_OUTPUT && trainer->workload->model->tied);
 }
@@ -288,14 +289,14 @@ static gint64 whole_in_shard(const Block *block) {
   return CLAMP(block->n_whole - block->shard_first, 0, block->shard_n);
 }
 
-/* Of these, those of which ranks of tp have each made a part. */
+/* Of these, the ones whose gradients tp ranks have computed parts of. */
 static Range summed_in_shard(const Block *block) {
   const gint64 first = CLAMP(block->first_summed - block->shard_first, 0, block->shard_n);
   const gint64 end = CLAMP(block->first_summed + block->n_summed - block->shard_first, 0, block->shard_n);
   return (Range){first, end - first};
 }
 
-/* Between the blocks' gradients and the packed buffer. Returns elements. */
+/* Copies between the blocks' gradients and the packed buffer. Returns the number of elements. */
 static gint64 pack_whole(Trainer *trainer, DeviceStream *stream, gboolean out_again) {
   const Parameters *parameters = trainer->parameters;
   const Number number = parameters->gradient_number;
@@ -319,7 +320,8 @@ void state_whole_gradients(Trainer *trainer, CommGroup *group, DeviceStream *str
   pack_whole(trainer, stream, TRUE);
 }
 
-/* --- gradients on their way to an optimizer on the host -------------------------------------------------------------
+/* --- gradients sent to an optimizer on the host
+ * -----------------------------------------------------------------------
  */
 
 static void copy_out(const Trainer *trainer, const Block *block, Range own, DeviceStream *stream) {
@@ -412,7 +414,7 @@ AdamKernel state_adam(const Trainer *trainer, const Block *block, int step) {
                       .correction2 = (float)(1 - power2)};
 }
 
-/* ZeRO-1: what the other ranks step is summed up anew in the next step. */
+/* ZeRO-1: the gradients of other ranks' shards start from zero in the next step. */
 static void zero_others(const Parameters *parameters, const Block *block, DeviceStream *stream) {
   const Number number = parameters->gradient_number;
   const gint64 after = block->shard_first + block->shard_n;

@@ -1,9 +1,9 @@
-/* What data parallelism and the optimizer do to parameters, on a stream. */
+/* What data parallelism and the optimizer do to parameters, issued on a stream. */
 #pragma once
 #include "trainer.h"
 
-/* ZeRO-3 with weights on the host: copies this rank's shards into `buffer`, where `gather` will gather them in place.
- */
+/* ZeRO-3 with weights on the host: copies this rank's shards into `buffer`, where `gather` will later gather in
+ * place. */
 void state_fetch(Trainer *trainer, const Op *gather, const Transfer *transfer, DeviceStream *stream, char *buffer);
 /* Gathers weights: into `buffer` under ZeRO-3, in place under ZeRO-1 and 2. */
 void state_unshard(Trainer *trainer, const Op *op, const Transfer *transfer, CommGroup *group, DeviceStream *stream,
@@ -11,29 +11,31 @@ void state_unshard(Trainer *trainer, const Op *op, const Transfer *transfer, Com
 /* Sums gradients over the group. `is_last`: no further collective reduces the same bucket. */
 void state_reduce(Trainer *trainer, const Op *op, const Transfer *transfer, CommGroup *group, DeviceStream *stream,
                   gboolean is_last);
-/* Sums the gradient of a matrix that the first and the last stage both hold. */
+/* Sums the gradient of the tied matrix that the first and last stage both hold. */
 void state_tied_gradient(Trainer *trainer, CommGroup *group, DeviceStream *stream);
-/* Two pipes: sums the gradients of a stage with those of its copy on another rank. */
+/* Bidirectional pipelines: sums the gradients of a stage with those of its copy on another rank. */
 void state_copied_gradient(Trainer *trainer, int stage, CommGroup *group, DeviceStream *stream);
-/* Sums, over tp, gradients of what every rank of tp holds whole but has made a part of. */
+/* Sums over tp the gradients of parameters that every tp rank holds whole but has only computed a partial gradient
+ * of. */
 void state_whole_gradients(Trainer *trainer, CommGroup *group, DeviceStream *stream);
-/* Σ g² of this rank's share into norms[step][0] and [1]; `group` sums [1] over ranks (NULL: alone). */
+/* Writes Σ g² of this rank's share to norms[step][0] and [1]; `group` sums [1] over ranks (NULL: no other ranks). */
 void state_norm(Trainer *trainer, int step, CommGroup *group, DeviceStream *stream);
 void state_optimizer(Trainer *trainer, int step, DeviceStream *stream);
-/* Adam's step for a block, on its state and its gradient where they lie now. */
+/* The Adam kernel for a block, on its state and gradient where they are now. */
 AdamKernel state_adam(const Trainer *trainer, const Block *block, int step);
-/* With the optimizer on the host (host_optimizer.h): copy this rank's share of gradients to where it reads them. First
- * of `blocks`, as they are summed so far; then what a later sum has changed (of `stage`, if `sum` is a stage's). */
+/* With the optimizer on the host (host_optimizer.h): copies this rank's share of gradients to host memory. First for
+ * `blocks`, with what is summed so far; then again what a later sum `sum` changed (of `stage`, if it belongs to a
+ * stage). */
 void state_gradients_out(const Trainer *trainer, const GPtrArray *blocks, DeviceStream *stream);
 void state_late_gradients_out(const Trainer *trainer, ActionKind sum, int stage, DeviceStream *stream);
 void state_zero_gradients(const Trainer *trainer, DeviceStream *stream);
-/* ZeRO-2, 3: from now on gradients are added to bucket `which`, the one that `transfer` of the reduce `op` will move;
- * it is zeroed first if it is new. */
+/* ZeRO-2, 3: from now on gradients are added to bucket `which`, which `transfer` of the reduce `op` will move. A new
+ * bucket is zeroed first. */
 void state_open_bucket(Trainer *trainer, const Op *op, const Transfer *transfer, int which, gboolean is_new,
                        DeviceStream *stream);
-/* ZeRO-2, 3 with W apart from I: the weight gradients that the I `op` makes, those of norms, go beside the buckets
- * until the next bucket of their block takes them along. */
+/* ZeRO-2, 3 with separate I and W: the weight gradients that the I `op` computes, those of norms, are accumulated
+ * outside the buckets until the next bucket of their block includes them. */
 void state_use_early(Trainer *trainer, const Op *op);
-/* ZeRO-3: ops issued from now on find the blocks of a gather in `buffer`. */
+/* ZeRO-3: ops issued from now on use the blocks gathered into `buffer`. */
 void state_use_gathered(Trainer *trainer, const Op *op, const Transfer *transfer, char *buffer);
 gint64 state_moved_bytes(const Trainer *trainer, const Op *op, const Transfer *transfer, int element_bytes);

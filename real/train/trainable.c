@@ -1,5 +1,5 @@
-/* A table of what has no kernels, then the plan's options subject by subject; the first that cannot be trained is
- * named, with what to give in its place. */
+/* First a table of what has no kernels, then the plan's options one subject at a time. The error names the first
+ * thing that cannot be trained and what to use instead. */
 #include "trainable.h"
 
 #include "cut.h"
@@ -50,8 +50,8 @@ static gboolean check_switches(const Plan *plan, GError **error) {
                          cuda_graphs_names()[plan->cuda_graphs]);
 }
 
-/* As who asked for it would name it: "--recipe megatron", "recipe megatron, as framework megatron-lm has it,". Owned by
- * the caller. */
+/* The recipe, as the user specified it: "--recipe megatron", "recipe megatron, as framework megatron-lm has it,".
+ * Owned by the caller. */
 static char *recipe_text(const Plan *plan) {
   const char *name = plan->recipe.name;
   if (plan->framework != NULL && strcmp(name, plan->memory.recipe) == 0)
@@ -77,7 +77,7 @@ static gboolean check_precision(const Plan *plan, GError **error) {
                          plan->precision == PRECISION_FP32 ? "--recipe fp32" : "--recipe bf16+master or megatron");
 }
 
-/* Of what a layer has beside its products, or in their place. */
+/* The first layer feature that selective recompute by products does not support; NULL: none. */
 static const char *not_by_products(const Workload *workload) {
   const Model *model = workload->model;
   const Plan *plan = workload->plan;
@@ -100,7 +100,7 @@ static gboolean check_recompute(const Workload *workload, GError **error) {
                            "with %s; use --recompute none or full",
                            plan->framework, what);
   }
-  /* what passes round, or is dealt out, lies where Q, K and V would be made again */
+  /* ring blocks and exchanged heads occupy the place where Q, K and V would be recomputed */
   return plan->cp == 1 || (plan_recompute_modules(plan) & MODULE_BIT(MODULE_MLA_UP_PROJ)) == 0 ||
          fail_impossible(
              error,
@@ -139,7 +139,7 @@ static gboolean check_recipe(const Plan *plan, GError **error) {
                          text);
 }
 
-/* What is in one shard is gathered nowhere. */
+/* Weights in one shard are never gathered, so they cannot be fetched from the host. */
 static gboolean check_host_weights(const Workload *workload, GError **error) {
   const Layout *layout = &workload->layout;
   const gboolean of_experts = layout->n_shards > 1;
@@ -158,7 +158,7 @@ static gboolean check_plan(const Workload *workload, GError **error) {
          check_host_weights(workload, error);
 }
 
-/* Tokens are dealt out to experts by place: every rank's to all of them alike. */
+/* Routing is fixed by position: each rank must divide its tokens evenly among all experts. */
 static gboolean check_dealing(const Workload *workload, const Cut *cut, GError **error) {
   const Model *model = workload->model;
   const Plan *plan = workload->plan;
@@ -200,7 +200,8 @@ static gboolean check_experts(const Workload *workload, GError **error) {
                                 "give --expert-dispatch all_to_all or all_gather");
 }
 
-/* In shards, the model's own word table is there while its stage runs, and its gradient is summed with that stage's. */
+/* MTP heads read the word table. When sharded, the table of the model's first stage is present only while that stage
+ * runs, and its gradient is summed with that stage's. */
 static gboolean check_further_heads(const Workload *workload, GError **error) {
   const Plan *plan = workload->plan;
   if (!workload_heads_read_embedding(workload) || plan->zero < 2 || workload->n_stages == 1)

@@ -1,9 +1,10 @@
-/* Can this model be trained here under this plan? What stepreal has kernels, numbers and memory for; simulating asks
- * for less. */
+/* Can stepreal train this model under this plan? It must have the kernels, number formats and memory for it;
+ * simulation needs less. */
 #pragma once
 #include "workload.h"
 
-/* Of single kernels as of whole runs: IMPOSSIBLE naming the first thing of the model or of the plan that cannot be. */
+/* Checks what both single kernels and whole runs need. IMPOSSIBLE naming the first thing in the model or the plan
+ * that is not supported. */
 gboolean trainable_check(const Workload *workload, GError **error);
-/* What a whole run needs besides, though its Program is verified: IMPOSSIBLE with the reason. */
+/* Checks what a whole run needs in addition, even with a verified Program: IMPOSSIBLE with the reason. */
 gboolean trainable_check_run(const Workload *workload, GError **error);

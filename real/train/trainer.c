@@ -1,5 +1,5 @@
-/* Tokens are drawn from a seed by place: sequence of the global batch, position. So every plan trains on the same ones.
- * u² of a uniform u makes early words common, so there is something to learn. */
+/* Tokens are drawn from a seed by position: sequence of the global batch, position in it. So every plan trains on the
+ * same tokens. u² of a uniform u makes low word numbers common, so there is something to learn. */
 #include "trainer.h"
 
 #include "error.h"
@@ -19,7 +19,7 @@ Training training_default(void) {
                     .epsilon = 1e-8,
                     .decay = 0.1,
                     .max_norm = 1.0,
-                    .loss_scale = 65536, /* PyTorch's GradScaler and DeepSpeed begin with it */
+                    .loss_scale = 65536, /* initial scale of PyTorch's GradScaler and DeepSpeed */
                     .loss_scale_window = 1000,
                     .seed = 1};
 }
@@ -32,8 +32,8 @@ static gint32 token_at(const Trainer *trainer, guint64 sequence, guint64 positio
   return (gint32)(u * u * (double)trainer->workload->model->vocab);
 }
 
-/* Those `n_behind` behind. The micro-batches of a dp rank are consecutive sequences of the global batch; of each a cp
- * rank has its pieces. */
+/* The tokens `n_behind` positions later. The micro-batches of a dp rank are consecutive sequences of the global
+ * batch; a cp rank has its pieces of each. */
 static void draw_tokens(const Trainer *trainer, int n_behind, gint32 *tokens) {
   const Plan *plan = trainer->workload->plan;
   const gint64 seq_len = trainer->parameters->cut.seq_len;
@@ -62,7 +62,7 @@ static gboolean upload_tokens(Trainer *trainer, GError **error) {
                         n_behind * n * (gint64)sizeof *tokens, (void **)&trainer->tokens, error);
 }
 
-/* Bytes of the largest bucket and the largest gather among this rank's ops, and of all whole parameters. */
+/* Bytes of the largest bucket and the largest gather among this rank's ops. */
 static void measure_buffers(Trainer *trainer, const OpList *list) {
   const Parameters *parameters = trainer->parameters;
   for (int i = 0; i < list->n_ops; i++) {
@@ -78,11 +78,11 @@ static void measure_buffers(Trainer *trainer, const OpList *list) {
   }
 }
 
-/* Where an order says itself when to reduce, several backward passes fill a bucket before it is reduced, and those of
- * other stages come between. */
+/* Whether each stage needs its own bucket. If the order itself places the reductions, several backward passes fill a
+ * bucket before it is reduced, with those of other stages in between. */
 static gboolean needs_stage_buckets(const Trainer *trainer, const OpList *list) {
-  g_autofree gint32 *next = g_new(gint32, trainer->workload->n_stages); /* reduction behind an op, by stage */
-  g_autofree const Op **filler = g_new0(const Op *, list->n_ops + 1);   /* of a reduction */
+  g_autofree gint32 *next = g_new(gint32, trainer->workload->n_stages); /* next reduction after an op, by stage */
+  g_autofree const Op **filler = g_new0(const Op *, list->n_ops + 1);   /* op that fills the bucket of a reduction */
   for (int stage = 0; stage < trainer->workload->n_stages; stage++)
     next[stage] = -1;
   for (int i = list->n_ops - 1; i >= 0; i--) {
@@ -131,7 +131,7 @@ static gboolean allocate_buckets(Trainer *trainer, const OpList *list, GError **
   return TRUE;
 }
 
-/* Reductions follow each other on one stream: room for the largest will do. */
+/* Reductions run one at a time on one stream, so room for the largest is enough. */
 static gboolean allocate_sums(Trainer *trainer, GError **error) {
   const Parameters *parameters = trainer->parameters;
   trainer->sum_number = plan_gradient_sum_bytes(trainer->workload->plan) == 4 ? NUMBER_FP32 : parameters->number;
@@ -174,7 +174,7 @@ static gboolean allocate_buffers(Trainer *trainer, int rank, GError **error) {
   return ok;
 }
 
-/* Stages whose ops stand in this rank's list. */
+/* Stages whose ops are in this rank's list. */
 static gboolean *local_stages(const Program *program, int pp) {
   gboolean *is_local = g_new0(gboolean, program->n_stages);
   const OpList *list = &program->ranks[pp];
@@ -191,7 +191,8 @@ static gboolean has_action(const OpList *list, ActionKind action) {
   return FALSE;
 }
 
-/* With experts on other ranks the two of an overlapped pair compute while the other's tokens travel. */
+/* With experts on other ranks, the two ops of an overlapped pair alternate: one computes while the other's tokens are
+ * in transit. */
 static gboolean takes_turns(const OpList *list, const Plan *plan) {
   for (int i = 0; i < list->n_ops && plan->ep > 1; i++)
     if (list->ops[i].overlapped)
@@ -199,7 +200,7 @@ static gboolean takes_turns(const OpList *list, const Plan *plan) {
   return FALSE;
 }
 
-/* In a step, of those that the host does. */
+/* Optimizer updates per step on the host. */
 static int count_updates(const OpList *list) {
   int n = 0;
   for (int i = 0; i < list->n_ops; i++)

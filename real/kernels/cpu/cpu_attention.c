@@ -1,5 +1,5 @@
-/* Fused attention, forward (T. Dao, arXiv 2307.08691): scores exist one tile at a time, and the softmax is carried
- * along as a running maximum and sum per query:
+/* Fused attention, forward (T. Dao, arXiv 2307.08691): scores exist one tile at a time, and the softmax is computed
+ * online, with a running maximum and sum per query:
  *
  *              keys →                            for each tile of keys up to the diagonal:
  *      queries ┌────┬────┬────┐                    S = scale·Q·Kᵀ            (tile × tile, in cache)
@@ -10,21 +10,22 @@
  *              │ ▓▓ │ ▓▓ │ \  │
  *              └────┴────┴────┘                  tiles above the diagonal are never touched
  *
- * Where a block of keys is attended to, the diagonal begins `seen` keys further right: the first query sees so many
- * besides its own; without a mask all see all. Outputs for two blocks are merged by their log-sum-exps.
+ * In attention to a block of keys, the diagonal starts keys − queries further right: the first query sees that many
+ * keys besides its own. Without a mask every query sees every key. The outputs for two blocks are merged using their
+ * log-sum-exps.
  *
- * ALiBi takes from a score by the distance of its key. With a window there is a second diagonal, before which nothing
+ * ALiBi subtracts from a score by the key's distance. With a window there is a second diagonal, before which nothing
  * is seen: tiles below it are not touched either.
  *
- * Memory: two tiles and the head's keys and values (widened, when they are not fp32). */
+ * Memory: two tiles and the head's keys and values (widened, if they are not fp32). */
 #include "cpu_attention.h"
 #include "cpu_math.h"
 
 #include <math.h>
 
-/* Of a tile. Few queries waste little above the diagonal, many keys share the cost of a row's ends and of packing for
- * sgemm; 128 KiB of scores stay in the second cache. From bench_kernels at 128 to 2048 tokens, heads of 64 and 128, on
- * a core with AVX-512 and 2 MiB of second cache, 2026. A query tile lies within one key tile: each row sees a key. */
+/* Tile sizes. Few queries waste little above the diagonal; many keys amortise the per-row overhead and sgemm's
+ * packing; 128 KiB of scores stay in L2. From bench_kernels at 128 to 2048 tokens, heads of 64 and 128, on a core
+ * with AVX-512 and 2 MiB of L2, 2026. A query tile lies within one key tile, so each row sees a key. */
 enum { TILE_QUERIES = 64, TILE_KEYS = 512 };
 _Static_assert(TILE_KEYS % TILE_QUERIES == 0, "a key tile starts where a query tile does");
 
@@ -35,12 +36,12 @@ typedef struct {
   Panel k, v;                   /* of the sequence's block */
   float *q_buffer, *row_buffer; /* [tile][head_dim], [v_head_dim] */
   Panel scores, out;            /* [tile][tile], [tile][v_head_dim] */
-  float slope;                  /* of the head; 0: none */
+  float slope;                  /* the head's; 0: none */
   float most[TILE_QUERIES], sum[TILE_QUERIES];
 } Forward;
 
-/* One row of scores → e^(s − most), with the running maximum and sum; keys from `first` to before `n_seen` are visible,
- * the rest get 0. Hidden ones up to a whole vector are −∞, so that none is left to scalar code. */
+/* One row of scores → e^(s − most), updating the running maximum and sum. Keys from `first` to before `n_seen` are
+ * visible, the rest get 0. Hidden ones up to a whole vector are set to −∞, so that no scalar loop is left over. */
 static void soften_row(Forward *forward, gint64 row, gint64 first, gint64 n_seen, gint64 width) {
   float *s = panel_row(forward->scores, row), *out = panel_row(forward->out, row);
   float old = forward->most[row], sum = 0;
@@ -87,7 +88,7 @@ static void add_key_tile(Forward *forward, Panel q, gint64 first_query, gint64 n
       flash_bias_row(&forward->block, forward->slope, query, first_key, n_keys, panel_row(forward->scores, row));
     soften_row(forward, row, flash_first_seen(&flash->rule, &forward->block, query) - first_key,
                MIN(n_keys, flash_block_seen(&forward->block, query) - first_key), n_keys);
-    if (flash->drop.dropout.rate > 0) /* of what is summed, not of the sum it is divided by */
+    if (flash->drop.dropout.rate > 0) /* drops from the weighted sum, not from the sum that divides it */
       flash_drop_row(flash, &forward->block, forward->sequence, forward->head, query, first_key, n_keys,
                      panel_row(forward->scores, row));
   }
@@ -167,7 +168,7 @@ void cpu_flash_forward(const Kernel *kernel, CpuScratch *scratch) {
   }
 }
 
-/* One row of one head, with how much each output weighs. */
+/* One row of one head, each output with its weight. */
 static void merge_row(const MergeKernel *merge, gint64 place, float own, float other, float *buffer) {
   const Number sum = (Number)merge->sum;
   gint64 d = merge->head_dim;

@@ -1,26 +1,26 @@
-/* Private to the two directions of fused attention: one head's rows of one sequence as an fp32 matrix, and products of
- * such panels. */
+/* Private to forward and backward of fused attention: one head's rows of one sequence as an fp32 matrix, and products
+ * of such matrices (panels). */
 #pragma once
 #include "cpu_number.h"
 
 #include <cblas.h>
 
-/* n rounded up to the widest vectors of floats there are. */
+/* n rounded up to the widest float vector of any supported instruction set. */
 static inline gint64 whole_vectors(gint64 n) {
   return (n + 15) / 16 * 16;
 }
 
-/* Keys of the block that its query sees. */
+/* Number of the block's keys that a query sees. */
 static inline gint64 flash_block_seen(const FlashBlock *block, gint64 query) {
   return block->is_full ? block->keys : query + 1 + block->keys - block->queries;
 }
 
-/* The first key of the block that its query sees. */
+/* The first of the block's keys that a query sees. */
 static inline gint64 flash_first_seen(const ScoreRule *rule, const FlashBlock *block, gint64 query) {
   return first_seen(rule, query + block->keys - block->queries);
 }
 
-/* s[j] −= slope·(distance of the j-th key from first_key on from the query). */
+/* s[j] −= slope·(distance from the query to the j-th key after first_key). */
 static inline void flash_bias_row(const FlashBlock *block, float slope, gint64 query, gint64 first_key, gint64 n,
                                   float *s) {
   const gint64 at = row_position(&block->query_at, query), n_early = CLAMP(block->key_at.half - first_key, 0, n);
@@ -34,7 +34,7 @@ static inline void flash_bias_row(const FlashBlock *block, float slope, gint64 q
     s[j] -= slope * (late - (float)j);
 }
 
-/* s[j] times the factor of the j-th key from first_key on, of a query's row. */
+/* s[j] *= the dropout factor of the j-th key after first_key, in a query's row. */
 static inline void flash_drop_row(const FlashKernel *flash, const FlashBlock *block, gint64 sequence, gint64 head,
                                   gint64 query, gint64 first_key, gint64 n, float *s) {
   const guint64 row = score_row_place(&flash->drop, sequence, head, row_position(&block->query_at, query));
@@ -52,17 +52,17 @@ static inline float *panel_row(Panel panel, gint64 row) {
   return panel.data + row * panel.ld;
 }
 
-/* Rows of a matrix in memory: `rows` rows of `width` elements, the first of them `first` elements behind `base`, the
- * others `ld` elements apart. */
+/* Rows of a matrix in memory: `rows` rows of `width` elements; the first is `first` elements after `base`, the others
+ * follow `ld` elements apart. */
 typedef struct {
   const void *base;
   Number number;
   gint64 first, ld, rows, width;
 } PanelPlace;
 
-/* The rows as fp32: where they lie when they are fp32, else widened into `buffer` (rows × width). */
+/* The rows as fp32: in place if they are fp32, else widened into `buffer` (rows × width). */
 static inline Panel panel_in(PanelPlace place, float *buffer) {
-  if (place.number == NUMBER_FP32) /* read only by those who got it so */
+  if (place.number == NUMBER_FP32) /* callers only read it */
     return (Panel){(float *)(gsize)const_element_of(place.base, place.number, place.first), place.ld};
   for (gint64 row = 0; row < place.rows; row++)
     numbers_widen(const_element_of(place.base, place.number, place.first + row * place.ld), place.number, place.width,
@@ -70,7 +70,7 @@ static inline Panel panel_in(PanelPlace place, float *buffer) {
   return (Panel){buffer, place.width};
 }
 
-/* The same for results: to be written, then closed. `base` is not const to its owner. */
+/* The same for results: the caller writes the panel, then calls panel_close(). `base` is not const to its owner. */
 static inline Panel panel_out(PanelPlace place, float *buffer) {
   if (place.number == NUMBER_FP32)
     return (Panel){element_of((void *)(gsize)place.base, place.number, place.first), place.ld};
@@ -83,7 +83,7 @@ static inline void panel_close(PanelPlace place, Panel panel) {
               panel_row(panel, row));
 }
 
-/* c (m×n) = alpha·a·b + beta·c with a (m×k) and b (k×n), either of them turned. */
+/* c (m×n) = alpha·a·b + beta·c with a (m×k) and b (k×n), either of them transposed. */
 static inline void panel_product(CBLAS_TRANSPOSE turn_a, CBLAS_TRANSPOSE turn_b, gint64 m, gint64 n, gint64 k,
                                  float alpha, Panel a, Panel b, float beta, Panel c) {
   cblas_sgemm(CblasRowMajor, turn_a, turn_b, (blasint)m, (blasint)n, (blasint)k, alpha, a.data, (blasint)a.ld, b.data,

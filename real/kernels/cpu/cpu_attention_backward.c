@@ -1,4 +1,4 @@
-/* Fused attention, backward (T. Dao, arXiv 2307.08691 §3.1.2): scores are made again tile by tile, from q, k and the
+/* Fused attention, backward (T. Dao, arXiv 2307.08691 §3.1.2): scores are recomputed tile by tile from q, k and the
  * log-sum-exp that forward kept. With D = Σ_j dO·O per query:
  *
  *      for each tile of keys                      P  = e^(scale·Q·Kᵀ − lse)
@@ -11,25 +11,26 @@
  *              │  2 │ \ 3│                 overwrites it
  *              └────┴────┘
  *
- * Dropped probabilities multiply dO, and dO·Vᵀ is dropped as they are; D is as it was, O being made of them.
+ * Dropout: dV uses the dropped P, and dO·Vᵀ is dropped in the same way; D needs no change, as O already contains
+ * dropout.
  *
- * Heads that share a key head follow each other and add to the same dK and dV. In a block of keys the diagonal lies
- * further right, or there is none, as in forward; a block may add to what dK and dV hold. With a window not every row
- * of dQ meets the first keys: all begin at zero. */
+ * Query heads that share a key head are consecutive and add to the same dK and dV. In a block of keys the diagonal is
+ * further right, or absent, as in forward; a block may add to existing dK and dV. With a window not every row of dQ
+ * meets the first keys, so all rows start from zero. */
 #include "cpu_attention.h"
 #include "cpu_math.h"
 
 #include <math.h>
 
-/* Of a tile: as in forward, with the roles changed. */
+/* Tile sizes: as in forward, with queries and keys exchanged. */
 enum { TILE_QUERIES = 512, TILE_KEYS = 64 };
 
 typedef struct {
   const FlashKernel *flash;
   FlashBlock block;
   gint64 sequence, head;
-  float slope;         /* of the head; 0: none */
-  gboolean overwrites; /* dK and dV: first head of its group */
+  float slope;         /* the head's; 0: none */
+  gboolean overwrites; /* of dK and dV: TRUE for the first head of its group */
   Panel q, k, v, d_o, dq, dk, dv;
   Panel p, ds;               /* [tile][tile] */
   float *delta, *row_buffer; /* D [queries]; [head_dim] */
@@ -51,8 +52,8 @@ static void find_delta(Backward *backward) {
   }
 }
 
-/* S → P and dO·Vᵀ → dS in place, for the keys from `first` to before `n_seen` that the query sees; 0 for the rest.
- * Whole vectors, as in forward. */
+/* S → P and dO·Vᵀ → dS in place, for the keys from `first` to before `n_seen`, which the query sees; 0 for the rest.
+ * In whole vectors, as in forward. */
 static void slope_row(float *p, float *ds, float lse, float delta, float scale, gint64 first, gint64 n_seen,
                       gint64 width) {
   gint64 n = whole_vectors(MAX(n_seen, 0));
@@ -85,7 +86,7 @@ static gint64 first_query_of(const FlashBlock *block, gint64 key) {
   return block->is_full ? 0 : MAX(0, key - (block->keys - block->queries));
 }
 
-/* Of one query: products with n_keys keys → its rows of P, dropped, and dS. */
+/* Turns one query's products with n_keys keys into its rows of P (dropped) and dS. */
 static void finish_row(const Backward *backward, gint64 first_key, gint64 n_keys, gint64 query, float lse, float *p,
                        float *ds) {
   const FlashKernel *flash = backward->flash;
@@ -138,7 +139,7 @@ static void backward_head(Backward *backward) {
   for (gint64 row = 0; row < queries && flash->rule.window > 0; row++)
     memset(panel_row(backward->dq, row), 0, (gsize)d * sizeof(float));
   for (gint64 key = 0; key < block->keys; key += TILE_KEYS) {
-    const gint64 past = key + TILE_KEYS - 1 + flash->rule.window - (block->keys - queries); /* its last key's window */
+    const gint64 past = key + TILE_KEYS - 1 + flash->rule.window - (block->keys - queries); /* end of its window */
     const gint64 end = flash->rule.window > 0 ? MIN(queries, past) : queries;
     for (gint64 query = first_query_of(block, key); query < end; query += TILE_QUERIES)
       add_tile(backward, key, query);
@@ -146,7 +147,7 @@ static void backward_head(Backward *backward) {
   panel_close(dq, backward->dq);
 }
 
-/* Keys, values and their gradients of one key head of a sequence, for all query heads that share it. */
+/* Handles keys, values and their gradients of one key head of a sequence, for all query heads that share it. */
 static void backward_group(Backward *backward, gint64 sequence, gint64 kv_head) {
   const FlashKernel *flash = backward->flash;
   const FlashBlock *block = &backward->block;

@@ -1,4 +1,4 @@
-/* Dropout of rows, and of attention's probabilities: nothing is kept of what is dropped, it follows from the places. */
+/* Dropout of rows and of attention probabilities. No masks are stored: what is dropped follows from the positions. */
 #include "cpu_number.h"
 
 void cpu_drop_add(const Kernel *kernel, CpuScratch *scratch) {

@@ -1,13 +1,13 @@
-/* The two ends of the model: tables of words and positions, and the loss.
+/* The two ends of the model: word and position tables, and the loss.
  *
- * Backward of a table adds many rows to few. Tokens are sorted by word first, so that the rows of one word are summed
- * in fp32 and added to the table once, whatever the table is stored as, always in the order of the tokens:
+ * Backward of a table adds many rows to few. Tokens are first sorted by word, so that the rows of one word are summed
+ * in fp32 and added to the table once, whatever the table's number format, and always in token order:
  *
  *      token   7 2 7 7 2           (2: rows 1, 4)   dtable[2] += dout[1] + dout[4]
  *      sorted  2 2 7 7 7           (7: rows 0,2,3)  dtable[7] += dout[0] + dout[2] + dout[3]
  *
- * The loss is cut in four so that tensor-parallel ranks can exchange maxima and sums between the parts (M. Shoeybi et
- * al., arXiv 1909.08053 §3). */
+ * The loss is split into four kernels so that tensor-parallel ranks can exchange maxima and sums between them (M.
+ * Shoeybi et al., arXiv 1909.08053 §3). */
 #include "cpu_math.h"
 #include "cpu_number.h"
 
@@ -52,7 +52,7 @@ static int compare_places(const void *a, const void *b) {
   return (left > right) - (left < right);
 }
 
-/* (word, token's place) of the tokens whose words are here, ascending; returns how many. */
+/* Pairs (word, token index) of the tokens whose words are here, ascending; returns how many. */
 static gint64 sort_tokens(const EmbeddingKernel *task, guint64 *places) {
   gint64 n = 0;
   for (gint64 t = 0; t < task->tokens; t++) {
@@ -106,7 +106,7 @@ void cpu_positions_backward(const Kernel *kernel, CpuScratch *scratch) {
   float *sum = cpu_scratch_floats(scratch, 2 * width), *buffer = sum + width;
   for (gint64 first = 0; first < MIN(task->rows, task->seq_len); first++) {
     memset(sum, 0, (gsize)width * sizeof(float));
-    for (gint64 row = first; row < task->rows; row += task->seq_len) /* all of one position */
+    for (gint64 row = first; row < task->rows; row += task->seq_len) /* all rows of one position */
       add_row(sum, row_in(task->dx, (Number)task->number, row * width, width, buffer), width);
     gint64 position = sequence_position(task->pieces, (task->first_row + first) % task->seq_len, task->seq_len);
     row_add(task->dtable, (Number)task->gradient, position * width, width, sum, buffer);
@@ -124,7 +124,7 @@ void cpu_loss_max(const Kernel *kernel, CpuScratch *scratch) {
   float *buffer = cpu_scratch_floats(scratch, n);
   for (gint64 t = 0; t < loss->tokens; t++) {
     const float *logits = row_in(loss->logits, (Number)loss->number, t * loss->width, n, buffer);
-    loss->row_max[t] = row_max(logits, 1, n); /* NaN is passed over here and comes back with the exponentials */
+    loss->row_max[t] = row_max(logits, 1, n); /* ignores NaN, which comes back with the exponentials */
   }
 }
 
@@ -172,7 +172,7 @@ void cpu_loss_backward(const Kernel *kernel, CpuScratch *scratch) {
     float *dlogits = row_out(loss->dlogits, number, t * width, buffer);
     gint64 target = loss->target[t] - loss->first_word;
     gboolean is_here = target >= 0 && target < word_columns(loss);
-    float at_target = is_here ? scale * (p[target] - 1.0f) : 0; /* read first: dlogits may lie on p */
+    float at_target = is_here ? scale * (p[target] - 1.0f) : 0; /* read first: dlogits may alias p */
 #pragma omp simd
     for (gint64 j = 0; j < width; j++)
       dlogits[j] = scale * p[j];

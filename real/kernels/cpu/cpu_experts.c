@@ -1,5 +1,5 @@
-/* Tokens on their way to experts and back, and the weights of both. Experts are dealt out by place (RouteKernel), so
- * all of them get as many rows; four tokens with two of four experts each, shift 0:
+/* Moving tokens to experts and back, and the weights of both. Tokens are assigned to experts by position
+ * (RouteKernel), so that all experts get the same number of rows. Four tokens with two of four experts each, shift 0:
  *
  *      token      0     1     2     3
  *      choices    0 1   2 3   0 1   2 3

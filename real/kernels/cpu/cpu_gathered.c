@@ -1,6 +1,6 @@
-/* Tokens of all ranks where some of their experts are (expert_kernels.h). Choice c of a rank's tokens, t·k + i, is
- * expert (c + shift) mod E and the (c/E)-th row of it, so a row tells its token: two ranks of two tokens, one of two
- * experts each, and the rank with expert 1:
+/* Tokens of all ranks, on a rank that has some of the experts (expert_kernels.h). Choice c = t·k + i of a rank's
+ * tokens is expert (c + shift) mod E and that expert's row c/E, so the row determines the token. Two ranks with two
+ * tokens each, one of two experts per token, on the rank with expert 1:
  *
  *      rank, token    0 0   0 1   1 0   1 1
  *      choice           0     1     0     1
@@ -16,13 +16,13 @@ static gint64 expert_at(const GatheredKernel *task, gint64 choice) {
   return (choice + task->shift) % task->n_experts;
 }
 
-/* The choice behind row `nth` of an expert. */
+/* The choice that became row `nth` of an expert. */
 static gint64 choice_at(const GatheredKernel *task, gint64 expert, gint64 nth) {
   const gint64 n = task->n_experts;
   return nth * n + (expert + n - task->shift % n) % n;
 }
 
-/* Which of the token's choices the expert is; per_token or more: none. */
+/* Which of the token's choices the expert is; ≥ per_token: none. */
 static gint64 nth_choice(const GatheredKernel *task, gint64 token, gint64 expert) {
   const gint64 n = task->n_experts;
   return (expert + n - expert_at(task, token * task->per_token)) % n;
@@ -85,7 +85,7 @@ void cpu_pick(const Kernel *kernel, CpuScratch *scratch) {
         pick_row(task, own, source, nth);
 }
 
-/* Row of the token's choice i; −1: its expert is another rank's. */
+/* Row of the token's choice i; −1: its expert is on another rank. */
 static gint64 own_row(const GatheredKernel *task, gint64 source, gint64 token, gint64 i) {
   const gint64 choice = token * task->per_token + i, own = expert_at(task, choice) - task->first;
   if (own < 0 || own >= task->n_own)

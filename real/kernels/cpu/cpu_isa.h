@@ -1,12 +1,12 @@
-/* Private to the CPU kernels. The files that include this are compiled once per instruction set, with CPU_ISA naming
- * it; what they share with each other gets that name as a suffix, so that the copies link side by side:
+/* Private to the CPU kernels. Files that include this are compiled once per instruction set, with CPU_ISA naming it.
+ * Names they share get that name as a suffix, so that the copies can be linked together:
  *
  *      cpu_rows.c ──┬─ (x86-64)     cpu_norm_forward_plain  ──┐
  *                   ├─ -march=…-v3  cpu_norm_forward_avx2   ──┼─ one table each ── picked by the processor
  *                   └─ -march=…-v4  cpu_norm_forward_avx512 ──┘
  *
- * Chosen over the compiler's function clones, whose resolvers run before sanitizers are set up and which do not reach
- * into inlined helpers on every compiler. */
+ * Used instead of the compiler's function clones, whose resolvers run before sanitizers are set up and which do not
+ * reach into inlined helpers on every compiler. */
 #pragma once
 #include "cpu_kernels.h"
 
@@ -28,7 +28,7 @@ struct CpuScratch {
   double angles_base;
 };
 
-/* At least n floats, 64-byte aligned, not cleared; what an earlier call returned is gone. */
+/* At least n floats, 64-byte aligned, not cleared. Invalidates what an earlier call returned. */
 float *cpu_scratch_floats(CpuScratch *scratch, gint64 n);
 
 #ifdef CPU_ISA

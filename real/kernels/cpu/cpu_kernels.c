@@ -1,6 +1,6 @@
-/* Choosing the instruction set, keeping the scratch memory, and the check of the numbers. The kernels themselves are in
- * cpu_matmul.c, cpu_rows.c, cpu_pointwise.c, cpu_attention*.c, cpu_experts.c, cpu_ends.c and cpu_state.c, one copy per
- * instruction set (cpu_isa.h). */
+/* Selects the instruction set, keeps the scratch memory, and checks number formats. The kernels themselves are in
+ * cpu_matmul.c, cpu_rows.c, cpu_pointwise.c, cpu_attention*.c, cpu_experts.c, cpu_ends.c and cpu_state.c, one copy
+ * per instruction set (cpu_isa.h). */
 #include "cpu_kernels.h"
 
 #include "cpu_isa.h"
@@ -19,7 +19,7 @@ extern const CpuIsa cpu_isa_avx512;
 
 enum { MAX_ISAS = 3 };
 
-/* Those this processor has, plainest first; returns how many. */
+/* The instruction sets this processor has, plainest first; returns how many. */
 static int usable_isas(const CpuIsa *isas[MAX_ISAS]) {
   int n = 0;
   isas[n++] = &cpu_isa_plain;
@@ -78,7 +78,7 @@ void cpu_kernels_set_threads(int n) {
   openblas_set_num_threads(n);
 }
 
-/* Where a kernel names the formats of its elements, two at most; 0: nowhere, all it has is fp32. */
+/* Offsets of the fields that name a kernel's number formats, at most two; 0: none, it works on fp32 only. */
 #define AT(member) offsetof(Kernel, member)
 static const gsize numbers_at[N_KERNELS][2] = {
     [KERNEL_MATMUL] = {AT(matmul.number), AT(matmul.result)},

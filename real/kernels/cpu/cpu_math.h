@@ -1,19 +1,19 @@
-/* Private to the CPU kernels: exponentials that loops can be vectorised over, and sums over rows. */
+/* Private to the CPU kernels: exponentials that vectorise, and sums over rows. */
 #pragma once
 #include <glib.h>
 
 #include <math.h>
 #include <string.h>
 
-/* e^x to 2 units in the last place over the whole range, ∞ and subnormal results included; NaN stays NaN.
+/* e^x to 2 ulp over the whole range, including ∞ and subnormal results; NaN stays NaN.
  *
  *      x = n·ln 2 + r, |r| ≤ ½ ln 2        e^x = 2^n · e^r
  *
  * with a polynomial for e^r (S. Moshier, Cephes, expf). n is rounded by adding 1.5·2^23, which leaves it in the low
- * bits of the sum; 2^n is applied in two halves, since 2^128 and 2^-149 are no normal fp32. */
+ * bits of the sum; 2^n is applied in two halves, since 2^128 and 2^-149 are not normal fp32 numbers. */
 static inline __attribute__((always_inline)) float fast_exp(float x) {
   const float round_at = 12582912.0f;
-  x = x > 89.0f ? 89.0f : x; /* e^89 overflows; comparisons are false for NaN, which goes through */
+  x = x > 89.0f ? 89.0f : x; /* e^89 overflows; comparisons with NaN are false, so it passes through */
   x = x < -104.0f ? -104.0f : x;
   float shifted = x * 1.44269504088896341f + round_at;
   float n = shifted - round_at;
@@ -42,7 +42,7 @@ static inline __attribute__((always_inline)) float fast_sigmoid(float x) {
   return 1.0f / (1.0f + fast_exp(-x));
 }
 
-/* To 3 units in the last place: a polynomial near 0 (S. Moshier, Cephes, tanhf), elsewhere 1 − 2/(e^2|x| + 1). */
+/* To 3 ulp: a polynomial near 0 (S. Moshier, Cephes, tanhf), elsewhere 1 − 2/(e^2|x| + 1). */
 static inline __attribute__((always_inline)) float fast_tanh(float x) {
   float square = x * x, size = fabsf(x), p = -5.70498872745e-3f;
   p = p * square + 2.06390887954e-2f;
@@ -53,8 +53,8 @@ static inline __attribute__((always_inline)) float fast_tanh(float x) {
   return size < 0.625f ? p * square * x + x : copysignf(far, x);
 }
 
-/* The largest of scale·x[j], NaN passed over; −∞ for none. Lanes are written out: compilers do not all vectorise a
- * maximum while NaN must be minded. */
+/* The maximum of scale·x[j], ignoring NaN; −∞ for n = 0. Lanes are explicit because not all compilers vectorise a
+ * maximum that must handle NaN. */
 static inline float row_max(const float *x, float scale, gint64 n) {
   enum { LANES = 16 };
   float most[LANES];

@@ -1,12 +1,12 @@
-/* Products. fp32 goes to sgemm whole. Other formats go through it in tiles: A and B are widened tile by tile, C is kept
- * in fp32 over the whole of k and rounded once:
+/* Matrix products. fp32 is passed to sgemm whole. Other formats are processed in tiles: A and B are widened tile by
+ * tile; C is kept in fp32 over the whole of k and rounded once:
  *
  *            k →                n →
  *      m  A [TILE_M × TILE_K]·  B [TILE_K × TILE_N]   summed over k into  C [TILE_M × TILE_N], fp32 scratch
  *      ↓
  *
- * Each element of A is widened n / TILE_N times; at 2·TILE_N FLOP each that is lost in the product. Rows of C start as
- * the bias, or as what was there, and sgemm adds to them. */
+ * Each element of A is widened n / TILE_N times, negligible beside the 2·TILE_N FLOP it is used for each time. Rows
+ * of C start as the bias or the old values, and sgemm adds to them. */
 #include "cpu_number.h"
 
 #include <cblas.h>
@@ -17,7 +17,7 @@ typedef struct {
   gint64 row, column, n_rows, n_columns;
 } Block;
 
-/* A block of a stored matrix in fp32: where it lies, or widened into `buffer` (dense). */
+/* A block of a stored matrix in fp32: in place, or widened into `buffer` (dense). */
 static const float *block_in(const void *base, Number number, gint64 ld, Block block, float *buffer, gint64 *block_ld) {
   if (number == NUMBER_FP32) {
     *block_ld = ld;
@@ -30,7 +30,7 @@ static const float *block_in(const void *base, Number number, gint64 ld, Block b
   return buffer;
 }
 
-/* What sgemm adds to; FALSE when it shall overwrite. */
+/* Prepares what sgemm adds to; FALSE if sgemm is to overwrite. */
 static gboolean start_c(const MatmulKernel *matmul, const void *old, Block block, float *c, gint64 ldc) {
   Number number = (Number)matmul->number, result = (Number)matmul->result;
   if (matmul->bias != NULL) {

@@ -1,13 +1,13 @@
-/* bf16 is the upper half of an fp32, so widening is a shift and rounding an addition that carries:
+/* bf16 is the upper half of an fp32, so widening is a shift and rounding is an addition that carries:
  *
  *      fp32   s eeeeeeee mmmmmmm|mmmmmmmmmmmmmmmm        + 0x7fff + (lowest kept bit)  rounds ties to even
  *      bf16   s eeeeeeee mmmmmmm
  *      fp16   s eeeee mmmmmmmmmm                         bias 15, not 127
  *
- * fp16 goes through fp32's own arithmetic where that rounds as wanted: multiplying by 2^112 moves the exponent's bias
- * and makes subnormals normal; adding and taking away a power of two drops bits beyond fp16's last with the right
- * rounding (F. Giesen, "half_to_float_fast"). No branches, so that loops vectorise; no F16C, so that all processors
- * agree. */
+ * fp16 uses fp32 arithmetic where that rounds as needed: multiplying by 2^112 moves the exponent's bias and makes
+ * subnormals normal; adding and subtracting a power of two drops the bits beyond fp16's last with correct rounding
+ * (F. Giesen, "half_to_float_fast"). No branches, so that loops vectorise; no F16C, so that all processors give the
+ * same result. */
 #include "cpu_number.h"
 
 #include <string.h>
@@ -45,7 +45,7 @@ static inline guint16 round_fp16(float value) {
   guint32 magnitude = bits & 0x7fffffff;
   /* normal fp16: move the bias, round at bit 13; a carry runs into the exponent as it should */
   guint32 normal = (magnitude - ((127 - 15) << 23) + 0xfff + (magnitude >> 13 & 1)) >> 13;
-  /* subnormal: fp32's adder aligns and rounds; the last place of 0.5f is 2^-24, as fp16's smallest */
+  /* subnormal: fp32's adder aligns and rounds; the last place of 0.5f is 2^-24, fp16's smallest number */
   guint32 subnormal = bits_of(float_of(magnitude) + 0.5f) - bits_of(0.5f);
   guint32 half = magnitude < 0x38800000 ? subnormal : normal; /* 2^-14 */
   half = magnitude >= 0x477ff000 ? 0x7c00 : half;             /* 65520 and above round to ∞ */

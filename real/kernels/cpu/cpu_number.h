@@ -1,5 +1,6 @@
-/* Private to the CPU kernels: rows of elements as fp32, whatever they are stored as. fp32 rows are used where they lie;
- * others are widened into a buffer and rounded back (to nearest, ties to even; NaN stays NaN, too large becomes ∞):
+/* Private to the CPU kernels: rows of elements as fp32, whatever format they are stored in. fp32 rows are used in
+ * place; others are widened into a buffer and rounded back (to nearest, ties to even; NaN stays NaN, overflow becomes
+ * ∞):
  *
  *      const float *x = row_in(base, number, first, n, buffer);     fp32: &base[first]      else: buffer, filled
  *      float *y = row_out(base, number, first, buffer);             fp32: &base[first]      else: buffer, not filled
@@ -14,7 +15,7 @@ void numbers_round(const float *from, gint64 n, Number number, void *to);
 
 const float *row_in(const void *base, Number number, gint64 first, gint64 n, float *buffer);
 float *row_out(void *base, Number number, gint64 first, float *buffer);
-/* To change in place: row_out with what is there. */
+/* For updating in place: row_out() with the current values. */
 float *row_open(void *base, Number number, gint64 first, gint64 n, float *buffer);
 void row_close(void *base, Number number, gint64 first, gint64 n, const float *row);
 /* base[first + i] += values[i]; `buffer` [n] must not be `values`. */

@@ -1,11 +1,10 @@
-/* Activations, residual additions and bias gradients: each element on its own, or a sum down the columns. Bound
- * by memory, except for the exponentials of the activations.
+/* Activations, residual additions and bias gradients: elementwise, or a sum down the columns. Memory-bound, except
+ * for the exponentials of the activations.
  *
- * gelu's tanh form is a sigmoid in disguise, ½(1 + tanh u) = σ(2u), so both activations are x·σ(something):
+ * gelu's tanh form is a sigmoid, ½(1 + tanh u) = σ(2u), so both activations are x·σ(something):
  *
  *      gelu(x) = x·σ(2u),  2u = √(8/π)·(x + 0.044715·x³)         (arXiv 1606.08415)
- *      gated:  [g | u] → silu(g)·u,  silu(g) = g·σ(g)            (arXiv 2002.05202)
- */
+ *      gated:  [g | u] → silu(g)·u,  silu(g) = g·σ(g)            (arXiv 2002.05202) */
 #include "cpu_math.h"
 #include "cpu_number.h"
 
@@ -36,7 +35,7 @@ static void swiglu(const float *gate, const float *up, float *y, gint64 n) {
     y[j] = gate[j] * fast_sigmoid(gate[j]) * up[j];
 }
 
-/* dx [2n]: gate's gradient, then up's; may lie on gate and up. */
+/* dx [2n]: the gate's gradient, then up's; may alias gate and up. */
 static void swiglu_backward(const float *gate, const float *up, const float *dy, float *dx, gint64 n) {
 #pragma omp simd
   for (gint64 j = 0; j < n; j++) {
@@ -46,7 +45,7 @@ static void swiglu_backward(const float *gate, const float *up, const float *dy,
   }
 }
 
-/* The row's factor, where rows have one. */
+/* Multiplies by the row's factor, if rows have one. */
 static void scale_row(const float *scale, gint64 row, float *x, gint64 n) {
   if (scale == NULL)
     return;
@@ -191,7 +190,7 @@ void cpu_move(const Kernel *kernel, CpuScratch *scratch) {
                block * move->stride_out + row * move->ld_out, buffer);
 }
 
-/* Four rows at a time: a quarter of the traffic to the sums, and a shorter chain of roundings. */
+/* Four rows at a time: a quarter of the memory traffic to the sums, and a shorter chain of roundings. */
 void cpu_bias_gradient(const Kernel *kernel, CpuScratch *scratch) {
   const BiasGradientKernel *task = &kernel->bias_gradient;
   Number number = (Number)task->number;

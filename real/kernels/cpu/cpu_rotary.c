@@ -1,8 +1,8 @@
-/* Rotary positions (arXiv 2104.09864), and what latent attention (arXiv 2405.04434 §2.1) has around them. Pairs (j, j +
- * d/2) are turned by position·base^(−2j/d); the angles' cosines and sines are kept for the next call.
+/* Rotary positions (arXiv 2104.09864), and the joins and splits around them in latent attention (arXiv 2405.04434
+ * §2.1). Pairs (j, j + d/2) are rotated by position·base^(−2j/d); the cosines and sines are cached for the next call.
  *
  *      made    | p₀ v₀ | p₁ v₁ | …      K   | p₀ o' | p₁ o' | …      V   | v₀ | v₁ | …
- *      shared  | o |                    o' = o, turned; back: o = Σ of all o', turned back */
+ *      shared  | o |                    o' = o, rotated; back: o = Σ of all o', rotated back */
 #include "cpu_number.h"
 
 #include <math.h>
@@ -56,7 +56,7 @@ void cpu_rope(const Kernel *kernel, CpuScratch *scratch) {
   }
 }
 
-/* Where a row's tensors begin, in elements. */
+/* Offsets of a row's tensors, in elements. */
 typedef struct {
   gint64 made, shared, kv;
   gint64 made_width, k_width, v_width;

@@ -1,5 +1,5 @@
-/* Norms and softmax: kernels that need a sum over a row before they can write it. A row is read twice, the second time
- * from cache:
+/* Norms and softmax: kernels that need a sum over a row before they can write it. A row is read twice, the second
+ * time from cache:
  *
  *      x [width]  ──▶ Σ, Σ(x − mean)²  ──▶ y = (x − mean)·rstd·w + shift
  *
@@ -8,7 +8,7 @@
  *      dx = rstd·(g − ⟨g⟩ − x̂·⟨g·x̂⟩)      RMSNorm: mean = 0 and no ⟨g⟩
  *      dw += Σ_rows dy·x̂,  dshift += Σ_rows dy
  *
- * The weight gradients are summed over the rows in fp32 and added to what is there once. */
+ * The weight gradients are summed over the rows in fp32 and added once to the existing ones. */
 #include "cpu_math.h"
 #include "cpu_number.h"
 
@@ -41,7 +41,7 @@ void cpu_norm_sums(const Kernel *kernel, CpuScratch *scratch) {
   }
 }
 
-/* Of a whole row, of which x has all or a part. */
+/* Of a whole row; x holds all of it or a part. */
 typedef struct {
   float mean, rstd;
 } RowMoments;
@@ -55,7 +55,7 @@ static RowMoments row_moments(const NormKernel *norm, gint64 row, const float *x
   return (RowMoments){mean, 1.0f / sqrtf(squares_about(x, mean, norm->width) / n + norm->epsilon)};
 }
 
-/* Ones where it has none. `buffer`: [width] */
+/* The norm's weight; ones if it has none. `buffer`: [width] */
 static const float *norm_weight(const NormKernel *norm, float *buffer) {
   if (norm->weight != NULL)
     return row_in(norm->weight, (Number)norm->number, 0, norm->width, buffer);
@@ -113,7 +113,7 @@ static NormSums norm_sums(const float *dy, const float *weight, const float *x, 
   return (NormSums){g, gx * rstd};
 }
 
-/* What forward read. */
+/* The input that forward read. */
 static const float *norm_input(const NormKernel *norm, gint64 row, float *buffer) {
   const Number number = (Number)norm->number;
   return norm->kept != NULL ? row_in(norm->kept, number, row * norm->width, norm->width, buffer)
@@ -170,8 +170,8 @@ void cpu_norm_backward(const Kernel *kernel, CpuScratch *scratch) {
     row_add(norm->dshift, gradient, 0, width, dshift, buffer + 3 * width);
 }
 
-/* p[0 … n) = softmax(scale·s[0 … n)), less `slope` for each place before the last; p may be s. NaN is passed over by
- * the maximum and comes back with the exponentials. */
+/* p[0 … n) = softmax(scale·s[0 … n)), less `slope` per position before the last; p may be s. The maximum ignores NaN,
+ * which comes back with the exponentials. */
 static void softmax(const float *s, float scale, float slope, gint64 n, float *p) {
   if (slope != 0) {
 #pragma omp simd

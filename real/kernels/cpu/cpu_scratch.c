@@ -1,4 +1,4 @@
-/* Memory that a kernel needs for itself; it stays for the next one. */
+/* A kernel's scratch memory, kept for the next kernel. */
 #include "cpu_isa.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* Weights, gradients and the optimizer's state: one pass over flat memory, in chunks that stay in the nearest cache
- * while they are widened, computed on and rounded:
+/* Weights, gradients and optimizer state: one pass over flat memory, in chunks that stay in L1 while they are
+ * widened, updated and rounded:
  *
  *      weight, gradient  ──widen──▶ [CHUNK] fp32 ──▶ Adam ──round──▶ weight, gradient
  *      master, m, v      ─────────── in place ───────────▶ */
@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { CHUNK = 2048 }; /* elements: 8 KiB of fp32, four of them beside each other in 48 KiB */
+enum { CHUNK = 2048 }; /* elements: 8 KiB of fp32, so four chunks fit in 48 KiB */
 
 void cpu_sum_squares(const Kernel *kernel, CpuScratch *scratch) {
   const SumSquaresKernel *task = &kernel->sum_squares;
@@ -44,7 +44,7 @@ static void adam_chunk(const AdamKernel *adam, float scale, gint64 n, float *p, 
   }
 }
 
-/* What a gradient is multiplied by: the inverse of the loss's scale, and the clip by the norm. */
+/* Factor of the gradients: the inverse of the loss scale, times the clipping factor. */
 static float gradient_factor(const AdamKernel *adam) {
   double inverse = adam->scale != NULL ? 1 / adam->scale->scale : 1;
   double norm = adam->norm_squared != NULL ? inverse * sqrt(*adam->norm_squared) : 0;
@@ -55,7 +55,7 @@ void cpu_adam(const Kernel *kernel, CpuScratch *scratch) {
   const AdamKernel *adam = &kernel->adam;
   Number number = (Number)adam->number, gradient = (Number)adam->gradient;
   if (adam->norm_squared != NULL && !isfinite(*adam->norm_squared)) {
-    /* skipped, or whoever reads the norm ends the run; the weights stay what they were */
+    /* the step is skipped, or the reader of the norm ends the run; the weights do not change */
     if (adam->scale != NULL && loss_scale_skips(adam->scale, *adam->norm_squared))
       memset(adam->gradients, 0, (gsize)(adam->n * kernel_element_bytes(gradient)));
     return;
@@ -104,7 +104,7 @@ void cpu_fill(const Kernel *kernel, CpuScratch *scratch) {
   memset(kernel->fill.to, 0, (gsize)kernel->fill.bytes);
 }
 
-/* u − ½ = (r − 2^31) / 2^32 exactly; the rest in double, so that fused or not, fp32 gets the same value. */
+/* u − ½ = (r − 2^31) / 2^32 exactly; the rest in double, so that the fp32 result is the same with and without FMA. */
 static void random_row(const InitKernel *init, guint64 first_index, float *row) {
   double mean = (double)init->mean, scale = (double)init->deviation * 3.4641016151377544 * 0x1p-32; /* √12 */
   guint64 seed = init->seed;

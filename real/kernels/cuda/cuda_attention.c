@@ -4,8 +4,8 @@
 
 struct CudaAttention {
   gboolean is_looked_for;
-  Cudnn *cudnn;   /* NULL: not looked for yet, or cannot be used at all */
-  char *by_cudnn; /* descriptions of the two ways */
+  Cudnn *cudnn;   /* NULL: not loaded yet, or unusable */
+  char *by_cudnn; /* descriptions of the two backends */
   char *by_own;
   const char *last; /* one of them; NULL before the first */
 };
@@ -20,7 +20,7 @@ CudaAttention *cuda_attention_new(void) {
   return g_new0(CudaAttention, 1);
 }
 
-/* Its libraries take seconds to load, and GPU memory: they are, when something is first asked of them that they do. */
+/* Loads cuDNN on first use, since its libraries take seconds to load and GPU memory. */
 static void look_for(CudaAttention *attention) {
   g_autofree char *why_not = NULL;
   attention->is_looked_for = TRUE;

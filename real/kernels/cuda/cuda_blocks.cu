@@ -1,17 +1,17 @@
-/* What attention to blocks of a cut sequence needs beside cuda_flash.cu: merging two blocks' outputs, and moving rows
- * between orders. */
+/* Kernels for attention to blocks of a cut sequence, besides cuda_flash.cu: merging two blocks' outputs, and moving
+ * rows between orders. */
 #include "cuda_element.cuh"
 
 namespace {
 
-/* A warp a row of a head. */
+/* One warp per row of a head. */
 template <typename T, typename S> __global__ void merge(MergeKernel k) {
   const int64_t at = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) / WARP_THREADS;
   if (at >= k.sequences * k.n_heads * k.queries)
     return;
   const int64_t query = at % k.queries, head = at / k.queries % k.n_heads, sequence = at / k.queries / k.n_heads;
   float *lse = k.lse + (sequence * k.n_heads + head) * k.seq_len + query;
-  const float own = __shfl_sync(ALL_LANES, *lse, 0); /* all have read it when the first lane writes */
+  const float own = __shfl_sync(ALL_LANES, *lse, 0); /* all lanes have read it before the first one writes */
   const float added = k.other_lse[(sequence * k.n_heads + head) * k.seq_len + query];
   const float most = fmaxf(own, added), both = most + logf(expf(own - most) + expf(added - most));
   const float own_share = expf(own - both), added_share = expf(added - both);
@@ -42,7 +42,7 @@ template <typename T, int N> __global__ void move(MoveKernel k) {
   *(P *)((T *)k.out + block * k.stride_out + row * k.ld_out + column) = value;
 }
 
-/* Every row begins at a whole pack. */
+/* Whether every row starts at a whole pack. */
 bool is_packed(const MoveKernel *k, int64_t n) {
   const gint64 steps[] = {k->width, k->ld_a, k->ld_b, k->ld_out, k->stride_a, k->stride_b, k->stride_out};
   for (gint64 step : steps)

@@ -11,6 +11,6 @@ gboolean cuda_call_fail(GError **error, const char *why, const char *call, const
 gboolean cuda_call_check(cudaError_t status, const char *call, const char *file, int line, GError **error) {
   if (status == cudaSuccess)
     return TRUE;
-  (void)cudaGetLastError(); /* an error that does not stick is reported once */
+  (void)cudaGetLastError(); /* clears a non-sticky error, so that it is reported only once */
   return cuda_call_fail(error, cudaGetErrorString(status), call, file, line);
 }

@@ -1,5 +1,5 @@
-/* cuBLASLt, looked for when it is wanted: a program that is linked with it spends 0.06 s of every start on its
- * initialisers (CUDA 13.0), with or without a GPU. Functions come through dlopen, of the version of the headers. */
+/* cuBLASLt, loaded on demand: a program linked against it spends 0.06 s of every start in its initialisers (CUDA
+ * 13.0), with or without a GPU. Functions are found with dlopen, in the version of the headers. */
 #pragma once
 #include <cublasLt.h>
 #include <glib.h>
@@ -29,13 +29,13 @@ typedef struct {
 #undef CUBLAS_MEMBER
 } CublasLibrary;
 
-/* FALSE with the error: it is not there, or lacks a function; `library` is zeroed then. Once loaded it stays in the
- * process: what it keeps of the GPU outlives its handles. */
+/* FALSE with the error: the library is missing or lacks a function; `library` is then zeroed. Once loaded it stays in
+ * the process, because its GPU state outlives its handles. */
 gboolean cublas_library_load(CublasLibrary *library, GError **error);
-/* Also of a zeroed one. */
+/* `library` may be zeroed. */
 void cublas_library_unload(CublasLibrary *library);
 
-/* cublasLt##call of the library, as CUDA_CALL is. */
+/* Calls cublasLt##call of the library, like CUDA_CALL. */
 #define CUBLAS_CALL(library, call, error)                                                                              \
   cublas_call_check((library), (library)->call, "cublasLt" #call, __FILE__, __LINE__, (error))
 

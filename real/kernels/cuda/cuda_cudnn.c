@@ -1,14 +1,15 @@
-/* Causal attention as cuDNN's engines know it. They recognise a graph by its operations, so the graphs are those that
- * cudnn-frontend 1.x builds (node/scaled_dot_product_flash_attention.h; MIT licence), without its options:
+/* Causal attention in the form that cuDNN's engines recognise. They match a graph by its operations, so the graphs
+ * are those that cudnn-frontend 1.x builds (node/scaled_dot_product_flash_attention.h; MIT licence), without its
+ * options:
  *
  *   forward   S = scale·(Q·Kᵀ), masked to −∞ after the diagonal; P = softmax(S); O = P·V; lse = max + log Σ exp
  *   backward  D = Σ dO·O;  P = exp(S − lse), masked before the exp;  dV = Pᵀ·dO;  dS = scale·P·(dO·Vᵀ − D);
  *             dK = dSᵀ·Q;  dQ = dS·K, summed in fp32 and then rounded. With fewer key heads, dK and dV of all query
  *             heads are reduced.
  *
- * Needs cuDNN 9.6, which zeroes the sum of dQ itself. What that frontend says of versions is kept here: before 9.10 the
- * mask is the lowest float, not −∞; backward is wrong in 9.10.0 and 9.10.1, and up to 9.15.0 for lengths that are no
- * multiple of 128 (there the frontend pads, we decline). */
+ * Needs cuDNN 9.6, which zeroes the sum of dQ itself. The version workarounds are that frontend's: before 9.10 the
+ * mask is the lowest float, not −∞; backward is wrong in 9.10.0 and 9.10.1, and up to 9.15.0 for lengths that are not
+ * a multiple of 128 (there the frontend pads, we decline). */
 #include "cuda_cudnn.h"
 
 #include "cuda_call.h"
@@ -46,15 +47,15 @@ enum {
 };
 
 typedef struct {
-  gint64 v[N_SHAPE]; /* first: what is looked up */
+  gint64 v[N_SHAPE]; /* first: the hash key */
   CudnnGraph graph;
-  char *why_not; /* NULL: it can be run */
+  char *why_not; /* NULL: it can run */
 } Plan;
 
 struct Cudnn {
   CudnnLibrary library;
   cudnnHandle_t handle;
-  cudnnBackendDescriptor_t gpu; /* instead of the handle: plans are made for it */
+  cudnnBackendDescriptor_t gpu; /* instead of the handle: plans are made for this GPU */
   gint64 version;               /* 91900: 9.19.0 */
   GHashTable *plans;            /* Plan → itself */
   CudaScratch scratch;
@@ -65,11 +66,11 @@ struct Cudnn {
 typedef struct {
   CudnnGraph *graph;
   const FlashKernel *k;
-  cudnnDataType_t type; /* of the elements */
+  cudnnDataType_t type; /* of elements */
   CudnnTensor q, kt, scale;
 } Parts;
 
-/* Rows of heads of `dim` columns as they lie in memory, and the same transposed. */
+/* Rows of heads of `dim` columns as stored, and the same transposed. */
 static CudnnShape head_shape(const FlashKernel *k, gint64 heads, gint64 dim, gint64 ld) {
   return (CudnnShape){{k->sequences, heads, k->seq_len, dim}, {k->seq_len * ld, dim, ld, 1}};
 }
@@ -82,7 +83,7 @@ static CudnnShape value_shape(const FlashKernel *k, gint64 ld) {
   return head_shape(k, k->n_kv_heads, k->v_head_dim, ld);
 }
 
-/* Of o and its gradient. */
+/* Shape of o and its gradient. */
 static CudnnShape output_shape(const FlashKernel *k) {
   return head_shape(k, k->n_heads, k->v_head_dim, k->ld_o);
 }
@@ -108,7 +109,7 @@ static CudnnShape row_shape(const Parts *p) {
   return dense(p->k->sequences, p->k->n_heads, p->k->seq_len, 1);
 }
 
-/* y = mode(x, b), of the shape of scores or rows. */
+/* y = mode(x, b), with the shape of scores or rows. */
 static CudnnTensor apply(const Parts *p, cudnnPointwiseMode_t mode, CudnnTensor x, CudnnTensor b, CudnnShape shape) {
   CudnnTensor y = inner(p, CUDNN_DATA_FLOAT, shape);
   cudnn_pointwise(p->graph, mode, CUDNN_DATA_FLOAT, x, b, NULL, y);
@@ -257,7 +258,7 @@ static Plan *find_plan(Cudnn *cudnn, const FlashKernel *k, gboolean is_backward)
 
 /* ---- running ---- */
 
-/* FALSE with the reason: the library is not there, or too old. */
+/* FALSE with the reason: the library is missing or too old. */
 static gboolean load(Cudnn *cudnn, gint64 oldest, char **why_not) {
   if (!cudnn_library_load(&cudnn->library, why_not))
     return FALSE;
@@ -337,7 +338,7 @@ const char *cudnn_attention_outside(const FlashKernel *k, gboolean is_backward) 
                                        : NULL;
 }
 
-/* NULL: none is known. */
+/* NULL: no known fault. */
 static const char *known_fault(const Cudnn *cudnn, const FlashKernel *k, gboolean is_backward) {
   if (is_backward && (cudnn->version == 91000 || cudnn->version == 91001))
     return "backward is wrong in this version";
@@ -379,7 +380,7 @@ static gint64 round_up(gint64 bytes) {
   return (bytes + 255) / 256 * 256;
 }
 
-/* NULL with the reason where there are no graphs for it; its why_not: no plan was found. */
+/* NULL with the reason if there is no graph for the kernel. A Plan whose own why_not is set: cuDNN found none. */
 static Plan *plan_of(Cudnn *cudnn, const FlashKernel *k, gboolean is_backward, char **why_not) {
   const char *fault = cudnn_attention_outside(k, is_backward);
   if (fault == NULL)

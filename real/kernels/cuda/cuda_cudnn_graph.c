@@ -52,7 +52,7 @@ void cudnn_graph_init(CudnnGraph *graph, const CudnnLibrary *library, cudnnHandl
   graph->operations = g_ptr_array_new();
 }
 
-/* Newest first: an operation goes before its tensors. */
+/* Newest first: operations are destroyed before their tensors. */
 void cudnn_graph_clear(CudnnGraph *graph) {
   if (graph->library == NULL)
     return;
@@ -193,7 +193,7 @@ void cudnn_index(CudnnGraph *graph, gint64 axis, CudnnTensor x, CudnnTensor y) {
   add_pointwise(graph, CUDNN_POINTWISE_GEN_INDEX, CUDNN_DATA_FLOAT, &axis, x, NULL, NULL, y);
 }
 
-/* The GPU that something is for: the handle's, or the one described. */
+/* Sets the descriptor's GPU: the handle's, or the described one. */
 static void set_where(CudnnGraph *graph, cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeName_t handle,
                       cudnnBackendAttributeName_t gpu) {
   if (graph->gpu != NULL)
@@ -202,7 +202,7 @@ static void set_where(CudnnGraph *graph, cudnnBackendDescriptor_t descriptor, cu
     set(graph, descriptor, handle, CUDNN_TYPE_HANDLE, 1, &graph->handle);
 }
 
-/* TRUE: graph->plan is ready. FALSE: this configuration does not do; the next may. */
+/* TRUE: graph->plan is ready. FALSE: this configuration does not work; the next may. */
 static gboolean try_configuration(CudnnGraph *graph, cudnnBackendDescriptor_t configuration) {
   cudnnBackendDescriptor_t plan = create(graph, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
   set_where(graph, plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP);
@@ -220,7 +220,7 @@ static gboolean try_configuration(CudnnGraph *graph, cudnnBackendDescriptor_t co
 
 enum { N_CONFIGURATIONS = 8 };
 
-/* One way to ask for engines. FALSE: none of them takes the graph; why_not says what the last one said. */
+/* Tries the engines that one heuristic proposes. FALSE: none accepts the graph; why_not has the last one's reason. */
 static gboolean try_heuristic(CudnnGraph *graph, cudnnBackendDescriptor_t operations, cudnnBackendHeurMode_t mode) {
   cudnnBackendDescriptor_t heuristic = create(graph, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   set_descriptor(graph, heuristic, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, operations);
@@ -259,7 +259,7 @@ gboolean cudnn_graph_plan(CudnnGraph *graph) {
     return FALSE;
   if (try_heuristic(graph, operations, CUDNN_HEUR_MODE_A))
     return TRUE;
-  char *why_not = g_steal_pointer(&graph->why_not); /* says more than the fallback's */
+  char *why_not = g_steal_pointer(&graph->why_not); /* more informative than the fallback's */
   const gboolean ok = try_heuristic(graph, operations, CUDNN_HEUR_MODE_FALLBACK);
   if (!ok) {
     g_free(graph->why_not);

@@ -1,4 +1,4 @@
-/* Dropout of rows, and of attention's probabilities: nothing is kept of what is dropped, it follows from the places. */
+/* Dropout of rows and of attention probabilities. No masks are stored: what is dropped follows from the positions. */
 #include "cuda_element.cuh"
 
 namespace {
@@ -23,7 +23,7 @@ template <typename T, int N> __global__ void drop_add(DropAddKernel k) {
   ((P *)k.out)[at] = out;
 }
 
-/* A block a row. */
+/* One block per row. */
 template <typename T> __global__ void drop_scores(DropScoresKernel k) {
   const int64_t row = blockIdx.x, matrix = row / k.seq_len;
   const guint64 place = score_row_place(&k.drop, matrix / k.n_heads, matrix % k.n_heads, row % k.seq_len);

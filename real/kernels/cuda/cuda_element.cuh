@@ -1,7 +1,7 @@
-/* What the CUDA kernels share: elements of three formats computed on as floats, packs of 16 bytes, sums over a block,
+/* Shared by the CUDA kernels: elements of three formats computed on as floats, packs of 16 bytes, sums over a block,
  * and the choice of a template by Number.
  *
- * Work is laid out as a grid of (row, piece of the row): neighbouring threads hold neighbouring elements, so that reads
+ * Work is laid out as a grid of (row, piece of the row): neighbouring threads have neighbouring elements, so reads
  * and writes are coalesced. */
 #pragma once
 #include "cuda_kernels.h"
@@ -57,8 +57,8 @@ template <typename Op, typename V> __device__ __forceinline__ V warp_reduce(V va
   return value;
 }
 
-/* Over a block of whole warps; every thread gets the result. The order of additions is fixed. `shared`: 32 values, free
- * again after the call. */
+/* Reduces over a block of whole warps; every thread gets the result. The order of additions is fixed. `shared`: 32
+ * values, reusable after the call. */
 template <typename Op, typename V> __device__ V block_reduce(V value, V *shared) {
   const int lane = threadIdx.x % WARP_THREADS, warp = threadIdx.x / WARP_THREADS;
   value = warp_reduce<Op>(value);
@@ -72,7 +72,7 @@ template <typename Op, typename V> __device__ V block_reduce(V value, V *shared)
   return value;
 }
 
-/* f(element of the type that `number` names), the value itself unused. */
+/* Calls f with a value of the element type that `number` names; the value is unused. */
 template <typename F> static cudaError_t with_number(int number, F f) {
   switch (number) {
   case NUMBER_FP32:
@@ -87,14 +87,14 @@ template <typename F> static cudaError_t with_number(int number, F f) {
 }
 
 static inline bool is_aligned(const void *pointer) {
-  return (guintptr)pointer % 16 == 0; /* NULL is */
+  return (guintptr)pointer % 16 == 0; /* true for NULL */
 }
 
 static inline int64_t ceil_div(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
-/* Rows × pieces of BLOCK_THREADS·per_thread columns. */
+/* Grid of rows × pieces of BLOCK_THREADS·per_thread columns. */
 static inline dim3 row_grid(int64_t rows, int64_t width, int per_thread) {
   return dim3((unsigned)rows, (unsigned)ceil_div(width, (int64_t)BLOCK_THREADS * per_thread));
 }

@@ -1,6 +1,6 @@
-/* Tokens on their way to experts and back (cpu_experts.c has the picture). Rows are copied whole, in packs of 16 bytes;
- * the choice is one thread a token, its gradient one an element of the scores, each of which sums over the token's few
- * choices again. */
+/* Moving tokens to experts and back (cpu_experts.c has the picture). Rows are copied whole, in packs of 16 bytes.
+ * Routing uses one thread per token; its gradient uses one per element of the scores, each of which sums over the
+ * token's few choices again. */
 #include "cuda_element.cuh"
 
 namespace {
@@ -31,7 +31,7 @@ template <typename T> __global__ void route_backward(RouteKernel k) {
   const int64_t expert = (int64_t)blockIdx.y * blockDim.x + threadIdx.x, t = blockIdx.x, first = t * k.per_token;
   if (expert >= k.n_experts)
     return;
-  /* which of the token's choices it is */
+  /* which of the token's choices this expert is */
   const int64_t own = (expert + k.n_experts - expert_at(k, first)) % k.n_experts;
   float value = 0.0f;
   if (own < k.per_token) {
@@ -44,7 +44,7 @@ template <typename T> __global__ void route_backward(RouteKernel k) {
   ((T *)k.dscores)[t * k.n_experts + expert] = from_float<T>(value);
 }
 
-/* A block a choice. */
+/* One block per choice. */
 template <typename T, int N>
 __global__ void permute(const gint32 *__restrict__ place, const Pack<T, N> *__restrict__ from,
                         Pack<T, N> *__restrict__ to, int64_t packs, int64_t per_token) {
@@ -71,7 +71,7 @@ __global__ void unpermute(const gint32 *__restrict__ place, const Pack<T, N> *__
   to[t * packs + column] = out;
 }
 
-/* A CUDA block for each one of the blocks. */
+/* One CUDA block per block of elements. */
 template <typename T, int N>
 __global__ void swap_blocks(const Pack<T, N> *__restrict__ from, Pack<T, N> *__restrict__ to, int64_t packs,
                             int64_t outer, int64_t inner) {
@@ -80,7 +80,8 @@ __global__ void swap_blocks(const Pack<T, N> *__restrict__ from, Pack<T, N> *__r
     to[(i * outer + o) * packs + column] = from[(int64_t)blockIdx.x * packs + column];
 }
 
-/* Of tokens of all ranks (cpu_gathered.c): a thread an expert, a block a row, a block a token. */
+/* Kernels for all-gather dispatch (cpu_gathered.c): one thread per expert, one block per row, or one block per token.
+ */
 __device__ int64_t rows_each(const GatheredKernel &k) {
   return k.tokens * k.per_token / k.n_experts;
 }
@@ -127,7 +128,7 @@ template <typename T, int N> __global__ void pick(GatheredKernel k, int64_t pack
   ((Pack<T, N> *)k.rows)[row * packs + column] = value;
 }
 
-/* Row of the token's choice i; −1: its expert is another rank's. */
+/* Row of the token's choice i; −1: its expert is on another rank. */
 __device__ int64_t own_row(const GatheredKernel &k, int64_t source, int64_t token, int64_t i) {
   const int64_t choice = token * k.per_token + i, own = expert_at(k, choice) - k.first;
   return own < 0 || own >= k.n_own ? -1 : (own * k.sources + source) * rows_each(k) + choice / k.n_experts;
@@ -175,7 +176,7 @@ template <typename T> __global__ void gate_backward(GateKernel k) {
     ((T *)k.dlogit)[i] = from_float<T>(k.dgate[i] * k.gate[i] * (1.0f - k.gate[i]));
 }
 
-/* f<T, N>() with the widest packs that rows of `width` elements from here to there allow. */
+/* f<T, N>() with the widest packs that the row width and the alignment of both pointers allow. */
 template <typename F> cudaError_t with_packs(int number, gint64 width, const void *from, const void *to, F f) {
   return with_number(number, [&](auto zero) {
     using T = decltype(zero);

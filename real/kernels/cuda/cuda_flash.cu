@@ -1,24 +1,24 @@
-/* Causal fused attention in plain fp32 arithmetic: for fp32, and where cuDNN is missing or declines. Algorithm: online
- * softmax over key tiles, arXiv 2205.14135; backward recomputes p from the log-sum-exp.
+/* Causal fused attention in plain fp32 arithmetic: for fp32, and where cuDNN is missing or declines. Algorithm:
+ * online softmax over key tiles, arXiv 2205.14135; backward recomputes p from the log-sum-exp.
  *
- * All three kernels have one shape. A block holds a tile of ROWS (n_warps × 4) in shared memory and walks over tiles of
- * 32 COLUMNS; a warp owns 4 rows. First a lane is a column: it computes 4 dot products (row · column) over head_dim.
- * Then a lane is a set of dimensions (lane, lane + 32, …): it adds weight·column for the 32 columns, the weights coming
- * from the other lanes by shuffle.
+ * All three kernels have the same structure. A block holds a tile of ROWS (n_warps × 4) in shared memory and loops
+ * over tiles of 32 COLUMNS; a warp owns 4 rows. First each lane is a column: it computes 4 dot products (row ·
+ * column) over head_dim. Then each lane is a set of dimensions (lane, lane + 32, …): it adds weight·column for the 32
+ * columns, getting the weights from the other lanes by shuffle.
  *
  *     forward   rows = queries   columns = keys      o  += p·v
  *     dq        rows = queries   columns = keys      dq += ds·k
  *     dkv       rows = keys      columns = queries   dv += p·do,  dk += ds·q;  all query heads of a key head in turn
  *
- * Of a block of keys the diagonal lies `shift` keys further right than that of a whole sequence; without a mask it lies
- * behind the last key. Blocks' outputs are merged by cuda_blocks.cu.
+ * For a block of keys the diagonal is `shift` keys further right than for a whole sequence; without a mask it is
+ * after the last key. Blocks' outputs are merged by cuda_blocks.cu.
  *
- * ALiBi takes from a score by the distance of key and query, a window hides keys before it; tiles that it hides whole
- * are left out.
+ * ALiBi subtracts from a score by the distance of key and query; a window hides keys before it, and tiles that it
+ * hides entirely are skipped.
  *
- * Dropout multiplies what p is summed with, not the sum it is divided by; backward draws the same again.
+ * Dropout multiplies the weights of the sum, not the sum that divides it; backward draws the same numbers again.
  *
- * What has none of the three runs kernels without them (RULED false), which take fewer registers.
+ * Without any of these three, kernels compiled without them run (RULED false), which use fewer registers.
  *
  * No atomics: each output element has one owner, which adds in a fixed order. */
 #include "cuda_element.cuh"
@@ -27,8 +27,8 @@
 
 namespace {
 
-constexpr int TILE = 32; /* columns at a time: one a lane */
-constexpr int ROWS = 4;  /* rows of a warp */
+constexpr int TILE = 32; /* columns at a time: one per lane */
+constexpr int ROWS = 4;  /* rows per warp */
 constexpr int MAX_DIM = 256;
 
 /* Rows of one head of one sequence: element (i, d) is base[i·ld + d]. Heads of q and k have `dim` columns, those of v
@@ -55,19 +55,19 @@ __device__ __forceinline__ int diagonal_shift(const FlashBlock &block) {
   return (int)(block.is_full ? block.keys : block.keys - block.queries);
 }
 
-/* Of the head; 0 without ALiBi. */
+/* The head's slope; 0 without ALiBi. */
 template <bool RULED> __device__ __forceinline__ float slope_of(const FlashKernel &k, int64_t head) {
   return RULED ? alibi_slope(&k.rule, head) : 0.0f;
 }
 
-/* What is taken from a score. */
+/* What ALiBi subtracts from a score. */
 template <bool RULED> __device__ __forceinline__ float alibi_of(const FlashKernel &k, float slope, int query, int key) {
   if (!RULED || slope == 0.0f)
     return 0.0f;
   return slope * (float)(row_position(&k.block.query_at, query) - row_position(&k.block.key_at, key));
 }
 
-/* What a probability is multiplied by. */
+/* The factor that dropout multiplies a probability by. */
 template <bool RULED> __device__ __forceinline__ float drop_of(const FlashKernel &k, int64_t head, int query, int key) {
   if (!RULED || k.drop.dropout.rate == 0.0f)
     return 1.0f;
@@ -75,12 +75,12 @@ template <bool RULED> __device__ __forceinline__ float drop_of(const FlashKernel
   return dropout_factor(&k.drop.dropout, row + (guint64)row_position(&k.block.key_at, key));
 }
 
-/* Is the key the query's to see? `shift`: of the diagonal, and of the window's end. */
+/* Whether the query sees the key. `shift`: of the diagonal, and of the window's end. */
 template <bool RULED> __device__ __forceinline__ bool sees(const FlashKernel &k, int shift, int query, int key) {
   return key <= query + shift && (!RULED || k.rule.window == 0 || key > query + shift - k.rule.window);
 }
 
-/* Rows [first, first + n) into shared memory, `pitch` floats apart; zeros past the last of `n_rows`. */
+/* Loads rows [first, first + n) into shared memory, `pitch` floats apart; zeros past the last of `n_rows`. */
 template <typename T>
 __device__ void load_rows(float *to, HeadRows<T> from, int first, int n, int n_rows, int dim, int pitch) {
   for (int i = threadIdx.x; i < n * dim; i += blockDim.x) {
@@ -120,8 +120,7 @@ __device__ __forceinline__ void add_columns(const float weights[ROWS], const flo
   }
 }
 
-/* The warp's 4 rows of sums, each times its factor, to those rows of `to` that are among its `n_rows`, or added there.
- */
+/* Stores the warp's 4 rows of sums, each times its factor, to the rows of `to` below `n_rows`, or adds them there. */
 template <typename T, int PARTS>
 __device__ void store_rows(HeadRows<T> to, int first, int n_rows, int dim, bool adds, const float factors[ROWS],
                            const float sums[ROWS][PARTS]) {
@@ -137,7 +136,7 @@ __device__ void store_rows(HeadRows<T> to, int first, int n_rows, int dim, bool 
     }
 }
 
-/* One key tile's weights: the running maximum moves, old sums shrink by `keep`. */
+/* Weights of one key tile: updates the running maximum and scales old sums by `keep`. */
 __device__ __forceinline__ void online_softmax(float scores[ROWS], float most[ROWS], float total[ROWS],
                                                float keep[ROWS]) {
   for (int r = 0; r < ROWS; r++) {
@@ -197,7 +196,7 @@ template <typename T, int PARTS, bool RULED> __global__ void flash_forward(Flash
                        inverse, sums);
 }
 
-/* delta[b][h][i] = Σ_d do·o. A warp a (row, head). */
+/* delta[b][h][i] = Σ_d do·o. One warp per (row, head). */
 template <typename T> __global__ void flash_delta(FlashKernel k, float *delta) {
   const int64_t at = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) / WARP_THREADS;
   const int64_t n = k.block.queries, i = at % n, head = at / n % k.n_heads, sequence = at / n / k.n_heads;
@@ -272,7 +271,7 @@ template <typename T, int PARTS, bool RULED> __global__ void flash_dkv(FlashKern
   load_rows(values, key_rows<T>(k.v, k.block.ld_kv, dim_v, k, blockIdx.z, blockIdx.y), first, warps * ROWS, m, dim_v,
             pitch);
   float sum_k[ROWS][PARTS] = {}, sum_v[ROWS][PARTS] = {}, p[ROWS], ds[ROWS];
-  const int past = first + warps * ROWS - 1 - shift; /* its last key's window ends last */
+  const int past = first + warps * ROWS - 1 - shift; /* the last key's window ends last */
   const int end = !RULED || k.rule.window == 0 || past + k.rule.window > n ? n : past + (int)k.rule.window;
   for (int head = (int)blockIdx.y * heads; head < ((int)blockIdx.y + 1) * heads; head++) {
     const float slope = slope_of<RULED>(k, head);
@@ -304,7 +303,7 @@ template <typename T, int PARTS, bool RULED> __global__ void flash_dkv(FlashKern
                        k.block.adds, ones, sum_v);
 }
 
-/* More than 48 KiB of shared memory has to be asked for; a function's limit stays as it was set. */
+/* Dynamic shared memory above 48 KiB must be requested; the function keeps the limit. */
 template <typename K> cudaError_t allow_shared(K *function, size_t bytes) {
   return cudaFuncSetAttribute((const void *)function, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
 }
@@ -313,7 +312,7 @@ int widest_head(const FlashKernel *k) {
   return (int)(k->head_dim > k->v_head_dim ? k->head_dim : k->v_head_dim);
 }
 
-/* Rows of a tile: 8 warps, 4 for wide heads (99 KiB of shared memory is what every GPU since sm_86 has). */
+/* Warps per block, 4 rows each: 8, or 4 for wide heads (every GPU since sm_86 has 99 KiB of shared memory). */
 int n_warps(const FlashKernel *k) {
   return widest_head(k) > 128 ? 4 : 8;
 }

@@ -1,4 +1,4 @@
-/* Which CUDA kernel runs a Kernel, and the scratch memory it gets. */
+/* Chooses the CUDA kernel for a Kernel, and provides its scratch memory. */
 #include "cuda_kernels.h"
 
 #include "cuda_call.h"
@@ -83,7 +83,7 @@ static cudaError_t run_of_experts(const Kernel *kernel, cudaStream_t stream) {
   }
 }
 
-/* Before the first layer and behind the last; those of experts. */
+/* Kernels before the first layer and after the last, and those of experts. */
 static cudaError_t run_of_ends(const Kernel *kernel, cudaStream_t stream) {
   switch (kernel->kind) {
   case KERNEL_EMBEDDING_FORWARD:
@@ -109,7 +109,7 @@ static cudaError_t run_of_ends(const Kernel *kernel, cudaStream_t stream) {
   }
 }
 
-/* Kernels that need nothing but the stream. */
+/* Kernels that need only the stream. */
 static cudaError_t run_simple(const Kernel *kernel, cudaStream_t stream) {
   switch (kernel->kind) {
   case KERNEL_NORM_FORWARD:

@@ -1,16 +1,16 @@
 /* The kernels of kernel.h on an NVIDIA GPU. Above the line: what the cuda device calls. Below: the families of CUDA
- * kernels, each in a .cu file of its own, that cuda_kernels.c chooses from.
+ * kernels, each in its own .cu file, among which cuda_kernels.c chooses.
  *
- * Results do not depend on timing: sums over rows go through partial sums in scratch memory, added in a fixed order; no
- * atomics. Only cuDNN's attention backward (cuda_attention.h) is free to add in another order. */
+ * Results do not depend on timing: sums over rows go through partial sums in scratch memory, added in a fixed order,
+ * without atomics. Only cuDNN's attention backward (cuda_attention.h) may add in another order. */
 #pragma once
 #include "kernel.h"
 
 #include <cuda_runtime_api.h>
 
-/* What kernels on one stream need beside their operands: scratch memory, the plans of matrix products and attention.
- * Made of its stream's device, which must be current. Memory is taken at first use and given back by free: a kernel
- * that ran once with a shape allocates nothing when it runs again. */
+/* What kernels on one stream need besides their operands: scratch memory, plans of matrix products and of attention.
+ * Belongs to its stream's device, which must be current. Memory is allocated at first use and freed with the lane: a
+ * kernel that has run once with a shape allocates nothing when it runs again. */
 typedef struct CudaLane CudaLane;
 
 #ifdef __cplusplus
@@ -19,9 +19,10 @@ extern "C" {
 
 CudaLane *cuda_lane_new(cudaStream_t stream);
 void cuda_lane_free(CudaLane *lane); /* the stream must be idle */
-/* Puts the kernel on the lane's stream. FALSE: it could not be launched (IMPOSSIBLE, naming kernel and call). */
+/* Enqueues the kernel on the lane's stream. FALSE: it could not be launched (IMPOSSIBLE, naming kernel and call). */
 gboolean cuda_kernel_run(CudaLane *lane, const Kernel *kernel, GError **error);
-/* What ran the last fused attention here: "cuDNN 9.19.0", "own kernels (cuDNN: why not)", "" before the first. */
+/* The backend of the lane's last fused attention: "cuDNN 9.19.0", "own kernels (cuDNN: why not)", "" before the
+ * first. */
 const char *cuda_attention_backend(const CudaLane *lane);
 
 /* ---- families; `scratch` holds at least cuda_kernel_scratch_bytes(kernel) ---- */
@@ -85,7 +86,7 @@ cudaError_t cuda_flash_backward(const FlashKernel *kernel, float *scratch, cudaS
 cudaError_t cuda_merge(const MergeKernel *kernel, cudaStream_t stream);
 cudaError_t cuda_move(const MoveKernel *kernel, cudaStream_t stream);
 
-/* `word` is mapped host memory, by its address on the device. */
+/* `word` is mapped host memory, given by its device address. */
 cudaError_t cuda_write_word(guint32 *word, guint32 value, cudaStream_t stream);
 cudaError_t cuda_await_word(const guint32 *word, guint32 value, cudaStream_t stream);
 

@@ -1,4 +1,4 @@
-/* Inside the CUDA kernels: what a lane holds. */
+/* Private to the CUDA kernels: the contents of a lane. */
 #pragma once
 #include "cuda_attention.h"
 #include "cuda_kernels.h"
@@ -7,7 +7,7 @@
 
 struct CudaLane {
   cudaStream_t stream;
-  CudaScratch scratch;      /* for the kernel that runs, of cuda_kernel_scratch_bytes */
+  CudaScratch scratch;      /* for the running kernel, cuda_kernel_scratch_bytes() or more */
   CudaMatmuls *matmuls;     /* NULL until the first product */
   CudaAttention *attention; /* NULL until the first fused attention */
 };

@@ -1,8 +1,8 @@
 /* Word and position tables: rows fetched in forward, gradients added to rows in backward.
  *
- * Several tokens can be the same word. So that the order of additions is fixed, the tokens of a word are linked in
- * order first (next[t]: the next token that is the same word, −1 none; first[t]: no earlier one is); then one block for
- * each first token walks its chain:
+ * Several tokens can be the same word. To fix the order of additions, the tokens of a word are first linked in order
+ * (next[t]: the next token with the same word, −1: none; first[t]: no earlier one exists). Then one block per first
+ * token walks its chain:
  *
  *     token   7  3  7  7  3        first  1  1  0  0  0
  *     next    2  4  3 −1 −1        two blocks add: row 7 += d0 + d2 + d3,  row 3 += d1 + d4 */
@@ -30,7 +30,7 @@ __global__ void embedding_forward(const gint32 *__restrict__ token, const Pack<T
   out[row * packs + column] = p;
 }
 
-/* A warp a token: looks back for an earlier one, then ahead for the next. */
+/* One warp per token: searches back for an earlier one, then ahead for the next. */
 __global__ void link_tokens(const gint32 *__restrict__ token, int n, gint32 *next, gint32 *first) {
   const int t = (int)((blockIdx.x * blockDim.x + threadIdx.x) / WARP_THREADS), lane = threadIdx.x % WARP_THREADS;
   if (t >= n)
@@ -76,7 +76,7 @@ __global__ void positions_forward(const T *__restrict__ table, T *x, int64_t wid
   *to = from_float<T>(to_float(*to) + to_float(table[position * width + column]));
 }
 
-/* Block p adds all rows that are the sequence's p-th. */
+/* Block p adds all rows at position p of a sequence. */
 template <typename T, typename G>
 __global__ void positions_backward(const T *__restrict__ dx, G *dtable, int64_t rows, int64_t width, int64_t first_row,
                                    int64_t seq_len, SequencePieces pieces) {

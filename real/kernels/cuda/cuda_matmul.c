@@ -1,5 +1,5 @@
-/* cuBLASLt is column-major, we are row-major: a row-major matrix is the transpose of the same memory read column-major,
- * so C = A·B is asked for as Cᵀ = Bᵀ·Aᵀ, (n×m) = (n×k)·(k×m), with our B first.
+/* cuBLASLt is column-major, we are row-major: a row-major matrix is the transpose of the same memory read
+ * column-major, so C = A·B is computed as Cᵀ = Bᵀ·Aᵀ, (n×m) = (n×k)·(k×m), with our B first.
  *
  *             our B, first operand          our A, second operand
  *   TN        (k×n) in memory, transposed   (k×m) as it is             C = A·Bᵀ
@@ -15,13 +15,13 @@
 
 #include <string.h>
 
-/* What cuBLASLt's authors advise for Hopper is 32 MiB or more (cuBLAS 13 documentation, cublasSetWorkspace). */
+/* Workspace: for Hopper NVIDIA recommends 32 MiB or more (cuBLAS 13 documentation, cublasSetWorkspace). */
 enum { WORKSPACE_BYTES = 64 << 20, MAX_ALIGNMENT_BYTES = 256, N_HEURISTICS = 8, N_SHAPE = 19 };
-/* Epilogues read the bias 16 bytes at a time; no preference tells the heuristics of one that begins elsewhere, and the
+/* Epilogues read the bias 16 bytes at a time. No preference tells the heuristics that it is less aligned, and the
  * kernel then fails with a misaligned address. Source: Marian NMT, src/tensors/gpu/prod.cpp, found on A100. */
 enum { BIAS_ALIGNMENT_BYTES = 16 };
 
-/* All that the choice of an algorithm depends on. */
+/* Everything that the choice of an algorithm depends on. */
 typedef struct {
   gint64 v[N_SHAPE];
 } Shape;
@@ -30,16 +30,16 @@ typedef struct {
   Shape shape;
   const CublasLibrary *cublas;
   cublasLtMatmulDesc_t description;
-  cublasLtMatrixLayout_t first, second, result; /* as cuBLASLt sees them */
+  cublasLtMatrixLayout_t first, second, result; /* in cuBLASLt's column-major view */
   cublasLtMatmulAlgo_t algorithm;
-  gboolean has_epilogue; /* the bias is added by the product; otherwise, where there is one, by a kernel after it */
+  gboolean has_epilogue; /* the product adds the bias; otherwise a separate kernel does */
 } Plan;
 
 struct CudaMatmuls {
   CublasLibrary cublas;
   cublasLtHandle_t handle;
   void *workspace;
-  GHashTable *plans; /* Shape → Plan, which holds it */
+  GHashTable *plans; /* Shape → Plan; the key is inside the Plan */
 };
 
 static guint shape_hash(gconstpointer data) {
@@ -167,7 +167,7 @@ static gboolean set_preferences(const CublasLibrary *cublas, cublasLtMatmulPrefe
                                 const MatmulKernel *k, GError **error) {
   const guint64 workspace = WORKSPACE_BYTES;
   const guint32 first = alignment_bytes(k->b), second = alignment_bytes(k->a), result = alignment_bytes(k->c);
-  /* "in place" adds the parts of a split k up in the result's format */
+  /* "in place" accumulates the parts of a split k in the result's format */
   const guint32 reductions = k->result == NUMBER_FP32
                                  ? CUBLASLT_REDUCTION_SCHEME_INPLACE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE
                                  : CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
@@ -190,7 +190,7 @@ static gboolean set_preferences(const CublasLibrary *cublas, cublasLtMatmulPrefe
   return TRUE;
 }
 
-/* FALSE with the error, also when nothing fits the shape. */
+/* FALSE with the error, also if no algorithm fits the shape. */
 static gboolean choose_algorithm(CudaMatmuls *matmuls, Plan *plan, const MatmulKernel *k, GError **error) {
   const CublasLibrary *cublas = &matmuls->cublas;
   cublasLtMatmulPreference_t preference = NULL;
@@ -228,7 +228,7 @@ static Plan *find_plan(CudaMatmuls *matmuls, const MatmulKernel *k, GError **err
   Plan *plan = g_hash_table_lookup(matmuls->plans, &shape);
   if (plan != NULL)
     return plan;
-  /* the epilogue takes a bias in the result's format only, and not for every shape */
+  /* the epilogue needs a bias in the result's format, and does not support every shape */
   if (k->bias != NULL && k->number == k->result && alignment_bytes(k->bias) >= BIAS_ALIGNMENT_BYTES)
     plan = plan_new(matmuls, k, TRUE, NULL);
   if (plan == NULL)

@@ -1,4 +1,4 @@
-/* Matrix products through cuBLASLt: a shape's plan (descriptors, the heuristic's first algorithm) is made once. */
+/* Matrix products through cuBLASLt. The plan of a shape (descriptors, the heuristic's first algorithm) is cached. */
 #pragma once
 #include "kernel.h"
 
@@ -6,7 +6,7 @@
 
 typedef struct CudaMatmuls CudaMatmuls;
 
-/* With a workspace of its own: one for each stream. */
+/* Has its own workspace: make one per stream. */
 CudaMatmuls *cuda_matmuls_new(GError **error);
 void cuda_matmuls_free(CudaMatmuls *matmuls);
 gboolean cuda_matmul_run(CudaMatmuls *matmuls, const MatmulKernel *kernel, cudaStream_t stream, GError **error);

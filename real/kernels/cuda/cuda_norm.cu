@@ -1,7 +1,7 @@
 /* Norms, and the sums over rows that give the gradients of weights and biases.
  *
- * Sums over rows: rows are cut into chunks; a block adds the rows of one chunk for 32 columns into scratch
- * [sum][chunk][width]; a second kernel adds the chunks in order to the gradient. */
+ * Sums over rows: rows are cut into chunks; a block sums the rows of one chunk for 32 columns into scratch
+ * [sum][chunk][width]; a second kernel adds the chunks to the gradient, in order. */
 #include "cuda_element.cuh"
 
 namespace {
@@ -14,7 +14,7 @@ int n_chunks(gint64 rows) {
   return (int)MIN(MAX_CHUNKS, MAX(1, ceil_div(rows, 4 * ROW_LANES)));
 }
 
-/* What is added for a row and column: up to two sums. */
+/* The terms of a row and column: up to two sums. */
 template <typename T> struct BiasTerm {
   const T *dy;
   int64_t width;
@@ -83,7 +83,7 @@ cudaError_t sum_rows(Term term, gint64 rows, gint64 width, int n_sums, float *sc
   return cudaGetLastError();
 }
 
-/* Ones where there are none. */
+/* The weights; ones if there are none. */
 template <typename T, int N> __device__ Pack<T, N> weights_at(const Pack<T, N> *weight, int64_t i) {
   if (weight != nullptr)
     return weight[i];
@@ -93,7 +93,7 @@ template <typename T, int N> __device__ Pack<T, N> weights_at(const Pack<T, N> *
   return ones;
 }
 
-/* One block a row; the row is read again from cache for each pass. A row of y may be that of x. */
+/* One block per row; each pass reads the row again, from cache. A row of y may be that of x. */
 template <typename T, int N> __global__ void norm_forward(NormKernel k) {
   using P = Pack<T, N>;
   __shared__ float shared[32];
@@ -175,7 +175,7 @@ template <typename T, int N> __global__ void norm_backward(NormKernel k) {
   }
 }
 
-/* One block a row, of what is here of it. */
+/* One block per row, or per part of a row on this rank. */
 template <typename T> __global__ void norm_sums(NormKernel k) {
   __shared__ float shared[32];
   const int64_t row = blockIdx.x;
@@ -216,12 +216,12 @@ template <typename T> __global__ void norm_sums_backward(NormKernel k) {
     k.sums[1][row] = sum_g;
 }
 
-/* A thread for each pack of a narrow row, whole warps. */
+/* One thread per pack of a narrow row, in whole warps. */
 unsigned row_threads(gint64 packs) {
   return (unsigned)MIN(BLOCK_THREADS, ceil_div(packs, WARP_THREADS) * WARP_THREADS);
 }
 
-/* Packs of N elements lie on 16 bytes in all rows. */
+/* Whether packs of N elements are aligned to 16 bytes in all rows. */
 template <int N> bool is_wide(const NormKernel *k) {
   return k->width % N == 0 && (k->per_line == 0 || k->ld % N == 0) && is_aligned(k->weight) && is_aligned(k->kept);
 }
@@ -255,7 +255,7 @@ template <typename T> cudaError_t add_weight_gradients(const NormKernel *k, floa
   return status;
 }
 
-/* The weight gradients come first: dx may take the place of dy. */
+/* The weight gradients come first: dx may overwrite dy. */
 cudaError_t cuda_norm_backward(const NormKernel *k, float *scratch, cudaStream_t stream) {
   return with_number(k->number, [&](auto zero) {
     using T = decltype(zero);

@@ -3,7 +3,7 @@
 
 namespace {
 
-/* Block i adds a fixed part of the elements; then one block adds the blocks' sums in order. */
+/* Block i sums a fixed part of the elements; then one block adds the blocks' sums in order. */
 template <typename G> __global__ void sum_squares(const G *__restrict__ x, int64_t n, double *partial) {
   __shared__ double shared[32];
   double sum = 0.0;
@@ -27,7 +27,7 @@ __global__ void add_partial(const double *__restrict__ partial, int n, double *t
     *to += sum;
 }
 
-/* What a gradient is multiplied by: the inverse of the loss's scale, and the clip by the norm. */
+/* Factor of the gradients: the inverse of the loss scale, times the clipping factor. */
 __device__ float gradient_factor(const AdamKernel &k) {
   const double inverse = k.scale != nullptr ? 1.0 / k.scale->scale : 1.0;
   const double norm = k.norm_squared != nullptr ? inverse * sqrt(*k.norm_squared) : 0.0;
@@ -39,7 +39,7 @@ template <typename T, typename G> __global__ void adam(AdamKernel k) {
   G *gradients = (G *)k.gradients;
   const int64_t first = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, stride = (int64_t)gridDim.x * blockDim.x;
   if (k.norm_squared != nullptr && !isfinite(*k.norm_squared)) {
-    /* skipped, or whoever reads the norm ends the run; the weights stay what they were */
+    /* the step is skipped, or the reader of the norm ends the run; the weights do not change */
     const bool skips = k.scale != nullptr && loss_scale_skips(k.scale, *k.norm_squared);
     for (int64_t i = first; skips && i < k.n; i += stride)
       gradients[i] = from_float<G>(0.0f);

@@ -1,5 +1,4 @@
-/* Kernels that compute each element on its own: activations, additions, conversions, initial
- * values. */
+/* Elementwise kernels: activations, additions, conversions, initial values. */
 #include "cuda_element.cuh"
 
 namespace {
@@ -31,7 +30,7 @@ __device__ float factor_of(const float *scale, int64_t row) {
   return scale == nullptr ? 1.0f : scale[row];
 }
 
-/* `packs` of N columns a row of y; gated: x has twice as many. */
+/* `packs` of N columns per row of y; gated: x has twice as many. */
 template <typename T, int N>
 __global__ void activation_forward(const Pack<T, N> *__restrict__ x, Pack<T, N> *__restrict__ y,
                                    const float *__restrict__ scale, int64_t packs, bool gated) {
@@ -70,7 +69,7 @@ __global__ void activation_backward(const Pack<T, N> *x, const Pack<T, N> *dy, P
     dx[at + packs] = dup;
 }
 
-/* One block a row: dscale = Σ dy·(y without scale). */
+/* One block per row: dscale = Σ dy·(y without scale). */
 template <typename T>
 __global__ void activation_scale_gradient(const T *__restrict__ x, const T *__restrict__ dy, float *dscale,
                                           int64_t width, bool gated) {
@@ -193,7 +192,7 @@ cudaError_t cuda_activation_backward(const ActivationKernel *k, cudaStream_t str
     using T = decltype(zero);
     constexpr int N = 16 / sizeof(T);
     const bool wide = k->width % N == 0 && is_aligned(k->x) && is_aligned(k->dy) && is_aligned(k->dx);
-    if (k->scale != nullptr) /* before dx, which may lie on x */
+    if (k->scale != nullptr) /* before dx, which may alias x */
       activation_scale_gradient<T><<<(unsigned)k->rows, BLOCK_THREADS, 0, stream>>>((const T *)k->x, (const T *)k->dy,
                                                                                     k->dscale, k->width, k->gated);
     return wide ? launch_activation_backward<T, N>(k, stream) : launch_activation_backward<T, 1>(k, stream);

@@ -1,5 +1,5 @@
-/* Rotary positions, and what latent attention has around them (LatentKernel). One block a row: angles once, in double
- * (positions reach 10⁵, where a float angle is off by 10⁻²), then all heads. */
+/* Rotary positions, and the joins and splits around them in latent attention (LatentKernel). One block per row:
+ * angles once, in double (positions reach 10⁵, where a float angle is off by 10⁻²), then all heads. */
 #include "cuda_element.cuh"
 
 namespace {
@@ -31,7 +31,7 @@ template <typename T> __global__ void rope(RopeKernel k, double log2_base) {
   }
 }
 
-/* Of column d of a head's rotated part: the turned value of a pair. */
+/* Column d of a head's rotated part: the rotated value of a pair. */
 __device__ __forceinline__ float turned(float a, float b, const float *angles, int half, int d) {
   return d < half ? a * angles[d] - b * angles[half + d] : b * angles[d - half] + a * angles[d];
 }
@@ -54,9 +54,9 @@ template <typename T> __global__ void latent_join(LatentKernel k, double log2_ba
     value[i] = made[i / v_dim * (plain + v_dim) + plain + i % v_dim];
 }
 
-/* A thread sums a column of all heads: a fixed order. */
+/* One thread sums a column over all heads, in a fixed order. */
 template <typename T> __global__ void latent_split(LatentKernel k, double log2_base) {
-  extern __shared__ float angles[]; /* and behind them the sums: [rotated] */
+  extern __shared__ float angles[]; /* followed by the sums: [rotated] */
   const int plain = (int)k.plain_dim, rotated = (int)k.rotated_dim, v_dim = (int)k.v_dim, half = rotated / 2;
   const int k_dim = plain + rotated, heads = (int)k.n_heads;
   float *sums = angles + rotated;

@@ -1,5 +1,5 @@
-/* All kernels but fused attention as one unit: nvcc takes longer to read what each of them includes than to compile
- * most of them. */
+/* All kernels but fused attention as one translation unit: for most of them nvcc spends longer reading their includes
+ * than compiling them. */
 #include "cuda_blocks.cu"
 #include "cuda_dropout.cu"
 #include "cuda_experts.cu"

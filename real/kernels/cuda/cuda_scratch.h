@@ -1,6 +1,6 @@
-/* Device memory that grows to what was asked for. Growing frees nothing: cudaFree waits for the whole device, and a
- * stream of it may be waiting for another rank. What was outgrown goes with the rest; growth by half more at least
- * keeps the sum below three times the last. All zero is an empty one. */
+/* Device memory that grows on demand. Growing frees nothing, because cudaFree waits for the whole device, where a
+ * stream may be waiting for another rank. Outgrown memory is freed at the end; growing by at least half keeps the
+ * total below three times the current size. Zeroed is a valid empty one. */
 #pragma once
 #include <glib.h>
 
@@ -10,6 +10,6 @@ typedef struct {
   GSList *outgrown;
 } CudaScratch;
 
-/* At least `bytes`, valid until asked for again with more or cleared; NULL with the error. */
+/* At least `bytes`, valid until more is requested or it is cleared; NULL with the error. */
 void *cuda_scratch_get(CudaScratch *scratch, gint64 bytes, GError **error);
-void cuda_scratch_clear(CudaScratch *scratch); /* nothing may be using it any more */
+void cuda_scratch_clear(CudaScratch *scratch); /* nothing may still be using it */

@@ -1,4 +1,5 @@
-/* Softmax over rows: of attention scores (causal), and of logits with the cross-entropy's pieces. One block a row. */
+/* Softmax over rows: of attention scores (causal), and of logits with the parts of the cross-entropy. One block per
+ * row. */
 #include "cuda_element.cuh"
 
 #include <math_constants.h>
@@ -36,7 +37,7 @@ template <typename T> __global__ void softmax_backward(SoftmaxKernel k) {
     dp[i] = from_float<T>(i >= first && i < n ? k.scale * to_float(p[i]) * (to_float(dp[i]) - sum) : 0.0f);
 }
 
-/* Columns of the whole vocabulary that this shard really holds. */
+/* Columns of this shard that are words, not padding. */
 __host__ __device__ int64_t real_columns(const LossKernel &k) {
   const int64_t n = k.n_words - k.first_word;
   return n < 0 ? 0 : n < k.width ? n : k.width;

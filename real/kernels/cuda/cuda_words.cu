@@ -1,15 +1,15 @@
-/* A word of host memory written, and waited for, in the order of a stream: where the driver's stream memory operations
- * are not supported. Waiting takes one thread of one multiprocessor. */
+/* Writing a word of host memory, and waiting for one, in stream order, where the driver's stream memory operations
+ * are not supported. Waiting occupies one thread of one multiprocessor. */
 #include "cuda_element.cuh"
 
 namespace {
 
 __global__ void write_word(volatile guint32 *word, guint32 value) {
-  __threadfence_system(); /* what came before on the stream is seen first */
+  __threadfence_system(); /* makes earlier work on the stream visible first */
   *word = value;
 }
 
-/* Until *word has reached value, modulo 2^32. */
+/* Waits until *word has reached value, modulo 2^32. */
 __global__ void await_word(const volatile guint32 *word, guint32 value) {
   while ((gint32)(*word - value) < 0)
     __nanosleep(500);

@@ -1,11 +1,11 @@
-/* A whole run: set up, every op, and what there is to read when the last one has ended. */
+/* A whole run: setup, every op, and collecting the results after the last op. */
 #include "error.h"
 #include "executor_private.h"
 #include "staging.h"
 
 #include <string.h>
 
-/* Of the micro-batches of a step together. */
+/* Sums the losses of a step's micro-batches. */
 static gboolean collect_losses(Executor *executor, GError **error) {
   const int n_steps = executor->program->n_steps;
   const gint64 n = training_n_losses(executor->execution->workload);
@@ -40,8 +40,8 @@ static gboolean collect(Executor *executor, GError **error) {
   return collect_losses(executor, error);
 }
 
-/* Transfers and kernels stop. What was begun with other ranks cannot be taken apart without them: then memory is left
- * to the process's end, which is near. */
+/* Stops transfers and kernels. Communicators shared with other ranks cannot be torn down without them, so their
+ * memory is left to the end of the process, which is near. */
 static void give_up(Executor *executor) {
   if (executor->comm != NULL)
     executor->comm->type->abort(executor->comm);

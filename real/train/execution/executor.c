@@ -2,11 +2,11 @@
  *
  *     stream   | wait after₀ | wait after₁ | record start | kernels or transfer | record end |
  *
- * What a framework has the ranks of tp send in parts is gathered behind the receive, before its end.
+ * If a framework has tp ranks send parts of a tensor, the parts are gathered after the receive, before its end event.
  *
- * The host runs ahead of the device until an op of the host stream, where it waits and watches. An action (0F3) is one
- * or several runs of kernels with tp collectives between; its memory is taken at its first op and given back at its
- * last. */
+ * The host runs ahead of the device until an op of the host stream, where it waits and watches. An action (0F3) is
+ * one or several runs of kernels with tp collectives in between; its memory is taken at its first op and returned at
+ * its last. */
 #include "executor.h"
 
 #include "error.h"
@@ -27,12 +27,12 @@ static gboolean is_local(const Executor *executor, int stage) {
   return executor->trainer->activations.layers[stage] != NULL;
 }
 
-/* The stage after, or before, in the op's pipe; −1: none. */
+/* The next or previous stage in the op's pipe; −1: none. */
 static int neighbour(const Executor *executor, const Op *op, gboolean forward) {
   return stage_next(op->stage, forward, executor->program->n_stages, executor->program->n_pipes);
 }
 
-/* Where the last layer of a stage writes: the next stage's input when that is on this rank, else what is sent. */
+/* Where the last layer of a stage writes: the next stage's input if that is on this rank, else a send buffer. */
 static gboolean begin_forward(Executor *executor, const Op *op, DeviceStream *compute, GError **error) {
   Activations *activations = &executor->trainer->activations;
   Slot *slot = activations_slot(activations, op->stage, op->micro_batch);
@@ -89,7 +89,7 @@ static gboolean begin_action(Executor *executor, const Op *op, GError **error) {
     return fail_impossible(error, "nothing is saved for it: its forward has not run, or its backward has");
   if (op->action == ACTION_I && executor->trainer->parameters->zero >= 2) {
     state_use_early(executor->trainer, op);
-    executor->open_reduce = -1; /* the next W or B turns to its bucket again */
+    executor->open_reduce = -1; /* the next W or B selects its bucket again */
   }
   return begin_backward(executor, op, compute, error);
 }
@@ -122,7 +122,7 @@ static ItemCall item_call(Executor *executor, const Op *op) {
                     .gradient_out = op->action == ACTION_F ? NULL : executor->gradient_out};
 }
 
-/* The reduce that moves what a backward op writes: the next of its stage. −1: none. */
+/* The reduce that moves what a backward op writes: the next one of its stage. −1: none. */
 static int reduce_after(const Executor *executor, int index) {
   const OpList *list = executor->list;
   for (int i = index; i < list->n_ops; i++)
@@ -131,8 +131,8 @@ static int reduce_after(const Executor *executor, int index) {
   return -1;
 }
 
-/* ZeRO-3: where the gathers that this op waits for have put its weights; one that waits for none reads those of the op
- * before it in its action, though a forward and a backward of the same layers may take turns. */
+/* ZeRO-3: uses the buffers of the gathers that this op waits for. An op that waits for none uses those of the
+ * previous op of its action, even if a forward and a backward of the same layers interleave. */
 static void use_gathered(Executor *executor, int index) {
   const Op *op = &executor->list->ops[index];
   int *user = &executor->gather_user[op->action];
@@ -151,7 +151,7 @@ static void use_gathered(Executor *executor, int index) {
   }
 }
 
-/* The op behind a reduction, where that is one of the same part of the model too. NULL: it is not. */
+/* The op after a reduction, if it is a reduction of the same part of the model; else NULL. */
 static const Op *next_reduce(const Executor *executor, int index) {
   const OpList *list = executor->list;
   const Op *op = &list->ops[index], *next = index + 1 < list->n_ops ? op + 1 : op;
@@ -159,7 +159,7 @@ static const Op *next_reduce(const Executor *executor, int index) {
                                                                                                                 : NULL;
 }
 
-/* A shard reduced over its shard group is reduced over its replicas by the op behind it. */
+/* A shard reduced over its shard group is then reduced over its replicas by the next op. */
 static gboolean is_last_reduce(const Executor *executor, int index) {
   const Op *next = next_reduce(executor, index);
   if (next == NULL)
@@ -169,8 +169,8 @@ static gboolean is_last_reduce(const Executor *executor, int index) {
          own->of_experts != other->of_experts;
 }
 
-/* A stage's own bucket is begun anew when what it held has been reduced, experts last; for two in turn the Program sees
- * to that. */
+/* A stage's own bucket may be reused once its contents have been reduced, experts last. With two buckets used in
+ * turn, the Program has the waits. */
 static void await_bucket(Executor *executor, int reduce) {
   int *before = &executor->stage_reduce[executor->list->ops[reduce].stage], last = *before;
   while (last >= 0 && next_reduce(executor, last) != NULL)
@@ -204,7 +204,7 @@ static void run_optimizer(Executor *executor, const Op *op) {
   state_optimizer(executor->trainer, op->step, stream);
 }
 
-/* Where numbers are compared, a backward finds nothing in scratch that another has left there. */
+/* When numerics are checked, a backward must not find in scratch what another one left there. */
 static void forget_others(Executor *executor, const Op *op, const Work *work) {
   const Op *before = executor->backward;
   const gboolean is_backward = op->action == ACTION_B || op->action == ACTION_I;
@@ -242,7 +242,7 @@ static PoolPiece **outgoing_of(const Executor *executor, const Op *op) {
   return &executor->outgoing[op->action == ACTION_SEND_F ? 0 : 1][place(executor, op->stage, op->micro_batch)];
 }
 
-/* What this rank sends or receives of a tensor between stages: all, or its part among those of tp. */
+/* The bytes that this rank sends or receives of a tensor between stages: all, or its part among the tp ranks. */
 static gint64 own_part(const Executor *executor, gint64 *offset_bytes) {
   const gint64 n_parts = executor->parts != NULL ? executor->execution->workload->plan->tp : 1;
   const gint64 bytes = executor->trainer->activations.boundary.piece_bytes / n_parts;
@@ -262,7 +262,7 @@ static gboolean run_send(Executor *executor, int index, GError **error) {
   return TRUE;
 }
 
-/* What was sent is free when the send, whose end is recorded by now, has ended. */
+/* Returns what was sent once the send, whose end event is recorded by now, has ended. */
 static void release_sent(Executor *executor, int index) {
   PoolPiece **outgoing = outgoing_of(executor, &executor->list->ops[index]);
   pool_piece_used(*outgoing, executor->end[index]);
@@ -270,14 +270,14 @@ static void release_sent(Executor *executor, int index) {
   *outgoing = NULL;
 }
 
-/* Where a tensor from another stage belongs, once it is opened. */
+/* Where a tensor from another stage is received, once that is opened. */
 static char *receive_target(Executor *executor, const Op *op) {
   Activations *activations = &executor->trainer->activations;
   const Slot *slot = activations_slot(activations, op->stage, op->micro_batch);
   return op->action == ACTION_RECV_F ? activations_input(activations, slot, 0) : slot->gradient_in->memory;
 }
 
-/* Parts become the whole on every rank of tp. */
+/* Gathers the parts, so that every tp rank has the whole tensor. */
 static void gather_parts(Executor *executor, const Op *op) {
   const Number number = executor->trainer->parameters->number;
   const gint64 n = executor->trainer->activations.boundary.piece_bytes / kernel_element_bytes(number);
@@ -309,7 +309,7 @@ static gboolean run_receive(Executor *executor, int index, GError **error) {
   return TRUE;
 }
 
-/* That of a gather, from its fetch on where it has one. */
+/* The buffer of a gather, chosen at its fetch if it has one. */
 static char *next_gather_buffer(Executor *executor, int index) {
   const GPtrArray *buffers = executor->trainer->gather_buffers;
   if (buffers->len == 0 || executor->gather_buffer[index] != NULL)
@@ -397,7 +397,7 @@ static gboolean run_op(Executor *executor, int index, GError **error) {
 static void wait_for_inputs(Executor *executor, int index) {
   const Op *op = &executor->list->ops[index];
   for (int i = 0; i < OP_MAX_AFTER && op->after[i] >= 0; i++)
-    if (executor->list->ops[op->after[i]].kind != OP_HOST) /* it has ended: the host waited */
+    if (executor->list->ops[op->after[i]].kind != OP_HOST) /* has ended: the host waited */
       executor->device->type->wait(executor->streams[op->stream], executor->end[op->after[i]]);
 }
 
@@ -405,7 +405,7 @@ static gboolean issue(Executor *executor, int index, GError **error) {
   const Op *op = &executor->list->ops[index];
   executor->result->issue_ns[index] = executor_now_ns();
   executor->device->type->record(executor->streams[op->stream], executor->start[index]);
-  world_progress(executor->execution->world); /* where issuing waits for the device, the rank is not looked after */
+  world_progress(executor->execution->world); /* issuing may block without being watched */
   return run_op(executor, index, error);
 }
 
@@ -418,8 +418,8 @@ static void record_end(Executor *executor, int index) {
     release_sent(executor, index);
 }
 
-/* Ops of one batch stand together in the list: all waits first, then all calls as one, then all ends, since a batch is
- * on its streams when all of it is. Returns the op after them. */
+/* Ops of one batch are consecutive in the list: first all waits, then all calls as one batch, then all end events,
+ * since a batch is on its streams only when all of it is. Returns the index after the batch. */
 static int issue_batch(Executor *executor, int first, GError **error) {
   const OpList *list = executor->list;
   const gint32 batch = list->ops[first].batch;
@@ -449,7 +449,7 @@ static gboolean run_hook(Executor *executor, int index, GError **error) {
   const Op *op = &executor->list->ops[index];
   if (op->action != ACTION_OPTIMIZER || op->unit > 0 || execution->hook == NULL)
     return TRUE;
-  if (op->kind != OP_HOST) /* which waits for all */
+  if (op->kind != OP_HOST) /* the host itself waits for a host op's inputs */
     wait_for_inputs(executor, index);
   return executor_drain(executor, error) && execution->hook(executor->trainer, op->step, execution->hook_data, error);
 }

@@ -1,6 +1,6 @@
-/* The host's part: it issues ahead of the device and waits only where the Program has it wait. While it waits it looks,
- * every twentieth of a second, at the first op of each stream that has not ended, and says on the board what this rank
- * is doing or waits for: what others print when something goes wrong. */
+/* The host's ops. The host issues ahead of the device and waits only where the Program makes it wait. While waiting
+ * it checks, twenty times a second, the first op of each stream that has not ended, and publishes on the board what
+ * this rank is doing or waiting for; others print that if something goes wrong. */
 #include "cpu_kernels.h"
 #include "error.h"
 #include "executor_private.h"
@@ -13,7 +13,7 @@
 
 static const gint64 look_ns = 50 * 1000 * 1000;
 
-/* --- what it is doing --- */
+/* --- what the rank is doing --- */
 
 static const Op *head_of(Executor *executor, int stream) {
   const OpList *list = executor->list;
@@ -68,7 +68,7 @@ static void say(Executor *executor) {
   world_say(world, RANK_COMPUTES, "between ops");
 }
 
-/* Why the device has failed, with the op at which each stream stands. */
+/* Reports why the device failed, with the op that each stream had reached. */
 static gboolean fail_at_op(Executor *executor, GError **error) {
   g_autoptr(GError) cause = NULL;
   if (executor->device->type->check(executor->device, &cause))
@@ -106,11 +106,11 @@ gboolean executor_drain(Executor *executor, GError **error) {
     if (!ok)
       return FALSE;
   }
-  world_say(executor->execution->world, RANK_BUSY, "between ops"); /* what comes now may take as long as it likes */
+  world_say(executor->execution->world, RANK_BUSY, "between ops"); /* no time limit on what comes next */
   return TRUE;
 }
 
-/* --- gradients that are not finite --- */
+/* --- non-finite gradients --- */
 
 static const Tensor *tensor_at(const Block *block, gint64 element) {
   for (int i = block->n_tensors - 1; i >= 0; i--)
@@ -119,7 +119,7 @@ static const Tensor *tensor_at(const Block *block, gint64 element) {
   return &block->tensors[0];
 }
 
-/* The first tensor of this rank's share whose gradient is not finite; NULL: none. */
+/* The first tensor of this rank's share with a non-finite gradient; NULL: none. */
 static const Tensor *find_not_finite(Executor *executor, double *value) {
   const Parameters *parameters = executor->trainer->parameters;
   const Number number = parameters->gradient_number;
@@ -140,7 +140,7 @@ static const Tensor *find_not_finite(Executor *executor, double *value) {
   return NULL;
 }
 
-/* Every step, with nothing to be had or given back. */
+/* Called every step, so it neither allocates nor frees. */
 static gboolean read_step_end(Executor *executor, int step, GError **error) {
   const DeviceType *device = executor->device->type;
   DeviceStream *stream = executor->streams[STREAM_COMPUTE];
@@ -156,7 +156,7 @@ static gboolean read_step_end(Executor *executor, int step, GError **error) {
   return device->check(executor->device, error);
 }
 
-/* " at the loss scale 1024: …"; "" where there is none. Owned by the caller. */
+/* " at the loss scale 1024: …"; "" without a loss scale. Owned by the caller. */
 static char *scale_text(const Executor *executor) {
   const LossScale *scale = &executor->step_end->scale;
   if (executor->trainer->scales == NULL)
@@ -188,11 +188,11 @@ static gboolean check_norm(Executor *executor, const Op *op, GError **error) {
   if (tensor != NULL)
     return fail_impossible(error, "%s: the gradient of %s is %f%s", name, tensor->name, value, scale);
   if (isfinite(norms[0]))
-    g_usleep(G_USEC_PER_SEC); /* the rank at fault knows more, and speaks first */
+    g_usleep(G_USEC_PER_SEC); /* the rank at fault has the better message: let it print first */
   return fail_impossible(error, "%s: the gradient norm is %f%s", name, isfinite(norms[0]) ? norms[1] : norms[0], scale);
 }
 
-/* The step's norm and scale are there, and the device begins its gradients anew, unless the run is to end. */
+/* Reads the step's norm and scale, and zeroes the device's gradients, unless the run must end. */
 static gboolean begin_update(Executor *executor, const Op *op, GError **error) {
   Trainer *trainer = executor->trainer;
   DeviceStream *compute = executor->streams[STREAM_COMPUTE];
@@ -211,7 +211,7 @@ static gboolean update(Executor *executor, int index, GError **error) {
   return (op->unit > 0 || begin_update(executor, op, error)) && executor_update(executor, index, error);
 }
 
-/* A GPU's clock is the one it has at work: while the last step runs. */
+/* Reads a GPU's clock rate under load: while the last step runs. */
 static void note_clock(Executor *executor, const Op *op) {
   const DeviceType *device = executor->device->type;
   if (op->action == ACTION_SYNC && op->step == executor->program->n_steps - 1 && !device->is_host_memory)

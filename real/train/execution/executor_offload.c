@@ -1,4 +1,4 @@
-/* An optimizer on the host: what leaves for it, its step, and what comes back.
+/* The optimizer on the host: sending gradients, the update, returning weights.
  *
  *     compute   … B0 |                                         | fill | F0 of the next step
  *     dp             | sum |  norm
@@ -6,9 +6,9 @@
  *     host                             | update 0 | update 1 |
  *     copy                                        | weights 0 | weights 1 |
  *
- * Sums of gradients stay on the device as well until the step has been made: later sums (tied, whole, two copies), the
- * norm and the next micro-batch's add to them, and what has changed leaves again. So no gradients are added up on the
- * host, though as many bytes leave, with ZeRO-2 and 3 after every micro-batch. */
+ * Summed gradients also stay on the device until the update: later sums (tied, whole, two copies), the norm and the
+ * next micro-batch's sums add to them, and what has changed is sent again. So the host never adds up gradients. With
+ * ZeRO-2 and 3 gradients are sent after every micro-batch, the same number of bytes as if it did. */
 #include "error.h"
 #include "executor_private.h"
 #include "host_kernels.h"
@@ -22,7 +22,8 @@ static const Op *source_of(const Executor *executor, const Op *op) {
   return op->after[0] >= 0 ? &executor->list->ops[op->after[0]] : op;
 }
 
-/* Of an op's gradients that no other rank has, those of its experts leave behind all else's. */
+/* Whether a GRAD_OUT sends experts' gradients. Of gradients that no other rank has, an op's experts are sent after
+ * everything else. */
 static gboolean is_of_experts(const Executor *executor, const Op *op) {
   const Op *before = op - 1;
   const gboolean is_second = op > executor->list->ops && before->action == ACTION_GRAD_OUT &&
@@ -30,7 +31,7 @@ static gboolean is_of_experts(const Executor *executor, const Op *op) {
   return is_second || plan_data_ranks(executor->execution->workload->plan) > 1;
 }
 
-/* The part before it in the same backward (way −1), which goes from the last layer to the first, or behind it (1);
+/* The previous part (way −1) or the next one (1) of the same backward, which goes from the last layer to the first;
  * NULL: none. */
 static const Op *neighbour_part(const Executor *executor, const Op *op, int way) {
   const Op *first = executor->list->ops, *end = first + executor->list->n_ops;
@@ -42,7 +43,8 @@ static const Op *neighbour_part(const Executor *executor, const Op *op, int way)
   return NULL;
 }
 
-/* Of a backward's part: layers from the op's unit on, the head with the first part, the embedding with the last. */
+/* Adds the blocks of one part of a backward: layers from the op's unit on, the head in the first part, the embedding
+ * in the last. */
 static void add_part(const Executor *executor, const Op *op, GPtrArray *blocks) {
   const Parameters *parameters = executor->trainer->parameters;
   const gboolean of_experts = is_of_experts(executor, op);

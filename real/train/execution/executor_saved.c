@@ -1,12 +1,12 @@
-/* What layers save for backward, on the host in between.
+/* Offloading what layers save for backward to the host.
  *
  *     compute   | F of a layer |                          | its B, or I |
  *     copy_out                 | SAVED_OUT |
  *     copy                                   | SAVED_IN |
  *
- * That each waits for the one before is proved before (saved_order.h). Its place on the device stays its own: no memory
- * is won here, as that of a stage's layers is one piece. What has left is NaN there where numbers are compared, so that
- * a backward which reads what has not come back is seen. */
+ * That each of these waits for the previous one has been verified (saved_order.h). A layer keeps its place on the
+ * device: this saves no memory here, since a stage's layers are allocated as one piece. When numerics are checked,
+ * the place is filled with NaN after the copy out, so that a backward that reads too early is noticed. */
 #include "error.h"
 #include "executor_private.h"
 
@@ -17,7 +17,7 @@ static gint64 saved_bytes(const SavedRegion regions[N_SAVED_REGIONS]) {
   return bytes;
 }
 
-/* Of all layers that this rank has. */
+/* Over all layers of this rank. */
 static int size_of_all(const Activations *activations, gint64 *most_bytes) {
   int most_layers = 0;
   *most_bytes = 0;

@@ -1,5 +1,5 @@
-/* Streams, events, groups and channels of one rank, all made before the first op is issued. Members of a group make it
- * in the same order everywhere: groups by their number in the Program, then channels by direction, sender, receiver. */
+/* Streams, events, groups and channels of one rank, all created before the first op is issued. All ranks create
+ * groups in the same order: by their number in the Program, then channels by direction, sender, receiver. */
 #include "error.h"
 #include "executor_private.h"
 
@@ -36,11 +36,12 @@ static gboolean belongs_to_action(const Op *op) {
   return op->action <= ACTION_B && (op->kind == OP_COMPUTE || op->kind == OP_COLLECTIVE);
 }
 
-/* Parts of an action stand together, with other streams' ops between, and, of a pair that takes turns, the other's. */
+/* Parts of an action are contiguous, except for ops of other streams in between and, in an interleaved pair, the
+ * other action's ops. */
 static void find_actions(Executor *executor) {
   const OpList *list = executor->list;
-  int last[2] = {-1, -1};         /* op of a forward, of a backward */
-  int last_compute[2] = {-1, -1}; /* … on the compute stream */
+  int last[2] = {-1, -1};         /* last op of a forward, of a backward */
+  int last_compute[2] = {-1, -1}; /* the same on the compute stream */
   for (int i = 0; i < list->n_ops; i++) {
     const Op *op = &list->ops[i];
     executor->has_norm = executor->has_norm || op->action == ACTION_NORM;
@@ -68,7 +69,7 @@ static int compare_ints(gconstpointer a, gconstpointer b) {
   return *(const int *)a - *(const int *)b;
 }
 
-/* Ascending members of the rank's instance of a group; NULL where it is no member. */
+/* Members, in ascending order, of this rank's instance of a group; NULL if it is not a member. */
 static int *group_members(const Executor *executor, const Group *group, int *n) {
   const Layout *layout = &executor->execution->workload->layout;
   const int rank = executor->execution->rank, stride = layout->stride[AXIS_PP];
@@ -106,7 +107,7 @@ static gboolean make_groups(Executor *executor, GError **error) {
   return TRUE;
 }
 
-/* Of the ranks that gather what came in parts. */
+/* The group of ranks that gather tensors received in parts. */
 static gboolean make_parts(Executor *executor, GError **error) {
   const Layout *layout = &executor->execution->workload->layout;
   const Plan *plan = executor->execution->workload->plan;
@@ -137,7 +138,7 @@ CommGroup *executor_channel(const Executor *executor, const Op *op) {
   return *channel_at(executor, is_forward, sends ? executor->pp : op->peer, sends ? op->peer : executor->pp);
 }
 
-/* [2][ranks][ranks]: which directions the Program uses. */
+/* [2][ranks][ranks]: the channels that the Program uses. */
 static gboolean *used_channels(const Program *program) {
   const int n = program->n_ranks;
   gboolean *used = g_new0(gboolean, (gsize)2 * n * n);
@@ -169,7 +170,7 @@ static gboolean make_channels(Executor *executor, GError **error) {
   return TRUE;
 }
 
-/* --- all of it --- */
+/* --- setup and teardown --- */
 
 static gboolean make_streams(Executor *executor, GError **error) {
   gboolean used[N_STREAMS] = {[STREAM_COMPUTE] = TRUE};
@@ -195,7 +196,7 @@ static gboolean make_events(Executor *executor, GError **error) {
   return TRUE;
 }
 
-/* Once: a GPU's host memory takes a while to be had, and is given back when the whole GPU has come to rest. */
+/* Allocated once: pinned host memory takes a while to allocate, and freeing it waits for the whole GPU. */
 static gboolean make_step_end(Executor *executor, GError **error) {
   const DeviceType *device = executor->device->type;
   const gint64 bytes =

@@ -1,11 +1,12 @@
-/* What is in shards is whole only while ops of the Program see to it: what an op asks for has to be there. */
+/* Sharded data is whole only where ops of the Program gather it. These functions check that what an op uses is there.
+ */
 #include "error.h"
 #include "executor_private.h"
 
 enum { MOST_BLOCKS = 3 };
 
-/* What a piece reads and makes gradients of, but for what is sharded as some of it is: of heads that predict further
- * all but the first one's experts. Returns how many. */
+/* The blocks that a piece reads and computes gradients of. Blocks always sharded together with one of these are left
+ * out: of MTP heads, everything but the first one's experts. Returns how many. */
 static int piece_blocks(const Executor *executor, const Op *op, const Work *work, const Block *blocks[MOST_BLOCKS]) {
   static const BlockKind kinds[N_PIECES][2] = {[PIECE_EMBEDDING] = {BLOCK_TABLE, BLOCK_POSITIONS},
                                                [PIECE_DENSE_LAYER] = {BLOCK_LAYER, BLOCK_EXPERTS},

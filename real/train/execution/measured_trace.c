@@ -1,6 +1,6 @@
-/* Every rank sends three times per op, already on rank 0's clock:
+/* Every rank sends three times per op, converted to rank 0's clock:
  *
- *     rank 1's CLOCK_MONOTONIC + offset = rank 0's;   trace time = that − the least issue time of all           */
+ *     rank 1's CLOCK_MONOTONIC + offset = rank 0's;   trace time = that − the earliest issue time of all */
 #include "measured_trace.h"
 
 #include <string.h>
@@ -17,7 +17,7 @@ static void put_on_one_clock(Trace *trace) {
   }
 }
 
-/* One rank's three tables from what it sent. */
+/* Stores one rank's three tables. */
 static void take_records(Trace *trace, int rank, const gint64 *sent) {
   const gsize first = trace->first[rank], n = trace->first[rank + 1] - first;
   gint64 *const tables[] = {trace->start_ns, trace->end_ns, trace->issue_ns};
@@ -53,7 +53,8 @@ static gboolean is_first(const Layout *layout, int rank) {
   return at.at[AXIS_TP] == 0 && at.at[AXIS_CP] == 0;
 }
 
-/* Every tp rank has the whole of its tokens' loss, every cp rank that of its sequences: the first one's counts. */
+/* Every tp rank has the whole loss of its tokens, and every cp rank that of its sequences: only the first of each
+ * counts. */
 double *measured_losses(World *world, const Workload *workload, int n_steps, const ExecutionResult *result) {
   const Layout *layout = &workload->layout;
   g_autofree gsize *sizes = NULL;

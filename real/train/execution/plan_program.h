@@ -1,6 +1,6 @@
-/* The Program of a plan, ready to be executed. */
+/* The Program of a plan, ready to execute. */
 #pragma once
 #include "passes.h"
 
-/* By the plan's own schedule, steps and passes; expanded. IMPOSSIBLE as order_new() and lower(). */
+/* Uses the plan's schedule, steps and passes; expanded. IMPOSSIBLE as in order_new() and lower(). */
 Program *program_of_plan(const Workload *workload, GError **error);

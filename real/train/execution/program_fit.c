@@ -8,14 +8,14 @@
 static const Phase phase_of[] = {
     [ACTION_F] = PHASE_F, [ACTION_I] = PHASE_I, [ACTION_W] = PHASE_W, [ACTION_B] = PHASE_B};
 
-/* Is the piece in the stage? `unit`: the layer. */
+/* Whether the piece exists in the stage. `unit`: the layer. */
 static gboolean has_piece(const StageLayers *layers, int piece, int unit) {
   if (piece == PIECE_LAYER || piece == PIECE_DENSE_LAYER)
     return unit < layers->n_layers && (unit < layers->n_dense) == (piece == PIECE_DENSE_LAYER);
   return piece == PIECE_EMBEDDING ? layers->has_embedding : piece == PIECE_HEAD && layers->has_head;
 }
 
-/* Items first … last of a piece, all of them collectives or none. */
+/* Whether the piece has items first … last, either all of them collectives or none. */
 static gboolean has_items(const Workload *workload, const Op *op, int piece, int first, int last, gboolean collective) {
   if (op->stage < 0 || !has_piece(&workload->stages[op->stage].layers, piece, op->unit))
     return FALSE;
@@ -33,12 +33,12 @@ static gboolean compute_fits(const Program *program, const Workload *workload, c
   if (op->action > ACTION_B)
     return work->phase == PHASE_OPTIMIZER;
   const gboolean is_empty =
-      work->piece < 0 && work->n_embedding + work->n_layers + work->n_head == 0; /* an I of nothing */
+      work->piece < 0 && work->n_embedding + work->n_layers + work->n_head == 0; /* an I without any work */
   return work->phase == phase_of[op->action] &&
          (is_empty || has_items(workload, op, work->piece, work->first_item, work->last_item, FALSE));
 }
 
-/* A gather or a reduction: its layers are there, and it cuts them into as many shards as the plan does. */
+/* A gather or a reduction: its layers exist, and it shards them as the plan does. */
 static gboolean movement_fits(const Workload *workload, const Op *op, const Transfer *transfer, const Group *group) {
   const StageLayers *layers = op->stage >= 0 ? &workload->stages[op->stage].layers : NULL;
   const gint64 last = (gint64)op->unit + transfer->n_layers;
@@ -54,7 +54,7 @@ static gboolean movement_fits(const Workload *workload, const Op *op, const Tran
   return !cuts || (!group->spans_pp && layout_group_size(&workload->layout, group->axes) == n_shards);
 }
 
-/* A sum over the two copies of a stage: between the ranks that hold them. */
+/* A sum over the two copies of a stage is between the ranks that hold them. */
 static gboolean copies_fit(const Workload *workload, const Op *op, const Group *group) {
   const Placement *placement = workload->placement;
   if (placement->n_pipes == 1 || op->stage < 0 || !group->spans_pp || group->axes != 0)
@@ -64,7 +64,7 @@ static gboolean copies_fit(const Workload *workload, const Op *op, const Group *
   return group->pp_first == MIN(first, second) && group->pp_last == MAX(first, second);
 }
 
-/* The ranks that cut what the item sums or exchanges. */
+/* The group must be the ranks that cut what the item sums or exchanges. */
 static gboolean item_group_fits(const Workload *workload, const WorkItem *item, const Group *group) {
   const AxisSet axes = work_item_axes(item);
   return !group->spans_pp &&
@@ -84,7 +84,7 @@ static gboolean collective_fits(const Program *program, const Workload *workload
          item_group_fits(workload, &workload->work[transfer->piece][phase_of[op->action]].items[transfer->item], group);
 }
 
-/* Where the optimizer's state and the weights are, they are looked for. */
+/* The op must agree with the plan on where optimizer state, weights and saved activations are. */
 static gboolean offload_fits(const Workload *workload, const Op *op) {
   const Offload *offload = &workload->plan->offload;
   const gboolean on_host = offload->optimizer == TIER_HOST, weights_on_host = offload->weights == TIER_HOST;
@@ -106,7 +106,8 @@ static gboolean offload_fits(const Workload *workload, const Op *op) {
   }
 }
 
-/* What lies on a rank depends on it: which ends share a matrix, which stages are copies. */
+/* Stages must be on the ranks where the plan has them: what a rank holds depends on it (which ends share a matrix,
+ * which stages are copies). */
 static gboolean check_placement(const Program *program, const Workload *workload, GError **error) {
   const Placement *placement = workload->placement;
   if (program->n_pipes != placement->n_pipes)
@@ -124,7 +125,7 @@ static gboolean check_placement(const Program *program, const Workload *workload
   return TRUE;
 }
 
-/* op: nothing to run it with is there. Always FALSE. */
+/* Fails: this rank has nothing to run op `i` with. Always FALSE. */
 static gboolean fail_op(const Program *program, int rank, int i, GError **error) {
   g_autofree char *name = op_text(program, &program->ranks[rank].ops[i]);
   return fail_impossible(error,
@@ -140,7 +141,7 @@ static gboolean has_op(const OpList *list, ActionKind action) {
   return FALSE;
 }
 
-/* What is on the host under the plan is there under the program, too: on every rank (offload_fits() has the rest). */
+/* What the plan keeps on the host, the Program must keep there on every rank (offload_fits() checks the rest). */
 static gboolean check_offload(const Program *program, const Workload *workload, GError **error) {
   const Offload *offload = &workload->plan->offload;
   for (int rank = 0; rank < program->n_ranks; rank++) {

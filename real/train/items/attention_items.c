@@ -2,15 +2,15 @@
  *
  *     | q₀ … q_{n−1} | k₀ … k_{g−1} | v₀ … v_{g−1} |        n query heads read g key heads, n/g each
  *
- * Where q and k are normalised, that happens in place, before they are rotated.
+ * QK norms run in place, before the rotation.
  *
- * Fused attention takes them as they are. The unfused products are batched over key heads, once for each sequence and
- * each of the n/g query heads that share them; a sum over those (dK, dV) adds up. */
+ * Fused attention takes the heads as they are. The unfused products are batched over key heads: one batch per
+ * sequence and per each of the n/g query heads that share a key head; results per key head (dK, dV) accumulate. */
 #include "item_parts.h"
 
 #include <math.h>
 
-/* Of the call's layer, from 0 on. */
+/* Index of the call's layer in the model, from 0. */
 static gint64 layer_of(const ItemCall *call) {
   return call->trainer->workload->stages[call->stage].layers.first_layer + call->layer;
 }
@@ -30,7 +30,7 @@ static char *qkv_column(const Cut *cut, char *qkv, gint64 first) {
   return qkv + first * (gint64)cut->element_bytes;
 }
 
-/* To so many elements further on. */
+/* Advances the weight pointers by n elements. */
 static void norm_move_weights(NormKernel *norm, gint64 n) {
   const gint64 bytes = n * kernel_element_bytes((Number)norm->number),
                gradient_bytes = n * kernel_element_bytes((Number)norm->gradient);
@@ -40,10 +40,10 @@ static void norm_move_weights(NormKernel *norm, gint64 n) {
   norm->dshift = norm->dshift != NULL ? (char *)norm->dshift + gradient_bytes : NULL;
 }
 
-/* Of q or of k: the columns that are normalised as one, of this rank. */
+/* The columns of q or k that one norm covers, on this rank. */
 typedef struct {
-  gint64 first, width, n_rows; /* the first of them in a row; so many of a head or of all; of all tokens */
-  gint64 n_own;                /* such columns side by side that have weights of their own */
+  gint64 first, width, n_rows; /* first column in a row; columns, of one head or all; rows of all tokens */
+  gint64 n_own;                /* groups of such columns, side by side, with weights of their own */
 } NormedColumns;
 
 static NormedColumns normed_columns(const Cut *cut, gboolean of_k) {
@@ -59,8 +59,8 @@ static NormedColumns normed_columns(const Cut *cut, gboolean of_k) {
   return columns;
 }
 
-/* The i-th of those with weights of their own; in place: what the product made is kept beside. A whole norm's weights
- * are there for all ranks' columns, and so are those of each head. */
+/* The norm of the i-th group with its own weights. In place; the product's output is kept separately. The block has a
+ * whole norm's weights for all ranks' columns, and so it has those of each head. */
 static NormKernel qk_norm(const ItemCall *call, gboolean of_k, gint64 i) {
   const Cut *cut = item_cut(call);
   const NormedColumns columns = normed_columns(cut, of_k);
@@ -101,7 +101,7 @@ static void run_qk_norm(const ItemCall *call) {
   }
 }
 
-/* Of q, then of k. */
+/* First q's, then k's. */
 static void run_qk_norm_sums(const ItemCall *call) {
   for (int of_k = 0; of_k < 2; of_k++) {
     const Kernel kernel = {.kind = call->is_backward ? KERNEL_NORM_SUMS_BACKWARD : KERNEL_NORM_SUMS,
@@ -129,7 +129,7 @@ static void run_rope(const ItemCall *call) {
   item_launch(call, &kernel);
 }
 
-/* Of the call's layer: some may have one and some not. */
+/* The window of the call's layer; layers may differ. */
 static gint64 window_of(const ItemCall *call) {
   const Model *model = item_cut(call)->model;
   const gint64 layer = layer_of(call);
@@ -138,7 +138,7 @@ static gint64 window_of(const ItemCall *call) {
   return is_whole ? 0 : model_window(model, item_cut(call)->plan->seq_len);
 }
 
-/* Of this rank's heads, over whole sequences. */
+/* For this rank's heads, over whole sequences. */
 static ScoreRule score_rule(const ItemCall *call) {
   const Cut *cut = item_cut(call);
   const Model *model = cut->model;
@@ -150,7 +150,7 @@ static ScoreRule score_rule(const ItemCall *call) {
   return rule;
 }
 
-/* Of latent attention K's and V's are not what W reads. */
+/* In latent attention W does not read dK and dV, so they go to scratch. */
 static void place_gradients(const ItemCall *call, FlashKernel *task) {
   const Cut *cut = item_cut(call);
   const LayerGradients gradients = item_gradients(call);
@@ -204,16 +204,16 @@ static void run_flash(const ItemCall *call) {
 /* --- unfused --------------------------------------------------------------------------------------------------------
  */
 
-/* Matrices of one kind: s rows of ld elements. */
+/* Matrices of one kind: s rows with leading dimension ld. */
 typedef struct {
   char *base;
   gint64 ld;
   gint64 of_sequence; /* elements from one sequence's to the next */
-  gint64 of_key_head; /* … from one key head's to the next */
-  gint64 of_query;    /* … among the query heads that share a key head; 0: it is that key head's own */
+  gint64 of_key_head; /* from one key head's to the next */
+  gint64 of_query;    /* from one query head's to the next, among those sharing a key head; 0: one per key head */
 } Operand;
 
-/* Columns of T × ld rows, `width` of them of each head. */
+/* Columns of T × ld rows, `width` of them per head. */
 static Operand heads_at(const Cut *cut, char *base, gint64 ld, gint64 width, gboolean is_query) {
   const gint64 shared = cut->q_width / cut->kv_width;
   return (Operand){base, ld, cut->seq_len * ld, is_query ? shared * width : width, is_query ? width : 0};
@@ -228,7 +228,7 @@ static char *operand_at(const Cut *cut, const Operand *operand, gint64 sequence,
   return operand->base + (sequence * operand->of_sequence + query * operand->of_query) * (gint64)cut->element_bytes;
 }
 
-/* C = A·B for all heads; where C is a key head's own, summed over the query heads that share it. */
+/* C = A·B for all heads. If C belongs to a key head, it is summed over the query heads that share it. */
 static void products(const ItemCall *call, Operand a, Operand b, Operand c) {
   const Cut *cut = item_cut(call);
   const WorkItem *item = call->item;
@@ -260,7 +260,7 @@ static void products(const ItemCall *call, Operand a, Operand b, Operand c) {
 
 typedef enum { SCORES, CONTEXT, CONTEXT_DV, CONTEXT_DP, SCORES_DQ, SCORES_DK } Product;
 
-/* Fused attention's operands, for its products one by one. */
+/* Runs one of the unfused products, on fused attention's operands. */
 static void run_product(const ItemCall *call) {
   const Cut *cut = item_cut(call);
   const SavedLayer saved = item_saved(call);

@@ -1,24 +1,24 @@
-/* Attention where each rank has two pieces of every sequence, an early and a late one of 2·cp: what the items that
- * context.c lists do, in its order. Rows of a sequence here are the early piece's, then the late one's.
+/* Attention where each rank has two pieces of every sequence, an early and a late one of 2·cp: implements the items
+ * that context.c lists, in its order. A sequence's rows here are the early piece's, then the late one's.
  *
- * Ring. What a rank c sees of the block of rank r:
+ * Ring. What rank c sees of the block of rank r:
  *
- *     r = c      the causal mask over its own rows: both pieces are in order
- *     r < c      all queries see the early piece, which is before both of theirs; the late one is behind
+ *     r = c      causal mask over its own rows: both pieces are in order
+ *     r < c      all queries see the early piece, which is before both of theirs; the late one is after them
  *     r > c      the late queries see all; the early ones nothing
  *
- * Blocks go to the next rank. Forward begins with the own one; backward with that of the rank before, so that the own
- * one is the last and its gradient whole where it belongs. That first block is kept from forward, in place of the own K
- * and V, which nobody needs again: they come round. Where a forward is run again it is the second that keeps it: both
- * begin with the own one.
+ * Blocks travel to the next rank. Forward starts with its own block. Backward starts with the previous rank's, so
+ * that its own comes last and the block's gradient is complete where it belongs. Forward saves the block that
+ * backward starts with in place of the own K and V, which are not needed there again: they come round. If a forward
+ * is run again, only the second run does this, since both start with the own block.
  *
  *     forward    step k has the block of rank c − k      in kv[k mod 2]
  *     backward   step k has the block of rank c − 1 − k  in kv[k mod 2], its gradient so far in d_kv[k mod 2]
  *
- * All-gather. Blocks come by rank and are put in order of position; then the early queries see all keys up to theirs,
- * the late ones up to theirs. Their gradients go the same way back.
+ * All-gather. Blocks arrive by rank and are put in order of position; then early and late queries each see all keys
+ * up to theirs. The gradients go back the same way.
  *
- * Ulysses: ulysses_items.c. A ring as PyTorch has it: ring_of_blocks_items.c. */
+ * Ulysses: ulysses_items.c. PyTorch's ring: ring_of_blocks_items.c. */
 #include "context_rows.h"
 
 static gint64 kv_width(const Cut *cut) {
@@ -37,7 +37,7 @@ static Rows kv_block(const Cut *cut, char *block) {
   return context_tokens(cut, block, kv_width(cut), 0, 0);
 }
 
-/* Rows of each sequence here. */
+/* `rows` K and V rows of each sequence here. */
 static Extent kv_extent(const Cut *cut, gint64 rows) {
   return (Extent){cut->sequences, rows, kv_width(cut)};
 }
@@ -62,14 +62,15 @@ static void ring_forward(const ItemCall *call) {
   context_launch(call, &task);
 }
 
-/* What is sent first: before forward's end the own block. */
+/* Packs the saved block, which is sent first: in forward still the own one, in backward the previous rank's. */
 static void ring_pack(const ItemCall *call) {
   const Cut *cut = item_cut(call);
   item_copy(call, kv_extent(cut, cut->seq_len), k_and_v(cut, item_saved(call).qkv),
             kv_block(cut, scratch(call)->kv[0]));
 }
 
-/* Behind the second attention: the own block has been read and sent. */
+/* Runs after the second attention, when the own block has been read and sent: saves the block that backward reads
+ * first. */
 static void ring_keep(const ItemCall *call) {
   const Cut *cut = item_cut(call);
   item_copy(call, kv_extent(cut, cut->seq_len), kv_block(cut, scratch(call)->kv[1]),
@@ -96,7 +97,7 @@ static void ring_merge(const ItemCall *call) {
   item_launch(call, &kernel);
 }
 
-/* What the first block leaves out has to be 0 before others add to it. */
+/* Zeroes the gradients that the first block does not write, before others are added to them. */
 static void ring_clear(const ItemCall *call) {
   const Cut *cut = item_cut(call);
   const ContextView view = view_of(call, 0);
@@ -108,8 +109,8 @@ static void ring_clear(const ItemCall *call) {
               context_tokens(cut, scratch(call)->d_kv[0], kv_width(cut), view.keys, 0));
 }
 
-/* The first block is not waited for: it is read where it is saved. Its dQ, dK, dV lie where they are added up; a later
- * one's dQ in `part`, its dK and dV, until they are added, where the own block's belong. */
+/* The first block needs no wait: it is read where it was saved, and its dQ, dK and dV are written where they
+ * accumulate. A later block's dQ goes to `part`; its dK and dV go to the own block's place until they are added. */
 static void ring_backward(const ItemCall *call) {
   const Cut *cut = item_cut(call);
   const ContextScratch *context = scratch(call);
@@ -167,7 +168,7 @@ static void ring_exchange(const ItemCall *call) {
 
 /* --- all-gather --- */
 
-/* Where this rank's block is among those of all. */
+/* This rank's block within all ranks' blocks. */
 static char *own_part(const ItemCall *call) {
   const Cut *cut = item_cut(call);
   return context_element(cut, scratch(call)->kv[0], own_rank(call) * kv_elements(cut));
@@ -213,7 +214,7 @@ static void scatter_unpack(const ItemCall *call) {
   item_copy(call, kv_extent(cut, cut->seq_len), kv_block(cut, own_part(call)), context_own_dkv(call));
 }
 
-/* One of the two pieces' queries, to the keys up to theirs. */
+/* Attention of one piece's queries, to all keys up to theirs. */
 static void attend_piece(const ItemCall *call, gboolean is_late) {
   const Cut *cut = item_cut(call);
   const ContextScratch *context = scratch(call);
@@ -261,7 +262,7 @@ const ItemKernel *context_kernels(const Plan *plan) {
   return plan_rings_blocks(plan) ? ring_of_blocks_kernels : kernels[plan->cp_comm];
 }
 
-/* The way of communicating says which collectives there are. */
+/* The communication method determines the collectives. */
 static void exchange_blocks(const ItemCall *call) {
   if (plan_rings_blocks(item_cut(call)->plan)) {
     ring_of_blocks_exchange(call);

@@ -1,14 +1,14 @@
-/* Dropout: behind the embedding, of attention's probabilities where they are in memory, and of what the two residuals
- * of a layer add (layer_items.c); fused attention draws its own.
+/* Dropout: after the embedding, on attention probabilities if they are in memory, and on what the two residuals of a
+ * layer add (layer_items.c); fused attention applies its own.
  *
- * What is dropped follows from a seed (the run's, step, layer, place) and from where the element is in the whole model
- * and batch: sequence, position and column, or sequence, head, query and key. So every plan drops the same, and
- * backward and what is made again what forward did; no masks are kept, though frameworks keep them, and predictions
- * count them. */
+ * What is dropped is determined by a seed (the run's, step, layer, place) and the element's position in the whole
+ * model and batch: sequence, position and column, or sequence, head, query and key. So every plan drops the same
+ * elements, and backward and recomputation drop what forward did. No masks are kept; frameworks do keep them, and
+ * predictions count them. */
 #include "item_parts.h"
 
-/* Of rate 0 in a model without dropout. The run's seed and the step make one number: the tokens of a step do not depend
- * on it. */
+/* Rate 0 in a model without dropout. The run's seed and the step form one number: a step's tokens do not depend on
+ * it. */
 static Dropout dropout_of(const ItemCall *call, Drop drop) {
   const Model *model = item_cut(call)->model;
   const double rates[N_DROPS] = {[DROP_EMBEDDING] = model->dropout_rate.embedding,
@@ -23,7 +23,7 @@ static Dropout dropout_of(const ItemCall *call, Drop drop) {
                    .rate = (float)rates[drop]};
 }
 
-/* Among those of the step, as tokens are dealt out (trainer.c). */
+/* The index of this rank's first sequence among the step's, as trainer.c distributes tokens. */
 static gint64 first_sequence(const ItemCall *call) {
   const Plan *plan = call->trainer->workload->plan;
   const gint64 before = call->trainer->parameters->at.at[AXIS_DP] * plan->n_micro_batches + call->micro_batch;
@@ -83,7 +83,7 @@ static void run_dropout(const ItemCall *call) {
   drop_scores(call, saved.scores, saved.dropped);
 }
 
-/* Of a layer: where hidden states are dropped the second residual's and, unless it is the same, the first one's; then
+/* In a layer: if hidden states are dropped, the second residual's and, unless it is the same one, the first's; then
  * attention's. */
 static void run_dropout_backward(const ItemCall *call) {
   if (call->piece == PIECE_EMBEDDING) {

@@ -1,9 +1,9 @@
-/* Before the first layer and after the last: word and position tables, final norm, cross-entropy. The loss of a step is
- * the mean over the global batch's tokens, so every rank scales its own by all of them and nothing is divided later. */
+/* Before the first layer and after the last: word and position tables, final norm, cross-entropy. The loss of a step
+ * is the mean over the global batch's tokens, so every rank divides by all of them and nothing is divided later. */
 #include "item_parts.h"
 #include "loss_scaling.h"
 
-/* What follows each of the micro-batch's tokens, that many places behind. */
+/* The tokens `n_behind` positions after each of the micro-batch's tokens. */
 static const gint32 *tokens_behind(const ItemCall *call, int n_behind) {
   const Trainer *trainer = call->trainer;
   const gint64 micro_batch = call->step * trainer->workload->plan->n_micro_batches + call->micro_batch;
@@ -34,7 +34,7 @@ static void run_embedding(const ItemCall *call) {
   item_launch(call, &kernel);
 }
 
-/* In place: what it reads is kept beside. */
+/* In place; the norm's input is kept separately. */
 static void run_embedding_norm(const ItemCall *call) {
   const SavedNorm kept = activations_embedding(item_memory(call), call->slot);
   Kernel kernel = {.kind = call->is_backward ? KERNEL_NORM_BACKWARD : KERNEL_NORM_FORWARD,
@@ -93,7 +93,7 @@ static double *loss_of(const ItemCall *call) {
                                 call->micro_batch * (1 + workload->plan->mtp_layers) + call->mtp];
 }
 
-/* Heads that predict further count 0.3 together (arXiv 2412.19437 §2.2, §4.2), the model's own 1. */
+/* MTP heads have weight 0.3 together (arXiv 2412.19437 §2.2, §4.2), the model's own head 1. */
 static double loss_weight(const ItemCall *call) {
   return call->mtp > 0 ? 0.3 / call->trainer->workload->plan->mtp_layers : 1;
 }
@@ -127,7 +127,7 @@ static void run_loss(const ItemCall *call) {
   item_launch(call, &kernel);
 }
 
-/* Of the bound that Gemma 2 has, whatever the config says. */
+/* Uses Gemma 2's cap, whatever the config says. */
 static void run_logit_cap(const ItemCall *call) {
   const Cut *cut = item_cut(call);
   const SavedHead head = activations_head(item_memory(call), call->slot, call->mtp);

@@ -5,22 +5,22 @@
  *     rows → expert_up → up → activation · weight → expert_down →
  *            (unsort) → (scatter over tp) → (exchange over ep) → unpermute        on the way back: BACK
  *
- * Which of the steps in brackets there are depends on the plan (where all tokens are gathered, gathered_items.c has
- * what stands for them); each reads what the one before it wrote, and the last one OUT writes where the layer keeps it.
- * Backward goes the same ways, with the gradients of what came BACK going OUT, and of what went OUT coming BACK. The
- * weights are multiplied in with the activation, so each goes OUT beside its row, and its gradient BACK beside the
- * row's: four bytes a row, in the same batch.
+ * The plan determines which of the steps in brackets there are (with all-gather dispatch, gathered_items.c replaces
+ * them). Each step reads what the previous one wrote, and the last one OUT writes where the layer keeps it. Backward
+ * goes the same ways: the gradients of what came BACK go OUT, and those of what went OUT come BACK. The routing
+ * weights are applied with the activation, so each weight goes OUT with its row and its gradient comes BACK with the
+ * row's: four bytes per row, in the same batch.
  *
- * Which experts a token goes to does not depend on its scores: they are dealt out by place (RouteKernel), so that every
- * rank sends as many rows as the Program says, whatever the plan; what they weigh does, and so the router learns. The
- * order differs from layer to layer, that a token may meet any expert.
+ * Which experts a token goes to does not depend on its scores but on its position (RouteKernel), so that every rank
+ * sends as many rows as the Program says, whatever the plan. The weights do depend on the scores, so the router
+ * learns. The assignment is shifted from layer to layer, so that a token can meet any expert.
  *
- * The shared expert has the MLP's items, tensors and roles. Where it has a gate, that is multiplied in with its
- * activation too: σ(norm2·g) of each token, every tp rank for all of them. */
+ * The shared expert uses the MLP's items, tensors and roles. If it has a gate, that is also applied with its
+ * activation: σ(norm2·g) per token, computed by every tp rank for all tokens. */
 #include "item_parts.h"
 
 typedef enum { OUT, BACK } Way;
-/* OUT: permuted, exchanged, gathered, sorted; BACK: made, unsorted, scattered, exchanged. */
+/* OUT: permuted, exchanged, gathered, sorted; BACK: computed, unsorted, scattered, exchanged. */
 typedef enum { BEGUN, FIRST, SECOND, THIRD } Step;
 
 /* --- the ways -------------------------------------------------------------------------------------------------------
@@ -60,7 +60,7 @@ static Step step_before(const Cut *cut, Way way, Step step) {
   return step;
 }
 
-/* Steps up to this one, to tell in which of two places it writes. */
+/* Number of steps up to this one; its parity selects the buffer. */
 static int count_steps(const Cut *cut, Way way, Step step) {
   int n = 0;
   for (Step s = BEGUN; s <= step; s++)
@@ -75,7 +75,7 @@ static char *rows_at(const ItemCall *call, Way way, Step step) {
   return item_memory(call)->experts.rows[count_steps(cut, way, step) & 1];
 }
 
-/* Weights OUT, their gradients BACK. */
+/* Buffers of the weights OUT and of their gradients BACK. */
 static float *columns_at(const ItemCall *call, Way way, Step step) {
   const Cut *cut = item_cut(call);
   if (way == OUT && step == BEGUN)
@@ -102,7 +102,7 @@ static void swap_blocks(const ItemCall *call, guint8 number, gint64 width, const
   item_launch(call, &kernel);
 }
 
-/* Rows come by rank and leave by expert, or the reverse. */
+/* OUT reorders rows from by-rank to by-expert, BACK the reverse. */
 static void run_sort(const ItemCall *call) {
   const Cut *cut = item_cut(call);
   const Way way = (Way)call->argument;
@@ -183,7 +183,7 @@ static void run_permute(const ItemCall *call) {
           rows_at(call, OUT, BEGUN));
 }
 
-/* Where a branch's sum over tp comes to lie, and the residual or the norm's gradient reads it. */
+/* Where a branch's sum over tp is written, and read by the residual or the norm's backward. */
 static char *branch(const ItemCall *call) {
   return (char *)item_reduced(call);
 }
@@ -221,7 +221,7 @@ static void run_sum(const ItemCall *call) {
   add(call, item_memory(call)->experts.sums[0], branch(call), branch(call));
 }
 
-/* Of the experts' and the router's input, and of the shared expert's. */
+/* Sums the input gradients of the experts and the router, and of the shared expert. */
 static void run_gradient_sum(const ItemCall *call) {
   const Cut *cut = item_cut(call);
   char *const *sums = item_memory(call)->experts.sums;
@@ -259,7 +259,7 @@ static void run_router(const ItemCall *call) {
                          gradient_of(call, BLOCK_LAYER, ROLE_ROUTER));
 }
 
-/* From one expert's weights to the next one's. */
+/* Elements from one expert's weights to the next one's. */
 static gint64 expert_elements(const Cut *cut) {
   return 3 * cut->expert_width * cut->model->hidden;
 }
@@ -294,12 +294,12 @@ static void run_expert_down(const ItemCall *call) {
 /* --- activations, the shared expert's gate --------------------------------------------------------------------------
  */
 
-/* Of all tokens, as the shared expert's first product reads it. */
+/* The input of the shared expert's first product, all tokens. */
 static const char *whole_input(const ItemCall *call) {
   return item_cut(call)->sequence_parallel ? item_memory(call)->gathered : item_saved(call).norm2;
 }
 
-/* A product with the gate's vector: (T × h)·g, and what its backward needs. */
+/* A product with the gate's vector: (T × h)·g, or one for its backward. */
 static void gate_product(const ItemCall *call, MatmulKernel matmul, gboolean is_gradient) {
   Kernel kernel = {.kind = KERNEL_MATMUL, .matmul = matmul};
   kernel.matmul.number = item_number(call);
@@ -370,7 +370,8 @@ static ActivationKernel expert_activation(const ItemCall *call) {
                             .dscale = columns_at(call, BACK, BEGUN)};
 }
 
-/* Forward runs the experts first, backward the shared one, which is also made again first where it is so by itself. */
+/* Forward runs the experts first; backward the shared expert, which also goes first in recomputation if it is
+ * recomputed on its own. */
 void item_expert_activation(const ItemCall *call) {
   const gboolean backward = call->argument;
   const gboolean begins_shared =

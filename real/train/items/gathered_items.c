@@ -1,12 +1,11 @@
-/* Experts where all tokens are gathered (--expert-dispatch all_gather), in place of the ways there and back that
- * expert_items.c has:
+/* MoE with all-gather dispatch (--expert-dispatch all_gather), instead of the two-way exchange of expert_items.c:
  *
- *     choice → which experts, a byte each; their weights ┐
- *     norm2 ─────────────────────────────────────────────┴ gathered → picked → rows → … → rows → put → summed, scattered
+ *     choice → chosen experts (bytes), their weights ┐
+ *     norm2 ─────────────────────────────────────────┴ gathered → picked → rows → … → rows → put → summed, scattered
  *
- * Backward tokens' gradients are gathered and picked, and what comes back is summed and scattered with the weights'.
- * With a shared expert its gradient is summed with the others at the end: its own sum, which stands in front of the
- * gather, has nothing to add. */
+ * In backward the tokens' gradients are gathered and picked; the results are summed and scattered together with the
+ * weights' gradients. A shared expert's gradient is summed with the others at the end: its own sum item, which comes
+ * before the gather, does nothing. */
 #include "item_parts.h"
 
 typedef enum { OWN, OF_ALL } Whose;
@@ -15,7 +14,7 @@ static gint64 n_sources(const Cut *cut) {
   return (gint64)cut->plan->ep * plan_expert_tp(cut->plan);
 }
 
-/* With all but rows and weights, which are there to pick or to put. */
+/* A task with everything set except rows and weights, which are for picking or putting. */
 static GatheredKernel gathered(const ItemCall *call, Whose whose) {
   const Cut *cut = item_cut(call);
   const ExpertScratch *experts = &item_memory(call)->experts;
@@ -39,7 +38,7 @@ static void launch(const ItemCall *call, KernelKind kind, const GatheredKernel *
   item_launch(call, &kernel);
 }
 
-/* Told to others behind it; backward what they say of it comes in front. */
+/* Forward prepares the choice for the others afterwards; backward first collects the weights' gradients from them. */
 static void run_choice(const ItemCall *call) {
   const gboolean is_backward = call->argument;
   GatheredKernel task = gathered(call, OWN);
@@ -78,7 +77,7 @@ static void gather_tokens(const ItemCall *call, const char *from) {
                   all_elements(call, item_cut(call)->model->hidden));
 }
 
-/* One behind the other: which experts, bytes that are sent as words; their weights; tokens. */
+/* In this order: the chosen experts (bytes, sent as words), their weights, the tokens. */
 static void run_gather(const ItemCall *call) {
   const ExpertScratch *experts = &item_memory(call)->experts;
   if (call->occurrence == 0)
@@ -95,7 +94,7 @@ static void run_gradient_gather(const ItemCall *call) {
   gather_tokens(call, item_branch_gradient(call));
 }
 
-/* Of tokens; of the gradients then of the weights, too. */
+/* Tokens; in backward then the weights' gradients, too. */
 static void run_scatter(const ItemCall *call) {
   const ExpertScratch *experts = &item_memory(call)->experts;
   if (call->occurrence == 0)

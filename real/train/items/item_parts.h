@@ -1,4 +1,4 @@
-/* What the files of this room share. Private to it. */
+/* Shared by the files of this folder. Private to it. */
 #pragma once
 #include "item_tables.h"
 
@@ -6,7 +6,7 @@ extern const float item_norm_epsilon; /* of all norms, whatever the config says:
 extern const double item_rope_base;   /* of rotary positions, likewise */
 extern const float item_logit_cap;    /* of capped logits, likewise */
 
-/* The memory an item works in: the trainer's activations, how they are cut, and the saved tensors and the gradients of
+/* The memory an item works in: the trainer's activations, how they are cut, and the saved tensors and gradients of
  * the call's layer. */
 static inline const Activations *item_memory(const ItemCall *call) {
   return &call->trainer->activations;
@@ -20,7 +20,7 @@ static inline SavedLayer item_saved(const ItemCall *call) {
   return activations_layer(item_memory(call), call->slot, call->layer);
 }
 
-/* Outputs of products that selective recompute keeps; all NULL, at no cost, where it does not go by products. */
+/* Outputs of products that selective recompute by products keeps; all NULL, at no cost, in other modes. */
 static inline KeptProducts item_kept_products(const ItemCall *call) {
   return item_memory(call)->every_other ? item_saved(call).products : (KeptProducts){0};
 }
@@ -34,33 +34,33 @@ static inline Number item_number(const ItemCall *call) {
   return call->trainer->parameters->number;
 }
 
-/* A norm over dense rows of this rank's tokens, with the block's weight and shift (whose Role is the next one) and, in
- * backward, their gradients. `kept`: input and statistics; NULL: the caller sets them. */
+/* A norm over dense rows of this rank's tokens, with the block's weight and shift (whose Role is the next one) and,
+ * in backward, their gradients. `kept`: input and statistics; NULL: the caller sets them. */
 NormKernel item_norm(const ItemCall *call, const Block *block, Role weight, const SavedNorm *kept);
 void item_launch(const ItemCall *call, const Kernel *kernel);
-/* The item's collective over its group, a sum where it reduces; `n` elements of the whole buffer. */
+/* The item's collective over its group; reductions are sums. `n`: elements of the whole buffer. */
 void item_collective(const ItemCall *call, Number number, const void *in, void *out, gint64 n);
-/* The same of tokens × hidden, in the number of activations. */
+/* The same for tokens × hidden, in the activations' number format. */
 void item_hidden_collective(const ItemCall *call, const void *in, void *out);
 
-/* Blocks of rows, of which the first begins at `at`. */
+/* Blocks of rows; the first block starts at `at`. */
 typedef struct {
   char *at;
-  gint64 ld, step; /* elements from a row to the next; from a block to the next */
+  gint64 ld, step; /* elements between rows; between blocks */
 } Rows;
 
 typedef struct {
-  gint64 batch, rows, width; /* blocks; rows of each; elements of a row */
+  gint64 batch, rows, width; /* blocks; rows per block; elements per row */
 } Extent;
 
-/* out = a + b, in the number of activations; b.at NULL: a alone; a.at NULL too: zeros. */
+/* out = a + b, in the activations' number format; b.at NULL: only a; a.at NULL too: zeros. */
 void item_move(const ItemCall *call, Extent extent, Rows a, Rows b, Rows out);
 void item_copy(const ItemCall *call, Extent extent, Rows from, Rows to);
 /* Fused attention of all of this rank's queries to all of its keys. */
 FlashKernel item_flash(const ItemCall *call, gboolean is_backward);
 /* Sums the micro-batch's loss over the ranks of cp. */
 void item_sum_loss(const ItemCall *call);
-/* A multiplier of the model's config as a kernel takes it: 1 where the config has none (0). */
+/* A multiplier of the model's config for use in a kernel: 1 if the config has none (0). */
 float item_factor(double factor);
 /* C = factor·A·B (+ bias) in the item's layout and sizes, all operands dense. _weight_gradient adds to `gradient`. */
 void item_product(const ItemCall *call, float factor, const void *a, const void *b, void *c, const void *bias);
@@ -71,28 +71,30 @@ typedef struct {
   char *c;
 } LinearOperands;
 
-/* item_product() of QKV, or else of up, of which selective recompute by products keeps some columns (kept_items.c). */
+/* item_product() of QKV, or of up; selective recompute by products keeps some of its columns (kept_items.c). */
 void item_keeping_product(const ItemCall *call, gboolean of_qkv, const LinearOperands *operands);
-/* Where mlp_down's output is kept as the product makes it; NULL: it is not. */
+/* Where mlp_down's output is kept as the product writes it; NULL: not kept. */
 char *item_kept_down(const ItemCall *call);
-/* The same with factor 1 and strided rows: `lda`, `ldb` and `ldc` elements apart; 0: dense. */
+/* item_product() and item_weight_gradient() with factor 1 and strided rows: `lda`, `ldb` and `ldc` elements apart; 0:
+ * dense. */
 void item_product_in(const ItemCall *call, const void *a, gint64 lda, const void *b, void *c, gint64 ldc);
 void item_weight_gradient_in(const ItemCall *call, const void *a, const void *b, gint64 ldb, void *gradient);
-/* A product for each expert of the rank, as one batch. Weights (or their gradients) of one expert lie `stride` elements
- * behind those of the one before it; all else is dense. */
+/* One product per expert of the rank, as one batch. The experts' weights (or their gradients) are `stride` elements
+ * apart; everything else is dense. */
 void item_group(const ItemCall *call, const void *a, const void *b, void *c, gint64 stride);
-/* The activation between an expert's products, or the shared one's, by its occurrence in the list (expert_items.c). */
+/* The activation between the products of the experts or of the shared expert, chosen by its occurrence in the list
+ * (expert_items.c). */
 void item_expert_activation(const ItemCall *call);
-/* By how much a layer shifts the dealing out of experts (kernels/expert_kernels.h). */
+/* The shift of a layer's expert assignment (kernels/expert_kernels.h). */
 gint64 item_expert_shift(const ItemCall *call);
-/* Runs the choice of experts, or its gradient (argument). */
+/* Runs the routing, or its gradient (argument). */
 void item_expert_choice(const ItemCall *call);
-/* Rows of tokens at this rank's experts: on their way there, or back. */
+/* Rows of tokens at this rank's experts: on the way to them, or back. */
 char *item_expert_rows(const ItemCall *call, gboolean is_out);
-/* Gradients of the weights of experts: by row at this rank's experts; and of its own tokens. */
+/* Gradients of the routing weights: by row at this rank's experts; and for its own tokens. */
 float *item_expert_row_gradients(const ItemCall *call);
 float *item_expert_weight_gradients(const ItemCall *call);
-/* Where what comes back of this rank's tokens, or of their gradients, is summed. */
+/* Where returned rows, or their gradients, are summed for this rank's tokens. */
 char *item_expert_sum(const ItemCall *call);
 Block *item_block(const ItemCall *call, BlockKind kind);
 /* The output of a row-parallel product, or an input gradient, summed over tp. */
@@ -102,16 +104,17 @@ char *item_output_gradient(const ItemCall *call);
 /* Gradient of the branch that the layer's last residual adds. */
 char *item_branch_gradient(const ItemCall *call);
 
-/* The places of dropout. Each has random numbers of its own, by layer and step. */
+/* The places where dropout is applied. Each has its own random numbers, by layer and step. */
 typedef enum { DROP_EMBEDDING, DROP_PROBABILITIES, DROP_ATTENTION, DROP_MLP, N_DROPS } Drop;
 /* Dropout of the attention probabilities of this rank's heads. */
 ScoreDropout item_score_dropout(const ItemCall *call);
-/* out = a + drop(b + bias) over rows of the stream, dense; a NULL: zeros. */
+/* out = a + drop(b + bias) over dense rows of the stream; a NULL: zeros. */
 void item_drop_add(const ItemCall *call, Drop drop, const void *a, const void *b, const void *bias, void *out);
-/* T′ × h: the embedding's output, and its gradient; those of the stage where it has no layers. */
+/* T′ × h: the embedding's output and its gradient; in a stage without layers the stage's own output and incoming
+ * gradient. */
 char *item_embedding_output(const ItemCall *call);
 char *item_embedding_gradient(const ItemCall *call);
-/* T × h: that gradient, gathered under sequence parallelism. */
+/* T × h: the same gradient, gathered under sequence parallelism. */
 char *item_embedding_gathered(const ItemCall *call);
-/* T′ × h: gradient of what the call's head reads. */
+/* T′ × h: gradient of the input of the call's head. */
 char *item_head_gradient(const ItemCall *call);

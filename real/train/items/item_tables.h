@@ -1,4 +1,4 @@
-/* What each file of this room does, by the names of items. Private to it. */
+/* What each file of this folder implements, by item name. Private to it. */
 #pragma once
 #include "trainer.h"
 
@@ -10,8 +10,8 @@ typedef struct {
 extern const ItemKernel layer_kernels[], attention_kernels[], expert_kernels[], gathered_kernels[], dropout_kernels[],
     end_kernels[]; /* end with a NULL name */
 extern const ItemKernel mtp_kernels[];
-extern const ItemKernel latent_kernels[]; /* before those of the same name in latent attention */
+extern const ItemKernel latent_kernels[]; /* take precedence over kernels of the same name in latent attention */
 extern const ItemKernel tp_collectives[], latent_collectives[], mtp_collectives[], expert_collectives[],
     gathered_collectives[], context_collectives[]; /* by operand */
-/* Where cp cuts sequences, before those of the same name. */
+/* Where cp cuts sequences; they take precedence over kernels of the same name. */
 const ItemKernel *context_kernels(const Plan *plan);

@@ -1,5 +1,6 @@
-/* A workload's lists say what is done by name; here each name finds its kernel, once per list. A name that stands twice
- * in a list (the two norms of a layer) is told apart by its occurrence, heads that predict further each apart. */
+/* A workload's lists name what is done; here each name is bound to its kernel, once per list. A name that occurs
+ * twice in a list (the two norms of a layer) is distinguished by its occurrence, counted separately for each MTP
+ * head. */
 #include "items.h"
 
 #include "error.h"

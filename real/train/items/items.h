@@ -1,10 +1,10 @@
-/* The items of a workload's lists, each bound to the kernels that do it. */
+/* Binds the items of a workload's lists to the kernels that implement them. */
 #pragma once
 #include "trainer.h"
 
-/* Whether there is one for every item, before anything is made: IMPOSSIBLE naming the first that has none. */
+/* Checks that every item has a kernel, before anything is allocated: IMPOSSIBLE naming the first that has none. */
 gboolean items_check(const Workload *workload, GError **error);
 gboolean items_bind(Trainer *trainer, GError **error);
 void items_clear(Trainer *trainer);
-/* Launch one item of a piece's list. */
+/* Launches one item of a piece's list. */
 void items_run(Trainer *trainer, Piece piece, Phase phase, int item, const ItemCall *where);

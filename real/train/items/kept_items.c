@@ -1,16 +1,16 @@
-/* Selective recompute by products (torchtitan): of the products whose columns lie side by side some columns are kept,
- * the others are made again, in place; what is kept is put back around them, so that what reads them reads one matrix.
+/* Selective recompute by products (torchtitan): of products with several outputs side by side, some columns are kept
+ * and the others recomputed in place; the kept ones are copied back around them, so that readers see one matrix.
  *
- *     qkv   | q | k | v |        kept   | q | v |        k is made again
- *     up    | gate | up |        kept   | gate |         up is
+ *     qkv   | q | k | v |        kept   | q | v |        k is recomputed
+ *     up    | gate | up |        kept   | gate |         up is recomputed
  *
- * q and v are kept as the product makes them: norms and rotation are made again too. */
+ * q and v are kept as the product writes them: norms and rotation are recomputed too. */
 #include "dense_product.h"
 #include "item_parts.h"
 
 typedef struct {
-  char *kept, *all;       /* T × (width − n), T × width; kept NULL: all of it is, or nothing */
-  gint64 width, first, n; /* columns [first, first + n) are made again */
+  char *kept, *all;       /* T × (width − n), T × width; kept NULL: all or nothing is kept */
+  gint64 width, first, n; /* columns [first, first + n) are recomputed */
 } Columns;
 
 static Columns columns_of(const ItemCall *call, gboolean of_qkv) {
@@ -22,13 +22,13 @@ static Columns columns_of(const ItemCall *call, gboolean of_qkv) {
   return (Columns){saved.products.gate, saved.up, cut->up_width, cut->ffn_width, cut->ffn_width};
 }
 
-/* `n` columns of all of a layer's tokens, from one matrix into another. */
+/* Copies `n` columns of all of a layer's tokens from one matrix to another. */
 static void copy_columns(const ItemCall *call, gint64 n, Rows from, Rows to) {
   if (n > 0)
     item_copy(call, (Extent){1, item_cut(call)->tokens, n}, from, to);
 }
 
-/* Those on both sides of the ones that are made again. */
+/* Copies the columns on both sides of the recomputed ones. */
 static void copy_kept(const ItemCall *call, const Columns *columns, gboolean back) {
   const gint64 e = kernel_element_bytes(item_number(call)), kept = columns->width - columns->n;
   const gint64 n[2] = {columns->first, kept - columns->first}, at[2] = {0, columns->first + columns->n};
@@ -41,7 +41,7 @@ static void copy_kept(const ItemCall *call, const Columns *columns, gboolean bac
   }
 }
 
-/* Rows of the weights are columns of the product. */
+/* Recomputes the missing columns: rows of the weights are columns of the product. */
 static void make_rest(const ItemCall *call, const Columns *columns, const LinearOperands *operands) {
   const gint64 e = kernel_element_bytes(item_number(call));
   Kernel kernel = {.kind = KERNEL_MATMUL, .matmul = dense_product(call->item)};

@@ -1,13 +1,13 @@
-/* Latent attention between the layer's norm and attention, and back. r, c and o are the columns that Q is made of, that
- * K and V are, and that every head's K shares, rotated; d = p + o, v of V. What is made of c lies before o in one row:
+/* Latent attention between the layer's norm and attention, and back. Widths: r of Q's latent, c of K and V's latent,
+ * o of the rotated part shared by every head's K; d = p + o; v of V. A row of kv_latent holds c, then o:
  *
  *     norm1 → q_down → q_latent (T′ × r) → q_norm in place → q_up → Q of qkv, o of each head rotated
  *     norm1 → kv_down → kv_latent (T′ × (c + o)) → kv_norm in place, of c → kv_up → made (T × a·(p + v))
  *     made, o of kv_latent → kv_join → K and V of qkv
  *
- * Under sequence parallelism what q_up and kv_up read is gathered. Without r, q_up reads norm1. Backward: attention
- * leaves dQ in d_q, where it is turned back, and dK and dV in scratch; what enters the down projections is summed over
- * tp into d_q_down and d_kv_down, and passes the norms there. */
+ * Under sequence parallelism the inputs of q_up and kv_up are gathered. Without r, q_up reads norm1. Backward:
+ * attention writes dQ to d_q, where it is rotated back, and dK and dV to scratch; the output gradients of the down
+ * projections are summed over tp into d_q_down and d_kv_down, where the norms' backward runs. */
 #include "item_parts.h"
 
 typedef enum { Q_DOWN, Q_UP, KV_DOWN, KV_UP } LatentLinear;
@@ -23,7 +23,7 @@ static gboolean has_q_latent(const ItemCall *call) {
   return latent_of(call)->q_rank > 0;
 }
 
-/* Of a row of kv_latent. */
+/* Columns of a row of kv_latent. */
 static gint64 kv_columns(const ItemCall *call) {
   return latent_of(call)->kv_rank + latent_of(call)->rope_dim;
 }
@@ -31,7 +31,7 @@ static gint64 kv_columns(const ItemCall *call) {
 /* --- products -------------------------------------------------------------------------------------------------------
  */
 
-/* Before it is gathered. */
+/* The input before it is gathered. */
 static char *linear_input(const ItemCall *call, LatentLinear name) {
   if (name == KV_UP)
     return item_saved(call).kv_latent;
@@ -47,7 +47,7 @@ static char *whole_input(const ItemCall *call, LatentLinear name) {
   return has_q_latent(call) ? activations->latent.q_all : activations->gathered;
 }
 
-/* Elements from one of its rows to the next. */
+/* Leading dimension of the input; 0: dense. */
 static gint64 input_ld(const ItemCall *call, LatentLinear name) {
   return name == KV_UP ? kv_columns(call) : 0;
 }
@@ -58,7 +58,7 @@ static char *output_gradient(const ItemCall *call, LatentLinear name) {
   return outputs[name];
 }
 
-/* Of what an up projection reads, before its sum over tp. */
+/* Input gradient of an up projection, before its sum over tp. */
 static char *partial_gradient(const ItemCall *call, LatentLinear name) {
   const Activations *activations = item_memory(call);
   const gboolean is_cut = activations->cut->tp > 1;
@@ -69,7 +69,7 @@ static char *partial_gradient(const ItemCall *call, LatentLinear name) {
   return is_cut ? activations->latent.d_q_partial : item_gradients(call).d_q_down;
 }
 
-/* The down projections' lie where the other side's is added to the one that the layer's norm reads. */
+/* The down projections write theirs where the two are later added, as the gradient of the layer's norm. */
 static char *input_gradient(const ItemCall *call, LatentLinear name) {
   if (name == KV_DOWN)
     return item_memory(call)->latent.d_from_kv;
@@ -140,13 +140,13 @@ const ItemKernel latent_collectives[] = {
 /* --- norms, rotation, the sum ---------------------------------------------------------------------------------------
  */
 
-/* `width` columns of rows of this rank's tokens, from one matrix into another. */
+/* Copies `width` columns of this rank's tokens from one matrix to another. */
 static void copy_columns(const ItemCall *call, gint64 width, Rows from, Rows to) {
   item_copy(call, (Extent){1, item_cut(call)->split_tokens, width}, from, to);
 }
 
-/* Where what is behind the norms is made again: what they read comes back to where they work, and o beside it, which
- * forward keeps. */
+/* If what follows the norms is recomputed: forward saves o, and recomputation copies the norms' inputs back to where
+ * the norms run, and o with them. */
 static void put_back(const ItemCall *call, gboolean of_kv) {
   const SavedLayer layer = item_saved(call);
   const gint64 c = latent_of(call)->kv_rank, r = latent_of(call)->q_rank, o = latent_of(call)->rope_dim;
@@ -165,7 +165,7 @@ static void put_back(const ItemCall *call, gboolean of_kv) {
   copy_columns(call, o, (Rows){layer.rotated, o, 0}, (Rows){rotated, c + o, 0});
 }
 
-/* In place: what the product made is kept beside. */
+/* In place; the product's output is kept separately. */
 static void run_norm(const ItemCall *call) {
   const gboolean of_kv = call->argument;
   const Parameters *parameters = call->trainer->parameters;
@@ -195,7 +195,7 @@ static void run_norm(const ItemCall *call) {
   item_launch(call, &kernel);
 }
 
-/* Of each head of Q, or of its gradient, the last columns. */
+/* The last columns of each head of Q, or of its gradient. */
 static void run_rope(const ItemCall *call) {
   const Cut *cut = item_cut(call);
   const gboolean is_backward = call->argument;

@@ -3,28 +3,28 @@
  *     x → norm1 → qkv … attention → attn_out → partial ─Σtp→ reduced → + x → x2
  *     x2 → norm2 → mlp_up → up → activation → mlp_down → partial ─Σtp→ reduced → + x2 → next x
  *
- * Behind a branch a norm may stand, where its sum over tp lies: reduced → post_norm in place → + x. Where no norms
- * stand before the branches, norm1 is x and norm2 is x2.
+ * A branch may be followed by a norm, in place where its sum over tp is: reduced → post_norm → + x. If there are no
+ * norms before the branches, norm1 is x and norm2 is x2.
  *
- * A parallel block has one residual, for both branches; of its two norms, or the one that both branches read, x is the
- * input. The biases of both are added once: attn_out's with the branches' sum, by the first rank of tp.
+ * A parallel block has one residual for both branches; x is the input of its two norms, or of the one that both
+ * branches read. The branches' biases are added once: attn_out's together with the branches' sum, by tp rank 0.
  *
  *     x → norm1 → qkv … attn_out → branch.partial ─┐
  *     x → norm2 → mlp_up … mlp_down → partial ─────┴ + ─Σtp→ reduced → + x → next x
  *
- * Under sequence parallelism what enters a column-parallel linear is gathered first (into `gathered`), and so is the
- * gradient of a row-parallel one's output (into d_out, d_down). Backward walks the same way from the end; dy is the
+ * Under sequence parallelism the input of a column-parallel linear is gathered first (into `gathered`), and so is the
+ * output gradient of a row-parallel one (into d_out, d_down). Backward runs the same way from the end; dy is the
  * gradient of the layer's output. */
 #include "carve.h"
 #include "item_parts.h"
 
-/* As items name them. */
+/* As items are named. */
 typedef enum { QKV, ATTN_OUT, MLP_UP, MLP_DOWN, LOGITS } LinearName;
 
 static const struct {
   BlockKind block;
   Role weight, bias;  /* N_ROLES: none */
-  gboolean is_column; /* its bias is added by the product, else with the residual */
+  gboolean is_column; /* its product adds the bias; otherwise the residual does */
 } linears[] = {
     [QKV] = {BLOCK_LAYER, ROLE_Q, ROLE_Q_BIAS, TRUE},
     [ATTN_OUT] = {BLOCK_LAYER, ROLE_ATTN_OUT, ROLE_ATTN_OUT_BIAS, FALSE},
@@ -44,7 +44,7 @@ static gboolean is_parallel(const ItemCall *call) {
 /* --- linears --------------------------------------------------------------------------------------------------------
  */
 
-/* As saved: before it is gathered. */
+/* The saved input, before it is gathered. */
 static char *linear_input(const ItemCall *call, LinearName name) {
   switch (name) {
   case QKV:
@@ -66,7 +66,7 @@ static char *linear_output(const ItemCall *call, LinearName name) {
     return item_saved(call).qkv;
   case MLP_UP:
     return item_saved(call).up;
-  case LOGITS: /* read by the loss, within the piece */
+  case LOGITS: /* read by the loss, in the same piece */
     return activations_head(item_memory(call), call->slot, call->mtp).logits;
   case ATTN_OUT:
     return is_parallel(call) ? item_memory(call)->branch.partial : item_memory(call)->partial;
@@ -77,7 +77,7 @@ static char *linear_output(const ItemCall *call, LinearName name) {
   return kept != NULL ? kept : item_memory(call)->partial;
 }
 
-/* Before it is gathered. */
+/* The output gradient before it is gathered. */
 static char *output_gradient(const ItemCall *call, LinearName name) {
   switch (name) {
   case QKV:
@@ -96,7 +96,7 @@ static char *output_gradient(const ItemCall *call, LinearName name) {
   }
 }
 
-/* Of all tokens. */
+/* The output gradient of all tokens. */
 static char *whole_output_gradient(const ItemCall *call, LinearName name) {
   if (!is_split(call) || linears[name].is_column)
     return output_gradient(call, name);
@@ -159,14 +159,14 @@ static void run_weight_gradient(const ItemCall *call) {
                        gradient_of(call, linears[name].block, linears[name].weight));
 }
 
-/* Of this rank's tokens, or of all where nothing is gathered. */
+/* The output gradient of this rank's tokens, or of all if nothing is gathered. */
 static const char *stream_gradient(const ItemCall *call, LinearName name) {
   const Cut *cut = item_cut(call);
   const gint64 first = is_split(call) ? call->trainer->parameters->at.at[AXIS_TP] * cut->split_tokens : 0;
   return whole_output_gradient(call, name) + first * cut->model->hidden * (gint64)cut->element_bytes;
 }
 
-/* A column-parallel bias sees all tokens, a row-parallel one those of this rank's stream. */
+/* A column-parallel bias gets the gradients of all tokens, a row-parallel one those of this rank's stream. */
 static void run_bias_gradient(const ItemCall *call) {
   const LinearName name = (LinearName)call->argument;
   const Cut *cut = item_cut(call);
@@ -201,7 +201,7 @@ static void reduce_partial(const ItemCall *call) {
   item_hidden_collective(call, item_memory(call)->partial, item_memory(call)->reduced);
 }
 
-/* Of a branch; what is kept of it is kept summed where it is scattered. */
+/* Reduces a branch's output. With a scatter, a kept product is kept after the reduction. */
 static void reduce_output(const ItemCall *call) {
   const LinearName name = (LinearName)call->argument;
   const KeptProducts kept = item_kept_products(call);
@@ -238,7 +238,7 @@ static void reduce_loss_terms(const ItemCall *call) {
   call->trainer->comm->type->collective(call->group, call->stream, &spec);
 }
 
-/* Of q's and k's rows: one number of each, or two. */
+/* One or two sums per row of q and k. */
 static void reduce_qk_sums(const ItemCall *call) {
   const Cut *cut = item_cut(call);
   float *sums = item_memory(call)->qk_sums;
@@ -281,7 +281,7 @@ static char *layer_input(const ItemCall *call) {
   return activations_input(item_memory(call), call->slot, call->layer);
 }
 
-/* Of a layer: 0 before attention, 1 before the MLP. */
+/* A layer's norm: 0 before attention, 1 before the MLP. */
 static NormKernel layer_norm(const ItemCall *call, int which) {
   const SavedLayer layer = item_saved(call);
   NormKernel norm = item_norm(call, item_block(call, BLOCK_LAYER), which == 0 ? ROLE_NORM1 : ROLE_NORM2, NULL);
@@ -292,7 +292,7 @@ static NormKernel layer_norm(const ItemCall *call, int which) {
   return norm;
 }
 
-/* Made again alone (layernorm among the modules), the MLP's norm comes first, as in backward. */
+/* When recomputed on their own (layernorm among the modules), the MLP's norm comes first, as in backward. */
 static void run_norm(const ItemCall *call) {
   const Activations *activations = item_memory(call);
   const gboolean is_reversed = call->item->recompute && activations->saves_all && !activations->every_other;
@@ -301,7 +301,7 @@ static void run_norm(const ItemCall *call) {
   item_launch(call, &kernel);
 }
 
-/* The sum over tp of a norm's output gradient. */
+/* The gradient of a norm's output, summed over tp. */
 static const char *norm_output_gradient(const ItemCall *call, int which) {
   const Activations *activations = item_memory(call);
   if (!is_parallel(call) || which == 0)
@@ -309,7 +309,7 @@ static const char *norm_output_gradient(const ItemCall *call, int which) {
   return activations->cut->tp > 1 ? activations->branch.reduced : activations->branch.partial;
 }
 
-/* Backward meets the MLP's norm first. */
+/* Backward runs the MLP's norm first. */
 static void run_norm_backward(const ItemCall *call) {
   const int which = (int)item_cut(call)->n_norms - 1 - call->occurrence;
   Kernel kernel = {.kind = KERNEL_NORM_BACKWARD, .norm = layer_norm(call, which)};
@@ -318,7 +318,7 @@ static void run_norm_backward(const ItemCall *call) {
   item_launch(call, &kernel);
 }
 
-/* In place: what the branch made is kept beside. */
+/* In place; the branch's output is kept separately. */
 static void run_post_norm(const ItemCall *call) {
   const Role weight = call->occurrence == 0 ? ROLE_POST_NORM1 : ROLE_POST_NORM2;
   const SavedNorm kept = item_saved(call).post_norms[call->occurrence];
@@ -328,7 +328,7 @@ static void run_post_norm(const ItemCall *call) {
   item_launch(call, &kernel);
 }
 
-/* Backward meets the MLP's first, and reads the output's gradient as it is, or as it was dropped. */
+/* Backward runs the MLP's first. It reads the output's gradient, after dropout's backward if there is dropout. */
 static void run_post_norm_backward(const ItemCall *call) {
   const gboolean of_attention = call->occurrence == 1;
   const Role weight = of_attention ? ROLE_POST_NORM1 : ROLE_POST_NORM2;
@@ -358,14 +358,14 @@ static void add(const ItemCall *call, const char *a, const char *b, const void *
   add_rows(call, item_cut(call)->split_tokens, a, b, bias, out);
 }
 
-/* Of both branches, before tp: outputs, or gradients of the norm that both have read. */
+/* Sums both branches before the reduction over tp: their outputs, or their gradients of the norm that both read. */
 static void run_branch_sum(const ItemCall *call) {
   const gboolean adds_bias = !call->is_backward && call->trainer->parameters->at.at[AXIS_TP] == 0;
   add_rows(call, item_cut(call)->tokens, item_memory(call)->partial, item_memory(call)->branch.partial,
            adds_bias ? weight_of(call, BLOCK_LAYER, ROLE_ATTN_OUT_BIAS) : NULL, item_memory(call)->partial);
 }
 
-/* Where the layer's output goes: into the slot of what follows in this stage, or to what the op was given. */
+/* Where the layer's output goes: the slot of what follows in this stage, or the output given to the op. */
 static char *layer_output(const ItemCall *call) {
   const StageLayers *layers = &call->trainer->workload->stages[call->stage].layers;
   if (call->item->recompute)
@@ -393,7 +393,7 @@ static void run_residual(const ItemCall *call) {
     add(call, way_round, branch_output(call, of_attention), bias, out);
 }
 
-/* Of the layer's input: into the stage's stream, or to what the op was given. */
+/* Where the gradient of the layer's input goes: the stage's stream, or the place given to the op. */
 static char *layer_input_gradient(const ItemCall *call) {
   const gboolean leaves_stage = call->layer == 0 && call->gradient_out != NULL;
   return leaves_stage ? call->gradient_out : activations_stream_gradient(item_memory(call), call->slot, call->layer);
@@ -461,7 +461,7 @@ const ItemKernel layer_kernels[] = {
     {"mlp_down.dgrad", run_input_gradient, MLP_DOWN},
     {"mlp_down.wgrad", run_weight_gradient, MLP_DOWN},
     {"mlp_down.bias_grad", run_bias_gradient, MLP_DOWN},
-    {"shared_up", run_linear, MLP_UP}, /* with experts, the MLP is the one all tokens go through */
+    {"shared_up", run_linear, MLP_UP}, /* in MoE layers the shared expert takes the MLP's place */
     {"shared_down", run_linear, MLP_DOWN},
     {"shared_down.dgrad", run_input_gradient, MLP_DOWN},
     {"shared_down.wgrad", run_weight_gradient, MLP_DOWN},

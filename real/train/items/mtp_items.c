@@ -1,12 +1,14 @@
-/* Heads that predict a token further, each behind the one before; the model's own is the 0th. Of the k-th:
+/* Multi-token prediction: heads that each predict one token further than the one before; the model's own is head 0.
+ * Head k:
  *
  *     x of head k − 1 ───────── mtp_norm ┐
  *                                        ├ mtp_proj → columns ─gather, join→ layer's input → layer → x of head k
  *     word k further → embedding → norm ─┘
  *
- * The product's two inputs lie apart: it is one with the left half of its matrix and one, added to it, with the right
- * half. Its layer stands among the layer's items, its head among the model's own, both at places of their own in the
- * stage's stream (activations.h). Backward gives head k − 1 the gradient of its x beside that of its own loss. */
+ * The product's two inputs are in separate buffers: one product with the left half of its matrix, and one with the
+ * right half, added to it. Its layer is among the layer's items, its head among the model's own items, both at their
+ * own positions in the stage's stream (activations.h). Backward gives head k − 1 the gradient of its x in addition to
+ * that of its own loss. */
 #include "item_parts.h"
 
 static SavedMtp mtp_saved(const ItemCall *call) {
@@ -21,7 +23,7 @@ static gboolean is_cut(const ItemCall *call) {
   return item_cut(call)->tp > 1;
 }
 
-/* What the product makes is the layer's input. */
+/* The product's output is the layer's input. */
 static char *layer_input(const ItemCall *call) {
   return activations_input(item_memory(call), call->slot, call->layer);
 }
@@ -35,7 +37,7 @@ static char *layer_input_gradient(const ItemCall *call) {
 
 typedef enum { OF_WORDS, OF_X } Half;
 
-/* First the words', then x's; in backward too. */
+/* First the words' norm, then x's; also in backward. */
 static void run_norm(const ItemCall *call) {
   const Half half = call->occurrence == 0 ? OF_WORDS : OF_X;
   const Parameters *parameters = call->trainer->parameters;
@@ -153,7 +155,7 @@ static void run_weight_gradient(const ItemCall *call) {
                        .c = gradient + half_offset(call, half, kernel_element_bytes(parameters->gradient_number))});
 }
 
-/* --- between columns of all tokens and all columns of some ----------------------------------------------------------
+/* --- from this rank's columns of all tokens to all columns of its tokens --------------------------------------------
  */
 
 static void move(const ItemCall *call, MoveKernel moved) {
@@ -171,7 +173,7 @@ static gint64 tp_rank(const ItemCall *call) {
   return call->trainer->parameters->at.at[AXIS_TP];
 }
 
-/* A block of columns from each rank of tp: those of this rank's tokens, side by side. */
+/* Places the blocks of columns received from each tp rank, for this rank's tokens, side by side. */
 static void run_join(const ItemCall *call) {
   const Cut *cut = item_cut(call);
   const gint64 h = cut->model->hidden, width = h / cut->tp;

@@ -1,11 +1,11 @@
-/* Attention where each rank has two pieces of every sequence, in PyTorch's ring: what the items that context_blocks.c
- * lists do. Pieces, blocks and what is seen of them are those of context_items.c. A block has K and V of as many heads
- * as Q, | k₀ … k_{n−1} | v₀ … v_{n−1} |; those of all ranks are gathered at once, and the k-th step is that of rank
- * c − k.
+/* Attention where each rank has two pieces of every sequence, with PyTorch's ring: implements the items that
+ * context_blocks.c lists. Pieces, blocks and visibility are those of context_items.c. A block has K and V of as many
+ * heads as Q, | k₀ … k_{n−1} | v₀ … v_{n−1} |; all ranks' blocks are gathered at once, and step k uses rank
+ * (c − k)'s.
  *
- *     forward    its output in `part`, merged into the sum of all in fp32, `wide`
- *     backward   its dQ in `part`, added to `wide`; its dK and dV in d_kv[0], added to wide_kv[0], which goes on to the
- *                next rank from wide_kv[1]: that has the same block next, and so each comes home after cp steps */
+ *     forward    a block's output in `part`, merged into the fp32 sum of all, `wide`
+ *     backward   a block's dQ in `part`, added to `wide`; its dK and dV in d_kv[0], added to wide_kv[0], which is
+ *                sent on from wide_kv[1]: the next rank has the same block next, so each gets home after cp steps */
 #include "context_rows.h"
 
 static gint64 block_width(const Cut *cut) {
@@ -16,7 +16,7 @@ static gint64 block_elements(const Cut *cut) {
   return cut->tokens * block_width(cut);
 }
 
-/* The block of a cp rank among those of all. */
+/* A cp rank's block among all blocks. */
 static char *block_of(const ItemCall *call, gint64 rank) {
   const Cut *cut = item_cut(call);
   return context_element(cut, scratch(call)->kv[0], rank * block_elements(cut));
@@ -27,19 +27,19 @@ static gint64 rank_of_step(const ItemCall *call, gint64 step) {
   return (own_rank(call) - step + cp) % cp;
 }
 
-/* As the list has it: kv_repeat is an item of its own. */
+/* Whether kv_repeat is an item of its own in the list. */
 static gboolean is_repeated(const Cut *cut) {
   return cut->kv_width + cut->v_width < 2 * cut->q_width;
 }
 
 /* --- heads of grouped queries --- */
 
-/* Heads of Q to one of K. */
+/* Q heads per K head. */
 static gint64 n_shared(const Cut *cut) {
   return cut->heads / (cut->kv_width / cut->model->head_dim);
 }
 
-/* Between the heads of K or V and one of the query heads that share each: a token is a batch, a head a row. */
+/* Rows of K or V heads and of one of the query heads that share each: a token is a batch, a head a row. */
 typedef struct {
   Extent extent;
   Rows own, block;
@@ -66,7 +66,7 @@ static void repeat_heads(const ItemCall *call, char *block) {
     }
 }
 
-/* The gradients of those that share one are added up. */
+/* Sums the gradients of the query heads that share a key head. */
 static void sum_heads(const ItemCall *call, char *block) {
   const Cut *cut = item_cut(call);
   const Rows none = {0}, own = context_own_dkv(call);
@@ -113,7 +113,7 @@ static void narrow(const ItemCall *call, const float *from, char *to, gint64 n) 
               .from_number = NUMBER_FP32, .to_number = (guint8)item_number(call), .n = n, .from = from, .to = to});
 }
 
-/* Rows from one on of every sequence. */
+/* Adds rows from `first` on of every sequence. */
 static void add_rows(const ItemCall *call, const char *part, gint64 width, gint64 first, gint64 rows, float *sum) {
   const Cut *cut = item_cut(call);
   for (gint64 sequence = 0; sequence < cut->sequences; sequence++) {
@@ -129,7 +129,7 @@ static void add_rows(const ItemCall *call, const char *part, gint64 width, gint6
 
 /* --- forward --- */
 
-/* The task's keys and values: of a rank's block, of all heads. */
+/* Sets the task's keys and values to a rank's block, all heads. */
 static void look_at_block(const ItemCall *call, ContextView view, gint64 rank, FlashKernel *task) {
   const Cut *cut = item_cut(call);
   const char *block = block_of(call, rank);

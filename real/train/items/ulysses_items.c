@@ -1,19 +1,20 @@
-/* Attention where each rank has pieces of every sequence, by exchange of heads for tokens; what context.c lists.
+/* Attention where each rank has pieces of every sequence, by exchanging heads for tokens (Ulysses); implements what
+ * context.c lists.
  *
- * In between, a sequence is whole, in order of position, for 1/cp of the heads: saved q, k, v and attention's
- * output are of that form, with equally many elements, but for copies of k and v: with fewer heads of these than ranks
- * each is repeated before it is sent, and the copies' gradients are summed when they are back. Copies lie in the one of
- * `sent` and `got` that the all-to-all does not need yet, or no more: T rows of k's copies, a head's side by side, then
- * v's.
+ * In between, a rank has whole sequences, in order of position, for 1/cp of the heads. Saved q, k and v and
+ * attention's output have that form, with the same number of elements except for copies of K and V: if there are
+ * fewer of these heads than ranks, each is repeated before it is sent, and the copies' gradients are summed on
+ * return. Copies occupy whichever of `sent` and `got` the all-to-all is not using: T rows of K's copies, each head's
+ * side by side, then V's.
  *
  *     to heads    rows (T × all heads) → a part for each member's heads → all-to-all → rows of all tokens (own heads)
  *     to tokens   the same backwards
  *
- * A forward that will be run again leaves saved q, k and v the own tokens' all heads: its operands, once more. What it
- * reads itself, of some heads, lies where it sent from. */
+ * A forward that will be run again leaves the own tokens' q, k and v of all heads in place, as operands of the second
+ * run. Its attention reads the exchanged heads from the send buffer. */
 #include "context_rows.h"
 
-/* Between columns of this rank's tokens, some heads side by side, and columns of the parts for each member. */
+/* Reorders between columns of this rank's tokens (several heads side by side) and the parts for each member. */
 static void order_by_member(const ItemCall *call, Rows tokens, gint64 width, Rows parts, gboolean is_back) {
   const Cut *cut = item_cut(call);
   const Extent extent = {cut->cp, cut->tokens, width / cut->cp};
@@ -33,7 +34,7 @@ static void order_qkv(const ItemCall *call, Rows q, Rows k, Rows v, char *parts,
                     is_back);
 }
 
-/* K and V side by side, once or all copies of them. */
+/* K and V side by side, single or with all copies. */
 typedef struct {
   Rows k, v;
 } KeysValues;
@@ -58,7 +59,7 @@ static KeysValues copies_in(const ItemCall *call, char *buffer) {
                       context_tokens(cut, buffer, ld, 0, cut->kv_copies * cut->kv_width)};
 }
 
-/* Between heads, `width` columns in all, and all copies of each. */
+/* Copies between heads, `width` columns in all, and all copies of each. */
 static void repeat_heads(const ItemCall *call, gint64 width, Rows own, Rows copies, gboolean is_back) {
   const Cut *cut = item_cut(call);
   const gint64 n_heads = cut->cp / cut->kv_copies;
@@ -107,14 +108,14 @@ static void order_out(const ItemCall *call, char *out, char *parts, gboolean is_
                   context_tokens(cut, parts, cut->out_width / cut->cp, 0, 0), is_back);
 }
 
-/* Of all tokens, some heads. */
+/* q, k and v after the exchange: all tokens, some heads. */
 static char *exchanged_qkv(const ItemCall *call) {
   const gboolean is_again =
       !call->is_backward && !call->item->recompute && plan_repeats_attention(item_cut(call)->plan);
   return is_again ? scratch(call)->sent : item_saved(call).qkv;
 }
 
-/* Forward exchanges q, k and v, then the output; backward the output's gradient, then theirs. */
+/* Forward exchanges q, k and v, then the output; backward the output's gradient, then those of q, k and v. */
 static gboolean is_to_heads(const ItemCall *call) {
   return call->occurrence % 2 == 0;
 }
@@ -155,7 +156,7 @@ void ulysses_exchange(const ItemCall *call) {
                    cut->tokens * (moves_qkv(call) ? cut_dealt_width(cut) : cut->out_width));
 }
 
-/* All tokens of some heads: one kernel, as where nothing is cut. */
+/* All tokens of some heads: one kernel, as without cp. */
 static void ulysses_attend(const ItemCall *call) {
   const Cut *cut = item_cut(call);
   const ContextScratch *context = scratch(call);
@@ -175,7 +176,7 @@ static void ulysses_attend(const ItemCall *call) {
   task.o = item_saved(call).all_tokens;
   if (call->is_backward) {
     task.d_o = context->d_out;
-    task.dq = context->got; /* until they are packed; the own ones come there */
+    task.dq = context->got; /* until they are packed; then `got` receives the own ones */
     task.dk = context_element(cut, task.dq, k);
     task.dv = context_element(cut, task.dq, v);
   }

@@ -1,4 +1,4 @@
-/* The ranks' run is written down (records.h), then the one-rank run on rank 0, which compares them tensor by tensor. */
+/* The ranks' run is recorded (records.h), then the one-rank run on rank 0, which compares them tensor by tensor. */
 #include "numerics.h"
 
 #include "measured_trace.h"
@@ -10,10 +10,10 @@
 
 /* --- the one-rank run --- */
 
-/* The hook of a one-rank run that follows the ranks: at every step it has the weights that they have. */
+/* The hook data of a one-rank run that follows the ranks: at every step it takes over their weights. */
 typedef struct {
   GByteArray *records;
-  GHashTable *weights; /* of the ranks */
+  GHashTable *weights; /* the ranks' */
 } Follower;
 
 static gboolean follow(Trainer *trainer, int step, gpointer data, GError **error) {
@@ -28,7 +28,7 @@ static void make_fp32(Plan *plan) {
   g_assert(known);
 }
 
-/* `exact`: in fp32, whatever the plan's precision is. */
+/* `exact`: in fp32, whatever the plan's precision. */
 static Workload *alone_workload(const Workload *workload, gboolean exact) {
   g_autoptr(Plan) plan = plan_copy(workload->plan);
   if (exact)
@@ -61,7 +61,7 @@ static gboolean run_alone(const Execution *execution, gboolean exact, Follower *
   alone.comm = &null_comm;
   if (execution->check_device != NULL)
     alone.device = execution->check_device;
-  alone.training.lr = 0; /* it takes over what the ranks have learned */
+  alone.training.lr = 0; /* it takes over the ranks' weights */
   alone.hook = follow;
   alone.hook_data = follower;
   ExecutionResult result;
@@ -74,8 +74,8 @@ static gboolean run_alone(const Execution *execution, gboolean exact, Follower *
   return ok;
 }
 
-/* The same model on one rank, from the weights that the ranks have, `own`; NULL with the error set when it cannot run.
- * `names`, unless NULL: of its tensors. */
+/* Runs the same model on one rank with the ranks' weights, `own`. NULL with the error set if it cannot run. `names`
+ * (may be NULL): receives the names of its tensors. */
 static GHashTable *run_reference(const Execution *execution, gboolean exact, GHashTable *own, GPtrArray **names,
                                  double *losses, GError **error) {
   g_autoptr(GByteArray) records = g_byte_array_new();
@@ -92,7 +92,7 @@ typedef struct {
   const Execution *execution;
   CheckReport *report;
   GHashTable *reference, *own; /* Whole by key */
-  GHashTable *exact;           /* of the one rank in fp32; NULL: not run */
+  GHashTable *exact;           /* the one-rank run in fp32; NULL: not run */
   double *rounding;            /* [tensors], 0 at first: find_rounding() */
   GPtrArray *names;            /* of tensors, in order */
 } Comparison;
@@ -104,7 +104,7 @@ static double norm2(const Whole *whole) {
   return sum;
 }
 
-/* Σ g² over the model, and its mean over all numbers. */
+/* Σ g² over the model, and its mean over all elements. */
 static double model_norm2(const Comparison *c, GHashTable *wholes, int step, double *mean2) {
   double sum = 0, n = 0;
   for (guint i = 0; i < c->names->len; i++) {
@@ -139,7 +139,7 @@ static double distance2(const Whole *a, const Whole *b) {
   return sum;
 }
 
-/* Whether a step was skipped, and on all ranks as on the one. */
+/* Records whether a step was skipped, and whether all ranks and the one-rank run agree. */
 static void compare_scales(const Comparison *c, int step) {
   CheckedStep *checked = &c->report->steps[step];
   const Whole *before = records_find(c->own, RECORD_SCALE, step, RECORD_SCALE_NAME);
@@ -156,15 +156,15 @@ static void compare_scales(const Comparison *c, int step) {
       checked->skips_differ || distance2(before, reference) > 0 || distance2(after, reference_after) > 0;
 }
 
-/* ‖g − g′‖ / ‖g₁‖ of a tensor, against no less than a share of the model's mean; 0 where there is nothing to compare.
- */
+/* ‖g − g₁‖ / ‖g₁‖ of a tensor, where ‖g₁‖ counts as no less than a share of the model's mean; 0 if there is nothing
+ * to compare. */
 static double gradient_error(const Comparison *c, double mean2, const Whole *found, const Whole *reference) {
   const double least2 = c->report->noise * c->report->noise * mean2 * (double)reference->n;
   return found != NULL ? sqrt(distance2(found, reference) / MAX(MAX(norm2(reference), least2), G_MINDOUBLE)) : 0;
 }
 
-/* What rounding alone does to a step's gradients: of each tensor the most that it has done by now, c->rounding, and in
- * the mean, which is returned. 0 where there is no fp32 run. */
+/* The effect of rounding alone on a step's gradients: updates c->rounding, each tensor's maximum so far, and returns
+ * the mean over tensors. 0 without an fp32 run. */
 static double find_rounding(const Comparison *c, int step, double mean2) {
   double sum2 = 0;
   for (guint i = 0; i < c->names->len && c->exact != NULL; i++) {
@@ -202,7 +202,7 @@ static void count_missing(const Comparison *c, int step) {
 
 /* --- updates --- */
 
-/* Half a unit in the last place of what the optimizer writes: a share of the value, and no less than the least. */
+/* Half a unit in the last place of what the optimizer writes: relative to the value, and an absolute minimum. */
 typedef struct {
   double share, least;
 } Rounding;
@@ -213,7 +213,7 @@ static Rounding rounding_of(const Plan *plan) {
   return plan->precision == PRECISION_FP16 ? (Rounding){ldexp(1, -11), ldexp(1, -25)} : (Rounding){ldexp(1, -8), 0};
 }
 
-/* What Adam does to every tensor's gradients before it looks at any element. */
+/* The clipping factor, which Adam applies to all gradients. */
 static double clipping(const Comparison *c, int step) {
   const double most = c->execution->training.max_norm;
   double mean2;
@@ -221,20 +221,19 @@ static double clipping(const Comparison *c, int step) {
   return c->execution->workload->plan->grad_norm_barrier && norm > most ? most / norm : 1;
 }
 
-/* A step of Adam for a tensor, as the ranks made it. */
+/* A step of Adam on a tensor, as the ranks made it. */
 typedef struct {
-  const Whole *gradient, *before, *after; /* the gradient as it was summed; weights */
-  double scale;                           /* of the gradient, for Adam */
+  const Whole *gradient, *before, *after; /* the summed gradient; weights */
+  double scale;                           /* of the gradient in Adam */
 } Update;
 
-/* Adam's own state of a tensor: [n] each. */
+/* Adam's state of a tensor: [n] each. */
 typedef struct {
   double *m, *v;
   int n_made; /* steps so far */
 } Moments;
 
-/* ‖what the ranks made of the weights − what Adam makes of them‖ / ‖that‖, rounding taken off; the moments go on by a
- * step. */
+/* ‖ΔW − ΔW′‖ / ‖ΔW′‖ less rounding, ΔW the ranks' update and ΔW′ Adam's. Advances the moments by a step. */
 static double update_error(const Comparison *c, const Update *update, Moments *moments) {
   const Training *t = &c->execution->training;
   const Rounding rounding = rounding_of(c->execution->workload->plan);
@@ -262,7 +261,7 @@ static void compare_updates(const Comparison *c, const char *name, const double 
   const Whole *before = records_find(c->own, RECORD_WEIGHT, 0, name);
   g_autofree double *m = g_new0(double, first->n), *v = g_new0(double, first->n);
   Moments moments = {.m = m, .v = v};
-  if (before == NULL || distance2(before, first) > 0) /* not even the first weights are equal */
+  if (before == NULL || distance2(before, first) > 0) /* the first weights already differ */
     note(INFINITY, name, &c->report->steps[0].update_error, c->report->steps[0].update_worst);
   for (int step = 0; step < n_steps; step++) {
     CheckedStep *checked = &c->report->steps[step];
@@ -270,9 +269,9 @@ static void compare_updates(const Comparison *c, const char *name, const double 
     const Whole *after = records_find(c->own, RECORD_WEIGHT, step + 1, name);
     c->report->n_missing += n_missing(first, after);
     if (gradient == NULL || before == NULL || after == NULL)
-      return; /* counted */
+      return; /* counted as missing */
     if (checked->is_skipped && distance2(after, before) > 0)
-      note(INFINITY, name, &checked->update_error, checked->update_worst); /* it is to stay what it was */
+      note(INFINITY, name, &checked->update_error, checked->update_worst); /* it should not have changed */
     const Update update = {.gradient = gradient, .before = before, .after = after, .scale = scales[step]};
     if (!checked->is_skipped)
       note(update_error(c, &update, &moments), name, &checked->update_error, checked->update_worst);
@@ -299,7 +298,8 @@ static void compare_all(const Execution *execution, CheckReport *report, GHashTa
   check_report_judge(report);
 }
 
-/* What the precision alone does to gradients and losses: the same model on one rank, once more, in fp32. */
+/* Measures what the precision alone does to gradients and losses: runs the same model on one rank once more, in fp32.
+ */
 static gboolean compare_with_rounding(const Execution *execution, CheckReport *report, GHashTable *reference,
                                       GHashTable *own, GPtrArray *names, GError **error) {
   g_autofree double *losses = g_new0(double, report->n_steps);
@@ -319,7 +319,7 @@ static gboolean compare_with_rounding(const Execution *execution, CheckReport *r
   return TRUE;
 }
 
-/* Runs the Program, collects what every rank holds. `own`, `losses`: on rank 0, NULL elsewhere. */
+/* Runs the Program and collects what every rank holds. `own`, `losses`: on rank 0, NULL elsewhere. */
 static gboolean run_written(const Execution *execution, GHashTable **own, double **losses, ExecutionResult *result,
                             GError **error) {
   g_autoptr(GByteArray) records = g_byte_array_new();
@@ -363,7 +363,7 @@ static gboolean run_and_compare(const Execution *execution, CheckReport *report,
          compare_with_rounding(execution, report, reference, own, names, error);
 }
 
-/* `kept`: NULL, or where what came of the run goes. */
+/* `kept`: receives the run's results; may be NULL. */
 static gboolean check_run(const Execution *execution, CheckReport *report, ExecutionResult *kept, GError **error) {
   ExecutionResult result = {0};
   const gboolean ok = run_and_compare(execution, report, &result, error);
@@ -374,7 +374,7 @@ static gboolean check_run(const Execution *execution, CheckReport *report, Execu
   return ok;
 }
 
-/* The same Program on the same ranks in fp32. On rank 0 the report has what came of it. */
+/* Checks the same Program on the same ranks in fp32. The result goes to the report on rank 0. */
 static gboolean check_in_fp32(const Execution *execution, CheckReport *report, GError **error) {
   const Workload *workload = execution->workload;
   g_autoptr(Plan) plan = plan_copy(workload->plan);

@@ -1,22 +1,24 @@
-/* Are the numbers right? A Program is run for its steps on all ranks, then the same model on one rank without any
- * parallelism, which at every step takes over the weights that the ranks have: so each step is compared by itself, and
- * what one's rounding does to the next does not count.
+/* Are the numbers right? The Program runs on all ranks; then the same model runs on one rank without any parallelism.
+ * At every step the one-rank run takes over the ranks' weights, so each step is compared on its own and rounding
+ * errors do not carry over from step to step.
  *
- *     losses      of each step: the one-rank run's
+ *     losses      of each step: against the one-rank run's
  *     gradients   of each step, tensor by tensor: ‖g − g₁‖ / ‖g₁‖, g₁ the one-rank run's. A tensor whose gradient is
- *                 but noise (a key bias moves no softmax) is measured against a share of the model's mean gradient
+ *                 only noise (softmax cancels a key bias) is measured against a share of the model's mean gradient
  *     updates     of each step, tensor by tensor: ‖ΔW − ΔW′‖ / ‖ΔW′‖, ΔW′ what Adam makes of the gradients that the
- *                 ranks have shown, computed here in double; what rounding a weight may do does not count
+ *                 ranks recorded, computed here in double; what rounding a weight may do does not count
  *
- * The bounds stand in numerics_report.c. In bf16 and fp16 those of losses and gradients widen to three times what
- * rounding does, as a third run tells: the one rank in fp32. It is run where they are not kept without it.
+ * The bounds are in numerics_report.c. In bf16 and fp16, the bounds of losses and gradients widen to three times the
+ * effect of rounding, which a third run measures: the one rank in fp32. It runs only if the bounds are exceeded
+ * without it.
  *
- * What is wrong of one micro-batch of many may do less than rounding: one sum over tp left out of 16 micro-batches is
- * not seen in bf16. So a Program in bf16 or fp16 is run in fp32, too, on the ranks and on one, under fp32's bounds.
+ * An error in one micro-batch of many may be smaller than rounding: one sum over tp left out of 16 micro-batches
+ * cannot be seen in bf16. So a bf16 or fp16 Program is also run in fp32, on the ranks and on one, under the fp32
+ * bounds.
  *
- * Gradients of fp16 are compared without the loss's scale; a step that one skips the other has to skip.
+ * fp16 gradients are compared with the loss scale divided out; a step that one side skips the other must skip too.
  *
- * The weights of the first step are equal bit by bit, and so are the copies of one number on several ranks. */
+ * The weights of the first step must be equal bit by bit, and so must the copies of a value on several ranks. */
 #pragma once
 #include "executor.h"
 
@@ -24,11 +26,11 @@ typedef struct {
   double loss, reference_loss;         /* of the global batch */
   double gradient_error, update_error; /* worst over tensors */
   char gradient_worst[64], update_worst[64];
-  double gradient_share;  /* worst over tensors: of what a tensor may be off */
-  double scale;           /* of the loss; 0: it has none */
-  gboolean is_skipped;    /* by the ranks: gradients are not compared, and nothing may have moved */
-  gboolean scales_differ; /* among ranks or from the one rank's, or only one of both has skipped the step */
-  gboolean skips_differ;  /* the latter: gradients are not compared, as one side's are not finite */
+  double gradient_share;  /* worst over tensors: error / allowed error */
+  double scale;           /* loss scale; 0: none */
+  gboolean is_skipped;    /* by the ranks: gradients are not compared, and no weight may have changed */
+  gboolean scales_differ; /* among the ranks or from the one rank's, or only one side skipped the step */
+  gboolean skips_differ;  /* only one side skipped: gradients are not compared, as one side's are not finite */
 } CheckedStep;
 
 typedef struct CheckReport CheckReport;
@@ -36,33 +38,33 @@ struct CheckReport {
   int n_steps;
   CheckedStep *steps;                                          /* owned */
   double loss_tolerance, gradient_tolerance, update_tolerance; /* relative */
-  double noise;                /* of the model's mean gradient: tensors are measured against no less */
-  gboolean knows_rounding;     /* the one rank has run in fp32, too, */
-  double loss_rounding;        /* from whose losses it is so far off, */
-  double gradient_rounding;    /* and from whose gradients so far in the worst tensor */
-  double timed_loss_error;     /* of the run after, check_timed_losses() */
+  double noise;                /* share of the model's mean gradient: tensors are measured against no less */
+  gboolean knows_rounding;     /* the one-rank run was repeated in fp32; if so: */
+  double loss_rounding;        /* error of the one-rank losses against fp32, */
+  double gradient_rounding;    /* and of its gradients, in the worst tensor */
+  double timed_loss_error;     /* of the later timed run, check_timed_losses() */
   gboolean is_timed;           /* there was one; else times are of the checked run, which waits in every step */
-  gint64 n_tensors, n_missing; /* tensors compared; elements no rank has shown */
+  gint64 n_tensors, n_missing; /* tensors compared; elements no rank recorded */
   gboolean is_passed;
-  CheckReport *in_fp32; /* of the same Program in fp32; NULL: it was not run again; owned */
+  CheckReport *in_fp32; /* the same Program in fp32; NULL: not run again; owned */
 };
 
-/* The bounds of a plan's precision and number of tokens, and room for the steps. */
+/* Sets the bounds for the plan's precision and number of tokens, and makes room for the steps. */
 void check_report_init(CheckReport *report, int n_steps, const Plan *plan);
-/* A tensor's error of a step; `rounding`: what the one rank's was off from fp32, 0 where that is not known. */
+/* Records a tensor's error in a step. `rounding`: the one-rank run's own error against fp32; 0: unknown. */
 void check_report_note_gradient(CheckReport *report, int step, const char *name, double error, double rounding);
-/* What the one rank's loss of a step was off from fp32's. */
+/* Records the fp32 loss of a step, for the one-rank loss's rounding error. */
 void check_report_note_exact_loss(CheckReport *report, int step, double exact);
-/* Whether all that has been compared is within its bounds. */
+/* Sets is_passed: everything compared is within its bounds. */
 void check_report_judge(CheckReport *report);
-/* Collective over the world; the report is filled on rank 0. The plan's steps are run. `also_in_fp32`: of a plan in
- * bf16 or fp16. `result`: what came of the checked run, the caller's to clear; NULL: nobody asks; nothing of it after
+/* Runs the plan's steps and compares. Collective over the world; the report is filled on rank 0. `also_in_fp32`:
+ * repeats a bf16 or fp16 plan in fp32. `result`: the checked run's, cleared by the caller; may be NULL; empty after
  * an error. */
 gboolean check_numerics(const Execution *execution, gboolean also_in_fp32, CheckReport *report, ExecutionResult *result,
                         GError **error);
-/* The checked run waits before every optimizer step, where it is written down. The losses [n_steps] of one that does
- * not must be the same as its: what the Program forgot to wait for shows here, if at all. On rank 0. */
+/* The checked run waits before every optimizer step to record its state. A run that does not wait must give the same
+ * losses [n_steps]: a dependency missing from the Program shows up here, if anywhere. On rank 0. */
 void check_timed_losses(CheckReport *report, const double *losses);
 void check_report_clear(CheckReport *report);
-/* For people, several lines. */
+/* Human-readable, several lines. */
 void check_report_print(const CheckReport *report, GString *out);

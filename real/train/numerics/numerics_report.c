@@ -1,4 +1,4 @@
-/* The bounds of a check, its verdict and what it prints. */
+/* The bounds of a check, the verdict, and printing. */
 #include "numerics.h"
 
 #include <math.h>
@@ -11,24 +11,25 @@
  *     gradients         1e-5     1.1e-6 5.3e-7            8e-2     5.2e-2 3.5e-2            1e-2     6.3e-3 7.0e-3
  *     updates           1e-5     9e-8   4.5e-8            1e-5     9e-8   4.5e-8            1e-5     1.2e-7 4.4e-8
  *
- * fp32: sums in another order, which tp changes most. bf16, fp16: every stored number is rounded to 8 and 11 bits, and
- * other cuts round other partial sums; the gradients of norms and of q and k, which cancel, are worst (bf16's tiny: 90
- * seeds of a model with biases of q and k, under tp 2).
+ * fp32: sums in another order, which tp changes most. bf16, fp16: every stored number is rounded to 8 and 11 bits,
+ * and a different sharding rounds different partial sums. The gradients of norms and of q and k are worst because
+ * their terms cancel (bf16's tiny: 90 seeds of a model with biases of q and k, under tp 2).
  *
- * How much rounding does to a gradient grows with the layers behind it, and with norms behind branches: of 8 and of 24
- * layers of tests' tiny-olmo2 in bf16 (40 seeds, 4 steps) up to 20 % and more. So where bf16's or fp16's bounds are not
- * kept the model runs on one rank in fp32, too, from the same weights. That the one rank in bf16 is off from it is
- * rounding alone; the ranks, which round as much and elsewhere, may be off from the one rank by ROUNDING_FACTOR times
- * as much: a tensor by what its own gradient was off by in any step so far, or the model's in the mean of its tensors,
- * but never by more than half. Two independent errors as large make √2; worst of 40 seeds, 8 layers, tp 2: 2.1.
+ * The effect of rounding on a gradient grows with the number of layers after it, and with norms after branches: for 8
+ * and 24 layers of tests' tiny-olmo2 in bf16 (40 seeds, 4 steps) up to 20 % and more. So if the bf16 or fp16 bounds
+ * are exceeded, the model also runs on one rank in fp32, from the same weights. The difference of the bf16 one-rank
+ * run from that is rounding alone. The ranks round as much but elsewhere, so they may differ from the one rank by
+ * ROUNDING_FACTOR times as much: a tensor by its own largest rounding error in any step so far, or by the mean over
+ * the model's tensors, but never by more than half. Two independent errors of equal size add up to √2; worst of 40
+ * seeds, 8 layers, tp 2: 2.1.
  *
- * noise: the share of the model's mean gradient that a tensor's is measured against where its own is less. What cancels
- * out leaves what was rounded: key biases, which move no softmax, and all of q and k under a window of one token. Over
- * 1,900 made-up models and plans (2026-11-22) that was up to 2.2e-7 of the mean in fp32, 3.6e-4 in bf16 and 3.9e-5 in
- * fp16; a tensor that is all wrong is seen from 1e-6, 8e-4 and 1e-4 of it on.
+ * noise: the share of the model's mean gradient that a tensor's is measured against if its own is less. Where terms
+ * cancel, rounding errors remain: key biases, which softmax cancels, and all of q and k under a window of one token.
+ * Over 1,900 made-up models and plans (2026-11-22) that was up to 2.2e-7 of the mean in fp32, 3.6e-4 in bf16 and
+ * 3.9e-5 in fp16; a tensor that is entirely wrong is detected from 1e-6, 8e-4 and 1e-4 of it on.
  *
- * A loss is a mean over tokens, whose errors are as good as independent: those above are of LOSS_TOKENS and more, and
- * fewer may be off by the root of how many times fewer they are (bf16, 16 tokens: 2.3e-4). */
+ * A loss is a mean over tokens with practically independent errors. The values above are for LOSS_TOKENS or more;
+ * with n times fewer tokens the bound is √n times larger (bf16, 16 tokens: 2.3e-4). */
 static const struct {
   double loss, gradient, update;
   double noise;
@@ -38,7 +39,7 @@ static const struct {
     [NUMBER_FP16] = {3e-5, 1e-2, 1e-5, 1e-2},
 };
 enum { LOSS_TOKENS = 256, ROUNDING_FACTOR = 3 };
-/* Of a gradient and of a loss, whatever rounding does. */
+/* Upper limits for a gradient and a loss, whatever rounding does. */
 static const double most_error = 0.5, most_loss_error = 1e-2;
 
 void check_report_init(CheckReport *report, int n_steps, const Plan *plan) {
@@ -66,7 +67,7 @@ void check_report_note_gradient(CheckReport *report, int step, const char *name,
 }
 
 static double relative_error(double found, double expected) {
-  return found == expected ? 0 : fabs(found - expected) / fabs(expected); /* a vocabulary of one word: no loss at all */
+  return found == expected ? 0 : fabs(found - expected) / fabs(expected); /* a vocabulary of one word has loss 0 */
 }
 
 void check_report_note_exact_loss(CheckReport *report, int step, double exact) {
@@ -79,7 +80,7 @@ static double loss_bound(const CheckReport *report) {
   return MAX(report->loss_tolerance, MIN(ROUNDING_FACTOR * report->loss_rounding, most_loss_error));
 }
 
-/* Of such no gradient and no update is compared. */
+/* No gradient or update is compared in skipped steps. */
 static gboolean all_are_skipped(const CheckReport *report) {
   for (int i = 0; i < report->n_steps; i++)
     if (!report->steps[i].is_skipped && !report->steps[i].skips_differ)
@@ -87,7 +88,7 @@ static gboolean all_are_skipped(const CheckReport *report) {
   return report->n_steps > 0;
 }
 
-/* In the plan's own precision. */
+/* The verdict in the plan's own precision. */
 static gboolean is_within_bounds(const CheckReport *report) {
   gboolean is_within =
       report->n_missing == 0 && !all_are_skipped(report) && report->timed_loss_error <= loss_bound(report);

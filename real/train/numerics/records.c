@@ -1,5 +1,5 @@
-/* Records follow a block's tensors: what is cut over tp is a part of rows or columns, a shard a range of its elements.
- */
+/* Records follow a block's tensors. A tensor cut over tp is a range of rows or columns of the whole; a shard is a
+ * range of its elements. */
 #include "records.h"
 
 #include "cpu_kernels.h"
@@ -12,11 +12,11 @@
 typedef struct {
   char name[64];
   gint32 kind, step;
-  gint64 columns, first_row, first_column, whole_rows, whole_columns; /* of the part held; of the whole */
-  gint64 begin, end;                                                  /* elements of the part that follow */
+  gint64 columns, first_row, first_column, whole_rows, whole_columns; /* of the part held here; of the whole */
+  gint64 begin, end;                                                  /* range of the part's elements that follows */
 } Record;
 
-/* --- writing down --- */
+/* --- recording --- */
 
 static gboolean read_floats(Trainer *trainer, const void *from, Number number, gint64 n, float *to, GError **error) {
   g_autofree char *raw = g_malloc((gsize)n * 4 + 1);
@@ -55,7 +55,7 @@ static const void *element(const void *base, gint64 i, Number number) {
   return (const char *)base + i * kernel_element_bytes(number);
 }
 
-/* The step's scale into the records; 1 where there is none. */
+/* Records the step's scale; 1 without loss scaling. */
 static gboolean write_scale(Trainer *trainer, int step, GByteArray *out, double *scale, GError **error) {
   LossScale state = {.scale = 1};
   if (trainer->scales != NULL && !staging_read(trainer->device, trainer->streams[STREAM_COMPUTE], &state,
@@ -112,7 +112,7 @@ gboolean records_write(Trainer *trainer, int step, gpointer data, GError **error
   return TRUE;
 }
 
-/* --- laying --- */
+/* --- assembling --- */
 
 static void whole_free(gpointer data) {
   Whole *whole = data;
@@ -130,7 +130,7 @@ const Whole *records_find(GHashTable *wholes, int kind, int step, const char *na
   return g_hash_table_lookup(wholes, key);
 }
 
-/* `n` numbers of a row over what is covered of it. Returns how far the copies are apart, squared. */
+/* Lays `n` values over a row. Returns the squared distance from what was already there. */
 static double lay_row(const float *values, gint64 n, float *to, guint8 *is_covered) {
   double copies2 = 0;
   for (gint64 i = 0; i < n; i++) {
@@ -142,7 +142,7 @@ static double lay_row(const float *values, gint64 n, float *to, guint8 *is_cover
   return copies2;
 }
 
-/* Takes a record into its whole matrix, made when it is the first. */
+/* Adds a record to its whole matrix, which the first record creates. */
 static void lay(const Record *record, const float *values, GHashTable *wholes) {
   g_autofree char *key = key_of(record->kind, record->step, record->name);
   Whole *whole = g_hash_table_lookup(wholes, key);

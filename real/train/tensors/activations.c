@@ -1,5 +1,5 @@
-/* Slots: their parts are taken and given back, and what a layer has of them is put together with scratch, where what
- * was not saved is. Where it is in a part, slot_tensors.c says. */
+/* Slots: taking and returning their parts, and assembling a layer's tensors from a slot and, for what was not saved,
+ * scratch. slot_tensors.c has the places within parts. */
 #include "activations.h"
 
 #include "kernel.h"
@@ -118,7 +118,7 @@ Slot *activations_slot(Activations *activations, int stage, int micro_batch) {
   return &activations->open[stage * activations->n_micro_batches + micro_batch];
 }
 
-/* Its W comes after its I: of a B, which is both, scratch will do. */
+/* Whether the slot's W runs after its I. A B, which is both, needs only scratch. */
 static gboolean is_apart(const Slot *slot) {
   return slot->parts[PART_MADE_BY_I] != NULL;
 }
@@ -127,12 +127,13 @@ static Pool *pool_of_part(const Activations *activations, const Slot *slot, Slot
   return &activations->pools[slot->stage * N_SLOT_PARTS + part];
 }
 
-/* The first layer's W reads it, as it is. */
+/* Whether the first layer's W reads the input directly. */
 static gboolean keeps_input(const Activations *activations, const Slot *slot) {
   return carve_reads_stream(activations->cut) && activations->layers[slot->stage]->n_layers > 0;
 }
 
-/* An input that comes early is not yet what a forward holds: it counts with what I, or W, reads beside it. */
+/* Bytes counted when a part is taken. An input that was received early does not yet count as held by a forward: it
+ * counts together with the part that I, or W, reads with it. */
 static gint64 bytes_with(const Activations *activations, const Slot *slot, SlotPart part) {
   const gint64 bytes = pool_of_part(activations, slot, part)->piece_bytes;
   if (part == (keeps_input(activations, slot) ? PART_FOR_W : PART_FOR_I))
@@ -185,7 +186,7 @@ gboolean activations_open(Activations *activations, Slot *slot, DeviceStream *st
 gboolean activations_open_backward(Activations *activations, Slot *slot, DeviceStream *stream, GError **error) {
   if (!activations->has_w || is_apart(slot))
     return TRUE;
-  if (slot->gradient_in != NULL && slot_keeps_gradient_in(activations, slot)) /* stays for W */
+  if (slot->gradient_in != NULL && slot_keeps_gradient_in(activations, slot)) /* kept for W */
     hold(activations, activations->boundary.piece_bytes);
   return take_part(activations, slot, PART_MADE_BY_I, stream, error);
 }
@@ -224,7 +225,8 @@ static SavedLayer every_other_layer(const Activations *activations, const SlotTe
   return saved;
 }
 
-/* What is not saved is read within the piece, and what W reads of it where I has made it again. */
+/* Tensors that are not saved are in scratch, read within the piece; those that W reads are where I has recomputed
+ * them. */
 SavedLayer activations_layer(const Activations *activations, const Slot *slot, int layer) {
   const SlotTensors tensors = slot_tensors(activations, slot, layer);
   if (activations->every_other)

@@ -1,16 +1,15 @@
-/* Tensors of a layer that has experts:
+/* The tensors of a layer with experts:
  *
  *     layer     | norms | behind branches | of q, of k | q_down kv_down | router | its bias | shared expert's gate |
  *               | q k v (q_up kv_up) | attn_out | shared expert, in the MLP's place |
- *     experts   | gate up down of the rank's first | of its second | …
- */
+ *     experts   | gate up down of the rank's first | of its second | … */
 #include "block_layout.h"
 
 #include <math.h>
 
 enum { ALIGN = 8 }; /* elements: 16 bytes of the narrowest format */
 
-static const float weight_deviation = 0.02f; /* GPT-2's initializer_range; 1/√(2·layers) of it where layers add up */
+static const float weight_deviation = 0.02f; /* GPT-2's initializer_range; 1/√(2·layers) of it for branch outputs */
 
 gboolean block_has_experts(const Parameters *parameters, const Block *block) {
   const Workload *workload = parameters->workload;
@@ -22,16 +21,17 @@ typedef struct {
   const Parameters *parameters;
   Block *block;
   GArray *tensors; /* of Tensor */
-  char *prefix;    /* of their names; owned */
+  char *prefix;    /* of the tensors' names; owned */
   guint64 seed;
-  int n_cut, at; /* ranks that cut a tensor, and which of them this is: tp, or the experts' */
+  int n_cut, at; /* ranks that cut a tensor and this one's index: in tp, or in the experts' group */
 } Layouter;
 
 static gint64 round_up(gint64 n, gint64 multiple) {
   return (n + multiple - 1) / multiple * multiple;
 }
 
-/* Parts of one product's matrix follow each other without a gap, and so do a rank's experts. */
+/* Whether a role must follow the previous tensor without a gap: parts of one product's matrix do, and so do a rank's
+ * experts. */
 static gboolean follows(Role role) {
   static const Role roles[] = {ROLE_K,       ROLE_V,           ROLE_UP,        ROLE_K_BIAS,     ROLE_V_BIAS,
                                ROLE_UP_BIAS, ROLE_EXPERT_GATE, ROLE_EXPERT_UP, ROLE_EXPERT_DOWN};
@@ -41,7 +41,7 @@ static gboolean follows(Role role) {
   return FALSE;
 }
 
-/* Their weights; a norm's shift follows its weight. */
+/* Roles of norms' weights; a norm's shift follows its weight. */
 static const Role norm_weights[] = {ROLE_NORM1,  ROLE_NORM2,          ROLE_POST_NORM1, ROLE_POST_NORM2,
                                     ROLE_Q_NORM, ROLE_MTP_FINAL_NORM, ROLE_K_NORM};
 
@@ -56,7 +56,7 @@ static gboolean is_norm(Role role) {
   return is_norm_weight(role) || (role > 0 && is_norm_weight(role - 1));
 }
 
-/* What of a tensor ranks cut among them. */
+/* The dimension of a tensor that ranks cut. */
 typedef enum { CUT_NOTHING, CUT_ROWS, CUT_COLUMNS } CutDimension;
 
 static void add_tensor(Layouter *layouter, Role role, const char *name, gint64 rows, gint64 columns, CutDimension cut,
@@ -81,7 +81,7 @@ static void add_tensor(Layouter *layouter, Role role, const char *name, gint64 r
   };
   tensor.first_row = cut == CUT_ROWS ? layouter->at * tensor.rows : 0;
   tensor.first_column = cut == CUT_COLUMNS ? layouter->at * tensor.columns : 0;
-  if (layouter->block->offset_of[role] < 0) /* of experts, the first one's */
+  if (layouter->block->offset_of[role] < 0) /* for experts, the first one's */
     layouter->block->offset_of[role] = tensor.offset;
   if (is_norm(role))
     layouter->block->n_norms = tensor.offset + tensor.columns;
@@ -122,7 +122,7 @@ static void add_qk_norms(Layouter *layouter) {
   add_norm_of(layouter, ROLE_K_NORM, "k_norm", (is_shared ? 1 : model->n_kv_heads) * model->head_dim);
 }
 
-/* Vectors that every tp rank holds whole come first, and of these what the norms have. */
+/* Vectors that every tp rank holds whole come first; of these, the norms' come first. */
 static void lay_out_whole(Layouter *layouter) {
   const Model *model = layouter->parameters->workload->model;
   const gint64 h = model->hidden;
@@ -154,7 +154,7 @@ static void lay_out_whole(Layouter *layouter) {
     add_vector(layouter, ROLE_SHARED_GATE, "shared_gate.weight", h, FALSE);
 }
 
-/* Of a head's rows of kv_up, first those that K is made with, then V's. */
+/* Each head's rows of kv_up are first those for K, then those for V. */
 static void lay_out_latent_attention(Layouter *layouter, float narrow) {
   const Model *model = layouter->parameters->workload->model;
   const ModelLatent *latent = &model->latent;
@@ -194,7 +194,7 @@ static void lay_out_mlp(Layouter *layouter, float narrow) {
   add_tensor(layouter, ROLE_MLP_DOWN, "mlp_down.weight", h, f, CUT_COLUMNS, narrow);
 }
 
-/* In the MLP's place and roles; none where the model has none. */
+/* In the MLP's place and with its roles; none if the model has no shared expert. */
 static void lay_out_shared_expert(Layouter *layouter, float narrow) {
   const Model *model = layouter->parameters->workload->model;
   const gint64 h = model->hidden, f = model->experts.shared_ffn_hidden;
@@ -220,7 +220,7 @@ static void lay_out_layer(Layouter *layouter) {
     lay_out_mlp(layouter, narrow);
 }
 
-/* This rank's, each with a seed of its own:  | gate₀ up₀ down₀ | gate₁ up₁ down₁ | … */
+/* This rank's experts, each with its own seed:  | gate₀ up₀ down₀ | gate₁ up₁ down₁ | … */
 static void lay_out_experts(Layouter *layouter) {
   const Parameters *parameters = layouter->parameters;
   const Model *model = parameters->workload->model;
@@ -246,10 +246,10 @@ static void lay_out_table(Layouter *layouter) {
   const Model *model = parameters->workload->model;
   const gint64 padded = parameters->cut.vocab_width * parameters->cut.tp;
   add_tensor(layouter, ROLE_TABLE, "weight", padded, model->hidden, CUT_ROWS, weight_deviation);
-  g_array_index(layouter->tensors, Tensor, 0).whole_rows = model->vocab; /* what is behind them is padding */
+  g_array_index(layouter->tensors, Tensor, 0).whole_rows = model->vocab; /* rows after these are padding */
 }
 
-/* The head's, with the logits' bias. */
+/* The head's matrix, with the logits' bias. */
 static void lay_out_output(Layouter *layouter) {
   const Model *model = layouter->parameters->workload->model;
   const gint64 padded = layouter->parameters->cut.vocab_width * layouter->parameters->cut.tp;
@@ -260,7 +260,7 @@ static void lay_out_output(Layouter *layouter) {
   g_array_index(layouter->tensors, Tensor, 1).whole_rows = model->vocab;
 }
 
-/* What the embedding has but words. */
+/* The embedding's tensors other than the word table. */
 static void lay_out_positions(Layouter *layouter) {
   const Model *model = layouter->parameters->workload->model;
   if (model->embedding_norm)
@@ -307,7 +307,7 @@ static char *block_prefix(const Workload *workload, BlockKind kind, int layer) {
   }
 }
 
-/* Tied matrices start equal, so that they stay equal. */
+/* Tied matrices have the same seed: they start equal, and so stay equal. */
 static guint64 block_seed(const Workload *workload, guint64 seed, BlockKind kind, int layer) {
   guint64 which = kind == BLOCK_MTP                               ? (guint64)layer + 17
                   : layer >= 0                                    ? (guint64)layer + 16

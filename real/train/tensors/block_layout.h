@@ -1,10 +1,10 @@
-/* Private to parameters.c: which tensors a block has, where in it, and from which seeds they are made. */
+/* Private to parameters.c: which tensors a block has, their offsets, and their seeds. */
 #pragma once
 #include "parameters.h"
 
 /* Fills tensors, offset_of, n, n_whole and n_norms of a block whose kind, stage, layer and n_shards are set. Every
- * number follows from `seed` and its place in the model, whichever rank asks. */
+ * value is determined by `seed` and its position in the model, on whichever rank. */
 void block_lay_out(const Parameters *parameters, Block *block, guint64 seed);
 
-/* A layer with experts in the place of its MLP. */
+/* Whether it is a layer with experts instead of an MLP. */
 gboolean block_has_experts(const Parameters *parameters, const Block *block);

@@ -1,4 +1,4 @@
-/* A tensor after another; those that the plan or the model has no use for are NULL and take nothing. */
+/* Tensors are carved one after the other; those that plan or model do not use are NULL and take no bytes. */
 #include "carve.h"
 
 #include "precision.h"
@@ -49,7 +49,7 @@ LayerKind carve_any_kind(const Cut *cut) {
   return kind;
 }
 
-/* Whether rows leave their rank, or the order in which they were put. */
+/* Whether expert rows leave their rank or are reordered. */
 static gboolean rows_move(const Cut *cut) {
   return cut->plan->ep > 1 || plan_expert_tp(cut->plan) > 1;
 }
@@ -68,7 +68,7 @@ static gboolean drops_expert_activation(LayerKind kind, guint dropped) {
   return kind.has_experts && (dropped & (MODULE_BIT(MODULE_MOE) | MODULE_BIT(MODULE_MOE_ACT))) != 0;
 }
 
-/* The gate is the shared expert's, and dropped with that. */
+/* The gate belongs to the shared expert and is dropped with it. */
 static SavedExperts carve_experts(const Cut *cut, LayerKind kind, guint dropped, Carver *for_i, Carver *for_w) {
   const int e = carve_element_bytes(cut);
   const double rows = cut->expert_rows;
@@ -97,7 +97,8 @@ static SavedNorm carve_qk_norm(const Cut *cut, gint64 width, Carver *for_i) {
                      .rstd = carve(for_i, rows, 4)};
 }
 
-/* What latent attention makes Q, K and V of; `o` stays beside what it is gathered with. */
+/* The latents that Q, K and V are computed from; the shared o columns are stored with K and V's latent, as they are
+ * gathered together. */
 static void carve_latents(const Cut *cut, guint dropped, Carver *for_i, Carver *for_w, SavedLayer *saved) {
   const ModelLatent *latent = &cut->model->latent;
   const int e = carve_element_bytes(cut);
@@ -116,7 +117,7 @@ static void carve_latents(const Cut *cut, guint dropped, Carver *for_i, Carver *
   saved->kv_latent = carve(for_w, t * (latent->kv_rank + latent->rope_dim), e);
 }
 
-/* NULL, and no bytes, where the tensor is of a module that is not kept. */
+/* NULL, and no bytes, if the tensor belongs to a module that is not kept. */
 static void *carve_unless(guint dropped, RecomputeModule module, Carver *carver, double n, int element_bytes) {
   return (dropped & MODULE_BIT(module)) == 0 ? carve(carver, n, element_bytes) : NULL;
 }

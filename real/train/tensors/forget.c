@@ -3,7 +3,8 @@
 
 #include <math.h>
 
-/* Rows of what a tensor's bytes are rounded up to: NaN in fp32 is one, or one and a zero, in other numbers. */
+/* Fills in rows of 256 bytes, to which tensors are rounded up. An fp32 NaN read as two 16-bit numbers is a NaN, or a
+ * NaN and a zero. */
 static void fill_with_nan(DeviceStream *stream, char *from, const char *to) {
   enum { ROW_BYTES = 256, COLUMNS = ROW_BYTES / 4 };
   const Kernel kernel = {.kind = KERNEL_INIT,

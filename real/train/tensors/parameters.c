@@ -1,6 +1,6 @@
-/* Layout first (which tensors, where: block_layout.c), then memory, then numbers: each tensor is filled from its seed
- * into a scratch vector of fp32, from which the weights are rounded and this rank's shard of the master copy is taken.
- * So a weight is the same whichever rank makes it. */
+/* First the layout (which tensors, where: block_layout.c), then memory, then values: each tensor is filled from its
+ * seed into an fp32 scratch vector, which is rounded to the weights and copied to this rank's shard of the master
+ * copy. So a weight is the same whichever rank makes it. */
 #include "parameters.h"
 
 #include "block_layout.h"
@@ -12,7 +12,7 @@
 /* --- blocks ---------------------------------------------------------------------------------------------------------
  */
 
-/* Embedding and head on one rank share a tied matrix: it lies with the embedding. */
+/* Whether embedding and head are on one rank and share a tied matrix, which is then the embedding's. */
 static gboolean shares_table(const Workload *workload) {
   return workload->shared_parameters > 0;
 }
@@ -37,7 +37,7 @@ static void add_layer(const Parameters *parameters, GArray *blocks, int stage, i
     add_block(parameters, blocks, BLOCK_EXPERTS, stage, layer, seed);
 }
 
-/* The copy of the word table that they need where no rank's embedding is theirs. */
+/* Whether MTP heads need their own copy of the word table, because no rank has both them and the embedding. */
 static gboolean has_table_copy(const Workload *workload) {
   return workload->plan->mtp_layers > 0 && !workload->model->tied && workload->tied_parameters > 0;
 }
@@ -106,7 +106,7 @@ static gboolean allocate_optimizer(const Parameters *parameters, Block *block, G
          allocate_host(parameters, n * kernel_element_bytes(parameters->number), &block->host_weight, error);
 }
 
-/* ZeRO-3's shards: fetched from there before each gather. */
+/* Whether ZeRO-3's shards are on the host, to be fetched before each gather. */
 static gboolean has_weights_on_host(const Parameters *parameters) {
   return parameters->workload->plan->offload.weights == TIER_HOST;
 }
@@ -246,7 +246,7 @@ void parameters_free(Parameters *parameters) {
 /* --- finding --------------------------------------------------------------------------------------------------------
  */
 
-/* The stage of this rank that begins a pipe; −1: none does. */
+/* This rank's stage that begins a pipe; −1: none. */
 static int first_stage(const Parameters *parameters) {
   for (int stage = 0; stage < parameters->workload->n_stages; stage++)
     if (parameters->first_of_stage[stage] >= 0 && parameters->workload->stages[stage].layers.has_embedding)
@@ -254,7 +254,7 @@ static int first_stage(const Parameters *parameters) {
   return -1;
 }
 
-/* Where heads that predict further find the word table: the model's, a copy, or one that is both. */
+/* Where MTP heads find the word table: the model's own, a copy, or a tied matrix that is both. */
 static void find_table(const Parameters *parameters, int *stage, BlockKind *kind) {
   const Workload *workload = parameters->workload;
   if (workload->stages[*stage].layers.has_embedding || has_table_copy(workload))
@@ -289,13 +289,13 @@ static void add_moved(const Parameters *parameters, GPtrArray *blocks, int stage
     g_ptr_array_add(blocks, block);
 }
 
-/* The layer of the k-th head that predicts further. */
+/* The layer of the k-th MTP head. */
 static int further_layer(const Parameters *parameters, const Op *op, int k) {
   return parameters->workload->stages[op->stage].layers.n_layers + 2 * k - 1;
 }
 
 static void add_others(const Parameters *parameters, const Op *op, const Transfer *transfer, GPtrArray *blocks) {
-  /* of two that share one matrix, the one moved is found as either */
+  /* if two share one matrix, the one that is moved is found under either name */
   gboolean with_table = transfer->n_embedding > 0 && transfer->n_tables > 0;
   gboolean with_output = transfer->n_head > 0 && transfer->n_tables > (with_table ? 1 : 0);
   if (with_table)
@@ -341,7 +341,8 @@ Block *parameters_shared_table(const Parameters *parameters) {
   return stage >= 0 ? parameters_block(parameters, stage, BLOCK_TABLE, -1) : NULL;
 }
 
-/* Ranks of ep sum the norm together, though they may be ranks of dp; so do those of tp. */
+/* ep ranks may be dp ranks too, but they sum the norm together, as tp ranks do. So a block that several of them hold
+ * counts on one. */
 static gboolean is_counted_elsewhere(const Parameters *parameters, const Block *block) {
   const Workload *workload = parameters->workload;
   const int *in_ep = workload->layout.in_ep, *at = parameters->at.at;

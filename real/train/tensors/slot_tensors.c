@@ -2,10 +2,10 @@
  *
  *     input       | x₀, or the head's |
  *     for I       | x₁ … xₙ₋₁ | of layers 0 … n−1 | embedding's | head's |
- *     for W       | of layers 0 … n−1 | head's |              before which x₁ … xₙ₋₁ stand where the linears read them
- *     made by I   | made again for W, gradients 0 … n−1 | stream gradients | logits' | embedding's |
+ *     for W       | of layers 0 … n−1 | head's |              preceded by x₁ … xₙ₋₁ if the linears read them
+ *     made by I   | recomputed for W, gradients 0 … n−1 | stream gradients | logits' | embedding's |
  *
- * and in each of the last three parts, for each head that predicts further, the same of its layer and of it. */
+ * and in each of the last three parts the same again for each MTP head and its layer. */
 #include "slot_tensors.h"
 
 static SavedLayer walk_saved_layer(const Activations *activations, LayerKind kind, Carver *carvers) {
@@ -15,7 +15,7 @@ static SavedLayer walk_saved_layer(const Activations *activations, LayerKind kin
                                   : carve_layer(cut, kind, activations->dropped, for_i, for_w);
 }
 
-/* Of the k-th head that predicts further. */
+/* What the k-th MTP head and its layer save. */
 static void walk_saved_mtp(const Activations *activations, const StageLayers *layers, int k, Carver *carvers,
                            SlotTensors *tensors) {
   const Cut *cut = activations->cut;
@@ -79,13 +79,13 @@ static void walk_saved(const Activations *activations, const StageLayers *layers
     walk_saved_mtp(activations, layers, k, carvers, tensors);
 }
 
-/* W of the layer reads the gradient of its output. */
+/* Whether the layer's W reads the gradient of the layer's output. */
 static gboolean needs_output_gradient(const Cut *cut, const StageLayers *layers, int layer) {
   return carve_w_reads_stream(cut) && carve_kind_of(cut, layers, layer).ffn_width > 0;
 }
 
-/* The gradient of the first layer's input stays only for an embedding before it: else it leaves the stage, as the one
- * of the last layer's output comes into it. Others stay where W reads them. */
+/* The gradient of the first layer's input is kept only for an embedding before it; otherwise it leaves the stage,
+ * just as that of the last layer's output enters it. The others are kept if W reads them. */
 static gboolean keeps_stream_gradient(const Cut *cut, const StageLayers *layers, int layer) {
   if (layer == 0)
     return layers->has_embedding && !cut->sequence_parallel;
@@ -136,7 +136,7 @@ static void walk_made_logits(const Activations *activations, int mtp, Carver *ma
     tensors->head.d_logits = gradient;
 }
 
-/* The gradient of its layer's input is read by W where it is also that of what the product makes. */
+/* W reads the gradient of the layer's input if that is also the gradient of the product's output (no tp). */
 static void walk_made_mtp(const Activations *activations, const StageLayers *layers, int k, Carver *made,
                           SlotTensors *tensors) {
   const int layer = layers->n_layers + 2 * k - 1;
