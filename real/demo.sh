@@ -1,5 +1,5 @@
 #!/bin/sh
-# One training step predicted and executed on this machine's own cores: calibrate, predict, run, compare.
+# Predicts one training step and executes it on this machine's own cores: calibrate, predict, run, compare.
 # usage: real/demo.sh STEPSIM STEPREAL OUT_FOLDER
 set -eu
 stepsim=$1
@@ -7,14 +7,14 @@ stepreal=$2
 out=$3
 mkdir -p "$out"
 
-# A rank per core, two at most; as root and whichever MPI it is.
+# One rank per core, at most two. Works as root, with any MPI.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 ranks=$(nproc)
 [ "$ranks" -le 2 ] || ranks=2
 launch=""
 if [ "$ranks" -gt 1 ] && command -v mpirun >/dev/null; then launch="mpirun -n $ranks"; else ranks=1; fi
 
-# A Llama of 15 million parameters (tinyllamas stories15M) through a pipeline.
+# A Llama of 15 million parameters (tinyllamas stories15M), pipeline-parallel.
 plan="--model tinystories-15m --pp $ranks --precision fp32 --seq-len 64 --global-batch 8 --steps 4"
 
 echo "A step of a Llama with 15 million parameters on $ranks of this machine's cores"

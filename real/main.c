@@ -1,6 +1,6 @@
 /* stepreal: the Program that stepsim simulates, executed on real processors.
  *
- * A map of the program, from the floor up:
+ * A map of the program, from the bottom up:
  *
  *     kernels/    what a transformer step is made of: plain data, run by cpu (OpenBLAS) and cuda (cuBLASLt)
  *     device/     in-order streams and events: cpu (worker threads), cuda, null

@@ -1,11 +1,11 @@
 #!/bin/sh
-# Packs what validate-gpu.sh needs into one file, for a machine that has a GPU, CUDA's libraries and nothing else: the
-# programs, the shared libraries they use (but the C library's, the compiler's and CUDA's), mpirun, GPU files, the script.
+# Packs what validate-gpu.sh needs into one file, for a machine that has only a GPU and CUDA's libraries: the programs,
+# the shared libraries they use (except the C library's, the compiler's and CUDA's), mpirun, GPU files and the script.
 # There: tar -xf FILE && sh gpu/validate-gpu.sh gpu OUT_FOLDER
-# A build on a machine without that GPU wants its compute capability: meson setup build -Dgpu_architectures=90
+# To build on a machine without that GPU, give its compute capability: meson setup build -Dgpu_architectures=90
 # usage: real/pack-gpu.sh BUILD_FOLDER FILE.tar.xz   (FILE.tar: not compressed)
 set -eu
-export LC_ALL=C # by which awk reads and writes numbers
+export LC_ALL=C # for awk's number format
 [ $# -eq 2 ] || { echo "usage: $0 BUILD_FOLDER FILE.tar.xz" >&2; exit 2; }
 build=$1
 file=$2
@@ -43,7 +43,7 @@ done
 cp -R "$source/topologies/gpus" "$folder/gpu/topologies/"
 cp "$source/real/validate-gpu.sh" "$folder/gpu/"
 
-# mpirun of MPICH starts its proxy from its own folder; that of Open MPI has many parts and is not taken along
+# MPICH's mpirun starts its proxy from its own folder; Open MPI's has many parts and is not packed
 launcher=$(readlink -f "$(command -v mpirun || echo /)")
 proxy=$(dirname "$launcher")/hydra_pmi_proxy
 set -- "$build/sim/stepsim" "$build/real/stepreal" "$build/tests/test_cuda"
@@ -65,7 +65,7 @@ awk '$2 == "=>" && $3 ~ /^\// { print $3 }' "$folder/needed" | sort -u |
 
 oldest=$(find "$folder/gpu" -type f -size +8k -exec objdump -T {} + 2>/dev/null | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1)
 echo "for a C library of version ${oldest#GLIBC_} or later"
-# a GPU of another one has the driver compile the PTX of the last, when a program first starts
+# for a GPU of another architecture, the driver compiles the last one's PTX when a program first starts
 echo "code for compute capabilities $(grep -o 'code=sm_[0-9a-z]*' "$build/build.ninja" | sort -u | sed 's/.*_//' | paste -sd,)"
 XZ_OPT=${XZ_OPT:--1} tar -C "$folder" -caf "$file" gpu
 echo "$file: $(($(wc -c <"$file") / 1024)) KiB"

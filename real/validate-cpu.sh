@@ -1,11 +1,11 @@
 #!/bin/sh
-# How well are steps on this machine's cores predicted? In rounds: calibrates with a rank on each of two cores, then
-# predicts and executes one plan after the other. Prints a table of medians over the rounds; a third argument names the
-# file that has it for the page docs/validation.md. A machine that others use changes its speed from minute to minute:
-# that is why every round is held against its own calibration.
+# How well are steps on this machine's cores predicted? Each round calibrates with one rank on each of two cores, then
+# predicts and executes several plans in turn. Prints a table of medians over the rounds; a third argument names a file
+# to write it to, for docs/validation.md. A shared machine changes its speed from minute to minute, so every round is
+# compared with its own calibration.
 # usage: real/validate-cpu.sh BUILD_FOLDER [ROUNDS [FILE]]
 set -eu
-export LC_ALL=C # by which awk reads and writes numbers
+export LC_ALL=C # for awk's number format
 build=$1
 rounds=${2:-5}
 file=${3:-}

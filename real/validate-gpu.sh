@@ -1,18 +1,18 @@
 #!/bin/sh
-# Everything that needs a GPU, in one go: kernels against the CPU's, numerics of training, calibration, and steps predicted
-# beside measured. Needs the build folder, or what pack-gpu.sh made of it; several ranks need an mpirun. Goes on after
-# what fails; every command has a time limit. OUT_FOLDER gets report.txt (what is printed), what calibration wrote
-# (gpu.yaml and what that names) and details.tar.gz (every log and trace), made anew after each part. A signal (HUP,
-# INT, TERM) ends what runs and keeps what there is.
-# Exits 77 where there is no GPU, 1 where it cannot be used, after a failure, a signal or where LIMIT left something out,
-# 2 on what it cannot begin with.
+# Everything that needs a GPU, in one run: kernels against the CPU's, training numerics, calibration, and predicted against
+# measured steps. Needs the build folder, or what pack-gpu.sh made of it; several ranks need mpirun. Continues after a
+# failure; every command has a time limit. OUT_FOLDER gets report.txt (what is printed), the calibration's files
+# (gpu.yaml and the files it names) and details.tar.gz (all logs and traces), rewritten after each part. A signal (HUP,
+# INT, TERM) ends the running command and keeps the results so far.
+# Exits 77 if there is no GPU; 1 if it cannot be used, after a failure or a signal, or if LIMIT left something out; 2 if
+# it cannot start.
 # usage: real/validate-gpu.sh BUILD_FOLDER OUT_FOLDER [BASE_GPU_FILE]
-# environment: PARTS, of which to run (default: all, as below); TP, of the calibration (default 1); LIMIT, seconds for all
-# of it: what is under way then is ended, what comes after is left out, both are said. An H100 takes some ten minutes; in
-# two goes, with half of that each and a folder of its own for each, as either writes report.txt and details.tar.gz:
+# environment: PARTS, the parts to run (default: all, as below); TP of the calibration (default 1); LIMIT, seconds for the
+# whole run: the command then running is ended, the rest is left out, and both are reported. An H100 takes about ten
+# minutes. To run it in two halves, give each its own folder, since each writes report.txt and details.tar.gz:
 # PARTS="machine kernels numbers ranks", PARTS="calibration steps again sanitizer"
 set -u
-export LC_ALL=C # by which awk reads and writes numbers
+export LC_ALL=C # for awk's number format
 if [ $# -lt 2 ] || [ $# -gt 3 ]; then
   echo "usage: $0 BUILD_FOLDER OUT_FOLDER [BASE_GPU_FILE]" >&2
   exit 2
@@ -30,7 +30,7 @@ for program in "$stepsim" "$stepreal" "$build/tests/test_cuda"; do
   exit 2
 done
 LIMIT=${LIMIT:-}
-while :; do # zeros in front go: $((010)) is 8
+while :; do # strip leading zeros: $((010)) is 8
   case $LIMIT in
   0?*) LIMIT=${LIMIT#0} ;;
   *) break ;;
@@ -58,7 +58,7 @@ build=$(cd "$build" && pwd)
 out=$(cd "$out" && pwd)
 stepsim=$build/sim/stepsim
 stepreal=$build/real/stepreal
-if [ -z "${VALIDATE_GPU_WORK:-}" ]; then # once more, with a copy of what it prints
+if [ -z "${VALIDATE_GPU_WORK:-}" ]; then # run this script again, with a copy of its output
   if ! (: >"$out/report.txt" && : >"$out/details.new" && rm "$out/details.new") 2>/dev/null; then
     echo "$0: cannot write to $out; expected a folder to write to" >&2
     exit 2
@@ -70,13 +70,13 @@ if [ -z "${VALIDATE_GPU_WORK:-}" ]; then # once more, with a copy of what it pri
   ended=''
   trap 'ended=yes; [ -z "$inner" ] || kill "$inner" 2>/dev/null' HUP INT TERM
   mkfifo "$VALIDATE_GPU_WORK/printed" || exit 2
-  # goes on under a signal to the whole group: what is ended has its last words
+  # keeps running under a signal to the whole group, so that the last output is not lost
   (trap '' HUP INT TERM; exec tee "$out/report.txt") <"$VALIDATE_GPU_WORK/printed" &
   copy=$!
   sh "$0" "$@" >"$VALIDATE_GPU_WORK/printed" 2>&1 &
   inner=$!
   [ -z "$ended" ] || kill "$inner" 2>/dev/null
-  while :; do # a signal ends the wait, not the one waited for
+  while :; do # a signal ends the wait, not the process waited for
     ended=
     wait "$inner"
     status=$?
@@ -85,11 +85,11 @@ if [ -z "${VALIDATE_GPU_WORK:-}" ]; then # once more, with a copy of what it pri
   wait "$copy"
   exit "$status"
 fi
-work=$VALIDATE_GPU_WORK # logs and traces, of which details.tar.gz is made
-exec 3>&1 # where a signal is told, whatever is being written then
+work=$VALIDATE_GPU_WORK # logs and traces, packed into details.tar.gz
+exec 3>&1 # where a signal is reported, whatever stdout is at that time
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 status=0
-short="timeout -k 5 30" # before what takes a second, unless a GPU or a disk hangs
+short="timeout -k 5 30" # for commands that take a second, unless a GPU or a disk hangs
 began=$(date +%s)
 
 # libraries: packed ones, CUDA's, those that come with Python packages (cuDNN, NCCL)
@@ -101,11 +101,11 @@ print(":".join(d for p in (s.submodule_search_locations if s else []) for d in s
 libraries=$build/libs:/usr/local/cuda/lib64:$(python_libraries):${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/usr/local/nvidia/lib64:/usr/local/nvidia/lib
 PATH=$build/bin:$PATH:/usr/local/cuda/bin:/usr/local/nvidia/bin
 export PATH
-export UCX_LOG_FILE=stderr # what MPI's transport has to say is no output of ours
-[ -d "$build/libs" ] && export UCX_MODULE_DIR="$build/libs" # packed: not the parts of another UCX
+export UCX_LOG_FILE=stderr # messages of MPI's transport are not our output
+[ -d "$build/libs" ] && export UCX_MODULE_DIR="$build/libs" # packed: do not load another UCX's modules
 : "${STEPSIM_DATA:=$build}"
 export STEPSIM_DATA
-# what NCCL chose and what it fails of
+# log what NCCL chooses and why it fails
 : "${NCCL_DEBUG:=INFO}"
 export NCCL_DEBUG NCCL_DEBUG_FILE="$work/nccl-%p.txt"
 
@@ -117,7 +117,7 @@ leave_out() { # what, and why
 }
 left_s() { echo $((${LIMIT:-1000000} - $(date +%s) + began)); }
 has_time() { [ "$(left_s)" -ge 15 ]; }
-# keep: what there is so far, should nothing come after it
+# keep: saves the results so far, in case nothing comes after
 keep() {
   $short tar -C "$work" --exclude ./printed --exclude ./jobs -czf "$out/details.new" . 2>/dev/null
   code=$?
@@ -126,8 +126,8 @@ keep() {
   *) status=1; echo "FAILED with status $code: tar; details.tar.gz lacks what came last" ;;
   esac
 }
-# Ends what runs in the background: what writes the clocks down, and, on a signal, the command under way. Each is a
-# timeout, which passes TERM on, to all of its group, and kills what is left 5 s later.
+# Ends background processes: the clock log and, on a signal, the running command. Each is a timeout, which passes TERM
+# on to its whole group and kills what is left 5 s later.
 end_jobs() {
   jobs -p >"$work/jobs"
   while read -r job; do kill "$job" 2>/dev/null; done <"$work/jobs"
@@ -147,7 +147,7 @@ end_early() {
   finish 1 >&3
 }
 trap end_early HUP INT TERM
-# wanted PART: is it to be run, and is there time for it?
+# wanted PART: was it asked for, and is there time for it?
 wanted() {
   case " $parts " in *" $1 "*) ;; *) return 1 ;; esac
   keep
@@ -155,17 +155,17 @@ wanted() {
   leave_out "$1" "no time is left of LIMIT"
   return 1
 }
-# limited SECONDS COMMAND…: ours, with our libraries; 124 or 137 when it did not end, 125 when there was no time for it
+# limited SECONDS COMMAND…: one of our programs, with our libraries; 124 or 137 if it timed out, 125 if no time was left
 limited() {
   limit=$1
   shift
   has_time || { echo "not run: $(left_s) s are left of LIMIT" >&2; return 125; }
-  left=$(($(left_s) - 10)) # 5 to be killed in, 5 for what is kept
+  left=$(($(left_s) - 10)) # 5 s to kill it, 5 s to save results
   [ "$limit" -lt "$left" ] || limit=$left
   LD_LIBRARY_PATH=$libraries timeout -k 5 "$limit" "$@" </dev/null 3>&- &
-  wait $! # which a signal ends, where the command itself would have to end first
+  wait $! # a signal interrupts this; without it the command would have to end first
 }
-# alone SECONDS COMMAND…: one rank waits for nobody, so that CUDA may load kernels when they are first needed
+# alone SECONDS COMMAND…: a single rank waits for nobody, so CUDA may load kernels on first use
 alone() {
   export CUDA_MODULE_LOADING=LAZY
   limited "$@"
@@ -173,15 +173,15 @@ alone() {
   unset CUDA_MODULE_LOADING
   return $code
 }
-# verdict FILE STATUS: what went wrong, and the whole status
+# verdict FILE STATUS: reports a failure, and keeps the overall status
 verdict() {
   [ "$2" -eq 0 ] && return
   status=1
   echo "FAILED with status $2: ${1##*/}"
   tail -n 5 "$1"
 }
-# check_verdict FILE STATUS: of a log of --check, its verdict and, where there is one, that of the same Program in fp32,
-# or why there is none. Returns STATUS, or 1 where it is 0 and a verdict is not "equal".
+# check_verdict FILE STATUS: prints the verdict in a log of --check and, if there is one, that of the same Program in fp32,
+# or why there is none. Returns STATUS, or 1 if it is 0 and a verdict is not "equal".
 check_verdict() {
   awk '
     /^ *(equal|NOT EQUAL):/ { sub(/^ */, ""); print n_verdicts++ ? "in fp32: " $0 : $0 }
@@ -209,7 +209,7 @@ for program in "$stepsim" "$stepreal"; do
   finish 2
 done
 
-# one step of one rank: whatever else may fail in it is for the parts to say
+# one step of one rank: other failures are left to the parts to report
 if has_time; then
   # shellcheck disable=SC2086 # a list of words
   alone 90 "$stepreal" run --device cuda --comm null $tiny --global-batch 1 --steps 1 >"$work/gpu.txt" 2>&1
@@ -223,7 +223,7 @@ if has_time; then
   fi
 fi
 
-if command -v nvidia-smi >/dev/null; then # clocks and power all along, twice a second
+if command -v nvidia-smi >/dev/null; then # log clocks and power twice a second throughout
   what=timestamp,clocks.sm,clocks.mem,power.draw,temperature.gpu,memory.used,clocks_event_reasons.active
   timeout -k 5 "$(left_s)" nvidia-smi --query-gpu=$what --format=csv -lms 500 >"$work/clocks.csv" 2>&1 \
     </dev/null 3>&- &
@@ -234,7 +234,7 @@ if wanted machine; then
   { date -u; uname -a; $short lscpu; free -g; $short df -h /dev/shm /tmp; } >"$work/machine.txt" 2>&1
   { $short nvidia-smi; $short nvidia-smi topo -m; $short nvidia-smi -q; } >"$work/nvidia-smi.txt" 2>&1
   LD_LIBRARY_PATH=$libraries $short ldd "$stepreal" >"$work/libraries.txt" 2>&1
-  # what is looked for when it is wanted
+  # libraries that are loaded on first use
   for name in libcublasLt libcudnn libnccl libnvidia-ml; do
     # shellcheck disable=SC2046 # a list of folders
     $short find -L $(echo "$libraries" | tr ':' ' ') -maxdepth 1 -name "$name.so.*" 2>/dev/null | head -n 1 | grep . ||
@@ -255,7 +255,7 @@ if wanted kernels; then
   [ "$code" -eq 0 ] || { status=1; echo "FAILED with status $code: test_cuda.tap"; tail -n 3 "$work/test_cuda.tap"; }
 fi
 
-if [ -z "$base" ]; then # by the GPU's name; none: peaks are the best that is measured
+if [ -z "$base" ]; then # find it by the GPU's name; none: peaks are the best measurements
   case $($short nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1) in
   *H200*) base=h200-sxm5-141gb ;;
   *"H100 80GB HBM3"*) base=h100-sxm5-80gb ;;
@@ -281,7 +281,7 @@ fi
 
 if wanted calibration; then
   heading "calibration"
-  calibrate() { # seconds, those that it leaves of LIMIT, more options: goes on where it was stopped
+  calibrate() { # SECONDS, seconds to leave of LIMIT, more options; resumes where it was stopped
     limit=$(($(left_s) - $2))
     [ "$limit" -lt "$1" ] || limit=$1
     [ "$limit" -ge 20 ] || limit=20
@@ -293,7 +293,7 @@ if wanted calibration; then
     verdict "$work/calibration.txt" $code
     return $code
   }
-  if ! calibrate 300 180; then # what comes after takes as long, and is worth little without it
+  if ! calibrate 300 180; then # the later parts take as long, and are worth little without it
     echo "measured by then:"
     sed -n 's/^done /  /p' "$out/gpu.yaml.progress" 2>/dev/null
     echo "the same without the grid of sizes:"
@@ -303,7 +303,7 @@ if wanted calibration; then
   cat "$work/calibration.txt"
 fi
 
-# one_step MODEL LENGTH STEPS: a row of the table; traces, and what differs by kind of op, are kept
+# one_step MODEL LENGTH STEPS: one row of the table; keeps the traces and the differences by kind of op
 one_step() {
   model=$1
   length=$2
@@ -336,7 +336,7 @@ one_step() {
 if wanted steps; then
   heading "one-rank steps: predicted beside measured"
   printf '%-12s %6s %12s %12s %8s %8s %11s\n' model tokens predicted measured error MFU clock
-  # each width first; enough steps to bring the clock down, as the calibration does: two seconds and more
+  # first each width; enough steps to bring the clock down, as in the calibration: two seconds or more
   for row in "llama-4096 2048 14" "llama-2048 2048 24" "llama-8192 2048 12" "llama-4096 4096 10" "llama-2048 4096 14" \
     "llama-8192 4096 8"; do
     has_time || { leave_out "$row and what comes after" "no time is left of LIMIT"; break; }
@@ -365,13 +365,13 @@ if wanted again && [ -f "$out/gpus/gpu.yaml" ]; then
     "$work/products-first.txt" "$work/products-again.txt"
 fi
 
-# ranks_of COMM RANKS OPTIONS…: their numbers against one rank's
+# ranks_of COMM RANKS OPTIONS…: compares their numbers with one rank's
 ranks_of() {
   comm=$1
   n=$2
   shift 2
   log=$work/ranks-$comm-$n$(echo "$*" | tr -d ' -').txt
-  # cuDNN has been compared before; where several ranks compute all of its kernels are loaded, which takes a while
+  # cuDNN was compared before; with several ranks all its kernels would be loaded, which takes a while
   # shellcheck disable=SC2086 # a list of words
   STEPREAL_CUDNN=0 limited 60 mpirun -n "$n" "$stepreal" run --device cuda --comm "$comm" $tiny --precision fp32 "$@" --check \
     --start-timeout 30 --stall-timeout 40 >"$log" 2>&1
@@ -382,7 +382,7 @@ ranks_of() {
   return $code
 }
 
-# Each part of the communication once; NCCL beside MPI, unless it does not end on a shared GPU.
+# Every kind of communication once, with MPI and with NCCL, unless NCCL hangs on a shared GPU.
 check_ranks() {
   has_nccl=yes
   while read -r plan; do
@@ -420,7 +420,7 @@ if wanted sanitizer; then
   tools="memcheck racecheck initcheck synccheck"
   command -v compute-sanitizer >/dev/null || { leave_out sanitizer "no compute-sanitizer is here"; tools=; }
   for tool in $tools; do
-    # ours, by the file in the mangled name; of errors of calls those that cuBLASLt expects are not told from others
+    # our kernels, by the file in the mangled name; no API errors: those cuBLASLt expects look like any other
     calls=$([ "$tool" = memcheck ] && echo "--report-api-errors no")
     # shellcheck disable=SC2086 # a list of words
     STEPREAL_CUDNN=0 alone 100 compute-sanitizer --tool $tool $calls --kernel-name kns=cuda_ --print-limit 20 \

@@ -1,13 +1,13 @@
 /* The text:
  *
  *     stepreal calibrate 5, device cpu, …                    the header
- *     kernel product fp32 0 0 1 64 64 64 = 1e-05 0.1 5       times that are new or others since the part before
+ *     kernel product fp32 0 0 1 64 64 64 = 1e-05 0.1 5       times that are new or changed since the previous part
  *     kernel …
- *     done tinystories-15m fp32, tp 1, …                     the part is whole
+ *     done tinystories-15m fp32, tp 1, …                     the part is complete
  *     kernel …
  *
- * Of a kernel that two parts have run, the later time holds, as in the table. Kernels behind the last "done" are of a
- * part that was lost in part: they do not count. */
+ * If two parts ran the same kernel, the later time counts, as in the table. Kernels after the last "done" belong to a
+ * truncated part and do not count. */
 #include "calibration_progress.h"
 
 #include <string.h>
@@ -15,10 +15,10 @@
 static const char DONE[] = "done ";
 
 struct CalibrationProgress {
-  GString *text;     /* whole parts alone */
+  GString *text;     /* complete parts only */
   gsize n_header;    /* bytes of the first line */
   GHashTable *parts; /* set of names */
-  GHashTable *lines; /* set of those of kernels in `text` */
+  GHashTable *lines; /* set of the kernel lines in `text` */
 };
 
 CalibrationProgress *calibration_progress_new(const char *header) {
@@ -48,7 +48,7 @@ int calibration_progress_n_parts(const CalibrationProgress *progress) {
   return (int)g_hash_table_size(progress->parts);
 }
 
-/* Lines from..to, the last of which ends the part. */
+/* Takes lines from..to; the last one ends the part. */
 static void take_part(CalibrationProgress *progress, char *const *lines, int from, int to, KernelTimes *times) {
   for (int i = from; i <= to; i++) {
     g_string_append_printf(progress->text, "%s\n", lines[i]);
@@ -66,7 +66,7 @@ static char *problem_at(int line, const char *found, const char *expected) {
 
 char *calibration_progress_read(CalibrationProgress *progress, const char *text, KernelTimes *times) {
   g_auto(GStrv) lines = g_strsplit(text, "\n", -1);
-  const int n = (int)g_strv_length(lines) - 1; /* whole lines: what follows the last line end is none */
+  const int n = (int)g_strv_length(lines) - 1; /* complete lines: text after the last newline is not one */
   if (n < 1 || strncmp(text, progress->text->str, progress->n_header) != 0) {
     g_autofree char *own = g_strndup(progress->text->str, progress->n_header - 1);
     g_autofree char *expected = g_strdup_printf("\"%s\"", own);

@@ -1,12 +1,12 @@
-/* Every sample begins at a barrier, so that ranks share what they share in a step:
+/* Every sample starts at a barrier, so that ranks compete for links and memory as they do in a step:
  *
  *     copies of rank 0 alone  │ in out │ …          link
  *     copies of all           │ in out │ …          links
  *     a pass over two vectors │ · │ · │ …           memory
  *     AdamW on vectors        │ ·· │ ·· │ …         update
  *
- * Medians of each rank's samples; of the ranks the longest counts. Kernels run as the optimizer on the host runs them:
- * in parts that a rank's threads take (host_kernels.h). */
+ * Each rank takes the median of its samples; the slowest rank counts. Kernels run as the host optimizer runs them:
+ * split into parts that a rank's threads share (host_kernels.h). */
 #include "host_times.h"
 
 #include "error.h"
@@ -17,7 +17,7 @@
 
 #include <string.h>
 
-/* Vectors of 32 MiB in fp32: more than a core's share of a cache in 2026. */
+/* Vectors of 32 MiB in fp32: more than a core's share of any cache in 2026. */
 enum { N_ELEMENTS = 8 << 20, N_PARTS = N_ELEMENTS / HOST_OPTIMIZER_PART, N_SAMPLES = 7, COPY_BYTES = 64 << 20 };
 
 typedef enum { VECTOR_WEIGHT, VECTOR_MASTER, VECTOR_GRADIENT, VECTOR_M, VECTOR_V, N_VECTORS } Vector;
@@ -67,7 +67,7 @@ static void host_close(HostBench *host) {
     type->close(host->device);
 }
 
-/* Of this rank's samples; at least a nanosecond. */
+/* Median of this rank's samples; at least a nanosecond. */
 static double median_s(double *samples_s) {
   sort_doubles(samples_s, N_SAMPLES);
   return MAX(samples_s[N_SAMPLES / 2], 1e-9);
@@ -75,7 +75,7 @@ static double median_s(double *samples_s) {
 
 /* --- copies --- */
 
-/* s; < 0: the device has failed. */
+/* Time of one copy, s; < 0: the device has failed. */
 static double copy_s(HostBench *host, void *to, const void *from, GError **error) {
   const DeviceType *type = host->type;
   type->record(host->stream, host->start);
@@ -87,7 +87,7 @@ static double copy_s(HostBench *host, void *to, const void *from, GError **error
   return type->check(host->device, error) ? (type->event_ns(host->end) - type->event_ns(host->start)) * 1e-9 : -1;
 }
 
-/* A rank's rate in the slower direction, of the slowest that copies; ranks that do not copy only wait. 0: failed. */
+/* Copy rate of the slowest copying rank in its slower direction; ranks that do not copy only wait. 0: failed. */
 static double copy_Bps(HostBench *host, gboolean copies, GError **error) {
   double in_s[N_SAMPLES] = {0}, out_s[N_SAMPLES] = {0};
   for (int i = 0; i < N_SAMPLES; i++) {
@@ -109,7 +109,7 @@ static gboolean measure_copies(HostBench *host, HostTimes *times, GError **error
 
 /* --- processors --- */
 
-/* Bytes per second of kernels that all ranks run at once, `bytes` by each, summed over a machine's. 0: failed. */
+/* All ranks run the kernels at once, `bytes` each. Returns B/s summed over a machine's ranks; 0: failed. */
 static double run_Bps(HostBench *host, const Kernel *kernels, double bytes, GError **error) {
   double samples_s[N_SAMPLES];
   if (!host_kernels_run(kernels, N_PARTS, host->n_threads))
@@ -155,7 +155,7 @@ static Kernel update_part(const HostBench *host, int part, Number number) {
   return (Kernel){.kind = KERNEL_ADAM, .adam = adam};
 }
 
-/* Read and written once, but the gradient, which is read: as workload_optimizer_item() has it. */
+/* Everything is read and written once, except the gradient, which is only read: as in workload_optimizer_item(). */
 static double update_bytes(Number number) {
   const double element = (double)kernel_element_bytes(number), moments = 2.0 * 2 * sizeof(float);
   const double weights = number == NUMBER_FP32 ? 2 * element : 2 * sizeof(float) + element;
@@ -174,7 +174,7 @@ static gboolean measure_processors(HostBench *host, Number number, HostTimes *ti
   return times->update_Bps > 0;
 }
 
-/* Machines may have unequally many ranks, and unequal memory. */
+/* Machines may differ in ranks and memory. */
 static void take_least(World *world, HostTimes *times) {
   double *const values[] = {&times->link_Bps, &times->links_Bps, &times->memory_Bps, &times->update_Bps,
                             &times->memory_bytes};

@@ -1,17 +1,18 @@
-/* A GPU runs a stream while the host fills it, and does so faster than the host where kernels are small. So there the
- * stream is held until all of a sample is on it:
+/* A GPU starts on a stream while the host is still filling it, and overtakes the host if kernels are small. So the
+ * stream is held until a whole sample is queued:
  *
  *     host     hold │ record │ launch … launch │ record │ let go
  *     stream   └─────────────── waits ──────────────────┘ start ▮▮▮▮▮▮▮▮ end
  *
- * and what the two events add is taken off. It follows from one kernel and from many alike (T₁, Tₙ between the events):
+ * and what the two events add, the edge, is subtracted. It follows from the times between the events of one kernel, T₁,
+ * and of n identical ones, Tₙ:
  *
  *     kernel = (Tₙ − T₁)/(n − 1)         edge = T₁ − kernel
  *
- * The host lets go after HOLD_NS in any case: what a launch does for the first time may wait for the device.
+ * The host lets go after HOLD_NS in any case: a kernel's first launch may wait for the device.
  *
- * Launches of a sample use the second operand and the result at one place after the other, so that these come from
- * memory as a weight and its gradient do. Operands are random: products of zeros take less power, and run faster. */
+ * Each launch of a sample uses another place for the second operand and the result, so that they are not in cache, like
+ * a weight and its gradient. Operands are random: products of zeros draw less power and run faster. */
 #include "kernel_bench.h"
 
 #include "dense_product.h"
@@ -35,7 +36,7 @@ typedef struct {
   gint64 held_until_ns;
 } Bench;
 
-/* A kernel and how it moves on from one launch to the next. */
+/* A kernel, and how its operands move from one launch to the next. */
 typedef struct {
   Kernel kernel;
   gint64 b_bytes, c_bytes; /* of a product's operands */
@@ -92,7 +93,7 @@ static void launch_place(Bench *bench, const Case *one, int launch) {
   bench->type->launch(bench->stream, &kernel);
 }
 
-/* Until the end event; s between the two, < 0 when the device failed. */
+/* Waits for the end event. Returns the time from the start event, s; < 0 if the device failed. */
 static double bench_elapsed_s(Bench *bench, GError **error) {
   while (!bench->type->sleep_until(bench->end, G_GINT64_CONSTANT(100000000)))
     if (!bench->type->check(bench->device, error))
@@ -102,7 +103,7 @@ static double bench_elapsed_s(Bench *bench, GError **error) {
   return (bench->type->event_ns(bench->end) - bench->type->event_ns(bench->start)) * 1e-9;
 }
 
-/* Device time of n launches, s; < 0 when the device failed. */
+/* Device time of n launches, s; < 0 if the device failed. */
 static double bench_time(Bench *bench, const Case *one, int n, gboolean is_held, GError **error) {
   if (is_held)
     hold(bench);
@@ -114,7 +115,7 @@ static double bench_time(Bench *bench, const Case *one, int n, gboolean is_held,
   return bench_elapsed_s(bench, error);
 }
 
-/* How many launches make a sample: as many as take SAMPLE_S. The first launches of a kernel are not held. */
+/* Launches per sample: as many as take SAMPLE_S. A kernel's first launches, run here, are not held. */
 static int launches_of(Bench *bench, const Case *one, GError **error) {
   double time_s = 0;
   for (int i = 0; i < N_WARM; i++)
@@ -136,7 +137,7 @@ static gboolean sample_kernel(KernelTimes *times, Bench *bench, const Case *one,
 
 /* --- what events add --- */
 
-/* Of n launches: the mean of the middle half of many samples, which is finer than the events' steps. */
+/* Time of n launches: the mean of the middle half of many samples, which resolves less than an event's tick. */
 static double typical_s(Bench *bench, const Case *one, int n, GError **error) {
   enum { N_SAMPLES = 40 };
   double samples_s[N_SAMPLES], sum_s = 0;
@@ -149,7 +150,7 @@ static double typical_s(Bench *bench, const Case *one, int n, GError **error) {
   return sum_s / (N_SAMPLES / 2);
 }
 
-/* One kernel among n of its kind, and what the events add to it; both at least 0. FALSE: failed. */
+/* Time of one kernel in a row of n, and what the events add; both at least 0. FALSE: failed. */
 static gboolean take_apart(Bench *bench, const Case *one, int n, double *kernel_s, double *edge_s, GError **error) {
   if (launches_of(bench, one, error) < 0)
     return FALSE;
@@ -169,7 +170,7 @@ static Case pass_over(void *from, void *to, gint64 bytes) {
       .n_places = 1};
 }
 
-/* By a pass of some microseconds. */
+/* Uses a pass of a few microseconds. */
 static gboolean measure_edge(Bench *bench, GError **error) {
   const gint64 bytes = 4 << 20;
   if (bench->type->is_host_memory)
@@ -186,7 +187,7 @@ static gboolean measure_edge(Bench *bench, GError **error) {
 
 /* --- products of a grid --- */
 
-/* Operands in the buffers, which hold `buffer_bytes` each. */
+/* A product whose operands lie in the buffers, of `buffer_bytes` each. */
 static Case product_case(const WorkItem *item, char *const buffers[3], gint64 buffer_bytes) {
   const Number result = item->accumulate ? NUMBER_FP32 : (Number)item->number;
   MatmulKernel product = dense_product(item);
@@ -215,7 +216,7 @@ static void fill_random(Bench *bench, Number number, char *to, gint64 bytes, gui
   bench->type->launch(bench->stream, &kernel);
 }
 
-/* Three buffers of which two are random; NULL in the ones that could not be had. */
+/* Allocates three buffers and fills two with random numbers; buffers that could not be allocated are NULL. */
 static gboolean allocate_operands(Bench *bench, Number number, gint64 bytes, char *buffers[3], GError **error) {
   gboolean ok = TRUE;
   for (int i = 0; i < 3; i++) {
@@ -267,7 +268,7 @@ gboolean kernel_bench_grid(KernelTimes *times, Number number, gint64 least, gint
 
 /* --- the device --- */
 
-/* What issuing costs the host, and the least a kernel takes: many launches of one that does nothing to speak of. */
+/* Host time per launch, and the shortest kernel time, from many launches of a kernel that does almost nothing. */
 static gboolean measure_launches(Bench *bench, DeviceFacts *facts, GError **error) {
   enum { N_LAUNCHES = 1000 };
   char *buffer = bench->type->allocate(bench->device, 2 * ALIGN_BYTES, error);
@@ -314,7 +315,7 @@ static gboolean measure_memory(KernelTimes *times, Bench *bench, GError **error)
   return ok;
 }
 
-/* The clock that products leave: those before it are read once a second of them has run. */
+/* The clock under load: read after one second of products, with more of them still running. */
 static gboolean measure_clock(Bench *bench, Number number, DeviceFacts *facts, GError **error) {
   const gint64 n = 4096, until_ns = now_ns() + G_GINT64_CONSTANT(1000000000);
   const WorkItem item = {.kind = ITEM_MATMUL, .number = (guint8)number, .batch = 1, .m = n, .n = n, .k = n};

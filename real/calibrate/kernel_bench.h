@@ -1,29 +1,29 @@
-/* Kernels by themselves, one behind the other on one stream: what models' layers (kernel_times.h) do not show. All
- * ranks of the world measure at once. Devices that fail do so with IMPOSSIBLE. */
+/* Kernels by themselves, back to back on one stream: what running a model's layers (kernel_times.h) does not show. All
+ * ranks of the world measure at the same time. A device failure is IMPOSSIBLE. */
 #pragma once
 #include "kernel_times.h"
 
 typedef struct {
   char *device_name; /* owned */
-  double clock_Hz;   /* just after a second of products; 0: not known */
+  double clock_Hz;   /* read after one second of matrix products; 0: unknown */
   double memory_bytes;
   double launch_s;         /* host time to issue one kernel */
-  double kernel_s;         /* least time of a kernel on the device, among others */
+  double kernel_s;         /* shortest time of a kernel on the device, in a row of kernels */
   gboolean is_host_memory; /* the processor is a core of the host */
 } DeviceFacts;
 
-/* What an event before and one behind a kernel add to the time between them, and the least time of a kernel among
- * others, s: both 0 where the host computes. `device_name`: what this rank's processor calls itself, owned by the
- * caller; NULL: not wanted. */
+/* `edge_s`: what the two events around a kernel add to the time between them, s. `least_s`: shortest time of a kernel
+ * in a row of kernels, s. Both are 0 if the host computes. `device_name`: this rank's processor, by its own name, owned
+ * by the caller; NULL: not wanted. */
 gboolean kernel_bench_edge(World *world, const DeviceType *device, char **device_name, double *edge_s, double *least_s,
                            GError **error);
-/* Products of a grid of sizes, for shapes no model had: sizes of m, n and k from `least`, each four times the one
- * before, up to `most`, in all layouts. */
-/* What tells such a grid from others: "grid bf16, 512 to 8192". Owned by the caller. */
+/* Identifies a grid of kernel_bench_grid(): "grid bf16, 512 to 8192". Owned by the caller. */
 char *kernel_bench_grid_text(Number number, gint64 least, gint64 most);
+/* Matrix products over a grid of sizes, for shapes that no model has: m, n and k each run from `least` up to `most` in
+ * factors of 4, in all layouts. */
 gboolean kernel_bench_grid(KernelTimes *times, Number number, gint64 least, gint64 most, World *world,
                            const DeviceType *device, GError **error);
-/* Launches; adds the curve of a plain pass over memory (item "memory"). `number`: of the products that load the
- * device before its clock is read. */
+/* Measures launches, memory and clock; adds the times of a plain pass over memory, by size (item "memory"), to `times`.
+ * `number`: format of the products that load the device before its clock is read. */
 gboolean kernel_bench_device(KernelTimes *times, Number number, World *world, const DeviceType *device,
                              DeviceFacts *facts, GError **error);

@@ -1,20 +1,19 @@
-/* A table from what identifies a kernel (its key) to the times it took:
+/* A table from a kernel's key (what identifies it) to its times:
  *
  *     product    number layout accumulate batch m n k
  *     attention  number direction batch queries keys head_dim v_head_dim
  *     memory     name bytes
  *
- * Nothing is sent: ranks stand where a plan would have them, so that each of cp attends to the blocks it would see, and
- * what belongs to a kind of block is the mean over ranks.
+ * Nothing is sent. Each rank takes its place in the plan, so a context-parallel rank attends to the blocks it would see
+ * in training; a kernel's time is the mean over ranks.
  *
- * Warm-up is a step on the CPU, which touches memory. A GPU lowers its clock within tenths of a second when products
- * follow each other, and a step of two layers is over in a few milliseconds: so there steps go before, as many as take
- * LOAD_S by a run of three.
+ * On the CPU, warm-up is one step, which touches the memory. A GPU lowers its clock within tenths of a second under
+ * back-to-back products, but a step of two layers takes only a few milliseconds: there, warm-up is as many steps as
+ * fill LOAD_S, judged by a probe run of three.
  *
- * Where the device's events are reached one after the other with the kernels, those around a kernel keep the next from
- * starting as early as it would in a step: what they add is measured first (kernel_bench.h) and taken off.
- * What is then less than the least kernel takes is left out: it would be a time near nothing, and stand for all its
- * neighbours. */
+ * On a device whose events are serialized with the kernels, the events around a kernel delay the next one, unlike in a
+ * step. What they add is measured first (kernel_bench.h) and subtracted. Times then below the shortest kernel time are
+ * left out: they would be near 0, and be used for all neighbouring sizes. */
 #include "kernel_times.h"
 
 #include "error.h"
@@ -28,8 +27,8 @@
 
 enum { N_LAYERS = 2, N_PROBE_STEPS = 3, MAX_WARM_STEPS = 400 };
 static const double LOAD_S = 1.0;
-/* No kernel takes longer, and no processor does more products or moves more bytes per second: fifty times and more what
- * one did in 2026. */
+/* No kernel takes longer, and no processor does more multiply-adds or moves more bytes per second: at least fifty times
+ * what one did in 2026. */
 static const double LONGEST_S = 3600, MOST_RATE = 1e18;
 
 typedef struct {
@@ -40,8 +39,8 @@ typedef struct {
 struct KernelTimes {
   GHashTable *entries; /* key → Entry */
   double edge_s;       /* what the events around a kernel add */
-  double least_s;      /* a kernel's least time */
-  GArray *sorted;      /* of KernelTime: what kernel_times_all() has made last */
+  double least_s;      /* shortest time of a kernel */
+  GArray *sorted;      /* of KernelTime: the last result of kernel_times_all() */
 };
 
 static void entry_free(gpointer data) {
@@ -140,7 +139,7 @@ char *cut_case_text(const CutCase *cut) {
                          cut->micro_batch, cut->seq_len, attention_names()[cut->attention]);
 }
 
-/* The model with few layers: all of a kind are alike. */
+/* The model cut to a few layers: all layers of a kind are alike. */
 static Workload *short_workload(const CutCase *cut, int n_steps, GError **error) {
   g_autoptr(Model) model = model_copy(cut->model);
   model_cut_depth(model, MIN(model->n_layers, N_LAYERS));
@@ -156,7 +155,7 @@ static Workload *short_workload(const CutCase *cut, int n_steps, GError **error)
   plan->precision = cut->precision;
   plan->recipe = cut->recipe;
   plan->attention = cut->attention;
-  plan->mtp_layers = MIN(model->n_next_layers, 1); /* one of the heads that predict further: all are alike */
+  plan->mtp_layers = MIN(model->n_next_layers, 1); /* one multi-token-prediction head: all are alike */
   plan->steps = n_steps;
   plan->fold = FALSE;
   if (!plan_complete(plan, model, NULL, error))
@@ -175,7 +174,7 @@ void kernel_times_set_edge(KernelTimes *times, double edge_s, double least_s) {
   times->least_s = least_s;
 }
 
-/* From the end of the last step but one to the end of the last, s. */
+/* From the end of the second-to-last step to the end of the last, s. */
 static double last_step_s(const Program *program, const ExecutionResult *result) {
   gint64 ends_ns[2] = {0};
   for (int i = 0; i < result->n_ops; i++) {
@@ -190,8 +189,8 @@ typedef struct {
   const CutCase *cut;
   World *world;
   const DeviceType *device;
-  int n_warm, n_steps;  /* steps before those whose items are timed; these */
-  KernelTimes *visited; /* takes the items' times; NULL: the last step's time alone is wanted */
+  int n_warm, n_steps;  /* warm-up steps, then steps whose items are timed */
+  KernelTimes *visited; /* receives the items' times; NULL: only the last step's time is wanted */
 } Steps;
 
 static gboolean run_steps(const Steps *steps, double *last_s, GError **error) {
@@ -224,7 +223,7 @@ gboolean kernel_times_measure(KernelTimes *times, const CutCase *cut, World *wor
   Steps steps = {.cut = cut, .world = world, .device = device, .n_steps = N_PROBE_STEPS};
   const gboolean ok = !is_probed || run_steps(&steps, &step_s, error);
   if (is_probed)
-    step_s = world_max(world, step_s); /* the same number of steps on all ranks, those that failed among them */
+    step_s = world_max(world, step_s); /* failed ranks take part too: all ranks need the same number of steps */
   steps.n_warm = (int)CLAMP(LOAD_S / MAX(step_s, 1e-6), 1, MAX_WARM_STEPS);
   steps.n_steps = n_steps;
   steps.visited = times;
@@ -291,7 +290,7 @@ int kernel_times_n_short(KernelTimes *times) {
   return (int)g_hash_table_size(times->entries) - n;
 }
 
-/* What one rank has written. */
+/* Adds the medians that one rank wrote. */
 static void add_medians(KernelTimes *sums, char *text) {
   g_auto(GStrv) lines = g_strsplit(text, "\n", -1);
   for (char **line = lines; *line != NULL; line++) {
@@ -327,7 +326,7 @@ void kernel_times_share(KernelTimes *times, World *world) {
     for (guint i = 0; i < samples->len; i++)
       sum_s += g_array_index(samples, double, i);
     sum_up(entry);
-    g_array_set_size(entry->samples, 0); /* what follows is not of them */
+    g_array_set_size(entry->samples, 0); /* the median set below is not theirs */
     entry->time.median_s = sum_s / samples->len;
   }
 }
@@ -350,7 +349,7 @@ static gboolean is_count(gint64 n) {
   return n >= 1 && n <= G_MAXINT32;
 }
 
-/* What a machine can have measured. */
+/* Whether a machine could have measured this. */
 static gboolean is_plausible(const KernelTime *time) {
   const WorkItem *item = &time->item;
   if (!(time->median_s > 0 && time->median_s <= LONGEST_S) || !(time->spread >= 0 && time->spread <= LONGEST_S) ||
@@ -373,7 +372,7 @@ gboolean kernel_times_read_line(KernelTimes *times, const char *line) {
   if (!parse_key(key, &time.item) || !is_plausible(&time))
     return FALSE;
   g_autofree char *again = line_of(&time);
-  if (strcmp(again, line) != 0) /* something follows, or a number is out of what holds it */
+  if (strcmp(again, line) != 0) /* trailing text, or a number that overflows its type */
     return FALSE;
   entry_of(times, &time.item)->time = time;
   return TRUE;

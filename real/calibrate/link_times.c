@@ -1,11 +1,11 @@
-/* A transfer is timed on every rank by the events around it. The world meets before each, so all come at about the same
- * time; it lasts from the last arrival to the last end:
+/* Every rank times a transfer by the events around it. A barrier before each makes the ranks arrive at about the same
+ * time; the transfer lasts from the last start to the last end:
  *
  *     rank 0    start ├──────────────────┤ end
  *     rank 1         start ├─────────────────┤ end
  *     time                 ├─────────────────┤
  *
- * Groups are neighbours, of 2, 4, … ranks and all; every group of a size runs at once, as in a training step. */
+ * Groups are neighbouring ranks: 2, 4, … and all. All groups of a size run at once, as in a training step. */
 #include "link_times.h"
 
 #include "error.h"
@@ -65,7 +65,7 @@ static void close_links(Links *links) {
   type->close(links->device);
 }
 
-/* Says that it waits where that takes longer than transfers usually do; kernels beside them count when they end. */
+/* Tells the world that it waits if that takes longer than usual; overlapping kernels that end count as progress. */
 static gboolean wait_for(const Links *links, DeviceEvent *event, GError **error) {
   const DeviceType *type = links->bench->device;
   World *world = links->bench->world;
@@ -89,7 +89,7 @@ static gboolean wait_end(const Links *links, GError **error) {
 
 /* --- times over all ranks --- */
 
-/* `own`: start and end of each repeat on this rank. On rank 0: last start to last end, sorted, s. */
+/* `own`: start and end of each repeat on this rank. Returns, on rank 0, each from last start to last end, sorted, s. */
 static double *spans_of_all(const Links *links, const gint64 *own, int n) {
   World *world = links->bench->world;
   g_autofree gsize *sizes = NULL;
@@ -191,7 +191,7 @@ static gboolean time_groups(const Links *links, GError **error) {
 
 /* --- sends --- */
 
-/* Even ranks send to the odd one behind them. */
+/* Each even rank sends to the odd rank after it. */
 static gboolean send_once(const Links *links, CommGroup *channel, gint64 bytes, gint64 *own, GError **error) {
   const DeviceType *type = links->bench->device;
   const gboolean sends = world_rank(links->bench->world) % 2 == 0;
@@ -225,7 +225,7 @@ static gboolean time_sends(const Links *links, CommGroup *channel, GError **erro
   return TRUE;
 }
 
-/* Does a send of `bytes` end though nobody receives for a while? The same answer on all ranks. */
+/* Does a send of `bytes` complete although its receive is posted late? All ranks get the same answer. */
 static gboolean is_eager(const Links *links, CommGroup *channel, gint64 bytes, gboolean *eager, GError **error) {
   enum { DELAY_US = 20000 };
   const DeviceType *type = links->bench->device;
@@ -294,8 +294,8 @@ static void launch_products(const Links *links) {
     links->bench->device->launch(links->compute, &kernel);
 }
 
-/* Seconds that N_BESIDE products take on this rank while `n_collectives` all-reduces of `n` elements run, one behind
- * the other, each with its end in `ends`; −1: failed. */
+/* Time of N_BESIDE products on this rank while `n_collectives` all-reduces of `n` elements run back to back, the end of
+ * each recorded in `ends`, s; −1: failed. */
 static double time_products(const Links *links, CommGroup *group, gint64 n, DeviceEvent *const *ends, int n_collectives,
                             GError **error) {
   const DeviceType *type = links->bench->device;
@@ -315,8 +315,8 @@ static double time_products(const Links *links, CommGroup *group, gint64 n, Devi
   return (type->event_ns(links->end) - type->event_ns(links->start)) * 1e-9;
 }
 
-/* How many of the collectives ran beside the products, the first and the last in part. To issue them takes the host a
- * while: some can have ended before the products began. */
+/* How many of the collectives overlapped the products; the first and the last may count in part. Issuing takes the host
+ * a while, so some may have ended before the products began. */
 static double count_beside(const Links *links, DeviceEvent *const *ends, int n) {
   const DeviceType *type = links->bench->device;
   const gint64 start_ns = type->event_ns(links->start), end_ns = type->event_ns(links->end);
@@ -332,7 +332,7 @@ static double count_beside(const Links *links, DeviceEvent *const *ends, int n) 
   return n_beside;
 }
 
-/* One all-reduce among several alone, s. */
+/* Time of one all-reduce in a row of several, with nothing else running, s. */
 static double time_alone(const Links *links, CommGroup *group, gint64 n, GError **error) {
   enum { N_ALONE = 20 };
   const DeviceType *type = links->bench->device;
@@ -359,13 +359,13 @@ static gboolean compare_once(const Links *links, CommGroup *group, gint64 n, Dev
   const double alone_s = each_s < 0 ? -1 : time_products(links, group, n, ends, 0, error);
   if (alone_s < 0)
     return FALSE;
-  /* enough to last to the products' end, even if these slow down */
+  /* enough to last until the products end, even if they slow down */
   const int n_long = (int)CLAMP(2 * world_max(world, alone_s) / world_max(world, each_s), 4, MAX_BESIDE);
   const double beside_s = time_products(links, group, n, ends, n_long, error);
   if (beside_s < 0)
     return FALSE;
   const double n_beside = count_beside(links, ends, n_long);
-  if (n_beside < 0.1) /* too little to say anything about */
+  if (n_beside < 0.1) /* too little overlap to judge */
     *result = (SideBySide){beside_s / alone_s, 1, 0};
   else
     *result = (SideBySide){beside_s / alone_s, beside_s / (n_beside * each_s),
@@ -373,7 +373,7 @@ static gboolean compare_once(const Links *links, CommGroup *group, gint64 n, Dev
   return TRUE;
 }
 
-/* The upper of two in the middle. */
+/* Of two middle values, the larger. */
 static double median_of_field(const SideBySide *results, int n, gsize offset) {
   double values[MOST_SIDE_BY_SIDE];
   for (int i = 0; i < n; i++)

@@ -1,6 +1,6 @@
-/* Where no description of the processor is given, the analytic fields are set so that the best that was measured is 1:
- * peak = the fastest product, bandwidth = the fastest pass over memory, attention as a share of that peak. Tables carry
- * the rest: what they hold is taken as it is, what they do not is the model's times the ratio found near it. */
+/* Without a description of the processor, the analytic fields are set so that the best measurement has efficiency 1:
+ * peak = the fastest product, bandwidth = the fastest pass over memory, attention = a share of that peak. Tables do the
+ * rest: a size in the table has its measured time, any other the model's time × the ratio measured near it. */
 #include "machine_file.h"
 
 #include "error.h"
@@ -9,9 +9,8 @@
 
 #include <string.h>
 
-/* Least FLOPs of a product, least bytes of a pass, that say something of a rate; where all are smaller the largest do.
- * On a GPU a pass has more bytes than its L2 holds (50 to 126 MB; H100 and B200 datasheets), or what is called memory
- * would be the cache. */
+/* Smallest product (FLOPs) and pass (bytes) that count for a peak rate; if all are smaller, the largest ones count. On
+ * a GPU a pass must exceed the L2 cache (50 to 126 MB; H100 and B200 datasheets), or it would measure the cache. */
 static const double telling_flops = 1e7, telling_bytes = 1e6, telling_gpu_bytes = 2.5e8;
 
 static char *beside(const char *file, const char *folder) {
@@ -218,7 +217,7 @@ static char *gpu_text(const MachineDescription *machine) {
 
 /* --- the cluster --- */
 
-/* The smallest or largest time of an operation over the widest group of `n_nodes`; NULL: none. */
+/* The time of an operation's smallest or largest buffer, on the largest group that spans `n_nodes`; NULL: none. */
 static const LinkTime *find_link(const LinkTimes *links, Collective op, int n_nodes, gboolean largest) {
   const LinkTime *found = NULL;
   for (guint i = 0; i < links->times->len; i++) {
@@ -232,7 +231,7 @@ static const LinkTime *find_link(const LinkTimes *links, Collective op, int n_no
   return found;
 }
 
-/* Of the widest all-reduce among `n_nodes`. */
+/* Bus bandwidth of the largest all-reduce on the largest group that spans `n_nodes`. */
 static double bus_Bps(const LinkTimes *links, int n_nodes) {
   const LinkTime *time = find_link(links, COLLECTIVE_ALL_REDUCE, n_nodes, TRUE);
   return time ? time->bytes / time->median_s * collective_bus_factor(COLLECTIVE_ALL_REDUCE, time->n_ranks) : 1e9;
@@ -280,10 +279,10 @@ static void append_beside(GString *out, const LinkTimes *links) {
                            links->tax);
 }
 
-/* The least share that a cluster file may state (sim/describe/hardware/host.c). */
+/* Lowest efficiency that a cluster file may state (sim/describe/hardware/host.c). */
 static const double least_update_efficiency = 1e-3;
 
-/* Shares are of what was measured: copies reach all of it. */
+/* Efficiencies are relative to measured rates, so that of copies is 1. */
 static void append_host(GString *out, const HostTimes *host) {
   g_string_append_printf(
       out,
@@ -332,7 +331,7 @@ static void append_protocols(GString *out, const char *indent, const char *value
     g_string_append_printf(out, "%s%s: {ll: %s, ll128: %s, simple: %s}\n", indent, algorithms[i], value, value, value);
 }
 
-/* One protocol, whatever it is called: half of the smallest all-reduce is a fixed cost, half its steps'. */
+/* All protocols get the same values: half of the smallest all-reduce's time is a fixed cost, half is in its steps. */
 static char *library_text(const MachineDescription *machine) {
   static const char *const links[] = {"nvlink", "pcie", "net"};
   const LinkTime *least = find_link(machine->links, COLLECTIVE_ALL_REDUCE, 1, FALSE);
@@ -368,7 +367,7 @@ static gboolean make_folder(const char *file, GError **error) {
 
 gboolean machine_files_write(const MachineDescription *machine, GError **error) {
   g_autofree char *gpu_file = machine_gpu_file(machine->file), *library_file = machine_library_file(machine->file);
-  const char *const files[] = {gpu_file, library_file, machine->file}; /* the one that names the others last */
+  const char *const files[] = {gpu_file, library_file, machine->file}; /* last the one that names the others */
   char *(*const texts[])(const MachineDescription *) = {gpu_text, library_text, cluster_text};
   WholeFile out[G_N_ELEMENTS(files)] = {{0}};
   gboolean ok = TRUE;

@@ -1,12 +1,12 @@
-/* The file in which a calibration keeps its progress (calibration_progress.h). */
+/* The file in which a calibration saves its progress (calibration_progress.h). */
 #pragma once
 #include <glib.h>
 
-/* All of it, and its bytes. NULL where there is none; with the error set where it is and cannot be read. Owned by the
- * caller. */
+/* The whole file and its length in bytes; owned by the caller. NULL if there is no file, and, with the error set, if it
+ * cannot be read. */
 char *progress_file_read(const char *file, gsize *length, GError **error);
-/* Whole or not at all: by <file>.new, which a process that is killed meanwhile leaves and the next takes over. Its
- * folder is made. INPUT naming what could not be written. */
+/* Written completely or not at all: to <file>.new, then renamed. A killed process may leave <file>.new; the next
+ * overwrites it. Creates the folder. INPUT, naming what could not be written. */
 gboolean progress_file_write(const char *file, const char *text, GError **error);
-/* The calibration is done. */
+/* For when the calibration is done. */
 void progress_file_remove(const char *file);

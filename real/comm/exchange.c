@@ -1,6 +1,6 @@
-/* Collectives as pairwise exchanges. The data is cut into a part per member, and a part into chunks; every member
- * sends each other member the chunk that it owns, reduces the chunks it gets for its own part, and hands the result
- * out:
+/* Collectives as pairwise exchanges. The data is cut into one part per member, and each part into chunks. Every member
+ * sends each chunk to the member that owns its part, reduces the chunks it receives for its own part, and sends the
+ * result to all:
  *
  *              part 0   part 1   part 2        SCATTER  chunk c of part p goes to p
  *   member 0  [███    ][██     ][██     ]      reduce   p adds what it got, in member order
@@ -8,16 +8,16 @@
  *   member 2  [███    ][██     ][██     ]
  *
  *   all_reduce = SCATTER, GATHER    reduce_scatter = SCATTER    all_gather = GATHER
- *   broadcast = SCATTER by the root, GATHER; when it is small GATHER alone, with the root owning all
- *   all_to_all = SWAP: the chunk of part p goes to p, whose chunk comes into its place
- *   send_recv = SWAP of everything, with the next member and from the one before
+ *   broadcast = SCATTER by the root, GATHER; a small one is GATHER alone, with the root owning everything
+ *   all_to_all = SWAP: the chunk of part p goes to p, and p's chunk takes its place
+ *   send_recv = SWAP of everything: to the next member, from the previous one
  *
- * Volume per member is the ring's, 2(n−1)/n·S for all_reduce, but in 2 steps where the ring has 2(n−1); each sum is
- * made by one member in member order, so every member gets the same bits, the same in every run, and bf16 rounds once.
- * Two chunks are under way at a time: one is reduced, still in cache, while the other travels. An all_reduce that fits
- * one small message skips the cut: everyone sends everything and adds up alone.
+ * The volume per member is the ring's, 2(n−1)/n·S for all_reduce, but in 2 steps instead of 2(n−1). One member makes
+ * each sum, in member order, so all members get the same bits, in every run, and bf16 rounds once. Two chunks are in
+ * flight at a time: one is reduced while still in cache, the other travels. An all_reduce that fits in one small
+ * message is not cut: every member sends everything to all and makes the whole sum itself.
  *
- * Measured against MPICH 4.0.2's own (bench_comm, 2 ranks): it sends and reduces whole buffers one after the other. */
+ * Compared with MPICH 4.0.2's own collectives (bench_comm, 2 ranks), which send and reduce whole buffers in turn. */
 #include "exchange.h"
 
 #include "mpi_call.h"
@@ -29,14 +29,14 @@ enum {
   N_SLOTS = 2,
   MAX_CHUNK_BYTES = 256 << 10, /* reduced from cache; see bench_comm */
   MIN_CHUNK_BYTES = 16 << 10,
-  SCRATCH_BYTES = 1 << 20,     /* of a slot, shared by the members */
+  SCRATCH_BYTES = 1 << 20,     /* per slot, shared by the members */
   PLAIN_CHUNK_BYTES = 4 << 20, /* where nothing is reduced */
   SMALL_BYTES = 8 << 10,
 };
 
 typedef enum { SLOT_IDLE, SLOT_SCATTER, SLOT_GATHER, SLOT_SWAP } SlotPhase;
 
-/* A chunk under way. */
+/* A chunk in flight. */
 typedef struct {
   SlotPhase phase;
   gint64 chunk;
@@ -44,8 +44,7 @@ typedef struct {
   char *scratch; /* (size − 1, chunk) */
 } Slot;
 
-/* Kept from one collective of a group to the next: memory that is fresh from the system costs more than the transfer.
- */
+/* Kept between collectives of a group: memory fresh from the system costs more than the transfer. */
 typedef struct {
   CpuScratch *kernels;
   char *chunks; /* (N_SLOTS, size − 1, chunk) */
@@ -53,12 +52,12 @@ typedef struct {
 
 struct Exchange {
   TransferSpec spec;
-  gboolean has_scatter, has_gather; /* neither: it swaps */
-  gboolean is_whole;                /* every member owns everything: all_reduce of little, send_recv */
+  gboolean has_scatter, has_gather; /* neither: SWAP */
+  gboolean is_whole;                /* every member owns everything: small all_reduce, send_recv */
   int root;                         /* broadcast; else −1 */
   gint64 element, chunk;            /* bytes of one; elements */
   gint64 n_chunks, next_chunk;
-  char *own_out; /* where the first element of the own part goes */
+  char *own_out; /* where the first element of this member's part goes */
   Slot slots[N_SLOTS];
   Scratch *scratch;
 };
@@ -118,7 +117,7 @@ static void plan(Exchange *exchange) {
   }
 }
 
-/* The group's scratch is for one collective at a time; a second one beside it gets its own. */
+/* The group's scratch serves one collective at a time; a second concurrent one gets its own. */
 static Scratch *take_scratch(MpiGroup *group) {
   Scratch *scratch = g_atomic_pointer_exchange(&group->scratch, NULL);
   if (scratch != NULL)
@@ -175,7 +174,7 @@ void exchange_free(Exchange *exchange) {
   g_free(exchange);
 }
 
-/* Chunks of one collective, phases of one chunk and collectives that overlap are told apart by tag. */
+/* Tags distinguish the chunks of a collective, the phases of a chunk, and overlapping collectives. */
 static int tag_of(const Exchange *exchange, gint64 chunk, SlotPhase phase) {
   return (int)(exchange->spec.ticket % 64 * 512 + (guint)(chunk % 256) * 2 + (phase == SLOT_GATHER));
 }
@@ -195,7 +194,7 @@ static gboolean receive_piece(Exchange *exchange, Slot *slot, char *data, gint64
                                        tag_of(exchange, slot->chunk, slot->phase), error);
 }
 
-/* To `member` its piece of what is here; from it the own piece of what is there. */
+/* Sends `member` its piece of this member's data; receives this member's piece of its data. */
 static gboolean scatter_with(Exchange *exchange, Slot *slot, int member, GError **error) {
   const TransferSpec *spec = &exchange->spec;
   int rank = spec->group->rank;
@@ -212,7 +211,7 @@ static gboolean scatter_with(Exchange *exchange, Slot *slot, int member, GError 
   return send_piece(exchange, slot, (const char *)spec->in + theirs.first * exchange->element, theirs.n, member, error);
 }
 
-/* To `member` the own piece, from it its own; a broadcast's root has all. */
+/* Sends `member` this member's piece and receives its piece; a broadcast's root needs to receive nothing. */
 static gboolean gather_with(Exchange *exchange, Slot *slot, int member, GError **error) {
   const TransferSpec *spec = &exchange->spec;
   int rank = spec->group->rank;
@@ -224,13 +223,13 @@ static gboolean gather_with(Exchange *exchange, Slot *slot, int member, GError *
   return member == exchange->root || send_piece(exchange, slot, from, own.n, member, error);
 }
 
-/* To and from `member`, if it is one of the two beside this one where all goes to the next. */
+/* Exchanges with `member`; in a send_recv only with the two neighbours. */
 static gboolean swap_with(Exchange *exchange, Slot *slot, int member, GError **error) {
   const TransferSpec *spec = &exchange->spec;
   const MpiGroup *group = spec->group;
   const gboolean is_ring = spec->collective == COLLECTIVE_SEND_RECV;
   const int ahead = (member - group->rank + group->size) % group->size;
-  const Span piece = piece_of(exchange, member, slot->chunk); /* as long as the own one */
+  const Span piece = piece_of(exchange, member, slot->chunk); /* as long as this member's */
   const gint64 at = piece.first * exchange->element;
   return ((is_ring && ahead != group->size - 1) ||
           receive_piece(exchange, slot, (char *)spec->out + at, piece.n, member, error)) &&
@@ -257,8 +256,8 @@ static void copy_piece(Exchange *exchange, const Slot *slot, int member) {
   memcpy((char *)spec->out + at, (const char *)spec->in + at, (gsize)(piece.n * exchange->element));
 }
 
-/* What this member has from the start and needs at another place: its part of an all_gather or all_to_all, a
- * broadcast's data. */
+/* Copies what this member already has to where it belongs: its part of an all_gather or all_to_all, a broadcast's
+ * data. */
 static void place_own(Exchange *exchange, Slot *slot) {
   const TransferSpec *spec = &exchange->spec;
   gint64 offset = slot->chunk * exchange->chunk * exchange->element;
@@ -299,7 +298,7 @@ static gboolean begin_chunk(Exchange *exchange, Slot *slot, GError **error) {
               error);
 }
 
-/* As far as it goes without waiting. */
+/* Advances the slot as far as possible without waiting. */
 static gboolean advance(Exchange *exchange, Slot *slot, GError **error) {
   for (;;) {
     if (slot->phase == SLOT_IDLE) {

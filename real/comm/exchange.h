@@ -7,5 +7,5 @@ typedef struct Exchange Exchange;
 Exchange *exchange_new(const TransferSpec *spec); /* copied */
 gboolean exchange_step(Exchange *exchange, gboolean *is_done, GError **error);
 void exchange_free(Exchange *exchange);
-/* MpiGroup.scratch, which exchanges keep there. NULL is fine. */
+/* Frees MpiGroup.scratch, where exchanges keep memory. NULL is fine. */
 void exchange_scratch_free(gpointer scratch);

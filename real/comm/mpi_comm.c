@@ -3,8 +3,8 @@
  *   host memory:   stream ──[ task: post, test, test … ]──►
  *   other memory:  stream ──[ copy to staging ][ task ][ copy from staging ]──►
  *
- * Staging memory belongs to a stream: what is on one stream happens one after the other, so one buffer as large as the
- * largest batch serves them all.
+ * Each stream has its own staging memory. Work on a stream is serial, so one buffer as large as the largest batch is
+ * enough.
  *
  * Calls between batch_begin and batch_end that share a stream become one task, whose transfers are all posted before
  * any is waited for: a rank may send and receive on one stream without its peer having to do it in the other order. */
@@ -23,12 +23,12 @@ typedef struct {
   Comm base;
   World *world;
   Device *device;
-  MPI_Comm direction[2]; /* channels by is_forward; MPI_COMM_NULL for a rank alone */
-  GHashTable *channels;  /* those that exist: two of a kind would take each other's messages */
+  MPI_Comm direction[2]; /* of channels, by is_forward; MPI_COMM_NULL if there is one rank */
+  GHashTable *channels;  /* the open ones: two equal channels would take each other's messages */
   gint is_aborted;       /* atomic */
   int max_tag;
   int batch_depth;
-  GArray *calls;       /* Call: of the open batch */
+  GArray *calls;       /* of Call: the open batch */
   GHashTable *staging; /* DeviceStream* → Staging* */
 } MpiComm;
 
@@ -39,15 +39,15 @@ typedef struct {
 
 typedef struct {
   Device *device;
-  gint64 bytes;       /* of the newest */
-  GPtrArray *buffers; /* outgrown ones may still be in use by tasks under way */
+  gint64 bytes;       /* of the newest buffer */
+  GPtrArray *buffers; /* outgrown ones are kept: running tasks may still use them */
 } Staging;
 
-/* What goes through staging memory for one call. */
+/* One call's use of staging memory. */
 typedef struct {
-  gint64 bytes;             /* of staging memory */
-  gint64 in_at, in_bytes;   /* copied in before */
-  gint64 out_at, out_bytes; /* copied out after */
+  gint64 bytes;             /* total */
+  gint64 in_at, in_bytes;   /* copied in before the transfer */
+  gint64 out_at, out_bytes; /* copied out after it */
 } Detour;
 
 typedef struct {
@@ -73,7 +73,7 @@ static void task_free(Task *task) {
   g_free(task);
 }
 
-/* A HostStep. After a failure the transfers are left as they are: MPI may still write to what they hold. */
+/* A HostStep. After a failure the transfers are not freed: MPI may still write to their memory. */
 static gboolean step_task(gpointer data, GError **error) {
   Task *task = data;
   gboolean are_done = TRUE;
@@ -96,7 +96,7 @@ static gboolean step_task(gpointer data, GError **error) {
   return are_done;
 }
 
-/* A HostStep that only fails. */
+/* A HostStep that just fails. */
 static gboolean step_failure(gpointer data, GError **error) {
   g_propagate_error(error, data);
   return TRUE;
@@ -153,7 +153,7 @@ static Detour detour_of(const TransferSpec *spec) {
   return detour;
 }
 
-/* The calls of one stream, through staging memory. */
+/* Runs the calls of one stream through staging memory. */
 static gboolean run_staged(MpiComm *comm, DeviceStream *stream, Call *calls, guint n, GError **error) {
   const DeviceType *type = comm->device->type;
   g_autofree Call *staged = g_memdup2(calls, n * sizeof *calls);
@@ -197,7 +197,7 @@ static void run_calls(MpiComm *comm, DeviceStream *stream, Call *calls, guint n)
     type->host_task(stream, step_failure, error);
 }
 
-/* Stream after stream, in the order in which they were first used. */
+/* Flushes stream by stream, in order of first use. */
 static void flush_calls(MpiComm *comm) {
   GArray *calls = comm->calls;
   g_autofree Call *of_stream = g_new(Call, MAX(calls->len, 1));
@@ -235,9 +235,9 @@ static void comm_batch_end(Comm *base) {
     flush_calls(comm);
 }
 
-/* ---- what is asked for ---- */
+/* ---- requests ---- */
 
-/* A group of one has everything already. */
+/* For a group of one, which already has all the data. */
 static void copy_alone(const MpiGroup *group, DeviceStream *stream, const void *in, void *out, gint64 bytes) {
   const MpiComm *comm = (const MpiComm *)group->base.comm;
   if (in != out && bytes > 0)

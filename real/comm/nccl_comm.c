@@ -37,7 +37,7 @@ static gboolean prepare_environment(const NcclComm *comm, GError **error) {
   return TRUE;
 }
 
-/* For the device, while it waits: an error of any communicator. */
+/* Called by the waiting device: reports an error of any communicator. */
 static gboolean watch(gpointer data, GError **error) {
   NcclComm *comm = data;
   for (guint i = 0; i < comm->groups->len; i++) {
@@ -73,7 +73,7 @@ static Comm *open_comm(World *world, Device *device, GError **error) {
 
 /* ---- transfers ---- */
 
-/* FALSE: nothing can be transferred (any more). */
+/* FALSE: transfers are not possible (any more). */
 static gboolean enter(NcclComm *comm) {
   GError *error = NULL;
   if (cuda_device_has_failed(comm->device))
@@ -86,7 +86,7 @@ static gboolean enter(NcclComm *comm) {
   return FALSE;
 }
 
-/* After a call on the group: on its stream now, or when the batch ends. */
+/* After a call on the group, which is enqueued now or, within a batch, when the batch ends. */
 static void leave(NcclComm *comm, NcclGroup *group, ncclResult_t result, const char *call, int line) {
   GError *error = NULL;
   if (!nccl_check(comm, group->handle, result, call, __FILE__, line, &error) ||
@@ -108,8 +108,8 @@ static gboolean is_well(ncclResult_t result) {
   return result == ncclSuccess || result == ncclInProgress;
 }
 
-/* `n_pairs` sends with their receives as one call, the k-th to the member k further round and from the one k before;
- * member m's part of `in` and `out` is at m·stride. */
+/* Issues `n_pairs` send/receive pairs as one NCCL group: the k-th sends to the member k places after this one and
+ * receives from the one k places before, wrapping around. Member m's part of `in` and `out` is at m·stride. */
 static void swap(NcclGroup *group, DeviceStream *stream, const char *in, char *out, gsize bytes, gsize stride,
                  int n_pairs) {
   NcclComm *comm = comm_of(&group->group);
@@ -252,7 +252,8 @@ static gpointer abort_all(gpointer data) {
   return NULL;
 }
 
-/* In a thread of its own, given two seconds: ncclCommAbort waits for calls under way in other threads. Any thread. */
+/* Runs in its own thread and is given two seconds: ncclCommAbort waits for calls in progress in other threads. May be
+ * called from any thread. */
 static void abort_comm(Comm *base) {
   NcclComm *comm = (NcclComm *)base;
   g_mutex_lock(&comm->lock);
@@ -286,7 +287,7 @@ static void close_comm(Comm *base) {
   g_free(comm);
 }
 
-/* Communicators end together, with the Comm: ending one alone would wait for its other members. */
+/* Communicators end together, with the Comm: ending one by itself would wait for its other members. */
 static void group_free(CommGroup *group) {
 }
 

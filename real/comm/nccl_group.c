@@ -58,7 +58,7 @@ gboolean nccl_await(NcclComm *comm, const NcclGroup *group, const char *what, GE
 
 /* ---- opening ---- */
 
-/* The id from the first member; then initialisation starts. settle() waits for it. */
+/* Gets the id from the first member and starts initialisation; settle() waits for that. */
 static gboolean start_group(NcclComm *comm, NcclGroup *group, const int *members, GError **error) {
   ncclUniqueId id = {{0}};
   if (!CUDA_CALL(cudaSetDevice(cuda_device_ordinal(comm->device)), error) ||
@@ -111,8 +111,8 @@ CommGroup *nccl_channel_new(Comm *base, int from, int to, gboolean is_forward, G
 
 /* ---- settling ---- */
 
-/* A few bytes over a channel that was not used yet, on a stream of its own: streams of several channels are free to run
- * in any order. Called within one NCCL group for all channels. */
+/* Sends a few bytes over a channel not used before, on its own stream, so that channels may connect in any order.
+ * Called within one NCCL group for all channels. */
 static gboolean start_connecting(NcclComm *comm, const NcclGroup *group, void *memory, cudaStream_t *stream,
                                  GError **error) {
   const int peer = 1 - group->own;
@@ -123,7 +123,7 @@ static gboolean start_connecting(NcclComm *comm, const NcclGroup *group, void *m
              : NCCL_CALL(comm, Recv((char *)memory + 128, 4, ncclInt8, peer, group->handle, *stream), error);
 }
 
-/* Until what was put on the streams has run; polled, so that it can end without them. */
+/* Waits until the streams are idle. Polls, so that it can give up. */
 static gboolean await_streams(const NcclComm *comm, const GPtrArray *streams, GError **error) {
   const gint64 start_us = g_get_monotonic_time();
   for (guint i = 0; i < streams->len; i++) {
@@ -159,7 +159,7 @@ static gboolean connect_channels(NcclComm *comm, GPtrArray *channels, GError **e
   ok = ok && await_streams(comm, streams, error);
   for (guint i = 0; ok && i < streams->len; i++)
     (void)cudaStreamDestroy(g_ptr_array_index(streams, i));
-  if (ok) /* else something may still be using it: it is left to the process's end */
+  if (ok) /* else it may still be in use: kept until the process ends */
     (void)cudaFree(memory);
   return ok;
 }
@@ -178,7 +178,7 @@ gboolean nccl_settle(NcclComm *comm, GError **error) {
     if (group->is_channel)
       g_ptr_array_add(channels, group);
   }
-  g_ptr_array_sort(channels, compare_ends); /* stable: equal pairs stay in the order of their opening */
+  g_ptr_array_sort(channels, compare_ends); /* stable: equal pairs stay in opening order */
   for (guint i = 0; i < channels->len; i++) {
     NcclGroup *channel = g_ptr_array_index(channels, i);
     if (!start_group(comm, channel, channel->ends, error))
@@ -197,7 +197,7 @@ gboolean nccl_settle(NcclComm *comm, GError **error) {
 
 /* ---- ending ---- */
 
-/* All are told to finish before any is waited for: each waits for its other members. */
+/* Starts finishing all communicators before waiting for any: each waits for its other members. */
 gboolean nccl_finish_all(NcclComm *comm) {
   gboolean ok = TRUE;
   for (guint i = 0; i < comm->groups->len; i++) {

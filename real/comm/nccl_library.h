@@ -1,5 +1,4 @@
-/* NCCL, looked for when it is wanted: a program that was built with it runs where it is missing. Functions come through
- * dlopen. */
+/* NCCL, loaded with dlopen on first use, so that a program built with NCCL also runs where it is missing. */
 #pragma once
 #include <glib.h>
 #include <nccl.h>
@@ -30,6 +29,6 @@ typedef struct {
 #undef NCCL_MEMBER
 } NcclLibrary;
 
-/* FALSE with the error: it is not there, or lacks a function. Once loaded it stays in the process: its threads may
- * outlive an aborted communicator. */
+/* FALSE with the error if NCCL is missing or lacks a function. It is never unloaded: its threads may outlive an aborted
+ * communicator. */
 gboolean nccl_library_load(NcclLibrary *library, GError **error);

@@ -1,4 +1,4 @@
 #include "comm.h"
 
-/* Where NCCL was not built in. */
+/* For builds without NCCL. */
 const CommType nccl_comm = {.name = "nccl", .is_available = FALSE};

@@ -13,7 +13,7 @@ typedef struct {
 
 typedef struct {
   CommGroup base;
-  int rank, size; /* as if it were one */
+  int rank, size; /* what a real group would have */
 } NullGroup;
 
 static Comm *comm_open(World *world, Device *device, GError **error) {

@@ -1,18 +1,18 @@
-/* A block of elements at a time is widened, reduced over all parts in a fixed order, and rounded back:
+/* Block by block, elements are widened, reduced over all parts in a fixed order, and rounded back:
  *
  *   parts[0]  ████ ────┐ widen
  *   parts[1]  ████ ──► accumulator (fp32, in L1) ──► round ──► out
  *   parts[2]  ████ ────┘
  *
- * so that a result does not depend on which part came first, and a sum of n parts in bf16 is rounded once, not n − 1
- * times. Widening and rounding are the CPU kernels', built for the processor's instruction set. */
+ * So the result does not depend on which part arrived first, and a bf16 sum of n parts is rounded once, not n − 1
+ * times. The CPU kernels, built for the processor's instruction set, do the widening and rounding. */
 #include "reduce.h"
 
 enum { BLOCK = 2048 };
 
 static const struct {
   gint64 bytes;
-  Number number; /* how kernels call it; N_NUMBERS: they do not know it */
+  Number number; /* the kernels' name for it; N_NUMBERS: they have none */
 } elements[N_ELEMENTS] = {
     [ELEMENT_FP32] = {4, NUMBER_FP32},
     [ELEMENT_BF16] = {2, NUMBER_BF16},
@@ -39,7 +39,7 @@ static void convert(Number from_number, const void *from, Number to_number, void
   g_assert(is_known);
 }
 
-/* A NaN on either side stays one. */
+/* A NaN on either side stays a NaN. */
 static void take_larger(float *to, const float *x, gint64 n) {
   for (gint64 i = 0; i < n; i++)
     to[i] = to[i] > x[i] || to[i] != to[i] ? to[i] : x[i];
@@ -56,7 +56,7 @@ static void reduce_doubles(ReduceKind kind, const double *const *parts, int n_pa
   }
 }
 
-/* Two fp32 parts need no accumulator; this is the whole work of a pair of ranks. */
+/* Two fp32 parts need no accumulator: all that a pair of ranks has to do. */
 static void add_pair(const float *a, const float *b, float *out, gint64 n) {
   for (gint64 i = 0; i < n; i++)
     out[i] = a[i] + b[i];

@@ -1,14 +1,14 @@
-/* Messages, and the turn in which messages and collectives start.
+/* Messages, and the order in which messages and collectives start.
  *
- * Order. MPI matches messages of a (sender, communicator, tag) in the order they were posted. Streams of a rank run at
- * their own pace, so transfers of one group wait for their turn before they post anything: a ticket per call.
+ * Order. MPI matches messages of equal (sender, communicator, tag) in the order they were posted. A rank's streams run
+ * at their own pace, so every call on a group takes a ticket, and waits for its turn before it posts anything.
  *
  *   issued by the program   #0 #1 #2           stream A: #0 ........ #2
  *   started                 #0 #1 #2           stream B:    #1 may wait here until #0 was posted
  *
- * Tags. A channel is one direction between two ranks and its messages come in program order, so a receive takes the
- * next message whatever its tag is, and then compares: a program whose ends disagree is told so instead of hanging.
- * Tags above what MPI carries are folded on both sides. */
+ * Tags. A channel is one direction between two ranks, and its messages arrive in program order. So a receive takes the
+ * next message whatever its tag, then compares tags: if the two ends disagree, that is an error instead of a hang. Tags
+ * above MPI's limit are folded on both sides. */
 #include "transfer.h"
 
 #include "error.h"
@@ -76,7 +76,7 @@ static gboolean step_message(MpiTransfer *transfer, gboolean *is_done, GError **
   if (transfer->set.n > 0) {
     transfer->set.statuses[0].MPI_TAG = MPI_ANY_TAG;
     if (!request_set_test(&transfer->set, spec->group, is_done, error)) {
-      /* too long for the buffer is what a message meant for another receive mostly is: say that first */
+      /* a message too long for the buffer was most likely meant for another receive: report that first */
       int tag = transfer->set.statuses[0].MPI_TAG;
       if (spec->kind == TRANSFER_RECEIVE && tag >= 0 && tag != folded_tag(spec->group, spec->tag))
         g_prefix_error(error, "rank %d sent tag %d where tag %d is expected: ", spec->group->peer, tag,
@@ -110,7 +110,7 @@ static gboolean go_on(MpiTransfer *transfer, gboolean *is_done, GError **error) 
                                     : step_message(transfer, is_done, error);
 }
 
-/* The first call posts; not before those issued earlier have. */
+/* The first call posts, but only after all transfers issued earlier have posted. */
 static gboolean step(MpiTransfer *transfer, gboolean *is_done, GError **error) {
   MpiGroup *group = transfer->spec.group;
   if (transfer->is_started)

@@ -1,5 +1,5 @@
-/* Cases (cuts of models) one after the other, then the grid, the device, the links. After each the times so far are
- * kept in <output>.progress, so that a calibration that was ended goes on where it stood. */
+/* Measures the cases (sharded models) one by one, then the grid, the device and the links. The times so far are saved
+ * in <output>.progress, so that an interrupted calibration resumes where it stopped. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,13 +41,13 @@ typedef struct {
   HostTimes host;
   char *progress_file;
   CalibrationProgress *progress; /* parts: keys of cases and of the grid */
-  gboolean is_kept;              /* the file has some of them */
+  gboolean is_kept;              /* the file holds some parts */
   GString *skipped;
   gint64 began_us;
   int n_steps_done, n_steps;
 } Calibration;
 
-/* With the 400 that warm up, as many steps as a plan may have. */
+/* Plus 400 warm-up steps, this is the most steps a plan may have. */
 enum { NOT_GIVEN = G_MININT, MOST_REPEATS = 600 };
 
 static int default_repeats(const CalibrateOptions *o) {
@@ -144,7 +144,7 @@ static gboolean read_models(Calibration *c, GError **error) {
     Model *model = model_read(names[i], error);
     if (model == NULL)
       return FALSE;
-    model->dropout_rate = (DropoutRates){0}; /* kernels of dropout are not timed */
+    model->dropout_rate = (DropoutRates){0}; /* dropout kernels are not timed */
     g_ptr_array_add(c->models, model);
   }
   return TRUE;
@@ -186,7 +186,7 @@ static gboolean find_parts(Calibration *c, GError **error) {
 
 /* --- progress --- */
 
-/* As rank 0 says it: of this machine, whose processor is `device_name`. */
+/* All ranks use rank 0's header, with its processor's `device_name`. */
 static CalibrationProgress *new_progress(const Calibration *c, const char *device_name) {
   char header[512];
   g_snprintf(header, sizeof header,
@@ -196,14 +196,14 @@ static CalibrationProgress *new_progress(const Calibration *c, const char *devic
   return calibration_progress_new(header);
 }
 
-/* Where a file that was kept counts in part only, or not at all, who runs this is told before it is written anew. */
+/* Tells the user that a progress file is used only in part or not at all, before it is overwritten. */
 static void say_problem(const Calibration *c, const char *problem) {
   if (world_rank(c->world) == 0)
     fprintf(stderr, "stepreal: %s: %s; %s measured again\n", c->progress_file, problem,
             c->is_kept ? "what stands before is kept, the rest is" : "nothing of it is kept, all is");
 }
 
-/* What was done before, the same on all ranks. */
+/* Restores earlier progress, the same on all ranks. */
 static void read_progress(Calibration *c) {
   g_autofree char *text = NULL;
   g_autoptr(GError) error = NULL;
@@ -233,7 +233,7 @@ static gboolean write_progress(Calibration *c, const char *done, GError **error)
   return TRUE;
 }
 
-/* A bar on a terminal; elsewhere nothing: what is measured is printed at the end. */
+/* A progress bar on a terminal; nothing elsewhere, since results are printed at the end. */
 static void show(const char *what, gpointer data) {
   const Calibration *c = data;
   enum { WIDTH = 24 };
@@ -248,7 +248,7 @@ static void show(const char *what, gpointer data) {
 
 /* --- measuring --- */
 
-/* Under which a case is done: models of one name (config.json) are told apart by what their files say. */
+/* The part name of a case. Models of the same name (config.json) are told apart by their files' contents. */
 static char *key_of_case(const CutCase *cut, const char *text, GError **error) {
   g_autofree char *config = NULL;
   gsize length;
@@ -262,8 +262,8 @@ static char *key_of_case(const CutCase *cut, const char *text, GError **error) {
   return g_strdup_printf("%s, config %.16s", text, sum);
 }
 
-/* A case that cannot be run here is left out, on all ranks alike, and tried again by a calibration that goes on: so
- * that one says why, too. */
+/* A case that cannot run here is left out on all ranks. It is not recorded as done, so a resumed calibration tries it
+ * again and reports the reason too. */
 static gboolean measure_case(Calibration *c, const CutCase *cut, GError **error) {
   g_autofree char *text = cut_case_text(cut), *key = key_of_case(cut, text, error);
   g_autoptr(GError) cause = NULL;
@@ -281,7 +281,7 @@ static gboolean measure_case(Calibration *c, const CutCase *cut, GError **error)
   return TRUE;
 }
 
-/* Of the products measured. */
+/* Number format of the products measured. */
 static Number linear_number(const Calibration *c) {
   return precision_info(g_array_index(c->cases, CutCase, 0).precision)->linear;
 }
@@ -297,7 +297,7 @@ static gboolean measure_grid(Calibration *c, GError **error) {
          write_progress(c, key, error);
 }
 
-/* Transfers vary more than kernels do: more of them are timed, in proportion to the steps asked for. */
+/* Transfers vary more than kernels, so more of them are timed, in proportion to the requested steps. */
 static int link_repeats(const CalibrateOptions *o) {
   return MAX((o->quick ? 9 : 21) * o->repeats / default_repeats(o), 1);
 }
@@ -400,7 +400,7 @@ static void print_summary(const Calibration *c, const KernelTime *kernels, int n
          library_file);
 }
 
-/* What was measured before a failure stays, and the user is told. */
+/* `message`, plus a note if measurements from before the failure are saved. */
 static char *with_progress(const Calibration *c, const char *message) {
   if (!c->is_kept)
     return g_strdup(message);

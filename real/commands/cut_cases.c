@@ -3,7 +3,7 @@
 #include "error.h"
 #include "parser.h"
 
-/* The values of one list each. */
+/* The parsed lists. */
 typedef struct {
   GArray *tps, *cps, *batches, *lengths; /* of gint64; owned; lengths NULL: the model's */
   GArray *cp_comms;                      /* of int; owned */
@@ -47,7 +47,7 @@ static gboolean read_lists(const CutRequest *request, CutLists *lists, GError **
          (length == NULL || (lists->lengths = counts_or("--seq-len", length, NULL, error)) != NULL);
 }
 
-/* With and without sequence parallelism: experts that tp cuts need it. */
+/* Adds the case with and without sequence parallelism; experts with tp > 1 need it. */
 static void add_case(GArray *cases, CutCase cut) {
   if (cut.tp == 1 || !model_has_experts(cut.model))
     g_array_append_val(cases, cut);
@@ -57,7 +57,7 @@ static void add_case(GArray *cases, CutCase cut) {
   }
 }
 
-/* Of one tp, micro-batch and length: every cut by cp, in every way where it cuts. */
+/* For one tp, micro-batch and length: every cp, and every kind of cp communication if cp > 1. */
 static void add_cuts_by_cp(GArray *cases, CutCase cut, const CutLists *lists) {
   for (guint i = 0; i < lists->cps->len; i++) {
     cut.cp = (int)g_array_index(lists->cps, gint64, i);

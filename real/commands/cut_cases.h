@@ -1,13 +1,13 @@
-/* Which cuts of which models a calibration runs: all combinations of the lists that its options give. */
+/* The cases of a calibration (a model and a sharding each): all combinations of the lists given as options. */
 #pragma once
 #include "kernel_times.h"
 
-/* Texts of options; NULL: the usual. */
+/* Option arguments; NULL: the default. */
 typedef struct {
   const char *tp, *cp, *cp_comm, *micro_batch, *seq_len; /* lists */
   const char *precision, *attention;
-  gboolean is_cuda; /* what is usual is the GPU's */
+  gboolean is_cuda; /* defaults for a GPU */
 } CutRequest;
 
-/* Of CutCase, each model's (Model, borrowed) together; owned by the caller. NULL with INPUT naming the option. */
+/* An array of CutCase, grouped by model (Model, borrowed); owned by the caller. NULL with INPUT naming the option. */
 GArray *cut_cases(const CutRequest *request, const GPtrArray *models, GError **error);

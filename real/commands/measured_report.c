@@ -5,7 +5,7 @@
 #include "step_report.h"
 #include "units.h"
 
-/* FLOP/s of one processor that the model's mathematics made in the median step. */
+/* Model FLOP/s of one processor in the median step. */
 static double flops_per_s(const MeasuredReport *report) {
   const Plan *plan = report->workload->plan;
   return workload_model_flops(report->workload) / (report->median_ns * 1e-9) / plan->gpus;
@@ -58,7 +58,7 @@ static void append_losses(GString *out, const MeasuredReport *report) {
   g_string_append_c(out, '\n');
 }
 
-/* Where it changes. */
+/* The loss scale, where it changes. */
 static void append_scales(GString *out, const MeasuredReport *report) {
   const LossScale *scales = report->scales;
   g_string_append(out, "\nloss scale (×: the step was skipped, its gradients were not finite)\n ");
@@ -131,7 +131,7 @@ static void append_parts(GString *out, const MeasuredReport *report) {
   g_string_append_c(out, '}');
 }
 
-/* Of each step its scale, and which steps were skipped, from 0. */
+/* Each step's scale, and the skipped steps, counted from 0. */
 static void append_loss_scales(GString *out, const MeasuredReport *report) {
   g_autofree double *scales = g_new(double, report->n_steps), *skipped = g_new(double, report->n_steps);
   int n_skipped = 0;
@@ -144,7 +144,7 @@ static void append_loss_scales(GString *out, const MeasuredReport *report) {
   append_numbers(out, "skipped_steps", skipped, n_skipped);
 }
 
-/* Steps that the ranks skipped and the one rank did not, or the other way round, from 0; none: no key. */
+/* Steps skipped by the ranks but not by the one-rank reference, or the reverse, counted from 0. None: no key. */
 static void append_skipped_apart(GString *out, const CheckReport *check) {
   g_autofree double *steps = g_new(double, check->n_steps);
   int n = 0;
@@ -155,7 +155,7 @@ static void append_skipped_apart(GString *out, const CheckReport *check) {
     append_numbers(out, "skipped_apart", steps, n);
 }
 
-/* `is_whole`: not the part in fp32 of another, which no timed run follows. */
+/* `is_whole`: not the fp32 check inside another check, which no timed run follows. */
 static void append_check(GString *out, const char *key, const CheckReport *check, gboolean is_whole) {
   double loss = check->timed_loss_error, gradient = 0, update = 0;
   for (int i = 0; i < check->n_steps; i++) {

@@ -1,4 +1,4 @@
-/* What a run prints. */
+/* The report that `stepreal run` prints. */
 #pragma once
 #include "metrics.h"
 #include "model.h"
@@ -7,20 +7,19 @@
 typedef struct {
   const Workload *workload;
   const Metrics *metrics;
-  const char *device, *comm, *device_name; /* "cpu", "mpi", what the processor calls itself */
-  double clock_Hz;                         /* 0: not known */
-  double peak_flops;                       /* of one processor; 0: not known */
+  const char *device, *comm, *device_name; /* "cpu", "mpi", the processor's own name */
+  double clock_Hz;                         /* 0: unknown */
+  double peak_flops;                       /* of one processor; 0: unknown */
   const gint64 *steps_ns;
   const double *losses;
   const LossScale *scales; /* [n_steps + 1] of fp16; NULL: none */
   int n_steps;
   gint64 median_ns;
-  const char *attention;    /* what ran the fused one; NULL or "": nothing to tell */
-  const CheckReport *check; /* NULL: not asked for */
+  const char *attention;    /* what ran fused attention; NULL or "": nothing to report */
+  const CheckReport *check; /* NULL: no check was asked for */
 } MeasuredReport;
 
 char *measured_report_text(const MeasuredReport *report);
-/* The keys of `stepsim simulate --json` that can be measured, `step_times_s`, `losses`, `loss_scales`, `check`. Owned
- * by the caller.
- */
+/* The keys of `stepsim simulate --json` that can be measured, and `step_times_s`, `losses`, `loss_scales`, `check`.
+ * Owned by the caller. */
 char *measured_report_json(const MeasuredReport *report);

@@ -1,4 +1,4 @@
-/* stepreal's verbs: as stepsim's, but run by all ranks of a world at once. */
+/* stepreal's verbs. Like stepsim's, but all ranks of a world run them together. */
 #pragma once
 #include "verbs.h"
 #include "world.h"
@@ -6,9 +6,9 @@
 int command_run(int argc, char **argv, GError **error);
 int command_calibrate(int argc, char **argv, GError **error);
 
-/* `run` in a world that is open already, and stays so unless the run fails in the middle: one run after another, by the
- * same processes. */
+/* `run` in a world that is already open, and stays open unless the run fails midway: for several runs in the same
+ * processes. */
 int command_run_again(World *world, int argc, char **argv, GError **error);
 
-/* Ends a verb: with an error of any rank all end; the first rank that has one reports it. Returns the exit status. */
+/* Ends a verb on all ranks. If any rank has an error, the lowest such rank reports it. Returns the exit status. */
 int real_command_close(World *world, int status, GError **error);

@@ -28,10 +28,10 @@ typedef struct {
   gboolean check;
 } RunOptions;
 
-static const double least_loss_scale = 0x1p-24; /* fp16's smallest number: with less every gradient is 0 */
-static const double most_loss_scale = 0x1p127;  /* a float holds it and its inverse */
+static const double least_loss_scale = 0x1p-24; /* fp16's smallest number: below it every gradient is 0 */
+static const double most_loss_scale = 0x1p127;  /* a float can hold it and its inverse */
 
-/* What a run needs, made from the options on every rank alike. */
+/* What a run needs, derived from the options, the same on every rank. */
 typedef struct {
   RunOptions options;
   Workload *workload;
@@ -59,7 +59,7 @@ static gboolean check_switch(const char *name, const char *value, GError **error
          fail_input(error, "--%s: found \"%.80s\", expected on or off", name, value);
 }
 
-/* Of an option that is on unless it is said to be off. */
+/* For an option that is on by default. */
 static gboolean is_on(const char *value) {
   return g_strcmp0(value, "off") != 0;
 }
@@ -214,7 +214,7 @@ static const CommType *find_comm(const RunOptions *o, World *world, GError **err
   return comm_find(world_size(world) > 1 || g_strv_contains(comm_names(), "mpi") ? "mpi" : "null", error);
 }
 
-/* What computes nothing, or moves nothing, has no numbers to compare. */
+/* A device that computes nothing, or communication that moves nothing, leaves no numbers to compare. */
 static gboolean can_check(const Run *run, int n_ranks, GError **error) {
   const Execution *execution = &run->execution;
   const DeviceType *devices[] = {execution->device, execution->check_device};
@@ -229,7 +229,7 @@ static gboolean can_check(const Run *run, int n_ranks, GError **error) {
   return TRUE;
 }
 
-/* The loss's scale, where there is one. */
+/* Sets the loss scaling, if the precision has any. */
 static gboolean read_loss_scale(const RunOptions *o, Training *training, GError **error) {
   const Precision precision = o->plan.plan->precision;
   const gboolean with_window = o->initial_loss_scale != NOT_GIVEN || o->loss_scale_window != NOT_GIVEN;
@@ -308,7 +308,7 @@ static void add_trait(char (*traits)[TRAIT_BYTES], int i, char *text) {
   g_free(text);
 }
 
-/* What all ranks must agree about: sums of three texts. */
+/* What all ranks must agree on: checksums of three texts. */
 static void find_traits(const Run *run, char (*traits)[TRAIT_BYTES]) {
   const Model *model = run->workload->model;
   const Layout *layout = &run->workload->layout;
@@ -328,7 +328,7 @@ static void find_traits(const Run *run, char (*traits)[TRAIT_BYTES]) {
                             run->execution.training.loss_scale_window));
 }
 
-/* Ranks of different command lines would wait for each other, or train different models side by side. */
+/* With different command lines, ranks would wait for each other or train different models. */
 static gboolean agrees_with_first(const Run *run, World *world, GError **error) {
   char own[N_TRAITS][TRAIT_BYTES], first[N_TRAITS][TRAIT_BYTES];
   find_traits(run, own);
@@ -348,13 +348,13 @@ static void show_progress(int step, int n_steps, gpointer data) {
   fflush(stderr);
 }
 
-/* A file that cannot be written costs neither the other file nor the report, which then goes where the error goes. */
+/* If one file cannot be written, the other and the report still are; the report then goes to stderr. */
 static gboolean write_results(const Run *run, const Trace *trace, const MeasuredReport *report, GError **error) {
   const RunOptions *o = &run->options;
   const gboolean is_traced = o->trace == NULL || chrome_trace_write(trace, o->trace, error);
   const gboolean is_drawn =
       o->timeline == NULL || timeline_write(trace, "Measured training step", o->timeline, is_traced ? error : NULL);
-  if (g_strcmp0(o->trace, "-") != 0 && g_strcmp0(o->timeline, "-") != 0) { /* else standard output holds that alone */
+  if (g_strcmp0(o->trace, "-") != 0 && g_strcmp0(o->timeline, "-") != 0) { /* "-": only that goes to stdout */
     g_autofree char *text = o->plan.json ? measured_report_json(report) : measured_report_text(report);
     fputs(text, is_traced && is_drawn ? stdout : stderr);
   }
@@ -391,7 +391,7 @@ static gboolean report_run(const Run *run, World *world, const ExecutionResult *
   return write_results(run, trace, &report, error);
 }
 
-/* A run that fails in the middle ends all ranks at once. */
+/* A run that fails midway ends all ranks at once. */
 static void run_or_fail(const Run *run, World *world, ExecutionResult *result) {
   g_autoptr(GError) error = NULL;
   Execution execution = run->execution;
@@ -401,7 +401,7 @@ static void run_or_fail(const Run *run, World *world, ExecutionResult *result) {
     world_fail(world, error->message);
 }
 
-/* `result`: NULL, or where what came of the checked run goes. */
+/* `result`: receives the checked run's result; may be NULL. */
 static void check_or_fail(const Run *run, World *world, CheckReport *check, ExecutionResult *result) {
   g_autoptr(GError) error = NULL;
   if (!check_numerics(&run->execution, is_on(run->options.check_fp32), check, result, &error))
@@ -417,7 +417,7 @@ static int run_all(Run *run, World *world, GError **error) {
   if (is_timed)
     run_or_fail(run, world, &result);
   const gboolean ok = report_run(run, world, &result, run->options.check ? &check : NULL, error);
-  const gboolean is_wrong = run->options.check && world_rank(world) == 0 && !check.is_passed; /* rank 0 has compared */
+  const gboolean is_wrong = run->options.check && world_rank(world) == 0 && !check.is_passed; /* rank 0 compares */
   execution_result_clear(&result);
   check_report_clear(&check);
   return ok && is_wrong ? 1 : 0;

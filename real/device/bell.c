@@ -1,9 +1,9 @@
-/* The epoch counts rings. A sleeper announces itself before it looks at the epoch, a ringer moves the epoch before it
- * looks for sleepers, so that one of the two sees the other:
+/* The epoch counts rings. A sleeper announces itself before it reads the epoch; a ringer advances the epoch before it
+ * looks for sleepers. So one of the two sees the other:
  *
  *      sleeper   n_sleepers++ · epoch = seen? · wait          ringer   epoch++ · n_sleepers > 0? · lock, unlock, wake
  *
- * The ringer's lock makes it come after a sleeper's look or before its wait, never between. */
+ * The lock keeps the ringer's wake-up from falling between a sleeper's look at the epoch and its wait. */
 #include "bell.h"
 
 #include <errno.h>
@@ -31,7 +31,7 @@ void bell_ring(Bell *bell) {
   atomic_fetch_add(&bell->epoch, 1);
   if (atomic_load(&bell->n_sleepers) == 0)
     return;
-  pthread_mutex_lock(&bell->mutex); /* a sleeper has looked at the epoch under the lock, or will see the new one */
+  pthread_mutex_lock(&bell->mutex); /* every sleeper now waits, or will see the new epoch */
   pthread_mutex_unlock(&bell->mutex);
   pthread_cond_broadcast(&bell->cond);
 }

@@ -3,8 +3,8 @@
  *
  *      host thread ──launch, copy, record, wait, task──▶ queue of each stream ──▶ worker ──▶ events ──▶ sleep_until()
  *
- * The host thread only pushes. Memory is zeroed and thus touched when it is had, so that the first step does not pay
- * for the system finding pages; large blocks start where huge pages do. */
+ * The host thread only pushes. Memory is zeroed, and thus touched, when it is allocated, so that page faults do not
+ * slow down the first step; large blocks are aligned to huge pages. */
 #include "cpu_worker.h"
 #include "device_memory.h"
 
@@ -41,7 +41,7 @@ static Device *cpu_open(int local_rank, int n_local, gint64 capacity_bytes, GErr
   cpu->base.type = &cpu_device;
   device_memory_init(&cpu->memory, capacity_bytes > 0 ? capacity_bytes : host_available_bytes() / n_local);
   cpu->cores = host_cores(local_rank, n_local);
-  if (g_getenv("OPENBLAS_NUM_THREADS") == NULL) /* whoever set it knows better */
+  if (g_getenv("OPENBLAS_NUM_THREADS") == NULL) /* the user's setting has precedence */
     cpu_kernels_set_threads(1);
   if (!cpu_workers_start(&cpu->workers, &cpu->cores, error)) {
     cpu_close(&cpu->base);
@@ -50,7 +50,7 @@ static Device *cpu_open(int local_rank, int n_local, gint64 capacity_bytes, GErr
   return &cpu->base;
 }
 
-/* Zeroed; NULL: the system has none. Freed with free(). */
+/* Zeroed memory, freed with free(); NULL: out of memory. */
 static void *zeroed_block(gint64 bytes) {
   gsize alignment = bytes >= HUGE_PAGE_BYTES ? HUGE_PAGE_BYTES : LINE_BYTES;
   gsize rounded = ((gsize)MAX(bytes, 1) + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
@@ -83,7 +83,7 @@ static void cpu_release(Device *device, void *block) {
   free(block);
 }
 
-/* Not counted: staging is no memory of the device. */
+/* Not counted: staging is not device memory. */
 static void *cpu_allocate_host(Device *device, gint64 bytes, GError **error) {
   void *block = zeroed_block(bytes);
   return block != NULL ? block : device_memory_refused(&((CpuDevice *)device)->memory, bytes, error);
@@ -114,7 +114,7 @@ static DeviceStream *cpu_stream_new(Device *device, Stream kind, GError **error)
   return &stream->base;
 }
 
-/* Its queue stays: the worker may be looking at it. */
+/* Keeps the queue: the worker may be looking at it. */
 static void cpu_stream_free(DeviceStream *base) {
   if (base == NULL)
     return;
@@ -154,7 +154,7 @@ static void cpu_event_free(DeviceEvent *event) {
 static void cpu_record(DeviceStream *stream, DeviceEvent *base) {
   CpuEvent *event = (CpuEvent *)base;
   event->is_recorded = TRUE;
-  atomic_store(&event->state, 0); /* before the push: the worker may come to it at once */
+  atomic_store(&event->state, 0); /* before the push: the worker may reach it at once */
   push(stream, &(CpuCommand){.kind = COMMAND_RECORD, .event = event});
 }
 

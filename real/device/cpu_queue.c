@@ -1,11 +1,11 @@
-/* Commands lie one after the other in chunks; the last of a chunk says where it goes on:
+/* Commands are stored contiguously in chunks; the last command of a chunk points to the next chunk:
  *
  *      taker ↓                                         ↓ pusher
  *      [ … wait record LAUNCH copy … next ]──▶[ launch wait … ········ ]
  *        taken      └ n_taken                          └ n_pushed
  *
- * The counters are what passes between the threads: a command's bytes are written before n_pushed counts it (release)
- * and read after (acquire). The taker frees a chunk when it has left it. */
+ * The threads synchronize through the counters: a command's bytes are written before n_pushed counts it (release) and
+ * read after (acquire). The taker frees a chunk when it leaves it. */
 #include "cpu_queue.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@ struct CpuChunk {
   _Alignas(8) char bytes[CHUNK_BYTES];
 };
 
-/* Bytes of a command up to the end of what its kind uses. */
+/* Bytes of a command up to the end of `member`, the last that its kind uses. */
 #define BYTES_TO(member) (offsetof(CpuCommand, member) + sizeof(((CpuCommand *)0)->member))
 static const gsize bytes_of_kind[] = {
     [COMMAND_LAUNCH] = BYTES_TO(kernel), [COMMAND_COPY] = BYTES_TO(copy),      [COMMAND_RECORD] = BYTES_TO(event),
@@ -46,7 +46,7 @@ static void append(CpuQueue *queue, const CpuCommand *command) {
 
 void cpu_queue_push(CpuQueue *queue, const CpuCommand *command) {
   gint64 n_new = 1;
-  /* room for this command and for the one that leads on */
+  /* room for this command and for the link to the next chunk */
   if (queue->write_at + 2 * sizeof(CpuCommand) > CHUNK_BYTES) {
     CpuChunk *chunk = g_new(CpuChunk, 1);
     append(queue, &(CpuCommand){.kind = COMMAND_NEXT_CHUNK, .chunk = chunk});
@@ -71,7 +71,7 @@ CpuCommand *cpu_queue_head(CpuQueue *queue) {
   queue->read_at = 0;
   g_free(left);
   atomic_store_explicit(&queue->n_taken, n_taken + 1, memory_order_release);
-  return (CpuCommand *)(void *)queue->read_chunk->bytes; /* pushed together with the one that led here */
+  return (CpuCommand *)(void *)queue->read_chunk->bytes; /* pushed together with the link to this chunk */
 }
 
 void cpu_queue_pop(CpuQueue *queue) {

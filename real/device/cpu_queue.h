@@ -45,7 +45,7 @@ typedef struct {
 } CpuQueue;
 
 void cpu_queue_init(CpuQueue *queue);
-void cpu_queue_clear(CpuQueue *queue); /* no one pushes or takes; what is queued is forgotten */
+void cpu_queue_clear(CpuQueue *queue); /* only when no thread pushes or takes; drops what is queued */
 /* `command` is copied. */
 void cpu_queue_push(CpuQueue *queue, const CpuCommand *command);
 /* The oldest command, which stays where it is until it is popped; NULL: none. The taker may change it. */

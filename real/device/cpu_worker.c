@@ -1,5 +1,5 @@
-/* Two threads serve a rank's streams. The computing one has a stream to itself; all others share the second, which
- * goes round their heads and never blocks in one of them:
+/* Two threads serve a rank's streams. The compute thread has one stream to itself. All other streams share the
+ * communication thread, which visits their heads in turn and never blocks in one:
  *
  *      compute         │ LAUNCH LAUNCH record(e) …          one thread
  *      tp, dp, send …  │ wait(e) TASK …  ┐
@@ -7,21 +7,21 @@
  *                      │ TASK (polled)   ┘
  *
  * After a sweep in which nothing moved the thread pauses:
- *   - Heads that wait for events write their bell's number into the event, and whoever records it rings. The bit and
- *     DONE are set by the same atomic operation on one word, so one of the two sees the other; no ring is sent to
- *     anyone who does not wait, since waking a thread costs more than most commands.
- *   - With host tasks pending (a message that has to be asked for) it polls.
- *   - Where the rank has a core for each thread, both go on looking for as long as a short message takes, POLL_SPIN_NS,
- *     before they sleep: waking up an idle core can take 20 us.
- *   - Often the rank has one core for both. Then a thread that only waits sleeps at once, and a poller that woke up
- *     beside a kernel, to find that nothing has come, would cost the kernel 3 to 30 us, the more the more layers of
- *     virtual machine are below. So the computing thread looks in itself, between two kernels, and the poller sleeps
- *     long; when the computing thread has nothing to do, it polls for POLL_SPIN_NS and then leaves it to the poller:
+ *   - A head that waits for an event writes its bell's number into the event, and whoever records the event rings. The
+ *     bell's bit and DONE are set by atomic operations on one word, so one side sees the other. Nobody rings for a
+ *     thread that does not wait: waking a thread costs more than most commands.
+ *   - With host tasks pending (a message can only be polled for) it polls.
+ *   - If the rank has a core for each thread, both spin for as long as a short message takes, POLL_SPIN_NS, before they
+ *     sleep: waking an idle core can take 20 us.
+ *   - Often the rank has one core for both. Then a thread that only waits sleeps at once. A poller that woke during a
+ *     kernel and found nothing would cost the kernel 3 to 30 us, more under nested virtual machines. So the compute
+ *     thread itself polls between two kernels, and the poller sleeps long. When the compute thread has nothing to do,
+ *     it polls for POLL_SPIN_NS and then leaves polling to the poller:
  *
  *         one core │ kernel │sweep│ kernel │sweep│ kernel …      sweep: of the other thread's streams
- *   - Where there are more ranks than cores nobody goes on looking: what is waited for may need the core to come.
+ *   - With more ranks than cores nobody spins: the awaited work may need this core.
  *
- * Whoever sweeps holds the streams' lock: host tasks never run at the same time. */
+ * Whoever sweeps holds the streams' lock, so host tasks never run concurrently. */
 #include "cpu_worker.h"
 
 #include "error.h"
@@ -33,14 +33,14 @@
 #endif
 
 enum {
-  POLL_SPIN_NS = 200000,          /* of looking without pause since something last moved */
+  POLL_SPIN_NS = 200000,          /* spinning since something last moved */
   POLL_IDLE_PAUSE_NS = 20000,     /* between polls after that, with no kernel running */
-  POLL_CROWDED_PAUSE_NS = 100000, /* the same where other ranks wait for the core: a poll keeps them from it */
-  POLL_BUSY_PAUSE_NS = 2000000,   /* beside kernels on the same core: for those that are longer */
-  LOOK_RECORD_NS = 20000,         /* between looks of the computing thread at the end of an op */
-  LOOK_KERNEL_NS = 200000,        /* and within one, whose time they are counted into */
-  POLL_MOVED_NS = 10000,          /* a sweep that took longer has moved data, though nothing has ended yet */
-  COPY_PIECE_BYTES = 1 << 20,     /* a sweep goes on to the other streams after so much: about 100 µs */
+  POLL_CROWDED_PAUSE_NS = 100000, /* the same if other ranks wait for the core, which a poll takes from them */
+  POLL_BUSY_PAUSE_NS = 2000000,   /* the same beside kernels on the same core; matters only for long kernels */
+  LOOK_RECORD_NS = 20000,         /* between polls by the compute thread at the end of an op */
+  LOOK_KERNEL_NS = 200000,        /* and within an op, whose time then includes them */
+  POLL_MOVED_NS = 10000,          /* a longer sweep has moved data, even if nothing has ended yet */
+  COPY_PIECE_BYTES = 1 << 20,     /* after this much a sweep goes on to the other streams: about 100 µs */
   COMMANDS_PER_VISIT = 64,
 };
 
@@ -83,7 +83,7 @@ gboolean cpu_workers_check(CpuWorkers *workers, GError **error) {
 
 static void look_around(CpuWorker *worker, gint64 least_ns);
 
-/* What became of a stream's oldest command. */
+/* What happened to a stream's oldest command. */
 typedef enum {
   HEAD_NONE,  /* there is none */
   HEAD_ENDED, /* it was popped */
@@ -98,7 +98,7 @@ static void count_ended(CpuWorkers *workers) {
 
 static Head run_copy(CpuWorker *worker, CpuCommand *command) {
   gint64 bytes = MIN(command->copy.bytes, COPY_PIECE_BYTES);
-  if (bytes > 0) /* of nothing there may be no place */
+  if (bytes > 0) /* with 0 bytes the pointers may be NULL */
     memmove(command->copy.to, command->copy.from, (gsize)bytes);
   command->copy.to += bytes;
   command->copy.from += bytes;
@@ -124,7 +124,7 @@ static Head run_task(CpuWorker *worker, const CpuCommand *command) {
   return has_ended ? HEAD_ENDED : HEAD_POLLED;
 }
 
-/* After a failure nothing runs and nobody waits. */
+/* After a failure, runs and waits for nothing. */
 static Head run_command(CpuWorker *worker, CpuCommand *command) {
   gboolean is_skipped = atomic_load_explicit(&worker->all->has_failed, memory_order_acquire) != 0;
   if (is_skipped)
@@ -165,7 +165,7 @@ typedef struct {
   gboolean polls; /* host tasks are pending */
 } Sweep;
 
-/* Run each head as far as it goes. With `sweeping` held, as what follows. */
+/* Runs each head as far as it goes. `sweeping` must be held, here and below. */
 static Sweep sweep(CpuWorker *worker) {
   Sweep result = {FALSE, FALSE};
   int n = atomic_load_explicit(&worker->n_streams, memory_order_acquire);
@@ -180,7 +180,7 @@ static Sweep sweep(CpuWorker *worker) {
   return result;
 }
 
-/* Leave the bell's number with every event a head waits for. TRUE: one of them is done already. */
+/* Leaves the bell's number with every event that a head waits for. TRUE: one of them is already done. */
 static gboolean call_events(CpuWorker *worker) {
   int n = atomic_load_explicit(&worker->n_streams, memory_order_acquire);
   for (int i = 0; i < n; i++) {
@@ -191,7 +191,7 @@ static gboolean call_events(CpuWorker *worker) {
   return FALSE;
 }
 
-/* Sweep until nothing moves any more and every event waited for will ring. TRUE: something moved. */
+/* Sweeps until nothing moves and every awaited event will ring. TRUE: something moved. */
 static gboolean settle(CpuWorker *worker) {
   gboolean has_moved = FALSE;
   for (;;) {
@@ -207,7 +207,7 @@ static gboolean settle(CpuWorker *worker) {
   }
 }
 
-/* On the computing thread: poll for the other one, which sleeps; not more often than every least_ns. */
+/* On the compute thread: polls for the other thread, which sleeps, at most every least_ns. */
 static void look_around(CpuWorker *worker, gint64 least_ns) {
   CpuWorker *other = &worker->all->worker[WORKER_COMMUNICATION];
   if (worker == other || !worker->all->share_core || !atomic_load_explicit(&other->polls, memory_order_relaxed))
@@ -220,7 +220,7 @@ static void look_around(CpuWorker *worker, gint64 least_ns) {
   worker->looked_ns = host_now_ns();
 }
 
-/* Nothing moves: until when to sleep, 0 not at all. */
+/* How long to sleep when nothing moves: a deadline; 0: not at all. */
 static gint64 pause_until_ns(const CpuWorker *worker, gint64 moved_ns) {
   const CpuWorkers *all = worker->all;
   const CpuWorker *compute = &all->worker[WORKER_COMPUTE], *other = &all->worker[WORKER_COMMUNICATION];
@@ -258,7 +258,7 @@ static void *worker_main(void *data) {
   gint64 moved_ns = host_now_ns();
   atomic_store(&worker->is_awake, 1);
   for (;;) {
-    unsigned seen = bell_epoch(worker->bell); /* before it looks: whoever closes rings after it has said so */
+    unsigned seen = bell_epoch(worker->bell); /* before looking: closing sets the flag, then rings */
     if (atomic_load(&worker->all->is_closing))
       break;
     pthread_mutex_lock(&worker->sweeping);

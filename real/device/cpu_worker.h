@@ -26,7 +26,7 @@ typedef struct {
   gboolean is_used; /* the host's: between stream_new and stream_free */
 } CpuStream;
 
-/* The N_STREAMS lanes of a rank, plus some for measurements. */
+/* A rank's N_STREAMS lanes, plus some for measurements. */
 enum { MAX_WORKER_STREAMS = 64 };
 
 struct CpuWorker {
@@ -35,11 +35,11 @@ struct CpuWorker {
   pthread_t thread;
   Bell *bell;
   CpuStream streams[MAX_WORKER_STREAMS];
-  atomic_int n_streams; /* only grows: streams that are free have empty queues */
+  atomic_int n_streams; /* only grows: freed streams have empty queues */
   atomic_int is_awake;
-  atomic_int polls;         /* host tasks were pending when its streams were last gone round */
-  gint64 looked_ns;         /* the computing one's: when it last went round the other's streams */
-  pthread_mutex_t sweeping; /* held by whoever goes round its streams */
+  atomic_int polls;         /* host tasks were pending in the last sweep of its streams */
+  gint64 looked_ns;         /* compute thread only: when it last swept the other thread's streams */
+  pthread_mutex_t sweeping; /* held by whoever sweeps its streams */
   CpuScratch *scratch;
 };
 

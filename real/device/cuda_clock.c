@@ -1,16 +1,15 @@
-/* When GPU events were, on the host's CLOCK_MONOTONIC.
+/* GPU event times on the host's CLOCK_MONOTONIC.
  *
- * CUDA tells the time between two events only (a float of milliseconds, so it resolves 2⁻²³ of that time: 0.06 µs at 1
- * s, 1 µs at 10 s; events themselves resolve about 0.5 µs). So there are anchors: events whose host time is known, a
- * new one whenever the last is old, and an event is told from the one before it. An anchor is recorded on an idle
- * stream between two looks at the host's clock, several times; the closest pair bounds it best:
+ * CUDA reports only the time between two events (a float of milliseconds, so it resolves 2⁻²³ of that time: 0.06 µs at
+ * 1 s, 1 µs at 10 s; events themselves resolve about 0.5 µs). So there are anchors, events of known host time, with a
+ * new one whenever the last is old; an event is timed from the anchor before it. An anchor is recorded on an idle
+ * stream between two reads of the host's clock, several times; the closest pair gives the best bounds:
  *
  *     host   before ──────────── after        the event was between them: ±(after − before)/2, some µs
  *     GPU             anchor
  *
- * It is put where the GPU's own clock has it (last anchor + elapsed), moved into the host's bounds if the clocks have
- * drifted apart. Between two anchors the host's time runs straight from one to the other, so that no event is told to
- * come before one that it came after:
+ * The anchor is placed by the GPU's own clock (last anchor + elapsed), and moved into the host's bounds if the clocks
+ * have drifted apart. Between two anchors host time is interpolated linearly, so events keep their order:
  *
  *     host   A₀ ───────────╱A₁ ─────────╱A₂ ── …        event = Aᵢ + elapsed·(Aᵢ₊₁ − Aᵢ)/(elapsed from Aᵢ to Aᵢ₊₁) */
 #include "cuda_parts.h"
@@ -19,7 +18,7 @@ enum { N_TRIES = 8, MOST_ANCHORS = 1024 };
 static const gint64 ANCHOR_AGE_NS = 250 * 1000 * 1000;
 static const gint64 GOOD_BOUND_NS = 10 * 1000; /* no more tries once within this */
 
-/* Records `event` on the service stream and bounds its time. Spinning: a sleep would widen the bounds. */
+/* Records `event` on the service stream and bounds its time. Spins: a sleep would widen the bounds. */
 static gboolean bound_event(CudaDevice *device, cudaEvent_t event, gint64 *before, gint64 *after, GError **error) {
   *before = host_clock_ns();
   if (!CUDA_CALL(cudaEventRecord(event, device->service), error))
@@ -31,8 +30,8 @@ static gboolean bound_event(CudaDevice *device, cudaEvent_t event, gint64 *befor
   return CUDA_CALL(status, error);
 }
 
-/* The anchor's event at a host time between *before and *after, the closest of some tries. The last recording is the
- * one that counts, so each try records anew until one is no worse than those before it. */
+/* Records the anchor's event at a host time between *before and *after, the closest of several tries. Only the last
+ * recording of an event counts, so it tries again until one is no worse than the best before it. */
 static gboolean take_anchor(CudaDevice *device, cudaEvent_t event, gint64 *before, gint64 *after, GError **error) {
   gint64 best = G_MAXINT64;
   for (int i = 0; i < N_TRIES; i++) {
@@ -67,7 +66,7 @@ static void anchor_clear(gpointer data) {
   (void)cudaEventDestroy(((CudaAnchor *)data)->event);
 }
 
-/* The event's host time is set later. */
+/* Adds an anchor whose host time is set later. */
 static gboolean add_anchor(CudaDevice *device, gint64 *before, gint64 *after, GError **error) {
   CudaAnchor anchor = {0};
   if (!CUDA_CALL(cudaEventCreateWithFlags(&anchor.event, cudaEventDefault), error))
@@ -95,7 +94,7 @@ void cuda_clock_close(CudaDevice *device) {
   g_clear_pointer(&device->anchors, g_array_unref);
 }
 
-/* A run that lasts keeps every second anchor, and takes half as many from now on. */
+/* A long run drops every second anchor, and takes half as many from then on. */
 static void thin_out(CudaDevice *device) {
   for (guint i = 1; i < device->anchors->len; i++)
     g_array_remove_index(device->anchors, i);

@@ -1,7 +1,7 @@
-/* A GPU through the CUDA runtime. A rank's lanes are non-blocking streams, its events are CUDA events, and everything
- * is put on streams by the one host thread; nothing here waits except sleep_until.
+/* A GPU through the CUDA runtime. A rank's lanes are non-blocking streams, its events are CUDA events, and one host
+ * thread enqueues everything; only sleep_until waits.
  *
- *   cuda_failure.c    the first failure, after which nothing more is begun
+ *   cuda_failure.c    the first failure, after which nothing new is started
  *   cuda_stream.c     streams, events, launches, copies
  *   cuda_clock.c      event times on the host's clock
  *   cuda_host_task.c  steps of the host in stream order
@@ -29,29 +29,29 @@ int cuda_device_n_sharers(const Device *device) {
   return ((const CudaDevice *)device)->n_sharers;
 }
 
-/* A rank has a dozen streams, some of them waiting for other ranks: with the default of 8 hardware queues a waiting
- * stream would hold up another that shares its queue. And a kernel loaded at its first launch can wait for the whole
- * GPU, a stream that waits for another rank among the rest, which would be for ever: all are loaded at the start. Read
- * by CUDA when it starts. */
+/* A rank has a dozen streams, some waiting for other ranks. With the default of 8 hardware queues, a waiting stream
+ * would block another that shares its queue. And a kernel loaded at its first launch can wait for the whole GPU to go
+ * idle, including streams that wait for another rank: a deadlock. So all kernels are loaded at the start. CUDA reads
+ * these variables when it starts. */
 static void prepare_environment(void) {
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", FALSE);
   setenv("CUDA_MODULE_LOADING", "EAGER", FALSE);
 }
 
-/* Sleeps of this thread, and of those that it starts, end within a microsecond of when they should, not 50. */
+/* Makes sleeps of this thread, and of threads it starts, end within 1 microsecond of the deadline instead of 50. */
 static void wake_in_time(void) {
 #ifdef __linux__
   (void)prctl(PR_SET_TIMERSLACK, 1000ul, 0ul, 0ul, 0ul);
 #endif
 }
 
-/* "13.0" of 13000. Owned by the caller. */
+/* "13.0" for 13000. Owned by the caller. */
 static char *version_text(int version) {
   return g_strdup_printf("%d.%d", version / 1000, version % 1000 / 10);
 }
 
-/* No GPU, no driver, and a driver that is older than the runtime this program has in it are told apart: CUDA says one
- * thing of the last two. A driver runs programs of its own major version of CUDA and of those before
+/* Distinguishes no GPU, no driver, and a driver older than the runtime linked into this program: CUDA reports the last
+ * two alike. A driver runs programs built for its own or an earlier major version of CUDA
  * (docs.nvidia.com/deploy/cuda-compatibility). */
 static gboolean count_gpus(int *n, GError **error) {
   int driver = 0, runtime = 0;
@@ -84,7 +84,7 @@ static gboolean choose_gpu(CudaDevice *device, int local_rank, int n_local, GErr
   return CUDA_CALL(cudaSetDevice(device->ordinal), error);
 }
 
-/* The capacity, where none is given: an equal share of the GPU's memory for each rank on it. */
+/* The default capacity is an equal share of the GPU's memory for each rank on it. */
 static gboolean open_parts(CudaDevice *device, gint64 capacity_bytes, GError **error) {
   gsize free_bytes, total_bytes;
   if (!CUDA_CALL(cudaMemGetInfo(&free_bytes, &total_bytes), error) ||
@@ -95,7 +95,7 @@ static gboolean open_parts(CudaDevice *device, gint64 capacity_bytes, GError **e
   return device->tasks != NULL && cuda_clock_open(device, error);
 }
 
-/* After a failure CUDA may refuse to give things back: what it answers is of no use here. */
+/* After a failure CUDA may refuse to free things, so results are ignored here. */
 static void close_device(Device *base) {
   CudaDevice *device = (CudaDevice *)base;
   if (device == NULL)
@@ -191,7 +191,7 @@ static void release_host(Device *base, void *memory) {
   (void)cudaFreeHost(memory);
 }
 
-/* Errors of kernels come up in whatever is called next: cudaStreamQuery of the idle service stream tells them. */
+/* Kernel errors are reported by whatever call comes next: here cudaStreamQuery of the idle service stream. */
 static gboolean check(Device *base, GError **error) {
   CudaDevice *device = (CudaDevice *)base;
   if (cuda_device_enter(device)) {
@@ -208,7 +208,7 @@ static gboolean check(Device *base, GError **error) {
   return is_well;
 }
 
-/* Kernels that run end by themselves; what waits for the host is let go. */
+/* Running kernels end by themselves; streams that wait for the host are released. */
 static void cancel(Device *base) {
   GError *error = NULL;
   fail_impossible(&error, "cancelled");

@@ -1,19 +1,19 @@
-/* Steps of the host in stream order, without blocking a stream's callback thread (a step may wait for another rank, and
- * CUDA has one such thread for all streams).
+/* Host steps in stream order, without CUDA's host callbacks: a step may wait for another rank, and CUDA runs the
+ * callbacks of all streams on one thread.
  *
- * Each stream has two words in pinned host memory. The k-th task of the stream, put there by the host thread:
+ * Each stream has two words in pinned host memory. For the k-th task of a stream, the host thread enqueues:
  *
  *     stream   … earlier work │ write ready = k │ wait until done ≥ k │ later work …
  *     poller                         sees ready ≥ k: step() … step() → TRUE: done = k
  *
- * Words are written and waited for by the driver's stream memory operations; where these are not supported, by kernels
- * of one thread. One poller thread for all streams of the device steps the first task of each stream that has come to
- * it. When the device has failed, tasks end without being stepped. Words are compared as CUDA does, modulo 2³². */
+ * The driver's stream memory operations write and wait for the words; where unsupported, single-thread kernels do. One
+ * poller thread serves all streams of the device: it steps the first task of every stream that has reached it. After
+ * the device has failed, tasks end without being stepped. Words are compared as CUDA does, modulo 2³². */
 #include "cuda_parts.h"
 
 #include <cudaTypedefs.h>
 
-/* The first word of each of two cache lines. */
+/* Each word has a cache line of its own. */
 typedef struct {
   guint32 ready;
   guint32 pad[31];
@@ -43,12 +43,12 @@ struct CudaTasks {
   GMutex lock;
   GCond wake;
   GPtrArray *queues;  /* of CudaQueue, not owned */
-  CudaQueue *stepped; /* whose step runs just now, without the lock */
+  CudaQueue *stepped; /* the one whose step is running now, without the lock */
   gint n_waiting;     /* tasks in all queues */
   gboolean is_closing;
 };
 
-/* From the driver that the runtime has loaded: libcuda itself is not linked. */
+/* Looks in the driver that the runtime has loaded: libcuda itself is not linked. */
 static gboolean find_driver_call(const char *name, void **function, GError **error) {
   enum cudaDriverEntryPointQueryResult result;
 #if CUDART_VERSION >= 12050
@@ -65,8 +65,8 @@ static gboolean is_reached(guint32 word, guint32 number) {
   return (gint32)(word - number) >= 0;
 }
 
-/* TRUE: the queue's first task has ended. The step runs without the lock: it may take a while, and only the poller
- * takes tasks off. */
+/* TRUE: the queue's first task has ended. The step runs without the lock, as it may take a while; only the poller
+ * removes tasks. */
 static gboolean step_queue(CudaTasks *tasks, CudaQueue *queue) {
   Task *task = g_queue_peek_head(&queue->waiting);
   const gboolean has_failed = cuda_device_has_failed(&tasks->device->device);
@@ -94,7 +94,7 @@ static gboolean step_queue(CudaTasks *tasks, CudaQueue *queue) {
   return TRUE;
 }
 
-/* Spins with a yield for a while after something ended, then sleeps between looks, by 1/256 of what was waited. */
+/* Spins, yielding, for a while after a task ended; then sleeps between polls for 1/256 of the time waited so far. */
 static gpointer poll_tasks(gpointer data) {
   CudaTasks *tasks = data;
   const gint64 close_ns = 200 * 1000, longest_us = 200;
@@ -194,7 +194,7 @@ void cuda_queue_free(CudaQueue *queue) {
   g_free(queue);
 }
 
-/* *is_supported FALSE: nothing was put on the stream. */
+/* *is_supported FALSE: nothing was enqueued. */
 static gboolean put_operations(const CudaTasks *tasks, cudaStream_t stream, CUdeviceptr ready, CUdeviceptr done,
                                guint32 number, gboolean *is_supported, GError **error) {
   CUresult result = tasks->write_value((CUstream)stream, ready, number, CU_STREAM_WRITE_VALUE_DEFAULT);

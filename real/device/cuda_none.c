@@ -1,4 +1,4 @@
 #include "device.h"
 
-/* Where CUDA was not built in. */
+/* For builds without CUDA. */
 const DeviceType cuda_device = {.name = "cuda", .is_available = FALSE};

@@ -1,5 +1,5 @@
-/* The SM clock through NVML, whose library comes with the driver; its few types are declared here so that neither
- * header nor library is needed to build. Reference: NVML API, nvmlDeviceGetClockInfo. */
+/* The SM clock through NVML, which comes with the driver. The few types used are declared here, so that building needs
+ * neither header nor library. Reference: NVML API, nvmlDeviceGetClockInfo. */
 #include "cuda_parts.h"
 
 #include <dlfcn.h>

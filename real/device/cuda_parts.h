@@ -1,4 +1,4 @@
-/* Inside the cuda device: what its files share. */
+/* Private to the cuda device, shared by its files. */
 #pragma once
 #include "cuda_call.h"
 #include "cuda_device.h"
@@ -8,7 +8,7 @@ typedef struct CudaTasks CudaTasks;
 typedef struct CudaQueue CudaQueue;
 typedef struct Nvml Nvml;
 
-/* A GPU time and when it was by the host's clock. */
+/* A GPU event and its time on the host's clock. */
 typedef struct {
   cudaEvent_t event;
   gint64 ns;
@@ -21,10 +21,10 @@ typedef struct {
   GHashTable *sizes;                 /* memory → its bytes (gint64, owned) */
   cudaStream_t service;              /* for zeroing memory and for anchors; always idle otherwise */
   GArray *anchors;                   /* of CudaAnchor, ascending; at least one */
-  gint64 anchor_age_ns;              /* between two of them, at least */
+  gint64 anchor_age_ns;              /* least time between two anchors */
   CudaTasks *tasks;
   Nvml *nvml;      /* NULL until asked */
-  GMutex lock;     /* of what follows */
+  GMutex lock;     /* protects the fields below */
   GError *failure; /* the first */
   gint has_failed; /* atomic: failed or cancelled */
   gboolean (*watch)(gpointer data, GError **error);
@@ -43,14 +43,14 @@ typedef struct {
   cudaEvent_t handle;
 } CudaEvent;
 
-/* Device calls concern the GPU that is current in the calling thread. Fails the device and returns FALSE when it cannot
- * be made so, or has failed already. */
+/* Makes this device's GPU current in the calling thread, as CUDA calls need. FALSE if that fails, which also fails the
+ * device, or if the device has failed already. */
 gboolean cuda_device_enter(CudaDevice *device);
 
 /* cuda_clock.c */
 gboolean cuda_clock_open(CudaDevice *device, GError **error);
 void cuda_clock_close(CudaDevice *device);
-void cuda_clock_refresh(CudaDevice *device); /* takes a new anchor when the last one is old */
+void cuda_clock_refresh(CudaDevice *device); /* takes a new anchor if the last one is old */
 gint64 cuda_clock_event_ns(CudaDevice *device, cudaEvent_t event);
 
 /* cuda_stream.c: members of DeviceType */
@@ -70,12 +70,12 @@ gboolean cuda_event_sleep_until(DeviceEvent *event, gint64 timeout_ns);
 CudaTasks *cuda_tasks_new(CudaDevice *device, GError **error);
 void cuda_tasks_free(CudaTasks *tasks);
 CudaQueue *cuda_queue_new(CudaTasks *tasks, cudaStream_t stream, GError **error);
-/* Forgets its tasks and lets the stream go past them; then, once the stream is idle, the queue can be freed. */
+/* Drops the queue's tasks and lets the stream run past them. The queue can be freed once the stream is idle. */
 void cuda_queue_release(CudaQueue *queue);
 void cuda_queue_free(CudaQueue *queue);
 void cuda_stream_host_task(DeviceStream *stream, HostStep step, gpointer data);
 
-/* cuda_nvml.c: 0 when it cannot be known. */
+/* cuda_nvml.c; the clock is 0 if unknown. */
 Nvml *nvml_new(int ordinal);
 void nvml_free(Nvml *nvml);
 double nvml_clock_Hz(const Nvml *nvml);

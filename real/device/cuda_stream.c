@@ -1,4 +1,4 @@
-/* Streams and events of the cuda device. Calls that fail, fail the device; afterwards nothing is launched any more. */
+/* Streams and events of the cuda device. A failed call fails the device; after that nothing is launched. */
 #include "cuda_parts.h"
 #include "program.h"
 
@@ -18,7 +18,7 @@ const char *cuda_stream_attention(const DeviceStream *stream) {
   return cuda_attention_backend(((const CudaStream *)stream)->lane);
 }
 
-/* A call whose error fails the device. */
+/* A CUDA call; an error fails the device. */
 #define DEVICE_CALL(device, call)                                                                                      \
   G_STMT_START {                                                                                                       \
     GError *call_error = NULL;                                                                                         \
@@ -27,7 +27,7 @@ const char *cuda_stream_attention(const DeviceStream *stream) {
   }                                                                                                                    \
   G_STMT_END
 
-/* Communication gets the high priority: its few blocks should not wait for a product's thousands. */
+/* Communication has high priority: its few blocks should not wait behind a matrix product's thousands. */
 DeviceStream *cuda_stream_new(Device *base, Stream lane, GError **error) {
   CudaDevice *device = (CudaDevice *)base;
   int least = 0, greatest = 0;
@@ -47,7 +47,7 @@ DeviceStream *cuda_stream_new(Device *base, Stream lane, GError **error) {
   return NULL;
 }
 
-/* FALSE: still busy after two seconds, as after a failure. */
+/* FALSE: still busy after two seconds, which happens after a failure. */
 static gboolean becomes_idle(cudaStream_t handle) {
   for (int i = 0; i < 2000 && cudaStreamQuery(handle) == cudaErrorNotReady; i++)
     g_usleep(1000);
@@ -60,7 +60,7 @@ void cuda_stream_free(DeviceStream *base) {
   CudaStream *stream = (CudaStream *)base;
   (void)cudaSetDevice(device_of(base)->ordinal);
   cuda_queue_release(stream->queue);
-  if (stream->handle != NULL && becomes_idle(stream->handle)) { /* else its memory is left to the process's end */
+  if (stream->handle != NULL && becomes_idle(stream->handle)) { /* else its memory is kept until the process ends */
     cuda_queue_free(stream->queue);
     cuda_lane_free(stream->lane);
     (void)cudaStreamDestroy(stream->handle);
@@ -125,15 +125,15 @@ gint64 cuda_event_ns(DeviceEvent *base) {
   return cuda_device_enter(device) ? cuda_clock_event_ns(device, ((CudaEvent *)base)->handle) : host_clock_ns();
 }
 
-/* What a wait looks at beside its event. */
+/* Calls `watch`, on behalf of a wait. */
 static void ask_watch(CudaDevice *device) {
   GError *error = NULL;
   if (device->watch != NULL && !device->watch(device->watch_data, &error))
     cuda_device_fail(&device->device, error);
 }
 
-/* Polls: closely at first, as the event is often near, then with sleeps of 1/256 of what was waited, so that a long
- * step costs the host little and is seen to end in time. */
+/* Polls: without pause at first, as the event is often near, then with sleeps of 1/256 of the time waited so far. So a
+ * long step costs the host little, and its end is noticed soon. */
 gboolean cuda_event_sleep_until(DeviceEvent *base, gint64 timeout_ns) {
   CudaDevice *device = (CudaDevice *)base->device;
   const gint64 start = host_clock_ns(), watch_ns = 10 * 1000 * 1000, close_ns = 50 * 1000, longest_us = 1000;

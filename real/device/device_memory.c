@@ -41,7 +41,7 @@ void device_memory_hold(DeviceMemory *memory, void *block, gint64 bytes) {
 
 gint64 device_memory_drop(DeviceMemory *memory, void *block) {
   const gint64 *found = g_hash_table_lookup(memory->bytes_of, block);
-  g_assert(found != NULL); /* of another device, or released twice */
+  g_assert(found != NULL); /* else it is another device's, or released twice */
   gint64 bytes = *found;
   memory->held_bytes -= bytes;
   g_hash_table_remove(memory->bytes_of, block);

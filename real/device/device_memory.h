@@ -1,4 +1,4 @@
-/* Private to devices whose memory is the host's: what is held, against a capacity. One thread calls. */
+/* Private to devices that use host memory: counts the bytes held against a capacity. For one thread. */
 #pragma once
 #include <glib.h>
 
@@ -9,10 +9,10 @@ typedef struct {
 
 void device_memory_init(DeviceMemory *memory, gint64 capacity_bytes);
 void device_memory_clear(DeviceMemory *memory); /* does not free blocks still held */
-/* Count a block that is about to be had; IMPOSSIBLE "out of memory: …" when it does not fit. */
+/* Whether a block about to be allocated fits; if not, IMPOSSIBLE "out of memory: …". */
 gboolean device_memory_fits(const DeviceMemory *memory, gint64 bytes, GError **error);
 void device_memory_hold(DeviceMemory *memory, void *block, gint64 bytes);
-/* Bytes of the block, which is held no longer. */
+/* Stops counting the block; returns its bytes. */
 gint64 device_memory_drop(DeviceMemory *memory, void *block);
-/* The error of a block that fits but that the system does not give. Returns NULL. */
+/* Sets the error for a block that fits but that the system refuses. Returns NULL. */
 void *device_memory_refused(const DeviceMemory *memory, gint64 bytes, GError **error);

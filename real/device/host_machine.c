@@ -1,12 +1,12 @@
-/* Cores are shared out in the order of their numbers, so that the workers of two ranks never fight for one:
+/* Cores are divided among ranks in numerical order, so that no two ranks' workers compete for one:
  *
  *      may use   0 1 2 3 4 5 6 7          n_local = 3
  *      rank 0    0 1                      [0·8/3, 1·8/3)
  *      rank 1        2 3 4                [1·8/3, 2·8/3)
  *      rank 2              5 6 7
  *
- * A launcher that binds (srun --cpu-bind, mpirun -bind-to) gives its children fewer cores than it has: then the share
- * was already cut. A `taskset` around the launcher cuts both alike, and its cores are shared out here. */
+ * A launcher that binds (srun --cpu-bind, mpirun -bind-to) gives its children fewer cores than it has itself: then the
+ * share is already cut. A `taskset` around the launcher restricts both alike, and its cores are divided here. */
 #include "host_machine.h"
 
 #include <sched.h>
@@ -104,7 +104,7 @@ static char *line_of(const char *file, const char *key) {
   return NULL;
 }
 
-/* Of a file that holds one number; −1 when it does not ("max"). */
+/* The number in a file that holds one; −1 if it holds something else ("max"). */
 static gint64 number_in(const char *file) {
   g_autofree char *text = NULL;
   if (!g_file_get_contents(file, &text, NULL, NULL) || !g_ascii_isdigit(text[0]))

@@ -1,12 +1,12 @@
-/* A processor on which everything takes no time: what a Program costs in launching alone, and a check that nothing
- * above depends on what kernels compute. Order is the order of the calls, so an event is done as soon as it is
- * recorded; host tasks are stepped to their end on the spot:
+/* A processor on which everything takes no time. It shows what launching a Program costs by itself, and that nothing
+ * above depends on what kernels compute. Work is done in call order, so an event is done as soon as it is recorded, and
+ * host tasks are stepped to their end at once:
  *
  *      launch, copy, wait   nothing
  *      record               done, now
  *      host_task            step() … step() → TRUE
  *
- * Memory is addresses only, until someone writes to it. */
+ * Memory is only reserved addresses until someone writes to it. */
 #include "device.h"
 
 #include "device_memory.h"
@@ -98,7 +98,7 @@ static void null_record(DeviceStream *stream, DeviceEvent *base) {
 }
 
 static void null_wait(DeviceStream *stream, DeviceEvent *event) {
-  g_assert(((NullEvent *)event)->is_done); /* no one could record it any more */
+  g_assert(((NullEvent *)event)->is_done); /* nobody could record it any more */
 }
 
 static gboolean null_is_done(DeviceEvent *event) {

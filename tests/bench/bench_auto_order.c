@@ -1,6 +1,6 @@
-/* How long an order takes to find and how short it is. First sizes: 16 ranks and 128 micro-batches, 64 and 512, one
- * chunk and a V, at the peer's caps. Then bubble rates beside those of the zero-bubble authors' scheduler on its own
- * profiled times, under the same memory. Reported is the least processor time of several runs. Optional argument: runs.
+/* How long an order takes to find, and how short it is. First by size: 16 ranks and 128 micro-batches, 64 and 512, one
+ * chunk and a V, with the peer's memory caps. Then bubble rates compared with the zero-bubble authors' scheduler, on
+ * its own profiled times and with the same memory. Reports the least CPU time of several runs. Optional argument: runs.
  */
 #include "auto_order.h"
 #include "peer_scheduler.h"

@@ -1,4 +1,4 @@
-/* Messages and collectives through the device's streams, beside the same done by plain blocking MPI calls. One line per
+/* Messages and collectives through the device's streams, compared with plain blocking MPI calls. One line per
  * operation and size, as nccl-tests prints them: algbw = bytes / time, busbw = algbw times what every link must carry
  * (collective_bus_factor). Best of N_ROUNDS; the slowest rank counts.
  *

@@ -1,6 +1,6 @@
-/* How fast the engine is on bare orders: folded, 1F1B over 16 stages with 512 micro-batches and their sends and
- * receives; unfolded, 1F1B on 16,384 ranks. Reported is the best of several runs, setup included, in actions (one F or
- * B of one micro-batch on one rank) and events a second. Optional argument: runs of each folded case. */
+/* Engine speed on bare orders: folded, 1F1B over 16 stages with 512 micro-batches and their sends and receives;
+ * unfolded, 1F1B on 16,384 ranks. Reports the best of several runs, setup included, in actions (one F or B of one
+ * micro-batch on one rank) and events per second. Optional argument: runs of each folded case. */
 #include "bare_times.h"
 #include "engine.h"
 #include "passes.h"

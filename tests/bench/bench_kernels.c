@@ -1,5 +1,5 @@
-/* What a core does with the kernels in fp32, and what passing an event between a rank's two threads costs. Products in
- * GFLOP/s, kernels bound by memory in GB/s of what they must read and write once; best of several runs. Memory is far
+/* Speed of the fp32 kernels on one core, and the cost of passing an event between a rank's two threads. Products in
+ * GFLOP/s, memory-bound kernels in GB/s of compulsory traffic (each byte once); best of several runs. Operands are far
  * larger than the caches. Optional argument: an instruction set (plain, avx2, avx512) instead of the best. */
 #include "cpu_kernels.h"
 #include "device.h"

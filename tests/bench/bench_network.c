@@ -1,6 +1,6 @@
-/* How fast the network is: ring all-reduce of 64 MiB step by step and folded, a 1F1B pipeline, random flows on a fat
- * tree, all on one core, in processor time (others on the machine change it little). Best of a few runs, making the
- * program included; instructions where the kernel lets them be counted. Optional argument: runs of each case. */
+/* Speed of the network simulation: ring all-reduce of 64 MiB step by step and folded, a 1F1B pipeline, random flows on
+ * a fat tree, all on one core, in CPU time (other processes change it little). Best of a few runs, including making the
+ * program; also instructions, if the kernel lets them be counted. Optional argument: runs of each case. */
 #include "message_run.h"
 #include "network_platforms.h"
 

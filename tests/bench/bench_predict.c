@@ -1,17 +1,17 @@
-/* Whole predictions per second of processor time: GPT-3 175B class plans, folded, event-level, memory included, one
- * core. Sets of plans, each predicted alone, then by a scratch that meets it, and again; and by a scratch in numbers,
- * as sweeps do it, which runs few micro-batches where that is enough. Then single plans; and the same on a GPU whose
- * file has 3,000 measured products around the shapes wanted, 200 points of memory kernels and 300 of attention, in a
- * cluster whose file has 24 curves of collectives.
+/* Whole predictions per second of CPU time: GPT-3 175B class plans, folded, event-level, memory included, one core.
+ * Sets of plans: each plan predicted alone, then with a scratch that sees it for the first and the second time, and
+ * with a scratch in numbers only, as in sweeps, which runs few micro-batches if that is enough. Then single plans; and
+ * the same on a GPU whose file has 3,000 measured products around the shapes wanted, 200 points of memory kernels and
+ * 300 of attention, in a cluster whose file has 24 curves of collectives.
  *
- * Instructions per event, which a loaded machine does not change:
+ * Instructions per event, which do not depend on the machine's load:
  *
  *     valgrind --tool=callgrind build/tests/bench_predict count 1      I₁ instructions, E events
  *     valgrind --tool=callgrind build/tests/bench_predict count 2      I₂: each plan once more, its structure known
  *     (I₂ − I₁) / E
  *
- * `numbers` in place of `count` does the same in numbers. Both go on with `SET`, 0 and up: of that set alone (with
- * callgrind's --toggle-collect=predict_numbers, what a set's predictions cost); or with `PP CHUNKS M`: of one plan. */
+ * `numbers` instead of `count` does the same in numbers only. Both take `SET`, 0 and up, for that set alone (with
+ * callgrind's --toggle-collect=predict_numbers: the cost of a set's predictions), or `PP CHUNKS M` for one plan. */
 #include <glib/gstdio.h>
 #include <stdio.h>
 #include <stdlib.h>

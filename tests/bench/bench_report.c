@@ -1,5 +1,5 @@
-/* How long a folded step takes to be read: metrics and memory profile of 1F1B over 16 stages with 64 micro-batches,
- * their sends and receives, gradient buckets and optimizer. Reported is the best of many runs. */
+/* How long it takes to evaluate a folded step: metrics and memory profile of 1F1B over 16 stages with 64 micro-batches,
+ * their sends and receives, gradient buckets and optimizer. Reports the best of many runs. */
 #include "memory_profile.h"
 #include "metrics.h"
 #include "predict.h"

@@ -1,7 +1,7 @@
 /* How the engine's time grows with ranks: a step of Llama-3.1-405B (tp 8, pp 8 × 16 chunks, 8 micro-batches, ZeRO-1),
- * every rank apart, with and without contention, from 64 ranks to 16,384 or to the argument (65,536 take some 5 GB).
- * The list of a rank is as long at every size, so that time per event is what grows: with what outgrows the caches.
- * Times are the processor's, of engine_run alone, one run of each size. */
+ * unfolded, with and without contention, from 64 ranks to 16,384 or to the argument (65,536 take about 5 GB). A rank's
+ * list is equally long at every size, so only time per event grows, as data outgrow the caches. Times are CPU times of
+ * engine_run alone, one run of each size. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>

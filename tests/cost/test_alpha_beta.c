@@ -1,5 +1,5 @@
-/* Latency and bandwidth are found again in times that were made from them, and in measured ones to what is said of
- * them. */
+/* The fit recovers latency and bandwidth from times computed from them, and from measured times to the stated accuracy.
+ */
 #include "alpha_beta.h"
 #include "run_suite.h"
 

@@ -1,5 +1,5 @@
-/* Closed forms of the algorithms beside ring, tree and plain sends; what the library's data adds to them; and its
- * choice on machines where NCCL's own is known. */
+/* Closed forms of the algorithms other than ring, tree and plain sends; what the library's data adds to them; and its
+ * choice on machines where NCCL's own choice is known. */
 #include "run_suite.h"
 #include "toy_cluster.h"
 

@@ -1,5 +1,5 @@
-/* A toy cluster: nodes of 8 GPUs, 200 GB/s usable per GPU inside, 8 NICs of 20 GB/s usable. One protocol carries all
- * (Simple), LL carries a quarter and has little latency, LL128 does not exist. */
+/* A toy cluster: nodes of 8 GPUs, 200 GB/s usable per GPU inside, 8 NICs of 20 GB/s usable. The Simple protocol reaches
+ * full bandwidth, LL a quarter with little latency; LL128 does not exist. */
 #include "run_suite.h"
 #include "toy_cluster.h"
 

@@ -1,4 +1,4 @@
-/* What rings behind one switch take beyond the library's own reckoning: closed forms, and measured times. */
+/* Time of rings behind one switch beyond the library's own estimate: closed forms, and measured times. */
 #include "run_suite.h"
 #include "toy_cluster.h"
 

@@ -1,4 +1,4 @@
-/* Exchanges with experts by DeepEP's kernels: closed forms on the toy cluster, and what its authors measured. */
+/* Expert exchanges by DeepEP's kernels: closed forms on the toy cluster, and its authors' measurements. */
 #include "expert_exchange.h"
 #include "run_suite.h"
 #include "toy_cluster.h"

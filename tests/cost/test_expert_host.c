@@ -1,5 +1,5 @@
-/* Layers with experts on the host: what issuing them takes, what graphs replay, where the host waits for the choice of
- * experts. And heads that predict further, each of which has a layer. */
+/* Host time of expert layers: issuing them, replaying graphs, waiting for the routing. Also multi-token-prediction
+ * heads, each of which has a layer. */
 #include "framework_cost.h"
 #include "run_suite.h"
 

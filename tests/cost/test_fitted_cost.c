@@ -1,4 +1,4 @@
-/* Collectives by latencies and bandwidths that were fitted on the machine. */
+/* Collective times from latencies and bandwidths fitted on the machine. */
 #include "run_suite.h"
 #include "toy_cluster.h"
 

@@ -1,4 +1,4 @@
-/* What a framework does where ranks exchange: sums of gradients, of tp, sends between stages. */
+/* What a framework adds to communication: gradient reductions, tp reductions, sends between stages. */
 #include "error.h"
 #include "run_suite.h"
 

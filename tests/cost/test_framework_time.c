@@ -1,4 +1,4 @@
-/* How a framework spends time: its file's keys, what they make of kernels, passes and the host. */
+/* Time that a framework adds: the keys of its file, and their effect on kernels, passes and the host. */
 #include "error.h"
 #include "run_suite.h"
 

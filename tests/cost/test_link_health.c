@@ -1,4 +1,4 @@
-/* What faults leave of a job's links, by hand; and what predictions make of it. */
+/* What remains of a job's links after faults, computed by hand; and the effect on predictions. */
 #include "error.h"
 #include "run_suite.h"
 

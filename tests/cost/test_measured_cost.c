@@ -1,5 +1,5 @@
-/* Times read off tables as cost/kernels/measured_cost.h says, with numbers derived by hand. The toy model is smooth: a
- * FLOP a picosecond, a byte a nanosecond. */
+/* Times interpolated from tables as cost/kernels/measured_cost.h says, with numbers derived by hand. The toy model is
+ * smooth: one FLOP per picosecond, one byte per nanosecond. */
 #include "measured_cost.h"
 #include "run_suite.h"
 

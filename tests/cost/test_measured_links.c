@@ -1,5 +1,6 @@
-/* Curves of collectives and sends in cluster files: what a sound file says arrives, sorted; a broken one is refused
- * with its line; times are read off as cost/collectives/measured_links_cost.h says, with numbers derived by hand. */
+/* Curves of collectives and sends in cluster files: a valid file is read completely, sorted; a broken one is refused
+ * with its line; times are interpolated as cost/collectives/measured_links_cost.h says, with numbers derived by hand.
+ */
 #include "measured_links_cost.h"
 #include "run_suite.h"
 

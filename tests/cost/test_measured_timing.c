@@ -1,4 +1,4 @@
-/* A workload timed with tables of its GPU: its products and kernels find their rows. */
+/* A workload timed with its GPU's tables: products and kernels find their rows. */
 #include "measured_fixture.h"
 #include "run_suite.h"
 #include "timing_model.h"

@@ -1,5 +1,5 @@
-/* What transfers of one rank leave to others: copies of a node's GPUs through its memory and drives, sends through the
- * levels of the fabric, channels that take SMs. */
+/* Bandwidth and SMs that one rank's transfers leave to others: copies of a node's GPUs through its memory and drives,
+ * sends through the levels of the fabric, channels that occupy SMs. */
 #include "copy_cost.h"
 #include "run_suite.h"
 #include "toy_cluster.h"

@@ -1,4 +1,4 @@
-/* A toy cluster: nodes of 8 GPUs, 200 GB/s usable per GPU inside, 8 NICs of 20 GB/s usable. One protocol carries all
+/* A toy cluster: nodes of 8 GPUs, 200 GB/s usable per GPU inside, 8 NICs of 20 GB/s usable. There is one protocol
  * (Simple). */
 #pragma once
 #include "collective_cost.h"

@@ -6,13 +6,13 @@
 
 #include <stdlib.h>
 
-/* What every config needs, in two spellings. */
+/* The keys every config needs, in two spellings. */
 #define LLAMA_CORE                                                                                                     \
   "\"hidden_size\": 64, \"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"intermediate_size\": 96, "             \
   "\"vocab_size\": 100"
 #define MPT_CORE "\"d_model\": 64, \"n_layers\": 2, \"n_heads\": 4, \"vocab_size\": 100, \"max_seq_len\": 32"
 
-/* A config in a file of its own, removed again. */
+/* Reads a config from a temporary file, which is then removed. */
 static inline Model *read_bytes(const char *text, gsize length, GError **error) {
   char *path = text_file_new("", text, (gssize)length);
   Model *model = model_read(path, error);

@@ -1,4 +1,4 @@
-/* Shipped descriptions are read and make physical sense; what a file says arrives. */
+/* Shipped descriptions are read and make physical sense; every value in a file is read. */
 #include "cluster.h"
 #include "run_suite.h"
 

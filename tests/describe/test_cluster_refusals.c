@@ -1,4 +1,4 @@
-/* Broken descriptions of clusters and GPUs are refused with file, line and what was expected, whatever the bytes. */
+/* Broken cluster and GPU descriptions are refused with file, line and what was expected, whatever the bytes. */
 #include "cluster.h"
 #include "run_suite.h"
 

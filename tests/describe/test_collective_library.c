@@ -1,4 +1,4 @@
-/* A collective library's file: what the shipped one says is read; broken ones are refused with file and line. */
+/* Collective library files: the shipped one is read; broken ones are refused with file and line. */
 #include "collective_library.h"
 #include "run_suite.h"
 

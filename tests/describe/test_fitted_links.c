@@ -1,5 +1,5 @@
-/* Fits that go before a collective library's constants: sound ones arrive; broken ones are refused with file and
- * line. */
+/* Fits that take precedence over a collective library's constants: valid ones are read; broken ones are refused with
+ * file and line. */
 #include "cluster.h"
 #include "run_suite.h"
 

@@ -1,4 +1,4 @@
-/* Files of frameworks: what they say of memory, what they stand on, and what a plan takes from them. */
+/* Framework files: their memory keys, their base files, and what a plan takes from them. */
 #include "error.h"
 #include "run_suite.h"
 

@@ -1,4 +1,4 @@
-/* Tables of measured times in GPU files: what a sound one says arrives, sorted; a broken one is refused with its line,
+/* Tables of measured times in GPU files: a valid one is read completely, sorted; a broken one is refused with its line,
  * whatever the bytes. */
 #include "broken_text.h"
 #include "measured_fixture.h"

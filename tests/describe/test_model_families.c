@@ -1,5 +1,5 @@
-/* Llama's descendants of 2024 to 2025, most of them with experts: sums of their published configs, what their classes
- * have where a config is silent, and what each has that others have not. */
+/* Llama's descendants of 2024 to 2025, most of them with experts: parameter sums of their published configs, defaults
+ * of their classes for keys a config omits, and the features particular to each. */
 #include "model_text.h"
 #include "run_suite.h"
 

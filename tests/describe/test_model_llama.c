@@ -1,4 +1,4 @@
-/* Llama's descendants: what their configs mean where they are silent, and what they add to a block. */
+/* Llama's descendants: defaults for keys their configs omit, and what they add to a block. */
 #include "model_text.h"
 #include "run_suite.h"
 

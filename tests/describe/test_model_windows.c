@@ -1,4 +1,4 @@
-/* Sliding windows of attention, as configs say them: of all layers, of some, of those that layer_types names. */
+/* Sliding attention windows in configs: in all layers, in some, in those that layer_types names. */
 #include "model_text.h"
 #include "run_suite.h"
 

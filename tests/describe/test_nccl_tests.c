@@ -1,4 +1,4 @@
-/* Logs of nccl-tests: what sound ones say arrives; broken ones are refused with their line, never misread. */
+/* Logs of nccl-tests: valid ones are read; broken ones are refused with their line, never misread. */
 #include "nccl_tests.h"
 #include "run_suite.h"
 #include "text_file.h"

@@ -1,5 +1,5 @@
-/* A machine's own words for its node become a cluster that says the same; what is no such dump is refused with its
- * line, whatever the bytes. */
+/* A machine's own dump of its node becomes an equivalent cluster; anything else is refused with its line, whatever the
+ * bytes. */
 #include "error.h"
 #include "node_import.h"
 #include "run_suite.h"

@@ -1,4 +1,4 @@
-/* What a cluster file says of a node's inside, of leaves, other GPUs, faults and the tax on transfers: taken as
+/* Cluster file keys for the inside of a node, leaf switches, other GPUs, faults and the tax on transfers: read as
  * written, or refused with the line, what was found and what was expected. */
 #include "error.h"
 #include "run_suite.h"

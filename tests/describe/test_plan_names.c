@@ -1,4 +1,4 @@
-/* Orders of ranks and other choices of a plan, by their names. */
+/* Rank orders and other choices of a plan, by name. */
 #include "error.h"
 #include "plan.h"
 #include "run_suite.h"

@@ -1,4 +1,4 @@
-/* Maps from ranks to GPUs: the three forms of a file, what is wrong with one, and what plans and groups make of it. */
+/* Maps from ranks to GPUs: the three file forms, refused files, and the effect on plans and groups. */
 #include "rank_map.h"
 #include "run_suite.h"
 

@@ -1,5 +1,5 @@
-/* A cluster as a graph: structure and rates follow from the file, names lead back to vertices, paths are those a
- * library would take, mistakes are found. */
+/* A cluster as a graph: structure and rates follow from the file, names resolve to vertices, paths are those a library
+ * would take, mistakes are found. */
 #include "data_path.h"
 #include "error.h"
 #include "run_suite.h"

@@ -1,4 +1,4 @@
-/* What the described inside of a node leaves of stated bandwidths, by hand; and what costs make of it. */
+/* How a described node interior limits the stated bandwidths, computed by hand; and the effect on costs. */
 #include "error.h"
 #include "run_suite.h"
 

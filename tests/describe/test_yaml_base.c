@@ -1,4 +1,4 @@
-/* base: of clusters and GPUs: what is merged, what is taken away, what is refused. */
+/* The key base: of clusters and GPUs: what is merged, removed and refused. */
 #include "cluster.h"
 #include "run_suite.h"
 #include "yaml_base.h"

@@ -1,6 +1,6 @@
-/* A CUDA driver (libcuda.so.1) of a machine without a GPU that takes every kernel it is given and never runs one: cuDNN
- * then makes whole plans, compiled kernels and all, for GPUs that are described to it. What cuDNN 9.19 looks up is
- * here; whatever asks for a device is told that there is none. */
+/* A CUDA driver (libcuda.so.1) for a machine without a GPU. It accepts every kernel and never runs one, so cuDNN can
+ * build complete plans, including compiled kernels, for GPUs described to it. It has the symbols that cuDNN 9.19 looks
+ * up; a call that asks for a device is told there is none. */
 #include <cuda.h>
 #undef cuLinkCreate
 #undef cuLinkAddData

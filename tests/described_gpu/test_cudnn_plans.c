@@ -1,5 +1,5 @@
-/* cuDNN takes our graphs of attention and compiles them for GPUs that are not there: its heuristics and compiler need
- * properties of one, and a driver that takes what was compiled (driver.c). Skipped (77) where there is no cuDNN. */
+/* cuDNN accepts our attention graphs and compiles them for GPUs that are absent: its heuristics and compiler need only
+ * a GPU's properties, and a driver that accepts the compiled kernels (driver.c). Skipped (77) without cuDNN. */
 #include "cuda_cudnn.h"
 #include "run_suite.h"
 

@@ -1,12 +1,12 @@
 /* One block of a kernel on one thread of the host: a fiber per CUDA thread, run in turn.
  *
  *     warp by warp, lane by lane: run until it waits or ends
- *     all lanes of an exchange's mask wait  → they go on
- *     all threads of the block wait         → they go on (__syncthreads)
- *     nobody can go on                      → the kernel is wrong: said, and the process ends
+ *     all lanes of an exchange's mask wait  → they continue
+ *     all threads of the block wait         → they continue (__syncthreads)
+ *     no thread can continue                → the kernel is wrong: this is reported, and the process ends
  *
- * A fiber is made once per thread of the host and runs thread after thread. It is left by the compiler's own longjmp,
- * which saves three words: swapcontext enters the kernel. */
+ * Each host thread makes its fibers once, and a fiber runs one CUDA thread after another. Fibers switch by the
+ * compiler's own longjmp, which saves three words; swapcontext would make system calls. */
 #include "emulated.h"
 
 #include <csignal>

@@ -1,7 +1,6 @@
 /* The part of cuBLASLt that real/ calls, through OpenBLAS: D = alpha·op(A)·op(B) + beta·C (+ bias of a row), all
- * matrices column-major, sums in fp32. What its documentation demands is checked: pairs of types, leading dimensions,
- * alignments as the preferences promised them, memory of the device. Reference: cuBLAS 13 documentation,
- * cublasLtMatmul. */
+ * matrices column-major, sums in fp32. Checks what its documentation demands: type pairs, leading dimensions,
+ * alignments as promised in the preferences, device memory. Reference: cuBLAS 13 documentation, cublasLtMatmul. */
 #include "emulated.h"
 
 #include <cblas.h>

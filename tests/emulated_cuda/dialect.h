@@ -1,11 +1,11 @@
-/* CUDA's C++ as a host compiler reads it: kernels become plain functions that a Launch runs on the stream's thread,
- * block after block, each thread of a block a fiber of its own (block.cpp). What the kernels of real/kernels use is
- * here, nothing more; translate.pl writes launches and dynamic shared memory in these words.
+/* CUDA C++ for a host compiler. Kernels become plain functions that a Launch runs on the stream's thread, block after
+ * block, with a fiber for each thread of a block (block.cpp). Only what the kernels in real/kernels use is here;
+ * translate.pl rewrites launches and dynamic shared memory in these terms.
  *
- * Stricter than a GPU where a GPU's answer would depend on timing: a fiber runs until it waits, warps and lanes in an
- * order that differs from block to block and from launch to launch; lanes that a warp's exchange waits for in vain,
- * or a __syncthreads that not all threads come to, end the process with the kernel's name. So do accesses that are
- * aligned less than their type, and indices outside an array. */
+ * Stricter than a GPU where a GPU's result would depend on timing: a fiber runs until it waits; warps and lanes run in
+ * an order that differs between blocks and between launches. If lanes never join a warp's exchange, or not all threads
+ * reach a __syncthreads, the process ends with the kernel's name. Misaligned accesses and array indices out of bounds
+ * do the same. */
 #pragma once
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -31,11 +31,11 @@ extern __thread EmulatedThread emulated_thread; /* of the fiber that runs; __thr
 #define gridDim (emulated_thread.grid_size)
 
 void *emulated_dynamic_shared(void);
-/* An array of shared memory, static in its function (a stream's thread runs one block at a time): NaN in each block,
- * until written. */
+/* A shared-memory array, static in its function (a stream's thread runs one block at a time). At the start of each
+ * block it is filled with NaN. */
 void emulated_shared(void *array, size_t bytes);
 void emulated_syncthreads(void);
-/* What each lane of the warp that `mask` names brought, once all have: 32 values, valid until the lane's next call. */
+/* Waits for all lanes of the warp in `mask`; returns the lanes' 32 values, valid until the lane's next call. */
 const uint64_t *emulated_exchange(unsigned mask, uint64_t value);
 
 __attribute__((always_inline)) inline void __syncthreads(void) {
@@ -83,7 +83,7 @@ inline void __threadfence_system(void) {
   __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
-/* At least so long: what a GPU polls in hardware is a thread here, and others need its core. */
+/* Sleeps at least this long: what a GPU polls in hardware is a thread here, and other threads need its core. */
 inline void __nanosleep(unsigned ns) {
   usleep(ns / 1000 + 100);
 }
@@ -103,8 +103,8 @@ template <typename A, typename B> std::common_type_t<A, B> max(A a, B b) {
   return a > b ? a : b;
 }
 
-/* Puts `run` of a copy of these bytes, a thread's work, on the stream for every thread of every block; a launch that a
- * GPU refuses is told by cudaGetLastError. */
+/* Enqueues a launch: every thread of every block calls `run` on a copy of these bytes. cudaGetLastError reports a
+ * launch that a GPU would refuse. */
 void emulated_launch(const char *name, const void *function, dim3 grid, dim3 block, size_t shared_bytes,
                      cudaStream_t stream, void (*run)(const void *), const void *data, size_t bytes);
 
@@ -113,8 +113,8 @@ public:
   EmulatedLaunch(dim3 grid, dim3 block, size_t shared_bytes = 0, cudaStream_t stream = nullptr)
       : grid(grid), block(block), shared_bytes(shared_bytes), stream(stream) {
   }
-  /* Arguments are copied when the kernel is launched, byte by byte, as to a GPU. A std::function here would be five
-   * functions to compile for every launch. */
+  /* Arguments are copied bytewise at launch, as on a GPU. A std::function here would mean five functions to compile
+   * for every launch. */
   template <typename Kernel, typename... Arguments>
   void call(const char *name, const void *function, Kernel kernel, Arguments... arguments) {
     const auto thread = [=] { kernel(arguments...); };

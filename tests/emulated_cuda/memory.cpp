@@ -1,15 +1,14 @@
-/* The device's memory, on the host. It ends at a page that cannot be touched, is filled with NaN, and is known by
- * address, so that a copy, product or transfer from elsewhere is noticed. To allocate and free, pinned memory of the
- * host too, waits for all streams, as CUDA may (programming guide, implicit synchronization): what waits for ever is
- * said.
+/* Device memory, on the host. Each allocation ends at an inaccessible page, is filled with NaN, and is registered by
+ * address, so that a copy, product or transfer on other memory is noticed. Allocating and freeing, also of pinned host
+ * memory, waits for all streams, as CUDA may (programming guide, implicit synchronization); a deadlock is reported.
  *
- * The host must not touch it. When the host has waited for a stream, all of the device's memory is closed; whoever
- * touches it next faults:
+ * The host must not touch device memory. After the host has waited for a stream, all device memory is protected; the
+ * next access faults:
  *
- *     a stream's thread   opens the allocation and goes on
- *     any other thread    is wrong: said, and the process ends
+ *     a stream's thread   unprotects the allocation and continues
+ *     any other thread    is wrong: this is reported, and the process ends
  *
- * While an allocation is open the host is not seen to touch it. */
+ * Host accesses to an allocation that is unprotected go unnoticed. */
 #include "emulated.h"
 
 #include <algorithm>

@@ -1,8 +1,7 @@
-/* The part of NCCL that real/ calls, between processes of one machine through shared memory. As NCCL does, it refuses
- * two ranks on one GPU of one host, answers "in progress" and goes on in a thread of its own, runs what one
- * communicator is given in the order of the calls, and launches a group together. Stricter than NCCL: what members call
- * is compared, and lengths of a send and its receive. Reference: NCCL 2.28 documentation, "Groups" and "Fault
- * tolerance". */
+/* The part of NCCL that real/ calls, between processes of one machine through shared memory. Like NCCL, it refuses two
+ * ranks on one GPU of one host, returns "in progress" and continues in its own thread, runs one communicator's calls in
+ * order, and launches a group together. Stricter than NCCL: it compares the members' calls, and the lengths of a send
+ * and its receive. Reference: NCCL 2.28 documentation, "Groups" and "Fault tolerance". */
 #include "emulated.h"
 
 extern "C" {

@@ -1,5 +1,5 @@
-/* The part of the CUDA runtime that real/ calls, on the host, but for its memory (memory.cpp). A stream is a thread
- * with a queue, as long as a GPU's, an event a count of how often it was recorded and reached. */
+/* The part of the CUDA runtime that real/ calls, on the host, except memory (memory.cpp). A stream is a thread with a
+ * queue as long as a GPU's; an event counts how often it was recorded and reached. */
 #include "emulated.h"
 
 #include <cuda.h>

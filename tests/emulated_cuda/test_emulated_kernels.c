@@ -1,4 +1,4 @@
-/* Mistakes in kernels that the emulation does not let pass. */
+/* Kernel mistakes that the emulation catches. */
 #include <check.h>
 #include <math.h>
 #include <signal.h>

@@ -1,5 +1,4 @@
-/* What an emulated GPU does not let pass where a real one would crash, or not: memory of the device in the host's
- * hands. */
+/* Host accesses to device memory, which the emulation catches and a real GPU may or may not. */
 #include <check.h>
 #include <signal.h>
 

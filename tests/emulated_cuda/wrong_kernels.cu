@@ -1,4 +1,4 @@
-/* Kernels with a mistake each, of those that a GPU may let pass. */
+/* Kernels with one mistake each, of kinds that a GPU may not report. */
 #include "wrong_kernels.h"
 
 #include "cuda_element.cuh"

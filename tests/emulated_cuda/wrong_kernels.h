@@ -1,4 +1,4 @@
-/* Mistakes of wrong_kernels.cu, and the same kernels without them. Memory is the device's. */
+/* The faulty kernels of wrong_kernels.cu, and the same kernels without the faults. All memory is device memory. */
 #pragma once
 #include <cuda_runtime_api.h>
 #include <stdbool.h>
@@ -7,9 +7,9 @@
 extern "C" {
 #endif
 
-/* 256 ones added to *to by one thread; `waits` FALSE: it does not wait for those that bring them. */
+/* One thread adds 256 ones to *to; `waits` FALSE: it does not wait for the threads that supply them. */
 void wrong_sum(float *to, bool waits, cudaStream_t stream);
-/* *to = the first of four floats read at once. */
+/* *to = the first of four floats loaded at once. */
 void wrong_pack(const float *from, float *to, cudaStream_t stream);
 /* *to = element i of 32 in shared memory. */
 void wrong_index(float *to, int i, cudaStream_t stream);

@@ -1,5 +1,5 @@
-/* The semantics of program.h read aloud: every op's times from those of the ops it depends on, over and over until
- * nothing new is known. No clock, no order, no cleverness: what the engine is compared with. */
+/* The semantics of program.h, taken literally: each op's times follow from those of the ops it depends on, iterated
+ * until nothing changes. No clock, no order, no optimisation: the reference for the engine. */
 #pragma once
 #include "engine.h"
 #include "variation.h"
@@ -21,7 +21,7 @@ static inline gint64 start_at(const Reference *reference, int rank, int op) {
   return reference->trace->start_ns[reference->trace->first[rank] + op];
 }
 
-/* How many ops like this one stand before it: same kind and peer and tag, or same group. */
+/* How many like ops precede this one: same kind, peer and tag, or same group. */
 static inline int ordinal(const Reference *reference, int rank, int op) {
   const Op *it = op_at(reference, rank, op);
   const GArray *transfers = reference->simulation->program->transfers;
@@ -37,7 +37,7 @@ static inline int ordinal(const Reference *reference, int rank, int op) {
   return n;
 }
 
-/* The op on `other` that this one meets there; −1 none. */
+/* The matching op on rank `other`; −1: none. */
 static inline int counterpart(const Reference *reference, int rank, int op, int other) {
   const Op *it = op_at(reference, rank, op);
   const GArray *transfers = reference->simulation->program->transfers;
@@ -65,12 +65,12 @@ static inline gboolean is_member(const Reference *reference, const Group *group,
          (group->spans_pp || rank / tp / dp == other / tp / dp);
 }
 
-/* Latest of two times of which either may be unknown, −1. */
+/* The later of two times; −1 if either is unknown (−1). */
 static inline gint64 latest(gint64 a_ns, gint64 b_ns) {
   return a_ns < 0 || b_ns < 0 ? -1 : MAX(a_ns, b_ns);
 }
 
-/* When the ops before on the stream and those named had ended, and the same of its batch; −1 unknown. */
+/* When the previous op on the stream and the named dependencies had ended, for all of its batch; −1: unknown. */
 static inline gint64 ready_at(const Reference *reference, int rank, int op, gboolean with_batch) {
   const Op *it = op_at(reference, rank, op);
   gint64 ready_ns = 0;
@@ -119,7 +119,7 @@ static inline gint64 issue_at(const Reference *reference, int rank, int op) {
   return issue_ns;
 }
 
-/* End of a started send, receive or collective; −1 unknown. */
+/* End of a started send, receive or collective; −1: unknown. */
 static inline gint64 meeting_end(const Reference *reference, int rank, int op, gint64 run_ns) {
   const Program *program = reference->simulation->program;
   const Op *it = op_at(reference, rank, op);
@@ -141,7 +141,7 @@ static inline gint64 meeting_end(const Reference *reference, int rank, int op, g
   return start_ns < 0 ? -1 : start_ns + run_ns;
 }
 
-/* Learn the op's times as far as they follow from what is known; TRUE when something is new. */
+/* Derives the op's times as far as they follow from what is known; TRUE if anything is new. */
 static inline gboolean learn(const Reference *reference, int rank, int op) {
   Trace *trace = reference->trace;
   gsize record = trace->first[rank] + op;

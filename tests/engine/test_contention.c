@@ -1,4 +1,4 @@
-/* Transfers that share a rank's links, worked out by hand. Times in nanoseconds. */
+/* Transfers that share a rank's links, computed by hand. Times in nanoseconds. */
 #include "link_use.h"
 #include "loaded_program.h"
 #include "plan_cases.h"

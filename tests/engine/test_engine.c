@@ -1,4 +1,4 @@
-/* The engine against times worked out by hand. All times in nanoseconds. */
+/* The engine against hand-computed times. All times in nanoseconds. */
 #include "engine_fixture.h"
 #include "event_queue.h"
 #include "run_suite.h"

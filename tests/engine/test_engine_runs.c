@@ -1,4 +1,4 @@
-/* Whole runs of the engine: closed forms, folding, what makes ranks differ, and a plain reference on random programs.
+/* Whole engine runs: closed forms, folding, differences between ranks, and a plain reference on random programs.
  * All times in nanoseconds. */
 #include "engine_fixture.h"
 #include "engine_reference.h"

@@ -1,7 +1,7 @@
-/* Collectives between kernels that end ahead of the flows (quiet.c, alone.c), worked out by hand: what is under way
- * beside them has its effect on them and they theirs on it, and they wait for time where something else may begin.
- * Unfolded, or where sends do not wait for their receivers, nothing is run ahead: the records are the same. Times in
- * nanoseconds. */
+/* Collectives between kernels that are run ahead of the flows (quiet.c, alone.c), computed by hand: concurrent
+ * transfers slow them and are slowed by them, and they are not run ahead past a time at which another transfer may
+ * start. Runs that are unfolded, or whose sends do not wait for their receivers, run nothing ahead: their records are
+ * the same. Times in nanoseconds. */
 #include "loaded_program.h"
 #include "run_suite.h"
 

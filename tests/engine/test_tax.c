@@ -1,4 +1,4 @@
-/* What transfers cost the kernels beside them, worked out by hand. Times in nanoseconds. */
+/* What transfers cost the kernels they overlap, computed by hand. Times in nanoseconds. */
 #include "engine_fixture.h"
 #include "plan_cases.h"
 #include "run_suite.h"

@@ -4,7 +4,7 @@
 #include "measured_rows.h"
 #include "text_file.h"
 
-/* To be removed and freed with drop_file(). */
+/* Returns the path; remove and free it with drop_file(). */
 static inline char *make_file(const char *text, gsize length) {
   return text_file_new(".csv", text, (gssize)length);
 }

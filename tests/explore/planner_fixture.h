@@ -1,4 +1,4 @@
-/* Spaces of plans from a few options, and searches of them. */
+/* Plan spaces from a few options, and searches of them. */
 #pragma once
 #include "error.h"
 #include "plan_space.h"
@@ -12,7 +12,7 @@ typedef struct {
   const char *name, *text;
 } Given;
 
-/* Give an empty space these axes, fill what is open and finish it. */
+/* Gives an empty space these axes, fills the open ones and finishes it. */
 static inline void fill_space(Space *space, const Given *given) {
   g_autoptr(GError) error = NULL;
   gboolean ok = TRUE;
@@ -43,7 +43,7 @@ static inline PlannerResult *search(const PlannerRequest *request) {
   return result;
 }
 
-/* llama-3-8b has 32 layers: over pp 4 and 2 chunks 8 stages of 4; the even cuts beside it are 4 and 16 stages. */
+/* llama-3-8b has 32 layers: 8 stages of 4 over pp 4 and 2 chunks; the next even splits are 4 and 16 stages. */
 static inline PlannerResult *search_one_plan(Space **space, PlannerRequest *request) {
   const Given given[] = {{"model", "llama-3-8b"},
                          {"cluster", "dgx-h100"},

@@ -1,4 +1,4 @@
-/* A small space, its setup, stores and tables of it. */
+/* A small sweep space, with its setup, stores and tables. */
 #pragma once
 #include "sweep_report.h"
 #include "sweep_talk.h"
@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* 2·3·2·2·2·4 = 192 configurations, of which some are impossible (pp 3 on 8 GPUs) and, with the batches of a large
- * model, some do not fit. */
+/* 2·3·2·2·2·4 = 192 configurations. Some are impossible (pp 3 on 8 GPUs); some, with the batches of a large model, do
+ * not fit. */
 static const char mixed_space[] = "model=llama-3-8b\ncluster=dgx-h100\ngpus=8\ntp=1,2\npp=1,2,3\nschedule=1f1b,zb-v\n"
                                   "micro-batch=1,4\nglobal-batch=32\nseq-len=2048\nzero=0..3\nrecompute=none,full\n";
 
@@ -58,7 +58,7 @@ static inline char *csv_of(ResultStore *store, const SweepTable *table, const Sw
   return text;
 }
 
-/* sweep_run(), without signals. */
+/* sweep_run() without signal handling. */
 static inline gboolean run_sweep(const SweepSetup *setup, const SweepTable *table, ResultStore *store,
                                  SweepProgress *progress, GError **error) {
   Interrupt none = {.fd = -1};

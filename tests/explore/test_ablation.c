@@ -1,5 +1,5 @@
-/* Parts of the model taken away from measured rows. Which part touches what is said by frameworks and rows chosen so:
- * megatron-deepspeed has all parts but rates, torchtitan has rates, and both run pipelines and gradients at once. */
+/* Parts of the model removed for measured rows. Frameworks and rows are chosen to show which part affects what:
+ * megatron-deepspeed has all parts except rates, torchtitan has rates, and both overlap pipelines and gradients. */
 #include "csv_text.h"
 #include "run_suite.h"
 #include "validation.h"

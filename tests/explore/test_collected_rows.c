@@ -1,7 +1,6 @@
-/* measurements/published.csv: published steps that nothing was fitted to, nanotron.csv and functional_tests.csv. All of
- * it is read, names its source and fits this program's models, clusters and plans; one run of each model, cluster and
- * source is predicted. How far off that is stands in docs/validation.md: a test on it would be one on the
- * measurements. */
+/* measurements/published.csv, of published steps that nothing was fitted to, nanotron.csv and functional_tests.csv. All
+ * rows are read, name their source and fit this program's models, clusters and plans; one run of each model, cluster
+ * and source is predicted. The errors are in docs/validation.md: asserting them here would test the measurements. */
 #include "csv_text.h"
 #include "predict.h"
 #include "run_suite.h"

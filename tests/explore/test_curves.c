@@ -1,4 +1,4 @@
-/* The numbers of figures over many runs: closed forms, what is left out, what threads may not change, tables. */
+/* The data of figures over many runs: closed forms, omitted points, independence of threads, tables. */
 #include "curves.h"
 #include "error.h"
 #include "run_suite.h"

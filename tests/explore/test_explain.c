@@ -1,4 +1,4 @@
-/* Steps with a cost taken away, axes and their links, one plan on several sizes. */
+/* Steps with one cost removed, axes and their links, one plan on several sizes. */
 #include "error.h"
 #include "explanation.h"
 #include "run_suite.h"

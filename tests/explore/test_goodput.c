@@ -1,4 +1,4 @@
-/* What failures leave of a run: against Daly's examples, a run acted out many times, and what was published. */
+/* Goodput under failures, against Daly's examples, many simulated runs, and published values. */
 #include "error.h"
 #include "run_suite.h"
 #include "training_cost.h"

@@ -1,4 +1,4 @@
-/* The largest micro-batch and the longest sequences that fit: beside all sizes tried one by one. */
+/* The largest micro-batch and the longest sequences that fit, compared with trying all sizes one by one. */
 #include "error.h"
 #include "largest_fit.h"
 #include "run_suite.h"

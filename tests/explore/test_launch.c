@@ -1,5 +1,5 @@
-/* What plans are started with, read back by parsers that are not ours and held against the names that the frameworks
- * know: tests/data/megatron-arguments.txt, deepspeed-keys.txt, torchtitan-keys.txt. */
+/* Launch options of plans, read back by independent parsers and compared with the names that the frameworks know:
+ * tests/data/megatron-arguments.txt, deepspeed-keys.txt, torchtitan-keys.txt. */
 #include "launch_fixture.h"
 #include "run_suite.h"
 #include "text_file.h"

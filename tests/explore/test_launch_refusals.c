@@ -1,4 +1,5 @@
-/* What frameworks cannot run is refused with the reason; what they do otherwise than predicted is noticed. */
+/* Plans that a framework cannot run are refused with the reason; where it differs from the prediction, a note says so.
+ */
 #include "launch_fixture.h"
 #include "run_suite.h"
 

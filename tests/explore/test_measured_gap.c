@@ -1,4 +1,4 @@
-/* What would make a predicted step as long as a measured one: what was put into a run comes out again. */
+/* What would make a predicted step as long as a measured one: the change put into a run is recovered. */
 #include "error.h"
 #include "measured_gap.h"
 #include "measured_step.h"

@@ -1,5 +1,5 @@
-/* Rows of measured.csv: what a sound one says arrives in its model and plan; a broken file is refused with the line its
- * row begins in; what is not modelled is kept, with the reason. */
+/* Rows of measured.csv: a valid row becomes its model and plan; a broken file is refused with the line its row begins
+ * in; rows that cannot be modelled are kept, with the reason. */
 #include "csv_text.h"
 #include "run_suite.h"
 

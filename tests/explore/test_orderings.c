@@ -1,8 +1,8 @@
-/* Which of two schedules is faster: published measurements of the same model on the same GPUs with the same batch, the
- * schedule apart. With $STEPSIM_SHARED/measured/measured.csv there every such pair of the zero-bubble paper's rows
- * (source zero-bubble; arXiv 2401.10241, Tables 4 and 6) is predicted and printed, and has to come out in the measured
- * order, save those that the measurement itself hardly tells apart: the paper prints samples per GPU and second to two
- * decimals, so that a throughput of 4 is known to 1/800 and a ratio of two of them to 1/400. */
+/* Which of two schedules is faster: published measurements of the same model on the same GPUs with the same batch,
+ * differing only in the schedule. If $STEPSIM_SHARED/measured/measured.csv exists, every such pair of the zero-bubble
+ * paper's rows (source zero-bubble; arXiv 2401.10241, Tables 4 and 6) is predicted and printed, and must come out in
+ * the measured order, unless the measurements are too close: the paper prints samples per GPU and second to two
+ * decimals, so a throughput of 4 is known to 1/800 and a ratio of two of them to 1/400. */
 #include "error.h"
 #include "run_suite.h"
 

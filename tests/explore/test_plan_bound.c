@@ -1,4 +1,4 @@
-/* The least time of a plan's step against its simulation, where experts are dealt out: dense models are in
+/* The lower bound of a plan's step time against its simulation, with expert parallelism; dense models are in
  * test_planner.c. */
 #include "expert_cases.h"
 #include "framework.h"

@@ -1,4 +1,4 @@
-/* What a few options rule out against looking at the whole configuration. */
+/* What a few options alone rule out, against checking the whole configuration. */
 #include "planner_fixture.h"
 #include "run_suite.h"
 

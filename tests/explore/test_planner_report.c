@@ -1,5 +1,4 @@
-/* What is said of the best plan, as JSON and as options; and which plans are tried where options leave something open.
- */
+/* The report of the best plan, as JSON and as options; and which plans are tried for open options. */
 #include "planner_fixture.h"
 #include "run_suite.h"
 

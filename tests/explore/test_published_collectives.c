@@ -1,5 +1,5 @@
-/* measurements/collectives.csv: published times of collectives. All of it is read and names its source; what is known
- * to be predicted well stays so. How far off the rest is stands in docs/validation.md. */
+/* measurements/collectives.csv: published times of collectives. All rows are read and name their source; those known to
+ * be predicted well stay so. Errors of the rest are in docs/validation.md. */
 #include "collective_cost.h"
 #include "csv_table.h"
 #include "layout.h"

@@ -1,4 +1,4 @@
-/* The search for the best plan against plans that were chosen by trying them. */
+/* The search for the best plan against published plans that were chosen by experiment. */
 #include "planner_fixture.h"
 #include "run_suite.h"
 

@@ -1,4 +1,4 @@
-/* What a published run's model tells of the release of its framework. */
+/* What a published run's model implies about its framework's release. */
 #include "csv_text.h"
 #include "run_suite.h"
 

@@ -1,4 +1,4 @@
-/* The model that a row of measured.csv says. */
+/* The model that a row of measured.csv describes. */
 #include "csv_text.h"
 #include "run_suite.h"
 

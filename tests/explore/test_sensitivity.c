@@ -1,4 +1,4 @@
-/* One step from the best plan. */
+/* Plans one change away from the best plan. */
 #include "planner_fixture.h"
 #include "run_suite.h"
 

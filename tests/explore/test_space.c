@@ -1,4 +1,4 @@
-/* Spaces of configurations: what a list means, which configuration an index is, and what is refused. */
+/* Configuration spaces: the meaning of a list, the configuration of an index, and what is refused. */
 #include "run_suite.h"
 #include "space.h"
 #include "text_file.h"

@@ -1,4 +1,4 @@
-/* Sweeps: rows are what predict() says, whoever tries them and in whatever order; what is not run does not fit. */
+/* Sweeps: rows equal predict()'s results, in any order and on any thread; configurations not run do not fit. */
 #include "run_suite.h"
 #include "sweep_fixture.h"
 

@@ -1,4 +1,4 @@
-/* What a row of a sweep says of its plan can be typed again, column by column, and gives the same step. */
+/* A sweep row's plan, given again column by column as options, yields the same step. */
 #include "run_suite.h"
 #include "sweep_fixture.h"
 

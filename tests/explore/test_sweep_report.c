@@ -1,4 +1,4 @@
-/* What is said of a sweep: its best, the front, how many of what; from stores of made-up rows. */
+/* The report of a sweep: the best, the front, the counts; from stores of made-up rows. */
 #include "run_suite.h"
 #include "sweep_fixture.h"
 

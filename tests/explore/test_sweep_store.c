@@ -1,4 +1,4 @@
-/* Stores of sweeps: what is resumed, what is refused, what a full disk leaves. */
+/* Sweep stores: what is resumed, what is refused, what remains after a full disk. */
 #include "run_suite.h"
 #include "sweep_fixture.h"
 

@@ -1,5 +1,5 @@
-/* Errors of predictions over measured rows. Every "measured" time here is a known multiple of the predicted one, so
- * that each statistic has a value that can be written down, whatever the cost model says. */
+/* Prediction errors over measured rows. Every "measured" time here is a known multiple of the predicted one, so each
+ * statistic has a known value, whatever the cost model says. */
 #include "csv_text.h"
 #include "plan_order.h"
 #include "predict.h"

@@ -1,6 +1,6 @@
-/* libFuzzer's side: one program for all readers, `fuzz --reader=NAME`. Each input is put into a file and given to that
- * reader, which takes it or refuses it with an error that main() could print; all else is a finding, as are what the
- * sanitizers see, time without end and memory without bound. With --tell it says of each input what became of it. */
+/* libFuzzer's side: one program for all readers, `fuzz --reader=NAME`. Each input is written to a file and given to
+ * that reader, which must accept it or refuse it with an error that main() could print. Anything else is a finding, as
+ * are sanitizer reports, endless loops and unbounded memory. With --tell it prints the outcome of each input. */
 #include "fuzz_readers.h"
 
 #include <glib/gstdio.h>

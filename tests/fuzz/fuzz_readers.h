@@ -1,4 +1,4 @@
-/* Every reader of what users hand over, in the one form that fuzzing needs. */
+/* Every reader of user input, with one signature for fuzzing. */
 #pragma once
 #include "cluster.h"
 #include "model.h"
@@ -9,8 +9,8 @@ typedef struct {
   gsize length;
 } FuzzInput;
 
-/* FALSE with the error set: refused. What was accepted is checked further, by what its reader promises of it; a promise
- * that is broken ends the process. */
+/* FALSE with the error set: refused. Accepted input is checked further against what its reader promises; a broken
+ * promise ends the process. */
 typedef gboolean (*FuzzReader)(const FuzzInput *input, GError **error);
 
 /* read_describe.c */
@@ -35,12 +35,12 @@ gboolean fuzz_database(const FuzzInput *input, GError **error);
 gboolean fuzz_words(const FuzzInput *input, GError **error);
 gboolean fuzz_plan(const FuzzInput *input, GError **error);
 
-/* Shipped ones, read once. Borrowed. */
+/* Shipped files, read once. Borrowed. */
 const Model *fuzz_shipped_model(void);
 const Model *fuzz_tiny_model(void);
 const Cluster *fuzz_shipped_cluster(void);
 
-/* End the process, which the fuzzer counts as a finding, unless `holds`. */
+/* Ends the process unless `holds`; the fuzzer counts that as a finding. */
 #define FUZZ_REQUIRE(holds)                                                                                            \
   G_STMT_START {                                                                                                       \
     if (!(holds))                                                                                                      \

@@ -1,4 +1,4 @@
-/* Readers of what describes models, clusters and how they were measured. */
+/* Readers of descriptions of models and clusters, and of measurements of them. */
 #include "fuzz_readers.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-/* What stands behind options: texts of a line. An input goes to every parser of such, one after the other; all must
- * refuse what they do not take with a message of their own. */
+/* Option arguments: texts of one line. An input goes to every such parser in turn; each must accept it or refuse it
+ * with a message of its own. */
 #include "fuzz_readers.h"
 
 #include <math.h>

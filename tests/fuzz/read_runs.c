@@ -1,5 +1,5 @@
-/* Readers of orders, Programs, traces and tables. What they accept is also written again, and run where it can run: a
- * Program that was verified must reach its end. */
+/* Readers of orders, Programs, traces and tables. What they accept is also written back, and run if it can run: a
+ * verified Program must reach its end. */
 #include "fuzz_readers.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* Programs of messages that every network simulator can run, and so the ones to be compared with. */
+/* Message programs that any network simulator can run, for comparisons. */
 #include "message_run.h"
 
 /* The route from each rank to the next, the last to the first. */

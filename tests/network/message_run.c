@@ -1,6 +1,6 @@
-/* An item starts when the count of those it waits for falls to 0. Who waits for whom is one flat list sorted by whom it
- * waits for, made by counting when the program is run. A delay is a flow without links, whose latency it is: so the
- * flows' queue is the only one. */
+/* An item starts when its count of pending dependencies falls to 0. Dependencies are one flat list sorted by the item
+ * waited for, made by a counting sort when the program is run. A delay is a flow without links, with the delay as its
+ * latency, so the flows' queue is the only queue. */
 #include "message_run.h"
 
 #include <math.h>

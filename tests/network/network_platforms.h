@@ -1,5 +1,5 @@
-/* Networks that tests, the benchmark and the comparison with SimGrid share. Hosts are vertices 0 … n − 1, each a node
- * of its own; latency is on the hosts' links only, so every route has 2 × latency_s. */
+/* Networks shared by the tests, the benchmark and the comparison with SimGrid. Hosts are vertices 0 … n − 1, each its
+ * own node; only the hosts' links have latency, so every route has 2 × latency_s. */
 #pragma once
 #include "network.h"
 

@@ -1,4 +1,4 @@
-/* A network as a search for routes walks it: what leaves and enters each vertex, and who is of each node. */
+/* A network as the route search sees it: the arcs out of and into each vertex, and the vertices of each node. */
 #pragma once
 #include "network.h"
 
@@ -14,13 +14,13 @@ typedef struct {
 
 typedef struct RouteGraph RouteGraph;
 
-/* Of the network as it is now. */
+/* The graph of the network as it is now. */
 RouteGraph *route_graph_new(const Network *network);
 void route_graph_free(RouteGraph *graph);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(RouteGraph, route_graph_free)
 
-/* What leaves (is_into: what enters; then `to` is where it comes from) a vertex, in the order of the links; dead links
- * left out. */
+/* Arcs out of a vertex (is_into: arcs into it; `to` is then where they come from), in link order, without dead links.
+ */
 const RouteArc *route_graph_arcs(const RouteGraph *graph, gint32 vertex, gboolean is_into, gint32 *n_arcs);
 /* The vertices of a node, or of the fabric, by `local`. */
 const gint32 *route_graph_members(const RouteGraph *graph, gint32 node, gint32 *n_members);

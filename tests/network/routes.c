@@ -5,10 +5,9 @@
  *         |  within its node        |  last fabric vertex |  within its node     |
  *
  * Each part has its own table of distances (Dijkstra, confined to the node or to the fabric), made when first needed.
- * The route is the pair of a way out and a way in with the least sum; then each part is walked downhill through its
- * table, and wherever several arcs go down to the same distance, the rule picks one. Distances are sums of integers, so
- * equally short means equal. Two vertices of one node are joined inside it unless the way over the fabric is shorter.
- */
+ * The route uses the pair of a way out and a way in with the smallest sum. Each part is then walked downhill through
+ * its table; where several arcs lead to the same distance, the rule picks one. Distances are integer sums, so ties are
+ * exact. Two vertices of one node are joined inside it unless the way over the fabric is shorter. */
 #include "routes.h"
 
 #include "error.h"

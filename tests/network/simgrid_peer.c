@@ -1,16 +1,16 @@
-/* The same platform and messages by SimGrid and by the network here: ends and speeds side by side.
+/* The same platform and messages simulated by SimGrid and by our network: end times and speeds side by side.
  *
  *     simgrid_peer ring|flows-crossbar|flows-shared|flows-tree HOSTS
  *     simgrid_peer pipeline|pipeline-shared|pipeline-tree STAGES MICRO_BATCHES
  *
- * SimGrid reads the links and routes as a platform file and runs actors that send and receive, written for its
+ * SimGrid reads the links and routes from a platform file and runs actors that send and receive, written for its
  * interface and sharing no code with message programs. Its model is set to plain max-min: no factors, no TCP window, no
- * cost of traffic back. Shares there go by 1 / latency of the route: all routes here have the same. Prints both ends,
- * the greatest difference, and both speeds; exits 1 when an end differs by more than 0.1 %.
+ * cross-traffic. SimGrid weights shares by 1 / route latency; all routes here have the same. Prints both end times, the
+ * largest difference, and both speeds; exits 1 if an end differs by more than 0.1 %.
  *
- * Pipelines compute enough that links are contended, not overloaded. Where messages pile up, who overtakes whom at a
- * stage decides when the next ones start, and the end is chaotic: with a twentieth of the computing, 8 stages and 64
- * micro-batches on shared links, 1 ns more of each forward moves it by 2.3 % here and by 1.5 % there. */
+ * Pipelines compute enough that links are contended, not overloaded. If messages pile up, which one overtakes another
+ * at a stage decides when the next ones start, and the end becomes chaotic: with a twentieth of the compute, 8 stages
+ * and 64 micro-batches on shared links, 1 ns more per forward moves the end by 2.3 % here and by 1.5 % in SimGrid. */
 #include "message_run.h"
 #include "network_platforms.h"
 

@@ -1,5 +1,5 @@
-/* Two flows that meet nobody else: solved as a pair, run ahead of time, or followed apart, against what flows do
- * otherwise. */
+/* Two flows that share links with no other: solved as a pair, run ahead of time, or followed separately, against the
+ * general solver. */
 #include "flows.h"
 #include "run_suite.h"
 

@@ -1,4 +1,4 @@
-/* Flows against times and shares worked out by hand, and against a plain solver on random sets. */
+/* Flows against hand-computed times and shares, and against a plain solver on random sets. */
 #include "flows.h"
 #include "network_platforms.h"
 #include "routes.h"

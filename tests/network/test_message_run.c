@@ -1,4 +1,4 @@
-/* Programs of messages against closed forms and against what other simulators say of the same. */
+/* Message programs against closed forms and against other simulators' results. */
 #include "message_run.h"
 #include "network_platforms.h"
 #include "run_suite.h"

@@ -1,4 +1,4 @@
-/* Routes: shortest by the order asked for, dead links avoided, choices that keep to their rule. */
+/* Routes: shortest by the requested order, avoiding dead links, chosen by their rule. */
 #include "error.h"
 #include "network_platforms.h"
 #include "routes.h"

@@ -1,4 +1,4 @@
-/* Clusters as networks: the same links, and what contention on them does to data parallel groups. */
+/* Clusters as networks: the same links, and the effect of contention on data-parallel groups. */
 #include "flows.h"
 #include "routes.h"
 #include "run_suite.h"

@@ -1,10 +1,10 @@
-/* Steps of many micro-batches, drawn at random: what may be predicted from fewer. */
+/* Random steps of many micro-batches, which may be predicted from fewer. */
 #pragma once
 #include "plan_cases.h"
 
 typedef struct {
   Cluster *clusters[N_CASE_CLUSTERS];
-  GStrv framework_names; /* of all that are shipped */
+  GStrv framework_names; /* all shipped ones */
 } LongCases;
 
 static inline void long_cases_read(LongCases *cases) {
@@ -26,7 +26,7 @@ static inline void name_framework(const LongCases *cases, Plan *plan, GRand *ran
   run_under(plan, name, &framework);
 }
 
-/* Of cp or ep, now and then. */
+/* Now and then, adds cp or ep ranks. */
 static inline void add_ranks(Case *drawn, GRand *rand) {
   const int more = g_rand_int_range(rand, 0, 8);
   if (more < 2)
@@ -35,8 +35,8 @@ static inline void add_ranks(Case *drawn, GRand *rand) {
     add_experts(drawn);
 }
 
-/* A long step in turn, of one forward and one backward; in groups of unlike sizes, or one of several steps, now and
- * then. */
+/* A long step that alternates one forward and one backward; now and then in groups of unequal sizes, or one of several
+ * steps. */
 static inline Case long_case(const LongCases *cases, guint seed) {
   enum { MAX_GPUS = 256 };
   g_autoptr(GRand) rand = g_rand_new_with_seed(seed);
@@ -57,7 +57,7 @@ static inline Case long_case(const LongCases *cases, guint seed) {
   return drawn;
 }
 
-/* Two to five steps in a row, of a schedule that the drawn chunks go with. */
+/* Two to five steps in a row, of a schedule that suits the drawn chunks. */
 static inline Case chained_case(const LongCases *cases, guint seed) {
   enum { MAX_GPUS = 256 };
   g_autoptr(GRand) rand = g_rand_new_with_seed(seed);

@@ -1,5 +1,5 @@
-/* Schedule auto as it is run: sends that wait for each other, pairs that gain time and what a plan's backward hides
- * count for it as they do for the schedules of the table, of which none that fits is better. */
+/* Schedule auto as it is run: sends that wait for each other, pairs that save time and what a plan's backward hides
+ * count as for the schedules of the table, and no schedule of the table that fits is better. */
 #include "error.h"
 #include "run_suite.h"
 

@@ -1,4 +1,4 @@
-/* What context parallelism makes of a step: what its exchanges hide and expose, folded as unfolded, on which links. */
+/* Context parallelism in a step: hidden and exposed time of its exchanges, folded and unfolded, and the links used. */
 #include "error.h"
 #include "run_suite.h"
 

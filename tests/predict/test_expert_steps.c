@@ -1,4 +1,4 @@
-/* What a step makes of experts: folded and unfolded, whole and expanded, over all schedules. */
+/* Experts in a step: folded and unfolded, whole and expanded, over all schedules. */
 #include "error.h"
 #include "run_suite.h"
 

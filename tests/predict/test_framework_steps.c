@@ -1,4 +1,4 @@
-/* What frameworks do in every step besides the kernels: ZeRO-3 in lists of tensors, the host's time between steps. */
+/* What frameworks do in each step besides kernels: ZeRO-3 with lists of tensors, host time between steps. */
 #include <check.h>
 
 #include "collective_cost.h"

@@ -1,4 +1,4 @@
-/* A job over several kinds of GPU goes at the pace of the slowest where its ranks meet. */
+/* A job on several kinds of GPU runs at the pace of the slowest wherever its ranks meet. */
 #include "predict.h"
 #include "run_suite.h"
 #include "text_file.h"

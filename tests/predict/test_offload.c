@@ -1,5 +1,5 @@
-/* What plans hold outside their GPUs: copies, the host's update and the tiers' memory, by hand on small models and as
- * properties of plans drawn at random. */
+/* Offloading: copies, the host's optimizer update and the tiers' memory, by hand on small models and as properties of
+ * random plans. */
 #include "error.h"
 #include "run_suite.h"
 

@@ -1,5 +1,5 @@
-/* Bubbles and micro-batches in flight of the classic schedules, against closed forms coded here once more, through the
- * whole chain: generator, lowering passes, verifier, engine, metrics.
+/* Bubbles and micro-batches in flight of the classic schedules, against closed forms coded independently here, through
+ * the whole chain: generator, lowering passes, verifier, engine, metrics.
  *
  *     p = 1 … 16 ranks, m = 1 … 128 micro-batches (all to 36, then some), v = 1 … 8 chunks, free communication
  *     F = I = W        every combination
@@ -7,7 +7,8 @@
  *                      changes shape (see edge_counts)
  *     zero bubble …    each p, m at the edges and 128, equal and unequal times
  *
- * Millions of ops: `test_oracles K N` runs the K-th of N shares of the p, so that shares run side by side. */
+ * Millions of ops: `test_oracles K N` runs the K-th of N shares of the values of p, so that shares can run in parallel.
+ */
 #include "error.h"
 #include "run_suite.h"
 

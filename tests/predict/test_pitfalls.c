@@ -1,5 +1,4 @@
-/* Mistakes that were seen in other simulators, and are not made here: where no test of the part itself would find them.
- */
+/* Mistakes seen in other simulators that no test of a single part would find. */
 #include "plan_cases.h"
 #include "run_suite.h"
 

@@ -1,5 +1,5 @@
-/* A step of which most micro-batches are left out, and one of several in a row, has the numbers of the whole, to the
- * last bit: over plans drawn at random, what a report says of it, what each rank does, and what it holds.
+/* A step predicted without most of its micro-batches, or as one of several in a row, has the numbers of the full run,
+ * to the last bit: over random plans, the report, each rank's breakdown, and its memory.
  *
  * `test_predict_numbers N` draws N plans instead of the suite's few. */
 #include "error.h"

@@ -1,5 +1,5 @@
-/* What a scratch keeps from one prediction to the next changes none: over plans drawn at random, and their like of
- * other sizes, the report is the same bytes as of a prediction made alone, and the trace the same records.
+/* What a scratch keeps between predictions changes none of them: over random plans, and similar ones of other sizes,
+ * the report has the same bytes as without a scratch, and the trace the same records.
  *
  * `test_predict_scratch N` draws N batches of plans instead of the suite's few. */
 #include "error.h"

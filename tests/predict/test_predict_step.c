@@ -1,6 +1,6 @@
-/* A step that is predicted from fewer micro-batches is the step of all of them: over plans drawn at random the same
- * nanoseconds, and fewer are enough for most long ones. What that rests on: lists of more micro-batches are those of
- * fewer with what repeats put in once more.
+/* A step predicted from fewer micro-batches equals the full step: over random plans, to the nanosecond, and fewer are
+ * enough for most long steps. The reason: a list for more micro-batches is one for fewer with its repeating part
+ * inserted once more.
  *
  * `test_predict_step N` draws N plans instead of the suite's few. */
 #include "error.h"

@@ -1,4 +1,4 @@
-/* GPU-hours of a training that was published, from its tokens and its plan. */
+/* GPU-hours of a published training run, from its tokens and its plan. */
 #include "error.h"
 #include "run_suite.h"
 

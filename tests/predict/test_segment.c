@@ -1,4 +1,4 @@
-/* Jobs of several scale-up domains take a segment of each: cluster_job_domain(), and what predictions make of it. */
+/* Jobs on several scale-up domains use a segment of each: cluster_job_domain(), and the effect on predictions. */
 #include "predict.h"
 #include "run_suite.h"
 

@@ -1,9 +1,8 @@
-/* What a changed machine does to a fixed plan: slower links, faster GPUs, a slow rank, jitter.
+/* Effect of a changed machine on a fixed plan: slower links, faster GPUs, a slow rank, jitter.
  *
- * A program runs by maxima and sums of durations: every op starts when the last of what it waits for has ended, in an
- * order that times do not change. So a longer duration never ends anything earlier, and all durations times c end
- * everything at c times its time. The bounds below follow from that; each rounded duration may add half a nanosecond.
- */
+ * A program's times are maxima and sums of durations: every op starts when the last of its dependencies has ended, in
+ * an order independent of times. So a longer duration never ends anything earlier, and scaling all durations by c
+ * scales all end times by c. The bounds below follow from that; each rounded duration may add half a nanosecond. */
 #include "error.h"
 #include "run_suite.h"
 

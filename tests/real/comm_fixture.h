@@ -1,5 +1,5 @@
-/* One rank of a test that runs on four: its world, a device, groups; and numbers that every rank can compute for every
- * other, so that each checks its results alone. */
+/* One rank of a test on four: its world, a device, groups; and numbers that every rank can compute for all ranks, so
+ * that each checks its own results. */
 #pragma once
 #include "comm.h"
 #include "queue_device.h"
@@ -22,7 +22,7 @@ static inline void must(gboolean condition, World *world, GError *error) {
     world_fail(world, error != NULL ? error->message : "fixture");
 }
 
-/* Rank 0 tells what all ranks found. */
+/* Rank 0 prints whether all ranks succeeded. */
 static inline void report(Ranks *ranks, const char *name, gboolean is_good) {
   gboolean all = world_all(ranks->world, is_good);
   if (!is_good)
@@ -66,7 +66,7 @@ static inline void ranks_close(Ranks *ranks) {
   queue_close(ranks->device);
 }
 
-/* Memory of the device, and how a test writes and reads it. */
+/* Device memory, and how a test writes and reads it. */
 static inline void *memory_new(Ranks *ranks, gint64 bytes) {
   return ranks->device->type->allocate(ranks->device, bytes, NULL);
 }
@@ -81,7 +81,7 @@ static inline void memory_copy(Ranks *ranks, void *to, const void *from, gint64 
   queue_protect(ranks->device, PROT_NONE);
 }
 
-/* Whole numbers 0 … 255, which all formats hold exactly. */
+/* Integers 0 … 255, which all formats hold exactly. */
 static inline void put(Number number, void *data, gint64 i, int value) {
   float x = (float)value;
   guint32 bits;
@@ -95,7 +95,7 @@ static inline void put(Number number, void *data, gint64 i, int value) {
     memcpy((char *)data + 2 * i, &half, 2);
 }
 
-/* Millions of times: each width in its own words, which stay in registers. */
+/* Called millions of times, so each width has its own code, which stays in registers. */
 static inline gboolean holds(Number number, const void *data, gint64 i, int value) {
   guint32 expected, found;
   guint16 expected_half, found_half;
@@ -109,7 +109,7 @@ static inline gboolean holds(Number number, const void *data, gint64 i, int valu
   return expected_half == found_half;
 }
 
-/* What rank `rank` has at place i: below 61, so that four of them add up exactly. */
+/* Rank `rank`'s value at i: below 61, so that four of them add up exactly. */
 static inline int value_of(int rank, gint64 i) {
   return (int)((i * 7 + rank * 5 + i / 1000) % 61);
 }

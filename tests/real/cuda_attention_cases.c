@@ -1,5 +1,5 @@
-/* Attention: unfused, fused by cuDNN and by the own kernels, whole sequences and blocks of them; what turns and joins
- * its operands. */
+/* Attention: unfused, fused by cuDNN and by our own kernels, on whole sequences and on blocks; and the kernels that
+ * transpose and join its operands. */
 #include "cuda_cases.h"
 
 /* Heads 3, 4, 5 of 6: slopes of both series. */

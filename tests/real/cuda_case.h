@@ -8,7 +8,7 @@ typedef struct {
   gsize at; /* offset in Kernel of the pointer to it */
   int cell; /* Number or CELL_… */
   gint64 n;
-  double low, high; /* contents: uniform in between, the same on both devices */
+  double low, high; /* contents: uniform between these, the same on both devices */
   gboolean is_output;
   gint64 skipped_bytes; /* before it: memory itself begins at 256 */
 } Buffer;
@@ -18,7 +18,7 @@ typedef struct {
   char *name; /* kernel, formats, sizes */
   Buffer buffers[16];
   int n_buffers;
-  double slack; /* on the tolerance; 1 is what the output's format allows */
+  double slack; /* factor on the tolerance; 1: what the output's format allows */
 } Case;
 
 typedef struct {
@@ -30,7 +30,7 @@ Case case_new(KernelKind kind, const char *format, ...) G_GNUC_PRINTF(2, 3);
 /* `slot`: the address of a pointer in c->kernel. */
 void case_in(Case *c, const void *slot, int cell, gint64 n, double low, double high);
 void case_out(Case *c, const void *slot, int cell, gint64 n, double low, double high);
-/* Runs it on both and prints how they differ; frees the case. */
+/* Runs the case on both devices and prints how they differ; frees it. */
 void case_compare(Case *c, Comparison *comparison);
 /* FALSE with the error printed. `memory` gets the contents of output buffers, one block each, owned by the caller. */
 gboolean case_run(const Case *c, Device *device, void **memory, char **attention);

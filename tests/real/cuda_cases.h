@@ -1,8 +1,8 @@
-/* Every kernel in every format, at sizes that are and are not multiples of what kernels work in. */
+/* Every kernel in every format, at sizes that are and are not multiples of the kernels' block sizes. */
 #pragma once
 #include "cuda_case.h"
 
 void compare_all_kernels(Comparison *comparison);
-/* Of these, attention and norms in one format. */
+/* Of these, the attention and norm kernels in one format. */
 void compare_attention(Comparison *comparison, Number number);
 void compare_norms(Comparison *comparison, Number number);

@@ -1,9 +1,9 @@
-/* A rank that goes wrong as it is told, for test_faults.sh. It loops all_reduces and messages on its streams and says
+/* A rank that fails on request, for test_faults.sh. It loops over all_reduces and messages on its streams and prints
  * what it does:
  *
  *   fault_rank [--rank R] [--fail-after N | --close-after N | --stall | --compute | --wrong-tag | --bad-call] …
  *
- * `--rank`: the one that does it; the others only loop. */
+ * `--rank`: the rank that fails; the others only loop. */
 #include "comm.h"
 #include "queue_device.h"
 

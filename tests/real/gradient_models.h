@@ -1,4 +1,4 @@
-/* The models whose gradients are held against their losses: of each part that a layer may have one that has it. */
+/* The models whose gradients are checked against their losses: every optional part of a layer is in one of them. */
 #pragma once
 #include "model.h"
 
@@ -63,7 +63,7 @@ static Model fixed(void) {
   return model;
 }
 
-/* Norms of each head's q and k; of 12 tokens each sees itself and four before it. */
+/* Norms of each head's q and k; each of 12 tokens sees itself and the four before it. */
 static Model normed(void) {
   Model model = llama;
   model.name = (char *)"normed";
@@ -81,7 +81,7 @@ static Model turned(void) {
   return model;
 }
 
-/* Norms of all heads together, with shifts, and behind the word table; ALiBi; dropout everywhere, more or less. */
+/* Norms over all heads together, with shifts, and after the embedding; ALiBi; dropout everywhere, at various rates. */
 static Model dropped(void) {
   Model model = gpt2;
   model.name = (char *)"dropped";
@@ -94,7 +94,7 @@ static Model dropped(void) {
   return model;
 }
 
-/* Norms of each head's q and k with weights of its own, without shifts where others have them. */
+/* Norms of each head's q and k, with weights per head; no shifts where others have them. */
 static Model own(void) {
   Model model = llama;
   model.name = (char *)"own";
@@ -104,7 +104,7 @@ static Model own(void) {
   return model;
 }
 
-/* Norms before the branches and behind them, and of each head's q and k; logits that are capped. */
+/* Norms before and after the branches, and of each head's q and k; capped logits. */
 static Model sandwiched(void) {
   Model model = llama;
   model.name = (char *)"sandwiched";
@@ -113,7 +113,7 @@ static Model sandwiched(void) {
   return model;
 }
 
-/* All that a model may multiply by; a tied table, whose gradient comes from both ends. */
+/* Every multiplier a model may have; a tied embedding, whose gradient comes from both ends. */
 static Model multiplied(void) {
   Model model = llama;
   model.name = (char *)"multiplied";
@@ -122,7 +122,7 @@ static Model multiplied(void) {
   return model;
 }
 
-/* Norms behind the branches alone, with shifts; of what they make some is dropped. */
+/* Norms only after the branches, with shifts; dropout on their results. */
 static Model behind(void) {
   Model model = llama;
   model.name = (char *)"behind";
@@ -133,7 +133,7 @@ static Model behind(void) {
   return model;
 }
 
-/* Attention and MLP side by side, a norm each; of what both add some is dropped. */
+/* Parallel attention and MLP, each with a norm; dropout on what both add. */
 static Model beside(void) {
   Model model = gpt2;
   model.name = (char *)"beside";
@@ -143,7 +143,7 @@ static Model beside(void) {
   return model;
 }
 
-/* … that read one norm, two key heads for four; of a layer the MLP alone has biases, and the logits have one. */
+/* … sharing one norm, two key heads for four; in a layer only the MLP has biases, and the logits have one. */
 static Model beside_one(void) {
   Model model = beside();
   model.name = (char *)"beside-one";
@@ -156,7 +156,7 @@ static Model beside_one(void) {
   return model;
 }
 
-/* Four experts, two to a token. */
+/* Four experts, two per token. */
 static Model routed(void) {
   Model model = llama;
   model.name = (char *)"routed";
@@ -164,8 +164,8 @@ static Model routed(void) {
   return model;
 }
 
-/* … with biases of their choice; LayerNorms, also of all heads of q and k together, and biases of attention and of the
- * logits (MiniMax-M2, Phi-3.5-MoE). */
+/* … with routing biases; LayerNorms, also over all heads of q and k together, and biases of attention and logits
+ * (MiniMax-M2, Phi-3.5-MoE). */
 static Model routed_biased(void) {
   Model model = routed();
   model.name = (char *)"routed-biased";
@@ -177,7 +177,7 @@ static Model routed_biased(void) {
   return model;
 }
 
-/* Latent attention, of V with heads of another size, and experts behind a dense layer. */
+/* Latent attention, with V heads of another size, and experts after a dense layer. */
 static Model latent(void) {
   Model model = routed();
   model.name = (char *)"latent";
@@ -191,7 +191,7 @@ static Model latent(void) {
   return model;
 }
 
-/* … whose Q is one product. */
+/* … whose Q is a single projection. */
 static Model latent_kv(void) {
   Model model = latent();
   model.name = (char *)"latent-kv";
@@ -201,7 +201,7 @@ static Model latent_kv(void) {
   return model;
 }
 
-/* Three of four, beside a shared expert with a gate; a dense layer first; of what they add some is dropped. */
+/* Three of four experts, and a shared expert with a gate; a dense layer first; dropout on what they add. */
 static Model shared(void) {
   Model model = routed();
   model.name = (char *)"shared";
@@ -213,7 +213,7 @@ static Model shared(void) {
   return model;
 }
 
-/* Of attention's probabilities alone some are dropped (Granite). */
+/* Dropout only on attention's probabilities (Granite). */
 static Model scores_dropped(void) {
   Model model = multiplied();
   model.name = (char *)"scores-dropped";

@@ -1,5 +1,5 @@
-/* Tensors of a Number beside the doubles they stand for, kernels run on a chosen instruction set, and comparison of
- * what kernels make with references in double. Conversions here are plain arithmetic, apart from the kernels' own. */
+/* Tensors of a Number with the doubles they stand for, kernels run on a chosen instruction set, and comparison of
+ * kernel results with references in double. Conversions here are plain arithmetic, independent of the kernels'. */
 #pragma once
 #include "cpu_kernels.h"
 #include "run_suite.h"
@@ -15,8 +15,8 @@ typedef struct {
   double *x;  /* what is stored, before a kernel changes it; references compute on these */
 } Tensor;
 
-/* 2^e and frexp's exponent, of what is no subnormal double: that is all there is in the formats here. Millions of
- * numbers are made with them, and the library's functions took half of a test's time. */
+/* 2^e and frexp's exponent, except for subnormal doubles, which the formats here never need. Millions of numbers are
+ * made with them, and the library's functions took half of a test's time. */
 static inline double power_of_two(int e) {
   const guint64 bits = (guint64)(e + 1023) << 52;
   double power;
@@ -30,7 +30,7 @@ static inline int exponent_of(double value) {
   return (int)(bits >> 52 & 0x7ff) - 1022;
 }
 
-/* ±m·2^e with `digits` bits of m, no exponent below `least`, as the format rounds: to nearest even. */
+/* Rounds to ±m·2^e with `digits` bits of m and no exponent below `least`, as the format does: to nearest even. */
 static inline double round_to(double value, int digits, int least, double most) {
   if (value == 0 || !isfinite(value))
     return value;
@@ -59,7 +59,7 @@ static inline double half_decode(Number number, guint16 half) {
   return sign * (mantissa + (1 << mantissa_bits)) * power_of_two(exponent - bias - mantissa_bits);
 }
 
-/* `value` is one the format has. */
+/* `value` must be representable. */
 static inline guint16 half_encode(Number number, double value) {
   int mantissa_bits = number == NUMBER_BF16 ? 7 : 10, bias = number == NUMBER_BF16 ? 127 : 15;
   int all_ones = number == NUMBER_BF16 ? 255 : 31;
@@ -109,7 +109,7 @@ static inline void tensor_clear(Tensor *tensor) {
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Tensor, tensor_clear)
 
-/* Loop tests go over formats and instruction sets: case i. */
+/* Loop tests run over formats and instruction sets, numbered by case i. */
 static const Number tested_numbers[] = {NUMBER_FP32, NUMBER_BF16, NUMBER_FP16};
 
 static inline int n_cases(void) {
@@ -128,7 +128,7 @@ static inline void run_kernel(int test_case, const Kernel *kernel) {
   ck_assert_msg(ran, "%s", error == NULL ? "" : error->message);
 }
 
-/* What one rounding to the format may change, relative; for fp32 what some hundred additions may. */
+/* Relative error of one rounding to the format; for fp32, of some hundred additions. */
 static inline double number_tolerance(Number number) {
   return number == NUMBER_BF16 ? 0x1p-8 : number == NUMBER_FP16 ? 0x1p-11 : 4e-6;
 }
@@ -162,9 +162,9 @@ static inline double slope_at(double (*sum)(gpointer data), gpointer data, doubl
   return (above - below) / (2 * h);
 }
 
-/* The gradient that a backward kernel left in `got` against central differences in x, at up to `n_samples` elements
- * spread over it (0: all). `old` (may be NULL): what was there before "+=". Kernels of other formats than fp32 start
- * from rounded results of forward, which is an error of the size of the terms, not of their sum. */
+/* Compares the gradient that a backward kernel left in `got` with central differences in x, at up to `n_samples`
+ * elements spread over it (0: all). `old` (may be NULL): the contents before "+=". In formats other than fp32, kernels
+ * start from rounded forward results, so the error is of the size of the terms, not of their sum. */
 static inline void assert_gradient(const char *what, const Tensor *got, const double *old, double *x,
                                    double (*sum)(gpointer data), gpointer data, gint64 n_samples, double scale) {
   gint64 step = n_samples == 0 ? 1 : MAX(got->n / n_samples, 1);

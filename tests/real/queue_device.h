@@ -1,6 +1,6 @@
-/* A device of one thread for tests of communication: streams are queues, and drain() steps their heads in turn until
- * all are empty, so that transfers on several streams are under way together. `is_remote` memory cannot be touched by
- * the host: it is protected except while copy() runs. */
+/* A single-threaded device for tests of communication: streams are queues, and drain() steps their heads in turn until
+ * all are empty, so that transfers on several streams overlap. The host cannot access `is_remote` memory: it is
+ * protected except while copy() runs. */
 #pragma once
 #include "device.h"
 
@@ -102,7 +102,7 @@ static inline void queue_host_task(DeviceStream *stream, HostStep step, gpointer
   queue_push(stream, (QueueWork){.step = step, .data = data});
 }
 
-/* One attempt at the head. */
+/* Steps the head once. */
 static inline void queue_step(QueueDevice *device, QueueStream *stream) {
   QueueWork *work = g_queue_peek_head(stream->work);
   GError *error = NULL;
@@ -119,7 +119,7 @@ static inline void queue_step(QueueDevice *device, QueueStream *stream) {
   g_free(g_queue_pop_head(stream->work));
 }
 
-/* Until all is done or something failed. */
+/* Runs until all is done or something has failed. */
 static inline gboolean queue_drain(Device *base) {
   QueueDevice *device = (QueueDevice *)base;
   for (gboolean is_busy = TRUE; is_busy && device->error == NULL;) {
@@ -136,7 +136,7 @@ static inline gboolean queue_drain(Device *base) {
   return device->error == NULL;
 }
 
-/* After a failure: what is still queued is skipped, and the device as new. */
+/* After a failure: drops what is still queued and makes the device usable again. */
 static inline void queue_recover(Device *base) {
   QueueDevice *device = (QueueDevice *)base;
   for (guint i = 0; i < device->streams->len; i++)

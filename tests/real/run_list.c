@@ -1,6 +1,6 @@
-/* run_list FILE: `stepreal run` once for each line of FILE, which is its options, in one world: ranks start and meet
- * once for all of them. Each run's report is followed by a line "= STATUS MESSAGE": stepreal's exit status, an error's
- * message or "-". */
+/* run_list FILE: runs `stepreal run` once for each line of FILE, with the line as its options, all in one world, so
+ * that ranks start and connect only once. After each run's report comes a line "= STATUS MESSAGE": stepreal's exit
+ * status, and the error message or "-". */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* What a calibration keeps of itself: taken back whole, cut off at every byte, damaged. */
+/* Saved calibration progress: restored whole, truncated at every byte, damaged. */
 #include "calibration_progress.h"
 #include "run_suite.h"
 

@@ -1,5 +1,5 @@
-/* Communication on four ranks, on a device whose memory the host can touch and on one whose memory it cannot. Inputs
- * are whole numbers that every rank knows of every other, so results are exact and each rank checks its own. */
+/* Communication on four ranks, on a device whose memory the host can access and on one whose memory it cannot. Inputs
+ * are integers that every rank can compute for all ranks, so results are exact and each rank checks its own. */
 #include "comm_fixture.h"
 
 static const Number numbers[] = {NUMBER_FP32, NUMBER_BF16, NUMBER_FP16};

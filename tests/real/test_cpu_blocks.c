@@ -1,6 +1,6 @@
-/* Attention to blocks of keys, on one rank of a sequence that is cut: outputs merged, and gradients added up, are those
- * of the whole sequence at once, whose kernel test_cpu_gradients checks. A sequence of 2·cp pieces, `half` rows each;
- * rank r has piece r and piece 2·cp − 1 − r. */
+/* Attention to blocks of keys, on each rank of a sharded sequence: merged outputs and summed gradients equal those of
+ * the whole sequence at once, whose kernel test_cpu_gradients checks. A sequence has 2·cp pieces of `half` rows; rank r
+ * has pieces r and 2·cp − 1 − r. */
 #include "kernel_tensor.h"
 
 enum { SEQUENCES = 2, HEADS = 2, KV_HEADS = 1, D = 4, K_AT = HEADS * D, V_AT = K_AT + KV_HEADS * D };

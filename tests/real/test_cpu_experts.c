@@ -1,5 +1,5 @@
-/* The CPU kernels between tokens and experts: who goes where, rows there and back, the weights' gradient. Forward
- * against plain references in double, backward against central differences of these. */
+/* The CPU kernels between tokens and experts: routing, dispatch and combine of rows, the gradient of the weights.
+ * Forward against plain references in double, backward against central differences of these. */
 #include "kernel_tensor.h"
 
 enum {

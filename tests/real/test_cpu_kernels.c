@@ -1,5 +1,5 @@
-/* The CPU kernels against plain references in double: every format on every instruction set of this processor. What the
- * backward kernels compute is in test_cpu_gradients.c, what works on flat memory in test_cpu_state.c. */
+/* The CPU kernels against plain references in double: every format on every instruction set of this processor. Backward
+ * kernels are in test_cpu_gradients.c, kernels on flat memory in test_cpu_state.c. */
 #include "kernel_tensor.h"
 
 /* ---- products ---- */

@@ -1,4 +1,4 @@
-/* The CPU kernels on what is not ordinary: NaN, ∞, large scores, rows that start anywhere, formats they do not have. */
+/* The CPU kernels on unusual input: NaN, ∞, large scores, unaligned rows, formats they do not support. */
 #include "kernel_tensor.h"
 
 /* ---- what is not finite ---- */

@@ -1,4 +1,4 @@
-/* The CPU kernels that work on flat memory: formats and their rounding, optimizer, seeded initial values. Every format
+/* The CPU kernels on flat memory: formats and their rounding, optimizer, seeded initial values. Every format
  * on every instruction set of this processor. */
 #include "kernel_tensor.h"
 

@@ -1,6 +1,6 @@
 /* Kernels of the cuda device against the cpu device, and its streams, events, host tasks and memory. Prints every
- * difference and goes on; exits 77 where there is no GPU, 1 where it cannot be used. STEPREAL_TEST_DEVICE names another
- * device than cuda. */
+ * difference and continues; exits 77 without a GPU, 1 if it cannot be used. STEPREAL_TEST_DEVICE names a device other
+ * than cuda. */
 #include "cuda_case.h"
 
 #include "cuda_cases.h"

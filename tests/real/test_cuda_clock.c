@@ -1,5 +1,5 @@
-/* The cuda device's clock (cuda_clock.c) over a GPU whose own clock runs too fast, without a GPU: CUDA's events and the
- * host's clock are here. Prints TAP. */
+/* The cuda device's clock (cuda_clock.c) with a GPU clock that runs too fast, without a GPU: CUDA's events and the
+ * host's clock are faked here. Prints TAP. */
 #include "cuda_parts.h"
 
 #include <stdio.h>

@@ -1,19 +1,19 @@
 /* The gradients of a whole model, assembled as the trainer assembles them, are the derivatives of its loss.
  *
- * Independent of any backward kernel: a run with learning rate 0 on the same tokens in every step, whose hook at the
- * end of a step sets the weights of the next one; the next one's loss then says where they are.
+ * The check is independent of any backward kernel: a run with learning rate 0 uses the same tokens in every step, and a
+ * hook at the end of a step sets the weights for the next, whose loss is then the loss at these weights.
  *
  *     step 0 | w := w₀ + h·v | step 1: loss L(w₀ + h·v) | w := w₀ − h·v | step 2: loss L(w₀ − h·v) | …
  *
  *     g·v = (L(w₀ + h·v) − L(w₀ − h·v)) / 2h + O(h²)        for directions v of length 1 within one tensor
  *
- * g is the gradient of step 1 of a run whose hook sets w₀ alone. All points of a tensor are steps of one run: to begin
- * one takes as long as some steps.
+ * g is the gradient of step 1 of a run whose hook only sets w₀. All points of a tensor are steps of one run, because
+ * starting a run takes as long as several steps.
  *
- * w₀ is not the initial model, whose layers hardly do anything: its matrices are so large that attention chooses and
- * activations bend. Three directions per tensor: random signs, along g, and the element of the largest gradient; where
- * a model comes again in another order or with another recomputation, random signs alone: by them every element counts.
- */
+ * w₀ is not the initial model, whose layers do almost nothing: its matrices are large enough for attention to be
+ * selective and activations nonlinear. Three directions per tensor: random signs, along g, and the element of the
+ * largest gradient. If a model is repeated with another order or recomputation, random signs only: they involve every
+ * element. */
 #include "executor.h"
 #include "gradient_models.h"
 #include "plan_program.h"

@@ -1,16 +1,17 @@
-/* What a rank of stepreal takes for weights, gradients, optimizer and between forward and backward is, to the byte,
- * what the Program says that it holds; and what attention cut by cp has in buffers is what PieceMemory counts. Ranks
- * are run one by one on a device that computes nothing and among others that are not there.
+/* The memory that a stepreal rank allocates for weights, gradients, optimizer and saved activations is, to the byte,
+ * what the Program says it holds; and the buffers of context-parallel attention are what PieceMemory counts. Ranks run
+ * one by one, on a device that computes nothing and without the other ranks.
  *
- * Of gradients stepreal holds more in one case, which stands not here: with the optimizer on the host those that ZeRO-2
- * and 3 have leave after every micro-batch stay summed as well. Nor does it give back the place of activations that are
- * on the host, which stands not here either.
- * Of activations it holds less in one case, which stands not here: of products that are kept under sequence
- * parallelism it keeps what was reduced and scattered alone. It holds more in three: where W runs apart from I under
- * ZeRO-3 it takes what I makes for W at once, where the Program has it layer by layer (up to a third more); likewise
- * what a forward saves that takes turns with a backward at exchanges with experts (up to twice as much); a loss that
- * the framework fuses it computes as any, and keeps its softmax in fp32. Masks of dropout, which the Program counts, it
- * draws anew. */
+ * Known differences, not tested here:
+ *   gradients     more with the optimizer on the host: sums stay of gradients that ZeRO-2 and 3 send away after every
+ *                 micro-batch
+ *   activations   the space of those offloaded to the host is not freed
+ *                 less for products kept under sequence parallelism: only the reduce-scattered result is kept
+ *                 more if W runs apart from I under ZeRO-3: what I leaves for W is allocated at once, not layer by
+ *                 layer as in the Program (up to a third more)
+ *                 more if a forward alternates with a backward at expert exchanges (up to twice as much)
+ *                 more for a loss that the framework fuses: it is computed unfused, its softmax kept in fp32
+ * Dropout masks, which the Program counts, are not kept but drawn again. */
 #include <check.h>
 
 #include "executor.h"

@@ -1,11 +1,12 @@
-/* How transfers between ranks are timed, on a device and over a communication whose times are known: two ranks, each
- * with a clock of its own that moves with what is on its streams. A transfer alone on the device, in repeat i:
+/* How transfers between ranks are timed, on a device and a communication of known times: two ranks, each with its own
+ * clock, advanced by the work on its streams. A transfer by itself, in repeat i:
  *
  *     rank 0            start ├──────────────┤ end          two seconds late
  *     rank 1    start ├───────────────────┤ end             half a second early
  *     time                    ├──────────────┤              of_transfer_s() + i · STEP_S; warm-up: half a second less
  *
- * Products of 1 s beside collectives take half as long again, these twice as long, and begin 12 s earlier. */
+ * When they overlap, products of 1 s take 1.5 times as long, and collectives, which start 12 s earlier, twice as long.
+ */
 #include "error.h"
 #include "link_times.h"
 #include "run_suite.h"

@@ -1,4 +1,4 @@
-/* What a calibration writes of known times, read back as stepsim reads it: two nodes of two ranks.
+/* The files that a calibration writes for known times, read back by stepsim's readers: two nodes of two ranks.
  *
  *     all_reduce   2 ranks, one node     1 KiB  20 µs      64 MiB  10 ms
  *                  4 ranks, two nodes    1 KiB  40 µs      64 MiB  40 ms

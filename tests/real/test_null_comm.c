@@ -1,4 +1,4 @@
-/* The communication that moves nothing, by which the kernels of any cut are timed on one rank. */
+/* The communication that moves nothing, used to time the kernels of any sharding on one rank. */
 #include "comm.h"
 #include "queue_device.h"
 #include "run_suite.h"

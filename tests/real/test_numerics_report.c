@@ -1,4 +1,4 @@
-/* The bounds of a check and its verdict. */
+/* The bounds and the verdict of a numerics check. */
 #include <check.h>
 #include <math.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Reductions of every stored format against rounding done another way: with frexp and nearbyint on doubles. */
+/* Reductions of every stored format against independent rounding: frexp and nearbyint on doubles. */
 #include "reduce.h"
 #include "run_suite.h"
 

@@ -1,5 +1,5 @@
-/* What stepreal keeps between forward and backward is what the Program says it keeps: part by part as large as the
- * workload's PieceMemory, and no more of them than micro-batches in flight. */
+/* What stepreal keeps between forward and backward is what the Program says: each part as large as in the workload's
+ * PieceMemory, and no more of them than micro-batches in flight. */
 #include "activations.h"
 #include "run_suite.h"
 

@@ -1,4 +1,4 @@
-/* What ranks exchange through the world itself, on any number of ranks; also alone, without a launcher. */
+/* Exchanges through the world itself, on any number of ranks, and on one without a launcher. */
 #include "clock_offset.h"
 #include "world.h"
 #include "world_state.h"

@@ -1,4 +1,4 @@
-/* Traces written to a file and read back, with the read text in the test's own folder. */
+/* Traces written to a file and read back, in the test's own folder. */
 #pragma once
 #include "chrome_read.h"
 #include "chrome_trace.h"
@@ -7,7 +7,7 @@
 #include <check.h>
 #include <glib/gstdio.h>
 
-static char *folder; /* of this run; removed at the end */
+static char *folder; /* this run's; removed at the end */
 
 static inline ChromeTrace *read_text(const char *text, gssize length, GError **error) {
   g_autofree char *file = g_build_filename(folder, "read.json", NULL);

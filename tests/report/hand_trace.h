@@ -1,4 +1,4 @@
-/* Programs and traces written down op by op, for tests of what reads them. */
+/* Hand-written Programs and traces, op by op, for tests of code that reads them. */
 #pragma once
 #include "trace.h"
 
@@ -21,7 +21,7 @@ static inline Hand hand_new(int n_ranks, int n_micro_batches) {
   return hand;
 }
 
-/* Append an op to rank's list with its record; returns its index. */
+/* Appends an op with its record to the rank's list; returns its index. */
 static inline gint32 hand_add(Hand *hand, int rank, Op op, gint64 issue_ns, gint64 start_ns, gint64 end_ns) {
   OpList *list = &hand->program->ranks[rank];
   list->ops = g_renew(Op, list->ops, list->n_ops + 1);

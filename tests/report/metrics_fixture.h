@@ -1,4 +1,4 @@
-/* Ops of small traces written down by hand, and the charges expected of them. */
+/* Ops of small hand-written traces, and their expected charges. */
 #pragma once
 #include "metrics.h"
 
@@ -13,7 +13,7 @@ G_GNUC_UNUSED static const Group tp_group = {
 G_GNUC_UNUSED static const Group world_group = {
     .name = "world", .spans_pp = TRUE, .pp_first = -1, .pp_last = -1, .charge = AXIS_PP};
 
-/* Every charge of a rank, in the order of BreakdownKind; those not named must be 0. */
+/* Checks every charge of a rank, in the order of BreakdownKind; those not given must be 0. */
 static inline void check_ns(const Metrics *metrics, int rank, RankBreakdown expected) {
   for (int kind = 0; kind < N_BREAKDOWN; kind++)
     ck_assert_msg(metrics->ranks[rank].ns[kind] == expected.ns[kind],

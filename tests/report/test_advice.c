@@ -1,4 +1,4 @@
-/* What a report advises: the largest parts of a step, and what would change them. */
+/* The advice in a report: the largest parts of a step, and what would change them. */
 #include <check.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Chrome traces read back: exact times, whatever the spaces, and what is refused. */
+/* Chrome traces read back: exact times, with any white space, and what is refused. */
 #include "chrome_read.h"
 #include "run_suite.h"
 

@@ -1,4 +1,4 @@
-/* Chrome traces, read back with a JSON parser; and the writing of files that are whole or absent. */
+/* Chrome traces, read back with a JSON parser; files are written completely or not at all. */
 #include "chrome_trace.h"
 #include "run_suite.h"
 #include "text_file.h"

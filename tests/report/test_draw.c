@@ -1,4 +1,4 @@
-/* Schedules drawn in the terminal: exact where they fit, honest where they do not. */
+/* Schedules drawn in the terminal: exact if they fit, otherwise wrapped or scaled, and labelled. */
 #include "draw.h"
 #include "run_suite.h"
 

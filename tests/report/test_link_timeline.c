@@ -1,4 +1,4 @@
-/* What a rank does with its links over time, worked out by hand. Times in nanoseconds. */
+/* A rank's link use over time, computed by hand. Times in nanoseconds. */
 #include "link_timeline.h"
 #include "run_suite.h"
 

@@ -1,4 +1,4 @@
-/* Resident memory over time, from effects and records written down by hand. */
+/* Resident memory over time, from hand-written effects and records. */
 #include "memory_profile.h"
 #include "run_suite.h"
 

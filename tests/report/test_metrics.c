@@ -1,5 +1,5 @@
-/* Attribution of idle time: small traces written down by hand, with the charges read off the picture, and random ones,
- * whose charges sum to the step. */
+/* Attribution of idle time: small hand-written traces, with the charges read off the picture, and random ones, whose
+ * charges sum to the step. */
 #include "metrics_fixture.h"
 #include "run_suite.h"
 

@@ -1,4 +1,5 @@
-/* What is inside an op, a whole layer or a run of its kernels, is charged alike; an action cut into several is one. */
+/* The contents of an op are charged the same whether it is a whole layer or a run of its kernels; an action split into
+ * several ops counts as one. */
 #include "metrics_fixture.h"
 #include "run_suite.h"
 

@@ -1,4 +1,4 @@
-/* Ranks beside each other: each recorded, they meet their own partners; spans of stages. */
+/* Several recorded ranks: each meets its own partners; spans of stages. */
 #include "arrivals.h"
 #include "metrics_fixture.h"
 #include "run_suite.h"

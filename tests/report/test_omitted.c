@@ -1,4 +1,4 @@
-/* Metrics of a run that leaves groups out are those of one that has them: small traces written down by hand. */
+/* Metrics of a run that omits groups equal those of the full run: small hand-written traces. */
 #include "metrics.h"
 #include "run_suite.h"
 

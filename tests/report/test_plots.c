@@ -1,4 +1,4 @@
-/* Pictures: what is handed to gnuplot, what comes back, and what happens when it cannot draw. */
+/* Plots: what gnuplot gets, what it returns, and what happens if it fails. */
 #include "plots.h"
 #include "run_suite.h"
 

@@ -1,4 +1,4 @@
-/* What is printed: keys and numbers of the JSON objects, sections of the text, traffic. */
+/* Printed reports: keys and numbers of the JSON objects, sections of the text, traffic. */
 #include <check.h>
 #include <json-glib/json-glib.h>
 #include <math.h>

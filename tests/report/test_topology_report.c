@@ -1,5 +1,5 @@
-/* What is said of a topology: the tree's lines, the path's table, JSON that parses and names every link, a picture that
- * is XML and shows every device of the first node once. */
+/* Topology reports: the lines of the tree, the path table, JSON that parses and names every link, and a picture that is
+ * XML and shows every device of the first node once. */
 #include "data_path.h"
 #include "run_suite.h"
 

@@ -1,5 +1,5 @@
-/* Traces for tests of reports: a schedule's Program run as soon as its rules allow, in a few lines and without the
- * engine. Transfers take `send_ns` once both sides are there. */
+/* Traces for tests of reports: a schedule's Program run as early as its rules allow, in a few lines and without the
+ * engine. Transfers take `send_ns` once both sides have arrived. */
 #pragma once
 #include "passes.h"
 #include "schedules.h"
@@ -16,7 +16,7 @@ typedef struct {
   gint64 send_ns;
 } FixtureTimes;
 
-/* Ready time of op `index` of `rank`, or −1 when something it waits for has not ended yet. */
+/* Ready time of op `index` of `rank`; −1 if something it waits for has not ended yet. */
 static gint64 fixture_ready(const Trace *trace, int rank, int index) {
   const OpList *list = trace_list(trace, rank);
   const Op *op = &list->ops[index];
@@ -33,7 +33,7 @@ static gint64 fixture_ready(const Trace *trace, int rank, int index) {
   return ready_ns;
 }
 
-/* Run op if it can run; whether it did. */
+/* Runs the op if it can run; returns whether it did. */
 static gboolean fixture_step(Trace *trace, gint32 **match, const FixtureTimes *times, int rank, int index) {
   const Op *op = &trace_list(trace, rank)->ops[index];
   gsize record = trace->first[rank] + (gsize)index;

@@ -1,12 +1,12 @@
-/* Orders for tests: PyTorch's own text, files read from bytes, and orders drawn at random that can run. */
+/* Orders for tests: PyTorch's own text, files read from bytes, and random orders that can run. */
 #pragma once
 #include "order.h"
 #include "order_read.h"
 #include "text_file.h"
 
-/* ScheduleDualPipeV of 2 ranks and 4 micro-batches, worked out from its steps (torch.distributed.pipelining, 2.9),
- * and what _add_unshard_reshard (window of 3), _add_reduce_grad and _add_send_recv make of it; rows end as
- * Python's csv writer ends them. */
+/* ScheduleDualPipeV of 2 ranks and 4 micro-batches, derived from its steps (torch.distributed.pipelining, 2.9), and
+ * what _add_unshard_reshard (window of 3), _add_reduce_grad and _add_send_recv make of it. Line ends are those of
+ * Python's csv writer. */
 G_GNUC_UNUSED static const char dualpipe_v[] =
     "0F0,0F1,0F2,3F0,3I0,3W0,3F1,(0F3;3B1)OVERLAP_F_B,(3F2;0B0)OVERLAP_F_B,3B2,(3F3;0B1)OVERLAP_F_B,3B3,"
     "0I2,0W2,0I3,0W3\r\n"
@@ -47,7 +47,7 @@ static inline guint8 *draw_done(const Draw *draw, int stage, int micro_batch) {
   return &draw->done[stage * draw->order->n_micro_batches + micro_batch];
 }
 
-/* Whether it can run now. Backwards are halves where stage + micro-batch is odd, so that both kinds are met. */
+/* Whether it can run now. Backwards are split where stage + micro-batch is odd, so that both kinds occur. */
 static inline gboolean draw_can_run(const Draw *draw, ActionKind kind, int stage, int micro_batch) {
   const Placement *placement = draw->order->placement;
   const guint gradients = 1u << ACTION_I | 1u << ACTION_B;
@@ -77,7 +77,7 @@ static inline void draw_choices(const Draw *draw, int rank, GArray *choices) {
         }
 }
 
-/* One action of the rank, or an F and a B that both can start as a pair. FALSE when nothing can run. */
+/* Runs one action of the rank, or an F and a B that can both start, as a pair. FALSE if nothing can run. */
 static inline gboolean draw_step(Draw *draw, GRand *rand, int rank) {
   g_autoptr(GArray) choices = g_array_new(FALSE, FALSE, sizeof(Action));
   draw_choices(draw, rank, choices);
@@ -94,7 +94,7 @@ static inline gboolean draw_step(Draw *draw, GRand *rand, int rank) {
   return TRUE;
 }
 
-/* An order that can run: ranks take turns at random, each doing anything that it can. */
+/* A random order that can run: ranks take turns at random, each running any action that it can. */
 static inline Order *random_order(GRand *rand) {
   PlacementShape shape = g_rand_int_range(rand, 0, 3);
   int n_ranks = g_rand_int_range(rand, shape == PLACEMENT_BIDIRECTIONAL ? 2 : 1, 6);
@@ -102,7 +102,7 @@ static inline Order *random_order(GRand *rand) {
   int n_micro_batches = g_rand_int_range(rand, 1, 6) * (shape == PLACEMENT_BIDIRECTIONAL ? 2 : 1);
   Order *order = order_new_empty(placement_new(shape, n_ranks, n_chunks), n_micro_batches);
   Draw draw = {order, g_new0(guint8, order->placement->n_stages * n_micro_batches)};
-  for (int idle = 0; idle < 50 * n_ranks;) /* far more turns without work than can come by chance */
+  for (int idle = 0; idle < 50 * n_ranks;) /* far more idle turns than chance would give */
     idle = draw_step(&draw, rand, g_rand_int_range(rand, 0, n_ranks)) ? 0 : idle + 1;
   g_free(draw.done);
   return order;

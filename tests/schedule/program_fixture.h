@@ -1,4 +1,4 @@
-/* Programs as text for tests: a small pipeline, and edits of its text. */
+/* Programs as text, for tests: a small pipeline, and edits of its text. */
 #pragma once
 #include "program_text.h"
 #include <check.h>
@@ -36,12 +36,12 @@ static const char two_ranks[] = "program ranks=2 stages=2 micro_batches=2 steps=
                                 "  8 dp NORM transfer=2 after=6\n";
 
 typedef struct {
-  const char *from, *to; /* `from` stands in the text exactly once */
+  const char *from, *to; /* `from` occurs exactly once in the text */
 } Edit;
 enum { MAX_EDITS = 10 };
 #define EDITS(...) ((const Edit[MAX_EDITS]){__VA_ARGS__})
 
-/* `text` with the edits made one after the other (up to the first without `from`); owned by the caller. */
+/* `text` after the edits, made in order (up to the first without `from`); owned by the caller. */
 static inline char *edit_text(const char *text, const Edit edits[MAX_EDITS]) {
   char *edited = g_strdup(text);
   for (int i = 0; i < MAX_EDITS && edits[i].from; i++) {
@@ -56,7 +56,7 @@ static inline char *edit_text(const char *text, const Edit edits[MAX_EDITS]) {
   return edited;
 }
 
-/* The edited text is refused with a message that has `says` in it. */
+/* Asserts that the edited text is refused with a message that contains `says`. */
 static inline void assert_edit_refused(const char *program, const Edit edits[MAX_EDITS], const char *says) {
   g_autofree char *text = edit_text(program, edits);
   g_autoptr(GError) error = NULL;

@@ -1,4 +1,4 @@
-/* Orders made for given costs: that they run, keep to the memory given, and lose to no schedule of the table. */
+/* Orders made for given costs: they run, stay within the given memory, and lose to no schedule of the table. */
 #include "auto_order.h"
 #include "error.h"
 #include "order_csv.h"

@@ -1,5 +1,5 @@
-/* What 1f1b and interleaved send and receive between their rounds where a rank waits for its transfers, against what
- * Megatron-LM's runtime does (sim/schedule/passes/exchange.c). */
+/* Sends and receives of 1f1b and interleaved between rounds, if a rank waits for its transfers, against Megatron-LM's
+ * runtime (sim/schedule/passes/exchange.c). */
 #include "error.h"
 #include "run_suite.h"
 

@@ -1,4 +1,4 @@
-/* The verifier on gradients: none is summed, or copied out, before it is whole. */
+/* The verifier on gradients: none is reduced, or copied out, before it is complete. */
 #include "program_fixture.h"
 #include "run_suite.h"
 

@@ -1,5 +1,5 @@
-/* The verifier on generated Programs, as they are and with one wait less, or a transfer of another size: the first are
- * taken, the others refused. */
+/* The verifier on generated Programs: unchanged they pass; with one wait removed, or the size of a transfer changed,
+ * they are refused. */
 #include "error.h"
 #include "run_suite.h"
 

@@ -1,4 +1,4 @@
-/* The verifier on what is on the host: it gets there, and comes back, in time. */
+/* The verifier on offloaded data: it reaches the host, and comes back, in time. */
 #include "program_fixture.h"
 #include "run_suite.h"
 

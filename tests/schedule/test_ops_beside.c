@@ -1,4 +1,4 @@
-/* Which compute ops a transfer may be under way beside, worked out by hand; and programs in pieces only there. */
+/* Which compute ops a transfer may overlap, computed by hand; only those are expanded into pieces. */
 #include "case_clusters.h"
 #include "hand_program.h"
 #include "lowering.h"

@@ -1,5 +1,5 @@
-/* Orders as PyTorch's CSV: what is written is read back, what PyTorch writes is kept to the byte, what cannot run is
- * refused with its place. */
+/* Orders as PyTorch's CSV: written orders are read back, PyTorch's own are kept to the byte, and those that cannot run
+ * are refused with the place. */
 #include "error.h"
 #include "order_cases.h"
 #include "order_csv.h"

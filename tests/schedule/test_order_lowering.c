@@ -1,4 +1,4 @@
-/* Orders that say themselves where to communicate, and pairs that run as one: what the passes make of them. */
+/* How the passes lower orders with explicit communication, and pairs that run as one. */
 #include "case_clusters.h"
 #include "error.h"
 #include "order_cases.h"

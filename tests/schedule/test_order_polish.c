@@ -1,4 +1,4 @@
-/* Orders made shorter by single moves: what is won, what must stay. */
+/* Orders shortened by single moves: what is gained, what must not change. */
 #include "error.h"
 #include "order_polish.h"
 #include "run_suite.h"

@@ -1,5 +1,5 @@
 /* The lowering passes, by example and by property. The examples are the texts of small programs after each pass, in
- * tests/data/passes: read them beside passes.h. STEPSIM_UPDATE_GOLDEN=1 writes them anew; read what changed. */
+ * tests/data/passes: read them along with passes.h. STEPSIM_UPDATE_GOLDEN=1 rewrites them; review the difference. */
 #include "error.h"
 #include "run_suite.h"
 

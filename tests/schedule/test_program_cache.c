@@ -1,5 +1,5 @@
-/* Programs from a cache are what lowering makes of the plan, whatever was kept before, and expanded ones what expanding
- * makes of it; and the course that comes with them lists every op once, after all it waits for. */
+/* Programs from a cache equal those lowered from the plan, whatever was cached before; expanded ones equal the expanded
+ * plan. The course that comes with them lists every op once, after all it waits for. */
 #include <check.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* The text form: what is written reads back equal, and what cannot be read is refused with its place. */
+/* The text form: written Programs read back equal, and unreadable text is refused with its place. */
 #include "error.h"
 #include "passes.h"
 #include "program_fixture.h"

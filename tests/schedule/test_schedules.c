@@ -1,6 +1,6 @@
-/* The orders that split the backward, turn on a V or run two pipes: each pass once, no dead end, bubbles against closed
- * forms coded here once more, memory against what each promises. Times here are of one stage; the executor is a second
- * one, apart from the engine: list order per rank, a pass after its inputs, F and B of a pair as one. */
+/* The orders that split the backward, turn in a V or run two pipelines: each action once, no deadlock, bubbles against
+ * closed forms coded independently here, memory against each schedule's promise. Times are of one stage. The executor
+ * here is independent of the engine: list order per rank, an action after its inputs, F and B of a pair as one. */
 #include "error.h"
 #include "order_csv.h"
 #include "run_suite.h"

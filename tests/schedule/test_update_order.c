@@ -1,4 +1,5 @@
-/* The verifier on the GPU's update: it comes behind what it updates with, and in front of what is gathered updated. */
+/* The verifier on the GPU's optimizer update: it runs after its gradients are ready, and before updated weights are
+ * gathered. */
 #include "program_fixture.h"
 #include "run_suite.h"
 

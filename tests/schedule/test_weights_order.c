@@ -1,4 +1,4 @@
-/* The verifier on weights: what computes with them waits until they have been gathered, every time. */
+/* The verifier on weights: every op that computes with them waits until they are gathered. */
 #include "program_fixture.h"
 #include "run_suite.h"
 

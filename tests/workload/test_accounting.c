@@ -1,4 +1,4 @@
-/* What a plan makes of a model's memory, parameters and FLOPs. */
+/* A model's memory, parameters and FLOPs under a plan. */
 #include "run_suite.h"
 #include "small_workloads.h"
 #include <stdlib.h>

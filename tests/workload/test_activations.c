@@ -1,7 +1,7 @@
 /* Activation memory of the paper's four models, against its formulas. Source: Korthikanti et al., "Reducing Activation
  * Recomputation in Large Transformer Models", arXiv 2205.05198, §4 (equations 1 to 6), Tables 2 and 3.
  *
- * Bytes a layer saves of one micro-batch, fp16, dropout, unfused attention, tensor parallel t (s sequence, b
+ * Bytes a layer saves per micro-batch, fp16, dropout, unfused attention, tensor parallel t (s sequence, b
  * micro-batch, h hidden, a heads):
  *
  *     t alone                sbh·(10 + 24/t + 5as/(ht))
@@ -11,8 +11,9 @@
  *     full recompute         2·sbh                        the layer's input
  *
  * The first stage of a pipeline of p holds p micro-batches of its L/p layers, L layers in all; interleaved in v chunks
- * L·(1 + (p − 1)/(pv)). Beside the layers (§4.3): sbh/t for the dropout mask behind the embedding, of every micro-batch
- * in flight, and without a pipeline 4·sbh/t·(1 + vocabulary/h) for the last norm, the logits' product and the loss. */
+ * L·(1 + (p − 1)/(pv)). Outside the layers (§4.3): sbh/t for the dropout mask after the embedding, for every
+ * micro-batch in flight, and without a pipeline 4·sbh/t·(1 + vocabulary/h) for the last norm, the logits' product and
+ * the loss. */
 #include "error.h"
 #include "run_suite.h"
 

@@ -1,5 +1,5 @@
-/* What a framework does round a fused attention kernel: copies, bytes that its file says, and a rotation in single
- * operations. */
+/* What a framework does around a fused attention kernel: copies, extra bytes from its file, and an unfused rotary
+ * embedding. */
 #include "run_suite.h"
 #include "small_workloads.h"
 

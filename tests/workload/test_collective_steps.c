@@ -1,5 +1,5 @@
-/* A collective taken apart: for every number of GPUs everyone ends with what the operation promises, in as many steps
- * and over as many bytes as theory says. */
+/* Collectives step by step: for every number of GPUs, all end with what the operation promises, in as many steps and
+ * bytes as theory says. */
 #include "collective_text.h"
 #include "run_suite.h"
 

@@ -1,4 +1,4 @@
-/* Context parallelism: volumes and work by closed forms, and what it leaves a GPU to hold. */
+/* Context parallelism: volumes and work by closed forms, and a GPU's memory. */
 #include "error.h"
 #include "run_suite.h"
 

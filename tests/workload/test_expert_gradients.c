@@ -1,4 +1,4 @@
-/* What data parallelism moves and holds of experts: their gradients and parameters, in shards or whole. */
+/* Experts under data parallelism: gradients and parameters moved and held, sharded or whole. */
 #include "error.h"
 #include "run_suite.h"
 #include "text_file.h"

@@ -1,5 +1,4 @@
-/* What frameworks do about experts in single operations: traffic and launches by closed forms, and where the host waits
- * for them. */
+/* Unfused expert operations of frameworks: traffic and launches by closed forms, and where the host waits for them. */
 #include <check.h>
 
 #include "expert_cases.h"

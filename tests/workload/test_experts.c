@@ -1,4 +1,4 @@
-/* Experts and latent attention: work and volumes by closed forms, and what a GPU holds of them. */
+/* Experts and latent attention: work and volumes by closed forms, and a GPU's memory. */
 #include "error.h"
 #include "run_suite.h"
 

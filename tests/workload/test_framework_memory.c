@@ -1,4 +1,4 @@
-/* What a framework holds besides, in bytes of a piece. */
+/* Extra memory that a framework holds, in bytes per piece. */
 #include "error.h"
 #include "run_suite.h"
 

@@ -1,6 +1,6 @@
-/* Gradients that a framework sums apart: weight gradients by a kernel of their own, and what the product and that
- * kernel move; input gradients of linears apart, over tp and added up, and what such linears copy; what ZeRO-3 copies.
- */
+/* Gradients that a framework sums separately: weight gradients by a kernel of their own, with the bytes that product
+ * and kernel move; input gradients of separate linears, reduced over tp and added up, with the copies of such linears;
+ * and the copies of ZeRO-3. */
 #include "run_suite.h"
 #include "small_workloads.h"
 

@@ -1,4 +1,4 @@
-/* Heads that predict a token further: their work, parameters and memory, where they stand, what is refused. */
+/* Multi-token-prediction heads: their work, parameters and memory, their place, what is refused. */
 #include "error.h"
 #include "pieces/pieces.h"
 #include "run_suite.h"

@@ -1,5 +1,5 @@
-/* Norms beside a layer's two: of q and k (Qwen3, MPT), behind the word table (BLOOM) and behind the branches (Gemma
- * 2), whose logits are capped besides. */
+/* Norms other than a layer's two: of q and k (Qwen3, MPT), after the embedding (BLOOM) and after the branches (Gemma 2,
+ * which also caps its logits). */
 #include "run_suite.h"
 #include "small_workloads.h"
 

@@ -1,4 +1,4 @@
-/* Selective recompute by modules: what is listed again, what is no longer kept, what is refused. */
+/* Selective recompute by modules: what is recomputed, what is no longer kept, what is refused. */
 #include "error.h"
 #include "run_suite.h"
 
