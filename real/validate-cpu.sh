@@ -3,14 +3,18 @@
 # predicts and executes several plans in turn. Prints a table of medians over the rounds; a third argument names a file
 # to write it to, for docs/validation.md. A shared machine changes its speed from minute to minute, so every round is
 # compared with its own calibration.
-# usage: real/validate-cpu.sh BUILD_FOLDER [ROUNDS [FILE]]
 set -eu
 export LC_ALL=C # for awk's number format
-build=$1
+usage="usage: real/validate-cpu.sh BUILD_FOLDER [ROUNDS [FILE]]"
+build=${1:?"$usage"}
 rounds=${2:-5}
 file=${3:-}
 stepsim=$build/sim/stepsim
 stepreal=$build/real/stepreal
+if [ ! -x "$stepsim" ] || [ ! -x "$stepreal" ]; then
+  echo "real/validate-cpu.sh: no sim/stepsim and real/stepreal in $build; $usage" >&2
+  exit 2
+fi
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
