@@ -70,7 +70,8 @@ static double *caps_of(const Workload *workload, const Cluster *cluster) {
     caps[rank] -= state_memory_total(&tiers[TIER_GPU]);
     const Part whole = part_of_stage(workload, stage);
     if (plan_reduces_once(plan))
-      caps[rank] -= effect_gradient_bytes(workload, &whole, TRUE);
+      caps[rank] -= effect_gradient_bytes(workload, &whole, TRUE) +
+                    (whole.n_embedding > 0 ? effect_table_gradient_bytes(workload, TRUE) : 0);
     transients[rank] = MAX(transients[rank], stage_memory(workload, stage).transient_bytes);
   }
   for (int rank = 0; rank < placement->n_ranks; rank++)

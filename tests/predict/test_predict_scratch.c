@@ -108,30 +108,6 @@ static void assert_same(PredictScratch *scratch, const Case *drawn) {
   }
 }
 
-/* The plan in place of the case's where it can run. Takes it over. */
-static void take_if_possible(Case *drawn, Plan *plan) {
-  g_autoptr(Plan) left = plan;
-  g_autoptr(Prediction) prediction = predict(&drawn->model, drawn->cluster, plan, NULL);
-  if (prediction == NULL)
-    return;
-  left = drawn->plan;
-  drawn->plan = plan;
-}
-
-/* Of any schedule that takes the plan; the case's own where none does. */
-static void draw_schedule(GRand *rand, Case *drawn) {
-  static const char *const names[] = {"zb-h1", "zb-h2",      "zb-v",       "v-half",
-                                      "v-min", "looped-bfs", "dualpipe-v", "dualpipe"};
-  if (coin(rand))
-    return;
-  Plan *plan = plan_copy(drawn->plan);
-  g_free(plan->schedule);
-  plan->schedule = g_strdup(names[g_rand_int_range(rand, 0, G_N_ELEMENTS(names))]);
-  plan->chunks = 0;
-  plan->steps = PICK(rand, 0, 1, 2);
-  take_if_possible(drawn, plan);
-}
-
 static void set_framework(GRand *rand, Plan *plan) {
   int i = g_rand_int_range(rand, 0, (gint32)frameworks->len);
   run_under(plan, shipped_frameworks[i], &g_array_index(frameworks, Framework, i));

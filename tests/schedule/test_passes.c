@@ -215,6 +215,90 @@ START_TEST(a_gradient_that_heads_still_add_to_is_held) {
 }
 END_TEST
 
+/* --- the table that embedding and head share --- */
+
+/* Whether the op reads the table, or (of its gradient) adds to it. */
+static gboolean is_of_table(const Program *program, const Op *op, gboolean adds) {
+  if (op->kind != OP_COMPUTE || op->action > ACTION_B)
+    return FALSE;
+  const Work *work = &g_array_index(program->works, Work, op->work);
+  const gboolean completes = op->action == ACTION_W || op->action == ACTION_B;
+  const gboolean reads = op->action == ACTION_F || (op->action != ACTION_W && work->n_head > 0);
+  return work->n_embedding + work->n_head > 0 && (adds ? completes : reads);
+}
+
+/* [ops] bytes in buffers while each op runs, if ops run in list order; owned by the caller. */
+static double *buffers_of(const Program *program, int rank) {
+  const OpList *list = &program->ranks[rank];
+  double *held = g_new(double, list->n_ops), now = 0;
+  for (int i = 0; i < list->n_ops; i++) {
+    const Effect *effect = effect_of(program, &list->ops[i]);
+    held[i] = now + effect->hold[MEMORY_BUFFERS];
+    now = held[i] - effect->drop[MEMORY_BUFFERS];
+  }
+  return held;
+}
+
+/* Bytes of the table, as gathered, and of its gradient before its reduction. */
+typedef struct {
+  double weights, gradient;
+} TableBytes;
+
+/* The table is held while an op reads it, and what is added to its gradient until its next reduction, in list order. */
+static void assert_table_is_held(const Case *drawn, const Program *program, int rank, TableBytes table) {
+  const OpList *list = &program->ranks[rank];
+  g_autofree double *held = buffers_of(program, rank);
+  g_autofree char *text = case_text(drawn);
+  gboolean is_added = FALSE;
+  for (int i = 0; i < list->n_ops; i++) {
+    const Op *op = &list->ops[i];
+    is_added |= is_of_table(program, op, TRUE);
+    const double least = (is_of_table(program, op, FALSE) ? table.weights : 0) + (is_added ? table.gradient : 0);
+    ck_assert_msg(held[i] >= least, "%s\nrank %d, op %d: %g bytes in buffers, %g of the table", text, rank, i, held[i],
+                  least);
+    if (op->action == ACTION_REDUCE_GRAD && transfer_of(program, op)->n_tables > 0)
+      is_added = FALSE;
+  }
+}
+
+static double most_buffers(const Program *program, int rank) {
+  g_autofree double *held = buffers_of(program, rank);
+  double most = 0;
+  for (int i = 0; i < program->ranks[rank].n_ops; i++)
+    most = MAX(most, held[i]);
+  return most;
+}
+
+/* Embedding and head of a rank have one table and one gradient of it, however many micro-batches are in flight: buffers
+ * hold at most that more than if each had its own, which is there only while it is used. */
+START_TEST(a_shared_table_is_held_once) {
+  int n_seen = 0;
+  for (guint seed = 0; n_seen < N_PLANS; seed++) {
+    g_autoptr(GRand) rand = g_rand_new_with_seed(seed);
+    g_auto(Case) drawn = draw_whole(seed);
+    draw_schedule(rand, &drawn);
+    if (drawn.plan->zero < 2 || drawn.plan->zero_ranks == 1)
+      continue;
+    drawn.model.tied = FALSE;
+    g_autoptr(Prediction) apart = predict_case(&drawn);
+    drawn.model.tied = TRUE;
+    g_autoptr(Prediction) shared = predict_case(&drawn);
+    const double parameters = (double)shared->workload->shared_parameters;
+    if (parameters == 0)
+      continue;
+    const TableBytes table = {drawn.plan->zero == 3 ? parameters * drawn.plan->recipe.weights : 0,
+                              parameters * drawn.plan->recipe.gradients};
+    g_autofree char *text = case_text(&drawn);
+    for (int rank = 0; rank < drawn.plan->pp; rank++) {
+      const double more = most_buffers(shared->program, rank) - most_buffers(apart->program, rank);
+      ck_assert_msg(more <= table.weights + table.gradient, "%s\nrank %d: %g bytes more in buffers", text, rank, more);
+      assert_table_is_held(&drawn, shared->program, rank, table);
+    }
+    n_seen++;
+  }
+}
+END_TEST
+
 static int order_in_flight(const GArray *actions) {
   int now = 0, peak = 0;
   for (guint i = 0; i < actions->len; i++) {
@@ -460,6 +544,7 @@ int main(void) {
   tcase_add_test(tcase, lowered_and_expanded_programs_can_run);
   tcase_add_test(tcase, what_a_step_holds_it_drops);
   tcase_add_test(tcase, a_gradient_that_heads_still_add_to_is_held);
+  tcase_add_test(tcase, a_shared_table_is_held_once);
   tcase_add_test(tcase, a_program_holds_as_many_micro_batches_as_its_order);
   tcase_add_test(tcase, expanding_keeps_work_and_memory);
   tcase_add_test(tcase, a_program_does_the_model_s_products);

@@ -187,12 +187,9 @@ static void add_activations(Effect *effect, ActionKind action, const PieceMemory
   }
 }
 
-/* ZeRO-3: a matrix shared by embedding and head is kept from the embedding's forward, which drops that much less, to
- * the head's. */
-static double kept_bytes(const Workload *workload, const Part *part) {
-  const double bytes = workload->plan->recipe.weights;
-  return round(part_parameters_once(workload, part, PIECE_HEAD) * bytes) -
-         round(part_parameters_once(workload, part, PIECE_EMBEDDING) * bytes);
+/* Of the matrix shared by embedding and head, as gathered. */
+static double table_bytes(const Workload *workload) {
+  return round((double)workload->shared_parameters * workload->plan->recipe.weights);
 }
 
 /* Bytes per parameter, beyond what a rank holds of its gradient during the whole step. */
@@ -207,11 +204,15 @@ static double held_of_gradient(const Workload *workload, gboolean of_experts, gb
 }
 
 double effect_gradient_bytes(const Workload *workload, const Part *part, gboolean of_stage) {
-  const gboolean has_both = of_stage && part->n_embedding > 0 && part->n_head > 0; /* of a shared matrix */
-  const double all = has_both ? part_parameters_once(workload, part, PIECE_HEAD) : part_parameters(workload, part);
-  const double experts = part_expert_parameters(workload, part), others = all - experts;
+  const int n_tables = part->n_embedding + (workload->shared_parameters > 0 ? part->n_head : 0);
+  const double experts = part_expert_parameters(workload, part);
+  const double others = part_parameters(workload, part) - n_tables * lowering_common_table(workload) - experts;
   return round(others * held_of_gradient(workload, FALSE, of_stage) +
                experts * held_of_gradient(workload, TRUE, of_stage));
+}
+
+double effect_table_gradient_bytes(const Workload *workload, gboolean of_stage) {
+  return round(lowering_common_table(workload) * held_of_gradient(workload, FALSE, of_stage));
 }
 
 static void add_term(Effect *effect, guint64 code, const Program *program, const Workload *workload) {
@@ -219,7 +220,9 @@ static void add_term(Effect *effect, guint64 code, const Program *program, const
   const TermKind kind = (TermKind)(code >> 40);
   double *hold = &effect->hold[MEMORY_BUFFERS], *drop = &effect->drop[MEMORY_BUFFERS];
   if (kind == TERM_HOLD_BUFFER || kind == TERM_DROP_BUFFER) {
-    *(kind == TERM_HOLD_BUFFER ? hold : drop) += round(g_array_index(program->transfers, Transfer, of).bytes);
+    const Transfer *transfer = &g_array_index(program->transfers, Transfer, of);
+    const double table = transfer->n_tables > 0 && !transfer->of_experts ? table_bytes(workload) : 0;
+    *(kind == TERM_HOLD_BUFFER ? hold : drop) += round(transfer->bytes) - table;
     return;
   }
   if (kind == TERM_HOLD_SAVED || kind == TERM_DROP_SAVED) {
@@ -234,18 +237,22 @@ static void add_term(Effect *effect, guint64 code, const Program *program, const
     *drop += copies;
     return;
   }
+  if (kind == TERM_HOLD_TABLE || kind == TERM_DROP_TABLE) {
+    *(kind == TERM_HOLD_TABLE ? hold : drop) += table_bytes(workload);
+    return;
+  }
+  if (kind == TERM_HOLD_TABLE_GRADIENT || kind == TERM_DROP_TABLE_GRADIENT) {
+    *(kind == TERM_HOLD_TABLE_GRADIENT ? hold : drop) += effect_table_gradient_bytes(workload, of != 0);
+    return;
+  }
   gboolean of_stage = kind == TERM_HOLD_STAGE_GRADIENT || kind == TERM_DROP_STAGE_GRADIENT;
   const Part part = of_stage ? part_of_stage(workload, of) : part_of_work(&g_array_index(program->works, Work, of), 0);
   if (kind == TERM_ACTIVATIONS) {
     const PieceMemory memory = part_memory(workload, &part);
     add_activations(effect, (ActionKind)(code >> 32 & 0xff), &memory);
-  } else if (kind == TERM_KEPT) {
-    *drop += kept_bytes(workload, &part);
   } else {
     gboolean holds = kind == TERM_HOLD_GRADIENT || kind == TERM_HOLD_STAGE_GRADIENT;
-    const double table = of_stage || part.n_head == 0 ? 0 : lowering_heads_table(workload);
-    *(holds ? hold : drop) +=
-        effect_gradient_bytes(workload, &part, of_stage) + round(table * workload->plan->recipe.gradients);
+    *(holds ? hold : drop) += effect_gradient_bytes(workload, &part, of_stage);
   }
 }
 

@@ -8,11 +8,15 @@ typedef enum {
   TERM_HOLD_BUFFER, /* of a transfer: its bytes */
   TERM_DROP_BUFFER,
   TERM_ACTIVATIONS,   /* of a work: what the action holds and drops of its activations */
-  TERM_KEPT,          /* of a work: its embedding keeps a matrix for the head, which drops it (ZeRO-3) */
   TERM_HOLD_GRADIENT, /* of a work: the gradient of its parameters */
   TERM_DROP_GRADIENT,
   TERM_HOLD_STAGE_GRADIENT, /* of a stage: the gradient of all its parameters */
   TERM_DROP_STAGE_GRADIENT,
+  TERM_HOLD_TABLE, /* the matrix that embedding and head share, which the terms above leave out */
+  TERM_DROP_TABLE,
+  TERM_HOLD_TABLE_GRADIENT, /* of 0, or 1 if stages are reduced as a whole: the gradient of the matrix that both add
+                               to, likewise left out above */
+  TERM_DROP_TABLE_GRADIENT,
   TERM_HOLD_SAVED, /* of a transfer: its bytes, held as activations */
   TERM_DROP_SAVED,
   TERM_GRADIENT_COPIES, /* of an optimizer's work: copies held while it runs */
@@ -22,8 +26,10 @@ enum { EFFECT_RECIPE_NONE = 0 }; /* the recipe without terms */
 
 /* Bytes of a part's gradients beyond what the state counts for the whole step: of those that are reduced into shards or
  * leave the GPU; all others accumulate in place. A whole stage's (`of_stage`) are held in the precision of their
- * reduction, and their shard does not exist before that. */
+ * reduction, and their shard does not exist before that. The table that embedding and head of a rank both add to
+ * (lowering_common_table()) is counted separately, by the second function: a rank has one. */
 double effect_gradient_bytes(const Workload *workload, const Part *part, gboolean of_stage);
+double effect_table_gradient_bytes(const Workload *workload, gboolean of_stage);
 
 typedef struct EffectRecipes EffectRecipes;
 EffectRecipes *effect_recipes_new(void);

@@ -285,12 +285,18 @@ double optimizer_passed(const Workload *workload, int rank) {
   return parameters * plan_buffer_passes(workload->plan);
 }
 
+double lowering_common_table(const Workload *workload) {
+  if (!workload_heads_read_embedding(workload))
+    return (double)workload->shared_parameters;
+  const Cut cut = cut_of(workload->model, workload->plan);
+  return (double)cut_vocab_parameters(&cut);
+}
+
 double lowering_heads_table(const Workload *workload) {
   if (!workload_heads_read_embedding(workload) || workload->placement->n_pipes == 1 || workload->plan->zero < 2 ||
       lowering_shards(workload) == 1)
     return 0;
-  const Cut cut = cut_of(workload->model, workload->plan);
-  return (double)cut_vocab_parameters(&cut);
+  return lowering_common_table(workload);
 }
 
 double moved_parameters(const Workload *workload, const Moved *moved) {

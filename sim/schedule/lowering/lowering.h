@@ -69,6 +69,9 @@ gboolean lowering_moves_tensors(const Workload *workload);
 gboolean lowering_exceeds_live(const Workload *workload);
 /* ZeRO-3: pieces gathered ahead of the one being computed. */
 int lowering_window(const Workload *workload);
+/* Parameters of the table that embedding and head of one rank both add to the gradient of: the matrix they share, or
+ * the one that heads that predict further tokens look words up in; 0: none. */
+double lowering_common_table(const Workload *workload);
 /* ZeRO ≥ 2 on two pipes: a head that looks tokens up in the word table contributes to its gradient, so the table is
  * reduced with each backward of such a head, as with those of the embedding for other micro-batches. Number of
  * parameters in it; 0: not reduced this way. */

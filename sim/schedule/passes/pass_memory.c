@@ -8,6 +8,8 @@
  *     gather   ZeRO-3: holds the gathered piece until the last op that uses it has ended
  *     B        ZeRO ≥ 2: holds the whole gradient of its pieces until their reduce-scatter has ended; if a stage is
  *              reduced only once, by the order or by the framework, its first B holds the whole stage's
+ *     table    a matrix shared by embedding and head is held once, however many micro-batches have it gathered or add
+ *              to its gradient
  *     copy     a fetched shard is held until it has been gathered, a gradient shard while it is copied out;
  *              what a layer saves is dropped once copied out, and held again from the start of the copy back */
 #include "effect_recipes.h"
@@ -112,6 +114,102 @@ static void add_arrivals(EffectRecipes *recipes, const OpList *list, const Plan 
   }
 }
 
+/* Holds and drops the table of embedding and head: where several spans of ops need it, their union. */
+typedef struct {
+  EffectRecipes *recipes;
+  const OpList *list;
+  TermKind hold, drop;
+  gint32 of;
+  gint32 first, last; /* of the span that is open; −1: none */
+} TableSpans;
+
+static void end_span(TableSpans *spans) {
+  if (spans->first < 0)
+    return;
+  add_term(spans->recipes, spans->list, spans->first, spans->hold, 0, spans->of);
+  add_term(spans->recipes, spans->list, spans->last, spans->drop, 0, spans->of);
+}
+
+/* Spans come by their first op. */
+static void add_span(TableSpans *spans, gint32 first, gint32 last) {
+  if (spans->first < 0 || first > spans->last) {
+    end_span(spans);
+    spans->first = first;
+  }
+  spans->last = MAX(spans->last, last);
+}
+
+/* Whether the op computes with the word table. */
+static gboolean reads_table(const Program *program, const Op *op) {
+  if (op->kind != OP_COMPUTE || op->action > ACTION_B || op->action == ACTION_W)
+    return FALSE;
+  const Part part = part_of_op(program, op);
+  return part.n_head > 0 || (op->action == ACTION_F && part.n_embedding > 0);
+}
+
+static gboolean gathers_table(const Program *program, const Op *op) {
+  return op->action == ACTION_UNSHARD &&
+         transfer_moves_table(&g_array_index(program->transfers, Transfer, op->work), TRUE);
+}
+
+/* ZeRO-3: a matrix shared by embedding and head is held from each gather of it until the last op that waits for that,
+ * or that reads it and waits for a later gather of something else: gathers end in order. */
+static void add_shared_table(EffectRecipes *recipes, const Program *program, const OpList *list) {
+  g_autofree gint32 *table = g_new(gint32, list->n_ops + 1); /* [ops] latest gather of the table so far; −1: none */
+  g_autofree gint32 *user = g_new(gint32, list->n_ops + 1);  /* [ops] last user, if it is one */
+  for (int i = 0; i < list->n_ops; i++) {
+    const Op *op = &list->ops[i];
+    table[i] = gathers_table(program, op) ? i : i > 0 ? table[i - 1] : -1;
+    user[i] = i;
+    const gboolean reads = reads_table(program, op);
+    for (int a = 0; op_uses_arrivals(op) && a < OP_MAX_AFTER && op->after[a] >= 0; a++) {
+      const Op *before = &list->ops[op->after[a]];
+      const gint32 gather = before->action == ACTION_UNSHARD ? table[op->after[a]] : -1;
+      if (gather >= 0 && (reads || gather == op->after[a]))
+        user[gather] = i;
+    }
+  }
+  TableSpans spans = {recipes, list, TERM_HOLD_TABLE, TERM_DROP_TABLE, 0, -1, -1};
+  for (int i = 0; i < list->n_ops; i++)
+    if (table[i] == i)
+      add_span(&spans, i, user[i]);
+  end_span(&spans);
+}
+
+/* Whether the op reduces the gradient of the table, or copies it out unreduced. */
+static gboolean moves_table(const Program *program, const Workload *workload, const OpList *list, const Op *op) {
+  if (op->action == ACTION_GRAD_OUT) {
+    const Op *source = &list->ops[op->after[0]];
+    return source->kind == OP_COMPUTE && part_of_op(program, source).n_embedding > 0;
+  }
+  return op->action == ACTION_REDUCE_GRAD &&
+         transfer_moves_table(&g_array_index(program->transfers, Transfer, op->work), workload->shared_parameters > 0);
+}
+
+/* ZeRO ≥ 2: the gradient of a table that embedding and head both add to is held from an addition until the last
+ * collective of the next reduction that moves it: one buffer, while none of these is in flight. */
+static void add_table_gradient(EffectRecipes *recipes, const Program *program, const Workload *workload,
+                               const OpList *list, gboolean by_stages) {
+  g_autofree gint32 *until = g_new(gint32, list->n_ops + 1); /* [ops] end of the next reduction; −1: none */
+  gint32 next = -1;
+  for (int i = list->n_ops - 1; i >= 0; i--) {
+    const Op *op = &list->ops[i];
+    if (moves_table(program, workload, list, op) && (next < 0 || list->ops[next].after[0] != op->after[0]))
+      next = i;
+    until[i] = next;
+  }
+  TableSpans spans = {recipes, list, TERM_HOLD_TABLE_GRADIENT, TERM_DROP_TABLE_GRADIENT, by_stages, -1, -1};
+  for (int i = 0; i < list->n_ops; i++) {
+    const Op *op = &list->ops[i];
+    if (op->kind != OP_COMPUTE || !action_completes_gradient(op->action) || until[i] < 0)
+      continue;
+    const Part part = part_of_op(program, op);
+    if (part.n_embedding + part.n_head > 0)
+      add_span(&spans, i, until[i]);
+  }
+  end_span(&spans);
+}
+
 static void add_copies(EffectRecipes *recipes, const OpList *list, const Plan *plan) {
   for (int i = 0; i < list->n_ops && offload_is_any(&plan->offload); i++) {
     const Op *op = &list->ops[i];
@@ -135,9 +233,10 @@ static void add_terms(EffectRecipes *recipes, const Program *program, const OpLi
   const gboolean by_stages = order->has_reduce_grad || plan_reduces_once(workload->plan);
   if (holds_gradients && by_stages)
     add_stage_gradients(recipes, program, list);
-  /* a matrix shared by embedding and head is kept from the embedding's forward to the head's */
-  const gboolean is_apart = lowering_shards(workload) > 1 || workload->plan->offload.weights != TIER_GPU;
-  gboolean keeps_shared = !order->has_unshard && workload->plan->zero == 3 && is_apart;
+  if (workload->plan->zero == 3 && workload->shared_parameters > 0)
+    add_shared_table(recipes, program, list);
+  if (holds_gradients && (workload->shared_parameters > 0 || workload_heads_read_embedding(workload)))
+    add_table_gradient(recipes, program, workload, list, by_stages);
   for (int i = 0; i < list->n_ops; i++) {
     const Op *op = &list->ops[i];
     if (op->kind != OP_COMPUTE)
@@ -147,8 +246,6 @@ static void add_terms(EffectRecipes *recipes, const Program *program, const OpLi
       continue;
     }
     add_term(recipes, list, i, TERM_ACTIVATIONS, op->action, op->work);
-    if (keeps_shared && op->action == ACTION_F)
-      add_term(recipes, list, i, TERM_KEPT, 0, op->work);
     if (holds_gradients && !by_stages && action_completes_gradient(op->action))
       add_gradient_buffers(recipes, list, i, is_read_by_heads(program, workload, op) ? list->n_ops : n_behind);
   }

@@ -113,6 +113,14 @@ typedef struct {
   gint32 piece, item;
 } Transfer;
 
+/* Whether a reduction moves the gradient of the table that embedding and head of its rank both add to: where the two
+ * share it (`is_shared`), else one that heads look words up in. */
+static inline gboolean transfer_moves_table(const Transfer *transfer, gboolean is_shared) {
+  if (transfer->of_experts)
+    return FALSE;
+  return is_shared ? transfer->n_tables > 0 : transfer->n_embedding > 0 || transfer->n_tables > transfer->n_head;
+}
+
 /* The path of a copy between a rank and its node's memory. */
 typedef enum {
   ROUTE_LINK_IN = 1 << 0, /* from host memory over the GPU's link */

@@ -200,11 +200,8 @@ static gboolean check_addition(const Walk *walk, gint32 i, GError **error) {
 /* A table that two add to is part of the sum of one of them; for a single micro-batch, of the one that is on the
  * rank. */
 static gboolean moves_table(const Walk *walk, const Transfer *transfer) {
-  if (transfer->of_experts)
-    return FALSE;
-  return walk->table_is_shared ? transfer->n_tables > 0
-                               : walk->program->heads_add_to_table &&
-                                     (transfer->n_embedding > 0 || transfer->n_tables > transfer->n_head);
+  return (walk->table_is_shared || walk->program->heads_add_to_table) &&
+         transfer_moves_table(transfer, walk->table_is_shared);
 }
 
 static gboolean check_reduction(Walk *walk, gint32 i, GError **error) {
