@@ -24,11 +24,11 @@ typedef struct {
   double total_bytes;         /* includes reserved memory if the GPU is known */
   double tier_bytes[N_TIERS]; /* of host memory and drives: per GPU, or simulated for the fullest node */
   gboolean tiers_fit;
-  gboolean is_impossible; /* offloaded weights need ZeRO-3 */
+  char *impossible; /* why the plan is under this stage; NULL: it is not; owned */
 } MemoryRow;
 
 typedef struct {
-  MemoryRow rows[4];        /* by ZeRO stage */
+  MemoryRow rows[N_ZERO_STAGES];
   double parameters;        /* all */
   double expert_parameters; /* those in experts */
   double capacity_bytes;    /* of a GPU; 0: unknown */
@@ -96,47 +96,64 @@ static void add_state(const MemoryTable *table, double parameters, int shards, i
   add_tiers(plan, zero, &whole, updated, row);
 }
 
-/* Offloaded weights exist only under ZeRO-3. */
-static void mark_possible(MemoryTable *table) {
-  for (int zero = 0; zero < 4; zero++) {
-    table->rows[zero].is_impossible = table->plan->offload.weights != TIER_GPU && zero < 3;
-    table->rows[zero].tiers_fit = TRUE;
-  }
-}
-
 /* Model state only: parameters spread evenly over tp × pp, those of experts over ep as well, then sharded by ZeRO. */
-static void fill_state(MemoryTable *table) {
+static void fill_state(const MemoryTable *table, int zero, MemoryRow *row) {
   const Plan *plan = table->plan;
   const double others = (table->parameters - table->expert_parameters) / model_ranks(table);
   const double experts = table->expert_parameters / ((double)plan->ep * plan_expert_tp(plan) * plan->pp);
   Layout layout;
   layout_init(&layout, plan);
-  for (int zero = 0; zero < 4; zero++) {
-    add_state(table, others, plan->zero_ranks, zero, &table->rows[zero]);
-    if (experts > 0)
-      add_state(table, experts, layout.n_expert_shards, zero, &table->rows[zero]);
-  }
+  add_state(table, others, plan->zero_ranks, zero, row);
+  if (experts > 0)
+    add_state(table, experts, layout.n_expert_shards, zero, row);
 }
 
 /* The fullest rank of the simulated step. */
-static gboolean fill_simulated(MemoryTable *table, const PlanOptions *o, GError **error) {
-  for (int zero = 0; zero < 4; zero++) {
-    if (table->rows[zero].is_impossible)
-      continue;
-    g_autoptr(Plan) plan = plan_copy(o->plan);
-    plan->zero = zero;
-    if (zero == 0)
-      plan->zero_ranks = 0; /* nothing is sharded */
-    g_autoptr(Prediction) prediction = predict(o->model, o->cluster, plan, error);
-    if (prediction == NULL)
-      return FALSE;
+static gboolean fill_simulated(const PlanOptions *o, const Plan *plan, MemoryRow *row, GError **error) {
+  g_autoptr(Prediction) prediction = predict(o->model, o->cluster, plan, error);
+  if (prediction == NULL)
+    return FALSE;
+  memcpy(row->bytes, prediction->memory->at_peak.bytes, sizeof row->bytes);
+  row->total_bytes = prediction->memory->peak_bytes + o->cluster->gpu.reserved_bytes;
+  for (int tier = TIER_HOST; tier < N_TIERS; tier++) {
+    row->tier_bytes[tier] = prediction->tiers[tier].bytes;
+    row->tiers_fit &= prediction->tiers[tier].fits;
+  }
+  return TRUE;
+}
+
+/* The plan's schedule may determine the number of chunks. */
+static gboolean complete(const PlanOptions *o, Plan *plan, GError **error) {
+  g_auto(PlanOrder) order = {0};
+  return plan_order_open(&order, plan, error) && plan_complete(plan, o->model, o->cluster, error);
+}
+
+static gboolean fill_row(const MemoryTable *table, const PlanOptions *o, int zero, MemoryRow *row, GError **error) {
+  g_autoptr(Plan) plan = plan_copy(o->plan);
+  plan->zero = zero;
+  if (zero == 0)
+    plan->zero_ranks = 0; /* nothing is sharded */
+  row->tiers_fit = TRUE;
+  if (table->has_activations)
+    return fill_simulated(o, plan, row, error);
+  if (!complete(o, plan, error))
+    return FALSE;
+  fill_state(table, zero, row);
+  return TRUE;
+}
+
+/* The stages that the plan does not ask for may be impossible. */
+static gboolean fill_rows(MemoryTable *table, const PlanOptions *o, GError **error) {
+  for (int zero = 0; zero < N_ZERO_STAGES; zero++) {
+    g_autoptr(GError) why = NULL;
     MemoryRow *row = &table->rows[zero];
-    memcpy(row->bytes, prediction->memory->at_peak.bytes, sizeof row->bytes);
-    row->total_bytes = prediction->memory->peak_bytes + o->cluster->gpu.reserved_bytes;
-    for (int tier = TIER_HOST; tier < N_TIERS; tier++) {
-      row->tier_bytes[tier] = prediction->tiers[tier].bytes;
-      row->tiers_fit &= prediction->tiers[tier].fits;
+    if (fill_row(table, o, zero, row, &why))
+      continue;
+    if (zero == table->plan->zero || !g_error_matches(why, STEPSIM_ERROR, STEPSIM_ERROR_IMPOSSIBLE)) {
+      g_propagate_error(error, g_steal_pointer(&why));
+      return FALSE;
     }
+    row->impossible = g_strdup(why->message);
   }
   return TRUE;
 }
@@ -160,10 +177,10 @@ static void print_table(const MemoryTable *table, const char *title, GString *ou
   if (offload_is_any(&table->plan->offload))
     g_string_append_printf(out, "  %s", table->has_activations ? " host/node  NVMe/node" : "  host/GPU   NVMe/GPU");
   g_string_append_c(out, '\n');
-  for (int zero = 0; zero < 4; zero++) {
+  for (int zero = 0; zero < N_ZERO_STAGES; zero++) {
     const MemoryRow *row = &table->rows[zero];
-    if (row->is_impossible) {
-      g_string_append_printf(out, "  ZeRO-%d  its weights are whole: they cannot be outside the GPU\n", zero);
+    if (row->impossible != NULL) {
+      g_string_append_printf(out, "  ZeRO-%d  impossible: %s\n", zero, row->impossible);
       continue;
     }
     g_string_append_printf(out, "%s ZeRO-%d %10.4g %10.4g %10.4g", zero == table->plan->zero ? "→" : " ", zero,
@@ -250,27 +267,32 @@ static void print_limits(const MemoryTable *table, GString *out) {
                                                      table->plan->zero_ranks, room_bytes(table)));
 }
 
+static StateRow state_row(const MemoryTable *table, const MemoryRow *row) {
+  return (StateRow){.impossible = row->impossible,
+                    .weights_bytes = row->bytes[MEMORY_WEIGHTS],
+                    .gradients_bytes = row->bytes[MEMORY_GRADIENTS],
+                    .optimizer_bytes = row->bytes[MEMORY_OPTIMIZER],
+                    .activations_bytes = table->has_activations ? row->bytes[MEMORY_ACTIVATIONS] : NAN,
+                    .buffers_bytes = row->bytes[MEMORY_BUFFERS],
+                    .total_bytes = row->total_bytes,
+                    .host_bytes = row->tier_bytes[TIER_HOST],
+                    .nvme_bytes = row->tier_bytes[TIER_NVME],
+                    .fits = row_fits(table, row)};
+}
+
 static StateReport state_report(const MemoryTable *table) {
-  const MemoryRow *row = &table->rows[table->plan->zero];
   StateReport report = {.parameters = table->parameters,
-                        .weights_bytes = row->bytes[MEMORY_WEIGHTS],
-                        .gradients_bytes = row->bytes[MEMORY_GRADIENTS],
-                        .optimizer_bytes = row->bytes[MEMORY_OPTIMIZER],
-                        .activations_bytes = table->has_activations ? row->bytes[MEMORY_ACTIVATIONS] : NAN,
-                        .buffers_bytes = row->bytes[MEMORY_BUFFERS],
+                        .zero = table->plan->zero,
                         .reserved_bytes = table->has_activations ? table->reserved_bytes : NAN,
-                        .total_bytes = row->total_bytes,
                         .tiers_are_used = offload_is_any(&table->plan->offload),
                         .tiers_per = table->has_activations ? "node" : "gpu",
-                        .host_bytes = row->tier_bytes[TIER_HOST],
-                        .nvme_bytes = row->tier_bytes[TIER_NVME],
                         .has_capacity = table->capacity_bytes > 0,
-                        .fits = row_fits(table, row),
                         .max_micro_batch = table->has_activations ? table->largest.micro_batch : -1,
                         .max_seq_len = table->has_activations ? table->largest.seq_len : -1,
                         .min_gpus = NAN};
   const Recipe on_gpu = recipe_while_updating(table->plan);
-  report.state_bytes_per_gpu = report.weights_bytes + report.gradients_bytes + report.optimizer_bytes;
+  for (int zero = 0; zero < N_ZERO_STAGES; zero++)
+    report.stages[zero] = state_row(table, &table->rows[zero]);
   if (table->capacity_bytes > 0)
     report.min_gpus = state_memory_min_gpus(&on_gpu, table->parameters, room_bytes(table));
   return report;
@@ -321,9 +343,7 @@ static gboolean prepare(MemoryOptions *o, MemoryTable *table, GError **error) {
     return FALSE;
   table->plan = plan_copy(o->plan.plan);
   table->has_activations = o->plan.cluster != NULL;
-  g_auto(PlanOrder) order = {0}; /* it may determine the number of chunks */
-  return plan_order_open(&order, table->plan, error) &&
-         plan_complete(table->plan, o->plan.model, o->plan.cluster, error);
+  return complete(&o->plan, table->plan, error);
 }
 
 /* The exit status. */
@@ -341,16 +361,13 @@ static int print(const MemoryOptions *o, const MemoryTable *table) {
     print_limits(table, out);
   }
   fputs(out->str, stdout);
-  return report.fits ? 0 : 1;
+  return report.stages[report.zero].fits ? 0 : 1;
 }
 
 static int run(MemoryOptions *o, MemoryTable *table, GError **error) {
   if (!prepare(o, table, error))
     return 2;
-  mark_possible(table);
-  if (!table->has_activations)
-    fill_state(table);
-  else if (!fill_simulated(table, &o->plan, error))
+  if (!fill_rows(table, &o->plan, error))
     return 2;
   if (table->has_activations)
     table->largest = largest_fit(o->plan.model, o->plan.cluster, o->plan.plan, table->plan, table->capacity_bytes);
@@ -363,6 +380,8 @@ int command_memory(int argc, char **argv, GError **error) {
   int status = parse_options(&options, &argc, &argv, error) ? run(&options, &table, error) : 2;
   plan_options_clear(&options.plan);
   plan_free(table.plan);
+  for (int zero = 0; zero < N_ZERO_STAGES; zero++)
+    g_free(table.rows[zero].impossible);
   g_free(options.params);
   g_free(options.capacity);
   return status;

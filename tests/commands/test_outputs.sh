@@ -51,6 +51,30 @@ result $? "and --json has them by themselves, and in the total" "$(cat out err)"
 has_words "hold the state: 2" "$(cat out)" && has_words "on these ranks: 4.295e+09 parameters" "$(cat out)"
 result $? "limits count them too" "$(cat out err)"
 
+# Whichever ZeRO stage is asked for, `memory` exits as `simulate` does, and its rows say the same of the others: 0 fits,
+# 1 does not fit or is impossible.
+for of_stages in "qwen2.5-7b --cluster dgx-h200 --gpus 16 --tp 2 --pp 2 --schedule dualpipe-v --global-batch 24 \
+--offload-optimizer nvme --framework torchtitan" "starcoder2-15b --cluster dgx-h100 --gpus 16 --pp 2 --schedule auto \
+--global-batch 16" "llama-3-70b --cluster dgx-h100 --gpus 8 --offload-optimizer host --offload-weights host --recompute full"; do
+  simulated='' asked=''
+  : >told
+  for zero in 0 1 2 3; do
+    # shellcheck disable=SC2086 # the plan is a list of words
+    {
+      "$stepsim" simulate --model $of_stages --zero $zero >out 2>err
+      simulated="$simulated $?"
+      "$stepsim" memory --model $of_stages --zero $zero >table 2>err
+      asked="$asked $?"
+      "$stepsim" memory --model $of_stages --zero $zero --json >json 2>err
+    }
+    [ ! -s table ] || awk '/^[^a-z]* ZeRO-/ { all = all (/  fits$/ ? " 0" : " 1"); possible += !/impossible:/ }
+      FILENAME == "json" && /"impossible" : null/ { possible-- }
+      END { print possible == 0 ? all : "not so in JSON" }' table json >>told
+  done
+  [ "$asked" = "$simulated" ] && [ "$(sort -u told)" = "$simulated" ]
+  result $? "memory says of each ZeRO stage what simulate says: ${of_stages%% *}" "$simulated, asked$asked, told: $(cat told)"
+done
+
 # Of a kernel: … at its time, at the peak, and the share of it: each is the others' quotient, but for its last digit.
 # shellcheck disable=SC2086 # the plan is a list of words
 "$stepsim" simulate $plan --kernels >out 2>err
@@ -64,7 +88,7 @@ result $? "kernels reach the share of the peak that their times say" "$(cat out 
 bubble_overhead breakdown_s memory links bounding_link kernels engine warnings" simulate $plan --json
   check_keys "makespan step_time span bubble_time bubble_fraction bubble_overhead makespan_bubble_time makespan_bubble_fraction makespan_bubble_overhead closed_form_bubble closed_form_is_exact in_flight peak_memory actions sends" \
     schedule --pp 4 --micro-batches 4 --json
-  check_keys "state_bytes_per_gpu weights_bytes gradients_bytes optimizer_bytes activations_bytes buffers_bytes reserved_bytes total_bytes fits min_gpus max_micro_batch max_seq_len parameters" \
+  check_keys "state_bytes_per_gpu weights_bytes gradients_bytes optimizer_bytes activations_bytes buffers_bytes reserved_bytes total_bytes fits min_gpus max_micro_batch max_seq_len parameters zero_stages" \
     memory --params 7e9 --json
   check_keys "op gpus bytes time_s algbw_Bps busbw_Bps algorithm protocol sent_bytes sms" \
     collective --cluster dgx-h100 --bytes 1MiB --json

@@ -107,14 +107,23 @@ START_TEST(a_schedule_has_the_documented_keys) {
 END_TEST
 
 START_TEST(a_memory_report_has_the_documented_keys) {
-  StateReport report = {
-      .state_bytes_per_gpu = 112e9, .weights_bytes = 14e9, .min_gpus = 2, .max_micro_batch = 3, .parameters = 7e9};
+  StateReport report = {.stages = {{.impossible = "why"}, {.weights_bytes = 14e9, .gradients_bytes = 28e9}},
+                        .zero = 1,
+                        .min_gpus = 2,
+                        .max_micro_batch = 3,
+                        .parameters = 7e9};
   g_autofree char *text = json_report_memory(&report);
   g_autoptr(JsonNode) root = parse(text);
   JsonObject *object = json_node_get_object(root);
   check_keys(object,
              "state_bytes_per_gpu weights_bytes gradients_bytes optimizer_bytes activations_bytes buffers_bytes "
-             "reserved_bytes total_bytes fits min_gpus max_micro_batch max_seq_len parameters");
+             "reserved_bytes total_bytes fits min_gpus max_micro_batch max_seq_len parameters zero_stages");
+  ck_assert_double_eq(json_object_get_double_member(object, "state_bytes_per_gpu"), 42e9);
+  JsonArray *stages = json_object_get_array_member(object, "zero_stages");
+  ck_assert_uint_eq(json_array_get_length(stages), N_ZERO_STAGES);
+  ck_assert_str_eq(json_object_get_string_member(json_array_get_object_element(stages, 0), "impossible"), "why");
+  ck_assert(!json_object_has_member(json_array_get_object_element(stages, 0), "fits"));
+  ck_assert(json_object_get_null_member(json_array_get_object_element(stages, 1), "impossible"));
   ck_assert_int_eq(json_object_get_int_member(object, "max_micro_batch"), 3);
   ck_assert_int_eq(json_object_get_int_member(object, "max_seq_len"), 0);
   ck_assert_int_eq(json_object_get_int_member(object, "min_gpus"), 2);
@@ -123,7 +132,7 @@ START_TEST(a_memory_report_has_the_documented_keys) {
 
   report.min_gpus = INFINITY;
   report.max_micro_batch = -1;
-  report.fits = TRUE; /* in nobody knows how much */
+  report.stages[1].fits = TRUE; /* in nobody knows how much */
   g_autofree char *unknown = json_report_memory(&report);
   g_autoptr(JsonNode) other = parse(unknown);
   ck_assert(json_object_get_null_member(json_node_get_object(other), "min_gpus"));

@@ -164,25 +164,43 @@ static void add_largest(JsonBuilder *builder, const char *key, gint64 size) {
     json_add_number(builder, key, NAN);
 }
 
-char *json_report_memory(const StateReport *report) {
-  JsonBuilder *builder = begin();
-  json_add_number(builder, "state_bytes_per_gpu", report->state_bytes_per_gpu);
-  json_add_number(builder, "weights_bytes", report->weights_bytes);
-  json_add_number(builder, "gradients_bytes", report->gradients_bytes);
-  json_add_number(builder, "optimizer_bytes", report->optimizer_bytes);
-  json_add_number(builder, "activations_bytes", report->activations_bytes);
-  json_add_number(builder, "buffers_bytes", report->buffers_bytes);
+static void add_state_row(JsonBuilder *builder, const StateReport *report, const StateRow *row) {
+  json_add_number(builder, "state_bytes_per_gpu", row->weights_bytes + row->gradients_bytes + row->optimizer_bytes);
+  json_add_number(builder, "weights_bytes", row->weights_bytes);
+  json_add_number(builder, "gradients_bytes", row->gradients_bytes);
+  json_add_number(builder, "optimizer_bytes", row->optimizer_bytes);
+  json_add_number(builder, "activations_bytes", row->activations_bytes);
+  json_add_number(builder, "buffers_bytes", row->buffers_bytes);
   json_add_number(builder, "reserved_bytes", report->reserved_bytes);
-  json_add_number(builder, "total_bytes", report->total_bytes);
+  json_add_number(builder, "total_bytes", row->total_bytes);
   if (report->tiers_are_used) {
-    json_add_number(builder, "host_bytes", report->host_bytes);
-    json_add_number(builder, "nvme_bytes", report->nvme_bytes);
+    json_add_number(builder, "host_bytes", row->host_bytes);
+    json_add_number(builder, "nvme_bytes", row->nvme_bytes);
     json_add_text(builder, "host_and_nvme_per", report->tiers_per);
   }
-  if (report->has_capacity || !report->fits)
-    json_add_flag(builder, "fits", report->fits);
+  if (report->has_capacity || !row->fits)
+    json_add_flag(builder, "fits", row->fits);
   else
     json_add_number(builder, "fits", NAN);
+}
+
+static void add_zero_stages(JsonBuilder *builder, const StateReport *report) {
+  json_begin_list(builder, "zero_stages");
+  for (int zero = 0; zero < N_ZERO_STAGES; zero++) {
+    const StateRow *row = &report->stages[zero];
+    json_begin_object(builder, NULL);
+    json_add_count(builder, "zero", zero);
+    json_add_text(builder, "impossible", row->impossible);
+    if (row->impossible == NULL)
+      add_state_row(builder, report, row);
+    json_builder_end_object(builder);
+  }
+  json_builder_end_array(builder);
+}
+
+char *json_report_memory(const StateReport *report) {
+  JsonBuilder *builder = begin();
+  add_state_row(builder, report, &report->stages[report->zero]);
   if (fabs(report->min_gpus) < 9e15) /* a whole number, written as one */
     json_add_count(builder, "min_gpus", (gint64)report->min_gpus);
   else
@@ -190,6 +208,7 @@ char *json_report_memory(const StateReport *report) {
   add_largest(builder, "max_micro_batch", report->max_micro_batch);
   add_largest(builder, "max_seq_len", report->max_seq_len);
   json_add_count(builder, "parameters", (gint64)report->parameters);
+  add_zero_stages(builder, report);
   return finish(builder);
 }
 

@@ -10,20 +10,27 @@ char *json_report_step(const StepReport *report);
 
 char *json_report_schedule(const ScheduleReport *report);
 
-/* What one GPU holds. */
+/* What one GPU holds under one ZeRO stage. */
 typedef struct {
-  double parameters;          /* of the whole model */
-  double state_bytes_per_gpu; /* weights + gradients + optimizer */
+  const char *impossible; /* why the plan is under this stage; NULL: it is not, and the other fields are set */
   double weights_bytes, gradients_bytes, optimizer_bytes;
   double activations_bytes;
   double buffers_bytes;          /* gathered parameters, copies of gradients … */
-  double reserved_bytes;         /* context and libraries */
   double total_bytes;            /* of everything known */
-  gboolean tiers_are_used;       /* the plan offloads; then the fields below are set */
-  const char *tiers_per;         /* "gpu" or "node": what the following refer to */
-  double host_bytes, nvme_bytes; /* of host memory and drives */
-  gboolean has_capacity;         /* otherwise whether it fits is not known */
+  double host_bytes, nvme_bytes; /* of host memory and drives, if the plan offloads */
   gboolean fits;
+} StateRow;
+
+enum { N_ZERO_STAGES = 4 };
+
+typedef struct {
+  double parameters; /* of the whole model */
+  StateRow stages[N_ZERO_STAGES];
+  int zero;                            /* the plan's stage, which must be possible */
+  double reserved_bytes;               /* context and libraries */
+  gboolean tiers_are_used;             /* the plan offloads */
+  const char *tiers_per;               /* "gpu" or "node": what host_bytes and nvme_bytes refer to */
+  gboolean has_capacity;               /* otherwise whether it fits is not known */
   double min_gpus;                     /* fewest GPUs that hold the state; non-finite: unknown */
   gint64 max_micro_batch, max_seq_len; /* largest that fit, everything else unchanged; 0: none; −1: unknown */
 } StateReport;
