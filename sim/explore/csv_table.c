@@ -11,6 +11,7 @@
 
 #include "data_path.h"
 #include "error.h"
+#include "units.h"
 
 typedef struct {
   CsvTable *table;
@@ -180,14 +181,8 @@ void csv_append_cell(GString *out, const char *text) {
 }
 
 void csv_append_number(GString *out, double value) {
-  static const char *const formats[] = {"%.15g", "%.16g", "%.17g"}; /* the last always reads back */
-  char text[G_ASCII_DTOSTR_BUF_SIZE] = "";
-  for (gsize i = 0; isfinite(value) && i < G_N_ELEMENTS(formats); i++) {
-    g_ascii_formatd(text, sizeof text, formats[i], value);
-    if (g_ascii_strtod(text, NULL) == value)
-      break;
-  }
-  g_string_append(out, text);
+  if (isfinite(value))
+    units_append_exact(out, value);
   g_string_append_c(out, ',');
 }
 

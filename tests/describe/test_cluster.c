@@ -27,6 +27,24 @@ static void assert_named_after(const char *name, const char *file) {
   ck_assert_str_eq(expected, file);
 }
 
+/* 8.0 is the integer 8. */
+static void assert_same_with_points(const Cluster *cluster, const char *path) {
+  g_autofree char *text = text_file_read(path);
+  g_autoptr(GRegex) integer = g_regex_new("\\b(gpus|nics|domain|segment|span|max_gpus): \\d+(?=[,}\\s])", 0, 0, NULL);
+  g_autofree char *points = g_regex_replace(integer, text, -1, 0, "\\0.0", 0, NULL);
+  g_autoptr(GError) error = NULL;
+  g_autoptr(Cluster) other = cluster_parse(path, points, &error);
+  ck_assert_msg(other != NULL, "%s", error != NULL ? error->message : path);
+  ck_assert_int_eq(other->gpus_per_node, cluster->gpus_per_node);
+  ck_assert_int_eq(other->nics_per_node, cluster->nics_per_node);
+  ck_assert_int_eq(other->domain_gpus, cluster->domain_gpus);
+  ck_assert_int_eq(other->segment_gpus, cluster->segment_gpus);
+  ck_assert_int_eq(other->max_gpus, cluster->max_gpus);
+  ck_assert_int_eq(other->n_tiers, cluster->n_tiers);
+  for (int tier = 0; tier < cluster->n_tiers; tier++)
+    ck_assert_int_eq(other->tiers[tier].span_gpus, cluster->tiers[tier].span_gpus);
+}
+
 START_TEST(every_shipped_cluster_is_read) {
   g_auto(GStrv) files = shipped("");
   ck_assert_uint_ge(g_strv_length(files), 24);
@@ -37,6 +55,7 @@ START_TEST(every_shipped_cluster_is_read) {
     ck_assert_msg(cluster != NULL, "%s", error != NULL ? error->message : files[i]);
     assert_named_after(cluster->name, files[i]);
     ck_assert_int_eq(cluster->domain_gpus % cluster->gpus_per_node, 0);
+    assert_same_with_points(cluster, path);
   }
 }
 END_TEST

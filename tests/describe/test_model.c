@@ -171,6 +171,24 @@ START_TEST(megatron_models_follow_the_papers_formula) {
 }
 END_TEST
 
+/* 4096.0 is the integer 4096, as JSON has no other kind of number. */
+static void assert_same_with_points(const Model *model, const char *text) {
+  g_autoptr(GRegex) integer = g_regex_new("[:\\[,]\\s*-?\\d+(?=\\s*[,\\]}\n])", 0, 0, NULL);
+  g_autofree char *points = g_regex_replace(integer, text, -1, 0, "\\0.0", 0, NULL);
+  ck_assert_str_ne(points, text);
+  g_autoptr(Model) other = read_text(points);
+  ck_assert_int_eq(model_parameters(other), model_parameters(model));
+  ck_assert_int_eq(model_expert_parameters(other), model_expert_parameters(model));
+  ck_assert_int_eq(model_active_parameters(other), model_active_parameters(model));
+  ck_assert_int_eq(other->window, model->window);
+  ck_assert_int_eq(other->max_positions, model->max_positions);
+  ck_assert_int_eq(other->n_next_layers, model->n_next_layers);
+  ck_assert_int_eq(other->experts.n_groups, model->experts.n_groups);
+  ck_assert_int_eq(other->experts.n_leading, model->experts.n_leading);
+  ck_assert_pstr_eq(other->windowed_layers, model->windowed_layers);
+  ck_assert_pstr_eq(other->unrotated_layers, model->unrotated_layers);
+}
+
 START_TEST(every_shipped_model_reads_and_names_its_source) {
   g_autofree char *folder = g_build_filename(STEPSIM_SOURCE_DATA, "models", NULL);
   g_autoptr(GDir) dir = g_dir_open(folder, 0, NULL);
@@ -186,6 +204,7 @@ START_TEST(every_shipped_model_reads_and_names_its_source) {
     ck_assert_msg(strstr(text, "\"_source\": \"") != NULL, "%s says no source", entry);
     ck_assert_int_gt(model_parameters(model), 0);
     ck_assert_str_eq(model->file, path);
+    assert_same_with_points(model, text);
   }
   ck_assert_int_ge(n_models, 30);
 }

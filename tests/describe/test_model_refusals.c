@@ -134,9 +134,19 @@ START_TEST(an_unknown_architecture_is_not_read_as_llama) {
 END_TEST
 
 START_TEST(values_of_another_type_are_refused_with_their_line) {
-  const char *bad[][2] = {{"\"64\"", "found \"64\""}, {"64.5", "found 64.5"},    {"-64", "found -64"},
-                          {"0", "found 0"},           {"1e300", "found 1e+300"}, {"true", "found true"},
-                          {"[64]", "found a list"},   {"{}", "found an object"}, {"17000000", "found 17000000"}};
+  const char *bad[][2] = {{"\"64\"", "found \"64\""},
+                          {"64.5", "found 64.5"},
+                          {"-64", "found -64"},
+                          {"0", "found 0"},
+                          {"1e300", "found 1e+300"},
+                          {"true", "found true"},
+                          {"[64]", "found a list"},
+                          {"{}", "found an object"},
+                          {"17000000", "found 17000000"},
+                          {"-64.0", "found -64.0"},
+                          {"64.0000001", "found 64.0000001"},
+                          {"16777216.5", "found 16777216.5"},
+                          {"17000000.0", "found 17000000.0"}};
   for (size_t i = 0; i < G_N_ELEMENTS(bad); i++) {
     g_autofree char *text = g_strdup_printf("{\"model_type\": \"llama\",\n\n\"num_hidden_layers\": 2,\n"
                                             "\"hidden_size\": %s,\n\"num_attention_heads\": 4}",
@@ -146,6 +156,7 @@ START_TEST(values_of_another_type_are_refused_with_their_line) {
   ASSERT_INPUT("{\"tie_word_embeddings\": \"yes\", " LLAMA_CORE "}", "tie_word_embeddings: found \"yes\"",
                "true or false");
   ASSERT_INPUT("{\"attention_dropout\": 1.5, " LLAMA_CORE "}", "attention_dropout: found 1.5");
+  ASSERT_INPUT("{\"attention_dropout\": 1.0000001, " LLAMA_CORE "}", "attention_dropout: found 1.0000001");
   ASSERT_INPUT("{\"attn_config\": 3, " MPT_CORE "}", "attn_config: found 3", "object");
   ASSERT_INPUT("{\"attn_config\": {\"kv_n_heads\": -1}, " MPT_CORE "}", "kv_n_heads: found -1");
 }

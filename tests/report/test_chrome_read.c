@@ -110,6 +110,7 @@ START_TEST(what_is_no_trace_of_ours_is_refused) {
       {HEADER(LAYOUT) SLICE ",\"args\":{\"step\":-1,\"action\":\"F\"}}]}", {":3:", "step", "from 0"}},
       {HEADER(LAYOUT) SLICE ",\"ts\":-1" ARGS "]}", {":3:", "ts", "52 days"}},
       {HEADER(LAYOUT) SLICE ",\"tid\":40" ARGS "]}", {":3:", "tid", "16 to 31"}},
+      {HEADER(LAYOUT) SLICE ",\"tid\":16.5" ARGS "]}", {":3:", "tid: found 16.5", "16 to 31"}},
       {HEADER(LAYOUT) SLICE ARGS ",\n{\"ph\":\"s\",\"pid\":1,\"tid\":20,\"id\":1}]}", {":4:", "right behind"}},
   };
   for (guint i = 0; i < G_N_ELEMENTS(cases); i++) {
@@ -120,7 +121,7 @@ START_TEST(what_is_no_trace_of_ours_is_refused) {
     for (int k = 0; k < 3 && cases[i].words[k]; k++)
       ck_assert_msg(strstr(error->message, cases[i].words[k]) != NULL, "%s: %s", cases[i].text, error->message);
   }
-  g_autoptr(ChromeTrace) trace = read_text(HEADER(LAYOUT) SLICE ARGS "]}", -1, NULL);
+  g_autoptr(ChromeTrace) trace = read_text(HEADER(LAYOUT) SLICE ",\"tid\":16.0" ARGS "]}", -1, NULL);
   ck_assert_ptr_nonnull(trace);
 }
 END_TEST

@@ -241,10 +241,12 @@ static gboolean read_layers_count(const JsonFile *json, const Model *model, cons
   const guint n = json_array_get_length(list), line = json_file_line(json, json->root, key);
   for (guint i = 0; i < n; i++) {
     JsonNode *item = json_array_get_element(list, i);
-    const gint64 found = json_node_get_value_type(item) == G_TYPE_INT64 ? json_node_get_int(item) : -1;
-    if (found < 0 || found > most)
-      return fail_input(error, "%s:%u: %s: item %u: expected an integer from 0 to %" G_GINT64_FORMAT, json->file, line,
-                        key, i + 1, most);
+    gint64 found;
+    if (!json_node_integer(item, (IntegerRange){0, most}, &found)) {
+      g_autofree char *words = json_node_words(item);
+      return fail_input(error, "%s:%u: %s: item %u: found %s, expected an integer from 0 to %" G_GINT64_FORMAT,
+                        json->file, line, key, i + 1, words, most);
+    }
     if (i > 0 && found != *value)
       return fail_impossible(error,
                              "%s:%u: %s: item %u: found %" G_GINT64_FORMAT " behind %" G_GINT64_FORMAT

@@ -46,10 +46,12 @@ static gboolean read_rotated_layers(const JsonFile *json, int *unrotated, guint 
                       json_file_line(json, json->root, key), key, n);
   for (guint i = 0; i < n; i++) {
     JsonNode *item = json_array_get_element(layers, i);
-    const gint64 rotated = json_node_get_value_type(item) == G_TYPE_INT64 ? json_node_get_int(item) : -1;
-    if (rotated != 0 && rotated != 1)
-      return fail_input(error, "%s:%u: %s: item %u: expected 0 or 1", json->file, json_file_line(json, json->root, key),
-                        key, i + 1);
+    gint64 rotated;
+    if (!json_node_integer(item, (IntegerRange){0, 1}, &rotated)) {
+      g_autofree char *found = json_node_words(item);
+      return fail_input(error, "%s:%u: %s: item %u: found %s, expected 0 or 1", json->file,
+                        json_file_line(json, json->root, key), key, i + 1, found);
+    }
     unrotated[i] = rotated == 0;
   }
   return TRUE;

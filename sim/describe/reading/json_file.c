@@ -12,6 +12,7 @@
 
 #include "data_path.h"
 #include "error.h"
+#include "units.h"
 
 enum { DEEPEST = 64, MOST_DIGITS = 18, MOST_COMMAS = 200000 };
 
@@ -190,8 +191,16 @@ gboolean json_file_has(JsonObject *object, const char *key) {
   return json_object_has_member(object, key) && !json_object_get_null_member(object, key);
 }
 
-/* "4.5", "\"text\"", "an object". Owned by the caller. */
-static char *describe_value(JsonNode *node) {
+/* Not one of an integer: as in the file. */
+static char *number_words(double value) {
+  g_autoptr(GString) text = g_string_new(NULL);
+  units_append_exact(text, value);
+  if (isfinite(value) && strpbrk(text->str, ".e") == NULL)
+    g_string_append(text, ".0");
+  return g_strdup(text->str);
+}
+
+char *json_node_words(JsonNode *node) {
   if (JSON_NODE_HOLDS_OBJECT(node))
     return g_strdup("an object");
   if (JSON_NODE_HOLDS_ARRAY(node))
@@ -199,15 +208,17 @@ static char *describe_value(JsonNode *node) {
   if (json_node_get_value_type(node) == G_TYPE_STRING)
     return g_strdup_printf("\"%.80s\"", json_node_get_string(node));
   if (json_node_get_value_type(node) == G_TYPE_DOUBLE)
-    return g_strdup_printf("%g", json_node_get_double(node));
+    return number_words(json_node_get_double(node));
   if (json_node_get_value_type(node) == G_TYPE_INT64)
     return g_strdup_printf("%" G_GINT64_FORMAT, json_node_get_int(node));
+  if (JSON_NODE_HOLDS_NULL(node))
+    return g_strdup("null");
   return g_strdup(json_node_get_boolean(node) ? "true" : "false");
 }
 
 static gboolean fail_value(const JsonFile *json, JsonObject *object, const char *key, const char *expected,
                            GError **error) {
-  g_autofree char *found = describe_value(json_object_get_member(object, key));
+  g_autofree char *found = json_node_words(json_object_get_member(object, key));
   return fail_input(error, "%s:%u: %s: found %s, expected %s", json->file, json_file_line(json, object, key), key,
                     found, expected);
 }
@@ -217,18 +228,25 @@ static gboolean holds(JsonObject *object, const char *key, GType type) {
   return JSON_NODE_HOLDS_VALUE(node) && json_node_get_value_type(node) == type;
 }
 
+gboolean json_node_integer(JsonNode *node, IntegerRange range, gint64 *value) {
+  const GType type = JSON_NODE_HOLDS_VALUE(node) ? json_node_get_value_type(node) : G_TYPE_INVALID;
+  if (type == G_TYPE_DOUBLE)
+    return range_has_integer(range, json_node_get_double(node), value);
+  if (type != G_TYPE_INT64 || json_node_get_int(node) < range.least || json_node_get_int(node) > range.most)
+    return FALSE;
+  *value = json_node_get_int(node);
+  return TRUE;
+}
+
 gboolean json_file_integer(const JsonFile *json, JsonObject *object, const char *key, IntegerRange range, gint64 *value,
                            GError **error) {
   if (!json_file_has(object, key))
     return TRUE;
-  gint64 found = holds(object, key, G_TYPE_INT64) ? json_object_get_int_member(object, key) : range.least - 1;
-  if (found < range.least || found > range.most) {
-    g_autofree char *expected =
-        g_strdup_printf("an integer from %" G_GINT64_FORMAT " to %" G_GINT64_FORMAT, range.least, range.most);
-    return fail_value(json, object, key, expected, error);
-  }
-  *value = found;
-  return TRUE;
+  if (json_node_integer(json_object_get_member(object, key), range, value))
+    return TRUE;
+  g_autofree char *expected =
+      g_strdup_printf("an integer from %" G_GINT64_FORMAT " to %" G_GINT64_FORMAT, range.least, range.most);
+  return fail_value(json, object, key, expected, error);
 }
 
 gboolean json_file_number(const JsonFile *json, JsonObject *object, const char *key, RealRange range, double *value,

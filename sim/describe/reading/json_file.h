@@ -1,5 +1,5 @@
 /* A JSON file that remembers the line of each member, so that an error about a value's meaning can say file:line as a
- * syntax error does. Private to this layer. */
+ * syntax error does. */
 #pragma once
 #include "range.h"
 #include <json-glib/json-glib.h>
@@ -21,6 +21,11 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(JsonFile, json_file_free)
 guint json_file_line(const JsonFile *json, JsonObject *object, const char *key);
 /* A null means the default, as if the key were absent. */
 gboolean json_file_has(JsonObject *object, const char *key);
+
+/* Whether the value is an integer of the range, which may be written 4096.0; then sets *value. */
+gboolean json_node_integer(JsonNode *node, IntegerRange range, gint64 *value);
+/* "4.5", "\"text\"", "an object": for messages. Owned by the caller. */
+char *json_node_words(JsonNode *node);
 
 /* Typed access. If the key is absent, returns TRUE and leaves the default in `*value`. INPUT with file:line, key,
  * found and expected if the value has another type or is out of range. */

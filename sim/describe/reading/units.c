@@ -214,6 +214,17 @@ void units_append_count(GString *out, gint64 n, const char *one, const char *man
   g_string_append_printf(out, "%" G_GINT64_FORMAT " %s", n, n == 1 ? one : many);
 }
 
+void units_append_exact(GString *out, double value) {
+  static const char *const formats[] = {"%.15g", "%.16g", "%.17g"}; /* the last always reads back */
+  char text[G_ASCII_DTOSTR_BUF_SIZE];
+  for (size_t i = 0; i < G_N_ELEMENTS(formats); i++) {
+    g_ascii_formatd(text, sizeof text, formats[i], value);
+    if (g_ascii_strtod(text, NULL) == value)
+      break;
+  }
+  g_string_append(out, text);
+}
+
 char *units_format_count(double count) {
   const double rounded = isfinite(count) ? round_to_four_digits(count) : count;
   size_t i = G_N_ELEMENTS(multiples) - 1;

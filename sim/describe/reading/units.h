@@ -28,6 +28,8 @@ gboolean units_parse_whole(const char *text, gint64 least, gint64 most, gint64 *
 
 /* Append a number with its noun, singular or plural: "1 rank", "2 ranks". */
 void units_append_count(GString *out, gint64 n, const char *one, const char *many);
+/* Append a finite number with the fewest digits that read back as the same double. */
+void units_append_exact(GString *out, double value);
 /* For people, and readable by units_parse_count(): four significant digits, "15T", "375.3k". Owned by the caller. */
 char *units_format_count(double count);
 /* 100 × share, rounded to two decimals; zero never has a minus sign. */

@@ -16,6 +16,7 @@
 
 #include "data_path.h"
 #include "error.h"
+#include "range.h"
 #include "suggest.h"
 #include "yaml_tree.h"
 
@@ -330,7 +331,10 @@ static gboolean read_number(YamlNode node, const YamlField *field, const char *t
 }
 
 static gboolean read_integer(YamlNode node, const YamlField *field, const char *text, gint64 *value, GError **error) {
-  if (g_ascii_string_to_signed(text, 10, (gint64)field->min, (gint64)field->max, value, NULL))
+  char *end;
+  const double number = g_ascii_strtod(text, &end); /* an exact one, as integers of these ranges are */
+  const gboolean is_plain = end != text && *end == '\0' && text[strspn(text, "0123456789.+-eE")] == '\0';
+  if (is_plain && range_has_integer((IntegerRange){(gint64)field->min, (gint64)field->max}, number, value))
     return TRUE;
   return yaml_fail(node, error, "found \"%.80s\", expected a whole number from %.0f to %.0f", text, field->min,
                    field->max);

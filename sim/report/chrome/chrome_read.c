@@ -8,6 +8,7 @@
 #include "chrome_trace.h"
 #include "error.h"
 #include "json_events.h"
+#include "json_file.h"
 #include <math.h>
 #include <string.h>
 
@@ -33,7 +34,8 @@ typedef struct {
 } Place;
 
 static gboolean fail_at(const Place *place, const char *key, const char *expected, GError **error) {
-  const char *found = json_object_has_member(place->object, key) ? "another value" : "none";
+  JsonNode *node = json_object_get_member(place->object, key);
+  g_autofree char *found = node != NULL ? json_node_words(node) : g_strdup("none");
   if (place->line == 0)
     return fail_input(error, "%s: otherData.%s: found %s, expected %s", place->file, key, found, expected);
   return fail_input(error, "%s:%u: %s: found %s, expected %s", place->file, place->line, key, found, expected);
@@ -45,11 +47,9 @@ static gboolean holds(const Place *place, const char *key, GType type) {
 }
 
 static gboolean get_int(const Place *place, const char *key, gint64 least, gint64 most, gint64 *value, GError **error) {
-  if (holds(place, key, G_TYPE_INT64)) {
-    *value = json_object_get_int_member(place->object, key);
-    if (*value >= least && *value <= most)
-      return TRUE;
-  }
+  JsonNode *node = json_object_get_member(place->object, key);
+  if (node != NULL && json_node_integer(node, (IntegerRange){least, most}, value))
+    return TRUE;
   g_autofree char *expected = g_strdup_printf("an integer from %" G_GINT64_FORMAT " to %" G_GINT64_FORMAT, least, most);
   return fail_at(place, key, expected, error);
 }

@@ -2,17 +2,11 @@
  * digits that read back as the same double. */
 #include "program_text.h"
 #include "program_words.h"
+#include "units.h"
 
 static void append_number(GString *out, const char *key, double value) {
-  char digits[G_ASCII_DTOSTR_BUF_SIZE];
-  for (int precision = 15; precision <= 17; precision++) {
-    char format[] = "%.15g";
-    format[3] = (char)('0' + precision % 10);
-    g_ascii_formatd(digits, sizeof digits, format, value);
-    if (g_ascii_strtod(digits, NULL) == value)
-      break;
-  }
-  g_string_append_printf(out, " %s=%s", key, digits);
+  g_string_append_printf(out, " %s=", key);
+  units_append_exact(out, value);
 }
 
 static void append_number_unless_0(GString *out, const char *key, double value) {
