@@ -1,3 +1,4 @@
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -204,7 +205,13 @@ static gboolean check_counts(ScheduleOptions *o, const ScheduleInfo *schedule, G
   return order_run_check_size(o->pp, o->chunks, o->micro_batches, o->steps, error);
 }
 
-static Order *make_auto(ScheduleOptions *o, const OrderSetting *setting, GError **error) {
+/* A run's clock: ticks per nanosecond, or per bare unit. */
+static double ticks_of(const ScheduleOptions *o, const GivenTimes *times, const Placement *placement, double n) {
+  const int n_ranks = placement->n_ranks, n_passes = placement->n_stages / n_ranks / placement->n_pipes;
+  return given_times_ticks(times, n_passes, n_ranks * (n + n_ranks) * o->steps);
+}
+
+static Order *make_auto(ScheduleOptions *o, const GivenTimes *times, const OrderSetting *setting, GError **error) {
   double cap;
   if (o->group != OPTION_NOT_GIVEN || o->takes_turns) {
     fail_input(error, "--%s and --schedule auto clash: the order is made for the times",
@@ -214,7 +221,9 @@ static Order *make_auto(ScheduleOptions *o, const OrderSetting *setting, GError 
   if (!parse_memory_cap(o->memory_cap, &cap, error) || !check_counts(o, NULL, error))
     return NULL;
   g_autoptr(Placement) placement = plan_order_auto_placement(o->pp, o->chunks);
-  return order_run_auto(placement, o->micro_batches, setting, cap, error);
+  OrderSetting in_ticks = *setting;
+  in_ticks.times = given_times_in(times, ticks_of(o, times, placement, o->micro_batches));
+  return order_run_auto(placement, o->micro_batches, &in_ticks, cap, error);
 }
 
 static Order *make_named(const ScheduleOptions *o, const ScheduleInfo *schedule, GError **error) {
@@ -230,7 +239,7 @@ static Order *make_named(const ScheduleOptions *o, const ScheduleInfo *schedule,
   return NULL;
 }
 
-static Order *make_order(ScheduleOptions *o, const OrderSetting *setting, GError **error) {
+static Order *make_order(ScheduleOptions *o, const GivenTimes *times, const OrderSetting *setting, GError **error) {
   g_auto(PlanOrder) choice = {0};
   if (o->from == NULL && !plan_order_find(&choice, schedule_name(o), error))
     return NULL;
@@ -242,41 +251,42 @@ static Order *make_order(ScheduleOptions *o, const OrderSetting *setting, GError
   if (o->from != NULL)
     return read_order(o, error);
   if (schedule == NULL)
-    return make_auto(o, setting, error);
+    return make_auto(o, times, setting, error);
   if (!check_counts(o, schedule, error))
     return NULL;
   return make_named(o, schedule, error);
 }
 
 /* Times are reported in the unit they were given in, or in seconds. */
-static double time_unit_ns(const GivenTimes *times) {
-  return times->bare ? BARE_UNIT_NS : 1e9;
+static double unit_in_ticks(const GivenTimes *times, double ticks) {
+  return times->bare ? ticks : 1e9 * ticks;
 }
 
-/* The clock counts nanoseconds: a time above 0 must not round to 0. */
-static gboolean check_resolution(const Order *order, const GivenTimes *times, GError **error) {
+/* A time above 0 must not round to 0, on the clock or in a trace of nanoseconds. */
+static gboolean check_resolution(const Order *order, const GivenTimes *times, double ticks, GError **error) {
   const Placement *placement = order->placement;
   const int n_passes = placement->n_stages / placement->n_ranks / placement->n_pipes;
-  const StageTimes *stage = &times->stage;
+  const double least = times->bare ? 1 / ticks : 1;
   const struct {
     const char *name;
-    double ns;
-  } all[] = {{"F", stage->f_ns / n_passes},
-             {"I", stage->i_ns / n_passes},
-             {"W", stage->w_ns / n_passes},
-             {"FB", stage->pair_ns / n_passes},
-             {"send", stage->send_ns}};
+    double time;
+  } all[] = {{"F", times->f / n_passes},
+             {"I", times->i / n_passes},
+             {"W", times->w / n_passes},
+             {"FB", times->pair / n_passes},
+             {"send", times->send}};
   for (gsize i = 0; i < G_N_ELEMENTS(all); i++)
-    if (all[i].ns > 0 && all[i].ns < 1)
-      return fail_input(error, "--times: %s takes %.4g ns%s, expected 0 or at least a nanosecond%s", all[i].name,
-                        all[i].ns, n_passes > 1 ? " a chunk" : "",
-                        times->bare ? ": give larger numbers, only their ratios matter" : "");
+    if (all[i].time > 0 && all[i].time < least)
+      return fail_input(error, "--times: %s takes %.4g%s%s, expected 0 or at least %.4g%s", all[i].name, all[i].time,
+                        times->bare ? "" : " ns", n_passes > 1 ? " a chunk" : "", least,
+                        times->bare ? " beside the others: the clock counts to 2^53" : " ns");
   return TRUE;
 }
 
 /* Even with all passes run one after the other, the end must fit the clock. */
 static gboolean check_length(const Order *order, const GivenTimes *times, int n_steps, GError **error) {
-  double pass_ns = MAX(times->stage.f_ns + times->stage.i_ns + times->stage.w_ns, times->stage.pair_ns);
+  const StageTimes stage = given_times_in(times, times->bare ? BARE_UNIT_NS : 1);
+  double pass_ns = MAX(stage.f_ns + stage.i_ns + stage.w_ns, stage.pair_ns);
   double ns = pass_ns * order->placement->n_ranks * order->n_micro_batches * n_steps;
   if (ns <= 4e18)
     return TRUE;
@@ -298,6 +308,14 @@ static gboolean write_pictures(const ScheduleOptions *o, const OrderRun *run, Ti
   return o->memory_plot == NULL || memory_timeline_write(run->trace, unit, &look, o->memory_plot, error);
 }
 
+/* Turns ticks into nanoseconds. */
+static void scale_trace(Trace *trace, double ticks_per_ns) {
+  gint64 *const columns[] = {trace->start_ns, trace->end_ns, trace->issue_ns};
+  for (gsize column = 0; column < G_N_ELEMENTS(columns) && ticks_per_ns != 1; column++)
+    for (gsize i = 0; i < trace->first[trace->n_ranks]; i++)
+      columns[column][i] = llround((double)columns[column][i] / ticks_per_ns);
+}
+
 static gboolean write_texts(const ScheduleOptions *o, const OrderRun *run, GError **error) {
   if (o->trace != NULL && !chrome_trace_write(run->trace, o->trace, error))
     return FALSE;
@@ -306,20 +324,20 @@ static gboolean write_texts(const ScheduleOptions *o, const OrderRun *run, GErro
 }
 
 /* Add the known closed-form bubble at the given times, if the schedule is in the table and communication is free. */
-static void add_closed_form(const ScheduleOptions *o, const GivenTimes *times, const OrderRun *run,
+static void add_closed_form(const ScheduleOptions *o, const GivenTimes *times, double ticks, const OrderRun *run,
                             ScheduleReport *report) {
   const ScheduleInfo *schedule = o->from == NULL ? schedule_find(schedule_name(o), NULL) : NULL;
-  const StageTimes *stage = &times->stage;
-  if (schedule == NULL || stage->send_ns > 0)
+  const StageTimes stage = given_times_in(times, ticks);
+  if (schedule == NULL || stage.send_ns > 0)
     return;
   const Program *program = run->program;
   const int n_chunks = program->n_stages / program->n_ranks, n_passes = n_chunks / program->n_pipes;
-  const StageTimes pass = order_run_pass_times(stage, n_passes);
+  const StageTimes pass = order_run_pass_times(&stage, n_passes);
   const PhaseTimes phases = {pass.f_ns * n_passes, pass.i_ns * n_passes, pass.w_ns * n_passes, pass.pair_ns * n_passes};
   const OrderShape shape = {program->n_ranks, n_chunks, program->n_micro_batches,
                             o->group != OPTION_NOT_GIVEN ? o->group : 0};
   const Bubble bubble = schedule->bubble(shape, &phases);
-  report->closed_form_bubble = bubble.time / time_unit_ns(times);
+  report->closed_form_bubble = bubble.time / unit_in_ticks(times, ticks);
   report->closed_form_is_exact = bubble.is_exact;
 }
 
@@ -331,14 +349,20 @@ static char *make_title(const ScheduleOptions *o, const Program *program) {
   return g_string_free(g_steal_pointer(&title), FALSE);
 }
 
-static gboolean print_outputs(const ScheduleOptions *o, const OrderRun *run, const GivenTimes *times, GError **error) {
+/* Of drawings. */
+static TimeUnit drawn_unit(const GivenTimes *times, double ticks, const Trace *trace) {
+  TimeUnit unit = times->bare ? (TimeUnit){"units of --times", 1} : time_unit_for((gint64)(trace_end(trace) / ticks));
+  unit.ns *= ticks;
+  return unit;
+}
+
+static gboolean print_outputs(const ScheduleOptions *o, OrderRun *run, const GivenTimes *times, double ticks,
+                              GError **error) {
   g_autofree char *title = make_title(o, run->program);
-  TimeUnit unit = times->bare ? (TimeUnit){"units of --times", BARE_UNIT_NS} : time_unit_for(trace_end(run->trace));
-  if (!write_pictures(o, run, unit, title, error) || !write_texts(o, run, error))
-    return FALSE;
+  const TimeUnit unit = drawn_unit(times, ticks, run->trace);
   g_auto(ScheduleReport) report;
-  schedule_report_init(&report, run->trace, run->metrics, time_unit_ns(times));
-  add_closed_form(o, times, run, &report);
+  schedule_report_init(&report, run->trace, run->metrics, unit_in_ticks(times, ticks));
+  add_closed_form(o, times, ticks, run, &report);
   g_autoptr(GString) out = g_string_new(NULL);
   if (o->draw)
     draw_schedule_in_units(run->trace, unit, drawing_width(o), text_report_wants_colour(STDOUT_FILENO), out);
@@ -347,6 +371,11 @@ static gboolean print_outputs(const ScheduleOptions *o, const OrderRun *run, con
     g_string_append(out, json);
   else if (!o->no_report)
     schedule_report_text(&report, title, times->bare ? " units of --times" : " s", out);
+  if (!write_pictures(o, run, unit, title, error))
+    return FALSE;
+  scale_trace(run->trace, ticks / (times->bare ? BARE_UNIT_NS : 1));
+  if (!write_texts(o, run, error))
+    return FALSE;
   fputs(out->str, stdout);
   return TRUE;
 }
@@ -369,10 +398,12 @@ static gboolean write_csv(const ScheduleOptions *o, const Order *order, GError *
   return csv != NULL && output_text(o->csv, csv, error);
 }
 
-static gboolean run_order(const ScheduleOptions *o, const GivenTimes *times, const OrderSetting *setting,
+static gboolean run_order(const ScheduleOptions *o, const GivenTimes *times, double ticks, const OrderSetting *setting,
                           const Order *order, GError **error) {
   g_autofree char *dump = NULL;
-  g_autoptr(OrderRun) order_run = order_run_in(order, setting, o->dump_after, &dump, error);
+  OrderSetting in_ticks = *setting;
+  in_ticks.times = given_times_in(times, ticks);
+  g_autoptr(OrderRun) order_run = order_run_in(order, &in_ticks, o->dump_after, &dump, error);
   if (dump != NULL)
     fputs(dump, stdout);
   if (order_run == NULL) {
@@ -380,7 +411,7 @@ static gboolean run_order(const ScheduleOptions *o, const GivenTimes *times, con
       g_prefix_error(error, "%s: ", o->from);
     return FALSE;
   }
-  return o->dump_after != NULL || print_outputs(o, order_run, times, error);
+  return o->dump_after != NULL || print_outputs(o, order_run, times, ticks, error);
 }
 
 static gboolean run(ScheduleOptions *o, GError **error) {
@@ -394,15 +425,17 @@ static gboolean run(ScheduleOptions *o, GError **error) {
     return FALSE;
   if (o->width != OPTION_NOT_GIVEN && o->width < 1)
     return fail_input(error, "--width: found %d, expected columns", o->width);
-  const OrderSetting setting = {times.stage, o->steps, barrier, &held};
-  g_autoptr(Order) order = make_order(o, &setting, error);
-  if (order == NULL || !check_resolution(order, &times, error) || !check_length(order, &times, o->steps, error) ||
+  const OrderSetting setting = {.n_steps = o->steps, .barrier = barrier, .held = &held};
+  g_autoptr(Order) order = make_order(o, &times, &setting, error);
+  const double ticks = order != NULL ? ticks_of(o, &times, order->placement, order->n_micro_batches) : 0;
+  if (order == NULL || !check_resolution(order, &times, ticks, error) ||
+      !check_length(order, &times, o->steps, error) ||
       !order_run_check_size(order->placement->n_ranks, order->placement->n_stages / order->placement->n_ranks,
                             order->n_micro_batches, o->steps, error))
     return FALSE;
   if (!write_csv(o, order, error))
     return FALSE;
-  return run_order(o, &times, &setting, order, error);
+  return run_order(o, &times, ticks, &setting, order, error);
 }
 
 int command_schedule(int argc, char **argv, GError **error) {

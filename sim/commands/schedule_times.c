@@ -1,5 +1,6 @@
 #include "schedule_times.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -63,13 +64,13 @@ static gboolean read_number(const char *text, double *number) {
   return end != text && *end == '\0' && strpbrk(text, "xX") == NULL && isfinite(*number);
 }
 
-static const double most_ns = 86400e9;
+static const double most_ns = 86400e9, most_ticks = 9007199254740992; /* a day; 2^53 */
 
 static gboolean read_time(const char *option, const char *text, Named *named, GError **error) {
   double number, seconds;
   named->is_bare = read_number(text, &number);
   if (named->is_bare) {
-    *named->target = number * BARE_UNIT_NS;
+    *named->target = number;
   } else {
     if (!units_parse(text, UNIT_SECONDS, &seconds, error)) {
       g_prefix_error(error, "%s: ", option);
@@ -77,32 +78,63 @@ static gboolean read_time(const char *option, const char *text, Named *named, GE
     }
     *named->target = seconds * 1e9;
   }
-  if (isfinite(*named->target) && *named->target >= 0 && *named->target <= most_ns)
+  const double most = named->is_bare ? floor(most_ns / BARE_UNIT_NS) : most_ns;
+  if (isfinite(*named->target) && *named->target >= 0 && *named->target <= most)
     return TRUE;
   if (named->is_bare)
-    return fail_input(error, "%s: found \"%s\", expected 0 to %.0f", option, text, floor(most_ns / BARE_UNIT_NS));
+    return fail_input(error, "%s: found \"%s\", expected 0 to %.0f", option, text, most);
   return fail_input(error, "%s: found \"%s\", expected a time from 0 to one day", option, text);
 }
 
 gboolean parse_times(const char *text, GivenTimes *times, GError **error) {
-  *times = (GivenTimes){{BARE_UNIT_NS, BARE_UNIT_NS, BARE_UNIT_NS}, TRUE};
+  *times = (GivenTimes){.f = 1, .i = 1, .w = 1, .bare = TRUE};
   if (text == NULL)
     return TRUE;
-  StageTimes *stage = &times->stage;
-  Named all[] = {{"F", TRUE, &stage->f_ns},
-                 {"I", TRUE, &stage->i_ns},
-                 {"W", TRUE, &stage->w_ns},
-                 {"FB", FALSE, &stage->pair_ns},
-                 {"send", FALSE, &stage->send_ns}};
+  Named all[] = {{"F", TRUE, &times->f},
+                 {"I", TRUE, &times->i},
+                 {"W", TRUE, &times->w},
+                 {"FB", FALSE, &times->pair},
+                 {"send", FALSE, &times->send}};
   if (!read_list("--times", text, all, G_N_ELEMENTS(all), read_time, error))
     return FALSE;
   times->bare = all[0].is_bare;
   for (gsize i = 1; i < G_N_ELEMENTS(all); i++)
     if (all[i].is_given && all[i].is_bare != times->bare)
       return fail_input(error, "--times: found \"%s\": either all with a unit or none", text);
-  if (all[3].is_given && stage->pair_ns <= 0)
+  if (all[3].is_given && times->pair <= 0)
     return fail_input(error, "--times: found \"%s\": FB=… must be more than 0", text);
   return TRUE;
+}
+
+StageTimes given_times_in(const GivenTimes *times, double ticks) {
+  return (StageTimes){.f_ns = times->f * ticks,
+                      .i_ns = times->i * ticks,
+                      .w_ns = times->w * ticks,
+                      .pair_ns = times->pair * ticks,
+                      .send_ns = times->send * ticks};
+}
+
+/* Digits behind the point that the number has, but for its last bits; at most DBL_DIG. */
+static int decimals_of(double number) {
+  int n = 0;
+  for (double scaled = number; n < DBL_DIG && fabs(scaled - round(scaled)) > 4 * DBL_EPSILON * scaled; n++)
+    scaled = number * pow(10, n + 1);
+  return n;
+}
+
+double given_times_ticks(const GivenTimes *times, int n_passes, double n_in_a_row) {
+  const double given[] = {times->f, times->i, times->w, times->pair, times->send};
+  const double longest = (MAX(times->f + times->i + times->w, times->pair) + n_passes * times->send) * n_in_a_row;
+  const double usual = times->bare ? BARE_UNIT_NS : 1;
+  int most_decimals = 0;
+  for (gsize i = 0; i < G_N_ELEMENTS(given); i++)
+    most_decimals = MAX(most_decimals, decimals_of(given[i]));
+  for (int decimals = most_decimals; decimals >= 0; decimals--) {
+    const double ticks = n_passes * pow(10, decimals);
+    if (longest * ticks <= most_ticks)
+      return longest * ticks * usual <= most_ticks ? ticks * usual : ticks;
+  }
+  return usual;
 }
 
 static gboolean read_share(const char *option, const char *text, Named *named, GError **error) {

@@ -4,7 +4,8 @@
 #include "metrics.h"
 #include "passes.h"
 
-/* The times of one pipeline rank for one micro-batch. A chunk takes its share, rounded to whole nanoseconds. */
+/* The times of one pipeline rank for one micro-batch. A chunk takes its share, rounded to whole nanoseconds. Only their
+ * ratios matter: a caller may let the clock count anything else. */
 typedef struct {
   double f_ns, i_ns, w_ns;
   double send_ns; /* of an activation or gradient to another rank */

@@ -28,8 +28,8 @@ static const char *series_of(const ScheduleInfo *schedule, int chunks) {
 
 /* Uniform stages, the backward twice the forward, as in a transformer without recomputation. */
 static gboolean uniform_point(const ScheduleInfo *schedule, OrderShape shape, BubblePoint *point, GError **error) {
-  /* divisible by 1 … 16 chunks */
-  const StageTimes times = {720720, 720720, 720720};
+  const double whole_ns = 1000.0 * shape.n_chunks; /* for every chunk too */
+  const StageTimes times = {whole_ns, whole_ns, whole_ns};
   g_autoptr(Order) order = order_new(schedule, shape, error);
   g_autoptr(OrderRun) run = order != NULL ? order_run_new(order, &times, 1, NULL, NULL, error) : NULL;
   if (run == NULL)
