@@ -68,7 +68,7 @@ static gboolean check_program(const ChromeTrace *predicted, const ChromeTrace *m
 /* --- one trace --------------------------------------------------------------------------------------------------- */
 
 static gint64 step_start_ns(const CompareSide *side, int step) {
-  return step > 0 ? side->end_ns[step - 1] : side->start_ns;
+  return step > 0 ? side->end_ns[step - 1] : 0;
 }
 
 static double median_step_s(const CompareSide *side, int first_step, int n_steps) {
@@ -82,10 +82,8 @@ static double median_step_s(const CompareSide *side, int first_step, int n_steps
 
 static void find_steps(CompareSide *side, int n_steps) {
   side->end_ns = g_new0(gint64, n_steps);
-  side->start_ns = G_MAXINT64;
   for (guint i = 0; i < side->ops->ops->len; i++) {
     const WholeOp *op = compare_op(side->ops, i);
-    side->start_ns = MIN(side->start_ns, op->start_ns);
     side->end_ns[op->step] = MAX(side->end_ns[op->step], op->end_ns);
   }
   for (int step = 0; step < n_steps; step++)

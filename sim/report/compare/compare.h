@@ -2,9 +2,10 @@
  *
  * Error is predicted / measured − 1: +10 % means the prediction was a tenth of the measured time too long.
  *
- * Which step counts: in a trace of one step that one, from its first op's start to its last op's end; of two, the
- * second; of more, the median of all but the first, which warms up caches and allocators. Step k > 0 lasts from the
- * end of step k − 1 to its own end. All other numbers are means over the counted steps.
+ * Which step counts: in a trace of one step that one; of two, the second; of more, the median of all but the first,
+ * which warms up caches and allocators. A step lasts from the end of the one before to its own end, the first from the
+ * clock's zero, when the first host begins to issue, as in metrics.h. All other numbers are means over the counted
+ * steps.
  *
  * If one trace is folded, each rank of the other is compared with the folded rank that stands for it. What one trace
  * records whole and the other as runs of kernels is compared whole (whole_ops.h). */
@@ -53,7 +54,6 @@ typedef struct {
 typedef struct {
   const ChromeTrace *trace; /* borrowed */
   WholeOps *ops;
-  gint64 start_ns;    /* of its first op */
   gint64 *end_ns;     /* [steps] latest end of any op of this step or one before */
   double step_s;      /* the step time */
   double mean_step_s; /* mean of the counted steps, which phases and busy times refer to */

@@ -52,7 +52,7 @@ static void add_op(Chart *chart, const WholeOp *op, gint64 origin_ns) {
 
 static void add_side(Chart *chart, const CompareSide *side, int rank) {
   int last = chart->compare->n_steps - 1;
-  gint64 origin_ns = last > 0 ? side->end_ns[last - 1] : side->start_ns;
+  gint64 origin_ns = last > 0 ? side->end_ns[last - 1] : 0;
   timeline_boxes_begin(&chart->boxes, side->end_ns[last] - origin_ns);
   number_chunks(chart, side, rank);
   for (gsize i = side->ops->first[rank]; i < side->ops->first[rank + 1]; i++)
@@ -63,7 +63,7 @@ static void add_side(Chart *chart, const CompareSide *side, int rank) {
 }
 
 static gint64 last_step_ns(const CompareSide *side, int n_steps) {
-  return side->end_ns[n_steps - 1] - (n_steps > 1 ? side->end_ns[n_steps - 2] : side->start_ns);
+  return side->end_ns[n_steps - 1] - (n_steps > 1 ? side->end_ns[n_steps - 2] : 0);
 }
 
 static gint64 span_ns(const Compare *compare) {

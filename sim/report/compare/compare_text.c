@@ -52,7 +52,7 @@ static void append_step(GString *out, const Compare *compare, gboolean colour) {
   append_time(out, compare->measured.step_s);
   g_string_append(out, " measured, error");
   append_error(out, compare->predicted.step_s, compare->measured.step_s);
-  g_string_append_printf(out, "\n               (%s, from its first op on; error = predicted / measured - 1)\n", steps);
+  g_string_append_printf(out, "\n               (%s; error = predicted / measured - 1)\n", steps);
 }
 
 /* --- kinds ------------------------------------------------------------------------------------------------------- */
@@ -251,8 +251,7 @@ char *compare_csv(const Compare *compare, int row) {
     append_quoted(out, name_table_text(compare->names, p->name));
     g_string_append_printf(out,
                            ",%d,%" G_GINT64_FORMAT ",%" G_GINT64_FORMAT ",%" G_GINT64_FORMAT ",%" G_GINT64_FORMAT "\n",
-                           p->step, p->start_ns - predicted->start_ns, p->end_ns - predicted->start_ns,
-                           m->start_ns - measured->start_ns, m->end_ns - measured->start_ns);
+                           p->step, p->start_ns, p->end_ns, m->start_ns, m->end_ns);
   }
   return g_string_free(out, FALSE);
 }
