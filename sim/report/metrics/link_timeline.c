@@ -4,7 +4,10 @@
  *     NICs out     ┌───────────┐
  *     moments    1 2    3   4  5 6      one for each time at which something changes
  *
- * Shares are summed as integers, so that equal rises and falls cancel exactly. */
+ * The shares of kernels and of tp inside compute ops are summed as integers, so that equal rises and falls cancel
+ * exactly. Transfers get what is left: at each moment, in the order in which they end, the pace at which they would
+ * move the rest of their bytes by then, or less where a way has less left; those that end later catch up. So no way
+ * is ever used more than whole, and a transfer that shared its way at first has moved all its bytes at its end. */
 #include "link_timeline.h"
 
 #include <math.h>
@@ -21,10 +24,19 @@ typedef struct {
   int column;
 } Edge;
 
+/* A transfer while its bytes move. */
+typedef struct {
+  const WayLoad *load;
+  gboolean out, in;
+  gint64 from_ns, to_ns;
+  double left_ns; /* of the time that its bytes take alone */
+} Move;
+
 typedef struct {
   const Trace *trace;
   gint64 from_ns, to_ns; /* the step's window */
   GArray *edges;         /* of Edge */
+  GArray *moves;         /* of Move, within the window */
   gboolean is_coarse;    /* compute ops are taken as one stretch of kernels and one of tp */
 } Edges;
 
@@ -37,15 +49,11 @@ static void add_span(Edges *edges, int column, gint64 from_ns, gint64 to_ns, gin
   g_array_append_vals(edges->edges, pair, 2);
 }
 
-/* `pace`: relative to running alone. */
-static void add_load(Edges *edges, const WayLoad *load, gboolean out, gboolean in, gint64 from_ns, gint64 to_ns,
-                     double pace) {
-  for (int way = 0; way < TIMING_MAX_WAYS; way++) {
-    const gint64 height = llround(pace * load->share[way] / TIMING_WHOLE_WAY / unit);
-    if (out)
-      add_span(edges, way * N_DIRECTIONS + OUT, from_ns, to_ns, height);
-    if (in)
-      add_span(edges, way * N_DIRECTIONS + IN, from_ns, to_ns, height);
+/* tp inside compute ops, both ways at its members. */
+static void add_tp(Edges *edges, gint64 from_ns, gint64 to_ns) {
+  for (int column = 0; column < KERNELS; column++) {
+    const double share = (double)edges->trace->timing->tp.share[column / N_DIRECTIONS] / TIMING_WHOLE_WAY;
+    add_span(edges, column, from_ns, to_ns, llround(share / unit));
   }
 }
 
@@ -57,17 +65,23 @@ gboolean link_is_of_tp(const Program *program, gint32 number) {
   return !group->spans_pp && group->axes == AXIS_BIT(AXIS_TP);
 }
 
-/* Its bytes move from the moment all parties are there and the latency has passed until its end. */
+/* Its bytes move from the moment all parties are there and the latency has passed until its end. What moved before the
+ * window is taken to have moved evenly. */
 static void add_transfer(Edges *edges, const Op *op, gint64 ready_ns, gint64 end_ns) {
   const Timing *timing = edges->trace->timing;
   const gboolean is_tp = link_is_of_tp(edges->trace->program, op->work);
-  const WayLoad *load = is_tp ? &timing->tp : &timing->loads[op->work];
   const gint64 alone_ns = timing->transfers[op->work].run_ns,
                latency_ns = MIN(timing->loads[op->work].latency_ns, alone_ns);
-  const gint64 from_ns = MIN(ready_ns + latency_ns, end_ns);
-  if (end_ns > from_ns)
-    add_load(edges, load, op->kind != OP_RECV, op->kind != OP_SEND, from_ns, end_ns,
-             MIN(1, (double)(alone_ns - latency_ns) / (double)(end_ns - from_ns)));
+  const gint64 all_from_ns = MIN(ready_ns + latency_ns, end_ns), from_ns = MAX(all_from_ns, edges->from_ns);
+  if (end_ns <= from_ns)
+    return;
+  const double part = (double)(end_ns - from_ns) / (double)(end_ns - all_from_ns);
+  const Move move = {
+      is_tp ? &timing->tp : &timing->loads[op->work], op->kind != OP_RECV, op->kind != OP_SEND, from_ns, end_ns,
+      part * (double)(alone_ns - latency_ns)};
+  const Edge bounds[] = {{from_ns, 0, KERNELS}, {end_ns, 0, KERNELS}};
+  g_array_append_val(edges->moves, move);
+  g_array_append_vals(edges->edges, bounds, 2);
 }
 
 /* The op's kernels as one stretch, followed by its exposed tp time as another. */
@@ -80,7 +94,7 @@ static void add_coarse(Edges *edges, int rank, int i, const Op *op) {
   timing_charge(trace->timing, work, start_ns, trace->issue_ns[record], end_ns, &split);
   const gint64 kernels_end_ns = end_ns - split.charged_ns[CHARGE_TP];
   add_span(edges, KERNELS, start_ns, kernels_end_ns, 1);
-  add_load(edges, &trace->timing->tp, TRUE, TRUE, kernels_end_ns, end_ns, 1);
+  add_tp(edges, kernels_end_ns, end_ns);
 }
 
 static void add_compute(Edges *edges, int rank, int i, GArray *spans) {
@@ -97,8 +111,7 @@ static void add_compute(Edges *edges, int rank, int i, GArray *spans) {
   for (guint k = 0; k < spans->len; k++) {
     const ItemSpan *span = &g_array_index(spans, ItemSpan, k);
     if (span->item->is_collective)
-      add_load(edges, &edges->trace->timing->tp, TRUE, TRUE, MIN(span->start_ns + span->item->latency_ns, span->end_ns),
-               span->end_ns, 1);
+      add_tp(edges, MIN(span->start_ns + span->item->latency_ns, span->end_ns), span->end_ns);
     else
       add_span(edges, KERNELS, span->start_ns, span->end_ns, 1);
   }
@@ -127,27 +140,76 @@ static int compare_edges(gconstpointer a, gconstpointer b) {
   return (x->time_ns > y->time_ns) - (x->time_ns < y->time_ns);
 }
 
-static void append_moment(GArray *moments, gint64 time_ns, const gint64 heights[N_COLUMNS]) {
+static int compare_moves(gconstpointer a, gconstpointer b) {
+  const Move *x = a, *y = b;
+  return (x->from_ns > y->from_ns) - (x->from_ns < y->from_ns);
+}
+
+/* The transfers under way at time_ns, by ascending end. `next`: the first of `moves` that has not begun. */
+static void take_up(GArray *under_way, const GArray *moves, guint *next, gint64 time_ns) {
+  guint n_ended = 0;
+  while (n_ended < under_way->len && g_array_index(under_way, Move, n_ended).to_ns <= time_ns)
+    n_ended++;
+  g_array_remove_range(under_way, 0, n_ended);
+  for (; *next < moves->len && g_array_index(moves, Move, *next).from_ns <= time_ns; ++*next) {
+    const Move *move = &g_array_index(moves, Move, *next);
+    guint at = under_way->len;
+    while (at > 0 && g_array_index(under_way, Move, at - 1).to_ns > move->to_ns)
+      at--;
+    g_array_insert_vals(under_way, at, move, 1);
+  }
+}
+
+static double share_of(const Move *move, int column) {
+  const gboolean takes = column % N_DIRECTIONS == OUT ? move->out : move->in;
+  return takes ? (double)move->load->share[column / N_DIRECTIONS] / TIMING_WHOLE_WAY : 0;
+}
+
+/* Moves its bytes from time_ns to to_ns, with what `used` leaves of its ways. */
+static void move_on(Move *move, gint64 time_ns, gint64 to_ns, double used[KERNELS]) {
+  double pace = MIN(1, move->left_ns / (double)(move->to_ns - time_ns));
+  for (int column = 0; column < KERNELS; column++)
+    if (share_of(move, column) > 0)
+      pace = MIN(pace, MAX(1 - used[column], 0) / share_of(move, column));
+  for (int column = 0; column < KERNELS; column++)
+    used[column] += pace * share_of(move, column);
+  move->left_ns -= pace * (double)(to_ns - time_ns);
+}
+
+/* From time_ns until to_ns. */
+static void append_moment(GArray *moments, gint64 time_ns, gint64 to_ns, const gint64 heights[N_COLUMNS],
+                          GArray *under_way) {
   LinkMoment moment = {.time_ns = time_ns, .computes = heights[KERNELS] > 0};
+  double used[KERNELS];
+  for (int column = 0; column < KERNELS; column++)
+    used[column] = unit * (double)heights[column];
+  for (guint i = 0; i < under_way->len; i++)
+    move_on(&g_array_index(under_way, Move, i), time_ns, to_ns, used);
   for (int way = 0; way < TIMING_MAX_WAYS; way++)
-    moment.used[way] = unit * (double)MAX(heights[way * N_DIRECTIONS + OUT], heights[way * N_DIRECTIONS + IN]);
+    moment.used[way] = MAX(used[way * N_DIRECTIONS + OUT], used[way * N_DIRECTIONS + IN]);
   g_array_append_val(moments, moment);
 }
 
 static GArray *moments_of(Edges *edges) {
   GArray *moments = g_array_new(FALSE, FALSE, sizeof(LinkMoment));
+  g_autoptr(GArray) under_way = g_array_new(FALSE, FALSE, sizeof(Move));
   gint64 heights[N_COLUMNS] = {0}, time_ns = edges->from_ns;
+  guint n_begun = 0;
   g_array_sort(edges->edges, compare_edges);
+  g_array_sort(edges->moves, compare_moves);
   for (guint i = 0; i < edges->edges->len; i++) {
     const Edge *edge = &g_array_index(edges->edges, Edge, i);
-    if (edge->time_ns > time_ns)
-      append_moment(moments, time_ns, heights);
+    if (edge->time_ns > time_ns) {
+      take_up(under_way, edges->moves, &n_begun, time_ns);
+      append_moment(moments, time_ns, edge->time_ns, heights, under_way);
+    }
     time_ns = edge->time_ns;
     heights[edge->column] += edge->change;
   }
-  append_moment(moments, time_ns, heights);
+  take_up(under_way, edges->moves, &n_begun, time_ns);
+  append_moment(moments, time_ns, edges->to_ns, heights, under_way);
   if (time_ns < edges->to_ns)
-    append_moment(moments, edges->to_ns, heights);
+    append_moment(moments, edges->to_ns, edges->to_ns, heights, under_way);
   return moments;
 }
 
@@ -156,10 +218,12 @@ GArray *link_timeline_of(const Trace *trace, const Metrics *metrics, int rank) {
     return NULL;
   const gint64 end_ns = trace_end(trace);
   g_autoptr(GArray) all = g_array_new(FALSE, FALSE, sizeof(Edge));
+  g_autoptr(GArray) moves = g_array_new(FALSE, FALSE, sizeof(Move));
   Edges edges = {.trace = trace,
                  .from_ns = end_ns - metrics->step_ns,
                  .to_ns = end_ns,
                  .edges = all,
+                 .moves = moves,
                  .is_coarse = op_kernels_count_of(trace, rank) > MOST_KERNELS};
   add_rank(&edges, rank);
   return moments_of(&edges);

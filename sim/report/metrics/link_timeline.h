@@ -1,9 +1,8 @@
 /* A rank's link use over time, and the link its step waits for most.
  *
  * While its bytes move, a transfer uses of each way (WayLoad, timing.h) the share it would use alone, scaled down by
- * its slowdown: share · time alone / time taken. This is an average over the transfer: a link that was shared for a
- * while and then used alone may show more than 100 % while it was shared, but sums over time are right. A tp
- * collective inside a compute op uses its share while it runs. */
+ * its slowdown: share · time alone / time taken. Where the ways of several leave too little for that, those that end
+ * later move their bytes later. A tp collective inside a compute op uses its share while it runs. */
 #pragma once
 #include "metrics.h"
 
@@ -14,7 +13,7 @@ gboolean link_is_of_tp(const Program *program, gint32 number);
 typedef struct {
   gint64 time_ns;
   gboolean computes;            /* a kernel is running */
-  double used[TIMING_MAX_WAYS]; /* share of the rank's part of each way, in the busier direction */
+  double used[TIMING_MAX_WAYS]; /* share of the rank's part of each way, in the busier direction; at most 1 */
 } LinkMoment;
 
 /* The last step of a recorded rank, as a GArray of LinkMoment in ascending time; the first is the start of the step,

@@ -19,8 +19,8 @@ static gint64 wire_ns(const Timing *timing, gint32 transfer) {
   return run_ns - MIN(timing->loads[transfer].latency_ns, run_ns);
 }
 
-/* Time alone of the tp collectives in a work; a run of kernels has none. */
-static gint64 tp_inside_work(const Timing *timing, const Work *work) {
+/* Of the tp collectives in a work; a run of kernels has none. */
+static gint64 tp_wire_in_work(const Timing *timing, const Work *work) {
   int counts[N_PIECES];
   work_pieces(work, counts);
   gint64 sum_ns = 0;
@@ -28,35 +28,33 @@ static gint64 tp_inside_work(const Timing *timing, const Work *work) {
     const TimedList *list = &timing->lists[piece][work->phase];
     for (int i = 0; i < list->n_items && counts[piece] > 0; i++)
       if (list->items[i].is_collective && list->items[i].axis == AXIS_TP)
-        sum_ns += counts[piece] * list->items[i].duration_ns;
+        sum_ns += counts[piece] * (list->items[i].duration_ns - list->items[i].latency_ns);
   }
   return sum_ns;
 }
 
-/* [works]; NULL if none is needed. Owned by the caller. */
-static gint64 *tp_inside_works(const Trace *trace) {
+/* [works]. Owned by the caller. */
+static gint64 *tp_wire_in_works(const Trace *trace) {
   const Program *program = trace->program;
-  if (program->expansion != EXPANSION_BESIDE)
-    return NULL;
   gint64 *inside_ns = g_new(gint64, program->works->len + 1);
   for (guint w = 0; w < program->works->len; w++)
-    inside_ns[w] = tp_inside_work(trace->timing, &g_array_index(program->works, Work, w));
+    inside_ns[w] = tp_wire_in_work(trace->timing, &g_array_index(program->works, Work, w));
   return inside_ns;
 }
 
-/* Removes tp collectives from the moves; returns how long they run, alone. */
+/* Removes tp collectives from the moves; returns how long their bytes move, alone. */
 static gint64 take_tp(const Trace *trace, Moves *moves) {
   gint64 tp_ns = 0;
   for (guint t = 0; t < trace->program->transfers->len; t++) {
     if (!link_is_of_tp(trace->program, (gint32)t))
       continue;
-    tp_ns += moves[t].in * trace->timing->transfers[t].run_ns;
+    tp_ns += moves[t].in * wire_ns(trace->timing, (gint32)t);
     moves[t] = (Moves){0};
   }
   return tp_ns;
 }
 
-/* A rank's work in the last step, and how long its tp collectives run, alone. */
+/* A rank's work in the last step, and how long the bytes of its tp collectives move, alone. */
 static void count_moves(const Trace *trace, const Omitted *omitted, int rank, const gint64 *tp_inside_ns, Moves *moves,
                         gint64 *tp_ns) {
   const OpList *list = trace_list(trace, rank);
@@ -69,7 +67,7 @@ static void count_moves(const Trace *trace, const Omitted *omitted, int rank, co
       continue;
     const gint64 times = omitted_op_times(omitted, rank, last_step, i);
     if (op->kind == OP_COMPUTE) {
-      *tp_ns += tp_inside_ns != NULL ? times * tp_inside_ns[op->work] : 0;
+      *tp_ns += times * tp_inside_ns[op->work];
       continue;
     }
     moves[op->work].out += op->kind == OP_RECV ? 0 : times;
@@ -80,10 +78,7 @@ static void count_moves(const Trace *trace, const Omitted *omitted, int rank, co
 
 /* tp collectives use no more than they would alone: if they are slowed down, or wait for a member, they just take
  * longer. */
-static Taken taken_by(const Trace *trace, const Metrics *metrics, int rank, const Moves *moves, gint64 tp_alone_ns) {
-  const RankBreakdown *breakdown = &metrics->ranks[rank];
-  const gint64 under_way_ns = breakdown->hidden_ns[AXIS_TP] + breakdown->exposed_ns[AXIS_TP];
-  const gint64 tp_ns = trace->program->expansion != EXPANSION_NONE ? MIN(tp_alone_ns, under_way_ns) : under_way_ns;
+static Taken taken_by(const Trace *trace, const Moves *moves, gint64 tp_ns) {
   const Timing *timing = trace->timing;
   long double out[TIMING_MAX_WAYS], in[TIMING_MAX_WAYS];
   for (int way = 0; way < TIMING_MAX_WAYS; way++)
@@ -112,16 +107,17 @@ typedef struct {
   int n;
 } StageUse;
 
-static void add_to_stage(StageUse *stage, const double use[TIMING_MAX_WAYS]) {
+static void add_to_stage(StageUse *stage, const double asked[TIMING_MAX_WAYS]) {
   stage->n++;
   for (int way = 0; way < TIMING_MAX_WAYS; way++)
-    stage->mean[way] += (use[way] - stage->mean[way]) / stage->n;
+    stage->mean[way] += (MIN(asked[way], 1) - stage->mean[way]) / stage->n;
 }
 
-static void take_busiest(const Trace *trace, int rank, const double use[TIMING_MAX_WAYS], LinkUse *uses) {
+static void take_busiest(const Trace *trace, int rank, const double asked[TIMING_MAX_WAYS], LinkUse *uses) {
   for (int way = 0; way < TIMING_MAX_WAYS; way++)
-    if (use[way] > uses[way].most) {
-      uses[way].most = use[way];
+    if (asked[way] > uses[way].asked) {
+      uses[way].asked = asked[way];
+      uses[way].most = MIN(asked[way], 1);
       uses[way].busiest = trace_first_rank(trace, rank);
     }
 }
@@ -132,18 +128,18 @@ gboolean link_use_of(const Trace *trace, const Metrics *metrics, const Omitted *
   if (trace->timing == NULL || trace->timing->loads == NULL || metrics->step_ns <= 0)
     return FALSE;
   const int n_stages = trace->program->n_ranks;
-  g_autofree gint64 *tp_inside_ns = tp_inside_works(trace);
+  g_autofree gint64 *tp_inside_ns = tp_wire_in_works(trace);
   g_autofree StageUse *stages = g_new0(StageUse, n_stages);
   g_autofree Moves *moves = g_new(Moves, trace->program->transfers->len + 1);
   for (int rank = 0; rank < trace->n_ranks; rank++) {
     gint64 tp_ns;
     count_moves(trace, omitted, rank, tp_inside_ns, moves, &tp_ns);
-    const Taken taken = taken_by(trace, metrics, rank, moves, tp_ns);
-    double use[TIMING_MAX_WAYS];
+    const Taken taken = taken_by(trace, moves, tp_ns);
+    double asked[TIMING_MAX_WAYS];
     for (int way = 0; way < TIMING_MAX_WAYS; way++)
-      use[way] = MAX(taken.out_ns[way], taken.in_ns[way]) / (double)metrics->step_ns;
-    add_to_stage(&stages[trace->pipeline_rank[rank]], use);
-    take_busiest(trace, rank, use, uses);
+      asked[way] = MAX(taken.out_ns[way], taken.in_ns[way]) / (double)metrics->step_ns;
+    add_to_stage(&stages[trace->pipeline_rank[rank]], asked);
+    take_busiest(trace, rank, asked, uses);
   }
   for (int stage = 0; stage < n_stages; stage++)
     for (int way = 0; way < TIMING_MAX_WAYS; way++)

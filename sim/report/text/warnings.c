@@ -20,8 +20,22 @@ GPtrArray *warnings_new(const Plan *plan, int gpus_per_node, double used_share) 
   return warnings;
 }
 
+static void add_overfull_links(const StepReport *report, GPtrArray *warnings) {
+  for (int way = 0; way < TIMING_MAX_WAYS && report->cluster != NULL; way++) {
+    const LinkUse *use = &report->link_use[way];
+    if (use->asked <= 1)
+      continue;
+    g_autofree char *name = link_use_name(report->cluster, way);
+    g_ptr_array_add(warnings, g_strdup_printf("transfers of rank %d ask for %.1f %% of its %s, as none slows another "
+                                              "down: the step takes longer than predicted (--contention on)",
+                                              use->busiest, 100 * use->asked, name));
+  }
+}
+
 GPtrArray *warnings_of_step(const StepReport *report) {
   const double used_bytes = report->peak_bytes + report->reserved_bytes;
-  return warnings_new(report->plan, report->cluster != NULL ? report->cluster->gpus_per_node : 0,
-                      report->capacity_bytes > 0 ? used_bytes / report->capacity_bytes : 0);
+  GPtrArray *warnings = warnings_new(report->plan, report->cluster != NULL ? report->cluster->gpus_per_node : 0,
+                                     report->capacity_bytes > 0 ? used_bytes / report->capacity_bytes : 0);
+  add_overfull_links(report, warnings);
+  return warnings;
 }
