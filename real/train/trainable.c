@@ -31,8 +31,9 @@ static gboolean check_model(const Workload *workload, GError **error) {
       {model->other_embedding_parameters > 0, "two positions more than it says (OPT)"},
       {model->n_kv_heads < workload->plan->tp, "fewer key heads than tp ranks"},
       {model->head_dim % 2 != 0 || model->latent.rope_dim % 2 != 0, "an odd head size"},
-      {model_has_experts(model) && (!model->gated || model_has_mlp_bias(model)),
+      {model_has_experts(model) && (!model->gated || model_has_expert_biases(model)),
        "experts without a gate, or with biases"},
+      {model->has_sinks, "a learned term in the softmax's denominator"},
   };
   for (gsize i = 0; i < G_N_ELEMENTS(missing); i++)
     if (missing[i].is_missing)

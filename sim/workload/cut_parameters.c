@@ -5,14 +5,18 @@ gint64 cut_vocab_parameters(const Cut *cut) {
   return cut->vocab_width * cut->model->hidden;
 }
 
-/* The weights of each product once, biases optionally included. */
-static gint64 linears_parameters(const Cut *cut, Piece piece, gboolean with_biases) {
+/* Weights, and biases if any, of one expert where it is of experts. */
+static gint64 linear_parameters(const Linear *linear) {
+  return linear->n * (linear->k + (linear->has_bias ? 1 : 0));
+}
+
+static gint64 linears_parameters(const Cut *cut, Piece piece) {
   gint64 parameters = 0;
   LinearKind kinds[N_LINEARS];
   const int n = layer_linears(cut, piece, kinds);
   for (int i = 0; i < n; i++) {
     const Linear linear = linear_of(cut, kinds[i]);
-    parameters += linear.n * linear.k + (with_biases && linear.has_bias ? linear.n : 0);
+    parameters += linear.group * linear_parameters(&linear);
   }
   return parameters;
 }
@@ -23,7 +27,7 @@ gint64 cut_expert_parameters(const Cut *cut, Piece piece) {
   if (piece != PIECE_LAYER || cut->n_experts == 0)
     return 0;
   const Linear up = linear_of(cut, LINEAR_EXPERT_UP), down = linear_of(cut, LINEAR_EXPERT_DOWN);
-  return cut->n_experts * (up.n * up.k + down.n * down.k);
+  return cut->n_experts * (linear_parameters(&up) + linear_parameters(&down));
 }
 
 /* Latent attention: the two norms between its products. */
@@ -43,11 +47,9 @@ static gint64 norms_parameters(const Cut *cut) {
 
 static gint64 layer_parameters(const Cut *cut, Piece piece) {
   const Model *model = cut->model;
-  gint64 parameters = norms_parameters(cut) + model_qk_norm_parameters(model) + latent_norm_parameters(model) +
-                      linears_parameters(cut, piece, TRUE);
-  if (piece == PIECE_LAYER && cut->n_experts > 0)
-    parameters += router_parameters(model) + cut_expert_parameters(cut, piece) * (cut->n_experts - 1) / cut->n_experts;
-  return parameters;
+  return norms_parameters(cut) + model_qk_norm_parameters(model) + latent_norm_parameters(model) +
+         (model->has_sinks ? cut->heads : 0) + linears_parameters(cut, piece) +
+         (piece == PIECE_LAYER && cut->n_experts > 0 ? router_parameters(model) : 0);
 }
 
 /* The embedding without the word table. */
@@ -77,7 +79,14 @@ gint64 cut_piece_parameters(const Cut *cut, Piece piece) {
 }
 
 gint64 cut_layer_matrices(const Cut *cut) {
-  return linears_parameters(cut, PIECE_LAYER, FALSE);
+  gint64 elements = 0;
+  LinearKind kinds[N_LINEARS];
+  const int n = layer_linears(cut, PIECE_LAYER, kinds);
+  for (int i = 0; i < n; i++) {
+    const Linear linear = linear_of(cut, kinds[i]);
+    elements += linear.n * linear.k;
+  }
+  return elements;
 }
 
 /* Weights that all ranks of tp hold whole, for different tokens. */
@@ -87,7 +96,7 @@ static gint64 whole_linears(const Cut *cut, Piece piece) {
   const int n = layer_linears(cut, piece, kinds);
   for (int i = 0; i < n; i++) {
     const Linear linear = linear_of(cut, kinds[i]);
-    parameters += linear.is_whole ? linear.n * linear.k : 0;
+    parameters += linear.is_whole ? linear_parameters(&linear) : 0;
   }
   return parameters;
 }

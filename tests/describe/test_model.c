@@ -2,7 +2,8 @@
 #include "run_suite.h"
 
 /* Published totals: the model cards' safetensors metadata on huggingface.co, or the sum of the checkpoint's tensors
- * where the card has none (gpt2, mpt-7b, falcon, bloom, gpt-neox, gpt-j, phi-2). */
+ * where the card has none (gpt2, mpt-7b, falcon, bloom, gpt-neox, gpt-j, phi-2), or counts packed ones (gpt-oss,
+ * kimi-k2), or a head that predicts a token further (glm-4.5). */
 static const struct {
   const char *name;
   gint64 parameters;
@@ -46,6 +47,14 @@ static const struct {
     {"starcoder", 15517456384},
     {"starcoder2-15b", 15957889024},
     {"command-r", 34980831232},
+    {"gpt-oss-20b", 20914757184},
+    {"gpt-oss-120b", 116829156672},
+    {"kimi-k2", 1026408232448},
+    {"minimax-m2", 228689764864},
+    {"glm-4.5", 352797829024},
+    {"glm-4.5-air", 106852251264},
+    {"dots.llm1", 142774381696},
+    {"phi-3.5-moe", 41873153344},
 };
 
 /* What a token meets, in billions: 12.9 (arXiv 2401.04088 §1), 21 (2405.04434 §1; its Table 1: 21.4), 37 (2412.19437

@@ -61,16 +61,11 @@ START_TEST(a_smollm3_has_its_window_where_nothing_is_rotated) {
 }
 END_TEST
 
-/* 116.83 and 20.91 billion parameters (arXiv 2508.10925 table 1); the experts' biases, 0.04 and 0.01, are left out. */
-START_TEST(gpt_oss_is_of_its_published_size_and_has_a_window_in_every_other_layer) {
-  static const struct {
-    const char *name;
-    double billions;
-  } sizes[] = {{"gpt-oss-120b", 116.83}, {"gpt-oss-20b", 20.91}};
-  for (gsize i = 0; i < G_N_ELEMENTS(sizes); i++) {
-    g_autoptr(Model) model = model_read(sizes[i].name, NULL);
+START_TEST(gpt_oss_has_a_window_in_every_other_layer) {
+  static const char *const names[] = {"gpt-oss-120b", "gpt-oss-20b"};
+  for (gsize i = 0; i < G_N_ELEMENTS(names); i++) {
+    g_autoptr(Model) model = model_read(names[i], NULL);
     ck_assert_ptr_nonnull(model);
-    ck_assert_double_eq_tol((double)model_parameters(model) / 1e9, sizes[i].billions, 0.05);
     ck_assert_int_eq(model->window, 128);
     ck_assert_double_eq(model->windowed_share, 0.5);
     ck_assert(!model->some_windowed && model_has_out_bias(model) && model->qkv_bias);
@@ -109,7 +104,7 @@ int main(void) {
   TCase *cases = tcase_create("model_windows");
   tcase_add_test(cases, a_sliding_window_counts_only_when_used);
   tcase_add_test(cases, a_smollm3_has_its_window_where_nothing_is_rotated);
-  tcase_add_test(cases, gpt_oss_is_of_its_published_size_and_has_a_window_in_every_other_layer);
+  tcase_add_test(cases, gpt_oss_has_a_window_in_every_other_layer);
   tcase_add_test(cases, layer_types_say_which_layers_have_the_window);
   return run_case("model_windows", cases);
 }

@@ -129,6 +129,7 @@ done <<'TABLE'
 1|33 tokens of a rank, each to 2 experts, cannot be dealt out evenly to the 8 of model mixtral-8x7b|w|run --model mixtral-8x7b --dp 2 --ep 2 --seq-len 33
 1|--recompute-modules mla_up_proj with --cp 2 cannot be trained here;expected --cp 1|w|run --model tiny-deepseek.json --cp 2 --recompute selective --recompute-modules mla_up_proj
 1|no kernels for experts that get more than others|w|run --model tiny-qwen2-moe-sparse.json --dp 2 --ep 2 --expert-load 1.5
+1|no kernels for experts without a gate, or with biases|w|run --model gpt-oss-20b --dp 2 --seq-len 64
 1|--expert-dispatch deepep cannot be run here (stepsim simulate predicts it);give --expert-dispatch all_to_all or all_gather|w|run --model tiny-mixtral.json --dp 2 --ep 2 --expert-dispatch deepep
 1|--framework gpt-neox: there is no kernel for "attention_copies" here;leave --framework out|w|run --model m.json --framework gpt-neox --precision fp16
 1|the 6 tokens of half a rank's part of a sequence under cp 2, each to 2 experts, cannot be dealt out evenly to the 8|w|run --model tiny-mixtral.json --cp 2 --seq-len 24

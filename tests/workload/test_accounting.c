@@ -3,6 +3,8 @@
 #include "small_workloads.h"
 #include <stdlib.h>
 
+#include "data_path.h"
+
 /* Saved bytes of a GPT layer in units of s·b·h. */
 static double saved_per_sbh(int tp, gboolean sequence_parallel, Recompute recompute) {
   g_autoptr(Workload) workload = workload_of(&gpt, tp, sequence_parallel, ATTENTION_UNFUSED, recompute);
@@ -89,6 +91,31 @@ START_TEST(pieces_have_the_parameters_of_the_model) {
     ck_assert_int_eq(workload->piece_parameters[PIECE_EMBEDDING], model_embedding_parameters(&models[i]));
     ck_assert_int_eq(workload->stages[0].parameters, model_parameters(&models[i])); /* tied: once */
   }
+}
+END_TEST
+
+/* One rank holds all that the model's file says, or with half of the experts that much less. */
+START_TEST(layers_of_every_shipped_model_have_its_parameters) {
+  g_auto(GStrv) names = data_path_list("models", ".json");
+  int n_models = 0, n_with_experts = 0;
+  for (char **name = names; *name != NULL; name++, n_models++) {
+    g_autoptr(Model) model = model_read(*name, NULL);
+    ck_assert_ptr_nonnull(model);
+    g_autoptr(Workload) workload = workload_of(model, 1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
+    ck_assert_msg(workload->piece_parameters[PIECE_LAYER] == model_layer_parameters(model), "%s", *name);
+    if (!model_has_experts(model))
+      continue;
+    n_with_experts++;
+    const gint64 n_dense = model_dense_layers(model, 0, model->n_layers),
+                 experts = model_expert_parameters(model) / (model->n_layers - n_dense);
+    ck_assert_msg(workload->expert_parameters[PIECE_LAYER] == experts, "%s", *name);
+    g_autoptr(Plan) halved = plan_of(1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
+    halved->dp = halved->ep = halved->gpus = 2;
+    g_autoptr(Workload) half = workload_new(model, halved, NULL);
+    ck_assert_msg(half->piece_parameters[PIECE_LAYER] == model_layer_parameters(model) - experts / 2, "%s", *name);
+  }
+  ck_assert_int_ge(n_models, 30);
+  ck_assert_int_ge(n_with_experts, 10);
 }
 END_TEST
 
@@ -220,6 +247,7 @@ int main(void) {
   tcase_add_test(tests, branches_side_by_side_have_one_output_gradient);
   tcase_add_test(tests, memory_never_frees_more_than_it_holds);
   tcase_add_test(tests, pieces_have_the_parameters_of_the_model);
+  tcase_add_test(tests, layers_of_every_shipped_model_have_its_parameters);
   tcase_add_test(tests, tensor_parallelism_cuts_matrices_and_copies_norms);
   tcase_add_test(tests, key_and_value_heads_fewer_than_ranks_are_held_by_several);
   tcase_add_test(tests, vocabulary_is_padded_to_128_times_tp);

@@ -419,6 +419,28 @@ START_TEST(experts_are_held_in_shares_of_their_own) {
 }
 END_TEST
 
+/* GPT-OSS: 2·512 and 1,024 biases of each expert, whose up products tp cuts and whose down products it does not; 16 of
+ * the router, on all ranks; a sink for each of 16 heads, which tp cuts. */
+START_TEST(biases_and_sinks_are_held_with_what_they_belong_to) {
+  const Model plain = mixture();
+  Model model = plain;
+  model.experts.has_biases = model.has_sinks = TRUE;
+  ck_assert_int_eq(model_layer_parameters(&model) - model_layer_parameters(&plain), 16 * (2 * 512 + 1024) + 16 + 16);
+  ck_assert_int_eq(model_expert_parameters(&model) - model_expert_parameters(&plain), 7 * 16 * (2 * 512 + 1024));
+  const struct { int tp, expert_tp, dp, ep; } cuts[] = {{1, 0, 8, 1}, {1, 0, 8, 8}, {2, 0, 8, 4}, {4, 1, 2, 8}};
+  for (gsize c = 0; c < G_N_ELEMENTS(cuts); c++) {
+    const int tp = cuts[c].tp, dp = cuts[c].dp, ep = cuts[c].ep, by = cuts[c].expert_tp == 1 ? 1 : tp;
+    g_autoptr(Workload) without = cut_workload(&plain, tp, cuts[c].expert_tp, dp, ep, RECOMPUTE_NONE);
+    g_autoptr(Workload) with = cut_workload(&model, tp, cuts[c].expert_tp, dp, ep, RECOMPUTE_NONE);
+    const gint64 of_experts = 16 / ep * (2 * 512 / by + 1024), of_all = of_experts + 16 + 16 / tp;
+    ck_assert_int_eq(with->expert_parameters[PIECE_LAYER] - without->expert_parameters[PIECE_LAYER], of_experts);
+    ck_assert_int_eq(with->piece_parameters[PIECE_LAYER] - without->piece_parameters[PIECE_LAYER], of_all);
+    ck_assert_int_eq(with->piece_parameters[PIECE_DENSE_LAYER] - without->piece_parameters[PIECE_DENSE_LAYER], 16 / tp);
+    ck_assert_int_eq(with->work[PIECE_LAYER][PHASE_B].n_items, without->work[PIECE_LAYER][PHASE_B].n_items);
+  }
+}
+END_TEST
+
 /* Of one layer of T = 1,024 tokens, 4,096 rows: of the dense layer's tensors the MLP's fall away (2·T·2816 bytes twice
  * for I, once for W), and there come for W rows of 1,024 and of 512 columns and T of 768; for I rows of 1,024 and T of
  * 1,536, router and weights: (2 + 5)·T·16 + 4 bytes a row. */
@@ -452,6 +474,7 @@ int main(void) {
   tcase_add_test(tcase, rows_are_converted_before_they_are_sent);
   tcase_add_test(tcase, rows_are_gathered_over_tp_behind_the_exchange);
   tcase_add_test(tcase, experts_are_held_in_shares_of_their_own);
+  tcase_add_test(tcase, biases_and_sinks_are_held_with_what_they_belong_to);
   tcase_add_test(tcase, activations_of_experts_are_their_tensors);
   return run_case("experts", tcase);
 }

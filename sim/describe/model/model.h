@@ -31,7 +31,7 @@ typedef struct {
   gboolean shared_gate;     /* the shared MLP's output is weighted by its own gate (Qwen2) */
   gint64 n_groups;          /* expert groups of equal size that routing respects; 0: none */
   gint64 groups_per_token;  /* groups that one token's experts may come from; 0: no limit */
-  gboolean has_biases;      /* on both products of each expert (GPT-OSS); not counted as parameters */
+  gboolean has_biases;      /* on both products of each expert and on the gate (GPT-OSS) */
   gboolean biased_scores;   /* a per-expert bias balances routing (arXiv 2412.19437 §2.1.2) */
   gboolean softmax_scores;  /* the bias is added to softmax scores, not sigmoids (ERNIE 4.5); no effect on time,
                                passed on to frameworks */
@@ -161,6 +161,9 @@ static inline gboolean model_has_out_bias(const Model *model) {
 }
 static inline gboolean model_has_mlp_bias(const Model *model) {
   return model->linear_bias || model->lone_bias == LONE_BIAS_MLP;
+}
+static inline gboolean model_has_expert_biases(const Model *model) {
+  return model->experts.has_biases || model_has_mlp_bias(model);
 }
 /* The activation that ACTIVATION_USUAL stands for, or the one named; never ACTIVATION_USUAL. */
 Activation model_activation(const Model *model);

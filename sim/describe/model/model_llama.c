@@ -80,7 +80,7 @@ gboolean model_read_smollm3(const JsonFile *json, Model *model, GError **error) 
          model_read_window(json, model, window, error);
 }
 
-/* By default every other layer has the window. The experts' biases are left out of parameter counts. Its configs say
+/* By default every other layer has the window. Its configs say
  * "silu" for the clamped and scaled activation (Transformers' GptOssExperts, 2025). */
 gboolean model_read_gpt_oss(const JsonFile *json, Model *model, GError **error) {
   gboolean attention_bias = TRUE;

@@ -1,15 +1,16 @@
 /* One block, h = hidden, a = heads, k = kv heads, d = head_dim, f = ffn_hidden:
  *
  *     norm   h or 2h                          RMSNorm: scale; LayerNorm: scale and shift; 0 where it has no weights
- *     QKV    h·(a + 2k)·d   [+ (a + 2k)·d]    in brackets: biases; norms of q and k: 2·d or (a + k)·d, as many vectors
+ *     QKV    h·(a + 2k)·d   [+ (a + 2k)·d]    in brackets: biases; norms of q and k: 2·d or (a + k)·d, as many vectors;
+ *                                             sinks: a
  *     out    a·d·h          [+ h]
  *     norm
  *     up     h·f            [+ f]             twice when gated
  *     down   f·h            [+ h]
  *
  * and two more norms if each branch's output passes one. With experts, in place of up and down: a gate h·E (and E
- * biases), E experts and a shared one, each with an up and a down of its own width. Latent attention, in place of
- * QKV: with ranks r of Q and c of K and V, rotated part o,
+ * biases of its scores, of its products, or both), E experts and a shared one, each with an up and a down of its own
+ * width. Latent attention, in place of QKV: with ranks r of Q and c of K and V, rotated part o,
  *
  *     Q      h·r + r + r·a·d     (the rank's norm between; without a rank h·a·d)
  *     K, V   h·(c + o) + c + c·a·(d − o + v) */
@@ -46,21 +47,26 @@ static gint64 attention_parameters(const Model *model) {
     return latent_parameters(model);
   gint64 qkv_width = (model->n_heads + 2 * model->n_kv_heads) * model->head_dim;
   gint64 biases = (model->qkv_bias ? qkv_width : 0) + (model_has_out_bias(model) ? model->hidden : 0);
-  return model->hidden * qkv_width + model->n_heads * model->head_dim * model->hidden + biases;
+  return model->hidden * qkv_width + model->n_heads * model->head_dim * model->hidden + biases +
+         (model->has_sinks ? model->n_heads : 0);
 }
 
-static gint64 mlp_parameters(const Model *model, gint64 ffn_hidden) {
+static gint64 mlp_parameters(const Model *model, gint64 ffn_hidden, gboolean has_biases) {
   gint64 n_ups = model->gated ? 2 : 1;
-  return (n_ups + 1) * model->hidden * ffn_hidden +
-         (model_has_mlp_bias(model) ? n_ups * ffn_hidden + model->hidden : 0);
+  return (n_ups + 1) * model->hidden * ffn_hidden + (has_biases ? n_ups * ffn_hidden + model->hidden : 0);
+}
+
+static gint64 expert_parameters(const Model *model) {
+  return mlp_parameters(model, model->experts.ffn_hidden, model_has_expert_biases(model));
 }
 
 /* Gate, shared expert and `n` of the routed experts. */
 static gint64 experts_parameters(const Model *model, gint64 n) {
   const ModelExperts *experts = &model->experts;
-  gint64 gate = experts->n * (model->hidden + (experts->biased_scores ? 1 : 0));
-  gint64 shared = experts->shared_ffn_hidden > 0 ? mlp_parameters(model, experts->shared_ffn_hidden) : 0;
-  return gate + n * mlp_parameters(model, experts->ffn_hidden) + shared + (experts->shared_gate ? model->hidden : 0);
+  gint64 gate = experts->n * (model->hidden + (experts->biased_scores ? 1 : 0) + (experts->has_biases ? 1 : 0));
+  gint64 shared =
+      experts->shared_ffn_hidden > 0 ? mlp_parameters(model, experts->shared_ffn_hidden, model_has_mlp_bias(model)) : 0;
+  return gate + n * expert_parameters(model) + shared + (experts->shared_gate ? model->hidden : 0);
 }
 
 /* A block without its MLP or experts. */
@@ -71,7 +77,7 @@ static gint64 block_parameters(const Model *model) {
 
 /* A block with an MLP instead of experts. */
 static gint64 dense_layer_parameters(const Model *model) {
-  return block_parameters(model) + mlp_parameters(model, model->ffn_hidden);
+  return block_parameters(model) + mlp_parameters(model, model->ffn_hidden, model_has_mlp_bias(model));
 }
 
 gint64 model_layer_parameters(const Model *model) {
@@ -103,7 +109,7 @@ gint64 model_parameters(const Model *model) {
 
 gint64 model_expert_parameters(const Model *model) {
   const gint64 n_layers = model->n_layers - model_dense_layers(model, 0, model->n_layers);
-  return model_has_experts(model) ? n_layers * model->experts.n * mlp_parameters(model, model->experts.ffn_hidden) : 0;
+  return model_has_experts(model) ? n_layers * model->experts.n * expert_parameters(model) : 0;
 }
 
 gint64 model_active_parameters(const Model *model) {

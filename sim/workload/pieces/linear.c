@@ -33,7 +33,9 @@
  * experts arrive in one orientation, and are transposed for W by a kernel that reads and writes the narrow format.
  * The same holds for what tp gathers under a framework that gathers in the narrow format: each rank first converts
  * its own tokens, or their gradients. A bias is added in the product's epilogue; that of a row-parallel linear is
- * added with the residual or by a separate kernel. Its gradient is a pass over dY. */
+ * added with the residual or by a separate kernel. Its gradient is a pass over dY, but for the router's and the
+ * experts': those come with the weights' gradients (Transformer Engine's GroupedLinear), and what else a framework
+ * does for experts is listed there (expert_operations.c). */
 #include "pieces.h"
 
 struct LinearNames {
@@ -89,6 +91,7 @@ static void make_group(const Cut *cut, Linear *linear, gint64 n, gint64 k) {
   linear->tokens = cut->expert_tokens;
   linear->group = cut->n_experts;
   linear->is_local = TRUE;
+  linear->has_bias = model_has_expert_biases(cut->model);
 }
 
 /* The linears of latent attention. */
@@ -180,6 +183,7 @@ Linear linear_of(const Cut *cut, LinearKind kind) {
     make_attention(cut, kind, &linear);
   } else if (kind == LINEAR_ROUTER) {
     make_whole(cut, &linear, model->experts.n, model->hidden);
+    linear.has_bias = model->experts.has_biases;
     keep_wide(cut, &linear);
   } else if (kind == LINEAR_MTP_PROJ) {
     linear.n = model->hidden / cut->tp;
@@ -301,7 +305,7 @@ static void weight_gradient(ItemList *list, const Linear *linear, gint64 bias_to
   item_list_weight_gradient(list, linear->names->wgrad, linear->number,
                             (MatmulShape){linear->group, linear->n, linear->k, linear->tokens},
                             group * linear->bytes * (n * t + t * k));
-  if (linear->has_bias)
+  if (linear->has_bias && !linear->is_local)
     item_list_memory(list, linear->names->bias_grad, cut->element_bytes * bias_tokens * n);
 }
 
@@ -377,7 +381,7 @@ static double added_bytes(const Cut *cut, const Linear *linear, int n_linears) {
 /* A kernel that adds a row-parallel linear's bias reads and writes its output, for this rank's T/tp tokens under
  * sequence parallelism: 2·n per token. */
 static double row_bias_bytes(const Cut *cut, const Linear *linear) {
-  const gboolean is_apart = linear->has_bias && cut->plan->time.row_bias == ROW_BIAS_APART;
+  const gboolean is_apart = linear->has_bias && !linear->is_local && cut->plan->time.row_bias == ROW_BIAS_APART;
   return is_apart ? 2 * cut->element_bytes * cut->split_tokens * linear->n : 0;
 }
 
