@@ -16,7 +16,7 @@
  *     options/    parsing of the verbs' command lines
  *     commands/   one verb each: options → library → print */
 #include "command.h"
-#include "ranks.h"
+#include "launcher.h"
 
 static const Command commands[] = {
     {"simulate", "one configuration: step time, MFU, where the time goes, memory", command_simulate},
@@ -39,6 +39,7 @@ int main(int argc, char **argv) {
                                "0 done, 1 the configuration is impossible or does not fit, 2 bad usage or input.",
                            .commands = commands,
                            .n_commands = G_N_ELEMENTS(commands),
-                           .is_silent = argc > 1 && g_str_equal(argv[1], "sweep") && ranks_is_other()};
+                           .is_silent = argc > 1 && g_str_equal(argv[1], "sweep") && launcher_n_processes() > 1 &&
+                                        !g_str_equal(launcher_rank(), "0")};
   return verbs_main(&table, argc, argv);
 }

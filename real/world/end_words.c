@@ -4,6 +4,8 @@
  */
 #include "end_words.h"
 
+#include "launcher.h"
+
 #include <string.h>
 #include <unistd.h>
 
@@ -53,19 +55,11 @@ void end_words_of_signal(const char *name, const BoardLine *own, char *message) 
   append_other(own, message);
 }
 
-/* Before MPI is up only the launcher knows this rank. */
-const char *end_words_launched_rank(void) {
-  static const char *const names[] = {"PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"};
-  for (gsize i = 0; i < G_N_ELEMENTS(names); i++)
-    if (g_getenv(names[i]) != NULL)
-      return g_getenv(names[i]);
-  return "?";
-}
-
 void end_words_print(int rank, const char *message) {
   char name[32], text[END_WORDS_BYTES + 64];
   g_snprintf(name, sizeof name, "%d", rank);
-  g_snprintf(text, sizeof text - 1, "stepreal: rank %s: %s", rank < 0 ? end_words_launched_rank() : name, message);
+  g_snprintf(text, sizeof text - 1, "stepreal: rank %s: %s", rank < 0 ? launcher_rank() /* before MPI is up */ : name,
+             message);
   gsize n = strlen(text);
   text[n] = '\n';
   if (write(STDERR_FILENO, text, n + 1) < 0)

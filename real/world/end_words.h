@@ -19,6 +19,3 @@ void end_words_of_signal(const char *name, const BoardLine *own, char *message);
 /* "stepreal: rank R: message" on standard error in one write, so that the lines of several ranks do not mix. `rank` <
  * 0: not known yet. */
 void end_words_print(int rank, const char *message);
-
-/* The launcher's number of this rank, "?" where it gives none. */
-const char *end_words_launched_rank(void);

@@ -8,6 +8,7 @@
 
 #include "end_words.h"
 #include "error.h"
+#include "launcher.h"
 #include "mpi_call.h"
 
 #include <dlfcn.h>
@@ -74,7 +75,10 @@ static gboolean start_mpi(World *world, int *argc, char ***argv, GError **error)
     return FALSE;
   MPI_TRY(world, error, MPI_Comm_rank(world->all, &world->rank));
   MPI_TRY(world, error, MPI_Comm_size(world->all, &world->size));
-  return TRUE;
+  char library[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+  int length;
+  MPI_TRY(world, error, MPI_Get_library_version(library, &length));
+  return launcher_check("stepreal", world->size, library, error);
 }
 
 /* The board of all ranks of the machine, whose communicator is `local`. FALSE only when MPI fails: a rank that cannot
@@ -126,13 +130,9 @@ static void leave(gpointer data) {
 #else
 /* A launcher's ranks would each train alone, on the same cores. */
 static gboolean start_mpi(World *world, int *argc, char ***argv, GError **error) {
-  static const char *const counts[] = {"PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS", "MV2_COMM_WORLD_SIZE"};
-  for (gsize i = 0; i < G_N_ELEMENTS(counts); i++) {
-    const char *text = g_getenv(counts[i]);
-    if (text != NULL && g_ascii_strtoll(text, NULL, 10) > 1)
-      return fail_impossible(error, "%s ranks were started (%s), and this stepreal is built without MPI; expected one",
-                             text, counts[i]);
-  }
+  const int n = launcher_n_processes();
+  if (n > 1)
+    return fail_impossible(error, "%d ranks were started, and this stepreal is built without MPI; expected one", n);
   return TRUE;
 }
 
@@ -162,7 +162,7 @@ static gboolean open_board(World *world, GError **error) {
 }
 
 gboolean world_is_first_launched(void) {
-  const char *rank = end_words_launched_rank();
+  const char *rank = launcher_rank();
   return strcmp(rank, "0") == 0 || strcmp(rank, "?") == 0;
 }
 

@@ -9,6 +9,7 @@
 
 #include "command.h"
 #include "error.h"
+#include "launcher.h"
 #include "output.h"
 #include "suggest.h"
 #include "sweep_report.h"
@@ -385,7 +386,7 @@ static int run_ranks(SweepOptions *o, GError **error) {
   g_autoptr(SweepTable) table = sweep_table_new();
   g_auto(Interrupt) interrupt;
   interrupt_none(&interrupt);
-  if (ranks_launched() == 1)
+  if (launcher_n_processes() == 1)
     return run(o, NULL, table, &interrupt, error);
   interrupt_init(&interrupt); /* before MPI starts its threads, which inherit the blocked signals */
   g_autoptr(Ranks) ranks = ranks_join(error);

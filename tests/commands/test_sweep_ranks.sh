@@ -63,4 +63,19 @@ got=$?
 result $? "the sweep goes on with what was kept and ends as if nothing had been lost" "status $got $(cat err)"
 grep -q '^  [1-9][0-9,]* in ' out && ! grep -q '^  11,568 in ' out
 result $? "nothing that was kept is tried again" "$(cat out | head -4)"
+
+# a launcher of an MPI that stepsim is not built with starts processes that do not meet
+if "$mpirun" --version 2>&1 | grep -q 'Open MPI\|OpenRTE\|PRRTE'; then
+  size=PMI_SIZE rank=PMI_RANK
+else
+  size=OMPI_COMM_WORLD_SIZE rank=OMPI_COMM_WORLD_RANK
+fi
+for process in 0 1; do
+  env $size=2 $rank=$process "$stepsim" sweep $few "83 GB" --csv foreign.csv >out 2>err </dev/null
+  [ $? -eq 2 ] && [ ! -s out ] && [ ! -e foreign.csv ]
+  result $? "process $process of another MPI's launcher sweeps nothing" "$(cat out err)"
+  n_said=$(grep -c "started 2 processes ($size).*mpirun of" err)
+  [ "$n_said" -eq $((1 - process)) ]
+  result $? "and the first alone says which launcher to use: process $process" "$(cat err)"
+done
 finish

@@ -318,4 +318,25 @@ timeout 30 "$stepreal" run --model m.json --steps 2 --json >out 2>err </dev/null
 result $? "alone, without a launcher" "$(cat err out)"
 [ -z "$(find . -name '.stepsim-*')" ]
 result $? "no temporary file is left" "$(find . -name '.stepsim-*')"
+
+# a launcher of an MPI that stepreal is not built with starts processes that do not meet; one within it is heeded
+if "$mpirun" --version 2>&1 | grep -q 'Open MPI\|OpenRTE\|PRRTE'; then
+  foreign="PMI_SIZE=2 PMI_RANK"
+else
+  foreign="OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK"
+fi
+plan="--model m.json --precision fp32 --seq-len 16 --global-batch 2 --steps 1"
+for launched in "$foreign" "SLURM_STEP_NUM_TASKS=2 SLURM_PROCID"; do
+  for process in 0 1; do
+    # shellcheck disable=SC2086 # lists of words
+    timeout 60 env $launched=$process "$stepreal" run $plan >out 2>err </dev/null
+    got=$?
+    n_said=$(grep -c "started 2 processes (${launched%%=*}).*start them with mpirun of" err)
+    [ $got -eq 2 ] && [ ! -s out ] && [ "$n_said" -eq $((1 - process)) ]
+    result $? "process $process of ${launched%%=*} does not train alone" "status $got $(cat out err)"
+  done
+done
+# shellcheck disable=SC2086
+timeout 60 env $foreign=0 "$mpirun" -n 1 "$stepreal" run $plan >out 2>err </dev/null
+result $? "one rank of the right launcher runs under another one" "$(cat err)"
 finish

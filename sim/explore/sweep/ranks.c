@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 
 #include "error.h"
+#include "launcher.h"
 #include "ranks_module.h"
 
 enum { POLL_US = 200 };
@@ -13,38 +14,6 @@ struct Ranks {
   const RanksModule *module;
   RanksPlace place;
 };
-
-/* Where launchers write how many processes there are, and which this is. */
-static const struct {
-  const char *count, *rank;
-} launchers[] = {
-    {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"}, /* OpenMPI, PRRTE */
-    {"PMI_SIZE", "PMI_RANK"},                         /* MPICH, Intel, Cray */
-    {"MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK"},   /* MVAPICH */
-    {"SLURM_STEP_NUM_TASKS", "SLURM_PROCID"},         /* srun */
-    {"FLUX_JOB_SIZE", "FLUX_TASK_RANK"},              /* Flux */
-};
-
-/* −1: not there. */
-static gint64 environment_number(const char *name) {
-  const char *text = g_getenv(name);
-  gint64 value;
-  return text != NULL && g_ascii_string_to_signed(text, 10, 0, G_MAXINT, &value, NULL) ? value : -1;
-}
-
-int ranks_launched(void) {
-  for (gsize i = 0; i < G_N_ELEMENTS(launchers); i++)
-    if (environment_number(launchers[i].count) > 1 && environment_number(launchers[i].rank) >= 0)
-      return (int)environment_number(launchers[i].count);
-  return 1;
-}
-
-gboolean ranks_is_other(void) {
-  for (gsize i = 0; i < G_N_ELEMENTS(launchers); i++)
-    if (environment_number(launchers[i].count) > 1 && environment_number(launchers[i].rank) > 0)
-      return TRUE;
-  return FALSE;
-}
 
 /* Takes over `problem`. */
 static gboolean check(char *problem, GError **error) {
@@ -60,11 +29,12 @@ Ranks *ranks_join(GError **error) {
     fail_input(error,
                "a launcher started %d processes, which this stepsim cannot join: it was built without MPI (%s); "
                "start one, or build it where mpicc is",
-               ranks_launched(), dlerror());
+               launcher_n_processes(), dlerror());
     g_free(ranks);
     return NULL;
   }
-  if (check(ranks->module->begin(&ranks->place), error))
+  if (check(ranks->module->begin(&ranks->place), error) &&
+      launcher_check("stepsim", ranks->place.n_ranks, ranks->place.library, error))
     return ranks;
   g_free(ranks);
   return NULL;

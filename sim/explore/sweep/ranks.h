@@ -4,13 +4,8 @@
 
 typedef struct Ranks Ranks;
 
-/* Number of processes that the launcher says it started together with this one; 1: no launcher. Only reads the
- * environment. */
-int ranks_launched(void);
-/* Whether this process is not the first, which speaks for all. */
-gboolean ranks_is_other(void);
-
-/* Join the others; loads MPI. INPUT if MPI is not there, IMPOSSIBLE if it fails. */
+/* Join the others that a launcher started (launcher.h); loads MPI. INPUT if MPI is not there or the launcher is another
+ * MPI's, IMPOSSIBLE if MPI fails. */
 Ranks *ranks_join(GError **error);
 /* Leave; every rank must call it. */
 void ranks_free(Ranks *ranks);

@@ -5,7 +5,8 @@
 
 typedef struct {
   int rank, n_ranks;
-  int n_neighbours; /* ranks on this machine, this one included */
+  int n_neighbours;   /* ranks on this machine, this one included */
+  char library[1024]; /* as MPI calls itself; what is longer is left out */
 } RanksPlace;
 
 /* Functions return NULL, or an error message owned by the caller. All calls come from one thread. */

@@ -26,6 +26,10 @@ static char *begin(RanksPlace *place) {
   MPI_TRY(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here));
   MPI_TRY(MPI_Comm_size(here, &place->n_neighbours));
   MPI_TRY(MPI_Comm_free(&here));
+  char library[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+  int length;
+  MPI_TRY(MPI_Get_library_version(library, &length));
+  g_strlcpy(place->library, library, sizeof place->library);
   return NULL;
 }
 
