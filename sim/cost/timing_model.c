@@ -65,8 +65,7 @@ static void time_list(Costing *costing, Piece piece, Phase phase, TimedList *lis
   const WorkList *again = plan->recompute == RECOMPUTE_SELECTIVE ? &costing->workload->work[piece][PHASE_F] : NULL;
   const gboolean has_experts =
       piece == PIECE_LAYER && plan->time.has_expert_host && model_has_experts(costing->workload->model);
-  LaunchTimes launches =
-      framework_launches(plan, work, again, piece, phase, has_experts, costing->cluster->gpu.host_launch_s);
+  LaunchTimes launches = framework_launches(plan, work, again, piece, phase, has_experts, costing->gpu.host_launch_s);
   list->n_items = work->n_items;
   list->items = g_new0(TimedItem, work->n_items);
   for (int i = 0; i < work->n_items; i++) {
@@ -127,11 +126,12 @@ static void count_products(const GArray *products, Timing *timing) {
 }
 
 static void costing_init(Costing *costing, const Program *program, const Workload *workload, const Cluster *cluster) {
+  const Gpu gpu = measured_cost_gpu(&cluster->gpu, workload->plan->framework != NULL);
   *costing = (Costing){
       .workload = workload,
       .cluster = cluster,
-      .gpu = framework_gpu(&workload->plan->time, &cluster->gpu),
-      .launch_ns = ns_of(cluster->gpu.host_launch_s),
+      .gpu = framework_gpu(&workload->plan->time, &gpu),
+      .launch_ns = ns_of(gpu.host_launch_s),
       .products = g_array_new(FALSE, FALSE, sizeof(Product)),
       .collectives = g_array_new(FALSE, FALSE, sizeof(ItemCollective)),
       .grouped = g_array_new(FALSE, FALSE, sizeof(GroupCollective)),

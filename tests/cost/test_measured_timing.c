@@ -1,4 +1,5 @@
 /* A workload timed with its GPU's tables: products and kernels find their rows. */
+#include "kernel_cost.h"
 #include "measured_fixture.h"
 #include "run_suite.h"
 #include "timing_model.h"
@@ -121,10 +122,67 @@ START_TEST(names_of_the_workload_find_their_curves) {
 }
 END_TEST
 
+/* Seconds to issue an item of the first layer, or to read a value back: host_launch of the GPU that the plan sees. */
+static gint64 launch_ns(const Timed *timed) {
+  ck_assert_int_eq(timed->timing->host_sync.run_ns, timed->timing->lists[PIECE_LAYER][PHASE_F].items[0].launch_ns);
+  return timed->timing->host_sync.run_ns;
+}
+
+static void check_modelled(const WorkItem *item, gint64 duration_ns, gpointer data) {
+  const double expected_s = kernel_cost_model_s(data, item);
+  ck_assert_double_eq_tol((double)duration_ns * 1e-9, expected_s, 1e-9);
+}
+
+/* Level curves, and launches of 11 us. Under a framework neither counts, and the least time of a kernel is the file's,
+ * unless the tables are said to be anyone's. */
+START_TEST(a_framework_does_not_launch_or_run_the_kernels_of_stepreal) {
+  static const char tables[] = "  origin: %s\n  kernel: 0.5 us\n  host_launch: 11 us\n"
+                               "  kernels:\n"
+                               "    - {name: norm, bytes: 1 B, time: 77 us}\n"
+                               "    - {name: norm, bytes: 1 TB, time: 77 us}\n"
+                               "    - {name: memory, bytes: 1 B, time: 55 us}\n"
+                               "    - {name: memory, bytes: 1 TB, time: 55 us}\n";
+  Timed timed;
+  timed_init(&timed);
+  Plan *plan = (Plan *)timed.workload->plan;
+  g_autofree char *own = g_strdup_printf(tables, "stepreal"), *any = g_strdup_printf(tables, "any");
+  Gpu bare = gpu_with("  kernels:\n    - {name: x, bytes: 1 B, time: 1 us}\n");
+  for (int has_framework = 0; has_framework < 2; has_framework++) {
+    g_clear_pointer(&plan->framework, g_free);
+    plan->framework = has_framework ? g_strdup("some") : NULL;
+    timed_run(&timed, own);
+    each_item(&timed, ITEM_MEMORY, has_framework ? check_modelled : check_memory_kernel, &bare);
+    ck_assert_int_eq(launch_ns(&timed), has_framework ? (gint64)(bare.host_launch_s * 1e9 + 0.5) : 11000);
+    timed_run(&timed, any);
+    each_item(&timed, ITEM_MEMORY, check_memory_kernel, NULL);
+    ck_assert_int_eq(launch_ns(&timed), 11000);
+  }
+  gpu_clear(&bare);
+  timed_clear(&timed);
+}
+END_TEST
+
+/* All products are measured, in 1 ms each, by libraries that frameworks call too. */
+START_TEST(a_framework_runs_the_products_that_stepreal_does) {
+  Timed timed;
+  timed_init(&timed);
+  Listing listed = {.tables = g_string_new("  origin: stepreal\n  products:\n")};
+  each_item(&timed, ITEM_MATMUL, list_product, &listed);
+  ((Plan *)timed.workload->plan)->framework = g_strdup("some");
+  timed_run(&timed, listed.tables->str);
+  ck_assert_int_eq(timed.timing->n_modelled + timed.timing->n_interpolated, 0);
+  each_item(&timed, ITEM_MATMUL, check_product, &listed);
+  g_string_free(listed.tables, TRUE);
+  timed_clear(&timed);
+}
+END_TEST
+
 int main(void) {
   TCase *cases = tcase_create("measured_timing");
   tcase_add_checked_fixture(cases, set_up, tear_down);
   tcase_add_test(cases, products_are_counted_by_where_their_time_came_from);
   tcase_add_test(cases, names_of_the_workload_find_their_curves);
+  tcase_add_test(cases, a_framework_does_not_launch_or_run_the_kernels_of_stepreal);
+  tcase_add_test(cases, a_framework_runs_the_products_that_stepreal_does);
   return run_case("measured_timing", cases);
 }

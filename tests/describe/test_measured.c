@@ -69,6 +69,8 @@ END_TEST
 static const BrokenText breaks[] = {
     {"measured:", "measure:", "did you mean \"measured\"?"},
     {"  under_load: 0.9", "  under_load: 0", "expected a number from 0.05 to 1"},
+    {"  under_load: 0.9", "  origin: megatron", "expected one of any, stepreal"},
+    {"  under_load: 0.9", "  host_launch: 0 us", "expected 1.000 ns to"},
     {"  products:", "  product:", "did you mean \"products\"?"},
     {"layout: nn", "layout: nnn", "expected one of tn, nn, nt"},
     {"number: fp32", "number: pf32", "did you mean \"fp32\"?"},

@@ -184,7 +184,7 @@ static double memory_s(const Wanted *wanted, CostSource *source) {
   int curve = named_curve(measured, wanted->item->name);
   if (curve < 0)
     curve = measured->generic_curve;
-  if (curve < 0)
+  if (curve < 0 || wanted->gpu->without_curves)
     return wanted->model(wanted->gpu, wanted->item);
   const CurveSpan *span = &measured->curves[curve].span;
   const CurvePoint *points = &measured->points[span->first_point], *first = points, *last = points + span->n_points - 1;
@@ -269,6 +269,19 @@ static double attention_s(const Wanted *wanted, CostSource *source) {
                       !item->windowed && has_heads_of(nearest, item);
   *source = is_equal ? COST_MEASURED : COST_INTERPOLATED;
   return is_equal ? nearest->time_s : wanted->model(wanted->gpu, item) * attention_correction(wanted, nearest);
+}
+
+Gpu measured_cost_gpu(const Gpu *gpu, gboolean has_framework) {
+  const MeasuredKernels *measured = gpu->measured;
+  Gpu seen = *gpu;
+  seen.without_curves = measured != NULL && !measured_kernels_are_of(measured, has_framework);
+  if (measured == NULL || seen.without_curves)
+    return seen;
+  if (measured->kernel_s > 0)
+    seen.kernel_latency_s = measured->kernel_s;
+  if (measured->host_launch_s > 0)
+    seen.host_launch_s = measured->host_launch_s;
+  return seen;
 }
 
 double measured_cost_s(const Gpu *gpu, const WorkItem *item, KernelModel model, CostSource *source) {

@@ -25,7 +25,8 @@
  *   HBM bytes of a neighbour: those of the wanted product in proportion to the elements of A, B and C (C twice when
  *   accumulated), so operands are assumed to be stored in the same formats.
  *
- * Memory-bound kernels. By the curve of the item's name, else by the curve "memory", else by the model. The curve is
+ * Memory-bound kernels. By the curve of the item's name, else by the curve "memory", else by the model; under a
+ * framework by the model alone if the curves are of other kernels (measured_cost_gpu()). The curve is
  * linear in bytes between points. Below the first point (b, t) it is a line to the device's kernel latency L at zero
  * bytes, L + (t − L)·bytes/b with L ≤ t; beyond the last point it keeps that point's rate, t·bytes/b.
  *
@@ -41,5 +42,9 @@ typedef enum { COST_MODELLED, COST_INTERPOLATED, COST_MEASURED, N_COST_SOURCES }
 
 typedef double (*KernelModel)(const Gpu *gpu, const WorkItem *item);
 
+/* `gpu` as plans with a framework see it, or those without: its launches, least kernel time and memory-bound kernels
+ * are those of its tables only if these are of the plan's program (`origin`). Shares the tables of `gpu`: do not clear
+ * it. */
+Gpu measured_cost_gpu(const Gpu *gpu, gboolean has_framework);
 /* Any item but a COLLECTIVE. gpu->measured may be NULL: then `model` alone. */
 double measured_cost_s(const Gpu *gpu, const WorkItem *item, KernelModel model, CostSource *source);

@@ -83,6 +83,8 @@ typedef struct {
   int host;             /* GpuHost */
 
   MeasuredKernels *measured; /* owned; NULL: the file has no tables */
+  gboolean without_curves;   /* the tables' memory-bound kernels are not those of the plan (measured_cost_gpu()); there
+                                is no key */
 } Gpu;
 
 gboolean gpu_read(const char *file, Gpu *gpu, GError **error);

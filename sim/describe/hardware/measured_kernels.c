@@ -9,6 +9,8 @@
 static const char *const layout_names[] = {"tn", "nn", "nt", NULL};
 static const char *const no_yes[] = {"no", "yes", NULL};
 static const char generic_name[] = "memory";
+static const char *const origin_names[] = {"any", "stepreal", NULL};
+G_STATIC_ASSERT(G_N_ELEMENTS(origin_names) == N_ORIGINS + 1);
 G_STATIC_ASSERT(G_N_ELEMENTS(layout_names) == N_MEASURED_LAYOUTS + 1);
 
 typedef struct {
@@ -19,8 +21,7 @@ typedef struct {
 } Draft;
 
 typedef struct {
-  char *source; /* owned until handed over */
-  double under_load;
+  MeasuredKernels measured; /* without its tables */
   YamlNode products, kernels, attention;
 } Top;
 
@@ -41,8 +42,11 @@ typedef struct {
 } AttentionRow;
 
 static const YamlField top_fields[] = {
-    {"source", FIELD_TEXT, TRUE, offsetof(Top, source)},
-    {"under_load", FIELD_NUMBER, FALSE, offsetof(Top, under_load), 0.05, 1},
+    {"source", FIELD_TEXT, TRUE, offsetof(Top, measured.source)},
+    {"under_load", FIELD_NUMBER, FALSE, offsetof(Top, measured.under_load), 0.05, 1},
+    {"origin", FIELD_CHOICE, FALSE, offsetof(Top, measured.origin), .names = origin_names},
+    {"kernel", FIELD_QUANTITY, FALSE, offsetof(Top, measured.kernel_s), 1e-9, 1, UNIT_SECONDS},
+    {"host_launch", FIELD_QUANTITY, FALSE, offsetof(Top, measured.host_launch_s), 1e-9, 1, UNIT_SECONDS},
     {"products", FIELD_NODE, FALSE, offsetof(Top, products)},
     {"kernels", FIELD_NODE, FALSE, offsetof(Top, kernels)},
     {"attention", FIELD_NODE, FALSE, offsetof(Top, attention)},
@@ -260,10 +264,9 @@ static gboolean read_attention(Draft *draft, GError **error) {
 }
 
 static gboolean read_top(YamlNode map, Draft *draft, GError **error) {
-  Top top = {.under_load = 1};
+  Top top = {.measured = *draft->measured};
   gboolean ok = yaml_map_read(map, top_fields, G_N_ELEMENTS(top_fields), &top, error);
-  draft->measured->source = top.source;
-  draft->measured->under_load = top.under_load;
+  *draft->measured = top.measured;
   draft->products = top.products;
   draft->kernels = top.kernels;
   draft->attention = top.attention;
@@ -275,6 +278,7 @@ static gboolean read_top(YamlNode map, Draft *draft, GError **error) {
 MeasuredKernels *measured_kernels_read(YamlNode map, const double peak_flops[N_NUMBERS], GError **error) {
   g_autoptr(MeasuredKernels) measured = g_new0(MeasuredKernels, 1);
   measured->generic_curve = -1;
+  measured->under_load = 1;
   Draft draft = {.measured = measured, .peak_flops = peak_flops};
   for (int i = 0; i < N_NUMBERS; i++)
     draft.number_names[i] = number_name((Number)i);
@@ -283,6 +287,10 @@ MeasuredKernels *measured_kernels_read(YamlNode map, const double peak_flops[N_N
     return NULL;
   index_groups(measured);
   return g_steal_pointer(&measured);
+}
+
+gboolean measured_kernels_are_of(const MeasuredKernels *measured, gboolean has_framework) {
+  return measured->origin == ORIGIN_ANY || !has_framework;
 }
 
 void measured_kernels_free(MeasuredKernels *measured) {

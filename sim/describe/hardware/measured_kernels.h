@@ -3,6 +3,9 @@
  *     measured:
  *       source: stepreal calibrate, 2026-11-02, driver 570.86, 2 s of load before each product
  *       under_load: 1.0
+ *       origin: stepreal
+ *       kernel: 1.7 us
+ *       host_launch: 2.3 us
  *       products:
  *         - {number: bf16, layout: tn, m: 4096, n: 12288, k: 4096, time: 652 us}
  *         - {number: bf16, layout: nt, accumulate: yes, batch: 1, m: 12288, n: 4096, k: 4096, time: 701 us}
@@ -24,6 +27,12 @@
  * completely; and more keys, the whole sequence, of which the queries are an early and a late piece
  * (workload/pieces/context.c). In latent attention, heads of V have fewer columns than those of Q and K: `v_head_dim`
  * (default head_dim).
+ *
+ * `origin` says whose kernels were timed. Products and attention are those of libraries that frameworks call too. But
+ * memory-bound kernels, the time to launch one from the host (host_launch) and the least time on the device (kernel)
+ * are a program's own: with `origin: stepreal`, a plan with a framework does not use them, but the model,
+ * latency.kernel and latency.host_launch. With `any` (the default) all plans use them; a file with this one as its base
+ * can say so. `kernel` and `host_launch` default to those of `latency`.
  *
  * Times are device times, from the end of the previous kernel to the end of this one, with kernels back to back on
  * one stream. They are assumed to come from a GPU under sustained load, so the file's matmul.under_load, which turns
@@ -56,11 +65,16 @@ typedef struct {
   double log2_batch, log2_seq_len, log2_keys; /* (computed) */
 } MeasuredAttention;
 
+/* Whose kernels were timed. */
+typedef enum { ORIGIN_ANY, ORIGIN_STEPREAL, N_ORIGINS } MeasuredOrigin;
+
 /* All arrays are owned and sorted. */
 typedef struct {
   char *source;
   double under_load;
-  MeasuredProduct *products; /* by number, layout, accumulate, batch·m, n, k, batch; no key twice */
+  int origin;                     /* MeasuredOrigin */
+  double kernel_s, host_launch_s; /* 0: those of the GPU */
+  MeasuredProduct *products;      /* by number, layout, accumulate, batch·m, n, k, batch; no key twice */
   int n_products;
   int group_first[N_NUMBERS * N_MEASURED_LAYOUTS * 2 + 1]; /* (computed) see measured_group() */
   MeasuredCurve *curves;                                   /* by name */
@@ -81,6 +95,9 @@ double measured_attention_pair_flops(gboolean backward, gint64 head_dim, gint64 
 /* Pairs of query and key for one head of one sequence, depending on which of the three cases applies. */
 double measured_attention_pairs(gint64 queries, gint64 keys);
 
+/* Whether launches, least kernel time and memory-bound kernels of the tables are those of plans with a framework, or
+ * without. */
+gboolean measured_kernels_are_of(const MeasuredKernels *measured, gboolean has_framework);
 /* Read the mapping. NULL with the error set for unknown names (suggesting the nearest), values out of range, a
  * duplicate key in a list, and a number format without a peak in `peak_flops`. */
 MeasuredKernels *measured_kernels_read(YamlNode map, const double peak_flops[N_NUMBERS], GError **error);

@@ -32,10 +32,26 @@ static void add_overfull_links(const StepReport *report, GPtrArray *warnings) {
   }
 }
 
+/* NULL: the plan uses all measured times. */
+static char *warning_of_origin(const StepReport *report) {
+  const Cluster *cluster = report->cluster;
+  const char *framework = report->plan->framework;
+  if (cluster == NULL || cluster->gpu.measured == NULL ||
+      measured_kernels_are_of(cluster->gpu.measured, framework != NULL))
+    return NULL;
+  return g_strdup_printf(
+      "%s has times of another program's launches and memory-bound kernels (measured.origin), which are not used for "
+      "framework %s; without --framework, or with origin: any in a file that has it as its base, they are",
+      cluster->gpu.file, framework);
+}
+
 GPtrArray *warnings_of_step(const StepReport *report) {
   const double used_bytes = report->peak_bytes + report->reserved_bytes;
   GPtrArray *warnings = warnings_new(report->plan, report->cluster != NULL ? report->cluster->gpus_per_node : 0,
                                      report->capacity_bytes > 0 ? used_bytes / report->capacity_bytes : 0);
   add_overfull_links(report, warnings);
+  char *of_origin = warning_of_origin(report);
+  if (of_origin != NULL)
+    g_ptr_array_add(warnings, of_origin);
   return warnings;
 }
