@@ -5,6 +5,7 @@
  *     kernel …
  *     done tinystories-15m fp32, tp 1, …                     the part is complete
  *     kernel …
+ *     done edge 1.25e-06                                     a note
  *
  * If two parts ran the same kernel, the later time counts, as in the table. Kernels after the last "done" belong to a
  * truncated part and do not count. */
@@ -42,6 +43,22 @@ void calibration_progress_free(CalibrationProgress *progress) {
 
 gboolean calibration_progress_has(const CalibrationProgress *progress, const char *part) {
   return g_hash_table_contains(progress->parts, part);
+}
+
+static int compare_notes(gconstpointer a, gconstpointer b) {
+  return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+GPtrArray *calibration_progress_notes(const CalibrationProgress *progress, const char *prefix) {
+  GPtrArray *notes = g_ptr_array_new();
+  GHashTableIter iter;
+  gpointer part;
+  g_hash_table_iter_init(&iter, progress->parts);
+  while (g_hash_table_iter_next(&iter, &part, NULL))
+    if (g_str_has_prefix(part, prefix))
+      g_ptr_array_add(notes, (char *)part + strlen(prefix));
+  g_ptr_array_sort(notes, compare_notes);
+  return notes;
 }
 
 int calibration_progress_n_parts(const CalibrationProgress *progress) {

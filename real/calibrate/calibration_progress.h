@@ -14,6 +14,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(CalibrationProgress, calibration_progress_free)
  * what was found and what was expected, owned by the caller; otherwise NULL. */
 char *calibration_progress_read(CalibrationProgress *progress, const char *text, KernelTimes *times);
 gboolean calibration_progress_has(const CalibrationProgress *progress, const char *part);
+/* Parts may also be notes, to be known when a calibration goes on: those that begin with `prefix`, without it, sorted;
+ * of borrowed strings, owned by the caller. */
+GPtrArray *calibration_progress_notes(const CalibrationProgress *progress, const char *prefix);
 int calibration_progress_n_parts(const CalibrationProgress *progress);
 /* Records `part` as done, with the times that `times` gained since the previous part. Returns the whole text,
  * borrowed. */

@@ -9,6 +9,7 @@
  * split into parts that a rank's threads share (host_kernels.h). */
 #include "host_times.h"
 
+#include "comm.h"
 #include "error.h"
 #include "host_kernels.h"
 #include "host_machine.h"
@@ -35,7 +36,7 @@ typedef struct {
 
 static gboolean host_open(HostBench *host, World *world, const DeviceType *type, GError **error) {
   *host = (HostBench){.world = world, .type = type, .n_threads = host_kernels_threads(type, world)};
-  if ((host->device = type->open(world_local_rank(world), world_n_local(world), 0, error)) == NULL ||
+  if ((host->device = comm_open_device(world, type, 0, error)) == NULL ||
       (host->stream = type->stream_new(host->device, STREAM_COPY, error)) == NULL ||
       (host->start = type->event_new(host->device, error)) == NULL ||
       (host->end = type->event_new(host->device, error)) == NULL ||
@@ -84,7 +85,7 @@ static double copy_s(HostBench *host, void *to, const void *from, GError **error
   while (!type->sleep_until(host->end, G_GINT64_CONSTANT(100000000)))
     if (!type->check(host->device, error))
       return -1;
-  return type->check(host->device, error) ? (type->event_ns(host->end) - type->event_ns(host->start)) * 1e-9 : -1;
+  return type->check(host->device, error) ? device_elapsed_ns(host->start, host->end) * 1e-9 : -1;
 }
 
 /* Copy rate of the slowest copying rank in its slower direction; ranks that do not copy only wait. 0: failed. */

@@ -40,7 +40,8 @@ struct KernelTimes {
   GHashTable *entries; /* key → Entry */
   double edge_s;       /* what the events around a kernel add */
   double least_s;      /* shortest time of a kernel */
-  GArray *sorted;      /* of KernelTime: the last result of kernel_times_all() */
+  LaunchesInTimes launches;
+  GArray *sorted; /* of KernelTime: the last result of kernel_times_all() */
 };
 
 static void entry_free(gpointer data) {
@@ -164,14 +165,27 @@ static Workload *short_workload(const CutCase *cut, int n_steps, GError **error)
   return trainable_check(workload, error) ? g_steal_pointer(&workload) : NULL;
 }
 
-static void take_item(const WorkItem *item, int step, gint64 time_ns, gpointer data) {
+static void take_item(const WorkItem *item, int step, gint64 time_ns, gint64 launch_ns, gpointer data) {
   KernelTimes *times = data;
+  LaunchesInTimes *launches = &times->launches;
+  launches->n++;
+  launches->n_late += launch_ns > 0;
+  launches->late_s += launch_ns > 0 ? time_ns * 1e-9 : 0;
+  launches->launch_s += launch_ns * 1e-9;
   kernel_times_add(times, item, time_ns * 1e-9 - times->edge_s);
 }
 
 void kernel_times_set_edge(KernelTimes *times, double edge_s, double least_s) {
   times->edge_s = edge_s;
   times->least_s = least_s;
+}
+
+double kernel_times_edge_s(const KernelTimes *times) {
+  return times->edge_s;
+}
+
+const LaunchesInTimes *kernel_times_launches(const KernelTimes *times) {
+  return &times->launches;
 }
 
 /* From the end of the second-to-last step to the end of the last, s. */
@@ -193,7 +207,17 @@ typedef struct {
   KernelTimes *visited; /* receives the items' times; NULL: only the last step's time is wanted */
 } Steps;
 
-static gboolean run_steps(const Steps *steps, double *last_s, GError **error) {
+/* Times of a fallback would stand for a kernel that other programs run, and that may be tens of times as fast. */
+static gboolean check_attention(const ExecutionResult *result, GError **error) {
+  return !result->attention_fell_back ||
+         fail_impossible(error,
+                         "fused attention was by %s, which is not what frameworks run: not timed; STEPREAL_CUDNN=0 "
+                         "in the environment times it, --attention unfused does without",
+                         result->attention);
+}
+
+/* `*attention`: what ran fused attention, owned by the caller; NULL: nothing to report. */
+static gboolean run_steps(const Steps *steps, double *last_s, char **attention, GError **error) {
   g_autoptr(Workload) workload = short_workload(steps->cut, steps->n_warm + steps->n_steps, error);
   g_autoptr(Program) program = workload ? program_of_plan(workload, error) : NULL;
   if (program == NULL)
@@ -209,25 +233,29 @@ static gboolean run_steps(const Steps *steps, double *last_s, GError **error) {
                                .visit_from = steps->n_warm,
                                .visit_data = steps->visited};
   ExecutionResult result;
-  const gboolean ok = execute(&execution, &result, error);
-  if (ok)
+  const gboolean ok = execute(&execution, &result, error) && check_attention(&result, error);
+  if (ok) {
     *last_s = last_step_s(program, &result);
+    g_free(*attention);
+    *attention = g_steal_pointer(&result.attention);
+  }
   execution_result_clear(&result);
   return ok;
 }
 
 gboolean kernel_times_measure(KernelTimes *times, const CutCase *cut, World *world, const DeviceType *device,
-                              int n_steps, GError **error) {
+                              int n_steps, char **attention, GError **error) {
   double step_s = LOAD_S;
   const gboolean is_probed = !device->is_host_memory;
   Steps steps = {.cut = cut, .world = world, .device = device, .n_steps = N_PROBE_STEPS};
-  const gboolean ok = !is_probed || run_steps(&steps, &step_s, error);
+  *attention = NULL;
+  const gboolean ok = !is_probed || run_steps(&steps, &step_s, attention, error);
   if (is_probed)
     step_s = world_max(world, step_s); /* failed ranks take part too: all ranks need the same number of steps */
   steps.n_warm = (int)CLAMP(LOAD_S / MAX(step_s, 1e-6), 1, MAX_WARM_STEPS);
   steps.n_steps = n_steps;
   steps.visited = times;
-  return ok && run_steps(&steps, &step_s, error);
+  return ok && run_steps(&steps, &step_s, attention, error);
 }
 
 /* --- the table --- */

@@ -30,15 +30,24 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(KernelTimes, kernel_times_free)
 /* "tinystories-15m fp32, tp 1, cp 2 ring, 1 × 256 tokens, flash". Owned by the caller. */
 char *cut_case_text(const CutCase *cut);
 /* Runs warm-up steps, then `n_steps` whose times are added. IMPOSSIBLE: this cut of this model cannot run here (too
- * large, heads not divisible …); earlier times are kept. */
+ * large, heads not divisible, fused attention not by the library that is wanted for it …); earlier times are kept.
+ * `*attention`: what ran fused attention (device.h), owned by the caller; NULL: nothing to report. */
 gboolean kernel_times_measure(KernelTimes *times, const CutCase *cut, World *world, const DeviceType *device,
-                              int n_steps, GError **error);
+                              int n_steps, char **attention, GError **error);
+/* Of the items timed in steps of models by this process: how many the device reached before the host had issued all of
+ * them, their time, and how much of it may be launches. */
+typedef struct {
+  int n, n_late;
+  double late_s, launch_s;
+} LaunchesInTimes;
+const LaunchesInTimes *kernel_times_launches(const KernelTimes *times);
 /* Adds one sample; it is negative if two events were closer together than what they add. */
 void kernel_times_add(KernelTimes *times, const WorkItem *item, double time_s);
 /* `edge_s` is subtracted from every time measured in a step: it is what the events around a kernel add. Kernels whose
  * median is 0 or below `least_s`, the shortest time of a kernel, are left out by the functions below: the events' own
  * error is larger. */
 void kernel_times_set_edge(KernelTimes *times, double edge_s, double least_s);
+double kernel_times_edge_s(const KernelTimes *times);
 /* How many kernels are left out. */
 int kernel_times_n_short(KernelTimes *times);
 

@@ -1,11 +1,15 @@
-/* Without a description of the processor, the analytic fields are set so that the best measurement has efficiency 1:
- * peak = the fastest product, bandwidth = the fastest pass over memory, attention = a share of that peak. Tables do the
- * rest: a size in the table has its measured time, any other the model's time × the ratio measured near it. */
+/* A description of the processor is the file's base: it keeps all it says, as constants of it were found with
+ * frameworks, and the tables stand beside them. Without one the analytic fields are set so that the best measurement
+ * has efficiency 1: peak = the fastest product, bandwidth = the fastest pass over memory, attention = a share of that
+ * peak. Tables do the rest: a size in the table has its measured time, any other the model's time × the ratio measured
+ * near it. */
 #include "machine_file.h"
 
+#include "data_path.h"
 #include "error.h"
 #include "units.h"
 #include "whole_file.h"
+#include "yaml_base.h"
 
 #include <string.h>
 
@@ -105,18 +109,13 @@ static double best_memory(const MachineDescription *machine) {
 /* --- the processor --- */
 
 static void append_rates(GString *out, const MachineDescription *machine) {
-  g_string_append(out, "\npeak:");
-  g_string_append(out, machine->base ? "\n" : "  # the fastest product measured: not a datasheet's\n");
+  g_string_append(out, "\npeak:  # the fastest product measured: not a datasheet's\n");
   for (int number = 0; number < N_NUMBERS; number++)
     if (peak_of(machine, number) > 0)
       g_string_append_printf(out, "  %s: %.6g TFLOP/s\n", number_name((Number)number),
                              peak_of(machine, number) * 1e-12);
-  const double hbm_Bps = machine->base ? machine->base->hbm_Bps : best_memory(machine);
-  g_string_append_printf(out,
-                         "\nhbm:\n  capacity: %.0f B\n  reserved: %.0f B\n  bandwidth: %.6g GB/s\n  efficiency: %.4g\n",
-                         machine->base ? machine->base->hbm_bytes : machine->facts->memory_bytes,
-                         machine->base ? machine->base->reserved_bytes : 0, hbm_Bps * 1e-9,
-                         CLAMP(best_memory(machine) / hbm_Bps, 1e-3, 1));
+  g_string_append_printf(out, "\nhbm:\n  capacity: %.0f B\n  reserved: 0 B\n  bandwidth: %.6g GB/s\n  efficiency: 1\n",
+                         machine->facts->memory_bytes, best_memory(machine) * 1e-9);
 }
 
 static void append_matmul(GString *out, const MachineDescription *machine) {
@@ -125,17 +124,24 @@ static void append_matmul(GString *out, const MachineDescription *machine) {
   for (int number = 0; number < N_NUMBERS; number++) {
     if (peak_of(machine, number) <= 0)
       continue;
-    g_string_append_printf(out, "%s%s: %.4g", separator, number_name((Number)number),
-                           machine->base ? machine->base->sustained[number] : 1.0);
+    g_string_append_printf(out, "%s%s: 1", separator, number_name((Number)number));
     separator = ", ";
   }
-  g_string_append_printf(out, "}\n  under_load: %.4g\n  k_ramp: %.6g\n  tiles:\n",
-                         machine->base ? machine->base->under_load : 1.0, machine->base ? machine->base->k_ramp : 16.0);
-  for (int i = 0; machine->base != NULL && i < machine->base->n_tiles; i++)
-    g_string_append_printf(out, "    - {m: %d, n: %d, efficiency: %.4g}\n", machine->base->tiles[i].m,
-                           machine->base->tiles[i].n, machine->base->tiles[i].efficiency);
-  if (machine->base == NULL)
-    g_string_append(out, "    - {m: 16, n: 16, efficiency: 1}\n");
+  g_string_append(out, "}\n  under_load: 1\n  k_ramp: 16\n  tiles:\n    - {m: 16, n: 16, efficiency: 1}\n");
+}
+
+/* What a GPU file says of a processor that is not described elsewhere. */
+static void append_processor(GString *out, const MachineDescription *machine) {
+  const DeviceFacts *facts = machine->facts;
+  g_string_append_printf(out, "source: >-\n  %s\nsms: 1\nclock: %.6g GHz\n", machine->source,
+                         (facts->clock_Hz >= 1e8 ? facts->clock_Hz : 1e9) * 1e-9);
+  append_rates(out, machine);
+  append_matmul(out, machine);
+  g_string_append_printf(out, "\nattention:\n  forward: %.4g\n  backward: %.4g\n", best_attention(machine, FALSE),
+                         best_attention(machine, TRUE));
+  g_string_append_printf(
+      out, "\nlatency:\n  kernel: %.6g us\n  host_launch: %.6g us%s\n", facts->kernel_s * 1e6, facts->launch_s * 1e6,
+      facts->is_host_memory ? "" : "  # stepreal's: a framework takes longer, and --base keeps that");
 }
 
 static void append_products(GString *out, const MachineDescription *machine) {
@@ -190,25 +196,64 @@ static void append_attention(GString *out, const MachineDescription *machine) {
   }
 }
 
+static gboolean is_same_file(const char *a, const char *b) {
+  g_autofree char *first = g_canonicalize_filename(a, NULL), *second = g_canonicalize_filename(b, NULL);
+  return strcmp(first, second) == 0;
+}
+
+/* How the GPU file names its base: by its name where that leads to the same file, else by its path; as YAML, owned by
+ * the caller. */
+static char *base_text(const char *gpu_file, const Gpu *base) {
+  g_autofree char *name = machine_name(base->file);
+  g_autofree char *found = data_path_find_beside(gpu_file, "topologies/gpus", name, ".yaml", NULL);
+  if (found != NULL && is_same_file(found, base->file))
+    return g_steal_pointer(&name);
+  g_autofree char *path = g_canonicalize_filename(base->file, NULL);
+  g_auto(GStrv) parts = g_strsplit(path, "'", -1);
+  g_autofree char *quoted = g_strjoinv("''", parts);
+  return g_strdup_printf("'%s'", quoted);
+}
+
+gboolean machine_base_check(const char *file, const Gpu *base, GError **error) {
+  g_autofree char *gpu_file = machine_gpu_file(file), *name = base_text(gpu_file, base);
+  gboolean is_own = is_same_file(gpu_file, base->file);
+  for (guint i = 0; i < base->bases->len; i++)
+    is_own = is_own || is_same_file(gpu_file, g_ptr_array_index(base->bases, i));
+  if (is_own)
+    return fail_input(error,
+                      "--base %s and --output %s clash: %s would be written over its own base; expected another "
+                      "--output, or the base of that file",
+                      base->file, file, gpu_file);
+  g_autofree char *text = g_strdup_printf("name: x\nbase: %s\n", name);
+  YamlFile *yaml = yaml_file_parse(gpu_file, text, strlen(text), error);
+  g_autoptr(YamlFile) over = yaml != NULL ? yaml_over_bases(yaml, "topologies/gpus", NULL, error) : NULL;
+  return over != NULL;
+}
+
+/* The memory-bound kernels and launches are stepreal's own, those of a CPU those of the only program there is for it.
+ */
+static void append_origin(GString *out, const MachineDescription *machine) {
+  if (machine->base == NULL && machine->facts->is_host_memory)
+    return;
+  g_string_append(out, "  origin: stepreal  # launches and memory-bound kernels: not a framework's\n");
+  if (machine->base != NULL)
+    g_string_append_printf(out, "  under_load: 1\n  kernel: %.6g us\n  host_launch: %.6g us\n",
+                           machine->facts->kernel_s * 1e6, machine->facts->launch_s * 1e6);
+}
+
 static char *gpu_text(const MachineDescription *machine) {
-  g_autofree char *name = machine_name(machine->file);
-  const DeviceFacts *facts = machine->facts;
+  g_autofree char *name = machine_name(machine->file), *file = machine_gpu_file(machine->file);
   GString *out = g_string_new(NULL);
-  g_string_append_printf(out,
-                         "# Written by stepreal calibrate; run it again rather than editing this.\n"
-                         "name: %s\nsource: >-\n  %s\nsms: %d\nclock: %.6g GHz\n",
-                         name, machine->source, machine->base ? machine->base->n_sms : 1,
-                         (machine->base            ? machine->base->clock_Hz
-                          : facts->clock_Hz >= 1e8 ? facts->clock_Hz
-                                                   : 1e9) *
-                             1e-9);
-  append_rates(out, machine);
-  append_matmul(out, machine);
-  g_string_append_printf(out, "\nattention:\n  forward: %.4g\n  backward: %.4g\n", best_attention(machine, FALSE),
-                         best_attention(machine, TRUE));
-  g_string_append_printf(out, "\nlatency:\n  kernel: %.6g us\n  host_launch: %.6g us\n", facts->kernel_s * 1e6,
-                         facts->launch_s * 1e6);
+  g_string_append_printf(out, "# Written by stepreal calibrate; run it again rather than editing this.\nname: %s\n",
+                         name);
+  if (machine->base != NULL) {
+    g_autofree char *base = base_text(file, machine->base);
+    g_string_append_printf(out, "base: %s\n", base);
+  } else {
+    append_processor(out, machine);
+  }
   g_string_append_printf(out, "\nmeasured:\n  source: >-\n    %s\n", machine->source);
+  append_origin(out, machine);
   append_products(out, machine);
   append_passes(out, machine);
   append_attention(out, machine);

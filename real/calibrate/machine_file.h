@@ -14,10 +14,13 @@ typedef struct {
   int n_kernels;
   const LinkTimes *links;
   const HostTimes *host;
-  const Gpu *base; /* peaks, tiles and memory are taken from here; NULL: everything is derived from measurements */
+  const Gpu *base; /* keeps all that it says but what is measured here; NULL: everything is derived from measurements */
   int n_ranks, n_local;
 } MachineDescription;
 
+/* Whether a GPU file can be written beside `file` that has `base` as its base: INPUT if it would be its own, or one of
+ * too long a chain. */
+gboolean machine_base_check(const char *file, const Gpu *base, GError **error);
 /* Creates the folders. INPUT, naming the file, if one cannot be written; then none is. */
 gboolean machine_files_write(const MachineDescription *machine, GError **error);
 char *machine_gpu_file(const char *file); /* owned by the caller */

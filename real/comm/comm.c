@@ -10,6 +10,19 @@ static void abort_comm(gpointer data) {
   comm->type->abort(comm);
 }
 
+void comm_find_sharers(World *world, const DeviceType *device) {
+  char id[64] = "", name[64] = "";
+  const gboolean is_known = device->processor != NULL && device->processor(world_local_rank(world), id, name);
+  world_find_sharers(world, is_known ? id : NULL, name);
+}
+
+Device *comm_open_device(World *world, const DeviceType *type, gint64 capacity_bytes, GError **error) {
+  Device *device = type->open(world_local_rank(world), world_n_local(world), capacity_bytes, error);
+  if (device != NULL && world_n_sharers(world) > 0)
+    device->n_sharers = world_n_sharers(world);
+  return device;
+}
+
 Comm *comm_start(const CommType *type, World *world, Device *device, GError **error) {
   Comm *comm = type->open(world, device, error);
   if (comm != NULL)

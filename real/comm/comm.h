@@ -66,6 +66,11 @@ struct CommGroup {
   Comm *comm;
 };
 
+/* Collective: finds out which ranks share a processor (world.h). */
+void comm_find_sharers(World *world, const DeviceType *device);
+/* Opens this rank's processor, whose sharers are set if they have been found. */
+Device *comm_open_device(World *world, const DeviceType *type, gint64 capacity_bytes, GError **error);
+
 /* Opens `type` and registers it with the world, which aborts it before ending this process because of another rank.
  * One at a time. comm_stop(NULL) is fine. */
 Comm *comm_start(const CommType *type, World *world, Device *device, GError **error);

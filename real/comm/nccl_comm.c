@@ -25,7 +25,7 @@ static void fail_device(NcclComm *comm, GError *error) {
  * ranks with the same turn on their GPUs claim the same one, so NVLink is still used between them. */
 static gboolean prepare_environment(const NcclComm *comm, GError **error) {
   setenv("NCCL_RUNTIME_CONNECT", "0", FALSE); /* all algorithms connect when the communicator is made */
-  if (cuda_device_n_sharers(comm->device) <= 1)
+  if (comm->device->n_sharers <= 1)
     return TRUE;
   int n_gpus = 1;
   if (!CUDA_CALL(cudaGetDeviceCount(&n_gpus), error))

@@ -83,7 +83,9 @@ static void add_entries(CalibrateOptions *o, Parser *parser) {
       {"repeats", 0, 0, G_OPTION_ARG_INT, &o->repeats,
        "measured repeats per case (default 5; quick 3); transfers in proportion", "N"},
       {"base", 0, 0, G_OPTION_ARG_FILENAME, &o->base,
-       "GPU file to keep peaks, memory and tiles of, e.g. h200-sxm5-141gb (default: the best measured rates)", "FILE"},
+       "GPU file to keep all of but what is measured, e.g. h200-sxm5-141gb: the base of the one written (default: the\n"
+       "best measured rates)",
+       "FILE"},
       {"quick", 0, 0, G_OPTION_ARG_NONE, &o->quick, "finish in seconds: only the given models, no grid of other sizes",
        NULL},
       {"fresh", 0, 0, G_OPTION_ARG_NONE, &o->fresh, "start over instead of continuing an interrupted calibration",
@@ -181,7 +183,17 @@ static gboolean find_parts(Calibration *c, GError **error) {
   if (o->repeats < 1 || o->repeats > MOST_REPEATS)
     return fail_input(error, "--repeats: found %d, expected 1 to %d", o->repeats, MOST_REPEATS);
   g_autofree char *base = o->base ? data_path_find("topologies/gpus", o->base, ".yaml", error) : NULL;
-  return o->base == NULL || (base != NULL && gpu_read(base, &c->base, error));
+  return o->base == NULL ||
+         (base != NULL && gpu_read(base, &c->base, error) && machine_base_check(o->output, &c->base, error));
+}
+
+/* Kernels of ranks that share a GPU take turns on it, and transfers between them wait for these turns. */
+static gboolean has_own_processor(const Calibration *c, GError **error) {
+  const char *name;
+  comm_find_sharers(c->world, c->device);
+  const int n = world_most_sharers(c->world, &name);
+  return n == 1 || fail_impossible(
+                       error, "%d ranks share %s: what they measure would mean nothing; start a rank per GPU", n, name);
 }
 
 /* --- progress --- */
@@ -190,7 +202,7 @@ static gboolean find_parts(Calibration *c, GError **error) {
 static CalibrationProgress *new_progress(const Calibration *c, const char *device_name) {
   char header[512];
   g_snprintf(header, sizeof header,
-             "stepreal calibrate 5, device %s, %s, comm %s, %d ranks, %d on a machine, %d repeats", c->device->name,
+             "stepreal calibrate 6, device %s, %s, comm %s, %d ranks, %d on a machine, %d repeats", c->device->name,
              device_name, c->comm->name, world_size(c->world), world_n_local(c->world), c->options.repeats);
   world_broadcast(c->world, header, sizeof header, 0);
   return calibration_progress_new(header);
@@ -231,6 +243,21 @@ static gboolean write_progress(Calibration *c, const char *done, GError **error)
     return FALSE;
   c->is_kept = TRUE;
   return TRUE;
+}
+
+/* Kept with what is measured, and known again when the calibration goes on. */
+static const char EDGE[] = "edge ", ATTENTION[] = "attention ";
+
+static void note(Calibration *c, const char *prefix, const char *text) {
+  g_autofree char *part = g_strconcat(prefix, text, NULL);
+  if (!calibration_progress_has(c->progress, part))
+    calibration_progress_add(c->progress, part, c->times);
+}
+
+static void note_edge(Calibration *c, double edge_s) {
+  g_autofree char *text = g_strdup_printf("%.4g", edge_s);
+  if (!c->device->is_host_memory)
+    note(c, EDGE, text);
 }
 
 /* A progress bar on a terminal; nothing elsewhere, since results are printed at the end. */
@@ -274,9 +301,13 @@ static gboolean measure_case(Calibration *c, const CutCase *cut, GError **error)
   if (calibration_progress_has(c->progress, key))
     return TRUE;
   world_barrier(c->world);
-  const gboolean ok = kernel_times_measure(c->times, cut, c->world, c->device, c->options.repeats, &cause);
-  if (world_all(c->world, ok))
+  g_autofree char *attention = NULL;
+  const gboolean ok = kernel_times_measure(c->times, cut, c->world, c->device, c->options.repeats, &attention, &cause);
+  if (world_all(c->world, ok)) {
+    if (attention != NULL && attention[0] != '\0')
+      note(c, ATTENTION, attention);
     return write_progress(c, key, error);
+  }
   g_string_append_printf(c->skipped, "\n  left out: %s: %s", text, cause ? cause->message : "another rank could not");
   return TRUE;
 }
@@ -322,6 +353,27 @@ static gboolean measure_host(Calibration *c, GError **error) {
   return host_times_measure(c->world, c->device, linear_number(c), &c->host, error);
 }
 
+/* The edges of all sessions of this calibration, whose times they were subtracted from. If they differ, nothing is
+ * kept. */
+static gboolean check_edges(Calibration *c, GError **error) {
+  note_edge(c, c->facts.edge_s);
+  g_autoptr(GPtrArray) edges = calibration_progress_notes(c->progress, EDGE);
+  double least_s = c->facts.edge_s, most_s = c->facts.edge_s;
+  for (guint i = 0; i < edges->len; i++) {
+    const double edge_s = g_ascii_strtod(g_ptr_array_index(edges, i), NULL);
+    least_s = MIN(least_s, edge_s);
+    most_s = MAX(most_s, edge_s);
+  }
+  if (world_all(c->world, kernel_bench_edges_agree(least_s, most_s, error)))
+    return TRUE;
+  if (world_rank(c->world) == 0)
+    progress_file_remove(c->progress_file);
+  c->is_kept = FALSE;
+  if (error != NULL && *error == NULL)
+    fail_impossible(error, "the events around a kernel added different times on another rank");
+  return FALSE;
+}
+
 static gboolean measure(Calibration *c, GError **error) {
   c->n_steps = (int)c->cases->len + 4;
   for (guint i = 0; i < c->cases->len; i++)
@@ -336,18 +388,29 @@ static gboolean measure(Calibration *c, GError **error) {
   c->n_steps_done++;
   return measure_grid(c, error) &&
          kernel_bench_device(c->times, linear_number(c), c->world, c->device, &c->facts, error) &&
-         measure_links(c, error) && measure_host(c, error);
+         check_edges(c, error) && measure_links(c, error) && measure_host(c, error);
 }
 
 /* --- what came of it --- */
 
+/* What ran fused attention in any case; owned by the caller; NULL: nothing to report. */
+static char *attention_text(const Calibration *c) {
+  g_autoptr(GPtrArray) notes = calibration_progress_notes(c->progress, ATTENTION);
+  if (notes->len == 0)
+    return NULL;
+  g_ptr_array_add(notes, NULL);
+  return g_strjoinv("; ", (char **)notes->pdata);
+}
+
 static char *source_line(const Calibration *c) {
   g_autoptr(GDateTime) now = g_date_time_new_now_utc();
   g_autofree char *date = g_date_time_format(now, "%Y-%m-%d");
+  g_autofree char *attention = attention_text(c);
   return g_strdup_printf("stepreal calibrate, %s, on %s; %d ranks at once, medians of %d steps of model layers after "
-                         "%s of warm-up, communication %s",
+                         "%s of warm-up, communication %s%s%s",
                          date, c->facts.device_name, world_size(c->world), c->options.repeats,
-                         is_cuda(c) ? "a second" : "one", c->comm->name);
+                         is_cuda(c) ? "a second" : "one", c->comm->name, attention != NULL ? ", attention by " : "",
+                         attention != NULL ? attention : "");
 }
 
 static double median_spread(const KernelTime *kernels, int n) {
@@ -358,6 +421,23 @@ static double median_spread(const KernelTime *kernels, int n) {
       spreads[n_counted++] = kernels[i].spread;
   sort_doubles(spreads, (gsize)n_counted);
   return n_counted > 0 ? spreads[n_counted / 2] : 0;
+}
+
+/* How kernels were timed. */
+static void print_events(const Calibration *c) {
+  g_autofree char *attention = attention_text(c);
+  if (attention != NULL)
+    printf("  attention by %s\n", attention);
+  if (!c->device->is_host_memory)
+    printf("  events around a kernel added %.3g us before it all, which was subtracted, and %.3g us after it\n",
+           kernel_times_edge_s(c->times) * 1e6, c->facts.edge_s * 1e6);
+  const LaunchesInTimes *launches = kernel_times_launches(c->times);
+  if (launches->n_late == 0)
+    return;
+  g_autofree char *late = units_format(launches->late_s, UNIT_SECONDS);
+  g_autofree char *launch = units_format(launches->launch_s, UNIT_SECONDS);
+  printf("  the host was not ahead at %d of %d timed items: of their %s up to %s are launches\n", launches->n_late,
+         launches->n, late, launch);
 }
 
 static void print_summary(const Calibration *c, const KernelTime *kernels, int n) {
@@ -376,6 +456,7 @@ static void print_summary(const Calibration *c, const KernelTime *kernels, int n
   printf("  %d products (fastest %s), %d memory-bound, %d attention; median spread %.1f %%\n", counts[ITEM_MATMUL],
          rate, counts[ITEM_MEMORY], counts[ITEM_ATTENTION], 100 * median_spread(kernels, n));
   printf("  launch %.3g us, least kernel %.3g us\n", c->facts.launch_s * 1e6, c->facts.kernel_s * 1e6);
+  print_events(c);
   printf("  host: a rank's copies %.3g GB/s, of all at once %.3g; memory %.3g GB/s, AdamW %.3g\n",
          c->host.link_Bps * 1e-9, c->host.links_Bps * 1e-9, c->host.memory_Bps * 1e-9, c->host.update_Bps * 1e-9);
   for (guint i = 0; i < c->links.times->len; i++) {
@@ -448,11 +529,12 @@ static void calibrate_or_fail(Calibration *c) {
   c->skipped = g_string_new(NULL);
   g_autofree char *device_name = NULL;
   double edge_s, least_s;
-  if (!kernel_bench_edge(c->world, c->device, &device_name, &edge_s, &least_s, &error))
+  if (!kernel_bench_edge(c->world, c->device, linear_number(c), &device_name, &edge_s, &least_s, &error))
     world_fail(c->world, error->message);
   kernel_times_set_edge(c->times, edge_s, least_s);
   c->progress = new_progress(c, device_name);
   read_progress(c);
+  note_edge(c, edge_s);
   if (!measure(c, &error)) {
     g_autofree char *text = with_progress(c, error->message);
     world_fail(c->world, text);
@@ -472,7 +554,7 @@ int command_calibrate(int argc, char **argv, GError **error) {
   }
   rank_timeouts_apply(&c.options.timeouts, c.world);
   const gboolean ok = find_parts(&c, error) && read_models(&c, error) && make_cases(&c, error);
-  if (world_all(c.world, ok)) {
+  if (world_all(c.world, ok) && has_own_processor(&c, error)) {
     calibrate_or_fail(&c);
     publish(&c, error);
   }

@@ -11,6 +11,11 @@ static double flops_per_s(const MeasuredReport *report) {
   return workload_model_flops(report->workload) / (report->median_ns * 1e-9) / plan->gpus;
 }
 
+/* 0: unknown, or without meaning. */
+static double mfu(const MeasuredReport *report) {
+  return report->peak_flops > 0 && report->n_sharers <= 1 ? flops_per_s(report) / report->peak_flops : 0;
+}
+
 static double tokens_per_s(const MeasuredReport *report) {
   const Plan *plan = report->workload->plan;
   return (double)plan->global_batch * plan->seq_len / (report->median_ns * 1e-9);
@@ -21,11 +26,28 @@ static void append_line(GString *out, const char *label, char *value) {
   g_free(value);
 }
 
+/* Whether the times of ops are those of kernels alone. */
+static void append_lead(GString *out, const MeasuredReport *report) {
+  const HostLead *lead = &report->lead;
+  if (lead->n_late == 0) {
+    append_line(out, "host", g_strdup_printf("ahead of all %" G_GINT64_FORMAT " ops of kernels", lead->n_ops));
+    return;
+  }
+  g_autofree char *late = units_format(lead->late_s, UNIT_SECONDS);
+  g_autofree char *launch = units_format(lead->launch_s, UNIT_SECONDS);
+  append_line(out, "host",
+              g_strdup_printf("not ahead at %" G_GINT64_FORMAT " of %" G_GINT64_FORMAT
+                              " ops of kernels: of their %s (of a step, mean over ranks) up to %s are launches",
+                              lead->n_late, lead->n_ops, late, launch));
+}
+
 static void append_speed(GString *out, const MeasuredReport *report) {
   g_autofree char *first = units_format(report->steps_ns[0] * 1e-9, UNIT_SECONDS);
   g_autofree char *median = units_format(report->median_ns * 1e-9, UNIT_SECONDS);
   g_autofree char *rate = units_format(flops_per_s(report), UNIT_FLOPS_PER_SECOND);
   g_string_append(out, "\nhow fast\n");
+  if (report->n_sharers > 1)
+    g_string_append_printf(out, "  times mean nothing: %d ranks share %s\n", report->n_sharers, report->shared);
   if (report->n_steps > 1)
     append_line(out, "step",
                 g_strdup_printf("%s, median of %d after a first of %s", median, report->n_steps - 1, first));
@@ -33,8 +55,9 @@ static void append_speed(GString *out, const MeasuredReport *report) {
     append_line(out, "step", g_strdup_printf("%s (one step alone: not warmed up; --steps 5 gives a median)", median));
   append_line(out, "tokens", g_strdup_printf("%.4g /s", tokens_per_s(report)));
   append_line(out, "model FLOPs", g_strdup_printf("%s on each of %d", rate, report->workload->plan->gpus));
-  if (report->peak_flops > 0)
-    append_line(out, "MFU", g_strdup_printf("%.1f %%", 100 * flops_per_s(report) / report->peak_flops));
+  if (mfu(report) > 0)
+    append_line(out, "MFU", g_strdup_printf("%.1f %%", 100 * mfu(report)));
+  append_lead(out, report);
 }
 
 static void append_breakdown(GString *out, const MeasuredReport *report) {
@@ -123,6 +146,16 @@ static void append_numbers(GString *out, const char *key, const double *values, 
   g_string_append_c(out, ']');
 }
 
+static void append_host_lead(GString *out, const HostLead *lead) {
+  append_key(out, "host_lead");
+  g_string_append_c(out, '{');
+  append_number(out, "ops", (double)lead->n_ops);
+  append_number(out, "late", (double)lead->n_late);
+  append_number(out, "late_s", lead->late_s);
+  append_number(out, "launch_s", lead->launch_s);
+  g_string_append_c(out, '}');
+}
+
 static void append_parts(GString *out, const MeasuredReport *report) {
   append_key(out, "breakdown_s");
   g_string_append_c(out, '{');
@@ -193,7 +226,7 @@ char *measured_report_json(const MeasuredReport *report) {
   append_number(out, "tokens_per_s", tokens_per_s(report));
   append_number(out, "tokens_per_s_per_gpu", tokens_per_s(report) / gpus);
   append_number(out, "tflops_per_gpu", flops_per_s(report) * 1e-12);
-  append_number(out, "mfu", report->peak_flops > 0 ? flops_per_s(report) / report->peak_flops : 0.0 / 0.0);
+  append_number(out, "mfu", mfu(report) > 0 ? mfu(report) : 0.0 / 0.0);
   append_text(out, "flops_convention", flops_convention_names()[report->workload->plan->flops]);
   append_number(out, "bubble_fraction", report->metrics->bubble_fraction);
   append_number(out, "bubble_overhead", report->metrics->bubble_overhead);
@@ -207,6 +240,8 @@ char *measured_report_json(const MeasuredReport *report) {
   if (report->attention != NULL && report->attention[0] != '\0')
     append_text(out, "attention_backend", report->attention);
   append_number(out, "clock_Hz", report->clock_Hz > 0 ? report->clock_Hz : 0.0 / 0.0);
+  append_number(out, "ranks_per_processor", report->n_sharers);
+  append_host_lead(out, &report->lead);
   if (report->check != NULL)
     append_check(out, "check", report->check, TRUE);
   g_string_append(out, "}\n");

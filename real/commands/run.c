@@ -366,6 +366,7 @@ static gboolean report_run(const Run *run, World *world, const ExecutionResult *
   const Execution *execution = &run->execution;
   g_autoptr(Trace) trace = measured_trace(world, run->workload, run->program, result);
   g_autofree double *losses = measured_losses(world, run->workload, run->program->n_steps, result);
+  const HostLead lead = measured_host_lead(world, run->workload, run->program, result);
   if (trace == NULL)
     return TRUE;
   if (check != NULL && is_on(run->options.check_time))
@@ -374,6 +375,8 @@ static gboolean report_run(const Run *run, World *world, const ExecutionResult *
   g_autofree gint64 *steps_ns = measured_steps_ns(trace);
   const Cluster *cluster = run->options.plan.cluster;
   const Number number = precision_info(run->workload->plan->precision)->linear;
+  const char *shared;
+  const int n_sharers = world_most_sharers(world, &shared);
   const MeasuredReport report = {.workload = run->workload,
                                  .metrics = metrics,
                                  .device = execution->device->name,
@@ -382,10 +385,13 @@ static gboolean report_run(const Run *run, World *world, const ExecutionResult *
                                  .clock_Hz = result->clock_Hz,
                                  .attention = result->attention,
                                  .peak_flops = cluster != NULL ? cluster->gpu.peak_flops[number] : 0,
+                                 .n_sharers = n_sharers,
+                                 .shared = shared,
                                  .steps_ns = steps_ns,
                                  .losses = losses,
                                  .scales = result->scales,
                                  .n_steps = run->program->n_steps,
+                                 .lead = lead,
                                  .median_ns = measured_median_ns(steps_ns, run->program->n_steps),
                                  .check = check};
   return write_results(run, trace, &report, error);
@@ -425,9 +431,10 @@ static int run_all(Run *run, World *world, GError **error) {
 
 static int run_in(Run *run, World *world, GError **error) {
   rank_timeouts_apply(&run->options.timeouts, world);
-  if (world_all(world, prepare(run, world, error)) && world_all(world, agrees_with_first(run, world, error)))
-    return run_all(run, world, error);
-  return 0;
+  if (!world_all(world, prepare(run, world, error)) || !world_all(world, agrees_with_first(run, world, error)))
+    return 0;
+  comm_find_sharers(world, run->execution.device);
+  return run_all(run, world, error);
 }
 
 int command_run(int argc, char **argv, GError **error) {

@@ -25,17 +25,14 @@ int cuda_device_ordinal(const Device *device) {
   return ((const CudaDevice *)device)->ordinal;
 }
 
-int cuda_device_n_sharers(const Device *device) {
-  return ((const CudaDevice *)device)->n_sharers;
-}
-
 /* A rank has a dozen streams, some waiting for other ranks. With the default of 8 hardware queues, a waiting stream
- * would block another that shares its queue. And a kernel loaded at its first launch can wait for the whole GPU to go
- * idle, including streams that wait for another rank: a deadlock. So all kernels are loaded at the start. CUDA reads
- * these variables when it starts. */
+ * would block another that shares its queue. Kernels are loaded at their first launch, as is CUDA's default: loading
+ * all at the start would load the whole of cuBLASLt and NCCL, gigabytes of code for eight ranks, and not what cuDNN
+ * builds for a shape. That launch can wait for the whole GPU to go idle, so it must not come while a stream waits for
+ * another rank (`loads_late`, execute.c). CUDA reads these variables when it starts. */
 static void prepare_environment(void) {
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", FALSE);
-  setenv("CUDA_MODULE_LOADING", "EAGER", FALSE);
+  setenv("CUDA_MODULE_LOADING", "LAZY", FALSE);
 }
 
 /* Makes sleeps of this thread, and of threads it starts, end within 1 microsecond of the deadline instead of 50. */
@@ -80,17 +77,29 @@ static gboolean choose_gpu(CudaDevice *device, int local_rank, int n_local, GErr
   if (!count_gpus(&n_gpus, error))
     return FALSE;
   device->ordinal = local_rank % n_gpus;
-  device->n_sharers = (n_local - device->ordinal + n_gpus - 1) / n_gpus;
+  device->device.n_sharers = MAX(1, (n_local - device->ordinal + n_gpus - 1) / n_gpus);
   return CUDA_CALL(cudaSetDevice(device->ordinal), error);
 }
 
-/* The default capacity is an equal share of the GPU's memory for each rank on it. */
+/* A launcher may show each rank a GPU of its own, as number 0 for all: only the UUID tells them apart. */
+static gboolean processor(int local_rank, char id[64], char name[64]) {
+  int n_gpus = 0;
+  struct cudaDeviceProp properties;
+  prepare_environment();
+  if (!count_gpus(&n_gpus, NULL) || cudaGetDeviceProperties(&properties, local_rank % n_gpus) != cudaSuccess)
+    return FALSE;
+  for (gsize i = 0; i < sizeof properties.uuid.bytes; i++)
+    g_snprintf(id + 2 * i, 3, "%02x", (guint8)properties.uuid.bytes[i]);
+  g_snprintf(name, 64, "GPU %d", local_rank % n_gpus);
+  return TRUE;
+}
+
 static gboolean open_parts(CudaDevice *device, gint64 capacity_bytes, GError **error) {
-  gsize free_bytes, total_bytes;
-  if (!CUDA_CALL(cudaMemGetInfo(&free_bytes, &total_bytes), error) ||
+  gsize free_bytes;
+  if (!CUDA_CALL(cudaMemGetInfo(&free_bytes, &device->total_bytes), error) ||
       !CUDA_CALL(cudaStreamCreateWithFlags(&device->service, cudaStreamNonBlocking), error))
     return FALSE;
-  device->capacity_bytes = capacity_bytes > 0 ? capacity_bytes : (gint64)total_bytes / MAX(1, device->n_sharers);
+  device->limit_bytes = capacity_bytes;
   device->tasks = cuda_tasks_new(device, error);
   return device->tasks != NULL && cuda_clock_open(device, error);
 }
@@ -130,18 +139,23 @@ static Device *open_device(int local_rank, int n_local, gint64 capacity_bytes, G
   return NULL;
 }
 
+/* By default an equal share of the GPU's memory for each rank on it. */
+static gint64 capacity_of(const CudaDevice *device) {
+  return device->limit_bytes > 0 ? device->limit_bytes : (gint64)device->total_bytes / device->device.n_sharers;
+}
+
 static gboolean fail_memory(const CudaDevice *device, gint64 bytes, GError **error) {
   g_autofree char *asked = units_format((double)bytes, UNIT_BYTES),
                   *held = units_format((double)device->held_bytes, UNIT_BYTES);
-  g_autofree char *capacity = units_format((double)device->capacity_bytes, UNIT_BYTES);
+  g_autofree char *capacity = units_format((double)capacity_of(device), UNIT_BYTES);
   return fail_impossible(error, "out of memory: %s asked for, %s held, capacity %s (CUDA device %d, shared by %d)",
-                         asked, held, capacity, device->ordinal, device->n_sharers);
+                         asked, held, capacity, device->ordinal, device->device.n_sharers);
 }
 
 static void *allocate(Device *base, gint64 bytes, GError **error) {
   CudaDevice *device = (CudaDevice *)base;
   g_assert(bytes >= 0);
-  if (device->held_bytes + bytes > device->capacity_bytes) {
+  if (device->held_bytes + bytes > capacity_of(device)) {
     fail_memory(device, bytes, error);
     return NULL;
   }
@@ -232,13 +246,15 @@ static double clock_Hz(Device *base) {
 }
 
 static gint64 memory_bytes(Device *base) {
-  return ((CudaDevice *)base)->capacity_bytes;
+  return capacity_of((CudaDevice *)base);
 }
 
 const DeviceType cuda_device = {
     .name = "cuda",
     .is_host_memory = FALSE,
     .is_available = TRUE,
+    .loads_late = TRUE,
+    .processor = processor,
     .open = open_device,
     .close = close_device,
     .allocate = allocate,
@@ -251,6 +267,7 @@ const DeviceType cuda_device = {
     .wait = cuda_stream_wait,
     .is_done = cuda_event_is_done,
     .event_ns = cuda_event_ns,
+    .elapsed_ns = cuda_event_elapsed_ns,
     .launch = cuda_stream_launch,
     .copy = cuda_stream_copy,
     .allocate_host = allocate_host,

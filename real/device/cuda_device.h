@@ -6,13 +6,11 @@
 
 cudaStream_t cuda_stream_handle(const DeviceStream *stream);
 int cuda_device_ordinal(const Device *device);
-/* Number of this machine's ranks that share the device's GPU, including this one. */
-int cuda_device_n_sharers(const Device *device);
 /* Makes the device fail. Takes ownership of `error`; the first one is kept. May be called from any thread. */
 void cuda_device_fail(Device *device, GError *error);
 gboolean cuda_device_has_failed(const Device *device);
 /* `watch` is called now and then while sleep_until waits; FALSE with the error makes the device fail. One at a time;
  * NULL removes it. For errors raised outside the streams, like NCCL's. */
 void cuda_device_set_watch(Device *device, gboolean (*watch)(gpointer data, GError **error), gpointer data);
-/* Which fused attention ran last on this stream: see cuda_attention_backend. */
-const char *cuda_stream_attention(const DeviceStream *stream);
+/* Which fused attention has run on this stream: see cuda_attention_describe(). */
+const char *cuda_stream_attention(const DeviceStream *stream, gboolean *fell_back);

@@ -16,12 +16,13 @@ typedef struct {
 
 typedef struct {
   Device device;
-  int ordinal, n_sharers;
-  gint64 capacity_bytes, held_bytes; /* of allocate() */
-  GHashTable *sizes;                 /* memory → its bytes (gint64, owned) */
-  cudaStream_t service;              /* for zeroing memory and for anchors; always idle otherwise */
-  GArray *anchors;                   /* of CudaAnchor, ascending; at least one */
-  gint64 anchor_age_ns;              /* least time between two anchors */
+  int ordinal;
+  gsize total_bytes;              /* of the GPU's memory */
+  gint64 limit_bytes, held_bytes; /* of allocate(); limit 0: this rank's share of the memory */
+  GHashTable *sizes;              /* memory → its bytes (gint64, owned) */
+  cudaStream_t service;           /* for zeroing memory and for anchors; always idle otherwise */
+  GArray *anchors;                /* of CudaAnchor, ascending; at least one */
+  gint64 anchor_age_ns;           /* least time between two anchors */
   CudaTasks *tasks;
   Nvml *nvml;      /* NULL until asked */
   GMutex lock;     /* protects the fields below */
@@ -62,6 +63,7 @@ void cuda_stream_record(DeviceStream *stream, DeviceEvent *event);
 void cuda_stream_wait(DeviceStream *stream, DeviceEvent *event);
 gboolean cuda_event_is_done(DeviceEvent *event);
 gint64 cuda_event_ns(DeviceEvent *event);
+gint64 cuda_event_elapsed_ns(DeviceEvent *from, DeviceEvent *to);
 void cuda_stream_launch(DeviceStream *stream, const Kernel *kernel);
 void cuda_stream_copy(DeviceStream *stream, void *to, const void *from, gint64 bytes);
 gboolean cuda_event_sleep_until(DeviceEvent *event, gint64 timeout_ns);

@@ -14,8 +14,8 @@ cudaStream_t cuda_stream_handle(const DeviceStream *stream) {
   return handle_of(stream);
 }
 
-const char *cuda_stream_attention(const DeviceStream *stream) {
-  return cuda_attention_backend(((const CudaStream *)stream)->lane);
+const char *cuda_stream_attention(const DeviceStream *stream, gboolean *fell_back) {
+  return cuda_attention_backend(((const CudaStream *)stream)->lane, fell_back);
 }
 
 /* A CUDA call; an error fails the device. */
@@ -123,6 +123,14 @@ gboolean cuda_event_is_done(DeviceEvent *base) {
 gint64 cuda_event_ns(DeviceEvent *base) {
   CudaDevice *device = (CudaDevice *)base->device;
   return cuda_device_enter(device) ? cuda_clock_event_ns(device, ((CudaEvent *)base)->handle) : host_clock_ns();
+}
+
+gint64 cuda_event_elapsed_ns(DeviceEvent *from, DeviceEvent *to) {
+  CudaDevice *device = (CudaDevice *)from->device;
+  float ms = 0.0f;
+  if (cuda_device_enter(device))
+    DEVICE_CALL(device, cudaEventElapsedTime(&ms, ((CudaEvent *)from)->handle, ((CudaEvent *)to)->handle));
+  return (gint64)((double)ms * 1e6 + 0.5);
 }
 
 /* Calls `watch`, on behalf of a wait. */

@@ -5,6 +5,11 @@
 
 static const DeviceType *const types[] = {&cpu_device, &cuda_device, &null_device};
 
+gint64 device_elapsed_ns(DeviceEvent *from, DeviceEvent *to) {
+  const DeviceType *type = from->device->type;
+  return type->elapsed_ns != NULL ? type->elapsed_ns(from, to) : type->event_ns(to) - type->event_ns(from);
+}
+
 const DeviceType *device_find(const char *name, GError **error) {
   const char *names[G_N_ELEMENTS(types) + 1] = {NULL}; /* those built in */
   gsize n = 0;

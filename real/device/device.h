@@ -22,7 +22,11 @@ typedef struct {
   const char *name;        /* "cpu", "cuda", "null" */
   gboolean is_host_memory; /* the host can read and write what allocate() returns */
   gboolean is_available;   /* built in; open() finds out whether there is a processor */
+  gboolean loads_late;     /* the first launch of a kernel, by shape, may wait until all streams are idle */
 
+  /* Identifies the processor that open() selects, for finding out which ranks share it: the same id on all of them, and
+   * "GPU 0". FALSE: it cannot be told. NULL: no two ranks get the same. */
+  gboolean (*processor)(int local_rank, char id[64], char name[64]);
   /* `local_rank` of the `n_local` ranks on this machine selects the processor or cores. `capacity_bytes` limits
    * allocate(); 0: all of the memory. */
   Device *(*open)(int local_rank, int n_local, gint64 capacity_bytes, GError **error);
@@ -44,6 +48,9 @@ typedef struct {
   void (*wait)(DeviceStream *stream, DeviceEvent *event);   /* later work of `stream` starts after it */
   gboolean (*is_done)(DeviceEvent *event);
   gint64 (*event_ns)(DeviceEvent *event); /* when it was reached; it must be done */
+  /* From one event to a later one of the same stream, both done. Free of the error of a mapping to the host's clock.
+   * NULL: event_ns has no such error. */
+  gint64 (*elapsed_ns)(DeviceEvent *from, DeviceEvent *to);
 
   void (*launch)(DeviceStream *stream, const Kernel *kernel);                   /* `kernel` is copied */
   void (*copy)(DeviceStream *stream, void *to, const void *from, gint64 bytes); /* any direction; pinned on cuda */
@@ -67,14 +74,17 @@ typedef struct {
   /* For reports: "Intel Xeon …, 1 core" or "NVIDIA H200"; current clock, 0 = unknown. Owned by the caller. */
   char *(*describe)(Device *device);
   double (*clock_Hz)(Device *device);
-  /* The implementation of the stream's last fused attention, "cuDNN 9.19.0", and if not a library, why; "" before the
-   * first. NULL if the device has only one. Valid until the next is launched. */
-  const char *(*attention)(const DeviceStream *stream);
+  /* The implementation of the stream's fused attention so far, "cuDNN 9.19.0", and if not a library, why; "" before the
+   * first. `*fell_back`: some was not by the library that is wanted for it. NULL if the device has only one. Valid
+   * until the next call. */
+  const char *(*attention)(const DeviceStream *stream, gboolean *fell_back);
   gint64 (*memory_bytes)(Device *device); /* capacity */
 } DeviceType;
 
 struct Device {
   const DeviceType *type;
+  int n_sharers; /* ranks that use this processor, this one included; whoever opens it corrects it: open() can only
+                    infer it from how many ranks and processors there are */
 };
 struct DeviceStream {
   Device *device;
@@ -82,6 +92,9 @@ struct DeviceStream {
 struct DeviceEvent {
   Device *device;
 };
+
+/* The time from one event to a later one of the same stream, by the best means the device has. */
+gint64 device_elapsed_ns(DeviceEvent *from, DeviceEvent *to);
 
 /* Finds a device type by name. INPUT, with the valid names, if it is unknown or was not built in. */
 const DeviceType *device_find(const char *name, GError **error);

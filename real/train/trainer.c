@@ -269,12 +269,7 @@ void trainer_free(Trainer *trainer) {
   for (guint i = 0; i < trainer->gather_buffers->len; i++)
     trainer->device->type->release(trainer->device, g_ptr_array_index(trainer->gather_buffers, i));
   g_ptr_array_unref(trainer->gather_buffers);
-  for (guint i = 0; trainer->item_log != NULL && i < trainer->item_log->len; i++) {
-    const ItemRecord *record = &g_array_index(trainer->item_log, ItemRecord, i);
-    trainer->device->type->event_free(record->start);
-    trainer->device->type->event_free(record->end);
-  }
-  g_clear_pointer(&trainer->item_log, g_array_unref);
+  items_log_clear(trainer);
   items_clear(trainer);
   if (trainer->activations.pools != NULL)
     activations_clear(&trainer->activations);

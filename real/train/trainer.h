@@ -51,7 +51,15 @@ typedef struct {
   const WorkItem *item;
   int step;
   DeviceEvent *start, *end; /* owned */
+  gint64 issued_ns;         /* the host has issued all of it; CLOCK_MONOTONIC */
 } ItemRecord;
+
+/* The events are made before the first op: making one takes the host as long as a launch. */
+typedef struct {
+  ItemRecord *records; /* owned; NULL: nothing is recorded */
+  int n_made, n;       /* records with events, those used so far */
+  int from_step;       /* first step to record */
+} ItemLog;
 
 struct Trainer {
   const Workload *workload; /* borrowed, like all up to `training` */
@@ -64,8 +72,7 @@ struct Trainer {
   Parameters *parameters; /* owned from here on */
   Activations activations;
   BoundList lists[N_PIECES][N_PHASES];
-  GArray *item_log;  /* of ItemRecord; NULL: not recorded */
-  int log_from;      /* first step to record */
+  ItemLog item_log;
   gint32 *tokens;    /* device: [2 + MTP heads][steps][micro-batches][tokens]: row i: the tokens i positions later */
   gint64 n_tokens;   /* of each row */
   double *losses;    /* device: [steps][training_n_losses()], micro-batch by micro-batch: sum over its tokens on all cp

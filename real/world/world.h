@@ -33,6 +33,14 @@ int world_size(const World *world);
 int world_local_rank(const World *world); /* among the ranks on this machine */
 int world_n_local(const World *world);
 
+/* Collective: finds out which ranks share a processor. `id` is the same on ranks that use the same one, NULL if this
+ * rank has its own; `name` is the user's name for it, at most 63 bytes. */
+void world_find_sharers(World *world, const char *id, const char *name);
+/* Ranks that use this rank's processor, itself included; 0: unknown, as world_find_sharers() was not called. */
+int world_n_sharers(const World *world);
+/* The same for the processor, of all ranks', that most share; `*name` is borrowed. */
+int world_most_sharers(const World *world, const char **name);
+
 /* Publishes on the board what this rank is doing: the name of an op, "0F3", or, while it waits for another rank, a
  * phrase, "waits for 1RECV_F0 from rank 0". Cheap: called once per op, by one thread; text is cut at 120 bytes.
  *

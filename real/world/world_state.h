@@ -13,7 +13,9 @@
 
 struct World {
   int rank, size, local_rank, n_local;
-  gboolean has_mpi; /* FALSE: a single rank without MPI */
+  int n_sharers, most_sharers; /* 0: not known */
+  char most_shared[64];        /* the name of the processor that most ranks share */
+  gboolean has_mpi;            /* FALSE: a single rank without MPI */
   Monitor *monitor;
   Witness *witness; /* active on the first rank of each machine; NULL without a launcher */
   Board *board;     /* covers the ranks of this machine, or only this one if they cannot share memory */

@@ -237,7 +237,9 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
                                                     size_t bytes) {
   auto *p = (Preference *)preference;
   switch (attribute) {
-  case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES:
+  case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES: /* others let split products have so much on Hopper: PyTorch, llm.c */
+    if (bytes != 8 || *(const uint64_t *)value != (uint64_t)32 << 20)
+      emulated_fail("cublasLt: another workspace than frameworks give, for which it may choose other kernels");
     return set(&p->workspace_bytes, value, bytes);
   case CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK:
     return bytes == 4 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
@@ -259,7 +261,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
                                               cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
                                               cublasLtMatmulPreference_t preference, int n,
                                               cublasLtMatmulHeuristicResult_t results[], int *n_found) {
-  emulated_await_all_streams("cublasLtMatmulAlgoGetHeuristic"); /* kernels may be loaded, which may wait so */
+  emulated_load("a product"); /* kernels may be loaded */
+  emulated_await_all_streams("cublasLtMatmulAlgoGetHeuristic");
   const cublasStatus_t status =
       check(*(Description *)description, *(Layout *)a, *(Layout *)b, *(Layout *)c, *(Layout *)d);
   *n_found = 0;

@@ -2,6 +2,7 @@
 #pragma once
 #include "dialect.h"
 
+#include <atomic>
 #include <functional>
 #include <unistd.h>
 
@@ -21,6 +22,10 @@ void emulated_run_grid(const char *name, dim3 grid, dim3 size, size_t shared_byt
 cudaError_t emulated_answer(cudaError_t status);                    /* cudaGetLastError reports errors too */
 void emulated_put(cudaStream_t stream, std::function<void()> work); /* enqueues after earlier work */
 void emulated_await_all_streams(const char *who);
+/* A kernel is launched for the first time, or may be loaded: on a GPU the host may then wait until all streams are
+ * idle, which never comes if one waits for a rank that waits for this one. Fails while communicators are in use. */
+void emulated_load(const char *what);
+extern std::atomic<int> emulated_n_communicating; /* communicators that have been used */
 
 /* memory.cpp */
 constexpr size_t EMULATED_TOTAL_BYTES = (size_t)4 << 30;

@@ -58,7 +58,7 @@ struct ncclComm {
   Segment *segment;
   int n, rank;
   std::atomic<ncclResult_t> state{ncclInProgress};
-  std::atomic<bool> is_aborted{false};
+  std::atomic<bool> is_aborted{false}, is_used{false};
   std::atomic<uint64_t> n_issued{0}, n_done{0}; /* launches */
 };
 
@@ -225,6 +225,8 @@ void run_calls(ncclComm *comm, const std::vector<Call> &calls) {
 
 /* A moment later, from another thread: until then the communicator is in progress. */
 void launch(ncclComm *comm, const std::vector<Call> &calls, cudaStream_t stream) {
+  if (!comm->is_used.exchange(true))
+    emulated_n_communicating++;
   const uint64_t ticket = comm->n_issued++;
   comm->state = ncclInProgress;
   std::thread([=] {
@@ -346,6 +348,7 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm) {
 }
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  emulated_n_communicating -= comm->is_used;
   munmap(comm->segment, sizeof(Segment));
   delete comm;
   return ncclSuccess;

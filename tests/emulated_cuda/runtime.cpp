@@ -15,6 +15,7 @@
 #include <map>
 #include <mutex>
 #include <set>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -32,6 +33,7 @@ int64_t now_ns(void) {
 std::mutex stream_lock;
 std::set<cudaStream_t> streams;
 std::map<const void *, size_t> shared_limits; /* by kernel */
+std::set<const void *> launched;              /* kernels */
 
 thread_local cudaError_t last_error = cudaSuccess;
 thread_local int current_device = 0;
@@ -107,6 +109,13 @@ void emulated_await_all_streams(const char *who) {
   });
 }
 
+std::atomic<int> emulated_n_communicating{0};
+
+void emulated_load(const char *what) {
+  if (emulated_n_communicating > 0)
+    emulated_fail((std::string(what) + " is launched for the first time while ranks communicate").c_str());
+}
+
 void emulated_fail(const char *what) {
   fprintf(stderr, "emulated CUDA: %s\n", what);
   abort();
@@ -138,6 +147,13 @@ void emulated_launch(const char *name, const void *function, dim3 grid, dim3 blo
     last_error = cudaErrorInvalidConfiguration;
     return;
   }
+  bool is_new;
+  {
+    std::lock_guard<std::mutex> guard(stream_lock);
+    is_new = launched.insert(function).second;
+  }
+  if (is_new)
+    emulated_load(name);
   std::vector<std::max_align_t> copy(bytes / sizeof(std::max_align_t) + 1);
   memcpy(copy.data(), data, bytes);
   emulated_put(stream, [=] { emulated_run_grid(name, grid, block, shared_bytes, [&] { run(copy.data()); }); });

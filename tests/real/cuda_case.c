@@ -143,8 +143,9 @@ gboolean case_run(const Case *c, Device *device, void **memory, char **attention
   const gboolean ok = stream != NULL && run_on(c, device, stream, memory, &error);
   if (!ok)
     printf("FAIL %s on %s: %s\n", c->name, device->type->name, error == NULL ? "?" : error->message);
+  gboolean fell_back;
   if (ok && device->type == &cuda_device)
-    *attention = g_strdup(cuda_stream_attention(stream));
+    *attention = g_strdup(cuda_stream_attention(stream, &fell_back));
   device->type->stream_free(stream);
   return ok;
 }

@@ -8,16 +8,20 @@
 #include "run_suite.h"
 
 #include "cluster.h"
+#include "data_path.h"
 
 #include <check.h>
 #include <glib/gstdio.h>
+#include <string.h>
 
 enum { KIB = 1 << 10, MIB = 1 << 20 };
 static const double precision = 1e-5; /* relative, of what is written: 6 digits */
 
 static char *folder, *file;
+static gboolean is_gpu; /* what is measured is a GPU */
 
 static void set_up(void) {
+  is_gpu = FALSE;
   folder = g_dir_make_tmp("stepsim-machine-XXXXXX", NULL);
   ck_assert_ptr_nonnull(folder);
   file = g_build_filename(folder, "known.yaml", NULL);
@@ -70,7 +74,7 @@ static Cluster *known_machine_that_updates(const Gpu *base, double update_Bps) {
                      .collective_beside = 2,
                      .tax = 0.625};
   g_array_append_vals(links.times, times, G_N_ELEMENTS(times));
-  const DeviceFacts facts = {.memory_bytes = 8e9, .launch_s = 2e-6, .kernel_s = 5e-6, .is_host_memory = TRUE};
+  const DeviceFacts facts = {.memory_bytes = 8e9, .launch_s = 2e-6, .kernel_s = 5e-6, .is_host_memory = !is_gpu};
   const HostTimes host = {
       .link_Bps = 10e9, .links_Bps = 16e9, .memory_Bps = 40e9, .update_Bps = update_Bps, .memory_bytes = 64e9};
   const MachineDescription machine = {.file = file,
@@ -185,18 +189,127 @@ START_TEST(without_a_base_the_best_that_was_measured_is_the_peak) {
 }
 END_TEST
 
-/* A base of twice the peak and twice the bandwidth: memory reaches a half of it, attention half the share. */
-START_TEST(a_base_keeps_its_peaks) {
+/* Launches and memory-bound kernels of a GPU are not a framework's; on a CPU nothing else runs. */
+START_TEST(kernels_of_a_gpu_are_said_to_be_stepreals) {
+  for (int gpu = 0; gpu < 2; gpu++) {
+    is_gpu = gpu;
+    g_autoptr(Cluster) cluster = known_machine(NULL);
+    ck_assert_int_eq(cluster->gpu.measured->origin, gpu ? ORIGIN_STEPREAL : ORIGIN_ANY);
+    assert_near(cluster->gpu.host_launch_s, 2e-6);
+  }
+}
+END_TEST
+
+/* What two GPUs have in common, whatever is said of them: all but names, files and tables. */
+static Gpu described(const Gpu *gpu) {
+  Gpu alone;
+  memcpy(&alone, gpu, sizeof alone); /* its padding, too */
+  alone.name = alone.file = NULL;
+  alone.bases = NULL;
+  alone.measured = NULL;
+  return alone;
+}
+
+static Gpu shipped_gpu(const char *name) {
+  g_autoptr(GError) error = NULL;
+  g_autofree char *base = data_path_find("topologies/gpus", name, ".yaml", &error);
+  Gpu gpu = {0};
+  ck_assert_msg(base != NULL && gpu_read(base, &gpu, &error), "%s", error != NULL ? error->message : "");
+  return gpu;
+}
+
+/* Of every GPU that is shipped: each field of the struct is the base's. What was measured stands in the tables, where
+ * launches and the least kernel are too: those of `latency` are a framework's. */
+START_TEST(a_base_keeps_everything_it_says) {
+  g_auto(GStrv) names = data_path_list("topologies/gpus", ".yaml");
+  ck_assert_uint_gt(g_strv_length(names), 10);
+  for (char **name = names; *name != NULL; name++) {
+    Gpu base = shipped_gpu(*name);
+    g_autoptr(Cluster) cluster = known_machine(&base);
+    const MeasuredKernels *measured = cluster->gpu.measured;
+    ck_assert_str_eq(cluster->gpu.source, base.source);
+    Gpu found = described(&cluster->gpu), expected = described(&base);
+    found.source = expected.source;
+    ck_assert_msg(memcmp(&found, &expected, sizeof found) == 0, "%s: a field is lost", *name);
+    ck_assert_int_eq(measured->origin, ORIGIN_STEPREAL);
+    assert_near(measured->kernel_s, 5e-6);
+    assert_near(measured->host_launch_s, 2e-6);
+    ck_assert_str_eq(measured->source, "a test");
+    ck_assert_int_eq(measured->n_products, base.peak_flops[NUMBER_FP32] > 0);
+    gpu_clear(&base);
+  }
+}
+END_TEST
+
+/* The file names its base by name, so that it can be read on another machine; by its path where that name would lead to
+ * another file. Tables of the base give way, and so does its own share under load. */
+START_TEST(a_base_is_named_so_that_it_is_found) {
+  Gpu shipped = shipped_gpu("h200-sxm5-141gb");
+  cluster_free(known_machine(&shipped));
+  g_autofree char *gpu_file = machine_gpu_file(file), *text = NULL;
+  ck_assert(g_file_get_contents(gpu_file, &text, NULL, NULL));
+  ck_assert_ptr_nonnull(strstr(text, "\nbase: h200-sxm5-141gb\n"));
+  gpu_clear(&shipped);
+
+  g_autofree char *own = g_build_filename(folder, "h200's.yaml", NULL);
+  ck_assert(g_file_set_contents(own,
+                                "name: own\nbase: h200-sxm5-141gb\npower: 600 W\nmeasured:\n  source: x\n"
+                                "  under_load: 0.9\n  kernels:\n    - {name: norm, bytes: 1 MB, time: 3 us}\n",
+                                -1, NULL));
+  Gpu base = {0};
+  ck_assert(gpu_read(own, &base, NULL));
+  ck_assert(machine_base_check(file, &base, NULL));
+  g_autoptr(Cluster) cluster = known_machine(&base);
+  assert_near(cluster->gpu.power_W, 600);
+  ck_assert_double_eq(cluster->gpu.measured->under_load, 1);
+  ck_assert_int_eq(cluster->gpu.measured->n_curves, 1); /* memory; the base has norm */
+  gpu_clear(&base);
+  g_unlink(own);
+}
+END_TEST
+
+/* Whether it is the base of the file, or the base's base. */
+START_TEST(a_file_is_not_written_over_its_own_base) {
   g_autoptr(Cluster) cluster = known_machine(NULL);
-  Gpu *base = &cluster->gpu;
-  const double peak = base->peak_flops[NUMBER_FP32], share = base->attention_forward;
-  base->peak_flops[NUMBER_FP32] *= 2;
-  base->hbm_Bps *= 2;
-  g_autoptr(Cluster) again = known_machine(base);
-  assert_near(again->gpu.peak_flops[NUMBER_FP32], 2 * peak);
-  assert_near(again->gpu.hbm_Bps, base->hbm_Bps);
-  assert_near(again->gpu.hbm_efficiency, 0.5);
-  ck_assert_double_eq_tol(again->gpu.attention_forward, share / 2, 1e-4);
+  g_autofree char *other = g_build_filename(folder, "other.yaml", NULL), *gpu_file = machine_gpu_file(file);
+  g_autofree char *text = g_strdup_printf("name: other\nbase: %s\n", gpu_file);
+  ck_assert(g_file_set_contents(other, text, -1, NULL));
+  for (int i = 0; i < 2; i++) {
+    g_autoptr(GError) error = NULL;
+    Gpu base = {0};
+    ck_assert(gpu_read(i == 0 ? gpu_file : other, &base, NULL));
+    ck_assert(!machine_base_check(file, &base, &error));
+    ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_INPUT));
+    ck_assert_ptr_nonnull(strstr(error->message, "would be written over its own base"));
+    gpu_clear(&base);
+  }
+  g_unlink(other);
+}
+END_TEST
+
+/* A file, its base, and so on: the chain of the file to be written may not get longer than its readers follow. */
+START_TEST(a_base_of_too_long_a_chain_is_refused_before_anything_is_measured) {
+  g_autofree char *last = g_strdup("h200-sxm5-141gb");
+  g_autoptr(GError) error = NULL;
+  gboolean fits = TRUE;
+  for (int i = 0; i < 6 && fits; i++) {
+    g_autofree char *path = g_strdup_printf("%s/%d.yaml", folder, i), *text = NULL;
+    text = g_strdup_printf("name: x\nbase: %s\n", last);
+    ck_assert(g_file_set_contents(path, text, -1, NULL));
+    g_free(g_steal_pointer(&last));
+    last = g_steal_pointer(&path);
+    Gpu base = {0};
+    ck_assert(gpu_read(last, &base, NULL));
+    fits = machine_base_check(file, &base, &error);
+    if (fits)
+      cluster_free(known_machine(&base));
+    gpu_clear(&base);
+  }
+  ck_assert(!fits && g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_INPUT));
+  for (int i = 0; i < 6; i++) {
+    g_autofree char *path = g_strdup_printf("%s/%d.yaml", folder, i);
+    g_unlink(path);
+  }
 }
 END_TEST
 
@@ -209,6 +322,10 @@ int main(void) {
   tcase_add_test(tests, without_a_base_the_best_that_was_measured_is_the_peak);
   tcase_add_test(tests, the_host_has_the_rates_of_copies_and_of_the_update);
   tcase_add_test(tests, an_update_too_slow_to_state_is_said);
-  tcase_add_test(tests, a_base_keeps_its_peaks);
+  tcase_add_test(tests, kernels_of_a_gpu_are_said_to_be_stepreals);
+  tcase_add_test(tests, a_base_keeps_everything_it_says);
+  tcase_add_test(tests, a_base_is_named_so_that_it_is_found);
+  tcase_add_test(tests, a_file_is_not_written_over_its_own_base);
+  tcase_add_test(tests, a_base_of_too_long_a_chain_is_refused_before_anything_is_measured);
   return run_case("machine_file", tests);
 }

@@ -159,7 +159,7 @@ keys() { # of the object on one line, in order, those of inner objects among the
 
 expected="step_time_s step_times_s tokens_per_s tokens_per_s_per_gpu tflops_per_gpu mfu flops_convention bubble_fraction \
 bubble_overhead breakdown_s compute recompute tp pp cp ep dp bubble optimizer host offload other losses device device_name \
-comm clock_Hz "
+comm clock_Hz ranks_per_processor host_lead ops late late_s launch_s "
 is_json() { # the reader of models takes any JSON object, and says where one is broken
   "$stepsim" simulate --model out --cluster dgx-h100 2>&1 | grep -q 'out:[0-9]*:.*\(expected JSON\|Parse\|parse\)' && return 1
   [ "$(wc -l <out)" -eq 1 ]

@@ -13,5 +13,7 @@ void cuda_attention_free(CudaAttention *attention);
  * STEPREAL_CUDNN=0 in the environment it always declines. */
 gboolean cuda_attention_run(CudaAttention *attention, const FlashKernel *kernel, gboolean is_backward,
                             cudaStream_t stream);
-/* Which backend ran last, and why not cuDNN if it did not. */
-const char *cuda_attention_describe(const CudaAttention *attention);
+/* What has run, and the latest reason where it was not cuDNN: "cuDNN 9.19.0", "own kernels (cuDNN: switched off)",
+ * "cuDNN 9.19.0 and own kernels (cuDNN: not for a sliding window)"; "" before the first. Valid until the next call.
+ * `*fell_back`: our own kernels ran in 16 bits, for which cuDNN was not switched off. */
+const char *cuda_attention_describe(CudaAttention *attention, gboolean *fell_back);

@@ -192,6 +192,7 @@ gboolean cuda_kernel_run(CudaLane *lane, const Kernel *kernel, GError **error) {
   return FALSE;
 }
 
-const char *cuda_attention_backend(const CudaLane *lane) {
-  return lane->attention == NULL ? "" : cuda_attention_describe(lane->attention);
+const char *cuda_attention_backend(const CudaLane *lane, gboolean *fell_back) {
+  *fell_back = FALSE;
+  return lane->attention == NULL ? "" : cuda_attention_describe(lane->attention, fell_back);
 }

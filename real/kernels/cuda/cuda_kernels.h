@@ -21,9 +21,8 @@ CudaLane *cuda_lane_new(cudaStream_t stream);
 void cuda_lane_free(CudaLane *lane); /* the stream must be idle */
 /* Enqueues the kernel on the lane's stream. FALSE: it could not be launched (IMPOSSIBLE, naming kernel and call). */
 gboolean cuda_kernel_run(CudaLane *lane, const Kernel *kernel, GError **error);
-/* The backend of the lane's last fused attention: "cuDNN 9.19.0", "own kernels (cuDNN: why not)", "" before the
- * first. */
-const char *cuda_attention_backend(const CudaLane *lane);
+/* Of the lane's fused attention: see cuda_attention_describe(). */
+const char *cuda_attention_backend(const CudaLane *lane, gboolean *fell_back);
 
 /* ---- families; `scratch` holds at least cuda_kernel_scratch_bytes(kernel) ---- */
 gint64 cuda_kernel_scratch_bytes(const Kernel *kernel);

@@ -15,8 +15,9 @@
 
 #include <string.h>
 
-/* Workspace: for Hopper NVIDIA recommends 32 MiB or more (cuBLAS 13 documentation, cublasSetWorkspace). */
-enum { WORKSPACE_BYTES = 64 << 20, MAX_ALIGNMENT_BYTES = 256, N_HEURISTICS = 8, N_SHAPE = 19 };
+/* Workspace: as NVIDIA recommends for Hopper (cuBLAS 13 documentation, cublasSetWorkspace), and as PyTorch and llm.c
+ * have it: with more, other kernels may be chosen, with another split of k. */
+enum { WORKSPACE_BYTES = 32 << 20, MAX_ALIGNMENT_BYTES = 256, N_HEURISTICS = 8, N_SHAPE = 19 };
 /* Epilogues read the bias 16 bytes at a time. No preference tells the heuristics that it is less aligned, and the
  * kernel then fails with a misaligned address. Source: Marian NMT, src/tensors/gpu/prod.cpp, found on A100. */
 enum { BIAS_ALIGNMENT_BYTES = 16 };

@@ -22,7 +22,7 @@ static gboolean collect(Executor *executor, GError **error) {
   const DeviceType *device = executor->device->type;
   ExecutionResult *result = executor->result;
   if (device->attention != NULL)
-    result->attention = g_strdup(device->attention(executor->streams[STREAM_COMPUTE]));
+    result->attention = g_strdup(device->attention(executor->streams[STREAM_COMPUTE], &result->attention_fell_back));
   for (int i = 0; i < executor->list->n_ops; i++) {
     if (executor->list->ops[i].kind == OP_HOST)
       continue;
@@ -49,38 +49,88 @@ static void give_up(Executor *executor) {
     executor->device->type->cancel(executor->device);
 }
 
-static void visit_items(const Executor *executor) {
+static void visit_logged(const Executor *executor) {
   const Execution *execution = executor->execution;
   const DeviceType *device = executor->device->type;
-  for (guint i = 0; i < executor->trainer->item_log->len; i++) {
-    const ItemRecord *record = &g_array_index(executor->trainer->item_log, ItemRecord, i);
-    execution->visit_item(record->item, record->step, device->event_ns(record->end) - device->event_ns(record->start),
-                          execution->visit_data);
+  for (int i = 0; i < executor->trainer->item_log.n; i++) {
+    const ItemRecord *record = &executor->trainer->item_log.records[i];
+    const gint64 time_ns = device_elapsed_ns(record->start, record->end);
+    const gint64 launch_ns = record->issued_ns - device->event_ns(record->start);
+    execution->visit_item(record->item, record->step, time_ns, CLAMP(launch_ns, 0, time_ns), execution->visit_data);
   }
+}
+
+static void visit_optimizer(const Executor *executor) {
+  const Execution *execution = executor->execution;
+  const ExecutionResult *result = executor->result;
   for (int i = 0; i < executor->list->n_ops; i++) {
     const Op *op = &executor->list->ops[i];
     if (op->action != ACTION_OPTIMIZER || op->step < execution->visit_from)
       continue;
     const Work *work = &g_array_index(executor->program->works, Work, op->work);
     const WorkItem item = workload_optimizer_item(execution->workload, work->parameters);
-    execution->visit_item(&item, op->step, executor->result->end_ns[i] - executor->result->start_ns[i],
-                          execution->visit_data);
+    const gint64 time_ns = op->kind == OP_HOST ? result->end_ns[i] - result->start_ns[i]
+                                               : device_elapsed_ns(executor->start[i], executor->end[i]);
+    const gint64 launch_ns = result->issued_ns[i] - result->start_ns[i];
+    execution->visit_item(&item, op->step, time_ns, CLAMP(launch_ns, 0, time_ns), execution->visit_data);
   }
+}
+
+static gboolean ignore_gradients(Trainer *trainer, int step, gpointer data, GError **error) {
+  return TRUE;
+}
+
+/* On a device that loads kernels at their first launch, which may wait until every stream is idle, such a launch must
+ * not come while a stream waits for another rank: that rank may wait for what this one launches next. So the first step
+ * is run once without communication, on the same streams, whose plans of products and attention are kept; later steps
+ * launch nothing else. Nothing waits for another rank before all of it is loaded: communicators, which load their own
+ * kernels, are made afterwards. */
+static gboolean rehearse(const Executor *executor, GError **error) {
+  Execution execution = *executor->execution;
+  ExecutionResult result = {0};
+  execution.comm = &null_comm;
+  execution.hook = execution.hook != NULL ? ignore_gradients : NULL;
+  execution.progress = NULL;
+  execution.visit_item = NULL;
+  Executor rehearsal = *executor;
+  rehearsal.execution = &execution;
+  rehearsal.result = &result;
+  rehearsal.is_rehearsal = TRUE;
+  const gboolean ok = executor_setup(&rehearsal, error) && executor_run(&rehearsal, error);
+  if (!ok)
+    give_up(&rehearsal);
+  executor_clear(&rehearsal);
+  execution_result_clear(&result);
+  return ok;
+}
+
+static gboolean needs_rehearsal(const Execution *execution) {
+  return execution->device->loads_late && execution->comm != &null_comm && world_size(execution->world) > 1;
+}
+
+static gboolean prepare(Executor *executor, GError **error) {
+  const gboolean ok = executor_open(executor, error) &&
+                      (!needs_rehearsal(executor->execution) || rehearse(executor, error)) &&
+                      executor_setup(executor, error);
+  if (!ok)
+    g_prefix_error(error, "before the first op: ");
+  return ok;
 }
 
 gboolean execute(const Execution *execution, ExecutionResult *result, GError **error) {
   memset(result, 0, sizeof *result);
   Executor executor = {.execution = execution, .result = result};
-  gboolean ok = executor_setup(&executor, error);
-  if (!ok)
-    g_prefix_error(error, "before the first op: ");
-  ok = ok && executor_run(&executor, error) && collect(&executor, error);
-  if (ok && execution->visit_item != NULL)
-    visit_items(&executor);
+  const gboolean ok = prepare(&executor, error) && executor_run(&executor, error) && collect(&executor, error);
+  if (ok && execution->visit_item != NULL) {
+    visit_logged(&executor);
+    visit_optimizer(&executor);
+  }
   if (!ok)
     give_up(&executor);
-  if (ok || execution->comm == &null_comm)
+  if (ok || execution->comm == &null_comm) {
     executor_clear(&executor);
+    executor_close(&executor);
+  }
   return ok;
 }
 
@@ -88,6 +138,7 @@ void execution_result_clear(ExecutionResult *result) {
   g_free(result->start_ns);
   g_free(result->end_ns);
   g_free(result->issue_ns);
+  g_free(result->issued_ns);
   g_free(result->losses);
   g_free(result->scales);
   g_free(result->device_name);

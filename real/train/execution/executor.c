@@ -414,6 +414,7 @@ static void record_end(Executor *executor, int index) {
   if (op->kind == OP_RECV && executor->parts != NULL)
     gather_parts(executor, op);
   executor->device->type->record(executor->streams[op->stream], executor->end[index]);
+  executor->result->issued_ns[index] = executor_now_ns();
   if (op->kind == OP_SEND)
     release_sent(executor, index);
 }
@@ -454,9 +455,19 @@ static gboolean run_hook(Executor *executor, int index, GError **error) {
   return executor_drain(executor, error) && execution->hook(executor->trainer, op->step, execution->hook_data, error);
 }
 
+/* The index after the last op to run. */
+static int end_of_run(const Executor *executor) {
+  const OpList *list = executor->list;
+  int end = list->n_ops;
+  while (executor->is_rehearsal && end > 0 && list->ops[end - 1].step > 0)
+    end--;
+  return end;
+}
+
 gboolean executor_run(Executor *executor, GError **error) {
   const OpList *list = executor->list;
-  for (int i = 0; i < list->n_ops;) {
+  const int end = end_of_run(executor);
+  for (int i = 0; i < end;) {
     if (!run_hook(executor, i, error))
       return FALSE;
     if (list->ops[i].kind == OP_HOST) {
@@ -471,6 +482,6 @@ gboolean executor_run(Executor *executor, GError **error) {
   }
   const Execution *execution = executor->execution;
   return executor_drain(executor, error) &&
-         (execution->hook == NULL ||
+         (execution->hook == NULL || executor->is_rehearsal ||
           execution->hook(executor->trainer, executor->program->n_steps, execution->hook_data, error));
 }

@@ -13,8 +13,9 @@ typedef struct Executor Executor;
 typedef gboolean (*GradientHook)(Trainer *trainer, int step, gpointer data, GError **error);
 
 /* Called after a run for every kernel item, optimizer steps included, with its time on the stream: between the two
- * events around it. */
-typedef void (*ItemVisitor)(const WorkItem *item, int step, gint64 time_ns, gpointer data);
+ * events around it. `launch_ns`: how much of it may be launches, because the device reached the item so long before
+ * the host had issued all of it. */
+typedef void (*ItemVisitor)(const WorkItem *item, int step, gint64 time_ns, gint64 launch_ns, gpointer data);
 
 typedef struct {
   const Workload *workload; /* plan.steps steps */
@@ -37,13 +38,15 @@ typedef struct {
 
 typedef struct {
   gint64 *start_ns, *end_ns, *issue_ns; /* [ops of this rank's list], CLOCK_MONOTONIC of this machine; owned */
+  gint64 *issued_ns;                    /* likewise: when the host had issued all of it; 0 for the host's own ops */
   int n_ops;
   double *losses;    /* [steps] this rank's share: Σ over its tokens, including those of its cp ranks, / tokens of the
                         global batch; 0 without a head; owned */
   LossScale *scales; /* [steps + 1] in fp16, the same on every rank; NULL: none; owned */
   char *device_name; /* owned */
   double clock_Hz;   /* 0: unknown */
-  char *attention;   /* backend of the last fused attention (device.h); NULL: nothing to report; owned */
+  char *attention;   /* backend of fused attention (device.h); NULL: nothing to report; owned */
+  gboolean attention_fell_back; /* some of it was not by the library that is wanted for it */
 } ExecutionResult;
 
 /* The error names the failing op, if there is one. On failure other ranks continue until the caller ends them

@@ -11,6 +11,7 @@ typedef struct {
 
 struct Executor {
   const Execution *execution;
+  gboolean is_rehearsal; /* of the first step: numbers are of no interest */
   ExecutionResult *result;
   const Program *program;
   const OpList *list;
@@ -49,8 +50,13 @@ gint64 executor_now_ns(void);
 Phase executor_phase(const Op *op); /* F I W B */
 CommGroup *executor_channel(const Executor *executor, const Op *op);
 
+/* Opens the device and its streams; closes them. */
+gboolean executor_open(Executor *executor, GError **error);
+void executor_close(Executor *executor);
+/* Makes and frees everything else, on an open device. */
 gboolean executor_setup(Executor *executor, GError **error);
 void executor_clear(Executor *executor);
+/* All ops; those of the first step in a rehearsal. */
 gboolean executor_run(Executor *executor, GError **error);
 
 /* The host waits for the op's dependencies, reads the step's norm and fails if it is not finite. */

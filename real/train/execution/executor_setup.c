@@ -2,6 +2,7 @@
  * groups in the same order: by their number in the Program, then channels by direction, sender, receiver. */
 #include "error.h"
 #include "executor_private.h"
+#include "items.h"
 
 #include <string.h>
 #include <time.h>
@@ -214,6 +215,7 @@ static void size_tables(Executor *executor) {
   result->start_ns = g_new0(gint64, n + 1);
   result->end_ns = g_new0(gint64, n + 1);
   result->issue_ns = g_new0(gint64, n + 1);
+  result->issued_ns = g_new0(gint64, n + 1);
   result->losses = g_new0(double, program->n_steps);
   executor->start = g_new0(DeviceEvent *, n + 1);
   executor->end = g_new0(DeviceEvent *, n + 1);
@@ -229,33 +231,48 @@ static void size_tables(Executor *executor) {
     executor->stage_reduce[stage] = -1;
 }
 
-gboolean executor_setup(Executor *executor, GError **error) {
+/* Items whose times are wanted, collectives among them counted too. */
+static int count_items(const Executor *executor) {
+  int n = 0;
+  for (int i = 0; i < executor->list->n_ops; i++) {
+    const Op *op = &executor->list->ops[i];
+    if (op->kind != OP_COMPUTE || op->step < executor->execution->visit_from)
+      continue;
+    const Work *work = &g_array_index(executor->program->works, Work, op->work);
+    n += work->piece >= 0 && work->phase != PHASE_OPTIMIZER ? work->last_item - work->first_item + 1 : 0;
+  }
+  return n;
+}
+
+gboolean executor_open(Executor *executor, GError **error) {
   const Execution *execution = executor->execution;
-  World *world = execution->world;
   executor->program = execution->program;
   executor->pp = layout_coordinates(&execution->workload->layout, execution->rank).at[AXIS_PP];
   executor->list = &executor->program->ranks[executor->pp];
-  executor->open_reduce = executor->used_by = -1;
-  size_tables(executor);
-  find_actions(executor);
-  executor->device =
-      execution->device->open(world_local_rank(world), world_n_local(world), execution->capacity_bytes, error);
+  executor->device = comm_open_device(execution->world, execution->device, execution->capacity_bytes, error);
   if (executor->device == NULL)
     return FALSE;
   executor->result->device_name = executor->device->type->describe(executor->device);
   executor->result->clock_Hz = executor->device->type->clock_Hz(executor->device);
-  executor->comm = comm_start(execution->comm, world, executor->device, error);
-  if (executor->comm == NULL || !make_streams(executor, error) || !make_events(executor, error))
+  return make_streams(executor, error);
+}
+
+gboolean executor_setup(Executor *executor, GError **error) {
+  const Execution *execution = executor->execution;
+  executor->open_reduce = executor->used_by = -1;
+  size_tables(executor);
+  find_actions(executor);
+  executor->comm = comm_start(execution->comm, execution->world, executor->device, error);
+  if (executor->comm == NULL || !make_events(executor, error))
     return FALSE;
   const TrainerPlace place = {execution->rank, executor->device, executor->comm, executor->streams};
   executor->trainer = trainer_new(execution->workload, executor->program, &place, &execution->training, error);
   if (executor->trainer == NULL || !make_step_end(executor, error))
     return FALSE;
   executor_saved_init(executor);
-  if (execution->visit_item != NULL) {
-    executor->trainer->item_log = g_array_new(FALSE, FALSE, sizeof(ItemRecord));
-    executor->trainer->log_from = execution->visit_from;
-  }
+  if (execution->visit_item != NULL &&
+      !items_log_init(executor->trainer, count_items(executor), execution->visit_from, error))
+    return FALSE;
   return make_groups(executor, error) && make_parts(executor, error) && make_channels(executor, error);
 }
 
@@ -272,7 +289,7 @@ static void free_comm(Executor *executor) {
   comm_stop(executor->comm, executor->execution->world);
 }
 
-static void free_device(Executor *executor) {
+static void free_parts(Executor *executor) {
   const DeviceType *device = executor->device->type;
   executor_saved_clear(executor);
   trainer_free(executor->trainer);
@@ -286,20 +303,26 @@ static void free_device(Executor *executor) {
     if (executor->end[i] != NULL)
       device->event_free(executor->end[i]);
   }
-  for (int stream = 0; stream < N_STREAMS; stream++)
-    if (executor->streams[stream] != NULL)
-      device->stream_free(executor->streams[stream]);
-  device->close(executor->device);
 }
 
 void executor_clear(Executor *executor) {
   if (executor->comm != NULL)
     free_comm(executor);
-  if (executor->device != NULL)
-    free_device(executor);
+  if (executor->start != NULL)
+    free_parts(executor);
   void *const tables[] = {executor->start,         executor->end,         executor->groups,      executor->channels,
                           executor->is_first,      executor->is_last,     executor->outgoing[0], executor->outgoing[1],
                           executor->gather_buffer, executor->stage_reduce};
   for (gsize i = 0; i < G_N_ELEMENTS(tables); i++)
     g_free(tables[i]);
+}
+
+void executor_close(Executor *executor) {
+  if (executor->device == NULL)
+    return;
+  const DeviceType *device = executor->device->type;
+  for (int stream = 0; stream < N_STREAMS; stream++)
+    if (executor->streams[stream] != NULL)
+      device->stream_free(executor->streams[stream]);
+  device->close(executor->device);
 }

@@ -68,6 +68,39 @@ double *measured_losses(World *world, const Workload *workload, int n_steps, con
   return sums;
 }
 
+HostLead host_lead_of_rank(const OpList *list, int n_steps, const ExecutionResult *result) {
+  HostLead lead = {0};
+  for (int i = 0; i < list->n_ops; i++) {
+    if (list->ops[i].kind != OP_COMPUTE || (n_steps > 1 && list->ops[i].step == 0))
+      continue;
+    const gint64 start_ns = result->start_ns[i], end_ns = result->end_ns[i];
+    lead.n_ops++;
+    if (start_ns >= result->issued_ns[i])
+      continue;
+    lead.n_late++;
+    lead.late_s += (double)(end_ns - start_ns) * 1e-9;
+    lead.launch_s += (double)(MIN(end_ns, result->issued_ns[i]) - start_ns) * 1e-9;
+  }
+  return lead;
+}
+
+HostLead measured_host_lead(World *world, const Workload *workload, const Program *program,
+                            const ExecutionResult *result) {
+  const int pp = layout_coordinates(&workload->layout, world_rank(world)).at[AXIS_PP];
+  const HostLead own = host_lead_of_rank(&program->ranks[pp], program->n_steps, result);
+  g_autofree gsize *sizes = NULL;
+  g_autofree HostLead *all = world_gather(world, &own, sizeof own, &sizes);
+  HostLead sum = {0};
+  const int n_ranks = world_size(world), n_counted = n_ranks * MAX(program->n_steps - 1, 1);
+  for (int rank = 0; all != NULL && rank < n_ranks; rank++) {
+    sum.n_ops += all[rank].n_ops;
+    sum.n_late += all[rank].n_late;
+    sum.late_s += all[rank].late_s / n_counted;
+    sum.launch_s += all[rank].launch_s / n_counted;
+  }
+  return sum;
+}
+
 gint64 *measured_steps_ns(const Trace *trace) {
   const int n_steps = trace->program->n_steps;
   gint64 *steps_ns = g_new(gint64, n_steps), before_ns = 0;

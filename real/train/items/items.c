@@ -4,6 +4,7 @@
 #include "items.h"
 
 #include "error.h"
+#include "host_machine.h"
 #include "item_tables.h"
 
 #include <string.h>
@@ -95,17 +96,43 @@ void items_clear(Trainer *trainer) {
       g_clear_pointer(&trainer->lists[piece][phase].items, g_free);
 }
 
+gboolean items_log_init(Trainer *trainer, int n, int from_step, GError **error) {
+  const DeviceType *device = trainer->device->type;
+  ItemLog *log = &trainer->item_log;
+  *log = (ItemLog){.records = g_new0(ItemRecord, (gsize)n + 1), .from_step = from_step};
+  for (; log->n_made < n; log->n_made++) {
+    ItemRecord *record = &log->records[log->n_made];
+    record->start = device->event_new(trainer->device, error);
+    record->end = record->start != NULL ? device->event_new(trainer->device, error) : NULL;
+    if (record->end != NULL)
+      continue;
+    if (record->start != NULL)
+      device->event_free(record->start);
+    return FALSE;
+  }
+  return TRUE;
+}
+
+void items_log_clear(Trainer *trainer) {
+  ItemLog *log = &trainer->item_log;
+  for (int i = 0; i < log->n_made; i++) {
+    trainer->device->type->event_free(log->records[i].start);
+    trainer->device->type->event_free(log->records[i].end);
+  }
+  g_clear_pointer(&log->records, g_free);
+}
+
 static void run_logged(const ItemBinding *binding, const ItemCall *call) {
-  Device *device = call->trainer->device;
-  ItemRecord record = {.item = call->item,
-                       .step = call->step,
-                       .start = device->type->event_new(device, NULL),
-                       .end = device->type->event_new(device, NULL)};
-  g_assert(record.start != NULL && record.end != NULL);
-  device->type->record(call->stream, record.start);
+  const DeviceType *device = call->trainer->device->type;
+  ItemLog *log = &call->trainer->item_log;
+  g_assert(log->n < log->n_made);
+  ItemRecord *record = &log->records[log->n++];
+  record->item = call->item;
+  record->step = call->step;
+  device->record(call->stream, record->start);
   binding->run(call);
-  device->type->record(call->stream, record.end);
-  g_array_append_val(call->trainer->item_log, record);
+  device->record(call->stream, record->end);
+  record->issued_ns = host_now_ns();
 }
 
 void items_run(Trainer *trainer, Piece piece, Phase phase, int item, const ItemCall *where) {
@@ -120,7 +147,8 @@ void items_run(Trainer *trainer, Piece piece, Phase phase, int item, const ItemC
   call.mtp = call.item->mtp;
   if (call.mtp > 0)
     call.layer = trainer->workload->stages[call.stage].layers.n_layers + 2 * call.mtp - 1;
-  if (trainer->item_log == NULL || call.step < trainer->log_from || call.item->kind == ITEM_COLLECTIVE)
+  if (trainer->item_log.records == NULL || call.step < trainer->item_log.from_step ||
+      call.item->kind == ITEM_COLLECTIVE)
     binding->run(&call);
   else
     run_logged(binding, &call);
