@@ -65,21 +65,52 @@ static void check_plans(const Gpu *gpu, FlashKernel kernel) {
   cudnn_free(cudnn);
 }
 
-START_TEST(attention_with_a_key_head_for_each_query_head_is_compiled) {
-  check_plans(&gpus[H100], attention(NUMBER_BF16, 2048, 16, 16, 128, 128));
+/* A block of the keys of all, of which the late half of the queries sees all or, with a mask, those up to its own. */
+static FlashKernel cut(FlashKernel kernel, gint64 keys, gboolean is_full) {
+  const gint64 kv = kernel.n_kv_heads * (kernel.head_dim + kernel.v_head_dim);
+  kernel.block = (FlashBlock){.is_cut = TRUE,
+                              .is_full = is_full != 0,
+                              .adds = !is_full,
+                              .queries = kernel.seq_len / 2,
+                              .keys = keys,
+                              .key_rows = keys,
+                              .ld_kv = kv,
+                              .ld_dq = kernel.ld_dq,
+                              .ld_dkv = kv};
+  return kernel;
 }
-END_TEST
+
+static FlashKernel windowed(FlashKernel kernel, gint64 window) {
+  kernel.rule.window = window;
+  return kernel;
+}
+
+static FlashKernel sloped(FlashKernel kernel) {
+  kernel.rule.alibi_heads = kernel.n_heads;
+  return kernel;
+}
 
 START_TEST(attention_with_shared_key_heads_is_compiled_for_each_architecture) {
-  check_plans(&gpus[A100], attention(NUMBER_BF16, 4096, 32, 8, 128, 128));
+  check_plans(&gpus[A100], windowed(attention(NUMBER_BF16, 4096, 32, 8, 128, 128), 1024));
   check_plans(&gpus[H100], attention(NUMBER_BF16, 4096, 32, 8, 128, 128));
-  check_plans(&gpus[B200], attention(NUMBER_BF16, 4096, 32, 8, 128, 128));
+  check_plans(&gpus[B200], cut(attention(NUMBER_BF16, 4096, 32, 8, 128, 128), 4096, TRUE));
 }
 END_TEST
 
-START_TEST(narrow_heads_and_odd_lengths_are_compiled) {
-  check_plans(&gpus[H100], attention(NUMBER_FP16, 128, 8, 4, 32, 32));
-  check_plans(&gpus[H100], attention(NUMBER_BF16, 200, 8, 1, 80, 80));
+START_TEST(blocks_of_a_cut_sequence_are_compiled) {
+  check_plans(&gpus[H100], cut(attention(NUMBER_FP16, 128, 8, 4, 32, 32), 96, TRUE));
+  check_plans(&gpus[H100], cut(attention(NUMBER_BF16, 4096, 32, 8, 128, 128), 10240, FALSE));
+}
+END_TEST
+
+START_TEST(windows_and_odd_lengths_are_compiled) {
+  check_plans(&gpus[H100], windowed(attention(NUMBER_BF16, 200, 8, 1, 80, 80), 48));
+  check_plans(&gpus[H100], windowed(cut(attention(NUMBER_BF16, 200, 8, 1, 80, 80), 260, FALSE), 150));
+}
+END_TEST
+
+START_TEST(alibi_is_compiled) {
+  check_plans(&gpus[H100], sloped(attention(NUMBER_BF16, 2048, 32, 32, 128, 128)));
 }
 END_TEST
 
@@ -93,14 +124,24 @@ START_TEST(what_the_graphs_do_not_cover_is_declined_with_a_reason) {
   g_autofree char *why_not = NULL;
   Cudnn *cudnn = cudnn_for(&gpus[H100], &why_not);
   ck_assert_msg(cudnn != NULL, "%s", why_not);
-  FlashKernel kernel = attention(NUMBER_BF16, 256, 4, 4, 64, 64);
-  kernel.rule.window = 100;
-  ck_assert_int_eq(cudnn_workspace_bytes(cudnn, &kernel, FALSE, &why_not), -1);
-  ck_assert_str_eq(why_not, "not for a sliding window");
-  g_clear_pointer(&why_not, g_free);
-  kernel = attention(NUMBER_BF16, 256, 4, 4, 60, 60);
-  ck_assert_int_eq(cudnn_workspace_bytes(cudnn, &kernel, FALSE, &why_not), -1);
-  ck_assert_str_eq(why_not, "not aligned to 16 bytes");
+  const FlashKernel plain = attention(NUMBER_BF16, 256, 4, 4, 64, 64);
+  FlashKernel dropped = plain, pieces = sloped(cut(plain, 128, FALSE));
+  dropped.drop.dropout.rate = 0.1f;
+  pieces.block.query_at = pieces.block.key_at = (RowPositions){64, 128, 640};
+  const struct {
+    FlashKernel kernel;
+    const char *why_not;
+  } declined[] = {{dropped, "not with dropout"},
+                  {sloped(cut(plain, 256, TRUE)), "ALiBi only where queries and keys are the same tokens"},
+                  {sloped(cut(plain, 256, FALSE)), "ALiBi only where queries and keys are the same tokens"},
+                  {pieces, "ALiBi only where queries and keys are the same tokens"},
+                  {attention(NUMBER_FP32, 256, 4, 4, 64, 64), "not for fp32"},
+                  {attention(NUMBER_BF16, 256, 4, 4, 60, 60), "not aligned to 16 bytes"}};
+  for (gsize i = 0; i < G_N_ELEMENTS(declined); i++) {
+    g_clear_pointer(&why_not, g_free);
+    ck_assert_int_eq(cudnn_workspace_bytes(cudnn, &declined[i].kernel, FALSE, &why_not), -1);
+    ck_assert_str_eq(why_not, declined[i].why_not);
+  }
   cudnn_free(cudnn);
 }
 END_TEST
@@ -122,9 +163,10 @@ int main(void) {
   cudnn_free(cudnn);
   TCase *cases = tcase_create("plans");
   tcase_set_timeout(cases, 120);
-  tcase_add_test(cases, attention_with_a_key_head_for_each_query_head_is_compiled);
   tcase_add_test(cases, attention_with_shared_key_heads_is_compiled_for_each_architecture);
-  tcase_add_test(cases, narrow_heads_and_odd_lengths_are_compiled);
+  tcase_add_test(cases, blocks_of_a_cut_sequence_are_compiled);
+  tcase_add_test(cases, windows_and_odd_lengths_are_compiled);
+  tcase_add_test(cases, alibi_is_compiled);
   tcase_add_test(cases, latent_attention_is_compiled);
   tcase_add_test(cases, what_the_graphs_do_not_cover_is_declined_with_a_reason);
   tcase_add_test(cases, a_description_that_says_nothing_is_refused);

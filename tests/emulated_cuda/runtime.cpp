@@ -240,6 +240,19 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
   return cudaSuccess;
 }
 
+cudaError_t cudaMemcpy2DAsync(void *to, size_t to_step, const void *from, size_t from_step, size_t bytes, size_t rows,
+                              enum cudaMemcpyKind kind, cudaStream_t stream) {
+  if (bytes > to_step || bytes > from_step)
+    return emulated_answer(cudaErrorInvalidPitchValue);
+  emulated_check_memory(to, to_step * (rows - 1) + bytes, true, "cudaMemcpy2DAsync");
+  emulated_check_memory(from, from_step * (rows - 1) + bytes, true, "cudaMemcpy2DAsync");
+  emulated_put(stream, [=] {
+    for (size_t row = 0; row < rows; row++)
+      memcpy((char *)to + row * to_step, (const char *)from + row * from_step, bytes);
+  });
+  return cudaSuccess;
+}
+
 cudaError_t cudaFuncSetAttribute(const void *function, enum cudaFuncAttribute attribute, int value) {
   if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || value < 0 || (size_t)value > MOST_SHARED_BYTES)
     return emulated_answer(cudaErrorInvalidValue);

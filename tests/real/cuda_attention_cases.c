@@ -8,9 +8,13 @@ static const struct {
   ScoreDropout drop;
   const char *name;
 } rules[] = {{{0}, {{0}}, ""},
+             {{0, 0, 21}, {{0}}, ", a window"},
+             {{6, 3, 0}, {{0}}, ", ALiBi"},
+             {{6, 3, 21}, {{0}}, ", ALiBi, a window"},
+             {{0}, {{41, 0.1f}, 3, 6, 3, 90}, ", dropout"},
              {{6, 3, 0}, {{41, 0.1f}, 3, 6, 3, 90}, ", ALiBi, dropout"},
              {{6, 3, 21}, {{41, 0.1f}, 3, 6, 3, 90}, ", ALiBi, a window, dropout"}};
-enum { PLAIN, OF_BLOCKS, RULED };
+enum { PLAIN, WINDOW, ALIBI, ALIBI_WINDOW, DROPOUT, OF_BLOCKS, RULED };
 
 static void softmax(Comparison *comparison, Number number, gint64 seq_len, int rule) {
   Case c = case_new(KERNEL_SOFTMAX_FORWARD, "%s 3 x %d%s", number_name(number), (int)seq_len, rules[rule].name);
@@ -30,10 +34,27 @@ static void softmax(Comparison *comparison, Number number, gint64 seq_len, int r
   case_compare(&back, comparison);
 }
 
-/* The log-sum-exp and output given to backward need not be the forward's: the formulas are compared. `block` NULL: all
- * keys. */
-static void flash_heads(Comparison *comparison, Number number, gint64 seq_len, gint64 heads, gint64 kv_heads,
-                        gint64 dim, gint64 dim_v, const FlashBlock *block, int rule) {
+/* Of 40 queries 26, of 70 keys 50: without a mask, and with a diagonal 24 keys further right, added to what is there;
+ * tiles of 32 end within both. All of them, where only the leading dimensions differ. Pieces of a sequence, whose
+ * distance ALiBi knows. Without a block: all keys. */
+static const FlashBlock blocks[] = {{FALSE},
+                                    {TRUE, TRUE, FALSE, 26, 50, 70, 64, 48, 72},
+                                    {TRUE, FALSE, TRUE, 26, 50, 70, 64, 48, 72},
+                                    {TRUE, FALSE, FALSE, 40, 40, 40, 64, 48, 96},
+                                    {TRUE, TRUE, FALSE, 26, 50, 70, 64, 48, 72, {10, 60, 90}, {33, 0, 7}}};
+enum { WHOLE, FULL, CAUSAL, OWN, PIECES };
+
+typedef struct {
+  gint64 seq_len, heads, kv_heads, dim, dim_v;
+  int block, rule;
+} Attended;
+
+/* The log-sum-exp and output given to backward need not be the forward's: the formulas are compared. */
+static void flash(Comparison *comparison, Number number, const Attended *attended) {
+  const gint64 seq_len = attended->seq_len, heads = attended->heads, kv_heads = attended->kv_heads, dim = attended->dim,
+               dim_v = attended->dim_v;
+  const FlashBlock *block = attended->block == WHOLE ? NULL : &blocks[attended->block];
+  const int rule = attended->rule;
   const gint64 rows = 2 * seq_len, ld = (heads + kv_heads) * dim + kv_heads * dim_v, ld_o = heads * dim_v;
   const gint64 key_rows = block != NULL ? 2 * block->key_rows : rows, ld_kv = block != NULL ? block->ld_kv : ld;
   const gboolean is_latent = block == NULL && dim != dim_v; /* its gradients of q lie apart from those of k and v */
@@ -81,24 +102,7 @@ static void flash_heads(Comparison *comparison, Number number, gint64 seq_len, g
   case_compare(&back, comparison);
 }
 
-static void flash(Comparison *comparison, Number number, gint64 seq_len, gint64 heads, gint64 kv_heads, gint64 dim,
-                  const FlashBlock *block, int rule) {
-  flash_heads(comparison, number, seq_len, heads, kv_heads, dim, dim, block, rule);
-}
-
-/* Of 40 queries 26, of 70 keys 50: without a mask, and with a diagonal 24 keys further right, added to what is there;
- * tiles of 32 end within both; with a window. And all of them, where only the leading dimensions differ; pieces of a
- * sequence with ALiBi. */
-static void blocks(Comparison *comparison, Number number) {
-  const FlashBlock full = {TRUE, TRUE, FALSE, 26, 50, 70, 64, 40, 72},
-                   causal = {TRUE, FALSE, TRUE, 26, 50, 70, 64, 40, 72},
-                   own = {TRUE, FALSE, FALSE, 40, 40, 40, 64, 40, 96},
-                   pieces = {TRUE, TRUE, FALSE, 26, 50, 70, 64, 40, 72, {10, 60, 90}, {33, 0, 7}};
-  flash(comparison, number, 40, 2, 1, 20, &full, PLAIN);
-  flash(comparison, number, 40, 2, 1, 20, &causal, PLAIN);
-  flash(comparison, number, 40, 2, 1, 20, &causal, RULED);
-  flash(comparison, number, 40, 2, 1, 20, &own, PLAIN);
-  flash(comparison, number, 40, 2, 1, 20, &pieces, OF_BLOCKS);
+static void merges(Comparison *comparison, Number number) {
   for (int is_wide = 0; is_wide < 2; is_wide++) {
     const Number sum = is_wide ? NUMBER_FP32 : number;
     Case merge = case_new(KERNEL_MERGE, "%s into %s", number_name(number), number_name(sum));
@@ -114,22 +118,22 @@ static void blocks(Comparison *comparison, Number number) {
 
 /* Twice, unless STEPREAL_CUDNN is 0: with cuDNN where it takes the shape, and with the own kernels. */
 static void flashes(Comparison *comparison, Number number) {
+  static const Attended for_both[] = {
+      {45, 4, 2, 24, 24, WHOLE, PLAIN},   {96, 2, 2, 64, 64, WHOLE, PLAIN},        {104, 2, 1, 128, 128, WHOLE, PLAIN},
+      {33, 2, 2, 256, 256, WHOLE, PLAIN}, {45, 2, 2, 192, 128, WHOLE, PLAIN},      {66, 2, 1, 24, 24, WHOLE, WINDOW},
+      {66, 4, 2, 24, 40, WHOLE, ALIBI},   {66, 3, 3, 32, 32, WHOLE, ALIBI_WINDOW}, {40, 2, 1, 24, 24, FULL, PLAIN},
+      {40, 2, 1, 24, 24, CAUSAL, PLAIN},  {40, 2, 1, 24, 24, CAUSAL, WINDOW},      {40, 2, 1, 24, 24, OWN, PLAIN}};
+  static const Attended for_own[] = {{70, 3, 3, 21, 21, WHOLE, PLAIN}, {45, 2, 2, 136, 96, WHOLE, PLAIN},
+                                     {40, 4, 2, 24, 40, WHOLE, RULED}, {66, 2, 1, 24, 24, WHOLE, DROPOUT},
+                                     {40, 2, 1, 20, 20, FULL, PLAIN},  {40, 2, 1, 20, 20, CAUSAL, RULED},
+                                     {40, 2, 1, 20, 20, OWN, PLAIN},   {40, 2, 1, 20, 20, PIECES, OF_BLOCKS}};
   g_autofree char *given = g_strdup(g_getenv("STEPREAL_CUDNN"));
   for (int own = number == NUMBER_FP32 || g_strcmp0(given, "0") == 0; own < 2; own++) {
     g_setenv("STEPREAL_CUDNN", own ? "0" : "1", TRUE);
-    flash(comparison, number, 45, 4, 2, 24, NULL, PLAIN);
-    flash(comparison, number, 96, 2, 2, 64, NULL, PLAIN);
-    flash(comparison, number, 104, 2, 1, 128, NULL, PLAIN);
-    flash(comparison, number, 33, 2, 2, 256, NULL, PLAIN);
-    flash_heads(comparison, number, 45, 2, 2, 192, 128, NULL, PLAIN);
-    if (own)
-      flash(comparison, number, 70, 3, 3, 21, NULL, PLAIN);
-    if (own)
-      flash_heads(comparison, number, 45, 2, 2, 136, 96, NULL, PLAIN);
-    if (own)
-      flash_heads(comparison, number, 40, 4, 2, 24, 40, NULL, RULED);
-    if (own)
-      flash(comparison, number, 66, 2, 1, 24, NULL, RULED);
+    for (gsize i = 0; i < G_N_ELEMENTS(for_both); i++)
+      flash(comparison, number, &for_both[i]);
+    for (gsize i = 0; own && i < G_N_ELEMENTS(for_own); i++)
+      flash(comparison, number, &for_own[i]);
   }
   if (given != NULL)
     g_setenv("STEPREAL_CUDNN", given, TRUE);
@@ -197,7 +201,7 @@ static void rope(Comparison *comparison, Number number, gboolean inverse) {
 
 void compare_attention(Comparison *comparison, Number number) {
   flashes(comparison, number);
-  blocks(comparison, number);
+  merges(comparison, number);
   for (int flag = 0; flag < 2; flag++) {
     rope(comparison, number, flag);
     latents(comparison, number, flag);

@@ -41,7 +41,6 @@ experts, ep 2, ZeRO-2|2|tiny-qwen2-moe|--dp 2 --ep 2 --zero 2
 tokens gathered, experts cut and shared, ep 2|4|tiny-qwen2-moe|--tp 2 --dp 2 --ep 2 --sequence-parallel on --expert-dispatch all_gather
 latent attention and experts made again|2|tiny-deepseek|--dp 2 --ep 2 --recompute selective --recompute-modules mla_up_proj+moe
 pp 2, ep 2, dualpipe, which takes turns|4|tiny-mixtral|--pp 2 --dp 2 --ep 2 --schedule dualpipe --global-batch 8
-cp 2, ring|2|tiny-gpt2-short|--cp 2 --attention flash --global-batch 1
 every other product made again, tp 2, sequence parallel|2|tiny-llama-short|--tp 2 --sequence-parallel on --framework torchtitan --norm-kernel fused --attention flash --recompute selective
 every other product made again, zb-h1|2|tiny-gpt2-short|--pp 2 --schedule zb-h1 --framework torchtitan --attention flash --recompute selective
 cp 2, PyTorch's ring|2|tiny-gpt2-short|--cp 2 --framework torchtitan-compile --norm-kernel fused --attention flash --global-batch 1
@@ -55,6 +54,8 @@ fused attention, gradients in fp32|2|tiny-llama-short|--tp 2 --recipe megatron
 weights on the host, too, ZeRO-3|2|tiny-llama-short|--dp 2 --zero 3 --steps 2 --check-time on --offload-optimizer host --offload-weights host
 optimizer on the host, pp 2|2|tiny-llama-short|--pp 2 --steps 2 --check-time on --offload-optimizer host
 cp 2, Ulysses|2|tiny-gpt2-short|--cp 2 --cp-comm ulysses --global-batch 1
+cp 2, all-gather|2|tiny-llama-short|--cp 2 --cp-comm all_gather --global-batch 1
+cp 2, ring|2|tiny-llama-short|--cp 2 --global-batch 1
 cp 2, PyTorch's ring, grouped heads|2|tiny-llama-short|--cp 2 --framework torchtitan-compile --norm-kernel fused --attention flash --global-batch 1
 TABLE
 check_plans

@@ -1,4 +1,4 @@
-/* Causal attention through cuDNN's graph API, loaded at run time, so a program built with cuDNN's header also starts
+/* Fused attention through cuDNN's graph API, loaded at run time, so a program built with cuDNN's header also starts
  * where the library is missing. Without the header, cuda_cudnn_none.c is compiled instead. */
 #pragma once
 #include "kernel.h"

@@ -1,33 +1,7 @@
 #include "cuda_cudnn_graph.h"
 
-#include <dlfcn.h>
 #include <stdbool.h>
 #include <string.h>
-
-gboolean cudnn_library_load(CudnnLibrary *library, char **why_not) {
-  library->handle = dlopen("libcudnn.so.9", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (library->handle == NULL) {
-    *why_not = g_strdup(dlerror());
-    return FALSE;
-  }
-  gboolean is_complete = TRUE;
-#define CUDNN_FIND(name)                                                                                               \
-  *(void **)&library->name = dlsym(library->handle, "cudnn" #name);                                                    \
-  is_complete = is_complete && library->name != NULL;
-  CUDNN_FUNCTIONS(CUDNN_FIND)
-#undef CUDNN_FIND
-  if (!is_complete) {
-    *why_not = g_strdup("libcudnn.so.9 lacks a function");
-    cudnn_library_unload(library);
-  }
-  return is_complete;
-}
-
-void cudnn_library_unload(CudnnLibrary *library) {
-  if (library->handle != NULL)
-    dlclose(library->handle);
-  *library = (CudnnLibrary){0};
-}
 
 cudnnBackendDescriptor_t cudnn_gpu_new(const CudnnLibrary *library, const char *json, char **why_not) {
   cudnnBackendDescriptor_t gpu = NULL;
@@ -50,6 +24,7 @@ void cudnn_graph_init(CudnnGraph *graph, const CudnnLibrary *library, cudnnHandl
   *graph = (CudnnGraph){.library = library, .handle = handle, .gpu = gpu, .next_id = 1000};
   graph->descriptors = g_ptr_array_new();
   graph->operations = g_ptr_array_new();
+  graph->ids = g_array_new(FALSE, FALSE, sizeof(gint64));
 }
 
 /* Newest first: operations are destroyed before their tensors. */
@@ -60,6 +35,7 @@ void cudnn_graph_clear(CudnnGraph *graph) {
     (void)graph->library->BackendDestroyDescriptor(g_ptr_array_index(graph->descriptors, i - 1));
   g_ptr_array_unref(graph->descriptors);
   g_ptr_array_unref(graph->operations);
+  g_array_unref(graph->ids);
   g_free(graph->why_not);
   *graph = (CudnnGraph){0};
 }
@@ -105,6 +81,14 @@ static void add_operation(CudnnGraph *graph, cudnnBackendDescriptor_t operation,
     g_ptr_array_add(graph->operations, operation);
 }
 
+static void note_id(CudnnGraph *graph, gint64 id) {
+  for (guint i = 0; i < graph->ids->len; i++)
+    if (g_array_index(graph->ids, gint64, i) == id)
+      return;
+  if (id > 0)
+    g_array_append_val(graph->ids, id);
+}
+
 static CudnnTensor add_tensor(CudnnGraph *graph, gint64 id, cudnnDataType_t type, const CudnnShape *shape,
                               bool is_by_value) {
   const gint64 alignment_bytes = 16, own_id = id > 0 ? id : graph->next_id++;
@@ -119,6 +103,7 @@ static CudnnTensor add_tensor(CudnnGraph *graph, gint64 id, cudnnDataType_t type
     set(graph, tensor, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &is_virtual);
   if (is_by_value)
     set(graph, tensor, CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, 1, &is_by_value);
+  note_id(graph, id);
   return finalize(graph, tensor, "tensor") ? tensor : NULL;
 }
 
@@ -126,9 +111,9 @@ CudnnTensor cudnn_tensor(CudnnGraph *graph, gint64 id, cudnnDataType_t type, Cud
   return add_tensor(graph, id, type, &shape, false);
 }
 
-CudnnTensor cudnn_scalar(CudnnGraph *graph, gint64 id) {
+CudnnTensor cudnn_scalar(CudnnGraph *graph, gint64 id, cudnnDataType_t type) {
   const CudnnShape one = {{1, 1, 1, 1}, {1, 1, 1, 1}};
-  return add_tensor(graph, id, CUDNN_DATA_FLOAT, &one, true);
+  return add_tensor(graph, id, type, &one, true);
 }
 
 void cudnn_matmul(CudnnGraph *graph, CudnnTensor a, CudnnTensor b, CudnnTensor c) {
@@ -269,10 +254,13 @@ gboolean cudnn_graph_plan(CudnnGraph *graph) {
   return ok;
 }
 
-gboolean cudnn_graph_execute(CudnnGraph *graph, const gint64 *ids, void *const *memory, gint64 n, void *workspace) {
-  const guint n_kept = graph->descriptors->len;
+gboolean cudnn_graph_execute(CudnnGraph *graph, void *const *of_id, void *workspace) {
+  const guint n_kept = graph->descriptors->len, n = graph->ids->len;
+  g_autofree void **memory = g_new(void *, n);
+  for (guint i = 0; i < n; i++)
+    memory[i] = of_id[g_array_index(graph->ids, gint64, i)];
   cudnnBackendDescriptor_t pack = create(graph, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
-  set(graph, pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, n, ids);
+  set(graph, pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, n, graph->ids->data);
   set(graph, pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, n, memory);
   set(graph, pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace);
   const gboolean ok = finalize(graph, pack, "variant pack") &&

@@ -43,6 +43,7 @@ typedef struct {
   cudnnBackendDescriptor_t gpu; /* a described GPU; NULL: the handle's */
   GPtrArray *descriptors;       /* all, owned */
   GPtrArray *operations;        /* subset of descriptors */
+  GArray *ids;                  /* of gint64: tensors with memory, each once */
   gint64 next_id;               /* for tensors without one */
   char *why_not;                /* NULL: no failure so far */
   cudnnBackendDescriptor_t plan;
@@ -61,7 +62,7 @@ typedef struct {
 
 /* `id` > 0: memory passed at execution under this id; 0: internal to the graph. */
 CudnnTensor cudnn_tensor(CudnnGraph *graph, gint64 id, cudnnDataType_t type, CudnnShape shape);
-CudnnTensor cudnn_scalar(CudnnGraph *graph, gint64 id); /* a float in host memory */
+CudnnTensor cudnn_scalar(CudnnGraph *graph, gint64 id, cudnnDataType_t type); /* one number, in host memory */
 
 void cudnn_matmul(CudnnGraph *graph, CudnnTensor a, CudnnTensor b, CudnnTensor c);
 void cudnn_reduce(CudnnGraph *graph, cudnnReduceTensorOp_t operation, CudnnTensor x, CudnnTensor y);
@@ -69,10 +70,10 @@ void cudnn_reshape(CudnnGraph *graph, CudnnTensor x, CudnnTensor y);
 /* b, t NULL if the mode has only one or two inputs. `compute`: the type it computes in. */
 void cudnn_pointwise(CudnnGraph *graph, cudnnPointwiseMode_t mode, cudnnDataType_t compute, CudnnTensor x,
                      CudnnTensor b, CudnnTensor t, CudnnTensor y);
-/* y[i] = the index along `axis`. */
+/* y[i] = the index along `axis`, a number of `y`'s type. */
 void cudnn_index(CudnnGraph *graph, gint64 axis, CudnnTensor x, CudnnTensor y);
 
 /* Plans with the heuristic's first engine that accepts the graph. FALSE: none, see why_not. */
 gboolean cudnn_graph_plan(CudnnGraph *graph);
-/* `memory[i]` is the memory of tensor `ids[i]`. FALSE with the reason in why_not. */
-gboolean cudnn_graph_execute(CudnnGraph *graph, const gint64 *ids, void *const *memory, gint64 n, void *workspace);
+/* `of_id[id]` is the memory of the tensors with an id. FALSE with the reason in why_not. */
+gboolean cudnn_graph_execute(CudnnGraph *graph, void *const *of_id, void *workspace);
