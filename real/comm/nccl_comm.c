@@ -24,7 +24,9 @@ static void fail_device(NcclComm *comm, GError *error) {
 /* NCCL refuses two ranks of a communicator on one GPU of one host. So ranks that share a GPU claim different hosts;
  * ranks with the same turn on their GPUs claim the same one, so NVLink is still used between them. */
 static gboolean prepare_environment(const NcclComm *comm, GError **error) {
+  setenv("NCCL_COMM_BLOCKING", "1", TRUE);    /* not the user's choice: nothing here waits for calls in progress */
   setenv("NCCL_RUNTIME_CONNECT", "0", FALSE); /* all algorithms connect when the communicator is made */
+  setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", FALSE); /* nccl_group.c; since NCCL 2.26 */
   if (comm->device->n_sharers <= 1)
     return TRUE;
   int n_gpus = 1;
@@ -34,6 +36,15 @@ static gboolean prepare_environment(const NcclComm *comm, GError **error) {
   (void)gethostname(host, sizeof host - 1);
   g_autofree char *id = g_strdup_printf("%s-%d", host, world_local_rank(comm->world) / n_gpus);
   setenv("NCCL_HOSTID", id, FALSE);
+  return TRUE;
+}
+
+/* All members of a communicator must give it the same bound on CTAs, so all use the smallest GPU's. */
+static gboolean count_multiprocessors(NcclComm *comm, GError **error) {
+  struct cudaDeviceProp properties;
+  if (!CUDA_CALL(cudaGetDeviceProperties(&properties, cuda_device_ordinal(comm->device)), error))
+    return FALSE;
+  comm->n_multiprocessors = (int)-world_max(comm->world, -properties.multiProcessorCount);
   return TRUE;
 }
 
@@ -61,9 +72,8 @@ static Comm *open_comm(World *world, Device *device, GError **error) {
   comm->world = world;
   comm->device = device;
   comm->groups = g_ptr_array_new_with_free_func(g_free);
-  comm->batch = g_ptr_array_new();
   g_mutex_init(&comm->lock);
-  if (nccl_library_load(&comm->nccl, error) && prepare_environment(comm, error)) {
+  if (nccl_library_load(&comm->nccl, error) && prepare_environment(comm, error) && count_multiprocessors(comm, error)) {
     cuda_device_set_watch(device, watch, comm);
     return &comm->comm;
   }
@@ -89,11 +99,8 @@ static gboolean enter(NcclComm *comm) {
 /* After a call on the group, which is enqueued now or, within a batch, when the batch ends. */
 static void leave(NcclComm *comm, NcclGroup *group, ncclResult_t result, const char *call, int line) {
   GError *error = NULL;
-  if (!nccl_check(comm, group->handle, result, call, __FILE__, line, &error) ||
-      (comm->depth == 0 && result == ncclInProgress && !nccl_await(comm, group, call, &error)))
+  if (!nccl_check(comm, group->handle, result, call, __FILE__, line, &error))
     fail_device(comm, error);
-  else if (comm->depth > 0)
-    g_ptr_array_add(comm->batch, group);
   world_progress(comm->world);
 }
 
@@ -104,10 +111,6 @@ static ncclDataType_t data_type(Number number) {
   return number == NUMBER_FP32 ? ncclFloat32 : number == NUMBER_BF16 ? ncclBfloat16 : ncclFloat16;
 }
 
-static gboolean is_well(ncclResult_t result) {
-  return result == ncclSuccess || result == ncclInProgress;
-}
-
 /* Issues `n_pairs` send/receive pairs as one NCCL group: the k-th sends to the member k places after this one and
  * receives from the one k places before, wrapping around. Member m's part of `in` and `out` is at m·stride. */
 static void swap(NcclGroup *group, DeviceStream *stream, const char *in, char *out, gsize bytes, gsize stride,
@@ -115,14 +118,14 @@ static void swap(NcclGroup *group, DeviceStream *stream, const char *in, char *o
   NcclComm *comm = comm_of(&group->group);
   cudaStream_t s = cuda_stream_handle(stream);
   ncclResult_t result = comm->nccl.GroupStart();
-  for (int k = 1; is_well(result) && k <= n_pairs; k++) {
+  for (int k = 1; result == ncclSuccess && k <= n_pairs; k++) {
     const int to = (group->own + k) % group->n, from = (group->own + group->n - k) % group->n;
     result = comm->nccl.Send(in + (gsize)to * stride, bytes, ncclInt8, to, group->handle, s);
-    if (is_well(result))
+    if (result == ncclSuccess)
       result = comm->nccl.Recv(out + (gsize)from * stride, bytes, ncclInt8, from, group->handle, s);
   }
   const ncclResult_t end = comm->nccl.GroupEnd();
-  leave(comm, group, is_well(result) ? end : result, "ncclSend, ncclRecv", __LINE__);
+  leave(comm, group, result == ncclSuccess ? end : result, "ncclSend, ncclRecv", __LINE__);
 }
 
 static void all_to_all(NcclGroup *group, DeviceStream *stream, const char *in, char *out, gsize bytes) {
@@ -214,14 +217,8 @@ static void batch_end(Comm *base) {
   GError *error = NULL;
   if (comm->depth == 0)
     return;
-  gboolean ok = NCCL_CALL(comm, GroupEnd(), &error);
-  if (--comm->depth > 0 && ok)
-    return;
-  for (guint i = 0; ok && i < comm->batch->len; i++)
-    ok = nccl_await(comm, g_ptr_array_index(comm->batch, i), "batch", &error);
-  if (comm->depth == 0)
-    g_ptr_array_set_size(comm->batch, 0);
-  if (!ok)
+  comm->depth--;
+  if (!NCCL_CALL(comm, GroupEnd(), &error))
     fail_device(comm, error);
 }
 
@@ -243,9 +240,9 @@ static gpointer abort_all(gpointer data) {
   NcclComm *comm = job->comm;
   (void)cudaSetDevice(cuda_device_ordinal(comm->device));
   for (guint i = 0; i < comm->groups->len; i++) {
-    const NcclGroup *group = g_ptr_array_index(comm->groups, i);
-    if (group->handle != NULL)
-      (void)comm->nccl.CommAbort(group->handle);
+    ncclComm_t handle = nccl_take_handle(g_ptr_array_index(comm->groups, i));
+    if (handle != NULL)
+      (void)comm->nccl.CommAbort(handle);
   }
   g_atomic_int_set(&job->is_done, TRUE);
   abort_unref(job);
@@ -279,10 +276,9 @@ static void close_comm(Comm *base) {
   if (!g_atomic_int_get(&comm->is_aborted) &&
       (cuda_device_has_failed(comm->device) || !nccl_settle(comm, NULL) || !nccl_finish_all(comm)))
     abort_comm(base);
-  if (g_atomic_int_get(&comm->is_aborted))
-    return; /* the aborting thread may still look at it */
+  if (g_atomic_int_get(&comm->is_aborted) || comm->is_left)
+    return; /* a thread may still look at it */
   g_ptr_array_unref(comm->groups);
-  g_ptr_array_unref(comm->batch);
   g_mutex_clear(&comm->lock);
   g_free(comm);
 }

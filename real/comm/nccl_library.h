@@ -10,7 +10,6 @@
   X(Broadcast)                                                                                                         \
   X(CommAbort)                                                                                                         \
   X(CommDestroy)                                                                                                       \
-  X(CommFinalize)                                                                                                      \
   X(CommGetAsyncError)                                                                                                 \
   X(CommInitRankConfig)                                                                                                \
   X(GetErrorString)                                                                                                    \

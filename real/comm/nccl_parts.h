@@ -9,33 +9,37 @@ typedef struct {
   NcclLibrary nccl;
   World *world;
   Device *device;
-  GPtrArray *groups; /* of NcclGroup, owned */
-  guint n_settled;   /* so many at the start of `groups` are ready for transfers */
-  GPtrArray *batch;  /* of NcclGroup: used in the open batch */
-  int depth;         /* nesting of batches */
-  GMutex lock;       /* held to query a communicator's state and to abort communicators */
-  gint is_aborted;   /* atomic */
+  int n_multiprocessors; /* of the rank's GPU that has fewest */
+  GPtrArray *groups;     /* of NcclGroup, owned */
+  guint n_settled;       /* so many at the start of `groups` are ready for transfers */
+  int depth;             /* nesting of batches */
+  gboolean is_left;      /* to a thread that waits for other ranks, and still reads it */
+  GMutex lock;           /* held to query a communicator's state and to abort communicators */
+  gint is_aborted;       /* atomic */
 } NcclComm;
 
 typedef struct {
   CommGroup group;
-  ncclComm_t handle; /* NULL: a group of one, or a channel that is not settled yet */
-  int n, own;        /* number of members; this rank's index */
+  ncclComm_t handle; /* atomic; NULL: a group of one, or not settled yet */
+  ncclUniqueId id;
+  int n, own;    /* number of members; this rank's index */
+  int most_ctas; /* multiprocessors that its kernels may take */
   gboolean is_channel, is_sender;
   int ends[2]; /* of a channel: its ranks, ascending */
 } NcclGroup;
 
-/* All NCCL calls, nccl##call, go through this macro: TRUE for success and "in progress", else FALSE with an error that
- * names rank, call, NCCL's message and line. `handle` NULL: not about one communicator. */
+/* All NCCL calls, nccl##call, go through this macro: TRUE for success and "in progress" (which a call that is under way
+ * in another thread is), else FALSE with an error that names rank, call, NCCL's message and line. `handle` NULL: not
+ * about one communicator. */
 #define NCCL_CALL(comm, call, error)                                                                                   \
   nccl_check((comm), NULL, (comm)->nccl.call, "nccl" #call, __FILE__, __LINE__, (error))
 gboolean nccl_check(const NcclComm *comm, ncclComm_t handle, ncclResult_t result, const char *call, const char *file,
                     int line, GError **error);
 
+/* Its communicator, for who ends it: one caller gets it, any other NULL. */
+ncclComm_t nccl_take_handle(NcclGroup *group);
 /* A communicator's current state; ncclInternalError once aborted, when it can no longer be queried. */
 ncclResult_t nccl_state(NcclComm *comm, const NcclGroup *group);
-/* Waits until the group's last call is no longer in progress. `what` names the call in the error. */
-gboolean nccl_await(NcclComm *comm, const NcclGroup *group, const char *what, GError **error);
 
 CommGroup *nccl_group_new(Comm *comm, const int *members, int n, GError **error);
 CommGroup *nccl_channel_new(Comm *comm, int from, int to, gboolean is_forward, GError **error);

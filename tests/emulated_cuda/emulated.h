@@ -15,6 +15,8 @@ template <typename Condition> void emulated_await(Condition is_over) {
     usleep(us);
 }
 
+constexpr int EMULATED_MULTIPROCESSORS = 132; /* an H100's, for kernels that wait for other GPUs */
+
 /* block.cpp: runs every thread of every block on the calling thread. */
 void emulated_run_grid(const char *name, dim3 grid, dim3 size, size_t shared_bytes, const std::function<void()> &work);
 

@@ -1,7 +1,11 @@
 /* The part of NCCL that real/ calls, between processes of one machine through shared memory. Like NCCL, it refuses two
- * ranks on one GPU of one host, returns "in progress" and continues in its own thread, runs one communicator's calls in
- * order, and launches a group together. Stricter than NCCL: it compares the members' calls, and the lengths of a send
- * and its receive. Reference: NCCL 2.28 documentation, "Groups" and "Fault tolerance". */
+ * ranks on one GPU of one host, waits for the other members where communicators are made and ended and where two
+ * members first send to each other, runs one communicator's calls in order, launches a group together and, if
+ * NCCL_LAUNCH_ORDER_IMPLICIT is 1, starts launches in the order of their issue. Stricter than NCCL: it compares the
+ * members' calls, and the lengths of a send and its receive; without that order, only one kernel may be under way; and
+ * kernels under way may not have more CTAs than a GPU has multiprocessors. Reference: NCCL 2.28 documentation,
+ * "Groups", "Fault tolerance" and "Using multiple NCCL communicators concurrently"; its source for the last and for
+ * connections (enqueue.cc, group.cc). */
 #include "emulated.h"
 
 extern "C" {
@@ -21,7 +25,7 @@ extern "C" {
 
 namespace {
 
-constexpr int MAX_RANKS = 16;
+constexpr int MAX_RANKS = 16, MOST_CTAS = 64; /* of a communicator without a bound: NCCL's MAXCHANNELS */
 constexpr size_t CHUNK_BYTES = 1 << 20, BOX_BYTES = 64 << 10;
 
 enum Kind { ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, BROADCAST, SEND, RECEIVE };
@@ -45,6 +49,9 @@ struct Box {
 
 struct Segment {
   std::atomic<int> n_joined, n_leaving;
+  std::atomic<bool> has_come[2][MAX_RANKS]
+                            [MAX_RANKS]; /* by sender and receiver: the first and the second, to connect */
+  int most_ctas[MAX_RANKS];
   std::atomic<uint32_t> n_waiting, generation;
   char host[MAX_RANKS][128];
   Call calls[MAX_RANKS];
@@ -56,8 +63,7 @@ struct Segment {
 
 struct ncclComm {
   Segment *segment;
-  int n, rank;
-  std::atomic<ncclResult_t> state{ncclInProgress};
+  int n, rank, most_ctas;
   std::atomic<bool> is_aborted{false}, is_used{false};
   std::atomic<uint64_t> n_issued{0}, n_done{0}; /* launches */
 };
@@ -223,21 +229,32 @@ void run_calls(ncclComm *comm, const std::vector<Call> &calls) {
   });
 }
 
-/* A moment later, from another thread: until then the communicator is in progress. */
+/* Of this process's GPU. */
+std::atomic<uint64_t> n_launched{0}, n_started{0};
+std::atomic<int> ctas_under_way{0};
+
+bool has_implicit_order() {
+  const char *value = getenv("NCCL_LAUNCH_ORDER_IMPLICIT");
+  return value != nullptr && strcmp(value, "1") == 0;
+}
+
 void launch(ncclComm *comm, const std::vector<Call> &calls, cudaStream_t stream) {
   if (!comm->is_used.exchange(true))
     emulated_n_communicating++;
-  const uint64_t ticket = comm->n_issued++;
-  comm->state = ncclInProgress;
-  std::thread([=] {
-    usleep(50);
-    emulated_put(stream, [=] {
-      emulated_await([=] { return comm->n_done >= ticket || comm->is_aborted; });
-      run_calls(comm, calls);
-      comm->n_done++;
-    });
-    comm->state = ncclSuccess;
-  }).detach();
+  const uint64_t ticket = comm->n_issued++, place = n_launched++;
+  emulated_put(stream, [=] {
+    emulated_await([=] { return comm->n_done >= ticket || comm->is_aborted; });
+    if (has_implicit_order())
+      emulated_await([=] { return n_started >= place || comm->is_aborted; });
+    else if (ctas_under_way > 0)
+      emulated_fail("NCCL: kernels of several communicators in no order");
+    n_started++;
+    if ((ctas_under_way += comm->most_ctas) > EMULATED_MULTIPROCESSORS)
+      emulated_fail("NCCL: kernels that wait for other GPUs have more CTAs than there are multiprocessors");
+    run_calls(comm, calls);
+    ctas_under_way -= comm->most_ctas;
+    comm->n_done++;
+  });
 }
 
 struct Grouped {
@@ -248,10 +265,31 @@ struct Grouped {
 thread_local int depth = 0;
 thread_local std::vector<Grouped> grouped; /* in order of first use */
 
+/* Members connect before they first send to each other: all of a group at once, which waits for their hosts. */
+void connect(const std::vector<Grouped> &all) {
+  for (const bool waits : {false, true})
+    for (const Grouped &g : all)
+      for (const Call &call : g.calls) {
+        if (call.kind != SEND && call.kind != RECEIVE)
+          continue;
+        ncclComm *comm = g.comm;
+        const bool is_receive = call.kind == RECEIVE;
+        const int from = is_receive ? call.peer : comm->rank, to = is_receive ? comm->rank : call.peer;
+        if (!waits)
+          comm->segment->has_come[is_receive][from][to] = true;
+        else
+          emulated_await([=] { return comm->segment->has_come[!is_receive][from][to] || comm->is_aborted; });
+      }
+}
+
+void launch_all(const std::vector<Grouped> &all) {
+  connect(all);
+  for (const Grouped &g : all)
+    launch(g.comm, g.calls, g.stream);
+}
+
 ncclResult_t add(ncclComm *comm, const Call &call, cudaStream_t stream) {
   const size_t n = (size_t)comm->n, bytes = call.count * bytes_of(call.type);
-  if (comm->state != ncclSuccess && depth == 0)
-    emulated_fail("NCCL: a call on a communicator that is in progress");
   if (call.kind != RECEIVE && (call.kind != BROADCAST || comm->rank == call.peer))
     emulated_check_memory(call.in, bytes * (call.kind == REDUCE_SCATTER ? n : 1), false, "NCCL");
   if (call.kind != SEND)
@@ -259,8 +297,8 @@ ncclResult_t add(ncclComm *comm, const Call &call, cudaStream_t stream) {
   if ((call.kind == SEND || call.kind == RECEIVE) && (call.peer < 0 || call.peer >= comm->n || call.peer == comm->rank))
     emulated_fail("NCCL: a send or receive with no other member");
   if (depth == 0) {
-    launch(comm, {call}, stream);
-    return ncclInProgress;
+    launch_all({{comm, stream, {call}}});
+    return ncclSuccess;
   }
   for (Grouped &g : grouped)
     if (g.comm == comm) {
@@ -273,9 +311,9 @@ ncclResult_t add(ncclComm *comm, const Call &call, cudaStream_t stream) {
   return ncclSuccess;
 }
 
-/* Joins the segment that the id names; all members have come when the state is success. */
-void join(ncclComm *comm, std::string name) {
-  const int file = shm_open(name.c_str(), O_RDWR | O_CREAT, 0600);
+/* Joins the segment that the id names, once all members have. EMULATED_NCCL_MISSING=1: the second never does. */
+ncclResult_t join(ncclComm *comm, const char *name) {
+  const int file = shm_open(name, O_RDWR | O_CREAT, 0600);
   if (file < 0 || ftruncate(file, sizeof(Segment)) != 0)
     emulated_fail("NCCL: no shared memory");
   void *memory = mmap(nullptr, sizeof(Segment), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
@@ -285,17 +323,23 @@ void join(ncclComm *comm, std::string name) {
   auto *s = (Segment *)memory;
   const char *host = getenv("NCCL_HOSTID");
   snprintf(s->host[comm->rank], sizeof s->host[0], "%s", host == nullptr ? "" : host);
+  s->most_ctas[comm->rank] = comm->most_ctas;
+  if (getenv("EMULATED_NCCL_MISSING") != nullptr && comm->rank == atoi(getenv("EMULATED_NCCL_MISSING")))
+    for (;;)
+      pause();
   s->n_joined++;
-  emulated_await([=] { return s->n_joined == comm->n || comm->is_aborted; });
-  shm_unlink(name.c_str());
+  emulated_await([=] { return s->n_joined == comm->n; });
+  shm_unlink(name);
   comm->segment = s;
-  for (int r = 0; r < comm->n; r++)
+  for (int r = 0; r < comm->n; r++) {
+    if (s->most_ctas[r] != comm->most_ctas)
+      emulated_fail("NCCL: members of a communicator have different bounds on its CTAs");
     if (r != comm->rank && strcmp(s->host[r], s->host[comm->rank]) == 0) {
       fprintf(stderr, "emulated NCCL: duplicate GPU: rank %d and rank %d both on one\n", r, comm->rank);
-      comm->state = ncclInvalidUsage;
-      return;
+      return ncclInvalidUsage;
     }
-  comm->state = ncclSuccess;
+  }
+  return ncclSuccess;
 }
 
 } // namespace
@@ -309,45 +353,35 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId *id) {
 }
 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int n, ncclUniqueId id, int rank, ncclConfig_t *config) {
-  if (n < 1 || n > MAX_RANKS || rank < 0 || rank >= n || config->blocking != 0)
+  const bool is_bounded = config->maxCTAs != NCCL_CONFIG_UNDEF_INT;
+  if (n < 1 || n > MAX_RANKS || rank < 0 || rank >= n || config->blocking != 1 || (is_bounded && config->maxCTAs < 1))
     return ncclInvalidArgument;
   auto *made = new ncclComm;
   made->n = n;
   made->rank = rank;
+  made->most_ctas = is_bounded ? std::min(config->maxCTAs, MOST_CTAS) : MOST_CTAS;
+  const ncclResult_t result = join(made, id.internal);
   *comm = made;
-  std::thread(join, made, std::string(id.internal)).detach();
-  return ncclInProgress;
+  return result;
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *state) {
-  *state = comm->state;
+  *state = ncclSuccess;
   return ncclSuccess;
 }
 
 const char *ncclGetErrorString(ncclResult_t result) {
-  return result == ncclSuccess        ? "no error"
-         : result == ncclInvalidUsage ? "invalid usage"
-         : result == ncclInProgress   ? "NCCL operation in progress"
-                                      : "internal error";
+  return result == ncclSuccess ? "no error" : result == ncclInvalidUsage ? "invalid usage" : "internal error";
 }
 
 const char *ncclGetLastError(ncclComm_t comm) {
   return "";
 }
 
-/* Waits for the other members, as NCCL does. */
-ncclResult_t ncclCommFinalize(ncclComm_t comm) {
-  comm->state = ncclInProgress;
-  std::thread([=] {
-    emulated_await([=] { return comm->n_done == comm->n_issued || comm->is_aborted; });
-    comm->segment->n_leaving++;
-    emulated_await([=] { return comm->segment->n_leaving == comm->n || comm->is_aborted; });
-    comm->state = ncclSuccess;
-  }).detach();
-  return ncclInProgress;
-}
-
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  emulated_await([=] { return comm->n_done == comm->n_issued || comm->is_aborted; });
+  comm->segment->n_leaving++;
+  emulated_await([=] { return comm->segment->n_leaving == comm->n || comm->is_aborted; });
   emulated_n_communicating -= comm->is_used;
   munmap(comm->segment, sizeof(Segment));
   delete comm;
@@ -369,9 +403,8 @@ ncclResult_t ncclGroupEnd(void) {
     return ncclSuccess;
   std::vector<Grouped> all = std::move(grouped);
   grouped.clear();
-  for (Grouped &g : all)
-    launch(g.comm, g.calls, g.stream);
-  return all.empty() ? ncclSuccess : ncclInProgress;
+  launch_all(all);
+  return ncclSuccess;
 }
 
 ncclResult_t ncclAllReduce(const void *in, void *out, size_t count, ncclDataType_t type, ncclRedOp_t operation,

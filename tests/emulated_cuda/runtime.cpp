@@ -212,7 +212,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int devic
   memset(properties, 0, sizeof *properties);
   snprintf(properties->name, sizeof properties->name, "emulated GPU");
   properties->totalGlobalMem = EMULATED_TOTAL_BYTES;
-  properties->multiProcessorCount = 1;
+  properties->multiProcessorCount = EMULATED_MULTIPROCESSORS;
   return cudaSuccess;
 }
 

@@ -67,6 +67,13 @@ TABLE
 grep -q '"skipped_steps": \[0' report-2-2
 result $? "gradients did overflow" "$(cat report-2-2)"
 
+# A rank whose host never comes to make a communicator.
+echo "--model $data/models/tiny-gpt2-short.json $small --comm nccl --dp 2 --check" >missing
+EMULATED_NCCL_MISSING=1 STEPREAL_NCCL_TIMEOUT=0.3 timeout 20 "$mpirun" -n 2 "$run_list" missing >out 2>err </dev/null
+got=$?
+[ "$got" -ne 0 ] && [ "$got" -ne 124 ] && grep -q 'NCCL: initialisation of communicators has not moved for 0.3 s' out err
+result $? "a communicator that a rank does not join is given up" "exit status $got; $(cat out err)"
+
 check_table "$small --precision fp32 --comm mpi" <<'TABLE'
 through the host: cp 2, all-gather|2|tiny-gpt2-short|--cp 2 --cp-comm all_gather --global-batch 1
 TABLE
