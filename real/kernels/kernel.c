@@ -2,6 +2,7 @@
 
 static const char *const names[N_KERNELS] = {
     [KERNEL_MATMUL] = "matmul",
+    [KERNEL_NARROW] = "narrow",
     [KERNEL_NORM_FORWARD] = "norm",
     [KERNEL_NORM_BACKWARD] = "norm.backward",
     [KERNEL_NORM_SUMS] = "norm.sums",
@@ -56,6 +57,6 @@ const char *kernel_name(KernelKind kind) {
 }
 
 int kernel_element_bytes(Number number) {
-  g_assert(number == NUMBER_FP32 || number == NUMBER_BF16 || number == NUMBER_FP16);
-  return number == NUMBER_FP32 ? 4 : 2;
+  g_assert(number == NUMBER_FP32 || number == NUMBER_BF16 || number == NUMBER_FP16 || number == NUMBER_FP8);
+  return number == NUMBER_FP32 ? 4 : number == NUMBER_FP8 ? 1 : 2;
 }

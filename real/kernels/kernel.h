@@ -2,11 +2,12 @@
  * its own way; the plain CPU implementation is the reference for the others.
  *
  * All matrices are row-major with a leading dimension in elements. `Number` is the storage format of elements: FP32,
- * BF16 or FP16; sums, statistics, losses and the optimizer's state are fp32 in any case. T tokens are b sequences of
- * s. "+=" adds the result to what is there. */
+ * BF16 or FP16, and FP8 for the operands of products; sums, statistics, losses and the optimizer's state are fp32 in
+ * any case. T tokens are b sequences of s. "+=" adds the result to what is there. */
 #pragma once
 #include "dropout.h"
 #include "expert_kernels.h"
+#include "fp8.h"
 #include "loss_scale.h"
 #include "precision.h"
 #include "score_rule.h"
@@ -14,6 +15,7 @@
 
 typedef enum {
   KERNEL_MATMUL,
+  KERNEL_NARROW,
   KERNEL_NORM_FORWARD,
   KERNEL_NORM_BACKWARD,
   KERNEL_NORM_SUMS,
@@ -66,20 +68,47 @@ typedef enum {
 /* C (m×n) = A·B, or C += A·B, `batch` times with strides between matrices.
  *   LAYOUT_TN  A (m×k), B stored as (n×k):  C = A·Bᵀ     forward: X·Wᵀ with W (out×in)
  *   LAYOUT_NN  A (m×k), B (k×n):            C = A·B      input gradient: dY·W
- *   LAYOUT_NT  A stored as (k×m), B (k×n):  C = Aᵀ·B     weight gradient: dYᵀ·X */
+ *   LAYOUT_NT  A stored as (k×m), B (k×n):  C = Aᵀ·B     weight gradient: dYᵀ·X
+ *
+ * FP8: only LAYOUT_TN, as GPUs of compute capability 8.9 and 9.0 multiply no other; m, n, k and leading dimensions
+ * multiples of FP8_MULTIPLE; operands at 16 bytes. Only one of A and B is E5M2, only one has scales of BLOCKS, and
+ * with ROWS or BLOCKS both are dense. */
+typedef struct {
+  guint8 format;       /* Fp8Format */
+  guint8 scaling;      /* Fp8Scaling */
+  const float *scales; /* inverse, [fp8_n_scales()] for each matrix of the batch; at 16 bytes unless TENSOR */
+} Fp8Operand;
+
 typedef struct {
   guint8 layout;     /* MatmulLayout */
   guint8 number;     /* of A and B */
   guint8 result;     /* Number of C */
   guint8 accumulate; /* C += */
+  guint8 is_fast;    /* FP8: a GPU may sum in less than fp32 (cuBLASLt's fast accumulation) */
   gint64 batch, m, n, k;
   gint64 lda, ldb, ldc;
   gint64 stride_a, stride_b, stride_c; /* elements; unused for batch 1 */
   const void *a, *b;
   void *c;
-  const void *bias; /* [n] of `number`, added to every row of C; NULL: none. Not with accumulate */
+  const void *bias; /* [n] of matmul_bias_number(), added to every row of C; NULL: none. Not with accumulate */
   float alpha;      /* C = alpha·A·B */
+  Fp8Operand fp8_a, fp8_b;
 } MatmulKernel;
+
+/* Copies of `batch` matrices x, rows × columns, for products in fp8: as_is, rows × columns, and turned, columns × rows,
+ * each dense and with scales of its own, since products sum over the columns. `to` FP32 (x too): plain copies. Rows and
+ * columns are multiples of FP8_MULTIPLE; x, its rows, and the copies lie at 16 bytes. */
+typedef struct {
+  guint8 number;  /* of x: BF16, or FP32 */
+  guint8 to;      /* Number of the copies: FP8, or FP32 */
+  guint8 format;  /* Fp8Format */
+  guint8 scaling; /* Fp8Scaling */
+  gint64 batch, rows, columns;
+  gint64 ld, stride; /* of x; elements */
+  const void *x;
+  void *as_is, *turned;          /* NULL: not made */
+  float *scales, *turned_scales; /* inverse, as in Fp8Operand; of copies that are not made NULL */
+} NarrowKernel;
 
 /* y = (x − mean)·rstd·w + shift (LayerNorm), y = x·rstd·w (RMSNorm); rows × width. y may be x, dx may be dy.
  *
@@ -386,6 +415,7 @@ typedef struct {
   guint8 kind; /* KernelKind */
   union {
     MatmulKernel matmul;
+    NarrowKernel narrow;
     NormKernel norm; /* both directions */
     RopeKernel rope;
     LatentKernel latent; /* both directions */
@@ -415,6 +445,11 @@ typedef struct {
     InitKernel init;
   };
 } Kernel;
+
+/* A bias of products in fp8 is in the format of other tensors. */
+static inline Number matmul_bias_number(const MatmulKernel *matmul) {
+  return matmul->number == NUMBER_FP8 ? NUMBER_BF16 : (Number)matmul->number;
+}
 
 /* The block that a kernel works on; all queries and keys if it is not cut. */
 static inline FlashBlock flash_block(const FlashKernel *kernel) {
@@ -460,5 +495,5 @@ __host__ __device__
 }
 
 const char *kernel_name(KernelKind kind);
-/* Bytes of one stored element: 4 or 2. */
+/* Bytes of one stored element: 4, 2 or 1. */
 int kernel_element_bytes(Number number);

@@ -1,10 +1,12 @@
 /* The part of cuBLASLt that real/ calls, through OpenBLAS: D = alpha·op(A)·op(B) + beta·C (+ bias of a row), all
  * matrices column-major, sums in fp32. Checks what its documentation demands: type pairs, leading dimensions,
- * alignments as promised in the preferences, device memory. Reference: cuBLAS 13 documentation, cublasLtMatmul. */
+ * alignments as promised in the preferences, device memory. Reference: cuBLAS 13 documentation, cublasLtMatmul; for fp8
+ * also "Narrow Precision Data Types Usage", as of a GPU of compute capability 9.0. */
 #include "emulated.h"
 
 #include <cblas.h>
 #include <cublasLt.h>
+#include <cuda_fp8.h>
 #include <glib.h>
 
 #include <string>
@@ -24,6 +26,9 @@ struct Description {
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   const void *bias = nullptr;
   cudaDataType_t bias_type = CUDA_R_32F;
+  int8_t is_fast = 0;
+  const float *scales[2] = {}; /* of A and B */
+  int32_t scale_modes[2] = {CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F, CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F};
 };
 
 struct Layout {
@@ -45,12 +50,18 @@ struct Choice {
 };
 static_assert(sizeof(Choice) <= sizeof(cublasLtMatmulAlgo_t), "a choice fits an algorithm");
 
+bool is_fp8(cudaDataType_t type) {
+  return type == CUDA_R_8F_E4M3 || type == CUDA_R_8F_E5M2;
+}
+
 size_t bytes_of(cudaDataType_t type) {
-  return type == CUDA_R_32F ? 4 : 2;
+  return is_fp8(type) ? 1 : type == CUDA_R_32F ? 4 : 2;
 }
 
 float read(const void *from, cudaDataType_t type, size_t i) {
-  return type == CUDA_R_32F    ? ((const float *)from)[i]
+  return is_fp8(type)          ? __half2float(__half(__nv_cvt_fp8_to_halfraw(((const __nv_fp8_storage_t *)from)[i],
+                                                                    type == CUDA_R_8F_E4M3 ? __NV_E4M3 : __NV_E5M2)))
+         : type == CUDA_R_32F  ? ((const float *)from)[i]
          : type == CUDA_R_16BF ? __bfloat162float(((const __nv_bfloat16 *)from)[i])
                                : __half2float(((const __half *)from)[i]);
 }
@@ -76,6 +87,41 @@ bool is_well_formed(const Layout &l) {
   return l.rows > 0 && l.columns > 0 && l.ld >= (int64_t)l.rows && l.batch > 0;
 }
 
+/* One row of an operand, with k in it: A and B transposed and not, as only these are multiplied in fp8. */
+struct Lines {
+  uint64_t n, k;
+};
+
+/* Inverse scales of an operand, and where that of an element is. */
+size_t n_scales(int32_t mode, Lines lines) {
+  const size_t blocks = (lines.k + 127) / 128;
+  return mode == CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F   ? 1
+         : mode == CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F ? blocks * lines.n
+                                                           : (blocks + 3) / 4 * 4 * ((lines.n + 127) / 128);
+}
+
+size_t scale_at(int32_t mode, Lines lines, size_t line, size_t k) {
+  const size_t blocks = (lines.k + 127) / 128;
+  return mode == CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F   ? 0
+         : mode == CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F ? k / 128 * lines.n + line
+                                                           : line / 128 * ((blocks + 3) / 4 * 4) + k / 128;
+}
+
+/* What is multiplied in fp8: transposed A, B as it is; sizes and pointers of 16 bytes; types and scales that go
+ * together. */
+bool is_fp8_supported(const Description &o, const Layout &a, const Layout &b, const Layout &d) {
+  const bool is_scalar = o.scale_modes[0] == CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F;
+  const bool both_blocks = o.scale_modes[0] == CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F &&
+                           o.scale_modes[1] == CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F;
+  return is_fp8(a.type) && is_fp8(b.type) && !(a.type == CUDA_R_8F_E5M2 && b.type == CUDA_R_8F_E5M2) &&
+         o.transa == CUBLAS_OP_T && o.transb == CUBLAS_OP_N && (d.type == CUDA_R_16BF || d.type == CUDA_R_32F) &&
+         a.rows % 16 == 0 && a.ld % 16 == 0 && b.ld % 16 == 0 && d.rows % 16 == 0 &&
+         d.ld * bytes_of(d.type) % 16 == 0 && o.scales[0] != nullptr && o.scales[1] != nullptr && !both_blocks &&
+         is_scalar == (o.scale_modes[1] == CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F) &&
+         (is_scalar || (a.batch == 1 && a.columns % 4 == 0 && b.columns % 4 == 0 && !o.is_fast &&
+                        (uintptr_t)o.scales[0] % 16 == 0 && (uintptr_t)o.scales[1] % 16 == 0));
+}
+
 cublasStatus_t check(const Description &o, const Layout &a, const Layout &b, const Layout &c, const Layout &d) {
   const bool is_ta = o.transa == CUBLAS_OP_T, is_tb = o.transb == CUBLAS_OP_T;
   const uint64_t m = is_ta ? a.columns : a.rows, ka = is_ta ? a.rows : a.columns;
@@ -86,9 +132,13 @@ cublasStatus_t check(const Description &o, const Layout &a, const Layout &b, con
     return CUBLAS_STATUS_INVALID_VALUE;
   if (a.batch != b.batch || a.batch != c.batch || a.batch != d.batch)
     return CUBLAS_STATUS_INVALID_VALUE;
-  const bool is_supported = o.compute == CUBLAS_COMPUTE_32F && o.scale == CUDA_R_32F && a.type == b.type &&
-                            c.type == d.type && (c.type == a.type || c.type == CUDA_R_32F);
-  const bool is_bias_supported = o.epilogue == CUBLASLT_EPILOGUE_DEFAULT || (o.bias_type == d.type && c.type == a.type);
+  const bool in_fp8 = is_fp8(a.type) || is_fp8(b.type);
+  const bool is_supported =
+      o.compute == CUBLAS_COMPUTE_32F && o.scale == CUDA_R_32F && c.type == d.type &&
+      (in_fp8 ? is_fp8_supported(o, a, b, d)
+              : a.type == b.type && (c.type == a.type || c.type == CUDA_R_32F) && o.scales[0] == nullptr);
+  const bool is_bias_supported = o.epilogue == CUBLASLT_EPILOGUE_DEFAULT ||
+                                 (in_fp8 ? o.bias_type == CUDA_R_16BF : o.bias_type == d.type && c.type == a.type);
   return is_supported && is_bias_supported ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
@@ -100,17 +150,24 @@ struct Operands {
   float alpha, beta;
 };
 
-std::vector<float> as_floats(const void *from, const Layout &l, size_t batch) {
+/* Operand 0 or 1, times its scales. */
+std::vector<float> as_floats(const void *from, const Layout &l, size_t batch, const Description &operation,
+                             int operand) {
   std::vector<float> to(elements(l));
-  for (size_t i = 0; i < to.size(); i++)
+  for (size_t i = 0; i < to.size(); i++) {
     to[i] = read(from, l.type, batch * (size_t)l.stride + i);
+    if (is_fp8(l.type) && i % l.ld < l.rows)
+      to[i] *=
+          operation.scales[operand][scale_at(operation.scale_modes[operand], {l.columns, l.rows}, i / l.ld, i % l.ld)];
+  }
   return to;
 }
 
 void multiply(const Operands &o, size_t batch) {
   const size_t m = o.d.rows, n = o.d.columns;
   const bool is_ta = o.operation.transa == CUBLAS_OP_T, is_tb = o.operation.transb == CUBLAS_OP_T;
-  const std::vector<float> a = as_floats(o.pa, o.a, batch), b = as_floats(o.pb, o.b, batch);
+  const std::vector<float> a = as_floats(o.pa, o.a, batch, o.operation, 0);
+  const std::vector<float> b = as_floats(o.pb, o.b, batch, o.operation, 1);
   std::vector<float> d(m * n);
   cblas_sgemm(CblasColMajor, is_ta ? CblasTrans : CblasNoTrans, is_tb ? CblasTrans : CblasNoTrans, (int)m, (int)n,
               (int)(is_ta ? o.a.rows : o.a.columns), o.alpha, a.data(), (int)o.a.ld, b.data(), (int)o.b.ld, 0.0f,
@@ -187,6 +244,16 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description,
     return set(&d->bias, value, bytes);
   case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE:
     return set(&d->bias_type, value, bytes);
+  case CUBLASLT_MATMUL_DESC_FAST_ACCUM:
+    return set(&d->is_fast, value, bytes);
+  case CUBLASLT_MATMUL_DESC_A_SCALE_POINTER:
+    return set(&d->scales[0], value, bytes);
+  case CUBLASLT_MATMUL_DESC_B_SCALE_POINTER:
+    return set(&d->scales[1], value, bytes);
+  case CUBLASLT_MATMUL_DESC_A_SCALE_MODE:
+    return set(&d->scale_modes[0], value, bytes);
+  case CUBLASLT_MATMUL_DESC_B_SCALE_MODE:
+    return set(&d->scale_modes[1], value, bytes);
   default:
     return CUBLAS_STATUS_NOT_SUPPORTED;
   }
@@ -310,10 +377,17 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   emulated_check_memory(a, span_bytes(o.a), false, "cublasLtMatmul's A");
   emulated_check_memory(b, span_bytes(o.b), false, "cublasLtMatmul's B");
   emulated_check_memory(d, span_bytes(o.d), false, "cublasLtMatmul's D");
+  for (int i = 0; i < 2 && is_fp8(o.a.type); i++)
+    emulated_check_memory(
+        o.operation.scales[i],
+        4 * n_scales(o.operation.scale_modes[i], {i == 0 ? o.a.columns : o.b.columns, i == 0 ? o.a.rows : o.b.rows}),
+        false, "cublasLtMatmul's scales");
+  if (is_fp8(o.a.type) && ((uintptr_t)a % 16 != 0 || (uintptr_t)b % 16 != 0 || (uintptr_t)d % 16 != 0))
+    emulated_fail("cublasLtMatmul: an operand of a product in fp8 is not at 16 bytes");
   if (o.operation.epilogue == CUBLASLT_EPILOGUE_BIAS && (uintptr_t)o.operation.bias % 16 != 0)
     emulated_fail("cublasLtMatmul: an epilogue reads its bias 16 bytes at a time");
   if (o.operation.epilogue == CUBLASLT_EPILOGUE_BIAS)
-    emulated_check_memory(o.operation.bias, bytes_of(o.d.type) * o.d.rows, false, "cublasLtMatmul's bias");
+    emulated_check_memory(o.operation.bias, bytes_of(o.operation.bias_type) * o.d.rows, false, "cublasLtMatmul's bias");
   emulated_put(stream, [=] {
     for (size_t i = 0; i < (size_t)o.d.batch; i++)
       multiply(o, i);

@@ -216,6 +216,16 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int devic
   return cudaSuccess;
 }
 
+/* EMULATED_CUDA_CAPABILITY=80: a GPU of compute capability 8.0; 9.0 if not set. */
+cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device) {
+  const char *wanted = getenv("EMULATED_CUDA_CAPABILITY");
+  const int capability = wanted != nullptr ? atoi(wanted) : 90;
+  if (attribute != cudaDevAttrComputeCapabilityMajor && attribute != cudaDevAttrComputeCapabilityMinor)
+    return emulated_answer(cudaErrorInvalidValue);
+  *value = attribute == cudaDevAttrComputeCapabilityMajor ? capability / 10 : capability % 10;
+  return cudaSuccess;
+}
+
 cudaError_t cudaDeviceGetPCIBusId(char *id, int length, int device) {
   snprintf(id, (size_t)length, "0000:00:00.0");
   return cudaSuccess;

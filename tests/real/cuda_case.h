@@ -2,7 +2,8 @@
 #pragma once
 #include "device.h"
 
-enum { CELL_INT32 = N_NUMBERS, CELL_DOUBLE, CELL_PLACES }; /* beside the Numbers; PLACES: 0 … n − 1 in another order */
+/* Beside the Numbers; PLACES: 0 … n − 1 in another order. */
+enum { CELL_INT32 = N_NUMBERS, CELL_DOUBLE, CELL_PLACES, CELL_E4M3, CELL_E5M2 };
 
 typedef struct {
   gsize at; /* offset in Kernel of the pointer to it */
@@ -18,7 +19,8 @@ typedef struct {
   char *name; /* kernel, formats, sizes */
   Buffer buffers[16];
   int n_buffers;
-  double slack; /* factor on the tolerance; 1: what the output's format allows */
+  double slack;       /* factor on the tolerance; 1: what the output's format allows */
+  gboolean is_beyond; /* found when run: this GPU has no such kernel */
 } Case;
 
 typedef struct {
@@ -33,4 +35,4 @@ void case_out(Case *c, const void *slot, int cell, gint64 n, double low, double 
 /* Runs the case on both devices and prints how they differ; frees it. */
 void case_compare(Case *c, Comparison *comparison);
 /* FALSE with the error printed. `memory` gets the contents of output buffers, one block each, owned by the caller. */
-gboolean case_run(const Case *c, Device *device, void **memory, char **attention);
+gboolean case_run(Case *c, Device *device, void **memory, char **attention);

@@ -439,6 +439,7 @@ static void single(Comparison *comparison, Number number) {
 
 void compare_all_kernels(Comparison *comparison) {
   loss_scales(comparison);
+  compare_fp8(comparison);
   for (int is_skipped = 0; is_skipped < 2; is_skipped++) {
     scaled_adam(comparison, NUMBER_FP16, is_skipped);
     scaled_adam(comparison, NUMBER_FP32, is_skipped);

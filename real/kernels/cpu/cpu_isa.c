@@ -9,6 +9,7 @@ const CpuIsa cpu_isa = {
     .run =
         {
             [KERNEL_MATMUL] = cpu_matmul,
+            [KERNEL_NARROW] = cpu_narrow,
             [KERNEL_NORM_FORWARD] = cpu_norm_forward,
             [KERNEL_NORM_BACKWARD] = cpu_norm_backward,
             [KERNEL_NORM_SUMS] = cpu_norm_sums,

@@ -38,12 +38,15 @@ float *cpu_scratch_floats(CpuScratch *scratch, gint64 n);
 
 #define numbers_widen CPU_NAME(numbers_widen)
 #define numbers_round CPU_NAME(numbers_round)
+#define fp8_widen CPU_NAME(fp8_widen)
+#define fp8_round CPU_NAME(fp8_round)
 #define row_in CPU_NAME(row_in)
 #define row_out CPU_NAME(row_out)
 #define row_open CPU_NAME(row_open)
 #define row_close CPU_NAME(row_close)
 #define row_add CPU_NAME(row_add)
 #define cpu_matmul CPU_NAME(cpu_matmul)
+#define cpu_narrow CPU_NAME(cpu_narrow)
 #define cpu_norm_forward CPU_NAME(cpu_norm_forward)
 #define cpu_norm_backward CPU_NAME(cpu_norm_backward)
 #define cpu_norm_sums CPU_NAME(cpu_norm_sums)
@@ -95,6 +98,7 @@ float *cpu_scratch_floats(CpuScratch *scratch, gint64 n);
 extern const CpuIsa cpu_isa;
 
 void cpu_matmul(const Kernel *kernel, CpuScratch *scratch);
+void cpu_narrow(const Kernel *kernel, CpuScratch *scratch);
 void cpu_norm_forward(const Kernel *kernel, CpuScratch *scratch);
 void cpu_norm_backward(const Kernel *kernel, CpuScratch *scratch);
 void cpu_norm_sums(const Kernel *kernel, CpuScratch *scratch);

@@ -1,6 +1,6 @@
 /* Selects the instruction set, keeps the scratch memory, and checks number formats. The kernels themselves are in
- * cpu_matmul.c, cpu_rows.c, cpu_pointwise.c, cpu_attention*.c, cpu_experts.c, cpu_ends.c and cpu_state.c, one copy
- * per instruction set (cpu_isa.h). */
+ * cpu_matmul.c, cpu_narrow.c, cpu_rows.c, cpu_pointwise.c, cpu_attention*.c, cpu_experts.c, cpu_ends.c and cpu_state.c,
+ * one copy per instruction set (cpu_isa.h). */
 #include "cpu_kernels.h"
 
 #include "cpu_isa.h"
@@ -82,6 +82,7 @@ void cpu_kernels_set_threads(int n) {
 #define AT(member) offsetof(Kernel, member)
 static const gsize numbers_at[N_KERNELS][2] = {
     [KERNEL_MATMUL] = {AT(matmul.number), AT(matmul.result)},
+    [KERNEL_NARROW] = {AT(narrow.number)},
     [KERNEL_NORM_FORWARD] = {AT(norm.number)},
     [KERNEL_NORM_BACKWARD] = {AT(norm.number), AT(norm.gradient)},
     [KERNEL_NORM_SUMS] = {AT(norm.number)},
@@ -136,7 +137,9 @@ gboolean cpu_kernel_run(const Kernel *kernel, CpuScratch *scratch, GError **erro
   g_assert(kernel->kind < N_KERNELS);
   for (int i = 0; i < 2; i++) {
     const Number number = number_named(kernel, numbers_at[kernel->kind][i]);
-    if (number != NUMBER_FP32 && number != NUMBER_BF16 && number != NUMBER_FP16)
+    const gboolean is_operand = kernel->kind == KERNEL_MATMUL && i == 0;
+    if (number != NUMBER_FP32 && number != NUMBER_BF16 && number != NUMBER_FP16 &&
+        !(number == NUMBER_FP8 && is_operand))
       return fail_input(error, "kernel %s: found elements of %s, expected fp32, bf16 or fp16",
                         kernel_name((KernelKind)kernel->kind), number_name(number));
   }

@@ -7,7 +7,10 @@
  * fp16 uses fp32 arithmetic where that rounds as needed: multiplying by 2^112 moves the exponent's bias and makes
  * subnormals normal; adding and subtracting a power of two drops the bits beyond fp16's last with correct rounding
  * (F. Giesen, "half_to_float_fast"). No branches, so that loops vectorise; no F16C, so that all processors give the
- * same result. */
+ * same result. fp8 (fp8.h) likewise, with other widths:
+ *
+ *      e4m3   s eeee mmm                                 bias 7, no ∞
+ *      e5m2   s eeeee mm                                 bias 15: the upper half of an fp16 */
 #include "cpu_number.h"
 
 #include <string.h>
@@ -51,6 +54,51 @@ static inline guint16 round_fp16(float value) {
   half = magnitude >= 0x477ff000 ? 0x7c00 : half;             /* 65520 and above round to ∞ */
   half = magnitude > 0x7f800000 ? 0x7e00 : half;
   return (guint16)(sign | half);
+}
+
+static inline float widen_e4m3(guint8 code) {
+  const guint32 magnitude = code & 0x7f;
+  const float value = float_of(magnitude << 20) * 0x1p120f; /* moves the bias from 7 to 127 */
+  const guint32 bits = magnitude == 0x7f ? 0x7fc00000 : bits_of(value);
+  return float_of(bits | (guint32)(code & 0x80) << 24);
+}
+
+/* `n_kept`: bits of the mantissa that are kept; `bias` of the exponent. Codes above `largest` become it. */
+static inline guint8 round_fp8(float value, int n_kept, guint32 bias, guint32 largest) {
+  const guint32 bits = bits_of(value), sign = bits >> 24 & 0x80, magnitude = bits & 0x7fffffff;
+  const int n_dropped = 23 - n_kept;
+  const guint32 half = (1u << (n_dropped - 1)) - 1;
+  const guint32 normal = (magnitude - ((127 - bias) << 23) + half + (magnitude >> n_dropped & 1)) >> n_dropped;
+  /* the last place of this number is the format's smallest, 2^(1 − bias − n_kept) */
+  const float adder = float_of((127 + 1 - bias + (guint32)n_dropped) << 23);
+  const guint32 subnormal = bits_of(float_of(magnitude) + adder) - bits_of(adder);
+  guint32 code = magnitude < (127 + 1 - bias) << 23 ? subnormal : normal;
+  code = code > largest ? largest : code; /* ∞ too */
+  return (guint8)(magnitude > 0x7f800000 ? 0x7f : sign | code);
+}
+
+void fp8_widen(const guint8 *from, Fp8Format format, gint64 n, float scale, float *to) {
+  if (format == FP8_E4M3) {
+#pragma omp simd
+    for (gint64 i = 0; i < n; i++)
+      to[i] = scale * widen_e4m3(from[i]);
+  } else {
+#pragma omp simd
+    for (gint64 i = 0; i < n; i++)
+      to[i] = scale * widen_fp16((guint16)(from[i] << 8));
+  }
+}
+
+void fp8_round(const float *from, gint64 n, float scale, Fp8Format format, guint8 *to) {
+  if (format == FP8_E4M3) {
+#pragma omp simd
+    for (gint64 i = 0; i < n; i++)
+      to[i] = round_fp8(scale * from[i], 3, 7, 0x7e);
+  } else {
+#pragma omp simd
+    for (gint64 i = 0; i < n; i++)
+      to[i] = round_fp8(scale * from[i], 2, 15, 0x7b);
+  }
 }
 
 void numbers_widen(const void *from, Number number, gint64 n, float *to) {

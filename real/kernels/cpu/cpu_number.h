@@ -13,6 +13,10 @@
 void numbers_widen(const void *from, Number number, gint64 n, float *to);
 void numbers_round(const float *from, gint64 n, Number number, void *to);
 
+/* to = scale·from, of fp8; and from scale·from to it. */
+void fp8_widen(const guint8 *from, Fp8Format format, gint64 n, float scale, float *to);
+void fp8_round(const float *from, gint64 n, float scale, Fp8Format format, guint8 *to);
+
 const float *row_in(const void *base, Number number, gint64 first, gint64 n, float *buffer);
 float *row_out(void *base, Number number, gint64 first, float *buffer);
 /* For updating in place: row_out() with the current values. */

@@ -21,6 +21,8 @@ void cuda_lane_free(CudaLane *lane) {
 
 gint64 cuda_kernel_scratch_bytes(const Kernel *kernel) {
   switch (kernel->kind) {
+  case KERNEL_NARROW:
+    return cuda_narrow_scratch_bytes(&kernel->narrow);
   case KERNEL_NORM_BACKWARD:
     return cuda_column_sum_scratch_bytes(kernel->norm.rows, kernel->norm.width, 2);
   case KERNEL_BIAS_GRADIENT:
@@ -165,6 +167,7 @@ static gboolean run(CudaLane *lane, const Kernel *kernel, GError **error) {
   case KERNEL_FLASH_FORWARD:
   case KERNEL_FLASH_BACKWARD:
     return run_flash(lane, kernel, error);
+  case KERNEL_NARROW:
   case KERNEL_NORM_BACKWARD:
   case KERNEL_BIAS_GRADIENT:
   case KERNEL_EMBEDDING_BACKWARD:
@@ -176,6 +179,8 @@ static gboolean run(CudaLane *lane, const Kernel *kernel, GError **error) {
   }
   if (scratch == NULL)
     return FALSE;
+  if (kernel->kind == KERNEL_NARROW)
+    return CUDA_CALL(cuda_narrow(&kernel->narrow, scratch, lane->stream), error);
   if (kernel->kind == KERNEL_NORM_BACKWARD)
     return CUDA_CALL(cuda_norm_backward(&kernel->norm, scratch, lane->stream), error);
   if (kernel->kind == KERNEL_BIAS_GRADIENT)

@@ -27,6 +27,9 @@ const char *cuda_attention_backend(const CudaLane *lane, gboolean *fell_back);
 /* ---- families; `scratch` holds at least cuda_kernel_scratch_bytes(kernel) ---- */
 gint64 cuda_kernel_scratch_bytes(const Kernel *kernel);
 
+gint64 cuda_narrow_scratch_bytes(const NarrowKernel *kernel);
+cudaError_t cuda_narrow(const NarrowKernel *kernel, float *scratch, cudaStream_t stream);
+
 cudaError_t cuda_norm_forward(const NormKernel *kernel, cudaStream_t stream);
 cudaError_t cuda_norm_backward(const NormKernel *kernel, float *scratch, cudaStream_t stream);
 cudaError_t cuda_norm_sums(const NormKernel *kernel, cudaStream_t stream);

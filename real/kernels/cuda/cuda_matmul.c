@@ -6,7 +6,8 @@
  *   NN        (n×k) as it is                (k×m) as it is             C = A·B
  *   NT        (n×k) as it is                (m×k) in memory, transp.   C = Aᵀ·B
  *
- * fp32 products are computed in fp32, not TF32; bf16 and fp16 ones are summed in fp32, never in the output's format. */
+ * fp32 products are computed in fp32, not TF32; bf16 and fp16 ones are summed in fp32, never in the output's format.
+ * fp8 ones are TN, whose operands cuBLASLt multiplies by their scales; its A and B are our B and A here too. */
 #include "cuda_matmul.h"
 
 #include "cuda_call.h"
@@ -17,7 +18,7 @@
 
 /* Workspace: as NVIDIA recommends for Hopper (cuBLAS 13 documentation, cublasSetWorkspace), and as PyTorch and llm.c
  * have it: with more, other kernels may be chosen, with another split of k. */
-enum { WORKSPACE_BYTES = 32 << 20, MAX_ALIGNMENT_BYTES = 256, N_HEURISTICS = 8, N_SHAPE = 19 };
+enum { WORKSPACE_BYTES = 32 << 20, MAX_ALIGNMENT_BYTES = 256, N_HEURISTICS = 8, N_SHAPE = 24 };
 /* Epilogues read the bias 16 bytes at a time. No preference tells the heuristics that it is less aligned, and the
  * kernel then fails with a misaligned address. Source: Marian NMT, src/tensors/gpu/prod.cpp, found on A100. */
 enum { BIAS_ALIGNMENT_BYTES = 16 };
@@ -40,6 +41,7 @@ struct CudaMatmuls {
   CublasLibrary cublas;
   cublasLtHandle_t handle;
   void *workspace;
+  int capability;    /* of the device: 90 for 9.0 */
   GHashTable *plans; /* Shape → Plan; the key is inside the Plan */
 };
 
@@ -62,16 +64,42 @@ static guint32 alignment_bytes(const void *pointer) {
 }
 
 static Shape shape_of(const MatmulKernel *k) {
-  const gboolean is_batch = k->batch > 1;
-  return (Shape){{k->layout, k->number, k->result, k->accumulate, k->batch, k->m, k->n, k->k, k->lda, k->ldb, k->ldc,
-                  is_batch ? k->stride_a : 0, is_batch ? k->stride_b : 0, is_batch ? k->stride_c : 0,
-                  alignment_bytes(k->a), alignment_bytes(k->b), alignment_bytes(k->c), k->bias != NULL,
-                  alignment_bytes(k->bias)}};
+  const gboolean is_batch = k->batch > 1, is_fp8 = k->number == NUMBER_FP8;
+  return (Shape){{k->layout,
+                  k->number,
+                  k->result,
+                  k->accumulate,
+                  k->batch,
+                  k->m,
+                  k->n,
+                  k->k,
+                  k->lda,
+                  k->ldb,
+                  k->ldc,
+                  is_batch ? k->stride_a : 0,
+                  is_batch ? k->stride_b : 0,
+                  is_batch ? k->stride_c : 0,
+                  alignment_bytes(k->a),
+                  alignment_bytes(k->b),
+                  alignment_bytes(k->c),
+                  k->bias != NULL,
+                  alignment_bytes(k->bias),
+                  is_fp8 ? k->fp8_a.format : 0,
+                  is_fp8 ? k->fp8_b.format : 0,
+                  is_fp8 ? k->fp8_a.scaling : 0,
+                  is_fp8 ? k->fp8_b.scaling : 0,
+                  is_fp8 ? k->is_fast : 0}};
 }
 
 static cudaDataType_t data_type(Number number) {
   g_assert(number == NUMBER_FP32 || number == NUMBER_BF16 || number == NUMBER_FP16);
   return number == NUMBER_FP32 ? CUDA_R_32F : number == NUMBER_BF16 ? CUDA_R_16BF : CUDA_R_16F;
+}
+
+static cudaDataType_t operand_type(const MatmulKernel *k, const Fp8Operand *operand) {
+  if (k->number != NUMBER_FP8)
+    return data_type((Number)k->number);
+  return operand->format == FP8_E4M3 ? CUDA_R_8F_E4M3 : CUDA_R_8F_E5M2;
 }
 
 static void plan_free(gpointer data) {
@@ -88,11 +116,21 @@ static void plan_free(gpointer data) {
 }
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Plan, plan_free)
 
+static gboolean find_capability(CudaMatmuls *matmuls, GError **error) {
+  int device = 0, major = 0, minor = 0;
+  if (!CUDA_CALL(cudaGetDevice(&device), error) ||
+      !CUDA_CALL(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), error) ||
+      !CUDA_CALL(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device), error))
+    return FALSE;
+  matmuls->capability = 10 * major + minor;
+  return TRUE;
+}
+
 CudaMatmuls *cuda_matmuls_new(GError **error) {
   CudaMatmuls *matmuls = g_new0(CudaMatmuls, 1);
   matmuls->plans = g_hash_table_new_full(shape_hash, shape_equal, NULL, plan_free);
   if (cublas_library_load(&matmuls->cublas, error) && CUBLAS_CALL(&matmuls->cublas, Create(&matmuls->handle), error) &&
-      CUDA_CALL(cudaMalloc(&matmuls->workspace, WORKSPACE_BYTES), error))
+      CUDA_CALL(cudaMalloc(&matmuls->workspace, WORKSPACE_BYTES), error) && find_capability(matmuls, error))
     return matmuls;
   cuda_matmuls_free(matmuls);
   return NULL;
@@ -109,6 +147,42 @@ void cuda_matmuls_free(CudaMatmuls *matmuls) {
   g_free(matmuls);
 }
 
+static cublasLtMatmulMatrixScale_t scale_mode(const Fp8Operand *operand) {
+  static const cublasLtMatmulMatrixScale_t modes[] = {[FP8_TENSOR] = CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F,
+                                                      [FP8_ROWS] = CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F,
+                                                      [FP8_BLOCKS] = CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F};
+  return modes[operand->scaling];
+}
+
+/* Where the scales of both operands are. */
+static gboolean set_scales(const Plan *plan, const MatmulKernel *k, GError **error) {
+  return CUBLAS_CALL(plan->cublas,
+                     MatmulDescSetAttribute(plan->description, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, &k->fp8_b.scales,
+                                            sizeof k->fp8_b.scales),
+                     error) &&
+         CUBLAS_CALL(plan->cublas,
+                     MatmulDescSetAttribute(plan->description, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, &k->fp8_a.scales,
+                                            sizeof k->fp8_a.scales),
+                     error);
+}
+
+static gboolean describe_fp8(const Plan *plan, const MatmulKernel *k, GError **error) {
+  const gint8 is_fast = k->is_fast != 0;
+  const cublasLtMatmulMatrixScale_t first = scale_mode(&k->fp8_b), second = scale_mode(&k->fp8_a);
+  return CUBLAS_CALL(
+             plan->cublas,
+             MatmulDescSetAttribute(plan->description, CUBLASLT_MATMUL_DESC_FAST_ACCUM, &is_fast, sizeof is_fast),
+             error) &&
+         CUBLAS_CALL(plan->cublas,
+                     MatmulDescSetAttribute(plan->description, CUBLASLT_MATMUL_DESC_A_SCALE_MODE, &first, sizeof first),
+                     error) &&
+         CUBLAS_CALL(
+             plan->cublas,
+             MatmulDescSetAttribute(plan->description, CUBLASLT_MATMUL_DESC_B_SCALE_MODE, &second, sizeof second),
+             error) &&
+         set_scales(plan, k, error);
+}
+
 static gboolean describe_operation(Plan *plan, const MatmulKernel *k, GError **error) {
   const cublasOperation_t first = k->layout == LAYOUT_TN ? CUBLAS_OP_T : CUBLAS_OP_N;
   const cublasOperation_t second = k->layout == LAYOUT_NT ? CUBLAS_OP_T : CUBLAS_OP_N;
@@ -120,10 +194,12 @@ static gboolean describe_operation(Plan *plan, const MatmulKernel *k, GError **e
                    MatmulDescSetAttribute(plan->description, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second),
                    error))
     return FALSE;
+  if (k->number == NUMBER_FP8 && !describe_fp8(plan, k, error))
+    return FALSE;
   if (!plan->has_epilogue)
     return TRUE;
   const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
-  const gint32 bias_type = data_type(k->number);
+  const gint32 bias_type = data_type(matmul_bias_number(k));
   return CUBLAS_CALL(
              plan->cublas,
              MatmulDescSetAttribute(plan->description, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue),
@@ -138,9 +214,9 @@ static gboolean describe_operation(Plan *plan, const MatmulKernel *k, GError **e
              error);
 }
 
-static gboolean describe_matrix(const CublasLibrary *cublas, cublasLtMatrixLayout_t *layout, Number number, gint64 rows,
-                                gint64 columns, gint64 ld, gint64 batch, gint64 stride, GError **error) {
-  if (!CUBLAS_CALL(cublas, MatrixLayoutCreate(layout, data_type(number), (guint64)rows, (guint64)columns, ld), error))
+static gboolean describe_matrix(const CublasLibrary *cublas, cublasLtMatrixLayout_t *layout, cudaDataType_t type,
+                                gint64 rows, gint64 columns, gint64 ld, gint64 batch, gint64 stride, GError **error) {
+  if (!CUBLAS_CALL(cublas, MatrixLayoutCreate(layout, type, (guint64)rows, (guint64)columns, ld), error))
     return FALSE;
   if (batch <= 1)
     return TRUE;
@@ -156,11 +232,12 @@ static gboolean describe_matrix(const CublasLibrary *cublas, cublasLtMatrixLayou
 
 static gboolean describe_matrices(Plan *plan, const MatmulKernel *k, GError **error) {
   const gboolean is_tn = k->layout == LAYOUT_TN, is_nt = k->layout == LAYOUT_NT;
-  return describe_matrix(plan->cublas, &plan->first, k->number, is_tn ? k->k : k->n, is_tn ? k->n : k->k, k->ldb,
-                         k->batch, k->stride_b, error) &&
-         describe_matrix(plan->cublas, &plan->second, k->number, is_nt ? k->m : k->k, is_nt ? k->k : k->m, k->lda,
-                         k->batch, k->stride_a, error) &&
-         describe_matrix(plan->cublas, &plan->result, k->result, k->n, k->m, k->ldc, k->batch, k->stride_c, error);
+  return describe_matrix(plan->cublas, &plan->first, operand_type(k, &k->fp8_b), is_tn ? k->k : k->n,
+                         is_tn ? k->n : k->k, k->ldb, k->batch, k->stride_b, error) &&
+         describe_matrix(plan->cublas, &plan->second, operand_type(k, &k->fp8_a), is_nt ? k->m : k->k,
+                         is_nt ? k->k : k->m, k->lda, k->batch, k->stride_a, error) &&
+         describe_matrix(plan->cublas, &plan->result, data_type(k->result), k->n, k->m, k->ldc, k->batch, k->stride_c,
+                         error);
 }
 
 /* Algorithms may assume 256-byte aligned operands unless told otherwise. */
@@ -230,7 +307,7 @@ static Plan *find_plan(CudaMatmuls *matmuls, const MatmulKernel *k, GError **err
   if (plan != NULL)
     return plan;
   /* the epilogue needs a bias in the result's format, and does not support every shape */
-  if (k->bias != NULL && k->number == k->result && alignment_bytes(k->bias) >= BIAS_ALIGNMENT_BYTES)
+  if (k->bias != NULL && matmul_bias_number(k) == k->result && alignment_bytes(k->bias) >= BIAS_ALIGNMENT_BYTES)
     plan = plan_new(matmuls, k, TRUE, NULL);
   if (plan == NULL)
     plan = plan_new(matmuls, k, FALSE, error);
@@ -242,13 +319,13 @@ static Plan *find_plan(CudaMatmuls *matmuls, const MatmulKernel *k, GError **err
 static gboolean add_bias(const MatmulKernel *k, cudaStream_t stream, GError **error) {
   for (gint64 i = 0; i < k->batch; i++) {
     char *matrix = (char *)k->c + i * (k->batch > 1 ? k->stride_c : 0) * kernel_element_bytes(k->result);
-    if (!CUDA_CALL(cuda_add_bias(k->number, k->result, matrix, k->bias, k->m, k->n, k->ldc, stream), error))
+    if (!CUDA_CALL(cuda_add_bias(matmul_bias_number(k), k->result, matrix, k->bias, k->m, k->n, k->ldc, stream), error))
       return FALSE;
   }
   return TRUE;
 }
 
-gboolean cuda_matmul_run(CudaMatmuls *matmuls, const MatmulKernel *k, cudaStream_t stream, GError **error) {
+static gboolean multiply(CudaMatmuls *matmuls, const MatmulKernel *k, cudaStream_t stream, GError **error) {
   Plan *plan = find_plan(matmuls, k, error);
   if (plan == NULL) {
     g_prefix_error(error, "(%" G_GINT64_FORMAT "×%" G_GINT64_FORMAT ")·(%" G_GINT64_FORMAT "): ", k->m, k->k, k->n);
@@ -259,6 +336,8 @@ gboolean cuda_matmul_run(CudaMatmuls *matmuls, const MatmulKernel *k, cudaStream
                                                                 &k->bias, sizeof k->bias),
                                          error))
     return FALSE;
+  if (k->number == NUMBER_FP8 && !set_scales(plan, k, error))
+    return FALSE;
   const float beta = k->accumulate ? 1.0f : 0.0f;
   if (!CUBLAS_CALL(&matmuls->cublas,
                    Matmul(matmuls->handle, plan->description, &k->alpha, k->b, plan->first, k->a, plan->second, &beta,
@@ -267,4 +346,44 @@ gboolean cuda_matmul_run(CudaMatmuls *matmuls, const MatmulKernel *k, cudaStream
                    error))
     return FALSE;
   return k->bias == NULL || plan->has_epilogue || add_bias(k, stream, error);
+}
+
+/* One by one: what is documented of scales of blocks is their place in one matrix. */
+static gboolean multiply_in_blocks(CudaMatmuls *matmuls, const MatmulKernel *k, cudaStream_t stream, GError **error) {
+  const gint64 scales_a = fp8_n_scales(k->fp8_a.scaling, k->m, k->k);
+  const gint64 scales_b = fp8_n_scales(k->fp8_b.scaling, k->n, k->k);
+  for (gint64 i = 0; i < MAX(k->batch, 1); i++) {
+    MatmulKernel one = *k;
+    one.batch = 1;
+    one.a = (const char *)k->a + i * k->stride_a;
+    one.b = (const char *)k->b + i * k->stride_b;
+    one.c = (char *)k->c + i * k->stride_c * kernel_element_bytes(k->result);
+    one.fp8_a.scales += i * scales_a;
+    one.fp8_b.scales += i * scales_b;
+    if (!multiply(matmuls, &one, stream, error))
+      return FALSE;
+  }
+  return TRUE;
+}
+
+/* What GPUs have, and what products they have it for. */
+static gboolean check_fp8(const CudaMatmuls *matmuls, const MatmulKernel *k, GError **error) {
+  const gboolean in_blocks = k->fp8_a.scaling != FP8_TENSOR;
+  if (k->layout != LAYOUT_TN || k->m % FP8_MULTIPLE != 0 || k->n % FP8_MULTIPLE != 0 || k->k % FP8_MULTIPLE != 0)
+    return fail_impossible(error,
+                           "(%" G_GINT64_FORMAT "×%" G_GINT64_FORMAT ")·(%" G_GINT64_FORMAT
+                           "): expected sizes that are multiples of %d in fp8",
+                           k->m, k->k, k->n, FP8_MULTIPLE);
+  if (in_blocks ? matmuls->capability == 90 : matmuls->capability >= 89)
+    return TRUE;
+  return fail_impossible(error, "products in fp8%s need a GPU of compute capability %s, found %d.%d",
+                         in_blocks ? " with scales of blocks" : "", in_blocks ? "9.0" : "8.9 or later",
+                         matmuls->capability / 10, matmuls->capability % 10);
+}
+
+gboolean cuda_matmul_run(CudaMatmuls *matmuls, const MatmulKernel *k, cudaStream_t stream, GError **error) {
+  if (k->number != NUMBER_FP8)
+    return multiply(matmuls, k, stream, error);
+  return check_fp8(matmuls, k, error) &&
+         (k->fp8_a.scaling == FP8_TENSOR ? multiply : multiply_in_blocks)(matmuls, k, stream, error);
 }

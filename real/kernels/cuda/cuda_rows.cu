@@ -4,6 +4,7 @@
 #include "cuda_dropout.cu"
 #include "cuda_experts.cu"
 #include "cuda_lookup.cu"
+#include "cuda_narrow.cu"
 #include "cuda_norm.cu"
 #include "cuda_optimizer.cu"
 #include "cuda_pointwise.cu"
