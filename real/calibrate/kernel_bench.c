@@ -201,6 +201,22 @@ static gboolean measure_edge(Bench *bench, GError **error) {
 
 /* --- products of a grid --- */
 
+/* Where the scales of operands in fp8 are: behind the first operand, which takes a quarter of its buffer. */
+static float *fp8_scale_of(char *const buffers[3], gint64 buffer_bytes, int operand) {
+  return (float *)(gpointer)(buffers[0] + buffer_bytes - ALIGN_BYTES) + operand;
+}
+
+/* As layers multiply in fp8 (train/tensors/narrow.h): whatever the layout, with copies that lie as TN needs them. */
+static void in_fp8(const WorkItem *item, char *const buffers[3], gint64 buffer_bytes, MatmulKernel *product) {
+  product->layout = LAYOUT_TN;
+  product->lda = product->ldb = item->k;
+  product->result = item->accumulate ? NUMBER_FP32 : NUMBER_BF16;
+  product->is_fast = item->layout == LAYOUT_TN;
+  product->fp8_a =
+      (Fp8Operand){item->layout == LAYOUT_TN ? FP8_E4M3 : FP8_E5M2, FP8_TENSOR, fp8_scale_of(buffers, buffer_bytes, 0)};
+  product->fp8_b = (Fp8Operand){FP8_E4M3, FP8_TENSOR, fp8_scale_of(buffers, buffer_bytes, 1)};
+}
+
 /* A product whose operands lie in the buffers, of `buffer_bytes` each. */
 static Case product_case(const WorkItem *item, char *const buffers[3], gint64 buffer_bytes, gboolean is_host) {
   const Number result = item->accumulate ? NUMBER_FP32 : (Number)item->number;
@@ -208,9 +224,11 @@ static Case product_case(const WorkItem *item, char *const buffers[3], gint64 bu
   product.result = (guint8)result;
   product.accumulate = item->accumulate;
   product.a = buffers[0], product.b = buffers[1], product.c = buffers[2];
+  if (item->number == NUMBER_FP8)
+    in_fp8(item, buffers, buffer_bytes, &product);
   Case one = {.kernel = {.kind = KERNEL_MATMUL, .matmul = product}};
   one.b_bytes = (item->k * item->n * kernel_element_bytes((Number)item->number) + ALIGN_BYTES - 1) & -ALIGN_BYTES;
-  one.c_bytes = (item->m * item->n * kernel_element_bytes(result) + ALIGN_BYTES - 1) & -ALIGN_BYTES;
+  one.c_bytes = (item->m * item->n * kernel_element_bytes((Number)product.result) + ALIGN_BYTES - 1) & -ALIGN_BYTES;
   one.n_places = is_host ? 1 : MAX(buffer_bytes / MAX(one.b_bytes, one.c_bytes), 1);
   return one;
 }
@@ -230,6 +248,29 @@ static void fill_random(Bench *bench, Number number, char *to, gint64 bytes, gui
   bench->type->launch(bench->stream, &kernel);
 }
 
+/* Fills half of the first buffer and all of the second with random numbers in fp8, made of those in the third. Codes of
+ * e5m2 are numbers as e4m3 too, which the reverse is not. */
+static void fill_fp8(Bench *bench, char *const buffers[3], gint64 bytes) {
+  const gint64 columns = 4096, rows = bytes / 2 / columns;
+  for (int half = 0; half < 3; half++) {
+    const int operand = half > 0;
+    const Kernel kernel = {.kind = KERNEL_NARROW,
+                           .narrow = {.number = NUMBER_BF16,
+                                      .to = NUMBER_FP8,
+                                      .format = operand == 0 ? FP8_E5M2 : FP8_E4M3,
+                                      .scaling = FP8_TENSOR,
+                                      .batch = 1,
+                                      .rows = rows,
+                                      .columns = columns,
+                                      .ld = columns,
+                                      .x = buffers[2],
+                                      .as_is = buffers[operand] + (half == 2 ? rows * columns : 0),
+                                      .scales = fp8_scale_of(buffers, bytes, operand)}};
+    fill_random(bench, NUMBER_BF16, buffers[2], bytes, (guint64)half + 1);
+    bench->type->launch(bench->stream, &kernel);
+  }
+}
+
 /* Allocates three buffers and fills two with random numbers; buffers that could not be allocated are NULL. */
 static gboolean allocate_operands(Bench *bench, Number number, gint64 bytes, char *buffers[3], GError **error) {
   gboolean ok = TRUE;
@@ -237,7 +278,9 @@ static gboolean allocate_operands(Bench *bench, Number number, gint64 bytes, cha
     buffers[i] = ok ? bench->type->allocate(bench->device, bytes, error) : NULL;
     ok = ok && buffers[i] != NULL;
   }
-  for (int i = 0; i < 2 && ok; i++)
+  if (ok && number == NUMBER_FP8)
+    fill_fp8(bench, buffers, bytes);
+  for (int i = 0; i < 2 && ok && number != NUMBER_FP8; i++)
     fill_random(bench, number, buffers[i], bytes, (guint64)i + 1);
   return ok;
 }

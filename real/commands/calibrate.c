@@ -77,7 +77,7 @@ static void add_entries(CalibrateOptions *o, Parser *parser) {
       {"micro-batch", 0, 0, G_OPTION_ARG_STRING, &o->micro_batch, "sequences per micro-batch (default 1)", "LIST"},
       {"seq-len", 0, 0, G_OPTION_ARG_STRING, &o->seq_len,
        "tokens per sequence (default: the model's positions, at most 4096)", "LIST"},
-      {"precision", 0, 0, G_OPTION_ARG_STRING, &o->precision, "fp32, bf16 or fp16 (default fp32; with cuda bf16)",
+      {"precision", 0, 0, G_OPTION_ARG_STRING, &o->precision, "fp32, bf16, fp16 or fp8 (default fp32; with cuda bf16)",
        "NAME"},
       {"attention", 0, 0, G_OPTION_ARG_STRING, &o->attention, "flash or unfused (default flash)", "KIND"},
       {"repeats", 0, 0, G_OPTION_ARG_INT, &o->repeats,
@@ -312,9 +312,13 @@ static gboolean measure_case(Calibration *c, const CutCase *cut, GError **error)
   return TRUE;
 }
 
+static const PrecisionInfo *precision_of(const Calibration *c) {
+  return precision_info(g_array_index(c->cases, CutCase, 0).precision);
+}
+
 /* Number format of the products measured. */
 static Number linear_number(const Calibration *c) {
-  return precision_info(g_array_index(c->cases, CutCase, 0).precision)->linear;
+  return precision_of(c)->linear;
 }
 
 static gboolean measure_grid(Calibration *c, GError **error) {
@@ -350,7 +354,7 @@ static gboolean measure_links(Calibration *c, GError **error) {
 static gboolean measure_host(Calibration *c, GError **error) {
   show("the host", c);
   c->n_steps_done++;
-  return host_times_measure(c->world, c->device, linear_number(c), &c->host, error);
+  return host_times_measure(c->world, c->device, precision_of(c)->element, &c->host, error);
 }
 
 /* The edges of all sessions of this calibration, whose times they were subtracted from. If they differ, nothing is

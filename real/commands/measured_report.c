@@ -205,6 +205,7 @@ static void append_check(GString *out, const char *key, const CheckReport *check
   if (check->knows_rounding) {
     append_number(out, "loss_rounding", check->loss_rounding);
     append_number(out, "gradient_rounding", check->gradient_rounding);
+    append_number(out, "mean_gradient_rounding", check->mean_rounding);
   }
   append_skipped_apart(out, check);
   append_number(out, "missing", (double)check->n_missing);

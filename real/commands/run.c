@@ -82,7 +82,8 @@ static void add_entries(RunOptions *o, Parser *parser) {
        "in bf16 and 1e-2 in fp16, or to three times the rounding error, measured against a run in fp32",
        NULL},
       {"check-fp32", 0, 0, G_OPTION_ARG_STRING, &o->check_fp32,
-       "--check also runs bf16 and fp16 Programs in fp32, where rounding hides nothing (default on; off saves the\n"
+       "--check also runs bf16, fp16 and fp8 Programs in fp32, where rounding hides nothing (default on; off saves "
+       "the\n"
        "memory of an fp32 run, and is never chosen for you)",
        "on|off"},
       {"check-time", 0, 0, G_OPTION_ARG_STRING, &o->check_time,

@@ -4,6 +4,7 @@
 
 #include "cut.h"
 #include "error.h"
+#include "fp8.h"
 #include "items.h"
 #include "lowering.h"
 
@@ -60,10 +61,42 @@ static char *recipe_text(const Plan *plan) {
   return g_strdup_printf("--recipe %s", name);
 }
 
-static gboolean check_precision(const Plan *plan, GError **error) {
+/* The first of the products in fp8 whose operands cannot be 16 bytes wide; NULL: none. */
+static const WorkItem *odd_fp8_product(const Workload *workload) {
+  for (int piece = 0; piece < N_PIECES; piece++)
+    for (int i = 0; i < workload->work[piece][PHASE_F].n_items; i++) {
+      const WorkItem *item = &workload->work[piece][PHASE_F].items[i];
+      const gboolean is_odd = item->m % FP8_MULTIPLE != 0 || item->n % FP8_MULTIPLE != 0 || item->k % FP8_MULTIPLE != 0;
+      if (item->kind == ITEM_MATMUL && item->number == NUMBER_FP8 && is_odd)
+        return item;
+    }
+  return NULL;
+}
+
+static gboolean check_fp8(const Workload *workload, GError **error) {
+  const Plan *plan = workload->plan;
+  const char *what = plan->mtp_layers > 0                   ? "heads that predict a token further"
+                     : plan_keeps_every_other_product(plan) ? "selective recompute by products"
+                     : plan->time.tensor_parallel_format == TP_FORMAT_LINEAR && plan->tp > 1 && plan->sequence_parallel
+                         ? "gathers over tp in fp8"
+                         : NULL;
+  if (what != NULL)
+    return fail_impossible(error, "--precision fp8%s%s with %s cannot be trained here (stepsim simulate predicts it)",
+                           plan->framework != NULL ? " and --framework " : "",
+                           plan->framework != NULL ? plan->framework : "", what);
+  const WorkItem *odd = odd_fp8_product(workload);
+  return odd == NULL ||
+         fail_impossible(error,
+                         "--precision fp8: %s multiplies (%" G_GINT64_FORMAT "×%" G_GINT64_FORMAT ")·(%" G_GINT64_FORMAT
+                         ") on a rank; expected tokens and widths that are multiples of %d",
+                         odd->name, odd->m, odd->k, odd->n, FP8_MULTIPLE);
+}
+
+static gboolean check_precision(const Workload *workload, GError **error) {
+  const Plan *plan = workload->plan;
   const PrecisionInfo *precision = precision_info(plan->precision);
-  if (plan->precision != PRECISION_FP32 && plan->precision != PRECISION_BF16 && plan->precision != PRECISION_FP16)
-    return fail_impossible(error, "--precision %s cannot be trained here: expected fp32, bf16 or fp16",
+  if (plan->precision > PRECISION_FP8)
+    return fail_impossible(error, "--precision %s cannot be trained here: expected fp32, bf16, fp16 or fp8",
                            precision->name);
   if (plan->precision == PRECISION_FP16 && !plan->grad_norm_barrier)
     return fail_impossible(error,
@@ -72,7 +105,7 @@ static gboolean check_precision(const Plan *plan, GError **error) {
   g_autofree char *recipe = recipe_text(plan);
   return plan->recipe.weights == precision->element_bytes ||
          fail_impossible(error,
-                         "--precision %s and %s clash: weights of %g bytes where products read %g; "
+                         "--precision %s and %s clash: weights of %g bytes where they are kept in %g; "
                          "use %s",
                          precision->name, recipe, plan->recipe.weights, precision->element_bytes,
                          plan->precision == PRECISION_FP32 ? "--recipe fp32" : "--recipe bf16+master or megatron");
@@ -135,7 +168,7 @@ static gboolean check_recipe(const Plan *plan, GError **error) {
   g_autofree char *text = recipe_text(plan);
   return (has_gradients && has_master && recipe->moments == 8) ||
          fail_impossible(error,
-                         "%s cannot be trained here: gradients of 4 bytes (or 2 beside bf16 or fp16), a "
+                         "%s cannot be trained here: gradients of 4 bytes (or 2, not in fp32), a "
                          "master copy of 4 or none, moments of 4 + 4",
                          text);
 }
@@ -154,9 +187,9 @@ static gboolean check_host_weights(const Workload *workload, GError **error) {
 
 static gboolean check_plan(const Workload *workload, GError **error) {
   const Plan *plan = workload->plan;
-  return check_switches(plan, error) && check_precision(plan, error) && check_recompute(workload, error) &&
+  return check_switches(plan, error) && check_precision(workload, error) && check_recompute(workload, error) &&
          check_gradient_sums(plan, error) && check_norm_kernel(workload, error) && check_recipe(plan, error) &&
-         check_host_weights(workload, error);
+         check_host_weights(workload, error) && (plan->precision != PRECISION_FP8 || check_fp8(workload, error));
 }
 
 /* Routing is fixed by position: each rank must divide its tokens evenly among all experts. */

@@ -21,6 +21,7 @@ typedef struct {
   gboolean is_backward;                /* FALSE for recomputed forward work */
   int occurrence;                      /* of the item's name in its list, from 0 */
   int argument;                        /* LinearKind if the function serves several */
+  NarrowLinear linear;                 /* that the item multiplies in fp8, or copies for; NARROW_NONE: it does not */
   int mtp;                             /* k for the k-th MTP head and its layer; 0: the model's own */
   int stage, layer, micro_batch, step; /* layer within the stage */
   Slot *slot;
@@ -33,6 +34,7 @@ typedef void (*ItemFunction)(const ItemCall *call);
 typedef struct {
   ItemFunction run;
   int argument, occurrence; /* as in ItemCall */
+  NarrowLinear linear;
 } ItemBinding;
 
 typedef struct {

@@ -15,6 +15,7 @@ for model in $(sed -n 's/^[^|]*|[0-9]|\([a-z0-9-]*\)|.*/\1/p' "$script"); do
   sed "s/\(\"num_hidden_layers\"\|\"n_layers*\"\): *4/\1: $layers/" "$data/models/$model.json" >"short/models/$model.json"
 done
 data=short
+printf 'name: blocks\nsource: a test\ntime:\n  scales: blocks\n' >blocks.yaml
 export OPENBLAS_NUM_THREADS=1
 # of one step the run that is timed would be the run that is checked
 small="--seq-len 8 --global-batch 2 --steps 1 --check-time off --device cuda --check-on cpu"
@@ -57,6 +58,10 @@ cp 2, Ulysses|2|tiny-gpt2-short|--cp 2 --cp-comm ulysses --global-batch 1
 cp 2, all-gather|2|tiny-llama-short|--cp 2 --cp-comm all_gather --global-batch 1
 cp 2, ring|2|tiny-llama-short|--cp 2 --global-batch 1
 cp 2, PyTorch's ring, grouped heads|2|tiny-llama-short|--cp 2 --framework torchtitan-compile --norm-kernel fused --attention flash --global-batch 1
+TABLE
+plans "--seq-len 32 --global-batch 2 --steps 1 --check-time off --device cuda --check-on cpu --precision fp8 --comm nccl" <<'TABLE'
+fp8, biases, tp 2, sequence parallel|2|tiny-gpt2-wide|--tp 2 --sequence-parallel on --recipe megatron
+fp8, latent attention, experts, scales of blocks, ZeRO-3|2|tiny-deepseek-wide|--dp 2 --ep 2 --zero 3 --framework blocks.yaml
 TABLE
 check_plans
 

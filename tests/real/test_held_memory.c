@@ -11,6 +11,9 @@
  *                 layer as in the Program (up to a third more)
  *                 more if a forward alternates with a backward at expert exchanges (up to twice as much)
  *                 more for a loss that the framework fuses: it is computed unfused, its softmax kept in fp32
+ *                 in fp8 more under sequence parallelism (shards that are gathered again, kept in bf16), with experts (so
+ *                 is what the router reads), with biases (so are the gradients that theirs are sums of) and with norms
+ *                 behind the branches (so is the stream); less of latent attention (what all heads share is not kept)
  * Dropout masks, which the Program counts, are not kept but drawn again. */
 #include <check.h>
 
@@ -51,7 +54,7 @@ typedef struct {
   int tp, pp, chunks, dp, cp, ep, zero;
   CpComm cp_comm;
   Recompute recompute;
-  gboolean is_fp32, sequence_parallel, has_experts, is_unfused, by_products, offloads;
+  gboolean is_fp32, is_fp8, sequence_parallel, has_experts, is_unfused, by_products, offloads;
   int mtp_layers;
   int q_rank; /* of latent attention; < 0: that without one; 0: none */
   int beside; /* of attention and MLP side by side, the norms; 0: one behind the other */
@@ -180,6 +183,15 @@ static const HeldCase cases[] = {
     {.pp = 2, .chunks = 2, .dp = 2, .has_experts = TRUE, .schedule = "dualpipe", .zero = 1},
     {.tp = 2, .dp = 2, .ep = 2, .sequence_parallel = TRUE, .has_experts = TRUE, .recompute = RECOMPUTE_FULL},
     {.cp = 2, .ep = 2, .has_experts = TRUE},
+    {.is_fp8 = TRUE, .dp = 2},
+    {.is_fp8 = TRUE, .tp = 2, .recompute = RECOMPUTE_FULL},
+    {.is_fp8 = TRUE, .is_unfused = TRUE, .pp = 2, .tp = 2, .schedule = "zb-h1"},
+    {.is_fp8 = TRUE, .pp = 4, .schedule = "zb-h1", .recompute = RECOMPUTE_FULL},
+    {.is_fp8 = TRUE, .beside = 1, .pp = 2, .schedule = "zb-h1"},
+    {.is_fp8 = TRUE, .beside = 2, .pp = 2, .schedule = "zb-h1", .recompute = RECOMPUTE_FULL},
+    {.is_fp8 = TRUE, .norms = NORMS_AROUND, .pp = 4, .schedule = "zb-h1"},
+    {.is_fp8 = TRUE, .cp = 2, .cp_comm = CP_ULYSSES, .pp = 2, .schedule = "zb-h1"},
+    {.is_fp8 = TRUE, .cp = 2},
 };
 
 static Plan *plan_of_case(const HeldCase *c) {
@@ -198,11 +210,22 @@ static Plan *plan_of_case(const HeldCase *c) {
   plan->recompute_modules = c->modules;
   plan->offload.optimizer = c->offloads ? TIER_HOST : TIER_GPU;
   plan->memory.selective = c->by_products ? SELECTIVE_PRODUCTS : SELECTIVE_SCORES;
-  plan->precision = c->is_fp32 ? PRECISION_FP32 : PRECISION_BF16;
+  plan->precision = c->is_fp32 ? PRECISION_FP32 : c->is_fp8 ? PRECISION_FP8 : PRECISION_BF16;
   if (c->is_fp32)
     ck_assert(recipe_parse("fp32", &plan->recipe, NULL));
   plan->schedule = g_strdup(c->schedule);
   return plan;
+}
+
+/* Each copy in fp8 has its scale, in a place of 256 bytes: of what the linears read, and, for W, of their gradients.
+ * The branches of a parallel block have one gradient, and may read the same. */
+static void count_scales(const Cut *cut, PieceMemory *layer) {
+  const gboolean is_full = cut->plan->recompute == RECOMPUTE_FULL;
+  const int n_inputs = cut->shared_norm ? 3 : 4, n_gradients = cut->model->parallel_block ? 3 : 4;
+  if (!cut->casts)
+    return;
+  layer->saved_bytes += is_full ? 0 : 256 * n_inputs;
+  layer->held_for_W += 256 * (n_gradients + (is_full ? n_inputs : 0));
 }
 
 /* What PieceMemory leaves out, as too little to count, or counts otherwise, in bytes of one micro-batch: two numbers of
@@ -238,6 +261,7 @@ static void count_small_tensors(Workload *workload) {
   head->saved_bytes += of_head;
   head->released_by_I += of_head - (is_full ? 0 : further * shared);
   head->held_for_W += is_full ? further * shared : 0;
+  count_scales(&cut, layer);
   for (int piece = 0; piece < N_PIECES; piece++)
     workload->memory[piece].transient_bytes = 0;
 }

@@ -359,6 +359,21 @@ START_TEST(memory_is_measured_in_the_cache_and_beyond) {
 }
 END_TEST
 
+/* Products in fp8 are made as layers make them, of copies: the cpu device asserts what they need. */
+START_TEST(products_in_fp8_are_timed) {
+  int n = 0;
+  World *world = open_world();
+  g_autoptr(KernelTimes) times = kernel_times_new();
+  const DeviceType *cpu = device_find("cpu", NULL);
+  ck_assert(kernel_bench_grid(times, NUMBER_FP8, 64, 256, world, cpu, NULL));
+  const KernelTime *all = kernel_times_all(times, &n);
+  ck_assert_int_eq(n, 2 * 2 * 2 * 3); /* sizes, layouts */
+  for (int i = 0; i < n; i++)
+    ck_assert(all[i].item.number == NUMBER_FP8 && all[i].median_s > 0);
+  world_close(world, 0);
+}
+END_TEST
+
 START_TEST(times_are_refused_if_events_added_another_time_at_last) {
   g_autoptr(GError) error = NULL;
   ck_assert(kernel_bench_edges_agree(1.2e-6, 1.45e-6, &error));
@@ -389,5 +404,6 @@ int main(void) {
   tcase_add_test(tcase, memory_is_measured_in_the_cache_and_beyond);
   tcase_add_test(tcase, times_are_refused_if_events_added_another_time_at_last);
   tcase_add_test(tcase, a_grid_is_told_from_others_by_its_number_and_sizes);
+  tcase_add_test(tcase, products_in_fp8_are_timed);
   return run_case("kernel bench", tcase);
 }

@@ -19,6 +19,12 @@ export OPENBLAS_NUM_THREADS=1
 # Of plans whose kernels are new, not their overlap: a run that waits for nothing shows what a Program forgot to wait for.
 untimed=" --check-time off"
 
+cat >blocks.yaml <<'YAML'
+name: blocks
+source: a test; scales of blocks in fp8
+time:
+  scales: blocks
+YAML
 cat >few-live.yaml <<'YAML'
 name: few-live
 source: a test; no layer is small enough to stay gathered
@@ -295,6 +301,20 @@ ZeRO-3|2|tiny-llama|--dp 2 --zero 3
 dp 2 × tp 2, ZeRO-2, full recompute|4|tiny-gpt2|--dp 2 --tp 2 --zero 2 --recompute full
 unfused attention, no master copy|2|tiny-llama|--tp 2 --attention unfused --recipe no-master
 a constant loss scale|2|tiny-gpt2|--dp 2 --loss-scale 1000
+TABLE
+
+# against one rank in fp8, which is compared with one in bf16; and with all copies for products in fp32
+plans "--precision fp8$untimed" <<'TABLE'
+tp 2|2|tiny-llama|--tp 2 --recipe megatron
+ZeRO-3, weights copied each time, full recompute|2|tiny-llama|--dp 2 --zero 3 --recompute full
+biases, tp 2, sequence parallel|2|tiny-gpt2-wide|--tp 2 --sequence-parallel on
+biases, zb-h1|2|tiny-gpt2-wide|--pp 2 --schedule zb-h1
+norms behind the branches, zb-h1, tp 2, sequence parallel, full recompute|4|tiny-olmo2|--pp 2 --tp 2 --schedule zb-h1 --sequence-parallel on --recompute full
+branches side by side, a norm for both, scales of blocks, tp 2|2|tiny-falcon|--tp 2 --framework blocks.yaml
+latent attention, experts, tp 2|2|tiny-deepseek-wide|--tp 2 --sequence-parallel on --micro-batch 2
+latent attention, experts, scales of blocks, zb-h1, made again|2|tiny-deepseek-wide|--pp 2 --schedule zb-h1 --recompute selective --recompute-modules mla_up_proj+layernorm+moe_act --framework blocks.yaml
+ep 2 by turns, ZeRO-2|2|tiny-mixtral|--dp 2 --ep 2 --zero 2 --overlap-experts on --micro-batch 2
+cp 2, activations on the host|4|tiny-llama|--cp 2 --pp 2 --offload-activations host
 TABLE
 check_plans
 

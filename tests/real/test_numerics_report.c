@@ -170,6 +170,29 @@ START_TEST(a_report_says_what_rounding_does) {
 END_TEST
 
 /* A gradient that is 1 % off passes in bf16; where it is as far off in fp32, the Program is wrong. */
+/* What fp8 does to one rank has bounds of its own: conversions that are wrong are so on all ranks alike. */
+START_TEST(fp8_is_near_bf16) {
+  g_autoptr(Plan) plan = plan_of_tokens(PRECISION_FP8, 8, 32);
+  static const struct {
+    double mean, loss; /* of the gradients' errors; of the run in bf16 */
+    gboolean is_near;
+  } cases[] = {{0.49, 5, TRUE}, {0.51, 5, FALSE}, {0.1, 5 * (1 + 1.9e-3), TRUE}, {0.1, 5 * (1 + 2.1e-3), FALSE}};
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    CheckReport report = report_of(plan, 5, 5);
+    g_autoptr(GString) text = g_string_new(NULL);
+    report.knows_rounding = TRUE;
+    check_report_note_rounding(&report, 0.05);
+    check_report_note_rounding(&report, cases[i].mean);
+    check_report_note_exact_loss(&report, 0, cases[i].loss);
+    check_report_judge(&report);
+    ck_assert_int_eq(report.is_passed, cases[i].is_near);
+    check_report_print(&report, text);
+    ck_assert_int_eq(strstr(text->str, "one rank against bf16: near") != NULL, cases[i].is_near);
+    check_report_clear(&report);
+  }
+}
+END_TEST
+
 START_TEST(what_bf16_lets_pass_is_seen_in_fp32) {
   g_autoptr(Plan) plan = plan_of_tokens(PRECISION_BF16, 8, 32), exact = plan_of_tokens(PRECISION_FP32, 8, 32);
   const double errors[] = {1e-7, 1e-2};
@@ -203,6 +226,7 @@ int main(void) {
   tcase_add_test(tcase, no_loss_is_as_good_as_no_loss);
   tcase_add_test(tcase, gradients_may_be_off_by_what_rounding_does);
   tcase_add_test(tcase, a_report_says_what_rounding_does);
+  tcase_add_test(tcase, fp8_is_near_bf16);
   tcase_add_test(tcase, what_bf16_lets_pass_is_seen_in_fp32);
   return run_case("numerics_report", tcase);
 }

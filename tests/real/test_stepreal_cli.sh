@@ -61,7 +61,8 @@ check_world() { # the lines of the file world
 
 cp "$data/models/tiny-llama.json" m.json
 cp "$data/models/tiny-qwen2-moe-sparse.json" "$data/models/tiny-mixtral.json" "$data/models/tiny-qwen3.json" \
-  "$data/models/tiny-mpt-qk-ln.json" "$data/models/tiny-deepseek.json" "$data/models/tiny-deepseek-v3.json" .
+  "$data/models/tiny-mpt-qk-ln.json" "$data/models/tiny-deepseek.json" "$data/models/tiny-deepseek-v3.json" \
+  "$data/models/tiny-deepseek-wide.json" .
 printf 'name: odd\nsource: >-\n  this test\ntime:\n  gradient_sum_bytes: 3\n' >odd.yaml
 "$stepsim" simulate --model m.json --cluster dgx-h100 --gpus 4 --pp 4 --global-batch 8 --dump four.txt >out
 while IFS= read -r line; do
@@ -134,7 +135,11 @@ done <<'TABLE'
 1|--framework gpt-neox: there is no kernel for "attention_copies" here;leave --framework out|w|run --model m.json --framework gpt-neox --precision fp16
 1|the 6 tokens of half a rank's part of a sequence under cp 2, each to 2 experts, cannot be dealt out evenly to the 8|w|run --model tiny-mixtral.json --cp 2 --seq-len 24
 1|model tiny-qwen2-moe-sparse has experts in one of 2 layers, and cut into 2 stages|w|run --model tiny-qwen2-moe-sparse.json --pp 2
-1|--precision fp8 cannot be trained here: expected fp32, bf16 or fp16|0|run --model m.json --precision fp8
+1|--precision mxfp8 cannot be trained here: expected fp32, bf16, fp16 or fp8|0|run --model m.json --precision mxfp8
+1|--precision fp8: qkv multiplies (24×64)·(128) on a rank; expected tokens and widths that are multiples of 16|0|run --model m.json --precision fp8 --seq-len 24
+1|--precision fp8 with heads that predict a token further cannot be trained here|0|run --model tiny-deepseek-wide.json --mtp-layers 1 --precision fp8
+1|--precision fp8 and --framework megatron-bridge with gathers over tp in fp8 cannot be trained here|w|run --model m.json --tp 2 --sequence-parallel on --precision fp8 --framework megatron-bridge
+1|--precision fp8 and --recipe fp8+master clash: weights of 1 bytes where they are kept in 2;use --recipe bf16+master|0|run --model m.json --precision fp8 --recipe fp8+master
 1|--precision fp16 and --grad-norm-barrier off clash;use --grad-norm-barrier on|0|run --model m.json --precision fp16 --grad-norm-barrier off
 1|cp 2 needs --attention flash|w|run --model m.json --cp 2 --attention unfused
 1|--cuda-graphs full cannot be run here (stepsim simulate predicts it); expected none|0|run --model m.json --cuda-graphs full

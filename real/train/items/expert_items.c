@@ -259,14 +259,14 @@ static void run_router(const ItemCall *call) {
                          gradient_of(call, BLOCK_LAYER, ROLE_ROUTER));
 }
 
-/* Elements from one expert's weights to the next one's. */
-static gint64 expert_elements(const Cut *cut) {
+gint64 item_expert_elements(const ItemCall *call) {
+  const Cut *cut = item_cut(call);
   return 3 * cut->expert_width * cut->model->hidden;
 }
 
 static void run_expert_up(const ItemCall *call) {
   const SavedExperts experts = item_saved(call).experts;
-  const gint64 stride = expert_elements(item_cut(call));
+  const gint64 stride = item_expert_elements(call);
   if (call->argument == FORWARD)
     item_group(call, experts.rows, weight_of(call, BLOCK_EXPERTS, ROLE_EXPERT_GATE), experts.up, stride);
   else if (call->argument == INPUT_GRADIENT)
@@ -279,7 +279,7 @@ static void run_expert_up(const ItemCall *call) {
 
 static void run_expert_down(const ItemCall *call) {
   const SavedExperts experts = item_saved(call).experts;
-  const gint64 stride = expert_elements(item_cut(call));
+  const gint64 stride = item_expert_elements(call);
   if (call->argument == FORWARD)
     item_group(call, experts.activation, weight_of(call, BLOCK_EXPERTS, ROLE_EXPERT_DOWN), rows_at(call, BACK, BEGUN),
                stride);
@@ -289,6 +289,18 @@ static void run_expert_down(const ItemCall *call) {
   else
     item_group(call, item_gradients(call).d_rows, experts.activation,
                gradient_of(call, BLOCK_EXPERTS, ROLE_EXPERT_DOWN), stride);
+}
+
+typedef enum { UP, DOWN } ExpertLinear;
+
+static void run_cast(const ItemCall *call) {
+  const SavedExperts experts = item_saved(call).experts;
+  item_narrow_input(call, call->argument == UP ? experts.rows : experts.activation, 0);
+}
+
+static void run_gradient_cast(const ItemCall *call) {
+  const LayerGradients gradients = item_gradients(call);
+  item_narrow_gradient(call, call->argument == UP ? gradients.d_expert_up : gradients.d_rows);
 }
 
 /* --- activations, the shared expert's gate --------------------------------------------------------------------------
@@ -446,7 +458,11 @@ const ItemKernel expert_kernels[] = {
     {"expert_up", run_expert_up, FORWARD},
     {"expert_up.dgrad", run_expert_up, INPUT_GRADIENT},
     {"expert_up.wgrad", run_expert_up, WEIGHT_GRADIENT},
+    {"expert_up.cast", run_cast, UP},
+    {"expert_up.grad_cast", run_gradient_cast, UP},
     {"expert_down", run_expert_down, FORWARD},
+    {"expert_down.cast", run_cast, DOWN},
+    {"expert_down.grad_cast", run_gradient_cast, DOWN},
     {"expert_down.dgrad", run_expert_down, INPUT_GRADIENT},
     {"expert_down.wgrad", run_expert_down, WEIGHT_GRADIENT},
     {"shared_up.dgrad", run_shared_input_gradient, 0},

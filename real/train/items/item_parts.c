@@ -74,24 +74,29 @@ float item_factor(double factor) {
   return factor > 0 ? (float)factor : 1;
 }
 
-void item_product(const ItemCall *call, float factor, const void *a, const void *b, void *c, const void *bias) {
-  Kernel kernel = {.kind = KERNEL_MATMUL, .matmul = dense_product(call->item)};
-  kernel.matmul.alpha = factor;
-  kernel.matmul.a = a;
-  kernel.matmul.b = b;
-  kernel.matmul.c = c;
-  kernel.matmul.bias = bias;
+static void multiply(const ItemCall *call, const MatmulKernel *product) {
+  const Kernel kernel = {.kind = KERNEL_MATMUL, .matmul = item_narrow_product(call, product)};
   item_launch(call, &kernel);
 }
 
+void item_product(const ItemCall *call, float factor, const void *a, const void *b, void *c, const void *bias) {
+  MatmulKernel product = dense_product(call->item);
+  product.alpha = factor;
+  product.a = a;
+  product.b = b;
+  product.c = c;
+  product.bias = bias;
+  multiply(call, &product);
+}
+
 void item_product_in(const ItemCall *call, const void *a, gint64 lda, const void *b, void *c, gint64 ldc) {
-  Kernel kernel = {.kind = KERNEL_MATMUL, .matmul = dense_product(call->item)};
-  kernel.matmul.a = a;
-  kernel.matmul.b = b;
-  kernel.matmul.c = c;
-  kernel.matmul.lda = lda > 0 ? lda : kernel.matmul.lda;
-  kernel.matmul.ldc = ldc > 0 ? ldc : kernel.matmul.ldc;
-  item_launch(call, &kernel);
+  MatmulKernel product = dense_product(call->item);
+  product.a = a;
+  product.b = b;
+  product.c = c;
+  product.lda = lda > 0 ? lda : product.lda;
+  product.ldc = ldc > 0 ? ldc : product.ldc;
+  multiply(call, &product);
 }
 
 static void add_gradient(const ItemCall *call, MatmulKernel product, const void *a, const void *b, void *gradient) {
@@ -100,8 +105,7 @@ static void add_gradient(const ItemCall *call, MatmulKernel product, const void 
   product.c = gradient;
   product.accumulate = TRUE;
   product.result = (guint8)call->trainer->parameters->gradient_number;
-  const Kernel kernel = {.kind = KERNEL_MATMUL, .matmul = product};
-  item_launch(call, &kernel);
+  multiply(call, &product);
 }
 
 void item_weight_gradient(const ItemCall *call, float factor, const void *a, const void *b, void *gradient) {
@@ -119,18 +123,18 @@ void item_weight_gradient_in(const ItemCall *call, const void *a, const void *b,
 void item_group(const ItemCall *call, const void *a, const void *b, void *c, gint64 stride) {
   const WorkItem *item = call->item;
   const gboolean is_gradient = item->layout == LAYOUT_NT;
-  Kernel kernel = {.kind = KERNEL_MATMUL, .matmul = dense_product(item)};
-  kernel.matmul.batch = item->batch;
-  kernel.matmul.stride_a = item->m * item->k;
-  kernel.matmul.stride_b = is_gradient ? item->n * item->k : stride;
-  kernel.matmul.stride_c = is_gradient ? stride : item->m * item->n;
-  kernel.matmul.a = a;
-  kernel.matmul.b = b;
-  kernel.matmul.c = c;
-  kernel.matmul.accumulate = is_gradient;
+  MatmulKernel product = dense_product(item);
+  product.batch = item->batch;
+  product.stride_a = item->m * item->k;
+  product.stride_b = is_gradient ? item->n * item->k : stride;
+  product.stride_c = is_gradient ? stride : item->m * item->n;
+  product.a = a;
+  product.b = b;
+  product.c = c;
+  product.accumulate = is_gradient;
   if (is_gradient)
-    kernel.matmul.result = (guint8)call->trainer->parameters->gradient_number;
-  item_launch(call, &kernel);
+    product.result = (guint8)call->trainer->parameters->gradient_number;
+  multiply(call, &product);
 }
 
 const char *item_reduced(const ItemCall *call) {

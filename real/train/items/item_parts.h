@@ -65,6 +65,16 @@ float item_factor(double factor);
 /* C = factor·A·B (+ bias) in the item's layout and sizes, all operands dense. _weight_gradient adds to `gradient`. */
 void item_product(const ItemCall *call, float factor, const void *a, const void *b, void *c, const void *bias);
 void item_weight_gradient(const ItemCall *call, float factor, const void *a, const void *b, void *gradient);
+/* Copies what the item's linear reads, or the gradient of its output, for its products in fp8 (narrow_items.c). Rows of
+ * x are `ld` elements apart; 0: dense. */
+void item_narrow_input(const ItemCall *call, const void *x, gint64 ld);
+void item_narrow_gradient(const ItemCall *call, const void *dy);
+/* What the Program does not count of a product in fp8: copies the weights, unless this has been done in the step
+ * (ZeRO-3's are copied with the product), or what has been gathered for a weight gradient. */
+void item_narrow_prepare(const ItemCall *call);
+/* A product of the item's linear, which reads those copies in place of its operands, and those of its weights; other
+ * products stay as they are. */
+MatmulKernel item_narrow_product(const ItemCall *call, const MatmulKernel *product);
 typedef struct {
   float factor;
   const void *a, *b, *bias; /* bias NULL: none */
@@ -85,6 +95,8 @@ void item_group(const ItemCall *call, const void *a, const void *b, void *c, gin
 /* The activation between the products of the experts or of the shared expert, chosen by its occurrence in the list
  * (expert_items.c). */
 void item_expert_activation(const ItemCall *call);
+/* Elements from one expert's weights to the next one's. */
+gint64 item_expert_elements(const ItemCall *call);
 /* The shift of a layer's expert assignment (kernels/expert_kernels.h). */
 gint64 item_expert_shift(const ItemCall *call);
 /* Runs the routing, or its gradient (argument). */

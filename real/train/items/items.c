@@ -5,6 +5,7 @@
 
 #include "error.h"
 #include "host_machine.h"
+#include "item_parts.h"
 #include "item_tables.h"
 
 #include <string.h>
@@ -55,6 +56,12 @@ static gboolean fail_missing(const Workload *workload, const WorkItem *item, GEr
                          item->operand ? item->operand : "", framework != NULL ? "; leave --framework out" : "");
 }
 
+/* A product in fp8, or a copy for one. */
+static gboolean is_narrow(const WorkItem *item) {
+  return item->kind == ITEM_MATMUL ? item->number == NUMBER_FP8
+                                   : item->kind == ITEM_MEMORY && g_str_has_suffix(item->name, "cast");
+}
+
 static gboolean bind_item(const Workload *workload, const WorkList *list, int i, ItemBinding *binding, GError **error) {
   const WorkItem *item = &list->items[i];
   for (int before = 0; before < i; before++)
@@ -64,6 +71,7 @@ static gboolean bind_item(const Workload *workload, const WorkList *list, int i,
     return fail_missing(workload, item, error);
   binding->run = function->run;
   binding->argument = function->argument;
+  binding->linear = is_narrow(item) ? narrow_linear_of(item->name) : NARROW_NONE;
   return TRUE;
 }
 
@@ -144,9 +152,11 @@ void items_run(Trainer *trainer, Piece piece, Phase phase, int item, const ItemC
   call.is_backward = phase != PHASE_F && !call.item->recompute;
   call.occurrence = binding->occurrence;
   call.argument = binding->argument;
+  call.linear = binding->linear;
   call.mtp = call.item->mtp;
   if (call.mtp > 0)
     call.layer = trainer->workload->stages[call.stage].layers.n_layers + 2 * call.mtp - 1;
+  item_narrow_prepare(&call); /* not in the item's time */
   if (trainer->item_log.records == NULL || call.step < trainer->item_log.from_step ||
       call.item->kind == ITEM_COLLECTIVE)
     binding->run(&call);

@@ -103,6 +103,15 @@ static void run_weight_gradient(const ItemCall *call) {
                           block_gradient(call->trainer->parameters, item_block(call, BLOCK_LAYER), weight_roles[name]));
 }
 
+static void run_cast(const ItemCall *call) {
+  const LatentLinear name = (LatentLinear)call->argument;
+  item_narrow_input(call, whole_input(call, name), input_ld(call, name));
+}
+
+static void run_gradient_cast(const ItemCall *call) {
+  item_narrow_gradient(call, output_gradient(call, (LatentLinear)call->argument));
+}
+
 /* --- tp collectives -------------------------------------------------------------------------------------------------
  */
 
@@ -265,15 +274,23 @@ const ItemKernel latent_kernels[] = {
     {"kv_join", run_join, FALSE},
     {"kv_join.backward", run_join, TRUE},
     {"q_down", run_linear, Q_DOWN},
+    {"q_down.cast", run_cast, Q_DOWN},
+    {"q_down.grad_cast", run_gradient_cast, Q_DOWN},
     {"q_down.dgrad", run_input_gradient, Q_DOWN},
     {"q_down.wgrad", run_weight_gradient, Q_DOWN},
     {"q_up", run_linear, Q_UP},
+    {"q_up.cast", run_cast, Q_UP},
+    {"q_up.grad_cast", run_gradient_cast, Q_UP},
     {"q_up.dgrad", run_input_gradient, Q_UP},
     {"q_up.wgrad", run_weight_gradient, Q_UP},
     {"kv_down", run_linear, KV_DOWN},
+    {"kv_down.cast", run_cast, KV_DOWN},
+    {"kv_down.grad_cast", run_gradient_cast, KV_DOWN},
     {"kv_down.dgrad", run_input_gradient, KV_DOWN},
     {"kv_down.wgrad", run_weight_gradient, KV_DOWN},
     {"kv_up", run_linear, KV_UP},
+    {"kv_up.cast", run_cast, KV_UP},
+    {"kv_up.grad_cast", run_gradient_cast, KV_UP},
     {"kv_up.dgrad", run_input_gradient, KV_UP},
     {"kv_up.wgrad", run_weight_gradient, KV_UP},
     {"latent.grad_sum", run_gradient_sum, 0},

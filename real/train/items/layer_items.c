@@ -155,8 +155,17 @@ static void run_input_gradient(const ItemCall *call) {
 
 static void run_weight_gradient(const ItemCall *call) {
   const LinearName name = (LinearName)call->argument;
-  item_weight_gradient(call, factor_of(call, name), whole_output_gradient(call, name), whole_input(call, name),
-                       gradient_of(call, linears[name].block, linears[name].weight));
+  const gboolean is_narrow = call->linear != NARROW_NONE; /* its copy is kept for W, and itself may be gone */
+  item_weight_gradient(call, factor_of(call, name), is_narrow ? NULL : whole_output_gradient(call, name),
+                       whole_input(call, name), gradient_of(call, linears[name].block, linears[name].weight));
+}
+
+static void run_cast(const ItemCall *call) {
+  item_narrow_input(call, whole_input(call, (LinearName)call->argument), 0);
+}
+
+static void run_gradient_cast(const ItemCall *call) {
+  item_narrow_gradient(call, whole_output_gradient(call, (LinearName)call->argument));
 }
 
 /* The output gradient of this rank's tokens, or of all if nothing is gathered. */
@@ -446,23 +455,35 @@ const ItemKernel layer_kernels[] = {
     {"silu_mul", run_activation, FALSE},
     {"silu_mul.backward", run_activation, TRUE},
     {"qkv", run_linear, QKV},
+    {"qkv.cast", run_cast, QKV},
+    {"qkv.grad_cast", run_gradient_cast, QKV},
     {"qkv.dgrad", run_input_gradient, QKV},
     {"qkv.wgrad", run_weight_gradient, QKV},
     {"qkv.bias_grad", run_bias_gradient, QKV},
     {"attn_out", run_linear, ATTN_OUT},
+    {"attn_out.cast", run_cast, ATTN_OUT},
+    {"attn_out.grad_cast", run_gradient_cast, ATTN_OUT},
     {"attn_out.dgrad", run_input_gradient, ATTN_OUT},
     {"attn_out.wgrad", run_weight_gradient, ATTN_OUT},
     {"attn_out.bias_grad", run_bias_gradient, ATTN_OUT},
     {"mlp_up", run_linear, MLP_UP},
+    {"mlp_up.cast", run_cast, MLP_UP},
+    {"mlp_up.grad_cast", run_gradient_cast, MLP_UP},
     {"mlp_up.dgrad", run_input_gradient, MLP_UP},
     {"mlp_up.wgrad", run_weight_gradient, MLP_UP},
     {"mlp_up.bias_grad", run_bias_gradient, MLP_UP},
     {"mlp_down", run_linear, MLP_DOWN},
+    {"mlp_down.cast", run_cast, MLP_DOWN},
+    {"mlp_down.grad_cast", run_gradient_cast, MLP_DOWN},
     {"mlp_down.dgrad", run_input_gradient, MLP_DOWN},
     {"mlp_down.wgrad", run_weight_gradient, MLP_DOWN},
     {"mlp_down.bias_grad", run_bias_gradient, MLP_DOWN},
     {"shared_up", run_linear, MLP_UP}, /* in MoE layers the shared expert takes the MLP's place */
     {"shared_down", run_linear, MLP_DOWN},
+    {"shared_up.cast", run_cast, MLP_UP},
+    {"shared_up.grad_cast", run_gradient_cast, MLP_UP},
+    {"shared_down.cast", run_cast, MLP_DOWN},
+    {"shared_down.grad_cast", run_gradient_cast, MLP_DOWN},
     {"shared_down.dgrad", run_input_gradient, MLP_DOWN},
     {"shared_down.wgrad", run_weight_gradient, MLP_DOWN},
     {"logits", run_linear, LOGITS},

@@ -28,10 +28,15 @@ static void make_fp32(Plan *plan) {
   g_assert(known);
 }
 
-/* `exact`: in fp32, whatever the plan's precision. */
-static Workload *alone_workload(const Workload *workload, gboolean exact) {
+/* The precision that shows what that of the plan does to the numbers. */
+static Precision wider_precision(const Plan *plan) {
+  return plan->precision == PRECISION_FP8 ? PRECISION_BF16 : PRECISION_FP32;
+}
+
+static Workload *alone_workload(const Workload *workload, Precision precision) {
   g_autoptr(Plan) plan = plan_copy(workload->plan);
-  if (exact)
+  plan->precision = precision;
+  if (precision == PRECISION_FP32)
     make_fp32(plan);
   plan->gpus = plan->tp = plan->dp = plan->pp = plan->cp = plan->ep = plan->chunks = plan->n_pipes = 1;
   plan->group = plan->expert_tp = 0;
@@ -48,9 +53,9 @@ static Workload *alone_workload(const Workload *workload, gboolean exact) {
   return workload_new(workload->model, plan, NULL);
 }
 
-static gboolean run_alone(const Execution *execution, gboolean exact, Follower *follower, double *losses,
+static gboolean run_alone(const Execution *execution, Precision precision, Follower *follower, double *losses,
                           GError **error) {
-  g_autoptr(Workload) workload = alone_workload(execution->workload, exact);
+  g_autoptr(Workload) workload = alone_workload(execution->workload, precision);
   g_autoptr(Program) program = program_of_plan(workload, error);
   if (program == NULL)
     return FALSE;
@@ -69,17 +74,17 @@ static gboolean run_alone(const Execution *execution, gboolean exact, Follower *
   if (ok)
     memcpy(losses, result.losses, sizeof *losses * (gsize)program->n_steps);
   else
-    g_prefix_error(error, "the same model on one rank%s: ", exact ? ", in fp32" : "");
+    g_prefix_error(error, "the same model on one rank, in %s: ", precision_info(precision)->name);
   execution_result_clear(&result);
   return ok;
 }
 
 /* Runs the same model on one rank with the ranks' weights, `own`. NULL with the error set if it cannot run. `names`
  * (may be NULL): receives the names of its tensors. */
-static GHashTable *run_reference(const Execution *execution, gboolean exact, GHashTable *own, GPtrArray **names,
+static GHashTable *run_reference(const Execution *execution, Precision precision, GHashTable *own, GPtrArray **names,
                                  double *losses, GError **error) {
   g_autoptr(GByteArray) records = g_byte_array_new();
-  if (!run_alone(execution, exact, &(Follower){records, own}, losses, error))
+  if (!run_alone(execution, precision, &(Follower){records, own}, losses, error))
     return NULL;
   if (names != NULL)
     *names = records_tensor_names(records);
@@ -92,7 +97,7 @@ typedef struct {
   const Execution *execution;
   CheckReport *report;
   GHashTable *reference, *own; /* Whole by key */
-  GHashTable *exact;           /* the one-rank run in fp32; NULL: not run */
+  GHashTable *exact;           /* the one-rank run in a wider precision; NULL: not run */
   double *rounding;            /* [tensors], 0 at first: find_rounding() */
   GPtrArray *names;            /* of tensors, in order */
 } Comparison;
@@ -164,7 +169,7 @@ static double gradient_error(const Comparison *c, double mean2, const Whole *fou
 }
 
 /* The effect of rounding alone on a step's gradients: updates c->rounding, each tensor's maximum so far, and returns
- * the mean over tensors. 0 without an fp32 run. */
+ * the mean over tensors. 0 without a wider run. */
 static double find_rounding(const Comparison *c, int step, double mean2) {
   double sum2 = 0;
   for (guint i = 0; i < c->names->len && c->exact != NULL; i++) {
@@ -183,6 +188,7 @@ static void compare_gradients(const Comparison *c, int step) {
   double mean2;
   model_norm2(c, c->reference, step, &mean2);
   const double mean = find_rounding(c, step, mean2);
+  check_report_note_rounding(c->report, mean);
   for (guint i = 0; i < c->names->len; i++) {
     const char *name = g_ptr_array_index(c->names, i);
     const Whole *reference = records_find(c->reference, RECORD_GRADIENT, step, name);
@@ -298,12 +304,13 @@ static void compare_all(const Execution *execution, CheckReport *report, GHashTa
   check_report_judge(report);
 }
 
-/* Measures what the precision alone does to gradients and losses: runs the same model on one rank once more, in fp32.
- */
+/* Measures what the precision alone does to gradients and losses: runs the same model on one rank once more, in a wider
+ * one. */
 static gboolean compare_with_rounding(const Execution *execution, CheckReport *report, GHashTable *reference,
                                       GHashTable *own, GPtrArray *names, GError **error) {
   g_autofree double *losses = g_new0(double, report->n_steps);
-  g_autoptr(GHashTable) exact = run_reference(execution, TRUE, own, NULL, losses, error);
+  const Precision wider = wider_precision(execution->workload->plan);
+  g_autoptr(GHashTable) exact = run_reference(execution, wider, own, NULL, losses, error);
   if (exact == NULL)
     return FALSE;
   g_autofree double *rounding = g_new0(double, names->len);
@@ -350,7 +357,8 @@ static gboolean run_and_compare(const Execution *execution, CheckReport *report,
     return TRUE;
   g_autofree double *reference_losses = g_new0(double, n_steps);
   g_autoptr(GPtrArray) names = NULL;
-  g_autoptr(GHashTable) reference = run_reference(execution, FALSE, own, &names, reference_losses, error);
+  const Precision precision = execution->workload->plan->precision;
+  g_autoptr(GHashTable) reference = run_reference(execution, precision, own, &names, reference_losses, error);
   if (reference == NULL)
     return FALSE;
   check_report_init(report, n_steps, execution->workload->plan);
@@ -359,7 +367,8 @@ static gboolean run_and_compare(const Execution *execution, CheckReport *report,
     report->steps[i].reference_loss = reference_losses[i];
   }
   compare_all(execution, report, reference, own, names);
-  return report->is_passed || execution->workload->plan->precision == PRECISION_FP32 ||
+  const gboolean is_done = report->is_passed && precision != PRECISION_FP8; /* which is always compared with bf16 */
+  return is_done || precision == PRECISION_FP32 ||
          compare_with_rounding(execution, report, reference, own, names, error);
 }
 
@@ -374,12 +383,30 @@ static gboolean check_run(const Execution *execution, CheckReport *report, Execu
   return ok;
 }
 
-/* Checks the same Program on the same ranks in fp32. The result goes to the report on rank 0. */
-static gboolean check_in_fp32(const Execution *execution, CheckReport *report, GError **error) {
-  const Workload *workload = execution->workload;
+/* The workload in fp32. */
+static Workload *workload_in_fp32(const Workload *workload) {
   g_autoptr(Plan) plan = plan_copy(workload->plan);
   make_fp32(plan);
-  g_autoptr(Workload) exact = workload_new(workload->model, plan, workload->placement);
+  return workload_new(workload->model, plan, workload->placement);
+}
+
+/* The same of one in fp8: its items stay, as the Program names them, and copy for their products in fp32 (narrow.h). */
+static Workload *fp8_workload_in_fp32(const Workload *workload) {
+  Workload *exact = workload_new(workload->model, workload->plan, workload->placement);
+  make_fp32(exact->plan);
+  for (int piece = 0; piece < N_PIECES; piece++)
+    for (int phase = 0; phase < N_PHASES; phase++) {
+      const WorkList *list = &exact->work[piece][phase];
+      for (int i = 0; i < list->n_items; i++)
+        list->items[i].number = list->items[i].number == NUMBER_FP8 ? NUMBER_FP8 : NUMBER_FP32;
+    }
+  return exact;
+}
+
+/* Checks the same Program on the same ranks in fp32. The result goes to the report on rank 0. */
+static gboolean check_in_fp32(const Execution *execution, CheckReport *report, GError **error) {
+  const gboolean is_fp8 = execution->workload->plan->precision == PRECISION_FP8;
+  g_autoptr(Workload) exact = (is_fp8 ? fp8_workload_in_fp32 : workload_in_fp32)(execution->workload);
   Execution in_fp32 = *execution;
   in_fp32.workload = exact;
   CheckReport *found = g_new(CheckReport, 1);

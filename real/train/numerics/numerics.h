@@ -8,13 +8,14 @@
  *     updates     of each step, tensor by tensor: ‖ΔW − ΔW′‖ / ‖ΔW′‖, ΔW′ what Adam makes of the gradients that the
  *                 ranks recorded, computed here in double; what rounding a weight may do does not count
  *
- * The bounds are in numerics_report.c. In bf16 and fp16, the bounds of losses and gradients widen to three times the
- * effect of rounding, which a third run measures: the one rank in fp32. It runs only if the bounds are exceeded
- * without it.
+ * The bounds are in numerics_report.c. In bf16, fp16 and fp8, the bounds of losses and gradients widen to three times
+ * the effect of rounding, which a third run measures: the one rank in fp32, or for fp8 in bf16. It runs only if the
+ * bounds are exceeded without it; in fp8 always, and what it measures has bounds of its own, so that fp8 that is wrong
+ * on all ranks alike is noticed.
  *
  * An error in one micro-batch of many may be smaller than rounding: one sum over tp left out of 16 micro-batches
- * cannot be seen in bf16. So a bf16 or fp16 Program is also run in fp32, on the ranks and on one, under the fp32
- * bounds.
+ * cannot be seen in bf16. So such a Program is also run in fp32, on the ranks and on one, under the fp32 bounds. One in
+ * fp8 then makes the same copies for its products, in fp32.
  *
  * fp16 gradients are compared with the loss scale divided out; a step that one side skips the other must skip too.
  *
@@ -38,10 +39,14 @@ struct CheckReport {
   int n_steps;
   CheckedStep *steps;                                          /* owned */
   double loss_tolerance, gradient_tolerance, update_tolerance; /* relative */
-  double noise;                /* share of the model's mean gradient: tensors are measured against no less */
-  gboolean knows_rounding;     /* the one-rank run was repeated in fp32; if so: */
-  double loss_rounding;        /* error of the one-rank losses against fp32, */
-  double gradient_rounding;    /* and of its gradients, in the worst tensor */
+  double noise;          /* share of the model's mean gradient: tensors are measured against no less */
+  const char *wider;     /* precision in which the one-rank run is repeated to measure rounding */
+  double mean_tolerance; /* of rounding itself, the mean over tensors, and of the loss; 0: any */
+  double mean_loss_tolerance;
+  gboolean knows_rounding;     /* the one-rank run was repeated; if so: */
+  double loss_rounding;        /* error of the one-rank losses against it, */
+  double gradient_rounding;    /* and of its gradients, in the worst tensor; */
+  double mean_rounding;        /* the mean over tensors, in the worst step */
   double timed_loss_error;     /* of the later timed run, check_timed_losses() */
   gboolean is_timed;           /* there was one; else times are of the checked run, which waits in every step */
   gint64 n_tensors, n_missing; /* tensors compared; elements no rank recorded */
@@ -51,15 +56,17 @@ struct CheckReport {
 
 /* Sets the bounds for the plan's precision and number of tokens, and makes room for the steps. */
 void check_report_init(CheckReport *report, int n_steps, const Plan *plan);
-/* Records a tensor's error in a step. `rounding`: the one-rank run's own error against fp32; 0: unknown. */
+/* Records a step's mean over tensors of the one-rank run's own error against the wider one. */
+void check_report_note_rounding(CheckReport *report, double mean);
+/* Records a tensor's error in a step. `rounding`: the one-rank run's own error against the wider one; 0: unknown. */
 void check_report_note_gradient(CheckReport *report, int step, const char *name, double error, double rounding);
-/* Records the fp32 loss of a step, for the one-rank loss's rounding error. */
+/* Records the wider run's loss of a step, for the one-rank loss's rounding error. */
 void check_report_note_exact_loss(CheckReport *report, int step, double exact);
 /* Sets is_passed: everything compared is within its bounds. */
 void check_report_judge(CheckReport *report);
 /* Runs the plan's steps and compares. Collective over the world; the report is filled on rank 0. `also_in_fp32`:
- * repeats a bf16 or fp16 plan in fp32. `result`: the checked run's, cleared by the caller; may be NULL; empty after
- * an error. */
+ * repeats a plan that is not in fp32 in it. `result`: the checked run's, cleared by the caller; may be NULL; empty
+ * after an error. */
 gboolean check_numerics(const Execution *execution, gboolean also_in_fp32, CheckReport *report, ExecutionResult *result,
                         GError **error);
 /* The checked run waits before every optimizer step to record its state. A run that does not wait must give the same

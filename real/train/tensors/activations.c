@@ -46,6 +46,7 @@ static gint64 carve_scratch(Activations *activations, char *memory) {
   if (cut->plan->mtp_layers > 0)
     activations->mtp_gradients = carve_mtp_gradients(cut, &carver);
   activations->experts = carve_expert_scratch(cut, &carver);
+  activations->narrow = carve_narrow_scratch(cut, cut->plan->zero == 3, &carver);
   activations->context = carve_context_scratch(cut, &carver);
   const double logits = has_head(activations) ? t * cut->vocab_width : 0;
   activations->logits = carve(&carver, logits, e);
@@ -129,7 +130,7 @@ static Pool *pool_of_part(const Activations *activations, const Slot *slot, Slot
 
 /* Whether the first layer's W reads the input directly. */
 static gboolean keeps_input(const Activations *activations, const Slot *slot) {
-  return carve_reads_stream(activations->cut) && activations->layers[slot->stage]->n_layers > 0;
+  return carve_w_reads_input(activations->cut) && activations->layers[slot->stage]->n_layers > 0;
 }
 
 /* Bytes counted when a part is taken. An input that was received early does not yet count as held by a forward: it
@@ -225,6 +226,22 @@ static SavedLayer every_other_layer(const Activations *activations, const SlotTe
   return saved;
 }
 
+/* In fp8 only the copies of what linears read may be saved. */
+static void find_inputs(const SavedLayer *scratch, const SavedLayer *again, SavedLayer *saved) {
+  for (int input = 0; input < N_NARROW_INPUTS; input++)
+    saved->narrow[input] = again->narrow[input] != NULL   ? again->narrow[input]
+                           : saved->narrow[input] != NULL ? saved->narrow[input]
+                                                          : scratch->narrow[input];
+  char **const wide[] = {&saved->norm1,     &saved->norm2,      &saved->q_latent,     &saved->kv_latent,
+                         &saved->attention, &saved->activation, &saved->experts.rows, &saved->experts.activation};
+  char *const in_scratch[] = {
+      scratch->norm1,     scratch->norm2,      scratch->q_latent,     scratch->kv_latent,
+      scratch->attention, scratch->activation, scratch->experts.rows, scratch->experts.activation};
+  for (gsize i = 0; i < G_N_ELEMENTS(wide); i++)
+    if (*wide[i] == NULL)
+      *wide[i] = in_scratch[i];
+}
+
 /* Tensors that are not saved are in scratch, read within the piece; those that W reads are where I has recomputed
  * them. */
 SavedLayer activations_layer(const Activations *activations, const Slot *slot, int layer) {
@@ -265,6 +282,8 @@ SavedLayer activations_layer(const Activations *activations, const Slot *slot, i
     saved.experts.rows = again->experts.rows;
   if (again->experts.activation != NULL)
     saved.experts.activation = again->experts.activation;
+  if (activations->cut->casts)
+    find_inputs(scratch, again, &saved);
   return saved;
 }
 
@@ -272,14 +291,14 @@ LayerGradients activations_gradients(const Activations *activations, const Slot 
   const LayerGradients *scratch = &activations->scratch_gradients;
   if (!is_apart(slot))
     return *scratch;
-  LayerGradients gradients = slot_tensors(activations, slot, layer).gradients;
-  if (gradients.d_x2 == NULL)
-    gradients.d_x2 = scratch->d_x2;
-  if (gradients.d_mlp_branch == NULL)
-    gradients.d_mlp_branch = scratch->d_mlp_branch;
-  if (gradients.d_attention_branch == NULL)
-    gradients.d_attention_branch = scratch->d_attention_branch;
-  return gradients;
+  union {
+    LayerGradients all;
+    char *each[sizeof(LayerGradients) / sizeof(char *)];
+  } kept = {slot_tensors(activations, slot, layer).gradients}, other = {*scratch};
+  for (gsize i = 0; i < G_N_ELEMENTS(kept.each); i++) /* those that W does not read */
+    if (kept.each[i] == NULL)
+      kept.each[i] = other.each[i];
+  return kept.all;
 }
 
 SavedNorm activations_embedding(const Activations *activations, const Slot *slot) {

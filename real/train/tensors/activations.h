@@ -14,13 +14,16 @@
  * So a rank holds exactly what the Program says it holds, however early a receive and however late a W runs. With
  * full recompute only the layers' inputs are kept from F. With selective recompute all is kept but what the
  * recomputed modules produce, or (by products, torchtitan) attention's output and every other product. The other
- * tensors are scratch, except that those W reads are recomputed by I and kept with what I makes. Shapes in elements,
- * row-major: T tokens × width; T′ = T/tp under sequence parallelism.
+ * tensors are scratch, except that those W reads are recomputed by I and kept with what I makes. In fp8 the inputs of
+ * linears, and the gradients of their outputs, are kept as the copies that W reads (narrow.h), and themselves only
+ * where something else reads them later. Shapes in elements, row-major: T tokens × width; T′ = T/tp under sequence
+ * parallelism.
  *
  * Positions in a stage's stream: layer l reads l and writes l + 1; the model's head reads the one after its n layers,
  * n; the layer of the k-th MTP head is the (n + 2k − 1)-th, and that head reads n + 2k. */
 #pragma once
 #include "cut.h"
+#include "narrow.h"
 #include "pool.h"
 
 /* Experts get R rows, from tokens of this and other ranks; f columns each. */
@@ -69,6 +72,7 @@ typedef struct {
   char *activation;           /* T × ffn_width; likewise */
   SavedExperts experts;
   KeptProducts products;
+  char *narrow[N_NARROW_INPUTS]; /* in fp8: inputs of linears, turned; NULL: gathered again for W, or not there */
 } SavedLayer;
 
 /* Gradients of the linears' outputs, which W multiplies with. In the slot for an I, in scratch for a B. */
@@ -80,9 +84,10 @@ typedef struct {
   char *d_x2;                                 /* T′ × h; NULL in a parallel block */
   char *d_mlp_branch, *d_attention_branch;    /* T′ × h: before dropout or post-norm; NULL without these */
   /* of experts */
-  char *d_rows, *d_expert_up; /* R × h: of their outputs; R × 2·f */
-  char *d_scores;             /* T′ × experts */
-  char *d_gate;               /* [T] of the shared expert's gate, before the sigmoid */
+  char *d_rows, *d_expert_up;     /* R × h: of their outputs; R × 2·f */
+  char *d_scores;                 /* T′ × experts */
+  char *d_gate;                   /* [T] of the shared expert's gate, before the sigmoid */
+  char *narrow[N_NARROW_LINEARS]; /* in fp8: turned */
 } LayerGradients;
 
 /* In a parallel block, for one branch; the other uses `partial`, `reduced` and d_norm. */
@@ -100,6 +105,13 @@ typedef struct {
   char *d_q_partial, *d_kv_partial; /* the same sizes: before the sum over tp */
   char *d_from_kv;                  /* T′ × h */
 } LatentScratch;
+
+/* In fp8: what the next product reads. */
+typedef struct {
+  char *as_is;  /* its input, or its output's gradient */
+  char *turned; /* an input that has been gathered for W */
+  char *weight; /* ZeRO-3 */
+} NarrowScratch;
 
 /* Within a layer with experts. */
 typedef struct {
@@ -205,6 +217,7 @@ typedef struct {
   MtpScratch mtp;
   MtpGradients mtp_gradients; /* for a B */
   ExpertScratch experts;
+  NarrowScratch narrow;
   ContextScratch context;
   char *logits, *d_logits; /* T × vocab_width, if this rank has a head; d_logits: for a B */
 } Activations;

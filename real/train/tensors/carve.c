@@ -42,6 +42,7 @@ LayerKind carve_kind_of(const Cut *cut, const StageLayers *layers, int layer) {
 LayerKind carve_any_kind(const Cut *cut) {
   const Model *model = cut->model;
   LayerKind kind = layer_kind(cut, cut->n_experts > 0);
+  kind.is_scratch = TRUE;
   if (cut->n_experts > 0 && model_dense_layers(model, 0, model->n_layers) > 0) {
     kind.ffn_width = MAX(kind.ffn_width, cut->ffn_width);
     kind.up_width = MAX(kind.up_width, cut->up_width);
@@ -68,23 +69,156 @@ static gboolean drops_expert_activation(LayerKind kind, guint dropped) {
   return kind.has_experts && (dropped & (MODULE_BIT(MODULE_MOE) | MODULE_BIT(MODULE_MOE_ACT))) != 0;
 }
 
+/* --- fp8 ------------------------------------------------------------------------------------------------------------
+ */
+
+static gboolean is_latent(const Cut *cut) {
+  return cut->model->latent.kv_rank > 0;
+}
+
+static NarrowShape latent_shape(const Cut *cut, NarrowLinear linear) {
+  const ModelLatent *latent = &cut->model->latent;
+  const gint64 made_width = cut->heads * (cut->model->head_dim - latent->rope_dim) + cut->v_width;
+  switch (linear) {
+  case NARROW_Q_DOWN:
+    return latent->q_rank > 0 ? (NarrowShape){1, cut->split_tokens, cut->model->hidden, latent->q_rank}
+                              : (NarrowShape){0};
+  case NARROW_Q_UP:
+    return (NarrowShape){1, cut->tokens, latent->q_rank > 0 ? latent->q_rank : cut->model->hidden, cut->q_width};
+  case NARROW_KV_DOWN:
+    return (NarrowShape){1, cut->split_tokens, cut->model->hidden, latent->kv_rank + latent->rope_dim};
+  default: /* NARROW_KV_UP */
+    return (NarrowShape){1, cut->tokens, latent->kv_rank, made_width};
+  }
+}
+
+static NarrowShape mlp_shape(const Cut *cut, LayerKind kind, NarrowLinear linear) {
+  const gint64 hidden = cut->model->hidden, up = kind.up_width, ffn = kind.ffn_width;
+  if (linear == NARROW_MLP_UP || linear == NARROW_MLP_DOWN) {
+    if (ffn == 0)
+      return (NarrowShape){0};
+    return linear == NARROW_MLP_UP ? (NarrowShape){1, cut->tokens, hidden, up}
+                                   : (NarrowShape){1, cut->tokens, ffn, hidden};
+  }
+  if (!kind.has_experts)
+    return (NarrowShape){0};
+  return linear == NARROW_EXPERT_UP ? (NarrowShape){cut->n_experts, cut->expert_tokens, hidden, 2 * cut->expert_width}
+                                    : (NarrowShape){cut->n_experts, cut->expert_tokens, cut->expert_width, hidden};
+}
+
+NarrowShape carve_narrow_shape(const Cut *cut, LayerKind kind, NarrowLinear linear) {
+  if (linear == NARROW_QKV)
+    return is_latent(cut)
+               ? (NarrowShape){0}
+               : (NarrowShape){1, cut->tokens, cut->model->hidden, cut->q_width + cut->kv_width + cut->v_width};
+  if (linear == NARROW_ATTN_OUT)
+    return (NarrowShape){1, cut->tokens, cut->out_width, cut->model->hidden};
+  if (linear < NARROW_ATTN_OUT)
+    return is_latent(cut) ? latent_shape(cut, linear) : (NarrowShape){0};
+  return mlp_shape(cut, kind, linear);
+}
+
+/* What a linear reads, turned, for W. */
+static void carve_input(const Cut *cut, NarrowInput input, NarrowSize size, Carver *carver, SavedLayer *saved) {
+  if (cut->casts)
+    saved->narrow[input] = carve(carver, (double)narrow_bytes(cut, narrow_turned(size), FALSE), 1);
+}
+
+/* NULL, and no bytes, for what only W reads in fp8, unless it is gathered first. */
+static void *carve_wide(const Cut *cut, LayerKind kind, gboolean is_read, Carver *carver, double n) {
+  const gboolean is_kept = !cut->casts || kind.is_scratch || is_read;
+  return is_kept ? carve(carver, n, carve_element_bytes(cut)) : NULL;
+}
+
+/* Whether a linear that tp cuts reads the output of the norm before attention; a down projection reads it too. */
+static gboolean is_norm1_cut(const Cut *cut) {
+  return !is_latent(cut) || cut->model->latent.q_rank == 0 || cut->shared_norm;
+}
+
+static void carve_norm1(const Cut *cut, LayerKind kind, Carver *carver, SavedLayer *saved) {
+  const gboolean is_gathered = cut->sequence_parallel && is_norm1_cut(cut);
+  saved->norm1 = carve_wide(cut, kind, is_gathered, carver, carve_stream_elements(cut));
+}
+
+/* The router reads it too. */
+static void carve_norm2(const Cut *cut, LayerKind kind, Carver *carver, SavedLayer *saved) {
+  saved->norm2 = carve_wide(cut, kind, cut->sequence_parallel || kind.has_experts, carver, carve_stream_elements(cut));
+}
+
+/* The same, or the stream where there are no norms before the branches, turned. */
+static void carve_branch_inputs(const Cut *cut, LayerKind kind, Carver *carver, SavedLayer *saved) {
+  const NarrowSize size = {1, cut->split_tokens, cut->model->hidden};
+  if (!cut->sequence_parallel || is_latent(cut))
+    carve_input(cut, INPUT_NORM1, size, carver, saved);
+  if (!cut->sequence_parallel && !cut->shared_norm && kind.ffn_width > 0)
+    carve_input(cut, INPUT_NORM2, size, carver, saved);
+}
+
+static void carve_activation(const Cut *cut, LayerKind kind, Carver *carver, SavedLayer *saved) {
+  saved->activation = carve_wide(cut, kind, FALSE, carver, (double)cut->tokens * kind.ffn_width);
+  if (kind.ffn_width > 0)
+    carve_input(cut, INPUT_ACTIVATION, (NarrowSize){1, cut->tokens, kind.ffn_width}, carver, saved);
+}
+
+static void carve_expert_rows(const Cut *cut, LayerKind kind, Carver *carver, SavedLayer *saved) {
+  saved->experts.rows = carve_wide(cut, kind, FALSE, carver, (double)cut->expert_rows * cut->model->hidden);
+  carve_input(cut, INPUT_ROWS, (NarrowSize){cut->n_experts, cut->expert_tokens, cut->model->hidden}, carver, saved);
+}
+
+static void carve_expert_activation(const Cut *cut, LayerKind kind, Carver *carver, SavedLayer *saved) {
+  saved->experts.activation = carve_wide(cut, kind, FALSE, carver, (double)cut->expert_rows * cut->expert_width);
+  carve_input(cut, INPUT_EXPERT_ACTIVATION, (NarrowSize){cut->n_experts, cut->expert_tokens, cut->expert_width}, carver,
+              saved);
+}
+
+/* After their norms; the shared o columns are stored with K and V's latent, as they are gathered together. */
+static void carve_latent_inputs(const Cut *cut, LayerKind kind, Carver *carver, SavedLayer *saved) {
+  const ModelLatent *latent = &cut->model->latent;
+  const double t = cut->split_tokens;
+  saved->q_latent = carve_wide(cut, kind, cut->sequence_parallel, carver, t * latent->q_rank);
+  saved->kv_latent = carve_wide(cut, kind, cut->sequence_parallel, carver, t * (latent->kv_rank + latent->rope_dim));
+  if (cut->sequence_parallel)
+    return;
+  if (latent->q_rank > 0)
+    carve_input(cut, INPUT_Q_LATENT, (NarrowSize){1, cut->tokens, latent->q_rank}, carver, saved);
+  carve_input(cut, INPUT_KV_LATENT, (NarrowSize){1, cut->tokens, latent->kv_rank}, carver, saved);
+}
+
+NarrowScratch carve_narrow_scratch(const Cut *cut, gboolean has_weight, Carver *carver) {
+  gint64 as_is = 0, turned = 0, weight = 0;
+  for (int linear = 0; linear < N_NARROW_LINEARS && cut->casts; linear++) {
+    const NarrowShape shape = carve_narrow_shape(cut, carve_any_kind(cut), (NarrowLinear)linear);
+    const NarrowSize input = narrow_input_size(shape), of_weight = narrow_weight_size(shape);
+    as_is = MAX(as_is, narrow_bytes(cut, input, FALSE));
+    as_is = MAX(as_is, narrow_bytes(cut, narrow_gradient_size(shape), FALSE));
+    if (narrow_is_gathered(cut, (NarrowLinear)linear))
+      turned = MAX(turned, narrow_bytes(cut, narrow_turned(input), FALSE));
+    weight = MAX(weight, MAX(narrow_bytes(cut, of_weight, TRUE), narrow_bytes(cut, narrow_turned(of_weight), TRUE)));
+  }
+  return (NarrowScratch){.as_is = carve(carver, (double)as_is, 1),
+                         .turned = carve(carver, (double)turned, 1),
+                         .weight = carve(carver, has_weight ? (double)weight : 0, 1)};
+}
+
+/* --- a layer --------------------------------------------------------------------------------------------------------
+ */
+
 /* The gate belongs to the shared expert and is dropped with it. */
-static SavedExperts carve_experts(const Cut *cut, LayerKind kind, guint dropped, Carver *for_i, Carver *for_w) {
-  const int e = carve_element_bytes(cut);
+static void carve_experts(const Cut *cut, LayerKind kind, guint dropped, Carver *for_i, Carver *for_w,
+                          SavedLayer *saved) {
   const double rows = cut->expert_rows;
-  SavedExperts saved = {0};
+  SavedExperts *experts = &saved->experts;
   if (kind.has_gate && !drops_mlp(kind, dropped))
-    saved.gate = carve(for_i, cut->tokens, 4);
+    experts->gate = carve(for_i, cut->tokens, 4);
   if (!kind.has_experts || drops_experts(kind, dropped))
-    return saved;
-  saved.rows = carve(for_w, rows * cut->model->hidden, e);
+    return;
+  carve_expert_rows(cut, kind, for_w, saved);
   if (!drops_expert_activation(kind, dropped))
-    saved.activation = carve(for_w, rows * cut->expert_width, e);
-  saved.place = carve(for_i, cut->routed_tokens, 4);
-  saved.weights = carve(for_i, cut->routed_tokens, 4);
-  saved.row_weights = rows_move(cut) ? carve(for_i, rows, 4) : saved.weights;
-  saved.up = carve(for_i, 2 * rows * cut->expert_width, e);
-  return saved;
+    carve_expert_activation(cut, kind, for_w, saved);
+  experts->place = carve(for_i, cut->routed_tokens, 4);
+  experts->weights = carve(for_i, cut->routed_tokens, 4);
+  experts->row_weights = rows_move(cut) ? carve(for_i, rows, 4) : experts->weights;
+  experts->up = carve(for_i, 2 * rows * cut->expert_width, carve_element_bytes(cut));
 }
 
 static SavedNorm carve_qk_norm(const Cut *cut, gint64 width, Carver *for_i) {
@@ -97,9 +231,9 @@ static SavedNorm carve_qk_norm(const Cut *cut, gint64 width, Carver *for_i) {
                      .rstd = carve(for_i, rows, 4)};
 }
 
-/* The latents that Q, K and V are computed from; the shared o columns are stored with K and V's latent, as they are
- * gathered together. */
-static void carve_latents(const Cut *cut, guint dropped, Carver *for_i, Carver *for_w, SavedLayer *saved) {
+/* The latents that Q, K and V are computed from. */
+static void carve_latents(const Cut *cut, LayerKind kind, guint dropped, Carver *for_i, Carver *for_w,
+                          SavedLayer *saved) {
   const ModelLatent *latent = &cut->model->latent;
   const int e = carve_element_bytes(cut);
   const double t = cut->split_tokens;
@@ -113,8 +247,7 @@ static void carve_latents(const Cut *cut, guint dropped, Carver *for_i, Carver *
     saved->rotated = carve(for_i, t * latent->rope_dim, e);
     return;
   }
-  saved->q_latent = carve(for_w, t * latent->q_rank, e);
-  saved->kv_latent = carve(for_w, t * (latent->kv_rank + latent->rope_dim), e);
+  carve_latent_inputs(cut, kind, for_w, saved);
 }
 
 /* NULL, and no bytes, if the tensor belongs to a module that is not kept. */
@@ -126,17 +259,32 @@ gboolean carve_reads_stream(const Cut *cut) {
   return cut->n_norms == 0;
 }
 
-static void carve_norms_before(const Cut *cut, guint dropped, Carver *for_i, Carver *for_w, SavedLayer *saved) {
-  const int e = carve_element_bytes(cut);
-  const double stream = carve_stream_elements(cut), rows = cut->split_tokens;
-  saved->norm1 = carve_unless(dropped, MODULE_LAYERNORM, for_w, stream, e);
+gboolean carve_w_reads_input(const Cut *cut) {
+  return carve_reads_stream(cut) && (!cut->casts || cut->sequence_parallel);
+}
+
+static void carve_norms_before(const Cut *cut, LayerKind kind, guint dropped, Carver *for_i, Carver *for_w,
+                               SavedLayer *saved) {
+  const double rows = cut->split_tokens;
+  const gboolean is_kept = (dropped & MODULE_BIT(MODULE_LAYERNORM)) == 0;
+  if (is_kept)
+    carve_norm1(cut, kind, for_w, saved);
   saved->mean1 = carve(for_i, rows, 4);
   saved->rstd1 = carve(for_i, rows, 4);
   if (cut->shared_norm)
     return;
-  saved->norm2 = carve_unless(dropped, MODULE_LAYERNORM, for_w, stream, e);
+  if (is_kept)
+    carve_norm2(cut, kind, for_w, saved);
   saved->mean2 = carve(for_i, rows, 4);
   saved->rstd2 = carve(for_i, rows, 4);
+}
+
+/* Attention's output: in fp8 only fused attention reads it again, unless it has been exchanged. */
+static void carve_attention(const Cut *cut, LayerKind kind, Carver *for_i, Carver *for_w, SavedLayer *saved) {
+  const double t = cut->tokens;
+  saved->attention =
+      carve_wide(cut, kind, carve_is_flash(cut) && !is_ulysses(cut), cut->casts ? for_i : for_w, t * cut->out_width);
+  carve_input(cut, INPUT_ATTENTION, (NarrowSize){1, cut->tokens, cut->out_width}, for_w, saved);
 }
 
 SavedLayer carve_layer(const Cut *cut, LayerKind kind, guint dropped, Carver *for_i, Carver *for_w) {
@@ -145,10 +293,13 @@ SavedLayer carve_layer(const Cut *cut, LayerKind kind, guint dropped, Carver *fo
   const gboolean parallel = cut->model->parallel_block;
   SavedLayer saved = {0};
   if (cut->n_norms > 0)
-    carve_norms_before(cut, dropped, for_i, for_w, &saved);
-  saved.attention = carve(for_w, t * cut->out_width, e);
+    carve_norms_before(cut, kind, dropped, for_i, for_w, &saved);
+  if ((dropped & MODULE_BIT(MODULE_LAYERNORM)) == 0)
+    carve_branch_inputs(cut, kind, for_w, &saved);
+  carve_attention(cut, kind, for_i, for_w, &saved);
   const gboolean keeps_mlp = !drops_mlp(kind, dropped);
-  saved.activation = keeps_mlp ? carve(for_w, t * kind.ffn_width, e) : NULL;
+  if (keeps_mlp)
+    carve_activation(cut, kind, for_w, &saved);
   for (int i = 0; i < cut->n_post_norms; i++)
     saved.post_norms[i] = (SavedNorm){.kept = carve(for_i, stream, e),
                                       .mean = carve(for_i, cut->split_tokens, 4),
@@ -156,36 +307,33 @@ SavedLayer carve_layer(const Cut *cut, LayerKind kind, guint dropped, Carver *fo
   saved.qkv = carve_unless(dropped, MODULE_MLA_UP_PROJ, for_i, t * cut_dealt_width(cut), e);
   saved.q_norm = carve_qk_norm(cut, cut->q_width, for_i);
   saved.k_norm = carve_qk_norm(cut, cut->kv_width, for_i);
-  carve_latents(cut, dropped, for_i, for_w, &saved);
+  carve_latents(cut, kind, dropped, for_i, for_w, &saved);
   saved.scores = carve_is_flash(cut) ? NULL : carve_unless(dropped, MODULE_CORE_ATTN, for_i, cut->scores, e);
   if (cut->model->dropout_rate.attention > 0)
     saved.dropped = carve_is_flash(cut) ? NULL : carve_unless(dropped, MODULE_CORE_ATTN, for_i, cut->scores, e);
   saved.lse = carve_is_flash(cut) ? carve(for_i, (double)cut->sequences * cut->heads * cut->seq_len, 4) : NULL;
   saved.all_tokens = is_ulysses(cut) ? carve(for_i, t * cut->out_width, e) : NULL;
-  saved.x2 = parallel ? NULL : carve(carve_reads_stream(cut) ? for_w : for_i, stream, e);
+  saved.x2 = parallel ? NULL : carve(carve_w_reads_input(cut) ? for_w : for_i, stream, e);
   saved.up = keeps_mlp ? carve(for_i, t * kind.up_width, e) : NULL;
-  saved.experts = carve_experts(cut, kind, dropped, for_i, for_w);
+  carve_experts(cut, kind, dropped, for_i, for_w, &saved);
   return saved;
 }
 
 SavedLayer carve_again(const Cut *cut, LayerKind kind, guint dropped, Carver *made) {
-  const int e = carve_element_bytes(cut);
   SavedLayer again = {0};
   if (dropped & MODULE_BIT(MODULE_LAYERNORM)) {
-    again.norm1 = carve(made, carve_stream_elements(cut), e);
-    again.norm2 = carve(made, carve_stream_elements(cut), e);
+    carve_norm1(cut, kind, made, &again);
+    carve_norm2(cut, kind, made, &again);
+    carve_branch_inputs(cut, kind, made, &again);
   }
-  const ModelLatent *latent = &cut->model->latent;
-  if (dropped & MODULE_BIT(MODULE_MLA_UP_PROJ)) {
-    again.q_latent = carve(made, (double)cut->split_tokens * latent->q_rank, e);
-    again.kv_latent = carve(made, (double)cut->split_tokens * (latent->kv_rank + latent->rope_dim), e);
-  }
+  if (dropped & MODULE_BIT(MODULE_MLA_UP_PROJ))
+    carve_latent_inputs(cut, kind, made, &again);
   if (drops_mlp(kind, dropped))
-    again.activation = carve(made, (double)cut->tokens * kind.ffn_width, e);
+    carve_activation(cut, kind, made, &again);
   if (drops_experts(kind, dropped))
-    again.experts.rows = carve(made, (double)cut->expert_rows * cut->model->hidden, e);
+    carve_expert_rows(cut, kind, made, &again);
   if (drops_expert_activation(kind, dropped))
-    again.experts.activation = carve(made, (double)cut->expert_rows * cut->expert_width, e);
+    carve_expert_activation(cut, kind, made, &again);
   return again;
 }
 
@@ -229,6 +377,12 @@ SavedLayer carve_again_every_other(const Cut *cut, LayerKind kind, Carver *made)
                       .activation = carve(made, (double)cut->tokens * kind.ffn_width, e)};
 }
 
+/* Whether W reads the gradients of linears' outputs themselves: in fp8 only for biases. */
+static gboolean w_reads_wide(const Cut *cut) {
+  const Model *model = cut->model;
+  return !cut->casts || model->qkv_bias || model_has_out_bias(model) || model_has_mlp_bias(model);
+}
+
 static void carve_attention_gradients(const Cut *cut, Carver *carver, LayerGradients *gradients) {
   const ModelLatent *latent = &cut->model->latent;
   const int e = carve_element_bytes(cut);
@@ -248,31 +402,53 @@ gboolean carve_has_branch_gradients(const Cut *cut) {
 }
 
 gboolean carve_w_reads_stream(const Cut *cut) {
-  return !cut->sequence_parallel && !carve_has_branch_gradients(cut);
+  return !cut->sequence_parallel && !carve_has_branch_gradients(cut) && w_reads_wide(cut);
 }
 
-LayerGradients carve_gradients(const Cut *cut, LayerKind kind, gboolean for_w, Carver *carver) {
+/* Of the linears' outputs, of a layer without experts or beside them. */
+static void carve_output_gradients(const Cut *cut, LayerKind kind, gboolean for_w, Carver *carver,
+                                   LayerGradients *gradients) {
   const int e = carve_element_bytes(cut);
   const double t = cut->tokens, h = cut->model->hidden;
   const gboolean parallel = cut->model->parallel_block;
   const double stream = carve_stream_elements(cut);
-  LayerGradients gradients = {0};
   if (!parallel && (!for_w || carve_w_reads_stream(cut)))
-    gradients.d_x2 = carve(carver, stream, e);
+    gradients->d_x2 = carve(carver, stream, e);
   if (carve_has_branch_gradients(cut) && !(for_w && cut->sequence_parallel)) {
-    gradients.d_mlp_branch = carve(carver, stream, e);
-    gradients.d_attention_branch = parallel ? NULL : carve(carver, stream, e);
+    gradients->d_mlp_branch = carve(carver, stream, e);
+    gradients->d_attention_branch = parallel ? NULL : carve(carver, stream, e);
   }
-  gradients.d_down = cut->sequence_parallel && kind.ffn_width > 0 ? carve(carver, t * h, e) : NULL;
-  gradients.d_out = cut->sequence_parallel && !parallel ? carve(carver, t * h, e) : NULL;
-  gradients.d_up = carve(carver, t * kind.up_width, e);
-  carve_attention_gradients(cut, carver, &gradients);
+  gradients->d_down = cut->sequence_parallel && kind.ffn_width > 0 ? carve(carver, t * h, e) : NULL;
+  gradients->d_out = cut->sequence_parallel && !parallel ? carve(carver, t * h, e) : NULL;
+  gradients->d_up = carve(carver, t * kind.up_width, e);
+  carve_attention_gradients(cut, carver, gradients);
+}
+
+/* Turned. Both branches of a parallel block get the same gradient. */
+static void carve_narrow_gradients(const Cut *cut, LayerKind kind, Carver *carver, LayerGradients *gradients) {
+  for (int linear = 0; linear < N_NARROW_LINEARS && cut->casts; linear++) {
+    const NarrowSize size = narrow_gradient_size(carve_narrow_shape(cut, kind, (NarrowLinear)linear));
+    if (linear != NARROW_ATTN_OUT || !cut->model->parallel_block)
+      gradients->narrow[linear] = carve(carver, (double)narrow_bytes(cut, narrow_turned(size), FALSE), 1);
+  }
+  if (cut->model->parallel_block)
+    gradients->narrow[NARROW_ATTN_OUT] = gradients->narrow[NARROW_MLP_DOWN];
+}
+
+LayerGradients carve_gradients(const Cut *cut, LayerKind kind, gboolean for_w, Carver *carver) {
+  const int e = carve_element_bytes(cut);
+  LayerGradients gradients = {0};
+  if (!for_w || w_reads_wide(cut))
+    carve_output_gradients(cut, kind, for_w, carver, &gradients);
+  carve_narrow_gradients(cut, kind, carver, &gradients);
   if (!kind.has_experts)
     return gradients;
-  gradients.d_rows = carve(carver, (double)cut->expert_rows * h, e);
-  gradients.d_expert_up = carve(carver, 2.0 * cut->expert_rows * cut->expert_width, e);
+  if (!for_w || !cut->casts) {
+    gradients.d_rows = carve(carver, (double)cut->expert_rows * cut->model->hidden, e);
+    gradients.d_expert_up = carve(carver, 2.0 * cut->expert_rows * cut->expert_width, e);
+  }
   gradients.d_scores = carve(carver, (double)cut->split_tokens * cut->model->experts.n, e);
-  gradients.d_gate = kind.has_gate ? carve(carver, t, e) : NULL;
+  gradients.d_gate = kind.has_gate ? carve(carver, cut->tokens, e) : NULL;
   return gradients;
 }
 

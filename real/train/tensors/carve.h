@@ -9,10 +9,11 @@ typedef struct {
   gint64 bytes;
 } Carver;
 
-/* Widths of the MLP or the shared expert, and whether there are experts beside it. Scratch has room for any kind. */
+/* Widths of the MLP or the shared expert, and whether there are experts beside it. Scratch has room for any kind, and
+ * for tensors that are not kept. */
 typedef struct {
   gint64 ffn_width, up_width;
-  gboolean has_experts, has_gate;
+  gboolean has_experts, has_gate, is_scratch;
 } LayerKind;
 
 /* n elements; NULL if only counting. */
@@ -26,6 +27,8 @@ gboolean carve_is_flash(const Cut *cut);
 LayerKind carve_kind_of(const Cut *cut, const StageLayers *layers, int layer);
 LayerKind carve_any_kind(const Cut *cut);
 
+/* The products of a linear in fp8; also those of precisions that have none. */
+NarrowShape carve_narrow_shape(const Cut *cut, LayerKind kind, NarrowLinear linear);
 /* What a layer saves for I and for W (may be one carver), except modules in `dropped`. */
 SavedLayer carve_layer(const Cut *cut, LayerKind kind, guint dropped, Carver *for_i, Carver *for_w);
 /* What I recomputes for W, of dropped modules. */
@@ -37,8 +40,9 @@ SavedLayer carve_every_other(const Cut *cut, LayerKind kind, Carver *for_i, Carv
 SavedLayer carve_again_every_other(const Cut *cut, LayerKind kind, Carver *made);
 /* `for_w`: only those that W reads. */
 LayerGradients carve_gradients(const Cut *cut, LayerKind kind, gboolean for_w, Carver *carver);
-/* Whether there are no norms before the branches: the linears read the stream itself, and so does W. */
+/* Whether there are no norms before the branches: the linears read the stream itself; and whether so does W. */
 gboolean carve_reads_stream(const Cut *cut);
+gboolean carve_w_reads_input(const Cut *cut);
 /* Whether a branch's output gradient differs from the stream's, because of dropout or a post-norm. */
 gboolean carve_has_branch_gradients(const Cut *cut);
 /* Whether W reads the stream's gradients directly: they are neither gathered nor a branch's own. */
@@ -52,4 +56,5 @@ BranchScratch carve_branch_scratch(const Cut *cut, Carver *carver);
 LatentScratch carve_latent_scratch(const Cut *cut, Carver *carver);
 MtpScratch carve_mtp_scratch(const Cut *cut, Carver *carver);
 ExpertScratch carve_expert_scratch(const Cut *cut, Carver *carver);
+NarrowScratch carve_narrow_scratch(const Cut *cut, gboolean has_weight, Carver *carver);
 ContextScratch carve_context_scratch(const Cut *cut, Carver *carver);

@@ -4,6 +4,7 @@
 #include "parameters.h"
 
 #include "block_layout.h"
+#include "carve.h"
 #include "error.h"
 #include "kernel.h"
 
@@ -111,11 +112,34 @@ static gboolean has_weights_on_host(const Parameters *parameters) {
   return parameters->workload->plan->offload.weights == TIER_HOST;
 }
 
+/* Bytes of the block's copies in fp8. */
+static gint64 place_narrow(const Parameters *parameters, Block *block) {
+  const Cut *cut = &parameters->cut;
+  const StageLayers *layers = &parameters->workload->stages[block->stage].layers;
+  const gboolean of_experts = block->kind == BLOCK_EXPERTS;
+  gint64 bytes = 0;
+  for (int linear = 0; linear < N_NARROW_LINEARS; linear++)
+    block->narrow_step[linear] = -1;
+  if (!cut->casts || block->zero == 3 || (block->kind != BLOCK_LAYER && !of_experts))
+    return 0;
+  const LayerKind kind = carve_kind_of(cut, layers, block->layer - layers->first_layer);
+  for (int linear = 0; linear < N_NARROW_LINEARS; linear++) {
+    const NarrowSize size = narrow_weight_size(carve_narrow_shape(cut, kind, (NarrowLinear)linear));
+    if (narrow_is_of_experts((NarrowLinear)linear) != of_experts)
+      continue;
+    block->narrow_at[linear][0] = bytes;
+    block->narrow_at[linear][1] = bytes + narrow_bytes(cut, size, TRUE);
+    bytes = block->narrow_at[linear][1] + narrow_bytes(cut, narrow_turned(size), TRUE);
+  }
+  return bytes;
+}
+
 static gboolean allocate_block(const Parameters *parameters, Block *block, GError **error) {
   const gint64 weights = has_weights_on_host(parameters) ? 0 : block->zero == 3 ? block->shard_n : block->n;
   const gint64 gradients = block->zero >= 2 ? block->shard_n : block->n;
   return allocate(parameters, weights * kernel_element_bytes(parameters->number), &block->weight, error) &&
          allocate(parameters, gradients * kernel_element_bytes(parameters->gradient_number), &block->gradient, error) &&
+         allocate(parameters, place_narrow(parameters, block), &block->narrow, error) &&
          allocate_optimizer(parameters, block, error);
 }
 
@@ -199,6 +223,7 @@ Parameters *parameters_new(const Workload *workload, const gboolean *is_local, i
   parameters->workload = workload;
   parameters->device = stream->device;
   parameters->cut = cut_of(workload->model, plan);
+  parameters->cut.casts = narrow_is_used(workload); /* in fp32 too, where a Program in fp8 is checked so */
   parameters->at = layout_coordinates(&workload->layout, rank);
   parameters->n_shards = plan->zero > 0 ? workload->layout.n_shards : 1;
   parameters->shard =
@@ -225,7 +250,8 @@ void parameters_free(Parameters *parameters) {
   const DeviceType *device = parameters->device->type;
   for (int i = 0; i < parameters->n_blocks; i++) {
     Block *block = &parameters->blocks[i];
-    void *const memory[] = {block->weight, block->gradient}, *const state[] = {block->master, block->m, block->v};
+    void *const memory[] = {block->weight, block->gradient, block->narrow}, *const state[] = {block->master, block->m,
+                                                                                              block->v};
     void *const host[] = {block->host_gradient, block->host_weight};
     for (gsize k = 0; k < G_N_ELEMENTS(memory); k++)
       device->release(parameters->device, memory[k]);

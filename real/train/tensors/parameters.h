@@ -12,6 +12,7 @@
 #pragma once
 #include "cut.h"
 #include "device.h"
+#include "narrow.h"
 #include "program.h"
 
 typedef enum {
@@ -106,10 +107,15 @@ typedef struct {
    * writes here; owned, [shard_n] each */
   void *host_gradient, *host_weight;
 
+  /* in fp8, unless ZeRO-3 shards the block: copies of each linear's weights, as they are and turned; owned */
+  char *narrow;
+  gint64 narrow_at[N_NARROW_LINEARS][2];
+
   /* where the op being issued finds the whole tensors; set as ops are issued */
-  char *gathered; /* ZeRO-3 */
-  char *bucket;   /* ZeRO-2, 3: unreduced gradient */
-  char *early;    /* ZeRO-2, 3 with separate I and W: [n_norms] since the last bucket was opened; the trainer's */
+  int narrow_step[N_NARROW_LINEARS]; /* the step whose weights the copies hold; −1: none yet */
+  char *gathered;                    /* ZeRO-3 */
+  char *bucket;                      /* ZeRO-2, 3: unreduced gradient */
+  char *early; /* ZeRO-2, 3 with separate I and W: [n_norms] since the last bucket was opened; the trainer's */
 } Block;
 
 typedef struct {

@@ -21,7 +21,7 @@ static void walk_saved_mtp(const Activations *activations, const StageLayers *la
   const Cut *cut = activations->cut;
   const int layer = layers->n_layers + 2 * k - 1;
   Carver *for_i = &carvers[PART_FOR_I], *for_w = &carvers[PART_FOR_W];
-  char *x = carve(carve_reads_stream(cut) ? for_w : for_i, carve_stream_elements(cut), carve_element_bytes(cut));
+  char *x = carve(carve_w_reads_input(cut) ? for_w : for_i, carve_stream_elements(cut), carve_element_bytes(cut));
   SavedLayer saved = {0};
   if (activations->saves_all)
     saved = walk_saved_layer(activations, carve_kind_of(cut, layers, layer), carvers);
@@ -48,7 +48,7 @@ static void walk_saved(const Activations *activations, const StageLayers *layers
   const Cut *cut = activations->cut;
   Carver *input = &carvers[PART_INPUT], *for_i = &carvers[PART_FOR_I], *for_w = &carvers[PART_FOR_W];
   for (int i = 0; i < layers->n_layers; i++) {
-    Carver *behind = carve_reads_stream(cut) ? for_w : for_i;
+    Carver *behind = carve_w_reads_input(cut) ? for_w : for_i;
     Carver *in = i == 0 ? input : behind;
     const Carver before = *in;
     char *x = carve(in, carve_stream_elements(cut), carve_element_bytes(cut));
