@@ -25,6 +25,7 @@ typedef struct {
 
 typedef struct {
   Device *device, *reference;
+  char **words; /* only cases with one of them in their name; NULL: all */
   int n_run, n_bad;
 } Comparison;
 
@@ -32,7 +33,7 @@ Case case_new(KernelKind kind, const char *format, ...) G_GNUC_PRINTF(2, 3);
 /* `slot`: the address of a pointer in c->kernel. */
 void case_in(Case *c, const void *slot, int cell, gint64 n, double low, double high);
 void case_out(Case *c, const void *slot, int cell, gint64 n, double low, double high);
-/* Runs the case on both devices and prints how they differ; frees it. */
+/* Runs the case on both devices, if it is wanted, and prints how they differ; frees it. */
 void case_compare(Case *c, Comparison *comparison);
 /* FALSE with the error printed. `memory` gets the contents of output buffers, one block each, owned by the caller. */
 gboolean case_run(Case *c, Device *device, void **memory, char **attention);

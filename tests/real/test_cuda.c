@@ -1,6 +1,7 @@
 /* Kernels of the cuda device against the cpu device, and its streams, events, host tasks and memory. Prints every
  * difference and continues; exits 77 without a GPU, 1 if it cannot be used. STEPREAL_TEST_DEVICE names a device other
- * than cuda. */
+ * than cuda.
+ * usage: test_cuda [WORD…]: with words, only kernels whose case has one of them in its name, and nothing else */
 #include "cuda_case.h"
 
 #include "cuda_cases.h"
@@ -164,7 +165,13 @@ static void check_failure(const DeviceType *type, gboolean by_step, int *n_bad) 
   type->close(device);
 }
 
-int main(void) {
+static void check_device(Device *device, int *n_bad) {
+  check_memory(device, n_bad);
+  check_order(device, n_bad);
+  check_many_streams(device, n_bad);
+}
+
+int main(int argc, char **argv) {
   g_autoptr(GError) error = NULL;
   const char *name = g_getenv("STEPREAL_TEST_DEVICE");
   const DeviceType *type = device_find(name == NULL ? "cuda" : name, &error), *plain = device_find("cpu", NULL);
@@ -176,20 +183,27 @@ int main(void) {
   }
   g_autofree char *description = type->describe(device);
   printf("%s, clock %.0f MHz\n", description, type->clock_Hz(device) / 1e6);
-  Comparison comparison = {.device = device, .reference = plain == NULL ? NULL : plain->open(0, 1, 0, &error)};
+  Comparison comparison = {.device = device,
+                           .reference = plain == NULL ? NULL : plain->open(0, 1, 0, &error),
+                           .words = argc > 1 ? argv + 1 : NULL};
   int n_bad = 0;
-  check_memory(device, &n_bad);
-  check_order(device, &n_bad);
-  check_many_streams(device, &n_bad);
+  if (comparison.words == NULL)
+    check_device(device, &n_bad);
   if (comparison.reference == NULL)
     printf("kernels are not compared: no cpu device\n");
   else
     compare_all_kernels(&comparison);
-  check_failure(type, TRUE, &n_bad);
-  check_failure(type, FALSE, &n_bad);
+  if (comparison.words == NULL) {
+    check_failure(type, TRUE, &n_bad);
+    check_failure(type, FALSE, &n_bad);
+  }
   if (comparison.reference != NULL)
     plain->close(comparison.reference);
   type->close(device);
   printf("%d of %d kernels differ, %d other failures\n", comparison.n_bad, comparison.n_run, n_bad);
+  if (comparison.words != NULL && comparison.n_run == 0) {
+    printf("no case has any of the given words in its name\n");
+    return 2;
+  }
   return comparison.n_bad + n_bad == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
