@@ -144,7 +144,7 @@ static Program *program_of(const Case *drawn) {
   return whole != NULL ? program_expand(whole, workload) : NULL;
 }
 
-static void draw_schedule(Case *drawn, int i) {
+static void take_schedule(Case *drawn, int i) {
   const char *const *names = schedule_names();
   g_autoptr(Plan) other = plan_copy(drawn->plan);
   g_free(other->schedule);
@@ -162,7 +162,7 @@ START_TEST(transfers_may_start_in_list_order) {
   int n_run = 0;
   for (int i = 0; i < N_DRAWN; i++) {
     g_auto(Case) drawn = random_case((guint)i, clusters, MOST_GPUS);
-    draw_schedule(&drawn, i);
+    take_schedule(&drawn, i);
     if (i % 4 == 1)
       add_experts(&drawn);
     else if (i % 4 == 2)
