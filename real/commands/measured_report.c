@@ -188,6 +188,16 @@ static void append_skipped_apart(GString *out, const CheckReport *check) {
     append_numbers(out, "skipped_apart", steps, n);
 }
 
+static void append_reasons(GString *out, const CheckReport *check) {
+  g_autoptr(GPtrArray) reasons = check_report_reasons(check);
+  append_key(out, "reasons");
+  for (guint i = 0; i < reasons->len; i++) {
+    g_string_append(out, i > 0 ? ", " : "[");
+    json_append_string(out, g_ptr_array_index(reasons, i));
+  }
+  g_string_append(out, reasons->len > 0 ? "]" : "[]");
+}
+
 /* `is_whole`: not the fp32 check inside another check, which no timed run follows. */
 static void append_check(GString *out, const char *key, const CheckReport *check, gboolean is_whole) {
   double loss = check->timed_loss_error, gradient = 0, update = 0;
@@ -199,6 +209,7 @@ static void append_check(GString *out, const char *key, const CheckReport *check
   }
   append_key(out, key);
   g_string_append_printf(out, "{\"passed\": %s", check->is_passed ? "true" : "false");
+  append_reasons(out, check);
   append_number(out, "loss_error", loss);
   append_number(out, "gradient_error", gradient);
   append_number(out, "update_error", update);

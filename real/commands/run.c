@@ -355,11 +355,16 @@ static gboolean write_results(const Run *run, const Trace *trace, const Measured
   const gboolean is_traced = o->trace == NULL || chrome_trace_write(trace, o->trace, error);
   const gboolean is_drawn =
       o->timeline == NULL || timeline_write(trace, "Measured training step", o->timeline, is_traced ? error : NULL);
-  if (g_strcmp0(o->trace, "-") != 0 && g_strcmp0(o->timeline, "-") != 0) { /* "-": only that goes to stdout */
+  const gboolean is_written = is_traced && is_drawn;
+  const gboolean is_printed = g_strcmp0(o->trace, "-") != 0 && g_strcmp0(o->timeline, "-") != 0;
+  if (is_printed) { /* "-": only that goes to stdout */
     g_autofree char *text = o->plan.json ? measured_report_json(report) : measured_report_text(report);
-    fputs(text, is_traced && is_drawn ? stdout : stderr);
+    fputs(text, is_written ? stdout : stderr);
   }
-  return is_traced && is_drawn;
+  if (is_printed || !is_written || report->check == NULL || report->check->is_passed)
+    return is_written;
+  g_autoptr(GPtrArray) reasons = check_report_reasons(report->check);
+  return fail_impossible(error, "--check: %s", (const char *)g_ptr_array_index(reasons, 0));
 }
 
 static gboolean report_run(const Run *run, World *world, const ExecutionResult *result, CheckReport *check,

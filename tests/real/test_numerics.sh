@@ -403,7 +403,7 @@ check_told() { # what is wrong, ranks, options, words or NOT EQUAL, which of the
   problem=$(cat "unchanged-$k" 2>/dev/null)
   if [ "$4" = 'NOT EQUAL' ]; then
     grep -q '^1 -$' "status-$2-$5" 2>/dev/null || problem="$problem status;"
-    grep -q '"passed": false' "report-$2-$5" 2>/dev/null || problem="$problem passed;"
+    grep -q '"passed": false, "reasons": \["' "report-$2-$5" 2>/dev/null || problem="$problem passed, or no reason;"
   else
     grep -q -e "^1 .*$4" "status-$2-$5" 2>/dev/null || problem="$problem no \"$4\";"
     [ ! -s "report-$2-$5" ] || problem="$problem it ran;"

@@ -73,6 +73,37 @@ START_TEST(a_run_whose_steps_are_all_skipped_shows_nothing) {
 }
 END_TEST
 
+/* What can be wrong with a check, at random; all that is, is said, and only then it fails. */
+START_TEST(a_check_that_fails_says_why) {
+  static const char *const words[] = {"numbers are on no rank",          "the loss is off",
+                                      "gradients are off, layers.0",     "updates are off, layers.1",
+                                      "the loss's scale, 8 here",        "something is not waited for",
+                                      "in fp32: step 0: the loss is off"};
+  g_autoptr(Plan) plan = plan_of_tokens(PRECISION_FP16, 8, 32), exact = plan_of_tokens(PRECISION_FP32, 8, 32);
+  for (guint wrong = 0; wrong < 1 << G_N_ELEMENTS(words); wrong++) {
+    CheckReport report = report_of(plan, wrong & 2 ? 6 : 5, 5);
+    report.n_missing = wrong & 1;
+    check_report_note_gradient(&report, 0, "layers.0", wrong & 4 ? NAN : 0, 0);
+    report.steps[0].update_error = wrong & 8 ? 1 : 0;
+    g_strlcpy(report.steps[0].update_worst, "layers.1", sizeof report.steps[0].update_worst);
+    report.steps[0].scales_differ = (wrong & 16) != 0;
+    report.steps[0].scale = 8;
+    report.in_fp32 = g_new(CheckReport, 1);
+    *report.in_fp32 = report_of(exact, wrong & 64 ? 6 : 5, 5);
+    const double timed = report.steps[0].loss * (wrong & 32 ? 2 : 1);
+    check_timed_losses(&report, &timed);
+    ck_assert_int_eq(report.is_passed, wrong == 0);
+    g_autoptr(GPtrArray) reasons = check_report_reasons(&report);
+    g_ptr_array_add(reasons, NULL);
+    g_autofree char *all = g_strjoinv("\n", (char **)reasons->pdata);
+    for (guint i = 0; i < G_N_ELEMENTS(words); i++) /* in fp32 a loss is off in the same words */
+      ck_assert_msg((strstr(all, words[i]) != NULL) == ((wrong >> i & 1) != 0 || (i == 1 && (wrong & 64) != 0)),
+                    "%u: %s", wrong, all);
+    check_report_clear(&report);
+  }
+}
+END_TEST
+
 /* Of a step that only one side skips the other's gradients are not finite: it is said who, and nothing is compared. */
 START_TEST(a_step_that_one_side_skips_is_named) {
   g_autoptr(Plan) plan = plan_of_tokens(PRECISION_FP16, 8, 32);
@@ -219,6 +250,7 @@ END_TEST
 int main(void) {
   TCase *tcase = tcase_create("numerics_report");
   tcase_add_test(tcase, a_run_whose_steps_are_all_skipped_shows_nothing);
+  tcase_add_test(tcase, a_check_that_fails_says_why);
   tcase_add_test(tcase, a_step_that_one_side_skips_is_named);
   tcase_add_test(tcase, rounding_widens_a_loss_only_so_far);
   tcase_add_test(tcase, losses_of_few_tokens_may_differ_more);

@@ -178,8 +178,15 @@ awk -v a="$sum" -v b="$step" 'BEGIN { exit !(a > 0 && a - b < 1e-6 && b - a < 1e
 result $? "the parts of the last step are its time" "sum $sum s, step $step s; $(cat out)"
 
 run 2 run --model m.json --dp 2 --precision fp32 --global-batch 8 --json --check
-[ "$got" -eq 0 ] && is_json && [ "$(keys)" = "${expected}check passed loss_error gradient_error update_error missing timed " ]
+[ "$got" -eq 0 ] && is_json && [ "$(keys)" = "${expected}check passed reasons loss_error gradient_error update_error missing timed " ]
 result $? "keys of run --json --check" "$(keys) $(cat out err)"
+
+# Where the gradients of all steps overflow nothing is compared: said wherever the report goes.
+for output in '' --json '--trace -'; do
+  # shellcheck disable=SC2086
+  run 0 run --model m.json --precision fp16 --initial-loss-scale 1e38 --steps 2 --global-batch 1 --check --check-fp32 off $output
+  expect "run --check ${output:-as text} says that all steps were skipped" 1 "all steps were skipped;a lower --initial-loss-scale"
+done
 
 run 2 run --model m.json --dp 2 --precision fp32 --global-batch 8 --json --check --check-time off
 [ "$got" -eq 0 ] && grep -q '"timed": false' out

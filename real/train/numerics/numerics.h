@@ -62,7 +62,10 @@ void check_report_note_rounding(CheckReport *report, double mean);
 void check_report_note_gradient(CheckReport *report, int step, const char *name, double error, double rounding);
 /* Records the wider run's loss of a step, for the one-rank loss's rounding error. */
 void check_report_note_exact_loss(CheckReport *report, int step, double exact);
-/* Sets is_passed: everything compared is within its bounds. */
+/* What is beyond its bounds, or was not compared, a sentence each; the fp32 check's too, with "in fp32: " in front.
+ * Owned by the caller. */
+GPtrArray *check_report_reasons(const CheckReport *report);
+/* Sets is_passed: there is no reason why not. */
 void check_report_judge(CheckReport *report);
 /* Runs the plan's steps and compares. Collective over the world; the report is filled on rank 0. `also_in_fp32`:
  * repeats a plan that is not in fp32 in it. `result`: the checked run's, cleared by the caller; may be NULL; empty

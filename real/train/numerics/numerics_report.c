@@ -112,21 +112,66 @@ static gboolean is_near_wider(const CheckReport *report) {
          (report->mean_rounding <= report->mean_tolerance && report->loss_rounding <= report->mean_loss_tolerance);
 }
 
-/* The verdict in the plan's own precision. */
-static gboolean is_within_bounds(const CheckReport *report) {
-  gboolean is_within = report->n_missing == 0 && !all_are_skipped(report) && is_near_wider(report) &&
-                       report->timed_loss_error <= loss_bound(report);
-  for (int i = 0; i < report->n_steps; i++) {
-    const CheckedStep *step = &report->steps[i];
-    const double loss_error = relative_error(step->loss, step->reference_loss);
-    is_within = is_within && !step->scales_differ && loss_error <= loss_bound(report) && step->gradient_share <= 1 &&
-                step->update_error <= report->update_tolerance;
-  }
-  return is_within;
+static void G_GNUC_PRINTF(2, 3) add_reason(GPtrArray *reasons, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  g_ptr_array_add(reasons, g_strdup_vprintf(format, arguments));
+  va_end(arguments);
+}
+
+/* NaN is beyond any bound. */
+static void add_reasons_of_step(const CheckReport *report, int i, GPtrArray *reasons) {
+  const CheckedStep *step = &report->steps[i];
+  const double loss_error = relative_error(step->loss, step->reference_loss);
+  if (step->skips_differ)
+    add_reason(reasons, "step %d: %s the step at the loss's scale %g: its gradients are not compared", i,
+               step->is_skipped ? "the ranks skip, and the one rank does not,"
+                                : "the one rank skips, and the ranks do not,",
+               step->scale);
+  else if (step->scales_differ)
+    add_reason(reasons, "step %d: the loss's scale, %g here, is not the one rank's, or not all skip the step", i,
+               step->scale);
+  if (!(loss_error <= loss_bound(report)))
+    add_reason(reasons, "step %d: the loss is off by %.2e, more than %.2e", i, loss_error, loss_bound(report));
+  if (!(step->gradient_share <= 1))
+    add_reason(reasons, "step %d: gradients are off, %s by %.2e, up to %.3g times what is allowed", i,
+               step->gradient_worst, step->gradient_error, step->gradient_share);
+  if (!(step->update_error <= report->update_tolerance))
+    add_reason(reasons, "step %d: updates are off, %s by %.2e, more than %.2e", i, step->update_worst,
+               step->update_error, report->update_tolerance);
+}
+
+/* In the plan's own precision. */
+static GPtrArray *own_reasons(const CheckReport *report) {
+  GPtrArray *reasons = g_ptr_array_new_with_free_func(g_free);
+  if (report->n_missing > 0)
+    add_reason(reasons, "%" G_GINT64_FORMAT " numbers are on no rank", report->n_missing);
+  if (all_are_skipped(report))
+    add_reason(reasons,
+               "no gradient was compared, as all steps were skipped: gradients overflow at the loss's scale; more "
+               "--steps or a lower --initial-loss-scale");
+  for (int i = 0; i < report->n_steps; i++)
+    add_reasons_of_step(report, i, reasons);
+  if (!is_near_wider(report))
+    add_reason(reasons,
+               "the precision rounds losses by %.2e and gradients by %.2e in the mean, more than %.2e and %.2e",
+               report->loss_rounding, report->mean_rounding, report->mean_loss_tolerance, report->mean_tolerance);
+  if (!(report->timed_loss_error <= loss_bound(report)))
+    add_reason(reasons, "losses of the timed run: error %.2e; something is not waited for", report->timed_loss_error);
+  return reasons;
+}
+
+GPtrArray *check_report_reasons(const CheckReport *report) {
+  GPtrArray *reasons = own_reasons(report);
+  g_autoptr(GPtrArray) in_fp32 = report->in_fp32 != NULL ? own_reasons(report->in_fp32) : g_ptr_array_new();
+  for (guint i = 0; i < in_fp32->len; i++)
+    add_reason(reasons, "in fp32: %s", (const char *)g_ptr_array_index(in_fp32, i));
+  return reasons;
 }
 
 void check_report_judge(CheckReport *report) {
-  report->is_passed = is_within_bounds(report) && (report->in_fp32 == NULL || report->in_fp32->is_passed);
+  g_autoptr(GPtrArray) reasons = check_report_reasons(report);
+  report->is_passed = reasons->len == 0;
 }
 
 void check_timed_losses(CheckReport *report, const double *losses) {
@@ -153,29 +198,18 @@ static void print_steps(const CheckReport *report, GString *out) {
                            step->reference_loss, relative_error(step->loss, step->reference_loss), step->gradient_error,
                            step->is_skipped || step->skips_differ ? "skipped" : step->gradient_worst,
                            step->update_error, step->update_worst);
-    if (step->skips_differ)
-      g_string_append_printf(out, "        %s the step at the loss's scale %g: its gradients are not compared\n",
-                             step->is_skipped ? "the ranks skip, and the one rank does not,"
-                                              : "the one rank skips, and the ranks do not,",
-                             step->scale);
-    else if (step->scales_differ)
-      g_string_append_printf(
-          out, "        the loss's scale, %g here, is not the one rank's, or not all skip the step\n", step->scale);
   }
 }
 
-static void print_verdict(const CheckReport *report, gboolean is_passed, GString *out) {
-  if (report->n_missing > 0)
-    g_string_append_printf(out, "  %" G_GINT64_FORMAT " numbers are on no rank\n", report->n_missing);
-  if (!(report->timed_loss_error <= loss_bound(report)))
-    g_string_append_printf(out, "  losses of the timed run: error %.2e; something is not waited for\n",
-                           report->timed_loss_error);
+/* In the plan's own precision. */
+static void print_verdict(const CheckReport *report, GString *out) {
+  g_autoptr(GPtrArray) reasons = own_reasons(report);
+  const gboolean is_passed = reasons->len == 0;
+  for (guint i = 0; i < reasons->len; i++)
+    g_string_append_printf(out, "  %s\n", (const char *)g_ptr_array_index(reasons, i));
   g_string_append_printf(out, "  %s: losses within %g, gradients within %g, updates within %g (relative)\n",
                          is_passed ? "equal" : "NOT EQUAL", report->loss_tolerance, report->gradient_tolerance,
                          report->update_tolerance);
-  if (all_are_skipped(report))
-    g_string_append(out, "  no gradient was compared, as all steps were skipped: more --steps or a lower "
-                         "--initial-loss-scale\n");
   if (!report->knows_rounding)
     return;
   g_string_append_printf(out,
@@ -195,10 +229,10 @@ static void print_verdict(const CheckReport *report, gboolean is_passed, GString
 void check_report_print(const CheckReport *report, GString *out) {
   g_string_append(out, "numerics against the same model on one rank\n");
   print_steps(report, out);
-  print_verdict(report, is_within_bounds(report), out);
+  print_verdict(report, out);
   if (report->in_fp32 == NULL)
     return;
   g_string_append(out, "the same Program in fp32\n");
   print_steps(report->in_fp32, out);
-  print_verdict(report->in_fp32, report->in_fp32->is_passed, out);
+  print_verdict(report->in_fp32, out);
 }
