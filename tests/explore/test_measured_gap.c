@@ -149,6 +149,48 @@ START_TEST(the_fullest_experts_explain_the_step_they_made) {
 }
 END_TEST
 
+/* The number behind an option. */
+static double number_behind(const char *text, const char *option) {
+  const char *at = strstr(text, option);
+  return at != NULL ? g_ascii_strtod(at + strlen(option), NULL) : NAN;
+}
+
+/* Rows of experts fill waves of tiles: the step jumps, and may miss the measured one with any number of rows. What is
+ * printed is what that number of rows is predicted to take; if that is not the measured step, it is said. */
+START_TEST(the_printed_load_of_experts_makes_the_step_it_stands_for) {
+  g_autoptr(GRand) rand = g_rand_new_with_seed(4);
+  int n_near = 0, n_jumps = 0;
+  for (int i = 0; i < 40; i++) {
+    g_auto(Case) drawn = llama_case(1, 1, PICK(rand, 2, 4, 8), 16, PICK(rand, 256, 512, 1024));
+    const int ep = drawn.plan->ep = drawn.plan->dp;
+    drawn.model.experts = (ModelExperts){.n = 16, .per_token = 2, .ffn_hidden = PICK(rand, 2048, 4096), .every = 1};
+    g_autoptr(Prediction) prediction = predict_case(&drawn);
+    const double measured_s = prediction->step_time_s * g_rand_double_range(rand, 1.01, 1 + 0.1 * ep);
+    g_autoptr(MeasuredGap) gap = measured_gap_new(prediction, drawn.plan, measured_s, 1);
+    const GapCost *cost = find_cost(gap, "rows of the fullest expert rank");
+    if (cost == NULL || isnan(cost->times))
+      continue;
+    g_autofree char *option = gap_cost_option(cost);
+    g_autoptr(Plan) full = plan_copy(drawn.plan);
+    full->expert_load = number_behind(option, "--expert-load ");
+    ck_assert_double_eq(full->expert_load, cost->times);
+    g_autoptr(Prediction) found = predict(&drawn.model, drawn.cluster, full, NULL);
+    ck_assert_double_eq(found->step_time_s, cost->step_time_s);
+    g_autoptr(GString) text = g_string_new(NULL);
+    measured_gap_text(text, gap);
+    g_autofree char *time = units_format(found->step_time_s, UNIT_SECONDS),
+                    *said = g_strdup_printf("(%s) makes it %s, the nearest found\n", option, time);
+    const gboolean is_near = fabs(found->step_time_s / measured_s - 1) < 0.0005;
+    ck_assert_msg(is_near == (strstr(text->str, said) == NULL), "%g, measured %g%s", found->step_time_s, measured_s,
+                  text->str);
+    n_near += is_near;
+    n_jumps += !is_near;
+  }
+  ck_assert_int_gt(n_near, 5);
+  ck_assert_int_gt(n_jumps, 2);
+}
+END_TEST
+
 /* Of 40 % MFU, 400 TFLOP/s and 1,000 tokens/s a GPU that take 10 s, four fifths take 10 / 0.8 = 12.5 s, whichever of
  * them is known. */
 START_TEST(a_step_follows_from_what_logs_print_in_its_place) {
@@ -204,6 +246,7 @@ int main(void) {
   tcase_add_test(tcase, a_shorter_step_is_explained_down_to_the_peak);
   tcase_add_test(tcase, what_does_not_fit_was_not_measured);
   tcase_add_test(tcase, the_fullest_experts_explain_the_step_they_made);
+  tcase_add_test(tcase, the_printed_load_of_experts_makes_the_step_it_stands_for);
   tcase_add_test(tcase, a_step_follows_from_what_logs_print_in_its_place);
   tcase_add_test(tcase, a_step_that_nothing_can_have_is_refused);
   return run_case("measured_gap", tcase);

@@ -1,6 +1,8 @@
 /* How many times as long a cost must take is looked for between two numbers with the measured step between theirs, by
  * the secant through their ends; an end that stays twice weighs half from then on (the Illinois rule), so that a step
- * which only begins to grow late, as hidden communication makes it, is found as well. */
+ * which only begins to grow late, as hidden communication makes it, is found as well. Only numbers as printed, of four
+ * digits, are tried: what is printed is what was predicted. Where the step jumps from one to the next, as rows of
+ * experts that begin another wave of tiles make it, the nearer one is taken. */
 #include "measured_gap.h"
 
 #include <math.h>
@@ -68,14 +70,32 @@ static Try try_times(const Search *search, guint of, double times) {
   return (Try){times, step_with(search, of, times) - search->measured_s};
 }
 
+static double as_printed(double times) {
+  char text[G_ASCII_DTOSTR_BUF_SIZE];
+  return g_ascii_strtod(g_ascii_formatd(text, sizeof text, "%.4g", times), NULL);
+}
+
+static gboolean is_strictly_between(double times, const Try *a, const Try *b) {
+  return times > MIN(a->times, b->times) && times < MAX(a->times, b->times);
+}
+
+static Try nearer(Try a, Try b) {
+  return fabs(a.miss_s) <= fabs(b.miss_s) ? a : b;
+}
+
 /* Between two tries on both sides of the measured step. */
 static GapCost search_between(const Search *search, guint of, Try low, Try high) {
-  Try at = low;
+  Try best = low.times == 1 ? high : nearer(low, high); /* 1 explains nothing */
   int stayed = 0;
-  for (int i = 0; i < MOST_TRIES; i++) {
-    at = try_times(search, of, low.times + (high.times - low.times) * low.miss_s / (low.miss_s - high.miss_s));
-    if (fabs(at.miss_s) < least_change * search->measured_s)
+  for (int i = 0; i < MOST_TRIES && fabs(best.miss_s) >= least_change * search->measured_s; i++) {
+    const double share = low.miss_s / (low.miss_s - high.miss_s);
+    double times = as_printed(low.times + (high.times - low.times) * share);
+    if (!is_strictly_between(times, &low, &high))
+      times = as_printed((low.times + high.times) / 2);
+    if (!is_strictly_between(times, &low, &high))
       break;
+    const Try at = try_times(search, of, times);
+    best = nearer(at, best);
     const gboolean is_low = (at.miss_s < 0) == (low.miss_s < 0);
     if (is_low) {
       high.miss_s /= stayed > 0 ? 2 : 1;
@@ -86,7 +106,7 @@ static GapCost search_between(const Search *search, guint of, Try low, Try high)
     }
     stayed = is_low ? MAX(stayed, 0) + 1 : MIN(stayed, 0) - 1;
   }
-  return (GapCost){.of = of, .times = at.times, .step_time_s = at.miss_s + search->measured_s};
+  return (GapCost){.of = of, .times = best.times, .step_time_s = best.miss_s + search->measured_s};
 }
 
 /* One rank of ep has at most all rows. */
@@ -142,6 +162,10 @@ char *gap_cost_option(const GapCost *cost) {
   if (cost->of == ONE_RANK)
     return g_strdup_printf("--slow-rank %d=%.4g", cost->rank, cost->times);
   return cost->of == FULLEST_EXPERTS ? g_strdup_printf("--expert-load %.4g", cost->times) : NULL;
+}
+
+gboolean gap_cost_is_near(const GapCost *cost, const MeasuredGap *gap) {
+  return fabs(cost->step_time_s - gap->measured_s) < least_change * gap->measured_s;
 }
 
 gboolean gap_cost_is_of_rows(const GapCost *cost) {

@@ -18,7 +18,8 @@ typedef struct {
   guint of;           /* bits 1 << WhatIf; 0: the kernels of one rank only; 1 << N_WHAT_IFS: rows of the fullest ep
                          rank, over their mean */
   int rank;           /* that rank: the first of those that compute longest */
-  double times;       /* factor at which the step takes the measured time; NAN: no factor up to `tried` does */
+  double times;       /* factor of four digits at which the step takes the measured time, or if it jumps past that,
+                         nearly; NAN: no factor up to `tried` makes it as long */
   double tried;       /* if `times` is NAN: 0 (removed; products and attention at peak) if the measured step is
                          shorter, else the largest factor: GAP_MOST_TIMES, for experts' rows at most ep */
   double step_time_s; /* with factor `times`, or else `tried` */
@@ -41,6 +42,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(MeasuredGap, measured_gap_free)
 const char *gap_cost_name(const GapCost *cost);
 /* "--slow-rank 0=1.4": the option that reproduces the cost; owned by the caller; NULL: there is none. */
 char *gap_cost_option(const GapCost *cost);
+/* The step with that factor is the measured one, not one beside a jump. */
+gboolean gap_cost_is_near(const GapCost *cost, const MeasuredGap *gap);
 /* The cost is experts' rows: there are more of them, each no slower. */
 gboolean gap_cost_is_of_rows(const GapCost *cost);
 /* Includes products and attention, which at factor 0 still take their time at peak. */

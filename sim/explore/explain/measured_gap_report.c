@@ -32,6 +32,8 @@ static void append_cost(GString *out, const MeasuredGap *gap, const GapCost *cos
     g_string_append_printf(out, "%10.4g × as %s", cost->times, as);
     if (option != NULL)
       g_string_append_printf(out, " (%s)", option);
+    if (!gap_cost_is_near(cost, gap))
+      g_string_append_printf(out, " makes it %s, the nearest found", time);
   } else if (cost->tried > 0) {
     g_string_append_printf(out, "%10s %.3g × as %s makes it only %s", "not enough:", cost->tried, as, time);
   } else {
