@@ -1,6 +1,6 @@
 /* The text:
  *
- *     stepreal calibrate 5, device cpu, …                    the header
+ *     stepreal calibrate 6, device cpu, …                    the header
  *     kernel product fp32 0 0 1 64 64 64 = 1e-05 0.1 5       times that are new or changed since the previous part
  *     kernel …
  *     done tinystories-15m fp32, tp 1, …                     the part is complete

@@ -23,8 +23,6 @@
 
 namespace {
 
-constexpr size_t FILLED_BYTES = 1 << 20; /* of new memory, with NaN */
-
 struct Allocation {
   size_t bytes, mapped_bytes; /* the last page is never open */
   char *mapped;
@@ -103,7 +101,7 @@ cudaError_t allocate(void **memory, size_t bytes, bool is_pinned) {
     return emulated_answer(cudaErrorMemoryAllocation);
   mprotect(mapped + mapped_bytes - page, page, PROT_NONE);
   char *first = mapped + mapped_bytes - page - room; /* 256-byte aligned: pages are */
-  memset(first, 0xff, std::min(room, FILLED_BYTES));
+  memset(first, 0xff, std::min(room, EMULATED_FILLED_BYTES));
   memset(first + bytes, 0xff, room - bytes);
   allocations[first] = {bytes, mapped_bytes, mapped, is_pinned, true};
   held_bytes += is_pinned ? 0 : bytes;

@@ -101,6 +101,22 @@ static void test_clock(World *world) {
          world_n_local(world) < world_size(world) || world_clock_offset(world) == 0);
 }
 
+/* Even ranks share one processor; then each has its own, all by the same name; then none can tell. */
+static void test_sharers(World *world) {
+  const int rank = world_rank(world), n_even = (world_size(world) + 1) / 2;
+  const char *name;
+  gboolean is_good = world_n_sharers(world) == 0;
+  g_autofree char *own = g_strdup_printf("GPU-%d", rank);
+  world_find_sharers(world, rank % 2 == 0 ? "GPU-0" : own, rank % 2 == 0 ? "GPU 0" : "GPU 1");
+  is_good = is_good && world_n_sharers(world) == (rank % 2 == 0 ? n_even : 1);
+  is_good = is_good && world_most_sharers(world, &name) == n_even && strcmp(name, "GPU 0") == 0;
+  world_find_sharers(world, own, "GPU 0");
+  is_good = is_good && world_n_sharers(world) == 1 && world_most_sharers(world, &name) == 1;
+  world_find_sharers(world, NULL, "");
+  report(world, "ranks that share a processor are found by what it is, not by its name",
+         is_good && world_n_sharers(world) == 1 && world_most_sharers(world, &name) == 1);
+}
+
 int main(int argc, char **argv) {
   g_autoptr(GError) error = NULL;
   World *world = world_open(&argc, &argv, 60, &error);
@@ -115,6 +131,7 @@ int main(int argc, char **argv) {
   test_reductions(world);
   test_messages(world);
   test_clock(world);
+  test_sharers(world);
   if (world_rank(world) == 0)
     printf("1..%d\n", n_tests);
   return world_close(world, 0);
