@@ -384,6 +384,51 @@ START_TEST(times_are_refused_if_events_added_another_time_at_last) {
 }
 END_TEST
 
+/* The CPU, with a look at when events are made. */
+static DeviceType noted_cpu;
+static int n_made, n_attentions, n_made_between;
+
+static Device *noted_open(int local_rank, int n_local, gint64 capacity_bytes, GError **error) {
+  Device *device = cpu_device.open(local_rank, n_local, capacity_bytes, error);
+  device->type = &noted_cpu;
+  n_attentions = 0;
+  return device;
+}
+
+static DeviceEvent *noted_event_new(Device *device, GError **error) {
+  n_made++;
+  n_made_between += n_attentions > 0;
+  return cpu_device.event_new(device, error);
+}
+
+static void noted_launch(DeviceStream *stream, const Kernel *kernel) {
+  n_attentions += kernel->kind == KERNEL_FLASH_FORWARD;
+  cpu_device.launch(stream, kernel);
+}
+
+/* Two steps of two layers after one that warms up: the events around items are hundreds. From the first attention on
+ * one is made for each stream at most, to wait for it at the end. */
+START_TEST(events_around_items_are_made_before_any_is_issued) {
+  World *world = open_world();
+  g_autoptr(Model) model = model_read(STEPSIM_SOURCE_DATA "/tests/data/models/tiny-llama.json", NULL);
+  ck_assert_ptr_nonnull(model);
+  CutCase cut = {.model = model, .tp = 1, .cp = 1, .micro_batch = 1, .seq_len = 8, .precision = PRECISION_FP32};
+  ck_assert(recipe_parse("fp32", &cut.recipe, NULL));
+  noted_cpu = cpu_device;
+  noted_cpu.open = noted_open;
+  noted_cpu.event_new = noted_event_new;
+  noted_cpu.launch = noted_launch;
+  g_autoptr(KernelTimes) times = kernel_times_new();
+  g_autofree char *attention = NULL;
+  ck_assert(kernel_times_measure(times, &cut, world, &noted_cpu, 2, &attention, NULL));
+  const int n_items = kernel_times_launches(times)->n;
+  ck_assert_int_gt(n_items, 100);
+  ck_assert_int_gt(n_made, 2 * n_items);
+  ck_assert_int_le(n_made_between, N_STREAMS);
+  world_close(world, 0);
+}
+END_TEST
+
 START_TEST(a_grid_is_told_from_others_by_its_number_and_sizes) {
   g_autofree char *bf16 = kernel_bench_grid_text(NUMBER_BF16, 512, 8192);
   g_autofree char *fp32 = kernel_bench_grid_text(NUMBER_FP32, 512, 8192);
@@ -403,6 +448,7 @@ int main(void) {
   tcase_add_test(tcase, products_are_of_random_numbers_and_of_another_weight_each);
   tcase_add_test(tcase, memory_is_measured_in_the_cache_and_beyond);
   tcase_add_test(tcase, times_are_refused_if_events_added_another_time_at_last);
+  tcase_add_test(tcase, events_around_items_are_made_before_any_is_issued);
   tcase_add_test(tcase, a_grid_is_told_from_others_by_its_number_and_sizes);
   tcase_add_test(tcase, products_in_fp8_are_timed);
   return run_case("kernel bench", tcase);
