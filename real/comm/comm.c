@@ -16,14 +16,21 @@ void comm_find_sharers(World *world, const DeviceType *device) {
   world_find_sharers(world, is_known ? id : NULL, name);
 }
 
+/* What the ranks found out replaces what the device inferred. */
+static void set_sharers(const World *world, Device *device) {
+  if (world_n_sharers(world) > 0)
+    device->n_sharers = world_n_sharers(world);
+}
+
 Device *comm_open_device(World *world, const DeviceType *type, gint64 capacity_bytes, GError **error) {
   Device *device = type->open(world_local_rank(world), world_n_local(world), capacity_bytes, error);
-  if (device != NULL && world_n_sharers(world) > 0)
-    device->n_sharers = world_n_sharers(world);
+  if (device != NULL)
+    set_sharers(world, device);
   return device;
 }
 
 Comm *comm_start(const CommType *type, World *world, Device *device, GError **error) {
+  set_sharers(world, device);
   Comm *comm = type->open(world, device, error);
   if (comm != NULL)
     world_on_abort(world, abort_comm, comm);

@@ -12,9 +12,9 @@
  *     host     │ issue │ issue │ issue │           an event is reached EVENT_NS after what is before it,
  *     stream           ▮       ▮       ▮           a kernel lasts KERNEL_NS, a product PRODUCT_NS
  *
- * Like a GPU it takes longer for all of this (COLD times) until it has run products for WARM_NS, for an event with no
- * kernel between it and the end of a hold (UNFETCHED_NS more), and for a pass whose operands are not among the latest
- * CACHE_BYTES (PASS_NS). */
+ * Like a GPU it takes longer for all of this (COLD times) until it has run products for WARM_NS, for what follows an
+ * event with no kernel between it and the end of a hold (UNFETCHED_NS more), and for a pass whose operands are not
+ * among the latest CACHE_BYTES (PASS_NS). */
 enum { HOST_NS = 50000, EVENT_NS = 2000, KERNEL_NS = 7000, PASS_NS = 16000, PRODUCT_NS = 11000 };
 enum { COLD = 3, WARM_NS = 500000000, UNFETCHED_NS = 900, CACHE_BYTES = 50 << 20, MOST_COMMANDS = 256 };
 
@@ -174,7 +174,8 @@ static gboolean known_sleep_until(DeviceEvent *event, gint64 timeout_ns) {
     ck_assert_msg(device->held(device->held_data, NULL), "the host waits for a stream that it holds");
     device->held = NULL;
     for (int i = 0; i < device->n_waiting; i++)
-      run(device, device->host_ns, device->waiting_ns[i] + (i == 0 && device->waiting_event[i] != NULL) * UNFETCHED_NS,
+      run(device, device->host_ns,
+          device->waiting_ns[i] + (i == 1 && device->waiting_event[0] != NULL ? UNFETCHED_NS : 0),
           device->waiting_event[i]);
     device->n_waiting = 0;
   }
