@@ -235,16 +235,7 @@ static Case product_case(const WorkItem *item, char *const buffers[3], gint64 bu
 
 static void fill_random(Bench *bench, Number number, char *to, gint64 bytes, guint64 seed) {
   const gint64 columns = 4096, rows = bytes / kernel_element_bytes(number) / columns;
-  const Kernel kernel = {.kind = KERNEL_INIT,
-                         .init = {.number = (guint8)number,
-                                  .rows = rows,
-                                  .columns = columns,
-                                  .ld = columns,
-                                  .whole_rows = rows,
-                                  .whole_width = columns,
-                                  .seed = seed,
-                                  .deviation = 1,
-                                  .to = to}};
+  const Kernel kernel = dense_random(number, rows, columns, seed, to);
   bench->type->launch(bench->stream, &kernel);
 }
 

@@ -172,6 +172,8 @@ static void take_item(const WorkItem *item, int step, gint64 time_ns, gint64 lau
   launches->n_late += launch_ns > 0;
   launches->late_s += launch_ns > 0 ? time_ns * 1e-9 : 0;
   launches->launch_s += launch_ns * 1e-9;
+  if (item->windowed) /* the key does not tell it from attention to all earlier keys */
+    return;
   kernel_times_add(times, item, time_ns * 1e-9 - times->edge_s);
 }
 

@@ -31,7 +31,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(KernelTimes, kernel_times_free)
 char *cut_case_text(const CutCase *cut);
 /* Runs warm-up steps, then `n_steps` whose times are added. IMPOSSIBLE: this cut of this model cannot run here (too
  * large, heads not divisible, fused attention not by the library that is wanted for it …); earlier times are kept.
- * `*attention`: what ran fused attention (device.h), owned by the caller; NULL: nothing to report. */
+ * Attention with a window is not added. `*attention`: what ran fused attention (device.h), owned by the caller; NULL:
+ * nothing to report. */
 gboolean kernel_times_measure(KernelTimes *times, const CutCase *cut, World *world, const DeviceType *device,
                               int n_steps, char **attention, GError **error);
 /* Of the items timed in steps of models by this process: how many the device reached before the host had issued all of

@@ -5,15 +5,33 @@
  *     rank 1         start ├─────────────────┤ end
  *     time                 ├─────────────────┤
  *
+ * On a GPU the host would still launch the transfer after its start event, and a step's host is ahead. So MOST_QUEUED
+ * are issued in a row, as nccl-tests does, behind a hold (kernel_bench.c), and the time is divided by their number:
+ *
+ *     host     hold │ record │ transfer … transfer │ record │ let go
+ *     stream   └───────────────── waits ────────────────────┘ start ▮▮▮▮▮▮▮▮ end
+ *
+ * Fewer of long ones. One by itself is timed too, and kept apart. On CPU cores transfers are work of the host, and only
+ * that is timed.
+ *
  * Groups are neighbouring ranks: 2, 4, … and all. All groups of a size run at once, as in a training step. */
 #include "link_times.h"
 
+#include "dense_product.h"
 #include "error.h"
 #include "sort_doubles.h"
 
 #include <string.h>
+#include <time.h>
 
-enum { N_WARM = 2 };
+enum { N_WARM = 2, MOST_QUEUED = 20, LEAST_QUEUED = 2, HOLD_NS = 100000000 };
+static const double QUEUE_S = 0.1; /* as many as take this long, if that is fewer */
+
+/* Holds a stream until the host lets go or HOLD_NS have passed. */
+typedef struct {
+  gint is_held; /* atomic */
+  gint64 until_ns;
+} Hold;
 
 /* --- state --- */
 
@@ -25,7 +43,9 @@ typedef struct {
   DeviceStream *compute, *collectives, *sends, *receives;
   DeviceEvent *start, *end;
   char *in, *out;
+  char *operands[3]; /* of the products: A, B, C */
   gint64 clock_offset_ns;
+  Hold *hold;
 } Links;
 
 static gboolean make_streams(Links *links, GError **error) {
@@ -40,22 +60,58 @@ static gboolean make_streams(Links *links, GError **error) {
   return links->end != NULL;
 }
 
+static gint64 most_bytes(const LinkBench *bench) {
+  return MAX(bench->most_bytes, bench->beside.bytes);
+}
+
+static gint64 operand_rows(const LinkBeside *beside, int operand) {
+  return operand == 1 ? beside->n : beside->m;
+}
+
+static gint64 operand_columns(const LinkBeside *beside, int operand) {
+  return operand == 2 ? beside->n : beside->k;
+}
+
+/* Random numbers: zeros draw less power, and on the host their pages may all be one. */
+static void fill_random(const Links *links, Number number, char *to, gint64 rows, gint64 columns, guint64 seed) {
+  const Kernel kernel = dense_random(number, rows, columns, seed, to);
+  links->bench->device->launch(links->compute, &kernel);
+}
+
+static gboolean allocate_operands(Links *links, GError **error) {
+  const LinkBeside *beside = &links->bench->beside;
+  for (int i = 0; i < 3; i++) {
+    const gint64 rows = operand_rows(beside, i), columns = operand_columns(beside, i);
+    links->operands[i] =
+        links->bench->device->allocate(links->device, rows * columns * kernel_element_bytes(beside->number), error);
+    if (links->operands[i] == NULL)
+      return FALSE;
+    if (i < 2)
+      fill_random(links, beside->number, links->operands[i], rows, columns, (guint64)i + 1);
+  }
+  return TRUE;
+}
+
 static gboolean open_links(Links *links, const LinkBench *bench, LinkTimes *times, GError **error) {
-  *links = (Links){.bench = bench, .times = times};
+  *links = (Links){.bench = bench, .times = times, .hold = g_new0(Hold, 1)};
   links->device = bench->device->open(world_local_rank(bench->world), world_n_local(bench->world), 0, error);
   if (links->device == NULL || (links->comm = comm_start(bench->comm, bench->world, links->device, error)) == NULL ||
       !make_streams(links, error))
     return FALSE;
-  links->in = bench->device->allocate(links->device, bench->most_bytes, error);
-  links->out = links->in ? bench->device->allocate(links->device, bench->most_bytes, error) : NULL;
+  links->in = bench->device->allocate(links->device, most_bytes(bench), error);
+  links->out = links->in ? bench->device->allocate(links->device, most_bytes(bench), error) : NULL;
   links->clock_offset_ns = world_clock_offset(bench->world);
-  return links->out != NULL;
+  if (links->out != NULL && !bench->device->is_host_memory)
+    fill_random(links, NUMBER_FP32, links->in, most_bytes(bench) / 4 / 256, 256, 3);
+  return links->out != NULL && allocate_operands(links, error);
 }
 
 static void close_links(Links *links) {
   const DeviceType *type = links->bench->device;
   type->release(links->device, links->in);
   type->release(links->device, links->out);
+  for (int i = 0; i < 3; i++)
+    type->release(links->device, links->operands[i]);
   comm_stop(links->comm, links->bench->world);
   type->event_free(links->start);
   type->event_free(links->end);
@@ -63,6 +119,31 @@ static void close_links(Links *links) {
   for (gsize i = 0; i < G_N_ELEMENTS(streams); i++)
     type->stream_free(streams[i]);
   type->close(links->device);
+  g_free(links->hold);
+}
+
+static gint64 now_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (gint64)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static gboolean wait_let_go(gpointer data, GError **error) {
+  const Hold *hold = data;
+  return !g_atomic_int_get(&hold->is_held) || now_ns() > hold->until_ns;
+}
+
+/* The last hold must be over. */
+static void hold_stream(const Links *links, DeviceStream *stream) {
+  if (links->bench->device->is_host_memory)
+    return;
+  links->hold->until_ns = now_ns() + HOLD_NS;
+  g_atomic_int_set(&links->hold->is_held, TRUE);
+  links->bench->device->host_task(stream, wait_let_go, links->hold);
+}
+
+static void let_go(const Links *links) {
+  g_atomic_int_set(&links->hold->is_held, FALSE);
 }
 
 /* Tells the world that it waits if that takes longer than usual; overlapping kernels that end count as progress. */
@@ -109,45 +190,96 @@ static double *spans_of_all(const Links *links, const gint64 *own, int n) {
   return spans_s;
 }
 
-static void note_time(const Links *links, Collective op, int n_ranks, gint64 bytes, const double *sorted_s, int n) {
-  const LinkTime time = {.op = op,
-                         .n_ranks = n_ranks,
-                         .n_nodes =
-                             (n_ranks + world_n_local(links->bench->world) - 1) / world_n_local(links->bench->world),
-                         .bytes = bytes,
-                         .median_s = sorted_s[n / 2],
-                         .spread = (sorted_s[3 * n / 4] - sorted_s[n / 4]) / sorted_s[n / 2]};
-  g_array_append_val(links->times->times, time);
+/* --- transfers --- */
+
+/* A transfer that is timed. Of a rank that has no part in it, `group` is NULL. */
+typedef struct {
+  Collective op; /* SEND_RECV: a send from each even rank to the odd rank after it */
+  CommGroup *group;
+  int n_ranks;
+  gint64 bytes;
+} Timed;
+
+static gboolean is_sender(const Links *links) {
+  return world_rank(links->bench->world) % 2 == 0;
 }
 
-/* --- collectives --- */
-
-static void launch_collective(const Links *links, CommGroup *group, Collective op, gint64 n) {
-  const CollectiveSpec spec = {.collective = op, .number = NUMBER_FP32, .in = links->in, .out = links->out, .n = n};
-  links->comm->type->collective(group, links->collectives, &spec);
+static DeviceStream *stream_of(const Links *links, const Timed *timed) {
+  return timed->op != COLLECTIVE_SEND_RECV ? links->collectives : is_sender(links) ? links->sends : links->receives;
 }
 
-static gboolean time_collective(const Links *links, CommGroup *group, Collective op, int n_ranks, gint64 bytes,
-                                GError **error) {
+static void launch_transfer(const Links *links, const Timed *timed) {
+  const CommType *type = links->comm->type;
+  DeviceStream *stream = stream_of(links, timed);
+  const CollectiveSpec spec = {.collective = timed->op,
+                               .number = NUMBER_FP32,
+                               .in = links->in,
+                               .out = links->out,
+                               .n = timed->bytes / (gint64)sizeof(float)};
+  if (timed->op != COLLECTIVE_SEND_RECV)
+    type->collective(timed->group, stream, &spec);
+  else if (timed->group != NULL && is_sender(links))
+    type->send(timed->group, stream, 0, links->in, timed->bytes);
+  else if (timed->group != NULL)
+    type->receive(timed->group, stream, 0, links->out, timed->bytes);
+}
+
+/* Start and end of `n_queued` in a row on this rank, on rank 0's clock. */
+static gboolean run_row(const Links *links, const Timed *timed, int n_queued, gint64 own[2], GError **error) {
   const DeviceType *type = links->bench->device;
+  DeviceStream *stream = stream_of(links, timed);
+  world_barrier(links->bench->world);
+  if (n_queued > 1)
+    hold_stream(links, stream);
+  type->record(stream, links->start);
+  for (int i = 0; i < n_queued; i++)
+    launch_transfer(links, timed);
+  type->record(stream, links->end);
+  let_go(links);
+  if (!wait_end(links, error))
+    return FALSE;
+  own[0] = type->event_ns(links->start) + links->clock_offset_ns;
+  own[1] = type->event_ns(links->end) + links->clock_offset_ns;
+  return TRUE;
+}
+
+typedef struct {
+  double median_s, spread; /* of one in the row */
+} RowTime;
+
+/* The same on all ranks. */
+static gboolean time_rows(const Links *links, const Timed *timed, int n_queued, RowTime *time, GError **error) {
   const int n = links->bench->n_repeats;
-  const gint64 elements = MAX(1, bytes / 4 / n_ranks) * n_ranks;
-  g_autofree gint64 *own = g_new(gint64, 2 * n);
-  for (int i = -N_WARM; i < n; i++) {
-    world_barrier(links->bench->world);
-    type->record(links->collectives, links->start);
-    launch_collective(links, group, op, elements);
-    type->record(links->collectives, links->end);
-    if (!wait_end(links, error))
+  g_autofree gint64 *own = g_new(gint64, 2 * (gsize)(n + N_WARM));
+  for (int i = 0; i < n + N_WARM; i++)
+    if (!run_row(links, timed, n_queued, own + 2 * i, error))
       return FALSE;
-    if (i >= 0) {
-      own[2 * i] = type->event_ns(links->start) + links->clock_offset_ns;
-      own[2 * i + 1] = type->event_ns(links->end) + links->clock_offset_ns;
-    }
-  }
-  g_autofree double *spans_s = spans_of_all(links, own, n);
+  g_autofree double *spans_s = spans_of_all(links, own + 2 * N_WARM, n);
+  *time = (RowTime){0};
   if (spans_s != NULL)
-    note_time(links, op, n_ranks, elements * 4, spans_s, n);
+    *time = (RowTime){spans_s[n / 2] / n_queued, (spans_s[3 * n / 4] - spans_s[n / 4]) / spans_s[n / 2]};
+  time->median_s = world_max(links->bench->world, time->median_s);
+  return TRUE;
+}
+
+static gboolean time_transfer(const Links *links, const Timed *timed, GError **error) {
+  const int n_local = world_n_local(links->bench->world);
+  RowTime once, row;
+  if (!time_rows(links, timed, 1, &once, error))
+    return FALSE;
+  const int n_queued = (int)CLAMP(QUEUE_S / once.median_s, LEAST_QUEUED, MOST_QUEUED);
+  row = once;
+  if (!links->bench->device->is_host_memory && !time_rows(links, timed, n_queued, &row, error))
+    return FALSE;
+  const LinkTime time = {.op = timed->op,
+                         .n_ranks = timed->n_ranks,
+                         .n_nodes = (timed->n_ranks + n_local - 1) / n_local,
+                         .bytes = timed->bytes,
+                         .median_s = row.median_s,
+                         .spread = row.spread,
+                         .once_s = once.median_s};
+  if (world_rank(links->bench->world) == 0)
+    g_array_append_val(links->times->times, time);
   return TRUE;
 }
 
@@ -166,9 +298,11 @@ static gboolean time_group(const Links *links, CommGroup *group, int n_ranks, GE
   static const Collective ops[] = {COLLECTIVE_ALL_REDUCE, COLLECTIVE_ALL_GATHER, COLLECTIVE_REDUCE_SCATTER};
   for (gsize i = 0; i < G_N_ELEMENTS(ops); i++) {
     say(links, "%s over %d ranks", collective_name(ops[i]), n_ranks);
-    for (gint64 bytes = links->bench->least_bytes; bytes <= links->bench->most_bytes; bytes *= 4)
-      if (!time_collective(links, group, ops[i], n_ranks, bytes, error))
+    for (gint64 bytes = links->bench->least_bytes; bytes <= links->bench->most_bytes; bytes *= 4) {
+      const Timed timed = {ops[i], group, n_ranks, MAX(1, bytes / 4 / n_ranks) * n_ranks * 4};
+      if (!time_transfer(links, &timed, error))
         return FALSE;
+    }
   }
   return TRUE;
 }
@@ -191,36 +325,12 @@ static gboolean time_groups(const Links *links, GError **error) {
 
 /* --- sends --- */
 
-/* Each even rank sends to the odd rank after it. */
-static gboolean send_once(const Links *links, CommGroup *channel, gint64 bytes, gint64 *own, GError **error) {
-  const DeviceType *type = links->bench->device;
-  const gboolean sends = world_rank(links->bench->world) % 2 == 0;
-  DeviceStream *stream = sends ? links->sends : links->receives;
-  world_barrier(links->bench->world);
-  type->record(stream, links->start);
-  if (channel != NULL && sends)
-    links->comm->type->send(channel, stream, 0, links->in, bytes);
-  else if (channel != NULL)
-    links->comm->type->receive(channel, stream, 0, links->out, bytes);
-  type->record(stream, links->end);
-  if (!wait_end(links, error))
-    return FALSE;
-  own[0] = type->event_ns(links->start) + links->clock_offset_ns;
-  own[1] = type->event_ns(links->end) + links->clock_offset_ns;
-  return TRUE;
-}
-
 static gboolean time_sends(const Links *links, CommGroup *channel, GError **error) {
-  const int n = links->bench->n_repeats;
-  g_autofree gint64 *own = g_new(gint64, 2 * (gsize)(n + N_WARM));
   say(links, "sends");
   for (gint64 bytes = links->bench->least_bytes; bytes <= links->bench->most_bytes; bytes *= 4) {
-    for (int i = 0; i < n + N_WARM; i++)
-      if (!send_once(links, channel, bytes, own + 2 * i, error))
-        return FALSE;
-    g_autofree double *spans_s = spans_of_all(links, own + 2 * N_WARM, n);
-    if (spans_s != NULL)
-      note_time(links, COLLECTIVE_SEND_RECV, 2, bytes, spans_s, n);
+    const Timed timed = {COLLECTIVE_SEND_RECV, channel, 2, bytes};
+    if (!time_transfer(links, &timed, error))
+      return FALSE;
   }
   return TRUE;
 }
@@ -272,36 +382,42 @@ static gboolean measure_sends(const Links *links, GError **error) {
 
 /* --- side by side --- */
 
-enum { BESIDE_SIZE = 512, N_BESIDE = 32, MAX_BESIDE = 1000, MOST_TAX = 10 };
+enum { N_BESIDE = 32, MAX_BESIDE = 1000, MOST_TAX = 10 };
+
+LinkBeside link_beside_of(const DeviceType *device) {
+  return device->is_host_memory ? (LinkBeside){NUMBER_FP32, 512, 512, 512, 1 << 20}
+                                : (LinkBeside){NUMBER_BF16, 8192, 8192, 4096, 64 << 20};
+}
 
 static void launch_products(const Links *links) {
+  const LinkBeside *beside = &links->bench->beside;
   const Kernel kernel = {.kind = KERNEL_MATMUL,
                          .matmul = {.layout = LAYOUT_TN,
-                                    .number = NUMBER_FP32,
-                                    .result = NUMBER_FP32,
+                                    .number = (guint8)beside->number,
+                                    .result = (guint8)beside->number,
                                     .batch = 1,
-                                    .m = BESIDE_SIZE,
-                                    .n = BESIDE_SIZE,
-                                    .k = BESIDE_SIZE,
-                                    .lda = BESIDE_SIZE,
-                                    .ldb = BESIDE_SIZE,
-                                    .ldc = BESIDE_SIZE,
-                                    .a = links->in,
-                                    .b = links->in,
-                                    .c = links->in + 4 * BESIDE_SIZE * BESIDE_SIZE,
+                                    .m = beside->m,
+                                    .n = beside->n,
+                                    .k = beside->k,
+                                    .lda = beside->k,
+                                    .ldb = beside->k,
+                                    .ldc = beside->n,
+                                    .a = links->operands[0],
+                                    .b = links->operands[1],
+                                    .c = links->operands[2],
                                     .alpha = 1}};
   for (int i = 0; i < N_BESIDE; i++)
     links->bench->device->launch(links->compute, &kernel);
 }
 
-/* Time of N_BESIDE products on this rank while `n_collectives` all-reduces of `n` elements run back to back, the end of
- * each recorded in `ends`, s; −1: failed. */
-static double time_products(const Links *links, CommGroup *group, gint64 n, DeviceEvent *const *ends, int n_collectives,
+/* Time of N_BESIDE products on this rank while `n_collectives` all-reduces run back to back, the end of each recorded
+ * in `ends`, s; −1: failed. */
+static double time_products(const Links *links, const Timed *all_reduce, DeviceEvent *const *ends, int n_collectives,
                             GError **error) {
   const DeviceType *type = links->bench->device;
   world_barrier(links->bench->world);
   for (int i = 0; i < n_collectives; i++) {
-    launch_collective(links, group, COLLECTIVE_ALL_REDUCE, n);
+    launch_transfer(links, all_reduce);
     type->record(links->collectives, ends[i]);
   }
   type->record(links->compute, links->start);
@@ -332,18 +448,12 @@ static double count_beside(const Links *links, DeviceEvent *const *ends, int n) 
   return n_beside;
 }
 
-/* Time of one all-reduce in a row of several, with nothing else running, s. */
-static double time_alone(const Links *links, CommGroup *group, gint64 n, GError **error) {
-  enum { N_ALONE = 20 };
-  const DeviceType *type = links->bench->device;
-  world_barrier(links->bench->world);
-  type->record(links->collectives, links->start);
-  for (int i = 0; i < N_ALONE; i++)
-    launch_collective(links, group, COLLECTIVE_ALL_REDUCE, n);
-  type->record(links->collectives, links->end);
-  if (!wait_end(links, error))
+/* Time of one all-reduce in a row of several, with nothing else running, on this rank, s; −1: failed. */
+static double time_alone(const Links *links, const Timed *all_reduce, GError **error) {
+  gint64 own[2];
+  if (!run_row(links, all_reduce, MOST_QUEUED, own, error))
     return -1;
-  return (type->event_ns(links->end) - type->event_ns(links->start)) * 1e-9 / N_ALONE;
+  return (own[1] - own[0]) * 1e-9 / MOST_QUEUED;
 }
 
 enum { MOST_SIDE_BY_SIDE = 7 };
@@ -352,16 +462,16 @@ typedef struct {
   double products, collective, tax;
 } SideBySide;
 
-static gboolean compare_once(const Links *links, CommGroup *group, gint64 n, DeviceEvent *const *ends,
-                             SideBySide *result, GError **error) {
+static gboolean compare_once(const Links *links, const Timed *all_reduce, DeviceEvent *const *ends, SideBySide *result,
+                             GError **error) {
   World *world = links->bench->world;
-  const double each_s = time_alone(links, group, n, error);
-  const double alone_s = each_s < 0 ? -1 : time_products(links, group, n, ends, 0, error);
+  const double each_s = time_alone(links, all_reduce, error);
+  const double alone_s = each_s < 0 ? -1 : time_products(links, all_reduce, ends, 0, error);
   if (alone_s < 0)
     return FALSE;
   /* enough to last until the products end, even if they slow down */
   const int n_long = (int)CLAMP(2 * world_max(world, alone_s) / world_max(world, each_s), 4, MAX_BESIDE);
-  const double beside_s = time_products(links, group, n, ends, n_long, error);
+  const double beside_s = time_products(links, all_reduce, ends, n_long, error);
   if (beside_s < 0)
     return FALSE;
   const double n_beside = count_beside(links, ends, n_long);
@@ -385,7 +495,8 @@ static double median_of_field(const SideBySide *results, int n, gsize offset) {
 static gboolean measure_beside_group(const Links *links, CommGroup *group, GError **error) {
   const DeviceType *type = links->bench->device;
   const int n_ranks = world_size(links->bench->world);
-  const gint64 n = MIN(links->bench->most_bytes, 1 << 20) / 4 / n_ranks * n_ranks;
+  const gint64 bytes = MAX(1, links->bench->beside.bytes / 4 / n_ranks) * n_ranks * 4;
+  const Timed all_reduce = {COLLECTIVE_ALL_REDUCE, group, n_ranks, bytes};
   DeviceEvent *ends[MAX_BESIDE];
   SideBySide results[MOST_SIDE_BY_SIDE];
   const int n_compared = MIN(links->bench->n_repeats, MOST_SIDE_BY_SIDE);
@@ -394,7 +505,7 @@ static gboolean measure_beside_group(const Links *links, CommGroup *group, GErro
   for (int i = 0; i < MAX_BESIDE; i++)
     ends[i] = type->event_new(links->device, error);
   for (int i = 0; i < n_compared && ok; i++)
-    ok = compare_once(links, group, n, ends, &results[i], error);
+    ok = compare_once(links, &all_reduce, ends, &results[i], error);
   for (int i = 0; i < MAX_BESIDE; i++)
     type->event_free(ends[i]);
   if (ok) {

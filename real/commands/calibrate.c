@@ -298,6 +298,9 @@ static gboolean measure_case(Calibration *c, const CutCase *cut, GError **error)
     return FALSE;
   show(text, c);
   c->n_steps_done++;
+  if (cut->attention == ATTENTION_FLASH && model_window(cut->model, cut->seq_len) > 0)
+    g_string_append_printf(c->skipped, "\n  left out: attention of %s: it has a window, which the table does not",
+                           text);
   if (calibration_progress_has(c->progress, key))
     return TRUE;
   world_barrier(c->world);
@@ -343,6 +346,7 @@ static gboolean measure_links(Calibration *c, GError **error) {
                            .comm = c->comm,
                            .least_bytes = 1 << 10,
                            .most_bytes = c->options.quick ? 16 << 20 : 64 << 20,
+                           .beside = link_beside_of(c->device),
                            .n_repeats = link_repeats(&c->options),
                            .progress = show,
                            .progress_data = c};
@@ -468,8 +472,11 @@ static void print_summary(const Calibration *c, const KernelTime *kernels, int n
     if (time->bytes < 1 << 20 || time->bytes >= 4 << 20)
       continue;
     g_autofree char *bytes = units_format((double)time->bytes, UNIT_BYTES);
-    printf("  %s over %d ranks, %s: %.4g us (spread %.1f %%)\n", collective_name(time->op), time->n_ranks, bytes,
+    printf("  %s over %d ranks, %s: %.4g us (spread %.1f %%)", collective_name(time->op), time->n_ranks, bytes,
            time->median_s * 1e6, 100 * time->spread);
+    if (is_cuda(c))
+      printf(" in a row; %.4g us by itself, with its launch", time->once_s * 1e6);
+    printf("\n");
   }
   if (c->links.products_beside > 0)
     printf("  products beside an all_reduce: %.2f × as long; it: %.2f ×\n", c->links.products_beside,

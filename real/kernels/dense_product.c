@@ -14,3 +14,16 @@ MatmulKernel dense_product(const WorkItem *item) {
                         .ldc = item->n,
                         .alpha = 1};
 }
+
+Kernel dense_random(Number number, gint64 rows, gint64 columns, guint64 seed, void *to) {
+  return (Kernel){.kind = KERNEL_INIT,
+                  .init = {.number = (guint8)number,
+                           .rows = rows,
+                           .columns = columns,
+                           .ld = columns,
+                           .whole_rows = rows,
+                           .whole_width = columns,
+                           .seed = seed,
+                           .deviation = 1,
+                           .to = to}};
+}

@@ -1,8 +1,8 @@
 /* The files that a calibration writes for known times, read back by stepsim's readers: two nodes of two ranks.
  *
- *     all_reduce   2 ranks, one node     1 KiB  20 µs      64 MiB  10 ms
- *                  4 ranks, two nodes    1 KiB  40 µs      64 MiB  40 ms
- *     send         one node              1 KiB   3 µs      64 MiB  12 ms */
+ *     all_reduce   2 ranks, one node     1 KiB  20 µs      64 MiB  10 ms       by itself  35 µs, 11 ms
+ *                  4 ranks, two nodes    1 KiB  40 µs      64 MiB  40 ms                  56 µs, 41 ms
+ *     send         one node              1 KiB   3 µs      64 MiB  12 ms                  the same */
 #include "error.h"
 #include "machine_file.h"
 #include "run_suite.h"
@@ -65,9 +65,9 @@ static Cluster *known_machine_that_updates(const Gpu *base, double update_Bps) {
                                 {attention(FALSE), 100e-6, 0, 5},
                                 {attention(TRUE), 200e-6, 0, 5}};
   const LinkTime times[] = {
-      {COLLECTIVE_ALL_REDUCE, 2, 1, KIB, 20e-6, 0}, {COLLECTIVE_ALL_REDUCE, 2, 1, 64 * MIB, 10e-3, 0},
-      {COLLECTIVE_ALL_REDUCE, 4, 2, KIB, 40e-6, 0}, {COLLECTIVE_ALL_REDUCE, 4, 2, 64 * MIB, 40e-3, 0},
-      {COLLECTIVE_SEND_RECV, 2, 1, KIB, 3e-6, 0},   {COLLECTIVE_SEND_RECV, 2, 1, 64 * MIB, 12e-3, 0}};
+      {COLLECTIVE_ALL_REDUCE, 2, 1, KIB, 20e-6, 0, 35e-6}, {COLLECTIVE_ALL_REDUCE, 2, 1, 64 * MIB, 10e-3, 0, 11e-3},
+      {COLLECTIVE_ALL_REDUCE, 4, 2, KIB, 40e-6, 0, 56e-6}, {COLLECTIVE_ALL_REDUCE, 4, 2, 64 * MIB, 40e-3, 0, 41e-3},
+      {COLLECTIVE_SEND_RECV, 2, 1, KIB, 3e-6, 0, 3e-6},    {COLLECTIVE_SEND_RECV, 2, 1, 64 * MIB, 12e-3, 0, 12e-3}};
   LinkTimes links = {.times = g_array_new(FALSE, FALSE, sizeof(LinkTime)),
                      .eager_bytes = 8 * KIB,
                      .products_beside = 1.5,
@@ -117,6 +117,18 @@ START_TEST(links_have_the_rates_of_the_largest_all_reduce_and_the_shortest_send)
   ck_assert_int_eq(cluster->eager_bytes, 8 * KIB);
   for (int link = 0; link < N_LINKS; link++)
     assert_near(cluster->transfer_tax.of_link[link], 0.625);
+}
+END_TEST
+
+/* Each operation's and group's smallest; sends were not timed in rows. */
+START_TEST(a_transfer_by_itself_is_written_apart) {
+  g_autoptr(Cluster) cluster = known_machine(NULL);
+  g_autofree char *text = NULL;
+  ck_assert(g_file_get_contents(file, &text, NULL, NULL));
+  ck_assert_ptr_nonnull(strstr(text, "all_reduce over 2 GPUs, 1024 B: 35 us by itself, with its launch, beside 20 us"));
+  ck_assert_ptr_nonnull(strstr(text, "all_reduce over 4 GPUs, 1024 B: 56 us by itself, with its launch, beside 40 us"));
+  ck_assert_ptr_null(strstr(text, "11000 us"));
+  ck_assert_ptr_null(strstr(text, "3 us by itself"));
 }
 END_TEST
 
@@ -317,6 +329,7 @@ int main(void) {
   TCase *tests = tcase_create("machine_file");
   tcase_add_checked_fixture(tests, set_up, tear_down);
   tcase_add_test(tests, links_have_the_rates_of_the_largest_all_reduce_and_the_shortest_send);
+  tcase_add_test(tests, a_transfer_by_itself_is_written_apart);
   tcase_add_test(tests, the_library_halves_the_smallest_all_reduce);
   tcase_add_test(tests, measured_curves_are_what_was_measured);
   tcase_add_test(tests, without_a_base_the_best_that_was_measured_is_the_peak);

@@ -326,6 +326,13 @@ for comm in ring all-gather; do
 done
 rm -rf machine* gpus nccl
 
+# Of sequences that its window of 10 does not cut, and of others.
+run 1 calibrate --model tiny-qwen3.json --seq-len 8,16 --tp 1 --repeats 1 --quick --output machine.yaml
+[ "$got" -eq 0 ] && [ "$(grep -c 'seq_len: 8, head_dim' gpus/machine.yaml)" -eq 2 ] && ! grep -q 'seq_len: 16, head_dim' gpus/machine.yaml &&
+  [ "$(grep -c 'left out: attention of .* 16 tokens, flash: it has a window' out)" -eq 1 ] && [ "$(grep -c 'left out: [^0-9]' out)" -eq 1 ]
+result $? "attention with a window is left out of a calibration, and said" "exit status $got; $(cat out err gpus/machine.yaml)"
+rm -rf machine* gpus nccl
+
 timeout 30 "$stepreal" run --model m.json --steps 2 --json >out 2>err </dev/null && is_json
 result $? "alone, without a launcher" "$(cat err out)"
 [ -z "$(find . -name '.stepsim-*')" ]
