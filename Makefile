@@ -5,7 +5,7 @@ OUT = out
 # published steps and configurations that ran out of memory: measured.csv, out_of_memory.csv
 MEASURED = ../shared/measured
 
-.PHONY: all programs deps demo check sanitize fuzz bench speed validation validation-cpu figures schedules plots clean
+.PHONY: all programs deps demo check sanitize fuzz golden bench speed validation validation-cpu figures schedules plots clean
 
 all:
 	@.ci/setup "$(BUILD)"
@@ -35,6 +35,13 @@ sanitize: deps
 INPUTS = 60000
 fuzz: deps
 	.ci/fuzz "$(BUILD)-fuzz" $(INPUTS)
+
+# what is printed for 3,000 plans drawn at random, against what was printed before; `make golden GOLDEN=update` keeps
+# what is printed now
+GOLDEN = check
+golden: deps
+	$(MAKE) --no-print-directory all
+	tests/golden/golden.sh "$(BUILD)/sim/stepsim" "$(BUILD)/tests/draw_plans" "$(CURDIR)" $(GOLDEN)
 
 bench: deps
 	$(MAKE) --no-print-directory all
