@@ -108,7 +108,8 @@ static void add_entries(RunOptions *o, Parser *parser) {
        "fp16: initial dynamic loss scale (default 65536)", "NUMBER"},
       {"loss-scale-window", 0, 0, G_OPTION_ARG_INT, &o->loss_scale_window,
        "fp16: steps without overflow before the scale doubles (default 1000)", "STEPS"},
-      {"seed", 0, 0, G_OPTION_ARG_INT64, &o->plan.seed, "seed of weights and tokens (default 1)", "N"},
+      {"seed", 0, 0, G_OPTION_ARG_STRING, &o->plan.texts[plan_field_find("seed")],
+       "seed of weights and tokens (default 1)", "N"},
       G_OPTION_ENTRY_NULL};
   parser_add(parser, entries);
   rank_timeouts_add(&o->timeouts, parser);
@@ -116,7 +117,7 @@ static void add_entries(RunOptions *o, Parser *parser) {
 
 static gboolean parse_options(RunOptions *o, int argc, char **argv, GError **error) {
   plan_options_init(&o->plan);
-  o->plan.steps = 4;
+  plan_options_set_default(&o->plan, "steps", "4");
   rank_timeouts_init(&o->timeouts);
   o->lr = training_default().lr;
   o->initial_loss_scale = o->loss_scale_window = NOT_GIVEN;
@@ -279,7 +280,7 @@ static gboolean make_execution(Run *run, World *world, GError **error) {
                                .capacity_bytes = (gint64)capacity,
                                .training = training_default()};
   run->execution.training.lr = o->lr;
-  run->execution.training.seed = (guint64)o->plan.seed;
+  run->execution.training.seed = o->plan.plan->seed;
   if (run->execution.device == NULL || !read_loss_scale(o, &run->execution.training, error))
     return FALSE;
   if (o->check_on != NULL && (run->execution.check_device = device_find(o->check_on, error)) == NULL)
@@ -325,7 +326,7 @@ static void find_traits(const Run *run, char (*traits)[TRAIT_BYTES]) {
   add_trait(traits, 2,
             g_strdup_printf("%d %d %d %" G_GINT64_FORMAT " %.17g %.17g %d", run->options.check,
                             is_on(run->options.check_fp32), is_on(run->options.check_time),
-                            (gint64)run->options.plan.seed, run->options.lr, run->execution.training.loss_scale,
+                            (gint64)run->options.plan.plan->seed, run->options.lr, run->execution.training.loss_scale,
                             run->execution.training.loss_scale_window));
 }
 

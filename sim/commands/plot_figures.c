@@ -64,18 +64,20 @@ static gboolean check_points(const GArray *points, const LeftOut *left_out, GErr
 }
 
 /* Every schedule and count to draw, into `axes`, which owns `counts` and `schedules`. */
-static gboolean bubble_axes(const PlotOptions *o, BubbleAxes *axes, GError **error) {
-  int pp = o->plan.pp, chunks = o->plan.chunks == OPTION_NOT_GIVEN ? 0 : o->plan.chunks;
-  if (o->plan.schedule != NULL)
+static gboolean bubble_axes(PlotOptions *o, BubbleAxes *axes, GError **error) {
+  if (!plan_options_make_plan(&o->plan, error))
+    return FALSE;
+  const int pp = o->plan.plan->pp, chunks = o->plan.plan->chunks;
+  if (plan_options_typed(&o->plan, "schedule") != NULL)
     return fail_input(error, "plot bubble and --schedule clash: --schedules says which there are");
-  if (o->plan.global_batch != OPTION_NOT_GIVEN)
+  if (plan_options_typed(&o->plan, "global-batch") != NULL)
     return fail_input(error, "plot bubble and --global-batch clash: --micro-batches says how many there are");
   if (o->schedules != NULL && strstr(o->schedules, "file:") != NULL)
     return fail_input(error,
                       "--schedules %.200s: an order of a file has one number of micro-batches, which is no curve; "
                       "stepsim schedule --from FILE.csv tells its bubble and draws it",
                       o->schedules);
-  if (pp < 2 || pp > 1024 || (o->plan.chunks != OPTION_NOT_GIVEN && (chunks < 1 || chunks > 64)))
+  if (pp < 2 || pp > 1024 || chunks > 64)
     return fail_input(error, "--pp %d, --chunks %d: a bubble needs 2 to 1024 pipeline ranks and 1 to 64 chunks", pp,
                       MAX(chunks, 1));
   g_autofree char *by_default = g_strdup_printf("%d..%d*2", pp, 16 * pp);
@@ -307,14 +309,14 @@ static Picture *make_pareto(PlotOptions *o, char **files, GError **error) {
 
 static Picture *make_busbw(PlotOptions *o, char **files, GError **error) {
   static const char *const heeded[] = {"cluster", "gpus", NULL};
-  if (!plot_options_check_plan(o, heeded, "plot busbw", not_heeded, error))
+  if (!plot_options_check_plan(o, heeded, "plot busbw", not_heeded, error) || !plan_options_make_plan(&o->plan, error))
     return NULL;
   const CollectiveOptions options = {.cluster = o->plan.cluster_file,
                                      .op = o->op,
                                      .ranks = o->ranks,
                                      .bytes = o->bytes,
                                      .algorithm = o->algorithm,
-                                     .gpus = o->plan.gpus,
+                                     .gpus = o->plan.plan->gpus > 0 ? o->plan.plan->gpus : NOT_GIVEN,
                                      .root = NOT_GIVEN};
   Request request = {0};
   Picture *picture =

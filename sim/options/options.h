@@ -1,23 +1,14 @@
 /* Options that several verbs share. */
 #pragma once
 #include "parser.h"
-#include "plan.h"
+#include "plan_fields.h"
 
 /* What the common options describe: model, cluster, every field of a plan. */
 typedef struct {
   char *model_file, *cluster_file;
   gboolean json;
-  /* as typed; turned into `plan` by plan_options_make_plan() */
-  gint gpus, tp, cp, ep, expert_tp, mtp_layers, dp, pp, chunks, group, zero, zero_ranks, steps, prefetch;
-  gint64 micro_batch, global_batch, seq_len, bucket_parameters;
-  gint64 seed;
-  gdouble jitter, expert_load;
-  char *schedule, *pipeline_layout, *recompute, *recompute_modules, *sequence_parallel, *precision, *recipe, *attention,
-      *norm_kernel, *cp_comm, *expert_dispatch, *overlap_experts, *cuda_graphs, *overlap_grad, *overlap_param,
-      *framework;
-  char *overlap_p2p, *grad_norm_barrier, *memory_cap, *order, *rank_map, *contention, *fold, *flops;
-  char *offload_optimizer, *offload_weights, *offload_activations;
-  char **slow_ranks;
+  char *texts[N_PLAN_FIELDS]; /* as typed; NULL: left out. Turned into `plan` by plan_options_make_plan() */
+  char **repeated;            /* what was typed for the field that may be repeated, in order; NULL: nothing */
   GHashTable *frameworks; /* name → Framework: read before, for callers that fill many plans; borrowed; may be NULL */
 
   Model *model;     /* owned; read by plan_options_finish() */
@@ -25,12 +16,15 @@ typedef struct {
   Plan *plan;       /* owned; not completed: predict() does that */
 } PlanOptions;
 
-/* Value of a number whose option was not typed; no option accepts it. 0 cannot serve: where a Plan's 0 means open, a
- * typed 0 is a mistake. */
+/* Value of a verb's own number whose option was not typed; no option accepts it. */
 enum { OPTION_NOT_GIVEN = G_MININT };
 
 void plan_options_init(PlanOptions *options);
 void plan_options_clear(PlanOptions *options);
+/* What was typed for a field, which must exist; NULL: nothing. Borrowed. */
+const char *plan_options_typed(const PlanOptions *options, const char *field);
+/* As if it was typed, where a verb has a default of its own; --help says so. Call before plan_options_add(). */
+void plan_options_set_default(PlanOptions *options, const char *field, const char *text);
 
 /* What a verb takes besides model, cluster and plan. */
 typedef enum {
@@ -39,9 +33,9 @@ typedef enum {
   PLAN_OPTIONS_PLACED = 1 << 2,    /* --rank-map: one plan on one cluster, read by plan_options_finish() */
 } PlanOptionSet;
 void plan_options_add(PlanOptions *options, PlanOptionSet set, Parser *parser);
-/* Help of --schedule: all names and the default. Static. */
-const char *options_schedule_help(void);
-/* Fill only the plan. INPUT for a wrong value, IMPOSSIBLE for two that clash. */
+/* Help of --model and --cluster. */
+extern const char options_model_help[], options_cluster_help[];
+/* Fill only the plan; again, if values changed. INPUT for a wrong value, IMPOSSIBLE for two that clash. */
 gboolean plan_options_make_plan(PlanOptions *options, GError **error);
 /* Refuse typed options without meaning for the model. INPUT for plain norms without RMSNorms, or deepep without
  * experts, unless the framework sets the same. IMPOSSIBLE for those without meaning in the schedule:

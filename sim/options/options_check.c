@@ -74,7 +74,8 @@ gboolean plan_options_check_model(const Plan *plan, const Model *model, GError *
 }
 
 gboolean plan_options_check_cluster(const PlanOptions *options, const Cluster *cluster, GError **error) {
-  if (g_strcmp0(options->fold, "on") != 0 || cluster->other_gpus == NULL)
+  const char *fold = plan_options_typed(options, "fold");
+  if (fold == NULL || !options->plan->fold || cluster->other_gpus == NULL)
     return TRUE;
   return fail_input(error, "--fold on and other_gpus of %s clash: ranks that differ cannot be stood for by one of them",
                     cluster->name);

@@ -18,6 +18,7 @@ typedef struct {
   guint64 state;  /* of the generator */
   guint64 number; /* of the plan */
   GString *line;
+  gboolean is_small; /* the plan, so that each of its ranks can be simulated and traced */
 } Draw;
 
 static guint draw_below(Draw *draw, guint n) {
@@ -170,6 +171,7 @@ static void draw_sizes(Draw *draw, const Config *config) {
   draw_schedule(draw, pp, &multiple);
   const int n_micro_batches = multiple * draw_number(draw, multiple > 1 ? "1 2 2 3" : "1 2 3 5 8 13 24");
   say_number(draw, "global-batch", micro_batch * dp * (draw->is_sweep ? 4 * pp : n_micro_batches));
+  draw->is_small = tp * pp * dp * cp <= 16 && (draw->is_sweep ? 4 * pp : n_micro_batches) <= 16;
   draw_length(draw, config->positions);
   if (config->has_experts)
     draw_experts(draw, tp, dp);
@@ -216,10 +218,12 @@ static void draw_execution(Draw *draw) {
   maybe(draw, 5, "flops", "megatron 6n");
   maybe(draw, 4, "pipeline-layout", "balanced balanced embedding+loss loss");
   maybe(draw, 8, "contention", "off");
-  maybe(draw, 4, "jitter", "0.02 0.1");
-  maybe(draw, 4, "fold", "off on");
+  if (!draw->is_small)
+    return;
+  maybe(draw, 12, "jitter", "0.02 0.1");
+  maybe(draw, 12, "fold", "off on");
   if (!draw->is_sweep)
-    maybe(draw, 3, "slow-rank", "0=1.2 1=2");
+    maybe(draw, 10, "slow-rank", "0=1.2 1=2");
 }
 
 static void draw_plan(Draw *draw) {
@@ -246,7 +250,7 @@ int main(int argc, char **argv) {
   const guint64 first = g_ascii_strtoull(argv[2], NULL, 10), n = g_ascii_strtoull(argv[3], NULL, 10);
   for (guint64 number = first; number < first + n; number++) {
     g_autoptr(GString) line = g_string_new(NULL);
-    Draw draw = {argv[1], argc > 4, 0, number, line};
+    Draw draw = {argv[1], argc > 4, 0, number, line, FALSE};
     draw_plan(&draw);
     g_print("%s\n", line->str);
   }

@@ -12,28 +12,25 @@
 #include "suggest.h"
 #include "yaml_node.h"
 
-/* A list of options by themselves cannot be an axis: slow ranks are one value that is itself a list. */
-static gboolean is_axis(const GOptionEntry *entry) {
-  return entry->arg != G_OPTION_ARG_STRING_ARRAY && entry->arg != G_OPTION_ARG_NONE;
+static void add_axis(GArray *axes, const char *name, const char *help, int field) {
+  const gboolean is_whole =
+      field >= 0 && (plan_field(field)->kind == PLAN_COUNT || plan_field(field)->kind == PLAN_COUNT64);
+  const SpaceAxis axis = {.name = name,
+                          .description = help,
+                          .field = field,
+                          .is_whole = is_whole,
+                          .is_switch = field >= 0 && plan_field(field)->kind == PLAN_SWITCH};
+  g_array_append_val(axes, axis);
 }
 
-/* The options' table says which axes there are. */
+/* Model, cluster, and every field of a plan. */
 static void make_axes(Space *space) {
-  PlanOptions options;
-  plan_options_init(&options);
-  g_autoptr(Parser) parser = parser_new(NULL, NULL, NULL);
-  plan_options_add(&options, PLAN_OPTIONS_SIMULATED, parser);
   g_autoptr(GArray) axes = g_array_new(FALSE, TRUE, sizeof(SpaceAxis));
-  for (const GOptionEntry *entry = parser_entries(parser); entry->long_name != NULL; entry++) {
-    SpaceAxis axis = {.name = entry->long_name, .description = entry->description};
-    axis.is_whole = entry->arg == G_OPTION_ARG_INT || entry->arg == G_OPTION_ARG_INT64;
-    axis.is_switch = g_strcmp0(entry->arg_description, "on|off") == 0;
-    if (strcmp(entry->long_name, "slow-rank") == 0)
-      space->slow_ranks_help = entry->description;
-    if (is_axis(entry))
-      g_array_append_val(axes, axis);
-  }
-  plan_options_clear(&options);
+  add_axis(axes, "model", options_model_help, -1);
+  add_axis(axes, "cluster", options_cluster_help, -1);
+  for (int i = 0; i < N_PLAN_FIELDS; i++)
+    if (plan_field_is_axis(plan_field(i)))
+      add_axis(axes, plan_field(i)->name, plan_field_help(plan_field(i)), i);
   space->n_axes = (int)axes->len;
   space->axes = (SpaceAxis *)(void *)g_array_free(g_steal_pointer(&axes), FALSE);
 }
@@ -73,8 +70,9 @@ void space_add_options(Space *space, Parser *parser) {
 }
 
 void space_add_slow_ranks(Space *space, Parser *parser) {
+  const PlanField *field = plan_field(plan_field_find("slow-rank"));
   const GOptionEntry entries[] = {
-      {"slow-rank", 0, 0, G_OPTION_ARG_STRING_ARRAY, &space->slow_ranks, space->slow_ranks_help, "R=F"},
+      {field->name, 0, 0, G_OPTION_ARG_STRING_ARRAY, &space->slow_ranks, field->help, field->value},
       G_OPTION_ENTRY_NULL};
   parser_add(parser, entries);
 }

@@ -5,7 +5,8 @@
 enum { MOST_VALUES = 65536 }; /* of one axis */
 
 typedef struct {
-  const char *name, *description; /* borrowed from the options' table */
+  const char *name, *description; /* static */
+  int field;                      /* of the plan (plan_fields.h); −1: model, cluster */
   gboolean is_whole, is_switch;   /* its values are whole numbers; on and off */
   char *text;                     /* owned: as given; NULL: not given */
   char *origin;                   /* owned: "file:line", or NULL: the command line */
@@ -20,8 +21,7 @@ struct Space {
   GPtrArray *models;   /* of Model *, per value of the model's axis */
   GPtrArray *clusters; /* the same */
   MemoryMargin margin;
-  char **slow_ranks;           /* for every plan, as given by --slow-rank; owned; NULL: none */
-  const char *slow_ranks_help; /* borrowed from the options' table */
+  char **slow_ranks; /* for every plan, as given by --slow-rank; owned; NULL: none */
   gint64 count;
 };
 

@@ -10,7 +10,6 @@
 struct SpaceReader {
   const Space *space;
   PlanOptions options;
-  Parser *parser;         /* into `options` */
   GHashTable *frameworks; /* of `options`: each is read once */
 };
 
@@ -25,15 +24,12 @@ SpaceReader *space_reader_new(const Space *space) {
   reader->space = space;
   reader->frameworks = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
   reset(reader);
-  reader->parser = parser_new(NULL, NULL, NULL);
-  plan_options_add(&reader->options, PLAN_OPTIONS_SIMULATED, reader->parser);
   return reader;
 }
 
 void space_reader_free(SpaceReader *reader) {
   if (reader == NULL)
     return;
-  parser_free(reader->parser);
   plan_options_clear(&reader->options);
   g_hash_table_unref(reader->frameworks);
   g_free(reader);
@@ -53,7 +49,7 @@ static gboolean check_model(const SpaceReader *reader, const Model *model, GErro
 gboolean space_reader_read(SpaceReader *reader, gint64 index, SpacePoint *point, GError **error) {
   const Space *space = reader->space;
   reset(reader);
-  reader->options.slow_ranks = g_strdupv(space->slow_ranks);
+  reader->options.repeated = g_strdupv(space->slow_ranks);
   *point = (SpacePoint){0};
   for (int g = (int)space->given->len - 1; g >= 0; g--) {
     const SpaceAxis *axis = &space->axes[g_array_index(space->given, int, g)];
@@ -63,8 +59,8 @@ gboolean space_reader_read(SpaceReader *reader, gint64 index, SpacePoint *point,
       point->model = g_ptr_array_index(space->models, value);
     else if (g == space->cluster)
       point->cluster = g_ptr_array_index(space->clusters, value);
-    else if (!parser_set(reader->parser, axis->name, g_ptr_array_index(axis->values, value), error))
-      return FALSE;
+    else
+      reader->options.texts[axis->field] = g_strdup(g_ptr_array_index(axis->values, value));
   }
   if (!plan_options_make_plan(&reader->options, error) || !check_model(reader, point->model, error) ||
       !plan_options_check_cluster(&reader->options, point->cluster, error))
@@ -76,10 +72,9 @@ gboolean space_reader_read(SpaceReader *reader, gint64 index, SpacePoint *point,
 /* The value makes sense by itself: other options as they are by default, or as it needs them. */
 static gboolean check_value(SpaceReader *reader, const SpaceAxis *axis, const char *value, GError **error) {
   reset(reader);
-  if (strcmp(axis->name, "memory-cap") == 0 && !parser_set(reader->parser, "schedule", "auto", error))
-    return FALSE;
-  if (!parser_set(reader->parser, axis->name, value, error))
-    return FALSE;
+  if (strcmp(axis->name, "memory-cap") == 0)
+    plan_options_set_default(&reader->options, "schedule", "auto");
+  plan_options_set_default(&reader->options, axis->name, value);
   g_auto(PlanOrder) order = {0};
   g_autoptr(GError) problem = NULL;
   if ((plan_options_make_plan(&reader->options, &problem) && plan_order_open(&order, reader->options.plan, &problem) &&

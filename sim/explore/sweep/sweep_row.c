@@ -1,35 +1,26 @@
-/* Columns are one table built when the program starts on a sweep: name, type, and where in a Plan or in a StepReport
- * the value stands. Filling a row, the schema of the store, the report and the bytes between processes (sweep_pack.c)
- * walk it. */
+/* Columns are one table built when the program starts on a sweep: name, type, and the plan's field or the place in a
+ * StepReport where the value stands. Filling a row, the schema of the store, the report and the bytes between processes
+ * (sweep_pack.c) walk it. */
 #include "sweep_row.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "link_use.h"
+#include "plan_fields.h"
 
 #include "json_text.h"
 #include "reason_kind.h"
 
 typedef enum { FROM_PLAN, FROM_REPORT, FROM_ELSEWHERE } Origin;
-typedef enum {
-  VALUE_INT,
-  VALUE_INT64,
-  VALUE_UINT64,
-  VALUE_DOUBLE,
-  VALUE_SWITCH, /* gboolean or int: −1 is left open */
-  VALUE_CHOICE, /* enum: a name; −1 is left open */
-  VALUE_TEXT,   /* char * */
-  VALUE_CHARS,  /* char[] */
-} ValueType;
+typedef enum { VALUE_INT, VALUE_INT64, VALUE_UINT64, VALUE_DOUBLE, VALUE_TEXT } ValueType;
 
 typedef struct {
   SweepColumn column;
   Origin origin;
   ValueType value;
-  gboolean zero_is_open; /* 0 stands for what was left open */
-  size_t offset;
-  const char *const *names; /* of a choice */
+  const PlanField *field; /* of the plan */
+  size_t offset;          /* in the report */
 } Source;
 
 struct SweepTable {
@@ -49,10 +40,7 @@ const char *const *sweep_status_names(void) {
 /* --- the table --- */
 
 static CellType cell_type(ValueType value) {
-  static const CellType types[] = {
-      [VALUE_INT] = CELL_WHOLE,   [VALUE_INT64] = CELL_WHOLE, [VALUE_UINT64] = CELL_WHOLE, [VALUE_DOUBLE] = CELL_REAL,
-      [VALUE_SWITCH] = CELL_TEXT, [VALUE_CHOICE] = CELL_TEXT, [VALUE_TEXT] = CELL_TEXT,    [VALUE_CHARS] = CELL_TEXT};
-  return types[value];
+  return value == VALUE_TEXT ? CELL_TEXT : value == VALUE_DOUBLE ? CELL_REAL : CELL_WHOLE;
 }
 
 static void add(SweepTable *table, const char *name, Source source) {
@@ -61,75 +49,31 @@ static void add(SweepTable *table, const char *name, Source source) {
   g_array_append_val(table->sources, source);
 }
 
-#define IN_PLAN(type, member)                                                                                          \
-  { .origin = FROM_PLAN, .value = type, .offset = offsetof(Plan, member) }
-#define OPEN_IN_PLAN(type, member)                                                                                     \
-  { .origin = FROM_PLAN, .value = type, .zero_is_open = TRUE, .offset = offsetof(Plan, member) }
-#define NAMED_IN_PLAN(member, table)                                                                                   \
-  { .origin = FROM_PLAN, .value = VALUE_CHOICE, .offset = offsetof(Plan, member), .names = table }
 #define IN_REPORT(type, member)                                                                                        \
   { .origin = FROM_REPORT, .value = type, .offset = offsetof(StepReport, member) }
 #define ELSEWHERE(type)                                                                                                \
   { .origin = FROM_ELSEWHERE, .value = type }
 
+static ValueType type_of(const PlanField *field) {
+  static const ValueType types[] = {
+      [PLAN_COUNT] = VALUE_INT64,  [PLAN_COUNT64] = VALUE_INT64, [PLAN_RATIO] = VALUE_DOUBLE,
+      [PLAN_BYTES] = VALUE_DOUBLE, [PLAN_SWITCH] = VALUE_TEXT,   [PLAN_CHOICE] = VALUE_TEXT,
+      [PLAN_TEXT] = VALUE_TEXT,    [PLAN_OWN_TEXT] = VALUE_TEXT};
+  return types[field->kind];
+}
+
+/* Every field that a space can have, and what completing a plan computes. */
 static void add_plan(SweepTable *table) {
-  const struct {
-    const char *name;
-    Source source;
-  } columns[] = {
-      {"model", ELSEWHERE(VALUE_TEXT)},
-      {"cluster", ELSEWHERE(VALUE_TEXT)},
-      {"gpus", OPEN_IN_PLAN(VALUE_INT, gpus)},
-      {"tp", IN_PLAN(VALUE_INT, tp)},
-      {"pp", IN_PLAN(VALUE_INT, pp)},
-      {"dp", OPEN_IN_PLAN(VALUE_INT, dp)},
-      {"cp", IN_PLAN(VALUE_INT, cp)},
-      {"ep", IN_PLAN(VALUE_INT, ep)},
-      {"expert_tp", OPEN_IN_PLAN(VALUE_INT, expert_tp)},
-      {"expert_load", IN_PLAN(VALUE_DOUBLE, expert_load)},
-      {"expert_dispatch", NAMED_IN_PLAN(expert_dispatch, expert_dispatch_names())},
-      {"overlap_experts", IN_PLAN(VALUE_SWITCH, overlap_experts)},
-      {"cuda_graphs", NAMED_IN_PLAN(cuda_graphs, cuda_graphs_names())},
-      {"cp_comm", NAMED_IN_PLAN(cp_comm, cp_comm_names())},
-      {"chunks", OPEN_IN_PLAN(VALUE_INT, chunks)},
-      {"schedule", IN_PLAN(VALUE_TEXT, schedule)},
-      {"pipeline_layout", ELSEWHERE(VALUE_TEXT)},
-      {"micro_batch_group", OPEN_IN_PLAN(VALUE_INT, group)},
-      {"micro_batch", OPEN_IN_PLAN(VALUE_INT64, micro_batch)},
-      {"global_batch", OPEN_IN_PLAN(VALUE_INT64, global_batch)},
-      {"micro_batches", OPEN_IN_PLAN(VALUE_INT64, n_micro_batches)},
-      {"seq_len", OPEN_IN_PLAN(VALUE_INT64, seq_len)},
-      {"memory_cap_bytes", OPEN_IN_PLAN(VALUE_DOUBLE, memory_cap)},
-      {"steps", OPEN_IN_PLAN(VALUE_INT, steps)},
-      {"mtp_layers", IN_PLAN(VALUE_INT, mtp_layers)},
-      {"zero", IN_PLAN(VALUE_INT, zero)},
-      {"zero_ranks", OPEN_IN_PLAN(VALUE_INT, zero_ranks)},
-      {"recompute", NAMED_IN_PLAN(recompute, recompute_names())},
-      {"recompute_modules", ELSEWHERE(VALUE_TEXT)},
-      {"sequence_parallel", IN_PLAN(VALUE_SWITCH, sequence_parallel)},
-      {"precision", NAMED_IN_PLAN(precision, precision_names())},
-      {"recipe", IN_PLAN(VALUE_CHARS, recipe.name)},
-      {"attention", NAMED_IN_PLAN(attention, attention_names())},
-      {"norm_kernel", NAMED_IN_PLAN(norm_kernel, norm_kernel_names())},
-      {"framework", IN_PLAN(VALUE_TEXT, framework)},
-      {"overlap_grad", IN_PLAN(VALUE_SWITCH, overlap_grad)},
-      {"overlap_param", IN_PLAN(VALUE_SWITCH, overlap_param)},
-      {"overlap_p2p", IN_PLAN(VALUE_SWITCH, overlap_p2p)},
-      {"bucket", OPEN_IN_PLAN(VALUE_INT64, bucket_parameters)},
-      {"prefetch", IN_PLAN(VALUE_INT, prefetch)},
-      {"offload_optimizer", NAMED_IN_PLAN(offload.optimizer, offload_names())},
-      {"offload_weights", NAMED_IN_PLAN(offload.weights, offload_names())},
-      {"offload_activations", NAMED_IN_PLAN(offload.activations, offload_names())},
-      {"grad_norm_barrier", IN_PLAN(VALUE_SWITCH, grad_norm_barrier)},
-      {"order", ELSEWHERE(VALUE_TEXT)},
-      {"flops", NAMED_IN_PLAN(flops, flops_convention_names())},
-      {"fold", IN_PLAN(VALUE_SWITCH, fold)},
-      {"contention", IN_PLAN(VALUE_SWITCH, contention)},
-      {"jitter", IN_PLAN(VALUE_DOUBLE, jitter)},
-      {"seed", IN_PLAN(VALUE_UINT64, seed)},
-  };
-  for (gsize i = 0; i < G_N_ELEMENTS(columns); i++)
-    add(table, columns[i].name, columns[i].source);
+  add(table, "model", (Source)ELSEWHERE(VALUE_TEXT));
+  add(table, "cluster", (Source)ELSEWHERE(VALUE_TEXT));
+  for (int i = 0; i < N_PLAN_FIELDS; i++) {
+    const PlanField *field = plan_field(i);
+    if (!plan_field_is_axis(field))
+      continue;
+    g_autofree char *name = plan_field_column(field);
+    add(table, name, (Source){.origin = FROM_PLAN, .value = type_of(field), .field = field});
+  }
+  add(table, "micro_batches", (Source)ELSEWHERE(VALUE_INT64));
 }
 
 static void add_rates(SweepTable *table) {
@@ -172,14 +116,13 @@ static void add_memory(SweepTable *table) {
   }
 }
 
-/* 0, as where nothing is offloaded, is left open. */
+static const char *const tier_columns[N_TIERS] = {[TIER_HOST] = "host_memory_bytes", [TIER_NVME] = "nvme_bytes"};
+
 static void add_tiers(SweepTable *table) {
-  static const char *const names[N_TIERS] = {[TIER_HOST] = "host_memory_bytes", [TIER_NVME] = "nvme_bytes"};
   for (gsize tier = TIER_HOST; tier < N_TIERS; tier++)
-    add(table, names[tier],
+    add(table, tier_columns[tier],
         (Source){.origin = FROM_REPORT,
                  .value = VALUE_DOUBLE,
-                 .zero_is_open = TRUE,
                  .offset = offsetof(StepReport, tiers) + tier * sizeof(TierUse) + offsetof(TierUse, bytes)});
 }
 
@@ -255,46 +198,36 @@ static Cell text_cell(const char *value) {
   return (Cell){.type = value != NULL && *value != '\0' ? CELL_TEXT : CELL_NONE, .text = g_strdup(value)};
 }
 
-static Cell cell_of(const Source *source, gconstpointer object) {
-  const char *at = (const char *)object + source->offset;
+static Cell report_cell(const Source *source, const StepReport *report) {
+  gconstpointer at = (const char *)report + source->offset;
   switch (source->value) {
   case VALUE_INT:
-    return whole_cell(*(const int *)(gconstpointer)at);
+    return whole_cell(*(const int *)at);
   case VALUE_INT64:
   case VALUE_UINT64:
-    return whole_cell(*(const gint64 *)(gconstpointer)at);
-  case VALUE_DOUBLE:
-    return real_cell(*(const double *)(gconstpointer)at);
-  case VALUE_SWITCH: {
-    const int value = *(const int *)(gconstpointer)at;
-    return text_cell(value < 0 ? NULL : value ? "on" : "off");
-  }
-  case VALUE_CHOICE: {
-    const int value = *(const int *)(gconstpointer)at;
-    return text_cell(value < 0 ? NULL : source->names[value]);
-  }
-  case VALUE_TEXT:
-    return text_cell(*(char *const *)(gconstpointer)at);
+    return whole_cell(*(const gint64 *)at);
   default:
-    return text_cell(at);
+    return real_cell(*(const double *)at);
+  }
+}
+
+static Cell field_cell(const Source *source, const Plan *plan) {
+  const PlanValue value = plan_field_value(source->field, plan);
+  switch (value.type) {
+  case PLAN_VALUE_WHOLE:
+    return whole_cell(value.whole);
+  case PLAN_VALUE_REAL:
+    return real_cell(value.real);
+  case PLAN_VALUE_TEXT:
+    return (Cell){.type = CELL_TEXT, .text = value.text};
+  default:
+    return (Cell){0};
   }
 }
 
 static void set_cell(SweepRow *row, int column, Cell cell) {
   g_free(row->cells[column].text);
   row->cells[column] = cell;
-}
-
-static void set_from(SweepRow *row, const SweepTable *table, Origin origin, gconstpointer object) {
-  for (guint i = 0; i < table->sources->len; i++) {
-    const Source *source = &g_array_index(table->sources, Source, i);
-    if (source->origin != origin)
-      continue;
-    Cell cell = cell_of(source, object);
-    if (source->zero_is_open && cell.whole == 0 && cell.real == 0)
-      cell = (Cell){0};
-    set_cell(row, (int)i, cell);
-  }
 }
 
 static void set_text(SweepRow *row, const SweepTable *table, const char *column, const char *value) {
@@ -306,14 +239,13 @@ void sweep_row_set_real(SweepRow *row, const SweepTable *table, const char *colu
 }
 
 void sweep_row_set_plan(SweepRow *row, const SweepTable *table, const Plan *plan) {
-  set_from(row, table, FROM_PLAN, plan);
-  g_autoptr(GString) order = g_string_new(NULL);
-  for (int i = 0; i < N_AXES; i++)
-    g_string_append_printf(order, "%s%s", i > 0 ? "-" : "", axis_name(plan->order[i]));
-  set_text(row, table, "order", order->str);
-  set_text(row, table, "pipeline_layout", plan->pipeline_layout != NULL ? plan->pipeline_layout : "auto");
-  g_autofree char *modules = plan_recompute_text(plan);
-  set_text(row, table, "recompute_modules", modules);
+  for (guint i = 0; i < table->sources->len; i++) {
+    const Source *source = &g_array_index(table->sources, Source, i);
+    if (source->origin == FROM_PLAN)
+      set_cell(row, (int)i, field_cell(source, plan));
+  }
+  const int micro_batches = sweep_table_find(table, "micro_batches");
+  set_cell(row, micro_batches, plan->n_micro_batches > 0 ? whole_cell(plan->n_micro_batches) : (Cell){0});
 }
 
 /* As `links` of simulate --json. */
@@ -336,7 +268,14 @@ static char *links_text(const StepReport *report) {
 }
 
 void sweep_row_set_report(SweepRow *row, const SweepTable *table, const StepReport *report) {
-  set_from(row, table, FROM_REPORT, report);
+  for (guint i = 0; i < table->sources->len; i++) {
+    const Source *source = &g_array_index(table->sources, Source, i);
+    if (source->origin == FROM_REPORT)
+      set_cell(row, (int)i, report_cell(source, report));
+  }
+  for (gsize tier = TIER_HOST; tier < N_TIERS; tier++)
+    if (report->tiers[tier].bytes == 0) /* nothing is offloaded there */
+      set_cell(row, sweep_table_find(table, tier_columns[tier]), (Cell){0});
   g_autofree char *links = links_text(report);
   set_text(row, table, "links", links);
 }

@@ -1,0 +1,409 @@
+/* The table of a plan's fields, and what is done with a row. A field that is a number, a switch or a choice needs no
+ * code of its own. */
+#include "plan_fields.h"
+
+#include <string.h>
+
+#include "error.h"
+#include "int64_format.h"
+#include "number_range.h"
+#include "parser.h"
+#include "pipeline_layout.h"
+#include "plan_order.h"
+#include "units.h"
+
+/* --- fields with a text of their own --- */
+
+/* Runs record the result of auto as "auto: zb-v". */
+static gboolean set_schedule(PlanTarget *target, const char *text, GError **error) {
+  const char *name = g_str_has_prefix(text, "auto: ") ? "auto" : plan_order_spelling(text);
+  g_free(target->plan->schedule);
+  target->plan->schedule = g_strdup(name);
+  return TRUE;
+}
+
+/* A layout in letters also states the number of multi-token-prediction heads; both must agree. */
+static gboolean set_layout(PlanTarget *target, const char *text, GError **error) {
+  Plan *plan = target->plan;
+  int n_mtp = plan->mtp_layers;
+  g_clear_pointer(&plan->pipeline_layout, g_free);
+  if (strcmp(text, "auto") == 0)
+    return TRUE;
+  if (pipeline_layout_is_letters(text))
+    plan->pipeline_layout = pipeline_layout_of_letters(text, &n_mtp, error);
+  else if (pipeline_layout_check(text, error))
+    plan->pipeline_layout = g_strdup(text);
+  if (plan->pipeline_layout == NULL) {
+    g_prefix_error(error, "--pipeline-layout: ");
+    return FALSE;
+  }
+  return n_mtp == plan->mtp_layers ||
+         fail_impossible(error, "--pipeline-layout %.80s has %d m, --mtp-layers is %d", text, n_mtp, plan->mtp_layers);
+}
+
+static char *layout_text(const Plan *plan) {
+  return g_strdup(plan->pipeline_layout != NULL ? plan->pipeline_layout : "auto");
+}
+
+static gboolean set_memory_cap(PlanTarget *target, const char *text, GError **error) {
+  const Plan *plan = target->plan;
+  if (g_strcmp0(plan->schedule, "auto") != 0)
+    return fail_input(error, "--memory-cap limits the order that --schedule auto makes; found --schedule %s",
+                      plan->schedule != NULL ? plan->schedule : "left out");
+  if (!units_parse(text, UNIT_BYTES, &target->plan->memory_cap, error)) {
+    g_prefix_error(error, "--memory-cap: ");
+    return FALSE;
+  }
+  return plan->memory_cap >= 1 || fail_input(error, "--memory-cap: found \"%.80s\", expected at least one byte", text);
+}
+
+static gboolean set_modules(PlanTarget *target, const char *text, GError **error) {
+  return recompute_modules_parse("--recompute-modules", text, &target->plan->recompute_modules, error);
+}
+
+static char *modules_text(const Plan *plan) {
+  g_autofree char *text = plan_recompute_text(plan);
+  return *text != '\0' ? g_steal_pointer(&text) : NULL;
+}
+
+static gboolean set_precision(PlanTarget *target, const char *text, GError **error) {
+  Plan *plan = target->plan;
+  if (!precision_parse(text, &plan->precision, error))
+    return FALSE;
+  return plan->precision != PRECISION_FP32 || recipe_parse("fp32", &plan->recipe, error);
+}
+
+static gboolean set_recipe(PlanTarget *target, const char *text, GError **error) {
+  return recipe_parse(text, &target->plan->recipe, error);
+}
+
+static char *recipe_text(const Plan *plan) {
+  return g_strdup(plan->recipe.name);
+}
+
+static gboolean set_cp_comm(PlanTarget *target, const char *text, GError **error) {
+  const int index = cp_comm_parse("--cp-comm", text, error);
+  target->plan->cp_comm = (CpComm)MAX(index, 0);
+  return index >= 0;
+}
+
+static gboolean set_framework(PlanTarget *target, const char *text, GError **error) {
+  const Framework *known = target->frameworks != NULL ? g_hash_table_lookup(target->frameworks, text) : NULL;
+  Framework framework;
+  if (known == NULL && !framework_read(text, &framework, error)) {
+    g_prefix_error(error, "--framework: ");
+    return FALSE;
+  }
+  plan_set_framework(target->plan, text, known != NULL ? known : &framework);
+  if (known == NULL && target->frameworks != NULL)
+    g_hash_table_insert(target->frameworks, g_strdup(text), g_memdup2(&framework, sizeof framework));
+  return TRUE;
+}
+
+static gboolean set_order(PlanTarget *target, const char *text, GError **error) {
+  return plan_parse_order(target->plan, text, error);
+}
+
+static char *order_text(const Plan *plan) {
+  GString *text = g_string_new(NULL);
+  for (int i = 0; i < N_AXES; i++)
+    g_string_append_printf(text, "%s%s", i > 0 ? "-" : "", axis_name(plan->order[i]));
+  return g_string_free(text, FALSE);
+}
+
+enum { MOST_SLOW_RANKS = 1 << 20 }; /* ranks in ranges are below this */
+
+/* "5", "0..7" or "0..63+8". */
+static gboolean parse_ranks(const char *text, NumberRange *ranks) {
+  if (strstr(text, "..") != NULL)
+    return number_range_parse(text, 0, ranks) && ranks->last < MOST_SLOW_RANKS;
+  guint64 rank;
+  if (!g_ascii_string_to_unsigned(text, 10, 0, G_MAXINT, &rank, NULL))
+    return FALSE;
+  *ranks = (NumberRange){.first = (gint64)rank, .last = (gint64)rank, .step = 1};
+  return TRUE;
+}
+
+/* Adds to those set before. */
+static gboolean set_slow_ranks(PlanTarget *target, const char *text, GError **error) {
+  g_auto(GStrv) parts = g_strsplit(text, "=", 2);
+  NumberRange ranks;
+  char *end = NULL;
+  double factor = parts[0] != NULL && parts[1] != NULL ? g_ascii_strtod(parts[1], &end) : 0;
+  if (end == NULL || end == parts[1] || *end != '\0' || !parse_ranks(parts[0], &ranks))
+    return fail_input(error,
+                      "--slow-rank: found \"%.80s\", expected RANK=FACTOR or FIRST..LAST=FACTOR, the first rank below "
+                      "the last and that below %d, e.g. 5=1.4 or 0..7=1.4",
+                      text, MOST_SLOW_RANKS);
+  gint64 rank = ranks.first;
+  do {
+    SlowRank slow = {(int)rank, factor};
+    g_array_append_val(target->plan->slow_ranks, slow);
+  } while (number_range_next(&ranks, &rank));
+  return TRUE;
+}
+
+/* Read once the cluster is known. */
+static gboolean set_nothing(PlanTarget *target, const char *text, GError **error) {
+  return TRUE;
+}
+
+static char *no_text(const Plan *plan) {
+  return NULL;
+}
+
+/* --- the table --- */
+
+#define IN_PLAN(member) .offset = offsetof(Plan, member)
+enum { ANY = G_MININT }; /* as a count's `least`: plan_complete() says what makes sense */
+
+static const PlanField fields[N_PLAN_FIELDS] = {
+    {"gpus", "N", "total GPUs (default: tp × cp × pp × dp)", PLAN_COUNT, IN_PLAN(gpus), .is_open_at_0 = TRUE,
+     .least = 1},
+    {"tp", "N", "tensor-parallel size (default 1)", PLAN_COUNT, IN_PLAN(tp), .least = ANY},
+    {"pp", "N", "pipeline-parallel size (default 1)", PLAN_COUNT, IN_PLAN(pp), .least = ANY},
+    {"dp", "N", "data-parallel size (default: gpus / (tp × cp × pp))", PLAN_COUNT, IN_PLAN(dp), .is_open_at_0 = TRUE,
+     .least = 1},
+    {"cp", "N", "context-parallel size: ranks that share each sequence (default 1)", PLAN_COUNT, IN_PLAN(cp),
+     .least = ANY},
+    {"ep", "N", "expert-parallel size, out of cp × dp, or of tp × cp × dp with --expert-tp 1 (default 1)", PLAN_COUNT,
+     IN_PLAN(ep), .least = ANY},
+    {"expert-tp", "N", "tensor-parallel size of the experts: 1, or that of --tp (default)", PLAN_COUNT,
+     IN_PLAN(expert_tp), .is_open_at_0 = TRUE, .least = ANY},
+    {"expert-load", "RATIO", "load of the fullest rank of --ep over the mean, e.g. 1.2 (default 1: balanced)",
+     PLAN_RATIO, IN_PLAN(expert_load)},
+    {"chunks", "N",
+     "model chunks (virtual stages) per pipeline rank (default: what the schedule needs; 2 for interleaved and "
+     "looped-bfs)",
+     PLAN_COUNT, IN_PLAN(chunks), .is_open_at_0 = TRUE, .least = 1},
+    {"schedule", "NAME", NULL, PLAN_TEXT, IN_PLAN(schedule), .set = set_schedule},
+    {"pipeline-layout", "LAYERS",
+     "layers of each stage: 7+8*14+6, or 7+even+6; or Megatron-LM's notation: Et*7|(t*8|)*14t*6L; balanced: by "
+     "FLOPs; embedding, loss or embedding+loss: count these as a layer (default auto: equal where that divides)",
+     PLAN_OWN_TEXT, .set = set_layout, .text = layout_text, .turn = 3},
+    {"micro-batch-group", "N", "interleaved: consecutive micro-batches through one chunk (default: about pp)",
+     PLAN_COUNT, IN_PLAN(group), .is_open_at_0 = TRUE, .least = 1},
+    {"micro-batch", "N", "sequences per micro-batch (default 1)", PLAN_COUNT64, IN_PLAN(micro_batch),
+     .is_open_at_0 = TRUE, .least = 1},
+    {"global-batch", "N", "sequences per step (default: micro-batch × dp × 4·pp, or × 1 without a pipeline)",
+     PLAN_COUNT64, IN_PLAN(global_batch), .is_open_at_0 = TRUE, .least = 1},
+    {"seq-len", "N", "tokens per sequence (default: the model's positions, at most 4096)", PLAN_COUNT64,
+     IN_PLAN(seq_len), .is_open_at_0 = TRUE, .least = 1},
+    {"memory-cap", "BYTES",
+     "with --schedule auto: memory limit of a GPU, without what is reserved, e.g. 60GB (default: what it has)",
+     PLAN_BYTES, IN_PLAN(memory_cap), .is_open_at_0 = TRUE, .set = set_memory_cap, .turn = 3},
+    {"steps", "N",
+     "steps run back to back; more than 1 reports the steady state (default 1; 3 in a pipeline without "
+     "--grad-norm-barrier)",
+     PLAN_COUNT, IN_PLAN(steps), .is_open_at_0 = TRUE, .least = 1},
+    {"mtp-layers", "N", "multi-token prediction layers to train, of those the model has (default 0)", PLAN_COUNT,
+     IN_PLAN(mtp_layers), .least = ANY},
+    {"zero", "N", "ZeRO stage 0 to 3 (default 0)", PLAN_COUNT, IN_PLAN(zero), .least = ANY},
+    {"zero-ranks", "N", "ranks that share one set of shards, as in HSDP (default 0: all of dp × cp)", PLAN_COUNT,
+     IN_PLAN(zero_ranks), .is_open_at_0 = TRUE, .least = 0},
+    {"recompute", "WHAT", "none, selective or full (default none)", PLAN_CHOICE, IN_PLAN(recompute),
+     .names = recompute_names},
+    {"recompute-modules", "MODULES",
+     "what --recompute selective recomputes, joined by +: core_attn, layernorm, mla_up_proj, moe_act, shared_experts, "
+     "mlp, moe (default core_attn, or the framework's)",
+     PLAN_OWN_TEXT, .set = set_modules, .text = modules_text},
+    {"sequence-parallel", "on|off", "on or off (default off)", PLAN_SWITCH, IN_PLAN(sequence_parallel)},
+    {"precision", "NAME", "bf16, fp16, fp32, fp8, mxfp8 or nvfp4 (default bf16)", PLAN_CHOICE, IN_PLAN(precision),
+     .names = precision_names, .set = set_precision},
+    {"recipe", "NAME",
+     "bytes per parameter: bf16+master, megatron, no-master, fp32-grads, fp32, fp8+master, megatron-fp8, deepseek-v3, "
+     "or spelled out as w2+g4+p4+m4+v4: weights, gradients, master copy, moments (default bf16+master; fp32 with "
+     "--precision fp32)",
+     PLAN_OWN_TEXT, .set = set_recipe, .text = recipe_text, .turn = 2},
+    {"attention", "KIND", "flash or unfused (default flash)", PLAN_CHOICE, IN_PLAN(attention),
+     .names = attention_names},
+    {"norm-kernel", "KIND",
+     "RMSNorm as one kernel (fused) or as separate PyTorch operations (plain) (default fused, or the framework's)",
+     PLAN_CHOICE, IN_PLAN(norm_kernel), .names = norm_kernel_names},
+    {"expert-dispatch", "HOW",
+     "how tokens reach experts on other ranks: all_to_all (one copy per expert), deepep (DeepEP, HybridEP: one copy "
+     "per "
+     "node that has any of a token's experts, then to each rank there) or all_gather (all tokens to all ranks) "
+     "(default "
+     "all_to_all, or the framework's)",
+     PLAN_CHOICE, IN_PLAN(expert_dispatch), .names = expert_dispatch_names},
+    {"overlap-experts", "on|off",
+     "overlap the expert exchanges of a forward with the compute of a backward and the reverse, in interleaved "
+     "schedules and without a pipeline (default off, or the framework's; always on in dualpipe*)",
+     PLAN_SWITCH, IN_PLAN(overlap_experts)},
+    {"cuda-graphs", "WHAT",
+     "what CUDA graphs replay: none; in MoE layers router, or attention (and the router); or full, the whole step "
+     "(default none, or the framework's on this machine)",
+     PLAN_CHOICE, IN_PLAN(cuda_graphs), .names = cuda_graphs_names},
+    {"cp-comm", "HOW",
+     "context-parallel attention: ring (keys and values circulate while attention runs; Transformer Engine's p2p), "
+     "all_gather (of keys and values, before attention) or ulysses (a2a: heads exchanged for tokens; if there are "
+     "fewer "
+     "key-value heads than ranks, they are repeated first) (default ring)",
+     PLAN_CHOICE, IN_PLAN(cp_comm), .names = cp_comm_names, .set = set_cp_comm},
+    {"overlap-grad", "on|off", "overlap gradient collectives with backward (default on, or the framework's)",
+     PLAN_SWITCH, IN_PLAN(overlap_grad)},
+    {"overlap-param", "on|off", "overlap parameter gathers with compute (default on, or the framework's)", PLAN_SWITCH,
+     IN_PLAN(overlap_param)},
+    {"overlap-p2p", "on|off",
+     "a stage computes while it sends to the next (default off, as Megatron-LM runs 1f1b; on with zb-*, v-*, "
+     "dualpipe*, "
+     "auto and file:, or the framework's)",
+     PLAN_SWITCH, IN_PLAN(overlap_p2p)},
+    {"bucket", "N", "minimum parameters per gradient bucket (default max(40000000, 1000000·dp·cp))", PLAN_COUNT64,
+     IN_PLAN(bucket_parameters), .is_open_at_0 = TRUE, .least = 1},
+    {"prefetch", "N", "ZeRO-3: pieces (embedding, layer, head) gathered ahead of use (default 1)", PLAN_COUNT,
+     IN_PLAN(prefetch), .least = ANY},
+    {"grad-norm-barrier", "on|off",
+     "the optimizer waits for the global gradient norm (default on; off with zb-*, v-* and auto, whose stages run on "
+     "into the next step)",
+     PLAN_SWITCH, IN_PLAN(grad_norm_barrier)},
+    {"framework", "NAME",
+     "framework to model, a file or a name in topologies/frameworks/: adds its time and memory overheads and sets the "
+     "default recipe (default: none)",
+     PLAN_TEXT, IN_PLAN(framework), .set = set_framework, .turn = 1},
+    {"order", "AXES", "rank order, innermost first (default tp-cp-ep-dp-pp)", PLAN_OWN_TEXT, .set = set_order,
+     .text = order_text},
+    {"flops", "HOW",
+     "FLOPs counted in MFU: causal (as Megatron-LM since core 0.12), megatron (full attention, as it counted before) "
+     "or "
+     "6n (default causal)",
+     PLAN_CHOICE, IN_PLAN(flops), .names = flops_convention_names},
+    {"offload-optimizer", "WHERE",
+     "where master copy, moments and reduced gradients live; off the GPU, the node's CPUs run the update: none, host "
+     "(memory) or nvme (default none)",
+     PLAN_CHOICE, IN_PLAN(offload.optimizer), .names = offload_names},
+    {"offload-weights", "WHERE",
+     "where ZeRO-3's weight shards live, fetched before each gather: none (the GPU), host or nvme (default none)",
+     PLAN_CHOICE, IN_PLAN(offload.weights), .names = offload_names},
+    {"offload-activations", "WHERE", "where saved activations wait for backward: none (the GPU) or host (default none)",
+     PLAN_CHOICE, IN_PLAN(offload.activations), .names = offload_activations_names},
+    {"fold", "on|off", "simulate one representative per pipeline rank (default on; off with jitter or slow ranks)",
+     PLAN_SWITCH, IN_PLAN(fold), .uses = PLAN_FIELD_SIMULATED},
+    {"contention", "on|off", "transfers that share a GPU's links slow each other down (default on)", PLAN_SWITCH,
+     IN_PLAN(contention), .uses = PLAN_FIELD_SIMULATED},
+    {"jitter", "SHARE", "relative standard deviation of compute times, e.g. 0.02 (default 0)", PLAN_RATIO,
+     IN_PLAN(jitter), .uses = PLAN_FIELD_SIMULATED},
+    {"seed", "N", "seed of the jitter (default 1)", PLAN_COUNT64, IN_PLAN(seed), .least = ANY,
+     .uses = PLAN_FIELD_SIMULATED},
+    {"slow-rank", "R=F", "global rank R (or ranks 0..7) computes F times as long; repeatable", PLAN_OWN_TEXT,
+     .set = set_slow_ranks, .text = no_text, .uses = PLAN_FIELD_SIMULATED | PLAN_FIELD_REPEATED},
+    {"rank-map", "FILE",
+     "which GPU each rank runs on: a list of GPUs, a table rank,node,gpu or a host list (default: rank r on GPU r)",
+     PLAN_OWN_TEXT, .set = set_nothing, .text = no_text, .uses = PLAN_FIELD_PLACED | PLAN_FIELD_FILE},
+};
+
+const PlanField *plan_field(int field) {
+  return &fields[field];
+}
+
+int plan_field_find(const char *name) {
+  for (int i = 0; i < N_PLAN_FIELDS; i++)
+    if (strcmp(fields[i].name, name) == 0)
+      return i;
+  return -1;
+}
+
+const char *plan_field_help(const PlanField *field) {
+  if (field->help != NULL)
+    return field->help;
+  g_autofree char *names = g_strjoinv(", ", (char **)plan_order_names());
+  g_autofree char *help = g_strdup_printf("%s, or file:orders.csv (default 1f1b; interleaved with chunks)", names);
+  return g_intern_string(help);
+}
+
+gboolean plan_field_is_axis(const PlanField *field) {
+  return !(field->uses & (PLAN_FIELD_REPEATED | PLAN_FIELD_PLACED));
+}
+
+char *plan_field_column(const PlanField *field) {
+  return g_strdelimit(g_strconcat(field->name, field->kind == PLAN_BYTES ? "_bytes" : NULL, NULL), "-", '_');
+}
+
+/* --- by the kind --- */
+
+static gboolean parse_count(const PlanField *field, const char *text, gint64 *value, GError **error) {
+  const gint64 most = field->kind == PLAN_COUNT64 ? G_MAXINT64 : G_MAXINT;
+  if (!units_parse_whole(text, -most, most, value, error)) {
+    g_prefix_error(error, "--%s: ", field->name);
+    return FALSE;
+  }
+  return *value >= field->least ||
+         fail_input(error, "--%s: found %" INT64 ", expected at least %d", field->name, *value, field->least);
+}
+
+static gboolean parse_ratio(const PlanField *field, const char *text, double *value, GError **error) {
+  char *end;
+  *value = g_ascii_strtod(text, &end);
+  return (end != text && *end == '\0' && !g_ascii_isspace(text[0]) && strpbrk(text, "xX") == NULL) ||
+         fail_input(error, "--%s: found \"%.80s\", expected a number", field->name, text);
+}
+
+gboolean plan_field_set(const PlanField *field, PlanTarget *target, const char *text, GError **error) {
+  void *at = (char *)target->plan + field->offset;
+  g_autofree char *option = g_strconcat("--", field->name, NULL);
+  gint64 count;
+  if (field->set != NULL)
+    return field->set(target, text, error);
+  switch (field->kind) {
+  case PLAN_COUNT:
+    if (!parse_count(field, text, &count, error))
+      return FALSE;
+    *(int *)at = (int)count;
+    return TRUE;
+  case PLAN_COUNT64:
+    return parse_count(field, text, at, error);
+  case PLAN_RATIO:
+    return parse_ratio(field, text, at, error);
+  case PLAN_SWITCH:
+    return parse_switch(option, text, at, error);
+  case PLAN_CHOICE: {
+    const int index = parse_choice(option, text, field->names(), error);
+    *(int *)at = MAX(index, 0);
+    return index >= 0;
+  }
+  default:
+    g_assert_not_reached();
+  }
+}
+
+static PlanValue text_value(char *text) {
+  return (PlanValue){.type = text != NULL ? PLAN_VALUE_TEXT : PLAN_VALUE_OPEN, .text = text};
+}
+
+/* Of a count, a switch or a choice. */
+static gint64 whole_at(const PlanField *field, const void *at) {
+  return field->kind == PLAN_COUNT64 ? *(const gint64 *)at : *(const int *)at;
+}
+
+PlanValue plan_field_value(const PlanField *field, const Plan *plan) {
+  const void *at = (const char *)plan + field->offset;
+  if (field->text != NULL)
+    return text_value(field->text(plan));
+  if (field->kind == PLAN_TEXT)
+    return text_value(g_strdup(*(char *const *)at));
+  if (field->kind == PLAN_RATIO || field->kind == PLAN_BYTES) {
+    const double value = *(const double *)at;
+    return (PlanValue){field->is_open_at_0 && value == 0 ? PLAN_VALUE_OPEN : PLAN_VALUE_REAL, .real = value};
+  }
+  const gint64 value = whole_at(field, at);
+  if (field->kind == PLAN_SWITCH)
+    return text_value(value < 0 ? NULL : g_strdup(value ? "on" : "off"));
+  if (field->kind == PLAN_CHOICE)
+    return text_value(value < 0 ? NULL : g_strdup(field->names()[value]));
+  return (PlanValue){field->is_open_at_0 && value == 0 ? PLAN_VALUE_OPEN : PLAN_VALUE_WHOLE, .whole = value};
+}
+
+char *plan_field_text(const PlanField *field, const Plan *plan) {
+  char number[G_ASCII_DTOSTR_BUF_SIZE];
+  const PlanValue value = plan_field_value(field, plan);
+  switch (value.type) {
+  case PLAN_VALUE_WHOLE:
+    return g_strdup_printf("%" INT64, value.whole);
+  case PLAN_VALUE_REAL:
+    g_ascii_dtostr(number, sizeof number, value.real);
+    return g_strconcat(number, field->kind == PLAN_BYTES ? "B" : NULL, NULL);
+  default:
+    return value.text;
+  }
+}

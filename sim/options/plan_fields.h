@@ -1,0 +1,74 @@
+/* The fields of a plan, one row each: an option of every verb that takes a plan, an axis of a space, a column of
+ * tables. Parsing, help, spaces, sweeps' columns and the options that give a plan again read the row.
+ *
+ * A field's value has one text, as its option takes it: "8", "on", "selective", "core_attn+mlp". NULL stands for what
+ * is left open: to the framework, the schedule or the other fields. */
+#pragma once
+#include "plan.h"
+
+typedef enum {
+  PLAN_COUNT,    /* int */
+  PLAN_COUNT64,  /* gint64, guint64 */
+  PLAN_RATIO,    /* double */
+  PLAN_BYTES,    /* double; its column is called …_bytes */
+  PLAN_SWITCH,   /* gboolean, or int if it can be open */
+  PLAN_CHOICE,   /* int or an enum: the place of a name */
+  PLAN_TEXT,     /* char * */
+  PLAN_OWN_TEXT, /* of a kind of its own: `set` and `text` */
+} PlanFieldKind;
+
+/* What a field is part of besides a plan's options. */
+typedef enum {
+  PLAN_FIELD_SIMULATED = 1 << 0, /* only of what is simulated: folding, jitter, slow ranks */
+  PLAN_FIELD_PLACED = 1 << 1,    /* only of one plan on one cluster */
+  PLAN_FIELD_REPEATED = 1 << 2,  /* the option may be repeated: neither an axis nor a column */
+  PLAN_FIELD_FILE = 1 << 3,      /* names a file */
+} PlanFieldUse;
+
+/* What fields are set in. */
+typedef struct {
+  Plan *plan;             /* borrowed */
+  GHashTable *frameworks; /* name → Framework: read before; borrowed; NULL: none */
+} PlanTarget;
+
+typedef struct {
+  const char *name;  /* "micro-batch": its option, and its axis */
+  const char *value; /* what help calls its value: "N" */
+  const char *help;  /* NULL: the schedule's names */
+  PlanFieldKind kind;
+  size_t offset;                     /* in Plan */
+  gboolean is_open_at_0;             /* a count's 0 stands for open; −1 always does */
+  int least;                         /* of a count as typed */
+  const char *const *(*names)(void); /* of a choice; NULL-terminated */
+  gboolean (*set)(PlanTarget *target, const char *text, GError **error); /* NULL: by the kind */
+  char *(*text)(const Plan *plan);                                       /* owned by the caller; NULL: by the kind */
+  guint uses;                                                            /* PlanFieldUse */
+  int turn;                                                              /* set after all of smaller turns: its default
+                                                                            depends on theirs */
+} PlanField;
+
+enum { N_PLAN_FIELDS = 49, N_PLAN_TURNS = 4 };
+/* In the order of --help. Static. */
+const PlanField *plan_field(int field);
+/* −1: there is none of that name ("seq-len"). */
+int plan_field_find(const char *name);
+/* What help says of it. Static. */
+const char *plan_field_help(const PlanField *field);
+/* Whether it can be an axis of a space, and is a column of sweeps' rows. */
+gboolean plan_field_is_axis(const PlanField *field);
+/* Its name as tables have it: seq_len, memory_cap_bytes. Owned by the caller. */
+char *plan_field_column(const PlanField *field);
+
+/* Set it from a text. INPUT naming the option, what was found and what was expected. */
+gboolean plan_field_set(const PlanField *field, PlanTarget *target, const char *text, GError **error);
+/* What a field holds. */
+typedef enum { PLAN_VALUE_OPEN, PLAN_VALUE_WHOLE, PLAN_VALUE_REAL, PLAN_VALUE_TEXT } PlanValueType;
+typedef struct {
+  PlanValueType type;
+  gint64 whole;
+  double real;
+  char *text; /* owned by the caller; NULL for the other types */
+} PlanValue;
+PlanValue plan_field_value(const PlanField *field, const Plan *plan);
+/* Its text. Owned by the caller; NULL: open. A plan's fields set to their texts are the same plan. */
+char *plan_field_text(const PlanField *field, const Plan *plan);
