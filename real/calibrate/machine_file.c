@@ -11,6 +11,7 @@
 #include "whole_file.h"
 #include "yaml_base.h"
 
+#include <glib/gstdio.h>
 #include <string.h>
 
 /* Smallest product (FLOPs) and pass (bytes) that count for a peak rate; if all are smaller, the largest ones count. On
@@ -196,9 +197,11 @@ static void append_attention(GString *out, const MachineDescription *machine) {
   }
 }
 
+/* By whatever path, links included; a file that does not exist is none. */
 static gboolean is_same_file(const char *a, const char *b) {
-  g_autofree char *first = g_canonicalize_filename(a, NULL), *second = g_canonicalize_filename(b, NULL);
-  return strcmp(first, second) == 0;
+  GStatBuf first, second;
+  return g_stat(a, &first) == 0 && g_stat(b, &second) == 0 && first.st_dev == second.st_dev &&
+         first.st_ino == second.st_ino;
 }
 
 /* How the GPU file names its base: by its name where that leads to the same file, else by its path; as YAML, owned by
