@@ -259,11 +259,6 @@ static void run_router(const ItemCall *call) {
                          gradient_of(call, BLOCK_LAYER, ROLE_ROUTER));
 }
 
-gint64 item_expert_elements(const ItemCall *call) {
-  const Cut *cut = item_cut(call);
-  return 3 * cut->expert_width * cut->model->hidden;
-}
-
 static void run_expert_up(const ItemCall *call) {
   const SavedExperts experts = item_saved(call).experts;
   const gint64 stride = item_expert_elements(call);

@@ -1,7 +1,5 @@
 #include "item_parts.h"
 
-#include "dense_product.h"
-
 const float item_norm_epsilon = 1e-5f;
 const double item_rope_base = 10000;
 const float item_logit_cap = 30; /* Gemma 2, arXiv 2408.00118 §2 */
@@ -74,69 +72,6 @@ float item_factor(double factor) {
   return factor > 0 ? (float)factor : 1;
 }
 
-static void multiply(const ItemCall *call, const MatmulKernel *product) {
-  const Kernel kernel = {.kind = KERNEL_MATMUL, .matmul = item_narrow_product(call, product)};
-  item_launch(call, &kernel);
-}
-
-void item_product(const ItemCall *call, float factor, const void *a, const void *b, void *c, const void *bias) {
-  MatmulKernel product = dense_product(call->item);
-  product.alpha = factor;
-  product.a = a;
-  product.b = b;
-  product.c = c;
-  product.bias = bias;
-  multiply(call, &product);
-}
-
-void item_product_in(const ItemCall *call, const void *a, gint64 lda, const void *b, void *c, gint64 ldc) {
-  MatmulKernel product = dense_product(call->item);
-  product.a = a;
-  product.b = b;
-  product.c = c;
-  product.lda = lda > 0 ? lda : product.lda;
-  product.ldc = ldc > 0 ? ldc : product.ldc;
-  multiply(call, &product);
-}
-
-static void add_gradient(const ItemCall *call, MatmulKernel product, const void *a, const void *b, void *gradient) {
-  product.a = a;
-  product.b = b;
-  product.c = gradient;
-  product.accumulate = TRUE;
-  product.result = (guint8)call->trainer->parameters->gradient_number;
-  multiply(call, &product);
-}
-
-void item_weight_gradient(const ItemCall *call, float factor, const void *a, const void *b, void *gradient) {
-  MatmulKernel product = dense_product(call->item);
-  product.alpha = factor;
-  add_gradient(call, product, a, b, gradient);
-}
-
-void item_weight_gradient_in(const ItemCall *call, const void *a, const void *b, gint64 ldb, void *gradient) {
-  MatmulKernel product = dense_product(call->item);
-  product.ldb = ldb > 0 ? ldb : product.ldb;
-  add_gradient(call, product, a, b, gradient);
-}
-
-void item_group(const ItemCall *call, const void *a, const void *b, void *c, gint64 stride) {
-  const WorkItem *item = call->item;
-  const gboolean is_gradient = item->layout == LAYOUT_NT;
-  MatmulKernel product = dense_product(item);
-  product.batch = item->batch;
-  product.stride_a = item->m * item->k;
-  product.stride_b = is_gradient ? item->n * item->k : stride;
-  product.stride_c = is_gradient ? stride : item->m * item->n;
-  product.a = a;
-  product.b = b;
-  product.c = c;
-  product.accumulate = is_gradient;
-  if (is_gradient)
-    product.result = (guint8)call->trainer->parameters->gradient_number;
-  multiply(call, &product);
-}
-
 const char *item_reduced(const ItemCall *call) {
   const Activations *activations = &call->trainer->activations;
   return call->trainer->parameters->cut.tp > 1 ? activations->reduced : activations->partial;
@@ -188,4 +123,9 @@ char *item_head_gradient(const ItemCall *call) {
   const gboolean leaves_stage = n_layers == 0 && call->mtp == 0 && call->gradient_out != NULL;
   return leaves_stage ? call->gradient_out
                       : activations_stream_gradient(&call->trainer->activations, call->slot, n_layers + 2 * call->mtp);
+}
+
+gint64 item_expert_elements(const ItemCall *call) {
+  const Cut *cut = item_cut(call);
+  return 3 * cut->expert_width * cut->model->hidden;
 }
