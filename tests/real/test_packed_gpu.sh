@@ -1,6 +1,6 @@
 #!/bin/sh
-# What pack-gpu.sh packs, unpacked elsewhere and without anything of this shell's environment: validate-gpu.sh goes through
-# it to its end, with several ranks, on the emulated GPU (TAP). Models are small: kernels take a CPU's time.
+# What pack-gpu.sh packs, unpacked elsewhere by Python and without anything of this shell's environment: validate-gpu.sh
+# goes through it to its end, with several ranks, on the emulated GPU (TAP). Sizes are small: kernels take a CPU's time.
 # usage: test_packed_gpu.sh REAL_FOLDER BUILD_FOLDER STEPSIM STEPREAL TEST_CUDA, the last two linked with the emulation
 [ $# -eq 5 ] || { echo "usage: $0 REAL_FOLDER BUILD_FOLDER STEPSIM STEPREAL TEST_CUDA" >&2; exit 2; }
 . "$(dirname "$0")/../fixtures/tap.sh"
@@ -19,42 +19,56 @@ code=$?
 [ $code -eq 0 ] && grep -q '^for a C library of version 2\.[0-9]* or later' "$work/log"
 result $? "packed, and what it asks of the C library is said" "$(cat "$work/log")"
 grep -q '^no mpirun is packed' "$work/log" && has_mpirun=no || has_mpirun=yes
+grep -q "^code for compute capability $(grep -o 'code=sm_[0-9]*' "$work/build/build.ninja" | sed 's/.*_//' | sort -un | paste -sd, -)$" "$work/log"
+result $? "what its code is for is said" "$(cat "$work/log")"
 cd "$work" || exit 2
-tar -xf gpu.tar
+python3 -m tarfile -e gpu.tar .
 rm -r build gpu.tar
 
 # one precision, and plans with a pipeline
-sed -e 's/^llama tiny .*/llama tiny 64 128 2 4 2 200/' -e 's/--seq-len 128\(.*\) --steps 3/--seq-len 16\1 --steps 1/' \
-  -e 's/for precision in .*;/for precision in bf16;/' -e '/^[0-9] --/{/--pp 2$/!d}' gpu/validate-gpu.sh >gpu/small.sh
+sed -e 's/^scale=1 /scale=64 /' -e 's/for each in fp32 .*;/for each in bf16;/' -e '/^\(nccl\|mpi\) [0-9] --/{/--pp 2$/!d}' \
+  gpu/validate-gpu.sh >gpu/small.sh
 env -i PATH=/usr/bin:/bin HOME="$work" PARTS="machine numbers ranks" LIMIT=200 sh gpu/small.sh gpu out >log 2>&1
 code=$?
+[ $code -eq 1 ] && tail -n 2 log | grep -q '; FAILED: numbers/bf16 numbers/timed-shapes numbers/backends (after'
+result $? "nothing fails but that there is no cuDNN" "status $code; $(cat log)"
 if [ "$has_mpirun" = yes ]; then
-  result $code "everything that was asked for is well" "$(cat log)"
-  [ "$(grep -c '^\(mpi\|nccl\), [24] ranks, .*--pp 2: exit 0 *equal' log)" -eq 4 ]
-  result $? "two and four ranks compute what one does, by MPI and by NCCL" "$(cat log)"
+  [ "$(grep -c '^\(mpi\|nccl\), 4 ranks, --dp 2 --pp 2: exit 0 *equal' log)" -eq 2 ]
+  result $? "four ranks compute what one does, by MPI and by NCCL" "$(cat log)"
 fi
-grep -q '^bf16: exit 0, attention by [co]' log # cuDNN, or own kernels where it is not emulated
+grep -q '^bf16: exit 0 equal: .*; attention by own kernels' log &&
+  grep -q '^3 losses by cuDNN and by own kernels: at most 0.0e+00 apart' log
 result $? "a rank on the GPU computes what one on the CPU does" "$(cat log)"
-cmp -s log out/report.txt && [ "$(find out -type f | sort | tr '\n' ' ')" = "out/details.tar.gz out/report.txt " ]
-result $? "two files come of it: what was printed, and the details" "$(find out)"
-tar -xzOf out/details.tar.gz ./check-bf16.txt | grep -q '^numerics against'
-result $? "the details have what each command said" "$(tar -tzf out/details.tar.gz)"
+page=$(echo out/measurements/*)
+cmp -s log out/report.txt && grep -q '^| numbers | bf16 | FAILED | ' "$page/README.md" && grep -q '^code in the build for,' "$page/facts.csv"
+result $? "what was printed is kept, and there is a page of it" "$(find out)"
+grep -q '^numerics against' out/details/numbers/bf16.txt
+result $? "the details have what each command said" "$(find out/details)"
 
-env -i PATH=/usr/bin:/bin HOME="$work" PARTS="machine ranks" LIMIT=5 sh gpu/small.sh gpu short >log 2>&1
-[ $? -eq 1 ] && grep -q '^== ranks: left out, no time is left of LIMIT' log
-result $? "what there is no time for is said" "$(cat log)"
-tar -tzf short/details.tar.gz | grep -q 'tiny.json'
-result $? "what there was by then is kept" "$(ls short)"
+env -i PATH=/usr/bin:/bin HOME="$work" PARTS=ranks LIMIT=5 sh gpu/small.sh gpu short >log 2>&1
+code=$?
+[ $code -eq 3 ] && grep -q '; left out for lack of time: machine/first ranks/nccl4--dp2--pp2 ranks/mpi4--dp2--pp2 (' log
+result $? "what there is no time for is said" "status $code; $(cat log)"
 
 env -i PATH=/usr/bin:/bin EMULATED_CUDA_DRIVER=12040 PARTS=numbers sh gpu/small.sh gpu old >log 2>&1
-[ $? -eq 1 ] && grep -q '^the GPU here cannot be used: .*driver is too old: it runs programs of CUDA 12.4 and before' log
-result $? "a driver that is too old is told from no GPU" "$(cat log)"
+code=$?
+[ $code -eq 1 ] && grep -q '^the GPU here cannot be used' log && grep -q 'driver is too old: it runs programs of CUDA 12.4 and before' log
+result $? "a driver that is too old is told from no GPU" "status $code; $(cat log)"
 env -i PATH=/usr/bin:/bin EMULATED_CUDA_DRIVER=0 PARTS=numbers sh gpu/small.sh gpu none >log 2>&1
-[ $? -eq 77 ] && grep -q '^no GPU here: .*it has no NVIDIA driver' log
-result $? "so is no driver at all" "$(cat log)"
+code=$?
+[ $code -eq 77 ] && grep -q '^no GPU here' log && grep -q 'it has no NVIDIA driver' log
+result $? "so is no driver at all" "status $code; $(cat log)"
 EMULATED_CUDA_DRIVER=12040 gpu/tests/test_cuda >log 2>&1
 [ $? -eq 1 ] && grep -q '^the GPU cannot be used: the NVIDIA driver is too old' log
 result $? "tests of kernels are then not left out in silence" "$(cat log)"
+STEPREAL_CUDNN=0 gpu/tests/test_cuda norm.sums loss_scale >log 2>&1
+code=$?
+[ $code -eq 0 ] && grep -q '^0 of [1-9][0-9]* kernels differ, 0 other failures$' log && [ "$(grep -c '^ok   \(norm.sums\|loss_scale\)' log)" -eq "$(grep -c '^ok' log)" ]
+result $? "of its kernels, those with a given word in their name are run" "status $code; $(cat log)"
+gpu/tests/test_cuda no_such_kernel >log 2>&1
+code=$?
+[ $code -eq 2 ] && grep -q '^no case has any of the given words in its name$' log
+result $? "a word that none has is an error" "status $code; $(cat log)"
 
 # an nvidia-smi that hangs, and a command under way that has the whole ended, from within
 mkdir -p gpu/bin tmp
@@ -69,8 +83,8 @@ env -i PATH=/usr/bin:/bin TMPDIR="$work/tmp" PARTS="machine sanitizer" sh -c 'ec
 code=$?
 [ $code -eq 1 ] && grep -q '^== ended by a signal' log && ! grep -q '^memcheck' log && cmp -s log ended/report.txt
 result $? "a command that hangs is given up, and a signal ends what runs" "exit status $code; $(cat log)"
-tar -tzf ended/details.tar.gz | grep -q 'libraries.txt' && [ "$(echo ended/*)" = "ended/details.tar.gz ended/report.txt" ]
-result $? "what there was before the signal is kept" "$(ls ended)"
+[ -s ended/details/machine/libraries.txt ] && grep -q '^machine,first,passed,' ended/measurements/*/checks.csv
+result $? "what there was before the signal is kept" "$(find ended)"
 left=$(grep -lsa "VALIDATE_GPU_WORK=$work/tmp" /proc/[0-9]*/environ)
 [ -z "$left$(ls tmp)" ]
 result $? "no process and no folder is left" "$left $(ls tmp)"
