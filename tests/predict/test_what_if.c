@@ -91,6 +91,42 @@ START_TEST(slower_links_never_shorten_a_step_and_faster_gpus_never_lengthen_it) 
 }
 END_TEST
 
+static void keep(Cluster *cluster) {
+}
+
+static void launch_at_once(Cluster *cluster) {
+  cluster->gpu.host_launch_s = 0;
+}
+
+static gint64 step_with_overlap(const Case *drawn, gboolean overlaps, void (*change)(Cluster *cluster)) {
+  Case other = *drawn;
+  g_autoptr(Plan) plan = other.plan = plan_copy(drawn->plan);
+  plan->overlap_grad = overlaps;
+  g_autoptr(Prediction) prediction = predict_changed(&other, change);
+  return prediction->metrics->step_ns;
+}
+
+/* Gradients that are reduced beside the backward lengthen a step only by slowing down other transfers, because several
+ * small collectives take longer than a large one, or as they are launched before the kernels behind them. */
+START_TEST(overlapping_gradients_costs_by_contention_buckets_and_launches_only) {
+  int n_longer = 0;
+  for (guint seed = 0; seed < N_PLANS; seed++) {
+    g_autoptr(GRand) rand = g_rand_new_with_seed(seed);
+    g_auto(Case) drawn = random_case(seed, clusters, MAX_GPUS);
+    draw_schedule(rand, &drawn);
+    n_longer += step_with_overlap(&drawn, TRUE, keep) > step_with_overlap(&drawn, FALSE, keep);
+    drawn.plan->contention = FALSE;
+    drawn.plan->bucket_parameters = G_GINT64_CONSTANT(1) << 40;
+    const gint64 with_ns = step_with_overlap(&drawn, TRUE, launch_at_once),
+                 without_ns = step_with_overlap(&drawn, FALSE, launch_at_once);
+    g_autofree char *text = case_text(&drawn);
+    ck_assert_msg(with_ns <= without_ns, "%s\n%d ns longer", text, (int)(with_ns - without_ns));
+  }
+  ck_assert_int_gt(n_longer, 0);
+  ck_assert_int_lt(n_longer, N_PLANS / 4);
+}
+END_TEST
+
 /* One large gradient all-reduce over `gpus` at the end of the step, nothing beside it. */
 static Case one_all_reduce(int gpus) {
   Case bound = {.model = gpt, .cluster = clusters[0], .plan = plan_new()};
@@ -277,6 +313,7 @@ int main(void) {
   tcase_set_timeout(tcase, 300);
   tcase_add_checked_fixture(tcase, set_up, tear_down);
   tcase_add_test(tcase, slower_links_never_shorten_a_step_and_faster_gpus_never_lengthen_it);
+  tcase_add_test(tcase, overlapping_gradients_costs_by_contention_buckets_and_launches_only);
   tcase_add_test(tcase, a_communication_bound_step_grows_by_what_its_link_lost);
   tcase_add_test(tcase, a_link_that_is_not_used_does_not_matter);
   tcase_add_test(tcase, a_lone_slow_rank_takes_that_much_longer_to_compute);
