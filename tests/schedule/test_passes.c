@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "case_clusters.h"
+#include "lowering.h"
 #include "order_run.h"
 #include "passes.h"
 #include "verify.h"
@@ -256,7 +257,7 @@ static void assert_table_is_held(const Case *drawn, const Program *program, int 
     const double least = (is_of_table(program, op, FALSE) ? table.weights : 0) + (is_added ? table.gradient : 0);
     ck_assert_msg(held[i] >= least, "%s\nrank %d, op %d: %g bytes in buffers, %g of the table", text, rank, i, held[i],
                   least);
-    if (op->action == ACTION_REDUCE_GRAD && transfer_of(program, op)->n_tables > 0)
+    if (op->action == ACTION_REDUCE_GRAD && transfer_moves_table(transfer_of(program, op), drawn->model.tied))
       is_added = FALSE;
   }
 }
@@ -295,6 +296,26 @@ START_TEST(a_shared_table_is_held_once) {
       assert_table_is_held(&drawn, shared->program, rank, table);
     }
     n_seen++;
+  }
+}
+END_TEST
+
+/* Likewise the gradient of a table that heads that predict further look words up in. */
+START_TEST(the_gradient_of_a_table_that_heads_read_is_held_until_reduced) {
+  for (guint seed = 0, n_seen = 0; n_seen < N_PLANS / 4; seed++) {
+    g_autoptr(GRand) rand = g_rand_new_with_seed(seed);
+    g_auto(Case) drawn = draw_whole(seed);
+    drawn.model.tied = drawn.model.parallel_block = FALSE;
+    drawn.model.n_next_layers = drawn.plan->mtp_layers = 1;
+    draw_schedule(rand, &drawn);
+    g_autoptr(Prediction) prediction = predict(&drawn.model, drawn.cluster, drawn.plan, NULL);
+    if (prediction == NULL || drawn.plan->zero < 2 || drawn.plan->zero_ranks == 1)
+      continue;
+    const double parameters = lowering_common_table(prediction->workload);
+    const TableBytes table = {0, parameters * drawn.plan->recipe.gradients};
+    for (int rank = 0; rank < drawn.plan->pp && parameters > 0; rank++)
+      assert_table_is_held(&drawn, prediction->program, rank, table);
+    n_seen += parameters > 0;
   }
 }
 END_TEST
@@ -545,6 +566,7 @@ int main(void) {
   tcase_add_test(tcase, what_a_step_holds_it_drops);
   tcase_add_test(tcase, a_gradient_that_heads_still_add_to_is_held);
   tcase_add_test(tcase, a_shared_table_is_held_once);
+  tcase_add_test(tcase, the_gradient_of_a_table_that_heads_read_is_held_until_reduced);
   tcase_add_test(tcase, a_program_holds_as_many_micro_batches_as_its_order);
   tcase_add_test(tcase, expanding_keeps_work_and_memory);
   tcase_add_test(tcase, a_program_does_the_model_s_products);
