@@ -60,52 +60,6 @@ static gboolean make_streams(Links *links, GError **error) {
   return links->end != NULL;
 }
 
-static gint64 most_bytes(const LinkBench *bench) {
-  return MAX(bench->most_bytes, bench->beside.bytes);
-}
-
-static gint64 operand_rows(const LinkBeside *beside, int operand) {
-  return operand == 1 ? beside->n : beside->m;
-}
-
-static gint64 operand_columns(const LinkBeside *beside, int operand) {
-  return operand == 2 ? beside->n : beside->k;
-}
-
-/* Random numbers: zeros draw less power, and on the host their pages may all be one. */
-static void fill_random(const Links *links, Number number, char *to, gint64 rows, gint64 columns, guint64 seed) {
-  const Kernel kernel = dense_random(number, rows, columns, seed, to);
-  links->bench->device->launch(links->compute, &kernel);
-}
-
-static gboolean allocate_operands(Links *links, GError **error) {
-  const LinkBeside *beside = &links->bench->beside;
-  for (int i = 0; i < 3; i++) {
-    const gint64 rows = operand_rows(beside, i), columns = operand_columns(beside, i);
-    links->operands[i] =
-        links->bench->device->allocate(links->device, rows * columns * kernel_element_bytes(beside->number), error);
-    if (links->operands[i] == NULL)
-      return FALSE;
-    if (i < 2)
-      fill_random(links, beside->number, links->operands[i], rows, columns, (guint64)i + 1);
-  }
-  return TRUE;
-}
-
-static gboolean open_links(Links *links, const LinkBench *bench, LinkTimes *times, GError **error) {
-  *links = (Links){.bench = bench, .times = times, .hold = g_new0(Hold, 1)};
-  links->device = bench->device->open(world_local_rank(bench->world), world_n_local(bench->world), 0, error);
-  if (links->device == NULL || (links->comm = comm_start(bench->comm, bench->world, links->device, error)) == NULL ||
-      !make_streams(links, error))
-    return FALSE;
-  links->in = bench->device->allocate(links->device, most_bytes(bench), error);
-  links->out = links->in ? bench->device->allocate(links->device, most_bytes(bench), error) : NULL;
-  links->clock_offset_ns = world_clock_offset(bench->world);
-  if (links->out != NULL && !bench->device->is_host_memory)
-    fill_random(links, NUMBER_FP32, links->in, most_bytes(bench) / 4 / 256, 256, 3);
-  return links->out != NULL && allocate_operands(links, error);
-}
-
 static void close_links(Links *links) {
   const DeviceType *type = links->bench->device;
   type->release(links->device, links->in);
@@ -166,6 +120,78 @@ static gboolean wait_for(const Links *links, DeviceEvent *event, GError **error)
 
 static gboolean wait_end(const Links *links, GError **error) {
   return wait_for(links, links->end, error);
+}
+
+/* --- opening --- */
+
+static gint64 most_bytes(const LinkBench *bench) {
+  return MAX(bench->most_bytes, bench->beside.bytes);
+}
+
+static gint64 operand_rows(const LinkBeside *beside, int operand) {
+  return operand == 1 ? beside->n : beside->m;
+}
+
+static gint64 operand_columns(const LinkBeside *beside, int operand) {
+  return operand == 2 ? beside->n : beside->k;
+}
+
+/* Random numbers: zeros draw less power, and on the host their pages may all be one. */
+static void fill_random(const Links *links, Number number, char *to, gint64 rows, gint64 columns, guint64 seed) {
+  const Kernel kernel = dense_random(number, rows, columns, seed, to);
+  links->bench->device->launch(links->compute, &kernel);
+}
+
+static gboolean allocate_operands(Links *links, GError **error) {
+  const LinkBeside *beside = &links->bench->beside;
+  for (int i = 0; i < 3; i++) {
+    const gint64 rows = operand_rows(beside, i), columns = operand_columns(beside, i);
+    links->operands[i] =
+        links->bench->device->allocate(links->device, rows * columns * kernel_element_bytes(beside->number), error);
+    if (links->operands[i] == NULL)
+      return FALSE;
+    if (i < 2)
+      fill_random(links, beside->number, links->operands[i], rows, columns, (guint64)i + 1);
+  }
+  return TRUE;
+}
+
+static void launch_product(const Links *links) {
+  const LinkBeside *beside = &links->bench->beside;
+  const Kernel kernel = {.kind = KERNEL_MATMUL,
+                         .matmul = {.layout = LAYOUT_TN,
+                                    .number = (guint8)beside->number,
+                                    .result = (guint8)beside->number,
+                                    .batch = 1,
+                                    .m = beside->m,
+                                    .n = beside->n,
+                                    .k = beside->k,
+                                    .lda = beside->k,
+                                    .ldb = beside->k,
+                                    .ldc = beside->n,
+                                    .a = links->operands[0],
+                                    .b = links->operands[1],
+                                    .c = links->operands[2],
+                                    .alpha = 1}};
+  links->bench->device->launch(links->compute, &kernel);
+}
+
+/* Products run once before ranks communicate: a first launch may wait until the whole GPU is idle. */
+static gboolean open_links(Links *links, const LinkBench *bench, LinkTimes *times, GError **error) {
+  *links = (Links){.bench = bench, .times = times, .hold = g_new0(Hold, 1)};
+  links->device = comm_open_device(bench->world, bench->device, 0, error);
+  if (links->device == NULL || !make_streams(links, error))
+    return FALSE;
+  links->in = bench->device->allocate(links->device, most_bytes(bench), error);
+  links->out = links->in ? bench->device->allocate(links->device, most_bytes(bench), error) : NULL;
+  links->clock_offset_ns = world_clock_offset(bench->world);
+  if (links->out == NULL || !allocate_operands(links, error))
+    return FALSE;
+  if (!bench->device->is_host_memory)
+    fill_random(links, NUMBER_FP32, links->in, most_bytes(bench) / 4 / 256, 256, 3);
+  launch_product(links);
+  bench->device->record(links->compute, links->end);
+  return wait_end(links, error) && (links->comm = comm_start(bench->comm, bench->world, links->device, error)) != NULL;
 }
 
 /* --- times over all ranks --- */
@@ -389,27 +415,6 @@ LinkBeside link_beside_of(const DeviceType *device) {
                                 : (LinkBeside){NUMBER_BF16, 8192, 8192, 4096, 64 << 20};
 }
 
-static void launch_products(const Links *links) {
-  const LinkBeside *beside = &links->bench->beside;
-  const Kernel kernel = {.kind = KERNEL_MATMUL,
-                         .matmul = {.layout = LAYOUT_TN,
-                                    .number = (guint8)beside->number,
-                                    .result = (guint8)beside->number,
-                                    .batch = 1,
-                                    .m = beside->m,
-                                    .n = beside->n,
-                                    .k = beside->k,
-                                    .lda = beside->k,
-                                    .ldb = beside->k,
-                                    .ldc = beside->n,
-                                    .a = links->operands[0],
-                                    .b = links->operands[1],
-                                    .c = links->operands[2],
-                                    .alpha = 1}};
-  for (int i = 0; i < N_BESIDE; i++)
-    links->bench->device->launch(links->compute, &kernel);
-}
-
 /* Time of N_BESIDE products on this rank while `n_collectives` all-reduces run back to back, the end of each recorded
  * in `ends`, s; −1: failed. */
 static double time_products(const Links *links, const Timed *all_reduce, DeviceEvent *const *ends, int n_collectives,
@@ -421,7 +426,8 @@ static double time_products(const Links *links, const Timed *all_reduce, DeviceE
     type->record(links->collectives, ends[i]);
   }
   type->record(links->compute, links->start);
-  launch_products(links);
+  for (int i = 0; i < N_BESIDE; i++)
+    launch_product(links);
   type->record(links->compute, links->end);
   for (int i = 0; i < n_collectives; i++)
     if (!wait_for(links, ends[i], error))

@@ -345,6 +345,8 @@ cudnnStatus_t get_attribute(cudnnBackendDescriptor_t descriptor, cudnnBackendAtt
 }
 
 cudnnStatus_t finalize(cudnnBackendDescriptor_t descriptor) {
+  if (of(descriptor)->type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)
+    emulated_load("attention"); /* it is compiled and loaded */
   return CUDNN_STATUS_SUCCESS;
 }
 
