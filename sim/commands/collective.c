@@ -69,7 +69,7 @@ static gboolean parse_options(CollectiveOptions *o, int *argc, char ***argv, GEr
        "allow; auto chooses as NCCL's own tuning model does, which ignores the time to fill a ring (default auto)",
        "NAME"},
       {"json", 0, 0, G_OPTION_ARG_NONE, &o->json, "print one JSON object, or an array of them for several sizes", NULL},
-      {"plot", 0, 0, G_OPTION_ARG_FILENAME, &o->plot, "draw busbw against size, a line for each algorithm",
+      {"plot", 0, OPTION_WRITES, G_OPTION_ARG_FILENAME, &o->plot, "draw busbw against size, a line for each algorithm",
        "FILE.svg|png|pdf"},
       {"steps-of", 0, 0, G_OPTION_ARG_STRING, &o->steps_of,
        "ring or tree: print instead who sends which chunk to whom in each step (default 4 GPUs)", "NAME"},
@@ -77,8 +77,8 @@ static gboolean parse_options(CollectiveOptions *o, int *argc, char ***argv, GEr
        "fit latency and bandwidth to an nccl-tests log instead, text or JSON (-J); repeatable", "LOG"},
       {"curves", 0, 0, G_OPTION_ARG_NONE, &o->curves,
        "with --fit: write the measured times as curves (`measured`), not latency and bandwidth (`fitted`)", NULL},
-      {"output", 0, 0, G_OPTION_ARG_FILENAME, &o->output, "with --fit: file for the cluster YAML lines (default -)",
-       "FILE.yaml"},
+      {"output", 0, OPTION_WRITES, G_OPTION_ARG_FILENAME, &o->output,
+       "with --fit: file for the cluster YAML lines (default -)", "FILE.yaml"},
       G_OPTION_ENTRY_NULL};
   parser_add(parser, entries);
   return parser_run(parser, argc, argv, FALSE, error);

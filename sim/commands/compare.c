@@ -45,10 +45,10 @@ static gboolean parse_options(CompareOptions *o, int *argc, char ***argv, GError
       "Exit status: 0 done, whatever the errors are; 2 bad usage or input, or traces not of one Program.");
   const GOptionEntry entries[] = {
       {"json", 0, 0, G_OPTION_ARG_NONE, &o->json, "print one JSON object", NULL},
-      {"plot", 0, 0, G_OPTION_ARG_FILENAME, &o->plot,
+      {"plot", 0, OPTION_WRITES, G_OPTION_ARG_FILENAME, &o->plot,
        "draw both timelines, predicted above measured (default: the first 16 ranks, or one per pipeline rank)",
        "FILE.svg|png|pdf"},
-      {"csv", 0, 0, G_OPTION_ARG_FILENAME, &o->csv,
+      {"csv", 0, OPTION_WRITES, G_OPTION_ARG_FILENAME, &o->csv,
        "write one row per op: times in both traces (- is standard output, without a report)", "FILE"},
       {"rank", 0, 0, G_OPTION_ARG_INT, &o->rank, "show and draw only this rank (default: all)", "N"},
       G_OPTION_ENTRY_NULL};

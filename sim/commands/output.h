@@ -1,4 +1,4 @@
-/* Output of verbs: files, standard output, and checks that outputs do not collide. */
+/* Output of verbs: files, standard output, and a check that one of them has standard output. */
 #pragma once
 #include <glib.h>
 
@@ -16,15 +16,6 @@ typedef struct {
   gboolean in_report; /* adds to the report; such options combine with each other, but not with one that replaces the
                          report */
 } Printed;
-
-/* A file that an option names; NULL: not given. */
-typedef struct {
-  const char *option, *file;
-} Written;
-
-/* Check that no two of `written` (ends with a NULL option) are the same file, under whatever names, because one would
- * overwrite the other. Standard output and devices are exempt. INPUT naming both. */
-gboolean output_check_apart(const Written *written, GError **error);
 
 /* Check that at most one of `printed` (ends with a NULL option) replaces the report, and set *replaced if one does.
  * INPUT naming two that clash. */

@@ -134,7 +134,7 @@ static gboolean parse_options(PlanVerb *o, int *argc, char ***argv, GError **err
        "consider only plans this framework can run, and print its settings for the best: megatron (arguments), "
        "deepspeed (JSON) or torchtitan (TOML)",
        "FRAMEWORK"},
-      {"emit-to", 0, 0, G_OPTION_ARG_FILENAME, &o->emit_to,
+      {"emit-to", 0, OPTION_WRITES, G_OPTION_ARG_FILENAME, &o->emit_to,
        "write these settings to a file (- is standard output, without a report)", "FILE"},
       {"jobs", 0, 0, G_OPTION_ARG_INT, &o->jobs, "threads (default: one per processor)", "N"},
       {"json", 0, 0, G_OPTION_ARG_NONE, &o->json, "print one JSON object", NULL},

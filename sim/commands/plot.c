@@ -43,11 +43,9 @@ static const Figure *find_figure(const char *name, GError **error) {
 static gboolean check_outputs(const PlotOptions *o, GError **error) {
   if (o->output == NULL && o->data == NULL && !o->terminal)
     return fail_input(error, "--output is missing: a file that ends in .svg, .png or .pdf (or --terminal, or --data)");
-  const Written written[] = {{"--output", o->output}, {"--data", o->data}, {NULL}};
   const Printed printed[] = {{"--terminal", .given = o->terminal}, {"--data", .file = o->data}, {NULL}};
   gboolean replaced;
-  return output_check_apart(written, error) && output_check_printed(printed, &replaced, error) &&
-         (o->output == NULL || gnuplot_check_file(o->output, error));
+  return output_check_printed(printed, &replaced, error) && (o->output == NULL || gnuplot_check_file(o->output, error));
 }
 
 static gboolean put_out(const PlotOptions *o, const Picture *picture, GError **error) {

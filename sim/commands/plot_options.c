@@ -37,9 +37,9 @@ static char **string_at(const PlotOptions *o, gsize offset) {
 
 static void add_own_options(PlotOptions *o, Parser *parser) {
   const GOptionEntry shared[] = {
-      {"output", 0, 0, G_OPTION_ARG_FILENAME, &o->output, "write the picture", "FILE.svg|png|pdf"},
+      {"output", 0, OPTION_WRITES, G_OPTION_ARG_FILENAME, &o->output, "write the picture", "FILE.svg|png|pdf"},
       {"terminal", 0, 0, G_OPTION_ARG_NONE, &o->terminal, "draw it in the terminal, as text", NULL},
-      {"data", 0, 0, G_OPTION_ARG_FILENAME, &o->data,
+      {"data", 0, OPTION_WRITES, G_OPTION_ARG_FILENAME, &o->data,
        "write the numbers and the gnuplot commands (- is standard output)", "FILE"},
       {"title", 0, 0, G_OPTION_ARG_STRING, &o->title, "title above the picture (default: says what is drawn)", "TEXT"},
       {"vary", 0, 0, G_OPTION_ARG_STRING_ARRAY, &o->vary,

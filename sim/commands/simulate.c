@@ -46,15 +46,15 @@ static void clear_options(SimulateOptions *o) {
 
 /* Refuse options that another option would make ineffective. */
 static gboolean check_outputs(SimulateOptions *o, GError **error) {
-  const Written written[] = {{"--dump", o->dump},
-                             {"--trace", o->trace},
-                             {"--timeline", o->timeline},
-                             {"--plot", o->plot},
-                             {"--memory-plot", o->memory_plot},
-                             {"--link-plot", o->link_plot},
-                             {NULL}};
-  const Written needs_run[] = {
-      written[0], written[1], written[2], written[3], written[4], written[5], {"--program", o->program}};
+  const struct {
+    const char *option, *file;
+  } needs_run[] = {{"--dump", o->dump},
+                   {"--trace", o->trace},
+                   {"--timeline", o->timeline},
+                   {"--plot", o->plot},
+                   {"--memory-plot", o->memory_plot},
+                   {"--link-plot", o->link_plot},
+                   {"--program", o->program}};
   for (gsize i = 0; i < G_N_ELEMENTS(needs_run) && o->dump_after != NULL; i++)
     if (needs_run[i].file != NULL)
       return fail_input(error, "--dump-after and %s clash: nothing runs after that dump", needs_run[i].option);
@@ -66,7 +66,7 @@ static gboolean check_outputs(SimulateOptions *o, GError **error) {
                              {"--tokens", .given = o->tokens != NULL, .in_report = TRUE},
                              {"--gpu-hours", .given = o->gpu_hours != NULL, .in_report = TRUE},
                              {NULL}};
-  return output_check_apart(written, error) && output_check_printed(printed, &o->no_report, error) &&
+  return output_check_printed(printed, &o->no_report, error) &&
          (o->timeline == NULL || gnuplot_check_file(o->timeline, error)) &&
          (o->plot == NULL || gnuplot_check_file(o->plot, error)) &&
          (o->memory_plot == NULL || gnuplot_check_file(o->memory_plot, error)) &&
@@ -103,15 +103,15 @@ static gboolean parse_options(SimulateOptions *o, int *argc, char ***argv, GErro
                  "      --seq-len 8192 --global-batch 2048 --zero 1 --sequence-parallel on --timeline step.svg\n\n"
                  "Exit status: 0 done, 1 the plan is impossible or does not fit in memory, 2 bad usage or input.");
   const GOptionEntry entries[] = {
-      {"trace", 0, 0, G_OPTION_ARG_FILENAME, &o->trace,
+      {"trace", 0, OPTION_WRITES, G_OPTION_ARG_FILENAME, &o->trace,
        "write a Chrome trace, for ui.perfetto.dev (- is standard output, without a report)", "FILE.json"},
-      {"timeline", 0, 0, G_OPTION_ARG_FILENAME, &o->timeline, "draw what each pipeline rank does over the step",
-       "FILE.svg|png|pdf"},
-      {"memory-plot", 0, 0, G_OPTION_ARG_FILENAME, &o->memory_plot,
+      {"timeline", 0, OPTION_WRITES, G_OPTION_ARG_FILENAME, &o->timeline,
+       "draw what each pipeline rank does over the step", "FILE.svg|png|pdf"},
+      {"memory-plot", 0, OPTION_WRITES, G_OPTION_ARG_FILENAME, &o->memory_plot,
        "draw the memory each pipeline rank holds over the step", "FILE.svg|png|pdf"},
-      {"link-plot", 0, 0, G_OPTION_ARG_FILENAME, &o->link_plot,
+      {"link-plot", 0, OPTION_WRITES, G_OPTION_ARG_FILENAME, &o->link_plot,
        "draw link utilization over time, for the rank that waits longest for its links", "FILE.svg|png|pdf"},
-      {"plot", 0, 0, G_OPTION_ARG_FILENAME, &o->plot, "draw where the time goes on each pipeline rank",
+      {"plot", 0, OPTION_WRITES, G_OPTION_ARG_FILENAME, &o->plot, "draw where the time goes on each pipeline rank",
        "FILE.svg|png|pdf"},
       {"kernels", 0, 0, G_OPTION_ARG_NONE, &o->kernels, "list every kernel with shape, work, time and share of peak",
        NULL},
@@ -121,7 +121,7 @@ static gboolean parse_options(SimulateOptions *o, int *argc, char ***argv, GErro
        "price of a GPU-hour, with --tokens or --gpu-hours (default: the cluster file's)", "\"2.50 $/h\""},
       {"gpu-hours", 0, 0, G_OPTION_ARG_STRING, &o->gpu_hours, "GPU-hour budget, e.g. 30.84M: prints the tokens it buys",
        "N"},
-      {"dump", 0, 0, G_OPTION_ARG_FILENAME, &o->dump,
+      {"dump", 0, OPTION_WRITES, G_OPTION_ARG_FILENAME, &o->dump,
        "write the Program as text (- is standard output, without a report)", "FILE"},
       {"dump-after", 0, 0, G_OPTION_ARG_STRING, &o->dump_after,
        "print the Program after this pass and stop: place, unshard, send_recv, reduce_grad, optimizer, offload, memory "

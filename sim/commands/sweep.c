@@ -73,9 +73,6 @@ static gboolean check_options(SweepOptions *o, GError **error) {
       !check_range("--sample", o->sample, 1, G_MAXINT64 - 1, error) ||
       !check_range("--sample-seed", o->sample_seed, 0, G_MAXINT64, error))
     return FALSE;
-  const Written written[] = {{"--output", o->output}, {"--csv", o->csv}, {NULL}};
-  if (!output_check_apart(written, error))
-    return FALSE;
   if (g_strcmp0(o->output, "-") == 0)
     return fail_input(error, "--output -: standard output takes no database; --csv - prints the rows");
   if (o->resume && o->output == NULL)
@@ -116,10 +113,10 @@ static gboolean parse_options(SweepOptions *o, int *argc, char ***argv, GError *
   const GOptionEntry entries[] = {
       {"space", 0, 0, G_OPTION_ARG_FILENAME, &o->space_file, "read the space from a file; options override it",
        "FILE.yaml"},
-      {"output", 0, 0, G_OPTION_ARG_FILENAME, &o->output, "keep every result (SQLite)", "FILE.db"},
+      {"output", 0, OPTION_WRITES, G_OPTION_ARG_FILENAME, &o->output, "keep every result (SQLite)", "FILE.db"},
       {"resume", 0, 0, G_OPTION_ARG_NONE, &o->resume, "continue an interrupted --output, or report a complete one",
        NULL},
-      {"csv", 0, 0, G_OPTION_ARG_FILENAME, &o->csv,
+      {"csv", 0, OPTION_WRITES, G_OPTION_ARG_FILENAME, &o->csv,
        "write all rows at the end (- is standard output, without a report)", "FILE"},
       {"json", 0, 0, G_OPTION_ARG_NONE, &o->json, "print one JSON object", NULL},
       {"objective", 0, 0, G_OPTION_ARG_STRING, &o->objective, "mfu, tokens_per_s or cost (default mfu)", "NAME"},

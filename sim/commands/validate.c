@@ -40,10 +40,8 @@ static gboolean check_options(ValidateOptions *o, GError **error) {
       {"--json", .given = o->json}, {"--rows", .file = o->rows}, {"--markdown", .file = o->markdown}, {NULL}};
   if (o->jobs != NOT_GIVEN && (o->jobs < 1 || o->jobs > MOST_JOBS))
     return fail_input(error, "--jobs: found %d, expected 1 to %d", o->jobs, MOST_JOBS);
-  const Written written[] = {{"--rows", o->rows}, {"--plot", o->plot}, {"--markdown", o->markdown}, {NULL}};
   return parse_parts(o, error) && parse_switch("--releases", o->releases, &o->by_release, error) &&
-         output_check_apart(written, error) && output_check_printed(printed, &o->no_report, error) &&
-         (o->plot == NULL || gnuplot_check_file(o->plot, error));
+         output_check_printed(printed, &o->no_report, error) && (o->plot == NULL || gnuplot_check_file(o->plot, error));
 }
 
 /* The end of --help. Owned by the caller. */
@@ -76,10 +74,11 @@ static gboolean parse_options(ValidateOptions *o, int *argc, char ***argv, GErro
       parser_new("FILE.csv...", "Predicts measured training steps and reports the errors by source.", help);
   const GOptionEntry entries[] = {
       {"json", 0, 0, G_OPTION_ARG_NONE, &o->json, "print one JSON object", NULL},
-      {"rows", 0, 0, G_OPTION_ARG_FILENAME, &o->rows,
+      {"rows", 0, OPTION_WRITES, G_OPTION_ARG_FILENAME, &o->rows,
        "write each row with its prediction (- is standard output, without a report)", "FILE"},
-      {"plot", 0, 0, G_OPTION_ARG_FILENAME, &o->plot, "draw predicted against measured", "FILE.svg|png|pdf"},
-      {"markdown", 0, 0, G_OPTION_ARG_FILENAME, &o->markdown,
+      {"plot", 0, OPTION_WRITES, G_OPTION_ARG_FILENAME, &o->plot, "draw predicted against measured",
+       "FILE.svg|png|pdf"},
+      {"markdown", 0, OPTION_WRITES, G_OPTION_ARG_FILENAME, &o->markdown,
        "write the table and the worst rows as Markdown (- is standard output, without a report)", "FILE"},
       {"by", 0, 0, G_OPTION_ARG_STRING, &o->by, "column that groups rows (default source)", "COLUMN"},
       {"without", 0, 0, G_OPTION_ARG_STRING, &o->without, "parts of the model to leave out (below)", "PART[,PART...]"},

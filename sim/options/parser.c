@@ -3,7 +3,9 @@
 #include "parser.h"
 
 #include <string.h>
+#include <sys/stat.h>
 
+#include "data_path.h"
 #include "error.h"
 #include "number_range.h"
 #include "suggest.h"
@@ -266,6 +268,87 @@ static gboolean take_option(Parser *parser, int argc, char **argv, int *i, GErro
   return set_value(entry, argv[(*i)++], error);
 }
 
+/* --- files --- */
+
+/* Whether both are, or will be, the same file. */
+static gboolean is_same_file(const char *a, const char *b) {
+  g_autofree char *path_a = g_canonicalize_filename(a, NULL), *path_b = g_canonicalize_filename(b, NULL);
+  struct stat stat_a, stat_b;
+  if (stat(path_a, &stat_a) != 0 || stat(path_b, &stat_b) != 0)
+    return strcmp(path_a, path_b) == 0;
+  return S_ISREG(stat_a.st_mode) && stat_a.st_dev == stat_b.st_dev && stat_a.st_ino == stat_b.st_ino;
+}
+
+/* Whether an argument names the file, or something shipped that is in it. */
+static gboolean means_file(const char *argument, const char *file) {
+  static const char *const shipped[][2] = {
+      {"models", ".json"}, {"topologies", ".yaml"}, {"topologies/frameworks", ".yaml"}, {"topologies/gpus", ".yaml"}};
+  if (is_same_file(argument, file))
+    return TRUE;
+  for (gsize i = 0; i < G_N_ELEMENTS(shipped); i++) {
+    g_autofree char *path = data_path_find(shipped[i][0], argument, shipped[i][1], NULL);
+    if (path != NULL && is_same_file(path, file))
+      return TRUE;
+  }
+  return FALSE;
+}
+
+/* The same of a list's values, of what stands behind "file:", and behind "NAME=". */
+static gboolean reads_file(const char *argument, const char *file) {
+  if (argument == NULL || strcmp(argument, "-") == 0)
+    return FALSE;
+  const char *equals = strchr(argument, '=');
+  g_auto(GStrv) values = g_strsplit(argument, ",", -1);
+  gboolean is_read = means_file(argument, file) || (equals != NULL && reads_file(equals + 1, file));
+  for (char **value = values; *value != NULL && !is_read; value++) {
+    const char *name = g_strstrip(*value);
+    is_read = means_file(g_str_has_prefix(name, "file:") ? name + strlen("file:") : name, file);
+  }
+  return is_read;
+}
+
+/* The file that an entry writes; NULL: none, or standard output. */
+static const char *file_written(const GOptionEntry *entry) {
+  const char *file = entry->flags & OPTION_WRITES ? *(char **)entry->arg_data : NULL;
+  return g_strcmp0(file, "-") != 0 ? file : NULL;
+}
+
+static gboolean entry_reads(const GOptionEntry *entry, const char *file) {
+  if (entry->flags & OPTION_WRITES)
+    return FALSE;
+  if (entry->arg == G_OPTION_ARG_FILENAME)
+    return reads_file(*(char **)entry->arg_data, file);
+  char **values = entry->arg == G_OPTION_ARG_STRING_ARRAY ? *(char ***)entry->arg_data : NULL;
+  for (; values != NULL && *values != NULL; values++)
+    if (reads_file(*values, file))
+      return TRUE;
+  return FALSE;
+}
+
+static gboolean check_file(const Parser *parser, const GOptionEntry *entry, char **words, GError **error) {
+  const char *file = file_written(entry);
+  const GOptionEntry *other = parser_entries(parser);
+  for (; file != NULL && other->long_name != NULL; other++) {
+    const char *also = other < entry ? file_written(other) : NULL;
+    if (also != NULL && is_same_file(also, file))
+      return fail_input(error, "--%s and --%s are both %s: one would be written over the other", other->long_name,
+                        entry->long_name, file);
+    if (entry_reads(other, file))
+      return fail_input(error, "--%s would write over what --%s reads: %s", entry->long_name, other->long_name, file);
+  }
+  for (; file != NULL && *words != NULL; words++)
+    if (reads_file(*words, file))
+      return fail_input(error, "--%s would write over what is read: %s", entry->long_name, *words);
+  return TRUE;
+}
+
+static gboolean check_files(const Parser *parser, char **words, GError **error) {
+  for (const GOptionEntry *entry = parser_entries(parser); entry->long_name != NULL; entry++)
+    if (!check_file(parser, entry, words, error))
+      return FALSE;
+  return TRUE;
+}
+
 gboolean parser_run(Parser *parser, int *argc, char ***argv, gboolean allows_words, GError **error) {
   if (asks_for_help(*argc, *argv)) {
     g_autofree char *text = help_text(parser);
@@ -289,7 +372,11 @@ gboolean parser_run(Parser *parser, int *argc, char ***argv, gboolean allows_wor
     }
   }
   *argc = n_words;
-  return TRUE;
+  g_autoptr(GPtrArray) words = g_ptr_array_new();
+  for (int i = 1; i < n_words; i++)
+    g_ptr_array_add(words, (*argv)[i]);
+  g_ptr_array_add(words, NULL);
+  return check_files(parser, (char **)words->pdata, error);
 }
 
 gboolean parse_switch(const char *option, const char *text, gboolean *value, GError **error) {

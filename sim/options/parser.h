@@ -3,6 +3,10 @@
 #pragma once
 #include <glib.h>
 
+/* Flag of a FILENAME entry whose file is written; any other is read: it is a file, a name of what is shipped, or a list
+ * of some, as are the values of a STRING_ARRAY (maybe behind NAME=) and the words. */
+#define OPTION_WRITES G_OPTION_FLAG_NOALIAS
+
 typedef struct Parser Parser;
 
 /* `words` (may be NULL) follows the options in the usage line; `example` ends --help. */
@@ -15,7 +19,8 @@ const GOptionEntry *parser_entries(const Parser *parser);
 /* Set an option as if "--name text" were on the command line. INPUT naming the option and what was expected. */
 gboolean parser_set(Parser *parser, const char *name, const char *text, GError **error);
 /* Parse argv in place, leaving argv[0] and words. Words are an error unless `allows_words`. With --help or -h among
- * the options the error is STEPSIM_ERROR_HELP, with the help text as its message. */
+ * the options the error is STEPSIM_ERROR_HELP, with the help text as its message. INPUT where a file to be written is,
+ * under whatever name, another one that is written or one that is read; standard output (-) and devices are exempt. */
 gboolean parser_run(Parser *parser, int *argc, char ***argv, gboolean allows_words, GError **error);
 
 /* "on" or "off"; NULL leaves *value unchanged. */

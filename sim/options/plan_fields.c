@@ -176,7 +176,7 @@ static const PlanField fields[N_PLAN_FIELDS] = {
      "model chunks (virtual stages) per pipeline rank (default: what the schedule needs; 2 for interleaved and "
      "looped-bfs)",
      PLAN_COUNT, IN_PLAN(chunks), .is_open_at_0 = TRUE, .least = 1},
-    {"schedule", "NAME", NULL, PLAN_TEXT, IN_PLAN(schedule), .set = set_schedule},
+    {"schedule", "NAME", NULL, PLAN_TEXT, IN_PLAN(schedule), .set = set_schedule, .uses = PLAN_FIELD_FILE},
     {"pipeline-layout", "LAYERS",
      "layers of each stage: 7+8*14+6, or 7+even+6; or Megatron-LM's notation: Et*7|(t*8|)*14t*6L; balanced: by "
      "FLOPs; embedding, loss or embedding+loss: count these as a layer (default auto: equal where that divides)",
@@ -261,7 +261,7 @@ static const PlanField fields[N_PLAN_FIELDS] = {
     {"framework", "NAME",
      "framework to model, a file or a name in topologies/frameworks/: adds its time and memory overheads and sets the "
      "default recipe (default: none)",
-     PLAN_TEXT, IN_PLAN(framework), .set = set_framework, .turn = 1},
+     PLAN_TEXT, IN_PLAN(framework), .set = set_framework, .turn = 1, .uses = PLAN_FIELD_FILE},
     {"order", "AXES", "rank order, innermost first (default tp-cp-ep-dp-pp)", PLAN_OWN_TEXT, .set = set_order,
      .text = order_text},
     {"flops", "HOW",

@@ -22,7 +22,7 @@ typedef enum {
   PLAN_FIELD_SIMULATED = 1 << 0, /* only of what is simulated: folding, jitter, slow ranks */
   PLAN_FIELD_PLACED = 1 << 1,    /* only of one plan on one cluster */
   PLAN_FIELD_REPEATED = 1 << 2,  /* the option may be repeated: neither an axis nor a column */
-  PLAN_FIELD_FILE = 1 << 3,      /* names a file */
+  PLAN_FIELD_FILE = 1 << 3,      /* may name a file to be read */
 } PlanFieldUse;
 
 /* What fields are set in. */

@@ -252,4 +252,28 @@ out_of_memory without read_as rows_per_s threads groups" validate runs.csv --jso
   cmp json.C json.POSIX && cmp json.C json.C.UTF-8 && cmp json.C json.de_DE.UTF-8
   result $? "numbers do not depend on the locale" ""
 }
+
+# whatever --help says is written, and whatever is read: a file is refused that is both, before anything is written
+cp "$tests/../models/gpt2.json" read.json && ln -s read.json by_link.json && ln read.json by_link_too.json
+sum=$(cksum <read.json)
+refuse() { # verb, arguments with the name of a file that is read; every file that the verb writes
+  verb=$1
+  shift
+  for option in $("$stepsim" "$verb" --help | sed -n 's/^ *--\([a-z-]*\)=FILE[^ ]* .*\(write \|draw \|keep every\|file for\).*/\1/p'); do
+    for file in ./read.json "$PWD/by_link.json" by_link_too.json; do
+      "$stepsim" "$verb" "$@" "--$option" "$file" >out 2>err </dev/null
+      [ $? -eq 2 ] && grep -q -- "--$option would write over what" err && [ "$(cksum <read.json)" = "$sum" ] && [ ! -s out ]
+      result $? "$verb --$option does not write over what is read, called $file" "$(cat err)"
+    done
+  done
+}
+refuse simulate --model read.json --cluster dgx-h100
+refuse sweep --model gpt2,read.json --cluster dgx-h100
+refuse plot mfu --vary model=gpt2,read.json --cluster dgx-h100
+refuse validate read.json
+refuse compare read.json read.json
+refuse collective --cluster read.json
+refuse topology read.json
+refuse schedule --from read.json
+refuse plan --model read.json --cluster dgx-h100
 finish

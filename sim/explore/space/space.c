@@ -63,9 +63,13 @@ void space_free(Space *space) {
 
 void space_add_options(Space *space, Parser *parser) {
   g_autofree GOptionEntry *entries = g_new0(GOptionEntry, space->n_axes + 1);
-  for (int i = 0; i < space->n_axes; i++)
-    entries[i] = (GOptionEntry){space->axes[i].name,        0,     0, G_OPTION_ARG_STRING, &space->axes[i].text,
-                                space->axes[i].description, "LIST"};
+  for (int i = 0; i < space->n_axes; i++) {
+    const SpaceAxis *axis = &space->axes[i];
+    const gboolean is_file = axis->field < 0 || (plan_field(axis->field)->uses & PLAN_FIELD_FILE);
+    entries[i] = (GOptionEntry){
+        axis->name,        0,     0, is_file ? G_OPTION_ARG_FILENAME : G_OPTION_ARG_STRING, &space->axes[i].text,
+        axis->description, "LIST"};
+  }
   parser_add(parser, entries);
 }
 
