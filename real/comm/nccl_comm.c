@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 static const gint64 ABORT_US = 2 * G_USEC_PER_SEC;
+static const double TIMEOUT_S = 120; /* initialisation on thousands of ranks takes tens of seconds */
 
 static NcclComm *comm_of(const CommGroup *group) {
   return (NcclComm *)group->comm;
@@ -37,6 +38,14 @@ static gboolean prepare_environment(const NcclComm *comm, GError **error) {
   g_autofree char *id = g_strdup_printf("%s-%d", host, world_local_rank(comm->world) / n_gpus);
   setenv("NCCL_HOSTID", id, FALSE);
   return TRUE;
+}
+
+static gboolean read_timeout(NcclComm *comm, GError **error) {
+  const char *given = g_getenv("STEPREAL_NCCL_TIMEOUT");
+  char *end = NULL;
+  comm->timeout_s = given != NULL ? g_ascii_strtod(given, &end) : TIMEOUT_S;
+  return given == NULL || (end != given && *end == '\0' && comm->timeout_s > 0) ||
+         fail_input(error, "STEPREAL_NCCL_TIMEOUT: found \"%s\", expected seconds, more than 0", given);
 }
 
 /* All members of a communicator must give it the same bound on CTAs, so all use the smallest GPU's. */
@@ -73,7 +82,8 @@ static Comm *open_comm(World *world, Device *device, GError **error) {
   comm->device = device;
   comm->groups = g_ptr_array_new_with_free_func(g_free);
   g_mutex_init(&comm->lock);
-  if (nccl_library_load(&comm->nccl, error) && prepare_environment(comm, error) && count_multiprocessors(comm, error)) {
+  if (read_timeout(comm, error) && nccl_library_load(&comm->nccl, error) && prepare_environment(comm, error) &&
+      count_multiprocessors(comm, error)) {
     cuda_device_set_watch(device, watch, comm);
     return &comm->comm;
   }

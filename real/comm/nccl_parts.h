@@ -13,6 +13,7 @@ typedef struct {
   GPtrArray *groups;     /* of NcclGroup, owned */
   guint n_settled;       /* so many at the start of `groups` are ready for transfers */
   int depth;             /* nesting of batches */
+  double timeout_s;      /* for a communicator to be made, or to end */
   gboolean is_left;      /* to a thread that waits for other ranks, and still reads it */
   GMutex lock;           /* held to query a communicator's state and to abort communicators */
   gint is_aborted;       /* atomic */

@@ -78,6 +78,9 @@ EMULATED_NCCL_MISSING=1 STEPREAL_NCCL_TIMEOUT=0.3 timeout 20 "$mpirun" -n 2 "$ru
 got=$?
 [ "$got" -ne 0 ] && [ "$got" -ne 124 ] && grep -q 'NCCL: initialisation of communicators has not moved for 0.3 s' out err
 result $? "a communicator that a rank does not join is given up" "exit status $got; $(cat out err)"
+STEPREAL_NCCL_TIMEOUT=soon timeout 20 "$mpirun" -n 2 "$run_list" missing >out 2>err </dev/null
+grep -q 'STEPREAL_NCCL_TIMEOUT: found "soon", expected seconds, more than 0' out err
+result $? "a timeout that is none is refused" "$(cat out err)"
 
 check_table "$small --precision fp32 --comm mpi" <<'TABLE'
 through the host: cp 2, all-gather|2|tiny-gpt2-short|--cp 2 --cp-comm all_gather --global-batch 1
