@@ -149,6 +149,14 @@ static gboolean read_rank_map(PlanOptions *o, GError **error) {
   return TRUE;
 }
 
+gboolean plan_options_check_cluster(const PlanOptions *options, const Cluster *cluster, GError **error) {
+  const char *fold = plan_options_typed(options, "fold");
+  if (fold == NULL || !options->plan->fold || cluster->other_gpus == NULL)
+    return TRUE;
+  return fail_input(error, "--fold on and other_gpus of %s clash: ranks that differ cannot be stood for by one of them",
+                    cluster->name);
+}
+
 gboolean plan_options_finish(PlanOptions *options, GError **error) {
   if (options->model_file == NULL)
     return fail_input(error, "--model is missing: a Hugging Face config.json, or a name in models/ such as llama-3-8b");

@@ -1,4 +1,4 @@
-/* Options against the given model and cluster: those without meaning for them are refused. */
+/* Options against the given model: those without meaning for them are refused. */
 #include <string.h>
 
 #include "error.h"
@@ -71,12 +71,4 @@ gboolean plan_options_check_model(const Plan *plan, const Model *model, GError *
                     "--norm-kernel plain says how an RMSNorm runs: model %s has LayerNorms, one kernel each; expected "
                     "it left out, or fused",
                     model->name);
-}
-
-gboolean plan_options_check_cluster(const PlanOptions *options, const Cluster *cluster, GError **error) {
-  const char *fold = plan_options_typed(options, "fold");
-  if (fold == NULL || !options->plan->fold || cluster->other_gpus == NULL)
-    return TRUE;
-  return fail_input(error, "--fold on and other_gpus of %s clash: ranks that differ cannot be stood for by one of them",
-                    cluster->name);
 }

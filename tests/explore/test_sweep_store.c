@@ -1,5 +1,6 @@
 /* Sweep stores: what is resumed, what is refused, what remains after a full disk. */
 #include "run_suite.h"
+#include "splitmix.h"
 #include "sweep_fixture.h"
 
 static void drop_store(char *file) {
@@ -153,8 +154,8 @@ START_TEST(what_is_no_store_of_this_program_is_refused_and_left_alone) {
     g_autoptr(ResultStore) store = begun_store(file, table, &setup);
     ck_assert(result_store_finish(store, NULL));
   }
-  execute(file, "PRAGMA user_version = 3");
-  check_open_fails(file, "has schema 3, this program writes 2");
+  execute(file, "PRAGMA user_version = 2");
+  check_open_fails(file, "has schema 2, this program writes 3");
   drop_store(file);
   check_open_fails("/nonexistent/folder/x.db", "No such file or directory");
   check_open_fails("/tmp", "cannot open /tmp");
@@ -201,6 +202,51 @@ START_TEST(on_a_full_disk_what_was_committed_is_kept) {
 }
 END_TEST
 
+/* The rows of a store that is taken for sound; NULL: it is refused. */
+static char *rows_of(const char *file, const SweepTable *table, const SweepSetup *setup) {
+  g_autoptr(GError) error = NULL;
+  g_autoptr(ResultStore) store = result_store_open(file, table, &error);
+  g_autoptr(GArray) facts = store != NULL ? result_store_facts(store, &error) : NULL;
+  g_autoptr(GArray) indices = facts != NULL ? result_store_indices(store, &error) : NULL;
+  ck_assert_msg((indices == NULL) == (error != NULL), "%s", file);
+  if (error != NULL)
+    ck_assert_msg(strlen(error->message) > 10 && g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_INPUT), "%s",
+                  error->message);
+  SweepProgress progress;
+  return indices != NULL && run_sweep(setup, table, store, &progress, NULL) ? csv_of(store, table, setup) : NULL;
+}
+
+/* A bit that is flipped is told, or it changes nothing: it is where nothing is kept, or a row of it is tried again. */
+START_TEST(a_flipped_bit_is_told_or_changes_nothing) {
+  enum { N_FLIPS = 150 };
+  g_auto(SweepSetup) setup = setup_of("model=gpt2\ncluster=selene\ngpus=8\ntp=1,2,3\npp=1,2\nzero=0,1\n");
+  g_autoptr(SweepTable) table = sweep_table_new();
+  char *file = temporary_name(".db");
+  {
+    g_autoptr(ResultStore) store = begun_store(file, table, &setup);
+    SweepProgress progress;
+    ck_assert(run_sweep(&setup, table, store, &progress, NULL) && result_store_finish(store, NULL));
+  }
+  g_autofree char *whole = rows_of(file, table, &setup), *bytes = NULL;
+  gsize n_bytes;
+  ck_assert(whole != NULL && g_file_get_contents(file, &bytes, &n_bytes, NULL));
+  int n_told = 0;
+  for (guint64 i = 0; i < N_FLIPS; i++) {
+    char *flipped = temporary_name(".db");
+    const guint64 bit = splitmix(i) % (n_bytes * 8);
+    bytes[bit / 8] ^= (char)(1 << (bit % 8));
+    ck_assert(g_file_set_contents(flipped, bytes, (gssize)n_bytes, NULL));
+    bytes[bit / 8] ^= (char)(1 << (bit % 8));
+    g_autofree char *rows = rows_of(flipped, table, &setup);
+    n_told += rows == NULL;
+    ck_assert_msg(rows == NULL || strcmp(rows, whole) == 0, "bit %" G_GUINT64_FORMAT, bit);
+    drop_store(flipped);
+  }
+  ck_assert_int_gt(n_told, N_FLIPS / 4);
+  drop_store(file);
+}
+END_TEST
+
 int main(void) {
   TCase *cases = tcase_create("sweep store");
   tcase_add_test(cases, a_resumed_sweep_repeats_nothing_and_ends_like_an_undisturbed_one);
@@ -210,6 +256,7 @@ int main(void) {
   tcase_add_test(cases, what_is_no_store_of_this_program_is_refused_and_left_alone);
   tcase_add_test(cases, a_store_that_another_writes_is_locked_for_writers_and_open_for_readers);
   tcase_add_test(cases, on_a_full_disk_what_was_committed_is_kept);
+  tcase_add_test(cases, a_flipped_bit_is_told_or_changes_nothing);
   tcase_set_timeout(cases, 60);
   return run_case("sweep store", cases);
 }

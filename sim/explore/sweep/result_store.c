@@ -1,14 +1,16 @@
 /* A write transaction is open from the moment the store is: begun, filled, committed, begun again. So a second process
  * that wants to write finds the file locked, while readers see the last commit. Every statement is prepared once.
  *
- * A file that another program made is told by its application_id, one of a later schema by its user_version. */
+ * A file that another program made is told by its application_id, one of another schema by its user_version. The last
+ * column of each row is a checksum of the others: a row that is damaged since is told when the sweep is resumed. */
 #include "result_store.h"
 
 #include <string.h>
 
 #include "error.h"
+#include "splitmix.h"
 
-enum { SCHEMA = 2, APPLICATION = 0x73747370 /* "stsp" */, WAIT_MS = 1500 };
+enum { SCHEMA = 3, APPLICATION = 0x73747370 /* "stsp" */, WAIT_MS = 1500 };
 enum { HEAD_COLUMNS = 4 }; /* config, status, kind, reason */
 
 struct ResultStore {
@@ -106,6 +108,78 @@ static gboolean query_whole(ResultStore *store, const char *sql, gint64 *value, 
   return status == SQLITE_ROW || fail_store(store, status, error);
 }
 
+/* --- checksums --- */
+
+static void add_word(guint64 *sum, guint64 word) {
+  *sum = splitmix(*sum ^ word);
+}
+
+static void add_whole(guint64 *sum, gint64 value) {
+  add_word(sum, SQLITE_INTEGER);
+  add_word(sum, (guint64)value);
+}
+
+static void add_real(guint64 *sum, double value) {
+  const double kept = value == 0 ? 0 : value; /* SQLite has no negative zero */
+  guint64 word;
+  memcpy(&word, &kept, sizeof word);
+  add_word(sum, SQLITE_FLOAT);
+  add_word(sum, word);
+}
+
+static void add_text(guint64 *sum, const char *text, gsize n_bytes) {
+  add_word(sum, SQLITE_TEXT);
+  add_word(sum, n_bytes);
+  for (gsize i = 0; i < n_bytes; i += sizeof(guint64)) {
+    guint64 word = 0;
+    memcpy(&word, text + i, MIN(n_bytes - i, sizeof word));
+    add_word(sum, word);
+  }
+}
+
+static void add_text_or_null(guint64 *sum, const char *text) {
+  if (text != NULL)
+    add_text(sum, text, strlen(text));
+  else
+    add_word(sum, SQLITE_NULL);
+}
+
+static void add_cell(guint64 *sum, const Cell *cell) {
+  if (cell->type == CELL_WHOLE)
+    add_whole(sum, cell->whole);
+  else if (cell->type == CELL_REAL)
+    add_real(sum, cell->real);
+  else
+    add_text_or_null(sum, cell->type == CELL_TEXT ? cell->text : NULL);
+}
+
+static void add_column(guint64 *sum, sqlite3_stmt *row, int column) {
+  switch (sqlite3_column_type(row, column)) {
+  case SQLITE_INTEGER:
+    add_whole(sum, sqlite3_column_int64(row, column));
+    break;
+  case SQLITE_FLOAT:
+    add_real(sum, sqlite3_column_double(row, column));
+    break;
+  case SQLITE_NULL:
+    add_word(sum, SQLITE_NULL);
+    break;
+  default: {
+    const void *text = sqlite3_column_blob(row, column);
+    add_text(sum, text, (gsize)sqlite3_column_bytes(row, column));
+  }
+  }
+}
+
+/* Whether the row's last column is the checksum of the others. */
+static gboolean is_whole_row(sqlite3_stmt *row) {
+  const int n = sqlite3_column_count(row) - 1;
+  guint64 sum = 0;
+  for (int i = 0; i < n; i++)
+    add_column(&sum, row, i);
+  return sqlite3_column_type(row, n) == SQLITE_INTEGER && sqlite3_column_int64(row, n) == (gint64)sum;
+}
+
 /* --- opening --- */
 
 /* A store is empty, or this program's with a schema it knows. */
@@ -128,7 +202,7 @@ static gboolean check_schema(ResultStore *store, GError **error) {
 }
 
 static gboolean prepare_insert(ResultStore *store, GError **error) {
-  const int n = HEAD_COLUMNS + sweep_table_n_columns(store->table);
+  const int n = HEAD_COLUMNS + sweep_table_n_columns(store->table) + 1;
   g_autoptr(GString) sql = g_string_new("INSERT INTO configurations VALUES (?");
   for (int i = 1; i < n; i++)
     g_string_append(sql, ",?");
@@ -185,24 +259,48 @@ static const char *sql_type(CellType type) {
   return names[type];
 }
 
-static gboolean create_tables(ResultStore *store, GError **error) {
-  g_autoptr(GString) sql = g_string_new(NULL);
-  g_string_append_printf(sql,
-                         "PRAGMA user_version = %d; PRAGMA application_id = %d;"
-                         "CREATE TABLE run (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;"
-                         "CREATE TABLE configurations (config INTEGER PRIMARY KEY, status TEXT, kind TEXT, reason TEXT",
-                         SCHEMA, APPLICATION);
+static const char table_of_facts[] =
+    "CREATE TABLE run (name TEXT PRIMARY KEY, value TEXT, checksum INTEGER) WITHOUT ROWID";
+
+/* Owned by the caller. */
+static char *table_of_rows(const ResultStore *store) {
+  GString *sql =
+      g_string_new("CREATE TABLE configurations (config INTEGER PRIMARY KEY, status TEXT, kind TEXT, reason TEXT");
   for (int i = 0; i < sweep_table_n_columns(store->table); i++) {
     const SweepColumn *column = sweep_table_column(store->table, i);
     g_string_append_printf(sql, ",\"%s\" %s", column->name, sql_type(column->type));
   }
-  g_string_append(sql, ")");
-  return execute(store, sql->str, error);
+  g_string_append(sql, ", checksum INTEGER)");
+  return g_string_free(sql, FALSE);
+}
+
+static gboolean create_tables(ResultStore *store, GError **error) {
+  g_autofree char *rows = table_of_rows(store);
+  g_autofree char *sql = g_strdup_printf("PRAGMA user_version = %d; PRAGMA application_id = %d; %s; %s", SCHEMA,
+                                         APPLICATION, table_of_facts, rows);
+  return execute(store, sql, error);
+}
+
+/* The file's tables are those that this program makes. */
+static gboolean check_tables(ResultStore *store, GError **error) {
+  g_autofree char *rows = table_of_rows(store);
+  gint64 n_same = 0;
+  char *sql = sqlite3_mprintf("SELECT count(*) FROM sqlite_master WHERE sql IN (%Q, %Q)", table_of_facts, rows);
+  const gboolean is_known = query_whole(store, sql, &n_same, error);
+  sqlite3_free(sql);
+  return is_known && (n_same == 2 || fail_input(error,
+                                                "%s is damaged, or of another version: its tables are not those "
+                                                "that this program makes",
+                                                name_of(store)));
 }
 
 static gboolean insert_fact(ResultStore *store, sqlite3_stmt *statement, const RunFact *fact, GError **error) {
   sqlite3_bind_text(statement, 1, fact->name, -1, SQLITE_STATIC);
   sqlite3_bind_text(statement, 2, fact->value, -1, SQLITE_STATIC);
+  guint64 sum = 0;
+  add_text_or_null(&sum, fact->name);
+  add_text_or_null(&sum, fact->value);
+  sqlite3_bind_int64(statement, 3, (gint64)sum);
   const int status = sqlite3_step(statement);
   sqlite3_reset(statement);
   return status == SQLITE_DONE || fail_store(store, status, error);
@@ -212,7 +310,7 @@ gboolean result_store_begin(ResultStore *store, const GArray *facts, GError **er
   g_assert(!store->has_run);
   if (!create_tables(store, error))
     return FALSE;
-  sqlite3_stmt *statement = result_store_query(store, error, "INSERT INTO run VALUES (?, ?)");
+  sqlite3_stmt *statement = result_store_query(store, error, "INSERT INTO run VALUES (?, ?, ?)");
   gboolean ok = statement != NULL;
   for (guint i = 0; ok && i < facts->len; i++)
     ok = insert_fact(store, statement, &g_array_index(facts, RunFact, i), error);
@@ -225,14 +323,22 @@ GArray *result_store_facts(ResultStore *store, GError **error) {
   g_autoptr(GArray) facts = run_facts_new();
   if (!store->has_run)
     return g_steal_pointer(&facts);
-  sqlite3_stmt *statement = result_store_query(store, error, "SELECT name, value FROM run ORDER BY name");
+  if (!check_tables(store, error))
+    return NULL;
+  sqlite3_stmt *statement = result_store_query(store, error, "SELECT * FROM run ORDER BY name");
   if (statement == NULL)
     return NULL;
   int status;
-  while ((status = sqlite3_step(statement)) == SQLITE_ROW)
-    run_facts_add(facts, (const char *)sqlite3_column_text(statement, 0),
-                  (const char *)sqlite3_column_text(statement, 1));
-  const gboolean ok = result_store_check_end(store, status, error);
+  gboolean ok = TRUE;
+  while (ok && (status = sqlite3_step(statement)) == SQLITE_ROW) {
+    const char *name = (const char *)sqlite3_column_text(statement, 0);
+    ok = is_whole_row(statement) ||
+         fail_input(error, "%s is damaged: what it says of the sweep, \"%.80s\", is not as it was written",
+                    name_of(store), name != NULL ? name : "");
+    if (ok)
+      run_facts_add(facts, name, (const char *)sqlite3_column_text(statement, 1));
+  }
+  ok = ok && result_store_check_end(store, status, error);
   sqlite3_finalize(statement);
   return ok ? g_steal_pointer(&facts) : NULL;
 }
@@ -279,15 +385,19 @@ GArray *result_store_indices(ResultStore *store, GError **error) {
   g_autoptr(GArray) indices = g_array_new(FALSE, FALSE, sizeof(gint64));
   if (!store->has_run)
     return g_steal_pointer(&indices);
-  sqlite3_stmt *statement = result_store_query(store, error, "SELECT config FROM configurations ORDER BY config");
+  sqlite3_stmt *statement = result_store_query(store, error, "SELECT * FROM configurations ORDER BY config");
   if (statement == NULL)
     return NULL;
   int status;
-  while ((status = sqlite3_step(statement)) == SQLITE_ROW) {
+  gboolean ok = TRUE;
+  while (ok && (status = sqlite3_step(statement)) == SQLITE_ROW) {
     const gint64 index = sqlite3_column_int64(statement, 0);
+    ok = is_whole_row(statement) ||
+         fail_input(error, "%s is damaged: the row of configuration %" G_GINT64_FORMAT " is not as it was written",
+                    name_of(store), index);
     g_array_append_val(indices, index);
   }
-  const gboolean ok = result_store_check_end(store, status, error);
+  ok = ok && result_store_check_end(store, status, error);
   sqlite3_finalize(statement);
   return ok ? g_steal_pointer(&indices) : NULL;
 }
@@ -317,8 +427,17 @@ gboolean result_store_add(ResultStore *store, const SweepRow *row, GError **erro
   sqlite3_bind_text(statement, 2, sweep_status_names()[row->status], -1, SQLITE_STATIC);
   sqlite3_bind_text(statement, 3, row->kind, -1, SQLITE_STATIC);
   sqlite3_bind_text(statement, 4, row->reason, -1, SQLITE_STATIC);
-  for (int i = 0; i < sweep_table_n_columns(store->table); i++)
+  guint64 sum = 0;
+  add_whole(&sum, row->index);
+  add_text_or_null(&sum, sweep_status_names()[row->status]);
+  add_text_or_null(&sum, row->kind);
+  add_text_or_null(&sum, row->reason);
+  const int n = sweep_table_n_columns(store->table);
+  for (int i = 0; i < n; i++) {
     bind_cell(statement, HEAD_COLUMNS + 1 + i, &row->cells[i]);
+    add_cell(&sum, &row->cells[i]);
+  }
+  sqlite3_bind_int64(statement, HEAD_COLUMNS + 1 + n, (gint64)sum);
   const int status = sqlite3_step(statement);
   sqlite3_reset(statement);
   return status == SQLITE_DONE || fail_store(store, status, error);
