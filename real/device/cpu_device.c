@@ -9,6 +9,7 @@
 #include "device_memory.h"
 
 #include "error.h"
+#include "no_memory.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -54,8 +55,8 @@ static Device *cpu_open(int local_rank, int n_local, gint64 capacity_bytes, GErr
 static void *zeroed_block(gint64 bytes) {
   gsize alignment = bytes >= HUGE_PAGE_BYTES ? HUGE_PAGE_BYTES : LINE_BYTES;
   gsize rounded = ((gsize)MAX(bytes, 1) + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
-  void *block = NULL;
-  if (posix_memalign(&block, alignment, rounded) != 0)
+  void *block = no_memory_try(alignment, rounded);
+  if (block == NULL)
     return NULL;
 #ifdef __linux__
   if (bytes >= HUGE_PAGE_BYTES)

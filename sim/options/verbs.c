@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "error.h"
+#include "no_memory.h"
 #include "suggest.h"
 
 static void print_usage(const VerbTable *table, FILE *out) {
@@ -93,6 +94,7 @@ static int report(const VerbTable *table, const GError *error) {
 int verbs_main(const VerbTable *table, int argc, char **argv) {
   g_autoptr(GError) error = NULL;
   hold_standard_streams();
+  no_memory_ends(table->program);
   setlocale(LC_CTYPE, "");
   int status = run(table, argc, argv, &error);
   if (error != NULL)

@@ -8,9 +8,9 @@
 #include "data_path.h"
 
 #include <errno.h>
-#include <gio/gio.h>
-#include <glib/gstdio.h>
+#include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "error.h"
 #include "suggest.h"
@@ -147,22 +147,21 @@ char *data_path_find_beside(const char *file, const char *subdir, const char *na
   return shipped != NULL ? shipped : data_path_find(subdir, name, suffix, error);
 }
 
-char *data_file_read(const char *file, gsize *length, GError **error) {
-  g_autoptr(GFile) source = g_file_new_for_path(file);
-  g_autoptr(GError) cause = NULL;
-  g_autoptr(GFileInputStream) stream = g_file_read(source, NULL, &cause);
-  if (stream == NULL) {
-    fail_input(error, "%s: cannot be read: %s", file, cause->message);
-    return NULL;
-  }
+static char *fail_read(const char *file, GError **error) {
+  fail_input(error, "%s: cannot be read: %s", file, g_strerror(errno));
+  return NULL;
+}
+
+/* The rest of an open file. */
+static char *read_all(const char *file, int fd, gsize *length, GError **error) {
   g_autoptr(GByteArray) text = g_byte_array_new();
   guint8 block[64 << 10];
-  gsize n_read = sizeof block;
-  while (n_read == sizeof block) {
-    if (!g_input_stream_read_all(G_INPUT_STREAM(stream), block, sizeof block, &n_read, NULL, &cause)) {
-      fail_input(error, "%s: cannot be read: %s", file, cause->message);
-      return NULL;
-    }
+  gssize n_read;
+  while ((n_read = read(fd, block, sizeof block)) != 0) {
+    if (n_read < 0 && errno == EINTR)
+      continue;
+    if (n_read < 0)
+      return fail_read(file, error);
     g_byte_array_append(text, block, (guint)n_read);
     if (text->len > largest_file_bytes) {
       fail_input(error, "%s: larger than %u MiB, expected a description", file, (guint)(largest_file_bytes >> 20));
@@ -172,4 +171,13 @@ char *data_file_read(const char *file, gsize *length, GError **error) {
   *length = text->len;
   g_byte_array_append(text, (const guint8 *)"", 1);
   return (char *)g_byte_array_free(g_steal_pointer(&text), FALSE);
+}
+
+char *data_file_read(const char *file, gsize *length, GError **error) {
+  const int fd = open(file, O_RDONLY | O_CLOEXEC);
+  if (fd < 0)
+    return fail_read(file, error);
+  char *text = read_all(file, fd, length, error);
+  close(fd);
+  return text;
 }

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "error.h"
+#include "parallel.h"
 #include "plan_order.h"
 #include "scratch_pool.h"
 
@@ -80,11 +81,9 @@ typedef struct {
   ScratchPool *scratches;
 } Jobs;
 
-/* A job is a run's number from 1. */
-static void predict_one(gpointer job, gpointer data) {
-  guint i = GPOINTER_TO_UINT(job) - 1;
+static void predict_one(gint64 i, int thread, gpointer data) {
   const Jobs *all = data;
-  ManyRun *run = many_runs_get(all->runs, i);
+  ManyRun *run = many_runs_get(all->runs, (guint)i);
   g_autoptr(Prediction) prediction =
       scratch_pool_predict(all->scratches, run->model, run->cluster, run->plan, &all->problems[i]);
   if (prediction != NULL)
@@ -93,13 +92,10 @@ static void predict_one(gpointer job, gpointer data) {
 
 gboolean many_runs_predict(GArray *runs, int n_threads, GError **error) {
   g_autofree GError **problems = g_new0(GError *, runs->len);
-  int most = n_threads > 0 ? n_threads : (int)g_get_num_processors();
+  const int most = n_threads > 0 ? n_threads : parallel_threads();
   g_autoptr(ScratchPool) scratches = scratch_pool_new(most);
   Jobs all = {runs, problems, scratches};
-  GThreadPool *pool = g_thread_pool_new(predict_one, &all, most, FALSE, NULL);
-  for (guint i = 0; i < runs->len; i++)
-    g_thread_pool_push(pool, GUINT_TO_POINTER(i + 1), NULL);
-  g_thread_pool_free(pool, FALSE, TRUE);
+  parallel_for(runs->len, most, predict_one, &all, NULL);
   gboolean is_sound = TRUE;
   for (guint i = 0; i < runs->len; i++) {
     g_autoptr(GError) problem = problems[i];

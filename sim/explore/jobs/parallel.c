@@ -53,8 +53,9 @@ static void look_on(Loop *loop, const ParallelWatch *watch) {
   g_mutex_unlock(&loop->lock);
 }
 
-gboolean parallel_for(gint64 n, int n_threads, void (*visit)(gint64 index, int thread, gpointer data), gpointer data,
+gboolean parallel_for(gint64 n, int most_threads, void (*visit)(gint64 index, int thread, gpointer data), gpointer data,
                       const ParallelWatch *watch) {
+  const int n_threads = (int)CLAMP(n, 1, most_threads);
   Loop loop = {.n = n,
                .at_once = n > PLENTY * n_threads ? TAKEN_AT_ONCE : 1,
                .n_working = n_threads,

@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "error.h"
+#include "parallel.h"
 #include "scratch_pool.h"
 #include "suggest.h"
 
@@ -52,13 +53,14 @@ static void run_clear(gpointer data) {
 
 /* What jobs share. */
 typedef struct {
+  GPtrArray *jobs;      /* of Run */
   GHashTable *clusters; /* only read */
   ScratchPool *scratches;
 } Runners;
 
-static void predict_run(gpointer job, gpointer data) {
-  Run *run = job;
+static void predict_run(gint64 i, int thread, gpointer data) {
   const Runners *runners = data;
+  Run *run = runners->jobs->pdata[i];
   const MeasuredRow *row = run->row;
   if (row->problem != NULL) {
     run->problem = g_strdup(row->problem);
@@ -96,11 +98,8 @@ static void predict_runs(GArray *runs, GHashTable *clusters, int n_threads) {
     g_ptr_array_add(jobs, &g_array_index(runs, Run, i));
   g_ptr_array_sort(jobs, compare_passes);
   g_autoptr(ScratchPool) scratches = scratch_pool_new(n_threads);
-  Runners runners = {clusters, scratches};
-  GThreadPool *pool = g_thread_pool_new(predict_run, &runners, n_threads, FALSE, NULL);
-  for (guint i = 0; i < jobs->len; i++)
-    g_thread_pool_push(pool, g_ptr_array_index(jobs, i), NULL);
-  g_thread_pool_free(pool, FALSE, TRUE);
+  Runners runners = {jobs, clusters, scratches};
+  parallel_for(jobs->len, n_threads, predict_run, &runners, NULL);
 }
 
 /* The same run may have been measured again, with another release say: it is predicted once. GArray of Run; `which` has

@@ -1,7 +1,7 @@
-/* gnuplot reads the data from a private temporary file and writes the picture to its standard output, so that this side
- * sees every write error and publishes a picture only when all went well:
+/* gnuplot reads the data from a file in memory and writes the picture to another, its standard output, so that a
+ * picture is published only when all went well, and a sudden end leaves nothing behind:
  *
- *     gnuplot --default-settings -e "data='…'; out=''; format='svg'; title='…'" plots/<script>.gp  →  pipe  →  file
+ *     gnuplot --default-settings -e "data='/dev/fd/3'; out=''; format='svg'; title='…'" plots/<script>.gp
  *
  * Personal start-up files are left out: the same data gives the same picture everywhere. */
 #include "gnuplot.h"
@@ -9,10 +9,14 @@
 #include "data_path.h"
 #include "error.h"
 #include "whole_file.h"
-#include <gio/gio.h>
-#include <glib/gstdio.h>
+#include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+enum { DATA_FD = 3 }; /* gnuplot's */
 
 /* Formats the scripts know, by suffix. */
 static const char *const formats[] = {"svg", "png", "pdf", NULL};
@@ -49,47 +53,84 @@ static void append_assignment(GString *code, const char *name, const char *value
   g_string_append(code, "'; ");
 }
 
-static char *write_data(const char *data, GError **error) {
+/* Files in memory that a run of gnuplot has: its data, what it draws, what it says. */
+typedef struct {
+  int data, picture, words; /* −1: not open */
+} Files;
+
+static void files_clear(Files *files) {
+  const int fds[] = {files->data, files->picture, files->words};
+  for (gsize i = 0; i < G_N_ELEMENTS(fds); i++)
+    if (fds[i] >= 0)
+      close(fds[i]);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Files, files_clear)
+
+static gboolean files_open(Files *files, const char *data, GError **error) {
+  *files = (Files){memfd_create("data", MFD_CLOEXEC), memfd_create("picture", MFD_CLOEXEC),
+                   memfd_create("words", MFD_CLOEXEC)};
+  gsize left = strlen(data);
+  gboolean ok = files->data >= 0 && files->picture >= 0 && files->words >= 0;
+  while (ok && left > 0) {
+    const gssize n = write(files->data, data, left);
+    ok = n >= 0 || errno == EINTR;
+    left -= (gsize)MAX(n, 0);
+    data += MAX(n, 0);
+  }
+  return ok || fail_input(error, "cannot store data for gnuplot: %s", g_strerror(errno));
+}
+
+/* All that was written to it, and a NUL. */
+static GBytes *contents_of(int fd, GError **error) {
+  struct stat status;
+  gsize n = 0;
+  if (fstat(fd, &status) != 0)
+    status.st_size = 0;
+  g_autofree char *bytes = g_malloc0((gsize)status.st_size + 1);
+  while (n < (gsize)status.st_size) {
+    const gssize got = pread(fd, bytes + n, (gsize)status.st_size - n, (off_t)n);
+    if (got <= 0 && errno != EINTR) {
+      fail_input(error, "gnuplot broke off: %s", g_strerror(errno));
+      return NULL;
+    }
+    n += (gsize)MAX(got, 0);
+  }
+  return g_bytes_new_take(g_steal_pointer(&bytes), n);
+}
+
+/* Whether gnuplot ran, however it ended: then with its status. */
+static gboolean run_gnuplot(const char *path, const char *code, const Files *files, int *status, GError **error) {
   g_autoptr(GError) problem = NULL;
-  g_autofree char *path = NULL;
-  int fd = g_file_open_tmp("stepsim-XXXXXX.dat", &path, &problem);
-  if (fd < 0) {
-    fail_input(error, "cannot store data for gnuplot: %s", problem->message);
-    return NULL;
+  const char *const arguments[] = {"gnuplot", "--default-settings", "-e", code, path, NULL};
+  const int data_fd = DATA_FD;
+  GPid pid;
+  if (!g_spawn_async_with_pipes_and_fds(NULL, arguments, NULL, G_SPAWN_SEARCH_PATH | G_SPAWN_DO_NOT_REAP_CHILD, NULL,
+                                        NULL, -1, files->picture, files->words, &files->data, &data_fd, 1, &pid, NULL,
+                                        NULL, NULL, &problem)) {
+    const gboolean missing = g_error_matches(problem, G_SPAWN_ERROR, G_SPAWN_ERROR_NOENT);
+    return fail_input(error, "pictures need gnuplot: %s",
+                      missing ? "it is not installed or not on the PATH" : problem->message);
   }
-  close(fd);
-  if (!g_file_set_contents(path, data, -1, &problem)) {
-    g_unlink(path);
-    fail_input(error, "cannot store data for gnuplot: %s", problem->message);
-    return NULL;
-  }
-  return g_steal_pointer(&path);
+  while (waitpid(pid, status, 0) < 0)
+    if (errno != EINTR)
+      return fail_input(error, "gnuplot broke off: %s", g_strerror(errno));
+  return TRUE;
 }
 
 /* The picture's bytes, or NULL. */
-static GBytes *run_script(const char *path, const char *code, GError **error) {
-  g_autoptr(GError) problem = NULL;
-  g_autoptr(GSubprocess) process = g_subprocess_new(G_SUBPROCESS_FLAGS_STDOUT_PIPE | G_SUBPROCESS_FLAGS_STDERR_PIPE,
-                                                    &problem, "gnuplot", "--default-settings", "-e", code, path, NULL);
-  if (!process) {
-    gboolean missing = g_error_matches(problem, G_SPAWN_ERROR, G_SPAWN_ERROR_NOENT);
-    fail_input(error, "pictures need gnuplot: %s",
-               missing ? "it is not installed or not on the PATH" : problem->message);
+static GBytes *run_script(const char *path, const char *code, const Files *files, GError **error) {
+  int status;
+  if (!run_gnuplot(path, code, files, &status, error))
     return NULL;
-  }
-  g_autoptr(GBytes) picture = NULL;
-  g_autoptr(GBytes) complaint = NULL;
-  if (!g_subprocess_communicate(process, NULL, NULL, &picture, &complaint, &problem)) {
-    fail_input(error, "gnuplot broke off: %s", problem->message);
-    return NULL;
-  }
-  if (!g_subprocess_get_successful(process) || g_bytes_get_size(picture) == 0) {
-    g_autofree char *text = g_strndup(g_bytes_get_data(complaint, NULL), g_bytes_get_size(complaint));
+  g_autoptr(GBytes) picture = contents_of(files->picture, error);
+  g_autoptr(GBytes) words = picture != NULL ? contents_of(files->words, error) : NULL;
+  if (words != NULL && (status != 0 || g_bytes_get_size(picture) == 0)) {
+    g_autofree char *text = g_strdup(g_bytes_get_data(words, NULL));
     g_autofree char *valid = g_utf8_make_valid(g_strstrip(text), -1);
     fail_input(error, "gnuplot could not draw %s: %s", path, *valid ? valid : "it gave no picture and no reason");
     return NULL;
   }
-  return g_steal_pointer(&picture);
+  return words != NULL ? g_steal_pointer(&picture) : NULL;
 }
 
 static gboolean write_picture(GBytes *picture, const char *file, GError **error) {
@@ -113,16 +154,15 @@ char *gnuplot_assignments(const GnuplotVariable *variables) {
 static GBytes *draw(const char *script, const char *data, const GnuplotVariable *variables, const char *format,
                     GError **error) {
   g_autofree char *path = data_path_find("plots", script, ".gp", error);
-  g_autofree char *data_file = path ? write_data(data, error) : NULL;
-  if (!data_file)
+  g_auto(Files) files = {-1, -1, -1};
+  if (!path || !files_open(&files, data, error))
     return NULL;
+  g_autofree char *data_file = g_strdup_printf("/dev/fd/%d", DATA_FD);
   const GnuplotVariable own[] = {{"data", data_file}, {"out", ""}, {"format", format}, {NULL}};
   g_autofree char *first = gnuplot_assignments(own);
   g_autofree char *rest = gnuplot_assignments(variables);
   g_autofree char *code = g_strconcat(first, rest, NULL);
-  GBytes *picture = run_script(path, code, error);
-  g_unlink(data_file);
-  return picture;
+  return run_script(path, code, &files, error);
 }
 
 gboolean gnuplot_run(const char *script, const char *data, const GnuplotVariable *variables, const char *file,
