@@ -86,6 +86,16 @@ check_table "$small --precision fp32 --comm mpi" <<'TABLE'
 through the host: cp 2, all-gather|2|tiny-gpt2-short|--cp 2 --cp-comm all_gather --global-batch 1
 TABLE
 
+# what a GPU must have for fp8: with scales of tensors, and of blocks
+refused_in_fp8() { # compute capability, words, options
+  echo "--model '$data/models/tiny-llama-short.json' --seq-len 16 --global-batch 1 --steps 1 --device cuda --precision fp8 $3" >list-8
+  EMULATED_CUDA_CAPABILITY=$1 timeout 60 "$mpirun" -n 1 "$run_list" list-8 >out 2>err </dev/null
+  grep -q "kernel matmul: products in fp8$2" err
+  result $? "compute capability $1: fp8$2" "$(cat out err)"
+}
+refused_in_fp8 80 ' need a GPU of compute capability 8.9 or later, found 8.0'
+refused_in_fp8 100 ' with scales of blocks need a GPU of compute capability 9.0, found 10.0' '--framework blocks.yaml'
+
 # Host tasks by kernels (cuda_words.cu); test_emulated_cuda has the driver's operations.
 export EMULATED_CUDA_STREAM_VALUES=0
 check_table "$small --precision fp32 --comm mpi --attention unfused" <<'TABLE'
