@@ -14,7 +14,8 @@ mkdir -p stub/sim stub/real stub/tests stub/bin tmp
 plain_path=$PATH
 export STUB="$work/stub" TMPDIR="$work/tmp" PATH="$work/stub/bin:$PATH"
 
-# STUB_HANGS, STUB_FAILS: words of the call that does not end in time, or ends with status 1. Time is what is in the file
+# STUB_HANGS, STUB_FAILS, STUB_ENDS_ALL: words of the call that does not end in time, that ends with status 1, that sends
+# TERM to the process in the file pid. Time is what is in the file
 # now, so that none passes: a call that does not end has what a timeout returns, and adds STUB_TAKES seconds.
 cat >stub/bin/as-told <<'EOF2'
 #!/bin/sh
@@ -25,6 +26,7 @@ hang() {
   exit 124
 }
 case " $* " in *"${STUB_HANGS:-nothing}"*) hang ;; esac
+case " $* " in *"${STUB_ENDS_ALL:-nothing}"*) kill -TERM "$(cat "$STUB/pid")"; exec sleep 500 ;; esac
 case " $* " in *"${STUB_FAILS:-nothing}"*) echo "stepreal: rank 0: it failed" >&2; exit 1 ;; esac
 EOF2
 cat >stub/real/stepreal <<'EOF2'
@@ -174,6 +176,7 @@ result $? "why is said, and the others are there" "$(cat log)"
 validate PARTS="calibration steps" sh "$script" stub one
 [ $code -eq 0 ] && [ "$(grep -c '^stepreal run' stub/calls)" -eq 2 ] && [ "$(grep -c '^held-out' one/measurements/nvidia-h200/rows.csv)" -eq 7 ]
 result $? "the next run goes on with what failed, and with what was not possible" "status $code; $(grep '^stepreal run' stub/calls)"
+fails "a step that cannot be predicted fails" " steps/lists" STUB_FAILS="--fold off" PARTS="calibration steps" sh "$script" stub unpredicted
 for kinds in "calibrated held-out" "held-out calibrated"; do
   from=${kinds% *} to=${kinds#* }
   sed "s/^$from llama-\(8192 2048\|1024 512\) /$to llama-\1 /" "$script" >other.sh
@@ -228,12 +231,9 @@ validate STUB_GRID_HANGS=yes STUB_TAKES=360 PARTS="calibration again" sh "$scrip
 result $? "a calibration that does not end leaves what it has, and is left out" "status $code; $(cat log)"
 
 # --- a signal ---
-# shellcheck disable=SC2016
-printf '#!/bin/sh\nkill -TERM "$(cat "%s/pid")"\nexec sleep 500\n' "$work" >stub/tests/test_cuda
 # shellcheck disable=SC2016 # for the inner shell
-PARTS="calibration kernels" sh -c 'echo $$ >pid; exec sh "$0" stub ended' "$script" >log 2>&1
-code=$?
-[ $code -eq 1 ] && grep -q '^== ended by a signal' log && cmp -s log ended/report.txt && grep -q '^machine,first,passed,' ended/measurements/nvidia-h200/checks.csv
+validate STUB_ENDS_ALL="--precision fp16" PARTS=numbers sh -c 'echo $$ >stub/pid; exec sh "$0" stub ended' "$script"
+[ $code -eq 1 ] && grep -q '^== ended by a signal' log && cmp -s log ended/report.txt && grep -q '^numbers,bf16,passed,' ended/measurements/nvidia-h200/checks.csv
 result $? "a signal ends the command that runs, and what passed before is on the page" "status $code; $(cat log)"
 [ -z "$(grep -lsa "VALIDATE_GPU_WORK=$work/tmp" /proc/[0-9]*/environ)$(ls tmp)" ]
 result $? "no process and no folder is left then" "$(ls tmp)"
