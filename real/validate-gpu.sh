@@ -29,13 +29,13 @@ export LC_ALL=C # for awk's number format
 # Parts in their order, and the most seconds each may take: at most 540 each, 2,100 together
 parts_table() {
   cat <<'END'
-machine 60
+machine 90
 kernels 150
 numbers 240
 calibration 450
 steps 330
 again 60
-crosscheck 390
+crosscheck 360
 ranks 240
 sanitizer 180
 END
@@ -566,10 +566,10 @@ describe_machine() {
   } >"$folder/facts.csv"
   # one step of one rank
   # shellcheck disable=SC2086 # a list of words
-  alone 50 "$stepreal" run --device "$device" --comm null $tiny --global-batch 1 --steps 1 --json >"$folder/first.json" 2>"$folder/first.txt"
+  alone 80 "$stepreal" run --device "$device" --comm null $tiny --global-batch 1 --steps 1 --json >"$folder/first.json" 2>"$folder/first.txt"
   code=$?
   text device_name "$folder/first.json" >"$folder/name"
-  [ -s "$folder/name" ] || echo gpu >"$folder/name"
+  [ -s "$folder/name" ] || echo "${gpu:-gpu}" >"$folder/name"
   echo "$(cat "$folder/name"), driver ${driver:-none}"
   grep -i 'not found' "$folder/libraries.txt"
   show_end "$folder/first.txt"
@@ -925,7 +925,7 @@ same() {
 }
 
 echo "validate-gpu.sh, $(date -u '+%Y-%m-%d %H:%M UTC'): $parts"
-capability=
+capability='' gpu=''
 asked=$parts
 case " $parts " in
 " page ")
