@@ -109,6 +109,23 @@ static void print_head(const Request *request, GString *out) {
     g_string_append(out, "# sent: bytes each GPU sends; the root's, where there is one\n");
 }
 
+static char *way_text(const CollectiveWay *way) {
+  g_autofree char *time = units_format(way->time_s, UNIT_SECONDS);
+  return g_strdup_printf("%s %s, %s", algorithm_names()[way->algorithm], protocol_names()[way->protocol], time);
+}
+
+/* Where the library's tuner does not choose the fastest; NULL: it does, or the time is not the model's. */
+static char *note_of(const Request *request, const CollectiveCost *cost) {
+  const CollectiveChoice *choice = &cost->choice;
+  if (choice->estimated.time_s <= choice->fastest.time_s)
+    return NULL;
+  g_autofree char *tuner = way_text(&choice->estimated), *fastest = way_text(&choice->fastest);
+  const gboolean is_taken = cost->time_s == choice->estimated.time_s;
+  return g_strdup_printf("the tuning model of the library (sources in %s) chooses %s, though %s would be faster%s",
+                         request->cluster->collectives.file, tuner, fastest,
+                         is_taken ? "" : "; with links half as fast or less it chooses better, which is taken here");
+}
+
 static CollectiveReport report_of_size(const Request *request, double bytes) {
   CollectiveCost cost = collective_cost(request->cluster, request->op, &request->shape, bytes, request->algorithm);
   return (CollectiveReport){.op = collective_name(request->op),
@@ -121,7 +138,8 @@ static CollectiveReport report_of_size(const Request *request, double bytes) {
                             .protocol = protocol_names()[cost.protocol],
                             .sent_bytes = collective_sent_bytes(request->op, request->shape.n, bytes),
                             .n_sms = cost.sms,
-                            .root = collective_has_root(request->op) ? request->root : -1};
+                            .root = collective_has_root(request->op) ? request->root : -1,
+                            .note = note_of(request, &cost)};
 }
 
 static void print_reports(const Request *request, gboolean as_json) {
@@ -137,6 +155,8 @@ static void print_reports(const Request *request, gboolean as_json) {
     print_head(request, out);
     text_collectives(reports, n, out);
   }
+  for (int i = 0; i < n; i++)
+    g_free(reports[i].note);
   fputs(out->str, stdout);
 }
 

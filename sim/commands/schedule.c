@@ -219,12 +219,15 @@ static Order *make_auto(ScheduleOptions *o, const GivenTimes *times, const Order
                o->takes_turns ? "overlap-experts" : "micro-batch-group");
     return NULL;
   }
+  const gboolean is_open = o->chunks == OPTION_NOT_GIVEN;
   if (!parse_memory_cap(o->memory_cap, &cap, error) || !check_counts(o, NULL, error))
     return NULL;
-  g_autoptr(Placement) placement = plan_order_auto_placement(o->pp, o->chunks);
+  const int n_chunks = is_open ? AUTO_CHUNKS : o->chunks; /* the ticks of several chunks are whole for one */
+  g_autoptr(Placement) placement = plan_order_auto_placement(o->pp, n_chunks);
   OrderSetting in_ticks = *setting;
   in_ticks.times = given_times_in(times, ticks_of(o, times, placement, o->micro_batches));
-  return order_run_auto(placement, o->micro_batches, &in_ticks, cap, error);
+  const OrderShape shape = {.n_ranks = o->pp, .n_chunks = is_open ? 0 : o->chunks, .n_micro_batches = o->micro_batches};
+  return order_run_auto(shape, &in_ticks, cap, error);
 }
 
 static Order *make_named(const ScheduleOptions *o, const ScheduleInfo *schedule, GError **error) {

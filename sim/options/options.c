@@ -132,7 +132,7 @@ static gboolean check_fold(const PlanOptions *o, const Plan *plan, GError **erro
 gboolean plan_options_make_plan(PlanOptions *options, GError **error) {
   plan_free(options->plan);
   options->plan = plan_new();
-  PlanTarget target = {options->plan, options->frameworks};
+  PlanTarget target = {.plan = options->plan, .frameworks = options->frameworks};
   return set_fields(options, &target, error) && check_overlap(options, options->plan, error) &&
          check_fold(options, options->plan, error);
 }

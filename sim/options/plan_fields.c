@@ -14,9 +14,10 @@
 
 /* --- fields with a text of their own --- */
 
-/* Runs record the result of auto as "auto: zb-v". */
+/* A run of auto's whose schedule was found in the table, "auto: zb-v", is run again as what was found. */
 static gboolean set_schedule(PlanTarget *target, const char *text, GError **error) {
-  const char *name = g_str_has_prefix(text, "auto: ") ? "auto" : plan_order_spelling(text);
+  const char *name = plan_order_spelling(plan_order_run_name(text));
+  target->is_by_auto = plan_order_names_auto(name) || plan_order_run_name(text) != text;
   g_free(target->plan->schedule);
   target->plan->schedule = g_strdup(name);
   return TRUE;
@@ -47,7 +48,7 @@ static char *layout_text(const Plan *plan) {
 
 static gboolean set_memory_cap(PlanTarget *target, const char *text, GError **error) {
   const Plan *plan = target->plan;
-  if (g_strcmp0(plan->schedule, "auto") != 0)
+  if (!target->is_by_auto && !plan_order_names_auto(plan->schedule))
     return fail_input(error, "--memory-cap limits the order that --schedule auto makes; found --schedule %s",
                       plan->schedule != NULL ? plan->schedule : "left out");
   if (!units_parse(text, UNIT_BYTES, &target->plan->memory_cap, error)) {

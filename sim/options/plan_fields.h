@@ -29,6 +29,7 @@ typedef enum {
 typedef struct {
   Plan *plan;             /* borrowed */
   GHashTable *frameworks; /* name → Framework: read before; borrowed; NULL: none */
+  gboolean is_by_auto;    /* (set) the schedule is auto, or was found by it */
 } PlanTarget;
 
 typedef struct {

@@ -12,6 +12,7 @@
 #include "effect_recipes.h"
 #include "error.h"
 #include "lowering.h"
+#include "mixed_gpus.h"
 #include "offload_state.h"
 #include "stage_works.h"
 #include "timing_model.h"
@@ -56,7 +57,7 @@ static double zero_buffers(const Workload *workload) {
 static double *caps_of(const Workload *workload, const Cluster *cluster) {
   const Plan *plan = workload->plan;
   const Placement *placement = workload->placement;
-  const double asked = plan->memory_cap > 0 ? plan->memory_cap : gpu_room_bytes(&cluster->gpu);
+  const double asked = plan->memory_cap > 0 ? plan->memory_cap : mixed_gpus_room_bytes(workload, cluster);
   const double most = plan->order_cap > 0 ? plan->order_cap : asked;
   double *caps = g_new(double, placement->n_ranks);
   g_autofree double *transients = g_new0(double, placement->n_ranks);

@@ -8,6 +8,7 @@
 #include "error.h"
 #include "memory_profile.h"
 #include "passes.h"
+#include "plan_order.h"
 
 StageTimes order_run_pass_times(const StageTimes *times, int n_passes) {
   StageTimes pass = {.f_ns = round(times->f_ns / n_passes),
@@ -86,14 +87,22 @@ static gboolean fits(const Contest *contest, const double *peak) {
   return TRUE;
 }
 
-static gint64 cost_as_run(const Contest *contest, const Order *order) {
-  OrderSetting one_step = *contest->setting;
+static OrderRun *run_one_step(const Order *order, const OrderSetting *setting) {
+  OrderSetting one_step = *setting;
   one_step.n_steps = 1;
-  g_autoptr(OrderRun) run = order_run_in(order, &one_step, NULL, NULL, NULL);
+  return order_run_in(order, &one_step, NULL, NULL, NULL);
+}
+
+static gint64 cost_of_run(const OrderRun *run, const OrderSetting *setting) {
+  return setting->barrier ? trace_end(run->trace) : run->metrics->span_ns;
+}
+
+static gint64 cost_as_run(const Contest *contest, const Order *order) {
+  g_autoptr(OrderRun) run = run_one_step(order, contest->setting);
   g_autoptr(MemoryProfile) memory = run != NULL ? memory_profile_new(run->trace) : NULL;
   if (memory == NULL || !fits(contest, memory->rank_peak))
     return G_MAXINT64;
-  return one_step.barrier ? trace_end(run->trace) : run->metrics->span_ns;
+  return cost_of_run(run, contest->setting);
 }
 
 /* Span, or makespan with a barrier; G_MAXINT64 when it does not fit. */
@@ -134,8 +143,9 @@ static Order *best_with_table(const Contest *contest, Order *best) {
   return best;
 }
 
-Order *order_run_auto(const Placement *placement, int n_micro_batches, const OrderSetting *setting, double cap,
-                      GError **error) {
+/* With the given chunks. *cost_ns: as it runs. */
+static Order *auto_on(OrderShape shape, const OrderSetting *setting, double cap, gint64 *cost_ns, GError **error) {
+  g_autoptr(Placement) placement = plan_order_auto_placement(shape.n_ranks, shape.n_chunks);
   const int n_passes = placement->n_stages / placement->n_ranks / placement->n_pipes;
   const StageTimes pass = order_run_pass_times(&setting->times, n_passes);
   const HeldShares *held = setting->held;
@@ -149,7 +159,7 @@ Order *order_run_auto(const Placement *placement, int n_micro_batches, const Ord
     caps[rank] = cap;
   const Contest contest = {.setting = setting,
                            .problem = {.placement = placement,
-                                       .n_micro_batches = n_micro_batches,
+                                       .n_micro_batches = shape.n_micro_batches,
                                        .stages = costs,
                                        .send_ns = (gint64)pass.send_ns,
                                        .cap = cap > 0 ? caps : NULL,
@@ -158,7 +168,26 @@ Order *order_run_auto(const Placement *placement, int n_micro_batches, const Ord
                            .is_run = pass.send_ns > MIN(pass.f_ns, pass.i_ns) ||
                                      pass.pair_ns < pass.f_ns + pass.i_ns + pass.w_ns};
   Order *best = auto_order_new(&contest.problem, NULL, error);
-  return best != NULL ? best_with_table(&contest, best) : NULL;
+  if (best == NULL)
+    return NULL;
+  best = best_with_table(&contest, best);
+  g_autoptr(OrderRun) run = run_one_step(best, setting);
+  *cost_ns = cost_of_run(run, setting);
+  return best;
+}
+
+Order *order_run_auto(OrderShape shape, const OrderSetting *setting, double cap, GError **error) {
+  const gboolean is_open = shape.n_chunks == 0;
+  shape.n_chunks = MAX(shape.n_chunks, 1);
+  gint64 least_ns, cost_ns;
+  g_autoptr(Order) best = auto_on(shape, setting, cap, &least_ns, error);
+  if (best == NULL || !is_open || shape.n_ranks == 1)
+    return g_steal_pointer(&best);
+  shape.n_chunks = AUTO_CHUNKS;
+  const gboolean is_small =
+      order_run_check_size(shape.n_ranks, shape.n_chunks, shape.n_micro_batches, setting->n_steps, NULL);
+  g_autoptr(Order) other = is_small ? auto_on(shape, setting, cap, &cost_ns, NULL) : NULL;
+  return other != NULL && cost_ns < least_ns ? g_steal_pointer(&other) : g_steal_pointer(&best);
 }
 
 void order_run_free(OrderRun *run) {

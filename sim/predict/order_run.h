@@ -3,6 +3,7 @@
 #include "engine.h"
 #include "metrics.h"
 #include "passes.h"
+#include "schedules.h"
 
 /* The times of one pipeline rank for one micro-batch. A chunk takes its share, rounded to whole nanoseconds. Only their
  * ratios matter: a caller may let the clock count anything else. */
@@ -37,12 +38,11 @@ OrderRun *order_run_in(const Order *order, const OrderSetting *setting, const ch
 OrderRun *order_run_new(const Order *order, const StageTimes *times, int n_steps, const char *dump_after, char **dump,
                         GError **error);
 /* auto: the order made for a uniform stage's times, sends and memory, with each rank holding at most `cap` (in the
- * unit of setting->held; 0: no limit). It minimises the stage span of one step, or with a barrier its makespan. The
- * order may use another placement of the same number of chunks if a built-in schedule with that placement is better.
- * If sends are longer than passes, or pairs gain time, built-in schedules are compared by running them. IMPOSSIBLE as
- * auto_order_new(). */
-Order *order_run_auto(const Placement *placement, int n_micro_batches, const OrderSetting *setting, double cap,
-                      GError **error);
+ * unit of setting->held; 0: no limit). It minimises the stage span of one step, or with a barrier its makespan. Without
+ * chunks (0) it is the best on one and on AUTO_CHUNKS. It may use another placement of as many chunks if a
+ * built-in schedule with that placement is better. If sends are longer than passes, or pairs gain time, built-in
+ * schedules are compared by running them. IMPOSSIBLE as auto_order_new(). */
+Order *order_run_auto(OrderShape shape, const OrderSetting *setting, double cap, GError **error);
 void order_run_free(OrderRun *run);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(OrderRun, order_run_free)
 /* The bubble as a share of the stage span. */

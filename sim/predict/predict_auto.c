@@ -1,7 +1,12 @@
-/* What auto stands for: an order made for the predicted times, or a built-in schedule that is faster. */
+/* What auto stands for: of its candidates (plan_order_candidates()) that a GPU can hold, the one with the shortest step
+ * as predicted; the first of equal ones. An order is made for F, I and W of a folded run and accounts neither for what
+ * a whole backward hides and I alone does not, nor for another placement of its chunks, nor for what differs between
+ * ranks: so schedules of the table may be faster, or hold less. */
 #include "predict_parts.h"
 
 #include "error.h"
+#include "memory_bound.h"
+#include "mixed_gpus.h"
 #include "units.h"
 
 /* The search for the cap under which auto's order fits. The cap first drops by the excess, or by 1 / COARSE of the
@@ -9,22 +14,14 @@
  * GPU. */
 enum { MOST_TRIES = 20, COARSE = 512, FINE = 128 };
 
-/* The bytes a GPU may hold in all. */
-static double most_bytes(const Plan *plan, const Cluster *cluster) {
-  return plan->memory_cap > 0 ? plan->memory_cap : gpu_room_bytes(&cluster->gpu);
+/* The bytes that a rank may hold. */
+static double most_bytes(const Workload *workload, const Cluster *cluster) {
+  const Plan *plan = workload->plan;
+  return plan->memory_cap > 0 ? plan->memory_cap : mixed_gpus_room_bytes(workload, cluster);
 }
 
-static gboolean holds(const Prediction *prediction, double bytes) {
-  return prediction->memory->peak_bytes <= bytes;
-}
-
-/* The plan without anything that makes ranks differ: no order is made for that. */
-static Plan *plan_of_equal_ranks(const Plan *plan) {
-  Plan *equal = plan_copy(plan);
-  equal->fold = TRUE;
-  equal->jitter = 0;
-  g_array_set_size(equal->slow_ranks, 0);
-  return equal;
+static gboolean holds(const Prediction *prediction) {
+  return prediction->memory->peak_bytes <= most_bytes(prediction->workload, prediction->cluster);
 }
 
 /* The search for an order that holds at most `bytes`. */
@@ -42,7 +39,8 @@ typedef struct {
 
 static void try_cap(CapSearch *search, double cap) {
   search->plan->order_cap = cap;
-  g_autoptr(Prediction) made = predict_as_named(search->scratch, search->model, search->cluster, search->plan, NULL);
+  g_autoptr(Prediction) made =
+      predict_numbers_as_named(search->scratch, search->model, search->cluster, search->plan, NULL);
   const double excess = made != NULL ? made->memory->peak_bytes - search->bytes : 0;
   if (excess > 0) {
     search->high = cap;
@@ -72,13 +70,14 @@ static void search_caps(CapSearch *search, double excess) {
 }
 
 /* Predicts auto's order. The order is made from what is known of memory before lowering, so it may turn out to hold
- * more. Orders hold whole micro-batches, so one made for a slightly smaller cap is often the same. NULL when no order
- * found holds at most `bytes`. */
-static Prediction *predict_made(PredictScratch *scratch, const Model *model, const Cluster *cluster, Plan *plan,
-                                double bytes, GError **error) {
-  g_autoptr(Prediction) prediction = predict_as_named(scratch, model, cluster, plan, error);
-  if (prediction == NULL || holds(prediction, bytes))
+ * more. Orders hold whole micro-batches, so one made for a slightly smaller cap is often the same. Sets the plan's
+ * order_cap. NULL when no order found holds at most what a rank may. */
+static Prediction *search_made(PredictScratch *scratch, const Model *model, const Cluster *cluster, Plan *plan,
+                               GError **error) {
+  g_autoptr(Prediction) prediction = predict_numbers_as_named(scratch, model, cluster, plan, error);
+  if (prediction == NULL || holds(prediction))
     return g_steal_pointer(&prediction);
+  const double bytes = most_bytes(prediction->workload, cluster);
   CapSearch search = {scratch, model, cluster, plan, bytes, -1, bytes, NULL, 0};
   search_caps(&search, prediction->memory->peak_bytes - bytes);
   plan->order_cap = search.best_cap;
@@ -89,50 +88,72 @@ static Prediction *predict_made(PredictScratch *scratch, const Model *model, con
   return NULL;
 }
 
-/* The fastest built-in schedule that fits and is faster than `made`, auto's order (NULL: there is none); NULL: there
- * is no such schedule. An order made for F, I and W accounts neither for what a whole backward hides and I alone does
- * not, nor for another placement of its chunks. `opened`: the plan with its open choices made as for auto. */
-static const char *faster_of_table(PredictScratch *scratch, const Model *model, const Cluster *cluster,
-                                   const Plan *opened, const Prediction *made) {
-  const char *best = NULL;
-  const double bytes = most_bytes(opened, cluster);
-  gint64 least_ns = made != NULL ? made->metrics->step_ns : G_MAXINT64;
-  for (const char *const *name = schedule_names(); *name != NULL; name++) {
-    const ScheduleInfo *info = schedule_find(*name, NULL);
-    if (info->placement == PLACEMENT_BIDIRECTIONAL || !schedule_check_chunks(info, opened->chunks, NULL))
-      continue;
-    g_autoptr(Plan) plan = plan_of_equal_ranks(opened);
-    g_free(plan->schedule);
-    plan->schedule = g_strdup(*name);
-    g_autoptr(Prediction) prediction = predict_numbers_as_named(scratch, model, cluster, plan, NULL);
-    if (prediction == NULL || !holds(prediction, bytes) || prediction->metrics->step_ns >= least_ns)
-      continue;
-    least_ns = prediction->metrics->step_ns;
-    best = *name;
-  }
-  return best;
+/* With slow ranks and jitter a run takes as many times longer as there are ranks beside a folded one's: the cap is
+ * searched for without them, as they hardly matter to memory, and again only if they do. */
+static Prediction *predict_made(PredictScratch *scratch, const Model *model, const Cluster *cluster, Plan *plan,
+                                GError **error) {
+  if (plan->jitter == 0 && plan->slow_ranks->len == 0)
+    return search_made(scratch, model, cluster, plan, error);
+  g_autoptr(Plan) equal = plan_copy(plan);
+  equal->jitter = 0;
+  g_array_set_size(equal->slow_ranks, 0);
+  g_autoptr(Prediction) undisturbed = search_made(scratch, model, cluster, equal, error);
+  if (undisturbed == NULL)
+    return NULL;
+  plan->order_cap = equal->order_cap;
+  g_autoptr(Prediction) prediction = predict_numbers_as_named(scratch, model, cluster, plan, error);
+  if (prediction == NULL || holds(prediction))
+    return g_steal_pointer(&prediction);
+  plan->order_cap = 0;
+  return search_made(scratch, model, cluster, plan, error);
+}
+
+/* Predicts a schedule of the table. NULL: it is impossible, or known to hold too much. */
+static Prediction *predict_named(PredictScratch *scratch, const Model *model, const Cluster *cluster, const Plan *plan,
+                                 ShortOrder *kept) {
+  g_auto(PlanOrder) choice = {0};
+  g_autoptr(Workload) workload = predict_workload(model, cluster, plan, &choice, NULL);
+  MemoryBound bound;
+  if (workload == NULL)
+    return NULL;
+  memory_bound_fits(workload, &choice, cluster, kept, &bound);
+  return memory_bound_is_within(&bound, most_bytes(workload, cluster))
+             ? predict_numbers_as_named(scratch, model, cluster, plan, NULL)
+             : NULL;
+}
+
+/* Of two that hold what they may (NULL: none yet). The cap may be beyond the GPU, and other tiers too small. */
+static gboolean is_better(const Prediction *prediction, const Prediction *best) {
+  if (best == NULL || prediction->fits != best->fits)
+    return best == NULL || prediction->fits;
+  return prediction->metrics->step_ns < best->metrics->step_ns;
 }
 
 Plan *predict_settled(PredictScratch *scratch, const Model *model, const Cluster *cluster, const Plan *plan,
                       GError **error) {
-  g_auto(PlanOrder) choice = {0};
-  g_autoptr(Plan) opened = plan_copy(plan);
-  if (!plan_order_open(&choice, opened, error))
-    return NULL;
-  if (!plan_order_is_auto(&choice))
+  if (!plan_order_names_auto(plan->schedule))
     return plan_copy(plan);
-  g_autoptr(Plan) equal = plan_of_equal_ranks(opened);
-  g_autoptr(GError) reason = NULL;
-  g_autoptr(Prediction) made = predict_made(scratch, model, cluster, equal, most_bytes(opened, cluster), &reason);
-  const char *faster = faster_of_table(scratch, model, cluster, opened, made);
-  if (made == NULL && faster == NULL) {
+  g_autoptr(GPtrArray) candidates = plan_order_candidates(plan);
+  g_autoptr(ShortOrder) kept = short_order_new();
+  g_autoptr(Prediction) best = NULL;
+  g_autoptr(GError) reason = NULL; /* why the first of them, an order to be made, is not */
+  Plan *settled = NULL;
+  for (guint i = 0; i < candidates->len; i++) {
+    Plan *candidate = candidates->pdata[i];
+    candidate->fold = TRUE; /* the same numbers sooner; completing the plan undoes it where ranks differ */
+    g_autoptr(Prediction) prediction = plan_order_names_auto(candidate->schedule)
+                                           ? predict_made(scratch, model, cluster, candidate, i == 0 ? &reason : NULL)
+                                           : predict_named(scratch, model, cluster, candidate, kept);
+    if (prediction == NULL || !holds(prediction) || !is_better(prediction, best))
+      continue;
+    prediction_free(best);
+    best = g_steal_pointer(&prediction);
+    settled = candidate;
+  }
+  if (settled == NULL) {
     g_propagate_error(error, g_steal_pointer(&reason));
     return NULL;
   }
-  opened->order_cap = equal->order_cap;
-  if (faster != NULL) {
-    g_free(opened->schedule);
-    opened->schedule = g_strdup(faster);
-  }
-  return g_steal_pointer(&opened);
+  settled->fold = plan->fold;
+  return plan_copy(settled);
 }

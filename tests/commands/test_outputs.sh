@@ -90,7 +90,7 @@ bubble_overhead breakdown_s memory links bounding_link kernels engine warnings" 
     schedule --pp 4 --micro-batches 4 --json
   check_keys "state_bytes_per_gpu weights_bytes gradients_bytes optimizer_bytes activations_bytes buffers_bytes reserved_bytes total_bytes fits min_gpus max_micro_batch max_seq_len parameters zero_stages" \
     memory --params 7e9 --json
-  check_keys "op gpus bytes time_s algbw_Bps busbw_Bps algorithm protocol sent_bytes sms" \
+  check_keys "op gpus bytes time_s algbw_Bps busbw_Bps algorithm protocol sent_bytes sms note" \
     collective --cluster dgx-h100 --bytes 1MiB --json
 
   check_keys "rows predicted failed mape median_ape p90_ape bias baseline_mape timed memory_rows memory_mape memory_bias \

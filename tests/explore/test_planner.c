@@ -3,6 +3,8 @@
 #include "run_suite.h"
 
 #include "plan_bound.h"
+#include "plan_screen.h"
+#include "sweep_try.h"
 #include "training_cost.h"
 
 /* Small enough to try all, with plans that do not fit: 8 and 16 GPUs. */
@@ -91,9 +93,8 @@ static Exhaustive try_all(const Space *space) {
       continue;
     }
     g_autoptr(Prediction) prediction = predict_with(scratch, point.model, point.cluster, point.plan, NULL);
-    gboolean is_possible = prediction != NULL && (point.plan->pp > 1 || prediction->workload->plan->chunks == 1);
-    all.n_impossible += !is_possible;
-    if (!is_possible)
+    all.n_impossible += prediction == NULL;
+    if (prediction == NULL)
       continue;
     check_bound(prediction);
     if (is_same(prediction->workload->plan) || is_same_layout(&point, prediction->workload)) {
@@ -136,6 +137,120 @@ START_TEST(the_search_keeps_what_trying_everything_would_keep) {
   }
   ck_assert_int_gt(n_left_out, 0); /* or the bound does nothing */
   ck_assert_int_gt(n_out_of_memory, 0);
+}
+END_TEST
+
+/* Of each axis a drawn space has one of these values, or a few. */
+static const Given drawn_axes[] = {
+    {"model", "gpt2,gpt2,megatron-1.7b,megatron-1.7b,mixtral-8x7b"},
+    {"cluster", "dgx-h100,selene,h800"},
+    {"gpus", "8,16"},
+    {"global-batch", "16,32,48"},
+    {"seq-len", "256,1024"},
+    {"tp", "1,1,2,4"},
+    {"pp", "1,2,2,4"},
+    {"cp", "1,1,1,2"},
+    {"ep", "1,1,1,2"},
+    {"expert-tp", "0,0,0,1"},
+    {"chunks", "1,1,2,3"},
+    {"schedule", "1f1b,1f1b,interleaved,interleaved,looped-bfs,zb-h1,zb-v,dualpipe,auto,auto"},
+    {"pipeline-layout", "auto,balanced"},
+    {"micro-batch", "1,2"},
+    {"zero", "0,1,2,3"},
+    {"recompute", "none,selective,full"},
+    {"sequence-parallel", "on,off"},
+    {"overlap-p2p", "on,off"},
+    {"steps", "1,3"},
+    {"grad-norm-barrier", "on,off"}};
+enum { N_DRAWN = 40, MOST_OF_A_SPACE = 16 };
+
+static Space *draw_space(guint seed) {
+  g_autoptr(GRand) random = g_rand_new_with_seed(seed);
+  Space *space = space_new();
+  int n_points = 1;
+  for (gsize i = 0; i < G_N_ELEMENTS(drawn_axes); i++) {
+    g_auto(GStrv) values = g_strsplit(drawn_axes[i].text, ",", -1);
+    const int n_values = (int)g_strv_length(values), first = g_rand_int_range(random, 0, n_values);
+    g_autoptr(GString) text = g_string_new(values[first]);
+    const char *second = values[(first + g_rand_int_range(random, 1, n_values)) % n_values];
+    if (i >= 5 && 2 * n_points <= MOST_OF_A_SPACE && g_rand_boolean(random) && strcmp(second, values[first]) != 0) {
+      g_string_append_printf(text, ",%s", second);
+      n_points *= 2;
+    }
+    ck_assert(space_set(space, drawn_axes[i].name, text->str, NULL));
+  }
+  const MemoryMargin margin = {.share = seed % 2 * g_rand_double_range(random, 0.9, 0.97)}; /* or not all would fit */
+  space_set_memory_margin(space, &margin);
+  ck_assert(space_finish(space, NULL));
+  return space;
+}
+
+typedef struct {
+  const Space *space;
+  SpaceReader *reader;
+  SweepWorker *worker;
+  SweepTable *table;
+  PredictScratch *scratch;
+  ShortOrder *order;
+  PlanScreen screen;
+} Drawn;
+
+/* The step of a configuration if it fits, else G_MAXINT64: by itself, in a sweep and as its screen sees it. */
+static gint64 step_of_point(const Drawn *drawn, gint64 index) {
+  SpacePoint point;
+  if (!space_reader_read(drawn->reader, index, &point, NULL))
+    return G_MAXINT64;
+  const gboolean is_auto = strcmp(point.plan->schedule, "auto") == 0; /* impossible if no order of it fits */
+  g_autoptr(Prediction) prediction = predict_numbers(drawn->scratch, point.model, point.cluster, point.plan, NULL);
+  const gboolean fits = prediction != NULL && prediction->fits;
+  double number = 0;
+  const Screened screened = plan_screen(&drawn->screen, drawn->reader, drawn->order, index, &number, NULL);
+  SweepRow row;
+  sweep_worker_try(drawn->worker, index, &row);
+  const gint64 step_ns = fits ? prediction->metrics->step_ns : G_MAXINT64;
+  const double score =
+      fits ? plan_score(&drawn->screen.request->scoring, prediction->workload, point.cluster, step_ns, 1) : 0;
+  if ((row.status == SWEEP_RAN) != fits || (!is_auto && (row.status == SWEEP_IMPOSSIBLE) != (prediction == NULL)) ||
+      (screened == SCREENED_IMPOSSIBLE && prediction != NULL) || (screened == SCREENED_TOO_LARGE && fits) ||
+      (screened == SCREENED_CANDIDATE && fits && number > score * (1 + 1e-12)))
+    ck_abort_msg("configuration %d: fits %d, in a sweep %d, screened %d (%g of %g): %s", (int)index, fits, row.status,
+                 screened, number, score, space_text(drawn->space));
+  if (fits)
+    ck_assert_double_eq(prediction->step_time_s, row.cells[sweep_table_find(drawn->table, "step_time_s")].real);
+  sweep_row_clear(&row, drawn->table);
+  return step_ns;
+}
+
+/* The best of a space, by trying it all; G_MAXINT64: nothing fits. */
+static gint64 least_step(const Space *space, const PlannerRequest *request) {
+  g_autoptr(SweepTable) table = sweep_table_new();
+  const SweepProblem problem = {.space = space, .table = table, .price = -1, .prune = TRUE, .n_workers = 1};
+  g_autoptr(SpaceReader) reader = space_reader_new(space);
+  g_autoptr(SweepWorker) worker = sweep_worker_new(&problem);
+  g_autoptr(PredictScratch) scratch = predict_scratch_new(1);
+  g_autoptr(ShortOrder) order = short_order_new();
+  const Drawn drawn = {space, reader, worker, table, scratch, order, plan_screen_of(request)};
+  gint64 least_ns = G_MAXINT64;
+  for (gint64 i = 0; i < space_count(space); i++)
+    least_ns = MIN(least_ns, step_of_point(&drawn, i));
+  return least_ns;
+}
+
+START_TEST(simulate_sweep_and_plan_agree_on_drawn_spaces) {
+  int n_found = 0;
+  for (guint seed = 0; seed < N_DRAWN; seed++) {
+    g_autoptr(Space) space = draw_space(seed);
+    PlannerRequest request = request_of(space);
+    request.n_kept = 1;
+    const gint64 least_ns = least_step(space, &request);
+    g_autoptr(PlannerResult) result = planner_search(&request, NULL, NULL);
+    const PlanOutcome *best = result != NULL ? result->kept->pdata[0] : NULL;
+    if ((best != NULL ? llround(best->step_time_s * 1e9) : G_MAXINT64) != least_ns)
+      ck_abort_msg("space %u: plan %g s, of all %g s\n%s", seed, best != NULL ? best->step_time_s : INFINITY,
+                   1e-9 * (double)least_ns, space_text(space));
+    n_found += best != NULL;
+  }
+  ck_assert_int_gt(n_found, N_DRAWN / 3);
 }
 END_TEST
 
@@ -456,6 +571,7 @@ int main(void) {
   TCase *tcase = tcase_create("planner");
   tcase_set_timeout(tcase, 120);
   tcase_add_test(tcase, the_search_keeps_what_trying_everything_would_keep);
+  tcase_add_test(tcase, simulate_sweep_and_plan_agree_on_drawn_spaces);
   tcase_add_test(tcase, threads_change_nothing);
   tcase_add_test(tcase, selective_recompute_of_products_is_a_plan_of_its_own);
   tcase_add_test(tcase, speed_takes_all_gpus_and_cost_the_fewest);

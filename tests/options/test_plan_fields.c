@@ -21,7 +21,7 @@ static const struct {
     {"expert-load", "1.25", NULL},
     {"chunks", "3", NULL},
     {"schedule", "zb_h1", "zb-h1"},
-    {"schedule", "auto: zb-v", "auto"},
+    {"schedule", "auto: zb-v", "zb-v"},
     {"pipeline-layout", "7+8*2+6", NULL},
     {"pipeline-layout", "Et*7|t*6L", "7+6"},
     {"micro-batch-group", "8", NULL},
@@ -71,7 +71,7 @@ static const PlanField *field_called(const char *name) {
 
 static void set(Plan *plan, const PlanField *field, const char *text) {
   g_autoptr(GError) error = NULL;
-  PlanTarget target = {plan, NULL};
+  PlanTarget target = {.plan = plan};
   ck_assert_msg(plan_field_set(field, &target, text, &error), "%s", error != NULL ? error->message : "");
 }
 
@@ -136,7 +136,7 @@ START_TEST(what_is_set_names_the_option_where_it_is_wrong) {
   for (gsize i = 0; i < G_N_ELEMENTS(wrong); i++) {
     g_autoptr(GError) error = NULL;
     g_autoptr(Plan) plan = plan_new();
-    PlanTarget target = {plan, NULL};
+    PlanTarget target = {.plan = plan};
     ck_assert(!plan_field_set(field_called(wrong[i][0]), &target, wrong[i][1], &error));
     ck_assert_msg(strstr(error->message, wrong[i][2]) != NULL, "%s", error->message);
   }

@@ -64,6 +64,7 @@ START_TEST(the_bounding_link_is_the_one_in_use_while_nothing_runs) {
   ck_assert_int_eq(bounding.rank, 0);
   ck_assert_double_eq_tol(bounding.wait_s, 10e-9, 1e-18);
   ck_assert_double_eq_tol(bounding.busy_s, 10e-9, 1e-18);
+  ck_assert_double_eq_tol(bounding.idle_s, 10e-9, 1e-18);
   hand_clear(&loaded.hand);
 }
 END_TEST
@@ -181,6 +182,7 @@ static double most_used(const Prediction *prediction, double *asked) {
   g_autoptr(GArray) moments = link_timeline_of(prediction->trace, prediction->metrics, bounding.rank);
   double most = 0;
   ck_assert(link_use_of(prediction->trace, prediction->metrics, NULL, uses));
+  ck_assert_double_le(bounding.busy_s, bounding.idle_s * (1 + 1e-9));
   *asked = 0;
   for (int way = 0; way < TIMING_MAX_WAYS; way++) {
     *asked = MAX(*asked, uses[way].asked);

@@ -124,7 +124,7 @@ START_TEST(orders_run_as_they_were_evaluated) {
     OrderSetting setting = {times, 1, FALSE, &held};
     g_autoptr(Placement) placement = placement_new(v == 2 ? PLACEMENT_V : PLACEMENT_LOOP, p, v);
     g_autoptr(GError) error = NULL;
-    g_autoptr(Order) order = order_run_auto(placement, m, &setting, p + 1, &error);
+    g_autoptr(Order) order = order_run_auto((OrderShape){p, v, m, 0}, &setting, p + 1, &error);
     ck_assert_msg(order != NULL, "%s", error != NULL ? error->message : "");
     g_autoptr(OrderRun) run = order_run_in(order, &setting, NULL, NULL, &error);
     ck_assert_msg(run != NULL, "%s", error != NULL ? error->message : "");

@@ -138,11 +138,17 @@ static double plateau(const Case *c) {
   return is_on_it ? library->ring_plateau : 1;
 }
 
+/* One over each NIC, as many as the search may find; 0: inside a domain. */
+static int nic_channels(const Cluster *cluster, const GroupShape *shape) {
+  const int most = cluster->collectives.ring_channels > 0 ? cluster->collectives.ring_channels : G_MAXINT;
+  return shape->n_domains < 2 ? 0 : CLAMP((int)(shape->min_per_domain / cluster->node_egress_gpus), 1, most);
+}
+
 /* The time to fill the ring when everything passes every member, each of which passes on a channel's part once it has
  * a step of it: the last member gets its first step after all others had it. Only over nodes, where the network takes
- * whole steps; inside a node LL and LL128 pass on each line. */
+ * whole steps; inside a node LL and LL128 pass on each line. The halves of a split channel count as taking turns. */
 static double passing_on_s(const Case *c, double Bps) {
-  const int channels = collective_ring_channels(c->cluster, c->shape);
+  const int channels = nic_channels(c->cluster, c->shape);
   if (!c->traits->passes_all_on || channels == 0)
     return 0;
   const double hops = c->protocol == PROTOCOL_SIMPLE ? c->shape->n - 2 : c->shape->n_domains - 1;
@@ -457,10 +463,8 @@ gboolean collective_algorithm_exists(const Cluster *cluster, Collective collecti
  * if channels are few or the rate is higher still. Never more than the search may find. */
 int collective_ring_channels(const Cluster *cluster, const GroupShape *shape) {
   const RingSearch *search = &cluster->collectives.ring_search;
-  if (shape->n_domains < 2)
-    return 0;
   const int most = cluster->collectives.ring_channels > 0 ? cluster->collectives.ring_channels : G_MAXINT;
-  const int n = CLAMP((int)(shape->min_per_domain / cluster->node_egress_gpus), 1, most);
+  const int n = nic_channels(cluster, shape);
   const double Bps = cluster->nic_Bps * (search->rate_share > 0 ? search->rate_share : 1);
   const gboolean is_split =
       search->split_Bps > 0 && Bps >= search->split_Bps &&

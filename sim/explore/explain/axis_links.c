@@ -42,18 +42,27 @@ static void add_group(AxisLinks *links, const Prediction *prediction) {
   add_ways(links, &load);
 }
 
-/* Of the last step; a send counts where it is sent. */
+/* Of an op, alone; a send counts where it is sent. */
+static gint64 transfer_ns(const Prediction *prediction, const Op *op, Axis axis) {
+  const Program *program = prediction->program;
+  gint64 latency_ns;
+  if (op->kind == OP_COMPUTE)
+    return timing_collectives_ns(prediction->timing, &g_array_index(program->works, Work, op->work), axis, &latency_ns);
+  if (op->kind != OP_SEND && op->kind != OP_COLLECTIVE)
+    return 0;
+  const gboolean is_own = is_of_axis(program, &g_array_index(program->transfers, Transfer, op->work), axis);
+  return is_own ? prediction->timing->transfers[op->work].run_ns : 0;
+}
+
+/* Of the last step. */
 static double transfer_s(const Prediction *prediction, Axis axis) {
   const Program *program = prediction->program;
   double sum_ns = 0;
   for (int rank = 0; rank < program->n_ranks; rank++) {
     const OpList *list = &program->ranks[rank];
-    for (int i = 0; i < list->n_ops; i++) {
-      const Op *op = &list->ops[i];
-      if ((op->kind == OP_SEND || op->kind == OP_COLLECTIVE) && op->step == program->n_steps - 1 &&
-          is_of_axis(program, &g_array_index(program->transfers, Transfer, op->work), axis))
-        sum_ns += (double)prediction->timing->transfers[op->work].run_ns;
-    }
+    for (int i = 0; i < list->n_ops; i++)
+      if (list->ops[i].step == program->n_steps - 1)
+        sum_ns += (double)transfer_ns(prediction, &list->ops[i], axis);
   }
   return 1e-9 * sum_ns / program->n_ranks;
 }
@@ -79,7 +88,7 @@ static AxisLinks links_of(const Prediction *prediction, const StepReport *traffi
   if (is_inside)
     add_group(&links, prediction);
   links.link_Bps = way_Bps(prediction->cluster, links.narrowest);
-  links.transfer_s = is_inside ? links.hidden_s + links.exposed_s : transfer_s(prediction, axis);
+  links.transfer_s = transfer_s(prediction, axis);
   return links;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "launch_frameworks.h"
+#include "plan_order.h"
 
 static const char *const names[N_LAUNCHES + 1] = {
     [LAUNCH_MEGATRON] = "megatron", [LAUNCH_DEEPSPEED] = "deepspeed", [LAUNCH_TORCHTITAN] = "torchtitan"};
@@ -48,14 +49,9 @@ const char *const *launch_names(void) {
   return names;
 }
 
-/* "auto: interleaved" ran interleaved. */
-static const char *schedule_run(const Plan *plan) {
-  const char *stands_for = strstr(plan->schedule, ": ");
-  return stands_for != NULL ? stands_for + 2 : plan->schedule;
-}
-
 static LaunchCase case_of(const Workload *workload, int gpus_per_node, GPtrArray *notices) {
-  return (LaunchCase){workload, workload->model, workload->plan, schedule_run(workload->plan), gpus_per_node, notices};
+  const Plan *plan = workload->plan;
+  return (LaunchCase){workload, workload->model, plan, plan_order_run_name(plan->schedule), gpus_per_node, notices};
 }
 
 gboolean launch_check(LaunchFramework framework, const Workload *workload, GError **error) {

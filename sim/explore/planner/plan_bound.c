@@ -13,11 +13,8 @@
  *
  * Where stages run on into the next step without waiting for each other, the step is the distance between two ends of
  * steps: that of the rank which ended the first of the two is at least its own work, and which rank that is, is not
- * known. There the emptiest one counts; and under schedule auto, which may lay stages out in several ways, a rank of
- * the smallest stages. */
+ * known. There the emptiest one counts. */
 #include "plan_bound.h"
-
-#include <string.h>
 
 #include "lowering.h"
 #include "program.h"
@@ -101,18 +98,8 @@ static gint64 filled_and_drained_ns(const Workload *workload, const StageTimes *
   return most_ns;
 }
 
-/* Stages lie on ranks in a way that is not known. */
-static gint64 unplaced_ns(const Workload *workload, const StageTimes *stages) {
-  gint64 least_ns = G_MAXINT64;
-  for (int stage = 0; stage < workload->n_stages; stage++)
-    least_ns = MIN(least_ns, stages[stage].forward_ns + stages[stage].backward_ns);
-  return least_ns * (workload->n_stages / workload->plan->pp) * workload->plan->n_micro_batches;
-}
-
 static gint64 bound_ns(const Workload *workload, const StageTimes *stages) {
   const Plan *plan = workload->plan;
-  if (strcmp(plan->schedule, "auto") == 0)
-    return unplaced_ns(workload, stages);
   if (is_plain_loop(plan) && plan->steps == 1) /* steps do not run into each other */
     return filled_and_drained_ns(workload, stages);
   gint64 least_ns = G_MAXINT64, most_ns = 0;

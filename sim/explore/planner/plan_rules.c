@@ -27,11 +27,19 @@ static gboolean deals_batch(const PlanScreen *screen, const SpacePoint *point, P
 }
 
 static gboolean has_layers(const PlanScreen *screen, const SpacePoint *point, Plan *plan, GError **error) {
-  g_auto(PlanOrder) order = {0};
-  if (!plan_order_open(&order, plan, NULL))
+  if (plan_screen_is_misnamed(screen, point))
     return TRUE;
-  plan->chunks = MAX(plan->chunks, 1);
-  return plan_check_pipeline(plan, point->model, error) && plan_screen_check_chunks(screen, plan, error);
+  g_autoptr(GPtrArray) plans = plan_order_candidates(plan);
+  for (guint i = 0; i < plans->len; i++) {
+    g_auto(PlanOrder) order = {0};
+    Plan *candidate = plans->pdata[i];
+    GError **first = i == 0 ? error : NULL; /* the one that plan_screen() would give */
+    if (plan_order_open(&order, candidate, first) && plan_check_pipeline(candidate, point->model, first)) {
+      g_clear_error(error);
+      return TRUE;
+    }
+  }
+  return FALSE;
 }
 
 static gboolean deals_experts(const PlanScreen *screen, const SpacePoint *point, Plan *plan, GError **error) {

@@ -21,15 +21,6 @@ static gboolean has_value(const Space *space, const char *name, const char *valu
   return FALSE;
 }
 
-/* Some schedule of the space runs with one chunk, and the space has that. */
-static gboolean has_one_chunk(const Space *space) {
-  gboolean takes_one = space_given(space, "schedule") == NULL;
-  for (int axis = 0; axis < space_n_axes(space); axis++)
-    for (int i = 0; i < space_axis_n_values(space, axis) && strcmp(space_axis_name(space, axis), "schedule") == 0; i++)
-      takes_one |= plan_space_only_chunks(space_axis_nth(space, axis, i)) == 0;
-  return takes_one && has_value(space, "chunks", "1", TRUE);
-}
-
 PlanScreen plan_screen_of(const PlannerRequest *request) {
   const Space *space = request->space;
   return (PlanScreen){.request = request,
@@ -39,17 +30,9 @@ PlanScreen plan_screen_of(const PlannerRequest *request) {
                       .has_auto_layout = has_value(space, "pipeline-layout", "auto", TRUE),
                       .has_no_recompute = has_value(space, "recompute", "none", TRUE),
                       .has_1f1b = has_value(space, "schedule", "1f1b", FALSE),
-                      .has_one_chunk = has_one_chunk(space),
                       .has_two_chunks = has_value(space, "chunks", "2", FALSE),
                       .has_interleaved = has_value(space, "schedule", "interleaved", FALSE),
                       .has_no_zero = has_value(space, "zero", "0", TRUE)};
-}
-
-gboolean plan_screen_check_chunks(const PlanScreen *screen, const Plan *plan, GError **error) {
-  const gboolean needs_none = screen->has_one_chunk || screen->request->framework != PLANNER_ANY_FRAMEWORK;
-  if (plan->pp > 1 || plan->chunks == 1 || !needs_none)
-    return TRUE;
-  return fail_impossible(error, "chunks %d: a pipeline of one rank has no chunks to interleave", plan->chunks);
 }
 
 /* The framework asked for can run it. */
@@ -112,12 +95,11 @@ static Screened screen_workload(const PlanScreen *screen, const Workload *worklo
 }
 
 /* What a framework cannot run is not the same as what it can. */
-static Screened screen_plan(const PlanScreen *screen, const SpacePoint *point, ShortOrder *kept, double *number,
-                            GError **error) {
+static Screened screen_plan(const PlanScreen *screen, const SpacePoint *point, const Plan *asked, ShortOrder *kept,
+                            double *number, GError **error) {
   g_auto(PlanOrder) choice = {0};
-  g_autoptr(Plan) plan = plan_copy(point->plan);
-  if (!plan_order_complete(&choice, point->model, point->cluster, plan, error) ||
-      !plan_screen_check_chunks(screen, plan, error))
+  g_autoptr(Plan) plan = plan_copy(asked);
+  if (!plan_order_complete(&choice, point->model, point->cluster, plan, error))
     return SCREENED_IMPOSSIBLE;
   const gboolean is_same_plan = is_same(screen, plan), is_any = screen->request->framework == PLANNER_ANY_FRAMEWORK;
   if (is_same_plan && is_any)
@@ -128,6 +110,39 @@ static Screened screen_plan(const PlanScreen *screen, const SpacePoint *point, S
   return is_same_plan ? SCREENED_SAME : screen_workload(screen, workload, &choice, kept, point, number);
 }
 
+/* Of two of auto's candidates. Throughput is the only number of which more is better. */
+static gboolean is_nearer(Screened screened, double number, Screened nearest, double least) {
+  static const int ranks[] = {[SCREENED_IMPOSSIBLE] = 0,
+                              [SCREENED_SAME] = 1,
+                              [SCREENED_TOO_LARGE] = 2,
+                              [SCREENED_LATE] = 3,
+                              [SCREENED_CANDIDATE] = 4};
+  if (screened != nearest)
+    return ranks[screened] > ranks[nearest];
+  return screened == SCREENED_LATE ? number > least : number < least;
+}
+
+/* No framework makes auto's order, nor would it know which schedule that stands for: there auto is what it is called,
+ * the first of its candidates. */
+static Screened screen_candidates(const PlanScreen *screen, const SpacePoint *point, ShortOrder *kept, double *number,
+                                  GError **error) {
+  g_autoptr(GPtrArray) plans = plan_order_candidates(point->plan);
+  g_autoptr(GError) reason = NULL;
+  Screened nearest = screen_plan(screen, point, plans->pdata[0], kept, number, &reason);
+  const guint n = screen->request->framework == PLANNER_ANY_FRAMEWORK ? plans->len : 1;
+  for (guint i = 1; i < n; i++) {
+    double other = 0;
+    const Screened screened = screen_plan(screen, point, plans->pdata[i], kept, &other, NULL);
+    if (!is_nearer(screened, other, nearest, *number))
+      continue;
+    nearest = screened;
+    *number = other;
+  }
+  if (nearest == SCREENED_IMPOSSIBLE)
+    g_propagate_error(error, g_steal_pointer(&reason));
+  return nearest;
+}
+
 Screened plan_screen(const PlanScreen *screen, SpaceReader *reader, ShortOrder *kept, gint64 index, double *number,
                      GError **error) {
   SpacePoint point;
@@ -135,5 +150,5 @@ Screened plan_screen(const PlanScreen *screen, SpaceReader *reader, ShortOrder *
     return SCREENED_IMPOSSIBLE;
   if (plan_screen_is_misnamed(screen, &point))
     return SCREENED_SAME;
-  return screen_plan(screen, &point, kept, number, error);
+  return screen_candidates(screen, &point, kept, number, error);
 }

@@ -16,20 +16,17 @@ typedef enum {
  * has_no_zero, for example, ZeRO on dp 1 is the same as no ZeRO. */
 typedef struct {
   const PlannerRequest *request;
-  gboolean has_no_sequence_parallel, has_no_zero, has_1f1b, has_interleaved, has_one_chunk, has_two_chunks,
-      has_no_recompute, has_cut_experts, has_auto_layout, has_plain_p2p;
+  gboolean has_no_sequence_parallel, has_no_zero, has_1f1b, has_interleaved, has_two_chunks, has_no_recompute,
+      has_cut_experts, has_auto_layout, has_plain_p2p;
 } PlanScreen;
 PlanScreen plan_screen_of(const PlannerRequest *request);
 /* Configurations that duplicate another one under a different name, and are impossible under this name or not worth
  * building a workload for: 1f1b with chunks is interleaved; a V schedule with other than two chunks is the one with
  * two; whole experts in a model without experts; a balanced layout, or overlapped sends, with one pipeline rank. */
 gboolean plan_screen_is_misnamed(const PlanScreen *screen, const SpacePoint *point);
-/* IMPOSSIBLE for chunks on a single pipeline rank, which are just its layers in sequence, as with one chunk: worth
- * trying only if the space has nothing else for that rank. The plan's chunks must be known. */
-gboolean plan_screen_check_chunks(const PlanScreen *screen, const Plan *plan, GError **error);
-
 /* *number depends on the result: a candidate's lower bound on its score (plan_bound.h), the minimum number of bytes
  * that a too large one lacks, the maximum tokens per second of a late one. With SCREENED_IMPOSSIBLE the error is
- * set: IMPOSSIBLE, or INPUT for a mistake in the configuration. */
+ * set: IMPOSSIBLE, or INPUT for a mistake in the configuration. Schedule auto is what comes furthest of its candidates
+ * (plan_order_candidates()), with the best number of those. */
 Screened plan_screen(const PlanScreen *screen, SpaceReader *reader, ShortOrder *kept, gint64 index, double *number,
                      GError **error);

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "int64_format.h"
+#include "plan_order.h"
 #include "planner_report.h"
-#include "schedules.h"
 
 /* A name as one word of a shell. */
 static void append_name(GString *out, const char *option, const char *name) {
@@ -115,10 +115,11 @@ static void append_runtime(GString *out, const Plan *plan, const Plan *left_out)
     append_switch(out, "fold", plan->fold, left_out->fold);
 }
 
-/* `schedule` has one chunk where none are said, but some have two. */
+/* `schedule` has one chunk where none are said, but some have two, and auto chooses. */
 static void append_chunks(GString *out, const Plan *plan, const char *schedule) {
   const ScheduleInfo *info = schedule_find(schedule, NULL);
-  if (plan->chunks > 1 || (info != NULL && schedule_default_chunks(info, plan->pp) > 1))
+  if (plan->chunks > 1 || plan_order_names_auto(schedule) ||
+      (info != NULL && schedule_default_chunks(info, plan->pp) > 1))
     g_string_append_printf(out, " --chunks %d", plan->chunks);
 }
 
@@ -131,8 +132,7 @@ static double memory_cap(const PlanOutcome *outcome) {
 
 char *planner_options(const PlanOutcome *outcome) {
   const Plan *plan = outcome->completed;
-  const char *stands_for = strstr(plan->schedule, ": ");
-  const char *schedule = stands_for != NULL ? stands_for + 2 : plan->schedule;
+  const char *schedule = plan_order_run_name(plan->schedule);
   GString *out = g_string_new(NULL);
   g_string_append_printf(out, "--gpus %d --tp %d --pp %d", plan->gpus, plan->tp, plan->pp);
   if (plan->cp > 1)
@@ -143,7 +143,7 @@ char *planner_options(const PlanOutcome *outcome) {
     g_string_append_printf(out, " --expert-tp %d", plan->expert_tp);
   g_string_append_printf(out, " --dp %d", plan->dp);
   append_name(out, "schedule", schedule);
-  if (strcmp(plan->schedule, "auto") == 0 && memory_cap(outcome) > 0)
+  if (plan_order_names_auto(plan->schedule) && memory_cap(outcome) > 0)
     g_string_append_printf(out, " --memory-cap %.0fB", floor(memory_cap(outcome)));
   append_chunks(out, plan, schedule);
   if (plan->pipeline_layout != NULL)
@@ -156,7 +156,7 @@ char *planner_options(const PlanOutcome *outcome) {
   g_autoptr(Plan) left_out = plan_new();
   append_methods(out, outcome->plan, outcome->model, left_out);
   /* the schedule that stands for auto runs as auto does */
-  append_pipeline(out, stands_for != NULL ? plan : outcome->plan, left_out);
+  append_pipeline(out, schedule != plan->schedule ? plan : outcome->plan, left_out);
   append_runtime(out, outcome->plan, left_out);
   return g_string_free(out, FALSE);
 }

@@ -273,9 +273,13 @@ static Plan *base_of(const PlanOutcome *best) {
   plan->micro_batch = completed->micro_batch;
   plan->global_batch = completed->global_batch;
   plan->overlap_p2p = completed->overlap_p2p;
-  const char *stands_for = strstr(completed->schedule, ": ");
+  const char *schedule = plan_order_run_name(completed->schedule);
   g_free(plan->schedule);
-  plan->schedule = g_strdup(stands_for != NULL ? stands_for + 2 : completed->schedule);
+  plan->schedule = g_strdup(schedule);
+  if (schedule != completed->schedule) { /* and runs as it does here */
+    plan->grad_norm_barrier = completed->grad_norm_barrier;
+    plan->steps = completed->steps;
+  }
   return plan;
 }
 

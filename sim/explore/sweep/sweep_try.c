@@ -9,6 +9,8 @@
  * it, the second has the first one's numbers. */
 #include "sweep_try.h"
 
+#include <math.h>
+
 #include "error.h"
 #include "memory_bound.h"
 #include "mixed_gpus.h"
@@ -57,28 +59,42 @@ static char *text_of_bytes(double bytes) {
   return units_format(bytes, UNIT_BYTES);
 }
 
-/* NULL: it is known, without a run, that the plan cannot be or does not fit; then the row says so. */
-static Workload *workload_to_run(const SweepWorker *worker, const SpacePoint *point, SweepRow *row) {
-  const SweepProblem *problem = worker->problem;
-  g_auto(PlanOrder) choice = {0};
-  g_autoptr(GError) error = NULL;
-  g_autoptr(Plan) plan = plan_copy(point->plan);
-  g_autoptr(Workload) workload = plan_order_workload(&choice, point->model, point->cluster, plan, &error);
-  MemoryBound bound;
-  if (workload == NULL) {
-    sweep_row_set_reason(row, SWEEP_IMPOSSIBLE, g_strdup(error->message));
-    return NULL;
-  }
-  if (memory_bound_fits(workload, &choice, point->cluster, worker->order, &bound))
-    return g_steal_pointer(&workload);
-  g_autofree char *least = text_of_bytes(bound.least_bytes), *state = text_of_bytes(bound.state_bytes);
-  g_autofree char *activations = text_of_bytes(bound.activation_bytes), *room = text_of_bytes(bound.room_bytes);
-  sweep_row_set_plan(row, problem->table, workload->plan);
-  sweep_row_set_real(row, problem->table, "least_bytes", bound.least_bytes);
+static void set_too_large(const SweepProblem *problem, const Plan *plan, const MemoryBound *bound, SweepRow *row) {
+  g_autofree char *least = text_of_bytes(bound->least_bytes), *state = text_of_bytes(bound->state_bytes);
+  g_autofree char *activations = text_of_bytes(bound->activation_bytes), *room = text_of_bytes(bound->room_bytes);
+  sweep_row_set_plan(row, problem->table, plan);
+  sweep_row_set_real(row, problem->table, "least_bytes", bound->least_bytes);
   sweep_row_set_reason(row, SWEEP_TOO_LARGE,
                        g_strdup_printf("pipeline rank %d holds at least %s (%s of weights, gradients and optimizer, %s "
                                        "of activations), a GPU has %s for them",
-                                       bound.rank, least, state, activations, room));
+                                       bound->rank, least, state, activations, room));
+}
+
+/* NULL: it is known, without a run, that the plan cannot be or does not fit; then the row says so. Of auto's
+ * candidates the first that may fit, or the reasons of the one that holds least. */
+static Workload *workload_to_run(const SweepWorker *worker, const SpacePoint *point, SweepRow *row) {
+  g_autoptr(GPtrArray) plans = plan_order_candidates(point->plan);
+  g_autoptr(GError) reason = NULL;
+  g_autoptr(Workload) large = NULL; /* the first that is possible */
+  MemoryBound least = {.least_bytes = INFINITY};
+  for (guint i = 0; i < plans->len; i++) {
+    g_auto(PlanOrder) choice = {0};
+    MemoryBound bound;
+    g_autoptr(Workload) workload =
+        plan_order_workload(&choice, point->model, point->cluster, plans->pdata[i], i == 0 ? &reason : NULL);
+    if (workload == NULL)
+      continue;
+    if (memory_bound_fits(workload, &choice, point->cluster, worker->order, &bound))
+      return g_steal_pointer(&workload);
+    if (bound.least_bytes < least.least_bytes)
+      least = bound;
+    if (large == NULL)
+      large = g_steal_pointer(&workload);
+  }
+  if (large != NULL)
+    set_too_large(worker->problem, large->plan, &least, row);
+  else
+    sweep_row_set_reason(row, SWEEP_IMPOSSIBLE, g_strdup(reason->message));
   return NULL;
 }
 
@@ -115,10 +131,10 @@ static void set_prediction(const SweepProblem *problem, const Prediction *predic
 }
 
 /* Whether the complete `plan` of `index` is the last one's, but for the name of what is recomputed: nothing. An auto
- * schedule's plan names the order that was found once it is predicted, and is no twin. */
-static gboolean is_twin(const SweepWorker *worker, gint64 index, const Plan *plan) {
+ * schedule is what it was found to be once it is predicted, and has no twin. */
+static gboolean is_twin(const SweepWorker *worker, gint64 index, const SpacePoint *point, const Plan *plan) {
   const Space *space = worker->problem->space;
-  if (worker->last == NULL || !plan_recomputes_nothing(plan) ||
+  if (worker->last == NULL || !plan_recomputes_nothing(plan) || plan_order_names_auto(point->plan->schedule) ||
       g_strcmp0(plan->schedule, worker->last->workload->plan->schedule) != 0)
     return FALSE;
   for (int axis = 0; axis < space_n_axes(space); axis++)
@@ -158,7 +174,7 @@ void sweep_worker_try(SweepWorker *worker, gint64 index, SweepRow *row) {
   g_autoptr(Workload) workload = problem->prune ? workload_to_run(worker, &point, row) : NULL;
   if (problem->prune && workload == NULL)
     return;
-  if (workload != NULL && is_twin(worker, index, workload->plan))
+  if (workload != NULL && is_twin(worker, index, &point, workload->plan))
     set_prediction(problem, worker->last, workload->plan, row);
   else
     predict_point(worker, index, &point, row);

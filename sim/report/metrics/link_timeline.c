@@ -247,8 +247,10 @@ BoundingLink bounding_link_of(const Trace *trace, const Metrics *metrics) {
   double busy_ns[TIMING_MAX_WAYS] = {0};
   for (guint i = 0; moments != NULL && i + 1 < moments->len; i++) {
     const LinkMoment *moment = &g_array_index(moments, LinkMoment, i);
-    for (int way = 0; way < TIMING_MAX_WAYS && !moment->computes; way++)
-      busy_ns[way] += moment->used[way] * (double)(moment[1].time_ns - moment->time_ns);
+    const double idle_ns = moment->computes ? 0 : (double)(moment[1].time_ns - moment->time_ns);
+    bounding.idle_s += idle_ns * 1e-9;
+    for (int way = 0; way < TIMING_MAX_WAYS; way++)
+      busy_ns[way] += moment->used[way] * idle_ns;
   }
   for (int way = 0; way < TIMING_MAX_WAYS; way++)
     if (busy_ns[way] * 1e-9 > bounding.busy_s) {

@@ -26,7 +26,8 @@ typedef struct {
   int rank;       /* the recorded rank that waits longest for these, on any way */
   int first_rank; /* the first rank of the plan that this one stands for */
   double wait_s;  /* per step: its exposed communication and copies */
-  double busy_s;  /* time alone of what moved on the way while the rank ran no kernel; at most its idle time */
+  double idle_s;  /* the time in which the rank ran no kernel, for any reason; 0 where it does not wait */
+  double busy_s;  /* time alone of what moved on the way meanwhile; at most idle_s */
 } BoundingLink;
 
 /* Also returns way −1 if nothing is known. */

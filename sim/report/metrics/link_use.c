@@ -19,26 +19,15 @@ static gint64 wire_ns(const Timing *timing, gint32 transfer) {
   return run_ns - MIN(timing->loads[transfer].latency_ns, run_ns);
 }
 
-/* Of the tp collectives in a work; a run of kernels has none. */
-static gint64 tp_wire_in_work(const Timing *timing, const Work *work) {
-  int counts[N_PIECES];
-  work_pieces(work, counts);
-  gint64 sum_ns = 0;
-  for (int piece = 0; piece < N_PIECES && work->phase != PHASE_OPTIMIZER; piece++) {
-    const TimedList *list = &timing->lists[piece][work->phase];
-    for (int i = 0; i < list->n_items && counts[piece] > 0; i++)
-      if (list->items[i].is_collective && list->items[i].axis == AXIS_TP)
-        sum_ns += counts[piece] * (list->items[i].duration_ns - list->items[i].latency_ns);
-  }
-  return sum_ns;
-}
-
-/* [works]. Owned by the caller. */
+/* [works]: how long the bytes of the tp collectives in each move, alone. Owned by the caller. */
 static gint64 *tp_wire_in_works(const Trace *trace) {
   const Program *program = trace->program;
   gint64 *inside_ns = g_new(gint64, program->works->len + 1);
-  for (guint w = 0; w < program->works->len; w++)
-    inside_ns[w] = tp_wire_in_work(trace->timing, &g_array_index(program->works, Work, w));
+  for (guint w = 0; w < program->works->len; w++) {
+    gint64 latency_ns;
+    inside_ns[w] = timing_collectives_ns(trace->timing, &g_array_index(program->works, Work, w), AXIS_TP, &latency_ns);
+    inside_ns[w] -= latency_ns;
+  }
   return inside_ns;
 }
 

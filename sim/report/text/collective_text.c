@@ -45,6 +45,9 @@ void text_collectives(const CollectiveReport *reports, int n, GString *out) {
                          "", "", "(us)", "(GB/s)", "(GB/s)", "", "", "(B)");
   for (int i = 0; i < n; i++)
     append_row(&reports[i], out);
+  for (int i = 0; i < n; i++)
+    if (reports[i].note != NULL)
+      g_string_append_printf(out, "# %" G_GINT64_FORMAT " B: %s\n", reports[i].bytes, reports[i].note);
 }
 
 /* A letter for each chunk of the buffer. */

@@ -85,6 +85,7 @@ static void add_bounding_link(JsonBuilder *builder, const StepReport *report) {
   json_add_text(builder, "name", name);
   json_add_count(builder, "rank", bounding->first_rank);
   json_add_number(builder, "busy_s", bounding->busy_s);
+  json_add_number(builder, "idle_s", bounding->idle_s);
   json_add_number(builder, "exposed_s", bounding->wait_s);
   json_builder_end_object(builder);
 }
@@ -227,6 +228,11 @@ static void add_collective(JsonBuilder *builder, const CollectiveReport *report)
     json_add_count(builder, "sms", report->n_sms);
   else
     json_add_number(builder, "sms", NAN);
+  json_builder_set_member_name(builder, "note");
+  if (report->note != NULL)
+    json_builder_add_string_value(builder, report->note);
+  else
+    json_builder_add_null_value(builder);
   json_builder_end_object(builder);
 }
 

@@ -45,6 +45,7 @@ typedef struct {
   double sent_bytes; /* per GPU; for a rooted operation, of the root */
   int n_sms;         /* that it occupies; 0: not known (null) */
   int root;          /* its place among the GPUs; −1: none */
+  char *note;        /* on what the library's tuner chooses; NULL: nothing to say; owned by who fills it in */
 } CollectiveReport;
 /* One object, or an array of them when n > 1. */
 char *json_report_collectives(const CollectiveReport *reports, int n);

@@ -173,9 +173,10 @@ static void append_bounding_link(GString *out, const StepReport *report) {
   }
   g_autofree char *name = link_use_name(report->cluster, bounding->way);
   g_autofree char *busy = units_format(bounding->busy_s, UNIT_SECONDS);
+  g_autofree char *idle = units_format(bounding->idle_s, UNIT_SECONDS);
   g_autofree char *wait = units_format(bounding->wait_s, UNIT_SECONDS);
-  g_string_append_printf(out, "  bounding link: %s, %s of full use while rank %d waits (%s exposed)\n", name, busy,
-                         bounding->first_rank, wait);
+  g_string_append_printf(out, "  bounding link: %s, %s of full use in %s without a kernel on rank %d (%s exposed)\n",
+                         name, busy, idle, bounding->first_rank, wait);
 }
 
 static void append_links(GString *out, const StepReport *report) {

@@ -4,7 +4,7 @@
 #include "suggest.h"
 #include <string.h>
 
-static const char file_prefix[] = "file:", auto_name[] = "auto";
+static const char file_prefix[] = "file:", auto_name[] = "auto", found_prefix[] = "auto: ";
 
 const char *const *plan_order_names(void) {
   static const char *const names[] = {SCHEDULE_NAMES, auto_name, NULL};
@@ -44,9 +44,21 @@ const char *plan_order_file(const char *schedule) {
   return g_str_has_prefix(schedule, file_prefix) ? schedule + strlen(file_prefix) : NULL;
 }
 
+char *plan_order_found_name(const char *schedule) {
+  return g_strconcat(found_prefix, schedule, NULL);
+}
+
+const char *plan_order_run_name(const char *schedule) {
+  return g_str_has_prefix(schedule, found_prefix) ? schedule + strlen(found_prefix) : schedule;
+}
+
+gboolean plan_order_names_auto(const char *schedule) {
+  return g_strcmp0(schedule, auto_name) == 0;
+}
+
 gboolean plan_order_find(PlanOrder *choice, const char *name, GError **error) {
   *choice = (PlanOrder){0};
-  if (strcmp(name, auto_name) == 0)
+  if (plan_order_names_auto(name))
     return TRUE;
   choice->info = schedule_find(name, NULL);
   if (choice->info != NULL)
@@ -74,7 +86,12 @@ static gboolean find_schedule(PlanOrder *choice, Plan *plan, GError **error) {
   if (plan->chunks == 0)
     plan->chunks = choice->info != NULL ? schedule_default_chunks(choice->info, plan->pp) : 1;
   plan->n_pipes = shape_of(choice, plan->chunks) == PLACEMENT_BIDIRECTIONAL ? 2 : 1;
-  return choice->info == NULL || schedule_check_chunks(choice->info, plan->chunks, error);
+  if (choice->info != NULL && !schedule_check_chunks(choice->info, plan->chunks, error))
+    return FALSE;
+  return plan->pp != 1 || plan->chunks == 1 ||
+         fail_impossible(error,
+                         "schedule %s with %d chunks on pp 1: a pipeline of one rank has no chunks to interleave",
+                         plan->schedule, plan->chunks);
 }
 
 /* A schedule whose own runtime overlaps does so under any framework. */
@@ -100,6 +117,85 @@ gboolean plan_order_open(PlanOrder *choice, Plan *plan, GError **error) {
   if (plan->grad_norm_barrier < 0)
     plan->grad_norm_barrier = plan->pp == 1 || waits_for_norm(choice);
   return TRUE;
+}
+
+/* Whether the schedule is an order from a file that runs pairs as one. A file that cannot be read is reported where
+ * it is needed. */
+static gboolean has_pairs(const char *schedule) {
+  const char *file = plan_order_file(schedule);
+  g_autoptr(Order) order = file != NULL ? order_read_csv(file, NULL) : NULL;
+  for (int rank = 0; order != NULL && rank < order->placement->n_ranks; rank++)
+    for (guint i = 0; i < order->actions[rank]->len; i++)
+      if (g_array_index(order->actions[rank], Action, i).overlaps_next)
+        return TRUE;
+  return FALSE;
+}
+
+gboolean plan_order_check_turns(const Plan *plan, GError **error) {
+  const char *schedule = plan->schedule != NULL ? plan->schedule : plan->chunks > 1 ? "interleaved" : "1f1b";
+  const gboolean is_dualpipe = g_str_has_prefix(schedule, "dualpipe");
+  if (plan->overlap_experts == 0 && plan->ep > 1 && (is_dualpipe || has_pairs(schedule)))
+    return fail_impossible(error,
+                           "--overlap-experts off: schedule %s runs a forward and a backward as one, which hide each "
+                           "other's exchanges; expected it left out, or another schedule",
+                           schedule);
+  if (plan->overlap_experts > 0 && plan_gathers_tokens(plan) && !is_dualpipe)
+    return fail_impossible(error,
+                           "--overlap-experts on with --expert-dispatch all_gather: rounds of a forward and a backward "
+                           "hide exchanges of other kinds alone; expected all_to_all or deepep");
+  const gboolean has_rounds = plan->pp == 1 || (strcmp(schedule, "interleaved") == 0 && plan->chunks != 1);
+  if (plan->overlap_experts <= 0 || is_dualpipe || has_rounds || plan->time.expert_overlap == EXPERT_OVERLAP_ROUNDS)
+    return TRUE;
+  return fail_impossible(error,
+                         "--overlap-experts on: schedule %s with pp %d%s has no rounds of a forward and a backward; "
+                         "expected interleaved%s, or pp 1",
+                         schedule, plan->pp, plan->chunks == 1 ? " and 1 chunk" : "",
+                         plan->chunks == 1 ? " with chunks" : "");
+}
+
+static void add_candidate(GPtrArray *plans, Plan *plan) {
+  g_auto(PlanOrder) choice = {0};
+  if (plan_order_open(&choice, plan, NULL) && plan_order_check_turns(plan, NULL))
+    g_ptr_array_add(plans, plan);
+  else
+    plan_free(plan);
+}
+
+/* As under its own name, then as auto runs, which makes a difference only between stages. */
+static void add_schedule(GPtrArray *plans, const Plan *asked, const char *name) {
+  Plan *own = plan_copy(asked);
+  g_free(own->schedule);
+  own->schedule = g_strdup(name);
+  const guint n_before = plans->len;
+  add_candidate(plans, own);
+  const Plan *as_auto = plans->pdata[0];
+  if (plans->len == n_before || own->pp == 1 ||
+      (own->overlap_p2p == as_auto->overlap_p2p && own->grad_norm_barrier == as_auto->grad_norm_barrier))
+    return;
+  Plan *other = plan_copy(own);
+  other->overlap_p2p = as_auto->overlap_p2p;
+  other->grad_norm_barrier = as_auto->grad_norm_barrier;
+  g_ptr_array_add(plans, other);
+}
+
+GPtrArray *plan_order_candidates(const Plan *plan) {
+  GPtrArray *plans = g_ptr_array_new_with_free_func((GDestroyNotify)plan_free);
+  if (!plan_order_names_auto(plan->schedule)) {
+    g_ptr_array_add(plans, plan_copy(plan));
+    return plans;
+  }
+  g_auto(PlanOrder) choice = {0};
+  g_ptr_array_add(plans, plan_copy(plan));
+  if (!plan_order_open(&choice, plans->pdata[0], NULL))
+    return plans; /* impossible under any schedule: who completes it will hear why */
+  if (plan->chunks == 0 && plan->pp > 1) {
+    Plan *other = plan_copy(plan);
+    other->chunks = AUTO_CHUNKS;
+    add_candidate(plans, other);
+  }
+  for (const char *const *name = schedule_names(); *name != NULL; name++)
+    add_schedule(plans, plan, *name);
+  return plans;
 }
 
 void plan_order_clear(PlanOrder *choice) {

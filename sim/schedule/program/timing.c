@@ -269,6 +269,22 @@ OpTime timing_of_work(const Timing *timing, const Work *work) {
   return time;
 }
 
+gint64 timing_collectives_ns(const Timing *timing, const Work *work, Axis axis, gint64 *latency_ns) {
+  PieceCount pieces[N_PIECES];
+  gint64 sum_ns = 0;
+  *latency_ns = 0;
+  pieces_of(work, pieces);
+  for (int i = 0; i < N_PIECES && work->phase != PHASE_OPTIMIZER && !is_run(work); i++) {
+    const TimedList *list = &timing->lists[pieces[i].piece][work->phase];
+    for (int k = 0; k < list->n_items && pieces[i].n > 0; k++)
+      if (list->items[k].is_collective && list->items[k].axis == axis) {
+        sum_ns += pieces[i].n * list->items[k].duration_ns;
+        *latency_ns += pieces[i].n * list->items[k].latency_ns;
+      }
+  }
+  return sum_ns;
+}
+
 /* n equal lists in a row, and lists one after another: each has (host time − run) less slack than the one before. */
 static gint64 lead_of_pieces(const Timing *timing, Phase phase, const PieceCount *pieces, int n_pieces) {
   gint64 lead_ns = G_MININT64, behind_ns = 0;

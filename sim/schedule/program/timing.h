@@ -100,6 +100,10 @@ void timed_list_finish(TimedList *list);
  * PHASE_OPTIMIZER or bare orders. */
 OpTime timing_of_work(const Timing *timing, const Work *work);
 
+/* How long a work's collectives of an axis take alone, one after the other; *latency_ns: the part of that before bytes
+ * move. A run of kernels has none. */
+gint64 timing_collectives_ns(const Timing *timing, const Work *work, Axis axis, gint64 *latency_ns);
+
 /* How long before the streams are free the host must begin to issue a work so that every item starts as if the host
  * were far ahead; may be negative. */
 gint64 timing_host_lead(const Timing *timing, const Work *work);

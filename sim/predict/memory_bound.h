@@ -23,3 +23,5 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(ShortOrder, short_order_free)
  * room_bytes: the simulation of such a plan would report that it does not fit. */
 gboolean memory_bound_fits(const Workload *workload, const PlanOrder *choice, const Cluster *cluster, ShortOrder *kept,
                            MemoryBound *bound);
+/* FALSE: least_bytes exceeds so many. */
+gboolean memory_bound_is_within(const MemoryBound *bound, double bytes);

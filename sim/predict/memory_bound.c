@@ -132,8 +132,12 @@ static void take_most(const double *states, const double *most, int n_ranks, Mem
   }
 }
 
+gboolean memory_bound_is_within(const MemoryBound *bound, double bytes) {
+  return bound->least_bytes <= bytes * (1 + rounding);
+}
+
 static gboolean fits(const MemoryBound *bound) {
-  return bound->least_bytes <= bound->room_bytes * (1 + rounding);
+  return memory_bound_is_within(bound, bound->room_bytes);
 }
 
 struct ShortOrder {
