@@ -368,7 +368,7 @@ models=$work/models
 mkdir "$models"
 # divide_sizes: of a line of models_table, read into variables of these names
 divide_sizes() {
-  hidden=$((hidden / scale)) ffn=$((ffn / scale)) words=$((words / scale))
+  hidden=$((hidden / scale)) ffn=$((ffn / scale / 16 * 16)) words=$((words / scale)) # fp8 multiplies by sixteens
   [ "$scale" -eq 1 ] || layers=2
 }
 # write_models LAYERS SUFFIX: all of the table, with so many layers or with their own

@@ -189,7 +189,7 @@ START_TEST(tensor_parallelism_over_nodes_is_slower_than_inside_one) {
   for (int rank = 0; rank < 16; rank++) /* ranks by turns on two nodes */
     g_array_index(drawn.plan->rank_map, int, rank) = rank % 2 * 8 + rank / 2;
   g_autoptr(Prediction) across = predict_case(&drawn);
-  ck_assert_double_gt(across->metrics->mean_s[BREAKDOWN_TP], 2 * inside->metrics->mean_s[BREAKDOWN_TP]);
+  ck_assert_double_gt(across->metrics->mean_s[BREAKDOWN_TP], 1.5 * inside->metrics->mean_s[BREAKDOWN_TP]);
   case_clear(&drawn);
   free_case_clusters(clusters);
 }

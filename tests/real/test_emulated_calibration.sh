@@ -17,10 +17,6 @@ calibrate() { # FILE, more options
   got=$?
 }
 
-calibrate machine.yaml
-[ "$got" -eq 1 ] && grep -q 'left out: m bf16.*attention was by own kernels (cuDNN: .*STEPREAL_CUDNN=0' err && [ ! -e gpus/machine.yaml ]
-result $? "attention that falls back from cuDNN is not timed" "exit status $got; $(cat out err)"
-
 export STEPREAL_CUDNN=0
 calibrate machine.yaml --base h200-sxm5-141gb
 [ "$got" -eq 0 ] && grep -q '^  attention by own kernels (cuDNN: switched off)$' out &&

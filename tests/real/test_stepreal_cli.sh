@@ -126,7 +126,7 @@ done <<'TABLE'
 1|global-batch 3 is not a multiple of micro-batch 2|w|run --model m.json --pp 2 --global-batch 3 --micro-batch 2
 # what cannot be trained
 1|cp-comm ring: seq-len 32 is beyond the attention window 10 of model tiny-qwen3;expected cp-comm all_gather or ulysses|2|run --model tiny-qwen3.json --cp 2
-1|--mtp-layers 1 with --zero 2 cannot be trained here where one rank has the model's first stage and its last;expected --zero 0 or 1|w|run --model tiny-deepseek.json --mtp-layers 1 --pp 1 --chunks 2 --dp 2 --zero 2
+1|--mtp-layers 1 with --zero 2 cannot be trained here where one rank has the model's first stage and its last, as with;expected --zero 0 or 1|4|run --model tiny-deepseek.json --mtp-layers 1 --pp 2 --schedule zb-v --dp 2 --zero 2
 1|33 tokens of a rank, each to 2 experts, cannot be dealt out evenly to the 8 of model mixtral-8x7b|w|run --model mixtral-8x7b --dp 2 --ep 2 --seq-len 33
 1|--recompute-modules mla_up_proj with --cp 2 cannot be trained here;expected --cp 1|w|run --model tiny-deepseek.json --cp 2 --recompute selective --recompute-modules mla_up_proj
 1|no kernels for experts that get more than others|w|run --model tiny-qwen2-moe-sparse.json --dp 2 --ep 2 --expert-load 1.5
