@@ -11,7 +11,7 @@ Program *program_of_plan(const Workload *workload, GError **error) {
   if (plan_order_is_auto(&choice)) {
     fail_impossible(error, "schedule auto is made for predicted times: let stepsim simulate … --schedule auto --dump "
                            "program.txt make it, and run that with --program program.txt, and with the "
-                           "--schedule it names, if any");
+                           "--schedule, if it names one, and the --chunks that it reports");
     return NULL;
   }
   g_autoptr(Order) order = plan_order_make(&choice, plan, error);
