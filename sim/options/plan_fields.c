@@ -175,7 +175,7 @@ static const PlanField fields[N_PLAN_FIELDS] = {
      PLAN_RATIO, IN_PLAN(expert_load)},
     {"chunks", "N",
      "model chunks (virtual stages) per pipeline rank (default: what the schedule needs; 2 for interleaved and "
-     "looped-bfs)",
+     "looped-bfs; auto tries those of all schedules)",
      PLAN_COUNT, IN_PLAN(chunks), .is_open_at_0 = TRUE, .least = 1},
     {"schedule", "NAME", NULL, PLAN_TEXT, IN_PLAN(schedule), .set = set_schedule, .uses = PLAN_FIELD_FILE},
     {"pipeline-layout", "LAYERS",
@@ -249,7 +249,7 @@ static const PlanField fields[N_PLAN_FIELDS] = {
     {"overlap-p2p", "on|off",
      "a stage computes while it sends to the next (default off, as Megatron-LM runs 1f1b; on with zb-*, v-*, "
      "dualpipe*, "
-     "auto and file:, or the framework's)",
+     "orders of auto and file:, or the framework's)",
      PLAN_SWITCH, IN_PLAN(overlap_p2p)},
     {"bucket", "N", "minimum parameters per gradient bucket (default max(40000000, 1000000·dp·cp))", PLAN_COUNT64,
      IN_PLAN(bucket_parameters), .is_open_at_0 = TRUE, .least = 1},
