@@ -9,7 +9,7 @@
 
 gboolean output_text(const char *file, const char *text, GError **error) {
   WholeFile out;
-  if (!whole_file_open(&out, file, error))
+  if (!whole_file_open_apart(&out, file, error))
     return FALSE;
   whole_file_write(&out, text, strlen(text));
   return whole_file_close(&out, error);

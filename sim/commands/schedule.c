@@ -72,7 +72,7 @@ static gboolean check_outputs(ScheduleOptions *o, GError **error) {
 
 static void add_entries(ScheduleOptions *o, Parser *parser) {
   const GOptionEntry entries[] = {
-      {"schedule", 0, 0, G_OPTION_ARG_STRING, &o->schedule, plan_field_help(plan_field(plan_field_find("schedule"))),
+      {"schedule", 0, 0, G_OPTION_ARG_FILENAME, &o->schedule, plan_field_help(plan_field(plan_field_find("schedule"))),
        "NAME"},
       {"pp", 0, 0, G_OPTION_ARG_INT, &o->pp, "pipeline ranks", "N"},
       {"chunks", 0, 0, G_OPTION_ARG_INT, &o->chunks,

@@ -276,4 +276,32 @@ refuse collective --cluster read.json
 refuse topology read.json
 refuse schedule --from read.json
 refuse plan --model read.json --cluster dgx-h100
+mv read.json kept.json && "$stepsim" schedule --pp 2 --micro-batches 2 --csv read.json >out && ln -f read.json by_link_too.json
+sum=$(cksum <read.json)
+refuse schedule --schedule file:read.json --pp 2 --micro-batches 2
+mv kept.json read.json
+
+# files that only other files name: of a cluster, of a space, of the rows of a table
+cp -r "$tests/../topologies" . && cp topologies/dgx-h100.yaml own.yaml && ln -s topologies/gpus topologies/nccl .
+printf 'model: read.json\ncluster: own.yaml\ngpus: 8\n' >space.yaml
+head -n 2 "$tests/../measurements/published.csv" >row.csv
+row_cluster=topologies/$(python3 -c 'import csv; print(next(csv.DictReader(open("row.csv")))["cluster"])').yaml
+keep() { # a file that is read, verb, arguments
+  read=$1
+  sum=$(cksum <"$read")
+  shift
+  ! "$stepsim" "$@" "$read" >out 2>err && grep -q "was read" err && [ "$(cksum <"$read")" = "$sum" ]
+  result $? "$1 … $read, which is read by way of another file, is not written over" "$(cat err)"
+}
+for read_file in "$(sed -n 's/^gpu: //p' own.yaml)" "$(sed -n 's/^collectives: //p' own.yaml)"; do
+  keep "$read_file" simulate --model read.json --cluster own.yaml --gpus 8 --trace
+  keep "$read_file" simulate --model read.json --cluster own.yaml --gpus 8 --dump
+  keep "$read_file" plan --model read.json --cluster own.yaml --gpus 8 --global-batch 8 --zero 0 --micro-batch 1 \
+    --emit megatron --emit-to
+  keep "$read_file" sweep --model read.json --cluster own.yaml --gpus 8 --csv
+  keep "$read_file" plot timeline --model read.json --cluster own.yaml --gpus 8 --data
+done
+keep read.json sweep --space space.yaml --csv
+keep own.yaml sweep --space space.yaml --csv
+STEPSIM_DATA=. keep "$row_cluster" validate row.csv --rows
 finish

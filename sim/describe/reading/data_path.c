@@ -9,7 +9,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "error.h"
@@ -173,10 +175,38 @@ static char *read_all(const char *file, int fd, gsize *length, GError **error) {
   return (char *)g_byte_array_free(g_steal_pointer(&text), FALSE);
 }
 
+/* Files that were read: keys are "device/inode". Sweeps read on several threads. */
+G_LOCK_DEFINE_STATIC(files_read);
+static GHashTable *files_read;
+
+static char *key_of(const struct stat *status) {
+  return g_strdup_printf("%ju/%ju", (uintmax_t)status->st_dev, (uintmax_t)status->st_ino);
+}
+
+static void note_read(int fd) {
+  struct stat status;
+  if (fstat(fd, &status) != 0)
+    return;
+  G_LOCK(files_read);
+  if (files_read == NULL)
+    files_read = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+  g_hash_table_add(files_read, key_of(&status));
+  G_UNLOCK(files_read);
+}
+
+gboolean data_file_was_read(const struct stat *status) {
+  g_autofree char *key = key_of(status);
+  G_LOCK(files_read);
+  const gboolean was_read = files_read != NULL && g_hash_table_contains(files_read, key);
+  G_UNLOCK(files_read);
+  return was_read;
+}
+
 char *data_file_read(const char *file, gsize *length, GError **error) {
   const int fd = open(file, O_RDONLY | O_CLOEXEC);
   if (fd < 0)
     return fail_read(file, error);
+  note_read(fd);
   char *text = read_all(file, fd, length, error);
   close(fd);
   return text;

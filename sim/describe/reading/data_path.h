@@ -3,6 +3,8 @@
 #pragma once
 #include <glib.h>
 
+struct stat;
+
 /* The path of the file that `name` means: an existing path as it is; else `x`, `x<suffix>` or `<subdir>/x<suffix>` in
  * <root>/<subdir>. The roots are the working directory, $STEPSIM_DATA, the source folder and the installed data, in
  * this order; for an installed program the last two swap places. Owned by the caller. NULL with INPUT if there is
@@ -20,3 +22,6 @@ GStrv data_path_list(const char *subdir, const char *suffix);
 /* The contents of `file`, NUL-terminated (the NUL does not count in the length), owned by the caller. NULL with INPUT
  * if it cannot be read or is larger than 64 MiB: a description of that size is a mistake, and devices have no end. */
 char *data_file_read(const char *file, gsize *length, GError **error);
+
+/* Whether data_file_read() has read the file of that status, under whatever name. */
+gboolean data_file_was_read(const struct stat *status);

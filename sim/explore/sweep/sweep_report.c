@@ -317,7 +317,7 @@ gboolean sweep_report_csv(const SweepReport *report, const char *file, GError **
   if (query == NULL)
     return FALSE;
   WholeFile whole;
-  if (!whole_file_open(&whole, file, error)) {
+  if (!whole_file_open_apart(&whole, file, error)) {
     sqlite3_finalize(query);
     return FALSE;
   }

@@ -429,7 +429,7 @@ gboolean chrome_trace_write_detail(const Trace *trace, ChromeDetail detail, cons
     writer.tracks[axis] = writer.kernels && has_collectives(trace->timing, (Axis)axis);
   if (!program_match(trace->program, &writer.match, error))
     return FALSE;
-  gboolean written = whole_file_open(&writer.out, file, error);
+  gboolean written = whole_file_open_apart(&writer.out, file, error);
   if (written) {
     writer.spans = g_array_new(FALSE, FALSE, sizeof(ItemSpan));
     writer.text = g_string_new(NULL);

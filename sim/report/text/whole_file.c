@@ -8,6 +8,7 @@
  * write. */
 #include "whole_file.h"
 
+#include "data_path.h"
 #include "error.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -87,6 +88,15 @@ static FILE *open_standard(void) {
   fflush(stdout);
   int fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
   return fd >= 0 ? fdopen(fd, "w") : NULL;
+}
+
+gboolean whole_file_open_apart(WholeFile *out, const char *file, GError **error) {
+  struct stat status;
+  *out = (WholeFile){0};
+  if (file != NULL && strcmp(file, "-") != 0 && stat(file, &status) == 0 && S_ISREG(status.st_mode) &&
+      data_file_was_read(&status))
+    return fail_input(error, "%s: was read for what is to be written there, expected another file", file);
+  return whole_file_open(out, file, error);
 }
 
 gboolean whole_file_open(WholeFile *out, const char *file, GError **error) {

@@ -14,6 +14,8 @@ typedef struct {
 
 /* INPUT naming the file and the reason. */
 gboolean whole_file_open(WholeFile *out, const char *file, GError **error);
+/* The same, and a file that was read is refused: some are named only in others, as a cluster's GPU. */
+gboolean whole_file_open_apart(WholeFile *out, const char *file, GError **error);
 /* Failures are kept for whole_file_close(); later writes are skipped. */
 void whole_file_write(WholeFile *out, const char *data, gsize n_bytes);
 /* Flush and publish. INPUT naming the file and the reason of the first failure; no file was created or changed
