@@ -82,7 +82,7 @@ END {
   print ""
   print "One GPU and one rank (`stepreal run --comm null`, recipe megatron, " (n_rows ? row[1, "global_batch"] : 4) " sequences a step): the median step after"
   print "a first one, beside `stepsim simulate` with the calibrated file. Late ops: those the host had not issued in time,"
-  print "so that they contain a launch. MFU: of the bf16 peak." (n_rows ? " Checksum of the stepreal that ran:" builds "." : "")
+  print "so that they contain a launch. MFU: of the format's peak." (n_rows ? " Checksum of the stepreal that ran:" builds "." : "")
   print ""
   print "### Calibrated: all their products were timed by the calibration"
   print ""

@@ -444,7 +444,7 @@ check_rows() {
     [ -s "$measured" ] || continue
     if [ ! -s "$predicted.json" ]; then
       unpredicted="$row was not predicted: $(head -n 1 "$predicted.txt" 2>/dev/null)"
-      grep -q "^  $precision: " "$gpu_file" || continue # this processor has no peak rate in this format
+      grep -qs 'has no peak rate for$' "$predicted.txt" && continue # in this format
       echo "$unpredicted"
       n_wrong=$((n_wrong + 1))
       continue
@@ -483,7 +483,7 @@ write_rows() {
     printf '%s,' "$kind" "$row" "$model" "$layers" "$hidden" "$heads" "$key_heads" "$ffn" $gated "$words" $experts "$tokens" \
       "$micro_batch" 4 "$precision" "$steps"
     printf '|%s|%s|%s\n' "$measured" "$predicted.json" "${measured%.json}.build"
-  done <"$work/rows" | awk -F'|' -v gpu_file="$gpu_file" '
+  done <"$work/rows" | awk -F'|' '
     function text_of(file,   line, text) {
       while ((getline line <file) > 0) text = text line
       close(file)
@@ -496,12 +496,6 @@ write_rows() {
       gsub(/[\["]/, "", text)
       return text
     }
-    BEGIN {
-      while ((getline line <gpu_file) > 0) {
-        if (line ~ /^[^ ]/) is_peak = line ~ /^peak:/
-        if (is_peak && split(line, words, " ") > 1 && words[1] == "bf16:") peak = words[2]
-      }
-    }
     {
       measured = text_of($2); predicted = text_of($3)
       n = split(value("step_times_s", measured), times, ", *")
@@ -509,8 +503,10 @@ write_rows() {
       for (i = 3; i <= n; i++) { if (times[i] < least) least = times[i]; if (times[i] > most) most = times[i] }
       backend = value("attention_backend", measured); gsub(",", ";", backend)
       tflops = value("tflops_per_gpu", measured); clock = value("clock_Hz", measured)
+      predicted_tflops = value("tflops_per_gpu", predicted) # by the same convention, of the same peak
       print $1 backend "," value("step_time_s", measured) "," least "," most "," tflops "," \
-        (peak > 0 ? sprintf("%.4f", tflops / peak) : "") "," (clock > 0 ? sprintf("%.0f", clock / 1e6) : "") "," \
+        (predicted_tflops > 0 ? sprintf("%.4g", tflops / predicted_tflops * value("mfu", predicted)) : "") "," \
+        (clock > 0 ? sprintf("%.0f", clock / 1e6) : "") "," \
         value("late", measured) "," value("ops", measured) "," value("step_time_s", predicted) "," \
         value("measured", predicted) "," value("interpolated", predicted) "," value("modelled", predicted) "," text_of($4)
     }'
@@ -524,7 +520,7 @@ write_facts() {
     END { if (n) printf "SM clock while steps ran,%.0f MHz in the median of %d looks; mean power %.0f W\n",
         clock[int((n + 1) / 2)], n, power / n }' "$details/steps/clocks.csv" 2>/dev/null
   echo "cluster file,$name.yaml"
-  sed -n '/^source: >-$/ { n; s/^ */calibration,/p; q }' "$gpu_file" 2>/dev/null
+  sed -n '/^ *source: >-$/ { n; s/^ */calibration,/p; q }' "$gpu_file" 2>/dev/null
 }
 
 # Makes the folder to commit anew from the details

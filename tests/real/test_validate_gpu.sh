@@ -41,7 +41,7 @@ case " $* " in
   echo "done a case" >"$last.progress"
   [ -z "${STUB_GRID_HANGS:-}" ] || case "$*" in *--quick*) ;; *) hang ;; esac
   echo "gpu: gpus/$name.yaml" | tee "$last" >"${last%/*}/nccl/$name.yaml"
-  printf 'name: %s\nsource: >-\n  stepreal calibrate, communication null, attention by %s\npeak:\n  bf16: 989 TFLOP/s\nmeasured:\n  products:\n' \
+  printf 'name: %s\nbase: h200-sxm5-141gb\n\nmeasured:\n  source: >-\n    stepreal calibrate, communication null, attention by %s\n  products:\n' \
     "$name" "${STUB_ATTENTION-cuDNN 9.19.0}" >"${last%/*}/gpus/$name.yaml"
   echo "    - {number: bf16, layout: tn, accumulate: no, batch: 1, m: 64, n: 24, k: 128, time: 9.5 us}" >>"${last%/*}/gpus/$name.yaml"
   echo "${STUB_GPU:-NVIDIA H200}"
@@ -66,7 +66,7 @@ cat >stub/sim/stepsim <<'EOF2'
 . "$STUB/bin/as-told"
 timed=0 others=15 # as the calibration's models at its lengths are
 case " $* " in *--help*) exit 0 ;; *llama-[248]*"-len 2048 --micro-batch 1 "*|*llama-[248]*"-len 4096 --micro-batch 1 "*) timed=15 others=0 ;; esac
-printf '{\n  "step_time_s" : 0.055,\n  "kernels" : {\n    "measured" : %d,\n    "interpolated" : %d,\n    "modelled" : 0\n  }\n}\n' $timed $others
+printf '{\n  "step_time_s" : 0.055,\n  "tflops_per_gpu" : 395.6,\n  "mfu" : 0.4,\n  "kernels" : {\n    "measured" : %d,\n    "interpolated" : %d,\n    "modelled" : 0\n  }\n}\n' $timed $others
 EOF2
 cat >stub/bin/nvidia-smi <<'EOF2'
 #!/bin/sh
@@ -135,6 +135,8 @@ sh "$script" --list | awk '$1 == "part" { sum += $3; if ($3 > 540) bad = 1 } END
 result $? "no part may take more than nine minutes, and all not more than 35" "$(sh "$script" --list)"
 grep -q '^| llama-1024 | 24 | 1024 | 512 | 1 | bf16 | 55.00 | 50.00 | +10.0 % | 48.00 … 52.00 | 50.0 % | 1980 | 0 / 15 / 0 | 3 of 70 | cuDNN 9.19.0 |$' $page/README.md
 result $? "a line of the page says what was measured and predicted" "$(cat $page/README.md)"
+grep -q '^calibration,stepreal calibrate, communication null, attention by cuDNN 9.19.0$' $page/facts.csv
+result $? "the page says what was calibrated, of a GPU file over a base too" "$(cat $page/facts.csv)"
 
 # --- what is kept ---
 validate PARTS="kernels steps" sh "$script" stub all

@@ -39,6 +39,13 @@ awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) column[$i] = i; next }
   $1 == "held-out" && !(timed == 0 && others > 0) || $1 == "calibrated" && !(timed > 0 && others == 0) { exit 1 }' "$page/rows.csv"
 result $? "the calibration timed all products of calibrated steps, and none of held-out ones" "$(cat "$page/rows.csv")"
 
+grep -q '^calibration,stepreal calibrate, ' "$page/facts.csv"
+result $? "the page says what was calibrated" "$(cat "$page/facts.csv")"
+# of the fastest product's rate, which no step exceeds
+awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) column[$i] = i; next }
+  { mfu = $column["mfu"] } ($column["predicted_step_time_s"] > 0) != (mfu > 0 && mfu < 1) { exit 1 } mfu > 0 { n++ } END { exit !n }' "$page/rows.csv"
+result $? "steps that were predicted have an MFU" "$(cat "$page/rows.csv")"
+
 # lists that are wrong
 for change in "calibrated llama-8192 4096 1 bf16" "held-out llama-4096 4096 2 bf16"; do
   kind=${change%% *} other=held-out
