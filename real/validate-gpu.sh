@@ -266,14 +266,6 @@ limited() {
   LD_LIBRARY_PATH=$libraries timeout -k 5 "$limit" "$@" </dev/null 3>&- &
   wait $! # a signal interrupts this; without it the command would have to end first
 }
-# alone SECONDS COMMAND…: a single rank waits for nobody, so CUDA may load kernels on first use
-alone() {
-  export CUDA_MODULE_LOADING=LAZY
-  limited "$@"
-  code=$?
-  unset CUDA_MODULE_LOADING
-  return "$code"
-}
 
 # What a task returns, beside 0 (passed) and the statuses of programs (failed)
 not_here=69 # what it needs is not on this machine
@@ -562,7 +554,7 @@ describe_machine() {
   } >"$folder/facts.csv"
   # one step of one rank
   # shellcheck disable=SC2086 # a list of words
-  alone 80 "$stepreal" run --device "$device" --comm null $tiny --global-batch 1 --steps 1 --json >"$folder/first.json" 2>"$folder/first.txt"
+  limited 80 "$stepreal" run --device "$device" --comm null $tiny --global-batch 1 --steps 1 --json >"$folder/first.json" 2>"$folder/first.txt"
   code=$?
   text device_name "$folder/first.json" >"$folder/name"
   [ -s "$folder/name" ] || echo "${gpu:-gpu}" >"$folder/name"
@@ -590,7 +582,7 @@ part_machine() {
 compare_kernels() {
   log=$folder/test_cuda.txt
   [ "$device" = cuda ] || export STEPREAL_TEST_DEVICE=cpu
-  alone 120 "$build/tests/test_cuda" >"$log" 2>&1
+  limited 120 "$build/tests/test_cuda" >"$log" 2>&1
   code=$?
   tail -n 1 "$log"
   head -n 1 "$log"
@@ -617,7 +609,7 @@ check_verdict() {
 check_numbers() {
   seconds=$1 precision=$2 log=$folder/$task.txt
   shift 2
-  alone "$seconds" "$stepreal" run --device "$device" --comm null "$@" --precision "$precision" --check --check-on cpu >"$log" 2>&1
+  limited "$seconds" "$stepreal" run --device "$device" --comm null "$@" --precision "$precision" --check --check-on cpu >"$log" 2>&1
   code=$?
   if grep -q 'cannot be trained here' "$log"; then
     cat "$log"
@@ -636,7 +628,7 @@ check_numbers() {
 compare_backends() {
   log=$folder/$task
   for cudnn in 1 0; do
-    STEPREAL_CUDNN=$cudnn alone 60 "$stepreal" run --device "$device" --comm null --model "$models/llama-2048-of-2.json" \
+    STEPREAL_CUDNN=$cudnn limited 60 "$stepreal" run --device "$device" --comm null --model "$models/llama-2048-of-2.json" \
       --seq-len $((2048 / scale)) --global-batch 2 --precision bf16 --steps 3 --json >"$log-$cudnn.json" 2>"$log-$cudnn.txt"
     code=$?
     [ "$code" -eq 0 ] || { show_end "$log-$cudnn.txt"; return "$code"; }
@@ -665,7 +657,7 @@ part_numbers() {
 calibrate() {
   seconds=$1 file=$2
   shift 2
-  alone "$seconds" "$stepreal" calibrate --device "$device" --comm null --precision bf16 ${base:+--base "$base"} "$@" \
+  limited "$seconds" "$stepreal" calibrate --device "$device" --comm null --precision bf16 ${base:+--base "$base"} "$@" \
     --output "$file" >"$folder/$task.txt" 2>&1
 }
 
@@ -722,7 +714,7 @@ part_calibration() { attempt calibrate calibrate_all; }
 time_row() {
   log=$details/steps/$row
   # shellcheck disable=SC2086 # a list of words
-  alone 90 "$stepreal" run $plan --device "$device" --comm null --json --trace "$work/trace.json" >"$work/measured.json" 2>"$log.txt"
+  limited 90 "$stepreal" run $plan --device "$device" --comm null --json --trace "$work/trace.json" >"$work/measured.json" 2>"$log.txt"
   code=$?
   if grep -q 'cannot be trained here' "$log.txt"; then
     cat "$log.txt"
@@ -809,7 +801,7 @@ crosscheck_ncu() {
   plan="--model $models/llama-4096-of-2.json --seq-len $((2048 / scale)) --global-batch 1 --precision bf16 --recipe megatron --steps 1"
   rm -f "$folder/ncu.csv" "$folder/ncu.log"
   # shellcheck disable=SC2086 # a list of words
-  alone 90 ncu --clock-control none --cache-control none --print-units base --metrics gpu__time_duration.sum --csv \
+  limited 90 ncu --clock-control none --cache-control none --print-units base --metrics gpu__time_duration.sum --csv \
     --log-file "$folder/ncu.log" "$stepreal" run $plan --device "$device" --comm null >"$folder/ncu.txt" 2>&1
   code=$?
   case $code in 124 | 137) echo "not ended after $limit s"; return "$no_time" ;; esac
@@ -842,7 +834,7 @@ ranks_of() {
   [ "$device" = cuda ] || comm=mpi
   # log what NCCL chooses and why it fails
   export NCCL_DEBUG="${NCCL_DEBUG:-INFO}" NCCL_DEBUG_FILE="$folder/$task-nccl-%p.txt"
-  # cuDNN was compared before; with several ranks all its kernels would be loaded, which takes a while
+  # cuDNN was compared before; each rank would load its libraries, which takes a while
   # shellcheck disable=SC2086 # a list of words
   STEPREAL_CUDNN=0 limited 60 mpirun -n "$n" "$stepreal" run --device "$device" --comm "$comm" $tiny --precision fp32 "$@" --check \
     --start-timeout 30 --stall-timeout 40 >"$log" 2>&1
@@ -869,7 +861,7 @@ sanitize() {
   calls=$([ "$1" = memcheck ] && echo "--report-api-errors no") # those cuBLASLt expects look like any other
   [ "$device" = cuda ] || export STEPREAL_TEST_DEVICE=cpu
   # shellcheck disable=SC2086 # a list of words
-  STEPREAL_CUDNN=0 alone 85 compute-sanitizer --tool "$1" $calls --kernel-name kns=cuda_ --print-limit 20 \
+  STEPREAL_CUDNN=0 limited 85 compute-sanitizer --tool "$1" $calls --kernel-name kns=cuda_ --print-limit 20 \
     --error-exitcode 99 "$build/tests/test_cuda" bf16 >"$log" 2>&1
   code=$?
   echo "$1: exit $code; $(grep -E '^=+ (ERROR|RACECHECK) SUMMARY|rror: ' "$log" | tail -n 1)"
