@@ -1,6 +1,6 @@
-/* How a framework changes the times of a GPU's kernels and collectives (describe/plan/framework_time.h). */
+/* How a framework changes the times of a GPU's kernels and collectives (describe/plan/quirks.c). */
 #pragma once
-#include "framework_time.h"
+#include "framework.h"
 #include "gpu.h"
 #include "timing.h"
 

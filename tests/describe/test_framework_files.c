@@ -7,24 +7,25 @@
 #include <string.h>
 
 #include "plan.h"
+#include "quirks.h"
 
 static FrameworkMemory parse(const char *text) {
-  FrameworkMemory memory = {0};
+  Framework framework = {0};
   g_autoptr(GError) error = NULL;
   g_autoptr(YamlFile) file = yaml_file_parse("test.yaml", text, strlen(text), &error);
-  ck_assert_msg(file != NULL && framework_memory_parse(yaml_file_root(file), &memory, &error), "%s",
+  ck_assert_msg(file != NULL && quirks_read(yaml_file_root(file), "memory", &framework, &error), "%s",
                 error != NULL ? error->message : "");
-  return memory;
+  return framework.memory;
 }
 
 static void assert_refused(const char *text, const char *message) {
-  FrameworkMemory memory = {.logit_bytes = 7};
+  Framework framework = {.memory.logit_bytes = 7};
   g_autoptr(GError) error = NULL;
   g_autoptr(YamlFile) file = yaml_file_parse("test.yaml", text, strlen(text), &error);
-  ck_assert(file != NULL && !framework_memory_parse(yaml_file_root(file), &memory, &error));
+  ck_assert(file != NULL && !quirks_read(yaml_file_root(file), "memory", &framework, &error));
   ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_INPUT));
   ck_assert_msg(strstr(error->message, message) != NULL, "%s", error->message);
-  ck_assert_double_eq(memory.logit_bytes, 7); /* as it was */
+  ck_assert_double_eq(framework.memory.logit_bytes, 7); /* as it was */
 }
 
 START_TEST(every_key_arrives) {
@@ -248,9 +249,22 @@ START_TEST(shipped_files_say_how_gradients_are_summed_and_copied) {
 }
 END_TEST
 
+/* Every row of the table of quirks stands in the docs as it is. */
+START_TEST(the_docs_have_every_key) {
+  static const char path[] = STEPSIM_SOURCE_DATA "/docs/frameworks.md";
+  g_autofree char *page = NULL;
+  ck_assert_msg(g_file_get_contents(path, &page, NULL, NULL), "%s", path);
+  for (int i = 0; i < quirks_count(); i++) {
+    g_autofree char *row = quirk_table_row(quirk_at(i));
+    ck_assert_msg(strstr(page, row) != NULL, "%s: expected\n%s", path, row);
+  }
+}
+END_TEST
+
 int main(void) {
   TCase *cases = tcase_create("framework_files");
   tcase_add_test(cases, every_key_arrives);
+  tcase_add_test(cases, the_docs_have_every_key);
   tcase_add_test(cases, mistakes_are_refused_with_their_line);
   tcase_add_test(cases, every_shipped_framework_is_read);
   tcase_add_test(cases, a_framework_may_be_another_but_for_what_it_says);

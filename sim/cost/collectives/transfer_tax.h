@@ -1,5 +1,5 @@
 /* What a transfer costs the kernels beside it (engine/tax.h), as the cluster file states it, or, for exchanges with
- * experts, by the SMs that the framework's own kernels for them occupy (expert_sms of framework_time.h):
+ * experts, by the SMs that the framework's own kernels for them occupy (expert_sms of quirks.c):
  *
  *     transfer_tax: 0.2                        any transfer; measured, as stepreal calibrate does
  *     transfer_tax: {nvlink: 0.15, net: 0.02}  by the slowest link that a transfer crosses; a kind left out is free

@@ -4,6 +4,7 @@
 
 #include "data_path.h"
 #include "error.h"
+#include "quirks.h"
 #include "suggest.h"
 #include "yaml_base.h"
 
@@ -41,9 +42,9 @@ static gboolean read_file(YamlNode root, Framework *framework, GError **error) {
   framework->dropout = file.dropout;
   ok = ok && is_variant_of_one(root, file.variant_of, error);
   if (ok && yaml_is_present(file.memory))
-    ok = framework_memory_parse(file.memory, &framework->memory, error);
+    ok = quirks_read(file.memory, "memory", framework, error);
   if (ok && yaml_is_present(file.time))
-    ok = framework_time_parse(file.time, &framework->time, error);
+    ok = quirks_read(file.time, "time", framework, error);
   g_free(file.name);
   g_free(file.source);
   g_free(file.variant_of);

@@ -198,27 +198,27 @@ gboolean plan_counts_on_host(const Plan *plan);
 gboolean plan_has_expert_operations(const Plan *plan);
 
 /* Whether each tp rank sends its part of an activation to the next stage, which gathers the parts
- * (framework_time.h). */
+ * (quirks.c). */
 gboolean plan_splits_stage_tensors(const Plan *plan);
 
 /* Whether ranks keep whole gradients until a stage's last backward even under ZeRO-2 and 3: in a one-directional
- * pipeline, or over several micro-batches without a pipeline (framework_time.h). */
+ * pipeline, or over several micro-batches without a pipeline (quirks.c). */
 gboolean plan_sums_whole(const Plan *plan);
 /* Whether the plan is ZeRO-2 or 3 and its ranks do so. */
 gboolean plan_reduces_once(const Plan *plan);
 
 /* Times that a step reads or writes all of a rank's gradients before they are summed over dp, if the GPU runs the
- * optimizer (framework_time.h). */
+ * optimizer (quirks.c). */
 double plan_buffer_passes(const Plan *plan);
 
 /* Bytes per parameter of the operand of a gradient sum over dp. */
 double plan_gradient_sum_bytes(const Plan *plan);
 /* Bytes per parameter that adding a micro-batch's gradient to the running sum reads and writes; 0: follows from the
- * formats of gradient and sum (framework_time.h, gradient_add_bytes). */
+ * formats of gradient and sum (quirks.c, gradient_add_bytes). */
 double plan_gradient_add_bytes(const Plan *plan);
 /* Bytes per parameter of the gradient sum held by a rank that reduces once per stage. */
 double plan_whole_gradient_bytes(const Plan *plan);
-/* Whether the optimizer unscales gradients in fp32 (framework_time.h, fp16_gradients: copied). */
+/* Whether the optimizer unscales gradients in fp32 (quirks.c, fp16_gradients: copied). */
 gboolean plan_unscales_gradients(const Plan *plan);
 /* Bytes of fp32 gradient copies this needs, per parameter that a rank updates on its GPU, from the copy to the end of
  * the optimizer; 0: no copies. */

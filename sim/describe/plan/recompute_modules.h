@@ -2,7 +2,7 @@
  * (transformer_config.py, recompute_modules, core v0.13 to v0.15, 2025):
  *
  *     core_attn       unfused attention's scores (arXiv 2205.05198 §5); a flash kernel makes them again in any case,
- *                     and is itself run again where the framework says "selective: core" (framework_memory.h)
+ *                     and is itself run again where the framework says "selective: core" (quirks.c)
  *     layernorm       both norms of the residual stream
  *     mla_up_proj     of latent attention: norms, up projections and rotation, from what the down projections made
  *     moe_act         the experts' activation

@@ -10,7 +10,7 @@
  * tp.
  *
  * In a framework whose host reads how many tokens go to each expert, the host waits for the run that chooses them
- * before it issues the exchange (framework_time.h, expert_counts); if an item says so, it waits for everything before
+ * before it issues the exchange (quirks.c, expert_counts); if an item says so, it waits for everything before
  * that (work_item.h, host_waits). */
 #include "expand_entries.h"
 #include "lowering.h"

@@ -5,7 +5,7 @@
  * pairs of query and key, a sliding window of w keys w(w+1)/2 + (s−w)·w: fully masked blocks are not computed (arXiv
  * 2307.08691; its library's window_size). Dropout regenerates its mask from the seed.
  *
- * Copies that a framework's own code makes around that kernel (attention_copies of framework_time.h) are passes over
+ * Copies that a framework's own code makes around that kernel (attention_copies of quirks.c) are passes over
  * tensors as wide as this rank's queries. Only their bytes are counted, with one launch.
  *
  * Unfused: each product is a batched one over all s² pairs (masked ones too, including those before a window), with

@@ -36,7 +36,7 @@
  *     moe_act                         input of expert_down
  *     mlp, moe, shared_experts        everything inside; the input of mlp and moe is kept, as the norm made it
  *
- * A framework may keep more, or in another format (framework_memory.h):
+ * A framework may keep more, or in another format (quirks.c):
  *
  *     plain kernels                   e·T·(q + f)  copy of attention's output, the gate's activation;  used by I
  *                                     unfused: 4·s² per head, the softmax in fp32

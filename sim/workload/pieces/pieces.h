@@ -201,7 +201,7 @@ gboolean item_list_recomputes(const ItemList *list, RecomputeModule module);
 /* List a forward as recomputed work. */
 void item_list_recompute(ItemList *list, void (*forward)(ItemList *list));
 
-/* Whether recomputing a dense layer stops before the MLP's last product (recompute_end of framework_time.h). */
+/* Whether recomputing a dense layer stops before the MLP's last product (recompute_end of quirks.c). */
 gboolean recompute_stops_early(const Model *model, const Plan *plan);
 
 /* The finished list of a phase; empty (NULL items) if a piece has nothing to do in it. `copied_parameters`: those of

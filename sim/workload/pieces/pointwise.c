@@ -2,7 +2,7 @@
  * read or written is counted once. The kernel that makes a norm's input gradient also makes its weight gradient, so
  * the latter belongs to I.
  *
- * Under a framework of plain kernels (framework_time.h) RMSNorm, rotation and gate are single operations. Per
+ * Under a framework of plain kernels (quirks.c) RMSNorm, rotation and gate are single operations. Per
  * element, e bytes wide:
  *
  *     RMSNorm   in fp32: convert (e + 4), square (8), mean (4), divide (8), convert back (4 + e), times weight (2e)
