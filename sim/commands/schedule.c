@@ -144,7 +144,7 @@ static gboolean parse_options(ScheduleOptions *o, int *argc, char ***argv, GErro
   add_entries(o, parser);
   if (!parser_run(parser, argc, argv, FALSE, error))
     return FALSE;
-  const char *file = o->schedule != NULL ? plan_order_file(o->schedule) : NULL;
+  const char *file = o->schedule != NULL ? schedule_file(o->schedule) : NULL;
   if (file != NULL && o->from == NULL) { /* the same as --from */
     o->from = g_strdup(file);
     g_clear_pointer(&o->schedule, g_free);
@@ -153,7 +153,7 @@ static gboolean parse_options(ScheduleOptions *o, int *argc, char ***argv, GErro
 }
 
 static const char *schedule_name(const ScheduleOptions *o) {
-  return o->schedule != NULL ? plan_order_spelling(o->schedule) : o->chunks > 1 ? "interleaved" : "1f1b";
+  return o->schedule != NULL ? schedule_spelling(o->schedule) : schedule_default(o->chunks);
 }
 
 static gboolean check_count(const char *option, gint count, gint most, GError **error) {
@@ -195,7 +195,7 @@ static Order *read_order(const ScheduleOptions *o, GError **error) {
 }
 
 /* Check the counts as typed; the schedule fills in chunks. */
-static gboolean check_counts(ScheduleOptions *o, const ScheduleInfo *schedule, GError **error) {
+static gboolean check_counts(ScheduleOptions *o, const ScheduleFacts *schedule, GError **error) {
   if (!check_count("--pp", o->pp, MOST_RANKS, error) ||
       (o->chunks != OPTION_NOT_GIVEN && !check_count("--chunks", o->chunks, MOST_CHUNKS, error)) ||
       (o->group != OPTION_NOT_GIVEN && !check_count("--micro-batch-group", o->group, G_MAXINT, error)) ||
@@ -230,7 +230,7 @@ static Order *make_auto(ScheduleOptions *o, const GivenTimes *times, const Order
   return order_run_auto(shape, &in_ticks, cap, error);
 }
 
-static Order *make_named(const ScheduleOptions *o, const ScheduleInfo *schedule, GError **error) {
+static Order *make_named(const ScheduleOptions *o, const ScheduleFacts *schedule, GError **error) {
   const OrderShape shape = {o->pp, o->chunks, o->micro_batches, o->group != OPTION_NOT_GIVEN ? o->group : 0,
                             o->takes_turns};
   g_autoptr(Order) order = order_new(schedule, shape, error);
@@ -247,7 +247,7 @@ static Order *make_order(ScheduleOptions *o, const GivenTimes *times, const Orde
   g_auto(PlanOrder) choice = {0};
   if (o->from == NULL && !plan_order_find(&choice, schedule_name(o), error))
     return NULL;
-  const ScheduleInfo *schedule = choice.info;
+  const ScheduleFacts *schedule = choice.info;
   if (o->memory_cap != NULL && (o->from != NULL || schedule != NULL)) {
     fail_input(error, "--memory-cap limits the order that --schedule auto makes; found another schedule");
     return NULL;
@@ -330,7 +330,7 @@ static gboolean write_texts(const ScheduleOptions *o, const OrderRun *run, GErro
 /* Add the known closed-form bubble at the given times, if the schedule is in the table and communication is free. */
 static void add_closed_form(const ScheduleOptions *o, const GivenTimes *times, double ticks, const OrderRun *run,
                             ScheduleReport *report) {
-  const ScheduleInfo *schedule = o->from == NULL ? schedule_find(schedule_name(o), NULL) : NULL;
+  const ScheduleFacts *schedule = o->from == NULL ? schedule_find(schedule_name(o), NULL) : NULL;
   const StageTimes stage = given_times_in(times, ticks);
   if (schedule == NULL || stage.send_ns > 0)
     return;
@@ -340,7 +340,7 @@ static void add_closed_form(const ScheduleOptions *o, const GivenTimes *times, d
   const PhaseTimes phases = {pass.f_ns * n_passes, pass.i_ns * n_passes, pass.w_ns * n_passes, pass.pair_ns * n_passes};
   const OrderShape shape = {program->n_ranks, n_chunks, program->n_micro_batches,
                             o->group != OPTION_NOT_GIVEN ? o->group : 0};
-  const Bubble bubble = schedule->bubble(shape, &phases);
+  const Bubble bubble = schedule_bubble(schedule, shape, &phases);
   report->closed_form_bubble = bubble.time / unit_in_ticks(times, ticks);
   report->closed_form_is_exact = bubble.is_exact;
 }

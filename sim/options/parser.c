@@ -8,6 +8,7 @@
 #include "data_path.h"
 #include "error.h"
 #include "number_range.h"
+#include "schedule_facts.h"
 #include "suggest.h"
 #include "units.h"
 
@@ -302,7 +303,7 @@ static gboolean reads_file(const char *argument, const char *file) {
   gboolean is_read = means_file(argument, file) || (equals != NULL && reads_file(equals + 1, file));
   for (char **value = values; *value != NULL && !is_read; value++) {
     const char *name = g_strstrip(*value);
-    is_read = means_file(g_str_has_prefix(name, "file:") ? name + strlen("file:") : name, file);
+    is_read = means_file(schedule_file(name) != NULL ? schedule_file(name) : name, file);
   }
   return is_read;
 }

@@ -16,8 +16,8 @@
 
 /* A run of auto's whose schedule was found in the table, "auto: zb-v", is run again as what was found. */
 static gboolean set_schedule(PlanTarget *target, const char *text, GError **error) {
-  const char *name = plan_order_spelling(plan_order_run_name(text));
-  target->is_by_auto = plan_order_names_auto(name) || plan_order_run_name(text) != text;
+  const char *name = schedule_spelling(schedule_run_name(text));
+  target->is_by_auto = schedule_is_auto(name) || schedule_run_name(text) != text;
   g_free(target->plan->schedule);
   target->plan->schedule = g_strdup(name);
   return TRUE;
@@ -48,7 +48,7 @@ static char *layout_text(const Plan *plan) {
 
 static gboolean set_memory_cap(PlanTarget *target, const char *text, GError **error) {
   const Plan *plan = target->plan;
-  if (!target->is_by_auto && !plan_order_names_auto(plan->schedule))
+  if (!target->is_by_auto && !schedule_is_auto(plan->schedule))
     return fail_input(error, "--memory-cap limits the order that --schedule auto makes; found --schedule %s",
                       plan->schedule != NULL ? plan->schedule : "left out");
   if (!units_parse(text, UNIT_BYTES, &target->plan->memory_cap, error)) {
@@ -308,7 +308,7 @@ int plan_field_find(const char *name) {
 const char *plan_field_help(const PlanField *field) {
   if (field->help != NULL)
     return field->help;
-  g_autofree char *names = g_strjoinv(", ", (char **)plan_order_names());
+  g_autofree char *names = g_strjoinv(", ", (char **)schedule_choices());
   g_autofree char *help = g_strdup_printf("%s, or file:orders.csv (default 1f1b; interleaved with chunks)", names);
   return g_intern_string(help);
 }

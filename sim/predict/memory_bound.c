@@ -141,7 +141,7 @@ static gboolean fits(const MemoryBound *bound) {
 }
 
 struct ShortOrder {
-  const ScheduleInfo *schedule;
+  const ScheduleFacts *schedule;
   OrderShape shape;
   Order *order; /* owned; NULL: none yet, or it cannot be */
 };

@@ -129,7 +129,7 @@ static Order *best_with_table(const Contest *contest, Order *best) {
                             contest->problem.n_micro_batches, 0};
   gint64 least = cost_of(contest, best);
   for (const char *const *name = schedule_names(); *name != NULL; name++) {
-    const ScheduleInfo *info = schedule_find(*name, NULL);
+    const ScheduleFacts *info = schedule_find(*name, NULL);
     g_autoptr(Order) order = info->placement != PLACEMENT_BIDIRECTIONAL ? order_new(info, shape, NULL) : NULL;
     if (order == NULL || (!contest->is_run && is_same_placement(order->placement, placement)))
       continue;

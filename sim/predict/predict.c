@@ -17,7 +17,7 @@ static Prediction *predict_in_use(PredictScratch *scratch, const Model *model, c
     return prediction;
   Plan *run = prediction->workload->plan; /* records auto, and what it stands for */
   g_free(run->schedule);
-  run->schedule = plan_order_found_name(settled->schedule);
+  run->schedule = schedule_found_name(settled->schedule);
   return prediction;
 }
 

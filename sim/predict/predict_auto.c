@@ -131,7 +131,7 @@ static gboolean is_better(const Prediction *prediction, const Prediction *best) 
 
 Plan *predict_settled(PredictScratch *scratch, const Model *model, const Cluster *cluster, const Plan *plan,
                       GError **error) {
-  if (!plan_order_names_auto(plan->schedule))
+  if (!schedule_is_auto(plan->schedule))
     return plan_copy(plan);
   g_autoptr(GPtrArray) candidates = plan_order_candidates(plan);
   g_autoptr(ShortOrder) kept = short_order_new();
@@ -141,7 +141,7 @@ Plan *predict_settled(PredictScratch *scratch, const Model *model, const Cluster
   for (guint i = 0; i < candidates->len; i++) {
     Plan *candidate = candidates->pdata[i];
     candidate->fold = TRUE; /* the same numbers sooner; completing the plan undoes it where ranks differ */
-    g_autoptr(Prediction) prediction = plan_order_names_auto(candidate->schedule)
+    g_autoptr(Prediction) prediction = schedule_is_auto(candidate->schedule)
                                            ? predict_made(scratch, model, cluster, candidate, i == 0 ? &reason : NULL)
                                            : predict_named(scratch, model, cluster, candidate, kept);
     if (prediction == NULL || !holds(prediction) || !is_better(prediction, best))

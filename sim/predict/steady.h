@@ -24,7 +24,7 @@
  * more micro-batches than fit in the round trip to the last stage. Where a schedule holds more, each rank runs at its
  * own pace until the stock between a faster and a slower rank is used up: gpipe's forwards never meet again, and zb-*
  * and dualpipe postpone so many W, or run so many forwards ahead, that it takes tens of rounds of the pipeline to
- * even out stages that differ by a head. These are run in full (ScheduleInfo.repeats). */
+ * even out stages that differ by a head. These are run in full (schedule_repeats()). */
 #pragma once
 #include "omitted.h"
 #include "trace.h"

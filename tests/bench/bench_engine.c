@@ -29,7 +29,7 @@ static const Case cases[] = {
 
 static Program *lower_1f1b(int n_micro_batches) {
   g_autoptr(GError) error = NULL;
-  const ScheduleInfo *schedule = schedule_find("1f1b", &error);
+  const ScheduleFacts *schedule = schedule_find("1f1b", &error);
   g_assert_no_error(error);
   g_autoptr(Order) order = order_new(schedule, (OrderShape){N_STAGES, 1, n_micro_batches, 0}, &error);
   g_assert_no_error(error);

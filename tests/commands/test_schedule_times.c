@@ -26,7 +26,7 @@ START_TEST(decimals_make_no_rounding) {
   g_autoptr(GRand) rand = g_rand_new_with_seed(2);
   const char *const *names = schedule_names();
   for (int i = 0; i < 400; i++) {
-    const ScheduleInfo *info =
+    const ScheduleFacts *info =
         schedule_find(names[g_rand_int_range(rand, 0, (int)g_strv_length((char **)names))], NULL);
     OrderShape shape = {.n_ranks = g_rand_int_range(rand, 1, 7), .n_micro_batches = 2 * g_rand_int_range(rand, 1, 9)};
     shape.n_chunks = CLAMP(g_rand_int_range(rand, 1, 24), info->least_chunks, info->most_chunks);

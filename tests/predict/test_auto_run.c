@@ -54,7 +54,7 @@ static gint64 cost_ns(const Problem *problem, const Order *order) {
 static gint64 best_of_table(const Problem *problem, const char **name) {
   gint64 least = G_MAXINT64;
   for (const char *const *candidate = schedule_names(); *candidate != NULL; candidate++) {
-    const ScheduleInfo *info = schedule_find(*candidate, NULL);
+    const ScheduleFacts *info = schedule_find(*candidate, NULL);
     OrderShape shape = problem->shape;
     if (shape.n_chunks == 0)
       shape.n_chunks = schedule_default_chunks(info, shape.n_ranks);

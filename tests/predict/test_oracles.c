@@ -145,7 +145,7 @@ static void assert_oracle(const Oracle *oracle, int p, int v, int m, const Times
   g_autoptr(OrderRun) run = run_schedule(oracle->name, p, v, m, times);
   gint64 bubble_ns = oracle->bubble_ns(p, v, m, times), work_ns = m * whole_ns(times);
   const PhaseTimes phases = {(double)times->f_ns, (double)times->i_ns, (double)times->w_ns, (double)whole_ns(times)};
-  double bound = schedule_find(oracle->name, NULL)->bubble((OrderShape){p, v, m, 0}, &phases).time;
+  double bound = schedule_bubble(schedule_find(oracle->name, NULL), (OrderShape){p, v, m, 0}, &phases).time;
   if (run->metrics->span_bubble_ns != bubble_ns || run->metrics->span_ns != work_ns + bubble_ns ||
       bound != (double)bubble_ns)
     ck_abort_msg("%s p=%d v=%d m=%d F=%d I=%d W=%d: bubble %d of a span of %d, closed form %d and %d; "

@@ -163,7 +163,7 @@ static void add_actions(GArray *actions, ActionKind kind, int stage) {
 /* F of all micro-batches, then the gradients in halves: every W waits while another micro-batch's I runs. */
 static Program *halves_program(const Workload *workload) {
   g_autoptr(GError) error = NULL;
-  const ScheduleInfo *schedule = schedule_find("gpipe", &error);
+  const ScheduleFacts *schedule = schedule_find("gpipe", &error);
   g_autoptr(Order) order = order_new(schedule, (OrderShape){1, 1, MICRO_BATCHES, 0}, &error);
   g_array_set_size(order->actions[0], 0);
   add_actions(order->actions[0], ACTION_F, 0);

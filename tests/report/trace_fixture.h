@@ -57,7 +57,7 @@ static inline Fixture fixture_new(const char *schedule, int n_ranks, int n_chunk
                                   const FixtureTimes *times) {
   g_autoptr(GError) error = NULL;
   Fixture fixture = {0};
-  const ScheduleInfo *info = schedule_find(schedule, &error);
+  const ScheduleFacts *info = schedule_find(schedule, &error);
   g_assert_no_error(error);
   fixture.order = order_new(info, (OrderShape){n_ranks, n_chunks, n_micro_batches, 0}, &error);
   g_assert_no_error(error);

@@ -112,7 +112,8 @@ START_TEST(no_ranks_wait_for_each_other_in_a_circle) {
     for (int v = 1; v <= 4; v++)
       for (int m = 1; m <= 3 * p + 1; m++)
         for (int group = 0; group <= (v > 1 ? m : 0); group += group == 0 ? p : 1) {
-          if (v > 1 && group > 0 && schedule_find("interleaved", NULL)->refusal((OrderShape){p, v, m, group}) != NULL)
+          if (v > 1 && group > 0 &&
+              schedule_refusal(schedule_find("interleaved", NULL), (OrderShape){p, v, m, group}) != NULL)
             continue;
           g_autoptr(Order) order = order_of(v > 1 ? "interleaved" : "1f1b", p, v, m, group);
           g_autoptr(Program) program = exchanging(order);

@@ -62,7 +62,7 @@ static Plan *draw_plan(GRand *rand, Model *model) {
   *model = random_model(rand);
   model->n_layers = g_rand_int_range(rand, 2, 5);
   const char *const *names = schedule_names();
-  const ScheduleInfo *info = schedule_find(names[g_rand_int_range(rand, 0, (int)g_strv_length((char **)names))], NULL);
+  const ScheduleFacts *info = schedule_find(names[g_rand_int_range(rand, 0, (int)g_strv_length((char **)names))], NULL);
   g_free(plan->schedule);
   plan->schedule = g_strdup(info->name);
   plan->tp = PICK(rand, 1, 1, 2);

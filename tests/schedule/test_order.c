@@ -75,7 +75,7 @@ static Reference reference_run(const Order *order, gint64 f, gint64 b) {
 
 static Order *make(const char *name, int p, int v, int m) {
   GError *error = NULL;
-  const ScheduleInfo *schedule = schedule_find(name, &error);
+  const ScheduleFacts *schedule = schedule_find(name, &error);
   ck_assert_ptr_nonnull(schedule);
   Order *order = order_new(schedule, (OrderShape){p, v, m, 0}, &error);
   ck_assert_msg(order != NULL, "%s", error ? error->message : "");
@@ -102,11 +102,11 @@ static gboolean is_complete(const Order *order) {
   return TRUE;
 }
 
-static void assert_bubble_is_the_closed_form(const ScheduleInfo *schedule, int p, int v, int m, gint64 f, gint64 b) {
+static void assert_bubble_is_the_closed_form(const ScheduleFacts *schedule, int p, int v, int m, gint64 f, gint64 b) {
   g_autoptr(Order) order = order_new(schedule, (OrderShape){p, v, m, 0}, NULL);
   /* f, b are of one chunk, so of a whole rank v·f, v·b */
   const PhaseTimes times = {(double)(v * f), (double)(v * b), 0, (double)(v * (f + b))};
-  double bound = schedule->bubble((OrderShape){p, v, m, 0}, &times).time;
+  double bound = schedule_bubble(schedule, (OrderShape){p, v, m, 0}, &times).time;
   Reference reference = reference_run(order, f, b);
   if (!is_complete(order) || (double)reference.span_bubble != bound)
     ck_abort_msg("%s p=%d v=%d m=%d F=%d B=%d: bubble %" G_GINT64_FORMAT ", closed form %g", schedule->name, p, v, m,
@@ -117,7 +117,7 @@ static void assert_bubble_is_the_closed_form(const ScheduleInfo *schedule, int p
 static const gint64 durations[][2] = {{1, 2}, {7, 3}};
 
 START_TEST(gpipe_and_1f1b_have_exactly_the_ramp_as_bubble) {
-  const ScheduleInfo *gpipe = schedule_find("gpipe", NULL), *one = schedule_find("1f1b", NULL);
+  const ScheduleFacts *gpipe = schedule_find("gpipe", NULL), *one = schedule_find("1f1b", NULL);
   for (int p = 1; p <= MAX_RANKS; p++)
     for (int m = 1; m <= MAX_MICRO_BATCHES; m++)
       for (gsize i = 0; i < G_N_ELEMENTS(durations); i++) {
@@ -133,7 +133,7 @@ END_TEST
 /* Rounds of a micro-batch's forward and the backward of the one before it: m of them hold one more than 1f1b, but for
  * the lone one of m = 1. On several ranks nothing changes. */
 START_TEST(a_lone_rank_takes_turns_between_neighbouring_micro_batches) {
-  const ScheduleInfo *schedule = schedule_find("1f1b", NULL);
+  const ScheduleFacts *schedule = schedule_find("1f1b", NULL);
   for (int p = 1; p <= 2; p++)
     for (int m = 1; m <= 4; m++) {
       g_autoptr(Order) order = order_new(schedule, (OrderShape){p, 1, m, .takes_turns = TRUE}, NULL);
@@ -151,7 +151,7 @@ START_TEST(a_lone_rank_takes_turns_between_neighbouring_micro_batches) {
 END_TEST
 
 START_TEST(interleaved_bubble_is_exact_for_any_number_of_micro_batches) {
-  const ScheduleInfo *schedule = schedule_find("interleaved", NULL);
+  const ScheduleFacts *schedule = schedule_find("interleaved", NULL);
   for (int p = 1; p <= MAX_RANKS; p++)
     for (int v = 1; v <= MAX_CHUNKS; v++)
       for (int m = 1; m <= MAX_MICRO_BATCHES; m++)
@@ -257,14 +257,14 @@ static gboolean can_run_in_turns(const Order *order) {
 /* Neither of a round waits for the other, nor for what the other leads to on other ranks. Without the forward more it
  * does where the last rank's first backward is of the forward just before it. The bubble stays. */
 START_TEST(rounds_of_interleaved_can_take_turns) {
-  const ScheduleInfo *schedule = schedule_find("interleaved", NULL);
+  const ScheduleFacts *schedule = schedule_find("interleaved", NULL);
   for (int p = 1; p <= 8; p++)
     for (int v = 2; v <= 4; v++)
       for (int m = 1; m <= 4 * p; m++) {
         g_autoptr(Order) order = make_in_turns(p, v, m);
         g_autoptr(Order) plain = make("interleaved", p, v, m);
         const PhaseTimes times = {v, 2 * v, 0, 3 * v};
-        const double bubble = schedule->bubble((OrderShape){p, v, m, .takes_turns = TRUE}, &times).time;
+        const double bubble = schedule_bubble(schedule, (OrderShape){p, v, m, .takes_turns = TRUE}, &times).time;
         if (!is_complete(order) || !can_run_in_turns(order) || can_run_in_turns(plain) ||
             (double)reference_run(order, 1, 2).span_bubble != bubble)
           ck_abort_msg("p=%d v=%d m=%d", p, v, m);
@@ -370,7 +370,7 @@ START_TEST(who_asks_for_chunks_by_name_gets_some) {
   } expected[] = {{"1f1b", 1, 1},       {"gpipe", 1, 1}, {"interleaved", 1, 2},
                   {"looped-bfs", 1, 2}, {"zb-v", 2, 2},  {"dualpipe", 2, 2}};
   for (gsize i = 0; i < G_N_ELEMENTS(expected); i++) {
-    const ScheduleInfo *schedule = schedule_find(expected[i].name, NULL);
+    const ScheduleFacts *schedule = schedule_find(expected[i].name, NULL);
     ck_assert_int_eq(schedule_default_chunks(schedule, 1), expected[i].on_one);
     ck_assert_int_eq(schedule_default_chunks(schedule, 4), expected[i].on_four);
   }

@@ -106,7 +106,7 @@ static void assert_comms_round_trip(const Order *order) {
 START_TEST(every_schedule_is_read_back) {
   int n_orders = 0;
   for (const char *const *name = schedule_names(); *name; name++) {
-    const ScheduleInfo *schedule = schedule_find(*name, NULL);
+    const ScheduleFacts *schedule = schedule_find(*name, NULL);
     for (int p = 1; p <= 6; p++)
       for (int chunks = schedule->least_chunks; chunks <= MIN(schedule->most_chunks, 3); chunks++)
         for (int m = 1; m <= 12; m += p % 2 + 1) {

@@ -59,7 +59,7 @@ typedef struct {
   double caps[MOST_STAGES];
 } Drawn;
 
-static void draw(Drawn *drawn, const ScheduleInfo *schedule, GRand *random) {
+static void draw(Drawn *drawn, const ScheduleFacts *schedule, GRand *random) {
   int n_ranks = g_rand_int_range(random, 1, 9);
   drawn->placement = placement_new(schedule->placement, n_ranks, schedule->least_chunks);
   for (int stage = 0; stage < drawn->placement->n_stages; stage++) {
@@ -123,7 +123,7 @@ START_TEST(no_order_gets_longer_invalid_or_holds_more_than_the_cap) {
   const char *const *names = schedule_names();
   int n_tried = 0, n_shorter = 0;
   for (int i = 0; i < N_PROBLEMS; i++) {
-    const ScheduleInfo *schedule =
+    const ScheduleFacts *schedule =
         schedule_find(names[g_rand_int_range(random, 0, (gint32)g_strv_length((char **)names))], NULL);
     if (schedule->placement == PLACEMENT_BIDIRECTIONAL)
       continue;

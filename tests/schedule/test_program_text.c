@@ -117,7 +117,7 @@ END_TEST
 
 START_TEST(lowered_programs_survive) {
   for (const char *const *name = schedule_names(); *name; name++) {
-    const ScheduleInfo *schedule = schedule_find(*name, NULL);
+    const ScheduleFacts *schedule = schedule_find(*name, NULL);
     g_autoptr(Order) order = order_new(schedule, (OrderShape){4, schedule->most_chunks > 1 ? 2 : 1, 6, 0}, NULL);
     Lowering lowering = {.order = order, .n_steps = 3};
     g_autoptr(Program) program = lower(&lowering, NULL, NULL, NULL);

@@ -148,11 +148,11 @@ static Order *make(const char *name, OrderShape shape) {
 }
 
 /* The schedule's own word on the bubble: exact where it says so, else never more than what happens. */
-static void assert_bubble(const ScheduleInfo *schedule, OrderShape shape, const Order *order, const Times *times) {
+static void assert_bubble(const ScheduleFacts *schedule, OrderShape shape, const Order *order, const Times *times) {
   int n_passes = shape.n_chunks / order->placement->n_pipes; /* of a rank, per micro-batch */
   const PhaseTimes phases = {(double)times->f * n_passes, (double)times->i * n_passes, (double)times->w * n_passes,
                              (double)times->pair * n_passes};
-  Bubble bubble = schedule->bubble(shape, &phases);
+  Bubble bubble = schedule_bubble(schedule, shape, &phases);
   Run run = execute(order, times);
   if (run.bubble < 0 || bubble.time < 0 || bubble.time > (double)run.bubble ||
       (bubble.is_exact && bubble.time != (double)run.bubble))
@@ -163,22 +163,24 @@ static void assert_bubble(const ScheduleInfo *schedule, OrderShape shape, const 
 
 /* --- every schedule, any counts and times --- */
 
-static const char *const schedules[] = {"looped-bfs", "zb-h1", "zb-h2",    "zb-v",
-                                        "v-half",     "v-min", "dualpipe", "dualpipe-v"};
+static int n_schedules(void) {
+  return (int)g_strv_length((char **)schedule_names());
+}
 
 /* Small times in all proportions, so that which way through the passes is longest changes. Check's _i is the
  * schedule. */
 START_TEST(bubble_is_the_closed_form_or_above_the_bound) {
-  const ScheduleInfo *schedule = schedule_find(schedules[_i], NULL);
-  for (int p = _i == 6 ? 2 : 1; p <= 16; p += _i == 6 ? 2 : 1) {
+  const ScheduleFacts *schedule = schedule_find(schedule_names()[_i], NULL);
+  const int n_pipes = schedule->placement == PLACEMENT_BIDIRECTIONAL ? 2 : 1;
+  for (int p = n_pipes; p <= 16; p += n_pipes) {
     const int counts[] = {1, p - 1, p, 2 * p - 1, 2 * p, 3 * p + 1, 128};
     for (gsize k = 0; k < G_N_ELEMENTS(counts); k++) {
       OrderShape shape = {p, schedule->least_chunks, counts[k], 0};
-      if (counts[k] < (_i == 6 ? 2 : 1) || (counts[k] == 128 && p % 5 != 0 && p != 16))
+      if (counts[k] < n_pipes || (counts[k] == 128 && p % 5 != 0 && p != 16))
         continue;
-      g_autoptr(Order) order = make(schedules[_i], shape);
+      g_autoptr(Order) order = make(schedule->name, shape);
       if (!is_complete(order))
-        ck_abort_msg("%s p=%d m=%d is not complete", schedules[_i], p, counts[k]);
+        ck_abort_msg("%s p=%d m=%d is not complete", schedule->name, p, counts[k]);
       for (int f = 1; f <= 3; f++)
         for (int i = 1; i <= 3; i++)
           for (int w = 1; w <= 3; w++)
@@ -188,10 +190,56 @@ START_TEST(bubble_is_the_closed_form_or_above_the_bound) {
 }
 END_TEST
 
+/* F less B or W on the rank that has most. */
+static int most_in_flight(const Order *order) {
+  int most = 0;
+  for (int rank = 0; rank < order->placement->n_ranks; rank++) {
+    int held = 0;
+    for (guint i = 0; i < order->actions[rank]->len; i++) {
+      const ActionKind kind = g_array_index(order->actions[rank], Action, i).kind;
+      held += kind == ACTION_F ? 1 : kind == ACTION_B || kind == ACTION_W ? -1 : 0;
+      most = MAX(most, held);
+    }
+  }
+  return most;
+}
+
+static gboolean has_action(const Order *order, gboolean (*is_wanted)(const Action *action)) {
+  for (int rank = 0; rank < order->placement->n_ranks; rank++)
+    for (guint i = 0; i < order->actions[rank]->len; i++)
+      if (is_wanted(&g_array_index(order->actions[rank], Action, i)))
+        return TRUE;
+  return FALSE;
+}
+
+static gboolean is_w(const Action *action) {
+  return action->kind == ACTION_W;
+}
+static gboolean is_paired(const Action *action) {
+  return action->overlaps_next;
+}
+static gboolean is_joined(const Action *action) {
+  return action->joins_next;
+}
+
+/* What the table says of a schedule before there is an order is so in its orders. */
+START_TEST(facts_are_those_of_the_orders) {
+  const ScheduleFacts *schedule = schedule_find(schedule_names()[_i], NULL);
+  const int v = schedule_default_chunks(schedule, 8);
+  g_autoptr(Order) order = make(schedule->name, (OrderShape){8, v, 48, .takes_turns = schedule->has_rounds}),
+                   twice = make(schedule->name, (OrderShape){8, v, 96, 0});
+  ck_assert_int_eq(schedule->defers_w, has_action(order, is_w));
+  ck_assert_int_eq(schedule->has_pairs, has_action(order, is_paired));
+  ck_assert_int_eq(schedule->has_rounds, has_action(order, is_joined));
+  ck_assert_int_eq(schedule->holds_all, most_in_flight(twice) == 96 * v);
+  ck_assert(schedule->holds_all || most_in_flight(twice) <= 4 * 8 * v);
+}
+END_TEST
+
 START_TEST(random_counts_and_times_keep_every_promise) {
   g_autoptr(GRand) random = g_rand_new_with_seed(20);
   for (int n = 0; n < 1500; n++) {
-    const ScheduleInfo *schedule = schedule_find(schedules[n % G_N_ELEMENTS(schedules)], NULL);
+    const ScheduleFacts *schedule = schedule_find(schedule_names()[n % n_schedules()], NULL);
     OrderShape shape = {g_rand_int_range(random, 1, MAX_RANKS + 1),
                         g_rand_int_range(random, 1, 1 + MIN(4, schedule->most_chunks)), g_rand_int_range(random, 1, 80),
                         0};
@@ -345,7 +393,7 @@ END_TEST
 /* Groups given: a larger one holds more, 2(p − r − 1) + (v − 1)·group + 1 chunks, for the same bubble, (p − 1)(F + I +
  * W) of a chunk; also where the last group is a smaller one, of p micro-batches at least. */
 START_TEST(interleaved_takes_a_group) {
-  const ScheduleInfo *schedule = schedule_find("interleaved", NULL);
+  const ScheduleFacts *schedule = schedule_find("interleaved", NULL);
   const Times times = {2, 3, 1, 6};
   for (int p = 2; p <= 8; p++)
     for (int group = p; group <= 3 * p; group++)
@@ -392,7 +440,8 @@ END_TEST
 int main(void) {
   TCase *tcase = tcase_create("schedules");
   tcase_set_timeout(tcase, 60);
-  tcase_add_loop_test(tcase, bubble_is_the_closed_form_or_above_the_bound, 0, G_N_ELEMENTS(schedules));
+  tcase_add_loop_test(tcase, bubble_is_the_closed_form_or_above_the_bound, 0, n_schedules());
+  tcase_add_loop_test(tcase, facts_are_those_of_the_orders, 0, n_schedules());
   tcase_add_test(tcase, random_counts_and_times_keep_every_promise);
   tcase_add_test(tcase, zero_bubble_orders_have_the_papers_bubbles);
   tcase_add_test(tcase, dualpipe_has_the_published_bubble);

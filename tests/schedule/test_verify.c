@@ -312,10 +312,10 @@ START_TEST(lowered_orders_pass_for_every_schedule) {
   for (const char *const *name = schedule_names(); *name; name++)
     for (int p = 1; p <= 5; p++)
       for (int m = 1; m <= 7; m++) {
-        const ScheduleInfo *schedule = schedule_find(*name, NULL);
+        const ScheduleFacts *schedule = schedule_find(*name, NULL);
         g_autoptr(GError) error = NULL;
         OrderShape shape = {p, CLAMP(3, schedule->least_chunks, schedule->most_chunks), m, 0};
-        if (schedule->refusal != NULL && schedule->refusal(shape) != NULL)
+        if (schedule_refusal(schedule, shape) != NULL)
           continue;
         g_autoptr(Order) order = order_new(schedule, shape, NULL);
         Lowering lowering = {.order = order, .n_steps = 2};

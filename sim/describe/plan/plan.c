@@ -125,9 +125,8 @@ gboolean plan_gathers_tokens(const Plan *plan) {
   return expert_dispatch(plan) == DISPATCH_ALL_GATHER && (plan->ep > 1 || plan_expert_tp(plan) > 1);
 }
 
-/* dualpipe pairs a forward and a backward of opposite directions in any case. */
 static gboolean has_pairs_of_schedule(const Plan *plan) {
-  return plan->ep > 1 && plan->schedule != NULL && g_str_has_prefix(plan->schedule, "dualpipe");
+  return plan->ep > 1 && plan_schedule(plan)->has_pairs;
 }
 
 gboolean plan_overlaps_experts(const Plan *plan) {
@@ -201,7 +200,11 @@ double plan_copied_gradient_bytes(const Plan *plan) {
 
 void plan_default_schedule(Plan *plan) {
   if (plan->schedule == NULL)
-    plan->schedule = g_strdup(plan->chunks > 1 ? "interleaved" : "1f1b");
+    plan->schedule = g_strdup(schedule_default(plan->chunks));
+}
+
+const ScheduleFacts *plan_schedule(const Plan *plan) {
+  return schedule_facts(plan->schedule != NULL ? plan->schedule : schedule_default(plan->chunks));
 }
 
 const char *axis_name(Axis axis) {

@@ -6,6 +6,7 @@
 #include "offload.h"
 #include "recipe.h"
 #include "recompute_modules.h"
+#include "schedule_facts.h"
 
 /* Axes of parallelism. ZeRO's shard group (`--zero-ranks`) splits AXIS_DP in two: shards inside, replicas outside. */
 typedef enum { AXIS_TP, AXIS_CP, AXIS_EP, AXIS_DP, AXIS_PP, N_AXES } Axis;
@@ -134,6 +135,8 @@ void plan_set_framework(Plan *plan, const char *name, const Framework *framework
 
 /* If no schedule was named, choose interleaved if there are chunks, else 1f1b. */
 void plan_default_schedule(Plan *plan);
+/* Facts of its schedule, or of the one that would be chosen. */
+const ScheduleFacts *plan_schedule(const Plan *plan);
 
 /* How many tp ranks each expert is cut over. */
 int plan_expert_tp(const Plan *plan);

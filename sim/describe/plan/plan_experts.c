@@ -1,7 +1,5 @@
 #include "plan_experts.h"
 
-#include <string.h>
-
 static gboolean has_grace(const Cluster *cluster) {
   return cluster != NULL && cluster->gpu.host == HOST_GRACE;
 }
@@ -15,7 +13,7 @@ static gboolean replays_step(const Plan *plan, const Model *model, const Cluster
 }
 
 static gboolean has_rounds(const Plan *plan) {
-  return plan->pp == 1 || (plan->chunks > 1 && strcmp(plan->schedule, "interleaved") == 0);
+  return plan->pp == 1 || (plan->chunks > 1 && plan_schedule(plan)->has_rounds);
 }
 
 /* As in recipes, which differ by the host that launches the kernels. Recomputation is in no graph except that of a

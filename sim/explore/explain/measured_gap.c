@@ -274,7 +274,7 @@ static const char *turn_overlap_p2p(Plan *plan, const Plan *complete) {
 
 /* Without its chunks. */
 static const char *turn_chunks(Plan *plan, const Plan *complete) {
-  const gboolean has_chunks = plan->pp > 1 && plan->chunks > 1 && g_strcmp0(plan->schedule, "interleaved") == 0;
+  const gboolean has_chunks = plan->pp > 1 && plan->chunks > 1 && schedule_is_default(plan->schedule);
   plan->chunks = 1;
   g_clear_pointer(&plan->schedule, g_free);
   return has_chunks && plan->pipeline_layout == NULL ? "1" : NULL;

@@ -14,20 +14,20 @@ static void leave_out(LeftOut *left_out, const char *series, const char *at, gin
 }
 
 /* 0: the schedule's default. */
-static int chunks_of(const ScheduleInfo *schedule, int chunks, int n_ranks) {
+static int chunks_of(const ScheduleFacts *schedule, int chunks, int n_ranks) {
   if (chunks == 0)
     return schedule_default_chunks(schedule, n_ranks);
   return CLAMP(chunks, schedule->least_chunks, schedule->most_chunks);
 }
 
 /* Lives for ever: there are few. */
-static const char *series_of(const ScheduleInfo *schedule, int chunks) {
+static const char *series_of(const ScheduleFacts *schedule, int chunks) {
   g_autofree char *name = chunks > 1 ? g_strdup_printf("%s, %d chunks", schedule->name, chunks) : NULL;
   return name != NULL ? g_intern_string(name) : schedule->name;
 }
 
 /* Uniform stages, the backward twice the forward, as in a transformer without recomputation. */
-static gboolean uniform_point(const ScheduleInfo *schedule, OrderShape shape, BubblePoint *point, GError **error) {
+static gboolean uniform_point(const ScheduleFacts *schedule, OrderShape shape, BubblePoint *point, GError **error) {
   const double whole_ns = 1000.0 * shape.n_chunks; /* for every chunk too */
   const StageTimes times = {whole_ns, whole_ns, whole_ns};
   g_autoptr(Order) order = order_new(schedule, shape, error);
@@ -36,7 +36,7 @@ static gboolean uniform_point(const ScheduleInfo *schedule, OrderShape shape, Bu
     return FALSE;
   const double work = times.f_ns + times.i_ns + times.w_ns;
   const PhaseTimes phases = {times.f_ns, times.i_ns, times.w_ns, work};
-  const Bubble bubble = schedule->bubble(shape, &phases);
+  const Bubble bubble = schedule_bubble(schedule, shape, &phases);
   *point =
       (BubblePoint){.schedule = series_of(schedule, shape.n_chunks),
                     .n_micro_batches = shape.n_micro_batches,
@@ -45,7 +45,7 @@ static gboolean uniform_point(const ScheduleInfo *schedule, OrderShape shape, Bu
   return TRUE;
 }
 
-static gboolean add_uniform(const BubbleAxes *axes, const ScheduleInfo *schedule, GArray *points, LeftOut *left_out,
+static gboolean add_uniform(const BubbleAxes *axes, const ScheduleFacts *schedule, GArray *points, LeftOut *left_out,
                             GError **error) {
   for (guint i = 0; i < axes->counts->len; i++) {
     gint64 n = g_array_index(axes->counts, gint64, i);
@@ -69,7 +69,7 @@ static gboolean add_uniform(const BubbleAxes *axes, const ScheduleInfo *schedule
 GArray *curves_bubble(const BubbleAxes *axes, LeftOut *left_out, GError **error) {
   g_autoptr(GArray) points = g_array_new(FALSE, FALSE, sizeof(BubblePoint));
   for (char **name = axes->schedules; *name != NULL; name++) {
-    const ScheduleInfo *schedule = schedule_find(*name, error);
+    const ScheduleFacts *schedule = schedule_find(*name, error);
     if (schedule == NULL || !add_uniform(axes, schedule, points, left_out, error))
       return NULL;
   }
@@ -87,7 +87,7 @@ GArray *curves_bubble_predicted(const BubbleAxes *axes, const Model *model, cons
   g_autoptr(GArray) runs = many_runs_new();
   g_autoptr(GPtrArray) series = g_ptr_array_new();
   for (char **name = axes->schedules; *name != NULL; name++) {
-    const ScheduleInfo *schedule = schedule_find(*name, error);
+    const ScheduleFacts *schedule = schedule_find(*name, error);
     if (schedule == NULL)
       return NULL;
     int chunks = chunks_of(schedule, axes->chunks, axes->pp);

@@ -50,11 +50,11 @@ static PhaseTimes mean_passes(const Trace *trace) {
 static double closed_form(const Prediction *prediction) {
   const Plan *plan = prediction->workload->plan;
   g_auto(PlanOrder) choice = {0};
-  if (plan_order_file(plan->schedule) != NULL || !plan_order_find(&choice, plan->schedule, NULL) || choice.info == NULL)
+  if (schedule_file(plan->schedule) != NULL || !plan_order_find(&choice, plan->schedule, NULL) || choice.info == NULL)
     return NAN;
   const PhaseTimes times = mean_passes(prediction->trace);
   const OrderShape shape = {plan->pp, plan->chunks, (int)plan->n_micro_batches, plan->group};
-  const Bubble bubble = choice.info->bubble(shape, &times);
+  const Bubble bubble = schedule_bubble(choice.info, shape, &times);
   return bubble.is_exact ? bubble.time / (bubble.time + shape.n_micro_batches * times.pair) : NAN;
 }
 

@@ -51,7 +51,7 @@ const char *const *launch_names(void) {
 
 static LaunchCase case_of(const Workload *workload, int gpus_per_node, GPtrArray *notices) {
   const Plan *plan = workload->plan;
-  return (LaunchCase){workload, workload->model, plan, plan_order_run_name(plan->schedule), gpus_per_node, notices};
+  return (LaunchCase){workload, workload->model, plan, schedule_run_name(plan->schedule), gpus_per_node, notices};
 }
 
 gboolean launch_check(LaunchFramework framework, const Workload *workload, GError **error) {

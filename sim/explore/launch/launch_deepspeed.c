@@ -13,7 +13,7 @@ static gboolean check_pipeline(const LaunchCase *c, GError **error) {
   const Plan *plan = c->plan;
   if (plan->pp == 1)
     return TRUE;
-  if (g_strcmp0(c->schedule, "1f1b") != 0)
+  if (!schedule_facts(c->schedule)->in_deepspeed)
     return fail_impossible(error, "deepspeed: DeepSpeed's pipelines run the schedule 1f1b, found %s", c->schedule);
   if (plan->zero >= 2)
     return fail_impossible(error, "deepspeed: DeepSpeed's pipelines take ZeRO 0 and 1, found zero %d with pp %d",

@@ -6,10 +6,9 @@
 #include "launch_megatron.h"
 
 static gboolean check_schedule(const LaunchCase *c, GError **error) {
-  static const char *const known[] = {"1f1b", "interleaved", NULL};
   if (c->plan->pp == 1)
     return TRUE;
-  if (!g_strv_contains(known, c->schedule))
+  if (!schedule_facts(c->schedule)->in_megatron)
     return fail_impossible(error, "megatron: Megatron-LM runs the schedules 1f1b and interleaved, found %s",
                            c->schedule);
   return c->plan->chunks > 1 || !c->plan->overlap_p2p ||

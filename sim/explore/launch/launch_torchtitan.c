@@ -8,14 +8,6 @@
 #include "int64_format.h"
 #include "launch_frameworks.h"
 
-/* PyTorch's names (torch.distributed.pipelining, 2.8, 2025). */
-static const struct {
-  const char *ours, *theirs;
-} schedules[] = {
-    {"gpipe", "GPipe"},          {"1f1b", "1F1B"},          {"interleaved", "Interleaved1F1B"},
-    {"looped-bfs", "LoopedBFS"}, {"zb-v", "ZBVZeroBubble"}, {"dualpipe-v", "DualPipeV"},
-};
-
 /* Models that torchtitan has, by our names. */
 static const struct {
   const char *ours, *name, *flavor;
@@ -26,21 +18,15 @@ static const struct {
     {"deepseek-v3", "deepseek_v3", "671B"},
 };
 
-static const char *schedule_name(const LaunchCase *c) {
-  for (gsize i = 0; i < G_N_ELEMENTS(schedules); i++)
-    if (g_strcmp0(schedules[i].ours, c->schedule) == 0)
-      return schedules[i].theirs;
-  return NULL;
-}
-
 /* --- what it cannot do --- */
 
 static gboolean check_schedule(const LaunchCase *c, GError **error) {
-  if (c->plan->pp == 1 || schedule_name(c) != NULL)
+  if (c->plan->pp == 1 || schedule_facts(c->schedule)->in_pytorch != NULL)
     return TRUE;
   g_autoptr(GString) names = g_string_new(NULL);
-  for (gsize i = 0; i < G_N_ELEMENTS(schedules); i++)
-    g_string_append_printf(names, "%s%s", i > 0 ? ", " : "", schedules[i].ours);
+  for (const char *const *name = schedule_names(); *name != NULL; name++)
+    if (schedule_facts(*name)->in_pytorch != NULL)
+      g_string_append_printf(names, "%s%s", names->len > 0 ? ", " : "", *name);
   return fail_impossible(error,
                          "torchtitan: torchtitan runs the schedules %s by name, found %s (stepsim schedule --csv "
                          "writes what its pipeline_parallel_schedule_csv reads)",
@@ -166,7 +152,7 @@ static void add_pipeline(const LaunchCase *c, GString *out) {
   if (plan->pp == 1)
     return;
   g_string_append_printf(out, "pipeline_parallel_schedule = \"%s\"\npipeline_parallel_microbatch_size = %" INT64 "\n",
-                         schedule_name(c), plan->micro_batch);
+                         schedule_facts(c->schedule)->in_pytorch, plan->micro_batch);
   add_stages(c, out);
   if (plan->group > 0)
     launch_notice(c, "predicted with --micro-batch-group %d: PyTorch chooses it from the ranks", plan->group);

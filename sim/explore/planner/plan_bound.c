@@ -65,16 +65,10 @@ static gboolean ranks_differ(const Plan *plan, const Cluster *cluster) {
   return plan->jitter > 0 || plan->slow_ranks->len > 0 || cluster_other_gpus(cluster, plan->gpus) > 0;
 }
 
-/* Backward is one op. */
-static gboolean is_plain_loop(const Plan *plan) {
-  const ScheduleInfo *info = schedule_find(plan->schedule, NULL);
-  return info != NULL && !info->runs_on && info->placement == PLACEMENT_LOOP;
-}
-
 /* A forward and a backward may run as one, or take turns (pass interleave): kernels of one stand beside exchanges of
  * the other. Nowhere else do they, as what follows a pass waits for its end. */
 static gboolean hides_exchanges(const Workload *workload) {
-  return !is_plain_loop(workload->plan) || lowering_takes_turns(workload);
+  return plan_schedule(workload->plan)->defers_w || lowering_takes_turns(workload);
 }
 
 /* Of all micro-batches on a rank. */
@@ -100,7 +94,7 @@ static gint64 filled_and_drained_ns(const Workload *workload, const StageTimes *
 
 static gint64 bound_ns(const Workload *workload, const StageTimes *stages) {
   const Plan *plan = workload->plan;
-  if (is_plain_loop(plan) && plan->steps == 1) /* steps do not run into each other */
+  if (!plan_schedule(plan)->defers_w && plan->steps == 1) /* steps do not run into each other */
     return filled_and_drained_ns(workload, stages);
   gint64 least_ns = G_MAXINT64, most_ns = 0;
   for (int rank = 0; rank < plan->pp; rank++) {

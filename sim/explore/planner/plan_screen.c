@@ -29,9 +29,9 @@ PlanScreen plan_screen_of(const PlannerRequest *request) {
                       .has_plain_p2p = has_value(space, "overlap-p2p", "off", FALSE),
                       .has_auto_layout = has_value(space, "pipeline-layout", "auto", TRUE),
                       .has_no_recompute = has_value(space, "recompute", "none", TRUE),
-                      .has_1f1b = has_value(space, "schedule", "1f1b", FALSE),
+                      .has_1f1b = has_value(space, "schedule", schedule_default(1), FALSE),
                       .has_two_chunks = has_value(space, "chunks", "2", FALSE),
-                      .has_interleaved = has_value(space, "schedule", "interleaved", FALSE),
+                      .has_interleaved = has_value(space, "schedule", schedule_default(2), FALSE),
                       .has_no_zero = has_value(space, "zero", "0", TRUE)};
 }
 
@@ -59,12 +59,14 @@ static gboolean is_same(const PlanScreen *screen, const Plan *plan) {
          (screen->has_no_zero && plan->zero > 0 && plan_data_ranks(plan) == 1 && !offload_is_any(&plan->offload)) ||
          (screen->has_no_recompute && plan->recompute == RECOMPUTE_SELECTIVE && plan_recomputes_nothing(plan)) ||
          (screen->has_cut_experts && plan->expert_tp > 0 && plan->expert_tp == plan->tp) ||
-         (screen->has_1f1b && plan->chunks == 1 && strcmp(plan->schedule, "interleaved") == 0);
+         (screen->has_1f1b && plan->chunks == 1 && schedule_is_default(plan->schedule) &&
+          plan_schedule(plan)->most_chunks > 1);
 }
 
 gboolean plan_screen_is_misnamed(const PlanScreen *screen, const SpacePoint *point) {
   const Plan *plan = point->plan;
-  return (screen->has_interleaved && plan->chunks > 1 && g_strcmp0(plan->schedule, "1f1b") == 0) ||
+  return (screen->has_interleaved && plan->chunks > 1 && schedule_is_default(plan->schedule) &&
+          plan_schedule(plan)->most_chunks == 1) ||
          (screen->has_two_chunks && plan->chunks != 2 && plan->schedule != NULL &&
           plan_space_only_chunks(plan->schedule) == 2) ||
          (screen->has_cut_experts && plan->expert_tp > 0 && !model_has_experts(point->model)) ||

@@ -48,9 +48,8 @@ static gboolean allows_chunks(const Case *c, gint64 chunks, const GArray *pp) {
 }
 
 gint64 plan_space_only_chunks(const char *schedule) {
-  const int index = suggest_same(schedule, schedule_names());
-  const ScheduleInfo *info = index >= 0 ? schedule_find(schedule_names()[index], NULL) : NULL;
-  return info != NULL && info->least_chunks > 1 && info->least_chunks == info->most_chunks ? info->least_chunks : 0;
+  const ScheduleFacts *facts = schedule_facts(schedule_spelling(schedule));
+  return facts->least_chunks > 1 && facts->least_chunks == facts->most_chunks ? facts->least_chunks : 0;
 }
 
 static gboolean has_number(const GArray *values, gint64 value) {
@@ -190,7 +189,7 @@ void plan_space_describe(Space *space) {
       {"overlap-p2p", "a stage computes while it sends to the next: on or off (default: that of the schedule and the "
                       "framework; with --emit megatron off,on)"},
   };
-  g_autofree char *names = g_strjoinv(", ", (char **)plan_order_names());
+  g_autofree char *names = g_strjoinv(", ", (char **)schedule_choices());
   g_autofree char *schedules = g_strdup_printf("%s, or file:orders.csv (default 1f1b,interleaved; with --emit "
                                                "deepspeed 1f1b, with torchtitan zb-v too)",
                                                names);

@@ -117,9 +117,8 @@ static void append_runtime(GString *out, const Plan *plan, const Plan *left_out)
 
 /* `schedule` has one chunk where none are said, but some have two, and auto chooses. */
 static void append_chunks(GString *out, const Plan *plan, const char *schedule) {
-  const ScheduleInfo *info = schedule_find(schedule, NULL);
-  if (plan->chunks > 1 || plan_order_names_auto(schedule) ||
-      (info != NULL && schedule_default_chunks(info, plan->pp) > 1))
+  const ScheduleFacts *info = schedule_find(schedule, NULL);
+  if (plan->chunks > 1 || schedule_is_auto(schedule) || (info != NULL && schedule_default_chunks(info, plan->pp) > 1))
     g_string_append_printf(out, " --chunks %d", plan->chunks);
 }
 
@@ -132,7 +131,7 @@ static double memory_cap(const PlanOutcome *outcome) {
 
 char *planner_options(const PlanOutcome *outcome) {
   const Plan *plan = outcome->completed;
-  const char *schedule = plan_order_run_name(plan->schedule);
+  const char *schedule = schedule_run_name(plan->schedule);
   GString *out = g_string_new(NULL);
   g_string_append_printf(out, "--gpus %d --tp %d --pp %d", plan->gpus, plan->tp, plan->pp);
   if (plan->cp > 1)
@@ -143,7 +142,7 @@ char *planner_options(const PlanOutcome *outcome) {
     g_string_append_printf(out, " --expert-tp %d", plan->expert_tp);
   g_string_append_printf(out, " --dp %d", plan->dp);
   append_name(out, "schedule", schedule);
-  if (plan_order_names_auto(plan->schedule) && memory_cap(outcome) > 0)
+  if (schedule_is_auto(plan->schedule) && memory_cap(outcome) > 0)
     g_string_append_printf(out, " --memory-cap %.0fB", floor(memory_cap(outcome)));
   append_chunks(out, plan, schedule);
   if (plan->pipeline_layout != NULL)

@@ -67,7 +67,7 @@ static gboolean step_pp(Plan *plan, const Model *model, int direction) {
   drop_layout(plan);
   if (plan->pp == 2 && direction < 0) { /* nothing is left to interleave */
     g_free(plan->schedule);
-    plan->schedule = g_strdup("1f1b");
+    plan->schedule = g_strdup(schedule_default(1));
     plan->chunks = 0;
   }
   return step_size(&plan->pp, direction);
@@ -83,8 +83,7 @@ static gboolean step_cp(Plan *plan, const Model *model, int direction) {
 
 /* To 1f1b's one chunk and from it; other schedules have the chunks they need. */
 static gboolean step_chunks(Plan *plan, const Model *model, int direction) {
-  static const char *const steps[] = {"1f1b", "interleaved", NULL};
-  if (plan->pp == 1 || !g_strv_contains(steps, plan->schedule))
+  if (plan->pp == 1 || !schedule_is_default(plan->schedule))
     return FALSE;
   int chunks = plan->chunks + direction;
   while (chunks > 1 && (gint64)chunks * plan->pp <= model->n_layers + 2 &&
@@ -95,7 +94,7 @@ static gboolean step_chunks(Plan *plan, const Model *model, int direction) {
   plan->chunks = chunks;
   drop_layout(plan);
   g_free(plan->schedule);
-  plan->schedule = g_strdup(chunks > 1 ? "interleaved" : "1f1b");
+  plan->schedule = g_strdup(schedule_default(chunks));
   return TRUE;
 }
 
@@ -273,7 +272,7 @@ static Plan *base_of(const PlanOutcome *best) {
   plan->micro_batch = completed->micro_batch;
   plan->global_batch = completed->global_batch;
   plan->overlap_p2p = completed->overlap_p2p;
-  const char *schedule = plan_order_run_name(completed->schedule);
+  const char *schedule = schedule_run_name(completed->schedule);
   g_free(plan->schedule);
   plan->schedule = g_strdup(schedule);
   if (schedule != completed->schedule) { /* and runs as it does here */

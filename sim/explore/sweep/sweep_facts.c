@@ -80,8 +80,8 @@ static gboolean add_axis(GArray *facts, const Space *space, int axis, GError **e
       ok = add_cluster(facts, value, space_cluster(space, i), error);
     else if (g_str_equal(name, "framework"))
       ok = add_framework(facts, value, error);
-    else if (g_str_equal(name, "schedule") && plan_order_file(value) != NULL)
-      ok = add_file(facts, plan_order_file(value), error, "schedule %s", value);
+    else if (g_str_equal(name, "schedule") && schedule_file(value) != NULL)
+      ok = add_file(facts, schedule_file(value), error, "schedule %s", value);
   }
   return ok;
 }

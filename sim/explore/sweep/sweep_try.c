@@ -134,7 +134,7 @@ static void set_prediction(const SweepProblem *problem, const Prediction *predic
  * schedule is what it was found to be once it is predicted, and has no twin. */
 static gboolean is_twin(const SweepWorker *worker, gint64 index, const SpacePoint *point, const Plan *plan) {
   const Space *space = worker->problem->space;
-  if (worker->last == NULL || !plan_recomputes_nothing(plan) || plan_order_names_auto(point->plan->schedule) ||
+  if (worker->last == NULL || !plan_recomputes_nothing(plan) || schedule_is_auto(point->plan->schedule) ||
       g_strcmp0(plan->schedule, worker->last->workload->plan->schedule) != 0)
     return FALSE;
   for (int axis = 0; axis < space_n_axes(space); axis++)

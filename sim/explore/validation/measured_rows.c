@@ -15,7 +15,7 @@ static const double bytes_per_gb = 1e9;
 /* The schedule that the row is run with, however it spells it. Owned by the caller. */
 static char *schedule_of_run(const MeasuredRow *row) {
   if (row->plan == NULL)
-    return g_strdup(plan_order_spelling(measured_row_cell(row, "schedule")));
+    return g_strdup(schedule_spelling(measured_row_cell(row, "schedule")));
   g_autoptr(Plan) plan = plan_copy(row->plan);
   plan_default_schedule(plan);
   return g_steal_pointer(&plan->schedule);
@@ -73,7 +73,7 @@ static Plan *make_plan(const MeasuredRow *row, const RowCells *cells, const RowF
   plan->overlap_grad = or_else(cells->overlap_grad, plan->overlap_grad);
   plan->overlap_param = or_else(cells->overlap_param, plan->overlap_param);
   const char *schedule = measured_row_cell(row, "schedule");
-  plan->schedule = *schedule != '\0' ? g_strdup(plan_order_spelling(schedule)) : NULL;
+  plan->schedule = *schedule != '\0' ? g_strdup(schedule_spelling(schedule)) : NULL;
   row_cells_layout(row, cells, &plan->pipeline_layout, NULL);
   if (framework->described != NULL)
     plan_set_framework(plan, framework->name, framework->described);

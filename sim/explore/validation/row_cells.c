@@ -199,8 +199,8 @@ gboolean row_cells_read(const MeasuredRow *row, RowCells *cells, GError **error)
   gint64 schedule;
   g_autofree char *layout = NULL;
   return is_read && row_cells_layout(row, cells, &layout, error) &&
-         (g_str_has_prefix(measured_row_cell(row, "schedule"), "file:") ||
-          read_word(row, "schedule", plan_order_names(), &schedule, error));
+         (schedule_file(measured_row_cell(row, "schedule")) != NULL ||
+          read_word(row, "schedule", schedule_choices(), &schedule, error));
 }
 
 void row_cells_append_run(const MeasuredRow *row, GString *run) {

@@ -28,35 +28,19 @@ static double percent(double share) {
   return 100 * share;
 }
 
-/* Ranks of v-half and v-min wait in every micro-batch if F, I and W differ; an order from a file only fits its own
- * number of micro-batches. */
-static gboolean bubble_is_fixed(const Plan *plan) {
-  static const char *const grow[] = {"v-half", "v-min", NULL};
-  return plan->schedule == NULL ||
-         (!g_strv_contains(grow, plan->schedule) && !g_str_has_prefix(plan->schedule, "file:"));
-}
-
 /* Whether layers are redistributed for other numbers of stages: an explicit list fits only its own number. */
 static gboolean has_any_layout(const Plan *plan) {
   return plan->pipeline_layout == NULL || pipeline_layout_is_balanced(plan->pipeline_layout);
-}
-
-/* Whether the schedule has other numbers of chunks too. */
-static gboolean has_any_chunks(const Plan *plan) {
-  static const char *const loops[] = {"interleaved", "looped-bfs", NULL};
-  return plan->schedule == NULL ? plan->chunks > 1 : g_strv_contains(loops, plan->schedule);
 }
 
 /* Whether doubling the chunks halves the bubble. Not for zero-bubble orders, whose bubble is smaller than
  * interleaving leaves; not with fewer micro-batches than ranks, which do not fill its rounds; not if stages differ
  * (two layers may go to embedding and head), since they wait for each other. */
 static gboolean may_interleave(const Case *c) {
-  static const char *const interleave[] = {"gpipe", "1f1b", "interleaved", "looped-bfs", NULL};
   const Plan *plan = c->report->plan;
   const gint64 n_stages = (gint64)plan->pp * 2 * plan->chunks, n_layers = c->report->n_layers;
-  return (plan->schedule == NULL || g_strv_contains(interleave, plan->schedule)) && has_any_layout(plan) &&
-         plan->n_micro_batches >= plan->pp && n_stages <= n_layers + 2 &&
-         (n_layers % n_stages == 0 || (n_layers + 2) % n_stages == 0);
+  return !plan_schedule(plan)->defers_w && has_any_layout(plan) && plan->n_micro_batches >= plan->pp &&
+         n_stages <= n_layers + 2 && (n_layers % n_stages == 0 || (n_layers + 2) % n_stages == 0);
 }
 
 static double share_of(const Case *c, BreakdownKind kind) {
@@ -65,15 +49,13 @@ static double share_of(const Case *c, BreakdownKind kind) {
 
 /* Whether the idle time is due to the order and its stages, so that its reduction can be predicted. Waits of stages
  * while hosts issue kernels, or while weights and gradients move for each micro-batch, are equally long in every
- * micro-batch and chunk; so are delays by a slow rank; zb-v is full from 2p micro-batches on, and looped-bfs waits
- * for whole loops. Within these limits the predicted share was within 4 points in 258 of 260 pieces of advice for
- * random plans, when followed. */
+ * micro-batch and chunk; so are delays by a slow rank. Within these limits the predicted share was within 4 points in
+ * 258 of 260 pieces of advice for random plans, when followed. */
 static gboolean bubble_is_of_order(const Case *c) {
-  static const char *const others[] = {"zb-v", "looped-bfs", NULL};
   const Plan *plan = c->report->plan;
   const gboolean has_slow = plan->slow_ranks != NULL && plan->slow_ranks->len > 0;
   return !has_slow && share_of(c, BREAKDOWN_HOST) < 0.03 && share_of(c, BREAKDOWN_DP) < 0.1 && plan->zero < 2 &&
-         (plan->schedule == NULL || !g_strv_contains(others, plan->schedule));
+         plan_schedule(plan)->bubble != BUBBLE_VARIES;
 }
 
 static void advise_bubble(const Case *c, GString *out) {
@@ -95,7 +77,7 @@ static void advise_bubble(const Case *c, GString *out) {
     g_string_append(out, " With one stage this is ranks waiting for the slowest one.");
     return;
   }
-  if (!bubble_is_fixed(plan) || c->share - halved < worth_a_word)
+  if (plan_schedule(plan)->bubble == BUBBLE_GROWS || c->share - halved < worth_a_word)
     return;
   g_string_append_printf(out, " %" G_GINT64_FORMAT " micro-batches (smaller --micro-batch or larger --global-batch)",
                          2 * plan->n_micro_batches);
@@ -197,7 +179,7 @@ static void advise_ep(const Case *c, GString *out) {
       c->report->n_experts % reach == 0)
     g_string_append_printf(
         out, " --expert-tp 1 --ep %d keeps experts whole in as much memory, without exchanges over tp.", reach);
-  if (plan->pp % 2 == 0 && (plan->schedule == NULL || !g_str_has_prefix(plan->schedule, "dualpipe")))
+  if (plan->pp % 2 == 0 && !plan_schedule(plan)->has_pairs)
     g_string_append(out, " --schedule dualpipe overlaps it with the compute of another micro-batch.");
 }
 
@@ -223,7 +205,7 @@ static void advise_pp(const Case *c, GString *out) {
   const Plan *plan = c->report->plan;
   g_string_append_printf(out, "pipeline transfers: %.1f %% of the step waits for activations on the wire.",
                          percent(c->share));
-  if (plan->chunks % 2 == 0 && has_any_chunks(plan) && has_any_layout(plan))
+  if (plan->chunks % 2 == 0 && schedule_loops(plan_schedule(plan)) && has_any_layout(plan))
     g_string_append_printf(out, " --chunks %d sends half as often.", plan->chunks / 2);
   g_string_append(out, " Neighbouring stages on one node send over its links instead of the network (--order).");
 }
@@ -399,12 +381,11 @@ static gboolean smaller_hold_less(const StepReport *report) {
   return plan->micro_batch >= 2 && plan->global_batch % (plan->micro_batch / 2 * plan->dp) == 0 && !holds_all(report);
 }
 
-/* Doubling cp on the same GPUs halves dp, and so doubles the micro-batches, of which 1f1b and interleaved hold no
- * more; every rank then has half of each sequence. */
+/* Doubling cp on the same GPUs halves dp, and so doubles the micro-batches, of which some schedules hold no more
+ * (what those that defer W hold until then may be more); every rank then has half of each sequence. */
 static gboolean may_double_cp(const StepReport *report) {
   const Plan *plan = report->plan;
-  const gboolean is_bounded =
-      plan->schedule == NULL || strcmp(plan->schedule, "1f1b") == 0 || strcmp(plan->schedule, "interleaved") == 0;
+  const gboolean is_bounded = !plan_schedule(plan)->holds_all && !plan_schedule(plan)->defers_w;
   return plan->attention == ATTENTION_FLASH && plan->dp % 2 == 0 && plan->seq_len % (4 * (gint64)plan->cp) == 0 &&
          is_bounded && !holds_all(report);
 }

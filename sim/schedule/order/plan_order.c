@@ -2,14 +2,6 @@
 #include "error.h"
 #include "order_read.h"
 #include "suggest.h"
-#include <string.h>
-
-static const char file_prefix[] = "file:", auto_name[] = "auto", found_prefix[] = "auto: ";
-
-const char *const *plan_order_names(void) {
-  static const char *const names[] = {SCHEDULE_NAMES, auto_name, NULL};
-  return names;
-}
 
 /* With two chunks per rank, auto makes a V: the shortest bubbles need the first and last stage on one rank. */
 static PlacementShape shape_of(const PlanOrder *choice, int n_chunks) {
@@ -35,50 +27,19 @@ static gboolean open_file(PlanOrder *choice, Plan *plan, const char *file, GErro
   return TRUE;
 }
 
-const char *plan_order_spelling(const char *name) {
-  const int index = suggest_same(name, plan_order_names());
-  return index >= 0 ? plan_order_names()[index] : name;
-}
-
-const char *plan_order_file(const char *schedule) {
-  return g_str_has_prefix(schedule, file_prefix) ? schedule + strlen(file_prefix) : NULL;
-}
-
-char *plan_order_found_name(const char *schedule) {
-  return g_strconcat(found_prefix, schedule, NULL);
-}
-
-const char *plan_order_run_name(const char *schedule) {
-  return g_str_has_prefix(schedule, found_prefix) ? schedule + strlen(found_prefix) : schedule;
-}
-
-gboolean plan_order_names_auto(const char *schedule) {
-  return g_strcmp0(schedule, auto_name) == 0;
-}
-
 gboolean plan_order_find(PlanOrder *choice, const char *name, GError **error) {
   *choice = (PlanOrder){0};
-  if (plan_order_names_auto(name))
+  if (schedule_is_auto(name))
     return TRUE;
   choice->info = schedule_find(name, NULL);
   if (choice->info != NULL)
     return TRUE;
-  g_autofree char *hint = suggest_message(name, plan_order_names());
+  g_autofree char *hint = suggest_message(name, schedule_choices());
   return fail_input(error, "unknown schedule \"%.80s\", no file:orders.csv either: %s", name, hint);
 }
 
-/* What the schedule's own runtime does; auto counts as a zero-bubble schedule, a file is followed literally. */
-static gboolean overlaps_p2p(const PlanOrder *choice) {
-  return choice->info == NULL || choice->info->overlaps_p2p;
-}
-
-/* Orders that defer W gain most when the next step's forwards overlap with this step's end. */
-static gboolean waits_for_norm(const PlanOrder *choice) {
-  return choice->info != NULL ? !choice->info->runs_on : choice->read != NULL;
-}
-
 static gboolean find_schedule(PlanOrder *choice, Plan *plan, GError **error) {
-  const char *file = plan_order_file(plan->schedule);
+  const char *file = schedule_file(plan->schedule);
   if (file != NULL)
     return open_file(choice, plan, file, error);
   if (!plan_order_find(choice, plan->schedule, error))
@@ -113,16 +74,16 @@ gboolean plan_order_open(PlanOrder *choice, Plan *plan, GError **error) {
   if (!find_schedule(choice, plan, error))
     return FALSE;
   if (plan->overlap_p2p < 0)
-    plan->overlap_p2p = framework_overlaps(plan, overlaps_p2p(choice));
+    plan->overlap_p2p = framework_overlaps(plan, plan_schedule(plan)->overlaps_p2p);
   if (plan->grad_norm_barrier < 0)
-    plan->grad_norm_barrier = plan->pp == 1 || waits_for_norm(choice);
+    plan->grad_norm_barrier = plan->pp == 1 || !plan_schedule(plan)->runs_on;
   return TRUE;
 }
 
 /* Whether the schedule is an order from a file that runs pairs as one. A file that cannot be read is reported where
  * it is needed. */
 static gboolean has_pairs(const char *schedule) {
-  const char *file = plan_order_file(schedule);
+  const char *file = schedule_file(schedule);
   g_autoptr(Order) order = file != NULL ? order_read_csv(file, NULL) : NULL;
   for (int rank = 0; order != NULL && rank < order->placement->n_ranks; rank++)
     for (guint i = 0; i < order->actions[rank]->len; i++)
@@ -132,19 +93,20 @@ static gboolean has_pairs(const char *schedule) {
 }
 
 gboolean plan_order_check_turns(const Plan *plan, GError **error) {
-  const char *schedule = plan->schedule != NULL ? plan->schedule : plan->chunks > 1 ? "interleaved" : "1f1b";
-  const gboolean is_dualpipe = g_str_has_prefix(schedule, "dualpipe");
-  if (plan->overlap_experts == 0 && plan->ep > 1 && (is_dualpipe || has_pairs(schedule)))
+  const char *schedule = plan->schedule != NULL ? plan->schedule : schedule_default(plan->chunks);
+  const ScheduleFacts *facts = schedule_facts(schedule);
+  if (plan->overlap_experts == 0 && plan->ep > 1 && (facts->has_pairs || has_pairs(schedule)))
     return fail_impossible(error,
                            "--overlap-experts off: schedule %s runs a forward and a backward as one, which hide each "
                            "other's exchanges; expected it left out, or another schedule",
                            schedule);
-  if (plan->overlap_experts > 0 && plan_gathers_tokens(plan) && !is_dualpipe)
+  if (plan->overlap_experts > 0 && plan_gathers_tokens(plan) && !facts->has_pairs)
     return fail_impossible(error,
                            "--overlap-experts on with --expert-dispatch all_gather: rounds of a forward and a backward "
                            "hide exchanges of other kinds alone; expected all_to_all or deepep");
-  const gboolean has_rounds = plan->pp == 1 || (strcmp(schedule, "interleaved") == 0 && plan->chunks != 1);
-  if (plan->overlap_experts <= 0 || is_dualpipe || has_rounds || plan->time.expert_overlap == EXPERT_OVERLAP_ROUNDS)
+  const gboolean has_rounds = plan->pp == 1 || (facts->has_rounds && plan->chunks != 1);
+  if (plan->overlap_experts <= 0 || facts->has_pairs || has_rounds ||
+      plan->time.expert_overlap == EXPERT_OVERLAP_ROUNDS)
     return TRUE;
   return fail_impossible(error,
                          "--overlap-experts on: schedule %s with pp %d%s has no rounds of a forward and a backward; "
@@ -180,7 +142,7 @@ static void add_schedule(GPtrArray *plans, const Plan *asked, const char *name) 
 
 GPtrArray *plan_order_candidates(const Plan *plan) {
   GPtrArray *plans = g_ptr_array_new_with_free_func((GDestroyNotify)plan_free);
-  if (!plan_order_names_auto(plan->schedule)) {
+  if (!schedule_is_auto(plan->schedule)) {
     g_ptr_array_add(plans, plan_copy(plan));
     return plans;
   }
@@ -244,12 +206,12 @@ Order *plan_order_make(PlanOrder *choice, const Plan *plan, GError **error) {
   fail_impossible(error,
                   "%s is an order for %d micro-batches, the plan has %" G_GINT64_FORMAT
                   " (global-batch / (micro-batch × dp))",
-                  plan_order_file(plan->schedule), choice->read->n_micro_batches, plan->n_micro_batches);
+                  schedule_file(plan->schedule), choice->read->n_micro_batches, plan->n_micro_batches);
   return NULL;
 }
 
 gint64 plan_order_group(const PlanOrder *choice, const Plan *plan) {
-  if (choice->info == NULL || choice->info->repeats == NULL || plan->n_micro_batches > G_MAXINT)
+  if (choice->info == NULL || plan->n_micro_batches > G_MAXINT)
     return 0;
-  return choice->info->repeats((OrderShape){plan->pp, plan->chunks, (int)plan->n_micro_batches, plan->group});
+  return schedule_repeats(choice->info, (OrderShape){plan->pp, plan->chunks, (int)plan->n_micro_batches, plan->group});
 }

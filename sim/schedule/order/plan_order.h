@@ -5,24 +5,10 @@
 #include "workload.h"
 
 typedef struct {
-  const ScheduleInfo *info; /* NULL: auto, or read from a file */
-  Order *read;              /* owned; NULL: not from a file */
+  const ScheduleFacts *info; /* NULL: auto, or read from a file */
+  Order *read;               /* owned; NULL: not from a file */
 } PlanOrder;
 
-/* NULL-terminated: the schedules of the table, then "auto". */
-const char *const *plan_order_names(void);
-
-/* The canonical spelling of a name such as 1F1B or zb_h1; any other name is returned unchanged. */
-const char *plan_order_spelling(const char *name);
-
-/* The file name within "file:orders.csv"; NULL for any other name. */
-const char *plan_order_file(const char *schedule);
-/* What a prediction calls the schedule of the table that auto came to: "auto: zb-v". Owned by the caller. */
-char *plan_order_found_name(const char *schedule);
-/* The schedule that is run: of "auto: zb-v" zb-v, of any other name that name. */
-const char *plan_order_run_name(const char *schedule);
-/* Whether the schedule is auto; `schedule` may be NULL. */
-gboolean plan_order_names_auto(const char *schedule);
 /* Sets choice->info to a schedule of the table, NULL for auto. INPUT for any other name: the valid ones and the
  * nearest. */
 gboolean plan_order_find(PlanOrder *choice, const char *name, GError **error);
@@ -59,5 +45,5 @@ gboolean plan_order_is_auto(const PlanOrder *choice);
 /* The order of a complete plan whose schedule is not auto. Owned by the caller. IMPOSSIBLE as order_new(), or if a
  * file's counts differ from the plan's. */
 Order *plan_order_make(PlanOrder *choice, const Plan *plan, GError **error);
-/* Micro-batches per group that the order's lists repeat (ScheduleInfo.repeats); 0: no repeats. */
+/* Micro-batches per group that the order's lists repeat (schedule_repeats()); 0: no repeats. */
 gint64 plan_order_group(const PlanOrder *choice, const Plan *plan);

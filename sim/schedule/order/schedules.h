@@ -1,6 +1,7 @@
-/* Schedules by name: their properties, and the orders they make. */
+/* The orders that schedules of the table (schedule_facts.h) make, and what is known of each order. */
 #pragma once
 #include "order.h"
+#include "schedule_facts.h"
 
 /* The parameters of an order. */
 typedef struct {
@@ -23,36 +24,13 @@ typedef struct {
   gboolean is_exact; /* else a lower bound for orders of this kind */
 } Bubble;
 
-/* The properties of a schedule; one row per name. */
-typedef struct {
-  const char *name;
-  const char *summary; /* one line for --help */
-  PlacementShape placement;
-  int least_chunks, most_chunks; /* per rank */
-  gboolean takes_group;
-  gboolean overlaps_p2p; /* its authors' runtime computes while sending; the runtimes of the others wait */
-  gboolean runs_on; /* a stage begins the next step without waiting for the others: its authors check the gradient norm
-                       afterwards (post-validation, Qi et al., arXiv 2401.10241 §4) */
-  void (*generate)(Order *order, OrderShape shape); /* fills an order without actions */
-  Bubble (*bubble)(OrderShape shape, const PhaseTimes *times);
-  /* Micro-batches per group that its lists repeat in their steady state, where forwards and backwards alternate: one
-   * more group lengthens each list by one more such stretch. 0: no repeats with these counts. The function may be
-   * NULL: never repeats. */
-  int (*repeats)(OrderShape shape);
-  const char *(*refusal)(OrderShape shape); /* why these counts are impossible, or NULL; the function may be NULL */
-} ScheduleInfo;
-
-/* All rows of the table, for lists of names. */
-#define SCHEDULE_NAMES                                                                                                 \
-  "gpipe", "1f1b", "interleaved", "looped-bfs", "zb-h1", "zb-h2", "zb-v", "v-half", "v-min", "dualpipe", "dualpipe-v"
-const ScheduleInfo *schedule_find(const char *name, GError **error); /* INPUT with the valid names and the nearest */
-const char *const *schedule_names(void);                             /* NULL-terminated */
-
-/* Chunks if none were asked for: the least possible, but two for a schedule that with one chunk equals another one
- * (interleaved: 1f1b, looped-bfs: gpipe) on more than one rank. */
-int schedule_default_chunks(const ScheduleInfo *schedule, int n_ranks);
-/* IMPOSSIBLE if the schedule does not allow this number of chunks per rank. */
-gboolean schedule_check_chunks(const ScheduleInfo *schedule, int n_chunks, GError **error);
+/* Bubble of the schedule's order. */
+Bubble schedule_bubble(const ScheduleFacts *schedule, OrderShape shape, const PhaseTimes *times);
+/* Micro-batches per group that its lists repeat in their steady state, where forwards and backwards alternate: one
+ * more group lengthens each list by one more such stretch. 0: no repeats with these counts. */
+int schedule_repeats(const ScheduleFacts *schedule, OrderShape shape);
+/* Why these counts are impossible; NULL: they are not. Static. */
+const char *schedule_refusal(const ScheduleFacts *schedule, OrderShape shape);
 
 /* Generates the order; IMPOSSIBLE, with the reason, if the schedule cannot take these counts. */
-Order *order_new(const ScheduleInfo *schedule, OrderShape shape, GError **error);
+Order *order_new(const ScheduleFacts *schedule, OrderShape shape, GError **error);

@@ -1,6 +1,6 @@
 /* A list in its steady state stays in it until its forwards run out. So the search in each step starts at the last
  * forward with a match q micro-batches earlier. The distance to that match is the number of ops per group. From there
- * the stretch in which each op matches the one a group later is extended both ways. ScheduleInfo.repeats has already
+ * the stretch in which each op matches the one a group later is extended both ways. schedule_repeats() has already
  * said that the schedule repeats, so one and a half groups are enough evidence of where. Collectives that span stages
  * never match: they are counted across all lists. */
 #include "repeats.h"

@@ -55,7 +55,7 @@ gboolean search_is_over(const Search *search, const Length *length) {
 
 /* --- guides --- */
 
-static gboolean has_placement(const ScheduleInfo *schedule, const Placement *placement) {
+static gboolean has_placement(const ScheduleFacts *schedule, const Placement *placement) {
   int n_ranks = placement->n_ranks, n_chunks = placement->n_stages / n_ranks;
   if (schedule->placement == PLACEMENT_BIDIRECTIONAL || placement->n_stages != n_ranks * n_chunks)
     return FALSE;
@@ -64,7 +64,7 @@ static gboolean has_placement(const ScheduleInfo *schedule, const Placement *pla
 }
 
 /* FALSE if the schedule refuses these counts. */
-static gboolean make_order(Search *search, const Length *length, const ScheduleInfo *schedule, FlatOrder *into) {
+static gboolean make_order(Search *search, const Length *length, const ScheduleFacts *schedule, FlatOrder *into) {
   const Placement *placement = search->problem->placement;
   OrderShape shape = {placement->n_ranks, placement->n_stages / placement->n_ranks, length->flat.n_micro_batches, 0};
   g_autoptr(Order) order = order_new(schedule, shape, NULL);
@@ -137,7 +137,7 @@ static int compare_fixed(const Fixed *a, const Fixed *b) {
   return (a->other > b->other) - (a->other < b->other);
 }
 
-static void keep_fixed(Search *search, const Length *length, const ScheduleInfo *schedule) {
+static void keep_fixed(Search *search, const Length *length, const ScheduleFacts *schedule) {
   gint64 objective = flat_objective(&length->flat, &length->trial);
   gint64 other = length->trial.span_ns + length->trial.makespan_ns - objective;
   Fixed one = {schedule, length->trial.excess, objective, other};
@@ -153,7 +153,7 @@ static void keep_fixed(Search *search, const Length *length, const ScheduleInfo 
 
 void search_try_schedules(Search *search, Length *length) {
   for (const char *const *name = schedule_names(); *name; name++) {
-    const ScheduleInfo *schedule = schedule_find(*name, NULL);
+    const ScheduleFacts *schedule = schedule_find(*name, NULL);
     if (!has_placement(schedule, search->problem->placement) || !make_order(search, length, schedule, &length->trial) ||
         !flat_order_time(&length->flat, &length->timer, &length->trial))
       continue;

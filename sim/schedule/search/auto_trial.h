@@ -8,8 +8,8 @@ enum { N_KEPT = 6, N_STARTS = 3, N_FIXED = 3, NO_PATTERN = -1, THE_BEST = -2 };
 
 /* Where a guide comes from. */
 typedef struct {
-  const ScheduleInfo *schedule; /* the guide is this schedule's order, one of Search.fixed; or NULL */
-  int pattern;                  /* or this pattern; NO_PATTERN; or THE_BEST order so far */
+  const ScheduleFacts *schedule; /* the guide is this schedule's order, one of Search.fixed; or NULL */
+  int pattern;                   /* or this pattern; NO_PATTERN; or THE_BEST order so far */
 } Source;
 
 typedef struct {
@@ -34,7 +34,7 @@ typedef struct {
 
 /* A schedule of the table, with its objective when unchanged. */
 typedef struct {
-  const ScheduleInfo *schedule;
+  const ScheduleFacts *schedule;
   double excess;
   gint64 objective, other;
 } Fixed;

@@ -8,15 +8,13 @@
  * With two pipes, stages 0 … n/2 − 1 are the first copy and n/2 … n − 1 the second; stage s and stage s + n/2 hold
  * the same layers. */
 #pragma once
-#include <glib.h>
+#include "schedule_facts.h"
 
 typedef struct {
   int n_ranks, n_stages;
   int n_pipes;     /* 1 or 2; divides n_stages */
   int *stage_rank; /* [n_stages]; owned */
 } Placement;
-
-typedef enum { PLACEMENT_LOOP, PLACEMENT_V, PLACEMENT_BIDIRECTIONAL } PlacementShape;
 
 /* V takes any number of chunks and turns at each end; bidirectional takes 2. */
 Placement *placement_new(PlacementShape shape, int n_ranks, int n_chunks);
