@@ -10,12 +10,13 @@ const char options_model_help[] = "Hugging Face config.json, or a name in models
 const char options_cluster_help[] = "cluster YAML, or a name in topologies/";
 
 void plan_options_init(PlanOptions *options) {
-  memset(options, 0, sizeof *options);
+  *options = (PlanOptions){.texts = g_new0(char *, plan_n_fields())};
 }
 
 void plan_options_clear(PlanOptions *options) {
-  for (int i = 0; i < N_PLAN_FIELDS; i++)
-    g_clear_pointer(&options->texts[i], g_free);
+  for (int i = 0; options->texts != NULL && i < plan_n_fields(); i++)
+    g_free(options->texts[i]);
+  g_clear_pointer(&options->texts, g_free);
   g_clear_pointer(&options->model_file, g_free);
   g_clear_pointer(&options->cluster_file, g_free);
   g_clear_pointer(&options->repeated, g_strfreev);
@@ -68,7 +69,7 @@ void plan_options_add(PlanOptions *options, PlanOptionSet set, Parser *parser) {
   add_files(parser, options);
   if (set & PLAN_OPTIONS_JSON)
     add_json(parser, options);
-  for (int i = 0; i < N_PLAN_FIELDS; i++)
+  for (int i = 0; i < plan_n_fields(); i++)
     if (!(plan_field(i)->uses & left_out))
       add_field(parser, options, i);
 }
@@ -93,7 +94,7 @@ void plan_options_set_default(PlanOptions *options, const char *field, const cha
 
 static gboolean set_fields(const PlanOptions *o, PlanTarget *target, GError **error) {
   for (int turn = 0; turn < N_PLAN_TURNS; turn++)
-    for (int i = 0; i < N_PLAN_FIELDS; i++)
+    for (int i = 0; i < plan_n_fields(); i++)
       if (o->texts[i] != NULL && plan_field(i)->turn == turn &&
           !plan_field_set(plan_field(i), target, o->texts[i], error))
         return FALSE;

@@ -380,16 +380,6 @@ gboolean parser_run(Parser *parser, int *argc, char ***argv, gboolean allows_wor
   return check_files(parser, (char **)words->pdata, error);
 }
 
-gboolean parse_switch(const char *option, const char *text, gboolean *value, GError **error) {
-  if (text == NULL)
-    return TRUE;
-  const gboolean is_on = g_ascii_strcasecmp(text, "on") == 0;
-  if (!is_on && g_ascii_strcasecmp(text, "off") != 0)
-    return fail_input(error, "%s: found \"%.80s\", expected on or off", option, text);
-  *value = is_on;
-  return TRUE;
-}
-
 static gboolean add_value(const char *option, gint64 value, GArray *list, GError **error) {
   if (list->len >= MAX_LIST)
     return fail_input(error, "%s: more than %d values", option, MAX_LIST);

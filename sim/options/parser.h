@@ -23,8 +23,6 @@ gboolean parser_set(Parser *parser, const char *name, const char *text, GError *
  * under whatever name, another one that is written or one that is read; standard output (-) and devices are exempt. */
 gboolean parser_run(Parser *parser, int *argc, char ***argv, gboolean allows_words, GError **error);
 
-/* "on" or "off"; NULL leaves *value unchanged. */
-gboolean parse_switch(const char *option, const char *text, gboolean *value, GError **error);
 /* Positive counts: "1,2,8", "1..16" (each), "8..64+8" (every eighth), "8..1024*2" (each twice the one before), or a
  * mix; 1 to 4096 values without duplicates. GArray of gint64, owned by the caller; NULL with INPUT. */
 GArray *parse_count_list(const char *option, const char *text, GError **error);

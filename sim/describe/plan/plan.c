@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "plan_fields.h"
 #include "suggest.h"
 
 static const char *const axis_names[N_AXES + 1] = {
@@ -25,36 +26,10 @@ static const char *const flops_table[N_FLOPS_CONVENTIONS + 1] = {
     [FLOPS_CAUSAL] = "causal", [FLOPS_MEGATRON] = "megatron", [FLOPS_6N] = "6n"};
 
 Plan *plan_new(void) {
-  Plan *plan = g_new(Plan, 1);
-  *plan = (Plan){
-      .tp = 1,
-      .cp = 1,
-      .ep = 1,
-      .expert_load = 1,
-      .pp = 1,
-      .n_pipes = 1,
-      .micro_batch = 1,
-      .recompute = RECOMPUTE_NONE,
-      .precision = PRECISION_BF16,
-      .attention = ATTENTION_FLASH,
-      .norm_kernel = -1,
-      .expert_dispatch = -1,
-      .overlap_experts = -1,
-      .cuda_graphs = -1,
-      .overlap_grad = TRUE,
-      .overlap_param = TRUE,
-      .order = {AXIS_TP, AXIS_CP, AXIS_EP, AXIS_DP, AXIS_PP},
-      .prefetch = 1,
-      .overlap_p2p = -1,
-      .grad_norm_barrier = -1,
-      .contention = TRUE,
-      .fold = TRUE,
-      .flops = FLOPS_CAUSAL,
-      .seed = 1,
-      .slow_ranks = g_array_new(FALSE, FALSE, sizeof(SlowRank)),
-  };
-  gboolean known = recipe_parse("bf16+master", &plan->recipe, NULL);
-  g_assert(known);
+  Plan *plan = g_new0(Plan, 1);
+  plan->n_pipes = 1;
+  plan->slow_ranks = g_array_new(FALSE, FALSE, sizeof(SlowRank));
+  plan_fields_init(plan);
   return plan;
 }
 
@@ -257,6 +232,16 @@ int parse_choice(const char *what, const char *text, const char *const *names, G
   g_autofree char *expected = suggest_message(text, names);
   fail_input(error, "%s: found \"%.80s\", %s", what, text == NULL ? "" : text, expected);
   return -1;
+}
+
+gboolean parse_switch(const char *what, const char *text, gboolean *value, GError **error) {
+  if (text == NULL)
+    return TRUE;
+  const gboolean is_on = g_ascii_strcasecmp(text, "on") == 0;
+  if (!is_on && g_ascii_strcasecmp(text, "off") != 0)
+    return fail_input(error, "%s: found \"%.80s\", expected on or off", what, text);
+  *value = is_on;
+  return TRUE;
 }
 
 gboolean plan_parse_order(Plan *plan, const char *text, GError **error) {

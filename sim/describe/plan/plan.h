@@ -103,9 +103,9 @@ typedef struct {
 /* A plan beyond these limits is refused at once instead of taking all memory or hours. PASSES: forward passes over
  * all stages (some 600 bytes each, with its backward and sends). LOOKS: visits of a rank while sends are placed,
  * passes of a step × ranks. */
-enum { PLAN_MOST_PASSES = 4000000, PLAN_MOST_LOOKS = 500000000 };
+enum { PLAN_MOST_RANKS = 1 << 24, PLAN_MOST_PASSES = 4000000, PLAN_MOST_LOOKS = 500000000 };
 
-Plan *plan_new(void); /* defaults: all sizes 1, 1f1b, bf16, bf16+master, flash, overlaps on, sequence parallel off */
+Plan *plan_new(void); /* as the rows of plan_fields.h have it by default */
 Plan *plan_copy(const Plan *plan);
 void plan_free(Plan *plan);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Plan, plan_free)
@@ -242,5 +242,7 @@ int cp_comm_parse(const char *what, const char *text, GError **error);
 const char *const *flops_convention_names(void);
 /* Index of `text` in `names`, or -1 with INPUT. `what` is the option's name. */
 int parse_choice(const char *what, const char *text, const char *const *names, GError **error);
+/* "on" or "off"; NULL leaves *value unchanged. */
+gboolean parse_switch(const char *what, const char *text, gboolean *value, GError **error);
 /* "tp-cp-ep-dp-pp": each axis once. */
 gboolean plan_parse_order(Plan *plan, const char *text, GError **error);

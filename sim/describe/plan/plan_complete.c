@@ -14,9 +14,10 @@
 #include "pipeline_layout.h"
 #include "plan.h"
 #include "plan_experts.h"
+#include "plan_fields.h"
 #include "rank_map.h"
 
-enum { MOST_RANKS = 1 << 24, MOST_MICRO_BATCHES = 1000000, DEFAULT_SEQ_LEN = 2048, MOST_DEFAULT_SEQ_LEN = 4096 };
+enum { MOST_MICRO_BATCHES = 1000000, DEFAULT_SEQ_LEN = 2048, MOST_DEFAULT_SEQ_LEN = 4096 };
 /* The second step starts from the first one's end state; the third repeats it. */
 enum { STEPS_TO_STEADY = 3 };
 static const gint64 most_micro_batch_tokens = G_MAXINT32;
@@ -26,58 +27,6 @@ static const double most_layer_passes = 8e6;
 static const double most_step_s_at_peak = 1e6;
 
 typedef gboolean (*Step)(Plan *plan, const Model *model, const Cluster *cluster, GError **error);
-
-#define INT_RANGE(label, field, low, high)                                                                             \
-  { label, offsetof(Plan, field), FALSE, low, high, FALSE }
-
-#define OPEN_RANGE(label, field, high)                                                                                 \
-  { label, offsetof(Plan, field), FALSE, 0, high, TRUE }
-#define OPEN_RANGE64(label, field, high)                                                                               \
-  { label, offsetof(Plan, field), TRUE, 0, high, TRUE }
-
-/* The range of each number by itself. */
-static const struct {
-  const char *name;
-  size_t offset;
-  gboolean is_wide; /* gint64, else int */
-  gint64 least, most;
-  gboolean is_open; /* 0 means left out and cannot be typed */
-} ranges[] = {
-    OPEN_RANGE("gpus", gpus, MOST_RANKS),
-    INT_RANGE("tp", tp, 1, MOST_RANKS),
-    INT_RANGE("cp", cp, 1, MOST_RANKS),
-    INT_RANGE("ep", ep, 1, MOST_RANKS),
-    INT_RANGE("expert-tp", expert_tp, 0, MOST_RANKS),
-    OPEN_RANGE("dp", dp, MOST_RANKS),
-    INT_RANGE("mtp-layers", mtp_layers, 0, 64),
-    INT_RANGE("pp", pp, 1, MOST_RANKS),
-    OPEN_RANGE("chunks", chunks, 1 << 16),
-    OPEN_RANGE("micro-batch-group", group, 1000000),
-    OPEN_RANGE64("micro-batch", micro_batch, 1 << 20),
-    OPEN_RANGE64("global-batch", global_batch, G_GINT64_CONSTANT(1) << 40),
-    OPEN_RANGE64("seq-len", seq_len, 1 << 27),
-    INT_RANGE("zero", zero, 0, 3),
-    OPEN_RANGE("zero-ranks", zero_ranks, MOST_RANKS),
-    OPEN_RANGE64("bucket", bucket_parameters, G_GINT64_CONSTANT(1) << 50),
-    INT_RANGE("prefetch", prefetch, 0, 1 << 20),
-    OPEN_RANGE("steps", steps, 1000),
-};
-
-static gboolean check_ranges(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
-  for (size_t i = 0; i < G_N_ELEMENTS(ranges); i++) {
-    const char *field = (const char *)plan + ranges[i].offset;
-    gint64 value = ranges[i].is_wide ? *(const gint64 *)field : *(const int *)field;
-    if (value < ranges[i].least || value > ranges[i].most)
-      return fail_input(error, "%s: found %" INT64 ", expected %" INT64 " to %" INT64, ranges[i].name, value,
-                        ranges[i].is_open ? 1 : ranges[i].least, ranges[i].most);
-  }
-  if (!(plan->jitter >= 0 && plan->jitter <= 0.5))
-    return fail_input(error, "jitter: found %g, expected a share from 0 to 0.5", plan->jitter);
-  if (!(plan->expert_load >= 1 && plan->expert_load <= MOST_RANKS))
-    return fail_input(error, "expert-load: found %g, expected the fullest rank's rows over their mean, 1 to ep",
-                      plan->expert_load);
-  return TRUE;
-}
 
 /* "tp 2 × cp 4 × pp 8", cp only if above 1; owned by the caller. */
 static char *model_ranks_text(const Plan *plan) {
@@ -95,8 +44,9 @@ static gboolean complete_ranks(Plan *plan, const Model *model, const Cluster *cl
   double ranks = model_ranks * plan->dp;
   if (plan->gpus != 0 && ranks != plan->gpus)
     return fail_impossible(error, "%s × dp %d = %.0f is not gpus %d", text, plan->dp, ranks, plan->gpus);
-  if (ranks > MOST_RANKS)
-    return fail_impossible(error, "%s × dp %d = %.0f GPUs, at most %d are modelled", text, plan->dp, ranks, MOST_RANKS);
+  if (ranks > PLAN_MOST_RANKS)
+    return fail_impossible(error, "%s × dp %d = %.0f GPUs, at most %d are modelled", text, plan->dp, ranks,
+                           PLAN_MOST_RANKS);
   plan->gpus = (int)ranks;
   return TRUE;
 }
@@ -408,7 +358,7 @@ static gboolean check_offload(Plan *plan, const Model *model, const Cluster *clu
 }
 
 gboolean plan_complete_ranks(Plan *plan, GError **error) {
-  return check_ranges(plan, NULL, NULL, error) && complete_ranks(plan, NULL, NULL, error);
+  return plan_fields_check_ranges(plan, error) && complete_ranks(plan, NULL, NULL, error);
 }
 
 gboolean plan_complete_batch(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {

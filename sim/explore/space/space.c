@@ -28,7 +28,7 @@ static void make_axes(Space *space) {
   g_autoptr(GArray) axes = g_array_new(FALSE, TRUE, sizeof(SpaceAxis));
   add_axis(axes, "model", options_model_help, -1);
   add_axis(axes, "cluster", options_cluster_help, -1);
-  for (int i = 0; i < N_PLAN_FIELDS; i++)
+  for (int i = 0; i < plan_n_fields(); i++)
     if (plan_field_is_axis(plan_field(i)))
       add_axis(axes, plan_field(i)->name, plan_field_help(plan_field(i)), i);
   space->n_axes = (int)axes->len;

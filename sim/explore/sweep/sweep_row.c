@@ -66,7 +66,7 @@ static ValueType type_of(const PlanField *field) {
 static void add_plan(SweepTable *table) {
   add(table, "model", (Source)ELSEWHERE(VALUE_TEXT));
   add(table, "cluster", (Source)ELSEWHERE(VALUE_TEXT));
-  for (int i = 0; i < N_PLAN_FIELDS; i++) {
+  for (int i = 0; i < plan_n_fields(); i++) {
     const PlanField *field = plan_field(i);
     if (!plan_field_is_axis(field))
       continue;

@@ -1,5 +1,6 @@
 /* The fields of a plan, one row each: an option of every verb that takes a plan, an axis of a space, a column of
- * tables. Parsing, help, spaces, sweeps' columns and the options that give a plan again read the row.
+ * tables of predicted and of measured steps, a member of plans in JSON. Parsing, help, defaults, ranges and all of
+ * these read the row: another field is a member of Plan, a row, and the place where it acts.
  *
  * A field's value has one text, as its option takes it: "8", "on", "selective", "core_attn+mlp". NULL stands for what
  * is left open: to the framework, the schedule or the other fields. */
@@ -11,8 +12,8 @@ typedef enum {
   PLAN_COUNT64,  /* gint64, guint64 */
   PLAN_RATIO,    /* double */
   PLAN_BYTES,    /* double; its column is called …_bytes */
-  PLAN_SWITCH,   /* gboolean, or int if it can be open */
-  PLAN_CHOICE,   /* int or an enum: the place of a name */
+  PLAN_SWITCH,   /* gboolean, or int if it can be open: −1 */
+  PLAN_CHOICE,   /* int or an enum: the place of a name; −1: open */
   PLAN_TEXT,     /* char * */
   PLAN_OWN_TEXT, /* of a kind of its own: `set` and `text` */
 } PlanFieldKind;
@@ -29,26 +30,32 @@ typedef enum {
 typedef struct {
   Plan *plan;             /* borrowed */
   GHashTable *frameworks; /* name → Framework: read before; borrowed; NULL: none */
+  gboolean is_column;     /* what is wrong is said of "column zero_ranks", not of "--zero-ranks" */
   gboolean is_by_auto;    /* (set) the schedule is auto, or was found by it */
 } PlanTarget;
 
-typedef struct {
+typedef struct PlanField PlanField;
+struct PlanField {
   const char *name;  /* "micro-batch": its option, and its axis */
   const char *value; /* what help calls its value: "N" */
-  const char *help;  /* NULL: the schedule's names */
+  const char *help;  /* without its default; NULL: the schedule's names */
   PlanFieldKind kind;
   size_t offset;                     /* in Plan */
-  gboolean is_open_at_0;             /* a count's 0 stands for open; −1 always does */
-  int least;                         /* of a count as typed */
+  gboolean is_open_at_0;             /* 0 stands for open, and may be typed only where `least` is 0 */
+  const char *by_default;            /* its text in a new plan; NULL: open */
+  const char *otherwise;             /* what help says of the default behind that; NULL: nothing */
+  double least, most;                /* of a number; both 0: any */
+  const char *means;                 /* what the range is of, "a share from "; NULL: nothing more */
   const char *const *(*names)(void); /* of a choice; NULL-terminated */
-  gboolean (*set)(PlanTarget *target, const char *text, GError **error); /* NULL: by the kind */
-  char *(*text)(const Plan *plan);                                       /* owned by the caller; NULL: by the kind */
-  guint uses;                                                            /* PlanFieldUse */
-  int turn;                                                              /* set after all of smaller turns: its default
-                                                                            depends on theirs */
-} PlanField;
+  /* NULL: by the kind. `what` names the field in messages. */
+  gboolean (*set)(PlanTarget *target, const char *what, const char *text, GError **error);
+  char *(*text)(const Plan *plan); /* owned by the caller; NULL: by the kind */
+  guint uses;                      /* PlanFieldUse */
+  int turn;                        /* set after all of smaller turns: its default depends on theirs */
+};
 
-enum { N_PLAN_FIELDS = 49, N_PLAN_TURNS = 4 };
+enum { N_PLAN_TURNS = 4 };
+int plan_n_fields(void);
 /* In the order of --help. Static. */
 const PlanField *plan_field(int field);
 /* −1: there is none of that name ("seq-len"). */
@@ -60,8 +67,12 @@ gboolean plan_field_is_axis(const PlanField *field);
 /* Its name as tables have it: seq_len, memory_cap_bytes. Owned by the caller. */
 char *plan_field_column(const PlanField *field);
 
+/* All fields as they are by default. The plan is zeroed. */
+void plan_fields_init(Plan *plan);
 /* Set it from a text. INPUT naming the option, what was found and what was expected. */
 gboolean plan_field_set(const PlanField *field, PlanTarget *target, const char *text, GError **error);
+/* INPUT for the first number beyond its range. */
+gboolean plan_fields_check_ranges(const Plan *plan, GError **error);
 /* What a field holds. */
 typedef enum { PLAN_VALUE_OPEN, PLAN_VALUE_WHOLE, PLAN_VALUE_REAL, PLAN_VALUE_TEXT } PlanValueType;
 typedef struct {
