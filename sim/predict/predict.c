@@ -83,7 +83,7 @@ static Prediction *predict_given(const Model *model, const Cluster *cluster, con
     return NULL;
   Timing *timing;
   Program *ready = predict_expand(NULL, g_steal_pointer(&owned), workload, cluster, &timing, error);
-  return ready != NULL ? predict_derived(predict_trace(NULL, cluster, g_steal_pointer(&workload), ready, timing, error))
+  return ready != NULL ? predict_derived(predict_trace(cluster, g_steal_pointer(&workload), ready, timing, error))
                        : NULL;
 }
 

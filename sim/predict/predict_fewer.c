@@ -39,8 +39,7 @@ static gboolean can_be_counted(const Omitted *omitted, gint64 end_ns) {
 }
 
 /* Runs `prediction`'s program. FALSE: what `n_more` more groups add is unknown. */
-static gboolean run_fewer(KnownRuns *runs, Prediction *prediction, const Workload *workload, gint64 n_more,
-                          gboolean tp_meets) {
+static gboolean run_fewer(Prediction *prediction, const Workload *workload, gint64 n_more, gboolean tp_meets) {
   const Program *program = prediction->program;
   if (prediction->timing == NULL)
     prediction->timing = timing_model_meeting(program, workload, prediction->cluster, tp_meets);
@@ -53,7 +52,7 @@ static gboolean run_fewer(KnownRuns *runs, Prediction *prediction, const Workloa
                                  .contended = workload->plan->contention,
                                  .early_ticks = early_ticks};
   const gint64 before_us = g_get_monotonic_time();
-  prediction->trace = known_runs_run(runs, &simulation, &prediction->engine);
+  prediction->trace = engine_run(&simulation, &prediction->engine);
   prediction->wall_s = (double)(g_get_monotonic_time() - before_us) * 1e-6;
   prediction->omitted = steady_omitted(prediction->repeats, n_more, prediction->trace, early_ticks);
   return prediction->omitted != NULL && can_be_counted(prediction->omitted, trace_end(prediction->trace)) &&
@@ -103,7 +102,7 @@ static Prediction *predict_without(PredictScratch *scratch, const Workload *work
   if (prediction->program == NULL ||
       !prepare(scratch, prediction, workload, (int)group, n_more, may_expand, &tp_meets) ||
       !predict_may_record(prediction->program, workload, count_ops(prediction->repeats, (double)n_more)) ||
-      !run_fewer(predict_scratch_runs(scratch), prediction, workload, n_more, tp_meets))
+      !run_fewer(prediction, workload, n_more, tp_meets))
     return NULL;
   return g_steal_pointer(&prediction);
 }

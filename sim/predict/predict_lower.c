@@ -19,12 +19,11 @@ static const double MAX_LAYER_PASSES = 16e6;
 /* Capacities of a scratch in ops: lowered ones of about 165 bytes and as many expanded ones of 110 bytes. That is 72
  * MB in the smallest scratch, of which 64 stay below 4.7 GB, and 289 MB in the largest. GPT-3 175B at pp 16, m 64
  * under 1f1b has 6,314 ops, expanded 10 times as many. */
-enum { LEAST_OPS_KEPT = 1 << 18, MOST_OPS_KEPT = 1 << 20, OPS_KEPT_IN_ALL = 1 << 24, RUN_BYTES = 30 };
+enum { LEAST_OPS_KEPT = 1 << 18, MOST_OPS_KEPT = 1 << 20, OPS_KEPT_IN_ALL = 1 << 24 };
 
 struct PredictScratch {
   ProgramCache *programs;
   ExpandedCache *expanded; /* made from `programs` */
-  KnownRuns *runs;         /* RUN_BYTES per op: another 8 to 32 MB */
 };
 
 gboolean predict_may_expand(const Workload *workload) {
@@ -113,8 +112,7 @@ PredictScratch *predict_scratch_new(int n_scratches) {
   keep_freed_memory();
   const int n_ops = CLAMP(OPS_KEPT_IN_ALL / MAX(n_scratches, 1), LEAST_OPS_KEPT, MOST_OPS_KEPT);
   PredictScratch *scratch = g_new(PredictScratch, 1);
-  *scratch = (PredictScratch){program_cache_new((gsize)n_ops), expanded_cache_new((gsize)n_ops),
-                              known_runs_new(RUN_BYTES * (gsize)n_ops)};
+  *scratch = (PredictScratch){program_cache_new((gsize)n_ops), expanded_cache_new((gsize)n_ops)};
   return scratch;
 }
 
@@ -123,16 +121,11 @@ void predict_scratch_free(PredictScratch *scratch) {
     return;
   program_cache_free(scratch->programs);
   expanded_cache_free(scratch->expanded);
-  known_runs_free(scratch->runs);
   g_free(scratch);
 }
 
 ProgramCacheStats predict_scratch_programs(const PredictScratch *scratch) {
   return program_cache_stats(scratch->programs);
-}
-
-KnownRuns *predict_scratch_runs(PredictScratch *scratch) {
-  return scratch != NULL ? scratch->runs : NULL;
 }
 
 Program *predict_lower_anew(const Workload *workload, PlanOrder *choice, const Cluster *cluster, const char *dump_after,

@@ -41,7 +41,7 @@ Prediction *predict_as_named(PredictScratch *scratch, const Model *model, const 
                              GError **error) {
   g_auto(PlanOrder) choice = {0};
   Workload *workload = predict_workload(model, cluster, plan, &choice, error);
-  return workload != NULL ? predict_derived(predict_records(scratch, NULL, workload, &choice, cluster, error)) : NULL;
+  return workload != NULL ? predict_derived(predict_records(scratch, workload, &choice, cluster, error)) : NULL;
 }
 
 Prediction *predict_numbers_as_named(PredictScratch *scratch, const Model *model, const Cluster *cluster,

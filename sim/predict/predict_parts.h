@@ -9,7 +9,6 @@
  *     predict_auto.c     the schedule that auto stands for
  *     predict.c          the façade; predict_step.c combines the steps in its own way */
 #pragma once
-#include "known_runs.h"
 #include "plan_order.h"
 #include "predict.h"
 
@@ -22,8 +21,6 @@ Plan *predict_settled(PredictScratch *scratch, const Model *model, const Cluster
                       GError **error);
 Workload *predict_workload(const Model *model, const Cluster *cluster, const Plan *plan, PlanOrder *choice,
                            GError **error);
-/* The scratch's known runs; NULL without a scratch. */
-KnownRuns *predict_scratch_runs(PredictScratch *scratch);
 /* A built-in order is lowered once per structure and scratch. The order of auto depends on times and that of a file
  * on the file, so these, and plans that offload anything, are lowered anew for each plan. */
 Program *predict_lower(PredictScratch *scratch, const Workload *workload, PlanOrder *choice, const Cluster *cluster,
@@ -52,12 +49,11 @@ Program *predict_expand_beside(PredictScratch *scratch, Program *program, const 
 /* Whether the records of a run with n_ops ops in all its lists fit in memory with room to spare. */
 gboolean predict_may_record(const Program *program, const Workload *workload, double n_ops);
 /* Makes a Prediction up to its trace and engine. Takes over `workload`, `program` and `timing` (NULL: it is made
- * here); `runs` may be NULL. IMPOSSIBLE: too many records. */
-Prediction *predict_trace(KnownRuns *runs, const Cluster *cluster, Workload *workload, Program *program, Timing *timing,
-                          GError **error);
-/* Lowers and runs: a Prediction up to its trace and engine. Takes over `workload`; `runs` may be NULL. */
-Prediction *predict_records(PredictScratch *scratch, KnownRuns *runs, Workload *workload, PlanOrder *choice,
-                            const Cluster *cluster, GError **error);
+ * here). IMPOSSIBLE: too many records. */
+Prediction *predict_trace(const Cluster *cluster, Workload *workload, Program *program, Timing *timing, GError **error);
+/* Lowers and runs: a Prediction up to its trace and engine. Takes over `workload`. */
+Prediction *predict_records(PredictScratch *scratch, Workload *workload, PlanOrder *choice, const Cluster *cluster,
+                            GError **error);
 /* Whether the run is folded, its ranks are alike and its transfers have no taxes: then what repeats takes the same
  * time each time. */
 gboolean predict_is_folded_plainly(const Workload *workload, const Cluster *cluster);

@@ -51,7 +51,7 @@ static double *speed_factors(const Workload *workload, const Cluster *cluster) {
   return speed;
 }
 
-static void run(KnownRuns *runs, Prediction *prediction) {
+static void run(Prediction *prediction) {
   const Plan *plan = prediction->workload->plan;
   g_autofree double *speed = speed_factors(prediction->workload, prediction->cluster);
   Simulation simulation = {.program = prediction->program,
@@ -64,11 +64,11 @@ static void run(KnownRuns *runs, Prediction *prediction) {
                            .seed = plan->seed,
                            .contended = plan->contention};
   gint64 before_us = g_get_monotonic_time();
-  prediction->trace = known_runs_run(runs, &simulation, &prediction->engine);
+  prediction->trace = engine_run(&simulation, &prediction->engine);
   prediction->wall_s = (g_get_monotonic_time() - before_us) * 1e-6;
 }
 
-Prediction *predict_trace(KnownRuns *runs, const Cluster *cluster, Workload *workload, Program *program, Timing *timing,
+Prediction *predict_trace(const Cluster *cluster, Workload *workload, Program *program, Timing *timing,
                           GError **error) {
   g_autoptr(Prediction) prediction = g_new0(Prediction, 1);
   prediction->cluster = cluster;
@@ -79,17 +79,17 @@ Prediction *predict_trace(KnownRuns *runs, const Cluster *cluster, Workload *wor
     return NULL;
   if (timing == NULL)
     prediction->timing = timing_model(program, workload, cluster);
-  run(runs, prediction);
+  run(prediction);
   return g_steal_pointer(&prediction);
 }
 
-Prediction *predict_records(PredictScratch *scratch, KnownRuns *runs, Workload *workload, PlanOrder *choice,
-                            const Cluster *cluster, GError **error) {
+Prediction *predict_records(PredictScratch *scratch, Workload *workload, PlanOrder *choice, const Cluster *cluster,
+                            GError **error) {
   g_autoptr(Workload) owned = workload;
   Program *lowered = predict_lower(scratch, owned, choice, cluster, error);
   Timing *timing = NULL;
   Program *program = lowered != NULL ? predict_expand(scratch, lowered, owned, cluster, &timing, error) : NULL;
-  return program != NULL ? predict_trace(runs, cluster, g_steal_pointer(&owned), program, timing, error) : NULL;
+  return program != NULL ? predict_trace(cluster, g_steal_pointer(&owned), program, timing, error) : NULL;
 }
 
 void prediction_free(Prediction *prediction) {

@@ -91,16 +91,16 @@ static gboolean can_be_counted(gint64 first_ns, int n_steps) {
 
 /* The prediction gets the trace and engine of the last step and the memory of the first. FALSE: one step does not
  * determine `n_steps`. */
-static gboolean run_twice(KnownRuns *runs, Prediction *prediction, Simulation *simulation, int n_steps) {
+static gboolean run_twice(Prediction *prediction, Simulation *simulation, int n_steps) {
   const int n_ranks = prediction->program->n_ranks;
   g_autofree gint64 *first_ns = g_new(gint64, n_ranks), *second_ns = g_new(gint64, n_ranks);
   const gint64 before_us = g_get_monotonic_time();
   EngineStats first_stats;
-  g_autoptr(Trace) first = known_runs_run(runs, simulation, &first_stats);
+  g_autoptr(Trace) first = engine_run(simulation, &first_stats);
   if (!ends_with_host(first, first_ns) || !can_be_counted(latest(first_ns, n_ranks), n_steps))
     return FALSE;
   simulation->begin_ns = first_ns;
-  prediction->trace = known_runs_run(runs, simulation, &prediction->engine);
+  prediction->trace = engine_run(simulation, &prediction->engine);
   prediction->trace->since_ns = latest(first_ns, n_ranks);
   prediction->wall_s = (double)(g_get_monotonic_time() - before_us) * 1e-6;
   if (!ends_with_host(prediction->trace, second_ns) || first_stats.n_events != prediction->engine.n_events ||
@@ -129,8 +129,7 @@ static Prediction *predict_one(PredictScratch *scratch, const Workload *workload
                            .folded = TRUE,
                            .eager_bytes = cluster->eager_bytes,
                            .contended = workload->plan->contention};
-  if (simulation_has_eager_sends(&simulation) ||
-      !run_twice(predict_scratch_runs(scratch), prediction, &simulation, n_steps))
+  if (simulation_has_eager_sends(&simulation) || !run_twice(prediction, &simulation, n_steps))
     return NULL;
   return g_steal_pointer(&prediction);
 }
@@ -155,7 +154,7 @@ Prediction *predict_step_records(PredictScratch *scratch, Workload *workload, Pl
       return prediction;
     }
   }
-  return predict_records(scratch, predict_scratch_runs(scratch), g_steal_pointer(&owned), choice, cluster, error);
+  return predict_records(scratch, g_steal_pointer(&owned), choice, cluster, error);
 }
 
 MemoryProfile *predict_memory(Prediction *prediction) {

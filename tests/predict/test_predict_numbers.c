@@ -170,13 +170,6 @@ START_TEST(a_long_step_of_a_large_model_is_run_with_few_too) {
 }
 END_TEST
 
-typedef struct {
-  gint64 global_batch, seq_len;
-  gboolean overlap_param, contention;
-  gboolean is_new; /* its run is none of those before */
-} Variant;
-
-/* 1f1b of 4 stages takes so few micro-batches that all these steps are run with as many; ZeRO-0 gathers nothing. */
 /* GPT-3 175B on 1,536 GPUs of selene, Llama 3 70B on 512 of dgx-h100. */
 static const struct {
   const char *model, *cluster, *schedule;
@@ -214,62 +207,6 @@ START_TEST(stages_that_run_ahead_come_back_to_a_state_later) {
   ck_assert(compare(scratch, &drawn, &counts));
   g_autoptr(Prediction) numbers = predict_numbers(scratch, &drawn.model, cluster, plan, NULL);
   ck_assert_int_eq(numbers->program->n_micro_batches, later[_i].n_run);
-}
-END_TEST
-
-START_TEST(runs_that_differ_in_nothing_are_made_once) {
-  static const Variant variants[] = {{128, 1024, TRUE, TRUE, TRUE},   {256, 1024, TRUE, TRUE, FALSE},
-                                     {256, 1024, FALSE, TRUE, FALSE}, {256, 2048, TRUE, TRUE, TRUE},
-                                     {128, 1024, TRUE, FALSE, TRUE},  {640, 2048, FALSE, TRUE, FALSE}};
-  g_autoptr(Model) model = read_model("megatron-175b");
-  g_auto(Case) drawn = {.model = *model, .cluster = cases.clusters[0], .plan = plan_new()};
-  g_autoptr(PredictScratch) scratch = predict_scratch_new(1);
-  Plan *plan = drawn.plan;
-  plan->tp = 8;
-  plan->pp = 4;
-  plan->gpus = 64;
-  plan->schedule = g_strdup("1f1b");
-  guint64 n_made = 0, n_known = 0;
-  Counts counts = {0};
-  for (gsize i = 0; i < G_N_ELEMENTS(variants); i++) {
-    const Variant *variant = &variants[i];
-    plan->global_batch = variant->global_batch;
-    plan->seq_len = variant->seq_len;
-    plan->overlap_param = variant->overlap_param;
-    plan->contention = variant->contention;
-    ck_assert(compare(scratch, &drawn, &counts));
-    n_made += variant->is_new;
-    n_known += !variant->is_new;
-    const KnownRunsStats stats = known_runs_stats(predict_scratch_runs(scratch));
-    ck_assert_uint_eq(stats.n_made, n_made);
-    ck_assert_uint_eq(stats.n_known, n_known);
-  }
-}
-END_TEST
-
-/* Runs as large as all that may be kept are forgotten for one another, and are what they are. */
-START_TEST(runs_beyond_what_is_kept_are_made_anew) {
-  g_autoptr(Prediction) prediction = NULL;
-  g_auto(Case) drawn = long_case(&cases, 3);
-  g_autoptr(PredictScratch) scratch = predict_scratch_new(1);
-  prediction = predict_numbers(scratch, &drawn.model, drawn.cluster, drawn.plan, NULL);
-  ck_assert_ptr_nonnull(prediction);
-  const Trace *trace = prediction->trace;
-  const gsize n = trace->first[trace->n_ranks];
-  ck_assert_uint_ne(prediction->program->shared->number, 0);
-  const Simulation simulation = {.program = prediction->program, .timing = prediction->timing, .folded = TRUE};
-  const gsize rooms[] = {26 * n - 1, 26 * n + 65536}; /* the records alone; with their key */
-  for (int i = 0; i < 2; i++) {
-    g_autoptr(KnownRuns) runs = known_runs_new(rooms[i]);
-    EngineStats first_stats, second_stats;
-    g_autoptr(Trace) first = known_runs_run(runs, &simulation, &first_stats);
-    g_autoptr(Trace) second = known_runs_run(runs, &simulation, &second_stats);
-    ck_assert_uint_eq(known_runs_stats(runs).n_known, i);
-    ck_assert_mem_eq(first->start_ns, second->start_ns, n * sizeof(gint64));
-    ck_assert_mem_eq(first->end_ns, second->end_ns, n * sizeof(gint64));
-    ck_assert_mem_eq(first->issue_ns, second->issue_ns, n * sizeof(gint64));
-    ck_assert_uint_eq(first_stats.n_events, second_stats.n_events);
-  }
 }
 END_TEST
 
@@ -327,8 +264,6 @@ int main(int argc, char **argv) {
   tcase_add_test(tcase, a_long_step_of_a_large_model_is_run_with_few_too);
   tcase_add_test(tcase, interleaved_chunks_come_back_to_a_state_within_three_groups);
   tcase_add_loop_test(tcase, stages_that_run_ahead_come_back_to_a_state_later, 0, G_N_ELEMENTS(later));
-  tcase_add_test(tcase, runs_that_differ_in_nothing_are_made_once);
-  tcase_add_test(tcase, runs_beyond_what_is_kept_are_made_anew);
   tcase_add_test(tcase, orders_of_enough_micro_batches_hold_the_most);
   return run_case("predict numbers", tcase);
 }
