@@ -82,7 +82,7 @@ static Prediction *predict_given(const Model *model, const Cluster *cluster, con
   if (workload == NULL || !predict_check_belongs(owned, workload, error))
     return NULL;
   Timing *timing;
-  Program *ready = predict_expand(NULL, g_steal_pointer(&owned), workload, cluster, &timing, error);
+  Program *ready = predict_expand(g_steal_pointer(&owned), workload, cluster, &timing, error);
   return ready != NULL ? predict_derived(predict_trace(cluster, g_steal_pointer(&workload), ready, timing, error))
                        : NULL;
 }
@@ -115,7 +115,7 @@ char *predict_dump(const Model *model, const Cluster *cluster, const Plan *plan,
       workload != NULL ? predict_lower_anew(workload, &choice, used, after_pass, &dump, error) : NULL;
   Timing *timing = NULL;
   g_autoptr(Program) ready =
-      program != NULL ? predict_expand(NULL, g_steal_pointer(&program), workload, used, &timing, error) : NULL;
+      program != NULL ? predict_expand(g_steal_pointer(&program), workload, used, &timing, error) : NULL;
   timing_free(timing);
   if (ready == NULL)
     g_clear_pointer(&dump, g_free);

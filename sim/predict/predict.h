@@ -48,8 +48,8 @@ Prediction *predict(const Model *model, const Cluster *cluster, const Plan *plan
  * one thread. Predictions do not depend on it, to the bit, and may outlive it. Once a scratch exists, up to 64 MiB
  * that a thread's predictions free stay with the process for the next ones. */
 typedef struct PredictScratch PredictScratch;
-/* One of the machine's n_scratches (0 counts as 1). The fewer there are, the more each keeps: 4.7 GB in all, and at
- * most 289 MB each. */
+/* One of the machine's n_scratches (0 counts as 1). The fewer there are, the more each keeps: 2.8 GB in all, and at
+ * most 173 MB each. */
 PredictScratch *predict_scratch_new(int n_scratches);
 void predict_scratch_free(PredictScratch *scratch);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(PredictScratch, predict_scratch_free)

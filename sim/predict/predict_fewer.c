@@ -60,8 +60,8 @@ static gboolean run_fewer(Prediction *prediction, const Workload *workload, gint
 }
 
 /* Expands the program where that of all micro-batches would be expanded. FALSE: how it repeats is unknown. */
-static gboolean prepare(PredictScratch *scratch, Prediction *prediction, const Workload *workload, int group,
-                        gint64 n_more, gboolean may_expand, gboolean *tp_meets) {
+static gboolean prepare(Prediction *prediction, const Workload *workload, int group, gint64 n_more, gboolean may_expand,
+                        gboolean *tp_meets) {
   const Cluster *cluster = prediction->cluster;
   prediction->repeats = program_repeats_new(prediction->program, group);
   if (prediction->repeats == NULL)
@@ -78,9 +78,8 @@ static gboolean prepare(PredictScratch *scratch, Prediction *prediction, const W
     return FALSE;
   g_clear_pointer(&prediction->repeats, program_repeats_free);
   g_autoptr(Program) whole = g_steal_pointer(&prediction->program);
-  prediction->program = is_apart
-                            ? predict_expand_all(scratch, g_steal_pointer(&whole), workload)
-                            : predict_expand_beside(scratch, g_steal_pointer(&whole), workload, cluster, met, NULL);
+  prediction->program = is_apart ? predict_expand_all(g_steal_pointer(&whole), workload)
+                                 : predict_expand_beside(g_steal_pointer(&whole), workload, cluster, met, NULL);
   if (prediction->program != NULL)
     prediction->repeats = program_repeats_new(prediction->program, group);
   if (prediction->repeats == NULL)
@@ -99,8 +98,7 @@ static Prediction *predict_without(PredictScratch *scratch, const Workload *work
   gboolean tp_meets = FALSE;
   prediction->cluster = cluster;
   prediction->program = predict_lower(scratch, workload, choice, cluster, NULL);
-  if (prediction->program == NULL ||
-      !prepare(scratch, prediction, workload, (int)group, n_more, may_expand, &tp_meets) ||
+  if (prediction->program == NULL || !prepare(prediction, workload, (int)group, n_more, may_expand, &tp_meets) ||
       !predict_may_record(prediction->program, workload, count_ops(prediction->repeats, (double)n_more)) ||
       !run_fewer(prediction, workload, n_more, tp_meets))
     return NULL;

@@ -3,7 +3,6 @@
 
 #include "auto_plan.h"
 #include "error.h"
-#include "expanded_cache.h"
 #include "lowering.h"
 #include "passes.h"
 #include "timing_model.h"
@@ -16,14 +15,11 @@
 /* Forwards and backwards of a layer (some 10 ops and 700 bytes each) that a folded program may expand into pieces. */
 static const double MAX_LAYER_PASSES = 16e6;
 
-/* Capacities of a scratch in ops: lowered ones of about 165 bytes and as many expanded ones of 110 bytes. That is 72
- * MB in the smallest scratch, of which 64 stay below 4.7 GB, and 289 MB in the largest. GPT-3 175B at pp 16, m 64
- * under 1f1b has 6,314 ops, expanded 10 times as many. */
+/* Capacities of a scratch in lowered ops of about 165 bytes. GPT-3 175B at pp 16, m 64 under 1f1b has 6,314. */
 enum { LEAST_OPS_KEPT = 1 << 18, MOST_OPS_KEPT = 1 << 20, OPS_KEPT_IN_ALL = 1 << 24 };
 
 struct PredictScratch {
   ProgramCache *programs;
-  ExpandedCache *expanded; /* made from `programs` */
 };
 
 gboolean predict_may_expand(const Workload *workload) {
@@ -49,19 +45,13 @@ gboolean predict_is_apart(const Workload *workload, const Cluster *cluster) {
          (plan_has_expert_operations(plan) && makes_host_wait(workload));
 }
 
-static Program *expand(PredictScratch *scratch, const Program *program, const Workload *workload,
-                       const OpsBeside *beside) {
-  return scratch != NULL ? expanded_cache_expand(scratch->expanded, program, workload, beside)
-                         : program_expand_noting(program, workload, beside, NULL);
-}
-
-Program *predict_expand_all(PredictScratch *scratch, Program *program, const Workload *workload) {
+Program *predict_expand_all(Program *program, const Workload *workload) {
   g_autoptr(Program) whole = program;
-  return expand(scratch, whole, workload, NULL);
+  return program_expand(whole, workload);
 }
 
-Program *predict_expand_beside(PredictScratch *scratch, Program *program, const Workload *workload,
-                               const Cluster *cluster, const gboolean *met, GError **error) {
+Program *predict_expand_beside(Program *program, const Workload *workload, const Cluster *cluster, const gboolean *met,
+                               GError **error) {
   g_autoptr(Program) whole = program;
   g_autoptr(OpsBeside) beside = ops_beside_new(whole, met, cluster->eager_bytes);
   const Plan *plan = workload->plan;
@@ -75,22 +65,22 @@ Program *predict_expand_beside(PredictScratch *scratch, Program *program, const 
     return NULL;
   }
   if (beside->n_pieces > 0)
-    return expand(scratch, whole, workload, beside);
+    return program_expand_beside(whole, workload, beside);
   whole->expansion = EXPANSION_BESIDE;
   return g_steal_pointer(&whole);
 }
 
-Program *predict_expand(PredictScratch *scratch, Program *program, const Workload *workload, const Cluster *cluster,
-                        Timing **timing, GError **error) {
+Program *predict_expand(Program *program, const Workload *workload, const Cluster *cluster, Timing **timing,
+                        GError **error) {
   g_autoptr(Program) whole = program;
   *timing = NULL;
   if (whole->expansion == EXPANSION_ALL)
     return g_steal_pointer(&whole);
   if (predict_is_apart(workload, cluster))
-    return predict_expand_all(scratch, g_steal_pointer(&whole), workload);
+    return predict_expand_all(g_steal_pointer(&whole), workload);
   g_autofree gboolean *met = NULL;
   *timing = timing_model_unless_met(whole, NULL, 0, workload, cluster, &met);
-  return met != NULL ? predict_expand_beside(scratch, g_steal_pointer(&whole), workload, cluster, met, error)
+  return met != NULL ? predict_expand_beside(g_steal_pointer(&whole), workload, cluster, met, error)
                      : g_steal_pointer(&whole);
 }
 
@@ -112,7 +102,7 @@ PredictScratch *predict_scratch_new(int n_scratches) {
   keep_freed_memory();
   const int n_ops = CLAMP(OPS_KEPT_IN_ALL / MAX(n_scratches, 1), LEAST_OPS_KEPT, MOST_OPS_KEPT);
   PredictScratch *scratch = g_new(PredictScratch, 1);
-  *scratch = (PredictScratch){program_cache_new((gsize)n_ops), expanded_cache_new((gsize)n_ops)};
+  *scratch = (PredictScratch){program_cache_new((gsize)n_ops)};
   return scratch;
 }
 
@@ -120,7 +110,6 @@ void predict_scratch_free(PredictScratch *scratch) {
   if (scratch == NULL)
     return;
   program_cache_free(scratch->programs);
-  expanded_cache_free(scratch->expanded);
   g_free(scratch);
 }
 

@@ -28,13 +28,12 @@ Program *predict_lower(PredictScratch *scratch, const Workload *workload, PlanOr
 /* The same without a scratch; `dump` as in lower(). */
 Program *predict_lower_anew(const Workload *workload, PlanOrder *choice, const Cluster *cluster, const char *dump_after,
                             char **dump, GError **error);
-/* Expands the program into pieces where whole ops would not do. Takes over `program`, like the next two. A scratch
- * expands each structure that recurs only once (expanded_cache.h). *timing: the program's Timing if it was made on
- * the way, owned by the caller; otherwise NULL. IMPOSSIBLE: too many pieces. */
-Program *predict_expand(PredictScratch *scratch, Program *program, const Workload *workload, const Cluster *cluster,
-                        Timing **timing, GError **error);
+/* Expands the program into pieces where whole ops would not do. Takes over `program`, like the next two. *timing: the
+ * program's Timing if it was made on the way, owned by the caller; otherwise NULL. IMPOSSIBLE: too many pieces. */
+Program *predict_expand(Program *program, const Workload *workload, const Cluster *cluster, Timing **timing,
+                        GError **error);
 /* Expands all of it. */
-Program *predict_expand_all(PredictScratch *scratch, Program *program, const Workload *workload);
+Program *predict_expand_all(Program *program, const Workload *workload);
 /* INPUT when the program is not one of this model and plan. */
 gboolean predict_check_belongs(const Program *program, const Workload *workload, GError **error);
 /* Whether programs are expanded whatever their transfers are. An op of a whole piece does not say when a kernel or
@@ -44,8 +43,8 @@ gboolean predict_is_apart(const Workload *workload, const Cluster *cluster);
 /* Whether the plan is small enough to be expanded wherever tp's collectives meet other transfers. */
 gboolean predict_may_expand(const Workload *workload);
 /* Expands the program where transfers of `met` (timing_model.h) may be under way. IMPOSSIBLE: too many pieces. */
-Program *predict_expand_beside(PredictScratch *scratch, Program *program, const Workload *workload,
-                               const Cluster *cluster, const gboolean *met, GError **error);
+Program *predict_expand_beside(Program *program, const Workload *workload, const Cluster *cluster, const gboolean *met,
+                               GError **error);
 /* Whether the records of a run with n_ops ops in all its lists fit in memory with room to spare. */
 gboolean predict_may_record(const Program *program, const Workload *workload, double n_ops);
 /* Makes a Prediction up to its trace and engine. Takes over `workload`, `program` and `timing` (NULL: it is made

@@ -88,7 +88,7 @@ Prediction *predict_records(PredictScratch *scratch, Workload *workload, PlanOrd
   g_autoptr(Workload) owned = workload;
   Program *lowered = predict_lower(scratch, owned, choice, cluster, error);
   Timing *timing = NULL;
-  Program *program = lowered != NULL ? predict_expand(scratch, lowered, owned, cluster, &timing, error) : NULL;
+  Program *program = lowered != NULL ? predict_expand(lowered, owned, cluster, &timing, error) : NULL;
   return program != NULL ? predict_trace(cluster, g_steal_pointer(&owned), program, timing, error) : NULL;
 }
 

@@ -23,17 +23,16 @@
 
 /* Expands as predict_expand() does, and fills in *timing. Takes over `program`. NULL: lists of more steps would be
  * expanded differently, or expansion is impossible. */
-static Program *expand_step(PredictScratch *scratch, Program *program, const Workload *workload, const Cluster *cluster,
-                            Timing **timing) {
+static Program *expand_step(Program *program, const Workload *workload, const Cluster *cluster, Timing **timing) {
   g_autoptr(Program) whole = program;
   if (whole == NULL || predict_is_apart(workload, cluster))
-    return whole != NULL ? predict_expand_all(scratch, g_steal_pointer(&whole), workload) : NULL;
+    return whole != NULL ? predict_expand_all(g_steal_pointer(&whole), workload) : NULL;
   g_autofree gboolean *met = NULL;
   *timing = timing_model_unless_met(whole, NULL, 0, workload, cluster, &met);
   if (met == NULL)
     return g_steal_pointer(&whole);
   return ops_beside_end_with_step(whole, met)
-             ? predict_expand_beside(scratch, g_steal_pointer(&whole), workload, cluster, met, NULL)
+             ? predict_expand_beside(g_steal_pointer(&whole), workload, cluster, met, NULL)
              : NULL;
 }
 
@@ -116,8 +115,8 @@ static Prediction *predict_one(PredictScratch *scratch, const Workload *workload
                                const Cluster *cluster, int n_steps) {
   g_autoptr(Prediction) prediction = g_new0(Prediction, 1);
   prediction->cluster = cluster;
-  prediction->program = expand_step(scratch, predict_lower(scratch, workload, choice, cluster, NULL), workload, cluster,
-                                    &prediction->timing);
+  prediction->program =
+      expand_step(predict_lower(scratch, workload, choice, cluster, NULL), workload, cluster, &prediction->timing);
   if (prediction->program == NULL || !leaves_memory(prediction->program) ||
       !predict_may_record(prediction->program, workload, n_steps * count_ops(prediction->program)))
     return NULL;

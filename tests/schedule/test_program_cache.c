@@ -1,10 +1,9 @@
-/* Programs from a cache equal those lowered from the plan, whatever was cached before; expanded ones equal the expanded
- * plan. The course that comes with them lists every op once, after all it waits for. */
+/* Programs from a cache equal those lowered from the plan, whatever was cached before. The course that comes with them
+ * lists every op once, after all it waits for. */
 #include <check.h>
 #include <string.h>
 
 #include "course.h"
-#include "expanded_cache.h"
 #include "op_batches.h"
 #include "passes.h"
 #include "program_cache.h"
@@ -230,98 +229,6 @@ START_TEST(a_program_outlives_its_cache) {
 }
 END_TEST
 
-/* --- expanded --- */
-
-/* Of the caches' programs, and of numbers of entries too. */
-static void assert_expanded_alike(const Program *a, const Program *b) {
-  assert_same(a, b);
-  ck_assert_int_eq(a->expansion, b->expansion);
-  ck_assert_uint_eq(a->works->len, b->works->len);
-  ck_assert_uint_eq(a->transfers->len, b->transfers->len);
-  ck_assert_uint_eq(a->groups->len, b->groups->len);
-  ck_assert_uint_eq(a->effects->len, b->effects->len);
-  for (int rank = 0; rank < a->n_ranks; rank++)
-    ck_assert_mem_eq(a->ranks[rank].ops, b->ranks[rank].ops, sizeof(Op) * (gsize)a->ranks[rank].n_ops);
-}
-
-/* All of it, or what is beside any transfer between pipeline ranks. */
-static void assert_as_expanded(ExpandedCache *cache, const Program *program, const Workload *workload, gboolean all) {
-  g_autofree gboolean *marked = g_new0(gboolean, program->transfers->len + 1);
-  for (guint i = 0; i < program->transfers->len; i++)
-    marked[i] = g_array_index(program->transfers, Transfer, i).group < 0;
-  g_autoptr(OpsBeside) beside = ops_beside_new(program, marked, 0);
-  g_autoptr(Program) expected = program_expand_noting(program, workload, all ? NULL : beside, NULL);
-  g_autoptr(Program) found = expanded_cache_expand(cache, program, workload, all ? NULL : beside);
-  assert_expanded_alike(found, expected);
-}
-
-static void expand_case(ProgramCache *programs, ExpandedCache *cache, const Case *c) {
-  g_auto(PlanOrder) choice = {0};
-  g_autoptr(Workload) workload = workload_of_case(c, &choice);
-  g_autoptr(Program) program = program_cache_lower(programs, &choice, workload, workload->plan->n_micro_batches, NULL);
-  assert_as_expanded(cache, program, workload, TRUE);
-  assert_as_expanded(cache, program, workload, FALSE);
-}
-
-START_TEST(programs_from_a_cache_are_as_expanded) {
-  g_autoptr(ProgramCache) programs = program_cache_new(1 << 20);
-  g_autoptr(ExpandedCache) cache = expanded_cache_new(1 << 24);
-  for (int round = 0; round < 2; round++)
-    for (gsize i = 0; i < G_N_ELEMENTS(cases); i++)
-      expand_case(programs, cache, &cases[i]);
-  /* the second round finds all, both ways, and the first what has the ops of the case before */
-  const ExpandedCacheStats stats = expanded_cache_stats(cache);
-  ck_assert_uint_eq(stats.n_expanded + stats.n_lent, 4 * G_N_ELEMENTS(cases));
-  ck_assert_uint_ge(stats.n_lent, 2 * G_N_ELEMENTS(cases));
-}
-END_TEST
-
-/* Two sends of one size between the same ranks are one entry; elsewhere they are two. */
-START_TEST(programs_whose_entries_are_equal_otherwise_are_expanded_anew) {
-  g_autoptr(ProgramCache) programs = program_cache_new(1 << 20);
-  g_autoptr(ExpandedCache) cache = expanded_cache_new(1 << 24);
-  g_auto(PlanOrder) choice = {0};
-  g_autoptr(Workload) workload = workload_of_case(&cases[0], &choice);
-  g_autoptr(Program) program = program_cache_lower(programs, &choice, workload, workload->plan->n_micro_batches, NULL),
-                     other = program_cache_lower(programs, &choice, workload, workload->plan->n_micro_batches, NULL);
-  assert_as_expanded(cache, program, workload, TRUE);
-  Transfer *sends[2];
-  guint n_sends = 0;
-  for (guint i = 0; i < other->transfers->len && n_sends < 2; i++)
-    if (g_array_index(other->transfers, Transfer, i).group < 0)
-      sends[n_sends++] = &g_array_index(other->transfers, Transfer, i);
-  ck_assert_uint_eq(n_sends, 2);
-  *sends[1] = *sends[0];
-  assert_as_expanded(cache, other, workload, TRUE);
-  ck_assert_uint_eq(expanded_cache_stats(cache).n_expanded, 2);
-  assert_as_expanded(cache, other, workload, TRUE);
-  ck_assert_uint_eq(expanded_cache_stats(cache).n_lent, 1);
-}
-END_TEST
-
-/* Of sizes of its own: FLOPs and bytes are twice as many, the ops the same. */
-START_TEST(expanded_programs_have_sizes_of_their_own_and_outlive_their_cache) {
-  ProgramCache *programs = program_cache_new(1 << 20);
-  ExpandedCache *cache = expanded_cache_new(1 << 24);
-  g_auto(PlanOrder) choice = {0}, longer_choice = {0};
-  Case longer = cases[0];
-  longer.seq_len *= 2;
-  g_autoptr(Workload) workload = workload_of_case(&cases[0], &choice),
-                      longer_workload = workload_of_case(&longer, &longer_choice);
-  g_autoptr(Program) program = program_cache_lower(programs, &choice, workload, workload->plan->n_micro_batches, NULL),
-                     longer_program = program_cache_lower(programs, &longer_choice, longer_workload,
-                                                          longer_workload->plan->n_micro_batches, NULL);
-  g_autoptr(Program) first = expanded_cache_expand(cache, program, workload, NULL),
-                     second = expanded_cache_expand(cache, longer_program, longer_workload, NULL),
-                     expected = program_expand(longer_program, longer_workload);
-  ck_assert_uint_eq(expanded_cache_stats(cache).n_lent, 1);
-  expanded_cache_free(cache);
-  program_cache_free(programs);
-  ck_assert_ptr_eq(first->ranks[0].ops, second->ranks[0].ops);
-  assert_expanded_alike(second, expected);
-}
-END_TEST
-
 /* What an op waits for has ended: it stands before, and if it meets others, so do they. */
 static gboolean has_ended(const Course *course, const gint32 *place, gint32 op, gint32 by) {
   const CourseStep *step = &course->steps[place[op]];
@@ -411,9 +318,6 @@ int main(void) {
   tcase_add_test(tcase, a_program_is_lowered_where_none_of_fewer_micro_batches_tells);
   tcase_add_test(tcase, a_cache_without_room_lowers_each_plan);
   tcase_add_test(tcase, a_program_outlives_its_cache);
-  tcase_add_test(tcase, programs_from_a_cache_are_as_expanded);
-  tcase_add_test(tcase, programs_whose_entries_are_equal_otherwise_are_expanded_anew);
-  tcase_add_test(tcase, expanded_programs_have_sizes_of_their_own_and_outlive_their_cache);
   tcase_add_loop_test(tcase, the_course_lists_every_op_after_all_it_waits_for, 0, G_N_ELEMENTS(cases));
   tcase_add_loop_test(tcase, partners_are_those_of_the_whole_program, 0, G_N_ELEMENTS(cases));
   return run_case("program_cache", tcase);

@@ -60,13 +60,8 @@ Program *lower(const Lowering *lowering, const char *dump_after, char **dump, GE
 Program *program_expand(const Program *program, const Workload *workload);
 /* Expands only the ops in `beside`, whose tp collectives may compete with transfers, of a program without cp and ep.
  * Other ops stay whole: a folded run takes equally long. Applying program_expand() to the result gives the same as to
- * `program`. `beside` NULL: as program_expand(). *made, owned by the caller, receives the sources of the new table
- * entries (expand_entries.h); `made` may be NULL. */
-Program *program_expand_noting(const Program *program, const Workload *workload, const OpsBeside *beside,
-                               GArray **made);
-/* The same for a program with the same ops as the source of `like`: shares like's ops, with tables of its own built
- * from the same sources (`made`). NULL: some entry gets a different number. */
-Program *program_expand_like(const Program *program, const Workload *workload, const Program *like, const GArray *made);
+ * `program`. `beside` NULL: as program_expand(). */
+Program *program_expand_beside(const Program *program, const Workload *workload, const OpsBeside *beside);
 /* For an expanded program: interleaves a forward and a backward that run as one (OVERLAP_F_B) or are to take turns
  * (Op.takes_turns, unless both are of one micro-batch and stage), so that each computes while the other's tokens are
  * on their way to experts and back (interleave.c). Marks all of these ops as overlapped. */

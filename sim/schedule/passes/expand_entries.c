@@ -18,8 +18,7 @@ void expand_entries_init(ExpandEntries *entries, const Program *source, const Wo
                              .effects = no_numbers(source->effects->len),
                              .held = no_numbers(source->effects->len),
                              .dropped = no_numbers(source->effects->len),
-                             .shares = g_hash_table_new(g_direct_hash, g_direct_equal),
-                             .made = g_array_new(FALSE, FALSE, sizeof(ExpandEntry))};
+                             .shares = g_hash_table_new(g_direct_hash, g_direct_equal)};
   memset(entries->no_kernels, 0xff, sizeof entries->no_kernels);
   segments_init(&entries->segments, workload);
 }
@@ -32,20 +31,14 @@ void expand_entries_clear(ExpandEntries *entries) {
   g_free(entries->held);
   g_free(entries->dropped);
   g_hash_table_unref(entries->shares);
-  g_array_unref(entries->made);
 }
 
-static const Segment *segment_of(const ExpandEntries *entries, const ExpandEntry *entry) {
-  return &entries->segments.of[entry->piece][entry->phase].segments[entry->of];
-}
-
-static gint32 run_work(const ExpandEntries *entries, const ExpandEntry *entry) {
-  const WorkItem *items = entries->workload->work[entry->piece][entry->phase].items;
-  const Segment *segment = segment_of(entries, entry);
-  Work work = {.phase = entry->phase,
+static gint32 run_work(const ExpandEntries *entries, Phase phase, Piece piece, const Segment *segment) {
+  const WorkItem *items = entries->workload->work[piece][phase].items;
+  Work work = {.phase = phase,
                .recompute = items[segment->first_item].recompute,
                .stage = -1,
-               .piece = entry->piece,
+               .piece = piece,
                .first_item = segment->first_item,
                .last_item = segment->last_item};
   for (int i = segment->first_item; i <= segment->last_item; i++)
@@ -53,9 +46,9 @@ static gint32 run_work(const ExpandEntries *entries, const ExpandEntry *entry) {
   return program_work(entries->target, &work);
 }
 
-static gint32 item_transfer(const ExpandEntries *entries, const ExpandEntry *entry) {
-  const int i = segment_of(entries, entry)->first_item;
-  const WorkItem *item = &entries->workload->work[entry->piece][entry->phase].items[i];
+static gint32 item_transfer(const ExpandEntries *entries, Phase phase, Piece piece, const Segment *segment) {
+  const int i = segment->first_item;
+  const WorkItem *item = &entries->workload->work[piece][phase].items[i];
   const Axis axis = (Axis)item->axis;
   const Group group = {.name = item->spans_tp ? "ep_tp" : axis_name(axis),
                        .axes = work_item_axes(item),
@@ -68,7 +61,7 @@ static gint32 item_transfer(const ExpandEntries *entries, const ExpandEntry *ent
                              .collective = item->collective,
                              .bytes = item->bytes,
                              .is_item = TRUE,
-                             .piece = entry->piece,
+                             .piece = piece,
                              .item = i};
   return program_transfer(entries->target, &transfer);
 }
@@ -81,10 +74,10 @@ static gint32 kept_transfer(const ExpandEntries *entries, gint32 old) {
   return program_transfer(entries->target, &transfer);
 }
 
-static gint32 moved_effect(const ExpandEntries *entries, const ExpandEntry *entry) {
-  Effect effect = g_array_index(entries->source->effects, Effect, entry->of);
-  for (int i = 0; i < N_MEMORY && entry->kind != ENTRY_EFFECT; i++)
-    *(entry->kind == ENTRY_HELD ? &effect.drop[i] : &effect.hold[i]) = 0;
+static gint32 moved_effect(const ExpandEntries *entries, EntryKind kind, gint32 of) {
+  Effect effect = g_array_index(entries->source->effects, Effect, of);
+  for (int i = 0; i < N_MEMORY && kind != ENTRY_EFFECT; i++)
+    *(kind == ENTRY_HELD ? &effect.drop[i] : &effect.hold[i]) = 0;
   return program_effect(entries->target, &effect);
 }
 
@@ -99,46 +92,26 @@ static double saved_by_pieces(const ExpandEntries *entries, const Work *work) {
   return saved;
 }
 
-static gint32 shared_effect(const ExpandEntries *entries, const ExpandEntry *entry) {
-  const Effect whole = g_array_index(entries->source->effects, Effect, entry->of);
-  const Work *work = &g_array_index(entries->source->works, Work, entry->work);
+static gint32 shared_effect(const ExpandEntries *entries, gint32 of, gint32 cut_work, Piece piece, guint8 roles) {
+  const Effect whole = g_array_index(entries->source->effects, Effect, of);
+  const Work *work = &g_array_index(entries->source->works, Work, cut_work);
   Effect effect = {0};
-  if (entry->roles & SHARE_FIRST)
+  if (roles & SHARE_FIRST)
     memcpy(effect.hold, whole.hold, sizeof effect.hold);
-  if (entry->roles & SHARE_LAST)
+  if (roles & SHARE_LAST)
     memcpy(effect.drop, whole.drop, sizeof effect.drop);
   double *saved = work->phase == PHASE_F ? effect.hold : effect.drop;
-  if (entry->roles & (work->phase == PHASE_F ? SHARE_FIRST : SHARE_LAST))
+  if (roles & (work->phase == PHASE_F ? SHARE_FIRST : SHARE_LAST))
     saved[MEMORY_ACTIVATIONS] -= saved_by_pieces(entries, work);
-  if (entry->roles & SHARE_PIECE)
-    saved[MEMORY_ACTIVATIONS] += entries->workload->memory[entry->piece].saved_bytes;
+  if (roles & SHARE_PIECE)
+    saved[MEMORY_ACTIVATIONS] += entries->workload->memory[piece].saved_bytes;
   return program_effect(entries->target, &effect);
 }
 
-static gint32 find(const ExpandEntries *entries, const ExpandEntry *entry) {
-  switch ((EntryKind)entry->kind) {
-  case ENTRY_RUN:
-    return run_work(entries, entry);
-  case ENTRY_NO_KERNELS:
-    return program_work(entries->target,
-                        &(Work){.phase = entry->phase, .stage = -1, .piece = -1, .first_item = -1, .last_item = -1});
-  case ENTRY_ITEM:
-    return item_transfer(entries, entry);
-  case ENTRY_WORK:
-    return program_work(entries->target, &g_array_index(entries->source->works, Work, entry->of));
-  case ENTRY_TRANSFER:
-    return kept_transfer(entries, entry->of);
-  case ENTRY_SHARE:
-    return shared_effect(entries, entry);
-  default:
-    return moved_effect(entries, entry);
-  }
-}
-
-static gint32 make(ExpandEntries *entries, ExpandEntry entry) {
-  entry.number = find(entries, &entry);
-  g_array_append_val(entries->made, entry);
-  return entry.number;
+static gint32 make_of_source(const ExpandEntries *entries, EntryKind kind, gint32 of) {
+  if (kind == ENTRY_WORK)
+    return program_work(entries->target, &g_array_index(entries->source->works, Work, of));
+  return kind == ENTRY_TRANSFER ? kept_transfer(entries, of) : moved_effect(entries, kind, of);
 }
 
 gint32 expand_entries_of_source(ExpandEntries *entries, EntryKind kind, gint32 of) {
@@ -149,24 +122,23 @@ gint32 expand_entries_of_source(ExpandEntries *entries, EntryKind kind, gint32 o
                              [ENTRY_DROPPED] = entries->dropped};
   gint32 *number = &numbers[kind][of];
   if (*number < 0)
-    *number = make(entries, (ExpandEntry){.kind = (guint8)kind, .of = of});
+    *number = make_of_source(entries, kind, of);
   return *number;
 }
 
 gint32 expand_entries_of_segment(ExpandEntries *entries, Phase phase, Piece piece, gint32 i) {
   Segment *segment = &entries->segments.of[piece][phase].segments[i];
   if (segment->entry < 0)
-    segment->entry = make(entries, (ExpandEntry){.kind = segment->is_collective ? ENTRY_ITEM : ENTRY_RUN,
-                                                 .phase = (guint8)phase,
-                                                 .piece = (guint8)piece,
-                                                 .of = i});
+    segment->entry = segment->is_collective ? item_transfer(entries, phase, piece, segment)
+                                            : run_work(entries, phase, piece, segment);
   return segment->entry;
 }
 
 gint32 expand_entries_no_kernels(ExpandEntries *entries, Phase phase) {
   gint32 *number = &entries->no_kernels[phase];
   if (*number < 0)
-    *number = make(entries, (ExpandEntry){.kind = ENTRY_NO_KERNELS, .phase = (guint8)phase});
+    *number = program_work(entries->target,
+                           &(Work){.phase = phase, .stage = -1, .piece = -1, .first_item = -1, .last_item = -1});
   return *number;
 }
 
@@ -183,18 +155,8 @@ gint32 expand_entries_share(ExpandEntries *entries, gint32 of, gint32 work, Piec
   const gpointer key = GSIZE_TO_POINTER((gsize)of << 34 | (gsize)work << 6 | of_piece << 3 | roles);
   gpointer known = g_hash_table_lookup(entries->shares, key);
   if (known == NULL) {
-    const ExpandEntry entry = {.kind = ENTRY_SHARE, .piece = (guint8)of_piece, .roles = roles, .of = of, .work = work};
-    known = GINT_TO_POINTER(make(entries, entry) + 1);
+    known = GINT_TO_POINTER(shared_effect(entries, of, work, (Piece)of_piece, roles) + 1);
     g_hash_table_insert(entries->shares, key, known);
   }
   return GPOINTER_TO_INT(known) - 1;
-}
-
-gboolean expand_entries_repeat(ExpandEntries *entries, const GArray *made) {
-  for (guint i = 0; i < made->len; i++) {
-    const ExpandEntry *entry = &g_array_index(made, ExpandEntry, i);
-    if (find(entries, entry) != entry->number)
-      return FALSE;
-  }
-  return TRUE;
 }

@@ -371,8 +371,7 @@ static Program *new_target(const Program *source, Expansion expansion) {
   return target;
 }
 
-Program *program_expand_noting(const Program *program, const Workload *workload, const OpsBeside *beside,
-                               GArray **made) {
+Program *program_expand_beside(const Program *program, const Workload *workload, const OpsBeside *beside) {
   Program *target = new_target(program, beside == NULL ? EXPANSION_ALL : EXPANSION_BESIDE);
   Expander expander = {.source = program, .target = target};
   expand_entries_init(&expander.entries, program, workload, target);
@@ -380,8 +379,6 @@ Program *program_expand_noting(const Program *program, const Workload *workload,
   expander.spans = g_array_new(FALSE, FALSE, sizeof(Span));
   for (int rank = 0; rank < program->n_ranks; rank++)
     expand_rank(&expander, rank, beside != NULL ? beside->is_beside[rank] : NULL);
-  if (made != NULL)
-    *made = g_array_ref(expander.entries.made);
   expand_entries_clear(&expander.entries);
   g_free(expander.indices);
   g_array_free(expander.spans, TRUE);
@@ -391,20 +388,5 @@ Program *program_expand_noting(const Program *program, const Workload *workload,
 }
 
 Program *program_expand(const Program *program, const Workload *workload) {
-  return program_expand_noting(program, workload, NULL, NULL);
-}
-
-Program *program_expand_like(const Program *program, const Workload *workload, const Program *like,
-                             const GArray *made) {
-  g_autoptr(Program) target = new_target(program, (Expansion)like->expansion);
-  ExpandEntries entries;
-  expand_entries_init(&entries, program, workload, target);
-  const gboolean is_alike = expand_entries_repeat(&entries, made);
-  expand_entries_clear(&entries);
-  if (!is_alike)
-    return NULL;
-  for (int rank = 0; rank < program->n_ranks; rank++)
-    target->ranks[rank] = program->ranks[rank]; /* including resident memory */
-  program_lend_ops(target, like);
-  return g_steal_pointer(&target);
+  return program_expand_beside(program, workload, NULL);
 }

@@ -159,8 +159,7 @@ typedef struct {
   Op **ops;       /* [n_ranks]; owned, as all below */
   gint32 **match; /* [n_ranks] as from program_match() */
   Course *course; /* NULL: none (course.h) */
-  guint64 number; /* unique among all lists that a ProgramCache and its ExpandedCache have lent, never reused; 0: not
-                     lent by one */
+  guint64 number; /* unique among all lists that a ProgramCache has lent, never reused; 0: not lent by one */
   /* Private to repeats.c, which fills them on first use, and anew for another n_repeated: whenever it may do so, only
    * one thread may use these Programs. */
   RepeatedOps *repeats; /* NULL: no repeats of n_repeated micro-batches */
@@ -238,9 +237,6 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Program, program_free)
  * the untimed run (verify.h) was skipped, the course replaces it as proof: the caller must check that there is
  * one. */
 void program_share_matched(Program *program, gint32 **match);
-/* The same without a course: for programs whose transfers slow each other down throughout, so that records cannot be
- * derived one from another. */
-void program_share_uncharted(Program *program, gint32 **match);
 /* Gives a program without ops the shared ops of `source`; its resident memory is unchanged. */
 void program_lend_ops(Program *program, const Program *source);
 /* A new program with the shared ops of `source` and copies of its tables, but no effects and no resident memory. */

@@ -19,21 +19,15 @@ Program *program_new(int n_ranks, int n_stages, int n_micro_batches) {
   return program;
 }
 
-static void share(Program *program, gint32 **match, Course *course) {
+void program_share_matched(Program *program, gint32 **match) {
   g_assert(program->shared == NULL);
   program->shared = g_atomic_rc_box_new(SharedOps);
-  *program->shared =
-      (SharedOps){.n_ranks = program->n_ranks, .ops = g_new(Op *, program->n_ranks), .match = match, .course = course};
+  *program->shared = (SharedOps){.n_ranks = program->n_ranks,
+                                 .ops = g_new(Op *, program->n_ranks),
+                                 .match = match,
+                                 .course = course_new(program, match)};
   for (int rank = 0; rank < program->n_ranks; rank++)
     program->shared->ops[rank] = program->ranks[rank].ops;
-}
-
-void program_share_matched(Program *program, gint32 **match) {
-  share(program, match, course_new(program, match));
-}
-
-void program_share_uncharted(Program *program, gint32 **match) {
-  share(program, match, NULL);
 }
 
 void program_lend_ops(Program *program, const Program *source) {
