@@ -13,6 +13,7 @@
 #include "plan_cases.h"
 #include "predict_parts.h"
 #include "step_of_prediction.h"
+#include "verify.h"
 
 enum { BATCHES = 12, PLANS_PER_BATCH = 25, LIKENESSES = 3, MAX_GPUS = 4096 };
 
@@ -95,6 +96,7 @@ static void assert_same(PredictScratch *scratch, const Case *drawn) {
     ck_assert_str_eq(error_alone->message, error->message);
     return;
   }
+  ck_assert_msg(program_verify(alone->program, &error), "%s\n%s", text, error != NULL ? error->message : "");
   g_autofree char *expected = json_of(alone), *found = json_of(with);
   ck_assert_msg(strcmp(expected, found) == 0, "%s\nalone:\n%s\nwith a scratch:\n%s", text, expected, found);
   ck_assert_msg(same_records(alone, with), "%s\nother records", text);

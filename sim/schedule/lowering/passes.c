@@ -18,28 +18,14 @@ static int count_batches(const OpList *list) {
  * for ops of the step before it: those on its streams, and the host. So it runs like the first one, at the latest
  * once that has ended; and its sends and collectives meet those of the same step, as every rank has the same number
  * of them. */
-static gboolean prove(const Program *program, const Lowering *lowering, GError **error) {
-  return lowering->match != NULL ? program_verify_but_end(program, lowering->match, error)
-                                 : program_verify(program, error);
-}
-
-/* Partners in the first step are partners in every step. */
-static void match_steps(const Program *program, int n_steps, gint32 **match) {
-  for (int rank = 0; rank < program->n_ranks; rank++) {
-    const OpList *list = &program->ranks[rank];
-    const gsize n = (gsize)list->n_ops;
-    gint32 *of = match[rank] = g_renew(gint32, match[rank], n * (gsize)n_steps + 1);
-    for (gsize i = n; i < n * (gsize)n_steps; i++)
-      of[i] = of[i - n] < 0 ? -1 : of[i - n] + program->ranks[list->ops[i % n].peer].n_ops;
-  }
+static gboolean prove(const Program *program, const Order *order, GError **error) {
+  return order->is_generated || program_verify(program, error);
 }
 
 /* steps: repeats the list for every further step. Steps are ordered by the streams themselves, and by the host, which
  * issues no op of the next step before it has read the loss. */
 static void pass_steps(Program *program, const Lowering *lowering) {
   program->n_steps = lowering->n_steps;
-  if (lowering->match != NULL && lowering->n_steps > 1)
-    match_steps(program, lowering->n_steps, *lowering->match);
   for (int rank = 0; rank < program->n_ranks; rank++) {
     OpList *list = &program->ranks[rank];
     int n = list->n_ops, n_batches = count_batches(list);
@@ -94,7 +80,7 @@ Program *lower(const Lowering *lowering, const char *dump_after, char **dump, GE
   program->n_pipes = placement->n_pipes;
   program->heads_add_to_table = lowering->workload != NULL && workload_heads_read_embedding(lowering->workload);
   for (const Pass *pass = passes(); pass->name != NULL; pass++) {
-    if (pass->run == pass_steps && !prove(program, lowering, error))
+    if (pass->run == pass_steps && !prove(program, order, error))
       return NULL;
     pass->run(program, lowering);
     if (g_strcmp0(dump_after, pass->name) == 0)

@@ -36,9 +36,6 @@ typedef struct {
   const HeldShares *held; /* bare orders: activations; NULL: not modelled */
   gboolean no_effects;    /* pass memory does nothing: the caller finds effects in another way */
   gboolean barrier;       /* bare orders: no rank begins a step before all have ended the previous one */
-  /* NULL: the result is fully verified. Else the caller must prove that it reaches its end; the matches of its sends
-   * and receives go to *match, as from program_match() (program_share_matched()). */
-  gint32 ***match;
 } Lowering;
 
 typedef struct {
@@ -50,8 +47,8 @@ typedef struct {
 const Pass *passes(void);
 
 /* Runs all passes. `dump_after` (may be NULL) names a pass after which the program's text is stored in *dump (owned
- * by the caller). INPUT if the name is unknown (lists the valid ones). The result has been verified (one step of it;
- * the others are copies); IMPOSSIBLE if the order cannot run. */
+ * by the caller). INPUT if the name is unknown (lists the valid ones). Unless the order is generated, the result has
+ * been verified (one step of it; the others are copies); IMPOSSIBLE if the order cannot run. */
 Program *lower(const Lowering *lowering, const char *dump_after, char **dump, GError **error);
 
 /* A copy of `program` in which every compute op is cut into runs of kernels, and its tp collectives are separate ops

@@ -21,7 +21,6 @@
 #include "passes.h"
 #include "recent_table.h"
 #include "transfer_sizes.h"
-#include "verify.h"
 
 #include <string.h>
 
@@ -363,13 +362,6 @@ static void kept_free(gpointer data) {
   g_free(kept);
 }
 
-/* Takes ownership of `match`. Returns whether the course replaces the untimed run as proof. */
-static gboolean share(Program *program, gint32 **match) {
-  program_share_matched(program, match);
-  const Course *course = program->shared->course;
-  return course != NULL && !course->splits_batches;
-}
-
 static gsize count_ops(const Program *program) {
   gsize n_ops = 0;
   for (int rank = 0; rank < program->n_ranks; rank++)
@@ -377,18 +369,15 @@ static gsize count_ops(const Program *program) {
   return n_ops;
 }
 
-/* Takes ownership of a program verified except for the untimed run, and of its matches; NULL if it gets stuck. */
-static Kept *keep(Program *program, const Lowering *lowering, GError **error) {
+/* Takes ownership of the program and its matches. */
+static Kept *keep(Program *program, const Lowering *lowering, gint32 **match) {
   Kept *kept = g_new0(Kept, 1);
   *kept = (Kept){.program = program,
                  .works = g_array_new(FALSE, FALSE, sizeof(WorkSource)),
                  .transfers = g_array_new(FALSE, FALSE, sizeof(TransferSource)),
                  .equals = g_array_new(FALSE, FALSE, sizeof(Pair))};
   renumber(kept);
-  if (!share(program, *lowering->match) && !program_verify(program, error)) {
-    kept_free(kept);
-    return NULL;
-  }
+  program_share_matched(program, match);
   kept->recipes = memory_recipes(program, lowering, program->n_steps);
   find_equals(kept);
   kept->n_ops = count_ops(program);
@@ -403,13 +392,14 @@ static Program *longer_program(const Kept *kept, const Workload *workload, gint6
   return repeats != NULL && n_more % group == 0 ? program_of_more_groups(repeats, n_more / group) : NULL;
 }
 
-/* The ops within a group are already proved; the matching of sends, and that all ops complete, are checked on the
- * longer lists. Collectives over pipeline ranks are those of `kept`: no group contains one. */
+/* The matching of sends is checked on the longer lists. Collectives over pipeline ranks are those of `kept`: no group
+ * contains one. */
 static Kept *keep_longer(const Kept *kept, const Workload *workload, gint64 group) {
   g_autoptr(Program) program = longer_program(kept, workload, group);
   gint32 **match;
-  if (program == NULL || !program_match(program, &match, NULL) || !share(program, match))
+  if (program == NULL || !program_match(program, &match, NULL))
     return NULL;
+  program_share_matched(program, match);
   Kept *longer = g_new(Kept, 1);
   *longer = (Kept){.program = g_steal_pointer(&program),
                    .works = g_array_ref(kept->works),
@@ -458,15 +448,14 @@ static Kept *lower_and_keep(ProgramCache *cache, PlanOrder *choice, const Worklo
   g_autoptr(Order) order = plan_order_make(choice, workload->plan, error);
   if (order == NULL)
     return NULL;
-  gint32 **match;
   const Lowering lowering = {
-      .order = order, .workload = workload, .n_steps = workload->plan->steps, .no_effects = TRUE, .match = &match};
+      .order = order, .workload = workload, .n_steps = workload->plan->steps, .no_effects = TRUE};
   g_autoptr(Program) program = lower(&lowering, NULL, NULL, error);
-  if (program == NULL)
+  gint32 **match;
+  if (program == NULL || !program_match(program, &match, error))
     return NULL;
-  Kept *kept = keep(g_steal_pointer(&program), &lowering, error);
-  cache->stats.n_lowered += kept != NULL;
-  return kept;
+  cache->stats.n_lowered++;
+  return keep(g_steal_pointer(&program), &lowering, match);
 }
 
 Program *program_cache_lower(ProgramCache *cache, PlanOrder *choice, const Workload *workload, gint64 n_fewer,

@@ -24,6 +24,7 @@ typedef struct {
   int n_micro_batches;
   GArray **actions; /* [n_ranks] of Action; owned */
   Exchange exchange;
+  gboolean is_generated; /* by a schedule of the table: tests prove what is lowered from it, so lower() need not */
   /* Which communication the lists name: passes keep it in place, and add what is not named. */
   gboolean has_send_recv;   /* SEND_F, RECV_F, SEND_B, RECV_B */
   gboolean has_unshard;     /* UNSHARD, RESHARD */

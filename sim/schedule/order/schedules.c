@@ -47,5 +47,6 @@ Order *order_new(const ScheduleFacts *schedule, OrderShape shape, GError **error
   Placement *placement = placement_new(schedule->placement, shape.n_ranks, shape.n_chunks);
   Order *order = order_new_empty(placement, shape.n_micro_batches);
   schedule_generator(schedule)->generate(order, shape);
+  order->is_generated = TRUE;
   return order;
 }

@@ -293,7 +293,7 @@ static gboolean check_all_sequences(const Program *program, Rendezvous *rendezvo
 }
 
 /* All checks that need every index in range and every send matched. */
-static gboolean check_sense(const Program *program, gint32 **partner, gboolean to_the_end, GError **error) {
+static gboolean check_sense(const Program *program, gint32 **partner, GError **error) {
   Rendezvous *rendezvous = g_new0(Rendezvous, program->groups->len);
   for (guint i = 0; i < program->groups->len; i++)
     rendezvous[i].ops = g_array_new(FALSE, FALSE, sizeof(OpPlace));
@@ -301,40 +301,22 @@ static gboolean check_sense(const Program *program, gint32 **partner, gboolean t
                 check_all_sequences(program, rendezvous, error) && compute_order_check(program, error) &&
                 gradient_order_check(program, error) && weights_order_check(program, error) &&
                 update_order_check(program, error) && offload_order_check(program, error) &&
-                saved_order_check(program, error) && (!to_the_end || untimed_run(program, partner, rendezvous, error));
-  for (guint i = 0; i < program->groups->len; i++) {
-    for (guint k = 0; k < rendezvous[i].ops->len; k++) { /* `partner` is only for sends and receives */
-      const OpPlace *place = place_at(&rendezvous[i], (int)k);
-      partner[place->rank][place->op] = -1;
-    }
+                saved_order_check(program, error) && untimed_run(program, partner, rendezvous, error);
+  for (guint i = 0; i < program->groups->len; i++)
     g_array_unref(rendezvous[i].ops);
-  }
   g_free(rendezvous);
   return ok;
 }
 
-/* The matches of a verified program go to *match. */
-static gboolean verify(const Program *program, gboolean to_the_end, gint32 ***match, GError **error) {
-  if (!check_tables(program, error) || !check_ops(program, error) || !program_match(program, match, error))
-    return FALSE;
-  if (check_sense(program, *match, to_the_end, error))
-    return TRUE;
-  program_match_free(program, *match);
-  return FALSE;
-}
-
 gboolean program_verify(const Program *program, GError **error) {
   gint32 **match;
-  if (!verify(program, TRUE, &match, error))
+  if (!check_tables(program, error) || !check_ops(program, error) || !program_match(program, &match, error))
     return FALSE;
+  const gboolean ok = check_sense(program, match, error);
   program_match_free(program, match);
-  return TRUE;
+  return ok;
 }
 
 gboolean program_verify_given(const Program *program, GError **error) {
   return program_verify(program, error) && gather_buffers_check(program, error);
-}
-
-gboolean program_verify_but_end(const Program *program, gint32 ***match, GError **error) {
-  return verify(program, FALSE, match, error);
 }

@@ -15,6 +15,3 @@ gboolean program_verify(const Program *program, GError **error);
 /* For a Program from a file: also checks that no gather, nor its FETCH, overwrites weights that are still in use
  * (gather_buffers.h). */
 gboolean program_verify_given(const Program *program, GError **error);
-/* program_verify() without the untimed run, for callers who prove in another way that the program reaches its end
- * (course.h). *match: matches of sends and receives, as from program_match(). */
-gboolean program_verify_but_end(const Program *program, gint32 ***match, GError **error);
