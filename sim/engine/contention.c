@@ -106,10 +106,6 @@ void contention_free(Contention *contention) {
   g_free(contention);
 }
 
-gboolean contention_is_idle(const Contention *contention) {
-  return flows_n_active(contention->flows) == 0;
-}
-
 gboolean contention_takes(const Contention *contention, gint32 transfer) {
   return contention->demands[transfer].n_ways > 0;
 }
@@ -409,10 +405,6 @@ gboolean contention_end_apart(Contention *contention, ApartTransfer pair[2], gin
   pair[0].transfer = -1;
   share_apart(contention, pair, end_ticks);
   return TRUE;
-}
-
-gint64 contention_now_ns(const Contention *contention) {
-  return ticks_to_ns(flows_now(contention->flows));
 }
 
 gint64 contention_next_ns(Contention *contention) {

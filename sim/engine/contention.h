@@ -24,8 +24,6 @@ Contention *contention_new(const Trace *trace, double slowest);
 void contention_free(Contention *contention);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Contention, contention_free)
 
-/* No transfer is under way. */
-gboolean contention_is_idle(const Contention *contention);
 /* Whether a transfer (Program.transfers) uses any link. The others take their own time and are not begun here. */
 gboolean contention_takes(const Contention *contention, gint32 transfer);
 
@@ -33,13 +31,11 @@ gboolean contention_takes(const Contention *contention, gint32 transfer);
 gboolean contention_may_begin_ahead(const Contention *contention, gint32 transfer);
 
 /* Begin a transfer at begin_ns: a send between two recorded ranks, or a collective of these ranks. `lane` identifies
- * it; a lane has at most one transfer under way. begin_ns ≥ contention_now_ns(), and ≤ contention_next_ns() unless
- * the transfer may begin ahead. */
+ * it; a lane has at most one transfer under way. begin_ns is not before the last event, and ≤ contention_next_ns()
+ * unless the transfer may begin ahead. */
 void contention_send(Contention *contention, gint64 begin_ns, gint32 lane, gint32 transfer, gint32 from, gint32 to);
 void contention_collective(Contention *contention, gint64 begin_ns, gint32 lane, gint32 transfer, const gint32 *ranks,
                            gint32 n_ranks);
-/* Everything up to this time has happened. */
-gint64 contention_now_ns(const Contention *contention);
 /* The time of the next event; G_MAXINT64: none. */
 gint64 contention_next_ns(Contention *contention);
 

@@ -3,7 +3,7 @@
  * Ends later than now wait in the queue. As long as ranks contend for nothing, records follow from other records in
  * whatever order they are made. Then every end is taken at once, last in first out: a rank, with those it meets, is
  * followed as far as it goes before the next is touched. The records are the same, and this is five times as fast
- * where the state of all ranks outgrows the cache. Folded runs of Programs with a course need even less (follow.h).
+ * where the state of all ranks outgrows the cache.
  *
  * Where transfers of a rank may share its links (contention.h), their ends depend on one another. A transfer for
  * which all ranks are ready is due: it begins now, or when the host will have issued it, and ends when its flow does.
@@ -14,7 +14,6 @@
  * Ends only move later, so an end that is taken too early goes back into the queue. */
 #include "engine_state.h"
 
-#include "follow_clock.h"
 #include "prefetch.h"
 
 /* When ranks run ahead, each is followed from the end of its transfer as far as it goes, while its state is still in
@@ -140,64 +139,18 @@ static void engine_clear(Engine *engine) {
   g_free(engine->begin_ns);
 }
 
-static void run_by_clock(const Simulation *simulation, Trace *trace, EngineStats *stats) {
+Trace *engine_run(const Simulation *simulation, EngineStats *stats) {
+  g_assert(simulation->speed == NULL || !simulation->folded);
+  Trace *trace = trace_new(simulation->program, simulation->layout, simulation->folded);
+  trace->timing = simulation->timing;
   Engine engine;
   engine_init(&engine, simulation, trace);
   run_all(&engine);
   engine_assert_all_ended(&engine);
   if (engine.runs_ahead)
     engine_record_issues(&engine);
-  stats->n_events = engine.n_events;
-  stats->n_ahead = engine.n_ahead;
-  engine_clear(&engine);
-}
-
-/* Compares the records that are final with what the calls of the clock so far have cost, in events. Where many
- * transfers conflict, the clock is called so often that it had better run to the end. The constants here and below
- * are the best of those tried on sweeps of GPT-3 175B (2026-11); none changes a result. */
-static gboolean is_called_too_often(const FollowClock *clock, const Follow *follow, const Trace *trace,
-                                    guint64 n_calls) {
-  enum { EVENTS_PER_CALL_AND_RANK = 4, SMALL_PART = 16 };
-  const guint64 n_spent = follow_clock_n_events(clock) + n_calls * EVENTS_PER_CALL_AND_RANK * (guint64)trace->n_ranks;
-  return n_spent > follow_n_past(follow) + trace->first[trace->n_ranks] / SMALL_PART;
-}
-
-/* Where transfers conflict, the clock takes over until they no longer do. One call costs about as much as
- * MOST_PATIENCE / 16 of its events; a record made without the clock costs 1 / RECORDS_PER_EVENT of an event. The
- * clock runs on for as long as the records made in vain have cost, and for longer and longer while it is called again
- * soon, that is within SOON records of a rank. */
-static void run_following(const Simulation *simulation, Trace *trace, Follow *follow, EngineStats *stats) {
-  enum { LEAST_PATIENCE = 32, MOST_PATIENCE = 1024, RECORDS_PER_EVENT = 16, SOON = 17 };
-  guint64 patience = LEAST_PATIENCE; /* events */
-  g_autoptr(FollowClock) clock = NULL;
-  gboolean has_ended = FALSE;
-  stats->n_events = follow_n_events(follow);
-  for (guint64 n_calls = 0; !has_ended; n_calls++) {
-    gint32 n_made;
-    const gint64 past_ns = clock != NULL ? follow_clock_past_ns(clock) : 0;
-    const gint64 rest_ns = clock != NULL ? follow_clock_rest_ns(clock) : -1;
-    const gint64 conflict_ns = follow_to_conflict(follow, past_ns, rest_ns, &n_made);
-    if (conflict_ns == G_MAXINT64)
-      break;
-    if (clock == NULL)
-      clock = follow_clock_new(follow, simulation);
-    patience = n_made < SOON * trace->n_ranks ? MIN(4 * patience, MOST_PATIENCE) : LEAST_PATIENCE;
-    const guint64 n_least = patience + (guint64)n_made / RECORDS_PER_EVENT;
-    has_ended = follow_clock_run(clock, conflict_ns, is_called_too_often(clock, follow, trace, n_calls) ? 0 : n_least);
-  }
-}
-
-Trace *engine_run(const Simulation *simulation, EngineStats *stats) {
-  g_assert(simulation->speed == NULL || !simulation->folded);
-  Trace *trace = trace_new(simulation->program, simulation->layout, simulation->folded);
-  trace->timing = simulation->timing;
-  EngineStats counted = {.n_ranks = trace->n_ranks};
-  g_autoptr(Follow) follow = follow_new(simulation, trace);
-  if (follow != NULL)
-    run_following(simulation, trace, follow, &counted);
-  else
-    run_by_clock(simulation, trace, &counted);
   if (stats != NULL)
-    *stats = counted;
+    *stats = (EngineStats){.n_events = engine.n_events, .n_ahead = engine.n_ahead, .n_ranks = trace->n_ranks};
+  engine_clear(&engine);
   return trace;
 }

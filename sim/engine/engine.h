@@ -3,8 +3,7 @@
  * Folded: one rank per op list. The members of a group without pp run in step, so a collective starts when its one
  * recorded member arrives. Unfolded: every rank of the layout, with every member of a group simulated. On symmetric
  * clusters both give the same record to the nanosecond. Unfolded, each rank is followed as far ahead of the others as
- * its inputs are known; this does not change the record. Folded runs of shared Programs need the clock only where
- * transfers slow each other (follow.h); again the record is the same. The event loop stops allocating once its arrays
+ * its inputs are known; this does not change the record. The event loop stops allocating once its arrays
  * have room for everything under way. Same input, same record. */
 #pragma once
 #include "omitted.h"

@@ -78,32 +78,24 @@ END_TEST
  *     rank 1              k0 [100, 112)  r [112, …             … 140)      both there at 112, on the wire for 28 */
 START_TEST(a_rank_that_begins_later_starts_nothing_before) {
   const OpTime kernel = {.run_ns = 10, .tail_ns = 12, .host_ns = 4}, wire = {.run_ns = 28, .host_ns = 4};
-  for (int is_shared = FALSE; is_shared <= TRUE; is_shared++) {
-    Hand hand;
-    hand_init(&hand, 2);
-    hand_compute(&hand, 0, kernel);
-    hand_send(&hand, 0, 1, 1, 100, wire);
-    int k0 = hand_compute(&hand, 1, kernel);
-    int receive = hand_receive(&hand, 1, 0, 1, 100, wire);
-    hand_after(&hand, 1, receive, k0);
-    hand_finish(&hand);
-    gint32 **match;
-    ck_assert(program_match(hand.program, &match, NULL));
-    if (is_shared)
-      program_share_matched(hand.program, match);
-    else
-      program_match_free(hand.program, match);
-    const gint64 begin_ns[] = {0, 100};
-    const Simulation simulation = {
-        .program = hand.program, .timing = &hand.timing, .folded = TRUE, .eager_bytes = -1, .begin_ns = begin_ns};
-    g_autoptr(Trace) trace = engine_run(&simulation, NULL);
-    ASSERT_RECORD(trace, 0, 0, 0, 12);
-    ASSERT_RECORD(trace, 0, 1, 8, 140);
-    ASSERT_RECORD(trace, 1, 0, 100, 112);
-    ASSERT_RECORD(trace, 1, 1, 112, 140);
-    ck_assert_int_eq(issue_of(trace, 1, 1), 104);
-    hand_clear(&hand);
-  }
+  Hand hand;
+  hand_init(&hand, 2);
+  hand_compute(&hand, 0, kernel);
+  hand_send(&hand, 0, 1, 1, 100, wire);
+  int k0 = hand_compute(&hand, 1, kernel);
+  int receive = hand_receive(&hand, 1, 0, 1, 100, wire);
+  hand_after(&hand, 1, receive, k0);
+  hand_finish(&hand);
+  const gint64 begin_ns[] = {0, 100};
+  const Simulation simulation = {
+      .program = hand.program, .timing = &hand.timing, .folded = TRUE, .eager_bytes = -1, .begin_ns = begin_ns};
+  g_autoptr(Trace) trace = engine_run(&simulation, NULL);
+  ASSERT_RECORD(trace, 0, 0, 0, 12);
+  ASSERT_RECORD(trace, 0, 1, 8, 140);
+  ASSERT_RECORD(trace, 1, 0, 100, 112);
+  ASSERT_RECORD(trace, 1, 1, 112, 140);
+  ck_assert_int_eq(issue_of(trace, 1, 1), 104);
+  hand_clear(&hand);
 }
 END_TEST
 
@@ -349,60 +341,6 @@ START_TEST(random_programs_run_as_the_semantics_say) {
 }
 END_TEST
 
-/* All or half of one or two ways, from the start or later; only one transfer of so many takes any. */
-static WayLoad *random_loads(guint64 *state, const Timing *timing, int one_of) {
-  WayLoad *loads = g_new0(WayLoad, timing->n_transfers);
-  for (int i = 0; i < timing->n_transfers; i++) {
-    if (random_up_to(state, one_of) > 0)
-      continue;
-    loads[i].latency_ns = random_up_to(state, timing->transfers[i].run_ns + 1);
-    for (int way = 0; way < 2; way++)
-      loads[i].share[way] = (guint16)(random_up_to(state, 3) * TIMING_WHOLE_WAY / 2);
-  }
-  return loads;
-}
-
-static gsize count_ops(const Program *program) {
-  gsize n_ops = 0;
-  for (int rank = 0; rank < program->n_ranks; rank++)
-    n_ops += (gsize)program->ranks[rank].n_ops;
-  return n_ops;
-}
-
-static gint16 *new_ticks(const Program *program) {
-  return g_new0(gint16, count_ops(program) + 1);
-}
-
-/* Of shared ops the engine makes records without a clock as far as no transfer slows another: in batches some ops of
- * which are ready before others, and among waits of the host, they are the clock's. Long programs in which few do come
- * to rest many times. */
-START_TEST(shared_programs_run_as_by_the_clock) {
-  guint64 state = 21;
-  for (int i = 0; i < 4000; i++) {
-    Hand hand;
-    const gboolean is_long = i % 16 == 1;
-    hand_random(&hand, &state, 1 + random_up_to(&state, 4), is_long ? 100 : 1 + random_up_to(&state, 6));
-    g_autofree WayLoad *loads = random_loads(&state, &hand.timing, is_long ? 12 : 1);
-    hand.timing.loads = loads;
-    Simulation simulation = {
-        .program = hand.program, .timing = &hand.timing, .folded = TRUE, .eager_bytes = -1, .contended = i % 4 > 0};
-    EngineStats by_clock, shared;
-    g_autofree gint16 *early_ticks = new_ticks(hand.program), *shared_ticks = new_ticks(hand.program);
-    simulation.early_ticks = early_ticks;
-    g_autoptr(Trace) expected = engine_run(&simulation, &by_clock);
-    gint32 **match;
-    ck_assert(program_match(hand.program, &match, NULL));
-    program_share_matched(hand.program, match);
-    simulation.early_ticks = shared_ticks;
-    g_autoptr(Trace) trace = engine_run(&simulation, &shared);
-    if (!same_records(trace, expected) || by_clock.n_events != shared.n_events ||
-        memcmp(early_ticks, shared_ticks, count_ops(hand.program) * sizeof *early_ticks) != 0)
-      ck_abort_msg("program %d", i);
-    hand_clear(&hand);
-  }
-}
-END_TEST
-
 static TCase *runs_case(void) {
   TCase *tests = tcase_create("runs");
   tcase_add_test(tests, one_f_one_b_meets_its_closed_form);
@@ -415,7 +353,6 @@ static TCase *runs_case(void) {
   tcase_add_test(tests, jitter_is_normal_and_cut_at_three);
   tcase_add_test(tests, absurd_durations_end_at_the_end_of_time);
   tcase_add_test(tests, random_programs_run_as_the_semantics_say);
-  tcase_add_test(tests, shared_programs_run_as_by_the_clock);
   tcase_add_test(tests, empty_lists_run);
   tcase_add_test(tests, steps_of_a_trace_are_told_apart);
   tcase_add_test(tests, partner_of_a_rank_has_the_same_other_coordinates);

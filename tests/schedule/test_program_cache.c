@@ -1,10 +1,7 @@
-/* Programs from a cache equal those lowered from the plan, whatever was cached before. The course that comes with them
- * lists every op once, after all it waits for. */
+/* Programs from a cache equal those lowered from the plan, whatever was cached before. */
 #include <check.h>
 #include <string.h>
 
-#include "course.h"
-#include "op_batches.h"
 #include "passes.h"
 #include "program_cache.h"
 #include "run_suite.h"
@@ -229,73 +226,6 @@ START_TEST(a_program_outlives_its_cache) {
 }
 END_TEST
 
-/* What an op waits for has ended: it stands before, and if it meets others, so do they. */
-static gboolean has_ended(const Course *course, const gint32 *place, gint32 op, gint32 by) {
-  const CourseStep *step = &course->steps[place[op]];
-  gint32 latest = place[op];
-  if (step->kind == COURSE_TRANSFER)
-    latest = MAX(latest, place[step->meets]);
-  if (step->kind == COURSE_MEETING)
-    for (gint32 m = course->first_member[step->meets]; m < course->first_member[step->meets + 1]; m++)
-      latest = MAX(latest, place[course->members[m]]);
-  return latest < by;
-}
-
-/* Ops of a batch start together: each stands after all that the first op of it on any stream waits for. */
-static void assert_batches_in_course(const Program *program, const gint32 *place, int rank) {
-  const Course *course = program->shared->course;
-  const OpList *list = &program->ranks[rank];
-  const gint32 first = course->first[rank];
-  g_autofree gint32 *first_of_batch = op_list_batches(list);
-  for (gint32 i = 0; first_of_batch != NULL && i < list->n_ops; i++)
-    for (gint32 j = MAX(0, i - 8); first_of_batch[i] >= 0 && j < MIN(list->n_ops, i + 9); j++) {
-      const Op *other = &list->ops[j];
-      for (int a = 0; first_of_batch[j] == first_of_batch[i] && a < OP_MAX_AFTER && other->after[a] >= 0; a++)
-        if (!has_ended(course, place, first + other->after[a], place[first + i]))
-          ck_abort_msg("rank %d, op %d before op %d that its batch waits for", rank, i, other->after[a]);
-    }
-}
-
-static void assert_in_course(const Program *program) {
-  const Course *course = program->shared->course;
-  g_autofree gint32 *place = g_new(gint32, course->n_ops);
-  memset(place, 0xff, sizeof *place * (gsize)course->n_ops);
-  for (gint32 s = 0; s < course->n_ops; s++) {
-    if (place[course->steps[s].op] >= 0)
-      ck_abort_msg("op %d twice", course->steps[s].op);
-    place[course->steps[s].op] = s;
-  }
-  for (int rank = 0; rank < program->n_ranks; rank++) {
-    gint32 first = course->first[rank], last[N_STREAMS];
-    memset(last, 0xff, sizeof last);
-    for (gint32 i = 0; i < program->ranks[rank].n_ops; i++) {
-      const Op *op = &program->ranks[rank].ops[i];
-      gint32 by = place[first + i];
-      if (by < 0)
-        ck_abort_msg("rank %d, op %d missing", rank, i);
-      for (int a = 0; a < OP_MAX_AFTER && op->after[a] >= 0; a++)
-        if (!has_ended(course, place, first + op->after[a], by))
-          ck_abort_msg("rank %d, op %d before its after %d", rank, i, op->after[a]);
-      for (int k = 0; k < 2; k++) { /* its stream, the host */
-        gint32 before = last[k == 0 ? op->stream : STREAM_HOST];
-        if (before >= 0 && !has_ended(course, place, first + before, by))
-          ck_abort_msg("rank %d, op %d before op %d", rank, i, before);
-      }
-      last[op->stream] = i;
-    }
-    assert_batches_in_course(program, place, rank);
-  }
-}
-
-START_TEST(the_course_lists_every_op_after_all_it_waits_for) {
-  g_autoptr(ProgramCache) cache = program_cache_new(1 << 20);
-  g_auto(PlanOrder) choice = {0};
-  g_autoptr(Workload) workload = workload_of_case(&cases[_i], &choice);
-  g_autoptr(Program) program = program_cache_lower(cache, &choice, workload, workload->plan->n_micro_batches, NULL);
-  assert_in_course(program);
-}
-END_TEST
-
 /* What its first step was proved with stands for all steps. */
 START_TEST(partners_are_those_of_the_whole_program) {
   g_autoptr(ProgramCache) cache = program_cache_new(1 << 20);
@@ -318,7 +248,6 @@ int main(void) {
   tcase_add_test(tcase, a_program_is_lowered_where_none_of_fewer_micro_batches_tells);
   tcase_add_test(tcase, a_cache_without_room_lowers_each_plan);
   tcase_add_test(tcase, a_program_outlives_its_cache);
-  tcase_add_loop_test(tcase, the_course_lists_every_op_after_all_it_waits_for, 0, G_N_ELEMENTS(cases));
   tcase_add_loop_test(tcase, partners_are_those_of_the_whole_program, 0, G_N_ELEMENTS(cases));
   return run_case("program_cache", tcase);
 }

@@ -13,7 +13,6 @@
  * give equal bytes. If that relies on two entries being equal, it is checked again for each plan. */
 #include "program_cache.h"
 
-#include "course.h"
 #include "effect_recipes.h"
 #include "error.h"
 #include "more_groups.h"

@@ -150,7 +150,6 @@ typedef struct {
   double resident[N_MEMORY]; /* bytes held for the whole run */
 } OpList;
 
-typedef struct Course Course;
 typedef struct RepeatedOps RepeatedOps;
 
 /* Op lists shared by several Programs, each with its own tables. Immutable. */
@@ -158,7 +157,6 @@ typedef struct {
   int n_ranks;
   Op **ops;       /* [n_ranks]; owned, as all below */
   gint32 **match; /* [n_ranks] as from program_match() */
-  Course *course; /* NULL: none (course.h) */
   guint64 number; /* unique among all lists that a ProgramCache has lent, never reused; 0: not lent by one */
   /* Private to repeats.c, which fills them on first use, and anew for another n_repeated: whenever it may do so, only
    * one thread may use these Programs. */
@@ -233,9 +231,7 @@ Program *program_new(int n_ranks, int n_stages, int n_micro_batches);
 void program_free(Program *program);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Program, program_free)
 
-/* Makes a verified program's ops shared (one reference each); takes ownership of `match`, as from program_match(). If
- * the untimed run (verify.h) was skipped, the course replaces it as proof: the caller must check that there is
- * one. */
+/* Makes a program's ops shared (one reference each); takes ownership of `match`, as from program_match(). */
 void program_share_matched(Program *program, gint32 **match);
 /* Gives a program without ops the shared ops of `source`; its resident memory is unchanged. */
 void program_lend_ops(Program *program, const Program *source);

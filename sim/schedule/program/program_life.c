@@ -1,6 +1,4 @@
-/* Programs created, lent and freed. Shared op lists, and their course, live as long as the last Program that uses
- * them. */
-#include "course.h"
+/* Programs created, lent and freed. Shared op lists live as long as the last Program that uses them. */
 #include "program_tables.h"
 
 Program *program_new(int n_ranks, int n_stages, int n_micro_batches) {
@@ -22,10 +20,7 @@ Program *program_new(int n_ranks, int n_stages, int n_micro_batches) {
 void program_share_matched(Program *program, gint32 **match) {
   g_assert(program->shared == NULL);
   program->shared = g_atomic_rc_box_new(SharedOps);
-  *program->shared = (SharedOps){.n_ranks = program->n_ranks,
-                                 .ops = g_new(Op *, program->n_ranks),
-                                 .match = match,
-                                 .course = course_new(program, match)};
+  *program->shared = (SharedOps){.n_ranks = program->n_ranks, .ops = g_new(Op *, program->n_ranks), .match = match};
   for (int rank = 0; rank < program->n_ranks; rank++)
     program->shared->ops[rank] = program->ranks[rank].ops;
 }
@@ -68,7 +63,6 @@ static void shared_ops_clear(gpointer data) {
   }
   g_free(shared->ops);
   g_free(shared->match);
-  course_free(shared->course);
   g_free(shared->repeats);
   g_free(shared->orders);
 }
