@@ -105,9 +105,7 @@ static void meet(Builder *builder, int rank, gint32 index, Task *task) {
   task->peer_offset = (op->peer - rank) * builder->peer_stride;
   if (transfer->bytes <= builder->eager_bytes)
     task->flags |= TASK_IS_EAGER;
-  if (builder->program->shared != NULL)
-    task->match = builder->program->shared->match[rank][index];
-  else if (builder->unpaired != NULL)
+  if (builder->unpaired != NULL)
     pair_up(builder, rank, index);
 }
 
@@ -229,7 +227,7 @@ TaskList *task_lists_new(const Trace *trace, const gint64 *begin_ns, gint64 eage
                      .meetings = meetings,
                      .lists = g_new0(TaskList, program->n_ranks),
                      .begin_ns = begin_ns,
-                     .unpaired = program->shared == NULL ? unpaired_new(program) : NULL,
+                     .unpaired = unpaired_new(program),
                      .tags_agree = TRUE,
                      .eager_bytes = eager_bytes,
                      .peer_stride = trace->folded ? 1 : trace->layout.stride[AXIS_PP]};
@@ -239,7 +237,7 @@ TaskList *task_lists_new(const Trace *trace, const gint64 *begin_ns, gint64 eage
   place_lists(&builder);
   for (int rank = 0; rank < program->n_ranks; rank++)
     build_list(&builder, rank);
-  if (program->shared == NULL && !all_paired(&builder))
+  if (!all_paired(&builder))
     match_by_tag(&builder);
   g_free(builder.unpaired);
   return builder.lists;

@@ -3,16 +3,33 @@
 #include "error.h"
 #include "link_health.h"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 enum { MOST_GPUS_WITH_FAULTS = 1 << 18 }; /* which all send at once when the effect of faults is worked out */
 
-typedef Prediction *(*AsNamed)(PredictScratch *scratch, const Model *model, const Cluster *cluster, const Plan *plan,
-                               GError **error);
+/* The few MiB that one prediction frees are reused by the next: each arena of the allocator keeps up to this much for
+ * the process. Otherwise the kernel would take the pages back and clear them again for every prediction. */
+static void keep_freed_memory(void) {
+#ifdef __GLIBC__
+  enum { MOST_BYTES_KEPT = 64 << 20, MOST_BYTES_OF_BLOCK = 32 << 20 };
+  static gsize is_done;
+  if (!g_once_init_enter(&is_done))
+    return;
+  mallopt(M_TRIM_THRESHOLD, MOST_BYTES_KEPT);
+  mallopt(M_MMAP_THRESHOLD, MOST_BYTES_OF_BLOCK);
+  g_once_init_leave(&is_done, 1);
+#endif
+}
+
+typedef Prediction *(*AsNamed)(const Model *model, const Cluster *cluster, const Plan *plan, GError **error);
 
 /* Predicts the plan on the cluster as its GPUs see it. */
-static Prediction *predict_in_use(PredictScratch *scratch, const Model *model, const Cluster *cluster, const Plan *plan,
-                                  AsNamed as_named, GError **error) {
-  g_autoptr(Plan) settled = predict_settled(scratch, model, cluster, plan, error);
-  Prediction *prediction = settled != NULL ? as_named(scratch, model, cluster, settled, error) : NULL;
+static Prediction *predict_in_use(const Model *model, const Cluster *cluster, const Plan *plan, AsNamed as_named,
+                                  GError **error) {
+  g_autoptr(Plan) settled = predict_settled(model, cluster, plan, error);
+  Prediction *prediction = settled != NULL ? as_named(model, cluster, settled, error) : NULL;
   if (prediction == NULL || g_strcmp0(plan->schedule, settled->schedule) == 0 || plan->schedule == NULL)
     return prediction;
   Plan *run = prediction->workload->plan; /* records auto, and what it stands for */
@@ -28,6 +45,7 @@ static double count_gpus(const Plan *plan) {
 }
 
 const Cluster *predict_cluster(const Cluster *cluster, const Plan *plan, Cluster **worn, GError **error) {
+  keep_freed_memory();
   *worn = NULL;
   if (cluster->health != NULL)
     return cluster;
@@ -48,11 +66,11 @@ const Cluster *predict_cluster(const Cluster *cluster, const Plan *plan, Cluster
   return *worn = link_health_cluster(cluster, gpus, (int)n, error);
 }
 
-static Prediction *predict_by(PredictScratch *scratch, const Model *model, const Cluster *cluster, const Plan *plan,
-                              AsNamed as_named, GError **error) {
+static Prediction *predict_by(const Model *model, const Cluster *cluster, const Plan *plan, AsNamed as_named,
+                              GError **error) {
   Cluster *worn;
   const Cluster *used = predict_cluster(cluster, plan, &worn, error);
-  Prediction *prediction = used != NULL ? predict_in_use(scratch, model, used, plan, as_named, error) : NULL;
+  Prediction *prediction = used != NULL ? predict_in_use(model, used, plan, as_named, error) : NULL;
   if (prediction != NULL)
     prediction->worn = worn;
   else
@@ -60,18 +78,12 @@ static Prediction *predict_by(PredictScratch *scratch, const Model *model, const
   return prediction;
 }
 
-Prediction *predict_with(PredictScratch *scratch, const Model *model, const Cluster *cluster, const Plan *plan,
-                         GError **error) {
-  return predict_by(scratch, model, cluster, plan, predict_as_named, error);
-}
-
-Prediction *predict_numbers(PredictScratch *scratch, const Model *model, const Cluster *cluster, const Plan *plan,
-                            GError **error) {
-  return predict_by(scratch, model, cluster, plan, predict_numbers_as_named, error);
+Prediction *predict_numbers(const Model *model, const Cluster *cluster, const Plan *plan, GError **error) {
+  return predict_by(model, cluster, plan, predict_numbers_as_named, error);
 }
 
 Prediction *predict(const Model *model, const Cluster *cluster, const Plan *plan, GError **error) {
-  return predict_with(NULL, model, cluster, plan, error);
+  return predict_by(model, cluster, plan, predict_as_named, error);
 }
 
 static Prediction *predict_given(const Model *model, const Cluster *cluster, const Plan *plan, Program *program,
@@ -108,11 +120,11 @@ char *predict_dump(const Model *model, const Cluster *cluster, const Plan *plan,
   Cluster *worn;
   const Cluster *used = predict_cluster(cluster, plan, &worn, error);
   g_auto(PlanOrder) choice = {0};
-  g_autoptr(Plan) settled = used != NULL ? predict_settled(NULL, model, used, plan, error) : NULL;
+  g_autoptr(Plan) settled = used != NULL ? predict_settled(model, used, plan, error) : NULL;
   g_autoptr(Workload) workload = settled != NULL ? predict_workload(model, used, settled, &choice, error) : NULL;
   char *dump = NULL;
   g_autoptr(Program) program =
-      workload != NULL ? predict_lower_anew(workload, &choice, used, after_pass, &dump, error) : NULL;
+      workload != NULL ? predict_lower(workload, &choice, used, after_pass, &dump, error) : NULL;
   Timing *timing = NULL;
   g_autoptr(Program) ready =
       program != NULL ? predict_expand(g_steal_pointer(&program), workload, used, &timing, error) : NULL;

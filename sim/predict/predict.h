@@ -5,7 +5,6 @@
 #include "metrics.h"
 #include "order.h"
 #include "plan_order.h"
-#include "program_cache.h"
 #include "tier_memory.h"
 
 typedef struct {
@@ -44,26 +43,10 @@ typedef struct {
  * interleaved"). It holds at most what a GPU has, or plan->memory_cap; IMPOSSIBLE when no such order is found. */
 Prediction *predict(const Model *model, const Cluster *cluster, const Plan *plan, GError **error);
 
-/* Work shared by successive predictions: above all, Programs of one structure are lowered and verified only once. For
- * one thread. Predictions do not depend on it, to the bit, and may outlive it. Once a scratch exists, up to 64 MiB
- * that a thread's predictions free stay with the process for the next ones. */
-typedef struct PredictScratch PredictScratch;
-/* One of the machine's n_scratches (0 counts as 1). The fewer there are, the more each keeps: 2.8 GB in all, and at
- * most 173 MB each. */
-PredictScratch *predict_scratch_new(int n_scratches);
-void predict_scratch_free(PredictScratch *scratch);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC(PredictScratch, predict_scratch_free)
-ProgramCacheStats predict_scratch_programs(const PredictScratch *scratch);
-/* predict() that reuses what the scratch has from earlier predictions; NULL: none. A failed prediction leaves the
- * scratch usable. */
-Prediction *predict_with(PredictScratch *scratch, const Model *model, const Cluster *cluster, const Plan *plan,
-                         GError **error);
-
-/* The same numbers as predict_with(), to the last bit, but in a fraction of the time for a long pipeline: a step of
+/* The same numbers as predict(), to the last bit, but in a fraction of the time for a long pipeline: a step of
  * many micro-batches may be run with fewer, with those `omitted` counted in (steady.h); of several steps one may be
  * run (predict_steps.c). */
-Prediction *predict_numbers(PredictScratch *scratch, const Model *model, const Cluster *cluster, const Plan *plan,
-                            GError **error);
+Prediction *predict_numbers(const Model *model, const Cluster *cluster, const Plan *plan, GError **error);
 
 /* The number of a complete plan's micro-batches that show everything its order does: with more, a rank only repeats a
  * group of ops more often, and holds no more memory. All of them if the schedule does not alternate in groups. */
@@ -81,8 +64,8 @@ typedef struct {
 } StepPrediction;
 
 /* predict_numbers() for these alone, a little faster. FALSE where that returns NULL. */
-gboolean predict_step(PredictScratch *scratch, const Model *model, const Cluster *cluster, const Plan *plan,
-                      StepPrediction *step, GError **error);
+gboolean predict_step(const Model *model, const Cluster *cluster, const Plan *plan, StepPrediction *step,
+                      GError **error);
 
 /* predict() with the caller's Program (read from text, say) in place of the lowered one. It must have been verified;
  * it is taken over, also on failure. INPUT when it does not belong to this model and plan. */

@@ -26,7 +26,6 @@ static gboolean holds(const Prediction *prediction) {
 
 /* The search for an order that holds at most `bytes`. */
 typedef struct {
-  PredictScratch *scratch;
   const Model *model;
   const Cluster *cluster;
   Plan *plan; /* its order_cap is that of the try */
@@ -39,8 +38,7 @@ typedef struct {
 
 static void try_cap(CapSearch *search, double cap) {
   search->plan->order_cap = cap;
-  g_autoptr(Prediction) made =
-      predict_numbers_as_named(search->scratch, search->model, search->cluster, search->plan, NULL);
+  g_autoptr(Prediction) made = predict_numbers_as_named(search->model, search->cluster, search->plan, NULL);
   const double excess = made != NULL ? made->memory->peak_bytes - search->bytes : 0;
   if (excess > 0) {
     search->high = cap;
@@ -72,13 +70,12 @@ static void search_caps(CapSearch *search, double excess) {
 /* Predicts auto's order. The order is made from what is known of memory before lowering, so it may turn out to hold
  * more. Orders hold whole micro-batches, so one made for a slightly smaller cap is often the same. Sets the plan's
  * order_cap. NULL when no order found holds at most what a rank may. */
-static Prediction *search_made(PredictScratch *scratch, const Model *model, const Cluster *cluster, Plan *plan,
-                               GError **error) {
-  g_autoptr(Prediction) prediction = predict_numbers_as_named(scratch, model, cluster, plan, error);
+static Prediction *search_made(const Model *model, const Cluster *cluster, Plan *plan, GError **error) {
+  g_autoptr(Prediction) prediction = predict_numbers_as_named(model, cluster, plan, error);
   if (prediction == NULL || holds(prediction))
     return g_steal_pointer(&prediction);
   const double bytes = most_bytes(prediction->workload, cluster);
-  CapSearch search = {scratch, model, cluster, plan, bytes, -1, bytes, NULL, 0};
+  CapSearch search = {model, cluster, plan, bytes, -1, bytes, NULL, 0};
   search_caps(&search, prediction->memory->peak_bytes - bytes);
   plan->order_cap = search.best_cap;
   if (search.best != NULL)
@@ -90,27 +87,25 @@ static Prediction *search_made(PredictScratch *scratch, const Model *model, cons
 
 /* With slow ranks and jitter a run takes as many times longer as there are ranks beside a folded one's: the cap is
  * searched for without them, as they hardly matter to memory, and again only if they do. */
-static Prediction *predict_made(PredictScratch *scratch, const Model *model, const Cluster *cluster, Plan *plan,
-                                GError **error) {
+static Prediction *predict_made(const Model *model, const Cluster *cluster, Plan *plan, GError **error) {
   if (plan->jitter == 0 && plan->slow_ranks->len == 0)
-    return search_made(scratch, model, cluster, plan, error);
+    return search_made(model, cluster, plan, error);
   g_autoptr(Plan) equal = plan_copy(plan);
   equal->jitter = 0;
   g_array_set_size(equal->slow_ranks, 0);
-  g_autoptr(Prediction) undisturbed = search_made(scratch, model, cluster, equal, error);
+  g_autoptr(Prediction) undisturbed = search_made(model, cluster, equal, error);
   if (undisturbed == NULL)
     return NULL;
   plan->order_cap = equal->order_cap;
-  g_autoptr(Prediction) prediction = predict_numbers_as_named(scratch, model, cluster, plan, error);
+  g_autoptr(Prediction) prediction = predict_numbers_as_named(model, cluster, plan, error);
   if (prediction == NULL || holds(prediction))
     return g_steal_pointer(&prediction);
   plan->order_cap = 0;
-  return search_made(scratch, model, cluster, plan, error);
+  return search_made(model, cluster, plan, error);
 }
 
 /* Predicts a schedule of the table. NULL: it is impossible, or known to hold too much. */
-static Prediction *predict_named(PredictScratch *scratch, const Model *model, const Cluster *cluster, const Plan *plan,
-                                 ShortOrder *kept) {
+static Prediction *predict_named(const Model *model, const Cluster *cluster, const Plan *plan, ShortOrder *kept) {
   g_auto(PlanOrder) choice = {0};
   g_autoptr(Workload) workload = predict_workload(model, cluster, plan, &choice, NULL);
   MemoryBound bound;
@@ -118,7 +113,7 @@ static Prediction *predict_named(PredictScratch *scratch, const Model *model, co
     return NULL;
   memory_bound_fits(workload, &choice, cluster, kept, &bound);
   return memory_bound_is_within(&bound, most_bytes(workload, cluster))
-             ? predict_numbers_as_named(scratch, model, cluster, plan, NULL)
+             ? predict_numbers_as_named(model, cluster, plan, NULL)
              : NULL;
 }
 
@@ -129,8 +124,7 @@ static gboolean is_better(const Prediction *prediction, const Prediction *best) 
   return prediction->metrics->step_ns < best->metrics->step_ns;
 }
 
-Plan *predict_settled(PredictScratch *scratch, const Model *model, const Cluster *cluster, const Plan *plan,
-                      GError **error) {
+Plan *predict_settled(const Model *model, const Cluster *cluster, const Plan *plan, GError **error) {
   if (!schedule_is_auto(plan->schedule))
     return plan_copy(plan);
   g_autoptr(GPtrArray) candidates = plan_order_candidates(plan);
@@ -142,8 +136,8 @@ Plan *predict_settled(PredictScratch *scratch, const Model *model, const Cluster
     Plan *candidate = candidates->pdata[i];
     candidate->fold = TRUE; /* the same numbers sooner; completing the plan undoes it where ranks differ */
     g_autoptr(Prediction) prediction = schedule_is_auto(candidate->schedule)
-                                           ? predict_made(scratch, model, cluster, candidate, i == 0 ? &reason : NULL)
-                                           : predict_named(scratch, model, cluster, candidate, kept);
+                                           ? predict_made(model, cluster, candidate, i == 0 ? &reason : NULL)
+                                           : predict_named(model, cluster, candidate, kept);
     if (prediction == NULL || !holds(prediction) || !is_better(prediction, best))
       continue;
     prediction_free(best);

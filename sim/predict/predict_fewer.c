@@ -92,12 +92,12 @@ static gboolean prepare(Prediction *prediction, const Workload *workload, int gr
 }
 
 /* `workload` has the micro-batches of all but `n_more` groups. NULL: what these add is unknown. */
-static Prediction *predict_without(PredictScratch *scratch, const Workload *workload, PlanOrder *choice,
-                                   const Cluster *cluster, gint64 group, gint64 n_more, gboolean may_expand) {
+static Prediction *predict_without(const Workload *workload, PlanOrder *choice, const Cluster *cluster, gint64 group,
+                                   gint64 n_more, gboolean may_expand) {
   g_autoptr(Prediction) prediction = g_new0(Prediction, 1);
   gboolean tp_meets = FALSE;
   prediction->cluster = cluster;
-  prediction->program = predict_lower(scratch, workload, choice, cluster, NULL);
+  prediction->program = predict_lower(workload, choice, cluster, NULL, NULL, NULL);
   if (prediction->program == NULL || !prepare(prediction, workload, (int)group, n_more, may_expand, &tp_meets) ||
       !predict_may_record(prediction->program, workload, count_ops(prediction->repeats, (double)n_more)) ||
       !run_fewer(prediction, workload, n_more, tp_meets))
@@ -106,13 +106,13 @@ static Prediction *predict_without(PredictScratch *scratch, const Workload *work
 }
 
 /* With metrics if asked for. NULL: more micro-batches are needed. */
-static Prediction *try_without(PredictScratch *scratch, Workload *workload, PlanOrder *choice, const Cluster *cluster,
-                               gint64 group, gint64 n_more, gboolean with_metrics) {
+static Prediction *try_without(Workload *workload, PlanOrder *choice, const Cluster *cluster, gint64 group,
+                               gint64 n_more, gboolean with_metrics) {
   Plan *plan = workload->plan;
   const gint64 all = plan->n_micro_batches;
   const gboolean may_expand = predict_may_expand(workload);
   plan->n_micro_batches = all - n_more * group;
-  g_autoptr(Prediction) prediction = predict_without(scratch, workload, choice, cluster, group, n_more, may_expand);
+  g_autoptr(Prediction) prediction = predict_without(workload, choice, cluster, group, n_more, may_expand);
   plan->n_micro_batches = all;
   if (prediction != NULL && with_metrics)
     prediction->metrics = metrics_new_with(prediction->trace, prediction->omitted);
@@ -120,8 +120,7 @@ static Prediction *try_without(PredictScratch *scratch, Workload *workload, Plan
 }
 
 /* Tries the fewest first. */
-Prediction *predict_fewer(PredictScratch *scratch, Workload *workload, PlanOrder *choice, const Cluster *cluster,
-                          gboolean with_metrics) {
+Prediction *predict_fewer(Workload *workload, PlanOrder *choice, const Cluster *cluster, gboolean with_metrics) {
   const Plan *plan = workload->plan;
   const gint64 all = plan->n_micro_batches, group = plan_order_group(choice, plan);
   if (group == 0 || !predict_is_folded_plainly(workload, cluster))
@@ -132,7 +131,7 @@ Prediction *predict_fewer(PredictScratch *scratch, Workload *workload, PlanOrder
     const gint64 n_more = (all - tries[i].n) / group;
     if ((double)(n_more * group) < tries[i].least_spared * (double)all) /* would not save enough */
       return NULL;
-    Prediction *prediction = try_without(scratch, workload, choice, cluster, group, n_more, with_metrics);
+    Prediction *prediction = try_without(workload, choice, cluster, group, n_more, with_metrics);
     if (prediction != NULL)
       return prediction;
   }

@@ -8,19 +8,8 @@
 #include "timing_model.h"
 #include "transfer_tax.h"
 
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
-
 /* Forwards and backwards of a layer (some 10 ops and 700 bytes each) that a folded program may expand into pieces. */
 static const double MAX_LAYER_PASSES = 16e6;
-
-/* Capacities of a scratch in lowered ops of about 165 bytes. GPT-3 175B at pp 16, m 64 under 1f1b has 6,314. */
-enum { LEAST_OPS_KEPT = 1 << 18, MOST_OPS_KEPT = 1 << 20, OPS_KEPT_IN_ALL = 1 << 24 };
-
-struct PredictScratch {
-  ProgramCache *programs;
-};
 
 gboolean predict_may_expand(const Workload *workload) {
   const Plan *plan = workload->plan;
@@ -84,41 +73,8 @@ Program *predict_expand(Program *program, const Workload *workload, const Cluste
                      : g_steal_pointer(&whole);
 }
 
-/* The few MiB that one prediction frees are reused by the next: each arena of the allocator keeps up to this much for
- * the process. Otherwise the kernel would take the pages back and clear them again for every prediction. */
-static void keep_freed_memory(void) {
-#ifdef __GLIBC__
-  enum { MOST_BYTES_KEPT = 64 << 20, MOST_BYTES_OF_BLOCK = 32 << 20 };
-  static gsize is_done;
-  if (!g_once_init_enter(&is_done))
-    return;
-  mallopt(M_TRIM_THRESHOLD, MOST_BYTES_KEPT);
-  mallopt(M_MMAP_THRESHOLD, MOST_BYTES_OF_BLOCK);
-  g_once_init_leave(&is_done, 1);
-#endif
-}
-
-PredictScratch *predict_scratch_new(int n_scratches) {
-  keep_freed_memory();
-  const int n_ops = CLAMP(OPS_KEPT_IN_ALL / MAX(n_scratches, 1), LEAST_OPS_KEPT, MOST_OPS_KEPT);
-  PredictScratch *scratch = g_new(PredictScratch, 1);
-  *scratch = (PredictScratch){program_cache_new((gsize)n_ops)};
-  return scratch;
-}
-
-void predict_scratch_free(PredictScratch *scratch) {
-  if (scratch == NULL)
-    return;
-  program_cache_free(scratch->programs);
-  g_free(scratch);
-}
-
-ProgramCacheStats predict_scratch_programs(const PredictScratch *scratch) {
-  return program_cache_stats(scratch->programs);
-}
-
-Program *predict_lower_anew(const Workload *workload, PlanOrder *choice, const Cluster *cluster, const char *dump_after,
-                            char **dump, GError **error) {
+Program *predict_lower(const Workload *workload, PlanOrder *choice, const Cluster *cluster, const char *dump_after,
+                       char **dump, GError **error) {
   const Plan *plan = workload->plan;
   g_autoptr(Order) order =
       plan_order_is_auto(choice) ? auto_plan_order(workload, cluster, error) : plan_order_make(choice, plan, error);
@@ -126,12 +82,4 @@ Program *predict_lower_anew(const Workload *workload, PlanOrder *choice, const C
     return NULL;
   Lowering lowering = {.order = order, .workload = workload, .n_steps = plan->steps};
   return lower(&lowering, dump_after, dump, error);
-}
-
-Program *predict_lower(PredictScratch *scratch, const Workload *workload, PlanOrder *choice, const Cluster *cluster,
-                       GError **error) {
-  const gboolean is_kept = scratch != NULL && choice->info != NULL && !offload_is_any(&workload->plan->offload);
-  return is_kept ? program_cache_lower(scratch->programs, choice, workload,
-                                       predict_first_micro_batches(choice, workload), error)
-                 : predict_lower_anew(workload, choice, cluster, NULL, NULL, error);
 }

@@ -37,22 +37,20 @@ Prediction *predict_derived(Prediction *prediction) {
   return prediction;
 }
 
-Prediction *predict_as_named(PredictScratch *scratch, const Model *model, const Cluster *cluster, const Plan *plan,
-                             GError **error) {
+Prediction *predict_as_named(const Model *model, const Cluster *cluster, const Plan *plan, GError **error) {
   g_auto(PlanOrder) choice = {0};
   Workload *workload = predict_workload(model, cluster, plan, &choice, error);
-  return workload != NULL ? predict_derived(predict_records(scratch, workload, &choice, cluster, error)) : NULL;
+  return workload != NULL ? predict_derived(predict_records(workload, &choice, cluster, error)) : NULL;
 }
 
-Prediction *predict_numbers_as_named(PredictScratch *scratch, const Model *model, const Cluster *cluster,
-                                     const Plan *plan, GError **error) {
+Prediction *predict_numbers_as_named(const Model *model, const Cluster *cluster, const Plan *plan, GError **error) {
   g_auto(PlanOrder) choice = {0};
   g_autoptr(Workload) workload = predict_workload(model, cluster, plan, &choice, error);
   if (workload == NULL)
     return NULL;
-  Prediction *fewer = predict_fewer(scratch, workload, &choice, cluster, TRUE);
+  Prediction *fewer = predict_fewer(workload, &choice, cluster, TRUE);
   if (fewer == NULL)
-    return predict_derived(predict_step_records(scratch, g_steal_pointer(&workload), &choice, cluster, error));
+    return predict_derived(predict_step_records(g_steal_pointer(&workload), &choice, cluster, error));
   fewer->workload = g_steal_pointer(&workload);
   return predict_derived(fewer);
 }

@@ -17,17 +17,12 @@
  * otherwise the cluster itself. NULL: IMPOSSIBLE or INPUT. */
 const Cluster *predict_cluster(const Cluster *cluster, const Plan *plan, Cluster **worn, GError **error);
 /* The plan as it is run: auto is replaced by the order made for it, or by a built-in schedule that is faster. */
-Plan *predict_settled(PredictScratch *scratch, const Model *model, const Cluster *cluster, const Plan *plan,
-                      GError **error);
+Plan *predict_settled(const Model *model, const Cluster *cluster, const Plan *plan, GError **error);
 Workload *predict_workload(const Model *model, const Cluster *cluster, const Plan *plan, PlanOrder *choice,
                            GError **error);
-/* A built-in order is lowered once per structure and scratch. The order of auto depends on times and that of a file
- * on the file, so these, and plans that offload anything, are lowered anew for each plan. */
-Program *predict_lower(PredictScratch *scratch, const Workload *workload, PlanOrder *choice, const Cluster *cluster,
-                       GError **error);
-/* The same without a scratch; `dump` as in lower(). */
-Program *predict_lower_anew(const Workload *workload, PlanOrder *choice, const Cluster *cluster, const char *dump_after,
-                            char **dump, GError **error);
+/* `dump_after` and `dump` as in lower(). */
+Program *predict_lower(const Workload *workload, PlanOrder *choice, const Cluster *cluster, const char *dump_after,
+                       char **dump, GError **error);
 /* Expands the program into pieces where whole ops would not do. Takes over `program`, like the next two. *timing: the
  * program's Timing if it was made on the way, owned by the caller; otherwise NULL. IMPOSSIBLE: too many pieces. */
 Program *predict_expand(Program *program, const Workload *workload, const Cluster *cluster, Timing **timing,
@@ -51,15 +46,13 @@ gboolean predict_may_record(const Program *program, const Workload *workload, do
  * here). IMPOSSIBLE: too many records. */
 Prediction *predict_trace(const Cluster *cluster, Workload *workload, Program *program, Timing *timing, GError **error);
 /* Lowers and runs: a Prediction up to its trace and engine. Takes over `workload`. */
-Prediction *predict_records(PredictScratch *scratch, Workload *workload, PlanOrder *choice, const Cluster *cluster,
-                            GError **error);
+Prediction *predict_records(Workload *workload, PlanOrder *choice, const Cluster *cluster, GError **error);
 /* Whether the run is folded, its ranks are alike and its transfers have no taxes: then what repeats takes the same
  * time each time. */
 gboolean predict_is_folded_plainly(const Workload *workload, const Cluster *cluster);
 /* predict_records() for numbers only, from a single step if that determines all. The program then has one step,
  * metrics are those of the last step, and `memory` is that of all steps before it. */
-Prediction *predict_step_records(PredictScratch *scratch, Workload *workload, PlanOrder *choice, const Cluster *cluster,
-                                 GError **error);
+Prediction *predict_step_records(Workload *workload, PlanOrder *choice, const Cluster *cluster, GError **error);
 /* The memory of all steps. Owned by the caller. */
 MemoryProfile *predict_memory(Prediction *prediction);
 
@@ -76,14 +69,11 @@ gint64 predict_first_micro_batches(const PlanOrder *choice, const Workload *work
 /* predict_records() for numbers only, all steps from fewer micro-batches each. The Prediction has no workload, which
  * stays with the caller, unchanged. With the metrics of all micro-batches if with_metrics. NULL: all of them must be
  * run. */
-Prediction *predict_fewer(PredictScratch *scratch, Workload *workload, PlanOrder *choice, const Cluster *cluster,
-                          gboolean with_metrics);
+Prediction *predict_fewer(Workload *workload, PlanOrder *choice, const Cluster *cluster, gboolean with_metrics);
 
 /* The prediction with its numbers filled in; NULL stays NULL. */
 Prediction *predict_derived(Prediction *prediction);
 /* Predicts a plan whose schedule is a name or a file. */
-Prediction *predict_as_named(PredictScratch *scratch, const Model *model, const Cluster *cluster, const Plan *plan,
-                             GError **error);
+Prediction *predict_as_named(const Model *model, const Cluster *cluster, const Plan *plan, GError **error);
 /* The same for numbers only, from fewer micro-batches where these suffice. */
-Prediction *predict_numbers_as_named(PredictScratch *scratch, const Model *model, const Cluster *cluster,
-                                     const Plan *plan, GError **error);
+Prediction *predict_numbers_as_named(const Model *model, const Cluster *cluster, const Plan *plan, GError **error);

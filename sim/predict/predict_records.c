@@ -83,10 +83,9 @@ Prediction *predict_trace(const Cluster *cluster, Workload *workload, Program *p
   return g_steal_pointer(&prediction);
 }
 
-Prediction *predict_records(PredictScratch *scratch, Workload *workload, PlanOrder *choice, const Cluster *cluster,
-                            GError **error) {
+Prediction *predict_records(Workload *workload, PlanOrder *choice, const Cluster *cluster, GError **error) {
   g_autoptr(Workload) owned = workload;
-  Program *lowered = predict_lower(scratch, owned, choice, cluster, error);
+  Program *lowered = predict_lower(owned, choice, cluster, NULL, NULL, error);
   Timing *timing = NULL;
   Program *program = lowered != NULL ? predict_expand(lowered, owned, cluster, &timing, error) : NULL;
   return program != NULL ? predict_trace(cluster, g_steal_pointer(&owned), program, timing, error) : NULL;

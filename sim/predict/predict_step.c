@@ -27,30 +27,30 @@ static void fill_step(StepPrediction *step, const Workload *workload, Prediction
                            .n_run = prediction->program->n_micro_batches};
 }
 
-static gboolean step_of_settled(PredictScratch *scratch, const Model *model, const Cluster *cluster, const Plan *plan,
-                                StepPrediction *step, GError **error) {
+static gboolean step_of_settled(const Model *model, const Cluster *cluster, const Plan *plan, StepPrediction *step,
+                                GError **error) {
   g_auto(PlanOrder) choice = {0};
   g_autoptr(Workload) workload = predict_workload(model, cluster, plan, &choice, error);
   if (workload == NULL)
     return FALSE;
-  g_autoptr(Prediction) prediction = predict_fewer(scratch, workload, &choice, cluster, FALSE);
+  g_autoptr(Prediction) prediction = predict_fewer(workload, &choice, cluster, FALSE);
   if (prediction != NULL) {
     fill_step(step, workload, prediction);
     return TRUE;
   }
-  prediction = predict_step_records(scratch, g_steal_pointer(&workload), &choice, cluster, error);
+  prediction = predict_step_records(g_steal_pointer(&workload), &choice, cluster, error);
   if (prediction == NULL)
     return FALSE;
   fill_step(step, prediction->workload, prediction);
   return TRUE;
 }
 
-gboolean predict_step(PredictScratch *scratch, const Model *model, const Cluster *cluster, const Plan *plan,
-                      StepPrediction *step, GError **error) {
+gboolean predict_step(const Model *model, const Cluster *cluster, const Plan *plan, StepPrediction *step,
+                      GError **error) {
   Cluster *worn;
   const Cluster *used = predict_cluster(cluster, plan, &worn, error);
-  g_autoptr(Plan) settled = used != NULL ? predict_settled(scratch, model, used, plan, error) : NULL;
-  const gboolean is_known = settled != NULL && step_of_settled(scratch, model, used, settled, step, error);
+  g_autoptr(Plan) settled = used != NULL ? predict_settled(model, used, plan, error) : NULL;
+  const gboolean is_known = settled != NULL && step_of_settled(model, used, settled, step, error);
   link_health_cluster_free(worn);
   return is_known;
 }

@@ -111,12 +111,11 @@ static gboolean run_twice(Prediction *prediction, Simulation *simulation, int n_
 }
 
 /* `workload` has one step of `n_steps`. NULL: what the others do is unknown. */
-static Prediction *predict_one(PredictScratch *scratch, const Workload *workload, PlanOrder *choice,
-                               const Cluster *cluster, int n_steps) {
+static Prediction *predict_one(const Workload *workload, PlanOrder *choice, const Cluster *cluster, int n_steps) {
   g_autoptr(Prediction) prediction = g_new0(Prediction, 1);
   prediction->cluster = cluster;
   prediction->program =
-      expand_step(predict_lower(scratch, workload, choice, cluster, NULL), workload, cluster, &prediction->timing);
+      expand_step(predict_lower(workload, choice, cluster, NULL, NULL, NULL), workload, cluster, &prediction->timing);
   if (prediction->program == NULL || !leaves_memory(prediction->program) ||
       !predict_may_record(prediction->program, workload, n_steps * count_ops(prediction->program)))
     return NULL;
@@ -140,20 +139,19 @@ static gboolean may_be_one(const Workload *workload, const PlanOrder *choice, co
          predict_is_folded_plainly(workload, cluster);
 }
 
-Prediction *predict_step_records(PredictScratch *scratch, Workload *workload, PlanOrder *choice, const Cluster *cluster,
-                                 GError **error) {
+Prediction *predict_step_records(Workload *workload, PlanOrder *choice, const Cluster *cluster, GError **error) {
   g_autoptr(Workload) owned = workload;
   if (may_be_one(workload, choice, cluster)) {
     const int n_steps = workload->plan->steps;
     workload->plan->steps = 1;
-    Prediction *prediction = predict_one(scratch, workload, choice, cluster, n_steps);
+    Prediction *prediction = predict_one(workload, choice, cluster, n_steps);
     workload->plan->steps = n_steps;
     if (prediction != NULL) {
       prediction->workload = g_steal_pointer(&owned);
       return prediction;
     }
   }
-  return predict_records(scratch, g_steal_pointer(&owned), choice, cluster, error);
+  return predict_records(g_steal_pointer(&owned), choice, cluster, error);
 }
 
 MemoryProfile *predict_memory(Prediction *prediction) {

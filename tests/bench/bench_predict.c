@@ -1,13 +1,12 @@
 /* Whole predictions per second of CPU time: GPT-3 175B class plans, folded, event-level, memory included, one core.
- * Sets of plans: each plan predicted alone, then with a scratch that sees it for the first and the second time, and
- * with a scratch in numbers only, as in sweeps, which runs few micro-batches if that is enough. Then single plans; and
- * the same on a GPU whose file has 3,000 measured products around the shapes wanted, 200 points of memory kernels and
- * 300 of attention, in a cluster whose file has 24 curves of collectives.
+ * Sets of plans: each plan predicted whole, and in numbers only, as in sweeps, which runs few micro-batches if that is
+ * enough. Then single plans; and the same on a GPU whose file has 3,000 measured products around the shapes wanted, 200
+ * points of memory kernels and 300 of attention, in a cluster whose file has 24 curves of collectives.
  *
  * Instructions per event, which do not depend on the machine's load:
  *
  *     valgrind --tool=callgrind build/tests/bench_predict count 1      I₁ instructions, E events
- *     valgrind --tool=callgrind build/tests/bench_predict count 2      I₂: each plan once more, its structure known
+ *     valgrind --tool=callgrind build/tests/bench_predict count 2      I₂: each plan once more
  *     (I₂ − I₁) / E
  *
  * `numbers` instead of `count` does the same in numbers only. Both take `SET`, 0 and up, for that set alone (with
@@ -79,35 +78,23 @@ static GPtrArray *plans_of(const Set *set, const Model *model, const Cluster *cl
   return plans;
 }
 
-/* Of as many ops, which take other times: no run tells of the other. Owned by the caller. */
-static Plan *plan_like(const Plan *plan, const Model *model, guint k) {
-  enum { FEWER_TOKENS = 64 };
-  Plan *like = plan_copy(plan);
-  like->seq_len = model->max_positions - (gint64)k * FEWER_TOKENS;
-  return like;
-}
+typedef Prediction *(*Way)(const Model *model, const Cluster *cluster, const Plan *plan, GError **error);
 
-typedef Prediction *(*Way)(PredictScratch *scratch, const Model *model, const Cluster *cluster, const Plan *plan,
-                           GError **error);
-
-/* Each plan `n` times in a row, of other sequences each time. Returns the events of once all. */
-static guint64 predict_all(Way way, PredictScratch *scratch, const GPtrArray *plans, guint n, const Model *model,
-                           const Cluster *cluster) {
+/* Each plan `n` times in a row. Returns the events of once all. */
+static guint64 predict_all(Way way, const GPtrArray *plans, guint n, const Model *model, const Cluster *cluster) {
   guint64 n_events = 0;
   for (guint i = 0; i < plans->len * n; i++) {
     g_autoptr(GError) error = NULL;
-    g_autoptr(Plan) plan = plan_like(g_ptr_array_index(plans, i / n), model, i % n);
-    g_autoptr(Prediction) prediction = way(scratch, model, cluster, plan, &error);
+    g_autoptr(Prediction) prediction = way(model, cluster, g_ptr_array_index(plans, i / n), &error);
     g_assert_no_error(error);
     n_events += prediction->engine.n_events;
   }
   return n_events / n;
 }
 
-static double seconds_of(Way way, PredictScratch *scratch, const Plan *plan, const Model *model,
-                         const Cluster *cluster) {
+static double seconds_of(Way way, const Plan *plan, const Model *model, const Cluster *cluster) {
   clock_t begin = clock();
-  Prediction *prediction = way(scratch, model, cluster, plan, NULL);
+  Prediction *prediction = way(model, cluster, plan, NULL);
   g_assert_nonnull(prediction);
   prediction_free(prediction);
   return (double)(clock() - begin) / CLOCKS_PER_SEC;
@@ -127,55 +114,43 @@ static double median(double seconds[ROUNDS]) {
 
 static void bench_set(const Set *set, const Model *model, const Cluster *cluster) {
   g_autoptr(GPtrArray) plans = plans_of(set, model, cluster);
-  double alone[ROUNDS], first[ROUNDS], again[ROUNDS], numbers[ROUNDS], numbers_again[ROUNDS];
-  guint64 n_events = predict_all(predict_with, NULL, plans, 1, model, cluster);
-  for (int i = 0; i < ROUNDS; i++) {
-    g_autoptr(PredictScratch) scratch = predict_scratch_new(1), of_numbers = predict_scratch_new(1);
-    alone[i] = first[i] = again[i] = numbers[i] = numbers_again[i] = 0;
+  double whole[ROUNDS] = {0}, numbers[ROUNDS] = {0};
+  guint64 n_events = predict_all(predict, plans, 1, model, cluster);
+  for (int i = 0; i < ROUNDS; i++)
     for (guint k = 0; k < plans->len; k++) {
       const Plan *plan = g_ptr_array_index(plans, k);
-      g_autoptr(Plan) like = plan_like(plan, model, 1);
-      alone[i] += seconds_of(predict_with, NULL, plan, model, cluster);
-      first[i] += seconds_of(predict_with, scratch, plan, model, cluster);
-      again[i] += seconds_of(predict_with, scratch, plan, model, cluster);
-      numbers[i] += seconds_of(predict_numbers, of_numbers, plan, model, cluster);
-      numbers_again[i] += seconds_of(predict_numbers, of_numbers, like, model, cluster);
+      whole[i] += seconds_of(predict, plan, model, cluster);
+      numbers[i] += seconds_of(predict_numbers, plan, model, cluster);
     }
-  }
-  double again_s = median(again);
-  printf("%-46s %3u plans, %5.0f events each: alone %6.0f/s, structure new %6.0f/s, known %6.0f/s (%.0f ns/event), in "
-         "numbers %6.0f/s, known %6.0f/s\n",
-         set->name, plans->len, (double)n_events / plans->len, plans->len / median(alone), plans->len / median(first),
-         plans->len / again_s, again_s * 1e9 / (double)n_events, plans->len / median(numbers),
-         plans->len / median(numbers_again));
+  double whole_s = median(whole);
+  printf("%-46s %3u plans, %5.0f events each: whole %6.0f/s (%.0f ns/event), in numbers %6.0f/s\n", set->name,
+         plans->len, (double)n_events / plans->len, plans->len / whole_s, whole_s * 1e9 / (double)n_events,
+         plans->len / median(numbers));
 }
 
-/* Each plan of sets first … end − 1 `n` times by one scratch. */
+/* Each plan of sets first … end − 1 `n` times. */
 static void count_events(Way way, int n, gsize first, gsize end, const Model *model, const Cluster *cluster) {
-  g_autoptr(PredictScratch) scratch = predict_scratch_new(1);
   for (gsize s = first; s < end; s++) {
     g_autoptr(GPtrArray) plans = plans_of(&sets[s], model, cluster);
-    guint64 n_events = predict_all(way, scratch, plans, (guint)n, model, cluster);
+    guint64 n_events = predict_all(way, plans, (guint)n, model, cluster);
     printf("%-46s %3u plans, E = %" G_GUINT64_FORMAT " events\n", sets[s].name, plans->len, n_events);
   }
 }
 
-/* One plan of `m` micro-batches, `n` times by one scratch. */
+/* One plan of `m` micro-batches, `n` times. */
 static void repeat_one(Way way, int n, int pp, int chunks, int m, const Model *model, const Cluster *cluster) {
-  g_autoptr(PredictScratch) scratch = predict_scratch_new(1);
   g_autoptr(GPtrArray) plans = g_ptr_array_new_with_free_func((GDestroyNotify)plan_free);
   const Case c = {"", chunks > 1 ? "interleaved" : "1f1b", 8, pp, 8, chunks, 8 * m, 1};
   g_ptr_array_add(plans, plan_of(&c));
-  printf("E = %" G_GUINT64_FORMAT " events\n", predict_all(way, scratch, plans, (guint)n, model, cluster));
+  printf("E = %" G_GUINT64_FORMAT " events\n", predict_all(way, plans, (guint)n, model, cluster));
 }
 
 static double seconds_per_prediction(const Model *model, const Cluster *cluster, const Plan *plan, Timing *counts) {
-  g_autoptr(PredictScratch) scratch = predict_scratch_new(1);
   clock_t begin = clock(), end = begin;
   int n = 0;
   while (end - begin < CLOCKS_PER_SEC / 2) {
     g_autoptr(GError) error = NULL;
-    g_autoptr(Prediction) prediction = predict_with(scratch, model, cluster, plan, &error);
+    g_autoptr(Prediction) prediction = predict(model, cluster, plan, &error);
     g_assert_no_error(error);
     *counts = *prediction->timing;
     n++;
@@ -279,7 +254,7 @@ int main(int argc, char **argv) {
   g_autoptr(Cluster) cluster = cluster_read("selene", &error);
   g_assert_no_error(error);
   if (argc > 2) {
-    const Way way = strcmp(argv[1], "numbers") == 0 ? predict_numbers : predict_with;
+    const Way way = strcmp(argv[1], "numbers") == 0 ? predict_numbers : predict;
     if (argc > 5)
       repeat_one(way, atoi(argv[2]), atoi(argv[3]), atoi(argv[4]), atoi(argv[5]), model, cluster);
     else if (argc > 3)

@@ -80,7 +80,6 @@ static gboolean is_same_layout(const SpacePoint *point, const Workload *balanced
 static Exhaustive try_all(const Space *space) {
   Exhaustive all = {.steps_ns = g_array_new(FALSE, FALSE, sizeof(gint64)), .least_same_ns = G_MAXINT64};
   g_autoptr(SpaceReader) reader = space_reader_new(space);
-  g_autoptr(PredictScratch) scratch = predict_scratch_new(1);
   for (gint64 i = 0; i < space_count(space); i++) {
     SpacePoint point;
     ck_assert(space_reader_read(reader, i, &point, NULL));
@@ -92,7 +91,7 @@ static Exhaustive try_all(const Space *space) {
       all.n_same++; /* one stage has all layers */
       continue;
     }
-    g_autoptr(Prediction) prediction = predict_with(scratch, point.model, point.cluster, point.plan, NULL);
+    g_autoptr(Prediction) prediction = predict(point.model, point.cluster, point.plan, NULL);
     all.n_impossible += prediction == NULL;
     if (prediction == NULL)
       continue;
@@ -190,7 +189,6 @@ typedef struct {
   SpaceReader *reader;
   SweepWorker *worker;
   SweepTable *table;
-  PredictScratch *scratch;
   ShortOrder *order;
   PlanScreen screen;
 } Drawn;
@@ -201,7 +199,7 @@ static gint64 step_of_point(const Drawn *drawn, gint64 index) {
   if (!space_reader_read(drawn->reader, index, &point, NULL))
     return G_MAXINT64;
   const gboolean is_auto = strcmp(point.plan->schedule, "auto") == 0; /* impossible if no order of it fits */
-  g_autoptr(Prediction) prediction = predict_numbers(drawn->scratch, point.model, point.cluster, point.plan, NULL);
+  g_autoptr(Prediction) prediction = predict_numbers(point.model, point.cluster, point.plan, NULL);
   const gboolean fits = prediction != NULL && prediction->fits;
   double number = 0;
   const Screened screened = plan_screen(&drawn->screen, drawn->reader, drawn->order, index, &number, NULL);
@@ -227,9 +225,8 @@ static gint64 least_step(const Space *space, const PlannerRequest *request) {
   const SweepProblem problem = {.space = space, .table = table, .price = -1, .prune = TRUE, .n_workers = 1};
   g_autoptr(SpaceReader) reader = space_reader_new(space);
   g_autoptr(SweepWorker) worker = sweep_worker_new(&problem);
-  g_autoptr(PredictScratch) scratch = predict_scratch_new(1);
   g_autoptr(ShortOrder) order = short_order_new();
-  const Drawn drawn = {space, reader, worker, table, scratch, order, plan_screen_of(request)};
+  const Drawn drawn = {space, reader, worker, table, order, plan_screen_of(request)};
   gint64 least_ns = G_MAXINT64;
   for (gint64 i = 0; i < space_count(space); i++)
     least_ns = MIN(least_ns, step_of_point(&drawn, i));
@@ -501,7 +498,7 @@ START_TEST(an_outcome_names_the_cluster_that_was_given) {
   g_array_append_val(cluster->faults, slow);
   plan->gpus = plan->global_batch = 16;
   const PlanScoring scoring = {OBJECTIVE_TOKENS_PER_S, -1};
-  g_autoptr(PlanOutcome) outcome = plan_outcome_new(NULL, model, cluster, plan, &scoring, NULL);
+  g_autoptr(PlanOutcome) outcome = plan_outcome_new(model, cluster, plan, &scoring, NULL);
   ck_assert_ptr_nonnull(outcome);
   ck_assert_ptr_eq(outcome->cluster, cluster);
 }

@@ -104,29 +104,6 @@ START_TEST(programs_are_sound_and_survive_their_text) {
 }
 END_TEST
 
-/* Programs kept from one plan to the next are those made anew: equal steps whatever was predicted before. */
-START_TEST(kept_programs_serve_plans_with_experts) {
-  Cluster *clusters[N_CASE_CLUSTERS];
-  read_case_clusters(clusters);
-  g_autoptr(PredictScratch) scratch = predict_scratch_new(1);
-  for (guint seed = 300; seed < 330; seed++) {
-    g_auto(Case) drawn = random_mixture_case(seed, clusters);
-    g_autofree char *text = mixture_text(&drawn);
-    for (int k = 0; k < 2; k++) {
-      g_autoptr(GError) error = NULL;
-      drawn.plan->seq_len = k == 0 ? drawn.plan->seq_len : 2 * drawn.plan->seq_len;
-      g_autoptr(Prediction) anew = predict_case(&drawn);
-      g_autoptr(Prediction) kept = predict_with(scratch, &drawn.model, drawn.cluster, drawn.plan, &error);
-      ck_assert_msg(kept != NULL, "%s: %s", text, error != NULL ? error->message : "");
-      ck_assert_msg(kept->metrics->step_ns == anew->metrics->step_ns, "%s", text);
-      ck_assert_msg(kept->memory->peak_bytes == anew->memory->peak_bytes, "%s", text);
-    }
-  }
-  ck_assert_uint_gt(predict_scratch_programs(scratch).n_lent, 20);
-  free_case_clusters(clusters);
-}
-END_TEST
-
 /* Both exchanges of a layer are waited for, and nothing hides them. */
 START_TEST(exchanges_are_exposed_and_slower_links_never_shorten_the_step) {
   const Model model = mixture();
@@ -366,7 +343,6 @@ int main(void) {
   tcase_add_test(tcase, folded_run_is_the_run_of_all_ranks);
   tcase_add_test(tcase, whole_ops_are_the_sum_of_their_kernels_and_collectives);
   tcase_add_test(tcase, programs_are_sound_and_survive_their_text);
-  tcase_add_test(tcase, kept_programs_serve_plans_with_experts);
   tcase_add_test(tcase, exchanges_are_exposed_and_slower_links_never_shorten_the_step);
   tcase_add_test(tcase, gathered_tokens_take_one_collective_over_tp_and_ep);
   tcase_add_test(tcase, pairs_hide_each_other_s_exchanges);

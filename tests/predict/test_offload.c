@@ -204,7 +204,7 @@ START_TEST(a_full_host_does_not_fit) {
   g_autoptr(Prediction) full = predict_small(&llama, cluster, plan);
   ck_assert(!full->fits && !full->tiers[TIER_HOST].fits);
   StepPrediction step;
-  ck_assert(predict_step(NULL, &llama, cluster, plan, &step, NULL) && !step.fits);
+  ck_assert(predict_step(&llama, cluster, plan, &step, NULL) && !step.fits);
 }
 END_TEST
 
@@ -358,7 +358,7 @@ START_TEST(ranks_that_offload_fold_to_the_nanosecond) {
       continue;
     ck_assert_msg(has_same_records(folded, apart), "seed %u: %s", seed, text);
     ck_assert_msg(survives_text(folded), "seed %u: %s", seed, text);
-    g_autoptr(Prediction) numbers = predict_numbers(NULL, &drawn.model, drawn.cluster, drawn.plan, NULL);
+    g_autoptr(Prediction) numbers = predict_numbers(&drawn.model, drawn.cluster, drawn.plan, NULL);
     ck_assert_msg(numbers != NULL && has_same_records(numbers, apart), "seed %u: %s", seed, text);
     const Offload *offload = &drawn.plan->offload;
     n_run += offload_is_any(offload);

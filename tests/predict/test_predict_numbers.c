@@ -57,11 +57,11 @@ typedef struct {
 } Counts;
 
 /* Returns whether it was run with fewer. */
-static gboolean compare(PredictScratch *scratch, const Case *drawn, Counts *counts) {
+static gboolean compare(const Case *drawn, Counts *counts) {
   g_autofree char *text = case_text(drawn);
   g_autoptr(GError) expected = NULL, found = NULL;
   g_autoptr(Prediction) whole = predict(&drawn->model, drawn->cluster, drawn->plan, &expected);
-  g_autoptr(Prediction) numbers = predict_numbers(scratch, &drawn->model, drawn->cluster, drawn->plan, &found);
+  g_autoptr(Prediction) numbers = predict_numbers(&drawn->model, drawn->cluster, drawn->plan, &found);
   ck_assert_msg((whole != NULL) == (numbers != NULL), "%s", text);
   if (whole == NULL) {
     ck_assert_str_eq(found->message, expected->message);
@@ -93,11 +93,10 @@ static gboolean compare(PredictScratch *scratch, const Case *drawn, Counts *coun
 }
 
 START_TEST(numbers_by_fewer_micro_batches_are_those_of_all) {
-  g_autoptr(PredictScratch) scratch = predict_scratch_new(1);
   Counts counts = {0};
   for (int seed = 0; seed < n_plans; seed++) {
     g_auto(Case) drawn = long_case(&cases, (guint)seed);
-    compare(scratch, &drawn, &counts);
+    compare(&drawn, &counts);
   }
   g_print("# %d by fewer, %d of them expanded, %d with loads on links, %d with small sends, %d bound by launches, %d "
           "with experts, %d of them in turns, %d of several steps; %d by all\n",
@@ -115,11 +114,10 @@ END_TEST
 
 /* Steps in a row under any schedule of the table that the drawn chunks go with. */
 START_TEST(numbers_by_one_step_are_those_of_all) {
-  g_autoptr(PredictScratch) scratch = predict_scratch_new(1);
   Counts counts = {0};
   for (guint seed = 0; seed < (guint)n_plans; seed++) {
     g_auto(Case) drawn = chained_case(&cases, seed);
-    compare(scratch, &drawn, &counts);
+    compare(&drawn, &counts);
   }
   g_print("# %d by one step, %d of them expanded, %d of three and more\n", counts.n_one, counts.n_one_expanded,
           counts.n_one_of_more);
@@ -133,7 +131,6 @@ END_TEST
  * forwards run out. */
 START_TEST(interleaved_chunks_come_back_to_a_state_within_three_groups) {
   g_autoptr(Model) model = read_model("megatron-175b");
-  g_autoptr(PredictScratch) scratch = predict_scratch_new(1);
   g_auto(Case) drawn = {.model = *model, .cluster = cases.clusters[0], .plan = plan_new()};
   Plan *plan = drawn.plan;
   plan->tp = plan->pp = 8;
@@ -144,8 +141,8 @@ START_TEST(interleaved_chunks_come_back_to_a_state_within_three_groups) {
   g_free(plan->schedule);
   plan->schedule = g_strdup("interleaved");
   Counts counts = {0};
-  ck_assert(compare(scratch, &drawn, &counts));
-  g_autoptr(Prediction) numbers = predict_numbers(scratch, model, drawn.cluster, plan, NULL);
+  ck_assert(compare(&drawn, &counts));
+  g_autoptr(Prediction) numbers = predict_numbers(model, drawn.cluster, plan, NULL);
   ck_assert_int_eq(numbers->workload->plan->n_micro_batches, 64);
   ck_assert_int_eq(numbers->program->n_micro_batches, 24);
 }
@@ -166,7 +163,7 @@ START_TEST(a_long_step_of_a_large_model_is_run_with_few_too) {
   g_free(plan->schedule);
   plan->schedule = g_strdup("1f1b");
   Counts counts = {0};
-  ck_assert(compare(NULL, &drawn, &counts));
+  ck_assert(compare(&drawn, &counts));
 }
 END_TEST
 
@@ -185,7 +182,6 @@ static const struct {
 
 START_TEST(stages_that_run_ahead_come_back_to_a_state_later) {
   g_autoptr(GError) error = NULL;
-  g_autoptr(PredictScratch) scratch = predict_scratch_new(1);
   g_autofree char *model_file = g_strdup_printf("models/%s.json", later[_i].model);
   g_autofree char *cluster_file = g_strdup_printf("topologies/%s.yaml", later[_i].cluster);
   g_autoptr(Model) model = model_read(model_file, &error);
@@ -204,8 +200,8 @@ START_TEST(stages_that_run_ahead_come_back_to_a_state_later) {
   plan->seq_len = later[_i].seq_len;
   plan->global_batch = (gint64)later[_i].n_micro_batches * later[_i].dp;
   Counts counts = {0};
-  ck_assert(compare(scratch, &drawn, &counts));
-  g_autoptr(Prediction) numbers = predict_numbers(scratch, &drawn.model, cluster, plan, NULL);
+  ck_assert(compare(&drawn, &counts));
+  g_autoptr(Prediction) numbers = predict_numbers(&drawn.model, cluster, plan, NULL);
   ck_assert_int_eq(numbers->program->n_micro_batches, later[_i].n_run);
 }
 END_TEST

@@ -31,12 +31,12 @@ typedef struct {
   int n_fewer, n_all, n_expanded, n_contended;
 } Counts;
 
-static void compare(const Case *drawn, PredictScratch *scratch, Counts *counts) {
+static void compare(const Case *drawn, Counts *counts) {
   g_autofree char *text = case_text(drawn);
   g_autoptr(GError) error = NULL;
   g_autoptr(Prediction) whole = predict(&drawn->model, drawn->cluster, drawn->plan, &error);
   StepPrediction step;
-  const gboolean is_known = predict_step(scratch, &drawn->model, drawn->cluster, drawn->plan, &step, NULL);
+  const gboolean is_known = predict_step(&drawn->model, drawn->cluster, drawn->plan, &step, NULL);
   ck_assert_msg(is_known == (whole != NULL), "%s", text);
   if (whole == NULL)
     return;
@@ -57,11 +57,10 @@ static void compare(const Case *drawn, PredictScratch *scratch, Counts *counts) 
 }
 
 START_TEST(steps_of_fewer_micro_batches_are_those_of_all) {
-  g_autoptr(PredictScratch) scratch = predict_scratch_new(1);
   Counts counts = {0};
   for (int seed = 0; seed < n_plans; seed++) {
     g_auto(Case) drawn = long_case(&cases, (guint)seed);
-    compare(&drawn, scratch, &counts);
+    compare(&drawn, &counts);
   }
   g_print("# %d from fewer, %d of them expanded; %d from all\n", counts.n_fewer, counts.n_expanded, counts.n_all);
   ck_assert_int_gt(counts.n_fewer, n_plans / 3);
@@ -110,8 +109,7 @@ START_TEST(what_does_not_repeat_is_run_in_full) {
     }
     StepPrediction step;
     g_autoptr(GError) error = NULL;
-    ck_assert_msg(predict_step(NULL, &drawn.model, drawn.cluster, plan, &step, &error), "%s",
-                  error ? error->message : "");
+    ck_assert_msg(predict_step(&drawn.model, drawn.cluster, plan, &step, &error), "%s", error ? error->message : "");
     ck_assert_int_eq(step.n_run, plan->global_batch / (plan->micro_batch * plan->dp));
   }
 }
@@ -123,7 +121,7 @@ START_TEST(errors_are_those_of_the_whole_prediction) {
   g_autoptr(GError) expected = NULL, found = NULL;
   StepPrediction step;
   ck_assert_ptr_null(predict(&drawn.model, drawn.cluster, drawn.plan, &expected));
-  ck_assert(!predict_step(NULL, &drawn.model, drawn.cluster, drawn.plan, &step, &found));
+  ck_assert(!predict_step(&drawn.model, drawn.cluster, drawn.plan, &step, &found));
   ck_assert_str_eq(found->message, expected->message);
   ck_assert_int_eq(found->code, expected->code);
 }

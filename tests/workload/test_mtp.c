@@ -243,13 +243,11 @@ static void assert_head_sums(const Prediction *prediction, int n_expected, doubl
 
 /* Two pipes: a rank has the embedding of some micro-batches and the heads of others, whose gradients of the table that
  * they look tokens up in go with their own buckets where each micro-batch is reduced by itself; in one sum of all,
- * under ZeRO-1, they are in the embedding's. Of 200 words the table has 256 rows, of 500 it has 512: those of the
- * second are put into the program of the first. */
+ * under ZeRO-1, they are in the embedding's. Of 200 words the table has 256 rows, of 500 it has 512. */
 START_TEST(heads_reduce_the_table_where_micro_batches_are_reduced_apart) {
   static const gint64 vocab[] = {200, 500}, rows[] = {256, 512};
   g_autoptr(Model) model = read_model(CASES_FIXTURES "/models/tiny-deepseek.json");
   g_autoptr(Cluster) cluster = read_cluster("selene");
-  g_autoptr(PredictScratch) scratch = predict_scratch_new(1);
   for (int i = 0; i < 6; i++) {
     g_autoptr(Plan) plan = plan_new();
     plan->schedule = g_strdup("dualpipe");
@@ -258,7 +256,7 @@ START_TEST(heads_reduce_the_table_where_micro_batches_are_reduced_apart) {
     plan->global_batch = 16;
     plan->zero = 1 + i / 2;
     model->vocab = vocab[i % 2];
-    g_autoptr(Prediction) prediction = predict_with(scratch, model, cluster, plan, NULL);
+    g_autoptr(Prediction) prediction = predict(model, cluster, plan, NULL);
     ck_assert_ptr_nonnull(prediction);
     const double table =
         (double)rows[i % 2] * (double)model->hidden * plan_gradient_sum_bytes(prediction->workload->plan);

@@ -7,7 +7,7 @@ static double large_batch_s(const Prediction *prediction, const Plan *plan) {
   g_autoptr(Plan) large = plan_copy(plan);
   large->gpus = prediction->workload->plan->gpus;
   large->global_batch = EXPLAIN_BATCH_FACTOR * prediction->workload->plan->global_batch;
-  g_autoptr(Prediction) then = predict_numbers(NULL, prediction->workload->model, prediction->cluster, large, NULL);
+  g_autoptr(Prediction) then = predict_numbers(prediction->workload->model, prediction->cluster, large, NULL);
   return then != NULL ? then->step_time_s / EXPLAIN_BATCH_FACTOR : 0;
 }
 
@@ -18,7 +18,7 @@ static double even_ranks_s(const Prediction *prediction, const Plan *plan) {
   g_autoptr(Plan) even = plan_copy(plan);
   g_array_set_size(even->slow_ranks, 0);
   even->jitter = 0;
-  g_autoptr(Prediction) then = predict_numbers(NULL, prediction->workload->model, prediction->cluster, even, NULL);
+  g_autoptr(Prediction) then = predict_numbers(prediction->workload->model, prediction->cluster, even, NULL);
   return then != NULL ? then->step_time_s : 0;
 }
 
@@ -31,7 +31,7 @@ static void take_steps(Explanation *explanation, const Plan *plan, int n_threads
   const PlannerRequest request = {
       .scoring = {OBJECTIVE_TOKENS_PER_S, -1}, .framework = PLANNER_ANY_FRAMEWORK, .n_threads = n_threads};
   explanation->outcome =
-      plan_outcome_new(NULL, prediction->workload->model, prediction->cluster, plan, &request.scoring, NULL);
+      plan_outcome_new(prediction->workload->model, prediction->cluster, plan, &request.scoring, NULL);
   if (explanation->outcome != NULL)
     explanation->steps = sensitivity_new(explanation->outcome, &request);
 }

@@ -49,7 +49,7 @@ GArray *faster_hardware_new(const Prediction *prediction, const Plan *plan) {
     g_autoptr(Cluster) cluster = cluster_read(prediction->cluster->file, NULL);
     if (cluster == NULL || !parts[i].quicken(cluster))
       continue;
-    g_autoptr(Prediction) faster = predict_numbers(NULL, workload->model, cluster, same, NULL);
+    g_autoptr(Prediction) faster = predict_numbers(workload->model, cluster, same, NULL);
     if (faster == NULL || faster->step_time_s == prediction->step_time_s)
       continue;
     const gboolean is_pcie = cluster->scale_up == SCALE_UP_PCIE && parts[i].of_pcie != NULL;

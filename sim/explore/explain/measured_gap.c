@@ -44,7 +44,7 @@ static Plan *predicted_plan(const Search *search) {
 
 /* NULL: the plan cannot be. */
 static Prediction *predict_otherwise(const Search *search, const Plan *plan) {
-  return predict_numbers(NULL, search->prediction->workload->model, search->prediction->cluster, plan, NULL);
+  return predict_numbers(search->prediction->workload->model, search->prediction->cluster, plan, NULL);
 }
 
 static double step_of_experts(const Search *search, double times) {

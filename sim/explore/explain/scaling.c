@@ -30,7 +30,7 @@ static gboolean add_size(Scaling *scaling, const SpacePoint *point, gint64 gpus,
   sized->gpus = (int)gpus;
   sized->dp = 0;
   sized->global_batch = global_batch;
-  g_autoptr(Prediction) prediction = predict_numbers(NULL, point->model, point->cluster, sized, error);
+  g_autoptr(Prediction) prediction = predict_numbers(point->model, point->cluster, sized, error);
   if (prediction == NULL) {
     g_prefix_error(error, "on %" G_GINT64_FORMAT " GPUs: ", gpus);
     return FALSE;

@@ -6,7 +6,7 @@
 #include "error.h"
 #include "parallel.h"
 #include "plan_order.h"
-#include "scratch_pool.h"
+#include "predict.h"
 
 static void many_run_clear(gpointer data) {
   ManyRun *run = data;
@@ -78,14 +78,12 @@ static void take(ManyRun *run, const Prediction *prediction) {
 typedef struct {
   GArray *runs;
   GError **problems; /* [runs] */
-  ScratchPool *scratches;
 } Jobs;
 
 static void predict_one(gint64 i, int thread, gpointer data) {
   const Jobs *all = data;
   ManyRun *run = many_runs_get(all->runs, (guint)i);
-  g_autoptr(Prediction) prediction =
-      scratch_pool_predict(all->scratches, run->model, run->cluster, run->plan, &all->problems[i]);
+  g_autoptr(Prediction) prediction = predict(run->model, run->cluster, run->plan, &all->problems[i]);
   if (prediction != NULL)
     take(run, prediction);
 }
@@ -93,8 +91,7 @@ static void predict_one(gint64 i, int thread, gpointer data) {
 gboolean many_runs_predict(GArray *runs, int n_threads, GError **error) {
   g_autofree GError **problems = g_new0(GError *, runs->len);
   const int most = n_threads > 0 ? n_threads : parallel_threads();
-  g_autoptr(ScratchPool) scratches = scratch_pool_new(most);
-  Jobs all = {runs, problems, scratches};
+  Jobs all = {runs, problems};
   parallel_for(runs->len, most, predict_one, &all, NULL);
   gboolean is_sound = TRUE;
   for (guint i = 0; i < runs->len; i++) {

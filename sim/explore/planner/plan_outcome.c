@@ -65,11 +65,9 @@ static PlanOutcome *outcome_of(const Prediction *prediction, const Model *model,
   return outcome;
 }
 
-PlanOutcome *plan_outcome_new(ScratchPool *scratches, const Model *model, const Cluster *cluster, const Plan *plan,
-                              const PlanScoring *scoring, GError **error) {
-  g_autoptr(Prediction) prediction = scratches != NULL
-                                         ? scratch_pool_predict_numbers(scratches, model, cluster, plan, error)
-                                         : predict_numbers(NULL, model, cluster, plan, error);
+PlanOutcome *plan_outcome_new(const Model *model, const Cluster *cluster, const Plan *plan, const PlanScoring *scoring,
+                              GError **error) {
+  g_autoptr(Prediction) prediction = predict_numbers(model, cluster, plan, error);
   return prediction != NULL ? outcome_of(prediction, model, cluster, plan, scoring) : NULL;
 }
 

@@ -2,7 +2,7 @@
 #pragma once
 #include "goodput.h"
 #include "objective.h"
-#include "scratch_pool.h"
+#include "predict.h"
 
 /* What makes one plan better than another. */
 typedef struct {
@@ -29,10 +29,10 @@ typedef struct {
   Goodput goodput;
 } PlanOutcome;
 
-/* Simulate one plan, reusing what `scratches` hold from earlier ones (NULL: none). NULL with *error set as by
+/* Simulate one plan. NULL with *error set as by
  * predict(). */
-PlanOutcome *plan_outcome_new(ScratchPool *scratches, const Model *model, const Cluster *cluster, const Plan *plan,
-                              const PlanScoring *scoring, GError **error);
+PlanOutcome *plan_outcome_new(const Model *model, const Cluster *cluster, const Plan *plan, const PlanScoring *scoring,
+                              GError **error);
 void plan_outcome_free(PlanOutcome *outcome);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(PlanOutcome, plan_outcome_free)
 /* Average tokens per second over the run: scaled by goodput's share if the cluster states its failure rate. */

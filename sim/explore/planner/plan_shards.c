@@ -43,7 +43,7 @@ static gboolean is_worth_it(const PlanOutcome *whole, double most) {
   return waits > 0 && whole->score * (1 - waits) < most;
 }
 
-PlanOutcome *plan_shards_best(const PlannerRequest *request, ScratchPool *scratches, PlanOutcome *whole, double most) {
+PlanOutcome *plan_shards_best(const PlannerRequest *request, PlanOutcome *whole, double most) {
   const Plan *plan = whole->completed;
   if (!request->seeks_shards || plan->zero < 3 || !whole->fits || !is_worth_it(whole, most))
     return whole;
@@ -54,10 +54,9 @@ PlanOutcome *plan_shards_best(const PlannerRequest *request, ScratchPool *scratc
       continue;
     g_autoptr(Plan) tried = plan_copy(best->plan);
     tried->zero_ranks = (int)ranks;
-    g_autoptr(PlanOutcome) outcome =
-        is_run_by_framework(request, best, tried)
-            ? plan_outcome_new(scratches, best->model, best->cluster, tried, &request->scoring, NULL)
-            : NULL;
+    g_autoptr(PlanOutcome) outcome = is_run_by_framework(request, best, tried)
+                                         ? plan_outcome_new(best->model, best->cluster, tried, &request->scoring, NULL)
+                                         : NULL;
     if (outcome == NULL || !outcome->fits || outcome->score >= best->score)
       continue;
     outcome->index = best->index;

@@ -14,4 +14,4 @@
  * the request does not ask for variants, under ZeRO-0 to 2, and if its score would not be below `most` even if its
  * ranks never waited for data parallelism, which is all that can be gained. A scale-up domain larger than a node
  * counts as a node if whole domains divide the job; halves, quarters … of a node's or domain's GPUs are tried. */
-PlanOutcome *plan_shards_best(const PlannerRequest *request, ScratchPool *scratches, PlanOutcome *whole, double most);
+PlanOutcome *plan_shards_best(const PlannerRequest *request, PlanOutcome *whole, double most);

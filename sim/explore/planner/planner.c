@@ -43,16 +43,15 @@ typedef struct {
   const PlannerRequest *request;
   PlanScreen screen;
   PlanRules *rules;
-  SpaceReader **readers;  /* [threads] */
-  ShortOrder **orders;    /* [threads] */
-  PlanReasons **reasons;  /* [threads] */
-  ScratchPool *scratches; /* for every thread one */
-  guint8 *screened;       /* [configurations]: Screened */
-  double *numbers;        /* [configurations]: as plan_screen() says */
-  GArray *candidates;     /* of Candidate, by bound */
-  Trial *trials;          /* [candidates] */
-  guint n_settled;        /* of them, from the first on */
-  gint is_over;           /* atomic: the rest cannot be kept */
+  SpaceReader **readers; /* [threads] */
+  ShortOrder **orders;   /* [threads] */
+  PlanReasons **reasons; /* [threads] */
+  guint8 *screened;      /* [configurations]: Screened */
+  double *numbers;       /* [configurations]: as plan_screen() says */
+  GArray *candidates;    /* of Candidate, by bound */
+  Trial *trials;         /* [candidates] */
+  guint n_settled;       /* of them, from the first on */
+  gint is_over;          /* atomic: the rest cannot be kept */
   PlannerResult *result;
   GArray *losers;       /* of Loser */
   GError *problem;      /* the first mistake in a configuration */
@@ -196,8 +195,7 @@ static void settle(Search *search, gint64 index, Trial *trial) {
     const gboolean is_full = kept->len >= (guint)search->request->n_kept;
     const PlanOutcome *last = is_full ? g_ptr_array_index(kept, kept->len - 1) : NULL;
     PlanOutcome *whole = g_steal_pointer(&trial->outcome);
-    PlanOutcome *best =
-        plan_shards_best(search->request, search->scratches, whole, last != NULL ? last->score : INFINITY);
+    PlanOutcome *best = plan_shards_best(search->request, whole, last != NULL ? last->score : INFINITY);
     settle_outcome(search->request, best, search->result, search->losers);
     return;
   }
@@ -235,8 +233,7 @@ static void simulate(gint64 at, int thread, gpointer data) {
   if (g_atomic_int_get(&search->is_over))
     return;
   if (space_reader_read(search->readers[thread], index, &point, &trial.error))
-    trial.outcome = plan_outcome_new(search->scratches, point.model, point.cluster, point.plan,
-                                     &search->request->scoring, &trial.error);
+    trial.outcome = plan_outcome_new(point.model, point.cluster, point.plan, &search->request->scoring, &trial.error);
   if (trial.outcome != NULL)
     trial.outcome->index = index;
   g_mutex_lock(&search->lock);
@@ -316,7 +313,6 @@ static void search_init(Search *search, const PlannerRequest *request, Interrupt
   search->readers = g_new0(SpaceReader *, request->n_threads);
   search->orders = g_new0(ShortOrder *, request->n_threads);
   search->reasons = g_new0(PlanReasons *, request->n_threads);
-  search->scratches = scratch_pool_new(request->n_threads);
   for (int thread = 0; thread < request->n_threads; thread++) {
     search->readers[thread] = space_reader_new(request->space);
     search->orders[thread] = short_order_new();
@@ -340,7 +336,6 @@ static void search_clear(Search *search) {
     plan_outcome_free(search->trials[i].outcome);
     g_clear_error(&search->trials[i].error);
   }
-  scratch_pool_free(search->scratches);
   g_free(search->readers);
   g_free(search->orders);
   g_free(search->reasons);

@@ -287,7 +287,6 @@ typedef struct {
   const PlannerRequest *request;
   GPtrArray *plans; /* of each step */
   GArray *steps;
-  ScratchPool *scratches;
 } Steps;
 
 static void simulate(gint64 index, int thread, gpointer data) {
@@ -297,8 +296,7 @@ static void simulate(gint64 index, int thread, gpointer data) {
   const Plan *plan = work->plans->pdata[index];
   g_autoptr(GError) error = NULL;
   if (plan_options_check_model(plan, best->model, &error)) /* what is refused when it is typed is no step either */
-    step->outcome =
-        plan_outcome_new(work->scratches, best->model, best->cluster, plan, &work->request->scoring, &error);
+    step->outcome = plan_outcome_new(best->model, best->cluster, plan, &work->request->scoring, &error);
   step->problem = error != NULL ? g_strdup(error->message) : NULL;
 }
 
@@ -323,15 +321,13 @@ GArray *sensitivity_new(const PlanOutcome *best, const PlannerRequest *request) 
   Steps work = {.best = best,
                 .request = request,
                 .plans = g_ptr_array_new_with_free_func((GDestroyNotify)plan_free),
-                .steps = g_array_new(FALSE, TRUE, sizeof(SensitivityStep)),
-                .scratches = scratch_pool_new(request->n_threads)};
+                .steps = g_array_new(FALSE, TRUE, sizeof(SensitivityStep))};
   g_array_set_clear_func(work.steps, step_clear);
   g_autoptr(Plan) base = base_of(best);
   for (gsize i = 0; i < G_N_ELEMENTS(knobs); i++)
     for (int direction = -1; direction <= 1; direction += 2)
       add_step(&work, base, &knobs[i], direction);
   parallel_for(work.steps->len, request->n_threads, simulate, &work, NULL);
-  scratch_pool_free(work.scratches);
   g_ptr_array_unref(work.plans);
   return work.steps;
 }

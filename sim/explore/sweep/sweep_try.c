@@ -21,7 +21,6 @@
 struct SweepWorker {
   const SweepProblem *problem;
   SpaceReader *reader;
-  PredictScratch *scratch; /* neighbours of a range are often of one structure */
   ShortOrder *order;
   Prediction *last; /* recomputes nothing; owned. NULL: the last one does, or was not run */
   gint64 last_index;
@@ -31,7 +30,6 @@ SweepWorker *sweep_worker_new(const SweepProblem *problem) {
   SweepWorker *worker = g_new0(SweepWorker, 1);
   worker->problem = problem;
   worker->reader = space_reader_new(problem->space);
-  worker->scratch = predict_scratch_new(problem->n_workers);
   worker->order = short_order_new();
   return worker;
 }
@@ -41,7 +39,6 @@ void sweep_worker_free(SweepWorker *worker) {
     return;
   prediction_free(worker->last);
   space_reader_free(worker->reader);
-  predict_scratch_free(worker->scratch);
   short_order_free(worker->order);
   g_free(worker);
 }
@@ -147,8 +144,7 @@ static gboolean is_twin(const SweepWorker *worker, gint64 index, const SpacePoin
 static void predict_point(SweepWorker *worker, gint64 index, const SpacePoint *point, SweepRow *row) {
   g_autoptr(GError) error = NULL;
   g_clear_pointer(&worker->last, prediction_free);
-  g_autoptr(Prediction) prediction =
-      predict_numbers(worker->scratch, point->model, point->cluster, point->plan, &error);
+  g_autoptr(Prediction) prediction = predict_numbers(point->model, point->cluster, point->plan, &error);
   if (prediction == NULL) {
     sweep_row_set_reason(row, SWEEP_IMPOSSIBLE, g_strdup(error->message));
     return;

@@ -6,7 +6,7 @@
 
 #include "error.h"
 #include "parallel.h"
-#include "scratch_pool.h"
+#include "predict.h"
 #include "suggest.h"
 
 static const char source_column[] = "source";
@@ -55,7 +55,6 @@ static void run_clear(gpointer data) {
 typedef struct {
   GPtrArray *jobs;      /* of Run */
   GHashTable *clusters; /* only read */
-  ScratchPool *scratches;
 } Runners;
 
 static void predict_run(gint64 i, int thread, gpointer data) {
@@ -72,7 +71,7 @@ static void predict_run(gint64 i, int thread, gpointer data) {
     return;
   }
   g_autoptr(GError) problem = NULL;
-  if (!scratch_pool_predict_step(runners->scratches, row->model, known->cluster, row->plan, &run->step, &problem))
+  if (!predict_step(row->model, known->cluster, row->plan, &run->step, &problem))
     run->problem = g_strdup(problem->message);
 }
 
@@ -97,8 +96,7 @@ static void predict_runs(GArray *runs, GHashTable *clusters, int n_threads) {
   for (guint i = 0; i < runs->len; i++)
     g_ptr_array_add(jobs, &g_array_index(runs, Run, i));
   g_ptr_array_sort(jobs, compare_passes);
-  g_autoptr(ScratchPool) scratches = scratch_pool_new(n_threads);
-  Runners runners = {jobs, clusters, scratches};
+  Runners runners = {jobs, clusters};
   parallel_for(jobs->len, n_threads, predict_run, &runners, NULL);
 }
 

@@ -13,7 +13,7 @@
 
 struct Arrivals {
   const Trace *trace;
-  gint32 **match; /* the program's own where its ops are shared; else owned */
+  gint32 **match; /* owned */
   int n_groups;
   int *count;      /* [n_groups] collectives of the group on one member */
   gint64 **latest; /* [n_groups] [instances × count]; NULL if the own start is the latest */
@@ -98,10 +98,6 @@ static void collect_starts(Arrivals *arrivals) {
 
 static void match(Arrivals *arrivals) {
   const Program *program = arrivals->trace->program;
-  if (program->shared != NULL) {
-    arrivals->match = program->shared->match;
-    return;
-  }
   gboolean matched = program_match(program, &arrivals->match, NULL);
   g_assert(matched); /* a Program that ran has been verified */
 }
@@ -128,8 +124,7 @@ Arrivals *arrivals_new(const Trace *trace) {
 void arrivals_free(Arrivals *arrivals) {
   if (!arrivals)
     return;
-  if (arrivals->trace->program->shared == NULL)
-    program_match_free(arrivals->trace->program, arrivals->match);
+  program_match_free(arrivals->trace->program, arrivals->match);
   for (int g = 0; g < arrivals->n_groups; g++)
     g_free(arrivals->latest[g]);
   g_free(arrivals->latest);

@@ -28,7 +28,6 @@ typedef struct {
 } TermRange;
 
 struct EffectRecipes {
-  int n_owners;
   GArray *links;   /* of Link; [0] is empty */
   gint32 *slots;   /* link; 0 = free */
   guint n_slots;   /* a power of two */
@@ -42,8 +41,7 @@ static guint64 term_code(TermKind kind, ActionKind action, gint32 of) {
 
 EffectRecipes *effect_recipes_new(void) {
   EffectRecipes *recipes = g_new(EffectRecipes, 1);
-  *recipes = (EffectRecipes){.n_owners = 1,
-                             .links = g_array_new(FALSE, FALSE, sizeof(Link)),
+  *recipes = (EffectRecipes){.links = g_array_new(FALSE, FALSE, sizeof(Link)),
                              .n_slots = 256,
                              .recipes = g_array_new(FALSE, FALSE, sizeof(TermRange)),
                              .codes = g_array_new(FALSE, FALSE, sizeof(guint64))};
@@ -55,13 +53,8 @@ EffectRecipes *effect_recipes_new(void) {
   return recipes;
 }
 
-EffectRecipes *effect_recipes_share(EffectRecipes *recipes) {
-  recipes->n_owners++;
-  return recipes;
-}
-
 void effect_recipes_free(EffectRecipes *recipes) {
-  if (recipes == NULL || --recipes->n_owners > 0)
+  if (recipes == NULL)
     return;
   g_array_unref(recipes->links);
   g_free(recipes->slots);

@@ -33,8 +33,6 @@ double effect_table_gradient_bytes(const Workload *workload, gboolean of_stage);
 
 typedef struct EffectRecipes EffectRecipes;
 EffectRecipes *effect_recipes_new(void);
-/* Adds an owner; each owner calls effect_recipes_free(). */
-EffectRecipes *effect_recipes_share(EffectRecipes *recipes);
 void effect_recipes_free(EffectRecipes *recipes);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(EffectRecipes, effect_recipes_free)
 
@@ -47,9 +45,3 @@ void effect_recipes_of_chains(EffectRecipes *recipes, Op *ops, gint32 n_ops);
 /* The effect of a recipe, with the works and transfers of `program` sized for this workload. */
 Effect effect_recipes_evaluate(const EffectRecipes *recipes, gint32 recipe, const Program *program,
                                const Workload *workload);
-
-/* Sets op->effect to the recipe of each op, in all steps; the program's works and transfers must be final. Owned by
- * the caller. */
-EffectRecipes *memory_recipes(Program *program, const Lowering *lowering, int n_steps);
-/* Adds the bytes that each rank holds from start to end to OpList.resident. */
-void memory_set_residents(Program *program, const Workload *workload);

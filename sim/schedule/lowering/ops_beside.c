@@ -106,7 +106,9 @@ static void find_order(const OpList *list, gint32 *ended, gint32 *next) {
     ended[i] = ended[together_with(&order, i)];
 }
 
-/* SharedOps.orders, owned by the caller. */
+/* For each list in turn, two arrays of [its ops]: the last compute op known to have ended when the op starts (−1:
+ * none), then the first compute op known not to start before the op ends (n_ops: only one in a later step; n_ops + 1:
+ * none). Owned by the caller. */
 static gint32 *find_orders(const Program *program) {
   gsize n_ops = 0;
   for (int rank = 0; rank < program->n_ranks; rank++)
@@ -120,22 +122,12 @@ static gint32 *find_orders(const Program *program) {
   return orders;
 }
 
-/* The same, computed only once for shared ops. *owned: set if the caller owns the result. */
-static const gint32 *known_orders(const Program *program, gint32 **owned) {
-  SharedOps *shared = program->shared;
-  if (shared == NULL)
-    return *owned = find_orders(program);
-  if (shared->orders == NULL)
-    shared->orders = find_orders(program);
-  return shared->orders;
-}
-
 static gboolean is_marked(const Op *op, const gboolean *marked) {
   return (op->kind == OP_SEND || op->kind == OP_RECV || op->kind == OP_COLLECTIVE) && marked[op->work];
 }
 
 /* Difference array over [0, n_ops] of the number of marked transfers that an op may overlap with. `order`: the list's
- * part of SharedOps.orders. */
+ * part of find_orders(). */
 static void count_beside(const Program *program, const OpList *list, const gint32 *order, const gboolean *marked,
                          gint64 eager_bytes, gint32 *change) {
   const gint32 *ended = order, *next = order + list->n_ops;
@@ -174,8 +166,8 @@ static double find_in_list(const Program *program, const OpList *list, const gin
 
 OpsBeside *ops_beside_new(const Program *program, const gboolean *marked, gint64 eager_bytes) {
   OpsBeside *beside = g_new(OpsBeside, 1);
-  g_autofree gint32 *owned = NULL;
-  const gint32 *order = known_orders(program, &owned);
+  g_autofree gint32 *orders = find_orders(program);
+  const gint32 *order = orders;
   *beside = (OpsBeside){.is_beside = g_new(gboolean *, program->n_ranks), .n_ranks = program->n_ranks};
   for (int rank = 0; rank < program->n_ranks; rank++) {
     const OpList *list = &program->ranks[rank];
@@ -187,8 +179,8 @@ OpsBeside *ops_beside_new(const Program *program, const gboolean *marked, gint64
 }
 
 gboolean ops_beside_end_with_step(const Program *program, const gboolean *marked) {
-  g_autofree gint32 *owned = NULL;
-  const gint32 *next = known_orders(program, &owned);
+  g_autofree gint32 *orders = find_orders(program);
+  const gint32 *next = orders;
   for (int rank = 0; rank < program->n_ranks; rank++) {
     const OpList *list = &program->ranks[rank];
     next += list->n_ops;

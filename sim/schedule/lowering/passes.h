@@ -34,7 +34,6 @@ typedef struct {
   const Workload *workload; /* NULL: a bare order (times only; no bytes, no optimizer) */
   int n_steps;
   const HeldShares *held; /* bare orders: activations; NULL: not modelled */
-  gboolean no_effects;    /* pass memory does nothing: the caller finds effects in another way */
   gboolean barrier;       /* bare orders: no rank begins a step before all have ended the previous one */
 } Lowering;
 

@@ -17,8 +17,10 @@ static double moved_bytes(const Workload *workload, const Transfer *transfer, do
   return (transfer->of_experts ? experts : parameters - experts) * bytes_per_parameter;
 }
 
-double transfer_size(const Workload *workload, const Program *program, const Transfer *transfer, ActionKind action,
-                     int of) {
+/* Transfer.bytes of a send, or of a collective that is checked. `of`: the stage of a COPY_GRAD, and of an UNSHARD
+ * broadcast by its owners (else −1); the pipeline rank of a WHOLE_GRAD. */
+static double transfer_size(const Workload *workload, const Program *program, const Transfer *transfer,
+                            ActionKind action, int of) {
   if (transfer->group < 0)
     return workload->boundary_bytes;
   switch (action) {

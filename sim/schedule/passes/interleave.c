@@ -206,7 +206,7 @@ static void interleave_rank(OpList *list) {
 }
 
 void program_interleave(Program *program) {
-  g_assert(program->expansion == EXPANSION_ALL && program->shared == NULL);
+  g_assert(program->expansion == EXPANSION_ALL);
   for (int rank = 0; rank < program->n_ranks; rank++)
     interleave_rank(&program->ranks[rank]);
 }

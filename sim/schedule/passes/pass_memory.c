@@ -16,7 +16,7 @@
 #include "lowering.h"
 #include "offload_state.h"
 
-void memory_set_residents(Program *program, const Workload *workload) {
+static void set_residents(Program *program, const Workload *workload) {
   for (int stage = 0; stage < program->n_stages; stage++) {
     StateBytes tiers[N_TIERS];
     workload_stage_tiers(workload, stage, tiers);
@@ -251,19 +251,6 @@ static void add_terms(EffectRecipes *recipes, const Program *program, const OpLi
   }
 }
 
-EffectRecipes *memory_recipes(Program *program, const Lowering *lowering, int n_steps) {
-  EffectRecipes *recipes = effect_recipes_new();
-  for (int rank = 0; rank < program->n_ranks; rank++) {
-    OpList step = program->ranks[rank];
-    step.n_ops /= n_steps;
-    add_terms(recipes, program, &step, lowering);
-    effect_recipes_of_chains(recipes, step.ops, step.n_ops);
-    for (int i = step.n_ops; i < program->ranks[rank].n_ops; i++)
-      step.ops[i].effect = step.ops[i - step.n_ops].effect;
-  }
-  return recipes;
-}
-
 /* Turns recipes into effects, merged by value and numbered in op order. */
 static void number_effects(Program *program, const EffectRecipes *recipes, const Workload *workload) {
   gint32 n_recipes = effect_recipes_count(recipes);
@@ -308,9 +295,11 @@ void pass_memory(Program *program, const Lowering *lowering) {
       hold_shares(program, lowering->held);
     return;
   }
-  if (lowering->no_effects)
-    return;
-  memory_set_residents(program, lowering->workload);
-  g_autoptr(EffectRecipes) recipes = memory_recipes(program, lowering, 1);
+  set_residents(program, lowering->workload);
+  g_autoptr(EffectRecipes) recipes = effect_recipes_new();
+  for (int rank = 0; rank < program->n_ranks; rank++) {
+    add_terms(recipes, program, &program->ranks[rank], lowering);
+    effect_recipes_of_chains(recipes, program->ranks[rank].ops, program->ranks[rank].n_ops);
+  }
   number_effects(program, recipes, lowering->workload);
 }

@@ -150,24 +150,6 @@ typedef struct {
   double resident[N_MEMORY]; /* bytes held for the whole run */
 } OpList;
 
-typedef struct RepeatedOps RepeatedOps;
-
-/* Op lists shared by several Programs, each with its own tables. Immutable. */
-typedef struct {
-  int n_ranks;
-  Op **ops;       /* [n_ranks]; owned, as all below */
-  gint32 **match; /* [n_ranks] as from program_match() */
-  guint64 number; /* unique among all lists that a ProgramCache has lent, never reused; 0: not lent by one */
-  /* Private to repeats.c, which fills them on first use, and anew for another n_repeated: whenever it may do so, only
-   * one thread may use these Programs. */
-  RepeatedOps *repeats; /* NULL: no repeats of n_repeated micro-batches */
-  int n_repeated;       /* 0: not computed yet */
-  /* Private to ops_beside.c, filled on first use like the above. For each list in turn, two arrays of [its ops]: the
-   * last compute op known to have ended when the op starts (−1: none), then the first compute op known not to start
-   * before the op ends (n_ops: only one in a later step; n_ops + 1: none). NULL: not computed yet. */
-  gint32 *orders;
-} SharedOps;
-
 /* Which compute ops are runs of kernels between tp collectives, the collectives being ops of their own (pass
  * `expand`). */
 typedef enum {
@@ -188,7 +170,6 @@ typedef struct {
   GArray *groups;      /* of Group */
   GArray *effects;     /* of Effect; [0] is the empty effect */
   guint8 expansion;    /* Expansion */
-  SharedOps *shared;   /* owner of all lists' ops; NULL: each list owns its own */
   ProgramIndex *index; /* private: finds equal entries of the tables; owned */
   /* A head's backward adds to the gradient of its rank's embedding table, a matrix distinct from the head's own
    * (workload_heads_read_embedding()). */
@@ -230,13 +211,6 @@ const char *memory_category_name(MemoryCategory category);
 Program *program_new(int n_ranks, int n_stages, int n_micro_batches);
 void program_free(Program *program);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Program, program_free)
-
-/* Makes a program's ops shared (one reference each); takes ownership of `match`, as from program_match(). */
-void program_share_matched(Program *program, gint32 **match);
-/* Gives a program without ops the shared ops of `source`; its resident memory is unchanged. */
-void program_lend_ops(Program *program, const Program *source);
-/* A new program with the shared ops of `source` and copies of its tables, but no effects and no resident memory. */
-Program *program_new_sharing(const Program *source);
 
 /* Index of an equal entry, added if there is none. Unused fields are normalized first: the collective of a send, the
  * endpoints of a collective, the pipeline ranks of a group that does not span pp. */

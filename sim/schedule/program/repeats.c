@@ -17,7 +17,8 @@ static gboolean is_shifted(gint32 a, gint32 b, gint32 by) {
   return a < 0 ? b < 0 : b - a == by;
 }
 
-gboolean op_waits_alike(const Op *a, const Op *b, gint32 n_ops) {
+/* Whether `b`, an op n_ops behind `a` in the same list, waits for the ops n_ops behind those that `a` waits for. */
+static gboolean waits_alike(const Op *a, const Op *b, gint32 n_ops) {
   for (int i = 0; i < OP_MAX_AFTER; i++) {
     if (!is_shifted(a->after[i], b->after[i], n_ops))
       return FALSE;
@@ -43,7 +44,7 @@ static gboolean does_alike(const Op *a, const Op *b) {
 static gboolean are_alike(Likeness *likeness, const Program *program, gint32 i) {
   const Op *a = &likeness->list->ops[i], *b = a + likeness->n_ops;
   if (!does_alike(a, b) || !is_of_every_group(program, a) || !is_shifted(a->micro_batch, b->micro_batch, likeness->q) ||
-      !op_waits_alike(a, b, likeness->n_ops))
+      !waits_alike(a, b, likeness->n_ops))
     return FALSE;
   if ((a->kind == OP_SEND || a->kind == OP_RECV) && b->tag - a->tag != 2 * likeness->q) /* as lowering numbers tags */
     return FALSE;
@@ -138,22 +139,8 @@ static RepeatedOps *find_bodies(const Program *program, int q) {
   return g_steal_pointer(&lists);
 }
 
-/* The same, computed only once for shared ops. */
-static RepeatedOps *known_bodies(const Program *program, int q) {
-  SharedOps *shared = program->shared;
-  if (shared == NULL)
-    return find_bodies(program, q);
-  if (shared->n_repeated != q) {
-    g_free(shared->repeats);
-    shared->repeats = find_bodies(program, q);
-    shared->n_repeated = q;
-  }
-  const gsize n = (gsize)program->n_ranks * (gsize)program->n_steps;
-  return g_memdup2(shared->repeats, sizeof *shared->repeats * n); /* NULL remains NULL */
-}
-
 ProgramRepeats *program_repeats_new(const Program *program, int n_micro_batches) {
-  RepeatedOps *lists = known_bodies(program, n_micro_batches);
+  RepeatedOps *lists = find_bodies(program, n_micro_batches);
   if (lists == NULL)
     return NULL;
   g_autoptr(ProgramRepeats) repeats = g_new(ProgramRepeats, 1);

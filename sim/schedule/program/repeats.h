@@ -7,20 +7,17 @@
 #pragma once
 #include "program.h"
 
-struct RepeatedOps {
+typedef struct {
   gint32 first, end; /* each of ops first … end − 1 equals the op n_ops later, but for its micro-batch */
   gint32 n_ops;      /* per group */
   gint32 same_until; /* up to this op, lists with more groups are identical; no batch straddles it */
-};
+} RepeatedOps;
 
 typedef struct {
   const Program *program; /* borrowed */
   int n_micro_batches;    /* per group: q */
   RepeatedOps *lists;     /* [pipeline ranks][steps]; owned */
 } ProgramRepeats;
-
-/* Whether `b`, an op n_ops behind `a` in the same list, waits for the ops n_ops behind those that `a` waits for. */
-gboolean op_waits_alike(const Op *a, const Op *b, gint32 n_ops);
 
 /* Whether ops first … first + n_ops − 1 of a list leave resident memory exactly as they found it, to the byte. */
 gboolean program_leaves_memory(const Program *program, const OpList *list, gint32 first, gint32 n_ops);

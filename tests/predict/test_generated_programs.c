@@ -1,0 +1,190 @@
+/* lower() does not verify what it makes of generated orders; here it is proved over random plans of every schedule and
+ * framework, and ones that differ from these in one thing that ops may depend on.
+ *
+ * `test_generated_programs N` draws N batches of plans instead of the suite's few. */
+#include "error.h"
+#include "run_suite.h"
+
+#include <check.h>
+#include <stdlib.h>
+
+#include "passes.h"
+#include "plan_cases.h"
+#include "verify.h"
+
+enum { BATCHES = 12, PLANS_PER_BATCH = 25, LIKENESSES = 3, MAX_GPUS = 4096 };
+
+static Cluster *clusters[N_CASE_CLUSTERS];
+static GStrv shipped_frameworks; /* of all that are shipped */
+static GArray *frameworks;       /* of Framework, the same */
+
+static void read_frameworks(void) {
+  shipped_frameworks = framework_names();
+  frameworks = g_array_new(FALSE, FALSE, sizeof(Framework));
+  for (char **name = shipped_frameworks; *name != NULL; name++) {
+    g_autoptr(GError) error = NULL;
+    Framework framework;
+    ck_assert_msg(framework_read(*name, &framework, &error), "%s", error ? error->message : "");
+    g_array_append_val(frameworks, framework);
+  }
+}
+
+static void set_up(void) {
+  read_case_clusters(clusters);
+  read_frameworks();
+}
+
+static void tear_down(void) {
+  free_case_clusters(clusters);
+  g_strfreev(shipped_frameworks);
+  g_array_unref(frameworks);
+}
+
+/* Counts what a schedule of the table is lowered to. A plan that cannot be has none. */
+static void assert_proved(const Case *drawn, int *n_proved) {
+  g_auto(PlanOrder) choice = {0};
+  g_autoptr(Plan) plan = plan_copy(drawn->plan);
+  g_autoptr(Workload) workload = plan_order_workload(&choice, &drawn->model, drawn->cluster, plan, NULL);
+  g_autoptr(Order) order = workload != NULL ? plan_order_make(&choice, plan, NULL) : NULL;
+  if (order == NULL)
+    return;
+  ck_assert(order->is_generated);
+  g_autoptr(GError) error = NULL;
+  const Lowering lowering = {.order = order, .workload = workload, .n_steps = plan->steps};
+  g_autoptr(Program) program = lower(&lowering, NULL, NULL, &error);
+  g_autoptr(Program) expanded = program != NULL ? program_expand(program, workload) : NULL;
+  if (program == NULL || !program_verify(program, &error) || !program_verify(expanded, &error)) {
+    g_autofree char *text = case_text(drawn);
+    ck_abort_msg("%s\n%s", text, error->message);
+  }
+  (*n_proved)++;
+}
+
+static void set_framework(GRand *rand, Plan *plan) {
+  int i = g_rand_int_range(rand, 0, (gint32)frameworks->len);
+  run_under(plan, shipped_frameworks[i], &g_array_index(frameworks, Framework, i));
+  if (coin(rand))
+    plan->overlap_p2p = -1; /* as the framework and the schedule have it */
+}
+
+static void draw_framework(GRand *rand, Case *drawn) {
+  Plan *plan = plan_copy(drawn->plan);
+  set_framework(rand, plan);
+  take_if_possible(drawn, plan);
+}
+
+/* Sequences cut over some of the ranks of dp, or over more. */
+static void draw_context(GRand *rand, Case *drawn) {
+  Plan *plan = plan_copy(drawn->plan);
+  plan->cp = PICK(rand, 2, 2, 4);
+  plan->cp_comm = (CpComm)g_rand_int_range(rand, 0, N_CP_COMMS);
+  plan->dp = PICK(rand, plan->dp, 1, 2);
+  plan->gpus = 0;
+  plan->zero_ranks = PICK(rand, 0, 0, 4);
+  plan->global_batch = plan->micro_batch * plan->dp * PICK(rand, 1, 2, 5);
+  take_if_possible(drawn, plan);
+}
+
+/* Other sizes, often of the same structure. */
+static void change_sizes(GRand *rand, Case *drawn) {
+  Plan *plan = drawn->plan;
+  plan->seq_len = PICK(rand, 64, 256, 1024, 2048);
+  plan->recompute = (Recompute)g_rand_int_range(rand, 0, N_RECOMPUTES);
+  plan->attention = (Attention)g_rand_int_range(rand, 0, N_ATTENTIONS);
+  recipe_parse(recipe_names()[g_rand_int_range(rand, 0, 3)], &plan->recipe, NULL);
+  plan->gpus = 0;
+  plan->tp = PICK(rand, plan->tp, plan->tp, 1, 2, 4);
+  drawn->model.tied ^= g_rand_int_range(rand, 0, 4) == 0;
+  drawn->model.ffn_hidden *= PICK(rand, 1, 1, 2);
+}
+
+/* One thing that ops may depend on. */
+static void change_structure(GRand *rand, Case *drawn) {
+  Plan *plan = drawn->plan;
+  switch (g_rand_int_range(rand, 0, 13)) {
+  case 0:
+    plan->zero = g_rand_int_range(rand, 0, 4);
+    plan->zero_ranks = 0;
+    break;
+  case 1:
+    plan->overlap_p2p = !plan->overlap_p2p;
+    break;
+  case 2:
+    plan->overlap_grad = !plan->overlap_grad;
+    break;
+  case 3:
+    plan->overlap_param = !plan->overlap_param;
+    break;
+  case 4:
+    plan->prefetch = g_rand_int_range(rand, 0, 4);
+    break;
+  case 5:
+    plan->grad_norm_barrier = !plan->grad_norm_barrier;
+    break;
+  case 6:
+    plan->bucket_parameters = PICK(rand, 1, 10000000, 30000000);
+    break;
+  case 7:
+    plan->steps = PICK(rand, 1, 2, 3);
+    break;
+  case 8:
+    plan->sequence_parallel = !plan->sequence_parallel;
+    break;
+  case 9:
+    set_framework(rand, plan);
+    break;
+  case 10:
+    plan->cp = PICK(rand, 1, 2, 4);
+    plan->gpus = plan->zero_ranks = 0;
+    break;
+  case 11:
+    plan->group = PICK(rand, 0, 1, plan->pp + 1);
+    break;
+  default:
+    plan->global_batch += plan->micro_batch * plan->dp;
+  }
+}
+
+/* State and activations in the host's memory, or on drives. */
+static void draw_offload(GRand *rand, Case *drawn) {
+  Plan *plan = plan_copy(drawn->plan);
+  plan->offload.optimizer = (MemoryTier)g_rand_int_range(rand, 0, N_TIERS);
+  plan->offload.weights = (MemoryTier)g_rand_int_range(rand, 0, N_TIERS);
+  plan->offload.activations = (MemoryTier)g_rand_int_range(rand, 0, N_TIERS);
+  take_if_possible(drawn, plan);
+}
+
+START_TEST(programs_of_random_plans_are_proved) {
+  int n_proved = 0;
+  for (guint seed = 0; seed < PLANS_PER_BATCH; seed++) {
+    guint number = (guint)_i * PLANS_PER_BATCH + seed;
+    g_autoptr(GRand) rand = g_rand_new_with_seed(number);
+    g_auto(Case) drawn = random_case(number, clusters, MAX_GPUS);
+    draw_schedule(rand, &drawn);
+    if (coin(rand))
+      draw_framework(rand, &drawn);
+    if (seed % 3 == 0)
+      draw_context(rand, &drawn);
+    if (seed % 4 == 0)
+      add_experts(&drawn);
+    if (seed % 5 == 0)
+      draw_offload(rand, &drawn);
+    assert_proved(&drawn, &n_proved);
+    for (int i = 0; i < LIKENESSES; i++) {
+      change_sizes(rand, &drawn);
+      assert_proved(&drawn, &n_proved);
+      change_structure(rand, &drawn);
+      assert_proved(&drawn, &n_proved);
+    }
+  }
+  ck_assert_int_gt(n_proved, PLANS_PER_BATCH * LIKENESSES);
+}
+END_TEST
+
+int main(int argc, char **argv) {
+  TCase *tcase = tcase_create("generated");
+  tcase_add_checked_fixture(tcase, set_up, tear_down);
+  tcase_set_timeout(tcase, 3600);
+  tcase_add_loop_test(tcase, programs_of_random_plans_are_proved, 0, argc > 1 ? atoi(argv[1]) : BATCHES);
+  return run_case("generated_programs", tcase);
+}
