@@ -5,8 +5,7 @@
 #include "gnuplot.h"
 #include "output.h"
 #include "parser.h"
-#include "validation_files.h"
-#include "validation_text.h"
+#include "validation_report.h"
 
 enum { NOT_GIVEN = G_MININT, MOST_JOBS = 1024 };
 
@@ -55,14 +54,14 @@ static char *help_text(void) {
       "positions, experts, seq_len, gpus, tp, pp, chunks, pipeline_layout, cp, ep, dp, zero, zero_ranks, micro_batch,\n"
       "global_batch, schedule, recompute, sequence_parallel, precision, attention, norm_kernel, overlap_grad,\n"
       "overlap_param, cp_comm, expert_dispatch, overlap_experts, cuda_graphs, expert_tp, mtp_layers, "
-      "recompute_modules, framework\n"
-      "and memory_gb (GB = 1e9 bytes) are read, others left alone, but for notes: \"kernel=…+ RMS kernel\"\n"
-      "there stands for a fused RMSNorm, and \"technique=async TP + torch.compile\" for the framework's file that is\n"
-      "named so (torchtitan-compile-async-tp), if there is one. Without such notes some frameworks are read as of the\n"
-      "time of the model (topologies/published/releases.yaml), and the report says which: runs of your own of today\n"
-      "need --releases off, or a name that is of one release. Error is predicted / measured - 1. The baseline takes\n"
-      "every step of a source at one share of the peak, fitted to these rows. A row that cannot be predicted is\n"
-      "counted, with the reason.\n\n"
+      "recompute_modules, framework,\n"
+      "read_as and memory_gb (GB = 1e9 bytes) are read, others left alone. read_as names the file of a framework that\n"
+      "says how it ran. Where it is empty, topologies/published/rows.yaml may read a framework's name as a file of "
+      "the\n"
+      "time of the row's model, and the report says which: runs of your own of today need --releases off, or read_as.\n"
+      "Error is predicted / measured - 1. The baseline takes every step of a source at one share of the peak, fitted "
+      "to\n"
+      "these rows. A row that cannot be predicted is counted, with the reason.\n\n"
       "--without takes parts of the model away, to see what they are worth:\n",
       parts, "\nExit status: 0 done, whatever the errors are; 1 no row can be predicted; 2 bad usage or input.", NULL);
 }

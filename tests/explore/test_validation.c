@@ -4,8 +4,7 @@
 #include "plan_order.h"
 #include "predict.h"
 #include "run_suite.h"
-#include "validation_files.h"
-#include "validation_text.h"
+#include "validation_report.h"
 
 #include <json-glib/json-glib.h>
 #include <math.h>
@@ -349,7 +348,8 @@ START_TEST(the_table_for_documents_is_whole) {
   g_autoptr(Validation) validation = validate(text, NULL, 1);
   g_autofree char *table = validation_markdown(validation);
   ck_assert_ptr_nonnull(
-      strstr(table, "\n| a\\|b | 2 | 2 | 0 | 25.0 | 25.0 | 45.0 | -25.0 | 25.0 | - | 2 / 2 | - |\n| all |"));
+      strstr(table, "\n| a\\|b | 2 | 0 | 2 | 25.0 | 25.0 | 45.0 | -25.0 | 25.0 | - | 2 / 2 | - |\n| all |"));
+  ck_assert(g_str_has_prefix(table, "Of 2 rows 2 are predicted. Of the 2 with a step time the mean error is 25.0 %, "));
   const char *worst = strstr(table, "| worst rows |");
   ck_assert(worst != NULL && strstr(worst, "row/1") < strstr(worst, "row/0"));
   ck_assert_ptr_nonnull(strstr(worst, " | -50.0 |\n"));
@@ -359,7 +359,7 @@ START_TEST(the_table_for_documents_is_whole) {
     int n_bars = 0;
     for (const char *at = lines[i]; *at != '\0'; at++)
       n_bars += *at == '|' && (at == lines[i] || at[-1] != '\\');
-    if (n_bars == 0)
+    if (g_str_has_prefix(lines[i], "| worst"))
       expected = 6;
     ck_assert_msg(n_bars == 0 || n_bars == expected, "%s", lines[i]);
   }

@@ -5,9 +5,8 @@
 
 #include "error.h"
 #include "plan_order.h"
-#include "published_releases.h"
 #include "row_model.h"
-#include "row_notes.h"
+#include "row_rules.h"
 #include "suggest.h"
 
 static const double bytes_per_gb = 1e9;
@@ -28,20 +27,14 @@ char *measured_row_run(const MeasuredRow *row) {
   for (gsize i = 0; i < G_N_ELEMENTS(texts); i++)
     g_string_append_printf(run, "%s\n", measured_row_cell(row, texts[i]));
   g_autofree char *schedule = schedule_of_run(row);
-  g_string_append_printf(run, "%s\n%s\n%d\n", schedule, row->read_as,
-                         (int)row_notes_norm_kernel(measured_row_cell(row, "notes")));
+  g_string_append_printf(run, "%s\n%s\n%d\n", schedule, row->read_as, row->norm_kernel);
   if (row->problem != NULL) /* maybe of what was measured, not of the run */
     g_string_append_printf(run, "%s\n", row->problem);
   return g_string_free(run, FALSE);
 }
 
-/* Borrowed. */
-typedef struct {
-  const char *name;
-  const Framework *described; /* what it does; NULL: the row names none that is described */
-} RowFramework;
-
-static Plan *make_plan(const MeasuredRow *row, const RowCells *cells, const RowFramework *framework) {
+/* `framework`: what row->read_as does; NULL: none that is described. */
+static Plan *make_plan(const MeasuredRow *row, const RowCells *cells, const Framework *framework) {
   Plan *plan = plan_new();
   plan->gpus = (int)or_else(cells->gpus, plan->gpus);
   plan->tp = (int)or_else(cells->tp, plan->tp);
@@ -64,7 +57,7 @@ static Plan *make_plan(const MeasuredRow *row, const RowCells *cells, const RowF
   plan->sequence_parallel = or_else(cells->sequence_parallel, model_has_experts(row->model) && plan->tp > 1);
   plan->precision = or_else(cells->precision, plan->precision);
   plan->attention = or_else(cells->attention, plan->attention);
-  plan->norm_kernel = (int)or_else(cells->norm_kernel, row_notes_norm_kernel(measured_row_cell(row, "notes")));
+  plan->norm_kernel = (int)or_else(cells->norm_kernel, row->norm_kernel);
   plan->cp_comm = (int)or_else(cells->cp_comm, plan->cp_comm);
   plan->expert_dispatch = (int)or_else(cells->expert_dispatch, plan->expert_dispatch);
   plan->overlap_experts = (int)or_else(cells->overlap_experts, plan->overlap_experts);
@@ -75,8 +68,8 @@ static Plan *make_plan(const MeasuredRow *row, const RowCells *cells, const RowF
   const char *schedule = measured_row_cell(row, "schedule");
   plan->schedule = *schedule != '\0' ? g_strdup(schedule_spelling(schedule)) : NULL;
   row_cells_layout(row, cells, &plan->pipeline_layout, NULL);
-  if (framework->described != NULL)
-    plan_set_framework(plan, framework->name, framework->described);
+  if (framework != NULL)
+    plan_set_framework(plan, row->read_as, framework);
   if (plan->precision == PRECISION_FP32) {
     gboolean known = recipe_parse("fp32", &plan->recipe, NULL);
     g_assert(known);
@@ -91,38 +84,70 @@ static void row_clear(gpointer data) {
   g_clear_pointer(&row->problem, g_free);
 }
 
-/* Owned by the caller. */
-static char *framework_of_run(MeasuredRows *rows, MeasuredRow *row, const RowCells *cells) {
-  const char *notes = measured_row_cell(row, "notes");
-  char *said = row_notes_framework(notes, measured_row_cell(row, "framework"));
-  if (rows->releases == NULL || row_notes_list_techniques(notes))
-    return said;
-  const char *model_name = measured_row_cell(row, "model_name");
-  const Model *shipped = named_models_find(rows->named, model_name, cells->hidden, cells->heads);
-  char *name = g_strdup(published_releases_find(rows->releases, said, row, cells, shipped));
-  row->is_by_release = strcmp(name, said) != 0;
-  g_free(said);
-  return name;
+typedef struct {
+  Cluster *cluster; /* NULL: it cannot be read */
+  char *problem;
+} KnownMachine;
+
+static void known_machine_free(gpointer data) {
+  KnownMachine *known = data;
+  cluster_free(known->cluster);
+  g_free(known->problem);
+  g_free(known);
 }
 
-/* FALSE: its file is not as it should be. */
-static gboolean find_framework(MeasuredRows *rows, MeasuredRow *row, const RowCells *cells, RowFramework *found,
-                               GError **error) {
-  g_autofree char *name = framework_of_run(rows, row, cells);
-  gpointer known_name, known;
-  if (g_hash_table_lookup_extended(rows->frameworks, name, &known_name, &known)) {
-    *found = (RowFramework){known_name, known};
-    return TRUE;
-  }
-  g_autofree Framework *framework = NULL;
-  if (framework_is_described(name)) {
-    framework = g_new0(Framework, 1);
-    if (!framework_read(name, framework, error))
+static const KnownMachine *find_machine(MeasuredRows *rows, const char *name) {
+  KnownMachine *known = g_hash_table_lookup(rows->machines, name);
+  if (known != NULL)
+    return known;
+  g_autoptr(GError) problem = NULL;
+  known = g_new0(KnownMachine, 1);
+  known->cluster = cluster_read(name, &problem);
+  known->problem = problem != NULL ? g_strdup_printf("cluster %s", problem->message) : NULL;
+  g_hash_table_insert(rows->machines, g_strdup(name), known);
+  return known;
+}
+
+/* Megatron-LM is megatron-lm. */
+static const char *framework_spelling(const MeasuredRows *rows, const char *name) {
+  const int index = suggest_same(name, (const char *const *)rows->framework_names);
+  return index >= 0 ? rows->framework_names[index] : name;
+}
+
+/* What the row says, and by rules what it does not; read_as may name no file yet. */
+static void settle_framework(const MeasuredRows *rows, MeasuredRow *row, const RowCells *cells) {
+  const char *literal = measured_row_cell(row, "read_as");
+  row->framework = framework_spelling(rows, *literal != '\0' ? literal : measured_row_cell(row, "framework"));
+  row->read_as = row->framework;
+  const RowFacts facts = {row->framework, measured_row_cell(row, "notes"), cells, row->shipped, row->machine};
+  const RowReading reading = row_rules_apply(rows->rules, &facts);
+  row->norm_kernel = reading.norm_kernel;
+  if (*literal != '\0' || !rows->by_release || reading.read_as == NULL)
+    return;
+  row->is_by_rule = strcmp(reading.read_as, row->framework) != 0;
+  row->read_as = reading.read_as;
+}
+
+/* Sets `*found` to what row->read_as does, and both to none if it is not described. FALSE: its file is not as it should
+ * be. */
+static gboolean find_framework(MeasuredRows *rows, MeasuredRow *row, const Framework **found, GError **error) {
+  *found = g_hash_table_lookup(rows->frameworks, row->read_as);
+  if (*found == NULL && g_strv_contains((const char *const *)rows->framework_names, row->read_as)) {
+    g_autofree Framework *framework = g_new0(Framework, 1);
+    if (!framework_read(row->read_as, framework, error))
       return FALSE;
+    *found = framework;
+    g_hash_table_insert(rows->frameworks, g_strdup(row->read_as), g_steal_pointer(&framework));
   }
-  *found = (RowFramework){name, framework};
-  g_hash_table_insert(rows->frameworks, g_steal_pointer(&name), g_steal_pointer(&framework));
+  if (*found == NULL)
+    row->read_as = "";
   return TRUE;
+}
+
+static char *problem_of(const MeasuredRow *row, const GError *model_problem) {
+  if (row->model == NULL)
+    return g_strdup(model_problem->message);
+  return *row->cluster == '\0' ? g_strdup("the row does not say cluster") : NULL;
 }
 
 static gboolean read_row(MeasuredRows *rows, MeasuredRow *row, GError **error) {
@@ -134,18 +159,20 @@ static gboolean read_row(MeasuredRows *rows, MeasuredRow *row, GError **error) {
   row->cluster = measured_row_cell(row, "cluster");
   row->step_time_s = cells.step_time_s;
   row->memory_bytes = cells.memory_gb * bytes_per_gb;
-  RowFramework framework;
-  if (!find_framework(rows, row, &cells, &framework, error))
+  const KnownMachine *machine = *row->cluster != '\0' ? find_machine(rows, row->cluster) : NULL;
+  row->machine = machine != NULL ? machine->cluster : NULL;
+  row->shipped = shipped_models_find(rows->models, measured_row_cell(row, "model_name"), cells.hidden, cells.heads);
+  settle_framework(rows, row, &cells);
+  const Framework *framework;
+  if (!find_framework(rows, row, &framework, error))
     return FALSE;
-  row->read_as = framework.described != NULL ? framework.name : "";
   if (is_read)
-    row->model = row_model_new(row, &cells, framework.described, rows->named, &problem);
-  if (row->model == NULL)
-    row->problem = g_strdup(problem->message);
-  else if (*row->cluster == '\0')
-    row->problem = g_strdup("the row does not say cluster");
-  else
-    row->plan = make_plan(row, &cells, &framework);
+    row->model = row_model_new(row, &cells, framework, &problem);
+  row->problem = problem_of(row, problem);
+  if (row->problem == NULL) {
+    row->plan = make_plan(row, &cells, framework);
+    row->problem = g_strdup(machine->problem);
+  }
   return TRUE;
 }
 
@@ -197,15 +224,40 @@ MeasuredRows *measured_rows_read(char **files, int n_files, gboolean by_release,
   g_autoptr(MeasuredRows) rows = g_new0(MeasuredRows, 1);
   rows->tables = g_ptr_array_new_with_free_func((GDestroyNotify)csv_table_free);
   rows->frameworks = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
+  rows->machines = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, known_machine_free);
+  rows->framework_names = framework_names();
   rows->rows = g_array_new(FALSE, FALSE, sizeof(MeasuredRow));
   g_array_set_clear_func(rows->rows, row_clear);
-  rows->named = named_models_read(error);
-  if (rows->named == NULL || (by_release && (rows->releases = published_releases_read(error)) == NULL))
+  rows->by_release = by_release;
+  rows->models = shipped_models_read(error);
+  rows->rules = rows->models != NULL ? row_rules_read(error) : NULL;
+  if (rows->rules == NULL)
     return NULL;
   for (int i = 0; i < n_files; i++)
     if (!read_file(rows, files[i], error))
       return NULL;
   return g_steal_pointer(&rows);
+}
+
+static ReadAs *find_reading(GArray *counted, const MeasuredRow *row) {
+  for (guint i = 0; i < counted->len; i++) {
+    ReadAs *known = &g_array_index(counted, ReadAs, i);
+    if (strcmp(known->framework, row->framework) == 0 && strcmp(known->read_as, row->read_as) == 0)
+      return known;
+  }
+  const ReadAs first = {row->framework, row->read_as, 0};
+  g_array_append_val(counted, first);
+  return &g_array_index(counted, ReadAs, counted->len - 1);
+}
+
+GArray *measured_rows_read_as(const MeasuredRows *rows) {
+  GArray *counted = g_array_new(FALSE, FALSE, sizeof(ReadAs));
+  for (guint i = 0; i < rows->rows->len; i++) {
+    const MeasuredRow *row = &g_array_index(rows->rows, MeasuredRow, i);
+    if (row->is_by_rule)
+      find_reading(counted, row)->n_rows++;
+  }
+  return counted;
 }
 
 void measured_rows_take_away(MeasuredRows *rows, Parts parts) {
@@ -223,7 +275,9 @@ void measured_rows_free(MeasuredRows *rows) {
   g_clear_pointer(&rows->rows, g_array_unref);
   g_clear_pointer(&rows->frameworks, g_hash_table_unref);
   g_clear_pointer(&rows->tables, g_ptr_array_unref);
-  g_clear_pointer(&rows->named, named_models_free);
-  g_clear_pointer(&rows->releases, published_releases_free);
+  g_clear_pointer(&rows->models, g_ptr_array_unref);
+  g_clear_pointer(&rows->rules, row_rules_free);
+  g_clear_pointer(&rows->machines, g_hash_table_unref);
+  g_clear_pointer(&rows->framework_names, g_strfreev);
   g_free(rows);
 }

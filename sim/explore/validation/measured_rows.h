@@ -17,25 +17,53 @@
  * the fullest GPU (without context and libraries) in GB = 1e9 bytes, so a source that prints GiB has to be converted.
  *
  * framework names one of topologies/frameworks/, whose memory and time are then counted; any other word stands for
- * none. Notes may say more of it, and of norm_kernel where that is empty (row_notes.h); where they list no techniques
- * the model may tell which release it was (published_releases.h).
+ * none. read_as names such a file too, for a row whose framework is known more exactly than by that name; where it is
+ * empty, rules may say which release a framework's name stands for, and which norm_kernel ran (row_rules.h).
  *
  * A gated model is Llama-like: RMSNorm, no biases. Any other is GPT-like: LayerNorm with biases, and dropout, as
  * GPT-2's config and Megatron-LM's arguments have it, where positions are learned or ALiBi's (BigScience's runs
  * inherited these: train/tr11-176B-ml/README.md, 2022), but not with pytorch-fsdp: LLM Foundry's MPT trains without. */
 #pragma once
 #include "ablation.h"
-#include "measured_row.h"
-#include "named_models.h"
-#include "published_releases.h"
+#include "cluster.h"
+#include "csv_table.h"
+#include "model.h"
 
 typedef struct {
-  GPtrArray *tables;           /* of CsvTable, in file order */
-  GArray *rows;                /* of MeasuredRow */
-  GHashTable *frameworks;      /* name → Framework, or NULL where none is described */
-  NamedModels *named;          /* shipped models */
-  PublishedReleases *releases; /* NULL: names are taken literally */
-  Parts without;               /* parts of the model left out of their plans */
+  const CsvTable *table;  /* borrowed, as are the texts below */
+  guint index;            /* index of the row in it */
+  const char *id;         /* "" if unknown */
+  const char *cluster;    /* as for cluster_read() */
+  const Cluster *machine; /* that one; NULL with a problem */
+  const Model *shipped;   /* the model of models/ that it is named for; NULL: none */
+  const char *framework;  /* as the row names it, spelled like a file if it is one; "": not at all */
+  const char *read_as;    /* the framework file that describes how it ran, by name; "": none */
+  gboolean is_by_rule;    /* that file comes from a rule (row_rules.h), not from the row */
+  int norm_kernel;        /* FrameworkKernels of its norms by a rule, if no column says; −1: none */
+  double step_time_s;     /* NAN: ran out of memory */
+  double memory_bytes;    /* NAN: unknown */
+  Model *model;           /* owned; NULL with a problem */
+  Plan *plan;             /* owned, not completed; NULL with a problem */
+  gint64 unused_vocab;    /* vocabulary the row states, if the model it is named for has another and replaces it;
+                             0: none */
+  char *problem;          /* owned; why the row cannot be read or modelled, else NULL */
+} MeasuredRow;
+
+/* The row's cell in the column of that name; "" if its table has no such column. Borrowed. */
+const char *measured_row_cell(const MeasuredRow *row, const char *column);
+/* "measured.csv:12". Owned by the caller. */
+char *measured_row_place(const MeasuredRow *row);
+
+typedef struct {
+  GPtrArray *tables;      /* of CsvTable, in file order */
+  GArray *rows;           /* of MeasuredRow */
+  GHashTable *frameworks; /* name → Framework, of those described */
+  GHashTable *machines;   /* name → cluster, or why it cannot be read */
+  GStrv framework_names;  /* those there are */
+  GPtrArray *models;      /* of Model: those of models/ */
+  struct RowRules *rules; /* row_rules.h */
+  gboolean by_release;    /* rules may say what a framework's name stands for */
+  Parts without;          /* parts of the model left out of their plans */
 } MeasuredRows;
 
 /* INPUT as csv_table_read(), and with file:line for a missing required column. A row that describes something not
@@ -43,7 +71,7 @@ typedef struct {
  * gives column, found and expected), or has more or fewer cells than the header is not an error: it gets a
  * `problem`, and the others are read.
  *
- * A row whose model_name is that of a shipped model with experts (named_models.h), with the row's hidden size and
+ * A row whose model_name is that of a shipped model with experts (row_model.h), with the row's hidden size and
  * heads, uses that model, cut to the row's layers; if the row states a number of experts, it must be the same.
  * Otherwise experts, experts_per_token and moe_ffn_hidden say what replaces every layer's MLP. A row whose
  * model_name is that of a shipped model without experts, with the row's layers too, takes that model's vocabulary if
@@ -54,6 +82,13 @@ typedef struct {
 MeasuredRows *measured_rows_read(char **files, int n_files, gboolean by_release, GError **error);
 void measured_rows_free(MeasuredRows *rows);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(MeasuredRows, measured_rows_free)
+
+/* Names that a rule read as another file, each pair once, in the order in which rows mention them. */
+typedef struct {
+  const char *framework, *read_as; /* borrowed from the rows */
+  guint n_rows;
+} ReadAs;
+GArray *measured_rows_read_as(const MeasuredRows *rows); /* of ReadAs, owned by the caller */
 
 /* Leave `parts` of the model out of every row's plan. */
 void measured_rows_take_away(MeasuredRows *rows, Parts parts);

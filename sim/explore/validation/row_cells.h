@@ -1,6 +1,6 @@
 /* The contents of a row's cells: numbers, and words as their index. */
 #pragma once
-#include "measured_row.h"
+#include "measured_rows.h"
 
 enum { CELL_UNKNOWN = -1 };
 

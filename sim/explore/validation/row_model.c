@@ -1,8 +1,46 @@
 #include "row_model.h"
 
+#include <string.h>
+
+#include "data_path.h"
 #include "error.h"
 
 enum { DEFAULT_VOCAB = 51200, DEFAULT_SEQ_LEN = 2048, FFN_MULTIPLE = 256 };
+
+/* Letters and digits alone, lower case; owned by the caller. "DEEPSEEK_V3", "deepseekv3" and "deepseek-v3-l4" all begin
+ * with what is left of deepseek-v3: deepseekv3. */
+static char *bare_name(const char *name) {
+  GString *bare = g_string_new(NULL);
+  for (const char *at = name; *at != '\0'; at++)
+    if (g_ascii_isalnum(*at))
+      g_string_append_c(bare, g_ascii_tolower(*at));
+  return g_string_free(bare, FALSE);
+}
+
+GPtrArray *shipped_models_read(GError **error) {
+  g_autoptr(GPtrArray) models = g_ptr_array_new_with_free_func((GDestroyNotify)model_free);
+  g_auto(GStrv) names = data_path_list("models", ".json");
+  for (int i = 0; names[i] != NULL; i++) {
+    Model *model = model_read(names[i], error);
+    if (model == NULL)
+      return NULL;
+    g_ptr_array_add(models, model);
+  }
+  return g_steal_pointer(&models);
+}
+
+const Model *shipped_models_find(const GPtrArray *models, const char *name, gint64 hidden, gint64 n_heads) {
+  g_autofree char *wanted = bare_name(name);
+  const Model *best = NULL;
+  for (guint i = 0; i < models->len; i++) {
+    const Model *model = g_ptr_array_index(models, i);
+    g_autofree char *bare = bare_name(model->name);
+    if (model->hidden == hidden && model->n_heads == n_heads && g_str_has_prefix(wanted, bare) &&
+        (best == NULL || strlen(model->name) > strlen(best->name)))
+      best = model;
+  }
+  return best;
+}
 
 /* Llama's: two thirds of four times the hidden size, rounded up. */
 static gint64 default_ffn(const Model *model) {
@@ -78,12 +116,11 @@ static void take_unsaid(const Model *shipped, Model *model) {
   model->post_norms = shipped->post_norms;
 }
 
-Model *row_model_new(MeasuredRow *row, const RowCells *cells, const Framework *framework, const NamedModels *named,
-                     GError **error) {
+Model *row_model_new(MeasuredRow *row, const RowCells *cells, const Framework *framework, GError **error) {
   if (!check_known(cells, error))
     return NULL;
   const char *name = measured_row_cell(row, "model_name");
-  const Model *shipped = named_models_find(named, name, cells->hidden, cells->heads);
+  const Model *shipped = row->shipped;
   if (shipped != NULL && model_has_experts(shipped) &&
       (cells->experts == CELL_UNKNOWN || cells->experts == shipped->experts.n))
     return named_model(cells, shipped, error);

@@ -1,11 +1,16 @@
-/* The model that a row describes. */
+/* The model that a row describes, and the shipped one that it is named for: describing experts takes more numbers than
+ * a row has columns, and a table may state another vocabulary than the model has. */
 #pragma once
 #include "framework.h"
-#include "named_models.h"
 #include "row_cells.h"
 
-/* For a run of `framework` (NULL: none that is described). Owned by the caller; sets row->unused_vocab if it takes
- * the vocabulary of the model that the row is named for (measured_rows.h). NULL and IMPOSSIBLE for what is not
- * modelled. */
-Model *row_model_new(MeasuredRow *row, const RowCells *cells, const Framework *framework, const NamedModels *named,
-                     GError **error);
+/* Every model of models/: GPtrArray of Model, owned by the caller. NULL with INPUT set if a file cannot be read. */
+GPtrArray *shipped_models_read(GError **error);
+/* The one whose name is a prefix of `name` (comparing letters and digits only; the longest if several match) and which
+ * has this hidden size and these heads. NULL: none. Borrowed. */
+const Model *shipped_models_find(const GPtrArray *models, const char *name, gint64 hidden, gint64 n_heads);
+
+/* For a run of `framework` (NULL: none that is described) on row->shipped where that says more. Owned by the caller;
+ * sets row->unused_vocab if it takes the vocabulary of the model that the row is named for (measured_rows.h). NULL and
+ * IMPOSSIBLE for what is not modelled. */
+Model *row_model_new(MeasuredRow *row, const RowCells *cells, const Framework *framework, GError **error);

@@ -1,4 +1,4 @@
-/* Clusters are read first, each once; then every distinct run is a job of its own, which writes nothing but its own
+/* Every distinct run is a job of its own, which writes nothing but its own
  * entry, so that threads cannot change a number; then every row is held against its run, in the order of the rows. */
 #include "validation.h"
 
@@ -10,34 +10,6 @@
 #include "suggest.h"
 
 static const char source_column[] = "source";
-
-typedef struct {
-  Cluster *cluster; /* NULL: it cannot be read */
-  char *problem;
-} KnownCluster;
-
-static void known_cluster_free(gpointer data) {
-  KnownCluster *known = data;
-  cluster_free(known->cluster);
-  g_free(known->problem);
-  g_free(known);
-}
-
-/* Of every name in the rows: KnownCluster by name. */
-static GHashTable *read_clusters(const MeasuredRows *rows) {
-  GHashTable *clusters = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, known_cluster_free);
-  for (guint i = 0; i < rows->rows->len; i++) {
-    const MeasuredRow *row = &g_array_index(rows->rows, MeasuredRow, i);
-    if (row->problem != NULL || g_hash_table_contains(clusters, row->cluster))
-      continue;
-    g_autoptr(GError) problem = NULL;
-    KnownCluster *known = g_new0(KnownCluster, 1);
-    known->cluster = cluster_read(row->cluster, &problem);
-    known->problem = problem != NULL ? g_strdup_printf("cluster %s", problem->message) : NULL;
-    g_hash_table_insert(clusters, (gpointer)row->cluster, known);
-  }
-  return clusters;
-}
 
 /* A distinct run, as predict() answers it. */
 typedef struct {
@@ -53,8 +25,7 @@ static void run_clear(gpointer data) {
 
 /* What jobs share. */
 typedef struct {
-  GPtrArray *jobs;      /* of Run */
-  GHashTable *clusters; /* only read */
+  GPtrArray *jobs; /* of Run */
 } Runners;
 
 static void predict_run(gint64 i, int thread, gpointer data) {
@@ -65,13 +36,8 @@ static void predict_run(gint64 i, int thread, gpointer data) {
     run->problem = g_strdup(row->problem);
     return;
   }
-  const KnownCluster *known = g_hash_table_lookup(runners->clusters, row->cluster);
-  if (known->cluster == NULL) {
-    run->problem = g_strdup(known->problem);
-    return;
-  }
   g_autoptr(GError) problem = NULL;
-  if (!predict_step(row->model, known->cluster, row->plan, &run->step, &problem))
+  if (!predict_step(row->model, row->machine, row->plan, &run->step, &problem))
     run->problem = g_strdup(problem->message);
 }
 
@@ -91,12 +57,12 @@ static int compare_passes(gconstpointer a, gconstpointer b) {
 }
 
 /* The longest first, so that no thread is left with one when the others are done. */
-static void predict_runs(GArray *runs, GHashTable *clusters, int n_threads) {
+static void predict_runs(GArray *runs, int n_threads) {
   g_autoptr(GPtrArray) jobs = g_ptr_array_new();
   for (guint i = 0; i < runs->len; i++)
     g_ptr_array_add(jobs, &g_array_index(runs, Run, i));
   g_ptr_array_sort(jobs, compare_passes);
-  Runners runners = {jobs, clusters};
+  Runners runners = {jobs};
   parallel_for(jobs->len, n_threads, predict_run, &runners, NULL);
 }
 
@@ -144,11 +110,10 @@ static RowPrediction compare_row(const MeasuredRow *row, const Run *run) {
 static void predict_rows(Validation *validation) {
   g_autofree guint *which = g_new(guint, validation->n_rows);
   g_autoptr(GArray) runs = distinct_runs(validation, which);
-  g_autoptr(GHashTable) clusters = read_clusters(validation->rows);
   validation->n_runs = runs->len;
   validation->n_threads = MIN(validation->n_threads, (int)runs->len);
   gint64 before_us = g_get_monotonic_time();
-  predict_runs(runs, clusters, validation->n_threads);
+  predict_runs(runs, validation->n_threads);
   validation->wall_s = (g_get_monotonic_time() - before_us) * 1e-6;
   validation->predictions = g_new(RowPrediction, validation->n_rows);
   for (guint i = 0; i < validation->n_rows; i++)

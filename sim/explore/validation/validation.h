@@ -44,7 +44,7 @@ typedef struct {
   ValidationGroup all;
   GArray *groups; /* of ValidationGroup, in order of first appearance */
   int n_threads;
-  double wall_s; /* of predicting, excluding reading the clusters */
+  double wall_s; /* of predicting, without reading */
 } Validation;
 
 /* Predict every row (rows with the same run only once) on `n_threads` threads (0: one per processor); results do not

@@ -1,157 +1,109 @@
-#include "validation_files.h"
+#include "validation_report.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "error.h"
-#include "json_text.h"
+#include "json_values.h"
 #include "plots.h"
-#include "read_as.h"
 
 static const double bytes_per_gb = 1e9;
 
-/* Members of one object: a comma before all but the first, two blanks per level. */
-typedef struct {
-  GString *out;
-  int level;
-  gboolean has_members;
-} Members;
-
-static void begin_member(Members *members, const char *key) {
-  g_string_append_printf(members->out, "%s\n%*s", members->has_members ? "," : "", 2 * members->level, "");
-  members->has_members = TRUE;
-  json_append_string(members->out, key);
-  g_string_append(members->out, " : ");
+/* A text of the measured file, which may be in another encoding. */
+static void add_cell(JsonBuilder *builder, const char *key, const char *cell) {
+  g_autofree char *valid = g_utf8_make_valid(cell, -1);
+  json_add_text(builder, key, valid);
 }
 
-static void add_count(Members *members, const char *key, guint value) {
-  begin_member(members, key);
-  g_string_append_printf(members->out, "%u", value);
-}
-
-static void add_number(Members *members, const char *key, double value) {
-  begin_member(members, key);
-  json_append_number(members->out, value);
-}
-
-static void add_text(Members *members, const char *key, const char *value) {
-  begin_member(members, key);
-  json_append_string(members->out, value);
-}
-
-static Members begin_object(const Members *outer) {
-  g_string_append_c(outer->out, '{');
-  return (Members){outer->out, outer->level + 1, FALSE};
-}
-
-static void end_object(const Members *members) {
-  g_string_append_printf(members->out, "\n%*s}", 2 * members->level - 2, "");
-}
-
-static void add_failure(const Members *list, const Validation *validation, guint index) {
+static void add_failure(JsonBuilder *builder, const Validation *validation, guint index) {
   const MeasuredRow *row = validation_row(validation, index);
   g_autofree char *place = measured_row_place(row);
-  Members members = begin_object(list);
-  add_text(&members, "id", row->id);
-  add_text(&members, "source", measured_row_cell(row, "source"));
-  add_text(&members, "row", place);
-  add_text(&members, "reason", validation->predictions[index].problem);
-  end_object(&members);
+  json_begin_object(builder, NULL);
+  add_cell(builder, "id", row->id);
+  add_cell(builder, "source", measured_row_cell(row, "source"));
+  add_cell(builder, "row", place);
+  add_cell(builder, "reason", validation->predictions[index].problem);
+  json_builder_end_object(builder);
 }
 
 /* NULL `name`: of all rows. */
-static void add_failures(Members *members, const Validation *validation, const char *by, const char *name) {
-  begin_member(members, "failed");
-  g_string_append_c(members->out, '[');
-  Members list = {members->out, members->level + 1, FALSE};
+static void add_failures(JsonBuilder *builder, const Validation *validation, const char *name) {
+  json_begin_list(builder, "failed");
   for (guint i = 0; i < validation->n_rows; i++) {
-    const MeasuredRow *row = validation_row(validation, i);
-    if (validation->predictions[i].problem == NULL || (name != NULL && strcmp(measured_row_cell(row, by), name) != 0))
-      continue;
-    g_string_append_printf(list.out, "%s\n%*s", list.has_members ? "," : "", 2 * list.level, "");
-    list.has_members = TRUE;
-    add_failure(&list, validation, i);
+    const char *group = measured_row_cell(validation_row(validation, i), validation->by);
+    if (validation->predictions[i].problem != NULL && (name == NULL || strcmp(group, name) == 0))
+      add_failure(builder, validation, i);
   }
-  if (list.has_members)
-    g_string_append_printf(list.out, "\n%*s", 2 * members->level, "");
-  g_string_append_c(members->out, ']');
+  json_builder_end_array(builder);
 }
 
-static void add_verdicts(Members *members, const ValidationGroup *group) {
-  begin_member(members, "out_of_memory");
-  Members inner = begin_object(members);
-  add_count(&inner, "ran", group->n_ran);
-  add_count(&inner, "ran_right", group->n_ran_right);
-  add_count(&inner, "out_of_memory", group->n_out_of_memory);
-  add_count(&inner, "out_of_memory_right", group->n_out_of_memory_right);
-  end_object(&inner);
+static void add_verdicts(JsonBuilder *builder, const ValidationGroup *group) {
+  json_begin_object(builder, "out_of_memory");
+  json_add_count(builder, "ran", group->n_ran);
+  json_add_count(builder, "ran_right", group->n_ran_right);
+  json_add_count(builder, "out_of_memory", group->n_out_of_memory);
+  json_add_count(builder, "out_of_memory_right", group->n_out_of_memory_right);
+  json_builder_end_object(builder);
 }
 
-static void add_group(Members *members, const Validation *validation, const ValidationGroup *group, const char *name) {
-  add_count(members, "rows", group->n_rows);
-  add_count(members, "predicted", group->n_predicted);
-  add_failures(members, validation, validation->by, name);
-  add_number(members, "mape", group->time.mape);
-  add_number(members, "median_ape", group->time.median_ape);
-  add_number(members, "p90_ape", group->time.p90_ape);
-  add_number(members, "bias", group->time.bias);
-  add_number(members, "baseline_mape", group->baseline_mape);
-  add_count(members, "timed", group->n_timed);
-  add_count(members, "memory_rows", group->n_memory);
-  add_number(members, "memory_mape", group->memory_mape);
-  add_number(members, "memory_bias", group->memory_bias);
-  add_verdicts(members, group);
+static void add_group(JsonBuilder *builder, const Validation *validation, const ValidationGroup *group,
+                      const char *name) {
+  json_add_count(builder, "rows", group->n_rows);
+  json_add_count(builder, "predicted", group->n_predicted);
+  add_failures(builder, validation, name);
+  json_add_number(builder, "mape", group->time.mape);
+  json_add_number(builder, "median_ape", group->time.median_ape);
+  json_add_number(builder, "p90_ape", group->time.p90_ape);
+  json_add_number(builder, "bias", group->time.bias);
+  json_add_number(builder, "baseline_mape", group->baseline_mape);
+  json_add_count(builder, "timed", group->n_timed);
+  json_add_count(builder, "memory_rows", group->n_memory);
+  json_add_number(builder, "memory_mape", group->memory_mape);
+  json_add_number(builder, "memory_bias", group->memory_bias);
+  add_verdicts(builder, group);
 }
 
-static void add_parts(Members *members, Parts parts) {
-  begin_member(members, "without");
-  g_string_append_c(members->out, '[');
-  const char *comma = "";
+static void add_parts(JsonBuilder *builder, Parts parts) {
+  json_begin_list(builder, "without");
   for (int i = 0; i < parts_count(); i++)
-    if (parts & 1u << i) {
-      g_string_append(members->out, comma);
-      json_append_string(members->out, part_name(i));
-      comma = ", ";
-    }
-  g_string_append_c(members->out, ']');
+    if (parts & 1u << i)
+      json_builder_add_string_value(builder, part_name(i));
+  json_builder_end_array(builder);
 }
 
-static void add_read_as(Members *members, const MeasuredRows *rows) {
-  g_autoptr(GArray) counted = read_as_count(rows);
-  begin_member(members, "read_as");
-  g_string_append_c(members->out, '[');
+static void add_read_as(JsonBuilder *builder, const MeasuredRows *rows) {
+  g_autoptr(GArray) counted = measured_rows_read_as(rows);
+  json_begin_list(builder, "read_as");
   for (guint i = 0; i < counted->len; i++) {
     const ReadAs *read_as = &g_array_index(counted, ReadAs, i);
-    g_string_append(members->out, i > 0 ? ", {\"framework\" : " : "{\"framework\" : ");
-    json_append_string(members->out, read_as->framework);
-    g_string_append(members->out, ", \"file\" : ");
-    json_append_string(members->out, read_as->read_as);
-    g_string_append_printf(members->out, ", \"rows\" : %u}", read_as->n_rows);
+    json_begin_object(builder, NULL);
+    json_add_text(builder, "framework", read_as->framework);
+    json_add_text(builder, "file", read_as->read_as);
+    json_add_count(builder, "rows", read_as->n_rows);
+    json_builder_end_object(builder);
   }
-  g_string_append_c(members->out, ']');
+  json_builder_end_array(builder);
 }
 
 char *validation_json(const Validation *validation) {
-  const Members none = {.out = g_string_new(NULL)};
-  Members members = begin_object(&none);
-  add_group(&members, validation, &validation->all, NULL);
-  add_parts(&members, validation->rows->without);
-  add_read_as(&members, validation->rows);
-  add_number(&members, "rows_per_s", validation->n_rows / MAX(validation->wall_s, 1e-6));
-  add_count(&members, "threads", (guint)validation->n_threads);
-  begin_member(&members, "groups");
-  Members groups = begin_object(&members);
+  JsonBuilder *builder = json_builder_new();
+  json_builder_begin_object(builder);
+  add_group(builder, validation, &validation->all, NULL);
+  add_parts(builder, validation->rows->without);
+  add_read_as(builder, validation->rows);
+  json_add_number(builder, "rows_per_s", validation->n_rows / MAX(validation->wall_s, 1e-6));
+  json_add_count(builder, "threads", validation->n_threads);
+  json_begin_object(builder, "groups");
   for (guint i = 0; i < validation->groups->len; i++) {
     const ValidationGroup *group = &g_array_index(validation->groups, ValidationGroup, i);
-    begin_member(&groups, group->name);
-    Members inner = begin_object(&groups);
-    add_group(&inner, validation, group, group->name);
-    end_object(&inner);
+    g_autofree char *name = g_utf8_make_valid(group->name, -1);
+    json_begin_object(builder, name);
+    add_group(builder, validation, group, group->name);
+    json_builder_end_object(builder);
   }
-  end_object(&groups);
-  end_object(&members);
-  g_string_append_c(none.out, '\n');
-  return g_string_free(none.out, FALSE);
+  json_builder_end_object(builder);
+  json_builder_end_object(builder);
+  return json_finish(builder);
 }
 
 /* What is added to a row; columns of that name in a file that was made so before are replaced. */

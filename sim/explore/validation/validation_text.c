@@ -1,12 +1,10 @@
-#include "validation_text.h"
+#include "validation_report.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "framework.h"
-#include "read_as.h"
-#include "row_notes.h"
 #include "suggest.h"
 
 enum { N_WORST = 10, LEAST_NAME_WIDTH = 12, MOST_NAME_WIDTH = 40, MOST_REASONS = 20 };
@@ -195,18 +193,16 @@ static int compare_names(gconstpointer a, gconstpointer b) {
 /* The sources whose rows name a framework that nothing describes: name → set of sources. */
 static GHashTable *unknown_frameworks(const Validation *validation) {
   GHashTable *unknown =
-      g_hash_table_new_full(g_str_hash, g_str_equal, g_free, (GDestroyNotify)(void (*)(void))g_hash_table_unref);
+      g_hash_table_new_full(g_str_hash, g_str_equal, NULL, (GDestroyNotify)(void (*)(void))g_hash_table_unref);
   for (guint i = 0; i < validation->n_rows; i++) {
     const MeasuredRow *row = validation_row(validation, i);
-    g_autofree char *name = row_notes_framework(measured_row_cell(row, "notes"), measured_row_cell(row, "framework"));
-    gpointer known_name, described;
-    if (*name == '\0' || !g_hash_table_lookup_extended(validation->rows->frameworks, name, &known_name, &described) ||
-        described != NULL)
+    const char *name = row->framework;
+    if (*name == '\0' || *row->read_as != '\0')
       continue;
     GHashTable *sources = g_hash_table_lookup(unknown, name);
     if (sources == NULL) {
       sources = g_hash_table_new(g_str_hash, g_str_equal);
-      g_hash_table_insert(unknown, g_steal_pointer(&name), sources);
+      g_hash_table_insert(unknown, (gpointer)name, sources);
     }
     g_hash_table_add(sources, (gpointer)measured_row_cell(row, "source"));
   }
@@ -272,13 +268,13 @@ static void append_unused_vocabularies(GString *out, const Validation *validatio
   }
 }
 
-/* Rows of plain names that are read with the file of a release. */
+/* Rows whose framework a rule reads as another file. */
 static void append_read_as(GString *out, const Validation *validation) {
-  g_autoptr(GArray) counted = read_as_count(validation->rows);
+  g_autoptr(GArray) counted = measured_rows_read_as(validation->rows);
   for (guint i = 0; i < counted->len; i++) {
     const ReadAs *read_as = &g_array_index(counted, ReadAs, i);
     g_autofree char *framework = plain_text(read_as->framework, MOST_NAME_WIDTH);
-    g_string_append(out, i == 0 ? "read as of the time of their models (--releases off: as named): " : "; ");
+    g_string_append(out, i == 0 ? "read by topologies/published/rows.yaml (--releases off: as named): " : "; ");
     g_string_append_printf(out, "%u row%s of %s as %s", read_as->n_rows, read_as->n_rows == 1 ? "" : "s", framework,
                            read_as->read_as);
   }
@@ -329,7 +325,7 @@ static void append_right(GString *out, guint n_right, guint n) {
 
 static void append_markdown_group(GString *out, const ValidationGroup *group) {
   g_autofree char *name = markdown_cell(*group->name != '\0' ? group->name : "(none)");
-  g_string_append_printf(out, "| %s | %u | %u | %u |", name, group->n_rows, group->n_predicted, group->n_failed);
+  g_string_append_printf(out, "| %s | %u | %u | %u |", name, group->n_rows, group->n_failed, group->n_timed);
   append_share(out, FALSE, group->time.mape);
   append_share(out, FALSE, group->time.median_ape);
   append_share(out, FALSE, group->time.p90_ape);
@@ -353,14 +349,26 @@ static void append_markdown_row(GString *out, const Validation *validation, guin
                          prediction->global_batch, prediction->step_time_s, row->step_time_s, 100 * prediction->error);
 }
 
+static void append_summary(GString *out, const ValidationGroup *all) {
+  g_string_append_printf(out, "Of %u rows %u are predicted.", all->n_rows, all->n_predicted);
+  if (all->n_timed > 0)
+    g_string_append_printf(out,
+                           " Of the %u with a step time the mean error is %.1f %%, the median %.1f %%, the 90th "
+                           "percentile %.1f %%; the baseline is off by %.1f %%.",
+                           all->n_timed, 100 * all->time.mape, 100 * all->time.median_ape, 100 * all->time.p90_ape,
+                           100 * all->baseline_mape);
+  g_string_append(out, "\n\n");
+}
+
 char *validation_markdown(const Validation *validation) {
   g_autofree char *parts = parts_text(validation->rows->without);
   GString *out = g_string_new(NULL);
   if (validation->rows->without != 0)
-    g_string_append_printf(out, "Without %s.\n\n", parts);
+    g_string_append_printf(out, "Without %s. ", parts);
+  append_summary(out, &validation->all);
   g_autofree char *by = markdown_cell(validation->by);
   g_string_append_printf(out,
-                         "| %s | rows | predicted | failed | MAPE %% | median %% | p90 %% | bias %% | baseline MAPE %% "
+                         "| %s | rows | failed | timed | MAPE %% | median %% | p90 %% | bias %% | baseline MAPE %% "
                          "| memory MAPE %% | ran: said to fit | out of memory: said not to fit |\n",
                          by);
   g_string_append(out, "| --- |");
