@@ -47,10 +47,17 @@ bench: deps
 	$(MAKE) --no-print-directory all
 	meson test -C "$(BUILD)" --benchmark --verbose
 
-# published steps, predicted against measured, and what each part of the model is worth; writes docs/validation.md
-validation: deps
+# a page of docs/ with what its commands print now, those of the groups in $(2) too (docs/fill.sh)
+define fill
 	$(MAKE) --no-print-directory programs
-	docs/validation.sh "$(BUILD)/sim/stepsim" $(MEASURED)
+	MEASURED=$(abspath $(MEASURED)) BUILD=$(abspath $(BUILD)) \
+	  docs/fill.sh "$(BUILD)/sim/stepsim" docs/$(1).md $(2) >docs/$(1).md.new
+	mv docs/$(1).md.new docs/$(1).md
+endef
+
+# published steps, predicted against measured, and what each part of the model is worth; fills docs/validation.md
+validation: deps
+	$(call fill,validation,measured parts)
 
 # tasks that other simulators were timed with; writes docs/speed.md
 speed: deps
@@ -58,10 +65,9 @@ speed: deps
 	docs/speed.sh "$(BUILD)" >docs/speed.md.new
 	mv docs/speed.md.new docs/speed.md
 
-# steps on this machine's cores, predicted against measured; writes docs/validation-cpu.txt, a table of that page
+# steps on this machine's cores, predicted against measured: a table of that page
 validation-cpu: deps
-	$(MAKE) --no-print-directory programs
-	real/validate-cpu.sh "$(BUILD)" 5 docs/validation-cpu.txt
+	$(call fill,validation,cpu)
 
 # figures from the literature beside what stepsim prints; writes docs/figures.md
 figures: deps
@@ -69,15 +75,14 @@ figures: deps
 	docs/figures.sh "$(BUILD)/sim/stepsim" >docs/figures.md.new
 	mv docs/figures.md.new docs/figures.md
 
-# every pipeline schedule drawn, with its bubble and memory; writes docs/schedules.md
+# every pipeline schedule drawn, with its bubble and memory; fills docs/schedules.md
 schedules: deps
-	$(MAKE) --no-print-directory programs
-	docs/schedules.sh "$(BUILD)/sim/stepsim" docs
+	$(call fill,schedules)
 
-# every figure of stepsim plot, drawn; writes docs/plots.md
+# every figure of stepsim plot, drawn by the commands of docs/plots.md
 plots: deps
 	$(MAKE) --no-print-directory programs
-	docs/plots.sh "$(BUILD)/sim/stepsim" docs
+	docs/plots.sh "$(BUILD)/sim/stepsim" docs/plots
 
 clean:
 	rm -rf "$(BUILD)" "$(BUILD)-sanitize" "$(BUILD)-sanitize-all" "$(BUILD)-fuzz" "$(OUT)"

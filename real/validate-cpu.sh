@@ -1,14 +1,12 @@
 #!/bin/sh
 # How well are steps on this machine's cores predicted? Each round calibrates with one rank on each of two cores, then
-# predicts and executes several plans in turn. Prints a table of medians over the rounds; a third argument names a file
-# to write it to, for docs/validation.md. A shared machine changes its speed from minute to minute, so every round is
-# compared with its own calibration.
+# predicts and executes several plans in turn. Prints a table of medians over the rounds, which docs/validation.md has. A
+# shared machine changes its speed from minute to minute, so every round is compared with its own calibration.
 set -eu
 export LC_ALL=C # for awk's number format
-usage="usage: real/validate-cpu.sh BUILD_FOLDER [ROUNDS [FILE]]"
+usage="usage: real/validate-cpu.sh BUILD_FOLDER [ROUNDS]"
 build=${1:?"$usage"}
 rounds=${2:-5}
-file=${3:-}
 stepsim=$build/sim/stepsim
 stepreal=$build/real/stepreal
 if [ ! -x "$stepsim" ] || [ ! -x "$stepreal" ]; then
@@ -54,8 +52,7 @@ while [ "$round" -lt "$rounds" ]; do
   done <"$out/plans"
   round=$((round + 1))
 done
-cat "$out/calibrated"
-echo
+cat "$out/calibrated" >&2
 
 column() { awk -F'|' -v plan="$1" -v c="$2" '$1 == plan { print $c }' "$out/measured"; }
 while read -r plan; do
@@ -66,18 +63,9 @@ while read -r plan; do
     awk -F'|' '{ printf "| `%s` | %.0f | %.0f | %+.1f %% | %+.1f … %+.1f %% |\n", $1, 1e3 * $2, 1e3 * $3, $4, $5, $6 }'
 done <"$out/plans" >"$out/rows"
 
-{
-  echo "| plan | predicted (ms) | measured (ms) | error | least … most |"
-  echo "| --- | --- | --- | --- | --- |"
-  cat "$out/rows"
-} >"$out/table"
-cat "$out/table"
-[ -n "$file" ] || exit 0
-{
-  echo "On two cores ($(sed -n 1p "$out/calibrated" | sed 's/, 1 core.*//')), $(date -u +%Y-%m-%d), $model, fp32, sequences of 256 tokens, 8 in a batch;"
-  echo "medians of $rounds rounds, each a calibration, then every plan predicted from it and run for four steps after a first one:"
-  echo
-  cat "$out/table"
-} >"$file.new"
-mv "$file.new" "$file"
-echo "Written: $file"
+echo "On two cores ($(sed -n 1p "$out/calibrated" | sed 's/, 1 core.*//')), $(date -u +%Y-%m-%d), $model, fp32, sequences of 256 tokens, 8 in a batch;"
+echo "medians of $rounds rounds, each a calibration, then every plan predicted from it and run for four steps after a first one:"
+echo
+echo "| plan | predicted (ms) | measured (ms) | error | least … most |"
+echo "| --- | --- | --- | --- | --- |"
+cat "$out/rows"

@@ -1,38 +1,63 @@
 #!/bin/sh
-# test_pages.sh STEPSIM: pages of docs that scripts write say what their commands print now, and each of their pictures is
-# there; that of frameworks has all of them. The page of published steps is held against them where they lie beside the
-# repository.
-docs=$(dirname "$0")/../../docs
-measured=${STEPSIM_SHARED:-$docs/../../shared}/measured
+# test_pages.sh STEPSIM: pages of docs with tables that commands make say what these print now, and each of their pictures
+# is there; that of frameworks has all of them. The table of published steps is held against them where they lie beside
+# the repository.
+docs=$(cd "$(dirname "$0")/../../docs" && pwd)
 work=$(mktemp -d) || exit 99
 trap 'rm -rf "$work"' EXIT
-stepsim=$1
 . "$(dirname "$0")/../fixtures/tap.sh"
+stepsim=$(absolute "$1")
 
 print_page() {
   case $1 in
-    validation) "$docs/$1.sh" "$stepsim" "$measured" --text ;;
-    figures) "$docs/$1.sh" "$stepsim" ;;
-    *) "$docs/$1.sh" "$stepsim" --text ;;
+    figures) "$docs/figures.sh" "$stepsim" ;;
+    validation) "$docs/fill.sh" "$stepsim" "$docs/$1.md" ${MEASURED:+measured} ;;
+    *) "$docs/fill.sh" "$stepsim" "$docs/$1.md" ;;
   esac
 }
 
-for page in figures schedules plots validation; do
-  if [ "$page" = validation ] && [ ! -r "$measured/measured.csv" ]; then
-    n=$((n + 1))
-    echo "ok $n - docs/$page.md is current # SKIP no published steps beside the repository"
-  else
-    print_page "$page" >"$work/$page.md" 2>"$work/err"
-    difference=$(diff "$docs/$page.md" "$work/$page.md" 2>&1)
-    result $? "docs/$page.md is current (make $page writes it)" "$difference"
-  fi
-  [ "$page" != figures ] || continue # has tables alone
+MEASURED=${STEPSIM_SHARED:-$docs/../../shared}/measured
+if [ -r "$MEASURED/measured.csv" ]; then MEASURED=$(cd "$MEASURED" && pwd); else MEASURED=; fi
+export MEASURED
+for page in figures schedules validation; do
+  print_page "$page" >"$work/$page.md" 2>"$work/err"
+  difference=$(diff "$docs/$page.md" "$work/$page.md" 2>&1)
+  result $? "docs/$page.md is current (make $page fills it)" "$difference $(cat "$work/err")"
+done
+for page in plots validation; do
   missing=$(sed -n 's/^!\[.*\](\(.*\))$/\1/p' "$docs/$page.md" | while read -r picture; do
-    [ -s "$docs/$picture" ] || echo "$picture"
+    [ -s "$docs/$picture" ] && grep -q "^[ <].*stepsim .* --\(output\|plot\) [^ ]*$(basename "$picture")" "$docs/$page.md" ||
+      echo "$picture"
   done)
   [ -z "$missing" ] && grep -q '^!\[' "$docs/$page.md"
-  result $? "pictures of docs/$page.md are there" "missing: $missing"
+  result $? "pictures of docs/$page.md are there, and the commands that draw them" "missing: $missing"
 done
+shown=$(grep -c '^!\[' "$docs/plots.md")
+[ "$shown" -eq "$(find "$docs/plots" -type f | wc -l)" ]
+result $? "docs/plots.md shows every picture there is" "$shown shown"
+
+# The worst rows of measured.csv are explained on the page of errors.
+unknown=$(awk -F' *[|] *' '/^\| worst rows/ { on = 1; getline; next } on && !/^\|/ { exit } on { print $2 }' "$docs/validation.md" |
+  while read -r id; do grep -qw -- "$id" "$docs/accuracy.md" || echo "$id"; done)
+[ -z "$unknown" ] && grep -q '^| worst rows' "$docs/validation.md"
+result $? "docs/accuracy.md explains the worst rows" "missing: $unknown"
+
+# What a page holds between a command and its end is replaced, and nothing else.
+mkdir -p "$work/pages/docs" || exit 99
+printf 'Head\n\n<!-- $ echo one; pwd -->\nold\n<!-- end -->\n\n<!-- slow $ echo two -->\nkept\n<!-- end -->\n\n<!-- $$ command -v stepsim -->\n<!-- end -->\nTail\n' \
+  >"$work/pages/docs/some.md"
+folder=$(cd "$work/pages" && pwd)
+printf 'Head\n\n<!-- $ echo one; pwd -->\n\none\n%s\n\n<!-- end -->\n\n<!-- slow $ echo two -->\nkept\n<!-- end -->\n\n<!-- $$ command -v stepsim -->\n\n```\n$ command -v stepsim\n%s\n```\n\n<!-- end -->\nTail\n' \
+  "$folder" "$stepsim" >"$work/expected"
+"$docs/fill.sh" "$stepsim" "$work/pages/docs/some.md" >"$work/filled" 2>"$work/err" && cmp "$work/filled" "$work/expected" &&
+  cp "$work/filled" "$work/pages/docs/some.md" && "$docs/fill.sh" "$stepsim" "$work/pages/docs/some.md" | cmp - "$work/expected"
+result $? "a page is filled, and filled again the same" "$(cat "$work/err" "$work/filled")"
+"$docs/fill.sh" "$stepsim" "$work/pages/docs/some.md" slow | sed -n '/^<!-- slow/,/^<!-- end/p' | tr '\n' ' ' >"$work/filled"
+grep -q '> *two *<' "$work/filled"
+result $? "a group is filled when it is asked for" "$(cat "$work/filled")"
+echo '<!-- $ false -->' >"$work/pages/docs/some.md"
+! "$docs/fill.sh" "$stepsim" "$work/pages/docs/some.md" >"$work/filled" 2>"$work/err" && grep -q 'some.md: failed: false$' "$work/err"
+result $? "a command that fails is named" "$(cat "$work/err")"
 
 # The page of speeds is measured, so its numbers are not held against anything: its rows are.
 grep -v '^#' "$docs/speed.txt" | awk -F'|' '{ print "| " $1 " | " $2 " |" }' >"$work/tasks"
@@ -59,57 +84,13 @@ missing=$(sed -n 's/^    {"\([^"]*\)", FIELD_[A-Z0-9]*, \([A-Z]*\),.*/\1|\2/p' "
 [ -z "$missing" ]
 result $? "docs/clusters.md has the keys of clusters and GPUs" "missing: $missing"
 
-# The page of published steps made of a few of them: the worst is explained, the others are asked for.
-mkdir "$work/docs" "$work/measured" "$work/measurements" || exit 99
-cp "$docs/validation.sh" "$docs/collectives.sh" "$docs/passes.sh" "$docs/validation.md.in" "$docs/validation-cpu.txt" "$docs/validation-peers.txt" "$work/docs"
-head -n 2 "$docs/plots-measured.csv" >"$work/measurements/published.csv"
-head -n 3 "$docs/../measurements/collectives.csv" >"$work/measurements/collectives.csv"
-head -n 2 "$docs/../measurements/passes.csv" >"$work/measurements/passes.csv"
-head -n 2 "$docs/../measurements/functional_tests.csv" >"$work/measurements/functional_tests.csv"
-awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "step_time_s") time = i; print }
-  NR > 1 && !seen[$time != ""]++' "$docs/../measurements/nanotron.csv" >"$work/measurements/nanotron.csv"
-collected=$(awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "source") column = i } NR == 2 { print $column }' \
-  "$work/measurements/published.csv")
-echo "$collected|1|99.9|88.8|77.7|+66.6" >"$work/docs/validation-collected.txt"
+# What parts are worth, of a few rows.
+mkdir "$work/measured" || exit 99
 head -n 6 "$docs/plots-measured.csv" >"$work/measured/measured.csv"
 sed -n '1p; 2s/[^,]*$//p' "$docs/plots-measured.csv" >"$work/measured/out_of_memory.csv"
-worst=$("$stepsim" validate "$work"/measured/*.csv --markdown - | awk '/^\| worst/ { getline; getline; print $2; exit }')
-echo "$worst because of | the test" >"$work/docs/validation-rows.txt"
-page=$work/docs/validation.md
-if command -v gnuplot >/dev/null; then
-  "$work/docs/validation.sh" "$stepsim" "$work/measured" >"$work/out" 2>"$work/err" &&
-    grep -q "^| $worst |.*| because of | the test |$" "$page" && grep -q '| not explained yet |$' "$page" &&
-    [ "$(awk '/\| not explained yet \|$/ { print "for " $2 "," }' "$page" | sort -u)" = \
-      "$(grep -o 'for [^ ]*,' "$work/err" | sort)" ]
-  result $? "worst rows without an explanation are named, each once" "$worst; $(cat "$work/err")"
-  ! grep '{{' "$page" >&2 && grep -q '^Of 6 rows 6 are predicted. Of the 5 with' "$page" &&
-    grep -q '^| all | 6 | 5 |' "$page" && grep -q '^\* \*\*tensor-parallel\*\*: ' "$page"
-  result $? "the page has the tables of the rows it was given" "$(grep '^Of\|^| all' "$page")"
-  grep -q "^| $collected | 1 | 99.9 | 88.8 | 77.7 | +66.6 | [0-9]" "$page" && grep -q '^| all | 1 | - | - | - | - | [0-9]' "$page"
-  result $? "rows collected later stand beside what they were predicted with at first" "$(grep '^| .* | 1 | ' "$page")"
-  grep -q "^| aws-efa | all_reduce | 1 to 128 MiB | 16 | 2 | [0-9.]* | [-+][0-9.]* |$" "$page"
-  result $? "published collectives are counted by source, operation and size" "$(grep aws-efa "$page")"
-  grep -q '^| gpt2-large | dgx-h100 | dp 4 | 4 | 194.9 | [0-9.]* | [-+][0-9.]* | NeuSight | +9.9 |$' "$page" &&
-    grep -q '^| mean of absolute errors | | | | | | [0-9.]* | NeuSight | 9.9 |$' "$page"
-  result $? "published passes stand beside another simulator's errors" "$(grep NeuSight "$page")"
-  grep -q '^| all | 2 | 1 | [0-9.]* | [0-9.]* | [0-9.]* | [-+][0-9.]* | 1 / 1 | [01] / 1 |$' "$page"
-  result $? "runs of nanotron are counted by GPUs, those with a time and those out of memory" "$(grep '^| all' "$page")"
-  [ "$(awk -F'|' '/^\| all \|/ && NF > 11 { print NF; exit }' "$page")" -eq \
-    $((4 + $("$stepsim" validate --help | sed -n '/^--without takes/,/^$/p' | grep -c '^  '))) ] &&
-    cmp "$work/docs/validation-parts.txt" - <<END
-$(sed -n '/^| source | all parts |/,/^$/p' "$page" | sed '$d')
-END
-  result $? "the table of parts has a column for each" "$(cat "$work/docs/validation-parts.txt")"
-  "$work/docs/validation.sh" "$stepsim" "$work/measured" --text 2>/dev/null | cmp - "$page"
-  result $? "the page is the same when its parts are not made anew" "$(cat "$page")"
-  sed -i 's/^\(| all |\) [^ ]* /\1 99.9 /' "$work/docs/validation-parts.txt"
-  "$work/docs/validation.sh" "$stepsim" "$work/measured" --text 2>/dev/null | cmp - "$page"
-  result $? "the errors of the whole model are made anew" "$(cat "$page")"
-  [ "$(grep -c '<use' "$work/docs/validation.svg")" -ge 5 ] &&
-    [ "$(grep -c '<g' "$work/docs/validation.svg")" -eq "$(grep -c '</g>' "$work/docs/validation.svg")" ]
-  result $? "the picture has a point for each row, and its groups end" "$(grep -c '<g' "$work/docs/validation.svg")"
-fi
-"$work/docs/validation.sh" "$stepsim" "$work/nowhere" >"$work/out" 2>"$work/err"
-[ $? -eq 2 ] && grep -q "cannot read $work/nowhere/measured.csv" "$work/err"
-result $? "a folder without published steps is refused" "$(cat "$work/err")"
+PATH=$(dirname "$stepsim"):$PATH "$docs/parts.sh" "$work/measured" >"$work/parts" 2>"$work/err"
+n_parts=$("$stepsim" validate --help | sed -n '/^--without takes/,/^$/p' | grep -c '^  ')
+awk -F'|' -v n="$n_parts" '/^\|/ { rows++; if (NF != n + 4) exit 1 } /^\* \*\*/ { meanings++ }
+  END { exit !(rows >= 4 && meanings == n) }' "$work/parts"
+result $? "the table of parts has a column for each, and says what it is" "$(cat "$work/err" "$work/parts")"
 finish
