@@ -1,10 +1,9 @@
 #include "validation_report.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "framework.h"
+#include "reason_kind.h"
 #include "suggest.h"
 
 enum { N_WORST = 10, LEAST_NAME_WIDTH = 12, MOST_NAME_WIDTH = 40, MOST_REASONS = 20 };
@@ -127,56 +126,60 @@ static void append_worst(GString *out, const Validation *validation) {
     append_worst_row(out, validation, g_array_index(ranked, Ranked, i).row);
 }
 
-/* A reason without its numbers: "ep 2: …, expected 1" and "ep 4: …" are one kind. Owned by the caller. */
-static char *kind_of(const char *problem) {
-  GString *kind = g_string_new(NULL);
-  for (const char *at = problem; *at != '\0'; at++)
-    if (!g_ascii_isdigit(*at))
-      g_string_append_c(kind, *at);
-    else if (kind->len == 0 || kind->str[kind->len - 1] != '#')
-      g_string_append_c(kind, '#');
-  return g_string_free(kind, FALSE);
+/* What rows have in common, once each. */
+typedef struct {
+  char *text;     /* owned */
+  guint n, first; /* rows; the first of them */
+} Counted;
+
+static void counted_clear(gpointer data) {
+  g_free(((Counted *)data)->text);
 }
 
-typedef struct {
-  guint n, first; /* rows; the first of them */
-} Reason;
+/* Owned by the caller. */
+static GArray *counted_new(void) {
+  GArray *counted = g_array_new(FALSE, FALSE, sizeof(Counted));
+  g_array_set_clear_func(counted, counted_clear);
+  return counted;
+}
 
-static int compare_reasons(gconstpointer a, gconstpointer b) {
-  const Reason *x = a, *y = b;
+/* Takes over `text`. */
+static void count(GArray *counted, char *text, guint row) {
+  for (guint i = 0; i < counted->len; i++) {
+    Counted *known = &g_array_index(counted, Counted, i);
+    if (strcmp(known->text, text) == 0) {
+      known->n++;
+      g_free(text);
+      return;
+    }
+  }
+  const Counted first = {text, 1, row};
+  g_array_append_val(counted, first);
+}
+
+static int compare_counts(gconstpointer a, gconstpointer b) {
+  const Counted *x = a, *y = b;
   if (x->n != y->n)
     return x->n < y->n ? 1 : -1;
   return (x->first > y->first) - (x->first < y->first);
 }
 
-/* Kinds of reasons, most frequent first. Owned by the caller. */
-static GArray *count_reasons(const Validation *validation) {
-  GArray *reasons = g_array_new(FALSE, FALSE, sizeof(Reason));
-  g_autoptr(GHashTable) known = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL); /* to index + 1 */
-  for (guint i = 0; i < validation->n_rows; i++) {
-    if (validation->predictions[i].problem == NULL)
-      continue;
-    char *kind = kind_of(validation->predictions[i].problem);
-    guint index = GPOINTER_TO_UINT(g_hash_table_lookup(known, kind));
-    if (index == 0) {
-      Reason reason = {0, i};
-      g_array_append_val(reasons, reason);
-      index = reasons->len;
-    }
-    g_array_index(reasons, Reason, index - 1).n++;
-    g_hash_table_replace(known, kind, GUINT_TO_POINTER(index));
-  }
-  g_array_sort(reasons, compare_reasons);
-  return reasons;
+/* "2 rows". */
+static void append_rows(GString *out, guint n) {
+  g_string_append_printf(out, "%u row%s", n, n == 1 ? "" : "s");
 }
 
+/* Kinds of reasons, most frequent first. */
 static void append_reasons(GString *out, const Validation *validation) {
-  g_autoptr(GArray) reasons = count_reasons(validation);
-  if (reasons->len == 0)
-    return;
-  g_string_append(out, "\nFailed\n");
+  g_autoptr(GArray) reasons = counted_new();
+  for (guint i = 0; i < validation->n_rows; i++)
+    if (validation->predictions[i].problem != NULL)
+      count(reasons, reason_kind(validation->predictions[i].problem, "#"), i);
+  g_array_sort(reasons, compare_counts);
+  if (reasons->len > 0)
+    g_string_append(out, "\nFailed\n");
   for (guint i = 0; i < MIN(reasons->len, MOST_REASONS); i++) {
-    const Reason *reason = &g_array_index(reasons, Reason, i);
+    const Counted *reason = &g_array_index(reasons, Counted, i);
     g_autofree char *place = measured_row_place(validation_row(validation, reason->first));
     g_autofree char *where = g_path_get_basename(place);
     g_string_append_printf(out, "  %6u  %s (%s%s)\n", reason->n, validation->predictions[reason->first].problem,
@@ -186,85 +189,43 @@ static void append_reasons(GString *out, const Validation *validation) {
     g_string_append_printf(out, "  and %u more kinds of reasons\n", reasons->len - MOST_REASONS);
 }
 
-static int compare_names(gconstpointer a, gconstpointer b) {
-  return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-/* The sources whose rows name a framework that nothing describes: name → set of sources. */
-static GHashTable *unknown_frameworks(const Validation *validation) {
-  GHashTable *unknown =
-      g_hash_table_new_full(g_str_hash, g_str_equal, NULL, (GDestroyNotify)(void (*)(void))g_hash_table_unref);
+/* Names of frameworks that nothing describes, how many rows have them, and the nearest that is described. */
+static void append_unknown_frameworks(GString *out, const Validation *validation) {
+  g_autoptr(GArray) unknown = counted_new();
   for (guint i = 0; i < validation->n_rows; i++) {
     const MeasuredRow *row = validation_row(validation, i);
-    const char *name = row->framework;
-    if (*name == '\0' || *row->read_as != '\0')
-      continue;
-    GHashTable *sources = g_hash_table_lookup(unknown, name);
-    if (sources == NULL) {
-      sources = g_hash_table_new(g_str_hash, g_str_equal);
-      g_hash_table_insert(unknown, (gpointer)name, sources);
-    }
-    g_hash_table_add(sources, (gpointer)measured_row_cell(row, "source"));
+    if (*row->framework != '\0' && *row->read_as == '\0')
+      count(unknown, g_strdup(row->framework), i);
   }
-  return unknown;
-}
-
-/* NULL-terminated; owned by the caller, the keys by the table. */
-static const char **sorted_keys(GHashTable *table) {
-  guint n;
-  const char **keys = (const char **)(void *)g_hash_table_get_keys_as_array(table, &n);
-  qsort(keys, n, sizeof *keys, compare_names);
-  return keys;
-}
-
-/* `foo (sources a, b; did you mean "fooo"?)` */
-static void append_unknown_framework(GString *out, const char *name, GHashTable *sources, const char *const *known) {
-  g_autofree const char **of = sorted_keys(sources);
-  g_autofree char *plain = plain_text(name, MOST_NAME_WIDTH), *question = suggest_question(name, known);
-  g_string_append_printf(out, "%s (%s ", plain, of[0] != NULL && of[1] != NULL ? "sources" : "source");
-  for (gsize i = 0; of[i] != NULL; i++) {
-    g_autofree char *source = plain_text(of[i], MOST_NAME_WIDTH);
-    g_string_append_printf(out, "%s%s", i == 0 ? "" : ", ", *source != '\0' ? source : "unnamed");
+  const char *const *known = (const char *const *)validation->rows->framework_names;
+  for (guint i = 0; i < unknown->len; i++) {
+    const Counted *framework = &g_array_index(unknown, Counted, i);
+    g_autofree char *plain = plain_text(framework->text, MOST_NAME_WIDTH);
+    g_autofree char *question = suggest_question(framework->text, known);
+    g_string_append_printf(out, "%s%s (", i == 0 ? "nothing is added for frameworks that no file describes: " : ", ",
+                           plain);
+    append_rows(out, framework->n);
+    g_string_append_printf(out, "%s%s)", question != NULL ? "; " : "", question != NULL ? question : "");
   }
-  g_string_append_printf(out, "%s%s)", question != NULL ? "; " : "", question != NULL ? question : "");
-}
-
-/* Names of frameworks that nothing describes, whose rows have them, and the nearest that is described. */
-static void append_unknown_frameworks(GString *out, const Validation *validation) {
-  g_autoptr(GHashTable) unknown = unknown_frameworks(validation);
-  g_autofree const char **names = sorted_keys(unknown);
-  g_auto(GStrv) known = framework_names();
-  for (gsize i = 0; names[i] != NULL; i++) {
-    g_string_append(out, i == 0 ? "nothing is added for frameworks that no file describes: " : ", ");
-    append_unknown_framework(out, names[i], g_hash_table_lookup(unknown, names[i]), (const char *const *)known);
-  }
-  g_autofree char *list = g_strjoinv(", ", known);
-  if (names[0] != NULL)
+  g_autofree char *list = g_strjoinv(", ", validation->rows->framework_names);
+  if (unknown->len > 0)
     g_string_append_printf(out, "; described are %s\n", list);
 }
 
 /* What rows print of a vocabulary and is not taken, a line for each model and number. */
 static void append_unused_vocabularies(GString *out, const Validation *validation) {
-  g_autoptr(GHashTable) counts = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
-  g_autoptr(GPtrArray) lines = g_ptr_array_new();
+  g_autoptr(GArray) unused = counted_new();
   for (guint i = 0; i < validation->n_rows; i++) {
     const MeasuredRow *row = validation_row(validation, i);
-    if (row->unused_vocab == 0)
-      continue;
-    char *line =
-        g_strdup_printf("%s, a vocabulary of %" G_GINT64_FORMAT " as shipped, where they print %" G_GINT64_FORMAT,
-                        row->model->name, row->model->vocab, row->unused_vocab);
-    gpointer known, n;
-    if (g_hash_table_lookup_extended(counts, line, &known, &n)) {
-      g_hash_table_insert(counts, line, GINT_TO_POINTER(GPOINTER_TO_INT(n) + 1));
-    } else {
-      g_hash_table_insert(counts, line, GINT_TO_POINTER(1));
-      g_ptr_array_add(lines, line);
-    }
+    if (row->unused_vocab != 0)
+      count(unused,
+            g_strdup_printf("%s, a vocabulary of %" G_GINT64_FORMAT " as shipped, where they print %" G_GINT64_FORMAT,
+                            row->model->name, row->model->vocab, row->unused_vocab),
+            i);
   }
-  for (guint i = 0; i < lines->len; i++) {
-    const int n = GPOINTER_TO_INT(g_hash_table_lookup(counts, lines->pdata[i]));
-    g_string_append_printf(out, "%d row%s of %s\n", n, n == 1 ? "" : "s", (const char *)lines->pdata[i]);
+  for (guint i = 0; i < unused->len; i++) {
+    append_rows(out, g_array_index(unused, Counted, i).n);
+    g_string_append_printf(out, " of %s\n", g_array_index(unused, Counted, i).text);
   }
 }
 
@@ -275,8 +236,8 @@ static void append_read_as(GString *out, const Validation *validation) {
     const ReadAs *read_as = &g_array_index(counted, ReadAs, i);
     g_autofree char *framework = plain_text(read_as->framework, MOST_NAME_WIDTH);
     g_string_append(out, i == 0 ? "read by topologies/published/rows.yaml (--releases off: as named): " : "; ");
-    g_string_append_printf(out, "%u row%s of %s as %s", read_as->n_rows, read_as->n_rows == 1 ? "" : "s", framework,
-                           read_as->read_as);
+    append_rows(out, read_as->n_rows);
+    g_string_append_printf(out, " of %s as %s", framework, read_as->read_as);
   }
   if (counted->len > 0)
     g_string_append_c(out, '\n');
@@ -284,9 +245,9 @@ static void append_read_as(GString *out, const Validation *validation) {
 
 void validation_text(GString *out, const Validation *validation) {
   const ValidationGroup *all = &validation->all;
-  g_string_append_printf(out, "%u row%s of %u run%s: %u predicted, %u failed; %.0f rows/s (%.2f s on %d thread%s)\n",
-                         all->n_rows, all->n_rows == 1 ? "" : "s", validation->n_runs,
-                         validation->n_runs == 1 ? "" : "s", all->n_predicted, all->n_failed,
+  append_rows(out, all->n_rows);
+  g_string_append_printf(out, " of %u run%s: %u predicted, %u failed; %.0f rows/s (%.2f s on %d thread%s)\n",
+                         validation->n_runs, validation->n_runs == 1 ? "" : "s", all->n_predicted, all->n_failed,
                          all->n_rows / MAX(validation->wall_s, 1e-6), validation->wall_s, validation->n_threads,
                          validation->n_threads == 1 ? "" : "s");
   if (validation->rows->without != 0) {
