@@ -1,6 +1,7 @@
 #!/bin/sh
-# schedules.sh PAGE: a table of the schedules that PAGE draws, one for each `stepsim schedule OPTIONS --draw` in it.
-[ $# -eq 1 ] || { echo "usage: $0 PAGE" >&2; exit 2; }
+# schedules.sh PAGE [FOLDER]: a table of the schedules that PAGE draws, one for each `stepsim schedule OPTIONS --draw` in
+# it. With FOLDER they are also drawn as pictures there, NAME.svg and NAME-memory.svg. stepsim is looked for in PATH.
+[ $# -eq 1 ] || [ -d "$2" ] || { echo "usage: $0 PAGE [FOLDER]" >&2; exit 2; }
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 echo '| schedule | bubble | closed form | on the makespan | F 1, I 1.1, W 0.7 | memory | sends |'
@@ -10,6 +11,11 @@ while read -r options; do
   # shellcheck disable=SC2086 # options are words
   stepsim schedule $options --json >"$work/uniform" && stepsim schedule $options --times F=1,I=1.1,W=0.7 --json >"$work/typical" ||
     exit 1
+  if [ -n "$2" ]; then
+    name=${options#--schedule } && name=${name%% *}
+    # shellcheck disable=SC2086
+    stepsim schedule $options --timeline "$2/$name.svg" --memory-plot "$2/$name-memory.svg" >/dev/null || exit 1
+  fi
   # numbers by file and key; of a list the greatest
   awk -v options="$options" '
     FNR == 1 { n_files++ }
