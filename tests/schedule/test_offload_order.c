@@ -40,32 +40,30 @@ START_TEST(nothing_is_fetched_over_weights_that_are_used) {
 END_TEST
 
 START_TEST(nothing_is_fetched_before_it_is_updated) {
-  assert_edit_refused(
-      fetched,
-      EDITS({" 8 host OPTIMIZER work=2 after=7\n 9 copy 0FETCH0 step=1 transfer=0\n",
-             " 8 copy 0FETCH0 step=1 transfer=0\n 9 host OPTIMIZER work=2 after=7\n"},
-            {"step=1 transfer=1 after=9", "step=1 transfer=1 after=8"}),
-      "rank 0, op 9 (OPTIMIZER of step 0): it updates weights on the host behind 0FETCH0 of step 1 (op 8), "
-      "which fetches them updated");
+  assert_edit_refused(fetched,
+                      EDITS({" 8 host OPTIMIZER work=2 after=7\n 9 copy 0FETCH0 step=1 transfer=0\n",
+                             " 8 copy 0FETCH0 step=1 transfer=0\n 9 host OPTIMIZER work=2 after=7\n"},
+                            {"step=1 transfer=1 after=9", "step=1 transfer=1 after=8"}),
+                      "rank 0, op 9 (OPTIMIZER of step 0): it updates on the host behind 0FETCH0 of step 1 (op 8), "
+                      "which is of a later step");
 }
 END_TEST
 
 START_TEST(the_host_updates_when_all_gradients_are_there) {
-  assert_edit_refused(
-      fetched, EDITS({"host OPTIMIZER work=2 after=7", "host OPTIMIZER work=2 after=6"}),
-      "rank 0, op 8 (OPTIMIZER of step 0): it updates on the host and does not wait for 0GRAD_OUT0 of step "
-      "0 (op 7), which copies a gradient there");
+  assert_edit_refused(fetched, EDITS({"host OPTIMIZER work=2 after=7", "host OPTIMIZER work=2 after=6"}),
+                      "rank 0, op 8 (OPTIMIZER of step 0): it updates on the host and does not wait for 0GRAD_OUT0 of "
+                      "step 0 (op 7), which copies a gradient out");
   assert_edit_refused(fetched, EDITS({"host OPTIMIZER work=2 after=7", "host OPTIMIZER work=2"}), "does not wait for");
-  assert_edit_refused(
-      fetched,
-      EDITS({"7 copy_out 0GRAD_OUT0 transfer=3 after=6\n 8 host OPTIMIZER work=2 after=7",
-             "7 host OPTIMIZER work=2 after=6\n 8 copy_out 0GRAD_OUT0 transfer=3 after=6"}),
-      "rank 0, op 8 (0GRAD_OUT0 of step 0): it copies a gradient to the host behind the step's OPTIMIZER");
+  assert_edit_refused(fetched,
+                      EDITS({"7 copy_out 0GRAD_OUT0 transfer=3 after=6\n 8 host OPTIMIZER work=2 after=7",
+                             "7 host OPTIMIZER work=2 after=6\n 8 copy_out 0GRAD_OUT0 transfer=3 after=6"}),
+                      "rank 0, op 8 (0GRAD_OUT0 of step 0): it copies a gradient out behind OPTIMIZER of step 0 (op "
+                      "7), which updates on the host");
   /* in the last step nobody comes after it */
   assert_edit_refused(fetched, EDITS({" 15 host OPTIMIZER step=1 work=2 after=14\n", ""}),
                       "rank 0: step 1 has no OPTIMIZER on the host");
   assert_edit_refused(fetched, EDITS({"host OPTIMIZER work=2", "host OPTIMIZER unit=1 work=2"}),
-                      "op 8 (OPTIMIZER of step 0): part 1 of the step's update on the host; expected part 0");
+                      "op 8 (OPTIMIZER of step 0): it updates on the host, part 1; expected part 0");
 }
 END_TEST
 
@@ -81,7 +79,7 @@ START_TEST(the_host_updates_when_the_norm_is_known) {
 END_TEST
 
 START_TEST(every_sum_is_copied_to_the_host) {
-  const char *says = "rank 0, op 13 (0REDUCE_GRAD0 of step 1): no GRAD_OUT behind it copies what it sums to the host";
+  const char *says = "rank 0, op 13 (0REDUCE_GRAD0 of step 1): no GRAD_OUT behind it copies to the host what it sums";
   assert_edit_refused(
       fetched,
       EDITS({" 14 copy_out 0GRAD_OUT0 step=1 transfer=3 after=13\n 15 host OPTIMIZER step=1 work=2 after=14",
@@ -128,7 +126,7 @@ static const char alone[] = "program ranks=1 stages=1 micro_batches=2 steps=2\n"
 
 START_TEST(what_nobody_sums_is_copied_behind_its_last_backward) {
   program_free(read_program(alone));
-  const char *says = "rank 0, op 3 (0B1 of step 0): no GRAD_OUT behind it copies the gradient of its stage to the host";
+  const char *says = "rank 0, op 3 (0B1 of step 0): no GRAD_OUT behind it copies to the host what it adds to";
   assert_edit_refused(alone, EDITS({"0GRAD_OUT1 transfer=1 after=3", "0GRAD_OUT0 transfer=1 after=2"}), says);
   assert_edit_refused(alone,
                       EDITS({" 13 copy_out 0GRAD_OUT1 step=1 transfer=1 after=12\n", " 13 host SYNC step=1\n"},
@@ -138,16 +136,16 @@ START_TEST(what_nobody_sums_is_copied_behind_its_last_backward) {
 END_TEST
 
 START_TEST(weights_come_back_updated_and_before_they_are_used) {
+  assert_edit_refused(alone,
+                      EDITS({" 7 host OPTIMIZER unit=1 work=2\n 8 copy WEIGHTS_BACK unit=1 transfer=0 after=7",
+                             " 7 copy WEIGHTS_BACK unit=1 transfer=0\n 8 host OPTIMIZER unit=1 work=2"}),
+                      "rank 0, op 7 (WEIGHTS_BACK of step 0): it moves updated weights, and in front of it, for the "
+                      "same unit, is nothing");
   assert_edit_refused(
       alone,
       EDITS({" 7 host OPTIMIZER unit=1 work=2\n 8 copy WEIGHTS_BACK unit=1 transfer=0 after=7",
-             " 7 copy WEIGHTS_BACK unit=1 transfer=0\n 8 host OPTIMIZER unit=1 work=2"}),
-      "rank 0, op 7 (WEIGHTS_BACK of step 0): no OPTIMIZER on the host in front of it has updated what it");
-  assert_edit_refused(
-      alone,
-      EDITS({" 7 host OPTIMIZER unit=1 work=2\n 8 copy WEIGHTS_BACK unit=1 transfer=0 after=7",
-             " 7 copy WEIGHTS_STORE unit=1 transfer=0\n 8 host OPTIMIZER unit=1 work=2"}),
-      "rank 0, op 7 (WEIGHTS_STORE of step 0): no OPTIMIZER on the host in front of it has updated what it");
+             " 7 copy_out WEIGHTS_STORE unit=1 transfer=0\n 8 host OPTIMIZER unit=1 work=2"}),
+      "op 7 (WEIGHTS_STORE of step 0): it moves updated weights, and in front of it, for the same unit, is nothing");
   assert_edit_refused(
       alone, EDITS({"0F0 step=1 work=0 after=8", "0F0 step=1 work=0 after=7"}),
       "rank 0, op 9 (0F0 of step 1): it uses weights and does not wait for WEIGHTS_BACK of step 0 (op 8)");
@@ -175,7 +173,7 @@ START_TEST(all_weights_come_back) {
   assert_edit_refused(alone, EDITS({" 17 copy WEIGHTS_BACK unit=1 step=1 transfer=0 after=16\n", ""}),
                       "rank 0: step 1 copies 1 of the 2 parts");
   assert_edit_refused(alone, EDITS({" 8 copy WEIGHTS_BACK unit=1", " 8 copy WEIGHTS_BACK"}),
-                      "rank 0, op 8 (WEIGHTS_BACK of step 0): part 0 of the step's updated weights; expected part 1");
+                      "rank 0, op 8 (WEIGHTS_BACK of step 0): it moves updated weights, part 0; expected part 1");
   assert_edit_refused(alone,
                       EDITS({" 16 host OPTIMIZER unit=1 step=1 work=2\n"
                              " 17 copy WEIGHTS_BACK unit=1 step=1 transfer=0 after=16\n",
@@ -207,10 +205,9 @@ static const char drives[] =
 
 START_TEST(state_is_read_before_its_update_and_written_behind_it) {
   program_free(read_program(drives));
-  assert_edit_refused(
-      drives, EDITS({"STATE_READ step=1 transfer=2 after=6", "STATE_READ step=1 transfer=2"}),
-      "rank 0, op 14 (STATE_READ of step 1): it reads from the drives and does not wait for STATE_WRITE of "
-      "step 0 (op 6), which writes it");
+  assert_edit_refused(drives, EDITS({"STATE_READ step=1 transfer=2 after=6", "STATE_READ step=1 transfer=2"}),
+                      "rank 0, op 14 (STATE_READ of step 1): it reads the state of an update and does not wait for "
+                      "STATE_WRITE of step 0 (op 6), which writes the state of an update");
   assert_edit_refused(drives, EDITS({"step=1 transfer=2 after=9", "step=1 transfer=2 after=8"}),
                       "STATE_WRITE of step 0 (op 9)");
   assert_edit_refused(
@@ -219,12 +216,14 @@ START_TEST(state_is_read_before_its_update_and_written_behind_it) {
       "(op 4), which reads the state");
   assert_edit_refused(drives,
                       EDITS({" 4 copy STATE_READ unit=1 transfer=2", " 4 copy WAIT kind=collective transfer=2"}),
-                      "rank 0, op 8 (OPTIMIZER of step 0): no STATE_READ in front of it reads what it updates");
+                      "rank 0, op 8 (OPTIMIZER of step 0): it updates on the host, and in front of it, for the same "
+                      "unit, is nothing; expected STATE_READ");
   assert_edit_refused(drives, EDITS({" 3 copy STATE_READ transfer=2", " 3 copy STATE_READ unit=1 transfer=2"}),
-                      "op 3 (STATE_READ of step 0): part 1 of the step's state; expected part 0");
-  assert_edit_refused(
-      drives, EDITS({" 6 copy_out STATE_WRITE transfer=3", " 6 copy_out STATE_WRITE unit=1 transfer=3"}),
-      "op 6 (STATE_WRITE of step 0): no OPTIMIZER on the host in front of it has updated what it writes");
+                      "op 3 (STATE_READ of step 0): it reads the state of an update, part 1; expected part 0");
+  assert_edit_refused(drives,
+                      EDITS({" 6 copy_out STATE_WRITE transfer=3", " 6 copy_out STATE_WRITE unit=1 transfer=3"}),
+                      "op 6 (STATE_WRITE of step 0): it writes the state of an update, and in front of it, for the "
+                      "same unit, is STATE_READ of step 0 (op 4)");
 }
 END_TEST
 
@@ -233,11 +232,11 @@ START_TEST(gradients_on_the_drives_are_there_before_they_are_read) {
       edit_text(drives, EDITS({"0GRAD_OUT0 transfer=1 after=1\n", "0GRAD_OUT0 transfer=3 after=1\n"},
                               {"STATE_READ transfer=2", "STATE_READ transfer=2 after=2"}));
   program_free(read_program(stored));
-  assert_edit_refused(
-      stored, EDITS({"STATE_READ transfer=2 after=2", "STATE_READ transfer=2"}),
-      "op 3 (STATE_READ of step 0): it reads from the drives and does not wait for 0GRAD_OUT0 of step 0 (op 2)");
+  assert_edit_refused(stored, EDITS({"STATE_READ transfer=2 after=2", "STATE_READ transfer=2"}),
+                      "op 3 (STATE_READ of step 0): it reads the state of an update and does not wait for 0GRAD_OUT0 "
+                      "of step 0 (op 2), which copies a gradient out");
   assert_edit_refused(stored, EDITS({"copy STATE_READ transfer=2 after=2", "tp STATE_READ kind=collective transfer=2"}),
-                      "op 3 (STATE_READ of step 0): expected a copy on the stream copy or copy_out");
+                      "op 3 (STATE_READ of step 0): expected a copy on the stream copy");
 }
 END_TEST
 
@@ -257,10 +256,9 @@ START_TEST(weights_are_fetched_from_the_drives_when_they_are_there) {
       " 10 copy_out 0GRAD_OUT0 step=1 transfer=1 after=9\n 11 host OPTIMIZER step=1 work=2 after=10\n"
       " 12 copy_out WEIGHTS_STORE step=1 transfer=2 after=11\n";
   program_free(read_program(stored));
-  assert_edit_refused(
-      stored, EDITS({"step=1 transfer=0 after=6", "step=1 transfer=0"}),
-      "rank 0, op 7 (0UNSHARD0 of step 1): it fetches weights and does not wait for WEIGHTS_STORE of step 0 "
-      "(op 6), which writes them");
+  assert_edit_refused(stored, EDITS({"step=1 transfer=0 after=6", "step=1 transfer=0"}),
+                      "rank 0, op 7 (0UNSHARD0 of step 1): it gathers weights and does not wait for WEIGHTS_STORE of "
+                      "step 0 (op 6), which moves updated weights");
 }
 END_TEST
 
@@ -283,9 +281,10 @@ START_TEST(activations_leave_whole_and_are_back_when_they_are_needed) {
                       "rank 0, op 5 (0B0): it needs activations and does not wait for 0SAVED_IN0 (op 4)");
   assert_edit_refused(
       saved, EDITS({"0SAVED_IN0 transfer=0 after=1", "WAIT kind=collective transfer=0 after=1"}),
-      "rank 0, op 5 (0B0): its activations are on the host: no SAVED_IN in front of it brings them back");
+      "rank 0, op 5 (0B0): it needs activations, and in front of it, for the same unit, is 0SAVED_OUT0 (op 1)");
   assert_edit_refused(saved, EDITS({"0SAVED_IN0 transfer=0", "0SAVED_IN0 unit=1 transfer=0"}),
-                      "rank 0, op 4 (0SAVED_IN0): no SAVED_OUT in front of it has copied them out");
+                      "rank 0, op 4 (0SAVED_IN0): it brings activations back, and in front of it, for the same unit, "
+                      "is 0B0 (op 3); expected SAVED_OUT");
   assert_edit_refused(saved, EDITS({"copy 0SAVED_IN0", "copy_out 0SAVED_IN0"}), "expected a copy on the stream copy");
 }
 END_TEST
@@ -300,27 +299,31 @@ START_TEST(activations_leave_and_come_back_once) {
       " 2 copy 0SAVED_IN0 transfer=0 after=1\n 3 copy_out 0SAVED_OUT0 transfer=1 after=0,2\n"
       " 4 copy 0SAVED_IN0 transfer=0 after=3\n 5 compute 0B0 work=1 after=4\n";
   program_free(read_program(saved));
+  assert_edit_refused(saved,
+                      EDITS({"1 copy_out 0SAVED_OUT0 transfer=1 after=0", "1 copy_out 0SAVED_OUT0 kind=host after=0"}),
+                      "rank 0, op 1 (0SAVED_OUT0): expected a copy on the stream copy_out");
+  assert_edit_refused(saved, EDITS({" route=link_in", ""}, {" route=link_out", ""}),
+                      "rank 0, op 1 (0SAVED_OUT0): expected a copy on the stream copy_out");
   assert_edit_refused(
-      saved, EDITS({"1 copy_out 0SAVED_OUT0 transfer=1 after=0", "1 copy_out 0SAVED_OUT0 kind=host after=0"}),
-      "rank 0, op 1 (0SAVED_OUT0): expected a copy on the stream copy or copy_out, over a group with a route");
-  assert_edit_refused(
-      saved, EDITS({" route=link_in", ""}, {" route=link_out", ""}),
-      "rank 0, op 1 (0SAVED_OUT0): expected a copy on the stream copy or copy_out, over a group with a route");
-  assert_edit_refused(saved, EDITS({"2 copy 0SAVED_IN0 transfer=0 after=1", "2 compute 0F0 work=0"}),
-                      "rank 0, op 2 (0F0): it saves activations that are away since 0SAVED_OUT0 (op 1)");
+      saved, EDITS({"2 copy 0SAVED_IN0 transfer=0 after=1", "2 compute 0F0 work=0"}),
+      "rank 0, op 2 (0F0): it saves activations, and in front of it, for the same unit, is 0SAVED_OUT0 (op 1)");
   assert_edit_refused(saved,
                       EDITS({"2 copy 0SAVED_IN0 transfer=0 after=1", "2 copy_out 0SAVED_OUT0 transfer=1 after=0"}),
-                      "rank 0, op 2 (0SAVED_OUT0): it copies out activations that are away since 0SAVED_OUT0 (op 1)");
+                      "rank 0, op 2 (0SAVED_OUT0): it copies activations out, and in front of it, for the same unit, "
+                      "is 0SAVED_OUT0 (op 1); expected F or SAVED_IN");
   assert_edit_refused(saved,
                       EDITS({"3 copy_out 0SAVED_OUT0 transfer=1 after=0,2", "3 copy 0SAVED_IN0 transfer=0 after=1"}),
-                      "rank 0, op 3 (0SAVED_IN0): no SAVED_OUT in front of it has copied them out");
+                      "rank 0, op 3 (0SAVED_IN0): it brings activations back, and in front of it, for the same unit, "
+                      "is 0SAVED_IN0 (op 2); expected SAVED_OUT");
   assert_edit_refused(saved, EDITS({"4 copy 0SAVED_IN0 transfer=0", "4 copy 0SAVED_IN0 unit=1 transfer=0"}),
-                      "rank 0, op 4 (0SAVED_IN0): no SAVED_OUT in front of it has copied them out");
+                      "rank 0, op 4 (0SAVED_IN0): it brings activations back, and in front of it, for the same unit, "
+                      "is nothing; expected SAVED_OUT");
   assert_edit_refused(saved,
                       EDITS({"3 copy_out 0SAVED_OUT0 transfer=1 after=0,2", "3 compute 0B0 work=1 after=2"},
                             {"4 copy 0SAVED_IN0 transfer=0 after=3", "4 copy_out 0SAVED_OUT0 transfer=1 after=3"},
                             {"5 compute 0B0 work=1 after=4", "5 compute 0B0 work=1"}),
-                      "rank 0, op 4 (0SAVED_OUT0): no F in front of it saves what it copies out");
+                      "rank 0, op 4 (0SAVED_OUT0): it copies activations out, and in front of it, for the same unit, "
+                      "is 0B0 (op 3); expected F or SAVED_IN");
 }
 END_TEST
 

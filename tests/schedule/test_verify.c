@@ -125,9 +125,9 @@ END_TEST
 
 START_TEST(a_forward_comes_after_its_receive) {
   assert_refused(EDITS({"1F0 work=2 after=0", "1F0 work=2"}),
-                 SAYS("rank 1, op 2: 1F0 does not wait for its receive 1RECV_F0"));
+                 SAYS("rank 1, op 2 (1F0): it does not wait for its receive 1RECV_F0"));
   assert_refused(EDITS({"1F1 work=2 after=1", "1F1 work=2 after=0"}),
-                 SAYS("1F1 does not wait for its receive 1RECV_F1"));
+                 SAYS("op 5 (1F1): it does not wait for its receive 1RECV_F1"));
   /* receive listed behind the forward */
   assert_refused(EDITS({"  1 recv_f 1RECV_F1 peer=0 tag=2 transfer=0\n", ""}, {"  2 compute 1F0", "  1 compute 1F0"},
                        {"  3 compute 1B0", "  2 compute 1B0"},
@@ -135,7 +135,7 @@ START_TEST(a_forward_comes_after_its_receive) {
                         "  3 send_b 1SEND_B0 peer=0 tag=1 transfer=1 after=2"},
                        {"  5 compute 1F1 work=2 after=1\n",
                         "  4 compute 1F1 work=2\n  5 recv_f 1RECV_F1 peer=0 tag=2 transfer=0\n"}),
-                 SAYS("rank 1, op 4: 1F1 runs before its receive 1RECV_F1"));
+                 SAYS("rank 1, op 4 (1F1): it runs before its receive 1RECV_F1"));
 }
 END_TEST
 
@@ -149,19 +149,20 @@ START_TEST(waiting_by_way_of_another_op_counts) {
 END_TEST
 
 START_TEST(a_backward_comes_after_its_forward_and_its_gradient) {
-  assert_refused(EDITS({"0B0 work=1 after=4", "0B0 work=1"}), SAYS("0B0 does not wait for its receive 0RECV_B0"));
+  assert_refused(EDITS({"0B0 work=1 after=4", "0B0 work=1"}),
+                 SAYS("op 5 (0B0): it does not wait for its receive 0RECV_B0"));
   assert_refused(EDITS({"2 compute 1F0 work=2 after=0", "2 compute 1B0 work=3 after=0"},
                        {"3 compute 1B0 work=3\n", "3 compute 1F0 work=2\n"}),
-                 SAYS("rank 1, op 2: 1B0 runs before its forward 1F0"));
+                 SAYS("rank 1, op 2 (1B0): it runs before its forward 1F0"));
 }
 END_TEST
 
 START_TEST(a_send_comes_after_what_it_sends) {
   assert_refused(EDITS({"0SEND_F1 peer=1 tag=2 transfer=0 after=2", "0SEND_F1 peer=1 tag=2 transfer=0 after=0"}),
-                 SAYS("rank 0, op 3: 0SEND_F1 does not wait for 0F1"));
+                 SAYS("rank 0, op 3 (0SEND_F1): it does not wait for 0F1"));
   assert_refused(EDITS({"  1 send_f 0SEND_F0 peer=1 tag=0 transfer=0 after=0\n  2 compute 0F1 work=0\n",
                         "  1 compute 0F1 work=0\n  2 send_f 0SEND_F0 peer=1 tag=0 transfer=0\n"}),
-                 SAYS("rank 0, op 2: 0SEND_F0 does not wait for 0F0"));
+                 SAYS("rank 0, op 2 (0SEND_F0): it does not wait for 0F0"));
 }
 END_TEST
 
@@ -178,7 +179,7 @@ START_TEST(a_weight_gradient_comes_after_its_input_gradient) {
   g_autoptr(Program) program = read_program(good);
   ck_assert_ptr_nonnull(program);
   assert_refused(EDITS(halves[0], halves[1], {"  6 compute 1B1 work=3\n", "  6 compute 1W1 work=4\n"}),
-                 SAYS("rank 1, op 6: 1W1 runs before its input gradient 1I1"));
+                 SAYS("rank 1, op 6 (1W1): it runs before its input gradient 1I1"));
   assert_refused(EDITS(halves[0], halves[1], halves[2],
                        {"  8 dp NORM transfer=2 after=6\n", "  8 compute 1W0 work=4\n"
                                                             "  9 dp NORM transfer=2 after=8\n"}),
@@ -188,7 +189,7 @@ END_TEST
 
 START_TEST(every_action_is_there_exactly_once) {
   assert_refused(EDITS({"  7 compute 0B1 work=1 after=6\n", "  7 compute 0F1 work=0 after=6\n"}),
-                 SAYS("rank 0, op 7: 0F1 runs a second time"));
+                 SAYS("rank 0, op 7 (0F1): it runs a second time, apart from the first"));
   assert_refused(EDITS({"program ranks=2 stages=2 micro_batches=2", "program ranks=2 stages=2 micro_batches=3"}),
                  SAYS("stage 0, micro-batch 2, step 0: F is missing"));
   assert_refused(EDITS({"program ranks=2 stages=2 micro_batches=2", "program ranks=2 stages=2 micro_batches=16777216"}),
@@ -197,7 +198,7 @@ START_TEST(every_action_is_there_exactly_once) {
   assert_refused(
       EDITS({"work 3 B stage=1\n", "work 3 B stage=1\nwork 4 I\n"},
             {"  8 dp NORM transfer=2 after=6\n", "  8 compute 1I1 work=4\n  9 dp NORM transfer=2 after=8\n"}),
-      SAYS("rank 1, op 8: 1I1 repeats a gradient"));
+      SAYS("rank 1, op 8 (1I1): it repeats a gradient: a micro-batch has either B, or I and W"));
 }
 END_TEST
 
@@ -214,10 +215,10 @@ START_TEST(parts_of_an_action_stand_together) {
   ck_assert_ptr_nonnull(program);
   assert_refused(
       EDITS({"  8 dp NORM transfer=2 after=7\n", "  8 compute 0F1 work=0 unit=6\n  9 dp NORM transfer=2 after=7\n"}),
-      SAYS("rank 0, op 8: 0F1 runs a second time, apart from the first"));
+      SAYS("rank 0, op 8 (0F1): it runs a second time, apart from the first"));
   assert_refused(EDITS({"  1 send_f 0SEND_F0 peer=1 tag=0 transfer=0 after=0\n  2 compute 0F1 work=0\n",
                         "  1 send_f 0SEND_F0 peer=1 tag=0 transfer=0 after=0\n  2 compute 0F0 unit=3 work=0\n"}),
-                 SAYS("rank 0, op 2: 0F0 goes on after its result was sent"));
+                 SAYS("rank 0, op 2 (0F0): it goes on after its result was sent"));
 }
 END_TEST
 

@@ -63,15 +63,14 @@ static gboolean is_near(double bytes, double expected) {
 
 static gboolean fail_size(const Check *check, gint32 i, double expected, GError **error) {
   const Op *op = &check->program->ranks[check->rank].ops[i];
-  g_autofree char *what = g_strdup_printf(
-      "it moves %.17g bytes; under this model and plan it would be %.17g%s", transfer_of(check, op)->bytes, expected,
-      expected > 0 ? "" : ", as its transfer names nothing that moves (layers=, embedding=, head=)");
-  return fail_at_op(check->program, check->rank, i, what, -1, "", error);
+  return fail_at_op(check->program, check->rank, i, error,
+                    "it moves %.17g bytes; under this model and plan it would be %.17g%s",
+                    transfer_of(check, op)->bytes, expected,
+                    expected > 0 ? "" : ", as its transfer names nothing that moves (layers=, embedding=, head=)");
 }
 
 static gboolean fail_kind(const Check *check, gint32 i, const char *expected, GError **error) {
-  g_autofree char *what = g_strdup_printf("it is a collective of another kind; expected %s", expected);
-  return fail_at_op(check->program, check->rank, i, what, -1, "", error);
+  return fail_at_op(check->program, check->rank, i, error, "it is a collective of another kind; expected %s", expected);
 }
 
 static gboolean check_size(const Check *check, gint32 i, double expected, GError **error) {

@@ -3,17 +3,28 @@
 #include "error.h"
 #include "untimed_run.h"
 
-gboolean fail_at_op(const Program *program, int rank, gint32 i, const char *what, gint32 other, const char *rest,
-                    GError **error) {
-  const OpList *list = &program->ranks[rank];
-  g_autoptr(GString) text = g_string_new(NULL);
-  g_string_append_printf(text, "rank %d, op %d (", rank, i);
-  untimed_run_name_op(program, &list->ops[i], text);
-  g_string_append_printf(text, "): %s", what);
-  if (other >= 0) {
-    g_string_append_c(text, ' ');
-    untimed_run_name_op(program, &list->ops[other], text);
-    g_string_append_printf(text, " (op %d)", other);
+#include <stdarg.h>
+
+gboolean fail_at_op(const Program *program, int rank, gint32 i, GError **error, const char *format, ...) {
+  g_autoptr(GString) message = g_string_new(NULL);
+  const Op *op = &program->ranks[rank].ops[i];
+  g_string_append_printf(message, "rank %d, op %d", rank, i);
+  if (op->action < N_ACTIONS) {
+    g_string_append(message, " (");
+    untimed_run_name_op(program, op, message);
+    g_string_append_c(message, ')');
   }
-  return fail_impossible(error, "%s%s", text->str, rest);
+  g_string_append(message, ": ");
+  va_list arguments;
+  va_start(arguments, format);
+  g_string_append_vprintf(message, format, arguments);
+  va_end(arguments);
+  return fail_impossible(error, "%s", message->str);
+}
+
+char *op_name_new(const Program *program, int rank, gint32 i) {
+  GString *name = g_string_new(NULL);
+  untimed_run_name_op(program, &program->ranks[rank].ops[i], name);
+  g_string_append_printf(name, " (op %d)", i);
+  return g_string_free(name, FALSE);
 }

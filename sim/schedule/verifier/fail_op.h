@@ -2,7 +2,8 @@
 #pragma once
 #include "program.h"
 
-/* IMPOSSIBLE: "rank 0, op 5 (0UNSHARD3): ", then `what`, then op `other` of the rank unless −1, then `rest`. Always
- * FALSE. */
-gboolean fail_at_op(const Program *program, int rank, gint32 i, const char *what, gint32 other, const char *rest,
-                    GError **error);
+/* IMPOSSIBLE: "rank 0, op 5 (0UNSHARD3 of step 1): ", then the formatted text. Always FALSE. */
+gboolean fail_at_op(const Program *program, int rank, gint32 i, GError **error, const char *format, ...)
+    G_GNUC_PRINTF(5, 6);
+/* "0UNSHARD3 of step 1 (op 5)"; owned by the caller. The step is named in programs of several. */
+char *op_name_new(const Program *program, int rank, gint32 i);

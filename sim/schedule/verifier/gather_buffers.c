@@ -5,11 +5,10 @@
  *     dp        | UNSHARD a | UNSHARD b |                  | UNSHARD c |
  *     compute               | F of a: part 1 | part 2 | F of b |
  *                                              └ last use of a: with two buffers, c waits for it
- *
- * What is sure to have ended: ended.h. */
+ */
 #include "gather_buffers.h"
 
-#include "ended.h"
+#include "clocks.h"
 #include "fail_op.h"
 
 #include <string.h>
@@ -86,32 +85,29 @@ int gather_buffers_needed(const OpList *list) {
 }
 
 static gboolean fail_early(const Program *program, int rank, gint32 start, gint32 last_use, GError **error) {
-  g_autofree char *rest = g_strdup_printf(" uses, and does not wait for it; expected after=%d", last_use);
-  return fail_at_op(program, rank, start, "it writes over weights that", last_use, rest, error);
+  g_autofree char *name = op_name_new(program, rank, last_use);
+  return fail_at_op(program, rank, start, error,
+                    "it writes over weights that %s uses, and does not wait for it; expected after=%d", name, last_use);
 }
 
-static gboolean check_rank(const Program *program, int rank, GError **error) {
-  static const Stream watched[N_WATCHED] = {STREAM_COMPUTE, STREAM_DP, STREAM_COPY};
-  const OpList *list = &program->ranks[rank];
+static gboolean check_rank(const Program *program, int rank, Clocks *clocks, GError **error) {
   int n_buffers;
-  g_autoptr(GArray) gathers = find_gathers(list, &n_buffers);
-  if (gathers->len == 0)
-    return TRUE;
-  g_autofree Ended *ended = g_new(Ended, list->n_ops + 1);
-  EndedList has_ended = {.watched = watched, .ended = ended};
-  ended_list_begin(&has_ended, list->ops);
+  g_autoptr(GArray) gathers = find_gathers(&program->ranks[rank], &n_buffers);
+  clocks_begin(clocks, &program->ranks[rank]);
   for (guint k = (guint)n_buffers; k < gathers->len; k++) {
     const gint32 start = g_array_index(gathers, Gather, k).start;
     const gint32 last_use = g_array_index(gathers, Gather, k - (guint)n_buffers).last_use;
-    if (last_use >= 0 && (last_use > start || !ended_list_has(&has_ended, start, last_use)))
+    if (last_use >= 0 && (last_use > start || !clocks_has_ended(clocks, start, last_use)))
       return fail_early(program, rank, start, last_use, error);
   }
   return TRUE;
 }
 
 gboolean gather_buffers_check(const Program *program, GError **error) {
+  g_auto(Clocks) clocks;
+  clocks_init(&clocks, program);
   for (int rank = 0; rank < program->n_ranks; rank++)
-    if (!check_rank(program, rank, error))
+    if (!check_rank(program, rank, &clocks, error))
       return FALSE;
   return TRUE;
 }

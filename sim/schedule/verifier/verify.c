@@ -1,48 +1,23 @@
-/* The proof in ten steps, each linear in the ops (gradient_order_check and weights_order_check also in each op's
- * layers):
+/* The proof in eight steps, each linear in the ops of a Program made by the passes:
  *
  *     check_tables, check_ops   every index is in range (all later steps rely on it), transfers fit their ops
  *     program_match             every send has its receive
  *     check_transfers           of equal bytes; every member of a group over pipeline ranks has the same sequence
- *     compute_order_check       every action once, after its inputs (compute_order.c)
- *     gradient_order_check      gradients are complete when reduced or copied out (gradient_order.c)
- *     weights_order_check       weights are present when computed with (weights_order.c)
- *     update_order_check        GPU updates use complete gradients (update_order.c)
- *     offload_order_check       transfers to and from the host, and updates there, are in order (offload_order.c)
- *     saved_order_check         and so are activations (saved_order.c)
+ *     actions_check             every action once, after its inputs (actions.c)
+ *     host_copies_check         what the host updates gets there and back (host_copies.c)
+ *     accesses_check            weights, gradients and activations are complete when used (accesses.c)
  *     untimed_run               nothing waits in a cycle (untimed_run.c) */
 #include "verify.h"
-#include "compute_order.h"
+
+#include "accesses.h"
+#include "actions.h"
 #include "error.h"
+#include "fail_op.h"
 #include "gather_buffers.h"
-#include "gradient_order.h"
-#include "offload_order.h"
-#include "saved_order.h"
+#include "host_copies.h"
 #include "untimed_run.h"
-#include "update_order.h"
-#include "weights_order.h"
-#include <stdarg.h>
+
 #include <string.h>
-
-static gboolean fail_op(const Program *program, int rank, int i, GError **error, const char *format, ...)
-    G_GNUC_PRINTF(5, 6);
-
-static gboolean fail_op(const Program *program, int rank, int i, GError **error, const char *format, ...) {
-  g_autoptr(GString) message = g_string_new(NULL);
-  const Op *op = &program->ranks[rank].ops[i];
-  g_string_append_printf(message, "rank %d, op %d", rank, i);
-  if (op->action < N_ACTIONS) {
-    g_string_append(message, " (");
-    untimed_run_name_op(program, op, message);
-    g_string_append_c(message, ')');
-  }
-  g_string_append(message, ": ");
-  va_list arguments;
-  va_start(arguments, format);
-  g_string_append_vprintf(message, format, arguments);
-  va_end(arguments);
-  return fail_impossible(error, "%s", message->str);
-}
 
 static gboolean check_group(const Program *program, guint i, GError **error) {
   const Group *group = &g_array_index(program->groups, Group, i);
@@ -101,22 +76,25 @@ static inline gboolean check_after(const Program *program, int rank, int i, cons
     return TRUE; /* the usual case */
   for (k = n; k < OP_MAX_AFTER && after[k] == -1; k++)
     ;
-  return k == OP_MAX_AFTER || fail_op(program, rank, i, error, "waits for op %d, which is not before it", after[k]);
+  return k == OP_MAX_AFTER || fail_at_op(program, rank, i, error, "waits for op %d, which is not before it", after[k]);
 }
 
 static inline gboolean check_op_place(const Program *program, int rank, int i, const Op *op, GError **error) {
   if (op->kind >= N_OP_KINDS || op->stream >= N_STREAMS || op->action >= N_ACTIONS)
-    return fail_op(program, rank, i, error, "kind %d, stream %d, action %d: no such", op->kind, op->stream, op->action);
+    return fail_at_op(program, rank, i, error, "kind %d, stream %d, action %d: no such", op->kind, op->stream,
+                      op->action);
   int least = action_info(op->action)->has_micro_batch ? 0 : -1;
   if (!in_range(op->stage, least, program->n_stages))
-    return fail_op(program, rank, i, error, "stage %d; the program has %d", op->stage, program->n_stages);
+    return fail_at_op(program, rank, i, error, "stage %d; the program has %d", op->stage, program->n_stages);
   if (!in_range(op->micro_batch, least, program->n_micro_batches))
-    return fail_op(program, rank, i, error, "micro-batch %d; the program has %d", op->micro_batch,
-                   program->n_micro_batches);
+    return fail_at_op(program, rank, i, error, "micro-batch %d; the program has %d", op->micro_batch,
+                      program->n_micro_batches);
   if (!in_range(op->step, 0, program->n_steps))
-    return fail_op(program, rank, i, error, "step %d; the program has %d", op->step, program->n_steps);
+    return fail_at_op(program, rank, i, error, "step %d; the program has %d", op->step, program->n_steps);
+  if (op->unit < 0)
+    return fail_at_op(program, rank, i, error, "unit %d; expected a layer of its stage or a part, from 0", op->unit);
   if (!in_range(op->effect, 0, (gint32)program->effects->len))
-    return fail_op(program, rank, i, error, "effect %d; the program has %u", op->effect, program->effects->len);
+    return fail_at_op(program, rank, i, error, "effect %d; the program has %u", op->effect, program->effects->len);
   return check_after(program, rank, i, op->after, error);
 }
 
@@ -125,15 +103,15 @@ static const Phase phase_of[] = {
 
 static gboolean check_compute_op(const Program *program, int rank, int i, const Op *op, GError **error) {
   if (!in_range(op->work, 0, (gint32)program->works->len))
-    return fail_op(program, rank, i, error, "work %d; the program has %u", op->work, program->works->len);
+    return fail_at_op(program, rank, i, error, "work %d; the program has %u", op->work, program->works->len);
   const Work *work = &g_array_index(program->works, Work, op->work);
   if (work->on_host)
-    return fail_op(program, rank, i, error, "work %d is of the host's processors", op->work);
+    return fail_at_op(program, rank, i, error, "work %d is of the host's processors", op->work);
   if (op->stream != STREAM_COMPUTE)
-    return fail_op(program, rank, i, error, "computes on the stream %s; expected compute",
-                   stream_info(op->stream)->name);
+    return fail_at_op(program, rank, i, error, "computes on the stream %s; expected compute",
+                      stream_info(op->stream)->name);
   if (action_info(op->action)->is_compute && work->phase != phase_of[op->action])
-    return fail_op(program, rank, i, error, "work %d is of another phase", op->work);
+    return fail_at_op(program, rank, i, error, "work %d is of another phase", op->work);
   return TRUE;
 }
 
@@ -142,33 +120,61 @@ static gboolean check_host_op(const Program *program, int rank, int i, const Op 
   if (op->work == -1)
     return TRUE;
   if (!in_range(op->work, 0, (gint32)program->works->len))
-    return fail_op(program, rank, i, error, "work %d; the program has %u", op->work, program->works->len);
+    return fail_at_op(program, rank, i, error, "work %d; the program has %u", op->work, program->works->len);
   return g_array_index(program->works, Work, op->work).on_host ||
-         fail_op(program, rank, i, error, "work %d is of the GPU, no update on the host", op->work);
+         fail_at_op(program, rank, i, error, "work %d is of the GPU, no update on the host", op->work);
 }
 
 static gboolean check_transfer_op(const Program *program, int rank, int i, const Op *op, GError **error) {
   if (!in_range(op->work, 0, (gint32)program->transfers->len))
-    return fail_op(program, rank, i, error, "transfer %d; the program has %u", op->work, program->transfers->len);
+    return fail_at_op(program, rank, i, error, "transfer %d; the program has %u", op->work, program->transfers->len);
   const Transfer *transfer = &g_array_index(program->transfers, Transfer, op->work);
   if (op->kind == OP_COLLECTIVE)
-    return transfer->group >= 0 || fail_op(program, rank, i, error, "transfer %d is a send, no collective", op->work);
+    return transfer->group >= 0 ||
+           fail_at_op(program, rank, i, error, "transfer %d is a send, no collective", op->work);
   if (!in_range(op->peer, 0, program->n_ranks) || op->peer == rank)
-    return fail_op(program, rank, i, error, "peer %d; expected another one of %d ranks", op->peer, program->n_ranks);
+    return fail_at_op(program, rank, i, error, "peer %d; expected another one of %d ranks", op->peer, program->n_ranks);
   int source = op->kind == OP_SEND ? rank : op->peer, target = op->kind == OP_SEND ? op->peer : rank;
   if (transfer->group >= 0 || transfer->source != source || transfer->target != target)
-    return fail_op(program, rank, i, error, "transfer %d is no send from rank %d to rank %d", op->work, source, target);
+    return fail_at_op(program, rank, i, error, "transfer %d is no send from rank %d to rank %d", op->work, source,
+                      target);
   return TRUE;
 }
 
-/* On a route, by which copies are recognised, and on a watched stream (offload_order.c, saved_order.c). */
-static gboolean check_copy_op(const Program *program, int rank, int i, const Op *op, GError **error) {
-  if (op->kind == OP_COLLECTIVE && (op->stream == STREAM_COPY || op->stream == STREAM_COPY_OUT)) {
+/* Streams that sums, gathers and copies may be on: of each such kind the latest op must be the last to end
+ * (accesses.c). */
+static const guint streams_of[N_ACTIONS] = {
+    [ACTION_REDUCE_GRAD] = 1 << STREAM_DP,
+    [ACTION_TIED_GRAD] = 1 << STREAM_DP,
+    [ACTION_COPY_GRAD] = 1 << STREAM_DP,
+    [ACTION_WHOLE_GRAD] = 1 << STREAM_TP,
+    [ACTION_NORM] = 1 << STREAM_DP | 1 << STREAM_TP,
+    [ACTION_UNSHARD] = 1 << STREAM_DP | 1 << STREAM_COPY,
+    [ACTION_FETCH] = 1 << STREAM_COPY,
+    [ACTION_GRAD_OUT] = 1 << STREAM_COPY_OUT,
+    [ACTION_STATE_READ] = 1 << STREAM_COPY,
+    [ACTION_STATE_WRITE] = 1 << STREAM_COPY_OUT,
+    [ACTION_WEIGHTS_BACK] = 1 << STREAM_COPY,
+    [ACTION_WEIGHTS_STORE] = 1 << STREAM_COPY_OUT,
+    [ACTION_SAVED_OUT] = 1 << STREAM_COPY_OUT,
+    [ACTION_SAVED_IN] = 1 << STREAM_COPY,
+};
+
+/* Copies are recognised by a route. */
+static gboolean check_stream(const Program *program, int rank, int i, const Op *op, GError **error) {
+  const guint streams = streams_of[op->action];
+  const gboolean is_copy = action_infos[op->action].is_copy;
+  if (op->kind == OP_COLLECTIVE && (streams >> op->stream & 1) != 0) {
     const Transfer *transfer = &g_array_index(program->transfers, Transfer, op->work);
-    if (g_array_index(program->groups, Group, transfer->group).route != 0)
+    if (!is_copy || g_array_index(program->groups, Group, transfer->group).route != 0)
       return TRUE;
   }
-  return fail_op(program, rank, i, error, "expected a copy on the stream copy or copy_out, over a group with a route");
+  g_autoptr(GString) names = g_string_new(NULL);
+  for (int stream = 0; stream < N_STREAMS; stream++)
+    if ((streams >> stream & 1) != 0)
+      g_string_append_printf(names, "%s%s", names->len > 0 ? " or " : "", stream_info((Stream)stream)->name);
+  return fail_at_op(program, rank, i, error, "expected a %s on the stream %s%s", is_copy ? "copy" : "collective",
+                    names->str, is_copy ? ", over a group with a route" : "");
 }
 
 static inline gboolean check_op(const Program *program, int rank, int i, const Op *op, GError **error) {
@@ -177,7 +183,7 @@ static inline gboolean check_op(const Program *program, int rank, int i, const O
   const gboolean ok = op->kind == OP_COMPUTE ? check_compute_op(program, rank, i, op, error)
                       : op->kind == OP_HOST  ? check_host_op(program, rank, i, op, error)
                                              : check_transfer_op(program, rank, i, op, error);
-  return ok && (!action_infos[op->action].is_copy || check_copy_op(program, rank, i, op, error));
+  return ok && (streams_of[op->action] == 0 || check_stream(program, rank, i, op, error));
 }
 
 static gboolean check_ops(const Program *program, GError **error) {
@@ -199,8 +205,8 @@ static gboolean check_bytes(const Program *program, gint32 *const *match, int ra
     return TRUE;
   double sent = transfer_of(program, op)->bytes, received = transfer_of(program, receive)->bytes;
   return sent == received ||
-         fail_op(program, rank, i, error, "sends %.17g bytes, its receive on rank %d (op %d) takes %.17g", sent,
-                 op->peer, match[rank][i], received);
+         fail_at_op(program, rank, i, error, "sends %.17g bytes, its receive on rank %d (op %d) takes %.17g", sent,
+                    op->peer, match[rank][i], received);
 }
 
 static gboolean is_member(const Group *group, int rank) {
@@ -216,7 +222,7 @@ static gboolean list_collective(const Program *program, Rendezvous *rendezvous, 
   if (!group->spans_pp)
     return TRUE;
   if (!is_member(group, rank))
-    return fail_op(program, rank, i, error, "rank %d is no member of group %d (%s)", rank, at, group->name);
+    return fail_at_op(program, rank, i, error, "rank %d is no member of group %d (%s)", rank, at, group->name);
   GArray *ops = rendezvous[at].ops;
   const OpPlace *before = ops->len > 0 ? &g_array_index(ops, OpPlace, ops->len - 1) : NULL;
   partner[rank][i] = before && before->rank == rank ? partner[rank][before->op] + 1 : 0;
@@ -298,10 +304,9 @@ static gboolean check_sense(const Program *program, gint32 **partner, GError **e
   for (guint i = 0; i < program->groups->len; i++)
     rendezvous[i].ops = g_array_new(FALSE, FALSE, sizeof(OpPlace));
   gboolean ok = check_transfers(program, rendezvous, partner, error) &&
-                check_all_sequences(program, rendezvous, error) && compute_order_check(program, error) &&
-                gradient_order_check(program, error) && weights_order_check(program, error) &&
-                update_order_check(program, error) && offload_order_check(program, error) &&
-                saved_order_check(program, error) && untimed_run(program, partner, rendezvous, error);
+                check_all_sequences(program, rendezvous, error) && actions_check(program, error) &&
+                host_copies_check(program, error) && accesses_check(program, error) &&
+                untimed_run(program, partner, rendezvous, error);
   for (guint i = 0; i < program->groups->len; i++)
     g_array_unref(rendezvous[i].ops);
   g_free(rendezvous);

@@ -1,22 +1,12 @@
-/* "After" has the executors' meaning: ordered by streams, events and the host, not only by list position. So every op
- * gets a vector clock in one pass over its rank's list: for each stream, the latest op that must have ended when it
- * starts,
- *
- *     clock(op) = max over d of (clock(d), d itself),   d in { op before it on its stream, its `after`, last host op }
- *
- * and an op is sure to come after x if clock(op)[stream of x] ≥ x. Direct dependencies are checked first, without
- * clocks; a rank's clocks are only computed if those do not suffice, which is rare in Programs made by the passes. */
-#include "compute_order.h"
+/* One walk over every rank's list with a cell for each (step, stage, micro-batch): what of it has been received,
+ * computed and sent so far. */
+#include "actions.h"
+
+#include "clocks.h"
 #include "error.h"
-#include "untimed_run.h"
+#include "fail_op.h"
 
 enum { FORWARD, BACKWARD, N_DIRECTIONS };
-enum { N_CLOCKS = (N_STREAMS + 3) & ~3 }; /* rounded up to whole vector registers */
-
-typedef struct {
-  gint32 ended[N_CLOCKS]; /* per stream, the latest op known to have ended; −1 = none */
-} Clock;
-
 /* State of one (step, stage, micro-batch): indices into the list of the rank that holds the stage. */
 typedef struct {
   gint32 last[ACTION_B + 1];    /* F I W B: last part so far; −1 = not yet */
@@ -28,25 +18,21 @@ typedef struct {
   const Program *program;
   gint32 *stage_rank; /* [stages] −1 = no compute op seen; owned */
   Cell *cells;        /* [step][stage][micro-batch]; owned */
-  Clock *clocks;      /* of the first n_clocks ops of the current rank; owned */
-  gint32 n_clocks;
+  Clocks clocks;
   int rank;
   const Op *ops;
-  gint32 latest[N_STREAMS];       /* latest op on each stream; −1 = none */
-  gint32 clock_latest[N_STREAMS]; /* the same before the first op without a clock */
+  gint32 computed; /* latest op on the compute stream; −1 = none */
 } Walk;
 
-static gboolean fail_at(const Walk *walk, gint32 i, GError **error, const char *what, const char *awaited) {
-  g_autoptr(GString) name = g_string_new(NULL);
-  untimed_run_name_op(walk->program, &walk->ops[i], name);
-  return fail_impossible(error, "rank %d, op %d: %s %s%s", walk->rank, i, name->str, what, awaited);
+static gboolean fail_at(const Walk *walk, gint32 i, const char *what, GError **error) {
+  return fail_at_op(walk->program, walk->rank, i, error, "%s", what);
 }
 
 /* The same, naming an action related to op i: "… before its receive 1RECV_F0". */
-static gboolean fail_action(const Walk *walk, gint32 i, GError **error, const char *what, int stage, ActionKind kind) {
-  g_autoptr(GString) awaited = g_string_new(" ");
-  action_print(&(Action){stage, walk->ops[i].micro_batch, (guint8)kind}, awaited);
-  return fail_at(walk, i, error, what, awaited->str);
+static gboolean fail_action(const Walk *walk, gint32 i, const char *what, int stage, ActionKind kind, GError **error) {
+  g_autoptr(GString) text = g_string_new(what);
+  action_print(&(Action){stage, walk->ops[i].micro_batch, (guint8)kind}, text);
+  return fail_at(walk, i, text->str, error);
 }
 
 static inline Cell *cell_of(const Walk *walk, const Op *op, int stage) {
@@ -65,48 +51,6 @@ static inline gboolean same_action(const Op *part, const Op *op) {
          op->step == part->step && is_part(op);
 }
 
-static void clock_join(Clock *clock, const Walk *walk, gint32 op) {
-  if (op < 0)
-    return;
-  const Clock *other = &walk->clocks[op];
-  for (int stream = 0; stream < N_CLOCKS; stream++)
-    clock->ended[stream] = MAX(clock->ended[stream], other->ended[stream]);
-  int stream = walk->ops[op].stream;
-  clock->ended[stream] = MAX(clock->ended[stream], op);
-}
-
-static void set_clock(Walk *walk, gint32 i) {
-  const Op *op = &walk->ops[i];
-  const gint32 *latest = walk->clock_latest;
-  Clock *clock = &walk->clocks[i];
-  for (int stream = 0; stream < N_CLOCKS; stream++)
-    clock->ended[stream] = -1;
-  clock_join(clock, walk, latest[op->stream]);
-  if (latest[STREAM_HOST] >= 0 && clock->ended[STREAM_HOST] < latest[STREAM_HOST])
-    clock_join(clock, walk, latest[STREAM_HOST]);
-  for (int k = 0; k < OP_MAX_AFTER && op->after[k] >= 0; k++)
-    clock_join(clock, walk, op->after[k]);
-  walk->clock_latest[op->stream] = i;
-}
-
-static G_NO_INLINE gboolean comes_after_by_clock(Walk *walk, gint32 i, gint32 earlier) {
-  for (; walk->n_clocks <= i; walk->n_clocks++)
-    set_clock(walk, walk->n_clocks);
-  return walk->clocks[i].ended[walk->ops[earlier].stream] >= earlier;
-}
-
-/* An op that waits for a later op of a stream also waits for the earlier ones. */
-static inline gboolean comes_after(Walk *walk, gint32 i, gint32 earlier) {
-  const Op *op = &walk->ops[i];
-  const guint8 stream = walk->ops[earlier].stream;
-  if (op->stream == stream)
-    return TRUE;
-  for (int k = 0; k < OP_MAX_AFTER && op->after[k] >= 0; k++)
-    if (op->after[k] >= earlier && walk->ops[op->after[k]].stream == stream)
-      return TRUE;
-  return comes_after_by_clock(walk, i, earlier);
-}
-
 static gint32 gradient_of(const Cell *cell) {
   return MAX(cell->last[ACTION_I], cell->last[ACTION_B]);
 }
@@ -121,13 +65,14 @@ static gboolean check_input(Walk *walk, gint32 i, const Cell *own, int direction
     const Cell *cell = cell_of(walk, op, source);
     if ((direction == FORWARD ? cell->last[ACTION_F] : gradient_of(cell)) >= 0)
       return TRUE;
-    return fail_action(walk, i, error, "runs before its input", source, direction == FORWARD ? ACTION_F : ACTION_B);
+    return fail_action(walk, i, "it runs before its input ", source, direction == FORWARD ? ACTION_F : ACTION_B, error);
   }
   gint32 receive = own->receive[direction];
   ActionKind kind = direction == FORWARD ? ACTION_RECV_F : ACTION_RECV_B;
   if (receive < 0)
-    return fail_action(walk, i, error, "runs before its receive", op->stage, kind);
-  return comes_after(walk, i, receive) || fail_action(walk, i, error, "does not wait for its receive", op->stage, kind);
+    return fail_action(walk, i, "it runs before its receive ", op->stage, kind, error);
+  return clocks_has_ended(&walk->clocks, i, receive) ||
+         fail_action(walk, i, "it does not wait for its receive ", op->stage, kind, error);
 }
 
 /* With two pipes, a micro-batch passes the stages of only one of them. */
@@ -145,19 +90,19 @@ static gboolean goes_through(const Program *program, gsize cell) {
 static gboolean check_start(Walk *walk, gint32 i, const Cell *cell, GError **error) {
   const Op *op = &walk->ops[i];
   if (!goes_through(walk->program, (gsize)(cell - walk->cells)))
-    return fail_at(walk, i, error, "is of a micro-batch that goes through the other pipe", "");
+    return fail_at(walk, i, "it is of a micro-batch that goes through the other pipe", error);
   if (cell->last[op->action] >= 0)
-    return fail_at(walk, i, error, "runs a second time, apart from the first", "");
+    return fail_at(walk, i, "it runs a second time, apart from the first", error);
   gboolean in_halves = cell->last[ACTION_I] >= 0 || cell->last[ACTION_W] >= 0;
   if (op->action == ACTION_B ? in_halves : op->action != ACTION_F && cell->last[ACTION_B] >= 0)
-    return fail_at(walk, i, error, "repeats a gradient: a micro-batch has either B, or I and W", "");
+    return fail_at(walk, i, "it repeats a gradient: a micro-batch has either B, or I and W", error);
   if (op->action == ACTION_F)
     return check_input(walk, i, cell, FORWARD, error);
   if (cell->last[ACTION_F] < 0)
-    return fail_action(walk, i, error, "runs before its forward", op->stage, ACTION_F);
+    return fail_action(walk, i, "it runs before its forward ", op->stage, ACTION_F, error);
   if (op->action == ACTION_W)
     return cell->last[ACTION_I] >= 0 ||
-           fail_action(walk, i, error, "runs before its input gradient", op->stage, ACTION_I);
+           fail_action(walk, i, "it runs before its input gradient ", op->stage, ACTION_I, error);
   return check_input(walk, i, cell, BACKWARD, error);
 }
 
@@ -182,12 +127,12 @@ static gboolean takes_turns(const Walk *walk, const Cell *cell, gint32 i) {
 static gboolean check_part(Walk *walk, gint32 i, GError **error) {
   const Op *op = &walk->ops[i];
   Cell *cell = cell_of(walk, op, op->stage);
-  gint32 previous = walk->latest[STREAM_COMPUTE];
+  gint32 previous = walk->computed;
   if ((previous < 0 || !same_action(op, &walk->ops[previous])) && !takes_turns(walk, cell, i)) {
     if (!check_start(walk, i, cell, error))
       return FALSE;
   } else if (op->action != ACTION_W && cell->sent[op->action == ACTION_F ? FORWARD : BACKWARD])
-    return fail_at(walk, i, error, "goes on after its result was sent", "");
+    return fail_at(walk, i, "it goes on after its result was sent", error);
   cell->last[op->action] = i;
   return TRUE;
 }
@@ -195,10 +140,8 @@ static gboolean check_part(Walk *walk, gint32 i, GError **error) {
 static gboolean check_receive(const Walk *walk, gint32 i, int direction, GError **error) {
   const Op *op = &walk->ops[i];
   gint32 *receive = &cell_of(walk, op, op->stage)->receive[direction];
-  if (walk->stage_rank[op->stage] != walk->rank)
-    return fail_at(walk, i, error, "receives for a stage of another rank", "");
   if (*receive >= 0)
-    return fail_at(walk, i, error, "is received a second time", "");
+    return fail_at(walk, i, "it is received a second time", error);
   *receive = i;
   return TRUE;
 }
@@ -208,12 +151,10 @@ static gboolean check_send(Walk *walk, gint32 i, int direction, GError **error) 
   Cell *cell = cell_of(walk, op, op->stage);
   gint32 source = direction == FORWARD ? cell->last[ACTION_F] : gradient_of(cell);
   ActionKind kind = direction == FORWARD ? ACTION_F : ACTION_B;
-  if (walk->stage_rank[op->stage] != walk->rank)
-    return fail_at(walk, i, error, "sends for a stage of another rank", "");
   if (source < 0)
-    return fail_action(walk, i, error, "is sent before it is computed by", op->stage, kind);
-  if (!comes_after(walk, i, source))
-    return fail_action(walk, i, error, "does not wait for", op->stage, walk->ops[source].action);
+    return fail_action(walk, i, "it is sent before it is computed by ", op->stage, kind, error);
+  if (!clocks_has_ended(&walk->clocks, i, source))
+    return fail_action(walk, i, "it does not wait for ", op->stage, walk->ops[source].action, error);
   cell->sent[direction] = TRUE;
   return TRUE;
 }
@@ -229,17 +170,25 @@ static gboolean check_op(Walk *walk, gint32 i, GError **error) {
   return TRUE;
 }
 
+/* What belongs to a stage is on the stage's rank. */
+static gboolean check_rank(const Walk *walk, gint32 i, GError **error) {
+  const int stage = walk->ops[i].stage, rank = stage >= 0 ? walk->stage_rank[stage] : walk->rank;
+  return rank == walk->rank || rank < 0 ||
+         fail_at_op(walk->program, walk->rank, i, error, "it is of stage %d, which is computed on rank %d", stage,
+                    rank);
+}
+
 static gboolean walk_rank(Walk *walk, int rank, GError **error) {
   const OpList *list = &walk->program->ranks[rank];
   walk->rank = rank;
   walk->ops = list->ops;
-  walk->n_clocks = 0;
-  for (int stream = 0; stream < N_STREAMS; stream++)
-    walk->latest[stream] = walk->clock_latest[stream] = -1;
+  walk->computed = -1;
+  clocks_begin(&walk->clocks, list);
   for (gint32 i = 0; i < list->n_ops; i++) {
-    if (!check_op(walk, i, error))
+    if (!check_rank(walk, i, error) || !check_op(walk, i, error))
       return FALSE;
-    walk->latest[list->ops[i].stream] = i;
+    if (list->ops[i].stream == STREAM_COMPUTE)
+      walk->computed = i;
   }
   return TRUE;
 }
@@ -286,13 +235,10 @@ static gboolean check_all_there(const Walk *walk, gsize n_cells, GError **error)
 
 /* Number of cells; 0 and an error if the ops cannot fill them with at least two each. So a program's counts cannot
  * request memory that its ops do not justify. */
-static gsize count_cells(const Program *program, int *longest, GError **error) {
+static gsize count_cells(const Program *program, GError **error) {
   gsize n_ops = 0;
-  *longest = 0;
-  for (int rank = 0; rank < program->n_ranks; rank++) {
+  for (int rank = 0; rank < program->n_ranks; rank++)
     n_ops += program->ranks[rank].n_ops;
-    *longest = MAX(*longest, program->ranks[rank].n_ops);
-  }
   double n_cells = (double)program->n_steps * program->n_stages * program->n_micro_batches;
   if (2 * n_cells / program->n_pipes <= (double)n_ops)
     return (gsize)n_cells;
@@ -303,15 +249,12 @@ static gsize count_cells(const Program *program, int *longest, GError **error) {
   return 0;
 }
 
-gboolean compute_order_check(const Program *program, GError **error) {
-  int longest;
-  gsize n_cells = count_cells(program, &longest, error);
+gboolean actions_check(const Program *program, GError **error) {
+  const gsize n_cells = count_cells(program, error);
   if (n_cells == 0)
     return FALSE;
-  Walk walk = {.program = program,
-               .stage_rank = g_new(gint32, program->n_stages),
-               .cells = g_new(Cell, n_cells),
-               .clocks = g_new(Clock, longest)};
+  Walk walk = {.program = program, .stage_rank = g_new(gint32, program->n_stages), .cells = g_new(Cell, n_cells)};
+  clocks_init(&walk.clocks, program);
   for (gsize i = 0; i < n_cells; i++)
     walk.cells[i] = (Cell){.last = {-1, -1, -1, -1}, .receive = {-1, -1}};
   gboolean ok = find_stage_ranks(&walk, error);
@@ -320,6 +263,6 @@ gboolean compute_order_check(const Program *program, GError **error) {
   ok = ok && check_all_there(&walk, n_cells, error);
   g_free(walk.stage_rank);
   g_free(walk.cells);
-  g_free(walk.clocks);
+  clocks_clear(&walk.clocks);
   return ok;
 }
