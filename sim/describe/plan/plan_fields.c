@@ -37,7 +37,8 @@ static gboolean set_layout(PlanTarget *target, const char *what, const char *tex
     return FALSE;
   }
   return n_mtp == plan->mtp_layers ||
-         fail_impossible(error, "%s %.80s has %d m, mtp-layers is %d", what, text, n_mtp, plan->mtp_layers);
+         fail_impossible(error, "%s %.80s has %d m, %s is %d", what, text, n_mtp,
+                         target->is_column ? "column mtp_layers" : "--mtp-layers", plan->mtp_layers);
 }
 
 static char *layout_text(const Plan *plan) {
@@ -67,8 +68,10 @@ static char *modules_text(const Plan *plan) {
 
 static gboolean set_precision(PlanTarget *target, const char *what, const char *text, GError **error) {
   Plan *plan = target->plan;
-  if (!precision_parse(text, &plan->precision, error))
+  const int index = parse_choice(what, text, precision_names(), error);
+  if (index < 0)
     return FALSE;
+  plan->precision = (Precision)index;
   return plan->precision != PRECISION_FP32 || recipe_parse("fp32", &plan->recipe, error);
 }
 

@@ -6,10 +6,11 @@
 #include "error.h"
 #include "plan_order.h"
 #include "row_model.h"
+#include "row_plan.h"
 #include "row_rules.h"
 #include "suggest.h"
 
-static const double bytes_per_gb = 1e9;
+static const double bytes_per_gb = 1e9, most_step_s = 1e9, most_memory_gb = 1e6;
 
 /* The schedule that the row is run with, however it spells it. Owned by the caller. */
 static char *schedule_of_run(const MeasuredRow *row) {
@@ -21,9 +22,10 @@ static char *schedule_of_run(const MeasuredRow *row) {
 }
 
 char *measured_row_run(const MeasuredRow *row) {
-  static const char *const texts[] = {"cluster", "model_name", "pipeline_layout", "recompute_modules"};
+  static const char *const texts[] = {"cluster", "model_name"};
   GString *run = g_string_new(NULL);
-  row_cells_append_run(row, run);
+  model_cells_append_run(row, run);
+  row_plan_append_run(row, run);
   for (gsize i = 0; i < G_N_ELEMENTS(texts); i++)
     g_string_append_printf(run, "%s\n", measured_row_cell(row, texts[i]));
   g_autofree char *schedule = schedule_of_run(row);
@@ -33,48 +35,15 @@ char *measured_row_run(const MeasuredRow *row) {
   return g_string_free(run, FALSE);
 }
 
-/* `framework`: what row->read_as does; NULL: none that is described. */
-static Plan *make_plan(const MeasuredRow *row, const RowCells *cells, const Framework *framework) {
-  Plan *plan = plan_new();
-  plan->gpus = (int)or_else(cells->gpus, plan->gpus);
-  plan->tp = (int)or_else(cells->tp, plan->tp);
-  plan->pp = (int)or_else(cells->pp, plan->pp);
-  plan->cp = (int)or_else(cells->cp, plan->cp);
-  plan->ep = (int)or_else(cells->ep, plan->ep);
-  plan->dp = (int)or_else(cells->dp, plan->dp);
-  if ((double)plan->ep * plan->tp * plan->pp > plan->gpus && plan->tp > 1 && plan->gpus > 0)
+/* What rows leave out that is not as in a new plan. */
+static void complete_plan(const MeasuredRow *row, Plan *plan) {
+  const gboolean is_cut = (double)plan->ep * plan->tp * plan->pp > plan->gpus && plan->tp > 1 && plan->gpus > 0;
+  if (is_cut && *row_plan_cell(row, "expert-tp") == '\0')
     plan->expert_tp = 1; /* few tables have a column for it, and experts cut by tp would need more GPUs */
-  plan->expert_tp = (int)or_else(cells->expert_tp, plan->expert_tp);
-  plan->chunks = (int)or_else(cells->chunks, plan->chunks);
-  plan->zero = (int)or_else(cells->zero, plan->zero);
-  plan->zero_ranks = (int)or_else(cells->zero_ranks, plan->zero_ranks);
-  plan->micro_batch = or_else(cells->micro_batch, plan->micro_batch);
-  plan->global_batch = or_else(cells->global_batch, plan->global_batch);
-  plan->seq_len = or_else(cells->seq_len, plan->seq_len);
-  plan->recompute = or_else(cells->recompute, plan->recompute);
-  plan->recompute_modules = cells->recompute_modules;
-  /* with experts, tp is run with it alone */
-  plan->sequence_parallel = or_else(cells->sequence_parallel, model_has_experts(row->model) && plan->tp > 1);
-  plan->precision = or_else(cells->precision, plan->precision);
-  plan->attention = or_else(cells->attention, plan->attention);
-  plan->norm_kernel = (int)or_else(cells->norm_kernel, row->norm_kernel);
-  plan->cp_comm = (int)or_else(cells->cp_comm, plan->cp_comm);
-  plan->expert_dispatch = (int)or_else(cells->expert_dispatch, plan->expert_dispatch);
-  plan->overlap_experts = (int)or_else(cells->overlap_experts, plan->overlap_experts);
-  plan->cuda_graphs = (int)or_else(cells->cuda_graphs, plan->cuda_graphs);
-  plan->mtp_layers = (int)or_else(cells->mtp_layers, plan->mtp_layers);
-  plan->overlap_grad = or_else(cells->overlap_grad, plan->overlap_grad);
-  plan->overlap_param = or_else(cells->overlap_param, plan->overlap_param);
-  const char *schedule = measured_row_cell(row, "schedule");
-  plan->schedule = *schedule != '\0' ? g_strdup(schedule_spelling(schedule)) : NULL;
-  row_cells_layout(row, cells, &plan->pipeline_layout, NULL);
-  if (framework != NULL)
-    plan_set_framework(plan, row->read_as, framework);
-  if (plan->precision == PRECISION_FP32) {
-    gboolean known = recipe_parse("fp32", &plan->recipe, NULL);
-    g_assert(known);
-  }
-  return plan;
+  if (*row_plan_cell(row, "sequence-parallel") == '\0') /* with experts, tp is run with it alone */
+    plan->sequence_parallel = model_has_experts(row->model) && plan->tp > 1;
+  if (*row_plan_cell(row, "norm-kernel") == '\0')
+    plan->norm_kernel = row->norm_kernel;
 }
 
 static void row_clear(gpointer data) {
@@ -115,11 +84,12 @@ static const char *framework_spelling(const MeasuredRows *rows, const char *name
 }
 
 /* What the row says, and by rules what it does not; read_as may name no file yet. */
-static void settle_framework(const MeasuredRows *rows, MeasuredRow *row, const RowCells *cells) {
+static void settle_framework(const MeasuredRows *rows, MeasuredRow *row, const ModelCells *cells, Precision precision) {
   const char *literal = measured_row_cell(row, "read_as");
   row->framework = framework_spelling(rows, *literal != '\0' ? literal : measured_row_cell(row, "framework"));
   row->read_as = row->framework;
-  const RowFacts facts = {row->framework, measured_row_cell(row, "notes"), cells, row->shipped, row->machine};
+  const RowFacts facts = {row->framework, measured_row_cell(row, "notes"), cells, precision, row->shipped,
+                          row->machine};
   const RowReading reading = row_rules_apply(rows->rules, &facts);
   row->norm_kernel = reading.norm_kernel;
   if (*literal != '\0' || !rows->by_release || reading.read_as == NULL)
@@ -144,6 +114,22 @@ static gboolean find_framework(MeasuredRows *rows, MeasuredRow *row, const Frame
   return TRUE;
 }
 
+static gboolean read_quantities(MeasuredRow *row, GError **error) {
+  double memory_gb;
+  gboolean is_read = row_cells_quantity(row, "step_time_s", most_step_s, &row->step_time_s, error);
+  is_read &= row_cells_quantity(row, "memory_gb", most_memory_gb, &memory_gb, is_read ? error : NULL);
+  row->memory_bytes = memory_gb * bytes_per_gb;
+  return is_read;
+}
+
+/* Each cell as far as it can be; `problem` is the first that cannot. */
+static gboolean read_cells(MeasuredRow *row, ModelCells *cells, Plan *plan, GError **problem) {
+  gboolean is_read = csv_table_check_row(row->table, row->index, problem);
+  is_read &= model_cells_read(row, cells, is_read ? problem : NULL);
+  is_read &= row_plan_set(row, ROW_PLAN_BEFORE_FRAMEWORK, plan, is_read ? problem : NULL);
+  return is_read & read_quantities(row, is_read ? problem : NULL);
+}
+
 static char *problem_of(const MeasuredRow *row, const GError *model_problem) {
   if (row->model == NULL)
     return g_strdup(model_problem->message);
@@ -151,26 +137,28 @@ static char *problem_of(const MeasuredRow *row, const GError *model_problem) {
 }
 
 static gboolean read_row(MeasuredRows *rows, MeasuredRow *row, GError **error) {
-  RowCells cells;
+  ModelCells cells;
   g_autoptr(GError) problem = NULL;
-  const gboolean is_whole = csv_table_check_row(row->table, row->index, &problem);
-  const gboolean is_read = row_cells_read(row, &cells, is_whole ? &problem : NULL) && is_whole;
+  g_autoptr(Plan) plan = plan_new();
+  gboolean is_read = read_cells(row, &cells, plan, &problem);
   row->id = measured_row_cell(row, "id");
   row->cluster = measured_row_cell(row, "cluster");
-  row->step_time_s = cells.step_time_s;
-  row->memory_bytes = cells.memory_gb * bytes_per_gb;
   const KnownMachine *machine = *row->cluster != '\0' ? find_machine(rows, row->cluster) : NULL;
   row->machine = machine != NULL ? machine->cluster : NULL;
   row->shipped = shipped_models_find(rows->models, measured_row_cell(row, "model_name"), cells.hidden, cells.heads);
-  settle_framework(rows, row, &cells);
+  settle_framework(rows, row, &cells, plan->precision);
   const Framework *framework;
   if (!find_framework(rows, row, &framework, error))
     return FALSE;
+  if (framework != NULL)
+    plan_set_framework(plan, row->read_as, framework);
+  is_read &= row_plan_set(row, ROW_PLAN_BEHIND_FRAMEWORK, plan, is_read ? &problem : NULL);
   if (is_read)
-    row->model = row_model_new(row, &cells, framework, &problem);
+    row->model = row_model_new(row, &cells, framework, plan->seq_len, &problem);
   row->problem = problem_of(row, problem);
   if (row->problem == NULL) {
-    row->plan = make_plan(row, &cells, framework);
+    complete_plan(row, plan);
+    row->plan = g_steal_pointer(&plan);
     row->problem = g_strdup(machine->problem);
   }
   return TRUE;
@@ -179,7 +167,7 @@ static gboolean read_row(MeasuredRows *rows, MeasuredRow *row, GError **error) {
 static const char *const required[] = {"layers", "hidden", "heads", "cluster", "step_time_s", NULL};
 
 static gboolean is_read(const char *column) {
-  return row_cells_have(column) || g_strv_contains(required, column);
+  return model_cells_have(column) || row_plan_has(column) || g_strv_contains(required, column);
 }
 
 /* A column near the missing one that nothing reads is taken for its misspelling. */

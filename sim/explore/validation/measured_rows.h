@@ -6,12 +6,9 @@
  *     kv_heads       as many as heads            gated         1 with rotary positions, else 0
  *     ffn_hidden     4·hidden; gated ⅔ of that,  positions     rotary in a gated model, else learned
  *                    up to a multiple of 256     tied          0 with rotary positions, else 1
- *     vocab          51200 (GPT-2's in Megatron) gpus, dp, tp, pp, chunks, zero, zero_ranks, micro_batch,
- *     step_time_s    the run ended out of        global_batch, seq_len, schedule, recompute, precision, attention,
- *                    memory                      sequence_parallel, norm_kernel, overlap_grad, overlap_param,
- *                                                expert_dispatch, overlap_experts, cuda_graphs, expert_tp,
- *                                                mtp_layers, cp_comm, recompute_modules (parted by +),
- *                                                pipeline_layout (Megatron-LM's letters too): a Plan's
+ *     vocab          51200 (GPT-2's in Megatron) gpus, tp, seq_len and any other field of a plan (plan_fields.h):
+ *     step_time_s    the run ended out of        what it is by default
+ *                    memory
  *
  * A count may be written as 8 or 8.0, a switch as 0, 1, off, on, false or true. memory_gb is the framework's peak on
  * the fullest GPU (without context and libraries) in GB = 1e9 bytes, so a source that prints GiB has to be converted.

@@ -42,6 +42,65 @@ const Model *shipped_models_find(const GPtrArray *models, const char *name, gint
   return best;
 }
 
+static const char *const *positions(void) {
+  static const char *const names[] = {[POSITIONS_ROTARY] = "rotary",
+                                      [POSITIONS_LEARNED] = "learned",
+                                      [POSITIONS_ALIBI] = "alibi",
+                                      [POSITIONS_NONE] = "none",
+                                      NULL};
+  return names;
+}
+
+#define COUNT(column, low, high)                                                                                       \
+  { #column, offsetof(ModelCells, column), low, high, NULL }
+#define WORD(column, names)                                                                                            \
+  { #column, offsetof(ModelCells, column), 0, 0, names }
+
+static const struct {
+  const char *name;
+  size_t offset; /* of its gint64 */
+  gint64 least, most;
+  const char *const *(*words)(void); /* NULL: a count */
+} columns[] = {
+    COUNT(layers, 1, 100000),
+    COUNT(hidden, 1, 1 << 24),
+    COUNT(heads, 1, 1 << 20),
+    COUNT(kv_heads, 1, 1 << 20),
+    COUNT(ffn_hidden, 1, 1 << 26),
+    WORD(gated, row_cells_switches),
+    COUNT(vocab, 1, 1 << 28),
+    WORD(tied, row_cells_switches),
+    WORD(positions, positions),
+    COUNT(experts, 0, 1 << 16),
+    COUNT(experts_per_token, 1, 1 << 16),
+    COUNT(moe_ffn_hidden, 1, 1 << 26),
+};
+
+gboolean model_cells_read(const MeasuredRow *row, ModelCells *cells, GError **error) {
+  gboolean is_read = TRUE;
+  for (gsize i = 0; i < G_N_ELEMENTS(columns); i++) {
+    gint64 *value = (gint64 *)((char *)cells + columns[i].offset);
+    GError **place = is_read ? error : NULL;
+    *value = CELL_UNKNOWN;
+    is_read &= columns[i].words != NULL
+                   ? row_cells_word(row, columns[i].name, columns[i].words(), value, place)
+                   : row_cells_count(row, columns[i].name, columns[i].least, columns[i].most, value, place);
+  }
+  return is_read;
+}
+
+gboolean model_cells_have(const char *column) {
+  for (gsize i = 0; i < G_N_ELEMENTS(columns); i++)
+    if (strcmp(columns[i].name, column) == 0)
+      return TRUE;
+  return FALSE;
+}
+
+void model_cells_append_run(const MeasuredRow *row, GString *run) {
+  for (gsize i = 0; i < G_N_ELEMENTS(columns); i++)
+    g_string_append_printf(run, "%s\n", measured_row_cell(row, columns[i].name));
+}
+
 /* Llama's: two thirds of four times the hidden size, rounded up. */
 static gint64 default_ffn(const Model *model) {
   if (!model->gated)
@@ -50,7 +109,7 @@ static gint64 default_ffn(const Model *model) {
   return (width + FFN_MULTIPLE - 1) / FFN_MULTIPLE * FFN_MULTIPLE;
 }
 
-static void set_family(const RowCells *cells, const Framework *framework, Model *model) {
+static void set_family(const ModelCells *cells, const Framework *framework, Model *model) {
   model->gated = or_else(cells->gated, cells->positions == POSITIONS_ROTARY);
   model->positions = or_else(cells->positions, model->gated ? POSITIONS_ROTARY : POSITIONS_LEARNED);
   model->tied = or_else(cells->tied, model->positions != POSITIONS_ROTARY);
@@ -63,7 +122,7 @@ static void set_family(const RowCells *cells, const Framework *framework, Model 
   model->n_norms_per_layer = 2;
 }
 
-static gboolean check_known(const RowCells *cells, GError **error) {
+static gboolean check_known(const ModelCells *cells, GError **error) {
   const struct {
     const char *column;
     gint64 value;
@@ -75,7 +134,7 @@ static gboolean check_known(const RowCells *cells, GError **error) {
 }
 
 /* All layers have the experts that the columns say. */
-static gboolean set_experts(const RowCells *cells, Model *model, GError **error) {
+static gboolean set_experts(const ModelCells *cells, Model *model, GError **error) {
   if (cells->experts_per_token == CELL_UNKNOWN || cells->experts_per_token > cells->experts)
     return fail_impossible(error, "the row says experts %" G_GINT64_FORMAT " but no experts_per_token up to that",
                            cells->experts);
@@ -87,7 +146,7 @@ static gboolean set_experts(const RowCells *cells, Model *model, GError **error)
 }
 
 /* A shipped model with experts, as deep as the row says. */
-static Model *named_model(const RowCells *cells, const Model *shipped, GError **error) {
+static Model *named_model(const ModelCells *cells, const Model *shipped, GError **error) {
   g_autoptr(Model) model = model_copy(shipped);
   model_cut_depth(model, cells->layers);
   model->vocab = or_else(cells->vocab, model->vocab);
@@ -98,7 +157,7 @@ enum { MOST_PADDING = 10 }; /* % of a vocabulary */
 
 /* The row's, or that of the model it is named for (NULL: none) where the two are further apart than padding makes them:
  * then the table has a default in its place. */
-static gint64 vocabulary(const Model *shipped, const RowCells *cells) {
+static gint64 vocabulary(const Model *shipped, const ModelCells *cells) {
   const gint64 own = or_else(cells->vocab, DEFAULT_VOCAB);
   if (shipped == NULL || model_has_experts(shipped) || shipped->n_layers != cells->layers)
     return own;
@@ -116,7 +175,8 @@ static void take_unsaid(const Model *shipped, Model *model) {
   model->post_norms = shipped->post_norms;
 }
 
-Model *row_model_new(MeasuredRow *row, const RowCells *cells, const Framework *framework, GError **error) {
+Model *row_model_new(MeasuredRow *row, const ModelCells *cells, const Framework *framework, gint64 seq_len,
+                     GError **error) {
   if (!check_known(cells, error))
     return NULL;
   const char *name = measured_row_cell(row, "model_name");
@@ -134,7 +194,7 @@ Model *row_model_new(MeasuredRow *row, const RowCells *cells, const Framework *f
   model->vocab = vocabulary(shipped, cells);
   if (cells->vocab != CELL_UNKNOWN && model->vocab != cells->vocab)
     row->unused_vocab = cells->vocab;
-  model->max_positions = or_else(cells->seq_len, DEFAULT_SEQ_LEN);
+  model->max_positions = seq_len > 0 ? seq_len : DEFAULT_SEQ_LEN;
   set_family(cells, framework, model);
   model->ffn_hidden = or_else(cells->ffn_hidden, default_ffn(model));
   if (shipped != NULL && !model_has_experts(shipped))

@@ -96,7 +96,7 @@ void row_rules_free(RowRules *rules) {
 
 /* Of dense models with a gate. A row that has Llama 3's words and does not say how many key-value heads is not taken
  * for one that has all. */
-static gboolean is_like_llama_2(const RowCells *cells) {
+static gboolean is_like_llama_2(const ModelCells *cells) {
   const gboolean few_words = cells->vocab != CELL_UNKNOWN && cells->vocab <= LLAMA_2_MOST_WORDS;
   const gboolean all_heads =
       cells->kv_heads != CELL_UNKNOWN ? cells->kv_heads == cells->heads : cells->vocab == CELL_UNKNOWN;
@@ -105,7 +105,7 @@ static gboolean is_like_llama_2(const RowCells *cells) {
 
 /* As far as columns tell, with what holds without them. */
 static gboolean is_of_models(const RowFacts *facts, RuleModels models) {
-  const RowCells *cells = facts->cells;
+  const ModelCells *cells = facts->cells;
   const gboolean is_gated = or_else(cells->gated, cells->positions == POSITIONS_ROTARY) > 0;
   const gboolean has_experts = cells->experts > 1 || (facts->shipped != NULL && model_has_experts(facts->shipped));
   if (models == MODELS_ALL || models == MODELS_GATED || models == MODELS_UNGATED)
@@ -133,8 +133,8 @@ static gboolean has_notes(const char *notes, YamlNode wanted) {
 /* `notes`: the row's in lower case. */
 static gboolean holds(const Rule *rule, const RowFacts *facts, const char *notes) {
   return (rule->framework == NULL || strcmp(rule->framework, facts->framework) == 0) &&
-         (rule->precision < 0 || or_else(facts->cells->precision, PRECISION_BF16) == rule->precision) &&
-         is_of_models(facts, rule->models) && is_of_gpus(facts->machine, rule->gpus) && has_notes(notes, rule->notes);
+         (rule->precision < 0 || (int)facts->precision == rule->precision) && is_of_models(facts, rule->models) &&
+         is_of_gpus(facts->machine, rule->gpus) && has_notes(notes, rule->notes);
 }
 
 RowReading row_rules_apply(const RowRules *rules, const RowFacts *facts) {

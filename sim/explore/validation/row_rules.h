@@ -3,7 +3,7 @@
 #pragma once
 #include "cluster.h"
 #include "model.h"
-#include "row_cells.h"
+#include "row_model.h"
 
 typedef struct RowRules RowRules;
 
@@ -16,7 +16,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(RowRules, row_rules_free)
 typedef struct {
   const char *framework; /* as the row names it, spelled like a file */
   const char *notes;
-  const RowCells *cells;
+  const ModelCells *cells;
+  Precision precision;
   const Model *shipped;   /* the model that the row is named for; NULL: none */
   const Cluster *machine; /* NULL: not known */
 } RowFacts;
