@@ -1,6 +1,7 @@
 #!/bin/sh
 # test_json_keys.sh STEPSIM: every key that a verb prints with --json stands in its row of docs/json.md; those of
 # breakdown_s in that of simulate, of which the other rows say {…}, and those of explain's sensitivity in that of plan.
+# A plan's keys are its options.
 docs=$(dirname "$0")/../../docs/json.md
 work=$(mktemp -d) || exit 99
 trap 'rm -rf "$work"' EXIT
@@ -12,11 +13,15 @@ words() {
   grep "^| \`$1\` |" "$docs" | tr '`' '\n' | awk 'NR % 2 == 0' | grep -oE '[A-Za-z_]+' | sort -u
 }
 
+options() {
+  "$stepsim" sweep --help | grep -oE '^  --[a-z0-9-]+' | tr -d ' ' | sed 's/^--//; s/memory-cap/memory-cap-bytes/' | tr - _
+}
+
 # verb ARGUMENT…: its keys are documented.
 documented() {
   "$stepsim" "$@" --json >"$work/out" 2>"$work/err"
   grep -oE '"[A-Za-z_]+" ?:' "$work/out" | tr -cd 'A-Za-z_\n' | sort -u >"$work/keys"
-  { words "$1"; [ "$1" != explain ] || words plan; echo compute recompute tp pp cp ep dp bubble optimizer host offload other | tr ' ' '\n'; } | sort -u >"$work/row"
+  { words "$1"; [ "$1" != explain ] || words plan; case $1 in plan | explain) options ;; esac; echo compute recompute tp pp cp ep dp bubble optimizer host offload other | tr ' ' '\n'; } | sort -u >"$work/row"
   undocumented=$(comm -23 "$work/keys" "$work/row")
   [ "$(wc -l <"$work/keys")" -ge 5 ] && [ -z "$undocumented" ]
   result $? "docs/json.md has the keys of $1" "not there: $undocumented; $(cat "$work/err")"

@@ -1,38 +1,36 @@
 /* {objective, best, runners_up[], losers{…}, sensitivity[], training, launch, search{…}}. */
+#include <math.h>
+#include <string.h>
+
 #include "json_values.h"
+#include "plan_fields.h"
 #include "planner_report.h"
 
-#include <math.h>
+static void add_field(JsonBuilder *builder, const char *key, const PlanField *field, const Plan *plan) {
+  const PlanValue value = plan_field_value(field, plan);
+  g_autofree char *text = value.text;
+  if (strcmp(field->name, "expert-tp") == 0) /* open, it is that of tp */
+    json_add_count(builder, key, plan_expert_tp(plan));
+  else if (field->kind == PLAN_SWITCH && text != NULL)
+    json_add_flag(builder, key, strcmp(text, "on") == 0);
+  else if (value.type == PLAN_VALUE_WHOLE)
+    json_add_count(builder, key, value.whole);
+  else if (value.type == PLAN_VALUE_REAL)
+    json_add_number(builder, key, value.real);
+  else
+    json_add_text(builder, key, text == NULL && field->kind == PLAN_OWN_TEXT ? "" : text);
+}
 
-/* Members of an open object. */
+/* Every field of a plan, under its name in tables; what no field has is null, or an empty text. */
 static void add_plan(JsonBuilder *builder, const Plan *plan) {
   json_begin_object(builder, "plan");
-  json_add_count(builder, "gpus", plan->gpus);
-  json_add_count(builder, "tp", plan->tp);
-  json_add_count(builder, "pp", plan->pp);
-  json_add_count(builder, "dp", plan->dp);
-  json_add_count(builder, "cp", plan->cp);
-  json_add_text(builder, "cp_comm", cp_comm_names()[plan->cp_comm]);
-  json_add_count(builder, "ep", plan->ep);
-  json_add_count(builder, "expert_tp", plan_expert_tp(plan));
-  json_add_text(builder, "expert_dispatch", expert_dispatch_names()[plan->expert_dispatch]);
-  json_add_count(builder, "chunks", plan->chunks);
-  json_add_text(builder, "pipeline_layout", plan->pipeline_layout != NULL ? plan->pipeline_layout : "auto");
-  json_add_text(builder, "schedule", plan->schedule);
-  json_add_count(builder, "micro_batch", plan->micro_batch);
-  json_add_count(builder, "global_batch", plan->global_batch);
-  json_add_count(builder, "seq_len", plan->seq_len);
-  json_add_count(builder, "zero", plan->zero);
-  json_add_count(builder, "zero_ranks", plan->zero_ranks);
-  json_add_text(builder, "recompute", recompute_names()[plan->recompute]);
-  g_autofree char *modules = plan_recompute_text(plan);
-  json_add_text(builder, "recompute_modules", modules);
-  json_add_flag(builder, "sequence_parallel", plan->sequence_parallel);
-  json_add_text(builder, "attention", attention_names()[plan->attention]);
-  json_add_flag(builder, "overlap_experts", plan->overlap_experts);
-  json_add_text(builder, "cuda_graphs", cuda_graphs_names()[plan->cuda_graphs]);
-  json_add_flag(builder, "overlap_p2p", plan->overlap_p2p);
-  json_add_text(builder, "precision", precision_info(plan->precision)->name);
+  for (int i = 0; i < plan_n_fields(); i++) {
+    const PlanField *field = plan_field(i);
+    if (!plan_field_is_axis(field))
+      continue;
+    g_autofree char *key = plan_field_column(field);
+    add_field(builder, key, field, plan);
+  }
   json_builder_end_object(builder);
 }
 
