@@ -14,55 +14,22 @@
 #include "csv_table.h"
 #include "database_table.h"
 #include "error.h"
+#include "plan_fields.h"
 #include "plots.h"
 #include "suggest.h"
 #include "units.h"
 
-/* Of plans, in the order labels name them. */
-static const char *const plan_columns[] = {
-    "model",
-    "cluster",
-    "gpus",
-    "tp",
-    "pp",
-    "dp",
-    "cp",
-    "ep",
-    "chunks",
-    "schedule",
-    "micro_batch",
-    "global_batch",
-    "seq_len",
-    "zero",
-    "zero_ranks",
-    "recompute",
-    "framework",
-    "precision",
-    "recipe",
-    "sequence_parallel",
-    "attention",
-    "cp_comm",
-    "expert_dispatch",
-    "overlap_experts",
-    "cuda_graphs",
-    "order",
-    "overlap_grad",
-    "overlap_param",
-    "overlap_p2p",
-    "steps",
-    "micro_batch_group",
-    "bucket",
-    "prefetch",
-    "offload_optimizer",
-    "offload_weights",
-    "offload_activations",
-    "contention",
-    "memory_cap_bytes",
-    "jitter",
-    "seed",
-    "grad_norm_barrier",
-    NULL,
-};
+/* Columns of plans, in the order labels name them: names, interned. */
+static GPtrArray *plan_columns(void) {
+  GPtrArray *columns = g_ptr_array_new();
+  g_ptr_array_add(columns, (gpointer) "model");
+  g_ptr_array_add(columns, (gpointer) "cluster");
+  for (int i = 0; i < plan_n_fields(); i++) {
+    g_autofree char *column = plan_field_column(plan_field(i));
+    g_ptr_array_add(columns, (gpointer)g_intern_string(column));
+  }
+  return columns;
+}
 
 static CsvTable *read_table(const char *file, GError **error) {
   if (database_table_is(file))
@@ -172,10 +139,12 @@ static gboolean follows_from_data_ranks(const Drawn *drawn, int column) {
 /* GArray of int: the columns labels are made of. */
 static GArray *label_columns(const Drawn *drawn) {
   GArray *columns = g_array_new(FALSE, FALSE, sizeof(int));
-  for (const char *const *name = plan_columns; *name != NULL; name++) {
-    int column = csv_table_find_column(drawn->table, *name);
+  g_autoptr(GPtrArray) names = plan_columns();
+  for (guint i = 0; i < names->len; i++) {
+    const char *name = g_ptr_array_index(names, i);
+    int column = csv_table_find_column(drawn->table, name);
     if (column < 0 || !differs(drawn, column) || repeats(drawn, column, "dp") ||
-        (strcmp(*name, "bucket") == 0 && follows_from_data_ranks(drawn, column)))
+        (strcmp(name, "bucket") == 0 && follows_from_data_ranks(drawn, column)))
       continue;
     g_array_append_val(columns, column);
   }
@@ -242,7 +211,7 @@ static char *pareto_title(const Drawn *drawn, const char *file) {
 }
 
 /* A column as an axis: its name, in words where it has some, and what its numbers are divided by. */
-static char *axis_name(const CsvTable *table, int column, double *divisor) {
+static char *axis_words(const CsvTable *table, int column, double *divisor) {
   static const struct {
     const char *column, *words;
   } known[] = {{"memory_total_bytes", "memory of the fullest GPU (GB = 1e9 bytes)"},
@@ -322,8 +291,8 @@ static Picture *pareto_picture_of(Drawn *drawn, const char *file, const ParetoCo
   ParetoAxes axes;
   if (!choose_axes(drawn->table, columns, &axes, error))
     return NULL;
-  g_autofree char *xlabel = axis_name(drawn->table, axes.x, &axes.x_divisor);
-  g_autofree char *ylabel = axis_name(drawn->table, axes.y, &axes.y_divisor);
+  g_autofree char *xlabel = axis_words(drawn->table, axes.x, &axes.x_divisor);
+  g_autofree char *ylabel = axis_words(drawn->table, axes.y, &axes.y_divisor);
   g_autoptr(GArray) fits = g_array_new(FALSE, FALSE, sizeof(gboolean));
   g_autoptr(GArray) points = pareto_points(drawn, &axes, fits, error);
   if (points == NULL)

@@ -1,4 +1,4 @@
-/* One row per option: how its value is stepped down (−1) and up (+1), and how it reads. What follows from others (dp,
+/* One row per field: how its value is stepped down (−1) and up (+1). What follows from others (dp,
  * the ranks a shard spans, chunks where the schedule decides) is left open again before a step, so that it follows
  * anew. */
 #include "sensitivity.h"
@@ -8,12 +8,12 @@
 #include "options.h"
 #include "parallel.h"
 #include "pipeline_layout.h"
+#include "plan_fields.h"
 
 /* A step changes the plan and says TRUE, or there is none that way. */
 typedef struct {
   const char *option;
   gboolean (*step)(Plan *plan, const Model *model, int direction);
-  char *(*value)(const Plan *plan);
 } Knob;
 
 static gboolean step_size(int *size, int direction) {
@@ -101,7 +101,7 @@ static gboolean step_chunks(Plan *plan, const Model *model, int direction) {
 /* Zero-bubble schedules: on one chunk, and on two that make a V. */
 static gboolean step_schedule(Plan *plan, const Model *model, int direction) {
   const char *other = direction < 0 ? "zb-h1" : "zb-v";
-  if (plan->pp == 1 || strcmp(plan->schedule, other) == 0)
+  if (plan->pp == 1 || schedule_facts(plan->schedule) == schedule_facts(other))
     return FALSE;
   drop_layout(plan);
   g_free(plan->schedule);
@@ -178,89 +178,34 @@ static gboolean step_overlap_p2p(Plan *plan, const Model *model, int direction) 
   return direction > 0 && plan->pp > 1;
 }
 
-static char *number(gint64 value) {
-  return g_strdup_printf("%" G_GINT64_FORMAT, value);
-}
-
-static char *on_or_off(gboolean is_on) {
-  return g_strdup(is_on ? "on" : "off");
-}
-
-static char *tp_of(const Plan *plan) {
-  return number(plan->tp);
-}
-static char *pp_of(const Plan *plan) {
-  return number(plan->pp);
-}
-static char *cp_of(const Plan *plan) {
-  return number(plan->cp);
-}
-static char *ep_of(const Plan *plan) {
-  return number(plan->ep);
-}
-static char *expert_tp_of(const Plan *plan) {
-  return number(plan_expert_tp(plan));
-}
-static char *chunks_of(const Plan *plan) {
-  return number(plan->chunks);
-}
-static char *schedule_of(const Plan *plan) {
-  return g_strdup(plan->schedule);
-}
-static char *layout_of(const Plan *plan) {
-  return g_strdup(plan->pipeline_layout != NULL ? plan->pipeline_layout : "auto");
-}
-static char *micro_batch_of(const Plan *plan) {
-  return number(plan->micro_batch);
-}
-static char *global_batch_of(const Plan *plan) {
-  return number(plan->global_batch);
-}
-static char *zero_of(const Plan *plan) {
-  return number(plan->zero);
-}
-static char *recompute_of(const Plan *plan) {
-  return g_strdup(recompute_names()[plan->recompute]);
-}
-static char *sequence_parallel_of(const Plan *plan) {
-  return on_or_off(plan->sequence_parallel);
-}
-static char *precision_of(const Plan *plan) {
-  return g_strdup(precision_info(plan->precision)->name);
-}
-static char *framework_of(const Plan *plan) {
-  return g_strdup(plan->framework != NULL ? plan->framework : "none");
-}
-static char *overlap_grad_of(const Plan *plan) {
-  return on_or_off(plan->overlap_grad);
-}
-static char *overlap_param_of(const Plan *plan) {
-  return on_or_off(plan->overlap_param);
-}
-static char *overlap_p2p_of(const Plan *plan) {
-  return on_or_off(plan->overlap_p2p);
-}
-
 static const Knob knobs[] = {
-    {"--tp", step_tp, tp_of},
-    {"--pp", step_pp, pp_of},
-    {"--cp", step_cp, cp_of},
-    {"--ep", step_ep, ep_of},
-    {"--expert-tp", step_expert_tp, expert_tp_of},
-    {"--chunks", step_chunks, chunks_of},
-    {"--schedule", step_schedule, schedule_of},
-    {"--pipeline-layout", step_layout, layout_of},
-    {"--micro-batch", step_micro_batch, micro_batch_of},
-    {"--global-batch", step_global_batch, global_batch_of},
-    {"--zero", step_zero, zero_of},
-    {"--recompute", step_recompute, recompute_of},
-    {"--sequence-parallel", step_sequence_parallel, sequence_parallel_of},
-    {"--precision", step_precision, precision_of},
-    {"--framework", step_framework, framework_of},
-    {"--overlap-grad", step_overlap_grad, overlap_grad_of},
-    {"--overlap-param", step_overlap_param, overlap_param_of},
-    {"--overlap-p2p", step_overlap_p2p, overlap_p2p_of},
+    {"--tp", step_tp},
+    {"--pp", step_pp},
+    {"--cp", step_cp},
+    {"--ep", step_ep},
+    {"--expert-tp", step_expert_tp},
+    {"--chunks", step_chunks},
+    {"--schedule", step_schedule},
+    {"--pipeline-layout", step_layout},
+    {"--micro-batch", step_micro_batch},
+    {"--global-batch", step_global_batch},
+    {"--zero", step_zero},
+    {"--recompute", step_recompute},
+    {"--sequence-parallel", step_sequence_parallel},
+    {"--precision", step_precision},
+    {"--framework", step_framework},
+    {"--overlap-grad", step_overlap_grad},
+    {"--overlap-param", step_overlap_param},
+    {"--overlap-p2p", step_overlap_p2p},
 };
+
+/* As its option has it; what is left open follows from others. */
+static char *value_of(const Knob *knob, const Plan *plan) {
+  if (knob->step == step_expert_tp)
+    return g_strdup_printf("%d", plan_expert_tp(plan));
+  char *text = plan_field_text(plan_field(plan_field_find(knob->option + strlen("--"))), plan);
+  return text != NULL ? text : g_strdup("none");
+}
 
 /* What was left open stays open but for what the table steps. */
 static Plan *base_of(const PlanOutcome *best) {
@@ -312,7 +257,7 @@ static void add_step(Steps *work, const Plan *base, const Knob *knob, int direct
   g_autoptr(Plan) plan = plan_copy(base);
   if (!knob->step(plan, work->best->model, direction))
     return;
-  SensitivityStep step = {.option = knob->option, .from = knob->value(base), .to = knob->value(plan)};
+  SensitivityStep step = {.option = knob->option, .from = value_of(knob, base), .to = value_of(knob, plan)};
   g_array_append_val(work->steps, step);
   g_ptr_array_add(work->plans, g_steal_pointer(&plan));
 }
