@@ -7,60 +7,16 @@
 #include "options.h"
 #include "run_suite.h"
 
-/* For each field some values that differ from what a new plan has, and the text each is read back as. */
+/* Texts that rows do not tell, other than a new plan's, and what each is read back as. */
 static const struct {
   const char *field, *text, *read_back; /* NULL: the same */
-} values[] = {
-    {"gpus", "16", NULL},
-    {"tp", "8", NULL},
-    {"pp", "4", NULL},
-    {"dp", "2", NULL},
-    {"cp", "2", NULL},
-    {"ep", "2", NULL},
-    {"expert-tp", "1", NULL},
-    {"expert-load", "1.25", NULL},
-    {"chunks", "3", NULL},
-    {"schedule", "zb_h1", "zb-h1"},
-    {"schedule", "auto: zb-v", "zb-v"},
-    {"pipeline-layout", "7+8*2+6", NULL},
-    {"pipeline-layout", "Et*7|t*6L", "7+6"},
-    {"micro-batch-group", "8", NULL},
-    {"micro-batch", "4", NULL},
-    {"global-batch", "2Ki", "2048"},
-    {"seq-len", "8192", NULL},
-    {"memory-cap", "60GB", "60000000000B"},
-    {"steps", "2", NULL},
-    {"mtp-layers", "1", NULL},
-    {"zero", "3", NULL},
-    {"zero-ranks", "4", NULL},
-    {"recompute", "FULL", "full"},
-    {"recompute-modules", "mlp+core_attn", "core_attn+mlp"},
-    {"sequence-parallel", "on", NULL},
-    {"precision", "fp8", NULL},
-    {"recipe", "w2+g4+p4+m4+v4", NULL},
-    {"attention", "unfused", NULL},
-    {"norm-kernel", "plain", NULL},
-    {"norm-kernel", "fused", NULL},
-    {"expert-dispatch", "deepep", NULL},
-    {"overlap-experts", "off", NULL},
-    {"cuda-graphs", "none", NULL},
-    {"cp-comm", "a2a", "ulysses"},
-    {"overlap-grad", "off", NULL},
-    {"overlap-param", "off", NULL},
-    {"overlap-p2p", "off", NULL},
-    {"bucket", "1000000", NULL},
-    {"prefetch", "0", NULL},
-    {"grad-norm-barrier", "on", NULL},
-    {"framework", "megatron-core", NULL},
-    {"order", "pp-dp-ep-cp-tp", NULL},
-    {"flops", "6n", NULL},
-    {"offload-optimizer", "nvme", NULL},
-    {"offload-weights", "host", NULL},
-    {"offload-activations", "host", NULL},
-    {"fold", "off", NULL},
-    {"contention", "off", NULL},
-    {"jitter", "0.5", NULL},
-    {"seed", "7", NULL},
+} texts[] = {
+    {"schedule", "zb_h1", "zb-h1"},       {"schedule", "auto: zb-v", "zb-v"},
+    {"pipeline-layout", "7+8*2+6", NULL}, {"pipeline-layout", "Et*7|t*6L", "7+6"},
+    {"global-batch", "2Ki", "2048"},      {"memory-cap", "60GB", "60000000000B"},
+    {"recompute", "FULL", "full"},        {"recompute-modules", "mlp+core_attn", "core_attn+mlp"},
+    {"recipe", "w2+g4+p4+m4+v4", NULL},   {"cp-comm", "a2a", "ulysses"},
+    {"framework", "megatron-core", NULL}, {"order", "pp-dp-ep-cp-tp", NULL},
 };
 
 static const PlanField *field_called(const char *name) {
@@ -85,31 +41,78 @@ static Plan *plan_for(const PlanField *field) {
   return plan;
 }
 
+typedef struct {
+  const PlanField *field;
+  const char *text, *read_back;
+} Value;
+
+static void add_value(GArray *values, const PlanField *field, const char *text, const char *read_back) {
+  if (g_strcmp0(text, field->by_default) == 0)
+    return;
+  const Value value = {field, g_intern_string(text), g_intern_string(read_back != NULL ? read_back : text)};
+  g_array_append_val(values, value);
+}
+
+/* Every name of a choice, both of a switch, numbers at both ends of the range. */
+static void add_values_of_row(GArray *values, const PlanField *field) {
+  char text[G_ASCII_DTOSTR_BUF_SIZE];
+  const double ends[] = {field->most > 0 ? field->least : 2, field->most > 0 ? field->most : 1 << 20};
+  if (field->kind == PLAN_SWITCH) {
+    add_value(values, field, "on", NULL);
+    add_value(values, field, "off", NULL);
+  }
+  for (int i = 0; field->kind == PLAN_CHOICE && field->names()[i] != NULL; i++)
+    add_value(values, field, field->names()[i], NULL);
+  for (gsize i = 0; field->kind <= PLAN_RATIO && i < G_N_ELEMENTS(ends); i++)
+    if (!field->is_open_at_0 || ends[i] != 0)
+      add_value(values, field, g_ascii_formatd(text, sizeof text, "%.17g", ends[i]), NULL);
+}
+
+static GArray *all_values(void) {
+  GArray *values = g_array_new(FALSE, FALSE, sizeof(Value));
+  for (int i = 0; i < plan_n_fields(); i++)
+    add_values_of_row(values, plan_field(i));
+  for (gsize i = 0; i < G_N_ELEMENTS(texts); i++)
+    add_value(values, field_called(texts[i].field), texts[i].text, texts[i].read_back);
+  return values;
+}
+
 START_TEST(a_text_that_is_set_is_read_back) {
-  for (gsize i = 0; i < G_N_ELEMENTS(values); i++) {
-    const PlanField *field = field_called(values[i].field);
-    g_autoptr(Plan) plan = plan_for(field);
-    g_autofree char *before = plan_field_text(field, plan);
-    set(plan, field, values[i].text);
-    g_autofree char *text = plan_field_text(field, plan);
-    ck_assert_str_eq(text, values[i].read_back != NULL ? values[i].read_back : values[i].text);
-    ck_assert_msg(g_strcmp0(before, text) != 0, "%s is %s in a new plan", field->name, text);
+  g_autoptr(GArray) values = all_values();
+  for (guint i = 0; i < values->len; i++) {
+    const Value *value = &g_array_index(values, Value, i);
+    g_autoptr(Plan) plan = plan_for(value->field);
+    g_autofree char *before = plan_field_text(value->field, plan);
+    set(plan, value->field, value->text);
+    g_autofree char *text = plan_field_text(value->field, plan);
+    ck_assert_msg(g_strcmp0(text, value->read_back) == 0, "%s %s is read back as %s", value->field->name, value->text,
+                  text);
+    ck_assert_msg(g_strcmp0(before, text) != 0, "%s is %s in a new plan", value->field->name, text);
   }
 }
 END_TEST
 
-/* Other fields keep their texts, but for those that a framework or a precision sets. */
+/* What is read of the second may change with the first. */
+static gboolean follows(const PlanField *first, const PlanField *second) {
+  static const char *const pairs[][2] = {
+      {"framework", "recipe"}, {"precision", "recipe"}, {"recompute", "recompute-modules"}};
+  for (gsize i = 0; i < G_N_ELEMENTS(pairs); i++)
+    if (strcmp(pairs[i][0], first->name) == 0 && strcmp(pairs[i][1], second->name) == 0)
+      return TRUE;
+  return FALSE;
+}
+
 START_TEST(a_field_sets_only_itself) {
-  for (gsize i = 0; i < G_N_ELEMENTS(values); i++) {
-    const PlanField *field = field_called(values[i].field);
-    g_autoptr(Plan) left = plan_for(field), plan = plan_for(field);
-    set(plan, field, values[i].text);
+  g_autoptr(GArray) values = all_values();
+  for (guint i = 0; i < values->len; i++) {
+    const Value *value = &g_array_index(values, Value, i);
+    g_autoptr(Plan) left = plan_for(value->field), plan = plan_for(value->field);
+    set(plan, value->field, value->text);
     for (int other = 0; other < plan_n_fields(); other++) {
       g_autofree char *before = plan_field_text(plan_field(other), left),
                       *now = plan_field_text(plan_field(other), plan);
-      const gboolean may_change = plan_field(other) == field || (strcmp(plan_field(other)->name, "recipe") == 0 &&
-                                                                 strcmp(field->name, "framework") == 0);
-      ck_assert_msg(may_change || g_strcmp0(before, now) == 0, "%s %s sets %s", field->name, values[i].text,
+      const gboolean may_change = plan_field(other) == value->field || follows(value->field, plan_field(other));
+      ck_assert_msg(may_change || g_strcmp0(before, now) == 0, "%s %s sets %s", value->field->name, value->text,
                     plan_field(other)->name);
     }
   }
@@ -117,11 +120,41 @@ START_TEST(a_field_sets_only_itself) {
 END_TEST
 
 START_TEST(every_field_has_values_here) {
+  g_autoptr(GArray) values = all_values();
   for (int field = 0; field < plan_n_fields(); field++) {
     gboolean is_there = !plan_field_is_axis(plan_field(field)); /* slow ranks, a map of ranks: read from elsewhere */
-    for (gsize i = 0; i < G_N_ELEMENTS(values); i++)
-      is_there |= strcmp(values[i].field, plan_field(field)->name) == 0;
+    for (guint i = 0; i < values->len; i++)
+      is_there |= g_array_index(values, Value, i).field == plan_field(field);
     ck_assert_msg(is_there, "%s", plan_field(field)->name);
+  }
+}
+END_TEST
+
+START_TEST(a_new_plan_has_the_defaults_and_a_number_has_its_range) {
+  for (int i = 0; i < plan_n_fields(); i++) {
+    const PlanField *field = plan_field(i);
+    g_autoptr(Plan) plan = plan_new();
+    g_autoptr(GError) error = NULL;
+    g_autofree char *text = plan_field_text(field, plan);
+    ck_assert_msg(field->by_default == NULL || g_strcmp0(text, field->by_default) == 0, "%s is %s", field->name, text);
+    ck_assert(plan_fields_check_ranges(plan, NULL));
+    if (field->most == 0 && field->least == 0)
+      continue;
+    g_autofree char *beyond = g_strdup_printf("%.17g", field->most + 1);
+    set(plan, field, beyond);
+    ck_assert_msg(!plan_fields_check_ranges(plan, &error), "%s %s", field->name, beyond);
+    ck_assert_msg(strstr(error->message, field->name) == error->message, "%s", error->message);
+  }
+}
+END_TEST
+
+START_TEST(help_has_every_name_of_a_choice_and_the_default) {
+  for (int i = 0; i < plan_n_fields(); i++) {
+    const PlanField *field = plan_field(i);
+    const char *help = plan_field_help(field);
+    for (int n = 0; field->kind == PLAN_CHOICE && field->names()[n] != NULL; n++)
+      ck_assert_msg(strstr(help, field->names()[n]) != NULL, "%s: %s", field->name, field->names()[n]);
+    ck_assert_msg(field->by_default == NULL || strstr(help, " (default ") != NULL, "%s", help);
   }
 }
 END_TEST
@@ -165,6 +198,8 @@ int main(void) {
   tcase_add_test(cases, a_text_that_is_set_is_read_back);
   tcase_add_test(cases, a_field_sets_only_itself);
   tcase_add_test(cases, every_field_has_values_here);
+  tcase_add_test(cases, a_new_plan_has_the_defaults_and_a_number_has_its_range);
+  tcase_add_test(cases, help_has_every_name_of_a_choice_and_the_default);
   tcase_add_test(cases, what_is_set_names_the_option_where_it_is_wrong);
   tcase_add_test(cases, what_depends_on_other_fields_is_set_after_them);
   return run_case("plan_fields", cases);
