@@ -326,8 +326,6 @@ char *plan_field_column(const PlanField *field) {
 
 /* --- by the kind --- */
 
-enum { DIGITS = 15 }; /* a number as it was written */
-
 /* What is out of its range is told when the plan is completed, but for what would stand for open. */
 static gboolean parse_count(const PlanField *field, const char *what, const char *text, gint64 *value, GError **error) {
   const gint64 most = field->kind == PLAN_COUNT64 ? G_MAXINT64 : G_MAXINT;
@@ -432,16 +430,24 @@ char *plan_field_text(const PlanField *field, const Plan *plan) {
   }
 }
 
+static gboolean check_range(const PlanField *field, const PlanValue *value, GError **error) {
+  const char *means = field->means != NULL ? field->means : "";
+  if (value->type == PLAN_VALUE_WHOLE)
+    return ((double)value->whole >= field->least && (double)value->whole <= field->most) ||
+           fail_input(error, "%s: found %" INT64 ", expected %s%.0f to %.0f", field->name, value->whole, means,
+                      field->least, field->most);
+  return (value->real >= field->least && value->real <= field->most) || value->type == PLAN_VALUE_OPEN ||
+         fail_input(error, "%s: found %g, expected %s%g to %g", field->name, value->real, means, field->least,
+                    field->most);
+}
+
 gboolean plan_fields_check_ranges(const Plan *plan, GError **error) {
   for (int i = 0; i < plan_n_fields(); i++) {
-    const PlanField *field = &fields[i];
-    if (field->most == 0 && field->least == 0)
+    if (fields[i].most == 0 && fields[i].least == 0)
       continue;
-    const PlanValue value = plan_field_value(field, plan);
-    const double number = value.type == PLAN_VALUE_WHOLE ? (double)value.whole : value.real;
-    if (value.type != PLAN_VALUE_OPEN && !(number >= field->least && number <= field->most))
-      return fail_input(error, "%s: found %.*g, expected %s%.*g to %.*g", field->name, DIGITS, number,
-                        field->means != NULL ? field->means : "", DIGITS, field->least, DIGITS, field->most);
+    const PlanValue value = plan_field_value(&fields[i], plan);
+    if (!check_range(&fields[i], &value, error))
+      return FALSE;
   }
   return TRUE;
 }
