@@ -1,10 +1,9 @@
-/* The plan as data: defaults, copies, names of its choices. plan_complete.c completes and checks it. */
+/* The plan as data: copies, names of its choices. plan_complete.c completes and checks it. */
 #include "plan.h"
 
 #include <string.h>
 
 #include "error.h"
-#include "plan_fields.h"
 #include "suggest.h"
 
 static const char *const axis_names[N_AXES + 1] = {
@@ -24,14 +23,6 @@ static const char *const expert_dispatch_table[N_EXPERT_DISPATCHES + 1] = {
     [DISPATCH_ALL_TO_ALL] = "all_to_all", [DISPATCH_DEEPEP] = "deepep", [DISPATCH_ALL_GATHER] = "all_gather"};
 static const char *const flops_table[N_FLOPS_CONVENTIONS + 1] = {
     [FLOPS_CAUSAL] = "causal", [FLOPS_MEGATRON] = "megatron", [FLOPS_6N] = "6n"};
-
-Plan *plan_new(void) {
-  Plan *plan = g_new0(Plan, 1);
-  plan->n_pipes = 1;
-  plan->slow_ranks = g_array_new(FALSE, FALSE, sizeof(SlowRank));
-  plan_fields_init(plan);
-  return plan;
-}
 
 Plan *plan_copy(const Plan *plan) {
   Plan *copy = g_memdup2(plan, sizeof *plan);

@@ -376,17 +376,23 @@ gboolean plan_field_set(const PlanField *field, PlanTarget *target, const char *
   return set_by_kind(field, (char *)target->plan + field->offset, what, text, error);
 }
 
-void plan_fields_init(Plan *plan) {
-  PlanTarget target = {.plan = plan};
-  for (int i = 0; i < plan_n_fields(); i++) {
-    const PlanField *field = &fields[i];
-    if (field->by_default != NULL) {
-      const gboolean is_set = plan_field_set(field, &target, field->by_default, NULL);
-      g_assert(is_set);
-    } else if (field->kind == PLAN_SWITCH || field->kind == PLAN_CHOICE) {
-      *(int *)((char *)plan + field->offset) = -1;
-    }
+static void set_default(const PlanField *field, PlanTarget *target) {
+  if (field->by_default != NULL) {
+    const gboolean is_set = plan_field_set(field, target, field->by_default, NULL);
+    g_assert(is_set);
+  } else if (field->kind == PLAN_SWITCH || field->kind == PLAN_CHOICE) {
+    *(int *)((char *)target->plan + field->offset) = -1;
   }
+}
+
+Plan *plan_new(void) {
+  Plan *plan = g_new0(Plan, 1);
+  PlanTarget target = {.plan = plan};
+  plan->n_pipes = 1;
+  plan->slow_ranks = g_array_new(FALSE, FALSE, sizeof(SlowRank));
+  for (int i = 0; i < plan_n_fields(); i++)
+    set_default(&fields[i], &target);
+  return plan;
 }
 
 static PlanValue text_value(char *text) {

@@ -67,8 +67,6 @@ gboolean plan_field_is_axis(const PlanField *field);
 /* Its name as tables have it: seq_len, memory_cap_bytes. Owned by the caller. */
 char *plan_field_column(const PlanField *field);
 
-/* All fields as they are by default. The plan is zeroed. */
-void plan_fields_init(Plan *plan);
 /* Set it from a text. INPUT naming the option, what was found and what was expected. */
 gboolean plan_field_set(const PlanField *field, PlanTarget *target, const char *text, GError **error);
 /* INPUT for the first number beyond its range. */
