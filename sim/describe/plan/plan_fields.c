@@ -385,7 +385,7 @@ static void set_default(const PlanField *field, PlanTarget *target) {
   }
 }
 
-Plan *plan_new(void) {
+static Plan *plan_of_defaults(void) {
   Plan *plan = g_new0(Plan, 1);
   PlanTarget target = {.plan = plan};
   plan->n_pipes = 1;
@@ -393,6 +393,14 @@ Plan *plan_new(void) {
   for (int i = 0; i < plan_n_fields(); i++)
     set_default(&fields[i], &target);
   return plan;
+}
+
+/* A sweep makes one for every configuration: the texts are read once. */
+Plan *plan_new(void) {
+  static Plan *defaults;
+  if (g_once_init_enter(&defaults))
+    g_once_init_leave(&defaults, plan_of_defaults());
+  return plan_copy(defaults);
 }
 
 static PlanValue text_value(char *text) {
