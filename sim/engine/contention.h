@@ -16,8 +16,6 @@ gboolean contention_is_possible(const Trace *trace);
 /* Whether the run, together with what it omits (NULL: nothing), may exceed the time range of flows (days). No compute
  * op takes more than `slowest` times its time. */
 gboolean contention_is_too_long(const Trace *trace, double slowest, const Omitted *omitted);
-/* The same for n_steps steps, each with as many ops as the program. */
-gboolean contention_is_too_long_for(const Trace *trace, int n_steps);
 /* NULL if no transfer can be slowed (no rank has two streams of transfers with ways in common) or if the run may
  * exceed the time range of flows (days). `slowest`: no compute op takes more than this many times its time. */
 Contention *contention_new(const Trace *trace, double slowest);

@@ -83,7 +83,3 @@ gboolean contention_is_too_long(const Trace *trace, double slowest, const Omitte
   return 2 * times * bound_on_longest_run_ns(trace, slowest) >= never_ns &&
          longest_run_ns(trace, slowest, omitted) >= never_ns;
 }
-
-gboolean contention_is_too_long_for(const Trace *trace, int n_steps) {
-  return 2.0 * n_steps * bound_on_longest_run_ns(trace, 1) >= (double)TICKS_NEVER / TICKS_PER_NS;
-}

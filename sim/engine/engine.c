@@ -72,15 +72,12 @@ static void run_all(Engine *engine) {
 static void init_rank(Engine *engine, gint32 rank) {
   Trace *trace = engine->trace;
   const TaskList *list = &engine->lists[trace->pipeline_rank[rank]];
-  const gint64 *begin_ns = engine->simulation->begin_ns;
   gsize first = trace->first[rank];
   engine->ranks[rank] =
       (Rank){list->tasks, &trace->start_ns[first], &trace->end_ns[first], &trace->issue_ns[first], list};
   for (int stream = 0; stream < LANES_PER_RANK; stream++)
-    engine->lanes[rank * LANES_PER_RANK + stream] = (Lane){.last_end_ns = begin_ns != NULL ? begin_ns[rank] : 0,
-                                                           .head = stream < N_STREAMS ? list->head[stream] : -1,
-                                                           .chain = -1,
-                                                           .awaited = NOT_AWAITED};
+    engine->lanes[rank * LANES_PER_RANK + stream] =
+        (Lane){.head = stream < N_STREAMS ? list->head[stream] : -1, .chain = -1, .awaited = NOT_AWAITED};
 }
 
 /* Upper bound on the factor of any compute time. */
@@ -93,7 +90,6 @@ static double slowest(const Simulation *simulation, const Trace *trace) {
 
 static void engine_init(Engine *engine, const Simulation *simulation, Trace *trace) {
   const gboolean in_order = simulation->timing->taxes != NULL;
-  g_assert(simulation->begin_ns == NULL || (simulation->folded && !in_order));
   Contention *contention = simulation->contended ? contention_new(trace, slowest(simulation, trace)) : NULL;
   *engine = (Engine){.simulation = simulation,
                      .timing = simulation->timing,
@@ -102,7 +98,7 @@ static void engine_init(Engine *engine, const Simulation *simulation, Trace *tra
                      .runs_ahead = !in_order,
                      .is_varied = simulation->speed != NULL || simulation->jitter > 0};
   meetings_init(&engine->meetings, simulation->program);
-  engine->lists = task_lists_new(trace, simulation->begin_ns, simulation->eager_bytes, &engine->meetings);
+  engine->lists = task_lists_new(trace, simulation->eager_bytes, &engine->meetings);
   meetings_finish(&engine->meetings, trace);
 
   g_assert(trace->n_ranks < G_MAXINT32 / LANES_PER_RANK);

@@ -14,11 +14,9 @@ typedef struct {
   const Timing *timing;
   const Layout *layout; /* may be NULL when folded */
   gboolean folded;
-  const gint64 *begin_ns; /* folded, without taxes: [pipeline ranks] earliest time at which the rank starts, and its
-                             host issues, anything; NULL: 0 */
-  gint64 eager_bytes;     /* sends up to this many bytes complete without their receiver */
-  const double *speed;    /* unfolded: [layout ranks] factor on compute time; NULL = all 1. Folded: NULL */
-  double jitter;          /* standard deviation of each compute op's time, relative (normal, cut at ±3σ); 0 = none */
+  gint64 eager_bytes;  /* sends up to this many bytes complete without their receiver */
+  const double *speed; /* unfolded: [layout ranks] factor on compute time; NULL = all 1. Folded: NULL */
+  double jitter;       /* standard deviation of each compute op's time, relative (normal, cut at ±3σ); 0 = none */
   guint64 seed;
   gboolean contended;  /* transfers that share links of a rank slow each other (Timing.loads; contention.h) */
   gint16 *early_ticks; /* [records], zeroed by the caller, filled: ticks by which a flow ended before the nanosecond
@@ -38,9 +36,6 @@ typedef struct {
  * them the run would be too long for transfers to slow each other. */
 gboolean engine_add_omitted(const Simulation *simulation, const Trace *trace, const Omitted *omitted,
                             EngineStats *stats);
-
-/* The same for a run of `n_steps` steps, each with as many events as in `stats`. */
-gboolean engine_add_steps(const Simulation *simulation, const Trace *trace, int n_steps, EngineStats *stats);
 
 /* Run to the end. The program must have been verified: a stuck run is a broken invariant. */
 Trace *engine_run(const Simulation *simulation, EngineStats *stats);

@@ -32,14 +32,6 @@ static guint64 events_of_group(const Simulation *simulation, gboolean is_contend
   return n_events;
 }
 
-gboolean engine_add_steps(const Simulation *simulation, const Trace *trace, int n_steps, EngineStats *stats) {
-  if (simulation->contended && contention_is_too_long_for(trace, n_steps) && contention_is_possible(trace))
-    return FALSE;
-  stats->n_events *= (guint64)n_steps;
-  stats->n_ahead *= (guint64)n_steps;
-  return TRUE;
-}
-
 gboolean engine_add_omitted(const Simulation *simulation, const Trace *trace, const Omitted *omitted,
                             EngineStats *stats) {
   g_assert(simulation->folded);

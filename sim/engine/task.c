@@ -20,8 +20,7 @@ typedef struct {
   const Timing *timing;
   Meetings *meetings;
   TaskList *lists;
-  const gint64 *begin_ns; /* as in Simulation */
-  Unpaired *unpaired;     /* [source · ranks + target]; NULL: left to program_match() */
+  Unpaired *unpaired; /* [source · ranks + target]; NULL: left to program_match() */
   gboolean tags_agree;
   gint64 eager_bytes;
   int peer_stride; /* number of recorded ranks from one pipeline rank to the next */
@@ -178,9 +177,7 @@ static void add_task(Builder *builder, int rank, gint32 index, Walk *walk) {
 
 static void build_list(Builder *builder, int rank) {
   TaskList *list = &builder->lists[rank];
-  Walk walk = {.barrier = -1,
-               .host_ns = builder->begin_ns != NULL ? builder->begin_ns[rank] : 0,
-               .batch = op_list_batches(&builder->program->ranks[rank])};
+  Walk walk = {.barrier = -1, .batch = op_list_batches(&builder->program->ranks[rank])};
   if (walk.batch != NULL)
     list->next_in_batch = new_op_numbers(list->n_tasks);
   for (int stream = 0; stream < N_STREAMS; stream++)
@@ -220,13 +217,12 @@ static void place_lists(Builder *builder) {
   }
 }
 
-TaskList *task_lists_new(const Trace *trace, const gint64 *begin_ns, gint64 eager_bytes, Meetings *meetings) {
+TaskList *task_lists_new(const Trace *trace, gint64 eager_bytes, Meetings *meetings) {
   const Program *program = trace->program;
   Builder builder = {.program = program,
                      .timing = trace->timing,
                      .meetings = meetings,
                      .lists = g_new0(TaskList, program->n_ranks),
-                     .begin_ns = begin_ns,
                      .unpaired = unpaired_new(program),
                      .tags_agree = TRUE,
                      .eager_bytes = eager_bytes,

@@ -42,7 +42,6 @@ typedef struct {
   gint32 *next_in_batch;  /* ring through the first op of the batch on each stream; owned; NULL without batches */
 } TaskList;
 
-/* Returns [pipeline ranks of the trace] and numbers the collectives. The program's sends and receives must match.
- * `begin_ns` as in Simulation. */
-TaskList *task_lists_new(const Trace *trace, const gint64 *begin_ns, gint64 eager_bytes, Meetings *meetings);
+/* Returns [pipeline ranks of the trace] and numbers the collectives. The program's sends and receives must match. */
+TaskList *task_lists_new(const Trace *trace, gint64 eager_bytes, Meetings *meetings);
 void task_lists_free(TaskList *lists, int n_lists);

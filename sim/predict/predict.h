@@ -20,8 +20,7 @@ typedef struct {
   MemoryProfile *memory;
   EngineStats engine;
   /* NULL: nothing is omitted. Otherwise program, timing and trace have fewer micro-batches than the plan, while all
-   * other members, metrics and memory included, count all of them; owned. Likewise where program->n_steps is 1 and
-   * the plan has more steps */
+   * other members, metrics and memory included, count all of them; owned */
   Omitted *omitted;
   ProgramRepeats *repeats; /* of omitted; owned */
 
@@ -44,8 +43,7 @@ typedef struct {
 Prediction *predict(const Model *model, const Cluster *cluster, const Plan *plan, GError **error);
 
 /* The same numbers as predict(), to the last bit, but in a fraction of the time for a long pipeline: a step of
- * many micro-batches may be run with fewer, with those `omitted` counted in (steady.h); of several steps one may be
- * run (predict_steps.c). */
+ * many micro-batches may be run with fewer, with those `omitted` counted in (steady.h). */
 Prediction *predict_numbers(const Model *model, const Cluster *cluster, const Plan *plan, GError **error);
 
 /* The number of a complete plan's micro-batches that show everything its order does: with more, a rank only repeats a

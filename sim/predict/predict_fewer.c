@@ -12,7 +12,9 @@
 #include "timing_model.h"
 #include "transfer_tax.h"
 
-gboolean predict_is_folded_plainly(const Workload *workload, const Cluster *cluster) {
+/* Whether the run is folded, its ranks are alike and its transfers have no taxes: then what repeats takes the same
+ * time each time. */
+static gboolean is_folded_plainly(const Workload *workload, const Cluster *cluster) {
   const Plan *plan = workload->plan;
   return plan->fold && plan->jitter == 0 && (plan->slow_ranks == NULL || plan->slow_ranks->len == 0) &&
          !transfer_tax_is_stated(cluster, plan) && mixed_gpus_is_uniform(workload, cluster);
@@ -123,7 +125,7 @@ static Prediction *try_without(Workload *workload, PlanOrder *choice, const Clus
 Prediction *predict_fewer(Workload *workload, PlanOrder *choice, const Cluster *cluster, gboolean with_metrics) {
   const Plan *plan = workload->plan;
   const gint64 all = plan->n_micro_batches, group = plan_order_group(choice, plan);
-  if (group == 0 || !predict_is_folded_plainly(workload, cluster))
+  if (group == 0 || !is_folded_plainly(workload, cluster))
     return NULL;
   PredictTry tries[PREDICT_MOST_TRIES];
   const int n_tries = predict_tries(group, workload, tries);

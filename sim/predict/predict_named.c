@@ -8,7 +8,7 @@ static void derive(Prediction *prediction) {
   const Plan *plan = workload->plan;
   if (prediction->metrics == NULL)
     prediction->metrics = metrics_new(prediction->trace);
-  prediction->memory = predict_memory(prediction);
+  prediction->memory = memory_profile_new(prediction->trace);
   double step_s = prediction->metrics->step_ns * 1e-9;
   prediction->step_time_s = step_s;
   prediction->tokens_per_s = (double)plan->global_batch * plan->seq_len / step_s;
@@ -50,7 +50,7 @@ Prediction *predict_numbers_as_named(const Model *model, const Cluster *cluster,
     return NULL;
   Prediction *fewer = predict_fewer(workload, &choice, cluster, TRUE);
   if (fewer == NULL)
-    return predict_derived(predict_step_records(g_steal_pointer(&workload), &choice, cluster, error));
+    return predict_derived(predict_records(g_steal_pointer(&workload), &choice, cluster, error));
   fewer->workload = g_steal_pointer(&workload);
   return predict_derived(fewer);
 }

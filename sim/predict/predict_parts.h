@@ -4,7 +4,6 @@
  *     predict_lower.c    a plan's Program
  *     predict_records.c  a Program's trace
  *     predict_fewer.c    the same from fewer micro-batches (steady.h)
- *     predict_steps.c    the same for several steps, from one of them
  *     predict_named.c    numbers of a plan whose schedule has a name
  *     predict_auto.c     the schedule that auto stands for
  *     predict.c          the façade; predict_step.c combines the steps in its own way */
@@ -47,15 +46,6 @@ gboolean predict_may_record(const Program *program, const Workload *workload, do
 Prediction *predict_trace(const Cluster *cluster, Workload *workload, Program *program, Timing *timing, GError **error);
 /* Lowers and runs: a Prediction up to its trace and engine. Takes over `workload`. */
 Prediction *predict_records(Workload *workload, PlanOrder *choice, const Cluster *cluster, GError **error);
-/* Whether the run is folded, its ranks are alike and its transfers have no taxes: then what repeats takes the same
- * time each time. */
-gboolean predict_is_folded_plainly(const Workload *workload, const Cluster *cluster);
-/* predict_records() for numbers only, from a single step if that determines all. The program then has one step,
- * metrics are those of the last step, and `memory` is that of all steps before it. */
-Prediction *predict_step_records(Workload *workload, PlanOrder *choice, const Cluster *cluster, GError **error);
-/* The memory of all steps. Owned by the caller. */
-MemoryProfile *predict_memory(Prediction *prediction);
-
 /* A number of micro-batches worth trying, provided that it saves enough if it suffices. */
 typedef struct {
   gint64 n;

@@ -13,7 +13,7 @@ static gint64 step_ns_of(const Prediction *prediction) {
 static void fill_step(StepPrediction *step, const Workload *workload, Prediction *prediction) {
   const Cluster *cluster = prediction->cluster;
   const Plan *plan = workload->plan;
-  g_autoptr(MemoryProfile) memory = predict_memory(prediction);
+  g_autoptr(MemoryProfile) memory = memory_profile_new(prediction->trace);
   TierUse tiers[N_TIERS];
   tier_memory_of(prediction->trace, workload, cluster, tiers);
   *step = (StepPrediction){.step_time_s = (double)step_ns_of(prediction) * 1e-9,
@@ -38,7 +38,7 @@ static gboolean step_of_settled(const Model *model, const Cluster *cluster, cons
     fill_step(step, workload, prediction);
     return TRUE;
   }
-  prediction = predict_step_records(g_steal_pointer(&workload), &choice, cluster, error);
+  prediction = predict_records(g_steal_pointer(&workload), &choice, cluster, error);
   if (prediction == NULL)
     return FALSE;
   fill_step(step, prediction->workload, prediction);

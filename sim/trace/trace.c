@@ -78,7 +78,7 @@ gint64 trace_step_end(const Trace *trace, int step) {
 
 gint64 trace_last_step_begin(const Trace *trace) {
   const int n_steps = trace->program->n_steps;
-  return n_steps > 1 ? trace_step_end(trace, n_steps - 2) : trace->since_ns;
+  return n_steps > 1 ? trace_step_end(trace, n_steps - 2) : 0;
 }
 
 int trace_first_rank(const Trace *trace, int rank) {

@@ -17,7 +17,6 @@ typedef struct {
   gsize *first;              /* [n_ranks + 1] first record of each rank; owned */
   gint64 *start_ns, *end_ns; /* owned; −1 = never ran */
   gint64 *issue_ns;          /* when the host began to issue the op; owned */
-  gint64 since_ns;           /* end of the step before the first; 0: there was none */
 } Trace;
 
 /* Arrays sized for the program, on one representative per pipeline rank (folded) or on all of layout's ranks.
@@ -29,7 +28,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Trace, trace_free)
 const OpList *trace_list(const Trace *trace, int rank);
 gint64 trace_end(const Trace *trace);                /* latest end of any record; 0 when empty */
 gint64 trace_step_end(const Trace *trace, int step); /* latest end of any op of steps ≤ step */
-/* When the last step but one ended on all ranks; with a single step since_ns. */
+/* When the last step but one ended on all ranks; with a single step 0. */
 gint64 trace_last_step_begin(const Trace *trace);
 /* The first of the plan's ranks that recorded rank `rank` stands for; `rank` itself if the layout is unknown. */
 int trace_first_rank(const Trace *trace, int rank);

@@ -72,33 +72,6 @@ START_TEST(folded_and_unfolded_runs_agree) {
 }
 END_TEST
 
-/* Kernels of 10, launches of 4, tail 12; the host of rank 1 begins at 100, and with it everything of the rank:
- *
- *     rank 0   k0 [0, 12)              s [4 + 4, …  waits      … 140)
- *     rank 1              k0 [100, 112)  r [112, …             … 140)      both there at 112, on the wire for 28 */
-START_TEST(a_rank_that_begins_later_starts_nothing_before) {
-  const OpTime kernel = {.run_ns = 10, .tail_ns = 12, .host_ns = 4}, wire = {.run_ns = 28, .host_ns = 4};
-  Hand hand;
-  hand_init(&hand, 2);
-  hand_compute(&hand, 0, kernel);
-  hand_send(&hand, 0, 1, 1, 100, wire);
-  int k0 = hand_compute(&hand, 1, kernel);
-  int receive = hand_receive(&hand, 1, 0, 1, 100, wire);
-  hand_after(&hand, 1, receive, k0);
-  hand_finish(&hand);
-  const gint64 begin_ns[] = {0, 100};
-  const Simulation simulation = {
-      .program = hand.program, .timing = &hand.timing, .folded = TRUE, .eager_bytes = -1, .begin_ns = begin_ns};
-  g_autoptr(Trace) trace = engine_run(&simulation, NULL);
-  ASSERT_RECORD(trace, 0, 0, 0, 12);
-  ASSERT_RECORD(trace, 0, 1, 8, 140);
-  ASSERT_RECORD(trace, 1, 0, 100, 112);
-  ASSERT_RECORD(trace, 1, 1, 112, 140);
-  ck_assert_int_eq(issue_of(trace, 1, 1), 104);
-  hand_clear(&hand);
-}
-END_TEST
-
 START_TEST(slow_rank_computes_longer_by_its_factor) {
   /* run 15 → round(15·1.3) = 20 (19.5 up); tail 18 → 18 + 5 */
   Hand hand;
@@ -345,7 +318,6 @@ static TCase *runs_case(void) {
   TCase *tests = tcase_create("runs");
   tcase_add_test(tests, one_f_one_b_meets_its_closed_form);
   tcase_add_test(tests, folded_and_unfolded_runs_agree);
-  tcase_add_test(tests, a_rank_that_begins_later_starts_nothing_before);
   tcase_add_test(tests, slow_rank_computes_longer_by_its_factor);
   tcase_add_test(tests, scaled_times_stay_in_range);
   tcase_add_test(tests, same_seed_gives_the_same_records);

@@ -56,24 +56,3 @@ static inline Case long_case(const LongCases *cases, guint seed) {
   add_ranks(&drawn, rand);
   return drawn;
 }
-
-/* Two to five steps in a row, of a schedule that suits the drawn chunks. */
-static inline Case chained_case(const LongCases *cases, guint seed) {
-  enum { MAX_GPUS = 256 };
-  g_autoptr(GRand) rand = g_rand_new_with_seed(seed);
-  Case drawn = random_case(seed, cases->clusters, MAX_GPUS);
-  Plan *plan = drawn.plan;
-  do {
-    const char *const *names = schedule_names();
-    g_free(plan->schedule);
-    plan->schedule = g_strdup(names[g_rand_int_range(rand, 0, (gint32)g_strv_length((GStrv)names))]);
-  } while (!schedule_check_chunks(schedule_find(plan->schedule, NULL), plan->chunks, NULL));
-  plan->global_batch = (gint64)plan->micro_batch * plan->dp * plan->pp * PICK(rand, 1, 2, 3);
-  plan->n_micro_batches = 0;
-  plan->steps = g_rand_int_range(rand, 2, 6);
-  plan->grad_norm_barrier = coin(rand);
-  if (coin(rand))
-    name_framework(cases, plan, rand);
-  add_ranks(&drawn, rand);
-  return drawn;
-}

@@ -1,4 +1,4 @@
-/* A step predicted without most of its micro-batches, or as one of several in a row, has the numbers of the full run,
+/* A step predicted without most of its micro-batches has the numbers of the full run,
  * to the last bit: over random plans, the report, each rank's breakdown, and its memory.
  *
  * `test_predict_numbers N` draws N plans instead of the suite's few. */
@@ -53,7 +53,6 @@ static gboolean holds_the_same(const MemoryProfile *a, const MemoryProfile *b, i
 
 typedef struct {
   int n_fewer, n_all, n_expanded, n_contended, n_eager, n_launched, n_experts, n_turns, n_chained;
-  int n_one, n_one_expanded, n_one_of_more; /* by one step of two or more; of these in pieces; of three or more */
 } Counts;
 
 /* Returns whether it was run with fewer. */
@@ -76,10 +75,6 @@ static gboolean compare(const Case *drawn, Counts *counts) {
                 "%s", text);
   const gboolean is_fewer = numbers->omitted != NULL;
   ck_assert_int_eq(is_fewer, numbers->program->n_micro_batches < whole->program->n_micro_batches);
-  const gboolean is_one = numbers->program->n_steps < whole->program->n_steps;
-  counts->n_one += is_one;
-  counts->n_one_expanded += is_one && whole->program->expansion;
-  counts->n_one_of_more += is_one && whole->program->n_steps > 2;
   counts->n_fewer += is_fewer;
   counts->n_all += !is_fewer;
   counts->n_experts += is_fewer && whole->workload->plan->ep > 1;
@@ -109,21 +104,6 @@ START_TEST(numbers_by_fewer_micro_batches_are_those_of_all) {
   ck_assert_int_gt(counts.n_launched, n_plans / 50);
   ck_assert_int_gt(counts.n_experts, n_plans / 50);
   ck_assert_int_gt(counts.n_chained, n_plans / 30);
-}
-END_TEST
-
-/* Steps in a row under any schedule of the table that the drawn chunks go with. */
-START_TEST(numbers_by_one_step_are_those_of_all) {
-  Counts counts = {0};
-  for (guint seed = 0; seed < (guint)n_plans; seed++) {
-    g_auto(Case) drawn = chained_case(&cases, seed);
-    compare(&drawn, &counts);
-  }
-  g_print("# %d by one step, %d of them expanded, %d of three and more\n", counts.n_one, counts.n_one_expanded,
-          counts.n_one_of_more);
-  ck_assert_int_gt(counts.n_one, n_plans / 3);
-  ck_assert_int_gt(counts.n_one_expanded, n_plans / 20);
-  ck_assert_int_gt(counts.n_one_of_more, n_plans / 5);
 }
 END_TEST
 
@@ -256,7 +236,6 @@ int main(int argc, char **argv) {
   tcase_add_unchecked_fixture(tcase, set_up, tear_down);
   tcase_set_timeout(tcase, 0);
   tcase_add_test(tcase, numbers_by_fewer_micro_batches_are_those_of_all);
-  tcase_add_test(tcase, numbers_by_one_step_are_those_of_all);
   tcase_add_test(tcase, a_long_step_of_a_large_model_is_run_with_few_too);
   tcase_add_test(tcase, interleaved_chunks_come_back_to_a_state_within_three_groups);
   tcase_add_loop_test(tcase, stages_that_run_ahead_come_back_to_a_state_later, 0, G_N_ELEMENTS(later));

@@ -222,19 +222,6 @@ MemoryProfile *memory_profile_new(const Trace *trace) {
   return profile;
 }
 
-void memory_profile_add_later(MemoryProfile *profile, const MemoryProfile *later, int n_ranks) {
-  const gboolean is_fuller = later->peak_bytes > profile->peak_bytes ||
-                             (later->peak_bytes == profile->peak_bytes && later->worst_rank < profile->worst_rank);
-  for (int rank = 0; rank < n_ranks; rank++)
-    profile->rank_peak[rank] = MAX(profile->rank_peak[rank], later->rank_peak[rank]);
-  if (!is_fuller)
-    return;
-  profile->worst_rank = later->worst_rank;
-  profile->worst_first = later->worst_first;
-  profile->peak_bytes = later->peak_bytes;
-  profile->at_peak = later->at_peak;
-}
-
 void memory_profile_free(MemoryProfile *profile) {
   if (!profile)
     return;

@@ -16,9 +16,6 @@ typedef struct {
 } MemoryProfile;
 
 MemoryProfile *memory_profile_new(const Trace *trace);
-/* Extend `profile` by what came later. `profile` covers the earlier part, which left memory as it found it;
- * afterwards it covers both. */
-void memory_profile_add_later(MemoryProfile *profile, const MemoryProfile *later, int n_ranks);
 void memory_profile_free(MemoryProfile *profile);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(MemoryProfile, memory_profile_free)
 

@@ -178,20 +178,6 @@ OpsBeside *ops_beside_new(const Program *program, const gboolean *marked, gint64
   return beside;
 }
 
-gboolean ops_beside_end_with_step(const Program *program, const gboolean *marked) {
-  g_autofree gint32 *orders = find_orders(program);
-  const gint32 *next = orders;
-  for (int rank = 0; rank < program->n_ranks; rank++) {
-    const OpList *list = &program->ranks[rank];
-    next += list->n_ops;
-    for (gint32 i = 0; i < list->n_ops; i++)
-      if (next[i] > list->n_ops && is_marked(&list->ops[i], marked))
-        return FALSE;
-    next += list->n_ops;
-  }
-  return TRUE;
-}
-
 void ops_beside_free(OpsBeside *beside) {
   if (beside == NULL)
     return;

@@ -15,8 +15,5 @@ typedef struct {
 
 /* `marked`: [transfers], those of interest. A send of at most eager_bytes may arrive before its receive starts. */
 OpsBeside *ops_beside_new(const Program *program, const gboolean *marked, gint64 eager_bytes);
-/* Whether all marked transfers are known to have ended before any op of the next step starts. Those ops come after
- * the list's last op, a host op. */
-gboolean ops_beside_end_with_step(const Program *program, const gboolean *marked);
 void ops_beside_free(OpsBeside *beside);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(OpsBeside, ops_beside_free)
