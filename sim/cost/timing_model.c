@@ -173,15 +173,6 @@ static Timing *time_program(Costing *costing, const Program *program, gboolean t
   return timing;
 }
 
-gboolean *timing_model_met_by_tp_in(const ProgramRepeats *repeats, double n_more, const Workload *workload,
-                                    const Cluster *cluster) {
-  Costing costing;
-  costing_init(&costing, repeats->program, workload, cluster);
-  gboolean *met = costing_look_at_tp(&costing, repeats->program, repeats, n_more);
-  costing_clear(&costing);
-  return met;
-}
-
 Timing *timing_model_unless_met(const Program *program, const ProgramRepeats *repeats, double n_more,
                                 const Workload *workload, const Cluster *cluster, gboolean **met) {
   Costing costing;
@@ -193,21 +184,17 @@ Timing *timing_model_unless_met(const Program *program, const ProgramRepeats *re
   return timing;
 }
 
-Timing *timing_model(const Program *program, const Workload *workload, const Cluster *cluster) {
+Timing *timing_model_beyond(const Program *program, const ProgramRepeats *repeats, double n_more,
+                            const Workload *workload, const Cluster *cluster) {
   Costing costing;
   costing_init(&costing, program, workload, cluster);
   g_autofree gboolean *met =
-      program->expansion != EXPANSION_NONE ? costing_look_at_tp(&costing, program, NULL, 0) : NULL;
+      program->expansion != EXPANSION_NONE ? costing_look_at_tp(&costing, program, repeats, n_more) : NULL;
   Timing *timing = time_program(&costing, program, met != NULL);
   costing_clear(&costing);
   return timing;
 }
 
-Timing *timing_model_meeting(const Program *program, const Workload *workload, const Cluster *cluster,
-                             gboolean tp_meets) {
-  Costing costing;
-  costing_init(&costing, program, workload, cluster);
-  Timing *timing = time_program(&costing, program, tp_meets);
-  costing_clear(&costing);
-  return timing;
+Timing *timing_model(const Program *program, const Workload *workload, const Cluster *cluster) {
+  return timing_model_beyond(program, NULL, 0, workload, cluster);
 }

@@ -7,18 +7,15 @@
 /* `workload` is what the program was lowered from. Times are rounded up to whole nanoseconds here, once per item and
  * transfer. */
 Timing *timing_model(const Program *program, const Workload *workload, const Cluster *cluster);
+/* The same for a step of n_more groups of micro-batches more than the program of `repeats` (NULL: as many); the batch
+ * of the workload's plan counts them all. */
+Timing *timing_model_beyond(const Program *program, const ProgramRepeats *repeats, double n_more,
+                            const Workload *workload, const Cluster *cluster);
 /* timing_model(), unless the tp collectives inside compute ops compete with other transfers for links (tp across
  * nodes, say, or stages and replicas inside a scale-up domain) for long enough to matter. If none do, *met is NULL
  * and the Timing is returned. If some do, returns NULL, and *met, [transfers of the program] and the caller's, tells
  * which transfers use links that tp does; the program is then to be expanded, so that these collectives take part in
- * contention. The step has n_more groups of micro-batches more than the program of `repeats` (NULL: as many); the
- * batch of the workload's plan counts them all. Without contention in the plan nothing competes. An expanded program
+ * contention. `repeats` and n_more as above. Without contention in the plan nothing competes. An expanded program
  * is not timed here: NULL. */
 Timing *timing_model_unless_met(const Program *program, const ProgramRepeats *repeats, double n_more,
                                 const Workload *workload, const Cluster *cluster, gboolean **met);
-/* *met as above, for any program; NULL: nothing competes. */
-gboolean *timing_model_met_by_tp_in(const ProgramRepeats *repeats, double n_more, const Workload *workload,
-                                    const Cluster *cluster);
-/* timing_model() where it is already known whether collectives of tp meet others. */
-Timing *timing_model_meeting(const Program *program, const Workload *workload, const Cluster *cluster,
-                             gboolean tp_meets);

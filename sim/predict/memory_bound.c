@@ -16,10 +16,10 @@
 
 #include <math.h>
 
+#include "few_micro_batches.h"
 #include "lowering.h"
 #include "mixed_gpus.h"
 #include "offload_state.h"
-#include "predict.h"
 #include "stage_works.h"
 
 /* Sums of the same terms in another order may differ in their last bits. */
@@ -164,7 +164,7 @@ static gboolean is_same_shape(OrderShape a, OrderShape b) {
 
 /* With no more micro-batches than it takes to hold the most. Borrowed from `kept`; NULL: it cannot be. */
 static const Order *short_order(ShortOrder *kept, const PlanOrder *choice, const Plan *plan) {
-  const OrderShape shape = {plan->pp, plan->chunks, (int)predict_enough_micro_batches(choice, plan), plan->group,
+  const OrderShape shape = {plan->pp, plan->chunks, (int)few_micro_batches_of_order(choice, plan), plan->group,
                             plan_takes_turns(plan)};
   if (kept->order != NULL && kept->schedule == choice->info && is_same_shape(kept->shape, shape))
     return kept->order;

@@ -1,7 +1,8 @@
-#include "predict_parts.h"
+#include "predict_auto.h"
 
 #include "error.h"
 #include "link_health.h"
+#include "plan_run.h"
 
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -23,29 +24,16 @@ static void keep_freed_memory(void) {
 #endif
 }
 
-typedef Prediction *(*AsNamed)(const Model *model, const Cluster *cluster, const Plan *plan, GError **error);
-
-/* Predicts the plan on the cluster as its GPUs see it. */
-static Prediction *predict_in_use(const Model *model, const Cluster *cluster, const Plan *plan, AsNamed as_named,
-                                  GError **error) {
-  g_autoptr(Plan) settled = predict_settled(model, cluster, plan, error);
-  Prediction *prediction = settled != NULL ? as_named(model, cluster, settled, error) : NULL;
-  if (prediction == NULL || g_strcmp0(plan->schedule, settled->schedule) == 0 || plan->schedule == NULL)
-    return prediction;
-  Plan *run = prediction->workload->plan; /* records auto, and what it stands for */
-  g_free(run->schedule);
-  run->schedule = schedule_found_name(settled->schedule);
-  return prediction;
-}
-
 /* The GPUs of the plan, which may not be complete yet. */
 static double count_gpus(const Plan *plan) {
   const double n_cut = (double)plan->tp * plan->cp * plan->pp * MAX(plan->dp, 1);
   return plan->rank_map != NULL ? plan->rank_map->len : MAX(plan->gpus, n_cut);
 }
 
-const Cluster *predict_cluster(const Cluster *cluster, const Plan *plan, Cluster **worn, GError **error) {
-  keep_freed_memory();
+/* The cluster as the plan's GPUs see it. If faults reduce its links, or the plan has only some GPUs of a domain
+ * (cluster_job_domain()), this is the copy `*worn`, to be freed by the caller with link_health_cluster_free();
+ * otherwise the cluster itself. NULL: IMPOSSIBLE or INPUT. */
+static const Cluster *cluster_in_use(const Cluster *cluster, const Plan *plan, Cluster **worn, GError **error) {
   *worn = NULL;
   if (cluster->health != NULL)
     return cluster;
@@ -66,11 +54,21 @@ const Cluster *predict_cluster(const Cluster *cluster, const Plan *plan, Cluster
   return *worn = link_health_cluster(cluster, gpus, (int)n, error);
 }
 
-static Prediction *predict_by(const Model *model, const Cluster *cluster, const Plan *plan, AsNamed as_named,
-                              GError **error) {
-  Cluster *worn;
-  const Cluster *used = predict_cluster(cluster, plan, &worn, error);
-  Prediction *prediction = used != NULL ? predict_in_use(model, used, plan, as_named, error) : NULL;
+/* Predicts the plan on the cluster as its GPUs see it. */
+static Prediction *predict_in_use(const Model *model, const Cluster *cluster, const Plan *plan, RunDetail detail,
+                                  GError **error) {
+  g_autoptr(Plan) settled = predict_auto_settle(model, cluster, plan, error);
+  Prediction *prediction = settled != NULL ? plan_run(model, cluster, settled, detail, error) : NULL;
+  if (prediction == NULL || g_strcmp0(plan->schedule, settled->schedule) == 0 || plan->schedule == NULL)
+    return prediction;
+  Plan *run = prediction->workload->plan; /* records auto, and what it stands for */
+  g_free(run->schedule);
+  run->schedule = schedule_found_name(settled->schedule);
+  return prediction;
+}
+
+/* The prediction, if there is one, takes over `worn`. */
+static Prediction *with_worn(Prediction *prediction, Cluster *worn) {
   if (prediction != NULL)
     prediction->worn = worn;
   else
@@ -78,59 +76,79 @@ static Prediction *predict_by(const Model *model, const Cluster *cluster, const 
   return prediction;
 }
 
-Prediction *predict_numbers(const Model *model, const Cluster *cluster, const Plan *plan, GError **error) {
-  return predict_by(model, cluster, plan, predict_numbers_as_named, error);
+static Prediction *predict_by(const Model *model, const Cluster *cluster, const Plan *plan, RunDetail detail,
+                              GError **error) {
+  Cluster *worn;
+  keep_freed_memory();
+  const Cluster *used = cluster_in_use(cluster, plan, &worn, error);
+  return with_worn(used != NULL ? predict_in_use(model, used, plan, detail, error) : NULL, worn);
 }
 
 Prediction *predict(const Model *model, const Cluster *cluster, const Plan *plan, GError **error) {
-  return predict_by(model, cluster, plan, predict_as_named, error);
+  return predict_by(model, cluster, plan, RUN_RECORDS, error);
 }
 
-static Prediction *predict_given(const Model *model, const Cluster *cluster, const Plan *plan, Program *program,
-                                 GError **error) {
-  g_autoptr(Program) owned = program;
-  g_auto(PlanOrder) choice = {0};
-  g_autoptr(Workload) workload = predict_workload(model, cluster, plan, &choice, error);
-  if (workload == NULL || !predict_check_belongs(owned, workload, error))
-    return NULL;
-  Timing *timing;
-  Program *ready = predict_expand(g_steal_pointer(&owned), workload, cluster, &timing, error);
-  return ready != NULL ? predict_derived(predict_trace(cluster, g_steal_pointer(&workload), ready, timing, error))
-                       : NULL;
+Prediction *predict_numbers(const Model *model, const Cluster *cluster, const Plan *plan, GError **error) {
+  return predict_by(model, cluster, plan, RUN_NUMBERS, error);
 }
 
 Prediction *predict_program(const Model *model, const Cluster *cluster, const Plan *plan, Program *program,
                             GError **error) {
   Cluster *worn;
-  const Cluster *used = predict_cluster(cluster, plan, &worn, error);
+  const Cluster *used = cluster_in_use(cluster, plan, &worn, error);
   if (used == NULL) {
     program_free(program);
     return NULL;
   }
-  Prediction *prediction = predict_given(model, used, plan, program, error);
+  return with_worn(plan_run_program(model, used, plan, program, error), worn);
+}
+
+/* --- a step alone --- */
+
+static gint64 step_ns_of(const Prediction *prediction) {
+  const Trace *trace = prediction->trace;
+  const gint64 from_ns = trace_last_step_begin(trace);
+  return trace_end(trace) - from_ns + omitted_ns(prediction->omitted, from_ns);
+}
+
+static void fill_step(StepPrediction *step, const Prediction *prediction) {
+  const Workload *workload = prediction->workload;
+  const Plan *plan = workload->plan;
+  *step = (StepPrediction){.step_time_s = (double)step_ns_of(prediction) * 1e-9,
+                           .peak_bytes = prediction->memory->peak_bytes,
+                           .fits = prediction->fits,
+                           .peak_flops = plan->gpus * prediction->peak_flops,
+                           .hardware_flops = workload_hardware_flops(workload),
+                           .gpus = plan->gpus,
+                           .global_batch = plan->global_batch,
+                           .n_run = prediction->program->n_micro_batches};
+}
+
+static gboolean step_in_use(const Model *model, const Cluster *cluster, const Plan *plan, StepPrediction *step,
+                            GError **error) {
+  g_autoptr(Plan) settled = predict_auto_settle(model, cluster, plan, error);
+  g_autoptr(Prediction) prediction = settled != NULL ? plan_run(model, cluster, settled, RUN_STEP, error) : NULL;
   if (prediction != NULL)
-    prediction->worn = worn;
-  else
-    link_health_cluster_free(worn);
-  return prediction;
+    fill_step(step, prediction);
+  return prediction != NULL;
+}
+
+gboolean predict_step(const Model *model, const Cluster *cluster, const Plan *plan, StepPrediction *step,
+                      GError **error) {
+  Cluster *worn;
+  keep_freed_memory();
+  const Cluster *used = cluster_in_use(cluster, plan, &worn, error);
+  const gboolean is_known = used != NULL && step_in_use(model, used, plan, step, error);
+  link_health_cluster_free(worn);
+  return is_known;
 }
 
 char *predict_dump(const Model *model, const Cluster *cluster, const Plan *plan, const char *after_pass,
                    GError **error) {
   Cluster *worn;
-  const Cluster *used = predict_cluster(cluster, plan, &worn, error);
-  g_auto(PlanOrder) choice = {0};
-  g_autoptr(Plan) settled = used != NULL ? predict_settled(model, used, plan, error) : NULL;
-  g_autoptr(Workload) workload = settled != NULL ? predict_workload(model, used, settled, &choice, error) : NULL;
-  char *dump = NULL;
-  g_autoptr(Program) program =
-      workload != NULL ? predict_lower(workload, &choice, used, after_pass, &dump, error) : NULL;
-  Timing *timing = NULL;
-  g_autoptr(Program) ready =
-      program != NULL ? predict_expand(g_steal_pointer(&program), workload, used, &timing, error) : NULL;
-  timing_free(timing);
-  if (ready == NULL)
-    g_clear_pointer(&dump, g_free);
+  const Cluster *used = cluster_in_use(cluster, plan, &worn, error);
+  g_autoptr(Plan) settled = used != NULL ? predict_auto_settle(model, used, plan, error) : NULL;
+  char *dump = settled != NULL ? plan_run_dump(model, used, settled, after_pass, error) : NULL;
   link_health_cluster_free(worn);
   return dump;
 }

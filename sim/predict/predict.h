@@ -46,10 +46,6 @@ Prediction *predict(const Model *model, const Cluster *cluster, const Plan *plan
  * many micro-batches may be run with fewer, with those `omitted` counted in (steady.h). */
 Prediction *predict_numbers(const Model *model, const Cluster *cluster, const Plan *plan, GError **error);
 
-/* The number of a complete plan's micro-batches that show everything its order does: with more, a rank only repeats a
- * group of ops more often, and holds no more memory. All of them if the schedule does not alternate in groups. */
-gint64 predict_enough_micro_batches(const PlanOrder *choice, const Plan *plan);
-
 /* The time of a step, without a breakdown. */
 typedef struct {
   double step_time_s, peak_bytes; /* as in Prediction; peak_bytes as in its memory */

@@ -2,11 +2,12 @@
  * as predicted; the first of equal ones. An order is made for F, I and W of a folded run and accounts neither for what
  * a whole backward hides and I alone does not, nor for another placement of its chunks, nor for what differs between
  * ranks: so schedules of the table may be faster, or hold less. */
-#include "predict_parts.h"
+#include "predict_auto.h"
 
 #include "error.h"
 #include "memory_bound.h"
 #include "mixed_gpus.h"
+#include "plan_run.h"
 #include "units.h"
 
 /* The search for the cap under which auto's order fits. The cap first drops by the excess, or by 1 / COARSE of the
@@ -38,7 +39,7 @@ typedef struct {
 
 static void try_cap(CapSearch *search, double cap) {
   search->plan->order_cap = cap;
-  g_autoptr(Prediction) made = predict_numbers_as_named(search->model, search->cluster, search->plan, NULL);
+  g_autoptr(Prediction) made = plan_run(search->model, search->cluster, search->plan, RUN_NUMBERS, NULL);
   const double excess = made != NULL ? made->memory->peak_bytes - search->bytes : 0;
   if (excess > 0) {
     search->high = cap;
@@ -71,7 +72,7 @@ static void search_caps(CapSearch *search, double excess) {
  * more. Orders hold whole micro-batches, so one made for a slightly smaller cap is often the same. Sets the plan's
  * order_cap. NULL when no order found holds at most what a rank may. */
 static Prediction *search_made(const Model *model, const Cluster *cluster, Plan *plan, GError **error) {
-  g_autoptr(Prediction) prediction = predict_numbers_as_named(model, cluster, plan, error);
+  g_autoptr(Prediction) prediction = plan_run(model, cluster, plan, RUN_NUMBERS, error);
   if (prediction == NULL || holds(prediction))
     return g_steal_pointer(&prediction);
   const double bytes = most_bytes(prediction->workload, cluster);
@@ -97,7 +98,7 @@ static Prediction *predict_made(const Model *model, const Cluster *cluster, Plan
   if (undisturbed == NULL)
     return NULL;
   plan->order_cap = equal->order_cap;
-  g_autoptr(Prediction) prediction = predict_numbers_as_named(model, cluster, plan, error);
+  g_autoptr(Prediction) prediction = plan_run(model, cluster, plan, RUN_NUMBERS, error);
   if (prediction == NULL || holds(prediction))
     return g_steal_pointer(&prediction);
   plan->order_cap = 0;
@@ -107,13 +108,14 @@ static Prediction *predict_made(const Model *model, const Cluster *cluster, Plan
 /* Predicts a schedule of the table. NULL: it is impossible, or known to hold too much. */
 static Prediction *predict_named(const Model *model, const Cluster *cluster, const Plan *plan, ShortOrder *kept) {
   g_auto(PlanOrder) choice = {0};
-  g_autoptr(Workload) workload = predict_workload(model, cluster, plan, &choice, NULL);
+  g_autoptr(Plan) completed = plan_copy(plan);
+  g_autoptr(Workload) workload = plan_order_workload(&choice, model, cluster, completed, NULL);
   MemoryBound bound;
   if (workload == NULL)
     return NULL;
   memory_bound_fits(workload, &choice, cluster, kept, &bound);
   return memory_bound_is_within(&bound, most_bytes(workload, cluster))
-             ? predict_numbers_as_named(model, cluster, plan, NULL)
+             ? plan_run(model, cluster, plan, RUN_NUMBERS, NULL)
              : NULL;
 }
 
@@ -124,7 +126,7 @@ static gboolean is_better(const Prediction *prediction, const Prediction *best) 
   return prediction->metrics->step_ns < best->metrics->step_ns;
 }
 
-Plan *predict_settled(const Model *model, const Cluster *cluster, const Plan *plan, GError **error) {
+Plan *predict_auto_settle(const Model *model, const Cluster *cluster, const Plan *plan, GError **error) {
   if (!schedule_is_auto(plan->schedule))
     return plan_copy(plan);
   g_autoptr(GPtrArray) candidates = plan_order_candidates(plan);

@@ -1,5 +1,5 @@
 /* Whether a Program of the caller's (edited text, say) can be run as this model under this plan. */
-#include "predict_parts.h"
+#include "program_belongs.h"
 
 #include <math.h>
 
@@ -57,7 +57,7 @@ static gboolean check_offload(const Program *program, const Plan *plan, GError *
                            "--offload options that it was made with");
 }
 
-gboolean predict_check_belongs(const Program *program, const Workload *workload, GError **error) {
+gboolean program_belongs(const Program *program, const Workload *workload, GError **error) {
   const Plan *plan = workload->plan;
   if (program->n_ranks != plan->pp || program->n_stages != workload->n_stages ||
       program->n_micro_batches != plan->n_micro_batches)

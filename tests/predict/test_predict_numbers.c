@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "few_micro_batches.h"
 #include "json_report.h"
 #include "long_cases.h"
 #include "lowering.h"
-#include "predict_parts.h"
 #include "step_of_prediction.h"
 
 enum { N_PLANS = 1000 };
@@ -212,7 +212,7 @@ START_TEST(orders_of_enough_micro_batches_hold_the_most) {
     g_autoptr(Workload) workload = plan_order_workload(&choice, &drawn.model, drawn.cluster, drawn.plan, NULL);
     ck_assert_ptr_nonnull(workload);
     g_autoptr(Order) all = plan_order_make(&choice, workload->plan, NULL);
-    const gint64 enough = predict_enough_micro_batches(&choice, workload->plan);
+    const gint64 enough = few_micro_batches_of_order(&choice, workload->plan);
     n_fewer += enough < workload->plan->n_micro_batches;
     workload->plan->n_micro_batches = enough;
     g_autoptr(Order) few = plan_order_make(&choice, workload->plan, NULL);

@@ -1,5 +1,5 @@
 /* How many micro-batches may represent all: p + 2 for 1f1b, a few groups for interleaved, more if stages differ. */
-#include "predict_parts.h"
+#include "few_micro_batches.h"
 
 /* Enough for the pipeline to fill and to repeat once. It has usually settled by then: on the first rank a micro-batch
  * waits for the one a round trip ahead of it, and the other ranks can build up no slack beyond that of receives begun
@@ -11,7 +11,7 @@ static gint64 fewest_of(gint64 group, const Plan *plan) {
   return group > 1 ? groups * group : (gint64)plan->pp + MORE + (plan->pp > 1 && plan->overlap_p2p ? AHEAD : 0);
 }
 
-gint64 predict_enough_micro_batches(const PlanOrder *choice, const Plan *plan) {
+gint64 few_micro_batches_of_order(const PlanOrder *choice, const Plan *plan) {
   const gint64 all = plan->n_micro_batches, group = plan_order_group(choice, plan), fewest = fewest_of(group, plan);
   return group == 0 || all < fewest ? all : all - (all - fewest) / group * group;
 }
@@ -31,28 +31,21 @@ static gint64 first_try(gint64 group, const Workload *workload) {
   return fewest + (group == 1 && workload->plan->zero >= 2 && !is_even(workload) ? 1 : 0);
 }
 
-gint64 predict_first_micro_batches(const PlanOrder *choice, const Workload *workload) {
-  const Plan *plan = workload->plan;
-  const gint64 all = plan->n_micro_batches, group = plan_order_group(choice, plan);
-  const gint64 first = first_try(group, workload);
-  return group == 0 || all < first ? all : all - (all - first) / group * group;
-}
-
 /* The first try, and more for stages that differ by more than they wait. Gradients reduced beside every group hold up
  * the first stage a little; it then takes most of a round of the pipeline until the others have no slack left. Under
  * ZeRO-3 ranks are held up by their own gathers, some more than others, and the slack that the faster ones gain in
  * every group lasts for four rounds or more; this is tried only where it is cheap. All found on sweeps of GPT-3 175B,
  * Llama 2 13B and Llama 3 70B (2026-11); none changes a result. */
-int predict_tries(gint64 group, const Workload *workload, PredictTry tries[PREDICT_MOST_TRIES]) {
+int few_micro_batches_to_try(gint64 group, const Workload *workload, FewMicroBatches tries[MOST_TRIES_WITH_FEW]) {
   enum { GROUPS = 6, ROUNDS = 3, ROUNDS_OF_GATHERS = 4, MORE = 3 };
   const Plan *plan = workload->plan;
   const gint64 pp = plan->pp, first = first_try(group, workload);
   const double little = 0.25, most = 0.6;
   int n = 0;
-  tries[n++] = (PredictTry){first, little};
+  tries[n++] = (FewMicroBatches){first, little};
   if (group == 1 && plan->zero == 2 && pp > 1)
-    tries[n++] = (PredictTry){first + 3 * pp / 4, little};
+    tries[n++] = (FewMicroBatches){first + 3 * pp / 4, little};
   const gint64 rounds = plan->zero == 3 ? ROUNDS_OF_GATHERS : ROUNDS;
-  tries[n++] = (PredictTry){group > 1 ? GROUPS * group : rounds * pp + MORE, plan->zero == 3 ? most : little};
+  tries[n++] = (FewMicroBatches){group > 1 ? GROUPS * group : rounds * pp + MORE, plan->zero == 3 ? most : little};
   return n;
 }

@@ -1,0 +1,352 @@
+/* Decisions that depend on the whole plan are made for all micro-batches, also where only few are run: whether tp's
+ * collectives meet other transfers enough (timing_model.h), and whether the run would be too large. */
+#include "plan_run.h"
+
+#include "auto_plan.h"
+#include "error.h"
+#include "few_micro_batches.h"
+#include "link_health.h"
+#include "mixed_gpus.h"
+#include "passes.h"
+#include "program_belongs.h"
+#include "steady.h"
+#include "timing_model.h"
+#include "transfer_tax.h"
+#include "units.h"
+
+/* Forwards and backwards of a layer (some 10 ops and 700 bytes each) that a folded program may expand into pieces. */
+static const double MAX_LAYER_PASSES = 16e6;
+/* A run keeps three int64 per recorded rank and op; beyond this limit it would exhaust the machine instead of
+ * answering. */
+static const double MAX_RECORD_BYTES = 16.0 * 1024 * 1024 * 1024;
+
+/* The part of a step that a run leaves out: so many groups of micro-batches of the order's repeats. */
+typedef struct {
+  gint64 group; /* micro-batches in each */
+  gint64 n_groups;
+} LeftOut;
+static const LeftOut nothing = {0};
+
+static Workload *workload_of(const Model *model, const Cluster *cluster, const Plan *plan, PlanOrder *choice,
+                             GError **error) {
+  g_autoptr(Plan) completed = plan_copy(plan);
+  return plan_order_workload(choice, model, cluster, completed, error);
+}
+
+static Program *lower_plan(const Workload *workload, PlanOrder *choice, const Cluster *cluster, const char *dump_after,
+                           char **dump, GError **error) {
+  const Plan *plan = workload->plan;
+  g_autoptr(Order) order =
+      plan_order_is_auto(choice) ? auto_plan_order(workload, cluster, error) : plan_order_make(choice, plan, error);
+  if (order == NULL)
+    return NULL;
+  const Lowering lowering = {.order = order, .workload = workload, .n_steps = plan->steps};
+  return lower(&lowering, dump_after, dump, error);
+}
+
+/* --- expansion --- */
+
+/* Whether the host waits inside a piece: only an op made of single items has that wait. */
+static gboolean makes_host_wait(const Workload *workload) {
+  for (int piece = 0; piece < N_PIECES; piece++)
+    for (int phase = 0; phase < N_PHASES; phase++) {
+      const WorkList *list = &workload->work[piece][phase];
+      for (int i = 0; i < list->n_items; i++)
+        if (list->items[i].host_waits)
+          return TRUE;
+    }
+  return FALSE;
+}
+
+/* Whether programs are expanded whatever their transfers are. An op of a whole piece does not say when a kernel or
+ * collective inside it runs, so it suffices only where that makes no difference. Collectives of cp may cross nodes
+ * and share NICs there with sends and gradients. */
+static gboolean is_always_expanded(const Workload *workload, const Cluster *cluster) {
+  const Plan *plan = workload->plan;
+  return !plan->fold || transfer_tax_is_stated(cluster, plan) || plan->cp > 1 || plan->ep > 1 ||
+         (plan_has_expert_operations(plan) && makes_host_wait(workload));
+}
+
+/* Whether all micro-batches are few enough to be expanded wherever tp's collectives meet other transfers. */
+static gboolean may_expand(const Workload *workload, LeftOut left_out) {
+  const Plan *plan = workload->plan;
+  const gint64 all = plan->n_micro_batches + left_out.n_groups * left_out.group;
+  return 2.0 * (double)workload->model->n_layers * (double)all * plan->steps <= MAX_LAYER_PASSES;
+}
+
+/* Expands the program where transfers of `met` (timing_model.h) may be under way. */
+static gboolean expand_beside(Prediction *prediction, const Workload *workload, const gboolean *met, GError **error) {
+  g_autoptr(Program) whole = g_steal_pointer(&prediction->program);
+  g_autoptr(OpsBeside) beside = ops_beside_new(whole, met, prediction->cluster->eager_bytes);
+  const Plan *plan = workload->plan;
+  if (beside->n_pieces > MAX_LAYER_PASSES)
+    return fail_impossible(
+        error,
+        "collectives of tp %d share links with other transfers, and of %" G_GINT64_FORMAT " layers × %" G_GINT64_FORMAT
+        " micro-batches × steps %d more run beside these than the %.0f that are followed one by one; use "
+        "fewer micro-batches or steps, or --contention off",
+        plan->tp, workload->model->n_layers, plan->n_micro_batches, plan->steps, MAX_LAYER_PASSES);
+  if (beside->n_pieces > 0) {
+    prediction->program = program_expand_beside(whole, workload, beside);
+  } else {
+    whole->expansion = EXPANSION_BESIDE;
+    prediction->program = g_steal_pointer(&whole);
+  }
+  return TRUE;
+}
+
+/* FALSE without an error: how the program repeats what is left out is unknown. */
+static gboolean find_repeats(Prediction *prediction, LeftOut left_out) {
+  g_clear_pointer(&prediction->repeats, program_repeats_free);
+  if (left_out.n_groups > 0)
+    prediction->repeats = program_repeats_new(prediction->program, (int)left_out.group);
+  return left_out.n_groups == 0 || prediction->repeats != NULL;
+}
+
+/* Expands the program as that of all micro-batches is. A Timing made on the way is kept. FALSE as plan_run(), or
+ * without an error as above. */
+static gboolean expand(Prediction *prediction, const Workload *workload, LeftOut left_out, GError **error) {
+  const Cluster *cluster = prediction->cluster;
+  if (!find_repeats(prediction, left_out))
+    return FALSE;
+  if (prediction->program->expansion == EXPANSION_ALL)
+    return TRUE;
+  if (is_always_expanded(workload, cluster)) {
+    g_autoptr(Program) whole = g_steal_pointer(&prediction->program);
+    prediction->program = program_expand(whole, workload);
+    return find_repeats(prediction, left_out);
+  }
+  g_autofree gboolean *met = NULL;
+  prediction->timing = timing_model_unless_met(prediction->program, prediction->repeats, (double)left_out.n_groups,
+                                               workload, cluster, &met);
+  if (met == NULL)
+    return TRUE;
+  if (left_out.n_groups > 0 && !may_expand(workload, left_out))
+    return FALSE;
+  return expand_beside(prediction, workload, met, error) && find_repeats(prediction, left_out);
+}
+
+/* --- a run --- */
+
+/* The ops of all micro-batches, over all lists. */
+static double count_ops(const Prediction *prediction, LeftOut left_out) {
+  const Program *program = prediction->program;
+  double n_ops = 0;
+  for (int rank = 0; rank < program->n_ranks; rank++) {
+    n_ops += program->ranks[rank].n_ops;
+    for (int step = 0; left_out.n_groups > 0 && step < program->n_steps; step++)
+      n_ops += (double)left_out.n_groups * program_repeats_of(prediction->repeats, rank, step)->n_ops;
+  }
+  return n_ops;
+}
+
+/* Whether the records of a run of all micro-batches fit in memory with room to spare. */
+static gboolean check_records(const Prediction *prediction, const Workload *workload, LeftOut left_out,
+                              GError **error) {
+  const Program *program = prediction->program;
+  const gboolean fold = workload->plan->fold;
+  const double n_ops = count_ops(prediction, left_out), n_ranks = fold ? program->n_ranks : workload->layout.n_ranks;
+  const double bytes = n_ops / program->n_ranks * n_ranks * 3 * sizeof(gint64);
+  if (bytes <= MAX_RECORD_BYTES)
+    return TRUE;
+  g_autofree char *needed = units_format(bytes, UNIT_BYTES);
+  return fail_impossible(error,
+                         "%s run of %.0f ranks with %.0f ops each needs %s of records; %suse fewer GPUs, "
+                         "micro-batches or steps",
+                         fold ? "a" : "an unfolded (--fold off, --jitter or --slow-rank)", n_ranks,
+                         n_ops / program->n_ranks, needed, fold ? "" : "fold it, or ");
+}
+
+static double *speed_factors(const Workload *workload, const Cluster *cluster) {
+  const GArray *slow = workload->plan->slow_ranks;
+  guint n_slow = slow != NULL ? slow->len : 0;
+  if (n_slow == 0 && mixed_gpus_is_uniform(workload, cluster))
+    return NULL;
+  double *speed = g_new(double, workload->layout.n_ranks);
+  for (int rank = 0; rank < workload->layout.n_ranks; rank++)
+    speed[rank] = 1;
+  mixed_gpus_scale(workload, cluster, speed);
+  for (guint i = 0; i < n_slow; i++)
+    speed[g_array_index(slow, SlowRank, i).rank] *= g_array_index(slow, SlowRank, i).factor;
+  return speed;
+}
+
+/* Whether all times fit in int64 nanoseconds. */
+static gboolean can_be_counted(const Omitted *omitted, gint64 end_ns) {
+  double sum_ns = (double)end_ns;
+  for (int step = 0; step < omitted->n_steps; step++)
+    sum_ns += (double)omitted->n_groups * (double)omitted_period_ns(&omitted->periods[step]);
+  return sum_ns < (double)G_MAXINT64;
+}
+
+/* FALSE: what is left out does not follow from the run. */
+static gboolean simulate(Prediction *prediction, const Workload *workload, LeftOut left_out) {
+  const Plan *plan = workload->plan;
+  const Cluster *cluster = prediction->cluster;
+  g_autofree double *speed = speed_factors(workload, cluster);
+  g_autofree gint16 *early_ticks = left_out.n_groups > 0 ? g_new0(gint16, (gsize)count_ops(prediction, nothing)) : NULL;
+  const Simulation simulation = {.program = prediction->program,
+                                 .timing = prediction->timing,
+                                 .layout = &workload->layout,
+                                 .folded = plan->fold,
+                                 .eager_bytes = cluster->eager_bytes,
+                                 .speed = speed,
+                                 .jitter = plan->jitter,
+                                 .seed = plan->seed,
+                                 .contended = plan->contention,
+                                 .early_ticks = early_ticks};
+  const gint64 before_us = g_get_monotonic_time();
+  prediction->trace = engine_run(&simulation, &prediction->engine);
+  prediction->wall_s = (double)(g_get_monotonic_time() - before_us) * 1e-6;
+  if (left_out.n_groups == 0)
+    return TRUE;
+  prediction->omitted = steady_omitted(prediction->repeats, left_out.n_groups, prediction->trace, early_ticks);
+  return prediction->omitted != NULL && can_be_counted(prediction->omitted, trace_end(prediction->trace)) &&
+         engine_add_omitted(&simulation, prediction->trace, prediction->omitted, &prediction->engine);
+}
+
+/* Takes over `program`. NULL without an error: what is left out is unknown. */
+static Prediction *run(Program *program, const Workload *workload, const Cluster *cluster, LeftOut left_out,
+                       GError **error) {
+  g_autoptr(Prediction) prediction = g_new0(Prediction, 1);
+  prediction->cluster = cluster;
+  prediction->program = program;
+  if (!expand(prediction, workload, left_out, error) || !check_records(prediction, workload, left_out, error))
+    return NULL;
+  if (prediction->timing == NULL)
+    prediction->timing =
+        timing_model_beyond(prediction->program, prediction->repeats, (double)left_out.n_groups, workload, cluster);
+  return simulate(prediction, workload, left_out) ? g_steal_pointer(&prediction) : NULL;
+}
+
+/* --- with few micro-batches --- */
+
+/* Whether the run is folded, its ranks are alike and its transfers have no taxes: then what repeats takes the same
+ * time each time. */
+static gboolean is_folded_plainly(const Workload *workload, const Cluster *cluster) {
+  const Plan *plan = workload->plan;
+  return plan->fold && plan->jitter == 0 && (plan->slow_ranks == NULL || plan->slow_ranks->len == 0) &&
+         !transfer_tax_is_stated(cluster, plan) && mixed_gpus_is_uniform(workload, cluster);
+}
+
+/* NULL: more micro-batches are needed. */
+static Prediction *run_without(Workload *workload, PlanOrder *choice, const Cluster *cluster, LeftOut left_out,
+                               RunDetail detail) {
+  Plan *plan = workload->plan;
+  const gint64 n_left_out = left_out.n_groups * left_out.group;
+  plan->n_micro_batches -= n_left_out;
+  Program *program = lower_plan(workload, choice, cluster, NULL, NULL, NULL);
+  g_autoptr(Prediction) prediction = program != NULL ? run(program, workload, cluster, left_out, NULL) : NULL;
+  plan->n_micro_batches += n_left_out;
+  if (prediction == NULL || detail == RUN_STEP)
+    return g_steal_pointer(&prediction);
+  prediction->metrics = metrics_new_with(prediction->trace, prediction->omitted);
+  return prediction->metrics != NULL ? g_steal_pointer(&prediction) : NULL;
+}
+
+/* Tries the fewest first. NULL: all of them must be run. */
+static Prediction *run_few(Workload *workload, PlanOrder *choice, const Cluster *cluster, RunDetail detail) {
+  const gint64 all = workload->plan->n_micro_batches, group = plan_order_group(choice, workload->plan);
+  if (group == 0 || !is_folded_plainly(workload, cluster))
+    return NULL;
+  FewMicroBatches tries[MOST_TRIES_WITH_FEW];
+  const int n_tries = few_micro_batches_to_try(group, workload, tries);
+  for (int i = 0; i < n_tries; i++) {
+    const LeftOut left_out = {group, (all - tries[i].n) / group};
+    if ((double)(left_out.n_groups * group) < tries[i].least_spared * (double)all) /* would not save enough */
+      return NULL;
+    Prediction *prediction = run_without(workload, choice, cluster, left_out, detail);
+    if (prediction != NULL)
+      return prediction;
+  }
+  return NULL;
+}
+
+/* --- numbers --- */
+
+static void fill_speed(Prediction *prediction) {
+  const Workload *workload = prediction->workload;
+  const Plan *plan = workload->plan;
+  if (prediction->metrics == NULL)
+    prediction->metrics = metrics_new(prediction->trace);
+  double step_s = prediction->metrics->step_ns * 1e-9;
+  prediction->step_time_s = step_s;
+  prediction->tokens_per_s = (double)plan->global_batch * plan->seq_len / step_s;
+  prediction->tokens_per_s_per_gpu = prediction->tokens_per_s / plan->gpus;
+  double per_gpu = workload_model_flops(workload) / step_s / plan->gpus;
+  prediction->tflops_per_gpu = per_gpu * 1e-12;
+  prediction->mfu = per_gpu / prediction->peak_flops;
+  prediction->hfu = workload_hardware_flops(workload) / step_s / plan->gpus / prediction->peak_flops;
+}
+
+static void fill_memory(Prediction *prediction) {
+  const Workload *workload = prediction->workload;
+  prediction->memory = memory_profile_new(prediction->trace);
+  prediction->fits = prediction->memory->peak_bytes <= mixed_gpus_room_bytes(workload, prediction->cluster);
+  tier_memory_of(prediction->trace, workload, prediction->cluster, prediction->tiers);
+  for (int tier = 0; tier < N_TIERS; tier++)
+    prediction->fits &= prediction->tiers[tier].fits;
+}
+
+/* Fills in everything that follows from the run. Takes over `workload`. */
+static Prediction *with_numbers(Prediction *prediction, Workload *workload, RunDetail detail) {
+  prediction->workload = workload;
+  prediction->peak_flops = mixed_gpus_peak_flops(workload, prediction->cluster);
+  prediction->gpu_names = mixed_gpus_names(workload, prediction->cluster);
+  fill_memory(prediction);
+  if (detail != RUN_STEP)
+    fill_speed(prediction);
+  return prediction;
+}
+
+Prediction *plan_run(const Model *model, const Cluster *cluster, const Plan *plan, RunDetail detail, GError **error) {
+  g_auto(PlanOrder) choice = {0};
+  g_autoptr(Workload) workload = workload_of(model, cluster, plan, &choice, error);
+  if (workload == NULL)
+    return NULL;
+  Prediction *prediction = detail != RUN_RECORDS ? run_few(workload, &choice, cluster, detail) : NULL;
+  if (prediction == NULL) {
+    Program *program = lower_plan(workload, &choice, cluster, NULL, NULL, error);
+    prediction = program != NULL ? run(program, workload, cluster, nothing, error) : NULL;
+  }
+  return prediction != NULL ? with_numbers(prediction, g_steal_pointer(&workload), detail) : NULL;
+}
+
+Prediction *plan_run_program(const Model *model, const Cluster *cluster, const Plan *plan, Program *program,
+                             GError **error) {
+  g_autoptr(Program) owned = program;
+  g_auto(PlanOrder) choice = {0};
+  g_autoptr(Workload) workload = workload_of(model, cluster, plan, &choice, error);
+  if (workload == NULL || !program_belongs(owned, workload, error))
+    return NULL;
+  Prediction *prediction = run(g_steal_pointer(&owned), workload, cluster, nothing, error);
+  return prediction != NULL ? with_numbers(prediction, g_steal_pointer(&workload), RUN_RECORDS) : NULL;
+}
+
+char *plan_run_dump(const Model *model, const Cluster *cluster, const Plan *plan, const char *after_pass,
+                    GError **error) {
+  g_auto(PlanOrder) choice = {0};
+  g_autofree char *dump = NULL;
+  g_autoptr(Workload) workload = workload_of(model, cluster, plan, &choice, error);
+  g_autoptr(Prediction) prediction = g_new0(Prediction, 1);
+  prediction->cluster = cluster;
+  if (workload != NULL)
+    prediction->program = lower_plan(workload, &choice, cluster, after_pass, &dump, error);
+  return prediction->program != NULL && expand(prediction, workload, nothing, error) ? g_steal_pointer(&dump) : NULL;
+}
+
+void prediction_free(Prediction *prediction) {
+  if (prediction == NULL)
+    return;
+  omitted_free(prediction->omitted);
+  program_repeats_free(prediction->repeats);
+  memory_profile_free(prediction->memory);
+  metrics_free(prediction->metrics);
+  trace_free(prediction->trace);
+  timing_free(prediction->timing);
+  program_free(prediction->program);
+  workload_free(prediction->workload);
+  link_health_cluster_free(prediction->worn);
+  g_free(prediction->gpu_names);
+  g_free(prediction);
+}
