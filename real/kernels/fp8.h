@@ -10,6 +10,8 @@
  * elements share its scale, except near 0, and every sharding of a tensor holds the same numbers. The inverse 1/s is
  * kept with the codes. */
 #pragma once
+#include "host_device.h"
+
 #include <glib.h>
 
 #include <string.h>
@@ -26,18 +28,12 @@ typedef enum { FP8_TENSOR, FP8_ROWS, FP8_BLOCKS } Fp8Scaling;
 /* What sizes of products in fp8 must be multiples of: 16 bytes of each row (cuBLASLt, "To use FP8 kernels"). */
 enum { FP8_BLOCK = 128, FP8_MULTIPLE = 16 };
 
-#ifdef __CUDACC__
-#define FP8_FUNCTION __host__ __device__ static inline
-#else
-#define FP8_FUNCTION static inline
-#endif
-
-FP8_FUNCTION float fp8_largest(int format) {
+HOST_DEVICE float fp8_largest(int format) {
   return format == FP8_E4M3 ? 448.0f : 57344.0f;
 }
 
 /* s for elements of at most this magnitude; 1 if that is 0, ∞ or NaN. No larger than 2^126, so that 1/s is normal. */
-FP8_FUNCTION float fp8_scale(float magnitude, int format) {
+HOST_DEVICE float fp8_scale(float magnitude, int format) {
   const float most = 0x1p126f, largest_float = 0x1.fffffep127f;
   if (!(magnitude > 0.0f && magnitude <= largest_float))
     return 1.0f;
@@ -50,25 +46,25 @@ FP8_FUNCTION float fp8_scale(float magnitude, int format) {
   return power < most ? power : most;
 }
 
-FP8_FUNCTION gint64 fp8_n_blocks(gint64 n) {
+HOST_DEVICE gint64 fp8_n_blocks(gint64 n) {
   return (n + FP8_BLOCK - 1) / FP8_BLOCK;
 }
 
 /* From the scales of one row of BLOCKS to those of the next. */
-FP8_FUNCTION gint64 fp8_block_ld(gint64 columns) {
+HOST_DEVICE gint64 fp8_block_ld(gint64 columns) {
   return (fp8_n_blocks(columns) + 3) / 4 * 4;
 }
 
 /* Of one matrix. Also the distance from one matrix's scales to the next one's in a batch; with TENSOR all share the
  * first. */
-FP8_FUNCTION gint64 fp8_n_scales(int scaling, gint64 rows, gint64 columns) {
+HOST_DEVICE gint64 fp8_n_scales(int scaling, gint64 rows, gint64 columns) {
   return scaling == FP8_TENSOR ? 1
          : scaling == FP8_ROWS ? fp8_n_blocks(columns) * rows
                                : fp8_n_blocks(rows) * fp8_block_ld(columns);
 }
 
 /* Where the scale of an element is, of a matrix with that many rows and columns. */
-FP8_FUNCTION gint64 fp8_scale_at(int scaling, gint64 rows, gint64 columns, gint64 row, gint64 column) {
+HOST_DEVICE gint64 fp8_scale_at(int scaling, gint64 rows, gint64 columns, gint64 row, gint64 column) {
   return scaling == FP8_TENSOR ? 0
          : scaling == FP8_ROWS ? column / FP8_BLOCK * rows + row
                                : row / FP8_BLOCK * fp8_block_ld(columns) + column / FP8_BLOCK;

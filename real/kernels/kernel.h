@@ -8,61 +8,74 @@
 #include "dropout.h"
 #include "expert_kernels.h"
 #include "fp8.h"
+#include "host_device.h"
 #include "loss_scale.h"
 #include "precision.h"
 #include "score_rule.h"
 #include "work_item.h"
 
+/* All kernels, a row each: its name in enums, in functions and in messages; the member of Kernel with its operands;
+ * where in Kernel the number formats of these are (0: none, it works on fp32 only). */
+#define KERNEL_AT(member) offsetof(Kernel, member)
+/* clang-format off */
+#define KERNELS_BUT_PRODUCTS(ROW) \
+  ROW(NARROW, narrow, "narrow", narrow, KERNEL_AT(narrow.number), 0) \
+  ROW(NORM_FORWARD, norm_forward, "norm", norm, KERNEL_AT(norm.number), 0) \
+  ROW(NORM_BACKWARD, norm_backward, "norm.backward", norm, KERNEL_AT(norm.number), KERNEL_AT(norm.gradient)) \
+  ROW(NORM_SUMS, norm_sums, "norm.sums", norm, KERNEL_AT(norm.number), 0) \
+  ROW(NORM_SUMS_BACKWARD, norm_sums_backward, "norm.sums.backward", norm, KERNEL_AT(norm.number), 0) \
+  ROW(ROPE, rope, "rope", rope, KERNEL_AT(rope.number), 0) \
+  ROW(LATENT_JOIN, latent_join, "latent.join", latent, KERNEL_AT(latent.number), 0) \
+  ROW(LATENT_SPLIT, latent_split, "latent.split", latent, KERNEL_AT(latent.number), 0) \
+  ROW(SOFTMAX_FORWARD, softmax_forward, "softmax", softmax, KERNEL_AT(softmax.number), 0) \
+  ROW(SOFTMAX_BACKWARD, softmax_backward, "softmax.backward", softmax, KERNEL_AT(softmax.number), 0) \
+  ROW(DROP_SCORES, drop_scores, "dropout.scores", drop_scores, KERNEL_AT(drop_scores.number), 0) \
+  ROW(FLASH_FORWARD, flash_forward, "flash", flash, KERNEL_AT(flash.number), 0) \
+  ROW(FLASH_BACKWARD, flash_backward, "flash.backward", flash, KERNEL_AT(flash.number), 0) \
+  ROW(MERGE, merge, "merge", merge, KERNEL_AT(merge.number), KERNEL_AT(merge.sum)) \
+  ROW(ACTIVATION_FORWARD, activation_forward, "activation", activation, KERNEL_AT(activation.number), 0) \
+  ROW(ACTIVATION_BACKWARD, activation_backward, "activation.backward", activation, KERNEL_AT(activation.number), 0) \
+  ROW(ADD, add, "add", add, KERNEL_AT(add.number), 0) \
+  ROW(DROP_ADD, drop_add, "dropout.add", drop_add, KERNEL_AT(drop_add.number), 0) \
+  ROW(MOVE, move, "move", move, KERNEL_AT(move.number), 0) \
+  ROW(BIAS_GRADIENT, bias_gradient, "bias_gradient", bias_gradient, KERNEL_AT(bias_gradient.number), KERNEL_AT(bias_gradient.gradient)) \
+  ROW(EMBEDDING_FORWARD, embedding_forward, "embedding", embedding, KERNEL_AT(embedding.number), 0) \
+  ROW(EMBEDDING_BACKWARD, embedding_backward, "embedding.backward", embedding, KERNEL_AT(embedding.number), KERNEL_AT(embedding.gradient)) \
+  ROW(POSITIONS_FORWARD, positions_forward, "positions", positions, KERNEL_AT(positions.number), 0) \
+  ROW(POSITIONS_BACKWARD, positions_backward, "positions.backward", positions, KERNEL_AT(positions.number), KERNEL_AT(positions.gradient)) \
+  ROW(ROUTE_FORWARD, route_forward, "route", route, KERNEL_AT(route.number), 0) \
+  ROW(ROUTE_BACKWARD, route_backward, "route.backward", route, KERNEL_AT(route.number), 0) \
+  ROW(PERMUTE, permute, "permute", permute, KERNEL_AT(permute.number), 0) \
+  ROW(UNPERMUTE, unpermute, "unpermute", permute, KERNEL_AT(permute.number), 0) \
+  ROW(SWAP_BLOCKS, swap_blocks, "swap_blocks", swap_blocks, KERNEL_AT(swap_blocks.number), 0) \
+  ROW(SPREAD, spread, "spread", gathered, KERNEL_AT(gathered.number), 0) \
+  ROW(PICK, pick, "pick", gathered, KERNEL_AT(gathered.number), 0) \
+  ROW(PUT, put, "put", gathered, KERNEL_AT(gathered.number), 0) \
+  ROW(COLLECT, collect, "collect", gathered, KERNEL_AT(gathered.number), 0) \
+  ROW(GATE_FORWARD, gate_forward, "gate", gate, KERNEL_AT(gate.number), 0) \
+  ROW(GATE_BACKWARD, gate_backward, "gate.backward", gate, KERNEL_AT(gate.number), 0) \
+  ROW(CAP_FORWARD, cap_forward, "cap", cap, KERNEL_AT(cap.number), 0) \
+  ROW(CAP_BACKWARD, cap_backward, "cap.backward", cap, KERNEL_AT(cap.number), 0) \
+  ROW(LOSS_MAX, loss_max, "loss.max", loss, KERNEL_AT(loss.number), 0) \
+  ROW(LOSS_EXP, loss_exp, "loss.exp", loss, KERNEL_AT(loss.number), 0) \
+  ROW(LOSS_SOFTMAX, loss_softmax, "loss.softmax", loss, KERNEL_AT(loss.number), 0) \
+  ROW(LOSS_BACKWARD, loss_backward, "loss.backward", loss, KERNEL_AT(loss.number), 0) \
+  ROW(SUM_SQUARES, sum_squares, "sum_squares", sum_squares, KERNEL_AT(sum_squares.gradient), 0) \
+  ROW(ADAM, adam, "adam", adam, KERNEL_AT(adam.number), KERNEL_AT(adam.gradient)) \
+  ROW(LOSS_SCALE, loss_scale, "loss_scale", loss_scale, 0, 0) \
+  ROW(CONVERT, convert, "convert", convert, KERNEL_AT(convert.from_number), KERNEL_AT(convert.to_number)) \
+  ROW(FILL, fill, "fill", fill, 0, 0) \
+  ROW(INIT, init, "init", init, KERNEL_AT(init.number), 0)
+#define KERNELS(ROW) \
+  ROW(MATMUL, matmul, "matmul", matmul, KERNEL_AT(matmul.number), KERNEL_AT(matmul.result)) \
+  KERNELS_BUT_PRODUCTS(ROW)
+/* clang-format on */
+
 typedef enum {
-  KERNEL_MATMUL,
-  KERNEL_NARROW,
-  KERNEL_NORM_FORWARD,
-  KERNEL_NORM_BACKWARD,
-  KERNEL_NORM_SUMS,
-  KERNEL_NORM_SUMS_BACKWARD,
-  KERNEL_ROPE,
-  KERNEL_LATENT_JOIN,
-  KERNEL_LATENT_SPLIT,
-  KERNEL_SOFTMAX_FORWARD,
-  KERNEL_SOFTMAX_BACKWARD,
-  KERNEL_DROP_SCORES,
-  KERNEL_FLASH_FORWARD,
-  KERNEL_FLASH_BACKWARD,
-  KERNEL_MERGE,
-  KERNEL_ACTIVATION_FORWARD,
-  KERNEL_ACTIVATION_BACKWARD,
-  KERNEL_ADD,
-  KERNEL_DROP_ADD,
-  KERNEL_MOVE,
-  KERNEL_BIAS_GRADIENT,
-  KERNEL_EMBEDDING_FORWARD,
-  KERNEL_EMBEDDING_BACKWARD,
-  KERNEL_POSITIONS_FORWARD,
-  KERNEL_POSITIONS_BACKWARD,
-  KERNEL_ROUTE_FORWARD,
-  KERNEL_ROUTE_BACKWARD,
-  KERNEL_PERMUTE,
-  KERNEL_UNPERMUTE,
-  KERNEL_SWAP_BLOCKS,
-  KERNEL_SPREAD,
-  KERNEL_PICK,
-  KERNEL_PUT,
-  KERNEL_COLLECT,
-  KERNEL_GATE_FORWARD,
-  KERNEL_GATE_BACKWARD,
-  KERNEL_CAP_FORWARD,
-  KERNEL_CAP_BACKWARD,
-  KERNEL_LOSS_MAX,
-  KERNEL_LOSS_EXP,
-  KERNEL_LOSS_SOFTMAX,
-  KERNEL_LOSS_BACKWARD,
-  KERNEL_SUM_SQUARES,
-  KERNEL_ADAM,
-  KERNEL_LOSS_SCALE,
-  KERNEL_CONVERT,
-  KERNEL_FILL,
-  KERNEL_INIT,
-  N_KERNELS
+#define ROW(KIND, ...) KERNEL_##KIND,
+  KERNELS(ROW)
+#undef ROW
+      N_KERNELS
 } KernelKind;
 
 /* C (m×n) = A·B, or C += A·B, `batch` times with strides between matrices.
@@ -466,29 +479,17 @@ static inline FlashBlock flash_block(const FlashKernel *kernel) {
 }
 
 /* Offset of a row, in elements; rows may lie side by side. */
-#ifdef __CUDACC__
-__host__ __device__
-#endif
-    static inline gint64
-    norm_row_at(const NormKernel *norm, gint64 row) {
+HOST_DEVICE gint64 norm_row_at(const NormKernel *norm, gint64 row) {
   return norm->per_line == 0 ? row * norm->width : row / norm->per_line * norm->ld + row % norm->per_line * norm->width;
 }
 
 /* Position in the whole sequence of a row of the `seq_len` on this rank. */
-#ifdef __CUDACC__
-__host__ __device__
-#endif
-    static inline gint64
-    sequence_position(SequencePieces pieces, gint64 row, gint64 seq_len) {
+HOST_DEVICE gint64 sequence_position(SequencePieces pieces, gint64 row, gint64 seq_len) {
   return row + (row < seq_len / 2 ? pieces.early : pieces.late);
 }
 
 /* Index of a row's token among all tokens of the step. */
-#ifdef __CUDACC__
-__host__ __device__
-#endif
-    static inline guint64
-    token_place(const TokenPlaces *places, gint64 row) {
+HOST_DEVICE guint64 token_place(const TokenPlaces *places, gint64 row) {
   const gint64 token = places->first_row + row, sequence = places->first_sequence + token / places->seq_len;
   return (guint64)(sequence * places->length +
                    sequence_position(places->pieces, token % places->seq_len, places->seq_len));

@@ -8,6 +8,8 @@
  * A step's state is data on the device. A kernel computes it from the previous step's state, so the host never waits
  * to decide; every rank computes the same state from the same global norm. */
 #pragma once
+#include "host_device.h"
+
 #include <math.h>
 
 /* The state of one step. All doubles, so that arrays of it can be copied as doubles. */
@@ -19,19 +21,13 @@ typedef struct {
   double power1, power2; /* β₁ᵗ, β₂ᵗ of Adam: t counts the steps made, including this one */
 } LossScale;
 
-#ifdef __CUDACC__
-#define LOSS_SCALE_FUNCTION __host__ __device__ static inline
-#else
-#define LOSS_SCALE_FUNCTION static inline
-#endif
-
 /* Whether a step with Σ g² = `norm_squared` is skipped. If the sum is not finite and the step is not skipped, the run
  * must end. */
-LOSS_SCALE_FUNCTION int loss_scale_skips(const LossScale *step, double norm_squared) {
+HOST_DEVICE int loss_scale_skips(const LossScale *step, double norm_squared) {
   return !isfinite(norm_squared) && step->window > 0 && step->scale > 1;
 }
 
-LOSS_SCALE_FUNCTION LossScale loss_scale_next(const LossScale *step, double norm_squared, double beta1, double beta2) {
+HOST_DEVICE LossScale loss_scale_next(const LossScale *step, double norm_squared, double beta1, double beta2) {
   LossScale next = *step;
   if (loss_scale_skips(step, norm_squared)) {
     next.scale = step->scale > 2 ? step->scale / 2 : 1;

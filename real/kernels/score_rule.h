@@ -1,5 +1,7 @@
 /* Terms that attention adds to scores by position: ALiBi and sliding windows. */
 #pragma once
+#include "host_device.h"
+
 #include <glib.h>
 
 #include <math.h>
@@ -21,11 +23,7 @@ typedef struct {
 /* The slope of a head. With n = 2^k heads, head i has 2^(−8·(i+1)/n). Otherwise the first 2^k heads have those slopes
  * and the rest take every other slope of 2^(k+1) heads (arXiv 2108.12409 §3, and the authors' code for other numbers
  * of heads). 0 without ALiBi. */
-#ifdef __CUDACC__
-__host__ __device__
-#endif
-    static inline float
-    alibi_slope(const ScoreRule *rule, gint64 head_here) {
+HOST_DEVICE float alibi_slope(const ScoreRule *rule, gint64 head_here) {
   const gint64 head = rule->first_head + head_here;
   gint64 power = 1;
   while (2 * power <= rule->alibi_heads)
@@ -38,18 +36,10 @@ __host__ __device__
 }
 
 /* The first key that a query sees. Both are indices in order of position, from the start of the sequence. */
-#ifdef __CUDACC__
-__host__ __device__
-#endif
-    static inline gint64
-    first_seen(const ScoreRule *rule, gint64 query) {
+HOST_DEVICE gint64 first_seen(const ScoreRule *rule, gint64 query) {
   return rule->window > 0 && query >= rule->window ? query + 1 - rule->window : 0;
 }
 
-#ifdef __CUDACC__
-__host__ __device__
-#endif
-    static inline gint64
-    row_position(const RowPositions *rows, gint64 row) {
+HOST_DEVICE gint64 row_position(const RowPositions *rows, gint64 row) {
   return row + (row < rows->half ? rows->early : rows->late);
 }

@@ -79,15 +79,6 @@ inline float __int_as_float(int bits) {
   return emulated_unpack<float>(emulated_pack(bits));
 }
 
-inline void __threadfence_system(void) {
-  __atomic_thread_fence(__ATOMIC_SEQ_CST);
-}
-
-/* Sleeps at least this long: what a GPU polls in hardware is a thread here, and other threads need its core. */
-inline void __nanosleep(unsigned ns) {
-  usleep(ns / 1000 + 100);
-}
-
 inline int __ffs(int word) {
   return __builtin_ffs(word);
 }

@@ -401,11 +401,7 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to) {
 
 /* ---- the driver's ---- */
 
-/* EMULATED_CUDA_STREAM_VALUES=0: as on a machine that does not have them. */
 static CUresult write_value(CUstream stream, CUdeviceptr to, cuuint32_t value, unsigned flags) {
-  const char *wanted = getenv("EMULATED_CUDA_STREAM_VALUES");
-  if (wanted != nullptr && strcmp(wanted, "0") == 0)
-    return CUDA_ERROR_NOT_SUPPORTED;
   emulated_put(stream, [=] { __atomic_store_n((cuuint32_t *)to, value, __ATOMIC_SEQ_CST); });
   return CUDA_SUCCESS;
 }

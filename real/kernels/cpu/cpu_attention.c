@@ -138,7 +138,7 @@ static void forward_head(Forward *forward) {
   }
 }
 
-void cpu_flash_forward(const Kernel *kernel, CpuScratch *scratch) {
+CPU_KERNEL(flash_forward) {
   const FlashKernel *flash = &kernel->flash;
   const FlashBlock block = flash_block(flash);
   gint64 d = flash->head_dim, dv = flash->v_head_dim, group = flash->n_heads / flash->n_kv_heads;
@@ -180,7 +180,7 @@ static void merge_row(const MergeKernel *merge, gint64 place, float own, float o
   row_close(merge->o, sum, place, d, o);
 }
 
-void cpu_merge(const Kernel *kernel, CpuScratch *scratch) {
+CPU_KERNEL(merge) {
   const MergeKernel *merge = &kernel->merge;
   gint64 d = merge->head_dim;
   float *buffer = cpu_scratch_floats(scratch, 2 * d);

@@ -174,7 +174,7 @@ static void backward_group(Backward *backward, gint64 sequence, gint64 kv_head) 
   panel_close(d_v, backward->dv);
 }
 
-void cpu_flash_backward(const Kernel *kernel, CpuScratch *scratch) {
+CPU_KERNEL(flash_backward) {
   const FlashKernel *flash = &kernel->flash;
   const FlashBlock block = flash_block(flash);
   g_assert(flash->n_heads % flash->n_kv_heads == 0 && (block.is_full || block.keys >= block.queries) &&

@@ -1,7 +1,7 @@
 /* Dropout of rows and of attention probabilities. No masks are stored: what is dropped follows from the positions. */
 #include "cpu_number.h"
 
-void cpu_drop_add(const Kernel *kernel, CpuScratch *scratch) {
+CPU_KERNEL(drop_add) {
   const DropAddKernel *task = &kernel->drop_add;
   const Number number = (Number)task->number;
   const gint64 width = task->width;
@@ -21,7 +21,7 @@ void cpu_drop_add(const Kernel *kernel, CpuScratch *scratch) {
   }
 }
 
-void cpu_drop_scores(const Kernel *kernel, CpuScratch *scratch) {
+CPU_KERNEL(drop_scores) {
   const DropScoresKernel *task = &kernel->drop_scores;
   const Number number = (Number)task->number;
   const gint64 n = task->seq_len;

@@ -29,7 +29,7 @@ static void embed_multiplied(const EmbeddingKernel *task, gint64 word, gint64 t,
   row_close(task->out, number, t * width, width, out);
 }
 
-void cpu_embedding_forward(const Kernel *kernel, CpuScratch *scratch) {
+CPU_KERNEL(embedding_forward) {
   const EmbeddingKernel *task = &kernel->embedding;
   Number number = (Number)task->number;
   gint64 width = task->width;
@@ -70,7 +70,7 @@ static void add_row(float *sum, const float *row, gint64 width) {
     sum[j] += row[j];
 }
 
-void cpu_embedding_backward(const Kernel *kernel, CpuScratch *scratch) {
+CPU_KERNEL(embedding_backward) {
   const EmbeddingKernel *task = &kernel->embedding;
   gint64 width = task->width;
   g_assert(task->tokens <= G_MAXUINT32);
@@ -88,7 +88,7 @@ void cpu_embedding_backward(const Kernel *kernel, CpuScratch *scratch) {
   }
 }
 
-void cpu_positions_forward(const Kernel *kernel, CpuScratch *scratch) {
+CPU_KERNEL(positions_forward) {
   const PositionsKernel *task = &kernel->positions;
   Number number = (Number)task->number;
   gint64 width = task->width;
@@ -100,7 +100,7 @@ void cpu_positions_forward(const Kernel *kernel, CpuScratch *scratch) {
   }
 }
 
-void cpu_positions_backward(const Kernel *kernel, CpuScratch *scratch) {
+CPU_KERNEL(positions_backward) {
   const PositionsKernel *task = &kernel->positions;
   gint64 width = task->width;
   float *sum = cpu_scratch_floats(scratch, 2 * width), *buffer = sum + width;
@@ -118,7 +118,7 @@ static gint64 word_columns(const LossKernel *loss) {
   return CLAMP(loss->n_words - loss->first_word, 0, loss->width);
 }
 
-void cpu_loss_max(const Kernel *kernel, CpuScratch *scratch) {
+CPU_KERNEL(loss_max) {
   const LossKernel *loss = &kernel->loss;
   gint64 n = word_columns(loss);
   float *buffer = cpu_scratch_floats(scratch, n);
@@ -128,7 +128,7 @@ void cpu_loss_max(const Kernel *kernel, CpuScratch *scratch) {
   }
 }
 
-void cpu_loss_exp(const Kernel *kernel, CpuScratch *scratch) {
+CPU_KERNEL(loss_exp) {
   const LossKernel *loss = &kernel->loss;
   gint64 n = word_columns(loss);
   float *buffer = cpu_scratch_floats(scratch, n);
@@ -148,7 +148,7 @@ void cpu_loss_exp(const Kernel *kernel, CpuScratch *scratch) {
   }
 }
 
-void cpu_loss_softmax(const Kernel *kernel, CpuScratch *scratch) {
+CPU_KERNEL(loss_softmax) {
   const LossKernel *loss = &kernel->loss;
   double sum = 0;
   for (gint64 t = 0; t < loss->tokens; t++) {
@@ -161,7 +161,7 @@ void cpu_loss_softmax(const Kernel *kernel, CpuScratch *scratch) {
   *loss->loss += loss->loss_scale * sum;
 }
 
-void cpu_loss_backward(const Kernel *kernel, CpuScratch *scratch) {
+CPU_KERNEL(loss_backward) {
   const LossKernel *loss = &kernel->loss;
   Number number = (Number)loss->number;
   gint64 width = loss->width;

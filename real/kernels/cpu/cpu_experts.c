@@ -20,7 +20,7 @@ static gint64 row_at(const RouteKernel *route, gint64 choice) {
   return expert_at(route, choice) * rows_each + choice / route->n_experts;
 }
 
-void cpu_route_forward(const Kernel *kernel, CpuScratch *scratch) {
+CPU_KERNEL(route_forward) {
   const RouteKernel *route = &kernel->route;
   const gint64 k = route->per_token, n = route->n_experts;
   g_assert(k >= 1 && k <= n && route->factor > 0 && route->shift >= 0 && route->tokens * k % n == 0);
@@ -40,7 +40,7 @@ void cpu_route_forward(const Kernel *kernel, CpuScratch *scratch) {
   }
 }
 
-void cpu_route_backward(const Kernel *kernel, CpuScratch *scratch) {
+CPU_KERNEL(route_backward) {
   const RouteKernel *route = &kernel->route;
   const gint64 k = route->per_token, n = route->n_experts;
   float *buffer = cpu_scratch_floats(scratch, n);
@@ -57,7 +57,7 @@ void cpu_route_backward(const Kernel *kernel, CpuScratch *scratch) {
   }
 }
 
-void cpu_permute(const Kernel *kernel, CpuScratch *scratch) {
+CPU_KERNEL(permute) {
   const PermuteKernel *task = &kernel->permute;
   const Number number = (Number)task->number;
   const gsize row_bytes = (gsize)(task->width * kernel_element_bytes(number));
@@ -68,7 +68,7 @@ void cpu_permute(const Kernel *kernel, CpuScratch *scratch) {
              const_element_of(task->from, number, t * task->width), row_bytes);
 }
 
-void cpu_unpermute(const Kernel *kernel, CpuScratch *scratch) {
+CPU_KERNEL(unpermute) {
   const PermuteKernel *task = &kernel->permute;
   const Number number = (Number)task->number;
   const gint64 width = task->width;
@@ -86,7 +86,7 @@ void cpu_unpermute(const Kernel *kernel, CpuScratch *scratch) {
   }
 }
 
-void cpu_swap_blocks(const Kernel *kernel, CpuScratch *scratch) {
+CPU_KERNEL(swap_blocks) {
   const SwapBlocksKernel *task = &kernel->swap_blocks;
   const Number number = (Number)task->number;
   const gsize block_bytes = (gsize)(task->block * kernel_element_bytes(number));
@@ -97,7 +97,7 @@ void cpu_swap_blocks(const Kernel *kernel, CpuScratch *scratch) {
              const_element_of(task->from, number, (o * task->inner + i) * task->block), block_bytes);
 }
 
-void cpu_gate_forward(const Kernel *kernel, CpuScratch *scratch) {
+CPU_KERNEL(gate_forward) {
   const GateKernel *task = &kernel->gate;
   const float *logit =
       row_in(task->logit, (Number)task->number, 0, task->n, cpu_scratch_floats(scratch, MAX(task->n, 1)));
@@ -106,7 +106,7 @@ void cpu_gate_forward(const Kernel *kernel, CpuScratch *scratch) {
     task->gate[i] = fast_sigmoid(logit[i]);
 }
 
-void cpu_gate_backward(const Kernel *kernel, CpuScratch *scratch) {
+CPU_KERNEL(gate_backward) {
   const GateKernel *task = &kernel->gate;
   float *dlogit = row_out(task->dlogit, (Number)task->number, 0, cpu_scratch_floats(scratch, MAX(task->n, 1)));
 #pragma omp simd

@@ -28,7 +28,7 @@ static gint64 nth_choice(const GatheredKernel *task, gint64 token, gint64 expert
   return (expert + n - expert_at(task, token * task->per_token)) % n;
 }
 
-void cpu_spread(const Kernel *kernel, CpuScratch *scratch) {
+CPU_KERNEL(spread) {
   const GatheredKernel *task = &kernel->gathered;
   const gint64 n = task->n_experts;
   float *buffer = cpu_scratch_floats(scratch, n);
@@ -43,7 +43,7 @@ void cpu_spread(const Kernel *kernel, CpuScratch *scratch) {
   }
 }
 
-void cpu_collect(const Kernel *kernel, CpuScratch *scratch) {
+CPU_KERNEL(collect) {
   const GatheredKernel *task = &kernel->gathered;
   const gint64 n = task->n_experts;
   float *buffer = cpu_scratch_floats(scratch, n);
@@ -76,7 +76,7 @@ static void pick_row(const GatheredKernel *task, gint64 own, gint64 source, gint
   }
 }
 
-void cpu_pick(const Kernel *kernel, CpuScratch *scratch) {
+CPU_KERNEL(pick) {
   const GatheredKernel *task = &kernel->gathered;
   (void)scratch;
   for (gint64 own = 0; own < task->n_own; own++)
@@ -122,7 +122,7 @@ static void put_weights(const GatheredKernel *task, gint64 source, gint64 token,
   row_close(task->dense, (Number)task->number, first, n, dense);
 }
 
-void cpu_put(const Kernel *kernel, CpuScratch *scratch) {
+CPU_KERNEL(put) {
   const GatheredKernel *task = &kernel->gathered;
   float *floats = cpu_scratch_floats(scratch, MAX(2 * task->width, task->n_experts));
   for (gint64 source = 0; source < task->sources; source++)

@@ -78,55 +78,11 @@ void cpu_kernels_set_threads(int n) {
   openblas_set_num_threads(n);
 }
 
-/* Offsets of the fields that name a kernel's number formats, at most two; 0: none, it works on fp32 only. */
-#define AT(member) offsetof(Kernel, member)
+/* Offsets of the fields that name a kernel's number formats; 0: none. */
 static const gsize numbers_at[N_KERNELS][2] = {
-    [KERNEL_MATMUL] = {AT(matmul.number), AT(matmul.result)},
-    [KERNEL_NARROW] = {AT(narrow.number)},
-    [KERNEL_NORM_FORWARD] = {AT(norm.number)},
-    [KERNEL_NORM_BACKWARD] = {AT(norm.number), AT(norm.gradient)},
-    [KERNEL_NORM_SUMS] = {AT(norm.number)},
-    [KERNEL_NORM_SUMS_BACKWARD] = {AT(norm.number)},
-    [KERNEL_ROPE] = {AT(rope.number)},
-    [KERNEL_LATENT_JOIN] = {AT(latent.number)},
-    [KERNEL_LATENT_SPLIT] = {AT(latent.number)},
-    [KERNEL_SOFTMAX_FORWARD] = {AT(softmax.number)},
-    [KERNEL_SOFTMAX_BACKWARD] = {AT(softmax.number)},
-    [KERNEL_DROP_SCORES] = {AT(drop_scores.number)},
-    [KERNEL_FLASH_FORWARD] = {AT(flash.number)},
-    [KERNEL_FLASH_BACKWARD] = {AT(flash.number)},
-    [KERNEL_MERGE] = {AT(merge.number), AT(merge.sum)},
-    [KERNEL_ACTIVATION_FORWARD] = {AT(activation.number)},
-    [KERNEL_ACTIVATION_BACKWARD] = {AT(activation.number)},
-    [KERNEL_ADD] = {AT(add.number)},
-    [KERNEL_DROP_ADD] = {AT(drop_add.number)},
-    [KERNEL_MOVE] = {AT(move.number)},
-    [KERNEL_BIAS_GRADIENT] = {AT(bias_gradient.number), AT(bias_gradient.gradient)},
-    [KERNEL_EMBEDDING_FORWARD] = {AT(embedding.number)},
-    [KERNEL_EMBEDDING_BACKWARD] = {AT(embedding.number), AT(embedding.gradient)},
-    [KERNEL_POSITIONS_FORWARD] = {AT(positions.number)},
-    [KERNEL_POSITIONS_BACKWARD] = {AT(positions.number), AT(positions.gradient)},
-    [KERNEL_ROUTE_FORWARD] = {AT(route.number)},
-    [KERNEL_ROUTE_BACKWARD] = {AT(route.number)},
-    [KERNEL_PERMUTE] = {AT(permute.number)},
-    [KERNEL_UNPERMUTE] = {AT(permute.number)},
-    [KERNEL_SWAP_BLOCKS] = {AT(swap_blocks.number)},
-    [KERNEL_SPREAD] = {AT(gathered.number)},
-    [KERNEL_PICK] = {AT(gathered.number)},
-    [KERNEL_PUT] = {AT(gathered.number)},
-    [KERNEL_COLLECT] = {AT(gathered.number)},
-    [KERNEL_GATE_FORWARD] = {AT(gate.number)},
-    [KERNEL_GATE_BACKWARD] = {AT(gate.number)},
-    [KERNEL_CAP_FORWARD] = {AT(cap.number)},
-    [KERNEL_CAP_BACKWARD] = {AT(cap.number)},
-    [KERNEL_LOSS_MAX] = {AT(loss.number)},
-    [KERNEL_LOSS_EXP] = {AT(loss.number)},
-    [KERNEL_LOSS_SOFTMAX] = {AT(loss.number)},
-    [KERNEL_LOSS_BACKWARD] = {AT(loss.number)},
-    [KERNEL_SUM_SQUARES] = {AT(sum_squares.gradient)},
-    [KERNEL_ADAM] = {AT(adam.number), AT(adam.gradient)},
-    [KERNEL_CONVERT] = {AT(convert.from_number), AT(convert.to_number)},
-    [KERNEL_INIT] = {AT(init.number)},
+#define ROW(KIND, name, text, task, first, second) [KERNEL_##KIND] = {first, second},
+    KERNELS(ROW)
+#undef ROW
 };
 
 static Number number_named(const Kernel *kernel, gsize at) {

@@ -130,7 +130,7 @@ static void check_fp8(const MatmulKernel *matmul) {
   g_assert(matmul->fp8_a.format == FP8_E4M3 || matmul->fp8_b.format == FP8_E4M3);
 }
 
-void cpu_matmul(const Kernel *kernel, CpuScratch *scratch) {
+CPU_KERNEL(matmul) {
   const MatmulKernel *matmul = &kernel->matmul;
   g_assert(matmul->m > 0 && matmul->n > 0 && matmul->k > 0 && !(matmul->accumulate && matmul->bias != NULL));
   g_assert(MAX(MAX(matmul->m, matmul->n), matmul->k) <= G_MAXINT32 &&

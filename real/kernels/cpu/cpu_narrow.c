@@ -114,7 +114,7 @@ static void narrow_matrix(const NarrowKernel *narrow, gint64 matrix, float whole
     }
 }
 
-void cpu_narrow(const Kernel *kernel, CpuScratch *scratch) {
+CPU_KERNEL(narrow) {
   const NarrowKernel *narrow = &kernel->narrow;
   g_assert(narrow->rows % FP8_MULTIPLE == 0 && narrow->columns % FP8_MULTIPLE == 0);
   g_assert(narrow->to == NUMBER_FP8 || (narrow->to == NUMBER_FP32 && narrow->number == NUMBER_FP32));

@@ -69,7 +69,7 @@ static void activate(const ActivationKernel *task, const float *x, float *y) {
     gelu(x, y, task->width);
 }
 
-void cpu_activation_forward(const Kernel *kernel, CpuScratch *scratch) {
+CPU_KERNEL(activation_forward) {
   const ActivationKernel *task = &kernel->activation;
   Number number = (Number)task->number;
   gint64 width = task->width, in_width = task->gated ? 2 * width : width;
@@ -83,7 +83,7 @@ void cpu_activation_forward(const Kernel *kernel, CpuScratch *scratch) {
   }
 }
 
-void cpu_activation_backward(const Kernel *kernel, CpuScratch *scratch) {
+CPU_KERNEL(activation_backward) {
   const ActivationKernel *task = &kernel->activation;
   Number number = (Number)task->number;
   gint64 width = task->width, in_width = task->gated ? 2 * width : width;
@@ -105,7 +105,7 @@ void cpu_activation_backward(const Kernel *kernel, CpuScratch *scratch) {
   }
 }
 
-void cpu_cap_forward(const Kernel *kernel, CpuScratch *scratch) {
+CPU_KERNEL(cap_forward) {
   const CapKernel *task = &kernel->cap;
   Number number = (Number)task->number;
   gint64 width = task->width;
@@ -120,7 +120,7 @@ void cpu_cap_forward(const Kernel *kernel, CpuScratch *scratch) {
   }
 }
 
-void cpu_cap_backward(const Kernel *kernel, CpuScratch *scratch) {
+CPU_KERNEL(cap_backward) {
   const CapKernel *task = &kernel->cap;
   Number number = (Number)task->number;
   gint64 width = task->width;
@@ -138,7 +138,7 @@ void cpu_cap_backward(const Kernel *kernel, CpuScratch *scratch) {
   }
 }
 
-void cpu_add(const Kernel *kernel, CpuScratch *scratch) {
+CPU_KERNEL(add) {
   const AddKernel *add = &kernel->add;
   Number number = (Number)add->number;
   gint64 width = add->width;
@@ -181,7 +181,7 @@ static void move_row(const MoveKernel *move, gint64 a_at, gint64 b_at, gint64 ou
   }
 }
 
-void cpu_move(const Kernel *kernel, CpuScratch *scratch) {
+CPU_KERNEL(move) {
   const MoveKernel *move = &kernel->move;
   float *buffer = cpu_scratch_floats(scratch, 3 * move->width);
   for (gint64 block = 0; block < move->batch; block++)
@@ -191,7 +191,7 @@ void cpu_move(const Kernel *kernel, CpuScratch *scratch) {
 }
 
 /* Four rows at a time: a quarter of the memory traffic to the sums, and a shorter chain of roundings. */
-void cpu_bias_gradient(const Kernel *kernel, CpuScratch *scratch) {
+CPU_KERNEL(bias_gradient) {
   const BiasGradientKernel *task = &kernel->bias_gradient;
   Number number = (Number)task->number;
   gint64 width = task->width, row = 0;

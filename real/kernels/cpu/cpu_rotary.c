@@ -40,7 +40,7 @@ static void turn(float *x, const float *cosine, const float *sine, float sign, g
   }
 }
 
-void cpu_rope(const Kernel *kernel, CpuScratch *scratch) {
+CPU_KERNEL(rope) {
   const RopeKernel *rope = &kernel->rope;
   Number number = (Number)rope->number;
   gint64 d = rope->head_dim, width = (rope->n_heads - 1) * rope->head_stride + d;
@@ -81,7 +81,7 @@ static void copy_floats(float *to, const float *from, gint64 n) {
   memcpy(to, from, (gsize)n * sizeof(float));
 }
 
-void cpu_latent_join(const Kernel *kernel, CpuScratch *scratch) {
+CPU_KERNEL(latent_join) {
   const LatentKernel *latent = &kernel->latent;
   const Number number = (Number)latent->number;
   const gint64 p = latent->plain_dim, o = latent->rotated_dim, v_dim = latent->v_dim;
@@ -105,7 +105,7 @@ void cpu_latent_join(const Kernel *kernel, CpuScratch *scratch) {
   }
 }
 
-void cpu_latent_split(const Kernel *kernel, CpuScratch *scratch) {
+CPU_KERNEL(latent_split) {
   const LatentKernel *latent = &kernel->latent;
   const Number number = (Number)latent->number;
   const gint64 p = latent->plain_dim, o = latent->rotated_dim, v_dim = latent->v_dim;

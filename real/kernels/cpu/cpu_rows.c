@@ -30,7 +30,7 @@ static float squares_about(const float *x, float mean, gint64 n) {
   return sum;
 }
 
-void cpu_norm_sums(const Kernel *kernel, CpuScratch *scratch) {
+CPU_KERNEL(norm_sums) {
   const NormKernel *norm = &kernel->norm;
   float *buffer = cpu_scratch_floats(scratch, norm->width);
   for (gint64 row = 0; row < norm->rows; row++) {
@@ -64,7 +64,7 @@ static const float *norm_weight(const NormKernel *norm, float *buffer) {
   return buffer;
 }
 
-void cpu_norm_forward(const Kernel *kernel, CpuScratch *scratch) {
+CPU_KERNEL(norm_forward) {
   const NormKernel *norm = &kernel->norm;
   Number number = (Number)norm->number;
   gint64 width = norm->width;
@@ -120,7 +120,7 @@ static const float *norm_input(const NormKernel *norm, gint64 row, float *buffer
                             : row_in(norm->x, number, norm_row_at(norm, row), norm->width, buffer);
 }
 
-void cpu_norm_sums_backward(const Kernel *kernel, CpuScratch *scratch) {
+CPU_KERNEL(norm_sums_backward) {
   const NormKernel *norm = &kernel->norm;
   const Number number = (Number)norm->number;
   const gint64 width = norm->width;
@@ -136,7 +136,7 @@ void cpu_norm_sums_backward(const Kernel *kernel, CpuScratch *scratch) {
   }
 }
 
-void cpu_norm_backward(const Kernel *kernel, CpuScratch *scratch) {
+CPU_KERNEL(norm_backward) {
   const NormKernel *norm = &kernel->norm;
   Number number = (Number)norm->number, gradient = (Number)norm->gradient;
   gint64 width = norm->width;
@@ -193,7 +193,7 @@ static void softmax(const float *s, float scale, float slope, gint64 n, float *p
     p[j] *= share;
 }
 
-void cpu_softmax_forward(const Kernel *kernel, CpuScratch *scratch) {
+CPU_KERNEL(softmax_forward) {
   const SoftmaxKernel *task = &kernel->softmax;
   Number number = (Number)task->number;
   gint64 n = task->seq_len;
@@ -210,7 +210,7 @@ void cpu_softmax_forward(const Kernel *kernel, CpuScratch *scratch) {
   }
 }
 
-void cpu_softmax_backward(const Kernel *kernel, CpuScratch *scratch) {
+CPU_KERNEL(softmax_backward) {
   const SoftmaxKernel *task = &kernel->softmax;
   Number number = (Number)task->number;
   gint64 n = task->seq_len;

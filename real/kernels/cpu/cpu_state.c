@@ -10,7 +10,7 @@
 
 enum { CHUNK = 2048 }; /* elements: 8 KiB of fp32, so four chunks fit in 48 KiB */
 
-void cpu_sum_squares(const Kernel *kernel, CpuScratch *scratch) {
+CPU_KERNEL(sum_squares) {
   const SumSquaresKernel *task = &kernel->sum_squares;
   float *buffer = cpu_scratch_floats(scratch, CHUNK);
   double sum = 0;
@@ -51,7 +51,7 @@ static float gradient_factor(const AdamKernel *adam) {
   return (float)(norm > (double)adam->max_norm ? inverse * ((double)adam->max_norm / norm) : inverse);
 }
 
-void cpu_adam(const Kernel *kernel, CpuScratch *scratch) {
+CPU_KERNEL(adam) {
   const AdamKernel *adam = &kernel->adam;
   Number number = (Number)adam->number, gradient = (Number)adam->gradient;
   if (adam->norm_squared != NULL && !isfinite(*adam->norm_squared)) {
@@ -77,12 +77,12 @@ void cpu_adam(const Kernel *kernel, CpuScratch *scratch) {
   }
 }
 
-void cpu_loss_scale(const Kernel *kernel, CpuScratch *scratch) {
+CPU_KERNEL(loss_scale) {
   const LossScaleKernel *task = &kernel->loss_scale;
   *task->to = loss_scale_next(task->from, *task->norm_squared, task->beta1, task->beta2);
 }
 
-void cpu_convert(const Kernel *kernel, CpuScratch *scratch) {
+CPU_KERNEL(convert) {
   const ConvertKernel *task = &kernel->convert;
   Number from = (Number)task->from_number, to = (Number)task->to_number;
   float *buffer = cpu_scratch_floats(scratch, 2 * CHUNK);
@@ -100,7 +100,7 @@ void cpu_convert(const Kernel *kernel, CpuScratch *scratch) {
   }
 }
 
-void cpu_fill(const Kernel *kernel, CpuScratch *scratch) {
+CPU_KERNEL(fill) {
   memset(kernel->fill.to, 0, (gsize)kernel->fill.bytes);
 }
 
@@ -115,7 +115,7 @@ static void random_row(const InitKernel *init, guint64 first_index, float *row) 
   }
 }
 
-void cpu_init(const Kernel *kernel, CpuScratch *scratch) {
+CPU_KERNEL(init) {
   const InitKernel *init = &kernel->init;
   Number number = (Number)init->number;
   float *buffer = cpu_scratch_floats(scratch, init->columns);

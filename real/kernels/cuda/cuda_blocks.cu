@@ -58,7 +58,7 @@ template <typename T, int N> cudaError_t launch_move(const MoveKernel *k, cudaSt
 
 } // namespace
 
-cudaError_t cuda_merge(const MergeKernel *k, cudaStream_t stream) {
+cudaError_t cuda_merge(const MergeKernel *k, void *, cudaStream_t stream) {
   return with_number(k->number, [&](auto zero) {
     using T = decltype(zero);
     const gint64 rows = k->sequences * k->n_heads * k->queries;
@@ -73,7 +73,7 @@ cudaError_t cuda_merge(const MergeKernel *k, cudaStream_t stream) {
   });
 }
 
-cudaError_t cuda_move(const MoveKernel *k, cudaStream_t stream) {
+cudaError_t cuda_move(const MoveKernel *k, void *, cudaStream_t stream) {
   return with_number(k->number, [&](auto zero) {
     using T = decltype(zero);
     constexpr int N = 16 / sizeof(T);

@@ -534,7 +534,7 @@ static gboolean add_gradient(const Attention *a, gint64 dim, const void *from, v
                           .a = to,
                           .b = from,
                           .out = to};
-  return CUDA_CALL(cuda_move(&add, stream), error);
+  return CUDA_CALL(cuda_move(&add, NULL, stream), error);
 }
 
 /* Written by kernels at the plan's first run: a copy from the host's memory might wait for the stream, which may wait
@@ -544,10 +544,15 @@ static gboolean set_slopes(Plan *plan, const Attention *a, cudaStream_t stream, 
     return TRUE;
   gboolean ok = CUDA_CALL(cudaMalloc((void **)&plan->slopes, (gsize)a->k.n_heads * sizeof(float)), error);
   for (gint64 head = 0; ok && head < a->k.n_heads; head++) {
-    const float slope = alibi_slope(&a->k.rule, head);
-    guint32 word;
-    memcpy(&word, &slope, sizeof word);
-    ok = CUDA_CALL(cuda_write_word((guint32 *)(void *)plan->slopes + head, word, stream), error);
+    const InitKernel one = {.number = NUMBER_FP32,
+                            .rows = 1,
+                            .columns = 1,
+                            .ld = 1,
+                            .whole_rows = 1,
+                            .whole_width = 1,
+                            .mean = alibi_slope(&a->k.rule, head),
+                            .to = plan->slopes + head};
+    ok = CUDA_CALL(cuda_init(&one, NULL, stream), error);
   }
   return ok;
 }

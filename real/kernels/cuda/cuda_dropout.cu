@@ -35,24 +35,18 @@ template <typename T> __global__ void drop_scores(DropScoresKernel k) {
 
 } // namespace
 
-cudaError_t cuda_drop_add(const DropAddKernel *k, cudaStream_t stream) {
-  return with_number(k->number, [&](auto zero) {
-    using T = decltype(zero);
-    constexpr int N = 16 / sizeof(T);
-    const bool wide =
-        k->width % N == 0 && is_aligned(k->a) && is_aligned(k->b) && is_aligned(k->bias) && is_aligned(k->out);
-    if (wide)
-      drop_add<T, N><<<row_grid(k->rows, k->width, N), BLOCK_THREADS, 0, stream>>>(*k);
-    else
-      drop_add<T, 1><<<row_grid(k->rows, k->width, 1), BLOCK_THREADS, 0, stream>>>(*k);
-    return cudaGetLastError();
-  });
+cudaError_t cuda_drop_add(const DropAddKernel *k, void *, cudaStream_t stream) {
+  const auto launch = [&](auto pack, int64_t packs) {
+    using T = typename decltype(pack)::Element;
+    constexpr int N = decltype(pack)::n;
+    drop_add<T, N><<<row_grid(k->rows, packs, 1), BLOCK_THREADS, 0, stream>>>(*k);
+  };
+  return with_packs(k->number, k->width, launch, k->a, k->b, k->bias, k->out);
 }
 
-cudaError_t cuda_drop_scores(const DropScoresKernel *k, cudaStream_t stream) {
+cudaError_t cuda_drop_scores(const DropScoresKernel *k, void *, cudaStream_t stream) {
   return with_number(k->number, [&](auto zero) {
     using T = decltype(zero);
     drop_scores<T><<<(unsigned)(k->matrices * k->seq_len), BLOCK_THREADS, 0, stream>>>(*k);
-    return cudaGetLastError();
   });
 }

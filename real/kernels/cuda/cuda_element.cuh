@@ -9,6 +9,8 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include <type_traits>
+
 constexpr int BLOCK_THREADS = 256;
 constexpr int WARP_THREADS = 32;
 constexpr unsigned ALL_LANES = 0xffffffffu;
@@ -35,7 +37,11 @@ template <> __device__ __forceinline__ __half from_float<__half>(float x) {
 }
 
 /* N elements read or written at once. */
-template <typename T, int N> struct alignas(sizeof(T) * N) Pack { T v[N]; };
+template <typename T, int N> struct alignas(sizeof(T) * N) Pack {
+  using Element = T;
+  static constexpr int n = N;
+  T v[N];
+};
 
 struct SumOf {
   static __device__ __forceinline__ float of(float a, float b) {
@@ -72,15 +78,25 @@ template <typename Op, typename V> __device__ V block_reduce(V value, V *shared)
   return value;
 }
 
-/* Calls f with a value of the element type that `number` names; the value is unused. */
+template <typename F, typename T> static cudaError_t launched_by(F f, T zero) {
+  if constexpr (std::is_void_v<decltype(f(zero))>) {
+    f(zero);
+    return cudaGetLastError();
+  } else {
+    return f(zero);
+  }
+}
+
+/* Calls f with a value of the element type that `number` names; the value is unused. f returns an error, or nothing:
+ * then it is that of its launches. */
 template <typename F> static cudaError_t with_number(int number, F f) {
   switch (number) {
   case NUMBER_FP32:
-    return f(float());
+    return launched_by(f, float());
   case NUMBER_BF16:
-    return f(__nv_bfloat16());
+    return launched_by(f, __nv_bfloat16());
   case NUMBER_FP16:
-    return f(__half());
+    return launched_by(f, __half());
   default:
     return cudaErrorInvalidValue;
   }
@@ -88,6 +104,20 @@ template <typename F> static cudaError_t with_number(int number, F f) {
 
 static inline bool is_aligned(const void *pointer) {
   return (guintptr)pointer % 16 == 0; /* true for NULL */
+}
+
+/* Calls f with a pack, whose value is unused, and how many of these a row of `width` elements has: packs of 16 bytes
+ * where the width and all pointers allow it, else single elements. */
+template <typename F, typename... Pointers>
+static cudaError_t with_packs(int number, int64_t width, F f, Pointers... pointers) {
+  return with_number(number, [&](auto zero) {
+    using T = decltype(zero);
+    constexpr int N = 16 / sizeof(T);
+    if (width % N == 0 && (is_aligned(pointers) && ...))
+      f(Pack<T, N>{}, width / N);
+    else
+      f(Pack<T, 1>{}, width);
+  });
 }
 
 static inline int64_t ceil_div(int64_t a, int64_t b) {

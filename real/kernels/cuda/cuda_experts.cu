@@ -176,128 +176,99 @@ template <typename T> __global__ void gate_backward(GateKernel k) {
     ((T *)k.dlogit)[i] = from_float<T>(k.dgate[i] * k.gate[i] * (1.0f - k.gate[i]));
 }
 
-/* f<T, N>() with the widest packs that the row width and the alignment of both pointers allow. */
-template <typename F> cudaError_t with_packs(int number, gint64 width, const void *from, const void *to, F f) {
-  return with_number(number, [&](auto zero) {
-    using T = decltype(zero);
-    constexpr int N = 16 / sizeof(T);
-    if (width % N == 0 && is_aligned(from) && is_aligned(to))
-      f(Pack<T, N>{}, width / N);
-    else
-      f(Pack<T, 1>{}, width);
-    return cudaGetLastError();
-  });
-}
-
-template <typename P> struct PackOf;
-template <typename T, int N> struct PackOf<Pack<T, N>> {
-  using Element = T;
-  static constexpr int n = N;
-};
-
 } // namespace
 
-cudaError_t cuda_route_forward(const RouteKernel *k, cudaStream_t stream) {
+cudaError_t cuda_route_forward(const RouteKernel *k, void *, cudaStream_t stream) {
   return with_number(k->number, [&](auto zero) {
     using T = decltype(zero);
     route_forward<T><<<(unsigned)ceil_div(k->tokens, BLOCK_THREADS), BLOCK_THREADS, 0, stream>>>(*k);
-    return cudaGetLastError();
   });
 }
 
-cudaError_t cuda_route_backward(const RouteKernel *k, cudaStream_t stream) {
+cudaError_t cuda_route_backward(const RouteKernel *k, void *, cudaStream_t stream) {
   return with_number(k->number, [&](auto zero) {
     using T = decltype(zero);
     route_backward<T><<<row_grid(k->tokens, k->n_experts, 1), BLOCK_THREADS, 0, stream>>>(*k);
-    return cudaGetLastError();
   });
 }
 
-cudaError_t cuda_permute(const PermuteKernel *k, cudaStream_t stream) {
-  return with_packs(k->number, k->width, k->from, k->to, [&](auto pack, int64_t packs) {
+cudaError_t cuda_permute(const PermuteKernel *k, void *, cudaStream_t stream) {
+  const auto launch = [&](auto pack, int64_t packs) {
     using P = decltype(pack);
-    using T = typename PackOf<P>::Element;
-    constexpr int N = PackOf<P>::n;
-    permute<T, N><<<row_grid(k->tokens * k->per_token, packs, 1), BLOCK_THREADS, 0, stream>>>(
+    permute<<<row_grid(k->tokens * k->per_token, packs, 1), BLOCK_THREADS, 0, stream>>>(
         k->place, (const P *)k->from, (P *)k->to, packs, k->per_token);
-  });
+  };
+  return with_packs(k->number, k->width, launch, k->from, k->to);
 }
 
-cudaError_t cuda_unpermute(const PermuteKernel *k, cudaStream_t stream) {
-  return with_packs(k->number, k->width, k->from, k->to, [&](auto pack, int64_t packs) {
+cudaError_t cuda_unpermute(const PermuteKernel *k, void *, cudaStream_t stream) {
+  const auto launch = [&](auto pack, int64_t packs) {
     using P = decltype(pack);
-    using T = typename PackOf<P>::Element;
-    constexpr int N = PackOf<P>::n;
-    unpermute<T, N><<<row_grid(k->tokens, packs, 1), BLOCK_THREADS, 0, stream>>>(k->place, (const P *)k->from,
-                                                                                 (P *)k->to, packs, k->per_token);
-  });
+    unpermute<<<row_grid(k->tokens, packs, 1), BLOCK_THREADS, 0, stream>>>(k->place, (const P *)k->from, (P *)k->to,
+                                                                           packs, k->per_token);
+  };
+  return with_packs(k->number, k->width, launch, k->from, k->to);
 }
 
-cudaError_t cuda_swap_blocks(const SwapBlocksKernel *k, cudaStream_t stream) {
-  return with_packs(k->number, k->block, k->from, k->to, [&](auto pack, int64_t packs) {
+cudaError_t cuda_swap_blocks(const SwapBlocksKernel *k, void *, cudaStream_t stream) {
+  const auto launch = [&](auto pack, int64_t packs) {
     using P = decltype(pack);
-    using T = typename PackOf<P>::Element;
-    constexpr int N = PackOf<P>::n;
-    swap_blocks<T, N><<<row_grid(k->outer * k->inner, packs, 1), BLOCK_THREADS, 0, stream>>>(
-        (const P *)k->from, (P *)k->to, packs, k->outer, k->inner);
-  });
+    swap_blocks<<<row_grid(k->outer * k->inner, packs, 1), BLOCK_THREADS, 0, stream>>>((const P *)k->from, (P *)k->to,
+                                                                                       packs, k->outer, k->inner);
+  };
+  return with_packs(k->number, k->block, launch, k->from, k->to);
 }
 
-cudaError_t cuda_spread(const GatheredKernel *k, cudaStream_t stream) {
+cudaError_t cuda_spread(const GatheredKernel *k, void *, cudaStream_t stream) {
   return with_number(k->number, [&](auto zero) {
     using T = decltype(zero);
     spread<T><<<row_grid(k->tokens, k->n_experts, 1), BLOCK_THREADS, 0, stream>>>(*k);
-    return cudaGetLastError();
   });
 }
 
-cudaError_t cuda_collect(const GatheredKernel *k, cudaStream_t stream) {
+cudaError_t cuda_collect(const GatheredKernel *k, void *, cudaStream_t stream) {
   return with_number(k->number, [&](auto zero) {
     using T = decltype(zero);
     const int64_t blocks = ceil_div(k->tokens * k->per_token, BLOCK_THREADS);
     collect<T><<<(unsigned)blocks, BLOCK_THREADS, 0, stream>>>(*k);
-    return cudaGetLastError();
   });
 }
 
-cudaError_t cuda_pick(const GatheredKernel *k, cudaStream_t stream) {
+cudaError_t cuda_pick(const GatheredKernel *k, void *, cudaStream_t stream) {
   const int64_t rows = k->n_own * k->sources * (k->tokens * k->per_token / k->n_experts);
-  return with_packs(k->number, k->width, k->all_tokens, k->rows, [&](auto pack, int64_t packs) {
-    using P = decltype(pack);
-    using T = typename PackOf<P>::Element;
-    constexpr int N = PackOf<P>::n;
+  const auto launch = [&](auto pack, int64_t packs) {
+    using T = typename decltype(pack)::Element;
+    constexpr int N = decltype(pack)::n;
     pick<T, N><<<row_grid(rows, packs, 1), BLOCK_THREADS, 0, stream>>>(*k, packs);
-  });
+  };
+  return with_packs(k->number, k->width, launch, k->all_tokens, k->rows);
 }
 
-cudaError_t cuda_put(const GatheredKernel *k, cudaStream_t stream) {
-  const cudaError_t put_tokens = with_packs(k->number, k->width, k->all_tokens, k->rows, [&](auto pack, int64_t packs) {
-    using P = decltype(pack);
-    using T = typename PackOf<P>::Element;
-    constexpr int N = PackOf<P>::n;
+cudaError_t cuda_put(const GatheredKernel *k, void *, cudaStream_t stream) {
+  const auto launch = [&](auto pack, int64_t packs) {
+    using T = typename decltype(pack)::Element;
+    constexpr int N = decltype(pack)::n;
     put<T, N><<<row_grid(k->sources * k->tokens, packs, 1), BLOCK_THREADS, 0, stream>>>(*k, packs);
-  });
+  };
+  const cudaError_t put_tokens = with_packs(k->number, k->width, launch, k->all_tokens, k->rows);
   if (put_tokens != cudaSuccess || k->dense == NULL)
     return put_tokens;
   return with_number(k->number, [&](auto zero) {
     using T = decltype(zero);
     put_weights<T><<<row_grid(k->sources * k->tokens, k->n_experts, 1), BLOCK_THREADS, 0, stream>>>(*k);
-    return cudaGetLastError();
   });
 }
 
-cudaError_t cuda_gate_forward(const GateKernel *k, cudaStream_t stream) {
+cudaError_t cuda_gate_forward(const GateKernel *k, void *, cudaStream_t stream) {
   return with_number(k->number, [&](auto zero) {
     using T = decltype(zero);
     gate_forward<T><<<(unsigned)ceil_div(k->n, BLOCK_THREADS), BLOCK_THREADS, 0, stream>>>(*k);
-    return cudaGetLastError();
   });
 }
 
-cudaError_t cuda_gate_backward(const GateKernel *k, cudaStream_t stream) {
+cudaError_t cuda_gate_backward(const GateKernel *k, void *, cudaStream_t stream) {
   return with_number(k->number, [&](auto zero) {
     using T = decltype(zero);
     gate_backward<T><<<(unsigned)ceil_div(k->n, BLOCK_THREADS), BLOCK_THREADS, 0, stream>>>(*k);
-    return cudaGetLastError();
   });
 }

@@ -100,7 +100,7 @@ template <typename T, int N> cudaError_t launch_embedding(const EmbeddingKernel 
 
 } // namespace
 
-cudaError_t cuda_embedding_forward(const EmbeddingKernel *k, cudaStream_t stream) {
+cudaError_t cuda_embedding_forward(const EmbeddingKernel *k, void *, cudaStream_t stream) {
   return with_number(k->number, [&](auto zero) {
     using T = decltype(zero);
     constexpr int N = 16 / sizeof(T);
@@ -109,8 +109,8 @@ cudaError_t cuda_embedding_forward(const EmbeddingKernel *k, cudaStream_t stream
   });
 }
 
-cudaError_t cuda_embedding_backward(const EmbeddingKernel *k, gint32 *scratch, cudaStream_t stream) {
-  gint32 *next = scratch, *first = scratch + k->tokens;
+cudaError_t cuda_embedding_backward(const EmbeddingKernel *k, void *scratch, cudaStream_t stream) {
+  gint32 *next = (gint32 *)scratch, *first = next + k->tokens;
   link_tokens<<<(unsigned)ceil_div(k->tokens * WARP_THREADS, BLOCK_THREADS), BLOCK_THREADS, 0, stream>>>(
       k->token, (int)k->tokens, next, first);
   const cudaError_t status = cudaGetLastError();
@@ -127,16 +127,15 @@ cudaError_t cuda_embedding_backward(const EmbeddingKernel *k, gint32 *scratch, c
   });
 }
 
-cudaError_t cuda_positions_forward(const PositionsKernel *k, cudaStream_t stream) {
+cudaError_t cuda_positions_forward(const PositionsKernel *k, void *, cudaStream_t stream) {
   return with_number(k->number, [&](auto zero) {
     using T = decltype(zero);
     positions_forward<T><<<row_grid(k->rows, k->width, 1), BLOCK_THREADS, 0, stream>>>(
         (const T *)k->table, (T *)k->x, k->width, k->first_row, k->seq_len, k->pieces);
-    return cudaGetLastError();
   });
 }
 
-cudaError_t cuda_positions_backward(const PositionsKernel *k, cudaStream_t stream) {
+cudaError_t cuda_positions_backward(const PositionsKernel *k, void *, cudaStream_t stream) {
   return with_number(k->number, [&](auto zero) {
     using T = decltype(zero);
     return with_number(k->gradient, [&](auto gradient_zero) {

@@ -154,45 +154,30 @@ static cublasLtMatmulMatrixScale_t scale_mode(const Fp8Operand *operand) {
   return modes[operand->scaling];
 }
 
+/* Sets an attribute of the plan's description to what `value`, a variable, holds. */
+#define DESCRIBE(plan, attribute, value, error)                                                                        \
+  CUBLAS_CALL((plan)->cublas,                                                                                          \
+              MatmulDescSetAttribute((plan)->description, CUBLASLT_MATMUL_DESC_##attribute, &(value), sizeof(value)),  \
+              error)
+
 /* Where the scales of both operands are. */
 static gboolean set_scales(const Plan *plan, const MatmulKernel *k, GError **error) {
-  return CUBLAS_CALL(plan->cublas,
-                     MatmulDescSetAttribute(plan->description, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, &k->fp8_b.scales,
-                                            sizeof k->fp8_b.scales),
-                     error) &&
-         CUBLAS_CALL(plan->cublas,
-                     MatmulDescSetAttribute(plan->description, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, &k->fp8_a.scales,
-                                            sizeof k->fp8_a.scales),
-                     error);
+  return DESCRIBE(plan, A_SCALE_POINTER, k->fp8_b.scales, error) &&
+         DESCRIBE(plan, B_SCALE_POINTER, k->fp8_a.scales, error);
 }
 
 static gboolean describe_fp8(const Plan *plan, const MatmulKernel *k, GError **error) {
   const gint8 is_fast = k->is_fast != 0;
   const cublasLtMatmulMatrixScale_t first = scale_mode(&k->fp8_b), second = scale_mode(&k->fp8_a);
-  return CUBLAS_CALL(
-             plan->cublas,
-             MatmulDescSetAttribute(plan->description, CUBLASLT_MATMUL_DESC_FAST_ACCUM, &is_fast, sizeof is_fast),
-             error) &&
-         CUBLAS_CALL(plan->cublas,
-                     MatmulDescSetAttribute(plan->description, CUBLASLT_MATMUL_DESC_A_SCALE_MODE, &first, sizeof first),
-                     error) &&
-         CUBLAS_CALL(
-             plan->cublas,
-             MatmulDescSetAttribute(plan->description, CUBLASLT_MATMUL_DESC_B_SCALE_MODE, &second, sizeof second),
-             error) &&
-         set_scales(plan, k, error);
+  return DESCRIBE(plan, FAST_ACCUM, is_fast, error) && DESCRIBE(plan, A_SCALE_MODE, first, error) &&
+         DESCRIBE(plan, B_SCALE_MODE, second, error) && set_scales(plan, k, error);
 }
 
 static gboolean describe_operation(Plan *plan, const MatmulKernel *k, GError **error) {
   const cublasOperation_t first = k->layout == LAYOUT_TN ? CUBLAS_OP_T : CUBLAS_OP_N;
   const cublasOperation_t second = k->layout == LAYOUT_NT ? CUBLAS_OP_T : CUBLAS_OP_N;
   if (!CUBLAS_CALL(plan->cublas, MatmulDescCreate(&plan->description, CUBLAS_COMPUTE_32F, CUDA_R_32F), error) ||
-      !CUBLAS_CALL(plan->cublas,
-                   MatmulDescSetAttribute(plan->description, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first),
-                   error) ||
-      !CUBLAS_CALL(plan->cublas,
-                   MatmulDescSetAttribute(plan->description, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second),
-                   error))
+      !DESCRIBE(plan, TRANSA, first, error) || !DESCRIBE(plan, TRANSB, second, error))
     return FALSE;
   if (k->number == NUMBER_FP8 && !describe_fp8(plan, k, error))
     return FALSE;
@@ -200,18 +185,8 @@ static gboolean describe_operation(Plan *plan, const MatmulKernel *k, GError **e
     return TRUE;
   const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
   const gint32 bias_type = data_type(matmul_bias_number(k));
-  return CUBLAS_CALL(
-             plan->cublas,
-             MatmulDescSetAttribute(plan->description, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue),
-             error) &&
-         CUBLAS_CALL(plan->cublas,
-                     MatmulDescSetAttribute(plan->description, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &bias_type,
-                                            sizeof bias_type),
-                     error) &&
-         CUBLAS_CALL(
-             plan->cublas,
-             MatmulDescSetAttribute(plan->description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &k->bias, sizeof k->bias),
-             error);
+  return DESCRIBE(plan, EPILOGUE, epilogue, error) && DESCRIBE(plan, BIAS_DATA_TYPE, bias_type, error) &&
+         DESCRIBE(plan, BIAS_POINTER, k->bias, error);
 }
 
 static gboolean describe_matrix(const CublasLibrary *cublas, cublasLtMatrixLayout_t *layout, cudaDataType_t type,
@@ -331,10 +306,7 @@ static gboolean multiply(CudaMatmuls *matmuls, const MatmulKernel *k, cudaStream
     g_prefix_error(error, "(%" G_GINT64_FORMAT "×%" G_GINT64_FORMAT ")·(%" G_GINT64_FORMAT "): ", k->m, k->k, k->n);
     return FALSE;
   }
-  if (plan->has_epilogue && !CUBLAS_CALL(plan->cublas,
-                                         MatmulDescSetAttribute(plan->description, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
-                                                                &k->bias, sizeof k->bias),
-                                         error))
+  if (plan->has_epilogue && !DESCRIBE(plan, BIAS_POINTER, k->bias, error))
     return FALSE;
   if (k->number == NUMBER_FP8 && !set_scales(plan, k, error))
     return FALSE;

@@ -219,7 +219,7 @@ gint64 cuda_narrow_scratch_bytes(const NarrowKernel *k) {
   return k->to == NUMBER_FP8 && k->scaling == FP8_TENSOR ? LARGEST_BLOCKS * (gint64)sizeof(float) : 0;
 }
 
-cudaError_t cuda_narrow(const NarrowKernel *k, float *scratch, cudaStream_t stream) {
+cudaError_t cuda_narrow(const NarrowKernel *k, void *scratch, cudaStream_t stream) {
   static_assert(BLOCK_THREADS == 2 * TILE, "a thread for each row and each column of a tile");
   if (k->rows % FP8_MULTIPLE != 0 || k->columns % FP8_MULTIPLE != 0)
     return cudaErrorInvalidValue;
@@ -231,11 +231,11 @@ cudaError_t cuda_narrow(const NarrowKernel *k, float *scratch, cudaStream_t stre
     return cudaErrorInvalidValue;
   const int n_partial = k->scaling == FP8_TENSOR ? (int)MIN(LARGEST_BLOCKS, k->batch * k->rows) : 0;
   if (n_partial > 0)
-    find_largest<<<n_partial, BLOCK_THREADS, 0, stream>>>(*k, scratch);
+    find_largest<<<n_partial, BLOCK_THREADS, 0, stream>>>(*k, (float *)scratch);
   const dim3 grid = tile_grid(k, TILE);
   if (k->format == FP8_E4M3)
-    narrow_tiles<__NV_E4M3><<<grid, BLOCK_THREADS, 0, stream>>>(*k, scratch, n_partial);
+    narrow_tiles<__NV_E4M3><<<grid, BLOCK_THREADS, 0, stream>>>(*k, (const float *)scratch, n_partial);
   else
-    narrow_tiles<__NV_E5M2><<<grid, BLOCK_THREADS, 0, stream>>>(*k, scratch, n_partial);
+    narrow_tiles<__NV_E5M2><<<grid, BLOCK_THREADS, 0, stream>>>(*k, (const float *)scratch, n_partial);
   return cudaGetLastError();
 }

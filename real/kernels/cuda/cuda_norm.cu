@@ -232,7 +232,7 @@ gint64 cuda_column_sum_scratch_bytes(gint64 rows, gint64 width, int n_sums) {
   return (gint64)sizeof(float) * n_sums * n_chunks(rows) * width;
 }
 
-cudaError_t cuda_norm_forward(const NormKernel *k, cudaStream_t stream) {
+cudaError_t cuda_norm_forward(const NormKernel *k, void *, cudaStream_t stream) {
   return with_number(k->number, [&](auto zero) {
     using T = decltype(zero);
     constexpr int N = 16 / sizeof(T);
@@ -240,7 +240,6 @@ cudaError_t cuda_norm_forward(const NormKernel *k, cudaStream_t stream) {
       norm_forward<T, N><<<(unsigned)k->rows, row_threads(k->width / N), 0, stream>>>(*k);
     else
       norm_forward<T, 1><<<(unsigned)k->rows, row_threads(k->width), 0, stream>>>(*k);
-    return cudaGetLastError();
   });
 }
 
@@ -256,12 +255,12 @@ template <typename T> cudaError_t add_weight_gradients(const NormKernel *k, floa
 }
 
 /* The weight gradients come first: dx may overwrite dy. */
-cudaError_t cuda_norm_backward(const NormKernel *k, float *scratch, cudaStream_t stream) {
+cudaError_t cuda_norm_backward(const NormKernel *k, void *scratch, cudaStream_t stream) {
   return with_number(k->number, [&](auto zero) {
     using T = decltype(zero);
     constexpr int N = 16 / sizeof(T);
     if (k->dweight != nullptr) {
-      const cudaError_t status = add_weight_gradients<T>(k, scratch, stream);
+      const cudaError_t status = add_weight_gradients<T>(k, (float *)scratch, stream);
       if (status != cudaSuccess)
         return status;
     }
@@ -273,29 +272,28 @@ cudaError_t cuda_norm_backward(const NormKernel *k, float *scratch, cudaStream_t
   });
 }
 
-cudaError_t cuda_norm_sums(const NormKernel *k, cudaStream_t stream) {
+cudaError_t cuda_norm_sums(const NormKernel *k, void *, cudaStream_t stream) {
   return with_number(k->number, [&](auto zero) {
     using T = decltype(zero);
     norm_sums<T><<<(unsigned)k->rows, row_threads(k->width), 0, stream>>>(*k);
-    return cudaGetLastError();
   });
 }
 
-cudaError_t cuda_norm_sums_backward(const NormKernel *k, cudaStream_t stream) {
+cudaError_t cuda_norm_sums_backward(const NormKernel *k, void *, cudaStream_t stream) {
   return with_number(k->number, [&](auto zero) {
     using T = decltype(zero);
     norm_sums_backward<T><<<(unsigned)k->rows, row_threads(k->width), 0, stream>>>(*k);
-    return cudaGetLastError();
   });
 }
 
-cudaError_t cuda_bias_gradient(const BiasGradientKernel *k, float *scratch, cudaStream_t stream) {
+cudaError_t cuda_bias_gradient(const BiasGradientKernel *k, void *scratch, cudaStream_t stream) {
+  float *sums = (float *)scratch;
   cudaError_t status = with_number(k->number, [&](auto zero) {
     using T = decltype(zero);
     const BiasTerm<T> term = {(const T *)k->dy, k->width};
-    return sum_rows(term, k->rows, k->width, 1, scratch, stream);
+    return sum_rows(term, k->rows, k->width, 1, sums, stream);
   });
   if (status == cudaSuccess)
-    status = add_to_gradient(k->gradient, scratch, n_chunks(k->rows), k->width, k->out, stream);
+    status = add_to_gradient(k->gradient, sums, n_chunks(k->rows), k->width, k->out, stream);
   return status;
 }

@@ -70,17 +70,16 @@ __global__ void loss_scale(LossScaleKernel k) {
 
 } // namespace
 
-cudaError_t cuda_sum_squares(const SumSquaresKernel *k, double *scratch, cudaStream_t stream) {
+cudaError_t cuda_sum_squares(const SumSquaresKernel *k, void *scratch, cudaStream_t stream) {
   const int blocks = (int)MIN((int64_t)CUDA_SUM_SQUARES_BLOCKS, MAX(1, ceil_div(k->n, BLOCK_THREADS)));
   return with_number(k->gradient, [&](auto zero) {
     using G = decltype(zero);
-    sum_squares<G><<<blocks, BLOCK_THREADS, 0, stream>>>((const G *)k->x, k->n, scratch);
-    add_partial<<<1, BLOCK_THREADS, 0, stream>>>(scratch, blocks, k->sum);
-    return cudaGetLastError();
+    sum_squares<G><<<blocks, BLOCK_THREADS, 0, stream>>>((const G *)k->x, k->n, (double *)scratch);
+    add_partial<<<1, BLOCK_THREADS, 0, stream>>>((double *)scratch, blocks, k->sum);
   });
 }
 
-cudaError_t cuda_adam(const AdamKernel *k, cudaStream_t stream) {
+cudaError_t cuda_adam(const AdamKernel *k, void *, cudaStream_t stream) {
   const unsigned blocks = (unsigned)MIN(1 << 20, MAX(1, ceil_div(k->n, BLOCK_THREADS)));
   return with_number(k->number, [&](auto zero) {
     using T = decltype(zero);
@@ -92,7 +91,7 @@ cudaError_t cuda_adam(const AdamKernel *k, cudaStream_t stream) {
   });
 }
 
-cudaError_t cuda_loss_scale(const LossScaleKernel *k, cudaStream_t stream) {
+cudaError_t cuda_loss_scale(const LossScaleKernel *k, void *, cudaStream_t stream) {
   loss_scale<<<1, 1, 0, stream>>>(*k);
   return cudaGetLastError();
 }

@@ -163,86 +163,52 @@ template <typename T> __global__ void init(InitKernel k) {
 
 } // namespace
 
-template <typename T, int N> static cudaError_t launch_activation(const ActivationKernel *k, cudaStream_t stream) {
-  using P = Pack<T, N>;
-  activation_forward<T, N><<<row_grid(k->rows, k->width, N), BLOCK_THREADS, 0, stream>>>(
-      (const P *)k->x, (P *)k->y, k->scale, k->width / N, k->gated);
-  return cudaGetLastError();
+cudaError_t cuda_activation_forward(const ActivationKernel *k, void *, cudaStream_t stream) {
+  const auto launch = [&](auto pack, int64_t packs) {
+    using P = decltype(pack);
+    activation_forward<<<row_grid(k->rows, packs, 1), BLOCK_THREADS, 0, stream>>>((const P *)k->x, (P *)k->y, k->scale,
+                                                                                  packs, k->gated);
+  };
+  return with_packs(k->number, k->width, launch, k->x, k->y);
 }
 
-cudaError_t cuda_activation_forward(const ActivationKernel *k, cudaStream_t stream) {
-  return with_number(k->number, [&](auto zero) {
-    using T = decltype(zero);
-    constexpr int N = 16 / sizeof(T);
-    const bool wide = k->width % N == 0 && is_aligned(k->x) && is_aligned(k->y);
-    return wide ? launch_activation<T, N>(k, stream) : launch_activation<T, 1>(k, stream);
-  });
-}
-
-template <typename T, int N>
-static cudaError_t launch_activation_backward(const ActivationKernel *k, cudaStream_t stream) {
-  using P = Pack<T, N>;
-  activation_backward<T, N><<<row_grid(k->rows, k->width, N), BLOCK_THREADS, 0, stream>>>(
-      (const P *)k->x, (const P *)k->dy, (P *)k->dx, k->scale, k->width / N, k->gated);
-  return cudaGetLastError();
-}
-
-cudaError_t cuda_activation_backward(const ActivationKernel *k, cudaStream_t stream) {
-  return with_number(k->number, [&](auto zero) {
-    using T = decltype(zero);
-    constexpr int N = 16 / sizeof(T);
-    const bool wide = k->width % N == 0 && is_aligned(k->x) && is_aligned(k->dy) && is_aligned(k->dx);
+cudaError_t cuda_activation_backward(const ActivationKernel *k, void *, cudaStream_t stream) {
+  const auto launch = [&](auto pack, int64_t packs) {
+    using P = decltype(pack);
+    using T = typename P::Element;
     if (k->scale != nullptr) /* before dx, which may alias x */
       activation_scale_gradient<T><<<(unsigned)k->rows, BLOCK_THREADS, 0, stream>>>((const T *)k->x, (const T *)k->dy,
                                                                                     k->dscale, k->width, k->gated);
-    return wide ? launch_activation_backward<T, N>(k, stream) : launch_activation_backward<T, 1>(k, stream);
-  });
+    activation_backward<<<row_grid(k->rows, packs, 1), BLOCK_THREADS, 0, stream>>>(
+        (const P *)k->x, (const P *)k->dy, (P *)k->dx, k->scale, packs, k->gated);
+  };
+  return with_packs(k->number, k->width, launch, k->x, k->dy, k->dx);
 }
 
-template <typename T, int N> static cudaError_t launch_add(const AddKernel *k, cudaStream_t stream) {
-  using P = Pack<T, N>;
-  add<T, N><<<row_grid(k->rows, k->width, N), BLOCK_THREADS, 0, stream>>>(
-      (const P *)k->a, (const P *)k->b, (const P *)k->bias, (P *)k->out, k->width / N);
-  return cudaGetLastError();
+cudaError_t cuda_add(const AddKernel *k, void *, cudaStream_t stream) {
+  const auto launch = [&](auto pack, int64_t packs) {
+    using P = decltype(pack);
+    add<<<row_grid(k->rows, packs, 1), BLOCK_THREADS, 0, stream>>>((const P *)k->a, (const P *)k->b, (const P *)k->bias,
+                                                                   (P *)k->out, packs);
+  };
+  return with_packs(k->number, k->width, launch, k->a, k->b, k->bias, k->out);
 }
 
-cudaError_t cuda_add(const AddKernel *k, cudaStream_t stream) {
-  return with_number(k->number, [&](auto zero) {
-    using T = decltype(zero);
-    constexpr int N = 16 / sizeof(T);
-    const bool wide =
-        k->width % N == 0 && is_aligned(k->a) && is_aligned(k->b) && is_aligned(k->bias) && is_aligned(k->out);
-    return wide ? launch_add<T, N>(k, stream) : launch_add<T, 1>(k, stream);
-  });
+cudaError_t cuda_cap_forward(const CapKernel *k, void *, cudaStream_t stream) {
+  const auto launch = [&](auto pack, int64_t packs) {
+    using P = decltype(pack);
+    cap_forward<<<row_grid(k->rows, packs, 1), BLOCK_THREADS, 0, stream>>>((const P *)k->x, (P *)k->y, packs, k->cap);
+  };
+  return with_packs(k->number, k->width, launch, k->x, k->y);
 }
 
-template <typename T, int N> static cudaError_t launch_cap(const CapKernel *k, bool backward, cudaStream_t stream) {
-  using P = Pack<T, N>;
-  const dim3 grid = row_grid(k->rows, k->width, N);
-  if (backward)
-    cap_backward<T, N>
-        <<<grid, BLOCK_THREADS, 0, stream>>>((const P *)k->y, (const P *)k->dy, (P *)k->dx, k->width / N, k->cap);
-  else
-    cap_forward<T, N><<<grid, BLOCK_THREADS, 0, stream>>>((const P *)k->x, (P *)k->y, k->width / N, k->cap);
-  return cudaGetLastError();
-}
-
-cudaError_t cuda_cap_forward(const CapKernel *k, cudaStream_t stream) {
-  return with_number(k->number, [&](auto zero) {
-    using T = decltype(zero);
-    constexpr int N = 16 / sizeof(T);
-    const bool wide = k->width % N == 0 && is_aligned(k->x) && is_aligned(k->y);
-    return wide ? launch_cap<T, N>(k, false, stream) : launch_cap<T, 1>(k, false, stream);
-  });
-}
-
-cudaError_t cuda_cap_backward(const CapKernel *k, cudaStream_t stream) {
-  return with_number(k->number, [&](auto zero) {
-    using T = decltype(zero);
-    constexpr int N = 16 / sizeof(T);
-    const bool wide = k->width % N == 0 && is_aligned(k->y) && is_aligned(k->dy) && is_aligned(k->dx);
-    return wide ? launch_cap<T, N>(k, true, stream) : launch_cap<T, 1>(k, true, stream);
-  });
+cudaError_t cuda_cap_backward(const CapKernel *k, void *, cudaStream_t stream) {
+  const auto launch = [&](auto pack, int64_t packs) {
+    using P = decltype(pack);
+    cap_backward<<<row_grid(k->rows, packs, 1), BLOCK_THREADS, 0, stream>>>((const P *)k->y, (const P *)k->dy,
+                                                                            (P *)k->dx, packs, k->cap);
+  };
+  return with_packs(k->number, k->width, launch, k->y, k->dy, k->dx);
 }
 
 cudaError_t cuda_add_bias(int number, int result, void *to, const void *bias, gint64 m, gint64 n, gint64 ld,
@@ -265,7 +231,7 @@ static cudaError_t launch_convert(const ConvertKernel *k, cudaStream_t stream) {
   return cudaGetLastError();
 }
 
-cudaError_t cuda_convert(const ConvertKernel *k, cudaStream_t stream) {
+cudaError_t cuda_convert(const ConvertKernel *k, void *, cudaStream_t stream) {
   if (k->n == 0)
     return cudaSuccess;
   return with_number(k->from_number, [&](auto from_zero) {
@@ -278,10 +244,9 @@ cudaError_t cuda_convert(const ConvertKernel *k, cudaStream_t stream) {
   });
 }
 
-cudaError_t cuda_init(const InitKernel *k, cudaStream_t stream) {
+cudaError_t cuda_init(const InitKernel *k, void *, cudaStream_t stream) {
   return with_number(k->number, [&](auto zero) {
     using T = decltype(zero);
     init<T><<<row_grid(k->rows, k->columns, 1), BLOCK_THREADS, 0, stream>>>(*k);
-    return cudaGetLastError();
   });
 }

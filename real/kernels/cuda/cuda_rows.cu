@@ -10,4 +10,3 @@
 #include "cuda_pointwise.cu"
 #include "cuda_rotary.cu"
 #include "cuda_softmax.cu"
-#include "cuda_words.cu"

@@ -102,48 +102,43 @@ template <typename T> __global__ void loss_backward(LossKernel k) {
 
 } // namespace
 
-cudaError_t cuda_softmax_forward(const SoftmaxKernel *k, cudaStream_t stream) {
+cudaError_t cuda_softmax_forward(const SoftmaxKernel *k, void *, cudaStream_t stream) {
   return with_number(k->number, [&](auto zero) {
     using T = decltype(zero);
     softmax_forward<T><<<(unsigned)(k->matrices * k->seq_len), BLOCK_THREADS, 0, stream>>>(*k);
-    return cudaGetLastError();
   });
 }
 
-cudaError_t cuda_softmax_backward(const SoftmaxKernel *k, cudaStream_t stream) {
+cudaError_t cuda_softmax_backward(const SoftmaxKernel *k, void *, cudaStream_t stream) {
   return with_number(k->number, [&](auto zero) {
     using T = decltype(zero);
     softmax_backward<T><<<(unsigned)(k->matrices * k->seq_len), BLOCK_THREADS, 0, stream>>>(*k);
-    return cudaGetLastError();
   });
 }
 
-cudaError_t cuda_loss_max(const LossKernel *k, cudaStream_t stream) {
+cudaError_t cuda_loss_max(const LossKernel *k, void *, cudaStream_t stream) {
   return with_number(k->number, [&](auto zero) {
     using T = decltype(zero);
     loss_max<T><<<(unsigned)k->tokens, BLOCK_THREADS, 0, stream>>>(*k);
-    return cudaGetLastError();
   });
 }
 
-cudaError_t cuda_loss_exp(const LossKernel *k, cudaStream_t stream) {
+cudaError_t cuda_loss_exp(const LossKernel *k, void *, cudaStream_t stream) {
   return with_number(k->number, [&](auto zero) {
     using T = decltype(zero);
     loss_exp<T><<<(unsigned)k->tokens, BLOCK_THREADS, 0, stream>>>(*k);
-    return cudaGetLastError();
   });
 }
 
-cudaError_t cuda_loss_softmax(const LossKernel *k, cudaStream_t stream) {
+cudaError_t cuda_loss_softmax(const LossKernel *k, void *, cudaStream_t stream) {
   loss_divide<<<row_grid(k->tokens, k->width, 4), BLOCK_THREADS, 0, stream>>>(*k);
   loss_sum<<<1, 1024, 0, stream>>>(*k);
   return cudaGetLastError();
 }
 
-cudaError_t cuda_loss_backward(const LossKernel *k, cudaStream_t stream) {
+cudaError_t cuda_loss_backward(const LossKernel *k, void *, cudaStream_t stream) {
   return with_number(k->number, [&](auto zero) {
     using T = decltype(zero);
     loss_backward<T><<<row_grid(k->tokens, k->width, 1), BLOCK_THREADS, 0, stream>>>(*k);
-    return cudaGetLastError();
   });
 }
