@@ -108,10 +108,8 @@ static DeviceStream *cpu_stream_new(Device *device, Stream kind, GError **error)
   stream->base.device = device;
   stream->worker = worker;
   stream->is_used = TRUE;
-  if (i == n) {
-    cpu_queue_init(&stream->queue);
+  if (i == n)
     atomic_store_explicit(&worker->n_streams, n + 1, memory_order_release);
-  }
   return &stream->base;
 }
 
@@ -120,14 +118,12 @@ static void cpu_stream_free(DeviceStream *base) {
   if (base == NULL)
     return;
   CpuStream *stream = (CpuStream *)base;
-  g_assert(cpu_queue_is_empty(&stream->queue) || atomic_load(&stream->worker->all->has_failed));
+  g_assert(cpu_stream_is_empty(stream) || atomic_load(&stream->worker->all->has_failed));
   stream->is_used = FALSE;
 }
 
-static void push(DeviceStream *base, const CpuCommand *command) {
-  CpuStream *stream = (CpuStream *)base;
-  cpu_queue_push(&stream->queue, command);
-  bell_ring(stream->worker->bell);
+static void push(DeviceStream *stream, const CpuCommand *command) {
+  cpu_stream_push((CpuStream *)stream, command);
 }
 
 static void cpu_launch(DeviceStream *stream, const Kernel *kernel) {
@@ -176,19 +172,7 @@ static gint64 cpu_event_ns(DeviceEvent *base) {
 }
 
 static gboolean cpu_sleep_until(DeviceEvent *base, gint64 timeout_ns) {
-  CpuEvent *event = (CpuEvent *)base;
-  CpuWorkers *workers = &((CpuDevice *)base->device)->workers;
-  Bell *bell = &workers->bells[BELL_HOST];
-  gint64 now_ns = host_now_ns();
-  gint64 deadline_ns = timeout_ns > G_MAXINT64 - now_ns ? G_MAXINT64 : now_ns + timeout_ns;
-  for (;;) {
-    unsigned seen = bell_epoch(bell);
-    if (cpu_event_call(event, BELL_HOST))
-      return TRUE;
-    if (atomic_load(&workers->has_failed) || host_now_ns() >= deadline_ns)
-      return FALSE;
-    bell_sleep(bell, seen, deadline_ns);
-  }
+  return cpu_event_sleep_until(&((CpuDevice *)base->device)->workers, (CpuEvent *)base, timeout_ns);
 }
 
 static gboolean cpu_check(Device *device, GError **error) {

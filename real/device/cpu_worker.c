@@ -7,9 +7,10 @@
  *                      │ TASK (polled)   ┘
  *
  * After a sweep in which nothing moved the thread pauses:
- *   - A head that waits for an event writes its bell's number into the event, and whoever records the event rings. The
- *     bell's bit and DONE are set by atomic operations on one word, so one side sees the other. Nobody rings for a
- *     thread that does not wait: waking a thread costs more than most commands.
+ *   - A head that waits for an event writes its eventcount's number into the event, and whoever records the event
+ * advances
+ *     that. Its bit and DONE are set by atomic operations on one word, so one side sees the other. Nobody advances it for
+ *     a thread that does not wait: waking a thread costs more than most commands.
  *   - With host tasks pending (a message can only be polled for) it polls.
  *   - If the rank has a core for each thread, both spin for as long as a short message takes, POLL_SPIN_NS, before they
  *     sleep: waking an idle core can take 20 us.
@@ -26,8 +27,10 @@
 
 #include "error.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <string.h>
+#include <time.h>
 #ifdef __linux__
 #include <sys/prctl.h>
 #endif
@@ -44,7 +47,88 @@ enum {
   COMMANDS_PER_VISIT = 64,
 };
 
-gboolean cpu_event_call(CpuEvent *event, int number) {
+/* --- eventcounts: seen = read; if (nothing to do) await(seen, deadline); an advance between the two is not lost
+ * -------
+ *
+ * A sleeper announces itself before it reads the count; who advances does so before it looks for sleepers. So one of
+ * the two sees the other:
+ *
+ *      sleeper   n_sleepers++ · count = seen? · wait          advance   count++ · n_sleepers > 0? · lock, unlock, wake
+ *
+ * The lock keeps the wake-up from falling between a sleeper's look at the count and its wait. */
+
+static void eventcount_init(Eventcount *events) {
+  pthread_condattr_t monotonic;
+  pthread_condattr_init(&monotonic);
+  pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+  pthread_mutex_init(&events->mutex, NULL);
+  pthread_cond_init(&events->cond, &monotonic);
+  pthread_condattr_destroy(&monotonic);
+}
+
+static void eventcount_clear(Eventcount *events) {
+  pthread_cond_destroy(&events->cond);
+  pthread_mutex_destroy(&events->mutex);
+}
+
+static unsigned eventcount_read(Eventcount *events) {
+  return atomic_load(&events->count);
+}
+
+static void eventcount_advance(Eventcount *events) {
+  atomic_fetch_add(&events->count, 1);
+  if (atomic_load(&events->n_sleepers) == 0)
+    return;
+  pthread_mutex_lock(&events->mutex); /* every sleeper now waits, or will see the new count */
+  pthread_mutex_unlock(&events->mutex);
+  pthread_cond_broadcast(&events->cond);
+}
+
+/* Sleeps until the next advance after `seen` (TRUE) or until `deadline_ns` of CLOCK_MONOTONIC (FALSE; G_MAXINT64: no
+ * deadline). */
+static gboolean eventcount_await(Eventcount *events, unsigned seen, gint64 deadline_ns) {
+  struct timespec deadline = {.tv_sec = deadline_ns / 1000000000, .tv_nsec = deadline_ns % 1000000000};
+  pthread_mutex_lock(&events->mutex);
+  atomic_fetch_add(&events->n_sleepers, 1);
+  int status = 0;
+  while (atomic_load(&events->count) == seen && status != ETIMEDOUT)
+    status = deadline_ns == G_MAXINT64 ? pthread_cond_wait(&events->cond, &events->mutex)
+                                       : pthread_cond_timedwait(&events->cond, &events->mutex, &deadline);
+  atomic_fetch_sub(&events->n_sleepers, 1);
+  pthread_mutex_unlock(&events->mutex);
+  return atomic_load(&events->count) != seen;
+}
+
+/* --- commands and events -------------------------------------------------------------------------------------------
+ */
+
+void cpu_stream_push(CpuStream *stream, const CpuCommand *command) {
+  g_mutex_lock(&stream->lock);
+  g_queue_push_tail(&stream->commands, g_memdup2(command, sizeof *command));
+  g_mutex_unlock(&stream->lock);
+  eventcount_advance(stream->worker->count);
+}
+
+/* The oldest command, which stays where it is until it is popped; NULL: none. */
+static CpuCommand *head_of(CpuStream *stream) {
+  g_mutex_lock(&stream->lock);
+  CpuCommand *command = g_queue_peek_head(&stream->commands);
+  g_mutex_unlock(&stream->lock);
+  return command;
+}
+
+static void pop(CpuStream *stream) {
+  g_mutex_lock(&stream->lock);
+  g_free(g_queue_pop_head(&stream->commands));
+  g_mutex_unlock(&stream->lock);
+}
+
+gboolean cpu_stream_is_empty(CpuStream *stream) {
+  return head_of(stream) == NULL;
+}
+
+/* TRUE: the event is already done. FALSE: eventcount `number` will be advanced when it is. */
+static gboolean await_event(CpuEvent *event, int number) {
   return (atomic_fetch_or(&event->state, 2u << number) & EVENT_DONE) != 0;
 }
 
@@ -54,10 +138,10 @@ gboolean cpu_event_is_done(const CpuEvent *event) {
 
 static void finish_event(CpuWorkers *workers, CpuEvent *event) {
   event->ns = host_now_ns();
-  unsigned called = atomic_fetch_or(&event->state, EVENT_DONE); /* `event` may be gone after this */
-  for (int i = 0; i < N_BELLS; i++)
-    if (called & 2u << i)
-      bell_ring(&workers->bells[i]);
+  unsigned awaited = atomic_fetch_or(&event->state, EVENT_DONE); /* `event` may be gone after this */
+  for (int i = 0; i < N_AWAITING; i++)
+    if (awaited & 2u << i)
+      eventcount_advance(&workers->counts[i]);
 }
 
 void cpu_workers_fail(CpuWorkers *workers, GError *error) {
@@ -67,8 +151,8 @@ void cpu_workers_fail(CpuWorkers *workers, GError *error) {
   pthread_mutex_unlock(&workers->error_mutex);
   g_clear_error(&error);
   atomic_store(&workers->has_failed, 1);
-  for (int i = 0; i < N_BELLS; i++)
-    bell_ring(&workers->bells[i]);
+  for (int i = 0; i < N_AWAITING; i++)
+    eventcount_advance(&workers->counts[i]);
 }
 
 gboolean cpu_workers_check(CpuWorkers *workers, GError **error) {
@@ -79,6 +163,20 @@ gboolean cpu_workers_check(CpuWorkers *workers, GError **error) {
     *error = g_error_copy(workers->error);
   pthread_mutex_unlock(&workers->error_mutex);
   return FALSE;
+}
+
+gboolean cpu_event_sleep_until(CpuWorkers *workers, CpuEvent *event, gint64 timeout_ns) {
+  Eventcount *events = &workers->counts[AWAITED_BY_HOST];
+  const gint64 now_ns = host_now_ns();
+  const gint64 deadline_ns = timeout_ns > G_MAXINT64 - now_ns ? G_MAXINT64 : now_ns + timeout_ns;
+  for (;;) {
+    const unsigned seen = eventcount_read(events);
+    if (await_event(event, AWAITED_BY_HOST))
+      return TRUE;
+    if (atomic_load(&workers->has_failed) || host_now_ns() >= deadline_ns)
+      return FALSE;
+    eventcount_await(events, seen, deadline_ns);
+  }
 }
 
 static void look_around(CpuWorker *worker, gint64 least_ns);
@@ -129,7 +227,7 @@ static Head run_command(CpuWorker *worker, CpuCommand *command) {
   gboolean is_skipped = atomic_load_explicit(&worker->all->has_failed, memory_order_acquire) != 0;
   if (is_skipped)
     return HEAD_ENDED;
-  switch ((CommandKind)command->kind) {
+  switch (command->kind) {
   case COMMAND_LAUNCH:
     return run_launch(worker, command);
   case COMMAND_COPY:
@@ -144,19 +242,19 @@ static Head run_command(CpuWorker *worker, CpuCommand *command) {
 }
 
 static Head run_head(CpuWorker *worker, CpuStream *stream) {
-  CpuCommand *command = cpu_queue_head(&stream->queue);
+  CpuCommand *command = head_of(stream);
   if (command == NULL)
     return HEAD_NONE;
   if (command->kind == COMMAND_RECORD) { /* served after a failure too */
     CpuEvent *event = command->event;
-    cpu_queue_pop(&stream->queue); /* first: whoever sees the event done may free the stream */
+    pop(stream); /* first: whoever sees the event done may free the stream */
     finish_event(worker->all, event);
     look_around(worker, LOOK_RECORD_NS);
     return HEAD_ENDED;
   }
   Head head = run_command(worker, command);
   if (head == HEAD_ENDED)
-    cpu_queue_pop(&stream->queue);
+    pop(stream);
   return head;
 }
 
@@ -180,18 +278,18 @@ static Sweep sweep(CpuWorker *worker) {
   return result;
 }
 
-/* Leaves the bell's number with every event that a head waits for. TRUE: one of them is already done. */
-static gboolean call_events(CpuWorker *worker) {
+/* Leaves the eventcount's number with every event that a head waits for. TRUE: one of them is already done. */
+static gboolean await_events(CpuWorker *worker) {
   int n = atomic_load_explicit(&worker->n_streams, memory_order_acquire);
   for (int i = 0; i < n; i++) {
-    const CpuCommand *command = cpu_queue_head(&worker->streams[i].queue);
-    if (command != NULL && command->kind == COMMAND_WAIT && cpu_event_call(command->event, (int)worker->kind))
+    const CpuCommand *command = head_of(&worker->streams[i]);
+    if (command != NULL && command->kind == COMMAND_WAIT && await_event(command->event, (int)worker->kind))
       return TRUE;
   }
   return FALSE;
 }
 
-/* Sweeps until nothing moves and every awaited event will ring. TRUE: something moved. */
+/* Sweeps until nothing moves and every awaited event will wake it. TRUE: something moved. */
 static gboolean settle(CpuWorker *worker) {
   gboolean has_moved = FALSE;
   for (;;) {
@@ -200,7 +298,7 @@ static gboolean settle(CpuWorker *worker) {
     atomic_store(&worker->polls, result.polls);
     if (result.has_moved || (result.polls && host_now_ns() - start_ns > POLL_MOVED_NS))
       has_moved = TRUE;
-    else if (!call_events(worker))
+    else if (!await_events(worker))
       return has_moved;
     if (atomic_load(&worker->all->is_closing))
       return has_moved;
@@ -238,15 +336,15 @@ static gint64 pause_until_ns(const CpuWorker *worker, gint64 moved_ns) {
   return now_ns + (all->cores->is_crowded ? POLL_CROWDED_PAUSE_NS : POLL_IDLE_PAUSE_NS);
 }
 
-/* TRUE: someone rang. */
+/* TRUE: someone woke it. */
 static gboolean sleep_until_ns(CpuWorker *worker, unsigned seen, gint64 deadline_ns) {
   atomic_store(&worker->is_awake, 0);
   if (worker->kind == WORKER_COMPUTE && worker->all->share_core &&
       atomic_load(&worker->all->worker[WORKER_COMMUNICATION].polls))
-    bell_ring(&worker->all->bells[WORKER_COMMUNICATION]); /* from here on it polls itself */
-  gboolean rung = bell_sleep(worker->bell, seen, deadline_ns);
+    eventcount_advance(&worker->all->counts[WORKER_COMMUNICATION]); /* from here on it polls itself */
+  gboolean is_woken = eventcount_await(worker->count, seen, deadline_ns);
   atomic_store(&worker->is_awake, 1);
-  return rung;
+  return is_woken;
 }
 
 static void *worker_main(void *data) {
@@ -258,7 +356,7 @@ static void *worker_main(void *data) {
   gint64 moved_ns = host_now_ns();
   atomic_store(&worker->is_awake, 1);
   for (;;) {
-    unsigned seen = bell_epoch(worker->bell); /* before looking: closing sets the flag, then rings */
+    unsigned seen = eventcount_read(worker->count); /* before looking: closing sets the flag, then advances */
     if (atomic_load(&worker->all->is_closing))
       break;
     pthread_mutex_lock(&worker->sweeping);
@@ -282,7 +380,7 @@ static gboolean start_worker(CpuWorkers *workers, WorkerKind kind, GError **erro
   CpuWorker *worker = &workers->worker[kind];
   worker->kind = kind;
   worker->all = workers;
-  worker->bell = &workers->bells[kind];
+  worker->count = &workers->counts[kind];
   worker->scratch = cpu_scratch_new();
   pthread_mutex_init(&worker->sweeping, NULL);
   int status = pthread_create(&worker->thread, NULL, worker_main, worker);
@@ -296,25 +394,25 @@ gboolean cpu_workers_start(CpuWorkers *workers, const HostCores *cores, GError *
   workers->cores = cores;
   workers->share_core = !cores->is_bound || cores->n_cores == 1;
   pthread_mutex_init(&workers->error_mutex, NULL);
-  for (int i = 0; i < N_BELLS; i++)
-    bell_init(&workers->bells[i]);
+  for (int i = 0; i < N_AWAITING; i++)
+    eventcount_init(&workers->counts[i]);
   return start_worker(workers, WORKER_COMPUTE, error) && start_worker(workers, WORKER_COMMUNICATION, error);
 }
 
 void cpu_workers_stop(CpuWorkers *workers) {
   atomic_store(&workers->is_closing, 1);
-  for (int i = 0; i < N_BELLS; i++)
-    bell_ring(&workers->bells[i]);
+  for (int i = 0; i < N_AWAITING; i++)
+    eventcount_advance(&workers->counts[i]);
   for (int i = 0; i < workers->n_threads; i++)
     pthread_join(workers->worker[i].thread, NULL);
   for (int i = 0; i < N_WORKERS; i++) {
     for (int j = 0; j < workers->worker[i].n_streams; j++)
-      cpu_queue_clear(&workers->worker[i].streams[j].queue);
+      g_queue_clear_full(&workers->worker[i].streams[j].commands, g_free);
     cpu_scratch_free(workers->worker[i].scratch);
     pthread_mutex_destroy(&workers->worker[i].sweeping);
   }
-  for (int i = 0; i < N_BELLS; i++)
-    bell_clear(&workers->bells[i]);
+  for (int i = 0; i < N_AWAITING; i++)
+    eventcount_clear(&workers->counts[i]);
   pthread_mutex_destroy(&workers->error_mutex);
   g_clear_error(&workers->error);
 }

@@ -1,20 +1,50 @@
 /* Private to the CPU device: the threads that execute streams, the events between them, and the failure state. */
 #pragma once
-#include "bell.h"
 #include "cpu_kernels.h"
-#include "cpu_queue.h"
+#include "device.h"
 #include "host_machine.h"
 
-typedef enum { WORKER_COMPUTE, WORKER_COMMUNICATION, N_WORKERS } WorkerKind;
-enum { BELL_HOST = N_WORKERS, N_BELLS };
+#include <pthread.h>
+#include <stdatomic.h>
 
-struct CpuEvent {
+/* Lets a thread sleep until something it waits for has happened (D. Reed, R. Kanodia, CACM 22, 1979). An advance
+ * without sleepers costs one atomic addition. */
+typedef struct {
+  atomic_uint count;
+  atomic_int n_sleepers;
+  pthread_mutex_t mutex;
+  pthread_cond_t cond;
+} Eventcount;
+
+typedef enum { WORKER_COMPUTE, WORKER_COMMUNICATION, N_WORKERS } WorkerKind;
+enum { AWAITED_BY_HOST = N_WORKERS, N_AWAITING };
+
+typedef struct {
   DeviceEvent base;
-  atomic_uint state;    /* EVENT_DONE, and for each bell 2 << its number: ring it when done */
+  atomic_uint state;    /* EVENT_DONE, and for each eventcount 2 << its number: advance it when done */
   gint64 ns;            /* written before EVENT_DONE */
   gboolean is_recorded; /* the host's: record() was called since the last use */
-};
+} CpuEvent;
 enum { EVENT_DONE = 1 };
+
+typedef enum { COMMAND_LAUNCH, COMMAND_COPY, COMMAND_RECORD, COMMAND_WAIT, COMMAND_HOST_TASK } CommandKind;
+
+typedef struct {
+  CommandKind kind;
+  union {
+    struct {
+      char *to;
+      const char *from;
+      gint64 bytes; /* left */
+    } copy;
+    CpuEvent *event; /* RECORD, WAIT */
+    struct {
+      HostStep step;
+      gpointer data;
+    } task;
+    Kernel kernel;
+  };
+} CpuCommand;
 
 typedef struct CpuWorkers CpuWorkers;
 typedef struct CpuWorker CpuWorker;
@@ -22,7 +52,8 @@ typedef struct CpuWorker CpuWorker;
 typedef struct {
   DeviceStream base;
   CpuWorker *worker;
-  CpuQueue queue;
+  GMutex lock;
+  GQueue commands;  /* of CpuCommand, owned; under the lock. Only the worker removes them */
   gboolean is_used; /* the host's: between stream_new and stream_free */
 } CpuStream;
 
@@ -33,7 +64,7 @@ struct CpuWorker {
   WorkerKind kind;
   CpuWorkers *all;
   pthread_t thread;
-  Bell *bell;
+  Eventcount *count;
   CpuStream streams[MAX_WORKER_STREAMS];
   atomic_int n_streams; /* only grows: freed streams have empty queues */
   atomic_int is_awake;
@@ -45,7 +76,7 @@ struct CpuWorker {
 
 struct CpuWorkers {
   CpuWorker worker[N_WORKERS];
-  Bell bells[N_BELLS]; /* by WorkerKind, then the host's */
+  Eventcount counts[N_AWAITING]; /* by WorkerKind, then the host's */
   const HostCores *cores;
   gboolean share_core; /* both threads, or perhaps those of other ranks */
   atomic_int has_failed, is_closing;
@@ -62,6 +93,10 @@ void cpu_workers_stop(CpuWorkers *workers);
 void cpu_workers_fail(CpuWorkers *workers, GError *error);
 gboolean cpu_workers_check(CpuWorkers *workers, GError **error);
 
-/* TRUE: the event is already done. FALSE: bell `number` will ring when it is. */
-gboolean cpu_event_call(CpuEvent *event, int number);
+/* `command` is copied. */
+void cpu_stream_push(CpuStream *stream, const CpuCommand *command);
+gboolean cpu_stream_is_empty(CpuStream *stream);
+
 gboolean cpu_event_is_done(const CpuEvent *event);
+/* The host sleeps until the event is done (TRUE), there is a failure or `timeout_ns` has passed. */
+gboolean cpu_event_sleep_until(CpuWorkers *workers, CpuEvent *event, gint64 timeout_ns);

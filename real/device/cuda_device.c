@@ -1,19 +1,45 @@
 /* A GPU through the CUDA runtime. A rank's lanes are non-blocking streams, its events are CUDA events, and one host
  * thread enqueues everything; only sleep_until waits.
  *
- *   cuda_failure.c    the first failure, after which nothing new is started
  *   cuda_stream.c     streams, events, launches, copies
  *   cuda_clock.c      event times on the host's clock
  *   cuda_host_task.c  steps of the host in stream order
  *   cuda_nvml.c       the current clock */
 #include "cuda_parts.h"
-#include "units.h"
 
 #include <stdlib.h>
 #include <string.h>
 #ifdef __linux__
 #include <sys/prctl.h>
 #endif
+
+/* --- the first failure, after which nothing new is started --- */
+
+gboolean cuda_device_has_failed(const Device *device) {
+  return g_atomic_int_get(&((const CudaDevice *)device)->has_failed);
+}
+
+void cuda_device_fail(Device *base, GError *error) {
+  CudaDevice *device = (CudaDevice *)base;
+  g_mutex_lock(&device->lock);
+  if (device->failure == NULL)
+    device->failure = g_steal_pointer(&error);
+  g_mutex_unlock(&device->lock);
+  g_clear_error(&error);
+  g_atomic_int_set(&device->has_failed, TRUE);
+}
+
+gboolean cuda_device_enter(CudaDevice *device) {
+  if (g_atomic_int_get(&device->has_failed))
+    return FALSE;
+  GError *error = NULL;
+  if (CUDA_CALL(cudaSetDevice(device->ordinal), &error))
+    return TRUE;
+  cuda_device_fail(&device->device, error);
+  return FALSE;
+}
+
+/* --- opening --- */
 
 void cuda_device_set_watch(Device *base, gboolean (*watch)(gpointer, GError **), gpointer data) {
   CudaDevice *device = (CudaDevice *)base;
@@ -116,10 +142,10 @@ static void close_device(Device *base) {
     (void)cudaStreamDestroy(device->service);
   GHashTableIter iter;
   gpointer memory;
-  g_hash_table_iter_init(&iter, device->sizes);
+  g_hash_table_iter_init(&iter, device->memory.bytes_of);
   while (g_hash_table_iter_next(&iter, &memory, NULL))
     (void)cudaFree(memory);
-  g_hash_table_unref(device->sizes);
+  device_memory_clear(&device->memory);
   nvml_free(device->nvml);
   g_clear_error(&device->failure);
   g_mutex_clear(&device->lock);
@@ -131,7 +157,7 @@ static Device *open_device(int local_rank, int n_local, gint64 capacity_bytes, G
   wake_in_time();
   CudaDevice *device = g_new0(CudaDevice, 1);
   device->device.type = &cuda_device;
-  device->sizes = g_hash_table_new_full(NULL, NULL, NULL, g_free);
+  device_memory_init(&device->memory, 0);
   g_mutex_init(&device->lock);
   if (choose_gpu(device, local_rank, n_local, error) && open_parts(device, capacity_bytes, error))
     return &device->device;
@@ -144,29 +170,18 @@ static gint64 capacity_of(const CudaDevice *device) {
   return device->limit_bytes > 0 ? device->limit_bytes : (gint64)device->total_bytes / device->device.n_sharers;
 }
 
-static gboolean fail_memory(const CudaDevice *device, gint64 bytes, GError **error) {
-  g_autofree char *asked = units_format((double)bytes, UNIT_BYTES),
-                  *held = units_format((double)device->held_bytes, UNIT_BYTES);
-  g_autofree char *capacity = units_format((double)capacity_of(device), UNIT_BYTES);
-  return fail_impossible(error, "out of memory: %s asked for, %s held, capacity %s (CUDA device %d, shared by %d)",
-                         asked, held, capacity, device->ordinal, device->device.n_sharers);
-}
-
 static void *allocate(Device *base, gint64 bytes, GError **error) {
   CudaDevice *device = (CudaDevice *)base;
-  g_assert(bytes >= 0);
-  if (device->held_bytes + bytes > capacity_of(device)) {
-    fail_memory(device, bytes, error);
-    return NULL;
-  }
-  if (!CUDA_CALL(cudaSetDevice(device->ordinal), error))
+  device->memory.capacity_bytes = capacity_of(device); /* how many share it may have been found out since */
+  g_snprintf(device->memory.place, sizeof device->memory.place, " (CUDA device %d, shared by %d)", device->ordinal,
+             device->device.n_sharers);
+  if (!device_memory_fits(&device->memory, bytes, error) || !CUDA_CALL(cudaSetDevice(device->ordinal), error))
     return NULL;
   void *memory = NULL;
   const cudaError_t status = cudaMalloc(&memory, (gsize)MAX(bytes, 1));
   if (status == cudaErrorMemoryAllocation) {
     (void)cudaGetLastError();
-    fail_memory(device, bytes, error);
-    return NULL;
+    return device_memory_refused(&device->memory, bytes, error);
   }
   if (!CUDA_CALL(status, error))
     return NULL;
@@ -175,8 +190,7 @@ static void *allocate(Device *base, gint64 bytes, GError **error) {
     (void)cudaFree(memory);
     return NULL;
   }
-  device->held_bytes += bytes;
-  g_hash_table_insert(device->sizes, memory, g_memdup2(&bytes, sizeof bytes));
+  device_memory_hold(&device->memory, memory, bytes);
   return memory;
 }
 
@@ -184,10 +198,7 @@ static void release(Device *base, void *memory) {
   CudaDevice *device = (CudaDevice *)base;
   if (memory == NULL)
     return;
-  const gint64 *bytes = g_hash_table_lookup(device->sizes, memory);
-  g_assert(bytes != NULL);
-  device->held_bytes -= *bytes;
-  g_hash_table_remove(device->sizes, memory);
+  device_memory_drop(&device->memory, memory);
   (void)cudaSetDevice(device->ordinal);
   (void)cudaFree(memory);
 }
@@ -201,6 +212,8 @@ static void *allocate_host(Device *base, gint64 bytes, GError **error) {
 }
 
 static void release_host(Device *base, void *memory) {
+  if (memory == NULL)
+    return;
   (void)cudaSetDevice(((CudaDevice *)base)->ordinal);
   (void)cudaFreeHost(memory);
 }

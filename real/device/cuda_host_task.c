@@ -6,9 +6,9 @@
  *     stream   … earlier work │ write ready = k │ wait until done ≥ k │ later work …
  *     poller                         sees ready ≥ k: step() … step() → TRUE: done = k
  *
- * The driver's stream memory operations write and wait for the words; where unsupported, single-thread kernels do. One
- * poller thread serves all streams of the device: it steps the first task of every stream that has reached it. After
- * the device has failed, tasks end without being stepped. Words are compared as CUDA does, modulo 2³². */
+ * The driver's stream memory operations (of every GPU since CUDA 12) write and wait for the words. One poller thread
+ * serves all streams of the device: it steps the first task of every stream that has reached it. After the device has
+ * failed, tasks end without being stepped. Words are compared as CUDA does, modulo 2³². */
 #include "cuda_parts.h"
 
 #include <cudaTypedefs.h>
@@ -37,7 +37,7 @@ struct CudaQueue {
 
 struct CudaTasks {
   CudaDevice *device;
-  PFN_cuStreamWriteValue32_v11070 write_value; /* NULL: kernels do it */
+  PFN_cuStreamWriteValue32_v11070 write_value;
   PFN_cuStreamWaitValue32_v11070 wait_value;
   GThread *poller;
   GMutex lock;
@@ -103,14 +103,14 @@ static gpointer poll_tasks(gpointer data) {
   while (!tasks->is_closing) {
     if (tasks->n_waiting == 0) {
       g_cond_wait(&tasks->wake, &tasks->lock);
-      last_ns = host_clock_ns();
+      last_ns = host_now_ns();
       continue;
     }
     for (guint i = 0; i < tasks->queues->len; i++)
       if (step_queue(tasks, g_ptr_array_index(tasks->queues, i)))
-        last_ns = host_clock_ns();
+        last_ns = host_now_ns();
     g_mutex_unlock(&tasks->lock);
-    const gint64 waited_ns = host_clock_ns() - last_ns;
+    const gint64 waited_ns = host_now_ns() - last_ns;
     if (waited_ns < close_ns)
       g_thread_yield();
     else
@@ -194,31 +194,14 @@ void cuda_queue_free(CudaQueue *queue) {
   g_free(queue);
 }
 
-/* *is_supported FALSE: nothing was enqueued. */
-static gboolean put_operations(const CudaTasks *tasks, cudaStream_t stream, CUdeviceptr ready, CUdeviceptr done,
-                               guint32 number, gboolean *is_supported, GError **error) {
-  CUresult result = tasks->write_value((CUstream)stream, ready, number, CU_STREAM_WRITE_VALUE_DEFAULT);
-  *is_supported = result != CUDA_ERROR_NOT_SUPPORTED;
-  if (result != CUDA_SUCCESS)
-    return *is_supported ? fail_impossible(error, "cuStreamWriteValue32: CUresult %d", (int)result) : TRUE;
-  result = tasks->wait_value((CUstream)stream, done, number, CU_STREAM_WAIT_VALUE_GEQ);
-  return result == CUDA_SUCCESS || fail_impossible(error, "cuStreamWaitValue32: CUresult %d", (int)result);
-}
-
-static gboolean put_on_stream(CudaQueue *queue, cudaStream_t stream, guint32 number, GError **error) {
-  CudaTasks *tasks = queue->tasks;
+static gboolean put_on_stream(const CudaQueue *queue, cudaStream_t stream, guint32 number, GError **error) {
   const CUdeviceptr ready = queue->on_device + G_STRUCT_OFFSET(Words, ready);
   const CUdeviceptr done = queue->on_device + G_STRUCT_OFFSET(Words, done);
-  if (tasks->write_value != NULL) {
-    gboolean is_supported;
-    if (!put_operations(tasks, stream, ready, done, number, &is_supported, error))
-      return FALSE;
-    if (is_supported)
-      return TRUE;
-    tasks->write_value = NULL;
-  }
-  return CUDA_CALL(cuda_write_word((guint32 *)(guintptr)ready, number, stream), error) &&
-         CUDA_CALL(cuda_await_word((const guint32 *)(guintptr)done, number, stream), error);
+  CUresult result = queue->tasks->write_value((CUstream)stream, ready, number, CU_STREAM_WRITE_VALUE_DEFAULT);
+  if (result != CUDA_SUCCESS)
+    return fail_impossible(error, "cuStreamWriteValue32: CUresult %d", (int)result);
+  result = queue->tasks->wait_value((CUstream)stream, done, number, CU_STREAM_WAIT_VALUE_GEQ);
+  return result == CUDA_SUCCESS || fail_impossible(error, "cuStreamWaitValue32: CUresult %d", (int)result);
 }
 
 void cuda_stream_host_task(DeviceStream *base, HostStep step, gpointer data) {

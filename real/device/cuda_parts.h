@@ -3,6 +3,8 @@
 #include "cuda_call.h"
 #include "cuda_device.h"
 #include "cuda_kernels.h"
+#include "device_memory.h"
+#include "host_machine.h"
 
 typedef struct CudaTasks CudaTasks;
 typedef struct CudaQueue CudaQueue;
@@ -17,12 +19,11 @@ typedef struct {
 typedef struct {
   Device device;
   int ordinal;
-  gsize total_bytes;              /* of the GPU's memory */
-  gint64 limit_bytes, held_bytes; /* of allocate(); limit 0: this rank's share of the memory */
-  GHashTable *sizes;              /* memory → its bytes (gint64, owned) */
-  cudaStream_t service;           /* for zeroing memory and for anchors; always idle otherwise */
-  GArray *anchors;                /* of CudaAnchor, ascending; at least one */
-  gint64 anchor_age_ns;           /* least time between two anchors */
+  gsize total_bytes;  /* of the GPU's memory */
+  gint64 limit_bytes; /* of allocate(); 0: this rank's share of the memory */
+  DeviceMemory memory;
+  cudaStream_t service;  /* for zeroing memory and for anchors; always idle otherwise */
+  CudaAnchor anchors[2]; /* from opening the device, and from the latest wait */
   CudaTasks *tasks;
   Nvml *nvml;      /* NULL until asked */
   GMutex lock;     /* protects the fields below */
@@ -51,7 +52,7 @@ gboolean cuda_device_enter(CudaDevice *device);
 /* cuda_clock.c */
 gboolean cuda_clock_open(CudaDevice *device, GError **error);
 void cuda_clock_close(CudaDevice *device);
-void cuda_clock_refresh(CudaDevice *device); /* takes a new anchor if the last one is old */
+void cuda_clock_refresh(CudaDevice *device); /* takes the latest anchor anew if it is old */
 gint64 cuda_clock_event_ns(CudaDevice *device, cudaEvent_t event);
 
 /* cuda_stream.c: members of DeviceType */
@@ -81,9 +82,3 @@ void cuda_stream_host_task(DeviceStream *stream, HostStep step, gpointer data);
 Nvml *nvml_new(int ordinal);
 void nvml_free(Nvml *nvml);
 double nvml_clock_Hz(const Nvml *nvml);
-
-static inline gint64 host_clock_ns(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (gint64)now.tv_sec * 1000000000 + now.tv_nsec;
-}

@@ -122,7 +122,7 @@ gboolean cuda_event_is_done(DeviceEvent *base) {
 
 gint64 cuda_event_ns(DeviceEvent *base) {
   CudaDevice *device = (CudaDevice *)base->device;
-  return cuda_device_enter(device) ? cuda_clock_event_ns(device, ((CudaEvent *)base)->handle) : host_clock_ns();
+  return cuda_device_enter(device) ? cuda_clock_event_ns(device, ((CudaEvent *)base)->handle) : host_now_ns();
 }
 
 gint64 cuda_event_elapsed_ns(DeviceEvent *from, DeviceEvent *to) {
@@ -144,10 +144,10 @@ static void ask_watch(CudaDevice *device) {
  * long step costs the host little, and its end is noticed soon. */
 gboolean cuda_event_sleep_until(DeviceEvent *base, gint64 timeout_ns) {
   CudaDevice *device = (CudaDevice *)base->device;
-  const gint64 start = host_clock_ns(), watch_ns = 10 * 1000 * 1000, close_ns = 50 * 1000, longest_us = 1000;
+  const gint64 start = host_now_ns(), watch_ns = 10 * 1000 * 1000, close_ns = 50 * 1000, longest_us = 1000;
   gint64 watched = start;
   while (!cuda_event_is_done(base)) {
-    const gint64 now = host_clock_ns();
+    const gint64 now = host_now_ns();
     if (now - start > timeout_ns)
       return FALSE;
     if (now - watched > watch_ns) {

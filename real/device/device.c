@@ -10,6 +10,14 @@ gint64 device_elapsed_ns(DeviceEvent *from, DeviceEvent *to) {
   return type->elapsed_ns != NULL ? type->elapsed_ns(from, to) : type->event_ns(to) - type->event_ns(from);
 }
 
+gboolean device_wait(DeviceEvent *event, GError **error) {
+  static const gint64 look_ns = 50 * 1000 * 1000;
+  const DeviceType *type = event->device->type;
+  while (!type->sleep_until(event, look_ns) && type->check(event->device, NULL))
+    ;
+  return type->check(event->device, error);
+}
+
 const DeviceType *device_find(const char *name, GError **error) {
   const char *names[G_N_ELEMENTS(types) + 1] = {NULL}; /* those built in */
   gsize n = 0;

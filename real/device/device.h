@@ -43,7 +43,7 @@ typedef struct {
   /* Record an event once per use. It is an error to record it again before the previous use was waited for and read,
    * or to call wait() before record(): a GPU would not wait; the cpu and null devices assert. */
   DeviceEvent *(*event_new)(Device *device, GError **error);
-  void (*event_free)(DeviceEvent *event);
+  void (*event_free)(DeviceEvent *event); /* NULL: nothing, here and in stream_free and release_host */
   void (*record)(DeviceStream *stream, DeviceEvent *event); /* takes the time when the stream reaches it */
   void (*wait)(DeviceStream *stream, DeviceEvent *event);   /* later work of `stream` starts after it */
   gboolean (*is_done)(DeviceEvent *event);
@@ -95,6 +95,8 @@ struct DeviceEvent {
 
 /* The time from one event to a later one of the same stream, by the best means the device has. */
 gint64 device_elapsed_ns(DeviceEvent *from, DeviceEvent *to);
+/* Waits until the event is done. FALSE with the error if the device fails. */
+gboolean device_wait(DeviceEvent *event, GError **error);
 
 /* Finds a device type by name. INPUT, with the valid names, if it is unknown or was not built in. */
 const DeviceType *device_find(const char *name, GError **error);

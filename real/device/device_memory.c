@@ -17,7 +17,8 @@ static void explain(const DeviceMemory *memory, gint64 bytes, const char *why, G
   g_autofree char *asked = units_format((double)bytes, UNIT_BYTES);
   g_autofree char *held = units_format((double)memory->held_bytes, UNIT_BYTES);
   g_autofree char *capacity = units_format((double)memory->capacity_bytes, UNIT_BYTES);
-  fail_impossible(error, "out of memory: %s asked for, %s held, capacity %s%s", asked, held, capacity, why);
+  fail_impossible(error, "out of memory: %s asked for, %s held, capacity %s%s%s", asked, held, capacity, why,
+                  memory->place);
 }
 
 gboolean device_memory_fits(const DeviceMemory *memory, gint64 bytes, GError **error) {

@@ -1,10 +1,11 @@
-/* Private to devices that use host memory: counts the bytes held against a capacity. For one thread. */
+/* Private to devices: counts the bytes held against a capacity. For one thread. */
 #pragma once
 #include <glib.h>
 
 typedef struct {
   gint64 capacity_bytes, held_bytes;
   GHashTable *bytes_of; /* block → gint64* */
+  char place[48];       /* " (CUDA device 0)": for messages; "": only one is meant */
 } DeviceMemory;
 
 void device_memory_init(DeviceMemory *memory, gint64 capacity_bytes);

@@ -95,10 +95,4 @@ refused_in_fp8() { # compute capability, words, options
 }
 refused_in_fp8 80 ' need a GPU of compute capability 8.9 or later, found 8.0'
 refused_in_fp8 100 ' with scales of blocks need a GPU of compute capability 9.0, found 10.0' '--framework blocks.yaml'
-
-# Host tasks by kernels (cuda_words.cu); test_emulated_cuda has the driver's operations.
-export EMULATED_CUDA_STREAM_VALUES=0
-check_table "$small --precision fp32 --comm mpi --attention unfused" <<'TABLE'
-through the host: pp 2|2|tiny-gpt2-short|--pp 2
-TABLE
 finish
