@@ -6,15 +6,14 @@
  *     AdamW on vectors        │ ·· │ ·· │ …         update
  *
  * Each rank takes the median of its samples; the slowest rank counts. Kernels run as the host optimizer runs them:
- * split into parts that a rank's threads share (host_kernels.h). */
+ * split into parts that a rank's threads share (host_optimizer.h). */
 #include "host_times.h"
 
-#include "comm.h"
 #include "error.h"
-#include "host_kernels.h"
 #include "host_machine.h"
 #include "host_optimizer.h"
 #include "sort_doubles.h"
+#include "timed_stream.h"
 
 #include <string.h>
 
@@ -25,47 +24,33 @@ typedef enum { VECTOR_WEIGHT, VECTOR_MASTER, VECTOR_GRADIENT, VECTOR_M, VECTOR_V
 
 typedef struct {
   World *world;
-  const DeviceType *type;
-  Device *device;
-  DeviceStream *stream;
-  DeviceEvent *start, *end;
+  TimedStream *on;
   void *on_host, *on_device; /* [COPY_BYTES] */
   void *vectors[N_VECTORS];  /* [N_ELEMENTS] each */
   int n_threads;
 } HostBench;
 
 static gboolean host_open(HostBench *host, World *world, const DeviceType *type, GError **error) {
-  *host = (HostBench){.world = world, .type = type, .n_threads = host_kernels_threads(type, world)};
-  if ((host->device = comm_open_device(world, type, 0, error)) == NULL ||
-      (host->stream = type->stream_new(host->device, STREAM_COPY, error)) == NULL ||
-      (host->start = type->event_new(host->device, error)) == NULL ||
-      (host->end = type->event_new(host->device, error)) == NULL ||
-      (host->on_device = type->allocate(host->device, COPY_BYTES, error)) == NULL ||
-      (host->on_host = type->allocate_host(host->device, COPY_BYTES, error)) == NULL)
+  *host = (HostBench){.world = world,
+                      .on = timed_stream_open(world, type, STREAM_COPY, error),
+                      .n_threads = host_kernels_threads(type, world)};
+  if (host->on == NULL || (host->on_device = type->allocate(host->on->device, COPY_BYTES, error)) == NULL ||
+      (host->on_host = type->allocate_host(host->on->device, COPY_BYTES, error)) == NULL)
     return FALSE;
   for (int i = 0; i < N_VECTORS; i++)
-    if ((host->vectors[i] = type->allocate_host(host->device, N_ELEMENTS * (gint64)sizeof(float), error)) == NULL)
+    if ((host->vectors[i] = type->allocate_host(host->on->device, N_ELEMENTS * (gint64)sizeof(float), error)) == NULL)
       return FALSE;
   return TRUE;
 }
 
 static void host_close(HostBench *host) {
-  const DeviceType *type = host->type;
+  if (host->on == NULL)
+    return;
   for (int i = 0; i < N_VECTORS; i++)
-    if (host->vectors[i] != NULL)
-      type->release_host(host->device, host->vectors[i]);
-  if (host->on_host != NULL)
-    type->release_host(host->device, host->on_host);
-  if (host->on_device != NULL)
-    type->release(host->device, host->on_device);
-  if (host->end != NULL)
-    type->event_free(host->end);
-  if (host->start != NULL)
-    type->event_free(host->start);
-  if (host->stream != NULL)
-    type->stream_free(host->stream);
-  if (host->device != NULL)
-    type->close(host->device);
+    host->on->type->release_host(host->on->device, host->vectors[i]);
+  host->on->type->release_host(host->on->device, host->on_host);
+  host->on->type->release(host->on->device, host->on_device);
+  timed_stream_close(host->on);
 }
 
 /* Median of this rank's samples; at least a nanosecond. */
@@ -78,14 +63,11 @@ static double median_s(double *samples_s) {
 
 /* Time of one copy, s; < 0: the device has failed. */
 static double copy_s(HostBench *host, void *to, const void *from, GError **error) {
-  const DeviceType *type = host->type;
-  type->record(host->stream, host->start);
-  type->copy(host->stream, to, from, COPY_BYTES);
-  type->record(host->stream, host->end);
-  while (!type->sleep_until(host->end, G_GINT64_CONSTANT(100000000)))
-    if (!type->check(host->device, error))
-      return -1;
-  return type->check(host->device, error) ? device_elapsed_ns(host->start, host->end) * 1e-9 : -1;
+  TimedStream *on = host->on;
+  on->type->record(on->stream, on->start);
+  on->type->copy(on->stream, to, from, COPY_BYTES);
+  on->type->record(on->stream, on->end);
+  return timed_stream_wait(on, error);
 }
 
 /* Copy rate of the slowest copying rank in its slower direction; ranks that do not copy only wait. 0: failed. */

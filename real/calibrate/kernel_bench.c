@@ -1,6 +1,6 @@
-/* A GPU starts on a stream while the host is still filling it, and overtakes the host if kernels are small. So the
- * stream is held until a whole sample is queued. The start event follows other kernels, as in a step, for which the
- * device has fetched it long before it comes to it; behind the hold it would be reached with nothing fetched:
+/* The stream is held until a whole sample is queued (timed_stream.h). The start event follows other kernels, as in a
+ * step, for which the device has fetched it long before it comes to it; behind the hold it would be reached with
+ * nothing fetched:
  *
  *     host     hold │ passes │ record │ launch … launch │ record │ let go
  *     stream   └──────────────────── waits ─────────────────────┘ ▪▪▪▪▪▪ start ▮▮▮▮▮▮▮▮ end
@@ -12,20 +12,19 @@
  *
  * An idle GPU runs at a fraction of its clock, at which all of these take longer. So a second of products comes first.
  *
- * The host lets go after HOLD_NS in any case: a kernel's first launch may wait for the device.
- *
  * Each launch uses another place for the second operand and the result than those before it, so that they are not in
  * cache, like a weight and its gradient. Operands are random: products of zeros draw less power and run faster. */
 #include "kernel_bench.h"
 
 #include "dense_product.h"
 #include "error.h"
+#include "host_machine.h"
 #include "sort_doubles.h"
+#include "timed_stream.h"
 
 #include <string.h>
-#include <time.h>
 
-enum { N_REPEATS = 7, N_WARM = 2, MOST_LAUNCHES = 32, HOLD_NS = 100000000, ALIGN_BYTES = 256 };
+enum { N_REPEATS = 7, N_WARM = 2, MOST_LAUNCHES = 32, ALIGN_BYTES = 256 };
 /* A pass of a few microseconds; those in front of a sample take 20 on an H200. */
 enum { PASS_BYTES = 4 << 20, N_LEADING = 6 };
 static const double SAMPLE_S = 2e-3, LOAD_S = 1, SHORTEST_S = 1e-5;
@@ -37,25 +36,16 @@ typedef struct {
   gint64 n_places;
 } Case;
 
-/* A device with one stream. */
 typedef struct {
-  const DeviceType *type;
+  TimedStream *on;
+  const DeviceType *type; /* of the device, as `on` has it */
   Device *device;
   DeviceStream *stream;
-  DeviceEvent *start, *end;
   char *passed; /* memory of `pass`; NULL on the host */
   Case pass;
   double edge_s;
-  gint is_held; /* atomic */
-  gint64 held_until_ns;
   gint64 n_launched; /* of kernels whose operands move */
 } Bench;
-
-static gint64 now_ns(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (gint64)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 static Case pass_over(void *from, void *to, gint64 bytes) {
   return (Case){
@@ -68,11 +58,11 @@ static Case pass_over(void *from, void *to, gint64 bytes) {
 }
 
 static gboolean bench_open(Bench *bench, World *world, const DeviceType *type, GError **error) {
-  *bench = (Bench){.type = type, .device = comm_open_device(world, type, 0, error)};
-  if (bench->device == NULL || (bench->stream = type->stream_new(bench->device, STREAM_COMPUTE, error)) == NULL ||
-      (bench->start = type->event_new(bench->device, error)) == NULL ||
-      (bench->end = type->event_new(bench->device, error)) == NULL)
+  *bench = (Bench){.on = timed_stream_open(world, type, STREAM_COMPUTE, error), .type = type};
+  if (bench->on == NULL)
     return FALSE;
+  bench->device = bench->on->device;
+  bench->stream = bench->on->stream;
   if (type->is_host_memory)
     return TRUE;
   bench->passed = type->allocate(bench->device, 2 * PASS_BYTES, error);
@@ -84,22 +74,10 @@ static gboolean bench_open(Bench *bench, World *world, const DeviceType *type, G
 static void bench_close(Bench *bench) {
   if (bench->passed != NULL)
     bench->type->release(bench->device, bench->passed);
-  if (bench->end != NULL)
-    bench->type->event_free(bench->end);
-  if (bench->start != NULL)
-    bench->type->event_free(bench->start);
-  if (bench->stream != NULL)
-    bench->type->stream_free(bench->stream);
-  if (bench->device != NULL)
-    bench->type->close(bench->device);
+  timed_stream_close(bench->on);
 }
 
 /* --- samples --- */
-
-static gboolean wait_let_go(gpointer data, GError **error) {
-  Bench *bench = data;
-  return !g_atomic_int_get(&bench->is_held) || now_ns() > bench->held_until_ns;
-}
 
 static void launch_place(Bench *bench, const Case *one) {
   Kernel kernel = one->kernel;
@@ -115,35 +93,21 @@ static void launch_place(Bench *bench, const Case *one) {
 }
 
 static void hold(Bench *bench) {
-  if (bench->type->is_host_memory)
-    return;
-  bench->held_until_ns = now_ns() + HOLD_NS;
-  g_atomic_int_set(&bench->is_held, TRUE);
-  bench->type->host_task(bench->stream, wait_let_go, bench);
-  for (int i = 0; i < N_LEADING; i++)
+  timed_stream_hold(bench->on, bench->stream);
+  for (int i = 0; i < N_LEADING && bench->passed != NULL; i++)
     launch_place(bench, &bench->pass);
-}
-
-/* Waits for the end event. Returns the time from the start event, s; < 0 if the device failed. */
-static double bench_elapsed_s(Bench *bench, GError **error) {
-  while (!bench->type->sleep_until(bench->end, G_GINT64_CONSTANT(100000000)))
-    if (!bench->type->check(bench->device, error))
-      return -1;
-  if (!bench->type->check(bench->device, error))
-    return -1;
-  return device_elapsed_ns(bench->start, bench->end) * 1e-9;
 }
 
 /* Device time of n launches, s; < 0 if the device failed. */
 static double bench_time(Bench *bench, const Case *one, int n, gboolean is_held, GError **error) {
   if (is_held)
     hold(bench);
-  bench->type->record(bench->stream, bench->start);
+  bench->type->record(bench->stream, bench->on->start);
   for (int i = 0; i < n; i++)
     launch_place(bench, one);
-  bench->type->record(bench->stream, bench->end);
-  g_atomic_int_set(&bench->is_held, FALSE);
-  return bench_elapsed_s(bench, error);
+  bench->type->record(bench->stream, bench->on->end);
+  timed_stream_let_go(bench->on);
+  return timed_stream_wait(bench->on, error);
 }
 
 /* Launches per sample: as many as take SAMPLE_S. A kernel's first launches, run here, are not held. */
@@ -295,9 +259,9 @@ static gboolean load_device(Bench *bench, Number number, double *clock_Hz, GErro
     launch_place(bench, &one);
   *clock_Hz = bench->type->clock_Hz(bench->device);
   if (ok) {
-    bench->type->record(bench->stream, bench->start);
-    bench->type->record(bench->stream, bench->end);
-    ok = bench_elapsed_s(bench, error) >= 0;
+    bench->type->record(bench->stream, bench->on->start);
+    bench->type->record(bench->stream, bench->on->end);
+    ok = timed_stream_wait(bench->on, error) >= 0;
   }
   for (int i = 0; i < 3; i++)
     bench->type->release(bench->device, buffers[i]);
@@ -355,10 +319,10 @@ static gboolean measure_launches(Bench *bench, double *launch_s, double *kernel_
   const Case nothing = pass_over(buffer, buffer + ALIGN_BYTES, ALIGN_BYTES);
   double edge_s;
   gboolean ok = take_apart(bench, &nothing, MOST_LAUNCHES, kernel_s, &edge_s, error);
-  const gint64 before_ns = now_ns();
+  const gint64 before_ns = host_now_ns();
   for (int i = 0; i < N_LAUNCHES && ok; i++)
     launch_place(bench, &nothing);
-  *launch_s = (double)(now_ns() - before_ns) * 1e-9 / N_LAUNCHES;
+  *launch_s = (double)(host_now_ns() - before_ns) * 1e-9 / N_LAUNCHES;
   ok = ok && bench_time(bench, &nothing, 1, FALSE, error) >= 0;
   bench->type->release(bench->device, buffer);
   return ok;

@@ -6,11 +6,7 @@
  *     time                 ├─────────────────┤
  *
  * On a GPU the host would still launch the transfer after its start event, and a step's host is ahead. So MOST_QUEUED
- * are issued in a row, as nccl-tests does, behind a hold (kernel_bench.c), and the time is divided by their number:
- *
- *     host     hold │ record │ transfer … transfer │ record │ let go
- *     stream   └───────────────── waits ────────────────────┘ start ▮▮▮▮▮▮▮▮ end
- *
+ * are issued in a row, as nccl-tests does, behind a hold (timed_stream.h), and the time is divided by their number.
  * Fewer of long ones. One by itself is timed too, and kept apart. On CPU cores transfers are work of the host, and only
  * that is timed.
  *
@@ -20,44 +16,36 @@
 #include "dense_product.h"
 #include "error.h"
 #include "sort_doubles.h"
+#include "timed_stream.h"
 
 #include <string.h>
-#include <time.h>
 
-enum { N_WARM = 2, MOST_QUEUED = 20, LEAST_QUEUED = 2, HOLD_NS = 100000000 };
+enum { N_WARM = 2, MOST_QUEUED = 20, LEAST_QUEUED = 2 };
 static const double QUEUE_S = 0.1; /* as many as take this long, if that is fewer */
-
-/* Holds a stream until the host lets go or HOLD_NS have passed. */
-typedef struct {
-  gint is_held; /* atomic */
-  gint64 until_ns;
-} Hold;
 
 /* --- state --- */
 
 typedef struct {
   const LinkBench *bench;
   LinkTimes *times;
-  Device *device;
+  TimedStream *on;
+  Device *device; /* and its stream for products, as `on` has them */
+  DeviceStream *compute;
+  DeviceStream *collectives, *sends, *receives;
   Comm *comm;
-  DeviceStream *compute, *collectives, *sends, *receives;
-  DeviceEvent *start, *end;
   char *in, *out;
   char *operands[3]; /* of the products: A, B, C */
   gint64 clock_offset_ns;
-  Hold *hold;
 } Links;
 
 static gboolean make_streams(Links *links, GError **error) {
   const DeviceType *type = links->bench->device;
-  DeviceStream **const streams[] = {&links->compute, &links->collectives, &links->sends, &links->receives};
-  const Stream kinds[] = {STREAM_COMPUTE, STREAM_DP, STREAM_SEND_F, STREAM_RECV_F};
+  DeviceStream **const streams[] = {&links->collectives, &links->sends, &links->receives};
+  const Stream kinds[] = {STREAM_DP, STREAM_SEND_F, STREAM_RECV_F};
   for (gsize i = 0; i < G_N_ELEMENTS(kinds); i++)
     if ((*streams[i] = type->stream_new(links->device, kinds[i], error)) == NULL)
       return FALSE;
-  links->start = type->event_new(links->device, error);
-  links->end = links->start ? type->event_new(links->device, error) : NULL;
-  return links->end != NULL;
+  return TRUE;
 }
 
 static void close_links(Links *links) {
@@ -67,37 +55,10 @@ static void close_links(Links *links) {
   for (int i = 0; i < 3; i++)
     type->release(links->device, links->operands[i]);
   comm_stop(links->comm, links->bench->world);
-  type->event_free(links->start);
-  type->event_free(links->end);
-  DeviceStream *const streams[] = {links->compute, links->collectives, links->sends, links->receives};
+  DeviceStream *const streams[] = {links->collectives, links->sends, links->receives};
   for (gsize i = 0; i < G_N_ELEMENTS(streams); i++)
     type->stream_free(streams[i]);
-  type->close(links->device);
-  g_free(links->hold);
-}
-
-static gint64 now_ns(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (gint64)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-static gboolean wait_let_go(gpointer data, GError **error) {
-  const Hold *hold = data;
-  return !g_atomic_int_get(&hold->is_held) || now_ns() > hold->until_ns;
-}
-
-/* The last hold must be over. */
-static void hold_stream(const Links *links, DeviceStream *stream) {
-  if (links->bench->device->is_host_memory)
-    return;
-  links->hold->until_ns = now_ns() + HOLD_NS;
-  g_atomic_int_set(&links->hold->is_held, TRUE);
-  links->bench->device->host_task(stream, wait_let_go, links->hold);
-}
-
-static void let_go(const Links *links) {
-  g_atomic_int_set(&links->hold->is_held, FALSE);
+  timed_stream_close(links->on);
 }
 
 /* Tells the world that it waits if that takes longer than usual; overlapping kernels that end count as progress. */
@@ -119,7 +80,7 @@ static gboolean wait_for(const Links *links, DeviceEvent *event, GError **error)
 }
 
 static gboolean wait_end(const Links *links, GError **error) {
-  return wait_for(links, links->end, error);
+  return wait_for(links, links->on->end, error);
 }
 
 /* --- opening --- */
@@ -178,9 +139,13 @@ static void launch_product(const Links *links) {
 
 /* Products run once before ranks communicate: a first launch may wait until the whole GPU is idle. */
 static gboolean open_links(Links *links, const LinkBench *bench, LinkTimes *times, GError **error) {
-  *links = (Links){.bench = bench, .times = times, .hold = g_new0(Hold, 1)};
-  links->device = comm_open_device(bench->world, bench->device, 0, error);
-  if (links->device == NULL || !make_streams(links, error))
+  *links = (Links){.bench = bench, .times = times};
+  links->on = timed_stream_open(bench->world, bench->device, STREAM_COMPUTE, error);
+  if (links->on == NULL)
+    return FALSE;
+  links->device = links->on->device;
+  links->compute = links->on->stream;
+  if (!make_streams(links, error))
     return FALSE;
   links->in = bench->device->allocate(links->device, most_bytes(bench), error);
   links->out = links->in ? bench->device->allocate(links->device, most_bytes(bench), error) : NULL;
@@ -190,7 +155,7 @@ static gboolean open_links(Links *links, const LinkBench *bench, LinkTimes *time
   if (!bench->device->is_host_memory)
     fill_random(links, NUMBER_FP32, links->in, most_bytes(bench) / 4 / 256, 256, 3);
   launch_product(links);
-  bench->device->record(links->compute, links->end);
+  bench->device->record(links->compute, links->on->end);
   return wait_end(links, error) && (links->comm = comm_start(bench->comm, bench->world, links->device, error)) != NULL;
 }
 
@@ -256,16 +221,16 @@ static gboolean run_row(const Links *links, const Timed *timed, int n_queued, gi
   DeviceStream *stream = stream_of(links, timed);
   world_barrier(links->bench->world);
   if (n_queued > 1)
-    hold_stream(links, stream);
-  type->record(stream, links->start);
+    timed_stream_hold(links->on, stream);
+  type->record(stream, links->on->start);
   for (int i = 0; i < n_queued; i++)
     launch_transfer(links, timed);
-  type->record(stream, links->end);
-  let_go(links);
+  type->record(stream, links->on->end);
+  timed_stream_let_go(links->on);
   if (!wait_end(links, error))
     return FALSE;
-  own[0] = type->event_ns(links->start) + links->clock_offset_ns;
-  own[1] = type->event_ns(links->end) + links->clock_offset_ns;
+  own[0] = type->event_ns(links->on->start) + links->clock_offset_ns;
+  own[1] = type->event_ns(links->on->end) + links->clock_offset_ns;
   return TRUE;
 }
 
@@ -370,13 +335,13 @@ static gboolean is_eager(const Links *links, CommGroup *channel, gint64 bytes, g
   world_barrier(links->bench->world);
   if (channel != NULL && rank % 2 == 0) {
     links->comm->type->send(channel, links->sends, 0, links->in, bytes);
-    type->record(links->sends, links->end);
-    ended = type->sleep_until(links->end, DELAY_US * G_GINT64_CONSTANT(500));
+    type->record(links->sends, links->on->end);
+    ended = type->sleep_until(links->on->end, DELAY_US * G_GINT64_CONSTANT(500));
   } else {
     g_usleep(DELAY_US);
     if (channel != NULL)
       links->comm->type->receive(channel, links->receives, 0, links->out, bytes);
-    type->record(links->receives, links->end);
+    type->record(links->receives, links->on->end);
   }
   *eager = world_all(links->bench->world, ended);
   return wait_end(links, error);
@@ -425,23 +390,23 @@ static double time_products(const Links *links, const Timed *all_reduce, DeviceE
     launch_transfer(links, all_reduce);
     type->record(links->collectives, ends[i]);
   }
-  type->record(links->compute, links->start);
+  type->record(links->compute, links->on->start);
   for (int i = 0; i < N_BESIDE; i++)
     launch_product(links);
-  type->record(links->compute, links->end);
+  type->record(links->compute, links->on->end);
   for (int i = 0; i < n_collectives; i++)
     if (!wait_for(links, ends[i], error))
       return -1;
   if (!wait_end(links, error))
     return -1;
-  return (type->event_ns(links->end) - type->event_ns(links->start)) * 1e-9;
+  return device_elapsed_ns(links->on->start, links->on->end) * 1e-9;
 }
 
 /* How many of the collectives overlapped the products; the first and the last may count in part. Issuing takes the host
  * a while, so some may have ended before the products began. */
 static double count_beside(const Links *links, DeviceEvent *const *ends, int n) {
   const DeviceType *type = links->bench->device;
-  const gint64 start_ns = type->event_ns(links->start), end_ns = type->event_ns(links->end);
+  const gint64 start_ns = type->event_ns(links->on->start), end_ns = type->event_ns(links->on->end);
   gint64 before_ns = start_ns;
   double n_beside = 0;
   for (int i = 0; i < n && before_ns < end_ns; i++) {
@@ -459,7 +424,7 @@ static double time_alone(const Links *links, const Timed *all_reduce, GError **e
   gint64 own[2];
   if (!run_row(links, all_reduce, MOST_QUEUED, own, error))
     return -1;
-  return (own[1] - own[0]) * 1e-9 / MOST_QUEUED;
+  return device_elapsed_ns(links->on->start, links->on->end) * 1e-9 / MOST_QUEUED;
 }
 
 enum { MOST_SIDE_BY_SIDE = 7 };
