@@ -14,3 +14,8 @@ gboolean host_optimizer_step(const Trainer *trainer, int step, int chunk, const 
                              const LossScale *scale, int n_threads, GError **error);
 /* Copies the chunk's weights to where the device holds them. */
 void host_optimizer_weights_back(const Trainer *trainer, int chunk, DeviceStream *stream);
+
+/* Threads that a rank may use for this: 1 if its device is a CPU core, else its share of the cores. */
+int host_kernels_threads(const DeviceType *device, const World *world);
+/* Runs all of them and waits: each of `n_threads` takes one kernel after the other. FALSE: one failed. */
+gboolean host_kernels_run(const Kernel *kernels, int n, int n_threads);

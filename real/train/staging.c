@@ -2,8 +2,6 @@
 
 #include <string.h>
 
-static const gint64 look_ns = 50 * 1000 * 1000;
-
 /* A copy with `staging` as one end. */
 static gboolean copy_now(Device *device, DeviceStream *stream, void *to, const void *from, gint64 bytes,
                          GError **error) {
@@ -13,10 +11,9 @@ static gboolean copy_now(Device *device, DeviceStream *stream, void *to, const v
     return FALSE;
   type->copy(stream, to, from, bytes);
   type->record(stream, copied);
-  while (!type->sleep_until(copied, look_ns) && type->check(device, error))
-    ;
+  const gboolean is_done = device_wait(copied, error);
   type->event_free(copied);
-  return type->check(device, error);
+  return is_done;
 }
 
 gboolean staging_write(Device *device, DeviceStream *stream, void *to, const void *from, gint64 bytes, GError **error) {

@@ -11,6 +11,7 @@
 
 #include "error.h"
 #include "executor_private.h"
+#include "host_machine.h"
 #include "items.h"
 #include "state.h"
 
@@ -403,7 +404,7 @@ static void wait_for_inputs(Executor *executor, int index) {
 
 static gboolean issue(Executor *executor, int index, GError **error) {
   const Op *op = &executor->list->ops[index];
-  executor->result->issue_ns[index] = executor_now_ns();
+  executor->result->issue_ns[index] = host_now_ns();
   executor->device->type->record(executor->streams[op->stream], executor->start[index]);
   world_progress(executor->execution->world); /* issuing may block without being watched */
   return run_op(executor, index, error);
@@ -414,7 +415,7 @@ static void record_end(Executor *executor, int index) {
   if (op->kind == OP_RECV && executor->parts != NULL)
     gather_parts(executor, op);
   executor->device->type->record(executor->streams[op->stream], executor->end[index]);
-  executor->result->issued_ns[index] = executor_now_ns();
+  executor->result->issued_ns[index] = host_now_ns();
   if (op->kind == OP_SEND)
     release_sent(executor, index);
 }

@@ -1,9 +1,10 @@
 /* The host's ops. The host issues ahead of the device and waits only where the Program makes it wait. While waiting
- * it checks, twenty times a second, the first op of each stream that has not ended, and publishes on the board what
+ * it checks, twenty times a second, the first op of each stream that has not ended, and publishes on the status table what
  * this rank is doing or waiting for; others print that if something goes wrong. */
 #include "cpu_kernels.h"
 #include "error.h"
 #include "executor_private.h"
+#include "host_machine.h"
 #include "loss_scaling.h"
 #include "staging.h"
 #include "state.h"
@@ -151,9 +152,7 @@ static gboolean read_step_end(Executor *executor, int step, GError **error) {
   if (executor->trainer->scales != NULL)
     device->copy(stream, &end->scale, loss_scaling_of(executor->trainer, step), sizeof end->scale);
   device->record(stream, executor->normed);
-  while (!device->sleep_until(executor->normed, look_ns) && device->check(executor->device, NULL))
-    ;
-  return device->check(executor->device, error);
+  return device_wait(executor->normed, error);
 }
 
 /* " at the loss scale 1024: …"; "" without a loss scale. Owned by the caller. */
@@ -221,17 +220,17 @@ static void note_clock(Executor *executor, const Op *op) {
 gboolean executor_host_op(Executor *executor, int index, GError **error) {
   const Op *op = &executor->list->ops[index];
   const Execution *execution = executor->execution;
-  executor->result->issue_ns[index] = executor_now_ns();
+  executor->result->issue_ns[index] = host_now_ns();
   note_clock(executor, op);
   for (int i = 0; i < OP_MAX_AFTER && op->after[i] >= 0; i++)
     if (executor->list->ops[op->after[i]].kind != OP_HOST && !wait_event(executor, executor->end[op->after[i]], error))
       return FALSE;
-  executor->result->start_ns[index] = executor_now_ns();
+  executor->result->start_ns[index] = host_now_ns();
   if (op->action == ACTION_OPTIMIZER && !update(executor, index, error))
     return FALSE;
   if (op->action == ACTION_SYNC && !executor->is_rehearsal && !check_norm(executor, op, error))
     return FALSE;
-  executor->result->end_ns[index] = executor_now_ns();
+  executor->result->end_ns[index] = host_now_ns();
   if (op->action == ACTION_SYNC && execution->progress != NULL)
     execution->progress(op->step, executor->program->n_steps, execution->progress_data);
   return TRUE;

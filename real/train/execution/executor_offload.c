@@ -11,7 +11,6 @@
  * ZeRO-2 and 3 gradients are sent after every micro-batch, the same number of bytes as if it did. */
 #include "error.h"
 #include "executor_private.h"
-#include "host_kernels.h"
 #include "host_optimizer.h"
 #include "loss_scaling.h"
 #include "state.h"

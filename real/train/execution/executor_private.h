@@ -46,7 +46,6 @@ struct Executor {
   int cursor[N_STREAMS]; /* first op of each stream not yet seen to end */
 };
 
-gint64 executor_now_ns(void);
 Phase executor_phase(const Op *op); /* F I W B */
 CommGroup *executor_channel(const Executor *executor, const Op *op);
 

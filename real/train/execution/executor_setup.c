@@ -5,13 +5,6 @@
 #include "items.h"
 
 #include <string.h>
-#include <time.h>
-
-gint64 executor_now_ns(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * G_GINT64_CONSTANT(1000000000) + now.tv_nsec;
-}
 
 char *op_text(const Program *program, const Op *op) {
   g_autoptr(GString) text = g_string_new(NULL);
@@ -293,15 +286,11 @@ static void free_parts(Executor *executor) {
   const DeviceType *device = executor->device->type;
   executor_saved_clear(executor);
   trainer_free(executor->trainer);
-  if (executor->normed != NULL)
-    device->event_free(executor->normed);
-  if (executor->step_end != NULL)
-    device->release_host(executor->device, executor->step_end);
+  device->event_free(executor->normed);
+  device->release_host(executor->device, executor->step_end);
   for (int i = 0; i < executor->list->n_ops; i++) {
-    if (executor->start[i] != NULL)
-      device->event_free(executor->start[i]);
-    if (executor->end[i] != NULL)
-      device->event_free(executor->end[i]);
+    device->event_free(executor->start[i]);
+    device->event_free(executor->end[i]);
   }
 }
 
@@ -322,7 +311,6 @@ void executor_close(Executor *executor) {
     return;
   const DeviceType *device = executor->device->type;
   for (int stream = 0; stream < N_STREAMS; stream++)
-    if (executor->streams[stream] != NULL)
-      device->stream_free(executor->streams[stream]);
+    device->stream_free(executor->streams[stream]);
   device->close(executor->device);
 }

@@ -1,7 +1,8 @@
 /* Attention where each rank has two pieces of every sequence, an early and a late one of 2·cp: implements the items
- * that context.c lists, in its order. A sequence's rows here are the early piece's, then the late one's.
+ * that workload's context.c and context_blocks.c list, in their order. A sequence's rows here are the early piece's,
+ * then the late one's.
  *
- * Ring. What rank c sees of the block of rank r:
+ * Rings. What rank c sees of the block of rank r:
  *
  *     r = c      causal mask over its own rows: both pieces are in order
  *     r < c      all queries see the early piece, which is before both of theirs; the late one is after them
@@ -15,11 +16,220 @@
  *     forward    step k has the block of rank c − k      in kv[k mod 2]
  *     backward   step k has the block of rank c − 1 − k  in kv[k mod 2], its gradient so far in d_kv[k mod 2]
  *
+ * PyTorch's ring. A block has K and V of as many heads as Q, | k₀ … k_{n−1} | v₀ … v_{n−1} |; all ranks' blocks are
+ * gathered at once, and step k uses rank (c − k)'s.
+ *
+ *     forward    a block's output in `part`, merged into the fp32 sum of all, `wide`
+ *     backward   a block's dQ in `part`, added to `wide`; its dK and dV in d_kv[0], added to wide_kv[0], which is
+ *                sent on from wide_kv[1]: the next rank has the same block next, so each gets home after cp steps
+ *
  * All-gather. Blocks arrive by rank and are put in order of position; then early and late queries each see all keys
  * up to theirs. The gradients go back the same way.
  *
- * Ulysses: ulysses_items.c. PyTorch's ring: ring_of_blocks_items.c. */
-#include "context_rows.h"
+ * Ulysses: heads are exchanged for tokens. In between, a rank has whole sequences, in order of position, for 1/cp of
+ * the heads. Saved q, k and v and attention's output have that form, with the same number of elements except for copies
+ * of K and V: if there are fewer of these heads than ranks, each is repeated before it is sent, and the copies'
+ * gradients are summed on return. Copies occupy whichever of `sent` and `got` the all-to-all is not using: T rows of
+ * K's copies, each head's side by side, then V's.
+ *
+ *     to heads    rows (T × all heads) → a part for each member's heads → all-to-all → rows of all tokens (own heads)
+ *     to tokens   the same backwards
+ *
+ * A forward that will be run again leaves the own tokens' q, k and v of all heads in place, as operands of the second
+ * run. Its attention reads the exchanged heads from the send buffer. */
+#include "item_parts.h"
+
+static const ContextScratch *scratch(const ItemCall *call) {
+  return &item_memory(call)->context;
+}
+
+static int own_rank(const ItemCall *call) {
+  return call->trainer->parameters->at.at[AXIS_CP];
+}
+
+/* Columns of q, k and v of this rank's heads, side by side. */
+static gint64 qkv_width(const Cut *cut) {
+  return cut->q_width + cut->kv_width + cut->v_width;
+}
+
+static char *element(const Cut *cut, const void *base, gint64 i) {
+  return (char *)(gsize)base + i * (gint64)cut->element_bytes;
+}
+
+static void launch_flash(const ItemCall *call, const FlashKernel *task) {
+  Kernel kernel = {.kind = call->is_backward ? KERNEL_FLASH_BACKWARD : KERNEL_FLASH_FORWARD, .flash = *task};
+  item_launch(call, &kernel);
+}
+
+static void fill_zero(const ItemCall *call, void *to, gint64 bytes) {
+  item_launch(call, &(Kernel){.kind = KERNEL_FILL, .fill = {.bytes = bytes, .to = to}});
+}
+
+/* --- rows ----------------------------------------------------------------------------------------------------------
+ */
+
+/* This rank's tokens, one block per sequence, starting at a row and a column. */
+static Rows tokens_at(const Cut *cut, char *base, gint64 ld, gint64 row, gint64 column) {
+  return (Rows){element(cut, base, row * ld + column), ld, cut->seq_len * ld};
+}
+
+/* Gradients of this rank's own Q, starting at a row of each sequence; and of its K and V. */
+static Rows own_dq(const ItemCall *call, gint64 row) {
+  const FlashKernel task = item_flash(call, TRUE);
+  return tokens_at(item_cut(call), task.dq, task.ld_dq, row, 0);
+}
+
+static Rows own_dkv(const ItemCall *call) {
+  const FlashKernel task = item_flash(call, TRUE);
+  return tokens_at(item_cut(call), task.dk, task.ld_dkv, 0, 0);
+}
+
+/* Reorders between one block of tokens per rank and whole sequences in order of position. */
+static void order_tokens(const ItemCall *call, char *by_rank, char *by_position, gint64 width, gboolean is_back) {
+  const Cut *cut = item_cut(call);
+  const gint64 half = cut->seq_len / 2, length = cut->cp * cut->seq_len;
+  const Extent extent = {cut->cp, half, width};
+  for (gint64 sequence = 0; sequence < cut->sequences; sequence++)
+    for (int is_late = 0; is_late < 2; is_late++) {
+      const gint64 here = sequence * cut->seq_len + is_late * half;
+      const gint64 there = sequence * length + (is_late ? (2 * cut->cp - 1) * half : 0);
+      const Rows ranks = {element(cut, by_rank, here * width), width, cut->tokens * width};
+      const Rows positions = {element(cut, by_position, there * width), width, (is_late ? -half : half) * width};
+      item_copy(call, extent, is_back ? positions : ranks, is_back ? ranks : positions);
+    }
+}
+
+/* K and V of this rank's tokens, side by side or apart. */
+typedef struct {
+  Rows k, v;
+} KeysValues;
+
+static KeysValues own_kv(const ItemCall *call) {
+  const Cut *cut = item_cut(call);
+  const gint64 ld = qkv_width(cut), k = cut->q_width, v = k + cut->kv_width;
+  char *qkv = item_saved(call).qkv;
+  return (KeysValues){tokens_at(cut, qkv, ld, 0, k), tokens_at(cut, qkv, ld, 0, v)};
+}
+
+static KeysValues own_gradients(const ItemCall *call) {
+  const Rows dk = own_dkv(call);
+  const Cut *cut = item_cut(call);
+  return (KeysValues){dk, {element(cut, dk.at, cut->kv_width), dk.ld, dk.step}};
+}
+
+/* `n_copies` of each head of K in rows, beside each other, and then of V. */
+static KeysValues copies_in(const ItemCall *call, gint64 n_copies, char *buffer) {
+  const Cut *cut = item_cut(call);
+  const gint64 ld = n_copies * (cut->kv_width + cut->v_width);
+  return (KeysValues){tokens_at(cut, buffer, ld, 0, 0), tokens_at(cut, buffer, ld, 0, n_copies * cut->kv_width)};
+}
+
+/* Between heads, `width` columns in all, and all copies of each: copies, or adds up on the way back. */
+static void repeat_heads(const ItemCall *call, gint64 n_copies, gint64 width, Rows own, Rows copies, gboolean is_back) {
+  const Cut *cut = item_cut(call);
+  const gint64 n_heads = cut->kv_width / cut->model->head_dim;
+  const Extent extent = {n_heads, cut->tokens, width / n_heads};
+  own.step = extent.width;
+  copies.step = n_copies * extent.width;
+  for (gint64 copy = 0; copy < n_copies; copy++) {
+    const Rows none = {0}, one = {element(cut, copies.at, copy * extent.width), copies.ld, copies.step};
+    if (is_back)
+      item_move(call, extent, one, copy > 0 ? own : none, own);
+    else
+      item_copy(call, extent, own, one);
+  }
+}
+
+static void repeat_kv(const ItemCall *call, gint64 n_copies, char *buffer) {
+  const KeysValues own = own_kv(call), copies = copies_in(call, n_copies, buffer);
+  repeat_heads(call, n_copies, item_cut(call)->kv_width, own.k, copies.k, FALSE);
+  repeat_heads(call, n_copies, item_cut(call)->v_width, own.v, copies.v, FALSE);
+}
+
+static void sum_copies(const ItemCall *call, gint64 n_copies, char *buffer) {
+  const KeysValues own = own_gradients(call), copies = copies_in(call, n_copies, buffer);
+  repeat_heads(call, n_copies, item_cut(call)->kv_width, own.k, copies.k, TRUE);
+  repeat_heads(call, n_copies, item_cut(call)->v_width, own.v, copies.v, TRUE);
+}
+
+/* --- what a rank sees in a ring ------------------------------------------------------------------------------------
+ */
+
+/* What this rank's queries see of a block of keys: queries from first_query on see the first `keys` keys; key_at:
+ * their positions. */
+typedef struct {
+  gint64 first_query, queries, keys;
+  gboolean is_own;
+  RowPositions key_at;
+} ContextView;
+
+/* Positions of a cp rank's tokens of a sequence, from row `first` on. */
+static RowPositions positions_of(const Cut *cut, gint64 cp_rank, gint64 first) {
+  const SequencePieces pieces = parameters_pieces_of(cut, cp_rank);
+  return (RowPositions){MAX(cut->seq_len / 2 - first, 0), pieces.early + first, pieces.late + first};
+}
+
+/* View of the block of cp rank `of`. */
+static ContextView view_of_rank(const ItemCall *call, gint64 of) {
+  const Cut *cut = item_cut(call);
+  const gint64 s = cut->seq_len, own = own_rank(call);
+  const RowPositions key_at = positions_of(cut, of, 0);
+  if (of == own)
+    return (ContextView){0, s, s, TRUE, key_at};
+  return of < own ? (ContextView){0, s, s / 2, FALSE, key_at} : (ContextView){s / 2, s / 2, s, FALSE, key_at};
+}
+
+/* Narrows a task over all of a rank's own tokens to what it sees of the block `kv`; NULL: of the saved block. */
+static void look_at(const ItemCall *call, ContextView view, const char *kv, FlashKernel *task) {
+  const Cut *cut = item_cut(call);
+  task->block.query_at = positions_of(cut, own_rank(call), view.first_query);
+  task->block.key_at = view.key_at;
+  task->block.is_cut = TRUE;
+  task->block.is_full = !view.is_own;
+  task->block.queries = view.queries;
+  task->block.keys = view.keys;
+  task->block.key_rows = cut->seq_len;
+  task->block.ld_kv = kv != NULL ? cut->kv_width + cut->v_width : task->ld_qkv;
+  task->k = kv != NULL ? kv : task->k;
+  task->v = kv != NULL ? element(cut, kv, cut->kv_width) : task->v;
+  task->q = element(cut, task->q, view.first_query * task->ld_qkv);
+  task->o = element(cut, task->o, view.first_query * task->ld_o);
+  task->lse += view.first_query;
+  if (call->is_backward)
+    task->d_o = element(cut, task->d_o, view.first_query * task->ld_o);
+}
+
+/* Attention to the first block writes the output itself, to later ones `part`. */
+static FlashKernel forward_task(const ItemCall *call) {
+  FlashKernel task = item_flash(call, FALSE);
+  if (call->occurrence > 0) {
+    task.o = scratch(call)->part;
+    task.lse = scratch(call)->part_lse;
+  }
+  return task;
+}
+
+/* Merges `part` into the output so far, in format `sum`. */
+static void merge(const ItemCall *call, ContextView view, Number sum, void *o) {
+  const Cut *cut = item_cut(call);
+  const gint64 first = view.first_query * cut->out_width;
+  Kernel kernel = {.kind = KERNEL_MERGE,
+                   .merge = {.number = (guint8)item_number(call),
+                             .sum = (guint8)sum,
+                             .sequences = cut->sequences,
+                             .seq_len = cut->seq_len,
+                             .queries = view.queries,
+                             .n_heads = cut->heads,
+                             .head_dim = model_v_head_dim(cut->model),
+                             .o = (char *)o + first * kernel_element_bytes(sum),
+                             .lse = item_saved(call).lse + view.first_query,
+                             .other = element(cut, scratch(call)->part, first),
+                             .other_lse = scratch(call)->part_lse + view.first_query}};
+  item_launch(call, &kernel);
+}
+
+/* --- ring ------------------------------------------------------------------------------------------------------------
+ */
 
 static gint64 kv_width(const Cut *cut) {
   return cut->kv_width + cut->v_width;
@@ -30,11 +240,11 @@ static gint64 kv_elements(const Cut *cut) {
 }
 
 static Rows k_and_v(const Cut *cut, char *qkv) {
-  return context_tokens(cut, qkv, context_qkv_width(cut), 0, cut->q_width);
+  return tokens_at(cut, qkv, qkv_width(cut), 0, cut->q_width);
 }
 
 static Rows kv_block(const Cut *cut, char *block) {
-  return context_tokens(cut, block, kv_width(cut), 0, 0);
+  return tokens_at(cut, block, kv_width(cut), 0, 0);
 }
 
 /* `rows` K and V rows of each sequence here. */
@@ -42,24 +252,19 @@ static Extent kv_extent(const Cut *cut, gint64 rows) {
   return (Extent){cut->sequences, rows, kv_width(cut)};
 }
 
-/* --- ring --- */
-
 static ContextView view_of(const ItemCall *call, gint64 step) {
   const gint64 cp = item_cut(call)->cp;
-  return context_view(call, (own_rank(call) - step - (call->is_backward ? 1 : 0) + 2 * cp) % cp);
+  return view_of_rank(call, (own_rank(call) - step - (call->is_backward ? 1 : 0) + 2 * cp) % cp);
 }
 
 static void ring_forward(const ItemCall *call) {
   const Cut *cut = item_cut(call);
   const gint64 step = call->occurrence;
-  FlashKernel task = item_flash(call, FALSE);
-  task.block.query_at = task.block.key_at = context_positions(cut, own_rank(call), 0);
-  if (step > 0) {
-    task.o = scratch(call)->part;
-    task.lse = scratch(call)->part_lse;
-    context_look_at(call, view_of(call, step), scratch(call)->kv[step % 2], &task);
-  }
-  context_launch(call, &task);
+  FlashKernel task = forward_task(call);
+  task.block.query_at = task.block.key_at = positions_of(cut, own_rank(call), 0);
+  if (step > 0)
+    look_at(call, view_of(call, step), scratch(call)->kv[step % 2], &task);
+  launch_flash(call, &task);
 }
 
 /* Packs the saved block, which is sent first: in forward still the own one, in backward the previous rank's. */
@@ -78,23 +283,7 @@ static void ring_keep(const ItemCall *call) {
 }
 
 static void ring_merge(const ItemCall *call) {
-  const Cut *cut = item_cut(call);
-  const ContextView view = view_of(call, call->occurrence + 1);
-  const SavedLayer layer = item_saved(call);
-  const gint64 first = view.first_query * cut->out_width;
-  Kernel kernel = {.kind = KERNEL_MERGE,
-                   .merge = {.number = (guint8)item_number(call),
-                             .sum = (guint8)item_number(call),
-                             .sequences = cut->sequences,
-                             .seq_len = cut->seq_len,
-                             .queries = view.queries,
-                             .n_heads = cut->heads,
-                             .head_dim = model_v_head_dim(cut->model),
-                             .o = context_element(cut, layer.attention, first),
-                             .lse = layer.lse + view.first_query,
-                             .other = context_element(cut, scratch(call)->part, first),
-                             .other_lse = scratch(call)->part_lse + view.first_query}};
-  item_launch(call, &kernel);
+  merge(call, view_of(call, call->occurrence + 1), item_number(call), item_saved(call).attention);
 }
 
 /* Zeroes the gradients that the first block does not write, before others are added to them. */
@@ -103,10 +292,10 @@ static void ring_clear(const ItemCall *call) {
   const ContextView view = view_of(call, 0);
   const Rows none = {0};
   if (view.first_query > 0)
-    item_move(call, (Extent){cut->sequences, view.first_query, cut->q_width}, none, none, context_own_dq(call, 0));
+    item_move(call, (Extent){cut->sequences, view.first_query, cut->q_width}, none, none, own_dq(call, 0));
   if (view.keys < cut->seq_len)
     item_move(call, kv_extent(cut, cut->seq_len - view.keys), none, none,
-              context_tokens(cut, scratch(call)->d_kv[0], kv_width(cut), view.keys, 0));
+              tokens_at(cut, scratch(call)->d_kv[0], kv_width(cut), view.keys, 0));
 }
 
 /* The first block needs no wait: it is read where it was saved, and its dQ, dK and dV are written where they
@@ -117,27 +306,26 @@ static void ring_backward(const ItemCall *call) {
   const gint64 step = call->occurrence;
   const ContextView view = view_of(call, step);
   FlashKernel task = item_flash(call, TRUE);
-  context_look_at(call, view, step > 0 ? context->kv[step % 2] : NULL, &task);
-  task.d_o = context_element(cut, task.d_o, view.first_query * task.ld_o);
+  look_at(call, view, step > 0 ? context->kv[step % 2] : NULL, &task);
   task.block.ld_dq = task.ld_dq;
   task.block.ld_dkv = task.ld_dkv;
   if (step == 0) {
     task.dk = context->d_kv[0];
-    task.dv = context_element(cut, context->d_kv[0], cut->kv_width);
+    task.dv = element(cut, context->d_kv[0], cut->kv_width);
     task.block.ld_dkv = kv_width(cut);
   } else {
     task.dq = context->part;
     task.block.ld_dq = cut->q_width;
   }
-  task.dq = context_element(cut, task.dq, view.first_query * task.block.ld_dq);
-  context_launch(call, &task);
+  task.dq = element(cut, task.dq, view.first_query * task.block.ld_dq);
+  launch_flash(call, &task);
 }
 
 static void ring_sum_dq(const ItemCall *call) {
   const Cut *cut = item_cut(call);
   const ContextView view = view_of(call, call->occurrence + 1);
-  const Rows dq = context_own_dq(call, view.first_query);
-  const Rows part = context_tokens(cut, scratch(call)->part, cut->q_width, view.first_query, 0);
+  const Rows dq = own_dq(call, view.first_query);
+  const Rows part = tokens_at(cut, scratch(call)->part, cut->q_width, view.first_query, 0);
   item_move(call, (Extent){cut->sequences, view.queries, cut->q_width}, dq, part, dq);
 }
 
@@ -145,13 +333,12 @@ static void ring_sum_dkv(const ItemCall *call) {
   const Cut *cut = item_cut(call);
   const gint64 step = call->occurrence + 1;
   const ContextView view = view_of(call, step);
-  const Rows own = context_own_dkv(call), round = kv_block(cut, scratch(call)->d_kv[step % 2]);
+  const Rows own = own_dkv(call), round = kv_block(cut, scratch(call)->d_kv[step % 2]);
   item_move(call, kv_extent(cut, view.keys), round, own, view.is_own ? own : round);
 }
 
 static void hand_on(const ItemCall *call, char *const blocks[2], gint64 which) {
-  context_exchange(call, COLLECTIVE_SEND_RECV, item_number(call), blocks[which % 2], blocks[(which + 1) % 2],
-                   kv_elements(item_cut(call)));
+  item_collective(call, item_number(call), blocks[which % 2], blocks[(which + 1) % 2], kv_elements(item_cut(call)));
 }
 
 static void ring_exchange(const ItemCall *call) {
@@ -166,12 +353,189 @@ static void ring_exchange(const ItemCall *call) {
   comm->batch_end(call->trainer->comm);
 }
 
-/* --- all-gather --- */
+/* --- PyTorch's ring --------------------------------------------------------------------------------------------------
+ */
+
+static gint64 block_width(const Cut *cut) {
+  return cut->q_width + cut->out_width;
+}
+
+static gint64 block_elements(const Cut *cut) {
+  return cut->tokens * block_width(cut);
+}
+
+/* A cp rank's block among all blocks. */
+static char *block_of(const ItemCall *call, gint64 rank) {
+  const Cut *cut = item_cut(call);
+  return element(cut, scratch(call)->kv[0], rank * block_elements(cut));
+}
+
+static gint64 rank_of_step(const ItemCall *call, gint64 step) {
+  const gint64 cp = item_cut(call)->cp;
+  return (own_rank(call) - step + cp) % cp;
+}
+
+/* Whether kv_repeat is an item of its own in the list. */
+static gboolean is_repeated(const Cut *cut) {
+  return cut->kv_width + cut->v_width < 2 * cut->q_width;
+}
+
+/* Q heads per K head. */
+static gint64 n_shared(const Cut *cut) {
+  return cut->heads / (cut->kv_width / cut->model->head_dim);
+}
+
+static void blocks_repeat(const ItemCall *call) {
+  if (call->is_backward)
+    sum_copies(call, n_shared(item_cut(call)), scratch(call)->d_kv[0]);
+  else
+    repeat_kv(call, n_shared(item_cut(call)), scratch(call)->kv[1]);
+}
+
+static void blocks_pack(const ItemCall *call) {
+  const Cut *cut = item_cut(call);
+  char *own = block_of(call, own_rank(call));
+  if (call->is_backward || !is_repeated(cut)) {
+    repeat_kv(call, n_shared(cut), own);
+    return;
+  }
+  const Extent extent = {1, cut->tokens, block_width(cut)};
+  item_copy(call, extent, (Rows){scratch(call)->kv[1], extent.width, 0}, (Rows){own, extent.width, 0});
+}
+
+static void convert(const ItemCall *call, ConvertKernel task) {
+  item_launch(call, &(Kernel){.kind = KERNEL_CONVERT, .convert = task});
+}
+
+static void widen(const ItemCall *call, const char *from, float *to, gint64 n) {
+  convert(call,
+          (ConvertKernel){
+              .from_number = (guint8)item_number(call), .to_number = NUMBER_FP32, .n = n, .from = from, .to = to});
+}
+
+static void narrow(const ItemCall *call, const float *from, char *to, gint64 n) {
+  convert(call,
+          (ConvertKernel){
+              .from_number = NUMBER_FP32, .to_number = (guint8)item_number(call), .n = n, .from = from, .to = to});
+}
+
+/* Adds rows from `first` on of every sequence. */
+static void add_rows(const ItemCall *call, const char *part, gint64 width, gint64 first, gint64 rows, float *sum) {
+  const Cut *cut = item_cut(call);
+  for (gint64 sequence = 0; sequence < cut->sequences; sequence++) {
+    const gint64 at = (sequence * cut->seq_len + first) * width;
+    convert(call, (ConvertKernel){.from_number = (guint8)item_number(call),
+                                  .to_number = NUMBER_FP32,
+                                  .accumulate = TRUE,
+                                  .n = rows * width,
+                                  .from = element(cut, part, at),
+                                  .to = sum + at});
+  }
+}
+
+/* Sets the task's keys and values to a rank's block, all heads. */
+static void look_at_block(const ItemCall *call, ContextView view, gint64 rank, FlashKernel *task) {
+  const Cut *cut = item_cut(call);
+  const char *block = block_of(call, rank);
+  look_at(call, view, block, task);
+  task->v = element(cut, block, cut->q_width);
+  task->block.ld_kv = block_width(cut);
+  task->n_kv_heads = task->n_heads;
+}
+
+static void blocks_forward(const ItemCall *call) {
+  const gint64 rank = rank_of_step(call, call->occurrence);
+  FlashKernel task = forward_task(call);
+  look_at_block(call, view_of_rank(call, rank), rank, &task);
+  launch_flash(call, &task);
+}
+
+static void blocks_merge(const ItemCall *call) {
+  merge(call, view_of_rank(call, rank_of_step(call, call->occurrence + 1)), NUMBER_FP32, scratch(call)->wide);
+}
+
+static void blocks_widen_out(const ItemCall *call) {
+  const Cut *cut = item_cut(call);
+  widen(call, item_saved(call).attention, scratch(call)->wide, cut->tokens * cut->out_width);
+}
+
+static void blocks_narrow_out(const ItemCall *call) {
+  const Cut *cut = item_cut(call);
+  narrow(call, scratch(call)->wide, item_saved(call).attention, cut->tokens * cut->out_width);
+}
+
+static void blocks_clear_sums(const ItemCall *call) {
+  const Cut *cut = item_cut(call);
+  fill_zero(call, scratch(call)->wide, cut->tokens * cut->q_width * (gint64)sizeof(float));
+  fill_zero(call, scratch(call)->wide_kv[0], block_elements(cut) * (gint64)sizeof(float));
+}
+
+static void blocks_backward(const ItemCall *call) {
+  const Cut *cut = item_cut(call);
+  const gint64 rank = rank_of_step(call, call->occurrence);
+  const ContextView view = view_of_rank(call, rank);
+  FlashKernel task = item_flash(call, TRUE);
+  look_at_block(call, view, rank, &task);
+  task.dq = element(cut, scratch(call)->part, view.first_query * cut->q_width);
+  task.dk = scratch(call)->d_kv[0];
+  task.dv = element(cut, task.dk, cut->q_width);
+  task.block.ld_dq = cut->q_width;
+  task.block.ld_dkv = block_width(cut);
+  launch_flash(call, &task);
+}
+
+static void blocks_sum_dkv(const ItemCall *call) {
+  const ContextView view = view_of_rank(call, rank_of_step(call, call->occurrence));
+  add_rows(call, scratch(call)->d_kv[0], block_width(item_cut(call)), 0, view.keys, scratch(call)->wide_kv[0]);
+}
+
+static void blocks_pack_dkv(const ItemCall *call) {
+  const ContextScratch *context = scratch(call);
+  convert(call, (ConvertKernel){.from_number = NUMBER_FP32,
+                                .to_number = NUMBER_FP32,
+                                .n = block_elements(item_cut(call)),
+                                .from = context->wide_kv[0],
+                                .to = context->wide_kv[1]});
+}
+
+static void blocks_sum_dq(const ItemCall *call) {
+  const ContextView view = view_of_rank(call, rank_of_step(call, call->occurrence));
+  add_rows(call, scratch(call)->part, item_cut(call)->q_width, view.first_query, view.queries, scratch(call)->wide);
+}
+
+static void blocks_narrow_dq(const ItemCall *call) {
+  const Cut *cut = item_cut(call);
+  char *part = scratch(call)->part;
+  narrow(call, scratch(call)->wide, part, cut->tokens * cut->q_width);
+  item_copy(call, (Extent){cut->sequences, cut->seq_len, cut->q_width}, tokens_at(cut, part, cut->q_width, 0, 0),
+            own_dq(call, 0));
+}
+
+static void blocks_narrow_dkv(const ItemCall *call) {
+  const Cut *cut = item_cut(call);
+  char *block = scratch(call)->d_kv[0];
+  narrow(call, scratch(call)->wide_kv[0], block, block_elements(cut));
+  if (!is_repeated(cut))
+    sum_copies(call, n_shared(cut), block);
+}
+
+static void blocks_exchange(const ItemCall *call) {
+  const Cut *cut = item_cut(call);
+  const ContextScratch *context = scratch(call);
+  if ((Collective)call->item->collective == COLLECTIVE_SEND_RECV)
+    item_collective(call, NUMBER_FP32, context->wide_kv[1], context->wide_kv[0], block_elements(cut));
+  else
+    item_collective(call, item_number(call), block_of(call, own_rank(call)), context->kv[0],
+                    cut->cp * block_elements(cut));
+}
+
+/* --- all-gather ------------------------------------------------------------------------------------------------------
+ */
 
 /* This rank's block within all ranks' blocks. */
 static char *own_part(const ItemCall *call) {
   const Cut *cut = item_cut(call);
-  return context_element(cut, scratch(call)->kv[0], own_rank(call) * kv_elements(cut));
+  return element(cut, scratch(call)->kv[0], own_rank(call) * kv_elements(cut));
 }
 
 static void gather_pack(const ItemCall *call) {
@@ -181,37 +545,32 @@ static void gather_pack(const ItemCall *call) {
 
 static void gather_kv(const ItemCall *call) {
   const Cut *cut = item_cut(call);
-  context_exchange(call, COLLECTIVE_ALL_GATHER, item_number(call), own_part(call), scratch(call)->kv[0],
-                   cut->cp * kv_elements(cut));
+  item_collective(call, item_number(call), own_part(call), scratch(call)->kv[0], cut->cp * kv_elements(cut));
 }
 
 static void gather_order(const ItemCall *call) {
   const ContextScratch *context = scratch(call);
-  context_order(call, context->kv[0], context->kv[1], kv_width(item_cut(call)), FALSE);
+  order_tokens(call, context->kv[0], context->kv[1], kv_width(item_cut(call)), FALSE);
 }
 
 static void gather_clear(const ItemCall *call) {
   const Cut *cut = item_cut(call);
-  Kernel zero = {
-      .kind = KERNEL_FILL,
-      .fill = {.bytes = cut->cp * kv_elements(cut) * (gint64)cut->element_bytes, .to = scratch(call)->d_kv[0]}};
-  item_launch(call, &zero);
+  fill_zero(call, scratch(call)->d_kv[0], cut->cp * kv_elements(cut) * (gint64)cut->element_bytes);
 }
 
 static void scatter_order(const ItemCall *call) {
   const ContextScratch *context = scratch(call);
-  context_order(call, context->kv[0], context->d_kv[0], kv_width(item_cut(call)), TRUE);
+  order_tokens(call, context->kv[0], context->d_kv[0], kv_width(item_cut(call)), TRUE);
 }
 
 static void scatter_dkv(const ItemCall *call) {
   const Cut *cut = item_cut(call);
-  context_exchange(call, COLLECTIVE_REDUCE_SCATTER, item_number(call), scratch(call)->kv[0], own_part(call),
-                   cut->cp * kv_elements(cut));
+  item_collective(call, item_number(call), scratch(call)->kv[0], own_part(call), cut->cp * kv_elements(cut));
 }
 
 static void scatter_unpack(const ItemCall *call) {
   const Cut *cut = item_cut(call);
-  item_copy(call, kv_extent(cut, cut->seq_len), kv_block(cut, own_part(call)), context_own_dkv(call));
+  item_copy(call, kv_extent(cut, cut->seq_len), kv_block(cut, own_part(call)), own_dkv(call));
 }
 
 /* Attention of one piece's queries, to all keys up to theirs. */
@@ -220,23 +579,146 @@ static void attend_piece(const ItemCall *call, gboolean is_late) {
   const ContextScratch *context = scratch(call);
   const gint64 half = cut->seq_len / 2, piece = is_late ? 2 * cut->cp - 1 - own_rank(call) : own_rank(call);
   FlashKernel task = item_flash(call, call->is_backward);
-  context_look_at(call, (ContextView){is_late ? half : 0, half, (piece + 1) * half, TRUE, {0}}, context->kv[1], &task);
+  look_at(call, (ContextView){is_late ? half : 0, half, (piece + 1) * half, TRUE, {0}}, context->kv[1], &task);
   task.block.key_rows = cut->cp * cut->seq_len;
   if (call->is_backward) {
-    task.d_o = context_element(cut, task.d_o, is_late * half * task.ld_o);
-    task.dq = context_element(cut, task.dq, is_late * half * task.ld_dq);
+    task.dq = element(cut, task.dq, is_late * half * task.ld_dq);
     task.dk = context->d_kv[0];
-    task.dv = context_element(cut, context->d_kv[0], cut->kv_width);
+    task.dv = element(cut, context->d_kv[0], cut->kv_width);
     task.block.ld_dq = task.ld_dq;
     task.block.ld_dkv = kv_width(cut);
     task.block.adds = TRUE;
   }
-  context_launch(call, &task);
+  launch_flash(call, &task);
 }
 
 static void attend_to_all(const ItemCall *call) {
   attend_piece(call, FALSE);
   attend_piece(call, TRUE);
+}
+
+/* --- Ulysses ---------------------------------------------------------------------------------------------------------
+ */
+
+/* Reorders between columns of this rank's tokens (several heads side by side) and the parts for each member. */
+static void order_by_member(const ItemCall *call, Rows tokens, gint64 width, Rows parts, gboolean is_back) {
+  const Cut *cut = item_cut(call);
+  const Extent extent = {cut->cp, cut->tokens, width / cut->cp};
+  tokens.step = extent.width;
+  parts.step = cut->tokens * parts.ld;
+  item_copy(call, extent, is_back ? parts : tokens, is_back ? tokens : parts);
+}
+
+/* The same for q, k and v. */
+static void order_qkv(const ItemCall *call, Rows q, Rows k, Rows v, char *parts, gboolean is_back) {
+  const Cut *cut = item_cut(call);
+  const gint64 widths[] = {cut->q_width, cut->kv_copies * cut->kv_width, cut->kv_copies * cut->v_width};
+  const gint64 width = cut_dealt_width(cut);
+  const Rows tokens[] = {q, k, v};
+  for (gint64 i = 0, column = 0; i < 3; column += widths[i++])
+    order_by_member(call, tokens[i], widths[i], tokens_at(cut, parts, width / cut->cp, 0, column / cut->cp), is_back);
+}
+
+static void ulysses_repeat(const ItemCall *call) {
+  repeat_kv(call, item_cut(call)->kv_copies, scratch(call)->got);
+}
+
+static void ulysses_sum(const ItemCall *call) {
+  sum_copies(call, item_cut(call)->kv_copies, scratch(call)->sent);
+}
+
+static void pack_qkv(const ItemCall *call) {
+  const Cut *cut = item_cut(call);
+  const Rows q = tokens_at(cut, item_saved(call).qkv, qkv_width(cut), 0, 0);
+  const KeysValues kv = cut->kv_copies > 1 ? copies_in(call, cut->kv_copies, scratch(call)->got) : own_kv(call);
+  order_qkv(call, q, kv.k, kv.v, scratch(call)->sent, FALSE);
+}
+
+static void unpack_gradients(const ItemCall *call) {
+  const gint64 n_copies = item_cut(call)->kv_copies;
+  const KeysValues kv = n_copies > 1 ? copies_in(call, n_copies, scratch(call)->sent) : own_gradients(call);
+  order_qkv(call, own_dq(call, 0), kv.k, kv.v, scratch(call)->got, TRUE);
+}
+
+static void order_out(const ItemCall *call, char *out, char *parts, gboolean is_back) {
+  const Cut *cut = item_cut(call);
+  order_by_member(call, tokens_at(cut, out, cut->out_width, 0, 0), cut->out_width,
+                  tokens_at(cut, parts, cut->out_width / cut->cp, 0, 0), is_back);
+}
+
+/* q, k and v after the exchange: all tokens, some heads. */
+static char *exchanged_qkv(const ItemCall *call) {
+  const gboolean is_again =
+      !call->is_backward && !call->item->recompute && plan_repeats_attention(item_cut(call)->plan);
+  return is_again ? scratch(call)->sent : item_saved(call).qkv;
+}
+
+/* Forward exchanges q, k and v, then the output; backward the output's gradient, then those of q, k and v. */
+static gboolean is_to_heads(const ItemCall *call) {
+  return call->occurrence % 2 == 0;
+}
+
+static gboolean moves_qkv(const ItemCall *call) {
+  return is_to_heads(call) != call->is_backward;
+}
+
+static void ulysses_pack(const ItemCall *call) {
+  const Cut *cut = item_cut(call);
+  const ContextScratch *context = scratch(call);
+  if (is_to_heads(call) && call->is_backward)
+    order_out(call, item_memory(call)->d_attention, context->sent, FALSE);
+  else if (is_to_heads(call))
+    pack_qkv(call);
+  else if (call->is_backward)
+    order_tokens(call, context->sent, context->got, cut_dealt_width(cut) / cut->cp, TRUE);
+  else
+    order_tokens(call, context->sent, item_saved(call).all_tokens, cut->out_width / cut->cp, TRUE);
+}
+
+static void ulysses_unpack(const ItemCall *call) {
+  const Cut *cut = item_cut(call);
+  const ContextScratch *context = scratch(call);
+  if (is_to_heads(call) && call->is_backward)
+    order_tokens(call, context->got, context->d_out, cut->out_width / cut->cp, FALSE);
+  else if (is_to_heads(call))
+    order_tokens(call, context->got, exchanged_qkv(call), cut_dealt_width(cut) / cut->cp, FALSE);
+  else if (call->is_backward)
+    unpack_gradients(call);
+  else
+    order_out(call, item_saved(call).attention, context->got, TRUE);
+}
+
+static void ulysses_exchange(const ItemCall *call) {
+  const Cut *cut = item_cut(call);
+  item_collective(call, item_number(call), scratch(call)->sent, scratch(call)->got,
+                  cut->tokens * (moves_qkv(call) ? cut_dealt_width(cut) : cut->out_width));
+}
+
+/* All tokens of some heads: one kernel, as without cp. */
+static void ulysses_attend(const ItemCall *call) {
+  const Cut *cut = item_cut(call);
+  const ContextScratch *context = scratch(call);
+  const gint64 k = cut->q_width / cut->cp, v = k + cut->kv_copies * cut->kv_width / cut->cp;
+  FlashKernel task = item_flash(call, call->is_backward);
+  task.rule.first_head += own_rank(call) * (cut->heads / cut->cp);
+  task.drop.first_head += own_rank(call) * (cut->heads / cut->cp);
+  task.seq_len *= cut->cp;
+  task.n_heads /= cut->cp;
+  task.n_kv_heads = task.n_kv_heads * cut->kv_copies / cut->cp;
+  task.ld_qkv = cut_dealt_width(cut) / cut->cp;
+  task.ld_dq = task.ld_dkv = task.ld_qkv;
+  task.ld_o /= cut->cp;
+  task.q = exchanged_qkv(call);
+  task.k = element(cut, task.q, k);
+  task.v = element(cut, task.q, v);
+  task.o = item_saved(call).all_tokens;
+  if (call->is_backward) {
+    task.d_o = context->d_out;
+    task.dq = context->got; /* until they are packed; then `got` receives the own ones */
+    task.dk = element(cut, task.dq, k);
+    task.dv = element(cut, task.dq, v);
+  }
+  launch_flash(call, &task);
 }
 
 /* --- names --- */
@@ -256,16 +738,42 @@ static const ItemKernel gather_kernels[] = {
     {"attention.dkv_unpack", scatter_unpack, 0},
     {NULL, NULL, 0},
 };
+static const ItemKernel blocks_kernels[] = {
+    {"attention.kv_repeat", blocks_repeat, 0},
+    {"attention.kv_pack", blocks_pack, 0},
+    {"attention", blocks_forward, 0},
+    {"attention.out_widen", blocks_widen_out, 0},
+    {"attention.merge", blocks_merge, 0},
+    {"attention.out_narrow", blocks_narrow_out, 0},
+    {"attention.clear", blocks_clear_sums, 0},
+    {"attention.backward", blocks_backward, 0},
+    {"attention.dkv_sum", blocks_sum_dkv, 0},
+    {"attention.dkv_pack", blocks_pack_dkv, 0},
+    {"attention.dq_sum", blocks_sum_dq, 0},
+    {"attention.dq_narrow", blocks_narrow_dq, 0},
+    {"attention.dkv_narrow", blocks_narrow_dkv, 0},
+    {NULL, NULL, 0},
+};
+static const ItemKernel ulysses_kernels[] = {
+    {"attention.kv_repeat", ulysses_repeat, 0},
+    {"attention.pack", ulysses_pack, 0},
+    {"attention.unpack", ulysses_unpack, 0},
+    {"attention", ulysses_attend, 0},
+    {"attention.backward", ulysses_attend, 0},
+    {"attention.dkv_sum", ulysses_sum, 0},
+    {NULL, NULL, 0},
+};
+
 const ItemKernel *context_kernels(const Plan *plan) {
   static const ItemKernel *const kernels[N_CP_COMMS] = {
       [CP_RING] = ring_kernels, [CP_ALL_GATHER] = gather_kernels, [CP_ULYSSES] = ulysses_kernels};
-  return plan_rings_blocks(plan) ? ring_of_blocks_kernels : kernels[plan->cp_comm];
+  return plan_rings_blocks(plan) ? blocks_kernels : kernels[plan->cp_comm];
 }
 
 /* The communication method determines the collectives. */
 static void exchange_blocks(const ItemCall *call) {
   if (plan_rings_blocks(item_cut(call)->plan)) {
-    ring_of_blocks_exchange(call);
+    blocks_exchange(call);
     return;
   }
   switch ((Collective)call->item->collective) {

@@ -205,20 +205,8 @@ static void run_unpermute(const ItemCall *call) {
   permute(call, KERNEL_UNPERMUTE, rows_at(call, BACK, last_step(item_cut(call), BACK)), item_expert_sum(call));
 }
 
-static void add(const ItemCall *call, const char *a, const char *b, char *out) {
-  const Cut *cut = item_cut(call);
-  const Kernel kernel = {.kind = KERNEL_ADD,
-                         .add = {.number = item_number(call),
-                                 .rows = cut->split_tokens,
-                                 .width = cut->model->hidden,
-                                 .a = a,
-                                 .b = b,
-                                 .out = out}};
-  item_launch(call, &kernel);
-}
-
 static void run_sum(const ItemCall *call) {
-  add(call, item_memory(call)->experts.sums[0], branch(call), branch(call));
+  item_add(call, item_memory(call)->experts.sums[0], branch(call), branch(call));
 }
 
 /* Sums the input gradients of the experts and the router, and of the shared expert. */
@@ -228,10 +216,10 @@ static void run_gradient_sum(const ItemCall *call) {
   if (cut->shared_width > 0 && plan_gathers_tokens(cut->plan) && call->occurrence == 0)
     return;
   if (cut->shared_width == 0) {
-    add(call, sums[0], sums[1], branch(call));
+    item_add(call, sums[0], sums[1], branch(call));
     return;
   }
-  add(call, sums[0], sums[1], sums[0]);
+  item_add(call, sums[0], sums[1], sums[0]);
   run_sum(call);
 }
 

@@ -8,6 +8,18 @@ void item_launch(const ItemCall *call, const Kernel *kernel) {
   call->stream->device->type->launch(call->stream, kernel);
 }
 
+void item_add(const ItemCall *call, const char *a, const char *b, char *out) {
+  const Cut *cut = item_cut(call);
+  const Kernel kernel = {.kind = KERNEL_ADD,
+                         .add = {.number = (guint8)item_number(call),
+                                 .rows = cut->split_tokens,
+                                 .width = cut->model->hidden,
+                                 .a = a,
+                                 .b = b,
+                                 .out = out}};
+  item_launch(call, &kernel);
+}
+
 void item_collective(const ItemCall *call, Number number, const void *in, void *out, gint64 n) {
   const CollectiveSpec spec = {
       .collective = (Collective)call->item->collective, .number = number, .in = in, .out = out, .n = n};

@@ -38,6 +38,8 @@ static inline Number item_number(const ItemCall *call) {
  * in backward, their gradients. `kept`: input and statistics; NULL: the caller sets them. */
 NormKernel item_norm(const ItemCall *call, const Block *block, Role weight, const SavedNorm *kept);
 void item_launch(const ItemCall *call, const Kernel *kernel);
+/* out = a + b over the dense rows of the stream. */
+void item_add(const ItemCall *call, const char *a, const char *b, char *out);
 /* The item's collective over its group; reductions are sums. `n`: elements of the whole buffer. */
 void item_collective(const ItemCall *call, Number number, const void *in, void *out, gint64 n);
 /* The same for tokens × hidden, in the activations' number format. */

@@ -112,11 +112,10 @@ gboolean items_log_init(Trainer *trainer, int n, int from_step, GError **error) 
     ItemRecord *record = &log->records[log->n_made];
     record->start = device->event_new(trainer->device, error);
     record->end = record->start != NULL ? device->event_new(trainer->device, error) : NULL;
-    if (record->end != NULL)
-      continue;
-    if (record->start != NULL)
+    if (record->end == NULL) {
       device->event_free(record->start);
-    return FALSE;
+      return FALSE;
+    }
   }
   return TRUE;
 }

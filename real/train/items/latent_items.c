@@ -252,16 +252,8 @@ static void run_join(const ItemCall *call) {
 }
 
 static void run_gradient_sum(const ItemCall *call) {
-  const Cut *cut = item_cut(call);
   char *sum = (char *)item_reduced(call);
-  Kernel kernel = {.kind = KERNEL_ADD,
-                   .add = {.number = (guint8)call->trainer->parameters->number,
-                           .rows = cut->split_tokens,
-                           .width = cut->model->hidden,
-                           .a = sum,
-                           .b = item_memory(call)->latent.d_from_kv,
-                           .out = sum}};
-  item_launch(call, &kernel);
+  item_add(call, sum, item_memory(call)->latent.d_from_kv, sum);
 }
 
 const ItemKernel latent_kernels[] = {

@@ -40,32 +40,18 @@ typedef enum { OF_WORDS, OF_X } Half;
 /* First the words' norm, then x's; also in backward. */
 static void run_norm(const ItemCall *call) {
   const Half half = call->occurrence == 0 ? OF_WORDS : OF_X;
-  const Parameters *parameters = call->trainer->parameters;
-  const Block *block = item_block(call, BLOCK_MTP);
-  const Role weight = half == OF_WORDS ? ROLE_NORM1 : ROLE_NORM2;
-  const Cut *cut = item_cut(call);
   const SavedMtp mtp = mtp_saved(call);
   const MtpScratch *scratch = &item_memory(call)->mtp;
-  Kernel kernel = {
-      .kind = call->is_backward ? KERNEL_NORM_BACKWARD : KERNEL_NORM_FORWARD,
-      .norm = {.number = (guint8)parameters->number,
-               .is_rms = cut->model->norm == NORM_RMSNORM,
-               .rows = cut->split_tokens,
-               .width = cut->model->hidden,
-               .epsilon = item_norm_epsilon,
-               .x = half == OF_WORDS ? mtp.words : activations_input(item_memory(call), call->slot, call->layer - 1),
-               .weight = block_weight(parameters, block, weight),
-               .shift = block_weight(parameters, block, weight + 1),
-               .y = mtp.norms[half],
-               .mean = mtp.mean[half],
-               .rstd = mtp.rstd[half]}};
+  const Role weight = half == OF_WORDS ? ROLE_NORM1 : ROLE_NORM2;
+  Kernel kernel = {.kind = call->is_backward ? KERNEL_NORM_BACKWARD : KERNEL_NORM_FORWARD,
+                   .norm = item_norm(call, item_block(call, BLOCK_MTP), weight, NULL)};
+  kernel.norm.x = half == OF_WORDS ? mtp.words : activations_input(item_memory(call), call->slot, call->layer - 1);
+  kernel.norm.y = mtp.norms[half];
+  kernel.norm.mean = mtp.mean[half];
+  kernel.norm.rstd = mtp.rstd[half];
   if (call->is_backward) {
-    const char *of_words = is_cut(call) ? scratch->reduced : scratch->partial;
-    kernel.norm.dy = half == OF_WORDS ? of_words : item_reduced(call);
+    kernel.norm.dy = half == OF_X ? item_reduced(call) : is_cut(call) ? scratch->reduced : scratch->partial;
     kernel.norm.dx = half == OF_WORDS ? item_embedding_gradient(call) : scratch->d_x;
-    kernel.norm.gradient = (guint8)parameters->gradient_number;
-    kernel.norm.dweight = block_gradient(parameters, block, weight);
-    kernel.norm.dshift = block_gradient(parameters, block, weight + 1);
   }
   item_launch(call, &kernel);
 }
@@ -202,14 +188,7 @@ static void run_split(const ItemCall *call) {
 
 static void run_gradient_sum(const ItemCall *call) {
   char *gradient = item_head_gradient(call);
-  Kernel kernel = {.kind = KERNEL_ADD,
-                   .add = {.number = (guint8)call->trainer->parameters->number,
-                           .rows = item_cut(call)->split_tokens,
-                           .width = item_cut(call)->model->hidden,
-                           .a = gradient,
-                           .b = item_memory(call)->mtp.d_x,
-                           .out = gradient}};
-  item_launch(call, &kernel);
+  item_add(call, gradient, item_memory(call)->mtp.d_x, gradient);
 }
 
 /* --- tp collectives -------------------------------------------------------------------------------------------------

@@ -107,8 +107,7 @@ void activations_clear(Activations *activations) {
     pool_clear(&activations->pools[pool]);
   pool_clear(&activations->boundary);
   for (gsize i = 0; i < G_N_ELEMENTS(activations->arenas); i++)
-    if (activations->arenas[i] != NULL)
-      activations->device->type->release(activations->device, activations->arenas[i]);
+    activations->device->type->release(activations->device, activations->arenas[i]);
   g_free(activations->pools);
   g_free(activations->open);
   g_free(activations->layers);

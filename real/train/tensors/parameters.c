@@ -200,9 +200,7 @@ static gboolean fill_blocks(const Parameters *parameters, DeviceStream *stream, 
     if (parameters->blocks[i].n > 0)
       fill_block(parameters, &parameters->blocks[i], scratch, stream);
   device->type->record(stream, filled);
-  gboolean done = FALSE;
-  while (!done && device->type->check(device, error))
-    done = device->type->sleep_until(filled, G_USEC_PER_SEC * G_GINT64_CONSTANT(1000));
+  const gboolean done = device_wait(filled, error);
   device->type->release(device, scratch);
   device->type->event_free(filled);
   return done;
@@ -258,8 +256,7 @@ void parameters_free(Parameters *parameters) {
     for (gsize k = 0; k < G_N_ELEMENTS(state); k++)
       (is_on_host(parameters) ? device->release_host : device->release)(parameters->device, state[k]);
     for (gsize k = 0; k < G_N_ELEMENTS(host); k++)
-      if (host[k] != NULL)
-        device->release_host(parameters->device, host[k]);
+      device->release_host(parameters->device, host[k]);
     for (int t = 0; t < block->n_tensors; t++)
       g_free(block->tensors[t].name);
     g_free(block->tensors);
