@@ -18,10 +18,9 @@
  * message is not cut: every member sends everything to all and makes the whole sum itself.
  *
  * Compared with MPICH 4.0.2's own collectives (bench_comm, 2 ranks), which send and reduce whole buffers in turn. */
-#include "exchange.h"
+#include "mpi_transfer.h"
 
 #include "mpi_call.h"
-#include "request_set.h"
 
 #include <string.h>
 

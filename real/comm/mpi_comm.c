@@ -13,9 +13,8 @@
 #ifdef HAVE_MPI
 
 #include "error.h"
-#include "exchange.h"
 #include "mpi_call.h"
-#include "transfer.h"
+#include "mpi_transfer.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-#include "request_set.h"
+#include "mpi_transfer.h"
 
 #include "mpi_call.h"
 

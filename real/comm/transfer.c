@@ -9,12 +9,10 @@
  * Tags. A channel is one direction between two ranks, and its messages arrive in program order. So a receive takes the
  * next message whatever its tag, then compares tags: if the two ends disagree, that is an error instead of a hang. Tags
  * above MPI's limit are folded on both sides. */
-#include "transfer.h"
+#include "mpi_transfer.h"
 
 #include "error.h"
-#include "exchange.h"
 #include "mpi_call.h"
-#include "request_set.h"
 
 struct MpiTransfer {
   TransferSpec spec;
