@@ -1,5 +1,5 @@
 /* One loop around poll(): the processes of the other ranks (a pidfd becomes readable when its process ends), the pipe
- * that signal handlers write to, and ten times a second the board.
+ * that signal handlers write to, and ten times a second the status table.
  *
  *     monitor_start            monitor_watch                              monitor_stop
  *         │  ranks are starting     │  watching                                │
@@ -9,18 +9,19 @@
  *
  * A launcher answers the death of a rank with SIGTERM to the others, which may come before the monitor has seen the
  * death; so a signal waits a moment for a cause that says more. The end is the same for all: a failure of its own on
- * the board, one line on stderr, the abort callback, another's failure on the board, a wait until the peers have
- * come as far (else the launcher would end them in the middle), _exit. A launcher that kills at once is the
- * witness's business (witness.h). Whoever claims the end first does it; any other thread that comes to it sleeps for
- * ever.
+ * the status table, one line on stderr, the abort callback, another's failure on the status table, a wait until the
+ * peers have come as far (else the launcher would end them in the middle), _exit. A launcher that kills at once is the
+ * reporter's business (death_reporter.h). Whoever claims the end first does it; any other thread that comes to it
+ * sleeps for ever.
  *
  * A transport may answer the death of a peer with abort() in the middle of an MPI call (UCX does, when it copies out of
  * the other's memory). So SIGABRT is taken over too: its thread sleeps while the monitor finds the cause.
  *
- * Ranks on other machines are not on the board: their failures show as MPI errors, or the launcher ends this one. */
+ * Ranks on other machines are not on the status table: their failures show as MPI errors, or the launcher ends this
+ * one. */
 #include "monitor.h"
 
-#include "end_words.h"
+#include "end_message.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -38,7 +39,7 @@ enum {
   AWAY_LOOKS = 10, /* longer than so many looks apart: it was stopped */
   GRACE_MS = 300,  /* for the cause of a signal */
   GRACE_LOOK_MS = 5,
-  WITNESS_MS = 1000,
+  REPORTER_MS = 1000,
   OTHERS_MS = 2000, /* for the others to have seen a failure */
   ABORT_S = 3,      /* an abort callback that takes longer is cut off */
 };
@@ -59,7 +60,7 @@ struct Monitor {
   _Atomic gint64 stall_timeout_us, kernel_timeout_us;
 
   /* set before is_watching */
-  Board *board;
+  StatusTable *statuses;
   int line;
   int *pidfd; /* [lines]; −1: look at /proc */
   void (*leave)(gpointer data);
@@ -96,9 +97,9 @@ static gboolean is_watching(Monitor *monitor) {
 }
 
 /* What is known of this rank. */
-static BoardLine own_line(Monitor *monitor) {
-  BoardLine unknown = {.rank = -1, .text = "starting"};
-  return is_watching(monitor) ? board_read(monitor->board, monitor->line) : unknown;
+static RankStatus own_line(Monitor *monitor) {
+  RankStatus unknown = {.rank = -1, .text = "starting"};
+  return is_watching(monitor) ? status_read(monitor->statuses, monitor->line) : unknown;
 }
 
 /* ---- processes ---- */
@@ -108,20 +109,20 @@ static gboolean process_is_gone(Monitor *monitor, int line) {
     struct pollfd one = {.fd = monitor->pidfd[line], .events = POLLIN};
     return poll(&one, 1, 0) > 0;
   }
-  BoardLine other = board_read(monitor->board, line);
-  return board_process_start(other.pid) != other.start_time;
+  RankStatus other = status_read(monitor->statuses, line);
+  return rank_process_start(other.pid) != other.start_time;
 }
 
 static void open_processes(Monitor *monitor) {
-  int n = board_n_lines(monitor->board);
+  int n = status_n_lines(monitor->statuses);
   monitor->pidfd = g_new(int, n);
   for (int i = 0; i < n; i++) {
     monitor->pidfd[i] = -1;
     if (i == monitor->line)
       continue;
-    BoardLine other = board_read(monitor->board, i);
+    RankStatus other = status_read(monitor->statuses, i);
     int fd = (int)syscall(SYS_pidfd_open, (pid_t)other.pid, 0u);
-    if (fd >= 0 && board_process_start(other.pid) != other.start_time) {
+    if (fd >= 0 && rank_process_start(other.pid) != other.start_time) {
       close(fd); /* died before: /proc goes on saying so */
       fd = -1;
     }
@@ -139,13 +140,13 @@ static void claim_end(Monitor *monitor) {
 }
 
 static gboolean has_ended(Monitor *monitor, int line) {
-  LineState state = board_state(monitor->board, line);
+  LineState state = status_state(monitor->statuses, line);
   return state == LINE_GONE || state == LINE_FAILED || state == LINE_ENDS || process_is_gone(monitor, line);
 }
 
 static void wait_for_others(Monitor *monitor) {
   gint64 deadline_us = g_get_monotonic_time() + OTHERS_MS * 1000;
-  for (int i = 0; is_watching(monitor) && i < board_n_lines(monitor->board); i++)
+  for (int i = 0; is_watching(monitor) && i < status_n_lines(monitor->statuses); i++)
     while (i != monitor->line && !has_ended(monitor, i) && g_get_monotonic_time() < deadline_us)
       g_usleep(1000);
 }
@@ -176,17 +177,17 @@ void monitor_exit(Monitor *monitor, int status) {
   _exit(status);
 }
 
-/* `message` NULL: it has been said. A failure is on the board at once, for the others to see; that this rank ends, only
- * when all is said and aborted: so long the failed one waits, whose exit has the launcher kill the rest. */
+/* `message` NULL: it has been said. A failure is on the status table at once, for the others to see; that this rank
+ * ends, only when all is said and aborted: so long the failed one waits, whose exit has the launcher kill the rest. */
 static void end_with(Monitor *monitor, int status, LineState state, const char *message) {
   claim_end(monitor);
   if (is_watching(monitor) && state == LINE_FAILED)
-    board_fail(monitor->board, monitor->line, message);
+    status_fail(monitor->statuses, monitor->line, message);
   if (message != NULL)
-    end_words_print(own_line(monitor).rank, message);
+    end_message_print(own_line(monitor).rank, message);
   run_abort(monitor);
   if (is_watching(monitor) && state != LINE_FAILED)
-    board_set_state(monitor->board, monitor->line, state);
+    status_set_state(monitor->statuses, monitor->line, state);
   wait_for_others(monitor);
   monitor_exit(monitor, status);
 }
@@ -194,33 +195,34 @@ static void end_with(Monitor *monitor, int status, LineState state, const char *
 /* ---- what to look for ---- */
 
 static void look_for_failed(Monitor *monitor) {
-  for (int i = 0; i < board_n_lines(monitor->board); i++) {
-    if (i == monitor->line || board_state(monitor->board, i) != LINE_FAILED)
+  for (int i = 0; i < status_n_lines(monitor->statuses); i++) {
+    if (i == monitor->line || status_state(monitor->statuses, i) != LINE_FAILED)
       continue;
-    char message[END_WORDS_BYTES];
-    BoardLine other = board_read(monitor->board, i), own = own_line(monitor);
-    end_words_of_failure(&other, &own, message);
+    char message[END_MESSAGE_BYTES];
+    RankStatus other = status_read(monitor->statuses, i), own = own_line(monitor);
+    end_message_of_failure(&other, &own, message);
     end_with(monitor, 1, LINE_ENDS, message);
   }
 }
 
-/* The witness tells of deaths, if there is one. */
+/* The reporter tells of deaths, if there is one. */
 static gboolean has_been_told(Monitor *monitor) {
-  gint64 deadline_us = g_get_monotonic_time() + WITNESS_MS * 1000;
-  while (board_has_witness(monitor->board) && !board_is_told(monitor->board) && g_get_monotonic_time() < deadline_us)
+  gint64 deadline_us = g_get_monotonic_time() + REPORTER_MS * 1000;
+  while (status_has_reporter(monitor->statuses) && !status_is_told(monitor->statuses) &&
+         g_get_monotonic_time() < deadline_us)
     g_usleep(1000);
-  return board_is_told(monitor->board);
+  return status_is_told(monitor->statuses);
 }
 
 static void look_for_dead(Monitor *monitor) {
-  for (int i = 0; i < board_n_lines(monitor->board); i++) {
+  for (int i = 0; i < status_n_lines(monitor->statuses); i++) {
     if (i == monitor->line || !process_is_gone(monitor, i))
       continue;
-    BoardLine other = board_read(monitor->board, i), own = own_line(monitor); /* its last words: after its end */
+    RankStatus other = status_read(monitor->statuses, i), own = own_line(monitor); /* its last words: after its end */
     if (other.state != LINE_RUNS && other.state != LINE_FINISHED)
       continue;
-    char message[END_WORDS_BYTES];
-    end_words_of_death(&other, &own, message);
+    char message[END_MESSAGE_BYTES];
+    end_message_of_death(&other, &own, message);
     end_with(monitor, 1, LINE_ENDS, has_been_told(monitor) ? NULL : message);
   }
 }
@@ -233,11 +235,11 @@ typedef struct {
 
 static Standstill find_standstill(Monitor *monitor) {
   Standstill still = {TRUE, -1, -1};
-  for (int i = 0; i < board_n_lines(monitor->board); i++) {
-    BoardLine line = board_read(monitor->board, i);
+  for (int i = 0; i < status_n_lines(monitor->statuses); i++) {
+    RankStatus line = status_read(monitor->statuses, i);
     if (line.state != LINE_RUNS) /* one that has finished waits for the others, too */
       continue;
-    if (i != monitor->line && board_process_is_stopped(line.pid))
+    if (i != monitor->line && rank_process_is_stopped(line.pid))
       still.stopped = i;
     else if (line.activity == RANK_COMPUTES)
       still.computing = i;
@@ -254,7 +256,7 @@ static void look_for_stall(Monitor *monitor) {
   monitor->last_look_us = now_us;
   if (away_us > AWAY_LOOKS * LOOK_MS * 1000) /* stopped itself, perhaps with all others: that time does not count */
     monitor->last_move_us = MIN(monitor->last_move_us + away_us, now_us);
-  const guint64 progress = board_total_progress(monitor->board);
+  const guint64 progress = status_total_progress(monitor->statuses);
   const gboolean has_moved = progress != monitor->last_progress;
   const Standstill still = has_moved ? (Standstill){FALSE, -1, -1} : find_standstill(monitor);
   if (!still.is_quiet) {
@@ -263,16 +265,16 @@ static void look_for_stall(Monitor *monitor) {
   }
   const gint64 limit_us = atomic_load(still.computing >= 0 ? &monitor->kernel_timeout_us : &monitor->stall_timeout_us);
   if (limit_us > 0 && now_us - monitor->last_move_us >= limit_us &&
-      board_total_progress(monitor->board) == progress) /* nor while it looked */
-    board_set_stalled(monitor->board, still.computing >= 0 ? still.computing : still.stopped, still.computing < 0);
-  if (!board_is_stalled(monitor->board))
+      status_total_progress(monitor->statuses) == progress) /* nor while it looked */
+    status_set_stalled(monitor->statuses, still.computing >= 0 ? still.computing : still.stopped, still.computing < 0);
+  if (!status_is_stalled(monitor->statuses))
     return;
-  char message[END_WORDS_BYTES];
+  char message[END_MESSAGE_BYTES];
   gboolean is_stopped;
-  const int cause = board_stall_cause(monitor->board, &is_stopped);
-  BoardLine own = own_line(monitor), other = cause >= 0 ? board_read(monitor->board, cause) : own;
-  end_words_of_stall((double)(now_us - monitor->last_move_us) / 1e6, cause >= 0 ? &other : NULL, is_stopped, &own,
-                     message);
+  const int cause = status_stall_cause(monitor->statuses, &is_stopped);
+  RankStatus own = own_line(monitor), other = cause >= 0 ? status_read(monitor->statuses, cause) : own;
+  end_message_of_stall((double)(now_us - monitor->last_move_us) / 1e6, cause >= 0 ? &other : NULL, is_stopped, &own,
+                       message);
   end_with(monitor, 1, LINE_ENDS, message);
 }
 
@@ -286,20 +288,20 @@ static void look_for_signal(Monitor *monitor) {
   gint64 wait_us = is_watching(monitor) ? GRACE_MS * 1000 : 0;
   if (monitor->signal == 0 || g_get_monotonic_time() - monitor->signal_us < wait_us)
     return;
-  char message[END_WORDS_BYTES];
+  char message[END_MESSAGE_BYTES];
   const char *name = "a signal";
   for (gsize i = 0; i < G_N_ELEMENTS(signals); i++)
     if (signals[i].number == monitor->signal)
       name = signals[i].name;
-  BoardLine own = own_line(monitor);
-  end_words_of_signal(name, &own, message);
+  RankStatus own = own_line(monitor);
+  end_message_of_signal(name, &own, message);
   end_with(monitor, 128 + monitor->signal, LINE_FAILED, message);
 }
 
 static void look_for_late_start(Monitor *monitor) {
   if (g_get_monotonic_time() - monitor->start_us < monitor->start_timeout_us)
     return;
-  char message[END_WORDS_BYTES];
+  char message[END_MESSAGE_BYTES];
   g_snprintf(message, sizeof message,
              "other ranks did not start within %g s: does every rank of the launch run this program?",
              (double)monitor->start_timeout_us / 1e6);
@@ -335,7 +337,7 @@ static void sleep_until_change(Monitor *monitor, struct pollfd *fds, int n_lines
   nfds_t n = 0;
   fds[n++] = (struct pollfd){.fd = monitor->wake[0], .events = POLLIN};
   for (int i = 0; i < n_lines; i++)
-    if (monitor->pidfd[i] >= 0 && board_state(monitor->board, i) != LINE_GONE)
+    if (monitor->pidfd[i] >= 0 && status_state(monitor->statuses, i) != LINE_GONE)
       fds[n++] = (struct pollfd){.fd = monitor->pidfd[i], .events = POLLIN};
   poll(fds, n, monitor->signal != 0 ? GRACE_LOOK_MS : LOOK_MS);
   if (fds[0].revents != 0)
@@ -350,7 +352,7 @@ static gpointer run(gpointer data) {
   monitor->last_move_us = monitor->last_look_us = g_get_monotonic_time();
   while (!atomic_load(&monitor->is_stopping)) {
     if (n_lines == 0 && is_watching(monitor)) {
-      n_lines = board_n_lines(monitor->board);
+      n_lines = status_n_lines(monitor->statuses);
       fds = g_renew(struct pollfd, fds, 1 + n_lines);
     }
     sleep_until_change(monitor, fds, n_lines);
@@ -382,8 +384,8 @@ Monitor *monitor_start(double start_timeout_s, gboolean has_launcher) {
   return monitor;
 }
 
-void monitor_watch(Monitor *monitor, Board *board, int line, void (*leave)(gpointer data), gpointer data) {
-  monitor->board = board;
+void monitor_watch(Monitor *monitor, StatusTable *statuses, int line, void (*leave)(gpointer data), gpointer data) {
+  monitor->statuses = statuses;
   monitor->line = line;
   monitor->leave = leave;
   monitor->leave_data = data;
@@ -406,7 +408,7 @@ void monitor_on_abort(Monitor *monitor, void (*abort)(gpointer data), gpointer d
 
 /* An error of this rank that follows from another's death is reported as that death: give it a moment to show. */
 static void prefer_death(Monitor *monitor) {
-  if (board_n_lines(monitor->board) == 1)
+  if (status_n_lines(monitor->statuses) == 1)
     return;
   g_usleep(20 * 1000);
   look_for_dead(monitor);
@@ -417,9 +419,9 @@ void monitor_announce(Monitor *monitor, const char *failure, gboolean is_quiet) 
     prefer_death(monitor);
   claim_end(monitor);
   if (!is_quiet)
-    end_words_print(own_line(monitor).rank, failure);
+    end_message_print(own_line(monitor).rank, failure);
   if (is_watching(monitor))
-    board_fail(monitor->board, monitor->line, failure);
+    status_fail(monitor->statuses, monitor->line, failure);
   wait_for_others(monitor);
 }
 
@@ -432,7 +434,7 @@ void monitor_stop(Monitor *monitor) {
   for (gsize i = 0; i < G_N_ELEMENTS(signals); i++)
     sigaction(signals[i].number, &monitor->old[i], NULL);
   signal_fd = -1;
-  for (int i = 0; monitor->pidfd != NULL && i < board_n_lines(monitor->board); i++)
+  for (int i = 0; monitor->pidfd != NULL && i < status_n_lines(monitor->statuses); i++)
     if (monitor->pidfd[i] >= 0)
       close(monitor->pidfd[i]);
   close(monitor->wake[0]);

@@ -15,11 +15,11 @@ gboolean mpi_fail(World *world, GError **error, int code, const char *call, cons
   return fail_impossible(error, "%s on rank %d (%s:%d): %s", call, world->rank, name, line, g_strstrip(text));
 }
 
-/* What the board says of a rank that meets others outside of ops. */
+/* What the status table says of a rank that meets others outside of ops. */
 static void say_meeting(World *world, gboolean is_worth_it, RankActivity activity) {
-  if (is_worth_it && world->board != NULL)
-    board_say(world->board, world->line, activity,
-              activity == RANK_WAITS ? "waits for the other ranks between ops" : "between ops");
+  if (is_worth_it && world->statuses != NULL)
+    status_say(world->statuses, world->line, activity,
+               activity == RANK_WAITS ? "waits for the other ranks between ops" : "between ops");
 }
 
 gboolean mpi_wait(World *world, MPI_Request *request, GError **error) {

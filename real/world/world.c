@@ -1,12 +1,12 @@
 /* Opening and closing the world of ranks.
  *
- *   monitor ──► MPI_Init ──► who is on this machine ──► board: the first makes it, the others open it ──► watch
+ *   monitor ──► MPI_Init ──► who is on this machine ──► status table: the first makes it, the others open it ──► watch
  *      └── "other ranks did not start" ──────────────────────────────────────────────────────────────────┘
  *
  * A process that no launcher started is a world of one and leaves MPI alone: it starts at once, and says nothing. */
 #include "world_state.h"
 
-#include "end_words.h"
+#include "end_message.h"
 #include "error.h"
 #include "launcher.h"
 #include "mpi_call.h"
@@ -81,26 +81,26 @@ static gboolean start_mpi(World *world, int *argc, char ***argv, GError **error)
   return launcher_check("stepreal", world->size, library, error);
 }
 
-/* The board of all ranks of the machine, whose communicator is `local`. FALSE only when MPI fails: a rank that cannot
- * open it makes all of them do without (world->board stays NULL). */
-static gboolean share_board(World *world, MPI_Comm local, GError **error) {
+/* The status table of all ranks of the machine, whose communicator is `local`. FALSE only when MPI fails: a rank that
+ * cannot open it makes all of them do without (world->status table stays NULL). */
+static gboolean share_status_table(World *world, MPI_Comm local, GError **error) {
   g_autoptr(GError) mapping = NULL;
   int fd = -1;
   if (world->local_rank == 0)
-    world->board = board_new(world->n_local, &fd, &mapping);
+    world->statuses = status_new(world->n_local, &fd, &mapping);
   gint64 where[2] = {getpid(), fd};
   MPI_TRY(world, error, MPI_Bcast(where, 2, MPI_INT64_T, 0, local));
   if (world->local_rank != 0 && where[1] >= 0)
-    world->board = board_join(where[0], (int)where[1], world->n_local, &mapping);
-  int is_shared = world->board != NULL, all_share;
+    world->statuses = status_join(where[0], (int)where[1], world->n_local, &mapping);
+  int is_shared = world->statuses != NULL, all_share;
   if (is_shared)
-    board_enter(world->board, world->local_rank, world->rank, witness_lifeline(world->witness));
+    status_enter(world->statuses, world->local_rank, world->rank, death_reporter_lifeline(world->reporter));
   MPI_TRY(world, error, MPI_Allreduce(&is_shared, &all_share, 1, MPI_INT, MPI_MIN, local));
   if (all_share)
     return TRUE;
   if (mapping != NULL)
     g_printerr("stepreal: rank %d: %s; failures of other ranks are left to MPI\n", world->rank, mapping->message);
-  g_clear_pointer(&world->board, board_free);
+  g_clear_pointer(&world->statuses, status_free);
   return TRUE;
 }
 
@@ -110,13 +110,13 @@ static gboolean meet_neighbours(World *world, GError **error) {
   MPI_TRY(world, error, MPI_Comm_rank(local, &world->local_rank));
   MPI_TRY(world, error, MPI_Comm_size(local, &world->n_local));
   world->line = world->local_rank;
-  gboolean is_met = share_board(world, local, error);
+  gboolean is_met = share_status_table(world, local, error);
   MPI_TRY(world, error, MPI_Comm_free(&local));
   return is_met;
 }
 
-/* The run ends by this rank's will; the board reaches this machine only. The lock may be held by a thread that waits
- * for another rank: then the launcher has to notice. */
+/* The run ends by this rank's will; the status table reaches this machine only. The lock may be held by a thread that
+ * waits for another rank: then the launcher has to notice. */
 static void leave(gpointer data) {
   World *world = data;
   if (world->n_local == world->size)
@@ -140,24 +140,24 @@ static void leave(gpointer data) {
 }
 #endif
 
-static gboolean open_board(World *world, GError **error) {
+static gboolean open_status_table(World *world, GError **error) {
 #ifdef HAVE_MPI
   if (world->has_mpi && !meet_neighbours(world, error))
     return FALSE;
 #endif
-  if (world->board == NULL) {
+  if (world->statuses == NULL) {
     int fd;
     world->line = 0;
-    world->board = board_new(1, &fd, error);
-    if (world->board == NULL)
+    world->statuses = status_new(1, &fd, error);
+    if (world->statuses == NULL)
       return FALSE;
-    board_enter(world->board, 0, world->rank, -1);
+    status_enter(world->statuses, 0, world->rank, -1);
   }
-  if (world->witness != NULL && world->local_rank == 0 && board_n_lines(world->board) > 1)
-    witness_watch(world->witness, world->board);
+  if (world->reporter != NULL && world->local_rank == 0 && status_n_lines(world->statuses) > 1)
+    death_reporter_watch(world->reporter, world->statuses);
   else
-    witness_dismiss(world->witness);
-  monitor_watch(world->monitor, world->board, world->line, leave, world);
+    death_reporter_dismiss(world->reporter);
+  monitor_watch(world->monitor, world->statuses, world->line, leave, world);
   return TRUE;
 }
 
@@ -172,16 +172,16 @@ World *world_open(int *argc, char ***argv, double start_timeout_s, GError **erro
   world->size = world->n_local = 1;
   g_mutex_init(&world->mpi_lock);
   if (is_launched)
-    world->witness = witness_start(); /* before there are threads and MPI */
+    world->reporter = death_reporter_start(); /* before there are threads and MPI */
   world->monitor = monitor_start(start_timeout_s, is_launched);
   if (is_launched)
     is_open = start_mpi(world, argc, argv, error);
-  if (is_open && open_board(world, error))
+  if (is_open && open_status_table(world, error))
     return world;
   monitor_stop(world->monitor);
-  witness_stop(world->witness);
+  death_reporter_stop(world->reporter);
   g_mutex_clear(&world->mpi_lock);
-  g_clear_pointer(&world->board, board_free);
+  g_clear_pointer(&world->statuses, status_free);
   g_free(world);
   return NULL;
 }
@@ -195,7 +195,7 @@ int world_close(World *world, int status) {
     leave(world);
     return status; /* MPI stays open: closing it would wait for the others */
   }
-  board_set_state(world->board, world->line, LINE_FINISHED);
+  status_set_state(world->statuses, world->line, LINE_FINISHED);
 #ifdef HAVE_MPI
   if (world->has_mpi) {
     mpi_parts_free(world);
@@ -204,10 +204,10 @@ int world_close(World *world, int status) {
     MPI_Finalize();
   }
 #endif
-  board_set_state(world->board, world->line, LINE_GONE);
+  status_set_state(world->statuses, world->line, LINE_GONE);
   monitor_stop(world->monitor);
-  witness_stop(world->witness);
-  board_free(world->board);
+  death_reporter_stop(world->reporter);
+  status_free(world->statuses);
   g_mutex_clear(&world->mpi_lock);
   g_free(world);
   return status;
@@ -230,16 +230,16 @@ int world_n_local(const World *world) {
 }
 
 void world_say(World *world, RankActivity activity, const char *format, ...) {
-  char text[BOARD_TEXT_BYTES + 1];
+  char text[STATUS_TEXT_BYTES + 1];
   va_list arguments;
   va_start(arguments, format);
   g_vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
-  board_say(world->board, world->line, activity, text);
+  status_say(world->statuses, world->line, activity, text);
 }
 
 void world_progress(World *world) {
-  board_progress(world->board, world->line);
+  status_progress(world->statuses, world->line);
 }
 
 void world_set_stall_timeouts(World *world, double stall_timeout_s, double kernel_timeout_s) {

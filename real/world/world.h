@@ -1,12 +1,13 @@
 /* The ranks of a run: processes started by mpirun or srun, or a single one without a launcher. Covers placement,
  * failure handling and clock offsets.
  *
- * Failure. Every rank has a line on a board in memory shared by the ranks of its machine: its process, what it is
- * doing and, if it failed, why. A monitor thread watches the board and the processes behind it. When a rank dies or
- * fails, every other rank reports it (own rank, what it was doing or waiting for, the rank that failed, the cause)
- * and exits with status 1 within seconds. The monitor also ends ranks waiting for one that never starts, and runs
- * that make no progress, for example because a rank is stopped. SIGTERM and SIGINT end a rank the same way, with
- * status 143 and 130. Ranks on other machines are not on the board: the launcher ends those (and MPI_Abort is tried).
+ * Failure. Every rank has a line on a status table in memory shared by the ranks of its machine: its process, what it
+ * is doing and, if it failed, why. A monitor thread watches the status table and the processes behind it. When a rank
+ * dies or fails, every other rank reports it (own rank, what it was doing or waiting for, the rank that failed, the
+ * cause) and exits with status 1 within seconds. The monitor also ends ranks waiting for one that never starts, and
+ * runs that make no progress, for example because a rank is stopped. SIGTERM and SIGINT end a rank the same way, with
+ * status 143 and 130. Ranks on other machines are not on the status table: the launcher ends those (and MPI_Abort is
+ * tried).
  *
  * If MPI fails in a function that exchanges data, the run ends as in world_fail(). Call these functions from one
  * thread only; device threads may use MPI concurrently (mpi_call.h). */
@@ -19,7 +20,7 @@ typedef struct World World;
 
 /* Starts the monitor, then MPI (MPI_THREAD_SERIALIZED). Without a launcher it starts neither. If MPI is not up within
  * `start_timeout_s`, the process prints that ranks are missing and exits with status 1. MPI may change argc and argv.
- * Call it first, before starting threads or using GPUs: under a launcher it forks (witness.h). */
+ * Call it first, before starting threads or using GPUs: under a launcher it forks (death_reporter.h). */
 World *world_open(int *argc, char ***argv, double start_timeout_s, GError **error);
 /* `status`: this rank's exit status; ≠ 0 ends the other ranks too, 0 waits for them to close. Returns the exit status
  * of the process. NULL is fine. */
@@ -41,8 +42,8 @@ int world_n_sharers(const World *world);
 /* The same for the processor, of all ranks', that most share; `*name` is borrowed. */
 int world_most_sharers(const World *world, const char **name);
 
-/* Publishes on the board what this rank is doing: the name of an op, "0F3", or, while it waits for another rank, a
- * phrase, "waits for 1RECV_F0 from rank 0". Cheap: called once per op, by one thread; text is cut at 120 bytes.
+/* Publishes on the status table what this rank is doing: the name of an op, "0F3", or, while it waits for another rank,
+ * a phrase, "waits for 1RECV_F0 from rank 0". Cheap: called once per op, by one thread; text is cut at 120 bytes.
  *
  * The run is stuck when no rank of the machine is busy (activity.h) and there is no progress for `stall_timeout_s`,
  * if every rank is waiting or stopped (SIGSTOP, a debugger), or for `kernel_timeout_s`, if one is computing. 0, the
@@ -63,6 +64,8 @@ void world_barrier(World *world);
 /* ns to add to this rank's CLOCK_MONOTONIC to get rank 0's; 0 on one machine. Collective; taken from the shortest of
  * several round trips. */
 gint64 world_clock_offset(World *world);
+/* The same, measured even if rank 0 is on the same machine. Error: at most half the shortest round trip. */
+gint64 world_clock_offset_measured(World *world);
 /* Host memory; both sides block. For data exchanged before communicators exist: NCCL's ids. Messages between two
  * ranks with the same tag (0 … 32767) arrive in order; both sides must pass the same number of bytes. */
 void world_send(World *world, const void *data, gsize bytes, int to, int tag);

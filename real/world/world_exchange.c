@@ -9,6 +9,7 @@
 #include "world_state.h"
 
 #include <string.h>
+#include <time.h>
 
 #ifdef HAVE_MPI
 
@@ -24,28 +25,17 @@ static int piece_of(gsize bytes, gsize offset) {
   return (int)MIN(bytes - offset, PIECE_BYTES);
 }
 
-static gboolean send_pieces(World *world, MPI_Comm comm, const void *data, gsize bytes, int to, int tag,
+/* To the peer, or from it. */
+static gboolean move_pieces(World *world, MPI_Comm comm, gboolean is_send, void *data, gsize bytes, int peer, int tag,
                             GError **error) {
   gsize offset = 0;
   do {
     MPI_Request request;
-    int piece = piece_of(bytes, offset);
-    MPI_TRY(world, error, MPI_Isend((const char *)data + offset, piece, MPI_BYTE, to, tag, comm, &request));
-    if (!mpi_wait(world, &request, error))
-      return FALSE;
-    world_progress(world);
-    offset += (gsize)piece;
-  } while (offset < bytes);
-  return TRUE;
-}
-
-static gboolean receive_pieces(World *world, MPI_Comm comm, void *data, gsize bytes, int from, int tag,
-                               GError **error) {
-  gsize offset = 0;
-  do {
-    MPI_Request request;
-    int piece = piece_of(bytes, offset);
-    MPI_TRY(world, error, MPI_Irecv((char *)data + offset, piece, MPI_BYTE, from, tag, comm, &request));
+    const int piece = piece_of(bytes, offset);
+    char *at = (char *)data + offset;
+    MPI_TRY(world, error,
+            is_send ? MPI_Isend(at, piece, MPI_BYTE, peer, tag, comm, &request)
+                    : MPI_Irecv(at, piece, MPI_BYTE, peer, tag, comm, &request));
     if (!mpi_wait(world, &request, error))
       return FALSE;
     world_progress(world);
@@ -79,15 +69,10 @@ static gboolean gather_sizes(World *world, gsize bytes, gsize *sizes, GError **e
   return TRUE;
 }
 
-static gboolean reduce_int(World *world, int *value, MPI_Op op, GError **error) {
+/* One value, in place. */
+static gboolean reduce(World *world, void *value, MPI_Datatype type, MPI_Op op, GError **error) {
   MPI_Request request;
-  MPI_TRY(world, error, MPI_Iallreduce(MPI_IN_PLACE, value, 1, MPI_INT, op, world->all, &request));
-  return mpi_wait(world, &request, error);
-}
-
-static gboolean reduce_double(World *world, double *value, MPI_Op op, GError **error) {
-  MPI_Request request;
-  MPI_TRY(world, error, MPI_Iallreduce(MPI_IN_PLACE, value, 1, MPI_DOUBLE, op, world->all, &request));
+  MPI_TRY(world, error, MPI_Iallreduce(MPI_IN_PLACE, value, 1, type, op, world->all, &request));
   return mpi_wait(world, &request, error);
 }
 
@@ -106,13 +91,13 @@ void world_barrier(World *world) {
 void world_send(World *world, const void *data, gsize bytes, int to, int tag) {
   g_autoptr(GError) error = NULL;
   g_assert(to >= 0 && to < world->size && to != world->rank);
-  check(world, send_pieces(world, world->messages, data, bytes, to, tag, &error), &error);
+  check(world, move_pieces(world, world->messages, TRUE, (void *)data, bytes, to, tag, &error), &error);
 }
 
 void world_receive(World *world, void *data, gsize bytes, int from, int tag) {
   g_autoptr(GError) error = NULL;
   g_assert(from >= 0 && from < world->size && from != world->rank);
-  check(world, receive_pieces(world, world->messages, data, bytes, from, tag, &error), &error);
+  check(world, move_pieces(world, world->messages, FALSE, data, bytes, from, tag, &error), &error);
 }
 
 void world_broadcast(World *world, void *data, gsize bytes, int root) {
@@ -124,10 +109,10 @@ void world_broadcast(World *world, void *data, gsize bytes, int root) {
 /* Parts into `all` at the root. */
 static gboolean gather(World *world, const void *data, gsize bytes, char *all, const gsize *sizes, GError **error) {
   if (world->rank != 0)
-    return bytes == 0 || send_pieces(world, world->all, data, bytes, 0, GATHER_TAG, error);
+    return bytes == 0 || move_pieces(world, world->all, TRUE, (void *)data, bytes, 0, GATHER_TAG, error);
   gsize offset = bytes;
   for (int i = 1; i < world->size; i++) {
-    if (sizes[i] > 0 && !receive_pieces(world, world->all, all + offset, sizes[i], i, GATHER_TAG, error))
+    if (sizes[i] > 0 && !move_pieces(world, world->all, FALSE, all + offset, sizes[i], i, GATHER_TAG, error))
       return FALSE;
     offset += sizes[i];
   }
@@ -157,7 +142,7 @@ void *world_gather(World *world, const void *data, gsize bytes, gsize **sizes) {
 double world_max(World *world, double value) {
   g_autoptr(GError) error = NULL;
   if (world->size > 1)
-    check(world, reduce_double(world, &value, MPI_MAX, &error), &error);
+    check(world, reduce(world, &value, MPI_DOUBLE, MPI_MAX, &error), &error);
   return value;
 }
 
@@ -165,7 +150,7 @@ gboolean world_all(World *world, gboolean value) {
   g_autoptr(GError) error = NULL;
   int all = value ? 1 : 0;
   if (world->size > 1)
-    check(world, reduce_int(world, &all, MPI_MIN, &error), &error);
+    check(world, reduce(world, &all, MPI_INT, MPI_MIN, &error), &error);
   return all;
 }
 
@@ -202,3 +187,62 @@ gboolean world_all(World *world, gboolean value) {
 }
 
 #endif
+
+/* --- clocks --------------------------------------------------------------------------------------------------------
+ */
+
+/* Cristian's algorithm (Distributed Computing 3, 1989): rank 0 answers with its time; the answer of the shortest round
+ * trip is the least disturbed, and it was given in the middle of that trip, within half of it.
+ *
+ *   rank r   t0 ────────────► │ ──────────► t1        offset = root − (t0 + t1) / 2
+ *   rank 0                  root
+ *
+ * Ranks take turns, so that no answer waits behind another rank's question. */
+
+enum { N_TRIPS = 20, TAG = 32000 };
+
+static gint64 now_ns(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (gint64)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+static void answer(World *world, int rank) {
+  for (int i = 0; i < N_TRIPS; i++) {
+    gint64 time_ns;
+    world_receive(world, &time_ns, sizeof time_ns, rank, TAG);
+    time_ns = now_ns();
+    world_send(world, &time_ns, sizeof time_ns, rank, TAG);
+  }
+}
+
+static gint64 ask(World *world) {
+  gint64 best_trip_ns = G_MAXINT64, offset_ns = 0;
+  for (int i = 0; i < N_TRIPS; i++) {
+    gint64 before_ns = now_ns(), root_ns;
+    world_send(world, &before_ns, sizeof before_ns, 0, TAG);
+    world_receive(world, &root_ns, sizeof root_ns, 0, TAG);
+    gint64 trip_ns = now_ns() - before_ns;
+    if (trip_ns >= best_trip_ns)
+      continue;
+    best_trip_ns = trip_ns;
+    offset_ns = root_ns - (before_ns + trip_ns / 2);
+  }
+  return offset_ns;
+}
+
+gint64 world_clock_offset_measured(World *world) {
+  gint64 offset_ns = 0;
+  for (int rank = 1; rank < world_size(world); rank++) {
+    if (world_rank(world) == 0)
+      answer(world, rank);
+    else if (world_rank(world) == rank)
+      offset_ns = ask(world);
+    world_barrier(world);
+  }
+  return offset_ns;
+}
+
+gint64 world_clock_offset(World *world) {
+  return world_n_local(world) == world_size(world) ? 0 : world_clock_offset_measured(world);
+}

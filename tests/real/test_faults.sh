@@ -88,7 +88,7 @@ launch -n 1 "$rank" --start-timeout 1 : -n 1 sleep 60
 failed && says 'rank 0: other ranks did not start within 1 s'
 check 'a rank that never starts is not waited for' $?
 
-for victim in 1 2 3; do # of three: the first, which has the witness, too
+for victim in 1 2 3; do # of three: the first, which has the reporter, too
   launch_beside -n 3 "$rank"
   started
   pid=$(pgrep -f -x "$rank" | sed -n "${victim}p")

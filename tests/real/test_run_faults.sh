@@ -51,7 +51,7 @@ state_of() { # a stat file of /proc: its fields from the state on are in $fields
 }
 
 # The processes of ranks, in order. The dead that nobody has waited for do not count, nor does what a rank has made, its
-# witness, which is called as the rank is at first.
+# reporter, which is called as the rank is at first.
 ours() {
   found=$(pgrep -f "^$name (run|calibrate)" || true)
   # shellcheck disable=SC2086,SC2116 # a list of numbers, into one line
@@ -62,7 +62,7 @@ ours() {
     state_of "/proc/$pid/stat"
     parent=${fields#* }
     parent=${parent%% *}
-    case $comm/$fields in witness/* | */Z*) continue ;; esac
+    case $comm/$fields in death_reporter/* | */Z*) continue ;; esac
     case $found in *" $parent "*) ;; *) echo "$pid" ;; esac
   done
 }

@@ -1,5 +1,4 @@
 /* Exchanges through the world itself, on any number of ranks, and on one without a launcher. */
-#include "clock_offset.h"
 #include "world.h"
 #include "world_state.h"
 
@@ -56,15 +55,15 @@ static void test_long_transfers_progress(World *world) {
   enum { N = 33 << 20, N_PIECES = 5 };
   g_autofree char *data = g_malloc0(N);
   gsize *sizes;
-  guint64 before = board_total_progress(world->board);
+  guint64 before = status_total_progress(world->statuses);
   g_free(world_gather(world, data, N, &sizes));
   g_free(sizes);
   const int n_others = world_size(world) - 1, n_received = world_rank(world) == 0 ? n_others : n_others > 0;
-  gboolean is_good = board_total_progress(world->board) - before >= (guint64)n_received * N_PIECES;
+  gboolean is_good = status_total_progress(world->statuses) - before >= (guint64)n_received * N_PIECES;
   world_barrier(world);
-  before = board_total_progress(world->board);
+  before = status_total_progress(world->statuses);
   world_broadcast(world, data, N, 0);
-  is_good = is_good && (n_others == 0 || board_total_progress(world->board) - before >= N_PIECES);
+  is_good = is_good && (n_others == 0 || status_total_progress(world->statuses) - before >= N_PIECES);
   report(world, "what is long on its way counts as progress, piece by piece", is_good);
 }
 
@@ -94,7 +93,7 @@ static void test_messages(World *world) {
 
 /* One machine has one clock: what is measured must be near nothing, within the time that a rank may be put to sleep. */
 static void test_clock(World *world) {
-  gint64 offset_ns = clock_offset_to_root(world);
+  gint64 offset_ns = world_clock_offset_measured(world);
   report(world, "the measured clock offset is less than 5 ms on one clock",
          ABS(offset_ns) < 5000000 && (world_rank(world) != 0 || offset_ns == 0));
   report(world, "ranks of one machine are not corrected",
