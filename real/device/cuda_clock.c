@@ -59,10 +59,15 @@ void cuda_clock_refresh(CudaDevice *device) {
     cuda_device_fail(&device->device, error);
 }
 
-/* Anchors that are close together tell nothing of the drift. */
+/* Host time per GPU time. Anchors that are close together tell nothing of the drift, and clocks drift less than that.
+ */
+static double rate_of(const CudaAnchor *first, const CudaAnchor *last) {
+  const double most_drift = 1e-3, between_ns = (double)(last->ns - first->ns);
+  const double rate = between_ns > (double)ANCHOR_AGE_NS ? between_ns / elapsed_ns(first->event, last->event) : 1;
+  return rate > 1 - most_drift && rate < 1 + most_drift ? rate : 1;
+}
+
 gint64 cuda_clock_event_ns(CudaDevice *device, cudaEvent_t event) {
-  const CudaAnchor *first = &device->anchors[0], *last = &device->anchors[1];
-  const gint64 between_ns = last->ns - first->ns;
-  const double rate = between_ns > ANCHOR_AGE_NS ? (double)between_ns / elapsed_ns(first->event, last->event) : 1;
-  return last->ns + (gint64)(elapsed_ns(last->event, event) * rate);
+  const CudaAnchor *last = &device->anchors[1];
+  return last->ns + (gint64)(elapsed_ns(last->event, event) * rate_of(&device->anchors[0], last));
 }
