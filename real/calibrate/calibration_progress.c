@@ -11,6 +11,9 @@
  * truncated part and do not count. */
 #include "calibration_progress.h"
 
+#include "error.h"
+#include "whole_file.h"
+
 #include <string.h>
 
 static const char DONE[] = "done ";
@@ -114,4 +117,22 @@ const char *calibration_progress_add(CalibrationProgress *progress, const char *
   g_hash_table_add(progress->parts, g_strdup(part));
   g_string_append_printf(progress->text, "%s%s\n", DONE, part);
   return progress->text->str;
+}
+
+char *progress_file_read(const char *file, gsize *length, GError **error) {
+  char *text = NULL;
+  g_autoptr(GError) cause = NULL;
+  if (!g_file_get_contents(file, &text, length, &cause) && g_file_test(file, G_FILE_TEST_EXISTS))
+    fail_input(error, "%s", cause->message);
+  return text;
+}
+
+gboolean progress_file_write(const char *file, const char *text, GError **error) {
+  g_autofree char *folder = g_path_get_dirname(file);
+  WholeFile out;
+  g_mkdir_with_parents(folder, 0777);
+  if (!whole_file_open(&out, file, error))
+    return FALSE;
+  whole_file_write(&out, text, strlen(text));
+  return whole_file_close(&out, error);
 }

@@ -21,3 +21,9 @@ int calibration_progress_n_parts(const CalibrationProgress *progress);
 /* Records `part` as done, with the times that `times` gained since the previous part. Returns the whole text,
  * borrowed. */
 const char *calibration_progress_add(CalibrationProgress *progress, const char *part, KernelTimes *times);
+
+/* The file in which it is saved: the whole of it and its length in bytes; owned by the caller. NULL if there is no
+ * file, and, with the error set, if it cannot be read. */
+char *progress_file_read(const char *file, gsize *length, GError **error);
+/* Written whole or not at all. Creates the folder. INPUT, naming what could not be written. */
+gboolean progress_file_write(const char *file, const char *text, GError **error);

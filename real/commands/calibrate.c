@@ -1,5 +1,6 @@
 /* Measures the cases (sharded models) one by one, then the grid, the device and the links. The times so far are saved
  * in <output>.progress, so that an interrupted calibration resumes where it stopped. */
+#include <glib/gstdio.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +14,6 @@
 #include "machine_file.h"
 #include "options.h"
 #include "plan.h"
-#include "progress_file.h"
-#include "rank_timeouts.h"
 #include "real_command.h"
 #include "sort_doubles.h"
 #include "units.h"
@@ -375,7 +374,7 @@ static gboolean check_edges(Calibration *c, GError **error) {
   if (world_all(c->world, kernel_bench_edges_agree(least_s, most_s, error)))
     return TRUE;
   if (world_rank(c->world) == 0)
-    progress_file_remove(c->progress_file);
+    g_unlink(c->progress_file);
   c->is_kept = FALSE;
   if (error != NULL && *error == NULL)
     fail_impossible(error, "the events around a kernel added different times on another rank");
@@ -527,7 +526,7 @@ static gboolean publish(Calibration *c, GError **error) {
     g_error_free(cause);
     return FALSE;
   }
-  progress_file_remove(c->progress_file);
+  g_unlink(c->progress_file);
   print_summary(c, kernels, n);
   return TRUE;
 }

@@ -1,7 +1,7 @@
 #include "measured_report.h"
 
 #include "json_text.h"
-#include "loss_scaling.h"
+#include "state.h"
 #include "step_report.h"
 #include "units.h"
 

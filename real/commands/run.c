@@ -13,7 +13,6 @@
 #include "plan_program.h"
 #include "program_fit.h"
 #include "program_text.h"
-#include "rank_timeouts.h"
 #include "real_command.h"
 #include "timeline.h"
 #include "trainable.h"
