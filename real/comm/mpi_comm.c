@@ -42,11 +42,9 @@ typedef struct {
   GPtrArray *buffers; /* outgrown ones are kept: running tasks may still use them */
 } Staging;
 
-/* One call's use of staging memory. */
+/* One call's use of staging memory: bytes copied in before the transfer, and, behind them, out after it. */
 typedef struct {
-  gint64 bytes;             /* total */
-  gint64 in_at, in_bytes;   /* copied in before the transfer */
-  gint64 out_at, out_bytes; /* copied out after it */
+  gint64 in_bytes, out_bytes;
 } Detour;
 
 typedef struct {
@@ -132,56 +130,47 @@ static char *staging_memory(MpiComm *comm, DeviceStream *stream, gint64 bytes, G
 
 static Detour detour_of(const TransferSpec *spec) {
   const MpiGroup *group = spec->group;
-  gint64 bytes = spec->kind == TRANSFER_COLLECTIVE ? spec->n * element_bytes(spec->element) : spec->n;
-  Detour detour = {.bytes = bytes, .in_bytes = bytes, .out_bytes = bytes};
-  gint64 part = bytes / MAX(group->size, 1);
+  const gint64 bytes = spec->kind == TRANSFER_COLLECTIVE ? spec->n * element_bytes(spec->element) : spec->n;
+  const gint64 part = bytes / MAX(group->size, 1);
   if (spec->kind == TRANSFER_SEND)
-    detour.out_bytes = 0;
-  else if (spec->kind == TRANSFER_RECEIVE)
-    detour.in_bytes = 0;
-  else if (spec->collective == COLLECTIVE_ALL_GATHER)
-    detour.in_at = group->rank * part, detour.in_bytes = part;
-  else if (spec->collective == COLLECTIVE_REDUCE_SCATTER)
-    detour.out_at = group->rank * part, detour.out_bytes = part;
-  else if (spec->collective == COLLECTIVE_ALL_TO_ALL || spec->collective == COLLECTIVE_SEND_RECV)
-    detour.bytes = 2 * bytes, detour.out_at = bytes;
-  else if (spec->collective == COLLECTIVE_BROADCAST && group->rank != 0)
-    detour.in_bytes = 0;
-  else if (spec->collective == COLLECTIVE_BROADCAST && spec->in == spec->out)
-    detour.out_bytes = 0;
-  return detour;
+    return (Detour){bytes, 0};
+  if (spec->kind == TRANSFER_RECEIVE)
+    return (Detour){0, bytes};
+  if (spec->collective == COLLECTIVE_ALL_GATHER)
+    return (Detour){part, bytes};
+  if (spec->collective == COLLECTIVE_REDUCE_SCATTER)
+    return (Detour){bytes, part};
+  if (spec->collective == COLLECTIVE_BROADCAST && group->rank != 0)
+    return (Detour){0, bytes};
+  return (Detour){bytes, bytes};
+}
+
+static gint64 staged_bytes(gint64 bytes) {
+  return (bytes + 63) / 64 * 64;
 }
 
 /* Runs the calls of one stream through staging memory. */
 static gboolean run_staged(MpiComm *comm, DeviceStream *stream, Call *calls, guint n, GError **error) {
   const DeviceType *type = comm->device->type;
   g_autofree Call *staged = g_memdup2(calls, n * sizeof *calls);
-  gint64 total = 0, offset = 0;
+  gint64 total = 0;
   for (guint i = 0; i < n; i++)
-    total += (detour_of(&calls[i].spec).bytes + 63) / 64 * 64;
+    total += staged_bytes(detour_of(&calls[i].spec).in_bytes) + staged_bytes(detour_of(&calls[i].spec).out_bytes);
   char *memory = staging_memory(comm, stream, MAX(total, 64), error);
   if (memory == NULL)
     return FALSE;
   for (guint i = 0; i < n; i++) {
-    Detour detour = detour_of(&calls[i].spec);
-    staged[i].spec.in = memory + offset + detour.in_at;
-    staged[i].spec.out = memory + offset + detour.out_at;
-    if (calls[i].spec.collective == COLLECTIVE_REDUCE_SCATTER && calls[i].spec.kind == TRANSFER_COLLECTIVE)
-      staged[i].spec.in = memory + offset;
-    if (calls[i].spec.collective == COLLECTIVE_ALL_GATHER && calls[i].spec.kind == TRANSFER_COLLECTIVE)
-      staged[i].spec.out = memory + offset;
+    const Detour detour = detour_of(&calls[i].spec);
+    staged[i].spec.in = memory;
+    staged[i].spec.out = memory + staged_bytes(detour.in_bytes);
     if (detour.in_bytes > 0)
-      type->copy(stream, memory + offset + detour.in_at, calls[i].spec.in, detour.in_bytes);
-    offset += (detour.bytes + 63) / 64 * 64;
+      type->copy(stream, memory, calls[i].spec.in, detour.in_bytes);
+    memory += staged_bytes(detour.in_bytes) + staged_bytes(detour.out_bytes);
   }
   type->host_task(stream, step_task, task_new(comm, staged, n));
-  offset = 0;
-  for (guint i = 0; i < n; i++) {
-    Detour detour = detour_of(&calls[i].spec);
-    if (detour.out_bytes > 0)
-      type->copy(stream, calls[i].spec.out, memory + offset + detour.out_at, detour.out_bytes);
-    offset += (detour.bytes + 63) / 64 * 64;
-  }
+  for (guint i = 0; i < n; i++)
+    if (detour_of(&calls[i].spec).out_bytes > 0)
+      type->copy(stream, calls[i].spec.out, staged[i].spec.out, detour_of(&calls[i].spec).out_bytes);
   return TRUE;
 }
 

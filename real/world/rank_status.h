@@ -2,7 +2,7 @@
  * doing; every monitor reads the lines of the others. The memory is an anonymous file of the first rank that the
  * others open through /proc, so nothing is left behind however the ranks end. */
 #pragma once
-#include "activity.h"
+#include "world.h"
 
 #include <glib.h>
 

@@ -12,9 +12,14 @@
  * If MPI fails in a function that exchanges data, the run ends as in world_fail(). Call these functions from one
  * thread only; device threads may use MPI concurrently (mpi_call.h). */
 #pragma once
-#include "activity.h"
-
 #include <glib.h>
+
+/* What kind of work a rank is doing, for stall detection. */
+typedef enum {
+  RANK_BUSY,     /* work of unknown length: reading, comparing, writing */
+  RANK_COMPUTES, /* in an op; each kernel that ends counts as progress */
+  RANK_WAITS,    /* for another rank */
+} RankActivity;
 
 typedef struct World World;
 
@@ -45,7 +50,7 @@ int world_most_sharers(const World *world, const char **name);
 /* Publishes on the status table what this rank is doing: the name of an op, "0F3", or, while it waits for another rank,
  * a phrase, "waits for 1RECV_F0 from rank 0". Cheap: called once per op, by one thread; text is cut at 120 bytes.
  *
- * The run is stuck when no rank of the machine is busy (activity.h) and there is no progress for `stall_timeout_s`,
+ * The run is stuck when no rank of the machine is busy (RANK_BUSY) and there is no progress for `stall_timeout_s`,
  * if every rank is waiting or stopped (SIGSTOP, a debugger), or for `kernel_timeout_s`, if one is computing. 0, the
  * default, means no limit. Every rank that still can then reports which rank the others wait for, at which op, and
  * where it is itself, and exits. Functions that synchronise with other ranks publish their waits themselves. */

@@ -33,9 +33,10 @@ static gboolean move_pieces(World *world, MPI_Comm comm, gboolean is_send, void 
     MPI_Request request;
     const int piece = piece_of(bytes, offset);
     char *at = (char *)data + offset;
-    MPI_TRY(world, error,
-            is_send ? MPI_Isend(at, piece, MPI_BYTE, peer, tag, comm, &request)
-                    : MPI_Irecv(at, piece, MPI_BYTE, peer, tag, comm, &request));
+    if (is_send)
+      MPI_TRY(world, error, MPI_Isend(at, piece, MPI_BYTE, peer, tag, comm, &request));
+    else
+      MPI_TRY(world, error, MPI_Irecv(at, piece, MPI_BYTE, peer, tag, comm, &request));
     if (!mpi_wait(world, &request, error))
       return FALSE;
     world_progress(world);
