@@ -5,7 +5,6 @@
 #include "error.h"
 #include "gather_buffers.h"
 #include "items.h"
-#include "loss_scaling.h"
 #include "staging.h"
 #include "state.h"
 #include "trainable.h"

@@ -80,7 +80,7 @@ struct Trainer {
   double *losses;    /* device: [steps][training_n_losses()], micro-batch by micro-batch: sum over its tokens on all cp
                         ranks / tokens of the global batch, times the head's weight */
   double *norms;     /* device: [steps][2]: Σ g² of this rank's share; of all ranks */
-  LossScale *scales; /* device: [steps + 1]; NULL except in fp16 (loss_scaling.h) */
+  LossScale *scales; /* device: [steps + 1]; NULL except in fp16 (state.h) */
 
   /* ZeRO-2, 3: two unreduced buckets used in turn, or one per stage */
   char **buckets;

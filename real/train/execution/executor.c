@@ -206,14 +206,14 @@ static void run_optimizer(Executor *executor, const Op *op) {
 }
 
 /* When numerics are checked, a backward must not find in scratch what another one left there. */
-static void forget_others(Executor *executor, const Op *op, const Work *work) {
+static void spoil_scratch(Executor *executor, const Op *op, const Work *work) {
   const Op *before = executor->backward;
   const gboolean is_backward = op->action == ACTION_B || op->action == ACTION_I;
   const gboolean is_layer = work->piece == PIECE_LAYER || work->piece == PIECE_DENSE_LAYER;
   if (executor->execution->hook == NULL || !is_backward || !is_layer)
     return;
   if (before == NULL || !op_same_action(before, op) || before->unit != op->unit)
-    activations_forget(&executor->trainer->activations, executor->streams[op->stream]);
+    activations_spoil_scratch(&executor->trainer->activations, executor->streams[op->stream]);
   executor->backward = op;
 }
 
@@ -233,7 +233,7 @@ static gboolean run_compute(Executor *executor, int index, GError **error) {
       (!open_bucket(executor, index, error) || !executor_has_bucket(executor, op, work, error)))
     return FALSE;
   const ItemCall call = item_call(executor, op);
-  forget_others(executor, op, work);
+  spoil_scratch(executor, op, work);
   for (int item = work->first_item; work->piece >= 0 && item <= work->last_item; item++)
     items_run(executor->trainer, work->piece, work->phase, item, &call);
   return TRUE;

@@ -1,11 +1,10 @@
 /* The host's ops. The host issues ahead of the device and waits only where the Program makes it wait. While waiting
- * it checks, twenty times a second, the first op of each stream that has not ended, and publishes on the status table what
- * this rank is doing or waiting for; others print that if something goes wrong. */
+ * it checks, twenty times a second, the first op of each stream that has not ended, and publishes on the status table
+ * what this rank is doing or waiting for; others print that if something goes wrong. */
 #include "cpu_kernels.h"
 #include "error.h"
 #include "executor_private.h"
 #include "host_machine.h"
-#include "loss_scaling.h"
 #include "staging.h"
 #include "state.h"
 

@@ -12,7 +12,6 @@
 #include "error.h"
 #include "executor_private.h"
 #include "host_optimizer.h"
-#include "loss_scaling.h"
 #include "state.h"
 
 /* --- gradients --- */

@@ -73,7 +73,7 @@ static gboolean put_out(Executor *executor, const Op *op, const SavedRegion regi
     return FALSE;
   copy_regions(executor, op, regions, host->memory);
   if (executor->execution->hook != NULL)
-    activations_forget_saved(regions, stream);
+    activations_spoil_saved(regions, stream);
   return TRUE;
 }
 

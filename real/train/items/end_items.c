@@ -1,7 +1,7 @@
 /* Before the first layer and after the last: word and position tables, final norm, cross-entropy. The loss of a step
  * is the mean over the global batch's tokens, so every rank divides by all of them and nothing is divided later. */
 #include "item_parts.h"
-#include "loss_scaling.h"
+#include "state.h"
 
 /* The tokens `n_behind` positions after each of the micro-batch's tokens. */
 static const gint32 *tokens_behind(const ItemCall *call, int n_behind) {

@@ -1,6 +1,21 @@
 /* Shared by the files of this folder. Private to it. */
 #pragma once
-#include "item_tables.h"
+#include "trainer.h"
+
+/* What each file of this folder implements, by item name. */
+typedef struct {
+  const char *name;
+  ItemFunction run;
+  int argument;
+} ItemKernel;
+extern const ItemKernel layer_kernels[], attention_kernels[], expert_kernels[], gathered_kernels[], dropout_kernels[],
+    end_kernels[]; /* end with a NULL name */
+extern const ItemKernel mtp_kernels[];
+extern const ItemKernel latent_kernels[]; /* take precedence over kernels of the same name in latent attention */
+extern const ItemKernel tp_collectives[], latent_collectives[], mtp_collectives[], expert_collectives[],
+    gathered_collectives[], context_collectives[]; /* by operand */
+/* Where cp cuts sequences; they take precedence over kernels of the same name. */
+const ItemKernel *context_kernels(const Plan *plan);
 
 extern const float item_norm_epsilon; /* of all norms, whatever the config says: it does not change the time */
 extern const double item_rope_base;   /* of rotary positions, likewise */
@@ -83,7 +98,7 @@ typedef struct {
   char *c;
 } LinearOperands;
 
-/* item_product() of QKV, or of up; selective recompute by products keeps some of its columns (kept_items.c). */
+/* item_product() of QKV, or of up; selective recompute by products keeps some of its columns (product_items.c). */
 void item_keeping_product(const ItemCall *call, gboolean of_qkv, const LinearOperands *operands);
 /* Where mlp_down's output is kept as the product writes it; NULL: not kept. */
 char *item_kept_down(const ItemCall *call);

@@ -6,7 +6,6 @@
 #include "error.h"
 #include "host_machine.h"
 #include "item_parts.h"
-#include "item_tables.h"
 
 #include <string.h>
 

@@ -3,8 +3,8 @@
 #include "records.h"
 
 #include "cpu_kernels.h"
-#include "loss_scaling.h"
 #include "staging.h"
+#include "state.h"
 
 #include <math.h>
 #include <string.h>

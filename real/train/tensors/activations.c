@@ -6,6 +6,7 @@
 #include "precision.h"
 #include "slot_tensors.h"
 
+#include <math.h>
 #include <string.h>
 
 static SlotTensors slot_tensors(const Activations *activations, const Slot *slot, int layer) {
@@ -337,4 +338,37 @@ void activations_saved(const Activations *activations, const Slot *slot, int lay
                        SavedRegion regions[N_SAVED_REGIONS]) {
   const SlotTensors tensors = slot_tensors(activations, slot, layer);
   memcpy(regions, tensors.saved_at, sizeof tensors.saved_at);
+}
+
+/* --- NaN in what should not be read --- */
+
+/* Fills in rows of 256 bytes, to which tensors are rounded up. An fp32 NaN read as two 16-bit numbers is a NaN, or a
+ * NaN and a zero. */
+static void fill_with_nan(DeviceStream *stream, char *from, const char *to) {
+  enum { ROW_BYTES = 256, COLUMNS = ROW_BYTES / 4 };
+  const Kernel kernel = {.kind = KERNEL_INIT,
+                         .init = {.number = NUMBER_FP32,
+                                  .rows = (to - from) / ROW_BYTES,
+                                  .columns = COLUMNS,
+                                  .ld = COLUMNS,
+                                  .whole_rows = (to - from) / ROW_BYTES,
+                                  .whole_width = COLUMNS,
+                                  .mean = NAN,
+                                  .to = from}};
+  if (to > from)
+    stream->device->type->launch(stream, &kernel);
+}
+
+void activations_spoil_scratch(const Activations *activations, DeviceStream *stream) {
+  const SavedExperts *experts = &activations->scratch_layer.experts;
+  char *arena = activations->arenas[activations->in_use], *end = arena + activations->scratch_layer_bytes;
+  fill_with_nan(stream, arena, experts->place != NULL ? (char *)experts->place : end);
+  if (experts->place != NULL)
+    fill_with_nan(stream, (char *)experts->weights, end);
+}
+
+void activations_spoil_saved(const SavedRegion regions[N_SAVED_REGIONS], DeviceStream *stream) {
+  for (int i = 0; i < N_SAVED_REGIONS; i++)
+    if (regions[i].bytes > 0)
+      fill_with_nan(stream, regions[i].memory, regions[i].memory + regions[i].bytes);
 }

@@ -245,9 +245,9 @@ void activations_use_scratch(Activations *activations, gboolean is_backward);
 void activations_clear(Activations *activations);
 /* Fills with NaN what a layer did not save, so that a tensor that is not recomputed shows up. Routing places (memory
  * indices) are left alone. */
-void activations_forget(const Activations *activations, DeviceStream *stream);
+void activations_spoil_scratch(const Activations *activations, DeviceStream *stream);
 /* Fills with NaN what a layer has saved, until it is copied back from the host. */
-void activations_forget_saved(const SavedRegion regions[N_SAVED_REGIONS], DeviceStream *stream);
+void activations_spoil_saved(const SavedRegion regions[N_SAVED_REGIONS], DeviceStream *stream);
 
 Slot *activations_slot(Activations *activations, int stage, int micro_batch);
 /* Takes memory for a forward's input, unless the slot has it; `stream` will write it. */

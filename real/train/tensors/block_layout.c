@@ -3,7 +3,7 @@
  *     layer     | norms | behind branches | of q, of k | q_down kv_down | router | its bias | shared expert's gate |
  *               | q k v (q_up kv_up) | attn_out | shared expert, in the MLP's place |
  *     experts   | gate up down of the rank's first | of its second | … */
-#include "block_layout.h"
+#include "parameters.h"
 
 #include <math.h>
 

@@ -3,7 +3,6 @@
  * copy. So a weight is the same whichever rank makes it. */
 #include "parameters.h"
 
-#include "block_layout.h"
 #include "carve.h"
 #include "error.h"
 #include "kernel.h"

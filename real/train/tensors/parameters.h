@@ -167,6 +167,15 @@ static inline SequencePieces parameters_pieces(const Parameters *parameters) {
   return parameters_pieces_of(&parameters->cut, parameters->at.at[AXIS_CP]);
 }
 
+/* Private to parameters.c and block_layout.c: which tensors a block has, their offsets, and their seeds. */
+
+/* Fills tensors, offset_of, n, n_whole and n_norms of a block whose kind, stage, layer and n_shards are set. Every
+ * value is determined by `seed` and its position in the model, on whichever rank. */
+void block_lay_out(const Parameters *parameters, Block *block, guint64 seed);
+
+/* Whether it is a layer with experts instead of an MLP. */
+gboolean block_has_experts(const Parameters *parameters, const Block *block);
+
 /* Where kernels read a weight and add to its gradient. The memory must be there (gathered, bucket). */
 const void *block_weight(const Parameters *parameters, const Block *block, Role role);
 void *block_gradient(const Parameters *parameters, const Block *block, Role role);
