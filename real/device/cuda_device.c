@@ -1,6 +1,7 @@
 /* A GPU through the CUDA runtime. A rank's lanes are non-blocking streams, its events are CUDA events, and one host
  * thread enqueues everything; only sleep_until waits.
  *
+ *   cuda_failure.c    the first failure, after which nothing new is started
  *   cuda_stream.c     streams, events, launches, copies
  *   cuda_clock.c      event times on the host's clock
  *   cuda_host_task.c  steps of the host in stream order
@@ -12,34 +13,6 @@
 #ifdef __linux__
 #include <sys/prctl.h>
 #endif
-
-/* --- the first failure, after which nothing new is started --- */
-
-gboolean cuda_device_has_failed(const Device *device) {
-  return g_atomic_int_get(&((const CudaDevice *)device)->has_failed);
-}
-
-void cuda_device_fail(Device *base, GError *error) {
-  CudaDevice *device = (CudaDevice *)base;
-  g_mutex_lock(&device->lock);
-  if (device->failure == NULL)
-    device->failure = g_steal_pointer(&error);
-  g_mutex_unlock(&device->lock);
-  g_clear_error(&error);
-  g_atomic_int_set(&device->has_failed, TRUE);
-}
-
-gboolean cuda_device_enter(CudaDevice *device) {
-  if (g_atomic_int_get(&device->has_failed))
-    return FALSE;
-  GError *error = NULL;
-  if (CUDA_CALL(cudaSetDevice(device->ordinal), &error))
-    return TRUE;
-  cuda_device_fail(&device->device, error);
-  return FALSE;
-}
-
-/* --- opening --- */
 
 void cuda_device_set_watch(Device *base, gboolean (*watch)(gpointer, GError **), gpointer data) {
   CudaDevice *device = (CudaDevice *)base;
