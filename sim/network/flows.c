@@ -357,6 +357,10 @@ gint64 flows_now(const Flows *flows) {
   return flows->now_ticks;
 }
 
+gint32 flows_n_active(const Flows *flows) {
+  return flows->n_active;
+}
+
 void flows_rates(const Flows *flows, double *rates_Bps, guint64 n) {
   g_assert(!flows_is_dirty(flows));
   for (gint32 f = 0; f < flows->n_flow_slots; f++)

@@ -109,6 +109,7 @@ void flows_put_back(Flows *flows, const FlowRequest *request, const FlowApart *a
 gboolean flows_rates_of_two(Flows *flows, const FlowRequest requests[2], double rates_Bps[2], gint32 bounds[2]);
 
 gint64 flows_now(const Flows *flows); /* the present, in ticks */
+gint32 flows_n_active(const Flows *flows);
 /* rates_Bps[tag] = the rate of one (not times its weight), 0 while in its latency, of all flows under way whose tags
  * are below n; the others stay as they are. */
 void flows_rates(const Flows *flows, double *rates_Bps, guint64 n);

@@ -88,7 +88,7 @@ START_TEST(collectives_of_cp_slow_those_of_tp_in_fewer_as_in_all) {
     alone = predict(&drawn.model, drawn.cluster, plan, NULL);
     plan->contention = TRUE;
     ck_assert_msg(alone->step_time_s < meeting->step_time_s, "%s", text);
-    compare(&drawn, NULL, &counts);
+    compare(&drawn, &counts);
   }
   ck_assert_int_eq(counts.n_fewer, 2);
 }

@@ -190,32 +190,6 @@ START_TEST(the_merge_agrees_with_looking_at_every_record) {
 }
 END_TEST
 
-/* Peaks of two ranks in two runs, one after the other: the fullest of both, of equals the lower rank, and the earlier.
- */
-START_TEST(profiles_of_two_runs_are_put_together) {
-  static const struct {
-    double first[2], second[2];
-    int worst;
-    double at_peak; /* negative: the first run's */
-  } rows[] = {{{5, 4}, {3, 6}, 1, 6}, {{7, 4}, {3, 6}, 0, -7}, {{4, 6}, {6, 5}, 0, 6}, {{6, 2}, {6, 6}, 0, -6}};
-  for (gsize i = 0; i < G_N_ELEMENTS(rows); i++) {
-    double first[2], second[2];
-    memcpy(first, rows[i].first, sizeof first);
-    memcpy(second, rows[i].second, sizeof second);
-    const int a = first[1] > first[0], b = second[1] > second[0];
-    MemoryProfile profile = {a, 10 + a, first[a], {.bytes = {[MEMORY_ACTIVATIONS] = -first[a]}}, first};
-    const MemoryProfile later = {b, 10 + b, second[b], {.bytes = {[MEMORY_ACTIVATIONS] = second[b]}}, second};
-    memory_profile_add_later(&profile, &later, 2);
-    ck_assert_int_eq(profile.worst_rank, rows[i].worst);
-    ck_assert_int_eq(profile.worst_first, 10 + rows[i].worst);
-    ck_assert_double_eq(profile.peak_bytes, fabs(rows[i].at_peak));
-    ck_assert_double_eq(profile.at_peak.bytes[MEMORY_ACTIVATIONS], rows[i].at_peak);
-    for (int rank = 0; rank < 2; rank++)
-      ck_assert_double_eq(profile.rank_peak[rank], fmax(rows[i].first[rank], rows[i].second[rank]));
-  }
-}
-END_TEST
-
 /* 5 GB held from 0 to 10 ns on top of 2 GB reserved, of 8 GB: lines of time and GB. */
 START_TEST(a_picture_of_memory_counts_what_is_reserved) {
   Hand hand = hand_new(1, 1);
@@ -239,7 +213,6 @@ int main(void) {
   tcase_add_test(tcase, the_worst_rank_is_the_first_with_the_highest_peak);
   tcase_add_test(tcase, an_op_that_never_ran_changes_nothing);
   tcase_add_test(tcase, the_merge_agrees_with_looking_at_every_record);
-  tcase_add_test(tcase, profiles_of_two_runs_are_put_together);
   tcase_add_test(tcase, a_picture_of_memory_counts_what_is_reserved);
   return run_case("memory_profile", tcase);
 }

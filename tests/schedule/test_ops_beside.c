@@ -92,26 +92,6 @@ START_TEST(what_the_host_waits_for_counts) {
 }
 END_TEST
 
-/* The host ends the list: with the sum it waits for, or k0 alone. */
-START_TEST(what_the_last_host_op_waits_for_ends_with_the_step) {
-  for (int awaits_sum = FALSE; awaits_sum <= TRUE; awaits_sum++) {
-    Hand hand;
-    hand_init(&hand, 1);
-    int k0 = hand_compute(&hand, 0, hand_kernel(10));
-    int sum = hand_collective(&hand, 0, STREAM_DP, gradients, hand_kernel(50));
-    int sync = hand_host(&hand, 0);
-    hand_after(&hand, 0, sync, awaits_sum ? sum : k0);
-    gint32 transfer = hand_op(&hand, 0, sum)->work;
-    hand_finish(&hand);
-    g_autofree gboolean *marked = g_new0(gboolean, hand.program->transfers->len + 1);
-    ck_assert(ops_beside_end_with_step(hand.program, marked)); /* none is looked at */
-    marked[transfer] = TRUE;
-    ck_assert_int_eq(ops_beside_end_with_step(hand.program, marked), awaits_sum);
-    hand_clear(&hand);
-  }
-}
-END_TEST
-
 typedef enum { APART, TOGETHER, EARLY } Receipt;
 
 /* k0, k1 → send; a receive; k2 waits for the receive. Of the receive: together in a batch it starts no earlier than the
@@ -199,7 +179,6 @@ int main(void) {
   tcase_add_test(tcase, what_the_stream_waits_for_counts);
   tcase_add_test(tcase, what_waits_for_the_stream_counts);
   tcase_add_test(tcase, what_the_host_waits_for_counts);
-  tcase_add_test(tcase, what_the_last_host_op_waits_for_ends_with_the_step);
   tcase_add_test(tcase, a_batch_starts_together);
   tcase_add_test(tcase, only_the_last_backward_runs_beside_gradients);
   tcase_add_test(tcase, the_rest_can_be_expanded_later);
