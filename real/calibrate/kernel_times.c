@@ -17,6 +17,7 @@
 #include "kernel_times.h"
 
 #include "error.h"
+#include "plan.h"
 #include "plan_program.h"
 #include "sort_doubles.h"
 #include "trainable.h"

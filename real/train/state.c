@@ -177,7 +177,8 @@ typedef struct {
 /* The elements that a reduction takes as input, or (`is_after`) leaves summed. */
 static Range summed(const Trainer *trainer, const Transfer *transfer, const Block *block, gboolean is_after) {
   const gboolean scatters = transfer->collective == COLLECTIVE_REDUCE_SCATTER;
-  const gboolean is_whole = block->zero <= 1 && trainer->workload->plan->time.gradients == GRADIENTS_WHOLE && !scatters;
+  const gboolean is_whole =
+      block->zero <= 1 && trainer->workload->method->time.gradients == GRADIENTS_WHOLE && !scatters;
   return is_whole || (scatters && !is_after) ? (Range){0, block->n} : (Range){block->shard_first, block->shard_n};
 }
 
@@ -402,7 +403,8 @@ AdamKernel state_adam(const Trainer *trainer, const Block *block, int step) {
                       .gradients = own_gradient(parameters, block),
                       .m = block->m,
                       .v = block->v,
-                      .norm_squared = trainer->workload->plan->grad_norm_barrier ? &trainer->norms[2 * step + 1] : NULL,
+                      .norm_squared =
+                          trainer->workload->method->grad_norm_barrier ? &trainer->norms[2 * step + 1] : NULL,
                       .scale = loss_scaling_of(trainer, step),
                       .max_norm = (float)training->max_norm,
                       .lr = (float)training->lr,

@@ -16,11 +16,11 @@ typedef struct {
 static gboolean check_model(const Workload *workload, GError **error) {
   const Model *model = workload->model;
   const Missing missing[] = {
-      {workload->plan->expert_load > 1, "experts that get more than others (stepsim simulate predicts them)"},
-      {workload->plan->mtp_layers > 0 && (model->dropout_rate.hidden > 0 || model->dropout_rate.attention > 0 ||
-                                          model->dropout_rate.embedding > 0 || model->embedding_norm),
+      {workload->method->expert_load > 1, "experts that get more than others (stepsim simulate predicts them)"},
+      {workload->method->mtp_layers > 0 && (model->dropout_rate.hidden > 0 || model->dropout_rate.attention > 0 ||
+                                            model->dropout_rate.embedding > 0 || model->embedding_norm),
        "heads that predict a token further, with dropout or a norm behind the word table"},
-      {workload->plan->mtp_layers > 0 && model->positions == POSITIONS_LEARNED,
+      {workload->method->mtp_layers > 0 && model->positions == POSITIONS_LEARNED,
        "heads that predict a token further, with learned positions"},
       {(model->post_norms || model->norms_behind) && (model_has_out_bias(model) || model_has_mlp_bias(model)),
        "biases of what norms behind the branches of a layer read"},
@@ -30,7 +30,7 @@ static gboolean check_model(const Workload *workload, GError **error) {
       {model->factors.logits > 0 && model->head_bias, "logits multiplied by a number that have a bias"},
       {model->head_bias && model->tied, "a bias on logits of a matrix that is the embedding's"},
       {model->other_embedding_parameters > 0, "two positions more than it says (OPT)"},
-      {model->n_kv_heads < workload->plan->tp, "fewer key heads than tp ranks"},
+      {model->n_kv_heads < workload->method->tp, "fewer key heads than tp ranks"},
       {model->head_dim % 2 != 0 || model->latent.rope_dim % 2 != 0, "an odd head size"},
       {model_has_experts(model) && (!model->gated || model_has_expert_biases(model)),
        "experts without a gate, or with biases"},
@@ -43,21 +43,21 @@ static gboolean check_model(const Workload *workload, GError **error) {
   return TRUE;
 }
 
-static gboolean check_switches(const Plan *plan, GError **error) {
-  if (offload_uses(&plan->offload, TIER_NVME))
+static gboolean check_switches(const Method *method, GError **error) {
+  if (offload_uses(&method->offload, TIER_NVME))
     return fail_impossible(error, "--offload-optimizer and -weights nvme cannot be trained with here (stepsim simulate "
                                   "predicts it): expected none, or --offload-optimizer host");
-  return plan->cuda_graphs <= CUDA_GRAPHS_NONE ||
+  return method->cuda_graphs <= CUDA_GRAPHS_NONE ||
          fail_impossible(error, "--cuda-graphs %s cannot be run here (stepsim simulate predicts it); expected none",
-                         cuda_graphs_names()[plan->cuda_graphs]);
+                         cuda_graphs_names()[method->cuda_graphs]);
 }
 
 /* The recipe, as the user specified it: "--recipe megatron", "recipe megatron, as framework megatron-lm has it,".
  * Owned by the caller. */
-static char *recipe_text(const Plan *plan) {
-  const char *name = plan->recipe.name;
-  if (plan->framework != NULL && strcmp(name, plan->memory.recipe) == 0)
-    return g_strdup_printf("recipe %s, as framework %s has it,", name, plan->framework);
+static char *recipe_text(const Method *method) {
+  const char *name = method->recipe.name;
+  if (method->framework != NULL && strcmp(name, method->memory.recipe) == 0)
+    return g_strdup_printf("recipe %s, as framework %s has it,", name, method->framework);
   return g_strdup_printf("--recipe %s", name);
 }
 
@@ -74,16 +74,17 @@ static const WorkItem *odd_fp8_product(const Workload *workload) {
 }
 
 static gboolean check_fp8(const Workload *workload, GError **error) {
-  const Plan *plan = workload->plan;
-  const char *what = plan->mtp_layers > 0                   ? "heads that predict a token further"
-                     : plan_keeps_every_other_product(plan) ? "selective recompute by products"
-                     : plan->time.tensor_parallel_format == TP_FORMAT_LINEAR && plan->tp > 1 && plan->sequence_parallel
-                         ? "gathers over tp in fp8"
-                         : NULL;
+  const Method *method = workload->method;
+  const char *what =
+      method->mtp_layers > 0              ? "heads that predict a token further"
+      : method->keeps_every_other_product ? "selective recompute by products"
+      : method->time.tensor_parallel_format == TP_FORMAT_LINEAR && method->tp > 1 && method->sequence_parallel
+          ? "gathers over tp in fp8"
+          : NULL;
   if (what != NULL)
     return fail_impossible(error, "--precision fp8%s%s with %s cannot be trained here (stepsim simulate predicts it)",
-                           plan->framework != NULL ? " and --framework " : "",
-                           plan->framework != NULL ? plan->framework : "", what);
+                           method->framework != NULL ? " and --framework " : "",
+                           method->framework != NULL ? method->framework : "", what);
   const WorkItem *odd = odd_fp8_product(workload);
   return odd == NULL ||
          fail_impossible(error,
@@ -93,79 +94,79 @@ static gboolean check_fp8(const Workload *workload, GError **error) {
 }
 
 static gboolean check_precision(const Workload *workload, GError **error) {
-  const Plan *plan = workload->plan;
-  const PrecisionInfo *precision = precision_info(plan->precision);
-  if (plan->precision > PRECISION_FP8)
+  const Method *method = workload->method;
+  const PrecisionInfo *precision = precision_info(method->precision);
+  if (method->precision > PRECISION_FP8)
     return fail_impossible(error, "--precision %s cannot be trained here: expected fp32, bf16, fp16 or fp8",
                            precision->name);
-  if (plan->precision == PRECISION_FP16 && !plan->grad_norm_barrier)
+  if (method->precision == PRECISION_FP16 && !method->grad_norm_barrier)
     return fail_impossible(error,
                            "--precision fp16 and --grad-norm-barrier off clash: whether a step is skipped follows from "
                            "the norm of all ranks; use --grad-norm-barrier on");
-  g_autofree char *recipe = recipe_text(plan);
-  return plan->recipe.weights == precision->element_bytes ||
+  g_autofree char *recipe = recipe_text(method);
+  return method->recipe.weights == precision->element_bytes ||
          fail_impossible(error,
                          "--precision %s and %s clash: weights of %g bytes where they are kept in %g; "
                          "use %s",
-                         precision->name, recipe, plan->recipe.weights, precision->element_bytes,
-                         plan->precision == PRECISION_FP32 ? "--recipe fp32" : "--recipe bf16+master or megatron");
+                         precision->name, recipe, method->recipe.weights, precision->element_bytes,
+                         method->precision == PRECISION_FP32 ? "--recipe fp32" : "--recipe bf16+master or megatron");
 }
 
 /* The first layer feature that selective recompute by products does not support; NULL: none. */
 static const char *not_by_products(const Workload *workload) {
   const Model *model = workload->model;
-  const Plan *plan = workload->plan;
-  return model_has_experts(model)                   ? "experts"
-         : model->latent.kv_rank > 0                ? "latent attention"
-         : model->parallel_block                    ? "an MLP beside attention"
-         : model->post_norms || model->norms_behind ? "norms behind the branches"
-         : plan->attention == ATTENTION_UNFUSED     ? "--attention unfused"
-         : plan->cp > 1 && plan->cp_comm != CP_RING ? "--cp-comm other than ring"
-                                                    : NULL;
+  const Method *method = workload->method;
+  return model_has_experts(model)                       ? "experts"
+         : model->latent.kv_rank > 0                    ? "latent attention"
+         : model->parallel_block                        ? "an MLP beside attention"
+         : model->post_norms || model->norms_behind     ? "norms behind the branches"
+         : method->attention == ATTENTION_UNFUSED       ? "--attention unfused"
+         : method->cp > 1 && method->cp_comm != CP_RING ? "--cp-comm other than ring"
+                                                        : NULL;
 }
 
 static gboolean check_recompute(const Workload *workload, GError **error) {
-  const Plan *plan = workload->plan;
-  if (plan_keeps_every_other_product(plan)) {
+  const Method *method = workload->method;
+  if (method->keeps_every_other_product) {
     const char *what = not_by_products(workload);
     return what == NULL ||
            fail_impossible(error,
                            "--recompute selective as framework %s has it, product by product, cannot be trained here "
                            "with %s; use --recompute none or full",
-                           plan->framework, what);
+                           method->framework, what);
   }
   /* ring blocks and exchanged heads occupy the place where Q, K and V would be recomputed */
-  return plan->cp == 1 || (plan_recompute_modules(plan) & MODULE_BIT(MODULE_MLA_UP_PROJ)) == 0 ||
+  return method->cp == 1 || (method->recompute_modules & MODULE_BIT(MODULE_MLA_UP_PROJ)) == 0 ||
          fail_impossible(
              error,
              "--recompute-modules mla_up_proj with --cp %d cannot be trained here (stepsim simulate predicts "
              "it); expected --cp 1, or mla_up_proj left out",
-             plan->cp);
+             method->cp);
 }
 
-static gboolean check_gradient_sums(const Plan *plan, GError **error) {
-  const double sum_bytes = plan_gradient_sum_bytes(plan);
-  return plan_data_ranks(plan) == 1 || sum_bytes == 2 || sum_bytes == 4 ||
+static gboolean check_gradient_sums(const Method *method, GError **error) {
+  const double sum_bytes = method->gradient_sum_bytes;
+  return method->data_ranks == 1 || sum_bytes == 2 || sum_bytes == 4 ||
          fail_impossible(error,
                          "gradients as framework %s sums them over dp, in %g bytes, cannot be summed here: expected "
                          "2 or 4; leave --framework out",
-                         plan->framework, sum_bytes);
+                         method->framework, sum_bytes);
 }
 
 static gboolean check_norm_kernel(const Workload *workload, GError **error) {
-  const Plan *plan = workload->plan;
-  const gboolean is_of_framework = plan->time.kernels == FRAMEWORK_KERNELS_PLAIN;
-  return !plan_has_plain_norm(plan) || workload->model->norm != NORM_RMSNORM ||
+  const Method *method = workload->method;
+  const gboolean is_of_framework = method->time.kernels == FRAMEWORK_KERNELS_PLAIN;
+  return !method->plain_norm || workload->model->norm != NORM_RMSNORM ||
          fail_impossible(error, "--norm-kernel plain%s%s: RMSNorm is one kernel here, expected fused",
-                         is_of_framework ? ", as framework " : "", is_of_framework ? plan->framework : "");
+                         is_of_framework ? ", as framework " : "", is_of_framework ? method->framework : "");
 }
 
-static gboolean check_recipe(const Plan *plan, GError **error) {
-  const Recipe *recipe = &plan->recipe;
+static gboolean check_recipe(const Method *method, GError **error) {
+  const Recipe *recipe = &method->recipe;
   const gboolean has_gradients =
-      recipe->gradients == 4 || (recipe->gradients == 2 && plan->precision != PRECISION_FP32);
+      recipe->gradients == 4 || (recipe->gradients == 2 && method->precision != PRECISION_FP32);
   const gboolean has_master = recipe->master == 4 || recipe->master == 0;
-  g_autofree char *text = recipe_text(plan);
+  g_autofree char *text = recipe_text(method);
   return (has_gradients && has_master && recipe->moments == 8) ||
          fail_impossible(error,
                          "%s cannot be trained here: gradients of 4 bytes (or 2, not in fp32), a "
@@ -178,7 +179,7 @@ static gboolean check_host_weights(const Workload *workload, GError **error) {
   const Layout *layout = &workload->layout;
   const gboolean of_experts = layout->n_shards > 1;
   const gboolean has_one = !of_experts || (model_has_experts(workload->model) && layout->n_expert_shards == 1);
-  return workload->plan->offload.weights == TIER_GPU || !has_one ||
+  return workload->method->offload.weights == TIER_GPU || !has_one ||
          fail_impossible(error,
                          "--offload-weights host cannot be trained with here where weights%s are in one shard "
                          "(stepsim simulate predicts it): expected none",
@@ -186,41 +187,41 @@ static gboolean check_host_weights(const Workload *workload, GError **error) {
 }
 
 static gboolean check_plan(const Workload *workload, GError **error) {
-  const Plan *plan = workload->plan;
-  return check_switches(plan, error) && check_precision(workload, error) && check_recompute(workload, error) &&
-         check_gradient_sums(plan, error) && check_norm_kernel(workload, error) && check_recipe(plan, error) &&
-         check_host_weights(workload, error) && (plan->precision != PRECISION_FP8 || check_fp8(workload, error));
+  const Method *method = workload->method;
+  return check_switches(method, error) && check_precision(workload, error) && check_recompute(workload, error) &&
+         check_gradient_sums(method, error) && check_norm_kernel(workload, error) && check_recipe(method, error) &&
+         check_host_weights(workload, error) && (method->precision != PRECISION_FP8 || check_fp8(workload, error));
 }
 
 /* Routing is fixed by position: each rank must divide its tokens evenly among all experts. */
 static gboolean check_dealing(const Workload *workload, const Cut *cut, GError **error) {
   const Model *model = workload->model;
-  const Plan *plan = workload->plan;
+  const Method *method = workload->method;
   if (cut->routed_tokens % model->experts.n != 0)
     return fail_impossible(error,
                            "%" G_GINT64_FORMAT " tokens of a rank, each to %" G_GINT64_FORMAT
                            " experts, cannot be dealt out evenly to the %" G_GINT64_FORMAT
                            " of model %s: expected a sequence length, or a micro-batch, with which they divide",
                            cut->split_tokens, model->experts.per_token, model->experts.n, model->name);
-  if (model_dense_layers(model, 0, model->n_layers) > 0 && model->ffn_hidden % plan->tp != 0)
+  if (model_dense_layers(model, 0, model->n_layers) > 0 && model->ffn_hidden % method->tp != 0)
     return fail_impossible(error,
                            "tp %d does not divide the MLP hidden size %" G_GINT64_FORMAT
                            " of the layers without experts of model %s",
-                           plan->tp, model->ffn_hidden, model->name);
-  return plan->cp == 1 || cut->seq_len / 2 * model->experts.per_token % model->experts.n == 0 ||
+                           method->tp, model->ffn_hidden, model->name);
+  return method->cp == 1 || cut->seq_len / 2 * model->experts.per_token % model->experts.n == 0 ||
          fail_impossible(error,
                          "the %" G_GINT64_FORMAT " tokens of half a rank's part of a sequence under cp %d, each to "
                          "%" G_GINT64_FORMAT " experts, cannot be dealt out evenly to the %" G_GINT64_FORMAT
                          " of model %s: expected a sequence length with which they divide",
-                         cut->seq_len / 2, plan->cp, model->experts.per_token, model->experts.n, model->name);
+                         cut->seq_len / 2, method->cp, model->experts.per_token, model->experts.n, model->name);
 }
 
 static gboolean check_experts(const Workload *workload, GError **error) {
   const Model *model = workload->model;
-  const Plan *plan = workload->plan;
+  const Method *method = workload->method;
   if (!model_has_experts(model))
     return TRUE;
-  const Cut cut = cut_of(model, plan);
+  const Cut cut = cut_of(model, method);
   if (!check_dealing(workload, &cut, error))
     return FALSE;
   if (model->experts.every > 1 && workload->n_stages > 1)
@@ -229,7 +230,7 @@ static gboolean check_experts(const Workload *workload, GError **error) {
                            " layers, and cut into %d stages it would be another: dense layers come first in each; "
                            "expected --pp 1",
                            model->name, model->experts.every, workload->n_stages);
-  return !plan_dispatches_once(plan) ||
+  return !method->dispatches_once ||
          fail_impossible(error, "--expert-dispatch deepep cannot be run here (stepsim simulate predicts it); "
                                 "give --expert-dispatch all_to_all or all_gather");
 }
@@ -237,13 +238,13 @@ static gboolean check_experts(const Workload *workload, GError **error) {
 /* MTP heads read the word table. When sharded, the table of the model's first stage is present only while that stage
  * runs, and its gradient is summed with that stage's. */
 static gboolean check_further_heads(const Workload *workload, GError **error) {
-  const Plan *plan = workload->plan;
-  if (!workload_heads_read_embedding(workload) || plan->zero < 2 || workload->n_stages == 1)
+  const Method *method = workload->method;
+  if (!workload_heads_read_embedding(workload) || method->zero < 2 || workload->n_stages == 1)
     return TRUE;
   return fail_impossible(error,
                          "--mtp-layers %d with --zero %d cannot be trained here where one rank has the model's first "
                          "stage and its last, as with --pp %d --schedule %s: expected --zero 0 or 1",
-                         plan->mtp_layers, plan->zero, plan->pp, plan->schedule);
+                         method->mtp_layers, method->zero, method->pp, method->schedule);
 }
 
 /* Copies of a stage are summed between two ranks. */
@@ -269,5 +270,5 @@ gboolean trainable_check_run(const Workload *workload, GError **error) {
          fail_impossible(error,
                          "--framework %s: ranks that own whole matrices and broadcast them cannot be run here; "
                          "expected --zero 0, or no framework",
-                         workload->plan->framework);
+                         workload->method->framework);
 }

@@ -24,9 +24,9 @@ Training training_default(void) {
 }
 
 static gint32 token_at(const Trainer *trainer, guint64 sequence, guint64 position) {
-  const Plan *plan = trainer->workload->plan;
+  const Method *method = trainer->workload->method;
   const double u = kernel_random(trainer->training.seed ^ G_GUINT64_CONSTANT(0x746F6B656E73),
-                                 sequence * (guint64)(plan->seq_len + 1 + plan->mtp_layers) + position) /
+                                 sequence * (guint64)(method->seq_len + 1 + method->mtp_layers) + position) /
                    4294967296.0;
   return (gint32)(u * u * (double)trainer->workload->model->vocab);
 }
@@ -34,25 +34,25 @@ static gint32 token_at(const Trainer *trainer, guint64 sequence, guint64 positio
 /* The tokens `n_behind` positions later. The micro-batches of a dp rank are consecutive sequences of the global
  * batch; a cp rank has its pieces of each. */
 static void draw_tokens(const Trainer *trainer, int n_behind, gint32 *tokens) {
-  const Plan *plan = trainer->workload->plan;
+  const Method *method = trainer->workload->method;
   const gint64 seq_len = trainer->parameters->cut.seq_len;
   const SequencePieces pieces = parameters_pieces(trainer->parameters);
-  const gint64 per_rank = plan->n_micro_batches * plan->micro_batch;
+  const gint64 per_rank = method->n_micro_batches * method->micro_batch;
   gsize i = 0;
   for (int step = 0; step < trainer->program->n_steps; step++)
     for (gint64 sequence = 0; sequence < per_rank; sequence++)
       for (gint64 row = 0; row < seq_len; row++, i++) {
         const guint64 position = (guint64)sequence_position(pieces, row, seq_len);
         const gint64 global =
-            (gint64)step * plan->global_batch + trainer->parameters->at.at[AXIS_DP] * per_rank + sequence;
+            (gint64)step * method->global_batch + trainer->parameters->at.at[AXIS_DP] * per_rank + sequence;
         tokens[i] = token_at(trainer, (guint64)global, position + (guint64)n_behind);
       }
 }
 
 static gboolean upload_tokens(Trainer *trainer, GError **error) {
-  const Plan *plan = trainer->workload->plan;
-  const gint64 n = trainer->program->n_steps * plan->n_micro_batches * trainer->parameters->cut.tokens;
-  const int n_behind = 2 + plan->mtp_layers;
+  const Method *method = trainer->workload->method;
+  const gint64 n = trainer->program->n_steps * method->n_micro_batches * trainer->parameters->cut.tokens;
+  const int n_behind = 2 + method->mtp_layers;
   g_autofree gint32 *tokens = g_new(gint32, (gsize)n * (gsize)n_behind);
   for (int i = 0; i < n_behind; i++)
     draw_tokens(trainer, i, tokens + i * n);
@@ -133,7 +133,7 @@ static gboolean allocate_buckets(Trainer *trainer, const OpList *list, GError **
 /* Reductions run one at a time on one stream, so room for the largest is enough. */
 static gboolean allocate_sums(Trainer *trainer, GError **error) {
   const Parameters *parameters = trainer->parameters;
-  trainer->sum_number = plan_gradient_sum_bytes(trainer->workload->plan) == 4 ? NUMBER_FP32 : parameters->number;
+  trainer->sum_number = trainer->workload->method->gradient_sum_bytes == 4 ? NUMBER_FP32 : parameters->number;
   if (trainer->bucket_bytes == 0 || trainer->sum_number == parameters->gradient_number)
     return TRUE;
   const gint64 n = trainer->bucket_bytes / kernel_element_bytes(parameters->gradient_number);
@@ -192,8 +192,8 @@ static gboolean has_action(const OpList *list, ActionKind action) {
 
 /* With experts on other ranks, the two ops of an overlapped pair alternate: one computes while the other's tokens are
  * in transit. */
-static gboolean takes_turns(const OpList *list, const Plan *plan) {
-  for (int i = 0; i < list->n_ops && plan->ep > 1; i++)
+static gboolean takes_turns(const OpList *list, const Method *method) {
+  for (int i = 0; i < list->n_ops && method->ep > 1; i++)
     if (list->ops[i].overlapped)
       return TRUE;
   return FALSE;
@@ -219,7 +219,7 @@ static gboolean init_activations(Trainer *trainer, const gboolean *is_local, int
                               .n_micro_batches = trainer->program->n_micro_batches,
                               .layers = layers,
                               .has_w = has_action(list, ACTION_W),
-                              .takes_turns = takes_turns(list, workload->plan)};
+                              .takes_turns = takes_turns(list, workload->method)};
   return activations_init(&trainer->activations, &trainer->parameters->cut, trainer->device, &use, error);
 }
 

@@ -121,5 +121,5 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Trainer, trainer_free)
 Training training_default(void);
 /* Number of losses per step: for each micro-batch, one of the model's own head and one of each MTP head. */
 static inline int training_n_losses(const Workload *workload) {
-  return (int)workload->plan->n_micro_batches * (1 + workload->plan->mtp_layers);
+  return (int)workload->method->n_micro_batches * (1 + workload->method->mtp_layers);
 }

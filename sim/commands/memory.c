@@ -101,8 +101,9 @@ static void fill_state(const MemoryTable *table, int zero, MemoryRow *row) {
   const Plan *plan = table->plan;
   const double others = (table->parameters - table->expert_parameters) / model_ranks(table);
   const double experts = table->expert_parameters / ((double)plan->ep * plan_expert_tp(plan) * plan->pp);
+  g_autoptr(Method) method = method_new(plan);
   Layout layout;
-  layout_init(&layout, plan);
+  layout_init(&layout, method);
   add_state(table, others, plan->zero_ranks, zero, row);
   if (experts > 0)
     add_state(table, experts, layout.n_expert_shards, zero, row);

@@ -92,16 +92,16 @@ static LaunchTimes expert_launches(const FrameworkTime *framework, Phase phase, 
                        .collective_s = framework_expert_collective_s(framework, each_s)};
 }
 
-LaunchTimes framework_launches(const Plan *plan, const WorkList *work, const WorkList *again, Piece piece, Phase phase,
-                               gboolean has_experts, double each_s) {
-  const FrameworkTime *framework = &plan->time;
+LaunchTimes framework_launches(const Method *method, const WorkList *work, const WorkList *again, Piece piece,
+                               Phase phase, gboolean has_experts, double each_s) {
+  const FrameworkTime *framework = &method->time;
   if (has_experts && framework->has_expert_host)
     return expert_launches(framework, phase, each_s);
   if (!framework->has_host)
     return (LaunchTimes){each_s, each_s, each_s, each_s};
   const int n_kernels = count_kernels(work, FALSE);
   const int n_again = again != NULL ? count_kernels(again, FALSE) : count_kernels(work, TRUE);
-  const int n_mtp = plan->mtp_layers;
+  const int n_mtp = method->mtp_layers;
   const double backward_s = piece_s(framework->layer_backward_s, framework->ends_backward_s, piece, n_mtp);
   const double forward_s = piece_s(framework->layer_forward_s, framework->ends_forward_s, piece, n_mtp);
   /* I and W run apart: as if each were half of B */
@@ -130,10 +130,10 @@ static void find_routed(const WorkList *work, int *first, int *last) {
     }
 }
 
-gboolean framework_replays(const Plan *plan, const WorkList *work, int i) {
+gboolean framework_replays(const Method *method, const WorkList *work, int i) {
   const WorkItem *item = &work->items[i];
   int first, last;
-  switch ((CudaGraphs)plan->cuda_graphs) {
+  switch ((CudaGraphs)method->cuda_graphs) {
   case CUDA_GRAPHS_ROUTER:
     return is_router(item);
   case CUDA_GRAPHS_ATTENTION:

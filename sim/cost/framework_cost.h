@@ -1,7 +1,7 @@
 /* How a framework changes the times of a GPU's kernels and collectives (describe/plan/quirks.c). */
 #pragma once
-#include "framework.h"
 #include "gpu.h"
+#include "quirk_values.h"
 #include "timing.h"
 
 /* `gpu` at the rates that the framework's libraries reach. Shares the tables of `gpu`: do not clear it. */
@@ -27,9 +27,9 @@ double framework_expert_collective_s(const FrameworkTime *framework, double each
 /* What the plan's framework spends on a piece, spread evenly over its kernels; where that is unknown, `each_s` per
  * kernel, as the GPU's host takes. What it spends on recomputing a layer is spread over all kernels of `again`, or
  * with NULL over those that `work` recomputes. `has_experts`: the piece is a layer with experts. */
-LaunchTimes framework_launches(const Plan *plan, const WorkList *work, const WorkList *again, Piece piece, Phase phase,
-                               gboolean has_experts, double each_s);
+LaunchTimes framework_launches(const Method *method, const WorkList *work, const WorkList *again, Piece piece,
+                               Phase phase, gboolean has_experts, double each_s);
 /* Whether the plan's CUDA graphs replay item `i` of a list. Router: the router and the choice of experts, by name.
  * Attention: these, and the kernels outside the span from the first to the last of a layer's expert exchanges and
  * products (nothing where there are none). */
-gboolean framework_replays(const Plan *plan, const WorkList *work, int i);
+gboolean framework_replays(const Method *method, const WorkList *work, int i);

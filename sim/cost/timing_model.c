@@ -42,7 +42,7 @@ static double item_collective_s(Costing *costing, const WorkItem *item, double *
   const GroupShape *group = item->spans_tp ? &costing->ep_and_tp : &costing->groups[item->axis];
   const CollectiveCost cost = costing_collective(costing, item->axis, item->collective, group, item->bytes);
   const double time_s = item->axis == AXIS_TP
-                            ? framework_collective_s(&costing->workload->plan->time, cost.time_s, group->n)
+                            ? framework_collective_s(&costing->workload->method->time, cost.time_s, group->n)
                             : cost.time_s;
   ItemCollective found = {item->collective, work_item_axes(item), item->bytes, time_s, MIN(cost.latency_s, time_s)};
   g_array_append_val(costing->collectives, found);
@@ -61,11 +61,11 @@ static double item_s(Costing *costing, const WorkItem *item, double *latency_s) 
 
 static void time_list(Costing *costing, Piece piece, Phase phase, TimedList *list) {
   const WorkList *work = &costing->workload->work[piece][phase];
-  const Plan *plan = costing->workload->plan;
-  const WorkList *again = plan->recompute == RECOMPUTE_SELECTIVE ? &costing->workload->work[piece][PHASE_F] : NULL;
+  const Method *method = costing->workload->method;
+  const WorkList *again = method->recompute == RECOMPUTE_SELECTIVE ? &costing->workload->work[piece][PHASE_F] : NULL;
   const gboolean has_experts =
-      piece == PIECE_LAYER && plan->time.has_expert_host && model_has_experts(costing->workload->model);
-  LaunchTimes launches = framework_launches(plan, work, again, piece, phase, has_experts, costing->gpu.host_launch_s);
+      piece == PIECE_LAYER && method->time.has_expert_host && model_has_experts(costing->workload->model);
+  LaunchTimes launches = framework_launches(method, work, again, piece, phase, has_experts, costing->gpu.host_launch_s);
   list->n_items = work->n_items;
   list->items = g_new0(TimedItem, work->n_items);
   for (int i = 0; i < work->n_items; i++) {
@@ -75,7 +75,7 @@ static void time_list(Costing *costing, Piece piece, Phase phase, TimedList *lis
         .name = item->name,
         .duration_ns = ns_of(time_s),
         .latency_ns = ns_of(latency_s),
-        .launch_ns = framework_replays(plan, work, i) ? 0 : ns_of(framework_launch_s(&launches, item)),
+        .launch_ns = framework_replays(method, work, i) ? 0 : ns_of(framework_launch_s(&launches, item)),
         .after = item->after,
         .is_collective = item->kind == ITEM_COLLECTIVE,
         .recompute = item->recompute,
@@ -88,25 +88,25 @@ static void time_list(Costing *costing, Piece piece, Phase phase, TimedList *lis
 /* Bytes of gradients read and written per parameter between the last backward and Adam; Adam's own read is part of
  * its item. If Adam uses copies, its item's read counts as that of the copying: what is added here is writing the
  * copies, unscaling them, the passes over them, and Adam's reading them. */
-static double update_gradient_bytes(const Plan *plan) {
-  const Recipe *recipe = &plan->recipe;
-  const double passes = plan->time.gradient_passes;
-  if (!plan_unscales_gradients(plan))
+static double update_gradient_bytes(const Method *method) {
+  const Recipe *recipe = &method->recipe;
+  const double passes = method->time.gradient_passes;
+  if (!method->unscales_gradients)
     return recipe->gradients * passes;
   const double unscaled = 2 * recipe->master;
-  return 2 * plan_copied_gradient_bytes(plan) + unscaled + recipe->master * passes;
+  return 2 * method->copied_gradient_bytes + unscaled + recipe->master * passes;
 }
 
 static OpTime time_work(const Costing *costing, const Timing *timing, const Work *work) {
   if (work->phase != PHASE_OPTIMIZER)
     return timing_of_work(timing, work);
-  const Plan *plan = costing->workload->plan;
+  const Method *method = costing->workload->method;
   WorkItem item = workload_optimizer_item(costing->workload, work->parameters);
   if (work->on_host) {
     const gint64 run_ns = ns_of(copy_cost_update_s(costing->cluster, costing->n_sharing, item.bytes));
     return (OpTime){.run_ns = run_ns, .tail_ns = run_ns};
   }
-  item.bytes += update_gradient_bytes(plan) * work->parameters + plan->recipe.gradients * work->passed;
+  item.bytes += update_gradient_bytes(method) * work->parameters + method->recipe.gradients * work->passed;
   return launched(kernel_cost_s(&costing->gpu, &item, NULL), costing->launch_ns);
 }
 
@@ -126,11 +126,11 @@ static void count_products(const GArray *products, Timing *timing) {
 }
 
 static void costing_init(Costing *costing, const Program *program, const Workload *workload, const Cluster *cluster) {
-  const Gpu gpu = measured_cost_gpu(&cluster->gpu, workload->plan->framework != NULL);
+  const Gpu gpu = measured_cost_gpu(&cluster->gpu, workload->method->framework != NULL);
   *costing = (Costing){
       .workload = workload,
       .cluster = cluster,
-      .gpu = framework_gpu(&workload->plan->time, &gpu),
+      .gpu = framework_gpu(&workload->method->time, &gpu),
       .launch_ns = ns_of(gpu.host_launch_s),
       .products = g_array_new(FALSE, FALSE, sizeof(Product)),
       .collectives = g_array_new(FALSE, FALSE, sizeof(ItemCollective)),
@@ -143,7 +143,7 @@ static void costing_init(Costing *costing, const Program *program, const Workloa
   for (int axis = 0; axis < N_ITEM_AXES; axis++) /* for a group of one rank only tp's shape is used */
     if (axis == AXIS_TP || layout_group_size(&workload->layout, AXIS_BIT(axis)) > 1)
       costing->groups[axis] = layout_group_shape(&workload->layout, cluster, AXIS_BIT(axis));
-  if (plan_gathers_tokens(workload->plan) && workload->plan->ep > 1 && plan_expert_tp(workload->plan) > 1)
+  if (workload->method->gathers_tokens && workload->method->ep > 1 && workload->method->expert_tp > 1)
     costing->ep_and_tp = layout_group_shape(&workload->layout, cluster, AXIS_BIT(AXIS_EP) | AXIS_BIT(AXIS_TP));
 }
 
@@ -168,7 +168,7 @@ static Timing *time_program(Costing *costing, const Program *program, gboolean t
   /* reading a value back costs the host about as much as issuing a kernel: both are one call into the driver */
   timing->host_sync =
       (OpTime){.run_ns = costing->launch_ns, .tail_ns = costing->launch_ns, .host_ns = costing->launch_ns};
-  timing->step_ns = ns_of(workload->plan->time.step_s);
+  timing->step_ns = ns_of(workload->method->time.step_s);
   count_products(costing->products, timing);
   return timing;
 }
@@ -177,7 +177,7 @@ Timing *timing_model_unless_met(const Program *program, const ProgramRepeats *re
                                 const Workload *workload, const Cluster *cluster, gboolean **met) {
   Costing costing;
   costing_init(&costing, program, workload, cluster);
-  *met = workload->plan->contention ? costing_look_at_tp(&costing, program, repeats, n_more) : NULL;
+  *met = workload->method->contention ? costing_look_at_tp(&costing, program, repeats, n_more) : NULL;
   const gboolean is_timed = *met == NULL && program->expansion == EXPANSION_NONE;
   Timing *timing = is_timed ? time_program(&costing, program, FALSE) : NULL;
   costing_clear(&costing);

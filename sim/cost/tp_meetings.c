@@ -97,10 +97,10 @@ static gboolean meets_tp(const Costing *costing, const Program *program, const P
                          gboolean *met) {
   if (costing->groups[AXIS_TP].n < 2)
     return FALSE;
-  const Plan *plan = costing->workload->plan;
-  const double peak_flops = costing->cluster->gpu.peak_flops[precision_info(plan->precision)->linear];
-  const double tokens = (double)plan->global_batch * (double)plan->seq_len;
-  const double least_step_s = 6 * model_parameters(costing->workload->model) * tokens / plan->gpus / peak_flops;
+  const Method *method = costing->workload->method;
+  const double peak_flops = costing->cluster->gpu.peak_flops[precision_info(method->precision)->linear];
+  const double tokens = (double)method->global_batch * (double)method->seq_len;
+  const double least_step_s = 6 * model_parameters(costing->workload->model) * tokens / method->gpus / peak_flops;
   const int n = (int)program->transfers->len;
   WayLoad tp;
   collective_way_load(costing->cluster, &costing->groups[AXIS_TP], FALSE, &tp);

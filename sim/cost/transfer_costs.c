@@ -10,7 +10,7 @@
 CollectiveCost costing_collective(const Costing *costing, Axis axis, Collective collective, const GroupShape *group,
                                   double bytes) {
   const Workload *workload = costing->workload;
-  if (axis == AXIS_EP && collective == COLLECTIVE_ALL_TO_ALL && plan_dispatches_once(workload->plan))
+  if (axis == AXIS_EP && collective == COLLECTIVE_ALL_TO_ALL && workload->method->dispatches_once)
     return expert_exchange_cost(costing->cluster, &workload->model->experts, group, bytes);
   return collective_cost(costing->cluster, collective, group, bytes, -1);
 }
@@ -18,7 +18,7 @@ CollectiveCost costing_collective(const Costing *costing, Axis axis, Collective 
 /* The all-gather after a send of parts: the receiver waits for it, but the send has left its ways. */
 static double parts_gather_s(const Costing *costing) {
   const GroupShape *group = &costing->groups[AXIS_TP];
-  if (!plan_splits_stage_tensors(costing->workload->plan))
+  if (!costing->workload->method->splits_stage_tensors)
     return 0;
   const double bytes = group->n * costing->workload->boundary_bytes;
   return collective_cost(costing->cluster, COLLECTIVE_ALL_GATHER, group, bytes, -1).time_s;
@@ -68,7 +68,7 @@ gboolean costing_is_tp_alone(const Group *group) {
 static double list_passes_s(const Costing *costing, const Transfer *transfer) {
   if (transfer->n_calls == 0)
     return 0;
-  return kernel_cost_memory_s(&costing->gpu, costing->workload->plan->time.zero3_memory_passes * transfer->bytes);
+  return kernel_cost_memory_s(&costing->gpu, costing->workload->method->time.zero3_memory_passes * transfer->bytes);
 }
 
 /* A small cache: whether tp's collectives meet others is decided from the same costs before they are timed. */
@@ -104,18 +104,18 @@ double costing_collective_s(const Costing *costing, const Program *program, cons
   if (costing->tp_meets || !costing_is_tp_alone(group))
     collective_way_load(costing->cluster, shape, cost.algorithm == ALGORITHM_DIRECT, load);
   const double time_s = costing_is_tp_alone(group) && transfer->is_item
-                            ? framework_collective_s(&costing->workload->plan->time, cost.time_s, shape->n)
+                            ? framework_collective_s(&costing->workload->method->time, cost.time_s, shape->n)
                             : n_calls * cost.time_s + list_passes_s(costing, transfer);
   load->latency_ns = ns_of(MIN(n_calls * cost.latency_s, time_s));
-  *tax = axis == AXIS_EP ? exchange_tax(costing->cluster, costing->workload->plan, &cost)
+  *tax = axis == AXIS_EP ? exchange_tax(costing->cluster, costing->workload->method, &cost)
                          : collective_tax(costing->cluster, &cost);
   return time_s;
 }
 
 /* A collective that was an item of a piece is issued like one. */
 static gint64 transfer_launch_ns(const Costing *costing, const Transfer *transfer) {
-  const FrameworkTime *framework = &costing->workload->plan->time;
-  if (costing->workload->plan->cuda_graphs == CUDA_GRAPHS_FULL)
+  const FrameworkTime *framework = &costing->workload->method->time;
+  if (costing->workload->method->cuda_graphs == CUDA_GRAPHS_FULL)
     return 0;
   if (transfer->n_calls > 0)
     return transfer->n_calls *
@@ -138,5 +138,5 @@ void costing_time_transfers(const Costing *costing, const Program *program, Timi
                                         : costing_collective_s(costing, program, transfer, load, &taxes[i]);
     timing->transfers[i] = launched(time_s, transfer_launch_ns(costing, transfer));
   }
-  timing->taxes = transfer_tax_is_stated(costing->cluster, costing->workload->plan) ? g_steal_pointer(&taxes) : NULL;
+  timing->taxes = transfer_tax_is_stated(costing->cluster, costing->workload->method) ? g_steal_pointer(&taxes) : NULL;
 }

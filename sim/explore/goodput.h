@@ -11,6 +11,7 @@
  * 17, 1974) if δ is small against M. Training stops while a checkpoint is written. */
 #pragma once
 #include "cluster.h"
+#include "plan.h"
 #include "workload.h"
 
 typedef struct {

@@ -41,24 +41,24 @@ static void take_memory(const Workload *workload, int stage, StageCost *cost) {
 
 /* ZeRO's buckets and gathered pieces. */
 static double zero_buffers(const Workload *workload) {
-  const Plan *plan = workload->plan;
+  const Method *method = workload->method;
   const Part part = {.n_layers = 1};
   double layer = part_sharded_parameters(workload, &part), buffers = 0;
   if (!lowering_is_sharded(workload))
     return 0;
-  if (plan->zero >= 2 && !plan_reduces_once(plan))
-    buffers += 2 * MAX(layer, (double)plan->bucket_parameters) * plan->recipe.gradients;
-  if (plan->zero == 3)
-    buffers += (plan->prefetch + 1) * layer * plan->recipe.weights;
+  if (method->zero >= 2 && !method->reduces_once)
+    buffers += 2 * MAX(layer, (double)method->bucket_parameters) * method->recipe.gradients;
+  if (method->zero == 3)
+    buffers += (method->prefetch + 1) * layer * method->recipe.weights;
   return buffers;
 }
 
 /* [ranks] what is left of a GPU for the micro-batches of each rank; owned by the caller. */
 static double *caps_of(const Workload *workload, const Cluster *cluster) {
-  const Plan *plan = workload->plan;
+  const Method *method = workload->method;
   const Placement *placement = workload->placement;
-  const double asked = plan->memory_cap > 0 ? plan->memory_cap : mixed_gpus_room_bytes(workload, cluster);
-  const double most = plan->order_cap > 0 ? plan->order_cap : asked;
+  const double asked = method->memory_cap > 0 ? method->memory_cap : mixed_gpus_room_bytes(workload, cluster);
+  const double most = method->order_cap > 0 ? method->order_cap : asked;
   double *caps = g_new(double, placement->n_ranks);
   g_autofree double *transients = g_new0(double, placement->n_ranks);
   for (int rank = 0; rank < placement->n_ranks; rank++)
@@ -70,7 +70,7 @@ static double *caps_of(const Workload *workload, const Cluster *cluster) {
     workload_stage_tiers(workload, stage, tiers);
     caps[rank] -= state_memory_total(&tiers[TIER_GPU]);
     const Part whole = part_of_stage(workload, stage);
-    if (plan_reduces_once(plan))
+    if (method->reduces_once)
       caps[rank] -= effect_gradient_bytes(workload, &whole, TRUE) +
                     (whole.n_embedding > 0 ? effect_table_gradient_bytes(workload, TRUE) : 0);
     transients[rank] = MAX(transients[rank], stage_memory(workload, stage).transient_bytes);
@@ -84,11 +84,11 @@ Order *auto_plan_order(const Workload *workload, const Cluster *cluster, GError 
   g_autofree StageCost *costs = g_new(StageCost, workload->n_stages);
   g_autofree double *caps = caps_of(workload, cluster);
   OrderProblem problem = {.placement = workload->placement,
-                          .n_micro_batches = (int)workload->plan->n_micro_batches,
+                          .n_micro_batches = (int)workload->method->n_micro_batches,
                           .stages = costs,
                           .cap = caps,
                           .is_in_bytes = TRUE,
-                          .by_makespan = workload->plan->grad_norm_barrier};
+                          .by_makespan = workload->method->grad_norm_barrier};
   take_times(workload, cluster, costs, &problem.send_ns);
   for (int stage = 0; stage < workload->n_stages; stage++)
     take_memory(workload, stage, &costs[stage]);

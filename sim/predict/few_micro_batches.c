@@ -5,14 +5,15 @@
  * waits for the one a round trip ahead of it, and the other ranks can build up no slack beyond that of receives begun
  * ahead. Of interleaved groups the first fills the pipeline; of the next two, the first rank runs 2 − 1/chunks in
  * turn. */
-static gint64 fewest_of(gint64 group, const Plan *plan) {
+static gint64 fewest_of(gint64 group, const Method *method) {
   enum { GROUPS = 3, MORE = 2, AHEAD = 2 };
-  const int groups = GROUPS + (plan->zero >= 2); /* gradients that are reduced in every group settle a group later */
-  return group > 1 ? groups * group : (gint64)plan->pp + MORE + (plan->pp > 1 && plan->overlap_p2p ? AHEAD : 0);
+  const int groups = GROUPS + (method->zero >= 2); /* gradients that are reduced in every group settle a group later */
+  return group > 1 ? groups * group : (gint64)method->pp + MORE + (method->pp > 1 && method->overlap_p2p ? AHEAD : 0);
 }
 
-gint64 few_micro_batches_of_order(const PlanOrder *choice, const Plan *plan) {
-  const gint64 all = plan->n_micro_batches, group = plan_order_group(choice, plan), fewest = fewest_of(group, plan);
+gint64 few_micro_batches_of_order(const PlanOrder *choice, const Method *method) {
+  const gint64 all = method->n_micro_batches, group = plan_order_group(choice, method),
+               fewest = fewest_of(group, method);
   return group == 0 || all < fewest ? all : all - (all - fewest) / group * group;
 }
 
@@ -27,8 +28,8 @@ static gboolean is_even(const Workload *workload) {
 /* Usually enough. Stages with fewer layers that reduce gradients in every group run ahead of the others for one group
  * more. */
 static gint64 first_try(gint64 group, const Workload *workload) {
-  const gint64 fewest = fewest_of(group, workload->plan);
-  return fewest + (group == 1 && workload->plan->zero >= 2 && !is_even(workload) ? 1 : 0);
+  const gint64 fewest = fewest_of(group, workload->method);
+  return fewest + (group == 1 && workload->method->zero >= 2 && !is_even(workload) ? 1 : 0);
 }
 
 /* The first try, and more for stages that differ by more than they wait. Gradients reduced beside every group hold up
@@ -38,14 +39,14 @@ static gint64 first_try(gint64 group, const Workload *workload) {
  * Llama 2 13B and Llama 3 70B (2026-11); none changes a result. */
 int few_micro_batches_to_try(gint64 group, const Workload *workload, FewMicroBatches tries[MOST_TRIES_WITH_FEW]) {
   enum { GROUPS = 6, ROUNDS = 3, ROUNDS_OF_GATHERS = 4, MORE = 3 };
-  const Plan *plan = workload->plan;
-  const gint64 pp = plan->pp, first = first_try(group, workload);
+  const Method *method = workload->method;
+  const gint64 pp = method->pp, first = first_try(group, workload);
   const double little = 0.25, most = 0.6;
   int n = 0;
   tries[n++] = (FewMicroBatches){first, little};
-  if (group == 1 && plan->zero == 2 && pp > 1)
+  if (group == 1 && method->zero == 2 && pp > 1)
     tries[n++] = (FewMicroBatches){first + 3 * pp / 4, little};
-  const gint64 rounds = plan->zero == 3 ? ROUNDS_OF_GATHERS : ROUNDS;
-  tries[n++] = (FewMicroBatches){group > 1 ? GROUPS * group : rounds * pp + MORE, plan->zero == 3 ? most : little};
+  const gint64 rounds = method->zero == 3 ? ROUNDS_OF_GATHERS : ROUNDS;
+  tries[n++] = (FewMicroBatches){group > 1 ? GROUPS * group : rounds * pp + MORE, method->zero == 3 ? most : little};
   return n;
 }

@@ -4,7 +4,7 @@
 
 /* The number of a complete plan's micro-batches that show everything its order does: with more, a rank only repeats a
  * group of ops more often, and holds no more memory. All of them if the schedule does not alternate in groups. */
-gint64 few_micro_batches_of_order(const PlanOrder *choice, const Plan *plan);
+gint64 few_micro_batches_of_order(const PlanOrder *choice, const Method *method);
 
 /* A number of micro-batches worth trying, provided that it saves enough if it suffices. */
 typedef struct {

@@ -41,7 +41,7 @@ static StageHeld *stages_held(const Workload *workload) {
     const PieceMemory memory = stage_memory(workload, s);
     stages[s] = (StageHeld){memory.saved_bytes, memory.released_by_I, memory.held_for_W,
                             workload->memory[last].transient_bytes};
-    if (workload->plan->offload.activations != TIER_GPU) /* at times it has left, or has not come back yet */
+    if (workload->method->offload.activations != TIER_GPU) /* at times it has left, or has not come back yet */
       stages[s] = (StageHeld){.transient = stages[s].transient};
   }
   return stages;
@@ -61,12 +61,12 @@ static double *states_held(const Workload *workload) {
 
 /* A forward in pieces that takes turns with the backward `next`. `is_first`: of its stage. */
 static gboolean is_held_late(const Workload *workload, const Action *action, const Action *next, gboolean is_first) {
-  const Plan *plan = workload->plan;
-  if (plan->ep == 1 || !(action->overlaps_next || action->joins_next))
+  const Method *method = workload->method;
+  if (method->ep == 1 || !(action->overlaps_next || action->joins_next))
     return FALSE; /* as most are */
   const gboolean is_own = action->stage == next->stage && action->micro_batch == next->micro_batch;
   const gboolean takes_turns = lowering_takes_turns(workload), is_round = action->joins_next && takes_turns && !is_own;
-  const gboolean is_cut = lowering_gathers_early(workload) && (plan->zero == 3 || is_first);
+  const gboolean is_cut = lowering_gathers_early(workload) && (method->zero == 3 || is_first);
   return (is_cut || takes_turns) && (action->overlaps_next || is_round);
 }
 
@@ -163,9 +163,9 @@ static gboolean is_same_shape(OrderShape a, OrderShape b) {
 }
 
 /* With no more micro-batches than it takes to hold the most. Borrowed from `kept`; NULL: it cannot be. */
-static const Order *short_order(ShortOrder *kept, const PlanOrder *choice, const Plan *plan) {
-  const OrderShape shape = {plan->pp, plan->chunks, (int)few_micro_batches_of_order(choice, plan), plan->group,
-                            plan_takes_turns(plan)};
+static const Order *short_order(ShortOrder *kept, const PlanOrder *choice, const Method *method) {
+  const OrderShape shape = {method->pp, method->chunks, (int)few_micro_batches_of_order(choice, method), method->group,
+                            method->takes_turns};
   if (kept->order != NULL && kept->schedule == choice->info && is_same_shape(kept->shape, shape))
     return kept->order;
   order_free(kept->order);
@@ -183,7 +183,7 @@ gboolean memory_bound_fits(const Workload *workload, const PlanOrder *choice, co
   take_most(states, most, n_ranks, bound);
   if (!fits(bound) || choice->info == NULL)
     return fits(bound);
-  const Order *order = short_order(kept, choice, workload->plan);
+  const Order *order = short_order(kept, choice, workload->method);
   for (int rank = 0; order != NULL && rank < n_ranks; rank++)
     most[rank] = most_held(workload, order->actions[rank], stages);
   take_most(states, most, n_ranks, bound);

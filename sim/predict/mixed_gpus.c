@@ -72,7 +72,7 @@ void mixed_gpus_scale(const Workload *workload, const Cluster *cluster, double *
 }
 
 double mixed_gpus_peak_flops(const Workload *workload, const Cluster *cluster) {
-  const Number number = precision_info(workload->plan->precision)->linear;
+  const Number number = precision_info(workload->method->precision)->linear;
   g_autofree int *n_ranks = ranks_of_kinds(workload, cluster);
   double excess = 0; /* relative to all being of the first kind */
   for (guint i = 0; i < n_kinds(cluster); i++) {

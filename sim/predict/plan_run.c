@@ -35,12 +35,12 @@ static Workload *workload_of(const Model *model, const Cluster *cluster, const P
 
 static Program *lower_plan(const Workload *workload, PlanOrder *choice, const Cluster *cluster, const char *dump_after,
                            char **dump, GError **error) {
-  const Plan *plan = workload->plan;
+  const Method *method = workload->method;
   g_autoptr(Order) order =
-      plan_order_is_auto(choice) ? auto_plan_order(workload, cluster, error) : plan_order_make(choice, plan, error);
+      plan_order_is_auto(choice) ? auto_plan_order(workload, cluster, error) : plan_order_make(choice, method, error);
   if (order == NULL)
     return NULL;
-  const Lowering lowering = {.order = order, .workload = workload, .n_steps = plan->steps};
+  const Lowering lowering = {.order = order, .workload = workload, .n_steps = method->steps};
   return lower(&lowering, dump_after, dump, error);
 }
 
@@ -62,30 +62,30 @@ static gboolean makes_host_wait(const Workload *workload) {
  * collective inside it runs, so it suffices only where that makes no difference. Collectives of cp may cross nodes
  * and share NICs there with sends and gradients. */
 static gboolean is_always_expanded(const Workload *workload, const Cluster *cluster) {
-  const Plan *plan = workload->plan;
-  return !plan->fold || transfer_tax_is_stated(cluster, plan) || plan->cp > 1 || plan->ep > 1 ||
-         (plan_has_expert_operations(plan) && makes_host_wait(workload));
+  const Method *method = workload->method;
+  return !method->fold || transfer_tax_is_stated(cluster, method) || method->cp > 1 || method->ep > 1 ||
+         (method->has_expert_operations && makes_host_wait(workload));
 }
 
 /* Whether all micro-batches are few enough to be expanded wherever tp's collectives meet other transfers. */
 static gboolean may_expand(const Workload *workload, LeftOut left_out) {
-  const Plan *plan = workload->plan;
-  const gint64 all = plan->n_micro_batches + left_out.n_groups * left_out.group;
-  return 2.0 * (double)workload->model->n_layers * (double)all * plan->steps <= MAX_LAYER_PASSES;
+  const Method *method = workload->method;
+  const gint64 all = method->n_micro_batches + left_out.n_groups * left_out.group;
+  return 2.0 * (double)workload->model->n_layers * (double)all * method->steps <= MAX_LAYER_PASSES;
 }
 
 /* Expands the program where transfers of `met` (timing_model.h) may be under way. */
 static gboolean expand_beside(Prediction *prediction, const Workload *workload, const gboolean *met, GError **error) {
   g_autoptr(Program) whole = g_steal_pointer(&prediction->program);
   g_autoptr(OpsBeside) beside = ops_beside_new(whole, met, prediction->cluster->eager_bytes);
-  const Plan *plan = workload->plan;
+  const Method *method = workload->method;
   if (beside->n_pieces > MAX_LAYER_PASSES)
     return fail_impossible(
         error,
         "collectives of tp %d share links with other transfers, and of %" G_GINT64_FORMAT " layers × %" G_GINT64_FORMAT
         " micro-batches × steps %d more run beside these than the %.0f that are followed one by one; use "
         "fewer micro-batches or steps, or --contention off",
-        plan->tp, workload->model->n_layers, plan->n_micro_batches, plan->steps, MAX_LAYER_PASSES);
+        method->tp, workload->model->n_layers, method->n_micro_batches, method->steps, MAX_LAYER_PASSES);
   if (beside->n_pieces > 0) {
     prediction->program = program_expand_beside(whole, workload, beside);
   } else {
@@ -144,7 +144,7 @@ static double count_ops(const Prediction *prediction, LeftOut left_out) {
 static gboolean check_records(const Prediction *prediction, const Workload *workload, LeftOut left_out,
                               GError **error) {
   const Program *program = prediction->program;
-  const gboolean fold = workload->plan->fold;
+  const gboolean fold = workload->method->fold;
   const double n_ops = count_ops(prediction, left_out), n_ranks = fold ? program->n_ranks : workload->layout.n_ranks;
   const double bytes = n_ops / program->n_ranks * n_ranks * 3 * sizeof(gint64);
   if (bytes <= MAX_RECORD_BYTES)
@@ -158,7 +158,7 @@ static gboolean check_records(const Prediction *prediction, const Workload *work
 }
 
 static double *speed_factors(const Workload *workload, const Cluster *cluster) {
-  const GArray *slow = workload->plan->slow_ranks;
+  const GArray *slow = workload->method->slow_ranks;
   guint n_slow = slow != NULL ? slow->len : 0;
   if (n_slow == 0 && mixed_gpus_is_uniform(workload, cluster))
     return NULL;
@@ -181,19 +181,19 @@ static gboolean can_be_counted(const Omitted *omitted, gint64 end_ns) {
 
 /* FALSE: what is left out does not follow from the run. */
 static gboolean simulate(Prediction *prediction, const Workload *workload, LeftOut left_out) {
-  const Plan *plan = workload->plan;
+  const Method *method = workload->method;
   const Cluster *cluster = prediction->cluster;
   g_autofree double *speed = speed_factors(workload, cluster);
   g_autofree gint16 *early_ticks = left_out.n_groups > 0 ? g_new0(gint16, (gsize)count_ops(prediction, nothing)) : NULL;
   const Simulation simulation = {.program = prediction->program,
                                  .timing = prediction->timing,
                                  .layout = &workload->layout,
-                                 .folded = plan->fold,
+                                 .folded = method->fold,
                                  .eager_bytes = cluster->eager_bytes,
                                  .speed = speed,
-                                 .jitter = plan->jitter,
-                                 .seed = plan->seed,
-                                 .contended = plan->contention,
+                                 .jitter = method->jitter,
+                                 .seed = method->seed,
+                                 .contended = method->contention,
                                  .early_ticks = early_ticks};
   const gint64 before_us = g_get_monotonic_time();
   prediction->trace = engine_run(&simulation, &prediction->engine);
@@ -224,20 +224,20 @@ static Prediction *run(Program *program, const Workload *workload, const Cluster
 /* Whether the run is folded, its ranks are alike and its transfers have no taxes: then what repeats takes the same
  * time each time. */
 static gboolean is_folded_plainly(const Workload *workload, const Cluster *cluster) {
-  const Plan *plan = workload->plan;
-  return plan->fold && plan->jitter == 0 && (plan->slow_ranks == NULL || plan->slow_ranks->len == 0) &&
-         !transfer_tax_is_stated(cluster, plan) && mixed_gpus_is_uniform(workload, cluster);
+  const Method *method = workload->method;
+  return method->fold && method->jitter == 0 && (method->slow_ranks == NULL || method->slow_ranks->len == 0) &&
+         !transfer_tax_is_stated(cluster, method) && mixed_gpus_is_uniform(workload, cluster);
 }
 
 /* NULL: more micro-batches are needed. */
 static Prediction *run_without(Workload *workload, PlanOrder *choice, const Cluster *cluster, LeftOut left_out,
                                RunDetail detail) {
-  Plan *plan = workload->plan;
+  Method *method = workload->method;
   const gint64 n_left_out = left_out.n_groups * left_out.group;
-  plan->n_micro_batches -= n_left_out;
+  method_set_micro_batches(method, method->n_micro_batches - n_left_out);
   Program *program = lower_plan(workload, choice, cluster, NULL, NULL, NULL);
   g_autoptr(Prediction) prediction = program != NULL ? run(program, workload, cluster, left_out, NULL) : NULL;
-  plan->n_micro_batches += n_left_out;
+  method_set_micro_batches(method, method->n_micro_batches + n_left_out);
   if (prediction == NULL || detail == RUN_STEP)
     return g_steal_pointer(&prediction);
   prediction->metrics = metrics_new_with(prediction->trace, prediction->omitted);
@@ -246,7 +246,7 @@ static Prediction *run_without(Workload *workload, PlanOrder *choice, const Clus
 
 /* Tries the fewest first. NULL: all of them must be run. */
 static Prediction *run_few(Workload *workload, PlanOrder *choice, const Cluster *cluster, RunDetail detail) {
-  const gint64 all = workload->plan->n_micro_batches, group = plan_order_group(choice, workload->plan);
+  const gint64 all = workload->plan->n_micro_batches, group = plan_order_group(choice, workload->method);
   if (group == 0 || !is_folded_plainly(workload, cluster))
     return NULL;
   FewMicroBatches tries[MOST_TRIES_WITH_FEW];
@@ -266,17 +266,17 @@ static Prediction *run_few(Workload *workload, PlanOrder *choice, const Cluster 
 
 static void fill_speed(Prediction *prediction) {
   const Workload *workload = prediction->workload;
-  const Plan *plan = workload->plan;
+  const Method *method = workload->method;
   if (prediction->metrics == NULL)
     prediction->metrics = metrics_new(prediction->trace);
   double step_s = prediction->metrics->step_ns * 1e-9;
   prediction->step_time_s = step_s;
-  prediction->tokens_per_s = (double)plan->global_batch * plan->seq_len / step_s;
-  prediction->tokens_per_s_per_gpu = prediction->tokens_per_s / plan->gpus;
-  double per_gpu = workload_model_flops(workload) / step_s / plan->gpus;
+  prediction->tokens_per_s = (double)method->global_batch * method->seq_len / step_s;
+  prediction->tokens_per_s_per_gpu = prediction->tokens_per_s / method->gpus;
+  double per_gpu = workload_model_flops(workload) / step_s / method->gpus;
   prediction->tflops_per_gpu = per_gpu * 1e-12;
   prediction->mfu = per_gpu / prediction->peak_flops;
-  prediction->hfu = workload_hardware_flops(workload) / step_s / plan->gpus / prediction->peak_flops;
+  prediction->hfu = workload_hardware_flops(workload) / step_s / method->gpus / prediction->peak_flops;
 }
 
 static void fill_memory(Prediction *prediction) {

@@ -61,9 +61,8 @@ static Prediction *predict_in_use(const Model *model, const Cluster *cluster, co
   Prediction *prediction = settled != NULL ? plan_run(model, cluster, settled, detail, error) : NULL;
   if (prediction == NULL || g_strcmp0(plan->schedule, settled->schedule) == 0 || plan->schedule == NULL)
     return prediction;
-  Plan *run = prediction->workload->plan; /* records auto, and what it stands for */
-  g_free(run->schedule);
-  run->schedule = schedule_found_name(settled->schedule);
+  Method *method = prediction->workload->method; /* records auto, and what it stands for */
+  method_set_schedule(method, schedule_found_name(settled->schedule));
   return prediction;
 }
 

@@ -40,7 +40,7 @@ static gboolean check_works(const Program *program, const Workload *workload, GE
 }
 
 /* Only clusters that allow offloading state the cost of copies, and the check for that used this plan's options. */
-static gboolean check_offload(const Program *program, const Plan *plan, GError **error) {
+static gboolean check_offload(const Program *program, const Method *method, GError **error) {
   gboolean is_offloaded = FALSE, uses_drives = FALSE;
   for (guint i = 0; i < program->groups->len; i++) {
     const guint route = g_array_index(program->groups, Group, i).route;
@@ -49,25 +49,25 @@ static gboolean check_offload(const Program *program, const Plan *plan, GError *
   }
   for (guint i = 0; i < program->works->len; i++)
     is_offloaded |= g_array_index(program->works, Work, i).on_host;
-  if (is_offloaded && !offload_is_any(&plan->offload))
+  if (is_offloaded && !offload_is_any(&method->offload))
     return fail_input(error, "the program copies to and from host memory, and the plan offloads nothing: expected the "
                              "--offload options that it was made with");
-  return !uses_drives || offload_uses(&plan->offload, TIER_NVME) ||
+  return !uses_drives || offload_uses(&method->offload, TIER_NVME) ||
          fail_input(error, "the program copies to and from NVMe drives, and the plan has nothing there: expected the "
                            "--offload options that it was made with");
 }
 
 gboolean program_belongs(const Program *program, const Workload *workload, GError **error) {
-  const Plan *plan = workload->plan;
-  if (program->n_ranks != plan->pp || program->n_stages != workload->n_stages ||
-      program->n_micro_batches != plan->n_micro_batches)
+  const Method *method = workload->method;
+  if (program->n_ranks != method->pp || program->n_stages != workload->n_stages ||
+      program->n_micro_batches != method->n_micro_batches)
     return fail_input(error,
                       "the program has %d ranks, %d stages and %d micro-batches, the plan pp %d, %d stages and "
                       "%" G_GINT64_FORMAT " micro-batches",
-                      program->n_ranks, program->n_stages, program->n_micro_batches, plan->pp, workload->n_stages,
-                      plan->n_micro_batches);
-  if (program->n_steps != plan->steps)
-    return fail_input(error, "the program has %d steps, expected %d as --steps", program->n_steps, plan->steps);
-  return check_works(program, workload, error) && check_offload(program, plan, error) &&
+                      program->n_ranks, program->n_stages, program->n_micro_batches, method->pp, workload->n_stages,
+                      method->n_micro_batches);
+  if (program->n_steps != method->steps)
+    return fail_input(error, "the program has %d steps, expected %d as --steps", program->n_steps, method->steps);
+  return check_works(program, workload, error) && check_offload(program, method, error) &&
          transfer_sizes_check(program, workload, error) && host_updates_check(program, workload, error);
 }

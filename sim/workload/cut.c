@@ -11,41 +11,41 @@
  * peak. */
 enum { VOCAB_MULTIPLE = 128 };
 
-static gint64 vocab_width(const Model *model, const Plan *plan) {
-  const gint64 multiple = plan->memory.vocabulary == VOCABULARY_AS_IS ? 1 : VOCAB_MULTIPLE;
-  return (model->vocab + multiple * plan->tp - 1) / (multiple * plan->tp) * multiple;
+static gint64 vocab_width(const Model *model, const Method *method) {
+  const gint64 multiple = method->memory.vocabulary == VOCABULARY_AS_IS ? 1 : VOCAB_MULTIPLE;
+  return (model->vocab + multiple * method->tp - 1) / (multiple * method->tp) * multiple;
 }
 
 /* A rank receives as many rows as it sends, except for the plan's expert_load: every rank is taken to be the fullest
  * one. */
 static void cut_experts(Cut *cut) {
   const ModelExperts *experts = &cut->model->experts;
-  const gint64 expert_tp = plan_expert_tp(cut->plan);
+  const gint64 expert_tp = cut->method->expert_tp;
   if (experts->n == 0)
     return;
   cut->expert_width = experts->ffn_hidden / expert_tp;
-  cut->n_experts = experts->n / cut->plan->ep;
+  cut->n_experts = experts->n / cut->method->ep;
   cut->routed_tokens = cut->split_tokens * experts->per_token;
-  cut->expert_rows = (gint64)ceil(cut->routed_tokens * expert_tp * cut->plan->expert_load);
+  cut->expert_rows = (gint64)ceil(cut->routed_tokens * expert_tp * cut->method->expert_load);
   cut->expert_tokens = (cut->expert_rows + cut->n_experts - 1) / cut->n_experts;
 }
 
-static gint64 kv_copies(const Model *model, const Plan *plan) {
-  const gint64 kv_heads = MAX(1, model->n_kv_heads / plan->tp);
-  return plan->cp_comm == CP_ULYSSES ? MAX(1, plan->cp / kv_heads) : 1;
+static gint64 kv_copies(const Model *model, const Method *method) {
+  const gint64 kv_heads = MAX(1, model->n_kv_heads / method->tp);
+  return method->cp_comm == CP_ULYSSES ? MAX(1, method->cp / kv_heads) : 1;
 }
 
-Cut cut_of(const Model *model, const Plan *plan) {
-  const PrecisionInfo *precision = precision_info(plan->precision);
-  const gint64 tp = plan->tp, seq_len = plan->seq_len / plan->cp, tokens = plan->micro_batch * seq_len;
-  const gboolean sequence_parallel = plan->sequence_parallel && tp > 1;
+Cut cut_of(const Model *model, const Method *method) {
+  const PrecisionInfo *precision = precision_info(method->precision);
+  const gint64 tp = method->tp, seq_len = method->seq_len / method->cp, tokens = method->micro_batch * seq_len;
+  const gboolean sequence_parallel = method->sequence_parallel && tp > 1;
   Cut cut = {
       .model = model,
-      .plan = plan,
+      .method = method,
       .tp = tp,
-      .cp = plan->cp,
+      .cp = method->cp,
       .sequence_parallel = sequence_parallel,
-      .sequences = plan->micro_batch,
+      .sequences = method->micro_batch,
       .seq_len = seq_len,
       .tokens = tokens,
       .split_tokens = sequence_parallel ? tokens / tp : tokens,
@@ -54,10 +54,10 @@ Cut cut_of(const Model *model, const Plan *plan) {
       .kv_width = MAX(1, model->n_kv_heads / tp) * model->head_dim,
       .v_width = MAX(1, model->n_kv_heads / tp) * model_v_head_dim(model),
       .out_width = model->n_heads / tp * model_v_head_dim(model),
-      .kv_copies = kv_copies(model, plan),
+      .kv_copies = kv_copies(model, method),
       .ffn_width = model->ffn_hidden / tp,
       .shared_width = model->experts.shared_ffn_hidden / tp,
-      .vocab_width = vocab_width(model, plan),
+      .vocab_width = vocab_width(model, method),
       .n_norms = model->norms_behind ? 0 : model->n_norms_per_layer,
       .n_post_norms = model->norms_behind ? model->n_norms_per_layer
                       : model->post_norms ? 2
@@ -67,7 +67,7 @@ Cut cut_of(const Model *model, const Plan *plan) {
       .element_bytes = precision->element_bytes,
       .linear_bytes = precision->linear_bytes,
       .casts = precision->linear_bytes < precision->element_bytes,
-      .gradient_bytes = plan->recipe.gradients,
+      .gradient_bytes = method->recipe.gradients,
   };
   cut.up_width = cut.ffn_width * (model->gated ? 2 : 1);
   cut_experts(&cut);
@@ -76,7 +76,7 @@ Cut cut_of(const Model *model, const Plan *plan) {
 }
 
 double cut_added_bytes(const Cut *cut) {
-  const double said_bytes = plan_gradient_add_bytes(cut->plan);
-  const double share = cut->gradient_bytes > cut->element_bytes ? 1 : 1 - 1.0 / (double)cut->plan->n_micro_batches;
+  const double said_bytes = cut->method->gradient_add_bytes;
+  const double share = cut->gradient_bytes > cut->element_bytes ? 1 : 1 - 1.0 / (double)cut->method->n_micro_batches;
   return said_bytes > 0 ? said_bytes : share * (cut->element_bytes + 2 * cut->gradient_bytes);
 }

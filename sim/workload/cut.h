@@ -4,8 +4,8 @@
 
 /* One GPU's share. Tokens are those of one micro-batch. */
 typedef struct {
-  const Model *model; /* borrowed */
-  const Plan *plan;   /* borrowed */
+  const Model *model;   /* borrowed */
+  const Method *method; /* borrowed */
   gint64 tp, cp;
   gboolean sequence_parallel; /* set, and tp > 1 */
   gint64 sequences, seq_len;  /* b; s, the tokens of a sequence that this rank holds: all / cp */
@@ -39,7 +39,7 @@ typedef struct {
  * (gradient_sums: apart): the bytes that this kernel reads and writes per parameter and micro-batch. All m
  * micro-batches of a step run it, unless the sum has the format of the gradients: then the first micro-batch's
  * gradient is the sum, and every one is charged (m − 1)/m of the bytes. Bytes that the framework states
- * (plan_gradient_add_bytes()) are charged as they are. Its launch is not counted. */
+ * (gradient_add_bytes) are charged as they are. Its launch is not counted. */
 double cut_added_bytes(const Cut *cut);
 
 /* For norms of q and k that span all heads, which tp cuts: how many numbers per token the tp ranks sum, for both
@@ -58,7 +58,7 @@ static inline gint64 cut_dealt_width(const Cut *cut) {
   return cut->q_width + cut->kv_copies * cut_own_kv_width(cut);
 }
 
-Cut cut_of(const Model *model, const Plan *plan);
+Cut cut_of(const Model *model, const Method *method);
 /* Parameters on one tp rank: matrices are cut; norms and biases of row-parallel linears are whole. */
 gint64 cut_vocab_parameters(const Cut *cut); /* one vocabulary matrix */
 gint64 cut_piece_parameters(const Cut *cut, Piece piece);

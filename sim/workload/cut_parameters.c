@@ -23,7 +23,7 @@ static gint64 linears_parameters(const Cut *cut, Piece piece) {
 
 gint64 cut_expert_parameters(const Cut *cut, Piece piece) {
   if (piece == PIECE_HEAD)
-    return cut->plan->mtp_layers * cut_expert_parameters(cut, PIECE_LAYER);
+    return cut->method->mtp_layers * cut_expert_parameters(cut, PIECE_LAYER);
   if (piece != PIECE_LAYER || cut->n_experts == 0)
     return 0;
   const Linear up = linear_of(cut, LINEAR_EXPERT_UP), down = linear_of(cut, LINEAR_EXPERT_DOWN);
@@ -74,7 +74,7 @@ gint64 cut_piece_parameters(const Cut *cut, Piece piece) {
     return layer_parameters(cut, piece);
   default:
     return model_norm_parameters(cut->model) + cut_vocab_parameters(cut) +
-           (cut->model->head_bias ? cut->vocab_width : 0) + cut->plan->mtp_layers * mtp_parameters(cut);
+           (cut->model->head_bias ? cut->vocab_width : 0) + cut->method->mtp_layers * mtp_parameters(cut);
   }
 }
 
@@ -114,14 +114,14 @@ static gint64 whole_parameters(const Cut *cut, Piece piece) {
            (piece == PIECE_LAYER ? router_parameters(model) : 0);
   default:
     return model_norm_parameters(model) +
-           cut->plan->mtp_layers * (whole_parameters(cut, PIECE_LAYER) + 3 * model_norm_parameters(model));
+           cut->method->mtp_layers * (whole_parameters(cut, PIECE_LAYER) + 3 * model_norm_parameters(model));
   }
 }
 
 /* Norms of q and k: a rank of tp has some of the heads and computes the gradients of the norm weights from these. */
 static gint64 shared_by_heads(const Cut *cut, Piece piece) {
   const gint64 of_layer = model_qk_norm_parameters(cut->model);
-  return piece == PIECE_EMBEDDING ? 0 : piece == PIECE_HEAD ? cut->plan->mtp_layers * of_layer : of_layer;
+  return piece == PIECE_EMBEDDING ? 0 : piece == PIECE_HEAD ? cut->method->mtp_layers * of_layer : of_layer;
 }
 
 gint64 cut_tp_summed_parameters(const Cut *cut, Piece piece) {

@@ -19,7 +19,7 @@
 static const double passes = 3; /* forward, input gradient, weight gradient */
 
 static double tokens_per_step(const Workload *workload) {
-  return (double)workload->plan->global_batch * workload->plan->seq_len;
+  return (double)workload->method->global_batch * workload->method->seq_len;
 }
 
 /* From the layer's input to Q, K and V. */
@@ -58,14 +58,14 @@ static double layers_linear_flops(const Workload *workload) {
 
 static double layer_attention_flops(const Workload *workload) {
   const Model *model = workload->model;
-  const double s = workload->plan->seq_len, q = model->n_heads * model->head_dim, widths = 2 * (q + out_width(model));
-  switch (workload->plan->flops) {
+  const double s = workload->method->seq_len, q = model->n_heads * model->head_dim, widths = 2 * (q + out_width(model));
+  switch (workload->method->flops) {
   case FLOPS_6N:
     return 0;
   case FLOPS_MEGATRON:
     return widths * s;
   default:
-    return widths * attention_layer_pairs(model, workload->plan->seq_len) / s;
+    return widths * attention_layer_pairs(model, workload->method->seq_len) / s;
   }
 }
 
@@ -78,14 +78,14 @@ static double mtp_layer_products(const Model *model) {
 static double mtp_flops(const Workload *workload) {
   const Model *model = workload->model;
   const double h = model->hidden;
-  return workload->plan->mtp_layers *
+  return workload->method->mtp_layers *
          (2 * (mtp_layer_products(model) + h * 2 * h + h * model->vocab) + layer_attention_flops(workload));
 }
 
 /* Per token and pass. */
 static double model_flops(const Workload *workload) {
   const Model *model = workload->model;
-  if (workload->plan->flops == FLOPS_6N)
+  if (workload->method->flops == FLOPS_6N)
     return 2.0 * model_active_parameters(model) + mtp_flops(workload);
   return mtp_flops(workload) + layers_linear_flops(workload) + model->n_layers * layer_attention_flops(workload) +
          2.0 * model->hidden * model->vocab;
@@ -105,10 +105,10 @@ static double other_products_flops(const Model *model) {
 static double module_flops(const Workload *workload) {
   const Model *model = workload->model;
   const ModelLatent *latent = &model->latent;
-  const guint modules = plan_recompute_modules(workload->plan);
+  const guint modules = workload->method->recompute_modules;
   const double n_matrices = model->gated ? 3 : 2, h = model->hidden;
   const gint64 n_dense = model_has_experts(model) ? model_dense_layers(model, 0, model->n_layers) : model->n_layers;
-  const int n_mtp = workload->plan->mtp_layers;
+  const int n_mtp = workload->method->mtp_layers;
   const gint64 n_experts = model_has_experts(model) ? model->n_layers - n_dense + n_mtp : 0;
   double products = 0;
   if (modules & MODULE_BIT(MODULE_MLA_UP_PROJ))
@@ -126,7 +126,7 @@ static double module_flops(const Workload *workload) {
 /* The product of each dense layer that full recompute omits. */
 static double left_out_flops(const Workload *workload) {
   const Model *model = workload->model;
-  if (!recompute_stops_early(model, workload->plan))
+  if (!recompute_stops_early(model, workload->method))
     return 0;
   const gint64 n_dense = model_has_experts(model) ? model_dense_layers(model, 0, model->n_layers) : model->n_layers;
   return 2.0 * n_dense * model->hidden * model->ffn_hidden;
@@ -134,7 +134,7 @@ static double left_out_flops(const Workload *workload) {
 
 static double recomputed_linears(const Workload *workload) {
   const Model *model = workload->model;
-  if (workload->plan->flops != FLOPS_6N)
+  if (workload->method->flops != FLOPS_6N)
     return layers_linear_flops(workload);
   return 2.0 * (model_active_parameters(model) - model_embedding_parameters(model) - model_head_parameters(model));
 }
@@ -144,17 +144,17 @@ static double recomputed_linears(const Workload *workload) {
 static double recompute_flops(const Workload *workload) {
   const double attention = layer_attention_flops(workload);
   double layer = 0, linears = 0;
-  if (workload->plan->recompute == RECOMPUTE_FULL)
-    linears = recomputed_linears(workload) + 2 * workload->plan->mtp_layers * mtp_layer_products(workload->model) -
+  if (workload->method->recompute == RECOMPUTE_FULL)
+    linears = recomputed_linears(workload) + 2 * workload->method->mtp_layers * mtp_layer_products(workload->model) -
               left_out_flops(workload),
     layer = attention;
-  else if (plan_repeats_attention(workload->plan))
+  else if (workload->method->repeats_attention)
     layer = attention;
-  if (plan_keeps_every_other_product(workload->plan))
+  if (workload->method->keeps_every_other_product)
     layer += other_products_flops(workload->model);
   else
     linears += module_flops(workload);
-  const gint64 n_layers = workload->model->n_layers + workload->plan->mtp_layers;
+  const gint64 n_layers = workload->model->n_layers + workload->method->mtp_layers;
   return tokens_per_step(workload) * (n_layers * layer + linears);
 }
 

@@ -10,6 +10,6 @@
 gboolean workload_gradients_leave(const Workload *workload, gboolean of_experts);
 
 /* The state of a stage on one rank, each part in whole bytes: what the GPU (workload_stage_state() if nothing is
- * offloaded), its node's memory and the drives hold. Gradients are where plan_gradient_tier() says, and also on the
+ * offloaded), its node's memory and the drives hold. Gradients are where method_gradient_tier() says, and also on the
  * GPU if they are still summed there. Excludes the buffers that pieces pass through. */
 void workload_stage_tiers(const Workload *workload, int stage, StateBytes tiers[N_TIERS]);

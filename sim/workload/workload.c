@@ -49,14 +49,14 @@ static gboolean has_both_ends(const Workload *workload) {
 
 /* Heads that predict further tokens look tokens up. */
 static void copy_embedding(Workload *workload, const Cut *cut) {
-  if (workload->plan->mtp_layers == 0 || workload->model->tied || has_both_ends(workload))
+  if (workload->method->mtp_layers == 0 || workload->model->tied || has_both_ends(workload))
     return;
   workload->tied_parameters = cut_vocab_parameters(cut);
   workload->piece_parameters[PIECE_HEAD] += workload->tied_parameters;
 }
 
 gboolean workload_heads_read_embedding(const Workload *workload) {
-  return workload->plan->mtp_layers > 0 && !workload->model->tied && workload->tied_parameters == 0;
+  return workload->method->mtp_layers > 0 && !workload->model->tied && workload->tied_parameters == 0;
 }
 
 static void share_vocabulary(Workload *workload, const Cut *cut) {
@@ -77,16 +77,14 @@ static void share_vocabulary(Workload *workload, const Cut *cut) {
  * by the caller. */
 static int *deal_layers(const Workload *workload, int length) {
   int *layers = g_new(int, (gsize)length);
-  const PipelineCounts counts = {(int)workload->model->n_layers, workload->plan->mtp_layers, length};
-  const char *layout = workload->plan->pipeline_layout;
+  const PipelineCounts counts = {(int)workload->model->n_layers, workload->method->mtp_layers, length};
+  const char *layout = workload->method->pipeline_layout;
   const gboolean is_dealt = pipeline_layout_deal(layout, &counts, layers, NULL);
   g_assert(is_dealt);
   if (pipeline_layout_is_balanced(layout))
     workload_balance_layers(workload, length, layers);
-  if (layout != NULL) {
-    g_free(workload->plan->pipeline_layout);
-    workload->plan->pipeline_layout = pipeline_layout_text(layers, length);
-  }
+  if (layout != NULL)
+    method_set_layout(workload->method, pipeline_layout_text(layers, length));
   return layers;
 }
 
@@ -113,10 +111,10 @@ static void init_stages(Workload *workload, const Cut *cut) {
 /* The parameters of a piece that are copied out of the gather's buffer, and whose gradients are copied into the
  * reduction's; 0: neither has a buffer. */
 static double copied_parameters(const Workload *workload, const Cut *cut, Piece piece) {
-  const Plan *plan = workload->plan;
+  const Method *method = workload->method;
   const Layout *layout = &workload->layout;
   const gint64 experts = cut_expert_parameters(cut, piece), others = cut_piece_parameters(cut, piece) - experts;
-  if (plan->zero < 3 || plan->time.zero3_buffers != ZERO3_BUFFERS_COPIED)
+  if (method->zero < 3 || method->time.zero3_buffers != ZERO3_BUFFERS_COPIED)
     return 0;
   return (layout->n_shards > 1 ? (double)others : 0) + (layout->n_expert_shards > 1 ? (double)experts : 0);
 }
@@ -124,12 +122,14 @@ static double copied_parameters(const Workload *workload, const Cut *cut, Piece 
 Workload *workload_new(const Model *model, const Plan *plan, const Placement *placement) {
   Workload *workload = g_new0(Workload, 1);
   workload->model = model_copy(model);
-  workload->plan = plan_copy(plan);
+  workload->method = method_new(plan);
+  workload->plan = workload->method->plan;
+  const Method *method = workload->method;
   workload->placement =
-      placement != NULL ? placement_copy(placement) : placement_new(PLACEMENT_LOOP, plan->pp, plan->chunks);
-  g_assert(workload->placement->n_ranks == plan->pp && workload->placement->n_stages == plan->pp * plan->chunks);
-  layout_init(&workload->layout, workload->plan);
-  const Cut cut = cut_of(workload->model, workload->plan);
+      placement != NULL ? placement_copy(placement) : placement_new(PLACEMENT_LOOP, method->pp, method->chunks);
+  g_assert(workload->placement->n_ranks == method->pp && workload->placement->n_stages == method->pp * method->chunks);
+  layout_init(&workload->layout, workload->method);
+  const Cut cut = cut_of(workload->model, workload->method);
   for (Piece piece = 0; piece < N_PIECES; piece++) {
     for (Phase phase = PHASE_F; phase < PHASE_OPTIMIZER; phase++)
       workload->work[piece][phase] = piece_list(&cut, piece, phase, copied_parameters(workload, &cut, piece));
@@ -139,14 +139,14 @@ Workload *workload_new(const Model *model, const Plan *plan, const Placement *pl
   }
   copy_embedding(workload, &cut);
   init_stages(workload, &cut);
-  workload->framework_bytes = plan->memory.fragmentation_bytes;
-  if (plan->memory.spare_gradients == SPARE_GRADIENTS_KEPT)
+  workload->framework_bytes = method->memory.fragmentation_bytes;
+  if (method->memory.spare_gradients == SPARE_GRADIENTS_KEPT)
     workload->framework_bytes += cut.element_bytes * cut_layer_matrices(&cut);
   if (cut.n_experts > 0)
     workload->framework_bytes += expert_gathered_bytes(&cut);
   workload->framework_bytes = round(workload->framework_bytes);
   workload->boundary_bytes = cut.element_bytes * cut.split_tokens * model->hidden;
-  if (plan_splits_stage_tensors(plan))
+  if (method->splits_stage_tensors)
     workload->boundary_bytes /= cut.tp;
   return workload;
 }
@@ -160,14 +160,14 @@ void workload_free(Workload *workload) {
   g_free(workload->stages);
   placement_free(workload->placement);
   model_free(workload->model);
-  plan_free(workload->plan);
+  method_free(workload->method);
   g_free(workload);
 }
 
 /* Fused Adam: reads the gradient, reads and writes both moments and the copy it updates (the master, else the weights
  * themselves); with a master, the rounded weights are written too. */
 WorkItem workload_optimizer_item(const Workload *workload, double parameters) {
-  const Recipe *recipe = &workload->plan->recipe;
+  const Recipe *recipe = &workload->method->recipe;
   const double updated = recipe->master > 0 ? 2 * recipe->master + recipe->weights : 2 * recipe->weights;
   return (WorkItem){
       .name = "adam",
@@ -180,7 +180,7 @@ WorkItem workload_optimizer_item(const Workload *workload, double parameters) {
 double workload_optimizer_parameters(const Workload *workload, int stage) {
   g_assert(stage >= 0 && stage < workload->n_stages);
   const StageWork *work = &workload->stages[stage];
-  if (workload->plan->zero < 1)
+  if (workload->method->zero < 1)
     return (double)work->parameters;
   return (double)(work->parameters - work->expert_parameters) / workload->layout.n_shards +
          (double)work->expert_parameters / workload->layout.n_expert_shards;
@@ -207,7 +207,7 @@ int workload_stage_matrices(const Workload *workload, int stage, gboolean of_exp
 StateBytes workload_stage_state(const Workload *workload, int stage, int zero) {
   const StageWork *work = &workload->stages[stage];
   const Layout *layout = &workload->layout;
-  const Recipe *recipe = &workload->plan->recipe;
+  const Recipe *recipe = &workload->method->recipe;
   StateBytes sum =
       state_memory(recipe, (double)(work->parameters - work->expert_parameters), zero, zero > 0 ? layout->n_shards : 1);
   const StateBytes experts =

@@ -17,6 +17,7 @@
  * 1909.08053 (tensor parallelism). */
 #pragma once
 #include "layout.h"
+#include "model.h"
 #include "placement.h"
 #include "state_memory.h"
 #include "work_item.h"
@@ -54,7 +55,8 @@ typedef struct {
 
 typedef struct {
   Model *model;         /* owned copies */
-  Plan *plan;           /* owned copy; pipeline_layout, if one was asked for, is the resulting list of layers */
+  Method *method;       /* owned; pipeline_layout, if one was asked for, is the resulting list of layers */
+  Plan *plan;           /* of the method, for floors that know plans */
   Placement *placement; /* owned copy */
   Layout layout;
   WorkList work[N_PIECES][N_PHASES]; /* PHASE_OPTIMIZER empty: see workload_optimizer_item */

@@ -17,6 +17,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "plan.h"
 #include "predict.h"
 
 typedef struct {

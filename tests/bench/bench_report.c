@@ -2,6 +2,7 @@
  * their sends and receives, gradient buckets and optimizer. Reports the best of many runs. */
 #include "memory_profile.h"
 #include "metrics.h"
+#include "plan.h"
 #include "predict.h"
 
 #include <stdio.h>

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "lowering.h"
+#include "plan.h"
 #include "predict.h"
 #include "timing_model.h"
 

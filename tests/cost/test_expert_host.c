@@ -7,6 +7,8 @@
 
 #include "expert_cases.h"
 #include "host_waits.h"
+#include "method_of.h"
+#include "plan.h"
 #include "predict.h"
 #include "verify.h"
 
@@ -33,9 +35,9 @@ START_TEST(each_kernel_takes_its_time_on_a_slower_host) {
   g_autoptr(Plan) plan = plan_new();
   plan->time = (FrameworkTime){
       .has_expert_host = TRUE, .expert_forward_s = 200e-6, .expert_backward_s = 100e-6, .expert_launch_s = 5e-6};
-  const LaunchTimes forward = framework_launches(plan, &work, NULL, PIECE_LAYER, PHASE_F, TRUE, 6e-6);
-  const LaunchTimes backward = framework_launches(plan, &work, NULL, PIECE_LAYER, PHASE_B, TRUE, 6e-6);
-  const LaunchTimes dense = framework_launches(plan, &work, NULL, PIECE_DENSE_LAYER, PHASE_F, FALSE, 6e-6);
+  const LaunchTimes forward = framework_launches(method_of(plan), &work, NULL, PIECE_LAYER, PHASE_F, TRUE, 6e-6);
+  const LaunchTimes backward = framework_launches(method_of(plan), &work, NULL, PIECE_LAYER, PHASE_B, TRUE, 6e-6);
+  const LaunchTimes dense = framework_launches(method_of(plan), &work, NULL, PIECE_DENSE_LAYER, PHASE_F, FALSE, 6e-6);
   ck_assert_double_eq_tol(framework_launch_s(&forward, &items[UP]), 240e-6, 1e-12);
   ck_assert_double_eq_tol(framework_launch_s(&backward, &items[UP]), 120e-6, 1e-12);
   ck_assert_double_eq_tol(framework_launch_s(&forward, &items[DISPATCH]), 6e-6, 1e-12);
@@ -60,7 +62,7 @@ START_TEST(graphs_replay_what_they_cover) {
   for (gsize c = 0; c < G_N_ELEMENTS(cases); c++) {
     plan->cuda_graphs = cases[c].graphs;
     for (int i = 0; i < N_ITEMS; i++)
-      ck_assert_int_eq(framework_replays(plan, &work, i), (cases[c].items >> i) & 1);
+      ck_assert_int_eq(framework_replays(method_of(plan), &work, i), (cases[c].items >> i) & 1);
   }
 }
 END_TEST
@@ -74,10 +76,10 @@ START_TEST(graphs_replay_attention_where_nothing_is_exchanged) {
   plan->cuda_graphs = CUDA_GRAPHS_ATTENTION;
   items[DISPATCH].kind = items[COMBINE].kind = ITEM_MEMORY;
   for (int i = 0; i < N_ITEMS; i++)
-    ck_assert_int_eq(framework_replays(plan, &work, i), i != UP);
+    ck_assert_int_eq(framework_replays(method_of(plan), &work, i), i != UP);
   items[ROUTER].name = items[UP].name = "mlp_up"; /* a dense layer's */
   for (int i = 0; i < N_ITEMS; i++)
-    ck_assert(!framework_replays(plan, &work, i));
+    ck_assert(!framework_replays(method_of(plan), &work, i));
 }
 END_TEST
 
@@ -186,9 +188,9 @@ START_TEST(heads_that_predict_further_take_the_host_a_layer_and_an_end_each) {
     g_autoptr(Plan) plan = plan_new();
     plan->time = times;
     plan->mtp_layers = n_mtp;
-    const LaunchTimes forward = framework_launches(plan, &work, NULL, PIECE_HEAD, PHASE_F, FALSE, 1e-6);
-    const LaunchTimes backward = framework_launches(plan, &work, NULL, PIECE_HEAD, PHASE_B, FALSE, 1e-6);
-    const LaunchTimes weights = framework_launches(plan, &work, NULL, PIECE_HEAD, PHASE_W, FALSE, 1e-6);
+    const LaunchTimes forward = framework_launches(method_of(plan), &work, NULL, PIECE_HEAD, PHASE_F, FALSE, 1e-6);
+    const LaunchTimes backward = framework_launches(method_of(plan), &work, NULL, PIECE_HEAD, PHASE_B, FALSE, 1e-6);
+    const LaunchTimes weights = framework_launches(method_of(plan), &work, NULL, PIECE_HEAD, PHASE_W, FALSE, 1e-6);
     ck_assert_double_eq_tol(4 * forward.kernel_s, 1e-3 + n_mtp * 9e-3, 1e-12);
     ck_assert_double_eq_tol(4 * backward.kernel_s, 3e-3 + n_mtp * 23e-3, 1e-12);
     ck_assert_double_eq_tol(weights.kernel_s, backward.kernel_s / 2, 1e-12);

@@ -5,6 +5,7 @@
 #include <check.h>
 
 #include "collective_cost.h"
+#include "plan.h"
 #include "plan_cases.h"
 #include "predict.h"
 

@@ -9,6 +9,7 @@
 #include "collective_cost.h"
 #include "framework_cost.h"
 #include "kernel_cost.h"
+#include "plan.h"
 #include "plan_cases.h"
 #include "predict.h"
 #include "quirks.h"

@@ -6,6 +6,7 @@
 
 #include "collective_cost.h"
 #include "link_health.h"
+#include "plan.h"
 #include "plan_cases.h"
 
 static void clear_fault(gpointer fault) {

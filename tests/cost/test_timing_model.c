@@ -10,7 +10,9 @@
 #include "bare_times.h"
 #include "collective_cost.h"
 #include "kernel_cost.h"
+#include "method_of.h"
 #include "passes.h"
+#include "plan.h"
 
 static const double MB = 1e6;
 
@@ -62,8 +64,8 @@ static void bare_init(Bare *bare, int tp, int dp, int pp) {
   bare->plan->dp = dp;
   bare->plan->pp = pp;
   bare->plan->gpus = tp * dp * pp;
-  bare->workload.plan = bare->plan;
-  layout_init(&bare->workload.layout, bare->plan);
+  bare->workload.method = method_of(bare->plan);
+  layout_init(&bare->workload.layout, bare->workload.method);
 }
 
 /* Time of one transfer in a program that has only this one; `group` NULL: a send. */
@@ -143,7 +145,8 @@ START_TEST(a_tier_between_stages_that_are_not_outermost_counts) {
   Bare bare;
   bare_init(&bare, 8, 5, 3);
   ck_assert(plan_parse_order(bare.plan, "tp-cp-ep-pp-dp", NULL));
-  layout_init(&bare.workload.layout, bare.plan);
+  bare.workload.method = method_of(bare.plan);
+  layout_init(&bare.workload.layout, bare.workload.method);
   bare.cluster.tiers[0] = (FabricTier){64, 1};
   bare.cluster.tiers[1] = (FabricTier){128, 4};
   bare.cluster.n_tiers = 2;
@@ -431,6 +434,7 @@ START_TEST(a_program_is_timed_where_collectives_of_tp_meet_nothing) {
     Lowered lowered;
     lowered_init(&lowered);
     lowered.plan->contention = lowered.workload->plan->contention = i > 0;
+    method_settle(lowered.workload->method);
     if (i == 2)
       lowered.cluster.gpus_per_node = lowered.cluster.domain_gpus = lowered.cluster.nics_per_node = 2;
     g_autofree gboolean *met = NULL;

@@ -2,6 +2,8 @@
 #include "rank_map.h"
 #include "run_suite.h"
 
+#include "method_of.h"
+#include "plan.h"
 #include "plan_cases.h"
 #include "text_file.h"
 
@@ -105,7 +107,7 @@ static void assert_tp_shape(const char *map_text, int n_nodes, int max_per_node)
   plan->dp = 2;
   plan->rank_map = map_of(map_text, &error);
   Layout layout;
-  layout_init(&layout, plan);
+  layout_init(&layout, method_of(plan));
   const GroupShape shape = layout_group_shape(&layout, &cluster, AXIS_BIT(AXIS_TP));
   ck_assert_int_eq(shape.n_nodes, n_nodes);
   ck_assert_int_eq(shape.max_per_node, max_per_node);

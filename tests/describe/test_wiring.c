@@ -6,6 +6,7 @@
 
 #include "collective_cost.h"
 #include "flows.h"
+#include "plan.h"
 #include "plan_cases.h"
 #include "topology_fixture.h"
 #include "topology_network.h"

@@ -1,6 +1,7 @@
 /* Transfers that share a rank's links, computed by hand. Times in nanoseconds. */
 #include "link_use.h"
 #include "loaded_program.h"
+#include "plan.h"
 #include "plan_cases.h"
 #include "run_suite.h"
 

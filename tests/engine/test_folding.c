@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "link_use.h"
+#include "plan.h"
 #include "plan_cases.h"
 
 enum { BATCHES = 40, PLANS_PER_BATCH = 25, MAX_GPUS = 512 };

@@ -1,6 +1,7 @@
 /* Parts of the model removed for measured rows. Frameworks and rows are chosen to show which part affects what:
  * megatron-deepspeed has all parts except rates, torchtitan has rates, and both overlap pipelines and gradients. */
 #include "csv_text.h"
+#include "plan.h"
 #include "run_suite.h"
 #include "validation.h"
 

@@ -2,6 +2,7 @@
  * rows are read, name their source and fit this program's models, clusters and plans; one run of each model, cluster
  * and source is predicted. The errors are in docs/validation.md: asserting them here would test the measurements. */
 #include "csv_text.h"
+#include "plan.h"
 #include "predict.h"
 #include "run_suite.h"
 

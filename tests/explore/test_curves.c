@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "many_runs.h"
+#include "plan.h"
 #include "run_pictures.h"
 #include "table_pictures.h"
 

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "case_clusters.h"
+#include "plan.h"
 
 enum { N_PLANS = 200, MAX_GPUS = 64 };
 

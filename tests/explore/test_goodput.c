@@ -1,5 +1,6 @@
 /* Goodput under failures, against Daly's examples, many simulated runs, and published values. */
 #include "error.h"
+#include "plan.h"
 #include "run_suite.h"
 #include "training_cost.h"
 

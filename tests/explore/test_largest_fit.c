@@ -6,6 +6,7 @@
 #include <check.h>
 
 #include "case_clusters.h"
+#include "plan.h"
 
 static Model *model; /* 8 billion parameters: a GPU's memory holds a few sequences of them */
 

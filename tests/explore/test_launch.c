@@ -1,6 +1,7 @@
 /* Launch options of plans, read back by independent parsers and compared with the names that the frameworks know:
  * tests/data/megatron-arguments.txt, deepspeed-keys.txt, torchtitan-keys.txt. */
 #include "launch_fixture.h"
+#include "plan.h"
 #include "run_suite.h"
 #include "text_file.h"
 

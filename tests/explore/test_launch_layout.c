@@ -1,6 +1,7 @@
 /* How frameworks are told what layers each stage has. */
 #include "error.h"
 #include "launch.h"
+#include "plan.h"
 #include "plan_order.h"
 #include "run_suite.h"
 #include "small_workloads.h"

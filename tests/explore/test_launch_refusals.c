@@ -1,6 +1,7 @@
 /* Plans that a framework cannot run are refused with the reason; where it differs from the prediction, a note says so.
  */
 #include "launch_fixture.h"
+#include "plan.h"
 #include "run_suite.h"
 
 #include <glib/gstdio.h>

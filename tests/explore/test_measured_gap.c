@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "case_clusters.h"
+#include "plan.h"
 
 static const GapCost *find_cost(const MeasuredGap *gap, const char *name) {
   for (guint i = 0; i < gap->costs->len; i++)

@@ -1,6 +1,7 @@
 /* Rows of measured.csv: a valid row becomes its model and plan; a broken file is refused with the line its row begins
  * in; rows that cannot be modelled are kept, with the reason. */
 #include "csv_text.h"
+#include "plan.h"
 #include "run_suite.h"
 
 #include <math.h>

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "measured_rows.h"
+#include "plan.h"
 #include "predict.h"
 
 static const double LEAST_RATIO = 1.0025;

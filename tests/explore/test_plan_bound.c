@@ -2,6 +2,7 @@
  * test_planner.c. */
 #include "expert_cases.h"
 #include "framework.h"
+#include "plan.h"
 #include "plan_bound.h"
 #include "run_suite.h"
 

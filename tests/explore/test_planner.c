@@ -2,6 +2,7 @@
 #include "planner_fixture.h"
 #include "run_suite.h"
 
+#include "plan.h"
 #include "plan_bound.h"
 #include "plan_screen.h"
 #include "sweep_try.h"

@@ -1,4 +1,5 @@
 /* The search for the best plan against published plans that were chosen by experiment. */
+#include "plan.h"
 #include "planner_fixture.h"
 #include "run_suite.h"
 

@@ -1,5 +1,6 @@
 /* What published runs leave unsaid and rules of topologies/published/rows.yaml tell. */
 #include "csv_text.h"
+#include "plan.h"
 #include "run_suite.h"
 
 /* In fp8 it is the first of two rules that holds. */

@@ -2,6 +2,7 @@
 #include "planner_fixture.h"
 #include "run_suite.h"
 
+#include "plan.h"
 #include "planner_report.h"
 #include "step_report.h"
 

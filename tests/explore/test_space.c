@@ -4,6 +4,7 @@
 #include "text_file.h"
 
 #include "error.h"
+#include "plan.h"
 #include <check.h>
 #include <string.h>
 

@@ -5,6 +5,7 @@
 #include "json_report.h"
 #include "memory_bound.h"
 #include "options.h"
+#include "plan.h"
 #include "predict.h"
 #include "step_of_prediction.h"
 

@@ -1,6 +1,7 @@
 /* Prediction errors over measured rows. Every "measured" time here is a known multiple of the predicted one, so each
  * statistic has a known value, whatever the cost model says. */
 #include "csv_text.h"
+#include "plan.h"
 #include "plan_order.h"
 #include "predict.h"
 #include "run_suite.h"

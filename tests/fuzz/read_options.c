@@ -10,6 +10,7 @@
 #include "error.h"
 #include "number_list.h"
 #include "options.h"
+#include "plan.h"
 #include "precision.h"
 #include "recipe.h"
 #include "schedule_times.h"

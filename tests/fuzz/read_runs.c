@@ -14,6 +14,7 @@
 #include "order_csv.h"
 #include "order_read.h"
 #include "order_run.h"
+#include "plan.h"
 #include "predict.h"
 #include "program_csv.h"
 #include "program_text.h"

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "options.h"
+#include "plan.h"
 #include "run_suite.h"
 
 /* Texts that rows do not tell, other than a new plan's, and what each is read back as. */

@@ -1,5 +1,6 @@
 /* Random steps of many micro-batches, which may be predicted from fewer. */
 #pragma once
+#include "plan.h"
 #include "plan_cases.h"
 
 typedef struct {

@@ -10,6 +10,7 @@
 #include "plan_order.h"
 
 #include "case_clusters.h"
+#include "plan.h"
 
 enum { N_PROBLEMS = 60, N_PLANS = 60, MAX_GPUS = 64 };
 

@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "axis_runs.h"
+#include "plan.h"
 #include "plan_cases.h"
 
 static const CpComm all_comms[] = {CP_RING, CP_ALL_GATHER, CP_ULYSSES};

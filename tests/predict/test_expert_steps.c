@@ -8,6 +8,7 @@
 #include "axis_runs.h"
 #include "collective_cost.h"
 #include "expert_cases.h"
+#include "plan.h"
 #include "step_report.h"
 
 /* A random case of a model with experts, dealt out by ep where they can be. */

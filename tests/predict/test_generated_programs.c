@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "passes.h"
+#include "plan.h"
 #include "plan_cases.h"
 #include "verify.h"
 
@@ -45,7 +46,7 @@ static void assert_proved(const Case *drawn, int *n_proved) {
   g_auto(PlanOrder) choice = {0};
   g_autoptr(Plan) plan = plan_copy(drawn->plan);
   g_autoptr(Workload) workload = plan_order_workload(&choice, &drawn->model, drawn->cluster, plan, NULL);
-  g_autoptr(Order) order = workload != NULL ? plan_order_make(&choice, plan, NULL) : NULL;
+  g_autoptr(Order) order = workload != NULL ? plan_order_make(&choice, workload->method, NULL) : NULL;
   if (order == NULL)
     return;
   ck_assert(order->is_generated);

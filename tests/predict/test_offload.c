@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "case_clusters.h"
+#include "plan.h"
 #include "program_text.h"
 #include "timeline.h"
 

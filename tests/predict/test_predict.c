@@ -9,6 +9,7 @@
 
 #include "case_clusters.h"
 #include "chrome_trace.h"
+#include "plan.h"
 #include "program_text.h"
 
 enum { N_PLANS = 200, MAX_GPUS = 64 };

@@ -13,6 +13,7 @@
 #include "json_report.h"
 #include "long_cases.h"
 #include "lowering.h"
+#include "plan.h"
 #include "step_of_prediction.h"
 
 enum { N_PLANS = 1000 };
@@ -211,11 +212,11 @@ START_TEST(orders_of_enough_micro_batches_hold_the_most) {
     g_autoptr(GRand) rand = g_rand_new_with_seed(seed);
     g_autoptr(Workload) workload = plan_order_workload(&choice, &drawn.model, drawn.cluster, drawn.plan, NULL);
     ck_assert_ptr_nonnull(workload);
-    g_autoptr(Order) all = plan_order_make(&choice, workload->plan, NULL);
-    const gint64 enough = few_micro_batches_of_order(&choice, workload->plan);
+    g_autoptr(Order) all = plan_order_make(&choice, workload->method, NULL);
+    const gint64 enough = few_micro_batches_of_order(&choice, workload->method);
     n_fewer += enough < workload->plan->n_micro_batches;
     workload->plan->n_micro_batches = enough;
-    g_autoptr(Order) few = plan_order_make(&choice, workload->plan, NULL);
+    g_autoptr(Order) few = plan_order_make(&choice, workload->method, NULL);
     g_autofree double *saved = g_new(double, workload->n_stages), *transient = g_new(double, workload->n_stages);
     for (int stage = 0; stage < workload->n_stages; stage++) {
       saved[stage] = g_rand_int_range(rand, 1, 1000);

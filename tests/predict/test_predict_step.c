@@ -11,6 +11,7 @@
 
 #include "long_cases.h"
 #include "passes.h"
+#include "plan.h"
 #include "plan_order.h"
 #include "repeats.h"
 
@@ -136,7 +137,7 @@ static Program *lower_of(const Case *drawn, gint64 n_micro_batches, Workload **w
   plan->global_batch = n_micro_batches * plan->micro_batch * plan->dp;
   *workload = plan_order_workload(&choice, &drawn->model, drawn->cluster, plan, &error);
   ck_assert_msg(*workload != NULL, "%s", error ? error->message : "");
-  g_autoptr(Order) order = plan_order_make(&choice, (*workload)->plan, &error);
+  g_autoptr(Order) order = plan_order_make(&choice, (*workload)->method, &error);
   const Lowering lowering = {.order = order, .workload = *workload, .n_steps = 1};
   Program *program = lower(&lowering, NULL, NULL, &error);
   ck_assert_msg(program != NULL, "%s", error ? error->message : "");

@@ -5,6 +5,7 @@
 #include <check.h>
 #include <math.h>
 
+#include "plan.h"
 #include "predict.h"
 
 /* DeepSeek-V3 on 2,048 H800 (arXiv 2412.19437): pp 16 under DualPipe, ep 64 over 8 nodes, ZeRO-1, fp8, sequences of

@@ -1,4 +1,5 @@
 /* Jobs on several scale-up domains use a segment of each: cluster_job_domain(), and the effect on predictions. */
+#include "plan.h"
 #include "predict.h"
 #include "run_suite.h"
 

@@ -9,6 +9,7 @@
 #include <check.h>
 #include <math.h>
 
+#include "plan.h"
 #include "plan_cases.h"
 
 enum { N_PLANS = 200, MAX_GPUS = 64 };

@@ -16,6 +16,7 @@
  * element. */
 #include "executor.h"
 #include "gradient_models.h"
+#include "plan.h"
 #include "plan_program.h"
 #include "run_suite.h"
 #include "schedules.h"

@@ -18,6 +18,8 @@
 #include <check.h>
 
 #include "executor.h"
+#include "method_of.h"
+#include "plan.h"
 #include "plan_order.h"
 #include "plan_program.h"
 #include "run_suite.h"
@@ -220,7 +222,7 @@ static Plan *plan_of_case(const HeldCase *c) {
 /* Each copy in fp8 has its scale, in a place of 256 bytes: of what the linears read, and, for W, of their gradients.
  * The branches of a parallel block have one gradient, and may read the same. */
 static void count_scales(const Cut *cut, PieceMemory *layer) {
-  const gboolean is_full = cut->plan->recompute == RECOMPUTE_FULL;
+  const gboolean is_full = cut->method->recompute == RECOMPUTE_FULL;
   const int n_inputs = cut->shared_norm ? 3 : 4, n_gradients = cut->model->parallel_block ? 3 : 4;
   if (!cut->casts)
     return;
@@ -235,7 +237,7 @@ static void count_scales(const Cut *cut, PieceMemory *layer) {
  * predicts further has the small tensors of a layer, a loss and two norms. Transient tensors are not what a slot holds.
  */
 static void count_small_tensors(Workload *workload) {
-  const Cut cut = cut_of(workload->model, workload->plan);
+  const Cut cut = cut_of(workload->model, workload->method);
   const double split = (double)cut.split_tokens, tokens = (double)cut.tokens;
   PieceMemory *layer = &workload->memory[PIECE_LAYER], *head = &workload->memory[PIECE_HEAD];
   double more = 4 * 2 * (double)(cut.n_norms + cut.n_post_norms) * split;
@@ -389,7 +391,7 @@ START_TEST(buffers_of_cp_are_as_large_as_the_program_s) {
         ck_assert(plan_complete(plan, &narrow, NULL, NULL));
         g_autoptr(Workload) workload = workload_new(&narrow, plan, NULL);
         g_autoptr(Program) program = program_of_plan(workload, NULL);
-        const Cut cut = cut_of(&narrow, plan);
+        const Cut cut = cut_of(&narrow, method_of(plan));
         const double row_sums = comm == CP_RING ? 4.0 * cut.sequences * cut.heads * cut.seq_len : 0;
         const Held held = run_rank(workload, program, plan->gpus - 1);
         ck_assert_double_eq(held.context - row_sums, workload->memory[PIECE_LAYER].transient_bytes);

@@ -3,12 +3,14 @@
 #include <math.h>
 #include <string.h>
 
+#include "method_of.h"
 #include "numerics.h"
+#include "plan.h"
 #include "run_suite.h"
 
 static CheckReport report_of(const Plan *plan, double loss, double reference) {
   CheckReport report = {0};
-  check_report_init(&report, 1, plan);
+  check_report_init(&report, 1, method_of(plan));
   report.steps[0].loss = loss;
   report.steps[0].reference_loss = reference;
   check_report_judge(&report);

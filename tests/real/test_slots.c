@@ -5,6 +5,7 @@
 
 #include <check.h>
 
+#include "plan.h"
 #include "precision.h"
 #include "small_workloads.h"
 
@@ -21,7 +22,7 @@ typedef struct {
 } Fixture;
 
 static void open_fixture(Fixture *fixture, Workload *workload, gboolean has_w) {
-  *fixture = (Fixture){.workload = workload, .cut = cut_of(workload->model, workload->plan)};
+  *fixture = (Fixture){.workload = workload, .cut = cut_of(workload->model, workload->method)};
   fixture->device = null_device.open(0, 1, G_GINT64_CONSTANT(1) << 40, NULL);
   fixture->stream = null_device.stream_new(fixture->device, STREAM_COMPUTE, NULL);
   fixture->event = null_device.event_new(fixture->device, NULL);

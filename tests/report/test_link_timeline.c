@@ -8,6 +8,7 @@
 #include "link_plot.h"
 #include "link_use.h"
 #include "loaded_program.h"
+#include "plan.h"
 #include "plan_cases.h"
 
 /* A kernel of 100 and, beside it, a collective of 10 latency and 100 of bytes' time on the NICs, which takes half of

@@ -7,6 +7,8 @@
 
 #include "hand_trace.h"
 #include "json_report.h"
+#include "method_of.h"
+#include "plan.h"
 #include "run_suite.h"
 #include "sample_report.h"
 #include "text_report.h"
@@ -275,7 +277,7 @@ END_TEST
 /* A layer with two tp all-reduces of 8 MB in F. */
 static void fill_workload(Workload *workload, const Plan *plan, WorkItem items[2]) {
   *workload = (Workload){0};
-  layout_init(&workload->layout, plan);
+  layout_init(&workload->layout, method_of(plan));
   for (int i = 0; i < 2; i++)
     items[i] = (WorkItem){.kind = ITEM_COLLECTIVE, .collective = COLLECTIVE_ALL_REDUCE, .bytes = 8e6, .after = -1};
   workload->work[PIECE_LAYER][PHASE_F] = (WorkList){.items = items, .n_items = 2};

@@ -14,6 +14,7 @@
 #include <check.h>
 
 #include "passes.h"
+#include "plan.h"
 #include "plan_cases.h"
 #include "plan_order.h"
 #include "program_fixture.h"
@@ -138,7 +139,7 @@ static Program *program_of(const Case *drawn) {
   g_auto(PlanOrder) choice = {0};
   if (!plan_order_open(&choice, drawn->plan, NULL) || plan_order_is_auto(&choice))
     return NULL;
-  g_autoptr(Order) order = plan_order_make(&choice, drawn->plan, NULL);
+  g_autoptr(Order) order = plan_order_make(&choice, workload->method, NULL);
   const Lowering lowering = {.order = order, .workload = workload, .n_steps = 2};
   g_autoptr(Program) whole = order != NULL ? lower(&lowering, NULL, NULL, NULL) : NULL;
   return whole != NULL ? program_expand(whole, workload) : NULL;

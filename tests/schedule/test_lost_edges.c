@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "lowering.h"
+#include "plan.h"
 #include "plan_cases.h"
 #include "plan_order.h"
 #include "transfer_sizes.h"
@@ -105,7 +106,7 @@ static void draw(guint seed, Drawn *drawn) {
   *drawn = (Drawn){.plan = NULL};
   drawn->plan = draw_plan(rand, &drawn->model);
   drawn->workload = plan_order_workload(&choice, &drawn->model, NULL, drawn->plan, NULL);
-  g_autoptr(Order) order = drawn->workload != NULL ? plan_order_make(&choice, drawn->plan, NULL) : NULL;
+  g_autoptr(Order) order = drawn->workload != NULL ? plan_order_make(&choice, drawn->workload->method, NULL) : NULL;
   if (order == NULL)
     return;
   const Lowering lowering = {.order = order, .workload = drawn->workload, .n_steps = drawn->plan->steps};

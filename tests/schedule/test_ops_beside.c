@@ -2,6 +2,7 @@
 #include "case_clusters.h"
 #include "hand_program.h"
 #include "lowering.h"
+#include "plan.h"
 #include "run_suite.h"
 #include "timing_model.h"
 

@@ -4,6 +4,7 @@
 #include "order_cases.h"
 #include "order_run.h"
 #include "passes.h"
+#include "plan.h"
 #include "plan_order.h"
 #include "program_csv.h"
 #include "program_text.h"

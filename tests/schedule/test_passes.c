@@ -11,6 +11,7 @@
 #include "lowering.h"
 #include "order_run.h"
 #include "passes.h"
+#include "plan.h"
 #include "verify.h"
 
 /* --- examples --- */

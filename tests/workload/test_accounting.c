@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "data_path.h"
+#include "plan.h"
 
 /* Saved bytes of a GPT layer in units of s·b·h. */
 static double saved_per_sbh(int tp, gboolean sequence_parallel, Recompute recompute) {

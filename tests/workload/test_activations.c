@@ -20,6 +20,7 @@
 #include <check.h>
 #include <math.h>
 
+#include "plan.h"
 #include "plan_cases.h"
 
 typedef struct {

@@ -1,5 +1,6 @@
 /* What a framework does around a fused attention kernel: copies, extra bytes from its file, and an unfused rotary
  * embedding. */
+#include "plan.h"
 #include "run_suite.h"
 #include "small_workloads.h"
 

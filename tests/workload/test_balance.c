@@ -3,6 +3,7 @@
 
 #include "balance.h"
 #include "expert_cases.h"
+#include "plan.h"
 #include "run_suite.h"
 
 /* A pipe of `pp` ranks under the layout given. */

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "plan.h"
 #include "small_workloads.h"
 
 static const CpComm all_comms[] = {CP_RING, CP_ALL_GATHER, CP_ULYSSES};

@@ -7,6 +7,7 @@
 
 #include "expert_cases.h"
 #include "lowering.h"
+#include "plan.h"
 
 /* Sums of what is moved over dp, by whether it is of experts, and the members of its groups. */
 typedef struct {

@@ -5,6 +5,8 @@
 #include "framework_cost.h"
 #include "host_waits.h"
 #include "kernel_cost.h"
+#include "method_of.h"
+#include "plan.h"
 #include "predict.h"
 #include "run_suite.h"
 
@@ -172,8 +174,8 @@ START_TEST(further_operations_take_a_launch_each) {
   const WorkItem item = {.name = "bias", .kind = ITEM_MEMORY, .n_launches = 5, .after = -1};
   WorkItem items[] = {item};
   const WorkList work = {.items = items, .n_items = 1};
-  const LaunchTimes of_experts = framework_launches(plan, &work, NULL, PIECE_LAYER, PHASE_F, TRUE, 5e-6);
-  const LaunchTimes dense = framework_launches(plan, &work, NULL, PIECE_DENSE_LAYER, PHASE_F, FALSE, 5e-6);
+  const LaunchTimes of_experts = framework_launches(method_of(plan), &work, NULL, PIECE_LAYER, PHASE_F, TRUE, 5e-6);
+  const LaunchTimes dense = framework_launches(method_of(plan), &work, NULL, PIECE_DENSE_LAYER, PHASE_F, FALSE, 5e-6);
   ck_assert_double_eq_tol(framework_launch_s(&of_experts, &item), 220e-6, 1e-12);
   ck_assert_double_eq_tol(framework_launch_s(&dense, &item), 25e-6, 1e-12);
 }

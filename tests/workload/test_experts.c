@@ -7,6 +7,8 @@
 
 #include "cut.h"
 #include "expert_cases.h"
+#include "method_of.h"
+#include "plan.h"
 
 /* On micro-batches of 2 × 512 tokens, bf16. */
 static Workload *cut_workload(const Model *model, int tp, int expert_tp, int dp, int ep, Recompute recompute) {
@@ -184,7 +186,7 @@ START_TEST(the_fullest_rank_has_the_plans_share_of_rows) {
         ck_assert_int_eq(after->n_items, before->n_items);
       }
       ck_assert_double_eq(workload_model_flops(uneven), workload_model_flops(even));
-      const Cut cut = cut_of(&model, plan), even_cut = cut_of(&model, even->plan);
+      const Cut cut = cut_of(&model, method_of(plan)), even_cut = cut_of(&model, method_of(even->plan));
       ck_assert_int_eq(2 * cut.expert_rows, 3 * even_cut.expert_rows);
       ck_assert_int_eq(cut.routed_tokens, even_cut.routed_tokens);
     }

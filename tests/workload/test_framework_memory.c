@@ -4,7 +4,9 @@
 
 #include <check.h>
 
+#include "method_of.h"
 #include "pieces/pieces.h"
+#include "plan.h"
 #include "plan_cases.h"
 
 /* llama of small_workloads.h: 1024 tokens (2 sequences of 512), hidden 1024, 16 heads and 8 of K and V of 64, MLP 2816,
@@ -111,9 +113,9 @@ START_TEST(a_vocabulary_is_padded_unless_a_framework_has_it_as_it_is) {
   Model model = llama;
   model.vocab = 32001;
   g_autoptr(Plan) plan = plan_of(4, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
-  const Cut padded = cut_of(&model, plan);
+  const Cut padded = cut_of(&model, method_of(plan));
   plan->memory.vocabulary = VOCABULARY_AS_IS;
-  const Cut bare = cut_of(&model, plan);
+  const Cut bare = cut_of(&model, method_of(plan));
   ck_assert_int_eq(padded.vocab_width, 8064);
   ck_assert_int_eq(bare.vocab_width, 8001);
   ck_assert_int_eq(linear_of(&bare, LINEAR_LOGITS).n, 8001);

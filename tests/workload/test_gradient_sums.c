@@ -1,6 +1,7 @@
 /* Gradients that a framework sums separately: weight gradients by a kernel of their own, with the bytes that product
  * and kernel move; input gradients of separate linears, reduced over tp and added up, with the copies of such linears;
  * and the copies of ZeRO-3. */
+#include "plan.h"
 #include "run_suite.h"
 #include "small_workloads.h"
 

@@ -1,4 +1,6 @@
 #include "layout.h"
+#include "method_of.h"
+#include "plan.h"
 #include "run_suite.h"
 #include <check.h>
 #include <stdlib.h>
@@ -23,7 +25,7 @@ static Layout random_layout(GRand *random) {
     plan->order[j] = axis;
   }
   Layout layout;
-  layout_init(&layout, plan);
+  layout_init(&layout, method_of(plan));
   return layout;
 }
 
@@ -31,7 +33,7 @@ static Layout layout_of(int tp, int dp, int pp, int zero_ranks) {
   g_autoptr(Plan) plan = plan_new();
   plan->tp = tp, plan->dp = dp, plan->pp = pp, plan->zero_ranks = zero_ranks;
   Layout layout;
-  layout_init(&layout, plan);
+  layout_init(&layout, method_of(plan));
   return layout;
 }
 
@@ -133,12 +135,12 @@ START_TEST(ep_takes_neighbours_of_dp_and_of_tp_where_experts_are_whole) {
   g_autoptr(Plan) plan = plan_new();
   plan->tp = 2, plan->dp = 8, plan->ep = 4;
   Layout layout;
-  layout_init(&layout, plan);
+  layout_init(&layout, method_of(plan));
   ASSERT_GROUP(&layout, AXIS_BIT(AXIS_EP), 0, 2, 4, 6);
   ASSERT_GROUP(&layout, AXIS_BIT_EXPERT_SHARD, 0, 8);
   ck_assert_int_eq(layout.n_expert_shards, 2);
   plan->expert_tp = 1;
-  layout_init(&layout, plan);
+  layout_init(&layout, method_of(plan));
   ASSERT_GROUP(&layout, AXIS_BIT(AXIS_EP), 0, 1, 2, 3);
   ASSERT_GROUP(&layout, AXIS_BIT_EXPERT_SHARD, 0, 4, 8, 12);
   ck_assert_int_eq(layout.n_expert_shards, 4);
@@ -150,12 +152,12 @@ START_TEST(ep_takes_cp_before_dp_and_stays_within_a_set_of_shards) {
   g_autoptr(Plan) plan = plan_new();
   plan->cp = 2, plan->dp = 6, plan->zero_ranks = 6, plan->ep = 6;
   Layout layout;
-  layout_init(&layout, plan);
+  layout_init(&layout, method_of(plan));
   ASSERT_GROUP(&layout, AXIS_BIT(AXIS_EP), 0, 1, 2, 3, 4, 5);
   ASSERT_GROUP(&layout, AXIS_BIT_EXPERT_SHARD, 0);
   ASSERT_GROUP(&layout, AXIS_BIT_EXPERT_SHARD | AXIS_BIT_DP_REPLICA, 0, 6);
   plan->ep = 2;
-  layout_init(&layout, plan);
+  layout_init(&layout, method_of(plan));
   ASSERT_GROUP(&layout, AXIS_BIT(AXIS_EP), 0, 1);
   ASSERT_GROUP(&layout, AXIS_BIT_EXPERT_SHARD, 0, 2, 4);
 }

@@ -5,6 +5,7 @@
 
 #include "expert_cases.h"
 #include "lowering.h"
+#include "plan.h"
 #include "plan_cases.h"
 
 /* latent_mixture() on one GPU, micro-batches of 2 × 512 tokens: hidden 1024, vocabulary 32768. */

@@ -1,5 +1,6 @@
 /* Norms other than a layer's two: of q and k (Qwen3, MPT), after the embedding (BLOOM) and after the branches (Gemma 2,
  * which also caps its logits). */
+#include "plan.h"
 #include "run_suite.h"
 #include "small_workloads.h"
 

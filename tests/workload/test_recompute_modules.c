@@ -3,6 +3,7 @@
 #include "run_suite.h"
 
 #include "expert_cases.h"
+#include "plan.h"
 
 /* latent_mixture() on one GPU: T = 2 × 512 tokens, hidden 1024, 16 heads of 96 (Q, K) and 48 (V), made of 256 and 128
  * columns and 32 rotated; 4 · T rows of experts of 512 columns, a shared one of 768, an MLP of 2816. fp8: inputs of

@@ -1,4 +1,5 @@
 /* The kernels of each piece and phase: their work, their order and their dependencies. */
+#include "plan.h"
 #include "run_suite.h"
 #include "small_workloads.h"
 #include <stdlib.h>

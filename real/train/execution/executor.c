@@ -245,7 +245,7 @@ static PoolPiece **outgoing_of(const Executor *executor, const Op *op) {
 
 /* The bytes that this rank sends or receives of a tensor between stages: all, or its part among the tp ranks. */
 static gint64 own_part(const Executor *executor, gint64 *offset_bytes) {
-  const gint64 n_parts = executor->parts != NULL ? executor->execution->workload->plan->tp : 1;
+  const gint64 n_parts = executor->parts != NULL ? executor->execution->workload->method->tp : 1;
   const gint64 bytes = executor->trainer->activations.boundary.piece_bytes / n_parts;
   *offset_bytes = n_parts > 1 ? executor->trainer->parameters->at.at[AXIS_TP] * bytes : 0;
   return bytes;

@@ -26,7 +26,7 @@ static gboolean is_of_experts(const Executor *executor, const Op *op) {
   const Op *before = op - 1;
   const gboolean is_second = op > executor->list->ops && before->action == ACTION_GRAD_OUT &&
                              before->after[0] == op->after[0] && before->step == op->step;
-  return is_second || plan_data_ranks(executor->execution->workload->plan) > 1;
+  return is_second || executor->execution->workload->method->data_ranks > 1;
 }
 
 /* The previous part (way −1) or the next one (1) of the same backward, which goes from the last layer to the first;
@@ -107,7 +107,7 @@ gboolean executor_update(Executor *executor, int index, GError **error) {
   const gboolean computes = executor->device->type->launch != null_device.launch;
   const int n_threads = host_kernels_threads(executor->device->type, world);
   if (computes && !host_optimizer_step(trainer, op->step, op->unit,
-                                       trainer->workload->plan->grad_norm_barrier ? &end->norms[1] : NULL,
+                                       trainer->workload->method->grad_norm_barrier ? &end->norms[1] : NULL,
                                        trainer->scales != NULL ? &end->scale : NULL, n_threads, error))
     return FALSE;
   if (op->unit + 1 == trainer->n_updates)

@@ -34,7 +34,7 @@ static int size_of_all(const Activations *activations, gint64 *most_bytes) {
 
 void executor_saved_init(Executor *executor) {
   const Activations *activations = &executor->trainer->activations;
-  if (executor->execution->workload->plan->offload.activations == TIER_GPU)
+  if (executor->execution->workload->method->offload.activations == TIER_GPU)
     return;
   gint64 most_bytes;
   executor->n_saved_layers = size_of_all(activations, &most_bytes);

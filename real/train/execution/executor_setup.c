@@ -104,8 +104,8 @@ static gboolean make_groups(Executor *executor, GError **error) {
 /* The group of ranks that gather tensors received in parts. */
 static gboolean make_parts(Executor *executor, GError **error) {
   const Layout *layout = &executor->execution->workload->layout;
-  const Plan *plan = executor->execution->workload->plan;
-  if (plan->pp == 1 || !plan_splits_stage_tensors(plan))
+  const Method *method = executor->execution->workload->method;
+  if (method->pp == 1 || !method->splits_stage_tensors)
     return TRUE;
   const Cut *cut = &executor->trainer->parameters->cut;
   if (cut->tokens * cut->model->hidden % cut->tp != 0)
@@ -113,7 +113,7 @@ static gboolean make_parts(Executor *executor, GError **error) {
                            "%" G_GINT64_FORMAT " tokens × hidden %" G_GINT64_FORMAT
                            " are not a multiple of tp %" G_GINT64_FORMAT
                            ": framework %s sends them in so many parts; leave --framework out",
-                           cut->tokens, cut->model->hidden, cut->tp, plan->framework);
+                           cut->tokens, cut->model->hidden, cut->tp, method->framework);
   const int n = layout_group_size(layout, AXIS_BIT(AXIS_TP));
   g_autofree int *members = g_new(int, n);
   layout_group_members(layout, AXIS_BIT(AXIS_TP), executor->execution->rank, members);

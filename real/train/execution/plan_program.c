@@ -14,7 +14,7 @@ Program *program_of_plan(const Workload *workload, GError **error) {
                            "--schedule, if it names one, and the --chunks that it reports");
     return NULL;
   }
-  g_autoptr(Order) order = plan_order_make(&choice, plan, error);
+  g_autoptr(Order) order = plan_order_make(&choice, workload->method, error);
   if (order == NULL)
     return NULL;
   const Lowering lowering = {.order = order, .workload = workload, .n_steps = plan->steps};

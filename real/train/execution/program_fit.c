@@ -47,9 +47,9 @@ static gboolean movement_fits(const Workload *workload, const Op *op, const Tran
       transfer->n_head > layers->has_head)
     return FALSE;
   const Layout *layout = &workload->layout;
-  const int n_shards = workload->plan->zero == 0 ? 1
-                       : transfer->of_experts    ? layout->n_expert_shards
-                                                 : layout->n_shards;
+  const int n_shards = workload->method->zero == 0 ? 1
+                       : transfer->of_experts      ? layout->n_expert_shards
+                                                   : layout->n_shards;
   const gboolean cuts = op->action == ACTION_UNSHARD || transfer->collective != COLLECTIVE_ALL_REDUCE;
   return !cuts || (!group->spans_pp && layout_group_size(&workload->layout, group->axes) == n_shards);
 }
@@ -86,7 +86,7 @@ static gboolean collective_fits(const Program *program, const Workload *workload
 
 /* The op must agree with the plan on where optimizer state, weights and saved activations are. */
 static gboolean offload_fits(const Workload *workload, const Op *op) {
-  const Offload *offload = &workload->plan->offload;
+  const Offload *offload = &workload->method->offload;
   const gboolean on_host = offload->optimizer == TIER_HOST, weights_on_host = offload->weights == TIER_HOST;
   switch ((ActionKind)op->action) {
   case ACTION_OPTIMIZER:
@@ -112,7 +112,7 @@ static gboolean check_placement(const Program *program, const Workload *workload
   const Placement *placement = workload->placement;
   if (program->n_pipes != placement->n_pipes)
     return fail_impossible(error, "the program has %d pipes, the plan's schedule %s %d", program->n_pipes,
-                           workload->plan->schedule, placement->n_pipes);
+                           workload->method->schedule, placement->n_pipes);
   for (int rank = 0; rank < program->n_ranks; rank++)
     for (int i = 0; i < program->ranks[rank].n_ops; i++) {
       const Op *op = &program->ranks[rank].ops[i];
@@ -120,7 +120,7 @@ static gboolean check_placement(const Program *program, const Workload *workload
         return fail_impossible(error,
                                "rank %d, op %d: stage %d is on pipeline rank %d under the plan's schedule %s; expected "
                                "--schedule and --chunks as they were when the program was made",
-                               rank, i, op->stage, placement->stage_rank[op->stage], workload->plan->schedule);
+                               rank, i, op->stage, placement->stage_rank[op->stage], workload->method->schedule);
     }
   return TRUE;
 }
@@ -143,7 +143,7 @@ static gboolean has_op(const OpList *list, ActionKind action) {
 
 /* What the plan keeps on the host, the Program must keep there on every rank (offload_fits() checks the rest). */
 static gboolean check_offload(const Program *program, const Workload *workload, GError **error) {
-  const Offload *offload = &workload->plan->offload;
+  const Offload *offload = &workload->method->offload;
   for (int rank = 0; rank < program->n_ranks; rank++) {
     if (offload->optimizer == TIER_HOST && !has_op(&program->ranks[rank], ACTION_OPTIMIZER))
       return fail_impossible(

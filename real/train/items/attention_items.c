@@ -135,7 +135,7 @@ static gint64 window_of(const ItemCall *call) {
   const gint64 layer = layer_of(call);
   const gboolean is_whole =
       model->windowed_layers != NULL && layer < model->n_layers && model->windowed_layers[layer] == '0';
-  return is_whole ? 0 : model_window(model, item_cut(call)->plan->seq_len);
+  return is_whole ? 0 : model_window(model, item_cut(call)->method->seq_len);
 }
 
 /* For this rank's heads, over whole sequences. */

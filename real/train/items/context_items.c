@@ -648,8 +648,7 @@ static void order_out(const ItemCall *call, char *out, char *parts, gboolean is_
 
 /* q, k and v after the exchange: all tokens, some heads. */
 static char *exchanged_qkv(const ItemCall *call) {
-  const gboolean is_again =
-      !call->is_backward && !call->item->recompute && plan_repeats_attention(item_cut(call)->plan);
+  const gboolean is_again = !call->is_backward && !call->item->recompute && item_cut(call)->method->repeats_attention;
   return is_again ? scratch(call)->sent : item_saved(call).qkv;
 }
 
@@ -764,15 +763,15 @@ static const ItemKernel ulysses_kernels[] = {
     {NULL, NULL, 0},
 };
 
-const ItemKernel *context_kernels(const Plan *plan) {
+const ItemKernel *context_kernels(const Method *method) {
   static const ItemKernel *const kernels[N_CP_COMMS] = {
       [CP_RING] = ring_kernels, [CP_ALL_GATHER] = gather_kernels, [CP_ULYSSES] = ulysses_kernels};
-  return plan_rings_blocks(plan) ? blocks_kernels : kernels[plan->cp_comm];
+  return method->rings_blocks ? blocks_kernels : kernels[method->cp_comm];
 }
 
 /* The communication method determines the collectives. */
 static void exchange_blocks(const ItemCall *call) {
-  if (plan_rings_blocks(item_cut(call)->plan)) {
+  if (item_cut(call)->method->rings_blocks) {
     blocks_exchange(call);
     return;
   }

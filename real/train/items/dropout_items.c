@@ -25,9 +25,9 @@ static Dropout dropout_of(const ItemCall *call, Drop drop) {
 
 /* The index of this rank's first sequence among the step's, as trainer.c distributes tokens. */
 static gint64 first_sequence(const ItemCall *call) {
-  const Plan *plan = call->trainer->workload->plan;
-  const gint64 before = call->trainer->parameters->at.at[AXIS_DP] * plan->n_micro_batches + call->micro_batch;
-  return before * plan->micro_batch;
+  const Method *method = call->trainer->workload->method;
+  const gint64 before = call->trainer->parameters->at.at[AXIS_DP] * method->n_micro_batches + call->micro_batch;
+  return before * method->micro_batch;
 }
 
 ScoreDropout item_score_dropout(const ItemCall *call) {
@@ -36,7 +36,7 @@ ScoreDropout item_score_dropout(const ItemCall *call) {
                         .first_sequence = first_sequence(call),
                         .n_heads = cut->model->n_heads,
                         .first_head = call->trainer->parameters->at.at[AXIS_TP] * cut->heads,
-                        .length = cut->plan->seq_len};
+                        .length = cut->method->seq_len};
 }
 
 void item_drop_add(const ItemCall *call, Drop drop, const void *a, const void *b, const void *bias, void *out) {
@@ -51,7 +51,7 @@ void item_drop_add(const ItemCall *call, Drop drop, const void *a, const void *b
                    .places = {.first_row = cut->sequence_parallel ? parameters->at.at[AXIS_TP] * cut->split_tokens : 0,
                               .seq_len = cut->seq_len,
                               .first_sequence = first_sequence(call),
-                              .length = cut->plan->seq_len,
+                              .length = cut->method->seq_len,
                               .pieces = parameters_pieces(parameters)},
                    .a = a,
                    .b = b,

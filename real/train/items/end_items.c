@@ -6,7 +6,7 @@
 /* The tokens `n_behind` positions after each of the micro-batch's tokens. */
 static const gint32 *tokens_behind(const ItemCall *call, int n_behind) {
   const Trainer *trainer = call->trainer;
-  const gint64 micro_batch = call->step * trainer->workload->plan->n_micro_batches + call->micro_batch;
+  const gint64 micro_batch = call->step * trainer->workload->method->n_micro_batches + call->micro_batch;
   return trainer->tokens + n_behind * trainer->n_tokens + micro_batch * item_cut(call)->tokens;
 }
 
@@ -90,12 +90,12 @@ static void run_final_norm(const ItemCall *call) {
 static double *loss_of(const ItemCall *call) {
   const Workload *workload = call->trainer->workload;
   return &call->trainer->losses[call->step * training_n_losses(workload) +
-                                call->micro_batch * (1 + workload->plan->mtp_layers) + call->mtp];
+                                call->micro_batch * (1 + workload->method->mtp_layers) + call->mtp];
 }
 
 /* MTP heads have weight 0.3 together (arXiv 2412.19437 §2.2, §4.2), the model's own head 1. */
 static double loss_weight(const ItemCall *call) {
-  return call->mtp > 0 ? 0.3 / call->trainer->workload->plan->mtp_layers : 1;
+  return call->mtp > 0 ? 0.3 / call->trainer->workload->method->mtp_layers : 1;
 }
 
 void item_sum_loss(const ItemCall *call) {
@@ -104,8 +104,8 @@ void item_sum_loss(const ItemCall *call) {
 
 static void run_loss(const ItemCall *call) {
   const Cut *cut = item_cut(call);
-  const Plan *plan = call->trainer->workload->plan;
-  const double scale = loss_weight(call) / ((double)plan->global_batch * (double)plan->seq_len);
+  const Method *method = call->trainer->workload->method;
+  const double scale = loss_weight(call) / ((double)method->global_batch * (double)method->seq_len);
   const SavedHead head = activations_head(item_memory(call), call->slot, call->mtp);
   Kernel kernel = {.kind = (guint8)call->argument,
                    .loss = {.number = (guint8)call->trainer->parameters->number,

@@ -27,22 +27,22 @@ typedef enum { BEGUN, FIRST, SECOND, THIRD } Step;
  */
 
 static gint64 n_sources(const Cut *cut) {
-  return (gint64)cut->plan->ep * plan_expert_tp(cut->plan);
+  return (gint64)cut->method->ep * cut->method->expert_tp;
 }
 
 static gboolean has_step(const Cut *cut, Way way, Step step) {
   const gboolean sorts = cut->n_experts > 1 && n_sources(cut) > 1;
-  if (plan_gathers_tokens(cut->plan))
+  if (cut->method->gathers_tokens)
     return step == BEGUN || (way == BACK && step == THIRD);
   switch (step) {
   case BEGUN:
     return TRUE;
   case FIRST:
-    return way == OUT ? cut->plan->ep > 1 : sorts;
+    return way == OUT ? cut->method->ep > 1 : sorts;
   case SECOND:
-    return plan_expert_tp(cut->plan) > 1;
+    return cut->method->expert_tp > 1;
   default:
-    return way == OUT ? sorts : cut->plan->ep > 1;
+    return way == OUT ? sorts : cut->method->ep > 1;
   }
 }
 
@@ -213,7 +213,7 @@ static void run_sum(const ItemCall *call) {
 static void run_gradient_sum(const ItemCall *call) {
   const Cut *cut = item_cut(call);
   char *const *sums = item_memory(call)->experts.sums;
-  if (cut->shared_width > 0 && plan_gathers_tokens(cut->plan) && call->occurrence == 0)
+  if (cut->shared_width > 0 && cut->method->gathers_tokens && call->occurrence == 0)
     return;
   if (cut->shared_width == 0) {
     item_add(call, sums[0], sums[1], branch(call));

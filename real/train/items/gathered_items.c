@@ -11,7 +11,7 @@
 typedef enum { OWN, OF_ALL } Whose;
 
 static gint64 n_sources(const Cut *cut) {
-  return (gint64)cut->plan->ep * plan_expert_tp(cut->plan);
+  return (gint64)cut->method->ep * cut->method->expert_tp;
 }
 
 /* A task with everything set except rows and weights, which are for picking or putting. */

@@ -15,7 +15,7 @@ extern const ItemKernel latent_kernels[]; /* take precedence over kernels of the
 extern const ItemKernel tp_collectives[], latent_collectives[], mtp_collectives[], expert_collectives[],
     gathered_collectives[], context_collectives[]; /* by operand */
 /* Where cp cuts sequences; they take precedence over kernels of the same name. */
-const ItemKernel *context_kernels(const Plan *plan);
+const ItemKernel *context_kernels(const Method *method);
 
 extern const float item_norm_epsilon; /* of all norms, whatever the config says: it does not change the time */
 extern const double item_rope_base;   /* of rotary positions, likewise */

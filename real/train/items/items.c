@@ -17,11 +17,11 @@ static const ItemKernel *find_in(const ItemKernel *table, const char *name) {
 }
 
 static const ItemKernel *find_kernel(const Workload *workload, const WorkItem *item) {
-  const Plan *plan = workload->plan;
+  const Method *method = workload->method;
   const ItemKernel *const tables[] = {layer_kernels,   attention_kernels, expert_kernels,
                                       dropout_kernels, end_kernels,       mtp_kernels};
-  const ItemKernel *kernel = plan->cp > 1 ? find_in(context_kernels(plan), item->name) : NULL;
-  if (kernel == NULL && plan_gathers_tokens(plan))
+  const ItemKernel *kernel = method->cp > 1 ? find_in(context_kernels(method), item->name) : NULL;
+  if (kernel == NULL && method->gathers_tokens)
     kernel = find_in(gathered_kernels, item->name);
   if (kernel == NULL && workload->model->latent.kv_rank > 0)
     kernel = find_in(latent_kernels, item->name);
@@ -36,8 +36,7 @@ static const ItemKernel *find_function(const Workload *workload, const WorkItem 
   if (item->axis == AXIS_CP)
     return find_in(context_collectives, item->operand);
   const ItemKernel *const tables[] = {tp_collectives, latent_collectives, mtp_collectives, expert_collectives};
-  const ItemKernel *function =
-      plan_gathers_tokens(workload->plan) ? find_in(gathered_collectives, item->operand) : NULL;
+  const ItemKernel *function = workload->method->gathers_tokens ? find_in(gathered_collectives, item->operand) : NULL;
   for (gsize i = 0; i < G_N_ELEMENTS(tables) && function == NULL; i++)
     function = find_in(tables[i], item->operand);
   return function;
@@ -48,7 +47,7 @@ static gboolean same_thing(const WorkItem *a, const WorkItem *b) {
 }
 
 static gboolean fail_missing(const Workload *workload, const WorkItem *item, GError **error) {
-  const char *framework = workload->plan->framework;
+  const char *framework = workload->method->framework;
   return fail_impossible(error, "%s%s%sthere is no kernel for \"%s\"%s%s here (stepsim simulate predicts it)%s",
                          framework != NULL ? "--framework " : "", framework != NULL ? framework : "",
                          framework != NULL ? ": " : "", item->name, item->operand ? " of " : "",

@@ -2,6 +2,7 @@
 #include "numerics.h"
 
 #include "measured_trace.h"
+#include "plan.h"
 #include "plan_program.h"
 #include "records.h"
 
@@ -361,7 +362,7 @@ static gboolean run_and_compare(const Execution *execution, CheckReport *report,
   g_autoptr(GHashTable) reference = run_reference(execution, precision, own, &names, reference_losses, error);
   if (reference == NULL)
     return FALSE;
-  check_report_init(report, n_steps, execution->workload->plan);
+  check_report_init(report, n_steps, execution->workload->method);
   for (int i = 0; i < n_steps; i++) {
     report->steps[i].loss = losses[i];
     report->steps[i].reference_loss = reference_losses[i];
@@ -394,6 +395,7 @@ static Workload *workload_in_fp32(const Workload *workload) {
 static Workload *fp8_workload_in_fp32(const Workload *workload) {
   Workload *exact = workload_new(workload->model, workload->plan, workload->placement);
   make_fp32(exact->plan);
+  method_settle(exact->method);
   for (int piece = 0; piece < N_PIECES; piece++)
     for (int phase = 0; phase < N_PHASES; phase++) {
       const WorkList *list = &exact->work[piece][phase];

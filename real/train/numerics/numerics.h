@@ -55,7 +55,7 @@ struct CheckReport {
 };
 
 /* Sets the bounds for the plan's precision and number of tokens, and makes room for the steps. */
-void check_report_init(CheckReport *report, int n_steps, const Plan *plan);
+void check_report_init(CheckReport *report, int n_steps, const Method *method);
 /* Records a step's mean over tensors of the one-rank run's own error against the wider one. */
 void check_report_note_rounding(CheckReport *report, double mean);
 /* Records a tensor's error in a step. `rounding`: the one-rank run's own error against the wider one; 0: unknown. */

@@ -52,9 +52,9 @@ enum { LOSS_TOKENS = 256, ROUNDING_FACTOR = 3 };
 /* Upper limits for a gradient and a loss, whatever rounding does. */
 static const double most_error = 0.5, most_loss_error = 1e-2;
 
-void check_report_init(CheckReport *report, int n_steps, const Plan *plan) {
-  const Precision precision = plan->precision;
-  const double tokens = (double)plan->global_batch * (double)plan->seq_len;
+void check_report_init(CheckReport *report, int n_steps, const Method *method) {
+  const Precision precision = method->precision;
+  const double tokens = (double)method->global_batch * (double)method->seq_len;
   report->n_steps = n_steps;
   report->steps = g_new0(CheckedStep, n_steps);
   const double few = sqrt(MAX(LOSS_TOKENS / tokens, 1));

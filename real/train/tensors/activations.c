@@ -44,10 +44,10 @@ static gint64 carve_scratch(Activations *activations, char *memory) {
   activations->branch = carve_branch_scratch(cut, &carver);
   activations->latent = carve_latent_scratch(cut, &carver);
   activations->mtp = carve_mtp_scratch(cut, &carver);
-  if (cut->plan->mtp_layers > 0)
+  if (cut->method->mtp_layers > 0)
     activations->mtp_gradients = carve_mtp_gradients(cut, &carver);
   activations->experts = carve_expert_scratch(cut, &carver);
-  activations->narrow = carve_narrow_scratch(cut, cut->plan->zero == 3, &carver);
+  activations->narrow = carve_narrow_scratch(cut, cut->method->zero == 3, &carver);
   activations->context = carve_context_scratch(cut, &carver);
   const double logits = has_head(activations) ? t * cut->vocab_width : 0;
   activations->logits = carve(&carver, logits, e);
@@ -67,7 +67,7 @@ static void init_pools(Activations *activations, int stage) {
 
 gboolean activations_init(Activations *activations, const Cut *cut, Device *device, const ActivationsUse *use,
                           GError **error) {
-  const Recompute recompute = cut->plan->recompute;
+  const Recompute recompute = cut->method->recompute;
   *activations = (Activations){
       .cut = cut,
       .device = device,
@@ -75,8 +75,8 @@ gboolean activations_init(Activations *activations, const Cut *cut, Device *devi
       .n_micro_batches = use->n_micro_batches,
       .has_w = use->has_w,
       .saves_all = recompute != RECOMPUTE_FULL,
-      .every_other = plan_keeps_every_other_product(cut->plan),
-      .dropped = plan_recompute_modules(cut->plan),
+      .every_other = cut->method->keeps_every_other_product,
+      .dropped = cut->method->recompute_modules,
       .pools = g_new0(Pool, (gsize)use->n_stages * N_SLOT_PARTS),
       .open = g_new0(Slot, (gsize)use->n_stages * use->n_micro_batches),
       .layers = g_memdup2(use->layers, sizeof *use->layers * (gsize)use->n_stages),

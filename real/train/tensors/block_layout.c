@@ -227,7 +227,7 @@ static void lay_out_experts(Layouter *layouter) {
   const gint64 h = model->hidden, f = model->experts.ffn_hidden;
   const guint64 seed = layouter->seed;
   g_autofree char *prefix = g_steal_pointer(&layouter->prefix);
-  const int n_cut = plan_expert_tp(parameters->workload->plan);
+  const int n_cut = parameters->workload->method->expert_tp;
   layouter->at = n_cut > 1 ? layouter->at : 0;
   layouter->n_cut = n_cut;
   for (gint64 i = 0; i < parameters->cut.n_experts; i++) {

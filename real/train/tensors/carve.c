@@ -21,11 +21,11 @@ int carve_element_bytes(const Cut *cut) {
 }
 
 gboolean carve_is_flash(const Cut *cut) {
-  return cut->plan->attention == ATTENTION_FLASH;
+  return cut->method->attention == ATTENTION_FLASH;
 }
 
 static gboolean is_ulysses(const Cut *cut) {
-  return cut->cp > 1 && cut->plan->cp_comm == CP_ULYSSES;
+  return cut->cp > 1 && cut->method->cp_comm == CP_ULYSSES;
 }
 
 static LayerKind layer_kind(const Cut *cut, gboolean has_experts) {
@@ -52,7 +52,7 @@ LayerKind carve_any_kind(const Cut *cut) {
 
 /* Whether expert rows leave their rank or are reordered. */
 static gboolean rows_move(const Cut *cut) {
-  return cut->plan->ep > 1 || plan_expert_tp(cut->plan) > 1;
+  return cut->method->ep > 1 || cut->method->expert_tp > 1;
 }
 
 static gboolean drops_mlp(LayerKind kind, guint dropped) {
@@ -524,7 +524,7 @@ MtpScratch carve_mtp_scratch(const Cut *cut, Carver *carver) {
   const int e = carve_element_bytes(cut);
   const double wide = (double)cut->tokens * cut->model->hidden, stream = carve_stream_elements(cut);
   const double split = cut->sequence_parallel ? wide : 0, is_cut = cut->tp > 1;
-  if (cut->plan->mtp_layers == 0)
+  if (cut->method->mtp_layers == 0)
     return (MtpScratch){0};
   return (MtpScratch){.gathered = {carve(carver, split, e), carve(carver, split, e)},
                       .columns = carve(carver, is_cut * wide / cut->tp, e),
@@ -539,7 +539,7 @@ MtpScratch carve_mtp_scratch(const Cut *cut, Carver *carver) {
 static void carve_gathered(const Cut *cut, Carver *carver, ExpertScratch *scratch) {
   const int e = carve_element_bytes(cut);
   const gint64 table = cut->split_tokens * cut->model->experts.n;
-  const double sources = (double)cut->plan->ep * plan_expert_tp(cut->plan);
+  const double sources = (double)cut->method->ep * cut->method->expert_tp;
   scratch->chosen_bytes = (table + 3) / 4 * 4;
   for (int i = 0; i < 2; i++) {
     scratch->chosen[i] = carve(carver, (i > 0 ? sources : 1) * (double)scratch->chosen_bytes, 1);
@@ -561,7 +561,7 @@ ExpertScratch carve_expert_scratch(const Cut *cut, Carver *carver) {
   const double gated = cut->model->experts.shared_gate ? cut->tokens : 0;
   scratch.gate = carve(carver, gated, e);
   scratch.d_gate = carve(carver, gated, 4);
-  if (cut->n_experts > 0 && plan_gathers_tokens(cut->plan))
+  if (cut->n_experts > 0 && cut->method->gathers_tokens)
     carve_gathered(cut, carver, &scratch);
   return scratch;
 }
@@ -594,9 +594,9 @@ ContextScratch carve_context_scratch(const Cut *cut, Carver *carver) {
     context.d_out = carve(carver, out, e);
     return context;
   }
-  if (plan_rings_blocks(cut->plan))
+  if (cut->method->rings_blocks)
     return carve_ring_of_blocks(cut, carver);
-  const gboolean is_ring = cut->plan->cp_comm == CP_RING;
+  const gboolean is_ring = cut->method->cp_comm == CP_RING;
   for (int i = 0; i < 2; i++) {
     context.kv[i] = carve(carver, (is_ring ? 1 : (double)cut->cp) * kv, e);
     context.d_kv[i] = is_ring ? carve(carver, kv, e) : i == 0 ? carve(carver, (double)cut->cp * kv, e) : NULL;

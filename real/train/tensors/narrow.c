@@ -49,7 +49,7 @@ gboolean narrow_is_gathered(const Cut *cut, NarrowLinear linear) {
 }
 
 static gboolean in_blocks(const Cut *cut) {
-  return cut->plan->time.scales == SCALES_BLOCKS;
+  return cut->method->time.scales == SCALES_BLOCKS;
 }
 
 Number narrow_number(const Cut *cut) {

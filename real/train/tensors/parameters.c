@@ -22,7 +22,7 @@ static void add_block(const Parameters *parameters, GArray *blocks, BlockKind ki
   const gboolean of_experts = kind == BLOCK_EXPERTS;
   Block block = {.kind = kind, .stage = stage, .layer = layer};
   block.n_shards = of_experts ? parameters->n_expert_shards : parameters->n_shards;
-  block.zero = block.n_shards > 1 ? parameters->workload->plan->zero : 0;
+  block.zero = block.n_shards > 1 ? parameters->workload->method->zero : 0;
   block_lay_out(parameters, &block, seed);
   block.shard_n = block.n / block.n_shards;
   block.shard_first = (of_experts ? parameters->expert_shard : parameters->shard) * block.shard_n;
@@ -39,7 +39,7 @@ static void add_layer(const Parameters *parameters, GArray *blocks, int stage, i
 
 /* Whether MTP heads need their own copy of the word table, because no rank has both them and the embedding. */
 static gboolean has_table_copy(const Workload *workload) {
-  return workload->plan->mtp_layers > 0 && !workload->model->tied && workload->tied_parameters > 0;
+  return workload->method->mtp_layers > 0 && !workload->model->tied && workload->tied_parameters > 0;
 }
 
 static void add_further_heads(const Parameters *parameters, GArray *blocks, int stage, guint64 seed) {
@@ -47,7 +47,7 @@ static void add_further_heads(const Parameters *parameters, GArray *blocks, int 
   const StageLayers *layers = &workload->stages[stage].layers;
   if (has_table_copy(workload))
     add_block(parameters, blocks, BLOCK_TABLE, stage, -1, seed);
-  for (int k = 1; k <= workload->plan->mtp_layers; k++) {
+  for (int k = 1; k <= workload->method->mtp_layers; k++) {
     const int layer = layers->n_layers + 2 * k - 1;
     add_layer(parameters, blocks, stage, layer, seed);
     add_block(parameters, blocks, BLOCK_MTP, stage, layers->first_layer + layer, seed);
@@ -91,11 +91,11 @@ static gboolean allocate_host(const Parameters *parameters, gint64 bytes, gpoint
 }
 
 static gboolean is_on_host(const Parameters *parameters) {
-  return parameters->workload->plan->offload.optimizer == TIER_HOST;
+  return parameters->workload->method->offload.optimizer == TIER_HOST;
 }
 
 static gboolean allocate_optimizer(const Parameters *parameters, Block *block, GError **error) {
-  const gint64 n = block->shard_n, master = parameters->workload->plan->recipe.master > 0 ? 4 * n : 0;
+  const gint64 n = block->shard_n, master = parameters->workload->method->recipe.master > 0 ? 4 * n : 0;
   if (!is_on_host(parameters))
     return allocate(parameters, master, &block->master, error) && allocate(parameters, 4 * n, &block->m, error) &&
            allocate(parameters, 4 * n, &block->v, error);
@@ -108,7 +108,7 @@ static gboolean allocate_optimizer(const Parameters *parameters, Block *block, G
 
 /* Whether ZeRO-3's shards are on the host, to be fetched before each gather. */
 static gboolean has_weights_on_host(const Parameters *parameters) {
-  return parameters->workload->plan->offload.weights == TIER_HOST;
+  return parameters->workload->method->offload.weights == TIER_HOST;
 }
 
 /* Bytes of the block's copies in fp8. */
@@ -207,7 +207,7 @@ static gboolean fill_blocks(const Parameters *parameters, DeviceStream *stream, 
 
 static void place_experts(Parameters *parameters, int rank) {
   const Layout *layout = &parameters->workload->layout;
-  parameters->n_expert_shards = parameters->workload->plan->zero > 0 ? layout->n_expert_shards : 1;
+  parameters->n_expert_shards = parameters->workload->method->zero > 0 ? layout->n_expert_shards : 1;
   parameters->expert_shard =
       parameters->n_expert_shards > 1 ? layout_group_place(layout, AXIS_BIT_EXPERT_SHARD, rank) : 0;
   parameters->first_expert = layout_group_place(layout, AXIS_BIT(AXIS_EP), rank) * parameters->cut.n_experts;
@@ -215,20 +215,20 @@ static void place_experts(Parameters *parameters, int rank) {
 
 Parameters *parameters_new(const Workload *workload, const gboolean *is_local, int rank, guint64 seed,
                            DeviceStream *stream, GError **error) {
-  const Plan *plan = workload->plan;
+  const Method *method = workload->method;
   g_autoptr(Parameters) parameters = g_new0(Parameters, 1);
   parameters->workload = workload;
   parameters->device = stream->device;
-  parameters->cut = cut_of(workload->model, plan);
+  parameters->cut = cut_of(workload->model, method);
   parameters->cut.casts = narrow_is_used(workload); /* in fp32 too, where a Program in fp8 is checked so */
   parameters->at = layout_coordinates(&workload->layout, rank);
-  parameters->n_shards = plan->zero > 0 ? workload->layout.n_shards : 1;
+  parameters->n_shards = method->zero > 0 ? workload->layout.n_shards : 1;
   parameters->shard =
       layout_group_place(&workload->layout, AXIS_BIT(AXIS_CP) | AXIS_BIT_DP_SHARD, rank) % parameters->n_shards;
   place_experts(parameters, rank);
-  parameters->zero = MAX(parameters->n_shards, parameters->n_expert_shards) > 1 ? plan->zero : 0;
-  parameters->number = precision_info(plan->precision)->element;
-  parameters->gradient_number = plan->recipe.gradients == 4 ? NUMBER_FP32 : parameters->number;
+  parameters->zero = MAX(parameters->n_shards, parameters->n_expert_shards) > 1 ? method->zero : 0;
+  parameters->number = precision_info(method->precision)->element;
+  parameters->gradient_number = method->recipe.gradients == 4 ? NUMBER_FP32 : parameters->number;
   parameters->first_of_stage = g_new(int, workload->n_stages);
   GArray *blocks = g_array_new(FALSE, FALSE, sizeof(Block));
   for (int stage = 0; stage < workload->n_stages; stage++) {
@@ -332,7 +332,7 @@ static void add_others(const Parameters *parameters, const Op *op, const Transfe
     add_moved(parameters, blocks, op->stage, BLOCK_OUTPUT, -1);
   if (transfer->n_head > 0 && has_table_copy(parameters->workload))
     add_moved(parameters, blocks, op->stage, BLOCK_TABLE, -1);
-  for (int k = 1; k <= parameters->workload->plan->mtp_layers && transfer->n_head > 0; k++) {
+  for (int k = 1; k <= parameters->workload->method->mtp_layers && transfer->n_head > 0; k++) {
     add_moved(parameters, blocks, op->stage, BLOCK_LAYER, further_layer(parameters, op, k));
     add_moved(parameters, blocks, op->stage, BLOCK_MTP, further_layer(parameters, op, k));
   }
@@ -341,7 +341,7 @@ static void add_others(const Parameters *parameters, const Op *op, const Transfe
 static void add_experts(const Parameters *parameters, const Op *op, const Transfer *transfer, GPtrArray *blocks) {
   for (int i = 0; i < transfer->n_layers; i++)
     add_moved(parameters, blocks, op->stage, BLOCK_EXPERTS, op->unit + i);
-  for (int k = 1; k <= parameters->workload->plan->mtp_layers && transfer->n_head > 0; k++)
+  for (int k = 1; k <= parameters->workload->method->mtp_layers && transfer->n_head > 0; k++)
     add_moved(parameters, blocks, op->stage, BLOCK_EXPERTS, further_layer(parameters, op, k));
 }
 
@@ -372,7 +372,7 @@ static gboolean is_counted_elsewhere(const Parameters *parameters, const Block *
     return FALSE;
   if (block->kind == BLOCK_EXPERTS)
     return workload->layout.takes_tp && at[AXIS_TP] >= in_ep[AXIS_TP];
-  return workload->plan->ep > 1 && (at[AXIS_CP] % in_ep[AXIS_CP] > 0 || at[AXIS_DP] % in_ep[AXIS_DP] > 0);
+  return workload->method->ep > 1 && (at[AXIS_CP] % in_ep[AXIS_CP] > 0 || at[AXIS_DP] % in_ep[AXIS_DP] > 0);
 }
 
 gboolean parameters_is_copy(const Parameters *parameters, const Block *block) {

@@ -75,7 +75,7 @@ static void walk_saved(const Activations *activations, const StageLayers *layers
     tensors->head = head;
   if (tensors->layer == layers->n_layers)
     tensors->input = head.x;
-  for (int k = 1; k <= cut->plan->mtp_layers; k++)
+  for (int k = 1; k <= cut->method->mtp_layers; k++)
     walk_saved_mtp(activations, layers, k, carvers, tensors);
 }
 
@@ -159,7 +159,7 @@ static void walk_made(const Activations *activations, const StageLayers *layers,
     walk_made_logits(activations, 0, made, tensors);
   if (layers->has_embedding && cut->sequence_parallel)
     tensors->embedding_gradient = carve(made, (double)cut->tokens * cut->model->hidden, carve_element_bytes(cut));
-  for (int k = 1; k <= cut->plan->mtp_layers && layers->has_head; k++)
+  for (int k = 1; k <= cut->method->mtp_layers && layers->has_head; k++)
     walk_made_mtp(activations, layers, k, made, tensors);
 }
 

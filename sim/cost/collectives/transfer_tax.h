@@ -17,13 +17,13 @@
  * 2023). */
 #pragma once
 #include "collective_cost.h"
-#include "plan.h"
+#include "method.h"
 
 /* Whether any transfer of the plan may have a tax. */
-gboolean transfer_tax_is_stated(const Cluster *cluster, const Plan *plan);
+gboolean transfer_tax_is_stated(const Cluster *cluster, const Method *method);
 /* Seconds of kernels lost per second of the collective. By channels, 0 if their number is not known. */
 double collective_tax(const Cluster *cluster, const CollectiveCost *cost);
 /* The tax of an exchange with experts. */
-double exchange_tax(const Cluster *cluster, const Plan *plan, const CollectiveCost *cost);
+double exchange_tax(const Cluster *cluster, const Method *method, const CollectiveCost *cost);
 /* The tax of a send between two GPUs, by placement. */
 double send_tax(const Cluster *cluster, int from, int to);

@@ -3,101 +3,10 @@
 #include "cluster.h"
 #include "framework.h"
 #include "model.h"
-#include "offload.h"
-#include "recipe.h"
-#include "recompute_modules.h"
-#include "schedule_facts.h"
+#include "settings.h"
 
-/* Axes of parallelism. ZeRO's shard group (`--zero-ranks`) splits AXIS_DP in two: shards inside, replicas outside. */
-typedef enum { AXIS_TP, AXIS_CP, AXIS_EP, AXIS_DP, AXIS_PP, N_AXES } Axis;
-
-typedef enum { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL, N_RECOMPUTES } Recompute;
-typedef enum { ATTENTION_FLASH, ATTENTION_UNFUSED, N_ATTENTIONS } Attention;
-/* How attention reaches the tokens of the other cp ranks (Transformer Engine's p2p, all_gather, a2a). RING: keys and
- * values pass from rank to rank while attention runs on those already received (arXiv 2310.01889). ALL_GATHER: they
- * are gathered first (Llama 3, arXiv 2407.21783 §3.3.2). ULYSSES: heads are exchanged for tokens (DeepSpeed-Ulysses,
- * arXiv 2309.14509). */
-typedef enum { CP_RING, CP_ALL_GATHER, CP_ULYSSES, N_CP_COMMS } CpComm;
-/* How tokens reach experts on other ranks. ALL_TO_ALL: once for each expert (Megatron-LM's alltoall dispatcher).
- * DEEPEP: by DeepEP's kernels (Megatron-LM's flex dispatcher, which includes HybridEP): over NICs once to each node
- * that has some of a token's experts and from there, at the same time, over the node's links once to each rank that
- * does.
- * ALL_GATHER: all tokens are gathered on all ranks of ep, and of tp if it cuts experts, and the results are summed by
- * a reduce-scatter (Megatron-LM's allgather dispatcher, its default). */
-typedef enum { DISPATCH_ALL_TO_ALL, DISPATCH_DEEPEP, DISPATCH_ALL_GATHER, N_EXPERT_DISPATCHES } ExpertDispatch;
-/* What the host replays as a graph instead of launching kernel by kernel (Megatron-LM's --cuda-graph-impl and
- * scopes). ROUTER: in layers with experts, the router and its decisions. ATTENTION: attention as well, which leaves
- * out only the experts between their exchanges. FULL: the whole step, of any model. */
-typedef enum {
-  CUDA_GRAPHS_NONE,
-  CUDA_GRAPHS_ROUTER,
-  CUDA_GRAPHS_ATTENTION,
-  CUDA_GRAPHS_FULL,
-  N_CUDA_GRAPHS
-} CudaGraphs;
-typedef enum { FLOPS_CAUSAL, FLOPS_MEGATRON, FLOPS_6N, N_FLOPS_CONVENTIONS } FlopsConvention;
-
-typedef struct {
-  int rank;      /* global rank */
-  double factor; /* its compute takes this many times as long */
-} SlowRank;
-
-typedef struct {
-  int gpus;            /* 0 until completed */
-  int tp, cp, dp, pp;  /* dp 0: derived from the other sizes */
-  int mtp_layers;      /* how many of the model's multi-token-prediction heads are trained */
-  int ep;              /* ranks that share out the experts, taken from dp × cp (× tp) */
-  int expert_tp;       /* tp of the experts: 1 or tp; 0: tp */
-  double expert_load;  /* rows on the fullest ep rank over the mean, 1 to ep; 1: perfectly balanced */
-  int expert_dispatch; /* ExpertDispatch; −1: the framework's, or else all-to-all */
-  int overlap_experts; /* a forward and a backward take turns at exchanges with experts: 1 or 0; −1: the framework's
-                          choice, or else 0; pairs made by the schedule always do */
-  int cuda_graphs;     /* CudaGraphs; −1: the framework's on this machine, or else none */
-  CpComm cp_comm;
-  int chunks;            /* model chunks (virtual stages) per pipeline rank; 0: the schedule's default */
-  char *schedule;        /* owned: a schedule's name, auto, file:orders.csv; NULL: 1f1b, interleaved when chunks > 1 */
-  char *pipeline_layout; /* owned: layers of each stage (pipeline_layout.h); NULL: auto */
-  int group;             /* interleaved: consecutive micro-batches through a chunk; 0: the schedule's choice */
-  double memory_cap;     /* auto: most bytes on a GPU besides what is reserved; 0: all the room it has */
-  gint64 micro_batch;    /* sequences per micro-batch */
-  gint64 global_batch;   /* sequences per step; 0: micro_batch × dp × (4·pp, or 1 without a pipeline) */
-  gint64 seq_len;        /* tokens per sequence; 0: the model's max_positions (2048 if unknown), at most 4096 */
-  int zero;              /* 0..3 */
-  int zero_ranks;        /* ranks that one set of shards spans, cp included; 0: all of dp · cp */
-  Recompute recompute;
-  guint recompute_modules; /* set, for selective recompute; 0: the framework's, or else core_attn */
-  gboolean sequence_parallel;
-  Precision precision;
-  Recipe recipe;
-  Attention attention;
-  int norm_kernel; /* FrameworkKernels of an RMSNorm: one kernel, or single operations; −1: the framework's, or else
-                      fused */
-  char *framework; /* owned; as the user named it; NULL: none */
-  FrameworkMemory memory; /* what the framework adds to memory; zeroed: nothing */
-  FrameworkTime time;     /* how the framework spends time; zeroed: unknown */
-  gboolean overlap_grad;  /* gradient collectives overlap with backward */
-  int overlap_p2p; /* a rank computes while it sends to the next stage: 1 or 0; −1: the schedule's, or else 0 */
-  gboolean overlap_param;   /* parameter gathers overlap with forward (and backward, ZeRO-3) */
-  Axis order[N_AXES];       /* rank order, innermost first */
-  GArray *rank_map;         /* of int: the GPU of each rank (rank_map.h); owned; NULL: rank r is on GPU r */
-  gint64 bucket_parameters; /* least parameters per gradient bucket; 0: Megatron's max(40e6, 1e6·dp·cp)
-                             */
-  int prefetch;             /* ZeRO-3: pieces (embedding, a layer, head) gathered ahead of use */
-  Offload offload;          /* what is held outside the GPU */
-  int grad_norm_barrier;    /* the optimizer waits for the global gradient norm over all ranks: 1 or 0; −1: the
-                               schedule's choice, or else 1 */
-  int steps;                /* consecutive steps; 0: 1, or 3 if pipeline stages do not wait for each other */
-  gboolean contention;      /* transfers that share a rank's links slow each other down */
-  gboolean fold;            /* one representative per pipeline rank */
-  FlopsConvention flops;
-  guint64 seed;
-  double jitter;      /* standard deviation of compute times, as a share; 0: none */
-  GArray *slow_ranks; /* of SlowRank; owned */
-
-  double order_cap; /* (set while auto's order is built) byte limit to build it for; 0: memory_cap */
-  int n_pipes;      /* (set by the schedule) 2: two copies of the model run in opposite directions; else 1 */
-  /* (computed by plan_complete) */
-  gint64 n_micro_batches; /* per pipeline and step = global_batch / (micro_batch · dp) */
+typedef struct Plan {
+  Settings;
 } Plan;
 
 /* A plan beyond these limits is refused at once instead of taking all memory or hours. PASSES: forward passes over
@@ -140,11 +49,6 @@ const ScheduleFacts *plan_schedule(const Plan *plan);
 
 /* How many tp ranks each expert is cut over. */
 int plan_expert_tp(const Plan *plan);
-/* An expert-parallel group is filled from the innermost axis outwards: tp (unless it cuts experts), cp, then the dp
- * ranks that share ZeRO shards. Returns how many of `size` neighbours along one of these axes are in the group, or 0
- * if neither divides the other. `*left` is the part of ep not yet placed, initially all of it, and is divided by the
- * result. */
-int plan_ep_inside(int size, int *left);
 /* The modules of a layer that backward recomputes: none except under selective recompute. */
 guint plan_recompute_modules(const Plan *plan);
 /* Whether selective recompute reruns attention between its products: unfused attention, which keeps no scores, and
@@ -227,22 +131,5 @@ gboolean plan_unscales_gradients(const Plan *plan);
  * the optimizer; 0: no copies. */
 double plan_copied_gradient_bytes(const Plan *plan);
 
-/* Names, NULL-terminated in enum order, and parsers whose errors list them and suggest the nearest. */
-const char *axis_name(Axis axis);
-const char *const *recompute_names(void);
-const char *const *attention_names(void);
-const char *const *norm_kernel_names(void);
-const char *const *expert_dispatch_names(void);
-const char *const *cuda_graphs_names(void);
-const char *const *cp_comm_names(void);
-/* The names that Transformer Engine and Megatron-LM use. */
-const char *const *cp_comm_engine_names(void);
-/* Accepts either name; otherwise like parse_choice(). */
-int cp_comm_parse(const char *what, const char *text, GError **error);
-const char *const *flops_convention_names(void);
-/* Index of `text` in `names`, or -1 with INPUT. `what` is the option's name. */
-int parse_choice(const char *what, const char *text, const char *const *names, GError **error);
-/* "on" or "off"; NULL leaves *value unchanged. */
-gboolean parse_switch(const char *what, const char *text, gboolean *value, GError **error);
 /* "tp-cp-ep-dp-pp": each axis once. */
 gboolean plan_parse_order(Plan *plan, const char *text, GError **error);

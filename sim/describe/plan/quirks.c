@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "error.h"
+#include "recipe.h"
+#include "recompute_modules.h"
 #include "yaml_base.h"
 
 #define CHOICES(...)                                                                                                   \

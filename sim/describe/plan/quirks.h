@@ -3,6 +3,7 @@
  * docs/frameworks.md follow from the row. A field that is zero is as if its key was left out: that is the default. */
 #pragma once
 #include "framework.h"
+#include "yaml_node.h"
 
 typedef enum {
   QUIRK_CHOICE,  /* int: the place among `choices` */

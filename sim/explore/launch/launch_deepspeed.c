@@ -6,6 +6,7 @@
 #include "error.h"
 #include "launch_frameworks.h"
 #include "pipeline_layout.h"
+#include "plan.h"
 
 /* --- what it cannot do --- */
 

@@ -9,6 +9,7 @@
 #include "error.h"
 #include "int64_format.h"
 #include "launch_frameworks.h"
+#include "plan.h"
 
 /* --- what it is told --- */
 

@@ -4,6 +4,7 @@
 #include "int64_format.h"
 #include "launch_frameworks.h"
 #include "launch_megatron.h"
+#include "plan.h"
 
 static gboolean check_schedule(const LaunchCase *c, GError **error) {
   if (c->plan->pp == 1)
@@ -136,7 +137,8 @@ static gboolean check_overlapped_experts(const LaunchCase *c, GError **error) {
 
 /* Transformer Engine (context_parallel.py, 2026-08) sends K and V as they are. */
 static gboolean check_context(const LaunchCase *c, GError **error) {
-  return cut_of(c->model, c->plan).kv_copies == 1 ||
+  g_autoptr(Method) method = method_new(c->plan);
+  return cut_of(c->model, method).kv_copies == 1 ||
          fail_impossible(error,
                          "megatron: Transformer Engine repeats no key-value heads for a2a, found cp %d with %" INT64
                          " of them",

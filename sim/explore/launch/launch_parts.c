@@ -1,6 +1,7 @@
 #include "launch_parts.h"
 
 #include "error.h"
+#include "plan.h"
 
 void launch_notice(const LaunchCase *c, const char *format, ...) {
   va_list arguments;

@@ -7,6 +7,7 @@
 #include "error.h"
 #include "int64_format.h"
 #include "launch_frameworks.h"
+#include "plan.h"
 
 /* Models that torchtitan has, by our names. */
 static const struct {

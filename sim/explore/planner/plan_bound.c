@@ -17,6 +17,7 @@
 #include "plan_bound.h"
 
 #include "lowering.h"
+#include "plan.h"
 #include "program.h"
 #include "schedules.h"
 #include "timing_model.h"

@@ -5,6 +5,7 @@
 #include "link_use.h"
 #include "memory_profile.h"
 #include "overlap.h"
+#include "plan.h"
 #include "tier_memory.h"
 
 /* Kernels of one layer's forward and backward on one GPU, without collectives: seconds per micro-batch. */

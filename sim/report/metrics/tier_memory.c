@@ -117,7 +117,7 @@ static void take_fullest(const RankTiers *nodes, int n_nodes, MemoryTier tier, T
 }
 
 void tier_memory_of(const Trace *trace, const Workload *workload, const Cluster *cluster, TierUse uses[N_TIERS]) {
-  const Offload *offload = &workload->plan->offload;
+  const Offload *offload = &workload->method->offload;
   const Layout *layout = &workload->layout;
   const double capacity[N_TIERS] = {[TIER_HOST] = cluster->host_memory_bytes, [TIER_NVME] = cluster->host.nvme_bytes};
   for (int tier = 0; tier < N_TIERS; tier++)

@@ -182,18 +182,18 @@ static void add_activations(Effect *effect, ActionKind action, const PieceMemory
 
 /* Of the matrix shared by embedding and head, as gathered. */
 static double table_bytes(const Workload *workload) {
-  return round((double)workload->shared_parameters * workload->plan->recipe.weights);
+  return round((double)workload->shared_parameters * workload->method->recipe.weights);
 }
 
 /* Bytes per parameter, beyond what a rank holds of its gradient during the whole step. */
 static double held_of_gradient(const Workload *workload, gboolean of_experts, gboolean of_stage) {
-  const Plan *plan = workload->plan;
+  const Method *method = workload->method;
   const int shards = of_experts ? lowering_expert_shards(workload) : lowering_shards(workload);
   const gboolean leaves = workload_gradients_leave(workload, of_experts);
   if (shards <= 1 && !leaves)
     return 0;
-  return of_stage ? plan_whole_gradient_bytes(plan) - (leaves ? 0 : plan->recipe.gradients / shards)
-                  : plan->recipe.gradients;
+  return of_stage ? method->whole_gradient_bytes - (leaves ? 0 : method->recipe.gradients / shards)
+                  : method->recipe.gradients;
 }
 
 double effect_gradient_bytes(const Workload *workload, const Part *part, gboolean of_stage) {
@@ -225,7 +225,7 @@ static void add_term(Effect *effect, guint64 code, const Program *program, const
   }
   if (kind == TERM_GRADIENT_COPIES) {
     const double parameters = g_array_index(program->works, Work, of).parameters;
-    const double copies = round(parameters * plan_copied_gradient_bytes(workload->plan));
+    const double copies = round(parameters * workload->method->copied_gradient_bytes);
     *hold += copies;
     *drop += copies;
     return;

@@ -172,8 +172,8 @@ void product_transfer(const ProductTransfers *transfers, gboolean sends, const P
   op->tag += 2 * product->micro_batch;
 }
 
-void lowering_await_sends(Op *op, const OpEditor *editor, const Plan *plan) {
-  for (gint32 i = editor->n_ops; i-- > 0 && !plan->overlap_p2p;) {
+void lowering_await_sends(Op *op, const OpEditor *editor, const Method *method) {
+  for (gint32 i = editor->n_ops; i-- > 0 && !method->overlap_p2p;) {
     const Op *before = &editor->ops[i];
     if (before->kind == OP_COMPUTE)
       return;
@@ -183,15 +183,15 @@ void lowering_await_sends(Op *op, const OpEditor *editor, const Plan *plan) {
 }
 
 int lowering_shards(const Workload *workload) {
-  return workload->plan->zero > 0 ? workload->layout.n_shards : 1;
+  return workload->method->zero > 0 ? workload->layout.n_shards : 1;
 }
 
 int lowering_replicas(const Workload *workload) {
-  return plan_data_ranks(workload->plan) / lowering_shards(workload);
+  return workload->method->data_ranks / lowering_shards(workload);
 }
 
 int lowering_expert_shards(const Workload *workload) {
-  return workload->plan->zero > 0 ? workload->layout.n_expert_shards : 1;
+  return workload->method->zero > 0 ? workload->layout.n_expert_shards : 1;
 }
 
 int lowering_expert_copies(const Workload *workload) {
@@ -203,20 +203,20 @@ gboolean lowering_is_sharded(const Workload *workload) {
 }
 
 gboolean lowering_reduces(const Workload *workload) {
-  return plan_data_ranks(workload->plan) > 1 || lowering_expert_copies(workload) > 1;
+  return workload->method->data_ranks > 1 || lowering_expert_copies(workload) > 1;
 }
 
 gboolean lowering_makes_buckets(const Workload *workload) {
-  return lowering_reduces(workload) || workload->plan->offload.optimizer != TIER_GPU;
+  return lowering_reduces(workload) || workload->method->offload.optimizer != TIER_GPU;
 }
 
 gboolean lowering_takes_turns(const Workload *workload) {
-  return plan_takes_turns(workload->plan);
+  return workload->method->takes_turns;
 }
 
 gboolean lowering_broadcasts_weights(const Workload *workload) {
-  const Plan *plan = workload->plan;
-  return plan->zero == 1 && plan->time.weights == WEIGHTS_BROADCAST && lowering_is_sharded(workload);
+  const Method *method = workload->method;
+  return method->zero == 1 && method->time.weights == WEIGHTS_BROADCAST && lowering_is_sharded(workload);
 }
 
 int lowering_owners(const Workload *workload, int stage, gboolean of_experts) {
@@ -225,35 +225,35 @@ int lowering_owners(const Workload *workload, int stage, gboolean of_experts) {
 }
 
 gboolean lowering_gathers_early(const Workload *workload) {
-  const Plan *plan = workload->plan;
-  return plan->offload.weights != TIER_GPU ||
+  const Method *method = workload->method;
+  return method->offload.weights != TIER_GPU ||
          (lowering_is_sharded(workload) && !lowering_broadcasts_weights(workload) &&
-          (plan->zero == 3 || plan->overlap_param));
+          (method->zero == 3 || method->overlap_param));
 }
 
 gboolean lowering_moves_tensors(const Workload *workload) {
-  return workload->plan->zero == 3 && workload->plan->time.zero3_tensors && lowering_is_sharded(workload);
+  return workload->method->zero == 3 && workload->method->time.zero3_tensors && lowering_is_sharded(workload);
 }
 
 gboolean lowering_exceeds_live(const Workload *workload) {
   return lowering_moves_tensors(workload) &&
-         (double)workload->piece_parameters[PIECE_LAYER] > workload->plan->time.zero3_live_parameters;
+         (double)workload->piece_parameters[PIECE_LAYER] > workload->method->time.zero3_live_parameters;
 }
 
 int lowering_window(const Workload *workload) {
-  return workload->plan->overlap_param && !lowering_exceeds_live(workload) ? workload->plan->prefetch : 0;
+  return workload->method->overlap_param && !lowering_exceeds_live(workload) ? workload->method->prefetch : 0;
 }
 
 double tied_gradient_bytes(const Workload *workload) {
   /* sharded gradients are reduced shard by shard */
-  return workload->tied_parameters * workload->plan->recipe.gradients / lowering_shards(workload);
+  return workload->tied_parameters * workload->method->recipe.gradients / lowering_shards(workload);
 }
 
 double copied_gradient_bytes(const Workload *workload, int stage) {
   const StageWork *work = &workload->stages[stage];
   return ((double)(work->parameters - work->expert_parameters) / lowering_shards(workload) +
           (double)work->expert_parameters / lowering_expert_shards(workload)) *
-         workload->plan->recipe.gradients;
+         workload->method->recipe.gradients;
 }
 
 double whole_gradient_bytes(const Workload *workload, int rank) {
@@ -261,7 +261,7 @@ double whole_gradient_bytes(const Workload *workload, int rank) {
   for (int stage = 0; stage < workload->n_stages; stage++)
     if (workload->placement->stage_rank[stage] == rank)
       parameters += workload->stages[stage].tp_summed_parameters;
-  return parameters * workload->plan->recipe.gradients / lowering_shards(workload);
+  return parameters * workload->method->recipe.gradients / lowering_shards(workload);
 }
 
 double optimizer_parameters(const Workload *workload, int rank) {
@@ -273,8 +273,8 @@ double optimizer_parameters(const Workload *workload, int rank) {
 }
 
 int lowering_optimizers(const Workload *workload) {
-  const Plan *plan = workload->plan;
-  return plan->time.expert_optimizer == EXPERT_OPTIMIZER_APART && plan->ep > 1 ? 2 : 1;
+  const Method *method = workload->method;
+  return method->time.expert_optimizer == EXPERT_OPTIMIZER_APART && method->ep > 1 ? 2 : 1;
 }
 
 double optimizer_passed(const Workload *workload, int rank) {
@@ -282,18 +282,18 @@ double optimizer_passed(const Workload *workload, int rank) {
   for (int stage = 0; stage < workload->n_stages; stage++)
     if (workload->placement->stage_rank[stage] == rank)
       parameters += (double)workload->stages[stage].parameters;
-  return parameters * plan_buffer_passes(workload->plan);
+  return parameters * workload->method->buffer_passes;
 }
 
 double lowering_common_table(const Workload *workload) {
   if (!workload_heads_read_embedding(workload))
     return (double)workload->shared_parameters;
-  const Cut cut = cut_of(workload->model, workload->plan);
+  const Cut cut = cut_of(workload->model, workload->method);
   return (double)cut_vocab_parameters(&cut);
 }
 
 double lowering_heads_table(const Workload *workload) {
-  if (!workload_heads_read_embedding(workload) || workload->placement->n_pipes == 1 || workload->plan->zero < 2 ||
+  if (!workload_heads_read_embedding(workload) || workload->placement->n_pipes == 1 || workload->method->zero < 2 ||
       lowering_shards(workload) == 1)
     return 0;
   return lowering_common_table(workload);
@@ -325,7 +325,7 @@ static int moved_calls(const Workload *workload, const Moved *moved) {
 
 /* cp ranks hold the same parameters as dp ranks: reductions and shards span both. */
 static Group dp_group(const Workload *workload, AxisSet axes) {
-  gboolean with_cp = workload->plan->cp > 1 && axes != AXIS_BIT_DP_REPLICA;
+  gboolean with_cp = workload->method->cp > 1 && axes != AXIS_BIT_DP_REPLICA;
   return (Group){.name = axes == AXIS_BIT_DP_SHARD     ? "dp_shard"
                          : axes == AXIS_BIT_DP_REPLICA ? "dp_replica"
                                                        : "dp",

@@ -143,7 +143,7 @@ static inline gboolean op_ends_action(const OpList *list, int index) {
 
 /* Without overlap_p2p: makes `op`, which will be appended to the new list, wait for all sends since the last compute
  * op, as the next compute op would. */
-void lowering_await_sends(Op *op, const OpEditor *editor, const Plan *plan);
+void lowering_await_sends(Op *op, const OpEditor *editor, const Method *method);
 
 /* Sends and receives of a runtime that waits for its transfers (Order.exchange; exchange.c); is_synchronous: its host
  * waits too. */

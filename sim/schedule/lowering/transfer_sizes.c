@@ -25,10 +25,10 @@ static double transfer_size(const Workload *workload, const Program *program, co
     return workload->boundary_bytes;
   switch (action) {
   case ACTION_UNSHARD:
-    return moved_bytes(workload, transfer, workload->plan->recipe.weights) /
+    return moved_bytes(workload, transfer, workload->method->recipe.weights) /
            (of < 0 ? 1 : lowering_owners(workload, of, transfer->of_experts));
   case ACTION_REDUCE_GRAD: {
-    double bytes = moved_bytes(workload, transfer, plan_gradient_sum_bytes(workload->plan));
+    double bytes = moved_bytes(workload, transfer, workload->method->gradient_sum_bytes);
     gboolean of_shard = g_array_index(program->groups, Group, transfer->group).axes == AXIS_BIT_DP_REPLICA;
     int shards = transfer->of_experts ? lowering_expert_shards(workload) : lowering_shards(workload);
     return of_shard ? bytes / shards : bytes;

@@ -18,7 +18,7 @@ enum { MOST_CHUNKS = 32, CHUNKS_AHEAD = 2 };
 typedef struct {
   Program *program;
   OpEditor *editor;
-  const Plan *plan;
+  const Method *method;
   double parameters; /* per chunk */
 } Update;
 
@@ -32,10 +32,10 @@ static gint32 add_copy(const Update *update, ActionKind action, CopyRoute route,
 
 /* Reads master copy and moments from the drives, and gradients if they are there; by then all of them must be. */
 static gint32 add_read(const Update *update, int chunk) {
-  const Plan *plan = update->plan;
-  const gboolean has_gradients = plan_gradient_tier(plan, plan->zero) == TIER_NVME;
-  const double gradients = has_gradients ? plan->recipe.gradients : 0;
-  const double bytes = round(update->parameters * (recipe_optimizer_bytes(&plan->recipe) + gradients));
+  const Method *method = update->method;
+  const gboolean has_gradients = method_gradient_tier(method, method->zero) == TIER_NVME;
+  const double gradients = has_gradients ? method->recipe.gradients : 0;
+  const double bytes = round(update->parameters * (recipe_optimizer_bytes(&method->recipe) + gradients));
   Op op = offload_copy(update->program, ACTION_STATE_READ, ROUTE_NVME_READ, -1, bytes);
   op.unit = chunk;
   if (chunk == 0 && has_gradients)
@@ -63,8 +63,8 @@ static gint32 add_step(const Update *update, const Op *step, int chunk, gint32 r
 
 /* The copies that follow a chunk's update; returns the op after which its weights are where they are kept. */
 static gint32 add_copies_behind(const Update *update, int chunk, gint32 step) {
-  const Offload *offload = &update->plan->offload;
-  const Recipe *recipe = &update->plan->recipe;
+  const Offload *offload = &update->method->offload;
+  const Recipe *recipe = &update->method->recipe;
   gint32 settled = step;
   if (offload->weights == TIER_GPU)
     settled = add_copy(update, ACTION_WEIGHTS_BACK, ROUTE_LINK_IN, recipe->weights, chunk, step);
@@ -87,17 +87,17 @@ static Op step_op(const OpEditor *editor, int index) {
 }
 
 void offload_add_update(Program *program, OpEditor *editor, const Workload *workload, int rank, int index) {
-  const Plan *plan = workload->plan;
+  const Method *method = workload->method;
   const double parameters = optimizer_parameters(workload, rank);
-  const double chunks = ceil(parameters / (double)MAX(plan->bucket_parameters, 1));
+  const double chunks = ceil(parameters / (double)MAX(method->bucket_parameters, 1));
   const int n_chunks = (int)CLAMP(chunks, 1, MOST_CHUNKS);
-  const Update update = {program, editor, plan, parameters / n_chunks};
+  const Update update = {program, editor, method, parameters / n_chunks};
   const Op step = step_op(editor, index);
   gint32 reads[MOST_CHUNKS], settled = -1;
   int n_read = 0;
   for (int chunk = 0; chunk < n_chunks; chunk++) {
     for (; n_read < MIN(chunk + CHUNKS_AHEAD, n_chunks); n_read++)
-      reads[n_read] = plan->offload.optimizer == TIER_NVME ? add_read(&update, n_read) : -1;
+      reads[n_read] = method->offload.optimizer == TIER_NVME ? add_read(&update, n_read) : -1;
     settled = add_copies_behind(&update, chunk, add_step(&update, &step, chunk, reads[chunk]));
   }
   op_editor_set_moved(editor, index, settled);

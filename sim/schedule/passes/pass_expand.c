@@ -382,7 +382,7 @@ Program *program_expand_beside(const Program *program, const Workload *workload,
   expand_entries_clear(&expander.entries);
   g_free(expander.indices);
   g_array_free(expander.spans, TRUE);
-  if (beside == NULL && workload->plan->ep > 1)
+  if (beside == NULL && workload->method->ep > 1)
     program_interleave(target);
   return target;
 }

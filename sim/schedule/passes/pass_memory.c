@@ -29,8 +29,8 @@ static void set_residents(Program *program, const Workload *workload) {
     program->ranks[rank].resident[MEMORY_BUFFERS] += workload->framework_bytes;
 }
 
-static gboolean holds_buffer(const Op *op, const Plan *plan) {
-  return op->kind == OP_RECV || (op->kind == OP_COLLECTIVE && op->action == ACTION_UNSHARD && plan->zero == 3);
+static gboolean holds_buffer(const Op *op, const Method *method) {
+  return op->kind == OP_RECV || (op->kind == OP_COLLECTIVE && op->action == ACTION_UNSHARD && method->zero == 3);
 }
 
 static gboolean is_reduce_of(const Op *op, gint32 backward) {
@@ -95,7 +95,7 @@ static gboolean uses(const Op *op, const Op *arrived) {
 }
 
 /* What arrives is held from the start of its transfer, and dropped when the last op that uses it has ended. */
-static void add_arrivals(EffectRecipes *recipes, const OpList *list, const Plan *plan) {
+static void add_arrivals(EffectRecipes *recipes, const OpList *list, const Method *method) {
   g_autofree gint32 *user = g_new(gint32, list->n_ops + 1);
   for (int i = 0; i < list->n_ops; i++) {
     const Op *op = &list->ops[i];
@@ -106,7 +106,7 @@ static void add_arrivals(EffectRecipes *recipes, const OpList *list, const Plan 
   }
   for (int i = 0; i < list->n_ops; i++) {
     const Op *op = &list->ops[i];
-    if (!holds_buffer(op, plan))
+    if (!holds_buffer(op, method))
       continue;
     add_term(recipes, list, i, TERM_HOLD_BUFFER, 0, op->work);
     if (user[i] >= 0)
@@ -210,12 +210,12 @@ static void add_table_gradient(EffectRecipes *recipes, const Program *program, c
   end_span(&spans);
 }
 
-static void add_copies(EffectRecipes *recipes, const OpList *list, const Plan *plan) {
-  for (int i = 0; i < list->n_ops && offload_is_any(&plan->offload); i++) {
+static void add_copies(EffectRecipes *recipes, const OpList *list, const Method *method) {
+  for (int i = 0; i < list->n_ops && offload_is_any(&method->offload); i++) {
     const Op *op = &list->ops[i];
     if (op->action == ACTION_SAVED_OUT || op->action == ACTION_SAVED_IN)
       add_term(recipes, list, i, op->action == ACTION_SAVED_OUT ? TERM_DROP_SAVED : TERM_HOLD_SAVED, 0, op->work);
-    const gboolean is_fetch = op->action == ACTION_FETCH, is_shard = op->action == ACTION_GRAD_OUT && plan->zero >= 2;
+    const gboolean is_fetch = op->action == ACTION_FETCH, is_shard = op->action == ACTION_GRAD_OUT && method->zero >= 2;
     if (!is_fetch && !(is_shard && list->ops[op->after[0]].kind == OP_COLLECTIVE))
       continue;
     add_term(recipes, list, i, TERM_HOLD_BUFFER, 0, op->work);
@@ -226,14 +226,14 @@ static void add_copies(EffectRecipes *recipes, const OpList *list, const Plan *p
 static void add_terms(EffectRecipes *recipes, const Program *program, const OpList *list, const Lowering *lowering) {
   const Workload *workload = lowering->workload;
   const Order *order = lowering->order;
-  const int n_behind = offload_is_any(&workload->plan->offload) ? 3 * MOST_REDUCTIONS : MOST_REDUCTIONS;
-  add_arrivals(recipes, list, workload->plan);
-  add_copies(recipes, list, workload->plan);
-  gboolean holds_gradients = workload->plan->zero >= 2;
-  const gboolean by_stages = order->has_reduce_grad || plan_reduces_once(workload->plan);
+  const int n_behind = offload_is_any(&workload->method->offload) ? 3 * MOST_REDUCTIONS : MOST_REDUCTIONS;
+  add_arrivals(recipes, list, workload->method);
+  add_copies(recipes, list, workload->method);
+  gboolean holds_gradients = workload->method->zero >= 2;
+  const gboolean by_stages = order->has_reduce_grad || workload->method->reduces_once;
   if (holds_gradients && by_stages)
     add_stage_gradients(recipes, program, list);
-  if (workload->plan->zero == 3 && workload->shared_parameters > 0)
+  if (workload->method->zero == 3 && workload->shared_parameters > 0)
     add_shared_table(recipes, program, list);
   if (holds_gradients && (workload->shared_parameters > 0 || workload_heads_read_embedding(workload)))
     add_table_gradient(recipes, program, workload, list, by_stages);

@@ -163,10 +163,11 @@ static void put_saved_out(Mover *mover, const Op *forward, gint32 index) {
 static void put_gradient_out(Mover *mover, const Op *source, double parameters, gint32 after) {
   if (parameters <= 0)
     return;
-  const Plan *plan = mover->workload->plan;
-  const CopyRoute route = ROUTE_LINK_OUT | (plan_gradient_tier(plan, plan->zero) == TIER_NVME ? ROUTE_NVME_WRITE : 0);
+  const Method *method = mover->workload->method;
+  const CopyRoute route =
+      ROUTE_LINK_OUT | (method_gradient_tier(method, method->zero) == TIER_NVME ? ROUTE_NVME_WRITE : 0);
   Op op =
-      offload_copy(mover->program, ACTION_GRAD_OUT, route, source->stage, round(parameters * plan->recipe.gradients));
+      offload_copy(mover->program, ACTION_GRAD_OUT, route, source->stage, round(parameters * method->recipe.gradients));
   op.micro_batch = source->micro_batch;
   op.unit = source->unit;
   op_add_after(&op, after);
@@ -176,7 +177,7 @@ static void put_gradient_out(Mover *mover, const Op *source, double parameters, 
 /* Parameters that no other rank holds: their gradients need no reduction. */
 static double unreduced_parameters(const Mover *mover, const Op *backward, gboolean of_experts) {
   const Workload *workload = mover->workload;
-  const int copies = of_experts ? lowering_expert_copies(workload) : plan_data_ranks(workload->plan);
+  const int copies = of_experts ? lowering_expert_copies(workload) : workload->method->data_ranks;
   const Moved moved = {part_of_op(mover->program, backward), PIECE_EMBEDDING, of_experts};
   const gboolean is_last = mover->last_backward[backward->stage] == backward->micro_batch;
   if (copies > 1 || (!is_last && !workload_gradients_leave(workload, of_experts)))
@@ -197,7 +198,7 @@ static gboolean ends_bucket(const Program *program, const OpList *list, int inde
 static double reduced_parameters(const Mover *mover, const Op *reduction) {
   const Workload *workload = mover->workload;
   const Transfer *transfer = transfer_at(mover->program, reduction);
-  const double parameters = transfer->bytes / plan_gradient_sum_bytes(workload->plan);
+  const double parameters = transfer->bytes / workload->method->gradient_sum_bytes;
   if (group_at(mover->program, reduction)->axes == AXIS_BIT_DP_REPLICA)
     return parameters; /* already those of a shard */
   return parameters / (transfer->of_experts ? lowering_expert_shards(workload) : lowering_shards(workload));
@@ -211,7 +212,7 @@ static gboolean is_late_sum(const Op *op) {
 /* After old op `index`, which is new op `copy`. */
 static void put_gradients_out(Mover *mover, const OpList *list, int index, gint32 copy) {
   const Op *old = &list->ops[index];
-  if (mover->workload->plan->offload.optimizer == TIER_GPU)
+  if (mover->workload->method->offload.optimizer == TIER_GPU)
     return;
   if (old->kind == OP_COMPUTE && action_completes_gradient(old->action)) {
     put_gradient_out(mover, old, unreduced_parameters(mover, old, FALSE), copy);
@@ -219,7 +220,7 @@ static void put_gradients_out(Mover *mover, const OpList *list, int index, gint3
   } else if (old->action == ACTION_REDUCE_GRAD && ends_bucket(mover->program, list, index)) {
     put_gradient_out(mover, old, reduced_parameters(mover, old), copy);
   } else if (is_late_sum(old)) {
-    put_gradient_out(mover, old, transfer_at(mover->program, old)->bytes / mover->workload->plan->recipe.gradients,
+    put_gradient_out(mover, old, transfer_at(mover->program, old)->bytes / mover->workload->method->recipe.gradients,
                      copy);
   }
 }
@@ -232,7 +233,7 @@ static void copy_gather(Mover *mover, int index) {
   Op gather = op_editor_translate(&mover->editor, index);
   const Transfer *transfer = transfer_at(mover->program, &gather);
   const int shards = transfer->of_experts ? lowering_expert_shards(workload) : lowering_shards(workload);
-  const gboolean from_nvme = workload->plan->offload.weights == TIER_NVME;
+  const gboolean from_nvme = workload->method->offload.weights == TIER_NVME;
   const CopyRoute route = ROUTE_LINK_IN | (from_nvme ? ROUTE_NVME_READ : 0);
   const double bytes = round(transfer->bytes / shards);
   Op fetch = shards > 1 ? offload_copy(mover->program, ACTION_FETCH, route, gather.stage, bytes)
@@ -255,7 +256,7 @@ static void copy_gather(Mover *mover, int index) {
 
 static void copy_compute(Mover *mover, const OpList *list, int index) {
   const Op *old = &list->ops[index];
-  const gboolean saves = mover->workload->plan->offload.activations != TIER_GPU;
+  const gboolean saves = mover->workload->method->offload.activations != TIER_GPU;
   const gint32 brought = saves && needs_saved(mover->program, old) ? bring_saved(mover, old) : -1;
   Op op = op_editor_translate(&mover->editor, index);
   const gboolean put_out = saves && is_layer_pass(mover->program, old, ACTION_F);
@@ -282,7 +283,7 @@ static void copy_sync(Mover *mover, int index) {
 
 static void copy_other(Mover *mover, const OpList *list, int index) {
   const Op *old = &list->ops[index];
-  const Offload *offload = &mover->workload->plan->offload;
+  const Offload *offload = &mover->workload->method->offload;
   if (old->action == ACTION_UNSHARD && offload->weights != TIER_GPU)
     copy_gather(mover, index);
   else if (old->action == ACTION_OPTIMIZER && offload->optimizer != TIER_GPU)
@@ -299,7 +300,7 @@ static void move_rank(Mover *mover, OpList *list) {
   for (int i = 0; i < list->n_ops; i++)
     if (list->ops[i].kind == OP_COMPUTE && action_completes_gradient(list->ops[i].action))
       mover->last_backward[list->ops[i].stage] = list->ops[i].micro_batch;
-  if (mover->workload->plan->offload.activations != TIER_GPU) {
+  if (mover->workload->method->offload.activations != TIER_GPU) {
     cut_passes(mover, list);
     find_stays(mover, list);
   }
@@ -314,7 +315,7 @@ static void move_rank(Mover *mover, OpList *list) {
 
 void pass_offload(Program *program, const Lowering *lowering) {
   const Workload *workload = lowering->workload;
-  if (workload == NULL || !offload_is_any(&workload->plan->offload))
+  if (workload == NULL || !offload_is_any(&workload->method->offload))
     return;
   for (int rank = 0; rank < program->n_ranks; rank++) {
     const LatestTwo none = {-1, -1};

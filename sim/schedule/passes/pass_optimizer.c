@@ -44,7 +44,7 @@ static void add_tied_gradient(Program *program, OpEditor *editor, const Lowering
   Op op = op_new(OP_COLLECTIVE, STREAM_DP, ACTION_TIED_GRAD, -1, -1);
   op.work = program_transfer(program, &transfer);
   add_after_last(&op, editor, STREAM_COMPUTE);
-  lowering_await_sends(&op, editor, workload->plan);
+  lowering_await_sends(&op, editor, workload->method);
   op_editor_add(editor, &op);
 }
 
@@ -90,7 +90,7 @@ static void add_copied_gradients(Program *program, OpEditor *editor, const Lower
 
 static void add_whole_gradients(Program *program, OpEditor *editor, const Lowering *lowering, int rank) {
   const Workload *workload = lowering->workload;
-  if (workload->plan->tp == 1 || (!workload->plan->sequence_parallel && whole_gradient_bytes(workload, rank) == 0))
+  if (workload->method->tp == 1 || (!workload->method->sequence_parallel && whole_gradient_bytes(workload, rank) == 0))
     return;
   Group group = {.name = "tp", .axes = AXIS_BIT(AXIS_TP), .pp_first = -1, .pp_last = -1, .charge = AXIS_TP};
   Transfer transfer = {.group = program_group(program, &group),
@@ -102,12 +102,12 @@ static void add_whole_gradients(Program *program, OpEditor *editor, const Loweri
   op.work = program_transfer(program, &transfer);
   add_after_last(&op, editor, STREAM_COMPUTE);
   add_after_last(&op, editor, STREAM_DP);
-  lowering_await_sends(&op, editor, workload->plan);
+  lowering_await_sends(&op, editor, workload->method);
   op_editor_add(editor, &op);
 }
 
 /* `plan` NULL: a bare order, in which a rank computes while it sends. */
-static void add_all_reduced_number(Program *program, OpEditor *editor, const Group *group, const Plan *plan) {
+static void add_all_reduced_number(Program *program, OpEditor *editor, const Group *group, const Method *method) {
   Transfer transfer = {.group = program_group(program, group),
                        .source = -1,
                        .target = -1,
@@ -117,18 +117,18 @@ static void add_all_reduced_number(Program *program, OpEditor *editor, const Gro
   op.work = program_transfer(program, &transfer);
   add_after_last(&op, editor, STREAM_COMPUTE);
   add_after_last(&op, editor, STREAM_TP);
-  if (plan != NULL)
-    lowering_await_sends(&op, editor, plan);
+  if (method != NULL)
+    lowering_await_sends(&op, editor, method);
   op_editor_add(editor, &op);
 }
 
 static void add_norm(Program *program, OpEditor *editor, const Workload *workload) {
   AxisSet axes = AXIS_BIT(AXIS_TP);
   if (lowering_shards(workload) > 1)
-    axes |= AXIS_BIT_DP_SHARD | (workload->plan->cp > 1 ? AXIS_BIT(AXIS_CP) : 0);
-  if (workload->plan->ep > 1)
+    axes |= AXIS_BIT_DP_SHARD | (workload->method->cp > 1 ? AXIS_BIT(AXIS_CP) : 0);
+  if (workload->method->ep > 1)
     axes |= AXIS_BIT(AXIS_EP);
-  if (!workload->plan->grad_norm_barrier || layout_group_size(&workload->layout, axes) * program->n_ranks == 1)
+  if (!workload->method->grad_norm_barrier || layout_group_size(&workload->layout, axes) * program->n_ranks == 1)
     return;
   Group group = {.name = "world",
                  .axes = axes,
@@ -136,7 +136,7 @@ static void add_norm(Program *program, OpEditor *editor, const Workload *workloa
                  .pp_first = -1,
                  .pp_last = -1,
                  .charge = AXIS_PP};
-  add_all_reduced_number(program, editor, &group, workload->plan);
+  add_all_reduced_number(program, editor, &group, workload->method);
 }
 
 static void add_optimizer(Program *program, OpEditor *editor, const Lowering *lowering, int rank) {
@@ -151,7 +151,7 @@ static void add_optimizer(Program *program, OpEditor *editor, const Lowering *lo
   op.work = program_work(program, &work);
   add_after_last(&op, editor, STREAM_DP);
   add_after_last(&op, editor, STREAM_TP);
-  lowering_await_sends(&op, editor, lowering->workload->plan);
+  lowering_await_sends(&op, editor, lowering->workload->method);
   op_editor_add(editor, &op);
 }
 
@@ -169,7 +169,7 @@ static void add_broadcasts(Program *program, OpEditor *editor, const Workload *w
 
 static void add_gather(Program *program, OpEditor *editor, const Workload *workload, int stage, gboolean of_experts) {
   const Moved moved = {part_of_stage(workload, stage), PIECE_EMBEDDING, of_experts};
-  const double bytes = moved_parameters(workload, &moved) * workload->plan->recipe.weights;
+  const double bytes = moved_parameters(workload, &moved) * workload->method->recipe.weights;
   if (lowering_broadcasts_weights(workload)) {
     add_broadcasts(program, editor, workload, stage, &moved, bytes);
     return;
@@ -194,7 +194,7 @@ static void add_gathers_of_all(Program *program, OpEditor *editor, const Lowerin
 
 static void add_gathers(Program *program, OpEditor *editor, const Lowering *lowering, int rank) {
   const Workload *workload = lowering->workload;
-  const int zero = workload->plan->zero;
+  const int zero = workload->method->zero;
   if (zero == 0 || zero == 3 || lowering_gathers_early(workload) || !lowering_is_sharded(workload))
     return;
   for (int i = 0; i < lowering_optimizers(workload); i++)

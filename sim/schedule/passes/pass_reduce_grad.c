@@ -79,7 +79,7 @@ typedef struct {
 /* With one shard there is no sharding: gradients are reduced once per step under any ZeRO stage, unless they leave
  * the GPU after every micro-batch. */
 static int zero_stage(const Workload *workload) {
-  return lowering_is_sharded(workload) || workload_gradients_leave(workload, FALSE) ? workload->plan->zero : 0;
+  return lowering_is_sharded(workload) || workload_gradients_leave(workload, FALSE) ? workload->method->zero : 0;
 }
 
 /* Backwards that together complete a gradient both add to: those of the micro-batch if each is reduced separately,
@@ -101,11 +101,11 @@ static Piece keeper_of(const Reducer *reducer, const Ends *ends) {
  * last of their stage's backwards. Returns how many (0..2). */
 static int reduce_moved(const Reducer *reducer, int stage, const Moved *moved, int shards, gboolean is_last, Op *ops) {
   const Workload *workload = reducer->workload;
-  const Plan *plan = workload->plan;
+  const Method *method = workload->method;
   const int zero = shards > 1 ? zero_stage(workload) : 0, replicas = lowering_replicas(workload);
-  const gboolean is_whole = zero == 0 || (zero == 1 && plan->time.gradients == GRADIENTS_WHOLE);
+  const gboolean is_whole = zero == 0 || (zero == 1 && method->time.gradients == GRADIENTS_WHOLE);
   const int copies = zero == 0 && moved->of_experts ? lowering_expert_copies(workload) : shards * replicas;
-  const double bytes = moved_parameters(workload, moved) * plan_gradient_sum_bytes(plan);
+  const double bytes = moved_parameters(workload, moved) * method->gradient_sum_bytes;
   const DpCollective all = {ACTION_REDUCE_GRAD, stage, COLLECTIVE_ALL_REDUCE, AXIS_BIT(AXIS_DP), bytes};
   const DpCollective scatter = {ACTION_REDUCE_GRAD, stage, COLLECTIVE_REDUCE_SCATTER, AXIS_BIT_DP_SHARD, bytes};
   const DpCollective of_shards = {ACTION_REDUCE_GRAD, stage, COLLECTIVE_ALL_REDUCE, AXIS_BIT_DP_REPLICA,
@@ -159,7 +159,7 @@ static void issue(Reducer *reducer, const Held *held, gint32 after) {
   Op op = held->op;
   op_add_after(&op, after);
   const gint32 index = op_editor_add(&reducer->editor, &op);
-  if (!reducer->workload->plan->overlap_grad)
+  if (!reducer->workload->method->overlap_grad)
     reducer->wait_for = index;
   if (held->frees_bucket) {
     reducer->reducing[0] = reducer->reducing[1];
@@ -188,7 +188,7 @@ static void emit_reduce(Reducer *reducer, int old_index, const Op *backward, con
       op_add_after(&ops[i], after); /* first in `after`: the op that filled its bucket */
     }
     const Held held = {ops[i], ends.head, i + 1 == n};
-    if (zero < 2 && !workload->plan->overlap_grad)
+    if (zero < 2 && !workload->method->overlap_grad)
       g_array_append_val(reducer->late, ops[i]);
     else if (awaits_head && (zero < 2 || !is_of_experts(reducer, &ops[i])))
       g_array_append_val(reducer->of_table, held);
@@ -199,17 +199,17 @@ static void emit_reduce(Reducer *reducer, int old_index, const Op *backward, con
 
 /* Copies a backward op, cut at its buckets, each followed by its collectives. */
 static void reduce_backward(Reducer *reducer, int old_index) {
-  const Plan *plan = reducer->workload->plan;
+  const Method *method = reducer->workload->method;
   Op op = op_editor_translate(&reducer->editor, old_index);
   Part whole = part_of_op(reducer->program, &op);
   GArray *cuts = reducer->cuts;
   const int zero = zero_stage(reducer->workload);
   const gboolean is_gathered = zero == 3 && op.action == ACTION_B && lowering_gathers_early(reducer->workload);
   g_array_set_size(cuts, 0);
-  if (is_gathered || (zero < 2 && !plan->overlap_grad))
+  if (is_gathered || (zero < 2 && !method->overlap_grad))
     g_array_append_val(cuts, whole); /* ZeRO-3: already cut where gathered; a W gathers nothing and is still whole */
   else
-    part_cut(reducer->workload, &whole, TRUE, zero == 3 ? 0 : plan->bucket_parameters, cuts);
+    part_cut(reducer->workload, &whole, TRUE, zero == 3 ? 0 : method->bucket_parameters, cuts);
   for (guint c = 0; c < cuts->len; c++) {
     const Part *part = &g_array_index(cuts, Part, c);
     Op piece = op;
@@ -222,7 +222,7 @@ static void reduce_backward(Reducer *reducer, int old_index) {
     if (reducer->wait_for >= 0)
       op_add_after(&piece, reducer->wait_for);
     reducer->wait_for = -1;
-    if (zero >= 2 && plan->overlap_grad)
+    if (zero >= 2 && method->overlap_grad)
       op_add_after(&piece, reducer->reducing[0]);
     gint32 index = op_editor_add(&reducer->editor, &piece);
     reducer->last_compute = index;
@@ -310,7 +310,7 @@ static void reduce_rank(Program *program, OpList *list, const Workload *workload
   for (guint i = 0; i < reducer.late->len; i++) {
     Op op = g_array_index(reducer.late, Op, i);
     op_add_after(&op, reducer.last_compute);
-    lowering_await_sends(&op, &reducer.editor, workload->plan);
+    lowering_await_sends(&op, &reducer.editor, workload->method);
     op_editor_add(&reducer.editor, &op);
   }
   op_editor_finish(&reducer.editor);
@@ -327,7 +327,7 @@ static void reduce_stage(Reducer *reducer, int stage) {
   for (int i = 0; i < n; i++) {
     op_add_after(&ops[i], reducer->last_compute);
     const gint32 index = op_editor_add(&reducer->editor, &ops[i]);
-    if (!reducer->workload->plan->overlap_grad)
+    if (!reducer->workload->method->overlap_grad)
       reducer->wait_for = index;
   }
 }
@@ -373,7 +373,7 @@ void pass_reduce_grad(Program *program, const Lowering *lowering) {
   g_autoptr(GArray) cuts = g_array_new(FALSE, FALSE, sizeof(Part));
   const gboolean is_told = lowering->order->has_reduce_grad;
   for (int rank = 0; rank < program->n_ranks; rank++)
-    if (is_told || plan_reduces_once(workload->plan))
+    if (is_told || workload->method->reduces_once)
       reduce_rank_by_stages(program, &program->ranks[rank], workload, is_told);
     else
       reduce_rank(program, &program->ranks[rank], workload, cuts);

@@ -270,10 +270,10 @@ void pass_send_recv(Program *program, const Lowering *lowering) {
     return;
   DryRun run = {.program = program,
                 .order = lowering->order,
-                .overlaps = lowering->workload == NULL || lowering->workload->plan->overlap_p2p};
+                .overlaps = lowering->workload == NULL || lowering->workload->method->overlap_p2p};
   const double boundary_bytes = lowering->workload != NULL ? lowering->workload->boundary_bytes : 0;
   if (!run.overlaps && run.order->exchange != EXCHANGE_ALONE) {
-    exchange_send_recv(program, run.order, boundary_bytes, lowering->workload->plan->time.sends == SENDS_SYNCHRONOUS);
+    exchange_send_recv(program, run.order, boundary_bytes, lowering->workload->method->time.sends == SENDS_SYNCHRONOUS);
     return;
   }
   product_transfers_init(&run.transfers, program, boundary_bytes);

@@ -38,14 +38,14 @@ static Moved gathered(const Op *user, const Part *part) {
 }
 
 static Op gather_op(Program *program, const Workload *workload, int stage, const Moved *moved) {
-  const double bytes = moved_parameters(workload, moved) * workload->plan->recipe.weights;
+  const double bytes = moved_parameters(workload, moved) * workload->method->recipe.weights;
   const DpCollective gather = {ACTION_UNSHARD, stage, COLLECTIVE_ALL_GATHER, AXIS_BIT_DP_SHARD, bytes};
   return dp_collective(program, workload, &gather, moved);
 }
 
 /* A single shard that is offloaded counts as sharded: pass offload turns its gather into a fetch. */
 static gboolean is_apart(const Workload *workload, int shards) {
-  return shards > 1 || workload->plan->offload.weights != TIER_GPU;
+  return shards > 1 || workload->method->offload.weights != TIER_GPU;
 }
 
 static gboolean gathers_others(const Workload *workload, const Moved *moved) {
@@ -137,7 +137,7 @@ static void add_wait(const Workload *workload, OpEditor *editor) {
 
 /* The parameters gathered for a layer's recompute are released before its backward, which gathers them again. */
 static gboolean is_gathered_twice(const Workload *workload, const Op *user, const Part *part) {
-  return user->action != ACTION_F && part->n_layers > 0 && workload->plan->recompute == RECOMPUTE_FULL &&
+  return user->action != ACTION_F && part->n_layers > 0 && workload->method->recompute == RECOMPUTE_FULL &&
          lowering_exceeds_live(workload);
 }
 
@@ -156,7 +156,7 @@ static gint32 add_gathers_of(Unsharder *unsharder, const Op *user, const Part *p
 /* How many ops, from the first on, may need a gather of this pass: under ZeRO-1 and 2, up to the last stage's first
  * op. */
 static int count_needing(const Program *program, const OpList *list, const Workload *workload) {
-  if (workload->plan->zero == 3)
+  if (workload->method->zero == 3)
     return list->n_ops;
   g_autofree gboolean *seen = g_new0(gboolean, program->n_stages);
   int n = 0;
@@ -172,8 +172,8 @@ static int count_needing(const Program *program, const OpList *list, const Workl
 
 /* Cuts those of the first `n` ops that need gathered parameters. */
 static GArray *cut_ops(const Program *program, const OpList *list, int n, const Workload *workload) {
-  gboolean zero3 = workload->plan->zero == 3;
-  double least = zero3 ? 0 : workload->plan->bucket_parameters;
+  gboolean zero3 = workload->method->zero == 3;
+  double least = zero3 ? 0 : workload->method->bucket_parameters;
   g_autofree gboolean *seen = g_new0(gboolean, program->n_stages);
   g_autoptr(GArray) cuts = g_array_new(FALSE, FALSE, sizeof(Part));
   GArray *pieces = g_array_sized_new(FALSE, FALSE, sizeof(Piecewise), (guint)n * 2);
@@ -251,7 +251,7 @@ static void unshard_rank(Program *program, OpList *list, const Workload *workloa
       if (ahead->gathers) {
         const Op *user = &list->ops[ahead->old_index];
         int before = n_issued - window - 1;
-        gint32 after = workload->plan->zero == 3 && before >= 0 ? g_array_index(computed, gint32, before) : -1;
+        gint32 after = workload->method->zero == 3 && before >= 0 ? g_array_index(computed, gint32, before) : -1;
         gather_of[next] = add_gathers_of(&unsharder, user, &ahead->part, after);
         n_ahead++;
         n_issued++;
@@ -277,7 +277,7 @@ static Moved gathered_stage(const Workload *workload, int stage) {
 
 /* Gathers where the order says. */
 static void unshard_rank_as_told(Program *program, OpList *list, const Workload *workload) {
-  gboolean stays = workload->plan->zero < 3;
+  gboolean stays = workload->method->zero < 3;
   g_autofree gint32 *gather_of = g_new(gint32, program->n_stages); /* new index of each stage's latest; −1 none */
   for (int stage = 0; stage < program->n_stages; stage++)
     gather_of[stage] = -1;
@@ -309,8 +309,8 @@ void pass_unshard(Program *program, const Lowering *lowering) {
   const Workload *workload = lowering->workload;
   if (workload == NULL || !lowering_gathers_early(workload))
     return; /* nothing is sharded, or the optimizer gathers */
-  const Plan *plan = workload->plan;
-  int window = plan->zero < 3 ? G_MAXINT / 2 : lowering_window(workload);
+  const Method *method = workload->method;
+  int window = method->zero < 3 ? G_MAXINT / 2 : lowering_window(workload);
   for (int rank = 0; rank < program->n_ranks; rank++)
     if (lowering->order->has_unshard)
       unshard_rank_as_told(program, &program->ranks[rank], workload);

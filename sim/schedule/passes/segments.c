@@ -37,7 +37,7 @@ void segments_init(Segments *segments, const Workload *workload) {
   *segments = (Segments){0};
   for (int piece = 0; piece < N_PIECES; piece++)
     for (int phase = 0; phase < PHASE_OPTIMIZER; phase++)
-      segments->of[piece][phase] = segments_of(&workload->work[piece][phase], plan_counts_on_host(workload->plan));
+      segments->of[piece][phase] = segments_of(&workload->work[piece][phase], workload->method->counts_on_host);
 }
 
 void segments_clear(Segments *segments) {

@@ -25,35 +25,39 @@ typedef struct {
   int size, stride;
 } Digit;
 
-static void split_ep(Layout *layout, const Plan *plan) {
-  layout->takes_tp = plan_expert_tp(plan) < plan->tp;
+static void split_ep(Layout *layout, const Method *method) {
+  layout->takes_tp = method->expert_tp < method->tp;
   const int sizes[N_AXES] = {
-      [AXIS_TP] = layout->takes_tp ? plan->tp : 1, [AXIS_CP] = plan->cp, [AXIS_DP] = layout->dp_shard};
-  int left = plan->ep;
+      [AXIS_TP] = layout->takes_tp ? method->tp : 1, [AXIS_CP] = method->cp, [AXIS_DP] = layout->dp_shard};
+  int left = method->ep;
   for (int axis = 0; axis < N_AXES; axis++) {
     layout->in_ep[axis] = sizes[axis] > 0 ? plan_ep_inside(sizes[axis], &left) : 1;
     g_assert(layout->in_ep[axis] > 0);
   }
   g_assert(left == 1);
-  layout->n_expert_shards = sizes[AXIS_TP] * layout->n_shards / plan->ep;
+  layout->n_expert_shards = sizes[AXIS_TP] * layout->n_shards / method->ep;
 }
 
-void layout_init(Layout *layout, const Plan *plan) {
+void layout_init(Layout *layout, const Method *method) {
   *layout = (Layout){
-      .size = {[AXIS_TP] = plan->tp, [AXIS_CP] = plan->cp, [AXIS_EP] = 1, [AXIS_DP] = plan->dp, [AXIS_PP] = plan->pp},
-      .n_shards = plan->zero_ranks > 0 ? plan->zero_ranks : plan_data_ranks(plan),
+      .size = {[AXIS_TP] = method->tp,
+               [AXIS_CP] = method->cp,
+               [AXIS_EP] = 1,
+               [AXIS_DP] = method->dp,
+               [AXIS_PP] = method->pp},
+      .n_shards = method->zero_ranks > 0 ? method->zero_ranks : method->data_ranks,
       .n_ranks = 1,
-      .gpu_of_rank = plan->rank_map != NULL ? (const int *)(const void *)plan->rank_map->data : NULL,
+      .gpu_of_rank = method->rank_map != NULL ? (const int *)(const void *)method->rank_map->data : NULL,
   };
-  layout->dp_shard = layout->n_shards / plan->cp;
+  layout->dp_shard = layout->n_shards / method->cp;
   for (int i = 0; i < N_AXES; i++) {
-    const Axis axis = plan->order[i];
+    const Axis axis = method->order[i];
     g_assert(layout->stride[axis] == 0 && layout->size[axis] >= 1);
     layout->stride[axis] = layout->n_ranks;
     layout->n_ranks *= layout->size[axis];
   }
   g_assert(layout->dp_shard > 0 && layout->size[AXIS_DP] % layout->dp_shard == 0);
-  split_ep(layout, plan);
+  split_ep(layout, method);
 }
 
 int layout_rank(const Layout *layout, const Coordinates *at) {

@@ -12,7 +12,8 @@
  *
  *     dp 8, ep 4    rank  0 1 2 3 | 4 5 6 7     ep groups {0 1 2 3} {4 5 6 7}, experts' dp {0 4} {1 5} {2 6} {3 7} */
 #pragma once
-#include "plan.h"
+#include "cluster.h"
+#include "method.h"
 
 typedef struct {
   int at[N_AXES];
@@ -42,7 +43,7 @@ typedef struct {
 } Layout;
 
 /* `layout` is valid as long as `plan`. */
-void layout_init(Layout *layout, const Plan *plan);
+void layout_init(Layout *layout, const Method *method);
 /* The cluster's GPU that a rank is on, counted node by node. */
 static inline int layout_gpu(const Layout *layout, int rank) {
   return layout->gpu_of_rank != NULL ? layout->gpu_of_rank[rank] : rank;

@@ -37,7 +37,7 @@
 
 static void copies_round_flash(ItemList *list, gboolean backward) {
   const Cut *cut = list->cut;
-  const FrameworkTime *time = &cut->plan->time;
+  const FrameworkTime *time = &cut->method->time;
   const double width_bytes = cut->element_bytes * cut->tokens * cut->q_width;
   if (backward && time->attention_copies_backward > 0)
     item_list_input_gradient(list, "attention_copies.backward", time->attention_copies_backward * width_bytes);
@@ -67,7 +67,7 @@ static void scores_product(ItemList *list, const char *name, MatmulLayout layout
   const Cut *cut = list->cut;
   const gint64 s = cut->seq_len, d = of_values ? model_v_head_dim(cut->model) : cut->model->head_dim;
   const double widths = of_values ? cut->v_width + cut->out_width : cut->kv_width + cut->q_width;
-  item_list_matmul(list, name, precision_info(cut->plan->precision)->element, layout,
+  item_list_matmul(list, name, precision_info(cut->method->precision)->element, layout,
                    (MatmulShape){cut->sequences * cut->heads, s, makes_scores ? s : d, makes_scores ? d : s},
                    cut->element_bytes * (cut->scores + cut->tokens * widths));
 }
@@ -137,7 +137,7 @@ static void unfused_backward(ItemList *list) {
 void attention_forward(ItemList *list) {
   if (list->every_other)
     return; /* its output was kept */
-  if (list->cut->plan->attention == ATTENTION_FLASH)
+  if (list->cut->method->attention == ATTENTION_FLASH)
     flash(list, FALSE);
   else
     unfused_forward(list);
@@ -146,10 +146,10 @@ void attention_forward(ItemList *list) {
 void attention_backward(ItemList *list) {
   if (!list->input_gradients)
     return; /* no weights here */
-  const Plan *plan = list->cut->plan;
-  if (plan_repeats_attention(plan))
+  const Method *method = list->cut->method;
+  if (method->repeats_attention)
     item_list_recompute(list, attention_forward);
-  if (plan->attention == ATTENTION_FLASH)
+  if (method->attention == ATTENTION_FLASH)
     flash(list, TRUE);
   else
     unfused_backward(list);

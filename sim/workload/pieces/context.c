@@ -90,7 +90,7 @@ static void merge_outputs(ItemList *list) {
 
 /* A recomputed forward needs the rank's own block again. */
 static gboolean keeps_first_block(const ItemList *list) {
-  return list->recompute || !plan_repeats_attention(list->cut->plan);
+  return list->recompute || !list->cut->method->repeats_attention;
 }
 
 static void ring_forward(ItemList *list) {
@@ -137,7 +137,7 @@ static void ring_backward(ItemList *list) {
 }
 
 static void ring(ItemList *list, gboolean backward) {
-  if (plan_rings_blocks(list->cut->plan))
+  if (list->cut->method->rings_blocks)
     (backward ? context_blocks_backward : context_blocks_forward)(list);
   else if (backward)
     ring_backward(list);
@@ -232,7 +232,7 @@ static double gradient_bytes(const Cut *cut) {
 
 /* two blocks of K and V, two of dK and dV, and one block's contribution to dQ. */
 static double ring_buffer_bytes(const Cut *cut) {
-  if (plan_rings_blocks(cut->plan))
+  if (cut->method->rings_blocks)
     return context_blocks_buffer_bytes(cut);
   return gradient_bytes(cut) + 4 * kv_bytes(cut) + tensor_bytes(cut, cut->q_width);
 }
@@ -259,9 +259,9 @@ static const struct {
 };
 
 void context_attention(ItemList *list, gboolean backward) {
-  comms[list->cut->plan->cp_comm].attend(list, backward);
+  comms[list->cut->method->cp_comm].attend(list, backward);
 }
 
 double context_buffer_bytes(const Cut *cut) {
-  return comms[cut->plan->cp_comm].buffer_bytes(cut);
+  return comms[cut->method->cp_comm].buffer_bytes(cut);
 }

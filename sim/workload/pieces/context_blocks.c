@@ -32,7 +32,7 @@ static AttentionBlock of_all_heads(AttentionBlock block) {
 /* If exchanges do not overlap with anything, the next compute item waits for it. */
 static gint32 exchange(ItemList *list, Collective collective, const char *operand, double bytes) {
   const gint32 exchange = item_list_collective(list, AXIS_CP, collective, operand, bytes);
-  if (list->cut->plan->time.context_exchanges == CONTEXT_ALONE)
+  if (list->cut->method->time.context_exchanges == CONTEXT_ALONE)
     item_list_wait(list, exchange);
   return exchange;
 }
@@ -57,7 +57,7 @@ static void repeat_heads(ItemList *list) {
 static void merge(ItemList *list) {
   const Cut *cut = list->cut;
   const double elements = (double)cut->tokens * (double)cut->out_width, e = cut->element_bytes;
-  if (cut->plan->time.kernels == FRAMEWORK_KERNELS_PLAIN)
+  if (cut->method->time.kernels == FRAMEWORK_KERNELS_PLAIN)
     item_list_operations(list, "attention.merge", 4, elements * (e + 9 * SUM_BYTES));
   else
     item_list_memory(list, "attention.merge", elements * (e + 2 * SUM_BYTES));

@@ -31,11 +31,11 @@
 #include "pieces.h"
 
 static gboolean has_bound(const Cut *cut) {
-  return plan_has_expert_operations(cut->plan) && model_activation(cut->model) == ACTIVATION_BOUNDED_GELU;
+  return cut->method->has_expert_operations && model_activation(cut->model) == ACTIVATION_BOUNDED_GELU;
 }
 
 static gboolean has_bias(const Cut *cut) {
-  return plan_has_expert_operations(cut->plan) && cut->model->experts.has_biases;
+  return cut->method->has_expert_operations && cut->model->experts.has_biases;
 }
 
 void expert_bound_forward(ItemList *list) {
@@ -59,7 +59,7 @@ void expert_bound_backward(ItemList *list) {
 
 /* Bytes per element of a product with a weight of the choice. */
 static double weighted_bytes(const Cut *cut) {
-  return plan_dispatches_once(cut->plan) ? MAX(4, cut->element_bytes) : cut->element_bytes;
+  return cut->method->dispatches_once ? MAX(4, cut->element_bytes) : cut->element_bytes;
 }
 
 void expert_bias_forward(ItemList *list) {
@@ -82,7 +82,7 @@ void expert_bias_backward(ItemList *list) {
 
 void expert_pad(ItemList *list, const char *name) {
   const Cut *cut = list->cut;
-  const gboolean is_copied = cut->plan->time.expert_padding == EXPERT_PADDING_COPIED;
-  if (cut->casts && is_copied && !sends_narrow(cut) && !plan_dispatches_once(cut->plan))
+  const gboolean is_copied = cut->method->time.expert_padding == EXPERT_PADDING_COPIED;
+  if (cut->casts && is_copied && !sends_narrow(cut) && !cut->method->dispatches_once)
     item_list_memory(list, name, 2 * cut->element_bytes * cut->expert_rows * cut->model->hidden);
 }

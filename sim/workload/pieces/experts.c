@@ -58,9 +58,9 @@ static void choose(ItemList *list, const char *name, double bytes) {
 /* Rows that leave a rank for others, or come back: per token one for each expert, or one for each rank that has some
  * of its experts. The cost model decides what share of them crosses NICs (expert_exchange.h). */
 static double sent_rows(const Cut *cut) {
-  if (!plan_dispatches_once(cut->plan))
+  if (!cut->method->dispatches_once)
     return (double)cut->routed_tokens;
-  return cut->split_tokens * model_expert_places(&cut->model->experts, cut->plan->ep);
+  return cut->split_tokens * model_expert_places(&cut->model->experts, cut->method->ep);
 }
 
 /* Between this rank's tokens and the rows that leave it: reads one, writes the other. DeepEP's kernels do this while
@@ -78,8 +78,8 @@ static double sent_bytes(const Cut *cut) {
 /* `is_counted`: for tokens whose experts have just been chosen. */
 static void exchange(ItemList *list, const char *operand, double element_bytes, gboolean is_counted) {
   const Cut *cut = list->cut;
-  const double bytes = element_bytes * sent_rows(cut) * cut->plan->expert_load * cut->model->hidden;
-  if (cut->plan->ep == 1)
+  const double bytes = element_bytes * sent_rows(cut) * cut->method->expert_load * cut->model->hidden;
+  if (cut->method->ep == 1)
     return;
   const gint32 sent = item_list_collective(list, AXIS_EP, COLLECTIVE_ALL_TO_ALL, operand, bytes);
   g_array_index(list->items, WorkItem, sent).counted = is_counted != FALSE;
@@ -88,17 +88,17 @@ static void exchange(ItemList *list, const char *operand, double element_bytes, 
 
 /* Gathers the tokens of all ranks, token_bytes each, from this rank's; or reduces them and keeps this rank's. */
 static void share_tokens(ItemList *list, Collective collective, const char *operand, double token_bytes) {
-  const Plan *plan = list->cut->plan;
-  const Axis axis = plan->ep > 1 ? AXIS_EP : AXIS_TP;
+  const Method *method = list->cut->method;
+  const Axis axis = method->ep > 1 ? AXIS_EP : AXIS_TP;
   const gint32 shared =
       item_list_collective(list, axis, collective, operand, token_bytes * expert_gathered_tokens(list->cut));
-  g_array_index(list->items, WorkItem, shared).spans_tp = plan->ep > 1 && plan_expert_tp(plan) > 1;
+  g_array_index(list->items, WorkItem, shared).spans_tp = method->ep > 1 && method->expert_tp > 1;
   item_list_wait(list, shared);
 }
 
 double expert_gathered_tokens(const Cut *cut) {
-  const Plan *plan = cut->plan;
-  return plan_gathers_tokens(plan) ? (double)cut->split_tokens * plan->ep * plan_expert_tp(plan) : 0;
+  const Method *method = cut->method;
+  return method->gathers_tokens ? (double)cut->split_tokens * method->ep * method->expert_tp : 0;
 }
 
 double expert_gathered_bytes(const Cut *cut) {
@@ -108,13 +108,13 @@ double expert_gathered_bytes(const Cut *cut) {
 static void dispatch_gathered(ItemList *list, const char *permuted, double bytes, gboolean is_counted) {
   const Cut *cut = list->cut;
   const double all = expert_gathered_tokens(cut), n = cut->model->experts.n;
-  const double picked = all * model_expert_places(&cut->model->experts, cut->plan->ep) / cut->plan->ep;
+  const double picked = all * model_expert_places(&cut->model->experts, cut->method->ep) / cut->method->ep;
   if (is_counted) {
     share_tokens(list, COLLECTIVE_ALL_GATHER, permuted, n);
     share_tokens(list, COLLECTIVE_ALL_GATHER, permuted, cut->element_bytes * n);
   }
   share_tokens(list, COLLECTIVE_ALL_GATHER, permuted, bytes * cut->model->hidden);
-  if (is_counted && plan_counts_on_host(cut->plan))
+  if (is_counted && cut->method->counts_on_host)
     item_list_host_wait(list);
   item_list_memory(list, permuted, bytes * (picked + cut->expert_rows) * cut->model->hidden);
 }
@@ -129,14 +129,14 @@ static void combine_gathered(ItemList *list, const char *unpermuted, gboolean of
 }
 
 static gboolean is_cut_by_tp(const Cut *cut) {
-  return plan_expert_tp(cut->plan) > 1;
+  return cut->method->expert_tp > 1;
 }
 
 /* Rows arrive by rank and leave by expert, or the reverse. A token received once for several experts is read once. */
 static void sort_rows(ItemList *list, const char *name, double element_bytes) {
   const Cut *cut = list->cut;
   const double read = sent_rows(cut) / cut->routed_tokens;
-  if (cut->n_experts > 1 && (cut->plan->ep > 1 || is_cut_by_tp(cut)))
+  if (cut->n_experts > 1 && (cut->method->ep > 1 || is_cut_by_tp(cut)))
     item_list_memory(list, name, (1 + read) * element_bytes * cut->expert_rows * cut->model->hidden);
 }
 
@@ -146,7 +146,7 @@ static void dispatch(ItemList *list, const char *converted, const char *permuted
   const double bytes = sent_bytes(cut);
   if (sends_narrow(cut))
     item_list_memory(list, converted, (cast_read_bytes(cut) + bytes) * cut->split_tokens * cut->model->hidden);
-  if (plan_gathers_tokens(cut->plan)) {
+  if (cut->method->gathers_tokens) {
     dispatch_gathered(list, permuted, bytes, is_counted);
     return;
   }
@@ -162,7 +162,7 @@ static void dispatch(ItemList *list, const char *converted, const char *permuted
 static void combine(ItemList *list, const char *unpermuted, gboolean of_gradients) {
   static const char *const unsorted = "experts.unsort";
   const Cut *cut = list->cut;
-  if (plan_gathers_tokens(cut->plan)) {
+  if (cut->method->gathers_tokens) {
     combine_gathered(list, unpermuted, of_gradients);
     return;
   }
@@ -235,7 +235,7 @@ void experts_backward(ItemList *list) {
   if (item_list_recomputes(list, MODULE_MOE))
     item_list_recompute(list, experts_forward);
   shared_backward(list);
-  const gboolean is_summed = cut->shared_width > 0 && plan_gathers_tokens(cut->plan);
+  const gboolean is_summed = cut->shared_width > 0 && cut->method->gathers_tokens;
   if (is_summed) /* tp's reduction for the shared expert is waited for before ep gathers */
     sum(list, "experts.grad_sum", 2);
   if (list->input_gradients) {

@@ -37,7 +37,7 @@ typedef struct {
 
 static LossBytes loss_kernels(const Cut *cut) {
   const double e = cut->element_bytes, cast = loss_cast_bytes(cut);
-  if (cut->plan->time.loss == LOSS_FUSED)
+  if (cut->method->time.loss == LOSS_FUSED)
     return (LossBytes){e, e, e, 2 * e};
   return (LossBytes){cast + loss_bytes, 5 * loss_bytes, 2 * loss_bytes, 2 * loss_bytes + cast};
 }
@@ -72,7 +72,7 @@ static void loss_backward(ItemList *list) {
 
 void head_forward(ItemList *list) {
   loss_forward(list);
-  for (list->mtp = 1; list->mtp <= list->cut->plan->mtp_layers; list->mtp++) {
+  for (list->mtp = 1; list->mtp <= list->cut->method->mtp_layers; list->mtp++) {
     mtp_forward(list);
     loss_forward(list);
   }
@@ -80,7 +80,7 @@ void head_forward(ItemList *list) {
 
 void head_backward(ItemList *list) {
   const Cut *cut = list->cut;
-  const int last = cut->plan->mtp_layers;
+  const int last = cut->method->mtp_layers;
   for (list->mtp = last; list->mtp >= 0; list->mtp--) {
     loss_backward(list);
     if (list->mtp < last)

@@ -51,7 +51,7 @@ void item_list_weight_gradient(ItemList *list, const char *name, Number number, 
                                double operand_bytes) {
   const Cut *cut = list->cut;
   const double elements = (double)shape.batch * shape.m * shape.n;
-  const gboolean apart = cut->plan->time.gradient_sums == GRADIENT_SUMS_APART;
+  const gboolean apart = cut->method->time.gradient_sums == GRADIENT_SUMS_APART;
   const double result_bytes = (apart ? cut->element_bytes : 2 * cut->gradient_bytes) * elements;
   WorkItem item = matmul(name, number, LAYOUT_NT, shape, operand_bytes + result_bytes);
   item.accumulate = !apart;
@@ -73,7 +73,7 @@ void item_list_attention(ItemList *list, gboolean backward, const AttentionBlock
       list, (WorkItem){
                 .name = backward ? "attention.backward" : "attention",
                 .kind = ITEM_ATTENTION,
-                .number = precision_info(cut->plan->precision)->element,
+                .number = precision_info(cut->method->precision)->element,
                 .backward = backward != 0,
                 .v_dim = d == v ? 0 : (gint32)v,
                 .windowed = block->windowed != 0,
@@ -116,7 +116,7 @@ void item_list_input_gradient(ItemList *list, const char *name, double bytes) {
 }
 
 gboolean item_list_recomputes(const ItemList *list, RecomputeModule module) {
-  return list->input_gradients && (plan_recompute_modules(list->cut->plan) & MODULE_BIT(module)) != 0;
+  return list->input_gradients && (list->cut->method->recompute_modules & MODULE_BIT(module)) != 0;
 }
 
 void item_list_recompute(ItemList *list, void (*forward)(ItemList *list)) {

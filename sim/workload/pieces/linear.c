@@ -79,7 +79,7 @@ static void make_whole(const Cut *cut, Linear *linear, gint64 n, gint64 k) {
 /* The head and the router stay in the element format: frameworks keep the last layer and the choice of experts out of
  * narrow formats. */
 static void keep_wide(const Cut *cut, Linear *linear) {
-  linear->number = precision_info(cut->plan->precision)->element;
+  linear->number = precision_info(cut->method->precision)->element;
   linear->bytes = cut->element_bytes;
   linear->casts = FALSE;
 }
@@ -157,7 +157,7 @@ static void make_mlp(const Cut *cut, LinearKind kind, Linear *linear) {
 static void gather_narrow(const Cut *cut, LinearKind kind, Linear *linear) {
   const gboolean is_row = kind == LINEAR_ATTN_OUT || kind == LINEAR_MLP_DOWN || kind == LINEAR_SHARED_DOWN;
   const gboolean is_column = kind == LINEAR_QKV || kind == LINEAR_MLP_UP || kind == LINEAR_SHARED_UP;
-  if (cut->plan->time.tensor_parallel_format != TP_FORMAT_LINEAR || !cut->casts || !cut->sequence_parallel ||
+  if (cut->method->time.tensor_parallel_format != TP_FORMAT_LINEAR || !cut->casts || !cut->sequence_parallel ||
       cut->model->parallel_block)
     return;
   linear->gathers_narrow = is_row || is_column;
@@ -171,7 +171,7 @@ Linear linear_of(const Cut *cut, LinearKind kind) {
       .names = &linear_names[kind],
       .n = model->hidden,
       .k = model->hidden,
-      .number = precision_info(cut->plan->precision)->linear,
+      .number = precision_info(cut->method->precision)->linear,
       .bytes = cut->linear_bytes,
       .region_width = model->hidden,
       .tokens = cut->tokens,
@@ -222,12 +222,12 @@ int layer_linears(const Cut *cut, Piece piece, LinearKind kinds[N_LINEARS]) {
 }
 
 gboolean sends_narrow(const Cut *cut) {
-  return cut->casts && cut->plan->ep > 1 && cut->plan->time.expert_format == EXPERT_FORMAT_LINEAR;
+  return cut->casts && cut->method->ep > 1 && cut->method->time.expert_format == EXPERT_FORMAT_LINEAR;
 }
 
 /* A single scale for a whole tensor needs its largest element first: one more read. Block scales do not. */
 static gboolean needs_amax(const Cut *cut) {
-  return cut->plan->precision == PRECISION_FP8 && cut->plan->time.scales == SCALES_TENSOR;
+  return cut->method->precision == PRECISION_FP8 && cut->method->time.scales == SCALES_TENSOR;
 }
 
 double cast_read_bytes(const Cut *cut) {
@@ -242,7 +242,7 @@ static double cast_bytes(const Cut *cut, const Linear *linear, gint64 width) {
  * pytorch/csrc/extensions/cast.cpp, 2025-26), in one kernel, or with one scale per tensor in four: its largest
  * element set to 0 and found, the scale, the conversion (Float8CurrentScalingQuantizer of quantizer.cpp). */
 static int cast_launches(const Cut *cut, const Linear *linear) {
-  if (linear->group == 1 || !plan_has_expert_operations(cut->plan))
+  if (linear->group == 1 || !cut->method->has_expert_operations)
     return 1;
   return (int)linear->group * (needs_amax(cut) ? 4 : 1);
 }
@@ -324,7 +324,7 @@ static gint64 columns_made(const ItemList *list, LinearKind kind, const Linear *
 /* The number of the framework's linears that one listed product stands for: three for queries, keys and values, two
  * for a gate and what it multiplies, if it keeps them apart. */
 static int linears_apart(const Cut *cut, LinearKind kind) {
-  const FrameworkTime *time = &cut->plan->time;
+  const FrameworkTime *time = &cut->method->time;
   const gboolean is_gated = cut->model->gated && (kind == LINEAR_MLP_UP || kind == LINEAR_SHARED_UP);
   if (kind == LINEAR_QKV)
     return time->qkv_linears == LINEARS_APART ? 3 : 1;
@@ -333,7 +333,7 @@ static int linears_apart(const Cut *cut, LinearKind kind) {
 
 /* How many of n linears gather their input under sequence parallelism. */
 static int n_gathers(const Cut *cut, int n_linears) {
-  return cut->plan->time.tensor_parallel_exchanges == TP_EXCHANGES_EACH ? n_linears : 1;
+  return cut->method->time.tensor_parallel_exchanges == TP_EXCHANGES_EACH ? n_linears : 1;
 }
 
 /* Adds memory kernels that run after the last listed product and move `bytes` in total. */
@@ -349,7 +349,7 @@ static gboolean is_cut(const Cut *cut, const Linear *linear) {
  * columns: n·2·T·w elements. Under sequence parallelism its input was gathered and is not copied. */
 static double copied_bytes(const Cut *cut, const Linear *linear, int n_linears) {
   const gboolean copies =
-      is_cut(cut, linear) && !cut->sequence_parallel && cut->plan->time.tensor_parallel_input == TP_INPUT_COPIED;
+      is_cut(cut, linear) && !cut->sequence_parallel && cut->method->time.tensor_parallel_input == TP_INPUT_COPIED;
   return copies ? 2.0 * n_linears * cut->element_bytes * linear->tokens * linear->region_width : 0;
 }
 
@@ -366,7 +366,7 @@ static int n_sums(const Cut *cut, int n_linears) {
 static int added_passes(const Cut *cut, const Linear *linear, int n_linears) {
   if (n_linears == 1)
     return 0;
-  if (cut->plan->time.input_gradient_sums == INPUT_GRADIENT_SUMS_APART)
+  if (cut->method->time.input_gradient_sums == INPUT_GRADIENT_SUMS_APART)
     return 3 * (n_linears - 1);
   return is_cut(cut, linear) && cut->sequence_parallel && n_sums(cut, n_linears) == 1 ? n_linears + 1 : n_linears - 1;
 }
@@ -381,7 +381,7 @@ static double added_bytes(const Cut *cut, const Linear *linear, int n_linears) {
 /* A kernel that adds a row-parallel linear's bias reads and writes its output, for this rank's T/tp tokens under
  * sequence parallelism: 2·n per token. */
 static double row_bias_bytes(const Cut *cut, const Linear *linear) {
-  const gboolean is_apart = linear->has_bias && !linear->is_local && cut->plan->time.row_bias == ROW_BIAS_APART;
+  const gboolean is_apart = linear->has_bias && !linear->is_local && cut->method->time.row_bias == ROW_BIAS_APART;
   return is_apart ? 2 * cut->element_bytes * cut->split_tokens * linear->n : 0;
 }
 
@@ -415,7 +415,7 @@ void linear_column_backward(ItemList *list, LinearKind kind) {
     if (!linear.region_of_another && !linear.is_local)
       reduced = region_reduce_columns(list, linear.names->dgrad, n_sums(cut, n_linears) * linear.region_width);
   }
-  if (cut->plan->time.tensor_parallel == TP_ALONE)
+  if (cut->method->time.tensor_parallel == TP_ALONE)
     item_list_wait(list, reduced);
   if (list->weight_gradients) {
     item_list_wait(list, gathered);

@@ -75,7 +75,7 @@ static double expert_linear_inputs(const Cut *cut) {
 
 /* Bytes per element of the input of an activation in a layer with experts. */
 static double activation_input_bytes(const Cut *cut) {
-  const double bytes = cut->plan->memory.activation_input_bytes;
+  const double bytes = cut->method->memory.activation_input_bytes;
   return bytes > 0 ? bytes : cut->element_bytes;
 }
 
@@ -93,9 +93,9 @@ static double expert_rest(const Cut *cut) {
 /* What a norm of this many elements keeps besides its input, under a framework. With plain kernels a LayerNorm is
  * still a single one, which keeps nothing more. */
 static double norm_rest(const Cut *cut, double elements) {
-  const gboolean plain = cut->plan->memory.kernels == FRAMEWORK_KERNELS_PLAIN;
-  const gboolean is_kept = !plain || (plan_has_plain_norm(cut->plan) && cut->model->norm == NORM_RMSNORM);
-  return is_kept ? cut->plan->memory.norm_bytes * elements : 0;
+  const gboolean plain = cut->method->memory.kernels == FRAMEWORK_KERNELS_PLAIN;
+  const gboolean is_kept = !plain || (cut->method->plain_norm && cut->model->norm == NORM_RMSNORM);
+  return is_kept ? cut->method->memory.norm_bytes * elements : 0;
 }
 
 /* After the norms (W), and below before them (I). */
@@ -110,7 +110,7 @@ static double latent_rest(const Cut *cut) {
 
 /* In the form that attn_out's weight gradient reads. */
 static double attention_output(const Cut *cut) {
-  const double bytes = cut->plan->memory.attention_output_bytes;
+  const double bytes = cut->method->memory.attention_output_bytes;
   return (bytes > 0 ? bytes : cut->linear_bytes) * cut->tokens * cut->out_width;
 }
 
@@ -120,7 +120,7 @@ static double qk_norm_elements(const Cut *cut) {
 }
 
 static LayerTensors layer_tensors(const Cut *cut, gboolean has_experts) {
-  const gboolean parallel = cut->model->parallel_block, flash = cut->plan->attention == ATTENTION_FLASH;
+  const gboolean parallel = cut->model->parallel_block, flash = cut->method->attention == ATTENTION_FLASH;
   const double e = cut->element_bytes, stream = (double)cut->split_tokens * cut->model->hidden, t = cut->tokens;
   const int n_branches = parallel ? 1 : 2; /* where a mask is drawn, and where a norm before the branches reads */
   const gint64 n_streams = MIN(n_branches, cut->n_norms);
@@ -139,7 +139,7 @@ static LayerTensors layer_tensors(const Cut *cut, gboolean has_experts) {
   }
   if (cut->model->dropout_rate.hidden > 0)
     tensors.rest += n_branches * stream;
-  const FrameworkMemory *framework = &cut->plan->memory;
+  const FrameworkMemory *framework = &cut->method->memory;
   const gboolean plain = framework->kernels == FRAMEWORK_KERNELS_PLAIN;
   tensors.rest += norm_rest(cut, (cut->n_norms + cut->n_post_norms) * stream + qk_norm_elements(cut));
   if (plain)
@@ -148,7 +148,7 @@ static LayerTensors layer_tensors(const Cut *cut, gboolean has_experts) {
     tensors.linear_inputs += cut->linear_bytes * cut->n_inputs * (t * cut->model->hidden - stream);
   if (flash) {
     tensors.rest += attention_row_sums_bytes(cut);
-    const gboolean of_heads = cut->cp > 1 && cut->plan->cp_comm == CP_ULYSSES;
+    const gboolean of_heads = cut->cp > 1 && cut->method->cp_comm == CP_ULYSSES;
     /* flash needs its output, not attn_out's operand */
     if (of_heads || (cut->casts && framework->attention_output_bytes == 0))
       tensors.rest += e * t * cut->out_width;
@@ -188,14 +188,14 @@ static double expert_gradients(const Cut *cut) {
 static double widest_gradients(const Cut *cut, gboolean has_experts) {
   const double activation =
       has_experts ? expert_gradients(cut) : (double)cut->tokens * (cut->up_width + cut->ffn_width);
-  const gboolean unfused = cut->plan->attention == ATTENTION_UNFUSED;
-  const gboolean plain = cut->plan->memory.kernels == FRAMEWORK_KERNELS_PLAIN;
+  const gboolean unfused = cut->method->attention == ATTENTION_UNFUSED;
+  const gboolean plain = cut->method->memory.kernels == FRAMEWORK_KERNELS_PLAIN;
   const double softmax = unfused ? (plain ? cut->element_bytes + 8 : 2 * cut->element_bytes) * cut->scores : 0;
   const double widest = MAX(cut->element_bytes * activation, softmax);
   return cut->cp > 1 ? MAX(widest, context_buffer_bytes(cut)) : widest;
 }
 
-/* For plan_keeps_every_other_product(); includes what tp has reduce-scattered. */
+/* For keeps_every_other_product; includes what tp has reduce-scattered. */
 static double kept_products(const Cut *cut) {
   const double stream = (double)cut->split_tokens * cut->model->hidden, t = cut->tokens;
   double elements = t * (2 * cut->q_width + cut->kv_width + cut->ffn_width);
@@ -207,12 +207,12 @@ static double kept_products(const Cut *cut) {
 }
 
 static gboolean drops(const Cut *cut, RecomputeModule module) {
-  return (plan_recompute_modules(cut->plan) & MODULE_BIT(module)) != 0;
+  return (cut->method->recompute_modules & MODULE_BIT(module)) != 0;
 }
 
 /* A norm's output is not dropped if its gathered copy is kept instead. */
 static Dropped dropped_norm(const Cut *cut) {
-  const gboolean is_gathered = cut->plan->memory.gathered == GATHERED_KEPT && cut->sequence_parallel;
+  const gboolean is_gathered = cut->method->memory.gathered == GATHERED_KEPT && cut->sequence_parallel;
   const double stream = (double)cut->split_tokens * cut->model->hidden;
   return (Dropped){is_gathered ? 0 : cut->linear_bytes * stream, norm_rest(cut, stream)};
 }
@@ -240,7 +240,7 @@ static Dropped dropped_branch(const Cut *cut, double linear_inputs, double rest)
 
 static Dropped dropped_of_mlp(const Cut *cut, gboolean has_experts) {
   const double t = cut->tokens, ffn = cut->ffn_width;
-  const gboolean keeps_gate = cut->plan->memory.kernels == FRAMEWORK_KERNELS_PLAIN && cut->model->gated;
+  const gboolean keeps_gate = cut->method->memory.kernels == FRAMEWORK_KERNELS_PLAIN && cut->model->gated;
   const Dropped norm = drops(cut, MODULE_LAYERNORM) ? dropped_norm(cut) : (Dropped){0};
   Dropped dropped = {0};
   if (!has_experts && drops(cut, MODULE_MLP))
@@ -279,7 +279,7 @@ static void drop_modules(PieceMemory *memory, const Cut *cut, const LayerTensors
 static double kept_linear_inputs(const Cut *cut, const LayerTensors *tensors) {
   const gboolean reads_input = cut->n_norms == 0 && !cut->casts;
   const gboolean reads_output =
-      plan_keeps_every_other_product(cut->plan) && !cut->casts && cut->plan->memory.attention_output_bytes == 0;
+      cut->method->keeps_every_other_product && !cut->casts && cut->method->memory.attention_output_bytes == 0;
   return (reads_input ? tensors->layer_input : 0) + (reads_output ? attention_output(cut) : 0);
 }
 
@@ -289,12 +289,12 @@ static PieceMemory layer_memory(const Cut *cut, Piece piece) {
   const double all = tensors.rest + tensors.linear_inputs + tensors.scores;
   PieceMemory memory = {.held_for_W = layer_output_gradients(cut, piece),
                         .transient_bytes = widest_gradients(cut, has_experts)};
-  if (cut->plan->recompute == RECOMPUTE_NONE) {
+  if (cut->method->recompute == RECOMPUTE_NONE) {
     keep_all(&memory, &tensors);
-  } else if (cut->plan->recompute == RECOMPUTE_SELECTIVE && !plan_keeps_every_other_product(cut->plan)) {
+  } else if (cut->method->recompute == RECOMPUTE_SELECTIVE && !cut->method->keeps_every_other_product) {
     drop_modules(&memory, cut, &tensors, has_experts);
   } else {
-    const double products = plan_keeps_every_other_product(cut->plan) ? kept_products(cut) : 0;
+    const double products = cut->method->keeps_every_other_product ? kept_products(cut) : 0;
     const double stays = kept_linear_inputs(cut, &tensors);
     memory.saved_bytes = tensors.layer_input + products;
     memory.released_by_I = memory.saved_bytes - stays;
@@ -306,7 +306,7 @@ static PieceMemory layer_memory(const Cut *cut, Piece piece) {
 
 /* The gradient of one vocabulary matrix in the element format, unless it is accumulated in place. */
 static double vocabulary_gradient(const Cut *cut) {
-  const gboolean dense = cut->plan->memory.vocabulary_gradients == VOCABULARY_GRADIENTS_DENSE;
+  const gboolean dense = cut->method->memory.vocabulary_gradients == VOCABULARY_GRADIENTS_DENSE;
   return dense ? cut->element_bytes * cut_vocab_parameters(cut) : 0;
 }
 
@@ -327,14 +327,14 @@ static PieceMemory embedding_memory(const Cut *cut) {
  * replacing the logits, and their gradient; fused, the gradient has already replaced the logits. */
 static double kept_of_logit(const Cut *cut) {
   const double capped = cut->model->capped_logits ? cut->element_bytes : 0;
-  return (cut->plan->time.loss == LOSS_FUSED ? cut->element_bytes : 4) + capped;
+  return (cut->method->time.loss == LOSS_FUSED ? cut->element_bytes : 4) + capped;
 }
 
 static double made_of_logit(const Cut *cut) {
-  const double stated = cut->plan->memory.logit_bytes;
+  const double stated = cut->method->memory.logit_bytes;
   if (stated > 0)
     return MAX(stated - kept_of_logit(cut), 0);
-  return cut->plan->time.loss == LOSS_FUSED ? 0 : cut->element_bytes;
+  return cut->method->time.loss == LOSS_FUSED ? 0 : cut->element_bytes;
 }
 
 /* The norm's input, the product's input, and what is kept of the logits: also the capped ones, from which backward
@@ -343,7 +343,7 @@ static PieceMemory loss_memory(const Cut *cut) {
   const double stream = cut->element_bytes * cut->split_tokens * cut->model->hidden;
   const double logits = (double)cut->tokens * cut->vocab_width;
   const double gradient = cut->element_bytes * logits;
-  const FrameworkMemory *framework = &cut->plan->memory;
+  const FrameworkMemory *framework = &cut->method->memory;
   const double seen = framework->logits != LOGITS_SPLIT ? logits * cut->tp : logits; /* the logits that the loss is
                                                                                         computed from */
   /* those received from each rank, and this rank's own */
@@ -373,7 +373,7 @@ static PieceMemory mtp_memory(const Cut *cut) {
 static PieceMemory head_memory(const Cut *cut) {
   const PieceMemory loss = loss_memory(cut), mtp = mtp_memory(cut);
   PieceMemory memory = loss;
-  for (int i = 0; i < cut->plan->mtp_layers; i++) {
+  for (int i = 0; i < cut->method->mtp_layers; i++) {
     memory.saved_bytes += loss.saved_bytes + mtp.saved_bytes;
     memory.released_by_I += loss.released_by_I + mtp.released_by_I;
     memory.held_for_W += loss.held_for_W + mtp.held_for_W;

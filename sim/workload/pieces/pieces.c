@@ -20,20 +20,20 @@ static const struct {
     [PIECE_HEAD] = {head_forward, head_backward},
 };
 
-gboolean recompute_stops_early(const Model *model, const Plan *plan) {
+gboolean recompute_stops_early(const Model *model, const Method *method) {
   const gboolean reads_output = model->post_norms || model->norms_behind || model->dropout_rate.hidden > 0;
-  return plan->recompute == RECOMPUTE_FULL && plan->time.recompute_end == RECOMPUTE_END_NEEDED && !reads_output;
+  return method->recompute == RECOMPUTE_FULL && method->time.recompute_end == RECOMPUTE_END_NEEDED && !reads_output;
 }
 
 static void list_backward(ItemList *list, Piece piece) {
-  const Plan *plan = list->cut->plan;
-  const gboolean every_other = plan_keeps_every_other_product(plan);
+  const Method *method = list->cut->method;
+  const gboolean every_other = method->keeps_every_other_product;
   const gboolean is_layer = piece == PIECE_LAYER || piece == PIECE_DENSE_LAYER;
   const gboolean is_dense = piece == PIECE_DENSE_LAYER || list->cut->n_experts == 0;
-  if (list->input_gradients && is_layer && (plan->recompute == RECOMPUTE_FULL || every_other)) {
+  if (list->input_gradients && is_layer && (method->recompute == RECOMPUTE_FULL || every_other)) {
     list->recompute = TRUE;
     list->every_other = every_other;
-    list->stops_early = is_dense && recompute_stops_early(list->cut->model, plan);
+    list->stops_early = is_dense && recompute_stops_early(list->cut->model, method);
     pieces[piece].forward(list);
     list->recompute = list->every_other = list->stops_early = FALSE;
   }
@@ -65,10 +65,10 @@ static void add_copies(ItemList *list, Phase phase, double parameters) {
     return;
   if (phase != PHASE_W)
     g_array_index(list->items, WorkItem, first_compute(list)).behind_bytes +=
-        2 * cut->plan->recipe.weights * parameters;
+        2 * cut->method->recipe.weights * parameters;
   if (list->weight_gradients)
     g_array_index(list->items, WorkItem, list->last_compute).behind_bytes +=
-        (cut->element_bytes + plan_gradient_sum_bytes(cut->plan)) * parameters;
+        (cut->element_bytes + cut->method->gradient_sum_bytes) * parameters;
 }
 
 WorkList piece_list(const Cut *cut, Piece piece, Phase phase, double copied_parameters) {

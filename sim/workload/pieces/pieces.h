@@ -202,7 +202,7 @@ gboolean item_list_recomputes(const ItemList *list, RecomputeModule module);
 void item_list_recompute(ItemList *list, void (*forward)(ItemList *list));
 
 /* Whether recomputing a dense layer stops before the MLP's last product (recompute_end of quirks.c). */
-gboolean recompute_stops_early(const Model *model, const Plan *plan);
+gboolean recompute_stops_early(const Model *model, const Method *method);
 
 /* The finished list of a phase; empty (NULL items) if a piece has nothing to do in it. `copied_parameters`: those of
  * the piece that ZeRO-3 copies from and to buffers (pieces.c); 0: none. */

@@ -25,17 +25,17 @@ static double stream_bytes(const Cut *cut) {
 }
 
 static gboolean is_plain(const Cut *cut) {
-  return cut->plan->time.kernels == FRAMEWORK_KERNELS_PLAIN;
+  return cut->method->time.kernels == FRAMEWORK_KERNELS_PLAIN;
 }
 
 static gboolean has_plain_norm(const Cut *cut) {
-  return plan_has_plain_norm(cut->plan) && cut->model->norm == NORM_RMSNORM;
+  return cut->method->plain_norm && cut->model->norm == NORM_RMSNORM;
 }
 
 /* How often a single-kernel norm reads or writes a tensor as large as its input x: forward it reads x and writes y,
  * 2; backward it reads dy and x and writes dx, 3. A framework may state higher numbers for its LayerNorm. */
 static double norm_passes(const Cut *cut, gboolean backward) {
-  const FrameworkTime *time = &cut->plan->time;
+  const FrameworkTime *time = &cut->method->time;
   const double passes = backward ? time->layer_norm_backward : time->layer_norm_forward;
   if (cut->model->norm != NORM_RMSNORM && passes > 0)
     return passes;
@@ -87,7 +87,7 @@ void branch_backward_end(ItemList *list) {
 }
 
 static gboolean rotates_in_operations(const Cut *cut) {
-  return cut->model->scaled_rotation && cut->plan->time.scaled_rotation == ROTATION_SINGLE && !is_plain(cut);
+  return cut->model->scaled_rotation && cut->method->time.scaled_rotation == ROTATION_SINGLE && !is_plain(cut);
 }
 
 static void rotate(ItemList *list, gboolean backward) {
@@ -176,6 +176,6 @@ void mlp_activation_backward(ItemList *list, gint64 rows, gint64 width) {
 void expert_activation_backward(ItemList *list) {
   const Cut *cut = list->cut;
   const gint64 width = cut->expert_width;
-  const double again = plan_has_expert_operations(cut->plan) ? (cut->model->gated ? 3.0 : 2.0) * width : 0;
+  const double again = cut->method->has_expert_operations ? (cut->model->gated ? 3.0 : 2.0) * width : 0;
   activation_backward(list, cut->expert_rows, activation_elements(cut, width, TRUE) + again, again > 0 ? 2 : 0);
 }

@@ -195,23 +195,24 @@ gboolean plan_order_is_auto(const PlanOrder *choice) {
   return choice->info == NULL && choice->read == NULL;
 }
 
-Order *plan_order_make(PlanOrder *choice, const Plan *plan, GError **error) {
+Order *plan_order_make(PlanOrder *choice, const Method *method, GError **error) {
   g_assert(!plan_order_is_auto(choice));
   if (choice->read == NULL) {
-    OrderShape shape = {plan->pp, plan->chunks, (int)plan->n_micro_batches, plan->group, plan_takes_turns(plan)};
+    OrderShape shape = {method->pp, method->chunks, (int)method->n_micro_batches, method->group, method->takes_turns};
     return order_new(choice->info, shape, error);
   }
-  if (choice->read->n_micro_batches == plan->n_micro_batches)
+  if (choice->read->n_micro_batches == method->n_micro_batches)
     return g_steal_pointer(&choice->read);
   fail_impossible(error,
                   "%s is an order for %d micro-batches, the plan has %" G_GINT64_FORMAT
                   " (global-batch / (micro-batch × dp))",
-                  schedule_file(plan->schedule), choice->read->n_micro_batches, plan->n_micro_batches);
+                  schedule_file(method->schedule), choice->read->n_micro_batches, method->n_micro_batches);
   return NULL;
 }
 
-gint64 plan_order_group(const PlanOrder *choice, const Plan *plan) {
-  if (choice->info == NULL || plan->n_micro_batches > G_MAXINT)
+gint64 plan_order_group(const PlanOrder *choice, const Method *method) {
+  if (choice->info == NULL || method->n_micro_batches > G_MAXINT)
     return 0;
-  return schedule_repeats(choice->info, (OrderShape){plan->pp, plan->chunks, (int)plan->n_micro_batches, plan->group});
+  return schedule_repeats(choice->info,
+                          (OrderShape){method->pp, method->chunks, (int)method->n_micro_batches, method->group});
 }

@@ -1,6 +1,7 @@
 /* The pipeline order that a plan asks for: a schedule of the table, one searched for its costs (auto), or one read
  * from a file (file:orders.csv). The schedule decides chunks and pipes, which plan_complete() needs to know. */
 #pragma once
+#include "plan.h"
 #include "schedules.h"
 #include "workload.h"
 
@@ -44,6 +45,6 @@ Workload *plan_order_workload(PlanOrder *choice, const Model *model, const Clust
 gboolean plan_order_is_auto(const PlanOrder *choice);
 /* The order of a complete plan whose schedule is not auto. Owned by the caller. IMPOSSIBLE as order_new(), or if a
  * file's counts differ from the plan's. */
-Order *plan_order_make(PlanOrder *choice, const Plan *plan, GError **error);
+Order *plan_order_make(PlanOrder *choice, const Method *method, GError **error);
 /* Micro-batches per group that the order's lists repeat (schedule_repeats()); 0: no repeats. */
-gint64 plan_order_group(const PlanOrder *choice, const Plan *plan);
+gint64 plan_order_group(const PlanOrder *choice, const Method *method);
