@@ -111,7 +111,7 @@ void host_optimizer_weights_back(const Trainer *trainer, int chunk, DeviceStream
   g_autoptr(GArray) parts = parts_of_chunk(trainer, chunk, G_MAXINT64);
   for (guint i = 0; i < parts->len; i++) {
     const Part *part = &g_array_index(parts, Part, i);
-    const gint64 own = part->block->zero == 3 ? 0 : part->block->shard_first;
+    const gint64 own = zero_shards_weights(part->block->zero) ? 0 : part->block->shard_first;
     stream->device->type->copy(stream, at(part->block->weight, own + part->first, number),
                                at(part->block->host_weight, part->first, number),
                                part->n * kernel_element_bytes((Number)number));

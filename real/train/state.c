@@ -93,7 +93,7 @@ void state_unshard(Trainer *trainer, const Op *op, const Transfer *transfer, Com
   comm->batch_begin(trainer->comm);
   for (guint i = 0; i < blocks->len; i++) {
     const Block *block = g_ptr_array_index(blocks, i);
-    const gboolean is_sharded = block->zero == 3;
+    const gboolean is_sharded = zero_shards_weights(block->zero);
     char *out = is_sharded ? gathered_place(trainer, block, buffer, &offset) : block->weight;
     const gboolean is_in_place = !is_sharded || block->weight == NULL; /* fetched there before */
     const char *in = is_in_place ? at(out, block->shard_first, number) : block->weight;
@@ -131,7 +131,7 @@ void state_use_early(Trainer *trainer, const Op *op) {
 /* Opens the buffer that is not being reduced. The Program makes each bucket wait for the last but one reduction. */
 static void open_shared(Trainer *trainer, DeviceStream *stream) {
   Block *shared = parameters_shared_table(trainer->parameters);
-  if (shared == NULL || shared->zero < 2 || trainer->is_shared_open)
+  if (shared == NULL || !zero_shards_gradients(shared->zero) || trainer->is_shared_open)
     return;
   shared->bucket = trainer->shared_gradients[trainer->n_shared_opened++ % 2];
   trainer->is_shared_open = TRUE;
@@ -166,7 +166,7 @@ void state_open_bucket(Trainer *trainer, const Op *op, const Transfer *transfer,
 
 /* The whole unreduced gradient. */
 static char *unreduced(const Block *block) {
-  return block->zero >= 2 ? block->bucket : block->gradient;
+  return zero_shards_gradients(block->zero) ? block->bucket : block->gradient;
 }
 
 /* A range of elements of a block's unreduced gradient. */
@@ -178,7 +178,7 @@ typedef struct {
 static Range summed(const Trainer *trainer, const Transfer *transfer, const Block *block, gboolean is_after) {
   const gboolean scatters = transfer->collective == COLLECTIVE_REDUCE_SCATTER;
   const gboolean is_whole =
-      block->zero <= 1 && trainer->workload->method->time.gradients == GRADIENTS_WHOLE && !scatters;
+      !zero_shards_gradients(block->zero) && trainer->workload->method->time.gradients == GRADIENTS_WHOLE && !scatters;
   return is_whole || (scatters && !is_after) ? (Range){0, block->n} : (Range){block->shard_first, block->shard_n};
 }
 
@@ -234,7 +234,7 @@ void state_reduce(Trainer *trainer, const Op *op, const Transfer *transfer, Comm
   convert_sums(trainer, transfer, blocks, TRUE, stream);
   for (guint i = 0; i < blocks->len && is_last; i++) {
     const Block *block = g_ptr_array_index(blocks, i);
-    if (block->zero < 2)
+    if (!zero_shards_gradients(block->zero))
       continue;
     add_gradients(stream, at(block->bucket, block->shard_first, number), block->gradient, block->shard_n, number);
     if (block == parameters_shared_table(parameters))
@@ -244,7 +244,8 @@ void state_reduce(Trainer *trainer, const Op *op, const Transfer *transfer, Comm
 
 /* This rank's shard of a block's gradient. */
 static char *own_gradient(const Parameters *parameters, const Block *block) {
-  return block->zero >= 2 ? block->gradient : at(block->gradient, block->shard_first, parameters->gradient_number);
+  return zero_shards_gradients(block->zero) ? block->gradient
+                                            : at(block->gradient, block->shard_first, parameters->gradient_number);
 }
 
 /* Sums `n` elements of gradients over the group. */
@@ -355,7 +356,7 @@ void state_zero_gradients(const Trainer *trainer, DeviceStream *stream) {
   const Parameters *parameters = trainer->parameters;
   for (int i = 0; i < parameters->n_blocks; i++) {
     const Block *block = &parameters->blocks[i];
-    const gint64 n = block->zero >= 2 ? block->shard_n : block->n;
+    const gint64 n = zero_shards_gradients(block->zero) ? block->shard_n : block->n;
     if (n > 0)
       fill_zero(stream, block->gradient, n, parameters->gradient_number);
   }
@@ -389,7 +390,8 @@ void state_norm(Trainer *trainer, int step, CommGroup *group, DeviceStream *stre
 AdamKernel state_adam(const Trainer *trainer, const Block *block, int step) {
   const Parameters *parameters = trainer->parameters;
   const Training *training = &trainer->training;
-  char *weight = block->zero == 3 ? block->weight : at(block->weight, block->shard_first, parameters->number);
+  char *weight =
+      zero_shards_weights(block->zero) ? block->weight : at(block->weight, block->shard_first, parameters->number);
   double power1 = 1, power2 = 1;
   for (int i = 0; i <= step; i++) {
     power1 *= training->beta1;

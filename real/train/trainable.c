@@ -239,7 +239,7 @@ static gboolean check_experts(const Workload *workload, GError **error) {
  * runs, and its gradient is summed with that stage's. */
 static gboolean check_further_heads(const Workload *workload, GError **error) {
   const Method *method = workload->method;
-  if (!workload_heads_read_embedding(workload) || method->zero < 2 || workload->n_stages == 1)
+  if (!workload_heads_read_embedding(workload) || !zero_shards_gradients(method->zero) || workload->n_stages == 1)
     return TRUE;
   return fail_impossible(error,
                          "--mtp-layers %d with --zero %d cannot be trained here where one rank has the model's first "

@@ -104,11 +104,12 @@ static gboolean allocate_early(Trainer *trainer, GError **error) {
   const gint64 element_bytes = kernel_element_bytes(parameters->gradient_number);
   gint64 n = 0, offset = 0;
   for (int i = 0; i < parameters->n_blocks; i++)
-    n += parameters->blocks[i].zero >= 2 ? (parameters->blocks[i].n_norms + ALIGN - 1) / ALIGN * ALIGN : 0;
+    n += zero_shards_gradients(parameters->blocks[i].zero) ? (parameters->blocks[i].n_norms + ALIGN - 1) / ALIGN * ALIGN
+                                                           : 0;
   trainer->early = trainer->device->type->allocate(trainer->device, MAX(n, 1) * element_bytes, error);
   for (int i = 0; i < parameters->n_blocks && trainer->early != NULL; i++) {
     Block *block = &parameters->blocks[i];
-    if (block->zero < 2)
+    if (!zero_shards_gradients(block->zero))
       continue;
     block->early = block->n_norms > 0 ? trainer->early + offset * element_bytes : NULL;
     offset += (block->n_norms + ALIGN - 1) / ALIGN * ALIGN;
@@ -156,15 +157,15 @@ static gboolean allocate_buffers(Trainer *trainer, int rank, GError **error) {
       trainer->losses ? device->allocate(trainer->device, 2 * steps * (gint64)sizeof(double), error) : NULL;
   trainer->pack = trainer->norms ? device->allocate(trainer->device, 4 * MAX(summed, 1), error) : NULL;
   gboolean ok = trainer->pack != NULL && allocate_sums(trainer, error);
-  ok = ok && (parameters->zero < 2 || allocate_buckets(trainer, list, error));
+  ok = ok && (!zero_shards_gradients(parameters->zero) || allocate_buckets(trainer, list, error));
   const Block *shared = parameters_shared_table(parameters);
-  for (int i = 0; i < 2 && ok && shared != NULL && parameters->zero >= 2; i++)
+  for (int i = 0; i < 2 && ok && shared != NULL && zero_shards_gradients(parameters->zero); i++)
     ok = (trainer->shared_gradients[i] = device->allocate(trainer->device, 4 * shared->n, error)) != NULL;
-  if (ok && shared != NULL && parameters->zero == 3)
+  if (ok && shared != NULL && zero_shards_weights(parameters->zero))
     ok = (trainer->shared_gathered = device->allocate(trainer->device, 4 * shared->n, error)) != NULL;
-  if (ok && parameters->zero >= 2 && trainer->activations.has_w)
+  if (ok && zero_shards_gradients(parameters->zero) && trainer->activations.has_w)
     ok = allocate_early(trainer, error);
-  const int n_gathers = parameters->zero == 3 ? gather_buffers_needed(list) : 0;
+  const int n_gathers = zero_shards_weights(parameters->zero) ? gather_buffers_needed(list) : 0;
   for (int i = 0; i < n_gathers && ok; i++) {
     char *buffer = device->allocate(trainer->device, MAX(trainer->gather_bytes, 1), error);
     ok = buffer != NULL;

@@ -68,7 +68,7 @@ static Recipe recipe_on_gpu(const Plan *plan, int zero) {
   Recipe recipe = plan->recipe;
   if (plan->offload.optimizer != TIER_GPU) {
     recipe.master = recipe.moments = 0;
-    recipe.gradients = zero >= 2 ? 0 : recipe.gradients;
+    recipe.gradients = zero_shards_gradients(zero) ? 0 : recipe.gradients;
   }
   recipe.weights = plan->offload.weights != TIER_GPU ? 0 : recipe.weights;
   return recipe;
@@ -90,7 +90,7 @@ static void add_state(const MemoryTable *table, double parameters, int shards, i
   row->bytes[MEMORY_WEIGHTS] += state.weights_bytes;
   row->bytes[MEMORY_GRADIENTS] += state.gradients_bytes;
   row->bytes[MEMORY_OPTIMIZER] += state.optimizer_bytes;
-  const double updated = parameters / (zero >= 1 ? shards : 1);
+  const double updated = parameters / (zero_shards_optimizer(zero) ? shards : 1);
   row->bytes[MEMORY_BUFFERS] += updated * plan_copied_gradient_bytes(plan);
   row->total_bytes += state_memory_total(&state) + updated * plan_copied_gradient_bytes(plan);
   add_tiers(plan, zero, &whole, updated, row);
@@ -132,7 +132,7 @@ static gboolean complete(const PlanOptions *o, Plan *plan, GError **error) {
 static gboolean fill_row(const MemoryTable *table, const PlanOptions *o, int zero, MemoryRow *row, GError **error) {
   g_autoptr(Plan) plan = plan_copy(o->plan);
   plan->zero = zero;
-  if (zero == 0)
+  if (!zero_shards_optimizer(zero))
     plan->zero_ranks = 0; /* nothing is sharded */
   row->tiers_fit = TRUE;
   if (table->has_activations)

@@ -218,7 +218,7 @@ static Picture *make_memory(PlotOptions *o, char **files, GError **error) {
     return NULL;
   for (guint i = 0; i < variants.runs->len; i++) {
     Plan *plan = many_runs_get(variants.runs, i)->plan;
-    if (plan->zero == 0)
+    if (!zero_shards_optimizer(plan->zero))
       plan->zero_ranks = 0;
   }
   if (!many_runs_predict(variants.runs, n_threads(o), error))

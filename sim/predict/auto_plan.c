@@ -46,9 +46,9 @@ static double zero_buffers(const Workload *workload) {
   double layer = part_sharded_parameters(workload, &part), buffers = 0;
   if (!lowering_is_sharded(workload))
     return 0;
-  if (method->zero >= 2 && !method->reduces_once)
+  if (zero_shards_gradients(method->zero) && !method->reduces_once)
     buffers += 2 * MAX(layer, (double)method->bucket_parameters) * method->recipe.gradients;
-  if (method->zero == 3)
+  if (zero_shards_weights(method->zero))
     buffers += (method->prefetch + 1) * layer * method->recipe.weights;
   return buffers;
 }

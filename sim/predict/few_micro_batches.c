@@ -7,7 +7,8 @@
  * turn. */
 static gint64 fewest_of(gint64 group, const Method *method) {
   enum { GROUPS = 3, MORE = 2, AHEAD = 2 };
-  const int groups = GROUPS + (method->zero >= 2); /* gradients that are reduced in every group settle a group later */
+  const int groups =
+      GROUPS + zero_shards_gradients(method->zero); /* gradients that are reduced in every group settle a group later */
   return group > 1 ? groups * group : (gint64)method->pp + MORE + (method->pp > 1 && method->overlap_p2p ? AHEAD : 0);
 }
 
@@ -29,7 +30,7 @@ static gboolean is_even(const Workload *workload) {
  * more. */
 static gint64 first_try(gint64 group, const Workload *workload) {
   const gint64 fewest = fewest_of(group, workload->method);
-  return fewest + (group == 1 && workload->method->zero >= 2 && !is_even(workload) ? 1 : 0);
+  return fewest + (group == 1 && zero_shards_gradients(workload->method->zero) && !is_even(workload) ? 1 : 0);
 }
 
 /* The first try, and more for stages that differ by more than they wait. Gradients reduced beside every group hold up
@@ -46,7 +47,8 @@ int few_micro_batches_to_try(gint64 group, const Workload *workload, FewMicroBat
   tries[n++] = (FewMicroBatches){first, little};
   if (group == 1 && method->zero == 2 && pp > 1)
     tries[n++] = (FewMicroBatches){first + 3 * pp / 4, little};
-  const gint64 rounds = method->zero == 3 ? ROUNDS_OF_GATHERS : ROUNDS;
-  tries[n++] = (FewMicroBatches){group > 1 ? GROUPS * group : rounds * pp + MORE, method->zero == 3 ? most : little};
+  const gint64 rounds = zero_shards_weights(method->zero) ? ROUNDS_OF_GATHERS : ROUNDS;
+  tries[n++] = (FewMicroBatches){group > 1 ? GROUPS * group : rounds * pp + MORE,
+                                 zero_shards_weights(method->zero) ? most : little};
   return n;
 }

@@ -66,7 +66,7 @@ static gboolean is_held_late(const Workload *workload, const Action *action, con
     return FALSE; /* as most are */
   const gboolean is_own = action->stage == next->stage && action->micro_batch == next->micro_batch;
   const gboolean takes_turns = lowering_takes_turns(workload), is_round = action->joins_next && takes_turns && !is_own;
-  const gboolean is_cut = lowering_gathers_early(workload) && (method->zero == 3 || is_first);
+  const gboolean is_cut = lowering_gathers_early(workload) && (zero_shards_weights(method->zero) || is_first);
   return (is_cut || takes_turns) && (action->overlaps_next || is_round);
 }
 

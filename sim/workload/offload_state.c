@@ -5,7 +5,7 @@
 gboolean workload_gradients_leave(const Workload *workload, gboolean of_experts) {
   const Method *method = workload->method;
   const Layout *layout = &workload->layout;
-  if (method->offload.optimizer == TIER_GPU || method->zero < 2)
+  if (method->offload.optimizer == TIER_GPU || !zero_shards_gradients(method->zero))
     return FALSE;
   if (of_experts)
     return layout->n_expert_shards > 1 || layout_group_size(layout, AXIS_BIT_EXPERT_SHARD | AXIS_BIT_DP_REPLICA) == 1;
@@ -16,7 +16,7 @@ gboolean workload_gradients_leave(const Workload *workload, gboolean of_experts)
 static double staying_gradients(const Workload *workload, int stage) {
   const StageWork *work = &workload->stages[stage];
   const Layout *layout = &workload->layout;
-  const gboolean is_cut = workload->method->zero >= 2;
+  const gboolean is_cut = zero_shards_gradients(workload->method->zero);
   double parameters = 0;
   if (!workload_gradients_leave(workload, FALSE))
     parameters += (double)(work->parameters - work->expert_parameters) / (is_cut ? layout->n_shards : 1);

@@ -114,7 +114,7 @@ static double copied_parameters(const Workload *workload, const Cut *cut, Piece 
   const Method *method = workload->method;
   const Layout *layout = &workload->layout;
   const gint64 experts = cut_expert_parameters(cut, piece), others = cut_piece_parameters(cut, piece) - experts;
-  if (method->zero < 3 || method->time.zero3_buffers != ZERO3_BUFFERS_COPIED)
+  if (!zero_shards_weights(method->zero) || method->time.zero3_buffers != ZERO3_BUFFERS_COPIED)
     return 0;
   return (layout->n_shards > 1 ? (double)others : 0) + (layout->n_expert_shards > 1 ? (double)experts : 0);
 }
@@ -180,7 +180,7 @@ WorkItem workload_optimizer_item(const Workload *workload, double parameters) {
 double workload_optimizer_parameters(const Workload *workload, int stage) {
   g_assert(stage >= 0 && stage < workload->n_stages);
   const StageWork *work = &workload->stages[stage];
-  if (workload->method->zero < 1)
+  if (!zero_shards_optimizer(workload->method->zero))
     return (double)work->parameters;
   return (double)(work->parameters - work->expert_parameters) / workload->layout.n_shards +
          (double)work->expert_parameters / workload->layout.n_expert_shards;
@@ -208,10 +208,10 @@ StateBytes workload_stage_state(const Workload *workload, int stage, int zero) {
   const StageWork *work = &workload->stages[stage];
   const Layout *layout = &workload->layout;
   const Recipe *recipe = &workload->method->recipe;
-  StateBytes sum =
-      state_memory(recipe, (double)(work->parameters - work->expert_parameters), zero, zero > 0 ? layout->n_shards : 1);
-  const StateBytes experts =
-      state_memory(recipe, (double)work->expert_parameters, zero, zero > 0 ? layout->n_expert_shards : 1);
+  StateBytes sum = state_memory(recipe, (double)(work->parameters - work->expert_parameters), zero,
+                                zero_shards_optimizer(zero) ? layout->n_shards : 1);
+  const StateBytes experts = state_memory(recipe, (double)work->expert_parameters, zero,
+                                          zero_shards_optimizer(zero) ? layout->n_expert_shards : 1);
   sum.weights_bytes = round(sum.weights_bytes + experts.weights_bytes);
   sum.gradients_bytes = round(sum.gradients_bytes + experts.gradients_bytes);
   sum.optimizer_bytes = round(sum.optimizer_bytes + experts.optimizer_bytes);

@@ -88,7 +88,7 @@ static gboolean begin_action(Executor *executor, const Op *op, GError **error) {
            fail_impossible(error, "nothing is kept for it: its input gradient has not run, or it has");
   if (slot->parts[PART_FOR_I] == NULL)
     return fail_impossible(error, "nothing is saved for it: its forward has not run, or its backward has");
-  if (op->action == ACTION_I && executor->trainer->parameters->zero >= 2) {
+  if (op->action == ACTION_I && zero_shards_gradients(executor->trainer->parameters->zero)) {
     state_use_early(executor->trainer, op);
     executor->open_reduce = -1; /* the next W or B selects its bucket again */
   }
@@ -225,9 +225,9 @@ static gboolean run_compute(Executor *executor, int index, GError **error) {
     return TRUE;
   }
   const int zero = executor->trainer->parameters->zero;
-  if (zero == 3)
+  if (zero_shards_weights(zero))
     use_gathered(executor, index);
-  if (zero == 3 && !executor_has_weights(executor, op, work))
+  if (zero_shards_weights(zero) && !executor_has_weights(executor, op, work))
     return fail_impossible(error, "its weights are in shards: it waits for no UNSHARD that gathers them");
   if (executor_fills_bucket(executor, op, work) &&
       (!open_bucket(executor, index, error) || !executor_has_bucket(executor, op, work, error)))

@@ -125,8 +125,8 @@ static const Tensor *find_not_finite(Executor *executor, double *value) {
   const Number number = parameters->gradient_number;
   for (int b = 0; b < parameters->n_blocks; b++) {
     const Block *block = &parameters->blocks[b];
-    const gint64 n = block->zero >= 2 ? block->shard_n : block->n;
-    const gint64 first = block->zero >= 2 ? block->shard_first : 0;
+    const gint64 n = zero_shards_gradients(block->zero) ? block->shard_n : block->n;
+    const gint64 first = zero_shards_gradients(block->zero) ? block->shard_first : 0;
     g_autofree char *values = g_malloc((gsize)n * 4 + 1);
     g_autofree float *wide = g_new(float, (gsize)n + 1);
     if (n == 0 || !staging_read(executor->device, executor->streams[STREAM_COMPUTE], values, block->gradient,

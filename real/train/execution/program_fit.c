@@ -47,9 +47,9 @@ static gboolean movement_fits(const Workload *workload, const Op *op, const Tran
       transfer->n_head > layers->has_head)
     return FALSE;
   const Layout *layout = &workload->layout;
-  const int n_shards = workload->method->zero == 0 ? 1
-                       : transfer->of_experts      ? layout->n_expert_shards
-                                                   : layout->n_shards;
+  const int n_shards = !zero_shards_optimizer(workload->method->zero) ? 1
+                       : transfer->of_experts                         ? layout->n_expert_shards
+                                                                      : layout->n_shards;
   const gboolean cuts = op->action == ACTION_UNSHARD || transfer->collective != COLLECTIVE_ALL_REDUCE;
   return !cuts || (!group->spans_pp && layout_group_size(&workload->layout, group->axes) == n_shards);
 }

@@ -88,7 +88,7 @@ static char *kept_weights(const ItemCall *call, const Block *block, gboolean is_
 
 static void keep_weights(const ItemCall *call) {
   Block *block = block_of(call);
-  if (block->zero == 3 || block->narrow_step[call->linear] == call->step)
+  if (zero_shards_weights(block->zero) || block->narrow_step[call->linear] == call->step)
     return;
   copy_weights(call, block, kept_weights(call, block, FALSE), kept_weights(call, block, TRUE));
   block->narrow_step[call->linear] = call->step;
@@ -117,7 +117,7 @@ void item_narrow_prepare(const ItemCall *call) {
 /* The weights as a product reads them. */
 static char *weight_copy(const ItemCall *call, gboolean is_turned) {
   const Block *block = block_of(call);
-  if (block->zero < 3)
+  if (!zero_shards_weights(block->zero))
     return kept_weights(call, block, is_turned);
   char *at = item_memory(call)->narrow.weight;
   copy_weights(call, block, is_turned ? NULL : at, is_turned ? at : NULL);

@@ -81,8 +81,9 @@ static gboolean write_block(Trainer *trainer, const Block *block, int step, doub
                             GError **error) {
   const Parameters *parameters = trainer->parameters;
   g_autofree float *values = g_new(float, (gsize)block->shard_n + 1);
-  const void *gradient =
-      block->zero >= 2 ? block->gradient : element(block->gradient, block->shard_first, parameters->gradient_number);
+  const void *gradient = zero_shards_gradients(block->zero)
+                             ? block->gradient
+                             : element(block->gradient, block->shard_first, parameters->gradient_number);
   const gboolean has_gradient = step < trainer->program->n_steps;
   if (has_gradient && !read_floats(trainer, gradient, parameters->gradient_number, block->shard_n, values, error))
     return FALSE;
@@ -91,8 +92,9 @@ static gboolean write_block(Trainer *trainer, const Block *block, int step, doub
   if (has_gradient)
     write_records(out, block, RECORD_GRADIENT, step, values);
   const void *weight = block->master != NULL ? (const void *)block->master
-                       : block->zero == 3    ? (block->weight != NULL ? block->weight : block->host_weight)
-                                             : element(block->weight, block->shard_first, parameters->number);
+                       : zero_shards_weights(block->zero)
+                           ? (block->weight != NULL ? block->weight : block->host_weight)
+                           : element(block->weight, block->shard_first, parameters->number);
   if (!read_floats(trainer, weight, block->master != NULL ? NUMBER_FP32 : parameters->number, block->shard_n, values,
                    error))
     return FALSE;

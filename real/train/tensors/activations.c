@@ -47,7 +47,7 @@ static gint64 carve_scratch(Activations *activations, char *memory) {
   if (cut->method->mtp_layers > 0)
     activations->mtp_gradients = carve_mtp_gradients(cut, &carver);
   activations->experts = carve_expert_scratch(cut, &carver);
-  activations->narrow = carve_narrow_scratch(cut, cut->method->zero == 3, &carver);
+  activations->narrow = carve_narrow_scratch(cut, zero_shards_weights(cut->method->zero), &carver);
   activations->context = carve_context_scratch(cut, &carver);
   const double logits = has_head(activations) ? t * cut->vocab_width : 0;
   activations->logits = carve(&carver, logits, e);

@@ -119,7 +119,7 @@ static gint64 place_narrow(const Parameters *parameters, Block *block) {
   gint64 bytes = 0;
   for (int linear = 0; linear < N_NARROW_LINEARS; linear++)
     block->narrow_step[linear] = -1;
-  if (!cut->casts || block->zero == 3 || (block->kind != BLOCK_LAYER && !of_experts))
+  if (!cut->casts || zero_shards_weights(block->zero) || (block->kind != BLOCK_LAYER && !of_experts))
     return 0;
   const LayerKind kind = carve_kind_of(cut, layers, block->layer - layers->first_layer);
   for (int linear = 0; linear < N_NARROW_LINEARS; linear++) {
@@ -134,8 +134,10 @@ static gint64 place_narrow(const Parameters *parameters, Block *block) {
 }
 
 static gboolean allocate_block(const Parameters *parameters, Block *block, GError **error) {
-  const gint64 weights = has_weights_on_host(parameters) ? 0 : block->zero == 3 ? block->shard_n : block->n;
-  const gint64 gradients = block->zero >= 2 ? block->shard_n : block->n;
+  const gint64 weights = has_weights_on_host(parameters)    ? 0
+                         : zero_shards_weights(block->zero) ? block->shard_n
+                                                            : block->n;
+  const gint64 gradients = zero_shards_gradients(block->zero) ? block->shard_n : block->n;
   return allocate(parameters, weights * kernel_element_bytes(parameters->number), &block->weight, error) &&
          allocate(parameters, gradients * kernel_element_bytes(parameters->gradient_number), &block->gradient, error) &&
          allocate(parameters, place_narrow(parameters, block), &block->narrow, error) &&
@@ -170,7 +172,7 @@ static void fill_block(const Parameters *parameters, const Block *block, float *
                             .to = scratch + tensor->offset}};
     device->launch(stream, &init);
   }
-  const gboolean is_sharded = block->zero == 3;
+  const gboolean is_sharded = zero_shards_weights(block->zero);
   char *weight = block->weight != NULL ? block->weight : (char *)(scratch + block->n);
   launch_convert(stream, scratch + (is_sharded ? block->shard_first : 0), parameters->number, weight,
                  is_sharded ? block->shard_n : block->n);
@@ -207,7 +209,7 @@ static gboolean fill_blocks(const Parameters *parameters, DeviceStream *stream, 
 
 static void place_experts(Parameters *parameters, int rank) {
   const Layout *layout = &parameters->workload->layout;
-  parameters->n_expert_shards = parameters->workload->method->zero > 0 ? layout->n_expert_shards : 1;
+  parameters->n_expert_shards = zero_shards_optimizer(parameters->workload->method->zero) ? layout->n_expert_shards : 1;
   parameters->expert_shard =
       parameters->n_expert_shards > 1 ? layout_group_place(layout, AXIS_BIT_EXPERT_SHARD, rank) : 0;
   parameters->first_expert = layout_group_place(layout, AXIS_BIT(AXIS_EP), rank) * parameters->cut.n_experts;
@@ -222,7 +224,7 @@ Parameters *parameters_new(const Workload *workload, const gboolean *is_local, i
   parameters->cut = cut_of(workload->model, method);
   parameters->cut.casts = narrow_is_used(workload); /* in fp32 too, where a Program in fp8 is checked so */
   parameters->at = layout_coordinates(&workload->layout, rank);
-  parameters->n_shards = method->zero > 0 ? workload->layout.n_shards : 1;
+  parameters->n_shards = zero_shards_optimizer(method->zero) ? workload->layout.n_shards : 1;
   parameters->shard =
       layout_group_place(&workload->layout, AXIS_BIT(AXIS_CP) | AXIS_BIT_DP_SHARD, rank) % parameters->n_shards;
   place_experts(parameters, rank);
@@ -353,7 +355,7 @@ void parameters_bucket(const Parameters *parameters, const Op *op, const Transfe
   add_others(parameters, op, transfer, blocks);
   add_experts(parameters, op, transfer, blocks);
   for (guint i = blocks->len; i-- > 0;)
-    if (((const Block *)g_ptr_array_index(blocks, i))->zero < 2)
+    if (!zero_shards_gradients(((const Block *)g_ptr_array_index(blocks, i))->zero))
       g_ptr_array_remove_index(blocks, i);
 }
 
@@ -386,7 +388,7 @@ gboolean parameters_is_copy(const Parameters *parameters, const Block *block) {
 const void *block_weight(const Parameters *parameters, const Block *block, Role role) {
   if (block->offset_of[role] < 0)
     return NULL;
-  const char *base = block->zero == 3 ? block->gathered : block->weight;
+  const char *base = zero_shards_weights(block->zero) ? block->gathered : block->weight;
   g_assert(base != NULL);
   return base + block->offset_of[role] * kernel_element_bytes(parameters->number);
 }
@@ -394,7 +396,7 @@ const void *block_weight(const Parameters *parameters, const Block *block, Role 
 void *block_gradient(const Parameters *parameters, const Block *block, Role role) {
   if (block->offset_of[role] < 0)
     return NULL;
-  char *base = block->zero >= 2 ? block->bucket : block->gradient;
+  char *base = zero_shards_gradients(block->zero) ? block->bucket : block->gradient;
   g_assert(base != NULL);
   return base + block->offset_of[role] * kernel_element_bytes(parameters->gradient_number);
 }

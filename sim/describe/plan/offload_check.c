@@ -6,7 +6,7 @@ static gboolean check_weights(const Plan *plan, GError **error) {
   const char *where = offload_names()[plan->offload.weights];
   if (plan->offload.weights == TIER_GPU)
     return TRUE;
-  if (plan->zero != 3)
+  if (!zero_shards_weights(plan->zero))
     return fail_impossible(error,
                            "offload-weights %s needs --zero 3, found zero %d: only there a layer's weights are brought "
                            "together before each use and let go after it",
@@ -47,5 +47,5 @@ gboolean plan_check_offload(const Plan *plan, const Cluster *cluster, GError **e
 
 MemoryTier plan_gradient_tier(const Plan *plan, int zero) {
   const MemoryTier optimizer = plan->offload.optimizer;
-  return optimizer == TIER_NVME && zero >= 2 && plan->n_micro_batches > 1 ? TIER_HOST : optimizer;
+  return optimizer == TIER_NVME && zero_shards_gradients(zero) && plan->n_micro_batches > 1 ? TIER_HOST : optimizer;
 }

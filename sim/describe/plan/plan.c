@@ -102,12 +102,14 @@ gboolean plan_sums_whole(const Plan *plan) {
 }
 
 gboolean plan_reduces_once(const Plan *plan) {
-  return plan->zero >= 2 && plan_sums_whole(plan);
+  return zero_shards_gradients(plan->zero) && plan_sums_whole(plan);
 }
 
 double plan_buffer_passes(const Plan *plan) {
   const gboolean is_scaled = plan->time.gradient_scaling == GRADIENT_SCALING_APART && plan_data_ranks(plan) > 1;
-  return plan->zero < 2 && plan->offload.optimizer == TIER_GPU ? plan->time.buffer_passes + (is_scaled ? 2 : 0) : 0;
+  return !zero_shards_gradients(plan->zero) && plan->offload.optimizer == TIER_GPU
+             ? plan->time.buffer_passes + (is_scaled ? 2 : 0)
+             : 0;
 }
 
 static gboolean has_wide_exponents(const Plan *plan) {

@@ -205,7 +205,7 @@ static gboolean check_sequence(Plan *plan, const Model *model, const Cluster *cl
 
 static gboolean check_zero(Plan *plan, const Model *model, const Cluster *cluster, GError **error) {
   int data_ranks = plan_data_ranks(plan);
-  if (plan->zero == 0 && plan->zero_ranks != 0 && plan->zero_ranks != data_ranks)
+  if (!zero_shards_optimizer(plan->zero) && plan->zero_ranks != 0 && plan->zero_ranks != data_ranks)
     return fail_impossible(error, "zero-ranks %d says how far shards span, but zero 0 shards nothing",
                            plan->zero_ranks);
   if (plan->zero_ranks == 0)
@@ -311,10 +311,10 @@ static gboolean check_layer_passes(Plan *plan, const Model *model, const Cluster
   if (cluster == NULL || model == NULL)
     return TRUE;
   double layers = (double)model->n_layers * plan->steps;
-  gint64 micro_batches =
-      plan->zero >= 2 || plan->cp > 1 || plan->ep > 1 || !plan->fold || plan->offload.activations != TIER_GPU
-          ? plan->n_micro_batches
-          : 1;
+  gint64 micro_batches = zero_shards_gradients(plan->zero) || plan->cp > 1 || plan->ep > 1 || !plan->fold ||
+                                 plan->offload.activations != TIER_GPU
+                             ? plan->n_micro_batches
+                             : 1;
   double ranks = plan->fold ? 1 : (double)plan->tp * plan_data_ranks(plan);
   if (plan->cp_comm == CP_RING)
     layers *= plan->cp; /* each step of the ring has its own ops */

@@ -262,7 +262,7 @@ static const char *turn_overlap_grad(Plan *plan, const Plan *complete) {
 }
 
 static const char *turn_overlap_param(Plan *plan, const Plan *complete) {
-  return plan->zero > 0 ? turn_switch(&plan->overlap_param) : NULL;
+  return zero_shards_optimizer(plan->zero) ? turn_switch(&plan->overlap_param) : NULL;
 }
 
 static const char *turn_overlap_p2p(Plan *plan, const Plan *complete) {

@@ -16,14 +16,14 @@ static gboolean check_pipeline(const LaunchCase *c, GError **error) {
     return TRUE;
   if (!schedule_facts(c->schedule)->in_deepspeed)
     return fail_impossible(error, "deepspeed: DeepSpeed's pipelines run the schedule 1f1b, found %s", c->schedule);
-  if (plan->zero >= 2)
+  if (zero_shards_gradients(plan->zero))
     return fail_impossible(error, "deepspeed: DeepSpeed's pipelines take ZeRO 0 and 1, found zero %d with pp %d",
                            plan->zero, plan->pp);
   return TRUE;
 }
 
 static gboolean check_shards(const LaunchCase *c, GError **error) {
-  if (!launch_shards_in_part(c->plan) || c->plan->zero == 3)
+  if (!launch_shards_in_part(c->plan) || zero_shards_weights(c->plan->zero))
     return TRUE;
   return fail_impossible(error,
                          "deepspeed: DeepSpeed shards over part of dp (MiCS) with zero 3 alone, found zero %d with "
@@ -62,9 +62,9 @@ static gboolean check_experts(const LaunchCase *c, GError **error) {
 static gboolean check_offload(const LaunchCase *c, GError **error) {
   const Plan *plan = c->plan;
   const Offload *offload = &plan->offload;
-  if (offload->optimizer != TIER_GPU && plan->zero == 0)
+  if (offload->optimizer != TIER_GPU && !zero_shards_optimizer(plan->zero))
     return fail_impossible(error, "deepspeed: DeepSpeed offloads the optimizer with ZeRO 1 to 3, found zero 0");
-  if (offload->optimizer == TIER_NVME && plan->zero < 3)
+  if (offload->optimizer == TIER_NVME && !zero_shards_weights(plan->zero))
     return fail_impossible(error, "deepspeed: DeepSpeed has optimizer state on NVMe with zero 3 alone, found zero %d",
                            plan->zero);
   return offload->activations == TIER_GPU || plan->recompute == RECOMPUTE_FULL ||
@@ -131,24 +131,24 @@ static void add_zero(const LaunchCase *c, JsonBuilder *builder) {
   const Plan *plan = c->plan;
   begin(builder, "zero_optimization");
   add_count(builder, "stage", plan->zero);
-  if (plan->zero > 0) {
+  if (zero_shards_optimizer(plan->zero)) {
     add_switch(builder, "overlap_comm", plan->overlap_grad);
     add_switch(builder, "reduce_scatter", TRUE);
     add_switch(builder, "contiguous_gradients", TRUE);
     add_count(builder, "reduce_bucket_size", plan->bucket_parameters);
     add_count(builder, "allgather_bucket_size", plan->bucket_parameters);
   }
-  if (plan->zero == 3)
+  if (zero_shards_weights(plan->zero))
     add_count(builder, "stage3_prefetch_bucket_size",
               plan->overlap_param ? plan->prefetch * c->workload->piece_parameters[PIECE_LAYER] : 0);
-  if (plan->zero == 3 && launch_shards_in_part(plan))
+  if (zero_shards_weights(plan->zero) && launch_shards_in_part(plan))
     add_count(builder, "mics_shard_size", plan->zero_ranks);
   add_tier(builder, "offload_optimizer", plan->offload.optimizer);
   add_tier(builder, "offload_param", plan->offload.weights);
   json_builder_end_object(builder);
   if (offload_uses(&plan->offload, TIER_NVME))
     launch_notice(c, "nvme_path is a guess: say where the drives of your nodes are mounted");
-  if (plan->zero == 0 && plan->overlap_grad && plan->dp > 1)
+  if (!zero_shards_optimizer(plan->zero) && plan->overlap_grad && plan->dp > 1)
     launch_notice(c, "predicted with --overlap-grad on: without ZeRO DeepSpeed reduces gradients after backward");
   if ((plan->zero == 1 || plan->zero == 2) && plan->overlap_param && plan->dp > 1)
     launch_notice(c, "predicted with --overlap-param on: DeepSpeed gathers parameters at the end of the step");

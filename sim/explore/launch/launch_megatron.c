@@ -299,18 +299,18 @@ static void add_sharding(const LaunchCase *c, GString *out) {
     add_flag(out, plan->offload.optimizer == TIER_HOST, "--use-distributed-optimizer");
     return;
   }
-  add_flag(out, plan->zero >= 1, "--use-distributed-optimizer");
-  if (plan->zero >= 2)
+  add_flag(out, zero_shards_optimizer(plan->zero), "--use-distributed-optimizer");
+  if (zero_shards_gradients(plan->zero))
     add(out, "--use-megatron-fsdp --data-parallel-sharding-strategy %s --ckpt-format fsdp_dtensor",
         strategies[plan->zero]);
-  if (plan->zero >= 2 && plan->pp > 1)
+  if (zero_shards_gradients(plan->zero) && plan->pp > 1)
     launch_notice(c, "zero %d in a pipeline: Megatron-LM does not say that its FSDP is tried with one", plan->zero);
   if (launch_shards_in_part(plan))
     add(out, "--num-distributed-optimizer-instances %d", plan_data_ranks(plan) / plan->zero_ranks);
   add_flag(out, plan->overlap_grad, "--overlap-grad-reduce");
-  if (plan->zero >= 1 && plan->overlap_param && plan->overlap_grad)
+  if (zero_shards_optimizer(plan->zero) && plan->overlap_param && plan->overlap_grad)
     add(out, "--overlap-param-gather");
-  else if (plan->zero >= 1 && plan->overlap_param)
+  else if (zero_shards_optimizer(plan->zero) && plan->overlap_param)
     launch_notice(c, "predicted with --overlap-param on: Megatron-LM has it only beside --overlap-grad on");
   if (plan->bucket_parameters != MAX(40000000, 1000000 * (gint64)plan_data_ranks(plan)))
     add(out, "--ddp-bucket-size %" INT64, plan->bucket_parameters);
@@ -352,7 +352,7 @@ static void add_recompute(const LaunchCase *c, GString *out) {
  * one where collectives of tp or cp are to start before the products beside them, but from Blackwell on; more under its
  * FSDP; its words for experts that overlap are "larger". NULL: as it is. */
 static const char *queues_text(const Plan *plan) {
-  if (plan->zero >= 2 && plan_data_ranks(plan) > 1)
+  if (zero_shards_gradients(plan->zero) && plan_data_ranks(plan) > 1)
     return "unset CUDA_DEVICE_MAX_CONNECTIONS # its FSDP refuses 1\n";
   if (launch_megatron_overlaps_experts(plan))
     return "export CUDA_DEVICE_MAX_CONNECTIONS=32 # for exchanges with experts beside computing\n";

@@ -157,7 +157,7 @@ gboolean launch_megatron_check(const LaunchCase *c, GError **error) {
 /* Its FSDP starts in a pipeline; no test, example or page of Megatron-LM's has that (2026-08-22). */
 gboolean launch_megatron_check_tried(const LaunchCase *c, GError **error) {
   const Plan *plan = c->plan;
-  if (plan->zero < 2 || plan->pp == 1 || plan_data_ranks(plan) == 1)
+  if (!zero_shards_gradients(plan->zero) || plan->pp == 1 || plan_data_ranks(plan) == 1)
     return TRUE;
   return fail_impossible(error,
                          "megatron: no test of Megatron-LM's runs its FSDP in a pipeline, found zero %d with pp "

@@ -28,7 +28,7 @@ char *launch_command(const LaunchCase *c) {
 }
 
 gboolean launch_shards_in_part(const Plan *plan) {
-  return plan->zero > 0 && plan->zero_ranks > 0 && plan->zero_ranks < plan_data_ranks(plan);
+  return zero_shards_optimizer(plan->zero) && plan->zero_ranks > 0 && plan->zero_ranks < plan_data_ranks(plan);
 }
 
 gboolean launch_check_modules(const LaunchCase *c, const char *verb, const char *name, GError **error) {

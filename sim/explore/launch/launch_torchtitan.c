@@ -40,7 +40,7 @@ static gboolean check_sharding(const LaunchCase *c, GError **error) {
     return fail_impossible(error,
                            "torchtitan: torchtitan shards gradients with the optimizer, expected zero 0, 2 or 3, "
                            "found zero 1");
-  if (plan->dp > 1 && plan->zero == 0 && plan->tp * plan->pp * plan->cp > 1)
+  if (plan->dp > 1 && !zero_shards_optimizer(plan->zero) && plan->tp * plan->pp * plan->cp > 1)
     return fail_impossible(error,
                            "torchtitan: torchtitan replicates without sharding only where nothing else is cut, "
                            "found zero 0 with tp %d and pp %d",
@@ -122,14 +122,15 @@ static void add_training(const LaunchCase *c, GString *out) {
 
 static void add_data_parallelism(const LaunchCase *c, GString *out) {
   const Plan *plan = c->plan;
-  int shard = plan->zero == 0 ? 1 : plan->zero_ranks / plan->cp; /* its shards span cp besides */
+  int shard = !zero_shards_optimizer(plan->zero) ? 1 : plan->zero_ranks / plan->cp; /* its shards span cp besides */
   g_string_append_printf(out, "data_parallel_replicate_degree = %d\ndata_parallel_shard_degree = %d\n",
                          plan->dp / shard, shard);
-  if (plan->zero > 0)
-    g_string_append_printf(out, "fsdp_reshard_after_forward = \"%s\"\n", plan->zero == 3 ? "always" : "never");
-  if (plan->zero > 0 && plan->dp > 1 && (!plan->overlap_grad || !plan->overlap_param))
+  if (zero_shards_optimizer(plan->zero))
+    g_string_append_printf(out, "fsdp_reshard_after_forward = \"%s\"\n",
+                           zero_shards_weights(plan->zero) ? "always" : "never");
+  if (zero_shards_optimizer(plan->zero) && plan->dp > 1 && (!plan->overlap_grad || !plan->overlap_param))
     launch_notice(c, "predicted with --overlap-grad or --overlap-param off: FSDP always overlaps both");
-  if (plan->zero == 0 && plan->dp > 1)
+  if (!zero_shards_optimizer(plan->zero) && plan->dp > 1)
     launch_notice(c, "zero 0 is DDP: its buckets are PyTorch's");
 }
 

@@ -56,7 +56,8 @@ static gboolean is_auto_layout(const Workload *workload) {
 /* Of a complete plan. */
 static gboolean is_same(const PlanScreen *screen, const Plan *plan) {
   return (screen->has_no_sequence_parallel && plan->sequence_parallel && plan->tp == 1) ||
-         (screen->has_no_zero && plan->zero > 0 && plan_data_ranks(plan) == 1 && !offload_is_any(&plan->offload)) ||
+         (screen->has_no_zero && zero_shards_optimizer(plan->zero) && plan_data_ranks(plan) == 1 &&
+          !offload_is_any(&plan->offload)) ||
          (screen->has_no_recompute && plan->recompute == RECOMPUTE_SELECTIVE && plan_recomputes_nothing(plan)) ||
          (screen->has_cut_experts && plan->expert_tp > 0 && plan->expert_tp == plan->tp) ||
          (screen->has_1f1b && plan->chunks == 1 && schedule_is_default(plan->schedule) &&

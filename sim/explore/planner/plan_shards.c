@@ -45,7 +45,7 @@ static gboolean is_worth_it(const PlanOutcome *whole, double most) {
 
 PlanOutcome *plan_shards_best(const PlannerRequest *request, PlanOutcome *whole, double most) {
   const Plan *plan = whole->completed;
-  if (!request->seeks_shards || plan->zero < 3 || !whole->fits || !is_worth_it(whole, most))
+  if (!request->seeks_shards || !zero_shards_weights(plan->zero) || !whole->fits || !is_worth_it(whole, most))
     return whole;
   g_autoptr(PlanOutcome) best = whole;
   for (gint64 gpus = least_gpus(whole->cluster, plan->gpus); gpus < plan->gpus; gpus *= WIDER) {

@@ -170,7 +170,7 @@ static gboolean step_overlap_grad(Plan *plan, const Model *model, int direction)
 
 static gboolean step_overlap_param(Plan *plan, const Model *model, int direction) {
   plan->overlap_param = !plan->overlap_param;
-  return direction > 0 && plan->zero > 0;
+  return direction > 0 && zero_shards_optimizer(plan->zero);
 }
 
 static gboolean step_overlap_p2p(Plan *plan, const Model *model, int direction) {

@@ -156,9 +156,9 @@ char *step_report_plan_line(const Plan *plan) {
   g_string_append_printf(line, ", dp %d", plan->dp);
   if (plan->mtp_layers > 0)
     g_string_append_printf(line, ", %d MTP layer%s", plan->mtp_layers, plan->mtp_layers > 1 ? "s" : "");
-  if (plan->zero > 0)
+  if (zero_shards_optimizer(plan->zero))
     g_string_append_printf(line, ", ZeRO-%d", plan->zero);
-  if (plan->zero > 0 && plan->zero_ranks > 0 && plan->zero_ranks < plan_data_ranks(plan))
+  if (zero_shards_optimizer(plan->zero) && plan->zero_ranks > 0 && plan->zero_ranks < plan_data_ranks(plan))
     g_string_append_printf(line, " within %d ranks", plan->zero_ranks);
   append_offload(line, &plan->offload);
   if (plan->rank_map != NULL)

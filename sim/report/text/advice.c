@@ -54,8 +54,8 @@ static double share_of(const Case *c, BreakdownKind kind) {
 static gboolean bubble_is_of_order(const Case *c) {
   const Plan *plan = c->report->plan;
   const gboolean has_slow = plan->slow_ranks != NULL && plan->slow_ranks->len > 0;
-  return !has_slow && share_of(c, BREAKDOWN_HOST) < 0.03 && share_of(c, BREAKDOWN_DP) < 0.1 && plan->zero < 2 &&
-         plan_schedule(plan)->bubble != BUBBLE_VARIES;
+  return !has_slow && share_of(c, BREAKDOWN_HOST) < 0.03 && share_of(c, BREAKDOWN_DP) < 0.1 &&
+         !zero_shards_gradients(plan->zero) && plan_schedule(plan)->bubble != BUBBLE_VARIES;
 }
 
 static void advise_bubble(const Case *c, GString *out) {
@@ -192,9 +192,9 @@ static void advise_dp(const Case *c, GString *out) {
     g_string_append_printf(out, " %s does not overlap its collectives.", plan->framework);
   if (!plan->overlap_grad && may_overlap)
     g_string_append(out, " --overlap-grad on overlaps gradient collectives with backward.");
-  if (plan->zero > 0 && !plan->overlap_param && may_overlap)
+  if (zero_shards_optimizer(plan->zero) && !plan->overlap_param && may_overlap)
     g_string_append(out, " --overlap-param on overlaps parameter gathers with forward.");
-  if (plan->zero == 3)
+  if (zero_shards_weights(plan->zero))
     g_string_append(out, " --zero 1 gathers parameters once a step, if the weights fit.");
   else if (plan->zero == 2 && !plan_reduces_once(plan) && plan->n_micro_batches > 1)
     g_string_append(out, " --zero 1 reduces gradients once a step instead of once a micro-batch.");
@@ -262,7 +262,7 @@ static void advise_optimizer(const Case *c, GString *out) {
   const Plan *plan = c->report->plan;
   g_string_append_printf(out, "optimizer: %.1f %% of the step.", percent(c->share));
   int data_ranks = plan_data_ranks(plan);
-  if (plan->zero == 0 && data_ranks > 1)
+  if (!zero_shards_optimizer(plan->zero) && data_ranks > 1)
     g_string_append_printf(out, " --zero 1 would split the update over %d ranks.", data_ranks);
   g_string_append(out, " A larger --global-batch spreads it over more work.");
 }
@@ -342,7 +342,7 @@ static void advise_state(const StepReport *report, GString *out) {
   /* dealt-out experts, or whole experts beside tp, span another number of ranks than the rest */
   const gboolean are_alike = plan->ep == 1 && (plan->expert_tp == 0 || plan->expert_tp == plan->tp);
   double saved = 0; /* an upper bound: buckets of gradients and gathered layers are held for a while */
-  if (!are_alike && plan->zero < 3 && ranks > 1)
+  if (!are_alike && !zero_shards_weights(plan->zero) && ranks > 1)
     g_string_append_printf(out, " A --zero above %d splits more of it among ranks.", plan->zero);
   /* accumulated gradients that stay whole until their single reduction take more than ZeRO-1's shards save */
   const gboolean sums_whole = plan_sums_whole(plan);
@@ -361,8 +361,9 @@ static void advise_offloading(const StepReport *report, GString *out) {
   const double *bytes = report->memory_bytes;
   if (report->plan->offload.optimizer == TIER_GPU && report->cluster != NULL &&
       report->cluster->host.link_efficiency > 0)
-    g_string_append_printf(out, " --offload-optimizer host saves %.1f GB.",
-                           (bytes[MEMORY_OPTIMIZER] + (report->plan->zero >= 2 ? bytes[MEMORY_GRADIENTS] : 0)) / 1e9);
+    g_string_append_printf(
+        out, " --offload-optimizer host saves %.1f GB.",
+        (bytes[MEMORY_OPTIMIZER] + (zero_shards_gradients(report->plan->zero) ? bytes[MEMORY_GRADIENTS] : 0)) / 1e9);
 }
 
 /* Whether all micro-batches are in flight at once: with twice as many, twice as many would be. */

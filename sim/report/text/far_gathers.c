@@ -20,7 +20,7 @@ static int fewer_ranks(const Plan *plan, int gpus_per_node) {
 }
 
 char *far_gathers_warning(const Plan *plan, int gpus_per_node) {
-  if (plan->zero < 3 || plan->zero_ranks <= GATHERING_RANKS_COMPARED)
+  if (!zero_shards_weights(plan->zero) || plan->zero_ranks <= GATHERING_RANKS_COMPARED)
     return NULL;
   int fewer = fewer_ranks(plan, MAX(gpus_per_node, 1));
   const gboolean is_whole_nodes = fewer > 0 && gpus_per_node > 1;

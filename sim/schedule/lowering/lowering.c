@@ -183,7 +183,7 @@ void lowering_await_sends(Op *op, const OpEditor *editor, const Method *method) 
 }
 
 int lowering_shards(const Workload *workload) {
-  return workload->method->zero > 0 ? workload->layout.n_shards : 1;
+  return zero_shards_optimizer(workload->method->zero) ? workload->layout.n_shards : 1;
 }
 
 int lowering_replicas(const Workload *workload) {
@@ -191,7 +191,7 @@ int lowering_replicas(const Workload *workload) {
 }
 
 int lowering_expert_shards(const Workload *workload) {
-  return workload->method->zero > 0 ? workload->layout.n_expert_shards : 1;
+  return zero_shards_optimizer(workload->method->zero) ? workload->layout.n_expert_shards : 1;
 }
 
 int lowering_expert_copies(const Workload *workload) {
@@ -228,11 +228,12 @@ gboolean lowering_gathers_early(const Workload *workload) {
   const Method *method = workload->method;
   return method->offload.weights != TIER_GPU ||
          (lowering_is_sharded(workload) && !lowering_broadcasts_weights(workload) &&
-          (method->zero == 3 || method->overlap_param));
+          (zero_shards_weights(method->zero) || method->overlap_param));
 }
 
 gboolean lowering_moves_tensors(const Workload *workload) {
-  return workload->method->zero == 3 && workload->method->time.zero3_tensors && lowering_is_sharded(workload);
+  return zero_shards_weights(workload->method->zero) && workload->method->time.zero3_tensors &&
+         lowering_is_sharded(workload);
 }
 
 gboolean lowering_exceeds_live(const Workload *workload) {
@@ -293,8 +294,8 @@ double lowering_common_table(const Workload *workload) {
 }
 
 double lowering_heads_table(const Workload *workload) {
-  if (!workload_heads_read_embedding(workload) || workload->placement->n_pipes == 1 || workload->method->zero < 2 ||
-      lowering_shards(workload) == 1)
+  if (!workload_heads_read_embedding(workload) || workload->placement->n_pipes == 1 ||
+      !zero_shards_gradients(workload->method->zero) || lowering_shards(workload) == 1)
     return 0;
   return lowering_common_table(workload);
 }

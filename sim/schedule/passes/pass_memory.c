@@ -30,7 +30,8 @@ static void set_residents(Program *program, const Workload *workload) {
 }
 
 static gboolean holds_buffer(const Op *op, const Method *method) {
-  return op->kind == OP_RECV || (op->kind == OP_COLLECTIVE && op->action == ACTION_UNSHARD && method->zero == 3);
+  return op->kind == OP_RECV ||
+         (op->kind == OP_COLLECTIVE && op->action == ACTION_UNSHARD && zero_shards_weights(method->zero));
 }
 
 static gboolean is_reduce_of(const Op *op, gint32 backward) {
@@ -215,7 +216,8 @@ static void add_copies(EffectRecipes *recipes, const OpList *list, const Method 
     const Op *op = &list->ops[i];
     if (op->action == ACTION_SAVED_OUT || op->action == ACTION_SAVED_IN)
       add_term(recipes, list, i, op->action == ACTION_SAVED_OUT ? TERM_DROP_SAVED : TERM_HOLD_SAVED, 0, op->work);
-    const gboolean is_fetch = op->action == ACTION_FETCH, is_shard = op->action == ACTION_GRAD_OUT && method->zero >= 2;
+    const gboolean is_fetch = op->action == ACTION_FETCH,
+                   is_shard = op->action == ACTION_GRAD_OUT && zero_shards_gradients(method->zero);
     if (!is_fetch && !(is_shard && list->ops[op->after[0]].kind == OP_COLLECTIVE))
       continue;
     add_term(recipes, list, i, TERM_HOLD_BUFFER, 0, op->work);
@@ -229,11 +231,11 @@ static void add_terms(EffectRecipes *recipes, const Program *program, const OpLi
   const int n_behind = offload_is_any(&workload->method->offload) ? 3 * MOST_REDUCTIONS : MOST_REDUCTIONS;
   add_arrivals(recipes, list, workload->method);
   add_copies(recipes, list, workload->method);
-  gboolean holds_gradients = workload->method->zero >= 2;
+  gboolean holds_gradients = zero_shards_gradients(workload->method->zero);
   const gboolean by_stages = order->has_reduce_grad || workload->method->reduces_once;
   if (holds_gradients && by_stages)
     add_stage_gradients(recipes, program, list);
-  if (workload->method->zero == 3 && workload->shared_parameters > 0)
+  if (zero_shards_weights(workload->method->zero) && workload->shared_parameters > 0)
     add_shared_table(recipes, program, list);
   if (holds_gradients && (workload->shared_parameters > 0 || workload_heads_read_embedding(workload)))
     add_table_gradient(recipes, program, workload, list, by_stages);

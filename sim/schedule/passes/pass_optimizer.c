@@ -195,7 +195,8 @@ static void add_gathers_of_all(Program *program, OpEditor *editor, const Lowerin
 static void add_gathers(Program *program, OpEditor *editor, const Lowering *lowering, int rank) {
   const Workload *workload = lowering->workload;
   const int zero = workload->method->zero;
-  if (zero == 0 || zero == 3 || lowering_gathers_early(workload) || !lowering_is_sharded(workload))
+  if (!zero_shards_optimizer(zero) || zero_shards_weights(zero) || lowering_gathers_early(workload) ||
+      !lowering_is_sharded(workload))
     return;
   for (int i = 0; i < lowering_optimizers(workload); i++)
     add_gathers_of_all(program, editor, lowering, rank);

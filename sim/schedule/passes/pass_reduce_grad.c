@@ -103,8 +103,9 @@ static int reduce_moved(const Reducer *reducer, int stage, const Moved *moved, i
   const Workload *workload = reducer->workload;
   const Method *method = workload->method;
   const int zero = shards > 1 ? zero_stage(workload) : 0, replicas = lowering_replicas(workload);
-  const gboolean is_whole = zero == 0 || (zero == 1 && method->time.gradients == GRADIENTS_WHOLE);
-  const int copies = zero == 0 && moved->of_experts ? lowering_expert_copies(workload) : shards * replicas;
+  const gboolean is_whole = !zero_shards_optimizer(zero) || (zero == 1 && method->time.gradients == GRADIENTS_WHOLE);
+  const int copies =
+      !zero_shards_optimizer(zero) && moved->of_experts ? lowering_expert_copies(workload) : shards * replicas;
   const double bytes = moved_parameters(workload, moved) * method->gradient_sum_bytes;
   const DpCollective all = {ACTION_REDUCE_GRAD, stage, COLLECTIVE_ALL_REDUCE, AXIS_BIT(AXIS_DP), bytes};
   const DpCollective scatter = {ACTION_REDUCE_GRAD, stage, COLLECTIVE_REDUCE_SCATTER, AXIS_BIT_DP_SHARD, bytes};
@@ -183,14 +184,14 @@ static void emit_reduce(Reducer *reducer, int old_index, const Op *backward, con
   Op ops[MOST_REDUCTIONS];
   const int n = reduce_ops(reducer, backward->stage, part, &ends, is_last, ops);
   for (int i = 0; i < n; i++) {
-    if (zero >= 2) {
+    if (zero_shards_gradients(zero)) {
       ops[i].micro_batch = backward->micro_batch;
       op_add_after(&ops[i], after); /* first in `after`: the op that filled its bucket */
     }
     const Held held = {ops[i], ends.head, i + 1 == n};
-    if (zero < 2 && !workload->method->overlap_grad)
+    if (!zero_shards_gradients(zero) && !workload->method->overlap_grad)
       g_array_append_val(reducer->late, ops[i]);
-    else if (awaits_head && (zero < 2 || !is_of_experts(reducer, &ops[i])))
+    else if (awaits_head && (!zero_shards_gradients(zero) || !is_of_experts(reducer, &ops[i])))
       g_array_append_val(reducer->of_table, held);
     else
       issue(reducer, &held, after);
@@ -204,12 +205,13 @@ static void reduce_backward(Reducer *reducer, int old_index) {
   Part whole = part_of_op(reducer->program, &op);
   GArray *cuts = reducer->cuts;
   const int zero = zero_stage(reducer->workload);
-  const gboolean is_gathered = zero == 3 && op.action == ACTION_B && lowering_gathers_early(reducer->workload);
+  const gboolean is_gathered =
+      zero_shards_weights(zero) && op.action == ACTION_B && lowering_gathers_early(reducer->workload);
   g_array_set_size(cuts, 0);
-  if (is_gathered || (zero < 2 && !method->overlap_grad))
+  if (is_gathered || (!zero_shards_gradients(zero) && !method->overlap_grad))
     g_array_append_val(cuts, whole); /* ZeRO-3: already cut where gathered; a W gathers nothing and is still whole */
   else
-    part_cut(reducer->workload, &whole, TRUE, zero == 3 ? 0 : method->bucket_parameters, cuts);
+    part_cut(reducer->workload, &whole, TRUE, zero_shards_weights(zero) ? 0 : method->bucket_parameters, cuts);
   for (guint c = 0; c < cuts->len; c++) {
     const Part *part = &g_array_index(cuts, Part, c);
     Op piece = op;
@@ -222,7 +224,7 @@ static void reduce_backward(Reducer *reducer, int old_index) {
     if (reducer->wait_for >= 0)
       op_add_after(&piece, reducer->wait_for);
     reducer->wait_for = -1;
-    if (zero >= 2 && method->overlap_grad)
+    if (zero_shards_gradients(zero) && method->overlap_grad)
       op_add_after(&piece, reducer->reducing[0]);
     gint32 index = op_editor_add(&reducer->editor, &piece);
     reducer->last_compute = index;
@@ -269,7 +271,7 @@ static void backwards_clear(Backwards *backwards) {
 /* Whether the gradient that the op completes is reduced after it. */
 static inline gboolean is_reduced(const Op *op, int zero, const gint32 *last) {
   return op->kind == OP_COMPUTE && action_completes_gradient(op->action) &&
-         (zero >= 2 || last[op->stage] == op->micro_batch);
+         (zero_shards_gradients(zero) || last[op->stage] == op->micro_batch);
 }
 
 static void reduce_rank(Program *program, OpList *list, const Workload *workload, GArray *cuts) {

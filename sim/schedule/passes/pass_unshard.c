@@ -156,7 +156,7 @@ static gint32 add_gathers_of(Unsharder *unsharder, const Op *user, const Part *p
 /* How many ops, from the first on, may need a gather of this pass: under ZeRO-1 and 2, up to the last stage's first
  * op. */
 static int count_needing(const Program *program, const OpList *list, const Workload *workload) {
-  if (workload->method->zero == 3)
+  if (zero_shards_weights(workload->method->zero))
     return list->n_ops;
   g_autofree gboolean *seen = g_new0(gboolean, program->n_stages);
   int n = 0;
@@ -172,7 +172,7 @@ static int count_needing(const Program *program, const OpList *list, const Workl
 
 /* Cuts those of the first `n` ops that need gathered parameters. */
 static GArray *cut_ops(const Program *program, const OpList *list, int n, const Workload *workload) {
-  gboolean zero3 = workload->method->zero == 3;
+  gboolean zero3 = zero_shards_weights(workload->method->zero);
   double least = zero3 ? 0 : workload->method->bucket_parameters;
   g_autofree gboolean *seen = g_new0(gboolean, program->n_stages);
   g_autoptr(GArray) cuts = g_array_new(FALSE, FALSE, sizeof(Part));
@@ -251,7 +251,8 @@ static void unshard_rank(Program *program, OpList *list, const Workload *workloa
       if (ahead->gathers) {
         const Op *user = &list->ops[ahead->old_index];
         int before = n_issued - window - 1;
-        gint32 after = workload->method->zero == 3 && before >= 0 ? g_array_index(computed, gint32, before) : -1;
+        gint32 after =
+            zero_shards_weights(workload->method->zero) && before >= 0 ? g_array_index(computed, gint32, before) : -1;
         gather_of[next] = add_gathers_of(&unsharder, user, &ahead->part, after);
         n_ahead++;
         n_issued++;
@@ -277,7 +278,7 @@ static Moved gathered_stage(const Workload *workload, int stage) {
 
 /* Gathers where the order says. */
 static void unshard_rank_as_told(Program *program, OpList *list, const Workload *workload) {
-  gboolean stays = workload->method->zero < 3;
+  gboolean stays = !zero_shards_weights(workload->method->zero);
   g_autofree gint32 *gather_of = g_new(gint32, program->n_stages); /* new index of each stage's latest; −1 none */
   for (int stage = 0; stage < program->n_stages; stage++)
     gather_of[stage] = -1;
@@ -310,7 +311,7 @@ void pass_unshard(Program *program, const Lowering *lowering) {
   if (workload == NULL || !lowering_gathers_early(workload))
     return; /* nothing is sharded, or the optimizer gathers */
   const Method *method = workload->method;
-  int window = method->zero < 3 ? G_MAXINT / 2 : lowering_window(workload);
+  int window = !zero_shards_weights(method->zero) ? G_MAXINT / 2 : lowering_window(workload);
   for (int rank = 0; rank < program->n_ranks; rank++)
     if (lowering->order->has_unshard)
       unshard_rank_as_told(program, &program->ranks[rank], workload);

@@ -8,6 +8,7 @@
 #include "recipe.h"
 #include "recompute_modules.h"
 #include "schedule_facts.h"
+#include "zero.h"
 
 typedef struct Settings {
   int gpus;            /* 0 until completed */
