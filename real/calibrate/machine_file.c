@@ -344,7 +344,7 @@ static void append_beside(GString *out, const LinkTimes *links) {
                            links->tax);
 }
 
-/* Lowest efficiency that a cluster file may state (sim/describe/hardware/host.c). */
+/* Lowest efficiency that a cluster file may state (sim/machine/hardware/host.c). */
 static const double least_update_efficiency = 1e-3;
 
 /* Efficiencies are relative to measured rates, so that of copies is 1. */

@@ -1,4 +1,4 @@
-/* How a framework changes the times of a GPU's kernels and collectives (describe/plan/quirks.c). */
+/* How a framework changes the times of a GPU's kernels and collectives (plan/quirks.c). */
 #pragma once
 #include "gpu.h"
 #include "quirk_values.h"

@@ -74,7 +74,7 @@ diff "$work/shipped" "$work/described" >"$work/difference"
 result $? "docs/frameworks.md has the shipped files of frameworks" "$(cat "$work/difference")"
 
 # Every key that a cluster file and a GPU file may have, and what must be there in bold.
-sources=$docs/../sim/describe/hardware
+sources=$docs/../sim/machine/hardware
 missing=$(sed -n 's/^    {"\([^"]*\)", FIELD_[A-Z0-9]*, \([A-Z]*\),.*/\1|\2/p' "$sources/gpu.c" "$sources/cluster.c" |
   while IFS='|' read -r key is_required; do
     mark="\`$key\`"

@@ -1,4 +1,4 @@
-/* Time of collectives and sends from the cluster's measured curves (describe/hardware/measured_links.h). The analytic
+/* Time of collectives and sends from the cluster's measured curves (machine/hardware/measured_links.h). The analytic
  * model transfers them to what was not measured.
  *
  * A curve is linear in bytes between two points; below the first point it has that point's time (latency), and beyond

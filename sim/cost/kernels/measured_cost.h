@@ -1,4 +1,4 @@
-/* Time of a kernel from the GPU's tables of measured times (describe/hardware/measured_kernels.h). The analytic model
+/* Time of a kernel from the GPU's tables of measured times (machine/hardware/measured_kernels.h). The analytic model
  * fills the gaps; it is a parameter, as the tables correct any model.
  *
  * Matrix products.

@@ -5,7 +5,7 @@
  * a sum of times; a rank's first pass has only one path, the forwards before it. So the bubble is the maximum of
  * certain linear forms in F, I, W. A form that equals the bubble in some open range of times is one of these, hence a
  * lower bound for all times. The forms, and the ranges where they are exact, were found by running the orders over a
- * grid of times; tests/schedule/test_schedules.c repeats the check.
+ * grid of times; tests/program/test_schedules.c repeats the check.
  *
  *     zb-h1       (p − 1)(F + I) − (n − 1)W, n = min(m, p)             rank p − 1 defers n − 1 W's past its last I
  *                 max(0, p − m)F + (p − 1)I                             rank 0 waits for its first I

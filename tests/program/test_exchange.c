@@ -1,5 +1,5 @@
 /* Sends and receives of 1f1b and interleaved between rounds, if a rank waits for its transfers, against Megatron-LM's
- * runtime (sim/schedule/passes/exchange.c). */
+ * runtime (sim/program/passes/exchange.c). */
 #include "error.h"
 #include "run_suite.h"
 

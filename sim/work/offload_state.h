@@ -1,5 +1,5 @@
 /* Where the model state of a rank is held: on its GPU, in its node's memory, or on the node's drives
- * (describe/plan/offload.h). Sources: ZeRO-Offload, arXiv 2101.06840 §3 (gradients, master copy and moments on the
+ * (plan/offload.h). Sources: ZeRO-Offload, arXiv 2101.06840 §3 (gradients, master copy and moments on the
  * host: 14 of 16 bytes a parameter); ZeRO-Infinity, arXiv 2104.07857 §5. */
 #pragma once
 #include "workload.h"

@@ -25,7 +25,7 @@
  * the fused kernel, with batch = sequences × heads on the GPU, from seq_len queries to `keys` keys (default: the same
  * number, with a causal mask). Context parallelism has two other cases: fewer keys, a block that all queries see
  * completely; and more keys, the whole sequence, of which the queries are an early and a late piece
- * (workload/pieces/context.c). In latent attention, heads of V have fewer columns than those of Q and K: `v_head_dim`
+ * (work/pieces/context.c). In latent attention, heads of V have fewer columns than those of Q and K: `v_head_dim`
  * (default head_dim).
  *
  * `origin` says whose kernels were timed. Products and attention are those of libraries that frameworks call too. But
