@@ -23,109 +23,6 @@ static gboolean parse(const char *text, FrameworkTime *time, GError **error) {
   return ok;
 }
 
-/* Every key, with another value than its default. */
-static const char all_keys[] = "host:\n"
-                               "  layer: {forward: 2 ms, again: 1 ms, backward: 3 ms}\n"
-                               "  ends: {forward: 4 ms, backward: 5 ms}\n"
-                               "  collective: 6 us\n"
-                               "expert_host: {forward: 8 us, backward: 9 us, launch: 4 us, collective: 10 us}\n"
-                               "step: 9 ms\n"
-                               "arrival_spread: 7 us\n"
-                               "kernels: plain\n"
-                               "loss: fused\n"
-                               "sends: synchronous\n"
-                               "overlap_p2p: chunks\n"
-                               "stage_tensors: split\n"
-                               "tensor_parallel: fused\n"
-                               "tensor_parallel_hidden: 0.5\n"
-                               "tensor_parallel_format: linear\n"
-                               "gate_linears: apart\n"
-                               "qkv_linears: apart\n"
-                               "input_gradient_sums: fused\n"
-                               "tensor_parallel_input: copied\n"
-                               "tensor_parallel_exchanges: each\n"
-                               "layer_norm: {forward: 3.5, backward: 11}\n"
-                               "row_bias: apart\n"
-                               "data_parallel: alone\n"
-                               "gradients: whole\n"
-                               "pipeline_gradients: whole\n"
-                               "accumulated_gradients: whole\n"
-                               "expert_optimizer: apart\n"
-                               "weights: broadcast\n"
-                               "zero3_tensors: {list_entry: 8 us, memory_passes: 3, live_parameters: 1e6}\n"
-                               "zero3_buffers: copied\n"
-                               "gradient_sum_bytes: 4\n"
-                               "gradient_sums: apart\n"
-                               "gradient_add_bytes: 18\n"
-                               "gradient_passes: 3\n"
-                               "fp16_gradients: copied\n"
-                               "buffer_passes: 2\n"
-                               "gradient_scaling: apart\n"
-                               "recompute_end: needed\n"
-                               "norm_rate: 0.75\nattention_copies: {forward: 17, backward: 21}\n"
-                               "context: blocks\n"
-                               "context_exchanges: alone\n"
-                               "expert_overlap: rounds\n"
-                               "expert_dispatch: deepep\n"
-                               "grace_expert_graphs: attention\n"
-                               "grace_mxfp8_step: replayed\n"
-                               "expert_counts: host\n"
-                               "expert_operations: single\nscaled_rotation: single\nstrided_rate: 0.5\n"
-                               "expert_padding: copied\n"
-                               "expert_format: linear\n"
-                               "scales: blocks\n"
-                               "expert_sms: 20\n"
-                               "rates:\n"
-                               "  hopper: {products: 0.9, attention_forward: 0.3, attention_backward: 0.2}\n";
-
-START_TEST(keys_fill_the_struct) {
-  FrameworkTime time;
-  ck_assert(parse(all_keys, &time, NULL));
-  ck_assert(time.has_host);
-  ck_assert_double_eq_tol(time.layer_again_s, 1e-3, 1e-12);
-  ck_assert_double_eq_tol(time.ends_backward_s, 5e-3, 1e-12);
-  ck_assert_double_eq_tol(time.collective_s, 6e-6, 1e-15);
-  ck_assert(time.has_expert_host);
-  ck_assert(fabs(time.expert_forward_s - 8e-6) < 1e-15 && fabs(time.expert_backward_s - 9e-6) < 1e-15);
-  ck_assert_double_eq_tol(time.expert_launch_s, 4e-6, 1e-15);
-  ck_assert_double_eq_tol(time.expert_collective_s, 10e-6, 1e-15);
-  ck_assert(fabs(time.arrival_spread_s - 7e-6) < 1e-15 && fabs(time.step_s - 9e-3) < 1e-12);
-  ck_assert(time.kernels == FRAMEWORK_KERNELS_PLAIN && time.loss == LOSS_FUSED);
-  ck_assert(time.sends == SENDS_SYNCHRONOUS && time.overlap_p2p == P2P_CHUNKS);
-  ck_assert(time.stage_tensors == STAGE_TENSORS_SPLIT && time.gate_linears == LINEARS_APART);
-  ck_assert(time.qkv_linears == LINEARS_APART && time.tensor_parallel_input == TP_INPUT_COPIED);
-  ck_assert_int_eq(time.tensor_parallel_exchanges, TP_EXCHANGES_EACH);
-  ck_assert_int_eq(time.input_gradient_sums, INPUT_GRADIENT_SUMS_FUSED);
-  ck_assert(time.layer_norm_forward == 3.5 && time.layer_norm_backward == 11 && time.row_bias == ROW_BIAS_APART);
-  ck_assert(time.tensor_parallel == TP_FUSED && time.tensor_parallel_format == TP_FORMAT_LINEAR);
-  ck_assert(time.data_parallel == DP_ALONE && time.gradients == GRADIENTS_WHOLE);
-  ck_assert_int_eq(time.pipeline_gradients, PIPELINE_GRADIENTS_WHOLE);
-  ck_assert_int_eq(time.accumulated_gradients, ACCUMULATED_GRADIENTS_WHOLE);
-  ck_assert_int_eq(time.expert_optimizer, EXPERT_OPTIMIZER_APART);
-  ck_assert_int_eq(time.weights, WEIGHTS_BROADCAST);
-  ck_assert(time.zero3_tensors && time.zero3_memory_passes == 3 && time.zero3_live_parameters == 1e6);
-  ck_assert_double_eq_tol(time.zero3_list_entry_s, 8e-6, 1e-15);
-  ck_assert(time.zero3_buffers == ZERO3_BUFFERS_COPIED && time.gradient_add_bytes == 18);
-  ck_assert_int_eq(time.fp16_gradients, FP16_GRADIENTS_COPIED);
-  ck_assert(time.gradient_sum_bytes == 4 && time.gradient_passes == 3 && time.norm_rate == 0.75 &&
-            time.strided_rate == 0.5);
-  ck_assert(time.buffer_passes == 2 && time.gradient_scaling == GRADIENT_SCALING_APART);
-  ck_assert(time.recompute_end == RECOMPUTE_END_NEEDED && time.gradient_sums == GRADIENT_SUMS_APART);
-  ck_assert(time.context == CONTEXT_BLOCKS && time.context_exchanges == CONTEXT_ALONE);
-  ck_assert_int_eq(time.expert_overlap, EXPERT_OVERLAP_ROUNDS);
-  ck_assert_int_eq(time.expert_dispatch, DISPATCH_DEEPEP);
-  ck_assert_int_eq(time.grace_expert_graphs, CUDA_GRAPHS_ATTENTION);
-  ck_assert_int_eq(time.grace_mxfp8_step, GRACE_STEP_REPLAYED);
-  ck_assert_int_eq(time.expert_counts, EXPERT_COUNTS_ON_HOST);
-  ck_assert(time.expert_operations == EXPERT_OPERATIONS_SINGLE && time.scaled_rotation == ROTATION_SINGLE);
-  ck_assert(time.expert_padding == EXPERT_PADDING_COPIED && time.expert_format == EXPERT_FORMAT_LINEAR);
-  ck_assert(time.attention_copies_forward == 17 && time.attention_copies_backward == 21);
-  ck_assert(time.scales == SCALES_BLOCKS && time.expert_sms == 20);
-  ck_assert_double_eq(time.rates[ARCHITECTURE_HOPPER].attention_backward, 0.2);
-  ck_assert_double_eq(time.rates[ARCHITECTURE_AMPERE].products, 0);
-}
-END_TEST
-
 START_TEST(bad_files_are_refused) {
   static const struct {
     const char *text, *expected;
@@ -376,7 +273,6 @@ END_TEST
 
 int main(void) {
   TCase *cases = tcase_create("framework_time");
-  tcase_add_test(cases, keys_fill_the_struct);
   tcase_add_test(cases, bad_files_are_refused);
   tcase_add_test(cases, every_shipped_framework_is_read);
   tcase_add_test(cases, the_last_rank_is_as_late_as_order_statistics_say);

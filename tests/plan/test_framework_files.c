@@ -4,19 +4,11 @@
 
 #include <check.h>
 #include <glib/gstdio.h>
+#include <math.h>
 #include <string.h>
 
 #include "plan.h"
 #include "quirks.h"
-
-static FrameworkMemory parse(const char *text) {
-  Framework framework = {0};
-  g_autoptr(GError) error = NULL;
-  g_autoptr(YamlFile) file = yaml_file_parse("test.yaml", text, strlen(text), &error);
-  ck_assert_msg(file != NULL && quirks_read(yaml_file_root(file), "memory", &framework, &error), "%s",
-                error != NULL ? error->message : "");
-  return framework.memory;
-}
 
 static void assert_refused(const char *text, const char *message) {
   Framework framework = {.memory.logit_bytes = 7};
@@ -28,20 +20,85 @@ static void assert_refused(const char *text, const char *message) {
   ck_assert_double_eq(framework.memory.logit_bytes, 7); /* as it was */
 }
 
+/* A value that is not the default, and may stand beside those of all other rows: of choices the last. */
+static double number_of(const Quirk *quirk) {
+  return quirk->kind == QUIRK_COUNT ? quirk->most : (quirk->least + 3 * quirk->most) / 4;
+}
+
+static char *value_of(const Quirk *quirk) {
+  switch (quirk->kind) {
+  case QUIRK_CHOICE:
+    return g_strdup(quirk->choices[g_strv_length((GStrv)quirk->choices) - 1]);
+  case QUIRK_RECIPE:
+    return g_strdup("megatron");
+  case QUIRK_MODULES:
+    return g_strdup("layernorm+moe_act");
+  default:
+    return g_strdup_printf("%.17g%s", number_of(quirk),
+                           quirk->kind == QUIRK_SECONDS ? " s"
+                           : quirk->kind == QUIRK_BYTES ? " B"
+                                                        : "");
+  }
+}
+
+static void assert_arrived(const Quirk *quirk, const Framework *framework) {
+  const void *at = (const char *)framework + quirk->offset + /* of hopper, where it is of a generation */
+                   (strchr(quirk->key, '*') != NULL ? ARCHITECTURE_HOPPER * sizeof(FrameworkRates) : 0);
+  switch (quirk->kind) {
+  case QUIRK_CHOICE:
+    ck_assert_msg(*(const int *)at == (int)g_strv_length((GStrv)quirk->choices) - 1, "%s", quirk->key);
+    break;
+  case QUIRK_COUNT:
+    ck_assert_msg(*(const int *)at == (int)quirk->most, "%s", quirk->key);
+    break;
+  case QUIRK_RECIPE:
+    ck_assert_str_eq(at, "megatron");
+    break;
+  case QUIRK_MODULES:
+    ck_assert_uint_eq(*(const guint *)at, MODULE_BIT(MODULE_LAYERNORM) | MODULE_BIT(MODULE_MOE_ACT));
+    break;
+  case QUIRK_MAPPING:
+    ck_assert_msg(*(const gboolean *)at, "%s", quirk->key);
+    break;
+  default:
+    ck_assert_msg(fabs(*(const double *)at / number_of(quirk) - 1) < 1e-12, "%s", quirk->key);
+  }
+}
+
+/* "time.host.layer.forward" as lines, but for those that the key before it shares. */
+static void append_key(GString *text, const char *before, const Quirk *quirk) {
+  g_autofree char *value = value_of(quirk);
+  g_auto(GStrv) parts = g_strsplit(quirk->key, ".", -1), other = g_strsplit(before, ".", -1);
+  guint depth = 0;
+  while (other[depth] != NULL && parts[depth] != NULL && strcmp(other[depth], parts[depth]) == 0)
+    depth++;
+  for (; parts[depth] != NULL; depth++) {
+    const gboolean is_last = parts[depth + 1] == NULL && quirk->kind != QUIRK_MAPPING;
+    g_string_append_printf(text, "%*s%s:%s%s\n", 2 * (int)depth, "",
+                           strcmp(parts[depth], "*") == 0 ? "hopper" : parts[depth], is_last ? " " : "",
+                           is_last ? value : "");
+  }
+}
+
 START_TEST(every_key_arrives) {
-  FrameworkMemory memory =
-      parse("recipe: megatron\nlogits: whole\nlogit_bytes: 20\nvocabulary_gradients: dense\nspare_gradients: kept\n"
-            "kernels: plain\nnorm_bytes: 6\nfragmentation: 2 GB\ngathered: kept\nselective: products\n"
-            "vocabulary: as_is\nactivation_input_bytes: 1\nattention_output_bytes: 1.5\n");
-  ck_assert_str_eq(memory.recipe, "megatron");
-  ck_assert(memory.logits == LOGITS_WHOLE && memory.vocabulary_gradients == VOCABULARY_GRADIENTS_DENSE);
-  ck_assert(memory.spare_gradients == SPARE_GRADIENTS_KEPT && memory.kernels == FRAMEWORK_KERNELS_PLAIN);
-  ck_assert(memory.gathered == GATHERED_KEPT && memory.selective == SELECTIVE_PRODUCTS);
-  ck_assert(memory.logit_bytes == 20 && memory.norm_bytes == 6 && memory.fragmentation_bytes == 2e9);
-  ck_assert_int_eq(memory.vocabulary, VOCABULARY_AS_IS);
-  ck_assert(memory.activation_input_bytes == 1 && memory.attention_output_bytes == 1.5);
-  ck_assert_uint_eq(parse("recompute_modules: layernorm+moe_act\n").recompute_modules,
-                    MODULE_BIT(MODULE_LAYERNORM) | MODULE_BIT(MODULE_MOE_ACT));
+  g_autoptr(GString) text = g_string_new(NULL);
+  for (int i = 0; i < quirks_count(); i++)
+    append_key(text, i > 0 ? quirk_at(i - 1)->key : "", quirk_at(i));
+  Framework framework = {0};
+  g_autoptr(GError) error = NULL;
+  g_autoptr(YamlFile) file = yaml_file_parse("test.yaml", text->str, text->len, &error);
+  ck_assert_msg(file != NULL, "%s", error != NULL ? error->message : "");
+  const YamlNode root = yaml_file_root(file);
+  for (int i = 0; i < 2; i++) {
+    const char *part = i == 0 ? "memory" : "time";
+    ck_assert_msg(quirks_read(yaml_map_value(root, part), part, &framework, &error), "%s",
+                  error != NULL ? error->message : "");
+  }
+  for (int i = 0; i < quirks_count(); i++) {
+    assert_arrived(quirk_at(i), &framework);
+    for (int other = 0; other < i; other++) /* each in a field of its own */
+      ck_assert_uint_ne(quirk_at(i)->offset, quirk_at(other)->offset);
+  }
 }
 END_TEST
 
