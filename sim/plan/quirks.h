@@ -49,8 +49,8 @@ char *quirk_table_row(const Quirk *quirk);
 
 /* Fill *framework from the mapping `memory` or `time`, called `name`. INPUT, "file:line: …", for an unknown key, a
  * value out of range, an unknown recipe or module, and a key that does not go with another key's value. If the
- * clashing key comes from a base and the value from the file itself, the key is dropped instead. Then *framework is as
- * it was. */
+ * clashing key comes from a base and the value from the file itself, the key is dropped instead. Left as it was on
+ * failure. */
 gboolean quirks_read(YamlNode map, const char *name, Framework *framework, GError **error);
 
 /* Set the part's fields to what they are without a framework. */

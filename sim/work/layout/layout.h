@@ -39,10 +39,10 @@ typedef struct {
   int n_shards;        /* ranks of such a set: dp_shard · cp, as ranks of cp hold the same parameters too */
   int n_expert_shards; /* the same for the experts' parameters */
   int n_ranks;
-  const int *gpu_of_rank; /* borrowed from the plan; NULL: rank r is on GPU r */
+  const int *gpu_of_rank; /* borrowed from the method; NULL: rank r is on GPU r */
 } Layout;
 
-/* `layout` is valid as long as `plan`. */
+/* `layout` is valid as long as `method`. */
 void layout_init(Layout *layout, const Method *method);
 /* The cluster's GPU that a rank is on, counted node by node. */
 static inline int layout_gpu(const Layout *layout, int rank) {
