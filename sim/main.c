@@ -4,14 +4,14 @@
  * A map of the program, from input to output:
  *
  *     base/       files, units, errors with the nearest names
+ *     schedule/   pipeline schedules: one row each, their orders and bubbles, PyTorch's CSV
  *     model/      the transformer, from a Hugging Face config
  *     machine/    GPUs, nodes, links and the collective library, from YAML
  *     plan/       the parallel plan and the framework: their fields, their quirks, what is impossible
  *     method/     plan, framework and machine come to one Method: nothing below sees plan or framework
  *     work/       what must be computed and held: kernels, bytes, layout of ranks
- *     program/    in which order: actions → passes → the Program, its verifier, its text form
+ *     program/    the Program: an order lowered in passes, its verifier, its text form
  *     search/     an order made for given times (--schedule auto)
- *     settle/     the order and the workload that a plan asks for
  *     cost/       how long each distinct thing takes on the described hardware
  *     engine/     the virtual clock, events in (time, sequence) order; network/: flows that share links fairly
  *     trace/      what happened

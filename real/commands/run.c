@@ -9,7 +9,6 @@
 #include "measured_report.h"
 #include "measured_trace.h"
 #include "options.h"
-#include "plan_order.h"
 #include "plan_program.h"
 #include "program_fit.h"
 #include "program_text.h"
@@ -161,8 +160,7 @@ static gboolean make_workload(Run *run, World *world, GError **error) {
                       plan->gpus, n, plan->gpus);
   plan->gpus = n;
   plan->fold = FALSE;
-  g_auto(PlanOrder) choice = {0};
-  run->workload = plan_order_workload(&choice, run->options.plan.model, NULL, plan, error);
+  run->workload = workload_complete(run->options.plan.model, NULL, plan, error);
   if (run->workload == NULL) {
     g_prefix_error(error, "on %d rank%s: ", n, n == 1 ? "" : "s");
     return FALSE;

@@ -8,7 +8,6 @@
 #include "largest_fit.h"
 #include "layout.h"
 #include "options.h"
-#include "plan_order.h"
 #include "predict.h"
 #include "state_memory.h"
 #include "units.h"
@@ -35,7 +34,7 @@ typedef struct {
   double reserved_bytes;
   gboolean has_activations;
   LargestFit largest; /* with activations */
-  Plan *plan;         /* completed; owned */
+  Method *method;     /* owned */
 } MemoryTable;
 
 static gboolean parse_options(MemoryOptions *o, int *argc, char ***argv, GError **error) {
@@ -59,52 +58,51 @@ static gboolean parse_options(MemoryOptions *o, int *argc, char ***argv, GError 
 }
 
 static int model_ranks(const MemoryTable *table) {
-  return table->plan->tp * table->plan->pp;
+  return table->method->tp * table->method->pp;
 }
 
 /* The recipe's part that stays on the GPUs: from ZeRO-2 on gradients leave with the optimizer, below they accumulate
  * on the GPU. */
-static Recipe recipe_on_gpu(const Plan *plan, int zero) {
-  Recipe recipe = plan->recipe;
-  if (plan->offload.optimizer != TIER_GPU) {
+static Recipe recipe_on_gpu(const Method *method, int zero) {
+  Recipe recipe = method->recipe;
+  if (method->offload.optimizer != TIER_GPU) {
     recipe.master = recipe.moments = 0;
     recipe.gradients = zero_shards_gradients(zero) ? 0 : recipe.gradients;
   }
-  recipe.weights = plan->offload.weights != TIER_GPU ? 0 : recipe.weights;
+  recipe.weights = method->offload.weights != TIER_GPU ? 0 : recipe.weights;
   return recipe;
 }
 
-static void add_tiers(const Plan *plan, int zero, const StateBytes *whole, double updated, MemoryRow *row) {
-  const Offload *offload = &plan->offload;
+static void add_tiers(const Method *method, int zero, const StateBytes *whole, double updated, MemoryRow *row) {
+  const Offload *offload = &method->offload;
   row->tier_bytes[offload->weights] += whole->weights_bytes;
   row->tier_bytes[offload->optimizer] += whole->optimizer_bytes;
   if (offload->optimizer != TIER_GPU)
-    row->tier_bytes[plan_gradient_tier(plan, zero)] += updated * plan->recipe.gradients;
+    row->tier_bytes[method_gradient_tier(method, zero)] += updated * method->recipe.gradients;
 }
 
 static void add_state(const MemoryTable *table, double parameters, int shards, int zero, MemoryRow *row) {
-  const Plan *plan = table->plan;
-  const Recipe on_gpu = recipe_on_gpu(plan, zero);
+  const Method *method = table->method;
+  const Recipe on_gpu = recipe_on_gpu(method, zero);
   const StateBytes state = state_memory(&on_gpu, parameters, zero, shards),
-                   whole = state_memory(&plan->recipe, parameters, zero, shards);
+                   whole = state_memory(&method->recipe, parameters, zero, shards);
   row->bytes[MEMORY_WEIGHTS] += state.weights_bytes;
   row->bytes[MEMORY_GRADIENTS] += state.gradients_bytes;
   row->bytes[MEMORY_OPTIMIZER] += state.optimizer_bytes;
   const double updated = parameters / (zero_shards_optimizer(zero) ? shards : 1);
-  row->bytes[MEMORY_BUFFERS] += updated * plan_copied_gradient_bytes(plan);
-  row->total_bytes += state_memory_total(&state) + updated * plan_copied_gradient_bytes(plan);
-  add_tiers(plan, zero, &whole, updated, row);
+  row->bytes[MEMORY_BUFFERS] += updated * method->copied_gradient_bytes;
+  row->total_bytes += state_memory_total(&state) + updated * method->copied_gradient_bytes;
+  add_tiers(method, zero, &whole, updated, row);
 }
 
 /* Model state only: parameters spread evenly over tp × pp, those of experts over ep as well, then sharded by ZeRO. */
 static void fill_state(const MemoryTable *table, int zero, MemoryRow *row) {
-  const Plan *plan = table->plan;
+  const Method *method = table->method;
   const double others = (table->parameters - table->expert_parameters) / model_ranks(table);
-  const double experts = table->expert_parameters / ((double)plan->ep * plan_expert_tp(plan) * plan->pp);
-  g_autoptr(Method) method = method_new(plan);
+  const double experts = table->expert_parameters / ((double)method->ep * method->expert_tp * method->pp);
   Layout layout;
   layout_init(&layout, method);
-  add_state(table, others, plan->zero_ranks, zero, row);
+  add_state(table, others, method->zero_ranks, zero, row);
   if (experts > 0)
     add_state(table, experts, layout.n_expert_shards, zero, row);
 }
@@ -123,12 +121,6 @@ static gboolean fill_simulated(const PlanOptions *o, const Plan *plan, MemoryRow
   return TRUE;
 }
 
-/* The plan's schedule may determine the number of chunks. */
-static gboolean complete(const PlanOptions *o, Plan *plan, GError **error) {
-  g_auto(PlanOrder) order = {0};
-  return plan_order_open(&order, plan, error) && plan_complete(plan, o->model, o->cluster, error);
-}
-
 static gboolean fill_row(const MemoryTable *table, const PlanOptions *o, int zero, MemoryRow *row, GError **error) {
   g_autoptr(Plan) plan = plan_copy(o->plan);
   plan->zero = zero;
@@ -137,7 +129,7 @@ static gboolean fill_row(const MemoryTable *table, const PlanOptions *o, int zer
   row->tiers_fit = TRUE;
   if (table->has_activations)
     return fill_simulated(o, plan, row, error);
-  if (!complete(o, plan, error))
+  if (!plan_complete(plan, o->model, o->cluster, error))
     return FALSE;
   fill_state(table, zero, row);
   return TRUE;
@@ -150,7 +142,7 @@ static gboolean fill_rows(MemoryTable *table, const PlanOptions *o, GError **err
     MemoryRow *row = &table->rows[zero];
     if (fill_row(table, o, zero, row, &why))
       continue;
-    if (zero == table->plan->zero || !g_error_matches(why, STEPSIM_ERROR, STEPSIM_ERROR_IMPOSSIBLE)) {
+    if (zero == table->method->zero || !g_error_matches(why, STEPSIM_ERROR, STEPSIM_ERROR_IMPOSSIBLE)) {
       g_propagate_error(error, g_steal_pointer(&why));
       return FALSE;
     }
@@ -164,18 +156,18 @@ static gboolean row_fits(const MemoryTable *table, const MemoryRow *row) {
 }
 
 static void print_table(const MemoryTable *table, const char *title, GString *out) {
-  g_autofree char *ep = table->plan->ep > 1 ? g_strdup_printf("ep %d, ", table->plan->ep) : g_strdup("");
+  g_autofree char *ep = table->method->ep > 1 ? g_strdup_printf("ep %d, ", table->method->ep) : g_strdup("");
   g_string_append_printf(out, "%s\n", title);
   g_string_append_printf(
       out,
       "  recipe %s: %g weights + %g gradients + %g optimizer bytes per parameter; tp × pp %d, %sdp%s "
       "%d, shards %d; GB = 1e9 bytes per GPU\n\n",
-      table->plan->recipe.name, table->plan->recipe.weights, table->plan->recipe.gradients,
-      recipe_optimizer_bytes(&table->plan->recipe), model_ranks(table), ep, table->plan->cp > 1 ? " × cp" : "",
-      plan_data_ranks(table->plan), table->plan->zero_ranks);
+      table->method->recipe.name, table->method->recipe.weights, table->method->recipe.gradients,
+      recipe_optimizer_bytes(&table->method->recipe), model_ranks(table), ep, table->method->cp > 1 ? " × cp" : "",
+      table->method->data_ranks, table->method->zero_ranks);
   g_string_append(out, "           weights  gradients  optimizer");
   g_string_append(out, table->has_activations ? "  activations    buffers   reserved      total" : "      total");
-  if (offload_is_any(&table->plan->offload))
+  if (offload_is_any(&table->method->offload))
     g_string_append_printf(out, "  %s", table->has_activations ? " host/node  NVMe/node" : "  host/GPU   NVMe/GPU");
   g_string_append_c(out, '\n');
   for (int zero = 0; zero < N_ZERO_STAGES; zero++) {
@@ -184,14 +176,14 @@ static void print_table(const MemoryTable *table, const char *title, GString *ou
       g_string_append_printf(out, "  ZeRO-%d  impossible: %s\n", zero, row->impossible);
       continue;
     }
-    g_string_append_printf(out, "%s ZeRO-%d %10.4g %10.4g %10.4g", zero == table->plan->zero ? "→" : " ", zero,
+    g_string_append_printf(out, "%s ZeRO-%d %10.4g %10.4g %10.4g", zero == table->method->zero ? "→" : " ", zero,
                            row->bytes[MEMORY_WEIGHTS] * 1e-9, row->bytes[MEMORY_GRADIENTS] * 1e-9,
                            row->bytes[MEMORY_OPTIMIZER] * 1e-9);
     if (table->has_activations)
       g_string_append_printf(out, " %12.4g %10.4g %10.4g", row->bytes[MEMORY_ACTIVATIONS] * 1e-9,
                              row->bytes[MEMORY_BUFFERS] * 1e-9, table->reserved_bytes * 1e-9);
     g_string_append_printf(out, " %10.4g", row->total_bytes * 1e-9);
-    if (offload_is_any(&table->plan->offload))
+    if (offload_is_any(&table->method->offload))
       g_string_append_printf(out, "  %10.4g %10.4g", row->tier_bytes[TIER_HOST] * 1e-9,
                              row->tier_bytes[TIER_NVME] * 1e-9);
     if (table->capacity_bytes > 0)
@@ -211,16 +203,16 @@ static const char *bound_in_words(LargestBound bound) {
 
 static void print_largest(const MemoryTable *table, GString *out) {
   const LargestFit *largest = &table->largest;
-  const Plan *plan = table->plan;
-  g_string_append_printf(out, "  largest micro-batch that fits with ZeRO-%d: ", plan->zero);
+  const Method *method = table->method;
+  g_string_append_printf(out, "  largest micro-batch that fits with ZeRO-%d: ", method->zero);
   if (largest->micro_batch > 0)
     g_string_append_printf(out, "%" G_GINT64_FORMAT " of %" G_GINT64_FORMAT " tokens%s\n", largest->micro_batch,
-                           plan->seq_len, bound_in_words(largest->micro_batch_bound));
+                           method->seq_len, bound_in_words(largest->micro_batch_bound));
   else
-    g_string_append_printf(out, "none, not one sequence of %" G_GINT64_FORMAT " tokens%s\n", plan->seq_len,
+    g_string_append_printf(out, "none, not one sequence of %" G_GINT64_FORMAT " tokens%s\n", method->seq_len,
                            bound_in_words(largest->micro_batch_bound));
   g_string_append_printf(out, "  longest sequences that fit in micro-batches of %" G_GINT64_FORMAT ": ",
-                         plan->micro_batch);
+                         method->micro_batch);
   if (largest->seq_len > 0)
     g_string_append_printf(out, "%" G_GINT64_FORMAT " tokens, in steps of %" G_GINT64_FORMAT "%s\n", largest->seq_len,
                            largest->seq_step, bound_in_words(largest->seq_len_bound));
@@ -235,14 +227,14 @@ static double room_bytes(const MemoryTable *table) {
 }
 
 /* Gradient copies exist per parameter that a rank updates, like its moments, so they are added to those. */
-static Recipe recipe_while_updating(const Plan *plan) {
-  Recipe recipe = recipe_on_gpu(plan, plan->zero);
-  recipe.moments += plan_copied_gradient_bytes(plan);
+static Recipe recipe_while_updating(const Method *method) {
+  Recipe recipe = recipe_on_gpu(method, method->zero);
+  recipe.moments += method->copied_gradient_bytes;
   return recipe;
 }
 
 static void print_limits(const MemoryTable *table, GString *out) {
-  const double copied = plan_copied_gradient_bytes(table->plan);
+  const double copied = table->method->copied_gradient_bytes;
   if (!table->has_activations && copied > 0)
     g_string_append_printf(out,
                            "\n  the totals count %g bytes of each updated parameter for the optimizer's fp32 copies of "
@@ -255,7 +247,7 @@ static void print_limits(const MemoryTable *table, GString *out) {
   g_string_append_c(out, '\n');
   if (table->has_activations)
     print_largest(table, out);
-  const Recipe on_gpu = recipe_while_updating(table->plan);
+  const Recipe on_gpu = recipe_while_updating(table->method);
   g_string_append_printf(out, "  fewest GPUs of %.4g GB that hold the state: %.0f\n", table->capacity_bytes * 1e-9,
                          state_memory_min_gpus(&on_gpu, table->parameters, room_bytes(table)));
   if (on_gpu.weights + on_gpu.gradients + recipe_optimizer_bytes(&on_gpu) == 0) {
@@ -263,9 +255,9 @@ static void print_limits(const MemoryTable *table, GString *out) {
     return;
   }
   g_string_append_printf(out, "  largest model whose state fits with ZeRO-%d on these ranks: %.6g parameters\n",
-                         table->plan->zero,
-                         state_memory_max_parameters(&on_gpu, model_ranks(table), table->plan->zero,
-                                                     table->plan->zero_ranks, room_bytes(table)));
+                         table->method->zero,
+                         state_memory_max_parameters(&on_gpu, model_ranks(table), table->method->zero,
+                                                     table->method->zero_ranks, room_bytes(table)));
 }
 
 static StateRow state_row(const MemoryTable *table, const MemoryRow *row) {
@@ -283,15 +275,15 @@ static StateRow state_row(const MemoryTable *table, const MemoryRow *row) {
 
 static StateReport state_report(const MemoryTable *table) {
   StateReport report = {.parameters = table->parameters,
-                        .zero = table->plan->zero,
+                        .zero = table->method->zero,
                         .reserved_bytes = table->has_activations ? table->reserved_bytes : NAN,
-                        .tiers_are_used = offload_is_any(&table->plan->offload),
+                        .tiers_are_used = offload_is_any(&table->method->offload),
                         .tiers_per = table->has_activations ? "node" : "gpu",
                         .has_capacity = table->capacity_bytes > 0,
                         .max_micro_batch = table->has_activations ? table->largest.micro_batch : -1,
                         .max_seq_len = table->has_activations ? table->largest.seq_len : -1,
                         .min_gpus = NAN};
-  const Recipe on_gpu = recipe_while_updating(table->plan);
+  const Recipe on_gpu = recipe_while_updating(table->method);
   for (int zero = 0; zero < N_ZERO_STAGES; zero++)
     report.stages[zero] = state_row(table, &table->rows[zero]);
   if (table->capacity_bytes > 0)
@@ -342,9 +334,9 @@ static gboolean read_capacity(const MemoryOptions *o, MemoryTable *table, GError
 static gboolean prepare(MemoryOptions *o, MemoryTable *table, GError **error) {
   if (!read_parameters(o, table, error) || !read_capacity(o, table, error))
     return FALSE;
-  table->plan = plan_copy(o->plan.plan);
   table->has_activations = o->plan.cluster != NULL;
-  return complete(&o->plan, table->plan, error);
+  table->method = method_complete(o->plan.model, o->plan.cluster, o->plan.plan, error);
+  return table->method != NULL;
 }
 
 /* The exit status. */
@@ -371,7 +363,8 @@ static int run(MemoryOptions *o, MemoryTable *table, GError **error) {
   if (!fill_rows(table, &o->plan, error))
     return 2;
   if (table->has_activations)
-    table->largest = largest_fit(o->plan.model, o->plan.cluster, o->plan.plan, table->plan, table->capacity_bytes);
+    table->largest =
+        largest_fit(o->plan.model, o->plan.cluster, o->plan.plan, table->method->plan, table->capacity_bytes);
   return print(o, table);
 }
 
@@ -380,7 +373,7 @@ int command_memory(int argc, char **argv, GError **error) {
   MemoryTable table = {0};
   int status = parse_options(&options, &argc, &argv, error) ? run(&options, &table, error) : 2;
   plan_options_clear(&options.plan);
-  plan_free(table.plan);
+  method_free(table.method);
   for (int zero = 0; zero < N_ZERO_STAGES; zero++)
     g_free(table.rows[zero].impossible);
   g_free(options.params);

@@ -5,7 +5,6 @@
 #include "error.h"
 #include "output.h"
 #include "parallel.h"
-#include "plan_order.h"
 #include "plan_space.h"
 #include "planner_report.h"
 #include "progress_line.h"
@@ -150,9 +149,7 @@ static gboolean parse_options(PlanVerb *o, int *argc, char ***argv, GError **err
 }
 
 static Launch *make_launch(const PlanVerb *o, const PlanOutcome *best, GError **error) {
-  g_auto(PlanOrder) choice = {0};
-  g_autoptr(Plan) plan = plan_copy(best->plan);
-  g_autoptr(Workload) workload = plan_order_workload(&choice, best->model, best->cluster, plan, error);
+  g_autoptr(Workload) workload = workload_complete(best->model, best->cluster, best->plan, error);
   return workload != NULL
              ? launch_new((LaunchFramework)o->request.framework, workload, best->cluster->gpus_per_node, error)
              : NULL;

@@ -17,7 +17,6 @@
 #include "output.h"
 #include "parser.h"
 #include "passes.h"
-#include "plan_order.h"
 #include "program_csv.h"
 #include "program_text.h"
 #include "schedule_times.h"
@@ -223,7 +222,7 @@ static Order *make_auto(ScheduleOptions *o, const GivenTimes *times, const Order
   if (!parse_memory_cap(o->memory_cap, &cap, error) || !check_counts(o, NULL, error))
     return NULL;
   const int n_chunks = is_open ? AUTO_CHUNKS : o->chunks; /* the ticks of several chunks are whole for one */
-  g_autoptr(Placement) placement = plan_order_auto_placement(o->pp, n_chunks);
+  g_autoptr(Placement) placement = schedule_auto_placement(o->pp, n_chunks);
   OrderSetting in_ticks = *setting;
   in_ticks.times = given_times_in(times, ticks_of(o, times, placement, o->micro_batches));
   const OrderShape shape = {.n_ranks = o->pp, .n_chunks = is_open ? 0 : o->chunks, .n_micro_batches = o->micro_batches};
@@ -244,10 +243,9 @@ static Order *make_named(const ScheduleOptions *o, const ScheduleFacts *schedule
 }
 
 static Order *make_order(ScheduleOptions *o, const GivenTimes *times, const OrderSetting *setting, GError **error) {
-  g_auto(PlanOrder) choice = {0};
-  if (o->from == NULL && !plan_order_find(&choice, schedule_name(o), error))
+  if (o->from == NULL && !schedule_check_name(schedule_name(o), error))
     return NULL;
-  const ScheduleFacts *schedule = choice.info;
+  const ScheduleFacts *schedule = o->from == NULL ? schedule_find(schedule_name(o), NULL) : NULL;
   if (o->memory_cap != NULL && (o->from != NULL || schedule != NULL)) {
     fail_input(error, "--memory-cap limits the order that --schedule auto makes; found another schedule");
     return NULL;

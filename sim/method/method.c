@@ -1,7 +1,68 @@
 /* Every question that a plan, its framework and its schedule answer together is asked here, once. */
 #include "method.h"
 
-#include "plan.h"
+#include "error.h"
+#include "plan_schedule.h"
+
+static gboolean counts_on_host(const Plan *plan) {
+  const gboolean has_counts = plan->ep > 1 || plan_gathers_tokens(plan);
+  return has_counts && plan->time.expert_counts == EXPERT_COUNTS_ON_HOST && plan->cuda_graphs != CUDA_GRAPHS_FULL;
+}
+
+static gboolean has_expert_operations(const Plan *plan) {
+  return plan->time.expert_operations == EXPERT_OPERATIONS_SINGLE && plan->cuda_graphs != CUDA_GRAPHS_FULL;
+}
+
+static gboolean rings_blocks(const Plan *plan) {
+  return plan->cp > 1 && plan->cp_comm == CP_RING && plan->time.context == CONTEXT_BLOCKS;
+}
+
+static gboolean splits_stage_tensors(const Plan *plan) {
+  return plan->time.stage_tensors == STAGE_TENSORS_SPLIT && plan->tp > 1 && !plan->sequence_parallel;
+}
+
+static double buffer_passes(const Plan *plan) {
+  const gboolean is_scaled = plan->time.gradient_scaling == GRADIENT_SCALING_APART && plan_data_ranks(plan) > 1;
+  return !zero_shards_gradients(plan->zero) && plan->offload.optimizer == TIER_GPU
+             ? plan->time.buffer_passes + (is_scaled ? 2 : 0)
+             : 0;
+}
+
+static gboolean has_wide_exponents(const Plan *plan) {
+  return plan->precision != PRECISION_FP32 && plan->precision != PRECISION_FP16;
+}
+
+static double gradient_add_bytes(const Plan *plan) {
+  return has_wide_exponents(plan) ? plan->time.gradient_add_bytes : 0;
+}
+
+static double gradient_sum_bytes(const Plan *plan) {
+  return has_wide_exponents(plan) && plan->time.gradient_sum_bytes > 0 ? plan->time.gradient_sum_bytes
+                                                                       : plan->recipe.gradients;
+}
+
+static double whole_gradient_bytes(const Plan *plan) {
+  return MAX(plan->recipe.gradients, gradient_sum_bytes(plan));
+}
+
+static gboolean unscales_gradients(const Plan *plan) {
+  return plan->precision == PRECISION_FP16 && plan->time.fp16_gradients == FP16_GRADIENTS_COPIED &&
+         plan->recipe.master > 0;
+}
+
+static double copied_gradient_bytes(const Plan *plan) {
+  const gboolean copies = unscales_gradients(plan) && plan->recipe.gradients < plan->recipe.master;
+  return copies && plan->offload.optimizer == TIER_GPU ? plan->recipe.master : 0;
+}
+
+static gboolean repeats_attention(const Plan *plan) {
+  return (plan_recompute_modules(plan) & MODULE_BIT(MODULE_CORE_ATTN)) != 0 &&
+         (plan->attention == ATTENTION_UNFUSED || plan->memory.selective == SELECTIVE_CORE);
+}
+
+static gboolean keeps_every_other_product(const Plan *plan) {
+  return plan->recompute == RECOMPUTE_SELECTIVE && plan->memory.selective == SELECTIVE_PRODUCTS;
+}
 
 void method_settle(Method *method) {
   const Plan *plan = method->plan;
@@ -13,20 +74,20 @@ void method_settle(Method *method) {
   method->dispatches_once = plan_dispatches_once(plan);
   method->gathers_tokens = plan_gathers_tokens(plan);
   method->takes_turns = plan_takes_turns(plan);
-  method->counts_on_host = plan_counts_on_host(plan);
-  method->has_expert_operations = plan_has_expert_operations(plan);
-  method->rings_blocks = plan_rings_blocks(plan);
-  method->splits_stage_tensors = plan_splits_stage_tensors(plan);
-  method->repeats_attention = plan_repeats_attention(plan);
-  method->keeps_every_other_product = plan_keeps_every_other_product(plan);
+  method->counts_on_host = counts_on_host(plan);
+  method->has_expert_operations = has_expert_operations(plan);
+  method->rings_blocks = rings_blocks(plan);
+  method->splits_stage_tensors = splits_stage_tensors(plan);
+  method->repeats_attention = repeats_attention(plan);
+  method->keeps_every_other_product = keeps_every_other_product(plan);
   method->sums_whole = plan_sums_whole(plan);
   method->reduces_once = plan_reduces_once(plan);
-  method->buffer_passes = plan_buffer_passes(plan);
-  method->gradient_sum_bytes = plan_gradient_sum_bytes(plan);
-  method->gradient_add_bytes = plan_gradient_add_bytes(plan);
-  method->whole_gradient_bytes = plan_whole_gradient_bytes(plan);
-  method->unscales_gradients = plan_unscales_gradients(plan);
-  method->copied_gradient_bytes = plan_copied_gradient_bytes(plan);
+  method->buffer_passes = buffer_passes(plan);
+  method->gradient_sum_bytes = gradient_sum_bytes(plan);
+  method->gradient_add_bytes = gradient_add_bytes(plan);
+  method->whole_gradient_bytes = whole_gradient_bytes(plan);
+  method->unscales_gradients = unscales_gradients(plan);
+  method->copied_gradient_bytes = copied_gradient_bytes(plan);
 }
 
 Method *method_new(const Plan *plan) {
@@ -34,6 +95,15 @@ Method *method_new(const Plan *plan) {
   method->plan = plan_copy(plan);
   method_settle(method);
   return method;
+}
+
+Method *method_complete(const Model *model, const Cluster *cluster, const Plan *plan, GError **error) {
+  g_autoptr(Method) method = g_new0(Method, 1);
+  method->plan = plan_copy(plan);
+  if (!plan_complete(method->plan, model, cluster, error))
+    return NULL;
+  method_settle(method);
+  return g_steal_pointer(&method);
 }
 
 void method_free(Method *method) {
@@ -48,9 +118,12 @@ void method_set_micro_batches(Method *method, gint64 n_micro_batches) {
   method_settle(method);
 }
 
-void method_set_schedule(Method *method, char *name) {
-  g_free(method->plan->schedule);
-  method->schedule = method->plan->schedule = name;
+void method_set_found(Method *method) {
+  if (schedule_is_auto(method->schedule))
+    return;
+  char *name = method->plan->schedule;
+  method->schedule = method->plan->schedule = schedule_found_name(name);
+  g_free(name);
 }
 
 void method_set_layout(Method *method, char *layout) {
@@ -59,5 +132,46 @@ void method_set_layout(Method *method, char *layout) {
 }
 
 MemoryTier method_gradient_tier(const Method *method, int zero) {
-  return plan_gradient_tier(method->plan, zero);
+  const MemoryTier optimizer = method->offload.optimizer;
+  return optimizer == TIER_NVME && zero_shards_gradients(zero) && method->n_micro_batches > 1 ? TIER_HOST : optimizer;
+}
+
+/* --- the order --- */
+
+Placement *method_placement(const Method *method) {
+  return plan_placement(method->plan);
+}
+
+const ScheduleFacts *method_schedule(const Method *method) {
+  const ScheduleFacts *facts = plan_schedule(method->plan);
+  return facts->generate != NULL ? facts : NULL;
+}
+
+gboolean method_is_auto(const Method *method) {
+  return method_schedule(method) == NULL && method->plan->file_order == NULL;
+}
+
+OrderShape method_shape(const Method *method, gint64 n_micro_batches) {
+  return (OrderShape){method->pp, method->chunks, (int)n_micro_batches, method->group, method->takes_turns};
+}
+
+Order *method_order(const Method *method, GError **error) {
+  g_assert(!method_is_auto(method));
+  Order *read = method->plan->file_order;
+  if (read == NULL)
+    return order_new(method_schedule(method), method_shape(method, method->n_micro_batches), error);
+  if (read->n_micro_batches == method->n_micro_batches)
+    return order_ref(read);
+  fail_impossible(error,
+                  "%s is an order for %d micro-batches, the plan has %" G_GINT64_FORMAT
+                  " (global-batch / (micro-batch × dp))",
+                  schedule_file(method->schedule), read->n_micro_batches, method->n_micro_batches);
+  return NULL;
+}
+
+gint64 method_group(const Method *method) {
+  const ScheduleFacts *schedule = method_schedule(method);
+  return schedule != NULL && method->n_micro_batches <= G_MAXINT
+             ? schedule_repeats(schedule, method_shape(method, method->n_micro_batches))
+             : 0;
 }

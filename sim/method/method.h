@@ -3,6 +3,9 @@
  *
  *     plan, framework → plan_complete() → Plan → Method → workload, Program, cost */
 #pragma once
+#include "cluster.h"
+#include "model.h"
+#include "schedules.h"
 #include "settings.h"
 
 typedef struct Plan Plan;
@@ -45,6 +48,9 @@ typedef struct {
                                    from the copy to the end of the optimizer; 0: no copies */
 } Method;
 
+/* The plan is copied and completed: INPUT or IMPOSSIBLE as plan_complete() (NULL for model or cluster skips its
+ * checks). */
+Method *method_complete(const Model *model, const Cluster *cluster, const Plan *plan, GError **error);
 /* Of a completed plan, which is copied. expert_tp and recompute_modules become what open ones stand for. */
 Method *method_new(const Plan *plan);
 void method_free(Method *method);
@@ -53,10 +59,23 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Method, method_free)
 void method_settle(Method *method);
 /* The same step with another number of micro-batches. */
 void method_set_micro_batches(Method *method, gint64 n_micro_batches);
-/* Call the schedule something else; takes over `name`. */
-void method_set_schedule(Method *method, char *name);
+/* Calls the schedule what auto came to ("auto: zb-v"), unless that is an order made for it. */
+void method_set_found(Method *method);
 /* The layers of each stage, as pipeline_layout_text() has them; takes over `layout`. */
 void method_set_layout(Method *method, char *layout);
 /* Where an offloaded optimizer's gradients are once they have left the GPU, under a ZeRO stage. From ZeRO-2 on,
  * gradients of several micro-batches are summed in host memory, whichever tier holds the rest. */
 MemoryTier method_gradient_tier(const Method *method, int zero);
+
+/* Where stages lie; an order to be made for auto has them there too. Owned by the caller. */
+Placement *method_placement(const Method *method);
+/* Whether the order is one to be made (auto_plan.h). */
+gboolean method_is_auto(const Method *method);
+/* The order, if it is not. Owned by the caller. IMPOSSIBLE as order_new(), or if a file's counts differ from these. */
+Order *method_order(const Method *method, GError **error);
+/* Its schedule of the table; NULL: an order to be made, or one from a file. */
+const ScheduleFacts *method_schedule(const Method *method);
+/* What its order is made for, with so many micro-batches. */
+OrderShape method_shape(const Method *method, gint64 n_micro_batches);
+/* Micro-batches per group that the order's lists repeat (schedule_repeats()); 0: no repeats. */
+gint64 method_group(const Method *method);

@@ -3,11 +3,11 @@
 
 #include "error.h"
 #include "options.h"
-#include "plan_order.h"
+#include "plan_schedule.h"
 
 static gboolean check_experts(const Plan *plan, const Model *model, GError **error) {
   if (model_has_experts(model))
-    return plan_order_check_turns(plan, error);
+    return plan_check_turns(plan, error);
   if (plan->expert_dispatch > DISPATCH_ALL_TO_ALL && plan->time.expert_dispatch != plan->expert_dispatch)
     return fail_input(error,
                       "--expert-dispatch %s says how tokens reach their experts: model %s has none; expected it "

@@ -8,7 +8,7 @@
 #include "data_path.h"
 #include "error.h"
 #include "number_range.h"
-#include "schedule_facts.h"
+#include "schedules.h"
 #include "suggest.h"
 #include "units.h"
 

@@ -44,8 +44,3 @@ gboolean plan_check_offload(const Plan *plan, const Cluster *cluster, GError **e
     return TRUE;
   return check_weights(plan, error) && (cluster == NULL || check_cluster(&plan->offload, cluster, error));
 }
-
-MemoryTier plan_gradient_tier(const Plan *plan, int zero) {
-  const MemoryTier optimizer = plan->offload.optimizer;
-  return optimizer == TIER_NVME && zero_shards_gradients(zero) && plan->n_micro_batches > 1 ? TIER_HOST : optimizer;
-}

@@ -12,6 +12,7 @@ Plan *plan_copy(const Plan *plan) {
   copy->framework = g_strdup(plan->framework);
   copy->slow_ranks = g_array_copy(plan->slow_ranks);
   copy->rank_map = plan->rank_map != NULL ? g_array_copy(plan->rank_map) : NULL;
+  copy->file_order = plan->file_order != NULL ? order_ref(plan->file_order) : NULL;
   return copy;
 }
 
@@ -21,6 +22,7 @@ void plan_free(Plan *plan) {
   g_free(plan->schedule);
   g_free(plan->pipeline_layout);
   g_free(plan->framework);
+  order_free(plan->file_order);
   g_clear_pointer(&plan->slow_ranks, g_array_unref);
   g_clear_pointer(&plan->rank_map, g_array_unref);
   g_free(plan);
@@ -78,23 +80,6 @@ gboolean plan_takes_turns(const Plan *plan) {
   return plan->ep > 1 && plan_overlaps_experts(plan) && (!plan_gathers_tokens(plan) || has_pairs_of_schedule(plan));
 }
 
-gboolean plan_counts_on_host(const Plan *plan) {
-  const gboolean has_counts = plan->ep > 1 || plan_gathers_tokens(plan);
-  return has_counts && plan->time.expert_counts == EXPERT_COUNTS_ON_HOST && plan->cuda_graphs != CUDA_GRAPHS_FULL;
-}
-
-gboolean plan_has_expert_operations(const Plan *plan) {
-  return plan->time.expert_operations == EXPERT_OPERATIONS_SINGLE && plan->cuda_graphs != CUDA_GRAPHS_FULL;
-}
-
-gboolean plan_rings_blocks(const Plan *plan) {
-  return plan->cp > 1 && plan->cp_comm == CP_RING && plan->time.context == CONTEXT_BLOCKS;
-}
-
-gboolean plan_splits_stage_tensors(const Plan *plan) {
-  return plan->time.stage_tensors == STAGE_TENSORS_SPLIT && plan->tp > 1 && !plan->sequence_parallel;
-}
-
 gboolean plan_sums_whole(const Plan *plan) {
   if (plan->pp > 1)
     return plan->time.pipeline_gradients == PIPELINE_GRADIENTS_WHOLE && plan->n_pipes < 2;
@@ -105,38 +90,11 @@ gboolean plan_reduces_once(const Plan *plan) {
   return zero_shards_gradients(plan->zero) && plan_sums_whole(plan);
 }
 
-double plan_buffer_passes(const Plan *plan) {
-  const gboolean is_scaled = plan->time.gradient_scaling == GRADIENT_SCALING_APART && plan_data_ranks(plan) > 1;
-  return !zero_shards_gradients(plan->zero) && plan->offload.optimizer == TIER_GPU
-             ? plan->time.buffer_passes + (is_scaled ? 2 : 0)
-             : 0;
-}
-
-static gboolean has_wide_exponents(const Plan *plan) {
-  return plan->precision != PRECISION_FP32 && plan->precision != PRECISION_FP16;
-}
-
-double plan_gradient_add_bytes(const Plan *plan) {
-  return has_wide_exponents(plan) ? plan->time.gradient_add_bytes : 0;
-}
-
-double plan_gradient_sum_bytes(const Plan *plan) {
-  return has_wide_exponents(plan) && plan->time.gradient_sum_bytes > 0 ? plan->time.gradient_sum_bytes
-                                                                       : plan->recipe.gradients;
-}
-
-double plan_whole_gradient_bytes(const Plan *plan) {
-  return MAX(plan->recipe.gradients, plan_gradient_sum_bytes(plan));
-}
-
-gboolean plan_unscales_gradients(const Plan *plan) {
-  return plan->precision == PRECISION_FP16 && plan->time.fp16_gradients == FP16_GRADIENTS_COPIED &&
-         plan->recipe.master > 0;
-}
-
-double plan_copied_gradient_bytes(const Plan *plan) {
-  const gboolean copies = plan_unscales_gradients(plan) && plan->recipe.gradients < plan->recipe.master;
-  return copies && plan->offload.optimizer == TIER_GPU ? plan->recipe.master : 0;
+void plan_set_schedule(Plan *plan, const char *name) {
+  char *own_name = g_strdup(name); /* which may be the old one */
+  g_free(plan->schedule);
+  g_clear_pointer(&plan->file_order, order_free);
+  plan->schedule = own_name;
 }
 
 void plan_default_schedule(Plan *plan) {

@@ -3,10 +3,12 @@
 #include "cluster.h"
 #include "framework.h"
 #include "model.h"
+#include "schedules.h"
 #include "settings.h"
 
 typedef struct Plan {
   Settings;
+  Order *file_order; /* of schedule file:…, once it has been read; owned */
 } Plan;
 
 /* A plan beyond these limits is refused at once instead of taking all memory or hours. PASSES: forward passes over
@@ -42,6 +44,8 @@ double plan_gpu_power_W(const Plan *plan, const Cluster *cluster);
  * under fp16, whose loss scaling allows 16-bit gradients. To use another recipe, set it afterwards. */
 void plan_set_framework(Plan *plan, const char *name, const Framework *framework);
 
+/* Another schedule; its name is copied. */
+void plan_set_schedule(Plan *plan, const char *name);
 /* If no schedule was named, choose interleaved if there are chunks, else 1f1b. */
 void plan_default_schedule(Plan *plan);
 /* Facts of its schedule, or of the one that would be chosen. */
@@ -51,14 +55,6 @@ const ScheduleFacts *plan_schedule(const Plan *plan);
 int plan_expert_tp(const Plan *plan);
 /* The modules of a layer that backward recomputes: none except under selective recompute. */
 guint plan_recompute_modules(const Plan *plan);
-/* Whether selective recompute reruns attention between its products: unfused attention, which keeps no scores, and
- * flash attention if the framework checkpoints it anyway. */
-gboolean plan_repeats_attention(const Plan *plan);
-/* Selective recompute keeps attention's output and every other product of a layer, in PyTorch's order of execution: Q
- * (not K), V, (not attn_out), the gate (not up), mlp_down; without a gate up (not mlp_down). */
-gboolean plan_keeps_every_other_product(const Plan *plan);
-/* Whether cp is a ring that gathers the blocks of all ranks at once, as PyTorch's does. */
-gboolean plan_rings_blocks(const Plan *plan);
 /* The recomputed modules as --recompute-modules takes them, "core_attn+mlp"; "" if there are none or the framework's
  * selective recompute has no modules. Owned by the caller. */
 char *plan_recompute_text(const Plan *plan);
@@ -73,10 +69,6 @@ gboolean plan_check_recompute(Plan *plan, const Model *model, GError **error);
  * NULL) lacks a fact that is needed: host link, host memory, its bandwidth, NVMe drives. The message names the key
  * to add. */
 gboolean plan_check_offload(const Plan *plan, const Cluster *cluster, GError **error);
-
-/* Where an offloaded optimizer's gradients are once they have left the GPU, under a ZeRO stage. From ZeRO-2 on,
- * gradients of several micro-batches are summed in host memory, whichever tier holds the rest. */
-MemoryTier plan_gradient_tier(const Plan *plan, int zero);
 
 /* dp · cp: ranks that hold the same parameters (before ZeRO) and see different tokens; gradients are summed over
  * them. */
@@ -98,38 +90,11 @@ gboolean plan_overlaps_experts(const Plan *plan);
  * which then runs a micro-batch's forward before the previous micro-batch's backward. */
 gboolean plan_takes_turns(const Plan *plan);
 
-/* Whether the host waits for the routing result before tokens are sent to experts, or selected from all gathered ones
- * (with tp alone tokens may be gathered). */
-gboolean plan_counts_on_host(const Plan *plan);
-/* Whether the framework runs what surrounds the experts' products as single operations. */
-gboolean plan_has_expert_operations(const Plan *plan);
-
-/* Whether each tp rank sends its part of an activation to the next stage, which gathers the parts
- * (quirks.c). */
-gboolean plan_splits_stage_tensors(const Plan *plan);
-
 /* Whether ranks keep whole gradients until a stage's last backward even under ZeRO-2 and 3: in a one-directional
  * pipeline, or over several micro-batches without a pipeline (quirks.c). */
 gboolean plan_sums_whole(const Plan *plan);
 /* Whether the plan is ZeRO-2 or 3 and its ranks do so. */
 gboolean plan_reduces_once(const Plan *plan);
-
-/* Times that a step reads or writes all of a rank's gradients before they are summed over dp, if the GPU runs the
- * optimizer (quirks.c). */
-double plan_buffer_passes(const Plan *plan);
-
-/* Bytes per parameter of the operand of a gradient sum over dp. */
-double plan_gradient_sum_bytes(const Plan *plan);
-/* Bytes per parameter that adding a micro-batch's gradient to the running sum reads and writes; 0: follows from the
- * formats of gradient and sum (quirks.c, gradient_add_bytes). */
-double plan_gradient_add_bytes(const Plan *plan);
-/* Bytes per parameter of the gradient sum held by a rank that reduces once per stage. */
-double plan_whole_gradient_bytes(const Plan *plan);
-/* Whether the optimizer unscales gradients in fp32 (quirks.c, fp16_gradients: copied). */
-gboolean plan_unscales_gradients(const Plan *plan);
-/* Bytes of fp32 gradient copies this needs, per parameter that a rank updates on its GPU, from the copy to the end of
- * the optimizer; 0: no copies. */
-double plan_copied_gradient_bytes(const Plan *plan);
 
 /* "tp-cp-ep-dp-pp": each axis once. */
 gboolean plan_parse_order(Plan *plan, const char *text, GError **error);

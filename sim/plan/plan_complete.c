@@ -15,6 +15,7 @@
 #include "plan.h"
 #include "plan_experts.h"
 #include "plan_fields.h"
+#include "plan_schedule.h"
 #include "rank_map.h"
 
 enum { MOST_MICRO_BATCHES = 1000000, DEFAULT_SEQ_LEN = 2048, MOST_DEFAULT_SEQ_LEN = 4096 };
@@ -372,7 +373,8 @@ gboolean plan_complete(Plan *plan, const Model *model, const Cluster *cluster, G
       check_experts,      check_mtp,        check_recompute, check_machine,      check_precision,
       check_disturbances, check_offload,    check_passes,    check_layer_passes, check_length,
   };
-  if (!plan_complete_batch(plan, model, cluster, error))
+  if (!plan_fields_check_ranges(plan, error) || !plan_open_schedule(plan, error) ||
+      !plan_complete_batch(plan, model, cluster, error))
     return FALSE;
   for (size_t i = 0; i < G_N_ELEMENTS(steps); i++)
     if (!steps[i](plan, model, cluster, error))

@@ -16,8 +16,7 @@
 static gboolean set_schedule(PlanTarget *target, const char *what, const char *text, GError **error) {
   const char *name = schedule_spelling(schedule_run_name(text));
   target->is_by_auto = schedule_is_auto(name) || schedule_run_name(text) != text;
-  g_free(target->plan->schedule);
-  target->plan->schedule = g_strdup(name);
+  plan_set_schedule(target->plan, name);
   return TRUE;
 }
 

@@ -10,15 +10,6 @@ guint plan_recompute_modules(const Plan *plan) {
   return plan->memory.recompute_modules != 0 ? plan->memory.recompute_modules : MODULE_BIT(MODULE_CORE_ATTN);
 }
 
-gboolean plan_repeats_attention(const Plan *plan) {
-  return (plan_recompute_modules(plan) & MODULE_BIT(MODULE_CORE_ATTN)) != 0 &&
-         (plan->attention == ATTENTION_UNFUSED || plan->memory.selective == SELECTIVE_CORE);
-}
-
-gboolean plan_keeps_every_other_product(const Plan *plan) {
-  return plan->recompute == RECOMPUTE_SELECTIVE && plan->memory.selective == SELECTIVE_PRODUCTS;
-}
-
 char *plan_recompute_text(const Plan *plan) {
   const gboolean is_products = plan->memory.selective == SELECTIVE_PRODUCTS;
   return recompute_modules_text(is_products ? 0 : plan_recompute_modules(plan), "+");

@@ -12,9 +12,8 @@ static gint64 fewest_of(gint64 group, const Method *method) {
   return group > 1 ? groups * group : (gint64)method->pp + MORE + (method->pp > 1 && method->overlap_p2p ? AHEAD : 0);
 }
 
-gint64 few_micro_batches_of_order(const PlanOrder *choice, const Method *method) {
-  const gint64 all = method->n_micro_batches, group = plan_order_group(choice, method),
-               fewest = fewest_of(group, method);
+gint64 few_micro_batches_of_order(const Method *method) {
+  const gint64 all = method->n_micro_batches, group = method_group(method), fewest = fewest_of(group, method);
   return group == 0 || all < fewest ? all : all - (all - fewest) / group * group;
 }
 

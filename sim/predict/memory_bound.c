@@ -163,27 +163,26 @@ static gboolean is_same_shape(OrderShape a, OrderShape b) {
 }
 
 /* With no more micro-batches than it takes to hold the most. Borrowed from `kept`; NULL: it cannot be. */
-static const Order *short_order(ShortOrder *kept, const PlanOrder *choice, const Method *method) {
-  const OrderShape shape = {method->pp, method->chunks, (int)few_micro_batches_of_order(choice, method), method->group,
-                            method->takes_turns};
-  if (kept->order != NULL && kept->schedule == choice->info && is_same_shape(kept->shape, shape))
+static const Order *short_order(ShortOrder *kept, const ScheduleFacts *schedule, const Method *method) {
+  const OrderShape shape = method_shape(method, few_micro_batches_of_order(method));
+  if (kept->order != NULL && kept->schedule == schedule && is_same_shape(kept->shape, shape))
     return kept->order;
   order_free(kept->order);
-  *kept = (ShortOrder){choice->info, shape, order_new(choice->info, shape, NULL)};
+  *kept = (ShortOrder){schedule, shape, order_new(schedule, shape, NULL)};
   return kept->order;
 }
 
-gboolean memory_bound_fits(const Workload *workload, const PlanOrder *choice, const Cluster *cluster, ShortOrder *kept,
-                           MemoryBound *bound) {
+gboolean memory_bound_fits(const Workload *workload, const Cluster *cluster, ShortOrder *kept, MemoryBound *bound) {
   const int n_ranks = workload->placement->n_ranks;
   *bound = (MemoryBound){.room_bytes = mixed_gpus_room_bytes(workload, cluster)};
   g_autofree double *states = states_held(workload), *most = g_new0(double, n_ranks);
   g_autofree StageHeld *stages = stages_held(workload);
   hold_one(workload, stages, most);
   take_most(states, most, n_ranks, bound);
-  if (!fits(bound) || choice->info == NULL)
+  const ScheduleFacts *schedule = method_schedule(workload->method);
+  if (!fits(bound) || schedule == NULL)
     return fits(bound);
-  const Order *order = short_order(kept, choice, workload->method);
+  const Order *order = short_order(kept, schedule, workload->method);
   for (int rank = 0; order != NULL && rank < n_ranks; rank++)
     most[rank] = most_held(workload, order->actions[rank], stages);
   take_most(states, most, n_ranks, bound);

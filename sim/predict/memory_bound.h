@@ -1,7 +1,6 @@
 /* A lower bound on a plan's memory, known before anything is simulated. */
 #pragma once
 #include "cluster.h"
-#include "plan_order.h"
 #include "workload.h"
 
 typedef struct {
@@ -19,9 +18,7 @@ ShortOrder *short_order_new(void);
 void short_order_free(ShortOrder *kept);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(ShortOrder, short_order_free)
 
-/* For a workload made by plan_order_workload(), with `choice` as it left it. FALSE if least_bytes exceeds
- * room_bytes: the simulation of such a plan would report that it does not fit. */
-gboolean memory_bound_fits(const Workload *workload, const PlanOrder *choice, const Cluster *cluster, ShortOrder *kept,
-                           MemoryBound *bound);
+/* FALSE if least_bytes exceeds room_bytes: the simulation of such a plan would report that it does not fit. */
+gboolean memory_bound_fits(const Workload *workload, const Cluster *cluster, ShortOrder *kept, MemoryBound *bound);
 /* FALSE: least_bytes exceeds so many. */
 gboolean memory_bound_is_within(const MemoryBound *bound, double bytes);

@@ -8,7 +8,7 @@
 #include "error.h"
 #include "memory_profile.h"
 #include "passes.h"
-#include "plan_order.h"
+#include "plan.h"
 
 StageTimes order_run_pass_times(const StageTimes *times, int n_passes) {
   StageTimes pass = {.f_ns = round(times->f_ns / n_passes),
@@ -145,7 +145,7 @@ static Order *best_with_table(const Contest *contest, Order *best) {
 
 /* With the given chunks. *cost_ns: as it runs. */
 static Order *auto_on(OrderShape shape, const OrderSetting *setting, double cap, gint64 *cost_ns, GError **error) {
-  g_autoptr(Placement) placement = plan_order_auto_placement(shape.n_ranks, shape.n_chunks);
+  g_autoptr(Placement) placement = schedule_auto_placement(shape.n_ranks, shape.n_chunks);
   const int n_passes = placement->n_stages / placement->n_ranks / placement->n_pipes;
   const StageTimes pass = order_run_pass_times(&setting->times, n_passes);
   const HeldShares *held = setting->held;

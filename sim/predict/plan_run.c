@@ -27,17 +27,11 @@ typedef struct {
 } LeftOut;
 static const LeftOut nothing = {0};
 
-static Workload *workload_of(const Model *model, const Cluster *cluster, const Plan *plan, PlanOrder *choice,
-                             GError **error) {
-  g_autoptr(Plan) completed = plan_copy(plan);
-  return plan_order_workload(choice, model, cluster, completed, error);
-}
-
-static Program *lower_plan(const Workload *workload, PlanOrder *choice, const Cluster *cluster, const char *dump_after,
-                           char **dump, GError **error) {
+static Program *lower_plan(const Workload *workload, const Cluster *cluster, const char *dump_after, char **dump,
+                           GError **error) {
   const Method *method = workload->method;
   g_autoptr(Order) order =
-      plan_order_is_auto(choice) ? auto_plan_order(workload, cluster, error) : plan_order_make(choice, method, error);
+      method_is_auto(method) ? auto_plan_order(workload, cluster, error) : method_order(method, error);
   if (order == NULL)
     return NULL;
   const Lowering lowering = {.order = order, .workload = workload, .n_steps = method->steps};
@@ -230,12 +224,11 @@ static gboolean is_folded_plainly(const Workload *workload, const Cluster *clust
 }
 
 /* NULL: more micro-batches are needed. */
-static Prediction *run_without(Workload *workload, PlanOrder *choice, const Cluster *cluster, LeftOut left_out,
-                               RunDetail detail) {
+static Prediction *run_without(Workload *workload, const Cluster *cluster, LeftOut left_out, RunDetail detail) {
   Method *method = workload->method;
   const gint64 n_left_out = left_out.n_groups * left_out.group;
   method_set_micro_batches(method, method->n_micro_batches - n_left_out);
-  Program *program = lower_plan(workload, choice, cluster, NULL, NULL, NULL);
+  Program *program = lower_plan(workload, cluster, NULL, NULL, NULL);
   g_autoptr(Prediction) prediction = program != NULL ? run(program, workload, cluster, left_out, NULL) : NULL;
   method_set_micro_batches(method, method->n_micro_batches + n_left_out);
   if (prediction == NULL || detail == RUN_STEP)
@@ -245,8 +238,8 @@ static Prediction *run_without(Workload *workload, PlanOrder *choice, const Clus
 }
 
 /* Tries the fewest first. NULL: all of them must be run. */
-static Prediction *run_few(Workload *workload, PlanOrder *choice, const Cluster *cluster, RunDetail detail) {
-  const gint64 all = workload->plan->n_micro_batches, group = plan_order_group(choice, workload->method);
+static Prediction *run_few(Workload *workload, const Cluster *cluster, RunDetail detail) {
+  const gint64 all = workload->plan->n_micro_batches, group = method_group(workload->method);
   if (group == 0 || !is_folded_plainly(workload, cluster))
     return NULL;
   FewMicroBatches tries[MOST_TRIES_WITH_FEW];
@@ -255,7 +248,7 @@ static Prediction *run_few(Workload *workload, PlanOrder *choice, const Cluster 
     const LeftOut left_out = {group, (all - tries[i].n) / group};
     if ((double)(left_out.n_groups * group) < tries[i].least_spared * (double)all) /* would not save enough */
       return NULL;
-    Prediction *prediction = run_without(workload, choice, cluster, left_out, detail);
+    Prediction *prediction = run_without(workload, cluster, left_out, detail);
     if (prediction != NULL)
       return prediction;
   }
@@ -299,39 +292,30 @@ static Prediction *with_numbers(Prediction *prediction, Workload *workload, RunD
   return prediction;
 }
 
-Prediction *plan_run(const Model *model, const Cluster *cluster, const Plan *plan, RunDetail detail, GError **error) {
-  g_auto(PlanOrder) choice = {0};
-  g_autoptr(Workload) workload = workload_of(model, cluster, plan, &choice, error);
-  if (workload == NULL)
-    return NULL;
-  Prediction *prediction = detail != RUN_RECORDS ? run_few(workload, &choice, cluster, detail) : NULL;
+Prediction *plan_run(Workload *owned, const Cluster *cluster, RunDetail detail, GError **error) {
+  g_autoptr(Workload) workload = owned;
+  Prediction *prediction = detail != RUN_RECORDS ? run_few(workload, cluster, detail) : NULL;
   if (prediction == NULL) {
-    Program *program = lower_plan(workload, &choice, cluster, NULL, NULL, error);
+    Program *program = lower_plan(workload, cluster, NULL, NULL, error);
     prediction = program != NULL ? run(program, workload, cluster, nothing, error) : NULL;
   }
   return prediction != NULL ? with_numbers(prediction, g_steal_pointer(&workload), detail) : NULL;
 }
 
-Prediction *plan_run_program(const Model *model, const Cluster *cluster, const Plan *plan, Program *program,
-                             GError **error) {
-  g_autoptr(Program) owned = program;
-  g_auto(PlanOrder) choice = {0};
-  g_autoptr(Workload) workload = workload_of(model, cluster, plan, &choice, error);
-  if (workload == NULL || !program_belongs(owned, workload, error))
+Prediction *plan_run_program(Workload *owned, const Cluster *cluster, Program *program, GError **error) {
+  g_autoptr(Program) given = program;
+  g_autoptr(Workload) workload = owned;
+  if (!program_belongs(given, workload, error))
     return NULL;
-  Prediction *prediction = run(g_steal_pointer(&owned), workload, cluster, nothing, error);
+  Prediction *prediction = run(g_steal_pointer(&given), workload, cluster, nothing, error);
   return prediction != NULL ? with_numbers(prediction, g_steal_pointer(&workload), RUN_RECORDS) : NULL;
 }
 
-char *plan_run_dump(const Model *model, const Cluster *cluster, const Plan *plan, const char *after_pass,
-                    GError **error) {
-  g_auto(PlanOrder) choice = {0};
+char *plan_run_dump(const Workload *workload, const Cluster *cluster, const char *after_pass, GError **error) {
   g_autofree char *dump = NULL;
-  g_autoptr(Workload) workload = workload_of(model, cluster, plan, &choice, error);
   g_autoptr(Prediction) prediction = g_new0(Prediction, 1);
   prediction->cluster = cluster;
-  if (workload != NULL)
-    prediction->program = lower_plan(workload, &choice, cluster, after_pass, &dump, error);
+  prediction->program = lower_plan(workload, cluster, after_pass, &dump, error);
   return prediction->program != NULL && expand(prediction, workload, nothing, error) ? g_steal_pointer(&dump) : NULL;
 }
 

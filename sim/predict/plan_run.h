@@ -12,12 +12,10 @@ typedef enum {
   RUN_STEP,    /* the same without metrics */
 } RunDetail;
 
-/* Predicts a plan whose schedule is not auto, or auto that stands for the order made for it, on the cluster as its GPUs
- * see it. RUN_STEP leaves out metrics and what follows from them. INPUT or IMPOSSIBLE as predict(). */
-Prediction *plan_run(const Model *model, const Cluster *cluster, const Plan *plan, RunDetail detail, GError **error);
-/* All records of the caller's Program, which is taken over. */
-Prediction *plan_run_program(const Model *model, const Cluster *cluster, const Plan *plan, Program *program,
-                             GError **error);
+/* Predicts what predict_settle() has settled, on the cluster as its GPUs see it. RUN_STEP leaves out metrics and what
+ * follows from them. Takes over the workload, also on failure. INPUT or IMPOSSIBLE as predict(). */
+Prediction *plan_run(Workload *workload, const Cluster *cluster, RunDetail detail, GError **error);
+/* All records of the caller's Program, which is taken over like the workload. */
+Prediction *plan_run_program(Workload *workload, const Cluster *cluster, Program *program, GError **error);
 /* The text of the Program after a pass. IMPOSSIBLE also where it has too many pieces to be run. Owned by the caller. */
-char *plan_run_dump(const Model *model, const Cluster *cluster, const Plan *plan, const char *after_pass,
-                    GError **error);
+char *plan_run_dump(const Workload *workload, const Cluster *cluster, const char *after_pass, GError **error);

@@ -57,12 +57,10 @@ static const Cluster *cluster_in_use(const Cluster *cluster, const Plan *plan, C
 /* Predicts the plan on the cluster as its GPUs see it. */
 static Prediction *predict_in_use(const Model *model, const Cluster *cluster, const Plan *plan, RunDetail detail,
                                   GError **error) {
-  g_autoptr(Plan) settled = predict_auto_settle(model, cluster, plan, error);
-  Prediction *prediction = settled != NULL ? plan_run(model, cluster, settled, detail, error) : NULL;
-  if (prediction == NULL || g_strcmp0(plan->schedule, settled->schedule) == 0 || plan->schedule == NULL)
-    return prediction;
-  Method *method = prediction->workload->method; /* records auto, and what it stands for */
-  method_set_schedule(method, schedule_found_name(settled->schedule));
+  Workload *workload = predict_settle(model, cluster, plan, error);
+  Prediction *prediction = workload != NULL ? plan_run(workload, cluster, detail, error) : NULL;
+  if (prediction != NULL && schedule_is_auto(plan->schedule))
+    method_set_found(workload->method);
   return prediction;
 }
 
@@ -95,11 +93,11 @@ Prediction *predict_program(const Model *model, const Cluster *cluster, const Pl
                             GError **error) {
   Cluster *worn;
   const Cluster *used = cluster_in_use(cluster, plan, &worn, error);
-  if (used == NULL) {
-    program_free(program);
-    return NULL;
-  }
-  return with_worn(plan_run_program(model, used, plan, program, error), worn);
+  Workload *workload = used != NULL ? workload_complete(model, used, plan, error) : NULL;
+  if (workload != NULL)
+    return with_worn(plan_run_program(workload, used, program, error), worn);
+  program_free(program);
+  return with_worn(NULL, worn);
 }
 
 /* --- a step alone --- */
@@ -125,8 +123,8 @@ static void fill_step(StepPrediction *step, const Prediction *prediction) {
 
 static gboolean step_in_use(const Model *model, const Cluster *cluster, const Plan *plan, StepPrediction *step,
                             GError **error) {
-  g_autoptr(Plan) settled = predict_auto_settle(model, cluster, plan, error);
-  g_autoptr(Prediction) prediction = settled != NULL ? plan_run(model, cluster, settled, RUN_STEP, error) : NULL;
+  Workload *workload = predict_settle(model, cluster, plan, error);
+  g_autoptr(Prediction) prediction = workload != NULL ? plan_run(workload, cluster, RUN_STEP, error) : NULL;
   if (prediction != NULL)
     fill_step(step, prediction);
   return prediction != NULL;
@@ -146,8 +144,8 @@ char *predict_dump(const Model *model, const Cluster *cluster, const Plan *plan,
                    GError **error) {
   Cluster *worn;
   const Cluster *used = cluster_in_use(cluster, plan, &worn, error);
-  g_autoptr(Plan) settled = used != NULL ? predict_auto_settle(model, used, plan, error) : NULL;
-  char *dump = settled != NULL ? plan_run_dump(model, used, settled, after_pass, error) : NULL;
+  g_autoptr(Workload) workload = used != NULL ? predict_settle(model, used, plan, error) : NULL;
+  char *dump = workload != NULL ? plan_run_dump(workload, used, after_pass, error) : NULL;
   link_health_cluster_free(worn);
   return dump;
 }

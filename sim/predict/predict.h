@@ -4,7 +4,7 @@
 #include "memory_profile.h"
 #include "metrics.h"
 #include "order.h"
-#include "plan_order.h"
+#include "plan_schedule.h"
 #include "tier_memory.h"
 
 typedef struct {

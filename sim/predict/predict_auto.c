@@ -1,4 +1,4 @@
-/* What auto stands for: of its candidates (plan_order_candidates()) that a GPU can hold, the one with the shortest step
+/* What auto stands for: of its candidates (plan_candidates()) that a GPU can hold, the one with the shortest step
  * as predicted; the first of equal ones. An order is made for F, I and W of a folded run and accounts neither for what
  * a whole backward hides and I alone does not, nor for another placement of its chunks, nor for what differs between
  * ranks: so schedules of the table may be faster, or hold less. */
@@ -8,6 +8,7 @@
 #include "memory_bound.h"
 #include "mixed_gpus.h"
 #include "plan_run.h"
+#include "plan_schedule.h"
 #include "units.h"
 
 /* The search for the cap under which auto's order fits. The cap first drops by the excess, or by 1 / COARSE of the
@@ -25,6 +26,11 @@ static gboolean holds(const Prediction *prediction) {
   return prediction->memory->peak_bytes <= most_bytes(prediction->workload, prediction->cluster);
 }
 
+static Prediction *run_plan(const Model *model, const Cluster *cluster, const Plan *plan, GError **error) {
+  Workload *workload = workload_complete(model, cluster, plan, error);
+  return workload != NULL ? plan_run(workload, cluster, RUN_NUMBERS, error) : NULL;
+}
+
 /* The search for an order that holds at most `bytes`. */
 typedef struct {
   const Model *model;
@@ -39,7 +45,7 @@ typedef struct {
 
 static void try_cap(CapSearch *search, double cap) {
   search->plan->order_cap = cap;
-  g_autoptr(Prediction) made = plan_run(search->model, search->cluster, search->plan, RUN_NUMBERS, NULL);
+  g_autoptr(Prediction) made = run_plan(search->model, search->cluster, search->plan, NULL);
   const double excess = made != NULL ? made->memory->peak_bytes - search->bytes : 0;
   if (excess > 0) {
     search->high = cap;
@@ -72,7 +78,7 @@ static void search_caps(CapSearch *search, double excess) {
  * more. Orders hold whole micro-batches, so one made for a slightly smaller cap is often the same. Sets the plan's
  * order_cap. NULL when no order found holds at most what a rank may. */
 static Prediction *search_made(const Model *model, const Cluster *cluster, Plan *plan, GError **error) {
-  g_autoptr(Prediction) prediction = plan_run(model, cluster, plan, RUN_NUMBERS, error);
+  g_autoptr(Prediction) prediction = run_plan(model, cluster, plan, error);
   if (prediction == NULL || holds(prediction))
     return g_steal_pointer(&prediction);
   const double bytes = most_bytes(prediction->workload, cluster);
@@ -98,7 +104,7 @@ static Prediction *predict_made(const Model *model, const Cluster *cluster, Plan
   if (undisturbed == NULL)
     return NULL;
   plan->order_cap = equal->order_cap;
-  g_autoptr(Prediction) prediction = plan_run(model, cluster, plan, RUN_NUMBERS, error);
+  g_autoptr(Prediction) prediction = run_plan(model, cluster, plan, error);
   if (prediction == NULL || holds(prediction))
     return g_steal_pointer(&prediction);
   plan->order_cap = 0;
@@ -107,15 +113,13 @@ static Prediction *predict_made(const Model *model, const Cluster *cluster, Plan
 
 /* Predicts a schedule of the table. NULL: it is impossible, or known to hold too much. */
 static Prediction *predict_named(const Model *model, const Cluster *cluster, const Plan *plan, ShortOrder *kept) {
-  g_auto(PlanOrder) choice = {0};
-  g_autoptr(Plan) completed = plan_copy(plan);
-  g_autoptr(Workload) workload = plan_order_workload(&choice, model, cluster, completed, NULL);
+  g_autoptr(Workload) workload = workload_complete(model, cluster, plan, NULL);
   MemoryBound bound;
   if (workload == NULL)
     return NULL;
-  memory_bound_fits(workload, &choice, cluster, kept, &bound);
+  memory_bound_fits(workload, cluster, kept, &bound);
   return memory_bound_is_within(&bound, most_bytes(workload, cluster))
-             ? plan_run(model, cluster, plan, RUN_NUMBERS, NULL)
+             ? plan_run(g_steal_pointer(&workload), cluster, RUN_NUMBERS, NULL)
              : NULL;
 }
 
@@ -126,10 +130,10 @@ static gboolean is_better(const Prediction *prediction, const Prediction *best) 
   return prediction->metrics->step_ns < best->metrics->step_ns;
 }
 
-Plan *predict_auto_settle(const Model *model, const Cluster *cluster, const Plan *plan, GError **error) {
+Workload *predict_settle(const Model *model, const Cluster *cluster, const Plan *plan, GError **error) {
   if (!schedule_is_auto(plan->schedule))
-    return plan_copy(plan);
-  g_autoptr(GPtrArray) candidates = plan_order_candidates(plan);
+    return workload_complete(model, cluster, plan, error);
+  g_autoptr(GPtrArray) candidates = plan_candidates(plan);
   g_autoptr(ShortOrder) kept = short_order_new();
   g_autoptr(Prediction) best = NULL;
   g_autoptr(GError) reason = NULL; /* why the first of them, an order to be made, is not */
@@ -151,5 +155,5 @@ Plan *predict_auto_settle(const Model *model, const Cluster *cluster, const Plan
     return NULL;
   }
   settled->fold = plan->fold;
-  return plan_copy(settled);
+  return workload_complete(model, cluster, settled, error);
 }

@@ -1,8 +1,9 @@
-/* The schedule that auto stands for. */
+/* From a plan to the workload that is run: open values settled, and of auto's candidates the fastest. */
 #pragma once
 #include "cluster.h"
-#include "plan_order.h"
+#include "workload.h"
 
-/* A copy of the plan as it is run: auto is replaced by the order made for it, or by a built-in schedule that is faster.
- * Owned by the caller. */
-Plan *predict_auto_settle(const Model *model, const Cluster *cluster, const Plan *plan, GError **error);
+typedef struct Plan Plan;
+
+/* INPUT or IMPOSSIBLE as predict(). Owned by the caller. */
+Workload *predict_settle(const Model *model, const Cluster *cluster, const Plan *plan, GError **error);

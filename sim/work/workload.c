@@ -119,15 +119,13 @@ static double copied_parameters(const Workload *workload, const Cut *cut, Piece 
   return (layout->n_shards > 1 ? (double)others : 0) + (layout->n_expert_shards > 1 ? (double)experts : 0);
 }
 
-Workload *workload_new(const Model *model, const Plan *plan, const Placement *placement) {
+static Workload *workload_placed(const Model *model, Method *method, Placement *placement) {
   Workload *workload = g_new0(Workload, 1);
   workload->model = model_copy(model);
-  workload->method = method_new(plan);
-  workload->plan = workload->method->plan;
-  const Method *method = workload->method;
-  workload->placement =
-      placement != NULL ? placement_copy(placement) : placement_new(PLACEMENT_LOOP, method->pp, method->chunks);
-  g_assert(workload->placement->n_ranks == method->pp && workload->placement->n_stages == method->pp * method->chunks);
+  workload->method = method;
+  workload->plan = method->plan;
+  workload->placement = placement;
+  g_assert(placement->n_ranks == method->pp && placement->n_stages == method->pp * method->chunks);
   layout_init(&workload->layout, workload->method);
   const Cut cut = cut_of(workload->model, workload->method);
   for (Piece piece = 0; piece < N_PIECES; piece++) {
@@ -149,6 +147,21 @@ Workload *workload_new(const Model *model, const Plan *plan, const Placement *pl
   if (method->splits_stage_tensors)
     workload->boundary_bytes /= cut.tp;
   return workload;
+}
+
+Workload *workload_of_method(const Model *model, Method *method) {
+  return workload_placed(model, method, method_placement(method));
+}
+
+Workload *workload_complete(const Model *model, const Cluster *cluster, const Plan *plan, GError **error) {
+  Method *method = method_complete(model, cluster, plan, error);
+  return method != NULL ? workload_of_method(model, method) : NULL;
+}
+
+Workload *workload_new(const Model *model, const Plan *plan, const Placement *placement) {
+  Method *method = method_new(plan);
+  return placement != NULL ? workload_placed(model, method, placement_copy(placement))
+                           : workload_of_method(model, method);
 }
 
 void workload_free(Workload *workload) {

@@ -79,8 +79,11 @@ static inline AxisSet work_item_axes(const WorkItem *item) {
   return AXIS_BIT(item->axis) | (item->spans_tp ? AXIS_BIT(AXIS_TP) : 0);
 }
 
-/* `plan` must be complete, and `placement` one of its pp × chunks stages; NULL: a loop. Never fails: plan_complete()
- * has refused what cannot be cut. */
+/* Takes over the method, of this model. Never fails: plan_complete() has refused what cannot be cut. */
+Workload *workload_of_method(const Model *model, Method *method);
+/* Of a plan, which is completed on a copy; INPUT or IMPOSSIBLE as method_complete(). */
+Workload *workload_complete(const Model *model, const Cluster *cluster, const Plan *plan, GError **error);
+/* Of a complete plan; `placement`: one of its pp × chunks stages, NULL: that of its schedule. */
 Workload *workload_new(const Model *model, const Plan *plan, const Placement *placement);
 void workload_free(Workload *workload);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Workload, workload_free)

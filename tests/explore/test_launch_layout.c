@@ -2,7 +2,6 @@
 #include "error.h"
 #include "launch.h"
 #include "plan.h"
-#include "plan_order.h"
 #include "run_suite.h"
 #include "small_workloads.h"
 
@@ -15,9 +14,8 @@ static char *text_of(LaunchFramework framework, int n_layers, int chunks, const 
   plan->chunks = chunks;
   plan->global_batch = 16;
   plan->pipeline_layout = g_strdup(layout);
-  g_auto(PlanOrder) choice = {0};
   g_autoptr(GError) error = NULL;
-  g_autoptr(Workload) workload = plan_order_workload(&choice, &model, NULL, plan, &error);
+  g_autoptr(Workload) workload = workload_complete(&model, NULL, plan, &error);
   ck_assert_msg(workload != NULL, "%s", error != NULL ? error->message : "");
   g_autoptr(Launch) launch = launch_new(framework, workload, 8, &error);
   ck_assert_msg(launch != NULL, "%s", error != NULL ? error->message : "");

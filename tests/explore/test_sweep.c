@@ -199,11 +199,10 @@ START_TEST(every_number_of_worn_links_is_that_of_simulate) {
 END_TEST
 
 /* An order kept from the plan before is the plan's own. */
-static gboolean is_as_anew(const Workload *workload, const PlanOrder *choice, const Cluster *cluster,
-                           const MemoryBound *bound) {
+static gboolean is_as_anew(const Workload *workload, const Cluster *cluster, const MemoryBound *bound) {
   g_autoptr(ShortOrder) none = short_order_new();
   MemoryBound anew;
-  memory_bound_fits(workload, choice, cluster, none, &anew);
+  memory_bound_fits(workload, cluster, none, &anew);
   return anew.least_bytes == bound->least_bytes && anew.rank == bound->rank;
 }
 
@@ -217,15 +216,13 @@ static void check_bounds(const char *text, int least_too_large) {
   for (gint64 index = 0; index < space_count(setup.space); index++) {
     SpacePoint point;
     ck_assert(space_reader_read(reader, index, &point, NULL));
-    g_auto(PlanOrder) choice = {0};
-    g_autoptr(Plan) plan = plan_copy(point.plan);
-    g_autoptr(Workload) workload = plan_order_workload(&choice, point.model, point.cluster, plan, NULL);
+    g_autoptr(Workload) workload = workload_complete(point.model, point.cluster, point.plan, NULL);
     g_autoptr(Prediction) prediction = predict(point.model, point.cluster, point.plan, NULL);
     if (workload == NULL || prediction == NULL)
       continue;
     MemoryBound bound;
-    const gboolean may_fit = memory_bound_fits(workload, &choice, point.cluster, kept, &bound);
-    n_kept_wrong += !is_as_anew(workload, &choice, point.cluster, &bound);
+    const gboolean may_fit = memory_bound_fits(workload, point.cluster, kept, &bound);
+    n_kept_wrong += !is_as_anew(workload, point.cluster, &bound);
     const double peak_bytes = prediction->memory->peak_bytes;
     n_too_large += !may_fit;
     n_wrong += (!may_fit && prediction->fits) || bound.least_bytes > peak_bytes * (1 + 1e-9);

@@ -2,7 +2,6 @@
  * statistic has a known value, whatever the cost model says. */
 #include "csv_text.h"
 #include "plan.h"
-#include "plan_order.h"
 #include "predict.h"
 #include "run_suite.h"
 #include "validation_report.h"
@@ -404,10 +403,7 @@ static void check_published(const char *folder, const char *name, guint least_ro
       g_hash_table_insert(clusters, (gpointer)row->cluster, cluster_read(row->cluster, NULL));
     const Cluster *cluster = g_hash_table_lookup(clusters, row->cluster);
     g_autoptr(GError) problem = NULL;
-    g_autoptr(Plan) plan = plan_copy(row->plan);
-    g_auto(PlanOrder) choice = {0};
-    g_autoptr(Workload) workload =
-        cluster == NULL ? NULL : plan_order_workload(&choice, row->model, cluster, plan, &problem);
+    g_autoptr(Workload) workload = cluster == NULL ? NULL : workload_complete(row->model, cluster, row->plan, &problem);
     if (workload == NULL)
       ck_abort_msg("%s on %s: %s", row->id, row->cluster, problem == NULL ? "no such cluster" : problem->message);
   }

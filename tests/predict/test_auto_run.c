@@ -7,7 +7,6 @@
 
 #include "memory_profile.h"
 #include "order_run.h"
-#include "plan_order.h"
 
 #include "case_clusters.h"
 #include "plan.h"
@@ -75,7 +74,7 @@ START_TEST(no_schedule_of_the_table_runs_better) {
     Problem problem;
     draw_problem(&problem, random);
     const OrderShape *shape = &problem.shape;
-    g_autoptr(Placement) placement = plan_order_auto_placement(shape->n_ranks, 2);
+    g_autoptr(Placement) placement = schedule_auto_placement(shape->n_ranks, 2);
     g_autoptr(Order) order = order_run_auto(*shape, &problem.setting, problem.cap, NULL);
     const char *name = "none";
     const gint64 table = best_of_table(&problem, &name), found = order != NULL ? cost_ns(&problem, order) : G_MAXINT64;

@@ -127,7 +127,8 @@ START_TEST(zero3_moves_each_matrix_in_a_collective_of_its_own) {
     const double reduced = moved_bytes(prediction->program, ACTION_REDUCE_GRAD, &n_reductions);
     ck_assert_int_eq(n_gathers, (1 + 48 + 1) + (1 + 48 * (1 + exceeds) + 1));
     ck_assert_int_eq(n_reductions, 1 + 48 + 1);
-    ck_assert_double_eq(reduced, plan_gradient_sum_bytes(plan) * (double)prediction->workload->stages[0].parameters);
+    ck_assert_double_eq(reduced, prediction->workload->method->gradient_sum_bytes *
+                                     (double)prediction->workload->stages[0].parameters);
     if (exceeds)
       ck_assert_double_eq(gathered[1] - gathered[0],
                           2. * 12 * (double)prediction->workload->piece_parameters[PIECE_LAYER]);

@@ -43,15 +43,13 @@ static void tear_down(void) {
 
 /* Counts what a schedule of the table is lowered to. A plan that cannot be has none. */
 static void assert_proved(const Case *drawn, int *n_proved) {
-  g_auto(PlanOrder) choice = {0};
-  g_autoptr(Plan) plan = plan_copy(drawn->plan);
-  g_autoptr(Workload) workload = plan_order_workload(&choice, &drawn->model, drawn->cluster, plan, NULL);
-  g_autoptr(Order) order = workload != NULL ? plan_order_make(&choice, workload->method, NULL) : NULL;
+  g_autoptr(Workload) workload = workload_complete(&drawn->model, drawn->cluster, drawn->plan, NULL);
+  g_autoptr(Order) order = workload != NULL ? method_order(workload->method, NULL) : NULL;
   if (order == NULL)
     return;
   ck_assert(order->is_generated);
   g_autoptr(GError) error = NULL;
-  const Lowering lowering = {.order = order, .workload = workload, .n_steps = plan->steps};
+  const Lowering lowering = {.order = order, .workload = workload, .n_steps = workload->method->steps};
   g_autoptr(Program) program = lower(&lowering, NULL, NULL, &error);
   g_autoptr(Program) expanded = program != NULL ? program_expand(program, workload) : NULL;
   if (program == NULL || !program_verify(program, &error) || !program_verify(expanded, &error)) {

@@ -208,15 +208,14 @@ START_TEST(orders_of_enough_micro_batches_hold_the_most) {
   int n_fewer = 0;
   for (guint seed = 0; seed < 300; seed++) {
     g_auto(Case) drawn = long_case(&cases, seed);
-    g_auto(PlanOrder) choice = {0};
     g_autoptr(GRand) rand = g_rand_new_with_seed(seed);
-    g_autoptr(Workload) workload = plan_order_workload(&choice, &drawn.model, drawn.cluster, drawn.plan, NULL);
+    g_autoptr(Workload) workload = workload_complete(&drawn.model, drawn.cluster, drawn.plan, NULL);
     ck_assert_ptr_nonnull(workload);
-    g_autoptr(Order) all = plan_order_make(&choice, workload->method, NULL);
-    const gint64 enough = few_micro_batches_of_order(&choice, workload->method);
+    g_autoptr(Order) all = method_order(workload->method, NULL);
+    const gint64 enough = few_micro_batches_of_order(workload->method);
     n_fewer += enough < workload->plan->n_micro_batches;
-    workload->plan->n_micro_batches = enough;
-    g_autoptr(Order) few = plan_order_make(&choice, workload->method, NULL);
+    method_set_micro_batches(workload->method, enough);
+    g_autoptr(Order) few = method_order(workload->method, NULL);
     g_autofree double *saved = g_new(double, workload->n_stages), *transient = g_new(double, workload->n_stages);
     for (int stage = 0; stage < workload->n_stages; stage++) {
       saved[stage] = g_rand_int_range(rand, 1, 1000);

@@ -12,7 +12,6 @@
 #include "long_cases.h"
 #include "passes.h"
 #include "plan.h"
-#include "plan_order.h"
 #include "repeats.h"
 
 enum { N_PLANS = 500 };
@@ -131,13 +130,12 @@ END_TEST
 /* --- lists of more micro-batches --- */
 
 static Program *lower_of(const Case *drawn, gint64 n_micro_batches, Workload **workload) {
-  g_auto(PlanOrder) choice = {0};
   g_autoptr(Plan) plan = plan_copy(drawn->plan);
   g_autoptr(GError) error = NULL;
   plan->global_batch = n_micro_batches * plan->micro_batch * plan->dp;
-  *workload = plan_order_workload(&choice, &drawn->model, drawn->cluster, plan, &error);
+  *workload = workload_complete(&drawn->model, drawn->cluster, plan, &error);
   ck_assert_msg(*workload != NULL, "%s", error ? error->message : "");
-  g_autoptr(Order) order = plan_order_make(&choice, (*workload)->method, &error);
+  g_autoptr(Order) order = method_order((*workload)->method, &error);
   const Lowering lowering = {.order = order, .workload = *workload, .n_steps = 1};
   Program *program = lower(&lowering, NULL, NULL, &error);
   ck_assert_msg(program != NULL, "%s", error ? error->message : "");

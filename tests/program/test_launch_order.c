@@ -16,7 +16,7 @@
 #include "passes.h"
 #include "plan.h"
 #include "plan_cases.h"
-#include "plan_order.h"
+#include "plan_schedule.h"
 #include "program_fixture.h"
 
 enum { N_DRAWN = 1200, LEAST_RUN = 400, MOST_GPUS = 1024 };
@@ -135,11 +135,10 @@ static int run_in_order(const Program *program, int *stuck) {
 
 /* NULL: the plan has no such Program. */
 static Program *program_of(const Case *drawn) {
-  g_autoptr(Workload) workload = workload_new(&drawn->model, drawn->plan, NULL);
-  g_auto(PlanOrder) choice = {0};
-  if (!plan_order_open(&choice, drawn->plan, NULL) || plan_order_is_auto(&choice))
+  g_autoptr(Workload) workload = workload_complete(&drawn->model, NULL, drawn->plan, NULL);
+  if (workload == NULL || method_is_auto(workload->method))
     return NULL;
-  g_autoptr(Order) order = plan_order_make(&choice, workload->method, NULL);
+  g_autoptr(Order) order = method_order(workload->method, NULL);
   const Lowering lowering = {.order = order, .workload = workload, .n_steps = 2};
   g_autoptr(Program) whole = order != NULL ? lower(&lowering, NULL, NULL, NULL) : NULL;
   return whole != NULL ? program_expand(whole, workload) : NULL;

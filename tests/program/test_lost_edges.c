@@ -9,7 +9,6 @@
 #include "lowering.h"
 #include "plan.h"
 #include "plan_cases.h"
-#include "plan_order.h"
 #include "transfer_sizes.h"
 #include "verify.h"
 
@@ -102,14 +101,13 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Drawn, drawn_clear)
 
 static void draw(guint seed, Drawn *drawn) {
   g_autoptr(GRand) rand = g_rand_new_with_seed(seed);
-  g_auto(PlanOrder) choice = {0};
   *drawn = (Drawn){.plan = NULL};
   drawn->plan = draw_plan(rand, &drawn->model);
-  drawn->workload = plan_order_workload(&choice, &drawn->model, NULL, drawn->plan, NULL);
-  g_autoptr(Order) order = drawn->workload != NULL ? plan_order_make(&choice, drawn->workload->method, NULL) : NULL;
+  drawn->workload = workload_complete(&drawn->model, NULL, drawn->plan, NULL);
+  g_autoptr(Order) order = drawn->workload != NULL ? method_order(drawn->workload->method, NULL) : NULL;
   if (order == NULL)
     return;
-  const Lowering lowering = {.order = order, .workload = drawn->workload, .n_steps = drawn->plan->steps};
+  const Lowering lowering = {.order = order, .workload = drawn->workload, .n_steps = drawn->workload->method->steps};
   g_autoptr(GError) error = NULL;
   drawn->program = lower(&lowering, NULL, NULL, &error);
   ck_assert_msg(drawn->program != NULL, "seed %u: %s", seed, error != NULL ? error->message : "");

@@ -5,7 +5,7 @@
 #include "order_run.h"
 #include "passes.h"
 #include "plan.h"
-#include "plan_order.h"
+#include "plan_schedule.h"
 #include "program_csv.h"
 #include "program_text.h"
 #include "run_suite.h"
@@ -269,11 +269,9 @@ START_TEST(a_schedule_brings_what_its_runtime_does_and_the_plan_may_differ) {
   for (gsize i = 0; i < G_N_ELEMENTS(cases); i++)
     for (int given = -1; given <= 1; given++) {
       g_autoptr(Plan) plan = plan_new();
-      g_auto(PlanOrder) choice = {0};
       plan->schedule = g_strdup(cases[i].schedule);
       plan->pp = 4;
       plan->overlap_p2p = plan->grad_norm_barrier = given;
-      ck_assert(plan_order_open(&choice, plan, NULL));
       ck_assert(plan_complete(plan, NULL, NULL, NULL));
       ck_assert_int_eq(plan->overlap_p2p, given >= 0 ? given : cases[i].overlaps_p2p);
       ck_assert_int_eq(plan->grad_norm_barrier, given >= 0 ? given : cases[i].waits_for_norm);

@@ -20,7 +20,6 @@
 #include "executor.h"
 #include "method_of.h"
 #include "plan.h"
-#include "plan_order.h"
 #include "plan_program.h"
 #include "run_suite.h"
 #include "small_workloads.h"
@@ -249,7 +248,7 @@ static void count_small_tensors(Workload *workload) {
   const ModelLatent *latent = &workload->model->latent;
   const double shared = cut.element_bytes * split * latent->rope_dim;
   more += 4 * split * ((latent->kv_rank > 0) + (latent->q_rank > 0));
-  if (workload->plan->recompute == RECOMPUTE_FULL || plan_keeps_every_other_product(workload->plan)) {
+  if (workload->plan->recompute == RECOMPUTE_FULL || workload->method->keeps_every_other_product) {
     layer->held_for_W += shared;
   } else {
     const gboolean is_made_again = (plan_recompute_modules(workload->plan) & MODULE_BIT(MODULE_MLA_UP_PROJ)) != 0;
@@ -350,8 +349,7 @@ static Workload *workload_of_case(const HeldCase *c) {
     model.experts = (ModelExperts){.n = 16, .per_token = 4, .ffn_hidden = 704, .every = 1};
   g_autoptr(Plan) plan = plan_of_case(c);
   g_autoptr(GError) error = NULL;
-  g_auto(PlanOrder) choice = {0};
-  Workload *workload = plan_order_workload(&choice, &model, NULL, plan, &error);
+  Workload *workload = workload_complete(&model, NULL, plan, &error);
   ck_assert_msg(workload != NULL, "case %d: %s", (int)(c - cases), error ? error->message : "");
   return workload;
 }

@@ -236,7 +236,7 @@ static void assert_head_sums(const Prediction *prediction, int n_expected, doubl
     const Part part = {0, transfer->n_layers, 1, 0, transfer->n_dense};
     const double own = part_parameters(workload, &part) - part_expert_parameters(workload, &part);
     ck_assert_int_eq(transfer->n_tables, table > 0 ? 2 : 1);
-    ck_assert_double_eq(transfer->bytes, own * plan_gradient_sum_bytes(workload->plan) + table);
+    ck_assert_double_eq(transfer->bytes, own * workload->method->gradient_sum_bytes + table);
     n_sums++;
   }
   ck_assert_int_eq(n_sums, n_expected);
@@ -259,8 +259,7 @@ START_TEST(heads_reduce_the_table_where_micro_batches_are_reduced_apart) {
     model->vocab = vocab[i % 2];
     g_autoptr(Prediction) prediction = predict(model, cluster, plan, NULL);
     ck_assert_ptr_nonnull(prediction);
-    const double table =
-        (double)rows[i % 2] * (double)model->hidden * plan_gradient_sum_bytes(prediction->workload->plan);
+    const double table = (double)rows[i % 2] * (double)model->hidden * prediction->workload->method->gradient_sum_bytes;
     assert_head_sums(prediction, plan->zero >= 2 ? 4 : 1, plan->zero >= 2 ? table : 0);
   }
 }

@@ -49,8 +49,7 @@ static Workload *alone_workload(const Workload *workload, Precision precision) {
   plan->offload = (Offload){0};
   plan->n_micro_batches = plan->global_batch / plan->micro_batch;
   g_clear_pointer(&plan->pipeline_layout, g_free);
-  g_free(plan->schedule);
-  plan->schedule = g_strdup("1f1b");
+  plan_set_schedule(plan, "1f1b");
   return workload_new(workload->model, plan, NULL);
 }
 

@@ -93,8 +93,7 @@ GArray *curves_bubble_predicted(const BubbleAxes *axes, const Model *model, cons
     int chunks = chunks_of(schedule, axes->chunks, axes->pp);
     for (guint i = 0; i < axes->counts->len; i++) {
       Plan *varied = plan_copy(plan);
-      g_free(varied->schedule);
-      varied->schedule = g_strdup(*name);
+      plan_set_schedule(varied, *name);
       varied->chunks = chunks;
       varied->global_batch = g_array_index(axes->counts, gint64, i) * plan->micro_batch * dp_of(plan);
       many_runs_add(runs, *name, model, cluster, varied);

@@ -5,7 +5,6 @@
 
 #include "error.h"
 #include "parallel.h"
-#include "plan_order.h"
 #include "predict.h"
 
 static void many_run_clear(gpointer data) {
@@ -49,12 +48,12 @@ static PhaseTimes mean_passes(const Trace *trace) {
 
 static double closed_form(const Prediction *prediction) {
   const Plan *plan = prediction->workload->plan;
-  g_auto(PlanOrder) choice = {0};
-  if (schedule_file(plan->schedule) != NULL || !plan_order_find(&choice, plan->schedule, NULL) || choice.info == NULL)
+  const ScheduleFacts *schedule = schedule_find(plan->schedule, NULL);
+  if (schedule == NULL)
     return NAN;
   const PhaseTimes times = mean_passes(prediction->trace);
   const OrderShape shape = {plan->pp, plan->chunks, (int)plan->n_micro_batches, plan->group};
-  const Bubble bubble = schedule_bubble(choice.info, shape, &times);
+  const Bubble bubble = schedule_bubble(schedule, shape, &times);
   return bubble.is_exact ? bubble.time / (bubble.time + shape.n_micro_batches * times.pair) : NAN;
 }
 

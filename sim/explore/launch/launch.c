@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "launch_frameworks.h"
-#include "plan_order.h"
+#include "plan.h"
 
 static const char *const names[N_LAUNCHES + 1] = {
     [LAUNCH_MEGATRON] = "megatron", [LAUNCH_DEEPSPEED] = "deepspeed", [LAUNCH_TORCHTITAN] = "torchtitan"};

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "error.h"
-#include "plan_order.h"
+#include "plan_schedule.h"
 
 /* IMPOSSIBLE: the configuration is; any other way out: the rule says nothing. The plan is the rule's to complete. */
 typedef gboolean (*Holds)(const PlanScreen *screen, const SpacePoint *point, Plan *plan, GError **error);
@@ -29,12 +29,11 @@ static gboolean deals_batch(const PlanScreen *screen, const SpacePoint *point, P
 static gboolean has_layers(const PlanScreen *screen, const SpacePoint *point, Plan *plan, GError **error) {
   if (plan_screen_is_misnamed(screen, point))
     return TRUE;
-  g_autoptr(GPtrArray) plans = plan_order_candidates(plan);
+  g_autoptr(GPtrArray) plans = plan_candidates(plan);
   for (guint i = 0; i < plans->len; i++) {
-    g_auto(PlanOrder) order = {0};
     Plan *candidate = plans->pdata[i];
     GError **first = i == 0 ? error : NULL; /* the one that plan_screen() would give */
-    if (plan_order_open(&order, candidate, first) && plan_check_pipeline(candidate, point->model, first)) {
+    if (plan_open_schedule(candidate, first) && plan_check_pipeline(candidate, point->model, first)) {
       g_clear_error(error);
       return TRUE;
     }

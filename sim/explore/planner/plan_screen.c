@@ -5,7 +5,7 @@
 #include "error.h"
 #include "pipeline_layout.h"
 #include "plan_bound.h"
-#include "plan_order.h"
+#include "plan_schedule.h"
 #include "plan_space.h"
 #include "suggest.h"
 
@@ -75,13 +75,13 @@ gboolean plan_screen_is_misnamed(const PlanScreen *screen, const SpacePoint *poi
          (screen->has_plain_p2p && plan->pp == 1 && plan->overlap_p2p > 0);
 }
 
-static Screened screen_workload(const PlanScreen *screen, const Workload *workload, const PlanOrder *choice,
-                                ShortOrder *kept, const SpacePoint *point, double *number) {
+static Screened screen_workload(const PlanScreen *screen, const Workload *workload, ShortOrder *kept,
+                                const SpacePoint *point, double *number) {
   const Cluster *cluster = point->cluster;
   MemoryBound memory;
   if (screen->has_auto_layout && is_auto_layout(workload))
     return SCREENED_SAME;
-  if (!memory_bound_fits(workload, choice, cluster, kept, &memory)) {
+  if (!memory_bound_fits(workload, cluster, kept, &memory)) {
     *number = memory.least_bytes - memory.room_bytes;
     return SCREENED_TOO_LARGE;
   }
@@ -100,17 +100,17 @@ static Screened screen_workload(const PlanScreen *screen, const Workload *worklo
 /* What a framework cannot run is not the same as what it can. */
 static Screened screen_plan(const PlanScreen *screen, const SpacePoint *point, const Plan *asked, ShortOrder *kept,
                             double *number, GError **error) {
-  g_auto(PlanOrder) choice = {0};
-  g_autoptr(Plan) plan = plan_copy(asked);
-  if (!plan_order_complete(&choice, point->model, point->cluster, plan, error))
+  g_autoptr(Method) method = method_complete(point->model, point->cluster, asked, error);
+  if (method == NULL)
     return SCREENED_IMPOSSIBLE;
-  const gboolean is_same_plan = is_same(screen, plan), is_any = screen->request->framework == PLANNER_ANY_FRAMEWORK;
+  const gboolean is_same_plan = is_same(screen, method->plan),
+                 is_any = screen->request->framework == PLANNER_ANY_FRAMEWORK;
   if (is_same_plan && is_any)
     return SCREENED_SAME; /* and needs no workload */
-  g_autoptr(Workload) workload = plan_order_place(&choice, point->model, plan);
+  g_autoptr(Workload) workload = workload_of_method(point->model, g_steal_pointer(&method));
   if (!is_any && !check_framework(screen, workload, error))
     return SCREENED_IMPOSSIBLE;
-  return is_same_plan ? SCREENED_SAME : screen_workload(screen, workload, &choice, kept, point, number);
+  return is_same_plan ? SCREENED_SAME : screen_workload(screen, workload, kept, point, number);
 }
 
 /* Of two of auto's candidates. Throughput is the only number of which more is better. */
@@ -129,7 +129,7 @@ static gboolean is_nearer(Screened screened, double number, Screened nearest, do
  * the first of its candidates. */
 static Screened screen_candidates(const PlanScreen *screen, const SpacePoint *point, ShortOrder *kept, double *number,
                                   GError **error) {
-  g_autoptr(GPtrArray) plans = plan_order_candidates(point->plan);
+  g_autoptr(GPtrArray) plans = plan_candidates(point->plan);
   g_autoptr(GError) reason = NULL;
   Screened nearest = screen_plan(screen, point, plans->pdata[0], kept, number, &reason);
   const guint n = screen->request->framework == PLANNER_ANY_FRAMEWORK ? plans->len : 1;

@@ -27,6 +27,6 @@ gboolean plan_screen_is_misnamed(const PlanScreen *screen, const SpacePoint *poi
 /* *number depends on the result: a candidate's lower bound on its score (plan_bound.h), the minimum number of bytes
  * that a too large one lacks, the maximum tokens per second of a late one. With SCREENED_IMPOSSIBLE the error is
  * set: IMPOSSIBLE, or INPUT for a mistake in the configuration. Schedule auto is what comes furthest of its candidates
- * (plan_order_candidates()), with the best number of those. */
+ * (plan_candidates()), with the best number of those. */
 Screened plan_screen(const PlanScreen *screen, SpaceReader *reader, ShortOrder *kept, gint64 index, double *number,
                      GError **error);

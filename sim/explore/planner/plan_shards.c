@@ -1,7 +1,6 @@
 #include "plan_shards.h"
 
 #include "far_gathers.h"
-#include "plan_order.h"
 
 enum { WIDER = 2 };
 
@@ -31,9 +30,7 @@ static gint64 ranks_over(const Plan *plan, gint64 gpus) {
 static gboolean is_run_by_framework(const PlannerRequest *request, const PlanOutcome *whole, const Plan *plan) {
   if (request->framework == PLANNER_ANY_FRAMEWORK)
     return TRUE;
-  g_auto(PlanOrder) choice = {0};
-  g_autoptr(Plan) completed = plan_copy(plan);
-  g_autoptr(Workload) workload = plan_order_workload(&choice, whole->model, whole->cluster, completed, NULL);
+  g_autoptr(Workload) workload = workload_complete(whole->model, whole->cluster, plan, NULL);
   return workload != NULL && launch_check((LaunchFramework)request->framework, workload, NULL);
 }
 

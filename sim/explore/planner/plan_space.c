@@ -7,7 +7,6 @@
 
 #include "error.h"
 #include "options.h"
-#include "plan_order.h"
 #include "suggest.h"
 
 enum { MOST_TP = 1024 };

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "plan_fields.h"
-#include "plan_order.h"
 #include "planner_report.h"
 
 typedef struct {

@@ -66,8 +66,7 @@ static void drop_layout(Plan *plan) {
 static gboolean step_pp(Plan *plan, const Model *model, int direction) {
   drop_layout(plan);
   if (plan->pp == 2 && direction < 0) { /* nothing is left to interleave */
-    g_free(plan->schedule);
-    plan->schedule = g_strdup(schedule_default(1));
+    plan_set_schedule(plan, schedule_default(1));
     plan->chunks = 0;
   }
   return step_size(&plan->pp, direction);
@@ -93,8 +92,7 @@ static gboolean step_chunks(Plan *plan, const Model *model, int direction) {
     return FALSE;
   plan->chunks = chunks;
   drop_layout(plan);
-  g_free(plan->schedule);
-  plan->schedule = g_strdup(schedule_default(chunks));
+  plan_set_schedule(plan, schedule_default(chunks));
   return TRUE;
 }
 
@@ -104,8 +102,7 @@ static gboolean step_schedule(Plan *plan, const Model *model, int direction) {
   if (plan->pp == 1 || schedule_facts(plan->schedule) == schedule_facts(other))
     return FALSE;
   drop_layout(plan);
-  g_free(plan->schedule);
-  plan->schedule = g_strdup(other);
+  plan_set_schedule(plan, other);
   plan->chunks = plan->group = plan->steps = 0;
   plan->overlap_p2p = plan->grad_norm_barrier = -1;
   return TRUE;
@@ -218,8 +215,7 @@ static Plan *base_of(const PlanOutcome *best) {
   plan->global_batch = completed->global_batch;
   plan->overlap_p2p = completed->overlap_p2p;
   const char *schedule = schedule_run_name(completed->schedule);
-  g_free(plan->schedule);
-  plan->schedule = g_strdup(schedule);
+  plan_set_schedule(plan, schedule);
   if (schedule != completed->schedule) { /* and runs as it does here */
     plan->grad_norm_barrier = completed->grad_norm_barrier;
     plan->steps = completed->steps;

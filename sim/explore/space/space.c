@@ -8,7 +8,6 @@
 
 #include "error.h"
 #include "options.h"
-#include "plan_order.h"
 #include "suggest.h"
 #include "yaml_node.h"
 

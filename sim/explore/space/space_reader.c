@@ -4,7 +4,6 @@
 
 #include "error.h"
 #include "options.h"
-#include "plan_order.h"
 #include "space_parts.h"
 
 struct SpaceReader {
@@ -75,9 +74,8 @@ static gboolean check_value(SpaceReader *reader, const SpaceAxis *axis, const ch
   if (strcmp(axis->name, "memory-cap") == 0)
     plan_options_set_default(&reader->options, "schedule", "auto");
   plan_options_set_default(&reader->options, axis->name, value);
-  g_auto(PlanOrder) order = {0};
   g_autoptr(GError) problem = NULL;
-  if ((plan_options_make_plan(&reader->options, &problem) && plan_order_open(&order, reader->options.plan, &problem) &&
+  if ((plan_options_make_plan(&reader->options, &problem) &&
        plan_complete(reader->options.plan, NULL, NULL, &problem)) ||
       g_error_matches(problem, STEPSIM_ERROR, STEPSIM_ERROR_IMPOSSIBLE)) /* alone, but perhaps not with others */
     return TRUE;

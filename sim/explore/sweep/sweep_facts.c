@@ -4,7 +4,6 @@
 
 #include "data_path.h"
 #include "error.h"
-#include "plan_order.h"
 
 static const char fact_program[] = "program", fact_space[] = "space", fact_sample[] = "sample", fact_seed[] = "seed";
 static const char fact_price[] = "price", fact_prune[] = "prune";

@@ -70,18 +70,17 @@ static void set_too_large(const SweepProblem *problem, const Plan *plan, const M
 /* NULL: it is known, without a run, that the plan cannot be or does not fit; then the row says so. Of auto's
  * candidates the first that may fit, or the reasons of the one that holds least. */
 static Workload *workload_to_run(const SweepWorker *worker, const SpacePoint *point, SweepRow *row) {
-  g_autoptr(GPtrArray) plans = plan_order_candidates(point->plan);
+  g_autoptr(GPtrArray) plans = plan_candidates(point->plan);
   g_autoptr(GError) reason = NULL;
   g_autoptr(Workload) large = NULL; /* the first that is possible */
   MemoryBound least = {.least_bytes = INFINITY};
   for (guint i = 0; i < plans->len; i++) {
-    g_auto(PlanOrder) choice = {0};
     MemoryBound bound;
     g_autoptr(Workload) workload =
-        plan_order_workload(&choice, point->model, point->cluster, plans->pdata[i], i == 0 ? &reason : NULL);
+        workload_complete(point->model, point->cluster, plans->pdata[i], i == 0 ? &reason : NULL);
     if (workload == NULL)
       continue;
-    if (memory_bound_fits(workload, &choice, point->cluster, worker->order, &bound))
+    if (memory_bound_fits(workload, point->cluster, worker->order, &bound))
       return g_steal_pointer(&workload);
     if (bound.least_bytes < least.least_bytes)
       least = bound;

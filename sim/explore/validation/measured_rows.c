@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "error.h"
-#include "plan_order.h"
 #include "row_model.h"
 #include "row_plan.h"
 #include "row_rules.h"

@@ -7,7 +7,6 @@
 #include "quirk_values.h"
 #include "recipe.h"
 #include "recompute_modules.h"
-#include "schedule_facts.h"
 #include "zero.h"
 
 typedef struct Settings {

@@ -105,13 +105,10 @@ Phase phase_of_action(ActionKind kind) {
   return phases[kind];
 }
 
-gboolean action_completes_gradient(ActionKind kind) {
-  return kind == ACTION_B || kind == ACTION_W;
-}
-
-/* Activations normally go to the next rank (wrapping around), gradients to the previous one. */
-Stream lowering_send_stream(int n_ranks, gboolean forward, int from, int to) {
-  gboolean is_usual = forward ? to == (from + 1) % n_ranks : from == (to + 1) % n_ranks;
+/* The lane on which rank `from` sends an activation (forward) or gradient to rank `to`; the receive's lane is the
+ * next. */
+static Stream send_stream(int n_ranks, gboolean forward, int from, int to) {
+  gboolean is_usual = sends_with_ranks(n_ranks, forward, from, to);
   if (forward)
     return is_usual ? STREAM_SEND_F : STREAM_SEND_F_BACK;
   return is_usual ? STREAM_SEND_B : STREAM_SEND_B_BACK;
@@ -153,7 +150,7 @@ static G_NO_INLINE void make_transfer(const ProductTransfers *transfers, gboolea
                                       Op *op) {
   const Program *program = transfers->program;
   gboolean forward = product->forward;
-  Stream stream = lowering_send_stream(program->n_ranks, forward, product->from, product->to);
+  Stream stream = send_stream(program->n_ranks, forward, product->from, product->to);
   if (!sends)
     stream = stream_of_receive(stream);
   ActionKind action = sends ? (forward ? ACTION_SEND_F : ACTION_SEND_B) : (forward ? ACTION_RECV_F : ACTION_RECV_B);

@@ -35,8 +35,6 @@ PieceMemory part_memory(const Workload *workload, const Part *part);
 void part_cut(const Workload *workload, const Part *part, gboolean backward, double least_parameters, GArray *cuts);
 
 Phase phase_of_action(ActionKind kind); /* F I W B only */
-/* B, or W if the order splits I and W: the op that completes a gradient. */
-gboolean action_completes_gradient(ActionKind kind);
 
 /* Ranks that share one set of ZeRO shards, and number of copies of that set. */
 int lowering_shards(const Workload *workload);
@@ -148,10 +146,6 @@ void lowering_await_sends(Op *op, const OpEditor *editor, const Method *method);
 /* Sends and receives of a runtime that waits for its transfers (Order.exchange; exchange.c); is_synchronous: its host
  * waits too. */
 void exchange_send_recv(Program *program, const Order *order, double boundary_bytes, gboolean is_synchronous);
-
-/* The lane on which rank `from` sends an activation (forward) or gradient to rank `to`; the receive's lane is the
- * next. */
-Stream lowering_send_stream(int n_ranks, gboolean forward, int from, int to);
 
 void pass_place(Program *program, const Lowering *lowering);
 void pass_unshard(Program *program, const Lowering *lowering);

@@ -15,20 +15,20 @@ typedef struct {
       *ended; /* [ops] last compute op known to have ended when the op starts; −1 none; a batch's is at its first op */
   gint32 *next; /* [ops] first compute op known not to start before it has ended; n_ops: none in this list, but all of a
                    later step; n_ops + 1: none */
-} Order;
+} OpOrder;
 
 /* First op of op `i`'s batch; `i` itself if it has none. */
-static gint32 together_with(const Order *order, gint32 i) {
+static gint32 together_with(const OpOrder *order, gint32 i) {
   return order->batches != NULL && order->batches[i] >= 0 ? order->batches[i] : i;
 }
 
 /* Last compute op known to have ended once op `i` has. */
-static gint32 ended_with(const Order *order, gint32 i) {
+static gint32 ended_with(const OpOrder *order, gint32 i) {
   return order->list->ops[i].kind == OP_COMPUTE ? i : order->ended[together_with(order, i)];
 }
 
 /* Takes in everything that op `i` waits for. TRUE: more is known now. */
-static gboolean raise_ended(const Order *order, gint32 i, gint32 before, gint32 host) {
+static gboolean raise_ended(const OpOrder *order, gint32 i, gint32 before, gint32 host) {
   const Op *op = &order->list->ops[i];
   gint32 ended = -1;
   if (before >= 0)
@@ -43,7 +43,7 @@ static gboolean raise_ended(const Order *order, gint32 i, gint32 before, gint32 
   return is_more;
 }
 
-static gboolean look_back(const Order *order) {
+static gboolean look_back(const OpOrder *order) {
   gint32 last[N_STREAMS];
   memset(last, -1, sizeof last);
   gboolean is_more = FALSE;
@@ -56,11 +56,11 @@ static gboolean look_back(const Order *order) {
 }
 
 /* First compute op known not to start before op `i` starts. */
-static gint32 next_with(const Order *order, gint32 i) {
+static gint32 next_with(const OpOrder *order, gint32 i) {
   return order->list->ops[i].kind == OP_COMPUTE ? i : order->next[i];
 }
 
-static gboolean lower_next(const Order *order, gint32 i, gint32 next) {
+static gboolean lower_next(const OpOrder *order, gint32 i, gint32 next) {
   if (i < 0 || next >= order->next[i])
     return FALSE;
   order->next[i] = next;
@@ -68,7 +68,7 @@ static gboolean lower_next(const Order *order, gint32 i, gint32 next) {
 }
 
 /* `together`: [ops] next_with() of a batch, stored at its first op. */
-static gboolean look_ahead(const Order *order, gint32 *together) {
+static gboolean look_ahead(const OpOrder *order, gint32 *together) {
   const OpList *list = order->list;
   gint32 later[N_STREAMS], next_compute = list->n_ops;
   memset(later, -1, sizeof later);
@@ -93,7 +93,7 @@ static gboolean look_ahead(const Order *order, gint32 *together) {
 /* Fills `ended` and `next` for every op, including those of batches. */
 static void find_order(const OpList *list, gint32 *ended, gint32 *next) {
   g_autofree gint32 *batches = op_list_batches(list), *together = g_new(gint32, list->n_ops + 1);
-  const Order order = {list, batches, ended, next};
+  const OpOrder order = {list, batches, ended, next};
   for (gint32 i = 0; i < list->n_ops; i++) {
     ended[i] = -1;
     next[i] = together[i] = list->n_ops + 1;

@@ -2,7 +2,7 @@
 
 Order *order_new_empty(Placement *placement, int n_micro_batches) {
   Order *order = g_new(Order, 1);
-  *order = (Order){placement, n_micro_batches, .actions = g_new(GArray *, placement->n_ranks)};
+  *order = (Order){1, placement, n_micro_batches, .actions = g_new(GArray *, placement->n_ranks)};
   guint n_chunks = (guint)(placement->n_stages / placement->n_ranks);
   for (int rank = 0; rank < placement->n_ranks; rank++)
     order->actions[rank] = g_array_sized_new(FALSE, FALSE, sizeof(Action), 3 * n_chunks * (guint)n_micro_batches);
@@ -14,8 +14,13 @@ void order_add(Order *order, int rank, ActionKind kind, int stage, int micro_bat
   g_array_append_val(order->actions[rank], action);
 }
 
+Order *order_ref(Order *order) {
+  g_atomic_int_inc(&order->n_refs);
+  return order;
+}
+
 void order_free(Order *order) {
-  if (!order)
+  if (order == NULL || !g_atomic_int_dec_and_test(&order->n_refs))
     return;
   for (int rank = 0; rank < order->placement->n_ranks; rank++) {
     g_array_unref(order->actions[rank]);

@@ -31,9 +31,7 @@
  * 2025). */
 #include "generators.h"
 
-#include <string.h>
-
-static void generate_gpipe(Order *order, OrderShape shape) {
+void generate_gpipe(Order *order, OrderShape shape) {
   for (int rank = 0; rank < shape.n_ranks; rank++) {
     for (int m = 0; m < shape.n_micro_batches; m++)
       order_add(order, rank, ACTION_F, rank, m);
@@ -42,7 +40,7 @@ static void generate_gpipe(Order *order, OrderShape shape) {
   }
 }
 
-static void generate_looped_bfs(Order *order, OrderShape shape) {
+void generate_looped_bfs(Order *order, OrderShape shape) {
   for (int rank = 0; rank < shape.n_ranks; rank++) {
     for (int chunk = 0; chunk < shape.n_chunks; chunk++)
       for (int m = 0; m < shape.n_micro_batches; m++)
@@ -102,7 +100,7 @@ static void add_one_forward_one_backward(Order *order, const Walk *walk, int ran
   }
 }
 
-static void generate_1f1b(Order *order, OrderShape shape) {
+void generate_1f1b(Order *order, OrderShape shape) {
   Walk walk = {1, shape.n_micro_batches, .group_size = shape.n_micro_batches};
   const gboolean is_lone = shape.n_ranks == 1 && shape.takes_turns;
   order->exchange = is_lone ? EXCHANGE_ROUNDS : EXCHANGE_PAIRS;
@@ -110,7 +108,7 @@ static void generate_1f1b(Order *order, OrderShape shape) {
     add_one_forward_one_backward(order, &walk, rank, shape.n_ranks - rank - 1 + is_lone);
 }
 
-static void generate_interleaved(Order *order, OrderShape shape) {
+void generate_interleaved(Order *order, OrderShape shape) {
   int p = shape.n_ranks, v = shape.n_chunks, m = shape.n_micro_batches;
   if (v == 1) { /* a single round trip does not need a second slot per rank: half the warm-up is enough */
     generate_1f1b(order, shape);
@@ -126,36 +124,35 @@ static void generate_interleaved(Order *order, OrderShape shape) {
     add_one_forward_one_backward(order, &walk, rank, ahead - 2 * rank);
 }
 
-/* gpipe and 1f1b. */
-static Bubble bubble_of_ramp(OrderShape shape, const PhaseTimes *times) {
+Bubble bubble_of_ramp(OrderShape shape, const PhaseTimes *times) {
   return (Bubble){(shape.n_ranks - 1) * (times->f + times->i + times->w), TRUE};
 }
 
-static Bubble bubble_of_interleaved(OrderShape shape, const PhaseTimes *times) {
+Bubble bubble_of_interleaved(OrderShape shape, const PhaseTimes *times) {
   int p = shape.n_ranks, v = shape.n_chunks, m = shape.n_micro_batches;
   int stalls = (v - 1) * MAX(0, p - m);
   return (Bubble){(p - 1 + stalls) * (times->f + times->i + times->w) / v, TRUE};
 }
 
 /* Equals interleaved with all micro-batches in one group. */
-static Bubble bubble_of_looped_bfs(OrderShape shape, const PhaseTimes *times) {
+Bubble bubble_of_looped_bfs(OrderShape shape, const PhaseTimes *times) {
   int p = shape.n_ranks, v = shape.n_chunks, stalls = (v - 1) * MAX(0, p - shape.n_micro_batches);
   return (Bubble){(p - 1 + stalls) * (times->f + times->i + times->w) / v, TRUE};
 }
 
-static int repeats_by_one(OrderShape shape) {
+int repeats_by_one(OrderShape shape) {
   return 1;
 }
 
 /* Groups are equal only if the group size divides m. */
-static int repeats_of_interleaved(OrderShape shape) {
+int repeats_of_interleaved(OrderShape shape) {
   if (shape.n_chunks == 1)
     return 1;
   const int group = shape.group > 0 ? shape.group : shape.n_ranks;
   return shape.n_micro_batches % group == 0 ? group : 0;
 }
 
-static const char *refusal_of_interleaved(OrderShape shape) {
+const char *refusal_of_interleaved(OrderShape shape) {
   int p = shape.n_ranks, m = shape.n_micro_batches, group = shape.group;
   if (group == 0 || shape.n_chunks == 1)
     return NULL;
@@ -164,26 +161,4 @@ static const char *refusal_of_interleaved(OrderShape shape) {
   if (m > group && m % group != 0 && m % group < p) /* ranks would wait for each other */
     return "needs a last group of at least as many micro-batches as there are pipeline ranks";
   return NULL;
-}
-
-static const Generator generators[] = {
-    {"gpipe", generate_gpipe, bubble_of_ramp, NULL, NULL},
-    {"1f1b", generate_1f1b, bubble_of_ramp, repeats_by_one, NULL},
-    {"interleaved", generate_interleaved, bubble_of_interleaved, repeats_of_interleaved, refusal_of_interleaved},
-    {"looped-bfs", generate_looped_bfs, bubble_of_looped_bfs, NULL, NULL},
-    {"zb-h1", generate_zb_h1, bubble_of_zb_h1, NULL, NULL},
-    {"zb-h2", generate_zb_h2, bubble_of_zb_h2, NULL, NULL},
-    {"zb-v", generate_zb_v, bubble_of_zb_v, NULL, NULL},
-    {"v-half", generate_v_half, bubble_of_v_half, NULL, NULL},
-    {"v-min", generate_v_min, bubble_of_v_min, NULL, NULL},
-    {"dualpipe", generate_dualpipe, bubble_of_dualpipe, NULL, refusal_of_dualpipe},
-    {"dualpipe-v", generate_dualpipe_v, bubble_of_dualpipe_v, NULL, NULL},
-};
-
-const Generator *schedule_generator(const ScheduleFacts *schedule) {
-  gsize i = 0;
-  while (i < G_N_ELEMENTS(generators) && strcmp(generators[i].name, schedule->name) != 0)
-    i++;
-  g_assert(i < G_N_ELEMENTS(generators));
-  return &generators[i];
 }

@@ -8,7 +8,9 @@
  * With two pipes, stages 0 … n/2 − 1 are the first copy and n/2 … n − 1 the second; stage s and stage s + n/2 hold
  * the same layers. */
 #pragma once
-#include "schedule_facts.h"
+#include <glib.h>
+
+typedef enum { PLACEMENT_LOOP, PLACEMENT_V, PLACEMENT_BIDIRECTIONAL } PlacementShape;
 
 typedef struct {
   int n_ranks, n_stages;
@@ -29,6 +31,11 @@ static inline int stage_next(int stage, gboolean forward, int n_stages, int n_pi
   if (at == (forward ? length - 1 : 0))
     return -1;
   return stage + (forward ? 1 : -1);
+}
+/* Whether rank `from` sends its activation to the next rank (wrapping around), or its gradient to the previous one, as
+ * is usual; otherwise on a V's second leg or in a second pipe. */
+static inline gboolean sends_with_ranks(int n_ranks, gboolean forward, int from, int to) {
+  return forward ? to == (from + 1) % n_ranks : from == (to + 1) % n_ranks;
 }
 /* The pipe a micro-batch goes through. */
 int micro_batch_pipe(int micro_batch, int n_micro_batches, int n_pipes);

@@ -1,13 +1,31 @@
-/* Schedules by name, and what is known of each before any order is made: one row each. The generators of their orders
- * stand in generators.c, under the same names.
+/* Schedules by name: what is known of each before any order is made, how its order is made, and its bubble; one row
+ * each.
  *
  * What --schedule takes: a name of the table, auto (an order searched for its costs), file:orders.csv. Both of the
  * latter have facts too. A prediction of auto that came to a schedule of the table calls it "auto: zb-v". */
 #pragma once
-#include <glib.h>
+#include "order.h"
 
-/* How stages lie on pipeline ranks (placement.h). */
-typedef enum { PLACEMENT_LOOP, PLACEMENT_V, PLACEMENT_BIDIRECTIONAL } PlacementShape;
+/* The parameters of an order. */
+typedef struct {
+  int n_ranks, n_chunks, n_micro_batches;
+  int group; /* interleaved: consecutive micro-batches per chunk; 0: n_ranks or a few more, so that groups are nearly
+                equal */
+  gboolean takes_turns; /* interleaved, and 1f1b on one rank: the forward and backward of a round take turns, so neither
+                           may depend on the other */
+} OrderShape;
+
+/* Per rank (all its chunks) and micro-batch; in any unit. */
+typedef struct {
+  double f, i, w;
+  double pair; /* F and B run as one (OVERLAP_F_B); F + I + W if that gains nothing */
+} PhaseTimes;
+
+/* Bubble by stage spans, for uniform stages and free communication. */
+typedef struct {
+  double time;       /* in the unit of the PhaseTimes */
+  gboolean is_exact; /* else a lower bound for orders of this kind */
+} Bubble;
 
 /* What more micro-batches do to the idle time of a step. */
 typedef enum {
@@ -32,6 +50,11 @@ typedef struct {
   BubbleGrowth bubble;
   gboolean in_megatron, in_deepspeed; /* Megatron-LM and DeepSpeed have it */
   const char *in_pytorch;             /* its name there (torch.distributed.pipelining, 2.8, 2025); NULL: it has none */
+  /* only of those in the table (generators.h): */
+  void (*generate)(Order *order, OrderShape shape);                 /* fills an order without actions */
+  Bubble (*bubble_time)(OrderShape shape, const PhaseTimes *times); /* for uniform stages and free communication */
+  int (*repeats)(OrderShape shape);                                 /* as schedule_repeats(); NULL: never */
+  const char *(*refusal)(OrderShape shape);                         /* as schedule_refusal(); NULL: of none */
 } ScheduleFacts;
 
 /* The schedules of the table, NULL-terminated. */
@@ -40,6 +63,8 @@ const char *const *schedule_names(void);
 const char *const *schedule_choices(void);
 /* A schedule of the table; INPUT with the valid names and the nearest. */
 const ScheduleFacts *schedule_find(const char *name, GError **error);
+/* INPUT for a name that is none of the table's, nor auto: the valid ones and the nearest. */
+gboolean schedule_check_name(const char *name, GError **error);
 /* Also of auto (however it was found) and of files. A name that is none has a row in which nothing holds. Never NULL.
  */
 const ScheduleFacts *schedule_facts(const char *name);
@@ -62,7 +87,24 @@ gboolean schedule_is_auto(const char *name);
 /* Chunks if none were asked for: the least possible, but two for a schedule that with one chunk equals another one
  * (interleaved: 1f1b, looped-bfs: gpipe) on more than one rank. */
 int schedule_default_chunks(const ScheduleFacts *schedule, int n_ranks);
+/* Where stages lie. Auto makes a V of two chunks, as the shortest bubbles need the first and last stage on one rank,
+ * else a loop. */
+PlacementShape schedule_placement(const ScheduleFacts *schedule, int n_chunks);
+enum { AUTO_CHUNKS = 2 }; /* where chunks are left open, auto makes an order of one per rank, and one of so many */
+/* The placement that auto searches an order for. Owned by the caller. */
+Placement *schedule_auto_placement(int n_ranks, int n_chunks);
 /* Whether it is one of the table that allows several numbers of chunks. */
 gboolean schedule_loops(const ScheduleFacts *schedule);
 /* IMPOSSIBLE if the schedule does not allow this number of chunks per rank. */
 gboolean schedule_check_chunks(const ScheduleFacts *schedule, int n_chunks, GError **error);
+
+/* Bubble of the schedule's order. */
+Bubble schedule_bubble(const ScheduleFacts *schedule, OrderShape shape, const PhaseTimes *times);
+/* Micro-batches per group that its lists repeat in their steady state, where forwards and backwards alternate: one
+ * more group lengthens each list by one more such stretch. 0: no repeats with these counts. */
+int schedule_repeats(const ScheduleFacts *schedule, OrderShape shape);
+/* Why these counts are impossible; NULL: they are not. Static. */
+const char *schedule_refusal(const ScheduleFacts *schedule, OrderShape shape);
+
+/* Generates the order; IMPOSSIBLE, with the reason, if the schedule cannot take these counts. */
+Order *order_new(const ScheduleFacts *schedule, OrderShape shape, GError **error);

@@ -17,13 +17,14 @@ typedef enum {
   EXCHANGE_PAIRS,  /* after every action: sends its result and receives the input of the next action, together if with
                       one peer */
   EXCHANGE_ROUNDS, /* after every round (Action.joins_next), with all peers together */
-} Exchange;
+} ExchangeStyle;
 
 typedef struct {
+  gint n_refs;
   Placement *placement; /* owned */
   int n_micro_batches;
   GArray **actions; /* [n_ranks] of Action; owned */
-  Exchange exchange;
+  ExchangeStyle exchange;
   gboolean is_generated; /* by a schedule of the table: tests prove what is lowered from it, so lower() need not */
   /* Which communication the lists name: passes keep it in place, and add what is not named. */
   gboolean has_send_recv;   /* SEND_F, RECV_F, SEND_B, RECV_B */
@@ -37,5 +38,7 @@ typedef struct {
 /* Has no actions yet; takes ownership of `placement`. */
 Order *order_new_empty(Placement *placement, int n_micro_batches);
 void order_add(Order *order, int rank, ActionKind kind, int stage, int micro_batch);
+/* The same order, to be freed once more. */
+Order *order_ref(Order *order);
 void order_free(Order *order);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Order, order_free)

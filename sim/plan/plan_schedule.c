@@ -1,20 +1,13 @@
-#include "plan_order.h"
+#include "plan_schedule.h"
 #include "error.h"
 #include "order_read.h"
-#include "suggest.h"
 
-/* With two chunks per rank, auto makes a V: the shortest bubbles need the first and last stage on one rank. */
-static PlacementShape shape_of(const PlanOrder *choice, int n_chunks) {
-  if (choice->info != NULL)
-    return choice->info->placement;
-  return n_chunks == 2 ? PLACEMENT_V : PLACEMENT_LOOP;
-}
-
-static gboolean open_file(PlanOrder *choice, Plan *plan, const char *file, GError **error) {
-  choice->read = order_read_csv(file, error);
-  if (choice->read == NULL)
+static gboolean open_file(Plan *plan, const char *file, GError **error) {
+  if (plan->file_order == NULL)
+    plan->file_order = order_read_csv(file, error);
+  if (plan->file_order == NULL)
     return FALSE;
-  const Placement *placement = choice->read->placement;
+  const Placement *placement = plan->file_order->placement;
   int n_chunks = placement->n_stages / placement->n_ranks;
   if (placement->n_ranks != plan->pp)
     return fail_impossible(error, "%s is an order for %d pipeline ranks, the plan has pp %d", file, placement->n_ranks,
@@ -27,27 +20,14 @@ static gboolean open_file(PlanOrder *choice, Plan *plan, const char *file, GErro
   return TRUE;
 }
 
-gboolean plan_order_find(PlanOrder *choice, const char *name, GError **error) {
-  *choice = (PlanOrder){0};
-  if (schedule_is_auto(name))
-    return TRUE;
-  choice->info = schedule_find(name, NULL);
-  if (choice->info != NULL)
-    return TRUE;
-  g_autofree char *hint = suggest_message(name, schedule_choices());
-  return fail_input(error, "unknown schedule \"%.80s\", no file:orders.csv either: %s", name, hint);
-}
-
-static gboolean find_schedule(PlanOrder *choice, Plan *plan, GError **error) {
-  const char *file = schedule_file(plan->schedule);
-  if (file != NULL)
-    return open_file(choice, plan, file, error);
-  if (!plan_order_find(choice, plan->schedule, error))
+static gboolean open_named(Plan *plan, GError **error) {
+  if (!schedule_check_name(plan->schedule, error))
     return FALSE;
+  const ScheduleFacts *facts = plan_schedule(plan);
   if (plan->chunks == 0)
-    plan->chunks = choice->info != NULL ? schedule_default_chunks(choice->info, plan->pp) : 1;
-  plan->n_pipes = shape_of(choice, plan->chunks) == PLACEMENT_BIDIRECTIONAL ? 2 : 1;
-  if (choice->info != NULL && !schedule_check_chunks(choice->info, plan->chunks, error))
+    plan->chunks = schedule_is_auto(plan->schedule) ? 1 : schedule_default_chunks(facts, plan->pp);
+  plan->n_pipes = schedule_placement(facts, plan->chunks) == PLACEMENT_BIDIRECTIONAL ? 2 : 1;
+  if (!schedule_check_chunks(facts, plan->chunks, error))
     return FALSE;
   return plan->pp != 1 || plan->chunks == 1 ||
          fail_impossible(error,
@@ -68,10 +48,10 @@ static gboolean framework_overlaps(const Plan *plan, gboolean of_schedule) {
   return of_schedule;
 }
 
-gboolean plan_order_open(PlanOrder *choice, Plan *plan, GError **error) {
-  *choice = (PlanOrder){0};
+gboolean plan_open_schedule(Plan *plan, GError **error) {
   plan_default_schedule(plan);
-  if (!find_schedule(choice, plan, error))
+  const char *file = schedule_file(plan->schedule);
+  if (file != NULL ? !open_file(plan, file, error) : !open_named(plan, error))
     return FALSE;
   if (plan->overlap_p2p < 0)
     plan->overlap_p2p = framework_overlaps(plan, plan_schedule(plan)->overlaps_p2p);
@@ -92,7 +72,7 @@ static gboolean has_pairs(const char *schedule) {
   return FALSE;
 }
 
-gboolean plan_order_check_turns(const Plan *plan, GError **error) {
+gboolean plan_check_turns(const Plan *plan, GError **error) {
   const char *schedule = plan->schedule != NULL ? plan->schedule : schedule_default(plan->chunks);
   const ScheduleFacts *facts = schedule_facts(schedule);
   if (plan->overlap_experts == 0 && plan->ep > 1 && (facts->has_pairs || has_pairs(schedule)))
@@ -116,8 +96,7 @@ gboolean plan_order_check_turns(const Plan *plan, GError **error) {
 }
 
 static void add_candidate(GPtrArray *plans, Plan *plan) {
-  g_auto(PlanOrder) choice = {0};
-  if (plan_order_open(&choice, plan, NULL) && plan_order_check_turns(plan, NULL))
+  if (plan_open_schedule(plan, NULL) && plan_check_turns(plan, NULL))
     g_ptr_array_add(plans, plan);
   else
     plan_free(plan);
@@ -126,8 +105,7 @@ static void add_candidate(GPtrArray *plans, Plan *plan) {
 /* As under its own name, then as auto runs, which makes a difference only between stages. */
 static void add_schedule(GPtrArray *plans, const Plan *asked, const char *name) {
   Plan *own = plan_copy(asked);
-  g_free(own->schedule);
-  own->schedule = g_strdup(name);
+  plan_set_schedule(own, name);
   const guint n_before = plans->len;
   add_candidate(plans, own);
   const Plan *as_auto = plans->pdata[0];
@@ -140,15 +118,14 @@ static void add_schedule(GPtrArray *plans, const Plan *asked, const char *name) 
   g_ptr_array_add(plans, other);
 }
 
-GPtrArray *plan_order_candidates(const Plan *plan) {
+GPtrArray *plan_candidates(const Plan *plan) {
   GPtrArray *plans = g_ptr_array_new_with_free_func((GDestroyNotify)plan_free);
   if (!schedule_is_auto(plan->schedule)) {
     g_ptr_array_add(plans, plan_copy(plan));
     return plans;
   }
-  g_auto(PlanOrder) choice = {0};
   g_ptr_array_add(plans, plan_copy(plan));
-  if (!plan_order_open(&choice, plans->pdata[0], NULL))
+  if (!plan_open_schedule(plans->pdata[0], NULL))
     return plans; /* impossible under any schedule: who completes it will hear why */
   if (plan->chunks == 0 && plan->pp > 1) {
     Plan *other = plan_copy(plan);
@@ -160,59 +137,8 @@ GPtrArray *plan_order_candidates(const Plan *plan) {
   return plans;
 }
 
-void plan_order_clear(PlanOrder *choice) {
-  g_clear_pointer(&choice->read, order_free);
-}
-
-Placement *plan_order_auto_placement(int n_ranks, int n_chunks) {
-  const PlanOrder automatic = {0};
-  return placement_new(shape_of(&automatic, n_chunks), n_ranks, n_chunks);
-}
-
-/* The placement of the plan's stages. Owned by the caller. */
-static Placement *placement_of(const PlanOrder *choice, const Plan *plan) {
-  if (choice->read != NULL)
-    return placement_copy(choice->read->placement);
-  return placement_new(shape_of(choice, plan->chunks), plan->pp, plan->chunks);
-}
-
-gboolean plan_order_complete(PlanOrder *choice, const Model *model, const Cluster *cluster, Plan *plan,
-                             GError **error) {
-  return plan_order_open(choice, plan, error) && plan_complete(plan, model, cluster, error);
-}
-
-Workload *plan_order_place(const PlanOrder *choice, const Model *model, const Plan *plan) {
-  g_autoptr(Placement) placement = placement_of(choice, plan);
-  return workload_new(model, plan, placement);
-}
-
-Workload *plan_order_workload(PlanOrder *choice, const Model *model, const Cluster *cluster, Plan *plan,
-                              GError **error) {
-  return plan_order_complete(choice, model, cluster, plan, error) ? plan_order_place(choice, model, plan) : NULL;
-}
-
-gboolean plan_order_is_auto(const PlanOrder *choice) {
-  return choice->info == NULL && choice->read == NULL;
-}
-
-Order *plan_order_make(PlanOrder *choice, const Method *method, GError **error) {
-  g_assert(!plan_order_is_auto(choice));
-  if (choice->read == NULL) {
-    OrderShape shape = {method->pp, method->chunks, (int)method->n_micro_batches, method->group, method->takes_turns};
-    return order_new(choice->info, shape, error);
-  }
-  if (choice->read->n_micro_batches == method->n_micro_batches)
-    return g_steal_pointer(&choice->read);
-  fail_impossible(error,
-                  "%s is an order for %d micro-batches, the plan has %" G_GINT64_FORMAT
-                  " (global-batch / (micro-batch × dp))",
-                  schedule_file(method->schedule), choice->read->n_micro_batches, method->n_micro_batches);
-  return NULL;
-}
-
-gint64 plan_order_group(const PlanOrder *choice, const Method *method) {
-  if (choice->info == NULL || method->n_micro_batches > G_MAXINT)
-    return 0;
-  return schedule_repeats(choice->info,
-                          (OrderShape){method->pp, method->chunks, (int)method->n_micro_batches, method->group});
+Placement *plan_placement(const Plan *plan) {
+  if (plan->file_order != NULL)
+    return placement_copy(plan->file_order->placement);
+  return placement_new(schedule_placement(plan_schedule(plan), plan->chunks), plan->pp, plan->chunks);
 }

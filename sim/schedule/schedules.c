@@ -1,12 +1,15 @@
 /* The table of schedules, in the order --help lists them, and what is not in it. */
-#include "schedule_facts.h"
+#include "schedules.h"
 
 #include <string.h>
 
 #include "error.h"
+#include "generators.h"
 #include "suggest.h"
 
 enum { ANY_CHUNKS = G_MAXINT };
+/* Larger orders are a mistake, and their arrays would not be addressable. */
+enum { MAX_STAGES = 1 << 16, MAX_ACTIONS = 1 << 26 };
 
 static const char file_prefix[] = "file:", auto_name[] = "auto", found_prefix[] = "auto: ";
 static const char of_one_chunk[] = "1f1b", of_several_chunks[] = "interleaved";
@@ -18,7 +21,9 @@ static const ScheduleFacts table[] = {
      .least_chunks = 1,
      .most_chunks = 1,
      .holds_all = TRUE,
-     .in_pytorch = "GPipe"},
+     .in_pytorch = "GPipe",
+     .generate = generate_gpipe,
+     .bubble_time = bubble_of_ramp},
     {.name = of_one_chunk,
      .summary = "one forward, one backward; at most p - rank micro-batches in flight",
      .placement = PLACEMENT_LOOP,
@@ -26,7 +31,10 @@ static const ScheduleFacts table[] = {
      .most_chunks = 1,
      .in_megatron = TRUE,
      .in_deepspeed = TRUE,
-     .in_pytorch = "1F1B"},
+     .in_pytorch = "1F1B",
+     .generate = generate_1f1b,
+     .bubble_time = bubble_of_ramp,
+     .repeats = repeats_by_one},
     {.name = of_several_chunks,
      .summary = "1f1b over several chunks per rank; a bubble 1/chunks as long",
      .placement = PLACEMENT_LOOP,
@@ -35,7 +43,11 @@ static const ScheduleFacts table[] = {
      .takes_group = TRUE,
      .has_rounds = TRUE,
      .in_megatron = TRUE,
-     .in_pytorch = "Interleaved1F1B"},
+     .in_pytorch = "Interleaved1F1B",
+     .generate = generate_interleaved,
+     .bubble_time = bubble_of_interleaved,
+     .repeats = repeats_of_interleaved,
+     .refusal = refusal_of_interleaved},
     {.name = "looped-bfs",
      .summary = "breadth first: all micro-batches of a chunk before the next chunk",
      .placement = PLACEMENT_LOOP,
@@ -43,7 +55,9 @@ static const ScheduleFacts table[] = {
      .most_chunks = ANY_CHUNKS,
      .holds_all = TRUE,
      .bubble = BUBBLE_VARIES, /* it waits for whole loops */
-     .in_pytorch = "LoopedBFS"},
+     .in_pytorch = "LoopedBFS",
+     .generate = generate_looped_bfs,
+     .bubble_time = bubble_of_looped_bfs},
     {.name = "zb-h1",
      .summary = "zero bubble in 1f1b's memory: a third of its bubble",
      .placement = PLACEMENT_LOOP,
@@ -51,7 +65,9 @@ static const ScheduleFacts table[] = {
      .most_chunks = 1,
      .defers_w = TRUE,
      .overlaps_p2p = TRUE,
-     .runs_on = TRUE},
+     .runs_on = TRUE,
+     .generate = generate_zb_h1,
+     .bubble_time = bubble_of_zb_h1},
     {.name = "zb-h2",
      .summary = "zero bubble in twice 1f1b's memory: none at F = I = W",
      .placement = PLACEMENT_LOOP,
@@ -59,7 +75,9 @@ static const ScheduleFacts table[] = {
      .most_chunks = 1,
      .defers_w = TRUE,
      .overlaps_p2p = TRUE,
-     .runs_on = TRUE},
+     .runs_on = TRUE,
+     .generate = generate_zb_h2,
+     .bubble_time = bubble_of_zb_h2},
     {.name = "zb-v",
      .summary = "zero bubble on a V in 1f1b's memory: none at F = I = W",
      .placement = PLACEMENT_V,
@@ -69,7 +87,9 @@ static const ScheduleFacts table[] = {
      .overlaps_p2p = TRUE,
      .runs_on = TRUE,
      .bubble = BUBBLE_VARIES, /* full from 2p micro-batches on */
-     .in_pytorch = "ZBVZeroBubble"},
+     .in_pytorch = "ZBVZeroBubble",
+     .generate = generate_zb_v,
+     .bubble_time = bubble_of_zb_v},
     {.name = "v-half",
      .summary = "a V in half of 1f1b's memory, with half of its bubble",
      .placement = PLACEMENT_V,
@@ -78,7 +98,9 @@ static const ScheduleFacts table[] = {
      .defers_w = TRUE,
      .overlaps_p2p = TRUE,
      .runs_on = TRUE,
-     .bubble = BUBBLE_GROWS},
+     .bubble = BUBBLE_GROWS,
+     .generate = generate_v_half,
+     .bubble_time = bubble_of_v_half},
     {.name = "v-min",
      .summary = "a V in a third of 1f1b's memory, with two thirds of its bubble",
      .placement = PLACEMENT_V,
@@ -87,7 +109,9 @@ static const ScheduleFacts table[] = {
      .defers_w = TRUE,
      .overlaps_p2p = TRUE,
      .runs_on = TRUE,
-     .bubble = BUBBLE_GROWS},
+     .bubble = BUBBLE_GROWS,
+     .generate = generate_v_min,
+     .bubble_time = bubble_of_v_min},
     {.name = "dualpipe",
      .summary = "two pipes against each other, forward and backward as one; the weights twice",
      .placement = PLACEMENT_BIDIRECTIONAL,
@@ -95,7 +119,10 @@ static const ScheduleFacts table[] = {
      .most_chunks = 2,
      .has_pairs = TRUE,
      .defers_w = TRUE,
-     .overlaps_p2p = TRUE},
+     .overlaps_p2p = TRUE,
+     .generate = generate_dualpipe,
+     .bubble_time = bubble_of_dualpipe,
+     .refusal = refusal_of_dualpipe},
     {.name = "dualpipe-v",
      .summary = "dualpipe cut in half: one pipe on a V, the weights once",
      .placement = PLACEMENT_V,
@@ -104,7 +131,9 @@ static const ScheduleFacts table[] = {
      .has_pairs = TRUE,
      .defers_w = TRUE,
      .overlaps_p2p = TRUE,
-     .in_pytorch = "DualPipeV"},
+     .in_pytorch = "DualPipeV",
+     .generate = generate_dualpipe_v,
+     .bubble_time = bubble_of_dualpipe_v},
 };
 
 /* Counts as a zero-bubble schedule. */
@@ -166,6 +195,13 @@ const ScheduleFacts *schedule_find(const char *name, GError **error) {
   return NULL;
 }
 
+gboolean schedule_check_name(const char *name, GError **error) {
+  if (schedule_is_auto(name) || row_of(name) != NULL)
+    return TRUE;
+  g_autofree char *hint = suggest_message(name, schedule_choices());
+  return fail_input(error, "unknown schedule \"%.80s\", no file:orders.csv either: %s", name, hint);
+}
+
 const ScheduleFacts *schedule_facts(const char *name) {
   const ScheduleFacts *row = row_of(name);
   if (row != NULL)
@@ -212,6 +248,14 @@ int schedule_default_chunks(const ScheduleFacts *schedule, int n_ranks) {
   return n_ranks > 1 && schedule->most_chunks > 1 ? MAX(schedule->least_chunks, 2) : schedule->least_chunks;
 }
 
+PlacementShape schedule_placement(const ScheduleFacts *schedule, int n_chunks) {
+  return schedule->generate == NULL && n_chunks == AUTO_CHUNKS ? PLACEMENT_V : schedule->placement;
+}
+
+Placement *schedule_auto_placement(int n_ranks, int n_chunks) {
+  return placement_new(schedule_placement(&of_auto, n_chunks), n_ranks, n_chunks);
+}
+
 gboolean schedule_loops(const ScheduleFacts *schedule) {
   return row_of(schedule->name) != NULL && schedule->most_chunks > schedule->least_chunks;
 }
@@ -224,4 +268,49 @@ gboolean schedule_check_chunks(const ScheduleFacts *schedule, int n_chunks, GErr
                            schedule->name, n_chunks);
   return fail_impossible(error, "schedule %s has %d chunks per pipeline rank, but %d were asked for", schedule->name,
                          schedule->least_chunks, n_chunks);
+}
+
+/* --- orders --- */
+
+Bubble schedule_bubble(const ScheduleFacts *schedule, OrderShape shape, const PhaseTimes *times) {
+  return schedule->bubble_time(shape, times);
+}
+
+int schedule_repeats(const ScheduleFacts *schedule, OrderShape shape) {
+  return schedule->repeats != NULL ? schedule->repeats(shape) : 0;
+}
+
+const char *schedule_refusal(const ScheduleFacts *schedule, OrderShape shape) {
+  return schedule->refusal != NULL ? schedule->refusal(shape) : NULL;
+}
+
+static gboolean check_shape(const ScheduleFacts *schedule, OrderShape shape, GError **error) {
+  if (shape.n_ranks < 1 || shape.n_chunks < 1 || shape.n_micro_batches < 1)
+    return fail_impossible(error,
+                           "schedule %s: %d pipeline ranks, %d chunks, %d micro-batches: each must be at least 1",
+                           schedule->name, shape.n_ranks, shape.n_chunks, shape.n_micro_batches);
+  if (!schedule_check_chunks(schedule, shape.n_chunks, error))
+    return FALSE;
+  if (shape.group != 0 && !schedule->takes_group)
+    return fail_impossible(error, "schedule %s has no groups of micro-batches, but groups of %d were asked for",
+                           schedule->name, shape.group);
+  gint64 n_stages = (gint64)shape.n_ranks * shape.n_chunks;
+  if (n_stages > MAX_STAGES || 3 * n_stages * shape.n_micro_batches > MAX_ACTIONS)
+    return fail_impossible(
+        error, "%d pipeline ranks × %d chunks × %d micro-batches is more than can be scheduled (%d stages, %d actions)",
+        shape.n_ranks, shape.n_chunks, shape.n_micro_batches, MAX_STAGES, MAX_ACTIONS);
+  const char *refusal = schedule_refusal(schedule, shape);
+  return refusal == NULL ||
+         fail_impossible(error, "schedule %s %s: found %d pipeline ranks, %d chunks, %d micro-batches, groups of %d",
+                         schedule->name, refusal, shape.n_ranks, shape.n_chunks, shape.n_micro_batches, shape.group);
+}
+
+Order *order_new(const ScheduleFacts *schedule, OrderShape shape, GError **error) {
+  if (!check_shape(schedule, shape, error))
+    return NULL;
+  Placement *placement = placement_new(schedule->placement, shape.n_ranks, shape.n_chunks);
+  Order *order = order_new_empty(placement, shape.n_micro_batches);
+  schedule->generate(order, shape);
+  order->is_generated = TRUE;
+  return order;
 }

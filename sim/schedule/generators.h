@@ -1,19 +1,11 @@
-/* Private to the schedule layer: the orders themselves, and the known bubble of each. A new schedule is a row
- * in schedule_facts.c, and functions and a row in generators.c. */
+/* Private to the floor: what the rows of schedules.c are made of. */
 #pragma once
 #include "schedules.h"
 
-typedef struct {
-  const char *name;                                 /* of its row in schedule_facts.c */
-  void (*generate)(Order *order, OrderShape shape); /* fills an order without actions */
-  Bubble (*bubble)(OrderShape shape, const PhaseTimes *times);
-  int (*repeats)(OrderShape shape);         /* as schedule_repeats(); NULL: never */
-  const char *(*refusal)(OrderShape shape); /* as schedule_refusal(); NULL: of none */
-} Generator;
-
-/* Static; of a schedule of the table. */
-const Generator *schedule_generator(const ScheduleFacts *schedule);
-
+void generate_gpipe(Order *order, OrderShape shape);
+void generate_1f1b(Order *order, OrderShape shape);
+void generate_interleaved(Order *order, OrderShape shape);
+void generate_looped_bfs(Order *order, OrderShape shape);
 void generate_zb_h1(Order *order, OrderShape shape);
 void generate_zb_h2(Order *order, OrderShape shape);
 void generate_zb_v(Order *order, OrderShape shape);
@@ -23,6 +15,9 @@ void generate_dualpipe(Order *order, OrderShape shape);
 void generate_dualpipe_v(Order *order, OrderShape shape);
 
 /* formulas, and where they are exact: schedule_bubble.c */
+Bubble bubble_of_ramp(OrderShape shape, const PhaseTimes *times); /* gpipe and 1f1b */
+Bubble bubble_of_interleaved(OrderShape shape, const PhaseTimes *times);
+Bubble bubble_of_looped_bfs(OrderShape shape, const PhaseTimes *times);
 Bubble bubble_of_zb_h1(OrderShape shape, const PhaseTimes *times);
 Bubble bubble_of_zb_h2(OrderShape shape, const PhaseTimes *times);
 Bubble bubble_of_zb_v(OrderShape shape, const PhaseTimes *times);
@@ -31,5 +26,8 @@ Bubble bubble_of_v_min(OrderShape shape, const PhaseTimes *times);
 Bubble bubble_of_dualpipe(OrderShape shape, const PhaseTimes *times);
 Bubble bubble_of_dualpipe_v(OrderShape shape, const PhaseTimes *times);
 
+int repeats_by_one(OrderShape shape);
+int repeats_of_interleaved(OrderShape shape);
+const char *refusal_of_interleaved(OrderShape shape);
 /* Refuses an odd number of ranks, and fewer micro-batches than pipes. */
 const char *refusal_of_dualpipe(OrderShape shape);

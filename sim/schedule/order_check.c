@@ -12,18 +12,21 @@
  *     1F1,1F0,1B0,1B1      row 2, column 1: 1F1 waits for 0F1 (row 1, column 3) */
 #include "order_check.h"
 #include "error.h"
-#include "lowering.h"
 #include "order_csv.h"
 
 enum { N_PLACED = ACTION_RECV_B + 1, MAX_RANKS_SHOWN = 16 };
 enum { SHIFT_RECEIVE = ACTION_RECV_F - ACTION_SEND_F };
+
+/* A rank's transfers run in order in each of so many streams: activations and gradients, with the ranks' order and
+ * against it, each sent and (the stream after it) received. */
+enum { STREAM_COMPUTE, STREAM_TRANSFERS, N_STREAMS = STREAM_TRANSFERS + 8 };
 
 typedef struct {
   const Order *order;
   const char *file;
   gint32 *places;            /* [stage][micro-batch][N_PLACED] index in the rank's list; −1 = absent; owned */
   guint8 *done;              /* [stage][micro-batch] bits 1 << ActionKind of what has run so far; owned */
-  guint8 **streams;          /* [rank][action] Stream; owned */
+  guint8 **streams;          /* [rank][action] its stream; owned */
   guint (*heads)[N_STREAMS]; /* [rank] index of the next action of each stream; owned */
 } Check;
 
@@ -265,14 +268,14 @@ static gboolean check_sharding(const Check *check, GError **error) {
 
 /* --- untimed run --- */
 
-static Stream stream_of(const Check *check, const Action *action) {
+static int stream_of(const Check *check, const Action *action) {
   if (action->kind < ACTION_SEND_F || action->kind > ACTION_RECV_B)
     return STREAM_COMPUTE;
   gboolean sends = is_send(action->kind), forward = action->kind == ACTION_SEND_F || action->kind == ACTION_RECV_F;
   int here = rank_of(check, action->stage), there = rank_of(check, ends_of(check, action).other_stage);
-  Stream send =
-      lowering_send_stream(check->order->placement->n_ranks, forward, sends ? here : there, sends ? there : here);
-  return sends ? send : send + 1;
+  gboolean is_usual =
+      sends_with_ranks(check->order->placement->n_ranks, forward, sends ? here : there, sends ? there : here);
+  return STREAM_TRANSFERS + 4 * !is_usual + 2 * !forward + !sends;
 }
 
 static gboolean is_done(const Check *check, int stage, int micro_batch, guint kinds) {
@@ -313,7 +316,7 @@ static gboolean blocker_of(const Check *check, int rank, guint i, Action *blocke
 }
 
 /* Moves a stream's head to its next action at or after `from`. */
-static void set_head(Check *check, int rank, Stream stream, guint from) {
+static void set_head(Check *check, int rank, int stream, guint from) {
   while (from < n_actions(check, rank) && check->streams[rank][from] != stream)
     from++;
   check->heads[rank][stream] = from;
@@ -332,7 +335,7 @@ static gboolean advance_compute(Check *check, int rank) {
 }
 
 /* A send completes when what it sends is ready and its receive is the next in its lane. */
-static gboolean advance_send(Check *check, int rank, Stream stream) {
+static gboolean advance_send(Check *check, int rank, int stream) {
   guint i = check->heads[rank][stream];
   if (i >= n_actions(check, rank))
     return FALSE;
@@ -350,12 +353,11 @@ static gboolean advance_send(Check *check, int rank, Stream stream) {
 }
 
 static gboolean advance_rank(Check *check, int rank) {
-  static const Stream sends[] = {STREAM_SEND_F, STREAM_SEND_B, STREAM_SEND_F_BACK, STREAM_SEND_B_BACK};
   gboolean moved = FALSE, goes_on = TRUE;
   while (goes_on) {
     goes_on = advance_compute(check, rank);
-    for (gsize s = 0; s < G_N_ELEMENTS(sends) && check->order->has_send_recv; s++)
-      goes_on |= advance_send(check, rank, sends[s]);
+    for (int send = STREAM_TRANSFERS; send < N_STREAMS && check->order->has_send_recv; send += 2)
+      goes_on |= advance_send(check, rank, send);
     moved |= goes_on;
   }
   return moved;

@@ -41,7 +41,7 @@ typedef struct {
   gint32 micro_batch;   /* −1 if the kind has none */
   guint8 kind;          /* ActionKind */
   guint8 overlaps_next; /* this F and the B right after it in the rank's list run as one (OVERLAP_F_B) */
-  guint8 joins_next;    /* this F and the B right after it form one round, with no exchange between them (Exchange) */
+  guint8 joins_next; /* this F and the B right after it form one round, with no exchange between them (ExchangeStyle) */
 } Action;
 
 typedef struct {
@@ -57,6 +57,11 @@ extern const ActionInfo action_infos[N_ACTIONS];
 static inline const ActionInfo *action_info(ActionKind kind) {
   g_assert((guint)kind < N_ACTIONS);
   return &action_infos[kind];
+}
+
+/* B, or W if the order splits I and W. */
+static inline gboolean action_completes_gradient(ActionKind kind) {
+  return kind == ACTION_B || kind == ACTION_W;
 }
 
 /* INPUT error quotes the text and the grammar. */
