@@ -49,10 +49,10 @@ typedef struct {
 gboolean contention_run_ahead(Contention *contention, gint64 begin_ns, gint32 lane, gint32 transfer, gint32 rank,
                               gint64 until_ns, TransferEnd *ended);
 /* The time before which a transfer that began at begin_ns changes nothing on its ways; its end counts as a change. */
-gint64 contention_quiet_until_ns(const Contention *contention, gint64 begin_ns, gint32 lane, gint32 transfer,
-                                 gint32 rank);
+gint64 contention_undisturbed_until_ns(const Contention *contention, gint64 begin_ns, gint32 lane, gint32 transfer,
+                                       gint32 rank);
 
-/* A collective of one rank, followed apart from all other flows (alone.c). There are at most two, and they have the
+/* A collective of one rank, followed apart from all other flows (run_alone.c). There are at most two, and they have the
  * rank's ways to themselves. */
 typedef struct {
   gint32 transfer; /* −1: none is under way, and the other fields mean nothing */

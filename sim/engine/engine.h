@@ -28,7 +28,7 @@ gboolean simulation_has_eager_sends(const Simulation *simulation);
 
 typedef struct {
   guint64 n_events;
-  guint64 n_ahead; /* of these: ends of collectives that were run ahead of the flows (quiet.c, alone.c) */
+  guint64 n_ahead; /* of these: ends of collectives that were run ahead of the flows (run_ahead.c, run_alone.c) */
   int n_ranks;
 } EngineStats;
 

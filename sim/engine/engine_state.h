@@ -1,9 +1,8 @@
 /* The state of a run, private to the engine's files. Each file calls only those above it:
  *
  *     transfers.c    transfers that are flows: how they begin, and what their end means to ops
- *     held.c         what an op waits for
- *     quiet.c        how far collectives between kernels may run ahead of the flows
- *     alone.c        one rank followed by itself: collectives of tp beside those of dp
+ *     run_ahead.c    how far collectives between kernels may run ahead of the flows
+ *     run_alone.c    one rank followed by itself: collectives of tp beside those of dp
  *     lanes.c        ops: held, ready, busy, ended
  *     engine.c       the run: events and flows in time order */
 #pragma once
@@ -43,7 +42,7 @@ typedef struct {
   gint64 until_ns;
   gint32 stream;             /* stream of the collectives; −1: nothing is known */
   gint32 kernel, collective; /* ops that other streams wait for; NOT_AWAITED */
-} Quiet;
+} Undisturbed;
 
 typedef struct {
   const Simulation *simulation;
@@ -54,13 +53,13 @@ typedef struct {
   EventQueue queue;
   Lane *lanes; /* [rank · LANES_PER_RANK + stream] */
   Rank *ranks;
-  TaxedTime *taxed;       /* [ranks]; NULL without taxes */
-  Contention *contention; /* NULL: every transfer takes its own time */
-  gint32 *members;        /* [lanes]: scratch, the ranks of a collective that begins */
-  gint64 *begin_ns;       /* [lanes]: begin of the flow under way, −1 none; NULL without contention */
-  Quiet *quiet;           /* [ranks]; NULL: no collective is run ahead of the flows */
-  gint64 **kernels_ns;    /* [pipeline ranks][ops + 1] total time of the kernels before each op; only with quiet */
-  gint32 *ended;          /* stack of the first lanes of chains that end within the horizon */
+  TaxedTime *taxed;         /* [ranks]; NULL without taxes */
+  Contention *contention;   /* NULL: every transfer takes its own time */
+  gint32 *members;          /* [lanes]: scratch, the ranks of a collective that begins */
+  gint64 *begin_ns;         /* [lanes]: begin of the flow under way, −1 none; NULL without contention */
+  Undisturbed *undisturbed; /* [ranks]; NULL: no collective is run ahead of the flows */
+  gint64 **kernels_ns; /* [pipeline ranks][ops + 1] total time of the kernels before each op; only with undisturbed */
+  gint32 *ended;       /* stack of the first lanes of chains that end within the horizon */
   gint32 n_ended;
   gboolean runs_ahead; /* the horizon is the end of time; otherwise it is now */
   gboolean is_varied;  /* compute times differ by rank or op */
@@ -101,23 +100,20 @@ static inline gint64 engine_issue_of(const Rank *state, gint32 op, const Task *t
   return task->issue_offset_ns;
 }
 
-/* Fills issue_ns of all ops, which have ended. Used by runs that run ahead, which leave it to the end. */
-void engine_record_issues(const Engine *engine);
-
 /* A transfer of this rank, number `transfer` in the program, runs from `from_ns` to `to_ns`, which delays the kernel
  * beside it. Only with taxes. */
 void engine_tax(Engine *engine, gint32 rank, gint32 transfer, gint64 from_ns, gint64 to_ns);
 
-/* Sets up `quiet`, or leaves it NULL where it does not apply. The three functions after engine_quiet_clear() need
- * it. */
-void engine_quiet_init(Engine *engine);
-void engine_quiet_clear(Engine *engine);
+/* Sets up `undisturbed`, or leaves it NULL where it does not apply. The three functions after
+ * engine_undisturbed_clear() need it. */
+void engine_undisturbed_init(Engine *engine);
+void engine_undisturbed_clear(Engine *engine);
 /* The single-rank collective at the head of the lane begins at begin_ns. Ends it at once if nothing interferes.
  * FALSE: something may. */
 gboolean engine_run_ahead(Engine *engine, gint32 lane, const Task *task, gint64 begin_ns);
 /* The head of this lane, which is not held, causes no begin, move or end on the rank's ways before the returned time.
  * The streams in `own` (bits) are followed by the caller, and the lane is not one of them. */
-gint64 engine_quiet_beside(const Engine *engine, gint32 lane, guint own);
+gint64 engine_undisturbed_beside(const Engine *engine, gint32 lane, guint own);
 /* As engine_run_ahead(), for a collective of tp; then follows everything it triggers on the streams of kernels, tp
  * and dp as long as nothing else happens on the rank. Afterwards all heads of the rank must be examined anew. FALSE:
  * something else may happen; nothing has changed. */

@@ -1,5 +1,5 @@
-/* Follows one rank by itself. While its other streams are quiet (quiet.c), what its kernels, tp's collectives and
- * dp's collectives do depends on nothing else, whatever other ranks are doing:
+/* Follows one rank by itself. While its other streams are undisturbed (run_ahead.c), what its kernels, tp's collectives
+ * and dp's collectives do depends on nothing else, whatever other ranks are doing:
  *
  *     compute   ███   ███   ███   ███   ███
  *     tp           ▒▒    ▒▒    ▒▒    ▒▒
@@ -9,7 +9,7 @@
  * others. The flow of dp is taken out from among the other flows; whatever is under way at the end is put back in its
  * state of that time. The rank is followed only until another stream may use one of its ways:
  *
- *     a stream that is busy           until_ns of quiet.c
+ *     a stream that is busy           until_ns of run_ahead.c
  *     a stream held by an op of ours  that op must not end here: it is its lane's limit
  *     an op of ours that is complex   a batch, a collective over stages or without latency: until it is ready
  *
@@ -36,7 +36,7 @@ typedef struct {
   gint64 until_ns;
 } Alone;
 
-/* Finds how long the other streams stay quiet, and which of our ops they wait for. */
+/* Finds how long the other streams stay undisturbed, and which of our ops they wait for. */
 static void look_at_others(Alone *alone) {
   const Engine *engine = alone->engine;
   for (gint32 stream = 0; stream < N_STREAMS && alone->until_ns > 0; stream++) {
@@ -45,7 +45,7 @@ static void look_at_others(Alone *alone) {
     if (at->head < 0 || own_bits >> stream & 1)
       continue;
     if (at->state != LANE_HELD) {
-      alone->until_ns = MIN(alone->until_ns, engine_quiet_beside(engine, lane, own_bits));
+      alone->until_ns = MIN(alone->until_ns, engine_undisturbed_beside(engine, lane, own_bits));
       continue;
     }
     const gint32 holder = engine_held_by(engine, alone->rank, at->head);
@@ -253,7 +253,7 @@ static void hand_back(Alone *alone) {
     alone->lanes[own]->holds = 0;
     alone->lanes[own]->awaited = NOT_AWAITED;
   }
-  engine->quiet[alone->rank].stream = -1;
+  engine->undisturbed[alone->rank].stream = -1;
 }
 
 static gboolean may_follow(const Alone *alone, const Task *task) {

@@ -1,4 +1,4 @@
-/* Collectives between kernels that are run ahead of the flows (quiet.c, alone.c), computed by hand: concurrent
+/* Collectives between kernels that are run ahead of the flows (run_ahead.c, run_alone.c), computed by hand: concurrent
  * transfers slow them and are slowed by them, and they are not run ahead past a time at which another transfer may
  * start. Runs that are unfolded, or whose sends do not wait for their receivers, run nothing ahead: their records are
  * the same. Times in nanoseconds. */
@@ -142,7 +142,7 @@ END_TEST
  *     kernel, rank 0             36 █████████████ 91
  *     receive                                     91 ▒█▒▒▒▒ 140
  *     tp       10 ███ 31   41 ███ 62   72 ██████████▒ 95  105 ▒▒▒▒█ 143 */
-START_TEST(a_receive_is_quiet_until_its_sender_has_computed) {
+START_TEST(a_receive_is_undisturbed_until_its_sender_has_computed) {
   Loaded loaded = {.loads = {{0}}};
   hand_init(&loaded.hand, 2);
   const int before = add_layer(&loaded, 0, -1, 25);
@@ -210,12 +210,12 @@ START_TEST(a_reduction_that_waits_for_a_kernel_meets_what_runs_beside_it) {
 END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("quiet");
+  TCase *tcase = tcase_create("undisturbed");
   tcase_add_test(tcase, layers_beside_a_gradient_reduction_share_its_link);
   tcase_add_test(tcase, reductions_begin_and_end_beside_collectives);
   tcase_add_test(tcase, a_transfer_left_alone_by_a_send_ends_sooner);
-  tcase_add_test(tcase, a_receive_is_quiet_until_its_sender_has_computed);
+  tcase_add_test(tcase, a_receive_is_undisturbed_until_its_sender_has_computed);
   tcase_add_test(tcase, a_reduction_that_waits_for_a_collective_meets_those_behind_it);
   tcase_add_test(tcase, a_reduction_that_waits_for_a_kernel_meets_what_runs_beside_it);
-  return run_case("quiet", tcase);
+  return run_case("undisturbed", tcase);
 }
