@@ -204,12 +204,6 @@ static gboolean check_price(const SweepOptions *o, const SweepSetup *setup, GErr
   return TRUE;
 }
 
-static gboolean is_complete(ResultStore *store, const SweepSetup *setup, gboolean *complete, GError **error) {
-  g_autoptr(GArray) done = result_store_indices(store, error);
-  *complete = done != NULL && done->len == sweep_setup_count(setup);
-  return done != NULL;
-}
-
 static gboolean is_described(const SweepOptions *o) {
   return space_is_given(o->space) || o->space_file != NULL;
 }
@@ -223,12 +217,12 @@ static gboolean check_whole_space(const SweepOptions *o, GError **error) {
 
 /* The setup of a stored sweep, from the store itself. If the sweep is complete, its input files may be gone. */
 static gboolean take_setup(ResultStore *store, SweepSetup *setup, GError **error) {
-  gboolean complete;
   g_autoptr(GArray) kept = result_store_facts(store, error);
-  if (kept == NULL || !sweep_setup_from(setup, kept, TRUE, error) || !is_complete(store, setup, &complete, error))
+  if (kept == NULL || !sweep_setup_from(setup, kept, TRUE, error))
     return FALSE;
-  if (complete)
-    return TRUE;
+  g_autoptr(GArray) done = result_store_indices(store, error);
+  if (done == NULL || done->len == sweep_setup_count(setup))
+    return done != NULL;
   sweep_setup_clear(setup);
   if (!sweep_setup_from(setup, kept, FALSE, error))
     return FALSE;
@@ -264,8 +258,7 @@ static gboolean join_setup(ResultStore *store, const SweepSetup *setup, GError *
 }
 
 /* The setup and a store that has been begun; NULL with the error set. Wrong options leave no file behind. */
-static ResultStore *prepare(SweepOptions *o, const SweepTable *table, SweepSetup *setup, gboolean *complete,
-                            GError **error) {
+static ResultStore *prepare(SweepOptions *o, const SweepTable *table, SweepSetup *setup, GError **error) {
   const gboolean described = is_described(o) || !o->resume;
   if (described && !(check_whole_space(o, error) && make_setup(o, setup, error) && check_price(o, setup, error) &&
                      find_best_of(o, setup->space, error)))
@@ -288,16 +281,10 @@ static ResultStore *prepare(SweepOptions *o, const SweepTable *table, SweepSetup
          find_best_of(o, setup->space, error);
   else
     ok = fail_input(error, "%s holds no sweep to resume", o->output);
-  return ok && is_complete(store, setup, complete, error) ? g_steal_pointer(&store) : NULL;
+  return ok ? g_steal_pointer(&store) : NULL;
 }
 
 /* --- running --- */
-
-static gboolean share(Ranks *ranks, ResultStore *store, const SweepSetup *setup, GError **error) {
-  g_autoptr(GArray) facts = sweep_facts(setup, error);
-  g_autoptr(GArray) done = facts != NULL ? result_store_indices(store, error) : NULL;
-  return done != NULL && sweep_share(ranks, facts, done, error);
-}
 
 /* For a store whose clusters are not read again. */
 static gboolean check_costs(const SweepReport *report, const gint64 *counts, GError **error) {
@@ -348,25 +335,35 @@ static int report_sweep(const SweepOptions *o, const SweepReport *report, GError
   return counts[SWEEP_RAN] > 0 ? 0 : 1;
 }
 
-/* Run as the first rank, or the only one (`ranks` NULL). */
-static int run(SweepOptions *o, Ranks *ranks, const SweepTable *table, Interrupt *interrupt, GError **error) {
+/* As the first rank, or the only one (`ranks` NULL). */
+static gboolean try_missing(const SweepOptions *o, const Ranks *ranks, const SweepTable *table, const SweepSetup *setup,
+                            ResultStore *store, Interrupt *interrupt, SweepProgress *progress, GError **error) {
+  const gint64 n = sweep_setup_count(setup);
+  g_autoptr(GArray) done = result_store_indices(store, error), facts = NULL;
+  const gboolean is_complete = done != NULL && done->len == n;
+  *progress = (SweepProgress){.n_wanted = n, .n_before = n};
+  if (ranks != NULL && done != NULL && !is_complete)
+    facts = sweep_facts(setup, error);
+  const gboolean is_ready = done != NULL && (ranks == NULL || is_complete || facts != NULL);
+  if (ranks != NULL && !sweep_share(ranks, table, facts, done, is_ready ? error : NULL))
+    return FALSE;
+  const SweepWorkers workers = {
+      .n_threads = sweep_threads(ranks, o->jobs != NOT_GIVEN ? o->jobs : 0), .ranks = ranks, .interrupt = interrupt};
+  return is_ready && (is_complete || sweep_run(setup, table, store, done, &workers, progress, error));
+}
+
+static int run(SweepOptions *o, const Ranks *ranks, const SweepTable *table, Interrupt *interrupt, GError **error) {
   g_auto(SweepSetup) setup = {0};
-  gboolean complete;
-  g_autoptr(ResultStore) store = prepare(o, table, &setup, &complete, error);
+  SweepProgress progress;
+  g_autoptr(ResultStore) store = prepare(o, table, &setup, error);
   if (store == NULL) {
     if (ranks != NULL)
-      sweep_share(ranks, NULL, NULL, NULL);
+      sweep_share(ranks, table, NULL, NULL, NULL);
     return 2;
   }
   if (ranks == NULL) /* not earlier: inputs may be pipes, and a signal while reading them ends the process as usual */
     interrupt_init(interrupt);
-  const gint64 n = sweep_setup_count(&setup);
-  SweepProgress progress = {.n_wanted = n, .n_before = n};
-  if (ranks != NULL && !(complete ? sweep_share(ranks, NULL, NULL, error) : share(ranks, store, &setup, error)))
-    return 2;
-  const SweepWorkers workers = {
-      .n_threads = sweep_threads(ranks, o->jobs != NOT_GIVEN ? o->jobs : 0), .ranks = ranks, .interrupt = interrupt};
-  if (!complete && !sweep_run(&setup, table, store, &workers, &progress, error))
+  if (!try_missing(o, ranks, table, &setup, store, interrupt, &progress, error))
     return 2;
   interrupt_clear(interrupt); /* from here on a signal ends the process as usual */
   const SweepReport report = {.store = store,
@@ -389,7 +386,7 @@ static int run_ranks(SweepOptions *o, GError **error) {
   g_autoptr(Ranks) ranks = ranks_join(error);
   if (ranks == NULL)
     return 2;
-  if (ranks_rank(ranks) == 0)
+  if (ranks->place.rank == 0)
     return run(o, ranks, table, &interrupt, error);
   return sweep_serve(ranks, table, o->jobs != NOT_GIVEN ? o->jobs : 0, error) ? 0 : 2;
 }

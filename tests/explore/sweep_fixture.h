@@ -1,7 +1,7 @@
 /* A small sweep space, with its setup, stores and tables. */
 #pragma once
 #include "sweep_report.h"
-#include "sweep_talk.h"
+#include "sweep_try.h"
 
 #include "error.h"
 #include "text_file.h"
@@ -58,21 +58,20 @@ static inline char *csv_of(ResultStore *store, const SweepTable *table, const Sw
   return text;
 }
 
-/* sweep_run() without signal handling. */
-static inline gboolean run_sweep(const SweepSetup *setup, const SweepTable *table, ResultStore *store,
+/* sweep_run() of what is missing, without signal handling. */
+static inline gboolean run_sweep(const SweepSetup *setup, const SweepTable *table, ResultStore *store, int n_threads,
                                  SweepProgress *progress, GError **error) {
   Interrupt none = {.fd = -1};
-  const SweepWorkers two = {.n_threads = 2, .interrupt = &none};
-  return sweep_run(setup, table, store, &two, progress, error);
+  const SweepWorkers workers = {.n_threads = n_threads, .interrupt = &none};
+  g_autoptr(GArray) done = result_store_indices(store, error);
+  return done != NULL && sweep_run(setup, table, store, done, &workers, progress, error);
 }
 
 static inline char *swept(const SweepSetup *setup, int n_threads, SweepProgress *progress) {
   g_autoptr(SweepTable) table = sweep_table_new();
   g_autoptr(ResultStore) store = begun_store(NULL, table, setup);
   g_autoptr(GError) error = NULL;
-  Interrupt none = {.fd = -1};
-  const SweepWorkers workers = {.n_threads = n_threads, .interrupt = &none};
-  ck_assert_msg(sweep_run(setup, table, store, &workers, progress, &error), "%s",
+  ck_assert_msg(run_sweep(setup, table, store, n_threads, progress, &error), "%s",
                 error == NULL ? "no message" : error->message);
   return csv_of(store, table, setup);
 }

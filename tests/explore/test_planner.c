@@ -223,9 +223,9 @@ static gint64 step_of_point(const Drawn *drawn, gint64 index) {
 /* The best of a space, by trying it all; G_MAXINT64: nothing fits. */
 static gint64 least_step(const Space *space, const PlannerRequest *request) {
   g_autoptr(SweepTable) table = sweep_table_new();
-  const SweepProblem problem = {.space = space, .table = table, .price = -1, .prune = TRUE, .n_workers = 1};
+  const SweepSetup setup = {.space = (Space *)space, .price = -1, .prune = TRUE}; /* borrowed */
   g_autoptr(SpaceReader) reader = space_reader_new(space);
-  g_autoptr(SweepWorker) worker = sweep_worker_new(&problem);
+  g_autoptr(SweepWorker) worker = sweep_worker_new(&setup, table);
   g_autoptr(ShortOrder) order = short_order_new();
   const Drawn drawn = {space, reader, worker, table, order, plan_screen_of(request)};
   gint64 least_ns = G_MAXINT64;

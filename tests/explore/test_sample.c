@@ -2,7 +2,7 @@
 #include <check.h>
 
 #include "run_suite.h"
-#include "sample.h"
+#include "sweep_setup.h"
 
 START_TEST(a_shuffle_has_every_number_once) {
   const gint64 sizes[] = {1, 2, 3, 4, 5, 16, 17, 1000, 4097};

@@ -78,8 +78,7 @@ static char *simulated_json(const Space *space, gint64 index, gboolean *fits) {
 static void check_rows(const char *text, gint64 stride) {
   g_auto(SweepSetup) setup = setup_of(text);
   g_autoptr(SweepTable) table = sweep_table_new();
-  const SweepProblem problem = sweep_problem(&setup, table);
-  g_autoptr(SweepWorker) worker = sweep_worker_new(&problem);
+  g_autoptr(SweepWorker) worker = sweep_worker_new(&setup, table);
   int n_wrong = 0, n_compared = 0, n_ran = 0;
   const gint64 n = space_count(setup.space);
   for (gint64 i = 0; i < MIN(n, 60); i++) {
@@ -125,8 +124,7 @@ START_TEST(a_full_node_is_the_reason_where_gpus_have_room) {
   g_auto(SweepSetup) setup = setup_of("model=llama-2-7b\ncluster=dgx-h100\ngpus=8\ntp=4\npp=2\nschedule=gpipe\n"
                                       "global-batch=128\noffload-activations=host\n");
   g_autoptr(SweepTable) table = sweep_table_new();
-  const SweepProblem problem = sweep_problem(&setup, table);
-  g_autoptr(SweepWorker) worker = sweep_worker_new(&problem);
+  g_autoptr(SweepWorker) worker = sweep_worker_new(&setup, table);
   SweepRow row;
   sweep_worker_try(worker, 0, &row);
   ck_assert_int_eq(row.status, SWEEP_OUT_OF_MEMORY);
@@ -145,8 +143,7 @@ START_TEST(a_row_names_its_layout_as_the_option_does) {
   g_auto(SweepSetup) setup = setup_of("model=gpt2\ncluster=dgx-h100\ngpus=8\npp=2\nglobal-batch=32\n"
                                       "pipeline-layout=auto,7+5\n");
   g_autoptr(SweepTable) table = sweep_table_new();
-  const SweepProblem problem = sweep_problem(&setup, table);
-  g_autoptr(SweepWorker) worker = sweep_worker_new(&problem);
+  g_autoptr(SweepWorker) worker = sweep_worker_new(&setup, table);
   for (int i = 0; i < (int)G_N_ELEMENTS(layouts); i++) {
     SweepRow row;
     sweep_worker_try(worker, i, &row);
@@ -160,8 +157,7 @@ END_TEST
 static int count_cells_of_selective(const char *text) {
   g_auto(SweepSetup) setup = setup_of(text);
   g_autoptr(SweepTable) table = sweep_table_new();
-  const SweepProblem problem = sweep_problem(&setup, table);
-  g_autoptr(SweepWorker) worker = sweep_worker_new(&problem);
+  g_autoptr(SweepWorker) worker = sweep_worker_new(&setup, table);
   SweepRow none, selective;
   int n_different = 0;
   sweep_worker_try(worker, 0, &none);
@@ -305,34 +301,32 @@ END_TEST
 START_TEST(rows_pass_between_processes_unchanged) {
   g_auto(SweepSetup) setup = setup_of(mixed_space);
   g_autoptr(SweepTable) table = sweep_table_new();
-  const SweepProblem problem = sweep_problem(&setup, table);
-  g_autoptr(SweepWorker) worker = sweep_worker_new(&problem);
-  g_autoptr(GByteArray) bytes = g_byte_array_new(), again = g_byte_array_new();
+  g_autoptr(SweepWorker) worker = sweep_worker_new(&setup, table);
+  g_autoptr(ResultStore) from = begun_store(NULL, table, &setup), to = begun_store(NULL, table, &setup);
+  g_autoptr(GByteArray) bytes = g_byte_array_new();
+  gint64 counts[N_SWEEP_STATUSES] = {0}, expected[N_SWEEP_STATUSES] = {0};
   for (gint64 index = 0; index < 192; index += 31) {
     SweepRow row;
     sweep_worker_try(worker, index, &row);
-    sweep_row_pack(&row, table, bytes);
+    expected[row.status]++;
+    ck_assert(result_store_add(from, &row, NULL));
     sweep_row_clear(&row, table);
   }
-  SweepRow row;
-  gsize at = 0;
-  int n = 0;
-  for (; at < bytes->len && sweep_row_unpack(&row, table, bytes->data, bytes->len, &at); n++) {
-    ck_assert_int_eq(row.index, 31 * n);
-    sweep_row_pack(&row, table, again);
-    sweep_row_clear(&row, table);
+  g_autofree char *sent = csv_of(from, table, &setup);
+  ck_assert(result_store_pack(from, bytes, NULL));
+  ck_assert_int_eq(result_store_unpack(to, bytes, counts, NULL), 7);
+  g_autofree char *received = csv_of(to, table, &setup);
+  ck_assert_str_eq(sent, received);
+  ck_assert(memcmp(counts, expected, sizeof counts) == 0);
+  g_autoptr(GArray) left = result_store_indices(from, NULL);
+  ck_assert_int_eq(left->len, 0);
+  for (guint length = bytes->len / 2; length > 0; length /= 4) { /* what is cut short is refused */
+    g_autoptr(ResultStore) none = begun_store(NULL, table, &setup);
+    g_autoptr(GError) error = NULL;
+    g_byte_array_set_size(bytes, length);
+    ck_assert_int_eq(result_store_unpack(none, bytes, counts, &error), 0);
+    ck_assert(g_str_has_prefix(error->message, "a rank sent what are no rows"));
   }
-  ck_assert_int_eq(n, 7);
-  ck_assert(again->len == bytes->len && memcmp(again->data, bytes->data, bytes->len) == 0);
-  int n_taken = 0; /* a row that is cut short is refused, wherever it is cut */
-  gsize first_ends = 0;
-  ck_assert(sweep_row_unpack(&row, table, bytes->data, bytes->len, &first_ends));
-  sweep_row_clear(&row, table);
-  for (gsize length = 0; length < first_ends; length++) {
-    at = 0;
-    n_taken += sweep_row_unpack(&row, table, bytes->data, length, &at);
-  }
-  ck_assert_int_eq(n_taken, 0);
 }
 END_TEST
 
@@ -359,7 +353,7 @@ START_TEST(the_json_is_one_object_whose_counts_add_up) {
   g_autoptr(SweepTable) table = sweep_table_new();
   g_autoptr(ResultStore) store = begun_store(NULL, table, &setup);
   SweepProgress progress;
-  ck_assert(run_sweep(&setup, table, store, &progress, NULL));
+  ck_assert(run_sweep(&setup, table, store, 2, &progress, NULL));
   const SweepReport report = report_of(store, table, &setup, &progress);
   g_autofree char *json = sweep_report_json(&report, NULL);
   g_autoptr(JsonNode) root = json_from_string(json, NULL);

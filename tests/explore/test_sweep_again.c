@@ -78,10 +78,10 @@ static double step_typed_again(const SweepRow *row, const SweepTable *table, GEr
 }
 
 START_TEST(a_row_typed_again_gives_its_step) {
-  const SweepSetup setup = setup_of(spaces[_i]);
+  SweepSetup setup = setup_of(spaces[_i]);
+  setup.price = -1;
   g_autoptr(SweepTable) table = sweep_table_new();
-  const SweepProblem problem = {.space = setup.space, .table = table, .price = -1, .prune = TRUE};
-  g_autoptr(SweepWorker) worker = sweep_worker_new(&problem);
+  g_autoptr(SweepWorker) worker = sweep_worker_new(&setup, table);
   g_autoptr(GRand) rand = g_rand_new_with_seed(5);
   int n_ran = 0;
   for (int i = 0; i < N_TRIED; i++) {

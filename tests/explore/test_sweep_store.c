@@ -20,8 +20,7 @@ START_TEST(a_resumed_sweep_repeats_nothing_and_ends_like_an_undisturbed_one) {
   char *file = temporary_name(".db");
   { /* a third of the rows, here and there, and some that were never committed */
     g_autoptr(ResultStore) store = begun_store(file, table, &setup);
-    const SweepProblem problem = sweep_problem(&setup, table);
-    g_autoptr(SweepWorker) worker = sweep_worker_new(&problem);
+    g_autoptr(SweepWorker) worker = sweep_worker_new(&setup, table);
     for (gint64 index = 0; index < 192; index += index < 150 ? 3 : 1) {
       SweepRow row;
       sweep_worker_try(worker, index, &row);
@@ -32,7 +31,7 @@ START_TEST(a_resumed_sweep_repeats_nothing_and_ends_like_an_undisturbed_one) {
     }
   }
   g_autoptr(ResultStore) store = begun_store(file, table, &setup);
-  ck_assert(run_sweep(&setup, table, store, &progress, NULL));
+  ck_assert(run_sweep(&setup, table, store, 2, &progress, NULL));
   ck_assert_int_eq(progress.n_before, 50); /* 0, 3 … 147 */
   ck_assert_int_eq(sweep_progress_n_now(&progress), 142);
   g_autofree char *resumed = csv_of(store, table, &setup);
@@ -82,8 +81,7 @@ START_TEST(a_margin_belongs_to_the_sweep) {
   ck_assert(sweep_setup_from(&again, facts, FALSE, NULL));
   const Gpu *gpu = &space_cluster(again.space, 0)->gpu;
   ck_assert_double_eq_tol(gpu->margin_bytes, 0.1 * gpu->hbm_bytes, 1);
-  const SweepProblem problem = sweep_problem(&again, table);
-  g_autoptr(SweepWorker) worker = sweep_worker_new(&problem);
+  g_autoptr(SweepWorker) worker = sweep_worker_new(&again, table);
   const int used = sweep_table_find(table, "memory_used"), peak = sweep_table_find(table, "memory_peak_bytes");
   int n_ran = 0, n_wrong = 0;
   for (gint64 index = 0; index < 192; index += 5) {
@@ -189,13 +187,13 @@ START_TEST(on_a_full_disk_what_was_committed_is_kept) {
   {
     g_autoptr(ResultStore) store = begun_store(file, table, &setup);
     g_autoptr(GError) error = NULL;
-    ck_assert(!run_sweep(&setup, table, store, &progress, &error));
+    ck_assert(!run_sweep(&setup, table, store, 2, &progress, &error));
     ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_INPUT));
     ck_assert_msg(strstr(error->message, "the disk is full") != NULL, "%s", error->message);
   }
   sqlite3_reset_auto_extension();
   g_autoptr(ResultStore) store = begun_store(file, table, &setup); /* with room again */
-  ck_assert(run_sweep(&setup, table, store, &progress, NULL));
+  ck_assert(run_sweep(&setup, table, store, 2, &progress, NULL));
   g_autofree char *resumed = csv_of(store, table, &setup);
   ck_assert(strcmp(whole, resumed) == 0);
   drop_store(file);
@@ -213,7 +211,7 @@ static char *rows_of(const char *file, const SweepTable *table, const SweepSetup
     ck_assert_msg(strlen(error->message) > 10 && g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_INPUT), "%s",
                   error->message);
   SweepProgress progress;
-  return indices != NULL && run_sweep(setup, table, store, &progress, NULL) ? csv_of(store, table, setup) : NULL;
+  return indices != NULL && run_sweep(setup, table, store, 2, &progress, NULL) ? csv_of(store, table, setup) : NULL;
 }
 
 /* A bit that is flipped is told, or it changes nothing: it is where nothing is kept, or a row of it is tried again. */
@@ -225,7 +223,7 @@ START_TEST(a_flipped_bit_is_told_or_changes_nothing) {
   {
     g_autoptr(ResultStore) store = begun_store(file, table, &setup);
     SweepProgress progress;
-    ck_assert(run_sweep(&setup, table, store, &progress, NULL) && result_store_finish(store, NULL));
+    ck_assert(run_sweep(&setup, table, store, 2, &progress, NULL) && result_store_finish(store, NULL));
   }
   g_autofree char *whole = rows_of(file, table, &setup), *bytes = NULL;
   gsize n_bytes;

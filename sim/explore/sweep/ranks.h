@@ -1,8 +1,42 @@
-/* The processes of one launch (mpirun, srun): the first keeps the results, the others only try configurations. */
+/* The processes of one launch (mpirun, srun). They take work from a common counter and send what they find to the
+ * first, which keeps it. MPI's calls are one table in a module of its own, which a program that no launcher started
+ * never loads. */
 #pragma once
 #include <glib.h>
 
-typedef struct Ranks Ranks;
+typedef struct {
+  int rank, n_ranks;
+  int n_neighbours;   /* ranks on this machine, this one included */
+  char library[1024]; /* as MPI calls itself; what is longer is left out */
+  gpointer counter;   /* the module's own */
+} RanksPlace;
+
+enum { RANKS_PROBLEM_BYTES = 1024 }; /* what is longer is cut */
+
+/* Functions return NULL, or an error message owned by the caller. All calls come from one thread. */
+typedef struct {
+  char *(*begin)(RanksPlace *place);
+  /* Collective: `bytes` of the first rank become everyone's. */
+  char *(*share)(GByteArray *bytes);
+  /* Collective: `own` of every rank, in rank order. */
+  char *(*gather)(const char own[RANKS_PROBLEM_BYTES], char (*all)[RANKS_PROBLEM_BYTES]);
+  /* Add to the counter common to all, which begins at 0; *before is its value before that. */
+  char *(*count)(const RanksPlace *place, gint64 by, gint64 *before);
+  /* To the first rank, which receives what has come from any, if anything has. */
+  char *(*send)(const GByteArray *bytes);
+  char *(*receive)(GByteArray *bytes, gboolean *has_come);
+  /* Collective; sleeps until all ranks have come. */
+  char *(*end)(RanksPlace *place);
+} RanksModule;
+
+/* Name of the table in the module, and of the module's file. */
+#define RANKS_MODULE_SYMBOL "ranks_module"
+#define RANKS_MODULE_FILE "stepsim-ranks.so"
+
+typedef struct {
+  RanksPlace place;
+  const RanksModule *mpi;
+} Ranks;
 
 /* Join the others that a launcher started (launcher.h); loads MPI. INPUT if MPI is not there or the launcher is another
  * MPI's, IMPOSSIBLE if MPI fails. */
@@ -11,13 +45,7 @@ Ranks *ranks_join(GError **error);
 void ranks_free(Ranks *ranks);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Ranks, ranks_free)
 
-int ranks_rank(const Ranks *ranks);
-int ranks_count(const Ranks *ranks);
-int ranks_on_this_machine(const Ranks *ranks);
-
-/* IMPOSSIBLE naming the call that failed. */
-gboolean ranks_send(Ranks *ranks, int to, int tag, gconstpointer bytes, gsize n_bytes, GError **error);
-/* A received message, in `bytes`; *tag −1 if there is none. */
-gboolean ranks_poll(Ranks *ranks, int *from, int *tag, GByteArray *bytes, GError **error);
-/* The same, but blocks until one arrives. */
-gboolean ranks_wait(Ranks *ranks, int *from, int *tag, GByteArray *bytes, GError **error);
+/* Of one of the table's functions, `problem` taken over: TRUE, or IMPOSSIBLE naming the call that failed. */
+gboolean ranks_check(char *problem, GError **error);
+/* Collective: TRUE if no rank has a problem (NULL: none), else INPUT with that of the lowest one. */
+gboolean ranks_agree(const Ranks *ranks, const GError *problem, GError **error);

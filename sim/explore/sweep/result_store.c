@@ -211,7 +211,7 @@ static gboolean prepare_insert(ResultStore *store, GError **error) {
   return store->insert != NULL;
 }
 
-static gboolean open_database(ResultStore *store, GError **error) {
+static gboolean open_path(ResultStore *store, GError **error) {
   if (store->file != NULL && *store->file == '\0') /* to SQLite, a file that nobody finds again */
     return fail_input(error, "cannot keep results in a file without a name");
   const gboolean is_there = store->file != NULL && g_file_test(store->file, G_FILE_TEST_EXISTS);
@@ -223,8 +223,10 @@ static gboolean open_database(ResultStore *store, GError **error) {
                                                   : g_strdup(store->file);
   const int status =
       sqlite3_open_v2(path, &store->database, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL);
-  if (status != SQLITE_OK)
-    return fail_store(store, status, error);
+  return status == SQLITE_OK || fail_store(store, status, error);
+}
+
+static gboolean begin_writing(ResultStore *store, GError **error) {
   sqlite3_extended_result_codes(store->database, TRUE);
   sqlite3_busy_timeout(store->database, WAIT_MS);
   return check_schema(store, error) &&
@@ -236,7 +238,21 @@ ResultStore *result_store_open(const char *file, const SweepTable *table, GError
   g_autoptr(ResultStore) store = g_new0(ResultStore, 1);
   store->file = g_strdup(file);
   store->table = table;
-  return open_database(store, error) ? g_steal_pointer(&store) : NULL;
+  return open_path(store, error) && begin_writing(store, error) ? g_steal_pointer(&store) : NULL;
+}
+
+ResultStore *result_store_open_packed(const GByteArray *bytes, const SweepTable *table, GError **error) {
+  g_autoptr(ResultStore) store = g_new0(ResultStore, 1);
+  store->table = table;
+  if (!open_path(store, error))
+    return NULL;
+  guchar *image = sqlite3_malloc64(bytes->len); /* SQLite frees it */
+  memcpy(image, bytes->data, bytes->len);
+  const int status = sqlite3_deserialize(store->database, "main", image, bytes->len, bytes->len,
+                                         SQLITE_DESERIALIZE_FREEONCLOSE | SQLITE_DESERIALIZE_RESIZEABLE);
+  if (status != SQLITE_OK)
+    fail_store(store, status, error);
+  return status == SQLITE_OK && begin_writing(store, error) ? g_steal_pointer(&store) : NULL;
 }
 
 void result_store_free(ResultStore *store) {
@@ -441,6 +457,44 @@ gboolean result_store_add(ResultStore *store, const SweepRow *row, GError **erro
   const int status = sqlite3_step(statement);
   sqlite3_reset(statement);
   return status == SQLITE_DONE || fail_store(store, status, error);
+}
+
+gboolean result_store_pack(ResultStore *store, GByteArray *bytes, GError **error) {
+  sqlite3_int64 n_bytes;
+  if (!execute(store, "COMMIT", error))
+    return FALSE;
+  guchar *image = sqlite3_serialize(store->database, "main", &n_bytes, 0);
+  g_byte_array_set_size(bytes, 0);
+  g_byte_array_append(bytes, image, (guint)n_bytes);
+  sqlite3_free(image);
+  return execute(store, "BEGIN IMMEDIATE; DELETE FROM configurations", error);
+}
+
+/* A row of another store, value by value. */
+static gboolean add_copy(ResultStore *store, sqlite3_stmt *row, gint64 counts[N_SWEEP_STATUSES], GError **error) {
+  for (int i = 0; i < sqlite3_column_count(row); i++)
+    sqlite3_bind_value(store->insert, i + 1, sqlite3_column_value(row, i));
+  const int status = sqlite3_step(store->insert);
+  sqlite3_reset(store->insert);
+  for (int i = 0; i < N_SWEEP_STATUSES; i++)
+    counts[i] += g_strcmp0((const char *)sqlite3_column_text(row, 1), sweep_status_names()[i]) == 0;
+  return status == SQLITE_DONE || fail_store(store, status, error);
+}
+
+gint64 result_store_unpack(ResultStore *store, const GByteArray *bytes, gint64 counts[N_SWEEP_STATUSES],
+                           GError **error) {
+  g_autoptr(ResultStore) packed = result_store_open_packed(bytes, store->table, NULL);
+  if (packed == NULL || !packed->has_run || !check_tables(packed, NULL))
+    return fail_impossible(error, "a rank sent what are no rows: all ranks must run the same program");
+  sqlite3_stmt *rows = result_store_query(packed, error, "SELECT * FROM configurations");
+  gboolean ok = rows != NULL && (store->insert != NULL || prepare_insert(store, error));
+  gint64 n = 0;
+  int status = SQLITE_DONE;
+  for (; ok && (status = sqlite3_step(rows)) == SQLITE_ROW; n++)
+    ok = add_copy(store, rows, counts, error);
+  ok = ok && result_store_check_end(packed, status, error);
+  sqlite3_finalize(rows);
+  return ok ? n : 0;
 }
 
 gboolean result_store_commit(ResultStore *store, GError **error) {

@@ -26,6 +26,8 @@ typedef struct ResultStore ResultStore;
 /* Open `file`, or create it; NULL is a store in memory. Fails if it is not a database, belongs to another program or
  * a newer schema, cannot be written, or is being written by another process. */
 ResultStore *result_store_open(const char *file, const SweepTable *table, GError **error);
+/* A store in memory with what another had when it was packed. */
+ResultStore *result_store_open_packed(const GByteArray *bytes, const SweepTable *table, GError **error);
 /* Roll back what was not committed. */
 void result_store_free(ResultStore *store);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(ResultStore, result_store_free)
@@ -44,6 +46,11 @@ GArray *result_store_indices(ResultStore *store, GError **error);
 gboolean result_store_add(ResultStore *store, const SweepRow *row, GError **error);
 /* Commit the rows added so far. */
 gboolean result_store_commit(ResultStore *store, GError **error);
+/* Takes all rows out of a store in memory, which it gives as `bytes` to another process of the same program. */
+gboolean result_store_pack(ResultStore *store, GByteArray *bytes, GError **error);
+/* Adds the rows of a packed store, and each to its status's count: how many; 0 with the error set. */
+gint64 result_store_unpack(ResultStore *store, const GByteArray *bytes, gint64 counts[N_SWEEP_STATUSES],
+                           GError **error);
 /* Commit, merge the write-ahead log into the file and close it for writing; it can still be read. */
 gboolean result_store_finish(ResultStore *store, GError **error);
 

@@ -1,6 +1,5 @@
 /* Columns are one table built when the program starts on a sweep: name, type, and the plan's field or the place in a
- * StepReport where the value stands. Filling a row, the schema of the store, the report and the bytes between processes
- * (sweep_pack.c) walk it. */
+ * StepReport where the value stands. Filling a row, the schema of the store and the report walk it. */
 #include "sweep_row.h"
 
 #include <math.h>

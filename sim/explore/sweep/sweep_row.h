@@ -68,8 +68,3 @@ void sweep_row_set_real(SweepRow *row, const SweepTable *table, const char *colu
 void sweep_row_set_asked(SweepRow *row, const SweepTable *table, const Space *space);
 /* Why it did not run, or does not fit. Takes over `reason`. */
 void sweep_row_set_reason(SweepRow *row, SweepStatus status, char *reason);
-
-/* Rows as bytes, for another process of the same program on a machine of the same kind. */
-void sweep_row_pack(const SweepRow *row, const SweepTable *table, GByteArray *bytes);
-/* Reads one row at *at and advances *at past it; FALSE, with nothing to clear, if the bytes are not a row. */
-gboolean sweep_row_unpack(SweepRow *row, const SweepTable *table, const guint8 *bytes, gsize n_bytes, gsize *at);

@@ -1,21 +1,22 @@
-/* One thread of one process writes; it hands out ranges and takes rows:
+/* Threads of all ranks take ranges of positions from one counter, and in each process one thread keeps their rows:
  *
- *     positions ──► ranges ──► this process's threads ──► rows ──► store (a transaction every half second, or 256 rows)
- *                     └──────► other ranks' threads ────────┘
+ *     counter ──► ranges ──► threads of the first rank ──► its store (a transaction every half second, or 256 rows)
+ *        │                                                     ▲
+ *        └──────► ranges ──► threads of another ──► a store in memory, sent as a whole as often
  *
- * A range goes to whoever asks, so a slow configuration holds up one thread alone, and near the end ranges are short.
- * Ranges handed out are bounded by the number of threads, and so is what a process that is killed has to do again. */
+ * A range goes to whoever is free, so a slow configuration holds up one thread alone, and near the end ranges are
+ * short. Ranges taken are bounded by the number of threads, and so is what a process that is killed has to do again. */
 #include "sweep_run.h"
 
 #include <math.h>
 
 #include "error.h"
 #include "progress_line.h"
-#include "sweep_pool.h"
-#include "sweep_talk.h"
+#include "sweep_try.h"
 
 enum { MOST_RANGE = 32, RANGES_PER_THREAD = 2, SHARES_PER_THREAD = 8, COMMIT_ROWS = 256 };
-static const gint64 commit_every_us = 500000, wait_alone_us = 50000, wait_talking_us = 500;
+static const gint64 commit_every_us = 500000, wait_us = 50000, wait_receiving_us = 500;
+static const gint64 stop_count = G_GINT64_CONSTANT(1) << 53; /* added to the counter: beyond any position */
 
 gint64 sweep_progress_n_now(const SweepProgress *progress) {
   gint64 n = 0;
@@ -39,156 +40,172 @@ char *sweep_counts_text(const gint64 counts[N_SWEEP_STATUSES]) {
 }
 
 int sweep_threads(const Ranks *ranks, int n_threads) {
-  const int n_neighbours = ranks != NULL ? ranks_on_this_machine(ranks) : 1;
+  const int n_neighbours = ranks != NULL ? ranks->place.n_neighbours : 1;
   return n_threads > 0 ? n_threads : MAX(1, (int)g_get_num_processors() / n_neighbours);
 }
 
-SweepProblem sweep_problem(const SweepSetup *setup, const SweepTable *table) {
-  return (SweepProblem){setup->space, table, setup->price, setup->prune, 0};
-}
+/* Consecutive positions in the order in which a sweep visits its space. */
+typedef struct {
+  gint64 first, n;
+} Range;
 
-SweepPositions sweep_positions(const SweepSetup *setup, const GArray *done) {
-  SweepPositions positions = {.done = done, .shuffled = setup->n_sample > 0};
-  if (positions.shuffled)
-    positions.shuffle = shuffle_of(space_count(setup->space), (guint64)setup->seed);
-  return positions;
-}
-
-/* --- the first rank --- */
+/* The rows of a range, fewer than it has positions if some were done before, or the sweep was stopped. */
+typedef struct {
+  int n_rows;
+  SweepRow rows[];
+} Batch;
 
 typedef struct {
+  const SweepSetup *setup;
   const SweepTable *table;
+  const GArray *done;
+  const Ranks *ranks; /* NULL: alone */
   ResultStore *store;
-  SweepPool *pool;
-  Ranks *ranks; /* NULL: alone */
   SweepProgress *progress;
-  gint64 next, n;   /* positions */
-  int n_others;     /* ranks that have not said bye */
-  gboolean *told;   /* [ranks] to stop; owned */
-  gboolean stopped; /* nothing new begins */
-  GError *failure;  /* the first; owned */
-  gint64 committed_us;
-  gint64 n_uncommitted;
-} Sweeper;
+  GAsyncQueue *ranges, *batches; /* of Range *, of Batch *; owned */
+  int n_threads, n_under_way;    /* ranges pushed whose batches have not been taken */
+  gint stopped;                  /* atomic: nothing new begins */
+  gint64 counter;                /* of a process that is alone */
+  gint64 n, n_taken;             /* positions; those taken, when last seen */
+  gboolean ended;                /* all positions are taken, or it is stopped */
+  int n_others;                  /* ranks that may still send */
+  GError *failure;               /* the first; owned */
+  gint64 committed_us, n_uncommitted;
+} Sweep;
 
-static gboolean is_failed(const Sweeper *sweeper) {
-  return sweeper->failure != NULL;
+/* --- threads --- */
+
+static int compare_indices(gconstpointer a, gconstpointer b) {
+  const gint64 x = *(const gint64 *)a, y = *(const gint64 *)b;
+  return (x > y) - (x < y);
 }
 
-/* Without a rank that hears, none is waited for. */
-static void tell(Sweeper *sweeper, int rank, int tag, gconstpointer bytes, gsize n_bytes) {
+static Batch *try_range(Sweep *sweep, SweepWorker *worker, const Range *range) {
+  Batch *batch = g_malloc(sizeof *batch + (gsize)range->n * sizeof *batch->rows);
+  batch->n_rows = 0;
+  for (gint64 i = 0; i < range->n && !g_atomic_int_get(&sweep->stopped); i++) {
+    const gint64 index = sweep_setup_index(sweep->setup, range->first + i);
+    if (!g_array_binary_search((GArray *)sweep->done, &index, compare_indices, NULL))
+      sweep_worker_try(worker, index, &batch->rows[batch->n_rows++]);
+  }
+  return batch;
+}
+
+/* Until a range of nothing. */
+static gpointer run_thread(gpointer data) {
+  Sweep *sweep = data;
+  g_autoptr(SweepWorker) worker = sweep_worker_new(sweep->setup, sweep->table);
+  for (;;) {
+    g_autofree Range *range = g_async_queue_pop(sweep->ranges);
+    if (range->n == 0)
+      return NULL;
+    g_async_queue_push(sweep->batches, try_range(sweep, worker, range));
+  }
+}
+
+static void push(Sweep *sweep, Range range) {
+  g_async_queue_push(sweep->ranges, g_memdup2(&range, sizeof range));
+}
+
+/* --- what all ranks share --- */
+
+static gboolean is_first(const Sweep *sweep) {
+  return sweep->ranks == NULL || sweep->ranks->place.rank == 0;
+}
+
+/* Where MPI fails, nobody can be waited for. */
+static gboolean check(Sweep *sweep, char *problem) {
   g_autoptr(GError) error = NULL;
-  if (ranks_send(sweeper->ranks, rank, tag, bytes, n_bytes, &error))
+  if (ranks_check(problem, &error))
+    return TRUE;
+  sweep->n_others = 0;
+  if (sweep->failure == NULL)
+    sweep->failure = g_steal_pointer(&error);
+  return FALSE;
+}
+
+/* Adds to the counter; its value before that. */
+static gint64 count(Sweep *sweep, gint64 by) {
+  gint64 before = sweep->counter;
+  if (sweep->ranks == NULL)
+    sweep->counter += by;
+  else if (!check(sweep, sweep->ranks->mpi->count(&sweep->ranks->place, by, &before)))
+    before = stop_count;
+  return before;
+}
+
+static void stop(Sweep *sweep) {
+  if (g_atomic_int_get(&sweep->stopped))
     return;
-  sweeper->n_others = 0;
-  if (!is_failed(sweeper))
-    sweeper->failure = g_steal_pointer(&error);
+  g_atomic_int_set(&sweep->stopped, TRUE);
+  sweep->ended = TRUE;
+  count(sweep, stop_count);
 }
 
-static void tell_stop(Sweeper *sweeper, int rank) {
-  if (!sweeper->told[rank])
-    tell(sweeper, rank, TAG_STOP, "", 0);
-  sweeper->told[rank] = TRUE;
+static void take_ranges(Sweep *sweep) {
+  while (!sweep->ended && sweep->n_under_way < RANGES_PER_THREAD * sweep->n_threads) {
+    const gint64 share = (sweep->n - sweep->n_taken) / ((gint64)sweep->progress->n_threads * SHARES_PER_THREAD);
+    const gint64 n = CLAMP(share, 1, MOST_RANGE), first = count(sweep, n);
+    sweep->n_taken = MIN(first + n, sweep->n);
+    sweep->ended = first >= sweep->n;
+    if (sweep->ended)
+      return;
+    push(sweep, (Range){first, sweep->n_taken - first});
+    sweep->n_under_way++;
+  }
 }
 
-/* Nothing more is handed out. */
-static void stop(Sweeper *sweeper) {
-  if (sweeper->stopped)
-    return;
-  sweeper->stopped = TRUE;
-  sweeper->next = sweeper->n;
-  sweep_pool_stop(sweeper->pool);
-  for (int rank = 1; sweeper->ranks != NULL && rank < ranks_count(sweeper->ranks); rank++)
-    tell_stop(sweeper, rank);
-}
-
-static SweepRange next_range(Sweeper *sweeper) {
-  const gint64 left = sweeper->n - sweeper->next;
-  const gint64 share = left / ((gint64)sweeper->progress->n_threads * SHARES_PER_THREAD);
-  const SweepRange range = {sweeper->next, MIN(left, CLAMP(share, 1, MOST_RANGE))};
-  sweeper->next += range.n;
-  return range;
-}
+/* --- keeping rows --- */
 
 /* After a failure rows are let go: the store cannot take them. */
-static void keep(Sweeper *sweeper, const SweepRow *row) {
-  if (is_failed(sweeper) || !result_store_add(sweeper->store, row, &sweeper->failure))
-    return;
-  sweeper->progress->n_now[row->status]++;
-  sweeper->n_uncommitted++;
-}
-
-static void keep_batch(Sweeper *sweeper, SweepBatch *batch) {
-  for (int i = 0; batch != NULL && i < batch->n_rows; i++)
-    keep(sweeper, &batch->rows[i]);
-  sweep_batch_free(batch, sweeper->table);
-}
-
-static void commit(Sweeper *sweeper) {
-  const gint64 now_us = g_get_monotonic_time();
-  const gboolean is_due = sweeper->n_uncommitted >= COMMIT_ROWS || now_us - sweeper->committed_us >= commit_every_us;
-  if (is_failed(sweeper) || sweeper->n_uncommitted == 0 || !is_due)
-    return;
-  if (result_store_commit(sweeper->store, &sweeper->failure))
-    sweeper->n_uncommitted = 0;
-  sweeper->committed_us = now_us;
-}
-
-static void keep_packed(Sweeper *sweeper, const GByteArray *bytes) {
-  for (gsize at = 0; at < bytes->len;) {
-    SweepRow row;
-    if (!sweep_row_unpack(&row, sweeper->table, bytes->data, bytes->len, &at)) {
-      if (!is_failed(sweeper))
-        fail_impossible(&sweeper->failure, "a rank sent what are no rows: all ranks must run the same program");
-      return;
+static void keep(Sweep *sweep, Batch *batch) {
+  for (int i = 0; i < batch->n_rows; i++) {
+    const SweepStatus status = batch->rows[i].status;
+    if (sweep->failure == NULL && result_store_add(sweep->store, &batch->rows[i], &sweep->failure)) {
+      sweep->progress->n_now[status]++;
+      sweep->n_uncommitted++;
     }
-    keep(sweeper, &row);
-    sweep_row_clear(&row, sweeper->table);
+    sweep_row_clear(&batch->rows[i], sweep->table);
+  }
+  g_free(batch);
+}
+
+static void keep_finished(Sweep *sweep) {
+  const gboolean receives = sweep->ranks != NULL && is_first(sweep);
+  Batch *batch = g_async_queue_timeout_pop(sweep->batches, (guint64)(receives ? wait_receiving_us : wait_us));
+  for (; batch != NULL; batch = g_async_queue_try_pop(sweep->batches)) {
+    sweep->n_under_way--;
+    keep(sweep, batch);
   }
 }
 
-static void answer(Sweeper *sweeper, int from, int tag, const GByteArray *bytes) {
-  if (tag == TAG_ROWS) {
-    keep_packed(sweeper, bytes);
-  } else if (tag == TAG_BYE) {
-    sweeper->n_others--;
-    tell_stop(sweeper, from);
-  } else if (tag == TAG_WANT) {
-    const SweepRange range = next_range(sweeper);
-    tell(sweeper, from, TAG_RANGE, &range, sizeof range);
-  }
-}
-
-/* All messages that have come. */
-static void listen(Sweeper *sweeper) {
+/* What other ranks have sent; the last of one is empty. */
+static void receive(Sweep *sweep) {
   g_autoptr(GByteArray) bytes = g_byte_array_new();
-  int from, tag = 0;
-  while (sweeper->ranks != NULL && tag >= 0) {
-    g_autoptr(GError) error = NULL;
-    if (!ranks_poll(sweeper->ranks, &from, &tag, bytes, &error)) {
-      if (!is_failed(sweeper))
-        sweeper->failure = g_steal_pointer(&error);
-      sweeper->n_others = 0; /* nobody can be waited for */
-      return;
-    }
-    if (tag >= 0)
-      answer(sweeper, from, tag, bytes);
+  gboolean has_come = TRUE;
+  while (has_come && check(sweep, sweep->ranks->mpi->receive(bytes, &has_come))) {
+    sweep->n_others -= has_come && bytes->len == 0;
+    if (has_come && bytes->len > 0 && sweep->failure == NULL)
+      sweep->n_uncommitted += result_store_unpack(sweep->store, bytes, sweep->progress->n_now, &sweep->failure);
   }
 }
 
-static gboolean is_over(const Sweeper *sweeper) {
-  return sweeper->next >= sweeper->n && sweep_pool_n_under_way(sweeper->pool) == 0 && sweeper->n_others <= 0;
+static void commit(Sweep *sweep) {
+  g_autoptr(GByteArray) bytes = g_byte_array_new();
+  const gboolean ok = is_first(sweep) ? result_store_commit(sweep->store, &sweep->failure)
+                                      : result_store_pack(sweep->store, bytes, &sweep->failure) &&
+                                            check(sweep, sweep->ranks->mpi->send(bytes));
+  if (ok)
+    sweep->n_uncommitted = 0;
+  sweep->committed_us = g_get_monotonic_time();
 }
 
-static void turn(Sweeper *sweeper, int n_threads) {
-  while (sweeper->next < sweeper->n && sweep_pool_n_under_way(sweeper->pool) < RANGES_PER_THREAD * n_threads)
-    sweep_pool_push(sweeper->pool, next_range(sweeper));
-  keep_batch(sweeper, sweep_pool_pop(sweeper->pool, sweeper->ranks != NULL ? wait_talking_us : wait_alone_us));
-  for (SweepBatch *more; (more = sweep_pool_pop(sweeper->pool, 0)) != NULL;)
-    keep_batch(sweeper, more);
-  listen(sweeper);
-  commit(sweeper);
+static gboolean commit_is_due(const Sweep *sweep) {
+  const gboolean is_late = g_get_monotonic_time() - sweep->committed_us >= commit_every_us;
+  return sweep->failure == NULL && sweep->n_uncommitted > 0 && (is_late || sweep->n_uncommitted >= COMMIT_ROWS);
 }
+
+/* --- all of it --- */
 
 static void show(ProgressLine *line, const SweepProgress *progress) {
   g_autofree char *counts = sweep_counts_text(progress->n_now);
@@ -199,48 +216,119 @@ static void show(ProgressLine *line, const SweepProgress *progress) {
   progress_line_show(line, &shown);
 }
 
-static void sweep_all(Sweeper *sweeper, const SweepWorkers *workers) {
-  ProgressLine line;
-  progress_line_init(&line);
-  while (!is_over(sweeper)) {
-    turn(sweeper, workers->n_threads);
-    show(&line, sweeper->progress);
-    sweeper->progress->signal = interrupt_poll(workers->interrupt);
-    if (sweeper->progress->signal != 0 || is_failed(sweeper))
-      stop(sweeper);
-  }
-  progress_line_end(&line);
+/* Of the first rank; another follows what it does to the counter. */
+static gboolean is_to_stop(Sweep *sweep, Interrupt *interrupt) {
+  if (!is_first(sweep))
+    return sweep->failure != NULL || count(sweep, 0) >= stop_count;
+  sweep->progress->signal = interrupt_poll(interrupt);
+  return sweep->progress->signal != 0 || sweep->failure != NULL;
 }
 
-gboolean sweep_run(const SweepSetup *setup, const SweepTable *table, ResultStore *store, const SweepWorkers *workers,
-                   SweepProgress *progress, GError **error) {
+static void sweep_all(Sweep *sweep, Interrupt *interrupt) {
+  ProgressLine line;
+  progress_line_init(&line);
+  while (!sweep->ended || sweep->n_under_way > 0 || sweep->n_others > 0) {
+    take_ranges(sweep);
+    keep_finished(sweep);
+    if (sweep->n_others > 0)
+      receive(sweep);
+    if (commit_is_due(sweep))
+      commit(sweep);
+    if (is_first(sweep))
+      show(&line, sweep->progress);
+    if (is_to_stop(sweep, interrupt))
+      stop(sweep);
+  }
+  progress_line_end(&line);
+  if (sweep->failure == NULL)
+    commit(sweep);
+  g_autoptr(GByteArray) last = g_byte_array_new();
+  if (!is_first(sweep))
+    check(sweep, sweep->ranks->mpi->send(last));
+}
+
+gboolean sweep_run(const SweepSetup *setup, const SweepTable *table, ResultStore *store, const GArray *done,
+                   const SweepWorkers *workers, SweepProgress *progress, GError **error) {
   const gint64 began_us = g_get_monotonic_time();
-  Ranks *ranks = workers->ranks;
-  const int n_threads = workers->n_threads, n_ranks = ranks != NULL ? ranks_count(ranks) : 1;
-  g_autoptr(GArray) done = result_store_indices(store, error);
-  if (done == NULL)
-    return FALSE;
+  const int n_ranks = workers->ranks != NULL ? workers->ranks->place.n_ranks : 1;
   *progress = (SweepProgress){.n_wanted = sweep_setup_count(setup),
                               .n_before = done->len,
-                              .n_threads = n_threads * n_ranks,
+                              .n_threads = workers->n_threads * n_ranks,
                               .n_ranks = n_ranks};
-  SweepProblem problem = sweep_problem(setup, table);
-  problem.n_workers = n_threads * (ranks != NULL ? ranks_on_this_machine(ranks) : 1);
-  const SweepPositions positions = sweep_positions(setup, done);
-  g_autoptr(SweepPool) pool = sweep_pool_new(&problem, &positions, n_threads);
-  Sweeper sweeper = {.table = table,
-                     .store = store,
-                     .pool = pool,
-                     .ranks = ranks,
-                     .progress = progress,
-                     .n = progress->n_before < progress->n_wanted ? progress->n_wanted : 0,
-                     .n_others = n_ranks - 1,
-                     .told = g_new0(gboolean, n_ranks),
-                     .committed_us = began_us};
-  sweep_all(&sweeper, workers);
-  g_free(sweeper.told);
+  Sweep sweep = {.setup = setup,
+                 .table = table,
+                 .done = done,
+                 .ranks = workers->ranks,
+                 .store = store,
+                 .progress = progress,
+                 .ranges = g_async_queue_new(),
+                 .batches = g_async_queue_new(),
+                 .n_threads = workers->n_threads,
+                 .n = progress->n_before < progress->n_wanted ? progress->n_wanted : 0,
+                 .committed_us = began_us};
+  sweep.n_others = is_first(&sweep) ? n_ranks - 1 : 0;
+  g_autoptr(GPtrArray) threads = g_ptr_array_new();
+  for (int i = 0; i < sweep.n_threads; i++)
+    g_ptr_array_add(threads, g_thread_new("sweep", run_thread, &sweep));
+  sweep_all(&sweep, workers->interrupt);
+  for (int i = 0; i < sweep.n_threads; i++)
+    push(&sweep, (Range){0});
+  g_ptr_array_foreach(threads, (GFunc)(void *)g_thread_join, NULL);
+  g_async_queue_unref(sweep.ranges);
+  g_async_queue_unref(sweep.batches);
   progress->wall_s = 1e-6 * (double)(g_get_monotonic_time() - began_us);
-  if (sweeper.failure != NULL)
-    g_propagate_error(error, sweeper.failure);
-  return sweeper.failure == NULL && result_store_commit(store, error);
+  if (sweep.failure != NULL)
+    g_propagate_error(error, sweep.failure);
+  return sweep.failure == NULL;
+}
+
+/* --- before it, under a launcher --- */
+
+/* INPUT naming the first that differs. */
+static gboolean check_facts(const GArray *mine, const GArray *theirs, GError **error) {
+  for (guint i = 0; i < mine->len; i++) {
+    const RunFact *fact = &g_array_index(mine, RunFact, i);
+    const char *other = run_facts_find(theirs, fact->name);
+    if (g_strcmp0(fact->value, other) != 0)
+      return fail_input(error, "%s: %s here, %s on the first rank", fact->name, fact->value,
+                        other != NULL ? other : "unknown");
+  }
+  return TRUE;
+}
+
+gboolean sweep_share(const Ranks *ranks, const SweepTable *table, const GArray *facts, const GArray *done,
+                     GError **error) {
+  g_autoptr(GByteArray) bytes = g_byte_array_new(), indices = g_byte_array_new();
+  g_autoptr(ResultStore) empty = result_store_open(NULL, table, error);
+  if (empty == NULL ||
+      (facts != NULL && !(result_store_begin(empty, facts, error) && result_store_pack(empty, bytes, error))))
+    return FALSE;
+  if (facts == NULL)
+    return ranks_check(ranks->mpi->share(bytes), error);
+  g_byte_array_append(indices, (const guint8 *)done->data, (guint)(done->len * sizeof(gint64)));
+  return ranks_check(ranks->mpi->share(bytes), error) && ranks_agree(ranks, NULL, error) &&
+         ranks_check(ranks->mpi->share(indices), error);
+}
+
+gboolean sweep_serve(const Ranks *ranks, const SweepTable *table, int n_threads, GError **error) {
+  g_auto(SweepSetup) setup = {0};
+  g_autoptr(GByteArray) bytes = g_byte_array_new();
+  g_autoptr(GError) problem = NULL;
+  if (!ranks_check(ranks->mpi->share(bytes), error))
+    return FALSE;
+  if (bytes->len == 0)
+    return TRUE;
+  g_autoptr(ResultStore) store = result_store_open_packed(bytes, table, &problem);
+  g_autoptr(GArray) theirs = store != NULL ? result_store_facts(store, &problem) : NULL, mine = NULL;
+  if (theirs != NULL && sweep_setup_from(&setup, theirs, FALSE, &problem))
+    mine = sweep_facts(&setup, &problem);
+  if (mine != NULL)
+    check_facts(mine, theirs, &problem);
+  if (!ranks_agree(ranks, problem, error) || !ranks_check(ranks->mpi->share(bytes), error))
+    return FALSE;
+  g_autoptr(GArray) done = g_array_new(FALSE, FALSE, sizeof(gint64));
+  g_array_append_vals(done, bytes->data, bytes->len / sizeof(gint64));
+  const SweepWorkers workers = {sweep_threads(ranks, n_threads), ranks, NULL};
+  SweepProgress progress;
+  return sweep_run(&setup, table, store, done, &workers, &progress, error);
 }

@@ -3,7 +3,7 @@
 #pragma once
 #include "interrupt.h"
 #include "ranks.h"
-#include "sweep_facts.h"
+#include "sweep_setup.h"
 
 /* The outcome. */
 typedef struct {
@@ -18,7 +18,7 @@ typedef struct {
 /* Who tries configurations. */
 typedef struct {
   int n_threads;
-  Ranks *ranks;         /* this process is the first of these; NULL: it is alone */
+  const Ranks *ranks;   /* this process is one of these; NULL: it is alone */
   Interrupt *interrupt; /* initialised: on a signal, running configurations are finished and stored */
 } SweepWorkers;
 
@@ -26,18 +26,20 @@ gint64 sweep_progress_n_now(const SweepProgress *progress);
 /* "310 ran, 42 out of memory, …". Owned by the caller. */
 char *sweep_counts_text(const gint64 counts[N_SWEEP_STATUSES]);
 
-/* Try what is missing and add it to `store`, in no particular order; rows do not depend on the number of threads or
- * ranks. Reports progress on standard error. FALSE if the store cannot be written or a rank is lost; committed rows
- * are kept. */
-gboolean sweep_run(const SweepSetup *setup, const SweepTable *table, ResultStore *store, const SweepWorkers *workers,
-                   SweepProgress *progress, GError **error);
+/* Try what is not among `done` (indices, ascending) and add it to `store`, in no particular order; rows do not depend
+ * on the number of threads or ranks. The first rank has the rows of all in the end, and reports progress on standard
+ * error. FALSE if the store cannot be written or a rank is lost; committed rows are kept. */
+gboolean sweep_run(const SweepSetup *setup, const SweepTable *table, ResultStore *store, const GArray *done,
+                   const SweepWorkers *workers, SweepProgress *progress, GError **error);
 
-/* The work of every rank but the first: receives its setup from the first, then tries configurations until there are
- * none left. `n_threads` 0: its share of the machine. Signals are handled by the first rank and must be blocked
- * here. FALSE if this or another rank fails; the first rank reports why. */
-gboolean sweep_serve(Ranks *ranks, const SweepTable *table, int n_threads, GError **error);
-/* The first rank tells the others what to sweep and which indices (gint64, ascending) are done, or with NULL that
- * there is nothing to do; FALSE if one of them cannot take part. */
-gboolean sweep_share(Ranks *ranks, const GArray *facts, const GArray *done, GError **error);
+/* Every rank but the first: receives its setup from the first, then tries configurations until there are none left.
+ * Ranks read the same files, and say so before anything runs if theirs differ. `n_threads` 0: its share of the machine.
+ * Signals are handled by the first rank and must be blocked here. FALSE if this or another rank fails; the first rank
+ * reports why. */
+gboolean sweep_serve(const Ranks *ranks, const SweepTable *table, int n_threads, GError **error);
+/* The first rank tells the others what to sweep and which indices are done, or with NULL that there is nothing to do;
+ * FALSE if one of them cannot take part. */
+gboolean sweep_share(const Ranks *ranks, const SweepTable *table, const GArray *facts, const GArray *done,
+                     GError **error);
 /* Threads of a rank: `n_threads`, or if that is 0 its share of this machine's processors. */
 int sweep_threads(const Ranks *ranks, int n_threads);

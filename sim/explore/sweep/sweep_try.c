@@ -19,17 +19,19 @@
 #include "units.h"
 
 struct SweepWorker {
-  const SweepProblem *problem;
+  const SweepSetup *setup;
+  const SweepTable *table;
   SpaceReader *reader;
   ShortOrder *order;
   Prediction *last; /* recomputes nothing; owned. NULL: the last one does, or was not run */
   gint64 last_index;
 };
 
-SweepWorker *sweep_worker_new(const SweepProblem *problem) {
+SweepWorker *sweep_worker_new(const SweepSetup *setup, const SweepTable *table) {
   SweepWorker *worker = g_new0(SweepWorker, 1);
-  worker->problem = problem;
-  worker->reader = space_reader_new(problem->space);
+  worker->setup = setup;
+  worker->table = table;
+  worker->reader = space_reader_new(setup->space);
   worker->order = short_order_new();
   return worker;
 }
@@ -43,24 +45,24 @@ void sweep_worker_free(SweepWorker *worker) {
   g_free(worker);
 }
 
-static void set_cost(const SweepProblem *problem, const Cluster *cluster, const Prediction *prediction, SweepRow *row) {
-  const double price = problem->price >= 0 ? problem->price : cluster->dollars_per_gpu_hour;
+static void set_cost(const SweepWorker *worker, const Prediction *prediction, SweepRow *row) {
+  const double price = worker->setup->price >= 0 ? worker->setup->price : prediction->cluster->dollars_per_gpu_hour;
   if (!(price > 0))
     return;
   const double dollars_per_s = price / 3600 * prediction->workload->plan->gpus;
-  sweep_row_set_real(row, problem->table, "dollars_per_gpu_hour", price);
-  sweep_row_set_real(row, problem->table, "dollars_per_million_tokens", dollars_per_s / prediction->tokens_per_s * 1e6);
+  sweep_row_set_real(row, worker->table, "dollars_per_gpu_hour", price);
+  sweep_row_set_real(row, worker->table, "dollars_per_million_tokens", dollars_per_s / prediction->tokens_per_s * 1e6);
 }
 
 static char *text_of_bytes(double bytes) {
   return units_format(bytes, UNIT_BYTES);
 }
 
-static void set_too_large(const SweepProblem *problem, const Plan *plan, const MemoryBound *bound, SweepRow *row) {
+static void set_too_large(const SweepWorker *worker, const Plan *plan, const MemoryBound *bound, SweepRow *row) {
   g_autofree char *least = text_of_bytes(bound->least_bytes), *state = text_of_bytes(bound->state_bytes);
   g_autofree char *activations = text_of_bytes(bound->activation_bytes), *room = text_of_bytes(bound->room_bytes);
-  sweep_row_set_plan(row, problem->table, plan);
-  sweep_row_set_real(row, problem->table, "least_bytes", bound->least_bytes);
+  sweep_row_set_plan(row, worker->table, plan);
+  sweep_row_set_real(row, worker->table, "least_bytes", bound->least_bytes);
   sweep_row_set_reason(row, SWEEP_TOO_LARGE,
                        g_strdup_printf("pipeline rank %d holds at least %s (%s of weights, gradients and optimizer, %s "
                                        "of activations), a GPU has %s for them",
@@ -88,7 +90,7 @@ static Workload *workload_to_run(const SweepWorker *worker, const SpacePoint *po
       large = g_steal_pointer(&workload);
   }
   if (large != NULL)
-    set_too_large(worker->problem, large->plan, &least, row);
+    set_too_large(worker, large->plan, &least, row);
   else
     sweep_row_set_reason(row, SWEEP_IMPOSSIBLE, g_strdup(reason->message));
   return NULL;
@@ -109,18 +111,18 @@ static char *why_it_does_not_fit(const StepReport *report, double total_bytes, d
 }
 
 /* What was predicted of `plan`, or of its twin. */
-static void set_prediction(const SweepProblem *problem, const Prediction *prediction, const Plan *plan, SweepRow *row) {
+static void set_prediction(const SweepWorker *worker, const Prediction *prediction, const Plan *plan, SweepRow *row) {
   StepReport report = step_of_prediction(prediction, NULL);
   const gboolean fits = report.fits;
   report.plan = plan;
   report.fits = step_report_fits_gpu(&report); /* as memory.fits of --json: tiers beyond the GPU have their own */
-  sweep_row_set_plan(row, problem->table, report.plan);
-  sweep_row_set_report(row, problem->table, &report);
-  set_cost(problem, prediction->cluster, prediction, row);
+  sweep_row_set_plan(row, worker->table, report.plan);
+  sweep_row_set_report(row, worker->table, &report);
+  set_cost(worker, prediction, row);
   const double margin_bytes = mixed_gpus_smallest(prediction->workload, prediction->cluster)->margin_bytes;
   const double total_bytes = report.peak_bytes + report.reserved_bytes;
-  sweep_row_set_real(row, problem->table, "memory_total_bytes", total_bytes);
-  sweep_row_set_real(row, problem->table, "memory_used", total_bytes / (report.capacity_bytes + margin_bytes));
+  sweep_row_set_real(row, worker->table, "memory_total_bytes", total_bytes);
+  sweep_row_set_real(row, worker->table, "memory_used", total_bytes / (report.capacity_bytes + margin_bytes));
   row->status = SWEEP_RAN;
   if (!fits)
     sweep_row_set_reason(row, SWEEP_OUT_OF_MEMORY, why_it_does_not_fit(&report, total_bytes, margin_bytes));
@@ -129,7 +131,7 @@ static void set_prediction(const SweepProblem *problem, const Prediction *predic
 /* Whether the complete `plan` of `index` is the last one's, but for the name of what is recomputed: nothing. An auto
  * schedule is what it was found to be once it is predicted, and has no twin. */
 static gboolean is_twin(const SweepWorker *worker, gint64 index, const SpacePoint *point, const Plan *plan) {
-  const Space *space = worker->problem->space;
+  const Space *space = worker->setup->space;
   if (worker->last == NULL || !plan_recomputes_nothing(plan) || schedule_is_auto(point->plan->schedule) ||
       g_strcmp0(plan->schedule, worker->last->workload->plan->schedule) != 0)
     return FALSE;
@@ -148,7 +150,7 @@ static void predict_point(SweepWorker *worker, gint64 index, const SpacePoint *p
     sweep_row_set_reason(row, SWEEP_IMPOSSIBLE, g_strdup(error->message));
     return;
   }
-  set_prediction(worker->problem, prediction, prediction->workload->plan, row);
+  set_prediction(worker, prediction, prediction->workload->plan, row);
   if (!plan_recomputes_nothing(prediction->workload->plan))
     return;
   worker->last = g_steal_pointer(&prediction);
@@ -156,21 +158,20 @@ static void predict_point(SweepWorker *worker, gint64 index, const SpacePoint *p
 }
 
 void sweep_worker_try(SweepWorker *worker, gint64 index, SweepRow *row) {
-  const SweepProblem *problem = worker->problem;
   g_autoptr(GError) error = NULL;
   SpacePoint point;
-  sweep_row_init(row, problem->table, index);
-  sweep_row_set_asked(row, problem->table, problem->space);
+  sweep_row_init(row, worker->table, index);
+  sweep_row_set_asked(row, worker->table, worker->setup->space);
   if (!space_reader_read(worker->reader, index, &point, &error)) {
     sweep_row_set_reason(row, SWEEP_IMPOSSIBLE, g_strdup(error->message));
     return;
   }
-  sweep_row_set_plan(row, problem->table, point.plan);
-  g_autoptr(Workload) workload = problem->prune ? workload_to_run(worker, &point, row) : NULL;
-  if (problem->prune && workload == NULL)
+  sweep_row_set_plan(row, worker->table, point.plan);
+  g_autoptr(Workload) workload = worker->setup->prune ? workload_to_run(worker, &point, row) : NULL;
+  if (worker->setup->prune && workload == NULL)
     return;
   if (workload != NULL && is_twin(worker, index, &point, workload->plan))
-    set_prediction(problem, worker->last, workload->plan, row);
+    set_prediction(worker, worker->last, workload->plan, row);
   else
     predict_point(worker, index, &point, row);
 }
