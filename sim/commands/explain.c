@@ -4,7 +4,7 @@
 #include "command.h"
 #include "error.h"
 #include "explanation.h"
-#include "measured_step.h"
+#include "measured_gap.h"
 #include "options.h"
 #include "parallel.h"
 #include "step_of_prediction.h"

@@ -286,12 +286,18 @@ static ResultStore *prepare(SweepOptions *o, const SweepTable *table, SweepSetup
 
 /* --- running --- */
 
+static gboolean count_row(sqlite3_stmt *row, gpointer n, GError **error) {
+  ++*(int *)n;
+  return TRUE;
+}
+
 /* For a store whose clusters are not read again. */
 static gboolean check_costs(const SweepReport *report, const gint64 *counts, GError **error) {
-  g_autoptr(GArray) best = sweep_report_best(report, error);
-  return best != NULL && (best->len > 0 || counts[SWEEP_RAN] == 0 ||
-                          fail_input(error, "--objective cost needs a price, and this sweep was run without: sweep "
-                                            "again with --price \"2.50 $/h\""));
+  int n_best = 0;
+  return sweep_report_rows(report, SWEEP_BEST, count_row, &n_best, error) &&
+         (n_best > 0 || counts[SWEEP_RAN] == 0 ||
+          fail_input(error, "--objective cost needs a price, and this sweep was run without: sweep again with "
+                            "--price \"2.50 $/h\""));
 }
 
 static gboolean write_report(const SweepOptions *o, const SweepReport *report, GError **error) {

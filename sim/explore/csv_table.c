@@ -6,12 +6,17 @@
 #include "csv_table.h"
 
 #include <csv.h>
+#include <glib/gstdio.h>
 #include <math.h>
+#include <sqlite3.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "data_path.h"
 #include "error.h"
 #include "units.h"
+
+enum { WAIT_MS = 5000 }; /* for another process that writes to a database */
 
 typedef struct {
   CsvTable *table;
@@ -33,7 +38,7 @@ void csv_table_free(CsvTable *table) {
   g_free(table);
 }
 
-CsvTable *csv_table_new(const char *file) {
+static CsvTable *csv_table_new(const char *file) {
   CsvTable *table = g_new0(CsvTable, 1);
   table->file = g_strdup(file);
   table->columns = g_ptr_array_new();
@@ -189,4 +194,85 @@ void csv_append_number(GString *out, double value) {
 void csv_end_row(GString *out) {
   g_assert(out->len > 0 && out->str[out->len - 1] == ',');
   out->str[out->len - 1] = '\n';
+}
+
+/* --- a database --- */
+
+gboolean csv_table_is_database(const char *file) {
+  static const char magic[] = "SQLite format 3";
+  char head[sizeof magic] = "";
+  /* a pipe would lose what is read here */
+  FILE *stream = g_file_test(file, G_FILE_TEST_IS_REGULAR) ? fopen(file, "rb") : NULL;
+  const gboolean is_database =
+      stream != NULL && fread(head, 1, sizeof head, stream) == sizeof head && memcmp(head, magic, sizeof magic) == 0;
+  if (stream != NULL)
+    fclose(stream);
+  return is_database;
+}
+
+/* SQLite's own text of every value, so that numbers read as a table's cells do. SQLITE_DONE when all was taken. */
+static int take_rows(CsvTable *table, sqlite3_stmt *query) {
+  const int n = sqlite3_column_count(query);
+  for (int i = 0; i < n; i++)
+    g_ptr_array_add(table->columns, g_string_chunk_insert(table->texts, sqlite3_column_name(query, i)));
+  int status, line = 1;
+  for (; (status = sqlite3_step(query)) == SQLITE_ROW; line++) {
+    g_array_append_val(table->lines, line);
+    for (int i = 0; i < n; i++) {
+      const char *text = (const char *)sqlite3_column_text(query, i);
+      g_ptr_array_add(table->cells, g_string_chunk_insert_const(table->texts, text != NULL ? text : ""));
+    }
+  }
+  return status;
+}
+
+/* `name` is a path, or a URI with settings. *status is SQLite's, of the last thing it did. */
+static CsvTable *read_named(const char *name, const char *file, const char *wanted, int *status, GError **error) {
+  sqlite3 *database = NULL;
+  sqlite3_stmt *query = NULL;
+  g_autofree char *sql = g_strdup_printf("SELECT * FROM \"%s\" ORDER BY rowid", wanted);
+  g_autoptr(CsvTable) table = csv_table_new(file);
+  *status = sqlite3_open_v2(name, &database, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL);
+  if (*status == SQLITE_OK) {
+    sqlite3_busy_timeout(database, WAIT_MS);
+    *status = sqlite3_prepare_v2(database, sql, -1, &query, NULL);
+  }
+  const gboolean is_read = *status == SQLITE_OK && take_rows(table, query) == SQLITE_DONE;
+  sqlite3_finalize(query);
+  if (!is_read)
+    fail_input(error, "%s: cannot be read as a database of a sweep: %s", file,
+               database != NULL ? sqlite3_errmsg(database) : "no memory");
+  *status = sqlite3_errcode(database);
+  sqlite3_close(database);
+  if (is_read && csv_table_n_rows(table) == 0)
+    fail_input(error, "%s: found no row in its table %s", file, wanted);
+  return is_read && csv_table_n_rows(table) > 0 ? g_steal_pointer(&table) : NULL;
+}
+
+/* The file as one that nothing changes, for which SQLite needs no files of its own beside it; NULL where rows may still
+ * stand in its log. Owned by the caller. */
+static char *immutable_name(const char *file) {
+  g_autofree char *log = g_strconcat(file, "-wal", NULL), *path = g_canonicalize_filename(file, NULL);
+  g_autofree char *uri = g_filename_to_uri(path, NULL, NULL);
+  GStatBuf log_stat;
+  if (uri == NULL || (g_stat(log, &log_stat) == 0 && log_stat.st_size > 0))
+    return NULL;
+  return g_strconcat(uri, "?immutable=1", NULL);
+}
+
+CsvTable *csv_table_read_database(const char *file, const char *table, GError **error) {
+  g_autofree char *path = g_canonicalize_filename(file, NULL); /* which is no URI, whatever the name */
+  g_autoptr(GError) problem = NULL;
+  int status;
+  CsvTable *read = read_named(path, file, table, &status, &problem);
+  g_autofree char *immutable = read == NULL && (status == SQLITE_READONLY || status == SQLITE_CANTOPEN)
+                                   ? immutable_name(file)
+                                   : NULL; /* a folder that takes no files */
+  if (immutable != NULL) {
+    g_clear_error(&problem);
+    read = read_named(immutable, file, table, &status, &problem);
+  }
+  if (read == NULL)
+    g_propagate_error(error, g_steal_pointer(&problem));
+  return read;
 }

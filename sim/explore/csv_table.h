@@ -1,5 +1,5 @@
-/* A CSV file whose first row names its columns (RFC 4180: quoted cells may hold commas, quotes and line ends), read
- * with libcsv. Every row knows the line it starts on. */
+/* A table as text: a CSV file whose first row names its columns (RFC 4180: quoted cells may hold commas, quotes and
+ * line ends), read with libcsv, or a table of an SQLite file. Every row knows the line it starts on. */
 #pragma once
 #include <glib.h>
 
@@ -20,8 +20,13 @@ CsvTable *csv_table_read(const char *file, GError **error);
 void csv_table_free(CsvTable *table);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(CsvTable, csv_table_free)
 
-/* A table without columns or rows, to be filled from another source. */
-CsvTable *csv_table_new(const char *file);
+/* Whether `file` is a regular file that starts like an SQLite file (https://www.sqlite.org/fileformat.html, section
+ * 1.3.1). */
+gboolean csv_table_is_database(const char *file);
+/* All rows of `table` in key order, as text; NULL becomes an empty cell. A row's `lines` entry is its number, from
+ * 1. The file is opened read-only; another process may be writing to it. INPUT naming the file: it cannot be opened,
+ * is damaged, or has no such table or no rows in it. */
+CsvTable *csv_table_read_database(const char *file, const char *table, GError **error);
 
 guint csv_table_n_rows(const CsvTable *table);
 /* INPUT with file:line if the row has more or fewer cells than the header. */

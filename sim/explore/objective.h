@@ -1,5 +1,6 @@
 /* What configurations are ranked by. */
 #pragma once
+#include <stddef.h>
 
 typedef enum {
   OBJECTIVE_MFU,
@@ -7,4 +8,10 @@ typedef enum {
   OBJECTIVE_COST,         /* lowest dollars per token */
   N_OBJECTIVES
 } Objective;
-const char *const *objective_names(void); /* NULL-terminated: mfu, tokens_per_s, cost */
+
+/* NULL-terminated: mfu, tokens_per_s, cost. */
+static inline const char *const *objective_names(void) {
+  static const char *const names[N_OBJECTIVES + 1] = {
+      [OBJECTIVE_MFU] = "mfu", [OBJECTIVE_TOKENS_PER_S] = "tokens_per_s", [OBJECTIVE_COST] = "cost"};
+  return names;
+}

@@ -187,7 +187,7 @@ START_TEST(strong_scaling_of_a_pipeline_loses_to_the_bubble) {
   ck_assert_double_eq_tol(gpu_s, last->gpus / last->tokens_per_s, 1e-6 * gpu_s);
   ck_assert_double_gt(scaling->factor, 1.1);
   ck_assert_int_eq(scaling->order[0], BREAKDOWN_BUBBLE);
-  g_autoptr(GPtrArray) verdict = explain_scaling_verdict(scaling, plan, 8);
+  g_autoptr(GPtrArray) verdict = scaling_verdict(scaling, plan, 8);
   ck_assert_uint_ge(verdict->len, 2);
   ck_assert_ptr_nonnull(strstr(verdict->pdata[1], "is bubble: a pipeline has 8 micro-batches where it had 64"));
 }
@@ -209,7 +209,7 @@ START_TEST(the_verdict_says_what_the_plan_makes_of_it) {
   scaling.grew[BREAKDOWN_BUBBLE] = 0.5;
   scaling.grew[BREAKDOWN_PP] = 0.4;
   scaling.grew[BREAKDOWN_DP] = 0.09;
-  g_autoptr(GPtrArray) verdict = explain_scaling_verdict(&scaling, plan, 8);
+  g_autoptr(GPtrArray) verdict = scaling_verdict(&scaling, plan, 8);
   ck_assert_uint_eq(verdict->len, 3);
   const char *of_size = verdict->pdata[0];
   ck_assert_ptr_nonnull(strstr(of_size, "50.00 % on 100 GPUs to 25.00 % on 800: a token takes 2.000 times"));

@@ -1,7 +1,6 @@
 /* What would make a predicted step as long as a measured one: the change put into a run is recovered. */
 #include "error.h"
 #include "measured_gap.h"
-#include "measured_step.h"
 #include "run_suite.h"
 #include "what_if.h"
 

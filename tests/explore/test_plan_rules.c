@@ -2,7 +2,7 @@
 #include "planner_fixture.h"
 #include "run_suite.h"
 
-#include "plan_rules.h"
+#include "plan_screen.h"
 
 /* Nearly every axis has more than one value, and of some no value goes with all of the others. */
 static const Given spaces[][16] = {
@@ -57,7 +57,7 @@ static void compare(const Given *given, gint64 every) {
   const PlannerRequest request = request_of(space);
   const PlanScreen screen = plan_screen_of(&request);
   g_autoptr(PlanRules) rules = plan_rules_new(&screen);
-  g_autoptr(PlanReasons) reasons = plan_reasons_new();
+  g_autoptr(GHashTable) reasons = reasons_new();
   g_autoptr(SpaceReader) reader = space_reader_new(space);
   ShortOrder *kept = short_order_new();
   gint64 n_left_out = 0, n_ruled_out = 0, n_ruled_impossible = 0;
@@ -74,9 +74,9 @@ static void compare(const Given *given, gint64 every) {
   short_order_free(kept);
   ck_assert_int_gt(3 * n_ruled_out, 2 * n_left_out); /* or the rules are not worth it */
   plan_rules_count(rules, reasons);
-  g_autoptr(GArray) collected = plan_reasons_collect((PlanReasons *const[]){reasons}, 1);
+  g_autoptr(GArray) collected = reasons_collect((GHashTable *const[]){reasons}, 1);
   for (guint i = 0; i < collected->len; i++)
-    n_ruled_impossible -= g_array_index(collected, PlannerReason, i).n;
+    n_ruled_impossible -= g_array_index(collected, Reason, i).n;
   ck_assert_int_eq(n_ruled_impossible, 0); /* each has a reason */
 }
 

@@ -447,7 +447,7 @@ START_TEST(a_framework_is_given_only_plans_it_can_run) {
   }
   gboolean is_told = FALSE;
   for (guint i = 0; i < result->reasons->len; i++)
-    is_told |= g_str_has_prefix(g_array_index(result->reasons, PlannerReason, i).text, "deepspeed: ");
+    is_told |= g_str_has_prefix(g_array_index(result->reasons, Reason, i).text, "deepspeed: ");
   ck_assert(is_told);
 }
 END_TEST
@@ -480,7 +480,7 @@ START_TEST(a_schedule_that_needs_chunks_is_given_them) {
   }
   ck_assert(has_v);
   for (guint i = 0; i < result->reasons->len; i++)
-    ck_assert_ptr_null(strstr(g_array_index(result->reasons, PlannerReason, i).text, "schedule zb-v has"));
+    ck_assert_ptr_null(strstr(g_array_index(result->reasons, Reason, i).text, "schedule zb-v has"));
 }
 END_TEST
 

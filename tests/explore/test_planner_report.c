@@ -53,7 +53,7 @@ static void assert_typed_again(const Given *given) {
   g_autoptr(PlannerResult) result = search(&request);
   for (guint k = 0; k < result->kept->len; k++) {
     const PlanOutcome *kept = result->kept->pdata[k];
-    g_autofree char *options = planner_options(kept);
+    g_autofree char *options = plan_outcome_options(kept);
     g_autoptr(Space) typed = space_new();
     ck_assert(space_set(typed, "model", "llama-3-8b", NULL) && space_set(typed, "cluster", "selene", NULL));
     g_auto(GStrv) words = NULL;
@@ -201,7 +201,7 @@ START_TEST(models_that_options_say_nothing_of_are_impossible) {
   PlannerRequest request = request_of(space);
   g_autoptr(PlannerResult) result = search(&request);
   ck_assert_uint_eq(result->kept->len, 1);
-  g_autofree char *options = planner_options(result->kept->pdata[0]);
+  g_autofree char *options = plan_outcome_options(result->kept->pdata[0]);
   ck_assert_int_gt(result->n_impossible, 0);
   ck_assert_ptr_nonnull(strstr(options, "--norm-kernel plain"));
 }

@@ -192,7 +192,7 @@ START_TEST(experts_are_left_whole_beside_tp_too) {
       whole = kept;
   }
   ck_assert_ptr_nonnull(whole);
-  g_autofree char *options = planner_options(whole);
+  g_autofree char *options = plan_outcome_options(whole);
   ck_assert_msg(strstr(options, "--expert-tp 1") != NULL, "%s", options);
   g_autofree char *line = step_report_plan_line(whole->completed);
   ck_assert_msg(g_str_has_prefix(line, "tp 2, pp 2, ep 4, experts whole, dp 4, "), "%s", line);

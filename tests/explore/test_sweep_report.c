@@ -27,11 +27,18 @@ static ResultStore *store_of(const SweepTable *table, const SweepSetup *setup, c
   return store;
 }
 
-static void check_indices(GArray *found, const gint64 *expected, guint n) {
+static gboolean take_index(sqlite3_stmt *row, gpointer found, GError **error) {
+  const gint64 index = sqlite3_column_int64(row, 0);
+  g_array_append_val((GArray *)found, index);
+  return TRUE;
+}
+
+static void check_indices(const SweepReport *report, SweepRows which, const gint64 *expected, guint n) {
+  g_autoptr(GArray) found = g_array_new(FALSE, FALSE, sizeof(gint64));
+  ck_assert(sweep_report_rows(report, which, take_index, found, NULL));
   ck_assert_int_eq(found->len, n);
   for (guint i = 0; i < n; i++)
     ck_assert_int_eq(g_array_index(found, gint64, i), expected[i]);
-  g_array_unref(found);
 }
 
 START_TEST(the_front_has_what_nothing_beats_in_all_of_rate_memory_and_cost) {
@@ -48,11 +55,11 @@ START_TEST(the_front_has_what_nothing_beats_in_all_of_rate_memory_and_cost) {
   g_autoptr(ResultStore) store = store_of(table, &setup, made, G_N_ELEMENTS(made));
   const SweepProgress progress = {.n_wanted = 6};
   SweepReport report = report_of(store, table, &setup, &progress);
-  check_indices(sweep_report_pareto(&report, NULL), (gint64[]){2, 0, 4}, 3);
-  check_indices(sweep_report_best(&report, NULL), (gint64[]){2, 3, 0, 1, 4}, 5); /* ties by index */
+  check_indices(&report, SWEEP_PARETO, (gint64[]){2, 0, 4}, 3);
+  check_indices(&report, SWEEP_BEST, (gint64[]){2, 3, 0, 1, 4}, 5); /* ties by index */
   report.objective = OBJECTIVE_COST;
   report.n_top = 2;
-  check_indices(sweep_report_best(&report, NULL), (gint64[]){4, 2}, 2);
+  check_indices(&report, SWEEP_BEST, (gint64[]){4, 2}, 2);
 }
 END_TEST
 
@@ -71,14 +78,14 @@ START_TEST(each_value_of_an_axis_has_its_best) {
   g_autoptr(ResultStore) store = store_of(table, &setup, made, G_N_ELEMENTS(made));
   const SweepProgress progress = {.n_wanted = 192};
   SweepReport report = report_of(store, table, &setup, &progress);
-  check_indices(sweep_report_best_of(&report, NULL), NULL, 0);
+  check_indices(&report, SWEEP_BEST_OF, NULL, 0);
   report.best_of = "tp";
   report.n_top = 1; /* of the list, not of these */
-  check_indices(sweep_report_best_of(&report, NULL), (gint64[]){35, 100}, 2);
+  check_indices(&report, SWEEP_BEST_OF, (gint64[]){35, 100}, 2);
   report.best_of = "pp";
-  check_indices(sweep_report_best_of(&report, NULL), (gint64[]){100, 35}, 2);
+  check_indices(&report, SWEEP_BEST_OF, (gint64[]){100, 35}, 2);
   report.objective = OBJECTIVE_COST;
-  check_indices(sweep_report_best_of(&report, NULL), (gint64[]){101, 35}, 2);
+  check_indices(&report, SWEEP_BEST_OF, (gint64[]){101, 35}, 2);
   g_autoptr(GString) text = g_string_new(NULL);
   ck_assert(sweep_report_text(&report, text, NULL));
   ck_assert_ptr_nonnull(strstr(text->str, "\nCheapest per token for each pp\n"));
@@ -96,7 +103,7 @@ START_TEST(without_prices_the_front_is_of_rate_and_memory) {
   g_autoptr(ResultStore) store = store_of(table, &setup, made, G_N_ELEMENTS(made));
   const SweepProgress progress = {.n_wanted = 3};
   const SweepReport report = report_of(store, table, &setup, &progress);
-  check_indices(sweep_report_pareto(&report, NULL), (gint64[]){1, 0}, 2);
+  check_indices(&report, SWEEP_PARETO, (gint64[]){1, 0}, 2);
 }
 END_TEST
 

@@ -8,7 +8,6 @@
 #include "chrome_read.h"
 #include "compare.h"
 #include "csv_table.h"
-#include "database_table.h"
 #include "error.h"
 #include "measured_rows.h"
 #include "order_csv.h"
@@ -126,6 +125,6 @@ gboolean fuzz_database(const FuzzInput *input, GError **error) {
   sweep_table_free(columns);
   if (indices == NULL)
     return FALSE;
-  g_autoptr(CsvTable) table = database_table_read(input->file, "configurations", error);
+  g_autoptr(CsvTable) table = csv_table_read_database(input->file, "configurations", error);
   return table != NULL;
 }

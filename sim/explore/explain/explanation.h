@@ -1,7 +1,6 @@
 /* Why a step takes as long as it does: which axis uses which link, where the time goes, what would limit it next. */
 #pragma once
 #include "axis_links.h"
-#include "faster_hardware.h"
 #include "measured_gap.h"
 #include "planner_report.h"
 #include "scaling.h"
@@ -37,6 +36,3 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Explanation, explanation_free)
 void explain_text(GString *out, const Explanation *explanation);
 /* One object and a newline; owned by the caller. */
 char *explain_json(const Explanation *explanation);
-/* For the size with the lowest MFU: one sentence on what grew and one on each of the main causes. Of char *, owned
- * by the caller. */
-GPtrArray *explain_scaling_verdict(const Scaling *scaling, const Plan *plan, int domain_gpus);

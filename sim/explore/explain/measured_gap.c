@@ -6,10 +6,14 @@
 #include "measured_gap.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
+#include "error.h"
+#include "json_values.h"
 #include "options.h"
 #include "parallel.h"
+#include "units.h"
 #include "what_if.h"
 
 static const double least_change = 0.0005; /* of the step: what counts as none, and how near a search comes */
@@ -373,4 +377,199 @@ void measured_gap_free(MeasuredGap *gap) {
   g_array_unref(gap->costs);
   g_free(gap->origin);
   g_free(gap);
+}
+
+/* --- report --- */
+
+/* {options in a table, costs in a table} for people and for scripts. */
+
+/* Of the difference that an option makes up. */
+static double share(const MeasuredGap *gap, const GapOption *option) {
+  return (option->step_time_s - gap->predicted_s) / (gap->measured_s - gap->predicted_s);
+}
+
+static void append_options(GString *out, const MeasuredGap *gap) {
+  if (gap->options->len == 0)
+    return;
+  g_string_append(out, "\n  If an option of the run differs: step, change, share of the difference, closest first\n");
+  for (guint i = 0; i < gap->options->len; i++) {
+    const GapOption *option = &g_array_index(gap->options, GapOption, i);
+    g_autofree char *name = g_strdup_printf("%s %s", option->option, option->value);
+    g_autofree char *time = units_format(option->step_time_s, UNIT_SECONDS);
+    g_string_append_printf(out, "    %-32s %10s %+7.2f %% %7.0f %%\n", name, time,
+                           units_percent(option->step_time_s / gap->predicted_s - 1), 100 * share(gap, option));
+  }
+}
+
+static void append_cost(GString *out, const MeasuredGap *gap, const GapCost *cost) {
+  g_autofree char *time = units_format(cost->step_time_s, UNIT_SECONDS);
+  g_string_append_printf(out, "    %-32s ", gap_cost_name(cost));
+  g_autofree char *option = gap_cost_option(cost);
+  const char *as = gap_cost_is_of_rows(cost) ? "many" : "long";
+  if (!isnan(cost->times)) {
+    g_string_append_printf(out, "%10.4g × as %s", cost->times, as);
+    if (option != NULL)
+      g_string_append_printf(out, " (%s)", option);
+    if (!gap_cost_is_near(cost, gap))
+      g_string_append_printf(out, " makes it %s, the nearest found", time);
+  } else if (cost->tried > 0) {
+    g_string_append_printf(out, "%10s %.3g × as %s makes it only %s", "not enough:", cost->tried, as, time);
+  } else {
+    g_string_append_printf(out, "%10s %s the step is still %s",
+                           "not enough:", gap_cost_has_peak(cost) ? "at the peak" : "taken away", time);
+  }
+  g_string_append_c(out, '\n');
+}
+
+void measured_gap_text(GString *out, const MeasuredGap *gap) {
+  const double change = gap->measured_s / gap->predicted_s - 1;
+  g_autofree char *measured = units_format(gap->measured_s, UNIT_SECONDS);
+  g_autofree char *difference = units_format(fabs(gap->measured_s - gap->predicted_s), UNIT_SECONDS);
+  g_string_append_printf(out, "\nMeasured %s", measured);
+  if (gap->origin != NULL)
+    g_string_append_printf(out, " (%s)", gap->origin);
+  g_string_append(out, ": ");
+  if (gap->costs->len == 0) {
+    g_string_append(out, "as predicted\n");
+    return;
+  }
+  g_string_append_printf(out, "%s %s than predicted, %+.2f %%\n", difference, change > 0 ? "longer" : "shorter",
+                         units_percent(change));
+  if (!gap->has_framework)
+    g_string_append(out, "  No --framework is given, so the prediction has no framework overheads. Give it first.\n");
+  append_options(out, gap);
+  g_string_append_printf(out, "\n  If none does: what alone makes the step %s, smallest factor first\n", measured);
+  for (guint i = 0; i < gap->costs->len; i++)
+    append_cost(out, gap, &g_array_index(gap->costs, GapCost, i));
+}
+
+void measured_gap_json(JsonBuilder *builder, const MeasuredGap *gap) {
+  json_begin_object(builder, "measured");
+  json_add_number(builder, "step_time_s", gap->measured_s);
+  json_add_number(builder, "difference_s", gap->measured_s - gap->predicted_s);
+  json_begin_list(builder, "options");
+  for (guint i = 0; i < gap->options->len; i++) {
+    const GapOption *option = &g_array_index(gap->options, GapOption, i);
+    json_begin_object(builder, NULL);
+    json_add_text(builder, "option", option->option);
+    json_add_text(builder, "value", option->value);
+    json_add_number(builder, "step_time_s", option->step_time_s);
+    json_add_number(builder, "share", share(gap, option));
+    json_builder_end_object(builder);
+  }
+  json_builder_end_array(builder);
+  json_begin_list(builder, "costs");
+  for (guint i = 0; i < gap->costs->len; i++) {
+    const GapCost *cost = &g_array_index(gap->costs, GapCost, i);
+    json_begin_object(builder, NULL);
+    json_add_text(builder, "cost", gap_cost_name(cost));
+    json_add_number(builder, "times", cost->times);
+    json_add_number(builder, "step_time_s", cost->step_time_s);
+    json_builder_end_object(builder);
+  }
+  json_builder_end_array(builder);
+  json_builder_end_object(builder);
+}
+
+/* --- what was measured --- */
+
+/* A step of the same work takes longer by as much as its rate is less: time = predicted time × predicted rate / rate.
+ */
+
+typedef struct {
+  MeasuredKind kind;
+  const char *ending;  /* of the text */
+  gsize predicted;     /* where a StepReport has it */
+  double in_predicted; /* one of ours in units of that */
+} Form;
+
+/* As Megatron-LM ("TFLOP/s/GPU"), DeepSpeed ("TFLOPS"), torchtitan ("tokens/s") and others print them. The first whose
+ * ending fits is taken: the time, which any text ends with, is last. */
+static const Form forms[] = {
+    {MEASURED_MFU, "%", offsetof(StepReport, mfu), 1},
+    {MEASURED_TOKENS_PER_GPU, "tokens/s/GPU", offsetof(StepReport, tokens_per_s_per_gpu), 1},
+    {MEASURED_TOKENS, "tokens/s", offsetof(StepReport, tokens_per_s), 1},
+    {MEASURED_FLOPS, "FLOP/s/GPU", offsetof(StepReport, tflops_per_gpu), 1e-12},
+    {MEASURED_FLOPS, "FLOP/s", offsetof(StepReport, tflops_per_gpu), 1e-12},
+    {MEASURED_FLOPS, "FLOPS", offsetof(StepReport, tflops_per_gpu), 1e-12},
+    {MEASURED_FLOPS, "FLOPs", offsetof(StepReport, tflops_per_gpu), 1e-12},
+    {MEASURED_TIME, "", offsetof(StepReport, step_time_s), 1},
+};
+
+static const Form *form_of_text(const char *text) {
+  const Form *form = forms;
+  while (!g_str_has_suffix(text, form->ending))
+    form++;
+  return form;
+}
+
+/* A count of "38%", which is `text` without its unit. */
+static gboolean parse_number(const char *text, const char *number, double *value, GError **error) {
+  return units_parse_count(number, value, NULL) ||
+         fail_input(error, "found \"%.80s\", expected a number above 0 ahead of the unit", text);
+}
+
+static gboolean parse_share(const char *text, const char *number, double *share, GError **error) {
+  double percent;
+  if (!parse_number(text, number, &percent, error))
+    return FALSE;
+  *share = percent / 100;
+  return percent <= 100 || fail_input(error, "found \"%.80s\", expected an MFU of at most 100 %%", text);
+}
+
+/* Whatever the ending is, the unit is FLOP/s of a GPU, with its prefix. */
+static gboolean parse_rate(const char *text, const char *number, double *rate, GError **error) {
+  g_autofree char *plain = g_strconcat(number, "FLOP/s", NULL);
+  return (units_parse(plain, UNIT_FLOPS_PER_SECOND, rate, NULL) && *rate > 0) ||
+         fail_input(error, "found \"%.80s\", expected a rate above 0", text);
+}
+
+static gboolean parse_value(const char *text, const Form *form, double *value, GError **error) {
+  g_autofree char *number = g_strndup(text, strlen(text) - strlen(form->ending));
+  switch (form->kind) {
+  case MEASURED_TIME:
+    return units_parse(text, UNIT_SECONDS, value, error) &&
+           (*value > 0 || fail_input(error, "found \"%.80s\", expected a time above 0", text));
+  case MEASURED_MFU:
+    return parse_share(text, number, value, error);
+  case MEASURED_FLOPS:
+    return parse_rate(text, number, value, error);
+  default:
+    return parse_number(text, number, value, error);
+  }
+}
+
+gboolean measured_step_parse(const char *text, MeasuredStep *measured, GError **error) {
+  const Form *form = form_of_text(text);
+  g_autoptr(GError) problem = NULL;
+  measured->kind = form->kind;
+  return parse_value(text, form, &measured->value, &problem) ||
+         fail_input(error,
+                    "%s; a step is given by its time (21s), its MFU (38%%), a GPU's model FLOPs (\"375 TFLOP/s\") or "
+                    "tokens (\"961 tokens/s/GPU\", or of all \"61.5k tokens/s\")",
+                    problem->message);
+}
+
+double measured_step_time_s(const MeasuredStep *measured, const StepReport *predicted) {
+  if (measured->kind == MEASURED_TIME)
+    return measured->value;
+  const Form *form = forms;
+  while (form->kind != measured->kind)
+    form++;
+  const double rate = G_STRUCT_MEMBER(double, predicted, form->predicted);
+  return predicted->step_time_s * rate / (measured->value * form->in_predicted);
+}
+
+char *measured_step_origin(const MeasuredStep *measured, const StepReport *predicted) {
+  if (measured->kind == MEASURED_TIME)
+    return NULL;
+  if (measured->kind == MEASURED_TOKENS || measured->kind == MEASURED_TOKENS_PER_GPU)
+    return g_strdup_printf("%g tokens/s%s", measured->value, measured->kind == MEASURED_TOKENS ? "" : " per GPU");
+  g_autofree char *peak = units_format(predicted->peak_flops, UNIT_FLOPS_PER_SECOND);
+  g_autofree char *flops = units_format(measured->value, UNIT_FLOPS_PER_SECOND);
+  const char *convention = flops_convention_names()[predicted->plan->flops];
+  if (measured->kind == MEASURED_FLOPS)
+    return g_strdup_printf("%s per GPU, model FLOPs by convention \"%s\"", flops, convention);
+  return g_strdup_printf("%.2f %% MFU of %s, model FLOPs by convention \"%s\"", units_percent(measured->value), peak,
+                         convention);
 }

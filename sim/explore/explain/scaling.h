@@ -25,3 +25,6 @@ typedef struct {
 Scaling *scaling_new(const SpacePoint *point, const GArray *gpus, gboolean is_weak, GError **error);
 void scaling_free(Scaling *scaling);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Scaling, scaling_free)
+/* For the size with the lowest MFU: one sentence on what grew and one on each of the main causes. Of char *, owned
+ * by the caller. */
+GPtrArray *scaling_verdict(const Scaling *scaling, const Plan *plan, int domain_gpus);

@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "csv_table.h"
-#include "database_table.h"
 #include "error.h"
 #include "plan_fields.h"
 #include "plots.h"
@@ -32,8 +31,8 @@ static GPtrArray *plan_columns(void) {
 }
 
 static CsvTable *read_table(const char *file, GError **error) {
-  if (database_table_is(file))
-    return database_table_read(file, "configurations", error);
+  if (csv_table_is_database(file))
+    return csv_table_read_database(file, "configurations", error);
   g_autoptr(CsvTable) table = csv_table_read(file, error);
   for (guint row = 0; table != NULL && row < csv_table_n_rows(table); row++)
     if (!csv_table_check_row(table, row, error))

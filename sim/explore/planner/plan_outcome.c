@@ -1,8 +1,10 @@
 #include "plan_outcome.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "mixed_gpus.h"
+#include "plan_fields.h"
 #include "warnings.h"
 
 static double price_of(const PlanScoring *scoring, const Cluster *cluster) {
@@ -101,4 +103,187 @@ int plan_outcome_compare(gconstpointer a, gconstpointer b) {
   if (x->score != y->score)
     return x->score < y->score ? -1 : 1;
   return x->index < y->index ? -1 : x->index > y->index;
+}
+
+/* --- as options --- */
+
+/* A plan as options that give it again: those that say how the model is cut and the batch, as they came out, then
+ * every other field that was asked for and is not as it is left out. */
+
+typedef struct {
+  const PlanOutcome *outcome;
+  const Plan *asked, *completed, *left_out; /* of outcome, and a new plan */
+} Said;
+
+/* The text of a field's option, owned by the caller; NULL: it need not be said. */
+typedef char *(*Say)(const Said *said, const PlanField *field);
+
+static char *unless_left_out(const PlanField *field, const Plan *plan, const Plan *left_out) {
+  g_autofree char *text = plan_field_text(field, plan), *otherwise = plan_field_text(field, left_out);
+  return g_strcmp0(text, otherwise) != 0 ? g_steal_pointer(&text) : NULL;
+}
+
+static char *as_asked(const Said *said, const PlanField *field) {
+  return unless_left_out(field, said->asked, said->left_out);
+}
+
+static char *as_completed(const Said *said, const PlanField *field) {
+  return plan_field_text(field, said->completed);
+}
+
+static char *completed_if(gboolean is_said, const Said *said, const PlanField *field) {
+  return is_said ? as_completed(said, field) : NULL;
+}
+
+static char *of_context(const Said *said, const PlanField *field) {
+  return completed_if(said->completed->cp > 1, said, field);
+}
+
+static char *of_experts(const Said *said, const PlanField *field) {
+  return completed_if(said->completed->ep > 1, said, field);
+}
+
+/* What is done about tokens of experts is said where it differs from the framework's. */
+static char *dispatch(const Said *said, const PlanField *field) {
+  const Plan *plan = said->completed;
+  return completed_if(plan->ep > 1 && plan->expert_dispatch != plan->time.expert_dispatch, said, field);
+}
+
+static char *overlap_experts(const Said *said, const PlanField *field) {
+  const Plan *plan = said->completed;
+  const gboolean is_open = plan->time.grace_mxfp8_step == GRACE_STEP_REPLAYED; /* what it would be left out */
+  const gboolean left_out = plan->time.expert_overlap == EXPERT_OVERLAP_ROUNDS;
+  return completed_if(plan->ep > 1 && (is_open || plan->overlap_experts != left_out), said, field);
+}
+
+static char *expert_tp(const Said *said, const PlanField *field) {
+  return completed_if(said->completed->expert_tp > 0, said, field);
+}
+
+static char *schedule(const Said *said, const PlanField *field) {
+  return g_strdup(schedule_run_name(said->completed->schedule));
+}
+
+/* What auto's order was held to beyond what the GPU has. */
+static char *memory_cap(const Said *said, const PlanField *field) {
+  const PlanOutcome *outcome = said->outcome;
+  const double bytes = said->asked->memory_cap > 0 ? said->asked->memory_cap
+                       : outcome->margin_bytes > 0 ? gpu_room_bytes(&outcome->cluster->gpu)
+                                                   : 0;
+  return schedule_is_auto(said->completed->schedule) && bytes > 0 ? g_strdup_printf("%.0fB", floor(bytes)) : NULL;
+}
+
+/* A schedule has one chunk where none are said, but some have two, and auto chooses. */
+static char *chunks(const Said *said, const PlanField *field) {
+  const Plan *plan = said->completed;
+  const char *name = schedule_run_name(plan->schedule);
+  return completed_if(plan->chunks > 1 || schedule_is_auto(name) ||
+                          schedule_default_chunks(schedule_facts(name), plan->pp) > 1,
+                      said, field);
+}
+
+static char *layout(const Said *said, const PlanField *field) {
+  return completed_if(said->completed->pipeline_layout != NULL, said, field);
+}
+
+/* Those of the framework, or core_attn, need not be said. */
+static char *modules(const Said *said, const PlanField *field) {
+  const guint set = said->completed->recompute_modules;
+  return set != 0 ? recompute_modules_text(set, "+") : NULL;
+}
+
+static char *recipe(const Said *said, const PlanField *field) {
+  return said->asked->framework != NULL ? plan_field_text(field, said->asked) : as_asked(said, field);
+}
+
+/* Where it differs from the framework's, and the model heeds it. */
+static char *norm_kernel(const Said *said, const PlanField *field) {
+  const Plan *plan = said->asked;
+  const gboolean is_framework_plain = plan->time.kernels == FRAMEWORK_KERNELS_PLAIN;
+  const gboolean is_said = plan->norm_kernel >= 0 && said->outcome->model->norm == NORM_RMSNORM &&
+                           (plan->norm_kernel == FRAMEWORK_KERNELS_PLAIN) != is_framework_plain;
+  return is_said ? plan_field_text(field, plan) : NULL;
+}
+
+static char *cuda_graphs(const Said *said, const PlanField *field) {
+  const Plan *plan = said->asked;
+  const gboolean is_none_said = plan->time.grace_expert_graphs != CUDA_GRAPHS_NONE;
+  return plan->cuda_graphs > CUDA_GRAPHS_NONE || is_none_said ? plan_field_text(field, plan) : NULL;
+}
+
+/* What may be left to the schedule, and stands open in a plan then. The schedule that stands for auto runs as auto
+ * does. */
+static char *of_schedule(const Said *said, const PlanField *field) {
+  const char *name = said->completed->schedule;
+  return unless_left_out(field, schedule_run_name(name) != name ? said->completed : said->asked, said->left_out);
+}
+
+static char *fold(const Said *said, const PlanField *field) {
+  return said->asked->jitter == 0 ? as_asked(said, field) : NULL;
+}
+
+/* What comes first, or is said by another rule than as_asked(). All others follow as --help has them. */
+static const struct {
+  const char *field;
+  Say say;
+} first[] = {
+    {"gpus", as_completed},
+    {"tp", as_completed},
+    {"pp", as_completed},
+    {"cp", of_context},
+    {"cp-comm", of_context},
+    {"ep", of_experts},
+    {"expert-dispatch", dispatch},
+    {"overlap-experts", overlap_experts},
+    {"expert-tp", expert_tp},
+    {"dp", as_completed},
+    {"schedule", schedule},
+    {"memory-cap", memory_cap},
+    {"chunks", chunks},
+    {"pipeline-layout", layout},
+    {"micro-batch", as_completed},
+    {"global-batch", as_completed},
+    {"seq-len", as_completed},
+    {"zero", as_completed},
+    {"recompute", as_completed},
+    {"sequence-parallel", as_completed},
+    {"recompute-modules", modules},
+    {"framework", as_asked},
+    {"precision", as_asked},
+    {"recipe", recipe},
+    {"norm-kernel", norm_kernel},
+    {"cuda-graphs", cuda_graphs},
+    {"overlap-p2p", of_schedule},
+    {"grad-norm-barrier", of_schedule},
+    {"steps", of_schedule},
+    {"fold", fold},
+};
+
+static gboolean is_first(const PlanField *field) {
+  for (gsize i = 0; i < G_N_ELEMENTS(first); i++)
+    if (strcmp(first[i].field, field->name) == 0)
+      return TRUE;
+  return FALSE;
+}
+
+/* As one word of a shell. */
+static void append(GString *out, const PlanField *field, Say say, const Said *said) {
+  g_autofree char *text = say(said, field);
+  if (text == NULL)
+    return;
+  const gboolean is_plain = strpbrk(text, " \t\n'\"\\$`&;|<>()*?[]{}~#!") == NULL;
+  g_autofree char *quoted = is_plain ? g_strdup(text) : g_shell_quote(text);
+  g_string_append_printf(out, "%s--%s %s", out->len > 0 ? " " : "", field->name, quoted);
+}
+
+char *plan_outcome_options(const PlanOutcome *outcome) {
+  g_autoptr(Plan) left_out = plan_new();
+  const Said said = {outcome, outcome->plan, outcome->completed, left_out};
+  GString *out = g_string_new(NULL);
+  for (gsize i = 0; i < G_N_ELEMENTS(first); i++)
+    append(out, plan_field(plan_field_find(first[i].field)), first[i].say, &said);
+  for (int i = 0; i < plan_n_fields(); i++)
+    if (!is_first(plan_field(i)))
+      append(out, plan_field(i), as_asked, &said);
+  return g_string_free(out, FALSE);
 }

@@ -1,8 +1,8 @@
 /* A simulated plan and how good it is. */
 #pragma once
-#include "goodput.h"
 #include "objective.h"
 #include "predict.h"
+#include "training_cost.h"
 
 /* What makes one plan better than another. */
 typedef struct {
@@ -29,8 +29,7 @@ typedef struct {
   Goodput goodput;
 } PlanOutcome;
 
-/* Simulate one plan. NULL with *error set as by
- * predict(). */
+/* Simulate one plan. NULL with *error set as by predict(). */
 PlanOutcome *plan_outcome_new(const Model *model, const Cluster *cluster, const Plan *plan, const PlanScoring *scoring,
                               GError **error);
 void plan_outcome_free(PlanOutcome *outcome);
@@ -39,6 +38,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(PlanOutcome, plan_outcome_free)
 double plan_outcome_kept_tokens_per_s(const PlanOutcome *outcome);
 /* Share of a GPU's memory, including the margin, used by the worst rank. */
 double plan_outcome_used(const PlanOutcome *outcome);
+/* "--tp 8 --pp 16 …": the options that simulate the plan's step. Owned by the caller. */
+char *plan_outcome_options(const PlanOutcome *outcome);
 /* warnings_new() of it. */
 GPtrArray *plan_outcome_warnings(const PlanOutcome *outcome);
 /* GCompareFunc of pointers to PlanOutcome *: by score, then by index. */

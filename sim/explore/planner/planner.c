@@ -13,14 +13,13 @@
 #include <string.h>
 
 #include "error.h"
+#include "far_gathers.h"
 #include "int64_format.h"
 #include "parallel.h"
-#include "plan_rules.h"
 #include "plan_screen.h"
-#include "plan_shards.h"
 #include "progress_line.h"
 
-enum { MOST_REASONS = 2 };
+enum { MOST_REASONS = 2, WIDER = 2 };
 
 typedef struct {
   gint64 index;
@@ -45,7 +44,7 @@ typedef struct {
   PlanRules *rules;
   SpaceReader **readers; /* [threads] */
   ShortOrder **orders;   /* [threads] */
-  PlanReasons **reasons; /* [threads] */
+  GHashTable **reasons;  /* [threads] */
   guint8 *screened;      /* [configurations]: Screened */
   double *numbers;       /* [configurations]: as plan_screen() says */
   GArray *candidates;    /* of Candidate, by bound */
@@ -85,9 +84,9 @@ static void visit_all(Search *search, gint64 n, void (*visit)(gint64 index, int 
 
 /* Impossible is counted, anything else stops the search: the mistake of the lowest index is told. The lock is held.
  * Takes the error. */
-static void take_error(Search *search, PlanReasons *reasons, gint64 index, GError *error) {
+static void take_error(Search *search, GHashTable *reasons, gint64 index, GError *error) {
   if (g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_IMPOSSIBLE)) {
-    plan_reasons_add(reasons, error->message, 1);
+    reasons_add(reasons, error->message, 1);
     g_error_free(error);
   } else if (search->problem == NULL || index < search->problem_at) {
     g_clear_error(&search->problem);
@@ -160,6 +159,85 @@ static void collect_candidates(Search *search, PlannerResult *result) {
   g_array_sort(search->candidates, by_bound);
 }
 
+/* --- ZeRO over part of the ranks --- */
+
+/* Smaller groups gather and reduce over nearer links, and hold more per GPU.
+ *
+ *     2 GPUs │ 4 │ … │ one node's │ two nodes' │ 4 nodes' │ … │ all     shards span so many, replicas stand beside
+ *                                                                     each other
+ *
+ * One plan of a search represents all of these: its step-time bound (plan_bound.h) holds for each, since it counts
+ * neither gradients nor gathers, and a plan that does not fit with shards over all ranks does not fit with larger
+ * shards either. */
+
+/* Whole nodes of a domain that divide the job, at least one node's GPUs; all of the job where none do. */
+static gint64 near_gpus(const Cluster *cluster, gint64 gpus) {
+  const gint64 node = cluster->gpus_per_node;
+  for (gint64 n = MAX(cluster->domain_gpus, node) / node * node; n > 0; n -= node)
+    if (gpus % n == 0)
+      return n;
+  return gpus;
+}
+
+/* These, halved while that goes: an odd number, or two. */
+static gint64 least_gpus(const Cluster *cluster, gint64 gpus) {
+  gint64 least = near_gpus(cluster, gpus);
+  while (least % WIDER == 0 && least > WIDER)
+    least /= WIDER;
+  return least;
+}
+
+/* Ranks of a set of shards over so many GPUs; 0: none are. */
+static gint64 ranks_over(const Plan *plan, gint64 gpus) {
+  const gint64 span = far_gathers_span(plan, plan->cp), ranks = gpus / span * plan->cp;
+  return gpus % span == 0 && ranks > 1 && plan_data_ranks(plan) % ranks == 0 ? ranks : 0;
+}
+
+static gboolean is_run_by_framework(const PlannerRequest *request, const PlanOutcome *whole, const Plan *plan) {
+  if (request->framework == PLANNER_ANY_FRAMEWORK)
+    return TRUE;
+  g_autoptr(Workload) workload = workload_complete(whole->model, whole->cluster, plan, NULL);
+  return workload != NULL && launch_check((LaunchFramework)request->framework, workload, NULL);
+}
+
+/* Whether there is something to win that counts. */
+static gboolean is_worth_it(const PlanOutcome *whole, double most) {
+  const double waits = whole->breakdown_s[BREAKDOWN_DP] / whole->step_time_s;
+  return waits > 0 && whole->score * (1 - waits) < most;
+}
+
+/* The best by score of `whole` (taken over; shards over all ranks) and its variants with shards over fewer ranks,
+ * among those that fit and that the request's framework can run; owned by the caller. `whole` itself is returned if
+ * the request does not ask for variants, under ZeRO-0 to 2, and if its score would not be below `most` even if its
+ * ranks never waited for data parallelism, which is all that can be gained. A scale-up domain larger than a node
+ * counts as a node if whole domains divide the job; halves, quarters … of a node's or domain's GPUs are tried. */
+static PlanOutcome *best_shards(const PlannerRequest *request, PlanOutcome *whole, double most) {
+  const Plan *plan = whole->completed;
+  if (!request->seeks_shards || !zero_shards_weights(plan->zero) || !whole->fits || !is_worth_it(whole, most))
+    return whole;
+  g_autoptr(PlanOutcome) best = whole;
+  for (gint64 gpus = least_gpus(whole->cluster, plan->gpus); gpus < plan->gpus; gpus *= WIDER) {
+    const gint64 ranks = ranks_over(plan, gpus);
+    if (ranks == 0 || ranks >= plan_data_ranks(plan))
+      continue;
+    g_autoptr(Plan) tried = plan_copy(best->plan);
+    tried->zero_ranks = (int)ranks;
+    g_autoptr(PlanOutcome) outcome = is_run_by_framework(request, best, tried)
+                                         ? plan_outcome_new(best->model, best->cluster, tried, &request->scoring, NULL)
+                                         : NULL;
+    if (outcome == NULL || !outcome->fits || outcome->score >= best->score)
+      continue;
+    outcome->index = best->index;
+    PlanOutcome *beaten = best;
+    best = g_steal_pointer(&outcome);
+    if (beaten != whole)
+      plan_outcome_free(beaten);
+  }
+  if (best != whole)
+    plan_outcome_free(whole);
+  return g_steal_pointer(&best);
+}
+
 /* --- simulating --- */
 
 static void drop_last(PlannerResult *result, GArray *losers) {
@@ -195,7 +273,7 @@ static void settle(Search *search, gint64 index, Trial *trial) {
     const gboolean is_full = kept->len >= (guint)search->request->n_kept;
     const PlanOutcome *last = is_full ? g_ptr_array_index(kept, kept->len - 1) : NULL;
     PlanOutcome *whole = g_steal_pointer(&trial->outcome);
-    PlanOutcome *best = plan_shards_best(search->request, whole, last != NULL ? last->score : INFINITY);
+    PlanOutcome *best = best_shards(search->request, whole, last != NULL ? last->score : INFINITY);
     settle_outcome(search->request, best, search->result, search->losers);
     return;
   }
@@ -272,7 +350,7 @@ static void append_reasons(GString *why, const PlannerResult *result) {
   const guint n = result->reasons->len;
   g_string_append_printf(why, "; %" INT64 " are impossible", result->n_impossible);
   for (guint i = 0; i < MIN(n, MOST_REASONS); i++) {
-    const PlannerReason *reason = &g_array_index(result->reasons, PlannerReason, i);
+    const Reason *reason = &g_array_index(result->reasons, Reason, i);
     g_string_append(why, i == 0 ? ": " : ", ");
     if (n > 1)
       g_string_append_printf(why, "%" INT64 " because ", reason->n);
@@ -312,11 +390,11 @@ static void search_init(Search *search, const PlannerRequest *request, Interrupt
   search->rules = plan_rules_new(&search->screen);
   search->readers = g_new0(SpaceReader *, request->n_threads);
   search->orders = g_new0(ShortOrder *, request->n_threads);
-  search->reasons = g_new0(PlanReasons *, request->n_threads);
+  search->reasons = g_new0(GHashTable *, request->n_threads);
   for (int thread = 0; thread < request->n_threads; thread++) {
     search->readers[thread] = space_reader_new(request->space);
     search->orders[thread] = short_order_new();
-    search->reasons[thread] = plan_reasons_new();
+    search->reasons[thread] = reasons_new();
   }
   search->screened = g_new0(guint8, result->n_configurations);
   search->numbers = g_new0(double, result->n_configurations);
@@ -330,7 +408,7 @@ static void search_clear(Search *search) {
   for (int thread = 0; thread < search->request->n_threads; thread++) {
     space_reader_free(search->readers[thread]);
     short_order_free(search->orders[thread]);
-    plan_reasons_free(search->reasons[thread]);
+    g_hash_table_unref(search->reasons[thread]);
   }
   for (guint i = 0; search->trials != NULL && i < search->candidates->len; i++) { /* what was not settled */
     plan_outcome_free(search->trials[i].outcome);
@@ -360,7 +438,7 @@ static gboolean run(Search *search, GError **error) {
     return FALSE;
   }
   plan_rules_count(search->rules, search->reasons[0]);
-  result->reasons = plan_reasons_collect(search->reasons, search->request->n_threads);
+  result->reasons = reasons_collect(search->reasons, search->request->n_threads);
   result->signal = signal_of(search);
   if (result->kept->len == 0)
     return result->signal != 0 || fail_without_plan(search->request, result, error);

@@ -10,7 +10,7 @@
 #include "interrupt.h"
 #include "launch.h"
 #include "plan_outcome.h"
-#include "plan_reasons.h"
+#include "reasons.h"
 #include "space.h"
 
 enum { PLANNER_ANY_FRAMEWORK = -1, PLANNER_MOST_CONFIGURATIONS = 20000000 };
@@ -21,7 +21,7 @@ typedef struct {
   int n_kept;                /* plans to keep: the best and its runners-up; ≥ 1 */
   int framework;             /* LaunchFramework that must be able to run the plan, or PLANNER_ANY_FRAMEWORK */
   gboolean zero_is_given;    /* also try plans that the framework's own tests do not cover */
-  gboolean seeks_shards;     /* also try ZeRO over part of the ranks (plan_shards.h) */
+  gboolean seeks_shards;     /* also try ZeRO over part of the ranks where they are waited for */
   double least_tokens_per_s; /* 0: none. Plans with a lower throughput, failures included if their rate is known,
                                 are late */
   int n_threads;             /* ≥ 1 */
@@ -39,7 +39,7 @@ typedef struct {
   double least_excess_bytes;       /* smallest shortfall of those out of memory (INFINITY: none) */
   double most_late_tokens_per_s;   /* highest rate of those too slow (0: none) */
   gint64 n_slower_by[N_BREAKDOWN]; /* of n_slower: the part of the step in which the best plan gained most */
-  GArray *reasons;                 /* of PlannerReason, most frequent first: why configurations are impossible */
+  GArray *reasons;                 /* of Reason, most frequent first: why configurations are impossible */
   GPtrArray *kept;                 /* of PlanOutcome, best first; at least one */
   double wall_s;
   int signal; /* signal that ended the search early: the best may be missing and kept may be empty; 0: none */

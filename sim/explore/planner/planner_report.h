@@ -22,5 +22,3 @@ char *planner_json(const PlannerReport *report);
 void planner_text_steps(GString *out, const PlanOutcome *best, const GArray *steps);
 /* The member "sensitivity" of an open object. */
 void planner_json_steps(JsonBuilder *builder, const PlanOutcome *best, const GArray *steps);
-/* "--tp 8 --pp 16 …": the options that simulate a plan's step. Owned by the caller. */
-char *planner_options(const PlanOutcome *outcome);

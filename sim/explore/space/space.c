@@ -1,15 +1,40 @@
 /* An index is written in mixed radix: its digit on each axis is the place of a value in that axis's list.
  *
  *     text of an axis  →  values (ranges written out)  →  each checked alone  →  index → digits → options → plan
- *                         space_values.c                  space_reader.c                          space_reader.c */
-#include "space_parts.h"
+ */
+#include "space.h"
 
 #include <string.h>
 
 #include "error.h"
+#include "number_range.h"
 #include "options.h"
 #include "suggest.h"
+#include "units.h"
 #include "yaml_node.h"
+
+enum { MOST_VALUES = 65536 }; /* of one axis */
+
+typedef struct {
+  const char *name, *description; /* static */
+  int field;                      /* of the plan (plan_fields.h); −1: model, cluster */
+  gboolean is_whole, is_switch;   /* its values are whole numbers; on and off */
+  char *text;                     /* owned: as given; NULL: not given */
+  char *origin;                   /* owned: "file:line", or NULL: the command line */
+  GPtrArray *values;              /* of char *; set once finished */
+} SpaceAxis;
+
+struct Space {
+  SpaceAxis *axes; /* all possible axes, in the order of --help */
+  int n_axes;
+  GArray *given;       /* of int: indices of the axes given; set once finished */
+  int model, cluster;  /* of these, −1: not given */
+  GPtrArray *models;   /* of Model *, per value of the model's axis */
+  GPtrArray *clusters; /* the same */
+  MemoryMargin margin;
+  char **slow_ranks; /* for every plan, as given by --slow-rank; owned; NULL: none */
+  gint64 count;
+};
 
 static void add_axis(GArray *axes, const char *name, const char *help, int field) {
   const gboolean is_whole =
@@ -227,6 +252,192 @@ gboolean space_set_text(Space *space, const char *text, GError **error) {
   return TRUE;
 }
 
+/* --- values --- */
+
+/* The text of an axis as its values: commas part them, ranges are written out, a layout in letters stays whole. */
+
+static gboolean add_value(SpaceAxis *axis, const char *value, GHashTable *known, GError **error) {
+  if (axis->values->len >= MOST_VALUES)
+    return fail_input(error, "--%s: more than %d values", axis->name, MOST_VALUES);
+  if (*value == '\0')
+    return fail_input(error, "--%s: found nothing between commas in \"%.80s\", expected values such as 1,2,4 or 1..8*2",
+                      axis->name, axis->text);
+  char *copy = g_strdup(value);
+  g_ptr_array_add(axis->values, copy);
+  return g_hash_table_add(known, copy) ||
+         fail_input(error, "--%s: %.80s stands twice in \"%.80s\"", axis->name, value, axis->text);
+}
+
+/* 1-8 and 1:8, as others write a range. */
+static gboolean is_foreign_range(const char *text) {
+  const size_t first = strspn(text, "0123456789");
+  if (first == 0 || strchr("-:", text[first]) == NULL || text[first] == '\0')
+    return FALSE;
+  const size_t last = strspn(text + first + 1, "0123456789");
+  return last > 0 && text[first + 1 + last] == '\0';
+}
+
+static gboolean add_number(SpaceAxis *axis, gint64 number, GHashTable *known, GError **error) {
+  char text[32];
+  g_snprintf(text, sizeof text, "%" G_GINT64_FORMAT, number);
+  return add_value(axis, text, known, error);
+}
+
+static gboolean add_range(SpaceAxis *axis, const char *text, GHashTable *known, GError **error) {
+  NumberRange range;
+  if (!number_range_parse(text, 0, &range))
+    return fail_input(error, "--%s: found \"%.80s\", expected %s", axis->name, text, number_range_form());
+  gint64 value = range.first;
+  do
+    if (!add_number(axis, value, known, error))
+      return FALSE;
+  while (number_range_next(&range, &value));
+  return TRUE;
+}
+
+/* Megatron-LM's letters may have commas within: a layout is one value from its E to its L. The last of its parts. */
+static char **layout_end(const SpaceAxis *axis, char **part) {
+  if (strcmp(axis->name, "pipeline-layout") != 0 || !g_str_has_prefix(g_strstrip(*part), "E"))
+    return part;
+  char **end = part;
+  while (!g_str_has_suffix(g_strstrip(*end), "L") && end[1] != NULL)
+    end++;
+  return end;
+}
+
+/* Parts as they stand between commas, layouts in letters whole. */
+static char **split_values(const SpaceAxis *axis) {
+  g_auto(GStrv) parts = g_strsplit(axis->text, ",", -1);
+  g_autoptr(GStrvBuilder) values = g_strv_builder_new();
+  for (char **part = parts; *part != NULL; part++) {
+    char **end = layout_end(axis, part);
+    g_autoptr(GString) value = g_string_new(g_strstrip(*part));
+    while (part < end)
+      g_string_append_printf(value, ",%s", *++part);
+    g_strv_builder_add(values, value->str);
+  }
+  return g_strv_builder_end(values);
+}
+
+/* Fill `values` from `text`. INPUT naming the option. */
+static gboolean expand(SpaceAxis *axis, GError **error) {
+  axis->values = g_ptr_array_new_with_free_func(g_free);
+  g_autoptr(GHashTable) known = g_hash_table_new(g_str_hash, g_str_equal);
+  g_auto(GStrv) parts = split_values(axis);
+  if (parts[0] == NULL)
+    return fail_input(error, "--%s: found nothing, expected values such as 1,2,4", axis->name);
+  for (char **part = parts; *part != NULL; part++) {
+    gint64 number;
+    const char *text = *part;
+    gboolean ok = TRUE;
+    if (axis->is_whole && strstr(text, "..") != NULL)
+      ok = add_range(axis, text, known, error);
+    else if (axis->is_whole && units_parse_whole(text, G_MININT64, G_MAXINT64, &number, NULL))
+      ok = add_number(axis, number, known, error);
+    else if (axis->is_whole && is_foreign_range(text))
+      ok = fail_input(error, "--%s: found \"%.80s\", expected whole numbers or %s", axis->name, text,
+                      number_range_form());
+    else
+      ok = add_value(axis, text, known, error);
+    if (!ok)
+      return FALSE;
+  }
+  return TRUE;
+}
+
+/* --- reading a configuration --- */
+
+/* A reader puts an index's values into the very options that a command line fills, so that a configuration of a space
+ * means what the same options mean to every other verb. */
+
+struct SpaceReader {
+  const Space *space;
+  PlanOptions options;
+  GHashTable *frameworks; /* of `options`: each is read once */
+};
+
+static void reset(SpaceReader *reader) {
+  plan_options_clear(&reader->options);
+  plan_options_init(&reader->options);
+  reader->options.frameworks = reader->frameworks;
+}
+
+SpaceReader *space_reader_new(const Space *space) {
+  SpaceReader *reader = g_new0(SpaceReader, 1);
+  reader->space = space;
+  reader->frameworks = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
+  reset(reader);
+  return reader;
+}
+
+void space_reader_free(SpaceReader *reader) {
+  if (reader == NULL)
+    return;
+  plan_options_clear(&reader->options);
+  g_hash_table_unref(reader->frameworks);
+  g_free(reader);
+}
+
+/* What says nothing of the model is a mistake in a single configuration; of many it is one that is impossible. */
+static gboolean check_model(const SpaceReader *reader, const Model *model, GError **error) {
+  g_autoptr(GError) problem = NULL;
+  if (model == NULL || plan_options_check_model(reader->options.plan, model, &problem))
+    return TRUE;
+  if (reader->space->count > 1)
+    return fail_impossible(error, "%s", problem->message);
+  g_propagate_error(error, g_steal_pointer(&problem));
+  return FALSE;
+}
+
+gboolean space_reader_read(SpaceReader *reader, gint64 index, SpacePoint *point, GError **error) {
+  const Space *space = reader->space;
+  reset(reader);
+  reader->options.repeated = g_strdupv(space->slow_ranks);
+  *point = (SpacePoint){0};
+  for (int g = (int)space->given->len - 1; g >= 0; g--) {
+    const SpaceAxis *axis = &space->axes[g_array_index(space->given, int, g)];
+    const guint value = (guint)(index % axis->values->len);
+    index /= axis->values->len;
+    if (g == space->model)
+      point->model = g_ptr_array_index(space->models, value);
+    else if (g == space->cluster)
+      point->cluster = g_ptr_array_index(space->clusters, value);
+    else
+      reader->options.texts[axis->field] = g_strdup(g_ptr_array_index(axis->values, value));
+  }
+  if (!plan_options_make_plan(&reader->options, error) || !check_model(reader, point->model, error) ||
+      !plan_options_check_cluster(&reader->options, point->cluster, error))
+    return FALSE;
+  point->plan = reader->options.plan;
+  return TRUE;
+}
+
+/* The value makes sense by itself: other options as they are by default, or as it needs them. */
+static gboolean check_value(SpaceReader *reader, const SpaceAxis *axis, const char *value, GError **error) {
+  reset(reader);
+  if (strcmp(axis->name, "memory-cap") == 0)
+    plan_options_set_default(&reader->options, "schedule", "auto");
+  plan_options_set_default(&reader->options, axis->name, value);
+  g_autoptr(GError) problem = NULL;
+  if ((plan_options_make_plan(&reader->options, &problem) &&
+       plan_complete(reader->options.plan, NULL, NULL, &problem)) ||
+      g_error_matches(problem, STEPSIM_ERROR, STEPSIM_ERROR_IMPOSSIBLE)) /* alone, but perhaps not with others */
+    return TRUE;
+  g_propagate_error(error, g_steal_pointer(&problem));
+  return FALSE;
+}
+
+/* Check each value on its own, with all other options at their defaults. INPUT. */
+static gboolean check_axis(const Space *space, const SpaceAxis *axis, GError **error) {
+  if (strcmp(axis->name, "model") == 0 || strcmp(axis->name, "cluster") == 0)
+    return TRUE; /* checked by being read */
+  g_autoptr(SpaceReader) reader = space_reader_new(space);
+  for (guint v = 0; v < axis->values->len; v++)
+    if (!check_value(reader, axis, g_ptr_array_index(axis->values, v), error))
+      return FALSE;
+  return TRUE;
+}
+
 /* --- finishing --- */
 
 /* Prefix a mistake in an axis's values by where they stand. */
@@ -284,7 +495,7 @@ gboolean space_finish_closed(Space *space, GError **error) {
     SpaceAxis *axis = &space->axes[i];
     if (axis->text == NULL)
       continue;
-    if (!space_axis_expand(axis, error))
+    if (!expand(axis, error))
       return fail_axis(axis, error);
     if (strcmp(axis->name, "model") == 0)
       space->model = (int)space->given->len;
@@ -305,7 +516,7 @@ gboolean space_finish(Space *space, GError **error) {
     return FALSE;
   for (int g = 0; g < space_n_axes(space); g++) {
     const SpaceAxis *axis = &space->axes[g_array_index(space->given, int, g)];
-    if (!space_axis_check(space, axis, error))
+    if (!check_axis(space, axis, error))
       return fail_axis(axis, error);
   }
   return read_values(space, space->model, space->models, read_model, error) &&

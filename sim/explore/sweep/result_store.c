@@ -84,7 +84,8 @@ static gboolean execute(ResultStore *store, const char *sql, GError **error) {
   return status == SQLITE_OK || fail_store(store, status, error);
 }
 
-sqlite3_stmt *result_store_query(ResultStore *store, GError **error, const char *sql) {
+/* NULL with the error set. */
+static sqlite3_stmt *prepare(ResultStore *store, const char *sql, GError **error) {
   sqlite3_stmt *statement = NULL;
   const int status = sqlite3_prepare_v2(store->database, sql, -1, &statement, NULL);
   if (status != SQLITE_OK)
@@ -92,20 +93,25 @@ sqlite3_stmt *result_store_query(ResultStore *store, GError **error, const char 
   return status == SQLITE_OK ? statement : NULL;
 }
 
-gboolean result_store_check_end(ResultStore *store, int status, GError **error) {
-  return status == SQLITE_DONE || fail_store(store, status, error);
+gboolean result_store_each(ResultStore *store, const char *sql, ResultVisit visit, gpointer data, GError **error) {
+  sqlite3_stmt *rows = prepare(store, sql, error);
+  int status = SQLITE_DONE;
+  gboolean ok = rows != NULL;
+  while (ok && (status = sqlite3_step(rows)) == SQLITE_ROW)
+    ok = visit(rows, data, error);
+  ok = ok && (status == SQLITE_DONE || fail_store(store, status, error));
+  sqlite3_finalize(rows);
+  return ok;
+}
+
+static gboolean take_whole(sqlite3_stmt *row, gpointer value, GError **error) {
+  *(gint64 *)value = sqlite3_column_int64(row, 0);
+  return TRUE;
 }
 
 /* The one whole number a query gives. */
 static gboolean query_whole(ResultStore *store, const char *sql, gint64 *value, GError **error) {
-  sqlite3_stmt *statement = result_store_query(store, error, sql);
-  if (statement == NULL)
-    return FALSE;
-  const int status = sqlite3_step(statement);
-  if (status == SQLITE_ROW)
-    *value = sqlite3_column_int64(statement, 0);
-  sqlite3_finalize(statement);
-  return status == SQLITE_ROW || fail_store(store, status, error);
+  return result_store_each(store, sql, take_whole, value, error);
 }
 
 /* --- checksums --- */
@@ -207,7 +213,7 @@ static gboolean prepare_insert(ResultStore *store, GError **error) {
   for (int i = 1; i < n; i++)
     g_string_append(sql, ",?");
   g_string_append_c(sql, ')');
-  store->insert = result_store_query(store, error, sql->str);
+  store->insert = prepare(store, sql->str, error);
   return store->insert != NULL;
 }
 
@@ -326,7 +332,7 @@ gboolean result_store_begin(ResultStore *store, const GArray *facts, GError **er
   g_assert(!store->has_run);
   if (!create_tables(store, error))
     return FALSE;
-  sqlite3_stmt *statement = result_store_query(store, error, "INSERT INTO run VALUES (?, ?, ?)");
+  sqlite3_stmt *statement = prepare(store, "INSERT INTO run VALUES (?, ?, ?)", error);
   gboolean ok = statement != NULL;
   for (guint i = 0; ok && i < facts->len; i++)
     ok = insert_fact(store, statement, &g_array_index(facts, RunFact, i), error);
@@ -335,28 +341,28 @@ gboolean result_store_begin(ResultStore *store, const GArray *facts, GError **er
   return store->has_run;
 }
 
+typedef struct {
+  const ResultStore *store;
+  GArray *taken;
+} Taking;
+
+static gboolean take_fact(sqlite3_stmt *row, gpointer data, GError **error) {
+  const Taking *taking = data;
+  const char *name = (const char *)sqlite3_column_text(row, 0);
+  if (!is_whole_row(row))
+    return fail_input(error, "%s is damaged: what it says of the sweep, \"%.80s\", is not as it was written",
+                      name_of(taking->store), name != NULL ? name : "");
+  run_facts_add(taking->taken, name, (const char *)sqlite3_column_text(row, 1));
+  return TRUE;
+}
+
 GArray *result_store_facts(ResultStore *store, GError **error) {
   g_autoptr(GArray) facts = run_facts_new();
-  if (!store->has_run)
-    return g_steal_pointer(&facts);
-  if (!check_tables(store, error))
+  Taking taking = {store, facts};
+  if (store->has_run && !(check_tables(store, error) &&
+                          result_store_each(store, "SELECT * FROM run ORDER BY name", take_fact, &taking, error)))
     return NULL;
-  sqlite3_stmt *statement = result_store_query(store, error, "SELECT * FROM run ORDER BY name");
-  if (statement == NULL)
-    return NULL;
-  int status;
-  gboolean ok = TRUE;
-  while (ok && (status = sqlite3_step(statement)) == SQLITE_ROW) {
-    const char *name = (const char *)sqlite3_column_text(statement, 0);
-    ok = is_whole_row(statement) ||
-         fail_input(error, "%s is damaged: what it says of the sweep, \"%.80s\", is not as it was written",
-                    name_of(store), name != NULL ? name : "");
-    if (ok)
-      run_facts_add(facts, name, (const char *)sqlite3_column_text(statement, 1));
-  }
-  ok = ok && result_store_check_end(store, status, error);
-  sqlite3_finalize(statement);
-  return ok ? g_steal_pointer(&facts) : NULL;
+  return g_steal_pointer(&facts);
 }
 
 /* "tp=1,2,4\npp=1\n" against "tp=1,2\npp=1\n" is said by its lines. */
@@ -397,25 +403,22 @@ gboolean result_store_check(ResultStore *store, const GArray *facts, GError **er
 
 /* --- rows --- */
 
+static gboolean take_index(sqlite3_stmt *row, gpointer data, GError **error) {
+  const Taking *taking = data;
+  const gint64 index = sqlite3_column_int64(row, 0);
+  g_array_append_val(taking->taken, index);
+  return is_whole_row(row) ||
+         fail_input(error, "%s is damaged: the row of configuration %" G_GINT64_FORMAT " is not as it was written",
+                    name_of(taking->store), index);
+}
+
 GArray *result_store_indices(ResultStore *store, GError **error) {
   g_autoptr(GArray) indices = g_array_new(FALSE, FALSE, sizeof(gint64));
-  if (!store->has_run)
-    return g_steal_pointer(&indices);
-  sqlite3_stmt *statement = result_store_query(store, error, "SELECT * FROM configurations ORDER BY config");
-  if (statement == NULL)
+  Taking taking = {store, indices};
+  const char *sql = "SELECT * FROM configurations ORDER BY config";
+  if (store->has_run && !result_store_each(store, sql, take_index, &taking, error))
     return NULL;
-  int status;
-  gboolean ok = TRUE;
-  while (ok && (status = sqlite3_step(statement)) == SQLITE_ROW) {
-    const gint64 index = sqlite3_column_int64(statement, 0);
-    ok = is_whole_row(statement) ||
-         fail_input(error, "%s is damaged: the row of configuration %" G_GINT64_FORMAT " is not as it was written",
-                    name_of(store), index);
-    g_array_append_val(indices, index);
-  }
-  ok = ok && result_store_check_end(store, status, error);
-  sqlite3_finalize(statement);
-  return ok ? g_steal_pointer(&indices) : NULL;
+  return g_steal_pointer(&indices);
 }
 
 static void bind_cell(sqlite3_stmt *statement, int place, const Cell *cell) {
@@ -470,31 +473,34 @@ gboolean result_store_pack(ResultStore *store, GByteArray *bytes, GError **error
   return execute(store, "BEGIN IMMEDIATE; DELETE FROM configurations", error);
 }
 
+typedef struct {
+  ResultStore *store;
+  gint64 *counts, n;
+} Copying;
+
 /* A row of another store, value by value. */
-static gboolean add_copy(ResultStore *store, sqlite3_stmt *row, gint64 counts[N_SWEEP_STATUSES], GError **error) {
+static gboolean copy_row(sqlite3_stmt *row, gpointer data, GError **error) {
+  Copying *copying = data;
+  sqlite3_stmt *insert = copying->store->insert;
   for (int i = 0; i < sqlite3_column_count(row); i++)
-    sqlite3_bind_value(store->insert, i + 1, sqlite3_column_value(row, i));
-  const int status = sqlite3_step(store->insert);
-  sqlite3_reset(store->insert);
+    sqlite3_bind_value(insert, i + 1, sqlite3_column_value(row, i));
+  const int status = sqlite3_step(insert);
+  sqlite3_reset(insert);
   for (int i = 0; i < N_SWEEP_STATUSES; i++)
-    counts[i] += g_strcmp0((const char *)sqlite3_column_text(row, 1), sweep_status_names()[i]) == 0;
-  return status == SQLITE_DONE || fail_store(store, status, error);
+    copying->counts[i] += g_strcmp0((const char *)sqlite3_column_text(row, 1), sweep_status_names()[i]) == 0;
+  copying->n++;
+  return status == SQLITE_DONE || fail_store(copying->store, status, error);
 }
 
 gint64 result_store_unpack(ResultStore *store, const GByteArray *bytes, gint64 counts[N_SWEEP_STATUSES],
                            GError **error) {
   g_autoptr(ResultStore) packed = result_store_open_packed(bytes, store->table, NULL);
+  Copying copying = {store, counts, 0};
   if (packed == NULL || !packed->has_run || !check_tables(packed, NULL))
     return fail_impossible(error, "a rank sent what are no rows: all ranks must run the same program");
-  sqlite3_stmt *rows = result_store_query(packed, error, "SELECT * FROM configurations");
-  gboolean ok = rows != NULL && (store->insert != NULL || prepare_insert(store, error));
-  gint64 n = 0;
-  int status = SQLITE_DONE;
-  for (; ok && (status = sqlite3_step(rows)) == SQLITE_ROW; n++)
-    ok = add_copy(store, rows, counts, error);
-  ok = ok && result_store_check_end(packed, status, error);
-  sqlite3_finalize(rows);
-  return ok ? n : 0;
+  const gboolean ok = (store->insert != NULL || prepare_insert(store, error)) &&
+                      result_store_each(packed, "SELECT * FROM configurations", copy_row, &copying, error);
+  return ok ? copying.n : 0;
 }
 
 gboolean result_store_commit(ResultStore *store, GError **error) {

@@ -54,8 +54,6 @@ gint64 result_store_unpack(ResultStore *store, const GByteArray *bytes, gint64 c
 /* Commit, merge the write-ahead log into the file and close it for writing; it can still be read. */
 gboolean result_store_finish(ResultStore *store, GError **error);
 
-/* A query that only fails if the store does; NULL with the error set. Free it with sqlite3_finalize(). */
-sqlite3_stmt *result_store_query(ResultStore *store, GError **error, const char *sql);
-/* After a query's last row: FALSE with the error set if it ended with an error. `status` as returned by
- * sqlite3_step(). */
-gboolean result_store_check_end(ResultStore *store, int status, GError **error);
+/* A query that only fails if the store does, each of its rows visited until `visit` is FALSE, with the error set. */
+typedef gboolean (*ResultVisit)(sqlite3_stmt *row, gpointer data, GError **error);
+gboolean result_store_each(ResultStore *store, const char *sql, ResultVisit visit, gpointer data, GError **error);

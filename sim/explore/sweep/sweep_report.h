@@ -15,24 +15,18 @@ typedef struct {
 
 /* Rows of each status. */
 gboolean sweep_report_counts(const SweepReport *report, gint64 counts[N_SWEEP_STATUSES], GError **error);
-/* The best configurations that ran and fit, by the objective and then by index: at most n_top. GArray of gint64
- * indices, owned by the caller; NULL with the error set. */
-GArray *sweep_report_best(const SweepReport *report, GError **error);
-/* For each value of the axis `best_of`, in order, the best configuration that ran and fits; values without one are
- * skipped. As above; empty without an axis. */
-GArray *sweep_report_best_of(const SweepReport *report, GError **error);
-/* Configurations that ran and fit and that no other beats in all of tokens per second, peak memory and, if prices
- * are known, dollars per token. Of equal ones, the first. As above, fastest first. */
-GArray *sweep_report_pareto(const SweepReport *report, GError **error);
-/* Reasons, most frequent first: a query of status, kind, count, and one of the reasons in full. */
-sqlite3_stmt *sweep_report_reasons(const SweepReport *report, GError **error);
 
-/* Numbers of one row; `columns` must be names of real columns, `values` gets NAN if the row has none. */
-gboolean sweep_report_numbers(const SweepReport *report, gint64 index, const char *const *columns, int n_columns,
-                              double *values, GError **error);
-/* Warnings about the first of `best` (sweep_report_best()), such as almost no memory left. Of char *, owned by the
- * caller, possibly empty; NULL with the error set. */
-GPtrArray *sweep_report_warnings(const SweepReport *report, const GArray *best, GError **error);
+/* Rows of those that ran and fit; ties go to the lower index, so that a report says the same whatever order rows came
+ * in. */
+typedef enum {
+  SWEEP_BEST,    /* the best by the objective, at most n_top */
+  SWEEP_BEST_OF, /* for each value of the axis `best_of`, in order, the best there is, if any; without an axis none */
+  SWEEP_PARETO   /* those that no other beats in all of tokens per second, peak memory and, if prices are known, dollars
+                    per token; of equal ones, the first. Fastest first */
+} SweepRows;
+/* Visits each with all of its columns. */
+gboolean sweep_report_rows(const SweepReport *report, SweepRows which, ResultVisit visit, gpointer data,
+                           GError **error);
 
 /* For people: columns of the axes that vary, and the numbers that decide. Appends to `out`. */
 gboolean sweep_report_text(const SweepReport *report, GString *out, GError **error);

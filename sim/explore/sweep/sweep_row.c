@@ -9,7 +9,7 @@
 #include "plan_fields.h"
 
 #include "json_text.h"
-#include "reason_kind.h"
+#include "reasons.h"
 
 typedef enum { FROM_PLAN, FROM_REPORT, FROM_ELSEWHERE } Origin;
 typedef enum { VALUE_INT, VALUE_INT64, VALUE_UINT64, VALUE_DOUBLE, VALUE_TEXT } ValueType;

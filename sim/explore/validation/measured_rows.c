@@ -4,8 +4,7 @@
 #include <string.h>
 
 #include "error.h"
-#include "row_model.h"
-#include "row_plan.h"
+#include "row_cells.h"
 #include "row_rules.h"
 #include "suggest.h"
 

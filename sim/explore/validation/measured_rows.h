@@ -68,7 +68,7 @@ typedef struct {
  * gives column, found and expected), or has more or fewer cells than the header is not an error: it gets a
  * `problem`, and the others are read.
  *
- * A row whose model_name is that of a shipped model with experts (row_model.h), with the row's hidden size and
+ * A row whose model_name is that of a shipped model with experts (row_cells.h), with the row's hidden size and
  * heads, uses that model, cut to the row's layers; if the row states a number of experts, it must be the same.
  * Otherwise experts, experts_per_token and moe_ffn_hidden say what replaces every layer's MLP. A row whose
  * model_name is that of a shipped model without experts, with the row's layers too, takes that model's vocabulary if

@@ -3,7 +3,7 @@
 #pragma once
 #include "cluster.h"
 #include "model.h"
-#include "row_model.h"
+#include "row_cells.h"
 
 typedef struct RowRules RowRules;
 

@@ -1,5 +1,4 @@
-/* A Validation for people (validation_text.c) and for scripts and pictures (validation_files.c). Texts are owned by the
- * caller. */
+/* A Validation for people, scripts and pictures. Texts are owned by the caller. */
 #pragma once
 #include "validation.h"
 
