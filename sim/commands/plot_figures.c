@@ -38,8 +38,8 @@ static char *title_of(const PlotOptions *o, const char *what, const Model *model
 
 /* For all combinations; a varied model or cluster is left out. */
 static char *title_of_variants(const PlotOptions *o, const char *what, const Variants *variants) {
-  const Model *model = many_runs_get(variants->runs, 0)->model;
-  const Cluster *cluster = many_runs_get(variants->runs, 0)->cluster;
+  const Model *model = variants_get(variants->runs, 0)->model;
+  const Cluster *cluster = variants_get(variants->runs, 0)->cluster;
   for (guint i = 0; i < variants->axes->len; i++) {
     const char *name = g_array_index(variants->axes, VaryAxis, i).name;
     model = strcmp(name, "model") == 0 ? NULL : model;
@@ -155,7 +155,7 @@ static Picture *make_mfu_lines(PlotOptions *o, const GArray *gpus, GError **erro
   if (!variants_make(&variants, o, o->vary, error))
     return NULL;
   for (guint i = 0; i < variants.runs->len; i++)
-    if (!check_scales(many_runs_get(variants.runs, i)->plan, error))
+    if (!check_scales(variants_get(variants.runs, i)->plan, error))
       return NULL;
   g_autoptr(GPtrArray) left_out = g_ptr_array_new_with_free_func(g_free);
   g_autoptr(GArray) points = curves_strong_scaling(variants.runs, gpus, n_threads(o), left_out, error);
@@ -183,7 +183,8 @@ static Prediction *predict_one(PlotOptions *o, GError **error) {
 }
 
 static gboolean predict_variants(Variants *variants, const PlotOptions *o, char **vary, GError **error) {
-  return variants_make(variants, o, vary, error) && many_runs_predict(variants->runs, n_threads(o), error);
+  return variants_make(variants, o, vary, error) &&
+         variants_predict(variants->runs, &(VaryHow){.n_threads = n_threads(o)}, error);
 }
 
 static Picture *make_breakdown(PlotOptions *o, char **files, GError **error) {
@@ -217,11 +218,11 @@ static Picture *make_memory(PlotOptions *o, char **files, GError **error) {
   if (!variants_make(&variants, o, o->vary, error))
     return NULL;
   for (guint i = 0; i < variants.runs->len; i++) {
-    Plan *plan = many_runs_get(variants.runs, i)->plan;
+    Plan *plan = variants_get(variants.runs, i)->plan;
     if (!zero_shards_optimizer(plan->zero))
       plan->zero_ranks = 0;
   }
-  if (!many_runs_predict(variants.runs, n_threads(o), error))
+  if (!variants_predict(variants.runs, &(VaryHow){.n_threads = n_threads(o)}, error))
     return NULL;
   g_autofree char *title = title_of_variants(o, "Memory of the fullest GPU", &variants);
   return runs_memory_picture(variants.runs, title, output_columns(), error);

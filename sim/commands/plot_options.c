@@ -266,7 +266,7 @@ static gboolean add_run(Variants *variants, PlotOptions *varied, const char *lab
     g_ptr_array_add(variants->sources, own);
     source = own;
   }
-  many_runs_add(variants->runs, label, source->model, source->cluster, plan);
+  variants_add(variants->runs, source->model, source->cluster, plan)->label = g_strdup(label);
   return TRUE;
 }
 
@@ -290,7 +290,7 @@ gboolean variants_make(Variants *variants, const PlotOptions *o, char **vary, GE
   variants->axes = g_array_new(FALSE, FALSE, sizeof(VaryAxis));
   g_array_set_clear_func(variants->axes, vary_axis_clear);
   variants->sources = g_ptr_array_new_with_free_func(free_source);
-  variants->runs = many_runs_new();
+  variants->runs = variants_new();
   guint n = 1;
   for (char **text = vary; *text != NULL; text++) {
     if (!add_axis(variants->axes, *text, error))

@@ -1,8 +1,8 @@
 /* What `stepsim plot` is asked for: a plan's options, those of single figures, and sets of plans that differ in some
  * options. */
 #pragma once
-#include "many_runs.h"
 #include "options.h"
+#include "vary.h"
 
 /* Options that only some figures use; each figure names its own as a set. */
 typedef enum {
@@ -50,7 +50,7 @@ typedef struct {
 typedef struct {
   GArray *axes;       /* of VaryAxis; owned */
   GPtrArray *sources; /* of PlanOptions *; own the models and clusters that the runs borrow */
-  GArray *runs;       /* of ManyRun, not yet predicted; labels such as "pp 4, zero 1" */
+  GArray *runs;       /* of Variant, not yet predicted; labels such as "pp 4, zero 1" */
 } Variants;
 
 /* `vary`: texts "NAME=LIST", NULL-terminated, with LIST "1,2,4", "1..16*2" or names. INPUT for a malformed text, a

@@ -9,10 +9,10 @@
 #include <sqlite3.h>
 #include <string.h>
 
-#include "many_runs.h"
 #include "plan.h"
 #include "run_pictures.h"
 #include "table_pictures.h"
+#include "vary.h"
 
 static char *folder; /* of this run; removed at the end */
 static Model *model;
@@ -105,7 +105,7 @@ END_TEST
 
 /* Each plan keeps its own batch, and its points are those of the curve it has alone. What cannot be has no point. */
 START_TEST(lines_of_strong_scaling_are_those_that_each_plan_has_alone) {
-  g_autoptr(GArray) gpus = counts_of(8, 64), lines = many_runs_new();
+  g_autoptr(GArray) gpus = counts_of(8, 64), lines = variants_new();
   g_autoptr(GPtrArray) left_out = g_ptr_array_new_with_free_func(g_free);
   static const struct {
     const char *label;
@@ -117,13 +117,13 @@ START_TEST(lines_of_strong_scaling_are_those_that_each_plan_has_alone) {
     plan->tp = drawn[i].tp;
     plan->zero = 1;
     plan->global_batch = drawn[i].batch;
-    many_runs_add(lines, drawn[i].label, model, cluster, plan);
+    variants_add(lines, model, cluster, plan)->label = g_strdup(drawn[i].label);
   }
   g_autoptr(GArray) points = curves_strong_scaling(lines, gpus, 0, left_out, NULL);
   ck_assert_uint_eq(points->len, 4);
   ck_assert_uint_eq(left_out->len, 2);
   for (guint line = 0; line < 2; line++) {
-    const Plan *plan = many_runs_get(lines, line)->plan;
+    const Plan *plan = variants_get(lines, line)->plan;
     g_autoptr(GArray) alone = curves_mfu(model, cluster, plan, gpus, 0, left_out, NULL);
     for (guint k = 0; k < 2; k++) {
       const MfuPoint *at = &g_array_index(points, MfuPoint, 2 * line + k);
@@ -136,7 +136,7 @@ START_TEST(lines_of_strong_scaling_are_those_that_each_plan_has_alone) {
 END_TEST
 
 static GArray *five_runs(void) {
-  GArray *runs = many_runs_new();
+  GArray *runs = variants_new();
   static const int tps[] = {1, 2, 4, 8, 5}; /* five do not divide 32 heads */
   for (guint i = 0; i < G_N_ELEMENTS(tps); i++) {
     int tp = tps[i];
@@ -145,41 +145,41 @@ static GArray *five_runs(void) {
     plan->tp = tp;
     plan->zero = 3;
     plan->global_batch = 32;
-    g_autofree char *label = g_strdup_printf("tp %d", tp);
-    many_runs_add(runs, label, model, cluster, plan);
+    variants_add(runs, model, cluster, plan)->label = g_strdup_printf("tp %d", tp);
   }
   return runs;
 }
 
 START_TEST(threads_change_no_number) {
   g_autoptr(GArray) one = five_runs(), many = five_runs();
-  ck_assert(many_runs_predict(one, 1, NULL));
-  ck_assert(many_runs_predict(many, 4, NULL));
+  ck_assert(variants_predict(one, &(VaryHow){.n_threads = 1}, NULL));
+  ck_assert(variants_predict(many, &(VaryHow){.n_threads = 4}, NULL));
   for (guint i = 0; i < one->len; i++) {
-    const ManyRun *a = many_runs_get(one, i), *b = many_runs_get(many, i);
-    ck_assert_str_eq(a->problem != NULL ? a->problem : "", b->problem != NULL ? b->problem : "");
-    ck_assert(a->problem != NULL || memcmp(&a->step_time_s, &b->step_time_s, sizeof a->step_time_s) == 0);
-    ck_assert(a->problem != NULL || memcmp(a->memory_bytes, b->memory_bytes, sizeof a->memory_bytes) == 0);
+    const Variant *a = variants_get(one, i), *b = variants_get(many, i);
+    ck_assert_str_eq(a->problem != NULL ? a->problem->message : "", b->problem != NULL ? b->problem->message : "");
+    const PlanOutcome *x = a->outcome, *y = b->outcome;
+    ck_assert(x == NULL || memcmp(&x->step_time_s, &y->step_time_s, sizeof x->step_time_s) == 0);
+    ck_assert(x == NULL || memcmp(x->memory_bytes, y->memory_bytes, sizeof x->memory_bytes) == 0);
   }
-  ck_assert_uint_eq(many_runs_count_possible(one), 4);
-  ck_assert_ptr_nonnull(strstr(many_runs_get(one, 4)->problem, "tp 5"));
+  ck_assert_uint_eq(variants_count_possible(one), 4);
+  ck_assert_ptr_nonnull(strstr(variants_get(one, 4)->problem->message, "tp 5"));
 }
 END_TEST
 
 START_TEST(a_run_that_makes_no_sense_is_an_error_with_its_label) {
   g_autoptr(GArray) runs = five_runs();
-  many_runs_get(runs, 2)->plan->tp = 0;
+  variants_get(runs, 2)->plan->tp = 0;
   g_autoptr(GError) error = NULL;
-  ck_assert(!many_runs_predict(runs, 2, &error));
+  ck_assert(!variants_predict(runs, &(VaryHow){.n_threads = 2}, &error));
   assert_error(error, STEPSIM_ERROR_INPUT, "tp 4: ");
 }
 END_TEST
 
 START_TEST(bars_add_up_to_the_step_and_say_what_cannot_be) {
   g_autoptr(GArray) runs = five_runs();
-  ck_assert(many_runs_predict(runs, 2, NULL));
+  ck_assert(variants_predict(runs, &(VaryHow){.n_threads = 2}, NULL));
   for (guint i = 0; i < 4; i++) {
-    const ManyRun *run = many_runs_get(runs, i);
+    const PlanOutcome *run = variants_get(runs, i)->outcome;
     double sum_s = 0, sum_bytes = 0;
     for (int part = 0; part < N_BREAKDOWN; part++)
       sum_s += run->breakdown_s[part];

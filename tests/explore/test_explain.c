@@ -259,7 +259,7 @@ END_TEST
 
 /* The step with a part twice as fast; 0: it is not said. */
 static double faster_s(const Prediction *prediction, const Plan *plan, const char *what) {
-  g_autoptr(GArray) steps = faster_hardware_new(prediction, plan);
+  g_autoptr(GArray) steps = faster_hardware_new(prediction, plan, 2);
   for (guint i = 0; i < steps->len; i++)
     if (strcmp(g_array_index(steps, FasterStep, i).what, what) == 0)
       return g_array_index(steps, FasterStep, i).step_time_s;
@@ -361,7 +361,7 @@ START_TEST(frameworks_and_precisions_are_a_step_away) {
   g_autoptr(Prediction) compiled = predict(&llama, clusters[1], plan, NULL);
   gboolean has_framework = FALSE, has_precision = FALSE;
   for (guint i = 0; i < explanation->steps->len; i++) {
-    const SensitivityStep *at = &g_array_index(explanation->steps, SensitivityStep, i);
+    const Variant *at = &g_array_index(explanation->steps, Variant, i);
     if (strcmp(at->option, "--framework") == 0) {
       ck_assert_str_eq(at->to, "torchtitan-compile");
       ck_assert_double_eq(at->outcome->step_time_s, compiled->step_time_s);

@@ -6,9 +6,9 @@
 #include "planner_report.h"
 #include "step_report.h"
 
-static const SensitivityStep *find_step(const GArray *steps, const char *option, const char *to) {
+static const Variant *find_step(const GArray *steps, const char *option, const char *to) {
   for (guint i = 0; i < steps->len; i++) {
-    const SensitivityStep *step = &g_array_index(steps, SensitivityStep, i);
+    const Variant *step = &g_array_index(steps, Variant, i);
     if (strcmp(step->option, option) == 0 && strcmp(step->to, to) == 0)
       return step;
   }
@@ -37,9 +37,10 @@ START_TEST(each_step_changes_one_option_and_what_must_follow) {
       {"--schedule", "zb-v", "zb-v", 2, 4, 2, 2, 1, 1, 32},
   };
   for (gsize i = 0; i < G_N_ELEMENTS(expected); i++) {
-    const SensitivityStep *step = find_step(steps, expected[i].option, expected[i].to);
+    const Variant *step = find_step(steps, expected[i].option, expected[i].to);
     ck_assert_msg(step != NULL, "%s to %s", expected[i].option, expected[i].to);
-    ck_assert_msg(step->outcome != NULL, "%s: %s", expected[i].option, step->problem);
+    ck_assert_msg(step->outcome != NULL, "%s: %s", expected[i].option,
+                  step->problem != NULL ? step->problem->message : "");
     const Plan *plan = step->outcome->completed;
     ck_assert_msg(plan->tp == expected[i].tp && plan->pp == expected[i].pp && plan->dp == expected[i].dp &&
                       plan->chunks == expected[i].chunks && plan->zero == expected[i].zero &&
@@ -78,7 +79,7 @@ START_TEST(what_a_framework_decided_stays_through_a_step) {
   const PlanOutcome *best = result->kept->pdata[0];
   ck_assert_int_eq(best->completed->overlap_p2p, TRUE);
   g_autoptr(GArray) steps = sensitivity_new(best, &request);
-  const SensitivityStep *one_chunk = find_step(steps, "--chunks", "1"), *off = find_step(steps, "--overlap-p2p", "off");
+  const Variant *one_chunk = find_step(steps, "--chunks", "1"), *off = find_step(steps, "--overlap-p2p", "off");
   ck_assert(one_chunk != NULL && one_chunk->outcome != NULL && off != NULL && off->outcome != NULL);
   ck_assert_int_eq(one_chunk->outcome->completed->overlap_p2p, TRUE);
   ck_assert_int_eq(off->outcome->completed->overlap_p2p, FALSE);
@@ -101,16 +102,16 @@ START_TEST(what_was_left_open_is_stepped_from_what_it_came_to) {
   const Plan *completed = outcome->completed;
   ck_assert_int_eq(completed->chunks, 2);
   g_autoptr(GArray) steps = sensitivity_new(outcome, &request);
-  const SensitivityStep *fewer = find_step(steps, "--chunks", "1"), *more = find_step(steps, "--chunks", "4");
+  const Variant *fewer = find_step(steps, "--chunks", "1"), *more = find_step(steps, "--chunks", "4");
   ck_assert(fewer != NULL && more != NULL);
   ck_assert_str_eq(fewer->from, "2");
   g_autofree char *doubled = g_strdup_printf("%" G_GINT64_FORMAT, 2 * completed->global_batch);
   ck_assert_ptr_nonnull(find_step(steps, "--global-batch", doubled));
-  const SensitivityStep *two = find_step(steps, "--micro-batch", "2");
+  const Variant *two = find_step(steps, "--micro-batch", "2");
   ck_assert_ptr_nonnull(two);
   ck_assert_str_eq(two->from, "1");
-  const SensitivityStep *wider = find_step(steps, "--tp", "2"); /* the same GPUs: dp follows */
-  const SensitivityStep *shorter = find_step(steps, "--pp", "4");
+  const Variant *wider = find_step(steps, "--tp", "2"); /* the same GPUs: dp follows */
+  const Variant *shorter = find_step(steps, "--pp", "4");
   ck_assert(wider != NULL && wider->outcome != NULL && shorter != NULL && shorter->outcome != NULL);
   ck_assert_int_eq(wider->outcome->completed->dp, 1);
   ck_assert_int_eq(shorter->outcome->completed->dp, 4);
@@ -126,10 +127,10 @@ START_TEST(an_impossible_step_says_why) {
   PlannerRequest request = request_of(space);
   g_autoptr(PlannerResult) result = search(&request);
   g_autoptr(GArray) steps = sensitivity_new(result->kept->pdata[0], &request);
-  const SensitivityStep *step = find_step(steps, "--tp", "64");
+  const Variant *step = find_step(steps, "--tp", "64");
   ck_assert_ptr_nonnull(step);
   ck_assert_ptr_null(step->outcome);
-  ck_assert_msg(strstr(step->problem, "tp 64") != NULL, "%s", step->problem);
+  ck_assert_msg(strstr(step->problem->message, "tp 64") != NULL, "%s", step->problem->message);
 }
 END_TEST
 
@@ -152,9 +153,9 @@ START_TEST(experts_step_and_tp_beside_them_is_possible) {
   g_autoptr(GArray) steps = sensitivity_new(result->kept->pdata[0], &request);
   const char *const expected[][2] = {{"--ep", "2"}, {"--ep", "8"}, {"--tp", "2"}};
   for (gsize i = 0; i < G_N_ELEMENTS(expected); i++) {
-    const SensitivityStep *step = find_step(steps, expected[i][0], expected[i][1]);
+    const Variant *step = find_step(steps, expected[i][0], expected[i][1]);
     ck_assert_msg(step != NULL, "%s to %s", expected[i][0], expected[i][1]);
-    ck_assert_msg(step->outcome != NULL, "%s: %s", expected[i][0], step->problem);
+    ck_assert_msg(step->outcome != NULL, "%s: %s", expected[i][0], step->problem != NULL ? step->problem->message : "");
     ck_assert_int_eq(step->outcome->completed->sequence_parallel != 0, step->outcome->completed->tp > 1);
   }
 }
@@ -197,7 +198,7 @@ START_TEST(experts_are_left_whole_beside_tp_too) {
   g_autofree char *line = step_report_plan_line(whole->completed);
   ck_assert_msg(g_str_has_prefix(line, "tp 2, pp 2, ep 4, experts whole, dp 4, "), "%s", line);
   g_autoptr(GArray) steps = sensitivity_new(whole, &request);
-  const SensitivityStep *cut = find_step(steps, "--expert-tp", "2");
+  const Variant *cut = find_step(steps, "--expert-tp", "2");
   ck_assert(cut != NULL && cut->outcome != NULL);
   ck_assert_int_eq(plan_expert_tp(cut->outcome->completed), 2);
   ck_assert_double_ne(cut->outcome->step_time_s, whole->step_time_s);
@@ -224,10 +225,10 @@ START_TEST(a_step_that_simulate_refuses_is_impossible) {
   PlannerRequest request = request_of(space);
   g_autoptr(PlannerResult) result = search(&request);
   g_autoptr(GArray) steps = sensitivity_new(result->kept->pdata[0], &request);
-  const SensitivityStep *pipeline = find_step(steps, "--pp", "2");
+  const Variant *pipeline = find_step(steps, "--pp", "2");
   ck_assert(pipeline != NULL && pipeline->outcome == NULL);
-  ck_assert_ptr_nonnull(strstr(pipeline->problem, "--overlap-experts on: schedule 1f1b with pp 2"));
-  const SensitivityStep *sharded = find_step(steps, "--zero", "2");
+  ck_assert_ptr_nonnull(strstr(pipeline->problem->message, "--overlap-experts on: schedule 1f1b with pp 2"));
+  const Variant *sharded = find_step(steps, "--zero", "2");
   ck_assert(sharded != NULL && sharded->outcome != NULL);
 }
 END_TEST

@@ -9,24 +9,26 @@
 
 static const double least_gain = 0.005; /* of the step, for a link of the chain */
 
-/* Everything a step does once (bubble, gradients, optimizer) then counts an eighth. */
-static double large_batch_s(const Prediction *prediction, const Plan *plan) {
-  g_autoptr(Plan) large = plan_copy(plan);
-  large->gpus = prediction->workload->plan->gpus;
-  large->global_batch = EXPLAIN_BATCH_FACTOR * prediction->workload->plan->global_batch;
-  g_autoptr(Prediction) then = predict_numbers(prediction->workload->model, prediction->cluster, large, NULL);
-  return then != NULL ? then->step_time_s / EXPLAIN_BATCH_FACTOR : 0;
-}
-
-/* What slow ranks and jitter cost: the plan without them, whose ranks may be folded then. */
-static double even_ranks_s(const Prediction *prediction, const Plan *plan) {
-  if (plan->slow_ranks->len == 0 && plan->jitter == 0)
-    return 0;
-  g_autoptr(Plan) even = plan_copy(plan);
-  g_array_set_size(even->slow_ranks, 0);
-  even->jitter = 0;
-  g_autoptr(Prediction) then = predict_numbers(prediction->workload->model, prediction->cluster, even, NULL);
-  return then != NULL ? then->step_time_s : 0;
+/* At a large batch everything a step does once (bubble, gradients, optimizer) counts an eighth; without slow ranks and
+ * jitter ranks may be folded. */
+static void vary_batch_and_ranks(Explanation *explanation, const Plan *plan, int n_threads) {
+  const Workload *workload = explanation->prediction->workload;
+  const gboolean is_uneven = plan->slow_ranks->len > 0 || plan->jitter > 0;
+  g_autoptr(GArray) variants = variants_new();
+  for (int i = 0; i <= is_uneven; i++)
+    variants_add(variants, workload->model, explanation->prediction->cluster, plan_copy(plan));
+  Plan *large = variants_get(variants, 0)->plan, *even = is_uneven ? variants_get(variants, 1)->plan : NULL;
+  large->gpus = workload->plan->gpus;
+  large->global_batch = EXPLAIN_BATCH_FACTOR * workload->plan->global_batch;
+  if (even != NULL) {
+    g_array_set_size(even->slow_ranks, 0);
+    even->jitter = 0;
+  }
+  variants_predict(variants, &(VaryHow){.n_threads = n_threads}, NULL);
+  const PlanOutcome *of_large = variants_get(variants, 0)->outcome,
+                    *of_even = even != NULL ? variants_get(variants, 1)->outcome : NULL;
+  explanation->large_batch_s = of_large != NULL ? of_large->step_time_s / EXPLAIN_BATCH_FACTOR : 0;
+  explanation->even_ranks_s = of_even != NULL ? of_even->step_time_s : 0;
 }
 
 /* Ranks that run apart are too many to run them so often. */
@@ -34,7 +36,7 @@ static void take_steps(Explanation *explanation, const Plan *plan, int n_threads
   const Prediction *prediction = explanation->prediction;
   if (!prediction->workload->plan->fold)
     return;
-  explanation->faster = faster_hardware_new(prediction, plan);
+  explanation->faster = faster_hardware_new(prediction, plan, n_threads);
   const PlannerRequest request = {
       .scoring = {OBJECTIVE_TOKENS_PER_S, -1}, .framework = PLANNER_ANY_FRAMEWORK, .n_threads = n_threads};
   explanation->outcome =
@@ -52,8 +54,7 @@ Explanation *explanation_new(const Prediction *prediction, const StepReport *ste
   explanation->each = what_if_each(prediction);
   explanation->chain = what_if_chain(prediction, least_gain);
   explanation->no_bubble_ns = what_if_no_bubble_ns(prediction->metrics);
-  explanation->large_batch_s = large_batch_s(prediction, plan);
-  explanation->even_ranks_s = even_ranks_s(prediction, plan);
+  vary_batch_and_ranks(explanation, plan, n_threads);
   explanation->scaling = scaling;
   if (scaling == NULL)
     take_steps(explanation, plan, n_threads);

@@ -20,7 +20,7 @@ typedef struct {
   gint64 no_bubble_ns;
   GArray *faster;       /* of FasterStep; owned; NULL if ranks run apart, or with scaling */
   PlanOutcome *outcome; /* owned: the same step, scored by throughput; NULL if ranks run apart, or with scaling */
-  GArray *steps;        /* of SensitivityStep, derived from it; owned; NULL likewise */
+  GArray *steps;        /* of Variant, derived from it; owned; NULL likewise */
   double large_batch_s; /* time for the tokens of one step, at EXPLAIN_BATCH_FACTOR times the global batch; 0:
                            impossible */
   double even_ranks_s;  /* the step without slow ranks and jitter; 0: there are none */

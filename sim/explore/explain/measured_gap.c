@@ -13,7 +13,9 @@
 #include "json_values.h"
 #include "options.h"
 #include "parallel.h"
+#include "plan_fields.h"
 #include "units.h"
+#include "vary.h"
 #include "what_if.h"
 
 static const double least_change = 0.0005; /* of the step: what counts as none, and how near a search comes */
@@ -46,15 +48,11 @@ static Plan *predicted_plan(const Search *search) {
   return plan;
 }
 
-/* NULL: the plan cannot be. */
-static Prediction *predict_otherwise(const Search *search, const Plan *plan) {
-  return predict_numbers(search->prediction->workload->model, search->prediction->cluster, plan, NULL);
-}
-
 static double step_of_experts(const Search *search, double times) {
   g_autoptr(Plan) plan = predicted_plan(search);
   plan->expert_load = times;
-  g_autoptr(Prediction) other = predict_otherwise(search, plan);
+  g_autoptr(Prediction) other =
+      predict_numbers(search->prediction->workload->model, search->prediction->cluster, plan, NULL);
   return other != NULL ? other->step_time_s : search->predicted_s;
 }
 
@@ -205,113 +203,97 @@ static void search_costs(Search *search, int n_threads) {
 
 /* --- options --- */
 
-/* Sets an option to the other value, and gives that; NULL: there is none. */
-typedef struct {
-  const char *option;
-  const char *(*turn)(Plan *plan, const Plan *complete); /* `complete`: as it was predicted */
-} Turn;
-
-static const char *turn_switch(gboolean *is_on) {
-  *is_on = !*is_on;
-  return *is_on ? "on" : "off";
+static gboolean recomputes_none(const Plan *plan) {
+  return plan->recompute == RECOMPUTE_NONE;
 }
 
-static const char *turn_attention(Plan *plan, const Plan *complete) {
-  plan->attention = plan->attention == ATTENTION_FLASH ? ATTENTION_UNFUSED : ATTENTION_FLASH;
-  return attention_names()[plan->attention];
+static gboolean has_ep(const Plan *plan) {
+  return plan->ep > 1;
 }
 
-static const char *turn_norm(Plan *plan, const Plan *complete) {
-  plan->norm_kernel = plan_has_plain_norm(plan) ? FRAMEWORK_KERNELS_FUSED : FRAMEWORK_KERNELS_PLAIN;
-  return norm_kernel_names()[plan->norm_kernel];
+static gboolean has_tp(const Plan *plan) {
+  return plan->tp > 1;
 }
 
-static const char *turn_recompute_on(Plan *plan, const Plan *complete) {
-  const gboolean has_none = plan->recompute == RECOMPUTE_NONE;
-  plan->recompute = RECOMPUTE_FULL;
-  plan->recompute_modules = 0;
-  return has_none ? recompute_names()[plan->recompute] : NULL;
+static gboolean has_pp(const Plan *plan) {
+  return plan->pp > 1;
 }
 
-static const char *turn_recompute_off(Plan *plan, const Plan *complete) {
-  const gboolean has_some = plan->recompute != RECOMPUTE_NONE;
-  plan->recompute = RECOMPUTE_NONE;
-  plan->recompute_modules = 0;
-  return has_some ? recompute_names()[plan->recompute] : NULL;
+static gboolean shards_optimizer(const Plan *plan) {
+  return zero_shards_optimizer(plan->zero);
 }
 
-static const char *turn_recompute_selective(Plan *plan, const Plan *complete) {
-  const gboolean is_other = plan->recompute != RECOMPUTE_SELECTIVE;
-  plan->recompute = RECOMPUTE_SELECTIVE;
-  plan->recompute_modules = 0;
-  return is_other ? recompute_names()[plan->recompute] : NULL;
+static gboolean has_chunks(const Plan *plan) {
+  return plan->pp > 1 && plan->chunks > 1 && schedule_is_default(plan->schedule) && plan->pipeline_layout == NULL;
 }
 
-static const char *turn_graphs(Plan *plan, const Plan *complete) {
-  plan->cuda_graphs = complete->cuda_graphs == CUDA_GRAPHS_NONE ? CUDA_GRAPHS_FULL : CUDA_GRAPHS_NONE;
-  return cuda_graphs_names()[plan->cuda_graphs];
+static gboolean is_narrow(const Plan *plan) {
+  return plan->precision > PRECISION_FP32;
 }
 
-static const char *turn_dispatch(Plan *plan, const Plan *complete) {
-  plan->expert_dispatch = complete->expert_dispatch == DISPATCH_DEEPEP ? DISPATCH_ALL_TO_ALL : DISPATCH_DEEPEP;
-  return complete->ep > 1 ? expert_dispatch_names()[plan->expert_dispatch] : NULL;
-}
-
-static const char *turn_sequence_parallel(Plan *plan, const Plan *complete) {
-  return plan->tp > 1 ? turn_switch(&plan->sequence_parallel) : NULL;
-}
-
-static const char *turn_overlap_grad(Plan *plan, const Plan *complete) {
-  return turn_switch(&plan->overlap_grad);
-}
-
-static const char *turn_overlap_param(Plan *plan, const Plan *complete) {
-  return zero_shards_optimizer(plan->zero) ? turn_switch(&plan->overlap_param) : NULL;
-}
-
-static const char *turn_overlap_p2p(Plan *plan, const Plan *complete) {
-  gboolean is_on = complete->overlap_p2p > 0;
-  const char *value = turn_switch(&is_on);
-  plan->overlap_p2p = is_on;
-  return plan->pp > 1 ? value : NULL;
-}
-
-/* Without its chunks. */
-static const char *turn_chunks(Plan *plan, const Plan *complete) {
-  const gboolean has_chunks = plan->pp > 1 && plan->chunks > 1 && schedule_is_default(plan->schedule);
-  plan->chunks = 1;
-  g_clear_pointer(&plan->schedule, g_free);
-  return has_chunks && plan->pipeline_layout == NULL ? "1" : NULL;
-}
-
-static const char *turn_precision(Plan *plan, const Plan *complete) {
-  const gboolean is_narrow = plan->precision > PRECISION_FP32;
-  plan->precision = PRECISION_BF16;
-  return is_narrow ? precision_info(plan->precision)->name : NULL;
-}
-
-static const Turn turns[] = {
-    {"--attention", turn_attention},       {"--norm-kernel", turn_norm},
-    {"--recompute", turn_recompute_on},    {"--recompute", turn_recompute_selective},
-    {"--recompute", turn_recompute_off},   {"--cuda-graphs", turn_graphs},
-    {"--expert-dispatch", turn_dispatch},  {"--sequence-parallel", turn_sequence_parallel},
-    {"--overlap-grad", turn_overlap_grad}, {"--overlap-param", turn_overlap_param},
-    {"--overlap-p2p", turn_overlap_p2p},   {"--chunks", turn_chunks},
-    {"--precision", turn_precision},
+/* An option, set to the first of these values that it does not have. */
+static const struct {
+  const char *option, *values[2];
+  gboolean (*applies)(const Plan *plan); /* as it was predicted; NULL: always */
+} turns[] = {
+    {"--attention", {"flash", "unfused"}},
+    {"--norm-kernel", {"plain", "fused"}},
+    {"--recompute", {"full"}, recomputes_none},
+    {"--recompute", {"selective"}},
+    {"--recompute", {"none"}},
+    {"--cuda-graphs", {"none", "full"}},
+    {"--expert-dispatch", {"deepep", "all_to_all"}, has_ep},
+    {"--sequence-parallel", {"on", "off"}, has_tp},
+    {"--overlap-grad", {"on", "off"}},
+    {"--overlap-param", {"on", "off"}, shards_optimizer},
+    {"--overlap-p2p", {"on", "off"}, has_pp},
+    {"--chunks", {"1"}, has_chunks},
+    {"--precision", {"bf16"}, is_narrow},
 };
 
-static void try_option(Search *search, const Turn *turn) {
+/* NULL: the option has no other value. */
+static Plan *turned(const Search *search, gsize turn, const char **value) {
+  const Plan *complete = search->prediction->workload->plan;
+  const PlanField *field = plan_field(plan_field_find(turns[turn].option + strlen("--")));
+  g_autofree char *now = plan_field_text(field, complete);
+  *value = turns[turn].values[g_strcmp0(now, turns[turn].values[0]) == 0];
+  if (*value == NULL || (turns[turn].applies != NULL && !turns[turn].applies(complete)))
+    return NULL;
   g_autoptr(Plan) plan = predicted_plan(search);
-  const char *value = turn->turn(plan, search->prediction->workload->plan);
-  if (value == NULL || !plan_options_check_model(plan, search->prediction->workload->model, NULL))
-    return;
-  g_autoptr(Prediction) other = predict_otherwise(search, plan);
-  if (other == NULL || (search->prediction->fits && !other->fits)) /* a run that does not fit was not measured */
-    return;
-  const double change_s = other->step_time_s - search->predicted_s, gap_s = search->measured_s - search->predicted_s;
-  const GapOption option = {turn->option, value, other->step_time_s};
-  if (change_s * gap_s > 0 && fabs(change_s) >= least_change * search->predicted_s)
-    g_array_append_val(search->options, option);
+  Plan *varied = vary(plan, field->name, *value);
+  if (g_str_equal(turns[turn].option, "--recompute"))
+    varied->recompute_modules = 0;
+  if (g_str_equal(turns[turn].option, "--chunks"))
+    g_clear_pointer(&varied->schedule, g_free); /* which follows */
+  return varied;
+}
+
+/* A run that does not fit was not measured. */
+static void search_options(Search *search, int n_threads) {
+  const Prediction *prediction = search->prediction;
+  g_autoptr(GArray) variants = variants_new();
+  for (gsize i = 0; i < G_N_ELEMENTS(turns); i++) {
+    const char *value;
+    Plan *plan = turned(search, i, &value);
+    if (plan == NULL)
+      continue;
+    Variant *variant = variants_add(variants, prediction->workload->model, prediction->cluster, plan);
+    variant->option = turns[i].option;
+    variant->to = g_strdup(value);
+    plan_options_check_model(plan, variant->model, &variant->problem);
+  }
+  variants_predict(variants, &(VaryHow){.n_threads = n_threads}, NULL);
+  const double gap_s = search->measured_s - search->predicted_s;
+  for (guint i = 0; i < variants->len; i++) {
+    const Variant *variant = variants_get(variants, i);
+    const PlanOutcome *other = variant->outcome;
+    if (other == NULL || (prediction->fits && !other->fits))
+      continue;
+    const double change_s = other->step_time_s - search->predicted_s;
+    const GapOption option = {variant->option, g_intern_string(variant->to), other->step_time_s};
+    if (change_s * gap_s > 0 && fabs(change_s) >= least_change * search->predicted_s)
+      g_array_append_val(search->options, option);
+  }
 }
 
 static int by_nearness(gconstpointer a, gconstpointer b, gpointer data) {
@@ -363,8 +345,7 @@ MeasuredGap *measured_gap_new(const Prediction *prediction, const Plan *plan, do
                    .options = gap->options};
   if (fabs(measured_s / gap->predicted_s - 1) < least_change)
     return gap;
-  for (gsize i = 0; i < G_N_ELEMENTS(turns); i++)
-    try_option(&search, &turns[i]);
+  search_options(&search, n_threads);
   g_array_sort_with_data(gap->options, by_nearness, &gap->measured_s);
   search_costs(&search, n_threads);
   return gap;

@@ -5,40 +5,20 @@
 #include "error.h"
 #include "int64_format.h"
 
-static ScalingSize size_of(const Prediction *prediction) {
-  const Plan *plan = prediction->workload->plan;
+static ScalingSize size_of(const PlanOutcome *outcome) {
+  const Plan *plan = outcome->completed;
   ScalingSize size = {.gpus = plan->gpus,
                       .global_batch = plan->global_batch,
                       .n_micro_batches = plan->n_micro_batches,
                       .dp = plan->dp,
-                      .step_time_s = prediction->step_time_s,
-                      .tokens_per_s = prediction->tokens_per_s,
-                      .mfu = prediction->mfu,
-                      .fits = prediction->fits};
+                      .step_time_s = outcome->step_time_s,
+                      .tokens_per_s = outcome->tokens_per_s,
+                      .mfu = outcome->mfu,
+                      .fits = outcome->fits};
   double tokens = (double)plan->global_batch * (double)plan->seq_len;
   for (int kind = 0; kind < N_BREAKDOWN; kind++)
-    size.gpu_s_per_token[kind] = prediction->metrics->mean_s[kind] * plan->gpus / tokens;
+    size.gpu_s_per_token[kind] = outcome->breakdown_s[kind] * plan->gpus / tokens;
   return size;
-}
-
-/* Whole sequences per GPU ratio, or an error of the plan's own when it does not divide. */
-static gint64 batch_at(const Plan *plan, gint64 gpus, gint64 first_gpus, gboolean is_weak) {
-  return is_weak ? plan->global_batch * gpus / first_gpus : plan->global_batch;
-}
-
-static gboolean add_size(Scaling *scaling, const SpacePoint *point, gint64 gpus, gint64 global_batch, GError **error) {
-  g_autoptr(Plan) sized = plan_copy(point->plan);
-  sized->gpus = (int)gpus;
-  sized->dp = 0;
-  sized->global_batch = global_batch;
-  g_autoptr(Prediction) prediction = predict_numbers(point->model, point->cluster, sized, error);
-  if (prediction == NULL) {
-    g_prefix_error(error, "on %" G_GINT64_FORMAT " GPUs: ", gpus);
-    return FALSE;
-  }
-  ScalingSize size = size_of(prediction);
-  g_array_append_val(scaling->sizes, size);
-  return TRUE;
 }
 
 static double per_token(const ScalingSize *size) {
@@ -62,19 +42,37 @@ static void compare_ends(Scaling *scaling) {
   g_qsort_with_data(scaling->order, N_BREAKDOWN, sizeof *scaling->order, by_growth, scaling->grew);
 }
 
-Scaling *scaling_new(const SpacePoint *point, const GArray *gpus, gboolean is_weak, GError **error) {
-  g_assert(gpus->len >= 2);
-  g_autoptr(Scaling) scaling = g_new0(Scaling, 1);
-  scaling->sizes = g_array_new(FALSE, FALSE, sizeof(ScalingSize));
-  gint64 first_gpus = g_array_index(gpus, gint64, 0);
+/* With whole sequences per GPU ratio, or an error of the plan's own when it does not divide. */
+static GArray *variants_of(const SpacePoint *point, const GArray *gpus, gboolean is_weak, GError **error) {
+  g_autoptr(GArray) sizes = variants_new();
+  const gint64 first = g_array_index(gpus, gint64, 0), batch = point->plan->global_batch;
   for (guint i = 0; i < gpus->len; i++) {
-    gint64 n = g_array_index(gpus, gint64, i);
+    const gint64 n = g_array_index(gpus, gint64, i);
     if (n > G_MAXINT) {
       fail_input(error, "--gpus: found %" G_GINT64_FORMAT ", expected below 2147483648", n);
       return NULL;
     }
-    if (!add_size(scaling, point, n, batch_at(point->plan, n, first_gpus, is_weak), error))
+    variants_add(sizes, point->model, point->cluster, vary_size(point->plan, n, is_weak ? batch * n / first : batch));
+  }
+  return g_steal_pointer(&sizes);
+}
+
+Scaling *scaling_new(const SpacePoint *point, const GArray *gpus, gboolean is_weak, GError **error) {
+  g_assert(gpus->len >= 2);
+  g_autoptr(GArray) sizes = variants_of(point, gpus, is_weak, error);
+  if (sizes == NULL)
+    return NULL;
+  g_autoptr(Scaling) scaling = g_new0(Scaling, 1);
+  scaling->sizes = g_array_new(FALSE, FALSE, sizeof(ScalingSize));
+  variants_predict(sizes, &(VaryHow){0}, NULL);
+  for (guint i = 0; i < sizes->len; i++) {
+    Variant *variant = variants_get(sizes, i);
+    if (variant->problem != NULL) {
+      g_propagate_prefixed_error(error, g_steal_pointer(&variant->problem), "on %d GPUs: ", variant->plan->gpus);
       return NULL;
+    }
+    const ScalingSize size = size_of(variant->outcome);
+    g_array_append_val(scaling->sizes, size);
   }
   compare_ends(scaling);
   return g_steal_pointer(&scaling);

@@ -1,6 +1,7 @@
 /* One plan on more and more GPUs: the data-parallel size grows, and with it the cost of each token. */
 #pragma once
-#include "planner.h"
+#include "space.h"
+#include "vary.h"
 
 typedef struct {
   int gpus;

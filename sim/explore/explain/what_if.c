@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "mixed_gpus.h"
+#include "vary.h"
 
 static const struct {
   const char *away, *cost;
@@ -309,22 +310,28 @@ static const Part parts[] = {
     {"matrix units twice as fast", NULL, quicken_products},
 };
 
-GArray *faster_hardware_new(const Prediction *prediction, const Plan *plan) {
+GArray *faster_hardware_new(const Prediction *prediction, const Plan *plan, int n_threads) {
   GArray *steps = g_array_new(FALSE, FALSE, sizeof(FasterStep));
   const Workload *workload = prediction->workload;
-  g_autoptr(Plan) same = plan_copy(plan);
-  same->gpus = workload->plan->gpus;
-  same->global_batch = workload->plan->global_batch;
+  g_autoptr(GArray) variants = variants_new();
+  g_autoptr(GPtrArray) clusters = g_ptr_array_new_with_free_func((GDestroyNotify)cluster_free);
   for (gsize i = 0; i < G_N_ELEMENTS(parts); i++) {
-    g_autoptr(Cluster) cluster = cluster_read(prediction->cluster->file, NULL);
+    Cluster *cluster = cluster_read(prediction->cluster->file, NULL);
+    g_ptr_array_add(clusters, cluster);
     if (cluster == NULL || !parts[i].quicken(cluster))
       continue;
-    g_autoptr(Prediction) faster = predict_numbers(workload->model, cluster, same, NULL);
-    if (faster == NULL || faster->step_time_s == prediction->step_time_s)
-      continue;
+    Plan *same = plan_copy(plan);
+    same->gpus = workload->plan->gpus;
+    same->global_batch = workload->plan->global_batch;
     const gboolean is_pcie = cluster->scale_up == SCALE_UP_PCIE && parts[i].of_pcie != NULL;
-    const FasterStep step = {is_pcie ? parts[i].of_pcie : parts[i].what, faster->step_time_s};
-    g_array_append_val(steps, step);
+    variants_add(variants, workload->model, cluster, same)->option = is_pcie ? parts[i].of_pcie : parts[i].what;
+  }
+  variants_predict(variants, &(VaryHow){.n_threads = n_threads}, NULL);
+  for (guint i = 0; i < variants->len; i++) {
+    const Variant *faster = variants_get(variants, i);
+    const FasterStep step = {faster->option, faster->outcome != NULL ? faster->outcome->step_time_s : 0};
+    if (faster->outcome != NULL && step.step_time_s != prediction->step_time_s)
+      g_array_append_val(steps, step);
   }
   return steps;
 }

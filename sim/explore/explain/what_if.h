@@ -59,4 +59,4 @@ typedef struct {
  * of a cluster whose collectives were measured or fitted, and GPU parts whose kernels were measured, are left out:
  * how fast better ones would be is not known. `plan` as passed to predict(). Of FasterStep; owned by the caller;
  * empty if the cluster's file can no longer be found. */
-GArray *faster_hardware_new(const Prediction *prediction, const Plan *plan);
+GArray *faster_hardware_new(const Prediction *prediction, const Plan *plan, int n_threads);

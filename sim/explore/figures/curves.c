@@ -5,9 +5,9 @@
 #include <math.h>
 
 #include "error.h"
-#include "many_runs.h"
 #include "order_run.h"
 #include "sort_doubles.h"
+#include "vary.h"
 
 static void leave_out(LeftOut *left_out, const char *series, const char *at, gint64 value, const char *why) {
   g_ptr_array_add(left_out, g_strdup_printf("%s at %" G_GINT64_FORMAT " %s: %s", series, value, at, why));
@@ -82,59 +82,91 @@ static gint64 dp_of(const Plan *plan) {
   return plan->dp > 0 ? plan->dp : MAX(1, plan->gpus / MAX(others, 1));
 }
 
+/* Mean time of each kind of pass, per rank and micro-batch; a B that is not split counts as I and W in equal parts,
+ * which no closed form of a schedule with whole B's tells from other parts. */
+static PhaseTimes mean_passes(const Trace *trace) {
+  double ns[N_ACTIONS] = {0};
+  for (int rank = 0; rank < trace->n_ranks; rank++) {
+    const OpList *list = trace_list(trace, rank);
+    for (int i = 0; i < list->n_ops; i++) {
+      gsize record = trace->first[rank] + (gsize)i;
+      if (list->ops[i].kind == OP_COMPUTE && trace->start_ns[record] >= 0)
+        ns[list->ops[i].action] += (double)(trace->end_ns[record] - trace->start_ns[record]);
+    }
+  }
+  const Program *program = trace->program;
+  double n = (double)trace->n_ranks * program->n_micro_batches * program->n_steps;
+  PhaseTimes times = {.f = ns[ACTION_F] / n,
+                      .i = (ns[ACTION_I] + 0.5 * ns[ACTION_B]) / n,
+                      .w = (ns[ACTION_W] + 0.5 * ns[ACTION_B]) / n};
+  times.pair = times.f + times.i + times.w;
+  return times;
+}
+
+static double closed_form(const Prediction *prediction) {
+  const Plan *plan = prediction->workload->plan;
+  const ScheduleFacts *schedule = schedule_find(plan->schedule, NULL);
+  if (schedule == NULL)
+    return NAN;
+  const PhaseTimes times = mean_passes(prediction->trace);
+  const OrderShape shape = {plan->pp, plan->chunks, (int)plan->n_micro_batches, plan->group};
+  const Bubble bubble = schedule_bubble(schedule, shape, &times);
+  return bubble.is_exact ? bubble.time / (bubble.time + shape.n_micro_batches * times.pair) : NAN;
+}
+
+static void look_at_bubble(gint64 i, const Prediction *prediction, gpointer points) {
+  BubblePoint *point = (BubblePoint *)points + i;
+  point->simulated = prediction->metrics->bubble_fraction;
+  point->closed_form = closed_form(prediction);
+}
+
 GArray *curves_bubble_predicted(const BubbleAxes *axes, const Model *model, const Cluster *cluster, const Plan *plan,
                                 int n_threads, LeftOut *left_out, GError **error) {
-  g_autoptr(GArray) runs = many_runs_new();
-  g_autoptr(GPtrArray) series = g_ptr_array_new();
+  g_autoptr(GArray) runs = variants_new(), drawn = g_array_new(FALSE, FALSE, sizeof(BubblePoint));
   for (char **name = axes->schedules; *name != NULL; name++) {
     const ScheduleFacts *schedule = schedule_find(*name, error);
     if (schedule == NULL)
       return NULL;
     int chunks = chunks_of(schedule, axes->chunks, axes->pp);
     for (guint i = 0; i < axes->counts->len; i++) {
+      const gint64 n = g_array_index(axes->counts, gint64, i);
       Plan *varied = plan_copy(plan);
       plan_set_schedule(varied, *name);
       varied->chunks = chunks;
-      varied->global_batch = g_array_index(axes->counts, gint64, i) * plan->micro_batch * dp_of(plan);
-      many_runs_add(runs, *name, model, cluster, varied);
-      g_ptr_array_add(series, (gpointer)series_of(schedule, chunks));
+      varied->global_batch = n * plan->micro_batch * dp_of(plan);
+      variants_add(runs, model, cluster, varied)->label = g_strdup(*name);
+      const BubblePoint point = {.schedule = series_of(schedule, chunks), .n_micro_batches = (int)n};
+      g_array_append_val(drawn, point);
     }
   }
-  if (!many_runs_predict(runs, n_threads, error))
+  const VaryHow how = {.n_threads = n_threads, .look = look_at_bubble, .data = drawn->data};
+  if (!variants_predict(runs, &how, error))
     return NULL;
   GArray *points = g_array_new(FALSE, FALSE, sizeof(BubblePoint));
   for (guint i = 0; i < runs->len; i++) {
-    const ManyRun *run = many_runs_get(runs, i);
-    gint64 n = g_array_index(axes->counts, gint64, i % axes->counts->len);
-    BubblePoint point = {g_ptr_array_index(series, i), (int)n, run->bubble_fraction, run->closed_form_bubble};
+    const Variant *run = variants_get(runs, i);
+    const BubblePoint *point = &g_array_index(drawn, BubblePoint, i);
     if (run->problem != NULL)
-      leave_out(left_out, run->label, "micro-batches", n, run->problem);
+      leave_out(left_out, run->label, "micro-batches", point->n_micro_batches, run->problem->message);
     else
-      g_array_append_val(points, point);
+      g_array_append_val(points, *point);
   }
   return points;
 }
 
-static Plan *sized(const Plan *plan, int gpus, gint64 global_batch) {
-  Plan *varied = plan_copy(plan);
-  varied->gpus = gpus;
-  varied->dp = 0;
-  varied->global_batch = global_batch;
-  return varied;
-}
-
 /* The runs predicted, a point each under its label. */
 static GArray *mfu_points(GArray *runs, int n_threads, LeftOut *left_out, GError **error) {
-  if (!many_runs_predict(runs, n_threads, error))
+  if (!variants_predict(runs, &(VaryHow){.n_threads = n_threads}, error))
     return NULL;
   GArray *points = g_array_new(FALSE, FALSE, sizeof(MfuPoint));
   for (guint i = 0; i < runs->len; i++) {
-    const ManyRun *run = many_runs_get(runs, i);
-    MfuPoint point = {g_intern_string(run->label), run->plan->gpus, run->mfu, run->fits};
-    if (run->problem != NULL)
-      leave_out(left_out, run->label, "GPUs", run->plan->gpus, run->problem);
-    else
-      g_array_append_val(points, point);
+    const Variant *run = variants_get(runs, i);
+    if (run->problem != NULL) {
+      leave_out(left_out, run->label, "GPUs", run->plan->gpus, run->problem->message);
+      continue;
+    }
+    MfuPoint point = {g_intern_string(run->label), run->plan->gpus, run->outcome->mfu, run->outcome->fits};
+    g_array_append_val(points, point);
   }
   return points;
 }
@@ -147,25 +179,27 @@ GArray *curves_mfu(const Model *model, const Cluster *cluster, const Plan *plan,
   g_autofree char *strong = g_strdup_printf("strong scaling: %" G_GINT64_FORMAT " sequences per step", batch);
   g_autofree char *weak = g_strdup_printf("weak scaling: %.4g sequence%s per step and GPU",
                                           (double)batch / (double)most, batch == most ? "" : "s");
-  g_autoptr(GArray) runs = many_runs_new();
+  g_autoptr(GArray) runs = variants_new();
   for (guint i = 0; i < gpus->len; i++)
-    many_runs_add(runs, strong, model, cluster, sized(plan, (int)g_array_index(gpus, gint64, i), batch));
+    variants_add(runs, model, cluster, vary_size(plan, g_array_index(gpus, gint64, i), batch))->label =
+        g_strdup(strong);
   for (guint i = 0; i < gpus->len; i++) {
     gint64 n = g_array_index(gpus, gint64, i);
     const gint64 in_proportion = batch / most * n + batch % most * n / most;
-    many_runs_add(runs, weak, model, cluster, sized(plan, (int)n, MAX(1, in_proportion)));
+    variants_add(runs, model, cluster, vary_size(plan, n, MAX(1, in_proportion)))->label = g_strdup(weak);
   }
   return mfu_points(runs, n_threads, left_out, error);
 }
 
 GArray *curves_strong_scaling(const GArray *lines, const GArray *gpus, int n_threads, LeftOut *left_out,
                               GError **error) {
-  g_autoptr(GArray) runs = many_runs_new();
+  g_autoptr(GArray) runs = variants_new();
   for (guint i = 0; i < lines->len; i++) {
-    const ManyRun *line = many_runs_get(lines, i);
+    const Variant *line = variants_get(lines, i);
     for (guint k = 0; k < gpus->len; k++)
-      many_runs_add(runs, line->label, line->model, line->cluster,
-                    sized(line->plan, (int)g_array_index(gpus, gint64, k), line->plan->global_batch));
+      variants_add(runs, line->model, line->cluster,
+                   vary_size(line->plan, g_array_index(gpus, gint64, k), line->plan->global_batch))
+          ->label = g_strdup(line->label);
   }
   return mfu_points(runs, n_threads, left_out, error);
 }

@@ -18,16 +18,16 @@ typedef struct {
  * BubblePoint; NULL with INPUT for an unknown schedule or counts beyond order_run_check_size(). */
 GArray *curves_bubble(const BubbleAxes *axes, LeftOut *left_out, GError **error);
 /* For the given plan with its schedule, chunks and batch replaced: mean bubble / step, and the closed form for its
- * mean passes. `n_threads` and errors as many_runs_predict(). */
+ * mean passes. `n_threads` and errors as variants_predict(). */
 GArray *curves_bubble_predicted(const BubbleAxes *axes, const Model *model, const Cluster *cluster, const Plan *plan,
                                 int n_threads, LeftOut *left_out, GError **error);
 
 /* MFU over `gpus` (of gint64, each at most 2^24): first strong scaling at the plan's batch, then weak scaling that
- * reaches this batch at the largest number of GPUs. GArray of MfuPoint; errors as many_runs_predict(). */
+ * reaches this batch at the largest number of GPUs. GArray of MfuPoint; errors as variants_predict(). */
 GArray *curves_mfu(const Model *model, const Cluster *cluster, const Plan *plan, const GArray *gpus, int n_threads,
                    LeftOut *left_out, GError **error);
 
-/* The same for several plans: one series per run of `lines` (of ManyRun, not predicted), under its label, at its own
+/* The same for several plans: one series per run of `lines` (of Variant, not predicted), under its label, at its own
  * batch and every number of `gpus`. */
 GArray *curves_strong_scaling(const GArray *lines, const GArray *gpus, int n_threads, LeftOut *left_out,
                               GError **error);

@@ -4,8 +4,8 @@
 #include <math.h>
 
 #include "error.h"
-#include "many_runs.h"
 #include "stack.h"
+#include "vary.h"
 
 static const struct {
   const char *label, *digits;
@@ -26,16 +26,20 @@ const char *run_value_label(RunValue value) {
 }
 
 /* Owned by the caller. */
-static char *label_of(const ManyRun *run) {
-  return g_strconcat(run->label, run->problem != NULL ? " (cannot be)" : run->fits ? "" : " (does not fit)", NULL);
+static char *label_of(const Variant *run) {
+  return g_strconcat(run->label,
+                     run->problem != NULL ? " (cannot be)"
+                     : run->outcome->fits ? ""
+                                          : " (does not fit)",
+                     NULL);
 }
 
 static gboolean check_possible(const GArray *runs, GError **error) {
-  if (many_runs_count_possible(runs) > 0)
+  if (variants_count_possible(runs) > 0)
     return TRUE;
-  const ManyRun *first = many_runs_get(runs, 0);
+  const Variant *first = variants_get(runs, 0);
   return fail_impossible(error, "nothing to draw, all of %u configurations are impossible; %s: %s", runs->len,
-                         first->label, first->problem);
+                         first->label, first->problem->message);
 }
 
 Picture *runs_breakdown_picture(const GArray *runs, const char *title, int columns, GError **error) {
@@ -43,21 +47,22 @@ Picture *runs_breakdown_picture(const GArray *runs, const char *title, int colum
     return NULL;
   double longest_s = 0;
   for (guint i = 0; i < runs->len; i++)
-    longest_s = MAX(longest_s, many_runs_get(runs, i)->step_time_s);
+    if (variants_get(runs, i)->outcome != NULL)
+      longest_s = MAX(longest_s, variants_get(runs, i)->outcome->step_time_s);
   g_autoptr(Stack) stack = stack_new_times(title, longest_s);
   for (guint i = 0; i < runs->len; i++) {
-    const ManyRun *run = many_runs_get(runs, i);
+    const Variant *run = variants_get(runs, i);
     g_autofree char *label = label_of(run);
-    stack_add(stack, label, run->problem == NULL ? run->breakdown_s : NULL);
+    stack_add(stack, label, run->outcome != NULL ? run->outcome->breakdown_s : NULL);
   }
   return stack_picture(stack, columns, error);
 }
 
 /* Of all runs where they agree, else 0. */
 static double common_capacity(const GArray *runs) {
-  double capacity = many_runs_get(runs, 0)->cluster->gpu.hbm_bytes;
+  double capacity = variants_get(runs, 0)->cluster->gpu.hbm_bytes;
   for (guint i = 1; i < runs->len; i++)
-    if (many_runs_get(runs, i)->cluster->gpu.hbm_bytes != capacity)
+    if (variants_get(runs, i)->cluster->gpu.hbm_bytes != capacity)
       return 0;
   return capacity;
 }
@@ -67,18 +72,17 @@ Picture *runs_memory_picture(const GArray *runs, const char *title, int columns,
     return NULL;
   g_autoptr(Stack) stack = stack_new_memory(title, common_capacity(runs));
   for (guint i = 0; i < runs->len; i++) {
-    const ManyRun *run = many_runs_get(runs, i);
-    double bytes[N_STACK_MEMORY];
-    for (int category = 0; category < N_MEMORY; category++)
-      bytes[category] = run->memory_bytes[category];
-    bytes[N_MEMORY] = run->reserved_bytes;
+    const Variant *run = variants_get(runs, i);
+    double bytes[N_STACK_MEMORY] = {[N_MEMORY] = run->cluster->gpu.reserved_bytes};
+    for (int category = 0; category < N_MEMORY && run->outcome != NULL; category++)
+      bytes[category] = run->outcome->memory_bytes[category];
     g_autofree char *label = label_of(run);
-    stack_add(stack, label, run->problem == NULL ? bytes : NULL);
+    stack_add(stack, label, run->outcome != NULL ? bytes : NULL);
   }
   return stack_picture(stack, columns, error);
 }
 
-static double value_of(const ManyRun *run, RunValue value) {
+static double value_of(const PlanOutcome *run, RunValue value) {
   const double all[N_RUN_VALUES] = {
       [RUN_MFU] = run->mfu, [RUN_TOKENS_PER_S] = run->tokens_per_s, [RUN_STEP_TIME] = run->step_time_s};
   return all[value] * values[value].scale;
@@ -90,9 +94,9 @@ Picture *runs_grid_picture(const GArray *runs, RunValue value, const Grid *look,
     return NULL;
   g_autofree GridCell *cells = g_new0(GridCell, runs->len);
   for (guint i = 0; i < runs->len; i++) {
-    const ManyRun *run = many_runs_get(runs, i);
-    cells[i].state = run->problem != NULL ? GRID_CANNOT_BE : run->fits ? GRID_FITS : GRID_DOES_NOT_FIT;
-    cells[i].value = run->problem != NULL ? 0 : value_of(run, value);
+    const Variant *run = variants_get(runs, i);
+    cells[i].state = run->outcome == NULL ? GRID_CANNOT_BE : run->outcome->fits ? GRID_FITS : GRID_DOES_NOT_FIT;
+    cells[i].value = run->outcome == NULL ? 0 : value_of(run->outcome, value);
   }
   Grid grid = *look;
   grid.cells = cells;
@@ -108,12 +112,12 @@ Picture *runs_pareto_picture(const GArray *runs, const char *title, GError **err
   g_autofree gboolean *fits = g_new0(gboolean, runs->len);
   int n = 0;
   for (guint i = 0; i < runs->len; i++) {
-    const ManyRun *run = many_runs_get(runs, i);
-    if (run->problem != NULL)
+    const Variant *run = variants_get(runs, i);
+    if (run->outcome == NULL)
       continue;
-    fits[n] = run->fits;
+    fits[n] = run->outcome->fits;
     points[n++] =
-        (ParetoPoint){.label = run->label, .x = (run->peak_bytes + run->reserved_bytes) * 1e-9, .y = run->tokens_per_s};
+        (ParetoPoint){.label = run->label, .x = run->outcome->total_bytes * 1e-9, .y = run->outcome->tokens_per_s};
   }
   pareto_rank(points, fits, n);
   const ParetoLook look = {.title = title,

@@ -40,8 +40,8 @@ static double excess_of(const Prediction *prediction, const PlanOutcome *outcome
   return excess_bytes;
 }
 
-static PlanOutcome *outcome_of(const Prediction *prediction, const Model *model, const Cluster *cluster,
-                               const Plan *plan, const PlanScoring *scoring) {
+PlanOutcome *plan_outcome_of(const Prediction *prediction, const Model *model, const Cluster *cluster, const Plan *plan,
+                             const PlanScoring *scoring) {
   PlanOutcome *outcome = g_new0(PlanOutcome, 1);
   const Workload *workload = prediction->workload;
   double reserved_bytes = cluster->gpu.reserved_bytes;
@@ -54,6 +54,7 @@ static PlanOutcome *outcome_of(const Prediction *prediction, const Model *model,
   outcome->tokens_per_s = prediction->tokens_per_s;
   outcome->mfu = prediction->mfu;
   memcpy(outcome->breakdown_s, prediction->metrics->mean_s, sizeof outcome->breakdown_s);
+  memcpy(outcome->memory_bytes, prediction->memory->at_peak.bytes, sizeof outcome->memory_bytes);
   outcome->peak_bytes = prediction->memory->peak_bytes;
   outcome->total_bytes = outcome->peak_bytes + reserved_bytes;
   outcome->capacity_bytes = mixed_gpus_room_bytes(workload, cluster) + reserved_bytes;
@@ -70,7 +71,7 @@ static PlanOutcome *outcome_of(const Prediction *prediction, const Model *model,
 PlanOutcome *plan_outcome_new(const Model *model, const Cluster *cluster, const Plan *plan, const PlanScoring *scoring,
                               GError **error) {
   g_autoptr(Prediction) prediction = predict_numbers(model, cluster, plan, error);
-  return prediction != NULL ? outcome_of(prediction, model, cluster, plan, scoring) : NULL;
+  return prediction != NULL ? plan_outcome_of(prediction, model, cluster, plan, scoring) : NULL;
 }
 
 void plan_outcome_free(PlanOutcome *outcome) {

@@ -18,8 +18,9 @@ typedef struct {
   Plan *completed;        /* owned */
   double score;           /* lower is better; comparable within one search */
   double step_time_s, tokens_per_s, mfu;
-  double breakdown_s[N_BREAKDOWN]; /* means over ranks */
-  double peak_bytes;
+  double breakdown_s[N_BREAKDOWN];    /* means over ranks */
+  double memory_bytes[N_MEMORY];      /* of the fullest rank, at its peak */
+  double peak_bytes;                  /* their sum */
   double total_bytes, capacity_bytes; /* the peak including what GPUs reserve; capacity minus the margin */
   double margin_bytes;                /* GPU memory deliberately left free */
   double excess_bytes;                /* the largest shortfall of GPU, host memory or drives; < 0: none */
@@ -29,6 +30,9 @@ typedef struct {
   Goodput goodput;
 } PlanOutcome;
 
+/* Of a plan as passed to predict(). */
+PlanOutcome *plan_outcome_of(const Prediction *prediction, const Model *model, const Cluster *cluster, const Plan *plan,
+                             const PlanScoring *scoring);
 /* Simulate one plan. NULL with *error set as by predict(). */
 PlanOutcome *plan_outcome_new(const Model *model, const Cluster *cluster, const Plan *plan, const PlanScoring *scoring,
                               GError **error);

@@ -154,11 +154,11 @@ static void append_losers(GString *out, const PlannerReport *report) {
                              breakdown_name((BreakdownKind)kind));
 }
 
-static void append_step(GString *out, const PlanOutcome *best, const SensitivityStep *step) {
+static void append_step(GString *out, const PlanOutcome *best, const Variant *step) {
   g_autofree char *change = g_strdup_printf("%s → %s", step->from, step->to);
   g_string_append_printf(out, "  %-20s %-22s ", step->option, change);
   if (step->outcome == NULL) {
-    g_string_append_printf(out, "impossible: %s\n", step->problem);
+    g_string_append_printf(out, "impossible: %s\n", step->problem->message);
     return;
   }
   g_string_append_printf(out, "%+7.2f %%  ", units_percent(behind(best, step->outcome)));
@@ -170,7 +170,7 @@ static void append_step(GString *out, const PlanOutcome *best, const Sensitivity
 
 void planner_text_steps(GString *out, const PlanOutcome *best, const GArray *steps) {
   for (guint i = 0; i < steps->len; i++)
-    append_step(out, best, &g_array_index(steps, SensitivityStep, i));
+    append_step(out, best, &g_array_index(steps, Variant, i));
 }
 
 static void append_sensitivity(GString *out, const PlannerReport *report) {
@@ -298,12 +298,12 @@ static void add_losers(JsonBuilder *builder, const PlannerResult *result) {
 void planner_json_steps(JsonBuilder *builder, const PlanOutcome *best, const GArray *steps) {
   json_begin_list(builder, "sensitivity");
   for (guint i = 0; i < steps->len; i++) {
-    const SensitivityStep *step = &g_array_index(steps, SensitivityStep, i);
+    const Variant *step = &g_array_index(steps, Variant, i);
     json_begin_object(builder, NULL);
     json_add_text(builder, "option", step->option);
     json_add_text(builder, "from", step->from);
     json_add_text(builder, "to", step->to);
-    json_add_text(builder, "impossible", step->problem);
+    json_add_text(builder, "impossible", step->problem != NULL ? step->problem->message : NULL);
     if (step->outcome != NULL)
       add_outcome(builder, best, step->outcome);
     json_builder_end_object(builder);

@@ -9,7 +9,7 @@
 typedef struct {
   const PlannerRequest *request;
   const PlannerResult *result;
-  const GArray *sensitivity; /* of SensitivityStep */
+  const GArray *sensitivity; /* of Variant */
   const TrainingCost *cost;  /* NULL: no tokens were given */
   const Launch *launch;      /* NULL: none is shown */
   const char *framework;     /* of `launch` */
@@ -18,7 +18,7 @@ typedef struct {
 void planner_text(GString *out, const PlannerReport *report);
 /* One object and a newline; owned by the caller. */
 char *planner_json(const PlannerReport *report);
-/* One line each: how long the same tokens take, and where that time goes. `steps` of SensitivityStep, from `best`. */
+/* One line each: how long the same tokens take, and where that time goes. `steps` of Variant, from `best`. */
 void planner_text_steps(GString *out, const PlanOutcome *best, const GArray *steps);
 /* The member "sensitivity" of an open object. */
 void planner_json_steps(JsonBuilder *builder, const PlanOutcome *best, const GArray *steps);

@@ -1,54 +1,57 @@
-/* One row per field: how its value is stepped down (−1) and up (+1). What follows from others (dp,
- * the ranks a shard spans, chunks where the schedule decides) is left open again before a step, so that it follows
- * anew. */
+/* One row per field: how its value is stepped down (−1) and up (+1), and where. What follows from others (dp, the ranks
+ * a shard spans, chunks where the schedule decides) is left open again before a step, so that it follows anew. */
 #include "sensitivity.h"
 
 #include <string.h>
 
+#include "error.h"
 #include "options.h"
-#include "parallel.h"
 #include "pipeline_layout.h"
 #include "plan_fields.h"
 
-/* A step changes the plan and says TRUE, or there is none that way. */
+/* Changes the plan and says TRUE, or there is none that way. */
+typedef gboolean (*Step)(Plan *plan, const Model *model, int direction);
+typedef gboolean (*Applies)(const Plan *plan, const Model *model);
+
+typedef enum {
+  BY_SIZE,  /* halved and doubled */
+  BY_ONE,   /* the number or the choice before, and the next */
+  BY_FLIP,  /* up: the other of on and off */
+  BY_VALUE, /* down and up: to one of two from the other */
+  BY_STEP   /* as its function says */
+} How;
+
 typedef struct {
   const char *option;
-  gboolean (*step)(Plan *plan, const Model *model, int direction);
+  How how;
+  Applies applies;       /* NULL: always */
+  Step step;             /* what else changes, NULL: nothing; BY_STEP: all that does */
+  const char *values[2]; /* BY_VALUE */
 } Knob;
 
-static gboolean step_size(int *size, int direction) {
-  if (direction < 0 && (*size < 2 || *size % 2 != 0))
-    return FALSE;
-  *size = direction < 0 ? *size / 2 : *size * 2;
-  return TRUE;
+static gboolean has_tp(const Plan *plan, const Model *model) {
+  return plan->tp > 1;
 }
 
-static gboolean step_wide_size(gint64 *size, int direction) {
-  if (direction < 0 && (*size < 2 || *size % 2 != 0))
-    return FALSE;
-  *size = direction < 0 ? *size / 2 : *size * 2;
-  return TRUE;
+static gboolean has_pp(const Plan *plan, const Model *model) {
+  return plan->pp > 1;
 }
 
-static gboolean step_within(int *value, int direction, int last) {
-  if (*value + direction < 0 || *value + direction > last)
-    return FALSE;
-  *value += direction;
-  return TRUE;
+static gboolean has_experts(const Plan *plan, const Model *model) {
+  return model_has_experts(model);
+}
+
+static gboolean shards_optimizer(const Plan *plan, const Model *model) {
+  return zero_shards_optimizer(plan->zero);
 }
 
 /* Experts are cut by all of tp or not at all, and want sequence parallelism beside it. */
-static gboolean step_tp(Plan *plan, const Model *model, int direction) {
-  const gboolean ok = step_size(&plan->tp, direction);
+static gboolean follow_tp(Plan *plan, const Model *model, int direction) {
   if (plan->expert_tp > 1)
     plan->expert_tp = 0;
   if (model_has_experts(model) && plan->tp > 1)
     plan->sequence_parallel = TRUE;
-  return ok;
-}
-
-static gboolean step_ep(Plan *plan, const Model *model, int direction) {
-  return model_has_experts(model) && step_size(&plan->ep, direction);
+  return TRUE;
 }
 
 /* Whole experts and cut ones. */
@@ -63,21 +66,17 @@ static void drop_layout(Plan *plan) {
     g_clear_pointer(&plan->pipeline_layout, g_free);
 }
 
-static gboolean step_pp(Plan *plan, const Model *model, int direction) {
+static gboolean follow_pp(Plan *plan, const Model *model, int direction) {
   drop_layout(plan);
-  if (plan->pp == 2 && direction < 0) { /* nothing is left to interleave */
+  if (plan->pp == 1) { /* nothing is left to interleave */
     plan_set_schedule(plan, schedule_default(1));
     plan->chunks = 0;
   }
-  return step_size(&plan->pp, direction);
+  return TRUE;
 }
 
 static gboolean cuts_evenly(gint64 n_layers, gint64 n_stages) {
   return n_stages <= n_layers + 2 && (n_layers % n_stages == 0 || (n_layers + 2) % n_stages == 0);
-}
-
-static gboolean step_cp(Plan *plan, const Model *model, int direction) {
-  return step_size(&plan->cp, direction);
 }
 
 /* To 1f1b's one chunk and from it; other schedules have the chunks they need. */
@@ -117,37 +116,9 @@ static gboolean step_layout(Plan *plan, const Model *model, int direction) {
   return TRUE;
 }
 
-static gboolean step_micro_batch(Plan *plan, const Model *model, int direction) {
-  return step_wide_size(&plan->micro_batch, direction);
-}
-
-static gboolean step_global_batch(Plan *plan, const Model *model, int direction) {
-  return step_wide_size(&plan->global_batch, direction);
-}
-
-static gboolean step_zero(Plan *plan, const Model *model, int direction) {
-  return step_within(&plan->zero, direction, 3);
-}
-
-static gboolean step_recompute(Plan *plan, const Model *model, int direction) {
-  int recompute = (int)plan->recompute;
-  gboolean ok = step_within(&recompute, direction, N_RECOMPUTES - 1);
-  plan->recompute = (Recompute)recompute;
+static gboolean follow_recompute(Plan *plan, const Model *model, int direction) {
   plan->recompute_modules = 0;
-  return ok;
-}
-
-static gboolean step_sequence_parallel(Plan *plan, const Model *model, int direction) {
-  plan->sequence_parallel = !plan->sequence_parallel;
-  return direction > 0 && plan->tp > 1;
-}
-
-/* To fp8 and from it. */
-static gboolean step_precision(Plan *plan, const Model *model, int direction) {
-  const Precision from = direction < 0 ? PRECISION_FP8 : PRECISION_BF16;
-  const gboolean is_from = plan->precision == from;
-  plan->precision = from == PRECISION_FP8 ? PRECISION_BF16 : PRECISION_FP8;
-  return is_from;
+  return TRUE;
 }
 
 /* To a variant of it: torchtitan-compile of torchtitan. */
@@ -160,48 +131,71 @@ static gboolean step_framework(Plan *plan, const Model *model, int direction) {
   return TRUE;
 }
 
-static gboolean step_overlap_grad(Plan *plan, const Model *model, int direction) {
-  plan->overlap_grad = !plan->overlap_grad;
-  return direction > 0;
-}
-
-static gboolean step_overlap_param(Plan *plan, const Model *model, int direction) {
-  plan->overlap_param = !plan->overlap_param;
-  return direction > 0 && zero_shards_optimizer(plan->zero);
-}
-
-static gboolean step_overlap_p2p(Plan *plan, const Model *model, int direction) {
-  plan->overlap_p2p = !plan->overlap_p2p;
-  return direction > 0 && plan->pp > 1;
-}
-
 static const Knob knobs[] = {
-    {"--tp", step_tp},
-    {"--pp", step_pp},
-    {"--cp", step_cp},
-    {"--ep", step_ep},
-    {"--expert-tp", step_expert_tp},
-    {"--chunks", step_chunks},
-    {"--schedule", step_schedule},
-    {"--pipeline-layout", step_layout},
-    {"--micro-batch", step_micro_batch},
-    {"--global-batch", step_global_batch},
-    {"--zero", step_zero},
-    {"--recompute", step_recompute},
-    {"--sequence-parallel", step_sequence_parallel},
-    {"--precision", step_precision},
-    {"--framework", step_framework},
-    {"--overlap-grad", step_overlap_grad},
-    {"--overlap-param", step_overlap_param},
-    {"--overlap-p2p", step_overlap_p2p},
+    {"--tp", BY_SIZE, .step = follow_tp},
+    {"--pp", BY_SIZE, .step = follow_pp},
+    {"--cp", BY_SIZE},
+    {"--ep", BY_SIZE, has_experts},
+    {"--expert-tp", BY_STEP, .step = step_expert_tp},
+    {"--chunks", BY_STEP, .step = step_chunks},
+    {"--schedule", BY_STEP, .step = step_schedule},
+    {"--pipeline-layout", BY_STEP, .step = step_layout},
+    {"--micro-batch", BY_SIZE},
+    {"--global-batch", BY_SIZE},
+    {"--zero", BY_ONE},
+    {"--recompute", BY_ONE, .step = follow_recompute},
+    {"--sequence-parallel", BY_FLIP, has_tp},
+    {"--precision", BY_VALUE, .values = {"bf16", "fp8"}},
+    {"--framework", BY_STEP, .step = step_framework},
+    {"--overlap-grad", BY_FLIP},
+    {"--overlap-param", BY_FLIP, shards_optimizer},
+    {"--overlap-p2p", BY_FLIP, has_pp},
 };
 
 /* As its option has it; what is left open follows from others. */
-static char *value_of(const Knob *knob, const Plan *plan) {
+static char *value_of(const Knob *knob, const PlanField *field, const Plan *plan) {
   if (knob->step == step_expert_tp)
     return g_strdup_printf("%d", plan_expert_tp(plan));
-  char *text = plan_field_text(plan_field(plan_field_find(knob->option + strlen("--"))), plan);
+  char *text = plan_field_text(field, plan);
   return text != NULL ? text : g_strdup("none");
+}
+
+/* Owned by the caller; NULL: there is none that way. */
+static char *next_value(const Knob *knob, const PlanField *field, const Plan *plan, int direction) {
+  g_autofree char *text = plan_field_text(field, plan);
+  gint64 number = g_ascii_strtoll(text, NULL, 10);
+  switch (knob->how) {
+  case BY_SIZE:
+    if (direction < 0 && (number < 2 || number % 2 != 0))
+      return NULL;
+    return g_strdup_printf("%" G_GINT64_FORMAT, direction < 0 ? number / 2 : number * 2);
+  case BY_ONE:
+    for (int i = 0; field->names != NULL && field->names()[i] != NULL; i++)
+      number = g_str_equal(field->names()[i], text) ? i : number;
+    number += direction;
+    if (field->names != NULL)
+      return number < 0 ? NULL : g_strdup(field->names()[number]);
+    return number < field->least || number > field->most ? NULL : g_strdup_printf("%" G_GINT64_FORMAT, number);
+  case BY_FLIP:
+    return direction > 0 ? g_strdup(g_str_equal(text, "on") ? "off" : "on") : NULL;
+  default:
+    return g_str_equal(text, knob->values[direction < 0]) ? g_strdup(knob->values[direction > 0]) : NULL;
+  }
+}
+
+/* NULL: there is no step that way. */
+static Plan *stepped(const Knob *knob, const PlanField *field, const Plan *base, const Model *model, int direction) {
+  if (knob->how == BY_STEP) {
+    g_autoptr(Plan) plan = plan_copy(base);
+    return knob->step(plan, model, direction) ? g_steal_pointer(&plan) : NULL;
+  }
+  if (knob->applies != NULL && !knob->applies(base, model))
+    return NULL;
+  g_autofree char *value = next_value(knob, field, base, direction);
+  Plan *plan = value != NULL ? vary(base, field->name, value) : NULL;
+  if (plan != NULL && knob->step != NULL)
+    knob->step(plan, model, direction);
+  return plan;
 }
 
 /* What was left open stays open but for what the table steps. */
@@ -223,52 +217,22 @@ static Plan *base_of(const PlanOutcome *best) {
   return plan;
 }
 
-typedef struct {
-  const PlanOutcome *best;
-  const PlannerRequest *request;
-  GPtrArray *plans; /* of each step */
-  GArray *steps;
-} Steps;
-
-static void simulate(gint64 index, int thread, gpointer data) {
-  const Steps *work = data;
-  SensitivityStep *step = &g_array_index(work->steps, SensitivityStep, index);
-  const PlanOutcome *best = work->best;
-  const Plan *plan = work->plans->pdata[index];
-  g_autoptr(GError) error = NULL;
-  if (plan_options_check_model(plan, best->model, &error)) /* what is refused when it is typed is no step either */
-    step->outcome = plan_outcome_new(best->model, best->cluster, plan, &work->request->scoring, &error);
-  step->problem = error != NULL ? g_strdup(error->message) : NULL;
-}
-
-static void step_clear(gpointer data) {
-  SensitivityStep *step = data;
-  g_free(step->from);
-  g_free(step->to);
-  g_free(step->problem);
-  plan_outcome_free(step->outcome);
-}
-
-static void add_step(Steps *work, const Plan *base, const Knob *knob, int direction) {
-  g_autoptr(Plan) plan = plan_copy(base);
-  if (!knob->step(plan, work->best->model, direction))
-    return;
-  SensitivityStep step = {.option = knob->option, .from = value_of(knob, base), .to = value_of(knob, plan)};
-  g_array_append_val(work->steps, step);
-  g_ptr_array_add(work->plans, g_steal_pointer(&plan));
-}
-
 GArray *sensitivity_new(const PlanOutcome *best, const PlannerRequest *request) {
-  Steps work = {.best = best,
-                .request = request,
-                .plans = g_ptr_array_new_with_free_func((GDestroyNotify)plan_free),
-                .steps = g_array_new(FALSE, TRUE, sizeof(SensitivityStep))};
-  g_array_set_clear_func(work.steps, step_clear);
+  GArray *steps = variants_new();
   g_autoptr(Plan) base = base_of(best);
-  for (gsize i = 0; i < G_N_ELEMENTS(knobs); i++)
-    for (int direction = -1; direction <= 1; direction += 2)
-      add_step(&work, base, &knobs[i], direction);
-  parallel_for(work.steps->len, request->n_threads, simulate, &work, NULL);
-  g_ptr_array_unref(work.plans);
-  return work.steps;
+  for (gsize i = 0; i < 2 * G_N_ELEMENTS(knobs); i++) {
+    const Knob *knob = &knobs[i / 2];
+    const PlanField *field = plan_field(plan_field_find(knob->option + strlen("--")));
+    Plan *plan = stepped(knob, field, base, best->model, i % 2 == 0 ? -1 : 1);
+    if (plan == NULL)
+      continue;
+    Variant *step = variants_add(steps, best->model, best->cluster, plan);
+    step->option = knob->option;
+    step->from = value_of(knob, field, base);
+    step->to = value_of(knob, field, plan);
+    plan_options_check_model(plan, best->model, &step->problem); /* what is refused when typed is no step either */
+  }
+  const VaryHow how = {.n_threads = request->n_threads, .scoring = &request->scoring};
+  variants_predict(steps, &how, NULL);
+  return steps;
 }

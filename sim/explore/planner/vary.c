@@ -1,0 +1,84 @@
+/* Each variant is a job of its own, which writes nothing but its own entry, so that threads cannot change a number. */
+#include "vary.h"
+
+#include "error.h"
+#include "parallel.h"
+#include "plan_fields.h"
+
+static void variant_clear(gpointer data) {
+  Variant *variant = data;
+  g_free(variant->label);
+  g_free(variant->from);
+  g_free(variant->to);
+  plan_free(variant->plan);
+  plan_outcome_free(variant->outcome);
+  g_clear_error(&variant->problem);
+}
+
+GArray *variants_new(void) {
+  GArray *variants = g_array_new(FALSE, FALSE, sizeof(Variant));
+  g_array_set_clear_func(variants, variant_clear);
+  return variants;
+}
+
+Variant *variants_add(GArray *variants, const Model *model, const Cluster *cluster, Plan *plan) {
+  const Variant variant = {.model = model, .cluster = cluster, .plan = plan};
+  g_array_append_val(variants, variant);
+  return variants_get(variants, variants->len - 1);
+}
+
+Plan *vary(const Plan *plan, const char *field, const char *value) {
+  g_autoptr(Plan) varied = plan_copy(plan);
+  PlanTarget target = {.plan = varied};
+  return plan_field_set(plan_field(plan_field_find(field)), &target, value, NULL) ? g_steal_pointer(&varied) : NULL;
+}
+
+Plan *vary_size(const Plan *plan, gint64 gpus, gint64 global_batch) {
+  Plan *varied = plan_copy(plan);
+  varied->gpus = (int)gpus;
+  varied->dp = 0;
+  varied->global_batch = global_batch;
+  return varied;
+}
+
+typedef struct {
+  GArray *variants;
+  const VaryHow *how;
+} Jobs;
+
+static void predict_variant(gint64 i, int thread, gpointer data) {
+  static const PlanScoring by_throughput = {OBJECTIVE_TOKENS_PER_S, -1};
+  const Jobs *jobs = data;
+  const VaryHow *how = jobs->how;
+  Variant *variant = variants_get(jobs->variants, (guint)i);
+  if (variant->problem != NULL)
+    return;
+  g_autoptr(Prediction) prediction = (how->look != NULL ? predict : predict_numbers)(variant->model, variant->cluster,
+                                                                                     variant->plan, &variant->problem);
+  if (prediction == NULL)
+    return;
+  variant->outcome = plan_outcome_of(prediction, variant->model, variant->cluster, variant->plan,
+                                     how->scoring != NULL ? how->scoring : &by_throughput);
+  if (how->look != NULL)
+    how->look(i, prediction, how->data);
+}
+
+gboolean variants_predict(GArray *variants, const VaryHow *how, GError **error) {
+  Jobs jobs = {variants, how};
+  parallel_for(variants->len, how->n_threads > 0 ? how->n_threads : parallel_threads(), predict_variant, &jobs, NULL);
+  for (guint i = 0; i < variants->len; i++) {
+    const Variant *variant = variants_get(variants, i);
+    if (variant->problem == NULL || g_error_matches(variant->problem, STEPSIM_ERROR, STEPSIM_ERROR_IMPOSSIBLE))
+      continue;
+    g_propagate_prefixed_error(error, g_error_copy(variant->problem), "%s: ", variant->label);
+    return FALSE;
+  }
+  return TRUE;
+}
+
+guint variants_count_possible(const GArray *variants) {
+  guint n = 0;
+  for (guint i = 0; i < variants->len; i++)
+    n += variants_get(variants, i)->problem == NULL;
+  return n;
+}
