@@ -1,12 +1,23 @@
-/* stepsim plot: a figure from the table in plot_figures.c, written to a file, to the terminal, or as numbers. */
+/* stepsim plot: a figure, written to a file, to the terminal, or as numbers. One function per figure, and their table
+ * behind them. A title says what is drawn, the model, the cluster, and every typed plan option that is the same
+ * throughout the picture. */
 #include <stdio.h>
 #include <string.h>
 
+#include "collective_request.h"
 #include "command.h"
+#include "compare_plot.h"
+#include "curves.h"
 #include "error.h"
 #include "gnuplot.h"
+#include "memory_timeline.h"
+#include "order_run.h"
 #include "output.h"
-#include "plot_figures.h"
+#include "plot_options.h"
+#include "run_pictures.h"
+#include "stack.h"
+#include "table_pictures.h"
+#include "timeline.h"
 
 static const char examples[] =
     "Examples:\n"
@@ -22,6 +33,361 @@ static const char examples[] =
     "that\n"
     "says how to call it on numbers written with --data.\n\n"
     "Exit status: 0 done, 1 nothing that was asked for is possible, 2 bad usage or input.";
+
+typedef struct {
+  const char *name;
+  const char *summary; /* for --help */
+  guint heeds;         /* set of Heed */
+  int most_files;      /* arguments after the figure's name */
+  /* `files` ends with NULL. Owned by the caller; NULL with INPUT or IMPOSSIBLE. */
+  Picture *(*make)(PlotOptions *o, char **files, GError **error);
+} Figure;
+
+enum { MOST_GPUS = 1 << 24 };
+
+static const char not_heeded[] = "that picture does not depend on it";
+
+/* "<what>: llama-3-8b on dgx-h100; tp 8, zero 1", or --title. NULL parts are left out. Owned by the caller. */
+static char *title_of(const PlotOptions *o, const char *what, const Model *model, const Cluster *cluster) {
+  if (o->title != NULL)
+    return g_strdup(o->title);
+  g_autofree char *fixed = plot_options_fixed(o);
+  GString *title = g_string_new(what);
+  if (model != NULL)
+    g_string_append_printf(title, ": %s", model->name);
+  if (cluster != NULL)
+    g_string_append_printf(title, " on %s", cluster->name);
+  if (*fixed != '\0')
+    g_string_append_printf(title, "; %s", fixed);
+  return g_string_free(title, FALSE);
+}
+
+/* For all combinations; a varied model or cluster is left out. */
+static char *title_of_variants(const PlotOptions *o, const char *what, const Variants *variants) {
+  const Model *model = variants_get(variants->runs, 0)->model;
+  const Cluster *cluster = variants_get(variants->runs, 0)->cluster;
+  for (guint i = 0; i < variants->axes->len; i++) {
+    const char *name = g_array_index(variants->axes, VaryAxis, i).name;
+    model = strcmp(name, "model") == 0 ? NULL : model;
+    cluster = strcmp(name, "cluster") == 0 ? NULL : cluster;
+  }
+  return title_of(o, what, model, cluster);
+}
+
+static int n_threads(const PlotOptions *o) {
+  return o->jobs == OPTION_NOT_GIVEN ? 0 : o->jobs;
+}
+
+static void print_left_out(const LeftOut *left_out) {
+  for (guint i = 0; i < left_out->len; i++)
+    fprintf(stderr, "stepsim plot: left out %s\n", (char *)g_ptr_array_index(left_out, i));
+}
+
+/* If there are no points, explain by the first that was left out. */
+static gboolean check_points(const GArray *points, const LeftOut *left_out, GError **error) {
+  return points->len > 0 || left_out->len == 0 ||
+         fail_impossible(error, "nothing to draw, no point can be: %s", (char *)g_ptr_array_index(left_out, 0));
+}
+
+/* Every schedule and count to draw, into `axes`, which owns `counts` and `schedules`. */
+static gboolean bubble_axes(PlotOptions *o, BubbleAxes *axes, GError **error) {
+  if (!plan_options_make_plan(&o->plan, error))
+    return FALSE;
+  const int pp = o->plan.plan->pp, chunks = o->plan.plan->chunks;
+  if (plan_options_typed(&o->plan, "schedule") != NULL)
+    return fail_input(error, "plot bubble and --schedule clash: --schedules says which there are");
+  if (plan_options_typed(&o->plan, "global-batch") != NULL)
+    return fail_input(error, "plot bubble and --global-batch clash: --micro-batches says how many there are");
+  if (o->schedules != NULL && strstr(o->schedules, "file:") != NULL)
+    return fail_input(error,
+                      "--schedules %.200s: an order of a file has one number of micro-batches, which is no curve; "
+                      "stepsim schedule --from FILE.csv tells its bubble and draws it",
+                      o->schedules);
+  if (pp < 2 || pp > 1024 || chunks > 64)
+    return fail_input(error, "--pp %d, --chunks %d: a bubble needs 2 to 1024 pipeline ranks and 1 to 64 chunks", pp,
+                      MAX(chunks, 1));
+  g_autofree char *by_default = g_strdup_printf("%d..%d*2", pp, 16 * pp);
+  axes->counts = parse_count_list("--micro-batches", o->micro_batches != NULL ? o->micro_batches : by_default, error);
+  if (axes->counts == NULL)
+    return FALSE;
+  const char *names = o->schedules != NULL ? o->schedules : chunks > 1 ? "1f1b,interleaved" : "1f1b";
+  axes->schedules = g_strsplit(names, ",", -1);
+  axes->pp = pp;
+  axes->chunks = chunks;
+  if (axes->schedules[0] == NULL)
+    return fail_input(error, "--schedules: found nothing, expected names such as gpipe,1f1b");
+  return parse_check_once("--schedules", names, axes->schedules, error);
+}
+
+static Picture *bubble_picture(PlotOptions *o, const BubbleAxes *axes, GError **error) {
+  const gboolean is_predicted = o->plan.model_file != NULL || o->plan.cluster_file != NULL;
+  g_autoptr(GPtrArray) left_out = g_ptr_array_new_with_free_func(g_free);
+  static const char *const uniform[] = {"pp", "chunks", NULL};
+  if (is_predicted
+          ? !plan_options_finish(&o->plan, error)
+          : !plot_options_check_plan(o, uniform, "plot bubble", "uniform stages need --pp and --chunks alone", error))
+    return NULL;
+  g_autoptr(GArray) points = is_predicted ? curves_bubble_predicted(axes, o->plan.model, o->plan.cluster, o->plan.plan,
+                                                                    n_threads(o), left_out, error)
+                                          : curves_bubble(axes, left_out, error);
+  if (points == NULL || !check_points(points, left_out, error))
+    return NULL;
+  print_left_out(left_out);
+  g_autofree char *title =
+      title_of(o, is_predicted ? "Pipeline bubble" : "Pipeline bubble of uniform stages with free sends", o->plan.model,
+               o->plan.cluster);
+  return plot_bubble((const BubblePoint *)(void *)points->data, (int)points->len, is_predicted, title, error);
+}
+
+static Picture *make_bubble(PlotOptions *o, char **files, GError **error) {
+  BubbleAxes axes = {0};
+  Picture *picture = bubble_axes(o, &axes, error) ? bubble_picture(o, &axes, error) : NULL;
+  g_clear_pointer((GArray **)&axes.counts, g_array_unref);
+  g_clear_pointer(&axes.schedules, g_strfreev);
+  return picture;
+}
+
+static GArray *read_gpu_list(const PlotOptions *o, GError **error) {
+  if (o->gpu_list == NULL) {
+    fail_input(error, "--gpu-list is missing, e.g. --gpu-list 1024..16384*2");
+    return NULL;
+  }
+  g_autoptr(GArray) gpus = parse_count_list("--gpu-list", o->gpu_list, error);
+  for (guint i = 0; gpus != NULL && i < gpus->len; i++)
+    if (g_array_index(gpus, gint64, i) > MOST_GPUS) {
+      fail_input(error, "--gpu-list: %" G_GINT64_FORMAT " GPUs are more than 2^24", g_array_index(gpus, gint64, i));
+      return NULL;
+    }
+  return g_steal_pointer(&gpus);
+}
+
+static gboolean check_scales(const Plan *plan, GError **error) {
+  if (plan->gpus != 0 || plan->dp != 0)
+    return fail_input(error, "--gpu-list and %s clash: every number of GPUs has its own",
+                      plan->gpus != 0 ? "--gpus" : "--dp");
+  return plan->global_batch != 0 || fail_input(error, "--global-batch is missing: strong scaling keeps it fixed");
+}
+
+static Picture *mfu_picture(const GArray *points, const LeftOut *left_out, const char *title, GError **error) {
+  if (points == NULL || !check_points(points, left_out, error))
+    return NULL;
+  print_left_out(left_out);
+  return plot_mfu((const MfuPoint *)(const void *)points->data, (int)points->len, title, error);
+}
+
+/* One line per combination of --vary, for strong scaling only. */
+static Picture *make_mfu_lines(PlotOptions *o, const GArray *gpus, GError **error) {
+  g_auto(Variants) variants = {0};
+  if (!variants_make(&variants, o, o->vary, error))
+    return NULL;
+  for (guint i = 0; i < variants.runs->len; i++)
+    if (!check_scales(variants_get(variants.runs, i)->plan, error))
+      return NULL;
+  g_autoptr(GPtrArray) left_out = g_ptr_array_new_with_free_func(g_free);
+  g_autoptr(GArray) points = curves_strong_scaling(variants.runs, gpus, n_threads(o), left_out, error);
+  g_autofree char *title = title_of_variants(o, "MFU, strong scaling", &variants);
+  return mfu_picture(points, left_out, title, error);
+}
+
+static Picture *make_mfu(PlotOptions *o, char **files, GError **error) {
+  g_autoptr(GArray) gpus = read_gpu_list(o, error);
+  if (gpus == NULL)
+    return NULL;
+  if (o->vary != NULL)
+    return make_mfu_lines(o, gpus, error);
+  if (!plan_options_finish(&o->plan, error) || !check_scales(o->plan.plan, error))
+    return NULL;
+  g_autoptr(GPtrArray) left_out = g_ptr_array_new_with_free_func(g_free);
+  g_autoptr(GArray) points =
+      curves_mfu(o->plan.model, o->plan.cluster, o->plan.plan, gpus, n_threads(o), left_out, error);
+  g_autofree char *title = title_of(o, "MFU", o->plan.model, o->plan.cluster);
+  return mfu_picture(points, left_out, title, error);
+}
+
+static Prediction *predict_one(PlotOptions *o, GError **error) {
+  return plan_options_finish(&o->plan, error) ? predict(o->plan.model, o->plan.cluster, o->plan.plan, error) : NULL;
+}
+
+static gboolean predict_variants(Variants *variants, const PlotOptions *o, char **vary, GError **error) {
+  return variants_make(variants, o, vary, error) &&
+         variants_predict(variants->runs, &(VaryHow){.n_threads = n_threads(o)}, error);
+}
+
+static Picture *make_breakdown(PlotOptions *o, char **files, GError **error) {
+  const char *what = "Where the time of a step goes";
+  if (o->vary == NULL) {
+    g_autoptr(Prediction) prediction = predict_one(o, error);
+    if (prediction == NULL)
+      return NULL;
+    g_autofree char *title = title_of(o, what, o->plan.model, o->plan.cluster);
+    g_autoptr(Stack) stack = stack_of_ranks(prediction->trace, prediction->metrics, title);
+    return stack_picture(stack, output_columns(), error);
+  }
+  g_auto(Variants) variants = {0};
+  if (!predict_variants(&variants, o, o->vary, error))
+    return NULL;
+  g_autofree char *title = title_of_variants(o, what, &variants);
+  return runs_breakdown_picture(variants.runs, title, output_columns(), error);
+}
+
+/* What a picture varies without --vary; its title leaves that out, too. */
+static void vary_by_default(PlotOptions *o, const char *const *axes) {
+  if (o->vary == NULL)
+    o->vary = g_strdupv((char **)axes);
+}
+
+/* ZeRO-0 shards nothing, so --zero-ranks applies only to the other stages. */
+static Picture *make_memory(PlotOptions *o, char **files, GError **error) {
+  static const char *const stages[] = {"zero=0..3", NULL};
+  g_auto(Variants) variants = {0};
+  vary_by_default(o, stages);
+  if (!variants_make(&variants, o, o->vary, error))
+    return NULL;
+  for (guint i = 0; i < variants.runs->len; i++) {
+    Plan *plan = variants_get(variants.runs, i)->plan;
+    if (!zero_shards_optimizer(plan->zero))
+      plan->zero_ranks = 0;
+  }
+  if (!variants_predict(variants.runs, &(VaryHow){.n_threads = n_threads(o)}, error))
+    return NULL;
+  g_autofree char *title = title_of_variants(o, "Memory of the fullest GPU", &variants);
+  return runs_memory_picture(variants.runs, title, output_columns(), error);
+}
+
+static Picture *make_memory_time(PlotOptions *o, char **files, GError **error) {
+  g_autoptr(Prediction) prediction = predict_one(o, error);
+  if (prediction == NULL)
+    return NULL;
+  const int n_steps = prediction->program->n_steps;
+  g_autofree char *what = n_steps > 1 ? g_strdup_printf("Memory per GPU over %d steps", n_steps) : NULL;
+  g_autofree char *title =
+      title_of(o, what != NULL ? what : "Memory per GPU over a step", o->plan.model, o->plan.cluster);
+  const Gpu *gpu = &o->plan.cluster->gpu;
+  const MemoryTimelineLook look = {title, "GB = 1e9 bytes", 1e-9, gpu->hbm_bytes, gpu->reserved_bytes};
+  return memory_timeline_picture(prediction->trace, time_unit_for(trace_end(prediction->trace)), &look);
+}
+
+static gboolean refuse_plan(const PlotOptions *o, const char *file, GError **error) {
+  static const char *const none[] = {NULL};
+  return plot_options_check_plan(o, none, file, "the file says all that is drawn", error);
+}
+
+static Picture *make_timeline(PlotOptions *o, char **files, GError **error) {
+  if (files[0] != NULL) {
+    g_autoptr(ChromeTrace) trace = refuse_plan(o, files[0], error) ? chrome_read(files[0], error) : NULL;
+    return trace != NULL ? compare_trace_picture(trace, o->title, error) : NULL;
+  }
+  g_autoptr(Prediction) prediction = predict_one(o, error);
+  if (prediction == NULL)
+    return NULL;
+  int n_steps = prediction->program->n_steps;
+  g_autofree char *what = n_steps > 1 ? g_strdup_printf("%d steps", n_steps) : g_strdup("One step");
+  g_autofree char *title = title_of(o, what, o->plan.model, o->plan.cluster);
+  return timeline_picture(prediction->trace, title, output_columns(), error);
+}
+
+static Picture *make_heat(PlotOptions *o, char **files, GError **error) {
+  static const char *const by_default[] = {"tp=1..8*2", "pp=1..16*2", NULL};
+  int value = o->value != NULL ? parse_choice("--value", o->value, run_value_names(), error) : RUN_MFU;
+  if (value < 0)
+    return NULL;
+  vary_by_default(o, by_default);
+  if (g_strv_length(o->vary) != 2) {
+    fail_input(error, "plot heat: found %u --vary, expected two: across and upward", g_strv_length(o->vary));
+    return NULL;
+  }
+  char *upward_first[] = {o->vary[1], o->vary[0], NULL};
+  g_auto(Variants) variants = {0};
+  if (!predict_variants(&variants, o, upward_first, error))
+    return NULL;
+  const VaryAxis *rows = &g_array_index(variants.axes, VaryAxis, 0), *columns = rows + 1;
+  g_autofree char *title = title_of_variants(o, run_value_label(value), &variants);
+  const Grid look = {.title = title,
+                     .xlabel = columns->name,
+                     .ylabel = rows->name,
+                     .columns = (const char *const *)columns->values,
+                     .rows = (const char *const *)rows->values,
+                     .n_columns = (int)g_strv_length(columns->values),
+                     .n_rows = (int)g_strv_length(rows->values)};
+  return runs_grid_picture(variants.runs, value, &look, error);
+}
+
+static Picture *make_pareto(PlotOptions *o, char **files, GError **error) {
+  if (files[0] != NULL) {
+    if (o->vary != NULL) {
+      fail_input(error, "%s and --vary clash: the file says all that is drawn", files[0]);
+      return NULL;
+    }
+    const ParetoColumns columns = {o->x, o->y, o->title};
+    return refuse_plan(o, files[0], error) ? table_pareto_picture(files[0], &columns, error) : NULL;
+  }
+  if (o->vary == NULL || o->x != NULL || o->y != NULL) {
+    fail_input(error, "plot pareto: %s",
+               o->vary == NULL ? "a table (of sweep: --csv or the database) or --vary is missing"
+                               : "--x and --y name columns of a table, and none was given");
+    return NULL;
+  }
+  g_auto(Variants) variants = {0};
+  if (!predict_variants(&variants, o, o->vary, error))
+    return NULL;
+  g_autofree char *title = title_of_variants(o, "Throughput against memory", &variants);
+  return runs_pareto_picture(variants.runs, title, error);
+}
+
+static Picture *make_busbw(PlotOptions *o, char **files, GError **error) {
+  static const char *const heeded[] = {"cluster", "gpus", NULL};
+  if (!plot_options_check_plan(o, heeded, "plot busbw", not_heeded, error) || !plan_options_make_plan(&o->plan, error))
+    return NULL;
+  const CollectiveOptions options = {.cluster = o->plan.cluster_file,
+                                     .op = o->op,
+                                     .ranks = o->ranks,
+                                     .bytes = o->bytes,
+                                     .algorithm = o->algorithm,
+                                     .gpus = o->plan.plan->gpus > 0 ? o->plan.plan->gpus : NOT_GIVEN,
+                                     .root = NOT_GIVEN};
+  Request request = {0};
+  Picture *picture =
+      collective_request_read(&options, &request, error) ? collective_picture(&request, o->title, error) : NULL;
+  collective_request_clear(&request);
+  return picture;
+}
+
+static Picture *make_validation(PlotOptions *o, char **files, GError **error) {
+  if (files[0] == NULL) {
+    fail_input(error, "plot validation: no table was given, expected what validate --rows FILE.csv wrote");
+    return NULL;
+  }
+  return refuse_plan(o, files[0], error) ? table_validation_picture(files[0], o->by, o->title, error) : NULL;
+}
+
+static const Figure *figures(void) {
+  static const Figure all[] = {
+      {"bubble",
+       "bubble against micro-batches per schedule, closed forms dashed; with --model and --cluster, of a model",
+       HEED_SCHEDULES, 0, make_bubble},
+      {"mfu",
+       "MFU against GPUs: strong scaling (--global-batch fixed) and weak (batch grows with the GPUs); strong alone, a "
+       "line per configuration of --vary",
+       HEED_GPU_LIST | HEED_VARY, 0, make_mfu},
+      {"breakdown", "where the time of a step goes: one bar per pipeline rank, or per configuration of --vary",
+       HEED_VARY, 0, make_breakdown},
+      {"memory", "memory of the fullest GPU: one bar per ZeRO stage, or per configuration of --vary", HEED_VARY, 0,
+       make_memory},
+      {"memory-time", "memory of every pipeline rank over a step", 0, 0, make_memory_time},
+      {"heat", "MFU, tokens per second or step time over two options: tp and pp, or those of two --vary",
+       HEED_VARY | HEED_VALUE, 0, make_heat},
+      {"pareto", "throughput against memory, from a table of sweep or for all combinations of --vary",
+       HEED_VARY | HEED_AXES, 1, make_pareto},
+      {"busbw", "bus bandwidth of a collective against size, per algorithm", HEED_COLLECTIVE, 0, make_busbw},
+      {"validation", "predicted against measured step times, from a table (validate --rows)", HEED_BY, 1,
+       make_validation},
+      {"timeline", "what every pipeline rank does over a step, predicted or from a trace (simulate --trace)", 0, 1,
+       make_timeline},
+      {NULL}};
+  return all;
+}
+
+/* --- the verb --- */
 
 /* A single text that lives as long as the program. */
 static const char *summary_of_figures(void) {

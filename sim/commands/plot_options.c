@@ -1,5 +1,5 @@
-/* Each variant is read as if it had been typed: the command line again, with "--tp 4 --pp 2" appended. Since the last
- * of repeated options counts, every option can be varied and is checked as usual. */
+/* Each variant is read as if it had been typed: with "--tp 4 --pp 2" behind the command line, of which the last counts,
+ * so that every option can be varied and is checked as usual. */
 #include "plot_options.h"
 
 #include <string.h>
@@ -233,17 +233,32 @@ static void free_source(gpointer data) {
   g_free(data);
 }
 
-/* The command line with the values of combination `index` appended; texts are borrowed except those in `made`. */
-static GPtrArray *arguments_of(const PlotOptions *o, const GArray *axes, guint index, GPtrArray *made) {
-  GPtrArray *arguments = g_ptr_array_new();
-  for (guint i = 0; o->arguments[i] != NULL && strcmp(o->arguments[i], "--") != 0; i++)
-    g_ptr_array_add(arguments, o->arguments[i]);
-  for (guint axis = 0; axis < axes->len; axis++) {
-    g_ptr_array_add(made, g_strdup_printf("--%s", g_array_index(axes, VaryAxis, axis).name));
-    g_ptr_array_add(arguments, g_ptr_array_index(made, made->len - 1));
-    g_ptr_array_add(arguments, (gpointer)value_at(axes, axis, index));
-  }
-  return arguments;
+/* What was typed, with the values of combination `index` as if they were typed behind it. NULL: one cannot be. */
+static PlanOptions *options_of(const PlotOptions *o, const GArray *axes, guint index, GError **error) {
+  PlanOptions *varied = g_new(PlanOptions, 1);
+  plan_options_init(varied);
+  g_autoptr(Parser) parser = parser_new(NULL, NULL, NULL);
+  plan_options_add(varied, PLAN_OPTIONS_SIMULATED, parser);
+  for (guint axis = 0; axis < axes->len; axis++)
+    if (!parser_set(parser, g_array_index(axes, VaryAxis, axis).name, value_at(axes, axis, index), error)) {
+      free_source(varied);
+      return NULL;
+    }
+  if (varied->model_file == NULL)
+    varied->model_file = g_strdup(o->plan.model_file);
+  if (varied->cluster_file == NULL)
+    varied->cluster_file = g_strdup(o->plan.cluster_file);
+  for (int i = 0; i < plan_n_fields(); i++)
+    if (varied->texts[i] == NULL)
+      varied->texts[i] = g_strdup(o->plan.texts[i]);
+  g_autoptr(GStrvBuilder) repeated = g_strv_builder_new();
+  char **parts[] = {o->plan.repeated, varied->repeated};
+  for (gsize i = 0; i < G_N_ELEMENTS(parts); i++)
+    if (parts[i] != NULL)
+      g_strv_builder_addv(repeated, (const char **)parts[i]);
+  g_strfreev(varied->repeated);
+  varied->repeated = g_strv_builder_end(repeated);
+  return varied;
 }
 
 static char *label_of(const GArray *axes, guint index) {
@@ -254,36 +269,23 @@ static char *label_of(const GArray *axes, guint index) {
   return g_string_free(label, FALSE);
 }
 
-static gboolean add_run(Variants *variants, PlotOptions *varied, const char *label, GError **error) {
-  const PlanOptions *source = find_source(variants, &varied->plan);
-  if (source != NULL ? !plan_options_make_plan(&varied->plan, error) : !plan_options_finish(&varied->plan, error))
-    return FALSE;
-  Plan *plan = g_steal_pointer(&varied->plan.plan);
-  if (source == NULL) {
-    PlanOptions *own = g_new(PlanOptions, 1);
-    *own = varied->plan;
-    plan_options_init(&varied->plan);
-    g_ptr_array_add(variants->sources, own);
-    source = own;
-  }
-  variants_add(variants->runs, source->model, source->cluster, plan)->label = g_strdup(label);
-  return TRUE;
-}
-
 static gboolean add_variant(Variants *variants, const PlotOptions *o, guint index, GError **error) {
-  g_autoptr(GPtrArray) made = g_ptr_array_new_with_free_func(g_free);
-  g_autoptr(GPtrArray) arguments = arguments_of(o, variants->axes, index, made);
   g_autofree char *label = label_of(variants->axes, index);
-  int argc = (int)arguments->len;
-  g_ptr_array_add(arguments, NULL);
-  char **argv = (char **)arguments->pdata;
-  PlotOptions varied;
-  gboolean done =
-      plot_options_parse(&varied, NULL, NULL, &argc, &argv, error) && add_run(variants, &varied, label, error);
-  plot_options_clear(&varied);
-  if (!done)
+  PlanOptions *varied = options_of(o, variants->axes, index, error);
+  const PlanOptions *source = varied != NULL ? find_source(variants, varied) : NULL;
+  const gboolean is_made =
+      varied != NULL && (source != NULL ? plan_options_make_plan(varied, error) : plan_options_finish(varied, error));
+  if (!is_made)
     g_prefix_error(error, "%s: ", label);
-  return done;
+  const PlanOptions *of = source != NULL ? source : varied;
+  if (is_made)
+    variants_add(variants->runs, of->model, of->cluster, g_steal_pointer(&varied->plan))->label =
+        g_steal_pointer(&label);
+  if (is_made && source == NULL)
+    g_ptr_array_add(variants->sources, varied);
+  else if (varied != NULL)
+    free_source(varied);
+  return is_made;
 }
 
 gboolean variants_make(Variants *variants, const PlotOptions *o, char **vary, GError **error) {
