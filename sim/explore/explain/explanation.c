@@ -160,50 +160,41 @@ static void say_bubble(const Explanation *e, GString *out) {
     g_string_append_printf(out, ", %.1f %% of the step because stages are unequal", percent(uneven));
 }
 
-/* Of an axis, or MOVER_OFFLOAD: what it waits for, and what is hidden. */
-static void say_axis(const Explanation *e, GString *out, int mover, const char *what) {
-  g_string_append_printf(out, "waits for %s; ", what);
-  append_quantity(out, e->step->hidden_s[mover], UNIT_SECONDS);
-  g_string_append(out, " more is hidden behind kernels");
-}
-
-static void say_tp(const Explanation *e, GString *out) {
-  say_axis(e, out, AXIS_TP, "tensor-parallel collectives inside layers");
-}
-static void say_dp(const Explanation *e, GString *out) {
-  say_axis(e, out, AXIS_DP, "gradient reductions and parameter gathers");
-}
-static void say_pp(const Explanation *e, GString *out) {
-  say_axis(e, out, AXIS_PP, "transfers between stages");
-}
-static void say_cp(const Explanation *e, GString *out) {
-  say_axis(e, out, AXIS_CP, "context-parallel transfers");
-}
-static void say_ep(const Explanation *e, GString *out) {
-  say_axis(e, out, AXIS_EP, "token exchanges with experts");
-}
 static void say_optimizer(const Explanation *e, GString *out) {
   const gboolean is_out = e->step->plan->offload.optimizer != TIER_GPU;
   g_string_append(out, is_out ? "updates parameters on the node's CPUs" : "updates parameters");
 }
-static void say_offload(const Explanation *e, GString *out) {
-  say_axis(e, out, MOVER_OFFLOAD, "copies to and from the node's memory or drives");
-}
-static void say_host(const Explanation *e, GString *out) {
-  g_string_append(out, "waits for the host to launch kernels");
-}
-static void say_other(const Explanation *e, GString *out) {
-  g_string_append(out, "gradient norm and other small work");
-}
 
-static void (*const sentences[N_BREAKDOWN])(const Explanation *e, GString *out) = {
-    [BREAKDOWN_COMPUTE] = say_compute, [BREAKDOWN_RECOMPUTE] = say_recompute,
-    [BREAKDOWN_BUBBLE] = say_bubble,   [BREAKDOWN_TP] = say_tp,
-    [BREAKDOWN_DP] = say_dp,           [BREAKDOWN_PP] = say_pp,
-    [BREAKDOWN_CP] = say_cp,           [BREAKDOWN_OPTIMIZER] = say_optimizer,
-    [BREAKDOWN_HOST] = say_host,       [BREAKDOWN_EP] = say_ep,
-    [BREAKDOWN_OFFLOAD] = say_offload,
+/* By a function, or what it waits for while an axis, or MOVER_OFFLOAD, moves bytes, of which some are hidden. */
+static const struct {
+  void (*say)(const Explanation *e, GString *out);
+  const char *what;
+  int mover;
+} sentences[N_BREAKDOWN] = {
+    [BREAKDOWN_COMPUTE] = {say_compute},
+    [BREAKDOWN_RECOMPUTE] = {say_recompute},
+    [BREAKDOWN_BUBBLE] = {say_bubble},
+    [BREAKDOWN_OPTIMIZER] = {say_optimizer},
+    [BREAKDOWN_TP] = {NULL, "tensor-parallel collectives inside layers", AXIS_TP},
+    [BREAKDOWN_DP] = {NULL, "gradient reductions and parameter gathers", AXIS_DP},
+    [BREAKDOWN_PP] = {NULL, "transfers between stages", AXIS_PP},
+    [BREAKDOWN_CP] = {NULL, "context-parallel transfers", AXIS_CP},
+    [BREAKDOWN_EP] = {NULL, "token exchanges with experts", AXIS_EP},
+    [BREAKDOWN_OFFLOAD] = {NULL, "copies to and from the node's memory or drives", MOVER_OFFLOAD},
 };
+
+static void append_sentence(GString *out, const Explanation *e, BreakdownKind kind) {
+  if (sentences[kind].say != NULL) {
+    sentences[kind].say(e, out);
+  } else if (sentences[kind].what != NULL) {
+    g_string_append_printf(out, "waits for %s; ", sentences[kind].what);
+    append_quantity(out, e->step->hidden_s[sentences[kind].mover], UNIT_SECONDS);
+    g_string_append(out, " more is hidden behind kernels");
+  } else {
+    g_string_append(out, kind == BREAKDOWN_HOST ? "waits for the host to launch kernels"
+                                                : "gradient norm and other small work");
+  }
+}
 
 static gint by_time(gconstpointer a, gconstpointer b, gpointer data) {
   const double *breakdown_s = data;
@@ -225,7 +216,7 @@ static void append_breakdown(GString *out, const Explanation *e) {
     g_string_append_printf(out, "  %5.1f %%, ", percent(share));
     append_quantity(out, e->step->breakdown_s[order[i]], UNIT_SECONDS);
     g_string_append_printf(out, ", %s: ", breakdown_name((BreakdownKind)order[i]));
-    (sentences[order[i]] != NULL ? sentences[order[i]] : say_other)(e, out);
+    append_sentence(out, e, (BreakdownKind)order[i]);
     g_string_append(out, ".\n");
     shown += share;
   }

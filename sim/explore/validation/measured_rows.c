@@ -225,27 +225,6 @@ MeasuredRows *measured_rows_read(char **files, int n_files, gboolean by_release,
   return g_steal_pointer(&rows);
 }
 
-static ReadAs *find_reading(GArray *counted, const MeasuredRow *row) {
-  for (guint i = 0; i < counted->len; i++) {
-    ReadAs *known = &g_array_index(counted, ReadAs, i);
-    if (strcmp(known->framework, row->framework) == 0 && strcmp(known->read_as, row->read_as) == 0)
-      return known;
-  }
-  const ReadAs first = {row->framework, row->read_as, 0};
-  g_array_append_val(counted, first);
-  return &g_array_index(counted, ReadAs, counted->len - 1);
-}
-
-GArray *measured_rows_read_as(const MeasuredRows *rows) {
-  GArray *counted = g_array_new(FALSE, FALSE, sizeof(ReadAs));
-  for (guint i = 0; i < rows->rows->len; i++) {
-    const MeasuredRow *row = &g_array_index(rows->rows, MeasuredRow, i);
-    if (row->is_by_rule)
-      find_reading(counted, row)->n_rows++;
-  }
-  return counted;
-}
-
 void measured_rows_take_away(MeasuredRows *rows, Parts parts) {
   rows->without |= parts;
   for (guint i = 0; i < rows->rows->len; i++) {

@@ -80,13 +80,6 @@ MeasuredRows *measured_rows_read(char **files, int n_files, gboolean by_release,
 void measured_rows_free(MeasuredRows *rows);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(MeasuredRows, measured_rows_free)
 
-/* Names that a rule read as another file, each pair once, in the order in which rows mention them. */
-typedef struct {
-  const char *framework, *read_as; /* borrowed from the rows */
-  guint n_rows;
-} ReadAs;
-GArray *measured_rows_read_as(const MeasuredRows *rows); /* of ReadAs, owned by the caller */
-
 /* Leave `parts` of the model out of every row's plan. */
 void measured_rows_take_away(MeasuredRows *rows, Parts parts);
 

@@ -75,14 +75,8 @@ static void run_clear(gpointer data) {
   g_free(((Run *)data)->problem);
 }
 
-/* What jobs share. */
-typedef struct {
-  GPtrArray *jobs; /* of Run */
-} Runners;
-
 static void predict_run(gint64 i, int thread, gpointer data) {
-  const Runners *runners = data;
-  Run *run = runners->jobs->pdata[i];
+  Run *run = ((GPtrArray *)data)->pdata[i];
   const MeasuredRow *row = run->row;
   if (row->problem != NULL) {
     run->problem = g_strdup(row->problem);
@@ -114,8 +108,7 @@ static void predict_runs(GArray *runs, int n_threads) {
   for (guint i = 0; i < runs->len; i++)
     g_ptr_array_add(jobs, &g_array_index(runs, Run, i));
   g_ptr_array_sort(jobs, compare_passes);
-  Runners runners = {jobs};
-  parallel_for(jobs->len, n_threads, predict_run, &runners, NULL);
+  parallel_for(jobs->len, n_threads, predict_run, jobs, NULL);
 }
 
 /* The same run may have been measured again, with another release say: it is predicted once. GArray of Run; `which` has
@@ -172,36 +165,31 @@ static void predict_rows(Validation *validation) {
     validation->predictions[i] = compare_row(validation_row(validation, i), &g_array_index(runs, Run, which[i]));
 }
 
-/* Rows by their cell in `column`: GArray of guint by name, and the names in order of appearance. */
 typedef struct {
-  GHashTable *members;
-  GPtrArray *names;
-} Partition;
+  const char *name; /* borrowed */
+  GArray *rows;     /* of guint; owned */
+} Part;
 
-static void partition_clear(Partition *partition) {
-  g_clear_pointer(&partition->members, g_hash_table_unref);
-  g_clear_pointer(&partition->names, g_ptr_array_unref);
+static void part_clear(gpointer part) {
+  g_array_unref(((Part *)part)->rows);
 }
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Partition, partition_clear)
 
-static Partition partition_rows(const Validation *validation, const char *column) {
-  Partition partition = {g_hash_table_new_full(g_str_hash, g_str_equal, NULL, (GDestroyNotify)g_array_unref),
-                         g_ptr_array_new()};
+/* Rows by their cell in `column`, in order of appearance: GArray of Part. */
+static GArray *partition_rows(const Validation *validation, const char *column) {
+  GArray *parts = g_array_new(FALSE, FALSE, sizeof(Part));
+  g_array_set_clear_func(parts, part_clear);
+  g_autoptr(GHashTable) known = g_hash_table_new(g_str_hash, g_str_equal); /* name → its rows */
   for (guint i = 0; i < validation->n_rows; i++) {
     const char *name = measured_row_cell(validation_row(validation, i), column);
-    GArray *rows = g_hash_table_lookup(partition.members, name);
-    if (rows == NULL) {
-      rows = g_array_new(FALSE, FALSE, sizeof(guint));
-      g_hash_table_insert(partition.members, (gpointer)name, rows);
-      g_ptr_array_add(partition.names, (gpointer)name);
+    Part part = {name, g_hash_table_lookup(known, name)};
+    if (part.rows == NULL) {
+      part.rows = g_array_new(FALSE, FALSE, sizeof(guint));
+      g_hash_table_insert(known, (gpointer)name, part.rows);
+      g_array_append_val(parts, part);
     }
-    g_array_append_val(rows, i);
+    g_array_append_val(part.rows, i);
   }
-  return partition;
-}
-
-static const GArray *partition_members(const Partition *partition, guint group) {
-  return g_hash_table_lookup(partition->members, g_ptr_array_index(partition->names, group));
+  return parts;
 }
 
 /* The finite ones of a field over `rows`, in their order. */
@@ -268,12 +256,13 @@ static void group_clear(gpointer data) {
 }
 
 static void sum_up_groups(Validation *validation) {
-  g_auto(Partition) sources = partition_rows(validation, source_column);
-  for (guint i = 0; i < sources.names->len; i++)
-    fit_baseline(validation, partition_members(&sources, i));
-  g_auto(Partition) groups = partition_rows(validation, validation->by);
-  for (guint i = 0; i < groups.names->len; i++) {
-    ValidationGroup group = sum_up(validation, g_ptr_array_index(groups.names, i), partition_members(&groups, i));
+  g_autoptr(GArray) sources = partition_rows(validation, source_column),
+                    groups = partition_rows(validation, validation->by);
+  for (guint i = 0; i < sources->len; i++)
+    fit_baseline(validation, g_array_index(sources, Part, i).rows);
+  for (guint i = 0; i < groups->len; i++) {
+    const Part *part = &g_array_index(groups, Part, i);
+    const ValidationGroup group = sum_up(validation, part->name, part->rows);
     g_array_append_val(validation->groups, group);
   }
   g_autoptr(GArray) everything = g_array_new(FALSE, FALSE, sizeof(guint));

@@ -232,15 +232,26 @@ static void append_unused_vocabularies(GString *out, const Validation *validatio
   }
 }
 
-/* Rows whose framework a rule reads as another file. */
+/* Rows whose framework a rule reads as another file: of Counted, each pair of names once. Owned by the caller. */
+static GArray *count_read_as(const Validation *validation) {
+  GArray *counted = counted_new();
+  for (guint i = 0; i < validation->n_rows; i++) {
+    const MeasuredRow *row = validation_row(validation, i);
+    if (row->is_by_rule)
+      count(counted, g_strconcat(row->framework, "\n", row->read_as, NULL), i);
+  }
+  return counted;
+}
+
 static void append_read_as(GString *out, const Validation *validation) {
-  g_autoptr(GArray) counted = measured_rows_read_as(validation->rows);
+  g_autoptr(GArray) counted = count_read_as(validation);
   for (guint i = 0; i < counted->len; i++) {
-    const ReadAs *read_as = &g_array_index(counted, ReadAs, i);
-    g_autofree char *framework = plain_text(read_as->framework, MOST_NAME_WIDTH);
+    const Counted *rows = &g_array_index(counted, Counted, i);
+    const MeasuredRow *first = validation_row(validation, rows->first);
+    g_autofree char *framework = plain_text(first->framework, MOST_NAME_WIDTH);
     g_string_append(out, i == 0 ? "read by topologies/published/rows.yaml (--releases off: as named): " : "; ");
-    append_rows(out, read_as->n_rows);
-    g_string_append_printf(out, " of %s as %s", framework, read_as->read_as);
+    append_rows(out, rows->n);
+    g_string_append_printf(out, " of %s as %s", framework, first->read_as);
   }
   if (counted->len > 0)
     g_string_append_c(out, '\n');
@@ -419,15 +430,15 @@ static void add_parts(JsonBuilder *builder, Parts parts) {
   json_builder_end_array(builder);
 }
 
-static void add_read_as(JsonBuilder *builder, const MeasuredRows *rows) {
-  g_autoptr(GArray) counted = measured_rows_read_as(rows);
+static void add_read_as(JsonBuilder *builder, const Validation *validation) {
+  g_autoptr(GArray) counted = count_read_as(validation);
   json_begin_list(builder, "read_as");
   for (guint i = 0; i < counted->len; i++) {
-    const ReadAs *read_as = &g_array_index(counted, ReadAs, i);
+    const Counted *rows = &g_array_index(counted, Counted, i);
     json_begin_object(builder, NULL);
-    json_add_text(builder, "framework", read_as->framework);
-    json_add_text(builder, "file", read_as->read_as);
-    json_add_count(builder, "rows", read_as->n_rows);
+    json_add_text(builder, "framework", validation_row(validation, rows->first)->framework);
+    json_add_text(builder, "file", validation_row(validation, rows->first)->read_as);
+    json_add_count(builder, "rows", rows->n);
     json_builder_end_object(builder);
   }
   json_builder_end_array(builder);
@@ -438,7 +449,7 @@ char *validation_json(const Validation *validation) {
   json_builder_begin_object(builder);
   add_group(builder, validation, &validation->all, NULL);
   add_parts(builder, validation->rows->without);
-  add_read_as(builder, validation->rows);
+  add_read_as(builder, validation);
   json_add_number(builder, "rows_per_s", validation->n_rows / MAX(validation->wall_s, 1e-6));
   json_add_count(builder, "threads", validation->n_threads);
   json_begin_object(builder, "groups");

@@ -12,7 +12,7 @@ char *validation_markdown(const Validation *validation);
 
 /* One JSON object and a newline: rows, predicted, failed[{id, source, row, reason}], mape, median_ape, p90_ape, bias,
  * baseline_mape, timed, memory_rows, memory_mape, memory_bias, out_of_memory{ran, ran_right, out_of_memory,
- * out_of_memory_right}, without[parts left out of the model], read_as[{framework, file, rows}: ReadAs], rows_per_s,
+ * out_of_memory_right}, without[parts left out of the model], read_as[{framework, file, rows}], rows_per_s,
  * threads, groups{name → the same, of rows to out_of_memory}. Errors are shares; null where there are none. */
 char *validation_json(const Validation *validation);
 
