@@ -11,13 +11,11 @@
 #include "json_text.h"
 #include "reasons.h"
 
-typedef enum { FROM_PLAN, FROM_REPORT, FROM_ELSEWHERE } Origin;
-typedef enum { VALUE_INT, VALUE_INT64, VALUE_UINT64, VALUE_DOUBLE, VALUE_TEXT } ValueType;
+typedef enum { FROM_PLAN, FROM_INT, FROM_INT64, FROM_DOUBLE, FROM_ELSEWHERE } Origin; /* of types: in the report */
 
 typedef struct {
   SweepColumn column;
   Origin origin;
-  ValueType value;
   const PlanField *field; /* of the plan */
   size_t offset;          /* in the report */
 } Source;
@@ -38,114 +36,96 @@ const char *const *sweep_status_names(void) {
 
 /* --- the table --- */
 
-static CellType cell_type(ValueType value) {
-  return value == VALUE_TEXT ? CELL_TEXT : value == VALUE_DOUBLE ? CELL_REAL : CELL_WHOLE;
-}
-
-static void add(SweepTable *table, const char *name, Source source) {
-  source.column = (SweepColumn){g_intern_string(name), cell_type(source.value)};
+static void add(SweepTable *table, const char *name, CellType type, Source source) {
+  source.column = (SweepColumn){g_intern_string(name), type};
   g_hash_table_insert(table->find, (gpointer)source.column.name, GINT_TO_POINTER((int)table->sources->len + 1));
   g_array_append_val(table->sources, source);
 }
 
-#define IN_REPORT(type, member)                                                                                        \
-  { .origin = FROM_REPORT, .value = type, .offset = offsetof(StepReport, member) }
-#define ELSEWHERE(type)                                                                                                \
-  { .origin = FROM_ELSEWHERE, .value = type }
-
-static ValueType type_of(const PlanField *field) {
-  static const ValueType types[] = {
-      [PLAN_COUNT] = VALUE_INT64,  [PLAN_COUNT64] = VALUE_INT64, [PLAN_RATIO] = VALUE_DOUBLE,
-      [PLAN_BYTES] = VALUE_DOUBLE, [PLAN_SWITCH] = VALUE_TEXT,   [PLAN_CHOICE] = VALUE_TEXT,
-      [PLAN_TEXT] = VALUE_TEXT,    [PLAN_OWN_TEXT] = VALUE_TEXT};
+static CellType type_of(const PlanField *field) {
+  static const CellType types[] = {
+      [PLAN_COUNT] = CELL_WHOLE, [PLAN_COUNT64] = CELL_WHOLE, [PLAN_RATIO] = CELL_REAL, [PLAN_BYTES] = CELL_REAL,
+      [PLAN_SWITCH] = CELL_TEXT, [PLAN_CHOICE] = CELL_TEXT,   [PLAN_TEXT] = CELL_TEXT,  [PLAN_OWN_TEXT] = CELL_TEXT};
   return types[field->kind];
 }
 
 /* Every field that a space can have, and what completing a plan computes. */
 static void add_plan(SweepTable *table) {
-  add(table, "model", (Source)ELSEWHERE(VALUE_TEXT));
-  add(table, "cluster", (Source)ELSEWHERE(VALUE_TEXT));
+  add(table, "model", CELL_TEXT, (Source){.origin = FROM_ELSEWHERE});
+  add(table, "cluster", CELL_TEXT, (Source){.origin = FROM_ELSEWHERE});
   for (int i = 0; i < plan_n_fields(); i++) {
     const PlanField *field = plan_field(i);
     if (!plan_field_is_axis(field))
       continue;
     g_autofree char *name = plan_field_column(field);
-    add(table, name, (Source){.origin = FROM_PLAN, .value = type_of(field), .field = field});
+    add(table, name, type_of(field), (Source){.origin = FROM_PLAN, .field = field});
   }
-  add(table, "micro_batches", (Source)ELSEWHERE(VALUE_INT64));
+  add(table, "micro_batches", CELL_WHOLE, (Source){.origin = FROM_ELSEWHERE});
 }
 
-static void add_rates(SweepTable *table) {
-  const struct {
-    const char *name;
-    size_t offset;
-  } rates[] = {{"step_time_s", offsetof(StepReport, step_time_s)},
-               {"tokens_per_s", offsetof(StepReport, tokens_per_s)},
-               {"tokens_per_s_per_gpu", offsetof(StepReport, tokens_per_s_per_gpu)},
-               {"tflops_per_gpu", offsetof(StepReport, tflops_per_gpu)},
-               {"mfu", offsetof(StepReport, mfu)},
-               {"hfu", offsetof(StepReport, hfu)},
-               {"gpu_energy_Wh", offsetof(StepReport, gpu_energy_Wh)},
-               {"bubble_fraction", offsetof(StepReport, bubble_fraction)},
-               {"bubble_overhead", offsetof(StepReport, bubble_overhead)}};
-  for (gsize i = 0; i < G_N_ELEMENTS(rates); i++)
-    add(table, rates[i].name, (Source){.origin = FROM_REPORT, .value = VALUE_DOUBLE, .offset = rates[i].offset});
-  for (int kind = 0; kind < N_BREAKDOWN; kind++) {
-    g_autofree char *name = g_strdup_printf("breakdown_%s_s", breakdown_name((BreakdownKind)kind));
-    add(table, name,
-        (Source){.origin = FROM_REPORT,
-                 .value = VALUE_DOUBLE,
-                 .offset = offsetof(StepReport, breakdown_s) + (size_t)kind * sizeof(double)});
-  }
+static const char *breakdown_nth(int kind) {
+  return breakdown_name((BreakdownKind)kind);
 }
 
-static void add_memory(SweepTable *table) {
-  add(table, "memory_peak_bytes", (Source)IN_REPORT(VALUE_DOUBLE, peak_bytes));
-  add(table, "memory_total_bytes", (Source)ELSEWHERE(VALUE_DOUBLE));
-  add(table, "memory_capacity_bytes", (Source)IN_REPORT(VALUE_DOUBLE, capacity_bytes));
-  add(table, "memory_fits", (Source)IN_REPORT(VALUE_INT, fits));
-  add(table, "memory_used", (Source)ELSEWHERE(VALUE_DOUBLE));
-  add(table, "memory_worst_rank", (Source)IN_REPORT(VALUE_INT, worst_rank));
-  for (int category = 0; category < N_MEMORY; category++) {
-    g_autofree char *name = g_strdup_printf("memory_%s_bytes", memory_category_name((MemoryCategory)category));
-    add(table, name,
-        (Source){.origin = FROM_REPORT,
-                 .value = VALUE_DOUBLE,
-                 .offset = offsetof(StepReport, memory_bytes) + (size_t)category * sizeof(double)});
-  }
+static const char *memory_nth(int category) {
+  return memory_category_name((MemoryCategory)category);
 }
 
-static const char *const tier_columns[N_TIERS] = {[TIER_HOST] = "host_memory_bytes", [TIER_NVME] = "nvme_bytes"};
+#define REAL(member) CELL_REAL, FROM_DOUBLE, offsetof(StepReport, member)
+#define WHOLE(member) CELL_WHOLE, FROM_INT, offsetof(StepReport, member)
+#define ELSEWHERE(type) type, FROM_ELSEWHERE, 0
 
-static void add_tiers(SweepTable *table) {
-  for (gsize tier = TIER_HOST; tier < N_TIERS; tier++)
-    add(table, tier_columns[tier],
-        (Source){.origin = FROM_REPORT,
-                 .value = VALUE_DOUBLE,
-                 .offset = offsetof(StepReport, tiers) + tier * sizeof(TierUse) + offsetof(TierUse, bytes)});
-}
-
-static void add_rest(SweepTable *table) {
-  add(table, "links", (Source)ELSEWHERE(VALUE_TEXT));
-  add(table, "kernels_measured", (Source)IN_REPORT(VALUE_INT, n_measured));
-  add(table, "kernels_interpolated", (Source)IN_REPORT(VALUE_INT, n_interpolated));
-  add(table, "kernels_modelled", (Source)IN_REPORT(VALUE_INT, n_modelled));
-  add(table, "engine_events", (Source)IN_REPORT(VALUE_UINT64, n_events));
-  add(table, "engine_ranks_simulated", (Source)IN_REPORT(VALUE_INT, n_ranks_simulated));
-  add(table, "least_bytes", (Source)ELSEWHERE(VALUE_DOUBLE));
-  add(table, "dollars_per_gpu_hour", (Source)ELSEWHERE(VALUE_DOUBLE));
-  add(table, "dollars_per_million_tokens", (Source)ELSEWHERE(VALUE_DOUBLE));
-}
+/* Behind the plan. */
+static const struct {
+  const char *name;
+  CellType type;
+  Origin origin;
+  size_t offset;
+  const char *(*nth)(int); /* of `n` numbers, what stands for %s; NULL: one */
+  int n;
+} columns[] = {
+    {"step_time_s", REAL(step_time_s)},
+    {"tokens_per_s", REAL(tokens_per_s)},
+    {"tokens_per_s_per_gpu", REAL(tokens_per_s_per_gpu)},
+    {"tflops_per_gpu", REAL(tflops_per_gpu)},
+    {"mfu", REAL(mfu)},
+    {"hfu", REAL(hfu)},
+    {"gpu_energy_Wh", REAL(gpu_energy_Wh)},
+    {"bubble_fraction", REAL(bubble_fraction)},
+    {"bubble_overhead", REAL(bubble_overhead)},
+    {"breakdown_%s_s", REAL(breakdown_s), breakdown_nth, N_BREAKDOWN},
+    {"memory_peak_bytes", REAL(peak_bytes)},
+    {"memory_total_bytes", ELSEWHERE(CELL_REAL)},
+    {"memory_capacity_bytes", REAL(capacity_bytes)},
+    {"memory_fits", WHOLE(fits)},
+    {"memory_used", ELSEWHERE(CELL_REAL)},
+    {"memory_worst_rank", WHOLE(worst_rank)},
+    {"memory_%s_bytes", REAL(memory_bytes), memory_nth, N_MEMORY},
+    {"host_memory_bytes", REAL(tiers[TIER_HOST].bytes)},
+    {"nvme_bytes", REAL(tiers[TIER_NVME].bytes)},
+    {"links", ELSEWHERE(CELL_TEXT)},
+    {"kernels_measured", WHOLE(n_measured)},
+    {"kernels_interpolated", WHOLE(n_interpolated)},
+    {"kernels_modelled", WHOLE(n_modelled)},
+    {"engine_events", CELL_WHOLE, FROM_INT64, offsetof(StepReport, n_events)},
+    {"engine_ranks_simulated", WHOLE(n_ranks_simulated)},
+    {"least_bytes", ELSEWHERE(CELL_REAL)},
+    {"dollars_per_gpu_hour", ELSEWHERE(CELL_REAL)},
+    {"dollars_per_million_tokens", ELSEWHERE(CELL_REAL)},
+};
 
 SweepTable *sweep_table_new(void) {
   SweepTable *table = g_new0(SweepTable, 1);
   table->sources = g_array_new(FALSE, FALSE, sizeof(Source));
   table->find = g_hash_table_new(g_str_hash, g_str_equal);
   add_plan(table);
-  add_rates(table);
-  add_memory(table);
-  add_tiers(table);
-  add_rest(table);
+  for (gsize i = 0; i < G_N_ELEMENTS(columns); i++)
+    for (int k = 0; k < MAX(columns[i].n, 1); k++) {
+      g_auto(GStrv) around = g_strsplit(columns[i].name, "%s", 2);
+      g_autofree char *name = g_strjoinv(columns[i].nth != NULL ? columns[i].nth(k) : "", around);
+      const Source source = {.origin = columns[i].origin, .offset = columns[i].offset + (size_t)k * sizeof(double)};
+      add(table, name, columns[i].type, source);
+    }
   return table;
 }
 
@@ -199,15 +179,9 @@ static Cell text_cell(const char *value) {
 
 static Cell report_cell(const Source *source, const StepReport *report) {
   gconstpointer at = (const char *)report + source->offset;
-  switch (source->value) {
-  case VALUE_INT:
-    return whole_cell(*(const int *)at);
-  case VALUE_INT64:
-  case VALUE_UINT64:
-    return whole_cell(*(const gint64 *)at);
-  default:
-    return real_cell(*(const double *)at);
-  }
+  return source->origin == FROM_INT     ? whole_cell(*(const int *)at)
+         : source->origin == FROM_INT64 ? whole_cell(*(const gint64 *)at)
+                                        : real_cell(*(const double *)at);
 }
 
 static Cell field_cell(const Source *source, const Plan *plan) {
@@ -269,12 +243,13 @@ static char *links_text(const StepReport *report) {
 void sweep_row_set_report(SweepRow *row, const SweepTable *table, const StepReport *report) {
   for (guint i = 0; i < table->sources->len; i++) {
     const Source *source = &g_array_index(table->sources, Source, i);
-    if (source->origin == FROM_REPORT)
+    if (source->origin != FROM_PLAN && source->origin != FROM_ELSEWHERE)
       set_cell(row, (int)i, report_cell(source, report));
   }
-  for (gsize tier = TIER_HOST; tier < N_TIERS; tier++)
-    if (report->tiers[tier].bytes == 0) /* nothing is offloaded there */
-      set_cell(row, sweep_table_find(table, tier_columns[tier]), (Cell){0});
+  if (report->tiers[TIER_HOST].bytes == 0) /* nothing is offloaded there */
+    set_cell(row, sweep_table_find(table, "host_memory_bytes"), (Cell){0});
+  if (report->tiers[TIER_NVME].bytes == 0)
+    set_cell(row, sweep_table_find(table, "nvme_bytes"), (Cell){0});
   g_autofree char *links = links_text(report);
   set_text(row, table, "links", links);
 }
