@@ -151,7 +151,7 @@ static gboolean check_records(const Prediction *prediction, const Workload *work
                          n_ops / program->n_ranks, needed, fold ? "" : "fold it, or ");
 }
 
-static double *speed_factors(const Workload *workload, const Cluster *cluster) {
+double *plan_run_speeds(const Workload *workload, const Cluster *cluster) {
   const GArray *slow = workload->method->slow_ranks;
   guint n_slow = slow != NULL ? slow->len : 0;
   if (n_slow == 0 && mixed_gpus_is_uniform(workload, cluster))
@@ -177,7 +177,7 @@ static gboolean can_be_counted(const Omitted *omitted, gint64 end_ns) {
 static gboolean simulate(Prediction *prediction, const Workload *workload, LeftOut left_out) {
   const Method *method = workload->method;
   const Cluster *cluster = prediction->cluster;
-  g_autofree double *speed = speed_factors(workload, cluster);
+  g_autofree double *speed = plan_run_speeds(workload, cluster);
   g_autofree gint16 *early_ticks = left_out.n_groups > 0 ? g_new0(gint16, (gsize)count_ops(prediction, nothing)) : NULL;
   const Simulation simulation = {.program = prediction->program,
                                  .timing = prediction->timing,

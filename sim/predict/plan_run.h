@@ -19,3 +19,5 @@ Prediction *plan_run(Workload *workload, const Cluster *cluster, RunDetail detai
 Prediction *plan_run_program(Workload *workload, const Cluster *cluster, Program *program, GError **error);
 /* The text of the Program after a pass. IMPOSSIBLE also where it has too many pieces to be run. Owned by the caller. */
 char *plan_run_dump(const Workload *workload, const Cluster *cluster, const char *after_pass, GError **error);
+/* Factors by which each rank's kernels take longer, as Simulation has them; NULL: all 1. Owned by the caller. */
+double *plan_run_speeds(const Workload *workload, const Cluster *cluster);

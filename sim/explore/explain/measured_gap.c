@@ -166,18 +166,6 @@ char *gap_cost_option(const GapCost *cost) {
   return cost->of == FULLEST_EXPERTS ? g_strdup_printf("--expert-load %.4g", cost->times) : NULL;
 }
 
-gboolean gap_cost_is_near(const GapCost *cost, const MeasuredGap *gap) {
-  return fabs(cost->step_time_s - gap->measured_s) < least_change * gap->measured_s;
-}
-
-gboolean gap_cost_is_of_rows(const GapCost *cost) {
-  return cost->of == FULLEST_EXPERTS;
-}
-
-gboolean gap_cost_has_peak(const GapCost *cost) {
-  return (cost->of & 1u << WHAT_IF_AT_PEAK) != 0;
-}
-
 static void add_cost(Search *search, guint of) {
   const GapCost cost = {.of = of};
   g_array_append_val(search->costs, cost);
@@ -386,18 +374,18 @@ static void append_cost(GString *out, const MeasuredGap *gap, const GapCost *cos
   g_autofree char *time = units_format(cost->step_time_s, UNIT_SECONDS);
   g_string_append_printf(out, "    %-32s ", gap_cost_name(cost));
   g_autofree char *option = gap_cost_option(cost);
-  const char *as = gap_cost_is_of_rows(cost) ? "many" : "long";
+  const char *as = cost->of == FULLEST_EXPERTS ? "many" : "long"; /* rows: there are more of them, each no slower */
   if (!isnan(cost->times)) {
     g_string_append_printf(out, "%10.4g × as %s", cost->times, as);
     if (option != NULL)
       g_string_append_printf(out, " (%s)", option);
-    if (!gap_cost_is_near(cost, gap))
+    if (fabs(cost->step_time_s - gap->measured_s) >= least_change * gap->measured_s) /* it jumps past that */
       g_string_append_printf(out, " makes it %s, the nearest found", time);
   } else if (cost->tried > 0) {
     g_string_append_printf(out, "%10s %.3g × as %s makes it only %s", "not enough:", cost->tried, as, time);
   } else {
     g_string_append_printf(out, "%10s %s the step is still %s",
-                           "not enough:", gap_cost_has_peak(cost) ? "at the peak" : "taken away", time);
+                           "not enough:", (cost->of & 1u << WHAT_IF_AT_PEAK) != 0 ? "at the peak" : "taken away", time);
   }
   g_string_append_c(out, '\n');
 }

@@ -43,12 +43,6 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(MeasuredGap, measured_gap_free)
 const char *gap_cost_name(const GapCost *cost);
 /* "--slow-rank 0=1.4": the option that reproduces the cost; owned by the caller; NULL: there is none. */
 char *gap_cost_option(const GapCost *cost);
-/* The step with that factor is the measured one, not one beside a jump. */
-gboolean gap_cost_is_near(const GapCost *cost, const MeasuredGap *gap);
-/* The cost is experts' rows: there are more of them, each no slower. */
-gboolean gap_cost_is_of_rows(const GapCost *cost);
-/* Includes products and attention, which at factor 0 still take their time at peak. */
-gboolean gap_cost_has_peak(const GapCost *cost);
 
 void measured_gap_text(GString *out, const MeasuredGap *gap);
 /* The member `measured`. */

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "mixed_gpus.h"
+#include "plan_run.h"
 #include "vary.h"
 
 static const struct {
@@ -165,20 +165,6 @@ static Timing *changed_timing(const Prediction *prediction, const Change *change
 
 /* --- runs --- */
 
-static double *speeds(const Prediction *prediction) {
-  const Workload *workload = prediction->workload;
-  const GArray *slow = workload->plan->slow_ranks;
-  if (slow->len == 0 && cluster_other_gpus(prediction->cluster, workload->layout.n_ranks) == 0)
-    return NULL;
-  double *speed = g_new(double, workload->layout.n_ranks);
-  for (int rank = 0; rank < workload->layout.n_ranks; rank++)
-    speed[rank] = 1;
-  mixed_gpus_scale(workload, prediction->cluster, speed);
-  for (guint i = 0; i < slow->len; i++)
-    speed[g_array_index(slow, SlowRank, i).rank] *= g_array_index(slow, SlowRank, i).factor;
-  return speed;
-}
-
 /* `speed` as Simulation has it; may be NULL. */
 static Metrics *run(const Prediction *prediction, const Change *change, const double *speed) {
   const Plan *plan = prediction->workload->plan;
@@ -198,7 +184,7 @@ static Metrics *run(const Prediction *prediction, const Change *change, const do
 }
 
 Metrics *what_if_times(const Prediction *prediction, guint of, double times) {
-  g_autofree double *speed = speeds(prediction);
+  g_autofree double *speed = plan_run_speeds(prediction->workload, prediction->cluster);
   return run(prediction, &(Change){of, times}, speed);
 }
 
@@ -208,7 +194,7 @@ Metrics *what_if_run(const Prediction *prediction, guint without) {
 
 Metrics *what_if_slow_rank(const Prediction *prediction, int rank, double times) {
   g_assert(!prediction->workload->plan->fold);
-  g_autofree double *speed = speeds(prediction);
+  g_autofree double *speed = plan_run_speeds(prediction->workload, prediction->cluster);
   if (speed == NULL) {
     speed = g_new(double, prediction->workload->layout.n_ranks);
     for (int i = 0; i < prediction->workload->layout.n_ranks; i++)
