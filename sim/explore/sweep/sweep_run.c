@@ -44,16 +44,13 @@ int sweep_threads(const Ranks *ranks, int n_threads) {
   return n_threads > 0 ? n_threads : MAX(1, (int)g_get_num_processors() / n_neighbours);
 }
 
-/* Consecutive positions in the order in which a sweep visits its space. */
+/* Consecutive positions in the order in which a sweep visits its space, and the rows of those tried: fewer if some were
+ * done before, or the sweep was stopped. */
 typedef struct {
   gint64 first, n;
-} Range;
-
-/* The rows of a range, fewer than it has positions if some were done before, or the sweep was stopped. */
-typedef struct {
   int n_rows;
   SweepRow rows[];
-} Batch;
+} Range;
 
 typedef struct {
   const SweepSetup *setup;
@@ -62,14 +59,14 @@ typedef struct {
   const Ranks *ranks; /* NULL: alone */
   ResultStore *store;
   SweepProgress *progress;
-  GAsyncQueue *ranges, *batches; /* of Range *, of Batch *; owned */
-  int n_threads, n_under_way;    /* ranges pushed whose batches have not been taken */
-  gint stopped;                  /* atomic: nothing new begins */
-  gint64 counter;                /* of a process that is alone */
-  gint64 n, n_taken;             /* positions; those taken, when last seen */
-  gboolean ended;                /* all positions are taken, or it is stopped */
-  int n_others;                  /* ranks that may still send */
-  GError *failure;               /* the first; owned */
+  GAsyncQueue *ranges, *tried; /* of Range *; owned */
+  int n_threads, n_under_way;  /* ranges taken whose rows have not been kept */
+  gint stopped;                /* atomic: nothing new begins */
+  gint64 counter;              /* of a process that is alone */
+  gint64 n, n_taken;           /* positions; those taken, when last seen */
+  gboolean ended;              /* all positions are taken, or it is stopped */
+  int n_others;                /* ranks that may still send */
+  GError *failure;             /* the first; owned */
   gint64 committed_us, n_uncommitted;
 } Sweep;
 
@@ -80,31 +77,31 @@ static int compare_indices(gconstpointer a, gconstpointer b) {
   return (x > y) - (x < y);
 }
 
-static Batch *try_range(Sweep *sweep, SweepWorker *worker, const Range *range) {
-  Batch *batch = g_malloc(sizeof *batch + (gsize)range->n * sizeof *batch->rows);
-  batch->n_rows = 0;
+static void try_range(const Sweep *sweep, SweepWorker *worker, Range *range) {
   for (gint64 i = 0; i < range->n && !g_atomic_int_get(&sweep->stopped); i++) {
     const gint64 index = sweep_setup_index(sweep->setup, range->first + i);
     if (!g_array_binary_search((GArray *)sweep->done, &index, compare_indices, NULL))
-      sweep_worker_try(worker, index, &batch->rows[batch->n_rows++]);
+      sweep_worker_try(worker, index, &range->rows[range->n_rows++]);
   }
-  return batch;
 }
 
-/* Until a range of nothing. */
+static void push(Sweep *sweep, gint64 first, gint64 n) {
+  Range *range = g_malloc(sizeof *range + (gsize)n * sizeof *range->rows);
+  *range = (Range){.first = first, .n = n};
+  g_async_queue_push(sweep->ranges, range);
+}
+
+/* Until a range of nothing, which it leaves to the next thread. */
 static gpointer run_thread(gpointer data) {
   Sweep *sweep = data;
   g_autoptr(SweepWorker) worker = sweep_worker_new(sweep->setup, sweep->table);
-  for (;;) {
-    g_autofree Range *range = g_async_queue_pop(sweep->ranges);
-    if (range->n == 0)
-      return NULL;
-    g_async_queue_push(sweep->batches, try_range(sweep, worker, range));
+  Range *range;
+  while ((range = g_async_queue_pop(sweep->ranges))->n > 0) {
+    try_range(sweep, worker, range);
+    g_async_queue_push(sweep->tried, range);
   }
-}
-
-static void push(Sweep *sweep, Range range) {
-  g_async_queue_push(sweep->ranges, g_memdup2(&range, sizeof range));
+  g_async_queue_push(sweep->ranges, range);
+  return NULL;
 }
 
 /* --- what all ranks share --- */
@@ -150,7 +147,7 @@ static void take_ranges(Sweep *sweep) {
     sweep->ended = first >= sweep->n;
     if (sweep->ended)
       return;
-    push(sweep, (Range){first, sweep->n_taken - first});
+    push(sweep, first, sweep->n_taken - first);
     sweep->n_under_way++;
   }
 }
@@ -158,25 +155,24 @@ static void take_ranges(Sweep *sweep) {
 /* --- keeping rows --- */
 
 /* After a failure rows are let go: the store cannot take them. */
-static void keep(Sweep *sweep, Batch *batch) {
-  for (int i = 0; i < batch->n_rows; i++) {
-    const SweepStatus status = batch->rows[i].status;
-    if (sweep->failure == NULL && result_store_add(sweep->store, &batch->rows[i], &sweep->failure)) {
-      sweep->progress->n_now[status]++;
+static void keep(Sweep *sweep, Range *range) {
+  for (int i = 0; i < range->n_rows; i++) {
+    SweepRow *row = &range->rows[i];
+    if (sweep->failure == NULL && result_store_add(sweep->store, row, &sweep->failure)) {
+      sweep->progress->n_now[row->status]++;
       sweep->n_uncommitted++;
     }
-    sweep_row_clear(&batch->rows[i], sweep->table);
+    sweep_row_clear(row, sweep->table);
   }
-  g_free(batch);
+  sweep->n_under_way--;
+  g_free(range);
 }
 
-static void keep_finished(Sweep *sweep) {
+static void keep_tried(Sweep *sweep) {
   const gboolean receives = sweep->ranks != NULL && is_first(sweep);
-  Batch *batch = g_async_queue_timeout_pop(sweep->batches, (guint64)(receives ? wait_receiving_us : wait_us));
-  for (; batch != NULL; batch = g_async_queue_try_pop(sweep->batches)) {
-    sweep->n_under_way--;
-    keep(sweep, batch);
-  }
+  Range *range = g_async_queue_timeout_pop(sweep->tried, (guint64)(receives ? wait_receiving_us : wait_us));
+  for (; range != NULL; range = g_async_queue_try_pop(sweep->tried))
+    keep(sweep, range);
 }
 
 /* What other ranks have sent; the last of one is empty. */
@@ -229,7 +225,7 @@ static void sweep_all(Sweep *sweep, Interrupt *interrupt) {
   progress_line_init(&line);
   while (!sweep->ended || sweep->n_under_way > 0 || sweep->n_others > 0) {
     take_ranges(sweep);
-    keep_finished(sweep);
+    keep_tried(sweep);
     if (sweep->n_others > 0)
       receive(sweep);
     if (commit_is_due(sweep))
@@ -261,8 +257,8 @@ gboolean sweep_run(const SweepSetup *setup, const SweepTable *table, ResultStore
                  .ranks = workers->ranks,
                  .store = store,
                  .progress = progress,
-                 .ranges = g_async_queue_new(),
-                 .batches = g_async_queue_new(),
+                 .ranges = g_async_queue_new_full(g_free),
+                 .tried = g_async_queue_new(),
                  .n_threads = workers->n_threads,
                  .n = progress->n_before < progress->n_wanted ? progress->n_wanted : 0,
                  .committed_us = began_us};
@@ -271,11 +267,10 @@ gboolean sweep_run(const SweepSetup *setup, const SweepTable *table, ResultStore
   for (int i = 0; i < sweep.n_threads; i++)
     g_ptr_array_add(threads, g_thread_new("sweep", run_thread, &sweep));
   sweep_all(&sweep, workers->interrupt);
-  for (int i = 0; i < sweep.n_threads; i++)
-    push(&sweep, (Range){0});
+  push(&sweep, 0, 0);
   g_ptr_array_foreach(threads, (GFunc)(void *)g_thread_join, NULL);
   g_async_queue_unref(sweep.ranges);
-  g_async_queue_unref(sweep.batches);
+  g_async_queue_unref(sweep.tried);
   progress->wall_s = 1e-6 * (double)(g_get_monotonic_time() - began_us);
   if (sweep.failure != NULL)
     g_propagate_error(error, sweep.failure);
