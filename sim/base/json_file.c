@@ -1,32 +1,29 @@
-/* json-glib parses. Two things it does not do are done around it:
+/* yajl hands over one value after the other, and they become json-glib's nodes. What cannot be a description is refused
+ * on the way, before it takes memory or the stack: nesting, integers that wrap, millions of values.
  *
- *   before   It accepts more than JSON (comments, hexadecimals, a second root that it drops, integers that wrap),
- *            recurses as deep as the file nests, until the stack overflows, and takes half a minute for millions of
- *            values. A pass over the bytes refuses those, with the line.
- *   during   Its `object-member` signal comes right after each value, while the scanner's line is that of the value.
- *            The line is noted per (object, key), which also reveals duplicate keys. */
+ *     {"otherData":{…},"traceEvents":[{…},{…},{…}]}
+ *      └──────── kept ─────────────┘  └─ visited ┘      of json_file_stream()
+ *
+ * The line of every (object, key) is noted, which also reveals duplicate keys. */
 #include "json_file.h"
 
+#include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
+#include <yajl/yajl_parse.h>
 
 #include "data_path.h"
 #include "error.h"
 #include "units.h"
 
-enum { DEEPEST = 64, MOST_DIGITS = 18, MOST_COMMAS = 200000 };
+enum { DEEPEST = 64, MOST_DIGITS = 18, MOST_VALUES = 200000, MOST_ELEMENT_BYTES = 1 << 16 };
 
 typedef struct {
   gconstpointer object; /* identity only */
   const char *key;      /* owned */
   guint line;
 } Member;
-
-typedef struct {
-  JsonFile *json;
-  char *duplicate; /* first duplicate key; owned */
-  guint duplicate_line;
-} Collector;
 
 static guint member_hash(gconstpointer data) {
   const Member *member = data;
@@ -44,144 +41,259 @@ static void member_free(gpointer data) {
   g_free(member);
 }
 
-static void note_member(JsonParser *parser, JsonObject *object, const char *key, gpointer data) {
-  Collector *collector = data;
-  Member *member = g_new(Member, 1);
-  *member = (Member){object, g_strdup(key), json_parser_get_current_line(parser)};
-  guint line = member->line;
-  if (!g_hash_table_add(collector->json->lines, member) && collector->duplicate == NULL) {
-    collector->duplicate = g_strdup(key);
-    collector->duplicate_line = line;
-  }
-}
+/* --- reading ----------------------------------------------------------------------------------------------------- */
 
-/* State of the pass over the bytes. */
+/* State between two values. */
 typedef struct {
+  JsonFile *json;
+  yajl_handle parser;
+  const char *block; /* being parsed */
+  guint64 n_before;  /* bytes of the blocks before it */
+  gsize n_counted;   /* bytes of it whose lines are in `line` */
   guint line;
-  int depth;
-  int n_commas;
-  gboolean in_string, escaped, root_seen;
-  int n_digits; /* of the integer being read; −1 after a decimal point */
-} Guard;
+  JsonNode *open[DEEPEST]; /* objects and lists, outermost first; borrowed */
+  int depth, n_values;
+  char *key;     /* of the next value; owned */
+  GError *error; /* of a value that was refused */
 
-static void guard_string_byte(Guard *guard, char c) {
-  if (guard->escaped)
-    guard->escaped = FALSE;
-  else if (c == '\\')
-    guard->escaped = TRUE;
-  else if (c == '"')
-    guard->in_string = FALSE;
+  const char *list; /* whose elements are visited; NULL: all are kept */
+  JsonFileVisit visit;
+  gpointer data;
+  int list_depth;    /* 0: outside the list */
+  JsonNode *element; /* being read; owned */
+  guint64 element_begin;
+  guint element_line;
+} Reader;
+
+/* How many bytes were read. */
+static guint64 count_lines(Reader *reader) {
+  const gsize n = yajl_get_bytes_consumed(reader->parser);
+  for (; reader->n_counted < n; reader->n_counted++)
+    reader->line += reader->block[reader->n_counted] == '\n';
+  return reader->n_before + n;
 }
 
-static void count_digits(Guard *guard, char c) {
-  if (c == '.')
-    guard->n_digits = -1;
-  else if (!g_ascii_isdigit(c))
-    guard->n_digits = 0;
-  else if (guard->n_digits >= 0)
-    guard->n_digits++;
+/* Returns what makes yajl stop. */
+G_GNUC_PRINTF(2, 3)
+static int refuse(Reader *reader, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  g_autofree char *message = g_strdup_vprintf(format, arguments);
+  va_end(arguments);
+  fail_input(&reader->error, "%s:%u: %s", reader->json->file, reader->line, message);
+  return FALSE;
 }
 
-/* What is wrong with a byte outside strings; NULL: nothing. */
-static const char *guard_byte(Guard *guard, char c) {
-  if (strchr(" \t\r\n{}[]:,\"+-.0123456789truefalsnE", c) == NULL)
-    return "no JSON value starts or goes on with it";
-  count_digits(guard, c);
-  if (guard->n_digits > MOST_DIGITS)
-    return "a number of more than 18 digits";
-  if (c == ',' && ++guard->n_commas > MOST_COMMAS)
-    return "more than 200,000 values";
-  if (c == '"')
-    guard->in_string = TRUE;
-  if (c == '{' || c == '[') {
-    if (guard->depth == 0 && guard->root_seen)
-      return "a second value behind the first";
-    guard->root_seen = TRUE;
-    if (++guard->depth > DEEPEST)
-      return "nested deeper than 64 levels";
+static gboolean note_member(Reader *reader, JsonObject *object) {
+  Member *member = g_new(Member, 1);
+  *member = (Member){object, g_strdup(reader->key), reader->line};
+  return g_hash_table_add(reader->json->lines, member) ||
+         refuse(reader, "found key \"%.80s\" a second time, expected each once", reader->key);
+}
+
+/* The root and elements of the list stand alone; takes over the node. */
+static int add_alone(Reader *reader, JsonNode *node, guint64 at) {
+  if (!JSON_NODE_HOLDS_OBJECT(node)) {
+    g_autofree char *found = json_node_words(node);
+    json_node_unref(node);
+    return refuse(reader, "found %s, expected %s", found, reader->depth == 0 ? "a JSON object" : "an object in braces");
   }
-  if (c == '}' || c == ']')
-    guard->depth--;
-  return NULL;
-}
-
-static gboolean check_encoding(const char *file, const char *text, gsize length, GError **error) {
-  const char *end;
-  if (g_utf8_validate_len(text, length, &end))
+  if (reader->depth == 0) {
+    reader->json->node = node;
+    reader->json->root = json_node_get_object(node);
     return TRUE;
-  guint line = 1;
-  for (const char *c = text; c < end; c++)
-    line += *c == '\n';
-  return fail_input(error, "%s:%u: found byte 0x%02x, expected UTF-8 text", file, line, (guint)(guchar)*end);
-}
-
-static gboolean check_bytes(const char *file, const char *text, gsize length, GError **error) {
-  if (!check_encoding(file, text, length, error))
-    return FALSE;
-  Guard guard = {.line = 1};
-  for (gsize i = g_str_has_prefix(text, "\xef\xbb\xbf") ? 3 : 0; i < length; i++) {
-    const char *wrong = NULL;
-    if (guard.in_string)
-      guard_string_byte(&guard, text[i]);
-    else
-      wrong = guard_byte(&guard, text[i]);
-    if (wrong != NULL)
-      return fail_input(error, "%s:%u: found \"%c\" (%s), expected JSON", file, guard.line, text[i], wrong);
-    guard.line += text[i] == '\n';
   }
+  reader->element = node;
+  reader->element_begin = at;
+  reader->element_line = reader->line;
   return TRUE;
 }
 
-/* json-glib's own message says "<data>:line:column: …". */
-static gboolean fail_syntax(const char *file, const GError *cause, GError **error) {
-  const char *colon = g_str_has_prefix(cause->message, "<data>:") ? strchr(cause->message, ':') : NULL;
-  if (colon != NULL)
-    return fail_input(error, "%s%s", file, colon);
-  return fail_input(error, "%s:1: %s", file, cause->message);
+static int add_value(Reader *reader, JsonNode *node) {
+  const guint64 at = count_lines(reader);
+  if (reader->depth == reader->list_depth)
+    return add_alone(reader, node, at);
+  JsonNode *parent = reader->open[reader->depth - 1];
+  if (JSON_NODE_HOLDS_ARRAY(parent)) {
+    json_array_add_element(json_node_get_array(parent), node);
+  } else {
+    json_object_set_member(json_node_get_object(parent), reader->key, node);
+    if (reader->element == NULL && !note_member(reader, json_node_get_object(parent)))
+      return FALSE;
+  }
+  if (reader->element != NULL && at - reader->element_begin > MOST_ELEMENT_BYTES)
+    return refuse(reader, "found an element of %s of more than 64 KiB", reader->list);
+  return reader->element != NULL || ++reader->n_values <= MOST_VALUES ||
+         refuse(reader, "found more than 200,000 values");
 }
 
-static gboolean parse(JsonFile *json, const char *text, gsize length, GError **error) {
-  Collector collector = {.json = json};
-  gulong handler = g_signal_connect(json->parser, "object-member", G_CALLBACK(note_member), &collector);
-  g_autoptr(GError) cause = NULL;
-  gboolean parsed = json_parser_load_from_data(json->parser, text, (gssize)length, &cause);
-  g_signal_handler_disconnect(json->parser, handler);
-  g_autofree char *duplicate = collector.duplicate;
-  if (!parsed)
-    return fail_syntax(json->file, cause, error);
-  if (duplicate != NULL)
-    return fail_input(error, "%s:%u: found key \"%.80s\" a second time, expected each once", json->file,
-                      collector.duplicate_line, duplicate);
-  JsonNode *root = json_parser_get_root(json->parser);
-  if (root == NULL || !JSON_NODE_HOLDS_OBJECT(root))
-    return fail_input(error, "%s:1: found %s, expected a JSON object", json->file,
-                      root == NULL ? "an empty file" : json_node_type_name(root));
-  json->root = json_node_get_object(root);
+static int open_node(Reader *reader, JsonNode *node) {
+  const gboolean is_list = reader->list != NULL && reader->depth == 1 && JSON_NODE_HOLDS_ARRAY(node) &&
+                           strcmp(reader->key, reader->list) == 0;
+  if (!add_value(reader, node))
+    return FALSE;
+  if (reader->depth == DEEPEST)
+    return refuse(reader, "nested deeper than 64 levels");
+  reader->open[reader->depth++] = node;
+  if (is_list)
+    reader->list_depth = reader->depth;
   return TRUE;
+}
+
+static int see_object(void *data) {
+  JsonNode *node = json_node_new(JSON_NODE_OBJECT);
+  json_node_take_object(node, json_object_new());
+  return open_node(data, node);
+}
+
+static int see_list(void *data) {
+  JsonNode *node = json_node_new(JSON_NODE_ARRAY);
+  json_node_take_array(node, json_array_new());
+  return open_node(data, node);
+}
+
+static int see_end(void *data) {
+  Reader *reader = data;
+  if (--reader->depth < reader->list_depth)
+    reader->list_depth = 0;
+  if (reader->element == NULL || reader->depth > reader->list_depth)
+    return TRUE;
+  const JsonFile element = {
+      .file = reader->json->file, .root = json_node_get_object(reader->element), .line = reader->element_line};
+  reader->visit(&element, reader->data);
+  g_clear_pointer(&reader->element, json_node_unref);
+  return TRUE;
+}
+
+static int see_key(void *data, const unsigned char *text, size_t length) {
+  Reader *reader = data;
+  g_free(reader->key);
+  reader->key = g_utf8_make_valid((const char *)text, (gssize)length); /* half a surrogate pair is not */
+  return TRUE;
+}
+
+static int see_text(void *data, const unsigned char *text, size_t length) {
+  g_autofree char *valid = g_utf8_make_valid((const char *)text, (gssize)length);
+  return add_value(data, json_node_init_string(json_node_alloc(), valid));
+}
+
+static int see_number(void *data, const char *text, size_t length) {
+  g_autofree char *number = g_strndup(text, length);
+  const char *digits = number + (*number == '-');
+  if (strspn(digits, "0123456789") > MOST_DIGITS) {
+    count_lines(data);
+    return refuse(data, "found %.40s, expected a number of at most 18 digits", number);
+  }
+  JsonNode *node = json_node_alloc();
+  return add_value(data, strpbrk(digits, ".eE") != NULL ? json_node_init_double(node, g_ascii_strtod(number, NULL))
+                                                        : json_node_init_int(node, g_ascii_strtoll(number, NULL, 10)));
+}
+
+static int see_flag(void *data, int flag) {
+  return add_value(data, json_node_init_boolean(json_node_alloc(), flag));
+}
+
+static int see_null(void *data) {
+  return add_value(data, json_node_init_null(json_node_alloc()));
+}
+
+static const yajl_callbacks callbacks = {.yajl_null = see_null,
+                                         .yajl_boolean = see_flag,
+                                         .yajl_number = see_number,
+                                         .yajl_string = see_text,
+                                         .yajl_start_map = see_object,
+                                         .yajl_map_key = see_key,
+                                         .yajl_end_map = see_end,
+                                         .yajl_start_array = see_list,
+                                         .yajl_end_array = see_end};
+
+/* Its own reason, or yajl's with the byte that it stopped at. */
+static gboolean fail_syntax(Reader *reader, GError **error) {
+  if (reader->error != NULL) {
+    g_propagate_error(error, g_steal_pointer(&reader->error));
+    return FALSE;
+  }
+  count_lines(reader);
+  unsigned char *text = yajl_get_error(reader->parser, FALSE, NULL, 0);
+  g_autofree char *reason = g_strchomp(g_strdup((const char *)text));
+  yajl_free_error(reader->parser, text);
+  const gsize at = yajl_get_bytes_consumed(reader->parser);
+  const char byte = at > 0 ? reader->block[at - 1] : '\0';
+  if (g_str_has_suffix(reason, "invalid char in json text.") && g_ascii_isgraph(byte))
+    return fail_input(error, "%s:%u: found \"%c\", expected JSON", reader->json->file, reader->line, byte);
+  return fail_input(error, "%s:%u: %s", reader->json->file, reader->line, reason);
+}
+
+static gboolean read_block(Reader *reader, const char *block, gsize n, GError **error) {
+  reader->n_before += reader->n_counted;
+  reader->n_counted = 0;
+  reader->block = block;
+  if (yajl_parse(reader->parser, (const unsigned char *)block, n) != yajl_status_ok)
+    return fail_syntax(reader, error);
+  count_lines(reader);
+  return TRUE;
+}
+
+static gboolean read_end(Reader *reader, GError **error) {
+  if (reader->json->root == NULL && reader->error == NULL)
+    return fail_input(error, "%s:1: found an empty file, expected a JSON object", reader->json->file);
+  return yajl_complete_parse(reader->parser) == yajl_status_ok || fail_syntax(reader, error);
+}
+
+static gboolean read_whole(Reader *reader, GError **error) {
+  gsize length;
+  g_autofree char *text = data_file_read(reader->json->file, &length, error);
+  const gsize mark = text != NULL && g_str_has_prefix(text, "\xef\xbb\xbf") ? 3 : 0; /* of the encoding */
+  return text != NULL && read_block(reader, text + mark, length - mark, error) && read_end(reader, error);
+}
+
+static gboolean read_stream(Reader *reader, GError **error) {
+  static const guint64 most = (guint64)JSON_FILE_MOST_MIB << 20;
+  const char *file = reader->json->file;
+  FILE *stream = fopen(file, "re");
+  char block[1 << 15];
+  gboolean ok = stream != NULL || fail_input(error, "cannot read %.200s: %s", file, g_strerror(errno));
+  for (gsize n; ok && (n = fread(block, 1, sizeof block, stream)) > 0;)
+    ok = (reader->n_before + n <= most || fail_input(error, "%s: larger than %d MiB", file, JSON_FILE_MOST_MIB)) &&
+         read_block(reader, block, n, error);
+  if (ok && ferror(stream))
+    ok = fail_input(error, "cannot read %s: %s", file, g_strerror(errno));
+  if (stream != NULL)
+    fclose(stream);
+  return ok && read_end(reader, error);
+}
+
+JsonFile *json_file_stream(const char *path, const char *list, JsonFileVisit visit, gpointer data, GError **error) {
+  g_autoptr(JsonFile) json = g_new0(JsonFile, 1);
+  json->file = g_strdup(path);
+  json->lines = g_hash_table_new_full(member_hash, member_equal, member_free, NULL);
+  Reader reader = {.json = json, .line = 1, .list = list, .visit = visit, .data = data};
+  reader.parser = yajl_alloc(&callbacks, NULL, &reader);
+  const gboolean ok = list != NULL ? read_stream(&reader, error) : read_whole(&reader, error);
+  yajl_free(reader.parser);
+  g_clear_pointer(&reader.element, json_node_unref);
+  g_free(reader.key);
+  return ok ? g_steal_pointer(&json) : NULL;
 }
 
 JsonFile *json_file_read(const char *path, GError **error) {
-  gsize length;
-  g_autofree char *text = data_file_read(path, &length, error);
-  if (text == NULL || !check_bytes(path, text, length, error))
-    return NULL;
-  g_autoptr(JsonFile) json = g_new0(JsonFile, 1);
-  json->file = g_strdup(path);
-  json->parser = json_parser_new();
-  json->lines = g_hash_table_new_full(member_hash, member_equal, member_free, NULL);
-  return parse(json, text, length, error) ? g_steal_pointer(&json) : NULL;
+  return json_file_stream(path, NULL, NULL, NULL, error);
 }
 
 void json_file_free(JsonFile *json) {
   if (json == NULL)
     return;
   g_clear_pointer(&json->lines, g_hash_table_unref);
-  g_clear_object(&json->parser);
+  g_clear_pointer(&json->node, json_node_unref);
   g_free(json->file);
   g_free(json);
 }
 
+/* --- values ------------------------------------------------------------------------------------------------------ */
+
 guint json_file_line(const JsonFile *json, JsonObject *object, const char *key) {
+  if (json->lines == NULL)
+    return json->line;
   Member wanted = {object, key, 0};
   const Member *found = g_hash_table_lookup(json->lines, &wanted);
   return found == NULL ? 1 : found->line;
@@ -216,9 +328,10 @@ char *json_node_words(JsonNode *node) {
   return g_strdup(json_node_get_boolean(node) ? "true" : "false");
 }
 
-static gboolean fail_value(const JsonFile *json, JsonObject *object, const char *key, const char *expected,
-                           GError **error) {
-  g_autofree char *found = json_node_words(json_object_get_member(object, key));
+gboolean json_file_fail(const JsonFile *json, JsonObject *object, const char *key, const char *expected,
+                        GError **error) {
+  JsonNode *node = json_object_get_member(object, key);
+  g_autofree char *found = node != NULL ? json_node_words(node) : g_strdup("none");
   return fail_input(error, "%s:%u: %s: found %s, expected %s", json->file, json_file_line(json, object, key), key,
                     found, expected);
 }
@@ -246,7 +359,7 @@ gboolean json_file_integer(const JsonFile *json, JsonObject *object, const char 
     return TRUE;
   g_autofree char *expected =
       g_strdup_printf("an integer from %" G_GINT64_FORMAT " to %" G_GINT64_FORMAT, range.least, range.most);
-  return fail_value(json, object, key, expected, error);
+  return json_file_fail(json, object, key, expected, error);
 }
 
 gboolean json_file_number(const JsonFile *json, JsonObject *object, const char *key, RealRange range, double *value,
@@ -257,7 +370,7 @@ gboolean json_file_number(const JsonFile *json, JsonObject *object, const char *
   double found = is_number ? json_object_get_double_member(object, key) : NAN;
   if (!(found >= range.least && found <= range.most)) {
     g_autofree char *expected = g_strdup_printf("a number from %g to %g", range.least, range.most);
-    return fail_value(json, object, key, expected, error);
+    return json_file_fail(json, object, key, expected, error);
   }
   *value = found;
   return TRUE;
@@ -267,7 +380,7 @@ gboolean json_file_flag(const JsonFile *json, JsonObject *object, const char *ke
   if (!json_file_has(object, key))
     return TRUE;
   if (!holds(object, key, G_TYPE_BOOLEAN))
-    return fail_value(json, object, key, "true or false", error);
+    return json_file_fail(json, object, key, "true or false", error);
   *value = json_object_get_boolean_member(object, key);
   return TRUE;
 }
@@ -276,7 +389,7 @@ gboolean json_file_text(const JsonFile *json, JsonObject *object, const char *ke
   if (!json_file_has(object, key))
     return TRUE;
   if (!holds(object, key, G_TYPE_STRING))
-    return fail_value(json, object, key, "a text in quotes", error);
+    return json_file_fail(json, object, key, "a text in quotes", error);
   *value = json_object_get_string_member(object, key);
   return TRUE;
 }
@@ -286,7 +399,7 @@ gboolean json_file_object(const JsonFile *json, JsonObject *object, const char *
   if (!json_file_has(object, key))
     return TRUE;
   if (!JSON_NODE_HOLDS_OBJECT(json_object_get_member(object, key)))
-    return fail_value(json, object, key, "an object in braces", error);
+    return json_file_fail(json, object, key, "an object in braces", error);
   *value = json_object_get_object_member(object, key);
   return TRUE;
 }

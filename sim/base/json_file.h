@@ -5,19 +5,26 @@
 #include <json-glib/json-glib.h>
 
 typedef struct {
-  char *file;         /* owned */
-  JsonParser *parser; /* owned; keeps every object of the file alive */
-  JsonObject *root;   /* borrowed from the parser */
-  GHashTable *lines;  /* owned: of (object, key) → line */
+  char *file;        /* owned */
+  JsonNode *node;    /* the root; owned */
+  JsonObject *root;  /* the same; borrowed */
+  GHashTable *lines; /* of (object, key) → line; owned; NULL: all are of `line` */
+  guint line;
 } JsonFile;
 
 /* INPUT with file:line for anything but a single JSON object: syntax, encoding, comments, nesting deeper than any
  * config's, duplicate keys. */
 JsonFile *json_file_read(const char *path, GError **error);
+/* The same for a file with one long list, the root's member `list`, all of whose elements are objects. They are not
+ * kept but shown to `visit`, each with the line on which it starts; of a key that an element has twice the later value
+ * counts. Elements before a mistake may have been visited. Up to JSON_FILE_MOST_MIB MiB. */
+enum { JSON_FILE_MOST_MIB = 512 };
+typedef void (*JsonFileVisit)(const JsonFile *element, gpointer data);
+JsonFile *json_file_stream(const char *path, const char *list, JsonFileVisit visit, gpointer data, GError **error);
 void json_file_free(JsonFile *json);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(JsonFile, json_file_free)
 
-/* Line where the value of `key` ends; 1 when `object` has no such key. */
+/* Line on which the value of `key` begins; 1 when `object` has no such key. */
 guint json_file_line(const JsonFile *json, JsonObject *object, const char *key);
 /* A null means the default, as if the key were absent. */
 gboolean json_file_has(JsonObject *object, const char *key);
@@ -26,6 +33,10 @@ gboolean json_file_has(JsonObject *object, const char *key);
 gboolean json_node_integer(JsonNode *node, IntegerRange range, gint64 *value);
 /* "4.5", "\"text\"", "an object": for messages. Owned by the caller. */
 char *json_node_words(JsonNode *node);
+
+/* INPUT with file:line, key, found (none: no such key) and expected. */
+gboolean json_file_fail(const JsonFile *json, JsonObject *object, const char *key, const char *expected,
+                        GError **error);
 
 /* Typed access. If the key is absent, returns TRUE and leaves the default in `*value`. INPUT with file:line, key,
  * found and expected if the value has another type or is out of range. */

@@ -35,7 +35,7 @@ static void both_clear(Both *both) {
 static const CompareKind *kind_of(const Compare *compare, const char *name) {
   for (guint i = 0; i < compare->kinds->len; i++) {
     const CompareKind *kind = &g_array_index(compare->kinds, CompareKind, i);
-    if (strcmp(name_table_text(compare->names, kind->name), name) == 0)
+    if (strcmp(g_quark_to_string(kind->name), name) == 0)
       return kind;
   }
   ck_abort_msg("no kind %s", name);

@@ -1,5 +1,5 @@
-/* Events arrive in batches (json_events.h), the header once all are read. A mistake in an event is kept until then: a
- * trace of another program is better told from its header than from its first odd event.
+/* Events arrive one by one, the header once all are read. A mistake in an event is kept until then: a trace of another
+ * program is better told from its header than from its first odd event.
  *
  * In our files a slice without `args` lies inside the op before it, and an arrow's end stands right behind its slice.
  */
@@ -7,7 +7,6 @@
 
 #include "chrome_trace.h"
 #include "error.h"
-#include "json_events.h"
 #include "json_file.h"
 #include <math.h>
 #include <string.h>
@@ -19,37 +18,25 @@ static const double most_us = 4.5e12;
 
 typedef struct {
   ChromeTrace *trace;
-  GHashTable *name_ids; /* text (of names) → id + 1 */
-  gint64 last_op;       /* index of the last record that is not nested; −1 none */
-  GError *error;        /* of the first event with a mistake */
+  gint64 last_op; /* index of the last record that is not nested; −1 none */
+  GError *error;  /* of the first event with a mistake */
 } Reader;
 
 /* --- values ------------------------------------------------------------------------------------------------------ */
 
-/* Where a mistake is and what is around it. */
+/* An object and the event or header that it is of. */
 typedef struct {
-  const char *file;
-  guint line; /* 0: the header */
+  const JsonFile *json;
   JsonObject *object;
 } Place;
 
 static gboolean fail_at(const Place *place, const char *key, const char *expected, GError **error) {
-  JsonNode *node = json_object_get_member(place->object, key);
-  g_autofree char *found = node != NULL ? json_node_words(node) : g_strdup("none");
-  if (place->line == 0)
-    return fail_input(error, "%s: otherData.%s: found %s, expected %s", place->file, key, found, expected);
-  return fail_input(error, "%s:%u: %s: found %s, expected %s", place->file, place->line, key, found, expected);
-}
-
-static gboolean holds(const Place *place, const char *key, GType type) {
-  JsonNode *node = json_object_get_member(place->object, key);
-  return node != NULL && JSON_NODE_HOLDS_VALUE(node) && json_node_get_value_type(node) == type;
+  return json_file_fail(place->json, place->object, key, expected, error);
 }
 
 static gboolean get_int(const Place *place, const char *key, gint64 least, gint64 most, gint64 *value, GError **error) {
-  JsonNode *node = json_object_get_member(place->object, key);
-  if (node != NULL && json_node_integer(node, (IntegerRange){least, most}, value))
-    return TRUE;
+  if (json_file_has(place->object, key))
+    return json_file_integer(place->json, place->object, key, (IntegerRange){least, most}, value, error);
   g_autofree char *expected = g_strdup_printf("an integer from %" G_GINT64_FORMAT " to %" G_GINT64_FORMAT, least, most);
   return fail_at(place, key, expected, error);
 }
@@ -68,14 +55,9 @@ static gboolean get_optional(const Place *place, const char *key, gint32 *value,
   return !json_object_has_member(place->object, key) || get_int32(place, key, 0, MOST_COUNT, value, error);
 }
 
-static double number_of(const Place *place, const char *key) {
-  gboolean is_number = holds(place, key, G_TYPE_INT64) || holds(place, key, G_TYPE_DOUBLE);
-  return is_number ? json_object_get_double_member(place->object, key) : NAN;
-}
-
 static gboolean get_ns(const Place *place, const char *key, gint64 *ns, GError **error) {
-  double us = number_of(place, key);
-  if (!(us >= 0 && us <= most_us))
+  double us = NAN;
+  if (!json_file_number(place->json, place->object, key, (RealRange){0, most_us}, &us, NULL) || isnan(us))
     return fail_at(place, key, "microseconds from 0 to 52 days", error);
   *ns = llround(us * 1000);
   return TRUE;
@@ -84,43 +66,23 @@ static gboolean get_ns(const Place *place, const char *key, gint64 *ns, GError *
 /* Absent: 0. */
 static gboolean get_amount(const Place *place, const char *key, double *value, GError **error) {
   *value = 0;
-  if (!json_object_has_member(place->object, key))
-    return TRUE;
-  *value = number_of(place, key);
-  return *value >= 0 || fail_at(place, key, "a number of at least 0", error);
+  return json_file_number(place->json, place->object, key, (RealRange){0, G_MAXDOUBLE}, value, error);
 }
 
 static const char *text_of(const Place *place, const char *key) {
-  return holds(place, key, G_TYPE_STRING) ? json_object_get_string_member(place->object, key) : NULL;
-}
-
-static gboolean get_flag(const Place *place, const char *key, gboolean *value, GError **error) {
-  if (!holds(place, key, G_TYPE_BOOLEAN))
-    return fail_at(place, key, "true or false", error);
-  *value = json_object_get_boolean_member(place->object, key);
-  return TRUE;
+  const char *text = NULL;
+  json_file_text(place->json, place->object, key, &text, NULL);
+  return text;
 }
 
 static gboolean get_object(const Place *place, const char *key, Place *inner, GError **error) {
-  JsonNode *node = json_object_get_member(place->object, key);
-  if (node == NULL || !JSON_NODE_HOLDS_OBJECT(node))
-    return fail_at(place, key, "an object in braces", error);
-  *inner = (Place){place->file, place->line, json_node_get_object(node)};
-  return TRUE;
+  *inner = (Place){place->json, NULL};
+  return json_file_object(place->json, place->object, key, &inner->object, NULL) && inner->object != NULL
+             ? TRUE
+             : fail_at(place, key, "an object in braces", error);
 }
 
 /* --- events ------------------------------------------------------------------------------------------------------ */
-
-static gint32 name_id(Reader *reader, const char *text) {
-  gpointer found = g_hash_table_lookup(reader->name_ids, text);
-  if (found == NULL) {
-    char *name = g_strdup(text);
-    g_ptr_array_add(reader->trace->names, name);
-    found = GINT_TO_POINTER((int)reader->trace->names->len);
-    g_hash_table_insert(reader->name_ids, name, found);
-  }
-  return GPOINTER_TO_INT(found) - 1;
-}
 
 static gboolean get_action(const Place *args, guint8 *action, GError **error) {
   const char *text = text_of(args, "action");
@@ -186,8 +148,8 @@ static gboolean read_slice(Reader *reader, const Place *event, GError **error) {
       return FALSE;
     reader->last_op = reader->trace->records->len;
   }
-  record.name = name_id(reader, name);
-  record.category = name_id(reader, category);
+  record.name = g_quark_from_string(name);
+  record.category = g_quark_from_string(category);
   g_array_append_val(reader->trace->records, record);
   return TRUE;
 }
@@ -219,12 +181,11 @@ static gboolean read_event(Reader *reader, const Place *event, GError **error) {
   return TRUE; /* names, counters */
 }
 
-static void see_events(JsonArray *events, const guint *lines, gpointer data) {
+static void see_event(const JsonFile *event, gpointer data) {
   Reader *reader = data;
-  for (guint i = 0; i < json_array_get_length(events) && reader->error == NULL; i++) {
-    Place place = {reader->trace->file, lines[i], json_array_get_object_element(events, i)};
+  const Place place = {event, event->root};
+  if (reader->error == NULL)
     read_event(reader, &place, &reader->error);
-  }
 }
 
 /* --- header ------------------------------------------------------------------------------------------------------ */
@@ -236,22 +197,20 @@ static gboolean fail_foreign(const char *file, const char *found, GError **error
                     file, found);
 }
 
-static gboolean find_header(const char *file, JsonNode *root, Place *header, GError **error) {
-  JsonObject *object = json_node_get_object(root);
-  JsonNode *other = json_object_get_member(object, "otherData");
-  if (other == NULL || !JSON_NODE_HOLDS_OBJECT(other))
-    return fail_foreign(file, "no otherData", error);
-  *header = (Place){file, 0, json_node_get_object(other)};
+static gboolean find_header(const JsonFile *json, Place *header, GError **error) {
+  const Place root = {json, json->root};
+  if (!get_object(&root, "otherData", header, NULL))
+    return fail_foreign(json->file, "no otherData", error);
   const char *producer = text_of(header, "producer");
   if (producer == NULL)
-    return fail_foreign(file, "no otherData.producer", error);
+    return fail_foreign(json->file, "no otherData.producer", error);
   if (!g_str_has_prefix(producer, "stepsim")) {
     g_autofree char *found = g_strdup_printf("otherData.producer \"%.80s\"", producer);
-    return fail_foreign(file, found, error);
+    return fail_foreign(json->file, found, error);
   }
-  JsonNode *events = json_object_get_member(object, "traceEvents");
+  JsonNode *events = json_object_get_member(json->root, "traceEvents");
   if (events == NULL || !JSON_NODE_HOLDS_ARRAY(events))
-    return fail_foreign(file, "no list traceEvents", error);
+    return fail_foreign(json->file, "no list traceEvents", error);
   return g_strcmp0(text_of(header, "time_unit"), "us") == 0 || fail_at(header, "time_unit", "\"us\"", error);
 }
 
@@ -268,15 +227,17 @@ static gboolean read_layout(const Place *header, ChromeTrace *trace, GError **er
   return get_int32(header, "pipeline_stride", 1, MOST_RANKS, &trace->pipeline_stride, error);
 }
 
-static gboolean read_header(JsonNode *root, ChromeTrace *trace, GError **error) {
+static gboolean read_header(const JsonFile *json, ChromeTrace *trace, GError **error) {
   Place header;
-  if (!find_header(trace->file, root, &header, error))
+  if (!find_header(json, &header, error))
     return FALSE;
   const char *what = text_of(&header, "what");
   if (what == NULL)
     return fail_at(&header, "what", "\"simulated training step\" or \"measured training step\"", error);
   trace->is_measured = g_str_has_prefix(what, "measured");
-  return get_flag(&header, "folded", &trace->folded, error) &&
+  if (!json_file_has(header.object, "folded"))
+    return fail_at(&header, "folded", "true or false", error);
+  return json_file_flag(json, header.object, "folded", &trace->folded, error) &&
          get_int32(&header, "recorded_ranks", 1, MOST_RANKS, &trace->n_recorded, error) &&
          get_int32(&header, "ranks", trace->n_recorded, MOST_RANKS, &trace->n_ranks, error) &&
          get_int32(&header, "stages", 1, MOST_COUNT, &trace->n_stages, error) &&
@@ -304,7 +265,7 @@ static gboolean check_records(const ChromeTrace *trace, GError **error) {
     if (rank >= trace->n_recorded || record->step >= trace->n_steps || record->stage >= trace->n_stages)
       return fail_input(error,
                         "%s: \"%.80s\" is of rank %d, step %d, stage %d: otherData has %d ranks, %d steps, %d stages",
-                        trace->file, chrome_trace_name(trace, record->name), rank, record->step, record->stage,
+                        trace->file, g_quark_to_string(record->name), rank, record->step, record->stage,
                         trace->n_recorded, trace->n_steps, trace->n_stages);
   }
   return TRUE;
@@ -316,11 +277,9 @@ ChromeTrace *chrome_read(const char *file, GError **error) {
   g_autoptr(ChromeTrace) trace = g_new0(ChromeTrace, 1);
   trace->file = g_strdup(file);
   trace->records = g_array_new(FALSE, FALSE, sizeof(ChromeRecord));
-  trace->names = g_ptr_array_new_with_free_func(g_free);
-  Reader reader = {.trace = trace, .name_ids = g_hash_table_new(g_str_hash, g_str_equal), .last_op = -1};
-  g_autoptr(JsonParser) root = json_events_read(file, "traceEvents", see_events, &reader, error);
-  g_hash_table_unref(reader.name_ids);
-  gboolean ok = root != NULL && read_header(json_parser_get_root(root), trace, error);
+  Reader reader = {.trace = trace, .last_op = -1};
+  g_autoptr(JsonFile) json = json_file_stream(file, "traceEvents", see_event, &reader, error);
+  gboolean ok = json != NULL && read_header(json, trace, error);
   if (ok && reader.error != NULL) {
     g_propagate_error(error, g_steal_pointer(&reader.error));
     ok = FALSE;
@@ -334,12 +293,7 @@ void chrome_trace_free(ChromeTrace *trace) {
     return;
   g_free(trace->file);
   g_array_unref(trace->records);
-  g_ptr_array_free(trace->names, TRUE);
   g_free(trace);
-}
-
-const char *chrome_trace_name(const ChromeTrace *trace, gint32 name) {
-  return g_ptr_array_index(trace->names, name);
 }
 
 int chrome_trace_pipeline_rank(const ChromeTrace *trace, int rank) {

@@ -14,8 +14,7 @@ typedef struct {
   double bytes; /* moved; 0 for compute */
   double flops; /* 0 for communication */
   gint32 rank;  /* recorded rank */
-  gint32 name;  /* both: ChromeTrace.names */
-  gint32 category;
+  GQuark name, category;
   gint32 step, stage, micro_batch; /* stage, micro_batch −1 none */
   guint8 stream, action;
   gboolean is_nested; /* a slice inside the whole op before it, from which it takes step, stage, micro-batch and
@@ -30,7 +29,6 @@ typedef struct {
   gint32 size[N_AXES];
   gint32 pipeline_stride; /* rank distance between neighbouring pipeline ranks, if not folded */
   GArray *records;        /* of ChromeRecord, in file order: ranks ascending, each in list order; without kernels */
-  GPtrArray *names;       /* of char *, each stored once */
 } ChromeTrace;
 
 /* INPUT naming file:line and what was expected: not JSON, not written by stepsim or stepreal, values out of range. */
@@ -38,5 +36,4 @@ ChromeTrace *chrome_read(const char *file, GError **error);
 void chrome_trace_free(ChromeTrace *trace);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(ChromeTrace, chrome_trace_free)
 
-const char *chrome_trace_name(const ChromeTrace *trace, gint32 name);
 int chrome_trace_pipeline_rank(const ChromeTrace *trace, int rank);

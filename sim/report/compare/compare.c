@@ -2,7 +2,6 @@
  * kinds, order. */
 #include "compare.h"
 
-#include "compare_parts.h"
 #include "error.h"
 #include "sort_doubles.h"
 #include <math.h>
@@ -83,7 +82,7 @@ static double median_step_s(const CompareSide *side, int first_step, int n_steps
 static void find_steps(CompareSide *side, int n_steps) {
   side->end_ns = g_new0(gint64, n_steps);
   for (guint i = 0; i < side->ops->ops->len; i++) {
-    const WholeOp *op = compare_op(side->ops, i);
+    const WholeOp *op = whole_op_at(side->ops, i);
     side->end_ns[op->step] = MAX(side->end_ns[op->step], op->end_ns);
   }
   for (int step = 0; step < n_steps; step++)
@@ -129,7 +128,7 @@ static void find_ranks(CompareSide *side, int first_step, int n_steps) {
     for (int step = 0; step < n_steps; step++)
       steps[step] = (RankStep){.first_backward_ns = G_MAXINT64};
     for (gsize i = side->ops->first[rank]; i < side->ops->first[rank + 1]; i++)
-      see_op(steps, compare_op(side->ops, i));
+      see_op(steps, whole_op_at(side->ops, i));
     for (int step = first_step; step < n_steps; step++)
       add_step(&side->ranks[rank], &steps[step], step_start_ns(side, step), side->end_ns[step], n_steps - first_step);
   }
@@ -141,7 +140,7 @@ static double mean_step_s(const CompareSide *side, int first_step, int n_steps) 
 
 static void side_init(CompareSide *side, const ChromeTrace *trace, const Compare *compare) {
   side->trace = trace;
-  side->ops = whole_ops_new(trace, compare->names);
+  side->ops = whole_ops_new(trace);
   find_steps(side, compare->n_steps);
   side->step_s = median_step_s(side, compare->first_step, compare->n_steps);
   side->mean_step_s = mean_step_s(side, compare->first_step, compare->n_steps);
@@ -168,6 +167,105 @@ static void make_rows(Compare *compare) {
                                        .predicted = predicted->folded ? pipeline_rank : rank,
                                        .measured = measured->folded ? pipeline_rank : rank};
   }
+}
+
+/* --- pairs ------------------------------------------------------------------------------------------------------- */
+
+/* An op is known by its step, its stream and its name; of several alike the k-th is the k-th, since both traces list a
+ * rank's ops in the Program's order. So both lists are sorted by (step, stream, name, place) and walked side by side.
+ */
+typedef struct {
+  gint32 step, stream;
+  GQuark name;
+  gint32 op;
+} Key;
+
+/* The op with the lowest place that the other trace lacks; op −1: none. */
+typedef struct {
+  gint32 predicted, measured;
+} Missing;
+
+static int compare_keys(gconstpointer a, gconstpointer b) {
+  const Key *x = a, *y = b;
+  if (x->step != y->step)
+    return x->step < y->step ? -1 : 1;
+  if (x->stream != y->stream)
+    return x->stream < y->stream ? -1 : 1;
+  return (x->name > y->name) - (x->name < y->name);
+}
+
+static int compare_keys_and_places(gconstpointer a, gconstpointer b) {
+  int order = compare_keys(a, b);
+  return order != 0 ? order
+                    : (((const Key *)a)->op > ((const Key *)b)->op) - (((const Key *)a)->op < ((const Key *)b)->op);
+}
+
+static void fill_keys(GArray *keys, const WholeOps *ops, int rank) {
+  g_array_set_size(keys, 0);
+  for (gsize i = ops->first[rank]; i < ops->first[rank + 1]; i++) {
+    const WholeOp *op = whole_op_at(ops, i);
+    Key key = {op->step, op->stream, op->name, (gint32)i};
+    g_array_append_val(keys, key);
+  }
+  g_array_sort(keys, compare_keys_and_places);
+}
+
+static void note_missing(gint32 *first, gint32 op) {
+  if (*first < 0 || op < *first)
+    *first = op;
+}
+
+static Missing walk(GArray *pairs, gint32 row, const GArray *predicted, const GArray *measured) {
+  Missing missing = {-1, -1};
+  guint i = 0, j = 0;
+  while (i < predicted->len || j < measured->len) {
+    const Key *p = i < predicted->len ? &g_array_index(predicted, Key, i) : NULL;
+    const Key *m = j < measured->len ? &g_array_index(measured, Key, j) : NULL;
+    int order = p == NULL ? 1 : (m == NULL ? -1 : compare_keys(p, m));
+    if (order < 0) {
+      note_missing(&missing.predicted, p->op);
+    } else if (order > 0) {
+      note_missing(&missing.measured, m->op);
+    } else {
+      ComparePair pair = {row, p->op, m->op};
+      g_array_append_val(pairs, pair);
+    }
+    i += order <= 0;
+    j += order >= 0;
+  }
+  return missing;
+}
+
+static int compare_pairs(gconstpointer a, gconstpointer b) {
+  const ComparePair *x = a, *y = b;
+  if (x->row != y->row)
+    return x->row < y->row ? -1 : 1;
+  return (x->predicted > y->predicted) - (x->predicted < y->predicted);
+}
+
+static gboolean fail_missing(const Compare *compare, const CompareRow *row, const Missing *missing, GError **error) {
+  gboolean in_predicted = missing->predicted >= 0;
+  const CompareSide *has = in_predicted ? &compare->predicted : &compare->measured;
+  const CompareSide *lacks = in_predicted ? &compare->measured : &compare->predicted;
+  const WholeOp *op = whole_op_at(has->ops, (gsize)(in_predicted ? missing->predicted : missing->measured));
+  return fail_input(error, "not of one Program: rank %d, step %d, stream %s: %s has \"%s\" and %s has not", row->rank,
+                    op->step, stream_info(op->stream)->name, has->trace->file, g_quark_to_string(op->name),
+                    lacks->trace->file);
+}
+
+static gboolean match_ops(Compare *compare, GError **error) {
+  g_autoptr(GArray) predicted = g_array_new(FALSE, FALSE, sizeof(Key));
+  g_autoptr(GArray) measured = g_array_new(FALSE, FALSE, sizeof(Key));
+  for (int i = 0; i < compare->n_rows; i++) {
+    const CompareRow *row = &compare->rows[i];
+    fill_keys(predicted, compare->predicted.ops, row->predicted);
+    fill_keys(measured, compare->measured.ops, row->measured);
+    Missing missing = walk(compare->pairs, i, predicted, measured);
+    if (missing.predicted >= 0 || missing.measured >= 0)
+      return fail_missing(compare, row, &missing, error);
+  }
+  g_array_sort(compare->pairs, compare_pairs);
+  return TRUE;
 }
 
 /* --- kinds ------------------------------------------------------------------------------------------------------- */
@@ -232,11 +330,11 @@ static void make_kinds(Compare *compare) {
   Kinds kinds = {compare, g_hash_table_new(NULL, NULL)};
   for (guint i = 0; i < compare->pairs->len; i++) {
     const ComparePair *pair = &g_array_index(compare->pairs, ComparePair, i);
-    const WholeOp *predicted = compare_op(compare->predicted.ops, (gsize)pair->predicted);
+    const WholeOp *predicted = whole_op_at(compare->predicted.ops, (gsize)pair->predicted);
     if (predicted->step < compare->first_step)
       continue;
     add_predicted(&kinds, predicted);
-    add_measured(&kinds, compare_op(compare->measured.ops, (gsize)pair->measured));
+    add_measured(&kinds, whole_op_at(compare->measured.ops, (gsize)pair->measured));
   }
   for (int row = 0; row < compare->n_rows; row++) {
     add_inner(&kinds, compare->predicted.ops, compare->rows[row].predicted, add_predicted);
@@ -258,7 +356,6 @@ Compare *compare_new(const ChromeTrace *predicted, const ChromeTrace *measured, 
   if (!check_program(predicted, measured, error))
     return NULL;
   g_autoptr(Compare) compare = g_new0(Compare, 1);
-  compare->names = name_table_new();
   compare->n_steps = predicted->n_steps;
   compare->first_step = MIN(1, predicted->n_steps - 1);
   compare->pairs = g_array_new(FALSE, FALSE, sizeof(ComparePair));
@@ -268,7 +365,7 @@ Compare *compare_new(const ChromeTrace *predicted, const ChromeTrace *measured, 
   side_init(&compare->predicted, predicted, compare);
   side_init(&compare->measured, measured, compare);
   make_rows(compare);
-  if (!compare_match(compare, error))
+  if (!match_ops(compare, error))
     return NULL;
   make_kinds(compare);
   compare_check_order(compare);
@@ -280,7 +377,6 @@ void compare_free(Compare *compare) {
     return;
   side_clear(&compare->predicted);
   side_clear(&compare->measured);
-  name_table_free(compare->names);
   g_free(compare->rows);
   g_array_unref(compare->pairs);
   g_array_unref(compare->kinds);

@@ -15,7 +15,7 @@
 /* One kind of op over all ranks and counted steps. Communication is timed from the moment everyone it needs was
  * there; the wait before that is separate. */
 typedef struct {
-  gint32 name; /* Compare.names */
+  GQuark name;
   gboolean is_communication;
   gboolean is_inner;                              /* inside compute: its time is also counted in F, I, W or B */
   gint64 n_predicted, n_measured;                 /* number of ops; they differ only if one trace is folded */
@@ -61,7 +61,6 @@ typedef struct {
 } CompareSide;
 
 typedef struct {
-  NameTable *names;
   CompareSide predicted, measured;
   int n_steps, first_step; /* steps from first_step on count */
   CompareRow *rows;
@@ -85,5 +84,7 @@ double compare_error(double predicted, double measured);
 /* "the only step", "the second of 2 steps", "median of the last 4 of 5 steps; the first warms up". Owned by the caller.
  */
 char *compare_steps_text(const Compare *compare);
+/* Fill inversions and violations from rows, ops and pairs; compare_new() does. */
+void compare_check_order(Compare *compare);
 /* Row of `rank`, or −1. */
 int compare_find_row(const Compare *compare, int rank);

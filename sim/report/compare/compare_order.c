@@ -6,7 +6,7 @@
  *
  * Violations are looked for in what a trace shows of the dependencies: sends and receives, collectives, and on one rank
  * the pass that a receive feeds or a send takes from. */
-#include "compare_parts.h"
+#include "compare.h"
 
 #include "time_unit.h"
 
@@ -66,13 +66,12 @@ static void name_inversions(Orders *orders, const CompareRow *row, int stream) {
   for (guint i = 0; i + 1 < orders->places->len && compare->inversions->len < COMPARE_MOST_NAMED; i++) {
     if (g_array_index(orders->places, gint32, i) < g_array_index(orders->places, gint32, i + 1))
       continue;
-    const WholeOp *early = compare_op(compare->measured.ops, (gsize)g_array_index(orders->started, Started, i).op);
-    const WholeOp *late = compare_op(compare->measured.ops, (gsize)g_array_index(orders->started, Started, i + 1).op);
+    const WholeOp *early = whole_op_at(compare->measured.ops, (gsize)g_array_index(orders->started, Started, i).op);
+    const WholeOp *late = whole_op_at(compare->measured.ops, (gsize)g_array_index(orders->started, Started, i + 1).op);
     g_autofree char *step = compare->n_steps > 1 ? g_strdup_printf(" (step %d)", early->step) : g_strdup("");
     note(compare->inversions, &ignored, 0,
          g_strdup_printf("rank %d %s: %s ran before %s%s", row->rank, stream_info((Stream)stream)->name,
-                         name_table_text(compare->names, early->name), name_table_text(compare->names, late->name),
-                         step));
+                         g_quark_to_string(early->name), g_quark_to_string(late->name), step));
   }
 }
 
@@ -84,7 +83,7 @@ static void order_stream(Orders *orders, guint first, guint end, int stream) {
   g_array_set_size(orders->started, 0);
   for (guint i = first; i < end; i++) {
     const ComparePair *pair = &g_array_index(compare->pairs, ComparePair, i);
-    const WholeOp *op = compare_op(compare->predicted.ops, (gsize)pair->predicted);
+    const WholeOp *op = whole_op_at(compare->predicted.ops, (gsize)pair->predicted);
     Started started = {op->start_ns, pair->predicted, pair->measured};
     if (op->stream == stream)
       g_array_append_val(orders->started, started);
@@ -94,7 +93,7 @@ static void order_stream(Orders *orders, guint first, guint end, int stream) {
     Started *started = &g_array_index(orders->started, Started, i);
     orders->place_of[(gsize)started->op - base] = (gint32)i;
     *started =
-        (Started){compare_op(compare->measured.ops, (gsize)started->other)->start_ns, started->other, started->op};
+        (Started){whole_op_at(compare->measured.ops, (gsize)started->other)->start_ns, started->other, started->op};
   }
   g_array_sort(orders->started, compare_started);
   g_array_set_size(orders->places, 0);
@@ -112,7 +111,7 @@ static void order_row(Orders *orders, guint first, guint end) {
   Compare *compare = orders->compare;
   gboolean used[N_STREAMS] = {FALSE};
   for (guint i = first; i < end; i++)
-    used[compare_op(compare->predicted.ops, (gsize)g_array_index(compare->pairs, ComparePair, i).predicted)->stream] =
+    used[whole_op_at(compare->predicted.ops, (gsize)g_array_index(compare->pairs, ComparePair, i).predicted)->stream] =
         TRUE;
   for (int stream = 0; stream < N_STREAMS; stream++)
     if (used[stream])
@@ -161,7 +160,7 @@ static gboolean equal_pass(gconstpointer a, gconstpointer b) {
 static GHashTable *passes_of(const WholeOps *ops, int rank) {
   GHashTable *passes = g_hash_table_new_full(hash_pass, equal_pass, g_free, NULL);
   for (gsize i = ops->first[rank]; i < ops->first[rank + 1]; i++) {
-    const WholeOp *op = compare_op(ops, i);
+    const WholeOp *op = whole_op_at(ops, i);
     PassKey key = {op->step, op->stage, op->micro_batch, op->action};
     if (action_info(op->action)->is_compute)
       g_hash_table_insert(passes, g_memdup2(&key, sizeof key), (gpointer)op);
@@ -184,15 +183,14 @@ static void note_violation(Compare *compare, const WholeOp *early, const char *w
   TimeUnit unit = time_unit_for(by_ns);
   g_autofree char *whose = late->rank != early->rank ? g_strdup_printf("rank %d's ", late->rank) : g_strdup("");
   note(compare->violations, &compare->n_violations, 1,
-       g_strdup_printf("rank %d: %s %s %.4g %s before %s%s %s", early->rank,
-                       name_table_text(compare->names, early->name), what, (double)by_ns / unit.ns, unit.name, whose,
-                       name_table_text(compare->names, late->name), after));
+       g_strdup_printf("rank %d: %s %s %.4g %s before %s%s %s", early->rank, g_quark_to_string(early->name), what,
+                       (double)by_ns / unit.ns, unit.name, whose, g_quark_to_string(late->name), after));
 }
 
 static void check_op(Compare *compare, const WholeOp *op, GHashTable *passes) {
   const WholeOps *ops = compare->measured.ops;
   gint32 partner = op->action == ACTION_RECV_F || op->action == ACTION_RECV_B ? op->peer : op->last;
-  const WholeOp *other = partner >= 0 ? compare_op(ops, (gsize)partner) : NULL;
+  const WholeOp *other = partner >= 0 ? whole_op_at(ops, (gsize)partner) : NULL;
   if (other != NULL && other->start_ns > op->end_ns)
     note_violation(compare, op, "ended", other, "began", other->start_ns - op->end_ns);
   gboolean sends = op->action == ACTION_SEND_F || op->action == ACTION_SEND_B;
@@ -208,7 +206,7 @@ static void check_violations(Compare *compare) {
   for (int rank = 0; rank < ops->n_ranks; rank++) {
     g_autoptr(GHashTable) passes = passes_of(ops, rank);
     for (gsize i = ops->first[rank]; i < ops->first[rank + 1]; i++)
-      check_op(compare, compare_op(ops, i), passes);
+      check_op(compare, whole_op_at(ops, i), passes);
   }
 }
 

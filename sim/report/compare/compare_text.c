@@ -68,8 +68,7 @@ static gboolean is_in_both(const CompareKind *kind) {
 static void append_kind(GString *out, const Compare *compare, const CompareKind *kind) {
   double predicted_s = mean_s(kind->predicted_ns, kind->n_predicted);
   double measured_s = mean_s(kind->measured_ns, kind->n_measured);
-  g_string_append_printf(out, "  %-11s %8" G_GINT64_FORMAT, name_table_text(compare->names, kind->name),
-                         kind->n_measured);
+  g_string_append_printf(out, "  %-11s %8" G_GINT64_FORMAT, g_quark_to_string(kind->name), kind->n_measured);
   append_time(out, predicted_s);
   append_time(out, measured_s);
   append_error(out, predicted_s, measured_s);
@@ -86,7 +85,7 @@ static void append_kind_notes(GString *out, const Compare *compare) {
   gboolean moves = FALSE;
   for (guint i = 0; i < compare->kinds->len; i++) {
     const CompareKind *kind = &g_array_index(compare->kinds, CompareKind, i);
-    const char *name = name_table_text(compare->names, kind->name);
+    const char *name = g_quark_to_string(kind->name);
     moves = moves || kind->is_communication;
     if (!is_in_both(kind))
       g_string_append_printf(out, "  %s is not compared: only one of the traces shows what passes do inside\n", name);
@@ -248,7 +247,7 @@ char *compare_csv(const Compare *compare, int row) {
     if (row >= 0 && pair->row != row)
       continue;
     g_string_append_printf(out, "%d,%s,", compare->rows[pair->row].rank, stream_info(p->stream)->name);
-    append_quoted(out, name_table_text(compare->names, p->name));
+    append_quoted(out, g_quark_to_string(p->name));
     g_string_append_printf(out,
                            ",%d,%" G_GINT64_FORMAT ",%" G_GINT64_FORMAT ",%" G_GINT64_FORMAT ",%" G_GINT64_FORMAT "\n",
                            p->step, p->start_ns, p->end_ns, m->start_ns, m->end_ns);

@@ -7,36 +7,6 @@
  */
 #include "whole_ops.h"
 
-NameTable *name_table_new(void) {
-  NameTable *names = g_new(NameTable, 1);
-  names->texts = g_ptr_array_new_with_free_func(g_free);
-  names->ids = g_hash_table_new(g_str_hash, g_str_equal);
-  return names;
-}
-
-void name_table_free(NameTable *names) {
-  if (names == NULL)
-    return;
-  g_hash_table_unref(names->ids);
-  g_ptr_array_free(names->texts, TRUE);
-  g_free(names);
-}
-
-static gint32 name_table_id(NameTable *names, const char *text) {
-  gpointer found = g_hash_table_lookup(names->ids, text);
-  if (found == NULL) {
-    char *copy = g_strdup(text);
-    g_ptr_array_add(names->texts, copy);
-    found = GINT_TO_POINTER((int)names->texts->len);
-    g_hash_table_insert(names->ids, copy, found);
-  }
-  return GPOINTER_TO_INT(found) - 1;
-}
-
-const char *name_table_text(const NameTable *names, gint32 id) {
-  return g_ptr_array_index(names->texts, id);
-}
-
 gint64 whole_op_moving_ns(const WholeOp *op) {
   return op->end_ns - op->ready_ns;
 }
@@ -45,8 +15,6 @@ gint64 whole_op_moving_ns(const WholeOp *op) {
 
 typedef struct {
   const ChromeTrace *trace;
-  NameTable *names;
-  gint32 *shared; /* [trace names] their number in `names` */
   WholeOps *out;
   GHashTable *joined; /* of the rank: (step, name) → index of its op */
   GArray *meetings;   /* of Meeting: one for each record that may meet others */
@@ -63,19 +31,19 @@ static gboolean is_computing(const ChromeRecord *record) {
   return action_info(record->action)->is_compute;
 }
 
-static gint32 action_name(Joiner *joiner, const ChromeRecord *record, GString *text) {
+static GQuark action_name(const ChromeRecord *record, GString *text) {
   Action action = {record->stage, record->micro_batch, record->action};
   g_string_truncate(text, 0);
   action_print(&action, text);
-  return name_table_id(joiner->names, text->str);
+  return g_quark_from_string(text->str);
 }
 
-static WholeOp new_op(const Joiner *joiner, const ChromeRecord *record, gint32 name) {
+static WholeOp new_op(const ChromeRecord *record, GQuark name) {
   return (WholeOp){.start_ns = record->start_ns,
                    .end_ns = record->end_ns,
                    .ready_ns = record->start_ns,
                    .name = name,
-                   .kind = joiner->shared[record->category],
+                   .kind = record->category,
                    .step = record->step,
                    .stage = record->stage,
                    .micro_batch = record->micro_batch,
@@ -95,15 +63,15 @@ static void add_meeting(Joiner *joiner, const ChromeRecord *record, gint32 op, g
 
 /* The op of the rank that computes this action in this step; made when there is none. */
 static WholeOp *computing_op(Joiner *joiner, const ChromeRecord *record, GString *text) {
-  gint32 name = action_name(joiner, record, text);
+  GQuark name = action_name(record, text);
   /* the hash sees the lower half only, so the step is in both; one step, one name: one key */
-  guint32 lower = (guint32)name + (guint32)record->step * 2654435761u;
+  guint32 lower = name + (guint32)record->step * 2654435761u;
   gpointer key = GSIZE_TO_POINTER((gsize)record->step << 32 | (gsize)lower);
   gpointer found = g_hash_table_lookup(joiner->joined, key);
   if (found == NULL) {
-    WholeOp op = new_op(joiner, record, name);
+    WholeOp op = new_op(record, name);
     op.stream = STREAM_COMPUTE;
-    op.kind = name_table_id(joiner->names, action_info(record->action)->name);
+    op.kind = g_quark_from_string(action_info(record->action)->name);
     g_array_append_val(joiner->out->ops, op);
     found = GSIZE_TO_POINTER((gsize)joiner->out->ops->len);
     g_hash_table_insert(joiner->joined, key, found);
@@ -121,7 +89,7 @@ static void join_record(Joiner *joiner, const ChromeRecord *record, GString *tex
   if (is_computing(record) && !is_inner)
     return;
   GArray *list = is_inner ? joiner->out->inner : joiner->out->ops;
-  WholeOp op = new_op(joiner, record, joiner->shared[record->name]);
+  WholeOp op = new_op(record, record->name);
   add_meeting(joiner, record, (gint32)list->len, is_inner);
   g_array_append_val(list, op);
 }
@@ -215,19 +183,14 @@ static void meet_all(Joiner *joiner) {
   }
 }
 
-WholeOps *whole_ops_new(const ChromeTrace *trace, NameTable *names) {
+WholeOps *whole_ops_new(const ChromeTrace *trace) {
   WholeOps *ops = g_new0(WholeOps, 1);
   ops->n_ranks = trace->n_recorded;
   ops->ops = g_array_new(FALSE, FALSE, sizeof(WholeOp));
   ops->inner = g_array_new(FALSE, FALSE, sizeof(WholeOp));
   ops->first = g_new0(gsize, ops->n_ranks + 1);
   ops->inner_first = g_new0(gsize, ops->n_ranks + 1);
-  g_autofree gint32 *shared = g_new(gint32, trace->names->len + 1);
-  for (guint i = 0; i < trace->names->len; i++)
-    shared[i] = name_table_id(names, chrome_trace_name(trace, (gint32)i));
   Joiner joiner = {.trace = trace,
-                   .names = names,
-                   .shared = shared,
                    .out = ops,
                    .joined = g_hash_table_new(NULL, NULL),
                    .meetings = g_array_new(FALSE, FALSE, sizeof(Meeting))};

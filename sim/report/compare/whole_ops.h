@@ -10,23 +10,13 @@ typedef struct {
    * the op waits, after it data moves. start_ns for an op without partners, and for a buffered send whose receive
    * started after the send had ended. */
   gint64 ready_ns;
-  gint32 name; /* WholeOps.names: "0F3" for compute, else the slice's */
-  gint32 kind; /* WholeOps.names: "F", "send", "tp", … the slice's category */
+  GQuark name; /* "0F3" for compute, else the slice's */
+  GQuark kind; /* "F", "send", "tp", … the slice's category */
   gint32 step, stage, micro_batch, rank;
   gint32 peer; /* for a receive, index of its send; for a send, of its receive; −1: unknown, and for all others */
   gint32 last; /* for a collective, index of the member that arrived last; −1 for all others */
   guint8 stream, action;
 } WholeOp;
-
-/* Strings of both traces being compared, each stored once. */
-typedef struct {
-  GPtrArray *texts;
-  GHashTable *ids;
-} NameTable;
-NameTable *name_table_new(void);
-void name_table_free(NameTable *names);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC(NameTable, name_table_free)
-const char *name_table_text(const NameTable *names, gint32 id);
 
 typedef struct {
   int n_ranks;        /* recorded */
@@ -36,9 +26,13 @@ typedef struct {
   gsize *inner_first; /* [n_ranks + 1] */
 } WholeOps;
 
-WholeOps *whole_ops_new(const ChromeTrace *trace, NameTable *names);
+WholeOps *whole_ops_new(const ChromeTrace *trace);
 void whole_ops_free(WholeOps *ops);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(WholeOps, whole_ops_free)
+
+static inline const WholeOp *whole_op_at(const WholeOps *ops, gsize index) {
+  return &g_array_index(ops->ops, WholeOp, index);
+}
 
 /* Time the op itself took, from the moment everyone it needs was there. */
 gint64 whole_op_moving_ns(const WholeOp *op);

@@ -267,7 +267,7 @@ static double mean_s(gint64 sum_ns, gint64 n) {
 
 static void add_kind(JsonBuilder *builder, const Compare *compare, const CompareKind *kind) {
   json_builder_begin_object(builder);
-  json_add_text(builder, "kind", name_table_text(compare->names, kind->name));
+  json_add_text(builder, "kind", g_quark_to_string(kind->name));
   json_add_count(builder, "count", MAX(kind->n_predicted, kind->n_measured));
   add_pair(builder, "_mean_s", mean_s(kind->predicted_ns, kind->n_predicted),
            mean_s(kind->measured_ns, kind->n_measured), "error");
