@@ -352,8 +352,11 @@ static void show_progress(int step, int n_steps, gpointer data) {
 static gboolean write_results(const Run *run, const Trace *trace, const MeasuredReport *report, GError **error) {
   const RunOptions *o = &run->options;
   const gboolean is_traced = o->trace == NULL || chrome_trace_write(trace, o->trace, error);
+  GError **of_picture = is_traced ? error : NULL;
   const gboolean is_drawn =
-      o->timeline == NULL || timeline_write(trace, "Measured training step", o->timeline, is_traced ? error : NULL);
+      o->timeline == NULL ||
+      picture_take(timeline_picture(trace, time_unit_for(trace_end(trace)), "Measured training step", 0, of_picture),
+                   o->timeline, of_picture);
   const gboolean is_written = is_traced && is_drawn;
   const gboolean is_printed = g_strcmp0(o->trace, "-") != 0 && g_strcmp0(o->timeline, "-") != 0;
   if (is_printed) { /* "-": only that goes to stdout */

@@ -251,3 +251,11 @@ char *units_format(double value, UnitKind kind) {
   int digits_before_point = (int)floor(log10(fabs(scaled)) + 1e-9) + 1;
   return g_strdup_printf("%.*f %s", MAX(0, 4 - digits_before_point), scaled, unit->name);
 }
+
+TimeUnit time_unit_for(gint64 span_ns) {
+  static const TimeUnit steps[] = {{"s", 1e9}, {"ms", 1e6}, {"us", 1e3}, {"ns", 1}};
+  guint i = 0;
+  while (i + 1 < G_N_ELEMENTS(steps) && (double)span_ns < steps[i].ns)
+    i++;
+  return steps[i];
+}

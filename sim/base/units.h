@@ -37,3 +37,12 @@ double units_percent(double share);
 /* For people: four significant digits and the fitting prefix, e.g. "80.00 GB", "1.234 ms", "450.0 GB/s",
  * "395.1 TFLOP/s". Owned by the caller. */
 char *units_format(double value, UnitKind kind);
+
+/* The unit of a time axis. */
+typedef struct {
+  const char *name; /* "ms"; "units" for relative times */
+  double ns;        /* nanoseconds per unit */
+} TimeUnit;
+
+/* The largest of ns, us, ms and s that is no longer than `span_ns`. */
+TimeUnit time_unit_for(gint64 span_ns);

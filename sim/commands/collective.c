@@ -9,7 +9,7 @@
 #include "command.h"
 #include "curves.h"
 #include "error.h"
-#include "gnuplot.h"
+#include "picture.h"
 #include "output.h"
 #include "parser.h"
 #include "suggest.h"
@@ -173,7 +173,7 @@ Picture *collective_picture(const Request *request, const char *title, GError **
 
 static gboolean print_costs(const CollectiveOptions *o, GError **error) {
   Request request = {0};
-  gboolean done = (o->plot == NULL || gnuplot_check_file(o->plot, error)) &&
+  gboolean done = (o->plot == NULL || picture_check_file(o->plot, error)) &&
                   collective_request_read(o, &request, error) &&
                   (o->plot == NULL || picture_take(collective_picture(&request, NULL, error), o->plot, error));
   if (done)

@@ -6,10 +6,10 @@
 #include "compare_plot.h"
 #include "compare_text.h"
 #include "error.h"
-#include "gnuplot.h"
 #include "json_report.h"
 #include "output.h"
 #include "parser.h"
+#include "picture.h"
 #include "text_report.h"
 
 enum { NOT_GIVEN = G_MININT };
@@ -28,7 +28,7 @@ static void clear_options(CompareOptions *o) {
 
 static gboolean check_outputs(CompareOptions *o, GError **error) {
   const Printed printed[] = {{"--json", .given = o->json}, {"--csv", .file = o->csv}, {NULL}};
-  return output_check_printed(printed, &o->no_report, error) && (o->plot == NULL || gnuplot_check_file(o->plot, error));
+  return output_check_printed(printed, &o->no_report, error) && (o->plot == NULL || picture_check_file(o->plot, error));
 }
 
 static gboolean parse_options(CompareOptions *o, int *argc, char ***argv, GError **error) {
@@ -57,7 +57,7 @@ static gboolean parse_options(CompareOptions *o, int *argc, char ***argv, GError
 }
 
 static gboolean print_outputs(const CompareOptions *o, const Compare *compare, int row, GError **error) {
-  if (o->plot != NULL && !compare_plot(compare, row, o->plot, error))
+  if (o->plot != NULL && !picture_take(compare_picture(compare, row), o->plot, error))
     return FALSE;
   g_autofree char *csv = o->csv != NULL ? compare_csv(compare, row) : NULL;
   if (csv != NULL && !output_text(o->csv, csv, error))

@@ -9,10 +9,10 @@
 #include "compare_plot.h"
 #include "curves.h"
 #include "error.h"
-#include "gnuplot.h"
 #include "memory_timeline.h"
 #include "order_run.h"
 #include "output.h"
+#include "picture.h"
 #include "plot_options.h"
 #include "run_pictures.h"
 #include "stack.h"
@@ -264,7 +264,7 @@ static Picture *make_memory_time(PlotOptions *o, char **files, GError **error) {
       title_of(o, what != NULL ? what : "Memory per GPU over a step", o->plan.model, o->plan.cluster);
   const Gpu *gpu = &o->plan.cluster->gpu;
   const MemoryTimelineLook look = {title, "GB = 1e9 bytes", 1e-9, gpu->hbm_bytes, gpu->reserved_bytes};
-  return memory_timeline_picture(prediction->trace, time_unit_for(trace_end(prediction->trace)), &look);
+  return memory_timeline_picture(prediction->trace, time_unit_for(trace_end(prediction->trace)), &look, error);
 }
 
 static gboolean refuse_plan(const PlotOptions *o, const char *file, GError **error) {
@@ -283,7 +283,8 @@ static Picture *make_timeline(PlotOptions *o, char **files, GError **error) {
   int n_steps = prediction->program->n_steps;
   g_autofree char *what = n_steps > 1 ? g_strdup_printf("%d steps", n_steps) : g_strdup("One step");
   g_autofree char *title = title_of(o, what, o->plan.model, o->plan.cluster);
-  return timeline_picture(prediction->trace, title, output_columns(), error);
+  return timeline_picture(prediction->trace, time_unit_for(trace_end(prediction->trace)), title, output_columns(),
+                          error);
 }
 
 static Picture *make_heat(PlotOptions *o, char **files, GError **error) {
@@ -411,7 +412,7 @@ static gboolean check_outputs(const PlotOptions *o, GError **error) {
     return fail_input(error, "--output is missing: a file that ends in .svg, .png or .pdf (or --terminal, or --data)");
   const Printed printed[] = {{"--terminal", .given = o->terminal}, {"--data", .file = o->data}, {NULL}};
   gboolean replaced;
-  return output_check_printed(printed, &replaced, error) && (o->output == NULL || gnuplot_check_file(o->output, error));
+  return output_check_printed(printed, &replaced, error) && (o->output == NULL || picture_check_file(o->output, error));
 }
 
 static gboolean put_out(const PlotOptions *o, const Picture *picture, GError **error) {

@@ -7,7 +7,6 @@
 #include "command.h"
 #include "draw.h"
 #include "error.h"
-#include "gnuplot.h"
 #include "json_report.h"
 #include "memory_timeline.h"
 #include "options.h"
@@ -17,11 +16,11 @@
 #include "output.h"
 #include "parser.h"
 #include "passes.h"
+#include "picture.h"
 #include "program_csv.h"
 #include "program_text.h"
 #include "schedule_times.h"
 #include "text_report.h"
-#include "time_unit.h"
 #include "timeline.h"
 #include "units.h"
 
@@ -65,8 +64,8 @@ static gboolean check_outputs(ScheduleOptions *o, GError **error) {
   if (o->csv_format != NULL && strcmp(o->csv_format, "compute") != 0 && strcmp(o->csv_format, "comms") != 0)
     return fail_input(error, "--csv-format: found \"%s\", expected compute or comms", o->csv_format);
   return output_check_printed(printed, &o->no_report, error) &&
-         (o->timeline == NULL || gnuplot_check_file(o->timeline, error)) &&
-         (o->memory_plot == NULL || gnuplot_check_file(o->memory_plot, error));
+         (o->timeline == NULL || picture_check_file(o->timeline, error)) &&
+         (o->memory_plot == NULL || picture_check_file(o->memory_plot, error));
 }
 
 static void add_entries(ScheduleOptions *o, Parser *parser) {
@@ -304,10 +303,11 @@ static int drawing_width(const ScheduleOptions *o) {
 
 static gboolean write_pictures(const ScheduleOptions *o, const OrderRun *run, TimeUnit unit, const char *title,
                                GError **error) {
-  if (o->timeline != NULL && !timeline_write_in_units(run->trace, unit, title, o->timeline, error))
+  if (o->timeline != NULL && !picture_take(timeline_picture(run->trace, unit, title, 0, error), o->timeline, error))
     return FALSE;
   const MemoryTimelineLook look = {title, o->memory != NULL ? "units of --memory" : "micro-batches", 1, 0, 0};
-  return o->memory_plot == NULL || memory_timeline_write(run->trace, unit, &look, o->memory_plot, error);
+  return o->memory_plot == NULL ||
+         picture_take(memory_timeline_picture(run->trace, unit, &look, error), o->memory_plot, error);
 }
 
 /* Turns ticks into nanoseconds. */
@@ -367,7 +367,7 @@ static gboolean print_outputs(const ScheduleOptions *o, OrderRun *run, const Giv
   add_closed_form(o, times, ticks, run, &report);
   g_autoptr(GString) out = g_string_new(NULL);
   if (o->draw)
-    draw_schedule_in_units(run->trace, unit, drawing_width(o), text_report_wants_colour(STDOUT_FILENO), out);
+    draw_schedule(run->trace, unit, drawing_width(o), text_report_wants_colour(STDOUT_FILENO), out);
   g_autofree char *json = o->json ? json_report_schedule(&report) : NULL;
   if (json != NULL)
     g_string_append(out, json);

@@ -6,13 +6,13 @@
 #include "command.h"
 #include "data_path.h"
 #include "error.h"
-#include "gnuplot.h"
 #include "json_report.h"
 #include "kernel_table.h"
 #include "link_plot.h"
 #include "memory_timeline.h"
 #include "options.h"
 #include "output.h"
+#include "picture.h"
 #include "predict.h"
 #include "program_text.h"
 #include "stack.h"
@@ -67,10 +67,10 @@ static gboolean check_outputs(SimulateOptions *o, GError **error) {
                              {"--gpu-hours", .given = o->gpu_hours != NULL, .in_report = TRUE},
                              {NULL}};
   return output_check_printed(printed, &o->no_report, error) &&
-         (o->timeline == NULL || gnuplot_check_file(o->timeline, error)) &&
-         (o->plot == NULL || gnuplot_check_file(o->plot, error)) &&
-         (o->memory_plot == NULL || gnuplot_check_file(o->memory_plot, error)) &&
-         (o->link_plot == NULL || gnuplot_check_file(o->link_plot, error));
+         (o->timeline == NULL || picture_check_file(o->timeline, error)) &&
+         (o->plot == NULL || picture_check_file(o->plot, error)) &&
+         (o->memory_plot == NULL || picture_check_file(o->memory_plot, error)) &&
+         (o->link_plot == NULL || picture_check_file(o->link_plot, error));
 }
 
 static gboolean parse_count(const char *option, const char *text, double *value, GError **error) {
@@ -181,7 +181,7 @@ static gboolean write_memory_plot(const SimulateOptions *o, const Prediction *pr
                                            report->gpu_name, report->cluster_name);
   const MemoryTimelineLook look = {title, "GB", 1e-9, gpu->hbm_bytes, gpu->reserved_bytes};
   const TimeUnit unit = time_unit_for(trace_end(prediction->trace));
-  return memory_timeline_write(prediction->trace, unit, &look, o->memory_plot, error);
+  return picture_take(memory_timeline_picture(prediction->trace, unit, &look, error), o->memory_plot, error);
 }
 
 static gboolean write_link_plot(const SimulateOptions *o, const Prediction *prediction, const StepReport *report,
@@ -191,8 +191,9 @@ static gboolean write_link_plot(const SimulateOptions *o, const Prediction *pred
   g_autofree char *title =
       g_strdup_printf("Links in use on rank %d: %s on %d × %s (%s)", report->bounding.first_rank, report->model_name,
                       report->plan->gpus, report->gpu_name, report->cluster_name);
-  return link_plot_write(prediction->trace, prediction->metrics, prediction->cluster, report->bounding.rank, title,
-                         o->link_plot, error);
+  return picture_take(link_plot_picture(prediction->trace, prediction->metrics, prediction->cluster,
+                                        report->bounding.rank, title, error),
+                      o->link_plot, error);
 }
 
 static gboolean write_files(const SimulateOptions *o, const Prediction *prediction, const StepReport *report,
@@ -201,7 +202,8 @@ static gboolean write_files(const SimulateOptions *o, const Prediction *predicti
     g_autofree char *plan = step_report_plan_line(report->plan);
     g_autofree char *title = g_strdup_printf("%s on %d × %s (%s): %s", report->model_name, report->plan->gpus,
                                              report->gpu_name, report->cluster_name, plan);
-    if (!timeline_write(prediction->trace, title, o->timeline, error))
+    const TimeUnit unit = time_unit_for(trace_end(prediction->trace));
+    if (!picture_take(timeline_picture(prediction->trace, unit, title, 0, error), o->timeline, error))
       return FALSE;
   }
   if (o->plot != NULL) {

@@ -2,7 +2,7 @@
 
 #include "command.h"
 #include "error.h"
-#include "gnuplot.h"
+#include "picture.h"
 #include "output.h"
 #include "parser.h"
 #include "validation_report.h"
@@ -40,7 +40,7 @@ static gboolean check_options(ValidateOptions *o, GError **error) {
   if (o->jobs != NOT_GIVEN && (o->jobs < 1 || o->jobs > MOST_JOBS))
     return fail_input(error, "--jobs: found %d, expected 1 to %d", o->jobs, MOST_JOBS);
   return parse_parts(o, error) && parse_switch("--releases", o->releases, &o->by_release, error) &&
-         output_check_printed(printed, &o->no_report, error) && (o->plot == NULL || gnuplot_check_file(o->plot, error));
+         output_check_printed(printed, &o->no_report, error) && (o->plot == NULL || picture_check_file(o->plot, error));
 }
 
 /* The end of --help. Owned by the caller. */

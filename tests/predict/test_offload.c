@@ -171,8 +171,8 @@ START_TEST(copies_and_the_hosts_update_are_drawn) {
   g_autoptr(Cluster) cluster = host_cluster();
   g_autoptr(Plan) plan = small_plan(2, 1, (Offload){.optimizer = TIER_HOST, .activations = TIER_HOST});
   g_autoptr(Prediction) prediction = predict_small(&llama, cluster, plan);
-  g_autofree char *data = timeline_data(prediction->trace, 1, NULL);
-  g_auto(GStrv) lines = g_strsplit(data, "\n", -1);
+  g_autoptr(Picture) picture = timeline_picture(prediction->trace, (TimeUnit){"ns", 1}, NULL, 0, NULL);
+  g_auto(GStrv) lines = g_strsplit(picture->data->str, "\n", -1);
   double drawn_ns[14] = {0};
   for (int i = 1; lines[i] != NULL && lines[i][0] != '\0'; i++) {
     int lane, kind;

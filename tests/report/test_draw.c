@@ -10,7 +10,7 @@ static const FixtureTimes unit_times = {
 
 static char *drawn(const Trace *trace, int width, gboolean colour) {
   GString *out = g_string_new(NULL);
-  draw_schedule(trace, width, colour, out);
+  draw_schedule(trace, time_unit_for(trace_end(trace)), width, colour, out);
   return g_string_free(out, FALSE);
 }
 
@@ -189,7 +189,7 @@ START_TEST(relative_times_have_an_axis_in_units) {
   FixtureTimes times = {.compute_ns = {[ACTION_F] = 720720, [ACTION_B] = 1441440}};
   Fixture fixture = fixture_new("1f1b", 2, 1, 2, &times);
   g_autoptr(GString) out = g_string_new(NULL);
-  draw_schedule_in_units(fixture.trace, (TimeUnit){"units", 720720}, 80, FALSE, out);
+  draw_schedule(fixture.trace, (TimeUnit){"units", 720720}, 80, FALSE, out);
   ck_assert_ptr_nonnull(strstr(out->str, "      0         5  units\n"));
   fixture_clear(&fixture);
 }

@@ -110,14 +110,11 @@ START_TEST(the_picture_has_a_lane_for_kernels_and_each_way_in_use) {
   g_autoptr(Trace) trace = reduce_beside_kernel(&loaded);
   g_autoptr(Metrics) metrics = metrics_new(trace);
   const Cluster cluster = {.n_tiers = 0};
-  g_autoptr(GPtrArray) names = g_ptr_array_new_with_free_func(g_free);
-  g_autofree char *data = link_plot_data(trace, metrics, &cluster, 0, 1, names);
-  ck_assert_uint_eq(names->len, 3);
-  ck_assert_str_eq(names->pdata[0], "kernels");
-  ck_assert_str_eq(names->pdata[1], "scale-up links");
-  ck_assert_str_eq(names->pdata[2], "NICs");
+  g_autoptr(Picture) picture = link_plot_picture(trace, metrics, &cluster, 0, NULL, NULL);
+  ck_assert_ptr_nonnull(
+      strstr(picture->variables->str, "lanes='3'; names='\"kernels\" \"scale-up links\" \"NICs\"'; "));
   double sums[3] = {0};
-  g_auto(GStrv) lanes = g_strsplit(data, "\n\n\n", -1);
+  g_auto(GStrv) lanes = g_strsplit(picture->data->str, "\n\n\n", -1);
   for (int lane = 0; lane < 3; lane++) {
     g_auto(GStrv) lines = g_strsplit(lanes[lane], "\n", -1);
     int n = 0;

@@ -3,8 +3,8 @@
 #include "run_suite.h"
 
 #include "error.h"
-#include "gnuplot.h"
 #include "grid.h"
+#include "picture.h"
 #include "stack.h"
 #include "text_file.h"
 #include "timeline.h"
@@ -36,22 +36,28 @@ static void assert_input_error(const GError *error, const char *part) {
   ck_assert_msg(strstr(error->message, part) != NULL, "%s", error->message);
 }
 
+static const TimeUnit microseconds = {"us", 1000};
+
+static gboolean timeline_write(const Trace *trace, const char *title, const char *file, GError **error) {
+  return picture_take(timeline_picture(trace, microseconds, title, 0, error), file, error);
+}
+
 static const FixtureTimes times = {.compute_ns = {[ACTION_F] = 1000, [ACTION_B] = 2000}, .send_ns = 100};
 
 START_TEST(timeline_data_has_a_row_per_box) {
   /* p = 2, m = 1, F = 1 us, B = 2 us, a send 0.1 us once both sides are there:
    *   lane 0   F 0–1, send 1–1.1, B 4.2–6.2        lane 1   F 1.1–2.1, B 2.1–4.1, send 4.1–4.2 */
   Fixture fixture = fixture_new("1f1b", 2, 1, 1, &times);
-  g_autofree char *data = timeline_data(fixture.trace, 1000, NULL);
-  ck_assert_str_eq(data, "# lane kind start end chunk micro_batch\n"
-                         "0 10 0 6.2 0 -1\n"
-                         "0 0 0 1 0 0\n"
-                         "0 3 4.2 6.2 0 0\n"
-                         "0 9 1 1.1 0 -1\n"
-                         "1 10 0 6.2 0 -1\n"
-                         "1 0 1.1 2.1 0 0\n"
-                         "1 3 2.1 4.1 0 0\n"
-                         "1 9 4.1 4.2 0 -1\n");
+  g_autoptr(Picture) picture = timeline_picture(fixture.trace, microseconds, NULL, 0, NULL);
+  ck_assert_str_eq(picture->data->str, "# lane kind start end chunk micro_batch\n"
+                                       "0 10 0 6.2 0 -1\n"
+                                       "0 0 0 1 0 0\n"
+                                       "0 3 4.2 6.2 0 0\n"
+                                       "0 9 1 1.1 0 -1\n"
+                                       "1 10 0 6.2 0 -1\n"
+                                       "1 0 1.1 2.1 0 0\n"
+                                       "1 3 2.1 4.1 0 0\n"
+                                       "1 9 4.1 4.2 0 -1\n");
   fixture_clear(&fixture);
 }
 END_TEST
@@ -59,9 +65,9 @@ END_TEST
 START_TEST(a_send_is_drawn_from_when_both_sides_are_there) {
   /* p = 2, m = 2: rank 1 posts the receive of F1 when its stream has received F0, at 1.1 us; rank 0 is ready at 2. */
   Fixture fixture = fixture_new("1f1b", 2, 1, 2, &times);
-  g_autofree char *data = timeline_data(fixture.trace, 1000, NULL);
-  ck_assert_ptr_nonnull(strstr(data, "0 9 2 2.1 0 -1\n"));
-  ck_assert_int_eq(text_count(data, " 9 "), 4);
+  g_autoptr(Picture) picture = timeline_picture(fixture.trace, microseconds, NULL, 0, NULL);
+  ck_assert_ptr_nonnull(strstr(picture->data->str, "0 9 2 2.1 0 -1\n"));
+  ck_assert_int_eq(text_count(picture->data->str, " 9 "), 4);
   fixture_clear(&fixture);
 }
 END_TEST
@@ -106,7 +112,8 @@ START_TEST(an_axis_of_relative_times_names_its_unit) {
   g_autofree char *file = in_folder("units.svg");
   Fixture fixture = fixture_new("1f1b", 2, 1, 1, &times);
   g_autoptr(GError) error = NULL;
-  assert_drawn(timeline_write_in_units(fixture.trace, (TimeUnit){"units", 1000}, NULL, file, &error), error);
+  assert_drawn(picture_take(timeline_picture(fixture.trace, (TimeUnit){"units", 1000}, NULL, 0, &error), file, &error),
+               error);
   g_autofree char *picture = taken(file);
   ck_assert_ptr_nonnull(strstr(picture, "time (units)"));
   fixture_clear(&fixture);
@@ -380,7 +387,7 @@ START_TEST(an_unknown_format_lists_the_known_ones) {
   static const char *const files[] = {"t.jpg", "t", "t.", "svg", "", NULL};
   for (guint i = 0; i < G_N_ELEMENTS(files); i++) {
     g_autoptr(GError) error = NULL;
-    ck_assert(!gnuplot_run("timeline", "", NULL, files[i], &error));
+    ck_assert(!picture_take(picture_new("timeline", NULL), files[i], &error));
     assert_input_error(error, ".svg, .png or .pdf");
   }
 }
@@ -391,11 +398,13 @@ START_TEST(what_gnuplot_complains_about_is_said) {
     return;
   g_autofree char *file = in_folder("bad.svg");
   g_autoptr(GError) error = NULL;
-  ck_assert(!gnuplot_run("timeline", "no numbers here\n", NULL, file, &error));
+  Picture *picture = picture_new("timeline", NULL);
+  g_string_append(picture->data, "no numbers here\n");
+  ck_assert(!picture_take(picture, file, &error));
   assert_input_error(error, "timeline.gp");
   ck_assert(!g_file_test(file, G_FILE_TEST_EXISTS));
   g_clear_error(&error);
-  ck_assert(!gnuplot_run("no-such-script", "", NULL, file, &error));
+  ck_assert(!picture_take(picture_new("no-such-script", NULL), file, &error));
   assert_input_error(error, "no-such-script");
 }
 END_TEST

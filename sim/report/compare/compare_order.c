@@ -8,7 +8,7 @@
  * the pass that a receive feeds or a send takes from. */
 #include "compare.h"
 
-#include "time_unit.h"
+#include "units.h"
 
 typedef struct {
   gint64 start_ns;

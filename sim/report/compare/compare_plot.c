@@ -3,9 +3,8 @@
  * joined (timeline_boxes.h). */
 #include "compare_plot.h"
 
-#include "gnuplot.h"
-#include "time_unit.h"
 #include "timeline_boxes.h"
+#include "units.h"
 
 enum { MOST_LANES = 16 };
 
@@ -84,41 +83,20 @@ static GArray *chosen_rows(const Compare *compare, int row) {
   return chosen;
 }
 
-static Chart chart_new(const Compare *compare, double unit_ns, const char *columns) {
-  return (Chart){.compare = compare,
-                 .boxes = {.data = g_string_new(columns),
-                           .unit_ns = unit_ns,
-                           .join_ns = span_ns(compare) / TIMELINE_SPANS_PER_LANE,
-                           .side = TIMELINE_ONE_SIDE},
-                 .chunk = g_new(int, compare->predicted.trace->n_stages)};
-}
-
-char *compare_plot_data(const Compare *compare, int row, double unit_ns) {
-  Chart chart = chart_new(compare, unit_ns, "# lane side kind start end chunk micro_batch\n");
-  g_autoptr(GArray) chosen = chosen_rows(compare, row);
-  for (guint i = 0; i < chosen->len; i++) {
-    const CompareRow *drawn = &compare->rows[g_array_index(chosen, int, i)];
-    chart.boxes.lane = (int)i;
-    chart.boxes.side = SIDE_PREDICTED;
-    add_side(&chart, &compare->predicted, drawn->predicted);
-    chart.boxes.side = SIDE_MEASURED;
-    add_side(&chart, &compare->measured, drawn->measured);
-  }
-  g_free(chart.chunk);
-  return g_string_free(chart.boxes.data, FALSE);
-}
-
-static char *lane_labels(const Compare *compare, int row) {
-  g_autoptr(GArray) chosen = chosen_rows(compare, row);
+static char *lane_labels(const Compare *compare, const GArray *chosen) {
   GString *labels = g_string_new(NULL);
   for (guint i = 0; i < chosen->len; i++)
     g_string_append_printf(labels, "%s%d", i > 0 ? " " : "", compare->rows[g_array_index(chosen, int, i)].rank);
   return g_string_free(labels, FALSE);
 }
 
+static TimeUnit unit_of(const Compare *compare) {
+  return time_unit_for(span_ns(compare));
+}
+
 static char *title_of(const Compare *compare) {
   g_autofree char *steps = compare_steps_text(compare);
-  TimeUnit unit = time_unit_for(span_ns(compare));
+  const TimeUnit unit = unit_of(compare);
   g_autoptr(GString) title = g_string_new(NULL);
   g_string_append_printf(title, "Step %.4g %s predicted, %.4g %s measured: error %+.2f %%",
                          1e9 * compare->predicted.step_s / unit.ns, unit.name, 1e9 * compare->measured.step_s / unit.ns,
@@ -128,40 +106,53 @@ static char *title_of(const Compare *compare) {
   return g_strdup(title->str);
 }
 
-gboolean compare_plot(const Compare *compare, int row, const char *file, GError **error) {
-  TimeUnit unit = time_unit_for(span_ns(compare));
-  g_autofree char *data = compare_plot_data(compare, row, unit.ns);
-  g_autofree char *title = title_of(compare);
+/* Both sides, or the predicted alone. */
+static Picture *lanes_picture(const Compare *compare, int row, gboolean are_both, const char *script,
+                              const char *title) {
+  Picture *picture = picture_new(script, title);
+  const TimeUnit unit = unit_of(compare);
   g_autofree char *xlabel = g_strdup_printf("time since the step began (%s)", unit.name);
-  g_autofree char *lanes = lane_labels(compare, row);
-  GnuplotVariable variables[] = {{"title", title}, {"xlabel", xlabel}, {"lanes", lanes}, {NULL}};
-  return gnuplot_run("compare", data, variables, file, error);
+  picture_set(picture, "xlabel", xlabel);
+  if (!are_both)
+    picture_set(picture, "ylabel", "rank");
+  g_autoptr(GArray) chosen = chosen_rows(compare, row);
+  g_autofree char *lanes = lane_labels(compare, chosen);
+  picture_set(picture, "lanes", lanes);
+  g_string_append_printf(picture->data, "# lane%s kind start end chunk micro_batch\n", are_both ? " side" : "");
+  Chart chart = {.compare = compare,
+                 .boxes = {.data = picture->data,
+                           .unit_ns = unit.ns,
+                           .join_ns = span_ns(compare) / TIMELINE_SPANS_PER_LANE,
+                           .side = are_both ? SIDE_PREDICTED : TIMELINE_ONE_SIDE},
+                 .chunk = g_new(int, compare->predicted.trace->n_stages)};
+  for (guint i = 0; i < chosen->len; i++) {
+    const CompareRow *drawn = &compare->rows[g_array_index(chosen, int, i)];
+    chart.boxes.lane = (int)i;
+    add_side(&chart, &compare->predicted, drawn->predicted);
+    if (!are_both)
+      continue;
+    chart.boxes.side = SIDE_MEASURED;
+    add_side(&chart, &compare->measured, drawn->measured);
+    chart.boxes.side = SIDE_PREDICTED;
+  }
+  g_free(chart.chunk);
+  return picture;
+}
+
+Picture *compare_picture(const Compare *compare, int row) {
+  g_autofree char *title = title_of(compare);
+  return lanes_picture(compare, row, TRUE, "compare", title);
 }
 
 /* Compared with itself, a trace is checked and cut into whole ops and steps as any other. */
 Picture *compare_trace_picture(const ChromeTrace *trace, const char *title, GError **error) {
   g_autoptr(Compare) compare = compare_new(trace, trace, error);
-  if (compare == NULL || !gnuplot_check_span(span_ns(compare), trace->file, error))
+  if (compare == NULL || !picture_check_span(span_ns(compare), trace->file, error))
     return NULL;
-  TimeUnit unit = time_unit_for(span_ns(compare));
-  Chart chart = chart_new(compare, unit.ns, "# lane kind start end chunk micro_batch\n");
-  g_autoptr(GArray) chosen = chosen_rows(compare, -1);
-  for (guint i = 0; i < chosen->len; i++) {
-    chart.boxes.lane = (int)i;
-    add_side(&chart, &compare->predicted, compare->rows[g_array_index(chosen, int, i)].predicted);
-  }
-  g_free(chart.chunk);
+  const TimeUnit unit = unit_of(compare);
   g_autofree char *base = g_path_get_basename(trace->file);
   g_autofree char *own =
       g_strdup_printf("%s: one %s step of %.4g %s", base, trace->is_measured ? "measured" : "simulated",
                       1e9 * compare->predicted.step_s / unit.ns, unit.name);
-  g_autofree char *xlabel = g_strdup_printf("time since the step began (%s)", unit.name);
-  g_autofree char *lanes = lane_labels(compare, -1);
-  Picture *picture = picture_new("timeline", title != NULL ? title : own);
-  picture_set(picture, "xlabel", xlabel);
-  picture_set(picture, "ylabel", "rank");
-  picture_set(picture, "lanes", lanes);
-  g_string_append(picture->data, chart.boxes.data->str);
-  g_string_free(chart.boxes.data, TRUE);
-  return picture;
+  return lanes_picture(compare, -1, FALSE, "timeline", title != NULL ? title : own);
 }

@@ -1,7 +1,6 @@
 /* Plain printf columns. Of times beside each other in one table all have the unit its heading names. */
 #include "compare_text.h"
 
-#include "time_unit.h"
 #include "units.h"
 #include <math.h>
 

@@ -341,7 +341,7 @@ static void append_legend(GString *out, const Drawing *drawing) {
   g_string_append_c(out, '\n');
 }
 
-void draw_schedule_in_units(const Trace *trace, TimeUnit unit, int width, gboolean colour, GString *out) {
+void draw_schedule(const Trace *trace, TimeUnit unit, int width, gboolean colour, GString *out) {
   Drawing drawing = {.colour = colour, .shortest_ns = G_MAXINT64};
   pipeline_rows_init(&drawing.rows, trace);
   drawing.boxes = g_new(GArray *, drawing.rows.n_rows);
@@ -361,8 +361,4 @@ void draw_schedule_in_units(const Trace *trace, TimeUnit unit, int width, gboole
     g_array_unref(drawing.boxes[row]);
   g_free(drawing.boxes);
   pipeline_rows_clear(&drawing.rows);
-}
-
-void draw_schedule(const Trace *trace, int width, gboolean colour, GString *out) {
-  draw_schedule_in_units(trace, time_unit_for(trace_end(trace)), width, colour, out);
 }

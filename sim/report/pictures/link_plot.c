@@ -6,10 +6,8 @@
 #include "link_plot.h"
 
 #include "error.h"
-#include "gnuplot.h"
 #include "link_timeline.h"
 #include "link_use.h"
-#include "time_unit.h"
 
 enum { N_SLOTS = 1600, N_LANES = 1 + TIMING_MAX_WAYS };
 
@@ -46,11 +44,16 @@ static void append_lane(GString *data, const double *shares, double slot_width) 
   g_string_append(data, "\n\n");
 }
 
-char *link_plot_data(const Trace *trace, const Metrics *metrics, const Cluster *cluster, int rank, double unit_ns,
-                     GPtrArray *names) {
-  g_autoptr(GArray) moments = link_timeline_of(trace, metrics, rank);
-  if (moments == NULL)
+Picture *link_plot_picture(const Trace *trace, const Metrics *metrics, const Cluster *cluster, int rank,
+                           const char *title, GError **error) {
+  if (!picture_check_span(metrics->step_ns, "links in use", error))
     return NULL;
+  const TimeUnit unit = time_unit_for(metrics->step_ns);
+  g_autoptr(GArray) moments = link_timeline_of(trace, metrics, rank);
+  if (moments == NULL) {
+    fail_input(error, "cannot draw links in use: nothing is known of this run's links");
+    return NULL;
+  }
   g_autofree Slots *slots = g_new0(Slots, 1);
   const gint64 begin_ns = g_array_index(moments, LinkMoment, 0).time_ns;
   const double slot_ns = (double)metrics->step_ns / N_SLOTS;
@@ -59,31 +62,20 @@ char *link_plot_data(const Trace *trace, const Metrics *metrics, const Cluster *
     add_moment(slots, moment, (double)(moment->time_ns - begin_ns) / slot_ns,
                (double)(moment[1].time_ns - begin_ns) / slot_ns);
   }
-  GString *data = g_string_new("# time share\n");
+  Picture *picture = picture_new("link_timeline", title);
+  g_string_append(picture->data, "# time share\n");
+  g_autoptr(GString) names = g_string_new(NULL);
+  int n_lanes = 0;
   for (int lane = 0; lane < N_LANES; lane++) {
     if (!slots->is_used[lane])
       continue;
-    g_ptr_array_add(names, lane == 0 ? g_strdup("kernels") : link_use_name(cluster, lane - 1));
-    append_lane(data, slots->share[lane], slot_ns / unit_ns);
+    g_autofree char *name = lane == 0 ? g_strdup("kernels") : link_use_name(cluster, lane - 1);
+    g_string_append_printf(names, "%s\"%s\"", n_lanes++ > 0 ? " " : "", name);
+    append_lane(picture->data, slots->share[lane], slot_ns / unit.ns);
   }
-  return g_string_free(data, FALSE);
-}
-
-gboolean link_plot_write(const Trace *trace, const Metrics *metrics, const Cluster *cluster, int rank,
-                         const char *title, const char *file, GError **error) {
-  if (!gnuplot_check_span(metrics->step_ns, file, error))
-    return FALSE;
-  const TimeUnit unit = time_unit_for(metrics->step_ns);
-  g_autoptr(GPtrArray) names = g_ptr_array_new_with_free_func(g_free);
-  g_autofree char *data = link_plot_data(trace, metrics, cluster, rank, unit.ns, names);
-  if (data == NULL)
-    return fail_input(error, "%s: nothing is known of this run's links", file);
-  g_autoptr(GString) joined = g_string_new(NULL);
-  for (guint i = 0; i < names->len; i++)
-    g_string_append_printf(joined, "%s\"%s\"", i > 0 ? " " : "", (const char *)names->pdata[i]);
   g_autofree char *xlabel = g_strdup_printf("time (%s)", unit.name);
-  g_autofree char *lanes = g_strdup_printf("%u", names->len);
-  const GnuplotVariable variables[] = {
-      {"title", title}, {"xlabel", xlabel}, {"lanes", lanes}, {"names", joined->str}, {NULL}};
-  return gnuplot_run("link_timeline", data, variables, file, error);
+  picture_set(picture, "xlabel", xlabel);
+  picture_set_number(picture, "lanes", n_lanes);
+  picture_set(picture, "names", names->str);
+  return picture;
 }

@@ -8,7 +8,6 @@
 
 #include <math.h>
 
-#include "gnuplot.h"
 #include "memory_profile.h"
 #include "pipeline_rows.h"
 
@@ -69,8 +68,10 @@ static void add_lane(Curve *curve, const Trace *trace, int rank, gint64 end_ns) 
   g_string_append(curve->data, "\n\n");
 }
 
-Picture *memory_timeline_picture(const Trace *trace, TimeUnit unit, const MemoryTimelineLook *look) {
+Picture *memory_timeline_picture(const Trace *trace, TimeUnit unit, const MemoryTimelineLook *look, GError **error) {
   gint64 end_ns = trace_end(trace);
+  if (!picture_check_span(end_ns, "memory over time", error))
+    return NULL;
   Picture *picture = picture_new("memory_timeline", look->title);
   g_string_append(picture->data, "# time held\n");
   Curve curve = {.look = look, .unit_ns = unit.ns, .join_ns = end_ns / SPANS_PER_LANE, .data = picture->data};
@@ -86,10 +87,4 @@ Picture *memory_timeline_picture(const Trace *trace, TimeUnit unit, const Memory
   picture_set(picture, "ylabel", ylabel);
   picture_set_number(picture, "cap", look->cap * look->scale);
   return picture;
-}
-
-gboolean memory_timeline_write(const Trace *trace, TimeUnit unit, const MemoryTimelineLook *look, const char *file,
-                               GError **error) {
-  return gnuplot_check_span(trace_end(trace), file, error) &&
-         picture_take(memory_timeline_picture(trace, unit, look), file, error);
 }

@@ -4,22 +4,53 @@
  *     rows → data + variables ─┬─ gnuplot → .svg .png .pdf
  *                              ├─ text, or gnuplot → letters, then notes
  *                              └─ "# gnuplot -e …" + data
- */
+ *
+ * gnuplot reads the data, several times, from a file in memory, and what it draws is published only when all went well:
+ *
+ *     gnuplot --default-settings -e "data='/dev/fd/3'; out=''; format='svg'; title='…'" plots/<script>.gp
+ *
+ * Personal start-up files are left out: the same data gives the same picture everywhere. */
 #include "picture.h"
 
-#include "gnuplot.h"
+#include "data_path.h"
+#include "error.h"
+#include "whole_file.h"
+#include <errno.h>
+#include <gio/gio.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
-enum { TEXT_ROWS = 28 };
+enum { TEXT_ROWS = 28, DATA_FD = 3 /* gnuplot's */ };
+
+/* Formats the scripts know, by suffix. */
+static const char *const formats[] = {"svg", "png", "pdf", NULL};
+
+static const char *format_of(const char *file, GError **error) {
+  const char *dot = file ? strrchr(file, '.') : NULL;
+  for (const char *const *format = formats; dot && *format; format++)
+    if (g_ascii_strcasecmp(dot + 1, *format) == 0)
+      return *format;
+  fail_input(error, "cannot tell the picture format of \"%.200s\": expected a name ending in .svg, .png or .pdf",
+             file ? file : "");
+  return NULL;
+}
+
+gboolean picture_check_file(const char *file, GError **error) {
+  return format_of(file, error) != NULL;
+}
+
+gboolean picture_check_span(gint64 end_ns, const char *what, GError **error) {
+  return end_ns > 0 || fail_input(error, "cannot draw %s: nothing in it takes any time", what);
+}
 
 Picture *picture_new(const char *script, const char *title) {
   Picture *picture = g_new0(Picture, 1);
   picture->script = g_strdup(script);
   picture->data = g_string_new(NULL);
   picture->notes = g_string_new(NULL);
-  picture->names = g_ptr_array_new_with_free_func(g_free);
-  picture->values = g_ptr_array_new_with_free_func(g_free);
+  picture->variables = g_string_new(NULL);
   if (title != NULL)
     picture_set(picture, "title", title);
   return picture;
@@ -31,37 +62,32 @@ void picture_free(Picture *picture) {
   g_free(picture->script);
   g_string_free(picture->data, TRUE);
   g_string_free(picture->notes, TRUE);
-  g_ptr_array_unref(picture->names);
-  g_ptr_array_unref(picture->values);
+  g_string_free(picture->variables, TRUE);
   g_free(picture->text);
   g_free(picture);
 }
 
-static guint find(const Picture *picture, const char *name) {
-  guint i = 0;
-  while (i < picture->names->len && strcmp(g_ptr_array_index(picture->names, i), name) != 0)
-    i++;
-  return i;
+/* In gnuplot's single quotes only the quote itself is special, and stands doubled. Control characters have no picture.
+ */
+static void append_assignment(GString *code, const char *name, const char *value) {
+  g_autofree char *valid = g_utf8_make_valid(value ? value : "", -1);
+  g_string_append_printf(code, "%s='", name);
+  for (const char *at = valid; *at; at++) {
+    if (*at == '\'')
+      g_string_append(code, "''");
+    else
+      g_string_append_c(code, (guchar)*at < 0x20 || *at == 0x7f ? ' ' : *at);
+  }
+  g_string_append(code, "'; ");
 }
 
 void picture_set(Picture *picture, const char *name, const char *value) {
-  guint i = find(picture, name);
-  if (i == picture->names->len) {
-    g_ptr_array_add(picture->names, g_strdup(name));
-    g_ptr_array_add(picture->values, NULL);
-  }
-  g_free(picture->values->pdata[i]);
-  picture->values->pdata[i] = g_strdup(value);
+  append_assignment(picture->variables, name, value);
 }
 
 void picture_set_number(Picture *picture, const char *name, double value) {
   char text[G_ASCII_DTOSTR_BUF_SIZE];
   picture_set(picture, name, g_ascii_formatd(text, sizeof text, "%.9g", value));
-}
-
-const char *picture_get(const Picture *picture, const char *name) {
-  guint i = find(picture, name);
-  return i < picture->names->len ? g_ptr_array_index(picture->values, i) : NULL;
 }
 
 static void part_from_last(GString *data) {
@@ -98,17 +124,68 @@ void picture_begin_series(Picture *picture, const char *name, const char *previo
     picture_begin_block(picture, name);
 }
 
-/* As gnuplot_run() takes them; the texts are borrowed. */
-static GnuplotVariable *variables_of(const Picture *picture) {
-  GnuplotVariable *variables = g_new0(GnuplotVariable, picture->names->len + 1);
-  for (guint i = 0; i < picture->names->len; i++)
-    variables[i] = (GnuplotVariable){g_ptr_array_index(picture->names, i), g_ptr_array_index(picture->values, i)};
-  return variables;
+/* --- gnuplot ----------------------------------------------------------------------------------------------------- */
+
+/* A file in memory with the data; −1 with the error set. */
+static int store(const char *data, GError **error) {
+  const int fd = memfd_create("data", MFD_CLOEXEC);
+  if (fd >= 0 && dprintf(fd, "%s", data) >= 0)
+    return fd;
+  fail_input(error, "cannot store data for gnuplot: %s", g_strerror(errno));
+  if (fd >= 0)
+    close(fd);
+  return -1;
+}
+
+static GBytes *run_script(const char *path, const char *code, int data_fd, GError **error) {
+  g_autoptr(GError) problem = NULL;
+  g_autoptr(GSubprocessLauncher) launcher =
+      g_subprocess_launcher_new(G_SUBPROCESS_FLAGS_STDOUT_PIPE | G_SUBPROCESS_FLAGS_STDERR_PIPE);
+  g_subprocess_launcher_take_fd(launcher, data_fd, DATA_FD);
+  g_autoptr(GSubprocess) gnuplot =
+      g_subprocess_launcher_spawn(launcher, &problem, "gnuplot", "--default-settings", "-e", code, path, NULL);
+  if (gnuplot == NULL) {
+    const gboolean missing = g_error_matches(problem, G_SPAWN_ERROR, G_SPAWN_ERROR_NOENT);
+    fail_input(error, "pictures need gnuplot: %s",
+               missing ? "it is not installed or not on the PATH" : problem->message);
+    return NULL;
+  }
+  g_autoptr(GBytes) drawn = NULL, words = NULL;
+  if (!g_subprocess_communicate(gnuplot, NULL, NULL, &drawn, &words, &problem)) {
+    fail_input(error, "gnuplot broke off: %s", problem->message);
+    return NULL;
+  }
+  if (g_subprocess_get_successful(gnuplot) && g_bytes_get_size(drawn) > 0)
+    return g_steal_pointer(&drawn);
+  gsize n_words;
+  const char *said = g_bytes_get_data(words, &n_words);
+  g_autofree char *text = g_utf8_make_valid(said != NULL ? said : "", (gssize)n_words);
+  g_strstrip(text);
+  fail_input(error, "gnuplot could not draw %s: %s", path, *text ? text : "it gave no picture and no reason");
+  return NULL;
+}
+
+/* What the script writes in this format, with further variables (NULL: none); NULL with the error set. */
+static GBytes *draw(const Picture *picture, const char *format, const char *variables, GError **error) {
+  g_autofree char *path = data_path_find("plots", picture->script, ".gp", error);
+  const int data_fd = path != NULL ? store(picture->data->str, error) : -1;
+  if (data_fd < 0)
+    return NULL;
+  g_autofree char *code = g_strdup_printf("data='/dev/fd/%d'; out=''; format='%s'; %s%s", DATA_FD, format,
+                                          variables != NULL ? variables : "", picture->variables->str);
+  return run_script(path, code, data_fd, error);
 }
 
 gboolean picture_write(const Picture *picture, const char *file, GError **error) {
-  g_autofree GnuplotVariable *variables = variables_of(picture);
-  return gnuplot_run(picture->script, picture->data->str, variables, file, error);
+  const char *format = format_of(file, error);
+  g_autoptr(GBytes) drawn = format != NULL ? draw(picture, format, NULL, error) : NULL;
+  WholeFile out;
+  if (drawn == NULL || !whole_file_open(&out, file, error))
+    return FALSE;
+  gsize n_bytes;
+  const char *bytes = g_bytes_get_data(drawn, &n_bytes);
+  whole_file_write(&out, bytes, n_bytes);
+  return whole_file_close(&out, error);
 }
 
 gboolean picture_take(Picture *picture, const char *file, GError **error) {
@@ -117,21 +194,35 @@ gboolean picture_take(Picture *picture, const char *file, GError **error) {
   return done;
 }
 
+/* A page begins with a form feed, its lines end in blanks, and the first and last ones are empty. */
+static char *without_margins(const char *page) {
+  g_auto(GStrv) lines = g_strsplit(page, "\n", -1);
+  GString *text = g_string_new(NULL);
+  for (char **line = lines; *line != NULL; line++) {
+    g_strchomp(*line);
+    if (text->len > 0 || **line != '\0')
+      g_string_append_printf(text, "%s\n", *line);
+  }
+  while (text->len > 1 && text->str[text->len - 2] == '\n')
+    g_string_truncate(text, text->len - 1);
+  return g_string_free(text, FALSE);
+}
+
 char *picture_text(const Picture *picture, int columns, GError **error) {
   if (picture->text != NULL)
     return g_strconcat(picture->text, picture->notes->str, NULL);
-  g_autofree GnuplotVariable *variables = variables_of(picture);
-  g_autofree char *text = gnuplot_text(picture->script, picture->data->str, variables, columns, TEXT_ROWS, error);
-  return text != NULL ? g_strconcat(text, picture->notes->str, NULL) : NULL;
+  g_autofree char *size = g_strdup_printf("columns='%d'; rows='%d'; ", columns, TEXT_ROWS);
+  g_autoptr(GBytes) drawn = draw(picture, "txt", size, error);
+  if (drawn == NULL)
+    return NULL;
+  g_autofree char *page = g_strndup(g_bytes_get_data(drawn, NULL), g_bytes_get_size(drawn));
+  g_autofree char *text = without_margins(page);
+  return g_strconcat(text, picture->notes->str, NULL);
 }
 
 char *picture_data(const Picture *picture) {
-  g_autofree GnuplotVariable *variables = variables_of(picture);
-  g_autofree char *code = gnuplot_assignments(variables);
-  g_autofree char *quoted = g_shell_quote(code);
-  GString *text = g_string_new("# Columns: see the head of the script. Drawn by\n");
-  g_string_append_printf(text, "# gnuplot -e \"data='THIS FILE'; out='FILE.svg'\" -e %s plots/%s.gp\n", quoted,
-                         picture->script);
-  g_string_append(text, picture->data->str);
-  return g_string_free(text, FALSE);
+  g_autofree char *quoted = g_shell_quote(picture->variables->str);
+  return g_strdup_printf("# Columns: see the head of the script. Drawn by\n"
+                         "# gnuplot -e \"data='THIS FILE'; out='FILE.svg'\" -e %s plots/%s.gp\n%s",
+                         quoted, picture->script, picture->data->str);
 }

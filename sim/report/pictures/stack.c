@@ -6,7 +6,7 @@
 #include "stack.h"
 
 #include "error.h"
-#include "time_unit.h"
+#include "units.h"
 #include <math.h>
 #include <string.h>
 

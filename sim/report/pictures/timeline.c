@@ -12,7 +12,6 @@
 #include "timeline.h"
 
 #include "draw.h"
-#include "gnuplot.h"
 #include "op_kernels.h"
 #include "pipeline_rows.h"
 #include "timeline_boxes.h"
@@ -97,11 +96,12 @@ static void add_lane(Chart *chart, gint64 end_ns) {
   timeline_boxes_end(&chart->boxes);
 }
 
-static char *chart_data(const Trace *trace, gint32 **match, double unit_ns) {
+static void append_lanes(const Trace *trace, gint32 **match, double unit_ns, GString *data) {
   gint64 end_ns = trace_end(trace);
+  g_string_append(data, "# lane kind start end chunk micro_batch\n");
   Chart chart = {.trace = trace,
                  .match = match,
-                 .boxes = {.data = g_string_new("# lane kind start end chunk micro_batch\n"),
+                 .boxes = {.data = data,
                            .unit_ns = unit_ns,
                            .join_ns = end_ns / TIMELINE_SPANS_PER_LANE,
                            .side = TIMELINE_ONE_SIDE},
@@ -111,50 +111,23 @@ static char *chart_data(const Trace *trace, gint32 **match, double unit_ns) {
     add_lane(&chart, end_ns);
   pipeline_rows_clear(&chart.rows);
   g_array_unref(chart.spans);
-  return g_string_free(chart.boxes.data, FALSE);
 }
 
-char *timeline_data(const Trace *trace, double unit_ns, GError **error) {
+Picture *timeline_picture(const Trace *trace, TimeUnit unit, const char *title, int columns, GError **error) {
   gint32 **match;
-  if (!program_match(trace->program, &match, error))
+  if (!picture_check_span(trace_end(trace), "the timeline", error) || !program_match(trace->program, &match, error))
     return NULL;
-  char *data = chart_data(trace, match, unit_ns);
-  program_match_free(trace->program, match);
-  return data;
-}
-
-static Picture *picture_in_units(const Trace *trace, TimeUnit unit, const char *title, GError **error) {
-  g_autofree char *data = timeline_data(trace, unit.ns, error);
-  if (!data)
-    return NULL;
-  Picture *picture = picture_new("timeline", title ? title : "");
+  Picture *picture = picture_new("timeline", title != NULL ? title : "");
   g_autofree char *xlabel = g_strdup_printf("time (%s)", unit.name);
   picture_set(picture, "xlabel", xlabel);
   picture_set(picture, "ylabel", trace->program->n_stages > trace->program->n_ranks ? "pipeline rank" : "stage");
-  g_string_append(picture->data, data);
-  return picture;
-}
-
-gboolean timeline_write_in_units(const Trace *trace, TimeUnit unit, const char *title, const char *file,
-                                 GError **error) {
-  return gnuplot_check_span(trace_end(trace), file, error) &&
-         picture_take(picture_in_units(trace, unit, title, error), file, error);
-}
-
-Picture *timeline_picture(const Trace *trace, const char *title, int columns, GError **error) {
-  gint64 end_ns = trace_end(trace);
-  Picture *picture = gnuplot_check_span(end_ns, "the timeline", error)
-                         ? picture_in_units(trace, time_unit_for(end_ns), title, error)
-                         : NULL;
-  if (!picture)
-    return NULL;
+  append_lanes(trace, match, unit.ns, picture->data);
+  program_match_free(trace->program, match);
+  if (columns == 0)
+    return picture;
   GString *text = g_string_new(title);
   g_string_append_c(text, '\n');
-  draw_schedule(trace, columns, FALSE, text);
+  draw_schedule(trace, unit, columns, FALSE, text);
   picture->text = g_string_free(text, FALSE);
   return picture;
-}
-
-gboolean timeline_write(const Trace *trace, const char *title, const char *file, GError **error) {
-  return timeline_write_in_units(trace, time_unit_for(trace_end(trace)), title, file, error);
 }

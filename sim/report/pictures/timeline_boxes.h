@@ -2,7 +2,30 @@
  * micro-batch. Boxes of one kind separated by less than a fraction of a pixel are merged: a step of 405B has a
  * million collectives, a screen two thousand columns. */
 #pragma once
-#include "timeline_kinds.h"
+#include "program.h"
+
+/* What timelines distinguish, by the numbers that plots/timeline.gp and plots/compare.gp use for the kinds. */
+typedef enum {
+  TIMELINE_F,
+  TIMELINE_I,
+  TIMELINE_W,
+  TIMELINE_B,
+  TIMELINE_OPTIMIZER,
+  TIMELINE_TP,
+  TIMELINE_CP,
+  TIMELINE_EP,
+  TIMELINE_DP,
+  TIMELINE_PP,
+  TIMELINE_IDLE,
+  TIMELINE_COPY_IN, /* from host memory or drives */
+  TIMELINE_COPY_OUT,
+  TIMELINE_HOST_UPDATE, /* the optimizer, on the node's processors */
+  N_TIMELINE_KINDS
+} TimelineKind;
+
+/* The kind of an action on a stream; −1: waits and reads of the host, which are not drawn. */
+int timeline_kind(Stream stream, ActionKind action);
+int timeline_kind_of_axis(Axis axis);
 
 typedef struct {
   gint64 start_ns, end_ns;
