@@ -1,6 +1,6 @@
 #include "measured_report.h"
 
-#include "json_text.h"
+#include "json_values.h"
 #include "state.h"
 #include "step_report.h"
 #include "units.h"

@@ -1,7 +1,7 @@
 /* A JSON file that remembers the line of each member, so that an error about a value's meaning can say file:line as a
  * syntax error does. */
 #pragma once
-#include "range.h"
+#include "units.h"
 #include <json-glib/json-glib.h>
 
 typedef struct {

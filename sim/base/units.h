@@ -2,6 +2,7 @@
  * GB = 1e9 bytes, GiB = 2^30 bytes, Gb = 1e9 bits. A number without a unit is an error. */
 #pragma once
 #include <glib.h>
+#include <math.h>
 
 typedef enum {
   UNIT_BYTES,            /* B kB MB GB TB KiB MiB GiB TiB */
@@ -46,3 +47,27 @@ typedef struct {
 
 /* The largest of ns, us, ms and s that is no longer than `span_ns`. */
 TimeUnit time_unit_for(gint64 span_ns);
+
+/* The range of values that a reader accepts, ends included. */
+
+typedef struct {
+  gint64 least, most;
+} IntegerRange;
+
+typedef struct {
+  double least, most;
+} RealRange;
+
+/* Whether a number, which may be written 4096.0 or 4.096e3, is an integer of the range; then sets *value. */
+static inline gboolean range_has_integer(IntegerRange range, double number, gint64 *value) {
+  const double most_exact = 9007199254740992; /* 2^53 */
+  if (!(fabs(number) <= most_exact) || number != floor(number) || (gint64)number < range.least ||
+      (gint64)number > range.most)
+    return FALSE;
+  *value = (gint64)number;
+  return TRUE;
+}
+
+/* Shorthand for gint64 in format strings: "%" INT64. */
+
+#define INT64 G_GINT64_FORMAT

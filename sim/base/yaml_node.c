@@ -16,8 +16,8 @@
 
 #include "data_path.h"
 #include "error.h"
-#include "range.h"
 #include "suggest.h"
+#include "units.h"
 #include "yaml_tree.h"
 
 enum { MAX_BYTES = 16 << 20, MAX_NODES = 1 << 16, MAX_DEPTH = 32, MAX_FIELDS = 64, NONE = YAML_NONE };
@@ -450,4 +450,71 @@ gboolean yaml_map_read(YamlNode map, const YamlField *fields, int n_fields, void
     if (yaml_is_present(children[i]) && !read_field(children[i], &fields[i], target, error))
       return FALSE;
   return TRUE;
+}
+
+/* --- building ---------------------------------------------------------------------------------------------------- */
+
+struct YamlFile *yaml_tree_new(const char *path) {
+  struct YamlFile *file = g_new0(struct YamlFile, 1);
+  file->path = g_strdup(path);
+  file->nodes = g_array_new(FALSE, FALSE, sizeof(YamlTreeNode));
+  file->texts = g_string_chunk_new(4096);
+  return file;
+}
+
+int yaml_tree_add(struct YamlFile *file, int parent, YamlTreeNode node) {
+  const int index = (int)file->nodes->len;
+  node.parent = parent;
+  node.first = node.last = node.next = YAML_NONE;
+  g_array_append_val(file->nodes, node);
+  if (parent == YAML_NONE)
+    return index;
+  YamlTreeNode *above = yaml_tree_node(file, parent);
+  if (above->last == YAML_NONE)
+    above->first = index;
+  else
+    yaml_tree_node(file, above->last)->next = index;
+  above->last = index;
+  return index;
+}
+
+/* --- rows -------------------------------------------------------------------------------------------------------- */
+
+/* A duplicate key is found once the rows are sorted, because equal keys are then neighbours. The sort is stable, so
+ * the later line is the one at fault. */
+
+enum { MAX_ROWS = 1 << 16 }; /* the file's limit of nodes is reached before this */
+
+static gboolean check_distinct(const GArray *rows, const YamlRowType *type, GError **error) {
+  for (guint i = 1; i < rows->len; i++) {
+    const char *row = rows->data + (gsize)i * type->size, *before = row - type->size;
+    if (type->compare(before, row) == 0)
+      return yaml_fail(*(const YamlNode *)row, error, "the same was measured twice, first in line %d",
+                       yaml_line(*(const YamlNode *)before));
+  }
+  return TRUE;
+}
+
+GArray *yaml_rows_read(YamlNode list, const YamlRowType *type, GError **error) {
+  int n_rows = yaml_list_length(list, MAX_ROWS, error);
+  if (n_rows < 0)
+    return NULL;
+  g_autoptr(GArray) rows = g_array_sized_new(FALSE, FALSE, type->size, (guint)n_rows);
+  g_array_set_clear_func(rows, type->clear);
+  for (YamlNode item = yaml_list_item(list, 0); yaml_is_present(item); item = yaml_list_next(item)) {
+    g_array_append_vals(rows, type->blank, 1);
+    char *row = rows->data + (gsize)(rows->len - 1) * type->size;
+    *(YamlNode *)row = item;
+    if (!yaml_map_read(item, type->fields, type->n_fields, row, error))
+      return NULL;
+  }
+  g_array_sort(rows, type->compare);
+  return check_distinct(rows, type, error) ? g_steal_pointer(&rows) : NULL;
+}
+
+int yaml_rows_compare(const gint64 *a, const gint64 *b, int n) {
+  int i = 0;
+  while (i < n - 1 && a[i] == b[i])
+    i++;
+  return (a[i] > b[i]) - (a[i] < b[i]);
 }

@@ -7,7 +7,6 @@
 #include "data_path.h"
 #include "error.h"
 #include "json_report.h"
-#include "kernel_table.h"
 #include "link_plot.h"
 #include "memory_timeline.h"
 #include "options.h"

@@ -7,7 +7,7 @@
 
 #include "data_path.h"
 #include "error.h"
-#include "number_range.h"
+#include "number_list.h"
 #include "schedules.h"
 #include "suggest.h"
 #include "units.h"

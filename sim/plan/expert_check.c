@@ -1,6 +1,6 @@
 /* Which ranks form an expert-parallel group, and whether experts can be divided over them. */
 #include "error.h"
-#include "int64_format.h"
+#include "units.h"
 #include "plan.h"
 
 /* Groups of ep consist of ranks that otherwise hold the same: neighbours along tp (unless it cuts experts), cp, and

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "error.h"
-#include "int64_format.h"
+#include "units.h"
 #include "pipeline_layout.h"
 #include "plan.h"
 #include "plan_experts.h"

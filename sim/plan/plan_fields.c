@@ -5,8 +5,7 @@
 #include <string.h>
 
 #include "error.h"
-#include "int64_format.h"
-#include "number_range.h"
+#include "number_list.h"
 #include "pipeline_layout.h"
 #include "units.h"
 

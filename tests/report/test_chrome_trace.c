@@ -5,7 +5,7 @@
 
 #include "error.h"
 #include "hand_trace.h"
-#include "json_text.h"
+#include "json_values.h"
 #include "trace_fixture.h"
 #include <check.h>
 #include <glib/gstdio.h>

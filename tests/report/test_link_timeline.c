@@ -1,5 +1,4 @@
 /* A rank's link use over time, computed by hand. Times in nanoseconds. */
-#include "link_timeline.h"
 #include "run_suite.h"
 
 #include <math.h>

@@ -3,7 +3,6 @@
 #include "run_suite.h"
 
 #include "error.h"
-#include "grid.h"
 #include "picture.h"
 #include "stack.h"
 #include "text_file.h"

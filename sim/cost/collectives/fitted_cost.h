@@ -1,4 +1,4 @@
-/* Times of collectives from the latencies and bandwidths fitted on a machine (machine/hardware/fitted_links.h). The
+/* Times of collectives from the latencies and bandwidths fitted on a machine (machine/hardware/measured_links.h). The
  * model transfers them to groups that were not measured.
  *
  *     time(S) = least over the rows of the nearest group g of   α' + S·factor(g)/busbw · wire(wanted, S) / wire(g, S)

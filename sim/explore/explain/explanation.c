@@ -2,10 +2,9 @@
 
 #include <math.h>
 
-#include "int64_format.h"
+#include "units.h"
 #include "json_values.h"
 #include "link_use.h"
-#include "units.h"
 
 static const double least_gain = 0.005; /* of the step, for a link of the chain */
 

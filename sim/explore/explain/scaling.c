@@ -3,7 +3,7 @@
 #include "scaling.h"
 
 #include "error.h"
-#include "int64_format.h"
+#include "units.h"
 
 static ScalingSize size_of(const PlanOutcome *outcome) {
   const Plan *plan = outcome->completed;

@@ -1,6 +1,5 @@
 /* Runs of many configurations as pictures: bars, a map, a Pareto front. Owned by the caller; NULL with an error. */
 #pragma once
-#include "grid.h"
 #include "plots.h"
 
 /* One bar per run, in order: the parts of its step, or of the memory of its fullest GPU. The label says if a run

@@ -8,7 +8,7 @@
 
 #include "cut.h"
 #include "error.h"
-#include "int64_format.h"
+#include "units.h"
 #include "plan.h"
 
 /* What Megatron-LM cannot start, and what of a plan decides it. */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "error.h"
-#include "int64_format.h"
+#include "units.h"
 #include "launch_frameworks.h"
 #include "plan.h"
 

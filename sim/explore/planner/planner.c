@@ -13,8 +13,8 @@
 #include <string.h>
 
 #include "error.h"
-#include "far_gathers.h"
-#include "int64_format.h"
+#include "warnings.h"
+#include "units.h"
 #include "parallel.h"
 #include "plan_screen.h"
 #include "progress_line.h"

@@ -5,11 +5,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "int64_format.h"
+#include "units.h"
 #include "json_values.h"
 #include "plan_fields.h"
 #include "step_report.h"
-#include "units.h"
 
 enum { MOST_PARTS = 3, MOST_REASONS = 6 };
 /* A part of the step that differs by less than this share of the best step is not worth a word. */

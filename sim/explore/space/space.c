@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "error.h"
-#include "number_range.h"
+#include "number_list.h"
 #include "options.h"
 #include "suggest.h"
 #include "units.h"

@@ -12,7 +12,7 @@
 
 #include "csv_table.h"
 #include "error.h"
-#include "json_text.h"
+#include "json_values.h"
 #include "progress_line.h"
 #include "units.h"
 #include "warnings.h"

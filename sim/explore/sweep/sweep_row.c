@@ -8,7 +8,7 @@
 #include "link_use.h"
 #include "plan_fields.h"
 
-#include "json_text.h"
+#include "json_values.h"
 #include "reasons.h"
 
 typedef enum { FROM_PLAN, FROM_INT, FROM_INT64, FROM_DOUBLE, FROM_ELSEWHERE } Origin; /* of types: in the report */

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "yaml_rows.h"
+#include "yaml_node.h"
 
 static const char *const layout_names[] = {"tn", "nn", "nt", NULL};
 static const char *const no_yes[] = {"no", "yes", NULL};

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "yaml_rows.h"
+#include "yaml_node.h"
 
 /* The collectives in the order of the layer above that defines them; the cost model checks that the two agree. */
 static const char *const op_names[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast",
@@ -157,4 +157,73 @@ void measured_links_free(MeasuredLinks *measured) {
   g_free(measured->points);
   g_free(measured->send_points);
   g_free(measured);
+}
+
+/* --- fits -------------------------------------------------------------------------------------------------------- */
+
+/* Rows are sorted by group, so a group's rows are adjacent. */
+
+typedef struct {
+  YamlNode node; /* first, as yaml_rows_read() wants it */
+  FittedCollective fit;
+} FitRow;
+
+typedef struct {
+  char *source; /* owned until handed over */
+  YamlNode collectives;
+} FitsTop;
+
+static const YamlField fits_fields[] = {
+    {"source", FIELD_TEXT, TRUE, offsetof(FitsTop, source)},
+    {"collectives", FIELD_NODE, TRUE, offsetof(FitsTop, collectives)},
+};
+
+#define IN_FIT(member) offsetof(FitRow, fit.member)
+
+static int compare_fits(gconstpointer a, gconstpointer b) {
+  const FittedCollective *row = &((const FitRow *)a)->fit, *other = &((const FitRow *)b)->fit;
+  const gint64 key[] = {row->op, row->gpus, row->nodes, row->algorithm, row->protocol};
+  const gint64 other_key[] = {other->op, other->gpus, other->nodes, other->algorithm, other->protocol};
+  return yaml_rows_compare(key, other_key, G_N_ELEMENTS(key));
+}
+
+static GArray *read_fits(YamlNode list, GError **error) {
+  static const FitRow blank = {.fit = {.nodes = 1, .algorithm = -1, .protocol = PROTOCOL_SIMPLE}};
+  const YamlField fields[] = {
+      {"op", FIELD_CHOICE, TRUE, IN_FIT(op), .names = measured_op_names()},
+      {"gpus", FIELD_INT, TRUE, IN_FIT(gpus), 2, 1e6},
+      {"nodes", FIELD_INT, FALSE, IN_FIT(nodes), 1, 1e6},
+      {"algorithm", FIELD_CHOICE, FALSE, IN_FIT(algorithm), .names = algorithm_names()},
+      {"protocol", FIELD_CHOICE, FALSE, IN_FIT(protocol), .names = protocol_keys()},
+      {"alpha", FIELD_QUANTITY, TRUE, IN_FIT(alpha_s), 0, 1e4, UNIT_SECONDS},
+      {"busbw", FIELD_QUANTITY, TRUE, IN_FIT(busbw_Bps), 1e3, 1e15, UNIT_BYTES_PER_SECOND},
+  };
+  const YamlRowType type = {sizeof blank, fields, G_N_ELEMENTS(fields), &blank, NULL, compare_fits};
+  return yaml_rows_read(list, &type, error);
+}
+
+FittedLinks *fitted_links_read(YamlNode map, const LinkReach *reach, GError **error) {
+  FitsTop top = {0};
+  g_autoptr(FittedLinks) fitted = g_new0(FittedLinks, 1);
+  gboolean ok = yaml_map_read(map, fits_fields, G_N_ELEMENTS(fits_fields), &top, error);
+  fitted->source = top.source;
+  g_autoptr(GArray) rows = ok ? read_fits(top.collectives, error) : NULL;
+  if (rows == NULL)
+    return NULL;
+  fitted->collectives = g_array_sized_new(FALSE, FALSE, sizeof(FittedCollective), rows->len);
+  for (guint i = 0; i < rows->len; i++) {
+    const FitRow *row = &g_array_index(rows, FitRow, i);
+    if (!link_reach_check(reach, row->node, row->fit.gpus, row->fit.nodes, error))
+      return NULL;
+    g_array_append_val(fitted->collectives, row->fit);
+  }
+  return g_steal_pointer(&fitted);
+}
+
+void fitted_links_free(FittedLinks *fitted) {
+  if (fitted == NULL)
+    return;
+  g_free(fitted->source);
+  g_clear_pointer(&fitted->collectives, g_array_unref);
+  g_free(fitted);
 }

@@ -19,7 +19,7 @@
 
 #include "error.h"
 #include "node_import.h"
-#include "range.h"
+#include "units.h"
 
 enum { MAX_ELEMENTS = 16384, MAX_DEPTH = 64, MAX_DEVICES = 1024, MAX_SOCKETS = 64, NONE = -1 };
 

@@ -11,7 +11,6 @@
 
 #include "error.h"
 #include "suggest.h"
-#include "topology_parts.h"
 
 typedef struct {
   Topology *topology;

@@ -89,3 +89,12 @@ char *topology_vertex_name(const Topology *topology, int vertex);
 int topology_find_vertex(const Topology *topology, const char *name);
 const char *vertex_kind_name(VertexKind kind); /* "GPU", "NIC", "PCIe switch", … */
 const char *cable_kind_name(CableKind kind);   /* "NVLink", "PCIe", "inter-socket", "network" */
+
+/* Names of vertices and the limit on links, shared by the topology's own files. */
+
+enum { TOPOLOGY_MOST_LINKS = 1 << 24 };
+
+/* Whether a vertex of that name exists when the cluster has as many GPUs as it can. */
+gboolean topology_name_is_valid(const Cluster *cluster, const char *name);
+/* "expected …; did you mean …?" Owned by the caller. */
+char *topology_name_advice(const Topology *topology, const char *name);

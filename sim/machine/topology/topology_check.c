@@ -2,7 +2,6 @@
 
 #include <math.h>
 
-#include "int64_format.h"
 #include "link_facts.h"
 #include "units.h"
 

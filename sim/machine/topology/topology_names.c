@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "suggest.h"
-#include "topology_parts.h"
+#include "topology.h"
 
 enum { MAX_CANDIDATES = 512 };
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "error.h"
-#include "int64_format.h"
+#include "units.h"
 #include "suggest.h"
 
 enum { MOST_OF_A_PART = 1 << 20 };

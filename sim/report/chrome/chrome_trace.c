@@ -7,7 +7,7 @@
  * Thread ids are unique over the whole file and no process is number 0: Perfetto takes process 0 for the idle task. */
 #include "chrome_trace.h"
 
-#include "json_text.h"
+#include "json_values.h"
 #include "memory_profile.h"
 #include "op_kernels.h"
 #include "whole_file.h"

@@ -1,9 +1,9 @@
 /* Like timeline.c, from whole ops: a lane per rank and side, idle first, so that gaps show it; passes; thin lanes of
  * communication from when both sides were there, a receive being its send's transfer. Neighbours are
- * joined (timeline_boxes.h). */
+ * joined (timeline.h). */
 #include "compare_plot.h"
 
-#include "timeline_boxes.h"
+#include "timeline.h"
 #include "units.h"
 
 enum { MOST_LANES = 16 };

@@ -1,9 +1,11 @@
 /* Sums are over integers, ns · share, in long doubles: exact for weeks of transfers. */
 #include "link_use.h"
 
+#include <math.h>
 #include <string.h>
 
-#include "link_timeline.h"
+#include "arrivals.h"
+#include "op_kernels.h"
 
 typedef struct {
   double out_ns[TIMING_MAX_WAYS], in_ns[TIMING_MAX_WAYS];
@@ -144,4 +146,262 @@ char *link_use_name(const Cluster *cluster, int way) {
   if (way == TIMING_HOST_WAY)
     return g_strdup("host memory");
   return g_strdup_printf("uplinks of %" G_GINT64_FORMAT " GPUs", cluster_level(cluster, way - 2).span_gpus);
+}
+
+/* --- over time --------------------------------------------------------------------------------------------------- */
+
+/* Every kernel and every transfer is two edges, a rise and a fall, which are sorted by time and walked once:
+ *
+ *     kernels    ┌──────┐   ┌────┐
+ *     NICs out     ┌───────────┐
+ *     moments    1 2    3   4  5 6      one for each time at which something changes
+ *
+ * The shares of kernels and of tp inside compute ops are summed as integers, so that equal rises and falls cancel
+ * exactly. Transfers get what is left: at each moment, in the order in which they end, the pace at which they would
+ * move the rest of their bytes by then, or less where a way has less left; those that end later catch up. So no way
+ * is ever used more than whole, and a transfer that shared its way at first has moved all its bytes at its end. */
+
+enum { OUT, IN, N_DIRECTIONS, KERNELS = TIMING_MAX_WAYS * N_DIRECTIONS, N_COLUMNS };
+static const double unit = 1e-9; /* of a share */
+enum { MOST_KERNELS = 2000000 }; /* that are looked at one by one */
+
+typedef struct {
+  gint64 time_ns, change;
+  int column;
+} Edge;
+
+/* A transfer while its bytes move. */
+typedef struct {
+  const WayLoad *load;
+  gboolean out, in;
+  gint64 from_ns, to_ns;
+  double left_ns; /* of the time that its bytes take alone */
+} Move;
+
+typedef struct {
+  const Trace *trace;
+  gint64 from_ns, to_ns; /* the step's window */
+  GArray *edges;         /* of Edge */
+  GArray *moves;         /* of Move, within the window */
+  gboolean is_coarse;    /* compute ops are taken as one stretch of kernels and one of tp */
+} Edges;
+
+static void add_span(Edges *edges, int column, gint64 from_ns, gint64 to_ns, gint64 height) {
+  from_ns = MAX(from_ns, edges->from_ns);
+  to_ns = MIN(to_ns, edges->to_ns);
+  if (to_ns <= from_ns || height == 0)
+    return;
+  const Edge pair[] = {{from_ns, height, column}, {to_ns, -height, column}};
+  g_array_append_vals(edges->edges, pair, 2);
+}
+
+/* tp inside compute ops, both ways at its members. */
+static void add_tp(Edges *edges, gint64 from_ns, gint64 to_ns) {
+  for (int column = 0; column < KERNELS; column++) {
+    const double share = (double)edges->trace->timing->tp.share[column / N_DIRECTIONS] / TIMING_WHOLE_WAY;
+    add_span(edges, column, from_ns, to_ns, llround(share / unit));
+  }
+}
+
+gboolean link_is_of_tp(const Program *program, gint32 number) {
+  const Transfer *transfer = &g_array_index(program->transfers, Transfer, number);
+  if (transfer->group < 0) /* from rank to rank */
+    return FALSE;
+  const Group *group = &g_array_index(program->groups, Group, transfer->group);
+  return !group->spans_pp && group->axes == AXIS_BIT(AXIS_TP);
+}
+
+/* Its bytes move from the moment all parties are there and the latency has passed until its end. What moved before the
+ * window is taken to have moved evenly. */
+static void add_transfer(Edges *edges, const Op *op, gint64 ready_ns, gint64 end_ns) {
+  const Timing *timing = edges->trace->timing;
+  const gboolean is_tp = link_is_of_tp(edges->trace->program, op->work);
+  const gint64 alone_ns = timing->transfers[op->work].run_ns,
+               latency_ns = MIN(timing->loads[op->work].latency_ns, alone_ns);
+  const gint64 all_from_ns = MIN(ready_ns + latency_ns, end_ns), from_ns = MAX(all_from_ns, edges->from_ns);
+  if (end_ns <= from_ns)
+    return;
+  const double part = (double)(end_ns - from_ns) / (double)(end_ns - all_from_ns);
+  const Move move = {
+      is_tp ? &timing->tp : &timing->loads[op->work], op->kind != OP_RECV, op->kind != OP_SEND, from_ns, end_ns,
+      part * (double)(alone_ns - latency_ns)};
+  const Edge bounds[] = {{from_ns, 0, KERNELS}, {end_ns, 0, KERNELS}};
+  g_array_append_val(edges->moves, move);
+  g_array_append_vals(edges->edges, bounds, 2);
+}
+
+/* The op's kernels as one stretch, followed by its exposed tp time as another. */
+static void add_coarse(Edges *edges, int rank, int i, const Op *op) {
+  const Trace *trace = edges->trace;
+  const gsize record = trace->first[rank] + (gsize)i;
+  const Work *work = &g_array_index(trace->program->works, Work, op->work);
+  const gint64 start_ns = trace->start_ns[record], end_ns = trace->end_ns[record];
+  ChargeSplit split = {0};
+  timing_charge(trace->timing, work, start_ns, trace->issue_ns[record], end_ns, &split);
+  const gint64 kernels_end_ns = end_ns - split.charged_ns[CHARGE_TP];
+  add_span(edges, KERNELS, start_ns, kernels_end_ns, 1);
+  add_tp(edges, kernels_end_ns, end_ns);
+}
+
+static void add_compute(Edges *edges, int rank, int i, GArray *spans) {
+  const gsize record = edges->trace->first[rank] + (gsize)i;
+  const Op *op = &trace_list(edges->trace, rank)->ops[i];
+  const Work *work = &g_array_index(edges->trace->program->works, Work, op->work);
+  if (edges->is_coarse && work->n_embedding + work->n_layers + work->n_head > 0) {
+    add_coarse(edges, rank, i, op);
+    return;
+  }
+  op_kernels(edges->trace, rank, i, spans);
+  if (spans->len == 0)
+    add_span(edges, KERNELS, edges->trace->start_ns[record], edges->trace->end_ns[record], 1);
+  for (guint k = 0; k < spans->len; k++) {
+    const ItemSpan *span = &g_array_index(spans, ItemSpan, k);
+    if (span->item->is_collective)
+      add_tp(edges, MIN(span->start_ns + span->item->latency_ns, span->end_ns), span->end_ns);
+    else
+      add_span(edges, KERNELS, span->start_ns, span->end_ns, 1);
+  }
+}
+
+static void add_rank(Edges *edges, int rank) {
+  const OpList *list = trace_list(edges->trace, rank);
+  const gsize first = edges->trace->first[rank];
+  g_autoptr(Arrivals) arrivals = arrivals_new(edges->trace);
+  g_autofree gint64 *ready_ns = g_new(gint64, list->n_ops + 1);
+  g_autoptr(GArray) spans = g_array_new(FALSE, FALSE, sizeof(ItemSpan));
+  arrivals_of_rank(arrivals, rank, ready_ns);
+  for (int i = 0; i < list->n_ops; i++) {
+    const gint64 end_ns = edges->trace->end_ns[first + (gsize)i];
+    if (end_ns <= edges->from_ns || list->ops[i].kind == OP_HOST)
+      continue; /* belongs to an earlier step, or never ran */
+    if (list->ops[i].kind == OP_COMPUTE)
+      add_compute(edges, rank, i, spans);
+    else
+      add_transfer(edges, &list->ops[i], ready_ns[i], end_ns);
+  }
+}
+
+static int compare_edges(gconstpointer a, gconstpointer b) {
+  const Edge *x = a, *y = b;
+  return (x->time_ns > y->time_ns) - (x->time_ns < y->time_ns);
+}
+
+static int compare_moves(gconstpointer a, gconstpointer b) {
+  const Move *x = a, *y = b;
+  return (x->from_ns > y->from_ns) - (x->from_ns < y->from_ns);
+}
+
+/* The transfers under way at time_ns, by ascending end. `next`: the first of `moves` that has not begun. */
+static void take_up(GArray *under_way, const GArray *moves, guint *next, gint64 time_ns) {
+  guint n_ended = 0;
+  while (n_ended < under_way->len && g_array_index(under_way, Move, n_ended).to_ns <= time_ns)
+    n_ended++;
+  g_array_remove_range(under_way, 0, n_ended);
+  for (; *next < moves->len && g_array_index(moves, Move, *next).from_ns <= time_ns; ++*next) {
+    const Move *move = &g_array_index(moves, Move, *next);
+    guint at = under_way->len;
+    while (at > 0 && g_array_index(under_way, Move, at - 1).to_ns > move->to_ns)
+      at--;
+    g_array_insert_vals(under_way, at, move, 1);
+  }
+}
+
+static double share_of(const Move *move, int column) {
+  const gboolean takes = column % N_DIRECTIONS == OUT ? move->out : move->in;
+  return takes ? (double)move->load->share[column / N_DIRECTIONS] / TIMING_WHOLE_WAY : 0;
+}
+
+/* Moves its bytes from time_ns to to_ns, with what `used` leaves of its ways. */
+static void move_on(Move *move, gint64 time_ns, gint64 to_ns, double used[KERNELS]) {
+  double pace = MIN(1, move->left_ns / (double)(move->to_ns - time_ns));
+  for (int column = 0; column < KERNELS; column++)
+    if (share_of(move, column) > 0)
+      pace = MIN(pace, MAX(1 - used[column], 0) / share_of(move, column));
+  for (int column = 0; column < KERNELS; column++)
+    used[column] += pace * share_of(move, column);
+  move->left_ns -= pace * (double)(to_ns - time_ns);
+}
+
+/* From time_ns until to_ns. */
+static void append_moment(GArray *moments, gint64 time_ns, gint64 to_ns, const gint64 heights[N_COLUMNS],
+                          GArray *under_way) {
+  LinkMoment moment = {.time_ns = time_ns, .computes = heights[KERNELS] > 0};
+  double used[KERNELS];
+  for (int column = 0; column < KERNELS; column++)
+    used[column] = unit * (double)heights[column];
+  for (guint i = 0; i < under_way->len; i++)
+    move_on(&g_array_index(under_way, Move, i), time_ns, to_ns, used);
+  for (int way = 0; way < TIMING_MAX_WAYS; way++)
+    moment.used[way] = MAX(used[way * N_DIRECTIONS + OUT], used[way * N_DIRECTIONS + IN]);
+  g_array_append_val(moments, moment);
+}
+
+static GArray *moments_of(Edges *edges) {
+  GArray *moments = g_array_new(FALSE, FALSE, sizeof(LinkMoment));
+  g_autoptr(GArray) under_way = g_array_new(FALSE, FALSE, sizeof(Move));
+  gint64 heights[N_COLUMNS] = {0}, time_ns = edges->from_ns;
+  guint n_begun = 0;
+  g_array_sort(edges->edges, compare_edges);
+  g_array_sort(edges->moves, compare_moves);
+  for (guint i = 0; i < edges->edges->len; i++) {
+    const Edge *edge = &g_array_index(edges->edges, Edge, i);
+    if (edge->time_ns > time_ns) {
+      take_up(under_way, edges->moves, &n_begun, time_ns);
+      append_moment(moments, time_ns, edge->time_ns, heights, under_way);
+    }
+    time_ns = edge->time_ns;
+    heights[edge->column] += edge->change;
+  }
+  take_up(under_way, edges->moves, &n_begun, time_ns);
+  append_moment(moments, time_ns, edges->to_ns, heights, under_way);
+  if (time_ns < edges->to_ns)
+    append_moment(moments, edges->to_ns, edges->to_ns, heights, under_way);
+  return moments;
+}
+
+GArray *link_timeline_of(const Trace *trace, const Metrics *metrics, int rank) {
+  if (trace->timing == NULL || trace->timing->loads == NULL || metrics->step_ns <= 0)
+    return NULL;
+  const gint64 end_ns = trace_end(trace);
+  g_autoptr(GArray) all = g_array_new(FALSE, FALSE, sizeof(Edge));
+  g_autoptr(GArray) moves = g_array_new(FALSE, FALSE, sizeof(Move));
+  Edges edges = {.trace = trace,
+                 .from_ns = end_ns - metrics->step_ns,
+                 .to_ns = end_ns,
+                 .edges = all,
+                 .moves = moves,
+                 .is_coarse = op_kernels_count_of(trace, rank) > MOST_KERNELS};
+  add_rank(&edges, rank);
+  return moments_of(&edges);
+}
+
+static gint64 wait_ns(const RankBreakdown *rank) {
+  gint64 sum_ns = rank->ns[BREAKDOWN_OFFLOAD];
+  for (int axis = 0; axis < N_AXES; axis++)
+    sum_ns += rank->exposed_ns[axis];
+  return sum_ns;
+}
+
+BoundingLink bounding_link_of(const Trace *trace, const Metrics *metrics) {
+  BoundingLink bounding = {.way = -1};
+  for (int rank = 1; rank < metrics->n_ranks; rank++)
+    if (wait_ns(&metrics->ranks[rank]) > wait_ns(&metrics->ranks[bounding.rank]))
+      bounding.rank = rank;
+  bounding.first_rank = trace_first_rank(trace, bounding.rank);
+  bounding.wait_s = (double)wait_ns(&metrics->ranks[bounding.rank]) * 1e-9;
+  g_autoptr(GArray) moments = bounding.wait_s > 0 ? link_timeline_of(trace, metrics, bounding.rank) : NULL;
+  double busy_ns[TIMING_MAX_WAYS] = {0};
+  for (guint i = 0; moments != NULL && i + 1 < moments->len; i++) {
+    const LinkMoment *moment = &g_array_index(moments, LinkMoment, i);
+    const double idle_ns = moment->computes ? 0 : (double)(moment[1].time_ns - moment->time_ns);
+    bounding.idle_s += idle_ns * 1e-9;
+    for (int way = 0; way < TIMING_MAX_WAYS; way++)
+      busy_ns[way] += moment->used[way] * idle_ns;
+  }
+  for (int way = 0; way < TIMING_MAX_WAYS; way++)
+    if (busy_ns[way] * 1e-9 > bounding.busy_s) {
+      bounding.way = way;
+      bounding.busy_s = busy_ns[way] * 1e-9;
+    }
+  return bounding;
 }

@@ -18,3 +18,36 @@ typedef struct {
 gboolean link_use_of(const Trace *trace, const Metrics *metrics, const Omitted *omitted, LinkUse *uses);
 /* "scale-up links", "NICs", "uplinks of 3072 GPUs", "host memory". Owned by the caller. */
 char *link_use_name(const Cluster *cluster, int way);
+
+/* A rank's link use over time, and the link its step waits for most.
+ *
+ * While its bytes move, a transfer uses of each way (WayLoad, timing.h) the share it would use alone, scaled down by
+ * its slowdown: share · time alone / time taken. Where the ways of several leave too little for that, those that end
+ * later move their bytes later. A tp collective inside a compute op uses its share while it runs. */
+
+/* Whether the program's transfer `number` is a collective over tp alone; the load of those is Timing.tp. */
+gboolean link_is_of_tp(const Program *program, gint32 number);
+
+/* Holds from time_ns until the next moment. */
+typedef struct {
+  gint64 time_ns;
+  gboolean computes;            /* a kernel is running */
+  double used[TIMING_MAX_WAYS]; /* share of the rank's part of each way, in the busier direction; at most 1 */
+} LinkMoment;
+
+/* The last step of a recorded rank, as a GArray of LinkMoment in ascending time; the first is the start of the step,
+ * the last its end. If the rank has more than two million kernels, a compute op is one stretch of kernels followed
+ * by one of its exposed tp time. Owned by the caller. NULL: not known (see link_use_of()). */
+GArray *link_timeline_of(const Trace *trace, const Metrics *metrics, int rank);
+
+typedef struct {
+  int way;        /* the most used way while the rank waits for communication or copies; −1: none */
+  int rank;       /* the recorded rank that waits longest for these, on any way */
+  int first_rank; /* the first rank of the plan that this one stands for */
+  double wait_s;  /* per step: its exposed communication and copies */
+  double idle_s;  /* the time in which the rank ran no kernel, for any reason; 0 where it does not wait */
+  double busy_s;  /* time alone of what moved on the way meanwhile; at most idle_s */
+} BoundingLink;
+
+/* Also returns way −1 if nothing is known. */
+BoundingLink bounding_link_of(const Trace *trace, const Metrics *metrics);

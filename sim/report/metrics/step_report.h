@@ -1,7 +1,6 @@
 /* Everything that is printed about one step, as plain numbers; text_report.h and json_report.h print it. Simulated
  * and measured steps fill the same struct. Owns nothing. */
 #pragma once
-#include "link_timeline.h"
 #include "link_use.h"
 #include "memory_profile.h"
 #include "overlap.h"

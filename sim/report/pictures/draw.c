@@ -17,7 +17,7 @@
  *        5      s */
 #include "draw.h"
 
-#include "pipeline_rows.h"
+#include "trace.h"
 #include <math.h>
 #include <string.h>
 

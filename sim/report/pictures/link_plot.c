@@ -6,7 +6,6 @@
 #include "link_plot.h"
 
 #include "error.h"
-#include "link_timeline.h"
 #include "link_use.h"
 
 enum { N_SLOTS = 1600, N_LANES = 1 + TIMING_MAX_WAYS };

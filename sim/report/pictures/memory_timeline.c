@@ -9,7 +9,7 @@
 #include <math.h>
 
 #include "memory_profile.h"
-#include "pipeline_rows.h"
+#include "trace.h"
 
 enum { SPANS_PER_LANE = 4000 }; /* finer than the picture's pixels */
 

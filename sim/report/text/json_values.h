@@ -2,7 +2,7 @@
  * doubles, non-finite ones are null. */
 #pragma once
 #include "metrics.h"
-
+#include <glib.h>
 #include <json-glib/json-glib.h>
 
 void json_add_number(JsonBuilder *builder, const char *key, double value);
@@ -16,3 +16,10 @@ void json_add_texts(JsonBuilder *builder, const char *key, const GPtrArray *text
 void json_add_breakdown(JsonBuilder *builder, const char *key, const double *breakdown_s);
 /* Takes over the builder, whose root must be complete; returns its text and a newline, owned by the caller. */
 char *json_finish(JsonBuilder *builder);
+
+/* JSON written by hand, for files too large to build as a tree first. */
+
+/* Append `text` as a JSON string, quotes included. NULL becomes "". Bytes that are not UTF-8 become U+FFFD. */
+void json_append_string(GString *out, const char *text);
+/* Append a number with ten significant digits and a decimal point in any locale; non-finite: null. */
+void json_append_number(GString *out, double value);

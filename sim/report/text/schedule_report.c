@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "pipeline_rows.h"
+#include "trace.h"
 
 static double share(double part, double whole) {
   return whole > 0 ? part / whole : 0;

@@ -1,6 +1,6 @@
 #include <math.h>
 
-#include "json_text.h"
+#include "json_values.h"
 #include "topology_report.h"
 #include "wiring.h"
 
