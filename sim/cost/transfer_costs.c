@@ -107,8 +107,7 @@ double costing_collective_s(const Costing *costing, const Program *program, cons
                             ? framework_collective_s(&costing->workload->method->time, cost.time_s, shape->n)
                             : n_calls * cost.time_s + list_passes_s(costing, transfer);
   load->latency_ns = ns_of(MIN(n_calls * cost.latency_s, time_s));
-  *tax = axis == AXIS_EP ? exchange_tax(costing->cluster, costing->workload->method, &cost)
-                         : collective_tax(costing->cluster, &cost);
+  *tax = collective_tax(costing->cluster, &cost);
   return time_s;
 }
 
@@ -138,5 +137,5 @@ void costing_time_transfers(const Costing *costing, const Program *program, Timi
                                         : costing_collective_s(costing, program, transfer, load, &taxes[i]);
     timing->transfers[i] = launched(time_s, transfer_launch_ns(costing, transfer));
   }
-  timing->taxes = transfer_tax_is_stated(costing->cluster, costing->workload->method) ? g_steal_pointer(&taxes) : NULL;
+  timing->taxes = transfer_tax_is_stated(costing->cluster) ? g_steal_pointer(&taxes) : NULL;
 }

@@ -62,8 +62,8 @@ char *plan_recompute_text(const Plan *plan);
  * selective recompute of attention alone drops nothing. */
 gboolean plan_recomputes_nothing(const Plan *plan);
 /* IMPOSSIBLE for modules that the model lacks, that contain one another, or that are named without selective
- * recompute. Modules that come from the framework and that the model lacks are dropped. `model` may be NULL. */
-gboolean plan_check_recompute(Plan *plan, const Model *model, GError **error);
+ * recompute. `model` may be NULL. */
+gboolean plan_check_recompute(const Plan *plan, const Model *model, GError **error);
 
 /* IMPOSSIBLE for offloaded weights without ZeRO-3 or with the optimizer on the GPU, and if the cluster (may be
  * NULL) lacks a fact that is needed: host link, host memory, its bandwidth, NVMe drives. The message names the key

@@ -10,7 +10,6 @@
 
 #include "error.h"
 #include "recipe.h"
-#include "recompute_modules.h"
 #include "yaml_base.h"
 
 #define CHOICES(...)                                                                                                   \
@@ -61,18 +60,10 @@ static const Quirk quirks[] = {
                 "output and every other matrix product, like PyTorch's per-operation policy, and reruns the rest "
                 "(which takes its time); core: recomputing core_attn reruns a flash kernel's forward, too, as Megatron "
                 "Core checkpoints any kernel"},
-    {"memory.recompute_modules", QUIRK_MODULES, IN_MEMORY(recompute_modules), .part = QUIRK_PART_MEMORY,
-     .meaning = "what selective recompute reruns if the plan names no modules, limited to modules the model has "
-                "(default core_attn); not with \"selective: products\""},
     {"memory.activation_input_bytes", QUIRK_NUMBER, IN_MEMORY(activation_input_bytes), RANGE(0.5, 8),
      .part = QUIRK_PART_MEMORY,
      .meaning = "per element of the input of the experts' activation, the shared expert's too, as kept for backward "
                 "(default: the element format's)"},
-    {"memory.attention_output_bytes", QUIRK_NUMBER, IN_MEMORY(attention_output_bytes), RANGE(0.5, 8),
-     .part = QUIRK_PART_MEMORY,
-     .meaning = "per element of attention's output, kept once for both readers, the kernel's backward and the "
-                "following weight gradient (default: in the format linears multiply in and, if that is narrower, in "
-                "the element format as well)"},
 
     {"time.host", QUIRK_MAPPING, IN_TIME(has_host), .part = QUIRK_PART_HOST,
      .meaning = "CPU time to issue; without it each kernel takes the GPU file's host_launch"},
@@ -285,9 +276,6 @@ static const Quirk quirks[] = {
     {"time.scales", QUIRK_CHOICE, IN_TIME(scales), CHOICES("tensor", "blocks"),
      .meaning = "fp8 has one scale for the whole tensor, after a pass to find its largest element, or one per block of "
                 "a tensor, found during conversion"},
-    {"time.expert_sms", QUIRK_COUNT, IN_TIME(expert_sms), RANGE(1, 1024),
-     .meaning = "SMs that move tokens to experts and back; kernels beside them have the others (default: as the "
-                "cluster's transfer_tax says)"},
     {"time.rates.*.products", QUIRK_NUMBER, IN_RATES(products), RANGE(0.05, 1), .part = QUIRK_PART_RATES,
      .is_optional = TRUE,
      .meaning = "what its libraries reach of a GPU generation: a share of the GPU file's rate of products"},
@@ -324,8 +312,6 @@ static char *value_text(const Quirk *quirk) {
     return g_strdup("bytes");
   case QUIRK_RECIPE:
     return g_strdup("a recipe");
-  case QUIRK_MODULES:
-    return g_strdup("modules");
   case QUIRK_MAPPING:
     return g_strdup("a mapping");
   default:
@@ -344,7 +330,7 @@ char *quirk_table_row(const Quirk *quirk) {
 /* What is read of one mapping: its leaves and, as nodes, the mappings below. */
 typedef struct {
   Framework framework;
-  char *texts[N_QUIRKS]; /* of rows with a text of their own kind; owned */
+  char *recipe; /* the text of memory.recipe; owned */
 } Draft;
 typedef struct {
   YamlField fields[MOST_FIELDS];
@@ -378,17 +364,14 @@ static YamlField leaf_field(const Quirk *quirk, const char *name, size_t shift, 
     UnitKind unit;
   } kinds[] = {[QUIRK_CHOICE] = {FIELD_CHOICE},
                [QUIRK_NUMBER] = {FIELD_NUMBER},
-               [QUIRK_COUNT] = {FIELD_INT},
                [QUIRK_SECONDS] = {FIELD_QUANTITY, UNIT_SECONDS},
                [QUIRK_BYTES] = {FIELD_QUANTITY, UNIT_BYTES},
-               [QUIRK_RECIPE] = {FIELD_TEXT},
-               [QUIRK_MODULES] = {FIELD_TEXT}};
-  const gboolean is_text = kinds[quirk->kind].type == FIELD_TEXT;
+               [QUIRK_RECIPE] = {FIELD_TEXT}};
   return (YamlField){.key = name,
                      .type = kinds[quirk->kind].type,
                      .required = required,
-                     .offset = is_text ? offsetof(Draft, texts) + (size_t)(quirk - quirks) * sizeof(char *)
-                                       : offsetof(Draft, framework) + quirk->offset + shift,
+                     .offset = quirk->kind == QUIRK_RECIPE ? offsetof(Draft, recipe)
+                                                           : offsetof(Draft, framework) + quirk->offset + shift,
                      .min = quirk->least,
                      .max = quirk->most,
                      .unit = kinds[quirk->kind].unit,
@@ -462,30 +445,13 @@ static gboolean read_below(YamlNode map, const char *prefix, Draft *draft, GErro
   return ok;
 }
 
-/* --- texts of their own kind --- */
-
-static gboolean keep_recipe(const char *text, YamlNode map, FrameworkMemory *memory, GError **error) {
+static gboolean keep_recipe(Draft *draft, YamlNode map, GError **error) {
   Recipe recipe;
-  if (!recipe_parse(text, &recipe, error))
+  if (draft->recipe == NULL)
+    return TRUE;
+  if (!recipe_parse(draft->recipe, &recipe, error))
     return yaml_prefix(map, error);
-  g_strlcpy(memory->recipe, recipe.name, sizeof memory->recipe);
-  return TRUE;
-}
-
-static gboolean keep_modules(const char *text, YamlNode map, FrameworkMemory *memory, GError **error) {
-  if (!recompute_modules_parse("recompute_modules", text, &memory->recompute_modules, error))
-    return yaml_prefix(map, error);
-  return memory->selective != SELECTIVE_PRODUCTS ||
-         yaml_fail(map, error, "found recompute_modules, expected them without \"selective: products\"");
-}
-
-static gboolean keep_texts(Draft *draft, YamlNode map, GError **error) {
-  for (int i = 0; i < N_QUIRKS; i++) {
-    const char *text = draft->texts[i];
-    if (text != NULL &&
-        !(quirks[i].kind == QUIRK_RECIPE ? keep_recipe : keep_modules)(text, map, &draft->framework.memory, error))
-      return FALSE;
-  }
+  g_strlcpy(draft->framework.memory.recipe, recipe.name, sizeof draft->framework.memory.recipe);
   return TRUE;
 }
 
@@ -495,8 +461,6 @@ static gboolean keep_texts(Draft *draft, YamlNode map, GError **error) {
 static gsize size_of(const Quirk *quirk) {
   switch (quirk->kind) {
   case QUIRK_CHOICE:
-  case QUIRK_COUNT:
-  case QUIRK_MODULES:
   case QUIRK_MAPPING:
     return sizeof(int);
   case QUIRK_RECIPE:
@@ -548,11 +512,10 @@ static gboolean check_companion(const Quirk *quirk, const char *name, YamlNode m
 
 gboolean quirks_read(YamlNode map, const char *name, Framework *framework, GError **error) {
   Draft draft = {.framework = *framework};
-  gboolean ok = read_below(map, name, &draft, error) && keep_texts(&draft, map, error);
+  gboolean ok = read_below(map, name, &draft, error) && keep_recipe(&draft, map, error);
   for (int i = 0; i < N_QUIRKS && ok; i++)
     ok = check_companion(&quirks[i], name, map, &draft.framework, error);
-  for (int i = 0; i < N_QUIRKS; i++)
-    g_free(draft.texts[i]);
+  g_free(draft.recipe);
   if (ok)
     *framework = draft.framework;
   return ok;

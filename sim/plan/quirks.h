@@ -8,11 +8,9 @@
 typedef enum {
   QUIRK_CHOICE,  /* int: the place among `choices` */
   QUIRK_NUMBER,  /* double */
-  QUIRK_COUNT,   /* int */
   QUIRK_SECONDS, /* double */
   QUIRK_BYTES,   /* double */
   QUIRK_RECIPE,  /* char[32]: a name for recipe_parse() */
-  QUIRK_MODULES, /* guint: recompute_modules.h */
   QUIRK_MAPPING, /* gboolean: whether the mapping with the keys below it is there */
 } QuirkKind;
 

@@ -5,9 +5,7 @@
 guint plan_recompute_modules(const Plan *plan) {
   if (plan->recompute != RECOMPUTE_SELECTIVE)
     return 0;
-  if (plan->recompute_modules != 0)
-    return plan->recompute_modules;
-  return plan->memory.recompute_modules != 0 ? plan->memory.recompute_modules : MODULE_BIT(MODULE_CORE_ATTN);
+  return plan->recompute_modules != 0 ? plan->recompute_modules : MODULE_BIT(MODULE_CORE_ATTN);
 }
 
 char *plan_recompute_text(const Plan *plan) {
@@ -55,16 +53,7 @@ static gboolean check_model(guint modules, const Model *model, GError **error) {
   return TRUE;
 }
 
-/* A framework also trains models that lack some of its modules. */
-static void leave_out_missing(guint *modules, const Model *model) {
-  for (RecomputeModule module = 0; module < N_RECOMPUTE_MODULES; module++)
-    if (why_not(module, model) != NULL)
-      *modules &= ~MODULE_BIT(module);
-}
-
-gboolean plan_check_recompute(Plan *plan, const Model *model, GError **error) {
-  if (model != NULL)
-    leave_out_missing(&plan->memory.recompute_modules, model);
+gboolean plan_check_recompute(const Plan *plan, const Model *model, GError **error) {
   const guint modules = plan_recompute_modules(plan);
   const guint inside_moe = modules & (MODULE_BIT(MODULE_MOE_ACT) | MODULE_BIT(MODULE_SHARED_EXPERTS));
   if (plan->recompute_modules != 0 && plan->recompute != RECOMPUTE_SELECTIVE) {

@@ -57,7 +57,7 @@ static gboolean makes_host_wait(const Workload *workload) {
  * and share NICs there with sends and gradients. */
 static gboolean is_always_expanded(const Workload *workload, const Cluster *cluster) {
   const Method *method = workload->method;
-  return !method->fold || transfer_tax_is_stated(cluster, method) || method->cp > 1 || method->ep > 1 ||
+  return !method->fold || transfer_tax_is_stated(cluster) || method->cp > 1 || method->ep > 1 ||
          (method->has_expert_operations && makes_host_wait(workload));
 }
 
@@ -220,7 +220,7 @@ static Prediction *run(Program *program, const Workload *workload, const Cluster
 static gboolean is_folded_plainly(const Workload *workload, const Cluster *cluster) {
   const Method *method = workload->method;
   return method->fold && method->jitter == 0 && (method->slow_ranks == NULL || method->slow_ranks->len == 0) &&
-         !transfer_tax_is_stated(cluster, method) && mixed_gpus_is_uniform(workload, cluster);
+         !transfer_tax_is_stated(cluster) && mixed_gpus_is_uniform(workload, cluster);
 }
 
 /* NULL: more micro-batches are needed. */

@@ -231,12 +231,11 @@ START_TEST(a_transfer_costs_what_its_links_or_its_channels_do) {
   const CollectiveCost inside = collective_cost(cluster, COLLECTIVE_ALL_GATHER, &node, bytes, ALGORITHM_RING),
                        beyond = collective_cost(cluster, COLLECTIVE_ALL_GATHER, &nodes, bytes, ALGORITHM_RING),
                        alone = collective_cost(cluster, COLLECTIVE_ALL_GATHER, &lone, bytes, ALGORITHM_RING);
-  g_autoptr(Plan) plan = plan_new();
-  ck_assert(!transfer_tax_is_stated(cluster, method_of(plan)));
-  assert_tax(exchange_tax(cluster, method_of(plan), &beyond), 0);
+  ck_assert(!transfer_tax_is_stated(cluster));
+  assert_tax(collective_tax(cluster, &beyond), 0);
   assert_tax(collective_tax(cluster, &inside), 0);
   cluster->transfer_tax = (TransferTax){.of_link = {[LINK_NVLINK] = 0.15, [LINK_NET] = 0.02}};
-  ck_assert(transfer_tax_is_stated(cluster, method_of(plan)));
+  ck_assert(transfer_tax_is_stated(cluster));
   assert_tax(collective_tax(cluster, &inside), 0.15);
   assert_tax(collective_tax(cluster, &beyond), cluster->transfer_tax.of_link[beyond.link]);
   assert_tax(collective_tax(cluster, &alone), 0.02);
@@ -245,18 +244,11 @@ START_TEST(a_transfer_costs_what_its_links_or_its_channels_do) {
   /* of 132 SMs: 24 channels inside, two for each of 8 NICs, two for each of the two of a lone NIC; a send has 50 GB/s
    * over 14, rounded up */
   cluster->transfer_tax = (TransferTax){.by_channels = TRUE};
-  ck_assert(transfer_tax_is_stated(cluster, method_of(plan)));
+  ck_assert(transfer_tax_is_stated(cluster));
   assert_tax(collective_tax(cluster, &inside), 24.0 / 132);
   assert_tax(collective_tax(cluster, &beyond), 16.0 / 132);
   assert_tax(collective_tax(cluster, &alone), 4.0 / 132);
   assert_tax(send_tax(cluster, 0, 8), 4.0 / 132);
-  assert_tax(exchange_tax(cluster, method_of(plan), &beyond), 16.0 / 132);
-  plan->time.expert_sms = 20; /* a framework's own kernels, whatever the cluster says */
-  assert_tax(exchange_tax(cluster, method_of(plan), &beyond), 20.0 / 132);
-  cluster->transfer_tax = (TransferTax){.by_channels = FALSE};
-  ck_assert(!transfer_tax_is_stated(cluster, method_of(plan))); /* there are no such exchanges */
-  plan->ep = 8;
-  ck_assert(transfer_tax_is_stated(cluster, method_of(plan)));
 }
 END_TEST
 

@@ -22,7 +22,7 @@ static void assert_refused(const char *text, const char *message) {
 
 /* A value that is not the default, and may stand beside those of all other rows: of choices the last. */
 static double number_of(const Quirk *quirk) {
-  return quirk->kind == QUIRK_COUNT ? quirk->most : (quirk->least + 3 * quirk->most) / 4;
+  return (quirk->least + 3 * quirk->most) / 4;
 }
 
 static char *value_of(const Quirk *quirk) {
@@ -31,8 +31,6 @@ static char *value_of(const Quirk *quirk) {
     return g_strdup(quirk->choices[g_strv_length((GStrv)quirk->choices) - 1]);
   case QUIRK_RECIPE:
     return g_strdup("megatron");
-  case QUIRK_MODULES:
-    return g_strdup("layernorm+moe_act");
   default:
     return g_strdup_printf("%.17g%s", number_of(quirk),
                            quirk->kind == QUIRK_SECONDS ? " s"
@@ -48,14 +46,8 @@ static void assert_arrived(const Quirk *quirk, const Framework *framework) {
   case QUIRK_CHOICE:
     ck_assert_msg(*(const int *)at == (int)g_strv_length((GStrv)quirk->choices) - 1, "%s", quirk->key);
     break;
-  case QUIRK_COUNT:
-    ck_assert_msg(*(const int *)at == (int)quirk->most, "%s", quirk->key);
-    break;
   case QUIRK_RECIPE:
     ck_assert_str_eq(at, "megatron");
-    break;
-  case QUIRK_MODULES:
-    ck_assert_uint_eq(*(const guint *)at, MODULE_BIT(MODULE_LAYERNORM) | MODULE_BIT(MODULE_MOE_ACT));
     break;
   case QUIRK_MAPPING:
     ck_assert_msg(*(const gboolean *)at, "%s", quirk->key);
@@ -107,9 +99,7 @@ START_TEST(mistakes_are_refused_with_their_line) {
   assert_refused("logits: halved\n", "whole");
   assert_refused("recipe: megatrom\n", "megatron");
   assert_refused("norm_bytes: -1\n", "norm_bytes");
-  assert_refused("norm_bytes: 1\nrecompute_modules: layernrom\n", "\"layernorm\"");
-  assert_refused("selective: products\nrecompute_modules: moe\n", "without \"selective: products\"");
-  assert_refused("attention_output_bytes: 0.1\n", "attention_output_bytes");
+  assert_refused("activation_input_bytes: 0.1\n", "activation_input_bytes");
   assert_refused("logit_bytes: 2\n", "logit_bytes"); /* less than the fp32 softmax alone */
 }
 END_TEST

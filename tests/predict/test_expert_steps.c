@@ -33,7 +33,6 @@ static Case random_mixture_case(guint seed, Cluster *const *clusters) {
     drawn.model.n_next_layers = 2;
     plan->mtp_layers = PICK(rand, 0, 1, 2);
     plan->time.expert_format = g_rand_int_range(rand, 0, 2);
-    plan->time.expert_sms = PICK(rand, 0, 0, 20);
     plan->time.expert_counts = g_rand_int_range(rand, 0, 2);
     plan->overlap_experts = PICK(rand, -1, TRUE);
     plan->cuda_graphs = (CudaGraphs)g_rand_int_range(rand, 0, N_CUDA_GRAPHS);

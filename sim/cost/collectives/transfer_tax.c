@@ -2,8 +2,8 @@
 
 #include <math.h>
 
-gboolean transfer_tax_is_stated(const Cluster *cluster, const Method *method) {
-  gboolean is_stated = cluster->transfer_tax.by_channels || (method->ep > 1 && method->time.expert_sms > 0);
+gboolean transfer_tax_is_stated(const Cluster *cluster) {
+  gboolean is_stated = cluster->transfer_tax.by_channels;
   for (int link = 0; link < N_LINKS; link++)
     is_stated |= cluster->transfer_tax.of_link[link] > 0;
   return is_stated;
@@ -16,11 +16,6 @@ static double tax_of_sms(const Cluster *cluster, int n_sms) {
 double collective_tax(const Cluster *cluster, const CollectiveCost *cost) {
   const TransferTax *tax = &cluster->transfer_tax;
   return tax->by_channels ? tax_of_sms(cluster, cost->sms) : tax->of_link[cost->link];
-}
-
-double exchange_tax(const Cluster *cluster, const Method *method, const CollectiveCost *cost) {
-  const int n_sms = method->time.expert_sms;
-  return n_sms > 0 ? tax_of_sms(cluster, n_sms) : collective_tax(cluster, cost);
 }
 
 static int send_channels(const Cluster *cluster) {

@@ -1,5 +1,4 @@
-/* What a transfer costs the kernels beside it (engine/tax.h), as the cluster file states it, or, for exchanges with
- * experts, by the SMs that the framework's own kernels for them occupy (expert_sms of quirks.c):
+/* What a transfer costs the kernels beside it (engine/tax.h), as the cluster file states it:
  *
  *     transfer_tax: 0.2                        any transfer; measured, as stepreal calibrate does
  *     transfer_tax: {nvlink: 0.15, net: 0.02}  by the slowest link that a transfer crosses; a kind left out is free
@@ -17,13 +16,10 @@
  * 2023). */
 #pragma once
 #include "collective_cost.h"
-#include "method.h"
 
-/* Whether any transfer of the plan may have a tax. */
-gboolean transfer_tax_is_stated(const Cluster *cluster, const Method *method);
+/* Whether any transfer has a tax. */
+gboolean transfer_tax_is_stated(const Cluster *cluster);
 /* Seconds of kernels lost per second of the collective. By channels, 0 if their number is not known. */
 double collective_tax(const Cluster *cluster, const CollectiveCost *cost);
-/* The tax of an exchange with experts. */
-double exchange_tax(const Cluster *cluster, const Method *method, const CollectiveCost *cost);
 /* The tax of a send between two GPUs, by placement. */
 double send_tax(const Cluster *cluster, int from, int to);

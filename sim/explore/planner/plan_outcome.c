@@ -187,7 +187,7 @@ static char *layout(const Said *said, const PlanField *field) {
   return completed_if(said->completed->pipeline_layout != NULL, said, field);
 }
 
-/* Those of the framework, or core_attn, need not be said. */
+/* core_attn need not be said. */
 static char *modules(const Said *said, const PlanField *field) {
   const guint set = said->completed->recompute_modules;
   return set != 0 ? recompute_modules_text(set, "+") : NULL;

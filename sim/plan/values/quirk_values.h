@@ -56,8 +56,7 @@ typedef struct {
   double fragmentation_bytes;
   int gathered;
   int selective;
-  guint recompute_modules;
-  double activation_input_bytes, attention_output_bytes;
+  double activation_input_bytes;
 } FrameworkMemory;
 
 typedef struct {
@@ -111,6 +110,5 @@ typedef struct {
   int grace_mxfp8_step;
   int expert_counts, expert_operations, expert_padding, expert_format;
   int scales;
-  int expert_sms;
   FrameworkRates rates[N_ARCHITECTURES];
 } FrameworkTime;

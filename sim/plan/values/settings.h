@@ -32,7 +32,7 @@ typedef struct Settings {
   int zero;              /* 0..3 */
   int zero_ranks;        /* ranks that one set of shards spans, cp included; 0: all of dp · cp */
   Recompute recompute;
-  guint recompute_modules; /* set, for selective recompute; 0: the framework's, or else core_attn */
+  guint recompute_modules; /* set, for selective recompute; 0: core_attn */
   gboolean sequence_parallel;
   Precision precision;
   Recipe recipe;

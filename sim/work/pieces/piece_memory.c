@@ -43,8 +43,7 @@
  *     norms                           norm_bytes·T'·h  each; of q and k norm_bytes·T·(q + k)   used by I
  *     gathered inputs                 e·(T − T')·h     for each norm's output                used by W
  *     selective by products           e·(T·(2q + kv + f) + T'·h)  instead of all the above
- *     activation_input_bytes          in place of e, of the input of the experts' activation
- *     attention_output_bytes          T·a, once, in place of the input of attn_out                used by W */
+ *     activation_input_bytes          in place of e, of the input of the experts' activation */
 #include "pieces.h"
 
 #include <math.h>
@@ -110,8 +109,7 @@ static double latent_rest(const Cut *cut) {
 
 /* In the form that attn_out's weight gradient reads. */
 static double attention_output(const Cut *cut) {
-  const double bytes = cut->method->memory.attention_output_bytes;
-  return (bytes > 0 ? bytes : cut->linear_bytes) * cut->tokens * cut->out_width;
+  return cut->linear_bytes * cut->tokens * cut->out_width;
 }
 
 /* Elements that the norms of a layer's q and k read. */
@@ -150,7 +148,7 @@ static LayerTensors layer_tensors(const Cut *cut, gboolean has_experts) {
     tensors.rest += attention_row_sums_bytes(cut);
     const gboolean of_heads = cut->cp > 1 && cut->method->cp_comm == CP_ULYSSES;
     /* flash needs its output, not attn_out's operand */
-    if (of_heads || (cut->casts && framework->attention_output_bytes == 0))
+    if (of_heads || cut->casts)
       tensors.rest += e * t * cut->out_width;
   } else {
     tensors.scores = cut->scores * ((cut->model->dropout_rate.attention > 0 ? 2 * e + 1 : e) + (plain ? 4 : 0));
@@ -278,8 +276,7 @@ static void drop_modules(PieceMemory *memory, const Cut *cut, const LayerTensors
  * every other product is kept. */
 static double kept_linear_inputs(const Cut *cut, const LayerTensors *tensors) {
   const gboolean reads_input = cut->n_norms == 0 && !cut->casts;
-  const gboolean reads_output =
-      cut->method->keeps_every_other_product && !cut->casts && cut->method->memory.attention_output_bytes == 0;
+  const gboolean reads_output = cut->method->keeps_every_other_product && !cut->casts;
   return (reads_input ? tensors->layer_input : 0) + (reads_output ? attention_output(cut) : 0);
 }
 
