@@ -78,7 +78,7 @@ static gboolean check_fp8(const Workload *workload, GError **error) {
   const char *what =
       method->mtp_layers > 0              ? "heads that predict a token further"
       : method->keeps_every_other_product ? "selective recompute by products"
-      : method->time.tensor_parallel_format == TP_FORMAT_LINEAR && method->tp > 1 && method->sequence_parallel
+      : method->time.tensor_parallel.format == TP_FORMAT_LINEAR && method->tp > 1 && method->sequence_parallel
           ? "gathers over tp in fp8"
           : NULL;
   if (what != NULL)

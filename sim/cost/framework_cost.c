@@ -48,7 +48,8 @@ static double lateness_s(const FrameworkTime *framework, int n) {
 }
 
 double framework_collective_s(const FrameworkTime *framework, double time_s, int n) {
-  double seen = framework->tensor_parallel == TP_FUSED ? 1 - framework->tensor_parallel_hidden : 1;
+  const FrameworkTensorParallel *tp = &framework->tensor_parallel;
+  const double seen = tp->reduction == TP_FUSED ? 1 - tp->hidden : 1;
   return time_s * seen + lateness_s(framework, n);
 }
 
@@ -76,16 +77,18 @@ double framework_launch_s(const LaunchTimes *launches, const WorkItem *item) {
 }
 
 double framework_expert_collective_s(const FrameworkTime *framework, double each_s) {
-  if (framework->expert_collective_s > 0)
-    return framework->expert_collective_s * each_s / framework->expert_launch_s;
-  return framework->has_host ? framework->collective_s : each_s;
+  const FrameworkExpertHost *host = &framework->expert_host;
+  if (host->collective_s > 0)
+    return host->collective_s * each_s / host->launch_s;
+  return framework->host.is_stated ? framework->host.collective_s : each_s;
 }
 
 /* Layers with experts: host time grows with the number of kernels and with the slowness of the host. Most of a
  * kernel's host time is its module's; in a row of single operations those after the first have none of that. */
 static LaunchTimes expert_launches(const FrameworkTime *framework, Phase phase, double each_s) {
-  const double slower = each_s / framework->expert_launch_s;
-  const double forward_s = slower * framework->expert_forward_s, backward_s = slower * framework->expert_backward_s;
+  const FrameworkExpertHost *host = &framework->expert_host;
+  const double slower = each_s / host->launch_s;
+  const double forward_s = slower * host->forward_s, backward_s = slower * host->backward_s;
   return (LaunchTimes){.kernel_s = phase == PHASE_F ? forward_s : backward_s,
                        .again_s = forward_s,
                        .operation_s = each_s,
@@ -93,22 +96,22 @@ static LaunchTimes expert_launches(const FrameworkTime *framework, Phase phase, 
 }
 
 LaunchTimes framework_launches(const Method *method, const WorkList *work, const WorkList *again, Piece piece,
-                               Phase phase, gboolean has_experts, double each_s) {
-  const FrameworkTime *framework = &method->time;
-  if (has_experts && framework->has_expert_host)
-    return expert_launches(framework, phase, each_s);
-  if (!framework->has_host)
+                               Phase phase, gboolean is_of_experts, double each_s) {
+  const FrameworkHost *host = &method->time.host;
+  if (is_of_experts)
+    return expert_launches(&method->time, phase, each_s);
+  if (!host->is_stated)
     return (LaunchTimes){each_s, each_s, each_s, each_s};
   const int n_kernels = count_kernels(work, FALSE);
   const int n_again = again != NULL ? count_kernels(again, FALSE) : count_kernels(work, TRUE);
   const int n_mtp = method->mtp_layers;
-  const double backward_s = piece_s(framework->layer_backward_s, framework->ends_backward_s, piece, n_mtp);
-  const double forward_s = piece_s(framework->layer_forward_s, framework->ends_forward_s, piece, n_mtp);
+  const double backward_s = piece_s(host->layer_backward_s, host->ends_backward_s, piece, n_mtp);
+  const double forward_s = piece_s(host->layer_forward_s, host->ends_forward_s, piece, n_mtp);
   /* I and W run apart: as if each were half of B */
   double share = phase == PHASE_I || phase == PHASE_W ? 0.5 : 1;
   return (LaunchTimes){.kernel_s = (phase == PHASE_F ? forward_s : share * backward_s) / MAX(n_kernels, 1),
-                       .again_s = framework->layer_again_s / MAX(n_again, 1),
-                       .collective_s = framework->collective_s};
+                       .again_s = host->layer_again_s / MAX(n_again, 1),
+                       .collective_s = host->collective_s};
 }
 
 static gboolean is_router(const WorkItem *item) {

@@ -63,9 +63,10 @@ static void time_list(Costing *costing, Piece piece, Phase phase, TimedList *lis
   const WorkList *work = &costing->workload->work[piece][phase];
   const Method *method = costing->workload->method;
   const WorkList *again = method->recompute == RECOMPUTE_SELECTIVE ? &costing->workload->work[piece][PHASE_F] : NULL;
-  const gboolean has_experts =
-      piece == PIECE_LAYER && method->time.has_expert_host && model_has_experts(costing->workload->model);
-  LaunchTimes launches = framework_launches(method, work, again, piece, phase, has_experts, costing->gpu.host_launch_s);
+  const gboolean is_of_experts =
+      piece == PIECE_LAYER && method->time.expert_host.is_stated && model_has_experts(costing->workload->model);
+  LaunchTimes launches =
+      framework_launches(method, work, again, piece, phase, is_of_experts, costing->gpu.host_launch_s);
   list->n_items = work->n_items;
   list->items = g_new0(TimedItem, work->n_items);
   for (int i = 0; i < work->n_items; i++) {

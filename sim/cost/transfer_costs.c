@@ -68,7 +68,7 @@ gboolean costing_is_tp_alone(const Group *group) {
 static double list_passes_s(const Costing *costing, const Transfer *transfer) {
   if (transfer->n_calls == 0)
     return 0;
-  return kernel_cost_memory_s(&costing->gpu, costing->workload->method->time.zero3_memory_passes * transfer->bytes);
+  return kernel_cost_memory_s(&costing->gpu, costing->workload->method->time.zero3.memory_passes * transfer->bytes);
 }
 
 /* A small cache: whether tp's collectives meet others is decided from the same costs before they are timed. */
@@ -118,11 +118,11 @@ static gint64 transfer_launch_ns(const Costing *costing, const Transfer *transfe
     return 0;
   if (transfer->n_calls > 0)
     return transfer->n_calls *
-           (costing->launch_ns + ns_of(framework->zero3_list_entry_s * costing->shapes[transfer->group].n));
+           (costing->launch_ns + ns_of(framework->zero3.list_entry_s * costing->shapes[transfer->group].n));
   if (transfer->is_item && transfer->piece == PIECE_LAYER && model_has_experts(costing->workload->model) &&
-      framework->has_expert_host)
+      framework->expert_host.is_stated)
     return ns_of(framework_expert_collective_s(framework, 1e-9 * (double)costing->launch_ns));
-  return transfer->is_item && framework->has_host ? ns_of(framework->collective_s) : costing->launch_ns;
+  return transfer->is_item && framework->host.is_stated ? ns_of(framework->host.collective_s) : costing->launch_ns;
 }
 
 void costing_time_transfers(const Costing *costing, const Program *program, Timing *timing) {

@@ -65,30 +65,30 @@ static const Quirk quirks[] = {
      .meaning = "per element of the input of the experts' activation, the shared expert's too, as kept for backward "
                 "(default: the element format's)"},
 
-    {"time.host", QUIRK_MAPPING, IN_TIME(has_host), .part = QUIRK_PART_HOST,
+    {"time.host", QUIRK_MAPPING, IN_TIME(host.is_stated), .part = QUIRK_PART_HOST,
      .meaning = "CPU time to issue; without it each kernel takes the GPU file's host_launch"},
-    {"time.host.layer.forward", QUIRK_SECONDS, IN_TIME(layer_forward_s), UP_TO_A_SECOND, .part = QUIRK_PART_HOST,
+    {"time.host.layer.forward", QUIRK_SECONDS, IN_TIME(host.layer_forward_s), UP_TO_A_SECOND, .part = QUIRK_PART_HOST,
      .meaning = "a layer's kernels"},
-    {"time.host.layer.again", QUIRK_SECONDS, IN_TIME(layer_again_s), UP_TO_A_SECOND, .part = QUIRK_PART_HOST,
+    {"time.host.layer.again", QUIRK_SECONDS, IN_TIME(host.layer_again_s), UP_TO_A_SECOND, .part = QUIRK_PART_HOST,
      .meaning = "the same, recomputed"},
-    {"time.host.layer.backward", QUIRK_SECONDS, IN_TIME(layer_backward_s), UP_TO_A_SECOND, .part = QUIRK_PART_HOST,
+    {"time.host.layer.backward", QUIRK_SECONDS, IN_TIME(host.layer_backward_s), UP_TO_A_SECOND, .part = QUIRK_PART_HOST,
      .meaning = "the same in backward"},
-    {"time.host.ends.forward", QUIRK_SECONDS, IN_TIME(ends_forward_s), UP_TO_A_SECOND, .part = QUIRK_PART_HOST,
+    {"time.host.ends.forward", QUIRK_SECONDS, IN_TIME(host.ends_forward_s), UP_TO_A_SECOND, .part = QUIRK_PART_HOST,
      .meaning = "the kernels of the embedding, and of head and loss"},
-    {"time.host.ends.backward", QUIRK_SECONDS, IN_TIME(ends_backward_s), UP_TO_A_SECOND, .part = QUIRK_PART_HOST,
+    {"time.host.ends.backward", QUIRK_SECONDS, IN_TIME(host.ends_backward_s), UP_TO_A_SECOND, .part = QUIRK_PART_HOST,
      .meaning = "the same in backward"},
-    {"time.host.collective", QUIRK_SECONDS, IN_TIME(collective_s), UP_TO_A_SECOND, .part = QUIRK_PART_HOST,
+    {"time.host.collective", QUIRK_SECONDS, IN_TIME(host.collective_s), UP_TO_A_SECOND, .part = QUIRK_PART_HOST,
      .is_optional = TRUE, .meaning = "one tp collective"},
-    {"time.expert_host", QUIRK_MAPPING, IN_TIME(has_expert_host), .part = QUIRK_PART_HOST,
+    {"time.expert_host", QUIRK_MAPPING, IN_TIME(expert_host.is_stated), .part = QUIRK_PART_HOST,
      .meaning = "CPU time to issue each kernel of a layer with experts, instead of host's layer; scaled for a GPU file "
                 "with another host_launch than `launch`"},
-    {"time.expert_host.forward", QUIRK_SECONDS, IN_TIME(expert_forward_s), UP_TO_A_SECOND, .part = QUIRK_PART_HOST,
+    {"time.expert_host.forward", QUIRK_SECONDS, IN_TIME(expert_host.forward_s), UP_TO_A_SECOND, .part = QUIRK_PART_HOST,
      .meaning = "of a forward kernel"},
-    {"time.expert_host.backward", QUIRK_SECONDS, IN_TIME(expert_backward_s), UP_TO_A_SECOND, .part = QUIRK_PART_HOST,
-     .meaning = "of a backward kernel"},
-    {"time.expert_host.launch", QUIRK_SECONDS, IN_TIME(expert_launch_s), RANGE(1e-7, 1e-3), .part = QUIRK_PART_HOST,
-     .meaning = "in which the host that these times are of issues one kernel"},
-    {"time.expert_host.collective", QUIRK_SECONDS, IN_TIME(expert_collective_s), RANGE(1e-9, 1),
+    {"time.expert_host.backward", QUIRK_SECONDS, IN_TIME(expert_host.backward_s), UP_TO_A_SECOND,
+     .part = QUIRK_PART_HOST, .meaning = "of a backward kernel"},
+    {"time.expert_host.launch", QUIRK_SECONDS, IN_TIME(expert_host.launch_s), RANGE(1e-7, 1e-3),
+     .part = QUIRK_PART_HOST, .meaning = "in which the host that these times are of issues one kernel"},
+    {"time.expert_host.collective", QUIRK_SECONDS, IN_TIME(expert_host.collective_s), RANGE(1e-9, 1),
      .part = QUIRK_PART_HOST, .is_optional = TRUE,
      .meaning = "each collective of such a layer, scaled likewise (default: host's collective, or one kernel's "
                 "host_launch)"},
@@ -103,11 +103,11 @@ static const Quirk quirks[] = {
      .part = QUIRK_PART_KERNELS,
      .meaning = "a rotation of q and k whose cosine and sine are multiplied by a factor (YaRN's). fused: in the kernel "
                 "of every other rotation; single: as single PyTorch operations"},
-    {"time.attention_copies.forward", QUIRK_NUMBER, IN_TIME(attention_copies_forward), RANGE(0, 100),
+    {"time.attention_copies.forward", QUIRK_NUMBER, IN_TIME(attention_copies.forward), RANGE(0, 100),
      .part = QUIRK_PART_KERNELS,
      .meaning = "times that a tensor as wide as the queries is read or written around a fused attention kernel, to "
                 "bring queries, keys and values into its layout and back (default: none)"},
-    {"time.attention_copies.backward", QUIRK_NUMBER, IN_TIME(attention_copies_backward), RANGE(0, 100),
+    {"time.attention_copies.backward", QUIRK_NUMBER, IN_TIME(attention_copies.backward), RANGE(0, 100),
      .part = QUIRK_PART_KERNELS, .meaning = "the same for their gradients"},
     {"time.loss", QUIRK_CHOICE, IN_TIME(loss), CHOICES("plain", "fused"),
      .meaning = "cross-entropy. plain: single operations in fp32; fused: it reads the logits twice in their own format "
@@ -121,33 +121,33 @@ static const Quirk quirks[] = {
     {"time.overlap_p2p", QUIRK_CHOICE, IN_TIME(overlap_p2p), CHOICES("schedule", "always", "chunks"),
      .part = QUIRK_PART_WAITS,
      .meaning = "a stage computes while it sends: as the schedule does, always, or only with several chunks"},
-    {"time.tensor_parallel", QUIRK_CHOICE, IN_TIME(tensor_parallel), CHOICES("beside", "alone", "fused"),
+    {"time.tensor_parallel", QUIRK_CHOICE, IN_TIME(tensor_parallel.reduction), CHOICES("beside", "alone", "fused"),
      .part = QUIRK_PART_TENSOR_PARALLEL,
      .meaning = "the reduction of an input gradient overlaps with the weight gradient (beside), with nothing (alone), "
                 "or in pieces with the product it belongs to (fused)"},
-    {"time.tensor_parallel_hidden", QUIRK_NUMBER, IN_TIME(tensor_parallel_hidden), RANGE(0, 1),
+    {"time.tensor_parallel_hidden", QUIRK_NUMBER, IN_TIME(tensor_parallel.hidden), RANGE(0, 1),
      .part = QUIRK_PART_TENSOR_PARALLEL, .beside = "tensor_parallel: fused",
      .meaning = "share of a collective that overlaps with its product"},
-    {"time.tensor_parallel_format", QUIRK_CHOICE, IN_TIME(tensor_parallel_format), CHOICES("element", "linear"),
+    {"time.tensor_parallel_format", QUIRK_CHOICE, IN_TIME(tensor_parallel.format), CHOICES("element", "linear"),
      .part = QUIRK_PART_TENSOR_PARALLEL,
      .meaning = "linear: under sequence parallelism a rank first converts its tokens, or their gradients, which are "
                 "then gathered in the format their products multiply in; sums stay in the activations' format, as "
                 "gathers do with element"},
-    {"time.gate_linears", QUIRK_CHOICE, IN_TIME(gate_linears), CHOICES("together", "apart"),
+    {"time.gate_linears", QUIRK_CHOICE, IN_TIME(linears.gate), CHOICES("together", "apart"),
      .part = QUIRK_PART_TENSOR_PARALLEL,
      .meaning = "apart: the gate and its companion are two linears: each makes an input gradient, which are then "
                 "added; without sequence parallelism tp sums both, counted as one sum of twice the bytes; together: "
                 "one product"},
-    {"time.qkv_linears", QUIRK_CHOICE, IN_TIME(qkv_linears), CHOICES("together", "apart"),
+    {"time.qkv_linears", QUIRK_CHOICE, IN_TIME(linears.qkv), CHOICES("together", "apart"),
      .part = QUIRK_PART_TENSOR_PARALLEL, .meaning = "the same for queries, keys and values: three linears"},
-    {"time.tensor_parallel_exchanges", QUIRK_CHOICE, IN_TIME(tensor_parallel_exchanges), CHOICES("once", "each"),
+    {"time.tensor_parallel_exchanges", QUIRK_CHOICE, IN_TIME(tensor_parallel.exchanges), CHOICES("once", "each"),
      .part = QUIRK_PART_TENSOR_PARALLEL, .beside = "qkv_linears: apart or gate_linears: apart",
      .meaning = "each: under sequence parallelism each separate linear gathers its own input and reduces its own input "
                 "gradient; once: one exchange for all of them"},
-    {"time.input_gradient_sums", QUIRK_CHOICE, IN_TIME(input_gradient_sums), CHOICES("apart", "fused"),
+    {"time.input_gradient_sums", QUIRK_CHOICE, IN_TIME(linears.input_gradient_sums), CHOICES("apart", "fused"),
      .meaning = "fused: the input gradients of separate linears are added by whatever reads the sum or, under sequence "
                 "parallelism, by one kernel before the tp collective; apart: by kernels that add two at a time"},
-    {"time.tensor_parallel_input", QUIRK_CHOICE, IN_TIME(tensor_parallel_input), CHOICES("shared", "copied"),
+    {"time.tensor_parallel_input", QUIRK_CHOICE, IN_TIME(tensor_parallel.input), CHOICES("shared", "copied"),
      .part = QUIRK_PART_TENSOR_PARALLEL,
      .meaning = "copied: without sequence parallelism a column-parallel linear reads a copy of its input made for it "
                 "and, in backward, a row-parallel one a copy of its output's gradient"},
@@ -174,19 +174,19 @@ static const Quirk quirks[] = {
      .meaning = "ZeRO-1. gathered: each rank has an equal part of all, gathered together; broadcast: each matrix "
                 "belongs wholly to one rank; ranks broadcast theirs after updating, which overlaps with nothing, "
                 "whatever the plan asks for"},
-    {"time.zero3_tensors", QUIRK_MAPPING, IN_TIME(zero3_tensors), .part = QUIRK_PART_DATA_PARALLEL,
+    {"time.zero3_tensors", QUIRK_MAPPING, IN_TIME(zero3.moves_tensors), .part = QUIRK_PART_DATA_PARALLEL,
      .meaning =
          "ZeRO-3 moves each matrix, and its gradient, in its own collective, built from a list with a tensor per "
          "rank; the host waits for all issued work before each gather (default: one collective per layer)"},
-    {"time.zero3_tensors.list_entry", QUIRK_SECONDS, IN_TIME(zero3_list_entry_s), UP_TO_A_SECOND,
+    {"time.zero3_tensors.list_entry", QUIRK_SECONDS, IN_TIME(zero3.list_entry_s), UP_TO_A_SECOND,
      .part = QUIRK_PART_DATA_PARALLEL, .meaning = "CPU time per tensor of such a list"},
-    {"time.zero3_tensors.memory_passes", QUIRK_NUMBER, IN_TIME(zero3_memory_passes), RANGE(0, 100),
+    {"time.zero3_tensors.memory_passes", QUIRK_NUMBER, IN_TIME(zero3.memory_passes), RANGE(0, 100),
      .part = QUIRK_PART_DATA_PARALLEL, .meaning = "additional reads or writes of the moved data"},
-    {"time.zero3_tensors.live_parameters", QUIRK_NUMBER, IN_TIME(zero3_live_parameters), RANGE(1, 1e15),
+    {"time.zero3_tensors.live_parameters", QUIRK_NUMBER, IN_TIME(zero3.live_parameters), RANGE(1, 1e15),
      .part = QUIRK_PART_DATA_PARALLEL,
      .meaning = "a layer with more parameters is not prefetched, and what its recomputation gathered is gathered again "
                 "for its backward"},
-    {"time.zero3_buffers", QUIRK_CHOICE, IN_TIME(zero3_buffers), CHOICES("shared", "copied"),
+    {"time.zero3_buffers", QUIRK_CHOICE, IN_TIME(zero3.buffers), CHOICES("shared", "copied"),
      .part = QUIRK_PART_DATA_PARALLEL,
      .meaning = "copied: ZeRO-3: parameters are copied out of the gather's buffer before use, and gradients into the "
                 "reduction's buffer in its format, in every micro-batch, also where they are reduced once a step; "
@@ -222,9 +222,9 @@ static const Quirk quirks[] = {
     {"time.norm_rate", QUIRK_NUMBER, IN_TIME(norm_rate), RANGE(0.05, 1), .part = QUIRK_PART_KERNELS,
      .beside = "kernels: plain",
      .meaning = "share of the HBM rate that an RMSNorm's single operations reach (default 1)"},
-    {"time.layer_norm.forward", QUIRK_NUMBER, IN_TIME(layer_norm_forward), RANGE(2, 100), .part = QUIRK_PART_KERNELS,
+    {"time.layer_norm.forward", QUIRK_NUMBER, IN_TIME(layer_norm.forward), RANGE(2, 100), .part = QUIRK_PART_KERNELS,
      .meaning = "time of a LayerNorm, in reads or writes of its input (default: the minimum, 2)"},
-    {"time.layer_norm.backward", QUIRK_NUMBER, IN_TIME(layer_norm_backward), RANGE(3, 100), .part = QUIRK_PART_KERNELS,
+    {"time.layer_norm.backward", QUIRK_NUMBER, IN_TIME(layer_norm.backward), RANGE(3, 100), .part = QUIRK_PART_KERNELS,
      .meaning = "the same in backward (default 3)"},
     {"time.row_bias", QUIRK_CHOICE, IN_TIME(row_bias), CHOICES("residual", "apart"), .part = QUIRK_PART_KERNELS,
      .meaning =

@@ -114,7 +114,7 @@ static double copied_parameters(const Workload *workload, const Cut *cut, Piece 
   const Method *method = workload->method;
   const Layout *layout = &workload->layout;
   const gint64 experts = cut_expert_parameters(cut, piece), others = cut_piece_parameters(cut, piece) - experts;
-  if (!zero_shards_weights(method->zero) || method->time.zero3_buffers != ZERO3_BUFFERS_COPIED)
+  if (!zero_shards_weights(method->zero) || method->time.zero3.buffers != ZERO3_BUFFERS_COPIED)
     return 0;
   return (layout->n_shards > 1 ? (double)others : 0) + (layout->n_expert_shards > 1 ? (double)experts : 0);
 }

@@ -33,8 +33,8 @@ START_TEST(each_kernel_takes_its_time_on_a_slower_host) {
   fill(items);
   const WorkList work = {.items = items, .n_items = N_ITEMS};
   g_autoptr(Plan) plan = plan_new();
-  plan->time = (FrameworkTime){
-      .has_expert_host = TRUE, .expert_forward_s = 200e-6, .expert_backward_s = 100e-6, .expert_launch_s = 5e-6};
+  plan->time =
+      (FrameworkTime){.expert_host = {.is_stated = TRUE, .forward_s = 200e-6, .backward_s = 100e-6, .launch_s = 5e-6}};
   const LaunchTimes forward = framework_launches(method_of(plan), &work, NULL, PIECE_LAYER, PHASE_F, TRUE, 6e-6);
   const LaunchTimes backward = framework_launches(method_of(plan), &work, NULL, PIECE_LAYER, PHASE_B, TRUE, 6e-6);
   const LaunchTimes dense = framework_launches(method_of(plan), &work, NULL, PIECE_DENSE_LAYER, PHASE_F, FALSE, 6e-6);
@@ -90,10 +90,10 @@ START_TEST(collectives_of_experts_take_their_time) {
   for (int graphs = CUDA_GRAPHS_NONE; graphs <= CUDA_GRAPHS_FULL; graphs += CUDA_GRAPHS_FULL) {
     g_autoptr(Plan) plan = plan_new();
     plan->dp = plan->ep = 8, plan->seq_len = 512, plan->global_batch = 8, plan->cuda_graphs = graphs;
-    plan->time.has_expert_host = TRUE;
-    plan->time.expert_forward_s = plan->time.expert_backward_s = 100e-6;
-    plan->time.expert_launch_s = cluster->gpu.host_launch_s / 2; /* a host half as fast */
-    plan->time.expert_collective_s = 50e-6;
+    plan->time.expert_host.is_stated = TRUE;
+    plan->time.expert_host.forward_s = plan->time.expert_host.backward_s = 100e-6;
+    plan->time.expert_host.launch_s = cluster->gpu.host_launch_s / 2; /* a host half as fast */
+    plan->time.expert_host.collective_s = 50e-6;
     g_autoptr(Prediction) prediction = predict(&model, cluster, plan, NULL);
     ck_assert_ptr_nonnull(prediction);
     const TimedList *list = &prediction->timing->lists[PIECE_LAYER][PHASE_F];
@@ -127,9 +127,9 @@ START_TEST(a_host_that_counts_waits_for_every_choice) {
   for (int counts = EXPERT_COUNTS_ON_DEVICE; counts <= EXPERT_COUNTS_ON_HOST; counts++) {
     g_autoptr(Plan) plan = plan_new();
     plan->dp = plan->ep = 8, plan->seq_len = 512, plan->global_batch = 16;
-    plan->time.has_expert_host = TRUE;
-    plan->time.expert_forward_s = plan->time.expert_backward_s = 1e-3;
-    plan->time.expert_launch_s = cluster->gpu.host_launch_s;
+    plan->time.expert_host.is_stated = TRUE;
+    plan->time.expert_host.forward_s = plan->time.expert_host.backward_s = 1e-3;
+    plan->time.expert_host.launch_s = cluster->gpu.host_launch_s;
     plan->time.expert_counts = counts;
     g_autoptr(Plan) replayed = plan_copy(plan);
     replayed->cuda_graphs = CUDA_GRAPHS_FULL;
@@ -177,11 +177,11 @@ END_TEST
 /* A layer 8 ms forward and 20 ms backward, an end 1 ms and 3 ms, in equal parts over 4 kernels. A head further is a
  * layer and an end. */
 START_TEST(heads_that_predict_further_take_the_host_a_layer_and_an_end_each) {
-  const FrameworkTime times = {.has_host = TRUE,
-                               .layer_forward_s = 8e-3,
-                               .layer_backward_s = 20e-3,
-                               .ends_forward_s = 1e-3,
-                               .ends_backward_s = 3e-3};
+  const FrameworkTime times = {.host = {.is_stated = TRUE,
+                                        .layer_forward_s = 8e-3,
+                                        .layer_backward_s = 20e-3,
+                                        .ends_forward_s = 1e-3,
+                                        .ends_backward_s = 3e-3}};
   WorkItem items[4] = {{.kind = ITEM_MEMORY}, {.kind = ITEM_MEMORY}, {.kind = ITEM_MEMORY}, {.kind = ITEM_MEMORY}};
   const WorkList work = {.items = items, .n_items = 4};
   for (int n_mtp = 0; n_mtp <= 2; n_mtp++) {

@@ -91,7 +91,7 @@ START_TEST(owners_of_matrices_broadcast_them_after_the_update) {
 }
 END_TEST
 
-static double step_of_tensor_parallel(FrameworkTensorParallel how, gboolean sequence_parallel) {
+static double step_of_tensor_parallel(FrameworkReduction how, gboolean sequence_parallel) {
   g_autoptr(Model) model = model_read("gpt3-175b", NULL);
   g_autoptr(Cluster) cluster = cluster_read("vtrain-a100", NULL);
   g_autoptr(Plan) plan = plan_new();
@@ -99,7 +99,7 @@ static double step_of_tensor_parallel(FrameworkTensorParallel how, gboolean sequ
   plan->gpus = plan->tp = 8;
   plan->global_batch = 1;
   plan->sequence_parallel = sequence_parallel;
-  plan->time.tensor_parallel = how;
+  plan->time.tensor_parallel.reduction = how;
   g_autoptr(GError) error = NULL;
   g_autoptr(Prediction) prediction = predict(model, cluster, plan, &error);
   ck_assert_msg(prediction != NULL, "%s", error != NULL ? error->message : "");

@@ -83,8 +83,8 @@ START_TEST(the_last_rank_is_as_late_as_order_statistics_say) {
 END_TEST
 
 START_TEST(a_fused_collective_shows_what_is_not_hidden) {
-  const FrameworkTime fused = {.tensor_parallel = TP_FUSED, .tensor_parallel_hidden = 0.75};
-  const FrameworkTime alone = {.tensor_parallel = TP_ALONE};
+  const FrameworkTime fused = {.tensor_parallel.reduction = TP_FUSED, .tensor_parallel.hidden = 0.75};
+  const FrameworkTime alone = {.tensor_parallel.reduction = TP_ALONE};
   ck_assert_double_eq_tol(framework_collective_s(&fused, 8e-3, 4), 2e-3, 1e-15);
   ck_assert_double_eq_tol(framework_collective_s(&alone, 8e-3, 4), 8e-3, 1e-15);
 }
@@ -146,12 +146,12 @@ static double host_bound_step_s(Recompute recompute, guint modules, Attention at
   g_autoptr(Model) model = model_read("gpt2", NULL);
   g_autoptr(Cluster) cluster = cluster_read("vtrain-a100", NULL);
   g_autoptr(Plan) plan = plan_new();
-  Framework slow = {.time = {.has_host = TRUE,
-                             .layer_forward_s = 10e-3,
-                             .layer_again_s = 5e-3,
-                             .layer_backward_s = 20e-3,
-                             .ends_forward_s = 1e-3,
-                             .ends_backward_s = 1e-3}};
+  Framework slow = {.time = {.host = {.is_stated = TRUE,
+                                      .layer_forward_s = 10e-3,
+                                      .layer_again_s = 5e-3,
+                                      .layer_backward_s = 20e-3,
+                                      .ends_forward_s = 1e-3,
+                                      .ends_backward_s = 1e-3}}};
   plan_set_framework(plan, "slow", &slow);
   plan->gpus = plan->tp = tp;
   plan->global_batch = 1;

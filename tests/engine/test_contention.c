@@ -261,11 +261,9 @@ START_TEST(a_framework_is_the_same_folded_and_unfolded) {
   Case drawn = {.model = llama, .cluster = clusters[1], .plan = plan_new()};
   drawn.plan->sequence_parallel = TRUE;
   drawn.plan->seq_len = 1024;
-  drawn.plan->time = (FrameworkTime){.has_host = TRUE,
-                                     .layer_forward_s = 50e-6,
-                                     .layer_backward_s = 100e-6,
-                                     .collective_s = 8e-6,
-                                     .arrival_spread_s = 30e-6};
+  drawn.plan->time = (FrameworkTime){
+      .host = {.is_stated = TRUE, .layer_forward_s = 50e-6, .layer_backward_s = 100e-6, .collective_s = 8e-6},
+      .arrival_spread_s = 30e-6};
   g_autoptr(Prediction) whole = predict_cut(&drawn, 8, 2);
   drawn.plan->fold = FALSE;
   g_autoptr(Prediction) apart = predict_case(&drawn);

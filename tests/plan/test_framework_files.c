@@ -185,8 +185,8 @@ START_TEST(a_base_is_merged_as_that_of_a_cluster) {
   remove_frameworks(directory, before, names);
   ck_assert(are_read && is_refused);
   ck_assert(less.memory.logit_bytes == 0 && less.time.context_exchanges == CONTEXT_BESIDE);
-  ck_assert_double_eq_tol(some.time.expert_forward_s, 8e-6, 1e-15);
-  ck_assert_double_eq_tol(some.time.expert_backward_s, 7e-6, 1e-15);
+  ck_assert_double_eq_tol(some.time.expert_host.forward_s, 8e-6, 1e-15);
+  ck_assert_double_eq_tol(some.time.expert_host.backward_s, 7e-6, 1e-15);
   ck_assert(some.time.context_exchanges == CONTEXT_ALONE && some.memory.logit_bytes == 20);
   ck_assert_msg(strstr(error->message, "wrong.yaml:4: time: found norm_rate") != NULL, "%s", error->message);
 }
@@ -287,7 +287,7 @@ START_TEST(shipped_files_say_how_gradients_are_summed_and_copied) {
     Framework framework;
     ck_assert(framework_read(cases[i].name, &framework, NULL));
     ck_assert_msg(framework.time.gradient_add_bytes == cases[i].add_bytes, "%s", cases[i].name);
-    ck_assert_msg(framework.time.zero3_buffers == cases[i].buffers, "%s", cases[i].name);
+    ck_assert_msg(framework.time.zero3.buffers == cases[i].buffers, "%s", cases[i].name);
     g_autoptr(Plan) half = plan_new();
     half->precision = PRECISION_FP16;
     plan_set_framework(half, cases[i].name, &framework);

@@ -114,7 +114,7 @@ START_TEST(zero3_moves_each_matrix_in_a_collective_of_its_own) {
   g_autoptr(Cluster) cluster = cluster_read("vtrain-a100", NULL);
   double gathered[2];
   for (int exceeds = 0; exceeds < 2; exceeds++) {
-    const Framework lists = {.time = {.zero3_tensors = TRUE, .zero3_live_parameters = exceeds ? 1 : 1e9}};
+    const Framework lists = {.time = {.zero3.moves_tensors = TRUE, .zero3.live_parameters = exceeds ? 1 : 1e9}};
     g_autoptr(Plan) plan = plan_new();
     plan_set_framework(plan, "own", &lists);
     plan->gpus = 4;
@@ -144,7 +144,7 @@ START_TEST(lists_of_tensors_take_the_host) {
   double step_s[2];
   for (int costs = 0; costs < 2; costs++) {
     const Framework lists = {
-        .time = {.zero3_tensors = TRUE, .zero3_live_parameters = 1, .zero3_list_entry_s = costs ? 100e-6 : 0}};
+        .time = {.zero3.moves_tensors = TRUE, .zero3.live_parameters = 1, .zero3.list_entry_s = costs ? 100e-6 : 0}};
     g_autoptr(Plan) plan = plan_new();
     plan_set_framework(plan, "own", &lists);
     plan->gpus = 4;
@@ -167,7 +167,7 @@ START_TEST(lists_of_tensors_pass_through_memory) {
   Prediction *predictions[2];
   for (int passes = 0; passes < 2; passes++) {
     const Framework lists = {
-        .time = {.zero3_tensors = TRUE, .zero3_live_parameters = 1, .zero3_memory_passes = 3 * passes}};
+        .time = {.zero3.moves_tensors = TRUE, .zero3.live_parameters = 1, .zero3.memory_passes = 3 * passes}};
     g_autoptr(Plan) plan = plan_new();
     plan_set_framework(plan, "own", &lists);
     plan->gpus = 4;

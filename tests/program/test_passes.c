@@ -64,7 +64,7 @@ static char *dump_plan(const Example *example, const char *pass) {
   /* every piece a bucket, but not every parameter a chunk of the host's update */
   plan->bucket_parameters = offload_is_any(&example->offload) ? 300000 : 1;
   plan->steps = example->steps;
-  plan->time.zero3_tensors = example->moves_tensors;
+  plan->time.zero3.moves_tensors = example->moves_tensors;
   plan->recompute = example->moves_tensors ? RECOMPUTE_FULL : plan->recompute;
   plan->offload = example->offload;
   g_autoptr(GError) error = NULL;

@@ -6,8 +6,8 @@
 
 static Workload *copying(Recompute recompute, Attention attention) {
   g_autoptr(Plan) plan = plan_of(4, FALSE, attention, recompute);
-  plan->time.attention_copies_forward = 17;
-  plan->time.attention_copies_backward = 21;
+  plan->time.attention_copies.forward = 17;
+  plan->time.attention_copies.backward = 21;
   return workload_new(&llama, plan, NULL);
 }
 

@@ -169,8 +169,8 @@ END_TEST
 /* The first of a row of operations takes the host what a kernel takes, each further one what a launch takes. */
 START_TEST(further_operations_take_a_launch_each) {
   g_autoptr(Plan) plan = plan_new();
-  plan->time = (FrameworkTime){
-      .has_expert_host = TRUE, .expert_forward_s = 200e-6, .expert_backward_s = 100e-6, .expert_launch_s = 5e-6};
+  plan->time =
+      (FrameworkTime){.expert_host = {.is_stated = TRUE, .forward_s = 200e-6, .backward_s = 100e-6, .launch_s = 5e-6}};
   const WorkItem item = {.name = "bias", .kind = ITEM_MEMORY, .n_launches = 5, .after = -1};
   WorkItem items[] = {item};
   const WorkList work = {.items = items, .n_items = 1};
@@ -192,9 +192,9 @@ START_TEST(the_host_waits_at_every_bound) {
     plan->seq_len = 4096, plan->micro_batch = 1, plan->global_batch = 16;
     plan->recompute = again ? RECOMPUTE_SELECTIVE : RECOMPUTE_NONE;
     plan->recompute_modules = again ? MODULE_BIT(MODULE_MOE_ACT) : 0;
-    plan->time.has_expert_host = TRUE;
-    plan->time.expert_forward_s = plan->time.expert_backward_s = 100e-6;
-    plan->time.expert_launch_s = cluster->gpu.host_launch_s;
+    plan->time.expert_host.is_stated = TRUE;
+    plan->time.expert_host.forward_s = plan->time.expert_host.backward_s = 100e-6;
+    plan->time.expert_host.launch_s = cluster->gpu.host_launch_s;
     g_autoptr(Plan) fused = plan_copy(plan);
     fused->time.expert_operations = EXPERT_OPERATIONS_FUSED;
     g_autoptr(GError) error = NULL;

@@ -85,7 +85,7 @@ static double summed_operand_bytes(const Workload *workload, const char *operand
 
 static double summed_bytes(const Model *model, int how, gboolean sequence_parallel) {
   g_autoptr(Plan) plan = plan_of(4, sequence_parallel, ATTENTION_FLASH, RECOMPUTE_NONE);
-  plan->time.gate_linears = how;
+  plan->time.linears.gate = how;
   g_autoptr(Workload) workload = workload_new(model, plan, NULL);
   return summed_operand_bytes(workload, "mlp_up.dgrad");
 }
@@ -111,14 +111,14 @@ START_TEST(gradients_of_linears_apart_are_added_up) {
   const double stream_bytes = 2.0 * 1024 * 1024;
   for (int tp = 1; tp <= 4; tp *= 2) {
     g_autoptr(Plan) plan = plan_of(tp, tp == 4, ATTENTION_FLASH, RECOMPUTE_NONE);
-    plan->time.gate_linears = plan->time.qkv_linears = LINEARS_APART;
+    plan->time.linears.gate = plan->time.linears.qkv = LINEARS_APART;
     g_autoptr(Workload) workload = workload_new(&llama, plan, NULL);
     ck_assert_double_eq(behind_bytes(workload, PHASE_I, "qkv.dgrad"), 2 * 3 * stream_bytes);
     ck_assert_double_eq(behind_bytes(workload, PHASE_I, "mlp_up.dgrad"), 3 * stream_bytes);
     ck_assert_double_eq(behind_bytes(workload, PHASE_I, "mlp_down.dgrad"), 0);
     ck_assert_double_eq(behind_bytes(workload, PHASE_F, "qkv"), 0);
     ck_assert_double_eq(summed_operand_bytes(workload, "qkv.dgrad"), tp == 1 ? 0 : (tp == 2 ? 3 : 1) * stream_bytes);
-    plan->time.gate_linears = plan->time.qkv_linears = LINEARS_TOGETHER;
+    plan->time.linears.gate = plan->time.linears.qkv = LINEARS_TOGETHER;
     g_autoptr(Workload) together = workload_new(&llama, plan, NULL);
     ck_assert_double_eq(behind_bytes(together, PHASE_I, "qkv.dgrad"), 0);
     ck_assert_double_eq(behind_bytes(together, PHASE_I, "mlp_up.dgrad"), 0);
@@ -133,13 +133,13 @@ START_TEST(what_reads_a_sum_of_gradients_may_make_it) {
   const double stream_bytes = 2.0 * 1024 * 1024;
   for (int tp = 1; tp <= 4; tp *= 2) {
     g_autoptr(Plan) plan = plan_of(tp, tp == 4, ATTENTION_FLASH, RECOMPUTE_NONE);
-    plan->time.gate_linears = plan->time.qkv_linears = LINEARS_APART;
-    plan->time.input_gradient_sums = INPUT_GRADIENT_SUMS_FUSED;
+    plan->time.linears.gate = plan->time.linears.qkv = LINEARS_APART;
+    plan->time.linears.input_gradient_sums = INPUT_GRADIENT_SUMS_FUSED;
     g_autoptr(Workload) workload = workload_new(&llama, plan, NULL);
     ck_assert_double_eq(behind_bytes(workload, PHASE_I, "qkv.dgrad"), (tp < 4 ? 2 : 4) * stream_bytes);
     ck_assert_double_eq(behind_bytes(workload, PHASE_I, "mlp_up.dgrad"), (tp < 4 ? 1 : 3) * stream_bytes);
     ck_assert_double_eq(behind_bytes(workload, PHASE_I, "mlp_down.dgrad"), 0);
-    plan->time.gate_linears = LINEARS_TOGETHER;
+    plan->time.linears.gate = LINEARS_TOGETHER;
     g_autoptr(Workload) together = workload_new(&llama, plan, NULL);
     ck_assert_double_eq(behind_bytes(together, PHASE_I, "mlp_up.dgrad"), 0);
   }
@@ -152,8 +152,8 @@ START_TEST(linears_may_copy_what_they_read_where_tp_cuts_without_sequence_parall
   const double stream_bytes = 2.0 * 1024 * 1024;
   for (int tp = 1; tp <= 4; tp *= 2) {
     g_autoptr(Plan) plan = plan_of(tp, tp == 4, ATTENTION_FLASH, RECOMPUTE_NONE);
-    plan->time.gate_linears = plan->time.qkv_linears = LINEARS_APART;
-    plan->time.tensor_parallel_input = TP_INPUT_COPIED;
+    plan->time.linears.gate = plan->time.linears.qkv = LINEARS_APART;
+    plan->time.tensor_parallel.input = TP_INPUT_COPIED;
     g_autoptr(Workload) workload = workload_new(&llama, plan, NULL);
     const double copied_bytes = tp == 2 ? 2 * stream_bytes : 0;
     ck_assert_double_eq(behind_bytes(workload, PHASE_F, "qkv"), 3 * copied_bytes);
@@ -171,8 +171,8 @@ END_TEST
 START_TEST(linears_may_each_exchange_over_tp_for_themselves) {
   const double stream_bytes = 2.0 * 1024 * 1024;
   g_autoptr(Plan) plan = plan_of(4, TRUE, ATTENTION_FLASH, RECOMPUTE_NONE);
-  plan->time.gate_linears = plan->time.qkv_linears = LINEARS_APART;
-  plan->time.tensor_parallel_exchanges = TP_EXCHANGES_EACH;
+  plan->time.linears.gate = plan->time.linears.qkv = LINEARS_APART;
+  plan->time.tensor_parallel.exchanges = TP_EXCHANGES_EACH;
   g_autoptr(Workload) workload = workload_new(&llama, plan, NULL);
   ck_assert_double_eq(exchanged_bytes(workload, PHASE_F, "qkv"), 3 * stream_bytes);
   ck_assert_double_eq(exchanged_bytes(workload, PHASE_F, "mlp_up"), 2 * stream_bytes);
@@ -204,7 +204,7 @@ START_TEST(zero_3_may_copy_what_it_gathers_and_reduces) {
   plan->zero = 3;
   plan->recipe.weights = 2;
   plan->time.gradient_sum_bytes = 4;
-  plan->time.zero3_buffers = ZERO3_BUFFERS_COPIED;
+  plan->time.zero3.buffers = ZERO3_BUFFERS_COPIED;
   g_autoptr(Workload) workload = workload_new(&llama, plan, NULL);
   for (int piece = PIECE_LAYER; piece <= PIECE_HEAD; piece++) {
     const WorkList *work = workload->work[piece];
@@ -225,7 +225,7 @@ START_TEST(what_lies_on_one_rank_or_is_gathered_once_is_not_copied) {
     g_autoptr(Plan) plan = plan_of(1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
     plan->dp = plan->gpus = zero == 3 ? 1 : 2;
     plan->zero = zero;
-    plan->time.zero3_buffers = ZERO3_BUFFERS_COPIED;
+    plan->time.zero3.buffers = ZERO3_BUFFERS_COPIED;
     g_autoptr(Workload) workload = workload_new(&llama, plan, NULL);
     ck_assert_double_eq(all_behind_bytes(&workload->work[PIECE_LAYER][PHASE_F]), 0);
     ck_assert_double_eq(all_behind_bytes(&workload->work[PIECE_LAYER][PHASE_B]), 0);

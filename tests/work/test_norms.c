@@ -217,8 +217,8 @@ START_TEST(a_framework_says_what_its_layer_norm_takes) {
   g_autoptr(Workload) bare = workload_new(&gpt, plan, NULL);
   ck_assert_double_eq(find(&bare->work[PIECE_LAYER][PHASE_F], "norm")->bytes, 2 * stream_bytes);
   ck_assert_double_eq(find(&bare->work[PIECE_LAYER][PHASE_B], "norm.backward")->bytes, 3 * stream_bytes);
-  plan->time.layer_norm_forward = 3.5;
-  plan->time.layer_norm_backward = 10.5;
+  plan->time.layer_norm.forward = 3.5;
+  plan->time.layer_norm.backward = 10.5;
   g_autoptr(Workload) longer = workload_new(&gpt, plan, NULL), other = workload_new(&llama, plan, NULL);
   ck_assert_double_eq(find(&longer->work[PIECE_LAYER][PHASE_F], "norm")->bytes, 3.5 * stream_bytes);
   ck_assert_double_eq(find(&longer->work[PIECE_LAYER][PHASE_B], "norm.backward")->bytes, 10.5 * stream_bytes);

@@ -377,7 +377,7 @@ END_TEST
 static Workload *gathering(const Model *model, gboolean sequence_parallel, int format) {
   g_autoptr(Plan) plan = plan_of(4, sequence_parallel, ATTENTION_FLASH, RECOMPUTE_NONE);
   plan->precision = PRECISION_FP8;
-  plan->time.tensor_parallel_format = format;
+  plan->time.tensor_parallel.format = format;
   return workload_new(model, plan, NULL);
 }
 

@@ -16,7 +16,7 @@ typedef enum { ROTATION_FUSED, ROTATION_SINGLE } FrameworkRotation;
 typedef enum { SENDS_ON_STREAMS, SENDS_SYNCHRONOUS } FrameworkSends;
 typedef enum { STAGE_TENSORS_WHOLE, STAGE_TENSORS_SPLIT } FrameworkStageTensors;
 typedef enum { P2P_OF_SCHEDULE, P2P_ALWAYS, P2P_CHUNKS } FrameworkP2P;
-typedef enum { TP_BESIDE, TP_ALONE, TP_FUSED } FrameworkTensorParallel;
+typedef enum { TP_BESIDE, TP_ALONE, TP_FUSED } FrameworkReduction;
 typedef enum { TP_FORMAT_ELEMENT, TP_FORMAT_LINEAR } FrameworkTensorParallelFormat;
 typedef enum { TP_EXCHANGES_ONCE, TP_EXCHANGES_EACH } FrameworkTensorParallelExchanges;
 typedef enum { LINEARS_TOGETHER, LINEARS_APART } FrameworkLinears;
@@ -65,32 +65,63 @@ typedef struct {
   double attention_forward, attention_backward; /* (0, 1]; 0: the GPU file's */
 } FrameworkRates;
 
-/* Zeroed: no framework. A number of 0 is its default, as its row says. */
+/* CPU time to issue the kernels of a layer, of the embedding or head, and a tp collective. */
 typedef struct {
-  gboolean has_host; /* FALSE: the next six are unknown */
+  gboolean is_stated; /* FALSE: all of it is unknown */
   double layer_forward_s, layer_again_s, layer_backward_s;
   double ends_forward_s, ends_backward_s;
   double collective_s;
-  gboolean has_expert_host; /* FALSE: the next four are unknown */
-  double expert_forward_s, expert_backward_s, expert_launch_s;
-  double expert_collective_s;
+} FrameworkHost;
+
+/* The same for each kernel and collective of a layer with experts, by a host that issues one kernel in launch_s. */
+typedef struct {
+  gboolean is_stated;
+  double forward_s, backward_s, launch_s;
+  double collective_s; /* 0: as in other layers */
+} FrameworkExpertHost;
+
+/* Collectives of tp. */
+typedef struct {
+  int reduction; /* FrameworkReduction */
+  double hidden; /* with TP_FUSED */
+  int format, exchanges, input;
+} FrameworkTensorParallel;
+
+/* Linears that read the same input: one product, or several whose input gradients are summed. */
+typedef struct {
+  int gate, qkv; /* FrameworkLinears */
+  int input_gradient_sums;
+} FrameworkSplitLinears;
+
+/* How ZeRO-3 moves parameters and gradients. */
+typedef struct {
+  gboolean moves_tensors; /* each in a collective of its own; FALSE: the next three are unknown */
+  double list_entry_s, memory_passes, live_parameters;
+  int buffers;
+} FrameworkZero3;
+
+/* Reads or writes of a tensor; 0: the default. */
+typedef struct {
+  double forward, backward;
+} FrameworkPasses;
+
+/* Zeroed: no framework. A number of 0 is its default, as its row says. */
+typedef struct {
+  FrameworkHost host;
+  FrameworkExpertHost expert_host;
   double step_s;
   double arrival_spread_s;
   int kernels; /* FrameworkKernels */
   int scaled_rotation;
   int loss;
   int sends, stage_tensors, overlap_p2p;
-  int tensor_parallel;
-  double tensor_parallel_hidden;
-  int tensor_parallel_format, tensor_parallel_exchanges, tensor_parallel_input;
-  int gate_linears, qkv_linears, input_gradient_sums;
+  FrameworkTensorParallel tensor_parallel;
+  FrameworkSplitLinears linears;
   int data_parallel;
   int gradients, pipeline_gradients, accumulated_gradients;
   int expert_optimizer;
   int weights;
-  gboolean zero3_tensors; /* FALSE: the next three are unknown */
-  double zero3_list_entry_s, zero3_memory_passes, zero3_live_parameters;
-  int zero3_buffers;
+  FrameworkZero3 zero3;
   double gradient_sum_bytes;
   int gradient_sums;
   double gradient_add_bytes;
@@ -99,8 +130,7 @@ typedef struct {
   double buffer_passes;
   int gradient_scaling;
   double norm_rate, strided_rate; /* (0, 1] */
-  double attention_copies_forward, attention_copies_backward;
-  double layer_norm_forward, layer_norm_backward;
+  FrameworkPasses attention_copies, layer_norm;
   int row_bias;
   int recompute_end;
   int context, context_exchanges;

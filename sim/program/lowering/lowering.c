@@ -229,13 +229,13 @@ gboolean lowering_gathers_early(const Workload *workload) {
 }
 
 gboolean lowering_moves_tensors(const Workload *workload) {
-  return zero_shards_weights(workload->method->zero) && workload->method->time.zero3_tensors &&
+  return zero_shards_weights(workload->method->zero) && workload->method->time.zero3.moves_tensors &&
          lowering_is_sharded(workload);
 }
 
 gboolean lowering_exceeds_live(const Workload *workload) {
   return lowering_moves_tensors(workload) &&
-         (double)workload->piece_parameters[PIECE_LAYER] > workload->method->time.zero3_live_parameters;
+         (double)workload->piece_parameters[PIECE_LAYER] > workload->method->time.zero3.live_parameters;
 }
 
 int lowering_window(const Workload *workload) {

@@ -37,12 +37,12 @@
 
 static void copies_round_flash(ItemList *list, gboolean backward) {
   const Cut *cut = list->cut;
-  const FrameworkTime *time = &cut->method->time;
+  const FrameworkPasses *copies = &cut->method->time.attention_copies;
   const double width_bytes = cut->element_bytes * cut->tokens * cut->q_width;
-  if (backward && time->attention_copies_backward > 0)
-    item_list_input_gradient(list, "attention_copies.backward", time->attention_copies_backward * width_bytes);
-  if (!backward && time->attention_copies_forward > 0)
-    item_list_memory(list, "attention_copies", time->attention_copies_forward * width_bytes);
+  if (backward && copies->backward > 0)
+    item_list_input_gradient(list, "attention_copies.backward", copies->backward * width_bytes);
+  if (!backward && copies->forward > 0)
+    item_list_memory(list, "attention_copies", copies->forward * width_bytes);
 }
 
 static void flash(ItemList *list, gboolean backward) {

@@ -157,7 +157,7 @@ static void make_mlp(const Cut *cut, LinearKind kind, Linear *linear) {
 static void gather_narrow(const Cut *cut, LinearKind kind, Linear *linear) {
   const gboolean is_row = kind == LINEAR_ATTN_OUT || kind == LINEAR_MLP_DOWN || kind == LINEAR_SHARED_DOWN;
   const gboolean is_column = kind == LINEAR_QKV || kind == LINEAR_MLP_UP || kind == LINEAR_SHARED_UP;
-  if (cut->method->time.tensor_parallel_format != TP_FORMAT_LINEAR || !cut->casts || !cut->sequence_parallel ||
+  if (cut->method->time.tensor_parallel.format != TP_FORMAT_LINEAR || !cut->casts || !cut->sequence_parallel ||
       cut->model->parallel_block)
     return;
   linear->gathers_narrow = is_row || is_column;
@@ -324,16 +324,16 @@ static gint64 columns_made(const ItemList *list, LinearKind kind, const Linear *
 /* The number of the framework's linears that one listed product stands for: three for queries, keys and values, two
  * for a gate and what it multiplies, if it keeps them apart. */
 static int linears_apart(const Cut *cut, LinearKind kind) {
-  const FrameworkTime *time = &cut->method->time;
+  const FrameworkSplitLinears *linears = &cut->method->time.linears;
   const gboolean is_gated = cut->model->gated && (kind == LINEAR_MLP_UP || kind == LINEAR_SHARED_UP);
   if (kind == LINEAR_QKV)
-    return time->qkv_linears == LINEARS_APART ? 3 : 1;
-  return is_gated && time->gate_linears == LINEARS_APART ? 2 : 1;
+    return linears->qkv == LINEARS_APART ? 3 : 1;
+  return is_gated && linears->gate == LINEARS_APART ? 2 : 1;
 }
 
 /* How many of n linears gather their input under sequence parallelism. */
 static int n_gathers(const Cut *cut, int n_linears) {
-  return cut->method->time.tensor_parallel_exchanges == TP_EXCHANGES_EACH ? n_linears : 1;
+  return cut->method->time.tensor_parallel.exchanges == TP_EXCHANGES_EACH ? n_linears : 1;
 }
 
 /* Adds memory kernels that run after the last listed product and move `bytes` in total. */
@@ -349,7 +349,7 @@ static gboolean is_cut(const Cut *cut, const Linear *linear) {
  * columns: n·2·T·w elements. Under sequence parallelism its input was gathered and is not copied. */
 static double copied_bytes(const Cut *cut, const Linear *linear, int n_linears) {
   const gboolean copies =
-      is_cut(cut, linear) && !cut->sequence_parallel && cut->method->time.tensor_parallel_input == TP_INPUT_COPIED;
+      is_cut(cut, linear) && !cut->sequence_parallel && cut->method->time.tensor_parallel.input == TP_INPUT_COPIED;
   return copies ? 2.0 * n_linears * cut->element_bytes * linear->tokens * linear->region_width : 0;
 }
 
@@ -366,7 +366,7 @@ static int n_sums(const Cut *cut, int n_linears) {
 static int added_passes(const Cut *cut, const Linear *linear, int n_linears) {
   if (n_linears == 1)
     return 0;
-  if (cut->method->time.input_gradient_sums == INPUT_GRADIENT_SUMS_APART)
+  if (cut->method->time.linears.input_gradient_sums == INPUT_GRADIENT_SUMS_APART)
     return 3 * (n_linears - 1);
   return is_cut(cut, linear) && cut->sequence_parallel && n_sums(cut, n_linears) == 1 ? n_linears + 1 : n_linears - 1;
 }
@@ -415,7 +415,7 @@ void linear_column_backward(ItemList *list, LinearKind kind) {
     if (!linear.region_of_another && !linear.is_local)
       reduced = region_reduce_columns(list, linear.names->dgrad, n_sums(cut, n_linears) * linear.region_width);
   }
-  if (cut->method->time.tensor_parallel == TP_ALONE)
+  if (cut->method->time.tensor_parallel.reduction == TP_ALONE)
     item_list_wait(list, reduced);
   if (list->weight_gradients) {
     item_list_wait(list, gathered);

@@ -35,8 +35,8 @@ static gboolean has_plain_norm(const Cut *cut) {
 /* How often a single-kernel norm reads or writes a tensor as large as its input x: forward it reads x and writes y,
  * 2; backward it reads dy and x and writes dx, 3. A framework may state higher numbers for its LayerNorm. */
 static double norm_passes(const Cut *cut, gboolean backward) {
-  const FrameworkTime *time = &cut->method->time;
-  const double passes = backward ? time->layer_norm_backward : time->layer_norm_forward;
+  const FrameworkPasses *stated = &cut->method->time.layer_norm;
+  const double passes = backward ? stated->backward : stated->forward;
   if (cut->model->norm != NORM_RMSNORM && passes > 0)
     return passes;
   return backward ? 3 : 2;
