@@ -3,6 +3,18 @@
 #pragma once
 #include "program.h"
 
+/* Words that writer and reader share, NULL-terminated, in enum order. */
+extern const char *const phase_words[N_PHASES + 1];
+extern const char *const piece_words[N_PIECES + 1];
+extern const char *const op_kind_words[N_OP_KINDS + 1];
+enum { N_AXIS_BITS = N_AXES + 3 };
+extern const char
+    *const axis_words[N_AXIS_BITS + 1]; /* by bit of an AxisSet: the axes, dp_shard, dp_replica, expert_shard */
+extern const char *const route_words[N_ROUTE_BITS + 1]; /* by bit of a CopyRoute */
+
+/* The kind of an op on `stream` unless its line says `kind=`. */
+OpKind program_words_usual_kind(Stream stream);
+
 typedef struct {
   const char *name; /* of the text, for messages */
   int number;       /* line number from 1 */

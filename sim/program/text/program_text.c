@@ -1,8 +1,17 @@
-/* The writer. A field with its default value is omitted; the reader restores it. Numbers are written with the fewest
- * digits that read back as the same double. */
 #include "program_text.h"
-#include "program_words.h"
+
+#include <string.h>
+
+#include "error.h"
+#include "program_fields.h"
+#include "suggest.h"
 #include "units.h"
+#include "verify.h"
+
+/* --- the writer ---
+ *
+ * A field with its default value is omitted; the reader restores it. Numbers are written with the fewest
+ * digits that read back as the same double. */
 
 static void append_number(GString *out, const char *key, double value) {
   g_string_append_printf(out, " %s=", key);
@@ -152,4 +161,323 @@ char *program_to_text(const Program *program) {
   for (int rank = 0; rank < program->n_ranks; rank++)
     append_rank(out, rank, &program->ranks[rank]);
   return g_string_free(out, FALSE);
+}
+
+/* --- the reader ---
+ *
+ * A line is words separated by blanks: the first says what it is, then come positional words, then
+ * `key=value` fields. The fields of a line are a table built where the line is read: key, reader of the value,
+ * target. Entries are numbered consecutively, so a skipped or repeated number is an error; references to other
+ * entries are checked by the verifier once everything is read. A line that starts with # is a comment. */
+
+/* A larger program is a mistake. */
+enum { MAX_RANKS = 1 << 16, MAX_STAGES = 1 << 20, MAX_MICRO_BATCHES = 1 << 24, MAX_STEPS = 1 << 20 };
+
+typedef struct {
+  Line line;        /* being read */
+  Program *program; /* NULL until its line has been read */
+  int rank;         /* whose ops are being read; −1 before the first */
+  GArray *ops;      /* of Op: ops of that rank so far */
+} Reader;
+
+static gboolean read_program_line(Reader *reader, GError **error) {
+  gint32 n_ranks = 0, n_stages = 0, n_micro_batches = 0, n_steps = 1, n_pipes = 1, expansion = EXPANSION_NONE;
+  guint8 heads_add_to_table = 0;
+  const Field fields[] = {{"ranks", field_count, &n_ranks, TRUE},
+                          {"stages", field_count, &n_stages, TRUE},
+                          {"micro_batches", field_count, &n_micro_batches, TRUE},
+                          {"steps", field_count, &n_steps},
+                          {"pipes", field_count, &n_pipes},
+                          {"heads_add_to_table", field_byte, &heads_add_to_table},
+                          {"expanded", field_count, &expansion}};
+  if (reader->program)
+    return line_fail(&reader->line, error, "a second program line");
+  if (!line_read_fields(&reader->line, 1, line_n_words(&reader->line), fields, G_N_ELEMENTS(fields), error))
+    return FALSE;
+  if (n_ranks < 1 || n_ranks > MAX_RANKS || n_stages < 1 || n_stages > MAX_STAGES || n_micro_batches < 1 ||
+      n_micro_batches > MAX_MICRO_BATCHES || n_steps < 1 || n_steps > MAX_STEPS || expansion > EXPANSION_BESIDE)
+    return line_fail(&reader->line, error,
+                     "found ranks=%d stages=%d micro_batches=%d steps=%d expanded=%d; expected 1 to %d, %d, %d, %d, "
+                     "and 0, 1 or 2",
+                     n_ranks, n_stages, n_micro_batches, n_steps, expansion, MAX_RANKS, MAX_STAGES, MAX_MICRO_BATCHES,
+                     MAX_STEPS);
+  if (n_pipes < 1 || n_pipes > 2 || n_stages % n_pipes != 0)
+    return line_fail(&reader->line, error, "pipes=%d; expected 1, or 2 with an even number of stages", n_pipes);
+  reader->program = program_new(n_ranks, n_stages, n_micro_batches);
+  reader->program->n_steps = n_steps;
+  reader->program->n_pipes = n_pipes;
+  reader->program->heads_add_to_table = heads_add_to_table != 0;
+  reader->program->expansion = (guint8)expansion;
+  return TRUE;
+}
+
+static gboolean is_name(const char *text) {
+  gsize length = strspn(text, G_CSET_A_2_Z G_CSET_a_2_z G_CSET_DIGITS "_-");
+  return length > 0 && length <= 40 && text[length] == '\0';
+}
+
+static gboolean read_group_line(Reader *reader, GError **error) {
+  Group group = {.pp_first = -1, .pp_last = -1};
+  const Field fields[] = {{"axes", field_axes, &group.axes, TRUE},
+                          {"pp", field_pp, &group},
+                          {"charge", field_charge, &group.charge, TRUE},
+                          {"route", field_route, &group.route}};
+  const char *name = line_word(&reader->line, 2);
+  if (!line_check_number(&reader->line, line_word(&reader->line, 1), reader->program->groups->len, error))
+    return FALSE;
+  if (!is_name(name))
+    return line_fail(&reader->line, error, "found " FOUND "; expected a group's name of letters, digits, _ and -",
+                     name);
+  if (!line_read_fields(&reader->line, 3, line_n_words(&reader->line), fields, G_N_ELEMENTS(fields), error))
+    return FALSE;
+  group.name = g_intern_string(name);
+  g_array_append_val(reader->program->groups, group);
+  return TRUE;
+}
+
+static gboolean read_work_line(Reader *reader, GError **error) {
+  Work work = {.piece = -1, .first_item = -1, .last_item = -1, .stage = -1};
+  const Field fields[] = {{"embedding", field_byte, &work.n_embedding},
+                          {"layers", field_count, &work.n_layers},
+                          {"dense", field_count, &work.n_dense},
+                          {"head", field_byte, &work.n_head},
+                          {"piece", field_piece, &work.piece},
+                          {"items", field_items, &work},
+                          {"recompute", field_byte, &work.recompute},
+                          {"overlapped", field_byte, &work.overlapped},
+                          {"on_host", field_byte, &work.on_host},
+                          {"stage", field_count, &work.stage},
+                          {"parameters", field_number, &work.parameters},
+                          {"passed", field_number, &work.passed},
+                          {"flops", field_number, &work.flops}};
+  if (!line_check_number(&reader->line, line_word(&reader->line, 1), reader->program->works->len, error))
+    return FALSE;
+  int phase = line_word_of(&reader->line, "phase", line_word(&reader->line, 2), phase_words, error);
+  if (phase < 0 ||
+      !line_read_fields(&reader->line, 3, line_n_words(&reader->line), fields, G_N_ELEMENTS(fields), error))
+    return FALSE;
+  work.phase = (guint8)phase;
+  g_array_append_val(reader->program->works, work);
+  return TRUE;
+}
+
+static gboolean read_ends(const Reader *reader, const char *text, Transfer *transfer, GError **error) {
+  const char *at;
+  if (field_parse_int(text, &at, 0, &transfer->source) && g_str_has_prefix(at, "->") &&
+      field_parse_int(at + 2, &at, 0, &transfer->target) && *at == '\0')
+    return TRUE;
+  return line_fail(&reader->line, error, "found " FOUND "; expected two pipeline ranks, as 0->1", text);
+}
+
+static gboolean read_send(const Reader *reader, Transfer *transfer, GError **error) {
+  const Field fields[] = {{"bytes", field_number, &transfer->bytes, TRUE}};
+  transfer->collective = COLLECTIVE_SEND_RECV;
+  return read_ends(reader, line_word(&reader->line, 3), transfer, error) &&
+         line_read_fields(&reader->line, 4, line_n_words(&reader->line), fields, G_N_ELEMENTS(fields), error);
+}
+
+static gboolean read_collective(const Reader *reader, Transfer *transfer, GError **error) {
+  gint32 piece = -1, item = -1;
+  const Field fields[] = {{"group", field_count, &transfer->group, TRUE},
+                          {"bytes", field_number, &transfer->bytes, TRUE},
+                          {"embedding", field_byte, &transfer->n_embedding},
+                          {"layers", field_count, &transfer->n_layers},
+                          {"dense", field_count, &transfer->n_dense},
+                          {"experts", field_byte, &transfer->of_experts},
+                          {"head", field_byte, &transfer->n_head},
+                          {"tables", field_byte, &transfer->n_tables},
+                          {"calls", field_count, &transfer->n_calls},
+                          {"piece", field_piece, &piece},
+                          {"item", field_count, &item}};
+  int collective = line_word_of(&reader->line, "neither send nor a collective:", line_word(&reader->line, 2),
+                                collective_names(), error);
+  transfer->collective = (guint8)collective;
+  if (collective < 0 ||
+      !line_read_fields(&reader->line, 3, line_n_words(&reader->line), fields, G_N_ELEMENTS(fields), error))
+    return FALSE;
+  if ((piece < 0) != (item < 0))
+    return line_fail(&reader->line, error, "piece= and item= belong together");
+  if (piece >= 0) {
+    transfer->is_item = TRUE;
+    transfer->piece = piece;
+    transfer->item = item;
+  }
+  return TRUE;
+}
+
+static gboolean read_transfer_line(Reader *reader, GError **error) {
+  Transfer transfer = {.group = -1, .source = -1, .target = -1};
+  if (!line_check_number(&reader->line, line_word(&reader->line, 1), reader->program->transfers->len, error))
+    return FALSE;
+  gboolean is_send = strcmp(line_word(&reader->line, 2), "send") == 0;
+  if (!(is_send ? read_send : read_collective)(reader, &transfer, error))
+    return FALSE;
+  g_array_append_val(reader->program->transfers, transfer);
+  return TRUE;
+}
+
+static gboolean read_memory(const Reader *reader, guint first, guint end, double bytes[N_MEMORY], GError **error) {
+  Field fields[N_MEMORY];
+  for (int category = 0; category < N_MEMORY; category++)
+    fields[category] = (Field){memory_category_name(category), field_number, &bytes[category]};
+  return line_read_fields(&reader->line, first, end, fields, N_MEMORY, error);
+}
+
+/* "effect 1 hold weights=… drop activations=…": either part may be omitted. */
+static gboolean read_effect_line(Reader *reader, GError **error) {
+  Effect effect = {0};
+  guint n = line_n_words(&reader->line), hold = 2, drop = 2;
+  if (!line_check_number(&reader->line, line_word(&reader->line, 1), reader->program->effects->len, error))
+    return FALSE;
+  while (drop < n && strcmp(line_word(&reader->line, drop), "drop") != 0)
+    drop++;
+  if (hold < drop && strcmp(line_word(&reader->line, hold), "hold") != 0)
+    return line_fail(&reader->line, error, "found " FOUND "; expected hold or drop", line_word(&reader->line, hold));
+  if ((hold < drop && !read_memory(reader, hold + 1, drop, effect.hold, error)) ||
+      (drop < n && !read_memory(reader, drop + 1, n, effect.drop, error)))
+    return FALSE;
+  g_array_append_val(reader->program->effects, effect);
+  return TRUE;
+}
+
+/* The ops read so far become their rank's list. */
+static void finish_rank(Reader *reader) {
+  if (reader->rank < 0)
+    return;
+  OpList *list = &reader->program->ranks[reader->rank];
+  list->n_ops = (int)reader->ops->len;
+  list->ops = g_memdup2(reader->ops->data, reader->ops->len * sizeof(Op));
+  g_array_set_size(reader->ops, 0);
+}
+
+static gboolean read_rank_line(Reader *reader, GError **error) {
+  if (reader->rank + 1 >= reader->program->n_ranks)
+    return line_fail(&reader->line, error, "more ranks than the %d of the program line", reader->program->n_ranks);
+  if (!line_check_number(&reader->line, line_word(&reader->line, 1), (guint)reader->rank + 1, error))
+    return FALSE;
+  finish_rank(reader);
+  reader->rank++;
+  return read_memory(reader, 2, line_n_words(&reader->line), reader->program->ranks[reader->rank].resident, error);
+}
+
+static gboolean read_stream(const Reader *reader, const char *text, Stream *stream, GError **error) {
+  const char *names[N_STREAMS + 1] = {NULL};
+  for (int i = 0; i < N_STREAMS; i++)
+    names[i] = stream_info(i)->name;
+  int found = line_word_of(&reader->line, "stream", text, names, error);
+  *stream = (Stream)found;
+  return found >= 0;
+}
+
+static gboolean read_op_fields(const Reader *reader, Op *op, GError **error) {
+  gint32 work = -1, transfer = -1;
+  guint8 overlapped = 0, takes_turns = 0;
+  const Field fields[] = {{"kind", field_kind, &op->kind},
+                          {"step", field_count, &op->step},
+                          {"batch", field_count, &op->batch},
+                          {"unit", field_count, &op->unit},
+                          {"peer", field_count, &op->peer},
+                          {"tag", field_int, &op->tag},
+                          {"work", field_count, &work},
+                          {"transfer", field_count, &transfer},
+                          {"effect", field_count, &op->effect},
+                          {"after", field_after, op->after},
+                          {"overlapped", field_byte, &overlapped},
+                          {"takes_turns", field_byte, &takes_turns}};
+  if (!line_read_fields(&reader->line, 3, line_n_words(&reader->line), fields, G_N_ELEMENTS(fields), error))
+    return FALSE;
+  if (op_computes(op) ? transfer >= 0 : work >= 0)
+    return line_fail(&reader->line, error, "a %s op has no %s=", op_kind_words[op->kind],
+                     op_computes(op) ? "transfer" : "work");
+  op->work = MAX(work, transfer);
+  op->overlapped = overlapped != 0;
+  op->takes_turns = takes_turns != 0;
+  return TRUE;
+}
+
+static gboolean read_op_line(Reader *reader, GError **error) {
+  Stream stream;
+  Action action;
+  if (reader->rank < 0)
+    return line_fail(&reader->line, error, "an op before the first rank line");
+  if (!line_check_number(&reader->line, line_word(&reader->line, 0), reader->ops->len, error) ||
+      !read_stream(reader, line_word(&reader->line, 1), &stream, error))
+    return FALSE;
+  if (!action_parse(line_word(&reader->line, 2), &action, error)) {
+    g_prefix_error(error, "%s:%d: ", reader->line.name, reader->line.number);
+    return FALSE;
+  }
+  Op op = op_new(program_words_usual_kind(stream), stream, action.kind, action.stage, action.micro_batch);
+  if (!read_op_fields(reader, &op, error))
+    return FALSE;
+  g_array_append_val(reader->ops, op);
+  return TRUE;
+}
+
+static const struct {
+  const char *word;
+  gboolean (*read)(Reader *reader, GError **error);
+} lines[] = {{"program", read_program_line},   {"group", read_group_line},   {"work", read_work_line},
+             {"transfer", read_transfer_line}, {"effect", read_effect_line}, {"rank", read_rank_line}};
+
+static gboolean read_line(Reader *reader, GError **error) {
+  const char *first = line_word(&reader->line, 0);
+  if (*first == '\0' || *first == '#')
+    return TRUE;
+  if (!reader->program && strcmp(first, "program") != 0)
+    return line_fail(&reader->line, error, "found " FOUND "; expected the program line first", first);
+  if (g_ascii_isdigit(*first))
+    return read_op_line(reader, error);
+  const char *words[G_N_ELEMENTS(lines) + 1] = {NULL};
+  for (gsize i = 0; i < G_N_ELEMENTS(lines); i++) {
+    words[i] = lines[i].word;
+    if (strcmp(first, lines[i].word) == 0)
+      return lines[i].read(reader, error);
+  }
+  return line_fail_word(&reader->line, "neither an op nor a known line:", first, words, error);
+}
+
+/* Cuts `line` into words, in place. */
+static void split_words(Reader *reader, char *line) {
+  g_ptr_array_set_size(reader->line.words, 0);
+  for (char *save, *word = strtok_r(line, " \t\r", &save); word; word = strtok_r(NULL, " \t\r", &save))
+    g_ptr_array_add(reader->line.words, word);
+  g_ptr_array_add(reader->line.words, NULL);
+}
+
+static gboolean read_lines(Reader *reader, char *text, GError **error) {
+  for (char *line = text; line != NULL;) {
+    char *end = strchr(line, '\n');
+    if (end)
+      *end++ = '\0';
+    reader->line.number++;
+    split_words(reader, line);
+    if (!read_line(reader, error))
+      return FALSE;
+    line = end;
+  }
+  if (!reader->program)
+    return line_fail(&reader->line, error, "nothing here; expected a program");
+  if (reader->rank + 1 < reader->program->n_ranks)
+    return line_fail(&reader->line, error, "the text ends after %d ranks; expected %d", reader->rank + 1,
+                     reader->program->n_ranks);
+  finish_rank(reader);
+  return TRUE;
+}
+
+Program *program_from_text(const char *text, const char *name, GError **error) {
+  g_autofree char *copy = g_strdup(text ? text : "");
+  Reader reader = {.line.name = name, .rank = -1};
+  reader.line.words = g_ptr_array_new();
+  reader.ops = g_array_new(FALSE, FALSE, sizeof(Op));
+  gboolean ok = read_lines(&reader, copy, error);
+  if (ok && !program_verify_given(reader.program, error)) {
+    g_prefix_error(error, "%s: ", name);
+    ok = FALSE;
+  }
+  g_ptr_array_unref(reader.line.words);
+  g_array_unref(reader.ops);
+  if (!ok)
+    g_clear_pointer(&reader.program, program_free);
+  return reader.program;
 }
