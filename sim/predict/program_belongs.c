@@ -4,9 +4,8 @@
 #include <math.h>
 
 #include "error.h"
-#include "host_updates.h"
 #include "lowering.h"
-#include "transfer_sizes.h"
+#include "program_sizes.h"
 
 /* FLOPs of the kernels a work names; −1 when this workload has no such kernels. */
 static double named_flops(const Work *work, const Workload *workload) {
@@ -69,5 +68,5 @@ gboolean program_belongs(const Program *program, const Workload *workload, GErro
   if (program->n_steps != method->steps)
     return fail_input(error, "the program has %d steps, expected %d as --steps", program->n_steps, method->steps);
   return check_works(program, workload, error) && check_offload(program, method, error) &&
-         transfer_sizes_check(program, workload, error) && host_updates_check(program, workload, error);
+         program_sizes_check(program, workload, error);
 }

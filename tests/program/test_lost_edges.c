@@ -9,7 +9,7 @@
 #include "lowering.h"
 #include "plan.h"
 #include "plan_cases.h"
-#include "transfer_sizes.h"
+#include "program_sizes.h"
 #include "verify.h"
 
 enum { N_SEEDS = 400, N_LEAST = 2, N_SIZED = 100, MOST_OPS = 250 };
@@ -117,7 +117,7 @@ static void draw(guint seed, Drawn *drawn) {
 static void assert_taken(const Drawn *drawn, const Program *program, guint seed) {
   g_autoptr(GError) error = NULL;
   const gboolean is_taken =
-      program_verify_given(program, &error) && transfer_sizes_check(program, drawn->workload, &error);
+      program_verify_given(program, &error) && program_sizes_check(program, drawn->workload, &error);
   ck_assert_msg(is_taken, "seed %u: %s", seed, error != NULL ? error->message : "");
 }
 
@@ -203,13 +203,13 @@ static void assert_sized(const Drawn *drawn, Program *program, guint seed) {
         continue;
       Transfer *transfer = &g_array_index(program->transfers, Transfer, op->work), kept = *transfer;
       transfer->bytes *= 1.01;
-      ck_assert_msg(kept.bytes == 0 || !transfer_sizes_check(program, drawn->workload, NULL),
+      ck_assert_msg(kept.bytes == 0 || !program_sizes_check(program, drawn->workload, NULL),
                     "seed %u: rank %d, op %d (%s) moves more than it should, and is taken", seed, rank, i,
                     action_info(op->action)->name);
       *transfer = kept;
       transfer->collective = kept.collective == COLLECTIVE_ALL_REDUCE ? COLLECTIVE_ALL_GATHER : COLLECTIVE_ALL_REDUCE;
       ck_assert_msg(kept.group < 0 || op->action == ACTION_FETCH ||
-                        !transfer_sizes_check(program, drawn->workload, NULL),
+                        !program_sizes_check(program, drawn->workload, NULL),
                     "seed %u: rank %d, op %d (%s) is of another kind, and is taken", seed, rank, i,
                     action_info(op->action)->name);
       *transfer = kept;

@@ -2,8 +2,7 @@
 
 #include "error.h"
 #include "executor.h"
-#include "host_updates.h"
-#include "transfer_sizes.h"
+#include "program_sizes.h"
 
 static const Phase phase_of[] = {
     [ACTION_F] = PHASE_F, [ACTION_I] = PHASE_I, [ACTION_W] = PHASE_W, [ACTION_B] = PHASE_B};
@@ -180,5 +179,5 @@ gboolean program_fits(const Program *program, const Workload *workload, GError *
       if (!fits || !offload_fits(workload, op))
         return fail_op(program, rank, i, error);
     }
-  return transfer_sizes_check(program, workload, error) && host_updates_check(program, workload, error);
+  return program_sizes_check(program, workload, error);
 }

@@ -10,7 +10,7 @@
  *     activations  what a layer saves is copied out after its forward and back before its backward, two layers at a
  *                  time: a forward waits until the activations of the one two before it are out, a backward's are
  *                  fetched when the op two before it has ended. What is needed again within three ops stays
- *     update       offload_update.c
+ *     update       by the host, chunk by chunk: below
  *
  *     compute   | F0 | F1 | F2 | …                     | B2 | B1 | B0 |
  *     copy_out       | out 0 | out 1 |                      | grad 2 | grad 1 | …
@@ -18,8 +18,156 @@
  *
  * ZeRO-Offload, arXiv 2101.06840 §4.1; ZeRO-Infinity, arXiv 2104.07857 §6.2; activations as in the offloading of FSDP
  * and Transformer Engine, with two buffers. */
-#include "offload_parts.h"
+#include "lowering.h"
 #include "offload_state.h"
+
+#include <math.h>
+
+/* --- copies --- */
+
+/* `moved`: whose parameters; NULL: not recorded. */
+static Op copy_of(Program *program, ActionKind action, CopyRoute route, int stage, double bytes,
+                  const Transfer *moved) {
+  const Group group = {.name = "copy", .pp_first = -1, .pp_last = -1, .charge = AXIS_DP, .route = (guint8)route};
+  Transfer transfer = moved != NULL ? *moved : (Transfer){.source = -1, .target = -1};
+  transfer.group = program_group(program, &group);
+  transfer.collective = COLLECTIVE_SEND_RECV;
+  transfer.bytes = bytes;
+  transfer.n_calls = 0;
+  const gboolean is_out = (route & (ROUTE_LINK_OUT | ROUTE_NVME_WRITE)) != 0;
+  Op op = op_new(OP_COLLECTIVE, is_out ? STREAM_COPY_OUT : STREAM_COPY, action, stage, -1);
+  op.work = program_transfer(program, &transfer);
+  return op;
+}
+
+/* A copy of `bytes` between the rank and its node's memory, on copy_out if the route leads outward, else on copy. No
+ * dependencies yet. */
+static Op copy_new(Program *program, ActionKind action, CopyRoute route, int stage, double bytes) {
+  return copy_of(program, action, route, stage, bytes, NULL);
+}
+
+/* A copy that replaces a gather over one rank; like the gather, it records whose parameters it brings. */
+static Op copy_of_gather(Program *program, CopyRoute route, const Op *gather, double bytes) {
+  const Transfer moved = g_array_index(program->transfers, Transfer, gather->work);
+  return copy_of(program, ACTION_UNSHARD, route, gather->stage, bytes, &moved);
+}
+
+/* Makes `op` wait for the latest op on `stream` in the new list, if any. */
+static void add_after_last(Op *op, const OpEditor *editor, Stream stream) {
+  for (gint32 i = editor->n_ops; i-- > 0;)
+    if (editor->ops[i].stream == stream) {
+      op_add_after(op, i);
+      return;
+    }
+}
+
+/* --- the update ---
+ *
+ * The host thread updates chunk by chunk; an updated chunk is copied while the next
+ * one is updated. With the state on NVMe, two chunks are being read while one is updated:
+ *
+ *     copy      | read 0 | read 1 |   | back 0 | read 2 | back 1 | …        weights to the GPU, if kept there
+ *     host               | update 0 | update 1 |···| update 2 | …
+ *     copy_out                      | write 0 | write 1 | …
+ *
+ * No chunk is updated before all gradients of the step have arrived and their norm is known. Gradients on NVMe are
+ * read with the rest, and no read begins before the last of them has been written. Modelled on DeepSpeed's CPU Adam
+ * (arXiv 2101.06840 §5.1), its optimizer swapper (arXiv 2104.07857 §6.3) and Megatron-LM's hybrid optimizer.
+ *
+ * A chunk is at most a gradient bucket, but a rank has at most MOST_CHUNKS. More would only change how much of the
+ * last copy is exposed, by less than one part in MOST_CHUNKS. */
+
+enum { MOST_CHUNKS = 32, CHUNKS_AHEAD = 2 };
+
+typedef struct {
+  Program *program;
+  OpEditor *editor;
+  const Method *method;
+  double parameters; /* per chunk */
+} Update;
+
+static gint32 add_copy(const Update *update, ActionKind action, CopyRoute route, double bytes_per_parameter, int chunk,
+                       gint32 after) {
+  Op op = copy_new(update->program, action, route, -1, round(update->parameters * bytes_per_parameter));
+  op.unit = chunk;
+  op_add_after(&op, after);
+  return op_editor_add(update->editor, &op);
+}
+
+/* Reads master copy and moments from the drives, and gradients if they are there; by then all of them must be. */
+static gint32 add_read(const Update *update, int chunk) {
+  const Method *method = update->method;
+  const gboolean has_gradients = method_gradient_tier(method, method->zero) == TIER_NVME;
+  const double gradients = has_gradients ? method->recipe.gradients : 0;
+  const double bytes = round(update->parameters * (recipe_optimizer_bytes(&method->recipe) + gradients));
+  Op op = copy_new(update->program, ACTION_STATE_READ, ROUTE_NVME_READ, -1, bytes);
+  op.unit = chunk;
+  if (chunk == 0 && has_gradients)
+    add_after_last(&op, update->editor, STREAM_COPY_OUT);
+  return op_editor_add(update->editor, &op);
+}
+
+static gint32 add_step(const Update *update, const Op *step, int chunk, gint32 read) {
+  const Work work = {.phase = PHASE_OPTIMIZER,
+                     .on_host = TRUE,
+                     .stage = -1,
+                     .piece = -1,
+                     .first_item = -1,
+                     .last_item = -1,
+                     .parameters = update->parameters};
+  Op op = *step;
+  if (chunk > 0) /* the first chunk has waited for the gradients */
+    for (int i = 0; i < OP_MAX_AFTER; i++)
+      op.after[i] = -1;
+  op.work = program_work(update->program, &work);
+  op.unit = chunk;
+  op_add_after(&op, read);
+  return op_editor_add(update->editor, &op);
+}
+
+/* The copies that follow a chunk's update; returns the op after which its weights are where they are kept. */
+static gint32 add_copies_behind(const Update *update, int chunk, gint32 step) {
+  const Offload *offload = &update->method->offload;
+  const Recipe *recipe = &update->method->recipe;
+  gint32 settled = step;
+  if (offload->weights == TIER_GPU)
+    settled = add_copy(update, ACTION_WEIGHTS_BACK, ROUTE_LINK_IN, recipe->weights, chunk, step);
+  if (offload->weights == TIER_NVME)
+    settled = add_copy(update, ACTION_WEIGHTS_STORE, ROUTE_NVME_WRITE, recipe->weights, chunk, step);
+  if (offload->optimizer == TIER_NVME)
+    add_copy(update, ACTION_STATE_WRITE, ROUTE_NVME_WRITE, recipe_optimizer_bytes(recipe), chunk, step);
+  return settled;
+}
+
+/* The host's counterpart of the GPU's step: waits for the gradients, and for everything copied out. */
+static Op step_op(const OpEditor *editor, int index) {
+  const Op old = op_editor_translate(editor, index);
+  Op op = op_new(OP_HOST, STREAM_HOST, ACTION_OPTIMIZER, -1, -1);
+  for (int i = 0; i < OP_MAX_AFTER; i++)
+    op_add_after(&op, old.after[i]);
+  add_after_last(&op, editor, STREAM_COMPUTE);
+  add_after_last(&op, editor, STREAM_COPY_OUT);
+  return op;
+}
+
+/* Replaces old op `index`, the GPU's Adam step, by that of the node's processors, chunk by chunk, with all its
+ * copies. Ops that waited for the step now wait until its last weights have arrived where they are kept. */
+static void add_update(Program *program, OpEditor *editor, const Workload *workload, int rank, int index) {
+  const Method *method = workload->method;
+  const double parameters = optimizer_parameters(workload, rank);
+  const double chunks = ceil(parameters / (double)MAX(method->bucket_parameters, 1));
+  const int n_chunks = (int)CLAMP(chunks, 1, MOST_CHUNKS);
+  const Update update = {program, editor, method, parameters / n_chunks};
+  const Op step = step_op(editor, index);
+  gint32 reads[MOST_CHUNKS], settled = -1;
+  int n_read = 0;
+  for (int chunk = 0; chunk < n_chunks; chunk++) {
+    for (; n_read < MIN(chunk + CHUNKS_AHEAD, n_chunks); n_read++)
+      reads[n_read] = method->offload.optimizer == TIER_NVME ? add_read(&update, n_read) : -1;
+    settled = add_copies_behind(&update, chunk, add_step(&update, &step, chunk, reads[chunk]));
+  }
+  op_editor_set_moved(editor, index, settled);
+}
 
 /* The latest two of a kind: with two buffers, the third waits for the first. */
 typedef struct {
@@ -125,8 +273,8 @@ static void find_stays(Mover *mover, const OpList *list) {
 static Op saved_copy(const Mover *mover, const Op *pass, gboolean is_out) {
   const Part part = part_of_op(mover->program, pass);
   const PieceMemory memory = part_memory(mover->workload, &part);
-  Op op = offload_copy(mover->program, is_out ? ACTION_SAVED_OUT : ACTION_SAVED_IN,
-                       is_out ? ROUTE_LINK_OUT : ROUTE_LINK_IN, pass->stage, memory.saved_bytes);
+  Op op = copy_new(mover->program, is_out ? ACTION_SAVED_OUT : ACTION_SAVED_IN, is_out ? ROUTE_LINK_OUT : ROUTE_LINK_IN,
+                   pass->stage, memory.saved_bytes);
   op.micro_batch = pass->micro_batch;
   op.unit = pass->unit;
   return op;
@@ -166,8 +314,7 @@ static void put_gradient_out(Mover *mover, const Op *source, double parameters, 
   const Method *method = mover->workload->method;
   const CopyRoute route =
       ROUTE_LINK_OUT | (method_gradient_tier(method, method->zero) == TIER_NVME ? ROUTE_NVME_WRITE : 0);
-  Op op =
-      offload_copy(mover->program, ACTION_GRAD_OUT, route, source->stage, round(parameters * method->recipe.gradients));
+  Op op = copy_new(mover->program, ACTION_GRAD_OUT, route, source->stage, round(parameters * method->recipe.gradients));
   op.micro_batch = source->micro_batch;
   op.unit = source->unit;
   op_add_after(&op, after);
@@ -236,8 +383,8 @@ static void copy_gather(Mover *mover, int index) {
   const gboolean from_nvme = workload->method->offload.weights == TIER_NVME;
   const CopyRoute route = ROUTE_LINK_IN | (from_nvme ? ROUTE_NVME_READ : 0);
   const double bytes = round(transfer->bytes / shards);
-  Op fetch = shards > 1 ? offload_copy(mover->program, ACTION_FETCH, route, gather.stage, bytes)
-                        : offload_gather(mover->program, route, &gather, bytes);
+  Op fetch = shards > 1 ? copy_new(mover->program, ACTION_FETCH, route, gather.stage, bytes)
+                        : copy_of_gather(mover->program, route, &gather, bytes);
   fetch.micro_batch = gather.micro_batch;
   fetch.unit = gather.unit;
   for (int i = 0; i < OP_MAX_AFTER && gather.after[i] >= 0; i++) {
@@ -276,8 +423,8 @@ static void copy_compute(Mover *mover, const OpList *list, int index) {
 /* The host's reading of the loss ends the step: all copies must have ended by then. */
 static void copy_sync(Mover *mover, int index) {
   Op op = op_editor_translate(&mover->editor, index);
-  offload_add_after_last(&op, &mover->editor, STREAM_COPY);
-  offload_add_after_last(&op, &mover->editor, STREAM_COPY_OUT);
+  add_after_last(&op, &mover->editor, STREAM_COPY);
+  add_after_last(&op, &mover->editor, STREAM_COPY_OUT);
   op_editor_set_moved(&mover->editor, index, op_editor_add(&mover->editor, &op));
 }
 
@@ -287,7 +434,7 @@ static void copy_other(Mover *mover, const OpList *list, int index) {
   if (old->action == ACTION_UNSHARD && offload->weights != TIER_GPU)
     copy_gather(mover, index);
   else if (old->action == ACTION_OPTIMIZER && offload->optimizer != TIER_GPU)
-    offload_add_update(mover->program, &mover->editor, mover->workload, mover->rank, index);
+    add_update(mover->program, &mover->editor, mover->workload, mover->rank, index);
   else if (old->action == ACTION_SYNC)
     copy_sync(mover, index);
   else

@@ -1,7 +1,8 @@
-#include "transfer_sizes.h"
+#include "program_sizes.h"
 
 #include <math.h>
 
+#include "error.h"
 #include "fail_op.h"
 #include "lowering.h"
 
@@ -161,7 +162,7 @@ static gboolean check_op(const Check *check, gint32 i, GError **error) {
   }
 }
 
-gboolean transfer_sizes_check(const Program *program, const Workload *workload, GError **error) {
+static gboolean check_transfers(const Program *program, const Workload *workload, GError **error) {
   for (int rank = 0; rank < program->n_ranks; rank++) {
     const Check check = {program, workload, rank};
     for (gint32 i = 0; i < program->ranks[rank].n_ops; i++)
@@ -169,4 +170,48 @@ gboolean transfer_sizes_check(const Program *program, const Workload *workload, 
         return FALSE;
   }
   return TRUE;
+}
+
+/* --- what the host updates --- */
+
+static gboolean updates_on_host(const Program *program) {
+  for (guint i = 0; i < program->works->len; i++)
+    if (g_array_index(program->works, Work, i).on_host)
+      return TRUE;
+  return FALSE;
+}
+
+/* `updated`: [steps] parameters, summed over parts. */
+static void sum_parts(const Program *program, int rank, double *updated) {
+  const OpList *list = &program->ranks[rank];
+  for (int step = 0; step < program->n_steps; step++)
+    updated[step] = 0;
+  for (int i = 0; i < list->n_ops; i++) {
+    const Op *op = &list->ops[i];
+    if (op->kind == OP_HOST && op->action == ACTION_OPTIMIZER)
+      updated[op->step] += g_array_index(program->works, Work, op->work).parameters;
+  }
+}
+
+/* In every step the parts of each rank's update add up to all parameters that it owns. */
+static gboolean check_updates(const Program *program, const Workload *workload, GError **error) {
+  if (!updates_on_host(program))
+    return TRUE;
+  g_autofree double *updated = g_new(double, program->n_steps);
+  for (int rank = 0; rank < program->n_ranks; rank++) {
+    const double owned = optimizer_parameters(workload, rank);
+    sum_parts(program, rank, updated);
+    for (int step = 0; step < program->n_steps; step++)
+      if (fabs(updated[step] - owned) > 1e-9 * owned)
+        return fail_impossible(
+            error,
+            "rank %d: step %d updates %.17g parameters on the host; expected the %.17g that the rank "
+            "owns under this plan",
+            rank, step, updated[step], owned);
+  }
+  return TRUE;
+}
+
+gboolean program_sizes_check(const Program *program, const Workload *workload, GError **error) {
+  return check_transfers(program, workload, error) && check_updates(program, workload, error);
 }
