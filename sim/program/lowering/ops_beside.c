@@ -11,10 +11,8 @@
 typedef struct {
   const OpList *list;
   const gint32 *batches; /* from op_list_batches() */
-  gint32
-      *ended; /* [ops] last compute op known to have ended when the op starts; −1 none; a batch's is at its first op */
-  gint32 *next; /* [ops] first compute op known not to start before it has ended; n_ops: none in this list, but all of a
-                   later step; n_ops + 1: none */
+  gint32 *ended; /* [ops] last compute op known to have ended when the op starts; −1 none; a batch's is at its first */
+  gint32 *next;  /* [ops] first compute op known not to start before it has ended; n_ops: none */
 } OpOrder;
 
 /* First op of op `i`'s batch; `i` itself if it has none. */
@@ -90,55 +88,34 @@ static gboolean look_ahead(const OpOrder *order, gint32 *together) {
   return is_more && order->batches != NULL;
 }
 
-/* Fills `ended` and `next` for every op, including those of batches. */
-static void find_order(const OpList *list, gint32 *ended, gint32 *next) {
-  g_autofree gint32 *batches = op_list_batches(list), *together = g_new(gint32, list->n_ops + 1);
-  const OpOrder order = {list, batches, ended, next};
-  for (gint32 i = 0; i < list->n_ops; i++) {
-    ended[i] = -1;
-    next[i] = together[i] = list->n_ops + 1;
+/* Fills `ended` and `next`. `room`: [ops] */
+static void find_order(const OpOrder *order, gint32 *room) {
+  const gint32 n_ops = order->list->n_ops;
+  for (gint32 i = 0; i < n_ops; i++) {
+    order->ended[i] = -1;
+    order->next[i] = room[i] = n_ops;
   }
-  while (look_back(&order))
+  while (look_back(order))
     ;
-  while (look_ahead(&order, together))
+  while (look_ahead(order, room))
     ;
-  for (gint32 i = 0; i < list->n_ops; i++)
-    ended[i] = ended[together_with(&order, i)];
-}
-
-/* For each list in turn, two arrays of [its ops]: the last compute op known to have ended when the op starts (−1:
- * none), then the first compute op known not to start before the op ends (n_ops: only one in a later step; n_ops + 1:
- * none). Owned by the caller. */
-static gint32 *find_orders(const Program *program) {
-  gsize n_ops = 0;
-  for (int rank = 0; rank < program->n_ranks; rank++)
-    n_ops += (gsize)program->ranks[rank].n_ops;
-  gint32 *orders = g_new(gint32, 2 * n_ops + 1), *order = orders;
-  for (int rank = 0; rank < program->n_ranks; rank++) {
-    const OpList *list = &program->ranks[rank];
-    find_order(list, order, order + list->n_ops);
-    order += 2 * list->n_ops;
-  }
-  return orders;
 }
 
 static gboolean is_marked(const Op *op, const gboolean *marked) {
   return (op->kind == OP_SEND || op->kind == OP_RECV || op->kind == OP_COLLECTIVE) && marked[op->work];
 }
 
-/* Difference array over [0, n_ops] of the number of marked transfers that an op may overlap with. `order`: the list's
- * part of find_orders(). */
-static void count_beside(const Program *program, const OpList *list, const gint32 *order, const gboolean *marked,
-                         gint64 eager_bytes, gint32 *change) {
-  const gint32 *ended = order, *next = order + list->n_ops;
-  for (gint32 i = 0; i < list->n_ops; i++) {
-    const Op *op = &list->ops[i];
+/* Difference array over [0, n_ops] of the number of marked transfers that an op may overlap with. */
+static void count_beside(const Program *program, const OpOrder *order, const gboolean *marked, gint64 eager_bytes,
+                         gint32 *change) {
+  for (gint32 i = 0; i < order->list->n_ops; i++) {
+    const Op *op = &order->list->ops[i];
     if (!is_marked(op, marked))
       continue;
     const Transfer *transfer = &g_array_index(program->transfers, Transfer, op->work);
     const gboolean may_be_early = op->kind == OP_RECV && transfer->bytes <= (double)eager_bytes;
-    change[may_be_early ? 0 : ended[i] + 1]++;
-    change[MIN(next[i], list->n_ops)]--;
+    change[may_be_early ? 0 : order->ended[together_with(order, i)] + 1]++;
+    change[order->next[i]]--;
   }
 }
 
@@ -149,10 +126,15 @@ static int count_pieces(const Program *program, const Op *op) {
 }
 
 /* Returns the number of pieces in the ops found. */
-static double find_in_list(const Program *program, const OpList *list, const gint32 *order, const gboolean *marked,
-                           gint64 eager_bytes, gboolean *is_beside) {
-  g_autofree gint32 *change = g_new0(gint32, list->n_ops + 1);
-  count_beside(program, list, order, marked, eager_bytes, change);
+static double find_in_list(const Program *program, const OpList *list, const gboolean *marked, gint64 eager_bytes,
+                           gboolean *is_beside) {
+  const gsize n_ops = (gsize)list->n_ops;
+  g_autofree gint32 *batches = op_list_batches(list), *room = g_new(gint32, 3 * n_ops + 1);
+  const OpOrder order = {list, batches, room, room + n_ops};
+  gint32 *change = room + 2 * n_ops;
+  find_order(&order, change);
+  memset(change, 0, sizeof *change * (n_ops + 1));
+  count_beside(program, &order, marked, eager_bytes, change);
   double n_pieces = 0;
   gint32 n = 0;
   for (gint32 i = 0; i < list->n_ops; i++) {
@@ -166,14 +148,11 @@ static double find_in_list(const Program *program, const OpList *list, const gin
 
 OpsBeside *ops_beside_new(const Program *program, const gboolean *marked, gint64 eager_bytes) {
   OpsBeside *beside = g_new(OpsBeside, 1);
-  g_autofree gint32 *orders = find_orders(program);
-  const gint32 *order = orders;
   *beside = (OpsBeside){.is_beside = g_new(gboolean *, program->n_ranks), .n_ranks = program->n_ranks};
   for (int rank = 0; rank < program->n_ranks; rank++) {
     const OpList *list = &program->ranks[rank];
     beside->is_beside[rank] = g_new(gboolean, list->n_ops + 1);
-    beside->n_pieces += find_in_list(program, list, order, marked, eager_bytes, beside->is_beside[rank]);
-    order += 2 * list->n_ops;
+    beside->n_pieces += find_in_list(program, list, marked, eager_bytes, beside->is_beside[rank]);
   }
   return beside;
 }
