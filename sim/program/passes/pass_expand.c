@@ -28,6 +28,7 @@ typedef struct {
   Program *target;
   ExpandEntries entries; /* of the target's tables */
   OpEditor editor;
+  int n_axes;                    /* the first ones, beyond which the workload has no collectives */
   gint32 *indices;               /* [longest segment list] ops of the piece being expanded; owned */
   gint32 *trailing[N_ITEM_AXES]; /* [old ops] collective at the op's end that no later run of it waits for; −1 none */
   gint32 first_of_op;            /* new index of the first op of the one being expanded */
@@ -94,21 +95,21 @@ static void join(Expander *expander, int axis, gint32 collective) {
 }
 
 static void join_all(Expander *expander) {
-  for (int axis = 0; axis < N_ITEM_AXES; axis++)
+  for (int axis = 0; axis < expander->n_axes; axis++)
     join(expander, axis, expander->last[axis]);
 }
 
 static gboolean waits_for_trailing(const Expander *expander, const Op *old) {
   gint32 latest = -1;
   for (int i = 0; i < OP_MAX_AFTER && old->after[i] >= 0; i++)
-    for (int axis = 0; axis < N_ITEM_AXES; axis++)
+    for (int axis = 0; axis < expander->n_axes; axis++)
       latest = MAX(latest, expander->trailing[axis][old->after[i]]);
   return latest >= 0;
 }
 
 /* The old op with dependencies as new indices, trailing collectives included. */
 static Op translate(const Expander *expander, int old_index) {
-  const Op *old = &expander->editor.list->ops[old_index];
+  const Op *old = op_editor_old(&expander->editor, old_index);
   Op op = op_editor_translate(&expander->editor, old_index);
   if (!waits_for_trailing(expander, old))
     return op;
@@ -116,7 +117,7 @@ static Op translate(const Expander *expander, int old_index) {
   for (int i = 0; i < OP_MAX_AFTER && op.after[i] >= 0; i++)
     pending_add(expander, &waits, op.after[i]);
   for (int i = 0; i < OP_MAX_AFTER && old->after[i] >= 0; i++)
-    for (int axis = 0; axis < N_ITEM_AXES; axis++)
+    for (int axis = 0; axis < expander->n_axes; axis++)
       pending_add(expander, &waits, expander->trailing[axis][old->after[i]]);
   clear_after(&op);
   pending_flush(&waits, &op);
@@ -170,7 +171,7 @@ static void begin_piece(Expander *expander, int axis) {
     pending->n = 0; /* that run has waited for everything the op waits for */
   if (expander->last_compute >= 0)
     pending_add(expander, pending, expander->last_compute);
-  for (int other = 0; other < N_ITEM_AXES; other++)
+  for (int other = 0; other < expander->n_axes; other++)
     if (other != axis && expander->last[other] > expander->awaited[other])
       pending_add(expander, pending, expander->last[other]);
 }
@@ -181,7 +182,7 @@ static void expand_piece(Expander *expander, const Op *op, Phase phase, Piece pi
   gint32 *indices = expander->indices;
   const gint32 first = expander->editor.n_ops;
   join_all(expander);
-  for (int axis = 0; axis < N_ITEM_AXES; axis++)
+  for (int axis = 0; axis < expander->n_axes; axis++)
     begin_piece(expander, axis);
   for (int i = 0; i < list->n_segments; i++) {
     const Segment *segment = &list->segments[i];
@@ -242,11 +243,11 @@ static void expand_op(Expander *expander, int old_index) {
   work_pieces(&work, counts);
   gint32 effect = op.effect, first = expander->editor.n_ops, compute_before = expander->last_compute;
   expander->first_of_op = first;
-  for (int axis = 0; axis < N_ITEM_AXES; axis++)
+  for (int axis = 0; axis < expander->n_axes; axis++)
     expander->axes[axis].n = 0;
   for (int i = 0; i < OP_MAX_AFTER && op.after[i] >= 0; i++) {
     pending_add(expander, &expander->compute, op.after[i]);
-    for (int axis = 0; axis < N_ITEM_AXES; axis++)
+    for (int axis = 0; axis < expander->n_axes; axis++)
       pending_add(expander, &expander->axes[axis], op.after[i]);
   }
   clear_after(&op);
@@ -272,7 +273,7 @@ static void expand_op(Expander *expander, int old_index) {
   else
     move_effect(expander, effect, first, expander->last_compute);
   op_editor_set_moved(&expander->editor, old_index, expander->last_compute);
-  for (int axis = 0; axis < N_ITEM_AXES; axis++)
+  for (int axis = 0; axis < expander->n_axes; axis++)
     expander->trailing[axis][old_index] = expander->last[axis] > expander->joined[axis] ? expander->last[axis] : -1;
 }
 
@@ -329,14 +330,14 @@ static void expand_rank(Expander *expander, int rank, const gboolean *is_beside)
   const OpList *source = &expander->source->ranks[rank];
   OpList *list = &expander->target->ranks[rank];
   *list = *source;
-  list->ops = g_memdup2(source->ops, sizeof(Op) * source->n_ops);
   gsize n_ops = 0;
   for (int i = 0; i < source->n_ops; i++)
     n_ops += is_cut(expander, &source->ops[i], is_beside, i) ? count_parts(expander, &source->ops[i]) : 1;
   op_editor_init_with_room(&expander->editor, list, n_ops);
+  list->ops = NULL; /* the source keeps the old ones */
   expander->last_compute = -1;
   expander->compute.n = 0;
-  for (int axis = 0; axis < N_ITEM_AXES; axis++) {
+  for (int axis = 0; axis < expander->n_axes; axis++) {
     expander->trailing[axis] = g_new(gint32, source->n_ops + 1);
     memset(expander->trailing[axis], -1, sizeof(gint32) * (gsize)(source->n_ops + 1));
     expander->last[axis] = expander->joined[axis] = expander->awaited[axis] = -1;
@@ -349,16 +350,22 @@ static void expand_rank(Expander *expander, int rank, const gboolean *is_beside)
       keep_op(expander, i);
   }
   op_editor_finish(&expander->editor);
-  for (int axis = 0; axis < N_ITEM_AXES; axis++)
+  for (int axis = 0; axis < expander->n_axes; axis++)
     g_free(expander->trailing[axis]);
 }
 
-static int longest_list(const Segments *segments) {
+/* Sets n_axes, and makes room for the ops of the longest list. */
+static void look_at_segments(Expander *expander) {
   int n_most = 1;
   for (int piece = 0; piece < N_PIECES; piece++)
-    for (int phase = 0; phase < PHASE_OPTIMIZER; phase++)
-      n_most = MAX(n_most, segments->of[piece][phase].n_segments);
-  return n_most;
+    for (int phase = 0; phase < PHASE_OPTIMIZER; phase++) {
+      const SegmentList *list = &expander->entries.segments.of[piece][phase];
+      n_most = MAX(n_most, list->n_segments);
+      for (int i = 0; i < list->n_segments; i++)
+        if (list->segments[i].is_collective)
+          expander->n_axes = MAX(expander->n_axes, list->segments[i].axis + 1);
+    }
+  expander->indices = g_new(gint32, n_most);
 }
 
 /* The target program, without ops. */
@@ -375,7 +382,7 @@ Program *program_expand_beside(const Program *program, const Workload *workload,
   Program *target = new_target(program, beside == NULL ? EXPANSION_ALL : EXPANSION_BESIDE);
   Expander expander = {.source = program, .target = target};
   expand_entries_init(&expander.entries, program, workload, target);
-  expander.indices = g_new(gint32, longest_list(&expander.entries.segments));
+  look_at_segments(&expander);
   expander.spans = g_array_new(FALSE, FALSE, sizeof(Span));
   for (int rank = 0; rank < program->n_ranks; rank++)
     expand_rank(&expander, rank, beside != NULL ? beside->is_beside[rank] : NULL);
