@@ -4,7 +4,7 @@
  *     copy_out                 | SAVED_OUT |
  *     copy                                   | SAVED_IN |
  *
- * That each of these waits for the previous one has been verified (accesses.h). A layer keeps its place on the
+ * That each of these waits for the previous one has been verified (accesses.c). A layer keeps its place on the
  * device: this saves no memory here, since a stage's layers are allocated as one piece. When numerics are checked,
  * the place is filled with NaN after the copy out, so that a backward that reads too early is noticed. */
 #include "error.h"

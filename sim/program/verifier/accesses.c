@@ -21,7 +21,8 @@
  *     dp        | UNSHARD0 a | UNSHARD0 b |        | UNSHARD0 b |
  *     compute                | F0 of a    | F0 of b    | B0 of b |
  *                                            └ waits for the first of b; the one for its B may still be in flight */
-#include "accesses.h"
+
+#include "checks.h"
 
 #include "clocks.h"
 #include "error.h"

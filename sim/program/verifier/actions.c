@@ -1,6 +1,7 @@
 /* One walk over every rank's list with a cell for each (step, stage, micro-batch): what of it has been received,
  * computed and sent so far. */
-#include "actions.h"
+
+#include "checks.h"
 
 #include "clocks.h"
 #include "error.h"

@@ -1,9 +1,14 @@
 #include "fail_op.h"
 
 #include "error.h"
-#include "untimed_run.h"
 
 #include <stdarg.h>
+
+void op_append_name(const Program *program, const Op *op, GString *out) {
+  action_print(&(Action){op->stage, op->micro_batch, op->action}, out);
+  if (program->n_steps > 1)
+    g_string_append_printf(out, " of step %d", op->step);
+}
 
 gboolean fail_at_op(const Program *program, int rank, gint32 i, GError **error, const char *format, ...) {
   g_autoptr(GString) message = g_string_new(NULL);
@@ -11,7 +16,7 @@ gboolean fail_at_op(const Program *program, int rank, gint32 i, GError **error, 
   g_string_append_printf(message, "rank %d, op %d", rank, i);
   if (op->action < N_ACTIONS) {
     g_string_append(message, " (");
-    untimed_run_name_op(program, op, message);
+    op_append_name(program, op, message);
     g_string_append_c(message, ')');
   }
   g_string_append(message, ": ");
@@ -24,7 +29,7 @@ gboolean fail_at_op(const Program *program, int rank, gint32 i, GError **error, 
 
 char *op_name_new(const Program *program, int rank, gint32 i) {
   GString *name = g_string_new(NULL);
-  untimed_run_name_op(program, &program->ranks[rank].ops[i], name);
+  op_append_name(program, &program->ranks[rank].ops[i], name);
   g_string_append_printf(name, " (op %d)", i);
   return g_string_free(name, FALSE);
 }

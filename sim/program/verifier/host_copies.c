@@ -1,6 +1,6 @@
-#include "host_copies.h"
 
-#include "accesses.h"
+#include "checks.h"
+
 #include "error.h"
 #include "fail_op.h"
 

@@ -7,8 +7,10 @@
  *
  * Every op is visited a bounded number of times, so the run is linear in ops and edges. The order of visits does not
  * affect whether it reaches the end: an op that can start remains able to. */
-#include "untimed_run.h"
+#include "checks.h"
+
 #include "error.h"
+#include "fail_op.h"
 #include "op_batches.h"
 
 enum { MAX_RANKS_SHOWN = 16, ALL_STREAMS = (1 << N_STREAMS) - 1 };
@@ -173,14 +175,8 @@ static void look(Run *run, int r, int stream) {
     post(run, r, i);
 }
 
-void untimed_run_name_op(const Program *program, const Op *op, GString *out) {
-  action_print(&(Action){op->stage, op->micro_batch, op->action}, out);
-  if (program->n_steps > 1)
-    g_string_append_printf(out, " of step %d", op->step);
-}
-
 static void name_op(const Run *run, int r, gint32 i, GString *out) {
-  untimed_run_name_op(run->program, &run->ranks[r].ops[i], out);
+  op_append_name(run->program, &run->ranks[r].ops[i], out);
 }
 
 /* "0SEND_F0 of rank 0, which is behind 0SEND_F1" */

@@ -9,13 +9,10 @@
  *     untimed_run               nothing waits in a cycle (untimed_run.c) */
 #include "verify.h"
 
-#include "accesses.h"
-#include "actions.h"
+#include "checks.h"
 #include "error.h"
 #include "fail_op.h"
 #include "gather_buffers.h"
-#include "host_copies.h"
-#include "untimed_run.h"
 
 #include <string.h>
 
@@ -250,9 +247,9 @@ static const OpPlace *place_at(const Rendezvous *rendezvous, int i) {
 static gboolean fail_sequence(const Program *program, const Group *group, const OpPlace *one, const OpPlace *other,
                               int k, GError **error) {
   g_autoptr(GString) names = g_string_new(NULL);
-  untimed_run_name_op(program, &program->ranks[one->rank].ops[one->op], names);
+  op_append_name(program, &program->ranks[one->rank].ops[one->op], names);
   g_string_append_printf(names, " (op %d of rank %d), ", one->op, one->rank);
-  untimed_run_name_op(program, &program->ranks[other->rank].ops[other->op], names);
+  op_append_name(program, &program->ranks[other->rank].ops[other->op], names);
   g_string_append_printf(names, " (op %d of rank %d)", other->op, other->rank);
   return fail_impossible(error, "group %s: collective %d differs in kind or bytes between members: %s", group->name, k,
                          names->str);
