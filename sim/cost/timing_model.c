@@ -7,11 +7,348 @@
  *
  * A folded run stands for all ranks of a stage, so a transfer takes as long as the worst-placed of them
  * (worst_placement.h). */
-#include "costing.h"
+#include "timing_model.h"
 
+#include <math.h>
+
+#include "collective_cost.h"
 #include "copy_cost.h"
+#include "expert_exchange.h"
 #include "framework_cost.h"
+#include "kernel_cost.h"
+#include "transfer_tax.h"
+#include "way_load.h"
 #include "worst_placement.h"
+
+/* Times are capped at this (292 years / 2^10) so that sums of them stay in 64 bits. */
+static const double longest_ns = (double)(G_MAXINT64 >> 10);
+
+/* A distinct matrix product and its time. */
+typedef struct {
+  WorkItem item;
+  double time_s;
+  CostSource source;
+} Product;
+
+/* A distinct collective of a group of the program, with its collective_cost(). */
+typedef struct {
+  const GroupShape *shape;
+  Axis axis;
+  Collective collective;
+  double bytes; /* of one call */
+  CollectiveCost cost;
+} GroupCollective;
+
+/* A distinct collective of an item and its time. */
+typedef struct {
+  Collective collective;
+  AxisSet axes;
+  double bytes;
+  double time_s, latency_s;
+} ItemCollective;
+
+typedef struct {
+  const Workload *workload;
+  const Cluster *cluster;
+  Gpu gpu; /* as the framework reaches it; shares the tables of the cluster's GPU */
+  gint64 launch_ns;
+  GArray *products;    /* of Product; a few tens: searched linearly */
+  GArray *collectives; /* of ItemCollective; a handful, likewise */
+  GArray *grouped;     /* of GroupCollective, at most the latest MOST_GROUPED; likewise */
+  GArray *ranks;       /* of int: the ranks of pipeline rank 0 that represent all of it */
+  GroupShape *shapes;  /* [groups of the program]; owned */
+  GroupShape groups[N_ITEM_AXES];
+  GroupShape ep_and_tp; /* where items span both; otherwise unset */
+  int n_sharing;        /* GPUs of the plan on a node, which share what copies use */
+  int block_gpus;       /* a domain, or 1 GPU where a level of the fabric splits domains */
+  gboolean tp_meets;    /* transfers of the program use links that tp's collectives use */
+} Costing;
+
+/* Rounds up to whole nanoseconds, but ignores the noise of binary sums: 1007 us must not become 1007001 ns. */
+static inline gint64 ns_of(double seconds) {
+  return (gint64)MIN(ceil(seconds * 1e9 * (1 - 1e-14)), longest_ns);
+}
+
+static inline OpTime launched(double run_s, gint64 launch_ns) {
+  gint64 run_ns = ns_of(run_s);
+  return (OpTime){.run_ns = run_ns, .tail_ns = launch_ns + run_ns, .host_ns = launch_ns};
+}
+
+/* The GPUs of a send, for one of the representative ranks. */
+typedef struct {
+  guint next; /* index into these ranks */
+  int from, to;
+} SendPlace;
+
+/* --- sends and collectives of a program --- */
+
+/* A collective of a layer, over a group of one axis. */
+static CollectiveCost axis_collective(const Costing *costing, Axis axis, Collective collective, const GroupShape *group,
+                                      double bytes) {
+  const Workload *workload = costing->workload;
+  if (axis == AXIS_EP && collective == COLLECTIVE_ALL_TO_ALL && workload->method->dispatches_once)
+    return expert_exchange_cost(costing->cluster, &workload->model->experts, group, bytes);
+  return collective_cost(costing->cluster, collective, group, bytes, -1);
+}
+
+/* The all-gather after a send of parts: the receiver waits for it, but the send has left its ways. */
+static double parts_gather_s(const Costing *costing) {
+  const GroupShape *group = &costing->groups[AXIS_TP];
+  if (!costing->workload->method->splits_stage_tensors)
+    return 0;
+  const double bytes = group->n * costing->workload->boundary_bytes;
+  return collective_cost(costing->cluster, COLLECTIVE_ALL_GATHER, group, bytes, -1).time_s;
+}
+
+/* The size in GPUs of the largest blocks within which no level of the fabric distinguishes GPUs. */
+static int block_gpus_of(const Cluster *cluster) {
+  for (int i = 0; i < cluster_n_levels(cluster); i++)
+    if (cluster_level(cluster, i).span_gpus % cluster->domain_gpus != 0)
+      return 1;
+  return cluster->domain_gpus;
+}
+
+/* The next place of a send; FALSE after the last. From one block to another a send costs the same between any two
+ * GPUs, so of consecutive such places only the first is returned. */
+static gboolean next_place(const Costing *costing, const Transfer *transfer, SendPlace *place) {
+  const Layout *layout = &costing->workload->layout;
+  const int stride = layout->stride[AXIS_PP], block = costing->block_gpus;
+  while (place->next < costing->ranks->len) {
+    const SendPlace last = *place;
+    const int rank = g_array_index(costing->ranks, int, place->next++);
+    place->from = layout_gpu(layout, rank + transfer->source * stride);
+    place->to = layout_gpu(layout, rank + transfer->target * stride);
+    if (last.next == 0 || last.from / block == last.to / block || place->from / block != last.from / block ||
+        place->to / block != last.to / block)
+      return TRUE;
+  }
+  return FALSE;
+}
+
+/* Seconds of a send; `load` and `tax` are those of the worst-placed one. */
+static double send_s(const Costing *costing, const Transfer *transfer, WayLoad *load, double *tax) {
+  const double gather_s = parts_gather_s(costing);
+  double worst_s = -1;
+  for (SendPlace at = {0}; next_place(costing, transfer, &at);) {
+    double time_s = send_cost_s(costing->cluster, at.from, at.to, transfer->bytes);
+    if (time_s <= worst_s)
+      continue;
+    worst_s = time_s;
+    load->latency_ns = ns_of(MIN(time_s, send_way_load(costing->cluster, at.from, at.to, load)) + gather_s);
+    *tax = send_tax(costing->cluster, at.from, at.to);
+  }
+  return worst_s + gather_s;
+}
+
+/* Whether the group is one of tp without pp. */
+static gboolean is_tp_alone(const Group *group) {
+  return !group->spans_pp && group->axes == AXIS_BIT(AXIS_TP);
+}
+
+/* For collectives made from lists of tensors: the passes over memory on the data they move. */
+static double list_passes_s(const Costing *costing, const Transfer *transfer) {
+  if (transfer->n_calls == 0)
+    return 0;
+  return kernel_cost_memory_s(&costing->gpu, costing->workload->method->time.zero3.memory_passes * transfer->bytes);
+}
+
+/* A small cache: whether tp's collectives meet others is decided from the same costs before they are timed. */
+static CollectiveCost grouped_cost(const Costing *costing, Axis axis, Collective collective, const GroupShape *shape,
+                                   double bytes) {
+  enum { MOST_GROUPED = 16 };
+  GArray *grouped = costing->grouped;
+  for (guint i = grouped->len; i-- > 0;) {
+    const GroupCollective *known = &g_array_index(grouped, GroupCollective, i);
+    if (known->shape == shape && known->axis == axis && known->collective == collective && known->bytes == bytes)
+      return known->cost;
+  }
+  const GroupCollective found = {shape, axis, collective, bytes,
+                                 axis_collective(costing, axis, collective, shape, bytes)};
+  if (grouped->len == MOST_GROUPED)
+    g_array_set_size(grouped, 0);
+  g_array_append_val(grouped, found);
+  return found.cost;
+}
+
+/* Seconds of a collective of the program. Collectives of tp alone use links only in expanded programs, and there only
+ * if anything else does (tp_meets); elsewhere their time is part of the kernels'. (With collectives of cp, which may
+ * cross nodes beside gradients and activations, a run is always expanded.) */
+static double transfer_collective_s(const Costing *costing, const Program *program, const Transfer *transfer,
+                                    WayLoad *load, double *tax) {
+  const GroupShape *shape = &costing->shapes[transfer->group];
+  const Group *group = &g_array_index(program->groups, Group, transfer->group);
+  if (group->route != 0) { /* uses no link of another rank; copies of one direction run one after another */
+    copy_way_load(costing->cluster, costing->n_sharing, group->route, load);
+    return copy_cost_s(costing->cluster, costing->n_sharing, group->route, transfer->bytes);
+  }
+  const gboolean is_of_experts = transfer->is_item && group->charge == AXIS_EP;
+  const Axis axis = is_of_experts || group->axes == AXIS_BIT(AXIS_EP) ? AXIS_EP : N_AXES;
+  const int n_calls = MAX(transfer->n_calls, 1);
+  CollectiveCost cost = grouped_cost(costing, axis, transfer->collective, shape, transfer->bytes / n_calls);
+  if (costing->tp_meets || !is_tp_alone(group))
+    collective_way_load(costing->cluster, shape, cost.algorithm == ALGORITHM_DIRECT, load);
+  const double time_s = is_tp_alone(group) && transfer->is_item
+                            ? framework_collective_s(&costing->workload->method->time, cost.time_s, shape->n)
+                            : n_calls * cost.time_s + list_passes_s(costing, transfer);
+  load->latency_ns = ns_of(MIN(n_calls * cost.latency_s, time_s));
+  *tax = collective_tax(costing->cluster, &cost);
+  return time_s;
+}
+
+/* A collective that was an item of a piece is issued like one. */
+static gint64 transfer_launch_ns(const Costing *costing, const Transfer *transfer) {
+  const FrameworkTime *framework = &costing->workload->method->time;
+  if (costing->workload->method->cuda_graphs == CUDA_GRAPHS_FULL)
+    return 0;
+  if (transfer->n_calls > 0)
+    return transfer->n_calls *
+           (costing->launch_ns + ns_of(framework->zero3.list_entry_s * costing->shapes[transfer->group].n));
+  if (transfer->is_item && transfer->piece == PIECE_LAYER && model_has_experts(costing->workload->model) &&
+      framework->expert_host.is_stated)
+    return ns_of(framework_expert_collective_s(framework, 1e-9 * (double)costing->launch_ns));
+  return transfer->is_item && framework->host.is_stated ? ns_of(framework->host.collective_s) : costing->launch_ns;
+}
+
+static void time_transfers(const Costing *costing, const Program *program, Timing *timing) {
+  timing->n_transfers = (int)program->transfers->len;
+  timing->transfers = g_new0(OpTime, timing->n_transfers);
+  timing->loads = g_new0(WayLoad, timing->n_transfers + 1); /* non-NULL even without transfers: the loads are known */
+  g_autofree double *taxes = g_new0(double, timing->n_transfers);
+  for (int i = 0; i < timing->n_transfers; i++) {
+    const Transfer *transfer = &g_array_index(program->transfers, Transfer, i);
+    WayLoad *load = &timing->loads[i];
+    double time_s = transfer->group < 0 ? send_s(costing, transfer, load, &taxes[i])
+                                        : transfer_collective_s(costing, program, transfer, load, &taxes[i]);
+    timing->transfers[i] = launched(time_s, transfer_launch_ns(costing, transfer));
+  }
+  timing->taxes = transfer_tax_is_stated(costing->cluster) ? g_steal_pointer(&taxes) : NULL;
+}
+
+/* --- whether tp's collectives, which are inside compute ops, share their links with other transfers for long enough to
+ * matter --- */
+
+/* Below this share the other transfers are ignored. It compares the time that they take on the links of tp's
+ * collectives with the time of the step's products (6 FLOPs per parameter and token) at the GPUs' peak. What either
+ * side could lose to the other is less than twice that. */
+static const double least_meeting = 0.005;
+
+static gboolean shares_ways(const WayLoad *load, const WayLoad *tp) {
+  for (int way = 0; way < TIMING_MAX_WAYS; way++)
+    if (tp->share[way] > 0 && load->share[way] > 0)
+      return TRUE;
+  return FALSE;
+}
+
+static gboolean send_may_share(const Costing *costing, const Transfer *transfer, const WayLoad *tp) {
+  WayLoad load;
+  for (SendPlace at = {0}; next_place(costing, transfer, &at);) {
+    send_way_load(costing->cluster, at.from, at.to, &load);
+    if (shares_ways(&load, tp))
+      return TRUE;
+  }
+  return FALSE;
+}
+
+static gboolean collective_may_share(const Costing *costing, const Group *group, const GroupShape *shape,
+                                     const WayLoad *tp) {
+  for (int direct = 0; direct < 2 && group->route == 0; direct++) {
+    WayLoad load = {0};
+    collective_way_load(costing->cluster, shape, direct, &load);
+    if (shares_ways(&load, tp))
+      return TRUE;
+  }
+  return group->route != 0;
+}
+
+/* Whether a transfer uses any way of tp's collectives, in any place and by any algorithm. Usually none does, as tp
+ * fills a domain and other transfers leave it; then their time need not be computed. */
+static gboolean may_share(const Costing *costing, const Program *program, const Transfer *transfer, const WayLoad *tp) {
+  if (transfer->group < 0)
+    return send_may_share(costing, transfer, tp);
+  return collective_may_share(costing, &g_array_index(program->groups, Group, transfer->group),
+                              &costing->shapes[transfer->group], tp);
+}
+
+/* What a transfer takes of the ways of tp's collectives, in seconds of a whole way. */
+static double taken_of_tp_s(const Costing *costing, const Program *program, const Transfer *transfer,
+                            const WayLoad *tp) {
+  WayLoad load = {0};
+  double time_s, tax;
+  if (!may_share(costing, program, transfer, tp))
+    return 0;
+  if (transfer->group < 0)
+    time_s = send_s(costing, transfer, &load, &tax);
+  else
+    time_s = transfer_collective_s(costing, program, transfer, &load, &tax);
+  double taken = 0;
+  for (int way = 0; way < TIMING_MAX_WAYS; way++)
+    if (tp->share[way] > 0)
+      taken = MAX(taken, load.share[way]);
+  return time_s * taken / TIMING_WHOLE_WAY;
+}
+
+static double taken_by_ops_s(const OpList *list, gint32 first, gint32 end, const double *taken_s) {
+  double sum_s = 0;
+  for (gint32 i = first; i < end; i++)
+    if (list->ops[i].kind != OP_COMPUTE && list->ops[i].kind != OP_HOST)
+      sum_s += taken_s[list->ops[i].work];
+  return sum_s;
+}
+
+/* The most of any pipeline rank in a step, with n_more more groups of micro-batches; repeats NULL: none. */
+static double busiest_taken_s(const Program *program, const ProgramRepeats *repeats, double n_more,
+                              const double *taken_s) {
+  double most_s = 0;
+  for (int rank = 0; rank < program->n_ranks; rank++) {
+    const OpList *list = &program->ranks[rank];
+    double sum_s = taken_by_ops_s(list, 0, list->n_ops, taken_s);
+    for (int step = 0; repeats != NULL && step < program->n_steps; step++) {
+      const RepeatedOps *own = program_repeats_of(repeats, rank, step);
+      sum_s += n_more * taken_by_ops_s(list, own->first, own->first + own->n_ops, taken_s);
+    }
+    most_s = MAX(most_s, sum_s / program->n_steps);
+  }
+  return most_s;
+}
+
+static gboolean is_of_tp_alone(const Program *program, const Transfer *transfer) {
+  return transfer->group >= 0 && is_tp_alone(&g_array_index(program->groups, Group, transfer->group));
+}
+
+/* Whether other transfers use the links of tp's collectives for long enough that each of these must be simulated.
+ * This follows from the plan, not from the form of the Program, so that whole and expanded programs agree. Fills
+ * `met`, [transfers]. */
+static gboolean meets_tp(const Costing *costing, const Program *program, const ProgramRepeats *repeats, double n_more,
+                         gboolean *met) {
+  if (costing->groups[AXIS_TP].n < 2)
+    return FALSE;
+  const Method *method = costing->workload->method;
+  const double peak_flops = costing->cluster->gpu.peak_flops[precision_info(method->precision)->linear];
+  const double tokens = (double)method->global_batch * (double)method->seq_len;
+  const double least_step_s = 6 * model_parameters(costing->workload->model) * tokens / method->gpus / peak_flops;
+  const int n = (int)program->transfers->len;
+  WayLoad tp;
+  collective_way_load(costing->cluster, &costing->groups[AXIS_TP], FALSE, &tp);
+  g_autofree double *taken_s = g_new(double, n + 1);
+  double sum_s = 0;
+  for (int i = 0; i < n; i++) {
+    const Transfer *transfer = &g_array_index(program->transfers, Transfer, i);
+    const double all_s = taken_of_tp_s(costing, program, transfer, &tp);
+    met[i] = !transfer->is_item && all_s > 0;
+    sum_s += taken_s[i] = is_of_tp_alone(program, transfer) ? 0 : all_s;
+  }
+  return sum_s > 0 && busiest_taken_s(program, repeats, n_more, taken_s) > least_meeting * least_step_s;
+}
+
+/* Returns `met` as in timing_model_unless_met(); sets tp_meets. */
+static gboolean *look_at_tp(Costing *costing, const Program *program, const ProgramRepeats *repeats, double n_more) {
+  g_autofree gboolean *met = g_new(gboolean, program->transfers->len + 1);
+  costing->tp_meets = TRUE; /* so that transfers of tp alone count too: they may run beside tp's collectives inside
+                               kernels */
+  return meets_tp(costing, program, repeats, n_more, met) ? g_steal_pointer(&met) : NULL;
+}
+
+/* --- works --- */
 
 static gboolean same_product(const WorkItem *a, const WorkItem *b) {
   return a->number == b->number && a->batch == b->batch && a->m == b->m && a->n == b->n && a->k == b->k &&
@@ -40,7 +377,7 @@ static double item_collective_s(Costing *costing, const WorkItem *item, double *
     }
   }
   const GroupShape *group = item->spans_tp ? &costing->ep_and_tp : &costing->groups[item->axis];
-  const CollectiveCost cost = costing_collective(costing, item->axis, item->collective, group, item->bytes);
+  const CollectiveCost cost = axis_collective(costing, item->axis, item->collective, group, item->bytes);
   const double time_s = item->axis == AXIS_TP
                             ? framework_collective_s(&costing->workload->method->time, cost.time_s, group->n)
                             : cost.time_s;
@@ -138,7 +475,7 @@ static void costing_init(Costing *costing, const Program *program, const Workloa
       .grouped = g_array_new(FALSE, FALSE, sizeof(GroupCollective)),
       .ranks = worst_placement_ranks(&workload->layout, cluster),
       .n_sharing = copy_cost_sharing(&workload->layout, cluster),
-      .block_gpus = costing_block_gpus(cluster),
+      .block_gpus = block_gpus_of(cluster),
   };
   costing->shapes = worst_placement_shapes(&workload->layout, cluster, costing->ranks, program);
   for (int axis = 0; axis < N_ITEM_AXES; axis++) /* for a group of one rank only tp's shape is used */
@@ -164,7 +501,7 @@ static Timing *time_program(Costing *costing, const Program *program, gboolean t
     for (int phase = 0; phase < N_PHASES; phase++)
       time_list(costing, piece, phase, &timing->lists[piece][phase]);
   time_works(costing, program, timing);
-  costing_time_transfers(costing, program, timing);
+  time_transfers(costing, program, timing);
   collective_way_load(costing->cluster, &costing->groups[AXIS_TP], FALSE, &timing->tp);
   /* reading a value back costs the host about as much as issuing a kernel: both are one call into the driver */
   timing->host_sync =
@@ -178,7 +515,7 @@ Timing *timing_model_unless_met(const Program *program, const ProgramRepeats *re
                                 const Workload *workload, const Cluster *cluster, gboolean **met) {
   Costing costing;
   costing_init(&costing, program, workload, cluster);
-  *met = workload->method->contention ? costing_look_at_tp(&costing, program, repeats, n_more) : NULL;
+  *met = workload->method->contention ? look_at_tp(&costing, program, repeats, n_more) : NULL;
   const gboolean is_timed = *met == NULL && program->expansion == EXPANSION_NONE;
   Timing *timing = is_timed ? time_program(&costing, program, FALSE) : NULL;
   costing_clear(&costing);
@@ -190,7 +527,7 @@ Timing *timing_model_beyond(const Program *program, const ProgramRepeats *repeat
   Costing costing;
   costing_init(&costing, program, workload, cluster);
   g_autofree gboolean *met =
-      program->expansion != EXPANSION_NONE ? costing_look_at_tp(&costing, program, repeats, n_more) : NULL;
+      program->expansion != EXPANSION_NONE ? look_at_tp(&costing, program, repeats, n_more) : NULL;
   Timing *timing = time_program(&costing, program, met != NULL);
   costing_clear(&costing);
   return timing;
