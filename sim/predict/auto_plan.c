@@ -13,7 +13,6 @@
 #include "error.h"
 #include "lowering.h"
 #include "mixed_gpus.h"
-#include "offload_state.h"
 #include "stage_works.h"
 #include "timing_model.h"
 

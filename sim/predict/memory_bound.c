@@ -19,7 +19,6 @@
 #include "few_micro_batches.h"
 #include "lowering.h"
 #include "mixed_gpus.h"
-#include "offload_state.h"
 #include "stage_works.h"
 
 /* Sums of the same terms in another order may differ in their last bits. */

@@ -1,5 +1,5 @@
 /* Attention where each rank has two pieces of every sequence, an early and a late one of 2·cp: implements the items
- * that workload's context.c and context_blocks.c list, in their order. A sequence's rows here are the early piece's,
+ * that workload's context.c lists, in their order. A sequence's rows here are the early piece's,
  * then the late one's.
  *
  * Rings. What rank c sees of the block of rank r:

@@ -11,8 +11,6 @@
  * any order, and everything held is dropped to the last byte. */
 #include "effect_recipes.h"
 
-#include "offload_state.h"
-
 #include <math.h>
 
 enum { NO_TERM = 0 }; /* the link that every chain begins with */

@@ -14,7 +14,6 @@
  *              what a layer saves is dropped once copied out, and held again from the start of the copy back */
 #include "effect_recipes.h"
 #include "lowering.h"
-#include "offload_state.h"
 
 static void set_residents(Program *program, const Workload *workload) {
   for (int stage = 0; stage < program->n_stages; stage++) {

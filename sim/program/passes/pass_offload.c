@@ -19,7 +19,6 @@
  * ZeRO-Offload, arXiv 2101.06840 §4.1; ZeRO-Infinity, arXiv 2104.07857 §6.2; activations as in the offloading of FSDP
  * and Transformer Engine, with two buffers. */
 #include "lowering.h"
-#include "offload_state.h"
 
 #include <math.h>
 

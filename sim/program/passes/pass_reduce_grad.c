@@ -29,7 +29,6 @@
  * whole gradients until the end of a pipeline, or over several micro-batches, the same is done after a stage's last
  * backward. */
 #include "lowering.h"
-#include "offload_state.h"
 
 /* Where the last backward of each is: old indices; −1 none. */
 typedef struct {

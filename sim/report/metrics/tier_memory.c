@@ -3,8 +3,6 @@
  * its node. */
 #include "tier_memory.h"
 
-#include "offload_state.h"
-
 #include <string.h>
 
 typedef struct {

@@ -56,7 +56,149 @@
  *     unpack    all-gather: dK and dV beside dQ (contiguous)
  *     repeat    Ulysses with c > 1 copies: K and V read once, written c times (repeat_interleave); the reverse for
  *               the sum of their gradients */
-#include "context.h"
+#include "pieces.h"
+
+/* This rank's queries against its own keys, causally. */
+static AttentionBlock own_block(const Cut *cut) {
+  return (AttentionBlock){.heads = cut->heads,
+                          .kv_heads = cut->kv_width / cut->model->head_dim,
+                          .queries = cut->seq_len,
+                          .keys = cut->seq_len,
+                          .pairs = attention_pairs(cut->seq_len, 0)};
+}
+
+/* … and against the half of another rank's keys that they see. */
+static AttentionBlock other_block(const Cut *cut) {
+  AttentionBlock block = own_block(cut);
+  block.keys /= 2;
+  block.pairs = (double)block.queries * block.keys;
+  return block;
+}
+
+/* --- the ring of blocks ---
+ *
+ * The ring as PyTorch runs it (torch/distributed/tensor/experimental/_attention.py, 2024-12 to 2025-08; rotate method
+ * allgather, load balance and convert_to_f32 are its defaults and torchtitan's). Ranks have the same pieces of a
+ * sequence and see the same blocks as in the ring above. The differences:
+ *
+ *     heads      it takes as many heads of K and V as of Q: those of grouped queries are repeated before it
+ *                (torchtitan's repeat_kv), and their gradients are summed after it
+ *     forward    cat([K, V]) of all ranks is gathered at once; block by block a rank attends, and merges outputs and
+ *                row sums in fp32
+ *     backward   gathers them again; gradients of K and V are summed in fp32 and sent to the next rank after every
+ *                block, cp times, so that each returns to its own rank; those of Q are summed in fp32
+ *
+ *     compute   pack | attention 0 | attention 1, merge | attention 2, merge
+ *     cp             | [K, V of all]
+ *     backward  pack | attention 0, dKV | attention 1, +dKV | attention 2, +dKV
+ *               cp   | [K, V of all]    | [dKV of 0]        | [dKV of 1]        | [dKV of 2]
+ *
+ * Under torch.compile a collective is waited for where it is issued (torch/distributed/_functional_collectives.py:
+ * traced code has no AsyncCollectiveTensor). */
+
+enum { SUM_BYTES = 4 }; /* fp32 */
+
+static double kv_elements(const Cut *cut) {
+  return 2.0 * (double)cut->tokens * (double)cut->q_width;
+}
+
+static AttentionBlock of_all_heads(AttentionBlock block) {
+  block.kv_heads = block.heads;
+  return block;
+}
+
+/* If exchanges do not overlap with anything, the next compute item waits for it. */
+static gint32 exchange_blocks(ItemList *list, Collective collective, const char *operand, double bytes) {
+  const gint32 exchange = item_list_collective(list, AXIS_CP, collective, operand, bytes);
+  if (list->cut->method->time.context_exchanges == CONTEXT_ALONE)
+    item_list_wait(list, exchange);
+  return exchange;
+}
+
+static gint32 gather_all(ItemList *list, const char *operand) {
+  const Cut *cut = list->cut;
+  const double bytes = cut->element_bytes * kv_elements(cut);
+  item_list_memory(list, "attention.kv_pack", 2 * bytes);
+  return exchange_blocks(list, COLLECTIVE_ALL_GATHER, operand, (double)cut->cp * bytes);
+}
+
+/* Repeats heads of grouped queries to as many as Q has; or sums their gradients back. */
+static void repeat_heads(ItemList *list) {
+  const Cut *cut = list->cut;
+  const double grouped = (double)cut->tokens * (double)(cut->kv_width + cut->v_width);
+  if (grouped < kv_elements(cut))
+    item_list_memory(list, "attention.kv_repeat", cut->element_bytes * (kv_elements(cut) + grouped));
+}
+
+/* out − sigmoid(block's row sums − out's) · (out − block). As single operations: the block to fp32 (read e, write 4),
+ * the difference (4 + 4, 4), scaled (4, 4), subtracted (4 + 4, 4); otherwise one kernel. */
+static void merge(ItemList *list) {
+  const Cut *cut = list->cut;
+  const double elements = (double)cut->tokens * (double)cut->out_width, e = cut->element_bytes;
+  if (cut->method->time.kernels == FRAMEWORK_KERNELS_PLAIN)
+    item_list_operations(list, "attention.merge", 4, elements * (e + 9 * SUM_BYTES));
+  else
+    item_list_memory(list, "attention.merge", elements * (e + 2 * SUM_BYTES));
+}
+
+static void convert(ItemList *list, const char *name, double elements) {
+  item_list_memory(list, name, elements * (list->cut->element_bytes + SUM_BYTES));
+}
+
+/* sum += part */
+static void add(ItemList *list, const char *name, double elements) {
+  item_list_memory(list, name, elements * (list->cut->element_bytes + 2 * SUM_BYTES));
+}
+
+static void blocks_forward(ItemList *list) {
+  const Cut *cut = list->cut;
+  const AttentionBlock own = of_all_heads(own_block(cut)), other = of_all_heads(other_block(cut));
+  const double out_elements = (double)cut->tokens * (double)cut->out_width;
+  repeat_heads(list);
+  const gint32 all = gather_all(list, "attention");
+  item_list_attention(list, FALSE, &own);
+  convert(list, "attention.out_widen", out_elements);
+  item_list_wait(list, all);
+  for (gint64 step = 1; step < cut->cp; step++) {
+    item_list_attention(list, FALSE, &other);
+    merge(list);
+  }
+  convert(list, "attention.out_narrow", out_elements);
+}
+
+static void blocks_backward(ItemList *list) {
+  const Cut *cut = list->cut;
+  const AttentionBlock own = of_all_heads(own_block(cut)), other = of_all_heads(other_block(cut));
+  const double q_elements = (double)cut->tokens * (double)cut->q_width, kv = kv_elements(cut);
+  item_list_memory(list, "attention.clear", SUM_BYTES * (q_elements + kv));
+  gint32 coming = gather_all(list, "attention.backward");
+  for (gint64 step = 0; step < cut->cp; step++) {
+    const gint32 here = coming;
+    if (step == 1)
+      item_list_wait(list, here); /* the gather, and everything before it on the same stream */
+    item_list_attention(list, TRUE, step == 0 ? &own : &other);
+    if (step > 1)
+      item_list_wait(list, here);
+    add(list, "attention.dkv_sum", kv);
+    item_list_memory(list, "attention.dkv_pack", 2 * SUM_BYTES * kv);
+    coming = exchange_blocks(list, COLLECTIVE_SEND_RECV, "attention.backward", SUM_BYTES * kv);
+    add(list, "attention.dq_sum", q_elements);
+  }
+  convert(list, "attention.dq_narrow", q_elements);
+  item_list_wait(list, coming);
+  convert(list, "attention.dkv_narrow", kv);
+  repeat_heads(list);
+}
+
+static double blocks_buffer_bytes(const Cut *cut) {
+  const double e = cut->element_bytes, q = (double)cut->tokens * (double)cut->q_width, kv = kv_elements(cut);
+  const double gathered = e * (double)(cut->cp + 1) * kv; /* from all ranks, and what this rank packed */
+  const double sums = (SUM_BYTES + e) * (q + kv);         /* and one block's contributions to them */
+  return e * (double)cut->tokens * (double)cut->out_width + gathered + sums + 2 * SUM_BYTES * kv; /* being sent, and
+                                                                                                     being received */
+}
+
+/* --- all ways of cp --- */
 
 /* A tensor of this rank's tokens with `width` columns. */
 static double tensor_bytes(const Cut *cut, gint64 width) {
@@ -95,7 +237,7 @@ static gboolean keeps_first_block(const ItemList *list) {
 
 static void ring_forward(ItemList *list) {
   const Cut *cut = list->cut;
-  const AttentionBlock own = context_own_block(cut), other = context_other_block(cut);
+  const AttentionBlock own = own_block(cut), other = other_block(cut);
   copy(list, "attention.kv_pack", kv_bytes(cut));
   gint32 coming = communicate(list, COLLECTIVE_SEND_RECV, "attention", kv_bytes(cut));
   item_list_attention(list, FALSE, &own);
@@ -119,7 +261,7 @@ static double unseen_bytes(const Cut *cut) {
 
 static void ring_backward(ItemList *list) {
   const Cut *cut = list->cut;
-  const AttentionBlock own = context_own_block(cut), other = context_other_block(cut);
+  const AttentionBlock own = own_block(cut), other = other_block(cut);
   copy(list, "attention.kv_pack", kv_bytes(cut));
   gint32 coming = communicate(list, COLLECTIVE_SEND_RECV, "attention.backward", kv_bytes(cut));
   item_list_attention(list, TRUE, &other);
@@ -138,7 +280,7 @@ static void ring_backward(ItemList *list) {
 
 static void ring(ItemList *list, gboolean backward) {
   if (list->cut->method->rings_blocks)
-    (backward ? context_blocks_backward : context_blocks_forward)(list);
+    (backward ? blocks_backward : blocks_forward)(list);
   else if (backward)
     ring_backward(list);
   else
@@ -157,7 +299,7 @@ static double pairs_of_piece(const Cut *cut, gint64 piece) {
 /* Both pieces of this rank's queries against the keys before them. With a window those of the first piece have fewer;
  * every rank is taken to be the fullest one. */
 static AttentionBlock block_of_all_keys(const Cut *cut) {
-  AttentionBlock block = context_own_block(cut);
+  AttentionBlock block = own_block(cut);
   block.keys *= cut->cp;
   block.windowed = model_window(cut->model, block.keys) > 0;
   block.pairs = 0;
@@ -233,7 +375,7 @@ static double gradient_bytes(const Cut *cut) {
 /* two blocks of K and V, two of dK and dV, and one block's contribution to dQ. */
 static double ring_buffer_bytes(const Cut *cut) {
   if (cut->method->rings_blocks)
-    return context_blocks_buffer_bytes(cut);
+    return blocks_buffer_bytes(cut);
   return gradient_bytes(cut) + 4 * kv_bytes(cut) + tensor_bytes(cut, cut->q_width);
 }
 
