@@ -32,7 +32,7 @@
   ROW(DROP_SCORES, drop_scores, "dropout.scores", drop_scores, KERNEL_AT(drop_scores.number), 0) \
   ROW(FLASH_FORWARD, flash_forward, "flash", flash, KERNEL_AT(flash.number), 0) \
   ROW(FLASH_BACKWARD, flash_backward, "flash.backward", flash, KERNEL_AT(flash.number), 0) \
-  ROW(MERGE, merge, "merge", merge, KERNEL_AT(merge.number), KERNEL_AT(merge.sum)) \
+  ROW(MERGE, merge, "merge", merge, KERNEL_AT(merge.number), 0) \
   ROW(ACTIVATION_FORWARD, activation_forward, "activation", activation, KERNEL_AT(activation.number), 0) \
   ROW(ACTIVATION_BACKWARD, activation_backward, "activation.backward", activation, KERNEL_AT(activation.number), 0) \
   ROW(ADD, add, "add", add, KERNEL_AT(add.number), 0) \
@@ -240,7 +240,7 @@ typedef struct {
  *   lse' = log(e^lse + e^other_lse),  o = o·e^(lse − lse') + other·e^(other_lse − lse'),  in place of o and lse.
  * o, other: rows of n_heads·head_dim; lse [sequences][n_heads][seq_len]; sequences are seq_len rows apart. */
 typedef struct {
-  guint8 number, sum; /* of other; of o, which is the same or fp32 */
+  guint8 number; /* of o and other */
   gint64 sequences, seq_len, queries, n_heads, head_dim;
   void *o;
   float *lse;

@@ -99,6 +99,10 @@ template <typename A, typename B> std::common_type_t<A, B> max(A a, B b) {
 void emulated_launch(const char *name, const void *function, dim3 grid, dim3 block, size_t shared_bytes,
                      cudaStream_t stream, void (*run)(const void *), const void *data, size_t bytes);
 
+/* A kernel's name, with the parameters of a macro that launches it filled in. */
+#define EMULATED_TEXT(...) EMULATED_TEXT_(__VA_ARGS__)
+#define EMULATED_TEXT_(...) #__VA_ARGS__
+
 class EmulatedLaunch {
 public:
   EmulatedLaunch(dim3 grid, dim3 block, size_t shared_bytes = 0, cudaStream_t stream = nullptr)

@@ -103,17 +103,14 @@ static void flash(Comparison *comparison, Number number, const Attended *attende
 }
 
 static void merges(Comparison *comparison, Number number) {
-  for (int is_wide = 0; is_wide < 2; is_wide++) {
-    const Number sum = is_wide ? NUMBER_FP32 : number;
-    Case merge = case_new(KERNEL_MERGE, "%s into %s", number_name(number), number_name(sum));
-    MergeKernel *m = &merge.kernel.merge;
-    *m = (MergeKernel){(guint8)number, (guint8)sum, 2, 19, 11, 3, 40, NULL, NULL, NULL, NULL};
-    case_out(&merge, &m->o, sum, 2 * 19 * 3 * 40, -1, 1);
-    case_out(&merge, &m->lse, NUMBER_FP32, 2 * 19 * 3, -3, 3);
-    case_in(&merge, &m->other, number, 2 * 19 * 3 * 40, -1, 1);
-    case_in(&merge, &m->other_lse, NUMBER_FP32, 2 * 19 * 3, -3, 3);
-    case_compare(&merge, comparison);
-  }
+  Case merge = case_new(KERNEL_MERGE, "%s", number_name(number));
+  MergeKernel *m = &merge.kernel.merge;
+  *m = (MergeKernel){(guint8)number, 2, 19, 11, 3, 40, NULL, NULL, NULL, NULL};
+  case_out(&merge, &m->o, number, 2 * 19 * 3 * 40, -1, 1);
+  case_out(&merge, &m->lse, NUMBER_FP32, 2 * 19 * 3, -3, 3);
+  case_in(&merge, &m->other, number, 2 * 19 * 3 * 40, -1, 1);
+  case_in(&merge, &m->other_lse, NUMBER_FP32, 2 * 19 * 3, -3, 3);
+  case_compare(&merge, comparison);
 }
 
 /* Twice, unless STEPREAL_CUDNN is 0: with cuDNN where it takes the shape, and with the own kernels. */

@@ -149,7 +149,6 @@ static void try_merging(const Whole *whole, int rank) {
     run(whole, KERNEL_FLASH_FORWARD, &task);
     Kernel merge = {.kind = KERNEL_MERGE,
                     .merge = {.number = (guint8)whole->number,
-                              .sum = (guint8)whole->number,
                               .sequences = SEQUENCES,
                               .seq_len = s,
                               .queries = task.block.queries,

@@ -44,7 +44,6 @@ latent attention and experts made again|2|tiny-deepseek|--dp 2 --ep 2 --recomput
 pp 2, ep 2, dualpipe, which takes turns|4|tiny-mixtral|--pp 2 --dp 2 --ep 2 --schedule dualpipe --global-batch 8
 every other product made again, tp 2, sequence parallel|2|tiny-llama-short|--tp 2 --sequence-parallel on --framework torchtitan --norm-kernel fused --attention flash --recompute selective
 every other product made again, zb-h1|2|tiny-gpt2-short|--pp 2 --schedule zb-h1 --framework torchtitan --attention flash --recompute selective
-cp 2, PyTorch's ring|2|tiny-gpt2-short|--cp 2 --framework torchtitan-compile --norm-kernel fused --attention flash --global-batch 1
 norms without weights, tp 2, sequence parallel|2|tiny-olmo|--tp 2 --sequence-parallel on
 cp 4, Ulysses, each key head to two ranks|4|tiny-falcon|--cp 4 --cp-comm ulysses --attention flash --global-batch 1
 cp 2, Ulysses, attention run again|2|tiny-gpt2-short|--cp 2 --cp-comm ulysses --attention flash --recompute selective --framework megatron-core --recipe fp32 --norm-kernel fused --global-batch 1
@@ -57,7 +56,6 @@ optimizer on the host, pp 2|2|tiny-llama-short|--pp 2 --steps 2 --check-time on 
 cp 2, Ulysses|2|tiny-gpt2-short|--cp 2 --cp-comm ulysses --global-batch 1
 cp 2, all-gather|2|tiny-llama-short|--cp 2 --cp-comm all_gather --global-batch 1
 cp 2, ring|2|tiny-llama-short|--cp 2 --global-batch 1
-cp 2, PyTorch's ring, grouped heads|2|tiny-llama-short|--cp 2 --framework torchtitan-compile --norm-kernel fused --attention flash --global-batch 1
 TABLE
 plans "--seq-len 32 --global-batch 2 --steps 1 --check-time off --device cuda --check-on cpu --precision fp8 --comm nccl" <<'TABLE'
 fp8, biases, tp 2, sequence parallel|2|tiny-gpt2-wide|--tp 2 --sequence-parallel on --recipe megatron

@@ -249,7 +249,6 @@ every other product made again, norms of q and k, tp 2, sequence parallel|2|tiny
 exchanges of each linear, tp 2, sequence parallel|2|tiny-llama|--tp 2 --sequence-parallel on --framework kempnerforge --norm-kernel fused
 every other product made again, biases, dropout, tp 2, zb-v, sequence parallel|4|tiny-bloom|--tp 2 --pp 2 --schedule zb-v --sequence-parallel on --framework torchtitan --recompute selective
 every other product made again, zb-h1|2|tiny-llama|--pp 2 --schedule zb-h1 --framework torchtitan-compile --norm-kernel fused --recompute selective
-every other product made again, PyTorch's ring, ZeRO-3|4|tiny-llama|--cp 2 --dp 2 --zero 3 --framework torchtitan --norm-kernel fused --recompute selective
 every other product made again, biases of Q, K and V alone, dualpipe|2|tiny-stablelm|--pp 2 --schedule dualpipe --framework torchtitan --recompute selective
 dualpipe, norms, MLPs and unfused attention made again|2|tiny-llama|--pp 2 --schedule dualpipe --recompute selective --recompute-modules core_attn,layernorm,mlp --attention unfused
 TABLE

@@ -170,14 +170,14 @@ CPU_KERNEL(flash_forward) {
 
 /* One row of one head, each output with its weight. */
 static void merge_row(const MergeKernel *merge, gint64 place, float own, float other, float *buffer) {
-  const Number sum = (Number)merge->sum;
+  const Number number = (Number)merge->number;
   gint64 d = merge->head_dim;
-  const float *added = row_in(merge->other, (Number)merge->number, place, d, buffer);
-  float *o = row_open(merge->o, sum, place, d, buffer + d);
+  const float *added = row_in(merge->other, number, place, d, buffer);
+  float *o = row_open(merge->o, number, place, d, buffer + d);
 #pragma omp simd
   for (gint64 j = 0; j < d; j++)
     o[j] = own * o[j] + other * added[j];
-  row_close(merge->o, sum, place, d, o);
+  row_close(merge->o, number, place, d, o);
 }
 
 CPU_KERNEL(merge) {

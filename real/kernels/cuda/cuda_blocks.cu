@@ -5,8 +5,8 @@
 namespace {
 
 /* One warp per row of a head. */
-template <typename T, typename S> __global__ void merge(MergeKernel k) {
-  const int64_t at = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) / WARP_THREADS;
+template <typename T> __global__ void merge(MergeKernel k) {
+  const int64_t at = thread_here() / WARP_THREADS;
   if (at >= k.sequences * k.n_heads * k.queries)
     return;
   const int64_t query = at % k.queries, head = at / k.queries % k.n_heads, sequence = at / k.queries / k.n_heads;
@@ -16,10 +16,10 @@ template <typename T, typename S> __global__ void merge(MergeKernel k) {
   const float most = fmaxf(own, added), both = most + logf(expf(own - most) + expf(added - most));
   const float own_share = expf(own - both), added_share = expf(added - both);
   const int64_t first = ((sequence * k.seq_len + query) * k.n_heads + head) * k.head_dim;
-  S *o = (S *)k.o + first;
+  T *o = (T *)k.o + first;
   const T *other = (const T *)k.other + first;
   for (int64_t d = threadIdx.x % WARP_THREADS; d < k.head_dim; d += WARP_THREADS)
-    o[d] = from_float<S>(own_share * to_float(o[d]) + added_share * to_float(other[d]));
+    o[d] = from_float<T>(own_share * to_float(o[d]) + added_share * to_float(other[d]));
   if (threadIdx.x % WARP_THREADS == 0)
     *lse = both;
 }
@@ -27,7 +27,7 @@ template <typename T, typename S> __global__ void merge(MergeKernel k) {
 /* grid: (rows of all blocks, pieces of the row) */
 template <typename T, int N> __global__ void move(MoveKernel k) {
   using P = Pack<T, N>;
-  const int64_t column = ((int64_t)blockIdx.y * blockDim.x + threadIdx.x) * N;
+  const int64_t column = column_here() * N;
   const int64_t block = blockIdx.x / k.rows, row = blockIdx.x % k.rows;
   if (column >= k.width)
     return;
@@ -51,32 +51,18 @@ bool is_packed(const MoveKernel *k, int64_t n) {
   return is_aligned(k->a) && is_aligned(k->b) && is_aligned(k->out);
 }
 
-template <typename T, int N> cudaError_t launch_move(const MoveKernel *k, cudaStream_t stream) {
-  move<T, N><<<row_grid(k->batch * k->rows, k->width, N), BLOCK_THREADS, 0, stream>>>(*k);
-  return cudaGetLastError();
-}
-
 } // namespace
 
-cudaError_t cuda_merge(const MergeKernel *k, void *, cudaStream_t stream) {
-  return with_number(k->number, [&](auto zero) {
-    using T = decltype(zero);
-    const gint64 rows = k->sequences * k->n_heads * k->queries;
-    const unsigned blocks = (unsigned)ceil_div(rows * WARP_THREADS, BLOCK_THREADS);
-    if (k->sum != k->number && k->sum != NUMBER_FP32)
-      return cudaErrorInvalidValue;
-    if (k->sum == NUMBER_FP32)
-      merge<T, float><<<blocks, BLOCK_THREADS, 0, stream>>>(*k);
-    else
-      merge<T, T><<<blocks, BLOCK_THREADS, 0, stream>>>(*k);
-    return cudaGetLastError();
-  });
-}
+CUDA_KERNEL(merge, MergeKernel, thread_grid(k->sequences * k->n_heads * k->queries * WARP_THREADS), BLOCK_THREADS, 0,
+            *k)
 
 cudaError_t cuda_move(const MoveKernel *k, void *, cudaStream_t stream) {
   return with_number(k->number, [&](auto zero) {
     using T = decltype(zero);
     constexpr int N = 16 / sizeof(T);
-    return is_packed(k, N) ? launch_move<T, N>(k, stream) : launch_move<T, 1>(k, stream);
+    if (is_packed(k, N))
+      move<T, N><<<row_grid(k->batch * k->rows, k->width, N), BLOCK_THREADS, 0, stream>>>(*k);
+    else
+      move<T, 1><<<row_grid(k->batch * k->rows, k->width), BLOCK_THREADS, 0, stream>>>(*k);
   });
 }

@@ -3,10 +3,9 @@
 
 namespace {
 
-template <typename T, int N> __global__ void drop_add(DropAddKernel k) {
+template <typename T, int N> __global__ void drop_add(DropAddKernel k, int64_t packs) {
   using P = Pack<T, N>;
-  const int64_t packs = k.width / N, column = (int64_t)blockIdx.y * blockDim.x + threadIdx.x;
-  const int64_t row = blockIdx.x, at = row * packs + column;
+  const int64_t column = column_here(), row = blockIdx.x, at = row * packs + column;
   if (column >= packs)
     return;
   const guint64 place = token_place(&k.places, row) * (guint64)k.width + (guint64)(column * N);
@@ -35,18 +34,5 @@ template <typename T> __global__ void drop_scores(DropScoresKernel k) {
 
 } // namespace
 
-cudaError_t cuda_drop_add(const DropAddKernel *k, void *, cudaStream_t stream) {
-  const auto launch = [&](auto pack, int64_t packs) {
-    using T = typename decltype(pack)::Element;
-    constexpr int N = decltype(pack)::n;
-    drop_add<T, N><<<row_grid(k->rows, packs, 1), BLOCK_THREADS, 0, stream>>>(*k);
-  };
-  return with_packs(k->number, k->width, launch, k->a, k->b, k->bias, k->out);
-}
-
-cudaError_t cuda_drop_scores(const DropScoresKernel *k, void *, cudaStream_t stream) {
-  return with_number(k->number, [&](auto zero) {
-    using T = decltype(zero);
-    drop_scores<T><<<(unsigned)(k->matrices * k->seq_len), BLOCK_THREADS, 0, stream>>>(*k);
-  });
-}
+CUDA_PACKED_KERNEL(drop_add, DropAddKernel, k->rows, k->width, k->a, k->b, k->bias, k->out)
+CUDA_KERNEL(drop_scores, DropScoresKernel, (unsigned)(k->matrices * k->seq_len), BLOCK_THREADS, 0, *k)

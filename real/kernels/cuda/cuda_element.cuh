@@ -102,6 +102,11 @@ template <typename F> static cudaError_t with_number(int number, F f) {
   }
 }
 
+/* As with_number(), for the types of two. */
+template <typename F> static cudaError_t with_numbers(int a, int b, F f) {
+  return with_number(a, [&](auto a_zero) { return with_number(b, [&](auto b_zero) { f(a_zero, b_zero); }); });
+}
+
 static inline bool is_aligned(const void *pointer) {
   return (guintptr)pointer % 16 == 0; /* true for NULL */
 }
@@ -120,11 +125,51 @@ static cudaError_t with_packs(int number, int64_t width, F f, Pointers... pointe
   });
 }
 
+/* Of a grid of rows and pieces of them: this thread's place in its row. */
+static __device__ __forceinline__ int64_t column_here() {
+  return (int64_t)blockIdx.y * blockDim.x + threadIdx.x;
+}
+
+/* Of a grid of one dimension. */
+static __device__ __forceinline__ int64_t thread_here() {
+  return (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+}
+
 static inline int64_t ceil_div(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
 /* Grid of rows × pieces of BLOCK_THREADS·per_thread columns. */
-static inline dim3 row_grid(int64_t rows, int64_t width, int per_thread) {
+static inline dim3 row_grid(int64_t rows, int64_t width, int per_thread = 1) {
   return dim3((unsigned)rows, (unsigned)ceil_div(width, (int64_t)BLOCK_THREADS * per_thread));
 }
+
+/* At least one thread for each of n. */
+static inline dim3 thread_grid(int64_t n) {
+  return dim3((unsigned)ceil_div(n, BLOCK_THREADS));
+}
+
+static inline dim3 block_for_each(int64_t n) {
+  return dim3((unsigned)n);
+}
+
+/* cuda_NAME(): one launch of NAME<T> for the task `k`, T the type of its elements; the rest are its arguments. */
+#define CUDA_KERNEL(name, Task, grid, threads, shared_bytes, ...)                                                      \
+  cudaError_t cuda_##name(const Task *k, void *, cudaStream_t stream) {                                                \
+    return with_number(k->number, [&](auto zero) {                                                                     \
+      using T = decltype(zero);                                                                                        \
+      name<T><<<grid, threads, shared_bytes, stream>>>(__VA_ARGS__);                                                   \
+    });                                                                                                                \
+  }
+
+/* cuda_NAME(): one launch of NAME<T, N> for the task and how many packs of N elements a row has; the rest are its
+ * pointers, as of with_packs(). A thread for each pack. */
+#define CUDA_PACKED_KERNEL(name, Task, rows, width, ...)                                                               \
+  cudaError_t cuda_##name(const Task *k, void *, cudaStream_t stream) {                                                \
+    const auto launch = [&](auto pack, int64_t packs) {                                                                \
+      using T = typename decltype(pack)::Element;                                                                      \
+      constexpr int N = decltype(pack)::n;                                                                             \
+      name<T, N><<<row_grid(rows, packs), BLOCK_THREADS, 0, stream>>>(*k, packs);                                      \
+    };                                                                                                                 \
+    return with_packs(k->number, width, launch, __VA_ARGS__);                                                          \
+  }

@@ -5,30 +5,49 @@
 
 namespace {
 
-__device__ int64_t expert_at(const RouteKernel &k, int64_t choice) {
+/* Of a RouteKernel or GatheredKernel. */
+template <typename K> __device__ int64_t expert_at(const K &k, int64_t choice) {
   return (choice + k.shift) % k.n_experts;
 }
 
+template <typename K> __host__ __device__ int64_t rows_each(const K &k) {
+  return k.tokens * k.per_token / k.n_experts;
+}
+
+/* A pack of sums in fp32. */
+template <typename T, int N> struct RowSum {
+  float v[N] = {};
+  __device__ void add(Pack<T, N> row) {
+    for (int j = 0; j < N; j++)
+      v[j] += to_float(row.v[j]);
+  }
+  __device__ Pack<T, N> rounded() const {
+    Pack<T, N> out;
+    for (int j = 0; j < N; j++)
+      out.v[j] = from_float<T>(v[j]);
+    return out;
+  }
+};
+
 template <typename T> __global__ void route_forward(RouteKernel k) {
-  const int64_t t = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, first = t * k.per_token;
+  const int64_t t = thread_here(), first = t * k.per_token;
   if (t >= k.tokens)
     return;
   const T *scores = (const T *)k.scores + t * k.n_experts;
-  const int64_t rows_each = k.tokens * k.per_token / k.n_experts;
   float most = to_float(scores[expert_at(k, first)]), sum = 0.0f;
   for (int64_t i = 1; i < k.per_token; i++)
     most = fmaxf(most, to_float(scores[expert_at(k, first + i)]));
   for (int64_t i = 0; i < k.per_token; i++)
     sum += expf(to_float(scores[expert_at(k, first + i)]) - most);
   for (int64_t i = 0; i < k.per_token; i++) {
-    const int64_t expert = expert_at(k, first + i), row = expert * rows_each + (first + i) / k.n_experts;
+    const int64_t expert = expert_at(k, first + i), row = expert * rows_each(k) + (first + i) / k.n_experts;
     k.place[first + i] = (gint32)row;
     k.weights[row] = k.factor * expf(to_float(scores[expert]) - most) / sum;
   }
 }
 
 template <typename T> __global__ void route_backward(RouteKernel k) {
-  const int64_t expert = (int64_t)blockIdx.y * blockDim.x + threadIdx.x, t = blockIdx.x, first = t * k.per_token;
+  const int64_t expert = column_here(), t = blockIdx.x, first = t * k.per_token;
   if (expert >= k.n_experts)
     return;
   /* which of the token's choices this expert is */
@@ -45,53 +64,36 @@ template <typename T> __global__ void route_backward(RouteKernel k) {
 }
 
 /* One block per choice. */
-template <typename T, int N>
-__global__ void permute(const gint32 *__restrict__ place, const Pack<T, N> *__restrict__ from,
-                        Pack<T, N> *__restrict__ to, int64_t packs, int64_t per_token) {
-  const int64_t column = (int64_t)blockIdx.y * blockDim.x + threadIdx.x, choice = blockIdx.x;
+template <typename T, int N> __global__ void permute(PermuteKernel k, int64_t packs) {
+  using P = Pack<T, N>;
+  const int64_t column = column_here(), choice = blockIdx.x;
   if (column < packs)
-    to[place[choice] * packs + column] = from[choice / per_token * packs + column];
+    ((P *)k.to)[k.place[choice] * packs + column] = ((const P *)k.from)[choice / k.per_token * packs + column];
 }
 
-template <typename T, int N>
-__global__ void unpermute(const gint32 *__restrict__ place, const Pack<T, N> *__restrict__ from,
-                          Pack<T, N> *__restrict__ to, int64_t packs, int64_t per_token) {
-  const int64_t column = (int64_t)blockIdx.y * blockDim.x + threadIdx.x, t = blockIdx.x;
+template <typename T, int N> __global__ void unpermute(PermuteKernel k, int64_t packs) {
+  using P = Pack<T, N>;
+  const int64_t column = column_here(), t = blockIdx.x;
   if (column >= packs)
     return;
-  float sum[N] = {};
-  for (int64_t i = 0; i < per_token; i++) {
-    const Pack<T, N> row = from[place[t * per_token + i] * packs + column];
-    for (int j = 0; j < N; j++)
-      sum[j] += to_float(row.v[j]);
-  }
-  Pack<T, N> out;
-  for (int j = 0; j < N; j++)
-    out.v[j] = from_float<T>(sum[j]);
-  to[t * packs + column] = out;
+  RowSum<T, N> sum;
+  for (int64_t i = 0; i < k.per_token; i++)
+    sum.add(((const P *)k.from)[k.place[t * k.per_token + i] * packs + column]);
+  ((P *)k.to)[t * packs + column] = sum.rounded();
 }
 
 /* One CUDA block per block of elements. */
-template <typename T, int N>
-__global__ void swap_blocks(const Pack<T, N> *__restrict__ from, Pack<T, N> *__restrict__ to, int64_t packs,
-                            int64_t outer, int64_t inner) {
-  const int64_t column = (int64_t)blockIdx.y * blockDim.x + threadIdx.x, o = blockIdx.x / inner, i = blockIdx.x % inner;
+template <typename T, int N> __global__ void swap_blocks(SwapBlocksKernel k, int64_t packs) {
+  using P = Pack<T, N>;
+  const int64_t column = column_here(), o = blockIdx.x / k.inner, i = blockIdx.x % k.inner;
   if (column < packs)
-    to[(i * outer + o) * packs + column] = from[(int64_t)blockIdx.x * packs + column];
+    ((P *)k.to)[(i * k.outer + o) * packs + column] = ((const P *)k.from)[(int64_t)blockIdx.x * packs + column];
 }
 
 /* Kernels for all-gather dispatch (cpu_gathered.c): one thread per expert, one block per row, or one block per token.
  */
-__device__ int64_t rows_each(const GatheredKernel &k) {
-  return k.tokens * k.per_token / k.n_experts;
-}
-
-__device__ int64_t expert_at(const GatheredKernel &k, int64_t choice) {
-  return (choice + k.shift) % k.n_experts;
-}
-
 template <typename T> __global__ void spread(GatheredKernel k) {
-  const int64_t expert = (int64_t)blockIdx.y * blockDim.x + threadIdx.x, t = blockIdx.x, first = t * k.per_token;
+  const int64_t expert = column_here(), t = blockIdx.x, first = t * k.per_token;
   if (expert >= k.n_experts)
     return;
   const int64_t i = (expert + k.n_experts - expert_at(k, first)) % k.n_experts;
@@ -102,7 +104,7 @@ template <typename T> __global__ void spread(GatheredKernel k) {
 }
 
 template <typename T> __global__ void collect(GatheredKernel k) {
-  const int64_t choice = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+  const int64_t choice = thread_here();
   if (choice >= k.tokens * k.per_token)
     return;
   const int64_t expert = expert_at(k, choice);
@@ -111,7 +113,7 @@ template <typename T> __global__ void collect(GatheredKernel k) {
 }
 
 template <typename T, int N> __global__ void pick(GatheredKernel k, int64_t packs) {
-  const int64_t column = (int64_t)blockIdx.y * blockDim.x + threadIdx.x, each = rows_each(k), row = blockIdx.x;
+  const int64_t column = column_here(), each = rows_each(k), row = blockIdx.x;
   const int64_t nth = row % each, source = row / each % k.sources, expert = k.first + row / each / k.sources;
   const int64_t choice = nth * k.n_experts + (expert + k.n_experts - k.shift % k.n_experts) % k.n_experts;
   const int64_t token = choice / k.per_token, from = source * k.tokens + token;
@@ -120,9 +122,7 @@ template <typename T, int N> __global__ void pick(GatheredKernel k, int64_t pack
     k.row_weights[row] = is_chosen ? to_float(((const T *)k.dense)[from * k.n_experts + expert]) : 0.0f;
   if (column >= packs)
     return;
-  Pack<T, N> value;
-  for (int j = 0; j < N; j++)
-    value.v[j] = from_float<T>(0.0f);
+  Pack<T, N> value = RowSum<T, N>().rounded();
   if (is_chosen)
     value = ((const Pack<T, N> *)k.all_tokens)[from * packs + column];
   ((Pack<T, N> *)k.rows)[row * packs + column] = value;
@@ -134,28 +134,22 @@ __device__ int64_t own_row(const GatheredKernel &k, int64_t source, int64_t toke
   return own < 0 || own >= k.n_own ? -1 : (own * k.sources + source) * rows_each(k) + choice / k.n_experts;
 }
 
-template <typename T, int N> __global__ void put(GatheredKernel k, int64_t packs) {
-  const int64_t column = (int64_t)blockIdx.y * blockDim.x + threadIdx.x, to = blockIdx.x;
-  const int64_t source = to / k.tokens, token = to % k.tokens;
+template <typename T, int N> __global__ void put_tokens(GatheredKernel k, int64_t packs) {
+  using P = Pack<T, N>;
+  const int64_t column = column_here(), to = blockIdx.x, source = to / k.tokens, token = to % k.tokens;
   if (column >= packs)
     return;
-  float sum[N] = {};
+  RowSum<T, N> sum;
   for (int64_t i = 0; i < k.per_token; i++) {
     const int64_t at = own_row(k, source, token, i);
-    if (at < 0)
-      continue;
-    const Pack<T, N> row = ((const Pack<T, N> *)k.rows)[at * packs + column];
-    for (int j = 0; j < N; j++)
-      sum[j] += to_float(row.v[j]);
+    if (at >= 0)
+      sum.add(((const P *)k.rows)[at * packs + column]);
   }
-  Pack<T, N> out;
-  for (int j = 0; j < N; j++)
-    out.v[j] = from_float<T>(sum[j]);
-  ((Pack<T, N> *)k.all_tokens)[to * packs + column] = out;
+  ((P *)k.all_tokens)[to * packs + column] = sum.rounded();
 }
 
 template <typename T> __global__ void put_weights(GatheredKernel k) {
-  const int64_t expert = (int64_t)blockIdx.y * blockDim.x + threadIdx.x, to = blockIdx.x;
+  const int64_t expert = column_here(), to = blockIdx.x;
   const int64_t source = to / k.tokens, token = to % k.tokens;
   if (expert >= k.n_experts)
     return;
@@ -165,110 +159,35 @@ template <typename T> __global__ void put_weights(GatheredKernel k) {
 }
 
 template <typename T> __global__ void gate_forward(GateKernel k) {
-  const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+  const int64_t i = thread_here();
   if (i < k.n)
     k.gate[i] = 1.0f / (1.0f + expf(-to_float(((const T *)k.logit)[i])));
 }
 
 template <typename T> __global__ void gate_backward(GateKernel k) {
-  const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+  const int64_t i = thread_here();
   if (i < k.n)
     ((T *)k.dlogit)[i] = from_float<T>(k.dgate[i] * k.gate[i] * (1.0f - k.gate[i]));
 }
 
 } // namespace
 
-cudaError_t cuda_route_forward(const RouteKernel *k, void *, cudaStream_t stream) {
-  return with_number(k->number, [&](auto zero) {
-    using T = decltype(zero);
-    route_forward<T><<<(unsigned)ceil_div(k->tokens, BLOCK_THREADS), BLOCK_THREADS, 0, stream>>>(*k);
-  });
-}
+CUDA_KERNEL(route_forward, RouteKernel, thread_grid(k->tokens), BLOCK_THREADS, 0, *k)
+CUDA_KERNEL(route_backward, RouteKernel, row_grid(k->tokens, k->n_experts), BLOCK_THREADS, 0, *k)
+CUDA_PACKED_KERNEL(permute, PermuteKernel, k->tokens * k->per_token, k->width, k->from, k->to)
+CUDA_PACKED_KERNEL(unpermute, PermuteKernel, k->tokens, k->width, k->from, k->to)
+CUDA_PACKED_KERNEL(swap_blocks, SwapBlocksKernel, k->outer * k->inner, k->block, k->from, k->to)
+CUDA_KERNEL(spread, GatheredKernel, row_grid(k->tokens, k->n_experts), BLOCK_THREADS, 0, *k)
+CUDA_KERNEL(collect, GatheredKernel, thread_grid(k->tokens * k->per_token), BLOCK_THREADS, 0, *k)
+CUDA_PACKED_KERNEL(pick, GatheredKernel, k->n_own * k->sources * rows_each(*k), k->width, k->all_tokens, k->rows)
+CUDA_KERNEL(gate_forward, GateKernel, thread_grid(k->n), BLOCK_THREADS, 0, *k)
+CUDA_KERNEL(gate_backward, GateKernel, thread_grid(k->n), BLOCK_THREADS, 0, *k)
+static CUDA_PACKED_KERNEL(put_tokens, GatheredKernel, k->sources * k->tokens, k->width, k->all_tokens,
+                          k->rows) static CUDA_KERNEL(put_weights, GatheredKernel,
+                                                      row_grid(k->sources * k->tokens, k->n_experts), BLOCK_THREADS, 0,
+                                                      *k)
 
-cudaError_t cuda_route_backward(const RouteKernel *k, void *, cudaStream_t stream) {
-  return with_number(k->number, [&](auto zero) {
-    using T = decltype(zero);
-    route_backward<T><<<row_grid(k->tokens, k->n_experts, 1), BLOCK_THREADS, 0, stream>>>(*k);
-  });
-}
-
-cudaError_t cuda_permute(const PermuteKernel *k, void *, cudaStream_t stream) {
-  const auto launch = [&](auto pack, int64_t packs) {
-    using P = decltype(pack);
-    permute<<<row_grid(k->tokens * k->per_token, packs, 1), BLOCK_THREADS, 0, stream>>>(
-        k->place, (const P *)k->from, (P *)k->to, packs, k->per_token);
-  };
-  return with_packs(k->number, k->width, launch, k->from, k->to);
-}
-
-cudaError_t cuda_unpermute(const PermuteKernel *k, void *, cudaStream_t stream) {
-  const auto launch = [&](auto pack, int64_t packs) {
-    using P = decltype(pack);
-    unpermute<<<row_grid(k->tokens, packs, 1), BLOCK_THREADS, 0, stream>>>(k->place, (const P *)k->from, (P *)k->to,
-                                                                           packs, k->per_token);
-  };
-  return with_packs(k->number, k->width, launch, k->from, k->to);
-}
-
-cudaError_t cuda_swap_blocks(const SwapBlocksKernel *k, void *, cudaStream_t stream) {
-  const auto launch = [&](auto pack, int64_t packs) {
-    using P = decltype(pack);
-    swap_blocks<<<row_grid(k->outer * k->inner, packs, 1), BLOCK_THREADS, 0, stream>>>((const P *)k->from, (P *)k->to,
-                                                                                       packs, k->outer, k->inner);
-  };
-  return with_packs(k->number, k->block, launch, k->from, k->to);
-}
-
-cudaError_t cuda_spread(const GatheredKernel *k, void *, cudaStream_t stream) {
-  return with_number(k->number, [&](auto zero) {
-    using T = decltype(zero);
-    spread<T><<<row_grid(k->tokens, k->n_experts, 1), BLOCK_THREADS, 0, stream>>>(*k);
-  });
-}
-
-cudaError_t cuda_collect(const GatheredKernel *k, void *, cudaStream_t stream) {
-  return with_number(k->number, [&](auto zero) {
-    using T = decltype(zero);
-    const int64_t blocks = ceil_div(k->tokens * k->per_token, BLOCK_THREADS);
-    collect<T><<<(unsigned)blocks, BLOCK_THREADS, 0, stream>>>(*k);
-  });
-}
-
-cudaError_t cuda_pick(const GatheredKernel *k, void *, cudaStream_t stream) {
-  const int64_t rows = k->n_own * k->sources * (k->tokens * k->per_token / k->n_experts);
-  const auto launch = [&](auto pack, int64_t packs) {
-    using T = typename decltype(pack)::Element;
-    constexpr int N = decltype(pack)::n;
-    pick<T, N><<<row_grid(rows, packs, 1), BLOCK_THREADS, 0, stream>>>(*k, packs);
-  };
-  return with_packs(k->number, k->width, launch, k->all_tokens, k->rows);
-}
-
-cudaError_t cuda_put(const GatheredKernel *k, void *, cudaStream_t stream) {
-  const auto launch = [&](auto pack, int64_t packs) {
-    using T = typename decltype(pack)::Element;
-    constexpr int N = decltype(pack)::n;
-    put<T, N><<<row_grid(k->sources * k->tokens, packs, 1), BLOCK_THREADS, 0, stream>>>(*k, packs);
-  };
-  const cudaError_t put_tokens = with_packs(k->number, k->width, launch, k->all_tokens, k->rows);
-  if (put_tokens != cudaSuccess || k->dense == NULL)
-    return put_tokens;
-  return with_number(k->number, [&](auto zero) {
-    using T = decltype(zero);
-    put_weights<T><<<row_grid(k->sources * k->tokens, k->n_experts, 1), BLOCK_THREADS, 0, stream>>>(*k);
-  });
-}
-
-cudaError_t cuda_gate_forward(const GateKernel *k, void *, cudaStream_t stream) {
-  return with_number(k->number, [&](auto zero) {
-    using T = decltype(zero);
-    gate_forward<T><<<(unsigned)ceil_div(k->n, BLOCK_THREADS), BLOCK_THREADS, 0, stream>>>(*k);
-  });
-}
-
-cudaError_t cuda_gate_backward(const GateKernel *k, void *, cudaStream_t stream) {
-  return with_number(k->number, [&](auto zero) {
-    using T = decltype(zero);
-    gate_backward<T><<<(unsigned)ceil_div(k->n, BLOCK_THREADS), BLOCK_THREADS, 0, stream>>>(*k);
-  });
+    cudaError_t cuda_put(const GatheredKernel *k, void *scratch, cudaStream_t stream) {
+  const cudaError_t status = cuda_put_tokens(k, scratch, stream);
+  return status == cudaSuccess && k->dense != nullptr ? cuda_put_weights(k, scratch, stream) : status;
 }

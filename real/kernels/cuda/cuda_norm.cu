@@ -57,7 +57,7 @@ __global__ void sum_chunks(Term term, int64_t rows, int64_t width, int n_sums, f
 }
 
 template <typename G> __global__ void add_chunks(const float *__restrict__ partial, int chunks, int64_t width, G *to) {
-  const int64_t column = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+  const int64_t column = thread_here();
   if (column >= width)
     return;
   float total = 0.0f;
@@ -272,19 +272,8 @@ cudaError_t cuda_norm_backward(const NormKernel *k, void *scratch, cudaStream_t 
   });
 }
 
-cudaError_t cuda_norm_sums(const NormKernel *k, void *, cudaStream_t stream) {
-  return with_number(k->number, [&](auto zero) {
-    using T = decltype(zero);
-    norm_sums<T><<<(unsigned)k->rows, row_threads(k->width), 0, stream>>>(*k);
-  });
-}
-
-cudaError_t cuda_norm_sums_backward(const NormKernel *k, void *, cudaStream_t stream) {
-  return with_number(k->number, [&](auto zero) {
-    using T = decltype(zero);
-    norm_sums_backward<T><<<(unsigned)k->rows, row_threads(k->width), 0, stream>>>(*k);
-  });
-}
+CUDA_KERNEL(norm_sums, NormKernel, block_for_each(k->rows), row_threads(k->width), 0, *k)
+CUDA_KERNEL(norm_sums_backward, NormKernel, block_for_each(k->rows), row_threads(k->width), 0, *k)
 
 cudaError_t cuda_bias_gradient(const BiasGradientKernel *k, void *scratch, cudaStream_t stream) {
   float *sums = (float *)scratch;

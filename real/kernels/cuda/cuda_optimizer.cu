@@ -8,7 +8,7 @@ template <typename G> __global__ void sum_squares(const G *__restrict__ x, int64
   __shared__ double shared[32];
   double sum = 0.0;
 #pragma unroll 4
-  for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += (int64_t)gridDim.x * blockDim.x) {
+  for (int64_t i = thread_here(); i < n; i += (int64_t)gridDim.x * blockDim.x) {
     const double g = to_float(x[i]);
     sum += g * g;
   }
@@ -37,7 +37,7 @@ __device__ float gradient_factor(const AdamKernel &k) {
 template <typename T, typename G> __global__ void adam(AdamKernel k) {
   T *weight = (T *)k.weight;
   G *gradients = (G *)k.gradients;
-  const int64_t first = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, stride = (int64_t)gridDim.x * blockDim.x;
+  const int64_t first = thread_here(), stride = (int64_t)gridDim.x * blockDim.x;
   if (k.norm_squared != nullptr && !isfinite(*k.norm_squared)) {
     /* the step is skipped, or the reader of the norm ends the run; the weights do not change */
     const bool skips = k.scale != nullptr && loss_scale_skips(k.scale, *k.norm_squared);
@@ -81,13 +81,10 @@ cudaError_t cuda_sum_squares(const SumSquaresKernel *k, void *scratch, cudaStrea
 
 cudaError_t cuda_adam(const AdamKernel *k, void *, cudaStream_t stream) {
   const unsigned blocks = (unsigned)MIN(1 << 20, MAX(1, ceil_div(k->n, BLOCK_THREADS)));
-  return with_number(k->number, [&](auto zero) {
+  return with_numbers(k->number, k->gradient, [&](auto zero, auto gradient_zero) {
     using T = decltype(zero);
-    return with_number(k->gradient, [&](auto gradient_zero) {
-      using G = decltype(gradient_zero);
-      adam<T, G><<<blocks, BLOCK_THREADS, 0, stream>>>(*k);
-      return cudaGetLastError();
-    });
+    using G = decltype(gradient_zero);
+    adam<T, G><<<blocks, BLOCK_THREADS, 0, stream>>>(*k);
   });
 }
 

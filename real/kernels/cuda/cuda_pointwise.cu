@@ -31,124 +31,120 @@ __device__ float factor_of(const float *scale, int64_t row) {
 }
 
 /* `packs` of N columns per row of y; gated: x has twice as many. */
-template <typename T, int N>
-__global__ void activation_forward(const Pack<T, N> *__restrict__ x, Pack<T, N> *__restrict__ y,
-                                   const float *__restrict__ scale, int64_t packs, bool gated) {
-  const int64_t column = (int64_t)blockIdx.y * blockDim.x + threadIdx.x, row = blockIdx.x;
+template <typename T, int N> __global__ void activation_forward(ActivationKernel k, int64_t packs) {
+  const auto *x = (const Pack<T, N> *)k.x;
+  const int64_t column = column_here(), row = blockIdx.x;
+  const bool gated = k.gated;
   if (column >= packs)
     return;
   Pack<T, N> p = x[row * (gated ? 2 * packs : packs) + column], up = p;
   if (gated)
     up = x[row * 2 * packs + packs + column];
-  const float factor = factor_of(scale, row);
+  const float factor = factor_of(k.scale, row);
   for (int j = 0; j < N; j++) {
     const float value = to_float(p.v[j]);
     p.v[j] = from_float<T>(factor * (gated ? Silu::of(value) * to_float(up.v[j]) : Gelu::of(value)));
   }
-  y[row * packs + column] = p;
+  ((Pack<T, N> *)k.y)[row * packs + column] = p;
 }
 
-template <typename T, int N>
-__global__ void activation_backward(const Pack<T, N> *x, const Pack<T, N> *dy, Pack<T, N> *dx,
-                                    const float *__restrict__ scale, int64_t packs, bool gated) {
-  const int64_t column = (int64_t)blockIdx.y * blockDim.x + threadIdx.x, row = blockIdx.x;
+template <typename T, int N> __global__ void activation_backward(ActivationKernel k, int64_t packs) {
+  using P = Pack<T, N>;
+  const P *x = (const P *)k.x;
+  const bool gated = k.gated;
+  const int64_t column = column_here(), row = blockIdx.x;
   if (column >= packs)
     return;
   const int64_t at = row * (gated ? 2 * packs : packs) + column;
-  const Pack<T, N> d = dy[row * packs + column], gate = x[at], up = gated ? x[at + packs] : gate;
-  const float factor = factor_of(scale, row);
-  Pack<T, N> dgate, dup;
+  const P d = ((const P *)k.dy)[row * packs + column], gate = x[at], up = gated ? x[at + packs] : gate;
+  const float factor = factor_of(k.scale, row);
+  P dgate, dup;
   for (int j = 0; j < N; j++) {
     const float slope = factor * to_float(d.v[j]), value = to_float(gate.v[j]);
     if (gated)
       dup.v[j] = from_float<T>(slope * Silu::of(value));
     dgate.v[j] = from_float<T>(gated ? slope * to_float(up.v[j]) * Silu::slope(value) : slope * Gelu::slope(value));
   }
-  dx[at] = dgate;
+  ((P *)k.dx)[at] = dgate;
   if (gated)
-    dx[at + packs] = dup;
+    ((P *)k.dx)[at + packs] = dup;
 }
 
 /* One block per row: dscale = Σ dy·(y without scale). */
-template <typename T>
-__global__ void activation_scale_gradient(const T *__restrict__ x, const T *__restrict__ dy, float *dscale,
-                                          int64_t width, bool gated) {
+template <typename T> __global__ void activation_scale_gradient(ActivationKernel k) {
   __shared__ float shared[WARP_THREADS];
-  const int64_t row = blockIdx.x;
-  x += row * (gated ? 2 * width : width);
+  const int64_t row = blockIdx.x, width = k.width;
+  const bool gated = k.gated;
+  const T *x = (const T *)k.x + row * (gated ? 2 * width : width);
   float sum = 0.0f;
   for (int64_t j = threadIdx.x; j < width; j += blockDim.x) {
     const float value = to_float(x[j]), y = gated ? Silu::of(value) * to_float(x[width + j]) : Gelu::of(value);
-    sum += to_float(dy[row * width + j]) * y;
+    sum += to_float(((const T *)k.dy)[row * width + j]) * y;
   }
   sum = block_reduce<SumOf>(sum, shared);
   if (threadIdx.x == 0)
-    dscale[row] = sum;
+    k.dscale[row] = sum;
 }
 
-template <typename T, int N>
-__global__ void add(const Pack<T, N> *a, const Pack<T, N> *b, const Pack<T, N> *__restrict__ bias, Pack<T, N> *out,
-                    int64_t packs) {
-  const int64_t column = (int64_t)blockIdx.y * blockDim.x + threadIdx.x, at = blockIdx.x * packs + column;
+template <typename T, int N> __global__ void add(AddKernel k, int64_t packs) {
+  using P = Pack<T, N>;
+  const P *bias = (const P *)k.bias;
+  const int64_t column = column_here(), at = blockIdx.x * packs + column;
   if (column >= packs)
     return;
-  Pack<T, N> sum = a[at];
-  const Pack<T, N> other = b[at];
+  P sum = ((const P *)k.a)[at];
+  const P other = ((const P *)k.b)[at];
   for (int j = 0; j < N; j++) {
     const float value = to_float(sum.v[j]) + to_float(other.v[j]);
     sum.v[j] = from_float<T>(bias == nullptr ? value : value + to_float(bias[column].v[j]));
   }
-  out[at] = sum;
+  ((P *)k.out)[at] = sum;
 }
 
-template <typename T, int N>
-__global__ void cap_forward(const Pack<T, N> *__restrict__ x, Pack<T, N> *__restrict__ y, int64_t packs, float cap) {
-  const int64_t column = (int64_t)blockIdx.y * blockDim.x + threadIdx.x, at = blockIdx.x * packs + column;
+template <typename T, int N> __global__ void cap_forward(CapKernel k, int64_t packs) {
+  const int64_t column = column_here(), at = blockIdx.x * packs + column;
   if (column >= packs)
     return;
-  Pack<T, N> p = x[at];
+  Pack<T, N> p = ((const Pack<T, N> *)k.x)[at];
   for (int j = 0; j < N; j++)
-    p.v[j] = from_float<T>(cap * tanhf(to_float(p.v[j]) / cap));
-  y[at] = p;
+    p.v[j] = from_float<T>(k.cap * tanhf(to_float(p.v[j]) / k.cap));
+  ((Pack<T, N> *)k.y)[at] = p;
 }
 
-template <typename T, int N>
-__global__ void cap_backward(const Pack<T, N> *__restrict__ y, const Pack<T, N> *dy, Pack<T, N> *dx, int64_t packs,
-                             float cap) {
-  const int64_t column = (int64_t)blockIdx.y * blockDim.x + threadIdx.x, at = blockIdx.x * packs + column;
+template <typename T, int N> __global__ void cap_backward(CapKernel k, int64_t packs) {
+  const int64_t column = column_here(), at = blockIdx.x * packs + column;
   if (column >= packs)
     return;
-  const Pack<T, N> p = y[at];
-  Pack<T, N> d = dy[at];
+  const Pack<T, N> p = ((const Pack<T, N> *)k.y)[at];
+  Pack<T, N> d = ((const Pack<T, N> *)k.dy)[at];
   for (int j = 0; j < N; j++) {
-    const float share = to_float(p.v[j]) / cap;
+    const float share = to_float(p.v[j]) / k.cap;
     d.v[j] = from_float<T>(to_float(d.v[j]) * (1.0f - share * share));
   }
-  dx[at] = d;
+  ((Pack<T, N> *)k.dx)[at] = d;
 }
 
 template <typename T, typename R> __global__ void add_bias(R *to, const T *__restrict__ bias, int64_t n, int64_t ld) {
-  const int64_t column = (int64_t)blockIdx.y * blockDim.x + threadIdx.x, at = blockIdx.x * ld + column;
+  const int64_t column = column_here(), at = blockIdx.x * ld + column;
   if (column < n)
     to[at] = from_float<R>(to_float(to[at]) + to_float(bias[column]));
 }
 
-template <typename From, typename To, int N>
-__global__ void convert(const Pack<From, N> *from, Pack<To, N> *to, int64_t packs, bool accumulate) {
-  const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+template <typename From, typename To, int N> __global__ void convert(ConvertKernel k, int64_t packs) {
+  const int64_t i = thread_here();
   if (i >= packs)
     return;
-  const Pack<From, N> in = from[i];
-  Pack<To, N> out;
-  if (accumulate)
+  const Pack<From, N> in = ((const Pack<From, N> *)k.from)[i];
+  Pack<To, N> *to = (Pack<To, N> *)k.to, out;
+  if (k.accumulate)
     out = to[i];
   for (int j = 0; j < N; j++)
-    out.v[j] = from_float<To>(accumulate ? to_float(out.v[j]) + to_float(in.v[j]) : to_float(in.v[j]));
+    out.v[j] = from_float<To>(k.accumulate ? to_float(out.v[j]) + to_float(in.v[j]) : to_float(in.v[j]));
   to[i] = out;
 }
 
 template <typename T> __global__ void init(InitKernel k) {
-  const int64_t column = (int64_t)blockIdx.y * blockDim.x + threadIdx.x, row = blockIdx.x;
+  const int64_t column = column_here(), row = blockIdx.x;
   if (column >= k.columns)
     return;
   double value = 0.0;
@@ -163,90 +159,43 @@ template <typename T> __global__ void init(InitKernel k) {
 
 } // namespace
 
-cudaError_t cuda_activation_forward(const ActivationKernel *k, void *, cudaStream_t stream) {
-  const auto launch = [&](auto pack, int64_t packs) {
-    using P = decltype(pack);
-    activation_forward<<<row_grid(k->rows, packs, 1), BLOCK_THREADS, 0, stream>>>((const P *)k->x, (P *)k->y, k->scale,
-                                                                                  packs, k->gated);
-  };
-  return with_packs(k->number, k->width, launch, k->x, k->y);
-}
+CUDA_PACKED_KERNEL(activation_forward, ActivationKernel, k->rows, k->width, k->x, k->y)
 
 cudaError_t cuda_activation_backward(const ActivationKernel *k, void *, cudaStream_t stream) {
   const auto launch = [&](auto pack, int64_t packs) {
-    using P = decltype(pack);
-    using T = typename P::Element;
+    using T = typename decltype(pack)::Element;
+    constexpr int N = decltype(pack)::n;
     if (k->scale != nullptr) /* before dx, which may alias x */
-      activation_scale_gradient<T><<<(unsigned)k->rows, BLOCK_THREADS, 0, stream>>>((const T *)k->x, (const T *)k->dy,
-                                                                                    k->dscale, k->width, k->gated);
-    activation_backward<<<row_grid(k->rows, packs, 1), BLOCK_THREADS, 0, stream>>>(
-        (const P *)k->x, (const P *)k->dy, (P *)k->dx, k->scale, packs, k->gated);
+      activation_scale_gradient<T><<<(unsigned)k->rows, BLOCK_THREADS, 0, stream>>>(*k);
+    activation_backward<T, N><<<row_grid(k->rows, packs), BLOCK_THREADS, 0, stream>>>(*k, packs);
   };
   return with_packs(k->number, k->width, launch, k->x, k->dy, k->dx);
 }
 
-cudaError_t cuda_add(const AddKernel *k, void *, cudaStream_t stream) {
-  const auto launch = [&](auto pack, int64_t packs) {
-    using P = decltype(pack);
-    add<<<row_grid(k->rows, packs, 1), BLOCK_THREADS, 0, stream>>>((const P *)k->a, (const P *)k->b, (const P *)k->bias,
-                                                                   (P *)k->out, packs);
-  };
-  return with_packs(k->number, k->width, launch, k->a, k->b, k->bias, k->out);
-}
-
-cudaError_t cuda_cap_forward(const CapKernel *k, void *, cudaStream_t stream) {
-  const auto launch = [&](auto pack, int64_t packs) {
-    using P = decltype(pack);
-    cap_forward<<<row_grid(k->rows, packs, 1), BLOCK_THREADS, 0, stream>>>((const P *)k->x, (P *)k->y, packs, k->cap);
-  };
-  return with_packs(k->number, k->width, launch, k->x, k->y);
-}
-
-cudaError_t cuda_cap_backward(const CapKernel *k, void *, cudaStream_t stream) {
-  const auto launch = [&](auto pack, int64_t packs) {
-    using P = decltype(pack);
-    cap_backward<<<row_grid(k->rows, packs, 1), BLOCK_THREADS, 0, stream>>>((const P *)k->y, (const P *)k->dy,
-                                                                            (P *)k->dx, packs, k->cap);
-  };
-  return with_packs(k->number, k->width, launch, k->y, k->dy, k->dx);
-}
+CUDA_PACKED_KERNEL(add, AddKernel, k->rows, k->width, k->a, k->b, k->bias, k->out)
+CUDA_PACKED_KERNEL(cap_forward, CapKernel, k->rows, k->width, k->x, k->y)
+CUDA_PACKED_KERNEL(cap_backward, CapKernel, k->rows, k->width, k->y, k->dy, k->dx)
 
 cudaError_t cuda_add_bias(int number, int result, void *to, const void *bias, gint64 m, gint64 n, gint64 ld,
                           cudaStream_t stream) {
-  return with_number(number, [&](auto zero) {
+  return with_numbers(number, result, [&](auto zero, auto result_zero) {
     using T = decltype(zero);
-    return with_number(result, [&](auto result_zero) {
-      using R = decltype(result_zero);
-      add_bias<T, R><<<row_grid(m, n, 1), BLOCK_THREADS, 0, stream>>>((R *)to, (const T *)bias, n, ld);
-      return cudaGetLastError();
-    });
+    using R = decltype(result_zero);
+    add_bias<T, R><<<row_grid(m, n), BLOCK_THREADS, 0, stream>>>((R *)to, (const T *)bias, n, ld);
   });
-}
-
-template <typename From, typename To, int N>
-static cudaError_t launch_convert(const ConvertKernel *k, cudaStream_t stream) {
-  const gint64 packs = k->n / N;
-  convert<From, To, N><<<(unsigned)ceil_div(packs, BLOCK_THREADS), BLOCK_THREADS, 0, stream>>>(
-      (const Pack<From, N> *)k->from, (Pack<To, N> *)k->to, packs, k->accumulate);
-  return cudaGetLastError();
 }
 
 cudaError_t cuda_convert(const ConvertKernel *k, void *, cudaStream_t stream) {
   if (k->n == 0)
     return cudaSuccess;
-  return with_number(k->from_number, [&](auto from_zero) {
+  return with_numbers(k->from_number, k->to_number, [&](auto from_zero, auto to_zero) {
     using From = decltype(from_zero);
-    return with_number(k->to_number, [&](auto to_zero) {
-      using To = decltype(to_zero);
-      const bool wide = k->n % 4 == 0 && is_aligned(k->from) && is_aligned(k->to);
-      return wide ? launch_convert<From, To, 4>(k, stream) : launch_convert<From, To, 1>(k, stream);
-    });
+    using To = decltype(to_zero);
+    if (k->n % 4 == 0 && is_aligned(k->from) && is_aligned(k->to))
+      convert<From, To, 4><<<thread_grid(k->n / 4), BLOCK_THREADS, 0, stream>>>(*k, k->n / 4);
+    else
+      convert<From, To, 1><<<thread_grid(k->n), BLOCK_THREADS, 0, stream>>>(*k, k->n);
   });
 }
 
-cudaError_t cuda_init(const InitKernel *k, void *, cudaStream_t stream) {
-  return with_number(k->number, [&](auto zero) {
-    using T = decltype(zero);
-    init<T><<<row_grid(k->rows, k->columns, 1), BLOCK_THREADS, 0, stream>>>(*k);
-  });
-}
+CUDA_KERNEL(init, InitKernel, row_grid(k->rows, k->columns), BLOCK_THREADS, 0, *k)

@@ -79,24 +79,8 @@ template <typename T> __global__ void latent_split(LatentKernel k, double log2_b
 
 } // namespace
 
-cudaError_t cuda_rope(const RopeKernel *k, void *, cudaStream_t stream) {
-  return with_number(k->number, [&](auto zero) {
-    using T = decltype(zero);
-    rope<T><<<(unsigned)k->rows, BLOCK_THREADS, k->head_dim * sizeof(float), stream>>>(*k, log2(k->base));
-  });
-}
-
-cudaError_t cuda_latent_join(const LatentKernel *k, void *, cudaStream_t stream) {
-  return with_number(k->number, [&](auto zero) {
-    using T = decltype(zero);
-    latent_join<T><<<(unsigned)k->rows, BLOCK_THREADS, k->rotated_dim * sizeof(float), stream>>>(*k, log2(k->base));
-  });
-}
-
-cudaError_t cuda_latent_split(const LatentKernel *k, void *, cudaStream_t stream) {
-  return with_number(k->number, [&](auto zero) {
-    using T = decltype(zero);
-    latent_split<T>
-        <<<(unsigned)k->rows, BLOCK_THREADS, 2 * k->rotated_dim * sizeof(float), stream>>>(*k, log2(k->base));
-  });
-}
+CUDA_KERNEL(rope, RopeKernel, block_for_each(k->rows), BLOCK_THREADS, k->head_dim * sizeof(float), *k, log2(k->base))
+CUDA_KERNEL(latent_join, LatentKernel, block_for_each(k->rows), BLOCK_THREADS, k->rotated_dim * sizeof(float), *k,
+            log2(k->base))
+CUDA_KERNEL(latent_split, LatentKernel, block_for_each(k->rows), BLOCK_THREADS, 2 * k->rotated_dim * sizeof(float), *k,
+            log2(k->base))

@@ -77,7 +77,7 @@ template <typename T> __global__ void loss_exp(LossKernel k) {
 __global__ void loss_divide(LossKernel k) {
   float *probabilities = k.probabilities + blockIdx.x * k.width;
   const float inverse = 1.0f / k.row_sum[blockIdx.x];
-  for (int64_t i = (int64_t)blockIdx.y * blockDim.x + threadIdx.x; i < k.width; i += (int64_t)gridDim.y * blockDim.x)
+  for (int64_t i = column_here(); i < k.width; i += (int64_t)gridDim.y * blockDim.x)
     probabilities[i] *= inverse;
 }
 
@@ -92,7 +92,7 @@ __global__ void loss_sum(LossKernel k) {
 }
 
 template <typename T> __global__ void loss_backward(LossKernel k) {
-  const int64_t column = (int64_t)blockIdx.y * blockDim.x + threadIdx.x, at = blockIdx.x * k.width + column;
+  const int64_t column = column_here(), at = blockIdx.x * k.width + column;
   if (column >= k.width)
     return;
   const float hit = column == k.target[blockIdx.x] - k.first_word && column < real_columns(k) ? 1.0f : 0.0f;
@@ -102,33 +102,10 @@ template <typename T> __global__ void loss_backward(LossKernel k) {
 
 } // namespace
 
-cudaError_t cuda_softmax_forward(const SoftmaxKernel *k, void *, cudaStream_t stream) {
-  return with_number(k->number, [&](auto zero) {
-    using T = decltype(zero);
-    softmax_forward<T><<<(unsigned)(k->matrices * k->seq_len), BLOCK_THREADS, 0, stream>>>(*k);
-  });
-}
-
-cudaError_t cuda_softmax_backward(const SoftmaxKernel *k, void *, cudaStream_t stream) {
-  return with_number(k->number, [&](auto zero) {
-    using T = decltype(zero);
-    softmax_backward<T><<<(unsigned)(k->matrices * k->seq_len), BLOCK_THREADS, 0, stream>>>(*k);
-  });
-}
-
-cudaError_t cuda_loss_max(const LossKernel *k, void *, cudaStream_t stream) {
-  return with_number(k->number, [&](auto zero) {
-    using T = decltype(zero);
-    loss_max<T><<<(unsigned)k->tokens, BLOCK_THREADS, 0, stream>>>(*k);
-  });
-}
-
-cudaError_t cuda_loss_exp(const LossKernel *k, void *, cudaStream_t stream) {
-  return with_number(k->number, [&](auto zero) {
-    using T = decltype(zero);
-    loss_exp<T><<<(unsigned)k->tokens, BLOCK_THREADS, 0, stream>>>(*k);
-  });
-}
+CUDA_KERNEL(softmax_forward, SoftmaxKernel, block_for_each(k->matrices * k->seq_len), BLOCK_THREADS, 0, *k)
+CUDA_KERNEL(softmax_backward, SoftmaxKernel, block_for_each(k->matrices * k->seq_len), BLOCK_THREADS, 0, *k)
+CUDA_KERNEL(loss_max, LossKernel, block_for_each(k->tokens), BLOCK_THREADS, 0, *k)
+CUDA_KERNEL(loss_exp, LossKernel, block_for_each(k->tokens), BLOCK_THREADS, 0, *k)
 
 cudaError_t cuda_loss_softmax(const LossKernel *k, void *, cudaStream_t stream) {
   loss_divide<<<row_grid(k->tokens, k->width, 4), BLOCK_THREADS, 0, stream>>>(*k);
@@ -136,9 +113,4 @@ cudaError_t cuda_loss_softmax(const LossKernel *k, void *, cudaStream_t stream) 
   return cudaGetLastError();
 }
 
-cudaError_t cuda_loss_backward(const LossKernel *k, void *, cudaStream_t stream) {
-  return with_number(k->number, [&](auto zero) {
-    using T = decltype(zero);
-    loss_backward<T><<<row_grid(k->tokens, k->width, 1), BLOCK_THREADS, 0, stream>>>(*k);
-  });
-}
+CUDA_KERNEL(loss_backward, LossKernel, row_grid(k->tokens, k->width), BLOCK_THREADS, 0, *k)

@@ -16,13 +16,6 @@
  *     forward    step k has the block of rank c − k      in kv[k mod 2]
  *     backward   step k has the block of rank c − 1 − k  in kv[k mod 2], its gradient so far in d_kv[k mod 2]
  *
- * PyTorch's ring. A block has K and V of as many heads as Q, | k₀ … k_{n−1} | v₀ … v_{n−1} |; all ranks' blocks are
- * gathered at once, and step k uses rank (c − k)'s.
- *
- *     forward    a block's output in `part`, merged into the fp32 sum of all, `wide`
- *     backward   a block's dQ in `part`, added to `wide`; its dK and dV in d_kv[0], added to wide_kv[0], which is
- *                sent on from wide_kv[1]: the next rank has the same block next, so each gets home after cp steps
- *
  * All-gather. Blocks arrive by rank and are put in order of position; then early and late queries each see all keys
  * up to theirs. The gradients go back the same way.
  *
@@ -61,10 +54,6 @@ static void launch_flash(const ItemCall *call, const FlashKernel *task) {
   item_launch(call, &kernel);
 }
 
-static void fill_zero(const ItemCall *call, void *to, gint64 bytes) {
-  item_launch(call, &(Kernel){.kind = KERNEL_FILL, .fill = {.bytes = bytes, .to = to}});
-}
-
 /* --- rows ----------------------------------------------------------------------------------------------------------
  */
 
@@ -99,59 +88,6 @@ static void order_tokens(const ItemCall *call, char *by_rank, char *by_position,
     }
 }
 
-/* K and V of this rank's tokens, side by side or apart. */
-typedef struct {
-  Rows k, v;
-} KeysValues;
-
-static KeysValues own_kv(const ItemCall *call) {
-  const Cut *cut = item_cut(call);
-  const gint64 ld = qkv_width(cut), k = cut->q_width, v = k + cut->kv_width;
-  char *qkv = item_saved(call).qkv;
-  return (KeysValues){tokens_at(cut, qkv, ld, 0, k), tokens_at(cut, qkv, ld, 0, v)};
-}
-
-static KeysValues own_gradients(const ItemCall *call) {
-  const Rows dk = own_dkv(call);
-  const Cut *cut = item_cut(call);
-  return (KeysValues){dk, {element(cut, dk.at, cut->kv_width), dk.ld, dk.step}};
-}
-
-/* `n_copies` of each head of K in rows, beside each other, and then of V. */
-static KeysValues copies_in(const ItemCall *call, gint64 n_copies, char *buffer) {
-  const Cut *cut = item_cut(call);
-  const gint64 ld = n_copies * (cut->kv_width + cut->v_width);
-  return (KeysValues){tokens_at(cut, buffer, ld, 0, 0), tokens_at(cut, buffer, ld, 0, n_copies * cut->kv_width)};
-}
-
-/* Between heads, `width` columns in all, and all copies of each: copies, or adds up on the way back. */
-static void repeat_heads(const ItemCall *call, gint64 n_copies, gint64 width, Rows own, Rows copies, gboolean is_back) {
-  const Cut *cut = item_cut(call);
-  const gint64 n_heads = cut->kv_width / cut->model->head_dim;
-  const Extent extent = {n_heads, cut->tokens, width / n_heads};
-  own.step = extent.width;
-  copies.step = n_copies * extent.width;
-  for (gint64 copy = 0; copy < n_copies; copy++) {
-    const Rows none = {0}, one = {element(cut, copies.at, copy * extent.width), copies.ld, copies.step};
-    if (is_back)
-      item_move(call, extent, one, copy > 0 ? own : none, own);
-    else
-      item_copy(call, extent, own, one);
-  }
-}
-
-static void repeat_kv(const ItemCall *call, gint64 n_copies, char *buffer) {
-  const KeysValues own = own_kv(call), copies = copies_in(call, n_copies, buffer);
-  repeat_heads(call, n_copies, item_cut(call)->kv_width, own.k, copies.k, FALSE);
-  repeat_heads(call, n_copies, item_cut(call)->v_width, own.v, copies.v, FALSE);
-}
-
-static void sum_copies(const ItemCall *call, gint64 n_copies, char *buffer) {
-  const KeysValues own = own_gradients(call), copies = copies_in(call, n_copies, buffer);
-  repeat_heads(call, n_copies, item_cut(call)->kv_width, own.k, copies.k, TRUE);
-  repeat_heads(call, n_copies, item_cut(call)->v_width, own.v, copies.v, TRUE);
-}
-
 /* --- what a rank sees in a ring ------------------------------------------------------------------------------------
  */
 
@@ -167,16 +103,6 @@ typedef struct {
 static RowPositions positions_of(const Cut *cut, gint64 cp_rank, gint64 first) {
   const SequencePieces pieces = parameters_pieces_of(cut, cp_rank);
   return (RowPositions){MAX(cut->seq_len / 2 - first, 0), pieces.early + first, pieces.late + first};
-}
-
-/* View of the block of cp rank `of`. */
-static ContextView view_of_rank(const ItemCall *call, gint64 of) {
-  const Cut *cut = item_cut(call);
-  const gint64 s = cut->seq_len, own = own_rank(call);
-  const RowPositions key_at = positions_of(cut, of, 0);
-  if (of == own)
-    return (ContextView){0, s, s, TRUE, key_at};
-  return of < own ? (ContextView){0, s, s / 2, FALSE, key_at} : (ContextView){s / 2, s / 2, s, FALSE, key_at};
 }
 
 /* Narrows a task over all of a rank's own tokens to what it sees of the block `kv`; NULL: of the saved block. */
@@ -197,35 +123,6 @@ static void look_at(const ItemCall *call, ContextView view, const char *kv, Flas
   task->lse += view.first_query;
   if (call->is_backward)
     task->d_o = element(cut, task->d_o, view.first_query * task->ld_o);
-}
-
-/* Attention to the first block writes the output itself, to later ones `part`. */
-static FlashKernel forward_task(const ItemCall *call) {
-  FlashKernel task = item_flash(call, FALSE);
-  if (call->occurrence > 0) {
-    task.o = scratch(call)->part;
-    task.lse = scratch(call)->part_lse;
-  }
-  return task;
-}
-
-/* Merges `part` into the output so far, in format `sum`. */
-static void merge(const ItemCall *call, ContextView view, Number sum, void *o) {
-  const Cut *cut = item_cut(call);
-  const gint64 first = view.first_query * cut->out_width;
-  Kernel kernel = {.kind = KERNEL_MERGE,
-                   .merge = {.number = (guint8)item_number(call),
-                             .sum = (guint8)sum,
-                             .sequences = cut->sequences,
-                             .seq_len = cut->seq_len,
-                             .queries = view.queries,
-                             .n_heads = cut->heads,
-                             .head_dim = model_v_head_dim(cut->model),
-                             .o = (char *)o + first * kernel_element_bytes(sum),
-                             .lse = item_saved(call).lse + view.first_query,
-                             .other = element(cut, scratch(call)->part, first),
-                             .other_lse = scratch(call)->part_lse + view.first_query}};
-  item_launch(call, &kernel);
 }
 
 /* --- ring ------------------------------------------------------------------------------------------------------------
@@ -252,18 +149,27 @@ static Extent kv_extent(const Cut *cut, gint64 rows) {
   return (Extent){cut->sequences, rows, kv_width(cut)};
 }
 
+/* View of the block that a step has. */
 static ContextView view_of(const ItemCall *call, gint64 step) {
-  const gint64 cp = item_cut(call)->cp;
-  return view_of_rank(call, (own_rank(call) - step - (call->is_backward ? 1 : 0) + 2 * cp) % cp);
+  const Cut *cut = item_cut(call);
+  const gint64 s = cut->seq_len, own = own_rank(call);
+  const gint64 of = (own - step - (call->is_backward ? 1 : 0) + 2 * cut->cp) % cut->cp;
+  const RowPositions key_at = positions_of(cut, of, 0);
+  if (of == own)
+    return (ContextView){0, s, s, TRUE, key_at};
+  return of < own ? (ContextView){0, s, s / 2, FALSE, key_at} : (ContextView){s / 2, s / 2, s, FALSE, key_at};
 }
 
+/* Attention to the first block writes the output itself, to later ones `part`. */
 static void ring_forward(const ItemCall *call) {
-  const Cut *cut = item_cut(call);
   const gint64 step = call->occurrence;
-  FlashKernel task = forward_task(call);
-  task.block.query_at = task.block.key_at = positions_of(cut, own_rank(call), 0);
-  if (step > 0)
+  FlashKernel task = item_flash(call, FALSE);
+  task.block.query_at = task.block.key_at = positions_of(item_cut(call), own_rank(call), 0);
+  if (step > 0) {
+    task.o = scratch(call)->part;
+    task.lse = scratch(call)->part_lse;
     look_at(call, view_of(call, step), scratch(call)->kv[step % 2], &task);
+  }
   launch_flash(call, &task);
 }
 
@@ -282,8 +188,23 @@ static void ring_keep(const ItemCall *call) {
             k_and_v(cut, item_saved(call).qkv));
 }
 
+/* Merges `part` into the output so far. */
 static void ring_merge(const ItemCall *call) {
-  merge(call, view_of(call, call->occurrence + 1), item_number(call), item_saved(call).attention);
+  const Cut *cut = item_cut(call);
+  const ContextView view = view_of(call, call->occurrence + 1);
+  const gint64 first = view.first_query * cut->out_width;
+  Kernel kernel = {.kind = KERNEL_MERGE,
+                   .merge = {.number = (guint8)item_number(call),
+                             .sequences = cut->sequences,
+                             .seq_len = cut->seq_len,
+                             .queries = view.queries,
+                             .n_heads = cut->heads,
+                             .head_dim = model_v_head_dim(cut->model),
+                             .o = element(cut, item_saved(call).attention, first),
+                             .lse = item_saved(call).lse + view.first_query,
+                             .other = element(cut, scratch(call)->part, first),
+                             .other_lse = scratch(call)->part_lse + view.first_query}};
+  item_launch(call, &kernel);
 }
 
 /* Zeroes the gradients that the first block does not write, before others are added to them. */
@@ -353,182 +274,6 @@ static void ring_exchange(const ItemCall *call) {
   comm->batch_end(call->trainer->comm);
 }
 
-/* --- PyTorch's ring --------------------------------------------------------------------------------------------------
- */
-
-static gint64 block_width(const Cut *cut) {
-  return cut->q_width + cut->out_width;
-}
-
-static gint64 block_elements(const Cut *cut) {
-  return cut->tokens * block_width(cut);
-}
-
-/* A cp rank's block among all blocks. */
-static char *block_of(const ItemCall *call, gint64 rank) {
-  const Cut *cut = item_cut(call);
-  return element(cut, scratch(call)->kv[0], rank * block_elements(cut));
-}
-
-static gint64 rank_of_step(const ItemCall *call, gint64 step) {
-  const gint64 cp = item_cut(call)->cp;
-  return (own_rank(call) - step + cp) % cp;
-}
-
-/* Whether kv_repeat is an item of its own in the list. */
-static gboolean is_repeated(const Cut *cut) {
-  return cut->kv_width + cut->v_width < 2 * cut->q_width;
-}
-
-/* Q heads per K head. */
-static gint64 n_shared(const Cut *cut) {
-  return cut->heads / (cut->kv_width / cut->model->head_dim);
-}
-
-static void blocks_repeat(const ItemCall *call) {
-  if (call->is_backward)
-    sum_copies(call, n_shared(item_cut(call)), scratch(call)->d_kv[0]);
-  else
-    repeat_kv(call, n_shared(item_cut(call)), scratch(call)->kv[1]);
-}
-
-static void blocks_pack(const ItemCall *call) {
-  const Cut *cut = item_cut(call);
-  char *own = block_of(call, own_rank(call));
-  if (call->is_backward || !is_repeated(cut)) {
-    repeat_kv(call, n_shared(cut), own);
-    return;
-  }
-  const Extent extent = {1, cut->tokens, block_width(cut)};
-  item_copy(call, extent, (Rows){scratch(call)->kv[1], extent.width, 0}, (Rows){own, extent.width, 0});
-}
-
-static void convert(const ItemCall *call, ConvertKernel task) {
-  item_launch(call, &(Kernel){.kind = KERNEL_CONVERT, .convert = task});
-}
-
-static void widen(const ItemCall *call, const char *from, float *to, gint64 n) {
-  convert(call,
-          (ConvertKernel){
-              .from_number = (guint8)item_number(call), .to_number = NUMBER_FP32, .n = n, .from = from, .to = to});
-}
-
-static void narrow(const ItemCall *call, const float *from, char *to, gint64 n) {
-  convert(call,
-          (ConvertKernel){
-              .from_number = NUMBER_FP32, .to_number = (guint8)item_number(call), .n = n, .from = from, .to = to});
-}
-
-/* Adds rows from `first` on of every sequence. */
-static void add_rows(const ItemCall *call, const char *part, gint64 width, gint64 first, gint64 rows, float *sum) {
-  const Cut *cut = item_cut(call);
-  for (gint64 sequence = 0; sequence < cut->sequences; sequence++) {
-    const gint64 at = (sequence * cut->seq_len + first) * width;
-    convert(call, (ConvertKernel){.from_number = (guint8)item_number(call),
-                                  .to_number = NUMBER_FP32,
-                                  .accumulate = TRUE,
-                                  .n = rows * width,
-                                  .from = element(cut, part, at),
-                                  .to = sum + at});
-  }
-}
-
-/* Sets the task's keys and values to a rank's block, all heads. */
-static void look_at_block(const ItemCall *call, ContextView view, gint64 rank, FlashKernel *task) {
-  const Cut *cut = item_cut(call);
-  const char *block = block_of(call, rank);
-  look_at(call, view, block, task);
-  task->v = element(cut, block, cut->q_width);
-  task->block.ld_kv = block_width(cut);
-  task->n_kv_heads = task->n_heads;
-}
-
-static void blocks_forward(const ItemCall *call) {
-  const gint64 rank = rank_of_step(call, call->occurrence);
-  FlashKernel task = forward_task(call);
-  look_at_block(call, view_of_rank(call, rank), rank, &task);
-  launch_flash(call, &task);
-}
-
-static void blocks_merge(const ItemCall *call) {
-  merge(call, view_of_rank(call, rank_of_step(call, call->occurrence + 1)), NUMBER_FP32, scratch(call)->wide);
-}
-
-static void blocks_widen_out(const ItemCall *call) {
-  const Cut *cut = item_cut(call);
-  widen(call, item_saved(call).attention, scratch(call)->wide, cut->tokens * cut->out_width);
-}
-
-static void blocks_narrow_out(const ItemCall *call) {
-  const Cut *cut = item_cut(call);
-  narrow(call, scratch(call)->wide, item_saved(call).attention, cut->tokens * cut->out_width);
-}
-
-static void blocks_clear_sums(const ItemCall *call) {
-  const Cut *cut = item_cut(call);
-  fill_zero(call, scratch(call)->wide, cut->tokens * cut->q_width * (gint64)sizeof(float));
-  fill_zero(call, scratch(call)->wide_kv[0], block_elements(cut) * (gint64)sizeof(float));
-}
-
-static void blocks_backward(const ItemCall *call) {
-  const Cut *cut = item_cut(call);
-  const gint64 rank = rank_of_step(call, call->occurrence);
-  const ContextView view = view_of_rank(call, rank);
-  FlashKernel task = item_flash(call, TRUE);
-  look_at_block(call, view, rank, &task);
-  task.dq = element(cut, scratch(call)->part, view.first_query * cut->q_width);
-  task.dk = scratch(call)->d_kv[0];
-  task.dv = element(cut, task.dk, cut->q_width);
-  task.block.ld_dq = cut->q_width;
-  task.block.ld_dkv = block_width(cut);
-  launch_flash(call, &task);
-}
-
-static void blocks_sum_dkv(const ItemCall *call) {
-  const ContextView view = view_of_rank(call, rank_of_step(call, call->occurrence));
-  add_rows(call, scratch(call)->d_kv[0], block_width(item_cut(call)), 0, view.keys, scratch(call)->wide_kv[0]);
-}
-
-static void blocks_pack_dkv(const ItemCall *call) {
-  const ContextScratch *context = scratch(call);
-  convert(call, (ConvertKernel){.from_number = NUMBER_FP32,
-                                .to_number = NUMBER_FP32,
-                                .n = block_elements(item_cut(call)),
-                                .from = context->wide_kv[0],
-                                .to = context->wide_kv[1]});
-}
-
-static void blocks_sum_dq(const ItemCall *call) {
-  const ContextView view = view_of_rank(call, rank_of_step(call, call->occurrence));
-  add_rows(call, scratch(call)->part, item_cut(call)->q_width, view.first_query, view.queries, scratch(call)->wide);
-}
-
-static void blocks_narrow_dq(const ItemCall *call) {
-  const Cut *cut = item_cut(call);
-  char *part = scratch(call)->part;
-  narrow(call, scratch(call)->wide, part, cut->tokens * cut->q_width);
-  item_copy(call, (Extent){cut->sequences, cut->seq_len, cut->q_width}, tokens_at(cut, part, cut->q_width, 0, 0),
-            own_dq(call, 0));
-}
-
-static void blocks_narrow_dkv(const ItemCall *call) {
-  const Cut *cut = item_cut(call);
-  char *block = scratch(call)->d_kv[0];
-  narrow(call, scratch(call)->wide_kv[0], block, block_elements(cut));
-  if (!is_repeated(cut))
-    sum_copies(call, n_shared(cut), block);
-}
-
-static void blocks_exchange(const ItemCall *call) {
-  const Cut *cut = item_cut(call);
-  const ContextScratch *context = scratch(call);
-  if ((Collective)call->item->collective == COLLECTIVE_SEND_RECV)
-    item_collective(call, NUMBER_FP32, context->wide_kv[1], context->wide_kv[0], block_elements(cut));
-  else
-    item_collective(call, item_number(call), block_of(call, own_rank(call)), context->kv[0],
-                    cut->cp * block_elements(cut));
-}
-
 /* --- all-gather ------------------------------------------------------------------------------------------------------
  */
 
@@ -555,7 +300,8 @@ static void gather_order(const ItemCall *call) {
 
 static void gather_clear(const ItemCall *call) {
   const Cut *cut = item_cut(call);
-  fill_zero(call, scratch(call)->d_kv[0], cut->cp * kv_elements(cut) * (gint64)cut->element_bytes);
+  const gint64 bytes = cut->cp * kv_elements(cut) * (gint64)cut->element_bytes;
+  item_launch(call, &(Kernel){.kind = KERNEL_FILL, .fill = {.bytes = bytes, .to = scratch(call)->d_kv[0]}});
 }
 
 static void scatter_order(const ItemCall *call) {
@@ -600,6 +346,56 @@ static void attend_to_all(const ItemCall *call) {
 /* --- Ulysses ---------------------------------------------------------------------------------------------------------
  */
 
+/* K and V of this rank's tokens, side by side or apart. */
+typedef struct {
+  Rows k, v;
+} KeysValues;
+
+static KeysValues own_kv(const ItemCall *call) {
+  const Cut *cut = item_cut(call);
+  const gint64 ld = qkv_width(cut), k = cut->q_width, v = k + cut->kv_width;
+  char *qkv = item_saved(call).qkv;
+  return (KeysValues){tokens_at(cut, qkv, ld, 0, k), tokens_at(cut, qkv, ld, 0, v)};
+}
+
+static KeysValues own_gradients(const ItemCall *call) {
+  const Rows dk = own_dkv(call);
+  const Cut *cut = item_cut(call);
+  return (KeysValues){dk, {element(cut, dk.at, cut->kv_width), dk.ld, dk.step}};
+}
+
+/* The copies of each head of K in rows, beside each other, and then of V. */
+static KeysValues copies_in(const ItemCall *call, char *buffer) {
+  const Cut *cut = item_cut(call);
+  const gint64 ld = cut->kv_copies * (cut->kv_width + cut->v_width);
+  return (KeysValues){tokens_at(cut, buffer, ld, 0, 0), tokens_at(cut, buffer, ld, 0, cut->kv_copies * cut->kv_width)};
+}
+
+/* Between heads, `width` columns in all, and all copies of each: copies, or adds up on the way back. */
+static void repeat_heads(const ItemCall *call, gint64 width, Rows own, Rows copies, gboolean is_back) {
+  const Cut *cut = item_cut(call);
+  const gint64 n_heads = cut->kv_width / cut->model->head_dim;
+  const Extent extent = {n_heads, cut->tokens, width / n_heads};
+  own.step = extent.width;
+  copies.step = cut->kv_copies * extent.width;
+  for (gint64 copy = 0; copy < cut->kv_copies; copy++) {
+    const Rows none = {0}, one = {element(cut, copies.at, copy * extent.width), copies.ld, copies.step};
+    if (is_back)
+      item_move(call, extent, one, copy > 0 ? own : none, own);
+    else
+      item_copy(call, extent, own, one);
+  }
+}
+
+/* Repeats K and V, or, in backward, sums the gradients of the copies. */
+static void ulysses_repeat(const ItemCall *call) {
+  const Cut *cut = item_cut(call);
+  const KeysValues own = call->is_backward ? own_gradients(call) : own_kv(call);
+  const KeysValues copies = copies_in(call, call->is_backward ? scratch(call)->sent : scratch(call)->got);
+  repeat_heads(call, cut->kv_width, own.k, copies.k, call->is_backward);
+  repeat_heads(call, cut->v_width, own.v, copies.v, call->is_backward);
+}
+
 /* Reorders between columns of this rank's tokens (several heads side by side) and the parts for each member. */
 static void order_by_member(const ItemCall *call, Rows tokens, gint64 width, Rows parts, gboolean is_back) {
   const Cut *cut = item_cut(call);
@@ -619,24 +415,16 @@ static void order_qkv(const ItemCall *call, Rows q, Rows k, Rows v, char *parts,
     order_by_member(call, tokens[i], widths[i], tokens_at(cut, parts, width / cut->cp, 0, column / cut->cp), is_back);
 }
 
-static void ulysses_repeat(const ItemCall *call) {
-  repeat_kv(call, item_cut(call)->kv_copies, scratch(call)->got);
-}
-
-static void ulysses_sum(const ItemCall *call) {
-  sum_copies(call, item_cut(call)->kv_copies, scratch(call)->sent);
-}
-
 static void pack_qkv(const ItemCall *call) {
   const Cut *cut = item_cut(call);
   const Rows q = tokens_at(cut, item_saved(call).qkv, qkv_width(cut), 0, 0);
-  const KeysValues kv = cut->kv_copies > 1 ? copies_in(call, cut->kv_copies, scratch(call)->got) : own_kv(call);
+  const KeysValues kv = cut->kv_copies > 1 ? copies_in(call, scratch(call)->got) : own_kv(call);
   order_qkv(call, q, kv.k, kv.v, scratch(call)->sent, FALSE);
 }
 
 static void unpack_gradients(const ItemCall *call) {
-  const gint64 n_copies = item_cut(call)->kv_copies;
-  const KeysValues kv = n_copies > 1 ? copies_in(call, n_copies, scratch(call)->sent) : own_gradients(call);
+  const gboolean is_repeated = item_cut(call)->kv_copies > 1;
+  const KeysValues kv = is_repeated ? copies_in(call, scratch(call)->sent) : own_gradients(call);
   order_qkv(call, own_dq(call, 0), kv.k, kv.v, scratch(call)->got, TRUE);
 }
 
@@ -737,44 +525,24 @@ static const ItemKernel gather_kernels[] = {
     {"attention.dkv_unpack", scatter_unpack, 0},
     {NULL, NULL, 0},
 };
-static const ItemKernel blocks_kernels[] = {
-    {"attention.kv_repeat", blocks_repeat, 0},
-    {"attention.kv_pack", blocks_pack, 0},
-    {"attention", blocks_forward, 0},
-    {"attention.out_widen", blocks_widen_out, 0},
-    {"attention.merge", blocks_merge, 0},
-    {"attention.out_narrow", blocks_narrow_out, 0},
-    {"attention.clear", blocks_clear_sums, 0},
-    {"attention.backward", blocks_backward, 0},
-    {"attention.dkv_sum", blocks_sum_dkv, 0},
-    {"attention.dkv_pack", blocks_pack_dkv, 0},
-    {"attention.dq_sum", blocks_sum_dq, 0},
-    {"attention.dq_narrow", blocks_narrow_dq, 0},
-    {"attention.dkv_narrow", blocks_narrow_dkv, 0},
-    {NULL, NULL, 0},
-};
 static const ItemKernel ulysses_kernels[] = {
     {"attention.kv_repeat", ulysses_repeat, 0},
     {"attention.pack", ulysses_pack, 0},
     {"attention.unpack", ulysses_unpack, 0},
     {"attention", ulysses_attend, 0},
     {"attention.backward", ulysses_attend, 0},
-    {"attention.dkv_sum", ulysses_sum, 0},
+    {"attention.dkv_sum", ulysses_repeat, 0},
     {NULL, NULL, 0},
 };
 
 const ItemKernel *context_kernels(const Method *method) {
   static const ItemKernel *const kernels[N_CP_COMMS] = {
       [CP_RING] = ring_kernels, [CP_ALL_GATHER] = gather_kernels, [CP_ULYSSES] = ulysses_kernels};
-  return method->rings_blocks ? blocks_kernels : kernels[method->cp_comm];
+  return kernels[method->cp_comm];
 }
 
 /* The communication method determines the collectives. */
 static void exchange_blocks(const ItemCall *call) {
-  if (item_cut(call)->method->rings_blocks) {
-    blocks_exchange(call);
-    return;
-  }
   switch ((Collective)call->item->collective) {
   case COLLECTIVE_SEND_RECV:
     ring_exchange(call);

@@ -165,9 +165,6 @@ typedef struct {
   char *d_kv[2];   /* ring: their gradients; all-gather: the first, by position */
   char *part;      /* ring: T × q or a, a block's part of the output or of dQ */
   float *part_lse; /* ring: b·heads × s */
-  /* PyTorch's ring: kv has all ranks' blocks and the own one, d_kv[0] a block's dK and dV; blocks are T × (q + a) */
-  float *wide;       /* T × q or a: sum of the output, or of dQ */
-  float *wide_kv[2]; /* a block each: sum of dK and dV, and the part being sent */
   char *sent, *got;  /* Ulysses: T × (q + k + v), a part per member; with all copies of K and V */
   char *d_out;       /* Ulysses: gradient of the output of all tokens; T × a in all */
 } ContextScratch;

@@ -566,21 +566,6 @@ ExpertScratch carve_expert_scratch(const Cut *cut, Carver *carver) {
   return scratch;
 }
 
-static ContextScratch carve_ring_of_blocks(const Cut *cut, Carver *carver) {
-  const int e = carve_element_bytes(cut);
-  const double q = (double)cut->tokens * cut->q_width, out = (double)cut->tokens * cut->out_width;
-  ContextScratch context = {0};
-  context.kv[0] = carve(carver, (double)cut->cp * (q + out), e);
-  context.kv[1] = carve(carver, q + out, e);
-  context.d_kv[0] = carve(carver, q + out, e);
-  context.part = carve(carver, MAX(q, out), e);
-  context.part_lse = carve(carver, (double)cut->sequences * cut->heads * cut->seq_len, 4);
-  context.wide = carve(carver, MAX(q, out), 4);
-  for (int i = 0; i < 2; i++)
-    context.wide_kv[i] = carve(carver, q + out, 4);
-  return context;
-}
-
 ContextScratch carve_context_scratch(const Cut *cut, Carver *carver) {
   const int e = carve_element_bytes(cut);
   const double kv = (double)cut->tokens * (cut->kv_width + cut->v_width);
@@ -594,8 +579,6 @@ ContextScratch carve_context_scratch(const Cut *cut, Carver *carver) {
     context.d_out = carve(carver, out, e);
     return context;
   }
-  if (cut->method->rings_blocks)
-    return carve_ring_of_blocks(cut, carver);
   const gboolean is_ring = cut->method->cp_comm == CP_RING;
   for (int i = 0; i < 2; i++) {
     context.kv[i] = carve(carver, (is_ring ? 1 : (double)cut->cp) * kv, e);
