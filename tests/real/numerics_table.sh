@@ -1,11 +1,12 @@
 # shellcheck shell=sh
 # Sourced: a table of plans, each checked against one rank (TAP; tap.sh is sourced before). A line is
 #
-#     name | ranks | model | options
+#     name | ranks | model | options          "= OPTIONS": of the lines that follow
 #
 # Every line is also run as it says: two steps, so that the second one's gradients depend on the first one's optimizer,
-# and its update on the first one's moments. The errors stand behind each result. All lines with equally many ranks up to check_plans are run by the same processes, one
-# after the other: to start ranks takes longer than to run most of them. Needs $mpirun, $run_list, $data and an empty folder.
+# and its update on the first one's moments. The errors stand behind each result. All lines with equally many ranks up to
+# check_plans are run by the same processes, one after the other: to start ranks takes longer than to run most of them.
+# Needs $mpirun, $run_list, $data, short/models of make_short and an empty folder.
 
 number() { # key: its $value in the $report; empty where it has none. Starts no process, as all of a check_run but one cat
   value=${report#*"\"$1\": "}
@@ -13,11 +14,27 @@ number() { # key: its $value in the $report; empty where it has none. Starts no 
   value=${value%%[,\}]*}
 }
 
-# Line k of list-RANKS is a run; report-RANKS-k and status-RANKS-k what came of it.
+# short/models: two layers have every kernel that more have, but where layers take turns.
+make_short() {
+  mkdir -p short/models
+  for file in "$data"/models/tiny-*.json; do
+    case $file in *-turns* | *-deep.json | *-sparse* | *-by-layer*) layers=4 ;; *) layers=2 ;; esac
+    sed "s/\(\"num_hidden_layers\"\|\"n_layers*\"\): *4/\1: $layers/" "$file" >"short/${file#"$data"/}"
+  done
+}
+
+# Line k of list-RANKS is a run; report-RANKS-k and status-RANKS-k what came of it. Models are no deeper, and batches no
+# larger, than what a plan cuts needs.
 run_lists() {
   rm -f list-* report-* status-*
   while IFS='|' read -r _ ranks model options; do
-    echo "--model '$data/models/$model.json' --global-batch 4 --steps 2 --check --json $options" >>"list-$ranks"
+    folder=short batch=4
+    case $options in
+      *--pp* | *--zero* | *--bucket* | *--program*) folder=$data ;;
+      *--dp* | *--micro-batch*) ;;
+      *) batch=2 ;;
+    esac
+    echo "--model '$folder/models/$model.json' --global-batch $batch --steps 2 --check --json $options" >>"list-$ranks"
   done <table
   for list in list-*; do
     ranks=${list#list-}
@@ -49,7 +66,8 @@ check_run() { # name, ranks, model, options, which of the runs with so many rank
 }
 
 plans() { # options of all; a table on standard input, for check_plans
-  sed -e '/^#/d' -e '/^$/d' -e "s#^\([^|]*|[^|]*|[^|]*|\)#\1$1 #" >>table
+  awk -F'|' -v OFS='|' -v given="$1" '/^(#|$)/ { next } /^= / { more = substr($0, 2); next }
+    { $4 = given more " " $4; print }' >>table
 }
 
 check_plans() {

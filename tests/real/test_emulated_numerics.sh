@@ -4,16 +4,11 @@
 [ $# -eq 3 ] || { echo "usage: $0 MPIRUN RUN_LIST DATA" >&2; exit 2; }
 . "$(dirname "$0")/../fixtures/tap.sh"
 . "$(dirname "$0")/numerics_table.sh"
-script=$(absolute "$0") mpirun=$(absolute "$1") run_list=$(absolute "$2") data=$(absolute "$3")
+mpirun=$(absolute "$1") run_list=$(absolute "$2") data=$(absolute "$3")
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 2
-# two layers have every kernel that more have, but where a stage has layers that take turns
-mkdir -p short/models
-for model in $(sed -n 's/^[^|]*|[0-9]|\([a-z0-9-]*\)|.*/\1/p' "$script"); do
-  grep -q sliding_window_pattern "$data/models/$model.json" && layers=4 || layers=2
-  sed "s/\(\"num_hidden_layers\"\|\"n_layers*\"\): *4/\1: $layers/" "$data/models/$model.json" >"short/models/$model.json"
-done
+make_short
 data=short
 printf 'name: blocks\nsource: a test\ntime:\n  scales: blocks\n' >blocks.yaml
 export OPENBLAS_NUM_THREADS=1

@@ -19,6 +19,8 @@ export OPENBLAS_NUM_THREADS=1
 # Of plans whose kernels are new, not their overlap: a run that waits for nothing shows what a Program forgot to wait for.
 untimed=" --check-time off"
 
+make_short
+
 cat >blocks.yaml <<'YAML'
 name: blocks
 source: a test; scales of blocks in fp8
@@ -32,10 +34,11 @@ time:
   zero3_tensors: {list_entry: 1 us, memory_passes: 1, live_parameters: 1}
 YAML
 
-plans "--precision fp32" <"$here/numerics_plans.txt"
+# 16 tokens cut by every cp, fewer than a window of the models has; products in fp8 need 32
+plans "--precision fp32 --seq-len 16" <"$here/numerics_plans.txt"
 
 # experts: whole and cut, on ranks of dp and of tp; their gradients and shards on other ranks than all else's
-plans "--precision fp32$untimed" <<'TABLE'
+plans "--precision fp32 --seq-len 16$untimed" <<'TABLE'
 experts and a shared one, alone|1|tiny-qwen2-moe|--micro-batch 2 --global-batch 8
 every rank has all experts|2|tiny-mixtral|--dp 2 --zero 3
 ep 2, many buckets|2|tiny-qwen2-moe|--dp 2 --ep 2 --bucket 1
@@ -81,7 +84,7 @@ experts made again, exchanges included, pp 2, zb-h1|4|tiny-mixtral|--pp 2 --dp 2
 MLPs made again where other layers have experts|2|tiny-qwen2-moe-sparse|--dp 2 --ep 2 --recompute selective --recompute-modules mlp
 TABLE
 # latent attention: of a Q that is made of few columns, and of one that is not, with scores that a bias balances
-plans "--precision fp32$untimed" <<'TABLE'
+plans "--precision fp32 --seq-len 16$untimed" <<'TABLE'
 latent attention, alone|1|tiny-deepseek|--micro-batch 2 --global-batch 8
 latent attention, ZeRO-3|2|tiny-deepseek-v3|--dp 2 --zero 3
 latent attention, ep 2, ZeRO-1|2|tiny-deepseek|--dp 2 --ep 2 --zero 1
@@ -104,7 +107,7 @@ latent attention, unfused, zb-h1|2|tiny-deepseek-v3|--pp 2 --schedule zb-h1 --at
 latent attention, tp 2, zb-v|4|tiny-deepseek|--tp 2 --pp 2 --schedule zb-v --sequence-parallel on
 TABLE
 # heads that predict further: their table the embedding's own, a copy of it, one of another pipe; two losses more
-plans "--precision fp32$untimed" <<'TABLE'
+plans "--precision fp32 --seq-len 16$untimed" <<'TABLE'
 two heads further, alone|1|tiny-deepseek|--mtp-layers 2
 two heads further, ep 2, ZeRO-1|2|tiny-deepseek|--mtp-layers 2 --dp 2 --ep 2 --zero 1
 two heads further, tp 2|2|tiny-deepseek|--mtp-layers 2 --tp 2 --sequence-parallel on
@@ -122,7 +125,7 @@ a head further, ZeRO-3, ep 2, forwards and backwards that take turns|4|tiny-deep
 a head further, ZeRO-3, ep 2, full recompute, turns: a layer's gathers for its forward and its backward|4|tiny-deepseek-v3|--mtp-layers 1 --overlap-experts on --zero 3 --prefetch 2 --dp 4 --ep 2 --recompute full --global-batch 12 --seq-len 16
 two heads further, tp 2, zb-h1|4|tiny-deepseek|--mtp-layers 2 --tp 2 --pp 2 --schedule zb-h1 --sequence-parallel on
 TABLE
-plans "--precision bf16$untimed" <<'TABLE'
+plans "--precision bf16 --seq-len 16$untimed" <<'TABLE'
 a head further, tp 2|2|tiny-deepseek-v3|--mtp-layers 1 --tp 2 --sequence-parallel on
 latent attention, ep 2|2|tiny-deepseek|--dp 2 --ep 2
 ep 2, gradients in fp32|2|tiny-qwen2-moe|--dp 2 --ep 2 --recipe megatron
@@ -159,7 +162,7 @@ cat >told-pipes.csv <<'CSV'
 1RECV_F0,2UNSHARD,2F2,2SEND_F2,1UNSHARD,1F0,(2F3;1B0)OVERLAP_F_B,1RECV_F1,2RECV_B2,2SEND_F3,1SEND_B0,(1F1;2B2)OVERLAP_F_B,2RECV_B3,1B1,1RESHARD,1REDUCE_GRAD,1SEND_B1,2I3,2W3,2RESHARD,2REDUCE_GRAD
 CSV
 
-plans "--precision fp32" <<'TABLE'
+plans "--precision fp32 --seq-len 16" <<'TABLE'
 # every schedule: neighbours in the chain on one rank, both ends on one rank, W long after its I, two copies of a stage
 pp 2, interleaved in groups of 3|2|tiny-gpt2|--pp 2 --schedule interleaved --chunks 2 --micro-batch-group 3 --global-batch 8
 pp 2, looped-bfs|2|tiny-llama|--pp 2 --schedule looped-bfs --chunks 2
@@ -236,6 +239,7 @@ activations on the host, experts, dualpipe, which takes turns|4|tiny-mixtral|--p
 activations and optimizer on the host, cp 2, norms and MLPs made again|2|tiny-llama|--cp 2 --recompute selective --recompute-modules layernorm,mlp --offload-activations host --offload-optimizer host
 activations on the host, every other product made again|2|tiny-llama|--tp 2 --framework torchtitan --norm-kernel fused --recompute selective --offload-activations host
 # parts of a layer made again
+= --check-time off
 norms made again|2|tiny-llama|--dp 2 --zero 3 --recompute selective --recompute-modules layernorm
 MLPs made again|2|tiny-gpt2|--tp 2 --recompute selective --recompute-modules mlp
 norms and MLPs made again, sequence parallel|2|tiny-llama|--tp 2 --sequence-parallel on --recompute selective --recompute-modules layernorm,mlp
@@ -253,7 +257,7 @@ every other product made again, biases of Q, K and V alone, dualpipe|2|tiny-stab
 dualpipe, norms, MLPs and unfused attention made again|2|tiny-llama|--pp 2 --schedule dualpipe --recompute selective --recompute-modules core_attn,layernorm,mlp --attention unfused
 TABLE
 
-plans "--precision bf16$untimed" <<'TABLE'
+plans "--precision bf16 --seq-len 16$untimed" <<'TABLE'
 pp 2, zb-v|2|tiny-gpt2|--pp 2 --schedule zb-v
 pp 2, dualpipe, gradients in fp32|2|tiny-llama|--pp 2 --schedule dualpipe --recipe megatron
 dp 2|2|tiny-gpt2|--dp 2
@@ -281,13 +285,13 @@ cp 4, Ulysses, each key head to two ranks|4|tiny-falcon|--cp 4 --cp-comm ulysses
 TABLE
 
 # Of many layers with norms behind their branches: rounding alone takes gradients beyond bf16's usual bounds.
-plans "--precision bf16 --steps 4$untimed" <<'TABLE'
+plans "--precision bf16 --seq-len 16 --steps 4$untimed" <<'TABLE'
 eight layers, tp 2, rounding measured|2|tiny-olmo2-deep|--tp 2 --seed 1
 eight layers, tp 2, rounding measured, sequence parallel, full recompute|2|tiny-olmo2-deep|--tp 2 --seed 4 --sequence-parallel on --recompute full
 eight layers, tp 4, rounding measured|4|tiny-olmo2-deep|--tp 4 --seed 5
 TABLE
 
-plans "--precision fp16$untimed" <<'TABLE'
+plans "--precision fp16 --seq-len 16$untimed" <<'TABLE'
 alone|1|tiny-llama|
 dp 2|2|tiny-llama|--dp 2
 dp 2, gradients in fp32|2|tiny-gpt2|--dp 2 --recipe megatron
@@ -318,7 +322,7 @@ TABLE
 check_plans
 
 # Gradients of these models overflow at 2^24, and not at 2^16.
-check_table "--precision fp16 --initial-loss-scale 16777216 --steps 8$untimed" <<'TABLE'
+check_table "--precision fp16 --seq-len 16 --initial-loss-scale 16777216 --steps 8$untimed" <<'TABLE'
 gradients overflow at first|1|tiny-gpt2|
 gradients overflow at first, dp 2|2|tiny-llama|--dp 2
 gradients overflow at first, tp 2|2|tiny-gpt2|--tp 2
@@ -389,7 +393,7 @@ was_ended() {
 
 # Writes broken-$k.txt. What the run of it is given; what the edit changed is seen.
 break_program() { # ranks, model, options, edit
-  options="--model $data/models/$2.json --precision fp32 --global-batch 8 --steps 2 $3"
+  options="--model $data/models/$2.json --precision fp32 --seq-len 16 --global-batch 8 --steps 2 $3"
   # shellcheck disable=SC2086
   "$stepsim" simulate $options --cluster dgx-h100 --gpus "$1" --fold off --dump good.txt >/dev/null
   eval "$4" <good.txt >"broken-$k.txt"
@@ -433,7 +437,7 @@ while IFS='|' read -r name ranks model plan edit words; do
   case $words in
     'ENDS: '*) check_ended "$name" "$ranks" "$plan" "${words#ENDS: }" ;;
     *)
-      echo "$name|$ranks|$model|--precision fp32 --global-batch 8 --steps 2$untimed $plan --program broken-$k.txt" >>table
+      echo "$name|$ranks|$model|--precision fp32 --seq-len 16 --global-batch 8 --steps 2$untimed $plan --program broken-$k.txt" >>table
       echo "$k|$name|$ranks|$plan|$words" >>told
       ;;
   esac
