@@ -6,7 +6,7 @@
 # Every line is also run as it says: two steps, so that the second one's gradients depend on the first one's optimizer,
 # and its update on the first one's moments. The errors stand behind each result. All lines with equally many ranks up to
 # check_plans are run by the same processes, one after the other: to start ranks takes longer than to run most of them.
-# Needs $mpirun, $run_list, $data, short/models of make_short and an empty folder.
+# Needs $mpirun, $run_list, $data, the models of make_small and an empty folder.
 
 number() { # key: its $value in the $report; empty where it has none. Starts no process, as all of a check_run but one cat
   value=${report#*"\"$1\": "}
@@ -14,12 +14,15 @@ number() { # key: its $value in the $report; empty where it has none. Starts no 
   value=${value%%[,\}]*}
 }
 
-# short/models: two layers have every kernel that more have, but where layers take turns.
-make_short() {
-  mkdir -p short/models
+# few/models: of few words; short/models: of two layers, too, which have every kernel that more have, but where layers
+# take turns.
+make_small() {
+  mkdir -p few/models short/models
   for file in "$data"/models/tiny-*.json; do
-    case $file in *-turns* | *-deep.json | *-sparse* | *-by-layer*) layers=4 ;; *) layers=2 ;; esac
-    sed "s/\(\"num_hidden_layers\"\|\"n_layers*\"\): *4/\1: $layers/" "$file" >"short/${file#"$data"/}"
+    name=${file##*/}
+    case $name in *-turns* | *-deep.json | *-sparse* | *-by-layer*) layers=4 ;; *) layers=2 ;; esac
+    sed 's/"vocab_size": 300/"vocab_size": 76/' "$file" >"few/models/$name"
+    sed "s/\(\"num_hidden_layers\"\|\"n_layers*\"\): *4/\1: $layers/" "few/models/$name" >"short/models/$name"
   done
 }
 
@@ -30,7 +33,7 @@ run_lists() {
   while IFS='|' read -r _ ranks model options; do
     folder=short batch=4
     case $options in
-      *--pp* | *--zero* | *--bucket* | *--program*) folder=$data ;;
+      *--pp* | *--zero* | *--bucket* | *--program*) folder=few ;;
       *--dp* | *--micro-batch*) ;;
       *) batch=2 ;;
     esac

@@ -18,8 +18,10 @@ ln -s "$data" data && data=data # options are split at blanks, which its path ma
 export OPENBLAS_NUM_THREADS=1
 # Of plans whose kernels are new, not their overlap: a run that waits for nothing shows what a Program forgot to wait for.
 untimed=" --check-time off"
+# whose like is a line in fp32
+single="$untimed --check-fp32 off"
 
-make_short
+make_small
 
 cat >blocks.yaml <<'YAML'
 name: blocks
@@ -125,7 +127,7 @@ a head further, ZeRO-3, ep 2, forwards and backwards that take turns|4|tiny-deep
 a head further, ZeRO-3, ep 2, full recompute, turns: a layer's gathers for its forward and its backward|4|tiny-deepseek-v3|--mtp-layers 1 --overlap-experts on --zero 3 --prefetch 2 --dp 4 --ep 2 --recompute full --global-batch 12 --seq-len 16
 two heads further, tp 2, zb-h1|4|tiny-deepseek|--mtp-layers 2 --tp 2 --pp 2 --schedule zb-h1 --sequence-parallel on
 TABLE
-plans "--precision bf16 --seq-len 16$untimed" <<'TABLE'
+plans "--precision bf16 --seq-len 16$single" <<'TABLE'
 a head further, tp 2|2|tiny-deepseek-v3|--mtp-layers 1 --tp 2 --sequence-parallel on
 latent attention, ep 2|2|tiny-deepseek|--dp 2 --ep 2
 ep 2, gradients in fp32|2|tiny-qwen2-moe|--dp 2 --ep 2 --recipe megatron
@@ -257,7 +259,7 @@ every other product made again, biases of Q, K and V alone, dualpipe|2|tiny-stab
 dualpipe, norms, MLPs and unfused attention made again|2|tiny-llama|--pp 2 --schedule dualpipe --recompute selective --recompute-modules core_attn,layernorm,mlp --attention unfused
 TABLE
 
-plans "--precision bf16 --seq-len 16$untimed" <<'TABLE'
+plans "--precision bf16 --seq-len 16$single" <<'TABLE'
 pp 2, zb-v|2|tiny-gpt2|--pp 2 --schedule zb-v
 pp 2, dualpipe, gradients in fp32|2|tiny-llama|--pp 2 --schedule dualpipe --recipe megatron
 dp 2|2|tiny-gpt2|--dp 2
@@ -291,7 +293,7 @@ eight layers, tp 2, rounding measured, sequence parallel, full recompute|2|tiny-
 eight layers, tp 4, rounding measured|4|tiny-olmo2-deep|--tp 4 --seed 5
 TABLE
 
-plans "--precision fp16 --seq-len 16$untimed" <<'TABLE'
+plans "--precision fp16 --seq-len 16$single" <<'TABLE'
 alone|1|tiny-llama|
 dp 2|2|tiny-llama|--dp 2
 dp 2, gradients in fp32|2|tiny-gpt2|--dp 2 --recipe megatron
@@ -322,7 +324,7 @@ TABLE
 check_plans
 
 # Gradients of these models overflow at 2^24, and not at 2^16.
-check_table "--precision fp16 --seq-len 16 --initial-loss-scale 16777216 --steps 8$untimed" <<'TABLE'
+check_table "--precision fp16 --seq-len 16 --initial-loss-scale 16777216 --steps 8$single" <<'TABLE'
 gradients overflow at first|1|tiny-gpt2|
 gradients overflow at first, dp 2|2|tiny-llama|--dp 2
 gradients overflow at first, tp 2|2|tiny-gpt2|--tp 2
@@ -393,7 +395,7 @@ was_ended() {
 
 # Writes broken-$k.txt. What the run of it is given; what the edit changed is seen.
 break_program() { # ranks, model, options, edit
-  options="--model $data/models/$2.json --precision fp32 --seq-len 16 --global-batch 8 --steps 2 $3"
+  options="--model few/models/$2.json --precision fp32 --seq-len 16 --global-batch 8 --steps 2 $3"
   # shellcheck disable=SC2086
   "$stepsim" simulate $options --cluster dgx-h100 --gpus "$1" --fold off --dump good.txt >/dev/null
   eval "$4" <good.txt >"broken-$k.txt"

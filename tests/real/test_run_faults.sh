@@ -148,7 +148,7 @@ waits='this rank waits for ([01](RECV|SEND)_[FB][0-9]+ of step [0-9]+ (from|to) 
 for plan in '2 --pp 2' '4 --dp 2 --tp 2'; do
   others=$((${plan%% *} - 1))
   # shellcheck disable=SC2086 # the plan is a list of words
-  launch_beside $plan --stall-timeout 2
+  launch_beside $plan --stall-timeout 1
   kill -STOP "$victim"
   wait_for_end && ended && says "rank [0-9]: stuck: rank [0-9] \\(pid $victim\\) is stopped $in_an_op.*; $waits" $others
   check "${plan#* }: a rank that is stopped is named by those that wait for it" $?
@@ -157,7 +157,7 @@ done
 
 # Long enough to be stopped in the steps of its layers: behind them gigabytes would be cleared first.
 launch_verb_beside 2 calibrate --model "$models/tiny-llama.json" --tp 1 --seq-len 128 --repeats 200 --quick \
-  --output "$work/machine.yaml" --stall-timeout 2
+  --output "$work/machine.yaml" --stall-timeout 1
 kill -STOP "$victim"
 wait_for_end && ended && says "rank [01]: stuck: rank [01] \\(pid $victim\\) is stopped.*; this rank waits for the other ranks"
 check 'a calibration in which a rank is stopped ends' $?
@@ -169,8 +169,8 @@ rm -f "$work/machine.yaml.progress"
 # tested is that they end, which they never would if nobody saw to it. They spin while they start: not for long.
 marker=$work/before
 : >"$marker"
-timeout 60 "$mpirun" -n 2 "$name" run --model tinystories-15m --precision fp32 --dp 2 --stall-timeout 2 \
-  --start-timeout 3 >"$out" 2>&1 </dev/null &
+timeout 60 "$mpirun" -n 2 "$name" run --model tinystories-15m --precision fp32 --dp 2 --stall-timeout 1 \
+  --start-timeout 2 >"$out" 2>&1 </dev/null &
 launcher=$!
 for _ in $(seq 200); do
   victim=$(ours | sed -n 2p)
@@ -223,8 +223,8 @@ tiny="--model $models/tiny-llama.json --precision fp32 --global-batch 8"
   ended && grep -qE '^stepreal: rank 1: SYNC of step 1: the loss is -?(nan|inf), which no loss scale changes' "$out"
   check 'a loss in fp16 that is not a number' $?
 
-  # kernels of a quarter of a second, for which the other rank waits
-  launch -n 2 "$stepreal" run $tiny --pp 2 --seq-len 4096 --global-batch 1 --steps 1 --stall-timeout 0.1
+  # kernels of a tenth of a second and more, for which the other rank waits
+  launch -n 2 "$stepreal" run $tiny --pp 2 --seq-len 3072 --global-batch 1 --steps 1 --stall-timeout 0.05
   [ "$status" -eq 0 ]
   check 'a rank that only computes for long is waited for' $?
 
