@@ -116,8 +116,7 @@ char *measured_report_text(const MeasuredReport *report) {
   return g_string_free(out, FALSE);
 }
 
-/* --- JSON ------------------------------------------------------------------------------------------------------------
- */
+/* --- JSON --------------------------------------------------------------------------------------------------------- */
 
 static void append_key(GString *out, const char *key) {
   if (out->str[out->len - 1] != '{')

@@ -48,7 +48,6 @@ enum {
 };
 
 /* --- eventcounts: seen = read; if (nothing to do) await(seen, deadline); an advance between the two is not lost
- * -------
  *
  * A sleeper announces itself before it reads the count; who advances does so before it looks for sleepers. So one of
  * the two sees the other:
@@ -99,8 +98,7 @@ static gboolean eventcount_await(Eventcount *events, unsigned seen, gint64 deadl
   return atomic_load(&events->count) != seen;
 }
 
-/* --- commands and events -------------------------------------------------------------------------------------------
- */
+/* --- commands and events ------------------------------------------------------------------------------------------ */
 
 void cpu_stream_push(CpuStream *stream, const CpuCommand *command) {
   g_mutex_lock(&stream->lock);

@@ -49,8 +49,7 @@ gint64 state_moved_bytes(const Trainer *trainer, const Op *op, const Transfer *t
   return MAX(elements_of(moved), elements_of(bucket)) * element_bytes;
 }
 
-/* --- gathers --------------------------------------------------------------------------------------------------------
- */
+/* --- gathers ------------------------------------------------------------------------------------------------------ */
 
 /* Where a block of a gather is placed: one after the other in the buffer, except a shared matrix, which has its own
  * place. */
@@ -104,8 +103,7 @@ void state_unshard(Trainer *trainer, const Op *op, const Transfer *transfer, Com
   comm->batch_end(trainer->comm);
 }
 
-/* --- gradients ------------------------------------------------------------------------------------------------------
- */
+/* --- gradients ---------------------------------------------------------------------------------------------------- */
 
 static void fill_zero(DeviceStream *stream, char *to, gint64 n, Number number) {
   launch(stream, (Kernel){.kind = KERNEL_FILL, .fill = {.bytes = n * kernel_element_bytes(number), .to = to}});
@@ -322,9 +320,7 @@ void state_whole_gradients(Trainer *trainer, CommGroup *group, DeviceStream *str
   pack_whole(trainer, stream, TRUE);
 }
 
-/* --- gradients sent to an optimizer on the host
- * -----------------------------------------------------------------------
- */
+/* --- gradients sent to an optimizer on the host ------------------------------------------------------------------- */
 
 static void copy_out(const Trainer *trainer, const Block *block, Range own, DeviceStream *stream) {
   const Number number = trainer->parameters->gradient_number;
@@ -362,8 +358,7 @@ void state_zero_gradients(const Trainer *trainer, DeviceStream *stream) {
   }
 }
 
-/* --- optimizer ------------------------------------------------------------------------------------------------------
- */
+/* --- optimizer ---------------------------------------------------------------------------------------------------- */
 
 static void add_squares(const Trainer *trainer, const Block *block, double *sum, DeviceStream *stream) {
   const Parameters *parameters = trainer->parameters;

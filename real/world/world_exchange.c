@@ -189,8 +189,7 @@ gboolean world_all(World *world, gboolean value) {
 
 #endif
 
-/* --- clocks --------------------------------------------------------------------------------------------------------
- */
+/* --- clocks ------------------------------------------------------------------------------------------------------- */
 
 /* Cristian's algorithm (Distributed Computing 3, 1989): rank 0 answers with its time; the answer of the shortest round
  * trip is the least disturbed, and it was given in the middle of that trip, within half of it.

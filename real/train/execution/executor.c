@@ -17,8 +17,7 @@
 
 #include <string.h>
 
-/* --- actions: memory taken and given back ----------------------------------------------------------------------------
- */
+/* --- actions: memory taken and given back ------------------------------------------------------------------------- */
 
 static gsize place(const Executor *executor, int stage, int micro_batch) {
   return (gsize)stage * executor->program->n_micro_batches + micro_batch;
@@ -104,8 +103,7 @@ static void end_action(Executor *executor, const Op *op, DeviceEvent *end) {
     activations_close(activations, slot, end);
 }
 
-/* --- ops -------------------------------------------------------------------------------------------------------------
- */
+/* --- ops ---------------------------------------------------------------------------------------------------------- */
 
 static const Transfer *transfer_of(const Executor *executor, const Op *op) {
   return &g_array_index(executor->program->transfers, Transfer, op->work);
@@ -392,8 +390,7 @@ static gboolean run_op(Executor *executor, int index, GError **error) {
   return TRUE;
 }
 
-/* --- issuing ---------------------------------------------------------------------------------------------------------
- */
+/* --- issuing ------------------------------------------------------------------------------------------------------ */
 
 static void wait_for_inputs(Executor *executor, int index) {
   const Op *op = &executor->list->ops[index];

@@ -23,8 +23,7 @@ Phase executor_phase(const Op *op) {
   return phases[op->action];
 }
 
-/* --- actions ---------------------------------------------------------------------------------------------------------
- */
+/* --- actions ------------------------------------------------------------------------------------------------------ */
 
 static gboolean belongs_to_action(const Op *op) {
   return op->action <= ACTION_B && (op->kind == OP_COMPUTE || op->kind == OP_COLLECTIVE);
@@ -56,8 +55,7 @@ static void find_actions(Executor *executor) {
       executor->is_last[last_compute[of]] = TRUE;
 }
 
-/* --- groups and channels ---------------------------------------------------------------------------------------------
- */
+/* --- groups and channels ------------------------------------------------------------------------------------------ */
 
 static int compare_ints(gconstpointer a, gconstpointer b) {
   return *(const int *)a - *(const int *)b;

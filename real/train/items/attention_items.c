@@ -201,8 +201,7 @@ static void run_flash(const ItemCall *call) {
   item_launch(call, &kernel);
 }
 
-/* --- unfused --------------------------------------------------------------------------------------------------------
- */
+/* --- unfused ------------------------------------------------------------------------------------------------------ */
 
 /* Matrices of one kind: s rows with leading dimension ld. */
 typedef struct {

@@ -54,8 +54,7 @@ static void launch_flash(const ItemCall *call, const FlashKernel *task) {
   item_launch(call, &kernel);
 }
 
-/* --- rows ----------------------------------------------------------------------------------------------------------
- */
+/* --- rows --------------------------------------------------------------------------------------------------------- */
 
 /* This rank's tokens, one block per sequence, starting at a row and a column. */
 static Rows tokens_at(const Cut *cut, char *base, gint64 ld, gint64 row, gint64 column) {
@@ -88,8 +87,7 @@ static void order_tokens(const ItemCall *call, char *by_rank, char *by_position,
     }
 }
 
-/* --- what a rank sees in a ring ------------------------------------------------------------------------------------
- */
+/* --- what a rank sees in a ring ----------------------------------------------------------------------------------- */
 
 /* What this rank's queries see of a block of keys: queries from first_query on see the first `keys` keys; key_at:
  * their positions. */
@@ -125,8 +123,7 @@ static void look_at(const ItemCall *call, ContextView view, const char *kv, Flas
     task->d_o = element(cut, task->d_o, view.first_query * task->ld_o);
 }
 
-/* --- ring ------------------------------------------------------------------------------------------------------------
- */
+/* --- ring --------------------------------------------------------------------------------------------------------- */
 
 static gint64 kv_width(const Cut *cut) {
   return cut->kv_width + cut->v_width;
@@ -274,8 +271,7 @@ static void ring_exchange(const ItemCall *call) {
   comm->batch_end(call->trainer->comm);
 }
 
-/* --- all-gather ------------------------------------------------------------------------------------------------------
- */
+/* --- all-gather --------------------------------------------------------------------------------------------------- */
 
 /* This rank's block within all ranks' blocks. */
 static char *own_part(const ItemCall *call) {
@@ -343,8 +339,7 @@ static void attend_to_all(const ItemCall *call) {
   attend_piece(call, TRUE);
 }
 
-/* --- Ulysses ---------------------------------------------------------------------------------------------------------
- */
+/* --- Ulysses ------------------------------------------------------------------------------------------------------ */
 
 /* K and V of this rank's tokens, side by side or apart. */
 typedef struct {

@@ -23,8 +23,7 @@ typedef enum { OUT, BACK } Way;
 /* OUT: permuted, exchanged, gathered, sorted; BACK: computed, unsorted, scattered, exchanged. */
 typedef enum { BEGUN, FIRST, SECOND, THIRD } Step;
 
-/* --- the ways -------------------------------------------------------------------------------------------------------
- */
+/* --- the ways ----------------------------------------------------------------------------------------------------- */
 
 static gint64 n_sources(const Cut *cut) {
   return (gint64)cut->method->ep * cut->method->expert_tp;
@@ -134,8 +133,7 @@ static void run_travel(const ItemCall *call) {
     travel(call, way, SECOND, cut->expert_rows);
 }
 
-/* --- choice, permutation, sums --------------------------------------------------------------------------------------
- */
+/* --- choice, permutation, sums ------------------------------------------------------------------------------------ */
 
 gint64 item_expert_shift(const ItemCall *call) {
   const StageLayers *layers = &call->trainer->workload->stages[call->stage].layers;
@@ -223,71 +221,44 @@ static void run_gradient_sum(const ItemCall *call) {
   run_sum(call);
 }
 
-/* --- products -------------------------------------------------------------------------------------------------------
- */
-
-typedef enum { FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT } Product;
+/* --- products ----------------------------------------------------------------------------------------------------- */
 
 static const void *weight_of(const ItemCall *call, BlockKind block, Role role) {
   return block_weight(call->trainer->parameters, item_block(call, block), role);
 }
 
-static void *gradient_of(const ItemCall *call, BlockKind block, Role role) {
-  return block_gradient(call->trainer->parameters, item_block(call, block), role);
-}
-
 static void run_router(const ItemCall *call) {
-  const void *weight = call->argument == WEIGHT_GRADIENT ? NULL : weight_of(call, BLOCK_LAYER, ROLE_ROUTER);
-  if (call->argument == FORWARD)
-    item_product(call, 1, item_saved(call).norm2, weight, item_memory(call)->experts.scores, NULL);
-  else if (call->argument == INPUT_GRADIENT)
-    item_product(call, 1, item_gradients(call).d_scores, weight, item_memory(call)->experts.sums[1], NULL);
-  else
-    item_weight_gradient(call, 1, item_gradients(call).d_scores, item_saved(call).norm2,
-                         gradient_of(call, BLOCK_LAYER, ROLE_ROUTER));
-}
-
-static void run_expert_up(const ItemCall *call) {
-  const SavedExperts experts = item_saved(call).experts;
-  const gint64 stride = item_expert_elements(call);
-  if (call->argument == FORWARD)
-    item_group(call, experts.rows, weight_of(call, BLOCK_EXPERTS, ROLE_EXPERT_GATE), experts.up, stride);
-  else if (call->argument == INPUT_GRADIENT)
-    item_group(call, item_gradients(call).d_expert_up, weight_of(call, BLOCK_EXPERTS, ROLE_EXPERT_GATE),
-               rows_at(call, BACK, BEGUN), stride);
-  else
-    item_group(call, item_gradients(call).d_expert_up, experts.rows, gradient_of(call, BLOCK_EXPERTS, ROLE_EXPERT_GATE),
-               stride);
-}
-
-static void run_expert_down(const ItemCall *call) {
-  const SavedExperts experts = item_saved(call).experts;
-  const gint64 stride = item_expert_elements(call);
-  if (call->argument == FORWARD)
-    item_group(call, experts.activation, weight_of(call, BLOCK_EXPERTS, ROLE_EXPERT_DOWN), rows_at(call, BACK, BEGUN),
-               stride);
-  else if (call->argument == INPUT_GRADIENT)
-    item_group(call, item_gradients(call).d_rows, weight_of(call, BLOCK_EXPERTS, ROLE_EXPERT_DOWN),
-               item_memory(call)->experts.d_activation, stride);
-  else
-    item_group(call, item_gradients(call).d_rows, experts.activation,
-               gradient_of(call, BLOCK_EXPERTS, ROLE_EXPERT_DOWN), stride);
+  const Activations *activations = item_memory(call);
+  Linear router = {.block = BLOCK_LAYER,
+                   .weight = ROLE_ROUTER,
+                   .input = item_saved(call).norm2,
+                   .output = activations->experts.scores,
+                   .input_gradient = activations->experts.sums[1]};
+  if (call->is_backward)
+    router.output_gradient = item_gradients(call).d_scores;
+  item_linear(call, &router);
 }
 
 typedef enum { UP, DOWN } ExpertLinear;
 
-static void run_cast(const ItemCall *call) {
+/* One product per expert of the rank, as one batch. */
+static void run_expert(const ItemCall *call) {
   const SavedExperts experts = item_saved(call).experts;
-  item_narrow_input(call, call->argument == UP ? experts.rows : experts.activation, 0);
+  const gboolean is_up = call->argument == UP;
+  Linear linear = {.block = BLOCK_EXPERTS,
+                   .weight = is_up ? ROLE_EXPERT_GATE : ROLE_EXPERT_DOWN,
+                   .expert_stride = item_expert_elements(call),
+                   .input = is_up ? experts.rows : experts.activation};
+  if (call->is_backward) {
+    linear.output_gradient = is_up ? item_gradients(call).d_expert_up : item_gradients(call).d_rows;
+    linear.input_gradient = is_up ? rows_at(call, BACK, BEGUN) : item_memory(call)->experts.d_activation;
+  } else {
+    linear.output = is_up ? experts.up : rows_at(call, BACK, BEGUN);
+  }
+  item_linear(call, &linear);
 }
 
-static void run_gradient_cast(const ItemCall *call) {
-  const LayerGradients gradients = item_gradients(call);
-  item_narrow_gradient(call, call->argument == UP ? gradients.d_expert_up : gradients.d_rows);
-}
-
-/* --- activations, the shared expert's gate --------------------------------------------------------------------------
- */
+/* --- activations, the shared expert's gate ------------------------------------------------------------------------ */
 
 /* The input of the shared expert's first product, all tokens. */
 static const char *whole_input(const ItemCall *call) {
@@ -384,50 +355,39 @@ void item_expert_activation(const ItemCall *call) {
     run_gate_backward(call);
 }
 
-static void run_shared_input_gradient(const ItemCall *call) {
+/* In backward. */
+static void run_shared_up(const ItemCall *call) {
   const gint64 t = item_cut(call)->tokens, h = item_cut(call)->model->hidden;
-  item_product(call, 1, item_gradients(call).d_up, weight_of(call, BLOCK_LAYER, ROLE_GATE), item_memory(call)->partial,
-               NULL);
-  if (has_gate(call))
-    gate_product(call,
-                 (MatmulKernel){.layout = LAYOUT_NN,
-                                .accumulate = TRUE,
-                                .m = t,
-                                .n = h,
-                                .k = 1,
-                                .lda = 1,
-                                .ldb = h,
-                                .ldc = h,
-                                .a = item_gradients(call).d_gate,
-                                .b = weight_of(call, BLOCK_LAYER, ROLE_SHARED_GATE),
-                                .c = item_memory(call)->partial},
-                 FALSE);
-}
-
-static void run_shared_weight_gradient(const ItemCall *call) {
-  const gint64 t = item_cut(call)->tokens, h = item_cut(call)->model->hidden;
-  item_weight_gradient(call, 1, item_gradients(call).d_up, whole_input(call),
-                       gradient_of(call, BLOCK_LAYER, ROLE_GATE));
-  if (has_gate(call))
-    gate_product(call,
-                 (MatmulKernel){.layout = LAYOUT_NT,
-                                .accumulate = TRUE,
-                                .m = 1,
-                                .n = h,
-                                .k = t,
-                                .lda = 1,
-                                .ldb = h,
-                                .ldc = h,
-                                .a = item_gradients(call).d_gate,
-                                .b = whole_input(call),
-                                .c = gradient_of(call, BLOCK_LAYER, ROLE_SHARED_GATE)},
-                 TRUE);
+  const gboolean is_input = call->item->layout == LAYOUT_NN;
+  const Linear up = {.block = BLOCK_LAYER,
+                     .weight = ROLE_GATE,
+                     .input = whole_input(call),
+                     .output_gradient = item_gradients(call).d_up,
+                     .input_gradient = item_memory(call)->partial};
+  item_linear(call, &up);
+  if (!has_gate(call))
+    return;
+  gate_product(call,
+               (MatmulKernel){.layout = call->item->layout,
+                              .accumulate = TRUE,
+                              .m = is_input ? t : 1,
+                              .n = h,
+                              .k = is_input ? 1 : t,
+                              .lda = 1,
+                              .ldb = h,
+                              .ldc = h,
+                              .a = item_gradients(call).d_gate,
+                              .b = is_input ? weight_of(call, BLOCK_LAYER, ROLE_SHARED_GATE) : whole_input(call),
+                              .c = is_input ? item_memory(call)->partial
+                                            : block_gradient(call->trainer->parameters, item_block(call, BLOCK_LAYER),
+                                                             ROLE_SHARED_GATE)},
+               !is_input);
 }
 
 const ItemKernel expert_kernels[] = {
-    {"router", run_router, FORWARD},
-    {"router.dgrad", run_router, INPUT_GRADIENT},
-    {"router.wgrad", run_router, WEIGHT_GRADIENT},
+    {"router", run_router, 0},
+    {"router.dgrad", run_router, 0},
+    {"router.wgrad", run_router, 0},
     {"router.choice", item_expert_choice, FALSE},
     {"router.backward", item_expert_choice, TRUE},
     {"permute", run_permute, 0},
@@ -438,18 +398,10 @@ const ItemKernel expert_kernels[] = {
     {"experts.unsort", run_sort, BACK},
     {"experts.sum", run_sum, 0},
     {"experts.grad_sum", run_gradient_sum, 0},
-    {"expert_up", run_expert_up, FORWARD},
-    {"expert_up.dgrad", run_expert_up, INPUT_GRADIENT},
-    {"expert_up.wgrad", run_expert_up, WEIGHT_GRADIENT},
-    {"expert_up.cast", run_cast, UP},
-    {"expert_up.grad_cast", run_gradient_cast, UP},
-    {"expert_down", run_expert_down, FORWARD},
-    {"expert_down.cast", run_cast, DOWN},
-    {"expert_down.grad_cast", run_gradient_cast, DOWN},
-    {"expert_down.dgrad", run_expert_down, INPUT_GRADIENT},
-    {"expert_down.wgrad", run_expert_down, WEIGHT_GRADIENT},
-    {"shared_up.dgrad", run_shared_input_gradient, 0},
-    {"shared_up.wgrad", run_shared_weight_gradient, 0},
+    LINEAR_KERNELS("expert_up", run_expert, UP),
+    LINEAR_KERNELS("expert_down", run_expert, DOWN),
+    {"shared_up.dgrad", run_shared_up, 0},
+    {"shared_up.wgrad", run_shared_up, 0},
     {NULL, NULL, 0},
 };
 

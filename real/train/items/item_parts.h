@@ -79,9 +79,6 @@ FlashKernel item_flash(const ItemCall *call, gboolean is_backward);
 void item_sum_loss(const ItemCall *call);
 /* A multiplier of the model's config for use in a kernel: 1 if the config has none (0). */
 float item_factor(double factor);
-/* C = factor·A·B (+ bias) in the item's layout and sizes, all operands dense. _weight_gradient adds to `gradient`. */
-void item_product(const ItemCall *call, float factor, const void *a, const void *b, void *c, const void *bias);
-void item_weight_gradient(const ItemCall *call, float factor, const void *a, const void *b, void *gradient);
 /* Copies what the item's linear reads, or the gradient of its output, for its products in fp8 (narrow_items.c). Rows of
  * x are `ld` elements apart; 0: dense. */
 void item_narrow_input(const ItemCall *call, const void *x, gint64 ld);
@@ -92,23 +89,37 @@ void item_narrow_prepare(const ItemCall *call);
 /* A product of the item's linear, which reads those copies in place of its operands, and those of its weights; other
  * products stay as they are. */
 MatmulKernel item_narrow_product(const ItemCall *call, const MatmulKernel *product);
+/* A linear's tensors, with the rows of all tokens that it multiplies. */
 typedef struct {
-  float factor;
-  const void *a, *b, *bias; /* bias NULL: none */
-  char *c;
-} LinearOperands;
+  BlockKind block;
+  Role weight;
+  double factor;              /* 0: 1 */
+  gint64 input_ld, output_ld; /* elements between rows, of the input's gradient, too; 0: dense */
+  gint64 expert_stride;       /* elements from one expert's weights to the next one's; 0: one matrix */
+  const void *input, *bias, *output_gradient;
+  void *output, *input_gradient; /* NULL, as above: not what the item reads or writes */
+} Linear;
 
-/* item_product() of QKV, or of up; selective recompute by products keeps some of its columns (product_items.c). */
-void item_keeping_product(const ItemCall *call, gboolean of_qkv, const LinearOperands *operands);
+/* One row of kernels for each item of a linear: a function that gives its Linear to item_linear(). */
+#define LINEAR_KERNELS(name, run, argument)                                                                            \
+  {name, run, argument}, {name ".dgrad", run, argument}, {name ".wgrad", run, argument},                               \
+      {name ".cast", run, argument}, {                                                                                 \
+    name ".grad_cast", run, argument                                                                                   \
+  }
+
+/* Whether an item of a linear reads the output's gradient itself. In fp8, W reads a copy, and itself may be gone. */
+static inline gboolean item_reads_gradient(const ItemCall *call) {
+  const gboolean is_copied =
+      call->item->kind == ITEM_MATMUL && call->item->layout == LAYOUT_NT && call->linear != NARROW_NONE;
+  return call->is_backward && !is_copied;
+}
+
+/* The item's product, or its copy for one. */
+void item_linear(const ItemCall *call, const Linear *linear);
+/* The forward of QKV, or of up; selective recompute by products keeps some of its columns (product_items.c). */
+void item_keeping_linear(const ItemCall *call, gboolean of_qkv, const Linear *linear);
 /* Where mlp_down's output is kept as the product writes it; NULL: not kept. */
 char *item_kept_down(const ItemCall *call);
-/* item_product() and item_weight_gradient() with factor 1 and strided rows: `lda`, `ldb` and `ldc` elements apart; 0:
- * dense. */
-void item_product_in(const ItemCall *call, const void *a, gint64 lda, const void *b, void *c, gint64 ldc);
-void item_weight_gradient_in(const ItemCall *call, const void *a, const void *b, gint64 ldb, void *gradient);
-/* One product per expert of the rank, as one batch. The experts' weights (or their gradients) are `stride` elements
- * apart; everything else is dense. */
-void item_group(const ItemCall *call, const void *a, const void *b, void *c, gint64 stride);
 /* The activation between the products of the experts or of the shared expert, chosen by its occurrence in the list
  * (expert_items.c). */
 void item_expert_activation(const ItemCall *call);

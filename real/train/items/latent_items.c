@@ -28,8 +28,7 @@ static gint64 kv_columns(const ItemCall *call) {
   return latent_of(call)->kv_rank + latent_of(call)->rope_dim;
 }
 
-/* --- products -------------------------------------------------------------------------------------------------------
- */
+/* --- products ----------------------------------------------------------------------------------------------------- */
 
 /* The input before it is gathered. */
 static char *linear_input(const ItemCall *call, LatentLinear name) {
@@ -45,11 +44,6 @@ static char *whole_input(const ItemCall *call, LatentLinear name) {
   if (name == KV_UP)
     return activations->latent.kv_all;
   return has_q_latent(call) ? activations->latent.q_all : activations->gathered;
-}
-
-/* Leading dimension of the input; 0: dense. */
-static gint64 input_ld(const ItemCall *call, LatentLinear name) {
-  return name == KV_UP ? kv_columns(call) : 0;
 }
 
 static char *output_gradient(const ItemCall *call, LatentLinear name) {
@@ -84,36 +78,20 @@ static void run_linear(const ItemCall *call) {
                            [Q_UP] = layer.qkv,
                            [KV_DOWN] = layer.kv_latent,
                            [KV_UP] = item_memory(call)->latent.made};
-  const gint64 ld = name == Q_UP ? cut->q_width + cut->kv_width + cut->v_width : 0;
-  item_product_in(call, whole_input(call, name), input_ld(call, name),
-                  block_weight(call->trainer->parameters, item_block(call, BLOCK_LAYER), weight_roles[name]),
-                  outputs[name], ld);
+  Linear linear = {.block = BLOCK_LAYER,
+                   .weight = weight_roles[name],
+                   .input = whole_input(call, name),
+                   .input_ld = name == KV_UP ? kv_columns(call) : 0,
+                   .output = outputs[name],
+                   .output_ld = name == Q_UP ? cut->q_width + cut->kv_width + cut->v_width : 0};
+  if (item_reads_gradient(call))
+    linear.output_gradient = output_gradient(call, name);
+  if (call->is_backward)
+    linear.input_gradient = input_gradient(call, name);
+  item_linear(call, &linear);
 }
 
-static void run_input_gradient(const ItemCall *call) {
-  const LatentLinear name = (LatentLinear)call->argument;
-  item_product_in(call, output_gradient(call, name), 0,
-                  block_weight(call->trainer->parameters, item_block(call, BLOCK_LAYER), weight_roles[name]),
-                  input_gradient(call, name), input_ld(call, name));
-}
-
-static void run_weight_gradient(const ItemCall *call) {
-  const LatentLinear name = (LatentLinear)call->argument;
-  item_weight_gradient_in(call, output_gradient(call, name), whole_input(call, name), input_ld(call, name),
-                          block_gradient(call->trainer->parameters, item_block(call, BLOCK_LAYER), weight_roles[name]));
-}
-
-static void run_cast(const ItemCall *call) {
-  const LatentLinear name = (LatentLinear)call->argument;
-  item_narrow_input(call, whole_input(call, name), input_ld(call, name));
-}
-
-static void run_gradient_cast(const ItemCall *call) {
-  item_narrow_gradient(call, output_gradient(call, (LatentLinear)call->argument));
-}
-
-/* --- tp collectives -------------------------------------------------------------------------------------------------
- */
+/* --- tp collectives ----------------------------------------------------------------------------------------------- */
 
 static void run_collective(const ItemCall *call, LatentLinear name, const char *in, char *out) {
   const Cut *cut = item_cut(call);
@@ -146,8 +124,7 @@ const ItemKernel latent_collectives[] = {
     {NULL, NULL, 0},
 };
 
-/* --- norms, rotation, the sum ---------------------------------------------------------------------------------------
- */
+/* --- norms, rotation, the sum ------------------------------------------------------------------------------------- */
 
 /* Copies `width` columns of this rank's tokens from one matrix to another. */
 static void copy_columns(const ItemCall *call, gint64 width, Rows from, Rows to) {
@@ -265,26 +242,10 @@ const ItemKernel latent_kernels[] = {
     {"rope.backward", run_rope, TRUE},
     {"kv_join", run_join, FALSE},
     {"kv_join.backward", run_join, TRUE},
-    {"q_down", run_linear, Q_DOWN},
-    {"q_down.cast", run_cast, Q_DOWN},
-    {"q_down.grad_cast", run_gradient_cast, Q_DOWN},
-    {"q_down.dgrad", run_input_gradient, Q_DOWN},
-    {"q_down.wgrad", run_weight_gradient, Q_DOWN},
-    {"q_up", run_linear, Q_UP},
-    {"q_up.cast", run_cast, Q_UP},
-    {"q_up.grad_cast", run_gradient_cast, Q_UP},
-    {"q_up.dgrad", run_input_gradient, Q_UP},
-    {"q_up.wgrad", run_weight_gradient, Q_UP},
-    {"kv_down", run_linear, KV_DOWN},
-    {"kv_down.cast", run_cast, KV_DOWN},
-    {"kv_down.grad_cast", run_gradient_cast, KV_DOWN},
-    {"kv_down.dgrad", run_input_gradient, KV_DOWN},
-    {"kv_down.wgrad", run_weight_gradient, KV_DOWN},
-    {"kv_up", run_linear, KV_UP},
-    {"kv_up.cast", run_cast, KV_UP},
-    {"kv_up.grad_cast", run_gradient_cast, KV_UP},
-    {"kv_up.dgrad", run_input_gradient, KV_UP},
-    {"kv_up.wgrad", run_weight_gradient, KV_UP},
+    LINEAR_KERNELS("q_down", run_linear, Q_DOWN),
+    LINEAR_KERNELS("q_up", run_linear, Q_UP),
+    LINEAR_KERNELS("kv_down", run_linear, KV_DOWN),
+    LINEAR_KERNELS("kv_up", run_linear, KV_UP),
     {"latent.grad_sum", run_gradient_sum, 0},
     {NULL, NULL, 0},
 };

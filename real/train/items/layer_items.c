@@ -41,8 +41,7 @@ static gboolean is_parallel(const ItemCall *call) {
   return item_cut(call)->model->parallel_block;
 }
 
-/* --- linears --------------------------------------------------------------------------------------------------------
- */
+/* --- linears ------------------------------------------------------------------------------------------------------ */
 
 /* The saved input, before it is gathered. */
 static char *linear_input(const ItemCall *call, LinearName name) {
@@ -121,51 +120,31 @@ static char *input_gradient(const ItemCall *call, LinearName name) {
 }
 
 static const void *weight_of(const ItemCall *call, BlockKind block, Role role) {
-  return role == N_ROLES ? NULL : block_weight(call->trainer->parameters, item_block(call, block), role);
-}
-
-static void *gradient_of(const ItemCall *call, BlockKind block, Role role) {
-  return role == N_ROLES ? NULL : block_gradient(call->trainer->parameters, item_block(call, block), role);
-}
-
-static float factor_of(const ItemCall *call, LinearName name) {
-  const ModelFactors *factors = &item_cut(call)->model->factors;
-  return item_factor(name == LOGITS ? factors->logits : linears[name].is_column ? 0 : factors->branches);
+  return block_weight(call->trainer->parameters, item_block(call, block), role);
 }
 
 static void run_linear(const ItemCall *call) {
   const LinearName name = (LinearName)call->argument;
-  const Role bias = linears[name].is_column ? linears[name].bias : N_ROLES;
-  const LinearOperands operands = {.factor = factor_of(call, name),
-                                   .a = whole_input(call, name),
-                                   .b = weight_of(call, linears[name].block, linears[name].weight),
-                                   .bias = weight_of(call, linears[name].block, bias),
-                                   .c = linear_output(call, name)};
-  if (name == QKV || name == MLP_UP)
-    item_keeping_product(call, name == QKV, &operands);
+  const gboolean is_column = linears[name].is_column;
+  const ModelFactors *factors = &item_cut(call)->model->factors;
+  Linear linear = {.block = linears[name].block,
+                   .weight = linears[name].weight,
+                   .factor = name == LOGITS ? factors->logits
+                             : is_column    ? 0
+                                            : factors->branches,
+                   .input = whole_input(call, name)};
+  if (item_reads_gradient(call))
+    linear.output_gradient = whole_output_gradient(call, name);
+  if (call->is_backward) {
+    linear.input_gradient = input_gradient(call, name);
+  } else {
+    linear.output = linear_output(call, name);
+    linear.bias = is_column ? weight_of(call, linears[name].block, linears[name].bias) : NULL;
+  }
+  if ((name == QKV || name == MLP_UP) && !call->is_backward && call->item->kind == ITEM_MATMUL)
+    item_keeping_linear(call, name == QKV, &linear);
   else
-    item_product(call, operands.factor, operands.a, operands.b, operands.c, operands.bias);
-}
-
-static void run_input_gradient(const ItemCall *call) {
-  const LinearName name = (LinearName)call->argument;
-  item_product(call, factor_of(call, name), whole_output_gradient(call, name),
-               weight_of(call, linears[name].block, linears[name].weight), input_gradient(call, name), NULL);
-}
-
-static void run_weight_gradient(const ItemCall *call) {
-  const LinearName name = (LinearName)call->argument;
-  const gboolean is_narrow = call->linear != NARROW_NONE; /* its copy is kept for W, and itself may be gone */
-  item_weight_gradient(call, factor_of(call, name), is_narrow ? NULL : whole_output_gradient(call, name),
-                       whole_input(call, name), gradient_of(call, linears[name].block, linears[name].weight));
-}
-
-static void run_cast(const ItemCall *call) {
-  item_narrow_input(call, whole_input(call, (LinearName)call->argument), 0);
-}
-
-static void run_gradient_cast(const ItemCall *call) {
-  item_narrow_gradient(call, whole_output_gradient(call, (LinearName)call->argument));
+    item_linear(call, &linear);
 }
 
 /* The output gradient of this rank's tokens, or of all if nothing is gathered. */
@@ -185,17 +164,17 @@ static void run_bias_gradient(const ItemCall *call) {
                                         : cut->model->hidden;
   Kernel kernel = {
       .kind = KERNEL_BIAS_GRADIENT,
-      .bias_gradient = {.number = (guint8)call->trainer->parameters->number,
-                        .gradient = (guint8)call->trainer->parameters->gradient_number,
-                        .rows = linears[name].is_column ? cut->tokens : cut->split_tokens,
-                        .width = width,
-                        .dy = linears[name].is_column ? output_gradient(call, name) : stream_gradient(call, name),
-                        .out = gradient_of(call, linears[name].block, linears[name].bias)}};
+      .bias_gradient = {
+          .number = (guint8)call->trainer->parameters->number,
+          .gradient = (guint8)call->trainer->parameters->gradient_number,
+          .rows = linears[name].is_column ? cut->tokens : cut->split_tokens,
+          .width = width,
+          .dy = linears[name].is_column ? output_gradient(call, name) : stream_gradient(call, name),
+          .out = block_gradient(call->trainer->parameters, item_block(call, linears[name].block), linears[name].bias)}};
   item_launch(call, &kernel);
 }
 
-/* --- tp collectives --------------------------------------------------------------------------------------------------
- */
+/* --- tp collectives ----------------------------------------------------------------------------------------------- */
 
 static void gather_input(const ItemCall *call) {
   item_hidden_collective(call, linear_input(call, (LinearName)call->argument), item_memory(call)->gathered);
@@ -283,8 +262,7 @@ const ItemKernel tp_collectives[] = {
     {NULL, NULL, 0},
 };
 
-/* --- norms, activation, residuals ------------------------------------------------------------------------------------
- */
+/* --- norms, activation, residuals --------------------------------------------------------------------------------- */
 
 static char *layer_input(const ItemCall *call) {
   return activations_input(item_memory(call), call->slot, call->layer);
@@ -454,41 +432,21 @@ const ItemKernel layer_kernels[] = {
     {"gelu.backward", run_activation, TRUE},
     {"silu_mul", run_activation, FALSE},
     {"silu_mul.backward", run_activation, TRUE},
-    {"qkv", run_linear, QKV},
-    {"qkv.cast", run_cast, QKV},
-    {"qkv.grad_cast", run_gradient_cast, QKV},
-    {"qkv.dgrad", run_input_gradient, QKV},
-    {"qkv.wgrad", run_weight_gradient, QKV},
-    {"qkv.bias_grad", run_bias_gradient, QKV},
-    {"attn_out", run_linear, ATTN_OUT},
-    {"attn_out.cast", run_cast, ATTN_OUT},
-    {"attn_out.grad_cast", run_gradient_cast, ATTN_OUT},
-    {"attn_out.dgrad", run_input_gradient, ATTN_OUT},
-    {"attn_out.wgrad", run_weight_gradient, ATTN_OUT},
-    {"attn_out.bias_grad", run_bias_gradient, ATTN_OUT},
-    {"mlp_up", run_linear, MLP_UP},
-    {"mlp_up.cast", run_cast, MLP_UP},
-    {"mlp_up.grad_cast", run_gradient_cast, MLP_UP},
-    {"mlp_up.dgrad", run_input_gradient, MLP_UP},
-    {"mlp_up.wgrad", run_weight_gradient, MLP_UP},
-    {"mlp_up.bias_grad", run_bias_gradient, MLP_UP},
-    {"mlp_down", run_linear, MLP_DOWN},
-    {"mlp_down.cast", run_cast, MLP_DOWN},
-    {"mlp_down.grad_cast", run_gradient_cast, MLP_DOWN},
-    {"mlp_down.dgrad", run_input_gradient, MLP_DOWN},
-    {"mlp_down.wgrad", run_weight_gradient, MLP_DOWN},
-    {"mlp_down.bias_grad", run_bias_gradient, MLP_DOWN},
+    LINEAR_KERNELS("qkv", run_linear, QKV),
+    LINEAR_KERNELS("attn_out", run_linear, ATTN_OUT),
+    LINEAR_KERNELS("mlp_up", run_linear, MLP_UP),
+    LINEAR_KERNELS("mlp_down", run_linear, MLP_DOWN),
     {"shared_up", run_linear, MLP_UP}, /* in MoE layers the shared expert takes the MLP's place */
-    {"shared_down", run_linear, MLP_DOWN},
-    {"shared_up.cast", run_cast, MLP_UP},
-    {"shared_up.grad_cast", run_gradient_cast, MLP_UP},
-    {"shared_down.cast", run_cast, MLP_DOWN},
-    {"shared_down.grad_cast", run_gradient_cast, MLP_DOWN},
-    {"shared_down.dgrad", run_input_gradient, MLP_DOWN},
-    {"shared_down.wgrad", run_weight_gradient, MLP_DOWN},
+    {"shared_up.cast", run_linear, MLP_UP},
+    {"shared_up.grad_cast", run_linear, MLP_UP},
+    LINEAR_KERNELS("shared_down", run_linear, MLP_DOWN),
     {"logits", run_linear, LOGITS},
-    {"logits.dgrad", run_input_gradient, LOGITS},
-    {"logits.wgrad", run_weight_gradient, LOGITS},
+    {"logits.dgrad", run_linear, LOGITS},
+    {"logits.wgrad", run_linear, LOGITS},
+    {"qkv.bias_grad", run_bias_gradient, QKV},
+    {"attn_out.bias_grad", run_bias_gradient, ATTN_OUT},
+    {"mlp_up.bias_grad", run_bias_gradient, MLP_UP},
+    {"mlp_down.bias_grad", run_bias_gradient, MLP_DOWN},
     {"logits.bias_grad", run_bias_gradient, LOGITS},
     {NULL, NULL, 0},
 };

@@ -32,8 +32,7 @@ static char *layer_input_gradient(const ItemCall *call) {
   return activations_stream_gradient(item_memory(call), call->slot, call->layer);
 }
 
-/* --- norms ----------------------------------------------------------------------------------------------------------
- */
+/* --- norms -------------------------------------------------------------------------------------------------------- */
 
 typedef enum { OF_WORDS, OF_X } Half;
 
@@ -56,8 +55,7 @@ static void run_norm(const ItemCall *call) {
   item_launch(call, &kernel);
 }
 
-/* --- the product ----------------------------------------------------------------------------------------------------
- */
+/* --- the product -------------------------------------------------------------------------------------------------- */
 
 static const char *whole_input(const ItemCall *call, Half half) {
   return item_cut(call)->sequence_parallel ? item_memory(call)->mtp.gathered[half] : mtp_saved(call).norms[half];
@@ -141,8 +139,7 @@ static void run_weight_gradient(const ItemCall *call) {
                        .c = gradient + half_offset(call, half, kernel_element_bytes(parameters->gradient_number))});
 }
 
-/* --- from this rank's columns of all tokens to all columns of its tokens --------------------------------------------
- */
+/* --- from this rank's columns of all tokens to all columns of its tokens ------------------------------------------ */
 
 static void move(const ItemCall *call, MoveKernel moved) {
   Kernel kernel = {.kind = KERNEL_MOVE, .move = moved};
@@ -191,8 +188,7 @@ static void run_gradient_sum(const ItemCall *call) {
   item_add(call, gradient, item_memory(call)->mtp.d_x, gradient);
 }
 
-/* --- tp collectives -------------------------------------------------------------------------------------------------
- */
+/* --- tp collectives ----------------------------------------------------------------------------------------------- */
 
 static void gather_inputs(const ItemCall *call) {
   const CommType *comm = call->trainer->comm->type;

@@ -8,62 +8,47 @@ static void multiply(const ItemCall *call, const MatmulKernel *product) {
   item_launch(call, &kernel);
 }
 
-void item_product(const ItemCall *call, float factor, const void *a, const void *b, void *c, const void *bias) {
-  MatmulKernel product = dense_product(call->item);
-  product.alpha = factor;
-  product.a = a;
-  product.b = b;
-  product.c = c;
-  product.bias = bias;
-  multiply(call, &product);
-}
-
-void item_product_in(const ItemCall *call, const void *a, gint64 lda, const void *b, void *c, gint64 ldc) {
-  MatmulKernel product = dense_product(call->item);
-  product.a = a;
-  product.b = b;
-  product.c = c;
-  product.lda = lda > 0 ? lda : product.lda;
-  product.ldc = ldc > 0 ? ldc : product.ldc;
-  multiply(call, &product);
-}
-
-static void add_gradient(const ItemCall *call, MatmulKernel product, const void *a, const void *b, void *gradient) {
-  product.a = a;
-  product.b = b;
-  product.c = gradient;
-  product.accumulate = TRUE;
-  product.result = (guint8)call->trainer->parameters->gradient_number;
-  multiply(call, &product);
-}
-
-void item_weight_gradient(const ItemCall *call, float factor, const void *a, const void *b, void *gradient) {
-  MatmulKernel product = dense_product(call->item);
-  product.alpha = factor;
-  add_gradient(call, product, a, b, gradient);
-}
-
-void item_weight_gradient_in(const ItemCall *call, const void *a, const void *b, gint64 ldb, void *gradient) {
-  MatmulKernel product = dense_product(call->item);
-  product.ldb = ldb > 0 ? ldb : product.ldb;
-  add_gradient(call, product, a, b, gradient);
-}
-
-void item_group(const ItemCall *call, const void *a, const void *b, void *c, gint64 stride) {
-  const WorkItem *item = call->item;
+static void set_strides(MatmulKernel *product, const WorkItem *item, gint64 expert_stride) {
   const gboolean is_gradient = item->layout == LAYOUT_NT;
-  MatmulKernel product = dense_product(item);
-  product.batch = item->batch;
-  product.stride_a = item->m * item->k;
-  product.stride_b = is_gradient ? item->n * item->k : stride;
-  product.stride_c = is_gradient ? stride : item->m * item->n;
-  product.a = a;
-  product.b = b;
-  product.c = c;
-  product.accumulate = is_gradient;
-  if (is_gradient)
-    product.result = (guint8)call->trainer->parameters->gradient_number;
+  product->batch = item->batch;
+  product->stride_a = item->m * item->k;
+  product->stride_b = is_gradient ? item->n * item->k : expert_stride;
+  product->stride_c = is_gradient ? expert_stride : item->m * item->n;
+}
+
+static void run_product(const ItemCall *call, const Linear *linear) {
+  const Parameters *parameters = call->trainer->parameters;
+  const Block *block = item_block(call, linear->block);
+  MatmulKernel product = dense_product(call->item);
+  product.alpha = item_factor(linear->factor);
+  if (linear->expert_stride > 0)
+    set_strides(&product, call->item, linear->expert_stride);
+  product.a = product.layout == LAYOUT_TN ? linear->input : linear->output_gradient;
+  product.b = product.layout == LAYOUT_NT ? linear->input : block_weight(parameters, block, linear->weight);
+  if (product.layout == LAYOUT_TN) {
+    product.c = linear->output;
+    product.bias = linear->bias;
+    product.lda = linear->input_ld > 0 ? linear->input_ld : product.lda;
+    product.ldc = linear->output_ld > 0 ? linear->output_ld : product.ldc;
+  } else if (product.layout == LAYOUT_NN) {
+    product.c = linear->input_gradient;
+    product.ldc = linear->input_ld > 0 ? linear->input_ld : product.ldc;
+  } else {
+    product.c = block_gradient(parameters, block, linear->weight);
+    product.ldb = linear->input_ld > 0 ? linear->input_ld : product.ldb;
+    product.accumulate = TRUE;
+    product.result = (guint8)parameters->gradient_number;
+  }
   multiply(call, &product);
+}
+
+void item_linear(const ItemCall *call, const Linear *linear) {
+  if (call->item->kind == ITEM_MATMUL)
+    run_product(call, linear);
+  else if (g_str_has_suffix(call->item->name, ".grad_cast"))
+    item_narrow_gradient(call, linear->output_gradient);
+  else
+    item_narrow_input(call, linear->input, linear->input_ld);
 }
 
 /* --- kept products ---
@@ -110,26 +95,27 @@ static void copy_kept(const ItemCall *call, const Columns *columns, gboolean bac
 }
 
 /* Recomputes the missing columns: rows of the weights are columns of the product. */
-static void make_rest(const ItemCall *call, const Columns *columns, const LinearOperands *operands) {
+static void make_rest(const ItemCall *call, const Columns *columns, const Linear *linear) {
   const gint64 e = kernel_element_bytes(item_number(call));
   Kernel kernel = {.kind = KERNEL_MATMUL, .matmul = dense_product(call->item)};
   g_assert(kernel.matmul.n == columns->n);
-  kernel.matmul.alpha = operands->factor;
-  kernel.matmul.a = operands->a;
-  kernel.matmul.b = (const char *)operands->b + columns->first * kernel.matmul.k * e;
-  kernel.matmul.bias = operands->bias != NULL ? (const char *)operands->bias + columns->first * e : NULL;
+  const char *weight = block_weight(call->trainer->parameters, item_block(call, linear->block), linear->weight);
+  kernel.matmul.alpha = item_factor(linear->factor);
+  kernel.matmul.a = linear->input;
+  kernel.matmul.b = weight + columns->first * kernel.matmul.k * e;
+  kernel.matmul.bias = linear->bias != NULL ? (const char *)linear->bias + columns->first * e : NULL;
   kernel.matmul.c = columns->all + columns->first * e;
   kernel.matmul.ldc = columns->width;
   item_launch(call, &kernel);
 }
 
-void item_keeping_product(const ItemCall *call, gboolean of_qkv, const LinearOperands *operands) {
+void item_keeping_linear(const ItemCall *call, gboolean of_qkv, const Linear *linear) {
   const Columns columns = item_memory(call)->every_other ? columns_of(call, of_qkv) : (Columns){0};
   const gboolean makes_again = call->item->recompute && columns.kept != NULL;
   if (makes_again)
-    make_rest(call, &columns, operands);
+    make_rest(call, &columns, linear);
   else
-    item_product(call, operands->factor, operands->a, operands->b, operands->c, operands->bias);
+    item_linear(call, linear);
   if (columns.kept != NULL)
     copy_kept(call, &columns, makes_again);
 }

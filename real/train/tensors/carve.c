@@ -69,8 +69,7 @@ static gboolean drops_expert_activation(LayerKind kind, guint dropped) {
   return kind.has_experts && (dropped & (MODULE_BIT(MODULE_MOE) | MODULE_BIT(MODULE_MOE_ACT))) != 0;
 }
 
-/* --- fp8 ------------------------------------------------------------------------------------------------------------
- */
+/* --- fp8 ---------------------------------------------------------------------------------------------------------- */
 
 static gboolean is_latent(const Cut *cut) {
   return cut->model->latent.kv_rank > 0;
@@ -200,8 +199,7 @@ NarrowScratch carve_narrow_scratch(const Cut *cut, gboolean has_weight, Carver *
                          .weight = carve(carver, has_weight ? (double)weight : 0, 1)};
 }
 
-/* --- a layer --------------------------------------------------------------------------------------------------------
- */
+/* --- a layer ------------------------------------------------------------------------------------------------------ */
 
 /* The gate belongs to the shared expert and is dropped with it. */
 static void carve_experts(const Cut *cut, LayerKind kind, guint dropped, Carver *for_i, Carver *for_w,

@@ -9,8 +9,7 @@
 
 #include <string.h>
 
-/* --- blocks ---------------------------------------------------------------------------------------------------------
- */
+/* --- blocks ------------------------------------------------------------------------------------------------------- */
 
 /* Whether embedding and head are on one rank and share a tied matrix, which is then the embedding's. */
 static gboolean shares_table(const Workload *workload) {
@@ -71,8 +70,7 @@ static void add_stage(Parameters *parameters, GArray *blocks, int stage, guint64
   }
 }
 
-/* --- memory and numbers ---------------------------------------------------------------------------------------------
- */
+/* --- memory and numbers ------------------------------------------------------------------------------------------- */
 
 static gboolean allocate(const Parameters *parameters, gint64 bytes, gpointer target, GError **error) {
   void **memory = target;
@@ -267,8 +265,7 @@ void parameters_free(Parameters *parameters) {
   g_free(parameters);
 }
 
-/* --- finding --------------------------------------------------------------------------------------------------------
- */
+/* --- finding ------------------------------------------------------------------------------------------------------ */
 
 /* This rank's stage that begins a pipe; −1: none. */
 static int first_stage(const Parameters *parameters) {
