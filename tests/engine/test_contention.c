@@ -7,7 +7,7 @@
 
 /* 100 and 300 of bytes' time over one NIC, after 10 and 10: halves until 210, when the first has moved its 100; the
  * second has 200 left and the NIC to itself, until 410. */
-START_TEST(sends_of_one_link_share_it) {
+TEST(sends_of_one_link_share_it) {
   Loaded loaded;
   hand_two_sends(&loaded, 110, 310);
   load(&loaded, 0, 0, NIC, 1000, 10);
@@ -19,9 +19,8 @@ START_TEST(sends_of_one_link_share_it) {
   ASSERT_RECORD(trace, 2, 0, 0, 410);
   hand_clear(&loaded.hand);
 }
-END_TEST
 
-START_TEST(sends_on_links_of_different_kinds_do_not_meet) {
+TEST(sends_on_links_of_different_kinds_do_not_meet) {
   Loaded loaded;
   hand_two_sends(&loaded, 110, 310);
   load(&loaded, 0, 0, NIC, 1000, 10);
@@ -31,10 +30,9 @@ START_TEST(sends_on_links_of_different_kinds_do_not_meet) {
   ASSERT_RECORD(trace, 0, 1, 0, 310);
   hand_clear(&loaded.hand);
 }
-END_TEST
 
 /* One that takes no more than 0.3 of the link keeps it; the other has 0.7: 140 of bytes' time take 200. */
-START_TEST(what_one_leaves_the_other_takes) {
+TEST(what_one_leaves_the_other_takes) {
   Loaded loaded;
   hand_two_sends(&loaded, 1000, 140);
   load(&loaded, 0, 0, NIC, 300, 0);
@@ -44,11 +42,10 @@ START_TEST(what_one_leaves_the_other_takes) {
   ASSERT_RECORD(trace, 0, 1, 0, 200);
   hand_clear(&loaded.hand);
 }
-END_TEST
 
 /* Latency comes first and takes nothing of the link: from 90 on halves. The first has moved 90 of 100 by then: 20 more;
  * then the second, which has moved 10, has 90 left. */
-START_TEST(latency_takes_no_part_of_a_link) {
+TEST(latency_takes_no_part_of_a_link) {
   Loaded loaded;
   hand_two_sends(&loaded, 100, 190);
   load(&loaded, 0, 0, NIC, 1000, 0);
@@ -58,10 +55,9 @@ START_TEST(latency_takes_no_part_of_a_link) {
   ASSERT_RECORD(trace, 0, 1, 0, 200);
   hand_clear(&loaded.hand);
 }
-END_TEST
 
 /* Links are full duplex: what leaves a rank does not disturb what arrives. */
-START_TEST(the_two_directions_of_a_link_do_not_meet) {
+TEST(the_two_directions_of_a_link_do_not_meet) {
   Loaded loaded = {.loads = {{0}}};
   hand_init(&loaded.hand, 2);
   int out = hand_send(&loaded.hand, 0, 1, 0, 100, hand_kernel(50));
@@ -84,11 +80,10 @@ START_TEST(the_two_directions_of_a_link_do_not_meet) {
   loaded.hand.timing.loads = NULL;
   hand_clear(&loaded.hand);
 }
-END_TEST
 
 /* A rank's collective of 100 from 0 and a send of 60 that begins at 20: halves from 20 to 140, when the send is
  * through; the collective has moved 20 + 60 then, and ends at 160. Its other ranks see the same, folded or not. */
-START_TEST(a_send_slows_the_collective_beside_it) {
+TEST(a_send_slows_the_collective_beside_it) {
   Loaded loaded = {.loads = {{0}}};
   hand_init(&loaded.hand, 2);
   int collective = hand_collective(&loaded.hand, 0, STREAM_DP, dp_group, hand_kernel(100));
@@ -113,11 +108,10 @@ START_TEST(a_send_slows_the_collective_beside_it) {
   }
   hand_clear(&loaded.hand);
 }
-END_TEST
 
 /* The same with a kernel of 200 beside both: it loses half of the 160 in which something is under way. One
  * beside the receive loses half of its 120. */
-START_TEST(a_kernel_is_taxed_while_a_slowed_transfer_lasts) {
+TEST(a_kernel_is_taxed_while_a_slowed_transfer_lasts) {
   Loaded loaded = {.loads = {{0}}};
   hand_init(&loaded.hand, 2);
   int collective = hand_collective(&loaded.hand, 0, STREAM_DP, dp_group, hand_kernel(100));
@@ -139,11 +133,10 @@ START_TEST(a_kernel_is_taxed_while_a_slowed_transfer_lasts) {
   ASSERT_RECORD(trace, 1, beside_receive, 0, 260);
   hand_clear(&loaded.hand);
 }
-END_TEST
 
 /* Of a step of 200, rank 0's NIC sends for 60 and reduces for 100; rank 1's is taken for 60, inwards.
  * Latency counts as nothing. */
-START_TEST(a_link_is_in_use_while_bytes_have_it) {
+TEST(a_link_is_in_use_while_bytes_have_it) {
   Loaded loaded = {.loads = {{0}}};
   hand_init(&loaded.hand, 2);
   int collective = hand_collective(&loaded.hand, 0, STREAM_DP, dp_group, hand_kernel(110));
@@ -168,11 +161,10 @@ START_TEST(a_link_is_in_use_while_bytes_have_it) {
   ck_assert(!link_use_of(trace, metrics, NULL, uses));
   hand_clear(&loaded.hand);
 }
-END_TEST
 
 /* Where nothing meets, nothing changes; folded or not, it is the same step; and transfers only ever end later, op by op
  * against the same program with times of their own, while nothing but transfers waits for transfers. */
-START_TEST(steps_of_plans_are_the_same_folded_and_unfolded) {
+TEST(steps_of_plans_are_the_same_folded_and_unfolded) {
   Cluster *clusters[N_CASE_CLUSTERS];
   read_case_clusters(clusters);
   int n_slowed = 0;
@@ -193,7 +185,6 @@ START_TEST(steps_of_plans_are_the_same_folded_and_unfolded) {
   ck_assert_int_gt(n_slowed, 5);
   free_case_clusters(clusters);
 }
-END_TEST
 
 /* tp 4, dp 2 of a layer's worth on 8 GPUs of one node: the gradients' collective and tp's are on the same scale-up
  * links. tp 8 on a node and dp over nodes: they are not, and the folded program stays whole. */
@@ -205,7 +196,7 @@ static Prediction *predict_cut(Case *drawn, int tp, int dp) {
   return predict_case(drawn);
 }
 
-START_TEST(collectives_of_tp_share_links_with_those_of_gradients) {
+TEST(collectives_of_tp_share_links_with_those_of_gradients) {
   Cluster *clusters[N_CASE_CLUSTERS];
   read_case_clusters(clusters);
   Case drawn = {.model = llama, .cluster = clusters[1], .plan = plan_new()}; /* dgx-h100 */
@@ -226,10 +217,9 @@ START_TEST(collectives_of_tp_share_links_with_those_of_gradients) {
   case_clear(&drawn);
   free_case_clusters(clusters);
 }
-END_TEST
 
 /* tp 16 over two nodes and the send to the next stage leave by the same NICs. */
-START_TEST(collectives_of_tp_over_nodes_share_nics_with_sends) {
+TEST(collectives_of_tp_over_nodes_share_nics_with_sends) {
   Cluster *clusters[N_CASE_CLUSTERS];
   read_case_clusters(clusters);
   Case drawn = {.model = gpt, .cluster = clusters[1], .plan = plan_new()};
@@ -252,10 +242,9 @@ START_TEST(collectives_of_tp_over_nodes_share_nics_with_sends) {
   case_clear(&drawn);
   free_case_clusters(clusters);
 }
-END_TEST
 
 /* What a framework adds to tp's collectives and their launches they have as ops of their own, too. */
-START_TEST(a_framework_is_the_same_folded_and_unfolded) {
+TEST(a_framework_is_the_same_folded_and_unfolded) {
   Cluster *clusters[N_CASE_CLUSTERS];
   read_case_clusters(clusters);
   Case drawn = {.model = llama, .cluster = clusters[1], .plan = plan_new()};
@@ -272,22 +261,7 @@ START_TEST(a_framework_is_the_same_folded_and_unfolded) {
   case_clear(&drawn);
   free_case_clusters(clusters);
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("contention");
-  tcase_set_timeout(tcase, 120);
-  tcase_add_test(tcase, sends_of_one_link_share_it);
-  tcase_add_test(tcase, sends_on_links_of_different_kinds_do_not_meet);
-  tcase_add_test(tcase, what_one_leaves_the_other_takes);
-  tcase_add_test(tcase, latency_takes_no_part_of_a_link);
-  tcase_add_test(tcase, the_two_directions_of_a_link_do_not_meet);
-  tcase_add_test(tcase, a_send_slows_the_collective_beside_it);
-  tcase_add_test(tcase, a_kernel_is_taxed_while_a_slowed_transfer_lasts);
-  tcase_add_test(tcase, a_link_is_in_use_while_bytes_have_it);
-  tcase_add_test(tcase, steps_of_plans_are_the_same_folded_and_unfolded);
-  tcase_add_test(tcase, collectives_of_tp_share_links_with_those_of_gradients);
-  tcase_add_test(tcase, collectives_of_tp_over_nodes_share_nics_with_sends);
-  tcase_add_test(tcase, a_framework_is_the_same_folded_and_unfolded);
-  return run_case("contention", tcase);
+  return run_tests();
 }

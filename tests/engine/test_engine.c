@@ -14,7 +14,7 @@ static Trace *run_rendezvous(const Hand *hand) {
   return engine_run(&simulation, NULL);
 }
 
-START_TEST(ops_of_a_stream_follow_one_another) {
+TEST(ops_of_a_stream_follow_one_another) {
   Hand hand;
   hand_init(&hand, 1);
   hand_compute(&hand, 0, hand_kernel(3));
@@ -28,9 +28,8 @@ START_TEST(ops_of_a_stream_follow_one_another) {
   ck_assert_int_eq(trace_end(trace), 7);
   hand_clear(&hand);
 }
-END_TEST
 
-START_TEST(op_waits_for_all_it_names_on_other_streams) {
+TEST(op_waits_for_all_it_names_on_other_streams) {
   Hand hand;
   hand_init(&hand, 1);
   int a = hand_compute(&hand, 0, hand_kernel(5));
@@ -51,7 +50,6 @@ START_TEST(op_waits_for_all_it_names_on_other_streams) {
   ASSERT_RECORD(trace, 0, e, 13, 15);
   hand_clear(&hand);
 }
-END_TEST
 
 /* Rank 0 computes 10, then sends; rank 1 computes 4, then receives, or the other way round in time. */
 static void hand_one_transfer(Hand *hand, gint64 before_send_ns, gint64 before_receive_ns, gint64 wire_ns) {
@@ -65,7 +63,7 @@ static void hand_one_transfer(Hand *hand, gint64 before_send_ns, gint64 before_r
   hand_finish(hand);
 }
 
-START_TEST(rendezvous_starts_when_the_later_side_is_there) {
+TEST(rendezvous_starts_when_the_later_side_is_there) {
   static const gint64 cases[][4] = {
       /* before send, before receive, wire, end of both = max(before) + wire */
       {10, 4, 7, 17},
@@ -81,9 +79,8 @@ START_TEST(rendezvous_starts_when_the_later_side_is_there) {
     hand_clear(&hand);
   }
 }
-END_TEST
 
-START_TEST(eager_send_does_not_wait_for_its_receive) {
+TEST(eager_send_does_not_wait_for_its_receive) {
   static const gint64 cases[][5] = {
       /* before send, before receive, wire, end of send = before + wire, end of receive = max(that, before receive) */
       {10, 4, 7, 17, 17},
@@ -105,9 +102,8 @@ START_TEST(eager_send_does_not_wait_for_its_receive) {
     hand_clear(&hand);
   }
 }
-END_TEST
 
-START_TEST(receive_launched_late_keeps_the_data_waiting) {
+TEST(receive_launched_late_keeps_the_data_waiting) {
   /* Both hosts launch for 50: the send is on the wire from 50 to 57 and the receive is there. */
   Hand hand;
   hand_init(&hand, 2);
@@ -133,9 +129,8 @@ START_TEST(receive_launched_late_keeps_the_data_waiting) {
   ck_assert_int_eq(issue_of(late, 1, 1), 30);
   hand_clear(&hand);
 }
-END_TEST
 
-START_TEST(transfers_match_by_tag_when_their_orders_differ) {
+TEST(transfers_match_by_tag_when_their_orders_differ) {
   /* Rank 0 sends tag 5 (at 0, 3 long), then tag 6 on its other lane (2 long); rank 1 receives 6 first, then 5. */
   Hand hand;
   hand_init(&hand, 2);
@@ -153,9 +148,8 @@ START_TEST(transfers_match_by_tag_when_their_orders_differ) {
   ASSERT_RECORD(trace, 1, 1, 0, 3);
   hand_clear(&hand);
 }
-END_TEST
 
-START_TEST(batch_starts_when_its_last_op_could) {
+TEST(batch_starts_when_its_last_op_could) {
   /* Rank 0 exchanges with rank 1 in one batch; its send could go at 0, its receive only after 9 of computing. So the
    * send to rank 1, who is there at 0, starts at 9 as well, and all end at 9 + 2. */
   Hand hand;
@@ -176,9 +170,8 @@ START_TEST(batch_starts_when_its_last_op_could) {
   ASSERT_RECORD(trace, 1, 1, 0, 11);
   hand_clear(&hand);
 }
-END_TEST
 
-START_TEST(batch_members_on_one_stream_follow_one_another) {
+TEST(batch_members_on_one_stream_follow_one_another) {
   /* Two sends of a batch share the stream: the second follows the first and does not hold the batch back. */
   Hand hand;
   hand_init(&hand, 2);
@@ -192,9 +185,8 @@ START_TEST(batch_members_on_one_stream_follow_one_another) {
   ASSERT_RECORD(trace, 0, 1, 4, 8);
   hand_clear(&hand);
 }
-END_TEST
 
-START_TEST(host_bound_kernels_run_at_the_pace_of_launches) {
+TEST(host_bound_kernels_run_at_the_pace_of_launches) {
   /* 3 kernels of 2 us, each launched for 10 us: kernel i is issued at 10·i, there at 10·(i + 1), done 2 later. The
    * record starts when the stream is free and the host has begun to issue it. */
   Hand hand;
@@ -210,9 +202,8 @@ START_TEST(host_bound_kernels_run_at_the_pace_of_launches) {
   ASSERT_RECORD(trace, 0, 1, 12000, 22000); /* free at 12000, later than its issue at 10000 */
   hand_clear(&hand);
 }
-END_TEST
 
-START_TEST(host_runs_ahead_of_long_kernels) {
+TEST(host_runs_ahead_of_long_kernels) {
   /* 3 kernels of 20, launched for 5: only the first launch shows. 5 + 20, then 20 each. */
   Hand hand;
   hand_init(&hand, 1);
@@ -225,9 +216,8 @@ START_TEST(host_runs_ahead_of_long_kernels) {
   ck_assert_int_eq(trace_end(trace), 65);
   hand_clear(&hand);
 }
-END_TEST
 
-START_TEST(host_op_holds_back_what_comes_after_it) {
+TEST(host_op_holds_back_what_comes_after_it) {
   /* Kernel a: launched 5, runs 100, ends 105. The host op waits for it, takes 7: 105 to 112. Kernel b is then issued at
    * 112, there at 117, ends 147. Collective c comes after b in the list: issued at 117, there at 121, though its stream
    * and all it names were free at 0. */
@@ -248,9 +238,8 @@ START_TEST(host_op_holds_back_what_comes_after_it) {
   ASSERT_RECORD(trace, 0, c, 121, 131);
   hand_clear(&hand);
 }
-END_TEST
 
-START_TEST(host_op_waits_until_everything_before_it_is_issued) {
+TEST(host_op_waits_until_everything_before_it_is_issued) {
   /* Nothing to wait for on the device, but 3 launches of 10 stand before it. */
   Hand hand;
   hand_init(&hand, 1);
@@ -264,9 +253,8 @@ START_TEST(host_op_waits_until_everything_before_it_is_issued) {
   ASSERT_RECORD(trace, 0, again, 31, 32);
   hand_clear(&hand);
 }
-END_TEST
 
-START_TEST(collective_waits_for_its_last_member) {
+TEST(collective_waits_for_its_last_member) {
   /* dp = 3: rank r computes 10, then all-reduces for 4; rank 1 is twice, rank 2 three times as slow. All end at 34. */
   Hand hand;
   hand_init(&hand, 1);
@@ -287,9 +275,8 @@ START_TEST(collective_waits_for_its_last_member) {
   }
   hand_clear(&hand);
 }
-END_TEST
 
-START_TEST(groups_of_one_axis_do_not_wait_for_each_other) {
+TEST(groups_of_one_axis_do_not_wait_for_each_other) {
   /* tp = 2, dp = 2: ranks 0 1 | 2 3. dp groups {0, 2} and {1, 3}; rank 3 is slow, so only rank 1 waits for it. */
   Hand hand;
   hand_init(&hand, 1);
@@ -306,9 +293,8 @@ START_TEST(groups_of_one_axis_do_not_wait_for_each_other) {
   ASSERT_RECORD(trace, 3, 1, 50, 54);
   hand_clear(&hand);
 }
-END_TEST
 
-START_TEST(collectives_of_a_group_may_be_open_on_two_streams) {
+TEST(collectives_of_a_group_may_be_open_on_two_streams) {
   /* One group, first on dp, then on ep, nothing between: both run side by side, each with its own time. */
   Hand hand;
   hand_init(&hand, 1);
@@ -324,7 +310,6 @@ START_TEST(collectives_of_a_group_may_be_open_on_two_streams) {
   }
   hand_clear(&hand);
 }
-END_TEST
 
 /* Three stages that compute 5, 10, 15, then meet: in all of "world", then first and last as "embedding", the last on
  * another stream than the first. */
@@ -354,7 +339,7 @@ static void assert_meetings(const Trace *trace) {
   }
 }
 
-START_TEST(groups_over_stages_wait_for_all_their_stages) {
+TEST(groups_over_stages_wait_for_all_their_stages) {
   Hand hand;
   hand_meetings(&hand);
   g_autoptr(Trace) folded = run_folded(&hand);
@@ -366,9 +351,8 @@ START_TEST(groups_over_stages_wait_for_all_their_stages) {
   assert_meetings(unfolded);
   hand_clear(&hand);
 }
-END_TEST
 
-START_TEST(kth_collective_of_stages_may_be_on_different_streams) {
+TEST(kth_collective_of_stages_may_be_on_different_streams) {
   /* The first of the group takes 10, the second 3; rank 1 puts them on each other's streams and is there at 5. */
   Hand hand;
   hand_init(&hand, 2);
@@ -387,7 +371,6 @@ START_TEST(kth_collective_of_stages_may_be_on_different_streams) {
   }
   hand_clear(&hand);
 }
-END_TEST
 
 static gint64 random_up_to(guint64 *state, gint64 limit) {
   *state = *state * 6364136223846793005u + 1442695040888963407u;
@@ -396,7 +379,7 @@ static gint64 random_up_to(guint64 *state, gint64 limit) {
 
 /* Against a plain search for the earliest, of equal times the first added, over random times, many of them equal; some
  * are removed before their time. */
-START_TEST(queue_is_ordered_by_time_then_sequence) {
+TEST(queue_is_ordered_by_time_then_sequence) {
   enum { N_IDS = 64, N_TURNS = 20000 };
   gint64 times_ns[N_IDS];
   guint64 sequences[N_IDS], next_sequence = 0, state = 1;
@@ -433,31 +416,7 @@ START_TEST(queue_is_ordered_by_time_then_sequence) {
   }
   event_queue_clear(&queue);
 }
-END_TEST
-
-static TCase *semantics_case(void) {
-  TCase *tests = tcase_create("semantics");
-  tcase_add_test(tests, ops_of_a_stream_follow_one_another);
-  tcase_add_test(tests, op_waits_for_all_it_names_on_other_streams);
-  tcase_add_test(tests, rendezvous_starts_when_the_later_side_is_there);
-  tcase_add_test(tests, eager_send_does_not_wait_for_its_receive);
-  tcase_add_test(tests, receive_launched_late_keeps_the_data_waiting);
-  tcase_add_test(tests, transfers_match_by_tag_when_their_orders_differ);
-  tcase_add_test(tests, batch_starts_when_its_last_op_could);
-  tcase_add_test(tests, batch_members_on_one_stream_follow_one_another);
-  tcase_add_test(tests, host_bound_kernels_run_at_the_pace_of_launches);
-  tcase_add_test(tests, host_runs_ahead_of_long_kernels);
-  tcase_add_test(tests, host_op_holds_back_what_comes_after_it);
-  tcase_add_test(tests, host_op_waits_until_everything_before_it_is_issued);
-  tcase_add_test(tests, collective_waits_for_its_last_member);
-  tcase_add_test(tests, groups_of_one_axis_do_not_wait_for_each_other);
-  tcase_add_test(tests, collectives_of_a_group_may_be_open_on_two_streams);
-  tcase_add_test(tests, groups_over_stages_wait_for_all_their_stages);
-  tcase_add_test(tests, kth_collective_of_stages_may_be_on_different_streams);
-  tcase_add_test(tests, queue_is_ordered_by_time_then_sequence);
-  return tests;
-}
 
 int main(void) {
-  return run_case("engine", semantics_case());
+  return run_tests();
 }

@@ -13,7 +13,7 @@ static Trace *run_folded(const Hand *hand) {
 }
 
 /* makespan = (m + p − 1)·(F + B), and stage s idles (p − 1 − s)·(F + B) at most */
-START_TEST(one_f_one_b_meets_its_closed_form) {
+TEST(one_f_one_b_meets_its_closed_form) {
   static const int shapes[][2] = {{1, 1}, {1, 5}, {2, 2}, {4, 8}, {4, 2}, {8, 32}};
   for (gsize i = 0; i < G_N_ELEMENTS(shapes); i++) {
     int p = shapes[i][0], m = shapes[i][1];
@@ -30,7 +30,6 @@ START_TEST(one_f_one_b_meets_its_closed_form) {
     }
   }
 }
-END_TEST
 
 /* 1F1B followed by a dp collective and the world's, so that every kind of op but the host's is there. */
 static void hand_step(Hand *hand, int p, int m) {
@@ -51,7 +50,7 @@ static void hand_step(Hand *hand, int p, int m) {
   hand_finish(hand);
 }
 
-START_TEST(folded_and_unfolded_runs_agree) {
+TEST(folded_and_unfolded_runs_agree) {
   for (int dp = 1; dp <= 8; dp++) {
     Hand hand;
     hand_step(&hand, 4, 6);
@@ -70,9 +69,8 @@ START_TEST(folded_and_unfolded_runs_agree) {
     hand_clear(&hand);
   }
 }
-END_TEST
 
-START_TEST(slow_rank_computes_longer_by_its_factor) {
+TEST(slow_rank_computes_longer_by_its_factor) {
   /* run 15 → round(15·1.3) = 20 (19.5 up); tail 18 → 18 + 5 */
   Hand hand;
   hand_init(&hand, 1);
@@ -89,9 +87,8 @@ START_TEST(slow_rank_computes_longer_by_its_factor) {
   ASSERT_RECORD(trace, 1, 1, 23, 43);
   hand_clear(&hand);
 }
-END_TEST
 
-START_TEST(scaled_times_stay_in_range) {
+TEST(scaled_times_stay_in_range) {
   gint64 run_ns = 10, tail_ns = 12;
   variation_scale(-1.0, &run_ns, &tail_ns);
   ck_assert_int_eq(run_ns, 0);
@@ -102,7 +99,6 @@ START_TEST(scaled_times_stay_in_range) {
   ck_assert_int_eq(run_ns, G_MAXINT64);
   ck_assert_int_eq(tail_ns, G_MAXINT64);
 }
-END_TEST
 
 static Trace *run_jittered(const Hand *hand, double jitter, guint64 seed) {
   Layout layout = layout_of(1, 2, 4);
@@ -121,7 +117,7 @@ static gboolean same_records(const Trace *a, const Trace *b) {
          memcmp(a->end_ns, b->end_ns, n_bytes) == 0 && memcmp(a->issue_ns, b->issue_ns, n_bytes) == 0;
 }
 
-START_TEST(same_seed_gives_the_same_records) {
+TEST(same_seed_gives_the_same_records) {
   Hand hand;
   hand_step(&hand, 4, 6);
   g_autoptr(Trace) once = run_jittered(&hand, 0.05, 1);
@@ -133,9 +129,8 @@ START_TEST(same_seed_gives_the_same_records) {
   ck_assert(!same_records(once, none));
   hand_clear(&hand);
 }
-END_TEST
 
-START_TEST(jitter_of_an_op_does_not_depend_on_when_it_runs) {
+TEST(jitter_of_an_op_does_not_depend_on_when_it_runs) {
   /* The same program on streams loaded otherwise: rank 1's kernel takes the same time though it starts later. */
   gint64 lengths_ns[2];
   for (int i = 0; i < 2; i++) {
@@ -155,9 +150,8 @@ START_TEST(jitter_of_an_op_does_not_depend_on_when_it_runs) {
   ck_assert_int_eq(lengths_ns[0], lengths_ns[1]);
   ck_assert_int_ne(lengths_ns[0], 1000000);
 }
-END_TEST
 
-START_TEST(jitter_is_normal_and_cut_at_three) {
+TEST(jitter_is_normal_and_cut_at_three) {
   /* Over n = 10⁵ samples the mean has deviation 1/√n = 0.003 and the variance √(2/n) = 0.0045; allow five of each. Cut
    * at ±3, the variance of a normal is 0.9973 or less. Within ±1: 68.3 %, with deviation 0.15 %. */
   enum { N = 100000 };
@@ -175,9 +169,8 @@ START_TEST(jitter_is_normal_and_cut_at_three) {
   ck_assert_double_eq_tol(within_one / (double)N, 0.683, 0.01);
   ck_assert_double_eq(extreme, 3.0);
 }
-END_TEST
 
-START_TEST(absurd_durations_end_at_the_end_of_time) {
+TEST(absurd_durations_end_at_the_end_of_time) {
   Hand hand;
   hand_init(&hand, 1);
   for (int i = 0; i < 4; i++)
@@ -188,9 +181,8 @@ START_TEST(absurd_durations_end_at_the_end_of_time) {
   ck_assert_int_eq(trace_end(trace), G_MAXINT64);
   hand_clear(&hand);
 }
-END_TEST
 
-START_TEST(empty_lists_run) {
+TEST(empty_lists_run) {
   Hand hand;
   hand_init(&hand, 2);
   hand_finish(&hand);
@@ -201,9 +193,8 @@ START_TEST(empty_lists_run) {
   ck_assert_uint_eq(stats.n_events, 0);
   hand_clear(&hand);
 }
-END_TEST
 
-START_TEST(steps_of_a_trace_are_told_apart) {
+TEST(steps_of_a_trace_are_told_apart) {
   Hand hand;
   hand_init(&hand, 1);
   for (int step = 0; step < 3; step++)
@@ -215,9 +206,8 @@ START_TEST(steps_of_a_trace_are_told_apart) {
   ck_assert_int_eq(trace_step_end(trace, 2), trace_end(trace));
   hand_clear(&hand);
 }
-END_TEST
 
-START_TEST(partner_of_a_rank_has_the_same_other_coordinates) {
+TEST(partner_of_a_rank_has_the_same_other_coordinates) {
   Hand hand;
   hand_init(&hand, 3);
   hand_finish(&hand);
@@ -229,7 +219,6 @@ START_TEST(partner_of_a_rank_has_the_same_other_coordinates) {
   ck_assert_int_eq(trace_partner(folded, 1, 2), 2);
   hand_clear(&hand);
 }
-END_TEST
 
 static gint64 random_up_to(guint64 *state, gint64 limit) {
   *state = *state * 6364136223846793005u + 1442695040888963407u;
@@ -288,7 +277,7 @@ static void hand_random(Hand *hand, guint64 *state, int p, int m) {
       hand->timing.transfers[i] = random_time(state, 200);
 }
 
-START_TEST(random_programs_run_as_the_semantics_say) {
+TEST(random_programs_run_as_the_semantics_say) {
   guint64 state = 20;
   for (int i = 0; i < 40; i++) {
     int p = 1 + random_up_to(&state, 4), m = 1 + random_up_to(&state, 4);
@@ -312,25 +301,7 @@ START_TEST(random_programs_run_as_the_semantics_say) {
     hand_clear(&hand);
   }
 }
-END_TEST
-
-static TCase *runs_case(void) {
-  TCase *tests = tcase_create("runs");
-  tcase_add_test(tests, one_f_one_b_meets_its_closed_form);
-  tcase_add_test(tests, folded_and_unfolded_runs_agree);
-  tcase_add_test(tests, slow_rank_computes_longer_by_its_factor);
-  tcase_add_test(tests, scaled_times_stay_in_range);
-  tcase_add_test(tests, same_seed_gives_the_same_records);
-  tcase_add_test(tests, jitter_of_an_op_does_not_depend_on_when_it_runs);
-  tcase_add_test(tests, jitter_is_normal_and_cut_at_three);
-  tcase_add_test(tests, absurd_durations_end_at_the_end_of_time);
-  tcase_add_test(tests, random_programs_run_as_the_semantics_say);
-  tcase_add_test(tests, empty_lists_run);
-  tcase_add_test(tests, steps_of_a_trace_are_told_apart);
-  tcase_add_test(tests, partner_of_a_rank_has_the_same_other_coordinates);
-  return tests;
-}
 
 int main(void) {
-  return run_case("engine_runs", runs_case());
+  return run_tests();
 }

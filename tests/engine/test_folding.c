@@ -159,11 +159,8 @@ START_TEST(folded_run_is_the_run_of_all_ranks) {
   }
   free_case_clusters(clusters);
 }
-END_TEST
 
 int main(int argc, char **argv) {
-  TCase *tcase = tcase_create("folding");
-  tcase_set_timeout(tcase, 3600);
-  tcase_add_loop_test(tcase, folded_run_is_the_run_of_all_ranks, 0, argc > 1 ? atoi(argv[1]) : BATCHES);
-  return run_case("folding", tcase);
+  tcase_add_loop_test(listed_tests(), folded_run_is_the_run_of_all_ranks, 0, argc > 1 ? atoi(argv[1]) : BATCHES);
+  return run_tests();
 }

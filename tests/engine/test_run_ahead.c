@@ -63,7 +63,7 @@ static void check_runs(Loaded *loaded, const Expected *expected, int n, guint64 
  *     compute  0 █ 10         31 █ 41         62 █ 72
  *     tp          10 ░▒▒▒▒▒ 31   41 ░▒▒▒▒▒ 62    72 ░▒▒▒▒▒ 93
  *     dp       0 ▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒ … 1030      */
-START_TEST(layers_beside_a_gradient_reduction_share_its_link) {
+TEST(layers_beside_a_gradient_reduction_share_its_link) {
   Loaded loaded = {.loads = {{0}}};
   hand_init(&loaded.hand, 1);
   const int first = add_layer(&loaded, 0, -1, 10), second = add_layer(&loaded, 0, first, 10),
@@ -75,7 +75,6 @@ START_TEST(layers_beside_a_gradient_reduction_share_its_link) {
   check_runs(&loaded, expected, G_N_ELEMENTS(expected), 3);
   hand_clear(&loaded.hand);
 }
-END_TEST
 
 /* dp's begin and end in the middle of tp's. Of tp's first 30 from 11 on, 9 are through at 20, when dp's first 20 begin
  * to move; these take 40, and leave 1 of tp's. dp's second begins then, and moves from 65 on: 7 of its 10 are through
@@ -84,7 +83,7 @@ END_TEST
  *     compute  0 █ 10                                       61 █ 71
  *     tp          10 ░███▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒█ 61         71 ░▒▒▒█████████ 105
  *     dp       0 ░░░░░░░ 20 ▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒ 60 ░░ 65 ████ 72 ▒▒▒ 78 */
-START_TEST(reductions_begin_and_end_beside_collectives) {
+TEST(reductions_begin_and_end_beside_collectives) {
   enum { FIRST_LATENCY_NS = 20, SECOND_LATENCY_NS = 5 };
   Loaded loaded = {.loads = {{0}}};
   hand_init(&loaded.hand, 1);
@@ -98,7 +97,6 @@ START_TEST(reductions_begin_and_end_beside_collectives) {
   check_runs(&loaded, expected, G_N_ELEMENTS(expected), 4);
   hand_clear(&loaded.hand);
 }
-END_TEST
 
 /* A send and dp's first share the NIC until the send has moved its 50, at 100: then 50 of dp's are left, which end at
  * 150, not at 200 as long as both were there. At 100 a layer begins whose collectives are on other links, as dp's
@@ -108,7 +106,7 @@ END_TEST
  *     dp, NIC          0 ▒▒▒▒▒▒▒▒▒▒ 100 █████ 150
  *     dp, scale-up                            150 ▒▒▒▒ 190
  *     tp, scale-up                  100 █ 111    121 █▒▒▒▒█ 202 */
-START_TEST(a_transfer_left_alone_by_a_send_ends_sooner) {
+TEST(a_transfer_left_alone_by_a_send_ends_sooner) {
   Loaded loaded = {.loads = {{0}}};
   hand_init(&loaded.hand, 2);
   const int send = hand_send(&loaded.hand, 0, 1, 0, 100, hand_kernel(50));
@@ -131,7 +129,6 @@ START_TEST(a_transfer_left_alone_by_a_send_ends_sooner) {
   ASSERT_RECORD(trace, 0, second, 121, 202);
   hand_clear(&loaded.hand);
 }
-END_TEST
 
 /* Rank 0 sends once its kernel of 55 has ended, which runs from 36 on. That it ends no sooner than at 10 + 55 is known
  * long before, while rank 0 is at its collective: up to then rank 1, whose receive waits, has its NIC to itself, and
@@ -142,7 +139,7 @@ END_TEST
  *     kernel, rank 0             36 █████████████ 91
  *     receive                                     91 ▒█▒▒▒▒ 140
  *     tp       10 ███ 31   41 ███ 62   72 ██████████▒ 95  105 ▒▒▒▒█ 143 */
-START_TEST(a_receive_is_undisturbed_until_its_sender_has_computed) {
+TEST(a_receive_is_undisturbed_until_its_sender_has_computed) {
   Loaded loaded = {.loads = {{0}}};
   hand_init(&loaded.hand, 2);
   const int before = add_layer(&loaded, 0, -1, 25);
@@ -162,11 +159,10 @@ START_TEST(a_receive_is_undisturbed_until_its_sender_has_computed) {
   check_runs(&loaded, expected, G_N_ELEMENTS(expected), 1);
   hand_clear(&loaded.hand);
 }
-END_TEST
 
 /* dp's waits for tp's second, which ends at 42: both up to it are run ahead; the third takes 20 for its 10, and dp's
  * 110 for its 100. */
-START_TEST(a_reduction_that_waits_for_a_collective_meets_those_behind_it) {
+TEST(a_reduction_that_waits_for_a_collective_meets_those_behind_it) {
   Loaded loaded = {.loads = {{0}}};
   hand_init(&loaded.hand, 1);
   const int first = add_layer(&loaded, 0, -1, 10), second = add_layer(&loaded, 0, first, 10),
@@ -179,12 +175,11 @@ START_TEST(a_reduction_that_waits_for_a_collective_meets_those_behind_it) {
   check_runs(&loaded, expected, G_N_ELEMENTS(expected), 2);
   hand_clear(&loaded.hand);
 }
-END_TEST
 
 /* dp's waits for the last kernel. That one waits for tp's second of 30: it runs from 72 on. Or it does not, and runs
  * from 41 to 51: tp's has moved 9 by then, and the other 21 take 42; of dp's 100, 21 are through at 93. tp's first ends
  * long before the kernels up to the last one can have. */
-START_TEST(a_reduction_that_waits_for_a_kernel_meets_what_runs_beside_it) {
+TEST(a_reduction_that_waits_for_a_kernel_meets_what_runs_beside_it) {
   for (int waits = 0; waits < 2; waits++) {
     Loaded loaded = {.loads = {{0}}};
     hand_init(&loaded.hand, 1);
@@ -207,15 +202,7 @@ START_TEST(a_reduction_that_waits_for_a_kernel_meets_what_runs_beside_it) {
     hand_clear(&loaded.hand);
   }
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("undisturbed");
-  tcase_add_test(tcase, layers_beside_a_gradient_reduction_share_its_link);
-  tcase_add_test(tcase, reductions_begin_and_end_beside_collectives);
-  tcase_add_test(tcase, a_transfer_left_alone_by_a_send_ends_sooner);
-  tcase_add_test(tcase, a_receive_is_undisturbed_until_its_sender_has_computed);
-  tcase_add_test(tcase, a_reduction_that_waits_for_a_collective_meets_those_behind_it);
-  tcase_add_test(tcase, a_reduction_that_waits_for_a_kernel_meets_what_runs_beside_it);
-  return run_case("undisturbed", tcase);
+  return run_tests();
 }

@@ -14,7 +14,7 @@ static gint64 end_beside(double tax, gint64 start_ns, gint64 end_ns) {
   return tax_begin_kernel(&time, start_ns, end_ns);
 }
 
-START_TEST(a_kernel_loses_the_tax_of_the_part_it_runs_beside) {
+TEST(a_kernel_loses_the_tax_of_the_part_it_runs_beside) {
   ck_assert_int_eq(end_beside(1, 0, 100), 100);   /* ended before */
   ck_assert_int_eq(end_beside(1, 150, 190), 190); /* begins after */
   ck_assert_int_eq(end_beside(1, 0, 120), 170);   /* stands still for 50 */
@@ -24,9 +24,8 @@ START_TEST(a_kernel_loses_the_tax_of_the_part_it_runs_beside) {
   ck_assert_int_eq(end_beside(0.5, 0, 200), 225); /* 25 of 50 lost */
   ck_assert_int_eq(end_beside(0, 0, 200), 200);
 }
-END_TEST
 
-START_TEST(transfers_that_overlap_count_once) {
+TEST(transfers_that_overlap_count_once) {
   g_auto(TaxedTime) time = {.n_spans = 0};
   tax_add(&time, tax_span(10, 30, 1));
   tax_add(&time, tax_span(15, 25, 1));
@@ -37,7 +36,6 @@ START_TEST(transfers_that_overlap_count_once) {
   ck_assert_int_eq(tax_begin_kernel(&time, 0, 50), 130);   /* 40 left at 50 */
   ck_assert_int_eq(tax_begin_kernel(&time, 60, 106), 151); /* all but the last 1 in 150 − 60 = 2 · 45 */
 }
-END_TEST
 
 enum { N_DRAWN = 12, SPAN_END = 64 };
 
@@ -58,7 +56,7 @@ static gint64 end_step_by_step(const TaxSpan *spans, gint64 start_ns, gint64 run
 
 /* Whatever the order in which transfers are known, and whether before the kernel or after, it ends as by the largest
  * tax of each moment. */
-START_TEST(the_order_in_which_transfers_are_known_does_not_matter) {
+TEST(the_order_in_which_transfers_are_known_does_not_matter) {
   g_autoptr(GRand) rand = g_rand_new_with_seed(1);
   for (int round = 0; round < 2000; round++) {
     TaxSpan spans[N_DRAWN];
@@ -78,21 +76,19 @@ START_TEST(the_order_in_which_transfers_are_known_does_not_matter) {
     ck_assert_int_eq(tax_begin_kernel(&before, start_ns, start_ns + run_ns), expected_ns);
   }
 }
-END_TEST
 
 /* 100 transfers of 5 every 10 beside one kernel of 1000: it loses half of each. */
-START_TEST(a_long_kernel_loses_to_all_transfers_beside_it) {
+TEST(a_long_kernel_loses_to_all_transfers_beside_it) {
   g_auto(TaxedTime) time = {.n_spans = 0};
   tax_begin_kernel(&time, 0, 1000);
   for (int i = 0; i < 100; i++)
     tax_add(&time, tax_span(10 * i, 10 * i + 5, 0.5));
   ck_assert_int_eq(tax_end_of_kernel(&time), 1250);
 }
-END_TEST
 
 /* The same 100, and then one known late, from 10 to 1010: at 1010 the kernel has done 2.5 + 5 + 500 of its 1000, as the
  * short ones cost it nothing more than the long one. */
-START_TEST(a_long_transfer_known_late_counts_once_beside_short_ones) {
+TEST(a_long_transfer_known_late_counts_once_beside_short_ones) {
   g_auto(TaxedTime) time = {.n_spans = 0};
   tax_begin_kernel(&time, 0, 1000);
   for (int i = 0; i < 100; i++)
@@ -100,7 +96,6 @@ START_TEST(a_long_transfer_known_late_counts_once_beside_short_ones) {
   tax_add(&time, tax_span(10, 1010, 0.5));
   ck_assert_int_eq(tax_end_of_kernel(&time), 1503); /* 1010 + 492.5, up */
 }
-END_TEST
 
 static Trace *run_taxed(Hand *hand, double tax) {
   g_autofree double *taxes = g_new(double, hand->timing.n_transfers + 1);
@@ -117,7 +112,7 @@ static Trace *run_taxed(Hand *hand, double tax) {
  *
  *     compute   | 20 |  30 beside it      |   5 |
  *     dp             |  25  |                                            */
-START_TEST(kernels_beside_a_collective_end_later) {
+TEST(kernels_beside_a_collective_end_later) {
   Hand hand;
   hand_init(&hand, 1);
   const int first = hand_compute(&hand, 0, hand_kernel(20));
@@ -137,11 +132,10 @@ START_TEST(kernels_beside_a_collective_end_later) {
   }
   hand_clear(&hand);
 }
-END_TEST
 
 /* Two collectives begin together beside a kernel of 40: of 20, at half a tax, and of 10, free. It loses 10, in
  * whatever order they stand. */
-START_TEST(a_free_transfer_does_not_hide_one_that_is_not) {
+TEST(a_free_transfer_does_not_hide_one_that_is_not) {
   for (int free_first = 0; free_first < 2; free_first++) {
     Hand hand;
     hand_init(&hand, 1);
@@ -161,11 +155,10 @@ START_TEST(a_free_transfer_does_not_hide_one_that_is_not) {
     hand_clear(&hand);
   }
 }
-END_TEST
 
 /* A collective that begins in the middle of a kernel moves the end that was already known: rank 1's kernel of 40 has
  * run 10 when rank 0 sends for 20. */
-START_TEST(a_running_kernel_ends_later_when_a_transfer_begins) {
+TEST(a_running_kernel_ends_later_when_a_transfer_begins) {
   Hand hand;
   hand_init(&hand, 2);
   const int before = hand_compute(&hand, 0, hand_kernel(10));
@@ -181,7 +174,6 @@ START_TEST(a_running_kernel_ends_later_when_a_transfer_begins) {
   ASSERT_RECORD(trace, 1, behind, 50, 51);
   hand_clear(&hand);
 }
-END_TEST
 
 static void check_same_metrics(const Case *drawn, const Prediction *folded, const Prediction *all) {
   g_autofree char *text = case_text(drawn);
@@ -195,7 +187,7 @@ static void check_same_metrics(const Case *drawn, const Prediction *folded, cons
 }
 
 /* One representative per pipeline rank is still enough, and a tax never shortens a step. */
-START_TEST(folded_taxed_run_is_the_run_of_all_ranks) {
+TEST(folded_taxed_run_is_the_run_of_all_ranks) {
   Cluster *clusters[N_CASE_CLUSTERS];
   read_case_clusters(clusters);
   for (guint seed = 0; seed < 40; seed++) {
@@ -213,13 +205,12 @@ START_TEST(folded_taxed_run_is_the_run_of_all_ranks) {
   }
   free_case_clusters(clusters);
 }
-END_TEST
 
 static void assert_tax(double tax, double expected) {
   ck_assert_double_eq_tol(tax, expected, 1e-12);
 }
 
-START_TEST(a_transfer_costs_what_its_links_or_its_channels_do) {
+TEST(a_transfer_costs_what_its_links_or_its_channels_do) {
   g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
   int gpus[16];
   for (int i = 0; i < 16; i++)
@@ -250,20 +241,7 @@ START_TEST(a_transfer_costs_what_its_links_or_its_channels_do) {
   assert_tax(collective_tax(cluster, &alone), 4.0 / 132);
   assert_tax(send_tax(cluster, 0, 8), 4.0 / 132);
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("tax");
-  tcase_set_timeout(tcase, 120);
-  tcase_add_test(tcase, a_kernel_loses_the_tax_of_the_part_it_runs_beside);
-  tcase_add_test(tcase, transfers_that_overlap_count_once);
-  tcase_add_test(tcase, the_order_in_which_transfers_are_known_does_not_matter);
-  tcase_add_test(tcase, a_long_kernel_loses_to_all_transfers_beside_it);
-  tcase_add_test(tcase, a_long_transfer_known_late_counts_once_beside_short_ones);
-  tcase_add_test(tcase, a_free_transfer_does_not_hide_one_that_is_not);
-  tcase_add_test(tcase, kernels_beside_a_collective_end_later);
-  tcase_add_test(tcase, a_running_kernel_ends_later_when_a_transfer_begins);
-  tcase_add_test(tcase, a_transfer_costs_what_its_links_or_its_channels_do);
-  tcase_add_test(tcase, folded_taxed_run_is_the_run_of_all_ranks);
-  return run_case("tax", tcase);
+  return run_tests();
 }

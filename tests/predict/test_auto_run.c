@@ -67,7 +67,7 @@ static gint64 best_of_table(const Problem *problem, const char **name) {
   return least;
 }
 
-START_TEST(no_schedule_of_the_table_runs_better) {
+TEST(no_schedule_of_the_table_runs_better) {
   g_autoptr(GRand) random = g_rand_new_with_seed(5);
   int n_moved = 0;
   for (int k = 0; k < N_PROBLEMS; k++) {
@@ -86,7 +86,6 @@ START_TEST(no_schedule_of_the_table_runs_better) {
   }
   ck_assert_int_gt(n_moved, 0); /* … from the V to a loop */
 }
-END_TEST
 
 /* The same of a plan: what a whole backward hides and I apart does not counts too, and ranks that differ. Each schedule
  * of the table is run under its own name. */
@@ -121,7 +120,7 @@ static void draw_setting(Case *drawn, guint seed) {
     plan->memory_cap = given->memory->peak_bytes;
 }
 
-START_TEST(no_schedule_of_the_table_makes_a_plan_faster) {
+TEST(no_schedule_of_the_table_makes_a_plan_faster) {
   int n_named = 0, n_made = 0;
   for (guint seed = 0; n_named + n_made < N_PLANS; seed++) {
     g_auto(Case) drawn = random_case(seed, clusters, MAX_GPUS);
@@ -144,10 +143,9 @@ START_TEST(no_schedule_of_the_table_makes_a_plan_faster) {
   ck_assert_int_gt(n_named, 0);
   ck_assert_int_gt(n_made, 0);
 }
-END_TEST
 
 /* Caps from what a schedule of the table holds down to a fifth of its activations. */
-START_TEST(a_plan_holds_no_more_than_its_cap) {
+TEST(a_plan_holds_no_more_than_its_cap) {
   int n_kept = 0;
   for (guint seed = 0; n_kept < N_PLANS / 2; seed++) {
     g_auto(Case) drawn = random_case(seed, clusters, MAX_GPUS);
@@ -173,12 +171,11 @@ START_TEST(a_plan_holds_no_more_than_its_cap) {
     }
   }
 }
-END_TEST
 
 /* Llama-3-70B on 8 pipeline ranks, from the least memory that an order was found for. Orders hold whole micro-batches
  * of some GB, and what one is made for is not what it holds: under some caps (66 and 76 GB) one made for a little less
  * is the same one. */
-START_TEST(more_memory_is_never_refused) {
+TEST(more_memory_is_never_refused) {
   g_autoptr(Model) model = model_read("llama-3-70b", NULL);
   g_autoptr(Cluster) cluster = cluster_read("dgx-h100", NULL);
   g_autoptr(Plan) plan = plan_new();
@@ -199,14 +196,8 @@ START_TEST(more_memory_is_never_refused) {
   }
   ck_assert_int_lt(last_ns, G_MAXINT64);
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("auto_run");
-  tcase_add_unchecked_fixture(tcase, set_up, tear_down);
-  tcase_add_test(tcase, no_schedule_of_the_table_makes_a_plan_faster);
-  tcase_add_test(tcase, a_plan_holds_no_more_than_its_cap);
-  tcase_add_test(tcase, more_memory_is_never_refused);
-  tcase_add_test(tcase, no_schedule_of_the_table_runs_better);
-  return run_case("auto_run", tcase);
+  tcase_add_unchecked_fixture(listed_tests(), set_up, tear_down);
+  return run_tests();
 }

@@ -44,7 +44,7 @@ static gint64 named_ns(const TimedList *list, const char *name, int nth) {
  * attention k, after attention k−1 has freed its buffer: block k is there at T(k) = max(T(k−1), A(k−2)) + t, and A(k) =
  * max(A(k−1), T(k)) + a₁ is the end of attention to it. Exposed is what attention waits. Links of different speeds:
  * from all hidden to all but hidden. */
-START_TEST(a_ring_is_exposed_where_a_transfer_is_longer_than_attention) {
+TEST(a_ring_is_exposed_where_a_transfer_is_longer_than_attention) {
   int n_hidden = 0, n_exposed = 0;
   for (int slower = 1; slower <= 4096; slower *= 4)
     for (int cp = 2; cp <= 8; cp *= 2) {
@@ -72,10 +72,9 @@ START_TEST(a_ring_is_exposed_where_a_transfer_is_longer_than_attention) {
   ck_assert_int_gt(n_hidden, 0);
   ck_assert_int_gt(n_exposed, 3);
 }
-END_TEST
 
 /* All that the other two send is waited for. */
-START_TEST(gathers_and_exchanges_are_exposed) {
+TEST(gathers_and_exchanges_are_exposed) {
   for (gsize c = 1; c < G_N_ELEMENTS(all_comms); c++) {
     g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
     g_autoptr(Plan) plan = plan_on(1, 4, all_comms[c]);
@@ -92,7 +91,6 @@ START_TEST(gathers_and_exchanges_are_exposed) {
     }
   }
 }
-END_TEST
 
 /* --- steps --- */
 
@@ -114,7 +112,7 @@ static Case random_cut_case(guint seed, Cluster *const *clusters) {
 
 /* The run of representatives is the run of all ranks, to the nanosecond; the fullest rank is the same. (That a
  * breakdown sums to its step is asserted wherever one is made.) */
-START_TEST(folded_run_is_the_run_of_all_ranks) {
+TEST(folded_run_is_the_run_of_all_ranks) {
   Cluster *clusters[N_CASE_CLUSTERS];
   read_case_clusters(clusters);
   gint64 cp_ns = 0;
@@ -143,9 +141,8 @@ START_TEST(folded_run_is_the_run_of_all_ranks) {
   ck_assert_int_gt(n_not_first, 0);
   free_case_clusters(clusters);
 }
-END_TEST
 
-START_TEST(whole_ops_are_the_sum_of_their_kernels_and_collectives) {
+TEST(whole_ops_are_the_sum_of_their_kernels_and_collectives) {
   Cluster *clusters[N_CASE_CLUSTERS];
   read_case_clusters(clusters);
   for (guint seed = 100; seed < 130; seed++) {
@@ -155,9 +152,8 @@ START_TEST(whole_ops_are_the_sum_of_their_kernels_and_collectives) {
   }
   free_case_clusters(clusters);
 }
-END_TEST
 
-START_TEST(programs_are_sound_and_survive_their_text) {
+TEST(programs_are_sound_and_survive_their_text) {
   Cluster *clusters[N_CASE_CLUSTERS];
   read_case_clusters(clusters);
   for (guint seed = 200; seed < 206; seed++) {
@@ -166,7 +162,6 @@ START_TEST(programs_are_sound_and_survive_their_text) {
   }
   free_case_clusters(clusters);
 }
-END_TEST
 
 static Prediction *predict_plan(const Cluster *cluster, const Plan *plan) {
   g_autoptr(GError) error = NULL;
@@ -177,7 +172,7 @@ static Prediction *predict_plan(const Cluster *cluster, const Plan *plan) {
 
 /* The ranks of cp see other tokens of the same sequences with the same parameters: to gradients and shards they are
  * what more ranks of dp are. 2 × 2 of them send what 4 of dp send, and hold what these hold of the state. */
-START_TEST(gradients_and_shards_span_dp_and_cp) {
+TEST(gradients_and_shards_span_dp_and_cp) {
   g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
   for (int zero = 0; zero <= 3; zero++) {
     g_autoptr(Plan) cut = plan_on(1, 2, CP_RING);
@@ -207,10 +202,9 @@ START_TEST(gradients_and_shards_span_dp_and_cp) {
     ck_assert_double_eq(moved[0], moved[1]);
   }
 }
-END_TEST
 
 /* Ranks 0 … 7 of a node: with tp 4 and cp 2 a group of cp stays on it, with tp 8 its members are on two nodes. */
-START_TEST(groups_of_cp_use_the_links_they_lie_on) {
+TEST(groups_of_cp_use_the_links_they_lie_on) {
   g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
   for (int tp = 4; tp <= 8; tp *= 2) {
     g_autoptr(Plan) plan = plan_on(tp, 2, CP_RING);
@@ -229,9 +223,8 @@ START_TEST(groups_of_cp_use_the_links_they_lie_on) {
     ck_assert_double_gt(prediction->metrics->exposed_s[AXIS_CP] + prediction->metrics->hidden_s[AXIS_CP], 0);
   }
 }
-END_TEST
 
-START_TEST(slower_links_of_cp_never_shorten_the_step) {
+TEST(slower_links_of_cp_never_shorten_the_step) {
   for (gsize c = 0; c < G_N_ELEMENTS(all_comms); c++) {
     double before_s = 0;
     for (int slower = 1; slower <= 256; slower *= 4) {
@@ -246,18 +239,7 @@ START_TEST(slower_links_of_cp_never_shorten_the_step) {
     }
   }
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("context steps");
-  tcase_set_timeout(tcase, 120);
-  tcase_add_test(tcase, a_ring_is_exposed_where_a_transfer_is_longer_than_attention);
-  tcase_add_test(tcase, gathers_and_exchanges_are_exposed);
-  tcase_add_test(tcase, folded_run_is_the_run_of_all_ranks);
-  tcase_add_test(tcase, whole_ops_are_the_sum_of_their_kernels_and_collectives);
-  tcase_add_test(tcase, programs_are_sound_and_survive_their_text);
-  tcase_add_test(tcase, gradients_and_shards_span_dp_and_cp);
-  tcase_add_test(tcase, groups_of_cp_use_the_links_they_lie_on);
-  tcase_add_test(tcase, slower_links_of_cp_never_shorten_the_step);
-  return run_case("context steps", tcase);
+  return run_tests();
 }

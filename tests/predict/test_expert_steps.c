@@ -54,7 +54,7 @@ static char *mixture_text(const Case *drawn) {
 }
 
 /* The run of representatives is the run of all ranks, to the nanosecond. */
-START_TEST(folded_run_is_the_run_of_all_ranks) {
+TEST(folded_run_is_the_run_of_all_ranks) {
   Cluster *clusters[N_CASE_CLUSTERS];
   read_case_clusters(clusters);
   gint64 ep_ns = 0;
@@ -77,9 +77,8 @@ START_TEST(folded_run_is_the_run_of_all_ranks) {
   ck_assert_int_gt(ep_ns, 0);
   free_case_clusters(clusters);
 }
-END_TEST
 
-START_TEST(whole_ops_are_the_sum_of_their_kernels_and_collectives) {
+TEST(whole_ops_are_the_sum_of_their_kernels_and_collectives) {
   Cluster *clusters[N_CASE_CLUSTERS];
   read_case_clusters(clusters);
   for (guint seed = 100; seed < 124; seed++) {
@@ -91,9 +90,8 @@ START_TEST(whole_ops_are_the_sum_of_their_kernels_and_collectives) {
   }
   free_case_clusters(clusters);
 }
-END_TEST
 
-START_TEST(programs_are_sound_and_survive_their_text) {
+TEST(programs_are_sound_and_survive_their_text) {
   Cluster *clusters[N_CASE_CLUSTERS];
   read_case_clusters(clusters);
   for (guint seed = 200; seed < 206; seed++) {
@@ -102,10 +100,9 @@ START_TEST(programs_are_sound_and_survive_their_text) {
   }
   free_case_clusters(clusters);
 }
-END_TEST
 
 /* Both exchanges of a layer are waited for, and nothing hides them. */
-START_TEST(exchanges_are_exposed_and_slower_links_never_shorten_the_step) {
+TEST(exchanges_are_exposed_and_slower_links_never_shorten_the_step) {
   const Model model = mixture();
   double before_s = 0;
   for (int slower = 1; slower <= 64; slower *= 4) {
@@ -127,12 +124,11 @@ START_TEST(exchanges_are_exposed_and_slower_links_never_shorten_the_step) {
     before_s = prediction->step_time_s;
   }
 }
-END_TEST
 
 /* Of tp 2 and ep 8, 16 GPUs on two nodes: a gather takes as long as one over all 16, and a GPU sends 15 parts of 16 of
  * its bytes; both are ep's. Forward 4 collectives, back 3: of a token go marks of 16 experts (1 byte each), twice their
  * weights (2) and four times itself (2·h). */
-START_TEST(gathered_tokens_take_one_collective_over_tp_and_ep) {
+TEST(gathered_tokens_take_one_collective_over_tp_and_ep) {
   const Model model = mixture();
   g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
   g_autoptr(Plan) plan = plan_new();
@@ -163,7 +159,6 @@ START_TEST(gathered_tokens_take_one_collective_over_tp_and_ep) {
   ck_assert_double_eq(traffic.traffic_bytes[AXIS_EP],
                       (stage->n_layers - stage->n_dense) * tokens * 15 / 16 * (4 * 2 * h + 16 * (1 + 2 * 2)));
 }
-END_TEST
 
 /* A dualpipe, a dualpipe-v or an interleaved of a random case. */
 static gboolean draw_pairs(Case *drawn, guint seed) {
@@ -189,7 +184,7 @@ static gboolean draw_pairs(Case *drawn, guint seed) {
 
 /* Pairs are taken in turns under every ZeRO stage: the program is still proved, representatives still stand for all
  * ranks, and exchanges run beside the other's kernels. */
-START_TEST(pairs_hide_each_other_s_exchanges) {
+TEST(pairs_hide_each_other_s_exchanges) {
   Cluster *clusters[N_CASE_CLUSTERS];
   read_case_clusters(clusters);
   double hidden_s[3] = {0};
@@ -214,11 +209,10 @@ START_TEST(pairs_hide_each_other_s_exchanges) {
     ck_assert_double_gt(hidden_s[k], 0);
   free_case_clusters(clusters);
 }
-END_TEST
 
 /* Only rounds take turns. Breadth first, the gradient that the first backward of a rank waits for is made from what the
  * last forward in front of it sends. */
-START_TEST(pairs_that_wait_for_each_other_take_no_turns) {
+TEST(pairs_that_wait_for_each_other_take_no_turns) {
   static const char *const schedules[] = {"interleaved", "looped-bfs"};
   g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
   const Model model = mixture();
@@ -241,7 +235,6 @@ START_TEST(pairs_that_wait_for_each_other_take_no_turns) {
       ck_assert_int_eq(prediction->metrics->hidden_s[AXIS_EP] > 0, s == 0 && n_micro_batches > 1);
     }
 }
-END_TEST
 
 /* A forward a1 x1 c1 and a backward a2 x2 c2 of one layer each, or t2 a2 x2 c2: x are exchanges between kernels a and
  * c, t is a collective of tp in front of them. Ops wait for the one before and have their place as tag. */
@@ -286,7 +279,7 @@ static void assert_turns(gboolean begins_with_tp, const int *order, const int *a
 
 /* On a lone rank a forward begins when all that the backward beside it needs is there. What a layer's
  * forward saves comes as what a layer's backward has read goes: of 32 layers one or two are there twice, not all. */
-START_TEST(a_forward_holds_what_the_backward_beside_it_drops) {
+TEST(a_forward_holds_what_the_backward_beside_it_drops) {
   g_autoptr(Model) model = model_read("mixtral-8x7b", NULL);
   g_autoptr(Cluster) cluster = cluster_read("dgx-h100", NULL);
   double held[2];
@@ -304,22 +297,19 @@ START_TEST(a_forward_holds_what_the_backward_beside_it_drops) {
   ck_assert_double_gt(held[1], held[0]);
   ck_assert_double_lt(held[1], (1 + 3.0 / 32) * held[0]);
 }
-END_TEST
 
 /* Taken in turns they are a1 x1 a2 x2 c1 c2, and c2, behind which products are sent, is the last. */
-START_TEST(a_pair_takes_turns_at_exchanges) {
+TEST(a_pair_takes_turns_at_exchanges) {
   assert_turns(FALSE, (int[]){0, 1, 3, 4, 2, 5}, (int[]){-1, 0, -1, 2, 1, 3});
 }
-END_TEST
 
 /* a1 x1 t2 a2 x2 c1 c2: what a backward begins with stays in front of it, and a2 waits for it. */
-START_TEST(a_backward_of_a_pair_begins_with_its_collective) {
+TEST(a_backward_of_a_pair_begins_with_its_collective) {
   assert_turns(TRUE, (int[]){0, 1, 3, 4, 5, 2, 6}, (int[]){-1, 0, -1, 2, 3, 1, 4});
 }
-END_TEST
 
 /* Every schedule runs layers with experts, those that do W apart too. */
-START_TEST(all_schedules_run_experts) {
+TEST(all_schedules_run_experts) {
   g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
   const Model model = mixture();
   const char *const schedules[] = {"gpipe",  "1f1b",     "zb-h1",      "zb-h2", "zb-v",
@@ -335,21 +325,7 @@ START_TEST(all_schedules_run_experts) {
     ck_assert_double_gt(prediction->metrics->exposed_s[AXIS_EP] + prediction->metrics->hidden_s[AXIS_EP], 0);
   }
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("expert_steps");
-  tcase_set_timeout(tcase, 120);
-  tcase_add_test(tcase, folded_run_is_the_run_of_all_ranks);
-  tcase_add_test(tcase, whole_ops_are_the_sum_of_their_kernels_and_collectives);
-  tcase_add_test(tcase, programs_are_sound_and_survive_their_text);
-  tcase_add_test(tcase, exchanges_are_exposed_and_slower_links_never_shorten_the_step);
-  tcase_add_test(tcase, gathered_tokens_take_one_collective_over_tp_and_ep);
-  tcase_add_test(tcase, pairs_hide_each_other_s_exchanges);
-  tcase_add_test(tcase, pairs_that_wait_for_each_other_take_no_turns);
-  tcase_add_test(tcase, a_pair_takes_turns_at_exchanges);
-  tcase_add_test(tcase, a_forward_holds_what_the_backward_beside_it_drops);
-  tcase_add_test(tcase, a_backward_of_a_pair_begins_with_its_collective);
-  tcase_add_test(tcase, all_schedules_run_experts);
-  return run_case("expert_steps", tcase);
+  return run_tests();
 }

@@ -23,7 +23,7 @@ static double moved_bytes(const Program *program, ActionKind action, int *n_call
 
 /* Megatron-Bridge's recipes for models with experts: tokens by DeepEP, exchanges not overlapped; attention replayed
  * where a Grace launches kernels. What is said stays, and models without experts have nothing of it. */
-START_TEST(recipes_fill_what_a_plan_of_experts_leaves_open) {
+TEST(recipes_fill_what_a_plan_of_experts_leaves_open) {
   static const struct {
     const char *model, *cluster;
     int said, graphs;
@@ -61,11 +61,10 @@ START_TEST(recipes_fill_what_a_plan_of_experts_leaves_open) {
   ck_assert_int_eq(alone->cuda_graphs, CUDA_GRAPHS_NONE);
   ck_assert_int_eq(alone->expert_dispatch, DISPATCH_ALL_TO_ALL);
 }
-END_TEST
 
 /* Its recipes in mxfp8 for a Grace: the step replayed whole and exchanges hidden, where there are rounds to hide them
  * in; not where a module is made again, in other formats, on other hosts, or against what the plan says. */
-START_TEST(recipes_replay_steps_in_mxfp8) {
+TEST(recipes_replay_steps_in_mxfp8) {
   static const struct {
     const char *cluster;
     Precision precision;
@@ -103,13 +102,12 @@ START_TEST(recipes_replay_steps_in_mxfp8) {
     ck_assert_int_eq(plan->overlap_experts, cases[c].expected_overlap);
   }
 }
-END_TEST
 
 /* gpt2 has 12 layers of 4 matrices. Forward gathers the table (1), the layers (48) and the head's norm (1), which has
  * no matrix; backward the norm (1), the layers once, or twice where they are more than the framework keeps, and the
  * positions (1). Gradients go as they were gathered: norm, layers, table. A recomputed layer that is gathered twice is
  * another 2 bytes of each of its parameters. */
-START_TEST(zero3_moves_each_matrix_in_a_collective_of_its_own) {
+TEST(zero3_moves_each_matrix_in_a_collective_of_its_own) {
   g_autoptr(Model) model = model_read("gpt2", NULL);
   g_autoptr(Cluster) cluster = cluster_read("vtrain-a100", NULL);
   double gathered[2];
@@ -134,11 +132,10 @@ START_TEST(zero3_moves_each_matrix_in_a_collective_of_its_own) {
                           2. * 12 * (double)prediction->workload->piece_parameters[PIECE_LAYER]);
   }
 }
-END_TEST
 
 /* The host makes a list of 4 tensors for each of a layer's 4 matrices: 16 entries of 100 us before its gather is
  * issued, 1.6 ms on 12 layers' three moves in all: forward and backward each wait for theirs. */
-START_TEST(lists_of_tensors_take_the_host) {
+TEST(lists_of_tensors_take_the_host) {
   g_autoptr(Model) model = model_read("gpt2", NULL);
   g_autoptr(Cluster) cluster = cluster_read("vtrain-a100", NULL);
   double step_s[2];
@@ -157,11 +154,10 @@ START_TEST(lists_of_tensors_take_the_host) {
   ck_assert_double_ge(step_s[1] - step_s[0], 2 * layers_s);
   ck_assert_double_le(step_s[1] - step_s[0], 3 * layers_s + 6 * 4 * 100e-6);
 }
-END_TEST
 
 /* What a list moves passes through memory so often: each gather and each reduction of a layer's tensors takes that much
  * longer, and no other transfer does. Without passes a kernel of no bytes is left, so the latencies are the same. */
-START_TEST(lists_of_tensors_pass_through_memory) {
+TEST(lists_of_tensors_pass_through_memory) {
   g_autoptr(Model) model = model_read("gpt2", NULL);
   g_autoptr(Cluster) cluster = cluster_read("vtrain-a100", NULL);
   Prediction *predictions[2];
@@ -199,10 +195,9 @@ START_TEST(lists_of_tensors_pass_through_memory) {
   for (int i = 0; i < 2; i++)
     prediction_free(predictions[i]);
 }
-END_TEST
 
 /* The host's time between steps is in every step once, whatever is in it, and is the host's. */
-START_TEST(time_between_steps_is_in_each_of_them) {
+TEST(time_between_steps_is_in_each_of_them) {
   g_autoptr(Model) model = model_read("gpt2", NULL);
   g_autoptr(Cluster) cluster = cluster_read("vtrain-a100", NULL);
   for (int n_steps = 1; n_steps <= 3; n_steps += 2)
@@ -225,12 +220,11 @@ START_TEST(time_between_steps_is_in_each_of_them) {
       ck_assert_double_eq_tol(host_s[1] - host_s[0], 10e-3, 1e-4);
     }
 }
-END_TEST
 
 /* 8 micro-batches on each pipeline, or on one stage. In shards after every one, 8 times 4 bytes of each of a stage's
  * parameters are reduced; whole, 4 once, and they are held from the first backward to the end of that reduction, which
  * makes the shards: 2 bytes over the ranks that share them are not there besides. */
-START_TEST(gradients_of_many_micro_batches_are_summed_whole) {
+TEST(gradients_of_many_micro_batches_are_summed_whole) {
   g_autoptr(Model) model = model_read("gpt2", NULL);
   g_autoptr(Cluster) cluster = cluster_read("vtrain-a100", NULL);
   for (int zero = 2; zero <= 3; zero++)
@@ -260,12 +254,11 @@ START_TEST(gradients_of_many_micro_batches_are_summed_whole) {
       ck_assert(held[1] >= 1 - shard && held[1] < 1 - shard + held[0]);
     }
 }
-END_TEST
 
 /* Set to 0 and looked through, 2 passes over the gradients of all of a rank's parameters, and 2 more that divide them
  * where others have such too; Adam's are in shards. From ZeRO-2 on no rank has whole ones. They take HBM's time: 4
  * passes of 2 bytes for each of 124 million parameters, 1 GB, some 0.6 ms of an A100. */
-START_TEST(whole_gradients_are_passed_over_before_they_are_summed) {
+TEST(whole_gradients_are_passed_over_before_they_are_summed) {
   static const struct {
     int gpus, zero;
     double passes;
@@ -295,10 +288,9 @@ START_TEST(whole_gradients_are_passed_over_before_they_are_summed) {
     ck_assert_double_le(optimizer_s[1] - optimizer_s[0], 1.5 * least_s);
   }
 }
-END_TEST
 
 /* Experts over 4 ranks: two optimizers gather all other parameters each; without ep there is one for all. */
-START_TEST(an_optimizer_of_experts_gathers_all_once_more) {
+TEST(an_optimizer_of_experts_gathers_all_once_more) {
   g_autoptr(Model) model = model_read("olmoe-1b-7b", NULL);
   g_autoptr(Cluster) cluster = cluster_read("vtrain-a100", NULL);
   for (int ep = 1; ep <= 4; ep *= 4)
@@ -321,11 +313,10 @@ START_TEST(an_optimizer_of_experts_gathers_all_once_more) {
       ck_assert_double_eq(gathered[1], ep > 1 && !overlaps ? 2 * gathered[0] : gathered[0]);
     }
 }
-END_TEST
 
 /* Sums of chunks that are done run beside the backwards of the others, or make them wait; the optimizer must have them.
  */
-START_TEST(whole_gradients_are_summed_beside_backward_or_before_it) {
+TEST(whole_gradients_are_summed_beside_backward_or_before_it) {
   g_autoptr(Model) model = model_read("llama-3-8b", NULL);
   g_autoptr(Cluster) cluster = cluster_read("llama3-h100", NULL);
   const Framework own = {.time = {.pipeline_gradients = PIPELINE_GRADIENTS_WHOLE}};
@@ -346,9 +337,8 @@ START_TEST(whole_gradients_are_summed_beside_backward_or_before_it) {
   }
   ck_assert_double_lt(steps_s[1], 0.9 * steps_s[0]);
 }
-END_TEST
 
-START_TEST(whole_gradients_do_not_leave_with_the_optimizer) {
+TEST(whole_gradients_do_not_leave_with_the_optimizer) {
   g_autoptr(Model) model = model_read("llama-3-8b", NULL);
   g_autoptr(Cluster) cluster = cluster_read("llama3-h100", NULL);
   const Framework own = {.time = {.pipeline_gradients = PIPELINE_GRADIENTS_WHOLE}};
@@ -362,9 +352,8 @@ START_TEST(whole_gradients_do_not_leave_with_the_optimizer) {
   ck_assert_ptr_null(predict(model, cluster, plan, &error));
   ck_assert_ptr_nonnull(strstr(error->message, "whole gradients that framework own keeps"));
 }
-END_TEST
 
-START_TEST(interleaved_overlaps_its_sends_where_the_framework_does) {
+TEST(interleaved_overlaps_its_sends_where_the_framework_does) {
   g_autoptr(Model) model = model_read("gpt2", NULL);
   g_autoptr(Cluster) cluster = cluster_read("vtrain-a100", NULL);
   for (int chunks = 1; chunks <= 2; chunks++) {
@@ -379,21 +368,7 @@ START_TEST(interleaved_overlaps_its_sends_where_the_framework_does) {
     ck_assert_int_eq(prediction->workload->plan->overlap_p2p, chunks == 2);
   }
 }
-END_TEST
 
 int main(void) {
-  TCase *cases = tcase_create("framework_steps");
-  tcase_add_test(cases, whole_gradients_are_summed_beside_backward_or_before_it);
-  tcase_add_test(cases, whole_gradients_do_not_leave_with_the_optimizer);
-  tcase_add_test(cases, interleaved_overlaps_its_sends_where_the_framework_does);
-  tcase_add_test(cases, zero3_moves_each_matrix_in_a_collective_of_its_own);
-  tcase_add_test(cases, lists_of_tensors_take_the_host);
-  tcase_add_test(cases, recipes_fill_what_a_plan_of_experts_leaves_open);
-  tcase_add_test(cases, recipes_replay_steps_in_mxfp8);
-  tcase_add_test(cases, lists_of_tensors_pass_through_memory);
-  tcase_add_test(cases, time_between_steps_is_in_each_of_them);
-  tcase_add_test(cases, gradients_of_many_micro_batches_are_summed_whole);
-  tcase_add_test(cases, an_optimizer_of_experts_gathers_all_once_more);
-  tcase_add_test(cases, whole_gradients_are_passed_over_before_they_are_summed);
-  return run_case("framework_steps", cases);
+  return run_tests();
 }

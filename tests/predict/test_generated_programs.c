@@ -178,12 +178,9 @@ START_TEST(programs_of_random_plans_are_proved) {
   }
   ck_assert_int_gt(n_proved, PLANS_PER_BATCH * LIKENESSES);
 }
-END_TEST
 
 int main(int argc, char **argv) {
-  TCase *tcase = tcase_create("generated");
-  tcase_add_checked_fixture(tcase, set_up, tear_down);
-  tcase_set_timeout(tcase, 3600);
-  tcase_add_loop_test(tcase, programs_of_random_plans_are_proved, 0, argc > 1 ? atoi(argv[1]) : BATCHES);
-  return run_case("generated_programs", tcase);
+  tcase_add_checked_fixture(listed_tests(), set_up, tear_down);
+  tcase_add_loop_test(listed_tests(), programs_of_random_plans_are_proved, 0, argc > 1 ? atoi(argv[1]) : BATCHES);
+  return run_tests();
 }

@@ -59,55 +59,44 @@ static double step_s(const char *file, const char *other, int pp) {
   return prediction->step_time_s;
 }
 
-START_TEST(naming_the_same_kind_again_changes_nothing) {
+TEST(naming_the_same_kind_again_changes_nothing) {
   ck_assert_double_eq(step_s("dgx-h100", "h100-sxm5-80gb", 1), step_s("dgx-h100", NULL, 1));
 }
-END_TEST
 
 /* dp 2, a replica per node: both compute as much and meet at the gradients. With the links of dgx-h100 throughout, the
  * mixed step lies between those of either kind alone and within 3 % of the slower's: what is not a layer (embedding,
  * head, optimizer) is scaled by the layers' factor, and collectives go by the first kind's architecture. */
-START_TEST(replicas_go_at_the_pace_of_the_slower) {
+TEST(replicas_go_at_the_pace_of_the_slower) {
   const double fast_s = step_s("dgx-h100", NULL, 1), mixed_s = step_s("dgx-h100", "a100-sxm4-80gb", 1);
   ck_assert_double_gt(mixed_s, 1.5 * fast_s); /* 989 against 312 TFLOP/s */
   g_autoptr(Prediction) alone = predict_alone("a100-sxm4-80gb", 1);
   ck_assert_double_eq_tol(mixed_s / alone->step_time_s, 1, 0.03);
 }
-END_TEST
 
 /* pp 2, a stage per node, 16 micro-batches of S on the slow stage: 16 S and the fast stage's S/2.8 at the ends against
  * 17 S when both are slow, 0.96 of it; nearer to 1 by what is not computing. */
-START_TEST(stages_of_different_kinds_lie_between_either_alone) {
+TEST(stages_of_different_kinds_lie_between_either_alone) {
   const double fast_s = step_s("dgx-h100", NULL, 2), mixed_s = step_s("dgx-h100", "a100-sxm4-80gb", 2);
   g_autoptr(Prediction) slow = predict_alone("a100-sxm4-80gb", 2);
   ck_assert_double_gt(mixed_s, 1.2 * fast_s);
   ck_assert_double_lt(mixed_s, 0.99 * slow->step_time_s);
 }
-END_TEST
 
-START_TEST(the_peak_is_the_mean_and_the_names_are_all_there) {
+TEST(the_peak_is_the_mean_and_the_names_are_all_there) {
   GError *error = NULL;
   g_autoptr(Prediction) prediction = predict_on("dgx-h100", "a100-sxm4-80gb", 1, &error);
   ck_assert_double_eq_tol(prediction->peak_flops, (989.4e12 + 312e12) / 2, 1e12); /* 8 of each */
   ck_assert_str_eq(prediction->gpu_names, "h100-sxm5-80gb and a100-sxm4-80gb (nodes 1 to 1)");
 }
-END_TEST
 
-START_TEST(a_kind_without_the_format_is_refused) {
+TEST(a_kind_without_the_format_is_refused) {
   GError *error = NULL;
   ck_assert_ptr_null(predict_on("dgx-h100", "v100-sxm2-32gb", 1, &error)); /* no bf16 */
   ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_IMPOSSIBLE));
   ck_assert_msg(strstr(error->message, "v100-sxm2-32gb") != NULL, "%s", error->message);
   g_error_free(error);
 }
-END_TEST
 
 int main(void) {
-  TCase *cases = tcase_create("mixed_gpus");
-  tcase_add_test(cases, naming_the_same_kind_again_changes_nothing);
-  tcase_add_test(cases, replicas_go_at_the_pace_of_the_slower);
-  tcase_add_test(cases, stages_of_different_kinds_lie_between_either_alone);
-  tcase_add_test(cases, the_peak_is_the_mean_and_the_names_are_all_there);
-  tcase_add_test(cases, a_kind_without_the_format_is_refused);
-  return run_case("mixed_gpus", cases);
+  return run_tests();
 }

@@ -42,7 +42,7 @@ static double resident(const Prediction *prediction, MemoryCategory category) {
   return prediction->program->ranks[0].resident[category];
 }
 
-START_TEST(gradients_master_copy_and_moments_are_on_the_host) {
+TEST(gradients_master_copy_and_moments_are_on_the_host) {
   /* bf16+master: 2 + 2 + 4 + 8 bytes. Each of 4 GPUs of a node has a quarter of the optimizer and, as ZeRO-2 lets every
    * micro-batch's gradients leave, of the gradients: 14 bytes a parameter on the node, 2 on each GPU */
   g_autoptr(Cluster) cluster = host_cluster();
@@ -59,9 +59,8 @@ START_TEST(gradients_master_copy_and_moments_are_on_the_host) {
   ck_assert_double_eq(host->capacity_bytes, 2e12);
   ck_assert(host->fits && !prediction->tiers[TIER_NVME].is_used);
 }
-END_TEST
 
-START_TEST(gradients_of_whole_ranks_are_added_up_on_the_gpu) {
+TEST(gradients_of_whole_ranks_are_added_up_on_the_gpu) {
   /* ZeRO-1: 2 + 2 bytes a parameter stay on each GPU; the host holds the shards' 2 + 12 */
   g_autoptr(Cluster) cluster = host_cluster();
   g_autoptr(Plan) plan = small_plan(4, 1, (Offload){.optimizer = TIER_HOST});
@@ -71,9 +70,8 @@ START_TEST(gradients_of_whole_ranks_are_added_up_on_the_gpu) {
   ck_assert_double_eq(prediction->tiers[TIER_HOST].held[MEMORY_GRADIENTS], 2 * n);
   ck_assert_double_eq(prediction->tiers[TIER_HOST].held[MEMORY_OPTIMIZER], 12 * n);
 }
-END_TEST
 
-START_TEST(each_tier_holds_what_is_its_own) {
+TEST(each_tier_holds_what_is_its_own) {
   /* weights on the host; gradients of the only micro-batch, master copy and moments on the drives */
   g_autoptr(Cluster) cluster = host_cluster();
   g_autoptr(Plan) plan = small_plan(2, 3, (Offload){.optimizer = TIER_NVME, .weights = TIER_HOST});
@@ -100,9 +98,8 @@ START_TEST(each_tier_holds_what_is_its_own) {
   ck_assert_double_eq(two->tiers[TIER_HOST].held[MEMORY_GRADIENTS], 2 * n);
   ck_assert_double_eq(two->tiers[TIER_NVME].bytes, 12 * n);
 }
-END_TEST
 
-START_TEST(the_host_updates_at_its_memorys_rate) {
+TEST(the_host_updates_at_its_memorys_rate) {
   /* Adam reads 2 bytes of gradient, reads and writes 4 + 8 of master copy and moments, writes 2 of weights: 28 bytes a
    * parameter, at 409.6·0.43 GB/s. Every nanosecond of it is seen: nothing else runs, but for rounding up each chunk */
   g_autoptr(Cluster) cluster = host_cluster();
@@ -115,9 +112,8 @@ START_TEST(the_host_updates_at_its_memorys_rate) {
   g_autoptr(Prediction) two = predict_small(&llama, cluster, two_plan);
   assert_close(two->metrics->mean_s[BREAKDOWN_OPTIMIZER], 28 * n / (409.6e9 * 0.43), 1e-6);
 }
-END_TEST
 
-START_TEST(fetched_weights_bound_the_step) {
+TEST(fetched_weights_bound_the_step) {
   /* one GPU, ZeRO-3 with its weights on the host: every micro-batch fetches all of them forward, and all but what
    * embedding's gradient needs of its vocabulary backward; so at least 2·2·(n − 2 vocabularies) bytes go over its link
    * of 31.5·0.79 GB/s, twice. A link a thousand times slower bounds the step by them: halving it doubles the step */
@@ -132,9 +128,8 @@ START_TEST(fetched_weights_bound_the_step) {
   g_autoptr(Prediction) slower = predict_small(&llama, cluster, plan);
   assert_close(slower->step_time_s, 2 * slow->step_time_s, 0.01);
 }
-END_TEST
 
-START_TEST(drives_bound_the_update) {
+TEST(drives_bound_the_update) {
   /* 14 bytes a parameter read, 12 written beside it, and before both the gradients of the micro-batch, 2, beside
    * backward; drives a hundred times slower than selene's 50 and 30.4 GB/s */
   g_autoptr(Cluster) cluster = host_cluster();
@@ -148,9 +143,8 @@ START_TEST(drives_bound_the_update) {
   ck_assert_double_ge(prediction->step_time_s, out_s + back_s);
   ck_assert_double_le(prediction->step_time_s, 1.02 * (out_s + in_s + back_s));
 }
-END_TEST
 
-START_TEST(activations_that_are_out_are_not_on_the_gpu) {
+TEST(activations_that_are_out_are_not_on_the_gpu) {
   g_autoptr(Cluster) cluster = host_cluster();
   g_autoptr(Plan) kept_plan = small_plan(1, 0, (Offload){0}),
                   out_plan = small_plan(1, 0, (Offload){.activations = TIER_HOST});
@@ -163,11 +157,10 @@ START_TEST(activations_that_are_out_are_not_on_the_gpu) {
   ck_assert_double_le(out->memory->peak_bytes, kept->memory->peak_bytes - 5 * layer);
   ck_assert_double_ge(out->memory->peak_bytes, kept->memory->peak_bytes - 7 * layer);
 }
-END_TEST
 
 /* Rows of a timeline's data: lane, kind, start, end …; 11, 12 and 13 are copies in and out and the host's update, which
  * is drawn for as long as its records last. */
-START_TEST(copies_and_the_hosts_update_are_drawn) {
+TEST(copies_and_the_hosts_update_are_drawn) {
   g_autoptr(Cluster) cluster = host_cluster();
   g_autoptr(Plan) plan = small_plan(2, 1, (Offload){.optimizer = TIER_HOST, .activations = TIER_HOST});
   g_autoptr(Prediction) prediction = predict_small(&llama, cluster, plan);
@@ -191,9 +184,8 @@ START_TEST(copies_and_the_hosts_update_are_drawn) {
   assert_close(drawn_ns[13], (double)update_ns, 1e-3); /* neighbours are joined over what no pixel shows */
   ck_assert(drawn_ns[11] > 0 && drawn_ns[12] > 0);
 }
-END_TEST
 
-START_TEST(a_full_host_does_not_fit) {
+TEST(a_full_host_does_not_fit) {
   g_autoptr(Cluster) cluster = host_cluster();
   g_autoptr(Plan) plan = small_plan(2, 2, (Offload){.optimizer = TIER_HOST});
   g_autoptr(Prediction) roomy = predict_small(&llama, cluster, plan);
@@ -207,7 +199,6 @@ START_TEST(a_full_host_does_not_fit) {
   StepPrediction step;
   ck_assert(predict_step(&llama, cluster, plan, &step, NULL) && !step.fits);
 }
-END_TEST
 
 static void assert_refused(const Cluster *cluster, const Plan *plan, const char *words) {
   g_autoptr(GError) error = NULL;
@@ -218,7 +209,7 @@ static void assert_refused(const Cluster *cluster, const Plan *plan, const char 
                 "%s", error->message);
 }
 
-START_TEST(what_cannot_be_offloaded_is_refused) {
+TEST(what_cannot_be_offloaded_is_refused) {
   g_autoptr(Cluster) cluster = host_cluster();
   g_autoptr(Plan) whole = small_plan(2, 2, (Offload){.optimizer = TIER_HOST, .weights = TIER_HOST});
   assert_refused(cluster, whole, "offload-weights host needs --zero 3, found zero 2");
@@ -235,9 +226,8 @@ START_TEST(what_cannot_be_offloaded_is_refused) {
   cluster->host = (Host){0};
   assert_refused(cluster, host, "does not state how fast its host is");
 }
-END_TEST
 
-START_TEST(a_program_updates_all_that_its_ranks_own) {
+TEST(a_program_updates_all_that_its_ranks_own) {
   g_autoptr(Cluster) cluster = host_cluster();
   g_autoptr(Plan) plan = small_plan(2, 1, (Offload){.optimizer = TIER_HOST});
   g_autoptr(Prediction) direct = predict_small(&llama, cluster, plan);
@@ -255,9 +245,8 @@ START_TEST(a_program_updates_all_that_its_ranks_own) {
     ck_assert(with_all || strstr(error->message, " parameters on the host; expected the ") != NULL);
   }
 }
-END_TEST
 
-START_TEST(gpus_share_the_links_to_their_host) {
+TEST(gpus_share_the_links_to_their_host) {
   /* selene: two GPUs under a switch whose uplink is as wide as a slot. DGX-2: four such links for 16 GPUs */
   g_autoptr(Cluster) selene = host_cluster(), dgx2 = read_cluster("v100-dgx2");
   assert_close(host_link_Bps(&selene->host, &selene->node, 1), 31.5e9 * 0.79, 1e-12);
@@ -266,7 +255,6 @@ START_TEST(gpus_share_the_links_to_their_host) {
   assert_close(host_link_Bps(&dgx2->host, &dgx2->node, 4), 15.75e9 * 0.76, 1e-12);
   assert_close(host_link_Bps(&dgx2->host, &dgx2->node, 16), 63e9 / 16 * 0.76, 1e-12);
 }
-END_TEST
 
 static gboolean is_copy(const Op *op) {
   return op->kind == OP_COLLECTIVE && (op->stream == STREAM_COPY || op->stream == STREAM_COPY_OUT);
@@ -297,7 +285,7 @@ static double most_copied_Bps(const Trace *trace) {
 
 /* A memory that carries 1.25 times what a GPU's link does: one copy is as fast as ever, one out and one in at once pass
  * it, unless they share it. A copy that takes 0.8 of it is in use as long. */
-START_TEST(copies_out_and_in_share_the_hosts_memory) {
+TEST(copies_out_and_in_share_the_hosts_memory) {
   g_autoptr(Cluster) cluster = host_cluster();
   const double memory_Bps = 1.25 * host_link_Bps(&cluster->host, &cluster->node, 1);
   cluster->host.memory_Bps = memory_Bps;
@@ -311,7 +299,6 @@ START_TEST(copies_out_and_in_share_the_hosts_memory) {
   ck_assert_double_gt(most_copied_Bps(apart->trace), 1.1 * memory_Bps);
   ck_assert_double_gt(shared->step_time_s, apart->step_time_s);
 }
-END_TEST
 
 /* --- plans drawn at random --- */
 
@@ -346,7 +333,7 @@ static gboolean survives_text(const Prediction *prediction) {
   return g_strcmp0(text, text_again) == 0;
 }
 
-START_TEST(ranks_that_offload_fold_to_the_nanosecond) {
+TEST(ranks_that_offload_fold_to_the_nanosecond) {
   int n_run = 0, n_weights = 0, n_activations = 0, n_nvme = 0;
   for (guint seed = 0; seed < N_DRAWN; seed++) {
     g_auto(Case) drawn = random_case(seed, clusters, 64);
@@ -372,25 +359,8 @@ START_TEST(ranks_that_offload_fold_to_the_nanosecond) {
   ck_assert_int_gt(n_nvme, N_DRAWN / 10);
   ck_assert_int_gt(n_weights, 3);
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("offload");
-  tcase_set_timeout(tcase, 120);
-  tcase_add_unchecked_fixture(tcase, set_up, tear_down);
-  tcase_add_test(tcase, gradients_master_copy_and_moments_are_on_the_host);
-  tcase_add_test(tcase, gradients_of_whole_ranks_are_added_up_on_the_gpu);
-  tcase_add_test(tcase, each_tier_holds_what_is_its_own);
-  tcase_add_test(tcase, the_host_updates_at_its_memorys_rate);
-  tcase_add_test(tcase, fetched_weights_bound_the_step);
-  tcase_add_test(tcase, drives_bound_the_update);
-  tcase_add_test(tcase, activations_that_are_out_are_not_on_the_gpu);
-  tcase_add_test(tcase, copies_and_the_hosts_update_are_drawn);
-  tcase_add_test(tcase, a_full_host_does_not_fit);
-  tcase_add_test(tcase, what_cannot_be_offloaded_is_refused);
-  tcase_add_test(tcase, a_program_updates_all_that_its_ranks_own);
-  tcase_add_test(tcase, gpus_share_the_links_to_their_host);
-  tcase_add_test(tcase, copies_out_and_in_share_the_hosts_memory);
-  tcase_add_test(tcase, ranks_that_offload_fold_to_the_nanosecond);
-  return run_case("offload", tcase);
+  tcase_add_unchecked_fixture(listed_tests(), set_up, tear_down);
+  return run_tests();
 }

@@ -180,13 +180,11 @@ START_TEST(gpipe_and_1f1b_bubbles_are_exact) {
       assert_all_micro_batches(oracles[i], _i, 1, &unequal[t]);
   }
 }
-END_TEST
 
 START_TEST(interleaved_bubble_is_exact) {
   for (int v = 1; v <= MAX_CHUNKS; v++)
     assert_all_micro_batches(&interleaved, _i, v, &uniform);
 }
-END_TEST
 
 /* One micro-batch; just fewer than ranks, as many, just more; one group and two, even and uneven; many groups, as even
  * as a power of two and a prime make them. */
@@ -206,7 +204,6 @@ START_TEST(interleaved_bubble_is_exact_with_unequal_times) {
       for (gsize t = 0; t < G_N_ELEMENTS(unequal); t++)
         assert_oracle(&interleaved, _i, v, counts[i], &unequal[t]);
 }
-END_TEST
 
 START_TEST(zero_bubble_and_breadth_first_bubbles_are_exact) {
   const Oracle *oracles[] = {&looped_bfs, &zb_h1, &zb_h2, &zb_v};
@@ -218,7 +215,6 @@ START_TEST(zero_bubble_and_breadth_first_bubbles_are_exact) {
         if (counts[c] >= (oracles[k] == &zb_v ? 2 * _i : 1))
           assert_oracle(oracles[k], _i, oracles[k]->max_chunks, counts[c], &times[t]);
 }
-END_TEST
 
 /* Slots of a chunk, 420 ns, at F = I = W. v-half: 3p − 7 for even and 3p − 8 for odd p (p − 1 up to p = 3); v-min:
  * 4p − 7 for p = 2 mod 3, else 4p − 9; none on one rank. Chunks held: p + 3 and 2⌊p/3⌋ + 4 at most. */
@@ -237,7 +233,6 @@ START_TEST(half_and_least_memory_cost_the_known_bubble) {
                        (int)run->metrics->span_bubble_ns, slots[k], rank, peak[rank]);
     }
 }
-END_TEST
 
 /* (h − 1)(F&B + B − 3W) = (h − 1)(F + 2I − W) for pairs that gain nothing, with F and W ≤ I; h ranks from an end to
  * where the directions meet: p/2 of two pipes, p (of half a rank's times) on a V. Held: 2h + 1 stages' worth. */
@@ -261,9 +256,8 @@ START_TEST(dualpipe_has_the_published_bubble_and_memory) {
         assert_dualpipe("dualpipe", _i, m + m % 2, times[t], _i / 2, 1);
     }
 }
-END_TEST
 
-START_TEST(one_micro_batch_on_four_ranks_idles_three_quarters) {
+TEST(one_micro_batch_on_four_ranks_idles_three_quarters) {
   /* span 4·(F + B), work F + B: 3/4; as idle over ideal, 3 */
   const char *names[] = {"gpipe", "1f1b"};
   for (gsize i = 0; i < G_N_ELEMENTS(names); i++) {
@@ -273,9 +267,8 @@ START_TEST(one_micro_batch_on_four_ranks_idles_three_quarters) {
     ck_assert_double_eq_tol(run->metrics->bubble_overhead, 3, 1e-12);
   }
 }
-END_TEST
 
-START_TEST(bubble_by_hand) {
+TEST(bubble_by_hand) {
   /* p = 4, m = 8, F = 2·840, B = 4·840: 3 · 6 · 840 = 15120 of a span of 11 · 6 · 840 = 55440; two chunks halve it */
   g_autoptr(OrderRun) flat = run_schedule("1f1b", 4, 1, 8, &unequal[0]);
   ck_assert_int_eq(flat->metrics->span_bubble_ns, 15120);
@@ -283,28 +276,18 @@ START_TEST(bubble_by_hand) {
   g_autoptr(OrderRun) chunked = run_schedule("interleaved", 4, 2, 8, &unequal[0]);
   ck_assert_int_eq(chunked->metrics->span_bubble_ns, 7560);
 }
-END_TEST
 
 /* Cost grows with p, so the shares take every n-th p. */
-static TCase *share(int k, int n) {
-  TCase *tcase = tcase_create("oracles");
-  tcase_set_timeout(tcase, 300);
-  for (int p = k + 1; p <= MAX_RANKS; p += n) {
-    tcase_add_loop_test(tcase, gpipe_and_1f1b_bubbles_are_exact, p, p + 1);
-    tcase_add_loop_test(tcase, interleaved_bubble_is_exact, p, p + 1);
-    tcase_add_loop_test(tcase, interleaved_bubble_is_exact_with_unequal_times, p, p + 1);
-    tcase_add_loop_test(tcase, zero_bubble_and_breadth_first_bubbles_are_exact, p, p + 1);
-    tcase_add_loop_test(tcase, half_and_least_memory_cost_the_known_bubble, p, p + 1);
-    tcase_add_loop_test(tcase, dualpipe_has_the_published_bubble_and_memory, p, p + 1);
-  }
-  if (k == 0) {
-    tcase_add_test(tcase, one_micro_batch_on_four_ranks_idles_three_quarters);
-    tcase_add_test(tcase, bubble_by_hand);
-  }
-  return tcase;
-}
-
 int main(int argc, char **argv) {
-  int k = argc == 3 ? atoi(argv[1]) : 0, n = argc == 3 ? atoi(argv[2]) : 1;
-  return run_case("oracles", share(k, n));
+  const int k = argc == 3 ? atoi(argv[1]) : 0, n = argc == 3 ? atoi(argv[2]) : 1;
+  const TTest *const of_ranks[] = {gpipe_and_1f1b_bubbles_are_exact,
+                                   interleaved_bubble_is_exact,
+                                   interleaved_bubble_is_exact_with_unequal_times,
+                                   zero_bubble_and_breadth_first_bubbles_are_exact,
+                                   half_and_least_memory_cost_the_known_bubble,
+                                   dualpipe_has_the_published_bubble_and_memory};
+  for (int p = k + 1; p <= MAX_RANKS; p += n)
+    for (gsize i = 0; i < G_N_ELEMENTS(of_ranks); i++)
+      tcase_add_loop_test(listed_tests(), of_ranks[i], p, p + 1);
+  return run_tests();
 }

@@ -21,7 +21,7 @@ static Prediction *predicted(const Model *model, const Cluster *cluster, const P
 }
 
 /* SimAI divides by the share that is hidden: none at all is no time, or no end of it (Layer.cc, 2025). */
-START_TEST(nothing_hidden_exposes_all_and_no_more) {
+TEST(nothing_hidden_exposes_all_and_no_more) {
   g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
   g_autoptr(Model) model = read_model("llama-3-8b");
   g_autoptr(Plan) plan = plan_on(64, "1f1b");
@@ -38,10 +38,9 @@ START_TEST(nothing_hidden_exposes_all_and_no_more) {
   ck_assert_double_le(appeared_s, 1.05 * with->hidden_s[AXIS_DP]);
   ck_assert_double_le(without->hidden_s[AXIS_DP], 1e-9);
 }
-END_TEST
 
 /* A V has its last stage where its first is: embedding, head and final norm are one rank's (zero-bubble issue 36). */
-START_TEST(a_v_holds_embedding_and_head_on_one_rank) {
+TEST(a_v_holds_embedding_and_head_on_one_rank) {
   g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
   g_autoptr(Model) model = read_model("llama-3-8b");
   static const char *const schedules[] = {"zb-v", "v-half", "v-min", "dualpipe-v"};
@@ -58,11 +57,10 @@ START_TEST(a_v_holds_embedding_and_head_on_one_rank) {
       ck_assert_double_eq(ranks[rank].resident[MEMORY_WEIGHTS], ranks[1].resident[MEMORY_WEIGHTS]);
   }
 }
-END_TEST
 
 /* ASTRA-sim's step of a Llama 70B got shorter with slower GPUs at 256 ranks (seen with its analytical back end, 2026);
  * here every tenth slower never helps, at any size. */
-START_TEST(slower_gpus_lengthen_steps_at_every_size) {
+TEST(slower_gpus_lengthen_steps_at_every_size) {
   g_autoptr(Model) model = read_model("llama-3-8b");
   for (int gpus = 8; gpus <= 1024; gpus *= 2) {
     double before_s = 0;
@@ -80,12 +78,7 @@ START_TEST(slower_gpus_lengthen_steps_at_every_size) {
     }
   }
 }
-END_TEST
 
 int main(void) {
-  TCase *cases = tcase_create("pitfalls");
-  tcase_add_test(cases, nothing_hidden_exposes_all_and_no_more);
-  tcase_add_test(cases, a_v_holds_embedding_and_head_on_one_rank);
-  tcase_add_test(cases, slower_gpus_lengthen_steps_at_every_size);
-  return run_case("pitfalls", cases);
+  return run_tests();
 }

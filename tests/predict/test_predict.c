@@ -35,7 +35,7 @@ static void assert_breakdown_sums_up(const Case *drawn, const Prediction *predic
                 prediction->step_time_s);
 }
 
-START_TEST(breakdown_of_every_rank_sums_to_the_step) {
+TEST(breakdown_of_every_rank_sums_to_the_step) {
   for (guint seed = 0; seed < N_PLANS; seed++) {
     g_auto(Case) drawn = random_case(seed, clusters, MAX_GPUS);
     drawn.plan->steps = seed % 2 == 0 ? 1 : 2;
@@ -45,9 +45,8 @@ START_TEST(breakdown_of_every_rank_sums_to_the_step) {
     assert_breakdown_sums_up(&drawn, prediction);
   }
 }
-END_TEST
 
-START_TEST(rates_follow_from_the_step_time) {
+TEST(rates_follow_from_the_step_time) {
   g_auto(Case) drawn = random_case(1, clusters, MAX_GPUS);
   g_autoptr(Prediction) prediction = predict_case(&drawn);
   const Plan *plan = prediction->workload->plan;
@@ -58,7 +57,6 @@ START_TEST(rates_follow_from_the_step_time) {
   ck_assert_double_eq_tol(prediction->mfu * prediction->peak_flops / (prediction->tflops_per_gpu * 1e12), 1, 1e-12);
   ck_assert_double_ge(prediction->hfu, prediction->mfu);
 }
-END_TEST
 
 /* --- same input, same output --- */
 
@@ -88,7 +86,7 @@ static void assert_same_output(const Case *drawn, const Prediction *a, const Pre
   ck_assert_msg(a_length == b_length && memcmp(a_bytes, b_bytes, a_length) == 0, "%s", text);
 }
 
-START_TEST(same_input_gives_the_same_trace_and_the_same_bytes) {
+TEST(same_input_gives_the_same_trace_and_the_same_bytes) {
   for (guint seed = 0; seed < 24; seed++) {
     g_auto(Case) drawn = random_case(seed, clusters, 16), unrelated = random_case(seed + 1000, clusters, MAX_GPUS);
     drawn.plan->fold = seed % 2 == 0;
@@ -102,7 +100,6 @@ START_TEST(same_input_gives_the_same_trace_and_the_same_bytes) {
     assert_same_output(&drawn, first, third);
   }
 }
-END_TEST
 
 /* --- chained steps --- */
 
@@ -132,7 +129,7 @@ static gboolean is_shorter_uncontended(const Case *drawn) {
  *
  * Several, and a gradient norm over all of them: the norm ends everywhere at once; from there to the read is the same
  * in every step, and a rank's read is all that its next step depends on. So all steps but the first are equal. */
-START_TEST(steps_in_a_row_take_the_time_of_one) {
+TEST(steps_in_a_row_take_the_time_of_one) {
   for (guint seed = 0; seed < N_PLANS; seed++) {
     g_auto(Case) drawn = random_case(seed, clusters, MAX_GPUS);
     gint64 one_ns = step_ns(&drawn, 1), two_ns = step_ns(&drawn, 2), three_ns = step_ns(&drawn, 3);
@@ -148,7 +145,6 @@ START_TEST(steps_in_a_row_take_the_time_of_one) {
     }
   }
 }
-END_TEST
 
 /* --- programs as text --- */
 
@@ -161,7 +157,7 @@ static Prediction *predict_text(const Case *drawn, const char *text) {
   return prediction;
 }
 
-START_TEST(a_program_written_and_read_runs_as_before) {
+TEST(a_program_written_and_read_runs_as_before) {
   for (guint seed = 0; seed < 60; seed++) {
     g_auto(Case) drawn = random_case(seed, clusters, 16);
     drawn.plan->fold = seed % 2 == 0;
@@ -176,10 +172,9 @@ START_TEST(a_program_written_and_read_runs_as_before) {
     ck_assert(direct->memory->peak_bytes == read->memory->peak_bytes);
   }
 }
-END_TEST
 
 /* Whole or expanded before it was written, folded or not when it runs: the same step. */
-START_TEST(a_program_may_be_expanded_before_or_after_it_is_written) {
+TEST(a_program_may_be_expanded_before_or_after_it_is_written) {
   for (guint seed = 0; seed < 40; seed++) {
     g_auto(Case) drawn = random_case(seed, clusters, 16);
     g_autoptr(Prediction) folded = predict_case(&drawn);
@@ -194,9 +189,8 @@ START_TEST(a_program_may_be_expanded_before_or_after_it_is_written) {
     ck_assert_int_eq(folded_runs->trace->n_ranks, drawn.plan->pp);
   }
 }
-END_TEST
 
-START_TEST(a_program_of_another_plan_is_refused) {
+TEST(a_program_of_another_plan_is_refused) {
   g_auto(Case) drawn = random_case(3, clusters, MAX_GPUS);
   g_autoptr(Prediction) direct = predict_case(&drawn);
   g_autofree char *text = program_to_text(direct->program);
@@ -207,11 +201,10 @@ START_TEST(a_program_of_another_plan_is_refused) {
   ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_INPUT));
   ck_assert_ptr_nonnull(strstr(error->message, "micro-batches"));
 }
-END_TEST
 
 /* --- what does not fit, and what cannot be --- */
 
-START_TEST(a_plan_that_does_not_fit_is_predicted_all_the_same) {
+TEST(a_plan_that_does_not_fit_is_predicted_all_the_same) {
   g_autoptr(Model) model = read_model("llama-3-70b");
   g_autoptr(Plan) plan = plan_new();
   plan->tp = 8;
@@ -229,13 +222,12 @@ START_TEST(a_plan_that_does_not_fit_is_predicted_all_the_same) {
   g_assert_no_error(error);
   ck_assert(spread->fits);
 }
-END_TEST
 
 static void raise_buffers(gint64 time_ns, const MemorySample *sample, gpointer most) {
   *(double *)most = MAX(*(double *)most, sample->bytes[MEMORY_BUFFERS]);
 }
 
-START_TEST(gradients_do_not_pile_up_before_a_slow_network) {
+TEST(gradients_do_not_pile_up_before_a_slow_network) {
   /* Llama-2-7B, ZeRO-2: a layer of 202,383,360 parameters, 2 bytes each, fills a bucket; two may wait. */
   g_autoptr(Model) model = read_model("llama-2-7b");
   Cluster *cluster = read_cluster("selene");
@@ -256,9 +248,8 @@ START_TEST(gradients_do_not_pile_up_before_a_slow_network) {
   }
   cluster_free(cluster);
 }
-END_TEST
 
-START_TEST(an_impossible_plan_is_refused) {
+TEST(an_impossible_plan_is_refused) {
   g_auto(Case) drawn = random_case(5, clusters, MAX_GPUS);
   drawn.plan->pp = 11; /* more stages than layers */
   drawn.plan->gpus = 0;
@@ -266,21 +257,8 @@ START_TEST(an_impossible_plan_is_refused) {
   ck_assert_ptr_null(predict(&drawn.model, drawn.cluster, drawn.plan, &error));
   ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_IMPOSSIBLE));
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("predict");
-  tcase_set_timeout(tcase, 300);
-  tcase_add_checked_fixture(tcase, set_up, tear_down);
-  tcase_add_test(tcase, breakdown_of_every_rank_sums_to_the_step);
-  tcase_add_test(tcase, rates_follow_from_the_step_time);
-  tcase_add_test(tcase, same_input_gives_the_same_trace_and_the_same_bytes);
-  tcase_add_test(tcase, steps_in_a_row_take_the_time_of_one);
-  tcase_add_test(tcase, a_program_written_and_read_runs_as_before);
-  tcase_add_test(tcase, a_program_may_be_expanded_before_or_after_it_is_written);
-  tcase_add_test(tcase, a_program_of_another_plan_is_refused);
-  tcase_add_test(tcase, a_plan_that_does_not_fit_is_predicted_all_the_same);
-  tcase_add_test(tcase, gradients_do_not_pile_up_before_a_slow_network);
-  tcase_add_test(tcase, an_impossible_plan_is_refused);
-  return run_case("predict", tcase);
+  tcase_add_checked_fixture(listed_tests(), set_up, tear_down);
+  return run_tests();
 }

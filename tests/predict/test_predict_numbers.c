@@ -88,7 +88,7 @@ static gboolean compare(const Case *drawn, Counts *counts) {
   return is_fewer;
 }
 
-START_TEST(numbers_by_fewer_micro_batches_are_those_of_all) {
+TEST(numbers_by_fewer_micro_batches_are_those_of_all) {
   Counts counts = {0};
   for (int seed = 0; seed < n_plans; seed++) {
     g_auto(Case) drawn = long_case(&cases, (guint)seed);
@@ -106,11 +106,10 @@ START_TEST(numbers_by_fewer_micro_batches_are_those_of_all) {
   ck_assert_int_gt(counts.n_experts, n_plans / 50);
   ck_assert_int_gt(counts.n_chained, n_plans / 30);
 }
-END_TEST
 
 /* Three groups of pp micro-batches: one fills the pipeline, and the first rank does 1 3/4 of one in turn before
  * forwards run out. */
-START_TEST(interleaved_chunks_come_back_to_a_state_within_three_groups) {
+TEST(interleaved_chunks_come_back_to_a_state_within_three_groups) {
   g_autoptr(Model) model = read_model("megatron-175b");
   g_auto(Case) drawn = {.model = *model, .cluster = cases.clusters[0], .plan = plan_new()};
   Plan *plan = drawn.plan;
@@ -127,11 +126,10 @@ START_TEST(interleaved_chunks_come_back_to_a_state_within_three_groups) {
   ck_assert_int_eq(numbers->workload->plan->n_micro_batches, 64);
   ck_assert_int_eq(numbers->program->n_micro_batches, 24);
 }
-END_TEST
 
 /* 20 minutes of 1,024 micro-batches on 16 stages: as many times as it is left out, the run would be of days, too long
  * for transfers to slow each other; with what is left out it is not. */
-START_TEST(a_long_step_of_a_large_model_is_run_with_few_too) {
+TEST(a_long_step_of_a_large_model_is_run_with_few_too) {
   g_autoptr(Model) model = read_model("megatron-175b");
   g_auto(Case) drawn = {.model = *model, .cluster = cases.clusters[0], .plan = plan_new()};
   Plan *plan = drawn.plan;
@@ -146,7 +144,6 @@ START_TEST(a_long_step_of_a_large_model_is_run_with_few_too) {
   Counts counts = {0};
   ck_assert(compare(&drawn, &counts));
 }
-END_TEST
 
 /* GPT-3 175B on 1,536 GPUs of selene, Llama 3 70B on 512 of dgx-h100. */
 static const struct {
@@ -161,7 +158,7 @@ static const struct {
     {"llama-3-70b", "dgx-h100", "interleaved", 16, 4, 4, 3, 64, 8192, 24}, /* six groups of four */
 };
 
-START_TEST(stages_that_run_ahead_come_back_to_a_state_later) {
+LOOP_TEST(stages_that_run_ahead_come_back_to_a_state_later, G_N_ELEMENTS(later)) {
   g_autoptr(GError) error = NULL;
   g_autofree char *model_file = g_strdup_printf("models/%s.json", later[_i].model);
   g_autofree char *cluster_file = g_strdup_printf("topologies/%s.yaml", later[_i].cluster);
@@ -185,7 +182,6 @@ START_TEST(stages_that_run_ahead_come_back_to_a_state_later) {
   g_autoptr(Prediction) numbers = predict_numbers(&drawn.model, cluster, plan, NULL);
   ck_assert_int_eq(numbers->program->n_micro_batches, later[_i].n_run);
 }
-END_TEST
 
 /* The most that a rank holds at a time, of stages that hold `saved` from forward to backward, and `transient` while a
  * backward runs. */
@@ -204,7 +200,7 @@ static double most_held(const GArray *actions, const double *saved, const double
   return most;
 }
 
-START_TEST(orders_of_enough_micro_batches_hold_the_most) {
+TEST(orders_of_enough_micro_batches_hold_the_most) {
   int n_fewer = 0;
   for (guint seed = 0; seed < 300; seed++) {
     g_auto(Case) drawn = long_case(&cases, seed);
@@ -227,18 +223,10 @@ START_TEST(orders_of_enough_micro_batches_hold_the_most) {
   }
   ck_assert_int_gt(n_fewer, 200);
 }
-END_TEST
 
 int main(int argc, char **argv) {
   if (argc > 1)
     n_plans = atoi(argv[1]);
-  TCase *tcase = tcase_create("fewer");
-  tcase_add_unchecked_fixture(tcase, set_up, tear_down);
-  tcase_set_timeout(tcase, 0);
-  tcase_add_test(tcase, numbers_by_fewer_micro_batches_are_those_of_all);
-  tcase_add_test(tcase, a_long_step_of_a_large_model_is_run_with_few_too);
-  tcase_add_test(tcase, interleaved_chunks_come_back_to_a_state_within_three_groups);
-  tcase_add_loop_test(tcase, stages_that_run_ahead_come_back_to_a_state_later, 0, G_N_ELEMENTS(later));
-  tcase_add_test(tcase, orders_of_enough_micro_batches_hold_the_most);
-  return run_case("predict numbers", tcase);
+  tcase_add_unchecked_fixture(listed_tests(), set_up, tear_down);
+  return run_tests();
 }

@@ -56,7 +56,7 @@ static void compare(const Case *drawn, Counts *counts) {
   counts->n_contended += is_fewer && plan->contention;
 }
 
-START_TEST(steps_of_fewer_micro_batches_are_those_of_all) {
+TEST(steps_of_fewer_micro_batches_are_those_of_all) {
   Counts counts = {0};
   for (int seed = 0; seed < n_plans; seed++) {
     g_auto(Case) drawn = long_case(&cases, (guint)seed);
@@ -67,11 +67,10 @@ START_TEST(steps_of_fewer_micro_batches_are_those_of_all) {
   ck_assert_int_gt(counts.n_expanded, n_plans / 20);
   ck_assert_int_gt(counts.n_all, n_plans / 20);
 }
-END_TEST
 
 /* Tensor and context parallel ranks of one NVLink domain, and nothing else to send: collectives of tp share their links
  * with those of cp, which whole pieces say nothing of. */
-START_TEST(collectives_of_cp_slow_those_of_tp_in_fewer_as_in_all) {
+TEST(collectives_of_cp_slow_those_of_tp_in_fewer_as_in_all) {
   Counts counts = {0};
   for (int pp = 1; pp <= 2; pp++) {
     g_auto(Case) drawn = {.model = llama, .cluster = cases.clusters[0], .plan = plan_new()};
@@ -92,10 +91,9 @@ START_TEST(collectives_of_cp_slow_those_of_tp_in_fewer_as_in_all) {
   }
   ck_assert_int_eq(counts.n_fewer, 2);
 }
-END_TEST
 
 /* What makes ranks differ, orders of another kind: all micro-batches are run. */
-START_TEST(what_does_not_repeat_is_run_in_full) {
+TEST(what_does_not_repeat_is_run_in_full) {
   for (int i = 0; i < 4; i++) {
     g_auto(Case) drawn = long_case(&cases, 3);
     Plan *plan = drawn.plan;
@@ -113,9 +111,8 @@ START_TEST(what_does_not_repeat_is_run_in_full) {
     ck_assert_int_eq(step.n_run, plan->global_batch / (plan->micro_batch * plan->dp));
   }
 }
-END_TEST
 
-START_TEST(errors_are_those_of_the_whole_prediction) {
+TEST(errors_are_those_of_the_whole_prediction) {
   g_auto(Case) drawn = long_case(&cases, 3);
   drawn.plan->gpus += 1;
   g_autoptr(GError) expected = NULL, found = NULL;
@@ -125,7 +122,6 @@ START_TEST(errors_are_those_of_the_whole_prediction) {
   ck_assert_str_eq(found->message, expected->message);
   ck_assert_int_eq(found->code, expected->code);
 }
-END_TEST
 
 /* --- lists of more micro-batches --- */
 
@@ -190,7 +186,7 @@ static void assert_programs_grow(const Case *drawn, int group, int n_groups) {
   assert_lists_grow(drawn, expanded, longer_expanded, group);
 }
 
-START_TEST(lists_of_more_micro_batches_have_what_repeats_once_more) {
+TEST(lists_of_more_micro_batches_have_what_repeats_once_more) {
   for (guint seed = 0; seed < 150; seed++) {
     g_auto(Case) drawn = long_case(&cases, seed);
     const Plan *plan = drawn.plan;
@@ -200,10 +196,9 @@ START_TEST(lists_of_more_micro_batches_have_what_repeats_once_more) {
       assert_programs_grow(&drawn, 1, (seed % 2 ? 3 : 1) * plan->pp + 3);
   }
 }
-END_TEST
 
 /* 1f1b of 2 stages, rank 0: F0, then F B in turn. A group has F, B, the send of one and the receive of the other. */
-START_TEST(a_group_of_1f1b_is_a_forward_and_a_backward) {
+TEST(a_group_of_1f1b_is_a_forward_and_a_backward) {
   g_auto(Case) drawn = long_case(&cases, 3);
   Plan *plan = drawn.plan;
   plan->tp = plan->dp = plan->cp = plan->chunks = 1;
@@ -221,19 +216,10 @@ START_TEST(a_group_of_1f1b_is_a_forward_and_a_backward) {
     ck_assert_int_eq(program_repeats_of(repeats, rank, 0)->n_ops, 4);
   ck_assert_ptr_null(program_repeats_new(program, 7)); /* no two groups of seven in eight */
 }
-END_TEST
 
 int main(int argc, char **argv) {
   if (argc > 1)
     n_plans = atoi(argv[1]);
-  TCase *tcase = tcase_create("repeats");
-  tcase_add_unchecked_fixture(tcase, set_up, tear_down);
-  tcase_set_timeout(tcase, 0);
-  tcase_add_test(tcase, steps_of_fewer_micro_batches_are_those_of_all);
-  tcase_add_test(tcase, collectives_of_cp_slow_those_of_tp_in_fewer_as_in_all);
-  tcase_add_test(tcase, what_does_not_repeat_is_run_in_full);
-  tcase_add_test(tcase, errors_are_those_of_the_whole_prediction);
-  tcase_add_test(tcase, lists_of_more_micro_batches_have_what_repeats_once_more);
-  tcase_add_test(tcase, a_group_of_1f1b_is_a_forward_and_a_backward);
-  return run_case("predict step", tcase);
+  tcase_add_unchecked_fixture(listed_tests(), set_up, tear_down);
+  return run_tests();
 }

@@ -34,7 +34,7 @@ static Plan *deepseek_plan(void) {
 
 /* Table 1 of the report: 2,664,000 H800-hours for pre-training on 14.8e12 tokens (section 4.2). Its smaller first
  * batches are left out: they are 3 % of the tokens. */
-START_TEST(deepseek_v3_costs_what_it_did) {
+TEST(deepseek_v3_costs_what_it_did) {
   g_autoptr(GError) error = NULL;
   g_autoptr(Model) model = model_read("deepseek-v3", &error);
   g_autoptr(Cluster) cluster = cluster_read("h800", &error);
@@ -44,10 +44,9 @@ START_TEST(deepseek_v3_costs_what_it_did) {
   const double hours = 14.8e12 / prediction->tokens_per_s_per_gpu / 3600;
   ck_assert_msg(fabs(hours / 2.664e6 - 1) < 0.15, "%.3g hours, published 2.664e6", hours);
 }
-END_TEST
 
 /* It ran in 80 GB; with all that a layer saves it could not have. */
-START_TEST(deepseek_v3_fits_as_it_did_and_only_with_what_it_makes_again) {
+TEST(deepseek_v3_fits_as_it_did_and_only_with_what_it_makes_again) {
   g_autoptr(GError) error = NULL;
   g_autoptr(Model) model = model_read("deepseek-v3", &error);
   g_autoptr(Cluster) cluster = cluster_read("h800", &error);
@@ -60,12 +59,7 @@ START_TEST(deepseek_v3_fits_as_it_did_and_only_with_what_it_makes_again) {
   g_autoptr(Prediction) whole = predict(model, cluster, plan, &error);
   ck_assert_double_gt(whole->memory->peak_bytes, capacity);
 }
-END_TEST
 
 int main(void) {
-  TCase *cases = tcase_create("published_cost");
-  tcase_set_timeout(cases, 60);
-  tcase_add_test(cases, deepseek_v3_costs_what_it_did);
-  tcase_add_test(cases, deepseek_v3_fits_as_it_did_and_only_with_what_it_makes_again);
-  return run_case("published_cost", cases);
+  return run_tests();
 }

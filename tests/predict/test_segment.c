@@ -14,7 +14,7 @@ static Cluster *rack_cluster(void) {
 
 /* Racks of 72 of which 64 are taken: 64 and 72 GPUs are in one rack; 128 and 576 = 9 × 64 = 8 × 72 are segments; 144
  * and 216 are whole racks and no whole segments. */
-START_TEST(a_job_of_several_domains_takes_a_segment_of_each) {
+TEST(a_job_of_several_domains_takes_a_segment_of_each) {
   g_autoptr(Cluster) cluster = rack_cluster();
   static const struct {
     int gpus, domain;
@@ -24,18 +24,16 @@ START_TEST(a_job_of_several_domains_takes_a_segment_of_each) {
   cluster->segment_gpus = cluster->domain_gpus;
   ck_assert_int_eq(cluster_job_domain(cluster, 256), 72);
 }
-END_TEST
 
 /* What is where is said by the file. */
-START_TEST(described_faults_keep_gpus_where_they_are) {
+TEST(described_faults_keep_gpus_where_they_are) {
   g_autoptr(Cluster) cluster = rack_cluster();
   cluster->faults = g_array_new(FALSE, FALSE, sizeof(LinkFault));
   ck_assert_int_eq(cluster_job_domain(cluster, 256), 72);
 }
-END_TEST
 
 /* 1,152 GPUs are 16 racks: 16 segments of 64 fit, 18 do not. Without NICs there is no job of two racks. */
-START_TEST(segments_are_taken_where_there_are_domains_for_them) {
+TEST(segments_are_taken_where_there_are_domains_for_them) {
   g_autoptr(Cluster) cluster = rack_cluster();
   cluster->max_gpus = 1152;
   ck_assert_int_eq(cluster_job_domain(cluster, 1024), 64);
@@ -45,7 +43,6 @@ START_TEST(segments_are_taken_where_there_are_domains_for_them) {
   cluster->nics_per_node = 0;
   ck_assert_int_eq(cluster_job_domain(cluster, 128), 72);
 }
-END_TEST
 
 static void add_tiers(Cluster *cluster, int leaf_nodes, gint64 pod_gpus) {
   cluster->leaves.n_nodes = leaf_nodes;
@@ -56,7 +53,7 @@ static void add_tiers(Cluster *cluster, int leaf_nodes, gint64 pod_gpus) {
 
 /* A pod of 8 racks has 8 · 64 = 512 GPUs of the job, leaves of two racks (36 nodes) have 128: 32 nodes. A pod of 600
  * GPUs has 8 ⅓ racks, and no whole number of segments. */
-START_TEST(pods_and_leaves_have_as_many_of_a_job_as_their_domains) {
+TEST(pods_and_leaves_have_as_many_of_a_job_as_their_domains) {
   g_autoptr(Cluster) cluster = rack_cluster();
   add_tiers(cluster, 36, 600);
   ck_assert_int_eq(cluster_job_domain(cluster, 1024), 72);
@@ -67,7 +64,6 @@ START_TEST(pods_and_leaves_have_as_many_of_a_job_as_their_domains) {
   ck_assert_int_eq(cluster->tiers[0].span_gpus, 512);
   ck_assert_int_eq(cluster->tiers[1].span_gpus, 4096);
 }
-END_TEST
 
 /* Experts of 64 ranks on 256 GPUs: four groups, a rack each. */
 static Prediction *predict_experts(const Cluster *cluster, const Plan *plan) {
@@ -91,7 +87,7 @@ static Plan *expert_plan(void) {
 }
 
 /* Its groups have 64 members in one domain each. */
-START_TEST(groups_of_experts_stay_inside_a_rack) {
+TEST(groups_of_experts_stay_inside_a_rack) {
   g_autoptr(Cluster) cluster = rack_cluster();
   g_autoptr(Plan) plan = expert_plan();
   g_autoptr(Prediction) taken = predict_experts(cluster, plan);
@@ -101,10 +97,9 @@ START_TEST(groups_of_experts_stay_inside_a_rack) {
   ck_assert_int_eq(layout_group_shape(&taken->workload->layout, taken->cluster, experts).n_domains, 1);
   ck_assert_int_eq(layout_group_shape(&taken->workload->layout, cluster, experts).n_domains, 2);
 }
-END_TEST
 
 /* A rank map says itself where ranks are: in order, racks are full, and groups of 64 lie in two. */
-START_TEST(a_rank_map_is_taken_at_its_word) {
+TEST(a_rank_map_is_taken_at_its_word) {
   g_autoptr(Cluster) cluster = rack_cluster();
   g_autoptr(Plan) plan = expert_plan();
   g_autoptr(Prediction) taken = predict_experts(cluster, plan);
@@ -115,11 +110,10 @@ START_TEST(a_rank_map_is_taken_at_its_word) {
   ck_assert_int_eq(mapped->cluster->domain_gpus, 72);
   ck_assert_double_gt(mapped->step_time_s, 1.5 * taken->step_time_s);
 }
-END_TEST
 
 /* The GPUs that the job has, said one by one: racks 0 … 15, of which two pods of 8 have 512 each. Groups of 128 ranks
  * of experts stay in a pod; if pods were taken to have 576 of the job's GPUs, the fifth of them would lie in two. */
-START_TEST(a_map_to_the_gpus_of_segments_changes_nothing_under_tiers) {
+TEST(a_map_to_the_gpus_of_segments_changes_nothing_under_tiers) {
   g_autoptr(Cluster) cluster = rack_cluster();
   add_tiers(cluster, 0, 576);
   g_autoptr(Plan) plan = expert_plan();
@@ -135,17 +129,7 @@ START_TEST(a_map_to_the_gpus_of_segments_changes_nothing_under_tiers) {
   g_autoptr(Prediction) mapped = predict_experts(cluster, plan);
   ck_assert_double_eq(mapped->step_time_s, taken->step_time_s);
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("segment");
-  tcase_set_timeout(tcase, 60);
-  tcase_add_test(tcase, a_job_of_several_domains_takes_a_segment_of_each);
-  tcase_add_test(tcase, described_faults_keep_gpus_where_they_are);
-  tcase_add_test(tcase, segments_are_taken_where_there_are_domains_for_them);
-  tcase_add_test(tcase, pods_and_leaves_have_as_many_of_a_job_as_their_domains);
-  tcase_add_test(tcase, groups_of_experts_stay_inside_a_rack);
-  tcase_add_test(tcase, a_rank_map_is_taken_at_its_word);
-  tcase_add_test(tcase, a_map_to_the_gpus_of_segments_changes_nothing_under_tiers);
-  return run_case("segment", tcase);
+  return run_tests();
 }

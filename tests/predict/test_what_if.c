@@ -79,7 +79,7 @@ static Prediction *predict_changed(const Case *drawn, void (*change)(Cluster *cl
 }
 
 /* The library chooses its algorithms by an estimate that errs, but that never makes faster links the slower ones. */
-START_TEST(slower_links_never_shorten_a_step_and_faster_ones_never_lengthen_it) {
+TEST(slower_links_never_shorten_a_step_and_faster_ones_never_lengthen_it) {
   int n_longer[G_N_ELEMENTS(changes)] = {0};
   for (guint seed = 0; seed < N_PLANS; seed++) {
     g_auto(Case) drawn = random_case(seed, clusters, MAX_GPUS);
@@ -98,7 +98,6 @@ START_TEST(slower_links_never_shorten_a_step_and_faster_ones_never_lengthen_it) 
   for (gsize i = 0; i < G_N_ELEMENTS(changes); i++) /* or the property would be empty */
     ck_assert_msg(n_longer[i] > N_PLANS / 10, "%s changed only %d plans", changes[i].name, n_longer[i]);
 }
-END_TEST
 
 static void keep(Cluster *cluster) {
 }
@@ -117,7 +116,7 @@ static gint64 step_with_overlap(const Case *drawn, gboolean overlaps, void (*cha
 
 /* Gradients that are reduced beside the backward lengthen a step only by slowing down other transfers, because several
  * small collectives take longer than a large one, or as they are launched before the kernels behind them. */
-START_TEST(overlapping_gradients_costs_by_contention_buckets_and_launches_only) {
+TEST(overlapping_gradients_costs_by_contention_buckets_and_launches_only) {
   int n_longer = 0;
   for (guint seed = 0; seed < N_PLANS; seed++) {
     g_autoptr(GRand) rand = g_rand_new_with_seed(seed);
@@ -134,12 +133,11 @@ START_TEST(overlapping_gradients_costs_by_contention_buckets_and_launches_only) 
   ck_assert_int_gt(n_longer, 0);
   ck_assert_int_lt(n_longer, N_PLANS / 4);
 }
-END_TEST
 
 /* With contention a step may lose more to it: a gather of ZeRO-3 that goes over NICs twice as fast takes twice the
  * share of the scale-up links from collectives of tp, which kernels wait for, and no longer runs beside kernels. That
  * costs less than contention costs with the faster links, and a few per cent at most. */
-START_TEST(faster_links_lengthen_a_step_by_no_more_than_contention) {
+TEST(faster_links_lengthen_a_step_by_no_more_than_contention) {
   static const double most_longer = 0.05;
   int n_contended = 0;
   for (guint seed = 0; seed < N_PLANS; seed++) {
@@ -168,7 +166,6 @@ START_TEST(faster_links_lengthen_a_step_by_no_more_than_contention) {
   }
   ck_assert_int_gt(n_contended, 20);
 }
-END_TEST
 
 /* One large gradient all-reduce over `gpus` at the end of the step, nothing beside it. */
 static Case one_all_reduce(int gpus) {
@@ -182,7 +179,7 @@ static Case one_all_reduce(int gpus) {
 
 /* Exposed time of dp is α + x/B with x/B ≫ α, so with B/2 it comes close to twice as much; nothing else changes, and
  * the step grows by the same nanoseconds. 8 GPUs of selene are one node, 64 are eight. */
-START_TEST(a_communication_bound_step_grows_by_what_its_link_lost) {
+TEST(a_communication_bound_step_grows_by_what_its_link_lost) {
   const struct {
     int gpus;
     void (*change)(Cluster *cluster);
@@ -197,15 +194,13 @@ START_TEST(a_communication_bound_step_grows_by_what_its_link_lost) {
     ck_assert_int_eq(after->metrics->step_ns - before->metrics->step_ns, after_ns - before_ns);
   }
 }
-END_TEST
 
-START_TEST(a_link_that_is_not_used_does_not_matter) {
+TEST(a_link_that_is_not_used_does_not_matter) {
   g_auto(Case) one_node = one_all_reduce(8);
   g_autoptr(Prediction) before = predict_case(&one_node);
   g_autoptr(Prediction) after = predict_changed(&one_node, halve_nics);
   ck_assert_int_eq(after->metrics->step_ns, before->metrics->step_ns);
 }
-END_TEST
 
 /* --- ranks that differ --- */
 
@@ -245,7 +240,7 @@ static gint64 compute_ns(const Prediction *prediction, int pp, double factor) {
 
 /* One GPU, large kernels: the step is the first launch, the kernels one after the other, and the host's read. Only the
  * kernels grow. */
-START_TEST(a_lone_slow_rank_takes_that_much_longer_to_compute) {
+TEST(a_lone_slow_rank_takes_that_much_longer_to_compute) {
   g_auto(Case) alone = {.model = gpt, .cluster = clusters[0], .plan = plan_new()};
   alone.plan->micro_batch = 4;
   alone.plan->global_batch = 16;
@@ -254,14 +249,13 @@ START_TEST(a_lone_slow_rank_takes_that_much_longer_to_compute) {
   ck_assert_int_eq(slow->metrics->step_ns - even->metrics->step_ns, compute_ns(even, 0, SLOW) - compute_ns(even, 0, 1));
   ck_assert_double_eq_tol(slow->step_time_s / even->step_time_s, SLOW, 1e-4);
 }
-END_TEST
 
 static void make_links_free(Cluster *cluster) {
   cluster->scale_up_Bps = 1e18;
   cluster->nic_Bps = 1e18;
 }
 
-START_TEST(one_slow_rank_of_four_holds_all_back_by_its_factor) {
+TEST(one_slow_rank_of_four_holds_all_back_by_its_factor) {
   Cluster free_links = *clusters[0];
   make_links_free(&free_links);
   for (int rank = 0; rank < 4; rank++) {
@@ -274,10 +268,9 @@ START_TEST(one_slow_rank_of_four_holds_all_back_by_its_factor) {
     ck_assert_double_eq_tol(slow->step_time_s / even->step_time_s, SLOW, 1e-3);
   }
 }
-END_TEST
 
 /* Stage 2 of 4 works all the while once it began: at least its work times 1.4, and no more than all stages slow. */
-START_TEST(a_slow_stage_costs_at_least_its_share_and_at_most_the_factor) {
+TEST(a_slow_stage_costs_at_least_its_share_and_at_most_the_factor) {
   g_auto(Case) pipeline = {.model = gpt, .cluster = clusters[0], .plan = plan_new()};
   pipeline.plan->pp = 4;
   pipeline.plan->micro_batch = 4;
@@ -293,9 +286,8 @@ START_TEST(a_slow_stage_costs_at_least_its_share_and_at_most_the_factor) {
     ck_assert_int_le(slow->metrics->step_ns, (gint64)(SLOW * (double)even->metrics->step_ns) + n_ops);
   }
 }
-END_TEST
 
-START_TEST(a_slow_rank_never_speeds_anything_up) {
+TEST(a_slow_rank_never_speeds_anything_up) {
   for (guint seed = 0; seed < N_PLANS; seed++) {
     g_auto(Case) drawn = random_case(seed, clusters, 32);
     g_autoptr(Prediction) even = predict_case(&drawn);
@@ -310,7 +302,6 @@ START_TEST(a_slow_rank_never_speeds_anything_up) {
     }
   }
 }
-END_TEST
 
 /* --- jitter --- */
 
@@ -322,7 +313,7 @@ static gint64 jittered_ns(const Case *drawn, double jitter, guint64 seed) {
   return prediction->metrics->step_ns;
 }
 
-START_TEST(jitter_follows_its_seed) {
+TEST(jitter_follows_its_seed) {
   for (guint seed = 0; seed < 20; seed++) {
     g_auto(Case) drawn = random_case(seed, clusters, 32);
     gint64 once_ns = jittered_ns(&drawn, 0.1, 7);
@@ -330,10 +321,9 @@ START_TEST(jitter_follows_its_seed) {
     ck_assert_int_ne(jittered_ns(&drawn, 0.1, 8), once_ns);
   }
 }
-END_TEST
 
 /* Ranks that wait for each other wait for the slowest: the mean over seeds grows with the deviation. */
-START_TEST(the_mean_step_grows_with_jitter) {
+TEST(the_mean_step_grows_with_jitter) {
   g_auto(Case) drawn = {.model = gpt, .cluster = clusters[0], .plan = plan_new()};
   drawn.plan->tp = 2;
   drawn.plan->pp = 2;
@@ -349,22 +339,8 @@ START_TEST(the_mean_step_grows_with_jitter) {
     before_ns = mean_ns;
   }
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("what_if");
-  tcase_set_timeout(tcase, 300);
-  tcase_add_checked_fixture(tcase, set_up, tear_down);
-  tcase_add_test(tcase, slower_links_never_shorten_a_step_and_faster_ones_never_lengthen_it);
-  tcase_add_test(tcase, faster_links_lengthen_a_step_by_no_more_than_contention);
-  tcase_add_test(tcase, overlapping_gradients_costs_by_contention_buckets_and_launches_only);
-  tcase_add_test(tcase, a_communication_bound_step_grows_by_what_its_link_lost);
-  tcase_add_test(tcase, a_link_that_is_not_used_does_not_matter);
-  tcase_add_test(tcase, a_lone_slow_rank_takes_that_much_longer_to_compute);
-  tcase_add_test(tcase, one_slow_rank_of_four_holds_all_back_by_its_factor);
-  tcase_add_test(tcase, a_slow_stage_costs_at_least_its_share_and_at_most_the_factor);
-  tcase_add_test(tcase, a_slow_rank_never_speeds_anything_up);
-  tcase_add_test(tcase, jitter_follows_its_seed);
-  tcase_add_test(tcase, the_mean_step_grows_with_jitter);
-  return run_case("what_if", tcase);
+  tcase_add_checked_fixture(listed_tests(), set_up, tear_down);
+  return run_tests();
 }
