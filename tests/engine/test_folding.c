@@ -72,8 +72,7 @@ static gboolean is_same_stretch(const Trace *folded, int representative, const T
          all->start_ns[all->first[rank] + (gsize)stretch->expanded];
 }
 
-static void assert_same_times(const Case *drawn, const Prediction *folded, const Prediction *all) {
-  g_autofree char *text = case_text(drawn);
+static void assert_same_times(const char *text, const Prediction *folded, const Prediction *all) {
   for (int pp = 0; pp < folded->program->n_ranks; pp++) {
     g_autoptr(GArray) stretches = stretches_of(&folded->program->ranks[pp], &all->program->ranks[pp]);
     ck_assert_msg(stretches != NULL, "%s\npipeline rank %d: expanded into other ops", text, pp);
@@ -87,29 +86,8 @@ static void assert_same_times(const Case *drawn, const Prediction *folded, const
   }
 }
 
-static void assert_same_breakdown(const char *text, const RankBreakdown *folded, const RankBreakdown *all, int rank) {
-  for (int kind = 0; kind < N_BREAKDOWN; kind++)
-    if (folded->ns[kind] != all->ns[kind])
-      ck_abort_msg("%s\nrank %d: %s %d and %d ns", text, rank, breakdown_name(kind), (int)folded->ns[kind],
-                   (int)all->ns[kind]);
-  for (int axis = 0; axis < N_AXES; axis++)
-    if (folded->hidden_ns[axis] != all->hidden_ns[axis])
-      ck_abort_msg("%s\nrank %d: hidden %s %d and %d ns", text, rank, axis_name(axis), (int)folded->hidden_ns[axis],
-                   (int)all->hidden_ns[axis]);
-}
-
-static void assert_same_metrics(const Case *drawn, const Prediction *folded, const Prediction *all) {
-  g_autofree char *text = case_text(drawn);
-  ck_assert_msg(folded->metrics->step_ns == all->metrics->step_ns, "%s\nstep %g and %g", text, folded->step_time_s,
-                all->step_time_s);
-  for (int rank = 0; rank < all->metrics->n_ranks; rank++)
-    assert_same_breakdown(text, &folded->metrics->ranks[all->trace->pipeline_rank[rank]], &all->metrics->ranks[rank],
-                          rank);
-}
-
-static void assert_same_links(const Case *drawn, const Prediction *folded, const Prediction *all) {
+static void assert_same_links(const char *text, const Prediction *folded, const Prediction *all) {
   LinkUse one[TIMING_MAX_WAYS], each[TIMING_MAX_WAYS];
-  g_autofree char *text = case_text(drawn);
   const gboolean is_known = link_use_of(folded->trace, folded->metrics, NULL, one);
   ck_assert(link_use_of(all->trace, all->metrics, NULL, each) == is_known);
   for (int way = 0; way < TIMING_MAX_WAYS && is_known; way++)
@@ -119,45 +97,28 @@ static void assert_same_links(const Case *drawn, const Prediction *folded, const
 }
 
 static void assert_folding_is_exact(const Case *drawn) {
-  g_autoptr(Plan) unfolded = plan_copy(drawn->plan);
-  unfolded->fold = FALSE;
-  g_autoptr(Prediction) folded = predict_case(drawn);
-  g_autoptr(Prediction) all = predict_on(drawn, drawn->cluster, unfolded);
+  g_autoptr(Prediction) folded = predict_case(drawn), all = predict_unfolded(drawn);
+  g_autofree char *text = case_text(drawn);
   ck_assert_int_eq(folded->trace->n_ranks, drawn->plan->pp);
   ck_assert_int_eq(all->trace->n_ranks, drawn->plan->gpus);
-  assert_same_metrics(drawn, folded, all);
-  assert_same_links(drawn, folded, all);
-  assert_same_times(drawn, folded, all);
-}
-
-/* One of the shipped frameworks: what it does to kernels and collectives, the host and the exchanges it does apart. */
-static void draw_framework(Plan *plan, guint seed) {
-  g_auto(GStrv) names = framework_names();
-  const char *name = names[seed % g_strv_length(names)];
-  Framework framework;
-  g_autoptr(GError) error = NULL;
-  ck_assert_msg(framework_read(name, &framework, &error), "%s", error != NULL ? error->message : "");
-  run_under(plan, name, &framework);
+  assert_same_metrics(text, folded, all);
+  assert_same_links(text, folded, all);
+  assert_same_times(text, folded, all);
 }
 
 /* Check's loop variable _i is the batch. */
 START_TEST(folded_run_is_the_run_of_all_ranks) {
-  Cluster *clusters[N_CASE_CLUSTERS];
-  read_case_clusters(clusters);
   for (int i = 0; i < PLANS_PER_BATCH; i++) {
     /* large ones are slow to run: a few are enough */
     guint seed = (guint)(_i * PLANS_PER_BATCH + i);
-    g_auto(Case) drawn = random_case(seed, clusters, i % 5 == 0 ? MAX_GPUS : 64);
+    g_auto(Case) drawn = random_case(seed, case_clusters(), i % 5 == 0 ? MAX_GPUS : 64);
     drawn.plan->steps = seed % 3 == 0 ? 3 : 1;
-    if (seed % 2 == 0 && drawn.plan->pp > 1 && drawn.plan->chunks == 1) { /* halves of backward apart */
-      g_free(drawn.plan->schedule);
-      drawn.plan->schedule = g_strdup("zb-h1");
-    }
+    if (seed % 2 == 0 && drawn.plan->pp > 1 && drawn.plan->chunks == 1) /* halves of backward apart */
+      plan_say(drawn.plan, "--schedule zb-h1");
     if (seed % 3 == 1)
-      draw_framework(drawn.plan, seed / 3);
+      run_under(drawn.plan, shipped_frameworks()[seed / 3 % g_strv_length(shipped_frameworks())]);
     assert_folding_is_exact(&drawn);
   }
-  free_case_clusters(clusters);
 }
 
 int main(int argc, char **argv) {

@@ -2,7 +2,7 @@
  * transfers slow them and are slowed by them, and they are not run ahead past a time at which another transfer may
  * start. Runs that are unfolded, or whose sends do not wait for their receivers, run nothing ahead: their records are
  * the same. Times in nanoseconds. */
-#include "loaded_program.h"
+#include "engine_fixture.h"
 #include "run_suite.h"
 
 static const Group tp_group = {.name = "tp", .axes = AXIS_BIT(AXIS_TP), .pp_first = -1, .pp_last = -1};
@@ -11,31 +11,18 @@ enum { KERNEL_NS = 10, LATENCY_NS = 1 };
 
 /* A kernel (of KERNEL_NS) that waits for the collective before it (−1: none), and tp's behind it, which moves for
  * `moves_ns` after LATENCY_NS. Returns the collective; the kernel stands before it. */
-static int add_layer(Loaded *loaded, int rank, int before, gint64 moves_ns) {
-  const int kernel = hand_compute(&loaded->hand, rank, hand_kernel(KERNEL_NS));
+static int add_layer(Hand *hand, int rank, int before, gint64 moves_ns) {
+  const int kernel = hand_compute(hand, rank, hand_kernel(KERNEL_NS));
   if (before >= 0)
-    hand_after(&loaded->hand, rank, kernel, before);
-  const int collective = hand_collective(&loaded->hand, rank, STREAM_TP, tp_group, hand_kernel(LATENCY_NS + moves_ns));
-  hand_after(&loaded->hand, rank, collective, kernel);
+    hand_after(hand, rank, kernel, before);
+  const int collective = hand_collective(hand, rank, STREAM_TP, tp_group, hand_kernel(LATENCY_NS + moves_ns));
+  hand_after(hand, rank, collective, kernel);
   return collective;
 }
 
 /* Gradients' collective, of so long in all; without a latency unless its load has one. */
-static int add_dp(Loaded *loaded, int rank, gint64 moves_ns) {
-  return hand_collective(&loaded->hand, rank, STREAM_DP, dp_group, hand_kernel(moves_ns));
-}
-
-static Trace *run_counted(Loaded *loaded, const Simulation *with, guint64 expected_ahead) {
-  Simulation simulation = *with;
-  EngineStats stats;
-  loaded->hand.timing.loads = loaded->loads;
-  simulation.program = loaded->hand.program;
-  simulation.timing = &loaded->hand.timing;
-  simulation.contended = TRUE;
-  Trace *trace = engine_run(&simulation, &stats);
-  loaded->hand.timing.loads = NULL;
-  ck_assert_uint_eq(stats.n_ahead, expected_ahead);
-  return trace;
+static int add_dp(Hand *hand, int rank, gint64 moves_ns) {
+  return hand_collective(hand, rank, STREAM_DP, dp_group, hand_kernel(moves_ns));
 }
 
 typedef struct {
@@ -44,12 +31,13 @@ typedef struct {
 } Expected;
 
 /* On every rank that the pipeline rank stands for; folded, so many collectives are run ahead. */
-static void check_runs(Loaded *loaded, const Expected *expected, int n, guint64 n_ahead) {
-  const Layout layout = layout_of(2, 2, loaded->hand.program->n_ranks);
-  const Simulation all = {.layout = &layout, .eager_bytes = -1};
-  const Simulation *runs[] = {&folded, &all};
+static void check_runs(Hand *hand, const Expected *expected, int n, guint64 n_ahead) {
+  const Layout layout = layout_of(2, 2, hand->program->n_ranks);
+  const Simulation runs[] = {{.folded = TRUE, .eager_bytes = -1}, {.layout = &layout, .eager_bytes = -1}};
   for (gsize i = 0; i < G_N_ELEMENTS(runs); i++) {
-    g_autoptr(Trace) trace = run_counted(loaded, runs[i], runs[i]->folded ? n_ahead : 0);
+    EngineStats stats;
+    g_autoptr(Trace) trace = hand_run(hand, runs[i], &stats);
+    ck_assert_uint_eq(stats.n_ahead, runs[i].folded ? n_ahead : 0);
     for (int rank = 0; rank < trace->n_ranks; rank++)
       for (int k = 0; k < n; k++)
         if (trace->pipeline_rank[rank] == expected[k].rank)
@@ -64,16 +52,13 @@ static void check_runs(Loaded *loaded, const Expected *expected, int n, guint64 
  *     tp          10 ░▒▒▒▒▒ 31   41 ░▒▒▒▒▒ 62    72 ░▒▒▒▒▒ 93
  *     dp       0 ▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒ … 1030      */
 TEST(layers_beside_a_gradient_reduction_share_its_link) {
-  Loaded loaded = {.loads = {{0}}};
-  hand_init(&loaded.hand, 1);
-  const int first = add_layer(&loaded, 0, -1, 10), second = add_layer(&loaded, 0, first, 10),
-            third = add_layer(&loaded, 0, second, 10), reduction = add_dp(&loaded, 0, 1000);
+  g_auto(Hand) hand = hand_of(1);
+  const int first = add_layer(&hand, 0, -1, 10), second = add_layer(&hand, 0, first, 10),
+            third = add_layer(&hand, 0, second, 10), reduction = add_dp(&hand, 0, 1000);
   const Expected expected[] = {{0, first, 10, 31}, {0, second, 41, 62}, {0, third, 72, 93}, {0, reduction, 0, 1030}};
-  hand_finish(&loaded.hand);
-  load(&loaded, 0, first, NIC, 1000, LATENCY_NS);
-  load(&loaded, 0, reduction, NIC, 1000, 0);
-  check_runs(&loaded, expected, G_N_ELEMENTS(expected), 3);
-  hand_clear(&loaded.hand);
+  hand_load(&hand, 0, first, NIC, 1000, LATENCY_NS);
+  hand_load(&hand, 0, reduction, NIC, 1000, 0);
+  check_runs(&hand, expected, G_N_ELEMENTS(expected), 3);
 }
 
 /* dp's begin and end in the middle of tp's. Of tp's first 30 from 11 on, 9 are through at 20, when dp's first 20 begin
@@ -85,17 +70,14 @@ TEST(layers_beside_a_gradient_reduction_share_its_link) {
  *     dp       0 ░░░░░░░ 20 ▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒ 60 ░░ 65 ████ 72 ▒▒▒ 78 */
 TEST(reductions_begin_and_end_beside_collectives) {
   enum { FIRST_LATENCY_NS = 20, SECOND_LATENCY_NS = 5 };
-  Loaded loaded = {.loads = {{0}}};
-  hand_init(&loaded.hand, 1);
-  const int first = add_layer(&loaded, 0, -1, 30), second = add_layer(&loaded, 0, first, 30);
-  const int reduction = add_dp(&loaded, 0, FIRST_LATENCY_NS + 20), next = add_dp(&loaded, 0, SECOND_LATENCY_NS + 10);
-  hand_finish(&loaded.hand);
-  load(&loaded, 0, first, NIC, 1000, LATENCY_NS);
-  load(&loaded, 0, reduction, NIC, 1000, FIRST_LATENCY_NS);
-  load(&loaded, 0, next, NIC, 1000, SECOND_LATENCY_NS);
+  g_auto(Hand) hand = hand_of(1);
+  const int first = add_layer(&hand, 0, -1, 30), second = add_layer(&hand, 0, first, 30);
+  const int reduction = add_dp(&hand, 0, FIRST_LATENCY_NS + 20), next = add_dp(&hand, 0, SECOND_LATENCY_NS + 10);
+  hand_load(&hand, 0, first, NIC, 1000, LATENCY_NS);
+  hand_load(&hand, 0, reduction, NIC, 1000, FIRST_LATENCY_NS);
+  hand_load(&hand, 0, next, NIC, 1000, SECOND_LATENCY_NS);
   const Expected expected[] = {{0, first, 10, 61}, {0, reduction, 0, 60}, {0, next, 60, 78}, {0, second, 71, 105}};
-  check_runs(&loaded, expected, G_N_ELEMENTS(expected), 4);
-  hand_clear(&loaded.hand);
+  check_runs(&hand, expected, G_N_ELEMENTS(expected), 4);
 }
 
 /* A send and dp's first share the NIC until the send has moved its 50, at 100: then 50 of dp's are left, which end at
@@ -107,27 +89,25 @@ TEST(reductions_begin_and_end_beside_collectives) {
  *     dp, scale-up                            150 ▒▒▒▒ 190
  *     tp, scale-up                  100 █ 111    121 █▒▒▒▒█ 202 */
 TEST(a_transfer_left_alone_by_a_send_ends_sooner) {
-  Loaded loaded = {.loads = {{0}}};
-  hand_init(&loaded.hand, 2);
-  const int send = hand_send(&loaded.hand, 0, 1, 0, 100, hand_kernel(50));
-  const int receive = hand_receive(&loaded.hand, 1, 0, 0, 100, hand_kernel(50));
-  const int on_nic = add_dp(&loaded, 0, 100), on_scale_up = add_dp(&loaded, 0, 20);
-  const int first = hand_collective(&loaded.hand, 0, STREAM_TP, tp_group, hand_kernel(LATENCY_NS + 10));
-  hand_after(&loaded.hand, 0, first, send);
-  const int second = add_layer(&loaded, 0, first, 60);
-  hand_finish(&loaded.hand);
-  load(&loaded, 0, send, NIC, 1000, 0);
-  load(&loaded, 0, on_nic, NIC, 1000, 0);
-  load(&loaded, 0, on_scale_up, SCALE_UP, 1000, 0);
-  load(&loaded, 0, first, SCALE_UP, 1000, LATENCY_NS);
-  load(&loaded, 0, second, SCALE_UP, 1000, LATENCY_NS);
+  g_auto(Hand) hand = hand_of(2);
+  const int send = hand_send(&hand, 0, 1, 0, 100, hand_kernel(50));
+  const int receive = hand_receive(&hand, 1, 0, 0, 100, hand_kernel(50));
+  const int on_nic = add_dp(&hand, 0, 100), on_scale_up = add_dp(&hand, 0, 20);
+  const int first = hand_collective(&hand, 0, STREAM_TP, tp_group, hand_kernel(LATENCY_NS + 10));
+  hand_after(&hand, 0, first, send);
+  const int second = add_layer(&hand, 0, first, 60);
+  hand_load(&hand, 0, send, NIC, 1000, 0);
+  hand_load(&hand, 0, on_nic, NIC, 1000, 0);
+  hand_load(&hand, 0, on_scale_up, SCALE_UP, 1000, 0);
+  hand_load(&hand, 0, first, SCALE_UP, 1000, LATENCY_NS);
+  hand_load(&hand, 0, second, SCALE_UP, 1000, LATENCY_NS);
   const Expected expected[] = {{0, send, 0, 100},          {1, receive, 0, 100}, {0, on_nic, 0, 150},
                                {0, on_scale_up, 150, 190}, {0, first, 100, 111}, {0, second, 121, 202}};
-  check_runs(&loaded, expected, G_N_ELEMENTS(expected), 2);
-  const Simulation eager = {.folded = TRUE, .eager_bytes = 100};
-  g_autoptr(Trace) trace = run_counted(&loaded, &eager, 0);
+  check_runs(&hand, expected, G_N_ELEMENTS(expected), 2);
+  EngineStats stats;
+  g_autoptr(Trace) trace = hand_run(&hand, (Simulation){.folded = TRUE, .eager_bytes = 100}, &stats);
+  ck_assert_uint_eq(stats.n_ahead, 0);
   ASSERT_RECORD(trace, 0, second, 121, 202);
-  hand_clear(&loaded.hand);
 }
 
 /* Rank 0 sends once its kernel of 55 has ended, which runs from 36 on. That it ends no sooner than at 10 + 55 is known
@@ -140,40 +120,34 @@ TEST(a_transfer_left_alone_by_a_send_ends_sooner) {
  *     receive                                     91 ▒█▒▒▒▒ 140
  *     tp       10 ███ 31   41 ███ 62   72 ██████████▒ 95  105 ▒▒▒▒█ 143 */
 TEST(a_receive_is_undisturbed_until_its_sender_has_computed) {
-  Loaded loaded = {.loads = {{0}}};
-  hand_init(&loaded.hand, 2);
-  const int before = add_layer(&loaded, 0, -1, 25);
-  const int kernel = hand_compute(&loaded.hand, 0, hand_kernel(55));
-  hand_after(&loaded.hand, 0, kernel, before);
-  const int send = hand_send(&loaded.hand, 0, 1, 0, 100, hand_kernel(30));
-  hand_after(&loaded.hand, 0, send, kernel);
-  const int receive = hand_receive(&loaded.hand, 1, 0, 0, 100, hand_kernel(30));
-  const int first = add_layer(&loaded, 1, -1, 20), second = add_layer(&loaded, 1, first, 20),
-            third = add_layer(&loaded, 1, second, 20), fourth = add_layer(&loaded, 1, third, 20);
-  hand_finish(&loaded.hand);
-  load(&loaded, 0, before, NIC, 1000, LATENCY_NS);
-  load(&loaded, 0, send, NIC, 1000, 0);
-  load(&loaded, 1, first, NIC, 1000, LATENCY_NS);
+  g_auto(Hand) hand = hand_of(2);
+  const int before = add_layer(&hand, 0, -1, 25);
+  const int kernel = hand_compute(&hand, 0, hand_kernel(55));
+  hand_after(&hand, 0, kernel, before);
+  const int send = hand_send(&hand, 0, 1, 0, 100, hand_kernel(30));
+  hand_after(&hand, 0, send, kernel);
+  const int receive = hand_receive(&hand, 1, 0, 0, 100, hand_kernel(30));
+  const int first = add_layer(&hand, 1, -1, 20), second = add_layer(&hand, 1, first, 20),
+            third = add_layer(&hand, 1, second, 20), fourth = add_layer(&hand, 1, third, 20);
+  hand_load(&hand, 0, before, NIC, 1000, LATENCY_NS);
+  hand_load(&hand, 0, send, NIC, 1000, 0);
+  hand_load(&hand, 1, first, NIC, 1000, LATENCY_NS);
   const Expected expected[] = {{0, before, 10, 36}, {0, send, 91, 140}, {1, receive, 0, 140}, {1, first, 10, 31},
                                {1, second, 41, 62}, {1, third, 72, 95}, {1, fourth, 105, 143}};
-  check_runs(&loaded, expected, G_N_ELEMENTS(expected), 1);
-  hand_clear(&loaded.hand);
+  check_runs(&hand, expected, G_N_ELEMENTS(expected), 1);
 }
 
 /* dp's waits for tp's second, which ends at 42: both up to it are run ahead; the third takes 20 for its 10, and dp's
  * 110 for its 100. */
 TEST(a_reduction_that_waits_for_a_collective_meets_those_behind_it) {
-  Loaded loaded = {.loads = {{0}}};
-  hand_init(&loaded.hand, 1);
-  const int first = add_layer(&loaded, 0, -1, 10), second = add_layer(&loaded, 0, first, 10),
-            third = add_layer(&loaded, 0, second, 10), reduction = add_dp(&loaded, 0, 100);
-  hand_after(&loaded.hand, 0, reduction, second);
-  hand_finish(&loaded.hand);
-  load(&loaded, 0, first, NIC, 1000, LATENCY_NS);
-  load(&loaded, 0, reduction, NIC, 1000, 0);
+  g_auto(Hand) hand = hand_of(1);
+  const int first = add_layer(&hand, 0, -1, 10), second = add_layer(&hand, 0, first, 10),
+            third = add_layer(&hand, 0, second, 10), reduction = add_dp(&hand, 0, 100);
+  hand_after(&hand, 0, reduction, second);
+  hand_load(&hand, 0, first, NIC, 1000, LATENCY_NS);
+  hand_load(&hand, 0, reduction, NIC, 1000, 0);
   const Expected expected[] = {{0, first, 10, 21}, {0, second, 31, 42}, {0, third, 52, 73}, {0, reduction, 42, 152}};
-  check_runs(&loaded, expected, G_N_ELEMENTS(expected), 2);
-  hand_clear(&loaded.hand);
+  check_runs(&hand, expected, G_N_ELEMENTS(expected), 2);
 }
 
 /* dp's waits for the last kernel. That one waits for tp's second of 30: it runs from 72 on. Or it does not, and runs
@@ -181,25 +155,22 @@ TEST(a_reduction_that_waits_for_a_collective_meets_those_behind_it) {
  * long before the kernels up to the last one can have. */
 TEST(a_reduction_that_waits_for_a_kernel_meets_what_runs_beside_it) {
   for (int waits = 0; waits < 2; waits++) {
-    Loaded loaded = {.loads = {{0}}};
-    hand_init(&loaded.hand, 1);
-    const int first = add_layer(&loaded, 0, -1, 10);
-    const int behind = hand_compute(&loaded.hand, 0, hand_kernel(KERNEL_NS));
-    hand_after(&loaded.hand, 0, behind, first);
-    const int second = add_layer(&loaded, 0, -1, 30);
-    const int last = hand_compute(&loaded.hand, 0, hand_kernel(KERNEL_NS));
+    g_auto(Hand) hand = hand_of(1);
+    const int first = add_layer(&hand, 0, -1, 10);
+    const int behind = hand_compute(&hand, 0, hand_kernel(KERNEL_NS));
+    hand_after(&hand, 0, behind, first);
+    const int second = add_layer(&hand, 0, -1, 30);
+    const int last = hand_compute(&hand, 0, hand_kernel(KERNEL_NS));
     if (waits)
-      hand_after(&loaded.hand, 0, last, second);
-    const int reduction = add_dp(&loaded, 0, 100);
-    hand_after(&loaded.hand, 0, reduction, last);
-    hand_finish(&loaded.hand);
-    load(&loaded, 0, first, NIC, 1000, LATENCY_NS);
-    load(&loaded, 0, second, NIC, 1000, LATENCY_NS);
-    load(&loaded, 0, reduction, NIC, 1000, 0);
+      hand_after(&hand, 0, last, second);
+    const int reduction = add_dp(&hand, 0, 100);
+    hand_after(&hand, 0, reduction, last);
+    hand_load(&hand, 0, first, NIC, 1000, LATENCY_NS);
+    hand_load(&hand, 0, second, NIC, 1000, LATENCY_NS);
+    hand_load(&hand, 0, reduction, NIC, 1000, 0);
     const Expected expected[][3] = {{{0, first, 10, 21}, {0, second, 41, 93}, {0, reduction, 51, 172}},
                                     {{0, first, 10, 21}, {0, second, 41, 72}, {0, reduction, 82, 182}}};
-    check_runs(&loaded, expected[waits], 3, waits ? 2 : 1);
-    hand_clear(&loaded.hand);
+    check_runs(&hand, expected[waits], 3, waits ? 2 : 1);
   }
 }
 

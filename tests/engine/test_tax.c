@@ -98,12 +98,12 @@ TEST(a_long_transfer_known_late_counts_once_beside_short_ones) {
 }
 
 static Trace *run_taxed(Hand *hand, double tax) {
-  g_autofree double *taxes = g_new(double, hand->timing.n_transfers + 1);
-  for (int i = 0; i < hand->timing.n_transfers; i++)
+  double taxes[4];
+  g_assert(hand->program->transfers->len <= G_N_ELEMENTS(taxes));
+  for (gsize i = 0; i < G_N_ELEMENTS(taxes); i++)
     taxes[i] = tax;
   hand->timing.taxes = taxes;
-  const Simulation simulation = {.program = hand->program, .timing = &hand->timing, .folded = TRUE};
-  Trace *trace = engine_run(&simulation, NULL);
+  Trace *trace = run_folded(hand);
   hand->timing.taxes = NULL;
   return trace;
 }
@@ -113,15 +113,13 @@ static Trace *run_taxed(Hand *hand, double tax) {
  *     compute   | 20 |  30 beside it      |   5 |
  *     dp             |  25  |                                            */
 TEST(kernels_beside_a_collective_end_later) {
-  Hand hand;
-  hand_init(&hand, 1);
+  g_auto(Hand) hand = hand_of(1);
   const int first = hand_compute(&hand, 0, hand_kernel(20));
   const int collective = hand_collective(&hand, 0, STREAM_DP, dp_group, hand_kernel(25));
   hand_after(&hand, 0, collective, first);
   const int beside = hand_compute(&hand, 0, hand_kernel(30));
   const int last = hand_compute(&hand, 0, hand_kernel(5));
   hand_after(&hand, 0, last, collective);
-  hand_finish(&hand);
   const double taxes[] = {0, 0.2, 1};
   const gint64 ends[] = {50, 55, 75}; /* 20 + 30, + 0.2·25, + 25 */
   for (gsize i = 0; i < G_N_ELEMENTS(taxes); i++) {
@@ -130,80 +128,56 @@ TEST(kernels_beside_a_collective_end_later) {
     ASSERT_RECORD(trace, 0, beside, 20, ends[i]);
     ASSERT_RECORD(trace, 0, last, ends[i], ends[i] + 5);
   }
-  hand_clear(&hand);
 }
 
 /* Two collectives begin together beside a kernel of 40: of 20, at half a tax, and of 10, free. It loses 10, in
  * whatever order they stand. */
 TEST(a_free_transfer_does_not_hide_one_that_is_not) {
   for (int free_first = 0; free_first < 2; free_first++) {
-    Hand hand;
-    hand_init(&hand, 1);
+    g_auto(Hand) hand = hand_of(1);
     for (int i = 0; i < 2; i++)
       hand_collective(&hand, 0, i == 0 ? STREAM_TP : STREAM_DP, dp_group, hand_kernel(i == free_first ? 20 : 10));
     const int kernel = hand_compute(&hand, 0, hand_kernel(40));
-    hand_finish(&hand);
-    ck_assert_int_eq(hand.timing.n_transfers, 2);
+    ck_assert_int_eq(hand.transfers->len, 2);
     double taxes[2];
     for (int i = 0; i < 2; i++)
-      taxes[i] = hand.timing.transfers[i].run_ns == 20 ? 0.5 : 0;
+      taxes[i] = g_array_index(hand.transfers, OpTime, i).run_ns == 20 ? 0.5 : 0;
     hand.timing.taxes = taxes;
-    const Simulation simulation = {.program = hand.program, .timing = &hand.timing, .folded = TRUE};
-    g_autoptr(Trace) trace = engine_run(&simulation, NULL);
-    hand.timing.taxes = NULL;
+    g_autoptr(Trace) trace = run_folded(&hand);
     ASSERT_RECORD(trace, 0, kernel, 0, 50);
-    hand_clear(&hand);
   }
 }
 
 /* A collective that begins in the middle of a kernel moves the end that was already known: rank 1's kernel of 40 has
  * run 10 when rank 0 sends for 20. */
 TEST(a_running_kernel_ends_later_when_a_transfer_begins) {
-  Hand hand;
-  hand_init(&hand, 2);
+  g_auto(Hand) hand = hand_of(2);
   const int before = hand_compute(&hand, 0, hand_kernel(10));
   const int send = hand_send(&hand, 0, 1, 0, 1 << 20, hand_kernel(20));
   hand_after(&hand, 0, send, before);
   const int receive = hand_receive(&hand, 1, 0, 0, 1 << 20, hand_kernel(20));
   const int kernel = hand_compute(&hand, 1, hand_kernel(40));
   const int behind = hand_compute(&hand, 1, hand_kernel(1));
-  hand_finish(&hand);
   g_autoptr(Trace) trace = run_taxed(&hand, 0.5);
   ASSERT_RECORD(trace, 1, receive, 0, 30);
   ASSERT_RECORD(trace, 1, kernel, 0, 50); /* 40 + 0.5·20 */
   ASSERT_RECORD(trace, 1, behind, 50, 51);
-  hand_clear(&hand);
-}
-
-static void check_same_metrics(const Case *drawn, const Prediction *folded, const Prediction *all) {
-  g_autofree char *text = case_text(drawn);
-  ck_assert_msg(folded->metrics->step_ns == all->metrics->step_ns, "%s\nstep %g and %g", text, folded->step_time_s,
-                all->step_time_s);
-  for (int rank = 0; rank < all->metrics->n_ranks; rank++)
-    for (int kind = 0; kind < N_BREAKDOWN; kind++)
-      ck_assert_msg(folded->metrics->ranks[all->trace->pipeline_rank[rank]].ns[kind] ==
-                        all->metrics->ranks[rank].ns[kind],
-                    "%s\nrank %d: %s", text, rank, breakdown_name((BreakdownKind)kind));
 }
 
 /* One representative per pipeline rank is still enough, and a tax never shortens a step. */
 TEST(folded_taxed_run_is_the_run_of_all_ranks) {
-  Cluster *clusters[N_CASE_CLUSTERS];
-  read_case_clusters(clusters);
   for (guint seed = 0; seed < 40; seed++) {
-    g_auto(Case) drawn = random_case(seed, clusters, 32);
+    g_auto(Case) drawn = random_case(seed, case_clusters(), 32);
     Cluster *cluster = (Cluster *)drawn.cluster;
     cluster->transfer_tax = (TransferTax){{0}, FALSE};
     g_autoptr(Prediction) untaxed = predict_case(&drawn);
     /* by channels, or another one for each kind of link */
     cluster->transfer_tax = (TransferTax){{0.3, 0.2, 0.1}, seed % 2 == 0};
-    g_autoptr(Prediction) folded = predict_case(&drawn);
-    drawn.plan->fold = FALSE;
-    g_autoptr(Prediction) all = predict_case(&drawn);
-    check_same_metrics(&drawn, folded, all);
+    g_autoptr(Prediction) folded = predict_case(&drawn), all = predict_unfolded(&drawn);
+    g_autofree char *text = case_text(&drawn);
+    assert_same_metrics(text, folded, all);
     ck_assert_int_ge(folded->metrics->step_ns, untaxed->metrics->step_ns);
   }
-  free_case_clusters(clusters);
 }
 
 static void assert_tax(double tax, double expected) {

@@ -33,13 +33,12 @@ enum { N_PLANS = 80 };
  * in its bound. */
 START_TEST(the_bound_of_a_plan_with_experts_is_above_no_step) {
   const Model models[] = {mixture(), latent_mixture()};
-  Framework turns; /* in interleaved a forward and a backward hide each other's exchanges */
-  ck_assert(framework_read("megatron-bridge", &turns, NULL));
   g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
   for (int i = 0; i < 4 * N_PLANS; i++) {
     Case drawn = {.model = models[i / N_PLANS % 2], .cluster = cluster, .plan = plan_with_experts(i % N_PLANS)};
     if (i >= 2 * N_PLANS)
-      run_under(drawn.plan, "megatron-bridge", &turns);
+      run_under(drawn.plan,
+                "megatron-bridge"); /* in interleaved a forward and a backward hide each other's exchanges */
     g_autoptr(Prediction) prediction = predict_case(&drawn);
     const gint64 bound_ns = plan_bound_step_ns(prediction->workload, cluster);
     g_autofree char *text = case_text(&drawn);

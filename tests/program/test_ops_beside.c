@@ -29,8 +29,7 @@ static char *letters(Hand *hand, gint32 transfer, gint64 eager_bytes) {
 
 /* k0 → sum → k2, k1 waits for nothing. */
 START_TEST(a_transfer_is_beside_what_neither_waits_for_the_other) {
-  Hand hand;
-  hand_init(&hand, 1);
+  Hand hand = hand_of(1);
   int k0 = hand_compute(&hand, 0, hand_kernel(10));
   int sum = hand_collective(&hand, 0, STREAM_DP, gradients, hand_kernel(50));
   hand_after(&hand, 0, sum, k0);
@@ -45,8 +44,7 @@ END_TEST
 
 /* The second sum follows the first, which waits for k1; nothing waits for it. The first is not looked at. */
 START_TEST(what_the_stream_waits_for_counts) {
-  Hand hand;
-  hand_init(&hand, 1);
+  Hand hand = hand_of(1);
   hand_compute(&hand, 0, hand_kernel(10));
   int k1 = hand_compute(&hand, 0, hand_kernel(10));
   int first = hand_collective(&hand, 0, STREAM_DP, gradients, hand_kernel(50));
@@ -62,8 +60,7 @@ END_TEST
 
 /* A third one on the stream, which k1 waits for, ends after it. */
 START_TEST(what_waits_for_the_stream_counts) {
-  Hand hand;
-  hand_init(&hand, 1);
+  Hand hand = hand_of(1);
   int sum = hand_collective(&hand, 0, STREAM_DP, gradients, hand_kernel(50));
   int later = hand_collective(&hand, 0, STREAM_DP, gradients, hand_kernel(60));
   hand_compute(&hand, 0, hand_kernel(20));
@@ -77,8 +74,7 @@ END_TEST
 
 /* The host reads what k0 made before it issues the sum, and the sum before it issues k2. */
 START_TEST(what_the_host_waits_for_counts) {
-  Hand hand;
-  hand_init(&hand, 1);
+  Hand hand = hand_of(1);
   int k0 = hand_compute(&hand, 0, hand_kernel(10));
   int read = hand_host(&hand, 0);
   hand_after(&hand, 0, read, k0);
@@ -98,8 +94,7 @@ typedef enum { APART, TOGETHER, EARLY } Receipt;
 /* k0, k1 → send; a receive; k2 waits for the receive. Of the receive: together in a batch it starts no earlier than the
  * send; a small one may arrive before it starts. */
 static char *letters_of_receive(Receipt receipt) {
-  Hand hand;
-  hand_init(&hand, 2);
+  Hand hand = hand_of(2);
   hand_compute(&hand, 0, hand_kernel(10));
   int receive = hand_receive(&hand, 0, 1, 0, 100, hand_kernel(50));
   int k1 = hand_compute(&hand, 0, hand_kernel(20));

@@ -4,9 +4,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "engine_fixture.h"
 #include "link_plot.h"
 #include "link_use.h"
-#include "loaded_program.h"
 #include "plan.h"
 #include "plan_cases.h"
 
@@ -18,12 +18,12 @@
  */
 static Trace *reduce_beside_kernel(Loaded *loaded) {
   *loaded = (Loaded){.loads = {{0}}};
-  hand_init(&loaded->hand, 1);
-  hand_compute(&loaded->hand, 0, hand_kernel(100));
-  const int reduce = hand_collective(&loaded->hand, 0, STREAM_DP, dp_group, hand_kernel(110));
-  const int last = hand_compute(&loaded->hand, 0, hand_kernel(90));
-  hand_after(&loaded->hand, 0, last, reduce);
-  hand_finish(&loaded->hand);
+  hand_init(&hand->hand, 1);
+  hand_compute(&hand->hand, 0, hand_kernel(100));
+  const int reduce = hand_collective(&hand->hand, 0, STREAM_DP, dp_group, hand_kernel(110));
+  const int last = hand_compute(&hand->hand, 0, hand_kernel(90));
+  hand_after(&hand->hand, 0, last, reduce);
+  hand_finish(&hand->hand);
   load(loaded, 0, reduce, NIC, 1000, 10);
   load(loaded, 0, reduce, SCALE_UP, 500, 10);
   Trace *trace = run(loaded, &folded);
@@ -41,8 +41,8 @@ static void assert_moment(const GArray *moments, guint i, gint64 time_ns, gboole
 }
 
 START_TEST(moments_say_what_runs_and_what_moves) {
-  Loaded loaded;
-  g_autoptr(Trace) trace = reduce_beside_kernel(&loaded);
+  g_auto(Hand) hand = reduce_beside_kernel();
+  g_autoptr(Trace) trace = run_rendezvous(&hand);
   g_autoptr(Metrics) metrics = metrics_new(trace);
   g_autoptr(GArray) moments = link_timeline_of(trace, metrics, 0);
   ck_assert_uint_eq(moments->len, 5);
@@ -51,13 +51,12 @@ START_TEST(moments_say_what_runs_and_what_moves) {
   assert_moment(moments, 2, 100, FALSE, 1);
   assert_moment(moments, 3, 110, TRUE, 0);
   assert_moment(moments, 4, 200, FALSE, 0);
-  hand_clear(&loaded.hand);
 }
 END_TEST
 
 START_TEST(the_bounding_link_is_the_one_in_use_while_nothing_runs) {
-  Loaded loaded;
-  g_autoptr(Trace) trace = reduce_beside_kernel(&loaded);
+  g_auto(Hand) hand = reduce_beside_kernel();
+  g_autoptr(Trace) trace = run_rendezvous(&hand);
   g_autoptr(Metrics) metrics = metrics_new(trace);
   const BoundingLink bounding = bounding_link_of(trace, metrics);
   ck_assert_int_eq(bounding.way, NIC); /* from 100 to 110; the scale-up links for half of that */
@@ -65,18 +64,15 @@ START_TEST(the_bounding_link_is_the_one_in_use_while_nothing_runs) {
   ck_assert_double_eq_tol(bounding.wait_s, 10e-9, 1e-18);
   ck_assert_double_eq_tol(bounding.busy_s, 10e-9, 1e-18);
   ck_assert_double_eq_tol(bounding.idle_s, 10e-9, 1e-18);
-  hand_clear(&loaded.hand);
 }
 END_TEST
 
 /* As in test_contention: 100 and 300 of bytes share the NIC until 210, each at half its pace, 1 together. */
 START_TEST(slowed_transfers_take_less_of_a_link_for_longer) {
-  Loaded loaded;
-  hand_two_sends(&loaded, 110, 310);
-  load(&loaded, 0, 0, NIC, 1000, 10);
-  load(&loaded, 0, 1, NIC, 1000, 10);
-  g_autoptr(Trace) trace = run(&loaded, &folded);
-  loaded.hand.timing.loads = loaded.loads;
+  g_auto(Hand) hand = hand_two_sends(110, 310);
+  hand_load(&hand, 0, 0, NIC, 1000, 10);
+  hand_load(&hand, 0, 1, NIC, 1000, 10);
+  g_autoptr(Trace) trace = run_rendezvous(&hand);
   g_autoptr(Metrics) metrics = metrics_new(trace);
   g_autoptr(GArray) moments = link_timeline_of(trace, metrics, 1); /* the receiver of the first */
   ck_assert_int_eq(g_array_index(moments, LinkMoment, 1).time_ns, 10);
@@ -89,24 +85,22 @@ START_TEST(slowed_transfers_take_less_of_a_link_for_longer) {
     sum_ns += moment->used[NIC] * (double)(moment[1].time_ns - moment->time_ns);
   }
   ck_assert_double_eq_tol(sum_ns, 400, 1);
-  hand_clear(&loaded.hand);
 }
 END_TEST
 
 START_TEST(without_loads_nothing_is_known) {
-  Loaded loaded;
-  g_autoptr(Trace) trace = reduce_beside_kernel(&loaded);
-  loaded.hand.timing.loads = NULL;
+  g_auto(Hand) hand = reduce_beside_kernel();
+  g_autoptr(Trace) trace = run_rendezvous(&hand);
+  hand.timing.loads = NULL;
   g_autoptr(Metrics) metrics = metrics_new(trace);
   ck_assert_ptr_null(link_timeline_of(trace, metrics, 0));
   ck_assert_int_eq(bounding_link_of(trace, metrics).way, -1);
-  hand_clear(&loaded.hand);
 }
 END_TEST
 
 START_TEST(the_picture_has_a_lane_for_kernels_and_each_way_in_use) {
-  Loaded loaded;
-  g_autoptr(Trace) trace = reduce_beside_kernel(&loaded);
+  g_auto(Hand) hand = reduce_beside_kernel();
+  g_autoptr(Trace) trace = run_rendezvous(&hand);
   g_autoptr(Metrics) metrics = metrics_new(trace);
   const Cluster cluster = {.n_tiers = 0};
   g_autoptr(Picture) picture = link_plot_picture(trace, metrics, &cluster, 0, NULL, NULL);
@@ -124,7 +118,6 @@ START_TEST(the_picture_has_a_lane_for_kernels_and_each_way_in_use) {
   ck_assert_double_eq_tol(sums[0], 190, 0.01); /* kernels of 100 and 90 */
   ck_assert_double_eq_tol(sums[1], 50, 0.01);
   ck_assert_double_eq_tol(sums[2], 100, 0.01);
-  hand_clear(&loaded.hand);
 }
 END_TEST
 
@@ -271,9 +264,9 @@ END_TEST
  * of tp of 4 in each and one of cp of 3. tp is under way for 5 + 6, which is longer than it takes alone. So the NICs
  * are in use for 100, the scale-up links for 50 + 8. */
 START_TEST(links_are_used_by_what_the_last_step_moves) {
-  Loaded loaded;
-  g_autoptr(Trace) trace = reduce_beside_kernel(&loaded);
-  Program *program = loaded.hand.program;
+  g_auto(Hand) hand = reduce_beside_kernel();
+  g_autoptr(Trace) trace = run_rendezvous(&hand);
+  Program *program = hand.program;
   program->n_steps = 2;
   program->expansion = EXPANSION_BESIDE;
   for (int i = 1; i < program->ranks[0].n_ops; i++)
@@ -282,8 +275,8 @@ START_TEST(links_are_used_by_what_the_last_step_moves) {
     g_array_index(program->works, Work, i) = (Work){.phase = PHASE_F, .piece = -1, .n_layers = 2};
   TimedItem items[] = {{.duration_ns = 4, .is_collective = TRUE, .axis = AXIS_TP},
                        {.duration_ns = 3, .is_collective = TRUE, .axis = AXIS_CP}};
-  loaded.hand.timing.lists[PIECE_LAYER][PHASE_F] = (TimedList){.items = items, .n_items = 2};
-  loaded.hand.timing.tp.share[SCALE_UP] = TIMING_WHOLE_WAY;
+  hand.timing.lists[PIECE_LAYER][PHASE_F] = (TimedList){.items = items, .n_items = 2};
+  hand.timing.tp.share[SCALE_UP] = TIMING_WHOLE_WAY;
   RankBreakdown rank = {.hidden_ns[AXIS_TP] = 5, .exposed_ns[AXIS_TP] = 6};
   Metrics metrics = {.step_ns = 200, .ranks = &rank, .n_ranks = 1};
   LinkUse uses[TIMING_MAX_WAYS];
@@ -292,8 +285,7 @@ START_TEST(links_are_used_by_what_the_last_step_moves) {
   ck_assert_double_eq_tol(uses[SCALE_UP].most, 58.0 / 200, 1e-12);
   metrics.step_ns = 0;
   ck_assert(!link_use_of(trace, &metrics, NULL, uses));
-  loaded.hand.timing.lists[PIECE_LAYER][PHASE_F] = (TimedList){0};
-  hand_clear(&loaded.hand);
+  hand.timing.lists[PIECE_LAYER][PHASE_F] = (TimedList){0};
 }
 END_TEST
 
