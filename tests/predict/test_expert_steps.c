@@ -12,11 +12,11 @@
 #include "step_report.h"
 
 /* A random case of a model with experts, dealt out by ep where they can be. */
-static Case random_mixture_case(guint seed, Cluster *const *clusters) {
+static Case random_mixture_case(guint seed) {
   const Model models[] = {mixture(), latent_mixture()};
   g_autoptr(GRand) rand = g_rand_new_with_seed(seed);
   for (guint i = 0;; i++) {
-    Case drawn = random_case(seed * 1000 + i, clusters, 64);
+    Case drawn = random_case(seed * 1000 + i, case_clusters(), 64);
     Plan *plan = drawn.plan;
     drawn.model = models[seed % 2];
     drawn.model.n_layers = g_rand_int_range(rand, 3, 9);
@@ -53,52 +53,34 @@ static char *mixture_text(const Case *drawn) {
                          (int)drawn->model.experts.every);
 }
 
-/* The run of representatives is the run of all ranks, to the nanosecond. */
 TEST(folded_run_is_the_run_of_all_ranks) {
-  Cluster *clusters[N_CASE_CLUSTERS];
-  read_case_clusters(clusters);
   gint64 ep_ns = 0;
   for (guint seed = 0; seed < 24; seed++) {
-    g_auto(Case) drawn = random_mixture_case(seed, clusters);
+    g_auto(Case) drawn = random_mixture_case(seed);
     g_autofree char *text = mixture_text(&drawn);
-    g_autoptr(Prediction) folded = predict_case(&drawn);
-    g_autoptr(Plan) unfolded = plan_copy(drawn.plan);
-    unfolded->fold = FALSE;
-    g_autoptr(Prediction) all = predict_on(&drawn, drawn.cluster, unfolded);
-    ck_assert_msg(folded->metrics->step_ns == all->metrics->step_ns, "%s", text);
-    for (int rank = 0; rank < all->metrics->n_ranks; rank++) {
-      const RankBreakdown *a = &folded->metrics->ranks[all->trace->pipeline_rank[rank]],
-                          *b = &all->metrics->ranks[rank];
-      if (memcmp(a->ns, b->ns, sizeof a->ns) != 0 || memcmp(a->hidden_ns, b->hidden_ns, sizeof a->hidden_ns) != 0)
-        ck_abort_msg("%s: rank %d", text, rank);
-      ep_ns += b->exposed_ns[AXIS_EP];
-    }
+    g_autoptr(Prediction) folded = predict_case(&drawn), all = predict_unfolded(&drawn);
+    assert_same_metrics(text, folded, all);
+    for (int rank = 0; rank < all->metrics->n_ranks; rank++)
+      ep_ns += all->metrics->ranks[rank].exposed_ns[AXIS_EP];
   }
   ck_assert_int_gt(ep_ns, 0);
-  free_case_clusters(clusters);
 }
 
 TEST(whole_ops_are_the_sum_of_their_kernels_and_collectives) {
-  Cluster *clusters[N_CASE_CLUSTERS];
-  read_case_clusters(clusters);
   for (guint seed = 100; seed < 124; seed++) {
-    g_auto(Case) drawn = random_mixture_case(seed, clusters);
+    g_auto(Case) drawn = random_mixture_case(seed);
     drawn.plan->time.expert_counts = EXPERT_COUNTS_ON_DEVICE; /* a host waits, and turns are taken, of kernels alone */
     drawn.plan->overlap_experts = FALSE;
     g_autofree char *text = mixture_text(&drawn);
     assert_whole_ops_are_sums(&drawn, text);
   }
-  free_case_clusters(clusters);
 }
 
 TEST(programs_are_sound_and_survive_their_text) {
-  Cluster *clusters[N_CASE_CLUSTERS];
-  read_case_clusters(clusters);
   for (guint seed = 200; seed < 206; seed++) {
-    g_auto(Case) drawn = random_mixture_case(seed, clusters);
+    g_auto(Case) drawn = random_mixture_case(seed);
     assert_survives_its_text(&drawn, "ep axes=ep charge=ep");
   }
-  free_case_clusters(clusters);
 }
 
 /* Both exchanges of a layer are waited for, and nothing hides them. */
@@ -108,11 +90,8 @@ TEST(exchanges_are_exposed_and_slower_links_never_shorten_the_step) {
   for (int slower = 1; slower <= 64; slower *= 4) {
     g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
     cluster->scale_up_Bps /= slower;
-    g_autoptr(Plan) plan = plan_new();
-    plan->dp = plan->ep = 8, plan->seq_len = 2048;
-    plan->overlap_grad = FALSE; /* nothing else on the links */
-    g_autoptr(Prediction) prediction = predict(&model, cluster, plan, NULL);
-    ck_assert_ptr_nonnull(prediction);
+    g_autoptr(Plan) plan = plan_said("--dp 8 --ep 8 --seq-len 2048 --overlap-grad off"); /* nothing else on the links */
+    g_autoptr(Prediction) prediction = predict_plan(&model, cluster, plan);
     ck_assert_double_ge(prediction->step_time_s, before_s);
     gint64 exchanged_ns = 0;
     const TimedList *lists = prediction->timing->lists[PIECE_LAYER];
@@ -130,12 +109,10 @@ TEST(exchanges_are_exposed_and_slower_links_never_shorten_the_step) {
  * weights (2) and four times itself (2·h). */
 TEST(gathered_tokens_take_one_collective_over_tp_and_ep) {
   const Model model = mixture();
-  g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
-  g_autoptr(Plan) plan = plan_new();
-  plan->tp = 2, plan->dp = plan->ep = 8, plan->gpus = 16, plan->seq_len = 2048, plan->global_batch = 8;
-  plan->sequence_parallel = TRUE, plan->expert_dispatch = DISPATCH_ALL_GATHER;
-  g_autoptr(Prediction) prediction = predict(&model, cluster, plan, NULL);
-  ck_assert_ptr_nonnull(prediction);
+  const Cluster *cluster = shipped_cluster("dgx-h100");
+  g_autoptr(Plan) plan = plan_said("--tp 2 --dp 8 --ep 8 --seq-len 2048 --global-batch 8 --sequence-parallel on "
+                                   "--expert-dispatch all_gather");
+  g_autoptr(Prediction) prediction = predict_plan(&model, cluster, plan);
   int members[16];
   for (int i = 0; i < 16; i++)
     members[i] = i;
@@ -170,67 +147,52 @@ static gboolean draw_pairs(Case *drawn, guint seed) {
   plan->global_batch = plan->micro_batch * plan->dp * (16 + 2 * (seed % 3));
   plan->zero_ranks = 0;
   drawn->model.n_layers = 8;
-  g_free(plan->schedule);
-  plan->schedule = g_strdup(names[seed % 3]);
+  plan_say(plan, "--schedule %s", names[seed % 3]);
   if (seed % 3 == 2) { /* rounds of a framework, which waits for its transfers or does not */
     plan->chunks = 2;
     plan->overlap_experts = TRUE;
     plan->overlap_p2p = seed % 2;
   }
-  g_autoptr(GError) error = NULL;
-  g_autoptr(Prediction) prediction = predict(&drawn->model, drawn->cluster, plan, &error);
+  g_autoptr(Prediction) prediction = predict(&drawn->model, drawn->cluster, plan, NULL);
   return prediction != NULL;
 }
 
 /* Pairs are taken in turns under every ZeRO stage: the program is still proved, representatives still stand for all
  * ranks, and exchanges run beside the other's kernels. */
 TEST(pairs_hide_each_other_s_exchanges) {
-  Cluster *clusters[N_CASE_CLUSTERS];
-  read_case_clusters(clusters);
   double hidden_s[3] = {0};
   int n_cases = 0;
   for (guint seed = 400; seed < 430; seed++) {
-    g_auto(Case) drawn = random_mixture_case(seed, clusters);
+    g_auto(Case) drawn = random_mixture_case(seed);
     if (!draw_pairs(&drawn, seed))
       continue;
     g_autofree char *text = mixture_text(&drawn);
-    g_autoptr(Prediction) folded = predict_case(&drawn);
+    g_autoptr(Prediction) folded = predict_case(&drawn), all = predict_unfolded(&drawn);
     g_autoptr(GError) error = NULL;
     ck_assert_msg(program_verify(folded->program, &error), "%s: %s", text, error != NULL ? error->message : "");
-    g_autoptr(Plan) unfolded = plan_copy(drawn.plan);
-    unfolded->fold = FALSE;
-    g_autoptr(Prediction) all = predict_on(&drawn, drawn.cluster, unfolded);
-    ck_assert_msg(folded->metrics->step_ns == all->metrics->step_ns, "%s", text);
+    assert_same_metrics(text, folded, all);
     hidden_s[seed % 3] += folded->metrics->hidden_s[AXIS_EP];
     n_cases++;
   }
   ck_assert_int_gt(n_cases, 10);
   for (int k = 0; k < 3; k++)
     ck_assert_double_gt(hidden_s[k], 0);
-  free_case_clusters(clusters);
 }
 
 /* Only rounds take turns. Breadth first, the gradient that the first backward of a rank waits for is made from what the
  * last forward in front of it sends. */
 TEST(pairs_that_wait_for_each_other_take_no_turns) {
   static const char *const schedules[] = {"interleaved", "looped-bfs"};
-  g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
   const Model model = mixture();
   for (int s = 0; s < 2; s++)
     for (int n_micro_batches = 1; n_micro_batches <= 9; n_micro_batches++) {
-      g_autoptr(Plan) plan = plan_new();
-      plan->pp = 4, plan->chunks = 2, plan->dp = plan->ep = 2, plan->gpus = 8, plan->seq_len = 512;
-      plan->global_batch = 2 * n_micro_batches;
-      plan->overlap_p2p = TRUE, plan->time.expert_overlap = EXPERT_OVERLAP_ROUNDS;
-      plan->schedule = g_strdup(schedules[s]);
-      g_autoptr(GError) error = NULL;
-      g_autoptr(Prediction) prediction = predict(&model, cluster, plan, &error);
-      ck_assert_msg(prediction != NULL, "%s", error != NULL ? error->message : "");
-      g_autofree char *text = program_to_text(prediction->program);
-      g_autoptr(Program) again = program_from_text(text, "again", &error);
-      ck_assert_msg(again != NULL, "%s", error != NULL ? error->message : "");
-      g_autofree char *text_again = program_to_text(again);
-      ck_assert_str_eq(text, text_again);
+      g_autoptr(Plan) plan = plan_said("--pp 4 --chunks 2 --dp 2 --ep 2 --seq-len 512 --global-batch %d "
+                                       "--overlap-p2p on --schedule %s",
+                                       2 * n_micro_batches, schedules[s]);
+      plan->time.expert_overlap = EXPERT_OVERLAP_ROUNDS;
+      const Case pairs = {.model = model, .cluster = shipped_cluster("dgx-h100"), .plan = plan};
+      assert_survives_its_text(&pairs, "ep axes=ep");
+      g_autoptr(Prediction) prediction = predict_case(&pairs);
       /* rank 3 warms up with m + 1 of its 2·m forwards; the round behind them, of micro-batches 1 and 0, needs m > 1 */
       ck_assert_int_eq(prediction->metrics->hidden_s[AXIS_EP] > 0, s == 0 && n_micro_batches > 1);
     }
@@ -280,18 +242,11 @@ static void assert_turns(gboolean begins_with_tp, const int *order, const int *a
 /* On a lone rank a forward begins when all that the backward beside it needs is there. What a layer's
  * forward saves comes as what a layer's backward has read goes: of 32 layers one or two are there twice, not all. */
 TEST(a_forward_holds_what_the_backward_beside_it_drops) {
-  g_autoptr(Model) model = model_read("mixtral-8x7b", NULL);
-  g_autoptr(Cluster) cluster = cluster_read("dgx-h100", NULL);
   double held[2];
   for (int overlaps = 0; overlaps < 2; overlaps++) {
-    g_autoptr(Plan) plan = plan_new();
-    plan->gpus = plan->ep = 8;
-    plan->zero = 1;
-    plan->global_batch = 32;
-    plan->seq_len = 4096;
+    g_autoptr(Plan) plan = plan_said("--gpus 8 --ep 8 --zero 1 --global-batch 32 --seq-len 4096");
     plan->overlap_experts = overlaps;
-    g_autoptr(Prediction) prediction = predict(model, cluster, plan, NULL);
-    ck_assert_ptr_nonnull(prediction);
+    g_autoptr(Prediction) prediction = predict_plan(shipped_model("mixtral-8x7b"), shipped_cluster("dgx-h100"), plan);
     held[overlaps] = prediction->memory->at_peak.bytes[MEMORY_ACTIVATIONS];
   }
   ck_assert_double_gt(held[1], held[0]);
@@ -310,18 +265,13 @@ TEST(a_backward_of_a_pair_begins_with_its_collective) {
 
 /* Every schedule runs layers with experts, those that do W apart too. */
 TEST(all_schedules_run_experts) {
-  g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
   const Model model = mixture();
   const char *const schedules[] = {"gpipe",  "1f1b",     "zb-h1",      "zb-h2", "zb-v",
                                    "v-half", "dualpipe", "dualpipe-v", "auto"};
   for (gsize s = 0; s < G_N_ELEMENTS(schedules); s++) {
-    g_autoptr(Plan) plan = plan_new();
-    g_autoptr(GError) error = NULL;
-    plan->pp = plan->dp = plan->ep = 4, plan->seq_len = 512, plan->zero = 1;
-    plan->global_batch = 4 * 8;
-    plan->schedule = g_strdup(schedules[s]);
-    g_autoptr(Prediction) prediction = predict(&model, cluster, plan, &error);
-    ck_assert_msg(prediction != NULL, "%s: %s", schedules[s], error != NULL ? error->message : "");
+    g_autoptr(Plan) plan =
+        plan_said("--pp 4 --dp 4 --ep 4 --seq-len 512 --zero 1 --global-batch 32 --schedule %s", schedules[s]);
+    g_autoptr(Prediction) prediction = predict_plan(&model, shipped_cluster("dgx-h100"), plan);
     ck_assert_double_gt(prediction->metrics->exposed_s[AXIS_EP] + prediction->metrics->hidden_s[AXIS_EP], 0);
   }
 }

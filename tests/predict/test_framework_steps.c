@@ -7,6 +7,19 @@
 #include "predict.h"
 #include "run_suite.h"
 
+/* The plan under a framework of its own. */
+static Plan *under(FrameworkTime time, Plan *plan) {
+  const Framework own = {.time = time};
+  plan_set_framework(plan, "own", &own);
+  return plan;
+}
+
+/* gpt2 on A100s; takes the plan over. */
+static Prediction *predict_gpt2(Plan *plan) {
+  g_autoptr(Plan) taken = plan;
+  return predict_plan(shipped_model("gpt2"), shipped_cluster("vtrain-a100"), taken);
+}
+
 static double moved_bytes(const Program *program, ActionKind action, int *n_calls) {
   double bytes = 0;
   *n_calls = 0;
@@ -37,27 +50,19 @@ TEST(recipes_fill_what_a_plan_of_experts_leaves_open) {
       {"mixtral-8x7b", "gb300-nvl72", CUDA_GRAPHS_NONE, CUDA_GRAPHS_NONE},
       {"mixtral-8x7b", "dgx-b200", -1, CUDA_GRAPHS_NONE},
       {"llama-3-8b", "gb200-nvl72", -1, CUDA_GRAPHS_NONE}};
-  Framework bridge;
-  ck_assert(framework_read("megatron-bridge", &bridge, NULL));
   for (gsize c = 0; c < G_N_ELEMENTS(cases); c++) {
-    g_autoptr(Model) model = model_read(cases[c].model, NULL);
-    g_autoptr(Cluster) cluster = cluster_read(cases[c].cluster, NULL);
-    g_autoptr(Plan) plan = plan_new();
-    plan_set_framework(plan, "megatron-bridge", &bridge);
-    plan->gpus = 8;
-    plan->ep = model_has_experts(model) ? 8 : 1;
+    const Model *model = shipped_model(cases[c].model);
+    g_autoptr(Plan) plan = plan_said("--framework megatron-bridge --gpus 8 --ep %d", model_has_experts(model) ? 8 : 1);
     plan->cuda_graphs = cases[c].said;
     plan->recompute = cases[c].recompute;
     plan->recompute_modules = cases[c].modules;
-    ck_assert(plan_complete(plan, model, cluster, NULL));
+    ck_assert(plan_complete(plan, model, shipped_cluster(cases[c].cluster), NULL));
     ck_assert_int_eq(plan->cuda_graphs, cases[c].graphs);
     ck_assert_int_eq(plan->expert_dispatch, DISPATCH_DEEPEP);
     ck_assert(!plan_takes_turns(plan));
   }
-  g_autoptr(Model) model = model_read("mixtral-8x7b", NULL);
-  g_autoptr(Cluster) cluster = cluster_read("gb200-nvl72", NULL);
   g_autoptr(Plan) alone = plan_new();
-  ck_assert(plan_complete(alone, model, cluster, NULL));
+  ck_assert(plan_complete(alone, shipped_model("mixtral-8x7b"), shipped_cluster("gb200-nvl72"), NULL));
   ck_assert_int_eq(alone->cuda_graphs, CUDA_GRAPHS_NONE);
   ck_assert_int_eq(alone->expert_dispatch, DISPATCH_ALL_TO_ALL);
 }
@@ -82,22 +87,13 @@ TEST(recipes_replay_steps_in_mxfp8) {
       {"dgx-b300", PRECISION_MXFP8, RECOMPUTE_NONE, 2, -1, -1, CUDA_GRAPHS_NONE, 0},
       {"dgx-b300", PRECISION_MXFP8, RECOMPUTE_NONE, 2, CUDA_GRAPHS_FULL, 1, CUDA_GRAPHS_FULL, 1},
   };
-  Framework bridge;
-  ck_assert(framework_read("megatron-bridge", &bridge, NULL));
-  g_autoptr(Model) model = model_read("mixtral-8x7b", NULL);
   for (gsize c = 0; c < G_N_ELEMENTS(cases); c++) {
-    g_autoptr(Cluster) cluster = cluster_read(cases[c].cluster, NULL);
-    g_autoptr(Plan) plan = plan_new();
-    plan->precision = cases[c].precision;
-    plan_set_framework(plan, "megatron-bridge", &bridge);
-    plan->gpus = 16;
-    plan->ep = 8;
-    plan->pp = 2;
-    plan->chunks = cases[c].chunks;
+    g_autoptr(Plan) plan = plan_said("--framework megatron-bridge --precision %s --gpus 16 --ep 8 --pp 2 --chunks %d",
+                                     precision_info(cases[c].precision)->name, cases[c].chunks);
     plan->recompute = cases[c].recompute;
     plan->cuda_graphs = cases[c].graphs;
     plan->overlap_experts = cases[c].overlap;
-    ck_assert(plan_complete(plan, model, cluster, NULL));
+    ck_assert(plan_complete(plan, shipped_model("mixtral-8x7b"), shipped_cluster(cases[c].cluster), NULL));
     ck_assert_int_eq(plan->cuda_graphs, cases[c].expected_graphs);
     ck_assert_int_eq(plan->overlap_experts, cases[c].expected_overlap);
   }
@@ -108,18 +104,10 @@ TEST(recipes_replay_steps_in_mxfp8) {
  * positions (1). Gradients go as they were gathered: norm, layers, table. A recomputed layer that is gathered twice is
  * another 2 bytes of each of its parameters. */
 TEST(zero3_moves_each_matrix_in_a_collective_of_its_own) {
-  g_autoptr(Model) model = model_read("gpt2", NULL);
-  g_autoptr(Cluster) cluster = cluster_read("vtrain-a100", NULL);
   double gathered[2];
   for (int exceeds = 0; exceeds < 2; exceeds++) {
-    const Framework lists = {.time = {.zero3.moves_tensors = TRUE, .zero3.live_parameters = exceeds ? 1 : 1e9}};
-    g_autoptr(Plan) plan = plan_new();
-    plan_set_framework(plan, "own", &lists);
-    plan->gpus = 4;
-    plan->zero = 3;
-    plan->recompute = RECOMPUTE_FULL;
-    g_autoptr(Prediction) prediction = predict(model, cluster, plan, NULL);
-    ck_assert_ptr_nonnull(prediction);
+    const FrameworkTime lists = {.zero3.moves_tensors = TRUE, .zero3.live_parameters = exceeds ? 1 : 1e9};
+    g_autoptr(Prediction) prediction = predict_gpt2(under(lists, plan_said("--gpus 4 --zero 3 --recompute full")));
     int n_gathers, n_reductions;
     gathered[exceeds] = moved_bytes(prediction->program, ACTION_UNSHARD, &n_gathers);
     const double reduced = moved_bytes(prediction->program, ACTION_REDUCE_GRAD, &n_reductions);
@@ -136,18 +124,11 @@ TEST(zero3_moves_each_matrix_in_a_collective_of_its_own) {
 /* The host makes a list of 4 tensors for each of a layer's 4 matrices: 16 entries of 100 us before its gather is
  * issued, 1.6 ms on 12 layers' three moves in all: forward and backward each wait for theirs. */
 TEST(lists_of_tensors_take_the_host) {
-  g_autoptr(Model) model = model_read("gpt2", NULL);
-  g_autoptr(Cluster) cluster = cluster_read("vtrain-a100", NULL);
   double step_s[2];
   for (int costs = 0; costs < 2; costs++) {
-    const Framework lists = {
-        .time = {.zero3.moves_tensors = TRUE, .zero3.live_parameters = 1, .zero3.list_entry_s = costs ? 100e-6 : 0}};
-    g_autoptr(Plan) plan = plan_new();
-    plan_set_framework(plan, "own", &lists);
-    plan->gpus = 4;
-    plan->zero = 3;
-    g_autoptr(Prediction) prediction = predict(model, cluster, plan, NULL);
-    ck_assert_ptr_nonnull(prediction);
+    const FrameworkTime lists = {
+        .zero3.moves_tensors = TRUE, .zero3.live_parameters = 1, .zero3.list_entry_s = costs ? 100e-6 : 0};
+    g_autoptr(Prediction) prediction = predict_gpt2(under(lists, plan_said("--gpus 4 --zero 3")));
     step_s[costs] = prediction->step_time_s;
   }
   const double layers_s = 12 * 16 * 100e-6;
@@ -158,26 +139,18 @@ TEST(lists_of_tensors_take_the_host) {
 /* What a list moves passes through memory so often: each gather and each reduction of a layer's tensors takes that much
  * longer, and no other transfer does. Without passes a kernel of no bytes is left, so the latencies are the same. */
 TEST(lists_of_tensors_pass_through_memory) {
-  g_autoptr(Model) model = model_read("gpt2", NULL);
-  g_autoptr(Cluster) cluster = cluster_read("vtrain-a100", NULL);
-  Prediction *predictions[2];
-  for (int passes = 0; passes < 2; passes++) {
-    const Framework lists = {
-        .time = {.zero3.moves_tensors = TRUE, .zero3.live_parameters = 1, .zero3.memory_passes = 3 * passes}};
-    g_autoptr(Plan) plan = plan_new();
-    plan_set_framework(plan, "own", &lists);
-    plan->gpus = 4;
-    plan->zero = 3;
-    predictions[passes] = predict(model, cluster, plan, NULL);
-    ck_assert_ptr_nonnull(predictions[passes]);
-  }
-  const GArray *transfers = predictions[1]->program->transfers;
+  const Cluster *cluster = shipped_cluster("vtrain-a100");
+  FrameworkTime lists = {.zero3.moves_tensors = TRUE, .zero3.live_parameters = 1};
+  g_autoptr(Prediction) none = predict_gpt2(under(lists, plan_said("--gpus 4 --zero 3")));
+  lists.zero3.memory_passes = 3;
+  g_autoptr(Prediction) three = predict_gpt2(under(lists, plan_said("--gpus 4 --zero 3")));
+  const GArray *transfers = three->program->transfers;
   const int gpus[] = {0, 1, 2, 3};
   const GroupShape shape = layout_shape_of(cluster, gpus, 4);
   int n_lists = 0;
   for (guint i = 0; i < transfers->len; i++) {
     const Transfer *transfer = &g_array_index(transfers, Transfer, i);
-    const gint64 longer_ns = predictions[1]->timing->transfers[i].run_ns - predictions[0]->timing->transfers[i].run_ns;
+    const gint64 longer_ns = three->timing->transfers[i].run_ns - none->timing->transfers[i].run_ns;
     const double passes_s = 3 * transfer->bytes / (cluster->gpu.hbm_Bps * cluster->gpu.hbm_efficiency);
     n_lists += transfer->n_calls > 0;
     ck_assert_double_eq_tol((double)longer_ns, transfer->n_calls > 0 ? passes_s * 1e9 : 0, 2);
@@ -187,32 +160,22 @@ TEST(lists_of_tensors_pass_through_memory) {
     const CollectiveCost each =
         collective_cost(cluster, transfer->collective, &shape, transfer->bytes / transfer->n_calls, -1);
     const double calls_s = transfer->n_calls * each.time_s + cluster->gpu.kernel_latency_s;
-    ck_assert_double_eq_tol((double)predictions[0]->timing->transfers[i].run_ns, calls_s * 1e9, 2);
-    ck_assert_double_eq_tol((double)predictions[0]->timing->loads[i].latency_ns,
+    ck_assert_double_eq_tol((double)none->timing->transfers[i].run_ns, calls_s * 1e9, 2);
+    ck_assert_double_eq_tol((double)none->timing->loads[i].latency_ns,
                             MIN(transfer->n_calls * each.latency_s, calls_s) * 1e9, 2);
   }
   ck_assert_int_ge(n_lists, 4); /* gathers and reductions: of layers and of ends */
-  for (int i = 0; i < 2; i++)
-    prediction_free(predictions[i]);
 }
 
 /* The host's time between steps is in every step once, whatever is in it, and is the host's. */
 TEST(time_between_steps_is_in_each_of_them) {
-  g_autoptr(Model) model = model_read("gpt2", NULL);
-  g_autoptr(Cluster) cluster = cluster_read("vtrain-a100", NULL);
   for (int n_steps = 1; n_steps <= 3; n_steps += 2)
     for (int pp = 1; pp <= 2; pp++) {
       double step_s[2], host_s[2];
       for (int costs = 0; costs < 2; costs++) {
-        const Framework slow = {.time = {.step_s = costs ? 10e-3 : 0}};
-        g_autoptr(Plan) plan = plan_new();
-        plan_set_framework(plan, "own", &slow);
-        plan->gpus = 2;
-        plan->pp = pp;
-        plan->steps = n_steps;
-        plan->global_batch = 4;
-        g_autoptr(Prediction) prediction = predict(model, cluster, plan, NULL);
-        ck_assert_ptr_nonnull(prediction);
+        const FrameworkTime slow = {.step_s = costs ? 10e-3 : 0};
+        g_autoptr(Prediction) prediction =
+            predict_gpt2(under(slow, plan_said("--gpus 2 --pp %d --steps %d --global-batch 4", pp, n_steps)));
         step_s[costs] = prediction->step_time_s;
         host_s[costs] = prediction->metrics->mean_s[BREAKDOWN_HOST];
       }
@@ -225,22 +188,14 @@ TEST(time_between_steps_is_in_each_of_them) {
  * parameters are reduced; whole, 4 once, and they are held from the first backward to the end of that reduction, which
  * makes the shards: 2 bytes over the ranks that share them are not there besides. */
 TEST(gradients_of_many_micro_batches_are_summed_whole) {
-  g_autoptr(Model) model = model_read("gpt2", NULL);
-  g_autoptr(Cluster) cluster = cluster_read("vtrain-a100", NULL);
   for (int zero = 2; zero <= 3; zero++)
     for (int pp = 1; pp <= 2; pp++) {
       double reduced[2], held[2];
       for (int whole = 0; whole < 2; whole++) {
-        const Framework of_pipelines = {.time = {.gradient_sum_bytes = 4, .pipeline_gradients = whole}};
-        const Framework of_stages = {.time = {.gradient_sum_bytes = 4, .accumulated_gradients = whole}};
-        g_autoptr(Plan) plan = plan_new();
-        plan_set_framework(plan, "own", pp > 1 ? &of_pipelines : &of_stages);
-        plan->gpus = 4;
-        plan->pp = pp;
-        plan->zero = zero;
-        plan->global_batch = 8 * 4 / pp;
-        g_autoptr(Prediction) prediction = predict(model, cluster, plan, NULL);
-        ck_assert_ptr_nonnull(prediction);
+        const FrameworkTime of_pipelines = {.gradient_sum_bytes = 4, .pipeline_gradients = whole},
+                            of_stages = {.gradient_sum_bytes = 4, .accumulated_gradients = whole};
+        Plan *plan = plan_said("--gpus 4 --pp %d --zero %d --global-batch %d", pp, zero, 8 * 4 / pp);
+        g_autoptr(Prediction) prediction = predict_gpt2(under(pp > 1 ? of_pipelines : of_stages, plan));
         const double parameters = (double)prediction->workload->stages[0].parameters;
         int n_reductions;
         reduced[whole] = moved_bytes(prediction->program, ACTION_REDUCE_GRAD, &n_reductions) / (4 * parameters);
@@ -263,27 +218,21 @@ TEST(whole_gradients_are_passed_over_before_they_are_summed) {
     int gpus, zero;
     double passes;
   } cases[] = {{1, 0, 2}, {4, 0, 4}, {4, 1, 4}, {4, 2, 0}, {4, 3, 0}};
-  g_autoptr(Model) model = model_read("gpt2", NULL);
-  g_autoptr(Cluster) cluster = cluster_read("vtrain-a100", NULL);
   for (guint i = 0; i < G_N_ELEMENTS(cases); i++) {
     double optimizer_s[2], bytes = 0;
     for (int passes = 0; passes < 2; passes++) {
-      const Framework own = {.time = {.buffer_passes = 2 * passes, .gradient_scaling = passes}};
-      g_autoptr(Plan) plan = plan_new();
-      plan_set_framework(plan, "own", &own);
-      plan->gpus = cases[i].gpus;
-      plan->zero = cases[i].zero;
-      g_autoptr(Prediction) prediction = predict(model, cluster, plan, NULL);
-      ck_assert_ptr_nonnull(prediction);
+      const FrameworkTime own = {.buffer_passes = 2 * passes, .gradient_scaling = passes};
+      Plan *plan = plan_said("--gpus %d --zero %d", cases[i].gpus, cases[i].zero);
+      g_autoptr(Prediction) prediction = predict_gpt2(under(own, plan));
       const double parameters = (double)prediction->workload->stages[0].parameters;
       const GArray *works = prediction->program->works;
       const Work *adam = &g_array_index(works, Work, works->len - 1);
       ck_assert_int_eq(adam->phase, PHASE_OPTIMIZER);
       ck_assert_double_eq(adam->passed, passes ? cases[i].passes * parameters : 0);
       optimizer_s[passes] = prediction->metrics->mean_s[BREAKDOWN_OPTIMIZER];
-      bytes = cases[i].passes * parameters * plan->recipe.gradients;
+      bytes = cases[i].passes * parameters * prediction->workload->plan->recipe.gradients;
     }
-    const double least_s = bytes / cluster->gpu.hbm_Bps;
+    const double least_s = bytes / shipped_cluster("vtrain-a100")->gpu.hbm_Bps;
     ck_assert_double_ge(optimizer_s[1] - optimizer_s[0], least_s);
     ck_assert_double_le(optimizer_s[1] - optimizer_s[0], 1.5 * least_s);
   }
@@ -291,21 +240,15 @@ TEST(whole_gradients_are_passed_over_before_they_are_summed) {
 
 /* Experts over 4 ranks: two optimizers gather all other parameters each; without ep there is one for all. */
 TEST(an_optimizer_of_experts_gathers_all_once_more) {
-  g_autoptr(Model) model = model_read("olmoe-1b-7b", NULL);
-  g_autoptr(Cluster) cluster = cluster_read("vtrain-a100", NULL);
   for (int ep = 1; ep <= 4; ep *= 4)
     for (int overlaps = 0; overlaps < 2; overlaps++) {
       double gathered[2];
       for (int apart = 0; apart < 2; apart++) {
-        const Framework own = {.time = {.expert_optimizer = apart}};
-        g_autoptr(Plan) plan = plan_new();
-        plan_set_framework(plan, "own", &own);
-        plan->gpus = 4;
-        plan->ep = ep;
-        plan->zero = 1;
+        g_autoptr(Plan) plan =
+            under((FrameworkTime){.expert_optimizer = apart}, plan_said("--gpus 4 --ep %d --zero 1", ep));
         plan->overlap_param = overlaps;
-        g_autoptr(Prediction) prediction = predict(model, cluster, plan, NULL);
-        ck_assert_ptr_nonnull(prediction);
+        g_autoptr(Prediction) prediction =
+            predict_plan(shipped_model("olmoe-1b-7b"), shipped_cluster("vtrain-a100"), plan);
         int n_gathers;
         gathered[apart] = moved_bytes(prediction->program, ACTION_UNSHARD, &n_gathers);
       }
@@ -317,54 +260,30 @@ TEST(an_optimizer_of_experts_gathers_all_once_more) {
 /* Sums of chunks that are done run beside the backwards of the others, or make them wait; the optimizer must have them.
  */
 TEST(whole_gradients_are_summed_beside_backward_or_before_it) {
-  g_autoptr(Model) model = model_read("llama-3-8b", NULL);
-  g_autoptr(Cluster) cluster = cluster_read("llama3-h100", NULL);
-  const Framework own = {.time = {.pipeline_gradients = PIPELINE_GRADIENTS_WHOLE}};
   double steps_s[2];
   for (int overlaps = 0; overlaps < 2; overlaps++) {
-    g_autoptr(Plan) plan = plan_new();
-    plan_set_framework(plan, "own", &own);
-    plan->gpus = 32;
-    plan->pp = 2;
-    plan->chunks = 4;
-    plan->zero = 2;
-    plan->global_batch = 64;
-    plan->seq_len = 512;
+    g_autoptr(Plan) plan = under((FrameworkTime){.pipeline_gradients = PIPELINE_GRADIENTS_WHOLE},
+                                 plan_said("--gpus 32 --pp 2 --chunks 4 --zero 2 --global-batch 64 --seq-len 512"));
     plan->overlap_grad = overlaps;
-    g_autoptr(Prediction) prediction = predict(model, cluster, plan, NULL);
-    ck_assert_ptr_nonnull(prediction);
+    g_autoptr(Prediction) prediction = predict_plan(shipped_model("llama-3-8b"), shipped_cluster("llama3-h100"), plan);
     steps_s[overlaps] = prediction->step_time_s;
   }
   ck_assert_double_lt(steps_s[1], 0.9 * steps_s[0]);
 }
 
 TEST(whole_gradients_do_not_leave_with_the_optimizer) {
-  g_autoptr(Model) model = model_read("llama-3-8b", NULL);
-  g_autoptr(Cluster) cluster = cluster_read("llama3-h100", NULL);
-  const Framework own = {.time = {.pipeline_gradients = PIPELINE_GRADIENTS_WHOLE}};
-  g_autoptr(Plan) plan = plan_new();
-  plan_set_framework(plan, "own", &own);
-  plan->gpus = 32;
-  plan->pp = 2;
-  plan->zero = 3;
-  plan->offload.optimizer = TIER_HOST;
+  g_autoptr(Plan) plan = under((FrameworkTime){.pipeline_gradients = PIPELINE_GRADIENTS_WHOLE},
+                               plan_said("--gpus 32 --pp 2 --zero 3 --offload-optimizer host"));
   g_autoptr(GError) error = NULL;
-  ck_assert_ptr_null(predict(model, cluster, plan, &error));
+  ck_assert_ptr_null(predict(shipped_model("llama-3-8b"), shipped_cluster("llama3-h100"), plan, &error));
   ck_assert_ptr_nonnull(strstr(error->message, "whole gradients that framework own keeps"));
 }
 
 TEST(interleaved_overlaps_its_sends_where_the_framework_does) {
-  g_autoptr(Model) model = model_read("gpt2", NULL);
-  g_autoptr(Cluster) cluster = cluster_read("vtrain-a100", NULL);
   for (int chunks = 1; chunks <= 2; chunks++) {
-    g_autoptr(Plan) plan = plan_new();
-    plan->gpus = 2;
-    plan->pp = 2;
-    plan->chunks = chunks;
-    plan->global_batch = 4;
+    Plan *plan = plan_said("--gpus 2 --pp 2 --chunks %d --global-batch 4", chunks);
     plan->time.overlap_p2p = P2P_CHUNKS;
-    g_autoptr(Prediction) prediction = predict(model, cluster, plan, NULL);
-    ck_assert_ptr_nonnull(prediction);
+    g_autoptr(Prediction) prediction = predict_gpt2(plan);
     ck_assert_int_eq(prediction->workload->plan->overlap_p2p, chunks == 2);
   }
 }

@@ -4,7 +4,7 @@
 #include "text_file.h"
 
 #include "error.h"
-#include "plan.h"
+#include "plan_said.h"
 
 #include <check.h>
 #include <string.h>
@@ -13,13 +13,7 @@ static Prediction *predict_text(const char *text, int pp, GError **error) {
   g_autoptr(Model) model = model_read("llama-2-7b", error);
   g_autoptr(Cluster) cluster = cluster_parse(STEPSIM_SOURCE_DATA "/topologies/mixed.yaml", text, error);
   ck_assert(model != NULL && cluster != NULL);
-  g_autoptr(Plan) plan = plan_new();
-  plan->gpus = 16;
-  plan->tp = 8;
-  plan->pp = pp;
-  plan->global_batch = 16;
-  plan->seq_len = 2048;
-  plan->fold = FALSE;
+  g_autoptr(Plan) plan = plan_said("--gpus 16 --tp 8 --pp %d --global-batch 16 --seq-len 2048 --fold off", pp);
   Prediction *prediction = predict(model, cluster, plan, error);
   if (prediction != NULL)
     prediction->cluster = NULL; /* it ends here */

@@ -6,32 +6,16 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "case_clusters.h"
 #include "plan.h"
+#include "plan_cases.h"
 #include "program_text.h"
 #include "timeline.h"
 
-static Cluster *host_cluster(void) {
-  return read_cluster("selene");
-}
-
 /* Two micro-batches of a sequence of 512 tokens on each rank. */
 static Plan *small_plan(int dp, int zero, Offload offload) {
-  Plan *plan = plan_of(1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
-  plan->dp = plan->gpus = dp;
-  plan->zero = zero;
-  plan->micro_batch = 1;
-  plan->global_batch = 2 * dp;
-  plan->n_micro_batches = 0;
+  Plan *plan = plan_said("--dp %d --chunks 1 --zero %d --global-batch %d --seq-len 512", dp, zero, 2 * dp);
   plan->offload = offload;
   return plan;
-}
-
-static Prediction *predict_small(const Model *model, const Cluster *cluster, const Plan *plan) {
-  g_autoptr(GError) error = NULL;
-  Prediction *prediction = predict(model, cluster, plan, &error);
-  ck_assert_msg(prediction != NULL, "%s", error != NULL ? error->message : "");
-  return prediction;
 }
 
 static void assert_close(double value, double expected, double share) {
@@ -45,9 +29,9 @@ static double resident(const Prediction *prediction, MemoryCategory category) {
 TEST(gradients_master_copy_and_moments_are_on_the_host) {
   /* bf16+master: 2 + 2 + 4 + 8 bytes. Each of 4 GPUs of a node has a quarter of the optimizer and, as ZeRO-2 lets every
    * micro-batch's gradients leave, of the gradients: 14 bytes a parameter on the node, 2 on each GPU */
-  g_autoptr(Cluster) cluster = host_cluster();
+  g_autoptr(Cluster) cluster = read_cluster("selene");
   g_autoptr(Plan) plan = small_plan(4, 2, (Offload){.optimizer = TIER_HOST});
-  g_autoptr(Prediction) prediction = predict_small(&llama, cluster, plan);
+  g_autoptr(Prediction) prediction = predict_plan(&llama, cluster, plan);
   const double n = (double)prediction->workload->stages[0].parameters;
   const TierUse *host = &prediction->tiers[TIER_HOST];
   ck_assert_double_eq(resident(prediction, MEMORY_WEIGHTS), 2 * n);
@@ -62,9 +46,9 @@ TEST(gradients_master_copy_and_moments_are_on_the_host) {
 
 TEST(gradients_of_whole_ranks_are_added_up_on_the_gpu) {
   /* ZeRO-1: 2 + 2 bytes a parameter stay on each GPU; the host holds the shards' 2 + 12 */
-  g_autoptr(Cluster) cluster = host_cluster();
+  g_autoptr(Cluster) cluster = read_cluster("selene");
   g_autoptr(Plan) plan = small_plan(4, 1, (Offload){.optimizer = TIER_HOST});
-  g_autoptr(Prediction) prediction = predict_small(&llama, cluster, plan);
+  g_autoptr(Prediction) prediction = predict_plan(&llama, cluster, plan);
   const double n = (double)prediction->workload->stages[0].parameters;
   ck_assert_double_eq(resident(prediction, MEMORY_GRADIENTS), 2 * n);
   ck_assert_double_eq(prediction->tiers[TIER_HOST].held[MEMORY_GRADIENTS], 2 * n);
@@ -73,11 +57,11 @@ TEST(gradients_of_whole_ranks_are_added_up_on_the_gpu) {
 
 TEST(each_tier_holds_what_is_its_own) {
   /* weights on the host; gradients of the only micro-batch, master copy and moments on the drives */
-  g_autoptr(Cluster) cluster = host_cluster();
+  g_autoptr(Cluster) cluster = read_cluster("selene");
   g_autoptr(Plan) plan = small_plan(2, 3, (Offload){.optimizer = TIER_NVME, .weights = TIER_HOST});
   plan->bucket_parameters = 50000000;
   plan->global_batch = 2;
-  g_autoptr(Prediction) prediction = predict_small(&llama, cluster, plan);
+  g_autoptr(Prediction) prediction = predict_plan(&llama, cluster, plan);
   const double n = (double)prediction->workload->stages[0].parameters;
   const TierUse *host = &prediction->tiers[TIER_HOST], *nvme = &prediction->tiers[TIER_NVME];
   ck_assert_double_eq(resident(prediction, MEMORY_WEIGHTS), 0);
@@ -94,7 +78,7 @@ TEST(each_tier_holds_what_is_its_own) {
   assert_close(passing, 2 * 2 * vocabulary / 2, 0.01); /* with the head's norm */
   /* those of two micro-batches are added up on the host */
   plan->global_batch = 4;
-  g_autoptr(Prediction) two = predict_small(&llama, cluster, plan);
+  g_autoptr(Prediction) two = predict_plan(&llama, cluster, plan);
   ck_assert_double_eq(two->tiers[TIER_HOST].held[MEMORY_GRADIENTS], 2 * n);
   ck_assert_double_eq(two->tiers[TIER_NVME].bytes, 12 * n);
 }
@@ -102,42 +86,40 @@ TEST(each_tier_holds_what_is_its_own) {
 TEST(the_host_updates_at_its_memorys_rate) {
   /* Adam reads 2 bytes of gradient, reads and writes 4 + 8 of master copy and moments, writes 2 of weights: 28 bytes a
    * parameter, at 409.6·0.43 GB/s. Every nanosecond of it is seen: nothing else runs, but for rounding up each chunk */
-  g_autoptr(Cluster) cluster = host_cluster();
-  g_autoptr(Plan) plan = small_plan(1, 2, (Offload){.optimizer = TIER_HOST});
-  g_autoptr(Prediction) one = predict_small(&llama, cluster, plan);
-  const double n = (double)one->workload->stages[0].parameters;
-  assert_close(one->metrics->mean_s[BREAKDOWN_OPTIMIZER], 28 * n / (409.6e9 * 0.43), 1e-6);
-  /* two GPUs of a node have half of its parameters and half of its bandwidth each */
-  g_autoptr(Plan) two_plan = small_plan(2, 2, (Offload){.optimizer = TIER_HOST});
-  g_autoptr(Prediction) two = predict_small(&llama, cluster, two_plan);
-  assert_close(two->metrics->mean_s[BREAKDOWN_OPTIMIZER], 28 * n / (409.6e9 * 0.43), 1e-6);
+  g_autoptr(Cluster) cluster = read_cluster("selene");
+  for (int gpus = 1; gpus <= 2; gpus++) { /* two have half of the parameters and half of the bandwidth each */
+    g_autoptr(Plan) plan = small_plan(gpus, 2, (Offload){.optimizer = TIER_HOST});
+    g_autoptr(Prediction) prediction = predict_plan(&llama, cluster, plan);
+    const double n = (double)prediction->workload->stages[0].parameters;
+    assert_close(prediction->metrics->mean_s[BREAKDOWN_OPTIMIZER], 28 * n / (409.6e9 * 0.43), 1e-6);
+  }
 }
 
 TEST(fetched_weights_bound_the_step) {
   /* one GPU, ZeRO-3 with its weights on the host: every micro-batch fetches all of them forward, and all but what
    * embedding's gradient needs of its vocabulary backward; so at least 2·2·(n − 2 vocabularies) bytes go over its link
    * of 31.5·0.79 GB/s, twice. A link a thousand times slower bounds the step by them: halving it doubles the step */
-  g_autoptr(Cluster) cluster = host_cluster();
+  g_autoptr(Cluster) cluster = read_cluster("selene");
   cluster->host.link_Bps = 31.5e9 / 1000;
   g_autoptr(Plan) plan = small_plan(1, 3, (Offload){.optimizer = TIER_HOST, .weights = TIER_HOST});
-  g_autoptr(Prediction) slow = predict_small(&llama, cluster, plan);
+  g_autoptr(Prediction) slow = predict_plan(&llama, cluster, plan);
   const double n = (double)slow->workload->stages[0].parameters - 2.0 * (double)(llama.vocab * llama.hidden);
   ck_assert_double_ge(slow->step_time_s, 2 * 2 * 2 * n / (cluster->host.link_Bps * 0.79));
   ck_assert_double_gt(slow->metrics->mean_s[BREAKDOWN_OFFLOAD], 0.9 * slow->step_time_s);
   cluster->host.link_Bps /= 2;
-  g_autoptr(Prediction) slower = predict_small(&llama, cluster, plan);
+  g_autoptr(Prediction) slower = predict_plan(&llama, cluster, plan);
   assert_close(slower->step_time_s, 2 * slow->step_time_s, 0.01);
 }
 
 TEST(drives_bound_the_update) {
   /* 14 bytes a parameter read, 12 written beside it, and before both the gradients of the micro-batch, 2, beside
    * backward; drives a hundred times slower than selene's 50 and 30.4 GB/s */
-  g_autoptr(Cluster) cluster = host_cluster();
+  g_autoptr(Cluster) cluster = read_cluster("selene");
   cluster->host.nvme_read_Bps /= 100;
   cluster->host.nvme_write_Bps /= 100;
   g_autoptr(Plan) plan = small_plan(1, 2, (Offload){.optimizer = TIER_NVME});
   plan->global_batch = 1;
-  g_autoptr(Prediction) prediction = predict_small(&llama, cluster, plan);
+  g_autoptr(Prediction) prediction = predict_plan(&llama, cluster, plan);
   const double n = (double)prediction->workload->stages[0].parameters;
   const double out_s = 2 * n / (30.4e9 / 100), in_s = 14 * n / (50e9 / 100), back_s = 12 * n / (30.4e9 / 100);
   ck_assert_double_ge(prediction->step_time_s, out_s + back_s);
@@ -145,11 +127,10 @@ TEST(drives_bound_the_update) {
 }
 
 TEST(activations_that_are_out_are_not_on_the_gpu) {
-  g_autoptr(Cluster) cluster = host_cluster();
+  g_autoptr(Cluster) cluster = read_cluster("selene");
   g_autoptr(Plan) kept_plan = small_plan(1, 0, (Offload){0}),
                   out_plan = small_plan(1, 0, (Offload){.activations = TIER_HOST});
-  g_autoptr(Prediction) kept = predict_small(&llama, cluster, kept_plan),
-                        out = predict_small(&llama, cluster, out_plan);
+  g_autoptr(Prediction) kept = predict_plan(&llama, cluster, kept_plan), out = predict_plan(&llama, cluster, out_plan);
   const double layer = kept->workload->memory[PIECE_LAYER].saved_bytes;
   /* of 8 layers the last stays: its backward is the third op behind its forward. Seven are out at the peak */
   ck_assert_double_eq(out->tiers[TIER_HOST].held[MEMORY_ACTIVATIONS], 7 * layer);
@@ -161,9 +142,9 @@ TEST(activations_that_are_out_are_not_on_the_gpu) {
 /* Rows of a timeline's data: lane, kind, start, end …; 11, 12 and 13 are copies in and out and the host's update, which
  * is drawn for as long as its records last. */
 TEST(copies_and_the_hosts_update_are_drawn) {
-  g_autoptr(Cluster) cluster = host_cluster();
+  g_autoptr(Cluster) cluster = read_cluster("selene");
   g_autoptr(Plan) plan = small_plan(2, 1, (Offload){.optimizer = TIER_HOST, .activations = TIER_HOST});
-  g_autoptr(Prediction) prediction = predict_small(&llama, cluster, plan);
+  g_autoptr(Prediction) prediction = predict_plan(&llama, cluster, plan);
   g_autoptr(Picture) picture = timeline_picture(prediction->trace, (TimeUnit){"ns", 1}, NULL, 0, NULL);
   g_auto(GStrv) lines = g_strsplit(picture->data->str, "\n", -1);
   double drawn_ns[14] = {0};
@@ -186,15 +167,15 @@ TEST(copies_and_the_hosts_update_are_drawn) {
 }
 
 TEST(a_full_host_does_not_fit) {
-  g_autoptr(Cluster) cluster = host_cluster();
+  g_autoptr(Cluster) cluster = read_cluster("selene");
   g_autoptr(Plan) plan = small_plan(2, 2, (Offload){.optimizer = TIER_HOST});
-  g_autoptr(Prediction) roomy = predict_small(&llama, cluster, plan);
+  g_autoptr(Prediction) roomy = predict_plan(&llama, cluster, plan);
   ck_assert(roomy->fits);
   cluster->host_memory_bytes = roomy->tiers[TIER_HOST].bytes;
-  g_autoptr(Prediction) exact = predict_small(&llama, cluster, plan);
+  g_autoptr(Prediction) exact = predict_plan(&llama, cluster, plan);
   ck_assert(exact->fits);
   cluster->host_memory_bytes -= 1;
-  g_autoptr(Prediction) full = predict_small(&llama, cluster, plan);
+  g_autoptr(Prediction) full = predict_plan(&llama, cluster, plan);
   ck_assert(!full->fits && !full->tiers[TIER_HOST].fits);
   StepPrediction step;
   ck_assert(predict_step(&llama, cluster, plan, &step, NULL) && !step.fits);
@@ -210,7 +191,7 @@ static void assert_refused(const Cluster *cluster, const Plan *plan, const char 
 }
 
 TEST(what_cannot_be_offloaded_is_refused) {
-  g_autoptr(Cluster) cluster = host_cluster();
+  g_autoptr(Cluster) cluster = read_cluster("selene");
   g_autoptr(Plan) whole = small_plan(2, 2, (Offload){.optimizer = TIER_HOST, .weights = TIER_HOST});
   assert_refused(cluster, whole, "offload-weights host needs --zero 3, found zero 2");
   g_autoptr(Plan) alone = small_plan(2, 3, (Offload){.weights = TIER_NVME});
@@ -228,9 +209,9 @@ TEST(what_cannot_be_offloaded_is_refused) {
 }
 
 TEST(a_program_updates_all_that_its_ranks_own) {
-  g_autoptr(Cluster) cluster = host_cluster();
+  g_autoptr(Cluster) cluster = read_cluster("selene");
   g_autoptr(Plan) plan = small_plan(2, 1, (Offload){.optimizer = TIER_HOST});
-  g_autoptr(Prediction) direct = predict_small(&llama, cluster, plan);
+  g_autoptr(Prediction) direct = predict_plan(&llama, cluster, plan);
   g_autofree char *text = program_to_text(direct->program);
   for (int with_all = 0; with_all <= 1; with_all++) {
     Program *program = program_from_text(text, "text", NULL);
@@ -248,7 +229,7 @@ TEST(a_program_updates_all_that_its_ranks_own) {
 
 TEST(gpus_share_the_links_to_their_host) {
   /* selene: two GPUs under a switch whose uplink is as wide as a slot. DGX-2: four such links for 16 GPUs */
-  g_autoptr(Cluster) selene = host_cluster(), dgx2 = read_cluster("v100-dgx2");
+  g_autoptr(Cluster) selene = read_cluster("selene"), dgx2 = read_cluster("v100-dgx2");
   assert_close(host_link_Bps(&selene->host, &selene->node, 1), 31.5e9 * 0.79, 1e-12);
   assert_close(host_link_Bps(&selene->host, &selene->node, 2), 31.5e9 * 0.79 / 2, 1e-12);
   assert_close(host_link_Bps(&selene->host, &selene->node, 8), 31.5e9 * 0.79 / 2, 1e-12);
@@ -286,16 +267,16 @@ static double most_copied_Bps(const Trace *trace) {
 /* A memory that carries 1.25 times what a GPU's link does: one copy is as fast as ever, one out and one in at once pass
  * it, unless they share it. A copy that takes 0.8 of it is in use as long. */
 TEST(copies_out_and_in_share_the_hosts_memory) {
-  g_autoptr(Cluster) cluster = host_cluster();
+  g_autoptr(Cluster) cluster = read_cluster("selene");
   const double memory_Bps = 1.25 * host_link_Bps(&cluster->host, &cluster->node, 1);
   cluster->host.memory_Bps = memory_Bps;
   g_autoptr(Plan) plan = small_plan(1, 3, (Offload){.optimizer = TIER_HOST, .activations = TIER_HOST});
   plan->offload.weights = TIER_HOST;
-  g_autoptr(Prediction) shared = predict_small(&llama, cluster, plan);
+  g_autoptr(Prediction) shared = predict_plan(&llama, cluster, plan);
   ck_assert_double_le(most_copied_Bps(shared->trace), memory_Bps * (1 + 1e-3));
   ck_assert_int_eq(shared->timing->loads[first_copy(shared->program)].share[TIMING_HOST_WAY], 800);
   plan->contention = FALSE;
-  g_autoptr(Prediction) apart = predict_small(&llama, cluster, plan);
+  g_autoptr(Prediction) apart = predict_plan(&llama, cluster, plan);
   ck_assert_double_gt(most_copied_Bps(apart->trace), 1.1 * memory_Bps);
   ck_assert_double_gt(shared->step_time_s, apart->step_time_s);
 }
@@ -336,7 +317,7 @@ static gboolean survives_text(const Prediction *prediction) {
 TEST(ranks_that_offload_fold_to_the_nanosecond) {
   int n_run = 0, n_weights = 0, n_activations = 0, n_nvme = 0;
   for (guint seed = 0; seed < N_DRAWN; seed++) {
-    g_auto(Case) drawn = random_case(seed, clusters, 64);
+    g_auto(Case) drawn = random_case(seed, case_clusters(), 64);
     g_autoptr(GRand) rand = g_rand_new_with_seed(seed);
     draw_offload(rand, drawn.plan);
     g_autofree char *text = case_text(&drawn);
@@ -361,6 +342,5 @@ TEST(ranks_that_offload_fold_to_the_nanosecond) {
 }
 
 int main(void) {
-  tcase_add_unchecked_fixture(listed_tests(), set_up, tear_down);
   return run_tests();
 }

@@ -7,9 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "case_clusters.h"
 #include "chrome_trace.h"
-#include "plan.h"
+#include "plan_cases.h"
 #include "program_text.h"
 
 enum { N_PLANS = 200, MAX_GPUS = 64 };
@@ -37,7 +36,7 @@ static void assert_breakdown_sums_up(const Case *drawn, const Prediction *predic
 
 TEST(breakdown_of_every_rank_sums_to_the_step) {
   for (guint seed = 0; seed < N_PLANS; seed++) {
-    g_auto(Case) drawn = random_case(seed, clusters, MAX_GPUS);
+    g_auto(Case) drawn = random_case(seed, case_clusters(), MAX_GPUS);
     drawn.plan->steps = seed % 2 == 0 ? 1 : 2;
     drawn.plan->fold = seed % 4 < 2;
     drawn.plan->jitter = seed % 8 == 7 ? 0.1 : 0;
@@ -47,7 +46,7 @@ TEST(breakdown_of_every_rank_sums_to_the_step) {
 }
 
 TEST(rates_follow_from_the_step_time) {
-  g_auto(Case) drawn = random_case(1, clusters, MAX_GPUS);
+  g_auto(Case) drawn = random_case(1, case_clusters(), MAX_GPUS);
   g_autoptr(Prediction) prediction = predict_case(&drawn);
   const Plan *plan = prediction->workload->plan;
   double tokens = (double)plan->global_batch * (double)plan->seq_len, step_s = prediction->step_time_s;
@@ -88,14 +87,13 @@ static void assert_same_output(const Case *drawn, const Prediction *a, const Pre
 
 TEST(same_input_gives_the_same_trace_and_the_same_bytes) {
   for (guint seed = 0; seed < 24; seed++) {
-    g_auto(Case) drawn = random_case(seed, clusters, 16), unrelated = random_case(seed + 1000, clusters, MAX_GPUS);
+    g_auto(Case) drawn = random_case(seed, case_clusters(), 16),
+                 unrelated = random_case(seed + 1000, case_clusters(), MAX_GPUS);
     drawn.plan->fold = seed % 2 == 0;
     drawn.plan->jitter = seed % 4 == 3 ? 0.05 : 0;
-    g_autoptr(Prediction) first = predict_case(&drawn);
-    g_autoptr(Prediction) second = predict_case(&drawn);
-    g_autoptr(Prediction) between = predict_case(&unrelated);
+    g_autoptr(Prediction) first = predict_case(&drawn), second = predict_case(&drawn),
+                          between = predict_case(&unrelated), third = predict_case(&drawn);
     ck_assert_ptr_nonnull(between);
-    g_autoptr(Prediction) third = predict_case(&drawn);
     assert_same_output(&drawn, first, second);
     assert_same_output(&drawn, first, third);
   }
@@ -131,7 +129,7 @@ static gboolean is_shorter_uncontended(const Case *drawn) {
  * in every step, and a rank's read is all that its next step depends on. So all steps but the first are equal. */
 TEST(steps_in_a_row_take_the_time_of_one) {
   for (guint seed = 0; seed < N_PLANS; seed++) {
-    g_auto(Case) drawn = random_case(seed, clusters, MAX_GPUS);
+    g_auto(Case) drawn = random_case(seed, case_clusters(), MAX_GPUS);
     gint64 one_ns = step_ns(&drawn, 1), two_ns = step_ns(&drawn, 2), three_ns = step_ns(&drawn, 3);
     gboolean as_derived = MAX(two_ns, three_ns) <= one_ns ||
                           (MAX(two_ns, three_ns) <= one_ns + one_ns / 1000 && is_shorter_uncontended(&drawn));
@@ -159,7 +157,7 @@ static Prediction *predict_text(const Case *drawn, const char *text) {
 
 TEST(a_program_written_and_read_runs_as_before) {
   for (guint seed = 0; seed < 60; seed++) {
-    g_auto(Case) drawn = random_case(seed, clusters, 16);
+    g_auto(Case) drawn = random_case(seed, case_clusters(), 16);
     drawn.plan->fold = seed % 2 == 0;
     drawn.plan->steps = seed % 3 == 0 ? 2 : 1;
     g_autoptr(Prediction) direct = predict_case(&drawn);
@@ -176,7 +174,7 @@ TEST(a_program_written_and_read_runs_as_before) {
 /* Whole or expanded before it was written, folded or not when it runs: the same step. */
 TEST(a_program_may_be_expanded_before_or_after_it_is_written) {
   for (guint seed = 0; seed < 40; seed++) {
-    g_auto(Case) drawn = random_case(seed, clusters, 16);
+    g_auto(Case) drawn = random_case(seed, case_clusters(), 16);
     g_autoptr(Prediction) folded = predict_case(&drawn);
     g_autofree char *whole = program_to_text(folded->program);
     drawn.plan->fold = FALSE;
@@ -191,7 +189,7 @@ TEST(a_program_may_be_expanded_before_or_after_it_is_written) {
 }
 
 TEST(a_program_of_another_plan_is_refused) {
-  g_auto(Case) drawn = random_case(3, clusters, MAX_GPUS);
+  g_auto(Case) drawn = random_case(3, case_clusters(), MAX_GPUS);
   g_autoptr(Prediction) direct = predict_case(&drawn);
   g_autofree char *text = program_to_text(direct->program);
   drawn.plan->global_batch += drawn.plan->micro_batch * drawn.plan->dp; /* one micro-batch more */
@@ -205,21 +203,15 @@ TEST(a_program_of_another_plan_is_refused) {
 /* --- what does not fit, and what cannot be --- */
 
 TEST(a_plan_that_does_not_fit_is_predicted_all_the_same) {
-  g_autoptr(Model) model = read_model("llama-3-70b");
-  g_autoptr(Plan) plan = plan_new();
-  plan->tp = 8;
-  plan->gpus = 8;
-  g_autoptr(GError) error = NULL;
-  g_autoptr(Prediction) prediction = predict(model, clusters[0], plan, &error);
-  g_assert_no_error(error);
+  const Model *model = shipped_model("llama-3-70b");
+  g_autoptr(Plan) plan = plan_said("--tp 8");
+  g_autoptr(Prediction) prediction = predict_plan(model, case_clusters()[0], plan);
   /* 70.6e9 parameters · 16 bytes / 8 = 141 GB of state alone, on 80 GiB = 86 GB */
   ck_assert(!prediction->fits);
   ck_assert_double_gt(prediction->memory->peak_bytes, 141e9);
   ck_assert_double_gt(prediction->step_time_s, 0);
-  plan->pp = 4;
-  plan->gpus = 32;
-  g_autoptr(Prediction) spread = predict(model, clusters[0], plan, &error);
-  g_assert_no_error(error);
+  plan_say(plan, "--pp 4");
+  g_autoptr(Prediction) spread = predict_plan(model, case_clusters()[0], plan);
   ck_assert(spread->fits);
 }
 
@@ -229,28 +221,21 @@ static void raise_buffers(gint64 time_ns, const MemorySample *sample, gpointer m
 
 TEST(gradients_do_not_pile_up_before_a_slow_network) {
   /* Llama-2-7B, ZeRO-2: a layer of 202,383,360 parameters, 2 bytes each, fills a bucket; two may wait. */
-  g_autoptr(Model) model = read_model("llama-2-7b");
-  Cluster *cluster = read_cluster("selene");
+  g_autoptr(Cluster) cluster = read_cluster("selene");
   cluster->scale_up_Bps /= 1000;
   for (int overlap = 0; overlap < 2; overlap++) {
-    g_autoptr(Plan) plan = plan_new();
-    plan->dp = 8;
-    plan->zero = 2;
-    plan->global_batch = 16;
-    plan->seq_len = 512;
+    g_autoptr(Plan) plan = plan_said("--dp 8 --zero 2 --global-batch 16 --seq-len 512");
     plan->overlap_grad = overlap;
-    g_autoptr(Prediction) prediction = predict(model, cluster, plan, NULL);
-    ck_assert_ptr_nonnull(prediction);
+    g_autoptr(Prediction) prediction = predict_plan(shipped_model("llama-2-7b"), cluster, plan);
     double most = 0;
     memory_profile_visit(prediction->trace, 0, raise_buffers, &most);
     ck_assert_double_gt(most, 0);
     ck_assert_double_le(most, 2 * 202383360.0 * 2);
   }
-  cluster_free(cluster);
 }
 
 TEST(an_impossible_plan_is_refused) {
-  g_auto(Case) drawn = random_case(5, clusters, MAX_GPUS);
+  g_auto(Case) drawn = random_case(5, case_clusters(), MAX_GPUS);
   drawn.plan->pp = 11; /* more stages than layers */
   drawn.plan->gpus = 0;
   g_autoptr(GError) error = NULL;
@@ -259,6 +244,5 @@ TEST(an_impossible_plan_is_refused) {
 }
 
 int main(void) {
-  tcase_add_checked_fixture(listed_tests(), set_up, tear_down);
   return run_tests();
 }

@@ -1,21 +1,13 @@
 /* Jobs on several scale-up domains use a segment of each: cluster_job_domain(), and the effect on predictions. */
-#include "plan.h"
-#include "predict.h"
+#include "plan_cases.h"
 #include "run_suite.h"
 
 #include <check.h>
 
-static Cluster *rack_cluster(void) {
-  GError *error = NULL;
-  Cluster *cluster = cluster_read("gb200-nvl72", &error);
-  ck_assert_msg(cluster != NULL, "%s", error != NULL ? error->message : "");
-  return cluster;
-}
-
 /* Racks of 72 of which 64 are taken: 64 and 72 GPUs are in one rack; 128 and 576 = 9 × 64 = 8 × 72 are segments; 144
  * and 216 are whole racks and no whole segments. */
 TEST(a_job_of_several_domains_takes_a_segment_of_each) {
-  g_autoptr(Cluster) cluster = rack_cluster();
+  g_autoptr(Cluster) cluster = read_cluster("gb200-nvl72");
   static const struct {
     int gpus, domain;
   } cases[] = {{4, 72}, {64, 72}, {72, 72}, {128, 64}, {144, 72}, {216, 72}, {256, 64}, {576, 64}};
@@ -27,14 +19,14 @@ TEST(a_job_of_several_domains_takes_a_segment_of_each) {
 
 /* What is where is said by the file. */
 TEST(described_faults_keep_gpus_where_they_are) {
-  g_autoptr(Cluster) cluster = rack_cluster();
+  g_autoptr(Cluster) cluster = read_cluster("gb200-nvl72");
   cluster->faults = g_array_new(FALSE, FALSE, sizeof(LinkFault));
   ck_assert_int_eq(cluster_job_domain(cluster, 256), 72);
 }
 
 /* 1,152 GPUs are 16 racks: 16 segments of 64 fit, 18 do not. Without NICs there is no job of two racks. */
 TEST(segments_are_taken_where_there_are_domains_for_them) {
-  g_autoptr(Cluster) cluster = rack_cluster();
+  g_autoptr(Cluster) cluster = read_cluster("gb200-nvl72");
   cluster->max_gpus = 1152;
   ck_assert_int_eq(cluster_job_domain(cluster, 1024), 64);
   ck_assert_int_eq(cluster_job_domain(cluster, 1152), 72);
@@ -54,7 +46,7 @@ static void add_tiers(Cluster *cluster, int leaf_nodes, gint64 pod_gpus) {
 /* A pod of 8 racks has 8 · 64 = 512 GPUs of the job, leaves of two racks (36 nodes) have 128: 32 nodes. A pod of 600
  * GPUs has 8 ⅓ racks, and no whole number of segments. */
 TEST(pods_and_leaves_have_as_many_of_a_job_as_their_domains) {
-  g_autoptr(Cluster) cluster = rack_cluster();
+  g_autoptr(Cluster) cluster = read_cluster("gb200-nvl72");
   add_tiers(cluster, 36, 600);
   ck_assert_int_eq(cluster_job_domain(cluster, 1024), 72);
   add_tiers(cluster, 36, 576);
@@ -65,30 +57,20 @@ TEST(pods_and_leaves_have_as_many_of_a_job_as_their_domains) {
   ck_assert_int_eq(cluster->tiers[1].span_gpus, 4096);
 }
 
-/* Experts of 64 ranks on 256 GPUs: four groups, a rack each. */
 static Prediction *predict_experts(const Cluster *cluster, const Plan *plan) {
-  GError *error = NULL;
-  g_autoptr(Model) model = model_read("qwen3-235b", &error);
-  ck_assert_msg(model != NULL, "%s", error != NULL ? error->message : "");
-  model->n_layers = 8;
-  Prediction *prediction = predict(model, cluster, plan, &error);
-  ck_assert_msg(prediction != NULL, "%s", error != NULL ? error->message : "");
-  return prediction;
+  Model model = *shipped_model("qwen3-235b");
+  model.n_layers = 8;
+  return predict_plan(&model, cluster, plan);
 }
 
+/* Experts of 64 ranks on 256 GPUs: four groups, a rack each. */
 static Plan *expert_plan(void) {
-  Plan *plan = plan_new();
-  plan->gpus = 256;
-  plan->pp = 4;
-  plan->ep = 64;
-  plan->global_batch = 256;
-  plan->seq_len = 4096;
-  return plan;
+  return plan_said("--gpus 256 --pp 4 --ep 64 --global-batch 256 --seq-len 4096");
 }
 
 /* Its groups have 64 members in one domain each. */
 TEST(groups_of_experts_stay_inside_a_rack) {
-  g_autoptr(Cluster) cluster = rack_cluster();
+  g_autoptr(Cluster) cluster = read_cluster("gb200-nvl72");
   g_autoptr(Plan) plan = expert_plan();
   g_autoptr(Prediction) taken = predict_experts(cluster, plan);
   ck_assert_int_eq(taken->cluster->domain_gpus, 64);
@@ -100,7 +82,7 @@ TEST(groups_of_experts_stay_inside_a_rack) {
 
 /* A rank map says itself where ranks are: in order, racks are full, and groups of 64 lie in two. */
 TEST(a_rank_map_is_taken_at_its_word) {
-  g_autoptr(Cluster) cluster = rack_cluster();
+  g_autoptr(Cluster) cluster = read_cluster("gb200-nvl72");
   g_autoptr(Plan) plan = expert_plan();
   g_autoptr(Prediction) taken = predict_experts(cluster, plan);
   plan->rank_map = g_array_new(FALSE, FALSE, sizeof(int));
@@ -114,12 +96,9 @@ TEST(a_rank_map_is_taken_at_its_word) {
 /* The GPUs that the job has, said one by one: racks 0 … 15, of which two pods of 8 have 512 each. Groups of 128 ranks
  * of experts stay in a pod; if pods were taken to have 576 of the job's GPUs, the fifth of them would lie in two. */
 TEST(a_map_to_the_gpus_of_segments_changes_nothing_under_tiers) {
-  g_autoptr(Cluster) cluster = rack_cluster();
+  g_autoptr(Cluster) cluster = read_cluster("gb200-nvl72");
   add_tiers(cluster, 0, 576);
-  g_autoptr(Plan) plan = expert_plan();
-  plan->gpus = plan->global_batch = 1024;
-  plan->ep = 128;
-  plan->pp = 2;
+  g_autoptr(Plan) plan = plan_said("--gpus 1024 --pp 2 --ep 128 --global-batch 1024 --seq-len 4096");
   g_autoptr(Prediction) taken = predict_experts(cluster, plan);
   plan->rank_map = g_array_new(FALSE, FALSE, sizeof(int));
   for (int rank = 0; rank < plan->gpus; rank++) {

@@ -14,17 +14,11 @@
 
 enum { N_PLANS = 200, MAX_GPUS = 64 };
 
-static Cluster *clusters[N_CASE_CLUSTERS];
-
 /* Without fits: what was measured does not change with the figures beside it. */
-static void set_up(void) {
-  read_case_clusters(clusters);
+static Cluster *const *unfitted_clusters(void) {
   for (int i = 0; i < N_CASE_CLUSTERS; i++)
-    g_clear_pointer(&clusters[i]->fitted, fitted_links_free);
-}
-
-static void tear_down(void) {
-  free_case_clusters(clusters);
+    g_clear_pointer(&case_clusters()[i]->fitted, fitted_links_free);
+  return case_clusters();
 }
 
 /* --- links and GPUs --- */
@@ -82,7 +76,7 @@ static Prediction *predict_changed(const Case *drawn, void (*change)(Cluster *cl
 TEST(slower_links_never_shorten_a_step_and_faster_ones_never_lengthen_it) {
   int n_longer[G_N_ELEMENTS(changes)] = {0};
   for (guint seed = 0; seed < N_PLANS; seed++) {
-    g_auto(Case) drawn = random_case(seed, clusters, MAX_GPUS);
+    g_auto(Case) drawn = random_case(seed, unfitted_clusters(), MAX_GPUS);
     drawn.plan->contention = FALSE; /* shares follow who meets whom, which times do change */
     g_autoptr(Prediction) before = predict_case(&drawn);
     for (gsize i = 0; i < G_N_ELEMENTS(changes); i++) {
@@ -120,11 +114,10 @@ TEST(overlapping_gradients_costs_by_contention_buckets_and_launches_only) {
   int n_longer = 0;
   for (guint seed = 0; seed < N_PLANS; seed++) {
     g_autoptr(GRand) rand = g_rand_new_with_seed(seed);
-    g_auto(Case) drawn = random_case(seed, clusters, MAX_GPUS);
+    g_auto(Case) drawn = random_case(seed, unfitted_clusters(), MAX_GPUS);
     draw_schedule(rand, &drawn);
     n_longer += step_with_overlap(&drawn, TRUE, keep) > step_with_overlap(&drawn, FALSE, keep);
-    drawn.plan->contention = FALSE;
-    drawn.plan->bucket_parameters = G_GINT64_CONSTANT(1) << 40;
+    plan_say(drawn.plan, "--contention off --bucket 1000000000000");
     const gint64 with_ns = step_with_overlap(&drawn, TRUE, launch_at_once),
                  without_ns = step_with_overlap(&drawn, FALSE, launch_at_once);
     g_autofree char *text = case_text(&drawn);
@@ -141,12 +134,10 @@ TEST(faster_links_lengthen_a_step_by_no_more_than_contention) {
   static const double most_longer = 0.05;
   int n_contended = 0;
   for (guint seed = 0; seed < N_PLANS; seed++) {
-    g_auto(Case) drawn = random_case(seed, clusters, MAX_GPUS);
+    g_auto(Case) drawn = random_case(seed, unfitted_clusters(), MAX_GPUS);
     if (drawn.plan->dp == 1 || drawn.plan->tp == 1)
       continue;
-    drawn.plan->zero = 3;
-    drawn.plan->zero_ranks = 0;
-    drawn.plan->sequence_parallel = TRUE;
+    plan_say(drawn.plan, "--zero 3 --zero-ranks 0 --sequence-parallel on");
     g_autoptr(Prediction) before = predict_case(&drawn);
     void (*const faster[])(Cluster * cluster) = {double_scale_up, double_nics};
     for (gsize i = 0; i < G_N_ELEMENTS(faster); i++) {
@@ -169,12 +160,8 @@ TEST(faster_links_lengthen_a_step_by_no_more_than_contention) {
 
 /* One large gradient all-reduce over `gpus` at the end of the step, nothing beside it. */
 static Case one_all_reduce(int gpus) {
-  Case bound = {.model = gpt, .cluster = clusters[0], .plan = plan_new()};
-  bound.plan->gpus = gpus;
-  bound.plan->seq_len = 64;
-  bound.plan->overlap_grad = FALSE;
-  bound.plan->bucket_parameters = G_GINT64_CONSTANT(1) << 40;
-  return bound;
+  return (Case){gpt, unfitted_clusters()[0],
+                plan_said("--gpus %d --seq-len 64 --overlap-grad off --bucket 1000000000000", gpus)};
 }
 
 /* Exposed time of dp is α + x/B with x/B ≫ α, so with B/2 it comes close to twice as much; nothing else changes, and
@@ -207,24 +194,16 @@ TEST(a_link_that_is_not_used_does_not_matter) {
 static const double SLOW = 1.4;
 
 static Prediction *predict_slow(const Case *drawn, int rank) {
-  g_autoptr(Plan) plan = plan_copy(drawn->plan);
-  SlowRank slow = {rank, SLOW};
-  g_array_append_val(plan->slow_ranks, slow);
+  g_autoptr(Plan) plan = plan_say(plan_copy(drawn->plan), "--slow-rank %d=%g", rank, SLOW);
   return predict_on(drawn, drawn->cluster, plan);
 }
 
-/* As expanded for a run of all ranks. */
-static Prediction *predict_unfolded(const Case *drawn) {
-  g_autoptr(Plan) plan = plan_copy(drawn->plan);
-  plan->fold = FALSE;
-  return predict_on(drawn, drawn->cluster, plan);
-}
-
-static int n_compute_ops(const Prediction *prediction, int pp) {
-  const OpList *list = &prediction->program->ranks[pp];
-  int n = 0;
-  for (int i = 0; i < list->n_ops; i++)
-    n += list->ops[i].kind == OP_COMPUTE;
+/* Of all ranks of a pipeline. */
+static gint64 n_compute_ops(const Prediction *prediction) {
+  gint64 n = 0;
+  for (int pp = 0; pp < prediction->program->n_ranks; pp++)
+    for (int i = 0; i < prediction->program->ranks[pp].n_ops; i++)
+      n += prediction->program->ranks[pp].ops[i].kind == OP_COMPUTE;
   return n;
 }
 
@@ -241,28 +220,18 @@ static gint64 compute_ns(const Prediction *prediction, int pp, double factor) {
 /* One GPU, large kernels: the step is the first launch, the kernels one after the other, and the host's read. Only the
  * kernels grow. */
 TEST(a_lone_slow_rank_takes_that_much_longer_to_compute) {
-  g_auto(Case) alone = {.model = gpt, .cluster = clusters[0], .plan = plan_new()};
-  alone.plan->micro_batch = 4;
-  alone.plan->global_batch = 16;
+  g_auto(Case) alone = {gpt, unfitted_clusters()[0], plan_said("--micro-batch 4 --global-batch 16")};
   g_autoptr(Prediction) even = predict_unfolded(&alone);
   g_autoptr(Prediction) slow = predict_slow(&alone, 0);
   ck_assert_int_eq(slow->metrics->step_ns - even->metrics->step_ns, compute_ns(even, 0, SLOW) - compute_ns(even, 0, 1));
   ck_assert_double_eq_tol(slow->step_time_s / even->step_time_s, SLOW, 1e-4);
 }
 
-static void make_links_free(Cluster *cluster) {
-  cluster->scale_up_Bps = 1e18;
-  cluster->nic_Bps = 1e18;
-}
-
 TEST(one_slow_rank_of_four_holds_all_back_by_its_factor) {
-  Cluster free_links = *clusters[0];
-  make_links_free(&free_links);
+  Cluster free_links = *unfitted_clusters()[0];
+  free_links.scale_up_Bps = free_links.nic_Bps = 1e18;
   for (int rank = 0; rank < 4; rank++) {
-    g_auto(Case) four = {.model = gpt, .cluster = &free_links, .plan = plan_new()};
-    four.plan->dp = 4;
-    four.plan->micro_batch = 4;
-    four.plan->global_batch = 64;
+    g_auto(Case) four = {gpt, &free_links, plan_said("--dp 4 --micro-batch 4 --global-batch 64")};
     g_autoptr(Prediction) even = predict_unfolded(&four);
     g_autoptr(Prediction) slow = predict_slow(&four, rank);
     ck_assert_double_eq_tol(slow->step_time_s / even->step_time_s, SLOW, 1e-3);
@@ -271,31 +240,22 @@ TEST(one_slow_rank_of_four_holds_all_back_by_its_factor) {
 
 /* Stage 2 of 4 works all the while once it began: at least its work times 1.4, and no more than all stages slow. */
 TEST(a_slow_stage_costs_at_least_its_share_and_at_most_the_factor) {
-  g_auto(Case) pipeline = {.model = gpt, .cluster = clusters[0], .plan = plan_new()};
-  pipeline.plan->pp = 4;
-  pipeline.plan->micro_batch = 4;
-  pipeline.plan->global_batch = 64;
+  g_auto(Case) pipeline = {gpt, unfitted_clusters()[0], plan_said("--pp 4 --micro-batch 4 --global-batch 64")};
   g_autoptr(Prediction) even = predict_unfolded(&pipeline);
   for (int rank = 0; rank < 4; rank++) {
     g_autoptr(Prediction) slow = predict_slow(&pipeline, rank);
-    gint64 n_ops = 0;
-    for (int pp = 0; pp < 4; pp++)
-      n_ops += n_compute_ops(even, pp);
     ck_assert_int_ge(slow->metrics->step_ns, compute_ns(even, rank, SLOW));
     ck_assert_int_gt(slow->metrics->step_ns, even->metrics->step_ns);
-    ck_assert_int_le(slow->metrics->step_ns, (gint64)(SLOW * (double)even->metrics->step_ns) + n_ops);
+    ck_assert_int_le(slow->metrics->step_ns, (gint64)(SLOW * (double)even->metrics->step_ns) + n_compute_ops(even));
   }
 }
 
 TEST(a_slow_rank_never_speeds_anything_up) {
   for (guint seed = 0; seed < N_PLANS; seed++) {
-    g_auto(Case) drawn = random_case(seed, clusters, 32);
+    g_auto(Case) drawn = random_case(seed, unfitted_clusters(), 32);
     g_autoptr(Prediction) even = predict_case(&drawn);
     g_autoptr(Prediction) slow = predict_slow(&drawn, (int)(seed % (guint)drawn.plan->gpus));
-    gint64 n_ops = 0;
-    for (int pp = 0; pp < drawn.plan->pp; pp++)
-      n_ops += n_compute_ops(slow, pp);
-    gint64 most_ns = (gint64)(SLOW * (double)even->metrics->step_ns) + n_ops;
+    gint64 most_ns = (gint64)(SLOW * (double)even->metrics->step_ns) + n_compute_ops(slow);
     if (slow->metrics->step_ns < even->metrics->step_ns || slow->metrics->step_ns > most_ns) {
       g_autofree char *text = case_text(&drawn);
       ck_abort_msg("%s\n%d ns, with a slow rank %d ns", text, (int)even->metrics->step_ns, (int)slow->metrics->step_ns);
@@ -315,7 +275,7 @@ static gint64 jittered_ns(const Case *drawn, double jitter, guint64 seed) {
 
 TEST(jitter_follows_its_seed) {
   for (guint seed = 0; seed < 20; seed++) {
-    g_auto(Case) drawn = random_case(seed, clusters, 32);
+    g_auto(Case) drawn = random_case(seed, unfitted_clusters(), 32);
     gint64 once_ns = jittered_ns(&drawn, 0.1, 7);
     ck_assert_int_eq(jittered_ns(&drawn, 0.1, 7), once_ns);
     ck_assert_int_ne(jittered_ns(&drawn, 0.1, 8), once_ns);
@@ -324,11 +284,7 @@ TEST(jitter_follows_its_seed) {
 
 /* Ranks that wait for each other wait for the slowest: the mean over seeds grows with the deviation. */
 TEST(the_mean_step_grows_with_jitter) {
-  g_auto(Case) drawn = {.model = gpt, .cluster = clusters[0], .plan = plan_new()};
-  drawn.plan->tp = 2;
-  drawn.plan->pp = 2;
-  drawn.plan->dp = 4;
-  drawn.plan->seq_len = 1024;
+  g_auto(Case) drawn = {gpt, unfitted_clusters()[0], plan_said("--tp 2 --pp 2 --dp 4 --seq-len 1024")};
   const double jitters[] = {0, 0.03, 0.1, 0.3};
   double before_ns = 0;
   for (gsize i = 0; i < G_N_ELEMENTS(jitters); i++) {
@@ -341,6 +297,5 @@ TEST(the_mean_step_grows_with_jitter) {
 }
 
 int main(void) {
-  tcase_add_checked_fixture(listed_tests(), set_up, tear_down);
   return run_tests();
 }
