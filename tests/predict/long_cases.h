@@ -3,30 +3,6 @@
 #include "plan.h"
 #include "plan_cases.h"
 
-typedef struct {
-  Cluster *clusters[N_CASE_CLUSTERS];
-  GStrv framework_names; /* all shipped ones */
-} LongCases;
-
-static inline void long_cases_read(LongCases *cases) {
-  read_case_clusters(cases->clusters);
-  cases->framework_names = framework_names();
-}
-
-static inline void long_cases_free(LongCases *cases) {
-  free_case_clusters(cases->clusters);
-  g_strfreev(cases->framework_names);
-}
-
-static inline void name_framework(const LongCases *cases, Plan *plan, GRand *rand) {
-  const char *const *names = (const char *const *)cases->framework_names;
-  const char *name = names[g_rand_int_range(rand, 0, (gint32)g_strv_length(cases->framework_names))];
-  g_autoptr(GError) error = NULL;
-  Framework framework;
-  ck_assert_msg(framework_read(name, &framework, &error), "%s", error ? error->message : "");
-  run_under(plan, name, &framework);
-}
-
 /* Now and then, adds cp or ep ranks. */
 static inline void add_ranks(Case *drawn, GRand *rand) {
   const int more = g_rand_int_range(rand, 0, 8);
@@ -38,18 +14,17 @@ static inline void add_ranks(Case *drawn, GRand *rand) {
 
 /* A long step that alternates one forward and one backward; now and then in groups of unequal sizes, or one of several
  * steps. */
-static inline Case long_case(const LongCases *cases, guint seed) {
+static inline Case long_case(guint seed) {
   enum { MAX_GPUS = 256 };
   g_autoptr(GRand) rand = g_rand_new_with_seed(seed);
-  Case drawn = random_case(seed, cases->clusters, MAX_GPUS);
+  Case drawn = random_case(seed, case_clusters(), MAX_GPUS);
   Plan *plan = drawn.plan;
-  g_free(plan->schedule);
-  plan->schedule = g_strdup(plan->chunks > 1 ? "interleaved" : "1f1b");
+  plan_say(plan, "--schedule %s", plan->chunks > 1 ? "interleaved" : "1f1b");
   const int rounds = PICK(rand, 6, 8, 11), over = g_rand_int_range(rand, 0, 5) == 0;
   plan->global_batch = (gint64)plan->micro_batch * plan->dp * (plan->pp * rounds + over);
   plan->n_micro_batches = 0;
   if (coin(rand))
-    name_framework(cases, plan, rand);
+    run_under(plan, draw_framework(rand));
   if (g_rand_int_range(rand, 0, 5) == 0)
     plan->steps = PICK(rand, 2, 3);
   if (plan->steps > 1)

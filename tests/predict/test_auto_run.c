@@ -8,8 +8,7 @@
 #include "memory_profile.h"
 #include "order_run.h"
 
-#include "case_clusters.h"
-#include "plan.h"
+#include "plan_cases.h"
 
 enum { N_PROBLEMS = 60, N_PLANS = 60, MAX_GPUS = 64 };
 
@@ -93,8 +92,7 @@ static gint64 best_of_plan(const Case *drawn) {
   gint64 least = G_MAXINT64;
   g_autoptr(Plan) plan = plan_copy(drawn->plan);
   for (const char *const *name = schedule_names(); *name != NULL; name++) {
-    g_free(plan->schedule);
-    plan->schedule = g_strdup(*name);
+    plan_say(plan, "--schedule %s", *name);
     g_autoptr(Prediction) prediction = predict(&drawn->model, drawn->cluster, plan, NULL);
     if (prediction != NULL && prediction->fits &&
         (plan->memory_cap == 0 || prediction->memory->peak_bytes <= plan->memory_cap))
@@ -112,7 +110,7 @@ static void draw_setting(Case *drawn, guint seed) {
     plan->overlap_p2p = plan->grad_norm_barrier = -1;
   }
   if (seed % 7 == 0)
-    g_array_append_val(plan->slow_ranks, ((SlowRank){.rank = plan->gpus - 1, .factor = 1.5}));
+    plan_say(plan, "--slow-rank %d=1.5", plan->gpus - 1);
   if (seed % 11 == 0)
     plan->jitter = 0.05;
   g_autoptr(Prediction) given = predict_case(drawn);
@@ -123,13 +121,12 @@ static void draw_setting(Case *drawn, guint seed) {
 TEST(no_schedule_of_the_table_makes_a_plan_faster) {
   int n_named = 0, n_made = 0;
   for (guint seed = 0; n_named + n_made < N_PLANS; seed++) {
-    g_auto(Case) drawn = random_case(seed, clusters, MAX_GPUS);
+    g_auto(Case) drawn = random_case(seed, case_clusters(), MAX_GPUS);
     if (drawn.plan->pp == 1)
       continue;
     draw_setting(&drawn, seed);
     const gint64 least = best_of_plan(&drawn);
-    g_free(drawn.plan->schedule);
-    drawn.plan->schedule = g_strdup("auto");
+    plan_say(drawn.plan, "--schedule auto");
     g_autoptr(Prediction) prediction = predict(&drawn.model, drawn.cluster, drawn.plan, NULL);
     const gint64 step_ns = prediction != NULL ? prediction->metrics->step_ns : G_MAXINT64;
     const char *named = prediction != NULL ? prediction->workload->plan->schedule : "none";
@@ -148,14 +145,13 @@ TEST(no_schedule_of_the_table_makes_a_plan_faster) {
 TEST(a_plan_holds_no_more_than_its_cap) {
   int n_kept = 0;
   for (guint seed = 0; n_kept < N_PLANS / 2; seed++) {
-    g_auto(Case) drawn = random_case(seed, clusters, MAX_GPUS);
+    g_auto(Case) drawn = random_case(seed, case_clusters(), MAX_GPUS);
     g_autoptr(Prediction) free_of_cap = drawn.plan->pp > 1 ? predict_case(&drawn) : NULL;
     if (free_of_cap == NULL)
       continue;
     const MemorySample *held = &free_of_cap->memory->at_peak;
     double cap = free_of_cap->memory->peak_bytes - held->bytes[MEMORY_ACTIVATIONS] * (seed % 5) / 5;
-    g_free(drawn.plan->schedule);
-    drawn.plan->schedule = g_strdup("auto");
+    plan_say(drawn.plan, "--schedule auto");
     drawn.plan->memory_cap = cap;
     g_autoptr(GError) error = NULL;
     g_autoptr(Prediction) prediction = predict(&drawn.model, drawn.cluster, drawn.plan, &error);
@@ -176,17 +172,13 @@ TEST(a_plan_holds_no_more_than_its_cap) {
  * of some GB, and what one is made for is not what it holds: under some caps (66 and 76 GB) one made for a little less
  * is the same one. */
 TEST(more_memory_is_never_refused) {
-  g_autoptr(Model) model = model_read("llama-3-70b", NULL);
-  g_autoptr(Cluster) cluster = cluster_read("dgx-h100", NULL);
-  g_autoptr(Plan) plan = plan_new();
-  plan->gpus = 32, plan->tp = 4, plan->pp = 8, plan->chunks = 1, plan->zero = 1;
-  plan->global_batch = 32, plan->seq_len = 8192;
-  plan->schedule = g_strdup("auto");
+  g_autoptr(Plan) plan =
+      plan_said("--tp 4 --pp 8 --chunks 1 --zero 1 --global-batch 32 --seq-len 8192 --schedule auto");
   gint64 last_ns = G_MAXINT64;
   for (int gb = 56; gb <= 80; gb += 2) {
     g_autoptr(GError) error = NULL;
     plan->memory_cap = 1e9 * gb;
-    g_autoptr(Prediction) prediction = predict(model, cluster, plan, &error);
+    g_autoptr(Prediction) prediction = predict(shipped_model("llama-3-70b"), shipped_cluster("dgx-h100"), plan, &error);
     if (prediction == NULL && last_ns == G_MAXINT64)
       continue; /* not yet enough */
     ck_assert_msg(prediction != NULL, "%d GB: %s", gb, error != NULL ? error->message : "");
@@ -198,6 +190,5 @@ TEST(more_memory_is_never_refused) {
 }
 
 int main(void) {
-  tcase_add_unchecked_fixture(listed_tests(), set_up, tear_down);
   return run_tests();
 }

@@ -15,32 +15,6 @@
 
 enum { BATCHES = 12, PLANS_PER_BATCH = 25, LIKENESSES = 3, MAX_GPUS = 4096 };
 
-static Cluster *clusters[N_CASE_CLUSTERS];
-static GStrv shipped_frameworks; /* of all that are shipped */
-static GArray *frameworks;       /* of Framework, the same */
-
-static void read_frameworks(void) {
-  shipped_frameworks = framework_names();
-  frameworks = g_array_new(FALSE, FALSE, sizeof(Framework));
-  for (char **name = shipped_frameworks; *name != NULL; name++) {
-    g_autoptr(GError) error = NULL;
-    Framework framework;
-    ck_assert_msg(framework_read(*name, &framework, &error), "%s", error ? error->message : "");
-    g_array_append_val(frameworks, framework);
-  }
-}
-
-static void set_up(void) {
-  read_case_clusters(clusters);
-  read_frameworks();
-}
-
-static void tear_down(void) {
-  free_case_clusters(clusters);
-  g_strfreev(shipped_frameworks);
-  g_array_unref(frameworks);
-}
-
 /* Counts what a schedule of the table is lowered to. A plan that cannot be has none. */
 static void assert_proved(const Case *drawn, int *n_proved) {
   g_autoptr(Workload) workload = workload_complete(&drawn->model, drawn->cluster, drawn->plan, NULL);
@@ -60,16 +34,9 @@ static void assert_proved(const Case *drawn, int *n_proved) {
 }
 
 static void set_framework(GRand *rand, Plan *plan) {
-  int i = g_rand_int_range(rand, 0, (gint32)frameworks->len);
-  run_under(plan, shipped_frameworks[i], &g_array_index(frameworks, Framework, i));
+  run_under(plan, draw_framework(rand));
   if (coin(rand))
     plan->overlap_p2p = -1; /* as the framework and the schedule have it */
-}
-
-static void draw_framework(GRand *rand, Case *drawn) {
-  Plan *plan = plan_copy(drawn->plan);
-  set_framework(rand, plan);
-  take_if_possible(drawn, plan);
 }
 
 /* Sequences cut over some of the ranks of dp, or over more. */
@@ -158,10 +125,13 @@ START_TEST(programs_of_random_plans_are_proved) {
   for (guint seed = 0; seed < PLANS_PER_BATCH; seed++) {
     guint number = (guint)_i * PLANS_PER_BATCH + seed;
     g_autoptr(GRand) rand = g_rand_new_with_seed(number);
-    g_auto(Case) drawn = random_case(number, clusters, MAX_GPUS);
+    g_auto(Case) drawn = random_case(number, case_clusters(), MAX_GPUS);
     draw_schedule(rand, &drawn);
-    if (coin(rand))
-      draw_framework(rand, &drawn);
+    if (coin(rand)) {
+      Plan *plan = plan_copy(drawn.plan);
+      set_framework(rand, plan);
+      take_if_possible(&drawn, plan);
+    }
     if (seed % 3 == 0)
       draw_context(rand, &drawn);
     if (seed % 4 == 0)
@@ -180,7 +150,6 @@ START_TEST(programs_of_random_plans_are_proved) {
 }
 
 int main(int argc, char **argv) {
-  tcase_add_checked_fixture(listed_tests(), set_up, tear_down);
   tcase_add_loop_test(listed_tests(), programs_of_random_plans_are_proved, 0, argc > 1 ? atoi(argv[1]) : BATCHES);
   return run_tests();
 }

@@ -19,16 +19,6 @@
 enum { N_PLANS = 1000 };
 
 static int n_plans = N_PLANS;
-static LongCases cases;
-
-static void set_up(void) {
-  long_cases_read(&cases);
-}
-
-static void tear_down(void) {
-  long_cases_free(&cases);
-}
-
 /* Everything a row of a sweep has, and more. */
 static char *json_of(const Prediction *prediction) {
   StepReport report = step_of_prediction(prediction, NULL);
@@ -91,7 +81,7 @@ static gboolean compare(const Case *drawn, Counts *counts) {
 TEST(numbers_by_fewer_micro_batches_are_those_of_all) {
   Counts counts = {0};
   for (int seed = 0; seed < n_plans; seed++) {
-    g_auto(Case) drawn = long_case(&cases, (guint)seed);
+    g_auto(Case) drawn = long_case((guint)seed);
     compare(&drawn, &counts);
   }
   g_print("# %d by fewer, %d of them expanded, %d with loads on links, %d with small sends, %d bound by launches, %d "
@@ -107,80 +97,37 @@ TEST(numbers_by_fewer_micro_batches_are_those_of_all) {
   ck_assert_int_gt(counts.n_chained, n_plans / 30);
 }
 
-/* Three groups of pp micro-batches: one fills the pipeline, and the first rank does 1 3/4 of one in turn before
- * forwards run out. */
-TEST(interleaved_chunks_come_back_to_a_state_within_three_groups) {
-  g_autoptr(Model) model = read_model("megatron-175b");
-  g_auto(Case) drawn = {.model = *model, .cluster = cases.clusters[0], .plan = plan_new()};
-  Plan *plan = drawn.plan;
-  plan->tp = plan->pp = 8;
-  plan->gpus = 128;
-  plan->chunks = 4;
-  plan->global_batch = 128;
-  plan->sequence_parallel = TRUE;
-  g_free(plan->schedule);
-  plan->schedule = g_strdup("interleaved");
-  Counts counts = {0};
-  ck_assert(compare(&drawn, &counts));
-  g_autoptr(Prediction) numbers = predict_numbers(model, drawn.cluster, plan, NULL);
-  ck_assert_int_eq(numbers->workload->plan->n_micro_batches, 64);
-  ck_assert_int_eq(numbers->program->n_micro_batches, 24);
-}
-
-/* 20 minutes of 1,024 micro-batches on 16 stages: as many times as it is left out, the run would be of days, too long
- * for transfers to slow each other; with what is left out it is not. */
-TEST(a_long_step_of_a_large_model_is_run_with_few_too) {
-  g_autoptr(Model) model = read_model("megatron-175b");
-  g_auto(Case) drawn = {.model = *model, .cluster = cases.clusters[0], .plan = plan_new()};
-  Plan *plan = drawn.plan;
-  plan->tp = 8;
-  plan->pp = 16;
-  plan->gpus = 128;
-  plan->micro_batch = 8;
-  plan->global_batch = 8192;
-  plan->recompute = RECOMPUTE_FULL;
-  g_free(plan->schedule);
-  plan->schedule = g_strdup("1f1b");
-  Counts counts = {0};
-  ck_assert(compare(&drawn, &counts));
-}
-
-/* GPT-3 175B on 1,536 GPUs of selene, Llama 3 70B on 512 of dgx-h100. */
+/* What is run of steps of large models. The last is of 20 minutes: as many times as it is left out, the run would be of
+ * days, too long for transfers to slow each other; with what is left out it is not. */
 static const struct {
-  const char *model, *cluster, *schedule;
-  int dp, pp, chunks, zero, n_micro_batches;
-  gint64 seq_len;
-  int n_run; /* of these */
-} later[] = {
-    {"gpt3-175b", "selene", "1f1b", 3, 64, 1, 2, 512, 2048, 67},           /* stages of one layer and of two: p + 3 */
-    {"gpt3-175b", "selene", "1f1b", 16, 12, 1, 2, 96, 2048, 23},           /* p + 2 + 3 p / 4, as it takes 18 */
-    {"llama-3-70b", "dgx-h100", "1f1b", 16, 4, 1, 3, 64, 8192, 19},        /* four rounds and three, as it takes 16 */
-    {"llama-3-70b", "dgx-h100", "interleaved", 16, 4, 4, 3, 64, 8192, 24}, /* six groups of four */
+  const char *model, *cluster, *plan;
+  int n_micro_batches, n_run;
+} large[] = {
+    /* three groups of pp: one fills the pipeline, and the first rank does 1 3/4 in turn before forwards run out */
+    {"megatron-175b", "selene",
+     "--tp 8 --pp 8 --dp 2 --chunks 4 --schedule interleaved --sequence-parallel on --global-batch 128", 64, 24},
+    /* stages of one layer and of two: p + 3 */
+    {"gpt3-175b", "selene", "--tp 8 --dp 3 --pp 64 --zero 2 --seq-len 2048 --global-batch 1536", 512, 67},
+    /* p + 2 + 3 p / 4, as it takes 18 */
+    {"gpt3-175b", "selene", "--tp 8 --dp 16 --pp 12 --zero 2 --seq-len 2048 --global-batch 1536", 96, 23},
+    /* four rounds and three, as it takes 16 */
+    {"llama-3-70b", "dgx-h100", "--tp 8 --dp 16 --pp 4 --zero 3 --seq-len 8192 --global-batch 1024", 64, 19},
+    /* six groups of four */
+    {"llama-3-70b", "dgx-h100",
+     "--tp 8 --dp 16 --pp 4 --chunks 4 --schedule interleaved --zero 3 --seq-len 8192 --global-batch 1024", 64, 24},
+    /* p + 2 */
+    {"megatron-175b", "selene", "--tp 8 --pp 16 --micro-batch 8 --recompute full --global-batch 8192", 1024, 18},
 };
 
-LOOP_TEST(stages_that_run_ahead_come_back_to_a_state_later, G_N_ELEMENTS(later)) {
-  g_autoptr(GError) error = NULL;
-  g_autofree char *model_file = g_strdup_printf("models/%s.json", later[_i].model);
-  g_autofree char *cluster_file = g_strdup_printf("topologies/%s.yaml", later[_i].cluster);
-  g_autoptr(Model) model = model_read(model_file, &error);
-  g_assert_no_error(error);
-  g_autoptr(Cluster) cluster = cluster_read(cluster_file, &error);
-  g_assert_no_error(error);
-  g_auto(Case) drawn = {.model = *model, .cluster = cluster, .plan = plan_new()};
-  Plan *plan = drawn.plan;
-  g_free(plan->schedule);
-  plan->schedule = g_strdup(later[_i].schedule);
-  plan->tp = 8;
-  plan->dp = later[_i].dp;
-  plan->pp = later[_i].pp;
-  plan->chunks = later[_i].chunks;
-  plan->zero = later[_i].zero;
-  plan->seq_len = later[_i].seq_len;
-  plan->global_batch = (gint64)later[_i].n_micro_batches * later[_i].dp;
+LOOP_TEST(large_models_come_back_to_a_state, G_N_ELEMENTS(large)) {
+  g_auto(Case) drawn = {.model = *shipped_model(large[_i].model),
+                        .cluster = shipped_cluster(large[_i].cluster),
+                        .plan = plan_said("%s", large[_i].plan)};
   Counts counts = {0};
   ck_assert(compare(&drawn, &counts));
-  g_autoptr(Prediction) numbers = predict_numbers(&drawn.model, cluster, plan, NULL);
-  ck_assert_int_eq(numbers->program->n_micro_batches, later[_i].n_run);
+  g_autoptr(Prediction) numbers = predict_numbers(&drawn.model, drawn.cluster, drawn.plan, NULL);
+  ck_assert_int_eq(numbers->workload->plan->n_micro_batches, large[_i].n_micro_batches);
+  ck_assert_int_eq(numbers->program->n_micro_batches, large[_i].n_run);
 }
 
 /* The most that a rank holds at a time, of stages that hold `saved` from forward to backward, and `transient` while a
@@ -203,7 +150,7 @@ static double most_held(const GArray *actions, const double *saved, const double
 TEST(orders_of_enough_micro_batches_hold_the_most) {
   int n_fewer = 0;
   for (guint seed = 0; seed < 300; seed++) {
-    g_auto(Case) drawn = long_case(&cases, seed);
+    g_auto(Case) drawn = long_case(seed);
     g_autoptr(GRand) rand = g_rand_new_with_seed(seed);
     g_autoptr(Workload) workload = workload_complete(&drawn.model, drawn.cluster, drawn.plan, NULL);
     ck_assert_ptr_nonnull(workload);
@@ -227,6 +174,5 @@ TEST(orders_of_enough_micro_batches_hold_the_most) {
 int main(int argc, char **argv) {
   if (argc > 1)
     n_plans = atoi(argv[1]);
-  tcase_add_unchecked_fixture(listed_tests(), set_up, tear_down);
   return run_tests();
 }

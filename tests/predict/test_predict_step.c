@@ -17,16 +17,6 @@
 enum { N_PLANS = 500 };
 
 static int n_plans = N_PLANS;
-static LongCases cases;
-
-static void set_up(void) {
-  long_cases_read(&cases);
-}
-
-static void tear_down(void) {
-  long_cases_free(&cases);
-}
-
 typedef struct {
   int n_fewer, n_all, n_expanded, n_contended;
 } Counts;
@@ -59,7 +49,7 @@ static void compare(const Case *drawn, Counts *counts) {
 TEST(steps_of_fewer_micro_batches_are_those_of_all) {
   Counts counts = {0};
   for (int seed = 0; seed < n_plans; seed++) {
-    g_auto(Case) drawn = long_case(&cases, (guint)seed);
+    g_auto(Case) drawn = long_case((guint)seed);
     compare(&drawn, &counts);
   }
   g_print("# %d from fewer, %d of them expanded; %d from all\n", counts.n_fewer, counts.n_expanded, counts.n_all);
@@ -73,20 +63,14 @@ TEST(steps_of_fewer_micro_batches_are_those_of_all) {
 TEST(collectives_of_cp_slow_those_of_tp_in_fewer_as_in_all) {
   Counts counts = {0};
   for (int pp = 1; pp <= 2; pp++) {
-    g_auto(Case) drawn = {.model = llama, .cluster = cases.clusters[0], .plan = plan_new()};
-    Plan *plan = drawn.plan;
-    plan->tp = plan->cp = 2;
-    plan->pp = pp;
-    plan->gpus = 4 * pp;
-    plan->seq_len = 2048;
-    plan->global_batch = 512; /* the gradients are less of the step than what is taken for a meeting */
-    g_autofree char *text = case_text(&drawn);
-    g_autoptr(Prediction) alone = NULL;
-    g_autoptr(Prediction) meeting = predict(&drawn.model, drawn.cluster, plan, NULL);
-    plan->contention = FALSE;
-    alone = predict(&drawn.model, drawn.cluster, plan, NULL);
-    plan->contention = TRUE;
-    ck_assert_msg(alone->step_time_s < meeting->step_time_s, "%s", text);
+    /* the gradients are less of the step than what is taken for a meeting */
+    g_auto(Case)
+        drawn = {llama, case_clusters()[0], plan_said("--tp 2 --cp 2 --pp %d --seq-len 2048 --global-batch 512", pp)};
+    g_autoptr(Prediction) meeting = predict_case(&drawn);
+    drawn.plan->contention = FALSE;
+    g_autoptr(Prediction) alone = predict_case(&drawn);
+    drawn.plan->contention = TRUE;
+    ck_assert_double_lt(alone->step_time_s, meeting->step_time_s);
     compare(&drawn, &counts);
   }
   ck_assert_int_eq(counts.n_fewer, 2);
@@ -94,17 +78,11 @@ TEST(collectives_of_cp_slow_those_of_tp_in_fewer_as_in_all) {
 
 /* What makes ranks differ, orders of another kind: all micro-batches are run. */
 TEST(what_does_not_repeat_is_run_in_full) {
-  for (int i = 0; i < 4; i++) {
-    g_auto(Case) drawn = long_case(&cases, 3);
-    Plan *plan = drawn.plan;
-    plan->jitter = i == 0 ? 0.01 : 0;
-    plan->steps = 1;
-    plan->fold = i != 1;
-    if (i > 1) {
-      g_free(plan->schedule);
-      plan->schedule = g_strdup(i == 2 ? "gpipe" : "zb-h1");
-      plan->chunks = 1;
-    }
+  static const char *const said[] = {"--jitter 0.01", "--fold off", "--schedule gpipe --chunks 1",
+                                     "--schedule zb-h1 --chunks 1"};
+  for (gsize i = 0; i < G_N_ELEMENTS(said); i++) {
+    g_auto(Case) drawn = long_case(3);
+    Plan *plan = plan_say(drawn.plan, "--steps 1 %s", said[i]);
     StepPrediction step;
     g_autoptr(GError) error = NULL;
     ck_assert_msg(predict_step(&drawn.model, drawn.cluster, plan, &step, &error), "%s", error ? error->message : "");
@@ -113,7 +91,7 @@ TEST(what_does_not_repeat_is_run_in_full) {
 }
 
 TEST(errors_are_those_of_the_whole_prediction) {
-  g_auto(Case) drawn = long_case(&cases, 3);
+  g_auto(Case) drawn = long_case(3);
   drawn.plan->gpus += 1;
   g_autoptr(GError) expected = NULL, found = NULL;
   StepPrediction step;
@@ -188,7 +166,7 @@ static void assert_programs_grow(const Case *drawn, int group, int n_groups) {
 
 TEST(lists_of_more_micro_batches_have_what_repeats_once_more) {
   for (guint seed = 0; seed < 150; seed++) {
-    g_auto(Case) drawn = long_case(&cases, seed);
+    g_auto(Case) drawn = long_case(seed);
     const Plan *plan = drawn.plan;
     if (plan->chunks > 1)
       assert_programs_grow(&drawn, plan->pp, 4);
@@ -199,15 +177,7 @@ TEST(lists_of_more_micro_batches_have_what_repeats_once_more) {
 
 /* 1f1b of 2 stages, rank 0: F0, then F B in turn. A group has F, B, the send of one and the receive of the other. */
 TEST(a_group_of_1f1b_is_a_forward_and_a_backward) {
-  g_auto(Case) drawn = long_case(&cases, 3);
-  Plan *plan = drawn.plan;
-  plan->tp = plan->dp = plan->cp = plan->chunks = 1;
-  plan->pp = plan->gpus = 2;
-  plan->zero = plan->zero_ranks = 0;
-  plan->overlap_p2p = 1;
-  plan->time = (FrameworkTime){0};
-  g_free(plan->schedule);
-  plan->schedule = g_strdup("1f1b");
+  g_auto(Case) drawn = {llama, case_clusters()[0], plan_said("--pp 2 --overlap-p2p on")};
   g_autoptr(Workload) workload = NULL;
   g_autoptr(Program) program = lower_of(&drawn, 8, &workload);
   g_autoptr(ProgramRepeats) repeats = program_repeats_new(program, 1);
@@ -220,6 +190,5 @@ TEST(a_group_of_1f1b_is_a_forward_and_a_backward) {
 int main(int argc, char **argv) {
   if (argc > 1)
     n_plans = atoi(argv[1]);
-  tcase_add_unchecked_fixture(listed_tests(), set_up, tear_down);
   return run_tests();
 }
