@@ -45,7 +45,7 @@ static void assert_found_again(const AlphaBetaFit *truth, const CurvePoint *poin
   }
 }
 
-START_TEST(one_line_is_found_again) {
+TEST(one_line_is_found_again) {
   CurvePoint points[MAX_POINTS];
   for (guint32 seed = 0; seed < 50; seed++) {
     AlphaBetaFit truth = truth_of(1, (double[]){10.0 + seed}, (double[]){20.0 + 5 * seed});
@@ -53,9 +53,8 @@ START_TEST(one_line_is_found_again) {
     assert_found_again(&truth, points, n, 0.02);
   }
 }
-END_TEST
 
-START_TEST(a_tenth_of_wild_times_changes_nothing) {
+TEST(a_tenth_of_wild_times_changes_nothing) {
   CurvePoint points[MAX_POINTS];
   AlphaBetaFit truth = truth_of(1, (double[]){40}, (double[]){120}), fit;
   int n = make_points(&truth, 24, 0.01, 1, points);
@@ -66,9 +65,8 @@ START_TEST(a_tenth_of_wild_times_changes_nothing) {
   ck_assert(alpha_beta_fit(points, n, &fit));
   assert_near(fit.largest_error, 1 - 1 / 3.0, 0.02); /* fitted a third of what was measured */
 }
-END_TEST
 
-START_TEST(protocols_show_as_pieces) {
+TEST(protocols_show_as_pieces) {
   /* LL, LL128 and Simple of a ring over 8 GPUs at 229.5 GB/s: 15.0, 40.6 and 56.0 us of latency; per byte of the buffer
    * 8/14 of 87.7, 211.1 and 229.5 GB/s. They meet at 2.2 and 23 MB: enough sizes lie in each range. */
   const double share = 8.0 / 14;
@@ -91,9 +89,8 @@ START_TEST(protocols_show_as_pieces) {
   ck_assert(alpha_beta_fit(points, n, &fit));
   ck_assert(fit.n_pieces == 2 && fit.pieces[0].protocol == PROTOCOL_LL128);
 }
-END_TEST
 
-START_TEST(noise_is_not_taken_for_a_protocol) {
+TEST(noise_is_not_taken_for_a_protocol) {
   CurvePoint points[MAX_POINTS];
   AlphaBetaFit truth = truth_of(1, (double[]){30}, (double[]){150});
   int n_wrong = 0;
@@ -104,9 +101,8 @@ START_TEST(noise_is_not_taken_for_a_protocol) {
   }
   ck_assert_int_le(n_wrong, 5);
 }
-END_TEST
 
-START_TEST(what_cannot_be_fitted_is_said) {
+TEST(what_cannot_be_fitted_is_said) {
   AlphaBetaFit fit;
   const CurvePoint two[] = {{1e6, 1e-4}, {1e6, 1.1e-4}, {2e6, 2e-4}};
   ck_assert(!alpha_beta_fit(two, 3, &fit)); /* two sizes */
@@ -118,11 +114,10 @@ START_TEST(what_cannot_be_fitted_is_said) {
   ck_assert(alpha_beta_fit(steep, 4, &fit));
   ck_assert_double_ge(fit.pieces[0].alpha_s, 0);
 }
-END_TEST
 
 /* NCCL all-reduces over 8 A100 behind NVSwitch, GB/s of bus bandwidth (vTrain's table, 2023): within 5 % above 16 MB,
  * within 15 % up to it, by what is fitted in vTrain's cluster. */
-START_TEST(bus_bandwidth_on_eight_a100_is_as_measured) {
+TEST(bus_bandwidth_on_eight_a100_is_as_measured) {
   static const struct {
     double MB, busbw_GBps;
   } measured[] = {{1, 19.8},   {4, 76.6},    {8, 109.3},   {16, 126.3},  {32, 164.0},
@@ -141,15 +136,7 @@ START_TEST(bus_bandwidth_on_eight_a100_is_as_measured) {
     ck_assert_double_le(fabs(error), limit);
   }
 }
-END_TEST
 
 int main(void) {
-  TCase *tests = tcase_create("all");
-  tcase_add_test(tests, one_line_is_found_again);
-  tcase_add_test(tests, a_tenth_of_wild_times_changes_nothing);
-  tcase_add_test(tests, protocols_show_as_pieces);
-  tcase_add_test(tests, noise_is_not_taken_for_a_protocol);
-  tcase_add_test(tests, what_cannot_be_fitted_is_said);
-  tcase_add_test(tests, bus_bandwidth_on_eight_a100_is_as_measured);
-  return run_case("alpha-beta", tests);
+  return run_tests();
 }

@@ -30,7 +30,7 @@ static const char *lacks(const Cluster *cluster, int n, int stride, Algorithm al
   return collective_algorithm_lacks(cluster, &shape, algorithm);
 }
 
-START_TEST(in_switch_all_reduce_carries_a_buffer_and_a_part) {
+TEST(in_switch_all_reduce_carries_a_buffer_and_a_part) {
   Cluster cluster = switched_cluster();
   /* 25 us + (1 + 1/8)·400 MB / 150 GB/s = 25 + 3000 us; the ring's 2·7/8·400 MB / 200 GB/s = 3500 us */
   assert_close(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 8, 1, 400 * MB, ALGORITHM_NVLS).time_s, 3025e-6);
@@ -40,9 +40,8 @@ START_TEST(in_switch_all_reduce_carries_a_buffer_and_a_part) {
                25e-6 + 8.0 / 7 * 400 * MB / 150e9);
   ck_assert_int_eq(cost_of(&cluster, COLLECTIVE_ALL_GATHER, 8, 1, 400 * MB, -1).algorithm, ALGORITHM_RING);
 }
-END_TEST
 
-START_TEST(switches_reduce_inside_domains_and_a_tree_joins_them) {
+TEST(switches_reduce_inside_domains_and_a_tree_joins_them) {
   Cluster cluster = switched_cluster();
   cluster.nic_Bps = 100e9; /* usable 80 GB/s a NIC, 640 a node */
   /* 2 nodes: 25 + 2·1·20 us + (1 + 1/8)·400 MB / 150 GB/s = 65 + 3000; S over 640 GB/s is shorter, 625 us */
@@ -51,9 +50,8 @@ START_TEST(switches_reduce_inside_domains_and_a_tree_joins_them) {
   /* 8 nodes, 160 GB/s a node: 25 + 2·3·20 us + 2·400 MB / 160 GB/s = 145 + 5000 */
   assert_close(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 64, 1, 400 * MB, ALGORITHM_NVLS_TREE).time_s, 5145e-6);
 }
-END_TEST
 
-START_TEST(only_switches_that_can_reduce_do) {
+TEST(only_switches_that_can_reduce_do) {
   Cluster cluster = switched_cluster();
   ck_assert_ptr_null(lacks(&cluster, 8, 1, ALGORITHM_NVLS));
   ck_assert_ptr_nonnull(strstr(lacks(&cluster, 16, 1, ALGORITHM_NVLS), "one scale-up domain"));
@@ -69,9 +67,8 @@ START_TEST(only_switches_that_can_reduce_do) {
   ck_assert_int_eq(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 8, 1, 400 * MB, ALGORITHM_NVLS).algorithm, ALGORITHM_RING);
   ck_assert_ptr_nonnull(strstr(lacks(&cluster, 8, 8, ALGORITHM_PAT), "tables")); /* the toy's library has none */
 }
-END_TEST
 
-START_TEST(pat_is_logarithmic_in_nodes) {
+TEST(pat_is_logarithmic_in_nodes) {
   Cluster cluster = toy_cluster();
   CollectiveLibrary *library = &cluster.collectives;
   library->bandwidth_share[ALGORITHM_PAT][PROTOCOL_SIMPLE] = 0.75;
@@ -87,9 +84,8 @@ START_TEST(pat_is_logarithmic_in_nodes) {
   ck_assert_ptr_nonnull(strstr(lacks(&cluster, 16, 4, ALGORITHM_PAT), "one member a node"));
   ck_assert_ptr_null(lacks(&cluster, 16, 8, ALGORITHM_PAT));
 }
-END_TEST
 
-START_TEST(a_hierarchical_all_reduce_is_three_collectives) {
+TEST(a_hierarchical_all_reduce_is_three_collectives) {
   Cluster cluster = toy_cluster();
   /* 32 ranks on 4 nodes, 400 MB. In the node, twice: 7·3 us + 7/8·400 MB / 200 GB/s = 1771 us. Between: 8 rings of
    * 50 MB, each over a NIC of 20 GB/s: 2·3·14 us + 2·3/4·50 MB / 20 GB/s = 84 + 3750 us. Three bases of 8 us. */
@@ -104,9 +100,8 @@ START_TEST(a_hierarchical_all_reduce_is_three_collectives) {
   ck_assert_ptr_nonnull(strstr(lacks(&cluster, 12, 1, ALGORITHM_HIERARCHICAL), "as many members"));
   ck_assert_ptr_nonnull(strstr(lacks(&cluster, 8, 1, ALGORITHM_HIERARCHICAL), "several scale-up domains"));
 }
-END_TEST
 
-START_TEST(pairwise_rounds_do_not_overlap) {
+TEST(pairwise_rounds_do_not_overlap) {
   Cluster cluster = toy_cluster();
   /* one node: as direct sends, 7 rounds of 10 MB: 8 + 7·3 us + 350 us */
   assert_close(cost_of(&cluster, COLLECTIVE_ALL_TO_ALL, 8, 1, 80 * MB, ALGORITHM_PAIRWISE).time_s, 379e-6);
@@ -122,9 +117,8 @@ START_TEST(pairwise_rounds_do_not_overlap) {
                8e-6 + 7 * 3e-6 + 120 * 14e-6 + wire_s);
   ck_assert_int_eq(cost_of(&cluster, COLLECTIVE_ALL_TO_ALL, 128, 1, 80 * MB, -1).algorithm, ALGORITHM_DIRECT);
 }
-END_TEST
 
-START_TEST(ll_carries_no_more_than_its_limit) {
+TEST(ll_carries_no_more_than_its_limit) {
   Cluster cluster = switched_cluster();
   CollectiveLibrary *library = &cluster.collectives;
   library->bandwidth_share[ALGORITHM_RING][PROTOCOL_LL] = 0.5; /* 100 GB/s inside, 80 over nodes */
@@ -140,9 +134,8 @@ START_TEST(ll_carries_no_more_than_its_limit) {
   cluster.gpu.architecture = ARCHITECTURE_OTHER; /* no limit stated */
   assert_close(cost_of(&cluster, COLLECTIVE_ALL_GATHER, 8, 1, 80 * MB, ALGORITHM_RING).time_s, 0.7e-3);
 }
-END_TEST
 
-START_TEST(long_rings_over_nodes_pay_their_latency_times_the_plateau) {
+TEST(long_rings_over_nodes_pay_their_latency_times_the_plateau) {
   Cluster cluster = toy_cluster();
   cluster.collectives.ring_plateau = 1.5;
   /* 16 ranks: 1.5·(8 + 28·3 + 2·14 us) + 30/16·160 MB / 160 GB/s = 180 + 1875 */
@@ -154,9 +147,8 @@ START_TEST(long_rings_over_nodes_pay_their_latency_times_the_plateau) {
   assert_close(cost_of(&cluster, COLLECTIVE_ALL_GATHER, 16, 1, 160 * MB, ALGORITHM_RING).time_s,
                8e-6 + 14 * 3e-6 + 14e-6 + 937.5e-6);
 }
-END_TEST
 
-START_TEST(a_tree_reaches_less_of_its_bandwidth_by_size) {
+TEST(a_tree_reaches_less_of_its_bandwidth_by_size) {
   Cluster cluster = toy_cluster();
   CollectiveLibrary *library = &cluster.collectives;
   library->tree_corrections[0] = (BandwidthCorrection){1 * MiB, {1, 1, 0.5}};
@@ -168,18 +160,16 @@ START_TEST(a_tree_reaches_less_of_its_bandwidth_by_size) {
     assert_close(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 64, 1, bytes[i], ALGORITHM_TREE).time_s,
                  155e-6 + 2 * bytes[i] / (160e9 * factor[i]));
 }
-END_TEST
 
-START_TEST(one_node_may_have_a_share_of_its_own) {
+TEST(one_node_may_have_a_share_of_its_own) {
   Cluster cluster = toy_cluster();
   cluster.collectives.one_node_share[ALGORITHM_TREE][PROTOCOL_SIMPLE] = 0.5;
   /* 65 us and 2·400 MB at half of 200 GB/s; two nodes: 9 + 2·28 + 2·15 us, all of the 160 GB/s */
   assert_close(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 8, 1, 400 * MB, ALGORITHM_TREE).time_s, 8065e-6);
   assert_close(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 16, 1, 400 * MB, ALGORITHM_TREE).time_s, 5095e-6);
 }
-END_TEST
 
-START_TEST(channels_take_an_sm_each_and_fewer_for_little_data) {
+TEST(channels_take_an_sm_each_and_fewer_for_little_data) {
   Cluster cluster = switched_cluster();
   cluster.collectives.channel_bytes[PROTOCOL_SIMPLE] = 32 * KiB;
   ck_assert_int_eq(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 8, 1, 64 * MiB, ALGORITHM_RING).sms, 24);
@@ -191,9 +181,8 @@ START_TEST(channels_take_an_sm_each_and_fewer_for_little_data) {
   cluster.gpu.architecture = ARCHITECTURE_OTHER;
   ck_assert_int_eq(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 8, 1, 64 * MiB, ALGORITHM_RING).sms, 0);
 }
-END_TEST
 
-START_TEST(a_channel_carries_no_more_than_its_limit) {
+TEST(a_channel_carries_no_more_than_its_limit) {
   Cluster cluster = switched_cluster();
   OverNodes *most = cluster.collectives.by_architecture[ARCHITECTURE_HOPPER].channel_max;
   most[CHANNEL_TREE] = (OverNodes){10e9, 5e9};
@@ -212,14 +201,13 @@ START_TEST(a_channel_carries_no_more_than_its_limit) {
   most[CHANNEL_RING_LL128] = (OverNodes){15e9, 15e9};
   assert_close(cost_of(&cluster, COLLECTIVE_ALL_GATHER, 16, 1, 80 * MB, ALGORITHM_RING).time_s, 625e-6);
 }
-END_TEST
 
 static int ring_channels(const Cluster *cluster, int n, int stride) {
   const GroupShape shape = shape_of(cluster, n, stride);
   return collective_ring_channels(cluster, &shape);
 }
 
-START_TEST(rings_over_nodes_have_a_channel_per_nic_or_two) {
+TEST(rings_over_nodes_have_a_channel_per_nic_or_two) {
   Cluster cluster = switched_cluster();
   ck_assert_int_eq(ring_channels(&cluster, 8, 1), 0);
   ck_assert_int_eq(ring_channels(&cluster, 2, 8), 1); /* ring_search: none */
@@ -242,9 +230,8 @@ START_TEST(rings_over_nodes_have_a_channel_per_nic_or_two) {
   cluster.node_egress_gpus = 4;
   ck_assert_int_eq(ring_channels(&cluster, 16, 1), 4);
 }
-END_TEST
 
-START_TEST(steps_of_a_ring_over_nodes_are_posted_to_the_network) {
+TEST(steps_of_a_ring_over_nodes_are_posted_to_the_network) {
   Cluster cluster = toy_cluster();
   cluster.collectives.net_overhead_s[PROTOCOL_SIMPLE] = 5e-6;
   cluster.collectives.lone_hop_s[PROTOCOL_SIMPLE] = 20e-6;
@@ -254,9 +241,8 @@ START_TEST(steps_of_a_ring_over_nodes_are_posted_to_the_network) {
   assert_close(cost_of(&cluster, COLLECTIVE_ALL_GATHER, 16, 1, 0, -1).time_s, 8e-6 + 14 * 5e-6 + 14e-6);
   assert_close(cost_of(&cluster, COLLECTIVE_ALL_GATHER, 4, 8, 0, -1).time_s, 68e-6);
 }
-END_TEST
 
-START_TEST(a_step_between_nodes_takes_no_less_than_the_nics) {
+TEST(a_step_between_nodes_takes_no_less_than_the_nics) {
   Cluster cluster = toy_cluster();
   cluster.nic_step_s = 60e-6;
   /* all-gather, 16 GPUs on 2 nodes: 8 + 14·3 + 1·60 us, 15/16·160 MB / 160 GB/s = 937.5 us; inside a node as before */
@@ -265,13 +251,12 @@ START_TEST(a_step_between_nodes_takes_no_less_than_the_nics) {
   cluster.nic_step_s = 1e-6; /* less than the library's 14 */
   assert_close(cost_of(&cluster, COLLECTIVE_ALL_GATHER, 16, 1, 160 * MB, ALGORITHM_RING).time_s, 1001.5e-6);
 }
-END_TEST
 
 /* What the formulas of NCCL 2.30.7's tuning.cc give for all-reduces on the graphs that its search finds, worked out
  * apart from this program: 8 A100 12 channels of 20 GB/s; 8 H100 12 of 30 and, for NVLS, 8 of 40 and 60; over nodes 8
  * of 48 and, for NVLSTree, 8 of 40 and 48; one GPU a node 2 of 24. Largest size in KiB, of powers of two up to 1 GiB,
  * for which each is chosen. The one other difference, Ring Simple for NVLSTree at 1 GiB on 4 nodes, is of 0.2 %. */
-START_TEST(the_choice_is_that_of_nccls_tuner_from_1_kib_to_1_gib) {
+TEST(the_choice_is_that_of_nccls_tuner_from_1_kib_to_1_gib) {
   static const struct {
     const char *cluster;
     int nodes, members;
@@ -327,12 +312,11 @@ START_TEST(the_choice_is_that_of_nccls_tuner_from_1_kib_to_1_gib) {
     }
   }
 }
-END_TEST
 
 /* What NCCL 2.28.9 chose for float all-reduces on H100 nodes with 8 NICs of 400 Gb/s, by its own log
  * (NCCL_DEBUG_SUBSYS=TUNING): one node 1 MiB Ring LL, from 9 MiB on NVLS; without NVLS, 9 to 27 MiB Ring LL128, from
  * 128 MiB on Ring Simple; two nodes 1 MiB Tree LL128, from 9 MiB on NVLSTree. */
-START_TEST(the_choice_is_that_of_nccl_on_h100) {
+TEST(the_choice_is_that_of_nccl_on_h100) {
   static const struct {
     int n;
     double mib;
@@ -358,9 +342,8 @@ START_TEST(the_choice_is_that_of_nccl_on_h100) {
     ck_assert_int_eq(cost.protocol, choices[i].protocol);
   }
 }
-END_TEST
 
-START_TEST(versions_of_the_library_choose_differently) {
+TEST(versions_of_the_library_choose_differently) {
   g_autoptr(Cluster) cluster = cluster_read("dgx-h100", NULL);
   ck_assert_ptr_nonnull(cluster);
   /* 1 MiB over 8 H100, 360 GB/s: 2.30 has Ring LL at 6.6 + 14·0.6 us + 1.75 MiB / 141 GB/s = 28.0 us, NVLS at 25 +
@@ -379,11 +362,10 @@ START_TEST(versions_of_the_library_choose_differently) {
   GroupShape nodes = shape_of(cluster, 16, 8);
   ck_assert_ptr_nonnull(collective_algorithm_lacks(cluster, &nodes, ALGORITHM_PAT)); /* came with 2.23 */
 }
-END_TEST
 
 /* 4 nodes of 8, 8 NICs of 20 GB/s: 8 channels of 20 GB/s. Of 400 MB each has 50 MB, of which the first MB goes by 30
  * ranks in 50 us each; of 80 KB each has 10 KB, handed on whole. What it is for all-gathers has no such start. */
-START_TEST(a_broadcast_over_nodes_fills_its_ring_first) {
+TEST(a_broadcast_over_nodes_fills_its_ring_first) {
   Cluster cluster = toy_cluster();
   const double latency_s = 8e-6 + 28 * 3e-6 + 3 * 14e-6,
                gather_s = cost_of(&cluster, COLLECTIVE_ALL_GATHER, 32, 1, MB, -1).time_s;
@@ -396,10 +378,9 @@ START_TEST(a_broadcast_over_nodes_fills_its_ring_first) {
   }
   assert_close(cost_of(&cluster, COLLECTIVE_ALL_GATHER, 32, 1, MB, -1).time_s, gather_s);
 }
-END_TEST
 
 /* But where the library goes over to what takes less to fill, which it does not reckon with. */
-START_TEST(more_bytes_never_take_less_time_on_shipped_machines) {
+TEST(more_bytes_never_take_less_time_on_shipped_machines) {
   static const char *const clusters[] = {"dgx-h100", "selene", "vtrain-a100", "gb200-nvl72", "v100-dgx2"};
   for (gsize i = 0; i < G_N_ELEMENTS(clusters); i++) {
     g_autoptr(Cluster) cluster = cluster_read(clusters[i], NULL);
@@ -418,7 +399,6 @@ START_TEST(more_bytes_never_take_less_time_on_shipped_machines) {
       }
   }
 }
-END_TEST
 
 /* The cluster with its scale-up links, NICs and uplinks as many times as fast, and what the nodes' wiring leaves of
  * that. wiring_free() its wiring. */
@@ -442,7 +422,7 @@ static CollectiveCost drawn_cost(const Cluster *cluster, Collective collective, 
 /* Its tuner may go over to what takes longer as links get faster: 2 A100 gather 1 MiB by LL in 13 us, and with links
  * twice as fast it chooses Simple, which takes 34. With links twice as fast no collective is predicted to take longer;
  * with any faster ones it does only where the output says that the tuner errs. */
-START_TEST(faster_links_never_lengthen_a_collective_on_shipped_machines) {
+TEST(faster_links_never_lengthen_a_collective_on_shipped_machines) {
   g_autoptr(GRand) random = g_rand_new_with_seed(21);
   g_auto(GStrv) names = data_path_list("topologies", ".yaml");
   int n_avoided = 0;
@@ -481,10 +461,9 @@ START_TEST(faster_links_never_lengthen_a_collective_on_shipped_machines) {
   }
   ck_assert_int_gt(n_avoided, 20);
 }
-END_TEST
 
 /* 16 channels to the reducers of 8 GPUs: 128 lanes. */
-START_TEST(reductions_in_the_switch_take_two_rounds_to_begin) {
+TEST(reductions_in_the_switch_take_two_rounds_to_begin) {
   Cluster cluster = switched_cluster();
   CollectiveLibrary *library = &cluster.collectives;
   library->nvls_chunk_bytes = 100e3; /* 12.8 MB under way */
@@ -504,31 +483,7 @@ START_TEST(reductions_in_the_switch_take_two_rounds_to_begin) {
   cluster.nic_Bps = 25e9;
   assert_close(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 64, 1, 400 * MB, ALGORITHM_NVLS_TREE).time_s, 145e-6 + 5160e-6);
 }
-END_TEST
 
 int main(void) {
-  TCase *tests = tcase_create("all");
-  tcase_add_test(tests, in_switch_all_reduce_carries_a_buffer_and_a_part);
-  tcase_add_test(tests, switches_reduce_inside_domains_and_a_tree_joins_them);
-  tcase_add_test(tests, only_switches_that_can_reduce_do);
-  tcase_add_test(tests, pat_is_logarithmic_in_nodes);
-  tcase_add_test(tests, a_hierarchical_all_reduce_is_three_collectives);
-  tcase_add_test(tests, pairwise_rounds_do_not_overlap);
-  tcase_add_test(tests, ll_carries_no_more_than_its_limit);
-  tcase_add_test(tests, long_rings_over_nodes_pay_their_latency_times_the_plateau);
-  tcase_add_test(tests, a_tree_reaches_less_of_its_bandwidth_by_size);
-  tcase_add_test(tests, one_node_may_have_a_share_of_its_own);
-  tcase_add_test(tests, channels_take_an_sm_each_and_fewer_for_little_data);
-  tcase_add_test(tests, a_channel_carries_no_more_than_its_limit);
-  tcase_add_test(tests, rings_over_nodes_have_a_channel_per_nic_or_two);
-  tcase_add_test(tests, steps_of_a_ring_over_nodes_are_posted_to_the_network);
-  tcase_add_test(tests, a_step_between_nodes_takes_no_less_than_the_nics);
-  tcase_add_test(tests, the_choice_is_that_of_nccls_tuner_from_1_kib_to_1_gib);
-  tcase_add_test(tests, the_choice_is_that_of_nccl_on_h100);
-  tcase_add_test(tests, versions_of_the_library_choose_differently);
-  tcase_add_test(tests, a_broadcast_over_nodes_fills_its_ring_first);
-  tcase_add_test(tests, faster_links_never_lengthen_a_collective_on_shipped_machines);
-  tcase_add_test(tests, reductions_in_the_switch_take_two_rounds_to_begin);
-  tcase_add_test(tests, more_bytes_never_take_less_time_on_shipped_machines);
-  return run_case("collective algorithms", tests);
+  return run_tests();
 }

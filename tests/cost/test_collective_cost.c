@@ -20,7 +20,7 @@ static double bus_of(const Cluster *cluster, int n, int stride) {
   return collective_bus_Bps(cluster, &shape, NULL);
 }
 
-START_TEST(every_algorithm_and_protocol_has_a_name) {
+TEST(every_algorithm_and_protocol_has_a_name) {
   for (int a = 0; a <= ALGORITHM_DIRECT; a++)
     ck_assert_ptr_nonnull(algorithm_names()[a]);
   ck_assert_ptr_null(algorithm_names()[ALGORITHM_DIRECT + 1]);
@@ -28,9 +28,8 @@ START_TEST(every_algorithm_and_protocol_has_a_name) {
   ck_assert_str_eq(protocol_names()[PROTOCOL_SIMPLE], "Simple");
   ck_assert_ptr_null(protocol_names()[N_PROTOCOLS]);
 }
-END_TEST
 
-START_TEST(a_ring_all_reduce_in_a_node_meets_the_closed_form) {
+TEST(a_ring_all_reduce_in_a_node_meets_the_closed_form) {
   Cluster cluster = toy_cluster();
   /* base + 2·7 hops + 2·7/8 · 400 MB / 200 GB/s = 8 + 42 + 3500 us */
   CollectiveCost cost = cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 8, 1, 400 * MB, ALGORITHM_RING);
@@ -42,26 +41,23 @@ START_TEST(a_ring_all_reduce_in_a_node_meets_the_closed_form) {
   ck_assert_int_eq(cost.link, LINK_NVLINK);
   assert_close(cost.bus_Bps, 200 * GB);
 }
-END_TEST
 
-START_TEST(a_ring_all_reduce_sends_less_than_twice_its_buffer) {
+TEST(a_ring_all_reduce_sends_less_than_twice_its_buffer) {
   /* 2·7/8·4 GB = 7 GB per GPU, whatever the links; at the bus's 200 GB/s that is 35 ms and 50 us of latency */
   Cluster cluster = toy_cluster();
   ck_assert_double_eq(collective_sent_bytes(COLLECTIVE_ALL_REDUCE, 8, 4e9), 7e9);
   assert_close(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 8, 1, 4e9, ALGORITHM_RING).time_s, 35050e-6);
 }
-END_TEST
 
-START_TEST(a_ring_over_nodes_crosses_between_them_twice_each) {
+TEST(a_ring_over_nodes_crosses_between_them_twice_each) {
   Cluster cluster = toy_cluster();
   /* 32 ranks on 4 nodes: 2·31 steps, 2·3 of them over the network; bus 8 NICs · 20 GB/s = 160 GB/s < 200. */
   CollectiveCost cost = cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 32, 1, 400 * MB, ALGORITHM_RING);
   assert_close(cost.time_s, 8e-6 + 56 * 3e-6 + 6 * 14e-6 + 62.0 / 32 * 400 * MB / (160 * GB));
   ck_assert_int_eq(cost.link, LINK_NET);
 }
-END_TEST
 
-START_TEST(gather_and_reduce_scatter_are_half_an_all_reduce) {
+TEST(gather_and_reduce_scatter_are_half_an_all_reduce) {
   Cluster cluster = toy_cluster();
   double all_reduce_s = cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 32, 1, 400 * MB, ALGORITHM_RING).time_s;
   const Collective halves[] = {COLLECTIVE_ALL_GATHER, COLLECTIVE_REDUCE_SCATTER};
@@ -70,17 +66,15 @@ START_TEST(gather_and_reduce_scatter_are_half_an_all_reduce) {
     assert_close(half_s - ring_base_s, (all_reduce_s - ring_base_s) / 2);
   }
 }
-END_TEST
 
-START_TEST(a_broadcast_sends_all_of_it_once_over_each_link) {
+TEST(a_broadcast_sends_all_of_it_once_over_each_link) {
   Cluster cluster = toy_cluster();
   /* 8 + 7·3 us + 400 MB / 200 GB/s */
   assert_close(cost_of(&cluster, COLLECTIVE_BROADCAST, 8, 1, 400 * MB, -1).time_s, 2029e-6);
   assert_close(cost_of(&cluster, COLLECTIVE_REDUCE, 8, 1, 400 * MB, -1).time_s, 2029e-6);
 }
-END_TEST
 
-START_TEST(a_tree_is_logarithmic_in_nodes) {
+TEST(a_tree_is_logarithmic_in_nodes) {
   Cluster cluster = toy_cluster();
   /* 64 ranks on 8 nodes: 9 + 2·(7·4 + 3·15) us + 2·400 MB / 160 GB/s */
   CollectiveCost cost = cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 64, 1, 400 * MB, ALGORITHM_TREE);
@@ -89,9 +83,8 @@ START_TEST(a_tree_is_logarithmic_in_nodes) {
   /* in one node the tree is a chain: 9 + 2·7·4 us + 2·400 MB / 200 GB/s */
   assert_close(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 8, 1, 400 * MB, ALGORITHM_TREE).time_s, 65e-6 + 4000e-6);
 }
-END_TEST
 
-START_TEST(small_messages_take_the_low_latency_protocol_and_large_ones_the_full_one) {
+TEST(small_messages_take_the_low_latency_protocol_and_large_ones_the_full_one) {
   Cluster cluster = toy_cluster();
   add_ll(&cluster);
   /* 8 ranks, ring: LL 6 + 14·0.5 = 13 us + 1.75·S/50 GB/s; Simple 50 us + 1.75·S/200 GB/s. They meet at
@@ -99,27 +92,24 @@ START_TEST(small_messages_take_the_low_latency_protocol_and_large_ones_the_full_
   ck_assert_int_eq(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 8, 1, 1.40 * MB, ALGORITHM_RING).protocol, PROTOCOL_LL);
   ck_assert_int_eq(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 8, 1, 1.42 * MB, ALGORITHM_RING).protocol, PROTOCOL_SIMPLE);
 }
-END_TEST
 
-START_TEST(many_nodes_take_the_tree_for_small_messages_and_the_ring_for_large_ones) {
+TEST(many_nodes_take_the_tree_for_small_messages_and_the_ring_for_large_ones) {
   Cluster cluster = toy_cluster();
   /* 512 ranks on 64 nodes: ring 8 + 2·448·3 + 2·63·14 us = 4460 us, tree 9 + 2·(28 + 90) = 245 us. The ring saves
    * 2·S/(512·160 GB/s): 4215 us at S = 172.6 GB. */
   ck_assert_int_eq(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 512, 1, 172 * GB, -1).algorithm, ALGORITHM_TREE);
   ck_assert_int_eq(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 512, 1, 173 * GB, -1).algorithm, ALGORITHM_RING);
 }
-END_TEST
 
-START_TEST(a_missing_algorithm_falls_back_to_the_one_there_is) {
+TEST(a_missing_algorithm_falls_back_to_the_one_there_is) {
   Cluster cluster = toy_cluster();
   ck_assert_int_eq(cost_of(&cluster, COLLECTIVE_ALL_GATHER, 8, 1, MB, ALGORITHM_TREE).algorithm, ALGORITHM_RING);
   ck_assert_int_eq(cost_of(&cluster, COLLECTIVE_ALL_TO_ALL, 8, 1, MB, ALGORITHM_RING).algorithm, ALGORITHM_DIRECT);
   ck_assert_uint_eq(collective_algorithms(COLLECTIVE_BROADCAST), 1 << ALGORITHM_RING);
   ck_assert_uint_eq(collective_algorithms(COLLECTIVE_ALL_TO_ALL), 1 << ALGORITHM_PAIRWISE | 1 << ALGORITHM_DIRECT);
 }
-END_TEST
 
-START_TEST(one_rank_takes_no_time) {
+TEST(one_rank_takes_no_time) {
   Cluster cluster = toy_cluster();
   for (Collective c = 0; c < N_COLLECTIVES; c++) {
     CollectiveCost cost = cost_of(&cluster, c, 1, 1, GB, -1);
@@ -128,18 +118,16 @@ START_TEST(one_rank_takes_no_time) {
     ck_assert_double_eq(cost.busbw_Bps, 0);
   }
 }
-END_TEST
 
-START_TEST(no_bytes_take_the_latency_and_have_no_bandwidth) {
+TEST(no_bytes_take_the_latency_and_have_no_bandwidth) {
   Cluster cluster = toy_cluster();
   CollectiveCost cost = cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 8, 1, 0, ALGORITHM_RING);
   assert_close(cost.time_s, 50e-6);
   ck_assert_double_eq(cost.algbw_Bps, 0);
   ck_assert_double_eq(cost.busbw_Bps, 0);
 }
-END_TEST
 
-START_TEST(a_group_has_its_members_share_of_the_nics) {
+TEST(a_group_has_its_members_share_of_the_nics) {
   Cluster cluster = toy_cluster();
   assert_close(bus_of(&cluster, 4, 8), 20 * GB);   /* 1 member a node: 1 NIC of 8 */
   assert_close(bus_of(&cluster, 8, 4), 40 * GB);   /* 2 members a node */
@@ -148,9 +136,8 @@ START_TEST(a_group_has_its_members_share_of_the_nics) {
   cluster.node_egress_gpus = 4;
   assert_close(bus_of(&cluster, 4, 8), 5 * GB); /* a quarter of one NIC */
 }
-END_TEST
 
-START_TEST(nics_faster_than_the_scale_up_links_leave_those_the_bottleneck) {
+TEST(nics_faster_than_the_scale_up_links_leave_those_the_bottleneck) {
   Cluster cluster = toy_cluster();
   cluster.nic_Bps = 100e9; /* 8·80 = 640 GB/s out of the node, 200 inside it */
   GroupShape shape = shape_of(&cluster, 16, 1);
@@ -158,16 +145,14 @@ START_TEST(nics_faster_than_the_scale_up_links_leave_those_the_bottleneck) {
   assert_close(collective_bus_Bps(&cluster, &shape, &slowest), 200 * GB);
   ck_assert_int_eq(slowest, LINK_NVLINK);
 }
-END_TEST
 
-START_TEST(the_emptiest_node_limits_an_uneven_group) {
+TEST(the_emptiest_node_limits_an_uneven_group) {
   Cluster cluster = toy_cluster();
   /* ranks 0..11: 8 on the first node, 4 on the second, whose 4 NICs carry 80 GB/s */
   assert_close(bus_of(&cluster, 12, 1), 80 * GB);
 }
-END_TEST
 
-START_TEST(a_domain_wider_than_a_node_counts_as_one) {
+TEST(a_domain_wider_than_a_node_counts_as_one) {
   Cluster cluster = toy_cluster();
   cluster.gpus_per_node = 4;
   cluster.domain_gpus = 72;
@@ -181,16 +166,14 @@ START_TEST(a_domain_wider_than_a_node_counts_as_one) {
   assert_close(bus_of(&cluster, 28, 5), 200 * GB);
   assert_close(bus_of(&cluster, 4, 72), 20 * GB);
 }
-END_TEST
 
-START_TEST(pcie_uses_its_own_hops) {
+TEST(pcie_uses_its_own_hops) {
   Cluster cluster = toy_cluster();
   cluster.scale_up = SCALE_UP_PCIE;
   CollectiveCost cost = cost_of(&cluster, COLLECTIVE_ALL_GATHER, 8, 1, 400 * MB, -1);
   assert_close(cost.time_s, 8e-6 + 7 * 6e-6 + 7.0 / 8 * 2e-3);
   ck_assert_int_eq(cost.link, LINK_PCIE);
 }
-END_TEST
 
 /* Pods of 64 GPUs (8 nodes), full bisection inside, 1:4 above. */
 static Cluster podded_cluster(void) {
@@ -201,7 +184,7 @@ static Cluster podded_cluster(void) {
   return cluster;
 }
 
-START_TEST(oversubscription_binds_only_groups_with_few_members_in_a_pod) {
+TEST(oversubscription_binds_only_groups_with_few_members_in_a_pod) {
   Cluster cluster = podded_cluster();
   /* Every rank has 20/4 = 5 GB/s of its pod's uplinks. Groups with one member a node (8 in a pod) own 8·5 = 40 GB/s of
    * uplinks and need 20 for the one hop of their ring that leaves the pod. With one member in every fourth node (2 in
@@ -212,9 +195,8 @@ START_TEST(oversubscription_binds_only_groups_with_few_members_in_a_pod) {
   /* whole nodes, 64 in a pod: 64·5 GB/s of uplinks for a ring of 160 GB/s */
   assert_close(bus_of(&cluster, 128, 1) / GB, 160);
 }
-END_TEST
 
-START_TEST(the_pod_with_the_fewest_members_binds_an_uneven_group) {
+TEST(the_pod_with_the_fewest_members_binds_an_uneven_group) {
   Cluster cluster = podded_cluster();
   /* seven nodes of one pod and one of the next, a member in each: the last has 5 GB/s of its pod's uplinks for all that
    * the ring brings there, though the members' mean would have four times as much */
@@ -226,15 +208,13 @@ START_TEST(the_pod_with_the_fewest_members_binds_an_uneven_group) {
   shape = layout_shape_of(&cluster, neighbours, 2);
   assert_close(collective_bus_Bps(&cluster, &shape, NULL) / GB, 5);
 }
-END_TEST
 
-START_TEST(a_group_inside_a_pod_does_not_pay_what_lies_above) {
+TEST(a_group_inside_a_pod_does_not_pay_what_lies_above) {
   Cluster cluster = podded_cluster();
   assert_close(bus_of(&cluster, 2, 32) / GB, 20);
 }
-END_TEST
 
-START_TEST(the_first_tier_thins_what_leaves_the_node_and_tiers_add_up) {
+TEST(the_first_tier_thins_what_leaves_the_node_and_tiers_add_up) {
   Cluster cluster = podded_cluster();
   cluster.tiers[0].oversubscription = 2;
   assert_close(bus_of(&cluster, 2, 8) / GB, 10);      /* 20 / 2 */
@@ -242,7 +222,6 @@ START_TEST(the_first_tier_thins_what_leaves_the_node_and_tiers_add_up) {
   assert_close(bus_of(&cluster, 16, 8) / GB, 10);     /* 8 members in a pod: 8 · 2.5 = 20, the node's 10 are fewer */
   assert_close(bus_of(&cluster, 64, 1) / GB, 8 * 10); /* 8 members a node */
 }
-END_TEST
 
 /* Groups of four nodes on one leaf, uplinks of a quarter of what comes up. */
 static Cluster leafed_cluster(void) {
@@ -253,7 +232,7 @@ static Cluster leafed_cluster(void) {
   return cluster;
 }
 
-START_TEST(a_group_under_one_leaf_does_not_use_its_uplinks) {
+TEST(a_group_under_one_leaf_does_not_use_its_uplinks) {
   Cluster cluster = leafed_cluster();
   assert_close(bus_of(&cluster, 4, 8) / GB, 20);   /* one member a node */
   assert_close(bus_of(&cluster, 32, 1) / GB, 160); /* all four nodes: 8 NICs each */
@@ -274,9 +253,8 @@ START_TEST(a_group_under_one_leaf_does_not_use_its_uplinks) {
   assert_close(within_s, cluster.nic_latency_s + 3e-3);
   assert_close(across_s, cluster.nic_latency_s + 12e-3);
 }
-END_TEST
 
-START_TEST(all_to_all_is_bound_by_what_leaves_each_enclosure) {
+TEST(all_to_all_is_bound_by_what_leaves_each_enclosure) {
   Cluster cluster = podded_cluster();
   /* One node: each rank sends 7/8 of 80 MB at 200 GB/s; 7 messages. */
   assert_close(cost_of(&cluster, COLLECTIVE_ALL_TO_ALL, 8, 1, 80 * MB, -1).time_s, 8e-6 + 7 * 3e-6 + 350e-6);
@@ -289,11 +267,10 @@ START_TEST(all_to_all_is_bound_by_what_leaves_each_enclosure) {
   double time_s = cost_of(&cluster, COLLECTIVE_ALL_TO_ALL, 128, 1, 80 * MB, -1).time_s;
   assert_close(time_s, 8e-6 + 7 * 3e-6 + 14e-6 + 119 * 2e-6 + 8000e-6);
 }
-END_TEST
 
 /* Up to 16 KiB a message: LL, with half the rate and hops of 0.5 us in a node and 3 between. 8 ranks: 6 + 7·0.5 us and
  * 7/8 of 128 KiB at 100 GB/s; 16 on two nodes post 8 messages in 1 us each. */
-START_TEST(small_plain_sends_go_by_ll) {
+TEST(small_plain_sends_go_by_ll) {
   Cluster cluster = toy_cluster();
   add_ll(&cluster);
   CollectiveLibrary *library = &cluster.collectives;
@@ -309,9 +286,8 @@ START_TEST(small_plain_sends_go_by_ll) {
   library->send_ll_bytes = 0; /* none, an empty one neither */
   ck_assert_int_eq(cost_of(&cluster, COLLECTIVE_ALL_TO_ALL, 8, 1, 0, -1).protocol, PROTOCOL_SIMPLE);
 }
-END_TEST
 
-START_TEST(rooted_operations_have_one_nic) {
+TEST(rooted_operations_have_one_nic) {
   Cluster cluster = toy_cluster();
   /* Two nodes: 8/16 of 80 MB come to the root from the other node, through its one NIC of 20 GB/s. */
   double expected_s = 8e-6 + 7 * 3e-6 + 14e-6 + 2000e-6;
@@ -323,9 +299,8 @@ START_TEST(rooted_operations_have_one_nic) {
   assert_close(cost_of(&cluster, COLLECTIVE_GATHER, 16, 1, 80 * MB, -1).time_s, expected_s);
   assert_close(cost_of(&cluster, COLLECTIVE_GATHER, 2, 8, 80 * MB, -1).time_s, 8e-6 + 14e-6 + 40 * MB / (5 * GB));
 }
-END_TEST
 
-START_TEST(what_a_root_takes_in_is_what_is_not_on_its_node) {
+TEST(what_a_root_takes_in_is_what_is_not_on_its_node) {
   Cluster cluster = toy_cluster();
   /* ranks 0..9: 8 on the first node, 2 on the second; 100 MB are 10 of each. A root on the first takes in 2 messages
    * over its NIC of 20 GB/s, one on the second 8 */
@@ -344,16 +319,14 @@ START_TEST(what_a_root_takes_in_is_what_is_not_on_its_node) {
   /* a broadcast is a ring through all */
   ck_assert_double_eq(collective_cost(&cluster, COLLECTIVE_BROADCAST, &shape, 100 * MB, -1).time_s, broadcast_s);
 }
-END_TEST
 
-START_TEST(send_recv_moves_the_buffer_to_a_neighbour) {
+TEST(send_recv_moves_the_buffer_to_a_neighbour) {
   Cluster cluster = toy_cluster();
   assert_close(cost_of(&cluster, COLLECTIVE_SEND_RECV, 8, 1, 80 * MB, -1).time_s, 8e-6 + 3e-6 + 400e-6);
   assert_close(cost_of(&cluster, COLLECTIVE_SEND_RECV, 16, 1, 80 * MB, -1).time_s, 8e-6 + 14e-6 + 4000e-6);
 }
-END_TEST
 
-START_TEST(a_parameter_server_takes_in_and_answers_n_buffers) {
+TEST(a_parameter_server_takes_in_and_answers_n_buffers) {
   Cluster cluster = toy_cluster();
   /* 128 workers: 2·128 messages of 1 MB through the server's NIC. */
   assert_close(cost_of(&cluster, COLLECTIVE_PARAMETER_SERVER, 128, 1, MB, -1).time_s,
@@ -364,9 +337,8 @@ START_TEST(a_parameter_server_takes_in_and_answers_n_buffers) {
   ck_assert_double_eq_tol(ps256_s / ps128_s, 2, 1e-3);
   ck_assert_double_eq(collective_sent_bytes(COLLECTIVE_PARAMETER_SERVER, 128, MB), 128 * MB);
 }
-END_TEST
 
-START_TEST(a_send_goes_by_placement) {
+TEST(a_send_goes_by_placement) {
   Cluster cluster = podded_cluster();
   assert_close(send_cost_s(&cluster, 0, 7, 80 * MB), 2e-6 + 400e-6);
   assert_close(send_cost_s(&cluster, 7, 8, 80 * MB), 5e-6 + 4000e-6);
@@ -379,7 +351,6 @@ START_TEST(a_send_goes_by_placement) {
   cluster.node_egress_gpus = 0.5;
   assert_close(send_cost_s(&cluster, 7, 8, 80 * MB), 5e-6 + 4000e-6);
 }
-END_TEST
 
 /* A random cluster of up to 3 tiers, LL included. */
 static Cluster random_cluster(GRand *random) {
@@ -405,7 +376,7 @@ static Cluster halved(const Cluster *cluster, int what, int tier) {
   return slower;
 }
 
-START_TEST(halving_a_link_never_helps_and_hurts_where_it_is_the_bottleneck) {
+TEST(halving_a_link_never_helps_and_hurts_where_it_is_the_bottleneck) {
   g_autoptr(GRand) random = g_rand_new_with_seed(11);
   for (int i = 0; i < RANDOM_SHAPES; i++) {
     Cluster cluster = random_cluster(random);
@@ -423,9 +394,8 @@ START_TEST(halving_a_link_never_helps_and_hurts_where_it_is_the_bottleneck) {
     ck_assert_double_gt(cost_of(&slower, collective, n, stride, bytes, -1).time_s, cost.time_s);
   }
 }
-END_TEST
 
-START_TEST(more_bytes_never_take_less_time) {
+TEST(more_bytes_never_take_less_time) {
   g_autoptr(GRand) random = g_rand_new_with_seed(12);
   for (int i = 0; i < RANDOM_SHAPES; i++) {
     Cluster cluster = random_cluster(random);
@@ -438,9 +408,8 @@ START_TEST(more_bytes_never_take_less_time) {
     }
   }
 }
-END_TEST
 
-START_TEST(nothing_beats_its_bus_bandwidth) {
+TEST(nothing_beats_its_bus_bandwidth) {
   g_autoptr(GRand) random = g_rand_new_with_seed(13);
   for (int i = 0; i < RANDOM_SHAPES; i++) {
     Cluster cluster = random_cluster(random);
@@ -450,47 +419,7 @@ START_TEST(nothing_beats_its_bus_bandwidth) {
     ck_assert_double_le(cost.busbw_Bps, cost.bus_Bps);
   }
 }
-END_TEST
-
-static Suite *collective_cost_suite(void) {
-  TCase *cases = tcase_create("collective_cost");
-  tcase_add_test(cases, every_algorithm_and_protocol_has_a_name);
-  tcase_add_test(cases, a_ring_all_reduce_in_a_node_meets_the_closed_form);
-  tcase_add_test(cases, a_ring_all_reduce_sends_less_than_twice_its_buffer);
-  tcase_add_test(cases, a_ring_over_nodes_crosses_between_them_twice_each);
-  tcase_add_test(cases, gather_and_reduce_scatter_are_half_an_all_reduce);
-  tcase_add_test(cases, a_broadcast_sends_all_of_it_once_over_each_link);
-  tcase_add_test(cases, a_tree_is_logarithmic_in_nodes);
-  tcase_add_test(cases, small_messages_take_the_low_latency_protocol_and_large_ones_the_full_one);
-  tcase_add_test(cases, many_nodes_take_the_tree_for_small_messages_and_the_ring_for_large_ones);
-  tcase_add_test(cases, a_missing_algorithm_falls_back_to_the_one_there_is);
-  tcase_add_test(cases, one_rank_takes_no_time);
-  tcase_add_test(cases, no_bytes_take_the_latency_and_have_no_bandwidth);
-  tcase_add_test(cases, a_group_has_its_members_share_of_the_nics);
-  tcase_add_test(cases, nics_faster_than_the_scale_up_links_leave_those_the_bottleneck);
-  tcase_add_test(cases, the_emptiest_node_limits_an_uneven_group);
-  tcase_add_test(cases, a_domain_wider_than_a_node_counts_as_one);
-  tcase_add_test(cases, pcie_uses_its_own_hops);
-  tcase_add_test(cases, oversubscription_binds_only_groups_with_few_members_in_a_pod);
-  tcase_add_test(cases, a_group_under_one_leaf_does_not_use_its_uplinks);
-  tcase_add_test(cases, the_pod_with_the_fewest_members_binds_an_uneven_group);
-  tcase_add_test(cases, a_group_inside_a_pod_does_not_pay_what_lies_above);
-  tcase_add_test(cases, the_first_tier_thins_what_leaves_the_node_and_tiers_add_up);
-  tcase_add_test(cases, all_to_all_is_bound_by_what_leaves_each_enclosure);
-  tcase_add_test(cases, small_plain_sends_go_by_ll);
-  tcase_add_test(cases, rooted_operations_have_one_nic);
-  tcase_add_test(cases, what_a_root_takes_in_is_what_is_not_on_its_node);
-  tcase_add_test(cases, send_recv_moves_the_buffer_to_a_neighbour);
-  tcase_add_test(cases, a_parameter_server_takes_in_and_answers_n_buffers);
-  tcase_add_test(cases, a_send_goes_by_placement);
-  tcase_add_test(cases, halving_a_link_never_helps_and_hurts_where_it_is_the_bottleneck);
-  tcase_add_test(cases, more_bytes_never_take_less_time);
-  tcase_add_test(cases, nothing_beats_its_bus_bandwidth);
-  Suite *suite = suite_create("collective_cost");
-  suite_add_tcase(suite, cases);
-  return suite;
-}
 
 int main(void) {
-  return run_suite(collective_cost_suite());
+  return run_tests();
 }

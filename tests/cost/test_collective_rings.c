@@ -4,7 +4,7 @@
 
 static const double MiB = 1048576;
 
-START_TEST(a_ring_behind_a_switch_pays_for_its_last_step) {
+TEST(a_ring_behind_a_switch_pays_for_its_last_step) {
   Cluster cluster = toy_cluster();
   CollectiveLibrary *library = &cluster.collectives;
   library->ring_last_step = 0.5;
@@ -27,11 +27,10 @@ START_TEST(a_ring_behind_a_switch_pays_for_its_last_step) {
   /* 7 sends, each a hop */
   assert_close(cost_of(&cluster, COLLECTIVE_ALL_TO_ALL, 8, 1, 160 * MB, -1).time_s + 50e-6 + 7 * 2e-6, exchange_s);
 }
-END_TEST
 
 /* 7 sends of 20 MB at 200 GB/s: 8 us, a hop of 3 us for each, 700 us; 4 at once are 2 hops, 8 at once 1. The own part
  * is another 20 MB where it takes a whole step. LL's messages go one after another. */
-START_TEST(some_sends_inside_a_domain_are_under_way_together) {
+TEST(some_sends_inside_a_domain_are_under_way_together) {
   Cluster cluster = toy_cluster();
   CollectiveLibrary *library = &cluster.collectives;
   static const int at_once[] = {0, 1, 4, 8}, hops[] = {7, 7, 2, 1};
@@ -42,9 +41,8 @@ START_TEST(some_sends_inside_a_domain_are_under_way_together) {
   library->by_architecture[cluster.gpu.architecture].own_part = 1;
   assert_close(cost_of(&cluster, COLLECTIVE_ALL_TO_ALL, 8, 1, 160 * MB, -1).time_s, 811e-6);
 }
-END_TEST
 
-START_TEST(a_few_gpus_have_few_channels_for_the_switch) {
+TEST(a_few_gpus_have_few_channels_for_the_switch) {
   Cluster cluster = toy_cluster();
   CollectiveLibrary *library = &cluster.collectives;
   cluster.gpu.architecture = ARCHITECTURE_HOPPER;
@@ -56,11 +54,10 @@ START_TEST(a_few_gpus_have_few_channels_for_the_switch) {
   assert_close(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 2, 1, 120 * MB, ALGORITHM_NVLS).time_s, 2025e-6);
   assert_close(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 8, 1, 120 * MB, ALGORITHM_NVLS).time_s, 925e-6);
 }
-END_TEST
 
 /* What NVIDIA's AIConfigurator measured (commit 095f58a5, 2026). Constants of rings were not fitted to times of 4 GPUs
  * nor to reduce-scatters. */
-START_TEST(rings_inside_a_node_are_as_measured) {
+TEST(rings_inside_a_node_are_as_measured) {
   static const struct {
     const char *cluster;
     Collective collective;
@@ -83,10 +80,9 @@ START_TEST(rings_inside_a_node_are_as_measured) {
       ck_abort_msg("row %d: %.1f us, measured %.1f", (int)i, cost.time_s * 1e6, rows[i].time_us);
   }
 }
-END_TEST
 
 /* As those times show. */
-START_TEST(h100_gather_by_rings_and_reduce_in_the_switch_over_eight) {
+TEST(h100_gather_by_rings_and_reduce_in_the_switch_over_eight) {
   g_autoptr(Cluster) cluster = cluster_read("dgx-h100", NULL);
   ck_assert_ptr_nonnull(cluster);
   for (double mib = 4; mib <= 512; mib *= 2) {
@@ -95,14 +91,7 @@ START_TEST(h100_gather_by_rings_and_reduce_in_the_switch_over_eight) {
     ck_assert_int_eq(cost_of(cluster, COLLECTIVE_ALL_REDUCE, 8, 1, mib * MiB, -1).algorithm, ALGORITHM_NVLS);
   }
 }
-END_TEST
 
 int main(void) {
-  TCase *tests = tcase_create("all");
-  tcase_add_test(tests, a_ring_behind_a_switch_pays_for_its_last_step);
-  tcase_add_test(tests, some_sends_inside_a_domain_are_under_way_together);
-  tcase_add_test(tests, a_few_gpus_have_few_channels_for_the_switch);
-  tcase_add_test(tests, rings_inside_a_node_are_as_measured);
-  tcase_add_test(tests, h100_gather_by_rings_and_reduce_in_the_switch_over_eight);
-  return run_case("collective rings", tests);
+  return run_tests();
 }

@@ -11,7 +11,7 @@ static CollectiveCost exchange_of(const Cluster *cluster, const ModelExperts *ex
 }
 
 /* One expert for each token: nothing is sent twice, in one node 7/8 of 160 MB at 200 GB/s, over 4 nodes 3/4 at 20. */
-START_TEST(one_expert_a_token_is_a_plain_exchange) {
+TEST(one_expert_a_token_is_a_plain_exchange) {
   const Cluster cluster = toy_cluster();
   const ModelExperts experts = {.n = 64, .per_token = 1};
   assert_close(exchange_of(&cluster, &experts, 8, 160 * MB).time_s, ring_base_s + ring_hop_s + 700e-6);
@@ -21,10 +21,9 @@ START_TEST(one_expert_a_token_is_a_plain_exchange) {
   ck_assert_int_eq(over.link, LINK_NET);
   ck_assert_double_eq(exchange_of(&cluster, &experts, 1, 160 * MB).time_s, 0);
 }
-END_TEST
 
 /* A step between nodes takes at least what the cluster says, where that is more than the library's 14 us. */
-START_TEST(a_cluster_may_say_the_least_that_a_step_between_nodes_takes) {
+TEST(a_cluster_may_say_the_least_that_a_step_between_nodes_takes) {
   Cluster cluster = toy_cluster();
   const ModelExperts experts = {.n = 64, .per_token = 1};
   cluster.nic_step_s = 50e-6;
@@ -33,11 +32,10 @@ START_TEST(a_cluster_may_say_the_least_that_a_step_between_nodes_takes) {
   cluster.nic_step_s = 10e-6;
   assert_close(exchange_of(&cluster, &experts, 32, 160 * MB).latency_s, ring_base_s + ring_hop_s + ring_net_s);
 }
-END_TEST
 
 /* 16 experts, one on each of 16 ranks, in two nodes. A token for all of them is sent 16 times, but once alone to the
  * other node; one for two of them is sent twice, and has some on 2·(1 − C(8,2)/C(16,2)) of the nodes. */
-START_TEST(copies_for_one_node_cross_once) {
+TEST(copies_for_one_node_cross_once) {
   const Cluster cluster = toy_cluster();
   const ModelExperts all = {.n = 16, .per_token = 16};
   const double latency_s = ring_base_s + ring_hop_s + ring_net_s;
@@ -49,11 +47,10 @@ START_TEST(copies_for_one_node_cross_once) {
   assert_close(exchange_of(&cluster, &two, 16, 160 * MB).time_s,
                latency_s + 160 * MB * (2 * 92.0 / 120) / 2 / 2 / 20e9);
 }
-END_TEST
 
 /* DeepEP README.md (2025-04): 4,096 tokens of 7,168 in bf16 come back at 57 and 50 GB/s a GPU over 32 and 64 H800, by
  * the bytes that go to nodes, its own among them. */
-START_TEST(it_takes_what_deepep_measured) {
+TEST(it_takes_what_deepep_measured) {
   g_autoptr(GError) error = NULL;
   g_autoptr(Cluster) cluster = cluster_read("h800", &error);
   ck_assert_msg(cluster != NULL, "%s", error == NULL ? "" : error->message);
@@ -68,13 +65,7 @@ START_TEST(it_takes_what_deepep_measured) {
     ck_assert_double_eq_tol(row_bytes * nodes / time_s / measured[i].Bps, 1, 0.1);
   }
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("expert exchange");
-  tcase_add_test(tcase, one_expert_a_token_is_a_plain_exchange);
-  tcase_add_test(tcase, a_cluster_may_say_the_least_that_a_step_between_nodes_takes);
-  tcase_add_test(tcase, copies_for_one_node_cross_once);
-  tcase_add_test(tcase, it_takes_what_deepep_measured);
-  return run_case("expert_exchange", tcase);
+  return run_tests();
 }

@@ -28,7 +28,7 @@ static void fill(WorkItem items[N_ITEMS]) {
 }
 
 /* A host that issues a kernel in 6 us where the framework's took 5: 1.2 times 200 and 100 us. */
-START_TEST(each_kernel_takes_its_time_on_a_slower_host) {
+TEST(each_kernel_takes_its_time_on_a_slower_host) {
   WorkItem items[N_ITEMS];
   fill(items);
   const WorkList work = {.items = items, .n_items = N_ITEMS};
@@ -45,9 +45,8 @@ START_TEST(each_kernel_takes_its_time_on_a_slower_host) {
   items[UP].recompute = TRUE; /* forward's kernels, issued in backward */
   ck_assert_double_eq_tol(framework_launch_s(&backward, &items[UP]), 240e-6, 1e-12);
 }
-END_TEST
 
-START_TEST(graphs_replay_what_they_cover) {
+TEST(graphs_replay_what_they_cover) {
   static const struct {
     CudaGraphs graphs;
     guint items; /* a set */
@@ -65,10 +64,9 @@ START_TEST(graphs_replay_what_they_cover) {
       ck_assert_int_eq(framework_replays(method_of(plan), &work, i), (cases[c].items >> i) & 1);
   }
 }
-END_TEST
 
 /* On one rank of ep nothing is sent: its experts' products alone are left out. */
-START_TEST(graphs_replay_attention_where_nothing_is_exchanged) {
+TEST(graphs_replay_attention_where_nothing_is_exchanged) {
   WorkItem items[N_ITEMS];
   fill(items);
   const WorkList work = {.items = items, .n_items = N_ITEMS};
@@ -81,10 +79,9 @@ START_TEST(graphs_replay_attention_where_nothing_is_exchanged) {
   for (int i = 0; i < N_ITEMS; i++)
     ck_assert(!framework_replays(method_of(plan), &work, i));
 }
-END_TEST
 
 /* A collective takes what the framework says of it, in proportion too; as it does where it is an op of its own. */
-START_TEST(collectives_of_experts_take_their_time) {
+TEST(collectives_of_experts_take_their_time) {
   g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
   const Model model = mixture();
   for (int graphs = CUDA_GRAPHS_NONE; graphs <= CUDA_GRAPHS_FULL; graphs += CUDA_GRAPHS_FULL) {
@@ -112,12 +109,11 @@ START_TEST(collectives_of_experts_take_their_time) {
     ck_assert(n_items == 2 && n_ops > 0);
   }
 }
-END_TEST
 
 /* 4 layers, all with experts, of 2 micro-batches on 8 ranks. Kernels that take the host 1 ms each and the GPU less: the
  * step is as long as it takes to issue them, some 2 · 4 · (forward + backward) ms, and longer where the host waits 2 ·
  * 4 times for the choice of experts. A graph of all takes both away. */
-START_TEST(a_host_that_counts_waits_for_every_choice) {
+TEST(a_host_that_counts_waits_for_every_choice) {
   g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
   Model model = mixture();
   model.n_layers = 4;
@@ -149,10 +145,9 @@ START_TEST(a_host_that_counts_waits_for_every_choice) {
   }
   ck_assert_double_gt(step_s[EXPERT_COUNTS_ON_HOST], step_s[EXPERT_COUNTS_ON_DEVICE]);
 }
-END_TEST
 
 /* Without a pipeline neighbouring micro-batches hide each other's exchanges, and two are held in place of one. */
-START_TEST(a_lone_rank_hides_exchanges_beside_its_neighbour) {
+TEST(a_lone_rank_hides_exchanges_beside_its_neighbour) {
   g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
   const Model model = mixture();
   double exposed_s[2], step_s[2], peak_bytes[2];
@@ -172,11 +167,10 @@ START_TEST(a_lone_rank_hides_exchanges_beside_its_neighbour) {
   ck_assert_double_lt(step_s[TRUE], step_s[FALSE]);
   ck_assert_double_gt(peak_bytes[TRUE], peak_bytes[FALSE]);
 }
-END_TEST
 
 /* A layer 8 ms forward and 20 ms backward, an end 1 ms and 3 ms, in equal parts over 4 kernels. A head further is a
  * layer and an end. */
-START_TEST(heads_that_predict_further_take_the_host_a_layer_and_an_end_each) {
+TEST(heads_that_predict_further_take_the_host_a_layer_and_an_end_each) {
   const FrameworkTime times = {.host = {.is_stated = TRUE,
                                         .layer_forward_s = 8e-3,
                                         .layer_backward_s = 20e-3,
@@ -196,16 +190,7 @@ START_TEST(heads_that_predict_further_take_the_host_a_layer_and_an_end_each) {
     ck_assert_double_eq_tol(weights.kernel_s, backward.kernel_s / 2, 1e-12);
   }
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("expert_host");
-  tcase_add_test(tcase, collectives_of_experts_take_their_time);
-  tcase_add_test(tcase, each_kernel_takes_its_time_on_a_slower_host);
-  tcase_add_test(tcase, graphs_replay_what_they_cover);
-  tcase_add_test(tcase, graphs_replay_attention_where_nothing_is_exchanged);
-  tcase_add_test(tcase, a_host_that_counts_waits_for_every_choice);
-  tcase_add_test(tcase, a_lone_rank_hides_exchanges_beside_its_neighbour);
-  tcase_add_test(tcase, heads_that_predict_further_take_the_host_a_layer_and_an_end_each);
-  return run_case("expert_host", tcase);
+  return run_tests();
 }

@@ -11,7 +11,7 @@ static FittedLinks *fit_of(double alpha_s, double busbw_Bps) {
   return fitted;
 }
 
-START_TEST(a_fit_goes_before_the_model) {
+TEST(a_fit_goes_before_the_model) {
   Cluster cluster = toy_cluster();
   g_autoptr(FittedLinks) fitted = fit_of(80e-6, 100e9);
   cluster.fitted = fitted;
@@ -31,9 +31,8 @@ START_TEST(a_fit_goes_before_the_model) {
   assert_close(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 8, 1, 400 * MB, ALGORITHM_TREE).time_s, 65e-6 + 4000e-6);
   assert_close(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 8, 1, 400 * MB, ALGORITHM_RING).time_s, 7080e-6);
 }
-END_TEST
 
-START_TEST(a_fit_follows_the_model_to_other_groups) {
+TEST(a_fit_follows_the_model_to_other_groups) {
   Cluster cluster = toy_cluster();
   /* The model's 8 ranks: 50 us + 1.75·S / 200 GB/s; its 4: 8 + 6·3 = 26 us + 1.5·S / 200 GB/s. A fit of 80 us has 30
    * more than its steps, which stay: 56 us; half the rate stays half: 1.5·400 MB / 100 GB/s. */
@@ -46,11 +45,7 @@ START_TEST(a_fit_follows_the_model_to_other_groups) {
   assert_close(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 4, 1, 400 * MB, -1).time_s, 13e-6 + 6000e-6);
   assert_close(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 4, 1, 0, -1).time_s, 13e-6);
 }
-END_TEST
 
 int main(void) {
-  TCase *cases = tcase_create("fitted cost");
-  tcase_add_test(cases, a_fit_goes_before_the_model);
-  tcase_add_test(cases, a_fit_follows_the_model_to_other_groups);
-  return run_case("fitted cost", cases);
+  return run_tests();
 }

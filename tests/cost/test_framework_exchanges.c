@@ -25,7 +25,7 @@ static double reduced_bytes(const Prediction *prediction, Collective collective)
 
 /* P parameters under ZeRO-1 over 4: reduce-scatters of 2·P bytes as bf16+master holds gradients; whole and in fp32 they
  * are all-reduces of 4·P, in fp16 of 2·P, and none runs beside the backward. */
-START_TEST(whole_gradients_are_all_reduced_as_wide_as_they_are_summed) {
+TEST(whole_gradients_are_all_reduced_as_wide_as_they_are_summed) {
   const Framework sharded = {0},
                   whole = {.time = {.data_parallel = DP_ALONE, .gradients = GRADIENTS_WHOLE, .gradient_sum_bytes = 4}};
   const struct {
@@ -53,12 +53,11 @@ START_TEST(whole_gradients_are_all_reduced_as_wide_as_they_are_summed) {
     ck_assert_int_eq(prediction->workload->plan->overlap_grad, cases[i].framework == &sharded);
   }
 }
-END_TEST
 
 /* gpt2 has 12 layers of 4 matrices, and one for embedding and head together, which is counted at either end: 50. Of 4
  * ranks each broadcasts a quarter of 2·P bytes, of 64 a fiftieth come from 50; and that waits for the update, whatever
  * --overlap-param says. */
-START_TEST(owners_of_matrices_broadcast_them_after_the_update) {
+TEST(owners_of_matrices_broadcast_them_after_the_update) {
   const Framework owners = {.time = {.weights = WEIGHTS_BROADCAST}};
   g_autoptr(Model) model = model_read("gpt2", NULL);
   g_autoptr(Cluster) cluster = cluster_read("vtrain-a100", NULL);
@@ -89,7 +88,6 @@ START_TEST(owners_of_matrices_broadcast_them_after_the_update) {
     ck_assert_double_eq_tol(bytes, 2 * (double)prediction->workload->stages[0].parameters, 1);
   }
 }
-END_TEST
 
 static double step_of_tensor_parallel(FrameworkReduction how, gboolean sequence_parallel) {
   g_autoptr(Model) model = model_read("gpt3-175b", NULL);
@@ -106,12 +104,11 @@ static double step_of_tensor_parallel(FrameworkReduction how, gboolean sequence_
   return prediction->step_time_s;
 }
 
-START_TEST(sums_run_beside_weight_gradients_or_alone) {
+TEST(sums_run_beside_weight_gradients_or_alone) {
   for (int sequence_parallel = 0; sequence_parallel < 2; sequence_parallel++)
     ck_assert_double_lt(step_of_tensor_parallel(TP_BESIDE, sequence_parallel),
                         step_of_tensor_parallel(TP_ALONE, sequence_parallel));
 }
-END_TEST
 
 static int n_host_waits(const Program *program) {
   int n = 0;
@@ -154,7 +151,7 @@ static double moving_s(const Prediction *prediction) {
 
 /* 1 sequence of 1,024 tokens of 768 in fp16. A rank of tp sends a quarter, as under sequence parallelism, where nothing
  * more is cut; but all four gather what they received, which takes nothing of the NICs. */
-START_TEST(ranks_of_tp_send_parts_of_an_activation) {
+TEST(ranks_of_tp_send_parts_of_an_activation) {
   g_autoptr(Cluster) cluster = cluster_read("vtrain-a100", NULL);
   g_autoptr(Prediction) whole = of_two_stages(cluster, STAGE_TENSORS_WHOLE, FALSE);
   g_autoptr(Prediction) split = of_two_stages(cluster, STAGE_TENSORS_SPLIT, FALSE);
@@ -171,11 +168,10 @@ START_TEST(ranks_of_tp_send_parts_of_an_activation) {
   ck_assert_double_gt(moving_s(sequence), 1e-5);
   ck_assert_double_eq_tol(moving_s(split), moving_s(sequence), 2.1e-9);
 }
-END_TEST
 
 /* 1f1b over 2 stages, 4 micro-batches. Rank 0 exchanges ahead of F1 (sends F0) and of B0 … B3 (receives; all but the
  * last send as well); nothing comes or goes ahead of F0, F2 and F3. */
-START_TEST(synchronous_sends_have_the_host_wait_for_every_exchange) {
+TEST(synchronous_sends_have_the_host_wait_for_every_exchange) {
   g_autoptr(Model) model = model_read("gpt2", NULL);
   g_autoptr(Cluster) cluster = cluster_read("vtrain-a100", NULL);
   for (int sends = SENDS_ON_STREAMS; sends <= SENDS_SYNCHRONOUS; sends++) {
@@ -190,14 +186,7 @@ START_TEST(synchronous_sends_have_the_host_wait_for_every_exchange) {
     ck_assert_int_eq(n_host_waits(prediction->program), sends == SENDS_SYNCHRONOUS ? 5 : 0);
   }
 }
-END_TEST
 
 int main(void) {
-  TCase *cases = tcase_create("framework_exchanges");
-  tcase_add_test(cases, sums_run_beside_weight_gradients_or_alone);
-  tcase_add_test(cases, ranks_of_tp_send_parts_of_an_activation);
-  tcase_add_test(cases, synchronous_sends_have_the_host_wait_for_every_exchange);
-  tcase_add_test(cases, whole_gradients_are_all_reduced_as_wide_as_they_are_summed);
-  tcase_add_test(cases, owners_of_matrices_broadcast_them_after_the_update);
-  return run_case("framework_exchanges", cases);
+  return run_tests();
 }

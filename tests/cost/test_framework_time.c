@@ -23,7 +23,7 @@ static gboolean parse(const char *text, FrameworkTime *time, GError **error) {
   return ok;
 }
 
-START_TEST(bad_files_are_refused) {
+TEST(bad_files_are_refused) {
   static const struct {
     const char *text, *expected;
   } cases[] = {
@@ -58,9 +58,8 @@ START_TEST(bad_files_are_refused) {
     ck_assert_msg(strstr(error->message, "f.yaml:") != NULL, "%s", error->message);
   }
 }
-END_TEST
 
-START_TEST(every_shipped_framework_is_read) {
+TEST(every_shipped_framework_is_read) {
   g_auto(GStrv) names = framework_names();
   ck_assert_uint_ge(g_strv_length(names), 6);
   for (char **name = names; *name != NULL; name++) {
@@ -69,28 +68,25 @@ START_TEST(every_shipped_framework_is_read) {
     ck_assert_msg(framework_read(*name, &framework, &error), "%s", error != NULL ? error->message : "");
   }
 }
-END_TEST
 
 /* Expected largest of n standard normal numbers: 0.5642, 1.4236, 2.5076 for n = 2, 8, 100 (Harter 1961, tables); Blom's
  * formula is within 5 %. */
-START_TEST(the_last_rank_is_as_late_as_order_statistics_say) {
+TEST(the_last_rank_is_as_late_as_order_statistics_say) {
   const FrameworkTime time = {.arrival_spread_s = 1};
   ck_assert_double_eq(framework_collective_s(&time, 0, 1), 0);
   ck_assert_double_eq_tol(framework_collective_s(&time, 0, 2), 0.5642, 0.03);
   ck_assert_double_eq_tol(framework_collective_s(&time, 0, 8), 1.4236, 0.03);
   ck_assert_double_eq_tol(framework_collective_s(&time, 0, 100), 2.5076, 0.03);
 }
-END_TEST
 
-START_TEST(a_fused_collective_shows_what_is_not_hidden) {
+TEST(a_fused_collective_shows_what_is_not_hidden) {
   const FrameworkTime fused = {.tensor_parallel.reduction = TP_FUSED, .tensor_parallel.hidden = 0.75};
   const FrameworkTime alone = {.tensor_parallel.reduction = TP_ALONE};
   ck_assert_double_eq_tol(framework_collective_s(&fused, 8e-3, 4), 2e-3, 1e-15);
   ck_assert_double_eq_tol(framework_collective_s(&alone, 8e-3, 4), 8e-3, 1e-15);
 }
-END_TEST
 
-START_TEST(rates_are_of_the_gpu_generation) {
+TEST(rates_are_of_the_gpu_generation) {
   FrameworkTime time = {0};
   time.rates[ARCHITECTURE_HOPPER] =
       (FrameworkRates){.products = 0.5, .weight_gradients = 0.7, .attention_forward = 0.3};
@@ -118,10 +114,9 @@ START_TEST(rates_are_of_the_gpu_generation) {
   ck_assert_double_eq(framework_gpu(&time, &gpu).under_load, 0.8);
   ck_assert_double_eq(framework_gpu(&time, &gpu).attention_ramp_forward, 300);
 }
-END_TEST
 
 /* A norm is fused or not as the framework has it, or as the plan asks; bytes go by the rate. */
-START_TEST(a_plain_norm_goes_by_its_own_rate) {
+TEST(a_plain_norm_goes_by_its_own_rate) {
   Plan *plan = plan_new();
   ck_assert(!plan_has_plain_norm(plan));
   plan->time.kernels = FRAMEWORK_KERNELS_PLAIN;
@@ -138,7 +133,6 @@ START_TEST(a_plain_norm_goes_by_its_own_rate) {
   ck_assert_double_eq_tol(kernel_cost_s(&reached, &other, NULL), 1e-3, 1e-12);
   ck_assert_double_eq_tol(kernel_cost_s(&gpu, &norm, NULL), 1e-3, 1e-12);
 }
-END_TEST
 
 /* gpt2 on one GPU, one micro-batch, with a host far slower than its kernels: the step is the host's time. 12 layers,
  * embedding and head: forward 2·1 + 12·10 ms, backward 2·1 + 12·20 ms, with full recompute 12·5 ms more. */
@@ -165,7 +159,7 @@ static double host_bound_step_s(Recompute recompute, guint modules, Attention at
   return prediction->step_time_s;
 }
 
-START_TEST(a_step_of_small_kernels_takes_the_hosts_time) {
+TEST(a_step_of_small_kernels_takes_the_hosts_time) {
   double plain_s = host_bound_step_s(RECOMPUTE_NONE, 0, ATTENTION_FLASH, 1),
          again_s = host_bound_step_s(RECOMPUTE_FULL, 0, ATTENTION_FLASH, 1);
   ck_assert_double_eq_tol(plain_s, 0.364, 0.01); /* and the last kernels and the optimizer */
@@ -178,16 +172,14 @@ START_TEST(a_step_of_small_kernels_takes_the_hosts_time) {
                core_s = host_bound_step_s(RECOMPUTE_SELECTIVE, 0, ATTENTION_UNFUSED, 1);
   ck_assert_double_eq_tol(core_s - unfused_s, 12 * 4.0 / 13 * 5e-3, 0.001);
 }
-END_TEST
 
 /* Of 12 heads a rank of two has 6, no groups of four: the softmax is five operations of PyTorch, each as long to issue
  * as one of the layer's 13 kernels forward, 25 backward: 12 layers · (4/13 · 10 ms + 4/25 · 20 ms). */
-START_TEST(the_host_issues_each_operation_of_a_softmax_that_cannot_be_fused) {
+TEST(the_host_issues_each_operation_of_a_softmax_that_cannot_be_fused) {
   double fused_s = host_bound_step_s(RECOMPUTE_NONE, 0, ATTENTION_UNFUSED, 1);
   double single_s = host_bound_step_s(RECOMPUTE_NONE, 0, ATTENTION_UNFUSED, 2);
   ck_assert_double_eq_tol(single_s - fused_s, 0.0753, 0.001);
 }
-END_TEST
 
 /* Seconds of a step of gpt2 on one A100, as its HBM streams: 124,439,808 parameters. */
 static double bytes_per_parameter(Precision precision, const char *recipe, const FrameworkTime *time) {
@@ -204,17 +196,16 @@ static double bytes_per_parameter(Precision precision, const char *recipe, const
   return prediction->step_time_s * cluster->gpu.hbm_Bps * cluster->gpu.hbm_efficiency / 124439808.0;
 }
 
-START_TEST(passes_over_the_gradients_take_the_time_of_their_bytes) {
+TEST(passes_over_the_gradients_take_the_time_of_their_bytes) {
   const FrameworkTime none = {.gradient_passes = 0}, three = {.gradient_passes = 3};
   const double bytes = bytes_per_parameter(PRECISION_BF16, "bf16+master", &three) -
                        bytes_per_parameter(PRECISION_BF16, "bf16+master", &none);
   ck_assert_double_eq_tol(bytes, 3 * 2, 0.1);
 }
-END_TEST
 
 /* fp16: the copy is written (4) and read by Adam (4), read and written by the division (8), and each pass has 4 bytes,
  * not 2. Gradients of fp32 need no copy; those of bf16 no division. */
-START_TEST(fp16_gradients_are_copied_and_unscaled_before_they_are_passed_over) {
+TEST(fp16_gradients_are_copied_and_unscaled_before_they_are_passed_over) {
   const FrameworkTime held = {.gradient_passes = 3};
   const FrameworkTime copied = {.gradient_passes = 3, .fp16_gradients = FP16_GRADIENTS_COPIED};
   const struct {
@@ -231,7 +222,6 @@ START_TEST(fp16_gradients_are_copied_and_unscaled_before_they_are_passed_over) {
     ck_assert_double_eq_tol(more, cases[i].bytes, 0.02 * cases[i].bytes + 1e-9);
   }
 }
-END_TEST
 
 /* What the fullest of `gpus` GPUs holds per parameter, more with copies than without, while each trains gpt2
  * (124,475,904 parameters, its words padded) on one short sequence: too little is saved for backward to be the peak. */
@@ -260,7 +250,7 @@ static double copied_bytes(int gpus, int zero, const char *recipe, Precision pre
   return (peak_bytes[1] - peak_bytes[0]) / 124475904;
 }
 
-START_TEST(copies_of_fp16_gradients_take_memory_while_the_optimizer_runs) {
+TEST(copies_of_fp16_gradients_take_memory_while_the_optimizer_runs) {
   const double more = copied_bytes(1, 0, "bf16+master", PRECISION_FP16, FALSE);
   ck_assert_msg(more > 3.5 && more <= 4, "%g bytes", more); /* less what the peak without them had of activations */
   ck_assert_double_eq(copied_bytes(1, 0, "megatron", PRECISION_FP16, FALSE), 0); /* fp32 already */
@@ -269,20 +259,7 @@ START_TEST(copies_of_fp16_gradients_take_memory_while_the_optimizer_runs) {
   const double sharded = copied_bytes(2, 1, "bf16+master", PRECISION_FP16, FALSE);
   ck_assert_msg(sharded > 1.5 && sharded <= 2, "%g bytes", sharded);
 }
-END_TEST
 
 int main(void) {
-  TCase *cases = tcase_create("framework_time");
-  tcase_add_test(cases, bad_files_are_refused);
-  tcase_add_test(cases, every_shipped_framework_is_read);
-  tcase_add_test(cases, the_last_rank_is_as_late_as_order_statistics_say);
-  tcase_add_test(cases, a_fused_collective_shows_what_is_not_hidden);
-  tcase_add_test(cases, rates_are_of_the_gpu_generation);
-  tcase_add_test(cases, a_step_of_small_kernels_takes_the_hosts_time);
-  tcase_add_test(cases, passes_over_the_gradients_take_the_time_of_their_bytes);
-  tcase_add_test(cases, fp16_gradients_are_copied_and_unscaled_before_they_are_passed_over);
-  tcase_add_test(cases, copies_of_fp16_gradients_take_memory_while_the_optimizer_runs);
-  tcase_add_test(cases, the_host_issues_each_operation_of_a_softmax_that_cannot_be_fused);
-  tcase_add_test(cases, a_plain_norm_goes_by_its_own_rate);
-  return run_case("framework_time", cases);
+  return run_tests();
 }

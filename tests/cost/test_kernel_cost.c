@@ -41,43 +41,38 @@ static void assert_close(double found, double expected) {
   ck_assert_double_eq_tol(found / expected, 1, 1e-12);
 }
 
-START_TEST(a_full_wave_runs_at_the_sustained_rate) {
+TEST(a_full_wave_runs_at_the_sustained_rate) {
   Gpu gpu = toy_gpu();
   /* 32 × 32 × 100000 in 16 × 16 tiles: 4 tiles on 4 SMs. 2·32·32·1e5 FLOP over 8e12·0.5 FLOP/s = 51.2 us. */
   assert_close(product_s(&gpu, 1, 32, 32, 100000), 2.0 * 32 * 32 * 1e5 / (4 * sm_flops) + latency_s);
 }
-END_TEST
 
-START_TEST(the_last_wave_is_charged_whole) {
+TEST(the_last_wave_is_charged_whole) {
   Gpu gpu = toy_gpu();
   /* 48 × 48: 9 tiles on 4 SMs are 3 waves of 2·16·16·k FLOP at 1e12 FLOP/s. 8 tiles (32 × 64) are 2. */
   double wave_s = 2.0 * 16 * 16 * 5000 / sm_flops;
   assert_close(product_s(&gpu, 1, 48, 48, 5000), 3 * wave_s + latency_s);
   assert_close(product_s(&gpu, 1, 32, 64, 5000), 2 * wave_s + latency_s);
 }
-END_TEST
 
-START_TEST(a_tile_partly_outside_the_matrix_costs_a_whole_one) {
+TEST(a_tile_partly_outside_the_matrix_costs_a_whole_one) {
   Gpu gpu = toy_gpu();
   assert_close(product_s(&gpu, 1, 33, 33, 5000), product_s(&gpu, 1, 48, 48, 5000));
 }
-END_TEST
 
-START_TEST(batches_share_waves) {
+TEST(batches_share_waves) {
   Gpu gpu = toy_gpu();
   /* 3 products of 4 tiles each: 12 tiles, 3 waves. */
   assert_close(product_s(&gpu, 3, 32, 32, 5000), 3 * 2.0 * 16 * 16 * 5000 / sm_flops + latency_s);
 }
-END_TEST
 
-START_TEST(the_ramp_lengthens_every_wave) {
+TEST(the_ramp_lengthens_every_wave) {
   Gpu gpu = toy_gpu();
   gpu.k_ramp = 100;
   assert_close(product_s(&gpu, 1, 32, 64, 400), 2 * 2.0 * 16 * 16 * 500 / sm_flops + latency_s);
 }
-END_TEST
 
-START_TEST(the_ramp_takes_the_same_time_in_a_faster_format) {
+TEST(the_ramp_takes_the_same_time_in_a_faster_format) {
   Gpu gpu = toy_gpu();
   gpu.k_ramp = 100;
   gpu.sustained[NUMBER_FP8] = gpu.sustained[NUMBER_BF16];
@@ -85,9 +80,8 @@ START_TEST(the_ramp_takes_the_same_time_in_a_faster_format) {
   WorkItem item = {.number = NUMBER_FP8, .batch = 1, .m = 32, .n = 64, .k = 400};
   assert_close(product_of_s(&gpu, item), 2 * 2.0 * 16 * 16 * 600 / (2 * sm_flops) + latency_s);
 }
-END_TEST
 
-START_TEST(the_fastest_tile_is_taken) {
+TEST(the_fastest_tile_is_taken) {
   Gpu gpu = toy_gpu();
   gpu.tiles[1] = (GpuTile){32, 32, 1.25};
   gpu.n_tiles = 2;
@@ -96,41 +90,36 @@ START_TEST(the_fastest_tile_is_taken) {
   /* 32 × 32: one 32-tile leaves three SMs idle; four 16-tiles take a quarter of its FLOP each, at 1/1.25 its rate. */
   assert_close(product_s(&gpu, 1, 32, 32, 200), 2.0 * 16 * 16 * 200 / sm_flops + latency_s);
 }
-END_TEST
 
-START_TEST(a_long_k_with_few_tiles_is_split) {
+TEST(a_long_k_with_few_tiles_is_split) {
   Gpu gpu = toy_gpu();
   /* One tile, k = 2^20, on 4 SMs: 4 slices of k/4, and each slice's C (16·16·4 bytes) written and read:
    * 4·256·4·2 = 8192 bytes. More slices do not use more SMs. */
   double k = 1 << 20;
   assert_close(product_s(&gpu, 1, 16, 16, 1 << 20), 2.0 * 16 * 16 * (k / 4) / sm_flops + 8192 / hbm_Bps + latency_s);
 }
-END_TEST
 
-START_TEST(a_full_gpu_is_not_split) {
+TEST(a_full_gpu_is_not_split) {
   Gpu gpu = toy_gpu();
   /* 5 tiles (80 × 16) take 2 waves; slices would fill the second one, but libraries split only to fill the first. */
   assert_close(product_s(&gpu, 1, 80, 16, 1 << 20), 2 * 2.0 * 16 * 16 * (1 << 20) / sm_flops + latency_s);
 }
-END_TEST
 
-START_TEST(a_short_k_is_not_split) {
+TEST(a_short_k_is_not_split) {
   Gpu gpu = toy_gpu();
   gpu.hbm_Bps = 1e30; /* the pass over the slices is free: only the length of a slice forbids it */
   assert_close(product_s(&gpu, 1, 16, 16, 511), 2.0 * 16 * 16 * 511 / sm_flops + latency_s);
   assert_close(product_s(&gpu, 1, 16, 16, 512), 2.0 * 16 * 16 * 256 / sm_flops + latency_s);
 }
-END_TEST
 
-START_TEST(a_product_is_never_faster_than_its_traffic) {
+TEST(a_product_is_never_faster_than_its_traffic) {
   Gpu gpu = toy_gpu();
   const WorkItem heavy = {.number = NUMBER_BF16, .batch = 1, .m = 16, .n = 16, .k = 16, .bytes = 1e9};
   assert_close(product_of_s(&gpu, heavy), 1e9 / hbm_Bps + latency_s);
 }
-END_TEST
 
 /* A framework's own kernels for weight gradients: those of few bits alone are its own. */
-START_TEST(weight_gradients_of_few_bits_have_a_rate_of_their_own) {
+TEST(weight_gradients_of_few_bits_have_a_rate_of_their_own) {
   Gpu gpu = toy_gpu();
   gpu.sustained[NUMBER_FP8] = gpu.sustained[NUMBER_BF16];
   WorkItem item = {.kind = ITEM_MATMUL, .number = NUMBER_FP8, .batch = 1, .m = 32, .n = 32, .k = 100000, .bytes = 1};
@@ -144,12 +133,11 @@ START_TEST(weight_gradients_of_few_bits_have_a_rate_of_their_own) {
   gpu.weight_gradient_rate = 0;
   assert_close(kernel_cost_model_s(&gpu, &item), of_16_bits_s);
 }
-END_TEST
 
 /* 4 experts of 32 × 32, k 100,000: 16 tiles are 4 waves of 51.2 us; their gradients, read and written, are 80 MB, of
  * which half is exposed: 80 us of HBM at 0.5 TB/s. Where the traffic of all, 150 MB, takes longer than both, that
  * counts. A lone product has a share of its own, and products that accumulate nothing hide their results. */
-START_TEST(a_group_that_accumulates_shows_part_of_its_results_traffic) {
+TEST(a_group_that_accumulates_shows_part_of_its_results_traffic) {
   Gpu gpu = toy_gpu();
   gpu.grouped_exposed = 0.5;
   WorkItem item = {.kind = ITEM_MATMUL,
@@ -174,21 +162,19 @@ START_TEST(a_group_that_accumulates_shows_part_of_its_results_traffic) {
   item.accumulate = FALSE;
   assert_close(kernel_cost_model_s(&gpu, &item), arithmetic_s / 4 + latency_s);
 }
-END_TEST
 
 /* 1e6 bytes of a kernel of its own: their time at the HBM's rate and its latency, behind the product. */
-START_TEST(a_sum_apart_takes_a_kernel_more) {
+TEST(a_sum_apart_takes_a_kernel_more) {
   const Gpu gpu = toy_gpu();
   WorkItem item = {.kind = ITEM_MATMUL, .number = NUMBER_BF16, .batch = 1, .m = 32, .n = 32, .k = 100000, .bytes = 1e6};
   const double product_s = kernel_cost_s(&gpu, &item, NULL);
   item.behind_bytes = 1e6;
   assert_close(kernel_cost_s(&gpu, &item, NULL), product_s + 1e6 / hbm_Bps + latency_s);
 }
-END_TEST
 
 /* In bf16 rows of 28 and 60 elements start at multiples of 8 bytes, of 26 and 62 at 4, of 27 and 63 at 2. Rows run
  * along n in C, and in A and B along what the layout says; the third dimension does not count. */
-START_TEST(rows_that_start_at_odd_places_slow_a_product_down) {
+TEST(rows_that_start_at_odd_places_slow_a_product_down) {
   Gpu gpu = toy_gpu();
   const Gpu even = toy_gpu(); /* all rows are alike to it */
   const double shares[N_UNALIGNED] = {0.2, 0.4, 0.8};
@@ -209,11 +195,10 @@ START_TEST(rows_that_start_at_odd_places_slow_a_product_down) {
     assert_close(kernel_cost_model_s(&gpu, &item) - latency_s, aligned_s / rows[i].share);
   }
 }
-END_TEST
 
 /* Rows of 20 elements of fp8 start at multiples of 4 bytes; of 28 of C, which has 16 bits, of 8. A batch has shares
  * of its own. fp32 runs on CUDA cores. */
-START_TEST(how_a_row_is_aligned_depends_on_its_format) {
+TEST(how_a_row_is_aligned_depends_on_its_format) {
   Gpu gpu = toy_gpu();
   gpu.sustained[NUMBER_FP8] = gpu.sustained[NUMBER_FP32] = 0.5;
   gpu.peak_flops[NUMBER_FP32] = 8e12;
@@ -229,9 +214,8 @@ START_TEST(how_a_row_is_aligned_depends_on_its_format) {
   item.number = NUMBER_FP32, item.n = 27;
   assert_close(kernel_cost_model_s(&gpu, &item) - latency_s, 4 * 2.0 * 16 * 16 * 32 / sm_flops);
 }
-END_TEST
 
-START_TEST(each_format_has_its_own_rate) {
+TEST(each_format_has_its_own_rate) {
   Gpu gpu = toy_gpu();
   const WorkItem of_8_bits = {.number = NUMBER_FP8, .batch = 1, .m = 32, .n = 32, .k = 1000};
   gpu.sustained[NUMBER_FP8] = 0.25;
@@ -240,9 +224,8 @@ START_TEST(each_format_has_its_own_rate) {
   gpu.sustained[NUMBER_FP8] = 0.5;
   assert_close(product_of_s(&gpu, of_8_bits), 2.0 * 16 * 16 * 1000 / (2 * sm_flops) + latency_s);
 }
-END_TEST
 
-START_TEST(a_memory_kernel_takes_bytes_over_hbm) {
+TEST(a_memory_kernel_takes_bytes_over_hbm) {
   Gpu gpu = toy_gpu();
   assert_close(kernel_cost_memory_s(&gpu, 1e9), 2e-3 + latency_s);
   assert_close(kernel_cost_memory_s(&gpu, 0), latency_s);
@@ -251,9 +234,8 @@ START_TEST(a_memory_kernel_takes_bytes_over_hbm) {
   item.n_launches = 5; /* of as many bytes together */
   assert_close(kernel_cost_s(&gpu, &item, NULL), 2e-3 + 5 * latency_s);
 }
-END_TEST
 
-START_TEST(attention_runs_at_its_own_rates) {
+TEST(attention_runs_at_its_own_rates) {
   Gpu gpu = toy_gpu();
   /* 8 heads × 1 block of 128 rows: 2 full waves on 4 SMs. 8e12·0.4 forward, 8e12·0.2 backward. */
   WorkItem item = {.kind = ITEM_ATTENTION, .number = NUMBER_BF16, .batch = 8, .m = 128, .n = 128, .k = 64};
@@ -262,10 +244,9 @@ START_TEST(attention_runs_at_its_own_rates) {
   item.backward = TRUE;
   assert_close(kernel_cost_s(&gpu, &item, NULL), 1e9 / 1.6e12 + latency_s);
 }
-END_TEST
 
 /* Kernels made for multiples of 32 elements: 80 take what 96 do; made for any size, what 80 do. */
-START_TEST(attention_computes_heads_of_a_size_it_knows) {
+TEST(attention_computes_heads_of_a_size_it_knows) {
   Gpu gpu = toy_gpu();
   gpu.attention_head_multiple = 32;
   WorkItem item = {.kind = ITEM_ATTENTION, .number = NUMBER_BF16, .batch = 8, .m = 128, .n = 128, .k = 80};
@@ -277,10 +258,9 @@ START_TEST(attention_computes_heads_of_a_size_it_knows) {
   gpu.attention_head_multiple = 1;
   assert_close(kernel_cost_s(&gpu, &item, NULL), 80e7 / 3.2e12 + latency_s);
 }
-END_TEST
 
 /* Heads of Q and K wider than V's at 0.8 of the rate; the same heads at all of it. */
-START_TEST(wide_keys_slow_attention_down) {
+TEST(wide_keys_slow_attention_down) {
   Gpu gpu = toy_gpu();
   gpu.attention_wide = 0.8;
   WorkItem item = {.kind = ITEM_ATTENTION, .number = NUMBER_BF16, .batch = 4, .m = 128, .k = 96, .flops = 1e12};
@@ -288,10 +268,9 @@ START_TEST(wide_keys_slow_attention_down) {
   item.v_dim = 64;
   assert_close(kernel_cost_model_s(&gpu, &item) - latency_s, plain_s / 0.8);
 }
-END_TEST
 
 /* Heads of up to 64, where the GPU file has that, at half of the rate that those of 65 have, per FLOP. */
-START_TEST(narrow_heads_slow_attention_down) {
+TEST(narrow_heads_slow_attention_down) {
   Gpu gpu = toy_gpu();
   WorkItem item = {.kind = ITEM_ATTENTION, .number = NUMBER_BF16, .batch = 4, .m = 128, .k = 64, .flops = 1e12};
   const double plain_s = kernel_cost_model_s(&gpu, &item) - latency_s;
@@ -303,9 +282,8 @@ START_TEST(narrow_heads_slow_attention_down) {
   gpu.attention_narrow_head = 128;
   assert_close(kernel_cost_model_s(&gpu, &item) - latency_s, plain_s / 0.5);
 }
-END_TEST
 
-START_TEST(attention_over_few_keys_reaches_less) {
+TEST(attention_over_few_keys_reaches_less) {
   Gpu gpu = toy_gpu();
   gpu.attention_ramp_forward = gpu.attention_ramp_backward = 300;
   /* 4 heads of 64, 128 queries that meet 100 keys each: 4·128·100 pairs of 4·64 FLOP at 100/400 of 3.2e12 FLOP/s; the
@@ -318,9 +296,8 @@ START_TEST(attention_over_few_keys_reaches_less) {
   item.flops = pairs * 10 * 64;
   assert_close(kernel_cost_s(&gpu, &item, NULL), pairs * 10 * 64 / (1.6e12 / 4) + latency_s);
 }
-END_TEST
 
-START_TEST(attention_with_few_blocks_leaves_sms_idle) {
+TEST(attention_with_few_blocks_leaves_sms_idle) {
   Gpu gpu = toy_gpu();
   /* 3 blocks on 4 SMs: 3/4 of the rate; 129 rows are 2 blocks a head, so 3 heads are 6 blocks in 2 waves: 6/8. */
   WorkItem item = {.kind = ITEM_ATTENTION, .number = NUMBER_BF16, .batch = 3, .m = 100, .n = 100, .k = 64};
@@ -331,7 +308,6 @@ START_TEST(attention_with_few_blocks_leaves_sms_idle) {
   item.batch = 2;
   assert_close(kernel_cost_s(&gpu, &item, NULL), 1e9 / 3.2e12 + latency_s);
 }
-END_TEST
 
 /* A GPU with H100-like numbers and several tiles. */
 static Gpu large_gpu(void) {
@@ -347,7 +323,7 @@ static Gpu large_gpu(void) {
   return gpu;
 }
 
-START_TEST(more_work_never_takes_less_time) {
+TEST(more_work_never_takes_less_time) {
   Gpu gpu = large_gpu();
   g_autoptr(GRand) random = g_rand_new_with_seed(7);
   for (int i = 0; i < RANDOM_SHAPES; i++) {
@@ -360,9 +336,8 @@ START_TEST(more_work_never_takes_less_time) {
     ck_assert(product_s(&gpu, batch, m, n + more, k) >= time_s);
   }
 }
-END_TEST
 
-START_TEST(no_product_beats_the_sustained_peak) {
+TEST(no_product_beats_the_sustained_peak) {
   Gpu gpu = large_gpu();
   g_autoptr(GRand) random = g_rand_new_with_seed(8);
   for (int i = 0; i < RANDOM_SHAPES; i++) {
@@ -377,35 +352,7 @@ START_TEST(no_product_beats_the_sustained_peak) {
   double share = flops / (989e12 * 0.5) / product_s(&gpu, 1, 1 << 14, 1 << 14, 1 << 14);
   ck_assert_double_ge(share, 8192.0 / (63 * 132) * (1 << 14) / ((1 << 14) + 64) - 1e-3);
 }
-END_TEST
 
 int main(void) {
-  TCase *cases = tcase_create("kernel_cost");
-  tcase_add_test(cases, a_full_wave_runs_at_the_sustained_rate);
-  tcase_add_test(cases, the_last_wave_is_charged_whole);
-  tcase_add_test(cases, a_tile_partly_outside_the_matrix_costs_a_whole_one);
-  tcase_add_test(cases, batches_share_waves);
-  tcase_add_test(cases, the_ramp_lengthens_every_wave);
-  tcase_add_test(cases, the_ramp_takes_the_same_time_in_a_faster_format);
-  tcase_add_test(cases, the_fastest_tile_is_taken);
-  tcase_add_test(cases, a_long_k_with_few_tiles_is_split);
-  tcase_add_test(cases, a_full_gpu_is_not_split);
-  tcase_add_test(cases, a_short_k_is_not_split);
-  tcase_add_test(cases, a_product_is_never_faster_than_its_traffic);
-  tcase_add_test(cases, a_group_that_accumulates_shows_part_of_its_results_traffic);
-  tcase_add_test(cases, a_sum_apart_takes_a_kernel_more);
-  tcase_add_test(cases, weight_gradients_of_few_bits_have_a_rate_of_their_own);
-  tcase_add_test(cases, wide_keys_slow_attention_down);
-  tcase_add_test(cases, narrow_heads_slow_attention_down);
-  tcase_add_test(cases, rows_that_start_at_odd_places_slow_a_product_down);
-  tcase_add_test(cases, how_a_row_is_aligned_depends_on_its_format);
-  tcase_add_test(cases, attention_computes_heads_of_a_size_it_knows);
-  tcase_add_test(cases, each_format_has_its_own_rate);
-  tcase_add_test(cases, a_memory_kernel_takes_bytes_over_hbm);
-  tcase_add_test(cases, attention_runs_at_its_own_rates);
-  tcase_add_test(cases, attention_over_few_keys_reaches_less);
-  tcase_add_test(cases, attention_with_few_blocks_leaves_sms_idle);
-  tcase_add_test(cases, more_work_never_takes_less_time);
-  tcase_add_test(cases, no_product_beats_the_sustained_peak);
-  return run_case("kernel_cost", cases);
+  return run_tests();
 }

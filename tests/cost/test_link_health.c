@@ -40,7 +40,7 @@ static void assert_share(double share, double expected) {
   ck_assert_double_eq_tol(share, expected, 1e-9);
 }
 
-START_TEST(a_dead_nic_makes_two_gpus_share_one) {
+TEST(a_dead_nic_makes_two_gpus_share_one) {
   g_autoptr(Cluster) cluster = read_cluster("dgx-h100"); /* a NIC for each of 8 GPUs */
   add_fault(cluster, "node1/nic2", NULL, 0);
   g_autoptr(LinkHealth) health = health_of(cluster, 24);
@@ -49,9 +49,8 @@ START_TEST(a_dead_nic_makes_two_gpus_share_one) {
   assert_share(kept(health, 1, 0), 0.5);
   assert_share(kept(health, 2, 1), 0.5); /* 2 and 3: one NIC of two */
 }
-END_TEST
 
-START_TEST(a_dead_nic_is_left_out_of_the_rings) {
+TEST(a_dead_nic_is_left_out_of_the_rings) {
   g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
   add_fault(cluster, "node1/nic2", NULL, 0);
   g_autoptr(LinkHealth) health = health_of(cluster, 24);
@@ -63,9 +62,8 @@ START_TEST(a_dead_nic_is_left_out_of_the_rings) {
   assert_share(kept(health, 4, 2), 1.0 / 2);
   assert_share(kept(health, 4, 0), 1.0 / 2);
 }
-END_TEST
 
-START_TEST(a_slow_nic_is_waited_for_by_all_parts) {
+TEST(a_slow_nic_is_waited_for_by_all_parts) {
   g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
   add_fault(cluster, "node1/nic2", NULL, 0.5);
   g_autoptr(LinkHealth) health = health_of(cluster, 24);
@@ -79,18 +77,16 @@ START_TEST(a_slow_nic_is_waited_for_by_all_parts) {
   assert_share(kept(both, 8, 1), 7 * 0.5 / 8);
   assert_share(kept(both, 4, 1), 0.5); /* GPUs 0 to 3: four NICs; GPUs 4 to 7 keep 3/4 */
 }
-END_TEST
 
-START_TEST(gpus_that_share_nics_wait_for_the_slow_one) {
+TEST(gpus_that_share_nics_wait_for_the_slow_one) {
   g_autoptr(Cluster) cluster = read_cluster("dgx-1-v100"); /* 4 NICs, two GPUs each, and a PCIe switch for these */
   add_fault(cluster, "node0/nic1", NULL, 0.4);
   g_autoptr(LinkHealth) slow = health_of(cluster, 16);
   assert_share(kept(slow, 8, 1), 0.4);
   assert_share(kept(slow, 2, 1), 0.4);
 }
-END_TEST
 
-START_TEST(neighbours_that_are_dead_too_are_passed_over) {
+TEST(neighbours_that_are_dead_too_are_passed_over) {
   g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
   add_fault(cluster, "node0/nic2", NULL, 0);
   add_fault(cluster, "node0/nic3", NULL, 0);
@@ -100,18 +96,16 @@ START_TEST(neighbours_that_are_dead_too_are_passed_over) {
   assert_share(kept(health, 8, 1), 6.0 / 8);
   assert_share(kept(health, 2, 1), 1.0 / 3); /* 2 and 3 over the NIC of 4, which is another group's */
 }
-END_TEST
 
-START_TEST(a_degraded_scale_up_link_is_the_slowest_of_its_ring) {
+TEST(a_degraded_scale_up_link_is_the_slowest_of_its_ring) {
   g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
   add_fault(cluster, "node0/gpu1", "node0/nvswitch", 0.25);
   g_autoptr(LinkHealth) health = health_of(cluster, 16);
   assert_share(health->scale_up, 0.25);
   assert_share(kept(health, 1, 0), 1);
 }
-END_TEST
 
-START_TEST(an_uplink_is_worn_for_what_leaves_its_pod) {
+TEST(an_uplink_is_worn_for_what_leaves_its_pod) {
   g_autoptr(Cluster) cluster = read_cluster("llama3-h100"); /* pods of 3072 GPUs, 1:7 above */
   add_fault(cluster, "tier0.1", "tier1.0", 0.5);
   g_autoptr(LinkHealth) health = health_of(cluster, 3 * 3072);
@@ -120,11 +114,10 @@ START_TEST(an_uplink_is_worn_for_what_leaves_its_pod) {
   g_autoptr(LinkHealth) one_pod = health_of(cluster, 3072);
   assert_share(one_pod->levels[1], 1);
 }
-END_TEST
 
 /* Leaves of 8 nodes, 1:2 above: half of the uplinks takes nothing from the NICs, which all of a node's still carry to
  * its neighbours. */
-START_TEST(an_uplink_of_leaves_is_worn_for_what_leaves_them) {
+TEST(an_uplink_of_leaves_is_worn_for_what_leaves_them) {
   g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
   cluster->leaves = (FabricLeaves){.kind = LEAVES_CLASSIC, .n_nodes = 8};
   cluster->tiers[0] = (FabricTier){.span_gpus = 1024, .oversubscription = 2};
@@ -137,9 +130,8 @@ START_TEST(an_uplink_of_leaves_is_worn_for_what_leaves_them) {
   g_autoptr(LinkHealth) inside = health_of(cluster, 64);
   assert_share(inside->levels[1], 1);
 }
-END_TEST
 
-START_TEST(only_the_links_of_the_job_count) {
+TEST(only_the_links_of_the_job_count) {
   g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
   add_fault(cluster, "node2/nic0", NULL, 0);
   add_fault(cluster, "node2/gpu5", "node2/nvswitch", 0.5);
@@ -154,9 +146,8 @@ START_TEST(only_the_links_of_the_job_count) {
   g_autoptr(LinkHealth) shares = link_health_new(cluster, it, 3, NULL);
   assert_share(kept(shares, 1, 0), 0.5);
 }
-END_TEST
 
-START_TEST(a_gpu_without_any_way_is_impossible) {
+TEST(a_gpu_without_any_way_is_impossible) {
   g_autoptr(Cluster) cluster = read_cluster("gb200-nvl72");
   add_fault(cluster, "node3/gpu1", NULL, 0);
   g_autoptr(GError) error = NULL;
@@ -164,11 +155,10 @@ START_TEST(a_gpu_without_any_way_is_impossible) {
   ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_IMPOSSIBLE));
   ck_assert_ptr_nonnull(strstr(error->message, "is dead"));
 }
-END_TEST
 
 /* --- costs --- */
 
-START_TEST(boundaries_carry_what_is_left) {
+TEST(boundaries_carry_what_is_left) {
   g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
   int ranks[16];
   for (int rank = 0; rank < 16; rank++)
@@ -192,10 +182,9 @@ START_TEST(boundaries_carry_what_is_left) {
   link_health_free(health);
   assert_share((faulty_s - cluster->nic_latency_s) / (sound_s - cluster->nic_latency_s), 2);
 }
-END_TEST
 
 /* What was measured on sound links takes longer by what the model says. */
-START_TEST(measured_times_are_those_of_sound_links) {
+TEST(measured_times_are_those_of_sound_links) {
   g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
   const int pair[] = {0, 8};
   const GroupShape shape = layout_shape_of(cluster, pair, 2);
@@ -213,7 +202,6 @@ START_TEST(measured_times_are_those_of_sound_links) {
   assert_share(collective_cost(cluster, COLLECTIVE_ALL_REDUCE, &shape, 1e9, -1).time_s, faulty_s / model_s);
   cluster->measured = NULL;
 }
-END_TEST
 
 /* --- predictions --- */
 
@@ -235,7 +223,7 @@ static gint64 step_ns(const Cluster *cluster, int first_node, gboolean fold) {
   return ns;
 }
 
-START_TEST(a_step_waits_for_the_worn_link_unless_it_is_placed_elsewhere) {
+TEST(a_step_waits_for_the_worn_link_unless_it_is_placed_elsewhere) {
   g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
   const gint64 sound_ns = step_ns(cluster, 0, TRUE);
   add_fault(cluster, "node1/nic4", NULL, 0);
@@ -244,9 +232,8 @@ START_TEST(a_step_waits_for_the_worn_link_unless_it_is_placed_elsewhere) {
   ck_assert_int_eq(step_ns(cluster, 0, FALSE), worn_ns);
   ck_assert_int_eq(step_ns(cluster, 2, TRUE), sound_ns);
 }
-END_TEST
 
-START_TEST(a_slow_nic_costs_a_step_more_than_a_dead_one) {
+TEST(a_slow_nic_costs_a_step_more_than_a_dead_one) {
   /* all 8 GPUs of both nodes in one ring: half of each NIC, or seven of eight */
   gint64 ns[2][2]; /* slow, dead; apart, folded */
   for (int dead = 0; dead < 2; dead++)
@@ -265,10 +252,9 @@ START_TEST(a_slow_nic_costs_a_step_more_than_a_dead_one) {
   ck_assert_int_eq(ns[0][0], ns[0][1]);
   ck_assert_int_eq(ns[1][0], ns[1][1]);
 }
-END_TEST
 
 /* 2 · 8 ranks are on two nodes, of which the other has the fault, whether or not the plan says how many they are. */
-START_TEST(gpus_that_cp_takes_count_where_their_number_is_left_open) {
+TEST(gpus_that_cp_takes_count_where_their_number_is_left_open) {
   gint64 ns[2];
   for (int said = 0; said < 2; said++) {
     g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
@@ -284,9 +270,8 @@ START_TEST(gpus_that_cp_takes_count_where_their_number_is_left_open) {
   }
   ck_assert_int_eq(ns[0], ns[1]);
 }
-END_TEST
 
-START_TEST(faults_never_shorten_a_step_and_those_of_other_nodes_leave_it) {
+TEST(faults_never_shorten_a_step_and_those_of_other_nodes_leave_it) {
   Cluster *clusters[N_CASE_CLUSTERS];
   read_case_clusters(clusters);
   int n_longer = 0;
@@ -311,26 +296,7 @@ START_TEST(faults_never_shorten_a_step_and_those_of_other_nodes_leave_it) {
   ck_assert_int_gt(n_longer, 10);
   free_case_clusters(clusters);
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("link_health");
-  tcase_set_timeout(tcase, 60);
-  tcase_add_test(tcase, a_dead_nic_makes_two_gpus_share_one);
-  tcase_add_test(tcase, a_dead_nic_is_left_out_of_the_rings);
-  tcase_add_test(tcase, a_slow_nic_is_waited_for_by_all_parts);
-  tcase_add_test(tcase, gpus_that_share_nics_wait_for_the_slow_one);
-  tcase_add_test(tcase, neighbours_that_are_dead_too_are_passed_over);
-  tcase_add_test(tcase, a_degraded_scale_up_link_is_the_slowest_of_its_ring);
-  tcase_add_test(tcase, an_uplink_is_worn_for_what_leaves_its_pod);
-  tcase_add_test(tcase, an_uplink_of_leaves_is_worn_for_what_leaves_them);
-  tcase_add_test(tcase, only_the_links_of_the_job_count);
-  tcase_add_test(tcase, a_gpu_without_any_way_is_impossible);
-  tcase_add_test(tcase, boundaries_carry_what_is_left);
-  tcase_add_test(tcase, measured_times_are_those_of_sound_links);
-  tcase_add_test(tcase, a_step_waits_for_the_worn_link_unless_it_is_placed_elsewhere);
-  tcase_add_test(tcase, a_slow_nic_costs_a_step_more_than_a_dead_one);
-  tcase_add_test(tcase, gpus_that_cp_takes_count_where_their_number_is_left_open);
-  tcase_add_test(tcase, faults_never_shorten_a_step_and_those_of_other_nodes_leave_it);
-  return run_case("link_health", tcase);
+  return run_tests();
 }

@@ -43,7 +43,7 @@ static double toy_s(double m, double n, double k) {
   return 2 * m * n * k * 1e-12;
 }
 
-START_TEST(a_measured_product_takes_its_time) {
+TEST(a_measured_product_takes_its_time) {
   Gpu gpu = gpu_with("  products:\n"
                      "    - {number: bf16, layout: tn, m: 1024, n: 1024, k: 1024, time: 5 ms}\n"
                      "    - {number: bf16, layout: tn, batch: 4, m: 256, n: 1024, k: 1024, time: 6 ms}\n"
@@ -59,9 +59,8 @@ START_TEST(a_measured_product_takes_its_time) {
   assert_cost(&gpu, single, 9e-3, COST_MEASURED);
   gpu_clear(&gpu);
 }
-END_TEST
 
-START_TEST(one_neighbour_lends_its_ratio) {
+TEST(one_neighbour_lends_its_ratio) {
   /* 2·1024³ FLOP are 2.147483648 ms of the toy model; measured 3 times that */
   Gpu gpu = gpu_with("  products:\n"
                      "    - {number: bf16, layout: tn, m: 1024, n: 1024, k: 1024, time: 6442.450944 us}\n");
@@ -77,9 +76,8 @@ START_TEST(one_neighbour_lends_its_ratio) {
   assert_cost(&gpu, single, toy_s(2048, 1024, 1024), COST_MODELLED);
   gpu_clear(&gpu);
 }
-END_TEST
 
-START_TEST(neighbours_weigh_by_distance) {
+TEST(neighbours_weigh_by_distance) {
   /* model(512, 1024, 1024) = 1073.741824 us, measured ×2; model(2048, 1024, 1024) = 4294.967296 us, measured ×8.
    * In the middle, an octave from either: ×√(2·8) = ×4. */
   Gpu gpu = gpu_with("  products:\n"
@@ -97,9 +95,8 @@ START_TEST(neighbours_weigh_by_distance) {
   assert_cost(&gpu, forward(1024, 1024, 1024), exp2(exponent) * toy_s(1024, 1024, 1024), COST_INTERPOLATED);
   gpu_clear(&gpu);
 }
-END_TEST
 
-START_TEST(one_row_more_than_measured_takes_nearly_the_measured_time) {
+TEST(one_row_more_than_measured_takes_nearly_the_measured_time) {
   /* ×2 at 2048 rows, ×4 an octave to either side. A row is log2(2049/2048) = 7.04e-4 octaves: w = 1420 against 1/2 for
    * each of the others, so ×2^(1 + 1/1421): half a thousandth more. */
   Gpu gpu = gpu_with("  products:\n"
@@ -115,9 +112,8 @@ START_TEST(one_row_more_than_measured_takes_nearly_the_measured_time) {
   }
   gpu_clear(&gpu);
 }
-END_TEST
 
-START_TEST(time_grows_with_size_between_measured_sizes) {
+TEST(time_grows_with_size_between_measured_sizes) {
   /* ratios that fall from ×2 to ×1 over two octaves of rows, less steeply than the work grows */
   Gpu gpu = gpu_with("  products:\n"
                      "    - {number: bf16, layout: tn, m: 1024, n: 1024, k: 1024, time: 4294.967296 us}\n"
@@ -133,7 +129,6 @@ START_TEST(time_grows_with_size_between_measured_sizes) {
   }
   gpu_clear(&gpu);
 }
-END_TEST
 
 /* Products of 1024 columns and depth, at `rows[i]`, measured at ratios[i] of the toy model. */
 static Gpu gpu_with_rows(const int *rows, const double *ratios, int n) {
@@ -146,7 +141,7 @@ static Gpu gpu_with_rows(const int *rows, const double *ratios, int n) {
   return gpu;
 }
 
-START_TEST(only_the_nearest_eight_have_a_say) {
+TEST(only_the_nearest_eight_have_a_say) {
   /* Nine near 1024 rows at ×2, the ninth (1124, the furthest) and a tenth at ×100. */
   const int rows[] = {980, 990, 1000, 1010, 1040, 1050, 1060, 1070, 1124, 2000};
   const double ratios[] = {2, 2, 2, 2, 2, 2, 2, 2, 100, 100};
@@ -161,9 +156,8 @@ START_TEST(only_the_nearest_eight_have_a_say) {
   ck_assert_double_eq_tol(ratio, 2, 1e-6);
   gpu_clear(&gpu);
 }
-END_TEST
 
-START_TEST(other_layouts_serve_where_the_own_one_is_far) {
+TEST(other_layouts_serve_where_the_own_one_is_far) {
   /* nn at the very shape ×3; tn four octaves away ×7: the former serves. tn an octave away: that one. */
   Gpu gpu = gpu_with("  products:\n"
                      "    - {number: bf16, layout: nn, m: 1024, n: 1024, k: 1024, time: 6442.450944 us}\n"
@@ -173,17 +167,15 @@ START_TEST(other_layouts_serve_where_the_own_one_is_far) {
   assert_cost(&gpu, forward(8192, 1024, 1024), 7 * toy_s(8192, 1024, 1024), COST_INTERPOLATED);
   gpu_clear(&gpu);
 }
-END_TEST
 
-START_TEST(a_batch_of_as_many_rows_is_near) {
+TEST(a_batch_of_as_many_rows_is_near) {
   Gpu gpu = gpu_with("  products:\n"
                      "    - {number: bf16, layout: tn, batch: 4, m: 256, n: 1024, k: 1024, time: 6442.450944 us}\n");
   assert_cost(&gpu, forward(1024, 1024, 1024), 3 * toy_s(1024, 1024, 1024), COST_INTERPOLATED);
   gpu_clear(&gpu);
 }
-END_TEST
 
-START_TEST(a_neighbours_traffic_is_in_proportion) {
+TEST(a_neighbours_traffic_is_in_proportion) {
   /* A, B, C of 1024² elements each in 6 MiB: 2 bytes an element. At 2048 rows they have 2 + 1 + 2 M: 10 MiB. A model
    * of a nanosecond a byte gives 10485.76 us; measured ×2. */
   Gpu gpu =
@@ -200,9 +192,8 @@ START_TEST(a_neighbours_traffic_is_in_proportion) {
   ck_assert_double_eq_tol(measured_cost_s(&gpu, &item, bytes_model_s, &source) / (2 * item.bytes * 1e-9), 1, 1e-12);
   gpu_clear(&gpu);
 }
-END_TEST
 
-START_TEST(a_table_of_a_cool_gpu_says_so) {
+TEST(a_table_of_a_cool_gpu_says_so) {
   Gpu gpu = gpu_with("  under_load: 0.8\n"
                      "  products:\n"
                      "    - {number: bf16, layout: tn, m: 1024, n: 1024, k: 1024, time: 6442.450944 us}\n"
@@ -219,7 +210,6 @@ START_TEST(a_table_of_a_cool_gpu_says_so) {
   assert_cost(&gpu, attention, 50e-6, COST_MEASURED);
   gpu_clear(&gpu);
 }
-END_TEST
 
 static const char curves[] = "  kernels:\n"
                              "    - {name: norm, bytes: 1 MB, time: 10 us}\n"
@@ -230,7 +220,7 @@ static void assert_memory_cost(const Gpu *gpu, const char *name, double bytes, d
   assert_cost(gpu, (WorkItem){.kind = ITEM_MEMORY, .name = name, .bytes = bytes}, expected_s, source);
 }
 
-START_TEST(a_memory_kernel_follows_its_curve) {
+TEST(a_memory_kernel_follows_its_curve) {
   Gpu gpu = gpu_with(curves);
   assert_memory_cost(&gpu, "norm", 1e6, 10e-6, COST_MEASURED);
   assert_memory_cost(&gpu, "norm", 1.5e6, 12e-6, COST_MEASURED); /* half way from 10 to 14 */
@@ -246,17 +236,15 @@ START_TEST(a_memory_kernel_follows_its_curve) {
   assert_memory_cost(&gpu, "norm.backward", 3e6, 3e-3, COST_MODELLED);
   gpu_clear(&gpu);
 }
-END_TEST
 
-START_TEST(a_first_point_below_the_latency_is_the_floor) {
+TEST(a_first_point_below_the_latency_is_the_floor) {
   Gpu gpu = gpu_with("  kernels:\n    - {name: norm, bytes: 1 MB, time: 2 us}\n"); /* the file's latency: 3 us */
   assert_memory_cost(&gpu, "norm", 0.25e6, 2e-6, COST_INTERPOLATED);
   assert_memory_cost(&gpu, "norm", 3e6, 6e-6, COST_INTERPOLATED);
   gpu_clear(&gpu);
 }
-END_TEST
 
-START_TEST(a_kernel_without_a_curve_takes_the_generic_one) {
+TEST(a_kernel_without_a_curve_takes_the_generic_one) {
   g_autofree char *tables = g_strconcat(curves, "    - {name: memory, bytes: 1 MB, time: 20 us}\n", NULL);
   Gpu gpu = gpu_with(tables);
   assert_memory_cost(&gpu, "norm", 1e6, 10e-6, COST_MEASURED);
@@ -264,9 +252,8 @@ START_TEST(a_kernel_without_a_curve_takes_the_generic_one) {
   assert_memory_cost(&gpu, NULL, 3e6, 60e-6, COST_INTERPOLATED);
   gpu_clear(&gpu);
 }
-END_TEST
 
-START_TEST(a_memory_kernel_never_gets_faster_with_size) {
+TEST(a_memory_kernel_never_gets_faster_with_size) {
   Gpu gpu = gpu_with(curves);
   double before_s = 0;
   for (double bytes = 1; bytes < 1e9; bytes *= 1.01) {
@@ -278,7 +265,6 @@ START_TEST(a_memory_kernel_never_gets_faster_with_size) {
   }
   gpu_clear(&gpu);
 }
-END_TEST
 
 /* `flops` as the workload counts them: batch·s(s+1)/2 pairs, 4·d each. */
 static WorkItem attention_item(gboolean backward, gint64 batch, gint64 s, gint64 d) {
@@ -292,7 +278,7 @@ static WorkItem attention_item(gboolean backward, gint64 batch, gint64 s, gint64
                     .flops = batch * (s * (s + 1.0) / 2) * 4 * d};
 }
 
-START_TEST(attention_takes_the_nearest_ones_ratio) {
+TEST(attention_takes_the_nearest_ones_ratio) {
   /* Toy model: 8·(256·257/2)·4·64 FLOP = 67.371008 us, measured ×2; 32·(1024·1025/2)·4·64 = 4299.161600 us, ×4;
    * backward ×10; head size 128 at 8 × 300 tokens, ×9. */
   Gpu gpu = gpu_with("  attention:\n"
@@ -323,11 +309,10 @@ START_TEST(attention_takes_the_nearest_ones_ratio) {
   assert_cost(&gpu, item, 2 * item.flops * 1e-12, COST_INTERPOLATED);
   gpu_clear(&gpu);
 }
-END_TEST
 
 /* 8 heads of 64: 256 queries to themselves 67.371008 us, measured ×2; to 128 before them 8·256·128·4·64 = 67.108864 us,
  * ×3; as a share of 1024 tokens 8·256·1025/2·4·64 = 268.6976 us, ×5. */
-START_TEST(attention_to_fewer_or_more_keys_is_a_kernel_of_its_own) {
+TEST(attention_to_fewer_or_more_keys_is_a_kernel_of_its_own) {
 #define BLOCK "    - {number: bf16, backward: no, batch: 8, head_dim: 64, seq_len: 256, "
   Gpu gpu = gpu_with("  attention:\n" BLOCK "time: 134.742016 us}\n" BLOCK "keys: 128, time: 201.326592 us}\n" BLOCK
                      "keys: 1024, time: 1343.488 us}\n");
@@ -339,11 +324,10 @@ START_TEST(attention_to_fewer_or_more_keys_is_a_kernel_of_its_own) {
   }
   gpu_clear(&gpu);
 }
-END_TEST
 
 /* 8 heads of 256 tokens, 192 columns of Q and K, 128 of V: 8·(256·257/2)·2·(192 + 128) = 168.427520 us, measured ×2;
  * 192 of V, too: ×7. */
-START_TEST(heads_of_v_with_their_own_width_are_a_kernel_of_its_own) {
+TEST(heads_of_v_with_their_own_width_are_a_kernel_of_its_own) {
 #define HEADS "    - {number: bf16, backward: no, batch: 8, seq_len: 256, head_dim: 192, "
   Gpu gpu = gpu_with("  attention:\n" HEADS "v_head_dim: 128, time: 336.85504 us}\n" HEADS "time: 1414.791168 us}\n");
   WorkItem item = attention_item(FALSE, 8, 256, 192);
@@ -356,9 +340,8 @@ START_TEST(heads_of_v_with_their_own_width_are_a_kernel_of_its_own) {
   assert_cost(&gpu, item, 2 * item.flops * 1e-12, COST_INTERPOLATED);
   gpu_clear(&gpu);
 }
-END_TEST
 
-START_TEST(without_tables_the_model_is_alone) {
+TEST(without_tables_the_model_is_alone) {
   Gpu gpu = {0};
   ck_assert(read_gpu(bare_text, &gpu, NULL));
   assert_cost(&gpu, forward(1024, 1024, 1024), toy_s(1024, 1024, 1024), COST_MODELLED);
@@ -367,28 +350,9 @@ START_TEST(without_tables_the_model_is_alone) {
   assert_cost(&gpu, item, item.flops * 1e-12, COST_MODELLED);
   gpu_clear(&gpu);
 }
-END_TEST
 
 int main(void) {
-  TCase *cases = tcase_create("measured_cost");
+  TCase *cases = listed_tests();
   tcase_add_checked_fixture(cases, set_up, tear_down);
-  tcase_add_test(cases, a_measured_product_takes_its_time);
-  tcase_add_test(cases, one_neighbour_lends_its_ratio);
-  tcase_add_test(cases, neighbours_weigh_by_distance);
-  tcase_add_test(cases, one_row_more_than_measured_takes_nearly_the_measured_time);
-  tcase_add_test(cases, time_grows_with_size_between_measured_sizes);
-  tcase_add_test(cases, only_the_nearest_eight_have_a_say);
-  tcase_add_test(cases, other_layouts_serve_where_the_own_one_is_far);
-  tcase_add_test(cases, a_batch_of_as_many_rows_is_near);
-  tcase_add_test(cases, a_neighbours_traffic_is_in_proportion);
-  tcase_add_test(cases, a_table_of_a_cool_gpu_says_so);
-  tcase_add_test(cases, a_memory_kernel_follows_its_curve);
-  tcase_add_test(cases, a_first_point_below_the_latency_is_the_floor);
-  tcase_add_test(cases, a_kernel_without_a_curve_takes_the_generic_one);
-  tcase_add_test(cases, a_memory_kernel_never_gets_faster_with_size);
-  tcase_add_test(cases, attention_takes_the_nearest_ones_ratio);
-  tcase_add_test(cases, attention_to_fewer_or_more_keys_is_a_kernel_of_its_own);
-  tcase_add_test(cases, heads_of_v_with_their_own_width_are_a_kernel_of_its_own);
-  tcase_add_test(cases, without_tables_the_model_is_alone);
   return run_case("measured_cost", cases);
 }

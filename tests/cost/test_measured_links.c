@@ -63,13 +63,12 @@ static Cluster *cluster_with(const char *curves) {
   return sound_cluster(text);
 }
 
-START_TEST(operations_are_named_as_everywhere) {
+TEST(operations_are_named_as_everywhere) {
   for (int i = 0; i <= N_COLLECTIVES; i++)
     ck_assert_pstr_eq(measured_op_names()[i], collective_names()[i]);
 }
-END_TEST
 
-START_TEST(every_curve_arrives_sorted) {
+TEST(every_curve_arrives_sorted) {
   g_autoptr(Cluster) cluster = sound_cluster(cluster_text);
   const MeasuredLinks *measured = cluster->measured;
   ck_assert_ptr_nonnull(measured);
@@ -89,7 +88,6 @@ START_TEST(every_curve_arrives_sorted) {
   g_autoptr(Cluster) bare = sound_cluster(bare_text);
   ck_assert_ptr_null(bare->measured);
 }
-END_TEST
 
 static const BrokenText breaks[] = {
     {"  collectives:\n", "  collective:\n", "did you mean \"collectives\"?"},
@@ -105,7 +103,7 @@ static const BrokenText breaks[] = {
     {"bytes: 3 MB", "bytes: 1 MB", "the same was measured twice"},
 };
 
-START_TEST(broken_curves_are_refused_with_their_line) {
+TEST(broken_curves_are_refused_with_their_line) {
   for (guint i = 0; i < G_N_ELEMENTS(breaks); i++) {
     int line;
     g_autofree char *text = broken_text(cluster_text, &breaks[i], &line);
@@ -114,9 +112,8 @@ START_TEST(broken_curves_are_refused_with_their_line) {
     assert_refused(error, path, line, &breaks[i]);
   }
 }
-END_TEST
 
-START_TEST(curves_between_domains_need_nics) {
+TEST(curves_between_domains_need_nics) {
   /* a cluster of one 8-GPU node, no NICs */
   const char *curves[] = {"  collectives:\n    - {op: all_reduce, gpus: 16, nodes: 2, bytes: 1 MB, time: 1 ms}\n",
                           "  sends:\n    - {link: fabric, bytes: 1 MB, time: 1 ms}\n", ""};
@@ -135,7 +132,6 @@ START_TEST(curves_between_domains_need_nics) {
     ck_assert_msg(strstr(error->message, expected[i]) != NULL, "\"%s\" lacks \"%s\"", error->message, expected[i]);
   }
 }
-END_TEST
 
 /* Whatever the bytes, the reader either returns a cluster or says why not. */
 static void assert_answers(const char *text) {
@@ -144,7 +140,7 @@ static void assert_answers(const char *text) {
   ck_assert((cluster == NULL) == (error != NULL));
 }
 
-START_TEST(curves_cut_or_changed_anywhere_are_read_or_refused) {
+TEST(curves_cut_or_changed_anywhere_are_read_or_refused) {
   gint32 first = (gint32)strlen(bare_text), end = (gint32)strlen(cluster_text);
   for (gint32 length = first; length < end; length++) {
     g_autofree char *text = g_strndup(cluster_text, (gsize)length);
@@ -159,7 +155,6 @@ START_TEST(curves_cut_or_changed_anywhere_are_read_or_refused) {
     assert_answers(text);
   }
 }
-END_TEST
 
 /* A toy model: 10 us a member, 10 us a domain, a nanosecond a byte. */
 static double toy_model_s(const Cluster *cluster, Collective collective, const GroupShape *shape, double bytes) {
@@ -183,7 +178,7 @@ static void assert_collective(const Cluster *cluster, Collective collective, Gro
   ck_assert_int_eq(source, expected_source);
 }
 
-START_TEST(a_collective_follows_its_curve) {
+TEST(a_collective_follows_its_curve) {
   g_autoptr(Cluster) cluster = sound_cluster(cluster_text);
   const GroupShape eight = shape_of(8, 8);
   /* 40 us at 1 MB, 50 at 2, 100 at 4 */
@@ -201,9 +196,8 @@ START_TEST(a_collective_follows_its_curve) {
   assert_collective(cluster, COLLECTIVE_ALL_REDUCE, shape_of(8, 4), 2e6, 50e-6, COST_MEASURED);
   assert_collective(cluster, COLLECTIVE_REDUCE_SCATTER, eight, 1e6, 1090e-6, COST_MODELLED);
 }
-END_TEST
 
-START_TEST(other_groups_scale_the_nearest_curve_by_the_model) {
+TEST(other_groups_scale_the_nearest_curve_by_the_model) {
   g_autoptr(Cluster) cluster = sound_cluster(cluster_text);
   /* 4 members: the model's 40 + 10 + 1000 us, times 40 us measured of 80 + 10 + 1000 at 8 members */
   assert_collective(cluster, COLLECTIVE_ALL_REDUCE, shape_of(4, 4), 1e6, 1050e-6 * 40 / 1090, COST_INTERPOLATED);
@@ -217,9 +211,8 @@ START_TEST(other_groups_scale_the_nearest_curve_by_the_model) {
   /* all_gather has no curve that leaves a domain */
   assert_collective(cluster, COLLECTIVE_ALL_GATHER, shape_of(32, 8), 1e6, 1340e-6, COST_MODELLED);
 }
-END_TEST
 
-START_TEST(a_measured_collective_never_gets_faster_with_bytes) {
+TEST(a_measured_collective_never_gets_faster_with_bytes) {
   g_autoptr(Cluster) cluster = sound_cluster(cluster_text);
   const GroupShape eight = shape_of(8, 8);
   double before_s = 0;
@@ -229,9 +222,8 @@ START_TEST(a_measured_collective_never_gets_faster_with_bytes) {
     before_s = time_s;
   }
 }
-END_TEST
 
-START_TEST(no_bytes_in_no_time_have_no_ratio) {
+TEST(no_bytes_in_no_time_have_no_ratio) {
   /* a library without latency: the model's time of no bytes is 0, whatever the group */
   g_autoptr(Cluster) cluster = sound_cluster(cluster_text);
   memset(cluster->collectives.base_s, 0, sizeof cluster->collectives.base_s);
@@ -239,17 +231,15 @@ START_TEST(no_bytes_in_no_time_have_no_ratio) {
   const GroupShape four = shape_of(4, 4);
   ck_assert_double_eq_tol(collective_cost(cluster, COLLECTIVE_ALL_REDUCE, &four, 0, -1).time_s, 40e-6, 1e-15);
 }
-END_TEST
 
-START_TEST(a_curve_whose_end_falls_stays_level) {
+TEST(a_curve_whose_end_falls_stays_level) {
   g_autoptr(Cluster) cluster = cluster_with("  collectives:\n"
                                             "    - {op: reduce, gpus: 8, bytes: 1 MB, time: 40 us}\n"
                                             "    - {op: reduce, gpus: 8, bytes: 2 MB, time: 39 us}\n");
   assert_collective(cluster, COLLECTIVE_REDUCE, shape_of(8, 8), 1e9, 39e-6, COST_MEASURED);
 }
-END_TEST
 
-START_TEST(the_result_names_what_the_model_would_run) {
+TEST(the_result_names_what_the_model_would_run) {
   g_autoptr(Cluster) cluster = sound_cluster(cluster_text), bare = sound_cluster(bare_text);
   const GroupShape eight = shape_of(8, 8);
   CollectiveCost modelled = collective_cost(bare, COLLECTIVE_ALL_REDUCE, &eight, 2e6, -1);
@@ -269,9 +259,8 @@ START_TEST(the_result_names_what_the_model_would_run) {
   const GroupShape one = {.n = 1, .n_domains = 1, .max_per_domain = 1, .min_per_domain = 1, .n_nodes = 1, .span = 1};
   ck_assert_double_eq(collective_cost(cluster, COLLECTIVE_ALL_REDUCE, &one, 2e6, -1).time_s, 0);
 }
-END_TEST
 
-START_TEST(a_send_follows_the_curve_of_its_link) {
+TEST(a_send_follows_the_curve_of_its_link) {
   g_autoptr(Cluster) cluster = sound_cluster(cluster_text), bare = sound_cluster(bare_text);
   ck_assert_double_eq_tol(send_cost_s(cluster, 0, 1, 1e6), 20e-6, 1e-15);
   ck_assert_double_eq_tol(send_cost_s(cluster, 0, 1, 1e3), 20e-6, 1e-15);
@@ -285,32 +274,17 @@ START_TEST(a_send_follows_the_curve_of_its_link) {
   ck_assert_double_eq_tol(send_cost_s(bare, 0, 4000, 2e6), beyond_s, 1e-12);
   ck_assert_double_eq_tol(send_cost_s(cluster, 0, 4000, 2e6), 100e-6 * beyond_s / inside_s, 1e-12);
 }
-END_TEST
 
-START_TEST(a_link_without_a_curve_is_modelled) {
+TEST(a_link_without_a_curve_is_modelled) {
   g_autoptr(Cluster) cluster = cluster_with("  sends:\n    - {link: domain, bytes: 1 MB, time: 33 us}\n");
   g_autoptr(Cluster) bare = sound_cluster(bare_text);
   ck_assert_double_eq_tol(send_cost_s(cluster, 0, 8, 1e6), 33e-6, 1e-15);
   ck_assert_double_eq_tol(send_cost_s(cluster, 0, 1, 1e6), 33e-6, 1e-15);
   ck_assert_double_eq(send_cost_s(cluster, 0, 16, 1e6), send_cost_s(bare, 0, 16, 1e6));
 }
-END_TEST
 
 int main(void) {
-  TCase *cases = tcase_create("measured_links");
+  TCase *cases = listed_tests();
   tcase_add_checked_fixture(cases, set_up, tear_down);
-  tcase_add_test(cases, operations_are_named_as_everywhere);
-  tcase_add_test(cases, every_curve_arrives_sorted);
-  tcase_add_test(cases, broken_curves_are_refused_with_their_line);
-  tcase_add_test(cases, curves_between_domains_need_nics);
-  tcase_add_test(cases, curves_cut_or_changed_anywhere_are_read_or_refused);
-  tcase_add_test(cases, a_collective_follows_its_curve);
-  tcase_add_test(cases, other_groups_scale_the_nearest_curve_by_the_model);
-  tcase_add_test(cases, a_measured_collective_never_gets_faster_with_bytes);
-  tcase_add_test(cases, no_bytes_in_no_time_have_no_ratio);
-  tcase_add_test(cases, a_curve_whose_end_falls_stays_level);
-  tcase_add_test(cases, the_result_names_what_the_model_would_run);
-  tcase_add_test(cases, a_send_follows_the_curve_of_its_link);
-  tcase_add_test(cases, a_link_without_a_curve_is_modelled);
   return run_case("measured_links", cases);
 }

@@ -79,7 +79,7 @@ static void check_product(const WorkItem *item, gint64 duration_ns, gpointer dat
   ck_assert_int_eq(duration_ns % 1000, 0); /* as written, not computed */
 }
 
-START_TEST(products_are_counted_by_where_their_time_came_from) {
+TEST(products_are_counted_by_where_their_time_came_from) {
   Timed timed;
   timed_init(&timed);
   timed_run(&timed, "  products:\n    - {number: fp32, layout: tn, m: 1, n: 1, k: 1, time: 1 us}\n");
@@ -103,13 +103,12 @@ START_TEST(products_are_counted_by_where_their_time_came_from) {
   g_string_free(near.tables, TRUE);
   timed_clear(&timed);
 }
-END_TEST
 
 static void check_memory_kernel(const WorkItem *item, gint64 duration_ns, gpointer data) {
   ck_assert_int_eq(duration_ns, strcmp(item->name, "norm") == 0 ? 77000 : 55000);
 }
 
-START_TEST(names_of_the_workload_find_their_curves) {
+TEST(names_of_the_workload_find_their_curves) {
   Timed timed;
   timed_init(&timed);
   /* level curves over all sizes of the workload */
@@ -121,7 +120,6 @@ START_TEST(names_of_the_workload_find_their_curves) {
   each_item(&timed, ITEM_MEMORY, check_memory_kernel, NULL);
   timed_clear(&timed);
 }
-END_TEST
 
 /* Seconds to issue an item of the first layer, or to read a value back: host_launch of the GPU that the plan sees. */
 static gint64 launch_ns(const Timed *timed) {
@@ -136,7 +134,7 @@ static void check_modelled(const WorkItem *item, gint64 duration_ns, gpointer da
 
 /* Level curves, and launches of 11 us. Under a framework neither counts, and the least time of a kernel is the file's,
  * unless the tables are said to be anyone's. */
-START_TEST(a_framework_does_not_launch_or_run_the_kernels_of_stepreal) {
+TEST(a_framework_does_not_launch_or_run_the_kernels_of_stepreal) {
   static const char tables[] = "  origin: %s\n  kernel: 0.5 us\n  host_launch: 11 us\n"
                                "  kernels:\n"
                                "    - {name: norm, bytes: 1 B, time: 77 us}\n"
@@ -162,10 +160,9 @@ START_TEST(a_framework_does_not_launch_or_run_the_kernels_of_stepreal) {
   gpu_clear(&bare);
   timed_clear(&timed);
 }
-END_TEST
 
 /* All products are measured, in 1 ms each, by libraries that frameworks call too. */
-START_TEST(a_framework_runs_the_products_that_stepreal_does) {
+TEST(a_framework_runs_the_products_that_stepreal_does) {
   Timed timed;
   timed_init(&timed);
   Listing listed = {.tables = g_string_new("  origin: stepreal\n  products:\n")};
@@ -177,14 +174,9 @@ START_TEST(a_framework_runs_the_products_that_stepreal_does) {
   g_string_free(listed.tables, TRUE);
   timed_clear(&timed);
 }
-END_TEST
 
 int main(void) {
-  TCase *cases = tcase_create("measured_timing");
+  TCase *cases = listed_tests();
   tcase_add_checked_fixture(cases, set_up, tear_down);
-  tcase_add_test(cases, products_are_counted_by_where_their_time_came_from);
-  tcase_add_test(cases, names_of_the_workload_find_their_curves);
-  tcase_add_test(cases, a_framework_does_not_launch_or_run_the_kernels_of_stepreal);
-  tcase_add_test(cases, a_framework_runs_the_products_that_stepreal_does);
   return run_case("measured_timing", cases);
 }

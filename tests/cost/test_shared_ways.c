@@ -17,7 +17,7 @@ static Cluster with_host(void) {
 }
 
 /* Each of n has a part of n of the drives; where these are faster than the memory, of the memory. */
-START_TEST(gpus_of_a_node_share_its_drives_and_its_memory) {
+TEST(gpus_of_a_node_share_its_drives_and_its_memory) {
   Cluster cluster = with_host();
   for (int n = 1; n <= 8; n *= 2) {
     assert_close(copy_cost_s(&cluster, n, ROUTE_NVME_READ, 1e9), n / 50.0);
@@ -28,10 +28,9 @@ START_TEST(gpus_of_a_node_share_its_drives_and_its_memory) {
   cluster.host.memory_Bps = 10e9;
   assert_close(copy_cost_s(&cluster, 4, ROUTE_NVME_READ, 1e9), 4 / 10.0);
 }
-END_TEST
 
 /* Of a GPU's part of the memory, 320/n, a copy from the drives takes 50/n, and one that memory bounds takes all. */
-START_TEST(a_copy_takes_its_share_of_the_memory) {
+TEST(a_copy_takes_its_share_of_the_memory) {
   Cluster cluster = with_host();
   for (int n = 1; n <= 8; n *= 8) {
     WayLoad load = {0};
@@ -44,11 +43,10 @@ START_TEST(a_copy_takes_its_share_of_the_memory) {
   copy_way_load(&cluster, 8, ROUTE_NVME_READ, &load);
   ck_assert_int_eq(load.share[TIMING_HOST_WAY], TIMING_WHOLE_WAY);
 }
-END_TEST
 
 /* Nodes of 8: without a map as many as there are ranks, at most a node's; with one the fullest node, whichever it is.
  */
-START_TEST(the_fullest_node_says_how_many_share) {
+TEST(the_fullest_node_says_how_many_share) {
   const Cluster cluster = toy_cluster();
   Layout layout = {.n_ranks = 5};
   ck_assert_int_eq(copy_cost_sharing(&layout, &cluster), 5);
@@ -60,11 +58,10 @@ START_TEST(the_fullest_node_says_how_many_share) {
   layout.gpu_of_rank = last_fullest;
   ck_assert_int_eq(copy_cost_sharing(&layout, &cluster), 3);
 }
-END_TEST
 
 /* Pods of 16 below 1/4 of what their NICs carry: a send that leaves its pod has the whole uplink, and of its NIC a
  * quarter; one that stays has all of its NIC; one that stays in its node none. */
-START_TEST(the_narrowest_level_sets_what_a_send_takes_of_the_others) {
+TEST(the_narrowest_level_sets_what_a_send_takes_of_the_others) {
   Cluster cluster = toy_cluster();
   cluster.tiers[0] = (FabricTier){16, 1};
   cluster.tiers[1] = (FabricTier){64, 4};
@@ -81,11 +78,10 @@ START_TEST(the_narrowest_level_sets_what_a_send_takes_of_the_others) {
     ck_assert_int_eq(load.share[2], sends[i].uplink);
   }
 }
-END_TEST
 
 /* One NIC of 25 GB/s needs two channels of 14 GB/s, two NICs of a GPU four; two GPUs on one NIC two. Never fewer than
  * one for each NIC. */
-START_TEST(a_send_has_channels_for_all_nics_of_its_gpu) {
+TEST(a_send_has_channels_for_all_nics_of_its_gpu) {
   Cluster cluster = toy_cluster();
   cluster.gpu.n_sms = 100;
   cluster.transfer_tax.by_channels = TRUE;
@@ -99,14 +95,7 @@ START_TEST(a_send_has_channels_for_all_nics_of_its_gpu) {
     ck_assert_double_eq_tol(send_tax(&cluster, 0, 8), cases[i].channels / 100.0, 1e-12);
   }
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("shared_ways");
-  tcase_add_test(tcase, gpus_of_a_node_share_its_drives_and_its_memory);
-  tcase_add_test(tcase, a_copy_takes_its_share_of_the_memory);
-  tcase_add_test(tcase, the_fullest_node_says_how_many_share);
-  tcase_add_test(tcase, the_narrowest_level_sets_what_a_send_takes_of_the_others);
-  tcase_add_test(tcase, a_send_has_channels_for_all_nics_of_its_gpu);
-  return run_case("shared_ways", tcase);
+  return run_tests();
 }

@@ -90,23 +90,21 @@ static gint64 send_ns(int tp, int dp, int pp, int source, int target) {
 /* 20 MB: 2 us + 100 us in a node, 5 us + 1000 us between nodes */
 static const gint64 near_ns = 102000, far_ns = 1005000;
 
-START_TEST(a_send_inside_a_node_uses_its_links) {
+TEST(a_send_inside_a_node_uses_its_links) {
   ck_assert_int_eq(send_ns(4, 1, 3, 0, 1), near_ns); /* ranks 0–3 → 4–7 */
   ck_assert_int_eq(send_ns(4, 1, 3, 1, 0), near_ns);
   ck_assert_int_eq(send_ns(4, 1, 3, 1, 2), far_ns); /* 4–7 → 8–11 */
 }
-END_TEST
 
-START_TEST(the_worst_placed_pair_of_two_stages_counts) {
+TEST(the_worst_placed_pair_of_two_stages_counts) {
   /* tp 2, dp 3: stage 0 is ranks 0–5, stage 1 is 6–11. 0→6 and 1→7 stay in the node, 2→8 … 5→11 leave it. */
   ck_assert_int_eq(send_ns(2, 3, 2, 0, 1), far_ns);
   /* tp 1, dp 3: ranks 0–2 → 3–5 → 6–8: the last pair, 5→8, leaves the node */
   ck_assert_int_eq(send_ns(1, 3, 3, 0, 1), near_ns);
   ck_assert_int_eq(send_ns(1, 3, 3, 1, 2), far_ns);
 }
-END_TEST
 
-START_TEST(a_tier_between_the_ends_of_two_stages_counts) {
+TEST(a_tier_between_the_ends_of_two_stages_counts) {
   /* tp 8, dp 2: stage 0 is ranks 0–15, stage 1 is 16–31. In pods of 24 only 8–15 → 24–31 leave theirs, at 1/4. */
   Bare bare;
   bare_init(&bare, 8, 2, 2);
@@ -124,9 +122,8 @@ START_TEST(a_tier_between_the_ends_of_two_stages_counts) {
   ck_assert_int_eq(bare_time(&bare, send, NULL).run_ns, 4005000);
   plan_free(bare.plan);
 }
-END_TEST
 
-START_TEST(a_tier_that_cuts_nodes_counts) {
+TEST(a_tier_that_cuts_nodes_counts) {
   /* tp 8: ranks 0–7 → 8–15. In pods of 12 the first four of them stay in theirs, 4–7 → 12–15 leave it, at 1/4. */
   Bare bare;
   bare_init(&bare, 8, 1, 2);
@@ -137,9 +134,8 @@ START_TEST(a_tier_that_cuts_nodes_counts) {
   ck_assert_int_eq(bare_time(&bare, send, NULL).run_ns, 4005000);
   plan_free(bare.plan);
 }
-END_TEST
 
-START_TEST(a_tier_between_stages_that_are_not_outermost_counts) {
+TEST(a_tier_between_stages_that_are_not_outermost_counts) {
   /* Order tp-pp-dp, tp 8, pp 3: a pipeline is 24 neighbouring ranks. In pods of 64 the third one of five, ranks 48–71,
    * has its stages 1 and 2 (56–63, 64–71) in two of them; the first and the last, 0–23 and 96–119, do not. */
   Bare bare;
@@ -154,9 +150,8 @@ START_TEST(a_tier_between_stages_that_are_not_outermost_counts) {
   ck_assert_int_eq(bare_time(&bare, send, NULL).run_ns, 4005000);
   plan_free(bare.plan);
 }
-END_TEST
 
-START_TEST(transfers_are_launched_by_the_host) {
+TEST(transfers_are_launched_by_the_host) {
   Bare bare;
   bare_init(&bare, 8, 1, 2);
   Transfer send = {.source = 0, .target = 1, .collective = COLLECTIVE_SEND_RECV, .bytes = 20 * MB};
@@ -165,7 +160,6 @@ START_TEST(transfers_are_launched_by_the_host) {
   ck_assert_int_eq(time.tail_ns, 4000 + far_ns);
   plan_free(bare.plan);
 }
-END_TEST
 
 static gint64 all_reduce_ns(int tp, int dp, int pp, Group group) {
   Bare bare;
@@ -175,7 +169,7 @@ static gint64 all_reduce_ns(int tp, int dp, int pp, Group group) {
   return time.run_ns;
 }
 
-START_TEST(a_group_over_stages_spans_them_on_the_machine) {
+TEST(a_group_over_stages_spans_them_on_the_machine) {
   /* the tied embedding: first and last of 3 stages, for one tp rank. 2·1/2·20 MB at 200 GB/s or one NIC of 20 GB/s,
    * and 7 us. tp 1: ranks 0 and 2, one node. tp 8: ranks 0 and 16. tp 3: ranks 0, 6 … 2, 8, the last one apart. */
   Group ends = {.name = "embedding", .spans_pp = TRUE, .pp_first = 0, .pp_last = 2, .charge = AXIS_PP};
@@ -192,9 +186,8 @@ START_TEST(a_group_over_stages_spans_them_on_the_machine) {
   Group dp = {.name = "dp", .axes = AXIS_BIT(AXIS_DP), .pp_first = -1, .pp_last = -1, .charge = AXIS_DP};
   ck_assert_int_eq(all_reduce_ns(8, 2, 1, dp), 1007000);
 }
-END_TEST
 
-START_TEST(bare_orders_take_the_given_times) {
+TEST(bare_orders_take_the_given_times) {
   g_autoptr(Program) program = program_new(2, 2, 1);
   const Phase phases[] = {PHASE_F, PHASE_I, PHASE_W, PHASE_B};
   for (int stage = 0; stage < 2; stage++)
@@ -219,10 +212,9 @@ START_TEST(bare_orders_take_the_given_times) {
   ck_assert_int_eq(timing->transfers[1].run_ns, 0);
   ck_assert_int_eq(timing->host_sync.run_ns, 0);
 }
-END_TEST
 
 /* F = 10, I = 20, W = 30, the pair 47: F takes ⌊47 · 10/60 + ½⌋ = 8, B the 39 left; alone they take 10 and 50. */
-START_TEST(a_pair_shares_out_its_time) {
+TEST(a_pair_shares_out_its_time) {
   g_autoptr(Program) program = program_new(1, 1, 1);
   const struct {
     Phase phase;
@@ -239,7 +231,6 @@ START_TEST(a_pair_shares_out_its_time) {
   for (gsize i = 0; i < G_N_ELEMENTS(cases); i++)
     ck_assert_int_eq(timing->works[i].run_ns, cases[i].expected_ns);
 }
-END_TEST
 
 /* GPT-2 on tp 2 × dp 2 × pp 2. */
 typedef struct {
@@ -287,7 +278,7 @@ static void assert_rounded_up(gint64 ns, double seconds) {
   ck_assert_double_lt((double)ns, seconds * 1e9 + 1);
 }
 
-START_TEST(every_item_is_costed_and_rounded_up_once) {
+TEST(every_item_is_costed_and_rounded_up_once) {
   Lowered lowered;
   lowered_init(&lowered);
   int n_items = 0;
@@ -308,9 +299,8 @@ START_TEST(every_item_is_costed_and_rounded_up_once) {
   ck_assert_int_gt(n_items, 40);
   lowered_clear(&lowered);
 }
-END_TEST
 
-START_TEST(works_are_joined_from_their_pieces) {
+TEST(works_are_joined_from_their_pieces) {
   Lowered lowered;
   lowered_init(&lowered);
   int n_optimizer = 0;
@@ -334,14 +324,13 @@ START_TEST(works_are_joined_from_their_pieces) {
   ck_assert_int_gt(n_optimizer, 0);
   lowered_clear(&lowered);
 }
-END_TEST
 
 static gboolean same_product(const WorkItem *a, const WorkItem *b) {
   return a->number == b->number && a->batch == b->batch && a->m == b->m && a->n == b->n && a->k == b->k &&
          a->layout == b->layout && a->accumulate == b->accumulate && a->bytes == b->bytes;
 }
 
-START_TEST(each_distinct_product_is_counted_as_modelled) {
+TEST(each_distinct_product_is_counted_as_modelled) {
   Lowered lowered;
   lowered_init(&lowered);
   g_autoptr(GPtrArray) distinct = g_ptr_array_new();
@@ -364,9 +353,8 @@ START_TEST(each_distinct_product_is_counted_as_modelled) {
   ck_assert_int_gt(n_products, (int)distinct->len); /* I and W appear again in B */
   lowered_clear(&lowered);
 }
-END_TEST
 
-START_TEST(expanded_collectives_take_what_their_items_take) {
+TEST(expanded_collectives_take_what_their_items_take) {
   Lowered lowered;
   lowered_init(&lowered);
   g_autoptr(Program) expanded = program_expand(lowered.program, lowered.workload);
@@ -394,9 +382,8 @@ START_TEST(expanded_collectives_take_what_their_items_take) {
   ck_assert_int_gt(n_tp, 0);
   lowered_clear(&lowered);
 }
-END_TEST
 
-START_TEST(a_slower_gpu_or_link_never_shortens_anything) {
+TEST(a_slower_gpu_or_link_never_shortens_anything) {
   Lowered lowered;
   lowered_init(&lowered);
   for (int what = 0; what < 4; what++) {
@@ -417,7 +404,6 @@ START_TEST(a_slower_gpu_or_link_never_shortens_anything) {
   }
   lowered_clear(&lowered);
 }
-END_TEST
 
 static void assert_same_timing(const Timing *a, const Timing *b) {
   ck_assert_int_eq(a->n_works, b->n_works);
@@ -429,7 +415,7 @@ static void assert_same_timing(const Timing *a, const Timing *b) {
 }
 
 /* In a node of 8 all are on its links; in nodes of 2 tp is alone there. */
-START_TEST(a_program_is_timed_where_collectives_of_tp_meet_nothing) {
+TEST(a_program_is_timed_where_collectives_of_tp_meet_nothing) {
   for (int i = 0; i < 3; i++) {
     Lowered lowered;
     lowered_init(&lowered);
@@ -448,24 +434,7 @@ START_TEST(a_program_is_timed_where_collectives_of_tp_meet_nothing) {
     lowered_clear(&lowered);
   }
 }
-END_TEST
 
 int main(void) {
-  TCase *cases = tcase_create("timing_model");
-  tcase_add_test(cases, a_program_is_timed_where_collectives_of_tp_meet_nothing);
-  tcase_add_test(cases, a_send_inside_a_node_uses_its_links);
-  tcase_add_test(cases, the_worst_placed_pair_of_two_stages_counts);
-  tcase_add_test(cases, a_tier_between_the_ends_of_two_stages_counts);
-  tcase_add_test(cases, a_tier_that_cuts_nodes_counts);
-  tcase_add_test(cases, a_tier_between_stages_that_are_not_outermost_counts);
-  tcase_add_test(cases, transfers_are_launched_by_the_host);
-  tcase_add_test(cases, a_group_over_stages_spans_them_on_the_machine);
-  tcase_add_test(cases, bare_orders_take_the_given_times);
-  tcase_add_test(cases, a_pair_shares_out_its_time);
-  tcase_add_test(cases, every_item_is_costed_and_rounded_up_once);
-  tcase_add_test(cases, works_are_joined_from_their_pieces);
-  tcase_add_test(cases, each_distinct_product_is_counted_as_modelled);
-  tcase_add_test(cases, expanded_collectives_take_what_their_items_take);
-  tcase_add_test(cases, a_slower_gpu_or_link_never_shortens_anything);
-  return run_case("timing_model", cases);
+  return run_tests();
 }

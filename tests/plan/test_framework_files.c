@@ -72,7 +72,7 @@ static void append_key(GString *text, const char *before, const Quirk *quirk) {
   }
 }
 
-START_TEST(every_key_arrives) {
+TEST(every_key_arrives) {
   g_autoptr(GString) text = g_string_new(NULL);
   for (int i = 0; i < quirks_count(); i++)
     append_key(text, i > 0 ? quirk_at(i - 1)->key : "", quirk_at(i));
@@ -92,9 +92,8 @@ START_TEST(every_key_arrives) {
       ck_assert_uint_ne(quirk_at(i)->offset, quirk_at(other)->offset);
   }
 }
-END_TEST
 
-START_TEST(mistakes_are_refused_with_their_line) {
+TEST(mistakes_are_refused_with_their_line) {
   assert_refused("recipe: bf16+master\nlogitz: whole\n", "test.yaml:2");
   assert_refused("logits: halved\n", "whole");
   assert_refused("recipe: megatrom\n", "megatron");
@@ -102,9 +101,8 @@ START_TEST(mistakes_are_refused_with_their_line) {
   assert_refused("activation_input_bytes: 0.1\n", "activation_input_bytes");
   assert_refused("logit_bytes: 2\n", "logit_bytes"); /* less than the fp32 softmax alone */
 }
-END_TEST
 
-START_TEST(every_shipped_framework_is_read) {
+TEST(every_shipped_framework_is_read) {
   g_auto(GStrv) names = framework_names();
   ck_assert_uint_ge(g_strv_length(names), 3);
   for (char **name = names; *name != NULL; name++) {
@@ -115,7 +113,6 @@ START_TEST(every_shipped_framework_is_read) {
   }
   ck_assert(!framework_is_described("megatron"));
 }
-END_TEST
 
 /* Files of frameworks by name, in a directory of their own, which is the working one until it is removed. */
 static char *framework_directory(char **before) {
@@ -145,7 +142,7 @@ static void remove_frameworks(const char *directory, const char *before, const c
 }
 
 /* What it says itself counts, what it does not say is its base's; a rate of plain kernels goes with these. */
-START_TEST(a_framework_may_be_another_but_for_what_it_says) {
+TEST(a_framework_may_be_another_but_for_what_it_says) {
   static const char *const names[] = {"first", "second", "third", NULL};
   g_autofree char *before, *directory = framework_directory(&before);
   write_framework("first", "memory: {recipe: megatron, logit_bytes: 20}\n"
@@ -162,11 +159,10 @@ START_TEST(a_framework_may_be_another_but_for_what_it_says) {
   ck_assert(third.time.kernels == FRAMEWORK_KERNELS_FUSED && third.time.norm_rate == 0);
   ck_assert_uint_eq(g_strv_length(files), 3);
 }
-END_TEST
 
 /* As of clusters: none takes a mapping away, a mapping may state some of its keys; a key that goes with another's value
  * is dropped where that value does not stand, and refused where the file itself has it. */
-START_TEST(a_base_is_merged_as_that_of_a_cluster) {
+TEST(a_base_is_merged_as_that_of_a_cluster) {
   static const char *const names[] = {"first", "less", "some", "wrong", NULL};
   g_autofree char *before, *directory = framework_directory(&before);
   write_framework("first", "memory: {logit_bytes: 20}\n"
@@ -190,10 +186,9 @@ START_TEST(a_base_is_merged_as_that_of_a_cluster) {
   ck_assert(some.time.context_exchanges == CONTEXT_ALONE && some.memory.logit_bytes == 20);
   ck_assert_msg(strstr(error->message, "wrong.yaml:4: time: found norm_rate") != NULL, "%s", error->message);
 }
-END_TEST
 
 /* third stands on second, but is a variant of nothing itself. */
-START_TEST(a_variant_says_so_itself) {
+TEST(a_variant_says_so_itself) {
   static const char *const names[] = {"first", "second", "third", "wrong", NULL};
   g_autofree char *before, *directory = framework_directory(&before);
   write_framework("first", "");
@@ -213,9 +208,8 @@ START_TEST(a_variant_says_so_itself) {
                     strstr(error->message, "did you mean \"first\"") != NULL,
                 "%s", error->message);
 }
-END_TEST
 
-START_TEST(a_base_that_is_none_is_named) {
+TEST(a_base_that_is_none_is_named) {
   static const char *const names[] = {"loop", "other", "lost", NULL};
   g_autofree char *before, *directory = framework_directory(&before);
   write_framework("loop", "base: other\n");
@@ -232,18 +226,16 @@ START_TEST(a_base_that_is_none_is_named) {
                     strstr(unknown->message, "\"other\"") != NULL,
                 "%s", unknown->message);
 }
-END_TEST
 
-START_TEST(an_unknown_framework_suggests_the_nearest) {
+TEST(an_unknown_framework_suggests_the_nearest) {
   Framework framework;
   g_autoptr(GError) error = NULL;
   ck_assert(!framework_read("megatron-ln", &framework, &error));
   ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_INPUT));
   ck_assert_msg(strstr(error->message, "\"megatron-lm\"") != NULL, "%s", error->message);
 }
-END_TEST
 
-START_TEST(its_recipe_is_the_plans_but_in_fp32_and_fp16) {
+TEST(its_recipe_is_the_plans_but_in_fp32_and_fp16) {
   const Framework framework = {.memory = {.recipe = "megatron"}}, none = {0};
   g_autoptr(Plan) plan = plan_new();
   plan_set_framework(plan, "other", &none);
@@ -265,11 +257,10 @@ START_TEST(its_recipe_is_the_plans_but_in_fp32_and_fp16) {
   plan_set_framework(half, "megatron-lm", &framework);
   ck_assert_str_eq(half->recipe.name, "bf16+master");
 }
-END_TEST
 
 /* Forks of Megatron-LM on DeepSpeed sum bf16's gradients in fp32, of fp16 they hold what others do; FSDP2's copies are
  * compiled models' too. */
-START_TEST(shipped_files_say_how_gradients_are_summed_and_copied) {
+TEST(shipped_files_say_how_gradients_are_summed_and_copied) {
   static const struct {
     const char *name;
     double add_bytes;
@@ -294,10 +285,9 @@ START_TEST(shipped_files_say_how_gradients_are_summed_and_copied) {
     ck_assert_str_eq(half->recipe.name, "bf16+master");
   }
 }
-END_TEST
 
 /* Every row of the table of quirks stands in the docs as it is. */
-START_TEST(the_docs_have_every_key) {
+TEST(the_docs_have_every_key) {
   static const char path[] = STEPSIM_SOURCE_DATA "/docs/frameworks.md";
   g_autofree char *page = NULL;
   ck_assert_msg(g_file_get_contents(path, &page, NULL, NULL), "%s", path);
@@ -306,20 +296,7 @@ START_TEST(the_docs_have_every_key) {
     ck_assert_msg(strstr(page, row) != NULL, "%s: expected\n%s", path, row);
   }
 }
-END_TEST
 
 int main(void) {
-  TCase *cases = tcase_create("framework_files");
-  tcase_add_test(cases, every_key_arrives);
-  tcase_add_test(cases, the_docs_have_every_key);
-  tcase_add_test(cases, mistakes_are_refused_with_their_line);
-  tcase_add_test(cases, every_shipped_framework_is_read);
-  tcase_add_test(cases, a_framework_may_be_another_but_for_what_it_says);
-  tcase_add_test(cases, a_base_is_merged_as_that_of_a_cluster);
-  tcase_add_test(cases, a_variant_says_so_itself);
-  tcase_add_test(cases, a_base_that_is_none_is_named);
-  tcase_add_test(cases, an_unknown_framework_suggests_the_nearest);
-  tcase_add_test(cases, its_recipe_is_the_plans_but_in_fp32_and_fp16);
-  tcase_add_test(cases, shipped_files_say_how_gradients_are_summed_and_copied);
-  return run_case("framework_files", cases);
+  return run_tests();
 }

@@ -15,7 +15,7 @@ static void assert_split(int n_layers, int n_stages, const int *expected) {
     ck_assert_int_eq(layers[i], expected[i]);
 }
 
-START_TEST(layers_that_divide_are_split_evenly) {
+TEST(layers_that_divide_are_split_evenly) {
   assert_split(32, 4, (int[]){8, 8, 8, 8});
   assert_split(22, 1, (int[]){22});
   int ones[105];
@@ -23,9 +23,8 @@ START_TEST(layers_that_divide_are_split_evenly) {
     ones[i] = 1;
   assert_split(105, 105, ones); /* 530B: 35 stages × 3 chunks */
 }
-END_TEST
 
-START_TEST(embedding_and_head_count_as_layers_when_that_divides) {
+TEST(embedding_and_head_count_as_layers_when_that_divides) {
   /* Llama 3.1 405B: (126 + 2)/16 = 8. BLOOM: (70 + 2)/12 = 6. */
   assert_split(126, 16, (int[]){7, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 7});
   assert_split(70, 12, (int[]){5, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 5});
@@ -33,19 +32,17 @@ START_TEST(embedding_and_head_count_as_layers_when_that_divides) {
   /* (6 + 2)/8 = 1: the ends stand alone. */
   assert_split(6, 8, (int[]){0, 1, 1, 1, 1, 1, 1, 0});
 }
-END_TEST
 
-START_TEST(other_layers_are_balanced_with_the_larger_stages_in_the_middle) {
+TEST(other_layers_are_balanced_with_the_larger_stages_in_the_middle) {
   assert_split(22, 4, (int[]){5, 6, 6, 5}); /* (22 + 2)/4 = 6 */
   assert_split(22, 5, (int[]){4, 5, 5, 4, 4});
   assert_split(23, 4, (int[]){6, 6, 6, 5}); /* the head costs more than the embedding */
   assert_split(21, 4, (int[]){5, 6, 5, 5});
 }
-END_TEST
 
 /* The last stage's heads count as 1 + 2 layers: 61 + 3 = 16 × 4 = 8 × 8. Over 5 stages 64 does not divide, 61 + 2
  * neither: ends of 12 and one stage of 13. Over 32 the heads would count more than a stage: ends of 1, the rest 2. */
-START_TEST(heads_that_predict_further_count_as_layers) {
+TEST(heads_that_predict_further_count_as_layers) {
   static const struct { int n_stages, first, last; } cases[] = {{16, 4, 1}, {8, 8, 5}, {5, 12, 12}, {32, 1, 1}};
   for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
     const PipelineCounts counts = {61, 1, cases[i].n_stages};
@@ -58,12 +55,11 @@ START_TEST(heads_that_predict_further_count_as_layers) {
     ck_assert_int_eq(layers[cases[i].n_stages - 1], cases[i].last);
   }
 }
-END_TEST
 
 /* --- asked for --- */
 
 /* Each as the list it comes to. */
-START_TEST(layouts_are_dealt_out_as_they_say) {
+TEST(layouts_are_dealt_out_as_they_say) {
   static const struct {
     const char *asked;
     int n_layers, n_stages;
@@ -97,9 +93,8 @@ START_TEST(layouts_are_dealt_out_as_they_say) {
     ck_assert_str_eq(dealt, cases[i].dealt);
   }
 }
-END_TEST
 
-START_TEST(layouts_that_clash_with_model_or_plan_are_impossible) {
+TEST(layouts_that_clash_with_model_or_plan_are_impossible) {
   static const struct {
     const char *asked;
     int n_layers, n_stages;
@@ -126,9 +121,8 @@ START_TEST(layouts_that_clash_with_model_or_plan_are_impossible) {
     ck_assert_msg(strstr(error->message, cases[i].says) != NULL, "%s", error->message);
   }
 }
-END_TEST
 
-START_TEST(what_is_no_layout_is_bad_usage) {
+TEST(what_is_no_layout_is_bad_usage) {
   static const struct {
     const char *asked, *says;
   } cases[] = {
@@ -156,11 +150,10 @@ START_TEST(what_is_no_layout_is_bad_usage) {
     ck_assert_msg(strstr(error->message, cases[i].says) != NULL, "%s", error->message);
   }
 }
-END_TEST
 
 /* --- Megatron-LM's letters --- */
 
-START_TEST(letters_are_read_as_megatron_reads_them) {
+TEST(letters_are_read_as_megatron_reads_them) {
   static const struct {
     const char *letters, *dealt;
     int n_mtp;
@@ -181,10 +174,9 @@ START_TEST(letters_are_read_as_megatron_reads_them) {
     ck_assert(pipeline_layout_check(dealt, NULL));
   }
 }
-END_TEST
 
 /* A head that predicts further without the loss, and letters out of their places. */
-START_TEST(letters_that_cannot_be_run_are_refused) {
+TEST(letters_that_cannot_be_run_are_refused) {
   static const char *const wrong[] = {
       "Et*3|(tt|)*29,m|L", "t|tt|tL",   "Et|tt|t", "Et|xt|tL",         "EtE|tL",    "EtL|tL",         "Et|mt|tL",
       "Et|(tt|*3tL",       "Et*2*2|tL", "Et|tmtL", "E(t*9999999)*99L", "E(((t)*2L", "Et*99999999999L"};
@@ -197,18 +189,7 @@ START_TEST(letters_that_cannot_be_run_are_refused) {
   }
   ck_assert(!pipeline_layout_is_letters("even") && !pipeline_layout_is_letters("7+8*14+6"));
 }
-END_TEST
 
 int main(void) {
-  TCase *tests = tcase_create("pipeline_layout");
-  tcase_add_test(tests, layers_that_divide_are_split_evenly);
-  tcase_add_test(tests, embedding_and_head_count_as_layers_when_that_divides);
-  tcase_add_test(tests, other_layers_are_balanced_with_the_larger_stages_in_the_middle);
-  tcase_add_test(tests, heads_that_predict_further_count_as_layers);
-  tcase_add_test(tests, layouts_are_dealt_out_as_they_say);
-  tcase_add_test(tests, layouts_that_clash_with_model_or_plan_are_impossible);
-  tcase_add_test(tests, what_is_no_layout_is_bad_usage);
-  tcase_add_test(tests, letters_are_read_as_megatron_reads_them);
-  tcase_add_test(tests, letters_that_cannot_be_run_are_refused);
-  return run_case("pipeline_layout", tests);
+  return run_tests();
 }

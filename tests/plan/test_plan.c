@@ -61,7 +61,7 @@ static void assert_refused(Plan *plan, const Model *of, const Cluster *on, Steps
 #define ASSERT_IMPOSSIBLE(change, ...) ASSERT_REFUSED(STEPSIM_ERROR_IMPOSSIBLE, change, __VA_ARGS__)
 #define ASSERT_INPUT(change, ...) ASSERT_REFUSED(STEPSIM_ERROR_INPUT, change, __VA_ARGS__)
 
-START_TEST(a_new_plan_is_one_of_everything) {
+TEST(a_new_plan_is_one_of_everything) {
   g_autoptr(Plan) plan = plan_new();
   assert_complete(plan);
   ck_assert_int_eq(plan->gpus, 1);
@@ -75,9 +75,8 @@ START_TEST(a_new_plan_is_one_of_everything) {
   ck_assert_int_eq(plan->bucket_parameters, 40000000);
   ck_assert(plan->fold && plan->overlap_grad && plan->overlap_param && !plan->sequence_parallel);
 }
-END_TEST
 
-START_TEST(dp_is_what_is_left_of_the_gpus) {
+TEST(dp_is_what_is_left_of_the_gpus) {
   g_autoptr(Plan) plan = plan_new();
   plan->gpus = 512, plan->tp = 4, plan->pp = 2;
   assert_complete(plan);
@@ -85,26 +84,23 @@ START_TEST(dp_is_what_is_left_of_the_gpus) {
   ck_assert_int_eq(plan->bucket_parameters, 64000000);
   ck_assert_int_eq(plan->zero_ranks, 64);
 }
-END_TEST
 
-START_TEST(gpus_are_the_product_when_open) {
+TEST(gpus_are_the_product_when_open) {
   g_autoptr(Plan) plan = plan_new();
   plan->tp = 4, plan->pp = 2, plan->dp = 3;
   assert_complete(plan);
   ck_assert_int_eq(plan->gpus, 24);
 }
-END_TEST
 
-START_TEST(the_default_batch_fills_a_pipeline_four_times) {
+TEST(the_default_batch_fills_a_pipeline_four_times) {
   g_autoptr(Plan) plan = plan_new();
   plan->pp = 4, plan->dp = 2, plan->micro_batch = 3;
   assert_complete(plan);
   ck_assert_int_eq(plan->global_batch, 3 * 2 * 4 * 4);
   ck_assert_int_eq(plan->n_micro_batches, 16);
 }
-END_TEST
 
-START_TEST(chunks_make_the_default_schedule_interleaved) {
+TEST(chunks_make_the_default_schedule_interleaved) {
   g_autoptr(Plan) plan = plan_new();
   plan->pp = 4, plan->chunks = 3;
   assert_complete(plan);
@@ -113,9 +109,8 @@ START_TEST(chunks_make_the_default_schedule_interleaved) {
   single->pp = 4, single->schedule = g_strdup("interleaved");
   assert_complete(single);
 }
-END_TEST
 
-START_TEST(the_default_sequence_follows_the_model) {
+TEST(the_default_sequence_follows_the_model) {
   Model small = model;
   g_autoptr(Plan) plan = plan_new();
   g_autoptr(Plan) unsaid = plan_new();
@@ -126,9 +121,8 @@ START_TEST(the_default_sequence_follows_the_model) {
   ck_assert(plan_complete(unsaid, &small, NULL, NULL));
   ck_assert_int_eq(unsaid->seq_len, 2048);
 }
-END_TEST
 
-START_TEST(completing_twice_changes_nothing) {
+TEST(completing_twice_changes_nothing) {
   g_autoptr(Plan) plan = plan_new();
   plan->gpus = 64, plan->tp = 4, plan->pp = 2, plan->zero = 1;
   assert_complete(plan);
@@ -139,9 +133,8 @@ START_TEST(completing_twice_changes_nothing) {
   ck_assert_int_eq(again->zero_ranks, plan->zero_ranks);
   ck_assert_str_eq(again->schedule, plan->schedule);
 }
-END_TEST
 
-START_TEST(a_copy_is_equal_and_apart) {
+TEST(a_copy_is_equal_and_apart) {
   g_autoptr(Plan) plan = plan_new();
   plan->schedule = g_strdup("gpipe");
   g_array_append_val(plan->slow_ranks, ((SlowRank){.rank = 3, .factor = 2}));
@@ -152,17 +145,15 @@ START_TEST(a_copy_is_equal_and_apart) {
   ck_assert_uint_eq(copy->slow_ranks->len, 1);
   plan_free(NULL);
 }
-END_TEST
 
-START_TEST(ranks_have_to_multiply_to_the_gpus) {
+TEST(ranks_have_to_multiply_to_the_gpus) {
   ASSERT_IMPOSSIBLE((plan->gpus = 16, plan->tp = 4, plan->pp = 3), "gpus 16", "tp 4 × pp 3 = 12");
   ASSERT_IMPOSSIBLE((plan->gpus = 16, plan->tp = 4, plan->dp = 2), "tp 4 × pp 1 × dp 2 = 8", "gpus 16");
   ASSERT_IMPOSSIBLE((plan->gpus = 4, plan->tp = 8), "gpus 4", "tp 8");
   ASSERT_IMPOSSIBLE((plan->tp = 1 << 24, plan->pp = 1 << 24, plan->dp = 1 << 24), "at most 16777216");
 }
-END_TEST
 
-START_TEST(context_parallelism_cuts_what_it_can) {
+TEST(context_parallelism_cuts_what_it_can) {
   ASSERT_IMPOSSIBLE((plan->gpus = 16, plan->tp = 4, plan->cp = 3), "gpus 16", "tp 4 × cp 3 × pp 1 = 12");
   ASSERT_IMPOSSIBLE((plan->gpus = 16, plan->cp = 4, plan->dp = 2), "tp 1 × cp 4 × pp 1 × dp 2 = 8", "gpus 16");
   /* one early and one late piece for each of 4 ranks: multiples of 8 */
@@ -179,11 +170,10 @@ START_TEST(context_parallelism_cuts_what_it_can) {
   ck_assert_int_eq(plan->zero_ranks, 32);
   ck_assert_int_eq(plan->n_micro_batches, 1); /* dp alone deals out sequences */
 }
-END_TEST
 
 /* Of 48 heads and 8 of keys and values: 16 ranks have each of these twice, 4 ranks two; of 12 each would have another
  * share. Of 4 that tp 8 holds twice a rank has one. */
-START_TEST(ulysses_deals_out_key_value_heads_or_repeats_them) {
+TEST(ulysses_deals_out_key_value_heads_or_repeats_them) {
   static const struct {
     int cp, tp, kv_heads;
     gboolean is_possible;
@@ -203,16 +193,14 @@ START_TEST(ulysses_deals_out_key_value_heads_or_repeats_them) {
                     error->message);
   }
 }
-END_TEST
 
-START_TEST(shards_span_the_ranks_of_cp_first) {
+TEST(shards_span_the_ranks_of_cp_first) {
   ASSERT_IMPOSSIBLE((plan->cp = 4, plan->dp = 4, plan->zero = 1, plan->zero_ranks = 2), "zero-ranks 2", "cp 4");
   ASSERT_IMPOSSIBLE((plan->cp = 4, plan->dp = 4, plan->zero = 1, plan->zero_ranks = 12), "zero-ranks 12", "dp × cp 16");
   g_autoptr(Plan) plan = plan_new();
   plan->cp = 4, plan->dp = 4, plan->zero = 1, plan->zero_ranks = 8;
   assert_complete(plan);
 }
-END_TEST
 
 /* The toy with 64 experts of 512 columns and a shared one of 1,024. */
 static Model with_experts(void) {
@@ -229,7 +217,7 @@ static void assert_experts_refused(int ep, int tp, int expert_tp, gboolean seque
   assert_refused(plan, &experts, NULL, STEPSIM_ERROR_IMPOSSIBLE, (const char *const[]){part, NULL});
 }
 
-START_TEST(experts_have_to_divide_and_to_be_there) {
+TEST(experts_have_to_divide_and_to_be_there) {
   ASSERT_IMPOSSIBLE((plan->ep = 8, plan->dp = 8), "ep 8", "model toy has no experts");
   ASSERT_IMPOSSIBLE((plan->tp = 2, plan->expert_tp = 1), "expert-tp 1", "model toy has no experts");
   assert_experts_refused(8, 1, 0, FALSE, "ep 8 does not fit into cp 1 × dp 12");
@@ -237,27 +225,24 @@ START_TEST(experts_have_to_divide_and_to_be_there) {
   assert_experts_refused(4, 2, 0, FALSE, "--sequence-parallel on");
   assert_experts_refused(4, 4, 2, TRUE, "expert-tp 2: experts are cut by tp 4 or not at all");
 }
-END_TEST
 
-START_TEST(ep_is_made_of_ranks_of_dp_and_takes_none_of_its_own) {
+TEST(ep_is_made_of_ranks_of_dp_and_takes_none_of_its_own) {
   const Model experts = with_experts();
   g_autoptr(Plan) plan = plan_new();
   plan->gpus = 64, plan->tp = 2, plan->pp = 2, plan->ep = 16, plan->sequence_parallel = TRUE;
   ck_assert(plan_complete(plan, &experts, NULL, NULL));
   ck_assert_int_eq(plan->dp, 16);
 }
-END_TEST
 
-START_TEST(the_batch_has_to_divide) {
+TEST(the_batch_has_to_divide) {
   ASSERT_IMPOSSIBLE((plan->dp = 8, plan->micro_batch = 2, plan->global_batch = 24), "global-batch 24",
                     "micro-batch 2 × dp 8 = 16");
   ASSERT_IMPOSSIBLE((plan->dp = 8, plan->global_batch = 4), "global-batch 4", "dp 8");
   ASSERT_IMPOSSIBLE(plan->global_batch = 1000001, "global-batch 1000001", "at most 1000000");
   ASSERT_IMPOSSIBLE((plan->micro_batch = 1 << 20, plan->seq_len = 4096), "micro-batch 1048576 × seq-len 4096");
 }
-END_TEST
 
-START_TEST(stages_need_a_layer_each) {
+TEST(stages_need_a_layer_each) {
   ASSERT_IMPOSSIBLE((plan->pp = 4, plan->chunks = 4), "pp 4 × chunks 4 = 16 stages", "12 layers");
   ASSERT_IMPOSSIBLE(plan->pp = 13, "pp 13", "12 layers of model toy");
   g_autoptr(Plan) uneven = plan_new();
@@ -267,9 +252,8 @@ START_TEST(stages_need_a_layer_each) {
   ends_alone->pp = 14;
   ck_assert(plan_complete(ends_alone, &model, NULL, NULL));
 }
-END_TEST
 
-START_TEST(tp_has_to_cut_every_matrix) {
+TEST(tp_has_to_cut_every_matrix) {
   ASSERT_IMPOSSIBLE(plan->tp = 3, "tp 3", "attention heads 32 of model toy");
   Model narrow = model;
   g_autoptr(Plan) plan = plan_new();
@@ -282,9 +266,8 @@ START_TEST(tp_has_to_cut_every_matrix) {
   assert_refused(plan, &narrow, NULL, STEPSIM_ERROR_IMPOSSIBLE,
                  (const char *const[]){"tp 8", "hidden size 4100", NULL});
 }
-END_TEST
 
-START_TEST(key_value_heads_are_cut_or_replicated) {
+TEST(key_value_heads_are_cut_or_replicated) {
   g_autoptr(Plan) plan = plan_new();
   plan->tp = 32; /* 8 key-value heads, each on 4 ranks */
   ck_assert(plan_complete(plan, &model, NULL, NULL));
@@ -296,9 +279,8 @@ START_TEST(key_value_heads_are_cut_or_replicated) {
   assert_refused(clash, &odd, NULL, STEPSIM_ERROR_IMPOSSIBLE,
                  (const char *const[]){"tp 4", "key-value heads 6 of model toy", NULL});
 }
-END_TEST
 
-START_TEST(sequences_have_limits) {
+TEST(sequences_have_limits) {
   ASSERT_IMPOSSIBLE((plan->tp = 8, plan->sequence_parallel = TRUE, plan->seq_len = 4100), "sequence-parallel", "tp 8",
                     "seq-len 4100");
   Model learned = model, windowed = model, mixed = model;
@@ -321,9 +303,8 @@ START_TEST(sequences_have_limits) {
                  (const char *const[]){"cp-comm ring", "window 4096", "all_gather or ulysses", NULL});
   ck_assert(plan_complete(ulysses, &windowed, NULL, NULL));
 }
-END_TEST
 
-START_TEST(zero_shards_within_dp) {
+TEST(zero_shards_within_dp) {
   ASSERT_IMPOSSIBLE((plan->dp = 8, plan->zero = 3, plan->zero_ranks = 3), "zero-ranks 3", "dp 8");
   ASSERT_IMPOSSIBLE((plan->dp = 8, plan->zero = 3, plan->zero_ranks = 16), "zero-ranks 16", "dp 8");
   ASSERT_IMPOSSIBLE((plan->dp = 8, plan->zero_ranks = 4), "zero-ranks 4", "zero 0");
@@ -332,9 +313,8 @@ START_TEST(zero_shards_within_dp) {
   assert_complete(plan);
   ck_assert_int_eq(plan->zero_ranks, 8);
 }
-END_TEST
 
-START_TEST(gpus_have_to_lie_on_the_cluster) {
+TEST(gpus_have_to_lie_on_the_cluster) {
   ASSERT_IMPOSSIBLE(plan->gpus = 12, "gpus 12", "cluster farm has 8 GPUs per node");
   ASSERT_IMPOSSIBLE(plan->gpus = 2048, "gpus 2048", "1024 GPUs of cluster farm");
   ASSERT_IMPOSSIBLE((plan->gpus = 16, cluster.nics_per_node = 0), "gpus 16", "no NICs");
@@ -347,18 +327,16 @@ START_TEST(gpus_have_to_lie_on_the_cluster) {
   domain->gpus = 64;
   ck_assert(plan_complete(domain, &model, &wide, NULL));
 }
-END_TEST
 
-START_TEST(the_gpu_has_to_know_the_precision) {
+TEST(the_gpu_has_to_know_the_precision) {
   ASSERT_IMPOSSIBLE(plan->precision = PRECISION_FP8, "precision fp8", "GPU chip of cluster farm");
   ASSERT_IMPOSSIBLE(plan->precision = PRECISION_FP32, "precision fp32", "fp32");
   g_autoptr(Plan) plan = plan_new();
   plan->precision = PRECISION_FP16;
   assert_complete(plan);
 }
-END_TEST
 
-START_TEST(disturbed_ranks_are_not_folded) {
+TEST(disturbed_ranks_are_not_folded) {
   g_autoptr(Plan) jitter = plan_new();
   jitter->jitter = 0.02;
   assert_complete(jitter);
@@ -374,9 +352,8 @@ START_TEST(disturbed_ranks_are_not_folded) {
   ASSERT_INPUT(g_array_append_val(plan->slow_ranks, ((SlowRank){.rank = 0, .factor = NAN})), "factor nan");
   ASSERT_INPUT(g_array_append_val(plan->slow_ranks, ((SlowRank){.rank = 0, .factor = 0})), "factor 0", "0.1 to 100");
 }
-END_TEST
 
-START_TEST(numbers_out_of_all_sense_are_bad_input) {
+TEST(numbers_out_of_all_sense_are_bad_input) {
   ASSERT_INPUT(plan->tp = 0, "tp: found 0, expected 1");
   ASSERT_INPUT(plan->tp = G_MAXINT, "tp: found 2147483647");
   ASSERT_INPUT(plan->gpus = -8, "gpus: found -8");
@@ -397,10 +374,9 @@ START_TEST(numbers_out_of_all_sense_are_bad_input) {
   ASSERT_INPUT(plan->jitter = 0.6, "jitter: found 0.6");
   ASSERT_INPUT(plan->jitter = NAN, "jitter: found nan");
 }
-END_TEST
 
 /* Whatever the numbers: completed with all its promises kept, or refused with a message. */
-START_TEST(random_plans_are_completed_or_refused) {
+TEST(random_plans_are_completed_or_refused) {
   const int values[] = {G_MININT, -1, 0, 1, 2, 3, 4, 8, 12, 16, 64, 1 << 16, 1 << 24, G_MAXINT};
   const Cluster cluster = toy_cluster();
   g_autoptr(GRand) random = g_rand_new_with_seed(7);
@@ -426,43 +402,7 @@ START_TEST(random_plans_are_completed_or_refused) {
   }
   ck_assert_int_gt(n_complete, 500);
 }
-END_TEST
-
-static void add_defaults(TCase *cases) {
-  tcase_add_test(cases, a_new_plan_is_one_of_everything);
-  tcase_add_test(cases, dp_is_what_is_left_of_the_gpus);
-  tcase_add_test(cases, gpus_are_the_product_when_open);
-  tcase_add_test(cases, the_default_batch_fills_a_pipeline_four_times);
-  tcase_add_test(cases, chunks_make_the_default_schedule_interleaved);
-  tcase_add_test(cases, the_default_sequence_follows_the_model);
-  tcase_add_test(cases, completing_twice_changes_nothing);
-  tcase_add_test(cases, a_copy_is_equal_and_apart);
-}
-
-static void add_refusals(TCase *cases) {
-  tcase_add_test(cases, ranks_have_to_multiply_to_the_gpus);
-  tcase_add_test(cases, context_parallelism_cuts_what_it_can);
-  tcase_add_test(cases, ulysses_deals_out_key_value_heads_or_repeats_them);
-  tcase_add_test(cases, shards_span_the_ranks_of_cp_first);
-  tcase_add_test(cases, experts_have_to_divide_and_to_be_there);
-  tcase_add_test(cases, ep_is_made_of_ranks_of_dp_and_takes_none_of_its_own);
-  tcase_add_test(cases, the_batch_has_to_divide);
-  tcase_add_test(cases, stages_need_a_layer_each);
-  tcase_add_test(cases, tp_has_to_cut_every_matrix);
-  tcase_add_test(cases, key_value_heads_are_cut_or_replicated);
-  tcase_add_test(cases, sequences_have_limits);
-  tcase_add_test(cases, zero_shards_within_dp);
-  tcase_add_test(cases, gpus_have_to_lie_on_the_cluster);
-  tcase_add_test(cases, the_gpu_has_to_know_the_precision);
-  tcase_add_test(cases, disturbed_ranks_are_not_folded);
-  tcase_add_test(cases, numbers_out_of_all_sense_are_bad_input);
-  tcase_add_test(cases, random_plans_are_completed_or_refused);
-}
 
 int main(void) {
-  TCase *cases = tcase_create("plan");
-  add_defaults(cases);
-  add_refusals(cases);
-  tcase_set_timeout(cases, 60);
-  return run_case("plan", cases);
+  return run_tests();
 }

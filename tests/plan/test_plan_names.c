@@ -5,7 +5,7 @@
 
 #include <check.h>
 
-START_TEST(rank_orders_name_each_axis_once) {
+TEST(rank_orders_name_each_axis_once) {
   g_autoptr(Plan) plan = plan_new();
   ck_assert(plan_parse_order(plan, "pp-dp-tp-cp-ep", NULL));
   ck_assert_int_eq(plan->order[0], AXIS_PP);
@@ -18,9 +18,8 @@ START_TEST(rank_orders_name_each_axis_once) {
     ck_assert_int_eq(plan->order[0], AXIS_PP);
   }
 }
-END_TEST
 
-START_TEST(choices_are_parsed_by_name) {
+TEST(choices_are_parsed_by_name) {
   ck_assert_int_eq(parse_choice("recompute", "full", recompute_names(), NULL), RECOMPUTE_FULL);
   ck_assert_int_eq(parse_choice("attention", "unfused", attention_names(), NULL), ATTENTION_UNFUSED);
   ck_assert_int_eq(parse_choice("flops", "6n", flops_convention_names(), NULL), FLOPS_6N);
@@ -31,11 +30,7 @@ START_TEST(choices_are_parsed_by_name) {
                                    "\"selective\"?");
   ck_assert_int_eq(parse_choice("recompute", NULL, recompute_names(), NULL), -1);
 }
-END_TEST
 
 int main(void) {
-  TCase *cases = tcase_create("plan_names");
-  tcase_add_test(cases, rank_orders_name_each_axis_once);
-  tcase_add_test(cases, choices_are_parsed_by_name);
-  return run_case("plan_names", cases);
+  return run_tests();
 }

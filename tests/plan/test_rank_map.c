@@ -29,7 +29,7 @@ static void assert_map(const char *text, const int *gpus, guint n) {
     ck_assert_int_eq(g_array_index(map, int, rank), gpus[rank]);
 }
 
-START_TEST(all_three_forms_say_the_same) {
+TEST(all_three_forms_say_the_same) {
   /* node 2 whole, then GPUs 1 and 3 of node 0: 8 9 10 11 1 3 */
   const int gpus[] = {8, 9, 10, 11, 1, 3};
   assert_map("8..11,1,3\n", gpus, 6);
@@ -40,17 +40,14 @@ START_TEST(all_three_forms_say_the_same) {
   assert_map("node2\nnode0 gpus=1, 3\n", gpus, 6);
   assert_map("node2 slots=3\nnode2:1\nnode0 gpus=1,3\n", gpus, 6);
 }
-END_TEST
 
-START_TEST(columns_stand_in_any_order) {
+TEST(columns_stand_in_any_order) {
   assert_map("gpu,rank,node\n3,0,1\n2,1,1\n", (const int[]){7, 6}, 2);
 }
-END_TEST
 
-START_TEST(a_host_named_again_has_its_next_free_gpus) {
+TEST(a_host_named_again_has_its_next_free_gpus) {
   assert_map("node0:2\nnode1:1\nnode0\n", (const int[]){0, 1, 4, 2, 3}, 5);
 }
-END_TEST
 
 /* --- mistakes --- */
 
@@ -79,15 +76,14 @@ static const struct {
     {"# nothing\n", "found no ranks"},
 };
 
-START_TEST(a_mistake_is_named_with_its_line) {
+LOOP_TEST(a_mistake_is_named_with_its_line, G_N_ELEMENTS(mistakes)) {
   g_autoptr(GError) error = NULL;
   ck_assert_ptr_null(map_of(mistakes[_i].text, &error));
   ck_assert_msg(error != NULL && strstr(error->message, mistakes[_i].words) != NULL, "%s: %s", mistakes[_i].text,
                 error != NULL ? error->message : "no error");
 }
-END_TEST
 
-START_TEST(a_map_of_another_size_than_the_plan_is_impossible) {
+TEST(a_map_of_another_size_than_the_plan_is_impossible) {
   g_autoptr(GError) error = NULL;
   g_autoptr(GArray) map = map_of("0..7\n", &error);
   g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
@@ -95,7 +91,6 @@ START_TEST(a_map_of_another_size_than_the_plan_is_impossible) {
   ck_assert(!rank_map_check(map, 16, cluster, &error));
   ck_assert_ptr_nonnull(strstr(error->message, "places 8 ranks, the plan has 16"));
 }
-END_TEST
 
 /* --- what follows --- */
 
@@ -113,13 +108,12 @@ static void assert_tp_shape(const char *map_text, int n_nodes, int max_per_node)
   ck_assert_int_eq(shape.max_per_node, max_per_node);
 }
 
-START_TEST(groups_lie_where_the_map_puts_their_ranks) {
+TEST(groups_lie_where_the_map_puts_their_ranks) {
   /* tp 4, dp 2: groups 0 1 2 3 and 4 5 6 7 */
   assert_tp_shape("node7\nnode3\n", 1, 4);
   assert_tp_shape("0,4,1,5,2,6,3,7\n", 2, 2);   /* GPUs 0 4 1 5 and 2 6 3 7: two of each node */
   assert_tp_shape("0,1,2,3,4,8,12,16\n", 4, 1); /* the second group is the worst */
 }
-END_TEST
 
 /* Where ranks lie without a map: one after the other, but for the GPUs that a job leaves free in each of its domains.
  */
@@ -133,7 +127,7 @@ static GArray *own_gpus(const Cluster *cluster, int n) {
   return map;
 }
 
-START_TEST(a_map_of_every_rank_to_its_own_gpu_changes_nothing) {
+TEST(a_map_of_every_rank_to_its_own_gpu_changes_nothing) {
   Cluster *clusters[N_CASE_CLUSTERS];
   read_case_clusters(clusters);
   for (guint seed = 0; seed < 120; seed++) {
@@ -147,7 +141,6 @@ START_TEST(a_map_of_every_rank_to_its_own_gpu_changes_nothing) {
   }
   free_case_clusters(clusters);
 }
-END_TEST
 
 /* Of the ranks in a random order. */
 static void shuffle(GArray *map, GRand *rand) {
@@ -159,7 +152,7 @@ static void shuffle(GArray *map, GRand *rand) {
   }
 }
 
-START_TEST(folded_agrees_with_every_rank_apart_on_shuffled_gpus) {
+TEST(folded_agrees_with_every_rank_apart_on_shuffled_gpus) {
   Cluster *clusters[N_CASE_CLUSTERS];
   read_case_clusters(clusters);
   g_autoptr(GRand) rand = g_rand_new_with_seed(11);
@@ -176,9 +169,8 @@ START_TEST(folded_agrees_with_every_rank_apart_on_shuffled_gpus) {
   }
   free_case_clusters(clusters);
 }
-END_TEST
 
-START_TEST(tensor_parallelism_over_nodes_is_slower_than_inside_one) {
+TEST(tensor_parallelism_over_nodes_is_slower_than_inside_one) {
   Cluster *clusters[N_CASE_CLUSTERS];
   read_case_clusters(clusters);
   Case drawn = {.model = llama, .cluster = clusters[1], .plan = plan_new()}; /* dgx-h100, nodes of 8 */
@@ -195,18 +187,7 @@ START_TEST(tensor_parallelism_over_nodes_is_slower_than_inside_one) {
   case_clear(&drawn);
   free_case_clusters(clusters);
 }
-END_TEST
 
 int main(void) {
-  TCase *cases = tcase_create("rank_map");
-  tcase_add_test(cases, all_three_forms_say_the_same);
-  tcase_add_test(cases, columns_stand_in_any_order);
-  tcase_add_test(cases, a_host_named_again_has_its_next_free_gpus);
-  tcase_add_loop_test(cases, a_mistake_is_named_with_its_line, 0, G_N_ELEMENTS(mistakes));
-  tcase_add_test(cases, a_map_of_another_size_than_the_plan_is_impossible);
-  tcase_add_test(cases, groups_lie_where_the_map_puts_their_ranks);
-  tcase_add_test(cases, a_map_of_every_rank_to_its_own_gpu_changes_nothing);
-  tcase_add_test(cases, folded_agrees_with_every_rank_apart_on_shuffled_gpus);
-  tcase_add_test(cases, tensor_parallelism_over_nodes_is_slower_than_inside_one);
-  return run_case("rank_map", cases);
+  return run_tests();
 }

@@ -19,7 +19,7 @@ static Recipe parse(const char *text) {
 }
 
 /* ZeRO, arXiv 1910.02054 §3.1: 2 + 2 + 12 = 16; Megatron-LM: 18; the others as their names say. */
-START_TEST(presets_hold_their_bytes) {
+TEST(presets_hold_their_bytes) {
   const struct {
     const char *name;
     double bytes;
@@ -30,17 +30,15 @@ START_TEST(presets_hold_their_bytes) {
     ck_assert_double_eq(total(&recipe), presets[i].bytes);
   }
 }
-END_TEST
 
 /* Megatron-LM's theoretical memory with its distributed optimizer over d ranks: 6 + 12/d. */
-START_TEST(megatron_shards_twelve_of_its_eighteen_bytes) {
+TEST(megatron_shards_twelve_of_its_eighteen_bytes) {
   Recipe recipe = parse("megatron");
   ck_assert_double_eq(recipe_optimizer_bytes(&recipe), 12);
   ck_assert_double_eq(recipe.weights + recipe.gradients, 6);
 }
-END_TEST
 
-START_TEST(every_listed_preset_is_known_under_its_name) {
+TEST(every_listed_preset_is_known_under_its_name) {
   int n = 0;
   for (; recipe_names()[n] != NULL; n++) {
     Recipe recipe = parse(recipe_names()[n]);
@@ -48,9 +46,8 @@ START_TEST(every_listed_preset_is_known_under_its_name) {
   }
   ck_assert_int_ge(n, 5);
 }
-END_TEST
 
-START_TEST(parts_add_up_in_any_order) {
+TEST(parts_add_up_in_any_order) {
   Recipe recipe = parse("w2+g2+p4+m4+v4"), shuffled = parse("v4+p4+w2+m4+g2");
   ck_assert_double_eq(total(&recipe), 16);
   ck_assert_double_eq(recipe.master, 4);
@@ -58,17 +55,15 @@ START_TEST(parts_add_up_in_any_order) {
   ck_assert_double_eq(recipe_optimizer_bytes(&shuffled), recipe_optimizer_bytes(&recipe));
   ck_assert_str_eq(recipe.name, "w2+g2+p4+m4+v4");
 }
-END_TEST
 
-START_TEST(parts_may_be_left_out_or_fractional) {
+TEST(parts_may_be_left_out_or_fractional) {
   Recipe recipe = parse("w0.5625+m1");
   ck_assert_double_eq(recipe.weights, 0.5625);
   ck_assert_double_eq(recipe.gradients, 0);
   ck_assert_double_eq(total(&recipe), 1.5625);
 }
-END_TEST
 
-START_TEST(anything_else_is_refused_and_leaves_the_recipe) {
+TEST(anything_else_is_refused_and_leaves_the_recipe) {
   const char *bad[] = {"",     "bf16",  "w2+w2", "w2+", "+w2",    "x2", "w",     "w-2",     "w+2",
                        "winf", "wnan",  "w1e9",  "w65", "w2 +g2", "W2", "w0x10", "w2+g2+q", "w2+g2+p4+m4+v4+w2",
                        "w.",   "w2,g2", NULL};
@@ -83,17 +78,15 @@ START_TEST(anything_else_is_refused_and_leaves_the_recipe) {
   Recipe recipe;
   ck_assert(!recipe_parse(noise, &recipe, NULL));
 }
-END_TEST
 
-START_TEST(a_misspelt_preset_suggests_the_nearest) {
+TEST(a_misspelt_preset_suggests_the_nearest) {
   Recipe recipe;
   g_autoptr(GError) error = NULL;
   ck_assert(!recipe_parse("megatorn", &recipe, &error));
   ck_assert_ptr_nonnull(strstr(error->message, "did you mean \"megatron\"?"));
 }
-END_TEST
 
-START_TEST(precisions_have_one_name_everywhere) {
+TEST(precisions_have_one_name_everywhere) {
   for (int i = 0; i < N_PRECISIONS; i++) {
     Precision precision = N_PRECISIONS;
     ck_assert_str_eq(precision_names()[i], precision_info((Precision)i)->name);
@@ -102,17 +95,15 @@ START_TEST(precisions_have_one_name_everywhere) {
   }
   ck_assert_ptr_null(precision_names()[N_PRECISIONS]);
 }
-END_TEST
 
 /* MXFP8: one byte of scale per 32; NVFP4: one per 16 elements of half a byte. */
-START_TEST(block_scales_count_as_bytes) {
+TEST(block_scales_count_as_bytes) {
   ck_assert_double_eq(precision_info(PRECISION_MXFP8)->linear_bytes, 33.0 / 32);
   ck_assert_double_eq(precision_info(PRECISION_NVFP4)->linear_bytes, 9.0 / 16);
   ck_assert_double_eq(precision_info(PRECISION_FP8)->element_bytes, 2);
 }
-END_TEST
 
-START_TEST(an_unknown_precision_suggests_the_nearest) {
+TEST(an_unknown_precision_suggests_the_nearest) {
   Precision precision = PRECISION_FP16;
   g_autoptr(GError) error = NULL;
   ck_assert(!precision_parse("bf61", &precision, &error));
@@ -120,19 +111,7 @@ START_TEST(an_unknown_precision_suggests_the_nearest) {
   ck_assert(!precision_parse(NULL, &precision, NULL));
   ck_assert_int_eq(precision, PRECISION_FP16);
 }
-END_TEST
 
 int main(void) {
-  TCase *cases = tcase_create("recipe");
-  tcase_add_test(cases, presets_hold_their_bytes);
-  tcase_add_test(cases, megatron_shards_twelve_of_its_eighteen_bytes);
-  tcase_add_test(cases, every_listed_preset_is_known_under_its_name);
-  tcase_add_test(cases, parts_add_up_in_any_order);
-  tcase_add_test(cases, parts_may_be_left_out_or_fractional);
-  tcase_add_test(cases, anything_else_is_refused_and_leaves_the_recipe);
-  tcase_add_test(cases, a_misspelt_preset_suggests_the_nearest);
-  tcase_add_test(cases, precisions_have_one_name_everywhere);
-  tcase_add_test(cases, block_scales_count_as_bytes);
-  tcase_add_test(cases, an_unknown_precision_suggests_the_nearest);
-  return run_case("recipe", cases);
+  return run_tests();
 }

@@ -82,7 +82,7 @@ static gint64 best_of_table(const OrderProblem *problem, const char **name) {
   return best;
 }
 
-START_TEST(no_schedule_of_the_table_that_fits_is_better) {
+LOOP_TEST(no_schedule_of_the_table_that_fits_is_better, 2) {
   g_autoptr(GRand) random = g_rand_new_with_seed((guint32)_i + 1);
   int n_found = 0;
   for (int i = 0; i < N_PROBLEMS; i++) {
@@ -111,10 +111,9 @@ START_TEST(no_schedule_of_the_table_that_fits_is_better) {
   }
   ck_assert_int_gt(n_found, N_PROBLEMS / 2);
 }
-END_TEST
 
 /* With free sends the engine runs an order exactly as order_evaluate() counts it; the Program has been verified. */
-START_TEST(orders_run_as_they_were_evaluated) {
+TEST(orders_run_as_they_were_evaluated) {
   g_autoptr(GRand) random = g_rand_new_with_seed(7);
   for (int i = 0; i < 40; i++) {
     int p = g_rand_int_range(random, 1, 7), v = g_rand_int_range(random, 1, 3), m = g_rand_int_range(random, 1, 25);
@@ -139,9 +138,8 @@ START_TEST(orders_run_as_they_were_evaluated) {
     ck_assert_int_eq(trace_end(run->trace), cost.makespan_ns);
   }
 }
-END_TEST
 
-START_TEST(the_same_problem_has_the_same_order) {
+TEST(the_same_problem_has_the_same_order) {
   g_autoptr(GRand) random = g_rand_new_with_seed(11);
   for (int i = 0; i < 10; i++) {
     Drawn drawn;
@@ -155,9 +153,8 @@ START_TEST(the_same_problem_has_the_same_order) {
     ck_assert_str_eq(a, b);
   }
 }
-END_TEST
 
-START_TEST(memory_for_no_micro_batch_is_refused_with_the_rank) {
+TEST(memory_for_no_micro_batch_is_refused_with_the_rank) {
   const StageCost stages[] = {{1, 1, 1, 4, 1, 3}, {1, 1, 1, 6, 1, 5}};
   const double caps[] = {5, 5};
   g_autoptr(Placement) placement = placement_new(PLACEMENT_LOOP, 2, 1);
@@ -167,11 +164,10 @@ START_TEST(memory_for_no_micro_batch_is_refused_with_the_rank) {
   ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_IMPOSSIBLE));
   ck_assert_ptr_nonnull(strstr(error->message, "rank 1"));
 }
-END_TEST
 
 /* On each row of times that the zero-bubble authors profiled, under each of their schedules' memory (peer_scheduler.h
  * has both, and the rates that their own scheduler, v0.1.0, reaches: 1 − work / span to 4 digits, whence the 5e-5). */
-START_TEST(the_zero_bubble_scheduler_is_not_better_on_its_own_profiles) {
+LOOP_TEST(the_zero_bubble_scheduler_is_not_better_on_its_own_profiles, G_N_ELEMENTS(peer_rows)) {
   const PeerRow *row = &peer_rows[_i];
   for (int schedule = 0; schedule < N_PEER_SCHEDULES; schedule++) {
     PeerProblem peer = peer_problem(row, schedule);
@@ -185,7 +181,6 @@ START_TEST(the_zero_bubble_scheduler_is_not_better_on_its_own_profiles) {
     peer_problem_clear(&peer);
   }
 }
-END_TEST
 
 /* 8 ranks, 32 micro-batches, F, I, W of 10, 11, 8 ms, on the last rank 5/4 of it; sends of 0.3 ms; room for 16. The
  * last rank works 32 · 5/4 · 29 = 1160 ms. Rank 0 needs no more only if the last rank puts its W off: it waits
@@ -197,7 +192,7 @@ END_TEST
  *
  * in all 999.2 ms. That leaves 160.8 ms for W of the last rank before its last I, 16 of 10 ms: the other 16 come after
  * it, and the step takes the 1160 ms that none can beat. */
-START_TEST(a_heavy_last_rank_puts_its_w_off) {
+TEST(a_heavy_last_rank_puts_its_w_off) {
   enum { P = 8, M = 32 };
   StageCost stages[P];
   double caps[P];
@@ -217,17 +212,7 @@ START_TEST(a_heavy_last_rank_puts_its_w_off) {
     n_behind++;
   ck_assert_int_ge(n_behind, M - 160800000 / 10000000);
 }
-END_TEST
 
 int main(void) {
-  TCase *cases = tcase_create("auto_order");
-  tcase_set_timeout(cases, 100);
-  tcase_add_loop_test(cases, no_schedule_of_the_table_that_fits_is_better, 0, 2);
-  tcase_add_test(cases, orders_run_as_they_were_evaluated);
-  tcase_add_test(cases, the_same_problem_has_the_same_order);
-  tcase_add_test(cases, memory_for_no_micro_batch_is_refused_with_the_rank);
-  tcase_add_loop_test(cases, the_zero_bubble_scheduler_is_not_better_on_its_own_profiles, 0,
-                      (int)G_N_ELEMENTS(peer_rows));
-  tcase_add_test(cases, a_heavy_last_rank_puts_its_w_off);
-  return run_case("auto_order", cases);
+  return run_tests();
 }

@@ -55,7 +55,7 @@ static void assert_story(const char *schedule, int v, int rank, const char *expe
   ck_assert_str_eq(story, expected);
 }
 
-START_TEST(one_neighbour_s_send_and_receive_go_together) {
+TEST(one_neighbour_s_send_and_receive_go_together) {
   /* p = 3, m = 3. Rank 0 begins with 2 forwards, rank 1 with one. Between two forwards (or two backwards) stand the
    * send to one neighbour and the receive from the other, one after the other; between a forward and a backward both
    * are with one neighbour. Rank 2 has no next one, and nothing to exchange between a forward and its backward. */
@@ -65,9 +65,8 @@ START_TEST(one_neighbour_s_send_and_receive_go_together) {
                "1B1 1SEND_B1 1RECV_B2 1B2 1SEND_B2");
   assert_story("1f1b", 1, 2, "2RECV_F0 2F0 2B0 (2SEND_B0 2RECV_F1) 2F1 2B1 (2SEND_B1 2RECV_F2) 2F2 2B2 2SEND_B2");
 }
-END_TEST
 
-START_TEST(all_neighbours_are_met_at_once_between_rounds) {
+TEST(all_neighbours_are_met_at_once_between_rounds) {
   /* p = 3, v = 2, m = 3: slots k = 0 … 5 are chunk 0, then chunk 1, of micro-batches 0 1 2. Rank 1 begins with
    * 2(3 − 1 − 1) + (2 − 1)·3 = 5 forwards; the sixth and the first backward are one round. Stages 1 and 4 are its own.
    */
@@ -84,9 +83,8 @@ START_TEST(all_neighbours_are_met_at_once_between_rounds) {
       "(5SEND_B0 5RECV_F1) 5F1 5B1 (5SEND_B1 5RECV_F2) 5F2 5B2 (5SEND_B2 2RECV_B0) 2B0 (2SEND_B0 2RECV_B1) 2B1 "
       "(2SEND_B1 2RECV_B2) 2B2 2SEND_B2");
 }
-END_TEST
 
-START_TEST(what_comes_round_before_it_is_needed_does_not_hold_up_its_sender) {
+TEST(what_comes_round_before_it_is_needed_does_not_hold_up_its_sender) {
   /* p = 2, v = 2, one group of 3. Rank 1 sends stage 1's product of micro-batch 0 to stage 2 after its first slot; rank
    * 0 is p = 2 slots into its list then, and needs it in its fourth: one slot later. So 2RECV_F0 stands ahead of the
    * third (0F2), and so on; the gradients that rank 0 sends to rank 1 likewise. */
@@ -105,9 +103,8 @@ START_TEST(what_comes_round_before_it_is_needed_does_not_hold_up_its_sender) {
     ck_assert_int_eq(n_between, 1);
   }
 }
-END_TEST
 
-START_TEST(no_ranks_wait_for_each_other_in_a_circle) {
+TEST(no_ranks_wait_for_each_other_in_a_circle) {
   for (int p = 2; p <= 8; p++)
     for (int v = 1; v <= 4; v++)
       for (int m = 1; m <= 3 * p + 1; m++)
@@ -122,7 +119,6 @@ START_TEST(no_ranks_wait_for_each_other_in_a_circle) {
             ck_abort_msg("p=%d v=%d m=%d group=%d: %s", p, v, m, group, error->message);
         }
 }
-END_TEST
 
 /* --- how long it takes --- */
 
@@ -150,7 +146,7 @@ static Run run_of(const Program *program, gint64 f_ns, gint64 b_ns, gint64 send_
   return run;
 }
 
-START_TEST(a_sender_waits_for_its_neighbour_s_round) {
+TEST(a_sender_waits_for_its_neighbour_s_round) {
   /* 1f1b on two ranks, m = 2, F = 2, B = 4, a send 1:
    *
    *     rank 0   F0 0–2, send 2–3, F1 3–5, { send F1, receive B0 } 5–10, B0 10–14, receive B1 14–17, B1 17–21
@@ -161,9 +157,8 @@ START_TEST(a_sender_waits_for_its_neighbour_s_round) {
   g_autoptr(Program) program = exchanging(order);
   ck_assert_int_eq(run_of(program, 2, 4, 1).end_ns, 21);
 }
-END_TEST
 
-START_TEST(both_directions_of_a_round_cost_one_exchange) {
+TEST(both_directions_of_a_round_cost_one_exchange) {
   /* Interleaved with v = 2, p = m = 4, F = 2, B = 4. Without cost the step is m·v·(F + B) and the bubble of
    * (p − 1)(F + B): 66. All ranks run in step, rank r one round behind rank r − 1, and every round is followed by an
    * exchange that takes as long as one send, whatever it moves. The longest way: micro-batch 3 passes 8 stages down and
@@ -173,9 +168,8 @@ START_TEST(both_directions_of_a_round_cost_one_exchange) {
   for (gint64 send_ns = 0; send_ns <= 3; send_ns++)
     ck_assert_int_eq(run_of(program, 2, 4, send_ns).end_ns, 66 + 17 * send_ns);
 }
-END_TEST
 
-START_TEST(free_exchanges_leave_the_bubble_as_it_is) {
+TEST(free_exchanges_leave_the_bubble_as_it_is) {
   /* (p − 1)(F + B)/v, where (F + B)/v is what a chunk takes (arXiv 2104.04473 §2.2); with m < p also p − m slots at
    * each of the v − 1 changes of chunk, as without exchanges (test_oracles). */
   enum { F_NS = 2, B_NS = 4 };
@@ -192,17 +186,7 @@ START_TEST(free_exchanges_leave_the_bubble_as_it_is) {
                        (int)work_ns, (int)bubble_ns);
       }
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("exchange");
-  tcase_set_timeout(tcase, 60);
-  tcase_add_test(tcase, one_neighbour_s_send_and_receive_go_together);
-  tcase_add_test(tcase, all_neighbours_are_met_at_once_between_rounds);
-  tcase_add_test(tcase, what_comes_round_before_it_is_needed_does_not_hold_up_its_sender);
-  tcase_add_test(tcase, no_ranks_wait_for_each_other_in_a_circle);
-  tcase_add_test(tcase, a_sender_waits_for_its_neighbour_s_round);
-  tcase_add_test(tcase, both_directions_of_a_round_cost_one_exchange);
-  tcase_add_test(tcase, free_exchanges_leave_the_bubble_as_it_is);
-  return run_case("exchange", tcase);
+  return run_tests();
 }

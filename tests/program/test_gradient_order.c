@@ -3,7 +3,7 @@
 #include "run_suite.h"
 
 /* The second backward of two layers is cut, and each of its parts is the last to add to its layer. */
-START_TEST(a_layer_s_gradient_is_whole_when_it_is_summed) {
+TEST(a_layer_s_gradient_is_whole_when_it_is_summed) {
   static const char cut[] = "program ranks=1 stages=1 micro_batches=2 steps=1\n"
                             "group 0 dp axes=dp charge=dp\n"
                             "work 0 F layers=2\nwork 1 B layers=2\nwork 2 B layers=1\n"
@@ -22,10 +22,9 @@ START_TEST(a_layer_s_gradient_is_whole_when_it_is_summed) {
       edit_text(cut, EDITS({"0REDUCE_GRAD unit=1 transfer=0 after=3", "0REDUCE_GRAD0 unit=1 transfer=0 after=2"}));
   program_free(read_program(first));
 }
-END_TEST
 
 /* Two micro-batches that are summed apart, in two steps. */
-START_TEST(what_is_summed_apart_is_whole_by_itself) {
+TEST(what_is_summed_apart_is_whole_by_itself) {
   static const char apart[] = "program ranks=1 stages=1 micro_batches=2 steps=2\n"
                               "group 0 dp axes=dp charge=dp\n"
                               "work 0 F layers=1\nwork 1 B layers=1\n"
@@ -60,11 +59,10 @@ START_TEST(what_is_summed_apart_is_whole_by_itself) {
       "op 9 (0REDUCE_GRAD1 of step 0): it sums a gradient and does not wait for 0B1 of step 0 (op 3), which adds to a "
       "gradient");
 }
-END_TEST
 
 /* A V of two stages on one rank, whose embedding and head are one matrix: it is whole behind the embedding's backward,
  * and moves with that. */
-START_TEST(a_shared_table_is_summed_behind_both_of_its_ends) {
+TEST(a_shared_table_is_summed_behind_both_of_its_ends) {
   static const char shared[] = "program ranks=1 stages=2 micro_batches=1 steps=1\n"
                                "group 0 dp axes=dp charge=dp\n"
                                "work 0 F embedding=1 layers=1\nwork 1 F layers=1 head=1\n"
@@ -81,10 +79,9 @@ START_TEST(a_shared_table_is_summed_behind_both_of_its_ends) {
                       "rank 0, op 4 (0B0): it adds to the gradient of a table that embedding and head add to behind "
                       "1REDUCE_GRAD (op 3), which sums the gradient of a table that embedding and head add to");
 }
-END_TEST
 
 /* Two pipes: on rank 0 a head's backward comes behind the embedding's. */
-START_TEST(a_table_is_summed_behind_the_heads_that_read_it) {
+TEST(a_table_is_summed_behind_the_heads_that_read_it) {
   static const char pipes[] =
       "program ranks=2 stages=4 micro_batches=2 steps=1 pipes=2\n"
       "group 0 dp axes=dp charge=dp\ngroup 1 embedding axes=none pp=0,1 charge=pp\n"
@@ -112,10 +109,9 @@ START_TEST(a_table_is_summed_behind_the_heads_that_read_it) {
       "rank 1, op 8 (TIED_GRAD): it sums the gradient of a table that embedding and head add to and does not wait for "
       "2B1 (op 7), which adds to the gradient of a table that embedding and head add to");
 }
-END_TEST
 
 /* Over tp, of all layers at once, and by way of another op. */
-START_TEST(what_ranks_of_tp_hold_whole_is_summed_behind_all_backwards) {
+TEST(what_ranks_of_tp_hold_whole_is_summed_behind_all_backwards) {
   static const char whole[] =
       "program ranks=1 stages=1 micro_batches=2 steps=1\n"
       "group 0 tp axes=tp charge=tp\n"
@@ -134,10 +130,9 @@ START_TEST(what_ranks_of_tp_hold_whole_is_summed_behind_all_backwards) {
              " 3 tp WHOLE_GRAD transfer=0 after=2\n 4 compute 0B1 work=1"}),
       "op 4 (0B1): it adds to a gradient behind WHOLE_GRAD (op 3), which sums what each rank of tp holds whole");
 }
-END_TEST
 
 /* The bucket is on its way over dp while tp would add to it; experts are in none of what tp holds whole. */
-START_TEST(what_ranks_of_tp_hold_whole_is_summed_behind_dp) {
+TEST(what_ranks_of_tp_hold_whole_is_summed_behind_dp) {
   static const char both[] = "program ranks=1 stages=1 micro_batches=1 steps=1\n"
                              "group 0 dp axes=dp charge=dp\ngroup 1 tp axes=tp charge=tp\n"
                              "work 0 F layers=1\nwork 1 B layers=1\n"
@@ -153,11 +148,10 @@ START_TEST(what_ranks_of_tp_hold_whole_is_summed_behind_dp) {
       both, EDITS({"transfer=1 after=2", "transfer=1 after=1"}, {"bytes=8 layers=1", "bytes=8 layers=1 experts=1"}));
   program_free(read_program(of_experts));
 }
-END_TEST
 
 /* Two buckets, of which the second is reduced over shards and then over their copies; and a head that nobody else has,
  * which is copied as it is. */
-START_TEST(a_gradient_is_copied_out_behind_its_sum) {
+TEST(a_gradient_is_copied_out_behind_its_sum) {
   static const char out[] = "program ranks=1 stages=2 micro_batches=1 steps=1\n"
                             "group 0 dp axes=dp charge=dp\ngroup 1 copy axes=none charge=dp route=link_out\n"
                             "group 2 copy axes=none charge=dp route=link_in\n"
@@ -203,16 +197,7 @@ START_TEST(a_gradient_is_copied_out_behind_its_sum) {
                             "transfer 2 send_recv group=2 bytes=8\ntransfer 3 all_reduce group=0 bytes=0 layers=1\n"}));
   program_free(read_program(empty));
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("sums and copies");
-  tcase_add_test(tcase, a_layer_s_gradient_is_whole_when_it_is_summed);
-  tcase_add_test(tcase, what_is_summed_apart_is_whole_by_itself);
-  tcase_add_test(tcase, a_shared_table_is_summed_behind_both_of_its_ends);
-  tcase_add_test(tcase, a_table_is_summed_behind_the_heads_that_read_it);
-  tcase_add_test(tcase, what_ranks_of_tp_hold_whole_is_summed_behind_all_backwards);
-  tcase_add_test(tcase, what_ranks_of_tp_hold_whole_is_summed_behind_dp);
-  tcase_add_test(tcase, a_gradient_is_copied_out_behind_its_sum);
-  return run_case("gradient_order", tcase);
+  return run_tests();
 }

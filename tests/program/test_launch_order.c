@@ -156,7 +156,7 @@ static void take_schedule(Case *drawn, int i) {
   drawn->plan = g_steal_pointer(&other);
 }
 
-START_TEST(transfers_may_start_in_list_order) {
+TEST(transfers_may_start_in_list_order) {
   Cluster *clusters[N_CASE_CLUSTERS];
   read_case_clusters(clusters);
   int n_run = 0;
@@ -177,11 +177,10 @@ START_TEST(transfers_may_start_in_list_order) {
   ck_assert_int_ge(n_run, LEAST_RUN);
   free_case_clusters(clusters);
 }
-END_TEST
 
 /* Rank 1's third receive starts once the second has ended, for which rank 0 needs the first gradient: which is sent
  * after that receive has started. On its own stream it would not wait for it. */
-START_TEST(a_receive_that_is_listed_too_early_gets_stuck) {
+TEST(a_receive_that_is_listed_too_early_gets_stuck) {
   g_autoptr(Program) program = read_program("program ranks=2 stages=2 micro_batches=3 steps=1 expanded=0\n"
                                             "work 0 F stage=0\n"
                                             "work 1 B stage=0\n"
@@ -219,12 +218,7 @@ START_TEST(a_receive_that_is_listed_too_early_gets_stuck) {
   ck_assert_int_eq(run_in_order(program, &op), 0);
   ck_assert_int_eq(op, 2);
 }
-END_TEST
 
 int main(void) {
-  TCase *tests = tcase_create("launch_order");
-  tcase_set_timeout(tests, 60);
-  tcase_add_test(tests, transfers_may_start_in_list_order);
-  tcase_add_test(tests, a_receive_that_is_listed_too_early_gets_stuck);
-  return run_case("launch_order", tests);
+  return run_tests();
 }

@@ -170,7 +170,7 @@ static void assert_missed(Program *program, int rank, gint32 i, int a, guint see
   *op = kept;
 }
 
-START_TEST(every_wait_is_missed) {
+TEST(every_wait_is_missed) {
   for (guint seed = 0; seed < N_SEEDS; seed++) {
     g_auto(Drawn) drawn;
     draw(seed, &drawn);
@@ -188,7 +188,6 @@ START_TEST(every_wait_is_missed) {
     ck_assert_msg(edges[i].n_seen >= N_LEAST, "%s waits for %s %d times", action_info(edges[i].waits)->name,
                   action_info(edges[i].awaited)->name, edges[i].n_seen);
 }
-END_TEST
 
 /* Between GPUs, and of weights to them. */
 static gboolean is_sized(const Op *op) {
@@ -216,7 +215,7 @@ static void assert_sized(const Drawn *drawn, Program *program, guint seed) {
     }
 }
 
-START_TEST(every_transfer_is_of_its_kind_and_size) {
+TEST(every_transfer_is_of_its_kind_and_size) {
   for (guint seed = 0; seed < N_SIZED; seed++) {
     g_auto(Drawn) drawn;
     draw(seed, &drawn);
@@ -227,12 +226,7 @@ START_TEST(every_transfer_is_of_its_kind_and_size) {
       assert_sized(&drawn, drawn.expanded, seed);
   }
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("edges");
-  tcase_set_timeout(tcase, 60);
-  tcase_add_test(tcase, every_wait_is_missed);
-  tcase_add_test(tcase, every_transfer_is_of_its_kind_and_size);
-  return run_case("lost_edges", tcase);
+  return run_tests();
 }

@@ -22,7 +22,7 @@ static const char fetched[] = "program ranks=1 stages=1 micro_batches=1 steps=2\
                               " 14 copy_out 0GRAD_OUT0 step=1 transfer=3 after=13\n"
                               " 15 host OPTIMIZER step=1 work=2 after=14\n";
 
-START_TEST(a_gather_waits_for_a_fetch_of_its_own) {
+TEST(a_gather_waits_for_a_fetch_of_its_own) {
   program_free(read_program(fetched));
   const char *says = "rank 0, op 4 (0UNSHARD0 of step 0): its weights are on the host, and it waits for no FETCH";
   assert_edit_refused(fetched, EDITS({"0UNSHARD0 transfer=1 after=3", "0UNSHARD0 transfer=1"}), says);
@@ -31,15 +31,13 @@ START_TEST(a_gather_waits_for_a_fetch_of_its_own) {
   assert_edit_refused(fetched, EDITS({" 3 copy 0FETCH0 transfer=0", " 3 copy 0FETCH0 unit=1 transfer=0"}), says);
   assert_edit_refused(fetched, EDITS({" 3 copy 0FETCH0 transfer=0", " 3 copy 0FETCH0 step=1 transfer=0"}), says);
 }
-END_TEST
 
-START_TEST(nothing_is_fetched_over_weights_that_are_used) {
+TEST(nothing_is_fetched_over_weights_that_are_used) {
   assert_edit_refused(fetched, EDITS({"0FETCH0 transfer=0 after=2", "0FETCH0 transfer=0"}),
                       "rank 0, op 3 (0FETCH0 of step 0): it writes over weights that 0F0 of step 0 (op 2) uses");
 }
-END_TEST
 
-START_TEST(nothing_is_fetched_before_it_is_updated) {
+TEST(nothing_is_fetched_before_it_is_updated) {
   assert_edit_refused(fetched,
                       EDITS({" 8 host OPTIMIZER work=2 after=7\n 9 copy 0FETCH0 step=1 transfer=0\n",
                              " 8 copy 0FETCH0 step=1 transfer=0\n 9 host OPTIMIZER work=2 after=7\n"},
@@ -47,9 +45,8 @@ START_TEST(nothing_is_fetched_before_it_is_updated) {
                       "rank 0, op 9 (OPTIMIZER of step 0): it updates on the host behind 0FETCH0 of step 1 (op 8), "
                       "which is of a later step");
 }
-END_TEST
 
-START_TEST(the_host_updates_when_all_gradients_are_there) {
+TEST(the_host_updates_when_all_gradients_are_there) {
   assert_edit_refused(fetched, EDITS({"host OPTIMIZER work=2 after=7", "host OPTIMIZER work=2 after=6"}),
                       "rank 0, op 8 (OPTIMIZER of step 0): it updates on the host and does not wait for 0GRAD_OUT0 of "
                       "step 0 (op 7), which copies a gradient out");
@@ -65,9 +62,8 @@ START_TEST(the_host_updates_when_all_gradients_are_there) {
   assert_edit_refused(fetched, EDITS({"host OPTIMIZER work=2", "host OPTIMIZER unit=1 work=2"}),
                       "op 8 (OPTIMIZER of step 0): it updates on the host, part 1; expected part 0");
 }
-END_TEST
 
-START_TEST(the_host_updates_when_the_norm_is_known) {
+TEST(the_host_updates_when_the_norm_is_known) {
   g_autofree char *normed = edit_text(
       fetched, EDITS({" 15 host OPTIMIZER step=1 work=2 after=14\n",
                       " 15 dp NORM step=1 transfer=1 after=12\n 16 host OPTIMIZER step=1 work=2 after=14,15\n"}));
@@ -76,9 +72,8 @@ START_TEST(the_host_updates_when_the_norm_is_known) {
       normed, EDITS({"after=14,15", "after=14"}),
       "op 16 (OPTIMIZER of step 1): it updates on the host and does not wait for NORM of step 1 (op 15)");
 }
-END_TEST
 
-START_TEST(every_sum_is_copied_to_the_host) {
+TEST(every_sum_is_copied_to_the_host) {
   const char *says = "rank 0, op 13 (0REDUCE_GRAD0 of step 1): no GRAD_OUT behind it copies to the host what it sums";
   assert_edit_refused(
       fetched,
@@ -104,7 +99,6 @@ START_TEST(every_sum_is_copied_to_the_host) {
       replicated, EDITS({" 14 dp 0REDUCE_GRAD0 step=1 transfer=3", " 14 dp 0REDUCE_GRAD0 step=1 unit=1 transfer=3"}),
       says); /* of another layer */
 }
-END_TEST
 
 /* One rank, of whose stage nobody sums; weights come back in two parts. */
 static const char alone[] = "program ranks=1 stages=1 micro_batches=2 steps=2\n"
@@ -124,7 +118,7 @@ static const char alone[] = "program ranks=1 stages=1 micro_batches=2 steps=2\n"
                             " 16 host OPTIMIZER unit=1 step=1 work=2\n"
                             " 17 copy WEIGHTS_BACK unit=1 step=1 transfer=0 after=16\n";
 
-START_TEST(what_nobody_sums_is_copied_behind_its_last_backward) {
+TEST(what_nobody_sums_is_copied_behind_its_last_backward) {
   program_free(read_program(alone));
   const char *says = "rank 0, op 3 (0B1 of step 0): no GRAD_OUT behind it copies to the host what it adds to";
   assert_edit_refused(alone, EDITS({"0GRAD_OUT1 transfer=1 after=3", "0GRAD_OUT0 transfer=1 after=2"}), says);
@@ -133,9 +127,8 @@ START_TEST(what_nobody_sums_is_copied_behind_its_last_backward) {
                             {"step=1 work=2 after=13", "step=1 work=2"}),
                       "rank 0, op 12 (0B1 of step 1): no GRAD_OUT");
 }
-END_TEST
 
-START_TEST(weights_come_back_updated_and_before_they_are_used) {
+TEST(weights_come_back_updated_and_before_they_are_used) {
   assert_edit_refused(alone,
                       EDITS({" 7 host OPTIMIZER unit=1 work=2\n 8 copy WEIGHTS_BACK unit=1 transfer=0 after=7",
                              " 7 copy WEIGHTS_BACK unit=1 transfer=0\n 8 host OPTIMIZER unit=1 work=2"}),
@@ -163,9 +156,8 @@ START_TEST(weights_come_back_updated_and_before_they_are_used) {
                     " 18 copy WEIGHTS_BACK unit=1 step=1 transfer=0 after=17\n"}));
   program_free(read_program(late));
 }
-END_TEST
 
-START_TEST(all_weights_come_back) {
+TEST(all_weights_come_back) {
   assert_edit_refused(alone,
                       EDITS({" 8 copy WEIGHTS_BACK unit=1 transfer=0 after=7", " 8 host SYNC"},
                             {"step=1 work=0 after=8", "step=1 work=0 after=6"}),
@@ -183,7 +175,6 @@ START_TEST(all_weights_come_back) {
   assert_edit_refused(fetched, EDITS({"route=link_in\n", "route=link_in+nvme_read\n"}),
                       "rank 0: step 0 copies 0 of the 1");
 }
-END_TEST
 
 /* The state is on the drives, in two parts; the second step reads one as soon as it is written. */
 static const char drives[] =
@@ -203,7 +194,7 @@ static const char drives[] =
     " 16 host OPTIMIZER step=1 work=2 after=13,14\n 17 copy WEIGHTS_BACK step=1 transfer=0 after=16\n"
     " 18 host OPTIMIZER unit=1 step=1 work=2 after=15\n 19 copy WEIGHTS_BACK unit=1 step=1 transfer=0 after=18\n";
 
-START_TEST(state_is_read_before_its_update_and_written_behind_it) {
+TEST(state_is_read_before_its_update_and_written_behind_it) {
   program_free(read_program(drives));
   assert_edit_refused(drives, EDITS({"STATE_READ step=1 transfer=2 after=6", "STATE_READ step=1 transfer=2"}),
                       "rank 0, op 14 (STATE_READ of step 1): it reads the state of an update and does not wait for "
@@ -225,9 +216,8 @@ START_TEST(state_is_read_before_its_update_and_written_behind_it) {
                       "op 6 (STATE_WRITE of step 0): it writes the state of an update, and in front of it, for the "
                       "same unit, is STATE_READ of step 0 (op 4)");
 }
-END_TEST
 
-START_TEST(gradients_on_the_drives_are_there_before_they_are_read) {
+TEST(gradients_on_the_drives_are_there_before_they_are_read) {
   g_autofree char *stored =
       edit_text(drives, EDITS({"0GRAD_OUT0 transfer=1 after=1\n", "0GRAD_OUT0 transfer=3 after=1\n"},
                               {"STATE_READ transfer=2", "STATE_READ transfer=2 after=2"}));
@@ -238,10 +228,9 @@ START_TEST(gradients_on_the_drives_are_there_before_they_are_read) {
   assert_edit_refused(stored, EDITS({"copy STATE_READ transfer=2 after=2", "tp STATE_READ kind=collective transfer=2"}),
                       "op 3 (STATE_READ of step 0): expected a copy on the stream copy");
 }
-END_TEST
 
 /* Weights are on the drives, and one rank's alone. */
-START_TEST(weights_are_fetched_from_the_drives_when_they_are_there) {
+TEST(weights_are_fetched_from_the_drives_when_they_are_there) {
   static const char stored[] =
       "program ranks=1 stages=1 micro_batches=1 steps=2\n"
       "group 0 copy axes=none charge=dp route=link_in+nvme_read\ngroup 1 copy axes=none charge=dp route=link_out\n"
@@ -260,10 +249,9 @@ START_TEST(weights_are_fetched_from_the_drives_when_they_are_there) {
                       "rank 0, op 7 (0UNSHARD0 of step 1): it gathers weights and does not wait for WEIGHTS_STORE of "
                       "step 0 (op 6), which moves updated weights");
 }
-END_TEST
 
 /* Two layers: what the first saves leaves and comes back. */
-START_TEST(activations_leave_whole_and_are_back_when_they_are_needed) {
+TEST(activations_leave_whole_and_are_back_when_they_are_needed) {
   static const char saved[] = "program ranks=1 stages=1 micro_batches=1 steps=1\n"
                               "group 0 copy axes=none charge=dp route=link_in\n"
                               "group 1 copy axes=none charge=dp route=link_out\n"
@@ -287,9 +275,8 @@ START_TEST(activations_leave_whole_and_are_back_when_they_are_needed) {
                       "is 0B0 (op 3); expected SAVED_OUT");
   assert_edit_refused(saved, EDITS({"copy 0SAVED_IN0", "copy_out 0SAVED_IN0"}), "expected a copy on the stream copy");
 }
-END_TEST
 
-START_TEST(activations_leave_and_come_back_once) {
+TEST(activations_leave_and_come_back_once) {
   static const char saved[] =
       "program ranks=1 stages=1 micro_batches=1 steps=1\n"
       "group 0 copy axes=none charge=dp route=link_in\ngroup 1 copy axes=none charge=dp route=link_out\n"
@@ -325,23 +312,7 @@ START_TEST(activations_leave_and_come_back_once) {
                       "rank 0, op 4 (0SAVED_OUT0): it copies activations out, and in front of it, for the same unit, "
                       "is 0B0 (op 3); expected F or SAVED_IN");
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("to the host and back");
-  tcase_add_test(tcase, a_gather_waits_for_a_fetch_of_its_own);
-  tcase_add_test(tcase, nothing_is_fetched_over_weights_that_are_used);
-  tcase_add_test(tcase, nothing_is_fetched_before_it_is_updated);
-  tcase_add_test(tcase, the_host_updates_when_all_gradients_are_there);
-  tcase_add_test(tcase, the_host_updates_when_the_norm_is_known);
-  tcase_add_test(tcase, every_sum_is_copied_to_the_host);
-  tcase_add_test(tcase, what_nobody_sums_is_copied_behind_its_last_backward);
-  tcase_add_test(tcase, weights_come_back_updated_and_before_they_are_used);
-  tcase_add_test(tcase, all_weights_come_back);
-  tcase_add_test(tcase, state_is_read_before_its_update_and_written_behind_it);
-  tcase_add_test(tcase, gradients_on_the_drives_are_there_before_they_are_read);
-  tcase_add_test(tcase, weights_are_fetched_from_the_drives_when_they_are_there);
-  tcase_add_test(tcase, activations_leave_whole_and_are_back_when_they_are_needed);
-  tcase_add_test(tcase, activations_leave_and_come_back_once);
-  return run_case("offload_order", tcase);
+  return run_tests();
 }

@@ -28,7 +28,7 @@ static char *letters(Hand *hand, gint32 transfer, gint64 eager_bytes) {
 }
 
 /* k0 → sum → k2, k1 waits for nothing. */
-START_TEST(a_transfer_is_beside_what_neither_waits_for_the_other) {
+TEST(a_transfer_is_beside_what_neither_waits_for_the_other) {
   Hand hand = hand_of(1);
   int k0 = hand_compute(&hand, 0, hand_kernel(10));
   int sum = hand_collective(&hand, 0, STREAM_DP, gradients, hand_kernel(50));
@@ -40,10 +40,9 @@ START_TEST(a_transfer_is_beside_what_neither_waits_for_the_other) {
   g_autofree char *found = letters(&hand, transfer, -1);
   ck_assert_str_eq(found, "..b.");
 }
-END_TEST
 
 /* The second sum follows the first, which waits for k1; nothing waits for it. The first is not looked at. */
-START_TEST(what_the_stream_waits_for_counts) {
+TEST(what_the_stream_waits_for_counts) {
   Hand hand = hand_of(1);
   hand_compute(&hand, 0, hand_kernel(10));
   int k1 = hand_compute(&hand, 0, hand_kernel(10));
@@ -56,10 +55,9 @@ START_TEST(what_the_stream_waits_for_counts) {
   g_autofree char *found = letters(&hand, transfer, -1);
   ck_assert_str_eq(found, "....bb");
 }
-END_TEST
 
 /* A third one on the stream, which k1 waits for, ends after it. */
-START_TEST(what_waits_for_the_stream_counts) {
+TEST(what_waits_for_the_stream_counts) {
   Hand hand = hand_of(1);
   int sum = hand_collective(&hand, 0, STREAM_DP, gradients, hand_kernel(50));
   int later = hand_collective(&hand, 0, STREAM_DP, gradients, hand_kernel(60));
@@ -70,10 +68,9 @@ START_TEST(what_waits_for_the_stream_counts) {
   g_autofree char *found = letters(&hand, transfer, -1);
   ck_assert_str_eq(found, "..b.");
 }
-END_TEST
 
 /* The host reads what k0 made before it issues the sum, and the sum before it issues k2. */
-START_TEST(what_the_host_waits_for_counts) {
+TEST(what_the_host_waits_for_counts) {
   Hand hand = hand_of(1);
   int k0 = hand_compute(&hand, 0, hand_kernel(10));
   int read = hand_host(&hand, 0);
@@ -87,7 +84,6 @@ START_TEST(what_the_host_waits_for_counts) {
   g_autofree char *found = letters(&hand, transfer, -1);
   ck_assert_str_eq(found, "...b..");
 }
-END_TEST
 
 typedef enum { APART, TOGETHER, EARLY } Receipt;
 
@@ -108,18 +104,17 @@ static char *letters_of_receive(Receipt receipt) {
   return letters(&hand, transfer, receipt == EARLY ? 100 : 99);
 }
 
-START_TEST(a_batch_starts_together) {
+TEST(a_batch_starts_together) {
   g_autofree char *apart = letters_of_receive(APART), *together = letters_of_receive(TOGETHER),
                   *early = letters_of_receive(EARLY);
   ck_assert_str_eq(apart, "b.b..");
   ck_assert_str_eq(together, ".....");
   ck_assert_str_eq(early, "b.b..");
 }
-END_TEST
 
 /* In 1F1B with gradients summed beside the last backward, all before it stays whole: of 8 micro-batches two passes of
  * 16 are in pieces. */
-START_TEST(only_the_last_backward_runs_beside_gradients) {
+TEST(only_the_last_backward_runs_beside_gradients) {
   Case drawn = {.model = gpt, .cluster = clusters[1], .plan = plan_new()}; /* dgx-h100: tp 4 leaves a node to two */
   drawn.model.n_layers = 4;
   drawn.plan->tp = drawn.plan->dp = 4;
@@ -140,10 +135,9 @@ START_TEST(only_the_last_backward_runs_beside_gradients) {
   }
   case_clear(&drawn);
 }
-END_TEST
 
 /* Expanded at once, or first beside transfers and then all else: the same step of all ranks, of as many ops. */
-START_TEST(the_rest_can_be_expanded_later) {
+TEST(the_rest_can_be_expanded_later) {
   int n_in_pieces = 0;
   for (guint seed = 0; seed < 120; seed++) {
     g_auto(Case) drawn = random_case(seed, clusters, 32);
@@ -165,18 +159,9 @@ START_TEST(the_rest_can_be_expanded_later) {
   }
   ck_assert_int_gt(n_in_pieces, 5);
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("ops beside");
-  tcase_set_timeout(tcase, 120);
+  TCase *tcase = listed_tests();
   tcase_add_unchecked_fixture(tcase, set_up, tear_down);
-  tcase_add_test(tcase, a_transfer_is_beside_what_neither_waits_for_the_other);
-  tcase_add_test(tcase, what_the_stream_waits_for_counts);
-  tcase_add_test(tcase, what_waits_for_the_stream_counts);
-  tcase_add_test(tcase, what_the_host_waits_for_counts);
-  tcase_add_test(tcase, a_batch_starts_together);
-  tcase_add_test(tcase, only_the_last_backward_runs_beside_gradients);
-  tcase_add_test(tcase, the_rest_can_be_expanded_later);
   return run_case("ops beside", tcase);
 }

@@ -116,7 +116,7 @@ static void assert_bubble_is_the_closed_form(const ScheduleFacts *schedule, int 
 /* Primes as F and B, so that no stall hides behind a common divisor; and the usual B = 2F. */
 static const gint64 durations[][2] = {{1, 2}, {7, 3}};
 
-START_TEST(gpipe_and_1f1b_have_exactly_the_ramp_as_bubble) {
+TEST(gpipe_and_1f1b_have_exactly_the_ramp_as_bubble) {
   const ScheduleFacts *gpipe = schedule_find("gpipe", NULL), *one = schedule_find("1f1b", NULL);
   for (int p = 1; p <= MAX_RANKS; p++)
     for (int m = 1; m <= MAX_MICRO_BATCHES; m++)
@@ -128,11 +128,10 @@ START_TEST(gpipe_and_1f1b_have_exactly_the_ramp_as_bubble) {
   g_autoptr(Order) order = make("1f1b", 4, 1, 8);
   ck_assert_int_eq(reference_run(order, 1, 2).span_bubble, 9);
 }
-END_TEST
 
 /* Rounds of a micro-batch's forward and the backward of the one before it: m of them hold one more than 1f1b, but for
  * the lone one of m = 1. On several ranks nothing changes. */
-START_TEST(a_lone_rank_takes_turns_between_neighbouring_micro_batches) {
+TEST(a_lone_rank_takes_turns_between_neighbouring_micro_batches) {
   const ScheduleFacts *schedule = schedule_find("1f1b", NULL);
   for (int p = 1; p <= 2; p++)
     for (int m = 1; m <= 4; m++) {
@@ -148,9 +147,8 @@ START_TEST(a_lone_rank_takes_turns_between_neighbouring_micro_batches) {
       }
     }
 }
-END_TEST
 
-START_TEST(interleaved_bubble_is_exact_for_any_number_of_micro_batches) {
+TEST(interleaved_bubble_is_exact_for_any_number_of_micro_batches) {
   const ScheduleFacts *schedule = schedule_find("interleaved", NULL);
   for (int p = 1; p <= MAX_RANKS; p++)
     for (int v = 1; v <= MAX_CHUNKS; v++)
@@ -158,9 +156,8 @@ START_TEST(interleaved_bubble_is_exact_for_any_number_of_micro_batches) {
         for (gsize i = 0; i < G_N_ELEMENTS(durations); i++)
           assert_bubble_is_the_closed_form(schedule, p, v, m, durations[i][0], durations[i][1]);
 }
-END_TEST
 
-START_TEST(interleaved_closed_form_holds_by_hand) {
+TEST(interleaved_closed_form_holds_by_hand) {
   /* m = 5 ≥ p = 4: (p−1)(F+B)/v with F + B of a rank = 2·(1+2): 3·6/2 = 9, though 4 does not divide 5 */
   g_autoptr(Order) odd = make("interleaved", 4, 2, 5);
   ck_assert_int_eq(reference_run(odd, 1, 2).span_bubble, 9);
@@ -168,9 +165,8 @@ START_TEST(interleaved_closed_form_holds_by_hand) {
   g_autoptr(Order) few = make("interleaved", 4, 2, 2);
   ck_assert_int_eq(reference_run(few, 1, 2).span_bubble, 15);
 }
-END_TEST
 
-START_TEST(in_flight_micro_batches_are_the_known_ones) {
+TEST(in_flight_micro_batches_are_the_known_ones) {
   for (int p = 1; p <= 8; p++)
     for (int m = 1; m <= 20; m++) {
       g_autoptr(Order) gpipe = make("gpipe", p, 1, m);
@@ -182,9 +178,8 @@ START_TEST(in_flight_micro_batches_are_the_known_ones) {
       }
     }
 }
-END_TEST
 
-START_TEST(interleaved_holds_no_more_than_its_warm_up) {
+TEST(interleaved_holds_no_more_than_its_warm_up) {
   /* p = 4, v = 3, m = 11: ⌊11/4⌋ = 2 groups of 6 and 5, so rank r holds 2(p−r−1) + (v−1)·6 chunks and the one of the
    * forward that precedes the first backward; m = 8 (groups of 4) is Megatron's 2(p−r−1) + (v−1)·p + 1 */
   g_autoptr(Order) uneven = make("interleaved", 4, 3, 11);
@@ -195,9 +190,8 @@ START_TEST(interleaved_holds_no_more_than_its_warm_up) {
     ck_assert_int_eq(b.in_flight[r], 2 * (4 - r - 1) + 2 * 4 + 1);
   }
 }
-END_TEST
 
-START_TEST(interleaved_is_megatrons_order_when_ranks_divide_micro_batches) {
+TEST(interleaved_is_megatrons_order_when_ranks_divide_micro_batches) {
   /* p = 2, v = 2, m = 4. Rank 0 holds stages 0 and 2; warm-up 2·1 + 1·2 = 4 forwards: 0F0 0F1 2F0 2F1; then F B pairs,
    * forwards 0F2 0F3 2F2 2F3, backwards chunk-reversed 2B0 2B1 0B0 0B1; then the backwards left. Rank 1 holds 1 and 3
    * and warms up with 2. */
@@ -206,7 +200,6 @@ START_TEST(interleaved_is_megatrons_order_when_ranks_divide_micro_batches) {
   ck_assert_str_eq(csv, "0F0,0F1,2F0,2F1,0F2,2B0,0F3,2B1,2F2,0B0,2F3,0B1,2B2,2B3,0B2,0B3\n"
                         "1F0,1F1,3F0,3B0,3F1,3B1,1F2,1B0,1F3,1B1,3F2,3B2,3F3,3B3,1B2,1B3\n");
 }
-END_TEST
 
 static Order *make_in_turns(int p, int v, int m) {
   Order *order = order_new(schedule_find("interleaved", NULL), (OrderShape){p, v, m, .takes_turns = TRUE}, NULL);
@@ -214,7 +207,7 @@ static Order *make_in_turns(int p, int v, int m) {
   return order;
 }
 
-START_TEST(interleaved_in_turns_warms_up_with_one_more) {
+TEST(interleaved_in_turns_warms_up_with_one_more) {
   /* as above, of 5 and 3 forwards: no round has both passes of one micro-batch through one stage */
   g_autoptr(Order) order = make_in_turns(2, 2, 4);
   g_autofree char *csv = order_to_csv(order);
@@ -225,7 +218,6 @@ START_TEST(interleaved_in_turns_warms_up_with_one_more) {
   for (int r = 0; r < 4; r++)
     ck_assert_int_eq(peak_in_flight(longer->actions[r]), 2 * (4 - r - 1) + 2 * 4 + 2);
 }
-END_TEST
 
 /* Whether the order reaches its end where both of a round begin together, when the inputs of both are there. */
 static gboolean can_run_in_turns(const Order *order) {
@@ -256,7 +248,7 @@ static gboolean can_run_in_turns(const Order *order) {
 
 /* Neither of a round waits for the other, nor for what the other leads to on other ranks. Without the forward more it
  * does where the last rank's first backward is of the forward just before it. The bubble stays. */
-START_TEST(rounds_of_interleaved_can_take_turns) {
+TEST(rounds_of_interleaved_can_take_turns) {
   const ScheduleFacts *schedule = schedule_find("interleaved", NULL);
   for (int p = 1; p <= 8; p++)
     for (int v = 2; v <= 4; v++)
@@ -270,9 +262,8 @@ START_TEST(rounds_of_interleaved_can_take_turns) {
           ck_abort_msg("p=%d v=%d m=%d", p, v, m);
       }
 }
-END_TEST
 
-START_TEST(impossible_counts_are_refused_with_the_reason) {
+TEST(impossible_counts_are_refused_with_the_reason) {
   static const struct {
     const char *name;
     int p, v, m;
@@ -293,9 +284,8 @@ START_TEST(impossible_counts_are_refused_with_the_reason) {
     ck_assert_msg(strstr(error->message, cases[i].says) != NULL, "%s", error->message);
   }
 }
-END_TEST
 
-START_TEST(every_listed_schedule_is_found_and_a_wrong_one_gets_a_hint) {
+TEST(every_listed_schedule_is_found_and_a_wrong_one_gets_a_hint) {
   int n = 0;
   for (const char *const *name = schedule_names(); *name; name++, n++)
     ck_assert_str_eq(schedule_find(*name, NULL)->name, *name);
@@ -306,11 +296,10 @@ START_TEST(every_listed_schedule_is_found_and_a_wrong_one_gets_a_hint) {
   ck_assert_ptr_nonnull(strstr(error->message, "did you mean \"interleaved\""));
   ck_assert_ptr_null(schedule_find(NULL, NULL));
 }
-END_TEST
 
 /* --- grammar --- */
 
-START_TEST(actions_read_as_they_print) {
+TEST(actions_read_as_they_print) {
   static const char *const texts[] = {
       "0F3",       "1I2",        "1W2",      "0B3",       "2SEND_F1",     "12RECV_F34",
       "1SEND_B0",  "0RECV_B0",   "1UNSHARD", "1RESHARD",  "1REDUCE_GRAD", "3UNSHARD7",
@@ -329,9 +318,8 @@ START_TEST(actions_read_as_they_print) {
   ck_assert_int_eq(action.kind, ACTION_RECV_F);
   ck_assert_int_eq(action.micro_batch, 34);
 }
-END_TEST
 
-START_TEST(what_is_no_action_is_refused_and_leaves_the_target_alone) {
+TEST(what_is_no_action_is_refused_and_leaves_the_target_alone) {
   static const char *const texts[] = {"",
                                       "F",
                                       "0F",
@@ -360,10 +348,9 @@ START_TEST(what_is_no_action_is_refused_and_leaves_the_target_alone) {
   }
   ck_assert(!action_parse(NULL, &(Action){0}, NULL));
 }
-END_TEST
 
 /* With one chunk interleaved is 1f1b, looped-bfs gpipe; a pipeline of one rank has nothing to interleave. */
-START_TEST(who_asks_for_chunks_by_name_gets_some) {
+TEST(who_asks_for_chunks_by_name_gets_some) {
   static const struct {
     const char *name;
     int on_one, on_four;
@@ -375,24 +362,7 @@ START_TEST(who_asks_for_chunks_by_name_gets_some) {
     ck_assert_int_eq(schedule_default_chunks(schedule, 4), expected[i].on_four);
   }
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("order");
-  tcase_set_timeout(tcase, 60);
-  tcase_add_test(tcase, gpipe_and_1f1b_have_exactly_the_ramp_as_bubble);
-  tcase_add_test(tcase, a_lone_rank_takes_turns_between_neighbouring_micro_batches);
-  tcase_add_test(tcase, interleaved_bubble_is_exact_for_any_number_of_micro_batches);
-  tcase_add_test(tcase, interleaved_closed_form_holds_by_hand);
-  tcase_add_test(tcase, in_flight_micro_batches_are_the_known_ones);
-  tcase_add_test(tcase, interleaved_holds_no_more_than_its_warm_up);
-  tcase_add_test(tcase, interleaved_is_megatrons_order_when_ranks_divide_micro_batches);
-  tcase_add_test(tcase, interleaved_in_turns_warms_up_with_one_more);
-  tcase_add_test(tcase, rounds_of_interleaved_can_take_turns);
-  tcase_add_test(tcase, impossible_counts_are_refused_with_the_reason);
-  tcase_add_test(tcase, every_listed_schedule_is_found_and_a_wrong_one_gets_a_hint);
-  tcase_add_test(tcase, actions_read_as_they_print);
-  tcase_add_test(tcase, what_is_no_action_is_refused_and_leaves_the_target_alone);
-  tcase_add_test(tcase, who_asks_for_chunks_by_name_gets_some);
-  return run_case("order", tcase);
+  return run_tests();
 }

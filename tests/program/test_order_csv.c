@@ -11,7 +11,7 @@
 
 /* --- cells --- */
 
-START_TEST(cells_read_as_they_print) {
+TEST(cells_read_as_they_print) {
   static const char *const texts[] = {"0F3", "12SEND_B7", "1REDUCE_GRAD", "(0F3;1B2)OVERLAP_F_B",
                                       "(10F31;9B20)OVERLAP_F_B"};
   for (gsize i = 0; i < G_N_ELEMENTS(texts); i++) {
@@ -24,9 +24,8 @@ START_TEST(cells_read_as_they_print) {
     ck_assert_str_eq(printed->str, texts[i]);
   }
 }
-END_TEST
 
-START_TEST(what_is_no_pair_is_refused) {
+TEST(what_is_no_pair_is_refused) {
   static const char *const texts[] = {"(",
                                       "()",
                                       "(;)OVERLAP_F_B",
@@ -46,7 +45,6 @@ START_TEST(what_is_no_pair_is_refused) {
     ck_assert_msg(strstr(error->message, "is no pair: expected") != NULL, "%s", error->message);
   }
 }
-END_TEST
 
 /* --- round trips --- */
 
@@ -103,7 +101,7 @@ static void assert_comms_round_trip(const Order *order) {
     ck_abort_msg("program:\n%sread:\n%slowered:\n%swithout:\n%s", csv, csv_again, csv_lowered, compute_again);
 }
 
-START_TEST(every_schedule_is_read_back) {
+TEST(every_schedule_is_read_back) {
   int n_orders = 0;
   for (const char *const *name = schedule_names(); *name; name++) {
     const ScheduleFacts *schedule = schedule_find(*name, NULL);
@@ -120,11 +118,10 @@ START_TEST(every_schedule_is_read_back) {
   }
   ck_assert_int_gt(n_orders, 3 * 40);
 }
-END_TEST
 
 enum { N_RANDOM = 300 };
 
-START_TEST(any_order_that_can_run_is_read_back) {
+TEST(any_order_that_can_run_is_read_back) {
   int n_pairs = 0, n_two_pipes = 0;
   for (guint32 seed = 0; seed < N_RANDOM; seed++) {
     g_autoptr(GRand) rand = g_rand_new_with_seed(seed);
@@ -138,11 +135,10 @@ START_TEST(any_order_that_can_run_is_read_back) {
   ck_assert_int_gt(n_pairs, N_RANDOM / 10);
   ck_assert_int_gt(n_two_pipes, N_RANDOM / 8);
 }
-END_TEST
 
 /* --- as PyTorch writes it --- */
 
-START_TEST(pytorch_s_text_is_kept_to_the_byte) {
+TEST(pytorch_s_text_is_kept_to_the_byte) {
   static const char *const texts[] = {
       dualpipe_v,
       dualpipe_v_comms,
@@ -157,17 +153,15 @@ START_TEST(pytorch_s_text_is_kept_to_the_byte) {
     ck_assert_str_eq(csv, texts[i]);
   }
 }
-END_TEST
 
-START_TEST(communication_is_left_out_on_demand) {
+TEST(communication_is_left_out_on_demand) {
   g_autoptr(Order) order = read_legal(dualpipe_v_comms);
   g_autofree char *csv = order_to_compute_csv(order);
   ck_assert_str_eq(csv, dualpipe_v);
   ck_assert(order->has_send_recv && order->has_unshard && order->has_reduce_grad);
 }
-END_TEST
 
-START_TEST(idle_slots_and_blanks_do_not_change_the_order) {
+TEST(idle_slots_and_blanks_do_not_change_the_order) {
   /* a V: stages 0 and 3 on the first rank; W apart from I */
   g_autoptr(Order) order = read_legal("0F0,,3F0,3I0,3W0,,0B0\r\n,1F0,2F0,,2B0, 1B0 \r\n");
   g_autoptr(Order) dense = read_legal("0F0,3F0,3I0,3W0,0B0\n1F0,2F0,2B0,1B0");
@@ -183,9 +177,8 @@ START_TEST(idle_slots_and_blanks_do_not_change_the_order) {
   ck_assert_int_eq(order_column(order, 0, 3), 5);
   ck_assert_int_eq(order_column(order, 1, 2), 5);
 }
-END_TEST
 
-START_TEST(two_pipes_are_recognised) {
+TEST(two_pipes_are_recognised) {
   /* micro-batch 0 goes through stages 0 1 (ranks 0 1), micro-batch 1 through stages 2 3 (ranks 1 0) */
   g_autoptr(Order) order = read_legal("0F0,3F1,3B1,0B0\n2F1,1F0,1B0,2B1\n");
   ck_assert_int_eq(order->placement->n_pipes, 2);
@@ -193,7 +186,6 @@ START_TEST(two_pipes_are_recognised) {
   assert_round_trip(order);
   assert_comms_round_trip(order);
 }
-END_TEST
 
 /* --- refusals --- */
 
@@ -266,22 +258,20 @@ static const struct {
 };
 
 /* Check's loop variable _i is the refusal. */
-START_TEST(csv_errors_name_the_place_and_what_is_wrong) {
+LOOP_TEST(csv_errors_name_the_place_and_what_is_wrong, G_N_ELEMENTS(refusals)) {
   g_autoptr(GError) error = NULL;
   g_autoptr(Order) order = read_bytes(refusals[_i].csv, -1, &error);
   ck_assert_msg(order == NULL, "\"%s\" is read", refusals[_i].csv);
   ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_INPUT));
   ck_assert_msg(strstr(error->message, refusals[_i].says) != NULL, "\"%s\" says: %s", refusals[_i].csv, error->message);
 }
-END_TEST
 
-START_TEST(a_file_that_is_not_there_is_named) {
+TEST(a_file_that_is_not_there_is_named) {
   g_autoptr(GError) error = NULL;
   ck_assert_ptr_null(order_read_csv("/nonexistent/order.csv", &error));
   ck_assert_ptr_nonnull(strstr(error->message, "/nonexistent/order.csv"));
   ck_assert_ptr_null(order_read_csv(NULL, NULL));
 }
-END_TEST
 
 /* --- damage --- */
 
@@ -300,7 +290,7 @@ static void assert_survives(const char *bytes, gsize length, int *n_read) {
   ck_assert(*csv != '\0' && *comms != '\0');
 }
 
-START_TEST(damaged_files_are_refused_or_can_run) {
+TEST(damaged_files_are_refused_or_can_run) {
   static const char *const texts[] = {dualpipe_v, dualpipe_v_comms, "0F0,0F1,,,0B0,0B1\n,1F0,1F1,1B0,1B1,\n"};
   static const char damage[] = "0123456789FIWB,;()\n\r_SENDRCV\x80";
   g_autoptr(GRand) rand = g_rand_new_with_seed(7);
@@ -314,11 +304,10 @@ START_TEST(damaged_files_are_refused_or_can_run) {
   }
   ck_assert_int_gt(n_read, 10);
 }
-END_TEST
 
 /* Two actions change places: what can still run is lowered, the rest is refused; the passes never find what the reader
  * overlooked. */
-START_TEST(swapped_actions_are_refused_or_can_run) {
+TEST(swapped_actions_are_refused_or_can_run) {
   int n_read = 0, n_trials = 0;
   for (guint32 seed = 0; seed < 100; seed++) {
     g_autoptr(GRand) rand = g_rand_new_with_seed(seed);
@@ -344,9 +333,8 @@ START_TEST(swapped_actions_are_refused_or_can_run) {
   }
   ck_assert_int_gt(n_read, n_trials / 20);
 }
-END_TEST
 
-START_TEST(noise_of_megabytes_is_refused_with_a_short_message) {
+TEST(noise_of_megabytes_is_refused_with_a_short_message) {
   enum { SIZE = 10 * 1000 * 1000 };
   static const char alphabets[][24] = {"0123456789FBIW,", "0F0,\n", "0", ",", "\n", {'a', '\0', '\x80', 1}};
   g_autofree char *noise = g_malloc(SIZE);
@@ -362,23 +350,7 @@ START_TEST(noise_of_megabytes_is_refused_with_a_short_message) {
     ck_assert_uint_lt(strlen(error->message), 500);
   }
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("order_csv");
-  tcase_set_timeout(tcase, 60);
-  tcase_add_test(tcase, cells_read_as_they_print);
-  tcase_add_test(tcase, what_is_no_pair_is_refused);
-  tcase_add_test(tcase, every_schedule_is_read_back);
-  tcase_add_test(tcase, any_order_that_can_run_is_read_back);
-  tcase_add_test(tcase, pytorch_s_text_is_kept_to_the_byte);
-  tcase_add_test(tcase, communication_is_left_out_on_demand);
-  tcase_add_test(tcase, idle_slots_and_blanks_do_not_change_the_order);
-  tcase_add_test(tcase, two_pipes_are_recognised);
-  tcase_add_loop_test(tcase, csv_errors_name_the_place_and_what_is_wrong, 0, G_N_ELEMENTS(refusals));
-  tcase_add_test(tcase, a_file_that_is_not_there_is_named);
-  tcase_add_test(tcase, damaged_files_are_refused_or_can_run);
-  tcase_add_test(tcase, swapped_actions_are_refused_or_can_run);
-  tcase_add_test(tcase, noise_of_megabytes_is_refused_with_a_short_message);
-  return run_case("order_csv", tcase);
+  return run_tests();
 }

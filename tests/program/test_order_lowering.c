@@ -68,7 +68,7 @@ static int assert_pairs(const Program *program) {
 }
 
 /* The two ranks have two and three pairs. */
-START_TEST(pairs_wait_for_both_inputs_and_send_both_products_at_their_end) {
+TEST(pairs_wait_for_both_inputs_and_send_both_products_at_their_end) {
   static const char *const texts[] = {dualpipe_v, dualpipe_v_comms};
   for (gsize i = 0; i < G_N_ELEMENTS(texts); i++) {
     g_autoptr(Order) order = read_legal(texts[i]);
@@ -80,9 +80,8 @@ START_TEST(pairs_wait_for_both_inputs_and_send_both_products_at_their_end) {
     ck_assert_int_eq(assert_pairs(program), n_cells);
   }
 }
-END_TEST
 
-START_TEST(the_text_of_a_program_keeps_its_pairs) {
+TEST(the_text_of_a_program_keeps_its_pairs) {
   /* 5 micro-batches through two pipes: 3 and 2 */
   g_autoptr(Order) two_pipes = order_new(schedule_find("dualpipe", NULL), (OrderShape){4, 2, 5, 0}, NULL);
   g_autoptr(Order) one_pipe = read_legal(dualpipe_v);
@@ -99,9 +98,8 @@ START_TEST(the_text_of_a_program_keeps_its_pairs) {
     ck_assert_str_eq(csv_again, csv);
   }
 }
-END_TEST
 
-START_TEST(a_pair_takes_the_time_it_is_given) {
+TEST(a_pair_takes_the_time_it_is_given) {
   /* two forwards of 1, a pair of 2.5, two backwards of 2: 8.5; without a time of its own the pair takes 3: 9 */
   g_autoptr(Order) order = read_legal("0F0,0F1,(0F2;0B0)OVERLAP_F_B,0B1,0B2\n");
   const double pair_ns[] = {2500, 0};
@@ -113,11 +111,10 @@ START_TEST(a_pair_takes_the_time_it_is_given) {
     ck_assert_int_eq(trace_end(run->trace), expected_ns[i]);
   }
 }
-END_TEST
 
 /* --- communication in the order --- */
 
-START_TEST(transfers_stand_where_the_order_puts_them) {
+TEST(transfers_stand_where_the_order_puts_them) {
   /* both activations are sent together, after the second forward */
   g_autoptr(Order) order = read_legal("0F0,0F1,0SEND_F0,0SEND_F1,0RECV_B1,0RECV_B0,0B1,0B0\n"
                                       "1RECV_F0,1RECV_F1,1F0,1F1,1B1,1SEND_B1,1B0,1SEND_B0\n");
@@ -131,7 +128,6 @@ START_TEST(transfers_stand_where_the_order_puts_them) {
   ck_assert(waits_for(&list->ops[2], 0) && waits_for(&list->ops[3], 1));
   ck_assert(waits_for(&list->ops[6], 4) && waits_for(&list->ops[7], 5));
 }
-END_TEST
 
 /* What a rank's ops hold and do not drop, and hold in all. */
 static void sum_effects(const Program *program, int rank, double left[N_MEMORY], double held[N_MEMORY]) {
@@ -200,7 +196,7 @@ static const char *fault_of(const Program *program, const Workload *workload) {
 enum { N_PLANS = 200, MAX_GPUS = 64 };
 
 /* A plan's Program goes out as PyTorch's CSV and comes back as an order that says where to communicate. */
-START_TEST(a_plan_s_program_comes_back_as_an_order) {
+TEST(a_plan_s_program_comes_back_as_an_order) {
   int n_unsharded = 0, n_reduced = 0;
   for (guint seed = 0; seed < N_PLANS; seed++) {
     g_auto(Case) drawn = random_case(seed, clusters, MAX_GPUS);
@@ -222,9 +218,8 @@ START_TEST(a_plan_s_program_comes_back_as_an_order) {
   ck_assert_int_gt(n_unsharded, N_PLANS / 10);
   ck_assert_int_gt(n_reduced, N_PLANS / 3);
 }
-END_TEST
 
-START_TEST(sharding_in_the_order_costs_nothing_on_one_rank) {
+TEST(sharding_in_the_order_costs_nothing_on_one_rank) {
   g_autoptr(Order) comms = read_legal("0UNSHARD,0F0,0F1,0RESHARD,0UNSHARD,0B0,0B1,0REDUCE_GRAD,0RESHARD\n");
   g_autoptr(Order) plain = read_legal("0F0,0F1,0B0,0B1\n");
   g_autoptr(Plan) plan = plan_of(1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
@@ -234,11 +229,10 @@ START_TEST(sharding_in_the_order_costs_nothing_on_one_rank) {
   g_autofree char *text = program_to_text(program), *expected_text = program_to_text(expected);
   ck_assert_str_eq(text, expected_text);
 }
-END_TEST
 
 /* --- what a schedule's own runtime does --- */
 
-START_TEST(without_overlap_the_next_op_of_the_sender_waits_for_the_send) {
+TEST(without_overlap_the_next_op_of_the_sender_waits_for_the_send) {
   for (guint seed = 0; seed < N_PLANS; seed++) {
     g_auto(Case) drawn = random_case(seed, clusters, MAX_GPUS);
     g_autoptr(Prediction) prediction = predict_case(&drawn);
@@ -256,9 +250,8 @@ START_TEST(without_overlap_the_next_op_of_the_sender_waits_for_the_send) {
     }
   }
 }
-END_TEST
 
-START_TEST(a_schedule_brings_what_its_runtime_does_and_the_plan_may_differ) {
+TEST(a_schedule_brings_what_its_runtime_does_and_the_plan_may_differ) {
   static const struct {
     const char *schedule;
     gboolean overlaps_p2p, waits_for_norm;
@@ -278,19 +271,9 @@ START_TEST(a_schedule_brings_what_its_runtime_does_and_the_plan_may_differ) {
       ck_assert_int_eq(plan->steps, given >= 0 ? (given ? 1 : 3) : cases[i].steps);
     }
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("order_lowering");
-  tcase_set_timeout(tcase, 60);
+  TCase *tcase = listed_tests();
   tcase_add_unchecked_fixture(tcase, set_up, tear_down);
-  tcase_add_test(tcase, pairs_wait_for_both_inputs_and_send_both_products_at_their_end);
-  tcase_add_test(tcase, the_text_of_a_program_keeps_its_pairs);
-  tcase_add_test(tcase, a_pair_takes_the_time_it_is_given);
-  tcase_add_test(tcase, transfers_stand_where_the_order_puts_them);
-  tcase_add_test(tcase, a_plan_s_program_comes_back_as_an_order);
-  tcase_add_test(tcase, sharding_in_the_order_costs_nothing_on_one_rank);
-  tcase_add_test(tcase, without_overlap_the_next_op_of_the_sender_waits_for_the_send);
-  tcase_add_test(tcase, a_schedule_brings_what_its_runtime_does_and_the_plan_may_differ);
   return run_case("order_lowering", tcase);
 }

@@ -26,7 +26,7 @@ static Order *order_of(const FlatProblem *flat, const FlatOrder *from, const Pla
  *
  *     rank 0  F F . I W I W        7
  *     rank 1    F I F I W W                                                                                         */
-START_TEST(a_w_in_the_way_is_put_off) {
+TEST(a_w_in_the_way_is_put_off) {
   const StageCost stages[] = {{1, 1, 1, 1, 0, 1}, {1, 1, 1, 1, 0, 1}};
   static const Action actions[] = {{0, 0, ACTION_F}, {0, 1, ACTION_F}, {0, 0, ACTION_I}, {0, 0, ACTION_W},
                                    {0, 1, ACTION_I}, {0, 1, ACTION_W}, {1, 0, ACTION_F}, {1, 0, ACTION_I},
@@ -49,7 +49,6 @@ START_TEST(a_w_in_the_way_is_put_off) {
   ck_assert_int_eq(order.span_ns, 7);
   ck_assert_int_eq(order.actions[8].kind, ACTION_F); /* rank 1's third */
 }
-END_TEST
 
 /* A problem drawn from a seed; its arrays live in the struct. */
 typedef struct {
@@ -118,7 +117,7 @@ static const char *polish_one(const Drawn *drawn, const Order *from, int *n_shor
   return NULL;
 }
 
-START_TEST(no_order_gets_longer_invalid_or_holds_more_than_the_cap) {
+LOOP_TEST(no_order_gets_longer_invalid_or_holds_more_than_the_cap, 3) {
   g_autoptr(GRand) random = g_rand_new_with_seed((guint32)_i + 1);
   const char *const *names = schedule_names();
   int n_tried = 0, n_shorter = 0;
@@ -144,12 +143,7 @@ START_TEST(no_order_gets_longer_invalid_or_holds_more_than_the_cap) {
   ck_assert_int_gt(n_tried, N_PROBLEMS / 2);
   ck_assert_int_gt(n_shorter, n_tried / 4);
 }
-END_TEST
 
 int main(void) {
-  TCase *cases = tcase_create("order_polish");
-  tcase_set_timeout(cases, 100);
-  tcase_add_test(cases, a_w_in_the_way_is_put_off);
-  tcase_add_loop_test(cases, no_order_gets_longer_invalid_or_holds_more_than_the_cap, 0, 3);
-  return run_case("order_polish", cases);
+  return run_tests();
 }

@@ -97,7 +97,7 @@ static int first_difference(const char *a, const char *b) {
 }
 
 /* Check's loop variable _i is the example. */
-START_TEST(small_programs_are_lowered_as_written_down) {
+LOOP_TEST(small_programs_are_lowered_as_written_down, G_N_ELEMENTS(examples)) {
   const Example *example = &examples[_i];
   g_autofree char *file = g_strconcat(CASES_FIXTURES, "/passes/", example->name, ".txt", NULL);
   g_autofree char *story = story_of(example), *golden = NULL;
@@ -108,7 +108,6 @@ START_TEST(small_programs_are_lowered_as_written_down) {
                 "%s:%d is no longer what the passes make; if that is right, run this test with STEPSIM_UPDATE_GOLDEN=1",
                 file, first_difference(story, golden));
 }
-END_TEST
 
 /* --- properties --- */
 
@@ -133,7 +132,7 @@ static Case draw_whole(guint seed) {
   return drawn;
 }
 
-START_TEST(lowered_and_expanded_programs_can_run) {
+TEST(lowered_and_expanded_programs_can_run) {
   for (guint seed = 0; seed < N_PLANS; seed++) {
     g_auto(Case) drawn = draw_whole(seed);
     drawn.plan->steps = 1 + (int)(seed % 3);
@@ -145,7 +144,6 @@ START_TEST(lowered_and_expanded_programs_can_run) {
     ck_assert_msg(program_verify(expanded, &error), "%s\nexpanded: %s", text, error ? error->message : "");
   }
 }
-END_TEST
 
 /* Bytes held less bytes dropped by the ops of one step, by category; and all held. */
 static void sum_effects(const Program *program, int rank, int step, double left[N_MEMORY], double held[N_MEMORY]) {
@@ -160,7 +158,7 @@ static void sum_effects(const Program *program, int rank, int step, double left[
     }
 }
 
-START_TEST(what_a_step_holds_it_drops) {
+TEST(what_a_step_holds_it_drops) {
   for (guint seed = 0; seed < N_PLANS; seed++) {
     g_auto(Case) drawn = draw_whole(seed);
     drawn.plan->steps = 2;
@@ -180,11 +178,10 @@ START_TEST(what_a_step_holds_it_drops) {
     ck_assert_double_gt(total_held, 0);
   }
 }
-END_TEST
 
 /* The embedding's backward is followed by that of a head that looks words up in its table: the table's gradient is held
  * from the one to its reduction behind the other. */
-START_TEST(a_gradient_that_heads_still_add_to_is_held) {
+TEST(a_gradient_that_heads_still_add_to_is_held) {
   g_autoptr(Model) model = read_model(CASES_FIXTURES "/models/tiny-deepseek.json");
   g_autoptr(Cluster) cluster = read_cluster("selene");
   g_autoptr(Plan) plan = plan_new();
@@ -215,7 +212,6 @@ START_TEST(a_gradient_that_heads_still_add_to_is_held) {
   }
   ck_assert_int_eq(n_tables, 1);
 }
-END_TEST
 
 /* --- the table that embedding and head share --- */
 
@@ -273,7 +269,7 @@ static double most_buffers(const Program *program, int rank) {
 
 /* Embedding and head of a rank have one table and one gradient of it, however many micro-batches are in flight: buffers
  * hold at most that more than if each had its own, which is there only while it is used. */
-START_TEST(a_shared_table_is_held_once) {
+TEST(a_shared_table_is_held_once) {
   int n_seen = 0;
   for (guint seed = 0; n_seen < N_PLANS; seed++) {
     g_autoptr(GRand) rand = g_rand_new_with_seed(seed);
@@ -299,10 +295,9 @@ START_TEST(a_shared_table_is_held_once) {
     n_seen++;
   }
 }
-END_TEST
 
 /* Likewise the gradient of a table that heads that predict further look words up in. */
-START_TEST(the_gradient_of_a_table_that_heads_read_is_held_until_reduced) {
+TEST(the_gradient_of_a_table_that_heads_read_is_held_until_reduced) {
   for (guint seed = 0, n_seen = 0; n_seen < N_PLANS / 4; seed++) {
     g_autoptr(GRand) rand = g_rand_new_with_seed(seed);
     g_auto(Case) drawn = draw_whole(seed);
@@ -319,7 +314,6 @@ START_TEST(the_gradient_of_a_table_that_heads_read_is_held_until_reduced) {
     n_seen += parameters > 0;
   }
 }
-END_TEST
 
 static int order_in_flight(const GArray *actions) {
   int now = 0, peak = 0;
@@ -330,7 +324,7 @@ static int order_in_flight(const GArray *actions) {
   return peak;
 }
 
-START_TEST(a_program_holds_as_many_micro_batches_as_its_order) {
+TEST(a_program_holds_as_many_micro_batches_as_its_order) {
   for (guint seed = 0; seed < N_PLANS; seed++) {
     g_auto(Case) drawn = draw_whole(seed);
     drawn.plan->fold = seed % 2 == 0;
@@ -344,7 +338,6 @@ START_TEST(a_program_holds_as_many_micro_batches_as_its_order) {
       ck_assert_int_eq(peak[rank], order_in_flight(order->actions[rank]));
   }
 }
-END_TEST
 
 static double total_flops(const Program *program, int rank) {
   const OpList *list = &program->ranks[rank];
@@ -355,7 +348,7 @@ static double total_flops(const Program *program, int rank) {
   return flops;
 }
 
-START_TEST(expanding_keeps_work_and_memory) {
+TEST(expanding_keeps_work_and_memory) {
   for (guint seed = 0; seed < N_PLANS; seed++) {
     g_auto(Case) drawn = draw_whole(seed);
     drawn.plan->contention = FALSE; /* which expands some programs by itself */
@@ -375,11 +368,10 @@ START_TEST(expanding_keeps_work_and_memory) {
     }
   }
 }
-END_TEST
 
 /* Unfused attention is counted in full, as the convention of Megatron's papers has it; the vocabularies need no
  * padding; so the products of all ranks are the model's. */
-START_TEST(a_program_does_the_model_s_products) {
+TEST(a_program_does_the_model_s_products) {
   for (guint seed = 0; seed < N_PLANS; seed++) {
     g_auto(Case) drawn = draw_whole(seed);
     drawn.plan->attention = ATTENTION_UNFUSED;
@@ -394,7 +386,6 @@ START_TEST(a_program_does_the_model_s_products) {
     ck_assert_msg(relative_difference(flops, expected) < 1e-9, "%s\n%g FLOPs, the model's %g", text, flops, expected);
   }
 }
-END_TEST
 
 /* Bytes of a rank's ops with that action and collective. */
 static double total_bytes(const Program *program, int rank, ActionKind action, Collective collective) {
@@ -442,14 +433,13 @@ static void assert_reduced_once(const Case *drawn, const Prediction *prediction)
   }
 }
 
-START_TEST(every_gradient_is_reduced_once) {
+TEST(every_gradient_is_reduced_once) {
   for (guint seed = 0; seed < N_PLANS; seed++) {
     g_auto(Case) drawn = draw_whole(seed);
     g_autoptr(Prediction) prediction = predict_case(&drawn);
     assert_reduced_once(&drawn, prediction);
   }
 }
-END_TEST
 
 /* The k-th sum over copies of a rank's list; NULL when there are no more. */
 static const Op *copy_sum(const OpList *list, int k) {
@@ -462,7 +452,7 @@ static const Op *copy_sum(const OpList *list, int k) {
 /* Rank r holds stage r of one pipe and p + (p − 1 − r) of the other, rank p − 1 − r the copies of both: stages
  * p − 1 − r and p + r. So each rank has two sums, g/S bytes for each of its parameters in all, and the k-th on both
  * ranks are of stages that differ by p. A pipe's micro-batches are half of all (ZeRO-2, 3: as many reductions). */
-START_TEST(both_copies_of_a_stage_are_summed_once) {
+TEST(both_copies_of_a_stage_are_summed_once) {
   for (guint seed = 0; seed < N_PLANS; seed++) {
     g_auto(Case) drawn = draw_whole(seed);
     Plan *plan = drawn.plan;
@@ -487,10 +477,9 @@ START_TEST(both_copies_of_a_stage_are_summed_once) {
     }
   }
 }
-END_TEST
 
 /* ZeRO-1 and 2 once a step, ZeRO-3 for every forward and every backward. */
-START_TEST(every_parameter_is_gathered_once_a_pass) {
+TEST(every_parameter_is_gathered_once_a_pass) {
   for (guint seed = 0; seed < N_PLANS; seed++) {
     g_auto(Case) drawn = draw_whole(seed);
     const Plan *plan = drawn.plan;
@@ -503,7 +492,6 @@ START_TEST(every_parameter_is_gathered_once_a_pass) {
     }
   }
 }
-END_TEST
 
 /* The gather an op waits for; −1 none. */
 static gint32 gather_of(const OpList *list, const Op *op) {
@@ -543,7 +531,7 @@ static void assert_window(const Case *drawn, const Program *program, int rank, i
   }
 }
 
-START_TEST(zero_3_gathers_no_further_ahead_than_its_window) {
+TEST(zero_3_gathers_no_further_ahead_than_its_window) {
   int n_seen = 0;
   for (guint seed = 0; seed < 4 * N_PLANS; seed++) {
     g_auto(Case) drawn = draw_whole(seed);
@@ -556,24 +544,9 @@ START_TEST(zero_3_gathers_no_further_ahead_than_its_window) {
   }
   ck_assert_int_gt(n_seen, N_PLANS / 4);
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("passes");
-  tcase_set_timeout(tcase, 120);
+  TCase *tcase = listed_tests();
   tcase_add_checked_fixture(tcase, set_up, tear_down);
-  tcase_add_loop_test(tcase, small_programs_are_lowered_as_written_down, 0, G_N_ELEMENTS(examples));
-  tcase_add_test(tcase, lowered_and_expanded_programs_can_run);
-  tcase_add_test(tcase, what_a_step_holds_it_drops);
-  tcase_add_test(tcase, a_gradient_that_heads_still_add_to_is_held);
-  tcase_add_test(tcase, a_shared_table_is_held_once);
-  tcase_add_test(tcase, the_gradient_of_a_table_that_heads_read_is_held_until_reduced);
-  tcase_add_test(tcase, a_program_holds_as_many_micro_batches_as_its_order);
-  tcase_add_test(tcase, expanding_keeps_work_and_memory);
-  tcase_add_test(tcase, a_program_does_the_model_s_products);
-  tcase_add_test(tcase, every_gradient_is_reduced_once);
-  tcase_add_test(tcase, both_copies_of_a_stage_are_summed_once);
-  tcase_add_test(tcase, every_parameter_is_gathered_once_a_pass);
-  tcase_add_test(tcase, zero_3_gathers_no_further_ahead_than_its_window);
   return run_case("passes", tcase);
 }

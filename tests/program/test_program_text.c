@@ -52,12 +52,11 @@ static void assert_round_trip(const char *text) {
   ck_assert_str_eq(written, text);
 }
 
-START_TEST(every_field_survives_reading_and_writing) {
+TEST(every_field_survives_reading_and_writing) {
   assert_round_trip(everything);
 }
-END_TEST
 
-START_TEST(fields_are_read_into_their_places) {
+TEST(fields_are_read_into_their_places) {
   g_autoptr(Program) program = read_program(everything);
   ck_assert_int_eq(program->expansion, EXPANSION_ALL);
   const Group *shard = &g_array_index(program->groups, Group, 1), *ends = &g_array_index(program->groups, Group, 3);
@@ -80,9 +79,8 @@ START_TEST(fields_are_read_into_their_places) {
   ck_assert(op->after[2] == -1 && op->peer == -1 && op->tag == -1 && op->batch == -1);
   ck_assert(norm->kind == OP_COLLECTIVE && norm->stream == STREAM_COMPUTE && norm->stage == -1);
 }
-END_TEST
 
-START_TEST(entries_asked_for_after_reading_are_the_ones_read) {
+TEST(entries_asked_for_after_reading_are_the_ones_read) {
   g_autoptr(Program) program = read_program(everything);
   Work run = g_array_index(program->works, Work, 4);
   Effect effect = g_array_index(program->effects, Effect, 2);
@@ -96,9 +94,8 @@ START_TEST(entries_asked_for_after_reading_are_the_ones_read) {
   ck_assert_int_eq(program_work(program, &run), 5);
   ck_assert_int_eq(program_work(program, &run), 5);
 }
-END_TEST
 
-START_TEST(tables_keep_thousands_of_entries_apart) {
+TEST(tables_keep_thousands_of_entries_apart) {
   g_autoptr(Program) program = program_new(1, 1, 1);
   Work work = {.piece = -1, .first_item = -1, .last_item = -1};
   int n_wrong = 0;
@@ -113,9 +110,8 @@ START_TEST(tables_keep_thousands_of_entries_apart) {
   ck_assert_int_eq(n_wrong, 0);
   ck_assert_uint_eq(program->works->len, 5000);
 }
-END_TEST
 
-START_TEST(lowered_programs_survive) {
+TEST(lowered_programs_survive) {
   for (const char *const *name = schedule_names(); *name; name++) {
     const ScheduleFacts *schedule = schedule_find(*name, NULL);
     g_autoptr(Order) order = order_new(schedule, (OrderShape){4, schedule->most_chunks > 1 ? 2 : 1, 6, 0}, NULL);
@@ -126,9 +122,8 @@ START_TEST(lowered_programs_survive) {
     assert_round_trip(text);
   }
 }
-END_TEST
 
-START_TEST(numbers_are_written_short_and_read_back_exactly) {
+TEST(numbers_are_written_short_and_read_back_exactly) {
   static const double values[] = {1,        0.1, 1.0 / 3, 1e22, 123456789012345680.0, 5e-324, 1.7976931348623157e308,
                                   2.0 / 3e7};
   for (gsize i = 0; i < G_N_ELEMENTS(values); i++) {
@@ -143,9 +138,8 @@ START_TEST(numbers_are_written_short_and_read_back_exactly) {
   g_autofree char *text = program_to_text(program);
   ck_assert_ptr_nonnull(strstr(text, "bytes=0.1\n"));
 }
-END_TEST
 
-START_TEST(people_may_add_comments_blanks_and_crlf) {
+TEST(people_may_add_comments_blanks_and_crlf) {
   g_autofree char *text =
       edit_text(everything, (Edit[MAX_EDITS]){{"group 0 dp", "# the gradients\r\n\n \t group \t 0 dp"},
                                               {"charge=dp\ngroup 1", "charge=dp\t \r\n#\ngroup 1"}});
@@ -153,7 +147,6 @@ START_TEST(people_may_add_comments_blanks_and_crlf) {
   g_autofree char *written = program_to_text(program);
   ck_assert_str_eq(written, everything);
 }
-END_TEST
 
 /* A change to `everything`, and what the error about it says: the line, what was found, the nearest name. */
 typedef struct {
@@ -172,7 +165,7 @@ static void assert_refused(const Refusal *refusals, gsize n) {
   }
 }
 
-START_TEST(errors_in_the_counts_and_groups_are_named) {
+TEST(errors_in_the_counts_and_groups_are_named) {
   static const Refusal refusals[] = {
       {{"program ranks=2", "progam ranks=2"}, "test:1: found \"progam\"; expected the program line first"},
       {{"ranks=2 ", ""}, "test:1: ranks= is missing"},
@@ -198,9 +191,8 @@ START_TEST(errors_in_the_counts_and_groups_are_named) {
   };
   assert_refused(refusals, G_N_ELEMENTS(refusals));
 }
-END_TEST
 
-START_TEST(errors_in_works_transfers_and_effects_are_named) {
+TEST(errors_in_works_transfers_and_effects_are_named) {
   static const Refusal refusals[] = {
       {{"work 0 F", "work 0 FF"}, "test:6: phase \"FF\": expected one of F, I, W, B, OPTIMIZER"},
       {{"layers=12", "layer=12"}, "did you mean \"layers\"?"},
@@ -221,9 +213,8 @@ START_TEST(errors_in_works_transfers_and_effects_are_named) {
   };
   assert_refused(refusals, G_N_ELEMENTS(refusals));
 }
-END_TEST
 
-START_TEST(errors_in_the_ops_of_a_rank_are_named) {
+TEST(errors_in_the_ops_of_a_rank_are_named) {
   static const Refusal refusals[] = {
       {{"rank 0 weights", "  0 compute 0F0 work=0\nrank 0 weights"}, "test:21: an op before the first rank line"},
       {{"rank 1 ", "rank 2 "}, "test:32: found number \"2\"; expected 1"},
@@ -241,9 +232,8 @@ START_TEST(errors_in_the_ops_of_a_rank_are_named) {
   };
   assert_refused(refusals, G_N_ELEMENTS(refusals));
 }
-END_TEST
 
-START_TEST(empty_cut_and_missing_texts_are_refused) {
+TEST(empty_cut_and_missing_texts_are_refused) {
   g_autoptr(GError) error = NULL;
   ck_assert_ptr_null(program_from_text(NULL, "test", &error));
   ck_assert_ptr_nonnull(strstr(error->message, "test:1: nothing here; expected a program"));
@@ -257,7 +247,6 @@ START_TEST(empty_cut_and_missing_texts_are_refused) {
       ck_abort_msg("accepted when cut after %d of %d bytes", (int)n, (int)length);
   }
 }
-END_TEST
 
 static guint32 random_state = 99;
 
@@ -267,7 +256,7 @@ static guint32 draw(guint32 n) {
 }
 
 /* Whatever is accepted is written and read again as the same; nothing crashes. */
-START_TEST(mangled_texts_are_refused_or_mean_what_they_say) {
+TEST(mangled_texts_are_refused_or_mean_what_they_say) {
   static const char alphabet[] = "0123456789=,->.+ \n#FBIWabdeforst_-\xff\x01";
   gsize length = strlen(everything);
   int n_accepted = 0;
@@ -290,9 +279,8 @@ START_TEST(mangled_texts_are_refused_or_mean_what_they_say) {
   }
   ck_assert_int_gt(n_accepted, 100); /* else the property was hardly tried */
 }
-END_TEST
 
-START_TEST(noise_of_megabytes_is_refused_with_a_short_message) {
+TEST(noise_of_megabytes_is_refused_with_a_short_message) {
   enum { SIZE = 10 * 1000 * 1000 };
   static const char *const alphabets[] = {"program =0123456789\n", "# \n", "x", "\n", "\xff\xfe= "};
   g_autofree char *noise = g_malloc(SIZE + 1);
@@ -305,9 +293,8 @@ START_TEST(noise_of_megabytes_is_refused_with_a_short_message) {
     ck_assert_uint_lt(strlen(error->message), 500);
   }
 }
-END_TEST
 
-START_TEST(axes_are_spelled_alike_everywhere) {
+TEST(axes_are_spelled_alike_everywhere) {
   g_autoptr(Program) program = read_program(two_ranks);
   for (int axis = 0; axis < N_AXES; axis++) {
     Group *group = &g_array_index(program->groups, Group, 0);
@@ -320,24 +307,7 @@ START_TEST(axes_are_spelled_alike_everywhere) {
     ck_assert_int_eq(g_array_index(again->groups, Group, 0).charge, axis);
   }
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("program_text");
-  tcase_set_timeout(tcase, 60);
-  tcase_add_test(tcase, every_field_survives_reading_and_writing);
-  tcase_add_test(tcase, fields_are_read_into_their_places);
-  tcase_add_test(tcase, entries_asked_for_after_reading_are_the_ones_read);
-  tcase_add_test(tcase, tables_keep_thousands_of_entries_apart);
-  tcase_add_test(tcase, lowered_programs_survive);
-  tcase_add_test(tcase, numbers_are_written_short_and_read_back_exactly);
-  tcase_add_test(tcase, people_may_add_comments_blanks_and_crlf);
-  tcase_add_test(tcase, errors_in_the_counts_and_groups_are_named);
-  tcase_add_test(tcase, errors_in_works_transfers_and_effects_are_named);
-  tcase_add_test(tcase, errors_in_the_ops_of_a_rank_are_named);
-  tcase_add_test(tcase, empty_cut_and_missing_texts_are_refused);
-  tcase_add_test(tcase, mangled_texts_are_refused_or_mean_what_they_say);
-  tcase_add_test(tcase, noise_of_megabytes_is_refused_with_a_short_message);
-  tcase_add_test(tcase, axes_are_spelled_alike_everywhere);
-  return run_case("program_text", tcase);
+  return run_tests();
 }

@@ -169,7 +169,7 @@ static int n_schedules(void) {
 
 /* Small times in all proportions, so that which way through the passes is longest changes. Check's _i is the
  * schedule. */
-START_TEST(bubble_is_the_closed_form_or_above_the_bound) {
+LOOP_TEST(bubble_is_the_closed_form_or_above_the_bound, n_schedules()) {
   const ScheduleFacts *schedule = schedule_find(schedule_names()[_i], NULL);
   const int n_pipes = schedule->placement == PLACEMENT_BIDIRECTIONAL ? 2 : 1;
   for (int p = n_pipes; p <= 16; p += n_pipes) {
@@ -188,7 +188,6 @@ START_TEST(bubble_is_the_closed_form_or_above_the_bound) {
     }
   }
 }
-END_TEST
 
 /* F less B or W on the rank that has most. */
 static int most_in_flight(const Order *order) {
@@ -223,7 +222,7 @@ static gboolean is_joined(const Action *action) {
 }
 
 /* What the table says of a schedule before there is an order is so in its orders. */
-START_TEST(facts_are_those_of_the_orders) {
+LOOP_TEST(facts_are_those_of_the_orders, n_schedules()) {
   const ScheduleFacts *schedule = schedule_find(schedule_names()[_i], NULL);
   const int v = schedule_default_chunks(schedule, 8);
   g_autoptr(Order) order = make(schedule->name, (OrderShape){8, v, 48, .takes_turns = schedule->has_rounds}),
@@ -234,9 +233,8 @@ START_TEST(facts_are_those_of_the_orders) {
   ck_assert_int_eq(schedule->holds_all, most_in_flight(twice) == 96 * v);
   ck_assert(schedule->holds_all || most_in_flight(twice) <= 4 * 8 * v);
 }
-END_TEST
 
-START_TEST(random_counts_and_times_keep_every_promise) {
+TEST(random_counts_and_times_keep_every_promise) {
   g_autoptr(GRand) random = g_rand_new_with_seed(20);
   for (int n = 0; n < 1500; n++) {
     const ScheduleFacts *schedule = schedule_find(schedule_names()[n % n_schedules()], NULL);
@@ -261,7 +259,6 @@ START_TEST(random_counts_and_times_keep_every_promise) {
     assert_bubble(schedule, shape, order, &times);
   }
 }
-END_TEST
 
 /* --- the published forms, spelled out --- */
 
@@ -276,7 +273,7 @@ static gint64 bubble_of(const char *name, int p, int v, int m, gint64 f, gint64 
 }
 
 /* arXiv 2401.10241, table 1 and §6; (7, 5, 4) and (6, 7, 5) have F + I ≥ 2W. zb-v is free of bubbles at F = I = W. */
-START_TEST(zero_bubble_orders_have_the_papers_bubbles) {
+TEST(zero_bubble_orders_have_the_papers_bubbles) {
   for (int p = 1; p <= 16; p++)
     for (int m = 2 * p; m <= 128; m += 7) {
       assert_time("zb-h1", p, m, bubble_of("zb-h1", p, 1, m, 7, 5, 4, 0), (p - 1) * (7 + 5 - 4));
@@ -286,11 +283,10 @@ START_TEST(zero_bubble_orders_have_the_papers_bubbles) {
       assert_time("zb-v", p, m, bubble_of("zb-v", p, 2, m, 3, 3, 3, 0), 0);
     }
 }
-END_TEST
 
 /* DualPipe's (p/2 − 1)(F&B + B − 3W), B = I + W, at F = 4, I = 5, W = 3: with pairs that gain nothing (12) it is the
  * bubble on spans; with pairs of 10 it is the whole time less the work of the ranks with the most pairs. */
-START_TEST(dualpipe_has_the_published_bubble) {
+TEST(dualpipe_has_the_published_bubble) {
   for (int half = 1; half <= 8; half++)
     for (int m = 4 * half; m <= 128; m += 14) {
       gint64 turns = half - 1;
@@ -301,20 +297,18 @@ START_TEST(dualpipe_has_the_published_bubble) {
       assert_time("dualpipe makespan", 2 * half, m, run.makespan - run.least_work, turns * (10 + 8 - 9));
     }
 }
-END_TEST
 
 /* Breadth first over v chunks: the ramp of p − 1 chunks, down and up. */
-START_TEST(looped_bfs_has_a_chunks_ramp) {
+TEST(looped_bfs_has_a_chunks_ramp) {
   for (int p = 1; p <= 16; p++)
     for (int v = 1; v <= 4; v++)
       assert_time("looped-bfs", p, 2 * p, bubble_of("looped-bfs", p, v, 2 * p, 2, 3, 4, 0), (p - 1) * (2 + 3 + 4));
 }
-END_TEST
 
 /* What the zero-bubble authors' own scheduler takes at p = 8, m = 32, 10 ms per chunk, in units of 10 ms: 1f1b 117,
  * zb-1p 103, zb-2p 103 with a span of 96; on V's, with two such chunks per rank, 199 with a span of 192 (the work: no
  * bubble), v-half 209, v-min 219. */
-START_TEST(no_slower_than_the_zero_bubble_authors_scheduler) {
+TEST(no_slower_than_the_zero_bubble_authors_scheduler) {
   static const struct {
     const char *name;
     int v, makespan, bubble;
@@ -327,13 +321,12 @@ START_TEST(no_slower_than_the_zero_bubble_authors_scheduler) {
     ck_assert_msg(run.makespan <= peers[k].makespan, "%s: %d", peers[k].name, (int)run.makespan);
   }
 }
-END_TEST
 
 /* --- memory --- */
 
 /* Stages' worth held by every rank, where there are micro-batches enough (at least 2p): zb-h1 p, zb-h2 2p − 1, zb-v 2p
  * (of half a rank each), dualpipe p + 1, dualpipe-v 2p + 1. */
-START_TEST(ranks_hold_what_the_schedule_promises) {
+TEST(ranks_hold_what_the_schedule_promises) {
   for (int p = 2; p <= 16; p += 2)
     for (int m = 2; m <= 3 * p; m++) {
       const struct {
@@ -356,11 +349,10 @@ START_TEST(ranks_hold_what_the_schedule_promises) {
       }
     }
 }
-END_TEST
 
 /* --- form --- */
 
-START_TEST(zb_h1_is_the_papers_figure) {
+TEST(zb_h1_is_the_papers_figure) {
   /* p = 3, m = 4: rank r warms up with 2 − r forwards, and W is r micro-batches behind I */
   g_autoptr(Order) order = make("zb-h1", (OrderShape){3, 1, 4, 0});
   g_autofree char *csv = order_to_csv(order);
@@ -368,17 +360,15 @@ START_TEST(zb_h1_is_the_papers_figure) {
                         "1F0,1F1,1I0,1F2,1I1,1W0,1F3,1I2,1W1,1I3,1W2,1W3\n"
                         "2F0,2I0,2F1,2I1,2F2,2I2,2W0,2F3,2I3,2W1,2W2,2W3\n");
 }
-END_TEST
 
-START_TEST(looped_bfs_runs_chunk_after_chunk) {
+TEST(looped_bfs_runs_chunk_after_chunk) {
   g_autoptr(Order) order = make("looped-bfs", (OrderShape){2, 2, 2, 0});
   g_autofree char *csv = order_to_csv(order);
   ck_assert_str_eq(csv, "0F0,0F1,2F0,2F1,2B0,2B1,0B0,0B1\n1F0,1F1,3F0,3F1,3B0,3B1,1B0,1B1\n");
 }
-END_TEST
 
 /* m/2 − p + r + 1 times two pairs in the steady part and p/2 − r − 1 after it, on the r-th rank from an end. */
-START_TEST(dualpipe_overlaps_forward_and_backward) {
+TEST(dualpipe_overlaps_forward_and_backward) {
   enum { P = 8, M = 24 };
   g_autoptr(Order) order = make("dualpipe", (OrderShape){P, 2, M, 0});
   for (int rank = 0; rank < P; rank++) {
@@ -388,11 +378,10 @@ START_TEST(dualpipe_overlaps_forward_and_backward) {
     ck_assert_int_eq(n_pairs, 2 * (M / 2 - P + from_end + 1) + P / 2 - from_end - 1);
   }
 }
-END_TEST
 
 /* Groups given: a larger one holds more, 2(p − r − 1) + (v − 1)·group + 1 chunks, for the same bubble, (p − 1)(F + I +
  * W) of a chunk; also where the last group is a smaller one, of p micro-batches at least. */
-START_TEST(interleaved_takes_a_group) {
+TEST(interleaved_takes_a_group) {
   const ScheduleFacts *schedule = schedule_find("interleaved", NULL);
   const Times times = {2, 3, 1, 6};
   for (int p = 2; p <= 8; p++)
@@ -409,9 +398,8 @@ START_TEST(interleaved_takes_a_group) {
         assert_bubble(schedule, shape, order, &times);
       }
 }
-END_TEST
 
-START_TEST(counts_a_schedule_cannot_take_are_refused_with_the_reason) {
+TEST(counts_a_schedule_cannot_take_are_refused_with_the_reason) {
   static const struct {
     const char *name;
     OrderShape shape;
@@ -435,23 +423,7 @@ START_TEST(counts_a_schedule_cannot_take_are_refused_with_the_reason) {
     ck_assert_msg(strstr(error->message, cases[k].says) != NULL, "%s", error->message);
   }
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("schedules");
-  tcase_set_timeout(tcase, 60);
-  tcase_add_loop_test(tcase, bubble_is_the_closed_form_or_above_the_bound, 0, n_schedules());
-  tcase_add_loop_test(tcase, facts_are_those_of_the_orders, 0, n_schedules());
-  tcase_add_test(tcase, random_counts_and_times_keep_every_promise);
-  tcase_add_test(tcase, zero_bubble_orders_have_the_papers_bubbles);
-  tcase_add_test(tcase, dualpipe_has_the_published_bubble);
-  tcase_add_test(tcase, looped_bfs_has_a_chunks_ramp);
-  tcase_add_test(tcase, no_slower_than_the_zero_bubble_authors_scheduler);
-  tcase_add_test(tcase, ranks_hold_what_the_schedule_promises);
-  tcase_add_test(tcase, zb_h1_is_the_papers_figure);
-  tcase_add_test(tcase, looped_bfs_runs_chunk_after_chunk);
-  tcase_add_test(tcase, dualpipe_overlaps_forward_and_backward);
-  tcase_add_test(tcase, interleaved_takes_a_group);
-  tcase_add_test(tcase, counts_a_schedule_cannot_take_are_refused_with_the_reason);
-  return run_case("schedules", tcase);
+  return run_tests();
 }

@@ -61,7 +61,7 @@ static void assert_same_time(OpTime a, OpTime b) {
   ck_assert_int_eq(a.host_ns, b.host_ns);
 }
 
-START_TEST(a_list_ends_as_its_two_numbers_say_for_any_start_and_issue) {
+TEST(a_list_ends_as_its_two_numbers_say_for_any_start_and_issue) {
   for (int trial = 0; trial < N_TRIALS; trial++) {
     TimedList list = random_list(1);
     gint64 s = draw(400), h = draw(400), issued = h;
@@ -72,9 +72,8 @@ START_TEST(a_list_ends_as_its_two_numbers_say_for_any_start_and_issue) {
     g_free(list.items);
   }
 }
-END_TEST
 
-START_TEST(joined_lists_end_as_their_replay_one_after_the_other) {
+TEST(joined_lists_end_as_their_replay_one_after_the_other) {
   for (int trial = 0; trial < N_TRIALS; trial++) {
     TimedList first = random_list(1), second = random_list(1);
     gint64 s = draw(400), h = draw(400), issued = h;
@@ -86,9 +85,8 @@ START_TEST(joined_lists_end_as_their_replay_one_after_the_other) {
     g_free(second.items);
   }
 }
-END_TEST
 
-START_TEST(repeating_is_joining_with_itself) {
+TEST(repeating_is_joining_with_itself) {
   for (int trial = 0; trial < 200; trial++) {
     TimedList list = random_list(0);
     OpTime joined = {0};
@@ -100,7 +98,6 @@ START_TEST(repeating_is_joining_with_itself) {
     g_free(list.items);
   }
 }
-END_TEST
 
 /* Worked example. Durations in brackets, launch 10 each, the host far ahead:
  *
@@ -120,7 +117,7 @@ static TimedList example(gint64 launch_ns) {
   return list;
 }
 
-START_TEST(a_list_is_charged_as_its_compute_stream_spends_the_time) {
+TEST(a_list_is_charged_as_its_compute_stream_spends_the_time) {
   TimedList list = example(10);
   assert_same_time(list.time, (OpTime){.run_ns = 260, .tail_ns = 270, .host_ns = 50});
   ck_assert_int_eq(list.split.charged_ns[CHARGE_COMPUTE], 120);
@@ -130,15 +127,13 @@ START_TEST(a_list_is_charged_as_its_compute_stream_spends_the_time) {
   ck_assert_int_eq(list.split.hidden_ns[AXIS_TP], 30);
   g_free(list.items);
 }
-END_TEST
 
-START_TEST(an_empty_list_takes_no_time) {
+TEST(an_empty_list_takes_no_time) {
   TimedList list = {0};
   timed_list_finish(&list);
   assert_same_time(list.time, (OpTime){0});
   ck_assert_int_eq(list.split.hidden_ns[AXIS_TP], 0);
 }
-END_TEST
 
 static Timing *random_timing(void) {
   Timing *timing = g_new0(Timing, 1);
@@ -182,7 +177,7 @@ static void visit_span(const ItemSpan *span, gpointer data) {
   visits->n++;
 }
 
-START_TEST(a_replay_ends_where_the_work_s_time_says_and_keeps_streams_in_order) {
+TEST(a_replay_ends_where_the_work_s_time_says_and_keeps_streams_in_order) {
   for (int trial = 0; trial < N_TRIALS; trial++) {
     g_autoptr(Timing) timing = random_timing();
     Work work = random_work(timing);
@@ -196,9 +191,8 @@ START_TEST(a_replay_ends_where_the_work_s_time_says_and_keeps_streams_in_order) 
                    visits.n_wrong);
   }
 }
-END_TEST
 
-START_TEST(pieces_run_forward_in_F_and_backward_in_the_other_phases) {
+TEST(pieces_run_forward_in_F_and_backward_in_the_other_phases) {
   Timing *timing = g_new0(Timing, 1);
   /* one kernel each */
   const gint64 durations_ns[N_PIECES] = {
@@ -226,9 +220,8 @@ START_TEST(pieces_run_forward_in_F_and_backward_in_the_other_phases) {
   assert_same_time(timing_of_work(timing, &work), (OpTime){.run_ns = 141, .tail_ns = 250, .host_ns = 114});
   timing_free(timing);
 }
-END_TEST
 
-START_TEST(an_expanded_run_takes_its_kernels_only) {
+TEST(an_expanded_run_takes_its_kernels_only) {
   Timing *timing = g_new0(Timing, 1);
   timing->lists[PIECE_LAYER][PHASE_F] = example(40);
   Work run = {.phase = PHASE_F, .piece = PIECE_LAYER, .first_item = 1, .last_item = 3, .stage = -1};
@@ -244,9 +237,8 @@ START_TEST(an_expanded_run_takes_its_kernels_only) {
   ck_assert_int_eq(split.hidden_ns[AXIS_TP], 0);
   timing_free(timing);
 }
-END_TEST
 
-START_TEST(a_launch_bound_op_is_charged_to_the_host_where_the_host_ends_the_wait) {
+TEST(a_launch_bound_op_is_charged_to_the_host_where_the_host_ends_the_wait) {
   Timing *timing = g_new0(Timing, 1);
   timing->lists[PIECE_LAYER][PHASE_F] = example(100);
   Work work = {.phase = PHASE_F, .n_layers = 1, .piece = -1, .stage = -1};
@@ -262,9 +254,8 @@ START_TEST(a_launch_bound_op_is_charged_to_the_host_where_the_host_ends_the_wait
   ck_assert_int_eq(split.hidden_ns[AXIS_TP], 0); /* no kernel runs beside c1 or c4 */
   timing_free(timing);
 }
-END_TEST
 
-START_TEST(a_stretched_record_adds_to_compute_and_a_short_one_never_turns_negative) {
+TEST(a_stretched_record_adds_to_compute_and_a_short_one_never_turns_negative) {
   Timing *timing = g_new0(Timing, 1);
   timing->lists[PIECE_LAYER][PHASE_F] = example(0);
   Work work = {.phase = PHASE_F, .n_layers = 2, .piece = -1, .stage = -1};
@@ -281,9 +272,8 @@ START_TEST(a_stretched_record_adds_to_compute_and_a_short_one_never_turns_negati
   ck_assert_int_eq(split.charged_ns[CHARGE_TP], 220);
   timing_free(timing);
 }
-END_TEST
 
-START_TEST(charges_sum_to_the_record_whatever_it_is) {
+TEST(charges_sum_to_the_record_whatever_it_is) {
   for (int trial = 0; trial < N_TRIALS; trial++) {
     g_autoptr(Timing) timing = random_timing();
     Work work = random_work(timing);
@@ -306,9 +296,8 @@ START_TEST(charges_sum_to_the_record_whatever_it_is) {
                    negative ? ", negative" : "");
   }
 }
-END_TEST
 
-START_TEST(parts_of_a_replay_are_charged_what_the_whole_is) {
+TEST(parts_of_a_replay_are_charged_what_the_whole_is) {
   for (int trial = 0; trial < N_TRIALS; trial++) {
     g_autoptr(Timing) timing = random_timing();
     Work work = random_work(timing);
@@ -324,7 +313,6 @@ START_TEST(parts_of_a_replay_are_charged_what_the_whole_is) {
       ck_abort_msg("trial %d: cut at %d of [%d, %d)", trial, (int)cut, (int)s, (int)end);
   }
 }
-END_TEST
 
 typedef struct {
   gint64 starts[2 * N_PIECES * 4 * MAX_ITEMS];
@@ -343,7 +331,7 @@ static Starts starts_of(const Timing *timing, const Work *work, gint64 start_ns,
   return starts;
 }
 
-START_TEST(the_lead_is_just_what_lets_every_item_start_on_time) {
+TEST(the_lead_is_just_what_lets_every_item_start_on_time) {
   for (int trial = 0; trial < N_TRIALS; trial++) {
     g_autoptr(Timing) timing = random_timing();
     Work work = random_work(timing);
@@ -356,10 +344,9 @@ START_TEST(the_lead_is_just_what_lets_every_item_start_on_time) {
       ck_abort_msg("trial %d: lead %d", trial, (int)lead);
   }
 }
-END_TEST
 
 /* A stage of the pipeline may have an op for a phase that nothing is done in. */
-START_TEST(without_kernels_there_is_no_lead_and_all_of_a_record_is_compute) {
+TEST(without_kernels_there_is_no_lead_and_all_of_a_record_is_compute) {
   g_autoptr(Timing) timing = random_timing();
   const Work none = {.phase = PHASE_I, .piece = -1, .first_item = -1, .last_item = -1, .stage = -1};
   ChargeSplit split = {0};
@@ -368,9 +355,8 @@ START_TEST(without_kernels_there_is_no_lead_and_all_of_a_record_is_compute) {
   ck_assert_int_eq(split.charged_ns[CHARGE_COMPUTE], 7);
   ck_assert_int_eq(split.hidden_ns[AXIS_TP], 0);
 }
-END_TEST
 
-START_TEST(stored_sums_are_the_replay_s_when_the_host_is_ahead) {
+TEST(stored_sums_are_the_replay_s_when_the_host_is_ahead) {
   for (int trial = 0; trial < 300; trial++) {
     TimedList list = random_list(1);
     gint64 busy = 0, sum = 0;
@@ -385,24 +371,7 @@ START_TEST(stored_sums_are_the_replay_s_when_the_host_is_ahead) {
     g_free(list.items);
   }
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("timing");
-  tcase_add_test(tcase, a_list_ends_as_its_two_numbers_say_for_any_start_and_issue);
-  tcase_add_test(tcase, joined_lists_end_as_their_replay_one_after_the_other);
-  tcase_add_test(tcase, repeating_is_joining_with_itself);
-  tcase_add_test(tcase, a_list_is_charged_as_its_compute_stream_spends_the_time);
-  tcase_add_test(tcase, an_empty_list_takes_no_time);
-  tcase_add_test(tcase, a_replay_ends_where_the_work_s_time_says_and_keeps_streams_in_order);
-  tcase_add_test(tcase, pieces_run_forward_in_F_and_backward_in_the_other_phases);
-  tcase_add_test(tcase, an_expanded_run_takes_its_kernels_only);
-  tcase_add_test(tcase, a_launch_bound_op_is_charged_to_the_host_where_the_host_ends_the_wait);
-  tcase_add_test(tcase, a_stretched_record_adds_to_compute_and_a_short_one_never_turns_negative);
-  tcase_add_test(tcase, charges_sum_to_the_record_whatever_it_is);
-  tcase_add_test(tcase, parts_of_a_replay_are_charged_what_the_whole_is);
-  tcase_add_test(tcase, the_lead_is_just_what_lets_every_item_start_on_time);
-  tcase_add_test(tcase, without_kernels_there_is_no_lead_and_all_of_a_record_is_compute);
-  tcase_add_test(tcase, stored_sums_are_the_replay_s_when_the_host_is_ahead);
-  return run_case("timing", tcase);
+  return run_tests();
 }

@@ -15,7 +15,7 @@ static const char updated[] = "program ranks=1 stages=1 micro_batches=1 steps=1\
                               " 4 dp NORM transfer=2 after=3\n 5 compute OPTIMIZER work=2 after=4\n"
                               " 6 dp 0UNSHARD transfer=3 after=5\n 7 host SYNC after=6\n";
 
-START_TEST(the_optimizer_waits_for_sums_and_norm) {
+TEST(the_optimizer_waits_for_sums_and_norm) {
   program_free(read_program(updated));
   assert_edit_refused(updated, EDITS({"OPTIMIZER work=2 after=4", "OPTIMIZER work=2"}),
                       "rank 0, op 5 (OPTIMIZER): it updates with the step's gradient and does not wait for "
@@ -24,9 +24,8 @@ START_TEST(the_optimizer_waits_for_sums_and_norm) {
                       "op 5 (OPTIMIZER): it updates with the step's gradient and does not wait for NORM (op 4), which "
                       "takes the norm of the step's gradient");
 }
-END_TEST
 
-START_TEST(the_norm_is_of_all_sums) {
+TEST(the_norm_is_of_all_sums) {
   assert_edit_refused(updated, EDITS({"NORM transfer=2 after=3", "NORM transfer=2"}),
                       "rank 0, op 4 (NORM): it takes the norm of the step's gradient and does not wait for WHOLE_GRAD "
                       "(op 3), which sums what each rank of tp holds whole");
@@ -41,9 +40,8 @@ START_TEST(the_norm_is_of_all_sums) {
                       "rank 0, op 4 (NORM): it takes the norm of the step's gradient and does not wait for NORM (op "
                       "3), which takes the norm of the step's gradient");
 }
-END_TEST
 
-START_TEST(nothing_changes_a_gradient_behind_its_norm_or_update) {
+TEST(nothing_changes_a_gradient_behind_its_norm_or_update) {
   assert_edit_refused(updated,
                       EDITS({" 4 dp NORM transfer=2 after=3\n 5 compute OPTIMIZER work=2 after=4",
                              " 4 compute OPTIMIZER work=2 after=3\n 5 dp NORM transfer=2 after=4"},
@@ -63,9 +61,8 @@ START_TEST(nothing_changes_a_gradient_behind_its_norm_or_update) {
              " 1 host WAIT\n 2 host WAIT\n 3 host WAIT\n 4 compute OPTIMIZER work=2\n 5 compute 0B0 work=1"}),
       "rank 0, op 5 (0B0): it adds to a gradient behind OPTIMIZER (op 4)");
 }
-END_TEST
 
-START_TEST(sums_and_gathers_are_on_streams_that_are_watched) {
+TEST(sums_and_gathers_are_on_streams_that_are_watched) {
   assert_edit_refused(updated, EDITS({"tp WHOLE_GRAD transfer=1", "cp WHOLE_GRAD kind=collective transfer=1"}),
                       "rank 0, op 3 (WHOLE_GRAD): expected a collective on the stream tp");
   assert_edit_refused(updated, EDITS({"dp NORM transfer=2", "ep NORM kind=collective transfer=2"}),
@@ -73,9 +70,8 @@ START_TEST(sums_and_gathers_are_on_streams_that_are_watched) {
   assert_edit_refused(updated, EDITS({"dp 0UNSHARD transfer=3", "tp 0UNSHARD kind=collective transfer=3"}),
                       "rank 0, op 6 (0UNSHARD): expected a collective on the stream dp or copy");
 }
-END_TEST
 
-START_TEST(what_is_gathered_is_updated_and_then_the_step_ends) {
+TEST(what_is_gathered_is_updated_and_then_the_step_ends) {
   assert_edit_refused(updated, EDITS({"0UNSHARD transfer=3 after=5", "0UNSHARD transfer=3"}),
                       "rank 0, op 6 (0UNSHARD): it gathers weights and does not wait for OPTIMIZER (op 5)");
   assert_edit_refused(updated, EDITS({"SYNC after=6", "SYNC after=5"}),
@@ -83,14 +79,7 @@ START_TEST(what_is_gathered_is_updated_and_then_the_step_ends) {
   assert_edit_refused(updated, EDITS({"SYNC after=6", "SYNC after=4"}),
                       "op 7 (SYNC): it ends a step and does not wait for 0UNSHARD (op 6), which gathers weights");
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("updates");
-  tcase_add_test(tcase, the_optimizer_waits_for_sums_and_norm);
-  tcase_add_test(tcase, the_norm_is_of_all_sums);
-  tcase_add_test(tcase, nothing_changes_a_gradient_behind_its_norm_or_update);
-  tcase_add_test(tcase, sums_and_gathers_are_on_streams_that_are_watched);
-  tcase_add_test(tcase, what_is_gathered_is_updated_and_then_the_step_ends);
-  return run_case("update_order", tcase);
+  return run_tests();
 }

@@ -20,15 +20,14 @@ static void assert_refused(const Edit edits[MAX_EDITS], const char *const *says)
 
 #define SAYS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-START_TEST(a_good_program_passes) {
+TEST(a_good_program_passes) {
   g_autoptr(Program) program = read_program(two_ranks);
   g_autoptr(GError) error = NULL;
   ck_assert(program_verify(program, &error));
   ck_assert_ptr_null(error);
 }
-END_TEST
 
-START_TEST(matches_are_found_by_peer_and_tag_in_order) {
+TEST(matches_are_found_by_peer_and_tag_in_order) {
   g_autoptr(Program) program = read_program(two_ranks);
   gint32 **match;
   ck_assert(program_match(program, &match, NULL));
@@ -45,9 +44,8 @@ START_TEST(matches_are_found_by_peer_and_tag_in_order) {
   ck_assert_mem_eq(match[0], rank_0, sizeof rank_0);
   program_match_free(same_tag, match);
 }
-END_TEST
 
-START_TEST(swapped_receives_deadlock_and_the_message_names_who_waits_for_whom) {
+TEST(swapped_receives_deadlock_and_the_message_names_who_waits_for_whom) {
   assert_refused(
       EDITS({"0 recv_f 1RECV_F0 peer=0 tag=0", "0 recv_f 1RECV_F1 peer=0 tag=2"},
             {"1 recv_f 1RECV_F1 peer=0 tag=2 transfer=0\n  2", "1 recv_f 1RECV_F0 peer=0 tag=0 transfer=0\n  2"},
@@ -58,27 +56,24 @@ START_TEST(swapped_receives_deadlock_and_the_message_names_who_waits_for_whom) {
            "rank 0 recv_b: 0RECV_B0 waits for 1SEND_B0 of rank 1, which waits itself",
            "rank 0 dp: NORM waits for 0B1 on its compute stream"));
 }
-END_TEST
 
-START_TEST(an_unmatched_send_or_receive_is_named) {
+TEST(an_unmatched_send_or_receive_is_named) {
   assert_refused(EDITS({"  8 dp NORM transfer=2 after=7\n", "  8 dp NORM transfer=2 after=7\n"
                                                             "  9 send_f 0SEND_F0 peer=1 tag=9 transfer=0 after=0\n"}),
                  SAYS("rank 0, op 9: 0SEND_F0 with tag 9 has no receive on rank 1"));
   assert_refused(EDITS({"1RECV_F1 peer=0 tag=2", "1RECV_F1 peer=0 tag=3"}),
                  SAYS("rank 0, op 3: 0SEND_F1 with tag 2 has no receive on rank 1"));
 }
-END_TEST
 
-START_TEST(a_send_and_its_receive_must_have_equal_bytes) {
+TEST(a_send_and_its_receive_must_have_equal_bytes) {
   assert_refused(EDITS({"transfer 2 all_reduce", "transfer 2 send 0->1 bytes=999\ntransfer 3 all_reduce"},
                        {"NORM transfer=2 after=7", "NORM transfer=3 after=7"},
                        {"NORM transfer=2 after=6", "NORM transfer=3 after=6"},
                        {"1RECV_F1 peer=0 tag=2 transfer=0", "1RECV_F1 peer=0 tag=2 transfer=2"}),
                  SAYS("rank 0, op 3 (0SEND_F1): sends 1000 bytes", "rank 1 (op 1) takes 999"));
 }
-END_TEST
 
-START_TEST(members_of_a_group_must_have_the_same_collectives) {
+TEST(members_of_a_group_must_have_the_same_collectives) {
   /* one more on rank 1 */
   assert_refused(
       EDITS({"  8 dp NORM transfer=2 after=6\n", "  8 dp NORM transfer=2 after=6\n  9 dp NORM transfer=2\n"}),
@@ -94,9 +89,8 @@ START_TEST(members_of_a_group_must_have_the_same_collectives) {
             {"  8 dp NORM transfer=2 after=6\n", "  8 dp TIED_GRAD transfer=3 after=6\n  9 dp NORM transfer=2\n"}),
       SAYS("group world: collective 0 differs", "NORM (op 8 of rank 0), TIED_GRAD (op 8 of rank 1)"));
 }
-END_TEST
 
-START_TEST(a_collective_holds_all_its_members) {
+TEST(a_collective_holds_all_its_members) {
   /* a collective before the backward on rank 1 only: rank 0 reaches its own after 0B1, which needs 1B1, which stands
    * behind the collective by the event it waits for */
   assert_refused(EDITS({"  8 dp NORM transfer=2 after=7\n", "  8 dp WAIT kind=collective transfer=2 after=7\n"},
@@ -106,9 +100,8 @@ START_TEST(a_collective_holds_all_its_members) {
                  SAYS("gets stuck", "rank 1 dp: WAIT waits for WAIT of rank 0, which waits itself",
                       "rank 1 compute: 1B1 waits for WAIT on its dp stream"));
 }
-END_TEST
 
-START_TEST(only_members_use_a_group) {
+TEST(only_members_use_a_group) {
   static const char three[] = "program ranks=3 stages=3 micro_batches=1 steps=1\n"
                               "group 0 embedding axes=none pp=0,2 charge=pp\n"
                               "work 0 F\nwork 1 B\n"
@@ -121,9 +114,8 @@ START_TEST(only_members_use_a_group) {
   ck_assert_msg(strstr(error->message, "rank 1, op 0 (TIED_GRAD): rank 1 is no member of group 0") != NULL, "%s",
                 error->message);
 }
-END_TEST
 
-START_TEST(a_forward_comes_after_its_receive) {
+TEST(a_forward_comes_after_its_receive) {
   assert_refused(EDITS({"1F0 work=2 after=0", "1F0 work=2"}),
                  SAYS("rank 1, op 2 (1F0): it does not wait for its receive 1RECV_F0"));
   assert_refused(EDITS({"1F1 work=2 after=1", "1F1 work=2 after=0"}),
@@ -137,41 +129,37 @@ START_TEST(a_forward_comes_after_its_receive) {
                         "  4 compute 1F1 work=2\n  5 recv_f 1RECV_F1 peer=0 tag=2 transfer=0\n"}),
                  SAYS("rank 1, op 4 (1F1): it runs before its receive 1RECV_F1"));
 }
-END_TEST
 
-START_TEST(waiting_by_way_of_another_op_counts) {
+TEST(waiting_by_way_of_another_op_counts) {
   /* 1F1 needs no event of its own when 1F0, before it on the stream, waited for both receives */
   g_autofree char *text =
       edit_text(two_ranks, EDITS({"1F0 work=2 after=0", "1F0 work=2 after=0,1"}, {"1F1 work=2 after=1", "1F1 work=2"}));
   g_autoptr(Program) program = read_program(text);
   ck_assert_ptr_nonnull(program);
 }
-END_TEST
 
-START_TEST(a_backward_comes_after_its_forward_and_its_gradient) {
+TEST(a_backward_comes_after_its_forward_and_its_gradient) {
   assert_refused(EDITS({"0B0 work=1 after=4", "0B0 work=1"}),
                  SAYS("op 5 (0B0): it does not wait for its receive 0RECV_B0"));
   assert_refused(EDITS({"2 compute 1F0 work=2 after=0", "2 compute 1B0 work=3 after=0"},
                        {"3 compute 1B0 work=3\n", "3 compute 1F0 work=2\n"}),
                  SAYS("rank 1, op 2 (1B0): it runs before its forward 1F0"));
 }
-END_TEST
 
-START_TEST(a_send_comes_after_what_it_sends) {
+TEST(a_send_comes_after_what_it_sends) {
   assert_refused(EDITS({"0SEND_F1 peer=1 tag=2 transfer=0 after=2", "0SEND_F1 peer=1 tag=2 transfer=0 after=0"}),
                  SAYS("rank 0, op 3 (0SEND_F1): it does not wait for 0F1"));
   assert_refused(EDITS({"  1 send_f 0SEND_F0 peer=1 tag=0 transfer=0 after=0\n  2 compute 0F1 work=0\n",
                         "  1 compute 0F1 work=0\n  2 send_f 0SEND_F0 peer=1 tag=0 transfer=0\n"}),
                  SAYS("rank 0, op 2 (0SEND_F0): it does not wait for 0F0"));
 }
-END_TEST
 
 /* Halves of a backward on the last stage of two_ranks. */
 static const Edit halves[] = {{"work 3 B stage=1\n", "work 3 I stage=1\nwork 4 W stage=1\n"},
                               {"  3 compute 1B0 work=3\n", "  3 compute 1I0 work=3\n"},
                               {"  6 compute 1B1 work=3\n", "  6 compute 1I1 work=3\n"}};
 
-START_TEST(a_weight_gradient_comes_after_its_input_gradient) {
+TEST(a_weight_gradient_comes_after_its_input_gradient) {
   g_autofree char *good =
       edit_text(two_ranks, EDITS(halves[0], halves[1], halves[2],
                                  {"  8 dp NORM transfer=2 after=6\n", "  8 compute 1W0 work=4\n  9 compute 1W1 work=4\n"
@@ -185,9 +173,8 @@ START_TEST(a_weight_gradient_comes_after_its_input_gradient) {
                                                             "  9 dp NORM transfer=2 after=8\n"}),
                  SAYS("stage 1, micro-batch 1, step 0: W is missing"));
 }
-END_TEST
 
-START_TEST(every_action_is_there_exactly_once) {
+TEST(every_action_is_there_exactly_once) {
   assert_refused(EDITS({"  7 compute 0B1 work=1 after=6\n", "  7 compute 0F1 work=0 after=6\n"}),
                  SAYS("rank 0, op 7 (0F1): it runs a second time, apart from the first"));
   assert_refused(EDITS({"program ranks=2 stages=2 micro_batches=2", "program ranks=2 stages=2 micro_batches=3"}),
@@ -200,9 +187,8 @@ START_TEST(every_action_is_there_exactly_once) {
             {"  8 dp NORM transfer=2 after=6\n", "  8 compute 1I1 work=4\n  9 dp NORM transfer=2 after=8\n"}),
       SAYS("rank 1, op 8 (1I1): it repeats a gradient: a micro-batch has either B, or I and W"));
 }
-END_TEST
 
-START_TEST(parts_of_an_action_stand_together) {
+TEST(parts_of_an_action_stand_together) {
   /* 0F1 in two parts: legal side by side, refused with 0B0 between them, or sent before the last */
   g_autofree char *good =
       edit_text(two_ranks, EDITS({"  2 compute 0F1 work=0\n  3 send_f 0SEND_F1 peer=1 tag=2 transfer=0 after=2\n  4",
@@ -220,9 +206,8 @@ START_TEST(parts_of_an_action_stand_together) {
                         "  1 send_f 0SEND_F0 peer=1 tag=0 transfer=0 after=0\n  2 compute 0F0 unit=3 work=0\n"}),
                  SAYS("rank 0, op 2 (0F0): it goes on after its result was sent"));
 }
-END_TEST
 
-START_TEST(a_batch_waits_for_all_its_ops) {
+TEST(a_batch_waits_for_all_its_ops) {
   /* send and receive of rank 0 issued together: both can be there, so it runs */
   g_autofree char *good = edit_text(
       two_ranks, EDITS({"0SEND_F1 peer", "0SEND_F1 batch=7 peer"}, {"0RECV_B0 peer", "0RECV_B0 batch=7 peer"}));
@@ -232,9 +217,8 @@ START_TEST(a_batch_waits_for_all_its_ops) {
   assert_refused(EDITS({"0SEND_F0 peer", "0SEND_F0 batch=7 peer"}, {"0RECV_B1 peer", "0RECV_B1 batch=7 peer"}),
                  SAYS("gets stuck", "rank 0 send_f: 0SEND_F0 waits for the rest of batch 7"));
 }
-END_TEST
 
-START_TEST(the_host_keeps_later_ops_from_being_issued) {
+TEST(the_host_keeps_later_ops_from_being_issued) {
   /* a sync that nothing of the other rank hangs on */
   g_autofree char *good =
       edit_text(two_ranks,
@@ -248,9 +232,8 @@ START_TEST(the_host_keeps_later_ops_from_being_issued) {
                  SAYS("gets stuck", "rank 1 send_b: 1SEND_B1 waits for SYNC on its host stream",
                       "rank 1 host: SYNC waits for NORM on its dp stream"));
 }
-END_TEST
 
-START_TEST(indices_are_checked_before_they_are_used) {
+TEST(indices_are_checked_before_they_are_used) {
   static const struct {
     Edit edit;
     const char *says;
@@ -279,7 +262,6 @@ START_TEST(indices_are_checked_before_they_are_used) {
   for (gsize i = 0; i < G_N_ELEMENTS(cases); i++)
     assert_refused(EDITS(cases[i].edit), SAYS(cases[i].says));
 }
-END_TEST
 
 /* Lowering relies on generated orders; both steps are proved here. Returns whether the schedule takes the shape. */
 static gboolean assert_lowered(const ScheduleFacts *schedule, OrderShape shape) {
@@ -296,7 +278,7 @@ static gboolean assert_lowered(const ScheduleFacts *schedule, OrderShape shape) 
 }
 
 /* Without a workload; with one: test_generated_programs. */
-START_TEST(lowered_orders_pass_for_every_schedule) {
+TEST(lowered_orders_pass_for_every_schedule) {
   enum { MOST_RANKS = 6, MOST_CHUNKS = 4, MOST_MICRO_BATCHES = 9 };
   for (const char *const *name = schedule_names(); *name; name++) {
     const ScheduleFacts *schedule = schedule_find(*name, NULL);
@@ -310,9 +292,8 @@ START_TEST(lowered_orders_pass_for_every_schedule) {
     ck_assert_int_gt(n_lowered, MOST_RANKS * MOST_MICRO_BATCHES / 2); /* dualpipe takes even ranks only */
   }
 }
-END_TEST
 
-START_TEST(an_order_that_cannot_run_is_named_when_lowered) {
+TEST(an_order_that_cannot_run_is_named_when_lowered) {
   /* the last rank's first two actions, 1F0 and 1B0, swapped: a backward before its own forward */
   Order *order = order_new(schedule_find("1f1b", NULL), (OrderShape){2, 1, 2, 0}, NULL);
   Action *first = &g_array_index(order->actions[1], Action, 0), *second = &g_array_index(order->actions[1], Action, 1);
@@ -327,29 +308,7 @@ START_TEST(an_order_that_cannot_run_is_named_when_lowered) {
   ck_assert_msg(strstr(error->message, "1B0") != NULL, "%s", error->message);
   order_free(order);
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("verify");
-  tcase_add_test(tcase, a_good_program_passes);
-  tcase_add_test(tcase, matches_are_found_by_peer_and_tag_in_order);
-  tcase_add_test(tcase, swapped_receives_deadlock_and_the_message_names_who_waits_for_whom);
-  tcase_add_test(tcase, an_unmatched_send_or_receive_is_named);
-  tcase_add_test(tcase, a_send_and_its_receive_must_have_equal_bytes);
-  tcase_add_test(tcase, members_of_a_group_must_have_the_same_collectives);
-  tcase_add_test(tcase, a_collective_holds_all_its_members);
-  tcase_add_test(tcase, only_members_use_a_group);
-  tcase_add_test(tcase, a_forward_comes_after_its_receive);
-  tcase_add_test(tcase, waiting_by_way_of_another_op_counts);
-  tcase_add_test(tcase, a_backward_comes_after_its_forward_and_its_gradient);
-  tcase_add_test(tcase, a_send_comes_after_what_it_sends);
-  tcase_add_test(tcase, a_weight_gradient_comes_after_its_input_gradient);
-  tcase_add_test(tcase, every_action_is_there_exactly_once);
-  tcase_add_test(tcase, parts_of_an_action_stand_together);
-  tcase_add_test(tcase, a_batch_waits_for_all_its_ops);
-  tcase_add_test(tcase, the_host_keeps_later_ops_from_being_issued);
-  tcase_add_test(tcase, indices_are_checked_before_they_are_used);
-  tcase_add_test(tcase, lowered_orders_pass_for_every_schedule);
-  tcase_add_test(tcase, an_order_that_cannot_run_is_named_when_lowered);
-  return run_case("verify", tcase);
+  return run_tests();
 }

@@ -18,7 +18,7 @@ static const char gathered[] = "program ranks=1 stages=1 micro_batches=2 steps=1
                                " 10 compute 0F1 work=1 after=9\n 11 dp 0UNSHARD1 transfer=1 after=8\n"
                                " 12 compute 0B1 work=2 after=11\n 13 compute 0B1 work=3\n";
 
-START_TEST(every_reader_waits_for_a_gather_of_its_own) {
+TEST(every_reader_waits_for_a_gather_of_its_own) {
   program_free(read_program(gathered));
   assert_edit_refused(
       gathered, EDITS({"0F0 work=1 after=2", "0F0 work=1"}),
@@ -33,9 +33,8 @@ START_TEST(every_reader_waits_for_a_gather_of_its_own) {
   assert_edit_refused(gathered, EDITS({"0F1 work=0 after=7", "0F1 work=0"}),
                       "op 8 (0F1): it reads weights and does not");
 }
-END_TEST
 
-START_TEST(a_layer_is_gathered_for_every_reader) {
+TEST(a_layer_is_gathered_for_every_reader) {
   assert_edit_refused(gathered, EDITS({" 9 dp 0UNSHARD1 transfer=1", " 9 dp 0UNSHARD1 transfer=0"}),
                       "rank 0, op 10 (0F1): no UNSHARD of its micro-batch gathers the weights of its layer");
   const Edit once[MAX_EDITS] = {{" 11 dp 0UNSHARD1 transfer=1", " 11 dp 0UNSHARD1 transfer=0"}};
@@ -47,10 +46,9 @@ START_TEST(a_layer_is_gathered_for_every_reader) {
                   *named = edit_text(kept, EDITS({"0B1 work=2 after=11", "0B1 work=2 after=9,11"}));
   program_free(read_program(named));
 }
-END_TEST
 
 /* A B's is gathered ahead of its F: into two buffers, in turn. */
-START_TEST(nothing_is_gathered_over_weights_that_are_used) {
+TEST(nothing_is_gathered_over_weights_that_are_used) {
   assert_edit_refused(
       gathered, EDITS({"transfer=1 after=6", "transfer=1"}),
       "rank 0, op 9 (0UNSHARD1): it writes over weights that 0B0 (op 6) uses, and does not wait for it; "
@@ -62,10 +60,9 @@ START_TEST(nothing_is_gathered_over_weights_that_are_used) {
                             "rank 0\n 0 compute 0F0 work=0\n 1 compute 0B0 work=1\n"
                             " 2 dp 0UNSHARD transfer=0\n 3 dp 0UNSHARD transfer=0\n")); /* nobody uses it */
 }
-END_TEST
 
 /* Gathered once a step, bucket by bucket, beside the first forward; no UNSHARD is of the second micro-batch. */
-START_TEST(what_stays_gathered_is_waited_for_once) {
+TEST(what_stays_gathered_is_waited_for_once) {
   static const char stays[] = "program ranks=1 stages=1 micro_batches=2 steps=1\n"
                               "group 0 dp_shard axes=dp charge=dp\n"
                               "work 0 F layers=1\nwork 1 F layers=2\nwork 2 B layers=2\n"
@@ -81,10 +78,9 @@ START_TEST(what_stays_gathered_is_waited_for_once) {
       stays, EDITS({"unit=1 work=0 after=1", "unit=1 work=0 after=0"}, {"0UNSHARD0 unit=1", "0UNSHARD0 unit=2"}));
   program_free(read_program(late)); /* of layers that nobody computes with */
 }
-END_TEST
 
 /* Embedding and head are gathered apart from layers, and only who reads them waits for them. */
-START_TEST(embedding_and_head_are_waited_for_by_their_readers) {
+TEST(embedding_and_head_are_waited_for_by_their_readers) {
   static const char ends[] = "program ranks=1 stages=1 micro_batches=1 steps=1\n"
                              "group 0 dp_shard axes=dp charge=dp\n"
                              "work 0 F layers=1\nwork 1 F head=1 layers=0\nwork 2 B layers=1 head=1\n"
@@ -101,10 +97,9 @@ START_TEST(embedding_and_head_are_waited_for_by_their_readers) {
   assert_edit_refused(ends, EDITS({"work 1 F head=1 layers=0", "work 1 F head=1 embedding=1 layers=0"}),
                       "does not wait for 0UNSHARD0 (op 2), which gathers them");
 }
-END_TEST
 
 /* Where an order says to gather, all that follows uses what came; experts are gathered apart. */
-START_TEST(what_is_gathered_for_all_is_waited_for_by_all) {
+TEST(what_is_gathered_for_all_is_waited_for_by_all) {
   static const char told[] = "program ranks=1 stages=1 micro_batches=1 steps=1\n"
                              "group 0 dp_shard axes=dp charge=dp\n"
                              "work 0 F layers=1\nwork 1 B layers=1\n"
@@ -117,15 +112,7 @@ START_TEST(what_is_gathered_for_all_is_waited_for_by_all) {
   assert_edit_refused(told, EDITS({"0F0 work=0 after=1", "0F0 work=0 after=0"}), "does not wait for 0UNSHARD (op 1)");
   assert_edit_refused(told, EDITS({"0B0 work=1 after=3", "0B0 work=1"}), "does not wait for 0UNSHARD (op 3)");
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("weights");
-  tcase_add_test(tcase, every_reader_waits_for_a_gather_of_its_own);
-  tcase_add_test(tcase, a_layer_is_gathered_for_every_reader);
-  tcase_add_test(tcase, nothing_is_gathered_over_weights_that_are_used);
-  tcase_add_test(tcase, what_stays_gathered_is_waited_for_once);
-  tcase_add_test(tcase, embedding_and_head_are_waited_for_by_their_readers);
-  tcase_add_test(tcase, what_is_gathered_for_all_is_waited_for_by_all);
-  return run_case("weights_order", tcase);
+  return run_tests();
 }

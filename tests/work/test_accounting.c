@@ -12,7 +12,7 @@ static double saved_per_sbh(int tp, gboolean sequence_parallel, Recompute recomp
   return workload->memory[PIECE_LAYER].saved_bytes / (512.0 * 2 * 1024);
 }
 
-START_TEST(activations_are_those_of_korthikanti_table_2) {
+TEST(activations_are_those_of_korthikanti_table_2) {
   const double as_over_h = 16.0 * 512 / 1024; /* a·s/h */
   ck_assert_double_eq(saved_per_sbh(1, FALSE, RECOMPUTE_NONE), 34 + 5 * as_over_h);
   ck_assert_double_eq(saved_per_sbh(8, FALSE, RECOMPUTE_NONE), 10 + 24.0 / 8 + 5 * as_over_h / 8);
@@ -21,18 +21,16 @@ START_TEST(activations_are_those_of_korthikanti_table_2) {
   ck_assert_double_eq(saved_per_sbh(8, TRUE, RECOMPUTE_SELECTIVE), 34.0 / 8);
   ck_assert_double_eq(saved_per_sbh(8, FALSE, RECOMPUTE_FULL), 2);
 }
-END_TEST
 
-START_TEST(ends_keep_what_korthikanti_section_4_3_counts) {
+TEST(ends_keep_what_korthikanti_section_4_3_counts) {
   g_autoptr(Workload) workload = workload_of(&gpt, 8, TRUE, ATTENTION_FLASH, RECOMPUTE_NONE);
   const double sbh = 512.0 * 2 * 1024;
   /* head: 4·s·b·h/t·(1 + v/h); embedding: dropout mask s·b·h/t */
   ck_assert_double_eq(workload->memory[PIECE_HEAD].saved_bytes, 4 * sbh / 8 * (1 + 51200.0 / 1024));
   ck_assert_double_eq(workload->memory[PIECE_EMBEDDING].saved_bytes, sbh / 8);
 }
-END_TEST
 
-START_TEST(flash_keeps_nothing_quadratic_in_the_sequence) {
+TEST(flash_keeps_nothing_quadratic_in_the_sequence) {
   g_autoptr(Plan) plan = plan_of(1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
   g_autoptr(Workload) two_short = workload_new(&llama, plan, NULL);
   plan->micro_batch = 1, plan->seq_len = 1024;
@@ -43,9 +41,8 @@ START_TEST(flash_keeps_nothing_quadratic_in_the_sequence) {
   const double per_token = 2 * (4 * 1024 + 32 * 64 + 1024 + 3 * 2816) + 4 * 16;
   ck_assert_double_eq(one_long->memory[PIECE_LAYER].saved_bytes, 1024 * per_token);
 }
-END_TEST
 
-START_TEST(split_backward_keeps_inputs_and_output_gradients_of_linears) {
+TEST(split_backward_keeps_inputs_and_output_gradients_of_linears) {
   g_autoptr(Workload) workload = workload_of(&llama, 1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
   const PieceMemory *memory = &workload->memory[PIECE_LAYER];
   /* inputs: qkv, mlp_up and attn_out h each, mlp_down f; output gradients: (16 + 16)·64, h, 2f, h; in 2 bytes */
@@ -58,9 +55,8 @@ START_TEST(split_backward_keeps_inputs_and_output_gradients_of_linears) {
   /* all but the input, which was kept, is alive again while B runs */
   ck_assert_double_eq(again->transient_bytes - memory->transient_bytes, memory->saved_bytes - again->saved_bytes);
 }
-END_TEST
 
-START_TEST(branches_side_by_side_have_one_output_gradient) {
+TEST(branches_side_by_side_have_one_output_gradient) {
   Model sequential = neox();
   const Model beside = neox();
   sequential.parallel_block = FALSE;
@@ -68,9 +64,8 @@ START_TEST(branches_side_by_side_have_one_output_gradient) {
   g_autoptr(Workload) two = workload_of(&sequential, 1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
   ck_assert_double_eq(two->memory[PIECE_LAYER].held_for_W - one->memory[PIECE_LAYER].held_for_W, 1024.0 * 2 * 1024);
 }
-END_TEST
 
-START_TEST(memory_never_frees_more_than_it_holds) {
+TEST(memory_never_frees_more_than_it_holds) {
   for (int i = 0; i < N_COMBINATIONS; i++) {
     g_autoptr(Workload) workload = combination(i);
     for (Piece piece = 0; piece < N_PIECES; piece++) {
@@ -82,9 +77,8 @@ START_TEST(memory_never_frees_more_than_it_holds) {
     }
   }
 }
-END_TEST
 
-START_TEST(pieces_have_the_parameters_of_the_model) {
+TEST(pieces_have_the_parameters_of_the_model) {
   const Model models[] = {gpt, llama, neox(), falcon()};
   for (int i = 0; i < 4; i++) {
     g_autoptr(Workload) workload = workload_of(&models[i], 1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
@@ -93,10 +87,9 @@ START_TEST(pieces_have_the_parameters_of_the_model) {
     ck_assert_int_eq(workload->stages[0].parameters, model_parameters(&models[i])); /* tied: once */
   }
 }
-END_TEST
 
 /* One rank holds all that the model's file says, or with half of the experts that much less. */
-START_TEST(layers_of_every_shipped_model_have_its_parameters) {
+TEST(layers_of_every_shipped_model_have_its_parameters) {
   g_auto(GStrv) names = data_path_list("models", ".json");
   int n_models = 0, n_with_experts = 0;
   for (char **name = names; *name != NULL; name++, n_models++) {
@@ -118,9 +111,8 @@ START_TEST(layers_of_every_shipped_model_have_its_parameters) {
   ck_assert_int_ge(n_models, 30);
   ck_assert_int_ge(n_with_experts, 10);
 }
-END_TEST
 
-START_TEST(tensor_parallelism_cuts_matrices_and_copies_norms) {
+TEST(tensor_parallelism_cuts_matrices_and_copies_norms) {
   g_autoptr(Workload) workload = workload_of(&gpt, 8, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
   const gint64 h = 1024;
   /* matrices 12h², biases of qkv 3h and mlp_up 4h cut; biases of attn_out and mlp_down h, norms 2·2h whole */
@@ -128,27 +120,24 @@ START_TEST(tensor_parallelism_cuts_matrices_and_copies_norms) {
   ck_assert_int_eq(workload->piece_parameters[PIECE_EMBEDDING], 51200 * h / 8 + 2048 * h);
   ck_assert_int_eq(workload->piece_parameters[PIECE_HEAD], 51200 * h / 8 + 2 * h);
 }
-END_TEST
 
-START_TEST(key_and_value_heads_fewer_than_ranks_are_held_by_several) {
+TEST(key_and_value_heads_fewer_than_ranks_are_held_by_several) {
   Model model = llama;
   model.n_kv_heads = 2;
   g_autoptr(Workload) workload = workload_of(&model, 8, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
   /* 16/8 query heads and one head each of K and V: 4 heads of 64 columns */
   ck_assert_int_eq(find(&workload->work[PIECE_LAYER][PHASE_F], "qkv")->n, 4 * 64);
 }
-END_TEST
 
-START_TEST(vocabulary_is_padded_to_128_times_tp) {
+TEST(vocabulary_is_padded_to_128_times_tp) {
   Model model = gpt;
   model.vocab = 50257;
   g_autoptr(Workload) workload = workload_of(&model, 8, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
   /* 50257 / 1024 = 49.08 → 50·1024 = 51200 */
   ck_assert_int_eq(find(&workload->work[PIECE_HEAD][PHASE_F], "logits")->n, 51200 / 8);
 }
-END_TEST
 
-START_TEST(stages_hold_the_model_and_a_copy_of_the_tied_matrix) {
+TEST(stages_hold_the_model_and_a_copy_of_the_tied_matrix) {
   const Model *models[] = {&gpt, &llama};
   for (int i = 0; i < 2; i++) {
     g_autoptr(Plan) plan = plan_of(1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
@@ -162,24 +151,21 @@ START_TEST(stages_hold_the_model_and_a_copy_of_the_tied_matrix) {
     ck_assert_int_eq(total, model_parameters(models[i]) + workload->tied_parameters);
   }
 }
-END_TEST
 
-START_TEST(stages_send_the_residual_stream) {
+TEST(stages_send_the_residual_stream) {
   g_autoptr(Workload) whole = workload_of(&gpt, 4, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
   g_autoptr(Workload) sequence = workload_of(&gpt, 4, TRUE, ATTENTION_FLASH, RECOMPUTE_NONE);
   ck_assert_double_eq(whole->boundary_bytes, 2.0 * 512 * 1024 * 2);
   ck_assert_double_eq(sequence->boundary_bytes, whole->boundary_bytes / 4);
 }
-END_TEST
 
-START_TEST(adam_moves_every_state_it_updates) {
+TEST(adam_moves_every_state_it_updates) {
   g_autoptr(Workload) workload = workload_of(&gpt, 1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
   /* bf16+master: gradient 2 read; master 4 and moments 8 read and written; weights 2 written: 2 + 24 + 2 */
   ck_assert_double_eq(workload_optimizer_item(workload, 1000).bytes, 28000);
 }
-END_TEST
 
-START_TEST(zero_shares_the_optimizer_among_a_shard_group) {
+TEST(zero_shares_the_optimizer_among_a_shard_group) {
   g_autoptr(Plan) plan = plan_of(1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
   plan->dp = 8, plan->gpus = 8, plan->zero_ranks = 4;
   g_autoptr(Workload) whole = workload_new(&llama, plan, NULL);
@@ -188,7 +174,6 @@ START_TEST(zero_shares_the_optimizer_among_a_shard_group) {
   g_autoptr(Workload) shared = workload_new(&llama, plan, NULL);
   ck_assert_double_eq(workload_optimizer_parameters(shared, 0), model_parameters(&llama) / 4.0);
 }
-END_TEST
 
 static double step_flops(const Model *model, FlopsConvention convention, Recompute recompute, gboolean hardware) {
   g_autoptr(Plan) plan = plan_of(4, FALSE, ATTENTION_UNFUSED, recompute);
@@ -197,7 +182,7 @@ static double step_flops(const Model *model, FlopsConvention convention, Recompu
   return hardware ? workload_hardware_flops(workload) : workload_model_flops(workload);
 }
 
-START_TEST(megatron_convention_is_the_papers_formula) {
+TEST(megatron_convention_is_the_papers_formula) {
   const double B = 16, s = 512, l = 8, h = 1024, V = 51200;
   ck_assert_double_eq_tol(step_flops(&gpt, FLOPS_MEGATRON, RECOMPUTE_FULL, FALSE) /
                               (72 * B * s * l * h * h * (1 + s / (6 * h) + V / (12 * l * h))),
@@ -209,23 +194,20 @@ START_TEST(megatron_convention_is_the_papers_formula) {
   ck_assert_double_eq(step_flops(&gpt, FLOPS_MEGATRON, RECOMPUTE_NONE, TRUE),
                       step_flops(&gpt, FLOPS_MEGATRON, RECOMPUTE_NONE, FALSE));
 }
-END_TEST
 
-START_TEST(causal_convention_counts_the_pairs_below_the_diagonal) {
+TEST(causal_convention_counts_the_pairs_below_the_diagonal) {
   /* Attention in full is 4·h·s FLOPs per token and layer; the triangle holds (s + 1)/(2s) of the pairs. */
   const double tokens = 16 * 512, full = 3 * tokens * 8 * 4 * 1024.0 * 512;
   const double less =
       step_flops(&gpt, FLOPS_MEGATRON, RECOMPUTE_NONE, FALSE) - step_flops(&gpt, FLOPS_CAUSAL, RECOMPUTE_NONE, FALSE);
   ck_assert_double_eq_tol(less, full * (1 - 513.0 / 1024), 1e-9 * full);
 }
-END_TEST
 
-START_TEST(six_n_convention_is_six_per_parameter_and_token) {
+TEST(six_n_convention_is_six_per_parameter_and_token) {
   ck_assert_double_eq(step_flops(&llama, FLOPS_6N, RECOMPUTE_NONE, FALSE), 6.0 * model_parameters(&llama) * 16 * 512);
 }
-END_TEST
 
-START_TEST(items_of_a_step_sum_to_its_hardware_flops) {
+TEST(items_of_a_step_sum_to_its_hardware_flops) {
   /* Unfused attention computes every pair, as the megatron convention counts it; 8 micro-batches of 2 sequences. */
   for (Recompute recompute = RECOMPUTE_NONE; recompute <= RECOMPUTE_FULL; recompute++) {
     g_autoptr(Plan) plan = plan_of(4, TRUE, ATTENTION_UNFUSED, recompute);
@@ -237,28 +219,7 @@ START_TEST(items_of_a_step_sum_to_its_hardware_flops) {
     ck_assert_double_eq_tol(flops * 4 * 8 / workload_hardware_flops(workload), 1, 1e-12);
   }
 }
-END_TEST
 
 int main(void) {
-  TCase *tests = tcase_create("accounting");
-  tcase_add_test(tests, activations_are_those_of_korthikanti_table_2);
-  tcase_add_test(tests, ends_keep_what_korthikanti_section_4_3_counts);
-  tcase_add_test(tests, flash_keeps_nothing_quadratic_in_the_sequence);
-  tcase_add_test(tests, split_backward_keeps_inputs_and_output_gradients_of_linears);
-  tcase_add_test(tests, branches_side_by_side_have_one_output_gradient);
-  tcase_add_test(tests, memory_never_frees_more_than_it_holds);
-  tcase_add_test(tests, pieces_have_the_parameters_of_the_model);
-  tcase_add_test(tests, layers_of_every_shipped_model_have_its_parameters);
-  tcase_add_test(tests, tensor_parallelism_cuts_matrices_and_copies_norms);
-  tcase_add_test(tests, key_and_value_heads_fewer_than_ranks_are_held_by_several);
-  tcase_add_test(tests, vocabulary_is_padded_to_128_times_tp);
-  tcase_add_test(tests, stages_hold_the_model_and_a_copy_of_the_tied_matrix);
-  tcase_add_test(tests, stages_send_the_residual_stream);
-  tcase_add_test(tests, adam_moves_every_state_it_updates);
-  tcase_add_test(tests, zero_shares_the_optimizer_among_a_shard_group);
-  tcase_add_test(tests, megatron_convention_is_the_papers_formula);
-  tcase_add_test(tests, causal_convention_counts_the_pairs_below_the_diagonal);
-  tcase_add_test(tests, six_n_convention_is_six_per_parameter_and_token);
-  tcase_add_test(tests, items_of_a_step_sum_to_its_hardware_flops);
-  return run_case("accounting", tests);
+  return run_tests();
 }

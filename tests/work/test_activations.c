@@ -126,15 +126,14 @@ static void assert_formula(const Size *size, Technique technique) {
 }
 
 /* Check's loop variable _i is the model. */
-START_TEST(activations_are_the_paper_s) {
+LOOP_TEST(activations_are_the_paper_s, G_N_ELEMENTS(sizes)) {
   for (int recompute = 0; recompute < N_RECOMPUTES; recompute++)
     for (int parallel = 0; parallel < 2; parallel++)
       assert_formula(&sizes[_i], (Technique){parallel, (Recompute)recompute});
 }
-END_TEST
 
 /* §6.1 and Figure 7, as shares of tensor parallelism alone: both techniques about a fifth, full recompute a tenth. */
-START_TEST(techniques_save_what_the_paper_reports) {
+LOOP_TEST(techniques_save_what_the_paper_reports, G_N_ELEMENTS(sizes)) {
   const Size *size = &sizes[_i];
   const Technique baseline = {FALSE, RECOMPUTE_NONE}, present = {TRUE, RECOMPUTE_SELECTIVE},
                   full = {FALSE, RECOMPUTE_FULL};
@@ -145,12 +144,7 @@ START_TEST(techniques_save_what_the_paper_reports) {
   ck_assert_msg(share > 0.15 && share < 0.21, "%s: %g of the baseline", size->model, share);
   ck_assert_msg(least > 0.08 && least < 0.12, "%s: full recompute %g of the baseline", size->model, least);
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("activations");
-  tcase_set_timeout(tcase, 120);
-  tcase_add_loop_test(tcase, activations_are_the_paper_s, 0, G_N_ELEMENTS(sizes));
-  tcase_add_loop_test(tcase, techniques_save_what_the_paper_reports, 0, G_N_ELEMENTS(sizes));
-  return run_case("activations", tcase);
+  return run_tests();
 }

@@ -14,7 +14,7 @@ static Workload *copying(Recompute recompute, Attention attention) {
 /* 2 sequences of 512 tokens; of tp 4 each rank has queries of 4 heads of 64 columns, 2 bytes each. */
 static const double q_bytes = 2.0 * 1024 * 256;
 
-START_TEST(copies_are_passes_over_the_queries_of_a_rank) {
+TEST(copies_are_passes_over_the_queries_of_a_rank) {
   g_autoptr(Workload) workload = copying(RECOMPUTE_NONE, ATTENTION_FLASH);
   const WorkList *work = workload->work[PIECE_LAYER];
   ck_assert_double_eq(find(&work[PHASE_F], "attention_copies")->bytes, 17 * q_bytes);
@@ -22,29 +22,26 @@ START_TEST(copies_are_passes_over_the_queries_of_a_rank) {
   ck_assert_int_eq(count(&work[PHASE_I], "attention_copies.backward"), 1);
   ck_assert_int_eq(count(&work[PHASE_W], "attention_copies.backward"), 0);
 }
-END_TEST
 
-START_TEST(a_layer_made_again_copies_again) {
+TEST(a_layer_made_again_copies_again) {
   g_autoptr(Workload) workload = copying(RECOMPUTE_FULL, ATTENTION_FLASH);
   const WorkList *back = &workload->work[PIECE_LAYER][PHASE_B];
   ck_assert(find(back, "attention_copies")->recompute);
   ck_assert_double_eq(find(back, "attention_copies")->bytes, 17 * q_bytes);
 }
-END_TEST
 
 /* It has copies of its own, and a framework that says none has none. */
-START_TEST(unfused_attention_and_other_frameworks_have_none) {
+TEST(unfused_attention_and_other_frameworks_have_none) {
   g_autoptr(Workload) unfused = copying(RECOMPUTE_NONE, ATTENTION_UNFUSED);
   g_autoptr(Workload) bare = workload_of(&llama, 4, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
   ck_assert_int_eq(count(&unfused->work[PIECE_LAYER][PHASE_F], "attention_copies"), 0);
   ck_assert_int_eq(count(&bare->work[PIECE_LAYER][PHASE_F], "attention_copies"), 0);
   ck_assert_int_eq(count(&bare->work[PIECE_LAYER][PHASE_B], "attention_copies.backward"), 0);
 }
-END_TEST
 
 /* Under YaRN a framework of fused kernels reads and writes q and k; where it has single operations for the factor 12
  * passes forward and 14 back, of which 5 spread cosine and sine or negate half of the columns. */
-START_TEST(a_factor_is_rotated_in_operations) {
+TEST(a_factor_is_rotated_in_operations) {
   const double qk_bytes = 2.0 * 1024 * (256 + 128); /* keys of 2 heads */
   for (int scaled = FALSE; scaled <= TRUE; scaled++) {
     Model model = llama;
@@ -66,13 +63,7 @@ START_TEST(a_factor_is_rotated_in_operations) {
     }
   }
 }
-END_TEST
 
 int main(void) {
-  TCase *cases = tcase_create("attention_copies");
-  tcase_add_test(cases, copies_are_passes_over_the_queries_of_a_rank);
-  tcase_add_test(cases, a_layer_made_again_copies_again);
-  tcase_add_test(cases, a_factor_is_rotated_in_operations);
-  tcase_add_test(cases, unfused_attention_and_other_frameworks_have_none);
-  return run_case("attention_copies", cases);
+  return run_tests();
 }

@@ -57,7 +57,7 @@ static double least_of_all(const Model *model, PlacementShape shape, int pp, int
 }
 
 /* Heads of half a layer and of several, dense layers before those with experts, loops, Vs and two pipes. */
-START_TEST(the_fullest_rank_has_as_little_as_any_layout_leaves_it) {
+TEST(the_fullest_rank_has_as_little_as_any_layout_leaves_it) {
   Model models[] = {llama, llama, mixture()};
   models[0].n_layers = 7;
   models[0].vocab = 4096;
@@ -74,11 +74,10 @@ START_TEST(the_fullest_rank_has_as_little_as_any_layout_leaves_it) {
       ck_assert_double_eq_tol(fullest(balanced), least, 1e-9 * least);
     }
 }
-END_TEST
 
 /* Llama-3-8B: the head's product, 128,256 × 4096 = 0.525 G, is 2.4 times those of a layer, 0.218 G. Over 8 ranks auto
  * leaves the last one 4 layers besides. */
-START_TEST(a_large_head_takes_layers_off_the_last_stage) {
+TEST(a_large_head_takes_layers_off_the_last_stage) {
   Model model = llama;
   model.n_layers = 32, model.hidden = 4096, model.n_heads = 32, model.n_kv_heads = 8, model.head_dim = 128;
   model.ffn_hidden = 14336, model.vocab = 128256;
@@ -94,21 +93,15 @@ START_TEST(a_large_head_takes_layers_off_the_last_stage) {
   }
   ck_assert_int_eq(first, 32);
 }
-END_TEST
 
-START_TEST(stages_that_are_alike_stay_so) {
+TEST(stages_that_are_alike_stay_so) {
   Model model = llama;
   model.vocab = 128; /* a head of next to nothing */
   g_autoptr(Workload) balanced = in_a_pipe(&model, PLACEMENT_LOOP, 4, 2, "balanced");
   for (int stage = 0; stage < 8; stage++)
     ck_assert_int_eq(balanced->stages[stage].layers.n_layers, 1);
 }
-END_TEST
 
 int main(void) {
-  TCase *tests = tcase_create("balance");
-  tcase_add_test(tests, the_fullest_rank_has_as_little_as_any_layout_leaves_it);
-  tcase_add_test(tests, a_large_head_takes_layers_off_the_last_stage);
-  tcase_add_test(tests, stages_that_are_alike_stay_so);
-  return run_case("balance", tests);
+  return run_tests();
 }

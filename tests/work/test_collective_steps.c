@@ -30,7 +30,7 @@ static int sends_from(const CollectiveSteps *steps, int gpu) {
   return n;
 }
 
-START_TEST(a_ring_all_reduce_ends_everywhere_after_two_laps) {
+TEST(a_ring_all_reduce_ends_everywhere_after_two_laps) {
   for (int n = 2; n <= MAX_STEPS_GPUS; n++) {
     CollectiveSteps steps = collective_steps_ring(COLLECTIVE_ALL_REDUCE, n);
     ChunkState state = end_of(&steps);
@@ -44,9 +44,8 @@ START_TEST(a_ring_all_reduce_ends_everywhere_after_two_laps) {
     collective_steps_clear(&steps);
   }
 }
-END_TEST
 
-START_TEST(half_an_all_reduce_is_a_lap) {
+TEST(half_an_all_reduce_is_a_lap) {
   for (int n = 2; n <= MAX_STEPS_GPUS; n++) {
     CollectiveSteps scatter = collective_steps_ring(COLLECTIVE_REDUCE_SCATTER, n);
     CollectiveSteps gather = collective_steps_ring(COLLECTIVE_ALL_GATHER, n);
@@ -62,7 +61,6 @@ START_TEST(half_an_all_reduce_is_a_lap) {
     collective_steps_clear(&gather);
   }
 }
-END_TEST
 
 /* In one step and tree nobody sends twice or receives twice. */
 static gboolean takes_turns(const CollectiveSteps *steps) {
@@ -77,7 +75,7 @@ static gboolean takes_turns(const CollectiveSteps *steps) {
   return TRUE;
 }
 
-START_TEST(both_trees_reach_everyone) {
+TEST(both_trees_reach_everyone) {
   for (int n = 2; n <= MAX_STEPS_GPUS; n++) {
     CollectiveSteps steps = collective_steps_tree(n);
     ChunkState state = end_of(&steps);
@@ -90,9 +88,8 @@ START_TEST(both_trees_reach_everyone) {
     collective_steps_clear(&steps);
   }
 }
-END_TEST
 
-START_TEST(an_inner_node_of_one_tree_is_a_leaf_of_the_other) {
+TEST(an_inner_node_of_one_tree_is_a_leaf_of_the_other) {
   CollectiveSteps steps = collective_steps_tree(8);
   gboolean adds[2][8] = {{0}};
   for (guint i = 0; i < steps.sends->len; i++) {
@@ -104,9 +101,8 @@ START_TEST(an_inner_node_of_one_tree_is_a_leaf_of_the_other) {
     ck_assert_int_eq(adds[0][gpu] + adds[1][gpu], 1);
   collective_steps_clear(&steps);
 }
-END_TEST
 
-START_TEST(the_drawing_shows_sends_and_sums) {
+TEST(the_drawing_shows_sends_and_sums) {
   CollectiveSteps steps = collective_steps_ring(COLLECTIVE_ALL_REDUCE, 3);
   g_autoptr(GString) out = g_string_new(NULL);
   text_collective_steps(&steps, out);
@@ -118,14 +114,7 @@ START_TEST(the_drawing_shows_sends_and_sums) {
   ck_assert_ptr_nonnull(strstr(lines[5], "|  ***  ***  ***"));
   collective_steps_clear(&steps);
 }
-END_TEST
 
 int main(void) {
-  TCase *tests = tcase_create("all");
-  tcase_add_test(tests, a_ring_all_reduce_ends_everywhere_after_two_laps);
-  tcase_add_test(tests, half_an_all_reduce_is_a_lap);
-  tcase_add_test(tests, both_trees_reach_everyone);
-  tcase_add_test(tests, an_inner_node_of_one_tree_is_a_leaf_of_the_other);
-  tcase_add_test(tests, the_drawing_shows_sends_and_sums);
-  return run_case("collective steps", tests);
+  return run_tests();
 }

@@ -51,7 +51,7 @@ static Totals totals_of(const WorkList *list, int cp) {
  * have 16 heads. A ring sends K and V cp−1 times forward; backward these and their gradients. An all-gather of cp·KV
  * sends (cp−1)/cp of it, and the gathers and the reduce-scatter of backward as much each. All-to-alls send (cp−1)/cp of
  * Q, K, V and O, backward of their gradients. */
-START_TEST(traffic_has_its_closed_form) {
+TEST(traffic_has_its_closed_form) {
   for (int cp = 2; cp <= 8; cp *= 2)
     for (int tp = 1; tp <= 2 && cp * tp <= 8; tp++)
       for (gsize c = 0; c < G_N_ELEMENTS(all_comms); c++) {
@@ -72,13 +72,12 @@ START_TEST(traffic_has_its_closed_form) {
         ck_assert_int_eq(f.n_attention, all_comms[c] == CP_RING ? cp : 1);
       }
 }
-END_TEST
 
 /* Ulysses with fewer K and V heads than cp ranks: each is repeated, so that every rank has one, before it is sent. Of
  * llama's 8 heads, 16 of Q, of which tp takes its part: cp ranks send (cp−1)/cp of 2 sequences × 512/cp tokens × 64
  * columns × 2 bytes for each head of Q, of O, and of K and V a head for each rank; backward their gradients. A copy
  * reads K and V once and writes a head for each rank, backward reads these and writes their sums. */
-START_TEST(ulysses_repeats_key_heads_for_the_ranks) {
+TEST(ulysses_repeats_key_heads_for_the_ranks) {
   static const struct {
     int tp, cp, kv_heads; /* of all ranks of tp */
   } cases[] = {{1, 16, 8}, {2, 8, 8}, {1, 4, 1}, {4, 4, 2}, {1, 16, 4}};
@@ -95,13 +94,12 @@ START_TEST(ulysses_repeats_key_heads_for_the_ranks) {
     ck_assert_double_eq(find(backward, "attention.dkv_sum")->bytes, 2 * (kv_heads + cp) * head);
   }
 }
-END_TEST
 
 /* Attention's FLOPs and all products are those of one rank, cut by cp; one key head is read by each rank. Saved are K
  * and V of cp heads in place of kv_heads; so is what attention's backward has in buffers, twice, but for the own
  * gradients. One layer of 2·512/16 tokens, e = 2: a head is 64·64·2 = 8 KiB; dO, dQ, dK and dV are 16 + 16 + 2·8 of
  * them, dO of a head a rank 16, and twice 16 + 2·16. */
-START_TEST(repeated_key_heads_are_held_and_add_no_work) {
+TEST(repeated_key_heads_are_held_and_add_no_work) {
   Model narrow = llama;
   narrow.ffn_hidden = 128;
   g_autoptr(Workload) ring = cut_workload_of(&narrow, 1, 16, CP_RING, RECOMPUTE_NONE),
@@ -117,11 +115,10 @@ START_TEST(repeated_key_heads_are_held_and_add_no_work) {
     ck_assert_double_eq(a.matmul_flops, b.matmul_flops);
   }
 }
-END_TEST
 
 /* PyTorch's ring: K and V of all 16 heads are gathered (forward: (cp−1)/cp of cp·KV each rank sends), backward again,
  * and their gradients in fp32 sent cp times. The ranks do the ring's attention all the same, in cp blocks. */
-START_TEST(pytorch_gathers_all_heads_and_passes_gradients_in_fp32) {
+TEST(pytorch_gathers_all_heads_and_passes_gradients_in_fp32) {
   for (int cp = 2; cp <= 8; cp *= 2) {
     g_autoptr(Plan) plan = plan_of(1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
     plan->cp = plan->gpus = cp;
@@ -138,10 +135,9 @@ START_TEST(pytorch_gathers_all_heads_and_passes_gradients_in_fp32) {
     ck_assert_double_eq(b.attention_flops, totals_of(&ring->work[PIECE_LAYER][PHASE_B], cp).attention_flops);
   }
 }
-END_TEST
 
 /* Of exchanges that run beside nothing every one is exposed: the next kernel waits for it. */
-START_TEST(exchanges_beside_nothing_are_waited_for_at_once) {
+TEST(exchanges_beside_nothing_are_waited_for_at_once) {
   g_autoptr(Plan) plan = plan_of(1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
   plan->cp = plan->gpus = 4;
   plan->time.context = CONTEXT_BLOCKS;
@@ -154,11 +150,10 @@ START_TEST(exchanges_beside_nothing_are_waited_for_at_once) {
         ck_assert_int_eq(list->items[i + 1].after, i);
   }
 }
-END_TEST
 
 /* Whatever way it is cut, the ranks of cp together do the model's products and causal attention, no more and no less:
  * s(s+1)/2 + (cp−1)·s²/2 = S(S+1)/(2·cp) pairs a rank, with S = cp·s. */
-START_TEST(ranks_share_the_work_exactly) {
+TEST(ranks_share_the_work_exactly) {
   g_autoptr(Workload) whole = cut_workload(1, 1, CP_RING, RECOMPUTE_NONE);
   for (int cp = 2; cp <= 8; cp *= 2)
     for (gsize c = 0; c < G_N_ELEMENTS(all_comms); c++) {
@@ -172,11 +167,10 @@ START_TEST(ranks_share_the_work_exactly) {
       ck_assert_double_eq(workload_model_flops(cut), workload_model_flops(whole));
     }
 }
-END_TEST
 
 /* Every tensor that is saved has a row per token of the rank. Ulysses saves attention's output of some heads beside
  * that of all: in all 2 · 512 tokens × 8 heads on a rank of tp × 64 columns × 2 bytes. */
-START_TEST(activations_are_divided_by_cp_and_parameters_are_not) {
+TEST(activations_are_divided_by_cp_and_parameters_are_not) {
   const double output = 2.0 * 512 * 8 * 64 * 2;
   for (int recompute = 0; recompute < N_RECOMPUTES; recompute++) {
     g_autoptr(Workload) whole = cut_workload(2, 1, CP_RING, (Recompute)recompute);
@@ -195,7 +189,6 @@ START_TEST(activations_are_divided_by_cp_and_parameters_are_not) {
       }
   }
 }
-END_TEST
 
 /* With few MLP columns the buffers of attention are the widest thing of backward. One layer of 4 sequences' worth, tp
  * 1, cp 4: T = 2·128 tokens; q = 1024 columns, K and V 1024 together, e = 2: a tensor of T·1024 elements is 512 KiB.
@@ -203,7 +196,7 @@ END_TEST
  *     ring         two blocks of K and V, two of dK and dV, a part of dQ     4 + 1
  *     all-gather   K and V of all tokens, twice, and their gradients         3·4
  *     Ulysses      dO of some heads; dQ, dK, dV packed and as they come      1 + 2·2 */
-START_TEST(buffers_of_the_exchange_are_held_while_backward_runs) {
+TEST(buffers_of_the_exchange_are_held_while_backward_runs) {
   static const double tensors[] = {[CP_RING] = 8, [CP_ALL_GATHER] = 15, [CP_ULYSSES] = 8};
   for (gsize c = 0; c < G_N_ELEMENTS(all_comms); c++) {
     Model narrow = llama;
@@ -212,12 +205,11 @@ START_TEST(buffers_of_the_exchange_are_held_while_backward_runs) {
     ck_assert_double_eq(workload->memory[PIECE_LAYER].transient_bytes, tensors[all_comms[c]] * 512 * 1024);
   }
 }
-END_TEST
 
 /* A framework that attends block by block has K and V for as many heads as Q, 2048 columns: in these tensors O is 1,
  * what is gathered of all ranks and this one's 4·2 + 2, the sums in fp32 and what a block adds to them 3·(2 + 1), and
  * dK and dV in fp32 as they go and come 2·2·2. */
-START_TEST(blocks_hold_what_they_gather_and_their_sums) {
+TEST(blocks_hold_what_they_gather_and_their_sums) {
   Model narrow = llama;
   narrow.ffn_hidden = 128;
   g_autoptr(Plan) plan = plan_of(1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
@@ -226,7 +218,6 @@ START_TEST(blocks_hold_what_they_gather_and_their_sums) {
   g_autoptr(Workload) workload = workload_new(&narrow, plan, NULL);
   ck_assert_double_eq(workload->memory[PIECE_LAYER].transient_bytes, (1 + 10 + 9 + 8) * 512 * 1024);
 }
-END_TEST
 
 /* Bytes that memory-bound kernels of attention move. KV is K and V of a GPU's tokens, q as many bytes of Q, of O, and,
  * here, of KV: 2 sequences × 512/cp tokens × 16 heads × 64 columns × 2 bytes; L the log-sum-exps, 4 bytes a head and
@@ -234,7 +225,7 @@ END_TEST
  *     ring         pack 2KV, keep 2KV, cp−1 merges 3(q + L); backward pack 2KV, clear KV/2, cp−1 sums 3q and 3KV
  *     all-gather   pack 2KV, order 2·cp·KV; backward the same, clear cp·KV, order 2·cp·KV, unpack 2KV
  *     Ulysses      pack and unpack 2(q + KV) and 2q; backward the same */
-START_TEST(copies_around_transfers_have_their_closed_form) {
+TEST(copies_around_transfers_have_their_closed_form) {
   for (int cp = 2; cp <= 8; cp *= 2)
     for (gsize c = 0; c < G_N_ELEMENTS(all_comms); c++) {
       g_autoptr(Workload) workload = cut_workload(1, cp, all_comms[c], RECOMPUTE_NONE);
@@ -254,7 +245,6 @@ START_TEST(copies_around_transfers_have_their_closed_form) {
       }
     }
 }
-END_TEST
 
 /* Memory passes of one name in a list, whether they are done again. */
 static int passes_named(const WorkList *list, const char *name, gboolean again) {
@@ -265,7 +255,7 @@ static int passes_named(const WorkList *list, const char *name, gboolean again) 
 }
 
 /* Attention that is run again reads a rank's own keys again, so the second forward is the one that replaces them. */
-START_TEST(of_two_forwards_the_second_keeps_the_first_block) {
+TEST(of_two_forwards_the_second_keeps_the_first_block) {
   for (int again = 0; again < 2; again++) {
     g_autoptr(Plan) plan = plan_of(1, FALSE, ATTENTION_FLASH, RECOMPUTE_SELECTIVE);
     plan->cp = plan->gpus = 4;
@@ -278,9 +268,8 @@ START_TEST(of_two_forwards_the_second_keeps_the_first_block) {
     ck_assert_int_eq(passes_named(b, "attention.merge", TRUE), again ? 3 : 0);
   }
 }
-END_TEST
 
-START_TEST(full_recompute_communicates_again) {
+TEST(full_recompute_communicates_again) {
   for (gsize c = 0; c < G_N_ELEMENTS(all_comms); c++) {
     g_autoptr(Workload) kept = cut_workload(1, 4, all_comms[c], RECOMPUTE_NONE),
                         again = cut_workload(1, 4, all_comms[c], RECOMPUTE_FULL);
@@ -290,12 +279,11 @@ START_TEST(full_recompute_communicates_again) {
     ck_assert_double_eq(totals_of(&again->work[PIECE_LAYER][PHASE_F], 4).sent_bytes, f);
   }
 }
-END_TEST
 
 /* cp 2, pieces of 128 queries, a window of 100 keys: the first piece's see 100·101/2 + 28·100 = 7850, all others'
  * 128·100 = 12800 each. Rank 0 has the first and the last, rank 1, which is the fullest, two others: 25600, of 2
  * sequences and 16 heads, 4·64 FLOPs a pair. A ring has no windows. */
-START_TEST(with_a_window_every_rank_is_the_fullest) {
+TEST(with_a_window_every_rank_is_the_fullest) {
   Model model = llama;
   model.window = 100;
   g_autoptr(Plan) plan = plan_of(1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
@@ -310,11 +298,10 @@ START_TEST(with_a_window_every_rank_is_the_fullest) {
   ck_assert_double_eq(find(&wider->work[PIECE_LAYER][PHASE_F], "attention")->flops,
                       2.0 * 16 * (23044 + 25600) * 4 * 64);
 }
-END_TEST
 
 /* Under sequence parallelism tp gathers the input once more beside the input gradient: both follow what the
  * reduce-scatter brings of the gradients of K and V, which is put beside that of Q. */
-START_TEST(the_input_gradient_waits_for_that_of_keys_and_values) {
+TEST(the_input_gradient_waits_for_that_of_keys_and_values) {
   for (int sequence_parallel = 0; sequence_parallel < 2; sequence_parallel++) {
     g_autoptr(Plan) plan = plan_of(2, sequence_parallel, ATTENTION_FLASH, RECOMPUTE_NONE);
     plan->cp = 2;
@@ -334,23 +321,7 @@ START_TEST(the_input_gradient_waits_for_that_of_keys_and_values) {
       ck_assert_int_eq(list->items[next].after, unpack);
   }
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("context");
-  tcase_add_test(tcase, traffic_has_its_closed_form);
-  tcase_add_test(tcase, ulysses_repeats_key_heads_for_the_ranks);
-  tcase_add_test(tcase, repeated_key_heads_are_held_and_add_no_work);
-  tcase_add_test(tcase, pytorch_gathers_all_heads_and_passes_gradients_in_fp32);
-  tcase_add_test(tcase, exchanges_beside_nothing_are_waited_for_at_once);
-  tcase_add_test(tcase, ranks_share_the_work_exactly);
-  tcase_add_test(tcase, activations_are_divided_by_cp_and_parameters_are_not);
-  tcase_add_test(tcase, buffers_of_the_exchange_are_held_while_backward_runs);
-  tcase_add_test(tcase, blocks_hold_what_they_gather_and_their_sums);
-  tcase_add_test(tcase, copies_around_transfers_have_their_closed_form);
-  tcase_add_test(tcase, of_two_forwards_the_second_keeps_the_first_block);
-  tcase_add_test(tcase, full_recompute_communicates_again);
-  tcase_add_test(tcase, with_a_window_every_rank_is_the_fullest);
-  tcase_add_test(tcase, the_input_gradient_waits_for_that_of_keys_and_values);
-  return run_case("context", tcase);
+  return run_tests();
 }

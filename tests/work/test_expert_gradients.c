@@ -34,7 +34,7 @@ static MovedBytes moved_over_dp(const Prediction *prediction, ActionKind action,
 
 /* 8 ranks, experts over 4 of them: 2 hold the same experts, 8 the same of all else. Gradients are 2 bytes a parameter
  * (bf16+master), weights 2; one micro-batch. Without experts in common (ep 8) only the rest is moved. */
-START_TEST(gradients_of_experts_are_summed_over_ranks_that_have_them) {
+TEST(gradients_of_experts_are_summed_over_ranks_that_have_them) {
   g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
   const Model model = mixture();
   for (int zero = 0; zero <= 3; zero++)
@@ -58,7 +58,6 @@ START_TEST(gradients_of_experts_are_summed_over_ranks_that_have_them) {
       ck_assert_double_eq(gathered.bytes, times * 2 * experts);
     }
 }
-END_TEST
 
 /* The one sum of gradients that the op waits for; −1 none. */
 static gint32 awaited_sum(const OpList *list, const Op *op) {
@@ -73,7 +72,7 @@ static gint32 awaited_sum(const OpList *list, const Op *op) {
 
 /* ZeRO-2, a bucket a layer, which is summed in two: its experts over 2 ranks, all else over 8. There is room for two
  * buckets: a backward fills the one that the second sum of the bucket before last has freed. */
-START_TEST(a_bucket_is_free_behind_the_last_of_its_sums) {
+TEST(a_bucket_is_free_behind_the_last_of_its_sums) {
   g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
   const Model model = mixture();
   g_autoptr(Plan) plan = plan_new();
@@ -102,11 +101,10 @@ START_TEST(a_bucket_is_free_behind_the_last_of_its_sums) {
   }
   ck_assert_int_eq(n_sums, n_buckets + 2 * 7); /* two micro-batches, seven layers with experts */
 }
-END_TEST
 
 /* 4 ranks of tp with whole experts, dealt out to 2 of them each: 2 hold the same experts and share their shards, though
  * there is one rank of dp and all else is in none. What is scattered is gathered again, experts alone: 2 bytes each. */
-START_TEST(experts_in_shards_over_tp_are_gathered) {
+TEST(experts_in_shards_over_tp_are_gathered) {
   g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
   const Model model = mixture();
   const double experts = 7.0 * 16 * 3 * 1024 * 512 / 2;
@@ -127,10 +125,9 @@ START_TEST(experts_in_shards_over_tp_are_gathered) {
       ck_assert_double_eq(moved_over_dp(prediction, ACTION_UNSHARD, FALSE).bytes, 0);
     }
 }
-END_TEST
 
 /* An order may say itself where gradients are reduced: those of whole experts over tp too, with one rank of dp. */
-START_TEST(an_order_that_reduces_reduces_experts_over_tp) {
+TEST(an_order_that_reduces_reduces_experts_over_tp) {
   static const char rows[] = "0F0,0B0,0REDUCE_GRAD\n1F0,1B0,1REDUCE_GRAD\n";
   g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
   const Model model = mixture();
@@ -148,11 +145,10 @@ START_TEST(an_order_that_reduces_reduces_experts_over_tp) {
   ck_assert_double_eq(moved.bytes, 2 * 3.0 * 8 * 3 * 1024 * 512);
   ck_assert_int_eq(moved.n_members, 2);
 }
-END_TEST
 
 /* 16 ranks, shards over 8 of them, experts over the same 8: of these each rank has all of its own, one of 2 copies. All
  * else is scattered after each of 4 micro-batches; experts' gradients add up where they are, and are summed once. */
-START_TEST(gradients_that_are_not_in_shards_are_summed_once) {
+TEST(gradients_that_are_not_in_shards_are_summed_once) {
   g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
   const Model model = mixture();
   for (int zero = 1; zero <= 3; zero++) {
@@ -170,7 +166,6 @@ START_TEST(gradients_that_are_not_in_shards_are_summed_once) {
                             (zero == 1 ? 1 : 4) * 2 * others * (1 + 1.0 / 8), 1);
   }
 }
-END_TEST
 
 /* Most that one op holds in buffers. */
 static double most_held(const Program *program) {
@@ -182,7 +177,7 @@ static double most_held(const Program *program) {
 
 /* ZeRO-2 holds a whole gradient until it is in shards, 2 bytes a parameter, here of all layers at once. That of experts
  * which no other rank has (8 ranks, ep 8) is added to where it stays. */
-START_TEST(gradients_that_are_not_in_shards_need_no_buffer) {
+TEST(gradients_that_are_not_in_shards_need_no_buffer) {
   g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
   const Model model = mixture();
   for (int ep = 4; ep <= 8; ep *= 2) {
@@ -196,10 +191,9 @@ START_TEST(gradients_that_are_not_in_shards_need_no_buffer) {
     ck_assert_double_eq(most_held(prediction->program), 2 * in_shards);
   }
 }
-END_TEST
 
 /* What ZeRO-3 gathers is let go: at the end of a step nothing more is held than at its beginning. */
-START_TEST(gathered_experts_are_let_go) {
+TEST(gathered_experts_are_let_go) {
   g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
   const Model model = mixture();
   for (int zero = 0; zero <= 3; zero++) {
@@ -218,17 +212,7 @@ START_TEST(gathered_experts_are_let_go) {
       ck_assert_double_eq_tol(held[category], 0, 1);
   }
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("expert_gradients");
-  tcase_set_timeout(tcase, 120);
-  tcase_add_test(tcase, gradients_of_experts_are_summed_over_ranks_that_have_them);
-  tcase_add_test(tcase, a_bucket_is_free_behind_the_last_of_its_sums);
-  tcase_add_test(tcase, experts_in_shards_over_tp_are_gathered);
-  tcase_add_test(tcase, an_order_that_reduces_reduces_experts_over_tp);
-  tcase_add_test(tcase, gradients_that_are_not_in_shards_are_summed_once);
-  tcase_add_test(tcase, gradients_that_are_not_in_shards_need_no_buffer);
-  tcase_add_test(tcase, gathered_experts_are_let_go);
-  return run_case("expert_gradients", tcase);
+  return run_tests();
 }

@@ -32,7 +32,7 @@ static const double rows = 4 * 2 * 512, width = 512, hidden = 1024;
  * Bias in bf16: e + 5e, back 6e + 2e, two kernels an expert and one that joins, four back. Strided: the clamps (2 of
  * the 4), back all but the joins and 3 bytes of marks; bias × weight, e, and back the two products with weight and
  * bias, each of which reads and writes e. */
-START_TEST(bounds_and_biases_are_operations_of_their_own) {
+TEST(bounds_and_biases_are_operations_of_their_own) {
   const Model model = bounded_mixture();
   g_autoptr(Plan) plan = plan_of_operations();
   g_autoptr(Workload) workload = workload_new(&model, plan, NULL);
@@ -51,10 +51,9 @@ START_TEST(bounds_and_biases_are_operations_of_their_own) {
   ck_assert_int_eq(count(&workload->work[PIECE_LAYER][PHASE_W], "bias"), 0);
   ck_assert_int_eq(count(&workload->work[PIECE_DENSE_LAYER][PHASE_F], "bound"), 0);
 }
-END_TEST
 
 /* Weights of the choice come in fp32: r is 4 bytes, and its results are converted both ways. */
-START_TEST(weights_that_came_by_deepep_are_wider) {
+TEST(weights_that_came_by_deepep_are_wider) {
   const Model model = bounded_mixture();
   g_autoptr(Plan) plan = plan_of_operations();
   plan->expert_dispatch = DISPATCH_DEEPEP;
@@ -64,11 +63,10 @@ START_TEST(weights_that_came_by_deepep_are_wider) {
   ck_assert_double_eq(find(b, "bias.backward")->bytes, rows * hidden * (6 * 4 + 2 * 2 + 2 * 6));
   ck_assert_int_eq(find(b, "bias.backward")->n_launches, 5 * 2 + 2);
 }
-END_TEST
 
 /* Gradients of the choice's weights: the up product's 2 × 512 columns and the gradient of 512 are read again, by a
  * kernel besides. The shared expert's activation stands before theirs, without any. */
-START_TEST(gradients_of_the_choice_read_the_activation_again) {
+TEST(gradients_of_the_choice_read_the_activation_again) {
   const Model model = mixture();
   g_autoptr(Plan) plan = plan_of_operations();
   for (int single = TRUE; single >= FALSE; single--) {
@@ -83,10 +81,9 @@ START_TEST(gradients_of_the_choice_read_the_activation_again) {
     ck_assert_int_eq(of_experts->n_launches, single ? 2 : 0);
   }
 }
-END_TEST
 
 /* Neither in other models, nor where they are fused, nor under graphs of the whole step. */
-START_TEST(fused_ones_are_none) {
+TEST(fused_ones_are_none) {
   const Model bounded = bounded_mixture(), plain = mixture();
   for (int c = 0; c < 3; c++) {
     g_autoptr(Plan) plan = plan_of_operations();
@@ -103,11 +100,10 @@ START_TEST(fused_ones_are_none) {
     }
   }
 }
-END_TEST
 
 /* mxfp8: 4096 rows of 1024 elements, read and written in 2 bytes, twice forward and twice back; not in bf16, nor of
  * rows that came by DeepEP. */
-START_TEST(rows_are_padded_for_narrow_products) {
+TEST(rows_are_padded_for_narrow_products) {
   static const struct {
     Precision precision;
     int dispatch, n;
@@ -130,11 +126,10 @@ START_TEST(rows_are_padded_for_narrow_products) {
       ck_assert_double_eq(find(&lists[PHASE_F], "experts.pad")->bytes, 2 * 2 * rows * hidden);
   }
 }
-END_TEST
 
 /* 2 experts of the rank: a kernel for each where blocks have scales, four where a tensor has one; what a layer converts
  * for its attention is one. */
-START_TEST(each_expert_is_converted_by_itself) {
+TEST(each_expert_is_converted_by_itself) {
   static const struct {
     Precision precision;
     CudaGraphs graphs;
@@ -154,20 +149,18 @@ START_TEST(each_expert_is_converted_by_itself) {
     ck_assert_int_eq(find(f, "qkv.cast")->n_launches, 1);
   }
 }
-END_TEST
 
 /* 1 GB at 1 TB/s, of which 0.6 at half of that. */
-START_TEST(strided_operations_go_by_their_own_rate) {
+TEST(strided_operations_go_by_their_own_rate) {
   const FrameworkTime time = {.strided_rate = 0.5};
   const Gpu gpu = {.hbm_Bps = 1e12, .hbm_efficiency = 1, .under_load = 1}, reached = framework_gpu(&time, &gpu);
   const WorkItem item = {.kind = ITEM_MEMORY, .bytes = 1e9, .strided_bytes = 0.6e9};
   ck_assert_double_eq_tol(kernel_cost_s(&reached, &item, NULL), 1.6e-3, 1e-12);
   ck_assert_double_eq_tol(kernel_cost_s(&gpu, &item, NULL), 1e-3, 1e-12);
 }
-END_TEST
 
 /* The first of a row of operations takes the host what a kernel takes, each further one what a launch takes. */
-START_TEST(further_operations_take_a_launch_each) {
+TEST(further_operations_take_a_launch_each) {
   g_autoptr(Plan) plan = plan_new();
   plan->time =
       (FrameworkTime){.expert_host = {.is_stated = TRUE, .forward_s = 200e-6, .backward_s = 100e-6, .launch_s = 5e-6}};
@@ -179,12 +172,11 @@ START_TEST(further_operations_take_a_launch_each) {
   ck_assert_double_eq_tol(framework_launch_s(&of_experts, &item), 220e-6, 1e-12);
   ck_assert_double_eq_tol(framework_launch_s(&dense, &item), 25e-6, 1e-12);
 }
-END_TEST
 
 /* 7 layers with experts and 2 micro-batches: the host waits at 14 bounds, and at 28 where the activation is made again
  * in backward. A host of 100 us a kernel has then lost what it was ahead, and the step takes longer than by the
  * operations' own time. */
-START_TEST(the_host_waits_at_every_bound) {
+TEST(the_host_waits_at_every_bound) {
   g_autoptr(Cluster) cluster = read_cluster("dgx-h100");
   const Model model = bounded_mixture();
   for (int again = FALSE; again <= TRUE; again++) {
@@ -211,18 +203,7 @@ START_TEST(the_host_waits_at_every_bound) {
     ck_assert_double_gt(single->step_time_s, none->step_time_s);
   }
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("expert_operations");
-  tcase_add_test(tcase, bounds_and_biases_are_operations_of_their_own);
-  tcase_add_test(tcase, weights_that_came_by_deepep_are_wider);
-  tcase_add_test(tcase, gradients_of_the_choice_read_the_activation_again);
-  tcase_add_test(tcase, fused_ones_are_none);
-  tcase_add_test(tcase, rows_are_padded_for_narrow_products);
-  tcase_add_test(tcase, each_expert_is_converted_by_itself);
-  tcase_add_test(tcase, strided_operations_go_by_their_own_rate);
-  tcase_add_test(tcase, further_operations_take_a_launch_each);
-  tcase_add_test(tcase, the_host_waits_at_every_bound);
-  return run_case("expert_operations", tcase);
+  return run_tests();
 }

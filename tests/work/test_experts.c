@@ -38,7 +38,7 @@ static double sent_of(const WorkList *list, Axis axis) {
 
 /* A token meets 4 experts wherever they are: 2·3·1024·512·4 FLOPs, a shared MLP of 2·3·1024·768, a router of
  * 2·1024·16. All ranks together do that for all tokens, tp by cutting each expert or by having whole ones. */
-START_TEST(ranks_share_the_work_of_experts_exactly) {
+TEST(ranks_share_the_work_of_experts_exactly) {
   const Model model = mixture();
   const struct {
     int tp, expert_tp, dp, ep;
@@ -59,11 +59,10 @@ START_TEST(ranks_share_the_work_of_experts_exactly) {
     ck_assert_int_eq(count(f, "expert_up"), 1);
   }
 }
-END_TEST
 
 /* Model FLOPs count what the lists of one GPU do, with no cut: attention's backward does 6·d + 4·v FLOPs a pair where
  * the convention counts twice the forward's 2·(d + v), so it is left out. */
-START_TEST(model_flops_are_the_sum_of_the_lists) {
+TEST(model_flops_are_the_sum_of_the_lists) {
   const Model models[] = {mixture(), latent_mixture()};
   for (gsize m = 0; m < G_N_ELEMENTS(models); m++) {
     g_autoptr(Workload) workload = cut_workload(&models[m], 1, 0, 1, 1, RECOMPUTE_NONE);
@@ -79,12 +78,11 @@ START_TEST(model_flops_are_the_sum_of_the_lists) {
     ck_assert_double_eq_tol(workload_model_flops(workload), step, 1e-9 * step);
   }
 }
-END_TEST
 
 /* Per token, with h 1024, 16 heads, ranks 256 and 128: Q 1024·256 + 256·16·96; K and V 1024·(128 + 32) + 128·16·(64 +
  * 48); out 16·48·1024; each FLOP count twice the elements. A pair of query and key 2·(96 + 48) FLOPs in each of 16
  * heads, back 6·96 + 4·48. */
-START_TEST(latent_attention_has_its_products) {
+TEST(latent_attention_has_its_products) {
   const Model model = latent_mixture();
   g_autoptr(Workload) workload = cut_workload(&model, 1, 0, 1, 1, RECOMPUTE_NONE);
   const WorkList *f = &workload->work[PIECE_DENSE_LAYER][PHASE_F], *b = &workload->work[PIECE_DENSE_LAYER][PHASE_B];
@@ -96,10 +94,9 @@ START_TEST(latent_attention_has_its_products) {
   ck_assert_double_eq(find(b, "attention.backward")->flops, pairs * (6 * 96 + 4 * 48));
   ck_assert_int_lt(work_item_v_dim(find(f, "attention")), find(f, "attention")->k);
 }
-END_TEST
 
 /* Unfused, all pairs are multiplied: S = Q·Kᵀ and dQ, dK in the width of Q and K, P·V, dV and dP in that of V. */
-START_TEST(unfused_latent_attention_multiplies_values_in_their_width) {
+TEST(unfused_latent_attention_multiplies_values_in_their_width) {
   const Model model = latent_mixture();
   g_autoptr(Plan) plan = plan_of(1, FALSE, ATTENTION_UNFUSED, RECOMPUTE_NONE);
   g_autoptr(Workload) workload = workload_new(&model, plan, NULL);
@@ -115,11 +112,10 @@ START_TEST(unfused_latent_attention_multiplies_values_in_their_width) {
   ck_assert_double_eq(find(f, "scores")->bytes, 2 * (pairs + 2 * 512.0 * 2 * 16 * 96));
   ck_assert_double_eq(find(f, "context")->bytes, 2 * (pairs + 2 * 512.0 * 2 * 16 * 48));
 }
-END_TEST
 
 /* Every other layer sees 128 keys: the mean of s(s + 1)/2 and 128·129/2 + (s − 128)·128 pairs, in work and model FLOPs.
  */
-START_TEST(layers_in_turns_have_the_mean_of_their_pairs) {
+TEST(layers_in_turns_have_the_mean_of_their_pairs) {
   Model model = mixture(), all = mixture();
   model.window = 128, model.windowed_share = 0.5;
   g_autoptr(Workload) mixed = cut_workload(&model, 1, 0, 1, 1, RECOMPUTE_NONE);
@@ -131,14 +127,13 @@ START_TEST(layers_in_turns_have_the_mean_of_their_pairs) {
                           share * find(&lists[1][PHASE_F], "attention")->flops, 1);
   ck_assert_double_lt(workload_model_flops(mixed), workload_model_flops(whole));
 }
-END_TEST
 
 /* --- traffic --- */
 
 /* Forward sends 4 rows for each token to the experts and brings 4 back, backward both again: all-to-alls of
  * 4·tokens·1024 elements of 2 bytes, tokens those of a rank: cut by tp under sequence parallelism. Experts cut by tp
  * gather and scatter tp times as many rows. W sends nothing; full recompute sends forward's again. */
-START_TEST(traffic_of_experts_has_its_closed_form) {
+TEST(traffic_of_experts_has_its_closed_form) {
   const Model model = mixture();
   for (int tp = 1; tp <= 4; tp *= 2)
     for (int whole = 0; whole < 2; whole++) {
@@ -157,7 +152,6 @@ START_TEST(traffic_of_experts_has_its_closed_form) {
       ck_assert_double_eq(sent_of(&lists[PHASE_B], AXIS_TP), sent_of(&dense_lists[PHASE_B], AXIS_TP) + cut);
     }
 }
-END_TEST
 
 /* In fp8 over 4 ranks, rows sent as the experts' products read them. */
 static Plan *plan_that_sends_narrow_rows(void) {
@@ -170,7 +164,7 @@ static Plan *plan_that_sends_narrow_rows(void) {
 
 /* The fullest of 4 ranks gets 1.5 times the mean: so many times the rows in products, exchanges and what is kept of
  * them (a multiple of the experts here, so nothing is rounded); router, shared expert and attention are as before. */
-START_TEST(the_fullest_rank_has_the_plans_share_of_rows) {
+TEST(the_fullest_rank_has_the_plans_share_of_rows) {
   const Model model = mixture();
   for (int tp = 1; tp <= 2; tp++)
     for (int whole = 0; whole < 2; whole++) {
@@ -191,14 +185,13 @@ START_TEST(the_fullest_rank_has_the_plans_share_of_rows) {
       ck_assert_int_eq(cut.routed_tokens, even_cut.routed_tokens);
     }
 }
-END_TEST
 
 /* Of 16 experts, 4 on each of 4 ranks, a token goes to 4. To a rank it goes but with a chance of C(12,4)/C(16,4) =
  * 495/1820, so to 4·1325/1820 ranks in place of 4 experts; held to 2 of 4 groups, a rank's experts each, it goes to the
  * ranks of both but where all 4 lie with one: C(4,4)/C(8,4) = 1/70 for either, 2·69/70 ranks. Rows go out in fp8, 1
  * byte under --precision fp8, and come back in bf16; where they are sorted each is read once, and written as often as
  * it has experts there. */
-START_TEST(deepep_sends_a_token_once_to_each_rank) {
+TEST(deepep_sends_a_token_once_to_each_rank) {
   Model model = mixture();
   const double tokens = 2 * 512, h = 1024, ranks[] = {4 * 1325.0 / 1820, 2 * 69.0 / 70};
   for (int limited = 0; limited < 2; limited++) {
@@ -217,14 +210,13 @@ START_TEST(deepep_sends_a_token_once_to_each_rank) {
     ck_assert_double_eq(flops_of(f, "expert_up"), 2.0 * 4 * tokens * h * 2 * 512);
   }
 }
-END_TEST
 
 /* 16 experts, 4 of them a token's; T = 1024 tokens of h = 1024 on a rank without tp, 512 with tp 2. All n·T of the
  * ranks that share a layer come, out with 16 weights and 16 marks each (2 + 1 bytes), and go back as sums; the ranks of
  * a tp that cuts experts share them too, in one group with those of ep. Gradients come so but for weights and marks,
  * and go back with those of the weights. Of these tokens a rank picks those of its experts (C(12,4)/C(16,4) = 495/1820
  * have none there where it has 4 of 16, none where it has all) and writes 4·T·tp rows. */
-START_TEST(gathered_tokens_go_to_all_ranks) {
+TEST(gathered_tokens_go_to_all_ranks) {
   static const struct {
     int tp, expert_tp, ep;
     double ranks, here; /* that share experts; share of all tokens that a rank picks */
@@ -260,12 +252,11 @@ START_TEST(gathered_tokens_go_to_all_ranks) {
     ck_assert_int_eq(count(b, "ep.reduce_scatter"), cases[c].ep > 1 ? 2 : 0);
   }
 }
-END_TEST
 
 /* Of tp 2, which cuts experts, and ep 1 or 4: tp alone sends all tokens where there is no ep, and nothing of the
  * experts where there is. The rest that tp sends is as much with an all-to-all, whose rows (4·T of each rank) are
  * gathered and scattered. With either a framework's host may wait for the counts, forward alone. */
-START_TEST(tp_sends_gathered_tokens_where_there_is_no_ep) {
+LOOP_TEST(tp_sends_gathered_tokens_where_there_is_no_ep, 2) {
   const Model model = mixture();
   const int ep = _i == 0 ? 1 : 4;
   g_autoptr(Plan) plan = plan_of(2, TRUE, ATTENTION_FLASH, RECOMPUTE_NONE);
@@ -283,12 +274,11 @@ START_TEST(tp_sends_gathered_tokens_where_there_is_no_ep) {
   ck_assert_double_eq(sent_of(f, AXIS_TP) - of_tp * (2 * 2 * h + 3 * 16),
                       sent_of(rows, AXIS_TP) - 4 * 1024.0 * 2 * 2 * h);
 }
-END_TEST
 
 /* Beside an all-to-all, of N = 1024·ep gathered tokens of h = 1024: kept of each layer are weights (2 bytes) and
  * marks (1) of N for the rank's experts; while its backward runs, gradients of N tokens and of its R = 4·N/ep rows, in
  * place of the activation's, R·(2 + 1)·512/tp; and at all times the buffer of N that they come to. */
-START_TEST(gathered_tokens_are_held) {
+TEST(gathered_tokens_are_held) {
   static const struct { int tp, ep; } cases[] = {{1, 4}, {2, 4}, {2, 1}, {1, 1}};
   const Model model = mixture();
   for (gsize c = 0; c < G_N_ELEMENTS(cases); c++) {
@@ -309,10 +299,9 @@ START_TEST(gathered_tokens_are_held) {
     ck_assert_double_eq(workload->memory[PIECE_DENSE_LAYER].saved_bytes, others->memory[PIECE_DENSE_LAYER].saved_bytes);
   }
 }
-END_TEST
 
 /* The framework says how tokens go, the plan goes before it; one rank sends none. */
-START_TEST(the_plan_goes_before_the_framework_in_how_tokens_go) {
+TEST(the_plan_goes_before_the_framework_in_how_tokens_go) {
   g_autoptr(Plan) plan = plan_that_sends_narrow_rows();
   ck_assert(!plan_dispatches_once(plan));
   plan->time.expert_dispatch = DISPATCH_DEEPEP;
@@ -334,12 +323,11 @@ START_TEST(the_plan_goes_before_the_framework_in_how_tokens_go) {
   plan->expert_tp = 1;
   ck_assert(!plan_gathers_tokens(plan));
 }
-END_TEST
 
 /* T = 1024 tokens of h = 1024, 4·T rows, fp8: tokens are read once, or with a scale for all twice, in 2 bytes and
  * written in 1 before they are permuted (T read, 4·T written) and sorted (both 4·T) in 1; the products' own conversion
  * falls away, and the orientation that W reads is made of what came. So is that of gradients. */
-START_TEST(rows_are_converted_before_they_are_sent) {
+TEST(rows_are_converted_before_they_are_sent) {
   const Model model = mixture();
   for (int scales = SCALES_TENSOR; scales <= SCALES_BLOCKS; scales++) {
     g_autoptr(Plan) plan = plan_that_sends_narrow_rows();
@@ -370,10 +358,9 @@ START_TEST(rows_are_converted_before_they_are_sent) {
     ck_assert_int_lt(index_of(f, "permute.cast"), index_of(f, "permute"));
   }
 }
-END_TEST
 
 /* Rows cut by tp are gathered when they have come: the gather names the exchange, the experts name the gather. */
-START_TEST(rows_are_gathered_over_tp_behind_the_exchange) {
+TEST(rows_are_gathered_over_tp_behind_the_exchange) {
   const Model model = mixture();
   g_autoptr(Workload) workload = cut_workload(&model, 2, 0, 4, 4, RECOMPUTE_NONE);
   const WorkList *f = &workload->work[PIECE_LAYER][PHASE_F];
@@ -384,14 +371,13 @@ START_TEST(rows_are_gathered_over_tp_behind_the_exchange) {
   ck_assert_int_eq(f->items[sort].after, exchange + 1);
   ck_assert_str_eq(f->items[f->items[exchange].after].name, "permute");
 }
-END_TEST
 
 /* --- what is held --- */
 
 /* A layer's experts: 16·3·1024·512 parameters; the shared one, router, attention (16 + 2·8 + 16 heads of 64) and norms
  * besides. ep and tp cut the experts, tp all but router and norms, and what of experts is the same on several ranks is
  * cut by these under ZeRO, not by all of dp. */
-START_TEST(experts_are_held_in_shares_of_their_own) {
+TEST(experts_are_held_in_shares_of_their_own) {
   const Model model = mixture();
   const gint64 experts = 16 * 3 * 1024 * 512, router = 16 * 1024, norms = 2 * 1024;
   const gint64 others = 3 * 1024 * 768 + 1024 * (16 + 2 * 8 + 16) * 64;
@@ -419,11 +405,10 @@ START_TEST(experts_are_held_in_shares_of_their_own) {
     ck_assert_double_eq_tol(third.weights_bytes, 2 * (alone / dp + 7.0 * (double)held / copies), 1);
   }
 }
-END_TEST
 
 /* GPT-OSS: 2·512 and 1,024 biases of each expert, whose up products tp cuts and whose down products it does not; 16 of
  * the router, on all ranks; a sink for each of 16 heads, which tp cuts. */
-START_TEST(biases_and_sinks_are_held_with_what_they_belong_to) {
+TEST(biases_and_sinks_are_held_with_what_they_belong_to) {
   const Model plain = mixture();
   Model model = plain;
   model.experts.has_biases = model.has_sinks = TRUE;
@@ -441,12 +426,11 @@ START_TEST(biases_and_sinks_are_held_with_what_they_belong_to) {
     ck_assert_int_eq(with->work[PIECE_LAYER][PHASE_B].n_items, without->work[PIECE_LAYER][PHASE_B].n_items);
   }
 }
-END_TEST
 
 /* Of one layer of T = 1,024 tokens, 4,096 rows: of the dense layer's tensors the MLP's fall away (2·T·2816 bytes twice
  * for I, once for W), and there come for W rows of 1,024 and of 512 columns and T of 768; for I rows of 1,024 and T of
  * 1,536, router and weights: (2 + 5)·T·16 + 4 bytes a row. */
-START_TEST(activations_of_experts_are_their_tensors) {
+TEST(activations_of_experts_are_their_tensors) {
   const Model model = mixture();
   g_autoptr(Workload) workload = cut_workload(&model, 1, 0, 8, 8, RECOMPUTE_NONE);
   const PieceMemory *dense = &workload->memory[PIECE_DENSE_LAYER], *experts = &workload->memory[PIECE_LAYER];
@@ -456,27 +440,7 @@ START_TEST(activations_of_experts_are_their_tensors) {
   ck_assert_double_eq(experts->saved_bytes - dense->saved_bytes, for_w + for_i - dense_for_w - dense_for_i);
   ck_assert_double_eq(experts->released_by_I - dense->released_by_I, for_i - dense_for_i);
 }
-END_TEST
 
 int main(void) {
-  TCase *tcase = tcase_create("experts");
-  tcase_set_timeout(tcase, 120);
-  tcase_add_test(tcase, ranks_share_the_work_of_experts_exactly);
-  tcase_add_test(tcase, model_flops_are_the_sum_of_the_lists);
-  tcase_add_test(tcase, latent_attention_has_its_products);
-  tcase_add_test(tcase, unfused_latent_attention_multiplies_values_in_their_width);
-  tcase_add_test(tcase, layers_in_turns_have_the_mean_of_their_pairs);
-  tcase_add_test(tcase, traffic_of_experts_has_its_closed_form);
-  tcase_add_test(tcase, the_fullest_rank_has_the_plans_share_of_rows);
-  tcase_add_test(tcase, deepep_sends_a_token_once_to_each_rank);
-  tcase_add_test(tcase, gathered_tokens_go_to_all_ranks);
-  tcase_add_loop_test(tcase, tp_sends_gathered_tokens_where_there_is_no_ep, 0, 2);
-  tcase_add_test(tcase, gathered_tokens_are_held);
-  tcase_add_test(tcase, the_plan_goes_before_the_framework_in_how_tokens_go);
-  tcase_add_test(tcase, rows_are_converted_before_they_are_sent);
-  tcase_add_test(tcase, rows_are_gathered_over_tp_behind_the_exchange);
-  tcase_add_test(tcase, experts_are_held_in_shares_of_their_own);
-  tcase_add_test(tcase, biases_and_sinks_are_held_with_what_they_belong_to);
-  tcase_add_test(tcase, activations_of_experts_are_their_tensors);
-  return run_case("experts", tcase);
+  return run_tests();
 }

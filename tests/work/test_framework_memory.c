@@ -28,7 +28,7 @@ static double added_to_layer(FrameworkMemory memory, int tp, gboolean sequence_p
   return run->memory[PIECE_LAYER].saved_bytes - bare->memory[PIECE_LAYER].saved_bytes;
 }
 
-START_TEST(plain_kernels_keep_what_fused_ones_do_not) {
+TEST(plain_kernels_keep_what_fused_ones_do_not) {
   const FrameworkMemory plain = {.kernels = FRAMEWORK_KERNELS_PLAIN}, norm = {.norm_bytes = 6};
   /* silu(gate), 2816 wide, and attention's output once more, 1024 wide; of tp 4 a quarter */
   ck_assert_double_eq(added_to_layer(plain, 1, FALSE, ATTENTION_FLASH), 2 * tokens * (2816 + 1024));
@@ -40,11 +40,10 @@ START_TEST(plain_kernels_keep_what_fused_ones_do_not) {
   ck_assert_double_eq(added_to_layer(norm, 4, FALSE, ATTENTION_FLASH), 2 * 6 * stream);
   ck_assert_double_eq(added_to_layer(norm, 4, TRUE, ATTENTION_FLASH), 2 * 6 * stream / 4);
 }
-END_TEST
 
 /* Among plain kernels an RMSNorm is operations that keep 6 bytes more for each of a layer's two inputs, a LayerNorm is
  * one kernel. */
-START_TEST(a_layer_norm_is_one_kernel_among_plain_ones) {
+TEST(a_layer_norm_is_one_kernel_among_plain_ones) {
   Model model = llama;
   double saved[2][2];
   for (int has_layer_norm = 0; has_layer_norm < 2; has_layer_norm++)
@@ -59,17 +58,15 @@ START_TEST(a_layer_norm_is_one_kernel_among_plain_ones) {
   ck_assert_double_eq(saved[0][1] - saved[0][0], 2 * 6 * stream);
   ck_assert_double_eq(saved[1][1], saved[1][0]);
 }
-END_TEST
 
-START_TEST(gathered_inputs_are_whole_on_every_rank) {
+TEST(gathered_inputs_are_whole_on_every_rank) {
   const FrameworkMemory memory = {.gathered = GATHERED_KEPT};
   /* inputs of qkv and mlp_up: 2 bytes per element whole, of which a quarter was counted */
   ck_assert_double_eq(added_to_layer(memory, 4, TRUE, ATTENTION_FLASH), 2 * 2 * stream * 3 / 4);
   ck_assert_double_eq(added_to_layer(memory, 4, FALSE, ATTENTION_FLASH), 0);
 }
-END_TEST
 
-START_TEST(a_loss_on_whole_logits_holds_them_on_every_rank) {
+TEST(a_loss_on_whole_logits_holds_them_on_every_rank) {
   const FrameworkMemory whole = {.logits = LOGITS_WHOLE, .logit_bytes = 20}, split = {.logit_bytes = 20};
   const FrameworkMemory replicated = {.logits = LOGITS_REPLICATED, .logit_bytes = 20};
   g_autoptr(Workload) on_each = workload_under(whole, 4, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
@@ -90,9 +87,8 @@ START_TEST(a_loss_on_whole_logits_holds_them_on_every_rank) {
   ck_assert_double_eq(cut->memory[PIECE_HEAD].saved_bytes, bare->memory[PIECE_HEAD].saved_bytes);
   ck_assert_double_eq(bare->memory[PIECE_HEAD].transient_bytes, 2 * logits / 4);
 }
-END_TEST
 
-START_TEST(gradients_that_are_not_accumulated_in_place_are_made_whole) {
+TEST(gradients_that_are_not_accumulated_in_place_are_made_whole) {
   const FrameworkMemory memory = {.vocabulary_gradients = VOCABULARY_GRADIENTS_DENSE,
                                   .spare_gradients = SPARE_GRADIENTS_KEPT};
   g_autoptr(Workload) workload = workload_under(memory, 4, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
@@ -105,11 +101,10 @@ START_TEST(gradients_that_are_not_accumulated_in_place_are_made_whole) {
   ck_assert_double_eq(workload->framework_bytes, 2 * elements / 4);
   ck_assert_double_eq(bare->framework_bytes, 0);
 }
-END_TEST
 
 /* 32,001 words on 4 ranks: 63 x 512 rows, a fourth of which are 8,064; as they are 8,001 on all ranks but the last.
  * The head's product and the weights go with them. */
-START_TEST(a_vocabulary_is_padded_unless_a_framework_has_it_as_it_is) {
+TEST(a_vocabulary_is_padded_unless_a_framework_has_it_as_it_is) {
   Model model = llama;
   model.vocab = 32001;
   g_autoptr(Plan) plan = plan_of(4, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
@@ -121,9 +116,8 @@ START_TEST(a_vocabulary_is_padded_unless_a_framework_has_it_as_it_is) {
   ck_assert_int_eq(linear_of(&bare, LINEAR_LOGITS).n, 8001);
   ck_assert_int_eq(cut_piece_parameters(&padded, PIECE_HEAD) - cut_piece_parameters(&bare, PIECE_HEAD), 63 * 1024);
 }
-END_TEST
 
-START_TEST(selective_by_products_keeps_every_other) {
+TEST(selective_by_products_keeps_every_other) {
   const FrameworkMemory memory = {.selective = SELECTIVE_PRODUCTS};
   g_autoptr(Workload) workload = workload_under(memory, 1, FALSE, ATTENTION_FLASH, RECOMPUTE_SELECTIVE);
   g_autoptr(Workload) full = workload_of(&llama, 1, FALSE, ATTENTION_FLASH, RECOMPUTE_FULL);
@@ -139,11 +133,10 @@ START_TEST(selective_by_products_keeps_every_other) {
   ck_assert_double_eq(layer->released_by_I, kept - attention);
   ck_assert_double_eq(layer->held_for_W, full->memory[PIECE_LAYER].held_for_W - attention);
 }
-END_TEST
 
 /* Of llama, 1024 tokens: K's columns, attn_out and up again: 2·1024·(512 + 1024 + 2816) FLOPs per token, and not
  * attention; of gpt K, attn_out and mlp_down: 2·1024·(1024 + 1024 + 4096). */
-START_TEST(what_was_not_kept_is_made_again) {
+TEST(what_was_not_kept_is_made_again) {
   const struct {
     const Model *model;
     double columns;
@@ -162,10 +155,9 @@ START_TEST(what_was_not_kept_is_made_again) {
       ck_assert_double_eq_tol(hardware / (again * 8 * 8 * tp), 1, 1e-12);
     }
 }
-END_TEST
 
 /* Sequence parallelism: inputs of qkv and up are gathered again, what was reduced and scattered is kept. */
-START_TEST(what_tp_has_scattered_is_not_made_again) {
+TEST(what_tp_has_scattered_is_not_made_again) {
   g_autoptr(Plan) plan = plan_of(4, TRUE, ATTENTION_FLASH, RECOMPUTE_SELECTIVE);
   plan->memory.selective = SELECTIVE_PRODUCTS;
   g_autoptr(Workload) workload = workload_new(&llama, plan, NULL);
@@ -179,7 +171,6 @@ START_TEST(what_tp_has_scattered_is_not_made_again) {
   ck_assert_int_eq(n_gathers, 2);
   ck_assert_int_eq(n_others, 0);
 }
-END_TEST
 
 static Workload *recomputed_fully(const Model *model, int tp, int end) {
   g_autoptr(Plan) plan = plan_of(tp, tp > 1, ATTENTION_FLASH, RECOMPUTE_FULL);
@@ -197,7 +188,7 @@ static int sums_made_again(const Workload *workload) {
 }
 
 /* Of llama, 1024 columns out of 2816: 2·1024·2816 FLOPs per token less on tp ranks, and of two sums over them one. */
-START_TEST(full_recompute_may_end_with_what_is_read) {
+TEST(full_recompute_may_end_with_what_is_read) {
   for (int tp = 1; tp <= 4; tp += 3) {
     g_autoptr(Workload) whole = recomputed_fully(&llama, tp, RECOMPUTE_END_WHOLE);
     g_autoptr(Workload) needed = recomputed_fully(&llama, tp, RECOMPUTE_END_NEEDED);
@@ -213,10 +204,9 @@ START_TEST(full_recompute_may_end_with_what_is_read) {
     ck_assert_double_eq_tol(hardware / (less * 8 * 8 * tp), 1, 1e-9);
   }
 }
-END_TEST
 
 /* Dropout keeps a mask of the last product, a norm behind it the product itself. */
-START_TEST(what_reads_the_last_product_has_it_made_again) {
+TEST(what_reads_the_last_product_has_it_made_again) {
   Model dropped = llama, normed = llama, behind = llama;
   dropped.dropout_rate.hidden = 0.1;
   normed.post_norms = TRUE;
@@ -229,7 +219,6 @@ START_TEST(what_reads_the_last_product_has_it_made_again) {
     ck_assert_double_eq(workload_hardware_flops(whole), workload_hardware_flops(needed));
   }
 }
-END_TEST
 
 /* --- a whole step --- */
 
@@ -244,7 +233,7 @@ static Prediction *predict_under(const Cluster *cluster, FrameworkMemory memory,
   return prediction;
 }
 
-START_TEST(spare_gradients_are_buffers_of_every_rank_once) {
+TEST(spare_gradients_are_buffers_of_every_rank_once) {
   g_autoptr(Cluster) cluster = read_cluster("selene");
   const FrameworkMemory memory = {.spare_gradients = SPARE_GRADIENTS_KEPT}, none = {0};
   g_autoptr(Prediction) bare = predict_under(cluster, none, 2), run = predict_under(cluster, memory, 2);
@@ -255,21 +244,19 @@ START_TEST(spare_gradients_are_buffers_of_every_rank_once) {
   ck_assert_double_eq(run->memory->at_peak.bytes[MEMORY_BUFFERS], bare->memory->at_peak.bytes[MEMORY_BUFFERS] + spare);
   ck_assert_int_eq(run->metrics->step_ns, bare->metrics->step_ns);
 }
-END_TEST
 
-START_TEST(fragmentation_is_lost_on_every_rank) {
+TEST(fragmentation_is_lost_on_every_rank) {
   g_autoptr(Cluster) cluster = read_cluster("selene");
   const FrameworkMemory memory = {.fragmentation_bytes = 2e9}, none = {0};
   g_autoptr(Prediction) bare = predict_under(cluster, none, 2), run = predict_under(cluster, memory, 2);
   for (int rank = 0; rank < 2; rank++)
     ck_assert_double_eq(run->memory->rank_peak[rank], bare->memory->rank_peak[rank] + 2e9);
 }
-END_TEST
 
 /* The embedding's gradient comes when the layers of its micro-batch have given back what they saved: on a first stage
  * with other micro-batches in flight, or alone, it must not be added to the peak at the start of a backward. Here one
  * layer of four saves less than the gradient takes, and four save more. */
-START_TEST(the_embeddings_gradient_comes_after_the_layers_are_done) {
+TEST(the_embeddings_gradient_comes_after_the_layers_are_done) {
   g_autoptr(Cluster) cluster = read_cluster("selene");
   const FrameworkMemory memory = {.vocabulary_gradients = VOCABULARY_GRADIENTS_DENSE}, none = {0};
   g_autoptr(Prediction) bare = predict_under(cluster, none, 2), run = predict_under(cluster, memory, 2);
@@ -283,23 +270,7 @@ START_TEST(the_embeddings_gradient_comes_after_the_layers_are_done) {
   ck_assert_double_gt(excess, 0);
   ck_assert_double_eq(thin->memory->rank_peak[0], thin_bare->memory->rank_peak[0] + excess);
 }
-END_TEST
 
 int main(void) {
-  TCase *cases = tcase_create("framework_memory");
-  tcase_add_test(cases, plain_kernels_keep_what_fused_ones_do_not);
-  tcase_add_test(cases, a_layer_norm_is_one_kernel_among_plain_ones);
-  tcase_add_test(cases, gathered_inputs_are_whole_on_every_rank);
-  tcase_add_test(cases, a_loss_on_whole_logits_holds_them_on_every_rank);
-  tcase_add_test(cases, gradients_that_are_not_accumulated_in_place_are_made_whole);
-  tcase_add_test(cases, a_vocabulary_is_padded_unless_a_framework_has_it_as_it_is);
-  tcase_add_test(cases, selective_by_products_keeps_every_other);
-  tcase_add_test(cases, what_was_not_kept_is_made_again);
-  tcase_add_test(cases, what_tp_has_scattered_is_not_made_again);
-  tcase_add_test(cases, full_recompute_may_end_with_what_is_read);
-  tcase_add_test(cases, what_reads_the_last_product_has_it_made_again);
-  tcase_add_test(cases, spare_gradients_are_buffers_of_every_rank_once);
-  tcase_add_test(cases, fragmentation_is_lost_on_every_rank);
-  tcase_add_test(cases, the_embeddings_gradient_comes_after_the_layers_are_done);
-  return run_case("framework_memory", cases);
+  return run_tests();
 }

@@ -16,7 +16,7 @@ static Workload *summing(FrameworkGradientSums how, double gradient_bytes, gint6
 
 /* 1024 tokens; n = (16 + 2·8)·64 = 2048; k = 1024; 2 bytes each. The product reads n·t and t·k and writes n·k; its
  * kernel reads that and the sum, of 4 bytes, and writes the sum: 2 + 4 + 4 bytes for each of n·k. */
-START_TEST(the_product_writes_and_a_kernel_adds) {
+TEST(the_product_writes_and_a_kernel_adds) {
   g_autoptr(Workload) apart = summing(GRADIENT_SUMS_APART, 4, 8);
   const double mega = 1024 * 1024;
   const WorkList *work = &apart->work[PIECE_LAYER][PHASE_W];
@@ -28,19 +28,17 @@ START_TEST(the_product_writes_and_a_kernel_adds) {
   ck_assert_double_eq(product->behind_bytes, (2 + 4 + 4) * 2 * mega);
   ck_assert_double_eq(find(&apart->work[PIECE_HEAD][PHASE_W], "logits.wgrad")->behind_bytes, 10.0 * 32768 * 1024);
 }
-END_TEST
 
-START_TEST(a_product_that_adds_itself_has_no_such_kernel) {
+TEST(a_product_that_adds_itself_has_no_such_kernel) {
   g_autoptr(Workload) fused = summing(GRADIENT_SUMS_FUSED, 4, 8);
   const WorkItem *product = find(&fused->work[PIECE_LAYER][PHASE_W], "qkv.wgrad");
   ck_assert_double_eq(product->behind_bytes, 0);
   ck_assert_int_eq(product->accumulate, TRUE);
   ck_assert_double_eq(product->result_bytes, 2 * 4 * 2048.0 * 1024);
 }
-END_TEST
 
 /* What the first micro-batch left is the sum, but for its format. */
-START_TEST(a_lone_micro_batch_adds_only_to_a_wider_sum) {
+TEST(a_lone_micro_batch_adds_only_to_a_wider_sum) {
   g_autoptr(Workload) same = summing(GRADIENT_SUMS_APART, 2, 1), wider = summing(GRADIENT_SUMS_APART, 4, 1);
   ck_assert_double_eq(find(&same->work[PIECE_LAYER][PHASE_W], "qkv.wgrad")->behind_bytes, 0);
   ck_assert_double_gt(find(&wider->work[PIECE_LAYER][PHASE_W], "qkv.wgrad")->behind_bytes, 0);
@@ -51,11 +49,10 @@ START_TEST(a_lone_micro_batch_adds_only_to_a_wider_sum) {
   ck_assert_double_eq(find(&two->work[PIECE_LAYER][PHASE_W], "qkv.wgrad")->behind_bytes, all_bytes / 2);
   ck_assert_double_eq(find(&eight->work[PIECE_LAYER][PHASE_W], "qkv.wgrad")->behind_bytes, all_bytes * 7 / 8);
 }
-END_TEST
 
 /* In bf16 a framework may say what a micro-batch's gradient costs to add, the first's too, whatever is held; in fp16 it
  * is added as it is held. */
-START_TEST(a_framework_says_what_adding_a_gradient_takes) {
+TEST(a_framework_says_what_adding_a_gradient_takes) {
   const double elements = 2048.0 * 1024;
   for (int fp16 = 0; fp16 <= 1; fp16++) {
     g_autoptr(Plan) plan = plan_of(1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
@@ -69,7 +66,6 @@ START_TEST(a_framework_says_what_adding_a_gradient_takes) {
     ck_assert_double_eq(find(&workload->work[PIECE_LAYER][PHASE_W], "qkv.wgrad")->behind_bytes, expected_bytes);
   }
 }
-END_TEST
 
 static double exchanged_bytes(const Workload *workload, Phase phase, const char *operand) {
   const WorkList *work = &workload->work[PIECE_LAYER][phase];
@@ -92,14 +88,13 @@ static double summed_bytes(const Model *model, int how, gboolean sequence_parall
 
 /* 1024 tokens, h 1024, 2 bytes each: once for the product of both, twice where each has its own. Under sequence
  * parallelism the gradient of what was gathered once is scattered once. */
-START_TEST(a_gate_may_be_summed_over_tp_by_itself) {
+TEST(a_gate_may_be_summed_over_tp_by_itself) {
   const double stream_bytes = 2.0 * 1024 * 1024;
   ck_assert_double_eq(summed_bytes(&llama, LINEARS_TOGETHER, FALSE), stream_bytes);
   ck_assert_double_eq(summed_bytes(&llama, LINEARS_APART, FALSE), 2 * stream_bytes);
   ck_assert_double_eq(summed_bytes(&llama, LINEARS_APART, TRUE), stream_bytes);
   ck_assert_double_eq(summed_bytes(&gpt, LINEARS_APART, FALSE), stream_bytes);
 }
-END_TEST
 
 static double behind_bytes(const Workload *workload, Phase phase, const char *name) {
   return find(&workload->work[PIECE_LAYER][phase], name)->behind_bytes;
@@ -107,7 +102,7 @@ static double behind_bytes(const Workload *workload, Phase phase, const char *na
 
 /* Of three linears: two kernels, each of which reads two gradients and writes one, beside the sums of all over tp; of a
  * gate's two: one. They are as wide as the hidden size and have the tokens of all ranks under sequence parallelism. */
-START_TEST(gradients_of_linears_apart_are_added_up) {
+TEST(gradients_of_linears_apart_are_added_up) {
   const double stream_bytes = 2.0 * 1024 * 1024;
   for (int tp = 1; tp <= 4; tp *= 2) {
     g_autoptr(Plan) plan = plan_of(tp, tp == 4, ATTENTION_FLASH, RECOMPUTE_NONE);
@@ -124,12 +119,11 @@ START_TEST(gradients_of_linears_apart_are_added_up) {
     ck_assert_double_eq(behind_bytes(together, PHASE_I, "mlp_up.dgrad"), 0);
   }
 }
-END_TEST
 
 /* Where the norm's backward reads three gradients in place of their sum: two reads more, of a gate's two one. Before a
  * reduction over tp under sequence parallelism (tp 4 here): three or two reads, and the sum written; without (tp 2) tp
  * reduces each, and the sum is behind that. What is one product has no sum. */
-START_TEST(what_reads_a_sum_of_gradients_may_make_it) {
+TEST(what_reads_a_sum_of_gradients_may_make_it) {
   const double stream_bytes = 2.0 * 1024 * 1024;
   for (int tp = 1; tp <= 4; tp *= 2) {
     g_autoptr(Plan) plan = plan_of(tp, tp == 4, ATTENTION_FLASH, RECOMPUTE_NONE);
@@ -144,11 +138,10 @@ START_TEST(what_reads_a_sum_of_gradients_may_make_it) {
     ck_assert_double_eq(behind_bytes(together, PHASE_I, "mlp_up.dgrad"), 0);
   }
 }
-END_TEST
 
 /* Read and written: for q, k and v each, for gate and up each, and the gradient of what attention and MLP make. Under
  * sequence parallelism what is gathered is a tensor of the linear's own already. */
-START_TEST(linears_may_copy_what_they_read_where_tp_cuts_without_sequence_parallelism) {
+TEST(linears_may_copy_what_they_read_where_tp_cuts_without_sequence_parallelism) {
   const double stream_bytes = 2.0 * 1024 * 1024;
   for (int tp = 1; tp <= 4; tp *= 2) {
     g_autoptr(Plan) plan = plan_of(tp, tp == 4, ATTENTION_FLASH, RECOMPUTE_NONE);
@@ -163,12 +156,11 @@ START_TEST(linears_may_copy_what_they_read_where_tp_cuts_without_sequence_parall
     ck_assert_double_eq(behind_bytes(workload, PHASE_I, "mlp_down.dgrad"), copied_bytes);
   }
 }
-END_TEST
 
 /* Under sequence parallelism over 4 ranks q, k, v, a gate and what it multiplies each gather the tokens of all, for the
  * weight gradient again, and scatter their input's gradient, of which a quarter is left to be added: two sums of three
  * passes, and one. What rows of a product gather and reduce is as it was. */
-START_TEST(linears_may_each_exchange_over_tp_for_themselves) {
+TEST(linears_may_each_exchange_over_tp_for_themselves) {
   const double stream_bytes = 2.0 * 1024 * 1024;
   g_autoptr(Plan) plan = plan_of(4, TRUE, ATTENTION_FLASH, RECOMPUTE_NONE);
   plan->time.linears.gate = plan->time.linears.qkv = LINEARS_APART;
@@ -185,7 +177,6 @@ START_TEST(linears_may_each_exchange_over_tp_for_themselves) {
   ck_assert_double_eq(exchanged_bytes(workload, PHASE_W, "qkv.wgrad"), 3 * stream_bytes);
   ck_assert_double_eq(exchanged_bytes(workload, PHASE_W, "mlp_up.wgrad"), 2 * stream_bytes);
 }
-END_TEST
 
 /* Of all kernels of a list. */
 static double all_behind_bytes(const WorkList *list) {
@@ -198,7 +189,7 @@ static double all_behind_bytes(const WorkList *list) {
 /* Two ranks of dp share the parameters; gathered in 2 bytes, reduced in 4. Forward copies what was gathered (2 + 2),
  * with the norm; backward that, with the forward that it makes again first, and the gradients (2 + 4), with the norm's.
  */
-START_TEST(zero_3_may_copy_what_it_gathers_and_reduces) {
+TEST(zero_3_may_copy_what_it_gathers_and_reduces) {
   g_autoptr(Plan) plan = plan_of(1, FALSE, ATTENTION_FLASH, RECOMPUTE_FULL);
   plan->dp = plan->gpus = 2;
   plan->zero = 3;
@@ -218,9 +209,8 @@ START_TEST(zero_3_may_copy_what_it_gathers_and_reduces) {
     ck_assert_double_eq(all_behind_bytes(&work[PHASE_W]), 6 * parameters);
   }
 }
-END_TEST
 
-START_TEST(what_lies_on_one_rank_or_is_gathered_once_is_not_copied) {
+TEST(what_lies_on_one_rank_or_is_gathered_once_is_not_copied) {
   for (int zero = 2; zero <= 3; zero++) {
     g_autoptr(Plan) plan = plan_of(1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
     plan->dp = plan->gpus = zero == 3 ? 1 : 2;
@@ -231,20 +221,7 @@ START_TEST(what_lies_on_one_rank_or_is_gathered_once_is_not_copied) {
     ck_assert_double_eq(all_behind_bytes(&workload->work[PIECE_LAYER][PHASE_B]), 0);
   }
 }
-END_TEST
 
 int main(void) {
-  TCase *cases = tcase_create("gradient_sums");
-  tcase_add_test(cases, the_product_writes_and_a_kernel_adds);
-  tcase_add_test(cases, a_product_that_adds_itself_has_no_such_kernel);
-  tcase_add_test(cases, a_lone_micro_batch_adds_only_to_a_wider_sum);
-  tcase_add_test(cases, a_framework_says_what_adding_a_gradient_takes);
-  tcase_add_test(cases, a_gate_may_be_summed_over_tp_by_itself);
-  tcase_add_test(cases, gradients_of_linears_apart_are_added_up);
-  tcase_add_test(cases, linears_may_each_exchange_over_tp_for_themselves);
-  tcase_add_test(cases, what_reads_a_sum_of_gradients_may_make_it);
-  tcase_add_test(cases, zero_3_may_copy_what_it_gathers_and_reduces);
-  tcase_add_test(cases, what_lies_on_one_rank_or_is_gathered_once_is_not_copied);
-  tcase_add_test(cases, linears_may_copy_what_they_read_where_tp_cuts_without_sequence_parallelism);
-  return run_case("gradient_sums", cases);
+  return run_tests();
 }

@@ -45,15 +45,14 @@ static AxisSet random_axes(GRand *random) {
   return (AxisSet)g_rand_int_range(random, 0, 1 << (N_AXES + 3));
 }
 
-START_TEST(default_order_counts_tp_first_and_pp_last) {
+TEST(default_order_counts_tp_first_and_pp_last) {
   /* rank = tp + TP·(dp + DP·pp) = 1 + 2·(2 + 3·3) = 23 */
   const Layout layout = layout_of(2, 3, 4, 0);
   ck_assert_int_eq(layout.n_ranks, 24);
   ck_assert_int_eq(layout_rank(&layout, &(Coordinates){{[AXIS_TP] = 1, [AXIS_DP] = 2, [AXIS_PP] = 3}}), 23);
 }
-END_TEST
 
-START_TEST(ranks_and_coordinates_are_each_others_inverse) {
+TEST(ranks_and_coordinates_are_each_others_inverse) {
   GRand *random = g_rand_new_with_seed(1);
   for (int run = 0; run < 50; run++) {
     const Layout layout = random_layout(random);
@@ -64,7 +63,6 @@ START_TEST(ranks_and_coordinates_are_each_others_inverse) {
   }
   g_rand_free(random);
 }
-END_TEST
 
 /* The axes that ep and what is left of a set of shards stand for in a random layout. */
 static AxisSet plain_axes(const Layout *layout, AxisSet axes) {
@@ -94,7 +92,7 @@ static gboolean same_group(const Layout *layout, AxisSet axes, int a, int b) {
   return TRUE;
 }
 
-START_TEST(groups_hold_exactly_the_ranks_that_differ_in_their_axes) {
+TEST(groups_hold_exactly_the_ranks_that_differ_in_their_axes) {
   GRand *random = g_rand_new_with_seed(2);
   for (int run = 0; run < 60; run++) {
     const Layout layout = random_layout(random);
@@ -116,7 +114,6 @@ START_TEST(groups_hold_exactly_the_ranks_that_differ_in_their_axes) {
   }
   g_rand_free(random);
 }
-END_TEST
 
 /* Members of the group of `axes` around rank 0 are these. */
 static void assert_group(const Layout *layout, AxisSet axes, const int *expected, int n) {
@@ -131,7 +128,7 @@ static void assert_group(const Layout *layout, AxisSet axes, const int *expected
 
 /* tp 2, dp 8, ep 4. Experts cut by tp: ep runs over neighbours of dp, ranks 2 apart; the same experts are 8 apart.
  * Whole ones: over tp, then over 2 of dp; the same experts are 4 apart. */
-START_TEST(ep_takes_neighbours_of_dp_and_of_tp_where_experts_are_whole) {
+TEST(ep_takes_neighbours_of_dp_and_of_tp_where_experts_are_whole) {
   g_autoptr(Plan) plan = plan_new();
   plan->tp = 2, plan->dp = 8, plan->ep = 4;
   Layout layout;
@@ -145,10 +142,9 @@ START_TEST(ep_takes_neighbours_of_dp_and_of_tp_where_experts_are_whole) {
   ASSERT_GROUP(&layout, AXIS_BIT_EXPERT_SHARD, 0, 4, 8, 12);
   ck_assert_int_eq(layout.n_expert_shards, 4);
 }
-END_TEST
 
 /* cp 2, dp 6 in shards over 6 = cp 2 × dp 3, ep 6: all of a set of shards; replicas are 6 apart. */
-START_TEST(ep_takes_cp_before_dp_and_stays_within_a_set_of_shards) {
+TEST(ep_takes_cp_before_dp_and_stays_within_a_set_of_shards) {
   g_autoptr(Plan) plan = plan_new();
   plan->cp = 2, plan->dp = 6, plan->zero_ranks = 6, plan->ep = 6;
   Layout layout;
@@ -161,9 +157,8 @@ START_TEST(ep_takes_cp_before_dp_and_stays_within_a_set_of_shards) {
   ASSERT_GROUP(&layout, AXIS_BIT(AXIS_EP), 0, 1);
   ASSERT_GROUP(&layout, AXIS_BIT_EXPERT_SHARD, 0, 2, 4);
 }
-END_TEST
 
-START_TEST(shards_are_the_inner_part_of_data_parallelism) {
+TEST(shards_are_the_inner_part_of_data_parallelism) {
   /* tp 2, dp 6 in shards of 3: rank 0's shards are dp 0..2 = ranks 0, 2, 4; its replicas dp 0 and 3 = ranks 0, 6. */
   const Layout layout = layout_of(2, 6, 1, 3);
   int members[6];
@@ -175,9 +170,8 @@ START_TEST(shards_are_the_inner_part_of_data_parallelism) {
   ck_assert_int_eq(members[1], 6);
   ck_assert_int_eq(layout_group_size(&layout, AXIS_BIT(AXIS_DP)), 6);
 }
-END_TEST
 
-START_TEST(shape_counts_nodes_and_domains) {
+TEST(shape_counts_nodes_and_domains) {
   /* Nodes of 4, domains of 8: ranks 2 3 | 5 | 8 9 10 → nodes 0 0 1 2 2 2, domains 0 0 0 1 1 1; span 10 − 2 + 1. */
   const Cluster cluster = cluster_of(4, 8);
   const int members[] = {2, 3, 5, 8, 9, 10};
@@ -190,9 +184,8 @@ START_TEST(shape_counts_nodes_and_domains) {
   ck_assert_int_eq(shape.min_per_domain, 3);
   ck_assert_int_eq(shape.span, 9);
 }
-END_TEST
 
-START_TEST(usual_groups_lie_where_people_expect_them) {
+TEST(usual_groups_lie_where_people_expect_them) {
   const Cluster dgx = cluster_of(8, 8);
   const Layout layout = layout_of(8, 16, 4, 0);
   const GroupShape tp = layout_group_shape(&layout, &dgx, AXIS_BIT(AXIS_TP));
@@ -206,9 +199,8 @@ START_TEST(usual_groups_lie_where_people_expect_them) {
   ck_assert_int_eq(all.n_nodes, 64);
   ck_assert_int_eq(all.max_per_node, 8);
 }
-END_TEST
 
-START_TEST(tensor_parallelism_that_straddles_nodes_is_seen_in_the_worst_group) {
+TEST(tensor_parallelism_that_straddles_nodes_is_seen_in_the_worst_group) {
   /* tp 6 on nodes of 8: groups start at 0, 6, 12, 18: the one at 6 holds 6 7 | 8 9 10 11, two nodes, at most 4 in one.
    */
   const Cluster cluster = cluster_of(8, 8);
@@ -217,9 +209,8 @@ START_TEST(tensor_parallelism_that_straddles_nodes_is_seen_in_the_worst_group) {
   ck_assert_int_eq(shape.n_nodes, 2);
   ck_assert_int_eq(shape.max_per_node, 4);
 }
-END_TEST
 
-START_TEST(a_domain_that_a_group_only_touches_has_the_fewest_links_out) {
+TEST(a_domain_that_a_group_only_touches_has_the_fewest_links_out) {
   /* tp 4 · dp 32 = 128 ranks a stage in domains of 72, dp in steps of 4. Stage 0: 18 members at 0 … 68, 14 at 72 … 124.
    * Stage 1: 4 at 128 … 140, 18 at 144 … 212, 10 at 216 … 252. */
   const Cluster nvl72 = cluster_of(4, 72);
@@ -229,9 +220,8 @@ START_TEST(a_domain_that_a_group_only_touches_has_the_fewest_links_out) {
   ck_assert_int_eq(dp.max_per_domain, 18);
   ck_assert_int_eq(dp.min_per_domain, 4);
 }
-END_TEST
 
-START_TEST(the_worst_group_is_the_one_that_leaves_a_domain_by_the_fewest_links) {
+TEST(the_worst_group_is_the_one_that_leaves_a_domain_by_the_fewest_links) {
   /* tp 4 · dp 5 in domains of 72: the stage at 60 has dp groups with 3 members below 72 and 2 above, that at 140 has 1
    * below 144 and 4 above: as many domains and nodes, but one link for the whole group. */
   const Cluster nvl72 = cluster_of(4, 72);
@@ -240,7 +230,6 @@ START_TEST(the_worst_group_is_the_one_that_leaves_a_domain_by_the_fewest_links) 
   ck_assert_int_eq(dp.n_domains, 2);
   ck_assert_int_eq(dp.min_per_domain, 1);
 }
-END_TEST
 
 static gboolean is_worse(const GroupShape *a, const GroupShape *b) {
   const gboolean a_leaves = a->n_domains > 1, b_leaves = b->n_domains > 1;
@@ -268,7 +257,7 @@ static GroupShape worst_of_all_groups(const Layout *layout, const Cluster *clust
   return worst;
 }
 
-START_TEST(worst_shape_equals_that_of_all_groups_one_by_one) {
+TEST(worst_shape_equals_that_of_all_groups_one_by_one) {
   GRand *random = g_rand_new_with_seed(3);
   for (int run = 0; run < 400; run++) {
     const Layout layout = random_layout(random);
@@ -287,9 +276,8 @@ START_TEST(worst_shape_equals_that_of_all_groups_one_by_one) {
   }
   g_rand_free(random);
 }
-END_TEST
 
-START_TEST(members_are_counted_in_the_spans_of_every_tier) {
+TEST(members_are_counted_in_the_spans_of_every_tier) {
   /* spans of 8 and 16 GPUs below the last tier: GPUs 0 4 7 | 8 12 || 16 → 3 + 2 + 1, and 5 + 1 */
   Cluster cluster = cluster_of(4, 4);
   cluster.n_tiers = 3;
@@ -315,7 +303,6 @@ START_TEST(members_are_counted_in_the_spans_of_every_tier) {
   ck_assert_int_eq(five.levels[0].fewest, 2);
   ck_assert_int_eq(five.levels[1].n_spans, 1);
 }
-END_TEST
 
 /* Fewest members of any group in a span that the group leaves; 0: none leaves one. */
 static int fewest_of_all_groups(const Layout *layout, const Cluster *cluster, AxisSet axes, int tier) {
@@ -331,7 +318,7 @@ static int fewest_of_all_groups(const Layout *layout, const Cluster *cluster, Ax
   return fewest;
 }
 
-START_TEST(of_every_tier_the_fewest_members_of_any_group_count) {
+TEST(of_every_tier_the_fewest_members_of_any_group_count) {
   GRand *random = g_rand_new_with_seed(5);
   for (int run = 0; run < 400; run++) {
     const Layout layout = random_layout(random);
@@ -347,23 +334,7 @@ START_TEST(of_every_tier_the_fewest_members_of_any_group_count) {
   }
   g_rand_free(random);
 }
-END_TEST
 
 int main(void) {
-  TCase *tests = tcase_create("layout");
-  tcase_add_test(tests, default_order_counts_tp_first_and_pp_last);
-  tcase_add_test(tests, ranks_and_coordinates_are_each_others_inverse);
-  tcase_add_test(tests, groups_hold_exactly_the_ranks_that_differ_in_their_axes);
-  tcase_add_test(tests, shards_are_the_inner_part_of_data_parallelism);
-  tcase_add_test(tests, ep_takes_neighbours_of_dp_and_of_tp_where_experts_are_whole);
-  tcase_add_test(tests, ep_takes_cp_before_dp_and_stays_within_a_set_of_shards);
-  tcase_add_test(tests, shape_counts_nodes_and_domains);
-  tcase_add_test(tests, usual_groups_lie_where_people_expect_them);
-  tcase_add_test(tests, tensor_parallelism_that_straddles_nodes_is_seen_in_the_worst_group);
-  tcase_add_test(tests, a_domain_that_a_group_only_touches_has_the_fewest_links_out);
-  tcase_add_test(tests, the_worst_group_is_the_one_that_leaves_a_domain_by_the_fewest_links);
-  tcase_add_test(tests, worst_shape_equals_that_of_all_groups_one_by_one);
-  tcase_add_test(tests, members_are_counted_in_the_spans_of_every_tier);
-  tcase_add_test(tests, of_every_tier_the_fewest_members_of_any_group_count);
-  return run_case("layout", tests);
+  return run_tests();
 }

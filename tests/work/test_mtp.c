@@ -30,7 +30,7 @@ static double sent_for(const WorkList *list, const char *operand) {
 /* --- work --- */
 
 /* Each head adds a layer's products, logits and 2·T·h·2h for the product of its two inputs, in each phase. */
-START_TEST(a_head_adds_a_layer_a_product_and_logits) {
+TEST(a_head_adds_a_layer_a_product_and_logits) {
   for (Recompute recompute = RECOMPUTE_NONE; recompute <= RECOMPUTE_FULL; recompute++) {
     g_autoptr(Workload) bare = with_heads(0, recompute), one = with_heads(1, recompute), two = with_heads(2, recompute);
     for (Phase phase = PHASE_F; phase < PHASE_OPTIMIZER; phase++) {
@@ -44,11 +44,10 @@ START_TEST(a_head_adds_a_layer_a_product_and_logits) {
     }
   }
 }
-END_TEST
 
 /* What a head adds to the products of all ranks of tp is what one rank alone does: the product is cut by columns, as is
  * its weight. */
-START_TEST(ranks_of_tp_share_a_head) {
+TEST(ranks_of_tp_share_a_head) {
   const Model model = latent_mixture();
   g_autoptr(Workload) one = with_heads(1, RECOMPUTE_NONE);
   for (int sequence_parallel = 0; sequence_parallel < 2; sequence_parallel++) {
@@ -73,12 +72,11 @@ START_TEST(ranks_of_tp_share_a_head) {
     workload_free(cut[1]);
   }
 }
-END_TEST
 
 /* Over tp, besides what a layer, the embedding's sum and the logits send, of 2 bytes: the columns made, T·h; under
  * sequence parallelism the product's input, T·2h, in forward and for W, its gradient back, T·2h, and the gradient of
  * the layer's tokens, T·h; else that of the input, T·2h. */
-START_TEST(a_cut_head_gathers_columns) {
+TEST(a_cut_head_gathers_columns) {
   const Model model = latent_mixture();
   for (int sequence_parallel = 0; sequence_parallel < 2; sequence_parallel++) {
     g_autoptr(Plan) plan = plan_of(2, sequence_parallel, ATTENTION_FLASH, RECOMPUTE_NONE);
@@ -92,9 +90,8 @@ START_TEST(a_cut_head_gathers_columns) {
     ck_assert_double_eq(sent_for(&lists[PHASE_B], "mtp_proj"), stream * (sequence_parallel ? 5 : 2));
   }
 }
-END_TEST
 
-START_TEST(its_kernels_follow_the_models_own_loss) {
+TEST(its_kernels_follow_the_models_own_loss) {
   g_autoptr(Workload) workload = with_heads(1, RECOMPUTE_NONE);
   const WorkList *f = &workload->work[PIECE_HEAD][PHASE_F], *b = &workload->work[PIECE_HEAD][PHASE_B];
   ck_assert_int_eq(count(f, "logits"), 2);
@@ -105,11 +102,10 @@ START_TEST(its_kernels_follow_the_models_own_loss) {
   ck_assert_int_lt(index_of(b, "expert_up.dgrad"), index_of(b, "mtp_proj.dgrad"));
   ck_assert_int_lt(index_of(b, "mtp_proj.wgrad"), index_of(b, "embedding.wgrad"));
 }
-END_TEST
 
 /* What the k-th head, and the layer it has, lists is marked so; backward begins with the last. The gradient that it
  * leaves of what it has read is added to that of the loss before: read twice 2·T·h, written once, of 2 bytes. */
-START_TEST(kernels_say_whose_they_are) {
+TEST(kernels_say_whose_they_are) {
   g_autoptr(Workload) workload = with_heads(2, RECOMPUTE_FULL);
   const WorkList *f = &workload->work[PIECE_HEAD][PHASE_F], *b = &workload->work[PIECE_HEAD][PHASE_B];
   for (int i = 1; i < f->n_items; i++)
@@ -124,11 +120,10 @@ START_TEST(kernels_say_whose_they_are) {
   ck_assert_double_eq(find(b, "mtp.grad_sum")->bytes, 3 * 2.0 * TOKENS * HIDDEN);
   ck_assert_int_eq(count(&workload->work[PIECE_HEAD][PHASE_W], "mtp.grad_sum"), 0);
 }
-END_TEST
 
 /* What the lists of one GPU do in a step is what the model is said to, in either way to count attention: kernels do
  * what a causal mask leaves; backward of attention makes scores again, and is left out here. */
-START_TEST(model_flops_are_those_of_the_products) {
+TEST(model_flops_are_those_of_the_products) {
   g_autoptr(Workload) bare = with_heads(0, RECOMPUTE_NONE), one = with_heads(1, RECOMPUTE_NONE);
   const double forward = one->work[PIECE_HEAD][PHASE_F].flops - bare->work[PIECE_HEAD][PHASE_F].flops;
   const double added = workload_model_flops(one) - workload_model_flops(bare);
@@ -140,11 +135,10 @@ START_TEST(model_flops_are_those_of_the_products) {
   const double counted = workload_hardware_flops(again) - workload_model_flops(again);
   ck_assert_double_eq_tol(listed, counted, 1e-9 * counted);
 }
-END_TEST
 
 /* --- parameters and memory --- */
 
-START_TEST(a_head_holds_a_layer_a_product_and_three_norms) {
+TEST(a_head_holds_a_layer_a_product_and_three_norms) {
   g_autoptr(Workload) bare = with_heads(0, RECOMPUTE_NONE), two = with_heads(2, RECOMPUTE_NONE);
   const gint64 layer = bare->piece_parameters[PIECE_LAYER];
   ck_assert_int_eq(two->piece_parameters[PIECE_HEAD] - bare->piece_parameters[PIECE_HEAD],
@@ -153,10 +147,9 @@ START_TEST(a_head_holds_a_layer_a_product_and_three_norms) {
   ck_assert_int_eq(two->stages[0].expert_parameters - bare->stages[0].expert_parameters,
                    2 * bare->expert_parameters[PIECE_LAYER]);
 }
-END_TEST
 
 /* As much as a layer and a head keep, and in bf16 the embedding's row and the product's input, 2 and 4 bytes of T·h. */
-START_TEST(a_head_keeps_what_a_layer_and_a_loss_do) {
+TEST(a_head_keeps_what_a_layer_and_a_loss_do) {
   g_autoptr(Workload) bare = with_heads(0, RECOMPUTE_NONE), one = with_heads(1, RECOMPUTE_NONE);
   const PieceMemory *head = &bare->memory[PIECE_HEAD], *layer = &bare->memory[PIECE_LAYER];
   ck_assert_double_eq(one->memory[PIECE_HEAD].saved_bytes,
@@ -164,7 +157,6 @@ START_TEST(a_head_keeps_what_a_layer_and_a_loss_do) {
   ck_assert_double_eq(one->memory[PIECE_HEAD].released_by_I,
                       2 * head->released_by_I + layer->released_by_I + 2.0 * TOKENS * HIDDEN);
 }
-END_TEST
 
 static Workload *in_a_pipeline(int pp, PlacementShape shape, int chunks, gboolean tied) {
   Model model = latent_mixture();
@@ -177,7 +169,7 @@ static Workload *in_a_pipeline(int pp, PlacementShape shape, int chunks, gboolea
   return workload_new(&model, plan, placement);
 }
 
-START_TEST(the_embedding_is_copied_where_it_is_not) {
+TEST(the_embedding_is_copied_where_it_is_not) {
   const gint64 table = (gint64)VOCAB * HIDDEN;
   g_autoptr(Workload) loop = in_a_pipeline(2, PLACEMENT_LOOP, 1, FALSE), v = in_a_pipeline(2, PLACEMENT_V, 2, FALSE),
                       tied = in_a_pipeline(2, PLACEMENT_LOOP, 1, TRUE);
@@ -187,11 +179,10 @@ START_TEST(the_embedding_is_copied_where_it_is_not) {
   ck_assert_int_eq(tied->piece_parameters[PIECE_HEAD], v->piece_parameters[PIECE_HEAD]); /* it is the head's */
   ck_assert_int_eq(tied->tied_parameters, table);
 }
-END_TEST
 
 /* --- refusals --- */
 
-START_TEST(heads_that_a_model_does_not_have_are_refused) {
+TEST(heads_that_a_model_does_not_have_are_refused) {
   Model model = latent_mixture();
   static const struct {
     int n_has, n_asked;
@@ -207,9 +198,8 @@ START_TEST(heads_that_a_model_does_not_have_are_refused) {
     ck_assert_msg(strstr(error->message, cases[i].says) != NULL, "%s", error->message);
   }
 }
-END_TEST
 
-START_TEST(heads_of_another_kind_are_told_but_not_trained) {
+TEST(heads_of_another_kind_are_told_but_not_trained) {
   Model model = latent_mixture();
   g_autoptr(Plan) plan = plan_of(1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
   g_autoptr(GError) error = NULL;
@@ -219,7 +209,6 @@ START_TEST(heads_of_another_kind_are_told_but_not_trained) {
   ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_IMPOSSIBLE));
   ck_assert_ptr_nonnull(strstr(error->message, "not one more layer of its last kind"));
 }
-END_TEST
 
 /* Of rank 0. `table`: bytes of its gradient that go with the heads'. */
 static void assert_head_sums(const Prediction *prediction, int n_expected, double table) {
@@ -245,7 +234,7 @@ static void assert_head_sums(const Prediction *prediction, int n_expected, doubl
 /* Two pipes: a rank has the embedding of some micro-batches and the heads of others, whose gradients of the table that
  * they look tokens up in go with their own buckets where each micro-batch is reduced by itself; in one sum of all,
  * under ZeRO-1, they are in the embedding's. Of 200 words the table has 256 rows, of 500 it has 512. */
-START_TEST(heads_reduce_the_table_where_micro_batches_are_reduced_apart) {
+TEST(heads_reduce_the_table_where_micro_batches_are_reduced_apart) {
   static const gint64 vocab[] = {200, 500}, rows[] = {256, 512};
   g_autoptr(Model) model = read_model(CASES_FIXTURES "/models/tiny-deepseek.json");
   g_autoptr(Cluster) cluster = read_cluster("selene");
@@ -263,21 +252,7 @@ START_TEST(heads_reduce_the_table_where_micro_batches_are_reduced_apart) {
     assert_head_sums(prediction, plan->zero >= 2 ? 4 : 1, plan->zero >= 2 ? table : 0);
   }
 }
-END_TEST
 
 int main(void) {
-  TCase *cases = tcase_create("mtp");
-  tcase_add_test(cases, a_head_adds_a_layer_a_product_and_logits);
-  tcase_add_test(cases, ranks_of_tp_share_a_head);
-  tcase_add_test(cases, a_cut_head_gathers_columns);
-  tcase_add_test(cases, its_kernels_follow_the_models_own_loss);
-  tcase_add_test(cases, kernels_say_whose_they_are);
-  tcase_add_test(cases, model_flops_are_those_of_the_products);
-  tcase_add_test(cases, a_head_holds_a_layer_a_product_and_three_norms);
-  tcase_add_test(cases, a_head_keeps_what_a_layer_and_a_loss_do);
-  tcase_add_test(cases, the_embedding_is_copied_where_it_is_not);
-  tcase_add_test(cases, heads_that_a_model_does_not_have_are_refused);
-  tcase_add_test(cases, heads_of_another_kind_are_told_but_not_trained);
-  tcase_add_test(cases, heads_reduce_the_table_where_micro_batches_are_reduced_apart);
-  return run_case("mtp", cases);
+  return run_tests();
 }

@@ -16,7 +16,7 @@ static Workload *normalised(Recompute recompute, gboolean plain) {
 
 static const double q_elements = 1024 * 256, k_elements = 1024 * 128;
 
-START_TEST(norms_of_heads_read_and_write_q_and_k) {
+TEST(norms_of_heads_read_and_write_q_and_k) {
   g_autoptr(Workload) workload = normalised(RECOMPUTE_NONE, FALSE);
   const WorkList *work = workload->work[PIECE_LAYER], *forward = &work[PHASE_F], *back = &work[PHASE_B];
   ck_assert_double_eq(find(forward, "q_norm")->bytes, 2 * 2 * q_elements);
@@ -34,11 +34,10 @@ START_TEST(norms_of_heads_read_and_write_q_and_k) {
   ck_assert(find(&plain->work[PIECE_LAYER][PHASE_F], "k_norm")->is_plain);
   ck_assert_double_eq(find(&plain->work[PIECE_LAYER][PHASE_F], "k_norm")->bytes, (2 * 4 + 28) * k_elements);
 }
-END_TEST
 
 /* Ranks of tp share two vectors of 64 a layer, and each has a gradient of its own heads. Of their own tokens, too,
  * where these are cut: with the layers' norms, and the head's. */
-START_TEST(norms_of_heads_are_summed_over_tp) {
+TEST(norms_of_heads_are_summed_over_tp) {
   for (int tp = 1; tp <= 4; tp *= 4)
     for (int sequence_parallel = 0; sequence_parallel < 2; sequence_parallel++) {
       Model model = llama;
@@ -53,9 +52,8 @@ START_TEST(norms_of_heads_are_summed_over_tp) {
       ck_assert_int_eq(workload->stages[0].parameters - bare->stages[0].parameters, of_heads);
     }
 }
-END_TEST
 
-START_TEST(norms_of_heads_keep_what_they_read) {
+TEST(norms_of_heads_keep_what_they_read) {
   g_autoptr(Workload) bare = workload_of(&llama, 4, TRUE, ATTENTION_FLASH, RECOMPUTE_NONE);
   g_autoptr(Workload) fused = normalised(RECOMPUTE_NONE, FALSE), plain = normalised(RECOMPUTE_NONE, TRUE);
   const double elements = q_elements + k_elements, stream = 1024.0 * 1024 / 4;
@@ -66,7 +64,6 @@ START_TEST(norms_of_heads_keep_what_they_read) {
   ck_assert_double_eq(plain->memory[PIECE_LAYER].saved_bytes - with->saved_bytes, 6 * (elements + 2 * stream));
   ck_assert_double_eq(fused->memory[PIECE_DENSE_LAYER].saved_bytes, with->saved_bytes);
 }
-END_TEST
 
 static int all_reduces(const WorkList *list, const char *operand, double bytes) {
   int n = 0;
@@ -80,7 +77,7 @@ static int all_reduces(const WorkList *list, const char *operand, double bytes) 
 /* Of all heads together, as many weights as columns, whose gradients tp sums; and of each row of q and of k one number
  * in 4 bytes, of what other ranks have of it, 1024 rows. Weights of each head's own are as many, and nothing is summed.
  */
-START_TEST(norms_of_all_heads_move_as_much) {
+TEST(norms_of_all_heads_move_as_much) {
   Model model = llama;
   model.qk_norms = QK_NORMS_WHOLE;
   g_autoptr(Workload) bare = workload_of(&llama, 4, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
@@ -102,11 +99,10 @@ START_TEST(norms_of_all_heads_move_as_much) {
   ck_assert_int_eq(own->work[PIECE_LAYER][PHASE_F].n_items, forward->n_items - 2);
   ck_assert_int_eq(own->work[PIECE_LAYER][PHASE_B].n_items, back->n_items - 2);
 }
-END_TEST
 
 /* 1024 tokens of 1024 columns in 2 bytes, a quarter of the tokens on each rank of tp under sequence parallelism; a
  * scale and a shift. */
-START_TEST(a_norm_behind_the_word_table_reads_and_keeps_its_input) {
+TEST(a_norm_behind_the_word_table_reads_and_keeps_its_input) {
   Model model = gpt;
   model.dropout_rate = (DropoutRates){0};
   g_autoptr(Workload) bare = workload_of(&model, 4, TRUE, ATTENTION_FLASH, RECOMPUTE_NONE);
@@ -124,11 +120,10 @@ START_TEST(a_norm_behind_the_word_table_reads_and_keeps_its_input) {
   ck_assert_int_eq(workload->stages[0].tp_summed_parameters - bare->stages[0].tp_summed_parameters, 2 * 1024);
   ck_assert_int_eq(workload->stages[0].parameters - bare->stages[0].parameters, 2 * 1024);
 }
-END_TEST
 
 /* 1024 tokens of 1024 columns in 2 bytes, a quarter of them on each rank: two norms more of a scale each, which tp
  * sums the gradients of, read before the residual adds and read back first. */
-START_TEST(norms_behind_the_branches_keep_what_they_read) {
+TEST(norms_behind_the_branches_keep_what_they_read) {
   Model model = llama;
   g_autoptr(Workload) bare = workload_of(&llama, 4, TRUE, ATTENTION_FLASH, RECOMPUTE_NONE);
   model.post_norms = TRUE;
@@ -150,11 +145,10 @@ START_TEST(norms_behind_the_branches_keep_what_they_read) {
   ck_assert_int_eq(workload->stages[0].tp_summed_parameters - bare->stages[0].tp_summed_parameters, norms);
   ck_assert_int_eq(model_parameters(&model) - model_parameters(&llama), norms);
 }
-END_TEST
 
 /* As many norms of as many bytes as before the branches, of which the linears read x itself: W needs it, and of what is
  * kept in full recompute, x alone, I gives nothing back. */
-START_TEST(norms_in_the_place_behind_the_branches_leave_x_to_the_linears) {
+TEST(norms_in_the_place_behind_the_branches_leave_x_to_the_linears) {
   Model model = llama;
   model.norms_behind = TRUE;
   const double stream = 2 * 1024.0 * 1024 / 4;
@@ -176,10 +170,9 @@ START_TEST(norms_in_the_place_behind_the_branches_leave_x_to_the_linears) {
   ck_assert_double_eq(full_before->memory[PIECE_LAYER].held_for_W - full_behind->memory[PIECE_LAYER].held_for_W,
                       stream);
 }
-END_TEST
 
 /* Nothing is kept of what they make. */
-START_TEST(norms_behind_the_branches_are_not_made_again) {
+TEST(norms_behind_the_branches_are_not_made_again) {
   Model model = llama;
   model.norms_behind = TRUE;
   g_autoptr(Plan) plan = plan_of(1, FALSE, ATTENTION_FLASH, RECOMPUTE_SELECTIVE);
@@ -189,10 +182,9 @@ START_TEST(norms_behind_the_branches_are_not_made_again) {
   ck_assert_ptr_nonnull(strstr(error->message, "recompute-modules layernorm: model"));
   ck_assert_ptr_nonnull(strstr(error->message, "behind its branches"));
 }
-END_TEST
 
 /* One kernel each way over a rank's logits in 2 bytes, kept for backward. */
-START_TEST(capped_logits_pass_one_kernel_more) {
+TEST(capped_logits_pass_one_kernel_more) {
   Model model = llama;
   g_autoptr(Workload) bare = workload_of(&llama, 4, TRUE, ATTENTION_FLASH, RECOMPUTE_NONE);
   model.capped_logits = TRUE;
@@ -207,11 +199,10 @@ START_TEST(capped_logits_pass_one_kernel_more) {
   ck_assert(index_of(back, "logit_cap.backward") < index_of(back, "logits.dgrad"));
   ck_assert_double_eq(workload->memory[PIECE_HEAD].saved_bytes - bare->memory[PIECE_HEAD].saved_bytes, 2 * logits);
 }
-END_TEST
 
 /* 1024 tokens of 1024 columns, in 2 bytes: PyTorch's own kernel takes more than reads and writes cannot do without; an
  * RMSNorm is another. */
-START_TEST(a_framework_says_what_its_layer_norm_takes) {
+TEST(a_framework_says_what_its_layer_norm_takes) {
   const double stream_bytes = 2.0 * 1024 * 1024;
   g_autoptr(Plan) plan = plan_of(1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
   g_autoptr(Workload) bare = workload_new(&gpt, plan, NULL);
@@ -225,10 +216,9 @@ START_TEST(a_framework_says_what_its_layer_norm_takes) {
   ck_assert_double_eq(find(&longer->work[PIECE_HEAD][PHASE_F], "final_norm")->bytes, 3.5 * stream_bytes);
   ck_assert_double_eq(find(&other->work[PIECE_LAYER][PHASE_F], "norm")->bytes, 2 * stream_bytes);
 }
-END_TEST
 
 /* Read and written, of this rank's tokens, behind both products of a row-parallel linear with a bias. */
-START_TEST(a_bias_may_be_added_apart) {
+TEST(a_bias_may_be_added_apart) {
   g_autoptr(Plan) plan = plan_of(2, TRUE, ATTENTION_FLASH, RECOMPUTE_NONE);
   plan->time.row_bias = ROW_BIAS_APART;
   g_autoptr(Workload) workload = workload_new(&gpt, plan, NULL), without = workload_new(&llama, plan, NULL);
@@ -241,20 +231,7 @@ START_TEST(a_bias_may_be_added_apart) {
   g_autoptr(Workload) together = workload_new(&gpt, plan, NULL);
   ck_assert_double_eq(find(&together->work[PIECE_LAYER][PHASE_F], "mlp_down")->behind_bytes, 0);
 }
-END_TEST
 
 int main(void) {
-  TCase *tests = tcase_create("norms");
-  tcase_add_test(tests, norms_of_heads_read_and_write_q_and_k);
-  tcase_add_test(tests, norms_of_heads_are_summed_over_tp);
-  tcase_add_test(tests, norms_of_heads_keep_what_they_read);
-  tcase_add_test(tests, norms_of_all_heads_move_as_much);
-  tcase_add_test(tests, a_norm_behind_the_word_table_reads_and_keeps_its_input);
-  tcase_add_test(tests, norms_behind_the_branches_keep_what_they_read);
-  tcase_add_test(tests, norms_in_the_place_behind_the_branches_leave_x_to_the_linears);
-  tcase_add_test(tests, norms_behind_the_branches_are_not_made_again);
-  tcase_add_test(tests, capped_logits_pass_one_kernel_more);
-  tcase_add_test(tests, a_framework_says_what_its_layer_norm_takes);
-  tcase_add_test(tests, a_bias_may_be_added_apart);
-  return run_case("norms", tests);
+  return run_tests();
 }

@@ -28,7 +28,7 @@ static char *again_of(const WorkList *list) {
 
 /* --- names --- */
 
-START_TEST(modules_are_read_with_either_mark_between_them) {
+TEST(modules_are_read_with_either_mark_between_them) {
   guint modules = 0;
   ck_assert(recompute_modules_parse("--x", "layernorm+moe_act", &modules, NULL));
   ck_assert_uint_eq(modules, MODULE_BIT(MODULE_LAYERNORM) | MODULE_BIT(MODULE_MOE_ACT));
@@ -40,9 +40,8 @@ START_TEST(modules_are_read_with_either_mark_between_them) {
   ck_assert(recompute_modules_parse("--x", all, &back, NULL));
   ck_assert_uint_eq(back, ALL_MODULES);
 }
-END_TEST
 
-START_TEST(names_that_are_none_are_refused) {
+TEST(names_that_are_none_are_refused) {
   static const struct {
     const char *text, *says;
   } wrong[] = {{"laernorm", "did you mean \"layernorm\""},
@@ -57,9 +56,8 @@ START_TEST(names_that_are_none_are_refused) {
     ck_assert_msg(strstr(error->message, wrong[i].says) != NULL, "%s", error->message);
   }
 }
-END_TEST
 
-START_TEST(without_names_selective_reruns_attentions_core) {
+TEST(without_names_selective_reruns_attentions_core) {
   g_autoptr(Plan) plan = plan_of(1, FALSE, ATTENTION_FLASH, RECOMPUTE_SELECTIVE);
   ck_assert_uint_eq(plan_recompute_modules(plan), MODULE_BIT(MODULE_CORE_ATTN));
   plan->recompute_modules = MODULE_BIT(MODULE_MLP);
@@ -67,7 +65,6 @@ START_TEST(without_names_selective_reruns_attentions_core) {
   plan->recompute = RECOMPUTE_FULL;
   ck_assert_uint_eq(plan_recompute_modules(plan), 0);
 }
-END_TEST
 
 /* --- refusals --- */
 
@@ -82,7 +79,7 @@ static void check_refused(const Model *model, Recompute recompute, guint modules
   ck_assert_msg(strstr(error->message, says) != NULL, "%s", error->message);
 }
 
-START_TEST(what_a_model_does_not_have_is_not_made_again) {
+TEST(what_a_model_does_not_have_is_not_made_again) {
   const Model mixed = mixture(), beside = neox();
   Model all_experts = mixture(), unshared = mixture();
   all_experts.experts.n_leading = 0;
@@ -96,9 +93,8 @@ START_TEST(what_a_model_does_not_have_is_not_made_again) {
   check_refused(&beside, selective, MODULE_BIT(MODULE_LAYERNORM), FALSE, "beside attention");
   check_refused(&beside, selective, MODULE_BIT(MODULE_MLP), FALSE, "beside attention");
 }
-END_TEST
 
-START_TEST(modules_that_clash_are_refused) {
+TEST(modules_that_clash_are_refused) {
   const Model mixed = mixture();
   const guint norm = MODULE_BIT(MODULE_LAYERNORM), moe = MODULE_BIT(MODULE_MOE);
   check_refused(&mixed, RECOMPUTE_NONE, norm, FALSE, "layernorm needs --recompute selective: found none");
@@ -107,12 +103,11 @@ START_TEST(modules_that_clash_are_refused) {
   check_refused(&mixed, RECOMPUTE_SELECTIVE, moe | MODULE_BIT(MODULE_SHARED_EXPERTS), FALSE, "shared_experts clash");
   check_refused(&llama, RECOMPUTE_SELECTIVE, norm, TRUE, "keeps every other product");
 }
-END_TEST
 
 /* --- work --- */
 
 /* Each module's kernels, as backward lists them; in fp8, so with the conversions of what products read. */
-START_TEST(a_module_lists_its_forward_again) {
+TEST(a_module_lists_its_forward_again) {
   static const struct {
     RecomputeModule module;
     Piece piece;
@@ -142,7 +137,6 @@ START_TEST(a_module_lists_its_forward_again) {
     ck_assert_str_eq(w, "");
   }
 }
-END_TEST
 
 /* Sets that a model with all of them may have. */
 static gboolean is_possible(guint modules) {
@@ -169,7 +163,7 @@ static gboolean only_repeats(const WorkList *list, const WorkList *bare, const W
   return n == bare->n_items;
 }
 
-START_TEST(sets_of_modules_add_repeats_and_nothing_else) {
+TEST(sets_of_modules_add_repeats_and_nothing_else) {
   const Model model = latent_mixture();
   for (Precision precision = PRECISION_BF16; precision <= PRECISION_FP8; precision++) {
     g_autoptr(Workload) bare = repeating(&model, 0, precision);
@@ -185,7 +179,6 @@ START_TEST(sets_of_modules_add_repeats_and_nothing_else) {
     }
   }
 }
-END_TEST
 
 /* In a step of 8 micro-batches. */
 static double listed_again(const Workload *workload, int n_dense, int n_other) {
@@ -195,7 +188,7 @@ static double listed_again(const Workload *workload, int n_dense, int n_other) {
 }
 
 /* What one GPU's lists make again in a step is what HFU counts above MFU: of 1 dense layer and 7 others. */
-START_TEST(flops_made_again_are_those_of_the_lists) {
+TEST(flops_made_again_are_those_of_the_lists) {
   const Model model = latent_mixture();
   for (guint modules = 1; modules <= ALL_MODULES; modules++) {
     if (!is_possible(modules))
@@ -206,10 +199,9 @@ START_TEST(flops_made_again_are_those_of_the_lists) {
     ck_assert_msg(fabs(listed - counted) <= 1e-9 * counted, "modules %x: %g, %g", modules, listed, counted);
   }
 }
-END_TEST
 
 /* Two heads further have a layer with experts each, of which the same modules are made again. */
-START_TEST(modules_of_heads_further_are_made_again_too) {
+TEST(modules_of_heads_further_are_made_again_too) {
   Model model = latent_mixture();
   model.n_next_layers = 2;
   for (guint module = MODULE_BIT(0); module <= ALL_MODULES; module <<= 1) {
@@ -222,11 +214,10 @@ START_TEST(modules_of_heads_further_are_made_again_too) {
     ck_assert_msg(fabs(listed - counted) <= 1e-9 * counted, "module %x: %g, %g", module, listed, counted);
   }
 }
-END_TEST
 
 /* Under a framework that checkpoints attention's core whatever its kernel is: 7 other layers and a dense one, 8 times.
  */
-START_TEST(a_framework_may_run_flash_attention_again) {
+TEST(a_framework_may_run_flash_attention_again) {
   const Model model = latent_mixture();
   g_autoptr(Plan) plan = plan_of(1, FALSE, ATTENTION_FLASH, RECOMPUTE_SELECTIVE);
   ck_assert(plan_recomputes_nothing(plan));
@@ -244,7 +235,6 @@ START_TEST(a_framework_may_run_flash_attention_again) {
   g_autoptr(Workload) bare = workload_new(&model, plan, NULL);
   ck_assert_double_eq(bare->memory[PIECE_LAYER].saved_bytes, workload->memory[PIECE_LAYER].saved_bytes);
 }
-END_TEST
 
 /* --- memory --- */
 
@@ -260,7 +250,7 @@ static double dropped(guint modules, Piece piece, FrameworkMemory framework) {
   return bare->memory[piece].saved_bytes - workload->memory[piece].saved_bytes;
 }
 
-START_TEST(what_is_made_again_is_not_kept) {
+TEST(what_is_made_again_is_not_kept) {
   const FrameworkMemory none = {0};
   const guint norm = MODULE_BIT(MODULE_LAYERNORM);
   const double stream = (double)TOKENS * HIDDEN, q = 16 * 96, v = 16 * 48, rows = 4 * TOKENS;
@@ -279,10 +269,9 @@ START_TEST(what_is_made_again_is_not_kept) {
   const double moe = rows * (HIDDEN + 512 + 2 * 2 * 512 + 4) + TOKENS * 768 * 5.0 + TOKENS * 16 * 7.0;
   ck_assert_double_eq(dropped(MODULE_BIT(MODULE_MOE), PIECE_LAYER, none), moe - stream);
 }
-END_TEST
 
 /* What I makes again and W needs waits for W; the rest goes with I. */
-START_TEST(bytes_dropped_are_there_while_backward_runs) {
+TEST(bytes_dropped_are_there_while_backward_runs) {
   const Model model = latent_mixture();
   g_autoptr(Workload) bare = repeating(&model, 0, PRECISION_FP8);
   const PieceMemory *before = &bare->memory[PIECE_LAYER];
@@ -298,31 +287,15 @@ START_TEST(bytes_dropped_are_there_while_backward_runs) {
     ck_assert_msg(again >= 0 && again <= saved + 1e-6 && 2 * again >= saved, "modules %x", modules);
   }
 }
-END_TEST
 
 /* 4 rows a token of 2 · 512 columns and the shared expert's 2 · 768 in one byte in place of two. */
-START_TEST(a_framework_may_keep_inputs_of_activations_in_another_format) {
+TEST(a_framework_may_keep_inputs_of_activations_in_another_format) {
   const FrameworkMemory narrow = {.activation_input_bytes = 1};
   const guint core = MODULE_BIT(MODULE_CORE_ATTN);
   ck_assert_double_eq(dropped(core, PIECE_LAYER, narrow), TOKENS * (4 * 2 * 512.0 + 2 * 768));
   ck_assert_double_eq(dropped(core, PIECE_DENSE_LAYER, narrow), 0);
 }
-END_TEST
 
 int main(void) {
-  TCase *cases = tcase_create("recompute_modules");
-  tcase_add_test(cases, modules_are_read_with_either_mark_between_them);
-  tcase_add_test(cases, names_that_are_none_are_refused);
-  tcase_add_test(cases, without_names_selective_reruns_attentions_core);
-  tcase_add_test(cases, what_a_model_does_not_have_is_not_made_again);
-  tcase_add_test(cases, modules_that_clash_are_refused);
-  tcase_add_test(cases, a_module_lists_its_forward_again);
-  tcase_add_test(cases, sets_of_modules_add_repeats_and_nothing_else);
-  tcase_add_test(cases, flops_made_again_are_those_of_the_lists);
-  tcase_add_test(cases, modules_of_heads_further_are_made_again_too);
-  tcase_add_test(cases, a_framework_may_run_flash_attention_again);
-  tcase_add_test(cases, what_is_made_again_is_not_kept);
-  tcase_add_test(cases, bytes_dropped_are_there_while_backward_runs);
-  tcase_add_test(cases, a_framework_may_keep_inputs_of_activations_in_another_format);
-  return run_case("recompute_modules", cases);
+  return run_tests();
 }

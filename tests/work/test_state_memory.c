@@ -17,7 +17,7 @@ static double total(const char *recipe_text, double parameters, int zero, int sh
   return state_memory_total(&state);
 }
 
-START_TEST(each_zero_stage_divides_one_part_more) {
+TEST(each_zero_stage_divides_one_part_more) {
   const Recipe recipe = recipe_of("w2+g2+p4+m4+v4");
   /* 64 parameters over 4 shards: weights 128 B, gradients 128 B, optimizer 12·64 = 768 B, each whole or a quarter. */
   const double expected[4][3] = {{128, 128, 768}, {128, 128, 192}, {128, 32, 192}, {32, 32, 192}};
@@ -28,22 +28,19 @@ START_TEST(each_zero_stage_divides_one_part_more) {
     ck_assert_double_eq(state.optimizer_bytes, expected[zero][2]);
   }
 }
-END_TEST
 
-START_TEST(one_shard_is_the_same_at_every_stage) {
+TEST(one_shard_is_the_same_at_every_stage) {
   for (int zero = 0; zero <= 3; zero++)
     ck_assert_double_eq(total("bf16+master", 1e9, zero, 1), 16e9);
 }
-END_TEST
 
-START_TEST(megatron_distributed_optimizer_holds_6_plus_12_over_d) {
+TEST(megatron_distributed_optimizer_holds_6_plus_12_over_d) {
   /* bf16 weights 2 + fp32 main gradient 4 stay, fp32 master and two moments 12 are divided. */
   ck_assert_double_eq_tol(total("megatron", 1e6, 1, 8), (6 + 12.0 / 8) * 1e6, 1e-3);
   ck_assert_double_eq(total("megatron", 1e6, 0, 8), 18e6);
 }
-END_TEST
 
-START_TEST(largest_model_fills_the_capacity_exactly) {
+TEST(largest_model_fills_the_capacity_exactly) {
   const Recipe recipe = recipe_of("w2+g2+p4+m4+v4");
   for (int zero = 0; zero <= 3; zero++) {
     const double largest = state_memory_max_parameters(&recipe, 8, zero, 16, 80e9);
@@ -51,16 +48,14 @@ START_TEST(largest_model_fills_the_capacity_exactly) {
     ck_assert_double_eq_tol(state_memory_total(&state), 80e9, 1);
   }
 }
-END_TEST
 
-START_TEST(state_that_fits_exactly_needs_no_further_gpu) {
+TEST(state_that_fits_exactly_needs_no_further_gpu) {
   const Recipe recipe = recipe_of("w2+g2+p4+m4+v4");
   /* 16 B × 5e9 = 80 GB: one GPU. One parameter more: two. Nothing still needs a GPU. */
   ck_assert_double_eq(state_memory_min_gpus(&recipe, 5e9, 80e9), 1);
   ck_assert_double_eq(state_memory_min_gpus(&recipe, 5e9 + 1, 80e9), 2);
   ck_assert_double_eq(state_memory_min_gpus(&recipe, 0, 80e9), 1);
 }
-END_TEST
 
 /* "params=7e9 dp=64 zero=1" → the number after "zero=", or `otherwise`. */
 static double input(const char *inputs, const char *key, double otherwise) {
@@ -104,7 +99,7 @@ static void check_figure(char **column) {
   }
 }
 
-START_TEST(every_memory_figure_of_the_seed_documents_comes_out) {
+TEST(every_memory_figure_of_the_seed_documents_comes_out) {
   g_autofree char *file = g_build_filename(g_getenv("STEPSIM_SHARED") ? g_getenv("STEPSIM_SHARED") : "", "reference",
                                            "seed_figures.csv", NULL);
   g_autofree char *text = NULL;
@@ -122,15 +117,7 @@ START_TEST(every_memory_figure_of_the_seed_documents_comes_out) {
   }
   ck_assert_int_ge(n_checked, 26);
 }
-END_TEST
 
 int main(void) {
-  TCase *tests = tcase_create("state_memory");
-  tcase_add_test(tests, each_zero_stage_divides_one_part_more);
-  tcase_add_test(tests, one_shard_is_the_same_at_every_stage);
-  tcase_add_test(tests, megatron_distributed_optimizer_holds_6_plus_12_over_d);
-  tcase_add_test(tests, largest_model_fills_the_capacity_exactly);
-  tcase_add_test(tests, state_that_fits_exactly_needs_no_further_gpu);
-  tcase_add_test(tests, every_memory_figure_of_the_seed_documents_comes_out);
-  return run_case("state_memory", tests);
+  return run_tests();
 }

@@ -4,7 +4,7 @@
 #include "small_workloads.h"
 #include <stdlib.h>
 
-START_TEST(forward_costs_two_flops_per_matrix_element_and_token_plus_attention) {
+TEST(forward_costs_two_flops_per_matrix_element_and_token_plus_attention) {
   g_autoptr(Workload) workload = workload_of(&llama, 1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
   const double tokens = 2 * 512;
   /* All of a layer's parameters but its two norms are matrix elements: RMSNorm holds one vector of h each. */
@@ -15,18 +15,16 @@ START_TEST(forward_costs_two_flops_per_matrix_element_and_token_plus_attention) 
   ck_assert_double_eq(workload->work[PIECE_HEAD][PHASE_F].flops, 2.0 * 1024 * 32768 * tokens);
   ck_assert_double_eq(workload->work[PIECE_EMBEDDING][PHASE_F].flops, 0);
 }
-END_TEST
 
-START_TEST(unfused_attention_computes_all_pairs) {
+TEST(unfused_attention_computes_all_pairs) {
   g_autoptr(Workload) workload = workload_of(&gpt, 1, FALSE, ATTENTION_UNFUSED, RECOMPUTE_NONE);
   const WorkList *forward = &workload->work[PIECE_LAYER][PHASE_F];
   /* 2 sequences × 16 heads of 512×512 scores over 64 columns */
   ck_assert_double_eq(find(forward, "scores")->flops, 2.0 * 32 * 512 * 512 * 64);
   ck_assert_double_eq(find(forward, "context")->flops, find(forward, "scores")->flops);
 }
-END_TEST
 
-START_TEST(backward_costs_twice_the_linears_and_attention_by_its_products) {
+TEST(backward_costs_twice_the_linears_and_attention_by_its_products) {
   const Attention attentions[] = {ATTENTION_FLASH, ATTENTION_UNFUSED};
   const double factors[] = {2.5, 2}; /* flash: five products for two; unfused: four */
   for (int i = 0; i < 2; i++) {
@@ -37,9 +35,8 @@ START_TEST(backward_costs_twice_the_linears_and_attention_by_its_products) {
                         2 * (forward->flops - attention) + factors[i] * attention);
   }
 }
-END_TEST
 
-START_TEST(ranks_of_tensor_parallelism_share_the_flops_of_one) {
+TEST(ranks_of_tensor_parallelism_share_the_flops_of_one) {
   const Model models[] = {gpt, llama, neox(), falcon()};
   for (int i = 0; i < 4; i++)
     for (Attention attention = ATTENTION_FLASH; attention <= ATTENTION_UNFUSED; attention++) {
@@ -53,7 +50,6 @@ START_TEST(ranks_of_tensor_parallelism_share_the_flops_of_one) {
         }
     }
 }
-END_TEST
 
 static int compare_items(gconstpointer a, gconstpointer b) {
   const WorkItem *x = a, *y = b;
@@ -75,7 +71,7 @@ static GArray *sorted_items(const WorkList *first, const WorkList *second) {
   return items;
 }
 
-START_TEST(full_backward_has_exactly_the_kernels_of_its_halves) {
+TEST(full_backward_has_exactly_the_kernels_of_its_halves) {
   for (int i = 0; i < N_COMBINATIONS; i++) {
     g_autoptr(Workload) workload = combination(i);
     for (Piece piece = 0; piece < N_PIECES; piece++) {
@@ -90,7 +86,6 @@ START_TEST(full_backward_has_exactly_the_kernels_of_its_halves) {
     }
   }
 }
-END_TEST
 
 static void check_list(const WorkList *list) {
   double flops = 0, recompute_flops = 0;
@@ -112,7 +107,7 @@ static void check_list(const WorkList *list) {
   ck_assert_double_eq(list->recompute_flops, recompute_flops);
 }
 
-START_TEST(items_depend_on_earlier_ones_of_the_other_stream) {
+TEST(items_depend_on_earlier_ones_of_the_other_stream) {
   for (int i = 0; i < N_COMBINATIONS; i++) {
     g_autoptr(Workload) workload = combination(i);
     for (Piece piece = 0; piece < N_PIECES; piece++)
@@ -120,7 +115,6 @@ START_TEST(items_depend_on_earlier_ones_of_the_other_stream) {
         check_list(&workload->work[piece][phase]);
   }
 }
-END_TEST
 
 static void assert_collectives(const Workload *workload, Phase phase, int all_reduce, int all_gather,
                                int reduce_scatter) {
@@ -130,7 +124,7 @@ static void assert_collectives(const Workload *workload, Phase phase, int all_re
   ck_assert_int_eq(count(list, "tp.reduce_scatter"), reduce_scatter);
 }
 
-START_TEST(a_layer_has_the_collectives_of_megatron) {
+TEST(a_layer_has_the_collectives_of_megatron) {
   g_autoptr(Workload) alone = workload_of(&gpt, 1, TRUE, ATTENTION_FLASH, RECOMPUTE_NONE);
   assert_collectives(alone, PHASE_F, 0, 0, 0);
   g_autoptr(Workload) tensor = workload_of(&gpt, 4, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
@@ -146,9 +140,8 @@ START_TEST(a_layer_has_the_collectives_of_megatron) {
   ck_assert_double_eq(find(&sequence->work[PIECE_LAYER][PHASE_F], "tp.all_gather")->bytes, 2.0 * 512 * 1024 * 2);
   ck_assert_double_eq(find(&tensor->work[PIECE_LAYER][PHASE_F], "tp.all_reduce")->bytes, 2.0 * 512 * 1024 * 2);
 }
-END_TEST
 
-START_TEST(a_parallel_block_reduces_once) {
+TEST(a_parallel_block_reduces_once) {
   const Model one_norm = falcon(), two_norms = neox();
   g_autoptr(Workload) shared = workload_of(&one_norm, 4, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
   assert_collectives(shared, PHASE_F, 1, 0, 0);
@@ -157,18 +150,16 @@ START_TEST(a_parallel_block_reduces_once) {
   assert_collectives(apart, PHASE_F, 1, 0, 0);
   assert_collectives(apart, PHASE_B, 2, 0, 0); /* each norm needs its own gradient */
 }
-END_TEST
 
-START_TEST(forward_waits_for_each_collective) {
+TEST(forward_waits_for_each_collective) {
   g_autoptr(Workload) workload = workload_of(&llama, 4, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
   const WorkList *forward = &workload->work[PIECE_LAYER][PHASE_F];
   const int reduce = index_of(forward, "tp.all_reduce");
   ck_assert_int_eq(forward->items[reduce].after, index_of(forward, "attn_out"));
   ck_assert_int_eq(find(forward, "residual")->after, reduce);
 }
-END_TEST
 
-START_TEST(the_sum_of_an_input_gradient_runs_beside_the_weight_gradient) {
+TEST(the_sum_of_an_input_gradient_runs_beside_the_weight_gradient) {
   g_autoptr(Workload) workload = workload_of(&llama, 4, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
   const WorkList *backward = &workload->work[PIECE_LAYER][PHASE_B];
   const int reduce = index_of(backward, "mlp_up.dgrad") + 1, weights = index_of(backward, "mlp_up.wgrad");
@@ -178,9 +169,8 @@ START_TEST(the_sum_of_an_input_gradient_runs_beside_the_weight_gradient) {
   ck_assert_str_eq(backward->items[weights + 1].name, "norm.backward");
   ck_assert_int_eq(backward->items[weights + 1].after, reduce);
 }
-END_TEST
 
-START_TEST(the_saved_input_is_gathered_beside_the_input_gradient) {
+TEST(the_saved_input_is_gathered_beside_the_input_gradient) {
   g_autoptr(Workload) workload = workload_of(&llama, 4, TRUE, ATTENTION_FLASH, RECOMPUTE_NONE);
   const WorkList *backward = &workload->work[PIECE_LAYER][PHASE_B];
   const int dgrad = index_of(backward, "qkv.dgrad"), weights = index_of(backward, "qkv.wgrad");
@@ -190,9 +180,8 @@ START_TEST(the_saved_input_is_gathered_beside_the_input_gradient) {
   ck_assert_int_eq(backward->items[weights].after, dgrad - 1);
   ck_assert_int_eq(backward->items[weights + 1].after, dgrad + 1);
 }
-END_TEST
 
-START_TEST(full_recompute_runs_the_layer_again_before_its_gradient) {
+TEST(full_recompute_runs_the_layer_again_before_its_gradient) {
   g_autoptr(Workload) workload = workload_of(&gpt, 4, FALSE, ATTENTION_FLASH, RECOMPUTE_FULL);
   const WorkList *work = workload->work[PIECE_LAYER];
   ck_assert_double_eq(work[PHASE_B].recompute_flops, work[PHASE_F].flops);
@@ -200,9 +189,8 @@ START_TEST(full_recompute_runs_the_layer_again_before_its_gradient) {
     ck_assert_int_eq(work[PHASE_B].items[i].recompute, i < work[PHASE_F].n_items); /* collectives too */
   ck_assert_double_eq(workload->work[PIECE_HEAD][PHASE_B].recompute_flops, 0);
 }
-END_TEST
 
-START_TEST(selective_recompute_repeats_unfused_attention_only) {
+TEST(selective_recompute_repeats_unfused_attention_only) {
   g_autoptr(Workload) unfused = workload_of(&gpt, 1, FALSE, ATTENTION_UNFUSED, RECOMPUTE_SELECTIVE);
   const WorkList *work = unfused->work[PIECE_LAYER];
   ck_assert_double_eq(work[PHASE_B].recompute_flops, 2 * find(&work[PHASE_F], "scores")->flops);
@@ -211,9 +199,8 @@ START_TEST(selective_recompute_repeats_unfused_attention_only) {
   ck_assert_double_eq(flash->work[PIECE_LAYER][PHASE_B].recompute_flops, 0);
   ck_assert_double_eq(flash->memory[PIECE_LAYER].saved_bytes, none->memory[PIECE_LAYER].saved_bytes);
 }
-END_TEST
 
-START_TEST(products_move_each_operand_once) {
+TEST(products_move_each_operand_once) {
   g_autoptr(Workload) workload = workload_of(&llama, 1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
   /* 1024 tokens; n = (16 + 2·8)·64 = 2048; k = 1024; 2 bytes each: A 1024·1024, B 1024·2048, C 1024·2048. */
   const double mega = 1024 * 1024;
@@ -228,13 +215,12 @@ START_TEST(products_move_each_operand_once) {
   ck_assert_int_eq(weights->n, 1024);
   ck_assert_int_eq(weights->k, 1024);
 }
-END_TEST
 
 static double bytes_of(const Workload *workload, Piece piece, Phase phase, const char *name) {
   return find(&workload->work[piece][phase], name)->bytes;
 }
 
-START_TEST(memory_bound_kernels_move_each_tensor_once) {
+TEST(memory_bound_kernels_move_each_tensor_once) {
   /* 1024 tokens (256 per rank where the sequence is cut by 4), h 1024; 2 bytes per element, 1 per element of a mask. */
   g_autoptr(Workload) cut = workload_of(&gpt, 4, TRUE, ATTENTION_UNFUSED, RECOMPUTE_NONE);
   const double stream = 256.0 * 1024, ffn = 1024.0 * 4096 / 4, scores = 2 * 4 * 512.0 * 512;
@@ -272,9 +258,8 @@ START_TEST(memory_bound_kernels_move_each_tensor_once) {
   /* Q K V O dO in (64 heads), dQ dK dV out (32) */
   ck_assert_double_eq(bytes_of(gated, PIECE_LAYER, PHASE_B, "attention.backward"), 1024.0 * (2 * 96 * 64 + 4 * 16));
 }
-END_TEST
 
-START_TEST(embedding_gathers_rows_and_scatters_a_dense_gradient) {
+TEST(embedding_gathers_rows_and_scatters_a_dense_gradient) {
   g_autoptr(Workload) workload = workload_of(&gpt, 4, TRUE, ATTENTION_FLASH, RECOMPUTE_NONE);
   const double tokens = 1024.0 * 1024, stream = tokens / 4, table = 51200.0 * 1024 / 4;
   ck_assert_double_eq(bytes_of(workload, PIECE_EMBEDDING, PHASE_F, "embedding"), (2 + 2) * tokens);
@@ -286,7 +271,6 @@ START_TEST(embedding_gathers_rows_and_scatters_a_dense_gradient) {
   ck_assert_int_eq(count(&workload->work[PIECE_EMBEDDING][PHASE_F], "tp.reduce_scatter"), 1);
   ck_assert_int_eq(count(&workload->work[PIECE_EMBEDDING][PHASE_I], "tp.all_gather"), 1);
 }
-END_TEST
 
 static double bytes_or_none(const Workload *workload, Piece piece, Phase phase, const char *name) {
   return count(&workload->work[piece][phase], name) > 0 ? bytes_of(workload, piece, phase, name) : 0;
@@ -294,7 +278,7 @@ static double bytes_or_none(const Workload *workload, Piece piece, Phase phase, 
 
 /* Granite drops of the probabilities alone, which flash attention does without a mask: what a residual adds and the
  * embedding are as without dropout. Each rate has kernels of its own and a mask of a byte per element. */
-START_TEST(what_has_a_rate_is_dropped_alone) {
+TEST(what_has_a_rate_is_dropped_alone) {
   const struct {
     DropoutRates rates;
     double layer, scores, embedding; /* bytes per element of the kernels that drop */
@@ -318,9 +302,8 @@ START_TEST(what_has_a_rate_is_dropped_alone) {
     ck_assert_double_eq(flash->memory[PIECE_EMBEDDING].saved_bytes, cases[i].saved_of_embedding * stream);
   }
 }
-END_TEST
 
-START_TEST(loss_agrees_on_three_numbers_per_token) {
+TEST(loss_agrees_on_three_numbers_per_token) {
   g_autoptr(Workload) workload = workload_of(&gpt, 4, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
   const WorkList *forward = &workload->work[PIECE_HEAD][PHASE_F];
   ck_assert_int_eq(count(forward, "tp.all_reduce"), 3);
@@ -332,11 +315,10 @@ START_TEST(loss_agrees_on_three_numbers_per_token) {
   ck_assert_double_eq(bytes_of(workload, PIECE_HEAD, PHASE_F, "loss.softmax"), 8 * logits);
   ck_assert_double_eq(bytes_of(workload, PIECE_HEAD, PHASE_B, "loss.backward"), 14 * logits);
 }
-END_TEST
 
 /* Read for maximum and sum, read once more and its gradient written over it, that read and written; of 4 and then 2
  * bytes per logit there are the 2 of the gradient alone. The three numbers are agreed on as before. */
-START_TEST(a_fused_loss_leaves_the_gradient_where_the_logits_were) {
+TEST(a_fused_loss_leaves_the_gradient_where_the_logits_were) {
   g_autoptr(Workload) plain = workload_of(&gpt, 4, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
   g_autoptr(Plan) plan = plan_copy(plain->plan);
   plan->time.loss = LOSS_FUSED;
@@ -352,9 +334,8 @@ START_TEST(a_fused_loss_leaves_the_gradient_where_the_logits_were) {
   ck_assert_double_eq(before->saved_bytes - after->saved_bytes, 2 * logits);
   ck_assert_double_eq(before->transient_bytes - after->transient_bytes, 2 * logits);
 }
-END_TEST
 
-START_TEST(narrow_formats_convert_the_operands_of_the_layers) {
+TEST(narrow_formats_convert_the_operands_of_the_layers) {
   g_autoptr(Plan) plan = plan_of(1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
   plan->precision = PRECISION_FP8;
   g_autoptr(Workload) workload = workload_new(&llama, plan, NULL);
@@ -372,7 +353,6 @@ START_TEST(narrow_formats_convert_the_operands_of_the_layers) {
   ck_assert_double_eq(wide->memory[PIECE_LAYER].saved_bytes - workload->memory[PIECE_LAYER].saved_bytes,
                       inputs - output);
 }
-END_TEST
 
 static Workload *gathering(const Model *model, gboolean sequence_parallel, int format) {
   g_autoptr(Plan) plan = plan_of(4, sequence_parallel, ATTENTION_FLASH, RECOMPUTE_NONE);
@@ -393,7 +373,7 @@ static double gathered(const WorkList *list, const char *operand) {
  * they are gathered in 1 byte in place of 2; the other orientation, for W, is made of what came: read and written in 1.
  * So are the gradients of row-parallel outputs; what enters those (1,024 × 704) is converted where it is made. Sums
  * stay in 2 bytes. */
-START_TEST(ranks_convert_their_tokens_before_they_are_gathered) {
+TEST(ranks_convert_their_tokens_before_they_are_gathered) {
   g_autoptr(Workload) workload = gathering(&llama, TRUE, TP_FORMAT_LINEAR);
   const WorkList *f = &workload->work[PIECE_LAYER][PHASE_F], *i = &workload->work[PIECE_LAYER][PHASE_I],
                  *w = &workload->work[PIECE_LAYER][PHASE_W];
@@ -412,11 +392,10 @@ START_TEST(ranks_convert_their_tokens_before_they_are_gathered) {
   ck_assert_double_eq(find(w, "attn_out.turn")->bytes, 2 * stream);
   ck_assert_int_eq(count(w, "mlp_down.turn") + count(w, "qkv.turn"), 2);
 }
-END_TEST
 
 /* Without sequence parallelism nothing is gathered; branches side by side read what is gathered once; the output layer
  * and the embedding stay wide. */
-START_TEST(gathers_stay_wide_where_no_layer_converts_for_itself) {
+TEST(gathers_stay_wide_where_no_layer_converts_for_itself) {
   const Model side_by_side = falcon();
   const struct {
     const Model *model;
@@ -436,11 +415,10 @@ START_TEST(gathers_stay_wide_where_no_layer_converts_for_itself) {
   ck_assert_double_eq(gathered(&workload->work[PIECE_HEAD][PHASE_F], "logits"), 2 * 1024.0 * 1024);
   ck_assert_double_eq(gathered(&workload->work[PIECE_EMBEDDING][PHASE_B], "embedding.wgrad"), 2 * 1024.0 * 1024);
 }
-END_TEST
 
 /* Of 512 queries the first 100 see 1 … 100 keys, the others 100: 100·101/2 + 412·100 = 46250 pairs of 512·513/2 =
  * 131328. 16 heads of 64 columns, 2 sequences; two products of 2·64 FLOPs a pair forward, five backward. */
-START_TEST(a_window_leaves_fewer_pairs) {
+TEST(a_window_leaves_fewer_pairs) {
   Model model = llama;
   model.window = 100;
   g_autoptr(Workload) whole = workload_of(&llama, 1, FALSE, ATTENTION_FLASH, RECOMPUTE_NONE);
@@ -458,32 +436,7 @@ START_TEST(a_window_leaves_fewer_pairs) {
   ck_assert_double_eq(workload_model_flops(wide), workload_model_flops(whole));
   ck_assert(!find(&wide->work[PIECE_LAYER][PHASE_F], "attention")->windowed);
 }
-END_TEST
 
 int main(void) {
-  TCase *tests = tcase_create("workload");
-  tcase_add_test(tests, forward_costs_two_flops_per_matrix_element_and_token_plus_attention);
-  tcase_add_test(tests, unfused_attention_computes_all_pairs);
-  tcase_add_test(tests, backward_costs_twice_the_linears_and_attention_by_its_products);
-  tcase_add_test(tests, ranks_of_tensor_parallelism_share_the_flops_of_one);
-  tcase_add_test(tests, full_backward_has_exactly_the_kernels_of_its_halves);
-  tcase_add_test(tests, items_depend_on_earlier_ones_of_the_other_stream);
-  tcase_add_test(tests, a_layer_has_the_collectives_of_megatron);
-  tcase_add_test(tests, a_parallel_block_reduces_once);
-  tcase_add_test(tests, forward_waits_for_each_collective);
-  tcase_add_test(tests, the_sum_of_an_input_gradient_runs_beside_the_weight_gradient);
-  tcase_add_test(tests, the_saved_input_is_gathered_beside_the_input_gradient);
-  tcase_add_test(tests, full_recompute_runs_the_layer_again_before_its_gradient);
-  tcase_add_test(tests, selective_recompute_repeats_unfused_attention_only);
-  tcase_add_test(tests, products_move_each_operand_once);
-  tcase_add_test(tests, memory_bound_kernels_move_each_tensor_once);
-  tcase_add_test(tests, embedding_gathers_rows_and_scatters_a_dense_gradient);
-  tcase_add_test(tests, what_has_a_rate_is_dropped_alone);
-  tcase_add_test(tests, loss_agrees_on_three_numbers_per_token);
-  tcase_add_test(tests, a_fused_loss_leaves_the_gradient_where_the_logits_were);
-  tcase_add_test(tests, narrow_formats_convert_the_operands_of_the_layers);
-  tcase_add_test(tests, ranks_convert_their_tokens_before_they_are_gathered);
-  tcase_add_test(tests, gathers_stay_wide_where_no_layer_converts_for_itself);
-  tcase_add_test(tests, a_window_leaves_fewer_pairs);
-  return run_case("workload", tests);
+  return run_tests();
 }
