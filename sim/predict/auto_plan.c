@@ -9,7 +9,7 @@
 #include "auto_plan.h"
 
 #include "auto_order.h"
-#include "effect_recipes.h"
+#include "effect_chains.h"
 #include "error.h"
 #include "lowering.h"
 #include "mixed_gpus.h"

@@ -12,7 +12,7 @@
  *              to its gradient
  *     copy     a fetched shard is held until it has been gathered, a gradient shard while it is copied out;
  *              what a layer saves is dropped once copied out, and held again from the start of the copy back */
-#include "effect_recipes.h"
+#include "effect_chains.h"
 #include "lowering.h"
 
 static void set_residents(Program *program, const Workload *workload) {
@@ -43,27 +43,26 @@ static gboolean is_read_by_heads(const Program *program, const Workload *workloa
 }
 
 /* Until all terms of an op are known, op->effect is the chain of those known so far. */
-static void add_term(EffectRecipes *recipes, const OpList *list, gint32 op, TermKind kind, ActionKind action,
-                     gint32 of) {
-  effect_recipes_add_term(recipes, &list->ops[op].effect, kind, action, of);
+static void add_term(EffectChains *chains, const OpList *list, gint32 op, TermKind kind, ActionKind action, gint32 of) {
+  effect_chains_add(chains, &list->ops[op].effect, kind, action, of);
 }
 
 /* ZeRO ≥ 2: the unreduced gradient of a backward lives until the last collective, or copy out, that reads it. Only
  * the next `n_behind` ops can be such ones; for a table that heads look words up in, any later op. */
-static void add_gradient_buffers(EffectRecipes *recipes, const OpList *list, int index, int n_behind) {
+static void add_gradient_buffers(EffectChains *chains, const OpList *list, int index, int n_behind) {
   int last = -1;
   for (int i = index + 1; i < list->n_ops && i <= index + n_behind; i++)
     if (is_reduce_of(&list->ops[i], index))
       last = i;
   if (last < 0)
     return;
-  add_term(recipes, list, index, TERM_HOLD_GRADIENT, 0, list->ops[index].work);
-  add_term(recipes, list, last, TERM_DROP_GRADIENT, 0, list->ops[index].work);
+  add_term(chains, list, index, TERM_HOLD_GRADIENT, 0, list->ops[index].work);
+  add_term(chains, list, last, TERM_DROP_GRADIENT, 0, list->ops[index].work);
 }
 
 /* The same for a stage reduced only once: its gradient is held from its first backward to the end of its
  * collectives. */
-static void add_stage_gradients(EffectRecipes *recipes, const Program *program, const OpList *list) {
+static void add_stage_gradients(EffectChains *chains, const Program *program, const OpList *list) {
   g_autofree gint32 *first = g_new(gint32, program->n_stages), *last = g_new(gint32, program->n_stages);
   for (int stage = 0; stage < program->n_stages; stage++)
     first[stage] = last[stage] = -1;
@@ -77,8 +76,8 @@ static void add_stage_gradients(EffectRecipes *recipes, const Program *program, 
   for (int stage = 0; stage < program->n_stages; stage++) {
     if (last[stage] < 0)
       continue;
-    add_term(recipes, list, first[stage], TERM_HOLD_STAGE_GRADIENT, 0, stage);
-    add_term(recipes, list, last[stage], TERM_DROP_STAGE_GRADIENT, 0, stage);
+    add_term(chains, list, first[stage], TERM_HOLD_STAGE_GRADIENT, 0, stage);
+    add_term(chains, list, last[stage], TERM_DROP_STAGE_GRADIENT, 0, stage);
   }
 }
 
@@ -95,7 +94,7 @@ static gboolean uses(const Op *op, const Op *arrived) {
 }
 
 /* What arrives is held from the start of its transfer, and dropped when the last op that uses it has ended. */
-static void add_arrivals(EffectRecipes *recipes, const OpList *list, const Method *method) {
+static void add_arrivals(EffectChains *chains, const OpList *list, const Method *method) {
   g_autofree gint32 *user = g_new(gint32, list->n_ops + 1);
   for (int i = 0; i < list->n_ops; i++) {
     const Op *op = &list->ops[i];
@@ -108,15 +107,15 @@ static void add_arrivals(EffectRecipes *recipes, const OpList *list, const Metho
     const Op *op = &list->ops[i];
     if (!holds_buffer(op, method))
       continue;
-    add_term(recipes, list, i, TERM_HOLD_BUFFER, 0, op->work);
+    add_term(chains, list, i, TERM_HOLD_BUFFER, 0, op->work);
     if (user[i] >= 0)
-      add_term(recipes, list, user[i], TERM_DROP_BUFFER, 0, op->work);
+      add_term(chains, list, user[i], TERM_DROP_BUFFER, 0, op->work);
   }
 }
 
 /* Holds and drops the table of embedding and head: where several spans of ops need it, their union. */
 typedef struct {
-  EffectRecipes *recipes;
+  EffectChains *chains;
   const OpList *list;
   TermKind hold, drop;
   gint32 of;
@@ -126,8 +125,8 @@ typedef struct {
 static void end_span(TableSpans *spans) {
   if (spans->first < 0)
     return;
-  add_term(spans->recipes, spans->list, spans->first, spans->hold, 0, spans->of);
-  add_term(spans->recipes, spans->list, spans->last, spans->drop, 0, spans->of);
+  add_term(spans->chains, spans->list, spans->first, spans->hold, 0, spans->of);
+  add_term(spans->chains, spans->list, spans->last, spans->drop, 0, spans->of);
 }
 
 /* Spans come by their first op. */
@@ -154,7 +153,7 @@ static gboolean gathers_table(const Program *program, const Op *op) {
 
 /* ZeRO-3: a matrix shared by embedding and head is held from each gather of it until the last op that waits for that,
  * or that reads it and waits for a later gather of something else: gathers end in order. */
-static void add_shared_table(EffectRecipes *recipes, const Program *program, const OpList *list) {
+static void add_shared_table(EffectChains *chains, const Program *program, const OpList *list) {
   g_autofree gint32 *table = g_new(gint32, list->n_ops + 1); /* [ops] latest gather of the table so far; −1: none */
   g_autofree gint32 *user = g_new(gint32, list->n_ops + 1);  /* [ops] last user, if it is one */
   for (int i = 0; i < list->n_ops; i++) {
@@ -169,7 +168,7 @@ static void add_shared_table(EffectRecipes *recipes, const Program *program, con
         user[gather] = i;
     }
   }
-  TableSpans spans = {recipes, list, TERM_HOLD_TABLE, TERM_DROP_TABLE, 0, -1, -1};
+  TableSpans spans = {chains, list, TERM_HOLD_TABLE, TERM_DROP_TABLE, 0, -1, -1};
   for (int i = 0; i < list->n_ops; i++)
     if (table[i] == i)
       add_span(&spans, i, user[i]);
@@ -188,7 +187,7 @@ static gboolean moves_table(const Program *program, const Workload *workload, co
 
 /* ZeRO ≥ 2: the gradient of a table that embedding and head both add to is held from an addition until the last
  * collective of the next reduction that moves it: one buffer, while none of these is in flight. */
-static void add_table_gradient(EffectRecipes *recipes, const Program *program, const Workload *workload,
+static void add_table_gradient(EffectChains *chains, const Program *program, const Workload *workload,
                                const OpList *list, gboolean by_stages) {
   g_autofree gint32 *until = g_new(gint32, list->n_ops + 1); /* [ops] end of the next reduction; −1: none */
   gint32 next = -1;
@@ -198,7 +197,7 @@ static void add_table_gradient(EffectRecipes *recipes, const Program *program, c
       next = i;
     until[i] = next;
   }
-  TableSpans spans = {recipes, list, TERM_HOLD_TABLE_GRADIENT, TERM_DROP_TABLE_GRADIENT, by_stages, -1, -1};
+  TableSpans spans = {chains, list, TERM_HOLD_TABLE_GRADIENT, TERM_DROP_TABLE_GRADIENT, by_stages, -1, -1};
   for (int i = 0; i < list->n_ops; i++) {
     const Op *op = &list->ops[i];
     if (op->kind != OP_COMPUTE || !action_completes_gradient(op->action) || until[i] < 0)
@@ -210,63 +209,46 @@ static void add_table_gradient(EffectRecipes *recipes, const Program *program, c
   end_span(&spans);
 }
 
-static void add_copies(EffectRecipes *recipes, const OpList *list, const Method *method) {
+static void add_copies(EffectChains *chains, const OpList *list, const Method *method) {
   for (int i = 0; i < list->n_ops && offload_is_any(&method->offload); i++) {
     const Op *op = &list->ops[i];
     if (op->action == ACTION_SAVED_OUT || op->action == ACTION_SAVED_IN)
-      add_term(recipes, list, i, op->action == ACTION_SAVED_OUT ? TERM_DROP_SAVED : TERM_HOLD_SAVED, 0, op->work);
+      add_term(chains, list, i, op->action == ACTION_SAVED_OUT ? TERM_DROP_SAVED : TERM_HOLD_SAVED, 0, op->work);
     const gboolean is_fetch = op->action == ACTION_FETCH,
                    is_shard = op->action == ACTION_GRAD_OUT && zero_shards_gradients(method->zero);
     if (!is_fetch && !(is_shard && list->ops[op->after[0]].kind == OP_COLLECTIVE))
       continue;
-    add_term(recipes, list, i, TERM_HOLD_BUFFER, 0, op->work);
-    add_term(recipes, list, is_fetch ? i + 1 : i, TERM_DROP_BUFFER, 0, op->work); /* its gather is the next op */
+    add_term(chains, list, i, TERM_HOLD_BUFFER, 0, op->work);
+    add_term(chains, list, is_fetch ? i + 1 : i, TERM_DROP_BUFFER, 0, op->work); /* its gather is the next op */
   }
 }
 
-static void add_terms(EffectRecipes *recipes, const Program *program, const OpList *list, const Lowering *lowering) {
+static void add_terms(EffectChains *chains, const Program *program, const OpList *list, const Lowering *lowering) {
   const Workload *workload = lowering->workload;
   const Order *order = lowering->order;
   const int n_behind = offload_is_any(&workload->method->offload) ? 3 * MOST_REDUCTIONS : MOST_REDUCTIONS;
-  add_arrivals(recipes, list, workload->method);
-  add_copies(recipes, list, workload->method);
+  add_arrivals(chains, list, workload->method);
+  add_copies(chains, list, workload->method);
   gboolean holds_gradients = zero_shards_gradients(workload->method->zero);
   const gboolean by_stages = order->has_reduce_grad || workload->method->reduces_once;
   if (holds_gradients && by_stages)
-    add_stage_gradients(recipes, program, list);
+    add_stage_gradients(chains, program, list);
   if (zero_shards_weights(workload->method->zero) && workload->shared_parameters > 0)
-    add_shared_table(recipes, program, list);
+    add_shared_table(chains, program, list);
   if (holds_gradients && (workload->shared_parameters > 0 || workload_heads_read_embedding(workload)))
-    add_table_gradient(recipes, program, workload, list, by_stages);
+    add_table_gradient(chains, program, workload, list, by_stages);
   for (int i = 0; i < list->n_ops; i++) {
     const Op *op = &list->ops[i];
     if (op->kind != OP_COMPUTE)
       continue;
     if (op->action == ACTION_OPTIMIZER) {
-      add_term(recipes, list, i, TERM_GRADIENT_COPIES, 0, op->work);
+      add_term(chains, list, i, TERM_GRADIENT_COPIES, 0, op->work);
       continue;
     }
-    add_term(recipes, list, i, TERM_ACTIVATIONS, op->action, op->work);
+    add_term(chains, list, i, TERM_ACTIVATIONS, op->action, op->work);
     if (holds_gradients && !by_stages && action_completes_gradient(op->action))
-      add_gradient_buffers(recipes, list, i, is_read_by_heads(program, workload, op) ? list->n_ops : n_behind);
+      add_gradient_buffers(chains, list, i, is_read_by_heads(program, workload, op) ? list->n_ops : n_behind);
   }
-}
-
-/* Turns recipes into effects, merged by value and numbered in op order. */
-static void number_effects(Program *program, const EffectRecipes *recipes, const Workload *workload) {
-  gint32 n_recipes = effect_recipes_count(recipes);
-  g_autofree gint32 *number = g_new(gint32, n_recipes); /* [recipes] effect; −1: none yet */
-  for (gint32 recipe = 0; recipe < n_recipes; recipe++)
-    number[recipe] = recipe == EFFECT_RECIPE_NONE ? 0 : -1;
-  for (int rank = 0; rank < program->n_ranks; rank++)
-    for (int i = 0; i < program->ranks[rank].n_ops; i++) {
-      gint32 recipe = program->ranks[rank].ops[i].effect;
-      if (number[recipe] < 0) {
-        Effect effect = effect_recipes_evaluate(recipes, recipe, program, workload);
-        number[recipe] = program_effect(program, &effect);
-      }
-      program->ranks[rank].ops[i].effect = number[recipe];
-    }
 }
 
 /* A bare order: a chunk's share of what the rank holds. */
@@ -297,10 +279,9 @@ void pass_memory(Program *program, const Lowering *lowering) {
     return;
   }
   set_residents(program, lowering->workload);
-  g_autoptr(EffectRecipes) recipes = effect_recipes_new();
+  g_autoptr(EffectChains) chains = effect_chains_new(program, lowering->workload);
   for (int rank = 0; rank < program->n_ranks; rank++) {
-    add_terms(recipes, program, &program->ranks[rank], lowering);
-    effect_recipes_of_chains(recipes, program->ranks[rank].ops, program->ranks[rank].n_ops);
+    add_terms(chains, program, &program->ranks[rank], lowering);
+    effect_chains_number(chains, &program->ranks[rank]);
   }
-  number_effects(program, recipes, lowering->workload);
 }

@@ -1,6 +1,5 @@
-/* What an op holds and drops, as terms that name the source of each number: the same for every micro-batch of a
- * stage, and for every workload with the same op lists. A few recipes cover all ops; a workload turns each into an
- * Effect. */
+/* What an op holds and drops, as a chain of terms that name the source of each number: the same for every micro-batch
+ * of a stage, so that few chains cover all ops. */
 #pragma once
 #include "lowering.h"
 
@@ -22,8 +21,6 @@ typedef enum {
   TERM_GRADIENT_COPIES, /* of an optimizer's work: copies held while it runs */
 } TermKind;
 
-enum { EFFECT_RECIPE_NONE = 0 }; /* the recipe without terms */
-
 /* Bytes of a part's gradients beyond what the state counts for the whole step: of those that are reduced into shards or
  * leave the GPU; all others accumulate in place. A whole stage's (`of_stage`) are held in the precision of their
  * reduction, and their shard does not exist before that. The table that embedding and head of a rank both add to
@@ -31,17 +28,14 @@ enum { EFFECT_RECIPE_NONE = 0 }; /* the recipe without terms */
 double effect_gradient_bytes(const Workload *workload, const Part *part, gboolean of_stage);
 double effect_table_gradient_bytes(const Workload *workload, gboolean of_stage);
 
-typedef struct EffectRecipes EffectRecipes;
-EffectRecipes *effect_recipes_new(void);
-void effect_recipes_free(EffectRecipes *recipes);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC(EffectRecipes, effect_recipes_free)
+typedef struct EffectChains EffectChains;
+/* Of the Program's works and transfers, all of which must be there. */
+EffectChains *effect_chains_new(Program *program, const Workload *workload);
+void effect_chains_free(EffectChains *chains);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(EffectChains, effect_chains_free)
 
-gint32 effect_recipes_count(const EffectRecipes *recipes);
 /* Appends a term to *chain, which starts as 0. `of`: index of the work, transfer or stage. `action`: for
  * TERM_ACTIVATIONS; else 0. */
-void effect_recipes_add_term(EffectRecipes *recipes, gint32 *chain, TermKind kind, ActionKind action, gint32 of);
-/* Turns the ops' effects from chains into recipes with the same terms, creating missing ones. */
-void effect_recipes_of_chains(EffectRecipes *recipes, Op *ops, gint32 n_ops);
-/* The effect of a recipe, with the works and transfers of `program` sized for this workload. */
-Effect effect_recipes_evaluate(const EffectRecipes *recipes, gint32 recipe, const Program *program,
-                               const Workload *workload);
+void effect_chains_add(EffectChains *chains, gint32 *chain, TermKind kind, ActionKind action, gint32 of);
+/* Replaces the chains of a list's ops by the Program's effects that they come to, in op order. */
+void effect_chains_number(EffectChains *chains, const OpList *list);
