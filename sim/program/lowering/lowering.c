@@ -20,7 +20,9 @@ double part_sharded_parameters(const Workload *workload, const Part *part) {
   return (lowering_shards(workload) > 1 ? others : 0) + (lowering_expert_shards(workload) > 1 ? experts : 0);
 }
 
-double part_parameters_once(const Workload *workload, const Part *part, Piece keeper) {
+/* On a pipeline rank that holds both, a matrix shared by embedding and head counts only with `keeper`, one of the two.
+ * Over all parts this sums to the stages' parameters. */
+static double part_parameters_once(const Workload *workload, const Part *part, Piece keeper) {
   gboolean has_other = keeper == PIECE_HEAD ? part->n_embedding > 0 : part->n_head > 0;
   return part_parameters(workload, part) - (has_other ? (double)workload->shared_parameters : 0);
 }

@@ -20,9 +20,6 @@ double part_parameters(const Workload *workload, const Part *part);        /* th
 double part_expert_parameters(const Workload *workload, const Part *part); /* of these, those of the rank's experts */
 double part_sharded_parameters(const Workload *workload,
                                const Part *part); /* of these, those sharded from some ZeRO stage on */
-/* The same, but on a pipeline rank that holds both, a matrix shared by embedding and head counts only with `keeper`,
- * one of the two. Over all parts this sums to the stages' parameters. */
-double part_parameters_once(const Workload *workload, const Part *part, Piece keeper);
 double part_flops(const Workload *workload, Phase phase, const Part *part);
 /* Index of the Work for `part` in `phase`. */
 gint32 part_work(Program *program, const Workload *workload, Phase phase, const Part *part);
