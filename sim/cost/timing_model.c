@@ -311,10 +311,6 @@ static double busiest_taken_s(const Program *program, const ProgramRepeats *repe
   return most_s;
 }
 
-static gboolean is_of_tp_alone(const Program *program, const Transfer *transfer) {
-  return transfer->group >= 0 && is_tp_alone(&g_array_index(program->groups, Group, transfer->group));
-}
-
 /* Whether other transfers use the links of tp's collectives for long enough that each of these must be simulated.
  * This follows from the plan, not from the form of the Program, so that whole and expanded programs agree. Fills
  * `met`, [transfers]. */
@@ -335,7 +331,9 @@ static gboolean meets_tp(const Costing *costing, const Program *program, const P
     const Transfer *transfer = &g_array_index(program->transfers, Transfer, i);
     const double all_s = taken_of_tp_s(costing, program, transfer, &tp);
     met[i] = !transfer->is_item && all_s > 0;
-    sum_s += taken_s[i] = is_of_tp_alone(program, transfer) ? 0 : all_s;
+    const gboolean is_of_tp =
+        transfer->group >= 0 && is_tp_alone(&g_array_index(program->groups, Group, transfer->group));
+    sum_s += taken_s[i] = is_of_tp ? 0 : all_s;
   }
   return sum_s > 0 && busiest_taken_s(program, repeats, n_more, taken_s) > least_meeting * least_step_s;
 }

@@ -17,10 +17,6 @@ typedef struct {
   double flops[N_PIECES]; /* of one piece */
 } Dealing;
 
-static double piece_flops(const Workload *workload, Piece piece) {
-  return workload->work[piece][PHASE_F].flops + workload->work[piece][PHASE_B].flops;
-}
-
 static void count_flops(Dealing *dealing) {
   const Placement *placement = dealing->workload->placement;
   for (int rank = 0; rank < placement->n_ranks; rank++)
@@ -121,7 +117,7 @@ void workload_balance_layers(const Workload *workload, int length, int *layers) 
   g_autofree int *n_dense = count_dense(workload->model);
   Dealing dealing = {workload, length, layers, on_rank, n_dense, {0}};
   for (Piece piece = 0; piece < N_PIECES; piece++)
-    dealing.flops[piece] = piece_flops(workload, piece);
+    dealing.flops[piece] = workload->work[piece][PHASE_F].flops + workload->work[piece][PHASE_B].flops;
   while (give_one(&dealing))
     ;
 }

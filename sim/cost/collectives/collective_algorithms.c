@@ -174,25 +174,22 @@ static gboolean is_ring_behind_switch(const Case *c) {
   return is_behind_switch(c) && !c->traits->passes_all_on && c->protocol != PROTOCOL_LL;
 }
 
-/* The blocks of a channel go through a loop's steps one after another: the last step only receives and copies data to
- * its destination, and nothing is sent meanwhile. */
-static double last_step_s(const Case *c, double Bps) {
-  return is_ring_behind_switch(c) ? own_part_s(c, c->library->ring_last_step, Bps) : 0;
-}
-
 static double ring_start_s(const Case *c) {
   const ArchitectureLimits *limits = limits_of(c);
   const int hops = c->traits->ring_laps * (c->shape->n - 1);
   return is_ring_behind_switch(c) && c->bytes > 0 ? limits->ring_start_s + hops * limits->ring_hop_s : 0;
 }
 
-/* A ring carries factor·S over each link, by the definition of bus bandwidth. */
+/* A ring carries factor·S over each link, by the definition of bus bandwidth. The blocks of a channel go through a
+ * loop's steps one after another: the last step only receives and copies data to its destination, and nothing is sent
+ * meanwhile. */
 static AlgorithmTime ring_time(const Case *c) {
   int laps = c->traits->ring_laps, n = c->shape->n;
   const double Bps = carried_Bps(c, ALGORITHM_RING, bus_Bps(c));
+  const double last_step_s = is_ring_behind_switch(c) ? own_part_s(c, c->library->ring_last_step, Bps) : 0;
   return (AlgorithmTime){plateau(c) * latency_s(c, ALGORITHM_RING, laps * (n - 1), laps * (c->shape->n_domains - 1)),
-                         c->bytes * collective_bus_factor(c->collective, n) / Bps,
-                         passing_on_s(c, Bps) + last_step_s(c, Bps), ring_start_s(c)};
+                         c->bytes * collective_bus_factor(c->collective, n) / Bps, passing_on_s(c, Bps) + last_step_s,
+                         ring_start_s(c)};
 }
 
 /* By size; linear in log size between two entries. */
@@ -320,11 +317,6 @@ static double net_messages(const Case *c) {
   return c->shape->n_domains > 1 ? c->traits->messages(c->shape->n, beside) : 0;
 }
 
-/* One message after another, each a step of the ring. */
-static double rounds_latency_s(const Case *c) {
-  return latency_s(c, ALGORITHM_RING, c->traits->messages(c->shape->n, 1), net_messages(c));
-}
-
 /* A message inside a domain costs a ring's hop there. */
 static double send_hop_s(const Case *c) {
   const double more_s = c->protocol == PROTOCOL_SIMPLE && is_behind_switch(c) ? limits_of(c)->ring_hop_s : 0;
@@ -373,7 +365,9 @@ static AlgorithmTime pairwise_time(const Case *c) {
     slowest_Bps = MIN(slowest_Bps, sender_Bps(c, &boundaries[i]));
     wire_s += rounds * c->bytes / n / slowest_Bps;
   }
-  return (AlgorithmTime){rounds_latency_s(c), wire_s / share_of(c, ALGORITHM_RING)};
+  /* one message after another, each a step of the ring */
+  return (AlgorithmTime){latency_s(c, ALGORITHM_RING, c->traits->messages(n, 1), net_messages(c)),
+                         wire_s / share_of(c, ALGORITHM_RING)};
 }
 
 enum { ANY_PROTOCOL = (1 << N_PROTOCOLS) - 1 };

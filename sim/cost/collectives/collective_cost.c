@@ -17,10 +17,6 @@
 #include "measured_links_cost.h"
 #include "wiring.h"
 
-static CollectiveCost nothing_yet(Collective collective) {
-  return (CollectiveCost){.algorithm = collective_plain_algorithm(collective), .protocol = PROTOCOL_SIMPLE};
-}
-
 /* Returns the library's estimate of what it chooses. `algorithm` −1: any that it chooses by itself. */
 static double choose(const Cluster *cluster, Collective collective, const GroupShape *shape, double bytes,
                      int algorithm, CollectiveChoice *choice) {
@@ -110,7 +106,7 @@ static double fastest_s(const Cluster *cluster, Collective collective, const Gro
 static CollectiveCost cost_of(const Cluster *cluster, Collective collective, const GroupShape *shape, double bytes,
                               int algorithm) {
   g_assert(collective < N_COLLECTIVES && shape->n > 0 && bytes >= 0);
-  CollectiveCost cost = nothing_yet(collective);
+  CollectiveCost cost = {.algorithm = collective_plain_algorithm(collective), .protocol = PROTOCOL_SIMPLE};
   if (shape->n > 1) {
     int by = algorithm >= 0 && collective_algorithm_exists(cluster, collective, shape, algorithm) ? algorithm : -1;
     cost = estimated_cost(cluster, collective, shape, bytes, by);

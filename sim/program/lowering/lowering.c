@@ -122,11 +122,6 @@ Product product_of(const Program *program, const Order *order, gboolean forward,
   return (Product){forward, stage, target, micro_batch, stage_rank[stage], target >= 0 ? stage_rank[target] : -1};
 }
 
-/* The peer's lane. */
-static Stream stream_of_receive(Stream send) {
-  return send + 1;
-}
-
 void product_transfers_init(ProductTransfers *transfers, Program *program, double bytes) {
   const gsize n = 4 * (gsize)program->n_stages;
   *transfers = (ProductTransfers){program, bytes, g_new(Op, n)};
@@ -154,7 +149,7 @@ static G_NO_INLINE void make_transfer(const ProductTransfers *transfers, gboolea
   gboolean forward = product->forward;
   Stream stream = send_stream(program->n_ranks, forward, product->from, product->to);
   if (!sends)
-    stream = stream_of_receive(stream);
+    stream++; /* the peer's lane */
   ActionKind action = sends ? (forward ? ACTION_SEND_F : ACTION_SEND_B) : (forward ? ACTION_RECV_F : ACTION_RECV_B);
   op_init(op, sends ? OP_SEND : OP_RECV, stream, action, sends ? product->stage : product->target_stage, 0);
   op->work = transfer_of(transfers, product);

@@ -15,7 +15,7 @@ const char *const axis_words[N_AXIS_BITS + 1] = {"tp",       "cp",         "ep",
 
 const char *const route_words[N_ROUTE_BITS + 1] = {"link_in", "link_out", "nvme_read", "nvme_write", NULL};
 
-OpKind program_words_usual_kind(Stream stream) {
+OpKind usual_op_kind(Stream stream) {
   static const OpKind kinds[N_STREAMS] = {
       [STREAM_COMPUTE] = OP_COMPUTE,    [STREAM_TP] = OP_COLLECTIVE,    [STREAM_CP] = OP_COLLECTIVE,
       [STREAM_EP] = OP_COLLECTIVE,      [STREAM_SEND_F] = OP_SEND,      [STREAM_RECV_F] = OP_RECV,

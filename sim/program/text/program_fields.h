@@ -13,7 +13,7 @@ extern const char
 extern const char *const route_words[N_ROUTE_BITS + 1]; /* by bit of a CopyRoute */
 
 /* The kind of an op on `stream` unless its line says `kind=`. */
-OpKind program_words_usual_kind(Stream stream);
+OpKind usual_op_kind(Stream stream);
 
 typedef struct {
   const char *name; /* of the text, for messages */

@@ -118,7 +118,7 @@ static void append_after(GString *out, const Op *op) {
 static void append_op(GString *out, int i, const Op *op) {
   g_string_append_printf(out, "  %d %s ", i, stream_info(op->stream)->name);
   action_print(&(Action){op->stage, op->micro_batch, op->action}, out);
-  if (op->kind != program_words_usual_kind(op->stream))
+  if (op->kind != usual_op_kind(op->stream))
     g_string_append_printf(out, " kind=%s", op_kind_words[op->kind]);
   append_int_unless(out, "step", op->step, 0);
   append_int_unless(out, "batch", op->batch, -1);
@@ -407,7 +407,7 @@ static gboolean read_op_line(Reader *reader, GError **error) {
     g_prefix_error(error, "%s:%d: ", reader->line.name, reader->line.number);
     return FALSE;
   }
-  Op op = op_new(program_words_usual_kind(stream), stream, action.kind, action.stage, action.micro_batch);
+  Op op = op_new(usual_op_kind(stream), stream, action.kind, action.stage, action.micro_batch);
   if (!read_op_fields(reader, &op, error))
     return FALSE;
   g_array_append_val(reader->ops, op);
