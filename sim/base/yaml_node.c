@@ -355,8 +355,23 @@ static void store_text(const char *text, char **target) {
   *target = g_strdup(text);
 }
 
+static gboolean read_each(YamlNode map, const YamlField *field, void *target, GError **error) {
+  YamlField fields[MAX_FIELDS];
+  int n = 0;
+  for (; field->names[n] != NULL && n < MAX_FIELDS; n++) {
+    fields[n] = field->fields[0];
+    fields[n].key = field->names[n];
+    fields[n].offset = (size_t)n * field->stride;
+  }
+  return yaml_map_read(map, fields, n, target, error);
+}
+
 static gboolean read_field(YamlNode node, const YamlField *field, void *struct_start, GError **error) {
   void *target = (char *)struct_start + field->offset;
+  if (field->type == FIELD_MAP)
+    return yaml_map_read(node, field->fields, field->n_fields, target, error);
+  if (field->type == FIELD_EACH)
+    return read_each(node, field, target, error);
   if (field->type == FIELD_NODE) {
     *(YamlNode *)target = node;
     return TRUE;
@@ -388,10 +403,9 @@ static gboolean read_field(YamlNode node, const YamlField *field, void *struct_s
     return read_integer(node, field, text, target, error);
   case FIELD_CHOICE:
     return read_choice(node, field, text, target, error);
-  case FIELD_NODE:
-    break;
+  default:
+    g_assert_not_reached();
   }
-  g_assert_not_reached();
 }
 
 static gboolean fail_unknown(YamlNode child, const YamlField *fields, int n_fields, GError **error) {

@@ -22,20 +22,28 @@ typedef enum {
   FIELD_INT,      /* int, no unit */
   FIELD_INT64,    /* gint64, no unit */
   FIELD_CHOICE,   /* an enum (stored as int): index into `names` */
+  FIELD_MAP,      /* a mapping: `fields` of the struct at the target */
+  FIELD_EACH,     /* a mapping from `names`: each value as fields[0] says, `stride` bytes apart, without its key */
   FIELD_NODE,     /* YamlNode, which the caller reads further */
 } FieldType;
 
 /* One key of a mapping and where its value goes. */
-typedef struct {
+typedef struct YamlField {
   const char *key;
   FieldType type;
   gboolean required; /* FALSE: the target keeps its value when the key is absent */
   size_t offset;     /* of the target in the struct that yaml_map_read() fills */
   double min, max;   /* inclusive, in base units */
   UnitKind unit;
-  const char *const *names; /* FIELD_CHOICE: NULL-terminated */
-  const char *what;         /* shown when a required key is missing; NULL: the key's name says enough */
+  const char *const *names;       /* FIELD_CHOICE, FIELD_EACH: NULL-terminated */
+  const struct YamlField *fields; /* FIELD_MAP, FIELD_EACH */
+  int n_fields;
+  size_t stride;
+  const char *what; /* shown when a required key is missing; NULL: the key's name says enough */
 } YamlField;
+
+/* The last members of a FIELD_MAP. */
+#define YAML_FIELDS(table) .fields = table, .n_fields = G_N_ELEMENTS(table)
 
 YamlFile *yaml_file_read(const char *path, GError **error);
 /* The same for text in memory, which errors call `name`. */

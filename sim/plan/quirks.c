@@ -346,8 +346,8 @@ static const char *key_below(const char *key, const char *prefix, int *architect
     if (*key == '*') {
       const gsize length = strcspn(prefix, ".");
       for (*architecture = 0; *architecture < N_ARCHITECTURES; ++*architecture)
-        if (strlen(architecture_names()[*architecture]) == length &&
-            strncmp(architecture_names()[*architecture], prefix, length) == 0)
+        if (strlen(architecture_names[*architecture]) == length &&
+            strncmp(architecture_names[*architecture], prefix, length) == 0)
           break;
       g_assert(*architecture < N_ARCHITECTURES);
       key++;
@@ -400,7 +400,7 @@ static void add_quirk(const Quirk *quirk, const char *prefix, Level *level) {
   const gsize length = strcspn(below, ".");
   if (*below == '*') {
     for (int i = 0; i < N_ARCHITECTURES; i++)
-      add_field(level, architecture_names()[i], strlen(architecture_names()[i]));
+      add_field(level, architecture_names[i], strlen(architecture_names[i]));
     return;
   }
   YamlField *field = add_field(level, below, length);

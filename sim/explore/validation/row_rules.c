@@ -49,7 +49,7 @@ static gboolean read_rule(YamlNode node, Rule *rule, GError **error) {
   const YamlField fields[] = {
       {"framework", FIELD_TEXT, FALSE, offsetof(Rule, framework)},
       {"models", FIELD_CHOICE, FALSE, offsetof(Rule, models), .names = models_names},
-      {"gpus", FIELD_CHOICE, FALSE, offsetof(Rule, gpus), .names = architecture_names()},
+      {"gpus", FIELD_CHOICE, FALSE, offsetof(Rule, gpus), .names = architecture_names},
       {"precision", FIELD_CHOICE, FALSE, offsetof(Rule, precision), .names = precision_names()},
       {"notes", FIELD_NODE, FALSE, offsetof(Rule, notes)},
       {"read_as", FIELD_TEXT, FALSE, offsetof(Rule, read_as)},

@@ -19,43 +19,11 @@ static const char *const scale_up_names[] = {
 
 typedef struct {
   Cluster cluster;
-  YamlNode gpu, collectives, node, scale_up, nic, host, nvme, fabric, leaves, tiers, tax, measured, fitted, other_gpus,
-      faults, failures;
+  YamlNode gpu, collectives, tiers, tax, measured, fitted, other_gpus, faults, failures;
   NodeTopologyKeys inside;
 } Draft;
 
 #define IN_CLUSTER(member) offsetof(Draft, cluster.member)
-
-static const YamlField top_fields[] = {
-    {"name", FIELD_TEXT, TRUE, IN_CLUSTER(name)},
-    {"source", FIELD_TEXT, TRUE, IN_CLUSTER(source), .what = "where the numbers come from, in words"},
-    {"gpu", FIELD_NODE, TRUE, offsetof(Draft, gpu),
-     .what = "a GPU file, or a name in topologies/gpus such as h100-sxm5-80gb"},
-    {"collectives", FIELD_NODE, TRUE, offsetof(Draft, collectives),
-     .what = "constants of the collective library, a file or a name in topologies/nccl such as 2.30"},
-    {"node", FIELD_NODE, TRUE, offsetof(Draft, node)},
-    {"fabric", FIELD_NODE, FALSE, offsetof(Draft, fabric)},
-    {"other_gpus", FIELD_NODE, FALSE, offsetof(Draft, other_gpus)},
-    {"faults", FIELD_NODE, FALSE, offsetof(Draft, faults)},
-    {"failures", FIELD_NODE, FALSE, offsetof(Draft, failures)},
-    {"max_gpus", FIELD_INT64, FALSE, IN_CLUSTER(max_gpus), 1, 1e9},
-    {"transfer_tax", FIELD_NODE, FALSE, offsetof(Draft, tax)},
-    {"measured", FIELD_NODE, FALSE, offsetof(Draft, measured)},
-    {"fitted", FIELD_NODE, FALSE, offsetof(Draft, fitted)},
-    {"price", FIELD_QUANTITY, FALSE, IN_CLUSTER(dollars_per_gpu_hour), 1e-3, 1e6, UNIT_DOLLARS_PER_HOUR},
-};
-
-static const YamlField node_fields[] = {
-    {"gpus", FIELD_INT, TRUE, IN_CLUSTER(gpus_per_node), 1, 4096},
-    {"scale_up", FIELD_NODE, TRUE, offsetof(Draft, scale_up)},
-    {"nics", FIELD_INT, TRUE, IN_CLUSTER(nics_per_node), 0, 4096},
-    {"nic", FIELD_NODE, FALSE, offsetof(Draft, nic)},
-    {"pcie", FIELD_NODE, FALSE, offsetof(Draft, inside.pcie)},
-    {"rails", FIELD_NODE, FALSE, offsetof(Draft, inside.rails)},
-    {"host_memory", FIELD_QUANTITY, FALSE, IN_CLUSTER(host_memory_bytes), 1e6, 1e16, UNIT_BYTES},
-    {"host", FIELD_NODE, FALSE, offsetof(Draft, host)},
-    {"nvme", FIELD_NODE, FALSE, offsetof(Draft, nvme)},
-};
 
 static const YamlField scale_up_fields[] = {
     {"kind", FIELD_CHOICE, TRUE, IN_CLUSTER(scale_up), .names = scale_up_names},
@@ -77,18 +45,44 @@ static const YamlField nic_fields[] = {
     {"gpudirect", FIELD_CHOICE, FALSE, IN_CLUSTER(node.gpudirect), .names = gpudirect_names},
 };
 
-static const YamlField fabric_fields[] = {
-    {"leaves", FIELD_NODE, FALSE, offsetof(Draft, leaves)},
-    {"tiers", FIELD_NODE, FALSE, offsetof(Draft, tiers)},
+static const YamlField host_fields[] = {
+    {"link", FIELD_QUANTITY, FALSE, IN_CLUSTER(host.link_Bps), 1e6, 1e14, UNIT_BYTES_PER_SECOND},
+    {"links_together", FIELD_QUANTITY, FALSE, IN_CLUSTER(host.links_together_Bps), 1e6, 1e14, UNIT_BYTES_PER_SECOND},
+    {"link_efficiency", FIELD_NUMBER, TRUE, IN_CLUSTER(host.link_efficiency), 1e-3, 1},
+    {"memory_bandwidth", FIELD_QUANTITY, TRUE, IN_CLUSTER(host.memory_Bps), 1e6, 1e16, UNIT_BYTES_PER_SECOND},
+    {"update_efficiency", FIELD_NUMBER, TRUE, IN_CLUSTER(host.update_efficiency), 1e-3, 1},
+};
+
+static const YamlField nvme_fields[] = {
+    {"capacity", FIELD_QUANTITY, TRUE, IN_CLUSTER(host.nvme_bytes), 1e6, 1e18, UNIT_BYTES},
+    {"read", FIELD_QUANTITY, TRUE, IN_CLUSTER(host.nvme_read_Bps), 1e6, 1e14, UNIT_BYTES_PER_SECOND},
+    {"write", FIELD_QUANTITY, TRUE, IN_CLUSTER(host.nvme_write_Bps), 1e6, 1e14, UNIT_BYTES_PER_SECOND},
+};
+
+static const YamlField node_fields[] = {
+    {"gpus", FIELD_INT, TRUE, IN_CLUSTER(gpus_per_node), 1, 4096},
+    {"scale_up", FIELD_MAP, TRUE, YAML_FIELDS(scale_up_fields)},
+    {"nics", FIELD_INT, TRUE, IN_CLUSTER(nics_per_node), 0, 4096},
+    {"nic", FIELD_MAP, FALSE, YAML_FIELDS(nic_fields)},
+    {"pcie", FIELD_NODE, FALSE, offsetof(Draft, inside.pcie)},
+    {"rails", FIELD_NODE, FALSE, offsetof(Draft, inside.rails)},
+    {"host_memory", FIELD_QUANTITY, FALSE, IN_CLUSTER(host_memory_bytes), 1e6, 1e16, UNIT_BYTES},
+    {"host", FIELD_MAP, FALSE, YAML_FIELDS(host_fields)},
+    {"nvme", FIELD_MAP, FALSE, YAML_FIELDS(nvme_fields)},
 };
 
 static const char *const leaf_kind_names[] = {
     [LEAVES_RAIL_OPTIMISED] = "rail_optimised", [LEAVES_CLASSIC] = "classic", NULL};
 
 static const YamlField leaf_fields[] = {
-    {"kind", FIELD_CHOICE, TRUE, offsetof(FabricLeaves, kind), .names = leaf_kind_names},
-    {"nodes", FIELD_INT, TRUE, offsetof(FabricLeaves, n_nodes), 1, 1e6},
-    {"latency", FIELD_QUANTITY, FALSE, offsetof(FabricLeaves, latency_s), 0, 1, UNIT_SECONDS},
+    {"kind", FIELD_CHOICE, TRUE, IN_CLUSTER(leaves.kind), .names = leaf_kind_names},
+    {"nodes", FIELD_INT, TRUE, IN_CLUSTER(leaves.n_nodes), 1, 1e6},
+    {"latency", FIELD_QUANTITY, FALSE, IN_CLUSTER(leaves.latency_s), 0, 1, UNIT_SECONDS},
+};
+
+static const YamlField fabric_fields[] = {
+    {"leaves", FIELD_MAP, FALSE, YAML_FIELDS(leaf_fields)},
+    {"tiers", FIELD_NODE, FALSE, offsetof(Draft, tiers)},
 };
 
 static const YamlField tier_fields[] = {
@@ -96,6 +90,25 @@ static const YamlField tier_fields[] = {
     {"oversubscription", FIELD_NUMBER, TRUE, offsetof(FabricTier, oversubscription), 1, 1e4},
     {"latency", FIELD_QUANTITY, FALSE, offsetof(FabricTier, latency_s), 0, 1, UNIT_SECONDS},
     {"name", FIELD_TEXT, FALSE, offsetof(FabricTier, name)},
+};
+
+static const YamlField top_fields[] = {
+    {"name", FIELD_TEXT, TRUE, IN_CLUSTER(name)},
+    {"source", FIELD_TEXT, TRUE, IN_CLUSTER(source), .what = "where the numbers come from, in words"},
+    {"gpu", FIELD_NODE, TRUE, offsetof(Draft, gpu),
+     .what = "a GPU file, or a name in topologies/gpus such as h100-sxm5-80gb"},
+    {"collectives", FIELD_NODE, TRUE, offsetof(Draft, collectives),
+     .what = "constants of the collective library, a file or a name in topologies/nccl such as 2.30"},
+    {"node", FIELD_MAP, TRUE, YAML_FIELDS(node_fields)},
+    {"fabric", FIELD_MAP, FALSE, YAML_FIELDS(fabric_fields)},
+    {"other_gpus", FIELD_NODE, FALSE, offsetof(Draft, other_gpus)},
+    {"faults", FIELD_NODE, FALSE, offsetof(Draft, faults)},
+    {"failures", FIELD_NODE, FALSE, offsetof(Draft, failures)},
+    {"max_gpus", FIELD_INT64, FALSE, IN_CLUSTER(max_gpus), 1, 1e9},
+    {"transfer_tax", FIELD_NODE, FALSE, offsetof(Draft, tax)},
+    {"measured", FIELD_NODE, FALSE, offsetof(Draft, measured)},
+    {"fitted", FIELD_NODE, FALSE, offsetof(Draft, fitted)},
+    {"price", FIELD_QUANTITY, FALSE, IN_CLUSTER(dollars_per_gpu_hour), 1e-3, 1e6, UNIT_DOLLARS_PER_HOUR},
 };
 
 /* The cluster's own file. */
@@ -150,37 +163,29 @@ static gboolean read_tax(Draft *draft, GError **error) {
   return TRUE;
 }
 
-static gboolean read_scale_up(Draft *draft, GError **error) {
-  Cluster *cluster = &draft->cluster;
-  if (!yaml_map_read(draft->scale_up, scale_up_fields, G_N_ELEMENTS(scale_up_fields), draft, error))
-    return FALSE;
+static gboolean complete_scale_up(Cluster *cluster, YamlNode node, GError **error) {
+  const YamlNode scale_up = yaml_map_value(node, "scale_up");
   if (cluster->domain_gpus == 0)
     cluster->domain_gpus = cluster->gpus_per_node;
   if (cluster->domain_gpus % cluster->gpus_per_node != 0)
-    return yaml_fail(draft->scale_up, error, "found domain %d, expected a multiple of the node's %d GPUs",
+    return yaml_fail(scale_up, error, "found domain %d, expected a multiple of the node's %d GPUs",
                      cluster->domain_gpus, cluster->gpus_per_node);
   if (cluster->segment_gpus == 0)
     cluster->segment_gpus = cluster->domain_gpus;
   if (cluster->segment_gpus % cluster->gpus_per_node != 0 || cluster->segment_gpus > cluster->domain_gpus)
-    return yaml_fail(draft->scale_up, error,
+    return yaml_fail(scale_up, error,
                      "found segment %d, expected a multiple of the node's %d GPUs, at most the domain's %d",
                      cluster->segment_gpus, cluster->gpus_per_node, cluster->domain_gpus);
   return TRUE;
 }
 
-static gboolean read_nics(Draft *draft, GError **error) {
-  Cluster *cluster = &draft->cluster;
+static gboolean complete_nics(Cluster *cluster, YamlNode node, GError **error) {
+  const YamlNode nic = yaml_map_value(node, "nic");
   if (cluster->nics_per_node == 0)
-    return !yaml_is_present(draft->nic) || yaml_fail(draft->nic, error, "found a description, but nics is 0");
-  if (!yaml_is_present(draft->nic))
-    return yaml_fail(draft->node, error, "the key \"nic\" is missing, as nics is %d", cluster->nics_per_node);
+    return !yaml_is_present(nic) || yaml_fail(nic, error, "found a description, but nics is 0");
   cluster->node_egress_gpus = (double)cluster->gpus_per_node / cluster->nics_per_node;
-  return yaml_map_read(draft->nic, nic_fields, G_N_ELEMENTS(nic_fields), draft, error);
-}
-
-static gboolean read_leaves(Draft *draft, GError **error) {
-  return !yaml_is_present(draft->leaves) ||
-         yaml_map_read(draft->leaves, leaf_fields, G_N_ELEMENTS(leaf_fields), &draft->cluster.leaves, error);
+  return yaml_is_present(nic) ||
+         yaml_fail(node, error, "the key \"nic\" is missing, as nics is %d", cluster->nics_per_node);
 }
 
 /* Blocks are named by this and a number: pod0, pod1 … */
@@ -219,15 +224,11 @@ static gboolean read_tier(Draft *draft, YamlNode item, int i, gint64 below, GErr
   return tier->span_gpus > below || fail_span(item, cluster, i, below, error);
 }
 
-static gboolean read_fabric(Draft *draft, GError **error) {
-  if (!yaml_is_present(draft->fabric))
-    return TRUE;
+static gboolean read_tiers(Draft *draft, YamlNode fabric, GError **error) {
   Cluster *cluster = &draft->cluster;
-  if (!yaml_map_read(draft->fabric, fabric_fields, G_N_ELEMENTS(fabric_fields), draft, error) ||
-      !read_leaves(draft, error))
-    return FALSE;
   if (!yaml_is_present(draft->tiers))
-    return yaml_is_present(draft->leaves) || yaml_fail(draft->fabric, error, "the key \"tiers\" is missing");
+    return !yaml_is_present(fabric) || cluster->leaves.n_nodes > 0 ||
+           yaml_fail(fabric, error, "the key \"tiers\" is missing");
   int n_tiers = yaml_list_length(draft->tiers, CLUSTER_MAX_TIERS, error);
   gint64 below = (gint64)cluster->gpus_per_node * MAX(cluster->leaves.n_nodes, 1);
   for (int i = 0; i < n_tiers; i++) {
@@ -283,10 +284,11 @@ static gboolean read_exceptions(Draft *draft, GError **error) {
 }
 
 static gboolean read_draft(YamlNode root, Draft *draft, GError **error) {
-  return yaml_map_read(root, top_fields, G_N_ELEMENTS(top_fields), draft, error) &&
-         yaml_map_read(draft->node, node_fields, G_N_ELEMENTS(node_fields), draft, error) &&
-         read_scale_up(draft, error) && read_nics(draft, error) && read_fabric(draft, error) &&
-         read_inside(draft, error) && host_read(&draft->cluster.host, draft->host, draft->nvme, error) &&
+  if (!yaml_map_read(root, top_fields, G_N_ELEMENTS(top_fields), draft, error))
+    return FALSE;
+  const YamlNode node = yaml_map_value(root, "node");
+  return complete_scale_up(&draft->cluster, node, error) && complete_nics(&draft->cluster, node, error) &&
+         read_tiers(draft, yaml_map_value(root, "fabric"), error) && read_inside(draft, error) &&
          read_tax(draft, error) && read_measured(draft, error) && read_parts(draft, error) &&
          read_exceptions(draft, error);
 }

@@ -34,41 +34,15 @@ typedef struct {
   CollectiveLibrary library;
   gint64 eager_bytes;
   char *source;
-  YamlNode base, hop, share, one_node, by_architecture, ll_over_nodes, pat, channel_bytes, tree_corrections;
-  YamlNode ring_search, net_overhead, lone_hop, step_bytes, nvls_halvings, nvls_tree_halvings;
+  YamlNode base, hop, share, one_node, pat, tree_corrections, ring_search;
 } Draft;
 
 #define IN_LIBRARY(member) offsetof(Draft, library.member)
 
-static const YamlField top_fields[] = {
-    {"version", FIELD_TEXT, TRUE, IN_LIBRARY(version)},
-    {"source", FIELD_TEXT, TRUE, offsetof(Draft, source)},
-    {"eager", FIELD_BYTES, TRUE, offsetof(Draft, eager_bytes), 0, 1e12, UNIT_BYTES},
-    {"base", FIELD_NODE, TRUE, offsetof(Draft, base)},
-    {"hop", FIELD_NODE, TRUE, offsetof(Draft, hop)},
-    {"bandwidth_share", FIELD_NODE, TRUE, offsetof(Draft, share)},
-    {"bandwidth_share_one_node", FIELD_NODE, FALSE, offsetof(Draft, one_node)},
-    {"by_architecture", FIELD_NODE, FALSE, offsetof(Draft, by_architecture)},
-    {"ll_over_nodes", FIELD_NODE, FALSE, offsetof(Draft, ll_over_nodes)},
-    {"net_overhead", FIELD_NODE, FALSE, offsetof(Draft, net_overhead)},
-    {"lone_member_hop", FIELD_NODE, FALSE, offsetof(Draft, lone_hop)},
-    {"send_channel", FIELD_QUANTITY, FALSE, IN_LIBRARY(send_channel_Bps), 1e6, 1e14, UNIT_BYTES_PER_SECOND},
-    {"sends_at_once", FIELD_INT, FALSE, IN_LIBRARY(sends_at_once), 1, 1024},
-    {"send_ll", FIELD_QUANTITY, FALSE, IN_LIBRARY(send_ll_bytes), 0, 1e12, UNIT_BYTES},
-    {"nvls_chunk", FIELD_QUANTITY, FALSE, IN_LIBRARY(nvls_chunk_bytes), 1, 1e12, UNIT_BYTES},
-    {"nvls_halvings", FIELD_NODE, FALSE, offsetof(Draft, nvls_halvings)},
-    {"nvls_tree_halvings", FIELD_NODE, FALSE, offsetof(Draft, nvls_tree_halvings)},
-    {"step_bytes", FIELD_NODE, FALSE, offsetof(Draft, step_bytes)},
-    {"ring_channels", FIELD_INT, FALSE, IN_LIBRARY(ring_channels), 1, 1024},
-    {"ring_search", FIELD_NODE, TRUE, offsetof(Draft, ring_search),
-     .what = "expected how channels are laid over NICs, such as {rate_share: 0.96, split_from: 25 GB/s, "
-             "split_channels: 4, split_any_from: 50 GB/s}, or none: one over each, never split"},
-    {"ring_last_step", FIELD_NUMBER, FALSE, IN_LIBRARY(ring_last_step), 0, 1},
-    {"ring_plateau", FIELD_NUMBER, FALSE, IN_LIBRARY(ring_plateau), 1, 10},
-    {"pat", FIELD_NODE, FALSE, offsetof(Draft, pat)},
-    {"channel_bytes", FIELD_NODE, FALSE, offsetof(Draft, channel_bytes)},
-    {"tree_correction", FIELD_NODE, FALSE, offsetof(Draft, tree_corrections)},
-};
+static const YamlField bytes = {.type = FIELD_QUANTITY, .required = TRUE, .min = 1, .max = 1e12, .unit = UNIT_BYTES};
+static const YamlField seconds = {.type = FIELD_QUANTITY, .required = TRUE, .max = 1, .unit = UNIT_SECONDS};
+
+#define PER_PROTOCOL(pattern) .names = protocol_key_list, .fields = &(pattern), .stride = sizeof(double)
 
 static const YamlField ll_fields[] = {
     {"two", FIELD_QUANTITY, TRUE, IN_LIBRARY(two_nodes_ll_Bps), 1e6, 1e14, UNIT_BYTES_PER_SECOND},
@@ -87,38 +61,73 @@ static const YamlField pat_fields[] = {
     {"per_rank", FIELD_QUANTITY, TRUE, IN_LIBRARY(pat_per_rank_s), 0, 1, UNIT_SECONDS},
 };
 
-typedef struct {
-  ArchitectureLimits limits;
-  YamlNode channel_max;
-} ArchitectureDraft;
-
-static const YamlField architecture_fields[] = {
-    {"ll_max", FIELD_QUANTITY, FALSE, offsetof(ArchitectureDraft, limits.ll_Bps), 1e6, 1e14, UNIT_BYTES_PER_SECOND},
-    {"nvls_share", FIELD_NUMBER, FALSE, offsetof(ArchitectureDraft, limits.nvls_share), 1e-3, 1},
-    {"channels", FIELD_INT, FALSE, offsetof(ArchitectureDraft, limits.channels), 1, 1024},
-    {"nvls_channels", FIELD_INT, FALSE, offsetof(ArchitectureDraft, limits.nvls_channels), 1, 1024},
-    {"nvls_channel", FIELD_QUANTITY, FALSE, offsetof(ArchitectureDraft, limits.nvls_channel_Bps), 1e6, 1e14,
-     UNIT_BYTES_PER_SECOND},
-    {"ring_start", FIELD_QUANTITY, FALSE, offsetof(ArchitectureDraft, limits.ring_start_s), 0, 1, UNIT_SECONDS},
-    {"ring_hop", FIELD_QUANTITY, FALSE, offsetof(ArchitectureDraft, limits.ring_hop_s), 0, 1, UNIT_SECONDS},
-    {"own_part", FIELD_NUMBER, FALSE, offsetof(ArchitectureDraft, limits.own_part), 0, 1},
-    {"channel_max", FIELD_NODE, FALSE, offsetof(ArchitectureDraft, channel_max)},
-};
+/* Without these keys chunks are never halved. */
+static const YamlField halving_fields[MAX_HALVINGS] = {{"first", FIELD_INT, TRUE, 0, 1, 65536},
+                                                       {"second", FIELD_INT, TRUE, sizeof(int), 1, 65536},
+                                                       {"third", FIELD_INT, FALSE, 2 * sizeof(int), 1, 65536}};
 
 static const YamlField over_nodes_fields[] = {
     {"two", FIELD_QUANTITY, TRUE, offsetof(OverNodes, two_nodes_Bps), 1e6, 1e14, UNIT_BYTES_PER_SECOND},
     {"more", FIELD_QUANTITY, TRUE, offsetof(OverNodes, more_nodes_Bps), 1e6, 1e14, UNIT_BYTES_PER_SECOND},
 };
+static const YamlField over_nodes = {.type = FIELD_MAP, YAML_FIELDS(over_nodes_fields)};
 
-static const char *const channel_limit_keys[N_CHANNEL_LIMITS] = {[CHANNEL_RING_LL128] = "ring_ll128",
-                                                                 [CHANNEL_TREE] = "tree",
-                                                                 [CHANNEL_TREE_LL128] = "tree_ll128",
-                                                                 [CHANNEL_NVLS_TREE] = "nvls_tree"};
+static const char *const channel_limit_keys[N_CHANNEL_LIMITS + 1] = {[CHANNEL_RING_LL128] = "ring_ll128",
+                                                                     [CHANNEL_TREE] = "tree",
+                                                                     [CHANNEL_TREE_LL128] = "tree_ll128",
+                                                                     [CHANNEL_NVLS_TREE] = "nvls_tree"};
+
+#define IN_LIMITS(member) offsetof(ArchitectureLimits, member)
+
+static const YamlField architecture_fields[] = {
+    {"ll_max", FIELD_QUANTITY, FALSE, IN_LIMITS(ll_Bps), 1e6, 1e14, UNIT_BYTES_PER_SECOND},
+    {"nvls_share", FIELD_NUMBER, FALSE, IN_LIMITS(nvls_share), 1e-3, 1},
+    {"channels", FIELD_INT, FALSE, IN_LIMITS(channels), 1, 1024},
+    {"nvls_channels", FIELD_INT, FALSE, IN_LIMITS(nvls_channels), 1, 1024},
+    {"nvls_channel", FIELD_QUANTITY, FALSE, IN_LIMITS(nvls_channel_Bps), 1e6, 1e14, UNIT_BYTES_PER_SECOND},
+    {"ring_start", FIELD_QUANTITY, FALSE, IN_LIMITS(ring_start_s), 0, 1, UNIT_SECONDS},
+    {"ring_hop", FIELD_QUANTITY, FALSE, IN_LIMITS(ring_hop_s), 0, 1, UNIT_SECONDS},
+    {"own_part", FIELD_NUMBER, FALSE, IN_LIMITS(own_part), 0, 1},
+    {"channel_max", FIELD_EACH, FALSE, IN_LIMITS(channel_max), .names = channel_limit_keys, .fields = &over_nodes,
+     .stride = sizeof(OverNodes)},
+};
+static const YamlField architecture = {.type = FIELD_MAP, YAML_FIELDS(architecture_fields)};
+
+static const YamlField top_fields[] = {
+    {"version", FIELD_TEXT, TRUE, IN_LIBRARY(version)},
+    {"source", FIELD_TEXT, TRUE, offsetof(Draft, source)},
+    {"eager", FIELD_BYTES, TRUE, offsetof(Draft, eager_bytes), 0, 1e12, UNIT_BYTES},
+    {"base", FIELD_NODE, TRUE, offsetof(Draft, base)},
+    {"hop", FIELD_NODE, TRUE, offsetof(Draft, hop)},
+    {"bandwidth_share", FIELD_NODE, TRUE, offsetof(Draft, share)},
+    {"bandwidth_share_one_node", FIELD_NODE, FALSE, offsetof(Draft, one_node)},
+    {"by_architecture", FIELD_EACH, FALSE, IN_LIBRARY(by_architecture), .names = architecture_names,
+     .fields = &architecture, .stride = sizeof(ArchitectureLimits)},
+    {"ll_over_nodes", FIELD_MAP, FALSE, YAML_FIELDS(ll_fields)},
+    {"net_overhead", FIELD_EACH, FALSE, IN_LIBRARY(net_overhead_s), PER_PROTOCOL(seconds)},
+    {"lone_member_hop", FIELD_EACH, FALSE, IN_LIBRARY(lone_hop_s), PER_PROTOCOL(seconds)},
+    {"send_channel", FIELD_QUANTITY, FALSE, IN_LIBRARY(send_channel_Bps), 1e6, 1e14, UNIT_BYTES_PER_SECOND},
+    {"sends_at_once", FIELD_INT, FALSE, IN_LIBRARY(sends_at_once), 1, 1024},
+    {"send_ll", FIELD_QUANTITY, FALSE, IN_LIBRARY(send_ll_bytes), 0, 1e12, UNIT_BYTES},
+    {"nvls_chunk", FIELD_QUANTITY, FALSE, IN_LIBRARY(nvls_chunk_bytes), 1, 1e12, UNIT_BYTES},
+    {"nvls_halvings", FIELD_MAP, FALSE, IN_LIBRARY(nvls_halvings), YAML_FIELDS(halving_fields)},
+    {"nvls_tree_halvings", FIELD_MAP, FALSE, IN_LIBRARY(nvls_tree_halvings), YAML_FIELDS(halving_fields)},
+    {"step_bytes", FIELD_EACH, FALSE, IN_LIBRARY(step_bytes), PER_PROTOCOL(bytes)},
+    {"ring_channels", FIELD_INT, FALSE, IN_LIBRARY(ring_channels), 1, 1024},
+    {"ring_search", FIELD_NODE, TRUE, offsetof(Draft, ring_search),
+     .what = "expected how channels are laid over NICs, such as {rate_share: 0.96, split_from: 25 GB/s, "
+             "split_channels: 4, split_any_from: 50 GB/s}, or none: one over each, never split"},
+    {"ring_last_step", FIELD_NUMBER, FALSE, IN_LIBRARY(ring_last_step), 0, 1},
+    {"ring_plateau", FIELD_NUMBER, FALSE, IN_LIBRARY(ring_plateau), 1, 10},
+    {"pat", FIELD_NODE, FALSE, offsetof(Draft, pat)},
+    {"channel_bytes", FIELD_EACH, FALSE, IN_LIBRARY(channel_bytes), PER_PROTOCOL(bytes)},
+    {"tree_correction", FIELD_NODE, FALSE, offsetof(Draft, tree_corrections)},
+};
 
 /* Read a mapping from the `n` names to a node each. The first `n_required` are required. */
 static gboolean read_children(YamlNode map, const char *const *names, int n, int n_required, YamlNode *children,
                               GError **error) {
-  YamlField fields[MAX(MAX((int)N_LINKS, (int)N_ALGORITHMS), MAX((int)N_ARCHITECTURES, (int)N_CHANNEL_LIMITS))];
+  YamlField fields[MAX((int)N_LINKS, (int)N_ALGORITHMS)];
   g_assert(n <= (int)G_N_ELEMENTS(fields));
   for (int i = 0; i < n; i++)
     fields[i] = (YamlField){names[i], FIELD_NODE, i < n_required, (size_t)i * sizeof *children};
@@ -163,7 +172,6 @@ static gboolean read_table(YamlNode map, const YamlField *pattern, double values
 }
 
 static gboolean read_hops(Draft *draft, guint *present, GError **error) {
-  static const YamlField seconds = {.type = FIELD_QUANTITY, .required = TRUE, .max = 1, .unit = UNIT_SECONDS};
   YamlNode links[N_LINKS];
   if (!read_children(draft->hop, link_keys, N_LINKS, N_LINKS, links, error))
     return FALSE;
@@ -174,7 +182,6 @@ static gboolean read_hops(Draft *draft, guint *present, GError **error) {
 }
 
 static gboolean read_tables(Draft *draft, GError **error) {
-  static const YamlField seconds = {.type = FIELD_QUANTITY, .required = TRUE, .max = 1, .unit = UNIT_SECONDS};
   static const YamlField share = {.type = FIELD_NUMBER, .required = TRUE, .min = 1e-3, .max = 1};
   static const YamlField odd_share = {.type = FIELD_NUMBER, .min = 1e-3, .max = 1};
   CollectiveLibrary *library = &draft->library;
@@ -184,38 +191,6 @@ static gboolean read_tables(Draft *draft, GError **error) {
          read_hops(draft, &present, error) &&
          (!yaml_is_present(draft->one_node) ||
           read_table(draft->one_node, &odd_share, library->one_node_share, &present, error));
-}
-
-static gboolean read_channel_limits(YamlNode map, OverNodes *limits, GError **error) {
-  YamlNode rows[N_CHANNEL_LIMITS] = {{0}};
-  if (!read_children(map, channel_limit_keys, N_CHANNEL_LIMITS, 0, rows, error))
-    return FALSE;
-  for (int i = 0; i < N_CHANNEL_LIMITS; i++)
-    if (yaml_is_present(rows[i]) &&
-        !yaml_map_read(rows[i], over_nodes_fields, G_N_ELEMENTS(over_nodes_fields), &limits[i], error))
-      return FALSE;
-  return TRUE;
-}
-
-static gboolean read_architecture(YamlNode row, ArchitectureLimits *limits, GError **error) {
-  ArchitectureDraft draft = {0};
-  if (!yaml_map_read(row, architecture_fields, G_N_ELEMENTS(architecture_fields), &draft, error) ||
-      (yaml_is_present(draft.channel_max) && !read_channel_limits(draft.channel_max, draft.limits.channel_max, error)))
-    return FALSE;
-  *limits = draft.limits;
-  return TRUE;
-}
-
-static gboolean read_architectures(Draft *draft, GError **error) {
-  YamlNode rows[N_ARCHITECTURES] = {{0}};
-  if (!yaml_is_present(draft->by_architecture))
-    return TRUE;
-  if (!read_children(draft->by_architecture, architecture_names(), N_ARCHITECTURES, 0, rows, error))
-    return FALSE;
-  for (int a = 0; a < N_ARCHITECTURES; a++)
-    if (yaml_is_present(rows[a]) && !read_architecture(rows[a], &draft->library.by_architecture[a], error))
-      return FALSE;
-  return TRUE;
 }
 
 static gboolean read_correction(YamlNode item, BandwidthCorrection *correction, GError **error) {
@@ -245,14 +220,6 @@ static gboolean read_corrections(Draft *draft, GError **error) {
   return n > 0;
 }
 
-/* Without these keys chunks are never halved. */
-static gboolean read_halvings(YamlNode map, int *halvings, GError **error) {
-  static const YamlField fields[MAX_HALVINGS] = {{"first", FIELD_INT, TRUE, 0, 1, 65536},
-                                                 {"second", FIELD_INT, TRUE, sizeof(int), 1, 65536},
-                                                 {"third", FIELD_INT, FALSE, 2 * sizeof(int), 1, 65536}};
-  return !yaml_is_present(map) || yaml_map_read(map, fields, MAX_HALVINGS, halvings, error);
-}
-
 /* "none" or a mapping. */
 static gboolean read_ring_search(Draft *draft, GError **error) {
   const YamlNode node = draft->ring_search;
@@ -262,26 +229,6 @@ static gboolean read_ring_search(Draft *draft, GError **error) {
   if (text == NULL)
     return FALSE;
   return strcmp(text, "none") == 0 || yaml_fail(node, error, "found \"%.80s\", expected a mapping or none", text);
-}
-
-static gboolean read_rest(Draft *draft, GError **error) {
-  static const YamlField bytes = {.type = FIELD_QUANTITY, .required = TRUE, .min = 1, .max = 1e12, .unit = UNIT_BYTES};
-  static const YamlField seconds = {.type = FIELD_QUANTITY, .required = TRUE, .max = 1, .unit = UNIT_SECONDS};
-  CollectiveLibrary *library = &draft->library;
-  return read_architectures(draft, error) && read_corrections(draft, error) &&
-         read_halvings(draft->nvls_halvings, library->nvls_halvings, error) &&
-         read_halvings(draft->nvls_tree_halvings, library->nvls_tree_halvings, error) &&
-         (!yaml_is_present(draft->net_overhead) ||
-          read_protocols(draft->net_overhead, &seconds, TRUE, library->net_overhead_s, error)) &&
-         (!yaml_is_present(draft->lone_hop) ||
-          read_protocols(draft->lone_hop, &seconds, TRUE, library->lone_hop_s, error)) &&
-         (!yaml_is_present(draft->step_bytes) ||
-          read_protocols(draft->step_bytes, &bytes, TRUE, library->step_bytes, error)) &&
-         (!yaml_is_present(draft->ll_over_nodes) ||
-          yaml_map_read(draft->ll_over_nodes, ll_fields, G_N_ELEMENTS(ll_fields), draft, error)) &&
-         read_ring_search(draft, error) &&
-         (!yaml_is_present(draft->channel_bytes) ||
-          read_protocols(draft->channel_bytes, &bytes, TRUE, library->channel_bytes, error));
 }
 
 /* The tables say whether the version has PAT; if so, its two constants are required. */
@@ -300,7 +247,8 @@ gboolean collective_library_read(const char *file, CollectiveLibrary *library, g
   Draft draft = {0};
   YamlNode root = yaml_file_root(yaml);
   gboolean ok = yaml_map_read(root, top_fields, G_N_ELEMENTS(top_fields), &draft, error) &&
-                read_tables(&draft, error) && read_rest(&draft, error) && read_pat(&draft, root, error);
+                read_tables(&draft, error) && read_corrections(&draft, error) && read_ring_search(&draft, error) &&
+                read_pat(&draft, root, error);
   *library = draft.library;
   library->file = g_strdup(file);
   *eager_bytes = draft.eager_bytes;

@@ -20,7 +20,7 @@ typedef enum {
   ARCHITECTURE_BLACKWELL,
   N_ARCHITECTURES
 } GpuArchitecture;
-const char *const *architecture_names(void); /* NULL-terminated, enum order */
+extern const char *const architecture_names[N_ARCHITECTURES + 1]; /* NULL-terminated, enum order */
 
 /* Whose CPU launches its kernels. */
 typedef enum { HOST_OTHER, HOST_GRACE, N_GPU_HOSTS } GpuHost;

@@ -377,24 +377,6 @@ gboolean node_topology_is_gpudirect(const NodeTopology *node, int gpu, int nic) 
 
 /* --- host -------------------------------------------------------------------------------------------------------- */
 
-gboolean host_read(Host *host, YamlNode keys, YamlNode nvme, GError **error) {
-  static const YamlField host_fields[] = {
-      {"link", FIELD_QUANTITY, FALSE, offsetof(Host, link_Bps), 1e6, 1e14, UNIT_BYTES_PER_SECOND},
-      {"links_together", FIELD_QUANTITY, FALSE, offsetof(Host, links_together_Bps), 1e6, 1e14, UNIT_BYTES_PER_SECOND},
-      {"link_efficiency", FIELD_NUMBER, TRUE, offsetof(Host, link_efficiency), 1e-3, 1},
-      {"memory_bandwidth", FIELD_QUANTITY, TRUE, offsetof(Host, memory_Bps), 1e6, 1e16, UNIT_BYTES_PER_SECOND},
-      {"update_efficiency", FIELD_NUMBER, TRUE, offsetof(Host, update_efficiency), 1e-3, 1},
-  };
-  static const YamlField nvme_fields[] = {
-      {"capacity", FIELD_QUANTITY, TRUE, offsetof(Host, nvme_bytes), 1e6, 1e18, UNIT_BYTES},
-      {"read", FIELD_QUANTITY, TRUE, offsetof(Host, nvme_read_Bps), 1e6, 1e14, UNIT_BYTES_PER_SECOND},
-      {"write", FIELD_QUANTITY, TRUE, offsetof(Host, nvme_write_Bps), 1e6, 1e14, UNIT_BYTES_PER_SECOND},
-  };
-  if (yaml_is_present(keys) && !yaml_map_read(keys, host_fields, G_N_ELEMENTS(host_fields), host, error))
-    return FALSE;
-  return !yaml_is_present(nvme) || yaml_map_read(nvme, nvme_fields, G_N_ELEMENTS(nvme_fields), host, error);
-}
-
 /* Whether `below` is the switch `above` or is somewhere under it. */
 static gboolean is_under(const NodeTopology *node, int below, int above) {
   while (below >= 0 && below != above)

@@ -106,9 +106,6 @@ typedef struct {
   double nvme_bytes, nvme_read_Bps, nvme_write_Bps; /* 0: no drives stated */
 } Host;
 
-/* Fill a zeroed `host` from whichever of the two keys are present (zeroed YamlNode: absent). INPUT with file:line. */
-gboolean host_read(Host *host, YamlNode keys, YamlNode nvme, GError **error);
-
 /* Bytes per second and direction between a GPU's memory and its node's while the first `n_gpus` GPUs of the node copy
  * at once, for the slowest of them: `link` if stated, else the smallest of its slot and its part of every uplink
  * above it in the PCIe tree; at most its part of links_together. 0: not stated. */

@@ -6,13 +6,8 @@
 #include "error.h"
 #include "suggest.h"
 
-static const struct {
-  const char *name;
-  double bytes; /* of one element */
-} numbers[N_NUMBERS] = {
-    [NUMBER_FP32] = {"fp32", 4}, [NUMBER_TF32] = {"tf32", 4}, [NUMBER_FP16] = {"fp16", 2},
-    [NUMBER_BF16] = {"bf16", 2}, [NUMBER_FP8] = {"fp8", 1},   [NUMBER_FP4] = {"fp4", 0.5},
-};
+const char *const number_names[N_NUMBERS + 1] = {"fp32", "tf32", "fp16", "bf16", "fp8", "fp4"};
+static const double bytes_of_numbers[N_NUMBERS] = {4, 4, 2, 2, 1, 0.5};
 
 static const PrecisionInfo precisions[N_PRECISIONS] = {
     [PRECISION_FP32] = {"fp32", NUMBER_FP32, NUMBER_FP32, 4, 4},
@@ -25,12 +20,12 @@ static const PrecisionInfo precisions[N_PRECISIONS] = {
 
 const char *number_name(Number number) {
   g_assert(number < N_NUMBERS);
-  return numbers[number].name;
+  return number_names[number];
 }
 
 double number_bytes(Number number) {
   g_assert(number < N_NUMBERS);
-  return numbers[number].bytes;
+  return bytes_of_numbers[number];
 }
 
 const PrecisionInfo *precision_info(Precision precision) {

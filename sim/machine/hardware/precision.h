@@ -24,6 +24,7 @@ typedef struct {
   double element_bytes; /* bytes per element of any other activation */
 } PrecisionInfo;
 
+extern const char *const number_names[N_NUMBERS + 1]; /* NULL-terminated */
 const char *number_name(Number number);
 /* Of one element, without block scales. */
 double number_bytes(Number number);

@@ -26,26 +26,23 @@ static const YamlField socket_fields[] = {
     {"bandwidth", FIELD_QUANTITY, TRUE, offsetof(SocketFact, Bps), 1e8, 1e13, UNIT_BYTES_PER_SECOND},
 };
 
-typedef struct {
-  double efficiency, latency_s;
-} Reach;
-
 static const YamlField reach_fields[] = {
-    {"efficiency", FIELD_NUMBER, TRUE, offsetof(Reach, efficiency), 1e-3, 1},
-    {"latency", FIELD_QUANTITY, TRUE, offsetof(Reach, latency_s), 0, 1, UNIT_SECONDS},
+    {"efficiency", FIELD_NUMBER, TRUE, offsetof(LinkReached, efficiency), 1e-3, 1},
+    {"latency", FIELD_QUANTITY, TRUE, offsetof(LinkReached, latency_s), 0, 1, UNIT_SECONDS},
 };
 
 typedef struct {
   char *source; /* for human readers; owned */
-  YamlNode generations, sockets, pcie, nic;
+  YamlNode generations, sockets;
+  LinkReached pcie, nic;
 } Draft;
 
 static const YamlField top_fields[] = {
     {"source", FIELD_TEXT, TRUE, offsetof(Draft, source)},
     {"generations", FIELD_NODE, TRUE, offsetof(Draft, generations)},
     {"sockets", FIELD_NODE, TRUE, offsetof(Draft, sockets)},
-    {"pcie", FIELD_NODE, TRUE, offsetof(Draft, pcie)},
-    {"nic", FIELD_NODE, TRUE, offsetof(Draft, nic)},
+    {"pcie", FIELD_MAP, TRUE, offsetof(Draft, pcie), YAML_FIELDS(reach_fields)},
+    {"nic", FIELD_MAP, TRUE, offsetof(Draft, nic), YAML_FIELDS(reach_fields)},
 };
 
 static void clear_generation(gpointer generation) {
@@ -72,17 +69,12 @@ static gboolean read_rows(YamlNode list, const YamlField *fields, int n_fields, 
 
 static gboolean read_facts(YamlNode root, LinkFacts *facts, GError **error) {
   Draft draft = {0};
-  Reach pcie = {0}, nic = {0};
   gboolean ok =
       yaml_map_read(root, top_fields, G_N_ELEMENTS(top_fields), &draft, error) &&
       read_rows(draft.generations, generation_fields, G_N_ELEMENTS(generation_fields), facts->generations, error) &&
-      read_rows(draft.sockets, socket_fields, G_N_ELEMENTS(socket_fields), facts->sockets, error) &&
-      yaml_map_read(draft.pcie, reach_fields, G_N_ELEMENTS(reach_fields), &pcie, error) &&
-      yaml_map_read(draft.nic, reach_fields, G_N_ELEMENTS(reach_fields), &nic, error);
-  facts->pcie_efficiency = pcie.efficiency;
-  facts->pcie_latency_s = pcie.latency_s;
-  facts->nic_efficiency = nic.efficiency;
-  facts->nic_latency_s = nic.latency_s;
+      read_rows(draft.sockets, socket_fields, G_N_ELEMENTS(socket_fields), facts->sockets, error);
+  facts->pcie = draft.pcie;
+  facts->nic = draft.nic;
   g_free(draft.source);
   return ok;
 }

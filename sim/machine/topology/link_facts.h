@@ -17,10 +17,15 @@ typedef struct {
   double Bps;
 } SocketFact;
 
+/* What transfers over a kind of link reach. */
+typedef struct {
+  double efficiency, latency_s;
+} LinkReached;
+
 typedef struct {
   GArray *generations; /* of Generation, by sm; owned */
   GArray *sockets;     /* of SocketFact; owned */
-  double pcie_efficiency, pcie_latency_s, nic_efficiency, nic_latency_s;
+  LinkReached pcie, nic;
 } LinkFacts;
 
 LinkFacts *link_facts_read(GError **error);

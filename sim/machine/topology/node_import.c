@@ -104,7 +104,7 @@ static ScaleUp scale_up_of(NodeImport *import, const Generation *generation, con
   double slot_Bps = INFINITY;
   for (int gpu = 0; gpu < node->n_gpus; gpu++)
     slot_Bps = MIN(slot_Bps, node->gpu_ports[gpu].Bps);
-  return (ScaleUp){"pcie", slot_Bps, facts->pcie_efficiency, facts->pcie_latency_s};
+  return (ScaleUp){"pcie", slot_Bps, facts->pcie.efficiency, facts->pcie.latency_s};
 }
 
 /* PCIe: a slot that the dump leaves open is taken to be x16. */
@@ -247,9 +247,9 @@ static void write_nics(Writer *w, double nic_Bps) {
   g_string_append(w->out, "  nic:\n    bandwidth: ");
   append_rate(w->out, nic_Bps);
   g_string_append(w->out, "\n    efficiency: ");
-  append_number(w->out, w->facts->nic_efficiency);
+  append_number(w->out, w->facts->nic.efficiency);
   g_string_append(w->out, "  # not in the dump\n    latency: ");
-  append_seconds(w->out, w->facts->nic_latency_s);
+  append_seconds(w->out, w->facts->nic.latency_s);
   g_string_append(w->out, "  # not in the dump\n");
 }
 
@@ -304,7 +304,7 @@ static void write_pcie(Writer *w) {
   g_string_append(w->out, "  pcie:\n    bandwidth: ");
   append_rate(w->out, usual_Bps);
   g_string_append(w->out, "\n    efficiency: ");
-  append_number(w->out, w->facts->pcie_efficiency);
+  append_number(w->out, w->facts->pcie.efficiency);
   g_string_append(w->out, "  # not in the dump\n    sockets:\n");
   for (int socket = 0; socket < node->n_sockets; socket++)
     write_holder(w, g_ptr_array_new_with_free_func(g_free), socket, -1);

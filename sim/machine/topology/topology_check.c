@@ -295,7 +295,7 @@ static void check_magnitudes(Checker *c) {
 static void check_direction(Checker *c) {
   const Cluster *cluster = c->cluster;
   g_autoptr(LinkFacts) facts = cluster->scale_up == SCALE_UP_PCIE ? NULL : link_facts_read(NULL);
-  const char *architecture = architecture_names()[cluster->gpu.architecture];
+  const char *architecture = architecture_names[cluster->gpu.architecture];
   const Generation *generation = facts != NULL ? link_facts_generation(facts, architecture, 0, NULL) : NULL;
   const double all_Bps = generation != NULL ? generation->nvlinks * generation->nvlink_Bps : G_MAXDOUBLE;
   if (cluster->scale_up_Bps <= 1.01 * all_Bps)
