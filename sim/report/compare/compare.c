@@ -22,6 +22,10 @@ double compare_error(double predicted, double measured) {
   return predicted == measured ? 0 : predicted / measured - 1;
 }
 
+double compare_mean_s(gint64 sum_ns, gint64 n) {
+  return n > 0 ? 1e-9 * (double)sum_ns / (double)n : 0;
+}
+
 char *compare_steps_text(const Compare *compare) {
   if (compare->n_steps == 1)
     return g_strdup("the only step");

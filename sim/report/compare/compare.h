@@ -81,6 +81,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Compare, compare_free)
 
 /* predicted / measured − 1; not finite if nothing was measured. 0 if both are 0. */
 double compare_error(double predicted, double measured);
+/* In seconds; 0 of none. */
+double compare_mean_s(gint64 sum_ns, gint64 n);
 /* "the only step", "the second of 2 steps", "median of the last 4 of 5 steps; the first warms up". Owned by the caller.
  */
 char *compare_steps_text(const Compare *compare);

@@ -1,14 +1,11 @@
 /* Plain printf columns. Of times beside each other in one table all have the unit its heading names. */
 #include "compare_text.h"
 
+#include "text_report.h"
 #include "units.h"
 #include <math.h>
 
 enum { MOST_ROWS = 16 };
-
-static void append_heading(GString *out, const char *text, gboolean colour) {
-  g_string_append_printf(out, colour ? "\n\033[1m%s\033[0m\n" : "\n%s\n", text);
-}
 
 /* "+12.34 %" in ten columns. */
 static void append_error(GString *out, double predicted, double measured) {
@@ -56,17 +53,13 @@ static void append_step(GString *out, const Compare *compare, gboolean colour) {
 
 /* --- kinds ------------------------------------------------------------------------------------------------------- */
 
-static double mean_s(gint64 sum_ns, gint64 n) {
-  return n > 0 ? 1e-9 * (double)sum_ns / (double)n : 0;
-}
-
 static gboolean is_in_both(const CompareKind *kind) {
   return kind->n_predicted > 0 && kind->n_measured > 0;
 }
 
 static void append_kind(GString *out, const Compare *compare, const CompareKind *kind) {
-  double predicted_s = mean_s(kind->predicted_ns, kind->n_predicted);
-  double measured_s = mean_s(kind->measured_ns, kind->n_measured);
+  double predicted_s = compare_mean_s(kind->predicted_ns, kind->n_predicted);
+  double measured_s = compare_mean_s(kind->measured_ns, kind->n_measured);
   g_string_append_printf(out, "  %-11s %8" G_GINT64_FORMAT, g_quark_to_string(kind->name), kind->n_measured);
   append_time(out, predicted_s);
   append_time(out, measured_s);
@@ -74,8 +67,8 @@ static void append_kind(GString *out, const Compare *compare, const CompareKind 
   g_string_append_printf(out, " %7.2f %%", 100 * kind->measured_in_step_s / compare->measured.step_s);
   append_time(out, kind->predicted_in_step_s - kind->measured_in_step_s);
   if (kind->is_communication) {
-    append_time(out, mean_s(kind->predicted_wait_ns, kind->n_predicted));
-    append_time(out, mean_s(kind->measured_wait_ns, kind->n_measured));
+    append_time(out, compare_mean_s(kind->predicted_wait_ns, kind->n_predicted));
+    append_time(out, compare_mean_s(kind->measured_wait_ns, kind->n_measured));
   }
   g_string_append_c(out, '\n');
 }
@@ -97,7 +90,7 @@ static void append_kind_notes(GString *out, const Compare *compare) {
 }
 
 static void append_kinds(GString *out, const Compare *compare, gboolean colour) {
-  append_heading(out, "Kinds of op, what differs most first", colour);
+  text_report_heading(out, "Kinds of op, what differs most first", colour);
   g_string_append_printf(out, "  %-11s %8s %10s %10s %10s %9s %10s %21s\n", "", "ops", "predicted", "measured", "error",
                          "of step", "difference", "wait before");
   g_string_append_printf(out, "  %-11s %8s %10s %10s %10s %9s %10s %10s %10s\n", "", "", "mean", "mean", "", "measured",
@@ -158,7 +151,7 @@ static void append_phases(GString *out, const Compare *compare, int row, TimeUni
   for (int phase = 0; phase < N_COMPARE_PHASES; phase++)
     names[phase] = compare_phase_name((ComparePhase)phase);
   g_autofree char *heading = g_strdup_printf("Phases of the step by rank (%s)", unit.name);
-  append_heading(out, heading, colour);
+  text_report_heading(out, heading, colour);
   append_cell_heads(out, "rank", names, N_COMPARE_PHASES);
   int end = row >= 0 ? row + 1 : MIN(compare->n_rows, MOST_ROWS);
   for (int i = MAX(row, 0); i < end; i++) {
@@ -179,7 +172,7 @@ static void append_phases(GString *out, const Compare *compare, int row, TimeUni
 static void append_ranks(GString *out, const Compare *compare, int row, TimeUnit unit, gboolean colour) {
   static const char *const names[] = {"busy", "idle"};
   g_autofree char *heading = g_strdup_printf("Ranks (%s)", unit.name);
-  append_heading(out, heading, colour);
+  text_report_heading(out, heading, colour);
   append_cell_heads(out, "rank", names, G_N_ELEMENTS(names));
   int end = row >= 0 ? row + 1 : MIN(compare->n_rows, MOST_ROWS);
   for (int i = MAX(row, 0); i < end; i++) {
@@ -206,7 +199,7 @@ static void append_list(GString *out, gint64 n, const GPtrArray *named, const ch
 }
 
 static void append_order(GString *out, const Compare *compare, gboolean colour) {
-  append_heading(out, "Executed order against planned", colour);
+  text_report_heading(out, "Executed order against planned", colour);
   append_list(out, compare->n_inversions, compare->inversions, "every stream ran its ops in the planned order",
               "pairs of ops ran in the other order than planned");
   append_list(out, compare->n_violations, compare->violations, "no op ran before what it needs",

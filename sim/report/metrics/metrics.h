@@ -1,8 +1,8 @@
 /* Numbers from a Trace: where the time went, per rank and on average.
  *
  * The step's window is [0, end] for one step and [end of step N−2, end of step N−1] for N > 1 (steady state). Within
- * it, every nanosecond of a rank's compute stream is charged exactly once. Running kernels are charged to compute, recompute or optimizer. An idle interval is charged
- * to what ended it:
+ * it, every nanosecond of a rank's compute stream is charged exactly once. Running kernels are charged to compute,
+ * recompute or optimizer. An idle interval is charged to what ended it:
  *
  *     another stage's work                      bubble; from the moment the sender was ready, pp
  *     a collective                              its axis (group across stages: bubble until its last member arrived)

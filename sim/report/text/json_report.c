@@ -15,6 +15,13 @@ static char *finish(JsonBuilder *builder) {
   return json_finish(json_builder_end_object(builder));
 }
 
+static void add_categories(JsonBuilder *builder, const double held_bytes[N_MEMORY]) {
+  for (int category = 0; category < N_MEMORY; category++) {
+    g_autofree char *key = g_strconcat(memory_category_name((MemoryCategory)category), "_bytes", NULL);
+    json_add_number(builder, key, held_bytes[category]);
+  }
+}
+
 static void add_memory(JsonBuilder *builder, const StepReport *report) {
   json_begin_object(builder, "memory");
   json_add_number(builder, "peak_bytes", report->peak_bytes);
@@ -22,10 +29,7 @@ static void add_memory(JsonBuilder *builder, const StepReport *report) {
   json_add_number(builder, "capacity_bytes", report->capacity_bytes);
   json_add_flag(builder, "fits", step_report_fits_gpu(report));
   json_add_count(builder, "worst_rank", report->worst_rank);
-  for (int category = 0; category < N_MEMORY; category++) {
-    g_autofree char *key = g_strconcat(memory_category_name((MemoryCategory)category), "_bytes", NULL);
-    json_add_number(builder, key, report->memory_bytes[category]);
-  }
+  add_categories(builder, report->memory_bytes);
   json_builder_end_object(builder);
 }
 
@@ -41,10 +45,7 @@ static void add_tiers(JsonBuilder *builder, const StepReport *report) {
     json_add_number(builder, "capacity_bytes", use->capacity_bytes);
     json_add_flag(builder, "fits", use->fits);
     json_add_count(builder, "worst_node", use->node);
-    for (int category = 0; category < N_MEMORY; category++) {
-      g_autofree char *key = g_strconcat(memory_category_name((MemoryCategory)category), "_bytes", NULL);
-      json_add_number(builder, key, use->held[category]);
-    }
+    add_categories(builder, use->held);
     json_builder_end_object(builder);
   }
   if (!report->tiers[TIER_HOST].is_used)
@@ -57,8 +58,7 @@ static void add_tiers(JsonBuilder *builder, const StepReport *report) {
 }
 
 static void add_links(JsonBuilder *builder, const StepReport *report) {
-  json_builder_set_member_name(builder, "links");
-  json_builder_begin_array(builder);
+  json_begin_list(builder, "links");
   for (int way = 0; way < TIMING_MAX_WAYS && report->cluster != NULL; way++) {
     if (report->link_use[way].busiest < 0)
       continue;
@@ -76,8 +76,7 @@ static void add_links(JsonBuilder *builder, const StepReport *report) {
 static void add_bounding_link(JsonBuilder *builder, const StepReport *report) {
   const BoundingLink *bounding = &report->bounding;
   if (report->cluster == NULL || bounding->way < 0) {
-    json_builder_set_member_name(builder, "bounding_link");
-    json_builder_add_null_value(builder);
+    json_add_text(builder, "bounding_link", NULL);
     return;
   }
   g_autofree char *name = link_use_name(report->cluster, bounding->way);
@@ -125,14 +124,6 @@ char *json_report_step(const StepReport *report) {
   return finish(builder);
 }
 
-static void add_ranks(JsonBuilder *builder, const char *name, const double *values, int n) {
-  json_builder_set_member_name(builder, name);
-  json_builder_begin_array(builder);
-  for (int rank = 0; rank < n; rank++)
-    json_builder_add_double_value(builder, values[rank]);
-  json_builder_end_array(builder);
-}
-
 char *json_report_schedule(const ScheduleReport *report) {
   JsonBuilder *builder = begin();
   json_add_number(builder, "makespan", report->makespan);
@@ -146,23 +137,25 @@ char *json_report_schedule(const ScheduleReport *report) {
   json_add_number(builder, "makespan_bubble_overhead", report->makespan_bubble_overhead);
   json_add_number(builder, "closed_form_bubble", report->closed_form_bubble);
   json_add_flag(builder, "closed_form_is_exact", report->closed_form_is_exact);
-  json_builder_set_member_name(builder, "in_flight");
-  json_builder_begin_array(builder);
+  json_begin_list(builder, "in_flight");
   for (int rank = 0; rank < report->n_ranks; rank++)
     json_builder_add_int_value(builder, report->in_flight[rank]);
   json_builder_end_array(builder);
-  add_ranks(builder, "peak_memory", report->peak_memory, report->n_ranks);
+  json_begin_list(builder, "peak_memory");
+  for (int rank = 0; rank < report->n_ranks; rank++)
+    json_builder_add_double_value(builder, report->peak_memory[rank]);
+  json_builder_end_array(builder);
   json_add_count(builder, "actions", report->n_actions);
   json_add_count(builder, "sends", report->n_sends);
   return finish(builder);
 }
 
 /* null: unknown. */
-static void add_largest(JsonBuilder *builder, const char *key, gint64 size) {
-  if (size >= 0)
-    json_add_count(builder, key, size);
+static void add_known(JsonBuilder *builder, const char *key, gint64 count, gboolean is_known) {
+  if (is_known)
+    json_add_count(builder, key, count);
   else
-    json_add_number(builder, key, NAN);
+    json_add_text(builder, key, NULL);
 }
 
 static void add_state_row(JsonBuilder *builder, const StateReport *report, const StateRow *row) {
@@ -182,7 +175,7 @@ static void add_state_row(JsonBuilder *builder, const StateReport *report, const
   if (report->has_capacity || !row->fits)
     json_add_flag(builder, "fits", row->fits);
   else
-    json_add_number(builder, "fits", NAN);
+    json_add_text(builder, "fits", NULL);
 }
 
 static void add_zero_stages(JsonBuilder *builder, const StateReport *report) {
@@ -202,12 +195,10 @@ static void add_zero_stages(JsonBuilder *builder, const StateReport *report) {
 char *json_report_memory(const StateReport *report) {
   JsonBuilder *builder = begin();
   add_state_row(builder, report, &report->stages[report->zero]);
-  if (fabs(report->min_gpus) < 9e15) /* a whole number, written as one */
-    json_add_count(builder, "min_gpus", (gint64)report->min_gpus);
-  else
-    json_add_number(builder, "min_gpus", NAN);
-  add_largest(builder, "max_micro_batch", report->max_micro_batch);
-  add_largest(builder, "max_seq_len", report->max_seq_len);
+  const gboolean has_fewest = fabs(report->min_gpus) < 9e15; /* a whole number, written as one */
+  add_known(builder, "min_gpus", has_fewest ? (gint64)report->min_gpus : 0, has_fewest);
+  add_known(builder, "max_micro_batch", report->max_micro_batch, report->max_micro_batch >= 0);
+  add_known(builder, "max_seq_len", report->max_seq_len, report->max_seq_len >= 0);
   json_add_count(builder, "parameters", (gint64)report->parameters);
   add_zero_stages(builder, report);
   return finish(builder);
@@ -224,15 +215,8 @@ static void add_collective(JsonBuilder *builder, const CollectiveReport *report)
   json_add_text(builder, "algorithm", report->algorithm);
   json_add_text(builder, "protocol", report->protocol);
   json_add_number(builder, "sent_bytes", report->sent_bytes);
-  if (report->n_sms > 0)
-    json_add_count(builder, "sms", report->n_sms);
-  else
-    json_add_number(builder, "sms", NAN);
-  json_builder_set_member_name(builder, "note");
-  if (report->note != NULL)
-    json_builder_add_string_value(builder, report->note);
-  else
-    json_builder_add_null_value(builder);
+  add_known(builder, "sms", report->n_sms, report->n_sms > 0);
+  json_add_text(builder, "note", report->note);
   json_builder_end_object(builder);
 }
 
@@ -247,11 +231,6 @@ char *json_report_collectives(const CollectiveReport *reports, int n) {
   return json_finish(builder);
 }
 
-static void begin_list(JsonBuilder *builder, const char *key) {
-  json_builder_set_member_name(builder, key);
-  json_builder_begin_array(builder);
-}
-
 static void add_pair(JsonBuilder *builder, const char *what, double predicted, double measured, const char *error) {
   g_autofree char *predicted_key = g_strconcat("predicted", what, NULL);
   g_autofree char *measured_key = g_strconcat("measured", what, NULL);
@@ -261,18 +240,14 @@ static void add_pair(JsonBuilder *builder, const char *what, double predicted, d
     json_add_number(builder, error, compare_error(predicted, measured));
 }
 
-static double mean_s(gint64 sum_ns, gint64 n) {
-  return n > 0 ? 1e-9 * (double)sum_ns / (double)n : 0;
-}
-
 static void add_kind(JsonBuilder *builder, const Compare *compare, const CompareKind *kind) {
   json_builder_begin_object(builder);
   json_add_text(builder, "kind", g_quark_to_string(kind->name));
   json_add_count(builder, "count", MAX(kind->n_predicted, kind->n_measured));
-  add_pair(builder, "_mean_s", mean_s(kind->predicted_ns, kind->n_predicted),
-           mean_s(kind->measured_ns, kind->n_measured), "error");
-  add_pair(builder, "_wait_mean_s", mean_s(kind->predicted_wait_ns, kind->n_predicted),
-           mean_s(kind->measured_wait_ns, kind->n_measured), NULL);
+  add_pair(builder, "_mean_s", compare_mean_s(kind->predicted_ns, kind->n_predicted),
+           compare_mean_s(kind->measured_ns, kind->n_measured), "error");
+  add_pair(builder, "_wait_mean_s", compare_mean_s(kind->predicted_wait_ns, kind->n_predicted),
+           compare_mean_s(kind->measured_wait_ns, kind->n_measured), NULL);
   json_add_number(builder, "share_of_step", kind->measured_in_step_s / compare->measured.step_s);
   json_add_number(builder, "difference_s", kind->predicted_in_step_s - kind->measured_in_step_s);
   json_builder_end_object(builder);
@@ -301,13 +276,6 @@ static void add_rank(JsonBuilder *builder, const Compare *compare, const Compare
   json_builder_end_object(builder);
 }
 
-static void add_texts(JsonBuilder *builder, const char *key, const GPtrArray *texts) {
-  begin_list(builder, key);
-  for (guint i = 0; i < texts->len; i++)
-    json_builder_add_string_value(builder, g_ptr_array_index(texts, i));
-  json_builder_end_array(builder);
-}
-
 char *json_report_compare(const Compare *compare, int row) {
   int first = MAX(row, 0), end = row >= 0 ? row + 1 : compare->n_rows;
   g_autofree char *steps = compare_steps_text(compare);
@@ -316,23 +284,23 @@ char *json_report_compare(const Compare *compare, int row) {
   add_pair(builder, "", compare->predicted.step_s, compare->measured.step_s, "error");
   json_add_text(builder, "of", steps);
   json_builder_end_object(builder);
-  begin_list(builder, "kinds");
+  json_begin_list(builder, "kinds");
   for (guint i = 0; i < compare->kinds->len; i++)
     add_kind(builder, compare, &g_array_index(compare->kinds, CompareKind, i));
   json_builder_end_array(builder);
-  begin_list(builder, "phases");
+  json_begin_list(builder, "phases");
   for (int i = first; i < end; i++)
     add_phases(builder, compare, &compare->rows[i]);
   json_builder_end_array(builder);
-  begin_list(builder, "ranks");
+  json_begin_list(builder, "ranks");
   for (int i = first; i < end; i++)
     add_rank(builder, compare, &compare->rows[i]);
   json_builder_end_array(builder);
   json_begin_object(builder, "order");
   json_add_count(builder, "inversions", compare->n_inversions);
-  add_texts(builder, "first", compare->inversions);
+  json_add_texts(builder, "first", compare->inversions);
   json_add_count(builder, "violations", compare->n_violations);
-  add_texts(builder, "first_violations", compare->violations);
+  json_add_texts(builder, "first_violations", compare->violations);
   json_builder_end_object(builder);
   return finish(builder);
 }

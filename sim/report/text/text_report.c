@@ -48,7 +48,7 @@ static void append_bar(GString *out, double share, const char *colour) {
     g_string_append(out, "\033[0m");
 }
 
-static void append_heading(GString *out, const char *text, gboolean colour) {
+void text_report_heading(GString *out, const char *text, gboolean colour) {
   g_string_append_printf(out, colour ? "\n\033[1m%s\033[0m\n" : "\n%s\n", text);
 }
 
@@ -133,7 +133,7 @@ static void append_speed(GString *out, const StepReport *report) {
 }
 
 static void append_breakdown(GString *out, const StepReport *report, gboolean colour) {
-  append_heading(out, "Where the time goes (mean over ranks)", colour);
+  text_report_heading(out, "Where the time goes (mean over ranks)", colour);
   for (int kind = 0; kind < N_BREAKDOWN; kind++) {
     double share = share_of(report->breakdown_s[kind], report->step_time_s);
     if (report->breakdown_s[kind] <= 0)
@@ -213,8 +213,8 @@ static void append_moved(GString *out, const char *name, const StepReport *repor
 }
 
 static void append_communication(GString *out, const StepReport *report, gboolean colour) {
-  append_heading(out, "Communication per GPU and step (exposed: no kernel runs meanwhile; hidden: behind kernels)",
-                 colour);
+  text_report_heading(out, "Communication per GPU and step (exposed: no kernel runs meanwhile; hidden: behind kernels)",
+                      colour);
   append_label(out, "axis");
   g_string_append_printf(out, "%10s %10s %10s\n", "exposed", "hidden", "sent");
   int n_lines = 0;
@@ -258,6 +258,12 @@ static void append_in_flight(GString *out, const StepReport *report) {
   g_string_append_c(out, '\n');
 }
 
+static void append_capacity(GString *out, double bytes, double capacity_bytes, gboolean fits) {
+  append_label(out, "capacity");
+  g_string_append_printf(out, "%8.2f GB: %s, %.2f GB %s\n", capacity_bytes / 1e9, fits ? "fits" : "does not fit",
+                         fabs(capacity_bytes - bytes) / 1e9, fits ? "left" : "too much");
+}
+
 /* The fullest node's. */
 static void append_tier(GString *out, const StepReport *report, MemoryTier tier, gboolean colour) {
   static const char *const what[N_TIERS] = {[TIER_HOST] = "Host memory", [TIER_NVME] = "NVMe drives"};
@@ -265,45 +271,34 @@ static void append_tier(GString *out, const StepReport *report, MemoryTier tier,
   if (!use->is_used)
     return;
   g_autofree char *heading = g_strdup_printf("%s of the fullest node, %d (GB = 1e9 bytes)", what[tier], use->node);
-  append_heading(out, heading, colour);
+  text_report_heading(out, heading, colour);
   for (int category = 0; category < N_MEMORY; category++)
     if (use->held[category] > 0)
       append_bytes_line(out, memory_category_name((MemoryCategory)category), use->held[category], use->capacity_bytes,
                         colour ? "32" : NULL);
   append_bytes_line(out, "total", use->bytes, use->capacity_bytes, colour ? (use->fits ? "32" : "31") : NULL);
-  append_label(out, "capacity");
-  g_string_append_printf(out, "%8.2f GB: ", use->capacity_bytes / 1e9);
-  if (use->fits)
-    g_string_append_printf(out, "fits, %.2f GB left\n", (use->capacity_bytes - use->bytes) / 1e9);
-  else
-    g_string_append_printf(out, "does not fit, %.2f GB too much\n", (use->bytes - use->capacity_bytes) / 1e9);
+  append_capacity(out, use->bytes, use->capacity_bytes, use->fits);
 }
 
 static void append_memory(GString *out, const StepReport *report, gboolean colour) {
   const gboolean fits = step_report_fits_gpu(report);
+  const double total = report->peak_bytes + report->reserved_bytes;
   g_autofree char *heading =
       g_strdup_printf("Memory at the peak of the fullest rank, %d (GB = 1e9 bytes)", report->worst_rank);
-  append_heading(out, heading, colour);
+  text_report_heading(out, heading, colour);
   for (int category = 0; category < N_MEMORY; category++)
     append_bytes_line(out, memory_category_name((MemoryCategory)category), report->memory_bytes[category],
                       report->capacity_bytes, colour ? "32" : NULL);
   append_bytes_line(out, "reserved", report->reserved_bytes, report->capacity_bytes, colour ? "34" : NULL);
-  double total = report->peak_bytes + report->reserved_bytes;
   append_bytes_line(out, "total", total, report->capacity_bytes, colour ? (fits ? "32" : "31") : NULL);
-  if (report->capacity_bytes > 0) {
-    append_label(out, "capacity");
-    g_string_append_printf(out, "%8.2f GB: ", report->capacity_bytes / 1e9);
-    if (fits)
-      g_string_append_printf(out, "fits, %.2f GB left\n", (report->capacity_bytes - total) / 1e9);
-    else
-      g_string_append_printf(out, "does not fit, %.2f GB too much\n", (total - report->capacity_bytes) / 1e9);
-  }
+  if (report->capacity_bytes > 0)
+    append_capacity(out, total, report->capacity_bytes, fits);
   append_in_flight(out, report);
 }
 
 static void append_advice(GString *out, const StepReport *report, gboolean colour) {
   g_autoptr(GPtrArray) advice = advice_new(report);
-  append_heading(out, "What bounds the step", colour);
+  text_report_heading(out, "What bounds the step", colour);
   for (guint i = 0; i < advice->len; i++)
     g_string_append_printf(out, "  %u. %s\n", i + 1, (const char *)advice->pdata[i]);
   g_autoptr(GPtrArray) warnings = warnings_of_step(report);

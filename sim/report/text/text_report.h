@@ -8,6 +8,8 @@ void text_report_step(GString *out, const StepReport *report, gboolean colour);
 
 /* Whether file descriptor `fd` is a terminal and the environment does not object (NO_COLOR, TERM=dumb). */
 gboolean text_report_wants_colour(int fd);
+/* A heading of a section, behind an empty line; bold with `colour`. */
+void text_report_heading(GString *out, const char *text, gboolean colour);
 /* A line on how much the cluster's faults reduce its links (cluster->health is set). */
 void text_report_health(GString *out, const Cluster *cluster);
 /* A line on how much of the bandwidth stated per GPU the inside of its nodes can carry (cluster->wiring is set). */
