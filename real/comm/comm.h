@@ -79,6 +79,13 @@ void comm_stop(Comm *comm, World *world);
 const CommType *comm_find(const char *name, GError **error);
 const char *const *comm_names(void);
 
+/* Of a back end all of whose functions are called PREFIX_NAME. */
+#define COMM_FUNCTIONS(prefix)                                                                                         \
+  .open = prefix##_open, .close = prefix##_close, .abort = prefix##_abort, .group_new = prefix##_group_new,            \
+  .group_free = prefix##_group_free, .collective = prefix##_collective,                                                \
+  .all_reduce_doubles = prefix##_all_reduce_doubles, .channel_new = prefix##_channel_new, .send = prefix##_send,       \
+  .receive = prefix##_receive, .batch_begin = prefix##_batch_begin, .batch_end = prefix##_batch_end
+
 extern const CommType mpi_comm;
 extern const CommType nccl_comm;
 extern const CommType null_comm;

@@ -399,22 +399,7 @@ static void comm_abort(Comm *base) {
   g_atomic_int_set(&((MpiComm *)base)->is_aborted, TRUE);
 }
 
-const CommType mpi_comm = {
-    .name = "mpi",
-    .is_available = TRUE,
-    .open = comm_open,
-    .close = comm_close,
-    .abort = comm_abort,
-    .group_new = comm_group_new,
-    .group_free = comm_group_free,
-    .collective = comm_collective,
-    .all_reduce_doubles = comm_all_reduce_doubles,
-    .channel_new = comm_channel_new,
-    .send = comm_send,
-    .receive = comm_receive,
-    .batch_begin = comm_batch_begin,
-    .batch_end = comm_batch_end,
-};
+const CommType mpi_comm = {.name = "mpi", .is_available = TRUE, COMM_FUNCTIONS(comm)};
 
 #else
 

@@ -69,9 +69,9 @@ static gboolean watch(gpointer data, GError **error) {
   return TRUE;
 }
 
-static void close_comm(Comm *base);
+static void nccl_close(Comm *base);
 
-static Comm *open_comm(World *world, Device *device, GError **error) {
+static Comm *nccl_open(World *world, Device *device, GError **error) {
   if (device->type != &cuda_device) {
     fail_input(error, "NCCL moves data between GPUs: it needs the device \"cuda\", not \"%s\"", device->type->name);
     return NULL;
@@ -87,7 +87,7 @@ static Comm *open_comm(World *world, Device *device, GError **error) {
     cuda_device_set_watch(device, watch, comm);
     return &comm->comm;
   }
-  close_comm(&comm->comm);
+  nccl_close(&comm->comm);
   return NULL;
 }
 
@@ -144,7 +144,7 @@ static void all_to_all(NcclGroup *group, DeviceStream *stream, const char *in, c
   swap(group, stream, in, out, part, part, group->n - 1);
 }
 
-static void collective(CommGroup *base, DeviceStream *stream, const CollectiveSpec *spec) {
+static void nccl_collective(CommGroup *base, DeviceStream *stream, const CollectiveSpec *spec) {
   NcclGroup *group = (NcclGroup *)base;
   NcclComm *comm = comm_of(base);
   const void *in = spec->in;
@@ -185,7 +185,7 @@ static void collective(CommGroup *base, DeviceStream *stream, const CollectiveSp
   }
 }
 
-static void all_reduce_doubles(CommGroup *base, DeviceStream *stream, double *values, int n) {
+static void nccl_all_reduce_doubles(CommGroup *base, DeviceStream *stream, double *values, int n) {
   NcclGroup *group = (NcclGroup *)base;
   NcclComm *comm = comm_of(base);
   if (group->n > 1 && enter(comm))
@@ -193,7 +193,7 @@ static void all_reduce_doubles(CommGroup *base, DeviceStream *stream, double *va
                   AllReduce(values, values, (gsize)n, ncclDouble, ncclSum, group->handle, cuda_stream_handle(stream)));
 }
 
-static void send_data(CommGroup *base, DeviceStream *stream, int tag, const void *data, gint64 bytes) {
+static void nccl_send(CommGroup *base, DeviceStream *stream, int tag, const void *data, gint64 bytes) {
   NcclGroup *group = (NcclGroup *)base;
   NcclComm *comm = comm_of(base);
   g_assert(group->is_channel && group->is_sender);
@@ -202,7 +202,7 @@ static void send_data(CommGroup *base, DeviceStream *stream, int tag, const void
                   Send(data, (gsize)bytes, ncclInt8, 1 - group->own, group->handle, cuda_stream_handle(stream)));
 }
 
-static void receive_data(CommGroup *base, DeviceStream *stream, int tag, void *data, gint64 bytes) {
+static void nccl_receive(CommGroup *base, DeviceStream *stream, int tag, void *data, gint64 bytes) {
   NcclGroup *group = (NcclGroup *)base;
   NcclComm *comm = comm_of(base);
   g_assert(group->is_channel && !group->is_sender);
@@ -211,7 +211,7 @@ static void receive_data(CommGroup *base, DeviceStream *stream, int tag, void *d
                   Recv(data, (gsize)bytes, ncclInt8, 1 - group->own, group->handle, cuda_stream_handle(stream)));
 }
 
-static void batch_begin(Comm *base) {
+static void nccl_batch_begin(Comm *base) {
   NcclComm *comm = (NcclComm *)base;
   GError *error = NULL;
   if (comm->depth == 0 && !enter(comm))
@@ -222,7 +222,7 @@ static void batch_begin(Comm *base) {
     fail_device(comm, error);
 }
 
-static void batch_end(Comm *base) {
+static void nccl_batch_end(Comm *base) {
   NcclComm *comm = (NcclComm *)base;
   GError *error = NULL;
   if (comm->depth == 0)
@@ -261,7 +261,7 @@ static gpointer abort_all(gpointer data) {
 
 /* Runs in its own thread and is given two seconds: ncclCommAbort waits for calls in progress in other threads. May be
  * called from any thread. */
-static void abort_comm(Comm *base) {
+static void nccl_abort(Comm *base) {
   NcclComm *comm = (NcclComm *)base;
   g_mutex_lock(&comm->lock);
   const gboolean is_first = !g_atomic_int_get(&comm->is_aborted);
@@ -278,14 +278,14 @@ static void abort_comm(Comm *base) {
   abort_unref(job);
 }
 
-static void close_comm(Comm *base) {
+static void nccl_close(Comm *base) {
   if (base == NULL)
     return;
   NcclComm *comm = (NcclComm *)base;
   cuda_device_set_watch(comm->device, NULL, NULL);
   if (!g_atomic_int_get(&comm->is_aborted) &&
       (cuda_device_has_failed(comm->device) || !nccl_settle(comm, NULL) || !nccl_finish_all(comm)))
-    abort_comm(base);
+    nccl_abort(base);
   if (g_atomic_int_get(&comm->is_aborted) || comm->is_left)
     return; /* a thread may still look at it */
   g_ptr_array_unref(comm->groups);
@@ -294,22 +294,7 @@ static void close_comm(Comm *base) {
 }
 
 /* Communicators end together, with the Comm: ending one by itself would wait for its other members. */
-static void group_free(CommGroup *group) {
+static void nccl_group_free(CommGroup *group) {
 }
 
-const CommType nccl_comm = {
-    .name = "nccl",
-    .is_available = TRUE,
-    .open = open_comm,
-    .close = close_comm,
-    .abort = abort_comm,
-    .group_new = nccl_group_new,
-    .group_free = group_free,
-    .collective = collective,
-    .all_reduce_doubles = all_reduce_doubles,
-    .channel_new = nccl_channel_new,
-    .send = send_data,
-    .receive = receive_data,
-    .batch_begin = batch_begin,
-    .batch_end = batch_end,
-};
+const CommType nccl_comm = {.name = "nccl", .is_available = TRUE, COMM_FUNCTIONS(nccl)};

@@ -101,6 +101,16 @@ gboolean device_wait(DeviceEvent *event, GError **error);
 /* Finds a device type by name. INPUT, with the valid names, if it is unknown or was not built in. */
 const DeviceType *device_find(const char *name, GError **error);
 
+/* What every type has, of one all of whose functions are called PREFIX_NAME. */
+#define DEVICE_FUNCTIONS(prefix)                                                                                       \
+  .open = prefix##_open, .close = prefix##_close, .allocate = prefix##_allocate, .release = prefix##_release,          \
+  .stream_new = prefix##_stream_new, .stream_free = prefix##_stream_free, .event_new = prefix##_event_new,             \
+  .event_free = prefix##_event_free, .record = prefix##_record, .wait = prefix##_wait, .is_done = prefix##_is_done,    \
+  .event_ns = prefix##_event_ns, .launch = prefix##_launch, .copy = prefix##_copy,                                     \
+  .allocate_host = prefix##_allocate_host, .release_host = prefix##_release_host, .host_task = prefix##_host_task,     \
+  .sleep_until = prefix##_sleep_until, .check = prefix##_check, .cancel = prefix##_cancel,                             \
+  .describe = prefix##_describe, .clock_Hz = prefix##_clock_Hz, .memory_bytes = prefix##_memory_bytes
+
 extern const DeviceType cpu_device;
 extern const DeviceType null_device;
 extern const DeviceType cuda_device; /* is_available FALSE where it was not built */
