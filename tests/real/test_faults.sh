@@ -13,13 +13,7 @@ rank=$work/fault-rank-$$ # a name of its own tells its processes from others'
 ln -s "$(absolute "$2")" "$rank"
 
 check() { # name, status of the test itself
-  n=$((n + 1))
-  if [ "$2" -eq 0 ]; then
-    echo "ok $n - $1"
-  else
-    echo "not ok $n - $1"
-    sed 's/^/# /' "$out"
-  fi
+  result "$2" "$1" "$(cat "$out")"
 }
 
 launch() { # options of mpirun and the ranks; output in $out, status in $status
@@ -125,4 +119,4 @@ check 'no process is left' $?
 left=$(shared_left "$rank")
 [ -z "$left" ]
 check "no shared memory is left $left" $?
-echo "1..$n"
+finish

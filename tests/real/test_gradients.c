@@ -80,7 +80,7 @@ static const Case cases[] = {
     /* two norms more; shifts of all four */
     {"sandwiched", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_I_W, LAYERS * 13 + 3},
     {"sandwiched", ATTENTION_FLASH, RECOMPUTE_FULL, ORDER_TWO_STAGES, LAYERS * 13 + 3},
-    {"scores-dropped", ATTENTION_UNFUSED, RECOMPUTE_NONE, ORDER_I_W, LAYERS * 9 + 2},
+    {"scores_dropped", ATTENTION_UNFUSED, RECOMPUTE_NONE, ORDER_I_W, LAYERS * 9 + 2},
     {"multiplied", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_I_W, LAYERS * 9 + 2},
     {"multiplied", ATTENTION_UNFUSED, RECOMPUTE_SELECTIVE, ORDER_TWO_STAGES, LAYERS * 9 + 2},
     {"behind", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_I_W, LAYERS * 15 + 4},
@@ -89,25 +89,25 @@ static const Case cases[] = {
     /* without a table of positions; with one norm less in a layer, two biases there, and a matrix and a bias more */
     {"beside", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_B, LAYERS * 16 + 3},
     {"beside", ATTENTION_UNFUSED, RECOMPUTE_FULL, ORDER_I_W, LAYERS * 16 + 3},
-    {"beside-one", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_I_W, LAYERS * 10 + 5},
-    {"beside-one", ATTENTION_UNFUSED, RECOMPUTE_SELECTIVE, ORDER_TWO_STAGES, LAYERS * 10 + 5},
+    {"beside_one", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_I_W, LAYERS * 10 + 5},
+    {"beside_one", ATTENTION_UNFUSED, RECOMPUTE_SELECTIVE, ORDER_TWO_STAGES, LAYERS * 10 + 5},
     /* two norms, q, k, v, attn_out, the router, and 3 of each of 4 experts */
     {"routed", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_B, LAYERS *(7 + 12) + 3},
     {"routed", ATTENTION_FLASH, RECOMPUTE_FULL, ORDER_I_W, LAYERS *(7 + 12) + 3},
     /* with shifts of four norms, five biases */
-    {"routed-biased", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_I_W, LAYERS *(16 + 2 + 12) + 5},
-    {"routed-biased", ATTENTION_UNFUSED, RECOMPUTE_FULL, ORDER_TWO_STAGES, LAYERS *(16 + 2 + 12) + 5},
+    {"routed_biased", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_I_W, LAYERS *(16 + 2 + 12) + 5},
+    {"routed_biased", ATTENTION_UNFUSED, RECOMPUTE_FULL, ORDER_TWO_STAGES, LAYERS *(16 + 2 + 12) + 5},
     /* four norms, five products of attention, a dense layer's 3; the router, its bias, 3 of each expert */
     {"latent", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_B, (9 + 3) + (9 + 2 + 5 * 3) + 3},
     {"latent", ATTENTION_FLASH, RECOMPUTE_FULL, ORDER_I_W, (9 + 3) + (9 + 2 + 5 * 3) + 3},
-    {"latent-kv", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_I_W, LAYERS *(7 + 3) + 3},
-    {"latent-kv", ATTENTION_FLASH, RECOMPUTE_FULL, ORDER_TWO_STAGES, LAYERS *(7 + 3) + 3},
+    {"latent_kv", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_I_W, LAYERS *(7 + 3) + 3},
+    {"latent_kv", ATTENTION_FLASH, RECOMPUTE_FULL, ORDER_TWO_STAGES, LAYERS *(7 + 3) + 3},
     {"latent", ATTENTION_UNFUSED, RECOMPUTE_NONE, ORDER_I_W, (9 + 3) + (9 + 2 + 5 * 3) + 3},
-    {"latent-kv", ATTENTION_UNFUSED, RECOMPUTE_SELECTIVE, ORDER_B, LAYERS *(7 + 3) + 3},
+    {"latent_kv", ATTENTION_UNFUSED, RECOMPUTE_SELECTIVE, ORDER_B, LAYERS *(7 + 3) + 3},
     /* and for each head that predicts further a product, its norms, and a layer of the last kind */
     {"llama", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_I_W, (LAYERS + 2) * 9 + 2 * 4 + 3, 2},
     {"mixed", ATTENTION_FLASH, RECOMPUTE_FULL, ORDER_B, (LAYERS + 1) * 12 + 4 + 2, 1},
-    {"latent-kv", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_TWO_STAGES, (LAYERS + 1) * (7 + 3) + 4 + 3, 1},
+    {"latent_kv", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_TWO_STAGES, (LAYERS + 1) * (7 + 3) + 4 + 3, 1},
     {"routed", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_B, (LAYERS + 1) * (7 + 12) + 4 + 3, 1},
     /* a dense layer; and the shared expert's 3 and its gate */
     {"shared", ATTENTION_FLASH, RECOMPUTE_NONE, ORDER_I_W, 9 + (7 + 12 + 4) + 3},

@@ -452,74 +452,51 @@ while IFS='|' read -r k name ranks plan words; do
   check_told "$name" "$ranks" "$plan" "$words" "$nth"
 done <told
 
-# Gradients of one stage overflow, those of the other do not, and each decides for itself.
-plan="--model $data/models/tiny-gpt2.json --precision fp16 --global-batch 8 --steps 2 --pp 2"
-# shellcheck disable=SC2086
-{
-  "$stepsim" simulate $plan --cluster dgx-h100 --gpus 2 --fold off --dump good.txt >/dev/null
-  sed "/^group [0-9]* world /s/ pp=all//" <good.txt >broken.txt
-  timeout 30 "$mpirun" -n 2 "$stepreal" run $plan --initial-loss-scale 1048576 --program broken.txt --check >out 2>err </dev/null
-  [ $? -eq 1 ] && grep -q "the loss's scale, .*, is not the one rank's, or not all skip the step" out
-  result $? "a step that one rank skips alone is seen" "$(cat err out)"
+runs_program() { # name, ranks, model and options of both, of the Program, of the run, edit, status, words that are said
+  both="--model $data/models/tiny-$3"
+  # shellcheck disable=SC2086 # lists of words
+  "$stepsim" simulate $both $4 --cluster dgx-h100 --gpus "$2" --dump good.txt >/dev/null
+  sed "$6" <good.txt >edited.txt
+  changes=0
+  cmp -s good.txt edited.txt || changes=1
+  # shellcheck disable=SC2086
+  timeout 30 "$mpirun" -n "$2" "$stepreal" run $both $5 --program edited.txt --check >out 2>err </dev/null
+  [ $? -eq "$7" ] && grep -q -e "$8" out err && { [ -z "$6" ] || [ "$changes" -eq 1 ]; }
+  result $? "$1" "$(cat err out)"
 }
+
+# Gradients of one stage overflow, those of the other do not, and each decides for itself.
+runs_program "a step that one rank skips alone is seen" 2 \
+  "gpt2.json --precision fp16 --global-batch 8 --steps 2 --pp 2" "--fold off" "--initial-loss-scale 1048576" \
+  "/^group [0-9]* world /s/ pp=all//" 1 "the loss's scale, .*, is not the one rank's, or not all skip the step"
 
 # A window of gathers that the plan of the run knows nothing of.
-plan="--model $data/models/tiny-llama.json --precision fp32 --global-batch 8 --steps 2 --dp 2 --zero 3"
-# shellcheck disable=SC2086
-{
-  "$stepsim" simulate $plan --prefetch 4 --cluster dgx-h100 --gpus 2 --fold off --dump window.txt >/dev/null
-  timeout 30 "$mpirun" -n 2 "$stepreal" run $plan --program window.txt --check >out 2>err </dev/null
-  result $? "a Program with five gathers in flight has the buffers it needs" "$(cat err out)"
-}
+runs_program "a Program with five gathers in flight has the buffers it needs" 2 \
+  "llama.json --precision fp32 --global-batch 8 --steps 2 --dp 2 --zero 3" "--prefetch 4 --fold off" "" "" 0 ""
 
 # Where W is apart and layers are gathered, an I may have no kernels: all that it does is to wait.
-plan="--model $data/models/tiny-llama.json --precision fp32 --global-batch 8 --steps 2 --dp 2 --zero 3 --pp 2 --schedule zb-h1"
-# shellcheck disable=SC2086
-{
-  "$stepsim" simulate $plan --cluster dgx-h100 --gpus 4 --dump apart.txt >/dev/null
-  timeout 30 "$mpirun" -n 4 "$stepreal" run $plan --program apart.txt --check >out 2>err </dev/null
-  result $? "a Program with ops of no kernels runs as its plan does" "$(cat err out)"
-}
+runs_program "a Program with ops of no kernels runs as its plan does" 4 \
+  "llama.json --precision fp32 --global-batch 8 --steps 2 --dp 2 --zero 3 --pp 2 --schedule zb-h1" "" "" "" 0 ""
 
 # Tokens are gathered over the ranks of two axes.
-plan="--model $data/models/tiny-mixtral.json --precision fp32 --global-batch 4 --steps 1 --tp 2 --dp 2 --ep 2 --sequence-parallel on
-  --expert-dispatch all_gather"
-# shellcheck disable=SC2086
-{
-  "$stepsim" simulate $plan --cluster dgx-h100 --gpus 4 --dump gathered.txt >/dev/null
-  timeout 30 "$mpirun" -n 4 "$stepreal" run $plan --program gathered.txt --check >out 2>err </dev/null
-  result $? "a Program that gathers tokens over tp and ep runs" "$(cat err out)"
-}
+runs_program "a Program that gathers tokens over tp and ep runs" 4 \
+  "mixtral.json --precision fp32 --global-batch 4 --steps 1 --tp 2 --dp 2 --ep 2 --sequence-parallel on --expert-dispatch all_gather" \
+  "" "" "" 0 ""
 
 # An op of more layers than there are is not taken apart first.
-plan="--model $data/models/tiny-llama.json --precision fp32 --global-batch 2 --steps 2"
-# shellcheck disable=SC2086
-{
-  "$stepsim" simulate $plan --cluster dgx-h100 --gpus 1 --dump whole.txt >/dev/null
-  sed '/^work [0-9]* B/s/layers=[1-9][0-9]*/layers=2147483647/' <whole.txt >many.txt
-  ! cmp -s whole.txt many.txt && timeout 30 "$stepreal" run $plan --program many.txt --check >out 2>err </dev/null
-  [ $? -eq 1 ] && grep -q 'no such layer, kernels or shards' err
-  result $? "more layers than there are" "$(cat err out)"
-}
+runs_program "more layers than there are" 1 "llama.json --precision fp32 --global-batch 2 --steps 2" "" "" \
+  "/^work [0-9]* B/s/layers=[1-9][0-9]*/layers=2147483647/" 1 'no such layer, kernels or shards'
 
 # A Program whose stages lie on other ranks than the plan's.
-plan="--model $data/models/tiny-llama.json --precision fp32 --global-batch 8 --steps 2 --pp 2 --chunks 2"
-# shellcheck disable=SC2086
-{
-  "$stepsim" simulate $plan --schedule zb-v --cluster dgx-h100 --gpus 2 --fold off --dump v.txt >/dev/null
-  timeout 30 "$mpirun" -n 2 "$stepreal" run $plan --schedule interleaved --program v.txt >out 2>err </dev/null
-  [ $? -eq 1 ] && grep -q 'stage 3 is on pipeline rank 1 under .* interleaved' err
-  result $? "a Program of a V is refused where the plan has a loop" "$(cat err out)"
-}
+runs_program "a Program of a V is refused where the plan has a loop" 2 \
+  "llama.json --precision fp32 --global-batch 8 --steps 2 --pp 2 --chunks 2" "--schedule zb-v --fold off" \
+  "--schedule interleaved" "" 1 'stage 3 is on pipeline rank 1 under .* interleaved'
 
 # A Program whose optimizer is elsewhere than the plan's.
-plan="--model $data/models/tiny-llama.json --precision fp32 --global-batch 2 --steps 2"
-# shellcheck disable=SC2086
 for of_program in '' '--offload-optimizer host'; do
   [ -n "$of_program" ] && of_plan='' || of_plan='--offload-optimizer host'
-  "$stepsim" simulate $plan $of_program --cluster dgx-h100 --gpus 1 --fold off --dump elsewhere.txt >/dev/null
-  timeout 30 "$stepreal" run $plan $of_plan --program elsewhere.txt >out 2>err </dev/null
-  [ $? -eq 1 ] && grep -q 'is the program of another plan' err
-  result $? "a Program ${of_program:-without} is refused where the plan is ${of_plan:-without}" "$(cat err out)"
+  runs_program "a Program ${of_program:-without} is refused where the plan is ${of_plan:-without}" 1 \
+    "llama.json --precision fp32 --global-batch 2 --steps 2" "$of_program --fold off" "$of_plan" "" 1 \
+    'is the program of another plan'
 done
 finish

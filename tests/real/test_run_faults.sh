@@ -14,14 +14,8 @@ export TMPDIR="$work" OPENBLAS_NUM_THREADS=1
 out=$work/out
 
 check() { # name, status of the test itself
-  n=$((n + 1))
-  if [ "$2" -eq 0 ]; then
-    echo "ok $n - $1"
-  else
-    echo "not ok $n - $1"
-    echo "# status $status"
-    sed 's/^/# /' "$out"
-  fi
+  result "$2" "$1" "status $status
+$(cat "$out")"
 }
 
 says() { # extended regular expression, how often
@@ -269,4 +263,4 @@ check 'no process and no file is left' $?
 left=$(shared_left "$name")
 [ -z "$left" ]
 check "no shared memory is left $left" $?
-echo "1..$n"
+finish
