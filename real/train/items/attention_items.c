@@ -6,6 +6,7 @@
  *
  * Fused attention takes the heads as they are. The unfused products are batched over key heads: one batch per
  * sequence and per each of the n/g query heads that share a key head; results per key head (dK, dV) accumulate. */
+#include "dense_product.h"
 #include "item_parts.h"
 
 #include <math.h>
@@ -230,34 +231,28 @@ static char *operand_at(const Cut *cut, const Operand *operand, gint64 sequence,
 /* C = A·B for all heads. If C belongs to a key head, it is summed over the query heads that share it. */
 static void products(const ItemCall *call, Operand a, Operand b, Operand c) {
   const Cut *cut = item_cut(call);
-  const WorkItem *item = call->item;
   const gint64 shared = cut->q_width / cut->kv_width, key_heads = cut->heads / shared;
   for (gint64 sequence = 0; sequence < cut->sequences; sequence++)
     for (gint64 query = 0; query < shared; query++) {
-      Kernel kernel = {.kind = KERNEL_MATMUL,
-                       .matmul = {.layout = item->layout,
-                                  .number = item->number,
-                                  .result = item->number,
-                                  .accumulate = query > 0 && c.of_query == 0,
-                                  .batch = key_heads,
-                                  .m = item->m,
-                                  .n = item->n,
-                                  .k = item->k,
-                                  .lda = a.ld,
-                                  .ldb = b.ld,
-                                  .ldc = c.ld,
-                                  .stride_a = a.of_key_head,
-                                  .stride_b = b.of_key_head,
-                                  .stride_c = c.of_key_head,
-                                  .a = operand_at(cut, &a, sequence, query),
-                                  .b = operand_at(cut, &b, sequence, query),
-                                  .c = operand_at(cut, &c, sequence, query),
-                                  .alpha = 1}};
+      Kernel kernel = {.kind = KERNEL_MATMUL, .matmul = dense_product(call->item)};
+      MatmulKernel *product = &kernel.matmul;
+      product->accumulate = query > 0 && c.of_query == 0;
+      product->batch = key_heads;
+      product->lda = a.ld, product->stride_a = a.of_key_head;
+      product->ldb = b.ld, product->stride_b = b.of_key_head;
+      product->ldc = c.ld, product->stride_c = c.of_key_head;
+      product->a = operand_at(cut, &a, sequence, query);
+      product->b = operand_at(cut, &b, sequence, query);
+      product->c = operand_at(cut, &c, sequence, query);
       item_launch(call, &kernel);
     }
 }
 
 typedef enum { SCORES, CONTEXT, CONTEXT_DV, CONTEXT_DP, SCORES_DQ, SCORES_DK } Product;
+enum { Q, K, V, O, D_O, DQ, DK, DV, P, S, DP };
+static const guint8 operands[][3] = {
+    [SCORES] = {Q, K, S},        [CONTEXT] = {P, V, O},     [CONTEXT_DV] = {P, D_O, DV},
+    [CONTEXT_DP] = {D_O, V, DP}, [SCORES_DQ] = {DP, K, DQ}, [SCORES_DK] = {DP, Q, DK}};
 
 /* Runs one of the unfused products, on fused attention's operands. */
 static void run_product(const ItemCall *call) {
@@ -265,32 +260,19 @@ static void run_product(const ItemCall *call) {
   const SavedLayer saved = item_saved(call);
   const FlashKernel task = item_flash(call, call->is_backward);
   const gint64 d = task.head_dim, of_v = task.v_head_dim;
-  const Operand q = heads_at(cut, (char *)task.q, task.ld_qkv, d, TRUE),
-                k = heads_at(cut, (char *)task.k, task.ld_qkv, d, FALSE),
-                v = heads_at(cut, (char *)task.v, task.ld_qkv, of_v, FALSE);
-  const Operand p = scores_at(cut, saved.dropped != NULL ? saved.dropped : saved.scores),
-                s = scores_at(cut, saved.scores), dp = scores_at(cut, item_memory(call)->d_scores);
-  switch ((Product)call->argument) {
-  case SCORES:
-    products(call, q, k, s);
-    return;
-  case CONTEXT:
-    products(call, p, v, heads_at(cut, task.o, task.ld_o, of_v, TRUE));
-    return;
-  case CONTEXT_DV:
-    products(call, p, heads_at(cut, (char *)task.d_o, task.ld_o, of_v, TRUE),
-             heads_at(cut, task.dv, task.ld_dkv, of_v, FALSE));
-    return;
-  case CONTEXT_DP:
-    products(call, heads_at(cut, (char *)task.d_o, task.ld_o, of_v, TRUE), v, dp);
-    return;
-  case SCORES_DQ:
-    products(call, dp, k, heads_at(cut, task.dq, task.ld_dq, d, TRUE));
-    return;
-  case SCORES_DK:
-    products(call, dp, q, heads_at(cut, task.dk, task.ld_dkv, d, FALSE));
-    return;
-  }
+  const Operand all[] = {[Q] = heads_at(cut, (char *)task.q, task.ld_qkv, d, TRUE),
+                         [K] = heads_at(cut, (char *)task.k, task.ld_qkv, d, FALSE),
+                         [V] = heads_at(cut, (char *)task.v, task.ld_qkv, of_v, FALSE),
+                         [O] = heads_at(cut, task.o, task.ld_o, of_v, TRUE),
+                         [D_O] = heads_at(cut, (char *)task.d_o, task.ld_o, of_v, TRUE),
+                         [DQ] = heads_at(cut, task.dq, task.ld_dq, d, TRUE),
+                         [DK] = heads_at(cut, task.dk, task.ld_dkv, d, FALSE),
+                         [DV] = heads_at(cut, task.dv, task.ld_dkv, of_v, FALSE),
+                         [P] = scores_at(cut, saved.dropped != NULL ? saved.dropped : saved.scores),
+                         [S] = scores_at(cut, saved.scores),
+                         [DP] = scores_at(cut, item_memory(call)->d_scores)};
+  const guint8 *of = operands[call->argument];
+  products(call, all[of[0]], all[of[1]], all[of[2]]);
 }
 
 static void run_softmax(const ItemCall *call) {

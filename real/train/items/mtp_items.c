@@ -9,6 +9,7 @@
  * right half, added to it. Its layer is among the layer's items, its head among the model's own items, both at their
  * own positions in the stage's stream (activations.h). Backward gives head k − 1 the gradient of its x in addition to
  * that of its own loss. */
+#include "dense_product.h"
 #include "item_parts.h"
 
 static SavedMtp mtp_saved(const ItemCall *call) {
@@ -65,15 +66,6 @@ static char *product_gradient(const ItemCall *call) {
   return is_cut(call) ? mtp_gradients(call).d_columns : layer_input_gradient(call);
 }
 
-static void launch_product(const ItemCall *call, MatmulKernel product) {
-  Kernel kernel = {.kind = KERNEL_MATMUL, .matmul = product};
-  kernel.matmul.layout = call->item->layout;
-  kernel.matmul.number = call->item->number;
-  kernel.matmul.batch = 1;
-  kernel.matmul.alpha = 1;
-  item_launch(call, &kernel);
-}
-
 static gint64 half_offset(const ItemCall *call, Half half, int element_bytes) {
   return half * item_cut(call)->model->hidden * element_bytes;
 }
@@ -84,59 +76,34 @@ static const void *half_weight(const ItemCall *call, Half half) {
   return weight + half_offset(call, half, kernel_element_bytes(parameters->number));
 }
 
+/* Half the sum over columns of forward, or half the columns of an input's or the weights' gradient, at a time. */
 static void run_product(const ItemCall *call) {
-  const WorkItem *item = call->item;
-  const gint64 h = item_cut(call)->model->hidden;
-  for (Half half = OF_WORDS; half <= OF_X; half++)
-    launch_product(call, (MatmulKernel){.result = item->number,
-                                        .accumulate = half == OF_X,
-                                        .m = item->m,
-                                        .n = item->n,
-                                        .k = h,
-                                        .lda = h,
-                                        .ldb = 2 * h,
-                                        .ldc = item->n,
-                                        .a = whole_input(call, half),
-                                        .b = half_weight(call, half),
-                                        .c = is_cut(call) ? item_memory(call)->mtp.columns : layer_input(call)});
-}
-
-static void run_input_gradient(const ItemCall *call) {
-  const WorkItem *item = call->item;
-  const gint64 h = item_cut(call)->model->hidden;
-  for (Half half = OF_WORDS; half <= OF_X; half++)
-    launch_product(call,
-                   (MatmulKernel){.result = item->number,
-                                  .m = item->m,
-                                  .n = h,
-                                  .k = item->k,
-                                  .lda = item->k,
-                                  .ldb = 2 * h,
-                                  .ldc = h,
-                                  .a = product_gradient(call),
-                                  .b = half_weight(call, half),
-                                  .c = half == OF_WORDS ? item_memory(call)->mtp.partial : item_memory(call)->partial});
-}
-
-static void run_weight_gradient(const ItemCall *call) {
   const WorkItem *item = call->item;
   const Parameters *parameters = call->trainer->parameters;
   const gint64 h = item_cut(call)->model->hidden;
-  char *gradient = block_gradient(parameters, item_block(call, BLOCK_MTP), ROLE_MTP_PROJ);
-  for (Half half = OF_WORDS; half <= OF_X; half++)
-    launch_product(
-        call,
-        (MatmulKernel){.result = (guint8)parameters->gradient_number,
-                       .accumulate = TRUE,
-                       .m = item->m,
-                       .n = h,
-                       .k = item->k,
-                       .lda = item->m,
-                       .ldb = h,
-                       .ldc = 2 * h,
-                       .a = product_gradient(call),
-                       .b = whole_input(call, half),
-                       .c = gradient + half_offset(call, half, kernel_element_bytes(parameters->gradient_number))});
+  for (Half half = OF_WORDS; half <= OF_X; half++) {
+    Kernel kernel = {.kind = KERNEL_MATMUL, .matmul = dense_product(item)};
+    MatmulKernel *product = &kernel.matmul;
+    product->a = item->layout == LAYOUT_TN ? whole_input(call, half) : product_gradient(call);
+    product->b = item->layout == LAYOUT_NT ? whole_input(call, half) : half_weight(call, half);
+    product->ldb = item->layout == LAYOUT_NT ? h : 2 * h;
+    if (item->layout == LAYOUT_TN) {
+      product->k = product->lda = h;
+      product->accumulate = half == OF_X;
+      product->c = is_cut(call) ? item_memory(call)->mtp.columns : layer_input(call);
+    } else if (item->layout == LAYOUT_NN) {
+      product->n = product->ldc = h;
+      product->c = half == OF_WORDS ? item_memory(call)->mtp.partial : item_memory(call)->partial;
+    } else {
+      char *gradient = block_gradient(parameters, item_block(call, BLOCK_MTP), ROLE_MTP_PROJ);
+      product->n = h;
+      product->ldc = 2 * h;
+      product->accumulate = TRUE;
+      product->result = (guint8)parameters->gradient_number;
+      product->c = gradient + half_offset(call, half, kernel_element_bytes(parameters->gradient_number));
+    }
+    item_launch(call, &kernel);
+  }
 }
 
 /* --- from this rank's columns of all tokens to all columns of its tokens ------------------------------------------ */
@@ -224,13 +191,7 @@ const ItemKernel mtp_collectives[] = {
 };
 
 const ItemKernel mtp_kernels[] = {
-    {"mtp_norm", run_norm, 0},
-    {"mtp_norm.backward", run_norm, 0},
-    {"mtp_proj", run_product, 0},
-    {"mtp_proj.dgrad", run_input_gradient, 0},
-    {"mtp_proj.wgrad", run_weight_gradient, 0},
-    {"mtp_proj.join", run_join, 0},
-    {"mtp_proj.split", run_split, 0},
-    {"mtp.grad_sum", run_gradient_sum, 0},
-    {NULL, NULL, 0},
+    {"mtp_norm", run_norm, 0},          {"mtp_norm.backward", run_norm, 0},    {"mtp_proj", run_product, 0},
+    {"mtp_proj.dgrad", run_product, 0}, {"mtp_proj.wgrad", run_product, 0},    {"mtp_proj.join", run_join, 0},
+    {"mtp_proj.split", run_split, 0},   {"mtp.grad_sum", run_gradient_sum, 0}, {NULL, NULL, 0},
 };
