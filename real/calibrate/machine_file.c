@@ -44,36 +44,35 @@ static void append_time(GString *out, double time_s) {
 
 /* --- rates --- */
 
-static double product_flops(const WorkItem *item) {
-  return 2.0 * item->batch * item->m * item->n * item->k;
-}
-
 static double attention_flops(const WorkItem *item) {
   return item->batch * measured_attention_pairs(item->m, item->n) *
          measured_attention_pair_flops(item->backward, item->k, work_item_v_dim(item));
 }
 
-static gboolean is_product(const WorkItem *item, int number) {
-  return item->kind == ITEM_MATMUL && item->number == number;
-}
-
-/* Fastest product of a number format, FLOP/s; 0: none was measured. */
-static double best_product(const MachineDescription *machine, int number) {
-  double best = 0, largest_flops = 0;
+/* The fastest of the items of which there is an amount > 0, per second; of those of the telling amount or more, or of
+ * the largest if all are smaller. 0: none was measured. */
+static double best_rate(const MachineDescription *machine, double (*amount)(const WorkItem *item, int number),
+                        int number, double telling) {
+  double best = 0, largest = 0;
   for (int i = 0; i < machine->n_kernels; i++)
-    if (is_product(&machine->kernels[i].item, number))
-      largest_flops = MAX(largest_flops, product_flops(&machine->kernels[i].item));
+    largest = MAX(largest, amount(&machine->kernels[i].item, number));
   for (int i = 0; i < machine->n_kernels; i++) {
-    const KernelTime *time = &machine->kernels[i];
-    const double flops = product_flops(&time->item);
-    if (is_product(&time->item, number) && flops >= MIN(telling_flops, largest_flops))
-      best = MAX(best, flops / time->median_s);
+    const double own = amount(&machine->kernels[i].item, number);
+    if (own > 0 && own >= MIN(telling, largest))
+      best = MAX(best, own / machine->kernels[i].median_s);
   }
   return best;
 }
 
+/* FLOPs of a product in the number format. */
+static double product_flops(const WorkItem *item, int number) {
+  const gboolean is_it = item->kind == ITEM_MATMUL && item->number == number;
+  return is_it ? 2.0 * item->batch * item->m * item->n * item->k : 0;
+}
+
 static double peak_of(const MachineDescription *machine, int number) {
-  return machine->base != NULL ? machine->base->peak_flops[number] : best_product(machine, number);
+  return machine->base != NULL ? machine->base->peak_flops[number]
+                               : best_rate(machine, product_flops, number, telling_flops);
 }
 
 static double best_attention(const MachineDescription *machine, gboolean backward) {
@@ -87,22 +86,15 @@ static double best_attention(const MachineDescription *machine, gboolean backwar
   return best > 0 ? CLAMP(best, 1e-3, 1) : 0.5;
 }
 
-static gboolean is_pass(const WorkItem *item) {
-  return item->kind == ITEM_MEMORY && strcmp(item->name, "memory") == 0;
+static double pass_bytes(const WorkItem *item, int number) {
+  (void)number;
+  return item->kind == ITEM_MEMORY && strcmp(item->name, "memory") == 0 ? item->bytes : 0;
 }
 
 /* Fastest pass over memory, B/s. */
 static double best_memory(const MachineDescription *machine) {
-  const double telling = machine->facts->is_host_memory ? telling_bytes : telling_gpu_bytes;
-  double best = 0, largest_bytes = 0;
-  for (int i = 0; i < machine->n_kernels; i++)
-    if (is_pass(&machine->kernels[i].item))
-      largest_bytes = MAX(largest_bytes, machine->kernels[i].item.bytes);
-  for (int i = 0; i < machine->n_kernels; i++) {
-    const KernelTime *time = &machine->kernels[i];
-    if (is_pass(&time->item) && time->item.bytes >= MIN(telling, largest_bytes))
-      best = MAX(best, time->item.bytes / time->median_s);
-  }
+  const double best =
+      best_rate(machine, pass_bytes, 0, machine->facts->is_host_memory ? telling_bytes : telling_gpu_bytes);
   g_assert(best > 0); /* passes are always measured */
   return best;
 }
@@ -145,51 +137,38 @@ static void append_processor(GString *out, const MachineDescription *machine) {
       facts->is_host_memory ? "" : "  # stepreal's: a framework takes longer, and --base keeps that");
 }
 
-static void append_products(GString *out, const MachineDescription *machine) {
+static void append_product(GString *out, const WorkItem *item) {
   static const char *const layouts[] = {[LAYOUT_TN] = "tn", [LAYOUT_NN] = "nn", [LAYOUT_NT] = "nt"};
-  const char *heading = "  products:\n";
-  for (int i = 0; i < machine->n_kernels; i++) {
-    const WorkItem *item = &machine->kernels[i].item;
-    if (item->kind != ITEM_MATMUL || peak_of(machine, item->number) <= 0)
-      continue;
-    g_string_append_printf(out,
-                           "%s    - {number: %s, layout: %s, accumulate: %s, batch: %" G_GINT64_FORMAT
-                           ", m: %" G_GINT64_FORMAT ", n: %" G_GINT64_FORMAT ", k: %" G_GINT64_FORMAT ", time: ",
-                           heading, number_name((Number)item->number), layouts[item->layout],
-                           item->accumulate ? "yes" : "no", item->batch, item->m, item->n, item->k);
-    append_time(out, machine->kernels[i].median_s);
-    g_string_append(out, "}\n");
-    heading = "";
-  }
+  g_string_append_printf(out,
+                         "number: %s, layout: %s, accumulate: %s, batch: %" G_GINT64_FORMAT ", m: %" G_GINT64_FORMAT
+                         ", n: %" G_GINT64_FORMAT ", k: %" G_GINT64_FORMAT,
+                         number_name((Number)item->number), layouts[item->layout], item->accumulate ? "yes" : "no",
+                         item->batch, item->m, item->n, item->k);
 }
 
-static void append_passes(GString *out, const MachineDescription *machine) {
-  const char *heading = "  kernels:\n";
-  for (int i = 0; i < machine->n_kernels; i++) {
-    const WorkItem *item = &machine->kernels[i].item;
-    if (item->kind != ITEM_MEMORY || item->bytes < 1)
-      continue;
-    g_string_append_printf(out, "%s    - {name: %s, bytes: %.0f B, time: ", heading, item->name, item->bytes);
-    append_time(out, machine->kernels[i].median_s);
-    g_string_append(out, "}\n");
-    heading = "";
-  }
+static void append_pass(GString *out, const WorkItem *item) {
+  g_string_append_printf(out, "name: %s, bytes: %.0f B", item->name, item->bytes);
 }
 
-static void append_attention(GString *out, const MachineDescription *machine) {
-  const char *heading = "  attention:\n";
+static void append_attention(GString *out, const WorkItem *item) {
+  g_string_append_printf(out, "number: %s, backward: %s, batch: %" G_GINT64_FORMAT ", seq_len: %" G_GINT64_FORMAT,
+                         number_name((Number)item->number), item->backward ? "yes" : "no", item->batch, item->m);
+  if (item->n != item->m)
+    g_string_append_printf(out, ", keys: %" G_GINT64_FORMAT, item->n);
+  g_string_append_printf(out, ", head_dim: %" G_GINT64_FORMAT, item->k);
+  if (work_item_v_dim(item) != item->k)
+    g_string_append_printf(out, ", v_head_dim: %" G_GINT64_FORMAT, work_item_v_dim(item));
+}
+
+/* A table of the GPU file, unless it would be empty. */
+static void append_table(GString *out, const MachineDescription *machine, const char *heading, int kind,
+                         void (*append_item)(GString *out, const WorkItem *item)) {
   for (int i = 0; i < machine->n_kernels; i++) {
     const WorkItem *item = &machine->kernels[i].item;
-    if (item->kind != ITEM_ATTENTION || peak_of(machine, item->number) <= 0)
+    if (item->kind != kind || !(kind == ITEM_MEMORY ? item->bytes >= 1 : peak_of(machine, item->number) > 0))
       continue;
-    g_string_append_printf(
-        out, "%s    - {number: %s, backward: %s, batch: %" G_GINT64_FORMAT ", seq_len: %" G_GINT64_FORMAT, heading,
-        number_name((Number)item->number), item->backward ? "yes" : "no", item->batch, item->m);
-    if (item->n != item->m)
-      g_string_append_printf(out, ", keys: %" G_GINT64_FORMAT, item->n);
-    g_string_append_printf(out, ", head_dim: %" G_GINT64_FORMAT, item->k);
-    if (work_item_v_dim(item) != item->k)
-      g_string_append_printf(out, ", v_head_dim: %" G_GINT64_FORMAT, work_item_v_dim(item));
+    g_string_append_printf(out, "%s    - {", heading);
+    append_item(out, item);
     g_string_append(out, ", time: ");
     append_time(out, machine->kernels[i].median_s);
     g_string_append(out, "}\n");
@@ -257,9 +236,9 @@ static char *gpu_text(const MachineDescription *machine) {
   }
   g_string_append_printf(out, "\nmeasured:\n  source: >-\n    %s\n", machine->source);
   append_origin(out, machine);
-  append_products(out, machine);
-  append_passes(out, machine);
-  append_attention(out, machine);
+  append_table(out, machine, "  products:\n", ITEM_MATMUL, append_product);
+  append_table(out, machine, "  kernels:\n", ITEM_MEMORY, append_pass);
+  append_table(out, machine, "  attention:\n", ITEM_ATTENTION, append_attention);
   return g_string_free(out, FALSE);
 }
 
@@ -308,28 +287,25 @@ static void append_latencies(GString *out, const GArray *times) {
 
 static void append_link_tables(GString *out, const MachineDescription *machine) {
   const GArray *times = machine->links->times;
-  const char *heading = "  collectives:\n";
   g_string_append_printf(out, "\nmeasured:\n  source: >-\n    %s\n", machine->source);
   append_latencies(out, times);
-  for (guint i = 0; i < times->len; i++) {
-    const LinkTime *time = &g_array_index(times, LinkTime, i);
-    if (time->op == COLLECTIVE_SEND_RECV)
-      continue;
-    g_string_append_printf(out, "%s    - {op: %s, gpus: %d, nodes: %d, bytes: %" G_GINT64_FORMAT " B, time: ", heading,
-                           collective_name(time->op), time->n_ranks, time->n_nodes, time->bytes);
-    append_time(out, time->median_s);
-    g_string_append(out, "}\n");
-    heading = "";
-  }
-  heading = "  sends:\n";
-  for (guint i = 0; i < times->len; i++) {
-    const LinkTime *time = &g_array_index(times, LinkTime, i);
-    if (time->op != COLLECTIVE_SEND_RECV)
-      continue;
-    g_string_append_printf(out, "%s    - {link: node, bytes: %" G_GINT64_FORMAT " B, time: ", heading, time->bytes);
-    append_time(out, time->median_s);
-    g_string_append(out, "}\n");
-    heading = "";
+  for (int of_sends = 0; of_sends < 2; of_sends++) {
+    const char *heading = of_sends ? "  sends:\n" : "  collectives:\n";
+    for (guint i = 0; i < times->len; i++) {
+      const LinkTime *time = &g_array_index(times, LinkTime, i);
+      if ((time->op == COLLECTIVE_SEND_RECV) != of_sends)
+        continue;
+      g_string_append_printf(out, "%s    - {", heading);
+      if (of_sends)
+        g_string_append(out, "link: node");
+      else
+        g_string_append_printf(out, "op: %s, gpus: %d, nodes: %d", collective_name(time->op), time->n_ranks,
+                               time->n_nodes);
+      g_string_append_printf(out, ", bytes: %" G_GINT64_FORMAT " B, time: ", time->bytes);
+      append_time(out, time->median_s);
+      g_string_append(out, "}\n");
+      heading = "";
+    }
   }
 }
 
