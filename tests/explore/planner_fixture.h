@@ -8,21 +8,17 @@
 #include <math.h>
 #include <string.h>
 
-typedef struct {
-  const char *name, *text;
-} Given;
-
-/* Gives an empty space these axes, fills the open ones and finishes it. */
-static inline void fill_space(Space *space, const Given *given) {
+/* Gives an empty space these axes, "tp=1,2 pp=1 …", fills the open ones and finishes it. */
+static inline void fill_space(Space *space, const char *given) {
   g_autoptr(GError) error = NULL;
-  gboolean ok = TRUE;
-  for (; ok && given->name != NULL; given++)
-    ok = space_set(space, given->name, given->text, &error);
-  ok = ok && plan_space_fill(space, &error) && space_finish(space, &error);
+  g_autoptr(GRegex) between = g_regex_new(" (?=[a-z0-9-]+=)", 0, 0, NULL); /* a path may have blanks */
+  g_autofree char *lines = g_regex_replace_literal(between, given, -1, 0, "\n", 0, NULL);
+  const gboolean ok =
+      space_set_text(space, lines, &error) && plan_space_fill(space, &error) && space_finish(space, &error);
   ck_assert_msg(ok, "%s", error != NULL ? error->message : "");
 }
 
-static inline Space *space_of(const Given *given) {
+static inline Space *space_of(const char *given) {
   Space *space = space_new();
   fill_space(space, given);
   return space;
@@ -45,21 +41,9 @@ static inline PlannerResult *search(const PlannerRequest *request) {
 
 /* llama-3-8b has 32 layers: 8 stages of 4 over pp 4 and 2 chunks; the next even splits are 4 and 16 stages. */
 static inline PlannerResult *search_one_plan(Space **space, PlannerRequest *request) {
-  const Given given[] = {{"model", "llama-3-8b"},
-                         {"cluster", "dgx-h100"},
-                         {"gpus", "16"},
-                         {"tp", "2"},
-                         {"pp", "4"},
-                         {"chunks", "2"},
-                         {"pipeline-layout", "auto"},
-                         {"micro-batch", "1"},
-                         {"global-batch", "32"},
-                         {"seq-len", "2048"},
-                         {"zero", "1"},
-                         {"recompute", "none"},
-                         {"sequence-parallel", "on"},
-                         {"schedule", "interleaved"},
-                         {NULL}};
+  static const char given[] =
+      "model=llama-3-8b cluster=dgx-h100 gpus=16 tp=2 pp=4 chunks=2 pipeline-layout=auto micro-batch=1 "
+      "global-batch=32 seq-len=2048 zero=1 recompute=none sequence-parallel=on schedule=interleaved";
   *space = space_of(given);
   *request = request_of(*space);
   return search(request);

@@ -5,54 +5,23 @@
 #include "plan_screen.h"
 
 /* Nearly every axis has more than one value, and of some no value goes with all of the others. */
-static const Given spaces[][16] = {
-    {{"model", "qwen3-30b,llama-3-8b"}, /* with experts and without */
-     {"cluster", "gb200-nvl72"},
-     {"gpus", "72,144"},
-     {"cp", "1,2"},
-     {"global-batch", "144,96"},
-     {"seq-len", "4096"},
-     {"micro-batch", "1,2"},
-     {"schedule", "1f1b,interleaved,zb-v"},
-     {"pp", "1,2,3,8"},
-     {"tp", "1,2,3,8"},
-     {"ep", "1,4,8"},
-     {"chunks", "1,2,5"},
-     {"zero", "0,3"},
-     {"recompute", "none,selective"},
-     {NULL}},
-    {{"model", "deepseek-v3"}, /* of 61 layers, one head that predicts a token further */
-     {"cluster", "dgx-h100"},
-     {"gpus", "64"},
-     {"global-batch", "64,80"},
-     {"micro-batch", "1,4"},
-     {"pp", "1,4,16"},
-     {"tp", "1,8"},
-     {"ep", "1,16,64"},
-     {"schedule", "1f1b,dualpipe"},
-     {"chunks", "1,2,4"},
-     {"mtp-layers", "0,1,2"},
-     {"zero-ranks", "2,4"},
-     {"zero", "0,1"},
-     {"pipeline-layout", "auto,embedding+loss"},
-     {NULL}},
-    {{"model", "mixtral-8x7b"},
-     {"cluster", "torchtitan-h100"},
-     {"framework", "torchtitan,megatron-core"}, /* with one of them selective recompute is nothing for experts */
-     {"gpus", "16"},
-     {"dp", "2,4"},
-     {"global-batch", "32"},
-     {"micro-batch", "1,16"},
-     {"pp", "1,4"},
-     {"tp", "1,2,4"},
-     {"ep", "1,2,8"},
-     {"expert-load", "1,3"},
-     {"recompute", "none,selective,full"},
-     {NULL}},
+static const char *const spaces[] = {
+    /* with experts and without */
+    "model=qwen3-30b,llama-3-8b cluster=gb200-nvl72 gpus=72,144 cp=1,2 global-batch=144,96 "
+    "seq-len=4096 micro-batch=1,2 schedule=1f1b,interleaved,zb-v pp=1,2,3,8 tp=1,2,3,8 ep=1,4,8 "
+    "chunks=1,2,5 zero=0,3 recompute=none,selective",
+    /* of 61 layers, one head that predicts a token further */
+    "model=deepseek-v3 cluster=dgx-h100 gpus=64 global-batch=64,80 micro-batch=1,4 pp=1,4,16 "
+    "tp=1,8 ep=1,16,64 schedule=1f1b,dualpipe chunks=1,2,4 mtp-layers=0,1,2 zero-ranks=2,4 "
+    "zero=0,1 pipeline-layout=auto,embedding+loss",
+    /* with one of them selective recompute is nothing for experts */
+    "model=mixtral-8x7b cluster=torchtitan-h100 framework=torchtitan,megatron-core gpus=16 dp=2,4 "
+    "global-batch=32 micro-batch=1,16 pp=1,4 tp=1,2,4 ep=1,2,8 expert-load=1,3 "
+    "recompute=none,selective,full",
 };
 
 /* What is ruled out is what the screen would have said, and nobody asks for most of what it says. */
-static void compare(const Given *given, gint64 every) {
+static void compare(const char *given, gint64 every) {
   g_autoptr(Space) space = space_of(given);
   const PlannerRequest request = request_of(space);
   const PlanScreen screen = plan_screen_of(&request);

@@ -20,20 +20,14 @@ static const struct {
 };
 
 static Space *space_of_case(gsize i) {
-  const Given given[] = {{"model", cases[i].model},
-                         {"cluster", cases[i].cluster},
-                         {"gpus", cases[i].gpus},
-                         {"global-batch", cases[i].batch},
-                         {"seq-len", "1024"},
-                         {"cp", i == 2 ? "1,2" : "1"},
-                         {"micro-batch", i > 0 && i % 4 == 0 ? "1,4" : "2"},
-                         {"schedule", "1f1b,interleaved,zb-h1"},
-                         {"chunks", "1,2"},
-                         {"zero", i % 3 == 0 && i > 0 ? "0,1,3" : "0,3"},
-                         {"recompute", i == 0   ? "none,selective,full"
-                                       : i == 2 ? "none"
-                                                : "none,full"},
-                         {NULL}};
+  g_autofree char *given =
+      g_strdup_printf("model=%s cluster=%s gpus=%s global-batch=%s seq-len=1024 cp=%s micro-batch=%s "
+                      "schedule=1f1b,interleaved,zb-h1 chunks=1,2 zero=%s recompute=%s",
+                      cases[i].model, cases[i].cluster, cases[i].gpus, cases[i].batch, i == 2 ? "1,2" : "1",
+                      i > 0 && i % 4 == 0 ? "1,4" : "2", i % 3 == 0 && i > 0 ? "0,1,3" : "0,3",
+                      i == 0   ? "none,selective,full"
+                      : i == 2 ? "none"
+                               : "none,full");
   return space_of(given);
 }
 
@@ -141,27 +135,28 @@ START_TEST(the_search_keeps_what_trying_everything_would_keep) {
 END_TEST
 
 /* Of each axis a drawn space has one of these values, or a few. */
-static const Given drawn_axes[] = {
-    {"model", "gpt2,gpt2,megatron-1.7b,megatron-1.7b,mixtral-8x7b"},
-    {"cluster", "dgx-h100,selene,h800"},
-    {"gpus", "8,16"},
-    {"global-batch", "16,32,48"},
-    {"seq-len", "256,1024"},
-    {"tp", "1,1,2,4"},
-    {"pp", "1,2,2,4"},
-    {"cp", "1,1,1,2"},
-    {"ep", "1,1,1,2"},
-    {"expert-tp", "0,0,0,1"},
-    {"chunks", "1,1,2,3"},
-    {"schedule", "1f1b,1f1b,interleaved,interleaved,looped-bfs,zb-h1,zb-v,dualpipe,auto,auto"},
-    {"pipeline-layout", "auto,balanced"},
-    {"micro-batch", "1,2"},
-    {"zero", "0,1,2,3"},
-    {"recompute", "none,selective,full"},
-    {"sequence-parallel", "on,off"},
-    {"overlap-p2p", "on,off"},
-    {"steps", "1,3"},
-    {"grad-norm-barrier", "on,off"}};
+static const struct {
+  const char *name, *text;
+} drawn_axes[] = {{"model", "gpt2,gpt2,megatron-1.7b,megatron-1.7b,mixtral-8x7b"},
+                  {"cluster", "dgx-h100,selene,h800"},
+                  {"gpus", "8,16"},
+                  {"global-batch", "16,32,48"},
+                  {"seq-len", "256,1024"},
+                  {"tp", "1,1,2,4"},
+                  {"pp", "1,2,2,4"},
+                  {"cp", "1,1,1,2"},
+                  {"ep", "1,1,1,2"},
+                  {"expert-tp", "0,0,0,1"},
+                  {"chunks", "1,1,2,3"},
+                  {"schedule", "1f1b,1f1b,interleaved,interleaved,looped-bfs,zb-h1,zb-v,dualpipe,auto,auto"},
+                  {"pipeline-layout", "auto,balanced"},
+                  {"micro-batch", "1,2"},
+                  {"zero", "0,1,2,3"},
+                  {"recompute", "none,selective,full"},
+                  {"sequence-parallel", "on,off"},
+                  {"overlap-p2p", "on,off"},
+                  {"steps", "1,3"},
+                  {"grad-norm-barrier", "on,off"}};
 enum { N_DRAWN = 40, MOST_OF_A_SPACE = 16 };
 
 static Space *draw_space(guint seed) {
@@ -269,17 +264,8 @@ END_TEST
 
 /* torchtitan's selective recompute keeps every other product: less memory than none, less time than full. */
 START_TEST(selective_recompute_of_products_is_a_plan_of_its_own) {
-  const Given given[] = {{"model", "llama-3-8b"},
-                         {"cluster", "torchtitan-h100"},
-                         {"framework", "torchtitan"},
-                         {"gpus", "8"},
-                         {"global-batch", "16"},
-                         {"seq-len", "8192"},
-                         {"tp", "1"},
-                         {"pp", "1"},
-                         {"micro-batch", "2"},
-                         {"zero", "3"},
-                         {NULL}};
+  static const char given[] = "model=llama-3-8b cluster=torchtitan-h100 framework=torchtitan gpus=8 global-batch=16 "
+                              "seq-len=8192 tp=1 pp=1 micro-batch=2 zero=3";
   g_autoptr(Space) space = space_of(given);
   PlannerRequest request = request_of(space);
   g_autoptr(PlannerResult) result = search(&request);
@@ -291,8 +277,8 @@ END_TEST
 
 /* More GPUs train faster and cost more: strong scaling never gains more than the GPUs it adds. */
 START_TEST(speed_takes_all_gpus_and_cost_the_fewest) {
-  const Given given[] = {{"model", "llama-3-8b"}, {"cluster", "dgx-h100"}, {"gpus", "16,32,64"}, {"pp", "1"},
-                         {"global-batch", "64"},  {"micro-batch", "1"},    {"zero", "1,3"},      {NULL}};
+  static const char given[] =
+      "model=llama-3-8b cluster=dgx-h100 gpus=16,32,64 pp=1 global-batch=64 micro-batch=1 zero=1,3";
   g_autoptr(Space) space = space_of(given);
   PlannerRequest request = request_of(space);
   g_autoptr(PlannerResult) fast = search(&request);
@@ -310,17 +296,10 @@ END_TEST
 /* Where 8 GPUs are interrupted every hour and 64 eight times as often. Step by step, 64 GPUs without recomputation are
  * a quarter cheaper than 8 with it, which is all that fits there; with what is done twice they are dearer. */
 START_TEST(cost_counts_what_failures_take) {
-  const Given given[] = {{"model", "llama-3-8b"},
-                         {"cluster", STEPSIM_SOURCE_DATA "/tests/data/failing.yaml"},
-                         {"gpus", "8,64"},
-                         {"tp", "1"},
-                         {"pp", "1"},
-                         {"global-batch", "128"},
-                         {"seq-len", "8192"},
-                         {"micro-batch", "1"},
-                         {"zero", "1"},
-                         {"recompute", "none,full"},
-                         {NULL}};
+  g_autofree char *given =
+      g_strdup_printf("model=llama-3-8b cluster=%s gpus=8,64 tp=1 pp=1 global-batch=128 seq-len=8192 micro-batch=1 "
+                      "zero=1 recompute=none,full",
+                      STEPSIM_SOURCE_DATA "/tests/data/failing.yaml");
   g_autoptr(Space) space = space_of(given);
   PlannerRequest request = request_of(space);
   request.scoring.objective = OBJECTIVE_COST;
@@ -366,20 +345,17 @@ END_TEST
  * Of 7 sequences dp 4 and dp 2 have no equal parts, of 8 GPUs there are no 3. */
 START_TEST(without_a_plan_the_most_frequent_reasons_are_told) {
   static const struct {
-    Given given[8];
-    const char *expected;
+    const char *given, *expected;
   } hopeless[] = {
-      {{{"gpus", "8"}, {"global-batch", "7"}, {"tp", "1"}, {"pp", "2,3,4"}, {"micro-batch", "1"}},
+      {"model=gpt2 cluster=dgx-h100 gpus=8 global-batch=7 tp=1 pp=2,3,4 micro-batch=1",
        "; 1008 are impossible: 672 because global-batch … is not a multiple of micro-batch … × dp … = …, 336 because "
        "gpus 8 is not a multiple of tp 1 × pp 3 = 3"}, /* in each of the 336 */
-      {{{"gpus", "8"}, {"global-batch", "7"}, {"tp", "4"}, {"pp", "1,2"}, {"micro-batch", "2"}, {"zero", "0"}},
+      {"model=gpt2 cluster=dgx-h100 gpus=8 global-batch=7 tp=4 pp=1,2 micro-batch=2 zero=0",
        " are impossible: global-batch … is not a multiple of micro-batch … × dp … = …"},
   };
   for (gsize i = 0; i < G_N_ELEMENTS(hopeless); i++) {
     g_autoptr(GError) error = NULL;
-    g_autoptr(Space) space = space_new();
-    ck_assert(space_set(space, "model", "gpt2", NULL) && space_set(space, "cluster", "dgx-h100", NULL));
-    fill_space(space, hopeless[i].given);
+    g_autoptr(Space) space = space_of(hopeless[i].given);
     PlannerRequest request = request_of(space);
     ck_assert_ptr_null(planner_search(&request, NULL, &error));
     ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_IMPOSSIBLE));
@@ -392,14 +368,9 @@ END_TEST
  * optimizer is to be has thought of it. */
 START_TEST(without_room_the_nodes_memory_is_named) {
   for (int asked = 0; asked < 2; asked++) {
-    const Given given[] = {{"model", "llama-2-13b"},
-                           {"cluster", "a100-pcie"},
-                           {"gpus", "4"},
-                           {"global-batch", "8"},
-                           {"recompute", "none"},
-                           {"micro-batch", "4"},
-                           {asked ? "offload-optimizer" : NULL, "none"},
-                           {NULL}};
+    g_autofree char *given =
+        g_strconcat("model=llama-2-13b cluster=a100-pcie gpus=4 global-batch=8 recompute=none micro-batch=4",
+                    asked ? " offload-optimizer=none" : "", NULL);
     g_autoptr(Space) space = space_of(given);
     const PlannerRequest request = request_of(space);
     g_autoptr(GError) error = NULL;
@@ -413,20 +384,9 @@ END_TEST
 /* Llama-3.1-405B with all of its state on a node of 2,000 GB: 2 + 2 + 12 bytes of 405.9e9 parameters are 6,493.65 GB,
  * and GPUs have room. */
 START_TEST(what_a_nodes_memory_lacks_is_said) {
-  const Given given[] = {{"model", "llama-3.1-405b"},
-                         {"cluster", "dgx-h100"},
-                         {"gpus", "8"},
-                         {"global-batch", "8"},
-                         {"seq-len", "2048"},
-                         {"tp", "1"},
-                         {"pp", "1"},
-                         {"schedule", "1f1b"},
-                         {"zero", "3"},
-                         {"recompute", "full"},
-                         {"micro-batch", "1"},
-                         {"offload-optimizer", "host"},
-                         {"offload-weights", "host"},
-                         {NULL}};
+  static const char given[] =
+      "model=llama-3.1-405b cluster=dgx-h100 gpus=8 global-batch=8 seq-len=2048 tp=1 pp=1 schedule=1f1b "
+      "zero=3 recompute=full micro-batch=1 offload-optimizer=host offload-weights=host";
   g_autoptr(Space) space = space_of(given);
   const PlannerRequest request = request_of(space);
   g_autoptr(GError) error = NULL;
@@ -455,20 +415,9 @@ END_TEST
 /* gpt2 has 12 layers: on 5 ranks neither 12 nor 14 of them are cut evenly, whole or in chunks. A V has two chunks all
  * the same; of one chunk it is no plan of its own. */
 START_TEST(a_schedule_that_needs_chunks_is_given_them) {
-  const Given given[] = {{"model", "gpt2"},
-                         {"cluster", "dgx-h100"},
-                         {"gpus", "5"},
-                         {"global-batch", "20"},
-                         {"tp", "1"},
-                         {"pp", "5"},
-                         {"schedule", "zb-v,1f1b"},
-                         {"pipeline-layout", "auto"},
-                         {"seq-len", "1024"},
-                         {"micro-batch", "1"},
-                         {"sequence-parallel", "off"},
-                         {"recompute", "none"},
-                         {"zero", "0"},
-                         {NULL}};
+  static const char given[] =
+      "model=gpt2 cluster=dgx-h100 gpus=5 global-batch=20 tp=1 pp=5 schedule=zb-v,1f1b "
+      "pipeline-layout=auto seq-len=1024 micro-batch=1 sequence-parallel=off recompute=none zero=0";
   g_autoptr(Space) space = space_of(given);
   const PlannerRequest request = request_of(space);
   g_autoptr(PlannerResult) result = search(&request);
@@ -517,10 +466,9 @@ START_TEST(a_margin_leaves_out_plans_that_need_it) {
     ck_assert(memory_margin_parse(margins[i], &margin, NULL));
     g_autoptr(Space) space = space_new();
     space_set_memory_margin(space, &margin);
-    const Given given[] = {{"model", "llama-3-8b"}, {"cluster", "dgx-h100"}, {"gpus", "8"},
-                           {"pp", "1,2"},           {"global-batch", "16"},  {"zero", "1,3"},
-                           {"chunks", "1"},         {"schedule", "1f1b"},    {"seq-len", "2048"},
-                           {"recompute", "none"},   {"micro-batch", "1,4"},  {NULL}};
+    static const char given[] =
+        "model=llama-3-8b cluster=dgx-h100 gpus=8 pp=1,2 global-batch=16 zero=1,3 chunks=1 schedule=1f1b "
+        "seq-len=2048 recompute=none micro-batch=1,4";
     fill_space(space, given);
     PlannerRequest request = request_of(space);
     request.n_kept = 1;

@@ -47,7 +47,7 @@ START_TEST(the_json_object_has_what_the_text_has) {
 END_TEST
 
 /* What is shown of the best plans can be typed again: the same steps come out. */
-static void assert_typed_again(const Given *given) {
+static void assert_typed_again(const char *given) {
   g_autoptr(Space) space = space_of(given);
   PlannerRequest request = request_of(space);
   g_autoptr(PlannerResult) result = search(&request);
@@ -72,70 +72,27 @@ static void assert_typed_again(const Given *given) {
 }
 
 START_TEST(the_options_shown_give_the_step_shown) {
-  const Given given[] = {{"model", "llama-3-8b"},
-                         {"cluster", "selene"},
-                         {"gpus", "16"},
-                         {"global-batch", "16"},
-                         {"seq-len", "1024"},
-                         {"precision", "fp16"},
-                         {"recipe", "megatron"},
-                         {"framework", "megatron-deepspeed"},
-                         {"order", "tp-cp-ep-pp-dp"},
-                         {"prefetch", "2"},
-                         {"bucket", "1000000"},
-                         {"zero-ranks", "2"},
-                         {"grad-norm-barrier", "off"},
-                         {"contention", "off"},
-                         {"flops", "megatron"},
-                         {"steps", "2"},
-                         {"jitter", "0.01"},
-                         {"seed", "7"},
-                         {"tp", "2"},
-                         {"pp", "2"},
-                         {"zero", "1,3"},
-                         {"recompute", "none,full"},
-                         {"attention", "unfused"},
-                         {"overlap-grad", "off"},
-                         {"overlap-param", "off"},
-                         {"overlap-p2p", "on"},
-                         {"micro-batch", "1"},
-                         {NULL}};
+  static const char given[] =
+      "model=llama-3-8b cluster=selene gpus=16 global-batch=16 seq-len=1024 precision=fp16 "
+      "recipe=megatron framework=megatron-deepspeed order=tp-cp-ep-pp-dp prefetch=2 bucket=1000000 "
+      "zero-ranks=2 grad-norm-barrier=off contention=off flops=megatron steps=2 jitter=0.01 seed=7 tp=2 "
+      "pp=2 zero=1,3 recompute=none,full attention=unfused overlap-grad=off overlap-param=off "
+      "overlap-p2p=on micro-batch=1";
   assert_typed_again(given);
   /* a schedule of the table stands for auto, and runs as auto does */
-  const Given left_to_auto[] = {{"model", "llama-3-8b"},
-                                {"cluster", "selene"},
-                                {"gpus", "16"},
-                                {"global-batch", "16"},
-                                {"seq-len", "1024"},
-                                {"schedule", "auto"},
-                                {"pp", "2"},
-                                {"tp", "2"},
-                                {"chunks", "17"},
-                                {"recompute", "selective"},
-                                {"recompute-modules", "layernorm+mlp"},
-                                {"sequence-parallel", "on"},
-                                {"zero", "1"},
-                                {"micro-batch", "1"},
-                                {NULL}};
+  static const char left_to_auto[] =
+      "model=llama-3-8b cluster=selene gpus=16 global-batch=16 seq-len=1024 schedule=auto pp=2 tp=2 "
+      "chunks=17 recompute=selective recompute-modules=layernorm+mlp sequence-parallel=on zero=1 "
+      "micro-batch=1";
   assert_typed_again(left_to_auto);
 }
 END_TEST
 
 /* Interleaved has two chunks where none are said, which this layout of four stages would not fit. */
 START_TEST(one_chunk_of_interleaved_is_shown) {
-  const Given one_chunk[] = {{"model", "llama-3-8b"},
-                             {"cluster", "selene"},
-                             {"gpus", "8"},
-                             {"global-batch", "32"},
-                             {"seq-len", "1024"},
-                             {"schedule", "interleaved"},
-                             {"chunks", "1"},
-                             {"pipeline-layout", "auto,balanced"},
-                             {"pp", "4"},
-                             {"tp", "1"},
-                             {"zero", "1"},
-                             {"micro-batch", "1"},
-                             {NULL}};
+  static const char one_chunk[] =
+      "model=llama-3-8b cluster=selene gpus=8 global-batch=32 seq-len=1024 schedule=interleaved "
+      "chunks=1 pipeline-layout=auto,balanced pp=4 tp=1 zero=1 micro-batch=1";
   assert_typed_again(one_chunk);
 }
 END_TEST
@@ -156,18 +113,11 @@ static gboolean holds(const Space *space, const char *name, const char *expected
 START_TEST(spelling_changes_nothing) {
   gint64 n_same[2], n_impossible[2], n_configurations[2];
   for (int other = 0; other < 2; other++) {
-    const Given given[] = {{"model", "gpt2"},
-                           {"cluster", "dgx-h100"},
-                           {"gpus", "5"},
-                           {"global-batch", "20"},
-                           {"pp", "5"},
-                           {"schedule", other ? "1F1B,Interleaved,ZB_V" : "1f1b,interleaved,zb-v"},
-                           {"seq-len", "1024"},
-                           {"micro-batch", "1"},
-                           {"sequence-parallel", other ? "ON,OFF" : "on,off"},
-                           {"recompute", other ? "None,Selective" : "none,selective"},
-                           {"zero", "0"},
-                           {NULL}};
+    g_autofree char *given = g_strdup_printf(
+        "model=gpt2 cluster=dgx-h100 gpus=5 global-batch=20 pp=5 schedule=%s seq-len=1024 micro-batch=1 "
+        "sequence-parallel=%s recompute=%s zero=0",
+        other ? "1F1B,Interleaved,ZB_V" : "1f1b,interleaved,zb-v", other ? "ON,OFF" : "on,off",
+        other ? "None,Selective" : "none,selective");
     g_autoptr(Space) space = space_of(given);
     const PlannerRequest request = request_of(space);
     g_autoptr(PlannerResult) result = search(&request);
@@ -185,18 +135,9 @@ END_TEST
 /* gpt2 is the faster by far, and has LayerNorms, of which --norm-kernel plain says nothing: what simulate refuses is no
  * plan. */
 START_TEST(models_that_options_say_nothing_of_are_impossible) {
-  const Given given[] = {{"model", "gpt2,llama-3-8b"},
-                         {"cluster", "dgx-h100"},
-                         {"gpus", "8"},
-                         {"tp", "1"},
-                         {"pp", "1"},
-                         {"global-batch", "8"},
-                         {"micro-batch", "1"},
-                         {"zero", "3"},
-                         {"recompute", "full"},
-                         {"norm-kernel", "plain"},
-                         {"seq-len", "1024"},
-                         {NULL}};
+  static const char given[] =
+      "model=gpt2,llama-3-8b cluster=dgx-h100 gpus=8 tp=1 pp=1 global-batch=8 micro-batch=1 zero=3 "
+      "recompute=full norm-kernel=plain seq-len=1024";
   g_autoptr(Space) space = space_of(given);
   PlannerRequest request = request_of(space);
   g_autoptr(PlannerResult) result = search(&request);
@@ -211,16 +152,14 @@ END_TEST
  * divide 12 and the heads, 3 does not divide the heads. pp: all that divide 12. chunks v with p·v | 32 or 34 for p in
  * 2, 3, 4, 6, 12: of 32 with p = 2: 1 2 4 8 16, of 34 with p = 2: 17. */
 START_TEST(open_lists_follow_from_model_and_cluster) {
-  const Given given[] = {
-      {"model", "llama-3-8b"}, {"cluster", "dgx-h100"}, {"gpus", "12"}, {"global-batch", "12"}, {NULL}};
+  static const char given[] = "model=llama-3-8b cluster=dgx-h100 gpus=12 global-batch=12";
   g_autoptr(Space) space = space_of(given);
   ck_assert(holds(space, "tp", "1,2,4"));
   ck_assert(holds(space, "pp", "1,2,3,4,6,12"));
   ck_assert(holds(space, "chunks", "1,2,4,8,16,17"));
   ck_assert(holds(space, "zero", "0,1,2,3"));
   ck_assert_ptr_null(space_given(space, "expert-tp"));
-  const Given experts[] = {
-      {"model", "mixtral-8x7b"}, {"cluster", "dgx-h100"}, {"gpus", "8"}, {"global-batch", "8"}, {NULL}};
+  static const char experts[] = "model=mixtral-8x7b cluster=dgx-h100 gpus=8 global-batch=8";
   g_autoptr(Space) of_experts = space_of(experts);
   ck_assert(holds(of_experts, "expert-tp", "0,1"));
   ck_assert(holds(of_experts, "ep", "1,2,4,8"));
@@ -229,16 +168,14 @@ END_TEST
 
 START_TEST(what_must_be_given_is_asked_for) {
   static const struct {
-    Given given[4];
-    const char *missing;
-  } incomplete[] = {{{{"model", "gpt2"}, {"cluster", "selene"}, {"gpus", "8"}}, "--global-batch"},
-                    {{{"model", "gpt2"}, {"cluster", "selene"}, {"global-batch", "8"}}, "--gpus"},
-                    {{{"cluster", "selene"}, {"gpus", "8"}, {"global-batch", "8"}}, "--model"}};
+    const char *given, *missing;
+  } incomplete[] = {{"model=gpt2\ncluster=selene\ngpus=8", "--global-batch"},
+                    {"model=gpt2\ncluster=selene\nglobal-batch=8", "--gpus"},
+                    {"cluster=selene\ngpus=8\nglobal-batch=8", "--model"}};
   for (gsize i = 0; i < G_N_ELEMENTS(incomplete); i++) {
     g_autoptr(GError) error = NULL;
     g_autoptr(Space) space = space_new();
-    for (const Given *given = incomplete[i].given; given->name != NULL; given++)
-      ck_assert(space_set(space, given->name, given->text, NULL));
+    ck_assert(space_set_text(space, incomplete[i].given, NULL));
     ck_assert(!plan_space_fill(space, &error));
     ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_INPUT));
     ck_assert_msg(strstr(error->message, incomplete[i].missing) != NULL, "%s", error->message);

@@ -12,21 +12,11 @@ START_TEST(published_plans_are_the_best_or_nearly) {
     int tp, pp;
   } published[] = {{"megatron-530b", "2240", "2240", 8, 35}, {"megatron-1t", "3072", "3072", 8, 64}};
   for (gsize i = 0; i < G_N_ELEMENTS(published); i++) {
-    const Given given[] = {{"model", published[i].model},
-                           {"cluster", "selene"},
-                           {"gpus", published[i].gpus},
-                           {"global-batch", published[i].batch},
-                           {"seq-len", "2048"},
-                           {"precision", "fp16"},
-                           {"recipe", "megatron"},
-                           {"attention", "unfused"},
-                           {"recompute", "full"},
-                           {"zero", "0"},
-                           {"sequence-parallel", "off"},
-                           {"overlap-grad", "off"},
-                           {"overlap-param", "off"},
-                           {"micro-batch", "1"},
-                           {NULL}};
+    g_autofree char *given = g_strdup_printf(
+        "model=%s cluster=selene gpus=%s global-batch=%s seq-len=2048 precision=fp16 recipe=megatron "
+        "attention=unfused recompute=full zero=0 sequence-parallel=off overlap-grad=off overlap-param=off "
+        "micro-batch=1",
+        published[i].model, published[i].gpus, published[i].batch);
     g_autoptr(Space) space = space_of(given);
     PlannerRequest request = request_of(space);
     request.n_kept = 2;

@@ -58,21 +58,9 @@ END_TEST
 /* megatron-core computes on while a stage of several chunks sends. One chunk alone would not; but then two options
  * would change at once. */
 START_TEST(what_a_framework_decided_stays_through_a_step) {
-  const Given given[] = {{"model", "llama-3-8b"},
-                         {"cluster", "dgx-h100"},
-                         {"gpus", "16"},
-                         {"framework", "megatron-core"},
-                         {"tp", "2"},
-                         {"pp", "4"},
-                         {"chunks", "2"},
-                         {"micro-batch", "1"},
-                         {"global-batch", "32"},
-                         {"seq-len", "2048"},
-                         {"zero", "1"},
-                         {"recompute", "none"},
-                         {"sequence-parallel", "on"},
-                         {"schedule", "interleaved"},
-                         {NULL}};
+  static const char given[] = "model=llama-3-8b cluster=dgx-h100 gpus=16 framework=megatron-core tp=2 pp=4 chunks=2 "
+                              "micro-batch=1 global-batch=32 seq-len=2048 zero=1 recompute=none sequence-parallel=on "
+                              "schedule=interleaved";
   g_autoptr(Space) space = space_of(given);
   PlannerRequest request = request_of(space);
   g_autoptr(PlannerResult) result = search(&request);
@@ -121,8 +109,8 @@ END_TEST
 
 /* tp 32 of 32 GPUs and 32 heads: 64 is too many for either. */
 START_TEST(an_impossible_step_says_why) {
-  const Given given[] = {{"model", "llama-3-8b"}, {"cluster", "dgx-h100"}, {"gpus", "32"}, {"tp", "32"}, {"pp", "1"},
-                         {"global-batch", "32"},  {"micro-batch", "1"},    {"zero", "1"},  {NULL}};
+  static const char given[] =
+      "model=llama-3-8b cluster=dgx-h100 gpus=32 tp=32 pp=1 global-batch=32 micro-batch=1 zero=1";
   g_autoptr(Space) space = space_of(given);
   PlannerRequest request = request_of(space);
   g_autoptr(PlannerResult) result = search(&request);
@@ -136,17 +124,9 @@ END_TEST
 
 /* Experts step too, over twice and half the ranks; beside tp they want sequence parallelism, which follows. */
 START_TEST(experts_step_and_tp_beside_them_is_possible) {
-  const Given given[] = {{"model", "mixtral-8x7b"},
-                         {"cluster", "dgx-h100"},
-                         {"gpus", "16"},
-                         {"tp", "1"},
-                         {"pp", "1"},
-                         {"ep", "4"},
-                         {"zero", "3"},
-                         {"global-batch", "16"},
-                         {"micro-batch", "1"},
-                         {"seq-len", "2048"},
-                         {NULL}};
+  static const char given[] =
+      "model=mixtral-8x7b cluster=dgx-h100 gpus=16 tp=1 pp=1 ep=4 zero=3 global-batch=16 micro-batch=1 "
+      "seq-len=2048";
   g_autoptr(Space) space = space_of(given);
   PlannerRequest request = request_of(space);
   g_autoptr(PlannerResult) result = search(&request);
@@ -163,21 +143,9 @@ END_TEST
 
 /* 8 experts in whole and cut in two: both are tried where --expert-tp is left open, and are one step apart. */
 START_TEST(experts_are_left_whole_beside_tp_too) {
-  const Given given[] = {{"model", "mixtral-8x7b"},
-                         {"cluster", "dgx-h100"},
-                         {"gpus", "16"},
-                         {"tp", "1,2"},
-                         {"pp", "2"},
-                         {"ep", "4"},
-                         {"chunks", "1"},
-                         {"pipeline-layout", "auto"},
-                         {"schedule", "1f1b"},
-                         {"zero", "1"},
-                         {"recompute", "full"},
-                         {"global-batch", "16"},
-                         {"micro-batch", "1"},
-                         {"seq-len", "2048"},
-                         {NULL}};
+  static const char given[] =
+      "model=mixtral-8x7b cluster=dgx-h100 gpus=16 tp=1,2 pp=2 ep=4 chunks=1 pipeline-layout=auto "
+      "schedule=1f1b zero=1 recompute=full global-batch=16 micro-batch=1 seq-len=2048";
   g_autoptr(Space) space = space_of(given);
   PlannerRequest request = request_of(space);
   g_autoptr(PlannerResult) result = search(&request);
@@ -207,20 +175,9 @@ END_TEST
 
 /* A step is what the same options would be: without rounds of a forward and a backward nothing takes turns. */
 START_TEST(a_step_that_simulate_refuses_is_impossible) {
-  const Given given[] = {{"model", "olmoe-1b-7b"},
-                         {"cluster", "selene"},
-                         {"gpus", "16"},
-                         {"tp", "1"},
-                         {"pp", "1"},
-                         {"ep", "4"},
-                         {"overlap-experts", "on"},
-                         {"schedule", "1f1b"},
-                         {"zero", "1"},
-                         {"recompute", "none"},
-                         {"global-batch", "32"},
-                         {"micro-batch", "1"},
-                         {"seq-len", "1024"},
-                         {NULL}};
+  static const char given[] =
+      "model=olmoe-1b-7b cluster=selene gpus=16 tp=1 pp=1 ep=4 overlap-experts=on schedule=1f1b zero=1 "
+      "recompute=none global-batch=32 micro-batch=1 seq-len=1024";
   g_autoptr(Space) space = space_of(given);
   PlannerRequest request = request_of(space);
   g_autoptr(PlannerResult) result = search(&request);
