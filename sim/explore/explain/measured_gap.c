@@ -195,22 +195,6 @@ static gboolean recomputes_none(const Plan *plan) {
   return plan->recompute == RECOMPUTE_NONE;
 }
 
-static gboolean has_ep(const Plan *plan) {
-  return plan->ep > 1;
-}
-
-static gboolean has_tp(const Plan *plan) {
-  return plan->tp > 1;
-}
-
-static gboolean has_pp(const Plan *plan) {
-  return plan->pp > 1;
-}
-
-static gboolean shards_optimizer(const Plan *plan) {
-  return zero_shards_optimizer(plan->zero);
-}
-
 static gboolean has_chunks(const Plan *plan) {
   return plan->pp > 1 && plan->chunks > 1 && schedule_is_default(plan->schedule) && plan->pipeline_layout == NULL;
 }
@@ -230,11 +214,11 @@ static const struct {
     {"--recompute", {"selective"}},
     {"--recompute", {"none"}},
     {"--cuda-graphs", {"none", "full"}},
-    {"--expert-dispatch", {"deepep", "all_to_all"}, has_ep},
-    {"--sequence-parallel", {"on", "off"}, has_tp},
+    {"--expert-dispatch", {"deepep", "all_to_all"}},
+    {"--sequence-parallel", {"on", "off"}},
     {"--overlap-grad", {"on", "off"}},
-    {"--overlap-param", {"on", "off"}, shards_optimizer},
-    {"--overlap-p2p", {"on", "off"}, has_pp},
+    {"--overlap-param", {"on", "off"}},
+    {"--overlap-p2p", {"on", "off"}},
     {"--chunks", {"1"}, has_chunks},
     {"--precision", {"bf16"}, is_narrow},
 };
@@ -245,7 +229,8 @@ static Plan *turned(const Search *search, gsize turn, const char **value) {
   const PlanField *field = plan_field(plan_field_find(turns[turn].option + strlen("--")));
   g_autofree char *now = plan_field_text(field, complete);
   *value = turns[turn].values[g_strcmp0(now, turns[turn].values[0]) == 0];
-  if (*value == NULL || (turns[turn].applies != NULL && !turns[turn].applies(complete)))
+  if (*value == NULL || !vary_is_felt(complete, search->prediction->workload->model, field->name) ||
+      (turns[turn].applies != NULL && !turns[turn].applies(complete)))
     return NULL;
   g_autoptr(Plan) plan = predicted_plan(search);
   Plan *varied = vary(plan, field->name, *value);

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "error.h"
-#include "launch_frameworks.h"
 #include "plan.h"
 
 static const char *const names[N_LAUNCHES + 1] = {

@@ -11,7 +11,6 @@
 
 /* Changes the plan and says TRUE, or there is none that way. */
 typedef gboolean (*Step)(Plan *plan, const Model *model, int direction);
-typedef gboolean (*Applies)(const Plan *plan, const Model *model);
 
 typedef enum {
   BY_SIZE,  /* halved and doubled */
@@ -24,26 +23,9 @@ typedef enum {
 typedef struct {
   const char *option;
   How how;
-  Applies applies;       /* NULL: always */
   Step step;             /* what else changes, NULL: nothing; BY_STEP: all that does */
   const char *values[2]; /* BY_VALUE */
 } Knob;
-
-static gboolean has_tp(const Plan *plan, const Model *model) {
-  return plan->tp > 1;
-}
-
-static gboolean has_pp(const Plan *plan, const Model *model) {
-  return plan->pp > 1;
-}
-
-static gboolean has_experts(const Plan *plan, const Model *model) {
-  return model_has_experts(model);
-}
-
-static gboolean shards_optimizer(const Plan *plan, const Model *model) {
-  return zero_shards_optimizer(plan->zero);
-}
 
 /* Experts are cut by all of tp or not at all, and want sequence parallelism beside it. */
 static gboolean follow_tp(Plan *plan, const Model *model, int direction) {
@@ -135,7 +117,7 @@ static const Knob knobs[] = {
     {"--tp", BY_SIZE, .step = follow_tp},
     {"--pp", BY_SIZE, .step = follow_pp},
     {"--cp", BY_SIZE},
-    {"--ep", BY_SIZE, has_experts},
+    {"--ep", BY_SIZE},
     {"--expert-tp", BY_STEP, .step = step_expert_tp},
     {"--chunks", BY_STEP, .step = step_chunks},
     {"--schedule", BY_STEP, .step = step_schedule},
@@ -144,12 +126,12 @@ static const Knob knobs[] = {
     {"--global-batch", BY_SIZE},
     {"--zero", BY_ONE},
     {"--recompute", BY_ONE, .step = follow_recompute},
-    {"--sequence-parallel", BY_FLIP, has_tp},
+    {"--sequence-parallel", BY_FLIP},
     {"--precision", BY_VALUE, .values = {"bf16", "fp8"}},
     {"--framework", BY_STEP, .step = step_framework},
     {"--overlap-grad", BY_FLIP},
-    {"--overlap-param", BY_FLIP, shards_optimizer},
-    {"--overlap-p2p", BY_FLIP, has_pp},
+    {"--overlap-param", BY_FLIP},
+    {"--overlap-p2p", BY_FLIP},
 };
 
 /* As its option has it; what is left open follows from others. */
@@ -189,7 +171,7 @@ static Plan *stepped(const Knob *knob, const PlanField *field, const Plan *base,
     g_autoptr(Plan) plan = plan_copy(base);
     return knob->step(plan, model, direction) ? g_steal_pointer(&plan) : NULL;
   }
-  if (knob->applies != NULL && !knob->applies(base, model))
+  if (!vary_is_felt(base, model, field->name))
     return NULL;
   g_autofree char *value = next_value(knob, field, base, direction);
   Plan *plan = value != NULL ? vary(base, field->name, value) : NULL;

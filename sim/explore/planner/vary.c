@@ -33,6 +33,21 @@ Plan *vary(const Plan *plan, const char *field, const char *value) {
   return plan_field_set(plan_field(plan_field_find(field)), &target, value, NULL) ? g_steal_pointer(&varied) : NULL;
 }
 
+gboolean vary_is_felt(const Plan *plan, const Model *model, const char *field) {
+  const struct {
+    const char *field;
+    gboolean is_felt;
+  } known[] = {{"ep", model_has_experts(model)},
+               {"expert-dispatch", plan->ep > 1},
+               {"sequence-parallel", plan->tp > 1},
+               {"overlap-p2p", plan->pp > 1},
+               {"overlap-param", zero_shards_optimizer(plan->zero)}};
+  for (gsize i = 0; i < G_N_ELEMENTS(known); i++)
+    if (g_str_equal(known[i].field, field))
+      return known[i].is_felt;
+  return TRUE;
+}
+
 Plan *vary_size(const Plan *plan, gint64 gpus, gint64 global_batch) {
   Plan *varied = plan_copy(plan);
   varied->gpus = (int)gpus;

@@ -23,6 +23,8 @@ static inline Variant *variants_get(const GArray *variants, guint i) {
 
 /* A copy of the plan with a field (plan_fields.h) as its option sets it; NULL: there is no such value. */
 Plan *vary(const Plan *plan, const char *field, const char *value);
+/* Whether it changes anything of a plan: sequence parallelism without tp does not. */
+gboolean vary_is_felt(const Plan *plan, const Model *model, const char *field);
 /* A copy on so many GPUs: dp follows. */
 Plan *vary_size(const Plan *plan, gint64 gpus, gint64 global_batch);
 
