@@ -9,7 +9,7 @@
 #include <sqlite3.h>
 #include <string.h>
 
-#include "plan.h"
+#include "plan_with.h"
 #include "run_pictures.h"
 #include "table_pictures.h"
 #include "vary.h"
@@ -74,9 +74,7 @@ START_TEST(a_predicted_step_idles_longer_than_the_closed_form) {
   char *names[] = {"1f1b", NULL};
   g_autoptr(GArray) counts = counts_of(8, 16);
   g_autoptr(GPtrArray) left_out = g_ptr_array_new_with_free_func(g_free);
-  g_autoptr(Plan) plan = plan_new();
-  plan->pp = 4;
-  plan->gpus = 8;
+  g_autoptr(Plan) plan = plan_with("pp=4 gpus=8");
   const BubbleAxes axes = {names, counts, 4, 0};
   g_autoptr(GArray) points = curves_bubble_predicted(&axes, model, cluster, plan, 2, left_out, NULL);
   ck_assert_uint_eq(points->len, 2);
@@ -90,9 +88,7 @@ END_TEST
 START_TEST(strong_and_weak_scaling_meet_at_the_most_gpus) {
   g_autoptr(GArray) gpus = counts_of(8, 64);
   g_autoptr(GPtrArray) left_out = g_ptr_array_new_with_free_func(g_free);
-  g_autoptr(Plan) plan = plan_new();
-  plan->zero = 1;
-  plan->global_batch = 128;
+  g_autoptr(Plan) plan = plan_with("zero=1 global-batch=128");
   g_autoptr(GArray) points = curves_mfu(model, cluster, plan, gpus, 0, left_out, NULL);
   ck_assert_uint_eq(points->len, 4);
   const MfuPoint *at = (const MfuPoint *)(void *)points->data;

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "case_clusters.h"
-#include "plan.h"
+#include "plan_with.h"
 
 enum { N_PLANS = 200, MAX_GPUS = 64 };
 
@@ -166,11 +166,7 @@ static Scaling *scale(const Plan *plan, const gint64 *gpus, guint n, gboolean is
 /* FLOPs per token and peak stay, so MFU falls by the factor that GPU time per token grows by, which is the sum of what
  * its parts grew by. From 64 micro-batches per pipeline to 8 the bubble is what grew most. */
 START_TEST(strong_scaling_of_a_pipeline_loses_to_the_bubble) {
-  g_autoptr(Plan) plan = plan_new();
-  plan->pp = 4;
-  plan->tp = 2;
-  plan->seq_len = 2048;
-  plan->global_batch = 128;
+  g_autoptr(Plan) plan = plan_with("pp=4 tp=2 seq-len=2048 global-batch=128");
   const gint64 gpus[] = {16, 32, 128};
   g_autoptr(Scaling) scaling = scale(plan, gpus, 3, FALSE);
   const ScalingSize *first = &g_array_index(scaling->sizes, ScalingSize, 0);
@@ -196,9 +192,7 @@ END_TEST
 /* (5 − 1)/2 of a micro-batch's work is added to 64 micro-batches, then to 8: 3.1 % and 25 %. Stages are 160 GPUs apart
  * where they were 20. What grew by less than a tenth of all is left out. */
 START_TEST(the_verdict_says_what_the_plan_makes_of_it) {
-  g_autoptr(Plan) plan = plan_new();
-  plan->pp = 5;
-  plan->chunks = 2;
+  g_autoptr(Plan) plan = plan_with("pp=5 chunks=2");
   const ScalingSize sizes[] = {{.gpus = 100, .n_micro_batches = 64, .dp = 20, .mfu = 0.5},
                                {.gpus = 800, .n_micro_batches = 8, .dp = 160, .mfu = 0.25}};
   g_autoptr(GArray) all = g_array_new(FALSE, FALSE, sizeof(ScalingSize));
@@ -226,10 +220,7 @@ END_TEST
 
 /* Each pipeline keeps its micro-batches; only dp's collectives grow. */
 START_TEST(weak_scaling_keeps_the_work_of_a_gpu) {
-  g_autoptr(Plan) plan = plan_new();
-  plan->pp = 4;
-  plan->seq_len = 2048;
-  plan->global_batch = 128;
+  g_autoptr(Plan) plan = plan_with("pp=4 seq-len=2048 global-batch=128");
   const gint64 gpus[] = {64, 256}; /* stages lie beyond a domain from each other at both */
   g_autoptr(Scaling) scaling = scale(plan, gpus, 2, TRUE);
   const ScalingSize *first = &g_array_index(scaling->sizes, ScalingSize, 0);
@@ -242,9 +233,7 @@ START_TEST(weak_scaling_keeps_the_work_of_a_gpu) {
 END_TEST
 
 START_TEST(a_size_that_cannot_be_is_named) {
-  g_autoptr(Plan) plan = plan_new();
-  plan->pp = 4;
-  plan->global_batch = 32;
+  g_autoptr(Plan) plan = plan_with("pp=4 global-batch=32");
   g_autoptr(GArray) sizes = g_array_new(FALSE, FALSE, sizeof(gint64));
   const gint64 gpus[] = {16, 24, 1024};
   g_array_append_vals(sizes, gpus, 3);
@@ -293,12 +282,7 @@ END_TEST
 /* --- all of it --- */
 
 START_TEST(text_and_json_say_the_same) {
-  g_autoptr(Plan) plan = plan_new();
-  plan->tp = 2;
-  plan->pp = 2;
-  plan->gpus = 16;
-  plan->seq_len = 2048;
-  plan->global_batch = 32;
+  g_autoptr(Plan) plan = plan_with("tp=2 pp=2 gpus=16 seq-len=2048 global-batch=32");
   const gint64 gpus[] = {16, 64};
   g_autoptr(Scaling) scaling = scale(plan, gpus, 2, FALSE);
   g_autoptr(Prediction) prediction = predict(&llama, clusters[0], plan, NULL);
@@ -344,11 +328,7 @@ END_TEST
 
 /* What a step to a framework or precision says is what the plan simulated with it says. */
 START_TEST(frameworks_and_precisions_are_a_step_away) {
-  g_autoptr(Plan) plan = plan_new();
-  plan->dp = 8;
-  plan->zero = 3;
-  plan->seq_len = 2048;
-  plan->global_batch = 8;
+  g_autoptr(Plan) plan = plan_with("dp=8 zero=3 seq-len=2048 global-batch=8");
   Framework framework;
   ck_assert(framework_read("torchtitan", &framework, NULL));
   plan_set_framework(plan, "torchtitan", &framework);
@@ -389,10 +369,7 @@ END_TEST
 /* Ranks apart and one of them slow: without it the step is the folded plan's, to the nanosecond. A plan that has none
  * says nothing. */
 START_TEST(what_slow_ranks_and_jitter_cost_is_said) {
-  g_autoptr(Plan) plan = plan_new();
-  plan->tp = plan->dp = 2;
-  plan->seq_len = 2048;
-  plan->global_batch = 8;
+  g_autoptr(Plan) plan = plan_with("tp=2 dp=2 seq-len=2048 global-batch=8");
   g_autoptr(Prediction) even = predict(&llama, clusters[0], plan, NULL);
   for (int is_slow = 0; is_slow < 2; is_slow++) {
     g_autoptr(Plan) uneven = plan_copy(plan);

@@ -6,7 +6,7 @@
 #include <check.h>
 
 #include "case_clusters.h"
-#include "plan.h"
+#include "plan_with.h"
 
 static Model *model; /* 8 billion parameters: a GPU's memory holds a few sequences of them */
 
@@ -74,11 +74,7 @@ END_TEST
 
 /* The capacity counts, not the cluster's; and slow ranks hold no memory. */
 START_TEST(what_a_gpu_has_is_what_was_asked) {
-  g_autoptr(Plan) plan = plan_new();
-  plan->gpus = 8;
-  plan->zero = 1;
-  plan->micro_batch = 1;
-  plan->seq_len = 2048;
+  g_autoptr(Plan) plan = plan_with("gpus=8 zero=1 micro-batch=1 seq-len=2048");
   const Cluster *cluster = clusters[1];
   const LargestFit whole = largest_of(cluster, plan, cluster->gpu.hbm_bytes);
   const LargestFit more = largest_of(cluster, plan, 2 * cluster->gpu.hbm_bytes);
@@ -113,9 +109,7 @@ END_TEST
 /* 64 sequences over 8 ranks of dp are 8 for each; gpt2 has 1,024 positions. Both fit 80 GB many times. */
 START_TEST(what_memory_does_not_bound_is_told) {
   g_autoptr(Model) small = read_model("gpt2");
-  g_autoptr(Plan) plan = plan_new();
-  plan->gpus = 8;
-  plan->global_batch = 64;
+  g_autoptr(Plan) plan = plan_with("gpus=8 global-batch=64");
   g_autoptr(Plan) completed = plan_copy(plan);
   ck_assert(plan_complete(completed, small, clusters[1], NULL));
   const LargestFit largest = largest_fit(small, clusters[1], plan, completed, 80e9);

@@ -1,7 +1,7 @@
 /* Launch options of plans, read back by independent parsers and compared with the names that the frameworks know:
  * tests/data/megatron-arguments.txt, deepspeed-keys.txt, torchtitan-keys.txt. */
 #include "launch_fixture.h"
-#include "plan.h"
+#include "plan_with.h"
 #include "run_suite.h"
 #include "text_file.h"
 
@@ -109,16 +109,8 @@ START_TEST(megatron_knows_every_argument_it_is_given) {
 END_TEST
 
 static Plan *plan_of_llama(void) {
-  Plan *plan = plan_new();
-  plan->gpus = 16384;
-  plan->tp = 8;
-  plan->pp = 16;
-  plan->chunks = 8;
-  plan->seq_len = 8192;
-  plan->global_batch = 2048;
-  plan->zero = 1;
-  plan->sequence_parallel = TRUE;
-  plan->recompute = RECOMPUTE_SELECTIVE;
+  Plan *plan = plan_with(
+      "gpus=16384 tp=8 pp=16 chunks=8 seq-len=8192 global-batch=2048 zero=1 sequence-parallel=on recompute=selective");
   return plan;
 }
 
@@ -164,9 +156,7 @@ END_TEST
 /* DeepSeek-V3 in part: 3 of 61 layers are dense; heads of 128 + 64 and 128. */
 START_TEST(megatron_is_told_of_experts_and_latent_attention) {
   g_autoptr(Model) model = read_model("deepseek-v3");
-  g_autoptr(Plan) plan = plan_new();
-  plan->gpus = 64, plan->ep = 32, plan->zero = 1, plan->pp = 2, plan->global_batch = 64;
-  plan->recompute = RECOMPUTE_SELECTIVE;
+  g_autoptr(Plan) plan = plan_with("gpus=64 ep=32 zero=1 pp=2 global-batch=64 recompute=selective");
   plan->recompute_modules = MODULE_BIT(MODULE_MOE_ACT) | MODULE_BIT(MODULE_LAYERNORM) | MODULE_BIT(MODULE_MLA_UP_PROJ);
   g_autoptr(Workload) workload = planned(model, clusters[1], plan);
   g_autoptr(Launch) launch = launch_of(LAUNCH_MEGATRON, workload);
@@ -211,8 +201,7 @@ START_TEST(megatron_is_not_told_of_other_norms_of_q_and_k) {
   for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
     g_autoptr(Model) model = read_model("llama-3-8b");
     model->qk_norms = cases[i].norms;
-    g_autoptr(Plan) plan = plan_new();
-    plan->dp = 8, plan->zero = 1, plan->global_batch = 8;
+    g_autoptr(Plan) plan = plan_with("dp=8 zero=1 global-batch=8");
     g_autoptr(Workload) workload = planned(model, clusters[1], plan);
     g_autoptr(Launch) launch = launch_of(LAUNCH_MEGATRON, workload);
     const char *first = strstr(launch->text, "--qk-layernorm"); /* the notice's */
@@ -237,8 +226,7 @@ START_TEST(what_megatron_has_otherwise_is_said_of_a_model_that_has_it) {
     model->experts.biased_scores = model->experts.softmax_scores = has_all != 0;
     if (has_all)
       model->qkv_bias = TRUE, model->lone_bias = LONE_BIAS_OUT;
-    g_autoptr(Plan) plan = plan_new();
-    plan->dp = 8, plan->zero = 1, plan->global_batch = 8;
+    g_autoptr(Plan) plan = plan_with("dp=8 zero=1 global-batch=8");
     g_autoptr(Workload) workload = planned(model, clusters[1], plan);
     g_autoptr(Launch) launch = launch_of(LAUNCH_MEGATRON, workload);
     for (gsize i = 0; i < G_N_ELEMENTS(notices); i++) {
@@ -256,8 +244,7 @@ START_TEST(megatron_is_told_of_norms_of_heads) {
   static const char *const names[] = {"mixtral-8x7b", "qwen3-235b"};
   for (int i = 0; i < 2; i++) {
     g_autoptr(Model) model = read_model(names[i]);
-    g_autoptr(Plan) plan = plan_new();
-    plan->dp = plan->ep = 8, plan->zero = 1, plan->global_batch = 8;
+    g_autoptr(Plan) plan = plan_with("dp=8 ep=8 zero=1 global-batch=8");
     g_autoptr(Workload) workload = planned(model, clusters[1], plan);
     g_autoptr(Launch) launch = launch_of(LAUNCH_MEGATRON, workload);
     ck_assert_int_eq(strstr(launch->text, "--qk-layernorm") != NULL, i == 1);
@@ -285,10 +272,7 @@ END_TEST
 
 /* 8 layers over 3 ranks × 2 chunks: neither 8 nor 8 + 2 divides by 6. */
 START_TEST(megatron_gets_a_layout_where_no_even_cut_is_the_plan_s) {
-  g_autoptr(Plan) plan = plan_new();
-  plan->pp = 3;
-  plan->chunks = 2;
-  plan->global_batch = 12;
+  g_autoptr(Plan) plan = plan_with("pp=3 chunks=2 global-batch=12");
   g_autoptr(Workload) workload = planned(&gpt, NULL, plan);
   g_autoptr(Launch) launch = launch_of(LAUNCH_MEGATRON, workload);
   g_auto(GStrv) words = megatron_words(launch->text);

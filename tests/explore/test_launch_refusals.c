@@ -1,7 +1,7 @@
 /* Plans that a framework cannot run are refused with the reason; where it differs from the prediction, a note says so.
  */
 #include "launch_fixture.h"
-#include "plan.h"
+#include "plan_with.h"
 #include "run_suite.h"
 
 #include <glib/gstdio.h>
@@ -130,10 +130,7 @@ START_TEST(what_a_framework_cannot_run_is_refused_with_the_reason) {
       {LAUNCH_TORCHTITAN, spoil_sequence, "sequence-parallel off"},
   };
   for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
-    g_autoptr(Plan) plan = plan_new();
-    plan->tp = plan->pp = plan->dp = 2;
-    plan->global_batch = 16;
-    plan->sequence_parallel = TRUE;
+    g_autoptr(Plan) plan = plan_with("tp=2 pp=2 dp=2 global-batch=16 sequence-parallel=on");
     cases[i].spoil(plan);
     g_autoptr(Workload) workload = planned(&llama, clusters[0], plan);
     g_autoptr(GError) error = NULL;
@@ -156,8 +153,7 @@ START_TEST(megatron_is_told_of_the_activation_or_refuses) {
                {"gemma-7b", "gemma-7b has GELU with a gate in its MLPs", "--swiglu"}};
   for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
     g_autoptr(Model) model = model_read(cases[i].model, NULL);
-    g_autoptr(Plan) plan = plan_new();
-    plan->tp = 8, plan->sequence_parallel = TRUE, plan->global_batch = 1, plan->seq_len = 2048;
+    g_autoptr(Plan) plan = plan_with("tp=8 sequence-parallel=on global-batch=1 seq-len=2048");
     g_autoptr(Workload) workload = planned(model, clusters[1], plan);
     g_autoptr(GError) error = NULL;
     g_autoptr(Launch) launch = launch_new(LAUNCH_MEGATRON, workload, 8, &error);
@@ -180,8 +176,7 @@ static char *megatron_text_of(const char *config, int n_layers) { /* or why not 
   g_autoptr(Model) model = model_read(file, &error);
   ck_assert_msg(model != NULL, "%s", error != NULL ? error->message : "");
   ck_assert(g_remove(file) == 0 && g_rmdir(folder) == 0);
-  g_autoptr(Plan) plan = plan_new();
-  plan->dp = 1, plan->global_batch = 1, plan->seq_len = 4096;
+  g_autoptr(Plan) plan = plan_with("dp=1 global-batch=1 seq-len=4096");
   g_autoptr(Workload) workload = planned(model, clusters[1], plan);
   g_autoptr(Launch) launch = launch_new(LAUNCH_MEGATRON, workload, 8, &error);
   return g_strdup(launch != NULL ? launch->text : error->message);
@@ -241,11 +236,7 @@ END_TEST
 
 /* No comment can stand in JSON: the notice stands beside it. */
 START_TEST(what_is_done_otherwise_is_noticed) {
-  g_autoptr(Plan) plan = plan_new();
-  plan->dp = 4;
-  plan->global_batch = 16;
-  plan->zero = 1;
-  plan->recompute = RECOMPUTE_SELECTIVE;
+  g_autoptr(Plan) plan = plan_with("dp=4 global-batch=16 zero=1 recompute=selective");
   g_autoptr(Workload) workload = planned(&llama, clusters[0], plan);
   g_autoptr(Launch) deepspeed = launch_of(LAUNCH_DEEPSPEED, workload);
   /* parameters gathered at the end; attention recomputed by the model; no framework */
@@ -306,8 +297,7 @@ END_TEST
 
 static char *mixtral_text(LaunchFramework framework, Plan plan) { /* on 16 GPUs; or why not */
   g_autoptr(Model) model = read_model("mixtral-8x7b");
-  g_autoptr(Plan) made = plan_new();
-  made->gpus = 16, made->global_batch = 64, made->seq_len = 4096, made->sequence_parallel = TRUE;
+  g_autoptr(Plan) made = plan_with("gpus=16 global-batch=64 seq-len=4096 sequence-parallel=on");
   made->tp = plan.tp, made->zero = plan.zero, made->recompute = plan.recompute, made->cuda_graphs = plan.cuda_graphs;
   made->recompute_modules = plan.recompute_modules;
   made->overlap_experts = plan.overlap_experts;

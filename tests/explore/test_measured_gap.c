@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "case_clusters.h"
-#include "plan.h"
+#include "plan_with.h"
 
 static const GapCost *find_cost(const MeasuredGap *gap, const char *name) {
   for (guint i = 0; i < gap->costs->len; i++)
@@ -65,11 +65,7 @@ START_TEST(a_slow_rank_explains_the_step_it_made) {
 END_TEST
 
 START_TEST(the_option_that_made_a_step_longer_is_all_of_the_difference) {
-  g_autoptr(Plan) plan = plan_new();
-  plan->dp = 8;
-  plan->zero = 3;
-  plan->seq_len = 2048;
-  plan->global_batch = 8;
+  g_autoptr(Plan) plan = plan_with("dp=8 zero=3 seq-len=2048 global-batch=8");
   g_autoptr(Plan) other = plan_copy(plan);
   other->overlap_param = FALSE;
   g_autoptr(Prediction) prediction = predict(&llama, clusters[1], plan, NULL);
@@ -110,10 +106,7 @@ END_TEST
 
 /* Without recomputation the step is the measured one, and the GPU too small for it. */
 START_TEST(what_does_not_fit_was_not_measured) {
-  g_autoptr(Plan) plan = plan_new();
-  plan->seq_len = 8192;
-  plan->micro_batch = plan->global_batch = 32;
-  plan->recompute = RECOMPUTE_FULL;
+  g_autoptr(Plan) plan = plan_with("seq-len=8192 micro-batch=32 global-batch=32 recompute=full");
   g_autoptr(Plan) other = plan_copy(plan);
   other->recompute = RECOMPUTE_NONE;
   g_autoptr(Prediction) prediction = predict(&llama, clusters[1], plan, NULL);

@@ -2,7 +2,7 @@
 #include "planner_fixture.h"
 #include "run_suite.h"
 
-#include "plan.h"
+#include "plan_with.h"
 #include "planner_report.h"
 #include "step_report.h"
 
@@ -78,9 +78,7 @@ END_TEST
 START_TEST(what_was_left_open_is_stepped_from_what_it_came_to) {
   g_autoptr(Model) model = model_read("llama-3-8b", NULL);
   g_autoptr(Cluster) cluster = cluster_read("dgx-h100", NULL);
-  g_autoptr(Plan) plan = plan_new();
-  plan->pp = 8;
-  plan->dp = 2;
+  g_autoptr(Plan) plan = plan_with("pp=8 dp=2");
   plan->chunks = 0;
   plan->schedule = g_strdup("interleaved");
   const PlannerRequest request = {.scoring = {OBJECTIVE_TOKENS_PER_S, -1}, .n_threads = 1};
