@@ -1,7 +1,6 @@
 /* Transfers that share a rank's links, computed by hand. Times in nanoseconds. */
 #include "engine_fixture.h"
 #include "link_use.h"
-#include "plan.h"
 #include "plan_cases.h"
 #include "run_suite.h"
 
@@ -136,9 +135,7 @@ TEST(steps_of_plans_are_the_same_folded_and_unfolded) {
     g_autoptr(Prediction) contended = predict_case(&drawn), all = predict_unfolded(&drawn);
     drawn.plan->contention = FALSE;
     g_autoptr(Prediction) alone = predict_unfolded(&drawn);
-    g_autofree char *text = case_text(&drawn);
-    ck_assert_msg(contended->metrics->step_ns == all->metrics->step_ns, "%s\nstep %g and %g", text,
-                  contended->step_time_s, all->step_time_s);
+    assert_same_metrics(&drawn, contended, all);
     n_slowed += all->metrics->step_ns > alone->metrics->step_ns;
     if (drawn.plan->pp == 1 && drawn.plan->tp == 1)
       ck_assert_int_eq(all->metrics->step_ns, alone->metrics->step_ns);

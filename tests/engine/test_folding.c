@@ -2,15 +2,11 @@
  * every op, against the run of all ranks with every compute op expanded into its kernels and collectives.
  *
  * `test_folding N` draws N batches of plans instead of the suite's few. */
-#include "error.h"
+#include "link_use.h"
+#include "plan_cases.h"
 #include "run_suite.h"
 
-#include <check.h>
 #include <stdlib.h>
-
-#include "link_use.h"
-#include "plan.h"
-#include "plan_cases.h"
 
 enum { BATCHES = 40, PLANS_PER_BATCH = 25, MAX_GPUS = 512 };
 
@@ -72,38 +68,37 @@ static gboolean is_same_stretch(const Trace *folded, int representative, const T
          all->start_ns[all->first[rank] + (gsize)stretch->expanded];
 }
 
-static void assert_same_times(const char *text, const Prediction *folded, const Prediction *all) {
+static void assert_same_times(const Case *drawn, const Prediction *folded, const Prediction *all) {
   for (int pp = 0; pp < folded->program->n_ranks; pp++) {
     g_autoptr(GArray) stretches = stretches_of(&folded->program->ranks[pp], &all->program->ranks[pp]);
-    ck_assert_msg(stretches != NULL, "%s\npipeline rank %d: expanded into other ops", text, pp);
+    CASE_ASSERT(drawn, stretches != NULL, "pipeline rank %d: expanded into other ops", pp);
     for (int rank = 0; rank < all->trace->n_ranks; rank++)
       for (guint i = 0; all->trace->pipeline_rank[rank] == pp && i < stretches->len; i++) {
         const Stretch *stretch = &g_array_index(stretches, Stretch, i);
-        if (!is_same_stretch(folded->trace, pp, all->trace, rank, stretch))
-          ck_abort_msg("%s\nrank %d, pipeline rank %d: op %d of the folded list, %d of the expanded one", text, rank,
-                       pp, stretch->folded, stretch->expanded);
+        CASE_ASSERT(drawn, is_same_stretch(folded->trace, pp, all->trace, rank, stretch),
+                    "rank %d, pipeline rank %d: op %d of the folded list, %d of the expanded one", rank, pp,
+                    stretch->folded, stretch->expanded);
       }
   }
 }
 
-static void assert_same_links(const char *text, const Prediction *folded, const Prediction *all) {
+static void assert_same_links(const Case *drawn, const Prediction *folded, const Prediction *all) {
   LinkUse one[TIMING_MAX_WAYS], each[TIMING_MAX_WAYS];
   const gboolean is_known = link_use_of(folded->trace, folded->metrics, NULL, one);
   ck_assert(link_use_of(all->trace, all->metrics, NULL, each) == is_known);
   for (int way = 0; way < TIMING_MAX_WAYS && is_known; way++)
     if (one[way].mean != each[way].mean || one[way].most != each[way].most || one[way].busiest != each[way].busiest)
-      ck_abort_msg("%s\nway %d: %g, %g on rank %d; folded %g, %g on rank %d", text, way, each[way].mean, each[way].most,
-                   each[way].busiest, one[way].mean, one[way].most, one[way].busiest);
+      case_abort(drawn, "way %d: %g, %g on rank %d; folded %g, %g on rank %d", way, each[way].mean, each[way].most,
+                 each[way].busiest, one[way].mean, one[way].most, one[way].busiest);
 }
 
 static void assert_folding_is_exact(const Case *drawn) {
   g_autoptr(Prediction) folded = predict_case(drawn), all = predict_unfolded(drawn);
-  g_autofree char *text = case_text(drawn);
   ck_assert_int_eq(folded->trace->n_ranks, drawn->plan->pp);
   ck_assert_int_eq(all->trace->n_ranks, drawn->plan->gpus);
-  assert_same_metrics(text, folded, all);
-  assert_same_links(text, folded, all);
-  assert_same_times(text, folded, all);
+  assert_same_metrics(drawn, folded, all);
+  assert_same_links(drawn, folded, all);
+  assert_same_times(drawn, folded, all);
 }
 
 /* Check's loop variable _i is the batch. */

@@ -1,6 +1,5 @@
 /* Random steps of many micro-batches, which may be predicted from fewer. */
 #pragma once
-#include "plan.h"
 #include "plan_cases.h"
 
 /* Now and then, adds cp or ep ranks. */

@@ -1,14 +1,10 @@
 /* Schedule auto as it is run: sends that wait for each other, pairs that save time and what a plan's backward hides
  * count as for the schedules of the table, and no schedule of the table that fits is better. */
 #include "error.h"
-#include "run_suite.h"
-
-#include <check.h>
-
 #include "memory_profile.h"
 #include "order_run.h"
-
 #include "plan_cases.h"
+#include "run_suite.h"
 
 enum { N_PROBLEMS = 60, N_PLANS = 60, MAX_GPUS = 64 };
 
@@ -130,10 +126,7 @@ TEST(no_schedule_of_the_table_makes_a_plan_faster) {
     g_autoptr(Prediction) prediction = predict(&drawn.model, drawn.cluster, drawn.plan, NULL);
     const gint64 step_ns = prediction != NULL ? prediction->metrics->step_ns : G_MAXINT64;
     const char *named = prediction != NULL ? prediction->workload->plan->schedule : "none";
-    if (step_ns > least) {
-      g_autofree char *text = case_text(&drawn);
-      ck_abort_msg("%s\n%s: %g ns, best of the table %g", text, named, (double)step_ns, (double)least);
-    }
+    CASE_ASSERT(&drawn, step_ns <= least, "%s: %g ns, best of the table %g", named, (double)step_ns, (double)least);
     n_named += g_str_has_prefix(named, "auto: ");
     n_made += strcmp(named, "auto") == 0;
   }
@@ -161,10 +154,8 @@ TEST(a_plan_holds_no_more_than_its_cap) {
       continue;
     n_kept++;
     ck_assert_double_eq(prediction->workload->plan->memory_cap, cap); /* what was asked for is what is reported */
-    if (prediction->memory->peak_bytes > cap) {
-      g_autofree char *text = case_text(&drawn);
-      ck_abort_msg("%s\nholds %.12g of %.12g bytes", text, prediction->memory->peak_bytes, cap);
-    }
+    CASE_ASSERT(&drawn, prediction->memory->peak_bytes <= cap, "holds %.12g of %.12g bytes",
+                prediction->memory->peak_bytes, cap);
   }
 }
 

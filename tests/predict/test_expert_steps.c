@@ -1,14 +1,8 @@
 /* Experts in a step: folded and unfolded, whole and expanded, over all schedules. */
-#include "error.h"
-#include "run_suite.h"
-
-#include <check.h>
-#include <math.h>
-
 #include "axis_runs.h"
 #include "collective_cost.h"
 #include "expert_cases.h"
-#include "plan.h"
+#include "run_suite.h"
 #include "step_report.h"
 
 /* A random case of a model with experts, dealt out by ep where they can be. */
@@ -45,21 +39,12 @@ static Case random_mixture_case(guint seed) {
   }
 }
 
-static char *mixture_text(const Case *drawn) {
-  g_autofree char *text = case_text(drawn);
-  return g_strdup_printf("%s --ep %d --expert-tp %d --expert-load %g --mtp-layers %d %s, experts in every layer of %d",
-                         text, drawn->plan->ep, drawn->plan->expert_tp, drawn->plan->expert_load,
-                         drawn->plan->mtp_layers, expert_dispatch_names()[drawn->plan->expert_dispatch],
-                         (int)drawn->model.experts.every);
-}
-
 TEST(folded_run_is_the_run_of_all_ranks) {
   gint64 ep_ns = 0;
   for (guint seed = 0; seed < 24; seed++) {
     g_auto(Case) drawn = random_mixture_case(seed);
-    g_autofree char *text = mixture_text(&drawn);
     g_autoptr(Prediction) folded = predict_case(&drawn), all = predict_unfolded(&drawn);
-    assert_same_metrics(text, folded, all);
+    assert_same_metrics(&drawn, folded, all);
     for (int rank = 0; rank < all->metrics->n_ranks; rank++)
       ep_ns += all->metrics->ranks[rank].exposed_ns[AXIS_EP];
   }
@@ -71,8 +56,7 @@ TEST(whole_ops_are_the_sum_of_their_kernels_and_collectives) {
     g_auto(Case) drawn = random_mixture_case(seed);
     drawn.plan->time.expert_counts = EXPERT_COUNTS_ON_DEVICE; /* a host waits, and turns are taken, of kernels alone */
     drawn.plan->overlap_experts = FALSE;
-    g_autofree char *text = mixture_text(&drawn);
-    assert_whole_ops_are_sums(&drawn, text);
+    assert_whole_ops_are_sums(&drawn);
   }
 }
 
@@ -166,11 +150,10 @@ TEST(pairs_hide_each_other_s_exchanges) {
     g_auto(Case) drawn = random_mixture_case(seed);
     if (!draw_pairs(&drawn, seed))
       continue;
-    g_autofree char *text = mixture_text(&drawn);
     g_autoptr(Prediction) folded = predict_case(&drawn), all = predict_unfolded(&drawn);
     g_autoptr(GError) error = NULL;
-    ck_assert_msg(program_verify(folded->program, &error), "%s: %s", text, error != NULL ? error->message : "");
-    assert_same_metrics(text, folded, all);
+    CASE_ASSERT(&drawn, program_verify(folded->program, &error), "%s", error->message);
+    assert_same_metrics(&drawn, folded, all);
     hidden_s[seed % 3] += folded->metrics->hidden_s[AXIS_EP];
     n_cases++;
   }

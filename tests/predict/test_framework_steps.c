@@ -1,10 +1,6 @@
 /* What frameworks do in each step besides kernels: ZeRO-3 with lists of tensors, host time between steps. */
-#include <check.h>
-
 #include "collective_cost.h"
-#include "plan.h"
 #include "plan_cases.h"
-#include "predict.h"
 #include "run_suite.h"
 
 /* The plan under a framework of its own. */

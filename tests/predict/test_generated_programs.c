@@ -2,16 +2,12 @@
  * framework, and ones that differ from these in one thing that ops may depend on.
  *
  * `test_generated_programs N` draws N batches of plans instead of the suite's few. */
-#include "error.h"
-#include "run_suite.h"
-
-#include <check.h>
-#include <stdlib.h>
-
 #include "passes.h"
-#include "plan.h"
 #include "plan_cases.h"
+#include "run_suite.h"
 #include "verify.h"
+
+#include <stdlib.h>
 
 enum { BATCHES = 12, PLANS_PER_BATCH = 25, LIKENESSES = 3, MAX_GPUS = 4096 };
 
@@ -26,10 +22,8 @@ static void assert_proved(const Case *drawn, int *n_proved) {
   const Lowering lowering = {.order = order, .workload = workload, .n_steps = workload->method->steps};
   g_autoptr(Program) program = lower(&lowering, NULL, NULL, &error);
   g_autoptr(Program) expanded = program != NULL ? program_expand(program, workload) : NULL;
-  if (program == NULL || !program_verify(program, &error) || !program_verify(expanded, &error)) {
-    g_autofree char *text = case_text(drawn);
-    ck_abort_msg("%s\n%s", text, error->message);
-  }
+  CASE_ASSERT(drawn, program != NULL && program_verify(program, &error) && program_verify(expanded, &error), "%s",
+              error->message);
   (*n_proved)++;
 }
 

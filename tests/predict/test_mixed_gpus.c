@@ -1,13 +1,9 @@
 /* A job on several kinds of GPU runs at the pace of the slowest wherever its ranks meet. */
+#include "error.h"
+#include "plan_said.h"
 #include "predict.h"
 #include "run_suite.h"
 #include "text_file.h"
-
-#include "error.h"
-#include "plan_said.h"
-
-#include <check.h>
-#include <string.h>
 
 static Prediction *predict_text(const char *text, int pp, GError **error) {
   g_autoptr(Model) model = model_read("llama-2-7b", error);

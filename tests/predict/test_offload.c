@@ -1,15 +1,13 @@
 /* Offloading: copies, the host's optimizer update and the tiers' memory, by hand on small models and as properties of
  * random plans. */
 #include "error.h"
+#include "plan_cases.h"
+#include "program_text.h"
 #include "run_suite.h"
+#include "timeline.h"
 
 #include <math.h>
 #include <stdio.h>
-
-#include "plan.h"
-#include "plan_cases.h"
-#include "program_text.h"
-#include "timeline.h"
 
 /* Two micro-batches of a sequence of 512 tokens on each rank. */
 static Plan *small_plan(int dp, int zero, Offload offload) {
@@ -320,15 +318,14 @@ TEST(ranks_that_offload_fold_to_the_nanosecond) {
     g_auto(Case) drawn = random_case(seed, case_clusters(), 64);
     g_autoptr(GRand) rand = g_rand_new_with_seed(seed);
     draw_offload(rand, drawn.plan);
-    g_autofree char *text = case_text(&drawn);
     g_autoptr(Prediction) folded = predict_drawn(&drawn, TRUE), apart = predict_drawn(&drawn, FALSE);
-    ck_assert_msg((folded != NULL) == (apart != NULL), "seed %u: %s", seed, text);
+    CASE_ASSERT(&drawn, (folded != NULL) == (apart != NULL), "seed %u", seed);
     if (folded == NULL)
       continue;
-    ck_assert_msg(has_same_records(folded, apart), "seed %u: %s", seed, text);
-    ck_assert_msg(survives_text(folded), "seed %u: %s", seed, text);
+    CASE_ASSERT(&drawn, has_same_records(folded, apart), "seed %u", seed);
+    CASE_ASSERT(&drawn, survives_text(folded), "seed %u", seed);
     g_autoptr(Prediction) numbers = predict_numbers(&drawn.model, drawn.cluster, drawn.plan, NULL);
-    ck_assert_msg(numbers != NULL && has_same_records(numbers, apart), "seed %u: %s", seed, text);
+    CASE_ASSERT(&drawn, numbers != NULL && has_same_records(numbers, apart), "seed %u", seed);
     const Offload *offload = &drawn.plan->offload;
     n_run += offload_is_any(offload);
     n_weights += offload->weights != TIER_GPU;

@@ -9,14 +9,11 @@
  *
  * Millions of ops: `test_oracles K N` runs the K-th of N shares of the values of p, so that shares can run in parallel.
  */
-#include "error.h"
-#include "run_suite.h"
-
-#include <check.h>
-#include <stdlib.h>
-
 #include "order_run.h"
+#include "run_suite.h"
 #include "schedules.h"
+
+#include <stdlib.h>
 
 enum { MAX_RANKS = 16, MAX_CHUNKS = 8, MAX_MICRO_BATCHES = 128 };
 

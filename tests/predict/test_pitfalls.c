@@ -1,5 +1,4 @@
 /* Mistakes seen in other simulators that no test of a single part would find. */
-#include "plan.h"
 #include "plan_cases.h"
 #include "run_suite.h"
 

@@ -1,22 +1,18 @@
 /* Properties of whole predictions: times that add up, same input same output, chained steps, programs as text. */
+#include "chrome_trace.h"
 #include "error.h"
+#include "plan_cases.h"
+#include "program_text.h"
 #include "run_suite.h"
 #include "text_file.h"
 
-#include <check.h>
 #include <math.h>
-#include <string.h>
-
-#include "chrome_trace.h"
-#include "plan_cases.h"
-#include "program_text.h"
 
 enum { N_PLANS = 200, MAX_GPUS = 64 };
 
 /* --- breakdown --- */
 
 static void assert_breakdown_sums_up(const Case *drawn, const Prediction *prediction) {
-  g_autofree char *text = case_text(drawn);
   const Metrics *metrics = prediction->metrics;
   double mean_s = 0;
   for (int kind = 0; kind < N_BREAKDOWN; kind++)
@@ -25,13 +21,12 @@ static void assert_breakdown_sums_up(const Case *drawn, const Prediction *predic
     gint64 sum_ns = 0;
     for (int kind = 0; kind < N_BREAKDOWN; kind++) {
       sum_ns += metrics->ranks[rank].ns[kind];
-      ck_assert_msg(metrics->ranks[rank].ns[kind] >= 0, "%s\nrank %d: negative %s", text, rank, breakdown_name(kind));
+      CASE_ASSERT(drawn, metrics->ranks[rank].ns[kind] >= 0, "rank %d: negative %s", rank, breakdown_name(kind));
     }
-    ck_assert_msg(sum_ns == metrics->step_ns, "%s\nrank %d: %d of %d ns", text, rank, (int)sum_ns,
-                  (int)metrics->step_ns);
+    CASE_ASSERT(drawn, sum_ns == metrics->step_ns, "rank %d: %d of %d ns", rank, (int)sum_ns, (int)metrics->step_ns);
   }
-  ck_assert_msg(fabs(mean_s - prediction->step_time_s) < 1e-9, "%s\nmean %.12g of %.12g s", text, mean_s,
-                prediction->step_time_s);
+  CASE_ASSERT(drawn, fabs(mean_s - prediction->step_time_s) < 1e-9, "mean %.12g of %.12g s", mean_s,
+              prediction->step_time_s);
 }
 
 TEST(breakdown_of_every_rank_sums_to_the_step) {
@@ -78,11 +73,10 @@ static char *chrome_bytes(const Prediction *prediction, gsize *length) {
 }
 
 static void assert_same_output(const Case *drawn, const Prediction *a, const Prediction *b) {
-  g_autofree char *text = case_text(drawn);
-  ck_assert_msg(is_same_trace(a->trace, b->trace), "%s", text);
+  CASE_ASSERT(drawn, is_same_trace(a->trace, b->trace), "other times");
   gsize a_length, b_length;
   g_autofree char *a_bytes = chrome_bytes(a, &a_length), *b_bytes = chrome_bytes(b, &b_length);
-  ck_assert_msg(a_length == b_length && memcmp(a_bytes, b_bytes, a_length) == 0, "%s", text);
+  CASE_ASSERT(drawn, a_length == b_length && memcmp(a_bytes, b_bytes, a_length) == 0, "other bytes");
 }
 
 TEST(same_input_gives_the_same_trace_and_the_same_bytes) {
@@ -137,10 +131,7 @@ TEST(steps_in_a_row_take_the_time_of_one) {
       as_derived = two_ns == one_ns && three_ns == one_ns;
     else if (drawn.plan->grad_norm_barrier)
       as_derived = as_derived && three_ns == two_ns;
-    if (!as_derived) {
-      g_autofree char *text = case_text(&drawn);
-      ck_abort_msg("%s\nsteps of %d, %d and %d ns", text, (int)one_ns, (int)two_ns, (int)three_ns);
-    }
+    CASE_ASSERT(&drawn, as_derived, "steps of %d, %d and %d ns", (int)one_ns, (int)two_ns, (int)three_ns);
   }
 }
 

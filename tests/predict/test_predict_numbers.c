@@ -2,19 +2,14 @@
  * to the last bit: over random plans, the report, each rank's breakdown, and its memory.
  *
  * `test_predict_numbers N` draws N plans instead of the suite's few. */
-#include "error.h"
-#include "run_suite.h"
-
-#include <check.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "few_micro_batches.h"
 #include "json_report.h"
 #include "long_cases.h"
 #include "lowering.h"
-#include "plan.h"
+#include "run_suite.h"
 #include "step_of_prediction.h"
+
+#include <stdlib.h>
 
 enum { N_PLANS = 1000 };
 
@@ -48,22 +43,22 @@ typedef struct {
 
 /* Returns whether it was run with fewer. */
 static gboolean compare(const Case *drawn, Counts *counts) {
-  g_autofree char *text = case_text(drawn);
   g_autoptr(GError) expected = NULL, found = NULL;
   g_autoptr(Prediction) whole = predict(&drawn->model, drawn->cluster, drawn->plan, &expected);
   g_autoptr(Prediction) numbers = predict_numbers(&drawn->model, drawn->cluster, drawn->plan, &found);
-  ck_assert_msg((whole != NULL) == (numbers != NULL), "%s", text);
+  CASE_ASSERT(drawn, (whole != NULL) == (numbers != NULL), "one of them cannot be");
   if (whole == NULL) {
     ck_assert_str_eq(found->message, expected->message);
     return FALSE;
   }
   g_autofree char *of_whole = json_of(whole), *of_fewer = json_of(numbers);
-  ck_assert_msg(strcmp(of_whole, of_fewer) == 0, "%s\nall:\n%s\nby fewer:\n%s", text, of_whole, of_fewer);
-  ck_assert_msg(has_same_metrics(whole->metrics, numbers->metrics), "%s", text);
-  ck_assert_msg(holds_the_same(whole->memory, numbers->memory, whole->trace->n_ranks), "%s", text);
-  ck_assert_msg(numbers->tokens_per_s == whole->tokens_per_s && numbers->mfu == whole->mfu &&
-                    numbers->hfu == whole->hfu && numbers->fits == whole->fits,
-                "%s", text);
+  CASE_ASSERT(drawn, strcmp(of_whole, of_fewer) == 0, "all:\n%s\nby fewer:\n%s", of_whole, of_fewer);
+  CASE_ASSERT(drawn, has_same_metrics(whole->metrics, numbers->metrics), "other metrics");
+  CASE_ASSERT(drawn, holds_the_same(whole->memory, numbers->memory, whole->trace->n_ranks), "other memory");
+  CASE_ASSERT(drawn,
+              numbers->tokens_per_s == whole->tokens_per_s && numbers->mfu == whole->mfu &&
+                  numbers->hfu == whole->hfu && numbers->fits == whole->fits,
+              "other rates");
   const gboolean is_fewer = numbers->omitted != NULL;
   ck_assert_int_eq(is_fewer, numbers->program->n_micro_batches < whole->program->n_micro_batches);
   counts->n_fewer += is_fewer;

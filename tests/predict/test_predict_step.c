@@ -3,16 +3,12 @@
  * inserted once more.
  *
  * `test_predict_step N` draws N plans instead of the suite's few. */
-#include "error.h"
-#include "run_suite.h"
-
-#include <check.h>
-#include <stdlib.h>
-
 #include "long_cases.h"
 #include "passes.h"
-#include "plan.h"
 #include "repeats.h"
+#include "run_suite.h"
+
+#include <stdlib.h>
 
 enum { N_PLANS = 500 };
 
@@ -22,24 +18,23 @@ typedef struct {
 } Counts;
 
 static void compare(const Case *drawn, Counts *counts) {
-  g_autofree char *text = case_text(drawn);
-  g_autoptr(GError) error = NULL;
-  g_autoptr(Prediction) whole = predict(&drawn->model, drawn->cluster, drawn->plan, &error);
+  g_autoptr(Prediction) whole = predict(&drawn->model, drawn->cluster, drawn->plan, NULL);
   StepPrediction step;
   const gboolean is_known = predict_step(&drawn->model, drawn->cluster, drawn->plan, &step, NULL);
-  ck_assert_msg(is_known == (whole != NULL), "%s", text);
+  CASE_ASSERT(drawn, is_known == (whole != NULL), "one of them cannot be");
   if (whole == NULL)
     return;
   const Plan *plan = whole->workload->plan;
   const gboolean is_fewer = step.n_run < plan->n_micro_batches;
-  ck_assert_msg(step.step_time_s == whole->step_time_s, "%s\n%.12g s from %d micro-batches, %.12g s of %d", text,
-                step.step_time_s, (int)step.n_run, whole->step_time_s, (int)plan->n_micro_batches);
-  ck_assert_msg(step.peak_bytes == whole->memory->peak_bytes, "%s\n%.17g bytes, %.17g", text, step.peak_bytes,
-                whole->memory->peak_bytes);
-  ck_assert_msg(step.gpus == plan->gpus && step.global_batch == plan->global_batch &&
-                    step.hardware_flops == workload_hardware_flops(whole->workload) &&
-                    step.peak_flops == plan->gpus * whole->peak_flops,
-                "%s", text);
+  CASE_ASSERT(drawn, step.step_time_s == whole->step_time_s, "%.12g s from %d micro-batches, %.12g s of %d",
+              step.step_time_s, (int)step.n_run, whole->step_time_s, (int)plan->n_micro_batches);
+  CASE_ASSERT(drawn, step.peak_bytes == whole->memory->peak_bytes, "%.17g bytes, %.17g", step.peak_bytes,
+              whole->memory->peak_bytes);
+  CASE_ASSERT(drawn,
+              step.gpus == plan->gpus && step.global_batch == plan->global_batch &&
+                  step.hardware_flops == workload_hardware_flops(whole->workload) &&
+                  step.peak_flops == plan->gpus * whole->peak_flops,
+              "other facts");
   counts->n_fewer += is_fewer;
   counts->n_all += !is_fewer;
   counts->n_expanded += is_fewer && whole->program->expansion;
@@ -137,19 +132,18 @@ static gboolean is_op_of_longer(const Program *shorter, const Program *longer, c
 }
 
 static void assert_lists_grow(const Case *drawn, const Program *shorter, const Program *longer, int group) {
-  g_autofree char *text = case_text(drawn);
   g_autoptr(ProgramRepeats) repeats = program_repeats_new(shorter, group);
-  ck_assert_msg(repeats != NULL, "%s", text);
+  CASE_ASSERT(drawn, repeats != NULL, "nothing repeats");
   for (int rank = 0; rank < shorter->n_ranks; rank++) {
     const RepeatedOps *own = program_repeats_of(repeats, rank, 0);
     const gint32 n_ops = shorter->ranks[rank].n_ops, end = own->end + own->n_ops;
     ck_assert_int_eq(longer->ranks[rank].n_ops, n_ops + 2 * own->n_ops);
     for (gint32 i = 0; i < end; i++)
-      if (!is_op_of_longer(shorter, longer, repeats, rank, i, 0))
-        ck_abort_msg("%s\nrank %d, op %d before the end of what repeats", text, rank, i);
+      CASE_ASSERT(drawn, is_op_of_longer(shorter, longer, repeats, rank, i, 0),
+                  "rank %d, op %d before the end of what repeats", rank, i);
     for (gint32 i = own->first; i < n_ops; i++)
-      if (!is_op_of_longer(shorter, longer, repeats, rank, i, 2))
-        ck_abort_msg("%s\nrank %d, op %d two groups on", text, rank, i);
+      CASE_ASSERT(drawn, is_op_of_longer(shorter, longer, repeats, rank, i, 2), "rank %d, op %d two groups on", rank,
+                  i);
   }
 }
 

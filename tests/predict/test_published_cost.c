@@ -1,10 +1,8 @@
 /* GPU-hours of a published training run, from its tokens and its plan. */
+#include "plan_cases.h"
 #include "run_suite.h"
 
-#include <check.h>
 #include <math.h>
-
-#include "plan_cases.h"
 
 /* DeepSeek-V3 on 2,048 H800 (arXiv 2412.19437): pp 16 under DualPipe, ep 64 over 8 nodes, ZeRO-1, fp8, sequences of
  * 4,096 tokens, 15,360 of them a step (sections 3.2, 4.2), a head that predicts a token further (section 2.2), and

@@ -2,8 +2,6 @@
 #include "plan_cases.h"
 #include "run_suite.h"
 
-#include <check.h>
-
 /* Racks of 72 of which 64 are taken: 64 and 72 GPUs are in one rack; 128 and 576 = 9 × 64 = 8 × 72 are segments; 144
  * and 216 are whole racks and no whole segments. */
 TEST(a_job_of_several_domains_takes_a_segment_of_each) {

@@ -3,14 +3,10 @@
  * A program's times are maxima and sums of durations: every op starts when the last of its dependencies has ended, in
  * an order independent of times. So a longer duration never ends anything earlier, and scaling all durations by c
  * scales all end times by c. The bounds below follow from that; each rounded duration may add half a nanosecond. */
-#include "error.h"
+#include "plan_cases.h"
 #include "run_suite.h"
 
-#include <check.h>
 #include <math.h>
-
-#include "plan.h"
-#include "plan_cases.h"
 
 enum { N_PLANS = 200, MAX_GPUS = 64 };
 
@@ -82,10 +78,8 @@ TEST(slower_links_never_shorten_a_step_and_faster_ones_never_lengthen_it) {
     for (gsize i = 0; i < G_N_ELEMENTS(changes); i++) {
       g_autoptr(Prediction) after = predict_changed(&drawn, changes[i].change);
       gint64 longer_ns = after->metrics->step_ns - before->metrics->step_ns;
-      if (changes[i].is_slower ? longer_ns < 0 : longer_ns > 0) {
-        g_autofree char *text = case_text(&drawn);
-        ck_abort_msg("%s\n%s: %d ns longer", text, changes[i].name, (int)longer_ns);
-      }
+      CASE_ASSERT(&drawn, changes[i].is_slower ? longer_ns >= 0 : longer_ns <= 0, "%s: %d ns longer", changes[i].name,
+                  (int)longer_ns);
       n_longer[i] += longer_ns != 0;
     }
   }
@@ -120,8 +114,7 @@ TEST(overlapping_gradients_costs_by_contention_buckets_and_launches_only) {
     plan_say(drawn.plan, "--contention off --bucket 1000000000000");
     const gint64 with_ns = step_with_overlap(&drawn, TRUE, launch_at_once),
                  without_ns = step_with_overlap(&drawn, FALSE, launch_at_once);
-    g_autofree char *text = case_text(&drawn);
-    ck_assert_msg(with_ns <= without_ns, "%s\n%d ns longer", text, (int)(with_ns - without_ns));
+    CASE_ASSERT(&drawn, with_ns <= without_ns, "%d ns longer", (int)(with_ns - without_ns));
   }
   ck_assert_int_gt(n_longer, 0);
   ck_assert_int_lt(n_longer, N_PLANS / 4);
@@ -147,11 +140,9 @@ TEST(faster_links_lengthen_a_step_by_no_more_than_contention) {
       g_autoptr(Prediction) alone = predict_changed(&drawn, faster[i]);
       const gint64 before_ns = before->metrics->step_ns, after_ns = after->metrics->step_ns,
                    alone_ns = alone->metrics->step_ns;
-      if (alone_ns > before_ns || (double)after_ns > (1 + most_longer) * (double)before_ns) {
-        g_autofree char *text = case_text(&drawn);
-        ck_abort_msg("%s\n%d ns, with faster links %d ns, and %d without contention", text, (int)before_ns,
-                     (int)after_ns, (int)alone_ns);
-      }
+      CASE_ASSERT(&drawn, alone_ns <= before_ns && (double)after_ns <= (1 + most_longer) * (double)before_ns,
+                  "%d ns, with faster links %d ns, and %d without contention", (int)before_ns, (int)after_ns,
+                  (int)alone_ns);
       n_contended += alone_ns < after_ns;
     }
   }
@@ -256,10 +247,8 @@ TEST(a_slow_rank_never_speeds_anything_up) {
     g_autoptr(Prediction) even = predict_case(&drawn);
     g_autoptr(Prediction) slow = predict_slow(&drawn, (int)(seed % (guint)drawn.plan->gpus));
     gint64 most_ns = (gint64)(SLOW * (double)even->metrics->step_ns) + n_compute_ops(slow);
-    if (slow->metrics->step_ns < even->metrics->step_ns || slow->metrics->step_ns > most_ns) {
-      g_autofree char *text = case_text(&drawn);
-      ck_abort_msg("%s\n%d ns, with a slow rank %d ns", text, (int)even->metrics->step_ns, (int)slow->metrics->step_ns);
-    }
+    CASE_ASSERT(&drawn, slow->metrics->step_ns >= even->metrics->step_ns && slow->metrics->step_ns <= most_ns,
+                "%d ns, with a slow rank %d ns", (int)even->metrics->step_ns, (int)slow->metrics->step_ns);
   }
 }
 
