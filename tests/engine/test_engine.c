@@ -298,11 +298,6 @@ TEST(kth_collective_of_stages_may_be_on_different_streams) {
   }
 }
 
-static gint64 random_up_to(guint64 *state, gint64 limit) {
-  *state = *state * 6364136223846793005u + 1442695040888963407u;
-  return (gint64)(*state >> 33) % limit;
-}
-
 /* Against a plain search for the earliest, of equal times the first added, over random times, many of them equal; some
  * are removed before their time. */
 TEST(queue_is_ordered_by_time_then_sequence) {

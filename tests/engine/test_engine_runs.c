@@ -87,12 +87,6 @@ static Trace *run_jittered(Hand *hand, double jitter, guint64 seed) {
   return hand_run(hand, (Simulation){.layout = &layout, .eager_bytes = -1, .jitter = jitter, .seed = seed}, NULL);
 }
 
-static gboolean same_records(const Trace *a, const Trace *b) {
-  gsize n_bytes = a->first[a->n_ranks] * sizeof(gint64);
-  return a->first[a->n_ranks] == b->first[b->n_ranks] && memcmp(a->start_ns, b->start_ns, n_bytes) == 0 &&
-         memcmp(a->end_ns, b->end_ns, n_bytes) == 0 && memcmp(a->issue_ns, b->issue_ns, n_bytes) == 0;
-}
-
 TEST(same_seed_gives_the_same_records) {
   g_auto(Hand) hand = hand_step(4, 6);
   g_autoptr(Trace) once = run_jittered(&hand, 0.05, 1), twice = run_jittered(&hand, 0.05, 1),
@@ -172,11 +166,6 @@ TEST(partner_of_a_rank_has_the_same_other_coordinates) {
   ck_assert_int_eq(trace_partner(unfolded, 8 + 2 * 3 + 1, 0), 2 * 3 + 1);
   g_autoptr(Trace) folded = trace_new(hand.program, NULL, TRUE);
   ck_assert_int_eq(trace_partner(folded, 1, 2), 2);
-}
-
-static gint64 random_up_to(guint64 *state, gint64 limit) {
-  *state = *state * 6364136223846793005u + 1442695040888963407u;
-  return (gint64)(*state >> 33) % limit;
 }
 
 static OpTime random_time(guint64 *state, gint64 longest_ns) {

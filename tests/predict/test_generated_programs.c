@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-enum { BATCHES = 12, PLANS_PER_BATCH = 25, LIKENESSES = 3, MAX_GPUS = 4096 };
+enum { BATCHES = 12, PLANS_PER_BATCH = 25, LIKENESSES = 4, MAX_GPUS = 4096 };
 
 /* Counts what a schedule of the table is lowered to. A plan that cannot be has none. */
 static void assert_proved(const Case *drawn, int *n_proved) {
@@ -60,49 +60,47 @@ static void change_sizes(GRand *rand, Case *drawn) {
 
 /* One thing that ops may depend on. */
 static void change_structure(GRand *rand, Case *drawn) {
+  static const char *const changes[] = {
+      "--zero 0 --zero-ranks 0",
+      "--zero 1 --zero-ranks 0",
+      "--zero 2 --zero-ranks 0",
+      "--zero 3 --zero-ranks 0",
+      "--cp 1 --zero-ranks 0",
+      "--cp 2 --zero-ranks 0",
+      "--cp 4 --zero-ranks 0",
+      "--micro-batch-group 1",
+      "--micro-batch-group 5",
+      "--overlap-p2p on",
+      "--overlap-p2p off",
+      "--overlap-grad on",
+      "--overlap-grad off",
+      "--overlap-param on",
+      "--overlap-param off",
+      "--grad-norm-barrier on",
+      "--grad-norm-barrier off",
+      "--sequence-parallel on",
+      "--sequence-parallel off",
+      "--prefetch 0",
+      "--prefetch 1",
+      "--prefetch 2",
+      "--prefetch 3",
+      "--bucket 1",
+      "--bucket 10000000",
+      "--bucket 30000000",
+      "--steps 1",
+      "--steps 2",
+      "--steps 3",
+  };
+  enum { N_CHANGES = G_N_ELEMENTS(changes) };
   Plan *plan = drawn->plan;
-  switch (g_rand_int_range(rand, 0, 13)) {
-  case 0:
-    plan->zero = g_rand_int_range(rand, 0, 4);
-    plan->zero_ranks = 0;
-    break;
-  case 1:
-    plan->overlap_p2p = !plan->overlap_p2p;
-    break;
-  case 2:
-    plan->overlap_grad = !plan->overlap_grad;
-    break;
-  case 3:
-    plan->overlap_param = !plan->overlap_param;
-    break;
-  case 4:
-    plan->prefetch = g_rand_int_range(rand, 0, 4);
-    break;
-  case 5:
-    plan->grad_norm_barrier = !plan->grad_norm_barrier;
-    break;
-  case 6:
-    plan->bucket_parameters = PICK(rand, 1, 10000000, 30000000);
-    break;
-  case 7:
-    plan->steps = PICK(rand, 1, 2, 3);
-    break;
-  case 8:
-    plan->sequence_parallel = !plan->sequence_parallel;
-    break;
-  case 9:
+  const int i = g_rand_int_range(rand, 0, N_CHANGES + 4);
+  plan->gpus = 0;
+  if (i < N_CHANGES)
+    plan_say(plan, "%s", changes[i]);
+  else if (i < N_CHANGES + 2)
     set_framework(rand, plan);
-    break;
-  case 10:
-    plan->cp = PICK(rand, 1, 2, 4);
-    plan->gpus = plan->zero_ranks = 0;
-    break;
-  case 11:
-    plan->group = PICK(rand, 0, 1, plan->pp + 1);
-    break;
-  default:
+  else
     plan->global_batch += plan->micro_batch * plan->dp;
-  }
 }
 
 /* State and activations in the host's memory, or on drives. */

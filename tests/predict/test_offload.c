@@ -16,6 +16,11 @@ static Plan *small_plan(int dp, int zero, Offload offload) {
   return plan;
 }
 
+static Prediction *predict_small(int dp, int zero, Offload offload) {
+  g_autoptr(Plan) plan = small_plan(dp, zero, offload);
+  return predict_plan(&llama, shipped_cluster("selene"), plan);
+}
+
 static void assert_close(double value, double expected, double share) {
   ck_assert_msg(fabs(value - expected) <= share * fabs(expected), "%.17g is not %.17g", value, expected);
 }
@@ -27,9 +32,7 @@ static double resident(const Prediction *prediction, MemoryCategory category) {
 TEST(gradients_master_copy_and_moments_are_on_the_host) {
   /* bf16+master: 2 + 2 + 4 + 8 bytes. Each of 4 GPUs of a node has a quarter of the optimizer and, as ZeRO-2 lets every
    * micro-batch's gradients leave, of the gradients: 14 bytes a parameter on the node, 2 on each GPU */
-  g_autoptr(Cluster) cluster = read_cluster("selene");
-  g_autoptr(Plan) plan = small_plan(4, 2, (Offload){.optimizer = TIER_HOST});
-  g_autoptr(Prediction) prediction = predict_plan(&llama, cluster, plan);
+  g_autoptr(Prediction) prediction = predict_small(4, 2, (Offload){.optimizer = TIER_HOST});
   const double n = (double)prediction->workload->stages[0].parameters;
   const TierUse *host = &prediction->tiers[TIER_HOST];
   ck_assert_double_eq(resident(prediction, MEMORY_WEIGHTS), 2 * n);
@@ -44,9 +47,7 @@ TEST(gradients_master_copy_and_moments_are_on_the_host) {
 
 TEST(gradients_of_whole_ranks_are_added_up_on_the_gpu) {
   /* ZeRO-1: 2 + 2 bytes a parameter stay on each GPU; the host holds the shards' 2 + 12 */
-  g_autoptr(Cluster) cluster = read_cluster("selene");
-  g_autoptr(Plan) plan = small_plan(4, 1, (Offload){.optimizer = TIER_HOST});
-  g_autoptr(Prediction) prediction = predict_plan(&llama, cluster, plan);
+  g_autoptr(Prediction) prediction = predict_small(4, 1, (Offload){.optimizer = TIER_HOST});
   const double n = (double)prediction->workload->stages[0].parameters;
   ck_assert_double_eq(resident(prediction, MEMORY_GRADIENTS), 2 * n);
   ck_assert_double_eq(prediction->tiers[TIER_HOST].held[MEMORY_GRADIENTS], 2 * n);
@@ -84,10 +85,8 @@ TEST(each_tier_holds_what_is_its_own) {
 TEST(the_host_updates_at_its_memorys_rate) {
   /* Adam reads 2 bytes of gradient, reads and writes 4 + 8 of master copy and moments, writes 2 of weights: 28 bytes a
    * parameter, at 409.6·0.43 GB/s. Every nanosecond of it is seen: nothing else runs, but for rounding up each chunk */
-  g_autoptr(Cluster) cluster = read_cluster("selene");
   for (int gpus = 1; gpus <= 2; gpus++) { /* two have half of the parameters and half of the bandwidth each */
-    g_autoptr(Plan) plan = small_plan(gpus, 2, (Offload){.optimizer = TIER_HOST});
-    g_autoptr(Prediction) prediction = predict_plan(&llama, cluster, plan);
+    g_autoptr(Prediction) prediction = predict_small(gpus, 2, (Offload){.optimizer = TIER_HOST});
     const double n = (double)prediction->workload->stages[0].parameters;
     assert_close(prediction->metrics->mean_s[BREAKDOWN_OPTIMIZER], 28 * n / (409.6e9 * 0.43), 1e-6);
   }
@@ -125,10 +124,8 @@ TEST(drives_bound_the_update) {
 }
 
 TEST(activations_that_are_out_are_not_on_the_gpu) {
-  g_autoptr(Cluster) cluster = read_cluster("selene");
-  g_autoptr(Plan) kept_plan = small_plan(1, 0, (Offload){0}),
-                  out_plan = small_plan(1, 0, (Offload){.activations = TIER_HOST});
-  g_autoptr(Prediction) kept = predict_plan(&llama, cluster, kept_plan), out = predict_plan(&llama, cluster, out_plan);
+  g_autoptr(Prediction) kept = predict_small(1, 0, (Offload){0}),
+                        out = predict_small(1, 0, (Offload){.activations = TIER_HOST});
   const double layer = kept->workload->memory[PIECE_LAYER].saved_bytes;
   /* of 8 layers the last stays: its backward is the third op behind its forward. Seven are out at the peak */
   ck_assert_double_eq(out->tiers[TIER_HOST].held[MEMORY_ACTIVATIONS], 7 * layer);
@@ -140,11 +137,10 @@ TEST(activations_that_are_out_are_not_on_the_gpu) {
 /* Rows of a timeline's data: lane, kind, start, end …; 11, 12 and 13 are copies in and out and the host's update, which
  * is drawn for as long as its records last. */
 TEST(copies_and_the_hosts_update_are_drawn) {
-  g_autoptr(Cluster) cluster = read_cluster("selene");
-  g_autoptr(Plan) plan = small_plan(2, 1, (Offload){.optimizer = TIER_HOST, .activations = TIER_HOST});
-  g_autoptr(Prediction) prediction = predict_plan(&llama, cluster, plan);
+  g_autoptr(Prediction) prediction = predict_small(2, 1, (Offload){.optimizer = TIER_HOST, .activations = TIER_HOST});
   g_autoptr(Picture) picture = timeline_picture(prediction->trace, (TimeUnit){"ns", 1}, NULL, 0, NULL);
-  g_auto(GStrv) lines = g_strsplit(picture->data->str, "\n", -1);
+  g_auto(GStrv) lines = g_strsplit(picture->data->str, "
+", -1);
   double drawn_ns[14] = {0};
   for (int i = 1; lines[i] != NULL && lines[i][0] != '\0'; i++) {
     int lane, kind;

@@ -1,5 +1,6 @@
 /* Properties of whole predictions: times that add up, same input same output, chained steps, programs as text. */
 #include "chrome_trace.h"
+#include "engine_fixture.h"
 #include "error.h"
 #include "plan_cases.h"
 #include "program_text.h"
@@ -54,14 +55,6 @@ TEST(rates_follow_from_the_step_time) {
 
 /* --- same input, same output --- */
 
-static gboolean is_same_trace(const Trace *a, const Trace *b) {
-  if (a->n_ranks != b->n_ranks || a->first[a->n_ranks] != b->first[b->n_ranks])
-    return FALSE;
-  gsize bytes = a->first[a->n_ranks] * sizeof(gint64);
-  return memcmp(a->start_ns, b->start_ns, bytes) == 0 && memcmp(a->end_ns, b->end_ns, bytes) == 0 &&
-         memcmp(a->issue_ns, b->issue_ns, bytes) == 0;
-}
-
 /* The bytes of the Chrome trace; owned by the caller. */
 static char *chrome_bytes(const Prediction *prediction, gsize *length) {
   g_autofree char *bytes = NULL;
@@ -73,7 +66,7 @@ static char *chrome_bytes(const Prediction *prediction, gsize *length) {
 }
 
 static void assert_same_output(const Case *drawn, const Prediction *a, const Prediction *b) {
-  CASE_ASSERT(drawn, is_same_trace(a->trace, b->trace), "other times");
+  CASE_ASSERT(drawn, same_records(a->trace, b->trace), "other times");
   gsize a_length, b_length;
   g_autofree char *a_bytes = chrome_bytes(a, &a_length), *b_bytes = chrome_bytes(b, &b_length);
   CASE_ASSERT(drawn, a_length == b_length && memcmp(a_bytes, b_bytes, a_length) == 0, "other bytes");
@@ -157,7 +150,7 @@ TEST(a_program_written_and_read_runs_as_before) {
     g_autofree char *text_again = program_to_text(read->program);
     ck_assert_int_eq((direct->program->expansion == EXPANSION_ALL) || drawn.plan->fold, TRUE);
     ck_assert_str_eq(text_again, text);
-    ck_assert(is_same_trace(direct->trace, read->trace));
+    ck_assert(same_records(direct->trace, read->trace));
     ck_assert(direct->memory->peak_bytes == read->memory->peak_bytes);
   }
 }

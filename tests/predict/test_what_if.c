@@ -19,50 +19,44 @@ static Cluster *const *unfitted_clusters(void) {
 
 /* --- links and GPUs --- */
 
-static void halve_scale_up(Cluster *cluster) {
-  cluster->scale_up_Bps /= 2;
-}
-
-static void halve_nics(Cluster *cluster) {
-  cluster->nic_Bps /= 2;
-}
-
-static void double_scale_up(Cluster *cluster) {
-  cluster->scale_up_Bps *= 2;
-}
-
-static void double_nics(Cluster *cluster) {
-  cluster->nic_Bps *= 2;
-}
-
-/* Of what leaves a node: whoever stays under one leaf would not notice. */
-static void oversubscribe(Cluster *cluster) {
-  cluster->leaves.n_nodes = 0;
-  if (cluster->n_tiers == 0)
-    cluster->tiers[cluster->n_tiers++] = (FabricTier){.span_gpus = 1 << 20, .oversubscription = 1};
-  for (int i = 0; i < cluster->n_tiers; i++)
-    cluster->tiers[i].oversubscription *= 2;
-}
-
-static void double_gpu(Cluster *cluster) {
-  for (int number = 0; number < N_NUMBERS; number++)
-    cluster->gpu.peak_flops[number] *= 2;
-  cluster->gpu.hbm_Bps *= 2;
-}
-
-static const struct {
+/* So many times as much; 0: as it was. */
+typedef struct {
   const char *name;
-  void (*change)(Cluster *cluster);
-  gboolean is_slower;
-} changes[] = {
-    {"half the scale-up bandwidth", halve_scale_up, TRUE}, {"half the NIC bandwidth", halve_nics, TRUE},
-    {"twice the oversubscription", oversubscribe, TRUE},   {"twice the scale-up bandwidth", double_scale_up, FALSE},
-    {"twice the NIC bandwidth", double_nics, FALSE},       {"twice the GPU", double_gpu, FALSE},
+  double scale_up, nics, gpu;
+  double oversubscription; /* of what leaves a node: whoever stays under one leaf would not notice */
+  gboolean launches_at_once;
+} Change;
+
+enum { HALF_SCALE_UP, HALF_NICS, OVERSUBSCRIBED, N_SLOWER, DOUBLE_SCALE_UP = N_SLOWER, DOUBLE_NICS, DOUBLE_GPU };
+static const Change changes[] = {
+    [HALF_SCALE_UP] = {"half the scale-up bandwidth", .scale_up = 0.5},
+    [HALF_NICS] = {"half the NIC bandwidth", .nics = 0.5},
+    [OVERSUBSCRIBED] = {"twice the oversubscription", .oversubscription = 2},
+    [DOUBLE_SCALE_UP] = {"twice the scale-up bandwidth", .scale_up = 2},
+    [DOUBLE_NICS] = {"twice the NIC bandwidth", .nics = 2},
+    [DOUBLE_GPU] = {"twice the GPU", .gpu = 2},
 };
 
-static Prediction *predict_changed(const Case *drawn, void (*change)(Cluster *cluster)) {
+static void multiply(double *value, double factor) {
+  *value *= factor > 0 ? factor : 1;
+}
+
+static Prediction *predict_changed(const Case *drawn, const Change *change) {
   Cluster changed = *drawn->cluster; /* shares what it points to */
-  change(&changed);
+  multiply(&changed.scale_up_Bps, change->scale_up);
+  multiply(&changed.nic_Bps, change->nics);
+  multiply(&changed.gpu.hbm_Bps, change->gpu);
+  for (int number = 0; number < N_NUMBERS; number++)
+    multiply(&changed.gpu.peak_flops[number], change->gpu);
+  if (change->launches_at_once)
+    changed.gpu.host_launch_s = 0;
+  if (change->oversubscription > 0) {
+    changed.leaves.n_nodes = 0;
+    if (changed.n_tiers == 0)
+      changed.tiers[changed.n_tiers++] = (FabricTier){.span_gpus = 1 << 20, .oversubscription = 1};
+    for (int i = 0; i < changed.n_tiers; i++)
+      multiply(&changed.tiers[i].oversubscription, change->oversubscription);
+  }
   Prediction *prediction = predict_on(drawn, &changed, drawn->plan);
   prediction->cluster = NULL; /* it ends here */
   return prediction;
@@ -76,9 +70,9 @@ TEST(slower_links_never_shorten_a_step_and_faster_ones_never_lengthen_it) {
     drawn.plan->contention = FALSE; /* shares follow who meets whom, which times do change */
     g_autoptr(Prediction) before = predict_case(&drawn);
     for (gsize i = 0; i < G_N_ELEMENTS(changes); i++) {
-      g_autoptr(Prediction) after = predict_changed(&drawn, changes[i].change);
+      g_autoptr(Prediction) after = predict_changed(&drawn, &changes[i]);
       gint64 longer_ns = after->metrics->step_ns - before->metrics->step_ns;
-      CASE_ASSERT(&drawn, changes[i].is_slower ? longer_ns >= 0 : longer_ns <= 0, "%s: %d ns longer", changes[i].name,
+      CASE_ASSERT(&drawn, i < N_SLOWER ? longer_ns >= 0 : longer_ns <= 0, "%s: %d ns longer", changes[i].name,
                   (int)longer_ns);
       n_longer[i] += longer_ns != 0;
     }
@@ -87,14 +81,7 @@ TEST(slower_links_never_shorten_a_step_and_faster_ones_never_lengthen_it) {
     ck_assert_msg(n_longer[i] > N_PLANS / 10, "%s changed only %d plans", changes[i].name, n_longer[i]);
 }
 
-static void keep(Cluster *cluster) {
-}
-
-static void launch_at_once(Cluster *cluster) {
-  cluster->gpu.host_launch_s = 0;
-}
-
-static gint64 step_with_overlap(const Case *drawn, gboolean overlaps, void (*change)(Cluster *cluster)) {
+static gint64 step_with_overlap(const Case *drawn, gboolean overlaps, const Change *change) {
   Case other = *drawn;
   g_autoptr(Plan) plan = other.plan = plan_copy(drawn->plan);
   plan->overlap_grad = overlaps;
@@ -105,15 +92,16 @@ static gint64 step_with_overlap(const Case *drawn, gboolean overlaps, void (*cha
 /* Gradients that are reduced beside the backward lengthen a step only by slowing down other transfers, because several
  * small collectives take longer than a large one, or as they are launched before the kernels behind them. */
 TEST(overlapping_gradients_costs_by_contention_buckets_and_launches_only) {
+  const Change none = {.scale_up = 1}, launch_at_once = {.launches_at_once = TRUE};
   int n_longer = 0;
   for (guint seed = 0; seed < N_PLANS; seed++) {
     g_autoptr(GRand) rand = g_rand_new_with_seed(seed);
     g_auto(Case) drawn = random_case(seed, unfitted_clusters(), MAX_GPUS);
     draw_schedule(rand, &drawn);
-    n_longer += step_with_overlap(&drawn, TRUE, keep) > step_with_overlap(&drawn, FALSE, keep);
+    n_longer += step_with_overlap(&drawn, TRUE, &none) > step_with_overlap(&drawn, FALSE, &none);
     plan_say(drawn.plan, "--contention off --bucket 1000000000000");
-    const gint64 with_ns = step_with_overlap(&drawn, TRUE, launch_at_once),
-                 without_ns = step_with_overlap(&drawn, FALSE, launch_at_once);
+    const gint64 with_ns = step_with_overlap(&drawn, TRUE, &launch_at_once),
+                 without_ns = step_with_overlap(&drawn, FALSE, &launch_at_once);
     CASE_ASSERT(&drawn, with_ns <= without_ns, "%d ns longer", (int)(with_ns - without_ns));
   }
   ck_assert_int_gt(n_longer, 0);
@@ -132,12 +120,11 @@ TEST(faster_links_lengthen_a_step_by_no_more_than_contention) {
       continue;
     plan_say(drawn.plan, "--zero 3 --zero-ranks 0 --sequence-parallel on");
     g_autoptr(Prediction) before = predict_case(&drawn);
-    void (*const faster[])(Cluster * cluster) = {double_scale_up, double_nics};
-    for (gsize i = 0; i < G_N_ELEMENTS(faster); i++) {
+    for (int i = DOUBLE_SCALE_UP; i <= DOUBLE_NICS; i++) {
       drawn.plan->contention = TRUE;
-      g_autoptr(Prediction) after = predict_changed(&drawn, faster[i]);
+      g_autoptr(Prediction) after = predict_changed(&drawn, &changes[i]);
       drawn.plan->contention = FALSE;
-      g_autoptr(Prediction) alone = predict_changed(&drawn, faster[i]);
+      g_autoptr(Prediction) alone = predict_changed(&drawn, &changes[i]);
       const gint64 before_ns = before->metrics->step_ns, after_ns = after->metrics->step_ns,
                    alone_ns = alone->metrics->step_ns;
       CASE_ASSERT(&drawn, alone_ns <= before_ns && (double)after_ns <= (1 + most_longer) * (double)before_ns,
@@ -158,14 +145,11 @@ static Case one_all_reduce(int gpus) {
 /* Exposed time of dp is α + x/B with x/B ≫ α, so with B/2 it comes close to twice as much; nothing else changes, and
  * the step grows by the same nanoseconds. 8 GPUs of selene are one node, 64 are eight. */
 TEST(a_communication_bound_step_grows_by_what_its_link_lost) {
-  const struct {
-    int gpus;
-    void (*change)(Cluster *cluster);
-  } bounds[] = {{8, halve_scale_up}, {64, halve_nics}, {64, oversubscribe}};
+  const struct { int gpus, change; } bounds[] = {{8, HALF_SCALE_UP}, {64, HALF_NICS}, {64, OVERSUBSCRIBED}};
   for (gsize i = 0; i < G_N_ELEMENTS(bounds); i++) {
     g_auto(Case) bound = one_all_reduce(bounds[i].gpus);
     g_autoptr(Prediction) before = predict_case(&bound);
-    g_autoptr(Prediction) after = predict_changed(&bound, bounds[i].change);
+    g_autoptr(Prediction) after = predict_changed(&bound, &changes[bounds[i].change]);
     gint64 before_ns = before->metrics->ranks[0].ns[BREAKDOWN_DP], after_ns = after->metrics->ranks[0].ns[BREAKDOWN_DP];
     double ratio = (double)after_ns / (double)before_ns;
     ck_assert_msg(ratio > 1.8 && ratio < 2, "%d GPUs: dp %g times as long", bounds[i].gpus, ratio);
@@ -176,7 +160,7 @@ TEST(a_communication_bound_step_grows_by_what_its_link_lost) {
 TEST(a_link_that_is_not_used_does_not_matter) {
   g_auto(Case) one_node = one_all_reduce(8);
   g_autoptr(Prediction) before = predict_case(&one_node);
-  g_autoptr(Prediction) after = predict_changed(&one_node, halve_nics);
+  g_autoptr(Prediction) after = predict_changed(&one_node, &changes[HALF_NICS]);
   ck_assert_int_eq(after->metrics->step_ns, before->metrics->step_ns);
 }
 

@@ -16,19 +16,15 @@
  *     kernels    0 ───────────── 100      110 ── 200
  *     bytes         10 ──────────────── 110
  */
-static Trace *reduce_beside_kernel(Loaded *loaded) {
-  *loaded = (Loaded){.loads = {{0}}};
-  hand_init(&hand->hand, 1);
-  hand_compute(&hand->hand, 0, hand_kernel(100));
-  const int reduce = hand_collective(&hand->hand, 0, STREAM_DP, dp_group, hand_kernel(110));
-  const int last = hand_compute(&hand->hand, 0, hand_kernel(90));
-  hand_after(&hand->hand, 0, last, reduce);
-  hand_finish(&hand->hand);
-  load(loaded, 0, reduce, NIC, 1000, 10);
-  load(loaded, 0, reduce, SCALE_UP, 500, 10);
-  Trace *trace = run(loaded, &folded);
-  loaded->hand.timing.loads = loaded->loads;
-  return trace;
+static Hand reduce_beside_kernel(void) {
+  Hand hand = hand_of(1);
+  hand_compute(&hand, 0, hand_kernel(100));
+  const int reduce = hand_collective(&hand, 0, STREAM_DP, dp_group, hand_kernel(110));
+  const int last = hand_compute(&hand, 0, hand_kernel(90));
+  hand_after(&hand, 0, last, reduce);
+  hand_load(&hand, 0, reduce, NIC, 1000, 10);
+  hand_load(&hand, 0, reduce, SCALE_UP, 500, 10);
+  return hand;
 }
 
 static void assert_moment(const GArray *moments, guint i, gint64 time_ns, gboolean computes, double nic) {
