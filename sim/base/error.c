@@ -12,34 +12,12 @@ static char *make_printable(const char *text) {
   return valid;
 }
 
-G_GNUC_PRINTF(3, 0)
-static gboolean fail_va(GError **error, StepsimError code, const char *format, va_list arguments) {
+gboolean fail_with(GError **error, StepsimError code, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
   g_autofree char *message = g_strdup_vprintf(format, arguments);
+  va_end(arguments);
   g_autofree char *printable = make_printable(message);
   g_set_error_literal(error, STEPSIM_ERROR, code, printable);
-  return FALSE;
-}
-
-gboolean fail_input(GError **error, const char *format, ...) {
-  va_list arguments;
-  va_start(arguments, format);
-  fail_va(error, STEPSIM_ERROR_INPUT, format, arguments);
-  va_end(arguments);
-  return FALSE;
-}
-
-gboolean fail_impossible(GError **error, const char *format, ...) {
-  va_list arguments;
-  va_start(arguments, format);
-  fail_va(error, STEPSIM_ERROR_IMPOSSIBLE, format, arguments);
-  va_end(arguments);
-  return FALSE;
-}
-
-gboolean fail_help(GError **error, const char *format, ...) {
-  va_list arguments;
-  va_start(arguments, format);
-  fail_va(error, STEPSIM_ERROR_HELP, format, arguments);
-  va_end(arguments);
   return FALSE;
 }

@@ -12,8 +12,9 @@ typedef enum {
 
 GQuark stepsim_error_quark(void);
 
-/* Fill *error with STEPSIM_ERROR_INPUT, _IMPOSSIBLE or _HELP and a printf-style message. Always FALSE, so a caller may
- * write `return fail_input(error, …)`. */
-gboolean fail_input(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
-gboolean fail_impossible(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
-gboolean fail_help(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
+/* Fill *error with that code and a printf-style message. Always FALSE, so a caller may write
+ * `return fail_input(error, …)`. */
+gboolean fail_with(GError **error, StepsimError code, const char *format, ...) G_GNUC_PRINTF(3, 4);
+#define fail_input(error, ...) fail_with(error, STEPSIM_ERROR_INPUT, __VA_ARGS__)
+#define fail_impossible(error, ...) fail_with(error, STEPSIM_ERROR_IMPOSSIBLE, __VA_ARGS__)
+#define fail_help(error, ...) fail_with(error, STEPSIM_ERROR_HELP, __VA_ARGS__)

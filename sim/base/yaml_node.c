@@ -510,12 +510,13 @@ static gboolean check_distinct(const GArray *rows, const YamlRowType *type, GErr
 }
 
 GArray *yaml_rows_read(YamlNode list, const YamlRowType *type, GError **error) {
-  int n_rows = yaml_list_length(list, MAX_ROWS, error);
+  const int n_rows = yaml_is_present(list) ? yaml_list_length(list, MAX_ROWS, error) : 0;
   if (n_rows < 0)
     return NULL;
   g_autoptr(GArray) rows = g_array_sized_new(FALSE, FALSE, type->size, (guint)n_rows);
   g_array_set_clear_func(rows, type->clear);
-  for (YamlNode item = yaml_list_item(list, 0); yaml_is_present(item); item = yaml_list_next(item)) {
+  YamlNode item = n_rows > 0 ? yaml_list_item(list, 0) : list;
+  for (; yaml_is_present(item); item = yaml_list_next(item)) {
     g_array_append_vals(rows, type->blank, 1);
     char *row = rows->data + (gsize)(rows->len - 1) * type->size;
     *(YamlNode *)row = item;

@@ -92,7 +92,8 @@ typedef struct {
   GCompareFunc compare; /* by key */
 } YamlRowType;
 
-/* All rows of `list`, sorted by key; NULL with the error set, also for a duplicate key. Rows own their texts. */
+/* All rows of `list`, sorted by key; none if it is absent. NULL with the error set, also for a duplicate key. Rows own
+ * their texts. */
 GArray *yaml_rows_read(YamlNode list, const YamlRowType *type, GError **error);
 
 /* Three-way order of two keys of `n` ≥ 1 numbers, most significant first. */

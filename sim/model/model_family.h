@@ -8,29 +8,27 @@
 /* What some families' configs describe in addition. */
 typedef enum { PART_EXPERTS = 1 << 0, PART_LATENT = 1 << 1 } FamilyPart;
 
+/* Reads a family's own keys into a model whose dimensions are already filled. */
+typedef gboolean ModelReader(const JsonFile *json, Model *model, GError **error);
+
 typedef struct {
   const char *types[6]; /* values of model_type */
   const char *marks[4]; /* keys that identify the family when model_type is absent */
   Norm norm;
   Positions positions;
   gboolean gated, tied, qkv_bias, linear_bias;
-  gboolean dropout;      /* when the config names no rate */
-  Activation activation; /* when the config names none */
-  gint64 ffn_multiple;   /* of hidden, when the config does not say; 0: it must */
-  double rotary_share;   /* of a head's columns, when the config does not say; 0: all */
-  guint parts;           /* set of FamilyPart: parts whose keys read_details understands */
-  /* Reads the family's own keys into a model whose dimensions are already filled; NULL: it has none. */
-  gboolean (*read_details)(const JsonFile *json, Model *model, GError **error);
+  gboolean dropout;          /* when the config names no rate */
+  Activation activation;     /* when the config names none */
+  gint64 ffn_multiple;       /* of hidden, when the config does not say; 0: it must */
+  double rotary_share;       /* of a head's columns, when the config does not say; 0: all */
+  guint parts;               /* set of FamilyPart: parts whose keys read_details understands */
+  ModelReader *read_details; /* NULL: it has no keys of its own */
 } ModelFamily;
 
 /* Find the family by model_type, else by architectures, else by marks. `defaults` are set to those of the type, or to
  * NULL if the family was found by marks. Returns NULL with INPUT if nothing matches, with IMPOSSIBLE if model_type is
  * of a kind that is not modelled. */
 const ModelFamily *model_family_find(const JsonFile *json, const ModelDefaults **defaults, GError **error);
-
-/* Read the first present of hidden_activation, activation_function, hidden_act and activation, else take the family's
- * default (model_activation.c). INPUT if the value is not text. */
-gboolean model_read_activation(const JsonFile *json, const ModelFamily *family, Model *model, GError **error);
 
 /* "mixtral, …, deepseek_v3 and kimi_k2": the model_types whose families have `part`; owned by the caller. */
 char *model_family_names(FamilyPart part);
@@ -59,49 +57,18 @@ char *model_marked_layers(const int *marked, guint n);
 
 /* Which products have biases in configs of Llama, Mistral and Nemotron: attention_bias for attention's, mlp_bias for
  * the MLP's; none by default. */
-gboolean model_read_biases(const JsonFile *json, Model *model, GError **error);
+ModelReader model_read_biases;
 
-/* Readers of Llama's descendants (model_llama.c). INPUT for values out of range. */
-gboolean model_read_llama(const JsonFile *json, Model *model, GError **error);
-gboolean model_read_mistral(const JsonFile *json, Model *model, GError **error);
-gboolean model_read_smollm3(const JsonFile *json, Model *model, GError **error);
-gboolean model_read_granite(const JsonFile *json, Model *model, GError **error);
-gboolean model_read_gpt_oss(const JsonFile *json, Model *model, GError **error);
-gboolean model_read_qwen2(const JsonFile *json, Model *model, GError **error);
-gboolean model_read_qwen3(const JsonFile *json, Model *model, GError **error);
-gboolean model_read_windowed_mixtral(const JsonFile *json, Model *model, GError **error);
-gboolean model_read_qwen2_moe(const JsonFile *json, Model *model, GError **error);
-gboolean model_read_qwen3_moe(const JsonFile *json, Model *model, GError **error);
-gboolean model_read_gemma(const JsonFile *json, Model *model, GError **error);
-gboolean model_read_gemma2(const JsonFile *json, Model *model, GError **error);
-gboolean model_read_gemma3(const JsonFile *json, Model *model, GError **error);
-gboolean model_read_olmo2(const JsonFile *json, Model *model, GError **error);
-gboolean model_read_olmo3(const JsonFile *json, Model *model, GError **error);
-gboolean model_read_olmoe(const JsonFile *json, Model *model, GError **error);
-gboolean model_read_glm(const JsonFile *json, Model *model, GError **error);
-gboolean model_read_glm4(const JsonFile *json, Model *model, GError **error);
-gboolean model_read_glm4_moe(const JsonFile *json, Model *model, GError **error);
-gboolean model_read_minimax_m2(const JsonFile *json, Model *model, GError **error);
-gboolean model_read_phimoe(const JsonFile *json, Model *model, GError **error);
-gboolean model_read_dots1(const JsonFile *json, Model *model, GError **error);
-gboolean model_read_granite_moe(const JsonFile *json, Model *model, GError **error);
-gboolean model_read_ernie(const JsonFile *json, Model *model, GError **error);
-gboolean model_read_ernie_moe(const JsonFile *json, Model *model, GError **error);
-gboolean model_read_exaone4(const JsonFile *json, Model *model, GError **error);
-gboolean model_read_hunyuan(const JsonFile *json, Model *model, GError **error);
-gboolean model_read_hunyuan_moe(const JsonFile *json, Model *model, GError **error);
-gboolean model_read_seed_oss(const JsonFile *json, Model *model, GError **error);
-gboolean model_read_cohere(const JsonFile *json, Model *model, GError **error);
-gboolean model_read_cohere2(const JsonFile *json, Model *model, GError **error);
-gboolean model_read_olmo(const JsonFile *json, Model *model, GError **error);
-gboolean model_read_stablelm(const JsonFile *json, Model *model, GError **error);
-gboolean model_read_starcoder2(const JsonFile *json, Model *model, GError **error);
+/* Llama's descendants (model_llama.c). INPUT for values out of range. */
+ModelReader model_read_llama, model_read_mistral, model_read_smollm3, model_read_granite, model_read_gpt_oss,
+    model_read_qwen2, model_read_qwen3, model_read_windowed_mixtral, model_read_qwen2_moe, model_read_qwen3_moe,
+    model_read_gemma, model_read_gemma2, model_read_gemma3, model_read_olmo2, model_read_olmo3, model_read_olmoe,
+    model_read_glm, model_read_glm4, model_read_glm4_moe, model_read_minimax_m2, model_read_phimoe, model_read_dots1,
+    model_read_granite_moe, model_read_ernie, model_read_ernie_moe, model_read_exaone4, model_read_hunyuan,
+    model_read_hunyuan_moe, model_read_seed_oss, model_read_cohere, model_read_cohere2, model_read_olmo,
+    model_read_stablelm, model_read_starcoder2;
 
-/* Readers of families with experts (model_experts.c). The model already holds the type's defaults. INPUT for what is
- * missing or out of range, IMPOSSIBLE if layers with and without experts alternate in a way that is not modelled. */
-gboolean model_read_plain_experts(const JsonFile *json, Model *model, GError **error);
-gboolean model_read_qwen_moe(const JsonFile *json, Model *model, GError **error);
-gboolean model_read_ernie_experts(const JsonFile *json, Model *model, GError **error);
-gboolean model_read_hunyuan_experts(const JsonFile *json, Model *model, GError **error);
-gboolean model_read_glm_experts(const JsonFile *json, Model *model, GError **error);
-gboolean model_read_deepseek(const JsonFile *json, Model *model, GError **error);
+/* Families with experts (model_experts.c). The model already holds the type's defaults. INPUT for what is missing or
+ * out of range, IMPOSSIBLE if layers with and without experts alternate in a way that is not modelled. */
+ModelReader model_read_plain_experts, model_read_qwen_moe, model_read_ernie_experts, model_read_hunyuan_experts,
+    model_read_glm_experts, model_read_deepseek;

@@ -330,6 +330,28 @@ static gboolean read_rope(const JsonFile *json, const ModelDefaults *defaults, M
   return TRUE;
 }
 
+/* The activation between an MLP's products, by the names of Transformers' ACT2FN (activations.py, v4.46 to v4.57). */
+/* "gelu_new", "gelu_pytorch_tanh", "quick_gelu", "gelu_fast" … are different approximations of GELU. */
+static Activation activation_of(const char *text) {
+  if (strcmp(text, "silu") == 0 || strcmp(text, "swish") == 0)
+    return ACTIVATION_SILU;
+  if (strstr(text, "gelu") != NULL)
+    return ACTIVATION_GELU;
+  if (strcmp(text, "relu") == 0)
+    return ACTIVATION_RELU;
+  return strcmp(text, "relu2") == 0 ? ACTIVATION_SQUARED_RELU : ACTIVATION_OTHER;
+}
+
+static gboolean read_activation(const JsonFile *json, const ModelFamily *family, Model *model, GError **error) {
+  static const char *const keys[] = {"hidden_activation", "activation_function", "hidden_act", "activation"};
+  const char *text = NULL;
+  for (gsize i = 0; i < G_N_ELEMENTS(keys) && text == NULL; i++)
+    if (!json_file_text(json, json->root, keys[i], &text, error))
+      return FALSE;
+  model->activation = text != NULL ? activation_of(text) : family->activation;
+  return TRUE;
+}
+
 static gboolean read_family(const JsonFile *json, const ModelFamily *family, const ModelDefaults *defaults,
                             Model *model, GError **error) {
   model->norm = family->norm;
@@ -347,7 +369,7 @@ static gboolean read_family(const JsonFile *json, const ModelFamily *family, con
   return read_dimensions(json, family, defaults, model, error) &&
          json_file_flag(json, json->root, "tie_word_embeddings", &model->tied, error) &&
          read_dropout(json, family, model, error) && read_rotary_share(json, family, model, error) &&
-         read_rope(json, defaults, model, error) && model_read_activation(json, family, model, error) &&
+         read_rope(json, defaults, model, error) && read_activation(json, family, model, error) &&
          (family->read_details == NULL || family->read_details(json, model, error));
 }
 

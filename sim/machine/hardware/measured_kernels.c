@@ -14,16 +14,10 @@ G_STATIC_ASSERT(G_N_ELEMENTS(origin_names) == N_ORIGINS + 1);
 G_STATIC_ASSERT(G_N_ELEMENTS(layout_names) == N_MEASURED_LAYOUTS + 1);
 
 typedef struct {
-  MeasuredKernels *measured;
+  MeasuredKernels measured;
   YamlNode products, kernels, attention;
   const double *peak_flops;
-  const char *number_names[N_NUMBERS + 1];
 } Draft;
-
-typedef struct {
-  MeasuredKernels measured; /* without its tables */
-  YamlNode products, kernels, attention;
-} Top;
 
 typedef struct {
   YamlNode node;
@@ -42,22 +36,21 @@ typedef struct {
 } AttentionRow;
 
 static const YamlField top_fields[] = {
-    {"source", FIELD_TEXT, TRUE, offsetof(Top, measured.source)},
-    {"under_load", FIELD_NUMBER, FALSE, offsetof(Top, measured.under_load), 0.05, 1},
-    {"origin", FIELD_CHOICE, FALSE, offsetof(Top, measured.origin), .names = origin_names},
-    {"kernel", FIELD_QUANTITY, FALSE, offsetof(Top, measured.kernel_s), 1e-9, 1, UNIT_SECONDS},
-    {"host_launch", FIELD_QUANTITY, FALSE, offsetof(Top, measured.host_launch_s), 1e-9, 1, UNIT_SECONDS},
-    {"products", FIELD_NODE, FALSE, offsetof(Top, products)},
-    {"kernels", FIELD_NODE, FALSE, offsetof(Top, kernels)},
-    {"attention", FIELD_NODE, FALSE, offsetof(Top, attention)},
+    {"source", FIELD_TEXT, TRUE, offsetof(Draft, measured.source)},
+    {"under_load", FIELD_NUMBER, FALSE, offsetof(Draft, measured.under_load), 0.05, 1},
+    {"origin", FIELD_CHOICE, FALSE, offsetof(Draft, measured.origin), .names = origin_names},
+    {"kernel", FIELD_QUANTITY, FALSE, offsetof(Draft, measured.kernel_s), 1e-9, 1, UNIT_SECONDS},
+    {"host_launch", FIELD_QUANTITY, FALSE, offsetof(Draft, measured.host_launch_s), 1e-9, 1, UNIT_SECONDS},
+    {"products", FIELD_NODE, FALSE, offsetof(Draft, products)},
+    {"kernels", FIELD_NODE, FALSE, offsetof(Draft, kernels)},
+    {"attention", FIELD_NODE, FALSE, offsetof(Draft, attention)},
 };
 
 #define IN_PRODUCT(member) offsetof(ProductRow, product.member)
 #define IN_ATTENTION(member) offsetof(AttentionRow, attention.member)
 
-/* number_field() fills in the names of number formats. */
 static const YamlField product_fields[] = {
-    {"number", FIELD_CHOICE, TRUE, IN_PRODUCT(number)},
+    {"number", FIELD_CHOICE, TRUE, IN_PRODUCT(number), .names = number_names},
     {"layout", FIELD_CHOICE, TRUE, IN_PRODUCT(layout), .names = layout_names},
     {"accumulate", FIELD_CHOICE, FALSE, IN_PRODUCT(accumulate), .names = no_yes},
     {"batch", FIELD_INT64, FALSE, IN_PRODUCT(batch), 1, 1e9},
@@ -74,7 +67,7 @@ static const YamlField kernel_fields[] = {
 };
 
 static const YamlField attention_fields[] = {
-    {"number", FIELD_CHOICE, TRUE, IN_ATTENTION(number)},
+    {"number", FIELD_CHOICE, TRUE, IN_ATTENTION(number), .names = number_names},
     {"backward", FIELD_CHOICE, TRUE, IN_ATTENTION(backward), .names = no_yes},
     {"batch", FIELD_INT64, TRUE, IN_ATTENTION(batch), 1, 1e9},
     {"seq_len", FIELD_INT64, TRUE, IN_ATTENTION(seq_len), 1, 1e9},
@@ -139,15 +132,18 @@ static int compare_attention_rows(gconstpointer a, gconstpointer b) {
   return compare_attention(&((const AttentionRow *)a)->attention, &((const AttentionRow *)b)->attention);
 }
 
-/* Copy `pattern` to `fields`, with the names of number formats in the first field. */
-static void number_field(const Draft *draft, YamlField *fields, const YamlField *pattern, gsize n_bytes) {
-  memcpy(fields, pattern, n_bytes);
-  fields[0].names = draft->number_names;
-}
-
-static gboolean check_number(const Draft *draft, YamlNode node, int number, GError **error) {
-  return draft->peak_flops[number] > 0 ||
-         yaml_fail(node, error, "found number %s, which peak lacks", number_name((Number)number));
+/* The rows of a list that may be absent, each of a number format (an int at `offset`; 0: none) that has a peak. */
+static GArray *read_rows(const Draft *draft, YamlNode list, const YamlRowType *type, gsize offset, GError **error) {
+  g_autoptr(GArray) rows = yaml_rows_read(list, type, error);
+  for (guint i = 0; rows != NULL && offset > 0 && i < rows->len; i++) {
+    const char *row = rows->data + (gsize)i * type->size;
+    const int number = *(const int *)(const void *)(row + offset);
+    if (draft->peak_flops[number] > 0)
+      continue;
+    yaml_fail(*(const YamlNode *)(const void *)row, error, "found number %s, which peak lacks", number_names[number]);
+    return NULL;
+  }
+  return g_steal_pointer(&rows);
 }
 
 /* products */
@@ -174,22 +170,13 @@ static void lay_out_products(MeasuredKernels *measured, const GArray *rows) {
 }
 
 static gboolean read_products(Draft *draft, GError **error) {
-  if (!yaml_is_present(draft->products))
-    return TRUE;
   static const ProductRow blank = {.product.batch = 1};
-  YamlField fields[G_N_ELEMENTS(product_fields)];
-  number_field(draft, fields, product_fields, sizeof product_fields);
-  const YamlRowType type = {sizeof blank, fields, G_N_ELEMENTS(fields), &blank, NULL, compare_product_rows};
-  g_autoptr(GArray) rows = yaml_rows_read(draft->products, &type, error);
-  if (rows == NULL)
-    return FALSE;
-  for (guint i = 0; i < rows->len; i++) {
-    const ProductRow *row = &g_array_index(rows, ProductRow, i);
-    if (!check_number(draft, row->node, row->product.number, error))
-      return FALSE;
-  }
-  lay_out_products(draft->measured, rows);
-  return TRUE;
+  static const YamlRowType type = {sizeof blank, product_fields, G_N_ELEMENTS(product_fields),
+                                   &blank,       NULL,           compare_product_rows};
+  g_autoptr(GArray) rows = read_rows(draft, draft->products, &type, IN_PRODUCT(number), error);
+  if (rows != NULL)
+    lay_out_products(&draft->measured, rows);
+  return rows != NULL;
 }
 
 /* kernels */
@@ -216,16 +203,13 @@ static void lay_out_curves(MeasuredKernels *measured, const GArray *rows) {
 }
 
 static gboolean read_kernels(Draft *draft, GError **error) {
-  if (!yaml_is_present(draft->kernels))
-    return TRUE;
   static const KernelRow blank = {.name = NULL};
   static const YamlRowType type = {sizeof blank, kernel_fields,    G_N_ELEMENTS(kernel_fields),
                                    &blank,       clear_kernel_row, compare_kernel_rows};
-  g_autoptr(GArray) rows = yaml_rows_read(draft->kernels, &type, error);
-  if (rows == NULL)
-    return FALSE;
-  lay_out_curves(draft->measured, rows);
-  return TRUE;
+  g_autoptr(GArray) rows = read_rows(draft, draft->kernels, &type, 0, error);
+  if (rows != NULL)
+    lay_out_curves(&draft->measured, rows);
+  return rows != NULL;
 }
 
 /* attention */
@@ -245,48 +229,28 @@ static void lay_out_attention(MeasuredKernels *measured, const GArray *rows) {
 }
 
 static gboolean read_attention(Draft *draft, GError **error) {
-  if (!yaml_is_present(draft->attention))
-    return TRUE;
   static const AttentionRow blank = {.attention.number = 0};
-  YamlField fields[G_N_ELEMENTS(attention_fields)];
-  number_field(draft, fields, attention_fields, sizeof attention_fields);
-  const YamlRowType type = {sizeof blank, fields, G_N_ELEMENTS(fields), &blank, NULL, compare_attention_rows};
-  g_autoptr(GArray) rows = yaml_rows_read(draft->attention, &type, error);
-  if (rows == NULL)
-    return FALSE;
-  for (guint i = 0; i < rows->len; i++) {
-    const AttentionRow *row = &g_array_index(rows, AttentionRow, i);
-    if (!check_number(draft, row->node, row->attention.number, error))
-      return FALSE;
-  }
-  lay_out_attention(draft->measured, rows);
-  return TRUE;
+  static const YamlRowType type = {sizeof blank, attention_fields,      G_N_ELEMENTS(attention_fields), &blank,
+                                   NULL,         compare_attention_rows};
+  g_autoptr(GArray) rows = read_rows(draft, draft->attention, &type, IN_ATTENTION(number), error);
+  if (rows != NULL)
+    lay_out_attention(&draft->measured, rows);
+  return rows != NULL;
 }
 
-static gboolean read_top(YamlNode map, Draft *draft, GError **error) {
-  Top top = {.measured = *draft->measured};
-  gboolean ok = yaml_map_read(map, top_fields, G_N_ELEMENTS(top_fields), &top, error);
-  *draft->measured = top.measured;
-  draft->products = top.products;
-  draft->kernels = top.kernels;
-  draft->attention = top.attention;
-  if (ok && !yaml_is_present(top.products) && !yaml_is_present(top.kernels) && !yaml_is_present(top.attention))
-    return yaml_fail(map, error, "found no table, expected at least one of products, kernels, attention");
-  return ok;
+static gboolean has_table(YamlNode map, const Draft *draft, GError **error) {
+  return yaml_is_present(draft->products) || yaml_is_present(draft->kernels) || yaml_is_present(draft->attention) ||
+         yaml_fail(map, error, "found no table, expected at least one of products, kernels, attention");
 }
 
 MeasuredKernels *measured_kernels_read(YamlNode map, const double peak_flops[N_NUMBERS], GError **error) {
-  g_autoptr(MeasuredKernels) measured = g_new0(MeasuredKernels, 1);
-  measured->generic_curve = -1;
-  measured->under_load = 1;
-  Draft draft = {.measured = measured, .peak_flops = peak_flops};
-  for (int i = 0; i < N_NUMBERS; i++)
-    draft.number_names[i] = number_name((Number)i);
-  if (!read_top(map, &draft, error) || !read_products(&draft, error) || !read_kernels(&draft, error) ||
-      !read_attention(&draft, error))
-    return NULL;
+  Draft draft = {.measured = {.generic_curve = -1, .under_load = 1}, .peak_flops = peak_flops};
+  const gboolean ok = yaml_map_read(map, top_fields, G_N_ELEMENTS(top_fields), &draft, error) &&
+                      has_table(map, &draft, error) && read_products(&draft, error) && read_kernels(&draft, error) &&
+                      read_attention(&draft, error);
+  g_autoptr(MeasuredKernels) measured = g_memdup2(&draft.measured, sizeof draft.measured);
   index_groups(measured);
-  return g_steal_pointer(&measured);
+  return ok ? g_steal_pointer(&measured) : NULL;
 }
 
 gboolean measured_kernels_are_of(const MeasuredKernels *measured, gboolean has_framework) {

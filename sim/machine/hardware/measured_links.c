@@ -139,8 +139,8 @@ MeasuredLinks *measured_links_read(YamlNode map, const LinkReach *reach, GError 
   Top top = {0};
   gboolean ok = yaml_map_read(map, top_fields, G_N_ELEMENTS(top_fields), &top, error);
   measured->source = top.source;
-  if (!ok || (yaml_is_present(top.collectives) && !read_collectives(top.collectives, reach, measured, error)) ||
-      (yaml_is_present(top.sends) && !read_sends(top.sends, reach, measured, error)))
+  if (!ok || !read_collectives(top.collectives, reach, measured, error) ||
+      !read_sends(top.sends, reach, measured, error))
     return NULL;
   if (measured->points == NULL && measured->send_points == NULL) {
     yaml_fail(map, error, "found no table, expected at least one of collectives, sends");
