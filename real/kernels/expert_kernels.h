@@ -1,5 +1,7 @@
 /* Kernels of MoE layers (kernel.h): routing, permuting rows to experts and back, the shared expert's gate. */
 #pragma once
+#include "host_device.h"
+
 #include <glib.h>
 
 /* Which k = per_token of E experts each of T tokens goes to, and with what weight. Routing is balanced by
@@ -68,3 +70,31 @@ typedef struct {
   void *rows;          /* [n_own][S][T·k/E][width] */
   float *row_weights;  /* [n_own][S][T·k/E] */
 } GatheredKernel;
+
+/* Rows of an expert that are one rank's. */
+HOST_DEVICE gint64 gathered_rows_each(const GatheredKernel *task) {
+  return task->tokens * task->per_token / task->n_experts;
+}
+
+HOST_DEVICE gint64 gathered_expert(const GatheredKernel *task, gint64 choice) {
+  return (choice + task->shift) % task->n_experts;
+}
+
+/* The choice that became row `nth` of an expert. */
+HOST_DEVICE gint64 gathered_choice(const GatheredKernel *task, gint64 expert, gint64 nth) {
+  return nth * task->n_experts + (expert + task->n_experts - task->shift % task->n_experts) % task->n_experts;
+}
+
+/* Which of the token's choices the expert is; ≥ per_token: none. */
+HOST_DEVICE gint64 gathered_nth_choice(const GatheredKernel *task, gint64 token, gint64 expert) {
+  const gint64 n = task->n_experts;
+  return (expert + n - gathered_expert(task, token * task->per_token)) % n;
+}
+
+/* Row of the token's choice i; −1: its expert is on another rank. */
+HOST_DEVICE gint64 gathered_own_row(const GatheredKernel *task, gint64 source, gint64 token, gint64 i) {
+  const gint64 choice = token * task->per_token + i, own = gathered_expert(task, choice) - task->first;
+  return own < 0 || own >= task->n_own
+             ? -1
+             : (own * task->sources + source) * gathered_rows_each(task) + choice / task->n_experts;
+}

@@ -483,6 +483,18 @@ HOST_DEVICE gint64 norm_row_at(const NormKernel *norm, gint64 row) {
   return norm->per_line == 0 ? row * norm->width : row / norm->per_line * norm->ld + row % norm->per_line * norm->width;
 }
 
+/* Columns of this shard of the logits that are words, not padding. */
+HOST_DEVICE gint64 loss_words(const LossKernel *loss) {
+  return CLAMP(loss->n_words - loss->first_word, 0, loss->width);
+}
+
+/* Factor of the gradients: the inverse of the loss scale, times the clipping factor. */
+HOST_DEVICE float adam_gradient_factor(const AdamKernel *adam) {
+  const double inverse = adam->scale != NULL ? 1 / adam->scale->scale : 1;
+  const double norm = adam->norm_squared != NULL ? inverse * sqrt(*adam->norm_squared) : 0;
+  return (float)(norm > (double)adam->max_norm ? inverse * ((double)adam->max_norm / norm) : inverse);
+}
+
 /* Position in the whole sequence of a row of the `seq_len` on this rank. */
 HOST_DEVICE gint64 sequence_position(SequencePieces pieces, gint64 row, gint64 seq_len) {
   return row + (row < seq_len / 2 ? pieces.early : pieces.late);

@@ -396,10 +396,11 @@ was_ended() {
 # Writes broken-$k.txt. What the run of it is given; what the edit changed is seen.
 break_program() { # ranks, model, options, edit
   options="--model few/models/$2.json --precision fp32 --seq-len 16 --global-batch 8 --steps 2 $3"
+  good=good-$1-$(echo "$2 $3" | tr ' /:' '___').txt
   # shellcheck disable=SC2086
-  "$stepsim" simulate $options --cluster dgx-h100 --gpus "$1" --fold off --dump good.txt >/dev/null
-  eval "$4" <good.txt >"broken-$k.txt"
-  ! cmp -s good.txt "broken-$k.txt" || echo "the edit changed nothing;" >"unchanged-$k"
+  [ -e "$good" ] || "$stepsim" simulate $options --cluster dgx-h100 --gpus "$1" --fold off --dump "$good" >/dev/null
+  eval "$4" <"$good" >"broken-$k.txt"
+  ! cmp -s "$good" "broken-$k.txt" || echo "the edit changed nothing;" >"unchanged-$k"
 }
 
 # Runs to the end, and its numbers are wrong, or is refused before its first op: status 1, and the report or the message

@@ -113,14 +113,9 @@ CPU_KERNEL(positions_backward) {
   }
 }
 
-/* Columns of this shard that are words, not padding. */
-static gint64 word_columns(const LossKernel *loss) {
-  return CLAMP(loss->n_words - loss->first_word, 0, loss->width);
-}
-
 CPU_KERNEL(loss_max) {
   const LossKernel *loss = &kernel->loss;
-  gint64 n = word_columns(loss);
+  gint64 n = loss_words(loss);
   float *buffer = cpu_scratch_floats(scratch, n);
   for (gint64 t = 0; t < loss->tokens; t++) {
     const float *logits = row_in(loss->logits, (Number)loss->number, t * loss->width, n, buffer);
@@ -130,7 +125,7 @@ CPU_KERNEL(loss_max) {
 
 CPU_KERNEL(loss_exp) {
   const LossKernel *loss = &kernel->loss;
-  gint64 n = word_columns(loss);
+  gint64 n = loss_words(loss);
   float *buffer = cpu_scratch_floats(scratch, n);
   for (gint64 t = 0; t < loss->tokens; t++) {
     const float *logits = row_in(loss->logits, (Number)loss->number, t * loss->width, n, buffer);
@@ -171,7 +166,7 @@ CPU_KERNEL(loss_backward) {
     const float *p = loss->probabilities + t * width;
     float *dlogits = row_out(loss->dlogits, number, t * width, buffer);
     gint64 target = loss->target[t] - loss->first_word;
-    gboolean is_here = target >= 0 && target < word_columns(loss);
+    gboolean is_here = target >= 0 && target < loss_words(loss);
     float at_target = is_here ? scale * (p[target] - 1.0f) : 0; /* read first: dlogits may alias p */
 #pragma omp simd
     for (gint64 j = 0; j < width; j++)

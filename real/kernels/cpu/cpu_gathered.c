@@ -8,26 +8,6 @@
 #include "cpu_math.h"
 #include "cpu_number.h"
 
-static gint64 rows_each(const GatheredKernel *task) {
-  return task->tokens * task->per_token / task->n_experts;
-}
-
-static gint64 expert_at(const GatheredKernel *task, gint64 choice) {
-  return (choice + task->shift) % task->n_experts;
-}
-
-/* The choice that became row `nth` of an expert. */
-static gint64 choice_at(const GatheredKernel *task, gint64 expert, gint64 nth) {
-  const gint64 n = task->n_experts;
-  return nth * n + (expert + n - task->shift % n) % n;
-}
-
-/* Which of the token's choices the expert is; ≥ per_token: none. */
-static gint64 nth_choice(const GatheredKernel *task, gint64 token, gint64 expert) {
-  const gint64 n = task->n_experts;
-  return (expert + n - expert_at(task, token * task->per_token)) % n;
-}
-
 CPU_KERNEL(spread) {
   const GatheredKernel *task = &kernel->gathered;
   const gint64 n = task->n_experts;
@@ -35,9 +15,9 @@ CPU_KERNEL(spread) {
   for (gint64 t = 0; t < task->tokens; t++) {
     float *dense = row_out(task->dense, (Number)task->number, t * n, buffer);
     for (gint64 e = 0; e < n; e++) {
-      const gint64 i = nth_choice(task, t, e), choice = t * task->per_token + i;
+      const gint64 i = gathered_nth_choice(task, t, e), choice = t * task->per_token + i;
       task->chosen[t * n + e] = i < task->per_token;
-      dense[e] = i < task->per_token ? task->weights[e * rows_each(task) + choice / n] : 0;
+      dense[e] = i < task->per_token ? task->weights[e * gathered_rows_each(task) + choice / n] : 0;
     }
     row_close(task->dense, (Number)task->number, t * n, n, dense);
   }
@@ -50,8 +30,8 @@ CPU_KERNEL(collect) {
   for (gint64 t = 0; t < task->tokens; t++) {
     const float *dense = row_in(task->dense, (Number)task->number, t * n, n, buffer);
     for (gint64 i = 0; i < task->per_token; i++) {
-      const gint64 choice = t * task->per_token + i, expert = expert_at(task, choice);
-      task->weights[expert * rows_each(task) + choice / n] = dense[expert];
+      const gint64 choice = t * task->per_token + i, expert = gathered_expert(task, choice);
+      task->weights[expert * gathered_rows_each(task) + choice / n] = dense[expert];
     }
   }
 }
@@ -59,8 +39,8 @@ CPU_KERNEL(collect) {
 static void pick_row(const GatheredKernel *task, gint64 own, gint64 source, gint64 nth) {
   const Number number = (Number)task->number;
   const gint64 n = task->n_experts, expert = task->first + own;
-  const gint64 token = choice_at(task, expert, nth) / task->per_token, from = source * task->tokens + token;
-  const gint64 row = (own * task->sources + source) * rows_each(task) + nth;
+  const gint64 token = gathered_choice(task, expert, nth) / task->per_token, from = source * task->tokens + token;
+  const gint64 row = (own * task->sources + source) * gathered_rows_each(task) + nth;
   const gsize bytes = (gsize)(task->width * kernel_element_bytes(number));
   const gboolean is_chosen =
       task->chosen == NULL || task->chosen[source * task->chosen_bytes + token * n + expert] != 0;
@@ -81,16 +61,8 @@ CPU_KERNEL(pick) {
   (void)scratch;
   for (gint64 own = 0; own < task->n_own; own++)
     for (gint64 source = 0; source < task->sources; source++)
-      for (gint64 nth = 0; nth < rows_each(task); nth++)
+      for (gint64 nth = 0; nth < gathered_rows_each(task); nth++)
         pick_row(task, own, source, nth);
-}
-
-/* Row of the token's choice i; −1: its expert is on another rank. */
-static gint64 own_row(const GatheredKernel *task, gint64 source, gint64 token, gint64 i) {
-  const gint64 choice = token * task->per_token + i, own = expert_at(task, choice) - task->first;
-  if (own < 0 || own >= task->n_own)
-    return -1;
-  return (own * task->sources + source) * rows_each(task) + choice / task->n_experts;
 }
 
 static void put_token(const GatheredKernel *task, gint64 source, gint64 token, float *sum) {
@@ -99,7 +71,7 @@ static void put_token(const GatheredKernel *task, gint64 source, gint64 token, f
   float *buffer = sum + width;
   memset(sum, 0, (gsize)width * sizeof *sum);
   for (gint64 i = 0; i < task->per_token; i++) {
-    const gint64 at = own_row(task, source, token, i);
+    const gint64 at = gathered_own_row(task, source, token, i);
     if (at < 0)
       continue;
     const float *row = row_in(task->rows, number, at * width, width, buffer);
@@ -115,9 +87,9 @@ static void put_weights(const GatheredKernel *task, gint64 source, gint64 token,
   float *dense = row_out(task->dense, (Number)task->number, first, buffer);
   memset(dense, 0, (gsize)n * sizeof *dense);
   for (gint64 i = 0; i < task->per_token; i++) {
-    const gint64 at = own_row(task, source, token, i);
+    const gint64 at = gathered_own_row(task, source, token, i);
     if (at >= 0)
-      dense[expert_at(task, token * task->per_token + i)] = task->row_weights[at];
+      dense[gathered_expert(task, token * task->per_token + i)] = task->row_weights[at];
   }
   row_close(task->dense, (Number)task->number, first, n, dense);
 }

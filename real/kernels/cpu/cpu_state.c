@@ -44,13 +44,6 @@ static void adam_chunk(const AdamKernel *adam, float scale, gint64 n, float *p, 
   }
 }
 
-/* Factor of the gradients: the inverse of the loss scale, times the clipping factor. */
-static float gradient_factor(const AdamKernel *adam) {
-  double inverse = adam->scale != NULL ? 1 / adam->scale->scale : 1;
-  double norm = adam->norm_squared != NULL ? inverse * sqrt(*adam->norm_squared) : 0;
-  return (float)(norm > (double)adam->max_norm ? inverse * ((double)adam->max_norm / norm) : inverse);
-}
-
 CPU_KERNEL(adam) {
   const AdamKernel *adam = &kernel->adam;
   Number number = (Number)adam->number, gradient = (Number)adam->gradient;
@@ -60,7 +53,7 @@ CPU_KERNEL(adam) {
       memset(adam->gradients, 0, (gsize)(adam->n * kernel_element_bytes(gradient)));
     return;
   }
-  float scale = gradient_factor(adam);
+  float scale = adam_gradient_factor(adam);
   float *buffer = cpu_scratch_floats(scratch, 2 * CHUNK);
   for (gint64 first = 0; first < adam->n; first += CHUNK) {
     gint64 n = MIN(CHUNK, adam->n - first);

@@ -5,13 +5,8 @@
 
 namespace {
 
-/* Of a RouteKernel or GatheredKernel. */
-template <typename K> __device__ int64_t expert_at(const K &k, int64_t choice) {
+__device__ int64_t expert_at(const RouteKernel &k, int64_t choice) {
   return (choice + k.shift) % k.n_experts;
-}
-
-template <typename K> __host__ __device__ int64_t rows_each(const K &k) {
-  return k.tokens * k.per_token / k.n_experts;
 }
 
 /* A pack of sums in fp32. */
@@ -34,13 +29,14 @@ template <typename T> __global__ void route_forward(RouteKernel k) {
   if (t >= k.tokens)
     return;
   const T *scores = (const T *)k.scores + t * k.n_experts;
+  const int64_t rows_each = k.tokens * k.per_token / k.n_experts;
   float most = to_float(scores[expert_at(k, first)]), sum = 0.0f;
   for (int64_t i = 1; i < k.per_token; i++)
     most = fmaxf(most, to_float(scores[expert_at(k, first + i)]));
   for (int64_t i = 0; i < k.per_token; i++)
     sum += expf(to_float(scores[expert_at(k, first + i)]) - most);
   for (int64_t i = 0; i < k.per_token; i++) {
-    const int64_t expert = expert_at(k, first + i), row = expert * rows_each(k) + (first + i) / k.n_experts;
+    const int64_t expert = expert_at(k, first + i), row = expert * rows_each + (first + i) / k.n_experts;
     k.place[first + i] = (gint32)row;
     k.weights[row] = k.factor * expf(to_float(scores[expert]) - most) / sum;
   }
@@ -96,26 +92,26 @@ template <typename T> __global__ void spread(GatheredKernel k) {
   const int64_t expert = column_here(), t = blockIdx.x, first = t * k.per_token;
   if (expert >= k.n_experts)
     return;
-  const int64_t i = (expert + k.n_experts - expert_at(k, first)) % k.n_experts;
+  const int64_t i = gathered_nth_choice(&k, t, expert);
   const bool is_chosen = i < k.per_token;
   k.chosen[t * k.n_experts + expert] = is_chosen;
   ((T *)k.dense)[t * k.n_experts + expert] =
-      from_float<T>(is_chosen ? k.weights[expert * rows_each(k) + (first + i) / k.n_experts] : 0.0f);
+      from_float<T>(is_chosen ? k.weights[expert * gathered_rows_each(&k) + (first + i) / k.n_experts] : 0.0f);
 }
 
 template <typename T> __global__ void collect(GatheredKernel k) {
   const int64_t choice = thread_here();
   if (choice >= k.tokens * k.per_token)
     return;
-  const int64_t expert = expert_at(k, choice);
-  k.weights[expert * rows_each(k) + choice / k.n_experts] =
+  const int64_t expert = gathered_expert(&k, choice);
+  k.weights[expert * gathered_rows_each(&k) + choice / k.n_experts] =
       to_float(((const T *)k.dense)[choice / k.per_token * k.n_experts + expert]);
 }
 
 template <typename T, int N> __global__ void pick(GatheredKernel k, int64_t packs) {
-  const int64_t column = column_here(), each = rows_each(k), row = blockIdx.x;
+  const int64_t column = column_here(), each = gathered_rows_each(&k), row = blockIdx.x;
   const int64_t nth = row % each, source = row / each % k.sources, expert = k.first + row / each / k.sources;
-  const int64_t choice = nth * k.n_experts + (expert + k.n_experts - k.shift % k.n_experts) % k.n_experts;
+  const int64_t choice = gathered_choice(&k, expert, nth);
   const int64_t token = choice / k.per_token, from = source * k.tokens + token;
   const bool is_chosen = k.chosen == nullptr || k.chosen[source * k.chosen_bytes + token * k.n_experts + expert] != 0;
   if (column == 0 && k.chosen != nullptr)
@@ -128,12 +124,6 @@ template <typename T, int N> __global__ void pick(GatheredKernel k, int64_t pack
   ((Pack<T, N> *)k.rows)[row * packs + column] = value;
 }
 
-/* Row of the token's choice i; −1: its expert is on another rank. */
-__device__ int64_t own_row(const GatheredKernel &k, int64_t source, int64_t token, int64_t i) {
-  const int64_t choice = token * k.per_token + i, own = expert_at(k, choice) - k.first;
-  return own < 0 || own >= k.n_own ? -1 : (own * k.sources + source) * rows_each(k) + choice / k.n_experts;
-}
-
 template <typename T, int N> __global__ void put_tokens(GatheredKernel k, int64_t packs) {
   using P = Pack<T, N>;
   const int64_t column = column_here(), to = blockIdx.x, source = to / k.tokens, token = to % k.tokens;
@@ -141,7 +131,7 @@ template <typename T, int N> __global__ void put_tokens(GatheredKernel k, int64_
     return;
   RowSum<T, N> sum;
   for (int64_t i = 0; i < k.per_token; i++) {
-    const int64_t at = own_row(k, source, token, i);
+    const int64_t at = gathered_own_row(&k, source, token, i);
     if (at >= 0)
       sum.add(((const P *)k.rows)[at * packs + column]);
   }
@@ -153,8 +143,8 @@ template <typename T> __global__ void put_weights(GatheredKernel k) {
   const int64_t source = to / k.tokens, token = to % k.tokens;
   if (expert >= k.n_experts)
     return;
-  const int64_t i = (expert + k.n_experts - expert_at(k, token * k.per_token)) % k.n_experts;
-  const int64_t at = i < k.per_token ? own_row(k, source, token, i) : -1;
+  const int64_t i = gathered_nth_choice(&k, token, expert);
+  const int64_t at = i < k.per_token ? gathered_own_row(&k, source, token, i) : -1;
   ((T *)k.dense)[to * k.n_experts + expert] = from_float<T>(at < 0 ? 0.0f : k.row_weights[at]);
 }
 
@@ -179,7 +169,8 @@ CUDA_PACKED_KERNEL(unpermute, PermuteKernel, k->tokens, k->width, k->from, k->to
 CUDA_PACKED_KERNEL(swap_blocks, SwapBlocksKernel, k->outer * k->inner, k->block, k->from, k->to)
 CUDA_KERNEL(spread, GatheredKernel, row_grid(k->tokens, k->n_experts), BLOCK_THREADS, 0, *k)
 CUDA_KERNEL(collect, GatheredKernel, thread_grid(k->tokens * k->per_token), BLOCK_THREADS, 0, *k)
-CUDA_PACKED_KERNEL(pick, GatheredKernel, k->n_own * k->sources * rows_each(*k), k->width, k->all_tokens, k->rows)
+CUDA_PACKED_KERNEL(pick, GatheredKernel, k->n_own * k->sources * gathered_rows_each(k), k->width, k->all_tokens,
+                   k->rows)
 CUDA_KERNEL(gate_forward, GateKernel, thread_grid(k->n), BLOCK_THREADS, 0, *k)
 CUDA_KERNEL(gate_backward, GateKernel, thread_grid(k->n), BLOCK_THREADS, 0, *k)
 static CUDA_PACKED_KERNEL(put_tokens, GatheredKernel, k->sources * k->tokens, k->width, k->all_tokens,

@@ -27,13 +27,6 @@ __global__ void add_partial(const double *__restrict__ partial, int n, double *t
     *to += sum;
 }
 
-/* Factor of the gradients: the inverse of the loss scale, times the clipping factor. */
-__device__ float gradient_factor(const AdamKernel &k) {
-  const double inverse = k.scale != nullptr ? 1.0 / k.scale->scale : 1.0;
-  const double norm = k.norm_squared != nullptr ? inverse * sqrt(*k.norm_squared) : 0.0;
-  return (float)(norm > (double)k.max_norm ? inverse * ((double)k.max_norm / norm) : inverse);
-}
-
 template <typename T, typename G> __global__ void adam(AdamKernel k) {
   T *weight = (T *)k.weight;
   G *gradients = (G *)k.gradients;
@@ -45,7 +38,7 @@ template <typename T, typename G> __global__ void adam(AdamKernel k) {
       gradients[i] = from_float<G>(0.0f);
     return;
   }
-  const float factor = gradient_factor(k);
+  const float factor = adam_gradient_factor(&k);
   const float c1 = k.scale != nullptr ? (float)(1.0 - k.scale->power1) : k.correction1;
   const float c2 = k.scale != nullptr ? (float)(1.0 - k.scale->power2) : k.correction2;
   for (int64_t i = first; i < k.n; i += stride) {

@@ -37,16 +37,10 @@ template <typename T> __global__ void softmax_backward(SoftmaxKernel k) {
     dp[i] = from_float<T>(i >= first && i < n ? k.scale * to_float(p[i]) * (to_float(dp[i]) - sum) : 0.0f);
 }
 
-/* Columns of this shard that are words, not padding. */
-__host__ __device__ int64_t real_columns(const LossKernel &k) {
-  const int64_t n = k.n_words - k.first_word;
-  return n < 0 ? 0 : n < k.width ? n : k.width;
-}
-
 template <typename T> __global__ void loss_max(LossKernel k) {
   __shared__ float shared[32];
   const T *row = (const T *)k.logits + blockIdx.x * k.width;
-  const int64_t n = real_columns(k);
+  const int64_t n = loss_words(&k);
   float most = -CUDART_INF_F;
   for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
     most = fmaxf(most, to_float(row[i]));
@@ -59,7 +53,7 @@ template <typename T> __global__ void loss_exp(LossKernel k) {
   __shared__ float shared[32];
   const T *row = (const T *)k.logits + blockIdx.x * k.width;
   float *probabilities = k.probabilities + blockIdx.x * k.width;
-  const int64_t n = real_columns(k), target = k.target[blockIdx.x] - k.first_word;
+  const int64_t n = loss_words(&k), target = k.target[blockIdx.x] - k.first_word;
   const float most = k.row_max[blockIdx.x];
   float sum = 0.0f;
   for (int64_t i = threadIdx.x; i < k.width; i += blockDim.x) {
@@ -95,7 +89,7 @@ template <typename T> __global__ void loss_backward(LossKernel k) {
   const int64_t column = column_here(), at = blockIdx.x * k.width + column;
   if (column >= k.width)
     return;
-  const float hit = column == k.target[blockIdx.x] - k.first_word && column < real_columns(k) ? 1.0f : 0.0f;
+  const float hit = column == k.target[blockIdx.x] - k.first_word && column < loss_words(&k) ? 1.0f : 0.0f;
   const float scale = k.scale == nullptr ? k.gradient_scale : k.gradient_scale * (float)k.scale->scale;
   ((T *)k.dlogits)[at] = from_float<T>(scale * (k.probabilities[at] - hit));
 }
