@@ -4,7 +4,7 @@
 #include <json-glib/json-glib.h>
 
 #include "error.h"
-#include "launch.h"
+#include "launch_case.h"
 #include "pipeline_layout.h"
 #include "plan.h"
 

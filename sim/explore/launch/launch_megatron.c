@@ -4,7 +4,7 @@
  * Stages need not have equal numbers of layers here. Megatron-LM cuts evenly, or evenly with embedding, loss or both
  * counted as a layer, or evenly but for the first and the last rank of a pipeline without chunks, or as a layout says
  * stage by stage, "Et|tt|tL": the first of these that is the plan's cut is written. */
-#include "launch.h"
+#include "launch_case.h"
 
 #include "cut.h"
 #include "error.h"

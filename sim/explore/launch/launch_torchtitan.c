@@ -6,7 +6,7 @@
 
 #include "error.h"
 #include "units.h"
-#include "launch.h"
+#include "launch_case.h"
 #include "plan.h"
 
 /* Models that torchtitan has, by our names. */
