@@ -30,11 +30,11 @@ START_TEST(nothing_taken_away_changes_nothing_and_anything_never_lengthens) {
     if (seed % 5 == 0 && drawn.cluster->host.link_efficiency > 0)
       drawn.plan->offload = (Offload){.optimizer = TIER_HOST, .activations = TIER_HOST};
     g_autoptr(Prediction) prediction = predict_case(&drawn);
-    g_autoptr(Metrics) same = what_if_run(prediction, 0);
+    g_autoptr(Metrics) same = what_if_times(prediction, 0, 0);
     if (same->step_ns != prediction->metrics->step_ns)
       ck_abort_msg("seed %u: %d ns apart", seed, (int)(same->step_ns - prediction->metrics->step_ns));
     for (int what = 0; what < N_WHAT_IFS; what++) {
-      g_autoptr(Metrics) without = what_if_run(prediction, 1u << what);
+      g_autoptr(Metrics) without = what_if_times(prediction, 1u << what, 0);
       if (!drawn.plan->contention && without->step_ns > same->step_ns) {
         g_autofree char *text = case_text(&drawn);
         ck_abort_msg("%s\n%s: %d ns longer", text, what_if_name((WhatIf)what), (int)(without->step_ns - same->step_ns));
@@ -59,7 +59,7 @@ static Case lone_gpu(void) {
 START_TEST(with_all_costs_away_flops_over_peak_are_left) {
   g_auto(Case) lone = lone_gpu();
   g_autoptr(Prediction) prediction = predict_case(&lone);
-  g_autoptr(Metrics) least = what_if_run(prediction, (1u << N_WHAT_IFS) - 1);
+  g_autoptr(Metrics) least = what_if_times(prediction, (1u << N_WHAT_IFS) - 1, 0);
   double flops = 0;
   const Workload *workload = prediction->workload;
   const int counts[N_PIECES] = {
@@ -84,7 +84,7 @@ START_TEST(what_is_taken_away_is_no_part_of_the_step_any_more) {
                {WHAT_IF_FREE_PP, BREAKDOWN_PP},
                {WHAT_IF_FREE_OPTIMIZER, BREAKDOWN_OPTIMIZER}};
   for (gsize i = 0; i < G_N_ELEMENTS(parts); i++) {
-    g_autoptr(Metrics) without = what_if_run(prediction, 1u << parts[i].what);
+    g_autoptr(Metrics) without = what_if_times(prediction, 1u << parts[i].what, 0);
     double before_s = prediction->metrics->mean_s[parts[i].kind], after_s = without->mean_s[parts[i].kind];
     ck_assert_msg(before_s > 0 && after_s < 0.02 * before_s, "%s: %g s of %g s left", what_if_name(parts[i].what),
                   after_s, before_s);

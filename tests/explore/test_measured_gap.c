@@ -92,7 +92,7 @@ START_TEST(a_shorter_step_is_explained_down_to_the_peak) {
   g_autoptr(MeasuredGap) gap = measured_gap_new(prediction, drawn.plan, 1e-9 * (double)faster->step_ns, 1);
   const GapCost *cost = find_cost(gap, "products and attention");
   ck_assert_double_eq_tol(cost->times, 0.9, 0.002);
-  g_autoptr(Metrics) at_peak = what_if_run(prediction, 1u << WHAT_IF_AT_PEAK);
+  g_autoptr(Metrics) at_peak = what_if_times(prediction, 1u << WHAT_IF_AT_PEAK, 0);
   g_autoptr(MeasuredGap) beyond = measured_gap_new(prediction, drawn.plan, 0.9e-9 * (double)at_peak->step_ns, 1);
   cost = find_cost(beyond, "products and attention");
   ck_assert(isnan(cost->times));

@@ -188,10 +188,6 @@ Metrics *what_if_times(const Prediction *prediction, guint of, double times) {
   return run(prediction, &(Change){of, times}, speed);
 }
 
-Metrics *what_if_run(const Prediction *prediction, guint without) {
-  return what_if_times(prediction, without, 0);
-}
-
 Metrics *what_if_slow_rank(const Prediction *prediction, int rank, double times) {
   g_assert(!prediction->workload->plan->fold);
   g_autofree double *speed = plan_run_speeds(prediction->workload, prediction->cluster);
@@ -205,7 +201,7 @@ Metrics *what_if_slow_rank(const Prediction *prediction, int rank, double times)
 }
 
 static WhatIfStep step_without(const Prediction *prediction, guint without) {
-  g_autoptr(Metrics) metrics = what_if_run(prediction, without);
+  g_autoptr(Metrics) metrics = what_if_times(prediction, without, 0);
   WhatIfStep step = {.without = without, .step_ns = metrics->step_ns};
   memcpy(step.breakdown_s, metrics->mean_s, sizeof step.breakdown_s);
   return step;

@@ -20,9 +20,6 @@ typedef enum {
 const char *what_if_name(WhatIf what);      /* "no tp communication" … */
 const char *what_if_cost_name(WhatIf what); /* "tp communication" … */
 
-/* The step with the costs in `without` (bits 1 << WhatIf) removed; owned by the caller. Its metrics do not depend on
- * the original. */
-Metrics *what_if_run(const Prediction *prediction, guint without);
 /* The step with each cost in `of` (bits 1 << WhatIf) `times` as long, even beyond the peak; 0: removed, with
  * products and attention at the peak. Owned by the caller. */
 Metrics *what_if_times(const Prediction *prediction, guint of, double times);

@@ -9,7 +9,7 @@
 
 static const char *const switch_names[] = {"off", "on", "0", "1", "false", "true", NULL}; /* odd ones are on */
 
-const char *const *row_cells_switches(void) {
+static const char *const *switches(void) {
   return switch_names;
 }
 
@@ -37,8 +37,9 @@ static gboolean parse_number(const char *text, double *value) {
   return end != text && *end == '\0' && text[strspn(text, "0123456789.+-eE")] == '\0' && isfinite(*value);
 }
 
-gboolean row_cells_count(const MeasuredRow *row, const char *column, gint64 least, gint64 most, gint64 *value,
-                         GError **error) {
+/* `*value` is left alone where the cell is empty. */
+static gboolean read_count(const MeasuredRow *row, const char *column, gint64 least, gint64 most, gint64 *value,
+                           GError **error) {
   const char *text = measured_row_cell(row, column);
   double number;
   if (*text == '\0')
@@ -52,8 +53,9 @@ gboolean row_cells_count(const MeasuredRow *row, const char *column, gint64 leas
   return fail_cell(column, text, expected, error);
 }
 
-gboolean row_cells_word(const MeasuredRow *row, const char *column, const char *const *names, gint64 *value,
-                        GError **error) {
+/* As its index among `names`; of switches() 1 or 0. */
+static gboolean read_word(const MeasuredRow *row, const char *column, const char *const *names, gint64 *value,
+                          GError **error) {
   const char *text = measured_row_cell(row, column);
   if (*text == '\0')
     return TRUE;
@@ -99,7 +101,7 @@ static char *count_text(const MeasuredRow *row, const PlanField *field, GError *
   g_autofree char *column = plan_field_column(field);
   const gint64 most = field->most > 0 ? (gint64)field->most : G_MAXINT;
   gint64 count;
-  return row_cells_count(row, column, (gint64)field->least, most, &count, error)
+  return read_count(row, column, (gint64)field->least, most, &count, error)
              ? g_strdup_printf("%" G_GINT64_FORMAT, count)
              : NULL;
 }
@@ -107,16 +109,15 @@ static char *count_text(const MeasuredRow *row, const PlanField *field, GError *
 static char *switch_text(const MeasuredRow *row, const PlanField *field, GError **error) {
   g_autofree char *column = plan_field_column(field);
   gint64 is_on;
-  return row_cells_word(row, column, row_cells_switches(), &is_on, error) ? g_strdup(is_on ? "on" : "off") : NULL;
+  return read_word(row, column, switches(), &is_on, error) ? g_strdup(is_on ? "on" : "off") : NULL;
 }
 
 /* A name of the list, or a file: a row says what was run. */
 static char *schedule_text(const MeasuredRow *row, const PlanField *field, GError **error) {
   const char *text = cell_of(row, field);
   gint64 index;
-  return schedule_file(text) != NULL || row_cells_word(row, field->name, schedule_choices(), &index, error)
-             ? g_strdup(text)
-             : NULL;
+  return schedule_file(text) != NULL || read_word(row, field->name, schedule_choices(), &index, error) ? g_strdup(text)
+                                                                                                       : NULL;
 }
 
 /* The cell as the option would be typed. Owned by the caller; NULL: it cannot be read. */
@@ -235,9 +236,9 @@ static const struct {
     COUNT(heads, 1, 1 << 20),
     COUNT(kv_heads, 1, 1 << 20),
     COUNT(ffn_hidden, 1, 1 << 26),
-    WORD(gated, row_cells_switches),
+    WORD(gated, switches),
     COUNT(vocab, 1, 1 << 28),
-    WORD(tied, row_cells_switches),
+    WORD(tied, switches),
     WORD(positions, positions),
     COUNT(experts, 0, 1 << 16),
     COUNT(experts_per_token, 1, 1 << 16),
@@ -251,8 +252,8 @@ gboolean model_cells_read(const MeasuredRow *row, ModelCells *cells, GError **er
     GError **place = is_read ? error : NULL;
     *value = CELL_UNKNOWN;
     is_read &= columns[i].words != NULL
-                   ? row_cells_word(row, columns[i].name, columns[i].words(), value, place)
-                   : row_cells_count(row, columns[i].name, columns[i].least, columns[i].most, value, place);
+                   ? read_word(row, columns[i].name, columns[i].words(), value, place)
+                   : read_count(row, columns[i].name, columns[i].least, columns[i].most, value, place);
   }
   return is_read;
 }
