@@ -1,5 +1,6 @@
 /* Launch options of plans, read back by independent parsers and compared with the names that the frameworks know:
  * tests/data/megatron-arguments.txt, deepspeed-keys.txt, torchtitan-keys.txt. */
+#include "error.h"
 #include "launch_fixture.h"
 #include "plan_with.h"
 #include "run_suite.h"

@@ -139,8 +139,7 @@ TEST(activations_that_are_out_are_not_on_the_gpu) {
 TEST(copies_and_the_hosts_update_are_drawn) {
   g_autoptr(Prediction) prediction = predict_small(2, 1, (Offload){.optimizer = TIER_HOST, .activations = TIER_HOST});
   g_autoptr(Picture) picture = timeline_picture(prediction->trace, (TimeUnit){"ns", 1}, NULL, 0, NULL);
-  g_auto(GStrv) lines = g_strsplit(picture->data->str, "
-", -1);
+  g_auto(GStrv) lines = g_strsplit(picture->data->str, "\n", -1);
   double drawn_ns[14] = {0};
   for (int i = 1; lines[i] != NULL && lines[i][0] != '\0'; i++) {
     int lane, kind;
