@@ -75,7 +75,8 @@ static int compare_send_rows(gconstpointer a, gconstpointer b) {
   return row->link != other->link ? row->link - other->link : compare_points(&row->point, &other->point);
 }
 
-gboolean link_reach_check(const LinkReach *reach, YamlNode node, int gpus, int nodes, GError **error) {
+/* Whether a group of `gpus` over `nodes` nodes can exist; INPUT at `node`. */
+static gboolean check_reach(const LinkReach *reach, YamlNode node, int gpus, int nodes, GError **error) {
   if (gpus < nodes || gpus > (gint64)nodes * reach->gpus_per_node)
     return yaml_fail(node, error, "found gpus %d over nodes %d, expected 1 to %d in each", gpus, nodes,
                      reach->gpus_per_node);
@@ -107,7 +108,7 @@ static gboolean read_collectives(YamlNode list, const LinkReach *reach, Measured
     return FALSE;
   for (guint i = 0; i < rows->len; i++) {
     const CollectiveRow *row = &g_array_index(rows, CollectiveRow, i);
-    if (!link_reach_check(reach, row->node, row->gpus, row->nodes, error))
+    if (!check_reach(reach, row->node, row->gpus, row->nodes, error))
       return FALSE;
   }
   lay_out_collectives(measured, rows);
@@ -213,7 +214,7 @@ FittedLinks *fitted_links_read(YamlNode map, const LinkReach *reach, GError **er
   fitted->collectives = g_array_sized_new(FALSE, FALSE, sizeof(FittedCollective), rows->len);
   for (guint i = 0; i < rows->len; i++) {
     const FitRow *row = &g_array_index(rows, FitRow, i);
-    if (!link_reach_check(reach, row->node, row->fit.gpus, row->fit.nodes, error))
+    if (!check_reach(reach, row->node, row->fit.gpus, row->fit.nodes, error))
       return NULL;
     g_array_append_val(fitted->collectives, row->fit);
   }

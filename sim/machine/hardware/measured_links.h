@@ -46,9 +46,6 @@ typedef struct {
   gboolean has_nics;
 } LinkReach;
 
-/* Whether a group of `gpus` over `nodes` nodes can exist; INPUT at `node`. */
-gboolean link_reach_check(const LinkReach *reach, YamlNode node, int gpus, int nodes, GError **error);
-
 /* Read the mapping. NULL with the error set for unknown names (suggesting the nearest), values out of range, a
  * duplicate key in a list, more GPUs than the nodes have, more nodes than reach each other. */
 MeasuredLinks *measured_links_read(YamlNode map, const LinkReach *reach, GError **error);

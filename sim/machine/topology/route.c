@@ -39,22 +39,12 @@ static gboolean join(Way *way, int from, int to) {
   return add_hop(way, topology_find_link(way->topology, from, to), from);
 }
 
-/* The link of `kind` from a vertex towards the root; −1: the vertex is the root. */
-static int link_above(const Topology *t, int vertex, CableKind kind) {
-  for (int i = t->first_end[vertex]; i < t->first_end[vertex + 1]; i++) {
-    const TopologyLink *link = &t->links[t->link_ends[i]];
-    if (link->a == vertex && link->kind == kind)
-      return t->link_ends[i];
-  }
-  return -1;
-}
-
 /* Vertices from `vertex` to the root, both included. */
 static GArray *ancestors(const Topology *t, int vertex, CableKind kind) {
   GArray *list = g_array_new(FALSE, FALSE, sizeof(int));
   for (int link = 0; link >= 0; vertex = link >= 0 ? t->links[link].b : vertex) {
     g_array_append_val(list, vertex);
-    link = link_above(t, vertex, kind);
+    link = topology_uplink(t, vertex, kind);
   }
   return list;
 }
@@ -88,7 +78,7 @@ static gboolean through_nvlink(Way *way, int from, int to) {
   const Topology *t = way->topology;
   if (t->cluster->scale_up == SCALE_UP_NVLINK_MESH)
     return join(way, from, to);
-  int up = link_above(t, from, CABLE_NVLINK);
+  int up = topology_uplink(t, from, CABLE_NVLINK);
   return t->cluster->scale_up == SCALE_UP_NVSWITCH && add_hop(way, up, from) && join(way, t->links[up].b, to);
 }
 

@@ -400,10 +400,10 @@ int topology_find_link(const Topology *t, int a, int b) {
   return -1;
 }
 
-int topology_uplink(const Topology *t, int vertex) {
+int topology_uplink(const Topology *t, int vertex, CableKind kind) {
   for (int i = t->first_end[vertex]; i < t->first_end[vertex + 1]; i++) {
     const TopologyLink *link = &t->links[t->link_ends[i]];
-    if (link->kind == CABLE_NET && link->a == vertex)
+    if (link->a == vertex && link->kind == kind)
       return t->link_ends[i];
   }
   return -1;

@@ -81,11 +81,13 @@ double topology_link_left_Bps(const TopologyLink *link);
 int topology_far_end(const TopologyLink *link, int vertex);
 /* The first link between two vertices; −1: none. */
 int topology_find_link(const Topology *topology, int a, int b);
-/* The first network link from a vertex towards the core, whose end `b` is the vertex above; −1: there is none. */
-int topology_uplink(const Topology *topology, int vertex);
+/* The first link of that kind from a vertex towards the core, socket or switch, whose end `b` is the vertex above; −1:
+ * there is none. */
+int topology_uplink(const Topology *topology, int vertex, CableKind kind);
 /* "node0/gpu3", "node0/nic1", "domain0/nvswitch", "leaf0.3", "pod2", "core". Owned by the caller. */
 char *topology_vertex_name(const Topology *topology, int vertex);
-/* The vertex of that name; −1: none. */
+/* The vertex of that name, or of that place; −1: none. */
+int topology_vertex(const Topology *topology, VertexKind kind, int owner, int index);
 int topology_find_vertex(const Topology *topology, const char *name);
 const char *vertex_kind_name(VertexKind kind); /* "GPU", "NIC", "PCIe switch", … */
 const char *cable_kind_name(CableKind kind);   /* "NVLink", "PCIe", "inter-socket", "network" */

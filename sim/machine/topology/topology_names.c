@@ -149,12 +149,15 @@ static int compare_vertices(const void *a, const void *b) {
                                 : (x->index > y->index) - (x->index < y->index);
 }
 
-int topology_find_vertex(const Topology *t, const char *name) {
-  TopologyVertex key;
-  if (!parse_name(t->cluster, name, &key))
-    return -1;
+int topology_vertex(const Topology *t, VertexKind kind, int owner, int index) {
+  const TopologyVertex key = {kind, owner, index};
   const TopologyVertex *found = bsearch(&key, t->vertices, t->n_vertices, sizeof key, compare_vertices);
   return found != NULL ? (int)(found - t->vertices) : -1;
+}
+
+int topology_find_vertex(const Topology *t, const char *name) {
+  TopologyVertex key;
+  return parse_name(t->cluster, name, &key) ? topology_vertex(t, key.kind, key.owner, key.index) : -1;
 }
 
 /* Every GPU has a link, so if the file states no number of GPUs, the limit on links is also one on GPUs. */

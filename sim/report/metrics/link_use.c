@@ -33,11 +33,20 @@ static gint64 *tp_wire_in_works(const Trace *trace) {
   return inside_ns;
 }
 
+/* Whether the program's transfer `number` is a collective over tp alone; the load of those is Timing.tp. */
+static gboolean is_of_tp(const Program *program, gint32 number) {
+  const Transfer *transfer = &g_array_index(program->transfers, Transfer, number);
+  if (transfer->group < 0) /* from rank to rank */
+    return FALSE;
+  const Group *group = &g_array_index(program->groups, Group, transfer->group);
+  return !group->spans_pp && group->axes == AXIS_BIT(AXIS_TP);
+}
+
 /* Removes tp collectives from the moves; returns how long their bytes move, alone. */
 static gint64 take_tp(const Trace *trace, Moves *moves) {
   gint64 tp_ns = 0;
   for (guint t = 0; t < trace->program->transfers->len; t++) {
-    if (!link_is_of_tp(trace->program, (gint32)t))
+    if (!is_of_tp(trace->program, (gint32)t))
       continue;
     tp_ns += moves[t].in * wire_ns(trace->timing, (gint32)t);
     moves[t] = (Moves){0};
@@ -203,19 +212,11 @@ static void add_tp(Edges *edges, gint64 from_ns, gint64 to_ns) {
   }
 }
 
-gboolean link_is_of_tp(const Program *program, gint32 number) {
-  const Transfer *transfer = &g_array_index(program->transfers, Transfer, number);
-  if (transfer->group < 0) /* from rank to rank */
-    return FALSE;
-  const Group *group = &g_array_index(program->groups, Group, transfer->group);
-  return !group->spans_pp && group->axes == AXIS_BIT(AXIS_TP);
-}
-
 /* Its bytes move from the moment all parties are there and the latency has passed until its end. What moved before the
  * window is taken to have moved evenly. */
 static void add_transfer(Edges *edges, const Op *op, gint64 ready_ns, gint64 end_ns) {
   const Timing *timing = edges->trace->timing;
-  const gboolean is_tp = link_is_of_tp(edges->trace->program, op->work);
+  const gboolean is_tp = is_of_tp(edges->trace->program, op->work);
   const gint64 alone_ns = timing->transfers[op->work].run_ns,
                latency_ns = MIN(timing->loads[op->work].latency_ns, alone_ns);
   const gint64 all_from_ns = MIN(ready_ns + latency_ns, end_ns), from_ns = MAX(all_from_ns, edges->from_ns);

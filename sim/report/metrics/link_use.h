@@ -25,9 +25,6 @@ char *link_use_name(const Cluster *cluster, int way);
  * its slowdown: share · time alone / time taken. Where the ways of several leave too little for that, those that end
  * later move their bytes later. A tp collective inside a compute op uses its share while it runs. */
 
-/* Whether the program's transfer `number` is a collective over tp alone; the load of those is Timing.tp. */
-gboolean link_is_of_tp(const Program *program, gint32 number);
-
 /* Holds from time_ns until the next moment. */
 typedef struct {
   gint64 time_ns;

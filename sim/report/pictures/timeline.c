@@ -41,6 +41,15 @@ static void add_box(Chart *chart, const TimelineBox *box) {
   timeline_boxes_add(&chart->boxes, box);
 }
 
+static int kind_of_axis(Axis axis) {
+  static const int kinds[N_AXES] = {[AXIS_TP] = TIMELINE_TP,
+                                    [AXIS_CP] = TIMELINE_CP,
+                                    [AXIS_EP] = TIMELINE_EP,
+                                    [AXIS_DP] = TIMELINE_DP,
+                                    [AXIS_PP] = TIMELINE_PP};
+  return kinds[axis];
+}
+
 static void add_kernels(Chart *chart, int rank, int index) {
   op_kernels(chart->trace, rank, index, chart->spans);
   for (guint i = 0; i < chart->spans->len; i++) {
@@ -48,7 +57,7 @@ static void add_kernels(Chart *chart, int rank, int index) {
     if (span->item->is_collective)
       add_box(chart, &(TimelineBox){.start_ns = span->start_ns,
                                     .end_ns = span->end_ns,
-                                    .kind = timeline_kind_of_axis((Axis)span->item->axis),
+                                    .kind = kind_of_axis((Axis)span->item->axis),
                                     .micro_batch = -1});
   }
 }
@@ -139,15 +148,6 @@ static int compute_kind(ActionKind action) {
   return action_info(action)->is_compute ? kinds[action] : TIMELINE_OPTIMIZER;
 }
 
-int timeline_kind_of_axis(Axis axis) {
-  static const int kinds[N_AXES] = {[AXIS_TP] = TIMELINE_TP,
-                                    [AXIS_CP] = TIMELINE_CP,
-                                    [AXIS_EP] = TIMELINE_EP,
-                                    [AXIS_DP] = TIMELINE_DP,
-                                    [AXIS_PP] = TIMELINE_PP};
-  return kinds[axis];
-}
-
 int timeline_kind(Stream stream, ActionKind action) {
   switch (stream) {
   case STREAM_COMPUTE:
@@ -159,7 +159,7 @@ int timeline_kind(Stream stream, ActionKind action) {
   case STREAM_HOST:
     return action == ACTION_OPTIMIZER ? TIMELINE_HOST_UPDATE : -1;
   default:
-    return timeline_kind_of_axis(stream_info(stream)->axis);
+    return kind_of_axis(stream_info(stream)->axis);
   }
 }
 

@@ -36,7 +36,6 @@ typedef enum {
 
 /* The kind of an action on a stream; −1: waits and reads of the host, which are not drawn. */
 int timeline_kind(Stream stream, ActionKind action);
-int timeline_kind_of_axis(Axis axis);
 
 typedef struct {
   gint64 start_ns, end_ns;

@@ -59,16 +59,8 @@ static void place(Picture *p, int vertex, int x, int y, int width) {
   p->widths[vertex] = width;
 }
 
-static int find(const Picture *p, VertexKind kind, int owner, int index) {
-  const Topology *t = p->topology;
-  for (int v = 0; v < t->n_vertices; v++)
-    if (t->vertices[v].kind == kind && t->vertices[v].owner == owner && t->vertices[v].index == index)
-      return v;
-  return -1;
-}
-
 static void add_device(Picture *p, VertexKind kind, int index) {
-  int vertex = find(p, kind, 0, index);
+  int vertex = topology_vertex(p->topology, kind, 0, index);
   g_array_append_val(p->order, vertex);
 }
 
@@ -143,11 +135,12 @@ static int place_pcie(Picture *p, int y) {
   for (int i = 0; i < node->n_switches; i++)
     deepest = MAX(deepest, depth_of(node, i));
   for (int i = 0; i < node->n_switches; i++)
-    place(p, find(p, VERTEX_PCIE_SWITCH, 0, i), middle_of(p, node->switches[i].socket, i),
+    place(p, topology_vertex(p->topology, VERTEX_PCIE_SWITCH, 0, i), middle_of(p, node->switches[i].socket, i),
           y + (deepest - depth_of(node, i) + 1) * ROW, BOX_WIDTH);
   for (int socket = 0; socket < node->n_sockets; socket++)
-    place(p, find(p, VERTEX_SOCKET, 0, socket), middle_of(p, socket, -1), y + (deepest + 2) * ROW, 2 * BOX_WIDTH);
-  int hub = node->n_sockets == 0 ? find(p, VERTEX_PCIE_SWITCH, 0, 0) : -1;
+    place(p, topology_vertex(p->topology, VERTEX_SOCKET, 0, socket), middle_of(p, socket, -1), y + (deepest + 2) * ROW,
+          2 * BOX_WIDTH);
+  int hub = node->n_sockets == 0 ? topology_vertex(p->topology, VERTEX_PCIE_SWITCH, 0, 0) : -1;
   if (hub >= 0)
     place(p, hub, (LEFT + p->width) / 2, y + ROW, 3 * BOX_WIDTH);
   return node->n_sockets > 0 ? y + (deepest + 2) * ROW : hub >= 0 ? y + ROW : y;
@@ -155,7 +148,7 @@ static int place_pcie(Picture *p, int y) {
 
 /* The vertex above; −1: it is the top. */
 static int net_above(const Topology *t, int vertex) {
-  const int link = topology_uplink(t, vertex);
+  const int link = topology_uplink(t, vertex, CABLE_NET);
   return link >= 0 ? t->links[link].b : -1;
 }
 
@@ -171,7 +164,7 @@ static void place_fabric(Picture *p) {
   const Topology *t = p->topology;
   for (int nic = 0; nic < t->cluster->nics_per_node; nic++) {
     int level = p->n_fabric_rows;
-    int from = find(p, VERTEX_NIC, 0, nic);
+    int from = topology_vertex(p->topology, VERTEX_NIC, 0, nic);
     int n_leaves = t->cluster->nics_per_node;
     for (int at = net_above(t, from); at >= 0; at = net_above(t, at)) {
       level--;
@@ -202,7 +195,7 @@ static int place_devices(Picture *p) {
   for (guint i = 0; i < p->order->len; i++) /* arcs are measured on columns */
     place(p, g_array_index(p->order, int, i), LEFT + COLUMN / 2 + (int)i * COLUMN, 0, BOX_WIDTH);
   int y = TOP + p->n_fabric_rows * ROW + arcs_height(p);
-  int nvswitch = t->cluster->scale_up == SCALE_UP_NVSWITCH ? find(p, VERTEX_NVSWITCH, 0, 0) : -1;
+  int nvswitch = t->cluster->scale_up == SCALE_UP_NVSWITCH ? topology_vertex(p->topology, VERTEX_NVSWITCH, 0, 0) : -1;
   if (nvswitch >= 0) {
     place(p, nvswitch, (LEFT + p->width) / 2, y, p->width - LEFT - 20);
     y += ROW;
@@ -324,7 +317,7 @@ static void label_tiers(Picture *p) {
     g_autofree char *what = tier < t->cluster->n_tiers
                                 ? g_strdup_printf("joins %" G_GINT64_FORMAT " GPUs", t->cluster->tiers[tier].span_gpus)
                                 : g_strdup("joins all");
-    const int link = topology_uplink(t, v);
+    const int link = topology_uplink(t, v, CABLE_NET);
     g_autofree char *Bps = link >= 0 ? units_format(t->links[link].Bps, UNIT_BYTES_PER_SECOND) : NULL;
     g_autofree char *links = Bps != NULL ? g_strdup_printf("uplink %s", Bps) : NULL;
     label_row(p, p->spots[v].y, what, links);
@@ -337,7 +330,8 @@ static void label_rows(Picture *p) {
   label_vertex_row(p, VERTEX_LEAF, "leaf switches", CABLE_NET, "uplink, each:");
   g_autofree char *net = common_rate(p, CABLE_NET, VERTEX_NIC), *nvlink = common_rate(p, CABLE_NVLINK, VERTEX_GPU);
   g_autofree char *slot = common_rate(p, CABLE_PCIE, VERTEX_GPU);
-  int y = p->spots[0].y, nvswitch = cluster->scale_up == SCALE_UP_NVSWITCH ? find(p, VERTEX_NVSWITCH, 0, 0) : -1;
+  int y = p->spots[0].y,
+      nvswitch = cluster->scale_up == SCALE_UP_NVSWITCH ? topology_vertex(p->topology, VERTEX_NVSWITCH, 0, 0) : -1;
   if (nvswitch >= 0)
     label_row(p, p->spots[nvswitch].y, "NVLink", nvlink != NULL ? nvlink : NULL);
   const char *parts[] = {net != NULL ? "NIC " : "",   net != NULL ? net : "",   net != NULL && slot != NULL ? "; " : "",
@@ -398,7 +392,7 @@ char *topology_svg(const Topology *t) {
                .lines = g_string_new(NULL),
                .boxes = g_string_new(NULL),
                .labels = g_string_new(NULL)};
-  int nic = find(&p, VERTEX_NIC, 0, 0);
+  int nic = topology_vertex(t, VERTEX_NIC, 0, 0);
   p.n_fabric_rows = nic >= 0 ? count_levels(t, nic) : 0;
   order_devices(&p);
   p.width = LEFT + MAX((int)p.order->len, 6) * COLUMN;

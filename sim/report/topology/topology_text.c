@@ -30,13 +30,6 @@ static char *rate(double Bps) {
 
 /* The fabric, from the top. */
 
-static int first_of_kind(const Topology *t, VertexKind kind, int owner) {
-  for (int v = 0; v < t->n_vertices; v++)
-    if (t->vertices[v].kind == kind && (owner < 0 || t->vertices[v].owner == owner))
-      return v;
-  return -1;
-}
-
 static int count_like(const Topology *t, const TopologyVertex *vertex) {
   int n = 0;
   for (int v = t->n_gpus; v < t->n_vertices; v++)
@@ -75,7 +68,7 @@ static char *describe_switch(const Topology *t, int vertex) {
     g_string_append_printf(text, ": NIC %d of each of %" G_GINT64_FORMAT " nodes", at->index, n_nodes);
   else if (n_gpus > 0)
     g_string_append_printf(text, ": joins %" G_GINT64_FORMAT " GPUs", n_gpus);
-  const int link = topology_uplink(t, vertex);
+  const int link = topology_uplink(t, vertex, CABLE_NET);
   if (link >= 0)
     append_uplink(text, t, &t->links[link], is_rail ? n_nodes : n_gpus, is_rail ? "NIC" : "GPU");
   else
@@ -90,7 +83,8 @@ static void print_fabric(Tree *tree, const Topology *t) {
     return;
   }
   int chain[CLUSTER_MAX_TIERS + 3], n = 0;
-  for (int at = first_of_kind(t, VERTEX_NIC, 0), link; (link = topology_uplink(t, at)) >= 0; at = t->links[link].b)
+  for (int at = topology_vertex(t, VERTEX_NIC, 0, 0), link; (link = topology_uplink(t, at, CABLE_NET)) >= 0;
+       at = t->links[link].b)
     chain[n++] = t->links[link].b;
   g_string_append(tree->out, "fabric, from the top; one of each level\n");
   for (int i = n - 1; i >= 0; i--) {
