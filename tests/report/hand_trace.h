@@ -86,3 +86,4 @@ static inline void hand_clear(Hand *hand) {
   g_free(hand->records);
   program_free(hand->program);
 }
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Hand, hand_clear)

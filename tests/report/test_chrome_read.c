@@ -15,7 +15,7 @@ static const FixtureTimes times = {.compute_ns = {[ACTION_F] = 1000, [ACTION_B] 
 START_TEST(times_come_back_to_the_nanosecond) {
   /* 52 days less a bit are the most that microseconds with three digits hold exactly in a double. */
   static const gint64 starts_ns[] = {0, 1, 999, 2007, 1234567890123457, 4499999999999990};
-  Hand hand = hand_new(1, G_N_ELEMENTS(starts_ns));
+  g_auto(Hand) hand = hand_new(1, G_N_ELEMENTS(starts_ns));
   for (guint i = 0; i < G_N_ELEMENTS(starts_ns); i++)
     hand_add(&hand, 0, hand_compute(&hand, 0, PHASE_F, ACTION_F, (int)i), 0, starts_ns[i], starts_ns[i] + 1 + i);
   g_autoptr(ChromeTrace) trace = read_back(hand_finish(&hand));
@@ -26,12 +26,11 @@ START_TEST(times_come_back_to_the_nanosecond) {
     ck_assert_int_eq(record->end_ns, starts_ns[i] + 1 + i);
     ck_assert_int_eq(record->micro_batch, i);
   }
-  hand_clear(&hand);
 }
 END_TEST
 
 START_TEST(records_say_what_the_ops_were) {
-  Fixture fixture = fixture_new("interleaved", 2, 2, 4, &times);
+  g_auto(Fixture) fixture = fixture_new("interleaved", 2, 2, 4, &times);
   g_autoptr(ChromeTrace) trace = read_back(fixture.trace);
   ck_assert(trace->folded && trace->is_measured);
   ck_assert_int_eq(trace->n_stages, 4);
@@ -50,12 +49,11 @@ START_TEST(records_say_what_the_ops_were) {
     }
   }
   ck_assert_uint_eq(trace->records->len, i);
-  fixture_clear(&fixture);
 }
 END_TEST
 
 START_TEST(a_file_with_other_spaces_reads_the_same) {
-  Fixture fixture = fixture_new("1f1b", 2, 1, 2, &times);
+  g_auto(Fixture) fixture = fixture_new("1f1b", 2, 1, 2, &times);
   g_autofree char *text = text_of(fixture.trace);
   g_autoptr(GString) spaced = g_string_new(text);
   g_string_replace(spaced, "{", "\n { ", 0);
@@ -66,7 +64,6 @@ START_TEST(a_file_with_other_spaces_reads_the_same) {
   ck_assert_msg(other != NULL, "%s", error ? error->message : "");
   ck_assert_uint_eq(trace->records->len, other->records->len);
   ck_assert_mem_eq(trace->records->data, other->records->data, trace->records->len * sizeof(ChromeRecord));
-  fixture_clear(&fixture);
 }
 END_TEST
 
@@ -127,7 +124,7 @@ START_TEST(what_is_no_trace_of_ours_is_refused) {
 END_TEST
 
 START_TEST(damaged_files_are_refused_or_read) {
-  Fixture fixture = fixture_new("1f1b", 2, 1, 2, &times);
+  g_auto(Fixture) fixture = fixture_new("1f1b", 2, 1, 2, &times);
   g_autofree char *text = text_of(fixture.trace);
   gsize length = strlen(text);
   g_autoptr(ChromeTrace) whole = read_text(text, -1, NULL);
@@ -149,7 +146,6 @@ START_TEST(damaged_files_are_refused_or_read) {
     g_autofree char *json = compare != NULL ? json_report_compare(compare, -1) : NULL;
     ck_assert(compare == NULL || json != NULL);
   }
-  fixture_clear(&fixture);
 }
 END_TEST
 

@@ -71,7 +71,7 @@ static const FixtureTimes times = {.compute_ns = {[ACTION_F] = 1000, [ACTION_B] 
 
 START_TEST(every_record_is_one_slice) {
   /* 1f1b, p = 4, m = 6: 6·4 F and as many B; over 3 boundaries 6 sends and 6 receives each way. */
-  Fixture fixture = fixture_new("1f1b", 4, 1, 6, &times);
+  g_auto(Fixture) fixture = fixture_new("1f1b", 4, 1, 6, &times);
   g_autofree char *text = written(fixture.trace, CHROME_DETAIL_AUTO);
   g_autoptr(JsonParser) parser = parsed(text);
   JsonArray *events = events_of(parser);
@@ -80,21 +80,19 @@ START_TEST(every_record_is_one_slice) {
   ck_assert_int_eq(count_events(events, "X", "send"), 36);
   ck_assert_int_eq(count_events(events, "X", "recv"), 36);
   ck_assert_int_eq(count_events(events, "X", NULL), 120);
-  fixture_clear(&fixture);
 }
 END_TEST
 
 START_TEST(slices_have_the_times_of_their_records_to_the_nanosecond) {
   /* p = 2, m = 1, F 1000 ns, send 7 ns, B 2001 ns: stage 1's B runs from 1000 + 7 + 1000 for 2001 ns. */
-  Fixture fixture = fixture_new("1f1b", 2, 1, 1, &times);
+  g_auto(Fixture) fixture = fixture_new("1f1b", 2, 1, 1, &times);
   g_autofree char *text = written(fixture.trace, CHROME_DETAIL_AUTO);
   ck_assert_ptr_nonnull(strstr(text, "\"ts\":2.007,\"dur\":2.001,\"name\":\"B 1 · mb 0\",\"cat\":\"B\""));
-  fixture_clear(&fixture);
 }
 END_TEST
 
 START_TEST(slices_of_a_track_follow_one_another) {
-  Fixture fixture = fixture_new("interleaved", 4, 2, 8, &times);
+  g_auto(Fixture) fixture = fixture_new("interleaved", 4, 2, 8, &times);
   g_autofree char *text = written(fixture.trace, CHROME_DETAIL_AUTO);
   g_autoptr(JsonParser) parser = parsed(text);
   JsonArray *events = events_of(parser);
@@ -112,12 +110,11 @@ START_TEST(slices_of_a_track_follow_one_another) {
   }
   /* Four ranks: compute, and both directions of sends and receives. The ring of interleaving uses them all. */
   ck_assert_uint_eq(g_hash_table_size(ends_ns), 4 * 5);
-  fixture_clear(&fixture);
 }
 END_TEST
 
 START_TEST(each_send_has_an_arrow_to_its_receive) {
-  Fixture fixture = fixture_new("1f1b", 3, 1, 4, &times);
+  g_auto(Fixture) fixture = fixture_new("1f1b", 3, 1, 4, &times);
   g_autofree char *text = written(fixture.trace, CHROME_DETAIL_AUTO);
   g_autoptr(JsonParser) parser = parsed(text);
   JsonArray *events = events_of(parser);
@@ -142,35 +139,32 @@ START_TEST(each_send_has_an_arrow_to_its_receive) {
     g_hash_table_remove(from, id);
   }
   ck_assert_uint_eq(g_hash_table_size(from), 0);
-  fixture_clear(&fixture);
 }
 END_TEST
 
 START_TEST(processes_and_threads_are_named) {
-  Fixture fixture = fixture_new("interleaved", 2, 2, 2, &times);
+  g_auto(Fixture) fixture = fixture_new("interleaved", 2, 2, 2, &times);
   g_autofree char *text = written(fixture.trace, CHROME_DETAIL_AUTO);
   ck_assert_ptr_nonnull(strstr(text, "{\"name\":\"stages 1, 3 (rank 1)\"}"));
   ck_assert_ptr_nonnull(strstr(text, "\"thread_name\",\"args\":{\"name\":\"compute\"}"));
-  fixture_clear(&fixture);
 }
 END_TEST
 
 START_TEST(a_folded_rank_says_whom_it_stands_for) {
   /* tp 8 · dp 16 · pp 2, innermost first: pipeline rank 1 begins at rank 128 and stands for 128 ranks. */
-  Fixture fixture = fixture_new("1f1b", 2, 1, 2, &times);
+  g_auto(Fixture) fixture = fixture_new("1f1b", 2, 1, 2, &times);
   fixture.trace->layout = (Layout){.size = {[AXIS_TP] = 8, [AXIS_CP] = 1, [AXIS_EP] = 1, [AXIS_DP] = 16, [AXIS_PP] = 2},
                                    .stride = {1, 8, 8, 8, 128},
                                    .dp_shard = 16,
                                    .n_ranks = 256};
   g_autofree char *text = written(fixture.trace, CHROME_DETAIL_AUTO);
   ck_assert_ptr_nonnull(strstr(text, "\"stage 1 (rank 128, standing for 128 alike)\""));
-  fixture_clear(&fixture);
 }
 END_TEST
 
 START_TEST(a_file_says_what_a_reader_needs_to_match_ranks) {
   /* Folded orders have no layout but their pipeline; unfolded, tp 2 · dp 2 · pp 2: pipeline rank = rank / 4. */
-  Fixture fixture = fixture_new("1f1b", 2, 1, 1, &times);
+  g_auto(Fixture) fixture = fixture_new("1f1b", 2, 1, 1, &times);
   g_autofree char *folded = written(fixture.trace, CHROME_DETAIL_AUTO);
   ck_assert_ptr_nonnull(
       strstr(folded, "\"layout\":{\"tp\":1,\"cp\":1,\"ep\":1,\"dp\":1,\"pp\":2},\"pipeline_stride\":1"));
@@ -183,14 +177,13 @@ START_TEST(a_file_says_what_a_reader_needs_to_match_ranks) {
   g_autofree char *unfolded = written(apart, CHROME_DETAIL_AUTO);
   ck_assert_ptr_nonnull(
       strstr(unfolded, "\"layout\":{\"tp\":2,\"cp\":1,\"ep\":1,\"dp\":2,\"pp\":2},\"pipeline_stride\":4"));
-  fixture_clear(&fixture);
 }
 END_TEST
 
 START_TEST(members_of_a_collective_share_a_group_number) {
   /* dp 2 · pp 2, dp innermost: ranks 0 and 1 reduce together, 2 and 3 apart from them; folded, each is alone. */
   const Group group = {.name = "dp", .axes = AXIS_BIT(AXIS_DP), .pp_first = -1, .pp_last = -1, .charge = AXIS_DP};
-  Hand hand = hand_new(2, 1);
+  g_auto(Hand) hand = hand_new(2, 1);
   for (int rank = 0; rank < 2; rank++)
     hand_add(&hand, rank, hand_collective(&hand, &group, STREAM_DP, ACTION_REDUCE_GRAD, 8), 0, 0, 10);
   g_autofree char *folded = written(hand_finish(&hand), CHROME_DETAIL_AUTO);
@@ -209,28 +202,25 @@ START_TEST(members_of_a_collective_share_a_group_number) {
     JsonObject *args = json_object_get_object_member(event, "args");
     ck_assert_int_eq(json_object_get_int_member(args, "group"), json_object_get_int_member(event, "pid") <= 2 ? 0 : 1);
   }
-  hand_clear(&hand);
 }
 END_TEST
 
 START_TEST(the_same_trace_gives_the_same_bytes) {
-  Fixture fixture = fixture_new("interleaved", 4, 2, 8, &times);
+  g_auto(Fixture) fixture = fixture_new("interleaved", 4, 2, 8, &times);
   g_autofree char *first = written(fixture.trace, CHROME_DETAIL_AUTO);
   g_autofree char *second = written(fixture.trace, CHROME_DETAIL_AUTO);
   ck_assert_str_eq(first, second);
-  fixture_clear(&fixture);
 }
 END_TEST
 
 START_TEST(ops_that_never_ran_are_left_out) {
-  Fixture fixture = fixture_new("1f1b", 2, 1, 2, &times);
+  g_auto(Fixture) fixture = fixture_new("1f1b", 2, 1, 2, &times);
   for (gsize i = 0; i < fixture.trace->first[2]; i++)
     fixture.trace->start_ns[i] = fixture.trace->end_ns[i] = -1;
   g_autofree char *text = written(fixture.trace, CHROME_DETAIL_AUTO);
   g_autoptr(JsonParser) parser = parsed(text);
   ck_assert_int_eq(count_events(events_of(parser), "X", NULL), 0);
   ck_assert_int_eq(count_events(events_of(parser), "s", NULL), 0);
-  fixture_clear(&fixture);
 }
 END_TEST
 
@@ -327,7 +317,7 @@ END_TEST
 
 START_TEST(memory_is_counted_in_GB_by_category) {
   /* 2 GB of weights from the start; 0.5 GB of activations held over [3000, 5000) ns. */
-  Hand hand = hand_new(1, 1);
+  g_auto(Hand) hand = hand_new(1, 1);
   hand.program->ranks[0].resident[MEMORY_WEIGHTS] = 2e9;
   Op op = hand_compute(&hand, 0, PHASE_F, ACTION_F, 0);
   Effect effect = {.hold[MEMORY_ACTIVATIONS] = 5e8, .drop[MEMORY_ACTIVATIONS] = 5e8};
@@ -337,26 +327,23 @@ START_TEST(memory_is_counted_in_GB_by_category) {
   ck_assert_ptr_nonnull(strstr(text, "\"ts\":3.000,\"name\":\"memory (GB)\",\"args\":{\"weights\":2,\"gradients\":0,"
                                      "\"optimizer\":0,\"activations\":0.5,\"buffers\":0}"));
   ck_assert_ptr_nonnull(strstr(text, "\"ts\":5.000,\"name\":\"memory in all (GB)\",\"args\":{\"total\":2}"));
-  hand_clear(&hand);
 }
 END_TEST
 
 START_TEST(orders_without_a_model_have_no_memory_counters) {
-  Fixture fixture = fixture_new("1f1b", 2, 1, 2, &times);
+  g_auto(Fixture) fixture = fixture_new("1f1b", 2, 1, 2, &times);
   g_autofree char *text = written(fixture.trace, CHROME_DETAIL_AUTO);
   ck_assert_ptr_null(strstr(text, "\"ph\":\"C\""));
-  fixture_clear(&fixture);
 }
 END_TEST
 
 static void assert_refused(const char *file, const char *reason) {
-  Fixture fixture = fixture_new("1f1b", 2, 1, 2, &times);
+  g_auto(Fixture) fixture = fixture_new("1f1b", 2, 1, 2, &times);
   g_autoptr(GError) error = NULL;
   ck_assert(!chrome_trace_write(fixture.trace, file, &error));
   ck_assert(g_error_matches(error, STEPSIM_ERROR, STEPSIM_ERROR_INPUT));
   ck_assert_msg(strstr(error->message, file ? file : "") != NULL, "%s", error->message);
   ck_assert_msg(strstr(error->message, reason) != NULL, "%s", error->message);
-  fixture_clear(&fixture);
 }
 
 START_TEST(a_file_that_cannot_be_made_is_an_input_error) {
@@ -385,7 +372,7 @@ START_TEST(a_failed_write_leaves_what_was_there) {
   tight.rlim_cur = 64;
   signal(SIGXFSZ, SIG_IGN);
   setrlimit(RLIMIT_FSIZE, &tight);
-  Fixture fixture = fixture_new("1f1b", 2, 1, 2, &times);
+  g_auto(Fixture) fixture = fixture_new("1f1b", 2, 1, 2, &times);
   g_autoptr(GError) error = NULL;
   gboolean success = chrome_trace_write(fixture.trace, file, &error);
   setrlimit(RLIMIT_FSIZE, &before);
@@ -396,7 +383,6 @@ START_TEST(a_failed_write_leaves_what_was_there) {
   ck_assert_str_eq(text, "precious");
   ck_assert_int_eq(n_files_in_folder(), 1);
   g_unlink(file);
-  fixture_clear(&fixture);
 }
 END_TEST
 
@@ -405,7 +391,7 @@ START_TEST(a_symbolic_link_stays_one) {
   g_autofree char *link = in_folder("link.json");
   ck_assert(g_file_set_contents(target, "old", -1, NULL));
   ck_assert_int_eq(symlink(target, link), 0);
-  Fixture fixture = fixture_new("1f1b", 2, 1, 2, &times);
+  g_auto(Fixture) fixture = fixture_new("1f1b", 2, 1, 2, &times);
   ck_assert(chrome_trace_write(fixture.trace, link, NULL));
   ck_assert(g_file_test(link, G_FILE_TEST_IS_SYMLINK));
   g_autofree char *text = NULL;
@@ -413,7 +399,6 @@ START_TEST(a_symbolic_link_stays_one) {
   ck_assert_ptr_nonnull(strstr(text, "traceEvents"));
   g_unlink(link);
   g_unlink(target);
-  fixture_clear(&fixture);
 }
 END_TEST
 

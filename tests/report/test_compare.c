@@ -31,6 +31,7 @@ static void both_clear(Both *both) {
   chrome_trace_free(both->predicted);
   chrome_trace_free(both->measured);
 }
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Both, both_clear)
 
 static const CompareKind *kind_of(const Compare *compare, const char *name) {
   for (guint i = 0; i < compare->kinds->len; i++) {
@@ -76,27 +77,22 @@ static void scale(const Trace *trace, gint64 factor, gint64 divisor) {
 }
 
 START_TEST(a_trace_against_itself_has_no_error) {
-  Fixture fixture = fixture_new("interleaved", 4, 2, 8, &times);
-  Both both = both_new(fixture.trace, fixture.trace);
+  g_auto(Fixture) fixture = fixture_new("interleaved", 4, 2, 8, &times);
+  g_auto(Both) both = both_new(fixture.trace, fixture.trace);
   assert_errors(both.compare, 0);
   ck_assert_int_eq(both.compare->n_inversions, 0);
   ck_assert_int_eq(both.compare->n_violations, 0);
   ck_assert_uint_eq(both.compare->pairs->len, fixture.trace->first[4]);
-  both_clear(&both);
-  fixture_clear(&fixture);
 }
 END_TEST
 
 START_TEST(a_prediction_ten_percent_too_long_is_so_everywhere) {
   /* All times are multiples of 100 ns, so 1.1 of each is a whole number. */
-  Fixture fixture = fixture_new("1f1b", 4, 1, 6, &times);
-  Fixture longer = fixture_new("1f1b", 4, 1, 6, &times);
+  g_auto(Fixture) fixture = fixture_new("1f1b", 4, 1, 6, &times);
+  g_auto(Fixture) longer = fixture_new("1f1b", 4, 1, 6, &times);
   scale(longer.trace, 11, 10);
-  Both both = both_new(longer.trace, fixture.trace);
+  g_auto(Both) both = both_new(longer.trace, fixture.trace);
   assert_errors(both.compare, 0.1);
-  both_clear(&both);
-  fixture_clear(&fixture);
-  fixture_clear(&longer);
 }
 END_TEST
 
@@ -104,13 +100,13 @@ END_TEST
 START_TEST(a_step_is_as_long_as_the_metrics_say) {
   static const char *const schedules[] = {"gpipe", "1f1b", "zb-h1", "interleaved"};
   for (guint i = 0; i < 40; i++) {
-    Fixture fixture = fixture_new(schedules[i % 4], 1 + (int)i % 5, i % 4 == 3 ? 2 : 1, 2 + (int)i % 7, &times);
+    g_auto(Fixture) fixture = fixture_new(schedules[i % 4], 1 + (int)i % 5, i % 4 == 3 ? 2 : 1, 2 + (int)i % 7, &times);
     const gint64 launch_ns = 700 * (gint64)i;
     for (gsize k = 0; k < fixture.trace->first[fixture.trace->n_ranks]; k++) {
       fixture.trace->start_ns[k] += launch_ns;
       fixture.trace->end_ns[k] += launch_ns;
     }
-    Both both = both_new(fixture.trace, fixture.trace);
+    g_auto(Both) both = both_new(fixture.trace, fixture.trace);
     g_autoptr(Metrics) metrics = metrics_new(fixture.trace);
     assert_near(both.compare->measured.step_s, 1e-9 * (double)metrics->step_ns);
     assert_near(both.compare->predicted.mean_step_s, 1e-9 * (double)metrics->step_ns);
@@ -119,15 +115,13 @@ START_TEST(a_step_is_as_long_as_the_metrics_say) {
                                              (int)launch_ns + 1000, (int)launch_ns, (int)launch_ns + 1000);
     ck_assert_msg(i % 4 == 3 || strstr(csv, first) != NULL, "%s%s", first, csv);
     ck_assert_ptr_null(strstr(csv, "\n1,"));
-    both_clear(&both);
-    fixture_clear(&fixture);
   }
 }
 END_TEST
 
 START_TEST(two_ops_that_changed_places_are_one_inversion) {
   /* planned F0 F1 B0, 10 ns each; executed F0 B0 F1 */
-  Hand planned = hand_new(1, 2), executed = hand_new(1, 2);
+  g_auto(Hand) planned = hand_new(1, 2), executed = hand_new(1, 2);
   static const gint64 starts_ns[2][3] = {{0, 10, 20}, {0, 20, 10}};
   Hand *hands[] = {&planned, &executed};
   for (int i = 0; i < 2; i++) {
@@ -135,28 +129,22 @@ START_TEST(two_ops_that_changed_places_are_one_inversion) {
     hand_add(hands[i], 0, hand_compute(hands[i], 0, PHASE_F, ACTION_F, 1), 0, starts_ns[i][1], starts_ns[i][1] + 10);
     hand_add(hands[i], 0, hand_compute(hands[i], 0, PHASE_B, ACTION_B, 0), 0, starts_ns[i][2], starts_ns[i][2] + 10);
   }
-  Both both = both_new(hand_finish(&planned), hand_finish(&executed));
+  g_auto(Both) both = both_new(hand_finish(&planned), hand_finish(&executed));
   ck_assert_int_eq(both.compare->n_inversions, 1);
   ck_assert_uint_eq(both.compare->inversions->len, 1);
   ck_assert_str_eq(g_ptr_array_index(both.compare->inversions, 0), "rank 0 compute: 0B0 ran before 0F1");
-  both_clear(&both);
-  hand_clear(&planned);
-  hand_clear(&executed);
 }
 END_TEST
 
 START_TEST(one_order_run_as_another_is_counted_in_inversions) {
   /* p = 2, m = 3. Rank 0: F0 F1 B0 F2 B1 B2 against F0 F1 F2 B0 B1 B2: B0 and F2.
    * Rank 1: F0 B0 F1 B1 F2 B2 against the same: B0 and F1, B0 and F2, B1 and F2. */
-  Fixture planned = fixture_new("1f1b", 2, 1, 3, &times);
-  Fixture executed = fixture_new("gpipe", 2, 1, 3, &times);
-  Both both = both_new(planned.trace, executed.trace);
+  g_auto(Fixture) planned = fixture_new("1f1b", 2, 1, 3, &times);
+  g_auto(Fixture) executed = fixture_new("gpipe", 2, 1, 3, &times);
+  g_auto(Both) both = both_new(planned.trace, executed.trace);
   ck_assert_int_eq(both.compare->n_inversions, 4);
   ck_assert_str_eq(g_ptr_array_index(both.compare->inversions, 0), "rank 0 compute: 0F2 ran before 0B0");
   ck_assert_int_eq(both.compare->n_violations, 0);
-  both_clear(&both);
-  fixture_clear(&planned);
-  fixture_clear(&executed);
 }
 END_TEST
 
@@ -172,44 +160,37 @@ static Hand sending_hand(gint64 send_start_ns, gint64 send_end_ns, gint64 recv_s
 
 START_TEST(a_wait_for_the_other_side_is_no_transfer) {
   /* The receive is there from 40, the send from 100, both end at 130: the receive waits 60, both move data for 30. */
-  Hand hand = sending_hand(100, 130, 40, 130);
-  Both both = both_new(hand.trace, hand.trace);
+  g_auto(Hand) hand = sending_hand(100, 130, 40, 130);
+  g_auto(Both) both = both_new(hand.trace, hand.trace);
   const CompareKind *send = kind_of(both.compare, "send"), *receive = kind_of(both.compare, "recv");
   ck_assert(send->is_communication && receive->is_communication);
   ck_assert_int_eq(send->measured_ns, 30);
   ck_assert_int_eq(send->measured_wait_ns, 0);
   ck_assert_int_eq(receive->measured_ns, 30);
   ck_assert_int_eq(receive->measured_wait_ns, 60);
-  both_clear(&both);
-  hand_clear(&hand);
 }
 END_TEST
 
 START_TEST(a_buffered_send_waited_for_nobody) {
   /* The send is through before the receive is there; the receive then takes 130 − 125. */
-  Hand hand = sending_hand(100, 120, 125, 130);
-  Both both = both_new(hand.trace, hand.trace);
+  g_auto(Hand) hand = sending_hand(100, 120, 125, 130);
+  g_auto(Both) both = both_new(hand.trace, hand.trace);
   ck_assert_int_eq(kind_of(both.compare, "send")->measured_ns, 20);
   ck_assert_int_eq(kind_of(both.compare, "recv")->measured_ns, 5);
   ck_assert_int_eq(kind_of(both.compare, "recv")->measured_wait_ns, 0);
   ck_assert_int_eq(both.compare->n_violations, 0);
-  both_clear(&both);
-  hand_clear(&hand);
 }
 END_TEST
 
 START_TEST(what_ran_before_what_it_needs_is_named) {
   /* Measured, the receive ends at 60, the send begins at 90, and the forward it takes from ends at 100. */
-  Hand planned = sending_hand(100, 130, 40, 130), executed = sending_hand(90, 130, 40, 60);
-  Both both = both_new(planned.trace, executed.trace);
+  g_auto(Hand) planned = sending_hand(100, 130, 40, 130), executed = sending_hand(90, 130, 40, 60);
+  g_auto(Both) both = both_new(planned.trace, executed.trace);
   ck_assert_int_eq(both.compare->n_violations, 2);
   ck_assert_str_eq(g_ptr_array_index(both.compare->violations, 0),
                    "rank 0: send F 0 · mb 0 began 10 ns before 0F0 ended");
   ck_assert_str_eq(g_ptr_array_index(both.compare->violations, 1),
                    "rank 1: recv F 1 · mb 0 ended 30 ns before rank 0's send F 0 · mb 0 began");
-  both_clear(&both);
-  hand_clear(&planned);
-  hand_clear(&executed);
 }
 END_TEST
 
@@ -219,7 +200,7 @@ static const Layout dp_layout = {.size = {1, 1, 1, 2, 1}, .stride = {1, 1, 1, 1,
 
 START_TEST(a_collective_begins_when_its_last_member_is_there) {
   /* Two members, ready at 0 and 50, done at 80: waits 50 and 0, transfers 30 and 30. A folded prediction of 40. */
-  Hand hand = hand_new(1, 1);
+  g_auto(Hand) hand = hand_new(1, 1);
   hand_add(&hand, 0, hand_collective(&hand, &dp_group, STREAM_DP, ACTION_REDUCE_GRAD, 8), 0, 0, 40);
   hand_finish(&hand);
   hand.trace->layout = dp_layout;
@@ -227,7 +208,7 @@ START_TEST(a_collective_begins_when_its_last_member_is_there) {
   measured->start_ns[1] = 50;
   measured->start_ns[0] = 0;
   measured->end_ns[0] = measured->end_ns[1] = 80;
-  Both both = both_new(hand.trace, measured);
+  g_auto(Both) both = both_new(hand.trace, measured);
   const CompareKind *kind = kind_of(both.compare, "reduce_grad");
   ck_assert_int_eq(kind->n_predicted, 2);
   ck_assert_int_eq(kind->predicted_ns, 80);
@@ -235,15 +216,13 @@ START_TEST(a_collective_begins_when_its_last_member_is_there) {
   ck_assert_int_eq(kind->measured_wait_ns, 50);
   /* (40 − 30) ns in a step of one rank */
   assert_near(kind->predicted_in_step_s - kind->measured_in_step_s, 1e-8);
-  both_clear(&both);
-  hand_clear(&hand);
 }
 END_TEST
 
 START_TEST(each_rank_is_compared_with_the_one_that_stands_for_it) {
   /* pp 2 · dp 2, dp innermost: ranks 0 and 1 are pipeline rank 0, 2 and 3 pipeline rank 1. */
   static const Layout layout = {.size = {1, 1, 1, 2, 2}, .stride = {1, 1, 1, 1, 2}, .dp_shard = 2, .n_ranks = 4};
-  Fixture fixture = fixture_new("1f1b", 2, 1, 4, &times);
+  g_auto(Fixture) fixture = fixture_new("1f1b", 2, 1, 4, &times);
   fixture.trace->layout = layout;
   g_autoptr(Trace) apart = trace_new(fixture.program, &layout, FALSE);
   for (int rank = 0; rank < 4; rank++) {
@@ -260,7 +239,6 @@ START_TEST(each_rank_is_compared_with_the_one_that_stands_for_it) {
   assert_errors(both.compare, 0);
   ck_assert_int_eq(both.compare->rows[2].measured, 1);
   both_clear(&both);
-  fixture_clear(&fixture);
 }
 END_TEST
 
@@ -280,7 +258,7 @@ START_TEST(a_whole_op_is_compared_with_its_runs) {
   Timing timing = {0};
   timing.lists[PIECE_LAYER][PHASE_F] = (TimedList){.items = items, .n_items = 3};
   timed_list_finish(&timing.lists[PIECE_LAYER][PHASE_F]);
-  Hand whole = hand_new(1, 1), runs = hand_new(1, 1);
+  g_auto(Hand) whole = hand_new(1, 1), runs = hand_new(1, 1);
   Op op = op_new(OP_COMPUTE, STREAM_COMPUTE, ACTION_F, 0, 0);
   Work work = {.phase = PHASE_F, .n_layers = 1, .piece = -1, .first_item = -1, .last_item = -1, .stage = -1};
   op.work = program_work(whole.program, &work);
@@ -290,16 +268,13 @@ START_TEST(a_whole_op_is_compared_with_its_runs) {
   add_run(&runs, FALSE, 100, 110);
   add_run(&runs, TRUE, 110, 114);
   add_run(&runs, FALSE, 114, 134);
-  Both both = both_new(whole.trace, hand_finish(&runs));
+  g_auto(Both) both = both_new(whole.trace, hand_finish(&runs));
   const CompareKind *forward = kind_of(both.compare, "F"), *tp = kind_of(both.compare, "tp");
   ck_assert_int_eq(forward->n_predicted, 1);
   ck_assert_int_eq(forward->predicted_ns, 34);
   ck_assert_int_eq(tp->predicted_ns, 4);
   ck_assert(tp->is_inner);
   assert_errors(both.compare, 0);
-  both_clear(&both);
-  hand_clear(&whole);
-  hand_clear(&runs);
 }
 END_TEST
 
@@ -328,15 +303,12 @@ START_TEST(of_many_steps_the_first_warms_up_and_the_median_counts) {
                {4, 20e-9, 12e-9, "median of the last 3 of 4"},  /* of 10, 12, 40 */
                {5, 20e-9, 16e-9, "median of the last 4 of 5"}}; /* of 10, 12, 20, 40 */
   for (guint i = 0; i < G_N_ELEMENTS(cases); i++) {
-    Hand predicted = stepping_hand(predicted_ns, cases[i].n), measured = stepping_hand(measured_ns, cases[i].n);
-    Both both = both_new(predicted.trace, measured.trace);
+    g_auto(Hand) predicted = stepping_hand(predicted_ns, cases[i].n), measured = stepping_hand(measured_ns, cases[i].n);
+    g_auto(Both) both = both_new(predicted.trace, measured.trace);
     g_autofree char *steps = compare_steps_text(both.compare);
     assert_near(both.compare->predicted.step_s * 1e6, cases[i].predicted_s * 1e6);
     assert_near(both.compare->measured.step_s * 1e6, cases[i].measured_s * 1e6);
     ck_assert_ptr_nonnull(strstr(steps, cases[i].words));
-    both_clear(&both);
-    hand_clear(&predicted);
-    hand_clear(&measured);
   }
 }
 END_TEST
@@ -356,19 +328,17 @@ START_TEST(a_step_has_four_phases) {
              {PHASE_B, ACTION_B, 1, 55, 75},
              {PHASE_B, ACTION_B, 2, 75, 95},
              {PHASE_OPTIMIZER, ACTION_OPTIMIZER, -1, 100, 110}};
-  Hand hand = hand_new(1, 3);
+  g_auto(Hand) hand = hand_new(1, 3);
   for (guint i = 0; i < G_N_ELEMENTS(ops); i++)
     hand_add(&hand, 0, hand_compute(&hand, 0, ops[i].phase, ops[i].action, ops[i].micro_batch), 0, ops[i].start_ns,
              ops[i].end_ns);
   hand_finish(&hand);
-  Both both = both_new(hand.trace, hand.trace);
+  g_auto(Both) both = both_new(hand.trace, hand.trace);
   const RankTimes *found = &both.compare->measured.ranks[0];
   static const double expected_s[N_COMPARE_PHASES] = {25e-9, 30e-9, 40e-9, 15e-9};
   for (int phase = 0; phase < N_COMPARE_PHASES; phase++)
     assert_near(found->phase_s[phase] * 1e6, expected_s[phase] * 1e6);
   assert_near(found->busy_s * 1e6, 100e-9 * 1e6);
-  both_clear(&both);
-  hand_clear(&hand);
 }
 END_TEST
 
@@ -383,27 +353,21 @@ static void assert_refused(const Trace *predicted, const Trace *measured, const 
 }
 
 START_TEST(traces_of_two_programs_are_refused_with_the_first_difference) {
-  Fixture fixture = fixture_new("1f1b", 2, 1, 2, &times);
-  Fixture ranks = fixture_new("1f1b", 4, 1, 2, &times);
-  Fixture stages = fixture_new("interleaved", 2, 2, 2, &times);
-  Fixture batches = fixture_new("1f1b", 2, 1, 3, &times);
+  g_auto(Fixture) fixture = fixture_new("1f1b", 2, 1, 2, &times);
+  g_auto(Fixture) ranks = fixture_new("1f1b", 4, 1, 2, &times);
+  g_auto(Fixture) stages = fixture_new("interleaved", 2, 2, 2, &times);
+  g_auto(Fixture) batches = fixture_new("1f1b", 2, 1, 3, &times);
   assert_refused(fixture.trace, ranks.trace, "ranks 2");
   assert_refused(fixture.trace, stages.trace, "stages 2");
   assert_refused(fixture.trace, batches.trace, "micro-batches 2");
-  fixture_clear(&ranks);
-  fixture_clear(&stages);
-  fixture_clear(&batches);
-  Fixture stopped = fixture_new("1f1b", 2, 1, 2, &times);
+  g_auto(Fixture) stopped = fixture_new("1f1b", 2, 1, 2, &times);
   stopped.trace->start_ns[0] = stopped.trace->end_ns[0] = -1; /* 0F0 of rank 0 */
   assert_refused(fixture.trace, stopped.trace, "rank 0, step 0, stream compute:");
   assert_refused(stopped.trace, fixture.trace, "has \"0F0\"");
-  fixture_clear(&stopped);
   static const Timing timing;
-  Fixture simulated = fixture_new("1f1b", 2, 1, 2, &times);
+  g_auto(Fixture) simulated = fixture_new("1f1b", 2, 1, 2, &times);
   simulated.trace->timing = &timing;
   assert_refused(fixture.trace, simulated.trace, "the predicted trace is given first");
-  fixture_clear(&simulated);
-  fixture_clear(&fixture);
 }
 END_TEST
 
@@ -411,10 +375,10 @@ END_TEST
 
 START_TEST(a_picture_has_two_lanes_for_each_rank) {
   /* p = 2, m = 1: rank 0's F 0–1 us, its send from 1 us on; measured twice as long. */
-  Fixture fixture = fixture_new("1f1b", 2, 1, 1, &times);
-  Fixture longer = fixture_new("1f1b", 2, 1, 1, &times);
+  g_auto(Fixture) fixture = fixture_new("1f1b", 2, 1, 1, &times);
+  g_auto(Fixture) longer = fixture_new("1f1b", 2, 1, 1, &times);
   scale(longer.trace, 2, 1);
-  Both both = both_new(fixture.trace, longer.trace);
+  g_auto(Both) both = both_new(fixture.trace, longer.trace);
   g_autoptr(Picture) all = compare_picture(both.compare, -1), single = compare_picture(both.compare, 1);
   const char *data = all->data->str, *one = single->data->str;
   ck_assert_ptr_nonnull(strstr(data, "0 0 10 0 6.2 0 -1\n0 0 0 0 1 0 0\n"));
@@ -423,17 +387,14 @@ START_TEST(a_picture_has_two_lanes_for_each_rank) {
   ck_assert_ptr_nonnull(strstr(data, "\n1 1 10"));
   ck_assert_ptr_nonnull(strstr(one, "\n0 1 10"));
   ck_assert_ptr_null(strstr(one, "\n1 "));
-  both_clear(&both);
-  fixture_clear(&fixture);
-  fixture_clear(&longer);
 }
 END_TEST
 
 START_TEST(the_report_names_errors_in_percent) {
-  Fixture fixture = fixture_new("1f1b", 2, 1, 2, &times);
-  Fixture longer = fixture_new("1f1b", 2, 1, 2, &times);
+  g_auto(Fixture) fixture = fixture_new("1f1b", 2, 1, 2, &times);
+  g_auto(Fixture) longer = fixture_new("1f1b", 2, 1, 2, &times);
   scale(longer.trace, 11, 10);
-  Both both = both_new(longer.trace, fixture.trace);
+  g_auto(Both) both = both_new(longer.trace, fixture.trace);
   g_autoptr(GString) out = g_string_new(NULL);
   compare_text(out, both.compare, -1, FALSE);
   ck_assert_ptr_nonnull(strstr(out->str, "measured, error   +10.00 %"));
@@ -442,9 +403,6 @@ START_TEST(the_report_names_errors_in_percent) {
   ck_assert_ptr_nonnull(strstr(json, "\"kind\" : \"B\""));
   ck_assert_ptr_nonnull(strstr(json, "\"rank\" : 1"));
   ck_assert_ptr_null(strstr(json, "\"rank\" : 0"));
-  both_clear(&both);
-  fixture_clear(&fixture);
-  fixture_clear(&longer);
 }
 END_TEST
 

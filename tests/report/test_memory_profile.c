@@ -36,14 +36,13 @@ static void note(gint64 time_ns, const MemorySample *sample, gpointer data) {
 }
 
 START_TEST(a_rank_starts_with_what_is_resident) {
-  Hand hand = hand_new(1, 1);
+  g_auto(Hand) hand = hand_new(1, 1);
   hand.program->ranks[0].resident[MEMORY_WEIGHTS] = 100;
   hand.program->ranks[0].resident[MEMORY_OPTIMIZER] = 400;
   g_autoptr(MemoryProfile) profile = memory_profile_new(hand_finish(&hand));
   ck_assert_double_eq(profile->peak_bytes, 500);
   ck_assert_double_eq(profile->at_peak.bytes[MEMORY_WEIGHTS], 100);
   ck_assert_double_eq(profile->at_peak.bytes[MEMORY_OPTIMIZER], 400);
-  hand_clear(&hand);
 }
 END_TEST
 
@@ -51,7 +50,7 @@ START_TEST(memory_is_held_at_the_start_and_dropped_at_the_end) {
   /* compute   [0, 10) holds 5 for good    [10, 20) holds 3 and drops 8 at 20
    * dp        [4, 15) holds 2, drops 2
    * history   0: 5   4: 7   10: 10   15: 8   20: 0 */
-  Hand hand = hand_new(1, 1);
+  g_auto(Hand) hand = hand_new(1, 1);
   add(&hand, 0, STREAM_COMPUTE, 5, 0, 0, 10);
   add(&hand, 0, STREAM_DP, 2, 2, 4, 15);
   add(&hand, 0, STREAM_COMPUTE, 3, 8, 10, 20);
@@ -66,13 +65,12 @@ START_TEST(memory_is_held_at_the_start_and_dropped_at_the_end) {
   }
   g_autoptr(MemoryProfile) profile = memory_profile_new(hand.trace);
   ck_assert_double_eq(profile->peak_bytes, 10);
-  hand_clear(&hand);
 }
 END_TEST
 
 /* A measured clock steps back by 2 from one op of a stream to the next: what this one holds it holds from then on. */
 START_TEST(time_never_goes_back) {
-  Hand hand = hand_new(1, 1);
+  g_auto(Hand) hand = hand_new(1, 1);
   add(&hand, 0, STREAM_COMPUTE, 5, 5, 5, 5);
   add(&hand, 0, STREAM_COMPUTE, 3, 3, 3, 20);
   History history = {0};
@@ -82,26 +80,24 @@ START_TEST(time_never_goes_back) {
     ck_assert_int_ge(history.time_ns[i], history.time_ns[i - 1]);
   ck_assert_int_eq(history.time_ns[history.n - 1], 20);
   ck_assert_double_eq(history.bytes[history.n - 1], 0);
-  hand_clear(&hand);
 }
 END_TEST
 
 START_TEST(at_equal_times_drops_come_first) {
   /* The dp op drops 6 at 10, just when the next compute op holds 6: never 12 at once. A compute op of no length holds
    * and drops 6 at 30: it drops first, too. */
-  Hand hand = hand_new(1, 1);
+  g_auto(Hand) hand = hand_new(1, 1);
   add(&hand, 0, STREAM_DP, 6, 6, 0, 10);
   add(&hand, 0, STREAM_COMPUTE, 6, 0, 10, 20);
   add(&hand, 0, STREAM_COMPUTE, 6, 6, 30, 30);
   g_autoptr(MemoryProfile) profile = memory_profile_new(hand_finish(&hand));
   ck_assert_double_eq(profile->peak_bytes, 6);
-  hand_clear(&hand);
 }
 END_TEST
 
 START_TEST(the_peak_is_the_total_and_the_first_of_equals) {
   /* Buffers 4 at 0–5, then activations 4 at 10–15: both total 4; the first is reported. */
-  Hand hand = hand_new(1, 1);
+  g_auto(Hand) hand = hand_new(1, 1);
   Op buffers = op_new(OP_COMPUTE, STREAM_COMPUTE, ACTION_F, 0, 0);
   Effect effect = {.hold[MEMORY_BUFFERS] = 4, .drop[MEMORY_BUFFERS] = 4};
   buffers.effect = program_effect(hand.program, &effect);
@@ -111,12 +107,11 @@ START_TEST(the_peak_is_the_total_and_the_first_of_equals) {
   ck_assert_double_eq(profile->peak_bytes, 4);
   ck_assert_double_eq(profile->at_peak.bytes[MEMORY_BUFFERS], 4);
   ck_assert_double_eq(profile->at_peak.bytes[MEMORY_ACTIVATIONS], 0);
-  hand_clear(&hand);
 }
 END_TEST
 
 START_TEST(the_worst_rank_is_the_first_with_the_highest_peak) {
-  Hand hand = hand_new(3, 1);
+  g_auto(Hand) hand = hand_new(3, 1);
   add(&hand, 0, STREAM_COMPUTE, 5, 5, 0, 1);
   add(&hand, 1, STREAM_COMPUTE, 9, 9, 0, 1);
   add(&hand, 2, STREAM_COMPUTE, 9, 9, 0, 1);
@@ -124,17 +119,15 @@ START_TEST(the_worst_rank_is_the_first_with_the_highest_peak) {
   ck_assert_int_eq(profile->worst_rank, 1);
   ck_assert_double_eq(profile->rank_peak[0], 5);
   ck_assert_double_eq(profile->rank_peak[2], 9);
-  hand_clear(&hand);
 }
 END_TEST
 
 START_TEST(an_op_that_never_ran_changes_nothing) {
-  Hand hand = hand_new(1, 1);
+  g_auto(Hand) hand = hand_new(1, 1);
   add(&hand, 0, STREAM_COMPUTE, 5, 0, 0, 10);
   add(&hand, 0, STREAM_COMPUTE, 7, 7, -1, -1);
   g_autoptr(MemoryProfile) profile = memory_profile_new(hand_finish(&hand));
   ck_assert_double_eq(profile->peak_bytes, 5);
-  hand_clear(&hand);
 }
 END_TEST
 
@@ -167,7 +160,7 @@ static void check_order(gint64 time_ns, const MemorySample *sample, gpointer dat
 START_TEST(the_merge_agrees_with_looking_at_every_record) {
   g_autoptr(GRand) rand = g_rand_new_with_seed(7);
   for (int round = 0; round < 500; round++) {
-    Hand hand = hand_new(1, 1);
+    g_auto(Hand) hand = hand_new(1, 1);
     gint64 free_ns[N_STREAMS] = {0};
     for (int i = 0; i < 40; i++) {
       Stream stream = (Stream)g_rand_int_range(rand, 0, N_STREAMS);
@@ -185,21 +178,19 @@ START_TEST(the_merge_agrees_with_looking_at_every_record) {
     ck_assert_double_eq(check.peak_bytes, expected);
     g_autoptr(MemoryProfile) profile = memory_profile_new(trace);
     ck_assert_double_eq(profile->peak_bytes, expected);
-    hand_clear(&hand);
   }
 }
 END_TEST
 
 /* 5 GB held from 0 to 10 ns on top of 2 GB reserved, of 8 GB: lines of time and GB. */
 START_TEST(a_picture_of_memory_counts_what_is_reserved) {
-  Hand hand = hand_new(1, 1);
+  g_auto(Hand) hand = hand_new(1, 1);
   add(&hand, 0, STREAM_COMPUTE, 5e9, 5e9, 0, 10);
   const MemoryTimelineLook look = {"m", "GB", 1e-9, 8e9, 2e9};
   g_autoptr(Picture) picture = memory_timeline_picture(hand_finish(&hand), time_unit_for(10), &look, NULL);
   ck_assert_ptr_nonnull(strstr(picture->variables->str, "cap='8'; "));
   ck_assert_msg(g_str_has_prefix(picture->data->str, "# time held\n0 2\n0 2\n0 7\n"), "%s", picture->data->str);
   ck_assert_msg(strstr(picture->data->str, "10 2\n") != NULL, "%s", picture->data->str);
-  hand_clear(&hand);
 }
 END_TEST
 

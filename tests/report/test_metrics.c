@@ -8,7 +8,7 @@ START_TEST(a_wait_for_a_stage_is_bubble_until_the_sender_is_ready_then_pp) {
    * rank 1   receive there from 0, F 14–24
    * Rank 1 waits 10 for the work and 4 for the wire. Rank 0's last communication ends at 14, then nothing but bubble.
    */
-  Hand hand = hand_new(2, 1);
+  g_auto(Hand) hand = hand_new(2, 1);
   gint32 f = hand_add(&hand, 0, forward(&hand, 0, 0), 0, 0, 10);
   hand_add(&hand, 0, hand_after(hand_send(&hand, 0, 1, 0, TRUE), f), 0, 10, 14);
   gint32 receive = hand_add(&hand, 1, hand_send(&hand, 0, 1, 0, FALSE), 0, 0, 14);
@@ -22,14 +22,13 @@ START_TEST(a_wait_for_a_stage_is_bubble_until_the_sender_is_ready_then_pp) {
   ck_assert_double_eq_tol(metrics->mean_s[BREAKDOWN_PP], 4e-9, 1e-20);
   ck_assert_int_eq(metrics->ranks[1].exposed_ns[AXIS_PP], 4);
   ck_assert_int_eq(metrics->ranks[1].hidden_ns[AXIS_PP], 0);
-  hand_clear(&hand);
 }
 END_TEST
 
 START_TEST(a_sender_ready_before_the_gap_makes_all_of_it_pp) {
   /* rank 1 computes 0–12 while the sender is ready at 10; the wire takes until 15. Only 12–15 is exposed; 10–12 ran
    * beside kernels. */
-  Hand hand = hand_new(2, 2);
+  g_auto(Hand) hand = hand_new(2, 2);
   gint32 f = hand_add(&hand, 0, forward(&hand, 0, 0), 0, 0, 10);
   hand_add(&hand, 0, hand_after(hand_send(&hand, 0, 1, 0, TRUE), f), 0, 10, 15);
   hand_add(&hand, 1, forward(&hand, 1, 1), 0, 0, 12);
@@ -39,14 +38,13 @@ START_TEST(a_sender_ready_before_the_gap_makes_all_of_it_pp) {
   check_ns(metrics, 1, (RankBreakdown){.ns[BREAKDOWN_COMPUTE] = 17, .ns[BREAKDOWN_PP] = 3});
   ck_assert_int_eq(metrics->ranks[1].hidden_ns[AXIS_PP], 2);
   ck_assert_int_eq(metrics->ranks[0].hidden_ns[AXIS_PP], 0); /* counted where it arrives */
-  hand_clear(&hand);
 }
 END_TEST
 
 START_TEST(gradient_collectives_cost_dp_only_where_nothing_runs) {
   /* compute  B 0–10, B 10–20, optimizer 32–37
    * dp       reduce 10–18, reduce 20–32 */
-  Hand hand = hand_new(1, 2);
+  g_auto(Hand) hand = hand_new(1, 2);
   gint32 first = hand_add(&hand, 0, backward(&hand, 0, 0), 0, 0, 10);
   hand_add(&hand, 0, hand_after(reduce_grad(&hand), first), 0, 10, 18);
   gint32 second = hand_add(&hand, 0, backward(&hand, 0, 1), 0, 10, 20);
@@ -57,7 +55,6 @@ START_TEST(gradient_collectives_cost_dp_only_where_nothing_runs) {
            (RankBreakdown){.ns[BREAKDOWN_COMPUTE] = 20, .ns[BREAKDOWN_DP] = 12, .ns[BREAKDOWN_OPTIMIZER] = 5});
   ck_assert_int_eq(metrics->ranks[0].hidden_ns[AXIS_DP], 8);
   ck_assert_int_eq(metrics->ranks[0].exposed_ns[AXIS_DP], 12);
-  hand_clear(&hand);
 }
 END_TEST
 
@@ -65,7 +62,7 @@ START_TEST(a_norm_over_stages_is_explained_back_through_the_reduction_before_it)
   /* rank 0   B 0–10, reduce 10–16, norm there 16–22, optimizer 22–25
    * rank 1   B 0–12, reduce 12–20, norm there 20–22, optimizer 22–25
    * Rank 0: 6 for its own reduction, 4 until rank 1 came, 2 for the norm itself. Rank 1: 8 and 2. */
-  Hand hand = hand_new(2, 1);
+  g_auto(Hand) hand = hand_new(2, 1);
   gint64 compute_end[2] = {10, 12}, reduce_end[2] = {16, 20};
   for (int r = 0; r < 2; r++) {
     gint32 b = hand_add(&hand, r, backward(&hand, r, 0), 0, 0, compute_end[r]);
@@ -84,23 +81,21 @@ START_TEST(a_norm_over_stages_is_explained_back_through_the_reduction_before_it)
       metrics, 1,
       (RankBreakdown){
           .ns[BREAKDOWN_COMPUTE] = 12, .ns[BREAKDOWN_DP] = 8, .ns[BREAKDOWN_OTHER] = 2, .ns[BREAKDOWN_OPTIMIZER] = 3});
-  hand_clear(&hand);
 }
 END_TEST
 
 START_TEST(a_late_launch_is_host) {
-  Hand hand = hand_new(1, 2);
+  g_auto(Hand) hand = hand_new(1, 2);
   hand_add(&hand, 0, forward(&hand, 0, 0), 2, 2, 10);
   hand_add(&hand, 0, forward(&hand, 0, 1), 13, 13, 20);
   g_autoptr(Metrics) metrics = metrics_new(hand_finish(&hand));
   check_ns(metrics, 0, (RankBreakdown){.ns[BREAKDOWN_COMPUTE] = 15, .ns[BREAKDOWN_HOST] = 5});
-  hand_clear(&hand);
 }
 END_TEST
 
 START_TEST(a_host_sync_is_host_and_what_it_waited_for_keeps_its_own_name) {
   /* optimizer 0–10, gather 10–15, sync 15–17 (waits for the gather), the next F is issued at 18: dp 5, host 3. */
-  Hand hand = hand_new(1, 1);
+  g_auto(Hand) hand = hand_new(1, 1);
   gint32 step = hand_add(&hand, 0, optimizer(&hand, 0), 0, 0, 10);
   Op gather = hand_collective(&hand, &dp_group, STREAM_DP, ACTION_UNSHARD, 1e6);
   gint32 gathered = hand_add(&hand, 0, hand_after(gather, step), 0, 10, 15);
@@ -112,13 +107,12 @@ START_TEST(a_host_sync_is_host_and_what_it_waited_for_keeps_its_own_name) {
       metrics, 0,
       (RankBreakdown){
           .ns[BREAKDOWN_COMPUTE] = 10, .ns[BREAKDOWN_OPTIMIZER] = 10, .ns[BREAKDOWN_DP] = 5, .ns[BREAKDOWN_HOST] = 3});
-  hand_clear(&hand);
 }
 END_TEST
 
 START_TEST(the_tail_is_the_last_communication_then_bubble) {
   /* rank 0: optimizer 0–10, gather 10–14; rank 1: optimizer 0–30. */
-  Hand hand = hand_new(2, 1);
+  g_auto(Hand) hand = hand_new(2, 1);
   gint32 step = hand_add(&hand, 0, optimizer(&hand, 0), 0, 0, 10);
   hand_add(&hand, 0, hand_after(reduce_grad(&hand), step), 0, 10, 14);
   hand_add(&hand, 1, optimizer(&hand, 1), 0, 0, 30);
@@ -126,7 +120,6 @@ START_TEST(the_tail_is_the_last_communication_then_bubble) {
   check_ns(metrics, 0,
            (RankBreakdown){.ns[BREAKDOWN_OPTIMIZER] = 10, .ns[BREAKDOWN_DP] = 4, .ns[BREAKDOWN_BUBBLE] = 16});
   check_ns(metrics, 1, (RankBreakdown){.ns[BREAKDOWN_OPTIMIZER] = 30});
-  hand_clear(&hand);
 }
 END_TEST
 
@@ -135,7 +128,7 @@ START_TEST(of_several_steps_the_last_is_measured_from_the_end_of_the_one_before)
    * rank 1   step 0: F 0–20     step 1: F 22–30
    * Step 0 ends at 20, step 1 at 35: the window is 20–35. Rank 0 runs all of it (5 of its 20 lie before); rank 1 waits
    * 2 for its launch, runs 8 and idles 5. */
-  Hand hand = hand_new(2, 1);
+  g_auto(Hand) hand = hand_new(2, 1);
   hand.program->n_steps = 2;
   const gint64 start[2][2] = {{0, 15}, {0, 22}}, end[2][2] = {{10, 35}, {20, 30}};
   for (int r = 0; r < 2; r++) {
@@ -151,7 +144,6 @@ START_TEST(of_several_steps_the_last_is_measured_from_the_end_of_the_one_before)
   check_ns(metrics, 1, (RankBreakdown){.ns[BREAKDOWN_HOST] = 2, .ns[BREAKDOWN_COMPUTE] = 8, .ns[BREAKDOWN_BUBBLE] = 5});
   ck_assert_int_eq(metrics->span_ns, 20); /* of the last step, uncut: 15–35 */
   ck_assert_int_eq(metrics->span_bubble_ns, 0);
-  hand_clear(&hand);
 }
 END_TEST
 
@@ -195,7 +187,7 @@ START_TEST(charges_sum_to_the_step_on_every_rank_of_any_trace) {
   g_autoptr(GRand) rand = g_rand_new_with_seed(20240117);
   for (int round = 0; round < 2000; round++) {
     int n = g_rand_int_range(rand, 1, 5);
-    Hand hand = hand_new(n, 1);
+    g_auto(Hand) hand = hand_new(n, 1);
     hand.program->n_steps = g_rand_int_range(rand, 1, 3);
     fill_at_random(&hand, n, rand);
     g_autoptr(Metrics) metrics = metrics_new(hand_finish(&hand));
@@ -209,20 +201,18 @@ START_TEST(charges_sum_to_the_step_on_every_rank_of_any_trace) {
       for (int axis = 0; axis < N_AXES; axis++)
         ck_assert_int_ge(metrics->ranks[r].hidden_ns[axis], 0);
     }
-    hand_clear(&hand);
   }
 }
 END_TEST
 
 START_TEST(an_empty_trace_gives_zeros) {
-  Hand hand = hand_new(2, 1);
+  g_auto(Hand) hand = hand_new(2, 1);
   g_autoptr(Metrics) metrics = metrics_new(hand_finish(&hand));
   ck_assert_int_eq(metrics->step_ns, 0);
   ck_assert(metrics->bubble_fraction == 0 && metrics->bubble_overhead == 0);
   int peak[2] = {7, 7};
   metrics_in_flight(hand.trace, peak);
   ck_assert(peak[0] == 0 && peak[1] == 0);
-  hand_clear(&hand);
 }
 END_TEST
 

@@ -31,7 +31,7 @@ static const Work two_layers = {
 
 START_TEST(whole_pieces_are_split_by_what_they_do_inside) {
   /* Two layers, host ahead: each 16 of kernels, 5 recomputed, 4 waiting for tp: 50 in all. */
-  Hand hand = hand_new(1, 1);
+  g_auto(Hand) hand = hand_new(1, 1);
   TimedItem items[4];
   Timing timing = {0};
   fill_layer(items, &timing.lists[PIECE_LAYER][PHASE_B], 0);
@@ -46,7 +46,6 @@ START_TEST(whole_pieces_are_split_by_what_they_do_inside) {
   check_ns(metrics, 0,
            (RankBreakdown){.ns[BREAKDOWN_COMPUTE] = 32, .ns[BREAKDOWN_RECOMPUTE] = 10, .ns[BREAKDOWN_TP] = 8});
   ck_assert_int_eq(metrics->ranks[0].exposed_ns[AXIS_TP], 8);
-  hand_clear(&hand);
 }
 END_TEST
 
@@ -72,7 +71,7 @@ static void add_expanded_layer(Hand *hand, const gint64 issue[4], const gint64 s
 START_TEST(expanded_runs_are_charged_as_the_whole_piece_is) {
   /* Launches of 7 from t = 0: issued at 7, 14, 21, 28. Kernel 7–17, collective 17–21, kernel 21–27, recompute 28–33.
    * Idle: 0–7 launch, 17–21 tp, 27–28 launch. The expanded ops carry their own launch: begun at 0, 7, 14, 21. */
-  Hand whole = hand_new(1, 1), runs = hand_new(1, 1);
+  g_auto(Hand) whole = hand_new(1, 1), runs = hand_new(1, 1);
   TimedItem items[4];
   Timing timing = {0};
   fill_layer(items, &timing.lists[PIECE_LAYER][PHASE_B], 7);
@@ -107,8 +106,6 @@ START_TEST(expanded_runs_are_charged_as_the_whole_piece_is) {
   g_autoptr(Metrics) measured = metrics_new(runs.trace);
   check_ns(measured, 0,
            (RankBreakdown){.ns[BREAKDOWN_COMPUTE] = 23, .ns[BREAKDOWN_RECOMPUTE] = 6, .ns[BREAKDOWN_TP] = 4});
-  hand_clear(&whole);
-  hand_clear(&runs);
 }
 END_TEST
 
@@ -126,7 +123,7 @@ static gint64 hidden_beside(const Trace *trace, gint64 from_ns, gint64 kernels_n
 
 /* A head of 30, then two layers: kernels 0–40, 44–55, 55–65, 69–80. From 42 on, where a step begins, 32 of them. */
 START_TEST(a_transfer_is_hidden_by_the_kernels_of_the_part_of_an_op_that_it_meets) {
-  Hand hand = hand_new(1, 1);
+  g_auto(Hand) hand = hand_new(1, 1);
   TimedItem items[4], head = {.duration_ns = 30, .after = -1};
   Timing timing = {0};
   fill_layer(items, &timing.lists[PIECE_LAYER][PHASE_B], 0);
@@ -143,13 +140,12 @@ START_TEST(a_transfer_is_hidden_by_the_kernels_of_the_part_of_an_op_that_it_meet
   ck_assert_int_eq(hidden_beside(hand.trace, 0, 72, TRUE, 35, 70), 5 + 11 + 10 + 1);
   ck_assert_int_eq(hidden_beside(hand.trace, 42, 32, TRUE, 30, 60), 11 + 5);
   ck_assert_int_eq(hidden_beside(hand.trace, 42, 32, TRUE, 46, 90), 9 + 10 + 11);
-  hand_clear(&hand);
 }
 END_TEST
 
 /* The launches of 7 above: kernels 7–17, 21–27 and 28–33. */
 START_TEST(a_transfer_beside_an_op_that_waits_for_launches_is_hidden_by_its_kernels) {
-  Hand hand = hand_new(1, 1);
+  g_auto(Hand) hand = hand_new(1, 1);
   TimedItem items[4];
   Timing timing = {0};
   fill_layer(items, &timing.lists[PIECE_LAYER][PHASE_B], 7);
@@ -162,13 +158,12 @@ START_TEST(a_transfer_beside_an_op_that_waits_for_launches_is_hidden_by_its_kern
   hand.trace->timing = &timing;
   ck_assert_int_eq(hidden_beside(hand.trace, 0, 21, FALSE, 5, 19), 10);
   ck_assert_int_eq(hidden_beside(hand.trace, 0, 21, FALSE, 15, 30), 2 + 6 + 2);
-  hand_clear(&hand);
 }
 END_TEST
 
 START_TEST(an_action_cut_into_several_ops_holds_one_micro_batch) {
   /* F0 F0' B0 F1 F1' B0' …: F1 comes before the last part of B0, so two are held; with W apart, W gives back. */
-  Hand hand = hand_new(1, 3);
+  g_auto(Hand) hand = hand_new(1, 3);
   Op ops[] = {forward(&hand, 0, 0),
               forward(&hand, 0, 0),
               backward(&hand, 0, 0),
@@ -184,7 +179,6 @@ START_TEST(an_action_cut_into_several_ops_holds_one_micro_batch) {
   int peak;
   metrics_in_flight(hand.trace, &peak);
   ck_assert_int_eq(peak, 2);
-  hand_clear(&hand);
 }
 END_TEST
 

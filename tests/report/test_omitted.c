@@ -47,7 +47,7 @@ static Hand run_of(int n_steps, int n_groups, gboolean is_late) {
 /* Of steps of six groups three are left out, of which each does what ended in (36, 46] of the step: the fourth's
  * reduction, the fifth's B. NULL: not known. */
 static Metrics *metrics_of_six(int n_steps, gboolean is_late, gint32 n_early) {
-  Hand six = run_of(n_steps, 6, is_late);
+  g_auto(Hand) six = run_of(n_steps, 6, is_late);
   RepeatedOps lists[] = {{.first = 0, .end = 10, .n_ops = 2}, {.first = 13, .end = 23, .n_ops = 2}};
   const ProgramRepeats repeats = {.program = six.program, .n_micro_batches = 1, .lists = lists};
   g_autoptr(Omitted) omitted = omitted_new(&repeats, 3);
@@ -58,7 +58,6 @@ static Metrics *metrics_of_six(int n_steps, gboolean is_late, gint32 n_early) {
     period->n_early[0] = n_early;
   }
   Metrics *metrics = metrics_new_with(six.trace, omitted);
-  hand_clear(&six);
   return metrics;
 }
 
@@ -76,7 +75,7 @@ static void check_same(const Metrics *a, const Metrics *b) {
 START_TEST(what_is_left_out_is_charged_as_often_as_it_comes_about) {
   /* Nine groups of 6 compute and 4 of dp, 2 of whose 6 are hidden, and 5 of the optimizer; the span is from 0 to the
    * last B's end, 86, of which 54 are work. */
-  Hand nine = run_of(1, 9, FALSE);
+  g_auto(Hand) nine = run_of(1, 9, FALSE);
   g_autoptr(Metrics) expected = metrics_new(nine.trace);
   g_autoptr(Metrics) found = metrics_of_six(1, FALSE, 13); /* all are issued early, and nothing rests on it */
   ck_assert_ptr_nonnull(found);
@@ -87,12 +86,11 @@ START_TEST(what_is_left_out_is_charged_as_often_as_it_comes_about) {
   ck_assert_int_eq(found->span_ns, 86);
   ck_assert_int_eq(found->span_bubble_ns, 32);
   check_same(expected, found);
-  hand_clear(&nine);
 }
 END_TEST
 
 START_TEST(what_rests_on_a_launch_is_known_only_if_launches_repeat_too) {
-  Hand nine = run_of(1, 9, TRUE);
+  g_auto(Hand) nine = run_of(1, 9, TRUE);
   g_autoptr(Metrics) expected = metrics_new(nine.trace);
   g_autoptr(Metrics) found = metrics_of_six(1, TRUE, 0);
   ck_assert_ptr_nonnull(found);
@@ -105,13 +103,12 @@ START_TEST(what_rests_on_a_launch_is_known_only_if_launches_repeat_too) {
   g_autoptr(Metrics) early = metrics_of_six(1, TRUE, 4);
   ck_assert_ptr_nonnull(early);
   check_same(expected, early);
-  hand_clear(&nine);
 }
 END_TEST
 
 /* Of two steps one behind the other the second counts: what is left out of the first is none of it. */
 START_TEST(of_several_steps_the_last_is_charged) {
-  Hand nine = run_of(2, 9, FALSE);
+  g_auto(Hand) nine = run_of(2, 9, FALSE);
   g_autoptr(Metrics) expected = metrics_new(nine.trace);
   g_autoptr(Metrics) found = metrics_of_six(2, FALSE, 0);
   ck_assert_ptr_nonnull(found);
@@ -119,7 +116,6 @@ START_TEST(of_several_steps_the_last_is_charged) {
   ck_assert_int_eq(found->ranks[0].ns[BREAKDOWN_COMPUTE], 54);
   ck_assert_int_eq(found->span_ns, 86);
   check_same(expected, found);
-  hand_clear(&nine);
 }
 END_TEST
 

@@ -46,7 +46,7 @@ static const FixtureTimes times = {.compute_ns = {[ACTION_F] = 1000, [ACTION_B] 
 START_TEST(timeline_data_has_a_row_per_box) {
   /* p = 2, m = 1, F = 1 us, B = 2 us, a send 0.1 us once both sides are there:
    *   lane 0   F 0–1, send 1–1.1, B 4.2–6.2        lane 1   F 1.1–2.1, B 2.1–4.1, send 4.1–4.2 */
-  Fixture fixture = fixture_new("1f1b", 2, 1, 1, &times);
+  g_auto(Fixture) fixture = fixture_new("1f1b", 2, 1, 1, &times);
   g_autoptr(Picture) picture = timeline_picture(fixture.trace, microseconds, NULL, 0, NULL);
   ck_assert_str_eq(picture->data->str, "# lane kind start end chunk micro_batch\n"
                                        "0 10 0 6.2 0 -1\n"
@@ -57,17 +57,15 @@ START_TEST(timeline_data_has_a_row_per_box) {
                                        "1 0 1.1 2.1 0 0\n"
                                        "1 3 2.1 4.1 0 0\n"
                                        "1 9 4.1 4.2 0 -1\n");
-  fixture_clear(&fixture);
 }
 END_TEST
 
 START_TEST(a_send_is_drawn_from_when_both_sides_are_there) {
   /* p = 2, m = 2: rank 1 posts the receive of F1 when its stream has received F0, at 1.1 us; rank 0 is ready at 2. */
-  Fixture fixture = fixture_new("1f1b", 2, 1, 2, &times);
+  g_auto(Fixture) fixture = fixture_new("1f1b", 2, 1, 2, &times);
   g_autoptr(Picture) picture = timeline_picture(fixture.trace, microseconds, NULL, 0, NULL);
   ck_assert_ptr_nonnull(strstr(picture->data->str, "0 9 2 2.1 0 -1\n"));
   ck_assert_int_eq(text_count(picture->data->str, " 9 "), 4);
-  fixture_clear(&fixture);
 }
 END_TEST
 
@@ -77,7 +75,7 @@ START_TEST(each_format_is_written) {
   static const struct {
     const char *name, *magic;
   } formats[] = {{"t.svg", "<?xml"}, {"t.png", "\x89PNG"}, {"t.pdf", "%PDF"}, {"t.SVG", "<?xml"}};
-  Fixture fixture = fixture_new("interleaved", 2, 2, 2, &times);
+  g_auto(Fixture) fixture = fixture_new("interleaved", 2, 2, 2, &times);
   for (guint i = 0; i < G_N_ELEMENTS(formats); i++) {
     g_autofree char *file = in_folder(formats[i].name);
     g_autoptr(GError) error = NULL;
@@ -85,7 +83,6 @@ START_TEST(each_format_is_written) {
     g_autofree char *picture = taken(file);
     ck_assert(g_str_has_prefix(picture, formats[i].magic));
   }
-  fixture_clear(&fixture);
 }
 END_TEST
 
@@ -95,13 +92,12 @@ START_TEST(titles_are_text_and_nothing_else) {
   g_autofree char *file = in_folder("title.svg");
   g_autofree char *trap = in_folder("trap");
   g_autofree char *title = g_strdup_printf("a_b ^c {d} it's `touch %s` '; system('touch %s'); x='\n\xff", trap, trap);
-  Fixture fixture = fixture_new("1f1b", 2, 1, 1, &times);
+  g_auto(Fixture) fixture = fixture_new("1f1b", 2, 1, 1, &times);
   g_autoptr(GError) error = NULL;
   assert_drawn(timeline_write(fixture.trace, title, file, &error), error);
   ck_assert(!g_file_test(trap, G_FILE_TEST_EXISTS));
   g_autofree char *picture = taken(file);
   ck_assert_ptr_nonnull(strstr(picture, "a_b ^c {d} it's `touch "));
-  fixture_clear(&fixture);
 }
 END_TEST
 
@@ -109,13 +105,12 @@ START_TEST(an_axis_of_relative_times_names_its_unit) {
   if (!has_gnuplot)
     return;
   g_autofree char *file = in_folder("units.svg");
-  Fixture fixture = fixture_new("1f1b", 2, 1, 1, &times);
+  g_auto(Fixture) fixture = fixture_new("1f1b", 2, 1, 1, &times);
   g_autoptr(GError) error = NULL;
   assert_drawn(picture_take(timeline_picture(fixture.trace, (TimeUnit){"units", 1000}, NULL, 0, &error), file, &error),
                error);
   g_autofree char *picture = taken(file);
   ck_assert_ptr_nonnull(strstr(picture, "time (units)"));
-  fixture_clear(&fixture);
 }
 END_TEST
 
@@ -195,7 +190,7 @@ START_TEST(a_breakdown_shows_the_parts_that_take_time) {
   if (!has_gnuplot)
     return;
   /* 1F1B with bare times: ranks compute or wait for each other, and nothing else */
-  Fixture fixture = fixture_new("1f1b", 3, 1, 4, &times);
+  g_auto(Fixture) fixture = fixture_new("1f1b", 3, 1, 4, &times);
   g_autoptr(Metrics) metrics = metrics_new(fixture.trace);
   g_autoptr(Stack) stack = stack_of_ranks(fixture.trace, metrics, "breakdown");
   g_autofree char *picture = drawn(stack_picture(stack, 80, NULL), "breakdown.svg");
@@ -203,7 +198,6 @@ START_TEST(a_breakdown_shows_the_parts_that_take_time) {
   ck_assert_ptr_nonnull(strstr(picture, ">compute<"));
   ck_assert_ptr_nonnull(strstr(picture, ">bubble<"));
   ck_assert_ptr_null(strstr(picture, ">recompute<"));
-  fixture_clear(&fixture);
 }
 END_TEST
 
@@ -412,11 +406,10 @@ START_TEST(a_picture_that_cannot_be_stored_is_an_input_error) {
   if (!has_gnuplot)
     return;
   g_autofree char *file = in_folder("absent/t.svg");
-  Fixture fixture = fixture_new("1f1b", 2, 1, 1, &times);
+  g_auto(Fixture) fixture = fixture_new("1f1b", 2, 1, 1, &times);
   g_autoptr(GError) error = NULL;
   ck_assert(!timeline_write(fixture.trace, "t", file, &error));
   assert_input_error(error, "No such file or directory");
-  fixture_clear(&fixture);
 }
 END_TEST
 

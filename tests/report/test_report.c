@@ -291,7 +291,7 @@ START_TEST(traffic_is_what_each_gpu_sends_per_step) {
   Workload workload;
   WorkItem items[2];
   fill_workload(&workload, &plan, items);
-  Hand hand = hand_new(2, 1);
+  g_auto(Hand) hand = hand_new(2, 1);
   Op f = hand_compute(&hand, 0, PHASE_F, ACTION_F, 0);
   Work work = {.phase = PHASE_F, .n_layers = 3, .piece = -1, .first_item = -1, .last_item = -1, .stage = -1};
   f.work = program_work(hand.program, &work);
@@ -310,12 +310,11 @@ START_TEST(traffic_is_what_each_gpu_sends_per_step) {
   hand.program->n_steps = 2; /* the same ops over two steps: half per step */
   step_report_set_traffic(&report, hand.program, &workload);
   ck_assert_double_eq_tol(report.traffic_bytes[AXIS_TP], 18e6, 1);
-  hand_clear(&hand);
 }
 END_TEST
 
 START_TEST(metrics_and_memory_arrive_in_the_report) {
-  Hand hand = hand_new(1, 1);
+  g_auto(Hand) hand = hand_new(1, 1);
   Op op = hand_compute(&hand, 0, PHASE_F, ACTION_F, 0);
   Effect effect = {.hold[MEMORY_ACTIVATIONS] = 5e9};
   op.effect = program_effect(hand.program, &effect);
@@ -332,7 +331,6 @@ START_TEST(metrics_and_memory_arrive_in_the_report) {
   step_report_set_memory(&report, profile, 2e9, 6.9e9);
   ck_assert(!report.fits);
   ck_assert_double_eq(report.memory_bytes[MEMORY_ACTIVATIONS], 5e9);
-  hand_clear(&hand);
 }
 END_TEST
 

@@ -84,3 +84,4 @@ static inline void fixture_clear(Fixture *fixture) {
   program_free(fixture->program);
   order_free(fixture->order);
 }
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Fixture, fixture_clear)
