@@ -218,10 +218,15 @@ static gboolean fail_syntax(Reader *reader, GError **error) {
   g_autofree char *reason = g_strchomp(g_strdup((const char *)text));
   yajl_free_error(reader->parser, text);
   const gsize at = yajl_get_bytes_consumed(reader->parser);
-  const char byte = at > 0 ? reader->block[at - 1] : '\0';
-  if (g_str_has_suffix(reason, "invalid char in json text.") && g_ascii_isgraph(byte))
+  const guchar byte = at > 0 ? (guchar)reader->block[at - 1] : '\0';
+  if (g_str_has_suffix(reason, "premature EOF"))
+    return fail_input(error, "%s:%u: found the end of the file, expected the rest of its JSON", reader->json->file,
+                      reader->line);
+  if (!g_str_has_suffix(reason, "invalid char in json text."))
+    return fail_input(error, "%s:%u: %s, expected JSON", reader->json->file, reader->line, reason);
+  if (g_ascii_isgraph(byte))
     return fail_input(error, "%s:%u: found \"%c\", expected JSON", reader->json->file, reader->line, byte);
-  return fail_input(error, "%s:%u: %s", reader->json->file, reader->line, reason);
+  return fail_input(error, "%s:%u: found byte 0x%02x, expected JSON", reader->json->file, reader->line, byte);
 }
 
 static gboolean read_block(Reader *reader, const char *block, gsize n, GError **error) {

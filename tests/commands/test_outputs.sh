@@ -243,7 +243,7 @@ out_of_memory without read_as rows_per_s threads groups" validate runs.csv --jso
     has_words "not of one Program;has ranks 2;has 8" "$(cat err)"
   result $? "traces of two programs are refused" "$(cat err)"
   head -c 100000 one.json >cut.json
-  ! "$stepsim" compare cut.json one.json >out 2>err && grep -q 'cut.json:[0-9]*: .*in the middle' err
+  ! "$stepsim" compare cut.json one.json >out 2>err && grep -q 'cut.json:[0-9]*: .*end of the file' err
   result $? "a trace that was cut off is refused, with line" "$(cat err)"
 
   for locale in C POSIX C.UTF-8 de_DE.UTF-8; do
