@@ -111,23 +111,27 @@ static void run_qk_norm_sums(const ItemCall *call) {
   }
 }
 
+void item_rope(const ItemCall *call, gint64 n_heads, gint64 dim, gint64 ld, char *x) {
+  const Cut *cut = item_cut(call);
+  const Kernel kernel = {.kind = KERNEL_ROPE,
+                         .rope = {.number = (guint8)item_number(call),
+                                  .inverse = call->argument != 0,
+                                  .rows = cut->tokens,
+                                  .seq_len = cut->seq_len,
+                                  .n_heads = n_heads,
+                                  .head_dim = dim,
+                                  .head_stride = cut->model->head_dim,
+                                  .ld = ld,
+                                  .base = item_rope_base,
+                                  .pieces = parameters_pieces(call->trainer->parameters),
+                                  .x = x}};
+  item_launch(call, &kernel);
+}
+
 static void run_rope(const ItemCall *call) {
   const Cut *cut = item_cut(call);
-  const gboolean is_backward = call->argument;
-  char *qkv = is_backward ? item_gradients(call).d_qkv : item_saved(call).qkv;
-  Kernel kernel = {.kind = KERNEL_ROPE,
-                   .rope = {.number = (guint8)call->trainer->parameters->number,
-                            .inverse = is_backward != 0,
-                            .rows = cut->tokens,
-                            .seq_len = cut->seq_len,
-                            .n_heads = (cut->q_width + cut->kv_width) / cut->model->head_dim,
-                            .head_dim = cut->model->head_dim,
-                            .head_stride = cut->model->head_dim,
-                            .ld = qkv_width(cut),
-                            .base = item_rope_base,
-                            .pieces = parameters_pieces(call->trainer->parameters),
-                            .x = qkv}};
-  item_launch(call, &kernel);
+  item_rope(call, (cut->q_width + cut->kv_width) / cut->model->head_dim, cut->model->head_dim, qkv_width(cut),
+            call->argument ? item_gradients(call).d_qkv : item_saved(call).qkv);
 }
 
 /* The window of the call's layer; layers may differ. */

@@ -8,16 +8,20 @@ void item_launch(const ItemCall *call, const Kernel *kernel) {
   call->stream->device->type->launch(call->stream, kernel);
 }
 
-void item_add(const ItemCall *call, const char *a, const char *b, char *out) {
-  const Cut *cut = item_cut(call);
+void item_add_rows(const ItemCall *call, gint64 rows, const char *a, const char *b, const void *bias, char *out) {
   const Kernel kernel = {.kind = KERNEL_ADD,
                          .add = {.number = (guint8)item_number(call),
-                                 .rows = cut->split_tokens,
-                                 .width = cut->model->hidden,
+                                 .rows = rows,
+                                 .width = item_cut(call)->model->hidden,
                                  .a = a,
                                  .b = b,
+                                 .bias = bias,
                                  .out = out}};
   item_launch(call, &kernel);
+}
+
+void item_add(const ItemCall *call, const char *a, const char *b, char *out) {
+  item_add_rows(call, item_cut(call)->split_tokens, a, b, NULL, out);
 }
 
 void item_collective(const ItemCall *call, Number number, const void *in, void *out, gint64 n) {

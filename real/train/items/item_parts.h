@@ -53,7 +53,8 @@ static inline Number item_number(const ItemCall *call) {
  * in backward, their gradients. `kept`: input and statistics; NULL: the caller sets them. */
 NormKernel item_norm(const ItemCall *call, const Block *block, Role weight, const SavedNorm *kept);
 void item_launch(const ItemCall *call, const Kernel *kernel);
-/* out = a + b over the dense rows of the stream. */
+/* out = a + b (+ bias) over dense rows; of the stream. */
+void item_add_rows(const ItemCall *call, gint64 rows, const char *a, const char *b, const void *bias, char *out);
 void item_add(const ItemCall *call, const char *a, const char *b, char *out);
 /* The item's collective over its group; reductions are sums. `n`: elements of the whole buffer. */
 void item_collective(const ItemCall *call, Number number, const void *in, void *out, gint64 n);
@@ -73,6 +74,8 @@ typedef struct {
 /* out = a + b, in the activations' number format; b.at NULL: only a; a.at NULL too: zeros. */
 void item_move(const ItemCall *call, Extent extent, Rows a, Rows b, Rows out);
 void item_copy(const ItemCall *call, Extent extent, Rows from, Rows to);
+/* Turns the first `dim` columns of heads in rows of `ld`, or back (argument). */
+void item_rope(const ItemCall *call, gint64 n_heads, gint64 dim, gint64 ld, char *x);
 /* Fused attention of all of this rank's queries to all of its keys. */
 FlashKernel item_flash(const ItemCall *call, gboolean is_backward);
 /* Sums the micro-batch's loss over the ranks of cp. */

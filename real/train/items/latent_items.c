@@ -154,26 +154,16 @@ static void put_back(const ItemCall *call, gboolean of_kv) {
 /* In place; the product's output is kept separately. */
 static void run_norm(const ItemCall *call) {
   const gboolean of_kv = call->argument;
-  const Parameters *parameters = call->trainer->parameters;
-  const Block *block = item_block(call, BLOCK_LAYER);
   const SavedLayer layer = item_saved(call);
-  const SavedNorm *kept = of_kv ? &layer.k_norm : &layer.q_norm;
-  const Role role = of_kv ? ROLE_K_NORM : ROLE_Q_NORM;
   Kernel kernel = {.kind = call->is_backward ? KERNEL_NORM_BACKWARD : KERNEL_NORM_FORWARD,
-                   .norm = {.number = (guint8)parameters->number,
-                            .is_rms = TRUE,
-                            .rows = item_cut(call)->split_tokens,
-                            .width = of_kv ? latent_of(call)->kv_rank : latent_of(call)->q_rank,
-                            .epsilon = item_norm_epsilon,
-                            .weight = block_weight(parameters, block, role),
-                            .per_line = 1,
-                            .ld = of_kv ? kv_columns(call) : latent_of(call)->q_rank,
-                            .kept = kept->kept,
-                            .rstd = kept->rstd}};
+                   .norm = item_norm(call, item_block(call, BLOCK_LAYER), of_kv ? ROLE_K_NORM : ROLE_Q_NORM,
+                                     of_kv ? &layer.k_norm : &layer.q_norm)};
+  kernel.norm.is_rms = TRUE;
+  kernel.norm.width = of_kv ? latent_of(call)->kv_rank : latent_of(call)->q_rank;
+  kernel.norm.per_line = 1;
+  kernel.norm.ld = of_kv ? kv_columns(call) : latent_of(call)->q_rank;
   if (call->is_backward) {
     kernel.norm.dy = kernel.norm.dx = output_gradient(call, of_kv ? KV_DOWN : Q_DOWN);
-    kernel.norm.gradient = (guint8)parameters->gradient_number;
-    kernel.norm.dweight = block_gradient(parameters, block, role);
   } else {
     put_back(call, of_kv);
     kernel.norm.x = kernel.norm.y = of_kv ? layer.kv_latent : layer.q_latent;
@@ -187,19 +177,8 @@ static void run_rope(const ItemCall *call) {
   const gboolean is_backward = call->argument;
   const gint64 plain = cut->model->head_dim - latent_of(call)->rope_dim;
   char *q = is_backward ? item_gradients(call).d_q : item_saved(call).qkv;
-  Kernel kernel = {.kind = KERNEL_ROPE,
-                   .rope = {.number = (guint8)call->trainer->parameters->number,
-                            .inverse = is_backward != 0,
-                            .rows = cut->tokens,
-                            .seq_len = cut->seq_len,
-                            .n_heads = cut->heads,
-                            .head_dim = latent_of(call)->rope_dim,
-                            .head_stride = cut->model->head_dim,
-                            .ld = cut->q_width + (is_backward ? 0 : cut->kv_width + cut->v_width),
-                            .base = item_rope_base,
-                            .pieces = parameters_pieces(call->trainer->parameters),
-                            .x = q + plain * (gint64)cut->element_bytes}};
-  item_launch(call, &kernel);
+  item_rope(call, cut->heads, latent_of(call)->rope_dim,
+            cut->q_width + (is_backward ? 0 : cut->kv_width + cut->v_width), q + plain * (gint64)cut->element_bytes);
 }
 
 static void run_join(const ItemCall *call) {

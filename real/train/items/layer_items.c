@@ -328,28 +328,11 @@ static void run_post_norm_backward(const ItemCall *call) {
   item_launch(call, &kernel);
 }
 
-static void add_rows(const ItemCall *call, gint64 rows, const char *a, const char *b, const void *bias, char *out) {
-  const Cut *cut = item_cut(call);
-  Kernel kernel = {.kind = KERNEL_ADD,
-                   .add = {.number = (guint8)call->trainer->parameters->number,
-                           .rows = rows,
-                           .width = cut->model->hidden,
-                           .a = a,
-                           .b = b,
-                           .bias = bias,
-                           .out = out}};
-  item_launch(call, &kernel);
-}
-
-static void add(const ItemCall *call, const char *a, const char *b, const void *bias, char *out) {
-  add_rows(call, item_cut(call)->split_tokens, a, b, bias, out);
-}
-
 /* Sums both branches before the reduction over tp: their outputs, or their gradients of the norm that both read. */
 static void run_branch_sum(const ItemCall *call) {
   const gboolean adds_bias = !call->is_backward && call->trainer->parameters->at.at[AXIS_TP] == 0;
-  add_rows(call, item_cut(call)->tokens, item_memory(call)->partial, item_memory(call)->branch.partial,
-           adds_bias ? weight_of(call, BLOCK_LAYER, ROLE_ATTN_OUT_BIAS) : NULL, item_memory(call)->partial);
+  item_add_rows(call, item_cut(call)->tokens, item_memory(call)->partial, item_memory(call)->branch.partial,
+                adds_bias ? weight_of(call, BLOCK_LAYER, ROLE_ATTN_OUT_BIAS) : NULL, item_memory(call)->partial);
 }
 
 /* Where the layer's output goes: the slot of what follows in this stage, or the output given to the op. */
@@ -377,7 +360,7 @@ static void run_residual(const ItemCall *call) {
     item_drop_add(call, of_attention ? DROP_ATTENTION : DROP_MLP, way_round, branch_output(call, of_attention), bias,
                   out);
   else
-    add(call, way_round, branch_output(call, of_attention), bias, out);
+    item_add_rows(call, item_cut(call)->split_tokens, way_round, branch_output(call, of_attention), bias, out);
 }
 
 /* Where the gradient of the layer's input goes: the stage's stream, or the place given to the op. */
@@ -390,8 +373,8 @@ static void run_residual_gradient(const ItemCall *call) {
   char *first = is_parallel(call) ? item_memory(call)->branch.gradient : item_gradients(call).d_x2;
   const Cut *cut = item_cut(call);
   const gboolean is_last = call->occurrence + 1 == cut->n_inputs;
-  add(call, cut->n_norms > 0 ? item_memory(call)->d_norm : item_reduced(call),
-      call->occurrence == 0 ? item_output_gradient(call) : first, NULL, is_last ? layer_input_gradient(call) : first);
+  item_add(call, cut->n_norms > 0 ? item_memory(call)->d_norm : item_reduced(call),
+           call->occurrence == 0 ? item_output_gradient(call) : first, is_last ? layer_input_gradient(call) : first);
 }
 
 static gboolean has_experts(const ItemCall *call) {
