@@ -23,10 +23,6 @@ static float scale_of(const ItemCall *call) {
   return factors->by_layer ? scale / (float)(layer_of(call) + 1) : scale;
 }
 
-static gint64 qkv_width(const Cut *cut) {
-  return cut->q_width + cut->kv_width + cut->v_width;
-}
-
 static char *qkv_column(const Cut *cut, char *qkv, gint64 first) {
   return qkv + first * (gint64)cut->element_bytes;
 }
@@ -75,7 +71,7 @@ static NormKernel qk_norm(const ItemCall *call, gboolean of_k, gint64 i) {
   norm.rows = columns.n_rows;
   norm.width = columns.width;
   norm.per_line = columns.n_rows / cut->tokens;
-  norm.ld = qkv_width(cut);
+  norm.ld = cut_qkv_width(cut);
   if (cut->model->qk_norms != QK_NORMS_HEADS) {
     const gint64 first = call->trainer->parameters->at.at[AXIS_TP] * columns.n_own + i;
     norm_move_weights(&norm, first * columns.width);
@@ -130,7 +126,7 @@ void item_rope(const ItemCall *call, gint64 n_heads, gint64 dim, gint64 ld, char
 
 static void run_rope(const ItemCall *call) {
   const Cut *cut = item_cut(call);
-  item_rope(call, (cut->q_width + cut->kv_width) / cut->model->head_dim, cut->model->head_dim, qkv_width(cut),
+  item_rope(call, (cut->q_width + cut->kv_width) / cut->model->head_dim, cut->model->head_dim, cut_qkv_width(cut),
             call->argument ? item_gradients(call).d_qkv : item_saved(call).qkv);
 }
 
@@ -185,9 +181,9 @@ FlashKernel item_flash(const ItemCall *call, gboolean is_backward) {
                       .scale = scale_of(call),
                       .rule = score_rule(call),
                       .drop = item_score_dropout(call),
-                      .ld_qkv = qkv_width(cut),
-                      .ld_dq = qkv_width(cut),
-                      .ld_dkv = qkv_width(cut),
+                      .ld_qkv = cut_qkv_width(cut),
+                      .ld_dq = cut_qkv_width(cut),
+                      .ld_dkv = cut_qkv_width(cut),
                       .ld_o = cut->out_width,
                       .q = saved.qkv,
                       .k = qkv_column(cut, saved.qkv, k),

@@ -40,11 +40,6 @@ static int own_rank(const ItemCall *call) {
   return call->trainer->parameters->at.at[AXIS_CP];
 }
 
-/* Columns of q, k and v of this rank's heads, side by side. */
-static gint64 qkv_width(const Cut *cut) {
-  return cut->q_width + cut->kv_width + cut->v_width;
-}
-
 static char *element(const Cut *cut, const void *base, gint64 i) {
   return (char *)(gsize)base + i * (gint64)cut->element_bytes;
 }
@@ -134,7 +129,7 @@ static gint64 kv_elements(const Cut *cut) {
 }
 
 static Rows k_and_v(const Cut *cut, char *qkv) {
-  return tokens_at(cut, qkv, qkv_width(cut), 0, cut->q_width);
+  return tokens_at(cut, qkv, cut_qkv_width(cut), 0, cut->q_width);
 }
 
 static Rows kv_block(const Cut *cut, char *block) {
@@ -348,7 +343,7 @@ typedef struct {
 
 static KeysValues own_kv(const ItemCall *call) {
   const Cut *cut = item_cut(call);
-  const gint64 ld = qkv_width(cut), k = cut->q_width, v = k + cut->kv_width;
+  const gint64 ld = cut_qkv_width(cut), k = cut->q_width, v = k + cut->kv_width;
   char *qkv = item_saved(call).qkv;
   return (KeysValues){tokens_at(cut, qkv, ld, 0, k), tokens_at(cut, qkv, ld, 0, v)};
 }
@@ -412,7 +407,7 @@ static void order_qkv(const ItemCall *call, Rows q, Rows k, Rows v, char *parts,
 
 static void pack_qkv(const ItemCall *call) {
   const Cut *cut = item_cut(call);
-  const Rows q = tokens_at(cut, item_saved(call).qkv, qkv_width(cut), 0, 0);
+  const Rows q = tokens_at(cut, item_saved(call).qkv, cut_qkv_width(cut), 0, 0);
   const KeysValues kv = cut->kv_copies > 1 ? copies_in(call, scratch(call)->got) : own_kv(call);
   order_qkv(call, q, kv.k, kv.v, scratch(call)->sent, FALSE);
 }

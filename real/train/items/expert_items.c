@@ -25,12 +25,8 @@ typedef enum { BEGUN, FIRST, SECOND, THIRD } Step;
 
 /* --- the ways ----------------------------------------------------------------------------------------------------- */
 
-static gint64 n_sources(const Cut *cut) {
-  return (gint64)cut->method->ep * cut->method->expert_tp;
-}
-
 static gboolean has_step(const Cut *cut, Way way, Step step) {
-  const gboolean sorts = cut->n_experts > 1 && n_sources(cut) > 1;
+  const gboolean sorts = cut->n_experts > 1 && cut_n_sources(cut) > 1;
   if (cut->method->gathers_tokens)
     return step == BEGUN || (way == BACK && step == THIRD);
   switch (step) {
@@ -90,7 +86,7 @@ static gboolean has_columns(const ItemCall *call, Way way) {
 
 static void swap_blocks(const ItemCall *call, guint8 number, gint64 width, const void *from, void *to, Way way) {
   const Cut *cut = item_cut(call);
-  const gint64 sources = n_sources(cut), own = cut->n_experts;
+  const gint64 sources = cut_n_sources(cut), own = cut->n_experts;
   const Kernel kernel = {.kind = KERNEL_SWAP_BLOCKS,
                          .swap_blocks = {.number = number,
                                          .outer = way == OUT ? sources : own,
@@ -223,10 +219,6 @@ static void run_gradient_sum(const ItemCall *call) {
 
 /* --- products ----------------------------------------------------------------------------------------------------- */
 
-static const void *weight_of(const ItemCall *call, BlockKind block, Role role) {
-  return block_weight(call->trainer->parameters, item_block(call, block), role);
-}
-
 static void run_router(const ItemCall *call) {
   const Activations *activations = item_memory(call);
   Linear router = {.block = BLOCK_LAYER,
@@ -291,7 +283,7 @@ static void run_gate(const ItemCall *call) {
                               .ldb = h,
                               .ldc = 1,
                               .a = whole_input(call),
-                              .b = weight_of(call, BLOCK_LAYER, ROLE_SHARED_GATE),
+                              .b = item_weight(call, BLOCK_LAYER, ROLE_SHARED_GATE),
                               .c = item_memory(call)->experts.gate},
                FALSE);
   const Kernel kernel = {.kind = KERNEL_GATE_FORWARD,
@@ -377,7 +369,7 @@ static void run_shared_up(const ItemCall *call) {
                               .ldb = h,
                               .ldc = h,
                               .a = item_gradients(call).d_gate,
-                              .b = is_input ? weight_of(call, BLOCK_LAYER, ROLE_SHARED_GATE) : whole_input(call),
+                              .b = is_input ? item_weight(call, BLOCK_LAYER, ROLE_SHARED_GATE) : whole_input(call),
                               .c = is_input ? item_memory(call)->partial
                                             : block_gradient(call->trainer->parameters, item_block(call, BLOCK_LAYER),
                                                              ROLE_SHARED_GATE)},

@@ -10,16 +10,12 @@
 
 typedef enum { OWN, OF_ALL } Whose;
 
-static gint64 n_sources(const Cut *cut) {
-  return (gint64)cut->method->ep * cut->method->expert_tp;
-}
-
 /* A task with everything set except rows and weights, which are for picking or putting. */
 static GatheredKernel gathered(const ItemCall *call, Whose whose) {
   const Cut *cut = item_cut(call);
   const ExpertScratch *experts = &item_memory(call)->experts;
   return (GatheredKernel){.number = (guint8)item_number(call),
-                          .sources = n_sources(cut),
+                          .sources = cut_n_sources(cut),
                           .tokens = cut->split_tokens,
                           .n_experts = cut->model->experts.n,
                           .per_token = cut->model->experts.per_token,
@@ -69,7 +65,7 @@ static void run_put(const ItemCall *call) {
 }
 
 static gint64 all_elements(const ItemCall *call, gint64 width) {
-  return n_sources(item_cut(call)) * item_cut(call)->split_tokens * width;
+  return cut_n_sources(item_cut(call)) * item_cut(call)->split_tokens * width;
 }
 
 static void gather_tokens(const ItemCall *call, const char *from) {
@@ -82,7 +78,7 @@ static void run_gather(const ItemCall *call) {
   const ExpertScratch *experts = &item_memory(call)->experts;
   if (call->occurrence == 0)
     item_collective(call, NUMBER_FP32, experts->chosen[OWN], experts->chosen[OF_ALL],
-                    n_sources(item_cut(call)) * experts->chosen_bytes / (gint64)sizeof(float));
+                    cut_n_sources(item_cut(call)) * experts->chosen_bytes / (gint64)sizeof(float));
   else if (call->occurrence == 1)
     item_collective(call, item_number(call), experts->dense[OWN], experts->dense[OF_ALL],
                     all_elements(call, item_cut(call)->model->experts.n));

@@ -61,6 +61,10 @@ Block *item_block(const ItemCall *call, BlockKind kind) {
   return parameters_block(call->trainer->parameters, call->stage, kind, call->layer);
 }
 
+const void *item_weight(const ItemCall *call, BlockKind kind, Role role) {
+  return block_weight(call->trainer->parameters, item_block(call, kind), role);
+}
+
 NormKernel item_norm(const ItemCall *call, const Block *block, Role weight, const SavedNorm *kept) {
   const Cut *cut = call->trainer->activations.cut;
   const Parameters *parameters = call->trainer->parameters;

@@ -49,6 +49,11 @@ static inline Number item_number(const ItemCall *call) {
   return call->trainer->parameters->number;
 }
 
+/* The input of the call's layer. */
+static inline char *item_layer_input(const ItemCall *call) {
+  return activations_input(item_memory(call), call->slot, call->layer);
+}
+
 /* A norm over dense rows of this rank's tokens, with the block's weight and shift (whose Role is the next one) and,
  * in backward, their gradients. `kept`: input and statistics; NULL: the caller sets them. */
 NormKernel item_norm(const ItemCall *call, const Block *block, Role weight, const SavedNorm *kept);
@@ -140,6 +145,8 @@ float *item_expert_weight_gradients(const ItemCall *call);
 /* Where returned rows, or their gradients, are summed for this rank's tokens. */
 char *item_expert_sum(const ItemCall *call);
 Block *item_block(const ItemCall *call, BlockKind kind);
+/* Weights of the call's layer, or head; NULL: it has none of that role. */
+const void *item_weight(const ItemCall *call, BlockKind kind, Role role);
 /* The output of a row-parallel product, or an input gradient, summed over tp. */
 const char *item_reduced(const ItemCall *call);
 /* Gradient of the output of the call's layer. */

@@ -83,7 +83,7 @@ static void run_linear(const ItemCall *call) {
                    .input = whole_input(call, name),
                    .input_ld = name == KV_UP ? kv_columns(call) : 0,
                    .output = outputs[name],
-                   .output_ld = name == Q_UP ? cut->q_width + cut->kv_width + cut->v_width : 0};
+                   .output_ld = name == Q_UP ? cut_qkv_width(cut) : 0};
   if (item_reads_gradient(call))
     linear.output_gradient = output_gradient(call, name);
   if (call->is_backward)

@@ -119,10 +119,6 @@ static char *input_gradient(const ItemCall *call, LinearName name) {
   }
 }
 
-static const void *weight_of(const ItemCall *call, BlockKind block, Role role) {
-  return block_weight(call->trainer->parameters, item_block(call, block), role);
-}
-
 static void run_linear(const ItemCall *call) {
   const LinearName name = (LinearName)call->argument;
   const gboolean is_column = linears[name].is_column;
@@ -139,7 +135,7 @@ static void run_linear(const ItemCall *call) {
     linear.input_gradient = input_gradient(call, name);
   } else {
     linear.output = linear_output(call, name);
-    linear.bias = is_column ? weight_of(call, linears[name].block, linears[name].bias) : NULL;
+    linear.bias = is_column ? item_weight(call, linears[name].block, linears[name].bias) : NULL;
   }
   if ((name == QKV || name == MLP_UP) && !call->is_backward && call->item->kind == ITEM_MATMUL)
     item_keeping_linear(call, name == QKV, &linear);
@@ -264,15 +260,11 @@ const ItemKernel tp_collectives[] = {
 
 /* --- norms, activation, residuals --------------------------------------------------------------------------------- */
 
-static char *layer_input(const ItemCall *call) {
-  return activations_input(item_memory(call), call->slot, call->layer);
-}
-
 /* A layer's norm: 0 before attention, 1 before the MLP. */
 static NormKernel layer_norm(const ItemCall *call, int which) {
   const SavedLayer layer = item_saved(call);
   NormKernel norm = item_norm(call, item_block(call, BLOCK_LAYER), which == 0 ? ROLE_NORM1 : ROLE_NORM2, NULL);
-  norm.x = which == 0 || is_parallel(call) ? layer_input(call) : layer.x2;
+  norm.x = which == 0 || is_parallel(call) ? item_layer_input(call) : layer.x2;
   norm.y = which == 0 ? layer.norm1 : layer.norm2;
   norm.mean = which == 0 ? layer.mean1 : layer.mean2;
   norm.rstd = which == 0 ? layer.rstd1 : layer.rstd2;
@@ -332,7 +324,7 @@ static void run_post_norm_backward(const ItemCall *call) {
 static void run_branch_sum(const ItemCall *call) {
   const gboolean adds_bias = !call->is_backward && call->trainer->parameters->at.at[AXIS_TP] == 0;
   item_add_rows(call, item_cut(call)->tokens, item_memory(call)->partial, item_memory(call)->branch.partial,
-                adds_bias ? weight_of(call, BLOCK_LAYER, ROLE_ATTN_OUT_BIAS) : NULL, item_memory(call)->partial);
+                adds_bias ? item_weight(call, BLOCK_LAYER, ROLE_ATTN_OUT_BIAS) : NULL, item_memory(call)->partial);
 }
 
 /* Where the layer's output goes: the slot of what follows in this stage, or the output given to the op. */
@@ -353,8 +345,8 @@ static const char *branch_output(const ItemCall *call, gboolean of_attention) {
 
 static void run_residual(const ItemCall *call) {
   const gboolean of_attention = call->occurrence == 0 && !is_parallel(call);
-  const void *bias = weight_of(call, BLOCK_LAYER, of_attention ? ROLE_ATTN_OUT_BIAS : ROLE_MLP_DOWN_BIAS);
-  const char *way_round = of_attention || is_parallel(call) ? layer_input(call) : item_saved(call).x2;
+  const void *bias = item_weight(call, BLOCK_LAYER, of_attention ? ROLE_ATTN_OUT_BIAS : ROLE_MLP_DOWN_BIAS);
+  const char *way_round = of_attention || is_parallel(call) ? item_layer_input(call) : item_saved(call).x2;
   char *out = of_attention ? item_saved(call).x2 : layer_output(call);
   if (item_cut(call)->model->dropout_rate.hidden > 0)
     item_drop_add(call, of_attention ? DROP_ATTENTION : DROP_MLP, way_round, branch_output(call, of_attention), bias,

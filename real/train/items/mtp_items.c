@@ -24,11 +24,6 @@ static gboolean is_cut(const ItemCall *call) {
   return item_cut(call)->tp > 1;
 }
 
-/* The product's output is the layer's input. */
-static char *layer_input(const ItemCall *call) {
-  return activations_input(item_memory(call), call->slot, call->layer);
-}
-
 static char *layer_input_gradient(const ItemCall *call) {
   return activations_stream_gradient(item_memory(call), call->slot, call->layer);
 }
@@ -90,7 +85,7 @@ static void run_product(const ItemCall *call) {
     if (item->layout == LAYOUT_TN) {
       product->k = product->lda = h;
       product->accumulate = half == OF_X;
-      product->c = is_cut(call) ? item_memory(call)->mtp.columns : layer_input(call);
+      product->c = is_cut(call) ? item_memory(call)->mtp.columns : item_layer_input(call);
     } else if (item->layout == LAYOUT_NN) {
       product->n = product->ldc = h;
       product->c = half == OF_WORDS ? item_memory(call)->mtp.partial : item_memory(call)->partial;
@@ -135,7 +130,7 @@ static void run_join(const ItemCall *call) {
                           .stride_a = cut->tokens * width,
                           .stride_out = width,
                           .a = element(cut, item_memory(call)->mtp.all_columns, first * width),
-                          .out = layer_input(call)});
+                          .out = item_layer_input(call)});
 }
 
 static void run_split(const ItemCall *call) {

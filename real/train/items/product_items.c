@@ -70,8 +70,7 @@ static Columns columns_of(const ItemCall *call, gboolean of_qkv) {
   const Cut *cut = item_cut(call);
   const SavedLayer saved = item_saved(call);
   if (of_qkv)
-    return (Columns){saved.products.qv, saved.qkv, cut->q_width + cut->kv_width + cut->v_width, cut->q_width,
-                     cut->kv_width};
+    return (Columns){saved.products.qv, saved.qkv, cut_qkv_width(cut), cut->q_width, cut->kv_width};
   return (Columns){saved.products.gate, saved.up, cut->up_width, cut->ffn_width, cut->ffn_width};
 }
 

@@ -26,6 +26,16 @@
 #include "narrow.h"
 #include "pool.h"
 
+/* Columns of q, k and v of this rank's heads, side by side. */
+static inline gint64 cut_qkv_width(const Cut *cut) {
+  return cut->q_width + cut->kv_width + cut->v_width;
+}
+
+/* Ranks whose tokens come to this rank's experts. */
+static inline gint64 cut_n_sources(const Cut *cut) {
+  return (gint64)cut->method->ep * cut->method->expert_tp;
+}
+
 /* Experts get R rows, from tokens of this and other ranks; f columns each. */
 typedef struct {
   gint32 *place;         /* [T′·k] row of each choice, in send order */
@@ -161,12 +171,12 @@ typedef struct {
 /* Extra memory of attention cut by cp (context_items.c); NULL where the communication method does not use it. T and s
  * are this cp rank's. */
 typedef struct {
-  char *kv[2];     /* ring: a block of K and V each, T × (k + v); all-gather: all blocks, by rank and by position */
-  char *d_kv[2];   /* ring: their gradients; all-gather: the first, by position */
-  char *part;      /* ring: T × q or a, a block's part of the output or of dQ */
-  float *part_lse; /* ring: b·heads × s */
-  char *sent, *got;  /* Ulysses: T × (q + k + v), a part per member; with all copies of K and V */
-  char *d_out;       /* Ulysses: gradient of the output of all tokens; T × a in all */
+  char *kv[2];      /* ring: a block of K and V each, T × (k + v); all-gather: all blocks, by rank and by position */
+  char *d_kv[2];    /* ring: their gradients; all-gather: the first, by position */
+  char *part;       /* ring: T × q or a, a block's part of the output or of dQ */
+  float *part_lse;  /* ring: b·heads × s */
+  char *sent, *got; /* Ulysses: T × (q + k + v), a part per member; with all copies of K and V */
+  char *d_out;      /* Ulysses: gradient of the output of all tokens; T × a in all */
 } ContextScratch;
 
 typedef enum { PART_INPUT, PART_FOR_I, PART_FOR_W, PART_MADE_BY_I, N_SLOT_PARTS } SlotPart;

@@ -107,9 +107,7 @@ static NarrowShape mlp_shape(const Cut *cut, LayerKind kind, NarrowLinear linear
 
 NarrowShape carve_narrow_shape(const Cut *cut, LayerKind kind, NarrowLinear linear) {
   if (linear == NARROW_QKV)
-    return is_latent(cut)
-               ? (NarrowShape){0}
-               : (NarrowShape){1, cut->tokens, cut->model->hidden, cut->q_width + cut->kv_width + cut->v_width};
+    return is_latent(cut) ? (NarrowShape){0} : (NarrowShape){1, cut->tokens, cut->model->hidden, cut_qkv_width(cut)};
   if (linear == NARROW_ATTN_OUT)
     return (NarrowShape){1, cut->tokens, cut->out_width, cut->model->hidden};
   if (linear < NARROW_ATTN_OUT)
@@ -386,7 +384,7 @@ static void carve_attention_gradients(const Cut *cut, Carver *carver, LayerGradi
   const int e = carve_element_bytes(cut);
   const double t = cut->tokens, split = cut->split_tokens, plain = (double)(cut->model->head_dim - latent->rope_dim);
   if (latent->kv_rank == 0) {
-    gradients->d_qkv = carve(carver, t * (cut->q_width + cut->kv_width + cut->v_width), e);
+    gradients->d_qkv = carve(carver, t * cut_qkv_width(cut), e);
     return;
   }
   gradients->d_q = carve(carver, t * cut->q_width, e);

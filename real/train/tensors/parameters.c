@@ -72,20 +72,18 @@ static void add_stage(Parameters *parameters, GArray *blocks, int stage, guint64
 
 /* --- memory and numbers ------------------------------------------------------------------------------------------- */
 
-static gboolean allocate(const Parameters *parameters, gint64 bytes, gpointer target, GError **error) {
+static gboolean allocate_in(const Parameters *parameters, gboolean on_host, gint64 bytes, gpointer target,
+                            GError **error) {
+  const DeviceType *type = parameters->device->type;
   void **memory = target;
   if (bytes == 0)
     return TRUE;
-  *memory = parameters->device->type->allocate(parameters->device, bytes, error);
+  *memory = (on_host ? type->allocate_host : type->allocate)(parameters->device, bytes, error);
   return *memory != NULL;
 }
 
-static gboolean allocate_host(const Parameters *parameters, gint64 bytes, gpointer target, GError **error) {
-  void **memory = target;
-  if (bytes == 0)
-    return TRUE;
-  *memory = parameters->device->type->allocate_host(parameters->device, bytes, error);
-  return *memory != NULL;
+static gboolean allocate(const Parameters *parameters, gint64 bytes, gpointer target, GError **error) {
+  return allocate_in(parameters, FALSE, bytes, target, error);
 }
 
 static gboolean is_on_host(const Parameters *parameters) {
@@ -94,14 +92,14 @@ static gboolean is_on_host(const Parameters *parameters) {
 
 static gboolean allocate_optimizer(const Parameters *parameters, Block *block, GError **error) {
   const gint64 n = block->shard_n, master = parameters->workload->method->recipe.master > 0 ? 4 * n : 0;
-  if (!is_on_host(parameters))
-    return allocate(parameters, master, &block->master, error) && allocate(parameters, 4 * n, &block->m, error) &&
-           allocate(parameters, 4 * n, &block->v, error);
-  const gint64 gradient = n * kernel_element_bytes(parameters->gradient_number);
-  return allocate_host(parameters, master, &block->master, error) &&
-         allocate_host(parameters, 4 * n, &block->m, error) && allocate_host(parameters, 4 * n, &block->v, error) &&
-         allocate_host(parameters, gradient, &block->host_gradient, error) &&
-         allocate_host(parameters, n * kernel_element_bytes(parameters->number), &block->host_weight, error);
+  const gboolean on_host = is_on_host(parameters);
+  const gint64 gradient = on_host ? n * kernel_element_bytes(parameters->gradient_number) : 0;
+  const gint64 weight = on_host ? n * kernel_element_bytes(parameters->number) : 0;
+  return allocate_in(parameters, on_host, master, &block->master, error) &&
+         allocate_in(parameters, on_host, 4 * n, &block->m, error) &&
+         allocate_in(parameters, on_host, 4 * n, &block->v, error) &&
+         allocate_in(parameters, TRUE, gradient, &block->host_gradient, error) &&
+         allocate_in(parameters, TRUE, weight, &block->host_weight, error);
 }
 
 /* Whether ZeRO-3's shards are on the host, to be fetched before each gather. */
