@@ -89,14 +89,6 @@ static gint64 most_bytes(const LinkBench *bench) {
   return MAX(bench->most_bytes, bench->beside.bytes);
 }
 
-static gint64 operand_rows(const LinkBeside *beside, int operand) {
-  return operand == 1 ? beside->n : beside->m;
-}
-
-static gint64 operand_columns(const LinkBeside *beside, int operand) {
-  return operand == 2 ? beside->n : beside->k;
-}
-
 /* Random numbers: zeros draw less power, and on the host their pages may all be one. */
 static void fill_random(const Links *links, Number number, char *to, gint64 rows, gint64 columns, guint64 seed) {
   const Kernel kernel = dense_random(number, rows, columns, seed, to);
@@ -106,7 +98,7 @@ static void fill_random(const Links *links, Number number, char *to, gint64 rows
 static gboolean allocate_operands(Links *links, GError **error) {
   const LinkBeside *beside = &links->bench->beside;
   for (int i = 0; i < 3; i++) {
-    const gint64 rows = operand_rows(beside, i), columns = operand_columns(beside, i);
+    const gint64 rows = i == 1 ? beside->n : beside->m, columns = i == 2 ? beside->n : beside->k;
     links->operands[i] =
         links->bench->device->allocate(links->device, rows * columns * kernel_element_bytes(beside->number), error);
     if (links->operands[i] == NULL)

@@ -334,19 +334,17 @@ static gboolean measure_grid(Calibration *c, GError **error) {
          write_progress(c, key, error);
 }
 
-/* Transfers vary more than kernels, so more of them are timed, in proportion to the requested steps. */
-static int link_repeats(const CalibrateOptions *o) {
-  return MAX((o->quick ? 9 : 21) * o->repeats / default_repeats(o), 1);
-}
-
 static gboolean measure_links(Calibration *c, GError **error) {
+  const CalibrateOptions *o = &c->options;
+  /* transfers vary more than kernels, so more of them are timed, in proportion to the requested steps */
+  const int n_repeats = MAX((o->quick ? 9 : 21) * o->repeats / default_repeats(o), 1);
   const LinkBench bench = {.world = c->world,
                            .device = c->device,
                            .comm = c->comm,
                            .least_bytes = 1 << 10,
-                           .most_bytes = c->options.quick ? 16 << 20 : 64 << 20,
+                           .most_bytes = o->quick ? 16 << 20 : 64 << 20,
                            .beside = link_beside_of(c->device),
-                           .n_repeats = link_repeats(&c->options),
+                           .n_repeats = n_repeats,
                            .progress = show,
                            .progress_data = c};
   show("links", c);

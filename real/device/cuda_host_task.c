@@ -61,17 +61,13 @@ static gboolean find_driver_call(const char *name, void **function, GError **err
   return result == cudaDriverEntryPointSuccess || fail_impossible(error, "the CUDA driver has no %s", name);
 }
 
-static gboolean is_reached(guint32 word, guint32 number) {
-  return (gint32)(word - number) >= 0;
-}
-
 /* TRUE: the queue's first task has ended. The step runs without the lock, as it may take a while; only the poller
  * removes tasks. */
 static gboolean step_queue(CudaTasks *tasks, CudaQueue *queue) {
   Task *task = g_queue_peek_head(&queue->waiting);
   const gboolean has_failed = cuda_device_has_failed(&tasks->device->device);
   if (task == NULL ||
-      (!has_failed && !is_reached((guint32)g_atomic_int_get((gint *)&queue->words->ready), task->number)))
+      (!has_failed && (gint32)((guint32)g_atomic_int_get((gint *)&queue->words->ready) - task->number) < 0))
     return FALSE;
   gboolean is_done = has_failed;
   if (!is_done) {

@@ -284,11 +284,6 @@ void state_copied_gradient(Trainer *trainer, int stage, CommGroup *group, Device
   comm->batch_end(trainer->comm);
 }
 
-/* Elements of this rank's shard that every tp rank holds whole: they come first in a block. */
-static gint64 whole_in_shard(const Block *block) {
-  return CLAMP(block->n_whole - block->shard_first, 0, block->shard_n);
-}
-
 /* Of these, the ones whose gradients tp ranks have computed parts of. */
 static Range summed_in_shard(const Block *block) {
   const gint64 first = CLAMP(block->first_summed - block->shard_first, 0, block->shard_n);
@@ -362,7 +357,8 @@ void state_zero_gradients(const Trainer *trainer, DeviceStream *stream) {
 
 static void add_squares(const Trainer *trainer, const Block *block, double *sum, DeviceStream *stream) {
   const Parameters *parameters = trainer->parameters;
-  const gint64 skipped = parameters->at.at[AXIS_TP] == 0 ? 0 : whole_in_shard(block);
+  const gint64 skipped =
+      parameters->at.at[AXIS_TP] == 0 ? 0 : CLAMP(block->n_whole - block->shard_first, 0, block->shard_n);
   if (parameters_is_copy(parameters, block) || skipped == block->shard_n)
     return;
   launch(stream,

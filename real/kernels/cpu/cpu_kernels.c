@@ -85,14 +85,11 @@ static const gsize numbers_at[N_KERNELS][2] = {
 #undef ROW
 };
 
-static Number number_named(const Kernel *kernel, gsize at) {
-  return at > 0 ? (Number)((const guint8 *)kernel)[at] : NUMBER_FP32;
-}
-
 gboolean cpu_kernel_run(const Kernel *kernel, CpuScratch *scratch, GError **error) {
   g_assert(kernel->kind < N_KERNELS);
   for (int i = 0; i < 2; i++) {
-    const Number number = number_named(kernel, numbers_at[kernel->kind][i]);
+    const gsize at = numbers_at[kernel->kind][i];
+    const Number number = at > 0 ? (Number)((const guint8 *)kernel)[at] : NUMBER_FP32;
     const gboolean is_operand = kernel->kind == KERNEL_MATMUL && i == 0;
     if (number != NUMBER_FP32 && number != NUMBER_BF16 && number != NUMBER_FP16 &&
         !(number == NUMBER_FP8 && is_operand))

@@ -104,14 +104,12 @@ static gboolean rehearse(const Executor *executor, GError **error) {
   return ok;
 }
 
-static gboolean needs_rehearsal(const Execution *execution) {
-  return execution->device->loads_late && execution->comm != &null_comm && world_size(execution->world) > 1;
-}
-
 static gboolean prepare(Executor *executor, GError **error) {
-  const gboolean ok = executor_open(executor, error) &&
-                      (!needs_rehearsal(executor->execution) || rehearse(executor, error)) &&
-                      executor_setup(executor, error);
+  const Execution *execution = executor->execution;
+  const gboolean is_rehearsed =
+      execution->device->loads_late && execution->comm != &null_comm && world_size(execution->world) > 1;
+  const gboolean ok =
+      executor_open(executor, error) && (!is_rehearsed || rehearse(executor, error)) && executor_setup(executor, error);
   if (!ok)
     g_prefix_error(error, "before the first op: ");
   return ok;

@@ -25,10 +25,6 @@ Phase executor_phase(const Op *op) {
 
 /* --- actions ------------------------------------------------------------------------------------------------------ */
 
-static gboolean belongs_to_action(const Op *op) {
-  return op->action <= ACTION_B && (op->kind == OP_COMPUTE || op->kind == OP_COLLECTIVE);
-}
-
 /* Parts of an action are contiguous, except for ops of other streams in between and, in an interleaved pair, the
  * other action's ops. */
 static void find_actions(Executor *executor) {
@@ -38,7 +34,7 @@ static void find_actions(Executor *executor) {
   for (int i = 0; i < list->n_ops; i++) {
     const Op *op = &list->ops[i];
     executor->has_norm = executor->has_norm || op->action == ACTION_NORM;
-    if (!belongs_to_action(op))
+    if (op->action > ACTION_B || (op->kind != OP_COMPUTE && op->kind != OP_COLLECTIVE))
       continue;
     const int of = op->action == ACTION_F ? 0 : 1;
     if (last[of] < 0 || !op_same_action(&list->ops[last[of]], op)) {

@@ -435,10 +435,6 @@ static gboolean is_to_heads(const ItemCall *call) {
   return call->occurrence % 2 == 0;
 }
 
-static gboolean moves_qkv(const ItemCall *call) {
-  return is_to_heads(call) != call->is_backward;
-}
-
 static void ulysses_pack(const ItemCall *call) {
   const Cut *cut = item_cut(call);
   const ContextScratch *context = scratch(call);
@@ -468,7 +464,7 @@ static void ulysses_unpack(const ItemCall *call) {
 static void ulysses_exchange(const ItemCall *call) {
   const Cut *cut = item_cut(call);
   item_collective(call, item_number(call), scratch(call)->sent, scratch(call)->got,
-                  cut->tokens * (moves_qkv(call) ? cut_dealt_width(cut) : cut->out_width));
+                  cut->tokens * (is_to_heads(call) != call->is_backward ? cut_dealt_width(cut) : cut->out_width));
 }
 
 /* All tokens of some heads: one kernel, as without cp. */

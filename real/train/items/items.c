@@ -42,10 +42,6 @@ static const ItemKernel *find_function(const Workload *workload, const WorkItem 
   return function;
 }
 
-static gboolean same_thing(const WorkItem *a, const WorkItem *b) {
-  return a->mtp == b->mtp && strcmp(a->name, b->name) == 0 && g_strcmp0(a->operand, b->operand) == 0;
-}
-
 static gboolean fail_missing(const Workload *workload, const WorkItem *item, GError **error) {
   const char *framework = workload->method->framework;
   return fail_impossible(error, "%s%s%sthere is no kernel for \"%s\"%s%s here (stepsim simulate predicts it)%s",
@@ -62,8 +58,9 @@ static gboolean is_narrow(const WorkItem *item) {
 
 static gboolean bind_item(const Workload *workload, const WorkList *list, int i, ItemBinding *binding, GError **error) {
   const WorkItem *item = &list->items[i];
-  for (int before = 0; before < i; before++)
-    binding->occurrence += same_thing(&list->items[before], item);
+  for (const WorkItem *before = list->items; before < item; before++)
+    binding->occurrence += before->mtp == item->mtp && strcmp(before->name, item->name) == 0 &&
+                           g_strcmp0(before->operand, item->operand) == 0;
   const ItemKernel *function = find_function(workload, item);
   if (function == NULL)
     return fail_missing(workload, item, error);

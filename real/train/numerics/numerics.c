@@ -29,11 +29,6 @@ static void make_fp32(Plan *plan) {
   g_assert(known);
 }
 
-/* The precision that shows what that of the plan does to the numbers. */
-static Precision wider_precision(const Plan *plan) {
-  return plan->precision == PRECISION_FP8 ? PRECISION_BF16 : PRECISION_FP32;
-}
-
 static Workload *alone_workload(const Workload *workload, Precision precision) {
   g_autoptr(Plan) plan = plan_copy(workload->plan);
   plan->precision = precision;
@@ -309,7 +304,8 @@ static void compare_all(const Execution *execution, CheckReport *report, GHashTa
 static gboolean compare_with_rounding(const Execution *execution, CheckReport *report, GHashTable *reference,
                                       GHashTable *own, GPtrArray *names, GError **error) {
   g_autofree double *losses = g_new0(double, report->n_steps);
-  const Precision wider = wider_precision(execution->workload->plan);
+  const gboolean is_fp8 = execution->workload->plan->precision == PRECISION_FP8;
+  const Precision wider = is_fp8 ? PRECISION_BF16 : PRECISION_FP32;
   g_autoptr(GHashTable) exact = run_reference(execution, wider, own, NULL, losses, error);
   if (exact == NULL)
     return FALSE;

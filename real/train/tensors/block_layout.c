@@ -52,10 +52,6 @@ static gboolean is_norm_weight(Role role) {
   return FALSE;
 }
 
-static gboolean is_norm(Role role) {
-  return is_norm_weight(role) || (role > 0 && is_norm_weight(role - 1));
-}
-
 /* The dimension of a tensor that ranks cut. */
 typedef enum { CUT_NOTHING, CUT_ROWS, CUT_COLUMNS } CutDimension;
 
@@ -83,7 +79,7 @@ static void add_tensor(Layouter *layouter, Role role, const char *name, gint64 r
   tensor.first_column = cut == CUT_COLUMNS ? layouter->at * tensor.columns : 0;
   if (layouter->block->offset_of[role] < 0) /* for experts, the first one's */
     layouter->block->offset_of[role] = tensor.offset;
-  if (is_norm(role))
+  if (is_norm_weight(role) || (role > 0 && is_norm_weight(role - 1)))
     layouter->block->n_norms = tensor.offset + tensor.columns;
   if (tensor.is_whole)
     layouter->block->n_whole = tensor.offset + tensor.rows * tensor.columns;

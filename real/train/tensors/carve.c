@@ -50,11 +50,6 @@ LayerKind carve_any_kind(const Cut *cut) {
   return kind;
 }
 
-/* Whether expert rows leave their rank or are reordered. */
-static gboolean rows_move(const Cut *cut) {
-  return cut->method->ep > 1 || cut->method->expert_tp > 1;
-}
-
 static gboolean drops_mlp(LayerKind kind, guint dropped) {
   const guint modules =
       kind.has_experts ? MODULE_BIT(MODULE_SHARED_EXPERTS) | MODULE_BIT(MODULE_MOE) : MODULE_BIT(MODULE_MLP);
@@ -213,7 +208,7 @@ static void carve_experts(const Cut *cut, LayerKind kind, guint dropped, Carver 
     carve_expert_activation(cut, kind, for_w, saved);
   experts->place = carve(for_i, cut->routed_tokens, 4);
   experts->weights = carve(for_i, cut->routed_tokens, 4);
-  experts->row_weights = rows_move(cut) ? carve(for_i, rows, 4) : experts->weights;
+  experts->row_weights = cut_n_sources(cut) > 1 ? carve(for_i, rows, 4) : experts->weights;
   experts->up = carve(for_i, 2 * rows * cut->expert_width, carve_element_bytes(cut));
 }
 
