@@ -1,0 +1,22 @@
+/* The pairs of query and key that attention processes, over whole or cut heads and sequences: shared by its kernels, its
+ * memory and the model's FLOPs. */
+#include "pieces.h"
+
+/* The first `window` queries see 1, 2, … keys, all others `window`. */
+double attention_pairs(gint64 seq_len, gint64 window) {
+  const gint64 growing = window > 0 ? MIN(window, seq_len) : seq_len;
+  return (double)growing * (growing + 1) / 2 + (double)(seq_len - growing) * growing;
+}
+
+double attention_layer_pairs(const Model *model, gint64 seq_len) {
+  return attention_queries_pairs(model, seq_len, seq_len);
+}
+
+double attention_queries_pairs(const Model *model, gint64 seq_len, gint64 queries) {
+  const double windowed = attention_pairs(queries, model_window(model, seq_len)), all = attention_pairs(queries, 0);
+  return model->windowed_share > 0 ? model->windowed_share * windowed + (1 - model->windowed_share) * all : windowed;
+}
+
+double attention_row_sums_bytes(const Cut *cut) {
+  return 4.0 * cut->sequences * cut->heads * cut->seq_len;
+}
