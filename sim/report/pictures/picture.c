@@ -16,11 +16,12 @@
 #include "error.h"
 #include "whole_file.h"
 #include <errno.h>
-#include <gio/gio.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { TEXT_ROWS = 28, DATA_FD = 3 /* gnuplot's */ };
 
@@ -126,6 +127,12 @@ void picture_begin_series(Picture *picture, const char *name, const char *previo
 
 /* --- gnuplot ----------------------------------------------------------------------------------------------------- */
 
+static void close_all(const int *fds, int n) {
+  for (int i = 0; i < n; i++)
+    if (fds[i] >= 0)
+      close(fds[i]);
+}
+
 /* A file in memory with the data; −1 with the error set. */
 static int store(const char *data, GError **error) {
   const int fd = memfd_create("data", MFD_CLOEXEC);
@@ -137,25 +144,35 @@ static int store(const char *data, GError **error) {
   return -1;
 }
 
+/* All that was written to the file in memory. */
+static GBytes *contents_of(int fd) {
+  const off_t n_bytes = lseek(fd, 0, SEEK_END);
+  void *bytes = n_bytes > 0 ? g_malloc((gsize)n_bytes) : NULL;
+  return g_bytes_new_take(bytes, n_bytes > 0 ? (gsize)MAX(pread(fd, bytes, (gsize)n_bytes, 0), 0) : 0);
+}
+
+/* Files in memory for what it draws and says: GSubprocess would need a thread, which little memory has no room for. */
 static GBytes *run_script(const char *path, const char *code, int data_fd, GError **error) {
   g_autoptr(GError) problem = NULL;
-  g_autoptr(GSubprocessLauncher) launcher =
-      g_subprocess_launcher_new(G_SUBPROCESS_FLAGS_STDOUT_PIPE | G_SUBPROCESS_FLAGS_STDERR_PIPE);
-  g_subprocess_launcher_take_fd(launcher, data_fd, DATA_FD);
-  g_autoptr(GSubprocess) gnuplot =
-      g_subprocess_launcher_spawn(launcher, &problem, "gnuplot", "--default-settings", "-e", code, path, NULL);
-  if (gnuplot == NULL) {
-    const gboolean missing = g_error_matches(problem, G_SPAWN_ERROR, G_SPAWN_ERROR_NOENT);
-    fail_input(error, "pictures need gnuplot: %s",
-               missing ? "it is not installed or not on the PATH" : problem->message);
-    return NULL;
-  }
+  const char *const arguments[] = {"gnuplot", "--default-settings", "-e", code, path, NULL};
+  const int target_fd = DATA_FD, picture_fd = store("", error), words_fd = picture_fd >= 0 ? store("", error) : -1;
+  GPid pid;
+  int status = 0;
   g_autoptr(GBytes) drawn = NULL, words = NULL;
-  if (!g_subprocess_communicate(gnuplot, NULL, NULL, &drawn, &words, &problem)) {
-    fail_input(error, "gnuplot broke off: %s", problem->message);
-    return NULL;
+  if (words_fd >= 0 && g_spawn_async_with_pipes_and_fds(
+                           NULL, arguments, NULL, G_SPAWN_SEARCH_PATH | G_SPAWN_DO_NOT_REAP_CHILD, NULL, NULL, -1,
+                           picture_fd, words_fd, &data_fd, &target_fd, 1, &pid, NULL, NULL, NULL, &problem)) {
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+      ;
+    drawn = contents_of(picture_fd);
+    words = contents_of(words_fd);
+  } else if (words_fd >= 0) {
+    fail_input(error, "pictures need gnuplot: %s",
+               g_error_matches(problem, G_SPAWN_ERROR, G_SPAWN_ERROR_NOENT) ? "it is not installed or not on the PATH"
+                                                                            : problem->message);
   }
-  if (g_subprocess_get_successful(gnuplot) && g_bytes_get_size(drawn) > 0)
+  close_all((const int[]){picture_fd, words_fd}, 2);
+  if (drawn == NULL || (status == 0 && g_bytes_get_size(drawn) > 0))
     return g_steal_pointer(&drawn);
   gsize n_words;
   const char *said = g_bytes_get_data(words, &n_words);
@@ -173,7 +190,9 @@ static GBytes *draw(const Picture *picture, const char *format, const char *vari
     return NULL;
   g_autofree char *code = g_strdup_printf("data='/dev/fd/%d'; out=''; format='%s'; %s%s", DATA_FD, format,
                                           variables != NULL ? variables : "", picture->variables->str);
-  return run_script(path, code, data_fd, error);
+  GBytes *drawn = run_script(path, code, data_fd, error);
+  close_all(&data_fd, 1);
+  return drawn;
 }
 
 gboolean picture_write(const Picture *picture, const char *file, GError **error) {
