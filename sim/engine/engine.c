@@ -161,16 +161,6 @@ Trace *engine_run(const Simulation *simulation, EngineStats *stats) {
   return trace;
 }
 
-gboolean simulation_has_eager_sends(const Simulation *simulation) {
-  const GArray *transfers = simulation->program->transfers;
-  for (guint i = 0; i < transfers->len; i++) {
-    const Transfer *transfer = &g_array_index(transfers, Transfer, i);
-    if (transfer->group < 0 && transfer->bytes <= (double)simulation->eager_bytes)
-      return TRUE;
-  }
-  return FALSE;
-}
-
 /* --- events of what is left out --- */
 
 static gboolean is_on_links(const Timing *timing, gint32 transfer) {

@@ -23,9 +23,6 @@ typedef struct {
                           in its record; NULL: not wanted */
 } Simulation;
 
-/* Whether some sends complete without their receiver. */
-gboolean simulation_has_eager_sends(const Simulation *simulation);
-
 typedef struct {
   guint64 n_events;
   guint64 n_ahead; /* of these: ends of collectives that were run ahead of the flows (run_ahead.c, run_alone.c) */

@@ -1,6 +1,7 @@
 /* The state of a run, private to the engine's files. Each file calls only those above it:
  *
  *     transfers.c    transfers that are flows: how they begin, and what their end means to ops
+ *     held.c         what an op waits for
  *     run_ahead.c    how far collectives between kernels may run ahead of the flows
  *     run_alone.c    one rank followed by itself: collectives of tp beside those of dp
  *     lanes.c        ops: held, ready, busy, ended

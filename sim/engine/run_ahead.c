@@ -32,9 +32,20 @@ static gint64 *sum_kernels(const Engine *engine, const TaskList *list) {
   return sums_ns;
 }
 
+/* Whether some sends complete without their receiver. */
+static gboolean has_eager_sends(const Simulation *simulation) {
+  const GArray *transfers = simulation->program->transfers;
+  for (guint i = 0; i < transfers->len; i++) {
+    const Transfer *transfer = &g_array_index(transfers, Transfer, i);
+    if (transfer->group < 0 && transfer->bytes <= (double)simulation->eager_bytes)
+      return TRUE;
+  }
+  return FALSE;
+}
+
 void engine_undisturbed_init(Engine *engine) {
   if (engine->contention == NULL || !engine->runs_ahead || !engine->trace->folded || engine->is_varied ||
-      engine->taxed != NULL || simulation_has_eager_sends(engine->simulation))
+      engine->taxed != NULL || has_eager_sends(engine->simulation))
     return;
   const int n_ranks = engine->trace->n_ranks;
   engine->undisturbed = g_new(Undisturbed, n_ranks);
